@@ -24,7 +24,7 @@ pub(crate) fn turn(connection: &mut SessionLink, clock: &Monotonic) -> Result<bo
             connection.session.disconnect();
         }
         let written = connection.write(clock.now());
-        // A peer that has closed the connection need not hear the last words.
+        // A peer that has closed the connection need not get the last words.
         if !read? {
             return Ok(false);
         }

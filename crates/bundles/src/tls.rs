@@ -1,4 +1,4 @@
-//! TLS of TCPCLv4 sessions (RFC 9174, section 4.4): credentials, policies, and what a certificate says of its holder.
+//! TLS of TCPCLv4 sessions (RFC 9174, section 4.4): credentials, policies, names.
 //!
 //! *Models* TLS 1.3 with certificates of both sides, whose path leads to a trusted authority. Their names are NODE-ID, DNS-ID and IPADDR-ID.
 //! A peer whose NODE-ID is not the node of its SESS_INIT is refused, as is one that offers no TLS where it is required.
@@ -117,7 +117,7 @@ impl Settings {
         }
     }
 
-    /// Puts the folder in front of relative paths.
+    /// Prefixes relative paths with the folder.
     pub(crate) fn place(&mut self, folder: &Path) {
         for path in [&mut self.certificate, &mut self.key, &mut self.trust] {
             *path = folder.join(&*path);
@@ -161,7 +161,7 @@ impl Security {
         self.policy
     }
 
-    /// Creates the TLS side of a connection that this program has made to `name`, at an address.
+    /// Creates the TLS side of a connection from this program to `name` at an address.
     pub(crate) fn active(&self, name: Option<&str>, address: IpAddr) -> Option<Secure> {
         let name = name.and_then(|name| ServerName::try_from(name.to_owned()).ok());
         self.credentials.as_ref().map(|credentials| Secure::new(Arc::clone(credentials), true, name, address))
@@ -182,7 +182,7 @@ pub(crate) struct Credentials {
     server: Arc<ServerConfig>,
     node_id: NamePolicy,
     network_id: NamePolicy,
-    /// Reason for which a certificate was refused, as TLS tells the peer none.
+    /// Reason for which a certificate was refused, which is not sent to the peer.
     refusal: Arc<Mutex<Option<String>>>,
 }
 

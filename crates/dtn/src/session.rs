@@ -85,7 +85,7 @@ pub enum Event {
 pub enum Refusal {
     /// The peer offers no TLS, which is required.
     NoTls,
-    /// The peer's certificate does not name the node of this identifier, as which it presents itself.
+    /// The peer's certificate does not name the node of this identifier.
     Impostor(String),
 }
 
@@ -235,7 +235,7 @@ impl Session {
         }
     }
 
-    /// Returns the reason for which this side has refused the peer, if TLS was it.
+    /// Returns the reason of a refusal because of TLS.
     pub fn refusal(&self) -> Option<&Refusal> {
         self.refusal.as_ref()
     }

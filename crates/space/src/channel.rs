@@ -7,7 +7,7 @@ use bentpipe_wire::space::{SYNC_MARKER, crc, reed_solomon};
 use crate::config::{Coding, Config, Frame};
 use crate::theory::{event_probability, symbol_error, table_loss};
 
-/// Bits at both ends of a frame that the Viterbi decoder sees of its neighbours: their sync markers.
+/// Bits of sync markers that the Viterbi decoder sees at both ends of a frame.
 const EDGE: usize = 8 * SYNC_MARKER.len();
 /// Expected error events of a frame below which the decoder is not run.
 const NEGLIGIBLE: f64 = 1e-9;
@@ -34,7 +34,7 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
-    /// Sends a frame through the channel, and leaves in it what the decoder makes of it.
+    /// Sends a frame through channel and decoder, which change its bytes.
     pub(crate) fn pass(&mut self, frame: &mut [u8], config: &Config, stream: &mut RandomStream) -> Decoded {
         let crc = if config.frame == Frame::Proximity1 { crc::PROXIMITY_LEN } else { 0 };
         self.symbols_received += config.symbols(frame.len() - crc);

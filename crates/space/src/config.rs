@@ -57,13 +57,13 @@ pub enum Coding {
     /// Turbo code of rate 1/6 for frames of 1115 B, by table.
     #[serde(rename = "turbo-1/6")]
     Turbo16,
-    /// LDPC code (AR4JA) of rate 1/2 for frames of 128 B, 512 B or 2048 B, by table.
+    /// LDPC code (AR4JA) of rate 1/2, by table. Frames have 128 B, 512 B or 2048 B.
     #[serde(rename = "ldpc-1/2")]
     Ldpc12,
-    /// LDPC code (AR4JA) of rate 2/3 for frames of 128 B, 512 B or 2048 B, by table.
+    /// LDPC code (AR4JA) of rate 2/3, by table. Frames have 128 B, 512 B or 2048 B.
     #[serde(rename = "ldpc-2/3")]
     Ldpc23,
-    /// LDPC code (AR4JA) of rate 4/5 for frames of 128 B, 512 B or 2048 B, by table.
+    /// LDPC code (AR4JA) of rate 4/5, by table. Frames have 128 B, 512 B or 2048 B.
     #[serde(rename = "ldpc-4/5")]
     Ldpc45,
     /// LDPC code (C2) of rate 7/8 for frames of 892 B, by table.
@@ -131,7 +131,7 @@ pub struct Config {
     #[serde(default = "interleaving")]
     #[schemars(range(min = 1, max = 8), extend("x-change" = true))]
     pub interleaving: u8,
-    /// Probability of a wrong symbol on the channel, before decoding. Decisions are hard.
+    /// Probability of a wrong symbol on the channel, before decoding. Decisions are hard. Default: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 0.5), extend("x-change" = true))]
     pub ber: Option<f64>,
@@ -263,7 +263,7 @@ impl Config {
         InvalidConfig::ensure(holds, key, expected)
     }
 
-    /// Returns the channel symbols of a frame of `frame` bytes, without CRC if it is of Proximity-1.
+    /// Returns the channel symbols of a frame. Of Proximity-1 `frame` is without the CRC.
     pub(crate) fn symbols(&self, frame: usize) -> u64 {
         let marker = SYNC_MARKER.len();
         let symbols = match (self.frame, self.coding) {

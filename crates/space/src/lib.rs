@@ -1,4 +1,4 @@
-//! Space data links of CCSDS: packets in transfer frames, their coding, and errors of the channel.
+//! Space data links of CCSDS: packets in transfer frames, coding, errors.
 //!
 //! *Models* TM, AOS and Proximity-1 frames of real bytes; Reed-Solomon code and Viterbi decoder that run; turbo and LDPC codes by tables of
 //! loss. *Does not model* acquisition and false synchronisation, carrier and symbol tracking, retransmission of Proximity-1 (COP-P).

@@ -27,7 +27,7 @@ struct Field<'a> {
     data: &'a [u8],
     /// Offset at which a packet starts.
     start: Option<usize>,
-    /// Set if the rest of the last packet is to be dropped, as this is a new one.
+    /// Set if a new packet begins, so that the rest of the last is dropped.
     is_fresh: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct Receiver {
     channel: Channel,
     frame: Option<Frame>,
     next_count: Option<u32>,
-    /// Bytes of a packet whose end has not come, and the number of its first byte in the stream.
+    /// Bytes of an incomplete packet, and the number of the first in the stream.
     partial: Vec<u8>,
     position: u64,
     is_in_step: bool,

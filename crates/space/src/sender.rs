@@ -22,7 +22,7 @@ const SPACECRAFT: u8 = 42;
 /// Encapsulation packet that waits for frames, or is partly in them.
 #[derive(Debug)]
 struct Waiting {
-    /// Numbers of its first byte and of the one behind it in the stream of data fields.
+    /// Numbers of its bytes in the stream of data fields: first, and behind the last.
     start: u64,
     end: u64,
     created_at: Time,
@@ -131,7 +131,7 @@ impl Sender {
         self.queue.set(discipline)
     }
 
-    /// Drops the rest of a packet that is partly sent: frames of the other form cannot continue it.
+    /// Drops the rest of a packet that is partly sent. Frames of the other form cannot continue it.
     fn drop_cut_packet(&mut self) {
         if let Some(first) = self.waiting.front().filter(|first| first.start < self.offset) {
             let rest = (first.end - self.offset) as usize;
@@ -356,7 +356,7 @@ impl Sender {
     }
 }
 
-/// Returns protocol and start of the payload of a datagram of LTP or bundles: it is longer than its headers and is no fragment.
+/// Returns protocol and start of the payload of a datagram of LTP or bundles. Fragments are refused.
 fn native_of(bytes: &[u8]) -> Option<(Protocol, usize)> {
     let (protocol, at) = match bytes.first()? >> 4 {
         4 if bytes[0] & 15 == 5 && bytes.get(6)? & 0x3f == 0 && *bytes.get(7)? == 0 => {

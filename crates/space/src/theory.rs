@@ -1,10 +1,10 @@
-//! Closed forms of errors: uncoded, union bound of the convolutional code, binomial tail of the Reed-Solomon code, tables.
+//! Closed forms of errors: union bound, binomial tail, tables.
 
 use bentpipe_wire::space::reed_solomon::{CODEWORD, CORRECTABLE, PARITY};
 
 use crate::config::{Coding, Config, Frame, Layout};
 
-/// Error events of the convolutional code by their distance: events, and wrong bits in all of them (literature's weight spectrum).
+/// Weight spectrum of the convolutional code: distance, error events, wrong bits in all of them. From the literature.
 const SPECTRUM: [(i32, f64, f64); 5] = [
     (10, 11.0, 36.0),
     (12, 38.0, 211.0),
@@ -13,7 +13,7 @@ const SPECTRUM: [(i32, f64, f64); 5] = [
     (18, 7275.0, 77_433.0),
 ];
 
-/// Loss of frames by table: Eb/N0 in dB at a loss of 0.1 and of 1e-5. **From memory** of CCSDS 130.1-G, to 0.2 dB at best.
+/// Loss of frames: Eb/N0 in dB at a loss of 0.1 and of 1e-5. **From memory** of CCSDS 130.1-G, to 0.2 dB at best.
 const TABLE: [(Coding, usize, f64, f64); 14] = [
     (Coding::Turbo12, 1115, 0.75, 1.15),
     (Coding::Turbo13, 1115, 0.15, 0.55),
@@ -71,7 +71,7 @@ fn binomial(n: i32, k: i32, p: f64) -> f64 {
     libm::exp(ways + f64::from(k) * libm::log(p) + f64::from(n - k) * libm::log1p(-p))
 }
 
-/// Returns the bit error ratio behind the Viterbi decoder by the union bound, which is close above 3 dB of Eb/N0.
+/// Returns the bit error ratio behind the Viterbi decoder by the union bound. It is close above 3 dB of Eb/N0.
 pub fn decoded_ber(config: &Config) -> f64 {
     SPECTRUM.iter().map(|(distance, _, bits)| bits * event(config, *distance)).sum::<f64>().min(0.5)
 }
@@ -83,7 +83,7 @@ pub(crate) fn event_probability(config: &Config) -> f64 {
 
 /// Returns the expected ratio of lost frames.
 ///
-/// `None` where no closed form is: the concatenated code, whose inner decoder makes bursts, if it has errors.
+/// `None` for errors of the concatenated code, whose inner decoder makes bursts.
 pub fn frame_loss(config: &Config) -> Option<f64> {
     let layout = config.layout().ok()?;
     if config.ber.is_none() && config.es_n0_db.is_none() {

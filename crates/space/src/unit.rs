@@ -13,7 +13,7 @@ pub struct Unit {
     /// Frame, of Proximity-1 with its CRC.
     pub bytes: Vec<u8>,
     pub(crate) config: Config,
-    /// Number of the first byte of its data field in the stream of all data fields.
+    /// Number of the data field's first byte in the stream of data fields.
     pub(crate) offset: u64,
     pub(crate) carried: Vec<CarriedPacket>,
 }

@@ -41,8 +41,9 @@ struct Values {
 impl Values {
     /// Returns the sum over all parts of an element or link, and the names.
     fn sum(&self, path: &str, names: &[&str]) -> u64 {
-        let is_meant =
-            |part: &str| part.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        // Bundle nodes count bundles by the names that nodes have for packets.
+        let is_of = |rest: &str| rest.is_empty() || rest.starts_with('/') && rest != "/dtn";
+        let is_meant = |part: &str| part.strip_prefix(path).is_some_and(is_of);
         let meant = self.found.iter().filter(|((part, name), _)| is_meant(part) && names.contains(name));
         meant.map(|(_, value)| value).sum()
     }

@@ -13,9 +13,9 @@ use crate::show::out;
 /// Use of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum TlsPolicy {
-    /// None
+    /// Never
     Off,
-    /// With peers that offer it
+    /// Only where the peer offers it
     Offered,
     /// Peers without it are refused
     Required,
@@ -26,9 +26,9 @@ enum TlsPolicy {
 enum NameCheck {
     /// Not compared
     Ignored,
-    /// Compared if there are some
+    /// Compared where there are some
     IfPresent,
-    /// One must match
+    /// Must match
     Required,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct TlsArgs {
 }
 
 impl TlsArgs {
-    /// Reads the files; without a certificate there is no TLS.
+    /// Reads the files. Without a certificate sessions are not encrypted.
     pub(super) fn security(&self) -> Result<Security, String> {
         let (Some(certificate), Some(key), Some(trust)) = (&self.certificate, &self.key, &self.trust) else {
             return Ok(Security::default());
@@ -104,7 +104,7 @@ pub(crate) struct CertificateArgs {
     days: u16,
 }
 
-/// Makes a certificate and prints its files.
+/// Creates a certificate and prints its files.
 pub(super) fn run(args: &CertificateArgs) -> Result<u8, String> {
     let making = Making {
         folder: args.folder.clone(),

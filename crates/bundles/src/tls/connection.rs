@@ -73,7 +73,7 @@ impl Secure {
             let Some(connection) = &mut self.connection else { return Ok(()) };
             let len = connection.read_tls(&mut bytes).map_err(|error| format!("TLS: {error}"))?;
             if len == 0 {
-                // The peer has said that nothing follows.
+                // The peer has sent its closure alert.
                 return Ok(());
             }
             if let Err(error) = connection.process_new_packets() {
@@ -140,7 +140,7 @@ impl Secure {
         connection.writer().write_all(output).map_err(|error| format!("TLS: {error}"))
     }
 
-    /// Tells the peer that nothing follows.
+    /// Sends the closure alert.
     pub(crate) fn close(&mut self) {
         if let Some(connection) = &mut self.connection
             && !std::mem::replace(&mut self.is_closed, true)
@@ -149,7 +149,7 @@ impl Secure {
         }
     }
 
-    /// Moves what is encrypted to `out`, and returns `true` if there was some.
+    /// Returns `true` if encrypted bytes were moved to `out`.
     pub(crate) fn transmit(&mut self, out: &mut Vec<u8>) -> bool {
         let Some(connection) = &mut self.connection else { return false };
         let before = out.len();

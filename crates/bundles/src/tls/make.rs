@@ -47,7 +47,7 @@ pub struct Made {
     pub node: Option<(PathBuf, PathBuf)>,
 }
 
-/// Makes the certificate of a node, and its authority if the folder has none.
+/// Creates the certificate of a node, and its authority if the folder has none.
 ///
 /// Files of the authority are `authority.pem` and `authority-key.pem`; those of ipn:1.0 are `ipn-1.0.pem` and `ipn-1.0-key.pem`.
 ///

@@ -69,10 +69,10 @@ impl fmt::Display for Names {
 impl Names {
     /// Reads the names of a certificate in DER.
     ///
-    /// Endpoints that are no nodes are ignored, as the standard asks for.
+    /// Endpoints other than nodes are ignored, as the standard demands.
     ///
     /// # Errors
-    /// Returns an error if it is no certificate, or its names are malformed.
+    /// Returns an error if certificate or names are malformed.
     pub fn parse(certificate: &[u8]) -> Result<Names, String> {
         let wrong = |error: &dyn std::fmt::Display| format!("certificate: {error}");
         let (_, parsed) = parse_x509_certificate(certificate).map_err(|error| wrong(&error))?;
@@ -114,13 +114,13 @@ impl Names {
     }
 }
 
-/// Compares host names without regard to case. A name with a wildcard matches nothing, as the standard discourages it.
+/// Returns `true` if host names are equal without regard to case. A name with a wildcard matches nothing, as the standard discourages it.
 fn is_same_host(name: &str, host: &str) -> bool {
     let plain = |text: &str| text.trim_end_matches('.').to_ascii_lowercase();
     !name.contains('*') && plain(name) == plain(host)
 }
 
-/// Reads the value of a name of form BundleEID: an explicit tag 0, in which an IA5String is.
+/// Reads the value of a name of form BundleEID. It is an IA5String in an explicit tag 0.
 fn node(value: &[u8]) -> Option<Eid> {
     let (_, outer) = Any::from_der(value).ok()?;
     if outer.class() != Class::ContextSpecific || outer.tag().0 != 0 {

@@ -49,7 +49,7 @@ impl Verifier {
         path.map_err(|error| {
             let text = format!("certificate of the peer refused: {}", reason(&error));
             *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
-            // The alert for this error is bad_certificate, which the standard asks for whatever the reason.
+            // The alert for this error is bad_certificate, which the standard demands for any reason.
             Error::InvalidCertificate(CertificateError::BadEncoding)
         })
     }

@@ -1,4 +1,4 @@
-//! Convolutional code of rate 1/2 and constraint length 7 (CCSDS 131.0-B), and its decoder by Viterbi's algorithm.
+//! Convolutional code of rate 1/2 and constraint length 7 (CCSDS 131.0-B), with Viterbi decoder.
 //!
 //! Connection vectors 1111001 and 1011011; the second symbol of each bit is inverted.
 //! *Against memory*: distance 10 of the code, found by search, and its error events against the union bound.
@@ -15,7 +15,7 @@ const fn symbols(register: u8) -> [bool; 2] {
     [(register & VECTORS[0]).count_ones() & 1 == 1, (register & VECTORS[1]).count_ones() & 1 == 1]
 }
 
-/// Signs of both symbols on the way to a state from its predecessor without the oldest bit.
+/// Signs of both symbols on the way to a state. The predecessor is the one whose oldest bit is 0.
 static SIGNS: [[f32; 2]; STATES] = signs();
 
 const fn signs() -> [[f32; 2]; STATES] {
@@ -55,7 +55,7 @@ impl Encoder {
 /// Decoder of soft symbols.
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
-    /// Survivors: a bit for each state and step, the oldest bit of its predecessor.
+    /// Survivors: the oldest bit of the predecessor, for each state and step.
     decisions: Vec<u64>,
 }
 

@@ -42,7 +42,7 @@ const fn proximity_table() -> [u32; 256] {
     table
 }
 
-/// Returns the frame error control field of TM and AOS; 0 over a frame with a right one.
+/// Returns the frame error control field of TM and AOS. It is 0 over a frame with a right one.
 ///
 /// Polynomial x^16 + x^12 + x^5 + 1, register of ones at the start.
 pub fn frame(bytes: &[u8]) -> u16 {
@@ -51,7 +51,7 @@ pub fn frame(bytes: &[u8]) -> u16 {
     })
 }
 
-/// Returns the CRC-32 of a Proximity-1 frame; 0 over a frame with a right one.
+/// Returns the CRC-32 of a Proximity-1 frame. It is 0 over a frame with a right one.
 ///
 /// Polynomial x^32 + x^23 + x^21 + x^11 + x^2 + 1, register of zeros at the start.
 pub fn proximity(bytes: &[u8]) -> u32 {

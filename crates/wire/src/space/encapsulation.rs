@@ -52,7 +52,7 @@ impl Protocol {
     }
 }
 
-/// Returns the extension header of an IP packet: 0x21 of version 4, 0x57 of version 6.
+/// Returns the extension header of an IP packet. It is 0x21 of version 4 and 0x57 of version 6.
 pub const fn ip_extension(version: u8) -> Option<u8> {
     match version {
         4 => Some(0x21),
@@ -66,7 +66,7 @@ pub const fn ip_extension(version: u8) -> Option<u8> {
 pub struct Repr {
     /// Protocol of the content.
     pub protocol: Protocol,
-    /// Length of the header in bytes: 1 (an idle packet without content), 2, 4 or 8.
+    /// Length of the header in bytes: 1, 2, 4 or 8. An idle packet without content has 1.
     pub header_len: usize,
     /// Length of the content in bytes.
     pub data_len: usize,
@@ -91,7 +91,7 @@ impl Repr {
     /// Reads the header at the start of `bytes`; `None` if more of it is needed.
     ///
     /// # Errors
-    /// Returns an error if it is no encapsulation packet, or its length is impossible.
+    /// Returns an error if version or length is impossible.
     pub fn parse(bytes: &[u8]) -> Result<Option<Repr>, Error> {
         let Some(first) = bytes.first() else { return Ok(None) };
         if first >> 5 != 7 {
@@ -120,7 +120,7 @@ impl Repr {
         self.header_len + self.data_len
     }
 
-    /// Returns `true` if there is no content.
+    /// Returns `true` if the packet has only its header.
     pub const fn is_empty(&self) -> bool {
         self.data_len == 0
     }
@@ -128,7 +128,7 @@ impl Repr {
     /// Appends the header.
     ///
     /// # Panics
-    /// Panics if the length of the header is none of the four, or too short for the content.
+    /// Panics if the length of the header is impossible, or too short for the content.
     pub fn put(&self, out: &mut Vec<u8>) {
         let first = 7 << 5 | self.protocol.code() << 2;
         let len = self.len() as u64;

@@ -6,7 +6,7 @@ use crate::{Error, Layer};
 /// Length in bytes of the operational control field.
 pub(super) const CONTROL_LEN: usize = 4;
 
-/// Checks the length of a frame and its error control field, and returns the end of what it covers.
+/// Checks length and CRC of a frame, and returns where the CRC begins.
 pub(super) fn check(bytes: &[u8], least: usize, has_crc: bool, layer: Layer) -> Result<usize, Error> {
     let trailer = if has_crc { crc::FRAME_LEN } else { 0 };
     if bytes.len() < least + trailer {

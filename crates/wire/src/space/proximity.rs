@@ -1,4 +1,4 @@
-//! Transfer frames of Proximity-1 (CCSDS 211.0-B), version 3: variable length, whole packets or segments of one.
+//! Transfer frames of Proximity-1 (CCSDS 211.0-B). They are as long as their content: whole packets, or a segment of one.
 //!
 //! *Against memory*: the lengths of the fields add up to the five bytes of the header; no decoder was there to ask.
 

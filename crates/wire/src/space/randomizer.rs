@@ -7,7 +7,7 @@ const PERIOD: usize = 255;
 
 static SEQUENCE: [u8; PERIOD] = sequence();
 
-/// Polynomial x^8 + x^7 + x^5 + x^3 + 1, register of ones at the start.
+/// Returns the sequence. Polynomial x^8 + x^7 + x^5 + x^3 + 1, register of ones at the start.
 const fn sequence() -> [u8; PERIOD] {
     let mut out = [0; PERIOD];
     let mut register: u8 = 0xff;

@@ -75,7 +75,7 @@ const fn generator() -> [u8; PARITY + 1] {
     out
 }
 
-/// Bit `7 - i` of the result is the trace of the symbol times β^i, where β = α^117.
+/// Returns the change of basis. Bit `7 - i` is the trace of the symbol times β^i, where β = α^117.
 const fn to_dual() -> [u8; 256] {
     let field = field();
     let mut out = [0; 256];
@@ -246,7 +246,7 @@ fn syndromes(word: &[u8]) -> [u8; PARITY] {
     syndromes
 }
 
-/// Returns a polynomial's value at α to a power; the coefficient of x^n is at n.
+/// Returns a polynomial's value at α to a power. The coefficient of x^n is at n.
 fn evaluate(polynomial: &[u8], exponent: usize) -> u8 {
     polynomial.iter().rev().fold(0, |sum, coefficient| product(sum, power(exponent)) ^ coefficient)
 }

@@ -53,7 +53,7 @@ impl Repr {
     /// Reads a frame and returns its header and data field.
     ///
     /// # Errors
-    /// Returns an error if it is truncated or too long, its CRC is wrong, or it is no frame of packets.
+    /// Returns an error if it is truncated or too long, its CRC is wrong, or its data are not packets.
     pub fn parse(bytes: &[u8], trailer: Trailer) -> Result<(Repr, &[u8]), Error> {
         let least = HEADER_LEN + 1 + if trailer.has_control { CONTROL_LEN } else { 0 };
         let mut end = check(bytes, least, trailer.has_crc, Layer::TmFrame)?;
@@ -68,7 +68,7 @@ impl Repr {
             return Err(Error::unsupported(Layer::TmFrame, 4, "secondary header"));
         }
         if status >> 14 & 1 == 1 {
-            return Err(Error::unsupported(Layer::TmFrame, 4, "data that are no packets"));
+            return Err(Error::unsupported(Layer::TmFrame, 4, "data other than packets"));
         }
         if status >> 11 & 7 != 3 {
             return Err(Error::malformed(Layer::TmFrame, 4, "packet order or segment length"));
