@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::air::Record;
+use super::phs::Phs;
 use super::phy::{Bandwidth, Guard, Phy, Profile};
 
 /// Duplexing of a cell.
@@ -219,12 +220,15 @@ pub struct ServiceFlow {
     /// DSCPs of its packets. Default: all packets that no flow before it takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dscp: Option<Vec<u8>>,
+    /// Payload header suppression. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phs: Option<Phs>,
 }
 
 impl Default for ServiceFlow {
     fn default() -> ServiceFlow {
         let (service, latency) = (Service::Be, Span::from_millis(100));
-        ServiceFlow { service, interval: None, sdu: Bytes::new(200), latency, dscp: None }
+        ServiceFlow { service, interval: None, sdu: Bytes::new(200), latency, dscp: None, phs: None }
     }
 }
 
@@ -243,7 +247,13 @@ impl ServiceFlow {
         InvalidConfig::ensure(self.interval() >= Span::from_millis(1), "interval", "at least 1 ms")?;
         InvalidConfig::ensure((1..=2000).contains(&self.sdu.get()), "sdu", "1 to 2000 bytes")?;
         let fits = self.dscp.iter().flatten().all(|dscp| *dscp < 64);
-        InvalidConfig::ensure(fits, "dscp", "DSCPs from 0 to 63")
+        InvalidConfig::ensure(fits, "dscp", "DSCPs from 0 to 63")?;
+        self.phs.iter().try_for_each(|phs| phs.check().map_err(|error| error.inside("phs")))
+    }
+
+    /// Returns the length in bytes of an SDU on the air, its header suppressed.
+    pub(super) fn sent_len(&self, sdu: usize) -> usize {
+        self.phs.as_ref().map_or(sdu, |phs| phs.sent_len(sdu))
     }
 
     /// Returns `true` if it takes a packet of this DSCP.

@@ -185,7 +185,7 @@ fn reserved(all: &[Member<'_, Kind>], name: &str, cell: &Cell, frame: &Frame) ->
     let symbols = |member: &Member<'_, Kind>, flow: &ServiceFlow| {
         let bytes = match flow.service {
             Service::Be => return 0.0,
-            Service::Ugs | Service::ErtPs => mac.pdu_len(flow.sdu.get() as usize),
+            Service::Ugs | Service::ErtPs => mac.pdu_len_of(flow, flow.sdu.get() as usize),
             Service::RtPs | Service::NrtPs => bentpipe_wire::wman::HEADER_LEN,
         };
         let symbols = SHORT_PREAMBLE + profile(member, cell, false).symbols(bytes);
