@@ -31,7 +31,8 @@ mod uplink;
 
 pub use air::{AirLog, Record};
 pub use cell::{Refusal, Wimax};
-pub use config::{Cell, Convergence, Duplex, Fading, PathConfig, Radio, Scheduler, Service, ServiceFlow};
+pub use config::{
+    Cell, Convergence, Duplex, Fading, PathConfig, Phs, Radio, Scheduler, Service, ServiceFlow,
+};
 pub use kind::Kind;
-pub use phs::Phs;
 pub use phy::{Bandwidth, Guard, Phy, Profile};

@@ -157,7 +157,7 @@ pub fn suppress(rules: &[Rule], sdu: &[u8]) -> Vec<u8> {
 /// Returns the SDU of an index and what follows it.
 ///
 /// # Errors
-/// Returns an error if there is no such rule, or the bytes end early.
+/// Returns an error if the rule is unknown, or the bytes end early.
 pub fn restore(rules: &[Rule], bytes: &[u8]) -> Result<Vec<u8>, Error> {
     need(bytes, INDEX_LEN)?;
     let (index, rest) = (bytes[0], &bytes[INDEX_LEN..]);

@@ -3,11 +3,11 @@
 use bentpipe_net::InvalidConfig;
 use bentpipe_net::queue::Discipline;
 use bentpipe_units::{Bytes, Span};
+use bentpipe_wire::wman::phs::{INDEX_LEN, MAX_SIZE};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::air::Record;
-use super::phs::Phs;
 use super::phy::{Bandwidth, Guard, Phy, Profile};
 
 /// Duplexing of a cell.
@@ -259,6 +259,56 @@ impl ServiceFlow {
     /// Returns `true` if it takes a packet of this DSCP.
     pub fn takes(&self, dscp: u8) -> bool {
         self.dscp.as_ref().is_none_or(|dscps| dscps.contains(&dscp))
+    }
+}
+
+/// Payload header suppression: bytes that are not sent, as the other end knows them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Phs {
+    /// Ranges of suppressed bytes of the SDU in order, by first and last byte.
+    pub bytes: Vec<[u8; 2]>,
+    /// Maximum number of rules, each for one value of those bytes. Default: 16.
+    #[serde(default = "most_rules")]
+    #[schemars(range(min = 1))]
+    pub rules: u8,
+}
+
+const fn most_rules() -> u8 {
+    16
+}
+
+impl Phs {
+    /// Checks the values.
+    ///
+    /// # Errors
+    /// Returns an error that names the key with an invalid value.
+    pub fn check(&self) -> Result<(), InvalidConfig> {
+        let mut next = 0;
+        let ordered = self.bytes.iter().all(|[first, last]| {
+            let fits = usize::from(*first) >= next && last >= first && usize::from(*last) < MAX_SIZE;
+            next = usize::from(*last) + 1;
+            fits
+        });
+        let expected = "ranges like [12, 19], in order, without overlap and below byte 255";
+        InvalidConfig::ensure(ordered && !self.bytes.is_empty(), "bytes", expected)?;
+        InvalidConfig::ensure(self.rules > 0, "rules", "at least 1 rule")
+    }
+
+    /// Returns the length in bytes of the header that rules describe.
+    pub(super) fn size(&self) -> usize {
+        self.bytes.last().map_or(0, |[_, last]| usize::from(*last) + 1)
+    }
+
+    /// Returns the number of bytes that a rule suppresses.
+    fn saved(&self) -> usize {
+        self.bytes.iter().map(|[first, last]| usize::from(last.saturating_sub(*first)) + 1).sum()
+    }
+
+    /// Returns the length in bytes of index and SDU. A rule matches if the header is whole.
+    pub(super) fn sent_len(&self, sdu: usize) -> usize {
+        let saved = if sdu < self.size() { 0 } else { self.saved() };
+        INDEX_LEN + sdu.saturating_sub(saved)
     }
 }
 

@@ -36,7 +36,7 @@ impl Mac {
         self.fixed + self.convergence.sdu_len(packet)
     }
 
-    /// Returns the length in bytes of a PDU with one whole packet of a service flow.
+    /// Returns the length in bytes of a PDU with one packet of a flow.
     pub(super) fn pdu_len_of(&self, flow: &ServiceFlow, packet: usize) -> usize {
         self.fixed + flow.sent_len(self.convergence.sdu_len(packet))
     }
