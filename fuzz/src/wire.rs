@@ -64,6 +64,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("tcpcl", fuzz_tcpcl),
     ("mtcp", fuzz_mtcp),
     ("wman", fuzz_wman),
+    ("wman_phs", fuzz_wman_phs),
     ("wpan", fuzz_wpan),
     ("space_frame", fuzz_space_frame),
     ("space_code", fuzz_space_code),
@@ -886,6 +887,26 @@ pub fn fuzz_wman(data: &[u8]) {
     }
     let _ = (wman::Fch::parse(data), wman::channel::Ucd::parse(data));
     let _ = (wman::arq::Feedback::parse_list(data), wman::m2m::Burst::parse(data));
+}
+
+/// Rules of payload header suppression, and SDUs that they restore.
+///
+/// The first byte says how many bytes are the rule; an SDU follows.
+pub fn fuzz_wman_phs(data: &[u8]) {
+    let Some((len, rest)) = data.split_first() else { return };
+    let Some((elements, sdu)) = rest.split_at_checked((*len).into()) else { return };
+    let Ok(rule) = wman::phs::Rule::parse(elements) else { return };
+    let mut out = Vec::new();
+    rule.emit(&mut out);
+    assert_eq!(wman::phs::Rule::parse(&out), Ok(rule.clone()));
+    let rules = [rule];
+    let sent = wman::phs::suppress(&rules, sdu);
+    let restored = wman::phs::restore(&rules, &sent).expect("own bytes");
+    assert_eq!(restored.len(), sdu.len());
+    if rules[0].verifies {
+        assert_eq!(restored, sdu);
+    }
+    let _ = wman::phs::restore(&rules, sdu);
 }
 
 /// Emits what was understood of a PDU. Reserved bits of subheaders are not kept, so the result is parsed again.

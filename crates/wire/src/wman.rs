@@ -1,7 +1,7 @@
 //! IEEE 802.16-2004 with the OFDM-256 PHY: MAC PDUs, maps and channel descriptors.
 //!
 //! *Models*: the generic and the bandwidth request header with their HCS, the subheaders of fragmentation, packing and grant
-//! management, CRC-32, the downlink frame prefix, DL-MAP, UL-MAP, DCD, UCD, ARQ feedback, and the Ethernet envelope
+//! management, CRC-32, the downlink frame prefix, DL-MAP, UL-MAP, DCD, UCD, ARQ feedback, rules of payload header suppression, and the Ethernet envelope
 //! (`m2m`) in which Wireshark reads bursts. *Does not model*: mesh, PKM, messages of ranging and registration, and the OFDMA
 //! maps of 802.16e.
 //!
@@ -14,6 +14,7 @@ mod header;
 pub mod m2m;
 mod map;
 mod pdu;
+pub mod phs;
 mod subheader;
 #[cfg(test)]
 mod tests;

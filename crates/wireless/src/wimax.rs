@@ -2,9 +2,9 @@
 //!
 //! *Models*: a base station and its subscriber stations; FDD and TDD frames counted in symbols, with preambles, FCH, DL-MAP, UL-MAP, DCD and UCD of true sizes; burst
 //! profiles by SNR with hysteresis; block errors by a table; Rician fading; the services UGS, ertPS, rtPS, nrtPS and best
-//! effort with contention, piggyback requests, polls and grants per station; fragmentation, packing, CRC; three
-//! schedulers; stations that forward a limited number of packets per second. *Does not model*: network entry (stations
-//! are ranged and registered from the start), ARQ, PHS, dynamic service flows, subchannels, OFDMA, mobility, PKM.
+//! effort with contention, piggyback requests, polls and grants per station; fragmentation, packing, CRC, payload header
+//! suppression; three schedulers; stations that forward a limited number of packets per second. *Does not model*: network entry (stations
+//! are ranged and registered from the start), ARQ, dynamic service flows, subchannels, OFDMA, mobility, PKM.
 //!
 //! The element wakes at busy frames and at symbols that complete packets.
 //!
@@ -19,6 +19,7 @@ mod downlink;
 mod kind;
 pub mod metrics;
 mod overhead;
+mod phs;
 mod phy;
 mod picture;
 mod plan;
@@ -30,6 +31,8 @@ mod uplink;
 
 pub use air::{AirLog, Record};
 pub use cell::{Refusal, Wimax};
-pub use config::{Cell, Convergence, Duplex, Fading, PathConfig, Radio, Scheduler, Service, ServiceFlow};
+pub use config::{
+    Cell, Convergence, Duplex, Fading, PathConfig, Phs, Radio, Scheduler, Service, ServiceFlow,
+};
 pub use kind::Kind;
 pub use phy::{Bandwidth, Guard, Phy, Profile};

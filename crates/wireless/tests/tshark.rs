@@ -6,7 +6,9 @@ use bentpipe_testkit::{Folder, Tshark, has};
 use bentpipe_units::{Bytes, Span};
 use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::{ipv4, udp};
-use bentpipe_wireless::wimax::{AirLog, Cell, Duplex, PathConfig, Profile, Radio, Record, Wimax};
+use bentpipe_wireless::wimax::{
+    AirLog, Cell, Duplex, PathConfig, Phs, Profile, Radio, Record, ServiceFlow, Wimax,
+};
 
 const MS: u64 = 1_000_000;
 
@@ -23,13 +25,13 @@ fn numbered(ident: u16, len: usize) -> Packet {
 }
 
 /// Runs three stations with packets in both directions, and returns the capture and the delivered packets.
-fn run(cell: &Cell, profile: Profile) -> (Vec<u8>, usize) {
+fn run(cell: &Cell, profile: Profile, flows: &[ServiceFlow]) -> (Vec<u8>, usize) {
     let path = |n: usize| PathConfig {
         name: format!("link/{n}"),
         station: n / 2,
         is_downlink: n.is_multiple_of(2),
         radio: Radio { profile: Some([profile; 2]), ..Radio::default() },
-        flows: Vec::new(),
+        flows: flows.to_vec(),
         queue: Default::default(),
         delay: Span::ZERO,
         mtu: Bytes::new(1500),
@@ -58,7 +60,7 @@ fn tshark_reads_the_packets_of_a_recorded_cell() {
     let record = Some(Record { frames: 2000, ..Record::default() });
     for (name, packing, duplex) in [("plain", false, Duplex::Fdd), ("packed", true, Duplex::Tdd)] {
         let cell = Cell { packing, duplex, fragmentation: false, record, ..Cell::default() };
-        let (capture, delivered) = run(&cell, Profile::Qam64R34);
+        let (capture, delivered) = run(&cell, Profile::Qam64R34, &[]);
         assert_eq!(delivered, 120);
         let path = folder.write(format!("{name}.pcap"), capture);
         let rows = Tshark::on(&path).expect("asked for before").fields(&["frame.time_epoch", "ip.id"]);
@@ -78,9 +80,28 @@ fn tshark_reads_the_packets_of_a_recorded_cell() {
         assert!(text.contains("[correct]") && text.contains("BR AGGREGATE"), "{name}");
     }
     // Fragments: each PDU is read, and none is malformed.
-    let (capture, delivered) = run(&Cell { record, ..Cell::default() }, Profile::Qpsk12);
+    let (capture, delivered) = run(&Cell { record, ..Cell::default() }, Profile::Qpsk12, &[]);
     assert!(delivered > 100, "{delivered}");
     let path = folder.write("fragments.pcap", capture);
     let text = Tshark::on(&path).expect("asked for before").options(&["-V"]).text();
     assert!(text.contains("Payload Fragment") && !text.contains("Malformed") && !text.contains("incorrect"));
+}
+
+#[test]
+fn tshark_reads_pdus_with_suppressed_headers() {
+    if !has("tshark") {
+        return;
+    }
+    let phs = Some(Phs { bytes: vec![[0, 1], [6, 9], [12, 23]], rules: 16 });
+    let record = Some(Record { frames: 2000, ..Record::default() });
+    let cell = Cell { packing: false, fragmentation: false, record, ..Cell::default() };
+    let flow = ServiceFlow { phs, ..ServiceFlow::default() };
+    let (capture, delivered) = run(&cell, Profile::Qam64R34, &[flow]);
+    assert_eq!(delivered, 120);
+    let folder = Folder::new();
+    let path = folder.write("suppressed.pcap", capture);
+    let text = Tshark::on(&path).expect("asked for before").options(&["-V"]).text();
+    assert!(!text.contains("Malformed") && !text.contains("incorrect"));
+    // Header 6, index 1, IP and UDP 28 less 18, payload 12, CRC 4.
+    assert!(text.contains("[correct]") && text.contains("Length: 33"), "{text}");
 }

@@ -412,6 +412,10 @@ impl Wimax {
         observer.counter(&metrics::FRAGMENTS, counts.fragments);
         observer.counter(&metrics::DROPPED_ERRORS, counts.dropped_errors);
         observer.counter(&metrics::GRANTED, counts.granted);
+        if let Some(phs) = &conn.phs {
+            observer.counter(&metrics::PHS_SAVED, phs.saved);
+            observer.counter(&metrics::PHS_UNMATCHED, phs.unmatched);
+        }
         let direction = if is_downlink { &station.down } else { &station.up };
         observer.gauge(&metrics::PROFILE, direction.profile.number() as f64);
         if !is_downlink {

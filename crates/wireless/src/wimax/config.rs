@@ -3,6 +3,7 @@
 use bentpipe_net::InvalidConfig;
 use bentpipe_net::queue::Discipline;
 use bentpipe_units::{Bytes, Span};
+use bentpipe_wire::wman::phs::{INDEX_LEN, MAX_SIZE};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -219,12 +220,15 @@ pub struct ServiceFlow {
     /// DSCPs of its packets. Default: all packets that no flow before it takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dscp: Option<Vec<u8>>,
+    /// Payload header suppression. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phs: Option<Phs>,
 }
 
 impl Default for ServiceFlow {
     fn default() -> ServiceFlow {
         let (service, latency) = (Service::Be, Span::from_millis(100));
-        ServiceFlow { service, interval: None, sdu: Bytes::new(200), latency, dscp: None }
+        ServiceFlow { service, interval: None, sdu: Bytes::new(200), latency, dscp: None, phs: None }
     }
 }
 
@@ -243,12 +247,68 @@ impl ServiceFlow {
         InvalidConfig::ensure(self.interval() >= Span::from_millis(1), "interval", "at least 1 ms")?;
         InvalidConfig::ensure((1..=2000).contains(&self.sdu.get()), "sdu", "1 to 2000 bytes")?;
         let fits = self.dscp.iter().flatten().all(|dscp| *dscp < 64);
-        InvalidConfig::ensure(fits, "dscp", "DSCPs from 0 to 63")
+        InvalidConfig::ensure(fits, "dscp", "DSCPs from 0 to 63")?;
+        self.phs.iter().try_for_each(|phs| phs.check().map_err(|error| error.inside("phs")))
+    }
+
+    /// Returns the length in bytes of an SDU on the air, its header suppressed.
+    pub(super) fn sent_len(&self, sdu: usize) -> usize {
+        self.phs.as_ref().map_or(sdu, |phs| phs.sent_len(sdu))
     }
 
     /// Returns `true` if it takes a packet of this DSCP.
     pub fn takes(&self, dscp: u8) -> bool {
         self.dscp.as_ref().is_none_or(|dscps| dscps.contains(&dscp))
+    }
+}
+
+/// Payload header suppression: bytes that are not sent, as the other end knows them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Phs {
+    /// Ranges of suppressed bytes of the SDU in order, by first and last byte.
+    pub bytes: Vec<[u8; 2]>,
+    /// Maximum number of rules, each for one value of those bytes. Default: 16.
+    #[serde(default = "most_rules")]
+    #[schemars(range(min = 1))]
+    pub rules: u8,
+}
+
+const fn most_rules() -> u8 {
+    16
+}
+
+impl Phs {
+    /// Checks the values.
+    ///
+    /// # Errors
+    /// Returns an error that names the key with an invalid value.
+    pub fn check(&self) -> Result<(), InvalidConfig> {
+        let mut next = 0;
+        let ordered = self.bytes.iter().all(|[first, last]| {
+            let fits = usize::from(*first) >= next && last >= first && usize::from(*last) < MAX_SIZE;
+            next = usize::from(*last) + 1;
+            fits
+        });
+        let expected = "ranges like [12, 19], in order, without overlap and below byte 255";
+        InvalidConfig::ensure(ordered && !self.bytes.is_empty(), "bytes", expected)?;
+        InvalidConfig::ensure(self.rules > 0, "rules", "at least 1 rule")
+    }
+
+    /// Returns the length in bytes of the header that rules describe.
+    pub(super) fn size(&self) -> usize {
+        self.bytes.last().map_or(0, |[_, last]| usize::from(*last) + 1)
+    }
+
+    /// Returns the number of bytes that a rule suppresses.
+    fn saved(&self) -> usize {
+        self.bytes.iter().map(|[first, last]| usize::from(last.saturating_sub(*first)) + 1).sum()
+    }
+
+    /// Returns the length in bytes of index and SDU. A rule matches if the header is whole.
+    pub(super) fn sent_len(&self, sdu: usize) -> usize {
+        let saved = if sdu < self.size() { 0 } else { self.saved() };
+        INDEX_LEN + sdu.saturating_sub(saved)
     }
 }
 

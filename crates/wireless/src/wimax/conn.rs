@@ -8,6 +8,7 @@ use bentpipe_wire::wman::{CRC_LEN, Fragment, Grant, HEADER_LEN, Layout, MAX_PDU_
 use super::air::PduRecord;
 use super::config::{Cell, Convergence, PathConfig, ServiceFlow};
 use super::contend::Contention;
+use super::phs::Suppressor;
 
 /// Smallest first or middle fragment in bytes.
 const MIN_FRAGMENT: usize = 16;
@@ -33,6 +34,11 @@ impl Mac {
     /// Returns the length in bytes of a PDU with one unfragmented IP packet.
     pub(super) fn pdu_len(&self, packet: usize) -> usize {
         self.fixed + self.convergence.sdu_len(packet)
+    }
+
+    /// Returns the length in bytes of a PDU with one packet of a flow.
+    pub(super) fn pdu_len_of(&self, flow: &ServiceFlow, packet: usize) -> usize {
+        self.fixed + flow.sent_len(self.convergence.sdu_len(packet))
     }
 
     fn part_overhead(&self) -> usize {
@@ -157,6 +163,8 @@ pub(super) struct Conn {
     pub(super) record: Option<Vec<PduRecord>>,
     /// Number of the next fragment in a record.
     fragment: u16,
+    /// Payload header suppression.
+    pub(super) phs: Option<Box<Suppressor>>,
 }
 
 impl Conn {
@@ -187,13 +195,14 @@ impl Conn {
             asked_at: Time::ZERO,
             contention: Contention::Idle,
             due: Time::ZERO,
-            grant_size: mac.pdu_len(flow.sdu.get() as usize),
+            grant_size: mac.pdu_len_of(flow, flow.sdu.get() as usize),
             sent_at: Time::NEVER,
             pdus_at_grant: 0,
             served: 0.0,
             counts: Counts::default(),
             record: None,
             fragment: 0,
+            phs: flow.phs.as_ref().map(|phs| Box::new(Suppressor::new(phs, mac.convergence))),
         })
     }
 
@@ -207,9 +216,23 @@ impl Conn {
         &*self.queue
     }
 
+    /// Returns the length in bytes of what is sent of a packet, without PDU headers.
+    ///
+    /// It is the same each time: rules stay, and a packet that no rule matched when it came gets none later.
+    #[inline]
+    fn sent_len(&self, packet: &Packet, mac: &Mac) -> usize {
+        match &self.phs {
+            Some(phs) => phs.sent_len(packet),
+            None => mac.convergence.sdu_len(packet.len()),
+        }
+    }
+
     /// Queues a packet, or drops it.
     pub(super) fn accept(&mut self, packet: Packet, mac: &Mac, now: Time, stream: &mut RandomStream) {
-        let len = mac.convergence.sdu_len(packet.len());
+        if let Some(phs) = &mut self.phs {
+            phs.learn(&packet);
+        }
+        let len = self.sent_len(&packet, mac);
         if self.head.is_none() && self.queue.packets() == 0 {
             let passed = self.queue.pass(packet, now, self.idle_since.min(now), stream);
             self.head = passed.map(|packet| Head { packet, len, sent: 0, lost: false });
@@ -258,7 +281,7 @@ impl Conn {
     fn advance(&mut self, mac: &Mac, now: Time) {
         self.idle_since = now;
         let Some(packet) = self.queue.dequeue(now) else { return };
-        let len = mac.convergence.sdu_len(packet.len());
+        let len = self.sent_len(&packet, mac);
         self.waiting -= len;
         self.head_since = now;
         self.head = Some(Head { packet, len, sent: 0, lost: false });
@@ -315,7 +338,10 @@ impl Conn {
         if fragment != Fragment::Whole {
             self.fragment = (number + 1) % Numbers::Short.modulus();
         }
-        let mut bytes = mac.convergence.sdu(&head.packet.to_vec());
+        let mut bytes = match &self.phs {
+            Some(phs) => phs.sent(&head.packet),
+            None => mac.convergence.sdu(&head.packet.to_vec()),
+        };
         bytes.truncate(from + part);
         bytes.drain(..from.min(bytes.len()));
         if let Some(pdu) = record.last_mut() {
@@ -394,7 +420,10 @@ impl Conn {
             return;
         }
         self.counts.fragments += u64::from(part < head.len);
-        if let Some(Head { packet, lost, .. }) = self.head.take() {
+        if let Some(Head { packet, len, lost, .. }) = self.head.take() {
+            if let Some(phs) = &mut self.phs {
+                phs.count(&packet, len);
+            }
             if lost {
                 self.counts.dropped_errors += 1;
                 packet.recycle();

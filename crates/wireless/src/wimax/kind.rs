@@ -185,7 +185,7 @@ fn reserved(all: &[Member<'_, Kind>], name: &str, cell: &Cell, frame: &Frame) ->
     let symbols = |member: &Member<'_, Kind>, flow: &ServiceFlow| {
         let bytes = match flow.service {
             Service::Be => return 0.0,
-            Service::Ugs | Service::ErtPs => mac.pdu_len(flow.sdu.get() as usize),
+            Service::Ugs | Service::ErtPs => mac.pdu_len_of(flow, flow.sdu.get() as usize),
             Service::RtPs | Service::NrtPs => bentpipe_wire::wman::HEADER_LEN,
         };
         let symbols = SHORT_PREAMBLE + profile(member, cell, false).symbols(bytes);
@@ -222,6 +222,7 @@ fn cost(
         frame,
         shared,
         stations,
+        flows: if is_downlink { &member.medium.downlink } else { &member.medium.uplink }.clone(),
     })
 }
 
@@ -233,6 +234,7 @@ struct CellCost {
     is_downlink: bool,
     shared: String,
     stations: usize,
+    flows: Vec<ServiceFlow>,
 }
 
 impl CellCost {
@@ -243,6 +245,20 @@ impl CellCost {
         } else {
             self.frame.uplink_room().saturating_sub(SHORT_PREAMBLE * stations as u32)
         }
+    }
+
+    /// Returns a line for each service flow that suppresses headers of packets.
+    fn suppressed(&self, len: usize) -> Vec<String> {
+        let line = |(n, flow): (usize, &ServiceFlow)| {
+            let pdu = self.mac.pdu_len_of(flow, len);
+            format!(
+                "with headers suppressed in service flow {}: SDU {} B with index, PDU {pdu} B; alone {} symbols",
+                n + 1,
+                pdu - self.mac.fixed,
+                self.profile.symbols(pdu),
+            )
+        };
+        self.flows.iter().enumerate().filter(|(_, flow)| flow.phs.is_some()).map(line).collect()
     }
 
     fn rate_of(&self, stations: usize) -> Rate {
@@ -284,7 +300,7 @@ impl Cost for CellCost {
         let sdu = pdu - self.mac.fixed;
         let per_second = |stations| self.rate_of(stations).as_bps() / 8 / pdu as u64;
         let (one, all) = (per_second(1), per_second(self.stations));
-        vec![
+        let mut notes = vec![
             self.frame.describe(self.is_downlink, 1, 1),
             format!(
                 "packet of {len} B: SDU {sdu} B, PDU {pdu} B with header and CRC {} B; alone {symbols} symbols of {bytes} B ({}){preamble}",
@@ -296,7 +312,9 @@ impl Cost for CellCost {
                 self.stations,
                 all / 50
             ),
-        ]
+        ];
+        notes.extend(self.suppressed(len));
+        notes
     }
 }
 

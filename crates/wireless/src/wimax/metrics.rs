@@ -16,5 +16,7 @@ bentpipe_net::metrics! {
     Counter PIGGYBACKS = "piggyback-requests", Count, "Piggyback requests";
     Counter POLLS = "unicast-polls", Count, "Unicast polls";
     Counter GRANTED = "granted-bytes", Bytes, "Bytes granted or scheduled";
+    Counter PHS_SAVED = "phs-saved-bytes", Bytes, "Bytes of headers suppressed";
+    Counter PHS_UNMATCHED = "phs-unmatched", Packets, "Packets sent whole, without a rule of header suppression";
     Gauge PROFILE = "burst-profile", Count, "Burst profile, 0 for BPSK 1/2 to 6 for 64-QAM 3/4";
 }

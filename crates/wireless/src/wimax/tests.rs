@@ -438,3 +438,98 @@ fn a_record_changes_nothing() {
     let (recorded, frames) = run(Some(Record { from: Span::from_millis(100), frames: 20 }));
     assert_eq!((plain == recorded, none, frames), (true, 0, 20));
 }
+
+/// SDU numbers suppressed of IPv4 and UDP: all but length, identification, checksums and UDP length.
+fn constant_bytes() -> Phs {
+    Phs { bytes: vec![[0, 1], [6, 9], [12, 23]], rules: 16 }
+}
+
+/// Sends packets through a cell that suppresses headers. Returns what it counted, and the most rules.
+fn suppressed(phs: &Phs, cell: &Cell) -> ([f64; 3], usize) {
+    let flow = ServiceFlow { phs: Some(phs.clone()), ..ServiceFlow::default() };
+    let mut all = paths(3);
+    all.iter_mut().for_each(|path| path.flows = vec![flow.clone()]);
+    let record = Some(Record { frames: 2000, ..Record::default() });
+    let mut rig = rig(&Cell { record, ..cell.clone() }, &all);
+    let log = AirLog::default();
+    rig.element.record(&log);
+    traffic(&mut rig);
+    assert_eq!(rig.out.len(), 300);
+    let rules: Vec<_> = rig.element.conns.iter().map(|conn| conn.phs.as_ref().unwrap().rules()).collect();
+    let mut restored = Vec::new();
+    let mut open = std::collections::BTreeMap::<u16, Vec<u8>>::new();
+    for burst in log.frames().iter().flat_map(|frame| &frame.bursts) {
+        for bytes in burst.pdus.iter().filter(|pdu| pdu[0] & 0x80 == 0) {
+            let pdu = wman::Pdu::new_checked(&bytes[..], wman::CrcForm::Ofdma).expect("a PDU");
+            for part in pdu.parts().map(|part| part.expect("a part")) {
+                let sdu = open.entry(pdu.header.cid).or_default();
+                sdu.extend_from_slice(part.bytes);
+                if matches!(part.fragment, wman::Fragment::Whole | wman::Fragment::Last) {
+                    let rules = rules[usize::from(pdu.header.cid) - 0x2001];
+                    restored.push(wman::phs::restore(rules, &std::mem::take(sdu)).expect("restored"));
+                }
+            }
+        }
+    }
+    let sdu = |n: usize| cell.convergence.sdu(&numbered(n as u16, [40, 200, 900, 1500][n % 4]).to_vec());
+    let mut sent: Vec<Vec<u8>> = (0..300).map(sdu).collect();
+    sent.sort();
+    restored.sort();
+    assert!(sent == restored, "{} SDUs", restored.len());
+    let most = rules.iter().map(|rules| rules.len()).max().unwrap_or_default();
+    let counts = ["phs-saved-bytes", "phs-unmatched", "mac-fragments"].map(|name| total(&mut rig, name));
+    (counts, most)
+}
+
+#[test]
+fn suppressed_headers_are_restored_and_save_what_the_mask_says() {
+    for (packing, convergence) in
+        [(false, Convergence::Ip), (true, Convergence::Ip), (true, Convergence::EthernetWithoutFcs)]
+    {
+        let cell = Cell { packing, convergence, ..Cell::default() };
+        // Of Ethernet the header goes too, and the IP header is behind it.
+        let (phs, each) = match convergence {
+            Convergence::Ip => (constant_bytes(), 18.0),
+            _ => (Phs { bytes: vec![[0, 15], [20, 23], [26, 37]], rules: 16 }, 32.0),
+        };
+        let ([saved, unmatched, fragments], rules) = suppressed(&phs, &cell);
+        assert_eq!((saved, unmatched), (300.0 * each, 0.0), "{packing} {convergence:?}");
+        assert!(fragments > 0.0 && rules >= 1, "{fragments} {rules}");
+    }
+}
+
+#[test]
+fn packets_without_a_rule_go_whole() {
+    // The identification differs from packet to packet, so that each needs a rule of its own.
+    let each = Phs { bytes: vec![[0, 7]], rules: 1 };
+    let ([saved, unmatched, _], rules) = suppressed(&each, &Cell::default());
+    assert_eq!((rules, saved + 8.0 * unmatched), (1, 300.0 * 8.0));
+    assert!(unmatched > 0.0, "{unmatched}");
+}
+
+#[test]
+fn suppression_lets_ugs_grant_less_and_still_carry_each_packet() {
+    let phs = Some(constant_bytes());
+    let [plain, less] = [None, phs].map(|phs| {
+        let sdu = Bytes::new(80);
+        let flow = ServiceFlow { service: Service::Ugs, sdu, phs, ..ServiceFlow::default() };
+        let mut rig = rig(&testbed(), &with_service(1, &flow));
+        let found = delays(&mut rig, 1, 80, 200);
+        assert!(found.iter().all(|delay| *delay < 60.0), "{found:?}");
+        total(&mut rig, "granted-bytes")
+    });
+    // Of PDUs of 90 bytes 17 go: 18 are suppressed, and an index is added.
+    assert!((less / plain - 73.0 / 90.0).abs() < 1e-9, "{less} of {plain}");
+}
+
+#[test]
+fn impossible_suppression_is_refused_with_its_key() {
+    let refused = |bytes: &[[u8; 2]], rules| {
+        let phs = Some(Phs { bytes: bytes.to_vec(), rules });
+        ServiceFlow { phs, ..ServiceFlow::default() }.check().expect_err("refused").to_string()
+    };
+    for bytes in [&[][..], &[[3, 2]], &[[0, 4], [4, 5]], &[[8, 9], [0, 1]], &[[250, 255]]] {
+        assert!(refused(bytes, 1).contains("bytes"), "{bytes:?}");
+    }
+    assert!(refused(&[[0, 1]], 0).contains("rules"));
+}

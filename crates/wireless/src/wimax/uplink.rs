@@ -48,12 +48,18 @@ impl Wimax {
                 continue;
             }
             let (is_poll, bytes) = match service {
-                Service::Ugs => (false, self.mac.pdu_len(self.conns[n].flow.sdu.get() as usize) * due),
+                Service::Ugs => (false, self.ugs_grant(n) * due),
                 Service::ErtPs => (self.conns[n].grant_size <= HEADER_LEN, self.conns[n].grant_size * due),
                 Service::RtPs | Service::NrtPs | Service::Be => (true, HEADER_LEN),
             };
             self.grant(n, bytes, is_poll, plan);
         }
+    }
+
+    /// Returns the bytes of an unsolicited grant: a PDU with one SDU.
+    fn ugs_grant(&self, n: usize) -> usize {
+        let flow = &self.conns[n].flow;
+        self.mac.pdu_len_of(flow, flow.sdu.get() as usize)
     }
 
     /// Grants bytes to one connection, as far as there is room.
