@@ -356,8 +356,11 @@ fn bundles_cross_to_dtn7_and_back_over_mtcp_and_udp() {
     }
 }
 
+/// Blocks that a relay has passed, each with its direction.
+type Blocks = Vec<(bool, Vec<u8>)>;
+
 /// Relay of one connection. Returns its address, and what has passed, with `true` for the side that connected.
-fn recording_relay(to: String) -> (String, std::thread::JoinHandle<Vec<(bool, Vec<u8>)>>) {
+fn recording_relay(to: String) -> (String, std::thread::JoinHandle<Blocks>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let at = listener.local_addr().expect("an address").to_string();
     let thread = std::thread::spawn(move || {

@@ -372,7 +372,7 @@ fn files_that_do_not_fit_are_named() {
     assert!(none.contains("/none.pem"), "{none}");
     let empty = refusal(Settings { trust: one.key.clone(), ..one.clone() });
     assert!(empty.contains("expected certificates in PEM, found none"), "{empty}");
-    let open = folder.write("open.pem", &std::fs::read(&one.key).expect("a file"));
+    let open = folder.write("open.pem", std::fs::read(&one.key).expect("a file"));
     let mut permissions = std::fs::metadata(&open).expect("a file").permissions();
     std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o644);
     std::fs::set_permissions(&open, permissions).expect("set");

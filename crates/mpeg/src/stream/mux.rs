@@ -307,7 +307,7 @@ fn alone(stream: &TransportStream, map: &Pmt) -> Vec<Bytes> {
 /// Returns the share of a stream's packets, NULL packets excluded, that another stream has. It is 1 only if the other
 /// has exactly these, in order.
 pub fn same<'a>(original: &'a TransportStream, other: &'a TransportStream) -> f64 {
-    let is_useful = |bytes: &&Bytes| pid(*bytes) != Some(Pid::NULL);
+    let is_useful = |bytes: &&Bytes| pid(bytes) != Some(Pid::NULL);
     let useful = |stream: &'a TransportStream| stream.packets.iter().filter(is_useful);
     if useful(original).eq(useful(other)) {
         return 1.0;
