@@ -153,7 +153,9 @@ fn faults_of_nodes(scenario: &Scenario, built: &Built, counts: &[[u64; 2]], valu
         let path = format!("node/{}", node.name);
         let count = |names: &[&str]| values.sum(&path, names);
         let ended = count(&["delivered", "icmp-received", "segments-ended"]) + count(&NODE_DROPS);
-        let is_host = scenario.node[&node.name].kind == NodeKind::Host;
+        // A bundle node takes packets and makes others, as a host does.
+        let has_bundles = values.found.keys().any(|(part, _)| *part == format!("{path}/dtn"));
+        let is_host = has_bundles || scenario.node[&node.name].kind == NodeKind::Host;
         // What a host forwards is from its own endpoints; a router's own packets are ICMP, and segments of its proxy.
         let made = if is_host { 0 } else { count(&["icmp-sent", "segments-made"]) };
         let forwarded = if is_host { 0 } else { count(&["forwarded"]) };
