@@ -10,7 +10,7 @@ const FILE_KEYS: [&str; 2] = ["file", "sizes"];
 
 /// Returns all names of files in a TOML text, each with its key.
 ///
-/// A value that is no text stands for a name that no file has.
+/// A value other than a text stands for a name that no file has.
 pub fn named_files(text: &str) -> Vec<(String, String)> {
     let document: DocumentMut = text.parse().unwrap_or_default();
     let mut found = Vec::new();
@@ -67,7 +67,9 @@ fn files_in_value(value: &Value, key: &str, found: &mut Vec<(String, String)>) {
     }
 }
 
-/// Returns `true` if a scenario names another file than these, by any name of the key.
+/// Returns `true` if a scenario names another file than these.
+///
+/// Older names of keys are read too.
 pub fn has_other_file(scenario: &Scenario, names: &[String]) -> bool {
     is_in(&serde_json::to_value(scenario).unwrap_or_default(), names)
 }

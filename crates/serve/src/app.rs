@@ -6,11 +6,12 @@ use std::sync::Arc;
 use rusqlite::Transaction;
 use tokio::sync::{Semaphore, broadcast};
 
+use crate::inputs::Inputs;
 use crate::limits::Buckets;
 use crate::password;
 use crate::presence::Sites;
 use crate::problem::{Problem, Result};
-use crate::store::Store;
+use crate::store::{Store, files};
 
 /// Password hashes that are computed at a time; each takes 19 MiB.
 const HASHES_AT_ONCE: usize = 2;
@@ -98,6 +99,12 @@ impl App {
     ) -> Result<T> {
         let app = self.clone();
         blocking(move || app.store.write(change)).await
+    }
+
+    /// Returns the files that a user's scenarios can name.
+    pub(crate) async fn inputs(&self, user: i64) -> Result<Inputs> {
+        let all = self.read(move |db| Ok(files::named_by(db, user)?)).await?;
+        Ok(Inputs::new(&self.settings.folder, all))
     }
 
     /// Returns the hash of a password, after a wait for a turn.

@@ -1,4 +1,4 @@
-//! Content of users' files, by its hash, and folders in which scenarios find it by name.
+//! Content of users' files by hash, and folders with their names.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -136,7 +136,7 @@ impl Inputs {
         self.all.iter().map(|content| &content.name[..]).collect()
     }
 
-    /// Makes a folder in which these files have their names. It goes when the result is dropped.
+    /// Creates a folder in which these files have their names. It goes when the result is dropped.
     ///
     /// # Errors
     /// Returns an error if the data folder cannot be written.
@@ -149,7 +149,7 @@ impl Inputs {
     }
 }
 
-/// Gives content its name in a folder of the data folder.
+/// Links content under its name into a folder of the data folder.
 ///
 /// # Errors
 /// Returns an error if the folder cannot be written.

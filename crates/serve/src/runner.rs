@@ -359,7 +359,9 @@ impl Runner {
     }
 }
 
-/// Puts the files that a scenario names into the folder of its results, in which an archive has them.
+/// Links the files that a scenario names into the folder of its results.
+///
+/// An archive has them there.
 fn keep_inputs(data: &Path, files: &[Content], folder: &Path) {
     let input = folder.join(INPUT);
     if files.is_empty() || fs::create_dir_all(&input).is_err() {

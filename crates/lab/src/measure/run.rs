@@ -258,12 +258,14 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What is the same for all parts of a subject, of which a flow to a group has thousands.
+/// Values that all parts of a subject share.
+///
+/// A flow to a group has thousands of parts.
 #[derive(Default)]
 struct Known {
     /// Denominators of measures.
     over: Vec<(&'static Sum, f64)>,
-    /// Whether counters that measures depend on are above zero.
+    /// Counters that measures depend on, with `true` for those above zero.
     given: Vec<(&'static Of<Counter>, bool)>,
 }
 

@@ -1,6 +1,6 @@
-//! What a stream sends, and what a receiver keeps of it.
+//! Units of a stream, and places of those that arrived.
 //!
-//! Thousands of receivers may hear one stream. So each keeps the place of what it knows from the sender, and the bytes
+//! Thousands of receivers may have one stream. So each keeps the place of what it knows from the sender, and the bytes
 //! of the rest alone.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,7 +16,7 @@ pub(super) struct Sent {
     unit: usize,
     /// Departure time of each.
     times: Vec<Time>,
-    /// Digest and place of each, in their order, for units that do not come in turn.
+    /// Digest and place of each in order, for units out of turn.
     places: OnceLock<Vec<(u64, u32)>>,
 }
 

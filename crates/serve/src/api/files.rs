@@ -19,7 +19,7 @@ use super::jobs::streamed;
 use super::scenarios::Page;
 use crate::app::{App, blocking};
 use crate::guard::{Caller, log};
-use crate::inputs::{self, Inputs, MAX_FILE, MAX_FILES, MAX_OWN, Receiving};
+use crate::inputs::{self, MAX_FILE, MAX_FILES, MAX_OWN, Receiving};
 use crate::problem::{Problem, Result};
 use crate::store::files::{self, UserFile};
 
@@ -55,12 +55,6 @@ pub(crate) async fn list(
 ) -> Result<Json<Vec<UserFile>>> {
     let (after, limit) = (page.after.unwrap_or(0), page.limit());
     Ok(Json(app.read(move |db| Ok(files::list(db, &caller.user, after, limit)?)).await?))
-}
-
-/// Returns the files that a user's scenarios can name.
-pub(crate) async fn inputs(app: &App, user: i64) -> Result<Inputs> {
-    let all = app.read(move |db| Ok(files::named_by(db, user)?)).await?;
-    Ok(Inputs::new(&app.settings.folder, all))
 }
 
 /// Upload of the caller.
@@ -117,7 +111,7 @@ impl Upload {
         .await?;
         let saved = app
             .write(move |db| {
-                // In the transaction, so that nobody removes the content between.
+                // In the transaction, so that no removal of equal content comes between.
                 let content = receiving.keep(&name).map_err(|error| Problem::internal(&error))?;
                 let known = files::list(db, &user, 0, u32::MAX)?;
                 let before = known.into_iter().find(|one| one.owner_id == user.id && one.name == name);

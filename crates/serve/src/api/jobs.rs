@@ -18,7 +18,6 @@ use tokio::io::AsyncReadExt;
 
 use super::access::may_change;
 use super::body::{Body, Ids, Search};
-use super::files::inputs;
 use super::scenarios::Page;
 use crate::app::{App, blocking};
 use crate::control;
@@ -179,7 +178,7 @@ async fn of_scenario(app: &App, caller: &Caller, id: i64, new: &NewJob) -> Resul
             Ok((scenario, version, scenarios::text(db, version)?))
         })
         .await?;
-    let (settings, inputs) = (new.clone(), inputs(app, caller.user.id).await?);
+    let (settings, inputs) = (new.clone(), app.inputs(caller.user.id).await?);
     if new.sites.is_some() {
         check_sites(app, new, &text).await?;
     }
@@ -211,7 +210,9 @@ fn of_study(app: &App, name: &str, new: &NewJob) -> Result<Subject> {
     Ok(Subject { version: None, name: format!("study {name}"), shared: true, files: Vec::new() })
 }
 
-/// Checks a scenario with the settings of a job, and returns the files that it names.
+/// Checks a scenario with the settings of a job.
+///
+/// Returns the files that it names.
 fn check(text: &str, new: &NewJob, inputs: &Inputs) -> Result<Vec<Content>> {
     let mut draft = drafts::checked(text, inputs)?;
     let files = std::mem::take(&mut draft.files);

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use super::access::{may_change, may_share};
 use super::body::{Body, Ids, Search};
-use super::files::inputs;
 use super::people::checked_title;
 use crate::app::{App, blocking};
 use crate::drafts;
@@ -288,7 +287,7 @@ pub(crate) async fn check(
     Extension(caller): Extension<Caller>,
     Body(body): Body<Text>,
 ) -> Result<Json<Verdict>> {
-    let inputs = inputs(&app, caller.user.id).await?;
+    let inputs = app.inputs(caller.user.id).await?;
     let verdict = blocking(move || {
         Ok(match drafts::check(&body.text, &inputs) {
             Ok(draft) => {
@@ -306,7 +305,7 @@ pub(crate) async fn edit(
     Extension(caller): Extension<Caller>,
     Body(body): Body<Edit>,
 ) -> Result<Json<Edited>> {
-    let inputs = inputs(&app, caller.user.id).await?;
+    let inputs = app.inputs(caller.user.id).await?;
     let edited = blocking(move || {
         let text = drafts::edit(&sized(body.text)?, &body.key, body.value.as_deref())?;
         let problems = drafts::check(&text, &inputs).err().unwrap_or_default();

@@ -14,7 +14,7 @@ use crate::inputs::{MAX_FILE, MAX_OWN};
 use crate::problem::Problem;
 use crate::store::files;
 
-/// Longest field of the form besides the file, in bytes.
+/// Longest field of the form other than the file, in bytes.
 const MAX_FIELD: usize = 1000;
 
 pub(super) async fn list(State(app): State<App>, Extension(caller): Extension<Caller>) -> Answer {

@@ -11,7 +11,6 @@ use toml_edit::DocumentMut;
 use super::jobs::job_table;
 use super::layout::{Answer, Done, Refused, encoded, findings, sheet, time};
 use crate::api::body::{Ids, Search};
-use crate::api::files::inputs;
 use crate::api::{access, jobs as api_jobs, scenarios as api};
 use crate::app::{App, blocking};
 use crate::drafts::{self, Draft};
@@ -57,7 +56,7 @@ impl Open {
 
 pub(super) async fn open(app: &App, caller: &Caller, id: i64) -> Result<Open, Refused> {
     let (scenario, text) = api::found(app, caller, id).await?;
-    let (checked, inputs) = (text.clone(), inputs(app, caller.user.id).await?);
+    let (checked, inputs) = (text.clone(), app.inputs(caller.user.id).await?);
     let draft = blocking(move || Ok(drafts::check(&checked, &inputs))).await?;
     Ok(Open { scenario, text, draft })
 }
@@ -567,7 +566,7 @@ pub(super) async fn save_text(
         api::save_version(&app, &caller, id, (Some(sent.base), text.clone())).await?;
     }
     let open = open(&app, &caller, id).await?;
-    let (checked, inputs) = (text.clone(), inputs(&app, caller.user.id).await?);
+    let (checked, inputs) = (text.clone(), app.inputs(caller.user.id).await?);
     let found = blocking(move || Ok(drafts::check(&checked, &inputs).err().unwrap_or_default())).await?;
     let outcome = match (found.is_empty(), sent.check.is_some()) {
         (true, true) => "The scenario has no errors. It is not saved yet.",

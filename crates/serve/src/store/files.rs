@@ -89,7 +89,9 @@ pub(crate) fn remove(db: &Transaction<'_>, id: i64) -> Result<()> {
     Ok(())
 }
 
-/// Returns what a user's scenarios can name: the own files, and those that are shared under other names.
+/// Returns the files that a user's scenarios can name.
+///
+/// Those are the own files, and shared ones under other names.
 pub(crate) fn named_by(db: &Transaction<'_>, user: i64) -> Result<Vec<Content>> {
     let mut query = db.prepare(
         "SELECT name, size, sha256 FROM file WHERE owner = ?1
