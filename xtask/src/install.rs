@@ -1,6 +1,7 @@
 //! Installation of test tools other than Rust.
 
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 
@@ -30,8 +31,23 @@ const TOOLS: &[Tool] = &[
     Tool { program: "node", package: "nodejs", what_for: "drives the browser" },
     Tool { program: "curl", package: "curl", what_for: "reaches the controller over TLS" },
     Tool { program: "openssl", package: "openssl", what_for: "judges certificates and versions of TLS" },
+    Tool {
+        program: "busybox",
+        package: "busybox",
+        what_for: "asks for addresses by DHCP, and fills containers",
+    },
+    Tool {
+        program: "systemd-nspawn",
+        package: "systemd-container",
+        what_for: "runs containers at a satellite",
+    },
+    Tool { program: "runc", package: "runc", what_for: "runs containers at a satellite" },
     Tool { program: "npm", package: "npm", what_for: "installs the browser's driver" },
 ];
+
+/// Tries at the list of packages, whose lock has no timeout, and the time between two.
+const UPDATES: usize = 10;
+const BETWEEN_UPDATES: Duration = Duration::from_secs(20);
 
 /// Installs missing tools where that is possible, and says which tests will be skipped otherwise.
 ///
@@ -85,8 +101,16 @@ pub(crate) fn install(packages: &[&str]) -> Result<()> {
         bail!("no apt-get here; install them by hand");
     }
     let mut words = if id.trim() == "0" { vec![] } else { vec!["sudo", "-n"] };
-    words.extend(["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]);
+    // Another installation may have the lock.
+    words.extend(["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-o", "DPkg::Lock::Timeout=600"]);
     let apt = |args: &[&str]| sh(words[0], &[&words[1..], args].concat());
-    apt(&["update", "-qq"])?;
+    let mut tries = 0;
+    while let Err(error) = apt(&["update", "-qq"]) {
+        tries += 1;
+        if tries == UPDATES {
+            return Err(error);
+        }
+        std::thread::sleep(BETWEEN_UPDATES);
+    }
     apt(&[&["install", "-y", "-qq", "--no-install-recommends"], packages].concat())
 }

@@ -72,8 +72,7 @@ Examples:
   bentpipe dtn certificate pki ipn:1.0
   bentpipe dtn certificate pki ipn:2.0 --host gateway.example.org --address 10.0.0.2 --days 30
 
-The output has the lines for [tls] of the node file. The authority's key stays in the folder, without a password: for tests, not for a
-mission.";
+The output has the lines for [tls] of the node file. The authority's key stays in the folder without a password, for tests.";
 
 const NODE_EXAMPLES: &str = "\
 Examples:

@@ -117,7 +117,7 @@ pub(crate) fn run(arguments: &RemoteArguments) -> Result<u8, String> {
     let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
     let server = text("server").unwrap_or_default();
     let address = format!("{}/api/v1{path}{query}", server.trim_end_matches('/'));
-    let body = match text(FILE).filter(|_| operation.is_upload) {
+    let body = match operation.is_upload.then(|| text(FILE)).flatten() {
         Some(file) => Some(("application/octet-stream", bytes(&file)?)),
         None => body(operation, &text)?.map(|json| ("application/json", json.into_bytes())),
     };

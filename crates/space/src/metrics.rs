@@ -9,7 +9,7 @@ bentpipe_net::metrics! {
     Counter FRAMES_IDLE = "frames-idle", Count, "Slots without data";
     Counter FILL_BYTES = "fill-bytes", Bytes, "Bytes of fill in frames with data";
     Counter PACKETS_IN = "packets-in", Packets, "Packets encapsulated";
-    Counter PACKETS_IN_BYTES = "packets-in-bytes", Bytes, "Bytes of packets encapsulated"
+    Counter PACKETS_IN_BYTES = "packets-in-bytes", Bytes, "Bytes of packets encapsulated, without headers that are left out"
         => .summed(&[Sum::new("efficiency", "Efficiency", How::Over(&FRAMES_SENT_BYTES))]);
     Counter DROPPED_CUT = "dropped-cut", Packets, "Packets cut by a change of frames" => .drops();
     Counter FRAMES = "frames", Count, "Transfer frames that arrived";

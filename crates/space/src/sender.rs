@@ -191,7 +191,7 @@ impl Sender {
         let (headers, len) = (bytes[..at].to_vec(), bytes.len() as u64);
         self.waiting.push_back(Waiting { start, end, created_at: packet.created_at(), headers, len });
         self.counts.packets += 1;
-        self.counts.packet_bytes += bytes.len() as u64;
+        self.counts.packet_bytes += (bytes.len() - at) as u64;
         packet.recycle();
     }
 

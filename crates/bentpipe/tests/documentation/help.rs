@@ -26,6 +26,7 @@ const FILES: &[&str] = &[
     "cp -r runs/before runs/after; bentpipe run sweep.toml --set duration='2 s' --set probe.warm_up='0 s' --out made -q && mv made/sweep-* runs/sweep",
     "printf 'a range +0 +60 1 5 1\\na contact +0 +60 1 5 1000000\\n' > mission.ionrc; cp geo.toml picture.jpg",
     "printf 'eid = \"ipn:1.0\"\\nstore = \"store\"\\n[[listen]]\\nlayer = \"tcpcl\"\\nat = \"127.0.0.1:0\"\\n' > node.toml",
+    "bentpipe dtn certificate pki ipn:1.0",
     "printf 'correct horse battery staple\\n' > password; mkdir -p scenarios; cp geo.toml scenarios",
     "mkdir -p .local/share/bash-completion/completions .config/fish/completions",
 ];
@@ -125,7 +126,8 @@ fn kind(example: &str) -> Kind {
 ///
 /// The book has those of two machines in namespaces.
 fn is_elsewhere(example: &str) -> bool {
-    example.starts_with("kill ") || example.starts_with("tcpdump ") || example.contains(" --join ")
+    let of_others = ["kill ", "tcpdump ", "bentpipe site "];
+    of_others.iter().any(|start| example.starts_with(start)) || example.contains(" --join ")
 }
 
 /// Returns the examples of a help text, without their comments.
