@@ -99,6 +99,8 @@ if (live && live.dataset.job) {
   source.addEventListener("state", (event) => {
     const state = JSON.parse(event.data).content.state;
     const word = document.querySelector("#state .state");
+    // The form for changes of an emulation comes with its start.
+    if (state === "running" && word && word.textContent === "queued" && document.getElementById("changes")) location.reload();
     if (word) { word.textContent = state; word.className = "state " + state; }
   });
   // Changes of an emulation, marked in its diagrams.
