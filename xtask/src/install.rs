@@ -91,10 +91,11 @@ fn present(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
 }
 
-/// Installs Debian packages.
+/// Installs Debian packages, after a wait for another installation.
 ///
 /// # Errors
 /// Returns an error if this is not a Debian, or the packages cannot be had.
+#[allow(clippy::disallowed_methods, reason = "waits for another installation")]
 pub(crate) fn install(packages: &[&str]) -> Result<()> {
     let Some(id) = output_of("id", &["-u"]) else { bail!("not a Unix") };
     if !present("apt-get") {
