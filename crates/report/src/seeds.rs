@@ -138,13 +138,16 @@ fn index(flows: &[&[(f64, f64)]]) -> Vec<(f64, f64)> {
 ///
 /// It has diagrams, and the number of seeds for an interval.
 pub(super) fn convergence(point: &PointSummary, runs: &[&Outcome]) -> Option<Block> {
-    let values: Vec<(String, &Averaged, Vec<f64>)> =
-        chosen(point).map(|(name, averaged)| (name.clone(), averaged, samples(runs, name))).collect();
-    let moving: Vec<&(String, &Averaged, Vec<f64>)> = values
-        .iter()
-        .filter(|(_, averaged, _)| averaged.estimate.ci95.is_some_and(|half| half > 0.0))
+    // First, as the samples of each measure are searched among all of them.
+    if runs.len() < 2 {
+        return None;
+    }
+    let is_moving = |averaged: &Averaged| averaged.estimate.ci95.is_some_and(|half| half > 0.0);
+    let moving: Vec<(&String, &Averaged, Vec<f64>)> = chosen(point)
+        .filter(|(_, averaged)| is_moving(averaged))
+        .map(|(name, averaged)| (name, averaged, samples(runs, name)))
         .collect();
-    if runs.len() < 2 || moving.is_empty() {
+    if moving.is_empty() {
         return None;
     }
     let mut plots: IndexMap<&str, Plot> = IndexMap::new();
