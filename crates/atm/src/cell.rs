@@ -17,9 +17,6 @@ impl Vc {
     /// The last there is.
     pub const LAST: Vc = Vc(4095);
 
-    /// Number of channels, the highest VCI plus one.
-    pub(crate) const COUNT: usize = Vc::LAST.0 as usize + 1;
-
     /// Returns the channel with this VCI, if a link has it.
     pub const fn new(vci: u16) -> Option<Vc> {
         if vci >= Vc::FIRST.0 && vci <= Vc::LAST.0 { Some(Vc(vci)) } else { None }

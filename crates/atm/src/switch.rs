@@ -198,8 +198,8 @@ pub struct Switch {
     outputs: Vec<Output>,
     /// Cells that concern two outputs, among those enqueued last.
     crossings: Vec<Crossing>,
-    /// Route of cells, for each port and VCI.
-    routes: Vec<Box<[Option<Route>; Vc::COUNT]>>,
+    /// Route of cells, for each port and VCI up to the port's highest.
+    routes: Vec<Vec<Option<Route>>>,
     /// Branches of point-to-multipoint channels, by number.
     trees: Vec<Box<[Branch]>>,
     unroutable: u64,
@@ -299,7 +299,7 @@ impl Switch {
         self.shortest = self.shortest.min(output.line.shortest());
         self.outputs.push(output);
         self.inboxes.push(Inbox::default());
-        self.routes.push(Box::new([None; Vc::COUNT]));
+        self.routes.push(Vec::new());
         Ok(Port(self.outputs.len() as u16 - 1))
     }
 
@@ -317,9 +317,17 @@ impl Switch {
         {
             let is_watched = class == Class::Abr && self.config.becn.is_some();
             let route = Route { output: output.0, vc, class, number, back, is_watched, tree: 0 };
-            let before = self.routes[usize::from(input.0)][came.index()].replace(route);
+            let before = self.route_of(input, came).replace(route);
             assert!(before.is_none(), "two channels of one number");
         }
+    }
+
+    fn route_of(&mut self, input: Port, came: Vc) -> &mut Option<Route> {
+        let routes = &mut self.routes[usize::from(input.0)];
+        if routes.len() <= came.index() {
+            routes.resize(came.index() + 1, None);
+        }
+        &mut routes[came.index()]
     }
 
     /// Connects a point-to-multipoint channel: each cell of `from` is copied to all outputs of `to`.
@@ -344,7 +352,7 @@ impl Switch {
         let (number, back) = (0, 0);
         let route =
             Route { output: 0, vc: came, class: contract.class, number, back, is_watched: false, tree };
-        let before = self.routes[usize::from(input.0)][came.index()].replace(route);
+        let before = self.route_of(input, came).replace(route);
         assert!(before.is_none(), "two channels of one number");
     }
 
@@ -382,7 +390,7 @@ impl Switch {
         let mut rest = cells;
         while let [cell, behind @ ..] = rest {
             rest = behind;
-            let Some(route) = &routes[cell.word.vc().index()] else {
+            let Some(Some(route)) = routes.get(cell.word.vc().index()) else {
                 self.unroutable += 1;
                 unload(cargo, cell.word);
                 continue;

@@ -2,9 +2,10 @@
 
 mod common;
 mod path;
+mod pipe;
 
 use std::any::Any;
-use std::collections::VecDeque;
+use std::sync::Arc;
 
 use bentpipe_net::link::metrics as link_metrics;
 use bentpipe_net::queue::Discipline;
@@ -23,6 +24,7 @@ use super::unit::Unit;
 use crate::metrics;
 use common::Common;
 use path::Path;
+use pipe::{Pipe, Receivers};
 
 /// Refusal of a change of a stream that the multiplex does not have.
 const NO_STREAM: InvalidConfig = InvalidConfig::new("line", "the multiplex of the stream");
@@ -91,8 +93,10 @@ pub struct Sender {
     /// Streams of one receiver, and then those for groups.
     paths: Vec<Path>,
     common: Common,
-    /// Units in flight, in the order of arrival.
-    pipe: VecDeque<(Time, Port, Packet)>,
+    /// Units in flight.
+    pipe: Pipe,
+    /// Receivers of each stream for groups, and of tables.
+    heard_by: Vec<Receivers>,
     /// Minimum and maximum propagation delay.
     nearest: Span,
     farthest: Span,
@@ -131,6 +135,7 @@ impl Sender {
         let mut built = paths.iter().enumerate().map(build).collect::<Result<Vec<_>, _>>()?;
         let fields =
             if let Timing::Frames(frames) = &timing { Some(fields(frames, &mut built)) } else { None };
+        let heard_by = common.lists().map(|list| by_delay(&list, paths)).collect();
         let programmes = tables::programmes(paths.iter().map(|path| &path.dvb));
         let tables = line.tables().map(|interval| Tables::new(interval, 1, programmes));
         check_tables(line, tables.as_ref()).map_err(of_line)?;
@@ -144,7 +149,8 @@ impl Sender {
             paths: built,
             fields,
             timing,
-            pipe: VecDeque::new(),
+            pipe: Pipe::default(),
+            heard_by,
             nearest: paths.iter().map(|path| path.delay).min().unwrap_or_default(),
             farthest: paths.iter().map(|path| path.delay).max().unwrap_or_default(),
             sent: 0,
@@ -272,9 +278,7 @@ impl Sender {
         if number < self.common.streams() {
             return self.dispatch(number, end, unit);
         }
-        for receiver in self.common.receivers(number) {
-            self.dispatch(receiver, end, unit.clone());
-        }
+        self.dispatch_to_all(number - self.common.streams(), end, unit);
     }
 
     /// Returns `true` if a BBFRAME of one group of streams was sent, with data.
@@ -315,7 +319,17 @@ impl Sender {
         self.sent += 1;
         let unit = Unit { number, bytes: packet.to_vec(), ..Unit::default() };
         self.remember(number, &unit);
-        (0..self.common.streams()).for_each(|path| self.dispatch(path, end, unit.clone()));
+        self.dispatch_to_all(self.heard_by.len() - 1, end, unit);
+    }
+
+    /// Sends a unit, or its frames, to all receivers of a list.
+    fn dispatch_to_all(&mut self, list: usize, end: Time, unit: Unit) {
+        let receivers = Arc::clone(&self.heard_by[list]);
+        if self.framed.is_some() {
+            return receivers.iter().for_each(|(_, number)| self.dispatch(*number, end, unit.clone()));
+        }
+        receivers.iter().for_each(|(_, number)| self.paths[*number].in_flight += 1);
+        self.pipe.put_for_all(end, receivers, unit);
     }
 
     /// Records the packet of a slot, if frames are made of slots.
@@ -328,11 +342,9 @@ impl Sender {
     /// Sends a unit, or its frames, to the receiver of a stream. Its transmission ends at `end`, without propagation.
     fn dispatch(&mut self, number: usize, end: Time, unit: Unit) {
         let path = &mut self.paths[number];
-        let port = Port(number as u16);
         let Some(framed) = &self.framed else {
             path.in_flight += 1;
-            let arrival = end + path.delay;
-            return self.put(arrival, port, unit);
+            return self.pipe.put(end + path.delay, number, unit);
         };
         let mut carried_packets = unit.carried_packets;
         let (frames, last) = (framed.frames_of(unit.number), framed.frame_of_end(unit.number));
@@ -346,33 +358,25 @@ impl Sender {
                     path.framed.push_back((frame, carried_packets));
                     path.in_flight += 1;
                     let arrival = self.timing.frame_end(frame) + path.delay;
-                    self.put(arrival, port, Unit { number: frame, ..Unit::default() });
+                    self.pipe.put(arrival, number, Unit { number: frame, ..Unit::default() });
                 }
             }
         }
     }
 
-    /// Returns a frame as it arrives.
-    fn framed(&mut self, port: Port, packet: Packet) -> Packet {
-        let (Some(framed), Some(unit)) = (&self.framed, packet.carried::<Unit>()) else { return packet };
-        let path = &mut self.paths[usize::from(port.0)];
-        let carried_packets =
-            path.framed.pop_front().map(|(_, carried_packets)| carried_packets).unwrap_or_default();
+    /// Returns the frame that a unit in flight stands for, or the unit.
+    fn framed(&mut self, number: usize, unit: Unit) -> Unit {
+        let Some(framed) = &self.framed else { return unit };
+        let carried_packets = self.paths[number].framed.pop_front();
+        let carried_packets = carried_packets.map(|(_, carried_packets)| carried_packets).unwrap_or_default();
         let (adaptation, bytes) = framed.frame(unit.number);
-        Unit { number: unit.number, bytes, adaptation: Some(adaptation), carried_packets }.into_packet()
-    }
-
-    /// Inserts a unit in flight by its arrival: streams of different delays overtake each other.
-    fn put(&mut self, arrival: Time, port: Port, unit: Unit) {
-        let behind = self.pipe.iter().rev().take_while(|(other, ..)| *other > arrival).count();
-        let at = self.pipe.len() - behind;
-        self.pipe.insert(at, (arrival, port, unit.into_packet()));
+        Unit { number: unit.number, bytes, adaptation: Some(adaptation), carried_packets }
     }
 
     /// Returns the next wake-up time, no later than the earliest possible arrival.
     fn deadline(&self) -> Time {
-        if let Some((arrival, ..)) = self.pipe.front() {
-            return *arrival;
+        if let Some(arrival) = self.pipe.next() {
+            return arrival;
         }
         self.ready().map_or(Time::NEVER, |ready| self.timing.arrives(ready) + self.nearest)
     }
@@ -390,6 +394,13 @@ impl Line {
         let own = || gse::Label::Three([high, middle, low]);
         is_shared.then(|| stream.to.map_or_else(own, |address| gse::Label::Six(address.0)))
     }
+}
+
+/// Returns receivers in the order in which they get a unit.
+fn by_delay(receivers: &[usize], paths: &[PathConfig]) -> Receivers {
+    let mut receivers: Vec<_> = receivers.iter().map(|number| (paths[*number].delay, *number)).collect();
+    receivers.sort_unstable();
+    receivers.into()
 }
 
 /// Checks that tables leave half of the line.
@@ -485,11 +496,10 @@ impl Element for Sender {
     fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
         let now = cx.now();
         self.catch_up(now);
-        while self.pipe.front().is_some_and(|(arrival, ..)| *arrival <= now) {
-            let Some((_, port, packet)) = self.pipe.pop_front() else { break };
-            let packet = self.framed(port, packet);
-            self.paths[usize::from(port.0)].deliver(&packet);
-            cx.emit(port, packet);
+        while let Some((number, unit)) = self.pipe.arrived(now) {
+            let unit = self.framed(number, unit);
+            self.paths[number].deliver(&unit);
+            cx.emit(Port(number as u16), unit.into_packet());
         }
         if let Some(framed) = &mut self.framed {
             let oldest = Time::from_nanos(now.as_nanos().saturating_sub(self.farthest.as_nanos()));

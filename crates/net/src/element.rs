@@ -42,6 +42,14 @@ pub trait Element: Send {
         true
     }
 
+    /// Returns the input that stands for all those from which the element forwards to the same outputs.
+    ///
+    /// The search for loops visits it alone. An element that may have thousands of inputs says so here: otherwise
+    /// each of them is followed to each output.
+    fn alike(&self, from: Port) -> Port {
+        from
+    }
+
     /// Reports counters and gauges as they are at `now`. May bring lazily kept state up to `now`, but never changes
     /// what happens later.
     fn observe(&mut self, now: Time, observer: &mut dyn Observer);

@@ -672,6 +672,10 @@ impl Element for Node {
         from.0 < self.interfaces() || to.0 < self.interfaces()
     }
 
+    fn alike(&self, from: Port) -> Port {
+        Port(if from.0 < self.interfaces() { 0 } else { self.interfaces() })
+    }
+
     fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
         if let Some(reassembly) = &mut self.reassembly {
             reassembly.expire(now);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bentpipe_net::{Element, Port, Wire};
 
-/// An input of an element.
+/// An input of an element, or the one that stands for it.
 type Input = (u32, Port);
 
 /// Returns the elements of a zero-delay loop, if there is one. `wires[e][p]` is the destination of output `p`
@@ -12,7 +12,7 @@ type Input = (u32, Port);
 pub(crate) fn find(elements: &[&dyn Element], wires: &[&[Wire]]) -> Option<Vec<u32>> {
     let mut colour: HashMap<Input, Colour> = HashMap::new();
     wires.iter().flat_map(|outs| outs.iter()).filter(|wire| wire.is_connected()).find_map(|wire| {
-        let start = (wire.to(), wire.port());
+        let start = input_of(wire, elements);
         if colour.contains_key(&start) { None } else { search(start, elements, wires, &mut colour) }
     })
 }
@@ -61,6 +61,10 @@ fn next_inputs((element, port): Input, elements: &[&dyn Element], wires: &[&[Wir
     }
     let outs = wires[element].iter().enumerate();
     outs.filter(|(out, wire)| wire.is_connected() && elements[element].forwards(port, Port(*out as u16)))
-        .map(|(_, wire)| (wire.to(), wire.port()))
+        .map(|(_, wire)| input_of(wire, elements))
         .collect()
+}
+
+fn input_of(wire: &Wire, elements: &[&dyn Element]) -> Input {
+    (wire.to(), elements[wire.to() as usize].alike(wire.port()))
 }

@@ -11,7 +11,7 @@ mod tools;
 mod tshark;
 
 pub use folder::Folder;
-pub use live::{Turn, able_live, ip, namespaces};
+pub use live::{Apart, Turn, able_live, ip, namespaces};
 pub use program::{Process, run, said, succeed, text};
 pub use tools::{has, skip};
 pub use tshark::Tshark;

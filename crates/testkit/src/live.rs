@@ -1,7 +1,11 @@
 //! Live tests: they need root, tools, and a machine to themselves.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::Process;
 
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -17,6 +21,34 @@ pub type Turn = MutexGuard<'static, ()>;
 pub fn able_live(tools: &[&str]) -> Option<Turn> {
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     (tools.iter().all(|tool| super::has(tool)) && makes_namespaces()).then_some(turn)
+}
+
+/// Network, mounts and `/run` of its own, so that programs of two tests don't meet.
+///
+/// It ends with the value, and with it the namespaces that were made inside.
+#[derive(Debug)]
+pub struct Apart(Process);
+
+impl Apart {
+    /// Makes a place with a loopback alone. Returns `None` where that is not allowed.
+    pub fn make() -> Option<Apart> {
+        let script = "ip link set lo up && mount -t tmpfs tmpfs /run && echo made && exec sleep infinity";
+        let mut command = Command::new("unshare");
+        command.args(["--net", "--mount", "sh", "-c", script]).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut holder = Process::new(command.spawn().ok()?);
+        let mut line = String::new();
+        let output = holder.stdout.take()?;
+        BufReader::new(output).read_line(&mut line).ok()?;
+        (line == "made\n").then_some(Apart(holder))
+    }
+
+    /// Returns a command that runs a program inside, in a folder.
+    pub fn command(&self, program: &str, folder: impl AsRef<Path>) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args(["--target", &self.0.id().to_string(), "--net", "--mount"]);
+        command.arg(format!("--wdns={}", folder.as_ref().display())).args(["--", program]);
+        command
+    }
 }
 
 fn makes_namespaces() -> bool {

@@ -37,8 +37,8 @@ mod serve;
 #[derive(Debug)]
 struct Channels {
     all: Vec<Channel>,
-    /// Index of the channel, for each VCI of this output.
-    numbers: Box<[u16; Vc::COUNT]>,
+    /// Index of the channel, for each VCI of this output up to its highest.
+    numbers: Vec<u16>,
 }
 
 impl Channels {
@@ -135,7 +135,7 @@ impl Output {
         Ok(Output {
             path,
             line: Line::new(line)?,
-            channels: Channels { all: Vec::new(), numbers: Box::new([0; Vc::COUNT]) },
+            channels: Channels { all: Vec::new(), numbers: Vec::new() },
             waiting,
             attached: Default::default(),
             sorter: Sorter::default(),
@@ -167,7 +167,9 @@ impl Output {
         let frames = Frames { starting: true, refused: false, broken: false, is_known: has_pdus };
         self.channels.all.push(Channel { input, frames, cargo, quiet_until });
         self.waiting[class as usize].add_input(input);
-        self.channels.numbers[vc.index()] = number;
+        let numbers = &mut self.channels.numbers;
+        numbers.resize(numbers.len().max(vc.index() + 1), 0);
+        numbers[vc.index()] = number;
         number
     }
 

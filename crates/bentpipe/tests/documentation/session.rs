@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use bentpipe_testkit::{Folder, Process, Turn, able_live, has, text};
+use bentpipe_testkit::{Apart, Folder, Process, Turn, able_live, has, text};
 
 use super::page::{Action, Mark, Page, Shown, Step};
 
@@ -24,8 +24,10 @@ pub(crate) struct Session {
     page: String,
     folder: Folder,
     terminals: Vec<Process>,
-    /// Turn of a live test, once a command needs it; none if this machine is not able.
-    live: Option<Option<Turn>>,
+    /// Where commands run, so that pages can have the same ports and namespaces; none without the right to make it.
+    apart: Option<Apart>,
+    /// Turn of a live test, once a command needs it; none if this machine is not able. Pages that are apart take none.
+    live: Option<Option<Option<Turn>>>,
 }
 
 impl Session {
@@ -37,11 +39,16 @@ impl Session {
         }
         std::fs::create_dir(folder.file("bin")).expect("a folder");
         symlink(program(), folder.file("bin/bentpipe")).expect("a link");
-        Session { page: page.to_owned(), folder, terminals: Vec::new(), live: None }
+        Session { page: page.to_owned(), folder, terminals: Vec::new(), apart: Apart::make(), live: None }
     }
 
     pub(crate) fn folder(&self) -> &Folder {
         &self.folder
+    }
+
+    /// Returns `true` if commands don't meet those of other pages.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.apart.is_some()
     }
 
     fn follow(&mut self, step: &Step) {
@@ -86,7 +93,9 @@ impl Session {
     }
 
     fn is_able(&mut self) -> bool {
-        self.live.get_or_insert_with(|| able_live(&["ip", "ping"])).is_some()
+        let is_apart = self.apart.is_some();
+        let able = || able_live(&["ip", "ping"]).map(|turn| (!is_apart).then_some(turn));
+        self.live.get_or_insert_with(able).is_some()
     }
 
     /// Types a command, which has to end with `code`, and returns what it prints.
@@ -105,7 +114,10 @@ impl Session {
     fn shell(&self, command: &str) -> Command {
         let path = std::env::var("PATH").unwrap_or_default();
         let command = command.replace("cargo run --release -- ", "bentpipe ");
-        let mut shell = Command::new("sh");
+        let mut shell = match &self.apart {
+            Some(apart) => apart.command("sh", &self.folder),
+            None => Command::new("sh"),
+        };
         shell.args(["-c", &command]).current_dir(&self.folder).stdin(Stdio::null()).env("NO_COLOR", "1");
         shell.env("PATH", format!("{}:{path}", self.folder.file("bin").display()));
         shell.env("HOME", self.folder.path());

@@ -58,6 +58,11 @@ impl Common {
         }
     }
 
+    /// Returns the receivers of each stream for groups, and at last all receivers.
+    pub(super) fn lists(&self) -> impl Iterator<Item = Vec<usize>> {
+        self.receivers.iter().cloned().chain([(0..self.of.len()).collect()])
+    }
+
     /// Returns the stream for a packet that came for stream `number`.
     pub(super) fn path_of(&self, number: usize, packet: &Packet) -> usize {
         let common = self.of.get(number).copied().flatten();

@@ -179,13 +179,11 @@ impl Path {
     }
 
     /// Counts the packets of a unit that has arrived.
-    pub(super) fn deliver(&mut self, packet: &Packet) {
+    pub(super) fn deliver(&mut self, unit: &Unit) {
         self.in_flight -= 1;
-        if let Some(unit) = packet.carried::<Unit>() {
-            self.delivered += unit.carried_packets.len() as u64;
-            self.delivered_bytes +=
-                unit.carried_packets.iter().map(|carried| u64::from(carried.len)).sum::<u64>();
-        }
+        self.delivered += unit.carried_packets.len() as u64;
+        self.delivered_bytes +=
+            unit.carried_packets.iter().map(|carried| u64::from(carried.len)).sum::<u64>();
     }
 
     /// Reports all counters.
