@@ -25,6 +25,9 @@ type Series = Vec<(Time, f32)>;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples(Arc<HashMap<(u16, Sensor), Series>>);
 
+/// Mote, time and values of a row.
+type Row = (u16, Time, Vec<(Sensor, f32)>);
+
 /// Column of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
@@ -116,7 +119,7 @@ fn header(text: &str) -> Result<Vec<Field>, String> {
 }
 
 /// Returns the mote, time and values of a row.
-fn row(text: &str, columns: &[Field], motes: usize) -> Result<(u16, Time, Vec<(Sensor, f32)>), String> {
+fn row(text: &str, columns: &[Field], motes: usize) -> Result<Row, String> {
     let fields: Vec<&str> = text.split(',').map(str::trim).collect();
     if fields.len() != columns.len() {
         return Err(format!("expected {} fields, got {}", columns.len(), fields.len()));
