@@ -260,9 +260,9 @@ fn transitions() -> Vec<[Vec<(usize, f64)>; 2]> {
     };
     let busy = |attempt: usize| draw((attempt + 1) % 5);
     let mut all = Vec::new();
-    for attempt in 0..5 {
+    for (attempt, window) in WINDOWS.into_iter().enumerate() {
         all.push([vec![(second + attempt, 1.0)], busy(attempt)]);
-        all.extend((1..WINDOWS[attempt]).map(|counter| {
+        all.extend((1..window).map(|counter| {
             let next = vec![(first(attempt) + counter - 1, 1.0)];
             [next.clone(), next]
         }));
@@ -395,7 +395,7 @@ fn listening(interval: u64, devices: usize) -> Cell {
 fn one_by_one(cell: &mut Cell, to: &dyn Fn(u16) -> Option<u16>, count: u16, gap: Span) -> Time {
     let (mut stream, mut now) = (stream(), Time::ZERO);
     for n in 0..count {
-        now = now + gap.mul_f64(0.5 + stream.unit());
+        now += gap.mul_f64(0.5 + stream.unit());
         let devices = cell.links().devices() as u16;
         cell.send(1 + n % (devices - 1), frame(to(n), 25), now, &mut stream);
         while let Some(at) = cell.step(&mut stream) {
