@@ -171,7 +171,7 @@ pub struct Session {
 
 /// Maximum number of bytes that wait for the connection before another segment is made.
 const OUTPUT: usize = 1 << 16;
-/// Maximum number of bytes that are set aside for a bundle because its length is announced.
+/// Maximum number of bytes set aside for a bundle of announced length.
 const RESERVE: u64 = 1 << 20;
 /// Forbidden messages that are rejected before the session is ended.
 const MAX_VIOLATIONS: u32 = 10;

@@ -143,9 +143,9 @@ fn is_plain_ack(packet: &[u8], layout: &Layout) -> bool {
     is_plain && layout.payload == packet.len() && packet[layout.tcp + FLAGS] == ACK
 }
 
-/// Returns `true` if the later of two acknowledgements of a flow acknowledges more, and the same sequence number is sent.
+/// Returns `true` if the later of two acknowledgements of a flow acknowledges more.
 ///
-/// Repeated ones are counted by the receiver, so that none of them may be left out.
+/// Both have the same sequence number. Repeated ones are counted by the receiver, so that none of them may be left out.
 fn moves_on(before: &[u8], after: &[u8], layout: &Layout) -> bool {
     let number = |packet: &[u8], at: usize| {
         let bytes = packet.get(layout.tcp + at..layout.tcp + at + 4)?;

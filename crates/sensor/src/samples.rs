@@ -1,7 +1,7 @@
 //! Samples of motes from a CSV file.
 //!
 //! The first row has the names of the columns: `time` in seconds, `node`, and one or more sensors. A value holds from its time until
-//! the next one of its mote; before its first time a mote has its first value. An empty field is no sample.
+//! the next one of its mote; before its first time a mote has its first value. An empty field leaves the value as it was.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
@@ -88,7 +88,7 @@ impl Samples {
         Ok(Samples(Arc::new(all)))
     }
 
-    /// Returns the value of a mote's sensor at an instant, if the file has the mote.
+    /// Returns the value of a sensor at an instant, if the file has it.
     pub(crate) fn value(&self, mote: u16, sensor: Sensor, at: Time) -> Option<f32> {
         let series = self.0.get(&(mote, sensor))?;
         let after = series.partition_point(|(time, _)| *time <= at);

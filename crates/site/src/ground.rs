@@ -158,7 +158,7 @@ impl<'g, 'a> Ground<'g, 'a> {
         self.artefacts.push(artefact);
     }
 
-    /// Returns the ports of the node by the port of the element, and the files that are left.
+    /// Returns the ports of the node by those of the element, and files left.
     pub(crate) fn into_parts(self) -> (Vec<Port>, Vec<Artefact<At>>) {
         (self.joined, self.artefacts)
     }

@@ -1,4 +1,4 @@
-//! IEEE 802.15.4 at 2.4 GHz: devices that share a channel by CSMA-CA, unslotted or in superframes.
+//! IEEE 802.15.4 at 2.4 GHz: devices on a channel with CSMA-CA, with or without slots.
 //!
 //! *Models*: backoff in units of 20 symbols without a freeze, one clear channel assessment at its end, turnaround,
 //! acknowledgements and their wait, retransmissions, interframe spacing; devices that do not sense each other; collisions of any

@@ -58,7 +58,7 @@ pub(crate) struct Store {
     limit: u64,
     bytes: u64,
     next: u64,
-    /// Boxed, since a table of a million long entries is half empty, and is copied as it grows.
+    /// Boxed: a large table is half empty, and copied as it grows.
     entries: HashMap<u64, Box<Entry>>,
     by_expiry: BTreeSet<(Time, u64)>,
     /// Entries that may be displaced, the first of them first.

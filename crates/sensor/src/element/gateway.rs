@@ -52,7 +52,9 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Creates the gateway of a field, with samples from a file and a query that it starts by itself.
+    /// Creates the gateway of a field.
+    ///
+    /// It may have samples from a file, and a query that it starts by itself.
     pub fn new(field: Field, samples: Option<Samples>, own: Option<Start>) -> Gateway {
         Gateway {
             field,

@@ -54,7 +54,9 @@ impl AirLog {
         self.add(at, &Repr::ack(sequence), &[]);
     }
 
-    /// Writes the frames with their FCS as a capture, in the order of their starts, and the beacons up to the last one.
+    /// Writes the frames with their FCS as a capture, in order.
+    ///
+    /// Beacons up to the last frame are among them.
     ///
     /// # Errors
     /// Returns an error if it cannot be written.

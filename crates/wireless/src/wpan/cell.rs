@@ -29,7 +29,9 @@ pub struct Sending {
     pub payload: Arc<[u8]>,
     /// Number of the sender's choice, returned with the outcome.
     pub token: u32,
-    /// Set if the receivers may be asleep: with low-power listening the frame is repeated until they are awake.
+    /// Set if the receivers may be asleep.
+    ///
+    /// With low-power listening the frame is repeated until they are awake.
     pub wakes: bool,
 }
 
@@ -121,8 +123,8 @@ enum Step {
     Start,
     /// A frame has left.
     End,
-    /// A copy of a train has arrived at a device: number of the train, and device.
-    Hear(u32, u16),
+    /// A copy of a train has arrived: number of the train, and receiver.
+    Copy(u32, u16),
     /// The last copy of a train has left, and would have been acknowledged.
     TrainEnd(u32),
     /// The acknowledgement of a device's frame has arrived.
@@ -186,7 +188,7 @@ struct Device {
     sending: Span,
     /// Copies that are being sent.
     train: Option<Train>,
-    /// Time awake on account of frames while the device looks at the channel now and then.
+    /// Time awake for frames, in addition to looks at the channel.
     roused: Span,
 }
 
@@ -352,7 +354,7 @@ impl Cell {
             Step::Assess => self.assess(device, now, stream),
             Step::Start => self.start(device, now),
             Step::End => self.end(device, now, stream),
-            Step::Hear(train, to) => self.hear(device, to, train, now, stream),
+            Step::Copy(train, to) => self.end_copy(device, to, train, now, stream),
             Step::TrainEnd(train) => self.end_train(device, train, now, stream),
             Step::Acknowledge => self.acknowledge(device, now, stream),
             Step::Timeout => self.time_out(device, now, stream),

@@ -1,4 +1,4 @@
-//! Low-power listening: radios that wake for a look at the channel, and trains of copies that reach them.
+//! Low-power listening: looks at the channel, and trains of copies that last until one.
 
 use bentpipe_net::InvalidConfig;
 use bentpipe_units::{Span, Time};
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::phy;
 
-/// Low-power listening: a radio wakes at an interval, and stays on if the channel is busy.
+/// Low-power listening: radios look at the channel at an interval.
 ///
-/// A sender repeats its frame until the receiver acknowledges it, or for longer than an interval. Devices wake at
+/// A radio stays on if it is busy. A sender repeats its frame until the receiver acknowledges it, or for longer than an interval. Devices wake at
 /// instants that are spread evenly over the interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -66,7 +66,7 @@ impl Listen {
         self.check * whole + Span::from_nanos(rest).min(self.check)
     }
 
-    /// Returns the number of copies with a period that last for longer than an interval and a look.
+    /// Returns the number of copies that outlast an interval and a look.
     pub(super) fn copies(&self, period: Span) -> u32 {
         ((self.interval + self.check).as_nanos().div_ceil(period.as_nanos()) + 1) as u32
     }

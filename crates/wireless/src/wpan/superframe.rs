@@ -81,7 +81,7 @@ impl Superframe {
         (start + first, start + end)
     }
 
-    /// Returns the end of a backoff of `units` that starts on the first boundary from `from` on.
+    /// Returns the end of a backoff that starts on the next boundary.
     ///
     /// It stands still outside of contention access periods.
     pub(super) fn back_off(&self, from: Time, mut units: u64) -> Time {
@@ -98,7 +98,7 @@ impl Superframe {
         }
     }
 
-    /// Returns the start of the next period if a transaction from `at` on does not end within its own.
+    /// Returns the next period for a transaction that does not fit its own.
     pub(super) fn postponed(&self, at: Time, transaction: Span) -> Option<Time> {
         let (_, end) = self.period(at);
         (at + transaction > end).then(|| self.period(end).0)

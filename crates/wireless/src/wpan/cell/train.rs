@@ -1,4 +1,4 @@
-//! Trains of copies that devices with low-power listening send and hear.
+//! Trains of copies that devices with low-power listening send and receive.
 
 use bentpipe_units::{RandomStream, Time};
 
@@ -31,16 +31,16 @@ impl Cell {
         }
     }
 
-    /// Schedules the first copy that a device hears from an instant on.
+    /// Schedules the first copy that a device can receive from an instant on.
     pub(super) fn listen_for(&mut self, from: u16, to: u16, train: Train, now: Time) {
-        let at = self.hears_from(to, now);
+        let at = self.on_from(to, now);
         if let Some(copy) = train.copy_from(at) {
-            self.schedule(train.end_of(copy), from, Step::Hear(train.number, to));
+            self.schedule(train.end_of(copy), from, Step::Copy(train.number, to));
         }
     }
 
-    /// Returns the instant from which a device listens if the channel is busy from `now` on.
-    fn hears_from(&self, number: u16, now: Time) -> Time {
+    /// Returns the instant from which a device listens to a busy channel.
+    fn on_from(&self, number: u16, now: Time) -> Time {
         match (self.devices[usize::from(number)].awake, self.mac.listen) {
             (None, Some(listen)) => listen.wake_up(number, now).max(now),
             _ => now,
@@ -48,7 +48,14 @@ impl Cell {
     }
 
     /// Handles the end of a copy at a device that listens. If it is lost, the device listens for the next one.
-    pub(super) fn hear(&mut self, number: u16, to: u16, train: u32, now: Time, stream: &mut RandomStream) {
+    pub(super) fn end_copy(
+        &mut self,
+        number: u16,
+        to: u16,
+        train: u32,
+        now: Time,
+        stream: &mut RandomStream,
+    ) {
         let device = &self.devices[usize::from(number)];
         let Some(train) = device.train.filter(|other| other.number == train) else { return };
         let Some(frame) = device.queue.front().cloned() else { return };
@@ -57,7 +64,7 @@ impl Cell {
         let interval = (train.start_of(copy), now);
         if !self.is_received((number, to), interval, self.frame_len(number), stream) {
             if copy + 1 < train.count {
-                self.schedule(train.end_of(copy + 1), number, Step::Hear(train.number, to));
+                self.schedule(train.end_of(copy + 1), number, Step::Copy(train.number, to));
             }
             return;
         }
@@ -85,7 +92,7 @@ impl Cell {
         self.finish(number, Outcome::Sent, now, now + phy::spacing(len), stream);
     }
 
-    /// Counts the copies of a train that is over, and the time that it kept devices awake.
+    /// Counts the copies of a train that is over, and the time awake for it.
     pub(super) fn close_train(&mut self, number: u16, train: Train, copies: u32, now: Time) {
         let Some(listen) = self.mac.listen else { return };
         let len = self.frame_len(number) + phy::HEADER_LEN;
@@ -114,8 +121,8 @@ impl Cell {
             }
             let mut wake = listen.wake_up(other, train.start);
             while wake < end {
-                let heard = train.copy_from(wake.max(train.start)).filter(|copy| *copy < copies);
-                let until = match heard {
+                let whole = train.copy_from(wake.max(train.start)).filter(|copy| *copy < copies);
+                let until = match whole {
                     _ if to == Some(other) => now,
                     Some(copy) => train.end_of(copy),
                     None => end,
