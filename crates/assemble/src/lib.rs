@@ -283,7 +283,7 @@ impl<'a> Plan<'a> {
         let mut router = Router::new(&self.topology)?;
         let mut nodes = Nodes::new(&self.topology);
         nodes.add_tunnels(&mut router)?;
-        let mut roles = self.roles(&mut nodes, &mut router)?;
+        let mut roles = self.roles(site.files(), &mut nodes, &mut router)?;
         let mut natives = Vec::new();
         let mut of_groups = Router::of_groups(&self.topology)?;
         let plans = flows::plan(
@@ -300,6 +300,7 @@ impl<'a> Plan<'a> {
         let gates = real(&mut nodes, site);
         let interfaces = links::Interfaces::new(&self.topology, &nodes);
         let nodes = nodes.install(site, &mut router);
+        let left = roles.take_artefacts();
         let roles = roles.install(&nodes, site);
         let mut assemblies = Medium::assemblies(&members, &self.scenario.shared);
         let natives = flows::natives(&natives, self.scenario, &members, &mut assemblies)?;
@@ -321,7 +322,7 @@ impl<'a> Plan<'a> {
         let built = Built {
             judges,
             captures: self.captures((&members, &interfaces), (&assemblies, &sides, &nodes), &installed),
-            artefacts: assemblies.artefacts().into_iter().map(number).collect(),
+            artefacts: assemblies.artefacts().into_iter().chain(left).map(number).collect(),
             flows: flows.into_iter().map(|flow| flow.numbered(&installed)).collect(),
             shared: numbered_parts(assemblies.shared_parts(), &installed),
             roles: roles.numbered(&installed),
@@ -334,11 +335,16 @@ impl<'a> Plan<'a> {
     }
 
     /// Sets up the nodes of all roles.
-    fn roles<'p>(&'p self, nodes: &mut Nodes<'p>, router: &mut Router<'p>) -> Result<RolePlans, Problem> {
+    fn roles<'p>(
+        &'p self,
+        files: &'p dyn bentpipe_site::Files,
+        nodes: &mut Nodes<'p>,
+        router: &mut Router<'p>,
+    ) -> Result<RolePlans, Problem> {
         let (mut plans, tables) = (RolePlans::default(), &self.scenario.role_tables);
         for (at, role) in self.scenario.roles() {
             let plan = |ground: &mut bentpipe_site::Ground<'_, '_>| role.plan(tables, ground);
-            plans.add((&at, role.word()), &self.topology, nodes, router, plan)?;
+            plans.add((&at, role.word()), (&self.topology, files), nodes, router, plan)?;
             plans.keep_calls(role.calls());
         }
         Ok(plans)

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bentpipe_testkit::{Folder, Tshark, text};
+use bentpipe_testkit::{Folder, Tshark, skip, text};
 
 fn dtn(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
@@ -468,4 +468,50 @@ fn tshark_reads_sessions_in_tls_with_their_keys() {
         assert!(account.contains(words), "{words}: {account}");
     }
     assert!(!account.contains("Malformed"), "{account}");
+}
+
+/// Returns a Python that has pyd3tn: that of `BENTPIPE_PYTHON`, or of `cargo xtask python`.
+fn python_of_ud3tn() -> Option<String> {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let folder = std::env::var("BENTPIPE_PYTHON").unwrap_or_else(|_| format!("{root}/target/python/bin"));
+    let python = format!("{folder}/python");
+    let found = Command::new(&python).args(["-c", "import pyd3tn"]).stderr(Stdio::null()).status();
+    if found.is_ok_and(|status| status.success()) {
+        return Some(python);
+    }
+    skip(&format!("{python} has no pyd3tn; `cargo xtask python` installs it"));
+    None
+}
+
+#[test]
+fn bundles_cross_to_ud3tns_library_and_back() {
+    let Some(python) = python_of_ud3tn() else { return };
+    let peer = |words: &[&str]| {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/ud3tn.py");
+        let mut command = Command::new(&python);
+        command.arg(script).args(words).stdout(Stdio::piped()).spawn().expect("Python starts")
+    };
+    let port = free_port().to_string();
+    let mut receiver = peer(&["receive", &port, "5"]);
+    let mut output = std::io::BufReader::new(receiver.stdout.take().expect("a pipe"));
+    std::io::BufRead::read_line(&mut output, &mut String::new()).expect("it is ready");
+    let address = format!("127.0.0.1:{port}");
+    let words = ["--layer", "mtcp", "--from", "ipn:1.1", "--to", "ipn:2.1", "--size", "1 kB", "--count", "5"];
+    let sent = run(&[&["send", &address][..], &words].concat());
+    let mut said = String::new();
+    output.read_to_string(&mut said).expect("text");
+    assert!(receiver.wait().expect("it ends").success(), "{said}{}", text(&sent));
+    assert_eq!(said, "ipn:1.1 ipn:2.1 1000\n".repeat(5));
+    // Six bundles with each pair of CRCs.
+    let folder = Folder::new();
+    let (address, inbox) = (format!("127.0.0.1:{}", free_port()), folder.file("inbox"));
+    let inbox = inbox.to_str().expect("a path");
+    let receiver = dtn(&["receive", &address, "--layer", "mtcp", "--count", "6", "--out", inbox]).spawn();
+    std::thread::sleep(Duration::from_millis(500));
+    let port = address.rsplit(':').next().expect("a port");
+    assert!(peer(&["send", port, "ipn:2.1", "ipn:1.1", "6"]).wait().expect("it ends").success());
+    let received = receiver.expect("bentpipe starts").wait_with_output().expect("it ends");
+    assert_eq!(received.status.code(), Some(0), "{}", text(&received));
+    let count = std::fs::read_dir(inbox).expect("a folder").count();
+    assert_eq!(count, 6, "{}", text(&received));
 }

@@ -1,8 +1,9 @@
 //! Bundle node on sockets, with a store that survives a crash.
 //!
-//! A [`Daemon`] drives [`bentpipe_dtn::node::Node`] in turns of one thread: it receives, commits what is to be kept to the
-//! [`journal`], acknowledges that, and sends. So what was acknowledged is not lost when the program is killed, and is delivered once:
-//! a bundle that a neighbour sends again is recognised by source, creation, fragment, neighbour and hop count.
+//! A [`Daemon`] drives [`bentpipe_dtn::node::Node`] in turns of one thread: it receives, writes what is to be kept to the
+//! [`journal`], sends, and acknowledges what is on disk. Another thread waits for the disk. So what was acknowledged is not lost
+//! when the program is killed or power fails, and is delivered once: a bundle that a neighbour sends again is recognised by source,
+//! creation, fragment, neighbour and hop count.
 //!
 //! *Models* TCPCLv4 (both directions of a session), MTCP, UDP and LTP over UDP; static routes or contact plans, to whose contacts
 //! transmission keeps; applications of this machine as TCPCL sessions whose node identifier is an endpoint of this node; echo
@@ -19,6 +20,7 @@ mod peers;
 mod radio;
 mod run;
 mod schedule;
+mod sync;
 
 pub use counters::Counters;
 pub use file::{Listen, Neighbour, NodeFile, NodeLayer};

@@ -171,6 +171,8 @@ pub struct Session {
 
 /// Maximum number of bytes that wait for the connection before another segment is made.
 const OUTPUT: usize = 1 << 16;
+/// Maximum number of bytes set aside for a bundle of announced length.
+const RESERVE: u64 = 1 << 20;
 /// Forbidden messages that are rejected before the session is ended.
 const MAX_VIOLATIONS: u32 = 10;
 
@@ -537,6 +539,9 @@ impl Session {
         }
         let announced = items.iter().find(|item| item.code == TRANSFER_LENGTH);
         let len = announced.and_then(|item| item.value.try_into().ok().map(u64::from_be_bytes));
+        if let (Some(len), Some(incoming)) = (len, &mut self.incoming) {
+            incoming.data.reserve(len.min(RESERVE) as usize);
+        }
         if len.is_some_and(|len| len > self.config.transfer_mru) {
             self.refuse(transfer, refusal::NO_RESOURCES);
         } else if self.stage == Stage::Ending {

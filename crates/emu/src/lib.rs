@@ -23,6 +23,7 @@ mod helper;
 pub mod interface;
 pub mod joint;
 mod lateness;
+mod merge;
 mod namespace;
 mod neighbours;
 mod occupants;

@@ -260,13 +260,15 @@ pub(crate) struct Joiner {
     segments: u16,
     /// Set if the kernel takes trains of datagrams.
     takes_datagrams: bool,
+    /// Set if a PSH ends no train.
+    takes_pushes: bool,
 }
 
 impl Default for Joiner {
     fn default() -> Joiner {
         let layout = Layout { transport: 0, payload: 0, is_v6: false, is_udp: false };
         let train = Vec::with_capacity(HEADER_LEN + MAX_TRAIN);
-        Joiner { train, layout, segment_len: 0, segments: 0, takes_datagrams: false }
+        Joiner { train, layout, segment_len: 0, segments: 0, takes_datagrams: false, takes_pushes: false }
     }
 }
 
@@ -274,6 +276,16 @@ impl Joiner {
     /// Creates a joiner that also joins UDP datagrams if the kernel takes trains of them.
     pub(crate) fn with_datagrams(takes_datagrams: bool) -> Joiner {
         Joiner { takes_datagrams, ..Joiner::default() }
+    }
+
+    /// Joins segments with a PSH too. The last segment of the train then has it.
+    pub(crate) fn take_pushes(&mut self) {
+        self.takes_pushes = true;
+    }
+
+    /// Returns `true` if a packet ends its train because it has a PSH.
+    fn ends(&self, packet: &[u8], layout: Layout) -> bool {
+        !self.takes_pushes && has_push(packet, layout)
     }
 
     /// Adds a packet to be sent. Calls `write` with what is complete now: an offload header and a packet each time.
@@ -289,7 +301,7 @@ impl Joiner {
         if let Some(layout) = joinable.filter(|&layout| self.continues(packet, layout)) {
             self.train.extend_from_slice(&packet[layout.payload..]);
             self.segments += 1;
-            let ends = packet.len() - layout.payload < self.segment_len || has_push(packet, layout);
+            let ends = packet.len() - layout.payload < self.segment_len || self.ends(packet, layout);
             if !layout.is_udp {
                 let at = layout.transport + field::FLAGS;
                 self.train[HEADER_LEN + at] |= packet[at] & PSH;
@@ -302,7 +314,7 @@ impl Joiner {
         self.train.extend_from_slice(packet);
         self.segments = 1;
         match joinable {
-            Some(layout) if !has_push(packet, layout) => {
+            Some(layout) if !self.ends(packet, layout) => {
                 (self.layout, self.segment_len) = (layout, packet.len() - layout.payload);
                 Ok(())
             }

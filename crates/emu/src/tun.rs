@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 use crate::Port;
+use crate::merge::Merger;
 use crate::offload::{self, Joiner, Splitter};
 
 /// A TUN device without blocking, with segmentation offload. It goes with the value.
@@ -15,6 +16,8 @@ pub struct Tun {
     name: String,
     splitter: Splitter,
     joiner: Joiner,
+    /// Joins what the program's own TCP sends, if it does.
+    merger: Option<Merger>,
     train: Vec<u8>,
 }
 
@@ -30,7 +33,14 @@ impl Tun {
         let file = open(name, libc::IFF_TUN | libc::IFF_VNET_HDR)?;
         let joiner = Joiner::with_datagrams(offer_segmentation(&file)?);
         let splitter = Splitter::default();
-        Ok(Tun { file, name: name.to_owned(), splitter, joiner, train: vec![0; MAX_READ] })
+        Ok(Tun { file, name: name.to_owned(), splitter, joiner, merger: None, train: vec![0; MAX_READ] })
+    }
+
+    /// Joins the segments of several connections, and leaves out acknowledgements that the next one covers.
+    ///
+    /// For a program whose own TCP sends them; packets of an emulated network leave as they are.
+    pub fn merge_connections(&mut self) {
+        self.merger = Some(Merger::default());
     }
 
     /// Writes each UDP datagram by itself, for measurements of what trains of them save.
@@ -112,12 +122,20 @@ impl Port for Tun {
 
     fn write(&mut self, packet: &[u8]) -> io::Result<()> {
         let file = &mut self.file;
-        self.joiner.push(packet, |bytes| file.write(bytes).map(|_| ()))
+        let write = |bytes: &[u8]| file.write(bytes).map(|_| ());
+        match &mut self.merger {
+            Some(merger) => merger.push(packet, write),
+            None => self.joiner.push(packet, write),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         let file = &mut self.file;
-        self.joiner.flush(|bytes| file.write(bytes).map(|_| ()))
+        let write = |bytes: &[u8]| file.write(bytes).map(|_| ());
+        match &mut self.merger {
+            Some(merger) => merger.flush(write),
+            None => self.joiner.flush(write),
+        }
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {

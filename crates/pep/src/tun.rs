@@ -147,9 +147,11 @@ fn pep_config(config: &Config) -> Result<PepConfig, String> {
 
 /// Creates the device and sets it up.
 fn device(name: &str) -> Result<Tun, String> {
-    let tun = Tun::create(name).map_err(|error| {
+    let mut tun = Tun::create(name).map_err(|error| {
         format!("the TUN device {name} cannot be made: {error}; help: run it as root, with the `tun` module loaded")
     })?;
+    // ACK decimation is counted before this: it leaves out what a train of the kernel would not have had either.
+    tun.merge_connections();
     suppress_autoconfiguration(name);
     // Its packets have source addresses that are routed elsewhere: a strict filter (1) would drop them (RFC 3704). The larger of
     // this value and that of all interfaces counts.

@@ -1,5 +1,7 @@
 //! Fields of motes that gateways share: layout, radio, tables and conditions.
 
+use std::path::PathBuf;
+
 use bentpipe_site::{Named, Review, SharedTable};
 use bentpipe_units::{RandomStream, Span};
 use bentpipe_wireless::wpan::{Links, Mac, Radio};
@@ -11,6 +13,8 @@ use crate::world::Conditions;
 
 /// Maximum number of motes.
 pub const MAX_MOTES: usize = 2500;
+/// Maximum number of frames of a capture.
+const MAX_CAPTURE: u32 = 10_000_000;
 
 /// Fields by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -33,6 +37,9 @@ pub struct Field {
     /// Phenomena.
     #[serde(default)]
     pub world: Conditions,
+    /// CSV file of samples in place of phenomena: columns `time` in s, `node`, and sensors. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<PathBuf>,
     /// Enables sleep: radios are on only to send, and while children send. Default: false.
     #[serde(default)]
     pub sleep: bool,
@@ -47,6 +54,10 @@ pub struct Field {
     #[serde(default = "battery")]
     #[schemars(range(min = 1, max = 1000000000))]
     pub battery: f64,
+    /// Number of frames of the radio that the run's `field-NAME.pcap` has. Default: 0, no file.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 10000000))]
+    pub capture: u32,
     /// Tables stored at the motes, for joins.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub table: Named<Table>,
@@ -196,6 +207,11 @@ impl Table {
 }
 
 impl Field {
+    /// Returns `true` if the radios of motes are not on all the time.
+    pub(crate) fn saves(&self) -> bool {
+        self.sleep || self.mac.listen.is_some()
+    }
+
     /// Parses a query with the tables of the field.
     ///
     /// # Errors
@@ -235,6 +251,15 @@ impl SharedTable for Fields {
             }
             if let Err(error) = field.mac.check() {
                 review.refuse(&format!("{key}.mac.{}", error.path()), format!("expected {}", error.expected));
+            }
+            if field.sleep && field.mac.listen.is_some() {
+                let problem =
+                    "expected either `sleep` or `mac.listen`: radios that look at the channel need no slots";
+                review.refuse(&format!("{key}.sleep"), problem);
+            }
+            if field.capture > MAX_CAPTURE {
+                let problem = format!("expected at most {MAX_CAPTURE} frames, got {}", field.capture);
+                review.refuse(&format!("{key}.capture"), problem);
             }
             for (table, content) in &field.table {
                 if let Some(problem) = content.problem() {

@@ -3,8 +3,8 @@
 use bentpipe_dtn::kind::endpoint;
 use bentpipe_net::{Element, InvalidConfig};
 use bentpipe_site::{
-    Attach, End, FlowAt, FlowEnds, FlowGround, FlowTakes, Ground, Problem, Review, RoleAt, RoleKind,
-    TrafficKind,
+    Artefact, Attach, End, FlowAt, FlowEnds, FlowGround, FlowTakes, Ground, Problem, Review, RoleAt,
+    RoleKind, TrafficKind,
 };
 use bentpipe_units::Span;
 use bentpipe_wire::dtn::bundle::{Bundle, Payload, Primary, Timestamp};
@@ -16,6 +16,7 @@ use crate::element::{Collection, Console, Gateway, Log, Relay, Start};
 use crate::field::Fields;
 use crate::message::Message;
 use crate::query::Query;
+use crate::samples::Samples;
 
 /// Word of the role.
 const ROLE: &str = "sensor-gateway";
@@ -47,9 +48,26 @@ impl RoleKind for Kind {
         }
     }
 
-    fn plan(&self, fields: &Fields, _: &mut Ground<'_, '_>) -> Result<Box<dyn Element>, Problem> {
+    fn plan(&self, fields: &Fields, ground: &mut Ground<'_, '_>) -> Result<Box<dyn Element>, Problem> {
         let start = self.query.clone().map(|text| Start { text, collection: self.collection });
-        Ok(Box::new(Gateway::new(fields.0[&self.field].clone(), start)))
+        let field = fields.0[&self.field].clone();
+        let samples = match &field.samples {
+            Some(path) => {
+                let wrong = |problem: String| Problem::new(format!("field.{}.samples", self.field), problem);
+                let opened = ground.open(path).map_err(wrong)?;
+                Some(Samples::read(opened.bytes, &opened.shown, field.layout.motes()).map_err(wrong)?)
+            }
+            None => None,
+        };
+        let mut gateway = Gateway::new(field, samples, start);
+        if let Some(log) = gateway.record() {
+            ground.leave(Artefact {
+                file: format!("field-{}.pcap", self.field),
+                taps: Vec::new(),
+                write: Box::new(move |out| log.write_capture(out)),
+            });
+        }
+        Ok(Box::new(gateway))
     }
 }
 

@@ -15,4 +15,5 @@ pub mod message;
 pub mod metrics;
 mod network;
 pub mod query;
+pub mod samples;
 pub mod world;

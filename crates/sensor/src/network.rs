@@ -9,11 +9,12 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use bentpipe_units::{RandomStream, Span, Time};
-use bentpipe_wireless::wpan::{Cell, Counts, Event, Outcome, Sending};
+use bentpipe_wireless::wpan::{AirLog, Cell, Counts, Event, Outcome, Sending};
 
 use crate::field::{Field, Layout};
 use crate::message::{MoteMessage, Place, Row};
 use crate::query::{Query, Sensor};
+use crate::samples::Samples;
 use crate::world::World;
 use mote::Mote;
 use running::Running;
@@ -98,6 +99,7 @@ pub(crate) struct Motes {
     field: Field,
     cell: Cell,
     world: World,
+    samples: Option<Samples>,
     places: Vec<[f64; 2]>,
     motes: Vec<Mote>,
     queries: Vec<Running>,
@@ -113,13 +115,14 @@ pub(crate) struct Motes {
 
 impl Motes {
     /// Creates a field at instant 0.
-    pub(crate) fn new(field: Field, stream: &mut RandomStream) -> Motes {
+    pub(crate) fn new(field: Field, samples: Option<Samples>, stream: &mut RandomStream) -> Motes {
         let places = field.layout.places(stream);
         let links = field.layout.links(&places, &field.radio, stream);
         let world = World::new(field.world, stream);
         let mut motes = Motes {
             cell: Cell::new(field.mac, links),
             world,
+            samples,
             motes: vec![Mote::listening(); places.len()],
             places,
             queries: Vec::new(),
@@ -137,6 +140,11 @@ impl Motes {
             _ => motes.schedule_beacons(stream),
         }
         motes
+    }
+
+    /// Notes the frames of the radio in a log.
+    pub(crate) fn record(&mut self, log: AirLog) {
+        self.cell.record(log);
     }
 
     /// Returns the instant of the next event.
@@ -265,7 +273,7 @@ impl Motes {
     /// Queues a message for all neighbours at a mote's MAC.
     fn broadcast(&mut self, from: u16, message: &MoteMessage, now: Time, stream: &mut RandomStream) {
         let payload: Arc<[u8]> = message.to_bytes().into();
-        self.cell.send(from, Sending { to: None, payload, token: 0 }, now, stream);
+        self.cell.send(from, Sending { to: None, payload, token: 0, wakes: false }, now, stream);
     }
 
     /// Queues a result for a mote's parent at its MAC.
@@ -279,7 +287,7 @@ impl Motes {
         }
         self.wake(from, true, now);
         let token = self.motes[usize::from(from)].remember(payload.clone(), repeats);
-        self.cell.send(from, Sending { to: Some(parent), payload, token }, now, stream);
+        self.cell.send(from, Sending { to: Some(parent), payload, token, wakes: true }, now, stream);
     }
 
     fn done(&mut self, at: u16, token: u32, outcome: Outcome, now: Time, stream: &mut RandomStream) {
@@ -298,7 +306,7 @@ impl Motes {
     fn wake(&mut self, mote: u16, is_reason: bool, now: Time) {
         let reasons = &mut self.motes[usize::from(mote)].reasons;
         *reasons = if is_reason { *reasons + 1 } else { reasons.saturating_sub(1) };
-        if self.field.sleep && mote != BASE && now >= self.frozen {
+        if self.field.saves() && mote != BASE && now >= self.frozen {
             let is_awake = *reasons > 0;
             self.cell.set_awake(mote, is_awake, now);
         }
@@ -310,7 +318,8 @@ impl Motes {
         self.totals.samples += 1;
         self.totals.sampling += joules;
         self.motes[usize::from(mote)].sampling += joules;
-        self.world.value(sensor, self.places[usize::from(mote)], at)
+        let read = self.samples.as_ref().and_then(|samples| samples.value(mote, sensor, at));
+        read.unwrap_or_else(|| self.world.value(sensor, self.places[usize::from(mote)], at))
     }
 
     /// Starts a query once the tree is fixed, and returns its number.
@@ -328,10 +337,11 @@ impl Motes {
             return Err(format!("the field has {MAX_QUERIES} queries, which is the maximum"));
         }
         let mut floods_at = now.max(self.frozen);
-        if self.field.sleep {
+        if self.field.saves() {
             let last = self.queries.iter().map(Running::end).max().unwrap_or(Time::ZERO);
             if last.is_never() {
-                let problem = "a field that sleeps runs one query at a time: expected a running one with FOR";
+                let problem =
+                    "a field whose radios sleep runs one query at a time: expected a running one with FOR";
                 return Err(problem.to_owned());
             }
             floods_at = floods_at.max(last);

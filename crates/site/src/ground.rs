@@ -1,38 +1,51 @@
 //! Ground of a role: its node, where it binds ports, diverts packets and serves clients.
 
 use std::net::IpAddr;
+use std::path::Path;
 
 use bentpipe_net::Port;
 use bentpipe_net::node::Divert;
 use bentpipe_wire::ip::Protocol;
 
-use crate::{IpVersion, Nodes, PortNumbers, Problem, Router, Topology, Way};
+use crate::capture::Artefact;
+use crate::files::{Files, Opened};
+use crate::{At, IpVersion, Nodes, PortNumbers, Problem, Router, Topology, Way};
 
 /// Node of a role while networks are planned. Each call that makes a port of the role's element returns the next one.
 pub struct Ground<'g, 'a> {
     topology: &'a Topology,
+    files: &'a dyn Files,
     nodes: &'g mut Nodes<'a>,
     router: &'g mut Router<'a>,
     node: usize,
     key: &'g str,
     /// Ports of the node by the port of the element.
     joined: Vec<Port>,
+    artefacts: Vec<Artefact<At>>,
 }
 
 impl<'g, 'a> Ground<'g, 'a> {
     /// Creates the ground of the role at `key` of a node.
     pub fn new(
-        topology: &'a Topology,
+        (topology, files): (&'a Topology, &'a dyn Files),
         nodes: &'g mut Nodes<'a>,
         router: &'g mut Router<'a>,
         (node, key): (usize, &'g str),
     ) -> Ground<'g, 'a> {
-        Ground { topology, nodes, router, node, key, joined: Vec::new() }
+        Ground { topology, files, nodes, router, node, key, joined: Vec::new(), artefacts: Vec::new() }
     }
 
     /// Returns the key of the role: "node.edge.role".
     pub fn key(&self) -> &str {
         self.key
+    }
+
+    /// Opens a file of the scenario.
+    ///
+    /// # Errors
+    /// Returns an error that begins with the path if it cannot be read.
+    pub fn open(&self, path: &Path) -> Result<Opened, String> {
+        self.files.open(path)
     }
 
     /// Returns the name of the node.
@@ -140,9 +153,14 @@ impl<'g, 'a> Ground<'g, 'a> {
         Port(self.joined.len() as u16 - 1)
     }
 
-    /// Returns the ports of the node by the port of the element.
-    pub(crate) fn into_joined(self) -> Vec<Port> {
-        self.joined
+    /// Adds a file that the run leaves.
+    pub fn leave(&mut self, artefact: Artefact<At>) {
+        self.artefacts.push(artefact);
+    }
+
+    /// Returns the ports of the node by those of the element, and files left.
+    pub(crate) fn into_parts(self) -> (Vec<Port>, Vec<Artefact<At>>) {
+        (self.joined, self.artefacts)
     }
 }
 

@@ -4,7 +4,9 @@ use bentpipe_net::{Element, Port};
 use bentpipe_sim::ElementId;
 
 use crate::call::CallReader;
+use crate::capture::Artefact;
 use crate::change::{Changes, UNCHANGEABLE};
+use crate::files::Files;
 use crate::ground::Ground;
 use crate::{
     At, Installed, NodeHandle, Nodes, Order, Part, Problem, Review, Router, SharedTable, Site, Topology,
@@ -72,7 +74,10 @@ pub struct RoleHandle<E = ElementId> {
 
 /// Roles of all nodes before their elements are recorded.
 #[derive(Default)]
-pub struct RolePlans(Vec<Planned>);
+pub struct RolePlans {
+    planned: Vec<Planned>,
+    artefacts: Vec<Artefact<At>>,
+}
 
 struct Planned {
     node: usize,
@@ -106,44 +111,51 @@ impl RolePlans {
     pub fn add<'a>(
         &mut self,
         (at, word): (&RoleAt<'_>, &'static str),
-        topology: &'a Topology,
+        (topology, files): (&'a Topology, &'a dyn Files),
         nodes: &mut Nodes<'a>,
         router: &mut Router<'a>,
         plan: impl FnOnce(&mut Ground<'_, 'a>) -> Result<Box<dyn Element>, Problem>,
     ) -> Result<(), Problem> {
         let node = topology.number(at.node);
-        let mut ground = Ground::new(topology, nodes, router, (node, &at.key));
+        let mut ground = Ground::new((topology, files), nodes, router, (node, &at.key));
         let element = plan(&mut ground)?;
-        let joined = ground.into_joined();
-        let twins = self.0.iter().filter(|other| other.node == node && other.handle.word == word).count();
+        let (joined, artefacts) = ground.into_parts();
+        self.artefacts.extend(artefacts);
+        let twins =
+            self.planned.iter().filter(|other| other.node == node && other.handle.word == word).count();
         let number = if twins == 0 { String::new() } else { format!(".{}", twins + 1) };
         let path = format!("node/{}/{word}{number}", at.node);
         let (name, key) = (at.node.to_owned(), at.key.clone());
         let handle = RoleHandle { node: name, n: at.n, word, key, element: (), calls: None };
-        self.0.push(Planned { node, handle, path, element, joined, clients: 0 });
+        self.planned.push(Planned { node, handle, path, element, joined, clients: 0 });
         Ok(())
     }
 
     /// Sets the reader of the calls of the role that was added last.
     pub fn keep_calls(&mut self, calls: Option<CallReader>) {
-        if let Some(planned) = self.0.last_mut() {
+        if let Some(planned) = self.planned.last_mut() {
             planned.handle.calls = calls;
         }
     }
 
     /// Returns the element of a node's first role of a kind.
     pub fn element_of(&mut self, node: usize, word: &str) -> Option<&mut dyn Element> {
-        let planned = self.0.iter_mut().find(|role| role.node == node && role.handle.word == word)?;
+        let planned = self.planned.iter_mut().find(|role| role.node == node && role.handle.word == word)?;
         Some(&mut *planned.element)
     }
 
     /// Returns the next client's place at a node's first role of a kind.
     pub fn client_of(&mut self, node: usize, word: &str) -> Option<Client> {
-        let role = self.0.iter().position(|role| role.node == node && role.handle.word == word)?;
-        let planned = &mut self.0[role];
+        let role = self.planned.iter().position(|role| role.node == node && role.handle.word == word)?;
+        let planned = &mut self.planned[role];
         let port = Port(planned.joined.len() as u16 + planned.clients);
         planned.clients += 1;
         Some(Client { role, port })
+    }
+
+    /// Removes and returns the files that roles leave.
+    pub fn take_artefacts(&mut self) -> Vec<Artefact<At>> {
+        std::mem::take(&mut self.artefacts)
     }
 
     /// Records the elements and joins them to their nodes.
@@ -158,7 +170,7 @@ impl RolePlans {
             let RoleHandle { node, n, word, key, calls, .. } = handle;
             RoleHandle { node, n, word, key, element: part, calls }
         };
-        Roles(self.0.into_iter().map(add).collect())
+        Roles(self.planned.into_iter().map(add).collect())
     }
 }
 

@@ -143,7 +143,7 @@ fn plan(roles: &[Role], topology: &Topology) -> Result<(), Problem> {
     let mut plans = RolePlans::default();
     for (n, role) in roles.iter().enumerate() {
         let plan = |ground: &mut Ground<'_, '_>| role.plan(&tables(), ground);
-        plans.add((&at(n), role.word()), topology, &mut nodes, &mut router, plan)?;
+        plans.add((&at(n), role.word()), (topology, &NoFiles), &mut nodes, &mut router, plan)?;
     }
     Ok(())
 }
@@ -166,7 +166,9 @@ fn a_role_binds_ports_and_serves_clients() {
     let mut plans = RolePlans::default();
     let (server, tables) = (server(5060), tables());
     let plan = |ground: &mut Ground<'_, '_>| server.plan(&tables, ground);
-    plans.add((&at(0), server.word()), &topology, &mut nodes, &mut router, plan).expect("possible");
+    plans
+        .add((&at(0), server.word()), (&topology, &NoFiles), &mut nodes, &mut router, plan)
+        .expect("possible");
     assert_eq!(plans.client_of(0, "idle"), None);
     assert_eq!(plans.client_of(1, "server"), None);
     let client = plans.client_of(0, "server").expect("a role");

@@ -1,16 +1,23 @@
 //! Store on disk: a log in segments that survives a crash at any instant.
 //!
-//! [`Journal::commit`] writes all records since the last one as a batch, which has its length and a CRC-32. What was acknowledged
+//! [`Journal::write`] writes all records since the last one as a batch, which has its length and a CRC-32. What was acknowledged
 //! before is there after a crash, and of an incomplete batch nothing is: a bundle is not remembered as seen without being
-//! stored. The oldest segment is removed once nothing in it
+//! stored. A batch is on disk once [`Journal::synced`] has its number. Those that only remove bundles are not waited for: after a
+//! loss of power their bundles are there again. The oldest segment is removed once nothing in it
 //! is needed; [`Journal::oldest_entries`] are to be written again before that, when the log has grown to twice its content.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::ops::{Deref, Range};
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, flock};
+
+use super::sync::Syncer;
 
 /// Length of a segment in bytes, after which the next one begins.
 const SEGMENT: u64 = 64 << 20;
@@ -38,7 +45,36 @@ pub struct Kept {
     /// Arrival in milliseconds since 2000.
     pub arrival: u64,
     /// Encoded bundle.
-    pub bundle: Vec<u8>,
+    pub bundle: Piece,
+}
+
+/// Part of a segment that was read.
+#[derive(Clone)]
+pub struct Piece {
+    segment: Arc<Vec<u8>>,
+    place: Range<usize>,
+}
+
+impl Deref for Piece {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.segment[self.place.clone()]
+    }
+}
+
+impl PartialEq for Piece {
+    fn eq(&self, other: &Piece) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Piece {}
+
+impl fmt::Debug for Piece {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
 }
 
 /// Content of a store that was opened.
@@ -73,7 +109,18 @@ pub struct Journal {
     /// Ends of life of remembered bundles, and the segments that have them.
     seen: HashMap<u128, (u64, u64)>,
     by_expiry: BTreeSet<(u64, u128)>,
-    is_synced: bool,
+    /// Thread that waits for the disk, if something does.
+    syncer: Option<Syncer>,
+    /// Files with batches that are not ordered to be on disk.
+    unsynced: Vec<File>,
+    /// Set if a batch is to be on disk that is not ordered.
+    is_due: bool,
+    /// Set if a record of the batch that waits is to be on disk.
+    is_needed: bool,
+    /// Number of batches that are to be on disk.
+    written: u64,
+    /// Number of those that are.
+    synced: u64,
 }
 
 const STORED: u8 = 1;
@@ -85,7 +132,7 @@ const SEEN: u8 = 5;
 impl Journal {
     /// Opens the store in a folder, which is made if it does not exist.
     ///
-    /// With `is_synced` each commit waits for the disk, so that records survive a loss of power.
+    /// With `is_synced` records count as [`Journal::synced`] only once they survive a loss of power.
     ///
     /// # Errors
     /// Returns an error if the folder is in use by another program or cannot be read or written.
@@ -98,6 +145,12 @@ impl Journal {
         let current = numbers.last().map_or(1, |last| last + 1);
         let mut journal = Journal {
             file: open_segment(folder, current)?,
+            syncer: is_synced.then(Syncer::start).transpose()?,
+            unsynced: if is_synced { vec![File::open(folder)?] } else { Vec::new() },
+            is_due: false,
+            is_needed: false,
+            written: 0,
+            synced: 0,
             folder: folder.to_owned(),
             _lock: lock,
             current,
@@ -106,7 +159,6 @@ impl Journal {
             index: HashMap::new(),
             seen: HashMap::new(),
             by_expiry: BTreeSet::new(),
-            is_synced,
         };
         let mut content = Content::default();
         for number in numbers {
@@ -117,13 +169,14 @@ impl Journal {
 
     /// Reads a segment.
     fn replay(&mut self, number: u64, now: u64, content: &mut Content) -> io::Result<()> {
-        let bytes = std::fs::read(path(&self.folder, number))?;
+        let bytes = Arc::new(std::fs::read(path(&self.folder, number))?);
         self.segments.insert(number, Segment { len: bytes.len() as u64, live: 0 });
         let mut at = 0;
         while let Some(mut batch) = batch(&bytes[at..]) {
             at += HEAD + batch.len();
             while let Some((body, rest)) = record(batch) {
-                self.apply(number, body, now, content);
+                let end = at - rest.len();
+                self.apply((number, &bytes), end - body.len()..end, now, content);
                 batch = rest;
             }
         }
@@ -131,7 +184,15 @@ impl Journal {
         Ok(())
     }
 
-    fn apply(&mut self, segment: u64, body: &[u8], now: u64, content: &mut Content) {
+    /// Applies the record at a place of a segment.
+    fn apply(
+        &mut self,
+        (segment, bytes): (u64, &Arc<Vec<u8>>),
+        place: Range<usize>,
+        now: u64,
+        content: &mut Content,
+    ) {
+        let body = &bytes[place.clone()];
         let word = |n: usize| body.get(1 + 8 * n..9 + 8 * n).and_then(|bytes| bytes.try_into().ok());
         let word = |n: usize| word(n).map_or(0, u64::from_le_bytes);
         let id = word(0);
@@ -152,7 +213,8 @@ impl Journal {
         content.kept.remove(&slot);
         if matches!(body[0], STORED | LOCAL) && body.len() > 25 {
             self.enter(slot, segment, (RECORD_HEAD + body.len()) as u64);
-            content.kept.insert(slot, Kept { from: word(1), arrival: word(2), bundle: body[25..].to_vec() });
+            let bundle = Piece { segment: bytes.clone(), place: place.start + 25..place.end };
+            content.kept.insert(slot, Kept { from: word(1), arrival: word(2), bundle });
         }
     }
 
@@ -177,6 +239,7 @@ impl Journal {
         if self.pending.is_empty() {
             self.pending.extend([0; HEAD]);
         }
+        self.is_needed |= matches!(kind, STORED | LOCAL | SEEN);
         self.pending.extend((body as u32).to_le_bytes());
         self.pending.push(kind);
         words.iter().for_each(|word| self.pending.extend(word.to_le_bytes()));
@@ -247,11 +310,11 @@ impl Journal {
         }
     }
 
-    /// Writes all records that wait. A crash leaves all of them or none.
+    /// Writes all records that wait. A crash of the program leaves all of them or none.
     ///
     /// # Errors
     /// Returns an error if the disk does not accept them; then nothing may be acknowledged.
-    pub fn commit(&mut self) -> io::Result<()> {
+    pub fn write(&mut self) -> io::Result<()> {
         if self.pending.is_empty() {
             return Ok(());
         }
@@ -262,13 +325,58 @@ impl Journal {
         }
         self.pending.clear();
         self.pending.shrink_to(1 << 20);
-        if self.is_synced {
-            self.file.sync_data()?;
+        if std::mem::take(&mut self.is_needed) {
+            self.written += 1;
+            self.is_due = true;
         }
         if self.segments.get(&self.current).is_some_and(|segment| segment.len >= SEGMENT) {
             self.current += 1;
-            self.file = open_segment(&self.folder, self.current)?;
+            let full = std::mem::replace(&mut self.file, open_segment(&self.folder, self.current)?);
             self.segments.insert(self.current, Segment::default());
+            if self.syncer.is_some() {
+                self.unsynced.extend([full, File::open(&self.folder)?]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the number of batches that are to be on disk.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Returns the number of batches that are on disk. The thread that waits for it gets its next order.
+    ///
+    /// # Errors
+    /// Returns an error if the disk has failed; then nothing may be acknowledged.
+    pub fn synced(&mut self) -> io::Result<u64> {
+        let Some(syncer) = &mut self.syncer else { return Ok(self.written) };
+        if let Some(synced) = syncer.poll()? {
+            self.synced = synced;
+        }
+        if self.is_due && !syncer.is_busy() {
+            let mut files = std::mem::take(&mut self.unsynced);
+            files.push(self.file.try_clone()?);
+            syncer.order(self.written, files)?;
+            self.is_due = false;
+        }
+        Ok(self.synced)
+    }
+
+    /// Returns what is readable once more batches are on disk.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.syncer.as_ref().map(Syncer::descriptor)
+    }
+
+    /// Writes all records that wait, and waits until they are on disk.
+    ///
+    /// # Errors
+    /// Returns an error if the disk does not accept them; then nothing may be acknowledged.
+    pub fn commit(&mut self) -> io::Result<()> {
+        self.write()?;
+        while self.synced()? < self.written {
+            let Some(syncer) = &mut self.syncer else { break };
+            self.synced = syncer.finish()?;
         }
         Ok(())
     }
@@ -372,7 +480,7 @@ mod tests {
         assert!(Journal::open(&place, false, 100).is_err(), "the store is locked");
         drop(journal);
         let (journal, content) = open(&place);
-        let kept: Vec<_> = content.kept.iter().map(|(slot, kept)| (*slot, kept.bundle.as_slice())).collect();
+        let kept: Vec<_> = content.kept.iter().map(|(slot, kept)| (*slot, &*kept.bundle)).collect();
         assert_eq!(kept, [(Slot::Waiting(4), &b"four"[..]), (Slot::Local(4), b"local")]);
         assert_eq!((content.next, content.lost), (5, 0));
         assert!(journal.has_seen(1 << 70) && !journal.has_seen(2), "its life has ended");

@@ -54,8 +54,10 @@ pub(super) struct Peer {
     pub(super) may_apply: bool,
     pub(super) items: HashMap<u64, Item>,
     flight: u64,
-    /// Verdicts on received bundles, `None` to accept, once they are committed.
-    pub(super) verdicts: VecDeque<Option<u8>>,
+    /// Verdicts on received bundles of this turn, `None` to accept.
+    pub(super) verdicts: Vec<Option<u8>>,
+    /// Verdicts that wait until the store has this number of batches on disk.
+    written: VecDeque<(u64, Option<u8>)>,
     /// Instant until which the peer has no room.
     pub(super) paused_until: Time,
     /// Reason of the end.
@@ -72,7 +74,8 @@ impl Peer {
             may_apply: false,
             items: HashMap::new(),
             flight: 0,
-            verdicts: VecDeque::new(),
+            verdicts: Vec::new(),
+            written: VecDeque::new(),
             paused_until: Time::ZERO,
             failure: None,
         }
@@ -107,9 +110,16 @@ impl Peer {
         Some(item)
     }
 
-    /// Acknowledges or refuses what has been committed.
-    pub(super) fn answer(&mut self) {
-        for verdict in self.verdicts.drain(..) {
+    /// Notes the number of batches of the store that have the bundles of this turn.
+    pub(super) fn note_written(&mut self, batches: u64) {
+        self.written.extend(self.verdicts.drain(..).map(|verdict| (batches, verdict)));
+    }
+
+    /// Acknowledges or refuses bundles of which as many batches are on disk.
+    pub(super) fn answer(&mut self, synced: u64) {
+        while let Some((_, verdict)) = self.written.front().copied().filter(|(batches, _)| *batches <= synced)
+        {
+            self.written.pop_front();
             match verdict {
                 None => self.connection.session.accept(),
                 Some(reason) => self.connection.session.decline(reason),

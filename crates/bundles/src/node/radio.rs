@@ -9,7 +9,7 @@ use bentpipe_dtn::ltp::{Config, Engine, Event, Peer};
 use bentpipe_dtn::node::Node;
 use bentpipe_units::{Rate, Span, Time};
 use bentpipe_wire::dtn::KEEP_ALIVE;
-use bentpipe_wire::dtn::ltp::{BUNDLE_PROTOCOL, SessionId};
+use bentpipe_wire::dtn::ltp::{BUNDLE_PROTOCOL, Segment, SessionId};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::file::{Neighbour, NodeLayer};
@@ -144,8 +144,7 @@ impl Radio {
             for _ in 0..BATCH {
                 let Ok((len, source)) = socket.recv_from(&mut buffer) else { break };
                 let bytes = &buffer[..len];
-                let of = |target: &&Target| target.layer == *layer && same(target.address, source);
-                let from = self.targets.iter().find(of).map(|target| target.number);
+                let from = sender(&self.targets, &self.sessions, (*layer, source), bytes);
                 match (layer, from) {
                     _ if bytes == KEEP_ALIVE => {}
                     (NodeLayer::Udp, from) => {
@@ -260,6 +259,69 @@ pub(crate) fn is_datagram(layer: NodeLayer) -> bool {
     matches!(layer, NodeLayer::Udp | NodeLayer::Ltp)
 }
 
+/// Returns the neighbour that a datagram comes from, by its address.
+///
+/// Engines such as ION's send from a port of their own. Then the host's address counts, and the engine that a segment names if
+/// several neighbours have that address.
+fn sender(
+    targets: &[Target],
+    sessions: &HashMap<SessionId, (u64, u64, u64)>,
+    (layer, source): (NodeLayer, SocketAddr),
+    bytes: &[u8],
+) -> Option<u64> {
+    let of_layer = || targets.iter().filter(|target| target.layer == layer);
+    if let Some(target) = of_layer().find(|target| same(target.address, source)) {
+        return Some(target.number);
+    }
+    let at_host: Vec<u64> =
+        of_layer().filter(|target| target.address.ip() == source.ip()).map(|target| target.number).collect();
+    if at_host.len() < 2 || layer != NodeLayer::Ltp {
+        return at_host.first().copied().filter(|_| at_host.len() == 1);
+    }
+    let session = Segment::parse(bytes).ok()?.session;
+    let of_own = sessions.get(&session).map(|(_, number, _)| *number);
+    of_own.or(Some(session.engine)).filter(|number| at_host.contains(number))
+}
+
 fn same(one: SocketAddr, other: SocketAddr) -> bool {
     (one.ip(), one.port()) == (other.ip(), other.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(number: u64, at: &str) -> Target {
+        Target {
+            number,
+            layer: NodeLayer::Ltp,
+            address: at.parse().expect("an address"),
+            datagram: 1400,
+            is_red: true,
+            margin: Span::ZERO,
+            free_at: Time::ZERO,
+            is_open: true,
+            flight: 0,
+        }
+    }
+
+    #[test]
+    fn neighbours_that_send_from_other_ports_are_known_by_host_and_engine() {
+        let alone = [target(2, "10.0.0.2:1113"), target(3, "10.0.0.3:1113")];
+        let shared = [target(2, "10.0.0.2:1113"), target(3, "10.0.0.2:1114")];
+        let own = SessionId { engine: 1, number: 70 };
+        let sessions = HashMap::from([(own, (9, 3, 100))]);
+        let from = |targets: &[Target], at: &str, bytes: &[u8]| {
+            sender(targets, &sessions, (NodeLayer::Ltp, at.parse().expect("an address")), bytes)
+        };
+        // Red data of session 5 of engine 2, and an acknowledgement of a report in session 70 of engine 1.
+        let (data, report) = ([0, 2, 5, 0, 1, 0, 1, 7], [9, 1, 70, 0, 4]);
+        assert_eq!(from(&alone, "10.0.0.2:5000", &data), Some(2));
+        assert_eq!(from(&alone, "10.0.0.4:1113", &data), None);
+        assert_eq!(from(&shared, "10.0.0.2:1114", &data), Some(3));
+        assert_eq!(from(&shared, "10.0.0.2:5000", &data), Some(2));
+        assert_eq!(from(&shared, "10.0.0.2:5000", &report), Some(3));
+        assert_eq!(from(&shared, "10.0.0.2:5000", &[0, 7, 5, 0, 1, 0, 1, 7]), None);
+        assert_eq!(from(&shared, "10.0.0.2:5000", &[]), None);
+    }
 }

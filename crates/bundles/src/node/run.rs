@@ -60,6 +60,8 @@ pub struct Daemon {
     next_local: u64,
     next_peer: u64,
     next_sweep: Time,
+    /// Set if bundles came in datagrams in this turn.
+    has_datagrams: bool,
     counters: Counters,
     log: Vec<String>,
 }
@@ -102,6 +104,7 @@ impl Daemon {
             next_local: content.next,
             next_peer: 0,
             next_sweep: Time::ZERO,
+            has_datagrams: false,
             counters: Counters::default(),
             log: Vec::new(),
             file,
@@ -203,6 +206,7 @@ impl Daemon {
             self.log.drain(..).for_each(|line| log(&line));
             self.turn()?;
         }
+        self.journal.commit().map_err(|error| self.wrong(&error))?;
         self.peers.values_mut().for_each(|peer| peer.connection.session.end(0));
         self.turn()
     }
@@ -217,12 +221,23 @@ impl Daemon {
         self.deliver(now);
         self.node.handle_timeout(now);
         self.sweep(now);
-        self.commit().map_err(|error| format!("{}: {error}", self.file.store.display()))?;
-        self.peers.values_mut().for_each(Peer::answer);
+        self.store().map_err(|error| self.wrong(&error))?;
         self.follow_plan(now);
         self.feed(now);
+        self.answer().map_err(|error| self.wrong(&error))?;
         self.write(now);
         self.bound();
+        Ok(())
+    }
+
+    fn wrong(&self, error: &std::io::Error) -> String {
+        format!("{}: {error}", self.file.store.display())
+    }
+
+    /// Acknowledges bundles that are on disk. They may have been sent on before that.
+    fn answer(&mut self) -> std::io::Result<()> {
+        let synced = self.journal.synced()?;
+        self.peers.values_mut().for_each(|peer| peer.answer(synced));
         Ok(())
     }
 
@@ -235,7 +250,10 @@ impl Daemon {
         let links = links.chain(self.inputs.iter().map(|input| &input.link));
         let links = links.chain(self.outputs.iter().filter_map(|output| output.link.as_ref()));
         let listeners = self.listeners.iter().map(|(_, listener)| listener.as_fd());
-        let others = listeners.chain(self.radio.descriptors()).map(|fd| (fd, PollFlags::IN));
+        let others = listeners
+            .chain(self.radio.descriptors())
+            .chain(self.journal.descriptor())
+            .map(|fd| (fd, PollFlags::IN));
         wait(links.map(Link::interest).chain(others), (until - now).min(LONGEST_WAIT));
     }
 
@@ -318,6 +336,7 @@ impl Daemon {
         self.inputs = inputs;
         let mut arrived = self.radio.receive(now);
         arrived.extend(self.radio.events(&mut self.node, now));
+        self.has_datagrams |= !arrived.is_empty();
         for arrived in arrived {
             let _ = self.take(&arrived.bytes, arrived.from, false, now);
         }
@@ -352,7 +371,7 @@ impl Daemon {
                     // A peer that was refused may have sent a bundle before it could know.
                     Some(Role::Unknown) | None => Some(refusal::NOT_ACCEPTABLE),
                 };
-                self.peers.get_mut(&id).into_iter().for_each(|peer| peer.verdicts.push_back(verdict));
+                self.peers.get_mut(&id).into_iter().for_each(|peer| peer.verdicts.push(verdict));
             }
             Event::Sent(transfer) => self.finish(id, transfer, true, now),
             Event::Failed(transfer) => self.finish(id, transfer, false, now),
@@ -544,15 +563,22 @@ impl Daemon {
         over.into_iter().for_each(|id| self.journal.remove(Slot::Local(id)));
     }
 
-    /// Writes changes of the storage to disk.
-    fn commit(&mut self) -> std::io::Result<()> {
+    /// Writes changes of the storage to the journal.
+    ///
+    /// Reports of LTP leave with other segments: bundles of such datagrams are waited for.
+    fn store(&mut self) -> std::io::Result<()> {
         for change in self.node.take_changes() {
             match change {
                 Change::Removed(id) => self.journal.remove(Slot::Waiting(id)),
                 Change::Stored(id) => self.write_waiting(id),
             }
         }
-        self.journal.commit()?;
+        match std::mem::take(&mut self.has_datagrams) {
+            true => self.journal.commit()?,
+            false => self.journal.write()?,
+        }
+        let written = self.journal.written();
+        self.peers.values_mut().for_each(|peer| peer.note_written(written));
         let Some(entries) = self.journal.oldest_entries() else { return Ok(()) };
         for slot in entries {
             match slot {

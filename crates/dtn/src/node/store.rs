@@ -58,7 +58,8 @@ pub(crate) struct Store {
     limit: u64,
     bytes: u64,
     next: u64,
-    entries: HashMap<u64, Entry>,
+    /// Boxed: a large table is half empty, and copied as it grows.
+    entries: HashMap<u64, Box<Entry>>,
     by_expiry: BTreeSet<(Time, u64)>,
     /// Entries that may be displaced, the first of them first.
     displaceable: BTreeSet<(usize, Time, u64)>,
@@ -105,7 +106,7 @@ impl Store {
     }
 
     pub(crate) fn get(&self, id: u64) -> Option<&Entry> {
-        self.entries.get(&id)
+        self.entries.get(&id).map(Box::as_ref)
     }
 
     /// Stores an entry and returns the entries of lower priority that it displaced.
@@ -138,11 +139,11 @@ impl Store {
         self.by_expiry.insert((entry.expiry, id));
         self.displaceable.insert((entry.priority, entry.expiry, id));
         self.limbo.insert(id);
-        self.entries.insert(id, entry);
+        self.entries.insert(id, Box::new(entry));
     }
 
     pub(crate) fn remove(&mut self, id: u64) -> Option<Entry> {
-        let entry = self.entries.remove(&id)?;
+        let entry = *self.entries.remove(&id)?;
         self.bytes -= entry.size;
         self.by_expiry.remove(&(entry.expiry, id));
         self.displaceable.remove(&(entry.priority, entry.expiry, id));

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use bentpipe_net::{Cx, Element, Observer, Packet, Port};
 use bentpipe_units::Time;
+use bentpipe_wireless::wpan::AirLog;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +13,7 @@ use crate::field::Field;
 use crate::message::{MAX_ROWS, Message, Row};
 use crate::metrics;
 use crate::network::Motes;
+use crate::samples::Samples;
 
 /// Place where a query runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -38,7 +40,9 @@ pub struct Start {
 #[derive(Debug)]
 pub struct Gateway {
     field: Field,
+    samples: Option<Samples>,
     own: Option<Start>,
+    log: Option<AirLog>,
     motes: Option<Motes>,
     inbox: Vec<(Port, Vec<u8>)>,
     /// Client of a query of the field, and its number there.
@@ -48,9 +52,27 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Creates the gateway of a field, with a query that it starts by itself.
-    pub fn new(field: Field, own: Option<Start>) -> Gateway {
-        Gateway { field, own, motes: None, inbox: Vec::new(), clients: HashMap::new(), mapped: Vec::new() }
+    /// Creates the gateway of a field.
+    ///
+    /// It may have samples from a file, and a query that it starts by itself.
+    pub fn new(field: Field, samples: Option<Samples>, own: Option<Start>) -> Gateway {
+        Gateway {
+            field,
+            samples,
+            own,
+            log: None,
+            motes: None,
+            inbox: Vec::new(),
+            clients: HashMap::new(),
+            mapped: Vec::new(),
+        }
+    }
+
+    /// Returns the log of the radio's frames, if the field is to have one.
+    pub fn record(&mut self) -> Option<AirLog> {
+        let most = self.field.capture as usize;
+        self.log = (most > 0).then(|| AirLog::new(most, self.field.mac.superframe));
+        self.log.clone()
     }
 
     /// Starts a query.
@@ -107,7 +129,10 @@ impl Element for Gateway {
     fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
         let now = cx.now();
         if self.motes.is_none() {
-            self.motes = Some(Motes::new(self.field.clone(), cx.stream()));
+            self.motes = Some(Motes::new(self.field.clone(), self.samples.clone(), cx.stream()));
+            if let (Some(motes), Some(log)) = (&mut self.motes, &self.log) {
+                motes.record(log.clone());
+            }
             if let Some(own) = self.own.take() {
                 // The text was checked before the run, and no other query runs.
                 let _ = self.start(&own, now);

@@ -1,4 +1,6 @@
 use super::*;
+use bentpipe_wireless::wpan::{Listen, Mac, Superframe};
+
 use crate::query::Column;
 use crate::world::Conditions;
 
@@ -8,6 +10,8 @@ fn field(layout: Layout) -> Field {
         mac: Default::default(),
         radio: Default::default(),
         world: Conditions::default(),
+        samples: None,
+        capture: 0,
         sleep: false,
         slot: None,
         beacons: 20,
@@ -25,7 +29,7 @@ struct Run {
 impl Run {
     fn new(field: Field) -> Run {
         let mut stream = RandomStream::new(1, "field");
-        Run { motes: Motes::new(field, &mut stream), stream, now: Time::ZERO }
+        Run { motes: Motes::new(field, None, &mut stream), stream, now: Time::ZERO }
     }
 
     fn start(&mut self, text: &str, ships_everything: bool) -> u8 {
@@ -249,4 +253,62 @@ fn a_thousand_motes_answer_almost_all() {
 fn a_thousand_motes_answer_for_a_day() {
     let (mean, _) = thousand(24);
     assert!(mean > 950.0, "{mean} motes per epoch");
+}
+
+#[test]
+fn low_power_listening_keeps_the_results_and_saves_energy() {
+    let run = |listen: Option<Listen>| {
+        let layout = Layout::Grid { columns: 4, rows: 4, spacing: 25.0 };
+        let mac = Mac { listen, ..Mac::default() };
+        let mut run = Run::new(Field { mac, ..field(layout) });
+        run.start("SELECT avg(light), count(*) FROM sensors SAMPLE PERIOD 30 s FOR 1800 s", false);
+        let before = run.until(60).len();
+        let start = run.motes.energy(run.now).total;
+        let rows = run.until(1800);
+        let energy = run.motes.energy(run.now).total - start;
+        let counted: f32 = rows.iter().map(|result| result.row.values[1]).sum();
+        (before + rows.len(), counted / rows.len() as f32, energy, run.motes.counts().frames)
+    };
+    let awake = run(None);
+    let listen = Listen { interval: Span::from_millis(100), check: Span::from_micros(2500) };
+    let asleep = run(Some(listen));
+    assert_eq!((awake.0, asleep.0), (59, 59));
+    // A message whose acknowledgements were lost may count twice.
+    assert!((awake.1 - 16.0).abs() < 0.2 && (asleep.1 - 16.0).abs() < 0.5, "{awake:?} {asleep:?}");
+    // Looks are 2.5 % of the time; trains come on top.
+    assert!(asleep.2 > 0.025 * awake.2 && asleep.2 < 0.06 * awake.2, "{asleep:?} of {awake:?}");
+    assert!(asleep.3 > 5 * awake.3, "copies until the parent wakes");
+}
+
+#[test]
+fn a_beacon_enabled_field_has_the_same_rows() {
+    let layout = Layout::Grid { columns: 3, rows: 3, spacing: 25.0 };
+    let superframe = Some(Superframe { beacon_order: 4, superframe_order: 2 });
+    let mac = Mac { superframe, ..Mac::default() };
+    let mut run = Run::new(Field { mac, ..field(layout) });
+    run.start("SELECT count(*) FROM sensors SAMPLE PERIOD 10 s FOR 200 s", false);
+    let rows = run.until(400);
+    assert!(rows.len() == 20 && rows.iter().all(|result| result.row.values == [9.0]), "{rows:?}");
+    // A quarter of the time radios are on.
+    let energy = run.motes.energy(run.now).total;
+    let on = 9.0 * 400.0 * 3.0 * (0.25 * 18.8e-3 + 0.75 * 20e-6);
+    assert!((energy / on - 1.0).abs() < 0.01, "{energy} of {on} J");
+}
+
+#[test]
+fn samples_of_a_file_stand_in_for_phenomena() {
+    let text = "time,node,light\n0,1,100\n30,1,300\n0,2,7\n";
+    let samples = Samples::read(text.as_bytes(), "motes.csv", 3).expect("samples");
+    let mut stream = RandomStream::new(1, "field");
+    let motes = Motes::new(field(Layout::Cell { motes: 3 }), Some(samples), &mut stream);
+    let mut run = Run { motes, stream, now: Time::ZERO };
+    run.start("SELECT node, light FROM sensors WHERE node < 3 SAMPLE PERIOD 10 s FOR 40 s", false);
+    let rows = run.until(100);
+    let of = |mote: f32| -> Vec<f32> {
+        let mut own: Vec<_> = rows.iter().filter(|result| result.row.values[0] == mote).collect();
+        own.sort_by_key(|result| result.row.epoch);
+        own.iter().map(|result| result.row.values[1]).collect()
+    };
+    // The tree is fixed at 20 s, and the first epoch is two seconds later.
+    assert_eq!((of(1.0), of(2.0)), (vec![100.0, 300.0, 300.0, 300.0], vec![7.0; 4]));
 }

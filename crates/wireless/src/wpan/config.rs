@@ -4,7 +4,9 @@ use bentpipe_net::InvalidConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Unslotted CSMA-CA (IEEE 802.15.4).
+use super::{Listen, Superframe};
+
+/// CSMA-CA (IEEE 802.15.4), unslotted without `superframe`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "WpanMac")]
@@ -25,6 +27,12 @@ pub struct Mac {
     #[serde(default = "three")]
     #[schemars(range(min = 0, max = 7))]
     pub retries: u8,
+    /// Superframes of a beacon-enabled network, with slotted CSMA-CA. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub superframe: Option<Superframe>,
+    /// Low-power listening, without `superframe`. Default: none, radios stay on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen: Option<Listen>,
 }
 
 const fn three() -> u8 {
@@ -41,21 +49,32 @@ const fn five() -> u8 {
 
 impl Default for Mac {
     fn default() -> Mac {
-        Mac { min_exponent: three(), max_exponent: five(), backoffs: four(), retries: three() }
+        Mac {
+            min_exponent: three(),
+            max_exponent: five(),
+            backoffs: four(),
+            retries: three(),
+            superframe: None,
+            listen: None,
+        }
     }
 }
 
 impl Mac {
-    /// Checks the exponents.
+    /// Checks the exponents, the superframe and the listening.
     ///
     /// # Errors
-    /// Returns an error if the minimum is above the maximum.
+    /// Returns an error if the minimum exponent is above the maximum, or a time or order is out of its range.
     pub fn check(&self) -> Result<(), InvalidConfig> {
         InvalidConfig::ensure(
             self.min_exponent <= self.max_exponent && self.max_exponent <= 8,
             "min_exponent",
             "at most `max_exponent`, which is at most 8",
-        )
+        )?;
+        self.superframe.map_or(Ok(()), |superframe| superframe.check())?;
+        self.listen.map_or(Ok(()), |listen| listen.check())?;
+        let is_one = self.superframe.is_none() || self.listen.is_none();
+        InvalidConfig::ensure(is_one, "listen", "none in a network with `superframe`")
     }
 }
 
