@@ -232,6 +232,9 @@ pub enum Program {
 }
 
 impl Program {
+    /// Names of all programs, as lists of sites have them.
+    pub const NAMES: [&str; 4] = ["emulate", "gateway", "iperf3", "ping"];
+
     /// Returns the name by which a site's list permits it.
     pub fn name(&self) -> &'static str {
         match self {

@@ -115,6 +115,9 @@ fn changes_that_other_origins_ask_for_are_refused() {
     assert_eq!(post(&[("sec-fetch-site", "same-origin")]), 200);
     for method in ["TRACE", "PROPFIND"] {
         assert_eq!(server.send(&boss, (method, "/api/v1/check"), &[], "").status, 405, "{method}");
+        // Whoever asks, and wherever.
+        let reader = User::default();
+        assert_eq!(server.send(&reader, (method, "/api/v1/users"), &[], "").status, 405, "{method}");
     }
     assert_eq!(post(&[("sec-fetch-site", "none")]), 200);
     assert_eq!(post(&[("origin", &own)]), 200);

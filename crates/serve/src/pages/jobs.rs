@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Read;
 
 use axum::Extension;
-use axum::extract::{Form, State};
+use axum::extract::{Form, Multipart, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
@@ -12,8 +12,9 @@ use serde_json::Value;
 
 use super::layout::{Answer, Done, Refused, encoded, sheet, state, time};
 use crate::api::body::{Ids, Search};
-use crate::api::{access, jobs as api};
+use crate::api::{access, import, jobs as api};
 use crate::app::{App, blocking};
+use crate::archive::MAX_PACKED;
 use crate::guard::Caller;
 use crate::problem::Problem;
 use crate::store::jobs::{self, Artifact, Event, Job, JobMeasure, Selection};
@@ -38,7 +39,7 @@ pub(super) fn job_table(all: &[Job], choose: bool) -> Markup {
             tbody { @for job in all { tr {
                 @if choose { td { input type="checkbox" name="job" value=(job.id) aria-label={ "compare job " (job.id) }; } }
                 td { a href={ "/jobs/" (job.id) } { "#" (job.id) } }
-                td { (job.name) @if job.is_campaign() { " (campaign)" } @if job.is_emulation() { " (emulation)" } @if job.is_search() { " (search)" } @if job.is_on_sites() { " (sites)" } @for tag in &job.tags { " " a.tag href={ "/jobs?search=" (encoded(tag)) } { (tag) } } }
+                td { (job.name) @if job.is_campaign() { " (campaign)" } @if job.is_emulation() { " (emulation)" } @if job.is_search() { " (search)" } @if job.is_on_sites() { " (sites)" } @if job.origin.is_some() { " (imported)" } @for tag in &job.tags { " " a.tag href={ "/jobs?search=" (encoded(tag)) } { (tag) } } }
                 td { (state(&job.state)) @if job.state == "running" { " " (percent(job.share)) } }
                 td.num { (job.finished) @if job.runs > 0 { " of " (job.runs) } }
                 td { (job.owner) }
@@ -79,6 +80,16 @@ pub(super) async fn list(
         @if all.is_empty() { p { "No jobs." } } @else { (job_table(&all, true)) }
         @if let Some(before) = last {
             p { a href={ "/jobs?before=" (before) "&state=" (encoded(&state)) "&search=" (encoded(&text)) } { "Older jobs" } }
+        }
+        @if caller.user.level >= 1 {
+            details {
+                summary { "Import a job" }
+                form.stack method="post" action="/jobs/import" enctype="multipart/form-data" {
+                    label { "Zip file of a job, from this server or another" input name="file" type="file" accept=".zip" required; }
+                    p.hint { "It has at most " (MAX_PACKED >> 20) " MiB. Its hashes and fingerprints are checked; run the job again to see whether it gives the same here." }
+                    button.quiet { "Import" }
+                }
+            }
         }
     };
     Ok(sheet(&caller, "Jobs", &body))
@@ -123,7 +134,10 @@ pub(super) async fn show(
                 }
                 @if job.attempt > 1 { div { dt { "Attempt" } dd { (job.attempt) } } }
                 @if let [(_, fingerprint)] = &points[..] { div { dt { "Fingerprint" } dd { (fingerprint) } } }
+                @if let Some(other) = job.repeats { div { dt { "Repeats" } dd { a href={ "/jobs/" (other) } { "#" (other) } } } }
+                @if let Some(origin) = &job.origin { div { dt { "Imported" } dd { "job #" (origin.job) " of bentpipe " (origin.program) } } }
             }
+            (reproduction(&job))
             @if !job.is_over() {
                 progress #progress max="1" value=(job.share) aria-label="Progress" { (percent(job.share)) }
                 p.hint {
@@ -141,6 +155,9 @@ pub(super) async fn show(
         @if let Some(report) = report {
             p { a.button href={ "/jobs/" (job.id) "/report" } { "Open the report" } " " a href={ "/jobs/" (job.id) "/files/" (report.number) } { "Download it" } }
         }
+        @if job.is_over() && caller.user.level >= 1 {
+            form method="post" action={ "/jobs/" (id) "/repeat" } { button.quiet { "Run again, and compare fingerprints" } }
+        }
         @if !tasks.is_empty() { (task_table(&tasks)) }
         (remarks(&job, can_stop))
         (measure_table(&measures, &points))
@@ -153,6 +170,52 @@ pub(super) async fn show(
         }
     };
     Ok(sheet(&caller, &format!("Job #{id}"), &body))
+}
+
+/// Returns what is known of a job's results in comparison with others.
+fn reproduction(job: &Job) -> Markup {
+    let other = job.repeats.unwrap_or_default();
+    html! {
+        @match (job.equal, job.repeats.is_some() && job.state == "done") {
+            (Some(true), _) => p.note { "Equal fingerprints: it reproduces job #" (other) "." },
+            (Some(false), _) => p.alert role="alert" { "Different fingerprints: it does not reproduce job #" (other) "." },
+            (None, true) => p.note { "Not compared: jobs of this kind have no fingerprints, such as emulations." },
+            (None, false) => {}
+        }
+        @if job.origin.is_some() {
+            p.note { "Imported: its results are as its archive states them. Run it again to see whether they are reproduced here." }
+        }
+    }
+}
+
+pub(super) async fn repeat(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+) -> Done {
+    let job = import::again(&app, &caller, id).await?;
+    Ok(Redirect::to(&format!("/jobs/{}", job.id)))
+}
+
+/// Receives the archive of a form.
+pub(super) async fn add(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    mut form: Multipart,
+) -> Done {
+    let wrong = |error: &dyn std::fmt::Display| Problem::bad(format!("the form cannot be read: {error}"));
+    while let Some(mut field) = form.next_field().await.map_err(|error| wrong(&error))? {
+        if field.name() != Some("file") {
+            continue;
+        }
+        let mut arrival = import::Arrival::new(&app).await?;
+        while let Some(block) = field.chunk().await.map_err(|error| wrong(&error))? {
+            arrival.add(&block)?;
+        }
+        let job = arrival.import(&app, &caller).await?;
+        return Ok(Redirect::to(&format!("/jobs/{}", job.id)));
+    }
+    Err(Problem::bad("expected a file").into())
 }
 
 /// Returns the tasks of a job on sites.
