@@ -180,6 +180,7 @@ east = \"/etc/bentpipe/east.toml\"
             scenario: String::new(),
             attach: vec![Attach { host: "a".to_owned(), interface: interface.to_owned() }],
             duration: None,
+            files: Vec::new(),
             join: None,
         };
         assert_eq!(allowed.check(&emulate("eth1")), Ok(()));

@@ -221,7 +221,8 @@ fn program_of(entry: Entry, scenario_s: f64) -> Result<(Program, &'static [&'sta
                 _ => return Err("cut: expected `cut`, `part` and `join` together".to_owned()),
             };
             let run_s = entry.duration.map_or(scenario_s, Span::as_secs_f64);
-            let program = Program::Emulate { scenario: String::new(), attach, duration, join };
+            let program =
+                Program::Emulate { scenario: String::new(), attach, duration, files: Vec::new(), join };
             (program, &["attach", "duration", "cut", "part", "join"], run_s)
         }
         Kind::Gateway => {

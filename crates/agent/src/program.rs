@@ -1,12 +1,14 @@
 //! Arguments of the programs that a site starts. They are made here, as a vector: no shell reads them.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
 
 use crate::Allowed;
 use crate::digits::from_hex;
 use crate::files;
-use crate::protocol::{MAX_TASK_S, Program};
+use crate::protocol::{GivenFile, MAX_TASK_S, Program};
+use crate::task::OUTPUT;
 
 /// File of the scenario in the folder of a task.
 pub const SCENARIO: &str = "scenario.toml";
@@ -18,6 +20,9 @@ pub const RESULTS: &str = "results";
 const MAX_SCENARIO: usize = 256 << 10;
 /// Most interfaces in the places of hosts.
 const MAX_ATTACHED: usize = 32;
+/// Most files of a scenario, and most bytes of one.
+const MAX_GIVEN: usize = 100;
+const MAX_GIVEN_BYTES: u64 = 64 << 20;
 
 /// Checks the values of a program's arguments, and the scenario of an emulation.
 ///
@@ -26,7 +31,10 @@ const MAX_ATTACHED: usize = 32;
 pub fn check(program: &Program) -> Result<(), String> {
     check_values(program)?;
     match program {
-        Program::Emulate { scenario, .. } => files::check_scenario(scenario),
+        Program::Emulate { scenario, files, .. } => {
+            let names: Vec<String> = files.iter().map(|file| file.name.clone()).collect();
+            files::check_scenario(scenario, &names)
+        }
         _ => Ok(()),
     }
 }
@@ -41,7 +49,8 @@ pub fn check_values(program: &Program) -> Result<(), String> {
         false => Err(format!("{name}: expected 1 to {most}")),
     };
     match program {
-        Program::Emulate { scenario, attach, duration, join } => {
+        Program::Emulate { scenario, attach, duration, files, join } => {
+            check_files(files)?;
             if let Some(join) = join {
                 word("cut", &join.link)?;
                 word("part", &join.part)?;
@@ -79,6 +88,22 @@ pub fn check_values(program: &Program) -> Result<(), String> {
             within("interval in ms", (*interval_ms).into(), 3_600_000)
         }
     }
+}
+
+/// Checks the files that a scenario names.
+fn check_files(files: &[GivenFile]) -> Result<(), String> {
+    if files.len() > MAX_GIVEN {
+        return Err(format!("files: expected at most {MAX_GIVEN}"));
+    }
+    let mut names = BTreeSet::new();
+    for file in files {
+        let is_own = [OUTPUT[0], OUTPUT[1], RESULTS, SCENARIO].contains(&&file.name[..]);
+        if !files::is_name(&file.name) || is_own || !names.insert(&file.name) || file.bytes > MAX_GIVEN_BYTES
+        {
+            return Err(format!("files: {:?}: expected plain names, and at most 64 MiB each", file.name));
+        }
+    }
+    Ok(())
 }
 
 /// Checks a name that becomes an argument: plain letters, and no option.
@@ -185,9 +210,14 @@ mod tests {
     fn options_and_paths_are_no_names() {
         for bad in ["", "-x", "--shell", "a b", "a/b", "../x", "a=b", "a\0", "ä", "netns:x"] {
             let attach = vec![Attach { host: bad.to_owned(), interface: "eth1".to_owned() }];
-            let emulate = Program::Emulate { scenario: String::new(), attach, duration: None, join: None };
+            let (scenario, files) = (String::new(), Vec::new());
+            let emulate = Program::Emulate { scenario, attach, duration: None, files, join: None };
             assert!(check(&emulate).is_err_and(|why| why.starts_with("attach: ")), "{bad:?}");
             assert!(check(&Program::Gateway { name: bad.to_owned() }).is_err(), "{bad:?}");
+        }
+        for bad in ["../x", "output.txt", "results", "scenario.toml", ".x", "a/b", ""] {
+            let file = GivenFile { name: bad.to_owned(), bytes: 1, sha256: String::new() };
+            assert!(check_files(&[file]).is_err(), "{bad:?}");
         }
         let ping = Program::Ping { host: [10, 0, 0, 1].into(), count: 0, interval_ms: 1 };
         assert_eq!(check(&ping), Err("count: expected 1 to 1000000".to_owned()));

@@ -12,6 +12,9 @@ CREATE TABLE job_site (
     PRIMARY KEY (job, site)
 ) STRICT, WITHOUT ROWID;
 
+-- What a site answered to a change, as JSON.
+ALTER TABLE site_command ADD COLUMN outcome TEXT;
+
 -- Places of jobs, as the server was started last.
 CREATE TABLE capacity (
     one INTEGER PRIMARY KEY CHECK (one = 1),

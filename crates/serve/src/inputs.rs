@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+pub(crate) use bentpipe_agent::files::is_name;
+
 use crate::clock::{hex, secret};
 use crate::store::files::Content;
 
@@ -14,8 +16,6 @@ pub(crate) const MAX_FILE: u64 = 64 << 20;
 /// Most bytes and files of a user, those that only jobs have still included.
 pub(crate) const MAX_OWN: u64 = 1 << 30;
 pub(crate) const MAX_FILES: u64 = 1000;
-/// Most bytes of a name.
-const MAX_NAME: usize = 100;
 /// Ending of what is being received, and beginning of folders for checks.
 const PART: &str = ".part";
 const VIEW: &str = "view-";
@@ -28,15 +28,6 @@ pub(crate) fn folder(data: &Path) -> PathBuf {
 /// Returns the file of content.
 pub(crate) fn path(data: &Path, sha256: &str) -> PathBuf {
     folder(data).join(sha256)
-}
-
-/// Returns `true` if scenarios can name a file so.
-pub(crate) fn is_name(name: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    name.len() <= MAX_NAME
-        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name.chars().all(plain)
-        && !name.eq_ignore_ascii_case("scenario.toml")
 }
 
 /// Removes what a server left that was killed: halves of files, and folders of checks.

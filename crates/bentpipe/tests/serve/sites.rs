@@ -281,14 +281,30 @@ fn three_sites_start_together_and_bring_their_results_home() {
     let file = include_str!("../../../../sites/three-machines.toml").replace("60 s", "4500 ms");
     let file = file.replace("45 s", "1 s").replace("count = 45", "count = 3").replace("\"2 s\"", "\"1 s\"");
     // iperf3 takes ten round trips in addition to its second.
-    let id = lab.launch(&GEO.replace("270 ms", "50 ms"), &file);
+    // Its delay comes from a file of the user, which the site asks for.
+    std::fs::write(lab.path("delays"), "time,delay\n0 s,50 ms\n1 s,50 ms\n").expect("written");
+    lab.ask(&["add-file", &lab.shown("delays"), "--name", "leo.csv"]);
+    let scenario = GEO.replace("delay = \"270 ms\"", "delay_changes = { file = \"leo.csv\" }");
+    let id = lab.launch(&scenario, &file);
     lab.wait_for_task(&id, "download", "running");
+    // A key is changed while it runs; a wrong one is refused, and ends nothing.
+    let change = |key: &str| lab.remote(&["change-job", &id, "--key", key, "--value", "9 Mbit/s"]);
+    let changed = change("link.satellite.rate");
+    let answer: Value = serde_json::from_slice(&changed.stdout).unwrap_or_default();
+    assert!(answer["at"].as_f64().is_some_and(|at_s| at_s > 0.5), "{changed:?}");
+    let refused = String::from_utf8_lossy(&change("link.nowhere.rate").stderr).into_owned();
+    assert!(refused.contains("site satellite: ") && refused.contains("422"), "{refused}");
     // The cable to a site is cut while it works.
     let hub = &machines.0[0];
     ip(&format!("-n {hub} link set to0 down"));
     std::thread::sleep(Duration::from_millis(700));
     ip(&format!("-n {hub} link set to0 up"));
     lab.wait(&id, "done");
+
+    let events = lab.ask(&["list-events", &id, "--limit", "500"]);
+    let is_change = |event: &&Value| event["kind"] == "set" && event["content"]["value"] == "9 Mbit/s";
+    assert_eq!(events.as_array().expect("a list").iter().filter(is_change).count(), 1, "{events}");
+    assert!(lab.file(&id, "input/leo.csv").starts_with("time,delay"));
 
     let output: Value = serde_json::from_str(&lab.file(&id, "tasks/download/output.txt")).expect("of iperf3");
     let rate = output["end"]["sum_received"]["bits_per_second"].as_f64().unwrap_or_default();
@@ -395,7 +411,11 @@ fn what_a_site_does_not_permit_is_not_started() {
 }
 
 /// Site that speaks the protocol as a test wants.
-struct Puppet(Session);
+struct Puppet {
+    session: Session,
+    /// What it states of its clock.
+    offset_us: f64,
+}
 
 impl Puppet {
     fn poll(
@@ -409,11 +429,11 @@ impl Puppet {
             ..Default::default()
         });
         let clock = bentpipe_agent::protocol::Clock {
-            offset_us: Some(0.0),
+            offset_us: Some(self.offset_us),
             error_us: Some(100.0),
             ..Default::default()
         };
-        let answer = self.0.send("poll", &Poll { wait_ms, results, tasks, clock, doctor })?;
+        let answer = self.session.send("poll", &Poll { wait_ms, results, tasks, clock, doctor })?;
         parse(&answer).map_err(Error::Connection)
     }
 
@@ -435,10 +455,40 @@ fn done(order: &Order) -> Vec<CommandResult> {
 }
 
 #[test]
+fn a_clock_that_is_off_by_a_second_is_stated_and_taken_into_account() {
+    let lab = Lab::new("127.0.0.1:0", None);
+    let folder = lab.enrolled("east");
+    let offset_us = 1_000_000.0;
+    let mut puppet = Puppet { session: Session::log_in(&folder, |_| {}).expect("logged in"), offset_us };
+    puppet.poll(0, Vec::new(), Vec::new()).expect("answered");
+    assert_eq!(lab.sites()[0]["offset_us"], 1e6);
+    let id = lab.launch(SCENARIO, ECHO);
+    let prepare = puppet.next(Vec::new(), &[]);
+    let task = prepare.act.task();
+    let report = |state| [TaskReport { task, state }];
+    let start = puppet.next(done(&prepare), &report(TaskState::Prepared {}));
+    // The order is by the controller's clock: the site adds what it measured.
+    let Act::Start { at_us, .. } = start.act else { panic!("{start:?}") };
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    let ahead_us = at_us - now.as_micros() as i64;
+    assert!((0..2_000_000).contains(&ahead_us), "{ahead_us}");
+    let [started_us, ended_us] = [at_us + 1_000_000, at_us + 1_500_000];
+    let ended =
+        TaskState::Ended { started_us: Some(started_us), ended_us, code: Some(0), why: "ended".to_owned() };
+    let list = puppet.next(done(&start), &report(ended.clone()));
+    let listed = vec![CommandResult { id: list.id, outcome: Outcome::Files { files: Vec::new() } }];
+    puppet.next(listed, &report(ended));
+    lab.wait(&id, "done");
+    let sites: Value = serde_json::from_str(&lab.file(&id, "sites.json")).expect("JSON");
+    let task = &sites["tasks"][0];
+    assert_eq!((&task["clock_offset_us"], &task["ordered_us"]), (&json!(1e6), &json!(at_us)), "{task}");
+}
+
+#[test]
 fn a_site_that_lies_is_found_out() {
     let lab = Lab::new("127.0.0.1:0", None);
     let folder = lab.enrolled("east");
-    let mut puppet = Puppet(Session::log_in(&folder, |_| {}).expect("logged in"));
+    let mut puppet = Puppet { session: Session::log_in(&folder, |_| {}).expect("logged in"), offset_us: 0.0 };
     puppet.poll(0, Vec::new(), Vec::new()).expect("answered");
     let entry = |path: &str, text: &[u8]| Entry {
         path: path.to_owned(),
@@ -472,9 +522,9 @@ fn a_site_that_lies_is_found_out() {
         let mut status = 0;
         if order.act == (Act::Fetch { task, file: 0, chunk: 0 }) {
             // What was not asked for is not taken.
-            assert_eq!(puppet.0.send_chunk((task, 0, 7), b"x").expect("answered").0, 409);
-            assert_eq!(puppet.0.send_chunk((task + 1, 0, 0), b"x").expect("answered").0, 409);
-            status = puppet.0.send_chunk((task, 0, 0), chunk).expect("answered").0;
+            assert_eq!(puppet.session.send_chunk((task, 0, 7), b"x").expect("answered").0, 409);
+            assert_eq!(puppet.session.send_chunk((task + 1, 0, 0), b"x").expect("answered").0, 409);
+            status = puppet.session.send_chunk((task, 0, 0), chunk).expect("answered").0;
         }
         let job = lab.wait(&id, "failed");
         let files = lab.ask(&["list-artifacts", &id]);
@@ -512,7 +562,8 @@ fn strangers_old_versions_and_revoked_sites_stay_outside() {
     let folder = lab.path("east");
 
     let login = |change: &dyn Fn(&mut bentpipe_agent::protocol::Hello)| {
-        Session::log_in(&folder, |hello| change(hello)).map(Puppet).map_err(|error| error.to_string())
+        let session = Session::log_in(&folder, |hello| change(hello)).map_err(|error| error.to_string())?;
+        Ok::<_, String>(Puppet { session, offset_us: 0.0 })
     };
     let old = login(&|hello| hello.version = 7).err().expect("refused");
     assert!(old.contains("version 7 of the protocol, this server 1"), "{old}");

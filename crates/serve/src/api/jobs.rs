@@ -234,9 +234,6 @@ async fn of_text(
     let settings = new.clone();
     let sites = if new.sites.is_some() { check_sites(app, new, &text).await? } else { Vec::new() };
     let files = blocking(move || check(&text, &settings, &inputs)).await?;
-    if new.sites.is_some() && !files.is_empty() {
-        return Err(Problem::bad("sites: files are not sent to sites, so that its scenario can name none"));
-    }
     Ok(Subject { version, name, shared, files, sites })
 }
 
@@ -505,7 +502,7 @@ const MAX_CHANGE: usize = 10_000;
 pub(crate) async fn change(app: &App, caller: &Caller, id: i64, change: Change) -> Result<Changed> {
     let job = found(app, caller, id).await?;
     may_change(&caller.user, job.owner_id)?;
-    if !job.is_emulation() || job.state != "running" {
+    if !(job.is_emulation() || job.is_on_sites()) || job.state != "running" {
         return Err(Problem::new(StatusCode::CONFLICT, "expected an emulation that runs"));
     }
     let Change { key, value } = change;
@@ -518,7 +515,10 @@ pub(crate) async fn change(app: &App, caller: &Caller, id: i64, change: Change) 
     if drafts::names_file(&assignment) {
         return Err(Problem::bad("value: files cannot be named while a job runs"));
     }
-    let at_s = blocking(move || control::set(&folder, job.attempt, &assignment)).await?;
+    let at_s = match job.is_on_sites() {
+        true => control::set_on_sites(app, &job, &assignment).await?,
+        false => blocking(move || control::set(&folder, job.attempt, &assignment)).await?,
+    };
     let content = serde_json::json!({ "key": key.trim(), "value": value.trim(), "at": at_s });
     app.write(move |db| Ok(jobs::add_event(db, id, "set", &content)?)).await?;
     app.announce(id);

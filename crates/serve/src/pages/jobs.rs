@@ -7,6 +7,7 @@ use axum::Extension;
 use axum::extract::{Form, Multipart, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Redirect, Response};
+use bentpipe_agent::protocol::Program;
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -114,6 +115,7 @@ pub(super) async fn show(
         .await?;
     let can_stop = caller.user.level >= 1 && access::may_change(&caller.user, job.owner_id).is_ok();
     let report = files.iter().find(|file| file.path == "report.html");
+    let has_emulation = tasks.iter().any(|task| matches!(task.program, Some(Program::Emulate { .. })));
     let last = events.last().map_or(0, |event| event.id);
     let body = html! {
         p.crumb {
@@ -145,7 +147,7 @@ pub(super) async fn show(
                     @if job.is_campaign() { " Finished runs are counted as processes end, each after about ten seconds." }
                 }
                 div #plots.plots {}
-                @if job.is_emulation() { (changes(&job, &events, can_stop)) }
+                @if job.is_emulation() || has_emulation { (changes(&job, &events, can_stop)) }
                 @if can_stop && !job.cancel {
                     form method="post" action={ "/jobs/" (job.id) "/cancel" } { button.quiet { "Cancel, and keep finished runs" } }
                 } @else if job.cancel { p { "Its end was requested." } }

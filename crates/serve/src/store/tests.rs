@@ -427,7 +427,7 @@ fn task_at_site(store: &Store) -> (i64, sites::Task) {
     let job = write(store, |db| launch(db, ann, None));
     let file = "[task.echo]\nsite = \"east\"\nprogram = \"ping\"\nhost = \"10.0.0.1\"";
     let planned = bentpipe_agent::job::parse(file, 1.0).expect("fine");
-    write(store, |db| sites::add_task(db, (job, 0, site), &planned.tasks[0], ("", "")));
+    write(store, |db| sites::add_task(db, (job, 0, site), &planned.tasks[0], ("", "", &[])));
     (site, write(store, |db| sites::tasks(db, job)).remove(0))
 }
 
