@@ -16,6 +16,12 @@ pub const SCENARIO: &str = "scenario.toml";
 pub(crate) const KEY: &str = "join.key";
 /// Folder of an emulation's results in that of a task.
 pub const RESULTS: &str = "results";
+/// Figures of bundles.
+const FIGURES: &str = "figures.json";
+/// Time that reports of the last bundles have.
+const REPORTS: &str = "30 s";
+/// Largest payload of a bundle.
+const MAX_PAYLOAD: u64 = 64 << 20;
 /// Most bytes of a scenario.
 const MAX_SCENARIO: usize = 256 << 10;
 /// Most interfaces in the places of hosts.
@@ -76,7 +82,15 @@ pub fn check_values(program: &Program) -> Result<(), String> {
                 None => Ok(()),
             }
         }
-        Program::Gateway { name } => word("name", name),
+        Program::Gateway { name } | Program::DtnNode { name } => word("name", name),
+        Program::DtnPerf { from, to, payload, seconds, window, rate, .. } => {
+            endpoint("from", from)?;
+            endpoint("to", to)?;
+            within("payload in bytes", *payload, MAX_PAYLOAD)?;
+            within("duration in seconds", (*seconds).into(), MAX_TASK_S.into())?;
+            within("window", (*window).into(), 1_000_000)?;
+            rate.map_or(Ok(()), |rate| within("bundles_per_second", rate.into(), 1_000_000))
+        }
         Program::Iperf3Server { port } => within("port", (*port).into(), 65_535),
         Program::Iperf3 { port, seconds, rate, .. } => {
             within("port", (*port).into(), 65_535)?;
@@ -121,6 +135,16 @@ fn word(what: &str, text: &str) -> Result<(), String> {
     }
 }
 
+/// Checks an endpoint of bundles (RFC 9171, section 4.2.5.1), of which no option can be made.
+fn endpoint(what: &str, text: &str) -> Result<(), String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/:".contains(c);
+    let is_endpoint = text.starts_with("ipn:") || text.starts_with("dtn://");
+    match is_endpoint && text.len() <= 200 && text.chars().all(is_plain) {
+        true => Ok(()),
+        false => Err(format!("{what}: {text:?}: expected an endpoint such as ipn:2.9")),
+    }
+}
+
 /// Returns program and arguments. `own` is the file of this program.
 ///
 /// # Errors
@@ -152,6 +176,23 @@ pub(crate) fn arguments(program: &Program, allowed: &Allowed, own: &Path) -> Res
         Program::Gateway { name } => {
             let file = allowed.gateways.get(name).ok_or_else(|| format!("no gateway {name:?}"))?;
             all.extend([own.into(), "gateway".into(), file.into(), "--quiet".into()]);
+        }
+        Program::DtnNode { name } => {
+            let file = allowed.nodes.get(name).ok_or_else(|| format!("no node {name:?}"))?;
+            all.extend([own.into(), "dtn".into(), "node".into(), file.into()]);
+            all.extend(["--quiet", "--json", FIGURES].map(OsString::from));
+        }
+        Program::DtnPerf { node, from, to, payload, seconds, window, rate } => {
+            all.extend([own.into(), "dtn".into(), "perf".into(), node.to_string().into(), to.into()]);
+            let (payload, duration) = (format!("{payload} B"), format!("{seconds} s"));
+            let control = match rate {
+                Some(rate) => ["--rate".to_owned(), rate.to_string()],
+                None => ["--window".to_owned(), window.to_string()],
+            };
+            let words = ["--from", from, "--payload", &payload, "--duration", &duration, "--json", FIGURES];
+            all.extend(words.map(OsString::from));
+            all.extend(control.map(OsString::from));
+            all.extend(["--wait", REPORTS].map(OsString::from));
         }
         Program::Iperf3Server { port } => {
             add(&["iperf3", "--server", "--json", "--port", &port.to_string()]);
@@ -200,6 +241,24 @@ mod tests {
         );
         let ping = Program::Ping { host: [10, 0, 0, 1].into(), count: 3, interval_ms: 1050 };
         assert_eq!(shown(&ping), "ping -n -c 3 -i 1.050 10.0.0.1");
+        let perf = Program::DtnPerf {
+            node: ([10, 0, 0, 1], 4556).into(),
+            from: "ipn:1.60".to_owned(),
+            to: "ipn:2.9".to_owned(),
+            payload: 10_000,
+            seconds: 20,
+            window: 10,
+            rate: None,
+        };
+        assert_eq!(check(&perf), Ok(()));
+        assert_eq!(
+            shown(&perf),
+            "bentpipe dtn perf 10.0.0.1:4556 ipn:2.9 --from ipn:1.60 --payload 10000 B --duration 20 s --json figures.json \
+             --window 10 --wait 30 s"
+        );
+        for bad in ["-x", "ipn:1 2", "http://a", "ipn:1.1\n"] {
+            assert!(endpoint("to", bad).is_err(), "{bad:?}");
+        }
         assert_eq!(
             shown(&Program::Gateway { name: "east".to_owned() }),
             "bentpipe gateway /etc/east.toml --quiet"

@@ -233,6 +233,28 @@ pub enum Program {
         /// Set if the server sends.
         reverse: bool,
     },
+    /// Bundle node, by its name in the site's list. It runs until it is stopped.
+    DtnNode {
+        /// Name.
+        name: String,
+    },
+    /// Load of bundles from a node of the site, with delivery reports.
+    DtnPerf {
+        /// Address of the own node.
+        node: SocketAddr,
+        /// Endpoint of the load, at the own node.
+        from: String,
+        /// Destination.
+        to: String,
+        /// Length of each payload in bytes.
+        payload: u64,
+        /// Duration in seconds.
+        seconds: u32,
+        /// Bundles without a report, unless there is a rate.
+        window: u32,
+        /// Bundles per second.
+        rate: Option<u32>,
+    },
     /// Echo requests.
     Ping {
         /// Address.
@@ -246,7 +268,7 @@ pub enum Program {
 
 impl Program {
     /// Names of all programs, as lists of sites have them.
-    pub const NAMES: [&str; 4] = ["emulate", "gateway", "iperf3", "ping"];
+    pub const NAMES: [&str; 6] = ["emulate", "gateway", "iperf3", "ping", "dtn-node", "dtn-perf"];
 
     /// Returns the name by which a site's list permits it.
     pub fn name(&self) -> &'static str {
@@ -255,12 +277,14 @@ impl Program {
             Program::Gateway { .. } => "gateway",
             Program::Iperf3Server { .. } | Program::Iperf3 { .. } => "iperf3",
             Program::Ping { .. } => "ping",
+            Program::DtnNode { .. } => "dtn-node",
+            Program::DtnPerf { .. } => "dtn-perf",
         }
     }
 
     /// Returns `true` if it runs until it is stopped.
     pub fn is_service(&self) -> bool {
-        matches!(self, Program::Gateway { .. } | Program::Iperf3Server { .. })
+        matches!(self, Program::Gateway { .. } | Program::Iperf3Server { .. } | Program::DtnNode { .. })
     }
 }
 

@@ -339,6 +339,97 @@ fn three_sites_start_together_and_bring_their_results_home() {
     assert!(!namespaces().iter().any(|name| name.ends_with("-server") || name.ends_with("-client")));
 }
 
+/// Network of the study, with a host at router 2 for an agent.
+fn with_agent() -> String {
+    let text = include_str!("../../../../studies/tatpa/network.toml");
+    let text = text.split("[sweep]").next().expect("a text");
+    let lan = "rate = \"100 Mbit/s\"\ndelay = \"100 us\"\nframing = { kind = \"ethernet\" }\n";
+    format!("{text}\n[node.agent]\n\n[link.lan-agent]\nbetween = [\"router-2\", \"agent\"]\n{lan}")
+}
+
+/// Writes the file of a bundle node, and returns what permits it at a site.
+fn permit_node(lab: &Lab, own: u32, neighbours: &[(u32, Option<&str>)], default: u32) -> String {
+    let mut text = format!(
+        "eid = \"ipn:{own}.0\"\nstore = \"store\"\n[[listen]]\nlayer = \"tcpcl\"\nat = \"0.0.0.0:4556\"\n"
+    );
+    for (node, at) in neighbours {
+        let at = at.map_or(String::new(), |at| format!("at = \"{at}:4556\"\n"));
+        text += &format!("[[neighbour]]\nnode = {node}\nlayer = \"tcpcl\"\n{at}");
+    }
+    text += &format!("[routes]\ndefault = {default}\n");
+    let folder = lab.path(&format!("node-{own}"));
+    std::fs::create_dir_all(&folder).expect("made");
+    std::fs::write(folder.join("node.toml"), text).expect("written");
+    let file = folder.join("node.toml").display().to_string();
+    format!(
+        "programs = [\"dtn-node\", \"dtn-perf\"]\nnetworks = [\"127.0.0.0/8\"]\n[nodes]\nown = \"{file}\"\n"
+    )
+}
+
+/// Bundles of `bentpipe dtn perf` across router 1, with an agent on router 2 and without (S9).
+#[test]
+#[ignore = "takes a minute: `BENTPIPE_TATPA_SECONDS` of real time with an agent and without"]
+fn bundles_cross_router_1_with_an_agent_on_router_2_and_without() {
+    let Some(_turn) = able_live(&["ip"]) else { return };
+    let seconds = std::env::var("BENTPIPE_TATPA_SECONDS").unwrap_or_else(|_| "20".to_owned());
+    let mut machines = Machines::new();
+    let [hub, sender, satellite, receiver] = [0, 1, 2, 3].map(|n| machines.0[n].clone());
+    let agent = format!("agent-{}", std::process::id());
+    ip(&format!("netns add {agent}"));
+    machines.0.push(agent.clone());
+    ip(&format!("-n {agent} link set lo up"));
+    ip(&format!("-n {hub} link add to3 type veth peer name control netns {agent}"));
+    ip(&format!("-n {hub} address add 192.0.2.1/32 peer 192.0.2.14/32 dev to3"));
+    ip(&format!("-n {agent} address add 192.0.2.14/32 peer 192.0.2.1/32 dev control"));
+    ip(&format!("-n {hub} link set to3 up"));
+    ip(&format!("-n {agent} link set control up"));
+    ip(&format!("-n {satellite} link add eth3 type veth peer name data netns {agent}"));
+    ip(&format!("-n {agent} address add 10.0.0.7/24 dev data"));
+    ip(&format!("-n {agent} link set data up"));
+    ip(&format!("-n {receiver} address add 10.0.0.5/24 dev data"));
+    let mut lab = Lab::new("192.0.2.1:8443", Some(&hub));
+    let (to_agent, to_receiver) = (Some("10.0.0.7"), Some("10.0.0.5"));
+    let of_sender = permit_node(&lab, 1, &[(3, to_agent)], 3);
+    let of_agent = permit_node(&lab, 3, &[(1, None), (2, to_receiver)], 2);
+    let of_receiver = permit_node(&lab, 2, &[(3, None)], 3);
+    lab.site("sender", Some(&sender), &of_sender);
+    lab.site("agent", Some(&agent), &of_agent);
+    lab.site("receiver", Some(&receiver), &of_receiver);
+    let interfaces = "programs = [\"emulate\"]\ninterfaces = [\"eth1\", \"eth2\", \"eth3\"]\n";
+    lab.site("satellite", Some(&satellite), interfaces);
+    lab.wait_for_sites(4);
+    let node = |site: &str| {
+        format!("[task.node-{site}]\nsite = \"{site}\"\nprogram = \"dtn-node\"\nname = \"own\"\n")
+    };
+    let common = format!(
+        "{}{}[task.satellite]\nsite = \"satellite\"\nprogram = \"emulate\"\nduration = \"{} s\"\n\
+         attach = {{ satellite-sender = \"eth1\", satellite-receiver = \"eth2\", agent = \"eth3\" }}\n\
+         [task.load]\nsite = \"sender\"\nprogram = \"dtn-perf\"\nnode = \"127.0.0.1:4556\"\nfrom = \"ipn:1.60\"\n\
+         to = \"ipn:2.9\"\npayload = \"50 kB\"\nduration = \"{seconds} s\"\nstart = \"2 s\"\n",
+        node("sender"),
+        node("receiver"),
+        seconds.parse::<u32>().expect("a number") + 20,
+    );
+    let measured = |lab: &Lab, file: &str| -> Value {
+        let id = lab.launch(&with_agent(), file);
+        let start = Instant::now();
+        while lab.job(&id)["ended"].is_null() && start.elapsed() < Duration::from_secs(300) {
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        println!("{}", lab.job(&id)["message"]);
+        serde_json::from_str(&lab.file(&id, "tasks/load/figures.json")).expect("JSON")
+    };
+    let with = measured(&lab, &format!("{common}{}", node("agent")));
+    println!("agent on:  {with}");
+    permit_node(&lab, 1, &[(2, to_receiver)], 2);
+    permit_node(&lab, 2, &[(1, None)], 1);
+    let without = measured(&lab, &common);
+    println!("agent off: {without}");
+    for figures in [&with, &without] {
+        assert!(figures["delivered"].as_u64().is_some_and(|count| count > 0), "{figures}");
+    }
+}
+
 const ECHO: &str = "\
 [task.echo]
 site = \"east\"

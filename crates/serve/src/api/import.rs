@@ -191,6 +191,7 @@ fn add(
     let origin = Origin { job: job.job, program: job.program.clone(), sha256: sha256.to_owned() };
     let id = jobs::import(db, &imported(user.id, version, &origin, job))?;
     files::give(db, id, &inputs)?;
+    files::save_new(db, user.id, &inputs)?;
     let (data, folder) = (&app.settings.folder, app.job_folder(id));
     let move_in = || {
         fs::create_dir_all(inputs::folder(data))?;
