@@ -7,6 +7,7 @@ mod form;
 mod jobs;
 mod layout;
 mod people;
+mod plots;
 mod reservations;
 mod scenarios;
 mod sites;

@@ -173,10 +173,17 @@ assert.match(await page.locator("main").innerText(), /Imported: its results are 
 await page.getByRole("button", { name: /^Run again/ }).click();
 await page.waitForURL((url) => /jobs\/\d+$/.test(url.href) && url.href !== imported);
 await page.getByText("Equal fingerprints").waitFor({ timeout: 60000 });
+// Both have plots, which are overlaid on the same axes.
+await page.reload();
+assert.ok(await page.locator("img.picture").count() > 1);
+await page.goto(`${address}/compare?job=${imported.split("/").pop()}&job=${job.split("/").pop()}`);
+await page.getByRole("button", { name: "Show with plots" }).click();
+await page.waitForLoadState();
+assert.ok(await page.locator("img.picture").evaluateAll((all) => all.length > 1 && all.every((one) => one.complete && one.naturalWidth > 100)));
 
 // All pages: no findings of axe, no scroll sideways at 320 px, in both schemes.
 const path_of_link = await page.evaluate(async (id) => (await (await fetch(`/scenarios/${id}/system`)).text()).match(/form\?path=link[^"]*/)[0], scenario);
-const all = ["/", "/jobs", "/studies", "/files", "/reservations", "/sites", "/account", "/users", "/audit", new URL(job).pathname, new URL(imported).pathname, `/compare?job=${job.split("/").pop()}`,
+const all = ["/", "/jobs", "/studies", "/files", "/reservations", "/sites", "/account", "/users", "/audit", new URL(job).pathname, new URL(imported).pathname, `/compare?job=${job.split("/").pop()}&plots=yes`,
   ...["system", "connections", "test", "launch", "report", "text", "history", path_of_link, "form?path="].map((step) => `/scenarios/${scenario}/${step}`)];
 for (const colorScheme of ["light", "dark"]) {
   for (const width of [1280, 320]) {

@@ -123,8 +123,9 @@ fn free(db: &Transaction<'_>, wanted: Wanted, time: (i64, i64)) -> Result<What> 
     if let What::Processors(count) = what {
         let (all, free) = reservations::free(db, time)?;
         if count > free {
-            let detail =
-                format!("{free} of {all} processors are free in all of this time: expected at most as many");
+            let detail = format!(
+                "{free} of {all} processors are free in all of this time: ask for fewer, or for another time"
+            );
             return Err(Problem::new(StatusCode::CONFLICT, detail));
         }
     }

@@ -8,10 +8,12 @@ use axum::extract::{Form, Multipart, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use bentpipe_agent::protocol::Program;
+use bentpipe_report::Plot;
 use maud::{Markup, html};
 use serde_json::Value;
 
 use super::layout::{Answer, Done, Refused, encoded, sheet, state, time};
+use super::plots::{self, MAX_OVERLAID, MAX_SERIES, Source};
 use crate::api::body::{Ids, Search};
 use crate::api::{access, import, jobs as api};
 use crate::app::{App, blocking};
@@ -35,7 +37,7 @@ pub(super) fn job_table(all: &[Job], choose: bool) -> Markup {
             thead { tr {
                 @if choose { th scope="col" { span.hidden { "Compare" } } }
                 th scope="col" { "Job" } th scope="col" { "Scenario" } th scope="col" { "State" }
-                th scope="col" { "Runs" } th scope="col" { "Owner" } th scope="col" { "Launched (UTC)" }
+                th.num scope="col" { "Runs" } th scope="col" { "Owner" } th scope="col" { "Launched (UTC)" }
             } }
             tbody { @for job in all { tr {
                 @if choose { td { input type="checkbox" name="job" value=(job.id) aria-label={ "compare job " (job.id) }; } }
@@ -113,6 +115,12 @@ pub(super) async fn show(
             ))
         })
         .await?;
+    let results = app.read(move |db| Ok(jobs::folder(db, id)?)).await?;
+    let source =
+        results.and_then(|folder| Source::new(id, &app.job_folder(id).join("results").join(folder), &files));
+    let source = source.filter(|source| job.is_over() && source.bytes <= MAX_SERIES);
+    let pictures =
+        blocking(move || Ok(source.map(|source| plots::overlaid(&[source])).unwrap_or_default())).await?;
     let can_stop = caller.user.level >= 1 && access::may_change(&caller.user, job.owner_id).is_ok();
     let report = files.iter().find(|file| file.path == "report.html");
     let has_emulation = tasks.iter().any(|task| matches!(task.program, Some(Program::Emulate { .. })));
@@ -128,7 +136,7 @@ pub(super) async fn show(
                 div { dt { "State" } dd #state { (state(&job.state)) } }
                 div { dt { "Runs" } dd #runs { (job.finished) @if job.runs > 0 { " of " (job.runs) } } }
                 div { dt { "Owner" } dd { (job.owner) } }
-                div { dt { "Launched (UTC)" } dd { (time(job.created)) } }
+                div { dt { (if job.origin.is_some() { "Imported (UTC)" } else { "Launched (UTC)" }) } dd { (time(job.created)) } }
                 @if let Some(ended) = job.ended { div { dt { "Ended (UTC)" } dd { (time(ended)) } } }
                 @if let Some(question) = &job.search {
                     div { dt { "Searched" } dd { (question.over) } }
@@ -137,7 +145,7 @@ pub(super) async fn show(
                 @if job.attempt > 1 { div { dt { "Attempt" } dd { (job.attempt) } } }
                 @if let [(_, fingerprint)] = &points[..] { div { dt { "Fingerprint" } dd { (fingerprint) } } }
                 @if let Some(other) = job.repeats { div { dt { "Repeats" } dd { a href={ "/jobs/" (other) } { "#" (other) } } } }
-                @if let Some(origin) = &job.origin { div { dt { "Imported" } dd { "job #" (origin.job) " of bentpipe " (origin.program) } } }
+                @if let Some(origin) = &job.origin { div { dt { "Origin" } dd { "job #" (origin.job) " of bentpipe " (origin.program) } } }
             }
             (reproduction(&job))
             @if !job.is_over() {
@@ -162,6 +170,13 @@ pub(super) async fn show(
         }
         @if !tasks.is_empty() { (task_table(&tasks)) }
         (remarks(&job, can_stop))
+        @if !pictures.is_empty() {
+            details open[!job.is_campaign()] {
+                summary { "Plots" @if job.runs > 1 { " of the first run" } }
+                (plots::drawn(&pictures))
+                p { a href={ "/api/v1/jobs/" (id) "/series?select=*" } download={ "job-" (id) "-series.csv" } { "The series as a table (CSV)" } }
+            }
+        }
         (measure_table(&measures, &points))
         (file_table(job.id, &files))
         details { summary { "Events" }
@@ -435,8 +450,43 @@ pub(super) async fn compare(
             Ok(rows)
         })
         .await?;
-    let body = comparison(&ids, &text, &rows);
+    let wants_plots = query.iter().any(|(name, _)| name == "plots");
+    let pictures = if wants_plots { overlaid(&app, &caller, &ids).await? } else { Vec::new() };
+    let body = html! {
+        (comparison(&ids, &text, &rows))
+        @if wants_plots {
+            h2 { "Plots" }
+            @if pictures.is_empty() { p { "These jobs have no series that fit on a page." } } @else {
+                p.hint { "Of the first run of each job, on the same axes." }
+                (plots::drawn(&pictures))
+            }
+        }
+    };
     Ok(sheet(&caller, "Compare", &body))
+}
+
+/// Returns the plots of the first jobs, overlaid.
+async fn overlaid(app: &App, caller: &Caller, ids: &BTreeSet<i64>) -> Result<Vec<Plot>, Problem> {
+    let (user, wanted, kept) = (caller.user.clone(), ids.clone(), app.clone());
+    let sources: Vec<Source> = app
+        .read(move |db| {
+            let mut all = Vec::new();
+            for id in wanted {
+                let job = jobs::find(db, &user, id)?.filter(Job::is_over);
+                let folder = job.and(jobs::folder(db, id)?);
+                let results = folder.map(|folder| kept.job_folder(id).join("results").join(folder));
+                let files = jobs::artifacts(db, id)?;
+                all.extend(results.and_then(|results| Source::new(id, &results, &files)));
+            }
+            Ok(all)
+        })
+        .await?;
+    let fitting = sources
+        .into_iter()
+        .filter(|source| source.bytes <= MAX_SERIES)
+        .take(MAX_OVERLAID)
+        .collect::<Vec<_>>();
+    blocking(move || Ok(plots::overlaid(&fitting))).await
 }
 
 fn row(job: &Job, keys: &[(String, String)], settings: &Value, measures: &[JobMeasure], point: i64) -> Row {
@@ -491,6 +541,7 @@ fn comparison(ids: &BTreeSet<i64>, text: &str, rows: &[Row]) -> Markup {
             @for id in ids { input type="hidden" name="job" value=(id); }
             label { "Measures with" input name="measure" value=(text) maxlength="100"; }
             button.quiet { "Show" }
+            @if !rows.is_empty() { button.quiet name="plots" value="yes" { "Show with plots" } }
         }
         @if rows.is_empty() { p { "Choose finished jobs in the list of jobs, or in the report of a scenario." } } @else {
             @if differing.is_empty() { p { "No keys differ." } }

@@ -64,8 +64,9 @@ pub(super) async fn list(State(app): State<App>, Extension(caller): Extension<Ca
                     }
                 }
                 p.hint {
-                    "testbed: all of it. emulation: emulations on this server. 2 processors: as many of its " (capacity) ", on which jobs run. "
-                    "site NAME, or site with gateway, emulate: any site that permits these programs."
+                    code { "testbed" } ": all of it. " code { "emulation" } ": emulations on this server. "
+                    code { "2 processors" } ": as many of its " (capacity) ", on which jobs run. "
+                    code { "site NAME" } ", or " code { "site with gateway, emulate" } ": any site that permits these programs."
                 }
                 label { "Purpose" input name="purpose" required maxlength="100"; }
                 button { "Reserve" }
