@@ -208,7 +208,7 @@ impl Agent {
         Ok(outcome)
     }
 
-    /// Receives the files that a scenario names into a folder, once the site permits the program.
+    /// Receives the files of a scenario into a folder, once the program is permitted.
     ///
     /// The inner error is the reason to refuse the command.
     fn receive(

@@ -8,7 +8,6 @@ use crate::Allowed;
 use crate::digits::from_hex;
 use crate::files;
 use crate::protocol::{GivenFile, MAX_TASK_S, Program};
-use crate::task::OUTPUT;
 
 /// File of the scenario in the folder of a task.
 pub const SCENARIO: &str = "scenario.toml";
@@ -16,6 +15,8 @@ pub const SCENARIO: &str = "scenario.toml";
 pub(crate) const KEY: &str = "join.key";
 /// Folder of an emulation's results in that of a task.
 pub const RESULTS: &str = "results";
+/// Output and errors of the program among its results.
+pub(crate) const OUTPUT: [&str; 2] = ["output.txt", "errors.txt"];
 /// Figures of bundles.
 const FIGURES: &str = "figures.json";
 /// Time that reports of the last bundles have.
@@ -135,7 +136,9 @@ fn word(what: &str, text: &str) -> Result<(), String> {
     }
 }
 
-/// Checks an endpoint of bundles (RFC 9171, section 4.2.5.1), of which no option can be made.
+/// Checks an endpoint of bundles (RFC 9171, section 4.2.5.1).
+///
+/// No option can be made of one that is permitted.
 fn endpoint(what: &str, text: &str) -> Result<(), String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/:".contains(c);
     let is_endpoint = text.starts_with("ipn:") || text.starts_with("dtn://");

@@ -48,7 +48,7 @@ impl Session {
         self.0.send_json(what, message)
     }
 
-    /// Returns a piece of a file that a scenario names, by the number of the file in its list.
+    /// Returns a piece of a file of a scenario, by the number of the file.
     ///
     /// The inner error is the controller's reason to refuse it.
     ///

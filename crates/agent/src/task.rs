@@ -35,8 +35,6 @@ use crate::{Allowed, Error, control, files, folder};
 const MAX_ASSIGNMENT: usize = 20_001;
 /// Folder of results in that of a task.
 pub(crate) const WORK: &str = "work";
-/// Output and errors of the program among its results.
-pub(crate) const OUTPUT: [&str; 2] = ["output.txt", "errors.txt"];
 
 /// Prepared task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

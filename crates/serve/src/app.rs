@@ -58,7 +58,7 @@ pub(crate) struct Inner {
     /// Turns at making archives.
     pub(crate) archives: Arc<Semaphore>,
     /// Turns at reading archives.
-    pub(crate) imports: Semaphore,
+    pub(crate) imports: Arc<Semaphore>,
     /// Hash that no password has.
     pub(crate) dummy: password::Dummy,
     /// Numbers of jobs with new events.
@@ -82,7 +82,7 @@ impl App {
             buckets: Buckets::default(),
             hashing: Semaphore::new(HASHES_AT_ONCE),
             archives: Arc::new(Semaphore::new(ARCHIVES_AT_ONCE)),
-            imports: Semaphore::new(IMPORTS_AT_ONCE),
+            imports: Arc::new(Semaphore::new(IMPORTS_AT_ONCE)),
             dummy: password::Dummy(password::hash(&crate::clock::secret())),
             news: broadcast::channel(EVENT_BACKLOG).0,
             sites: Sites::default(),

@@ -1,4 +1,4 @@
-//! Archives of jobs: what they state of themselves, and the reading of those that others made.
+//! Archives of jobs: their descriptions, and the reading of those that others made.
 //!
 //! An archive is a zip file with one folder. In it are the files of the results and [`NAME`], which lists them with their
 //! hashes, and has the scenario and all settings. Nothing in an archive is believed before it was computed here.
@@ -73,7 +73,7 @@ pub(crate) struct Description {
     pub(crate) inputs: Vec<Input>,
     /// Points with the fingerprints of their runs.
     pub(crate) points: Vec<Prints>,
-    /// All files but this one.
+    /// Other files of the archive.
     pub(crate) files: Vec<Entry>,
 }
 
@@ -144,7 +144,7 @@ pub(crate) fn unpack(archive: &mut File, into: &Path) -> Result<Unpacked, String
     Ok(Unpacked { description, summary, plan })
 }
 
-/// Checks the end of a zip file before its directory is read into memory, and returns its number of files.
+/// Returns the number of files in a zip file, before its directory is read.
 ///
 /// Its layout is that of APPNOTE.TXT 6.3.10, section 4.3.16.
 fn check_end(archive: &mut File) -> Result<usize, String> {
@@ -164,7 +164,7 @@ fn check_end(archive: &mut File) -> Result<usize, String> {
     Ok(usize::from(entries))
 }
 
-/// Returns the archive's folder, and the place of each file in it by its path there.
+/// Returns the archive's folder, and the place of each file by its path.
 fn entries(zip: &mut ZipArchive<&mut File>) -> Result<(String, BTreeMap<String, usize>), String> {
     let (mut folder, mut all) = (None, BTreeMap::new());
     for number in 0..zip.len() {
@@ -222,7 +222,7 @@ fn describe(
     serde_json::from_value(any).map_err(|error| format!("{NAME}: {error}"))
 }
 
-/// Checks that the archive has the files of its list, no others, and that they are not too large.
+/// Checks that the archive has the files of its list, and no others.
 fn check_list(
     description: &Description,
     entries: &BTreeMap<String, usize>,
@@ -250,7 +250,7 @@ fn extract(zip: &mut ZipArchive<&mut File>, number: usize, entry: &Entry, into: 
     let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", entry.path);
     let file = zip.by_index(number).map_err(|error| wrong(&error))?;
     let target = into.join(&entry.path);
-    // The path was checked, and the folder is new: there are no links in it.
+    // The path was checked, and the folder is new: nothing in it is a link.
     fs::create_dir_all(target.parent().unwrap_or(into)).map_err(|error| wrong(&error))?;
     let mut target = File::create_new(&target).map_err(|error| wrong(&error))?;
     let (mut source, mut hash, mut bytes) = (file.take(entry.bytes.saturating_add(1)), Sha256::new(), 0);

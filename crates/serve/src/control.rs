@@ -35,7 +35,9 @@ pub(crate) fn set(folder: &Path, attempt: i64, assignment: &str) -> Result<f64> 
     control::set(pid.as_raw_nonzero().get(), assignment).map_err(|error| refused(&error))
 }
 
-/// Changes a key of a job's emulation on a site, of both if two sites share it.
+/// Changes a key of a job's emulation on sites.
+///
+/// Where two sites share it, both change it.
 ///
 /// Returns the time of the run in seconds.
 ///

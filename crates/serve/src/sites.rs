@@ -109,7 +109,9 @@ fn count(app: &App, job: &Job) -> Result<()> {
     })
 }
 
-/// Returns the time that a site has to prepare a task and to receive its files, in milliseconds.
+/// Returns the time that a site has to prepare a task, in milliseconds.
+///
+/// It receives its files in that time.
 fn prepare_ms(task: &Task) -> i64 {
     let bytes: u64 = match &task.program {
         Some(Program::Emulate { files, .. }) => files.iter().map(|file| file.bytes).sum(),

@@ -4,6 +4,7 @@ use std::fs;
 use std::future::poll_fn;
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use axum::body::{Body as HttpBody, Bytes};
 use axum::extract::State;
@@ -59,12 +60,14 @@ impl Arrival {
 
     /// Reads the archive, checks it, and adds its job.
     pub(crate) async fn import(self, app: &App, caller: &Caller) -> Result<Job> {
-        let Ok(turn) = app.imports.try_acquire() else {
+        let Ok(turn) = Arc::clone(&app.imports).try_acquire_owned() else {
             let detail = "another archive is being read: try again in a minute";
             return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail));
         };
         let (kept, user) = (app.clone(), caller.user.clone());
         let id = blocking(move || {
+            // Held to the end, also if the client leaves.
+            let _turn = turn;
             let data = &kept.settings.folder;
             let sha256 = self.receiving.sha256();
             let mut file = self.receiving.reopen().map_err(|error| Problem::internal(&error))?;
@@ -76,7 +79,6 @@ impl Arrival {
             kept.store.write(|db| add(db, (&kept, &user), (&unpacked, &staging), &sha256))
         })
         .await?;
-        drop(turn);
         app.announce(id);
         log(app, &caller.user.name, &caller.address, ("import job", &id.to_string(), "done")).await?;
         found(app, caller, id).await

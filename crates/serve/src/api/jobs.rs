@@ -145,7 +145,7 @@ pub(super) async fn launch_again(
     queue(app, caller, (new, subject), (None, Some(job.id))).await
 }
 
-/// Puts a job into the queue. It may repeat another.
+/// Queues a job. It may repeat another.
 async fn queue(
     app: &App,
     caller: &Caller,

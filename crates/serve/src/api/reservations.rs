@@ -36,7 +36,7 @@ pub(crate) struct NewReservation {
     pub(crate) end: i64,
     /// Purpose.
     pub(crate) purpose: String,
-    /// What is reserved.
+    /// Subject of the reservation.
     ///
     /// Expected are "testbed" for all of it, "emulation" for emulations on the server, "2 processors" for as many of its places of
     /// jobs, "site NAME", or "site with gateway, emulate" for any site that permits these programs. Default: "testbed".

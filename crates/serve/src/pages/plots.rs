@@ -25,7 +25,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Returns the first run of a job with series, by the folder of its results and their list.
+    /// Returns the first run with series among the results of a job.
     pub(super) fn new(job: i64, results: &Path, files: &[Artifact]) -> Option<Source> {
         let is_series =
             |path: &str| path.strip_suffix(SERIES).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'));

@@ -340,7 +340,7 @@ pub(crate) fn launch(db: &Transaction<'_>, launch: &Launch<'_>) -> Result<i64> {
 
 /// Job that ran elsewhere.
 pub(crate) struct Imported<'a> {
-    /// Its settings.
+    /// Settings.
     pub(crate) launch: Launch<'a>,
     pub(crate) origin: &'a Origin,
     pub(crate) state: &'a str,

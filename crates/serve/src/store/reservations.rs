@@ -1,4 +1,4 @@
-//! Reservations by person and time: of the testbed, of emulations, of sites, of places of jobs.
+//! Reservations by person and time, of the testbed or by capability.
 
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 use schemars::JsonSchema;
@@ -7,10 +7,10 @@ use serde::Serialize;
 use super::Result;
 use crate::clock::now_ms;
 
-/// What is reserved.
+/// Subject of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// All: only jobs of the owner start.
+    /// Testbed as a whole: only jobs of the owner start.
     Testbed,
     /// Emulations on the server's machine.
     Emulation,
@@ -46,7 +46,7 @@ pub(crate) struct Reservation {
     pub(crate) end: i64,
     /// Purpose.
     pub(crate) purpose: String,
-    /// What is reserved: "testbed", "emulate", "site" or "processors".
+    /// Subject: "testbed", "emulate", "site" or "processors".
     pub(crate) what: String,
     /// Name of the site, if one is reserved.
     pub(crate) site: Option<String>,
@@ -109,7 +109,7 @@ pub(crate) fn clash(
     Ok(db.query_row(&query, params![start, end, what, site], reservation).optional()?)
 }
 
-/// Returns the number of processors, and how many of them no reservation has in all of a time.
+/// Returns the number of processors, and of those that are free in a time.
 pub(crate) fn free(db: &Transaction<'_>, (start, end): (i64, i64)) -> Result<(i64, i64)> {
     let query = "SELECT processors, processors - coalesce((
             SELECT max((SELECT coalesce(sum(processors), 0) FROM reservation WHERE start <= at AND end > at))
