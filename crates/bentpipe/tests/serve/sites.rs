@@ -369,6 +369,7 @@ fn permit_node(lab: &Lab, own: u32, neighbours: &[(u32, Option<&str>)], default:
 /// Bundles of `bentpipe dtn perf` across router 1, with an agent on router 2 and without (S9).
 #[test]
 #[ignore = "takes a minute: `BENTPIPE_TATPA_SECONDS` of real time with an agent and without"]
+#[expect(clippy::print_stdout, reason = "it is run for its figures")]
 fn bundles_cross_router_1_with_an_agent_on_router_2_and_without() {
     let Some(_turn) = able_live(&["ip"]) else { return };
     let seconds = std::env::var("BENTPIPE_TATPA_SECONDS").unwrap_or_else(|_| "20".to_owned());

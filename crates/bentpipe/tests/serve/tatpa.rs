@@ -116,6 +116,7 @@ fn both_ways(server: &Server, boss: &User, common: &[(&str, Value)], job: &Value
 /// All of S9 that needs minutes: `BENTPIPE_TATPA_SECONDS` is the user's time.
 #[test]
 #[ignore = "takes minutes: each controller of the kernel in real time, router 1 both ways, the proxy on and off"]
+#[expect(clippy::print_stdout, reason = "it is run for its figures")]
 fn every_controller_crosses_router_1_both_ways_simulated_and_emulated() {
     let Some(_turn) = able_live(&["iperf3"]) else { return };
     let server = Server::new();
