@@ -76,7 +76,7 @@ async fn check(guard: &Guard, request: &mut Request) -> Result<()> {
     let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([127, 0, 0, 1]), |peer| peer.0);
     let address = peer.to_string();
     check_host(app, request.headers())?;
-    // No path has them, so that 405 follows, for strangers too.
+    // No path has them, so that 405 follows at each level, and without a login.
     if !METHODS.contains(request.method()) {
         return app.buckets.take(&format!("from {}", prefix(peer)), UNKNOWN).map_err(Problem::later);
     }

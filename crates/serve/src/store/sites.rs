@@ -494,7 +494,9 @@ pub(crate) fn asked_for(
     Ok(entry.map(|entry| (task, entry)))
 }
 
-/// Returns the hash of a file that a site may read: one that the scenario of a task names, while it is prepared.
+/// Returns the hash of a file that a site may read.
+///
+/// That is one which the scenario of a task names, while the task is prepared.
 pub(crate) fn given(db: &Transaction<'_>, site: i64, (id, file): (u64, u32)) -> Result<Option<String>> {
     let task = task_of(db, site, id)?.filter(|task| task.state == "preparing");
     let Some(Program::Emulate { files, .. }) = task.and_then(|task| task.program) else { return Ok(None) };
