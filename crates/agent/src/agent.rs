@@ -2,22 +2,26 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use sha2::{Digest, Sha256};
+
 use crate::clock::{self, Difference, Exchange, now_us};
+use crate::digits::hex;
 use crate::link::{problem, refusal};
 use crate::memory::{Memory, Recalled};
 use crate::protocol::{
-    Act, Command, CommandResult, MAX_BATCH, MAX_MESSAGE, MAX_TASKS, Outcome, Poll, TaskReport, TaskState,
-    Turn, parse,
+    Act, Command, CommandResult, GivenFile, MAX_BATCH, MAX_MESSAGE, MAX_TASKS, Outcome, PIECE, Poll, Program,
+    TaskReport, TaskState, Turn, parse,
 };
 use crate::session::Session;
 use crate::task::Task;
-use crate::{Allowed, Enrolment, Error, doctor, folder};
+use crate::{Allowed, Enrolment, Error, doctor, folder, program};
 
 /// Longest wait of an answer in milliseconds: while no task runs, and while one does.
 const IDLE_MS: u32 = 10_000;
@@ -187,12 +191,72 @@ impl Agent {
         if let Recalled::Known(outcome) = self.memory.recall(command) {
             return Ok(outcome);
         }
-        let outcome = match self.change(&command.act) {
-            Ok(()) => Outcome::Done {},
-            Err(why) => Outcome::Refused { why: shortened(&why) },
+        let outcome = match &command.act {
+            Act::Set { task, assignment } => {
+                self.task(*task).set(assignment).map(|at_s| Outcome::Set { at_s })
+            }
+            Act::Prepare { task, program: program @ Program::Emulate { files, .. }, .. } => {
+                match self.receive(session, *task, (program, files))? {
+                    Ok(()) => self.change(&command.act).map(|()| Outcome::Done {}),
+                    Err(why) => Err(why),
+                }
+            }
+            act => self.change(act).map(|()| Outcome::Done {}),
         };
+        let outcome = outcome.unwrap_or_else(|why| Outcome::Refused { why: shortened(&why) });
         self.memory.remember(command, &outcome)?;
         Ok(outcome)
+    }
+
+    /// Receives the files of a scenario into a folder, once the program is permitted.
+    ///
+    /// The inner error is the reason to refuse the command.
+    fn receive(
+        &self,
+        session: &mut Session,
+        task: u64,
+        (program, files): (&Program, &[GivenFile]),
+    ) -> Result<Result<(), String>, Error> {
+        if let Err(why) = self.allowed.check(program).and_then(|()| program::check(program)) {
+            return Ok(Err(why));
+        }
+        let bytes: u64 = files.iter().map(|file| file.bytes).sum();
+        if bytes > self.allowed.most_bytes() {
+            return Ok(Err(format!("files of {bytes} bytes: more than the site's file permits")));
+        }
+        let folder = self.inputs();
+        let _ = fs::remove_dir_all(&folder);
+        folder::make(&folder)?;
+        for (number, file) in (0..).zip(files) {
+            let path = folder.join(&file.name);
+            let lost = |error| Error::file(&path, error);
+            let mut target = fs::File::create_new(&path).map_err(lost)?;
+            let (mut hash, mut left) = (Sha256::new(), file.bytes);
+            for piece in 0.. {
+                if left == 0 {
+                    break;
+                }
+                let bytes = match session.piece((task, number, piece))? {
+                    Ok(bytes) => bytes,
+                    Err(why) => return Ok(Err(format!("{}: {why}", file.name))),
+                };
+                if bytes.len() as u64 != left.min(PIECE) {
+                    return Ok(Err(format!("{}: a piece of another size than expected", file.name)));
+                }
+                left -= bytes.len() as u64;
+                hash.update(&bytes);
+                target.write_all(&bytes).map_err(lost)?;
+            }
+            if hex(&hash.finalize()) != file.sha256 {
+                return Ok(Err(format!("{}: another hash than the controller stated", file.name)));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Returns the folder of files until their task is prepared.
+    fn inputs(&self) -> PathBuf {
+        self.settings.folder.join("inputs")
     }
 
     fn read(&mut self, session: &mut Session, command: &Command) -> Result<Outcome, Error> {
@@ -228,7 +292,7 @@ impl Agent {
                 if count >= MAX_TASKS {
                     return Err(format!("the site has {count} tasks: remove some"));
                 }
-                task.prepare(program, *most_s, &self.allowed, &own)
+                task.prepare(program, *most_s, &self.allowed, (&own, &self.inputs()))
             }
             Act::Start { task: number, at_us } => {
                 let offset_us = self.difference.at(now_us()).map_or(0.0, |(offset, _)| offset);
@@ -244,7 +308,9 @@ impl Agent {
                 Ok(Some(_)) => task.discard(),
                 _ => Ok(()),
             },
-            Act::List { .. } | Act::Fetch { .. } => Err("a command that reads".to_owned()),
+            Act::List { .. } | Act::Fetch { .. } | Act::Set { .. } => {
+                Err("not a command of tasks".to_owned())
+            }
         }
     }
 

@@ -17,7 +17,9 @@ const MAX_FILE: usize = 64 << 10;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Allowed {
-    /// Programs that tasks may start: "emulate", "gateway", "iperf3", "ping". Default: none.
+    /// Programs that tasks may start. Default: none.
+    ///
+    /// Known are "emulate", "gateway", "iperf3", "ping", "dtn-node" and "dtn-perf".
     pub programs: Vec<String>,
     /// Networks that programs may send to, such as "10.0.0.0/8". Default: none.
     pub networks: Vec<Network>,
@@ -25,6 +27,8 @@ pub struct Allowed {
     pub interfaces: Vec<String>,
     /// Site files of gateways, by name. Default: none.
     pub gateways: BTreeMap<String, PathBuf>,
+    /// Node files of `bentpipe dtn node`, by name. Default: none.
+    pub nodes: BTreeMap<String, PathBuf>,
     /// Longest time of a task. Default: 1 h.
     pub most_time: Option<Span>,
     /// Most bytes that a task may write. Default: 1 GB.
@@ -83,12 +87,14 @@ impl Allowed {
             return Err(format!("expected at most {MAX_FILE} bytes"));
         }
         let allowed: Allowed = toml::from_str(text).map_err(|error| error.to_string())?;
-        let known = ["emulate", "gateway", "iperf3", "ping"];
+        let known = Program::NAMES;
         if let Some(wrong) = allowed.programs.iter().find(|name| !known.contains(&&name[..])) {
             return Err(format!("programs: {wrong:?}: expected some of {}", known.join(", ")));
         }
-        if let Some((name, _)) = allowed.gateways.iter().find(|(_, path)| !path.is_absolute()) {
-            return Err(format!("gateways.{name}: expected an absolute path"));
+        for (table, files) in [("gateways", &allowed.gateways), ("nodes", &allowed.nodes)] {
+            if let Some((name, _)) = files.iter().find(|(_, path)| !path.is_absolute()) {
+                return Err(format!("{table}.{name}: expected an absolute path"));
+            }
         }
         Ok(allowed)
     }
@@ -119,6 +125,10 @@ impl Allowed {
         };
         match program {
             Program::Iperf3 { host, .. } | Program::Ping { host, .. } => to(host),
+            Program::DtnPerf { node, .. } => to(&node.ip()),
+            Program::DtnNode { name } if !self.nodes.contains_key(name) => {
+                Err(format!("{name:?}: not among the nodes of the site's file"))
+            }
             Program::Gateway { name } if !self.gateways.contains_key(name) => {
                 Err(format!("{name:?}: not among the gateways of the site's file"))
             }
@@ -131,7 +141,7 @@ impl Allowed {
                     None => Ok(()),
                 }
             }
-            Program::Gateway { .. } | Program::Iperf3Server { .. } => Ok(()),
+            Program::Gateway { .. } | Program::Iperf3Server { .. } | Program::DtnNode { .. } => Ok(()),
         }
     }
 }
@@ -180,6 +190,7 @@ east = \"/etc/bentpipe/east.toml\"
             scenario: String::new(),
             attach: vec![Attach { host: "a".to_owned(), interface: interface.to_owned() }],
             duration: None,
+            files: Vec::new(),
             join: None,
         };
         assert_eq!(allowed.check(&emulate("eth1")), Ok(()));

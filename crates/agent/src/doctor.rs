@@ -45,10 +45,9 @@ pub(crate) fn examine(folder: &Path, allowed: &Allowed) -> Doctor {
             problems.push(format!("interface {interface} is missing"));
         }
     }
-    for (name, path) in &allowed.gateways {
-        if !path.is_file() {
-            problems.push(format!("gateway {name}: its file is missing"));
-        }
+    for (kind, files) in [("gateway", &allowed.gateways), ("node", &allowed.nodes)] {
+        let missing = files.iter().filter(|(_, path)| !path.is_file());
+        problems.extend(missing.map(|(name, _)| format!("{kind} {name}: its file is missing")));
     }
     let free_bytes =
         rustix::fs::statvfs(folder).map_or(0, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));

@@ -67,6 +67,24 @@ fn files_in_value(value: &Value, key: &str, found: &mut Vec<(String, String)>) {
     }
 }
 
+/// Most bytes of the name of a file that a scenario names.
+const MAX_NAME: usize = 100;
+
+/// Returns `true` if scenarios can name a file so.
+pub fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    name.len() <= MAX_NAME
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(plain)
+        && !name.eq_ignore_ascii_case("scenario.toml")
+}
+
+/// Returns `true` if an assignment of a key names a file.
+pub fn names_file(assignment: &str) -> bool {
+    let key = assignment.split_once('=').map_or(assignment, |(key, _)| key);
+    is_file_key(key) || !named_files(assignment).is_empty()
+}
+
 /// Returns `true` if a scenario names another file than these.
 ///
 /// Older names of keys are read too.
@@ -89,14 +107,14 @@ fn is_in(value: &serde_json::Value, names: &[String]) -> bool {
 /// Checks a scenario that came from a controller.
 ///
 /// # Errors
-/// Returns its errors, or the key by which it names a file.
-pub(crate) fn check_scenario(text: &str) -> Result<(), String> {
-    if let Some((key, _)) = named_files(text).first() {
+/// Returns its errors, or the key by which it names a file that was not given.
+pub(crate) fn check_scenario(text: &str, given: &[String]) -> Result<(), String> {
+    if let Some((key, _)) = named_files(text).iter().find(|(_, name)| !given.contains(name)) {
         return Err(format!("scenario: {key}: files of the site cannot be named"));
     }
     let document = Document::parse("scenario.toml", text.as_bytes()).map_err(|error| error.to_string())?;
     let scenario = document.scenario().map_err(|error| error.to_string())?;
-    match has_other_file(&scenario, &[]) {
+    match has_other_file(&scenario, given) {
         true => Err("scenario: files of the site cannot be named".to_owned()),
         false => Ok(()),
     }
@@ -120,7 +138,8 @@ mod tests {
         }
         assert!(named_files("[node.file]\nkind = \"host\"").is_empty());
         assert!(
-            check_scenario("[link.l]\nfile = \"/etc/shadow\"").is_err_and(|why| why.contains("link.l.file"))
+            check_scenario("[link.l]\nfile = \"/etc/shadow\"", &[])
+                .is_err_and(|why| why.contains("link.l.file"))
         );
     }
 }

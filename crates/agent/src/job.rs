@@ -23,7 +23,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-use bentpipe_units::{Rate, Span};
+use bentpipe_units::{Bytes, Rate, Span};
 use serde::Deserialize;
 
 use crate::program;
@@ -79,6 +79,8 @@ enum Kind {
     Iperf3Server,
     Iperf3,
     Ping,
+    DtnNode,
+    DtnPerf,
 }
 
 #[derive(Deserialize)]
@@ -100,6 +102,12 @@ struct Entry {
     reverse: Option<bool>,
     count: Option<u32>,
     interval: Option<Span>,
+    node: Option<SocketAddr>,
+    from: Option<String>,
+    to: Option<String>,
+    payload: Option<Bytes>,
+    window: Option<u32>,
+    bundles_per_second: Option<u32>,
 }
 
 impl Entry {
@@ -119,6 +127,12 @@ impl Entry {
             ("reverse", self.reverse.is_some()),
             ("count", self.count.is_some()),
             ("interval", self.interval.is_some()),
+            ("node", self.node.is_some()),
+            ("from", self.from.is_some()),
+            ("to", self.to.is_some()),
+            ("payload", self.payload.is_some()),
+            ("window", self.window.is_some()),
+            ("bundles_per_second", self.bundles_per_second.is_some()),
         ];
         all.into_iter().filter_map(|(key, is_given)| is_given.then_some(key)).collect()
     }
@@ -221,12 +235,33 @@ fn program_of(entry: Entry, scenario_s: f64) -> Result<(Program, &'static [&'sta
                 _ => return Err("cut: expected `cut`, `part` and `join` together".to_owned()),
             };
             let run_s = entry.duration.map_or(scenario_s, Span::as_secs_f64);
-            let program = Program::Emulate { scenario: String::new(), attach, duration, join };
+            let program =
+                Program::Emulate { scenario: String::new(), attach, duration, files: Vec::new(), join };
             (program, &["attach", "duration", "cut", "part", "join"], run_s)
         }
         Kind::Gateway => {
             let name = entry.name.ok_or("name: expected the name of a gateway in the site's file")?;
             (Program::Gateway { name }, &["name"], 0.0)
+        }
+        Kind::DtnNode => {
+            let name = entry.name.ok_or("name: expected the name of a node in the site's file")?;
+            (Program::DtnNode { name }, &["name"], 0.0)
+        }
+        Kind::DtnPerf => {
+            let run_s = whole_s(entry.duration.ok_or("duration: expected a time such as \"20 s\"")?);
+            let program = Program::DtnPerf {
+                node: entry
+                    .node
+                    .ok_or("node: expected the address of the own node, such as \"10.0.0.1:4556\"")?,
+                from: entry.from.ok_or("from: expected an endpoint such as \"ipn:1.60\"")?,
+                to: entry.to.ok_or("to: expected an endpoint such as \"ipn:2.9\"")?,
+                payload: entry.payload.map_or(50_000, Bytes::get),
+                seconds: run_s.clamp(0.0, 1e9) as u32,
+                window: entry.window.unwrap_or(10),
+                rate: entry.bundles_per_second,
+            };
+            let keys = &["node", "from", "to", "duration", "payload", "window", "bundles_per_second"];
+            (program, keys, run_s)
         }
         Kind::Iperf3Server => (Program::Iperf3Server { port }, &["port"], 0.0),
         Kind::Iperf3 => {
@@ -300,6 +335,15 @@ start = \"2 s\"
             ("attach = {", "cut = \"hop\"\nattach = {", "one emulation, or two with the same `cut`"),
         ] {
             let found = parse(&FILE.replace(from, to), 30.0).expect_err(to);
+            assert!(found.contains(why), "{found}");
+        }
+        let bundles = "[task.load]\nsite = \"a\"\nprogram = \"dtn-perf\"\nnode = \"10.0.0.1:4556\"\nfrom = \"ipn:1.60\"\n\
+                       to = \"ipn:2.9\"\nduration = \"20 s\"";
+        assert_eq!(parse(bundles, 30.0).expect("fine").tasks[0].most_s, 80);
+        for (from, to, why) in
+            [("ipn:2.9", "-x", "task.load.to"), ("node = \"10.0.0.1:4556\"\n", "", "task.load.node")]
+        {
+            let found = parse(&bundles.replace(from, to), 30.0).expect_err(to);
             assert!(found.contains(why), "{found}");
         }
         let servers =

@@ -11,6 +11,7 @@
 mod agent;
 mod allowed;
 mod clock;
+pub mod control;
 pub mod digits;
 mod doctor;
 mod error;

@@ -155,6 +155,11 @@ impl Link {
         Ok(Link { stream: StreamOwned::new(tls, tcp), host: host.to_owned(), binding })
     }
 
+    /// Returns the controller's name and port.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
     /// Sends a message, and returns the body of the answer.
     pub(crate) fn send_json(&mut self, what: &str, message: &impl Serialize) -> Result<Vec<u8>, Error> {
         let body = serde_json::to_vec(message).map_err(|error| Error::Connection(error.to_string()))?;

@@ -1,12 +1,13 @@
 //! Arguments of the programs that a site starts. They are made here, as a vector: no shell reads them.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
 
 use crate::Allowed;
 use crate::digits::from_hex;
 use crate::files;
-use crate::protocol::{MAX_TASK_S, Program};
+use crate::protocol::{GivenFile, MAX_TASK_S, Program};
 
 /// File of the scenario in the folder of a task.
 pub const SCENARIO: &str = "scenario.toml";
@@ -14,10 +15,21 @@ pub const SCENARIO: &str = "scenario.toml";
 pub(crate) const KEY: &str = "join.key";
 /// Folder of an emulation's results in that of a task.
 pub const RESULTS: &str = "results";
+/// Output and errors of the program among its results.
+pub(crate) const OUTPUT: [&str; 2] = ["output.txt", "errors.txt"];
+/// Figures of bundles.
+const FIGURES: &str = "figures.json";
+/// Time that reports of the last bundles have.
+const REPORTS: &str = "30 s";
+/// Largest payload of a bundle.
+const MAX_PAYLOAD: u64 = 64 << 20;
 /// Most bytes of a scenario.
 const MAX_SCENARIO: usize = 256 << 10;
 /// Most interfaces in the places of hosts.
 const MAX_ATTACHED: usize = 32;
+/// Most files of a scenario, and most bytes of one.
+const MAX_GIVEN: usize = 100;
+const MAX_GIVEN_BYTES: u64 = 64 << 20;
 
 /// Checks the values of a program's arguments, and the scenario of an emulation.
 ///
@@ -26,7 +38,10 @@ const MAX_ATTACHED: usize = 32;
 pub fn check(program: &Program) -> Result<(), String> {
     check_values(program)?;
     match program {
-        Program::Emulate { scenario, .. } => files::check_scenario(scenario),
+        Program::Emulate { scenario, files, .. } => {
+            let names: Vec<String> = files.iter().map(|file| file.name.clone()).collect();
+            files::check_scenario(scenario, &names)
+        }
         _ => Ok(()),
     }
 }
@@ -41,7 +56,8 @@ pub fn check_values(program: &Program) -> Result<(), String> {
         false => Err(format!("{name}: expected 1 to {most}")),
     };
     match program {
-        Program::Emulate { scenario, attach, duration, join } => {
+        Program::Emulate { scenario, attach, duration, files, join } => {
+            check_files(files)?;
             if let Some(join) = join {
                 word("cut", &join.link)?;
                 word("part", &join.part)?;
@@ -67,7 +83,15 @@ pub fn check_values(program: &Program) -> Result<(), String> {
                 None => Ok(()),
             }
         }
-        Program::Gateway { name } => word("name", name),
+        Program::Gateway { name } | Program::DtnNode { name } => word("name", name),
+        Program::DtnPerf { from, to, payload, seconds, window, rate, .. } => {
+            endpoint("from", from)?;
+            endpoint("to", to)?;
+            within("payload in bytes", *payload, MAX_PAYLOAD)?;
+            within("duration in seconds", (*seconds).into(), MAX_TASK_S.into())?;
+            within("window", (*window).into(), 1_000_000)?;
+            rate.map_or(Ok(()), |rate| within("bundles_per_second", rate.into(), 1_000_000))
+        }
         Program::Iperf3Server { port } => within("port", (*port).into(), 65_535),
         Program::Iperf3 { port, seconds, rate, .. } => {
             within("port", (*port).into(), 65_535)?;
@@ -79,6 +103,22 @@ pub fn check_values(program: &Program) -> Result<(), String> {
             within("interval in ms", (*interval_ms).into(), 3_600_000)
         }
     }
+}
+
+/// Checks the files that a scenario names.
+fn check_files(files: &[GivenFile]) -> Result<(), String> {
+    if files.len() > MAX_GIVEN {
+        return Err(format!("files: expected at most {MAX_GIVEN}"));
+    }
+    let mut names = BTreeSet::new();
+    for file in files {
+        let is_own = [OUTPUT[0], OUTPUT[1], RESULTS, SCENARIO].contains(&&file.name[..]);
+        if !files::is_name(&file.name) || is_own || !names.insert(&file.name) || file.bytes > MAX_GIVEN_BYTES
+        {
+            return Err(format!("files: {:?}: expected plain names, and at most 64 MiB each", file.name));
+        }
+    }
+    Ok(())
 }
 
 /// Checks a name that becomes an argument: plain letters, and no option.
@@ -93,6 +133,18 @@ fn word(what: &str, text: &str) -> Result<(), String> {
         false => Err(format!(
             "{what}: {text:?}: expected at most 64 letters, digits, \".\", \"_\" and \"-\", a letter or digit first"
         )),
+    }
+}
+
+/// Checks an endpoint of bundles (RFC 9171, section 4.2.5.1).
+///
+/// No option can be made of one that is permitted.
+fn endpoint(what: &str, text: &str) -> Result<(), String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/:".contains(c);
+    let is_endpoint = text.starts_with("ipn:") || text.starts_with("dtn://");
+    match is_endpoint && text.len() <= 200 && text.chars().all(is_plain) {
+        true => Ok(()),
+        false => Err(format!("{what}: {text:?}: expected an endpoint such as ipn:2.9")),
     }
 }
 
@@ -127,6 +179,23 @@ pub(crate) fn arguments(program: &Program, allowed: &Allowed, own: &Path) -> Res
         Program::Gateway { name } => {
             let file = allowed.gateways.get(name).ok_or_else(|| format!("no gateway {name:?}"))?;
             all.extend([own.into(), "gateway".into(), file.into(), "--quiet".into()]);
+        }
+        Program::DtnNode { name } => {
+            let file = allowed.nodes.get(name).ok_or_else(|| format!("no node {name:?}"))?;
+            all.extend([own.into(), "dtn".into(), "node".into(), file.into()]);
+            all.extend(["--quiet", "--json", FIGURES].map(OsString::from));
+        }
+        Program::DtnPerf { node, from, to, payload, seconds, window, rate } => {
+            all.extend([own.into(), "dtn".into(), "perf".into(), node.to_string().into(), to.into()]);
+            let (payload, duration) = (format!("{payload} B"), format!("{seconds} s"));
+            let control = match rate {
+                Some(rate) => ["--rate".to_owned(), rate.to_string()],
+                None => ["--window".to_owned(), window.to_string()],
+            };
+            let words = ["--from", from, "--payload", &payload, "--duration", &duration, "--json", FIGURES];
+            all.extend(words.map(OsString::from));
+            all.extend(control.map(OsString::from));
+            all.extend(["--wait", REPORTS].map(OsString::from));
         }
         Program::Iperf3Server { port } => {
             add(&["iperf3", "--server", "--json", "--port", &port.to_string()]);
@@ -175,6 +244,24 @@ mod tests {
         );
         let ping = Program::Ping { host: [10, 0, 0, 1].into(), count: 3, interval_ms: 1050 };
         assert_eq!(shown(&ping), "ping -n -c 3 -i 1.050 10.0.0.1");
+        let perf = Program::DtnPerf {
+            node: ([10, 0, 0, 1], 4556).into(),
+            from: "ipn:1.60".to_owned(),
+            to: "ipn:2.9".to_owned(),
+            payload: 10_000,
+            seconds: 20,
+            window: 10,
+            rate: None,
+        };
+        assert_eq!(check(&perf), Ok(()));
+        assert_eq!(
+            shown(&perf),
+            "bentpipe dtn perf 10.0.0.1:4556 ipn:2.9 --from ipn:1.60 --payload 10000 B --duration 20 s --json figures.json \
+             --window 10 --wait 30 s"
+        );
+        for bad in ["-x", "ipn:1 2", "http://a", "ipn:1.1\n"] {
+            assert!(endpoint("to", bad).is_err(), "{bad:?}");
+        }
         assert_eq!(
             shown(&Program::Gateway { name: "east".to_owned() }),
             "bentpipe gateway /etc/east.toml --quiet"
@@ -185,9 +272,14 @@ mod tests {
     fn options_and_paths_are_no_names() {
         for bad in ["", "-x", "--shell", "a b", "a/b", "../x", "a=b", "a\0", "ä", "netns:x"] {
             let attach = vec![Attach { host: bad.to_owned(), interface: "eth1".to_owned() }];
-            let emulate = Program::Emulate { scenario: String::new(), attach, duration: None, join: None };
+            let (scenario, files) = (String::new(), Vec::new());
+            let emulate = Program::Emulate { scenario, attach, duration: None, files, join: None };
             assert!(check(&emulate).is_err_and(|why| why.starts_with("attach: ")), "{bad:?}");
             assert!(check(&Program::Gateway { name: bad.to_owned() }).is_err(), "{bad:?}");
+        }
+        for bad in ["../x", "output.txt", "results", "scenario.toml", ".x", "a/b", ""] {
+            let file = GivenFile { name: bad.to_owned(), bytes: 1, sha256: String::new() };
+            assert!(check_files(&[file]).is_err(), "{bad:?}");
         }
         let ping = Program::Ping { host: [10, 0, 0, 1].into(), count: 0, interval_ms: 1 };
         assert_eq!(check(&ping), Err("count: expected 1 to 1000000".to_owned()));

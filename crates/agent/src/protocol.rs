@@ -26,6 +26,8 @@ pub const MAX_MESSAGE: usize = 1 << 20;
 pub const MAX_BATCH: usize = 64;
 /// Longest time for which the controller holds a poll, in milliseconds.
 pub const MAX_WAIT_MS: u32 = 20_000;
+/// Bytes of a piece of a file that a site asks for.
+pub const PIECE: u64 = 1 << 19;
 /// Most bytes of the name of a site.
 pub const MAX_NAME: usize = 40;
 /// Longest time of a task, in seconds: a day.
@@ -135,6 +137,13 @@ pub enum Act {
         /// Instant in microseconds since 1970.
         at_us: i64,
     },
+    /// Changes a key of an emulation that runs.
+    Set {
+        /// Number of the task.
+        task: u64,
+        /// Change as KEY=VALUE.
+        assignment: String,
+    },
     /// Ends a task as Ctrl-C does.
     Stop {
         /// Number of the task.
@@ -167,6 +176,7 @@ impl Act {
         match self {
             Act::Prepare { task, .. }
             | Act::Start { task, .. }
+            | Act::Set { task, .. }
             | Act::Stop { task }
             | Act::List { task }
             | Act::Fetch { task, .. }
@@ -192,6 +202,9 @@ pub enum Program {
         attach: Vec<Attach>,
         /// Duration with its unit, if the scenario's is overridden.
         duration: Option<String>,
+        /// Files that the scenario names. The site asks the controller for them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        files: Vec<GivenFile>,
         /// Site that emulates the other part, if this one emulates a part.
         join: Option<Join>,
     },
@@ -220,6 +233,28 @@ pub enum Program {
         /// Set if the server sends.
         reverse: bool,
     },
+    /// Bundle node, by its name in the site's list. It runs until it is stopped.
+    DtnNode {
+        /// Name.
+        name: String,
+    },
+    /// Load of bundles from a node of the site, with delivery reports.
+    DtnPerf {
+        /// Address of the own node.
+        node: SocketAddr,
+        /// Endpoint of the load, at the own node.
+        from: String,
+        /// Destination.
+        to: String,
+        /// Length of each payload in bytes.
+        payload: u64,
+        /// Duration in seconds.
+        seconds: u32,
+        /// Bundles without a report, unless there is a rate.
+        window: u32,
+        /// Bundles per second.
+        rate: Option<u32>,
+    },
     /// Echo requests.
     Ping {
         /// Address.
@@ -232,6 +267,9 @@ pub enum Program {
 }
 
 impl Program {
+    /// Names of all programs, as lists of sites have them.
+    pub const NAMES: [&str; 6] = ["emulate", "gateway", "iperf3", "ping", "dtn-node", "dtn-perf"];
+
     /// Returns the name by which a site's list permits it.
     pub fn name(&self) -> &'static str {
         match self {
@@ -239,13 +277,27 @@ impl Program {
             Program::Gateway { .. } => "gateway",
             Program::Iperf3Server { .. } | Program::Iperf3 { .. } => "iperf3",
             Program::Ping { .. } => "ping",
+            Program::DtnNode { .. } => "dtn-node",
+            Program::DtnPerf { .. } => "dtn-perf",
         }
     }
 
     /// Returns `true` if it runs until it is stopped.
     pub fn is_service(&self) -> bool {
-        matches!(self, Program::Gateway { .. } | Program::Iperf3Server { .. })
+        matches!(self, Program::Gateway { .. } | Program::Iperf3Server { .. } | Program::DtnNode { .. })
     }
+}
+
+/// File that a scenario names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GivenFile {
+    /// Name, without folders.
+    pub name: String,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// SHA-256 in hexadecimal digits.
+    pub sha256: String,
 }
 
 /// Part of a cut scenario, and the machine with the other part.
@@ -288,6 +340,11 @@ pub struct CommandResult {
 pub enum Outcome {
     /// Command was executed.
     Done {},
+    /// Key was changed.
+    Set {
+        /// Time of the run in seconds.
+        at_s: f64,
+    },
     /// Files of a task.
     Files {
         /// Files.

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::identity::Key;
-use crate::link::{Answer, Link};
+use crate::link::{Answer, Link, problem, refusal};
 use crate::protocol::{Hello, VERSION, Welcome, parse};
 use crate::{Enrolment, Error};
 
@@ -46,6 +46,22 @@ impl Session {
     /// Returns an error if the connection ends, or the controller refuses the message.
     pub fn send(&mut self, what: &str, message: &impl Serialize) -> Result<Vec<u8>, Error> {
         self.0.send_json(what, message)
+    }
+
+    /// Returns a piece of a file of a scenario, by the number of the file.
+    ///
+    /// The inner error is the controller's reason to refuse it.
+    ///
+    /// # Errors
+    /// Returns an error if the connection ends.
+    pub fn piece(&mut self, (task, file, piece): (u64, u32, u32)) -> Result<Result<Vec<u8>, String>, Error> {
+        let path = format!("input?task={task}&file={file}&piece={piece}");
+        let Answer { status, body } = self.0.post(&path, "application/octet-stream", &[])?;
+        match status {
+            200..=299 => Ok(Ok(body)),
+            404 | 409 | 422 => Ok(Err(problem(&body))),
+            _ => Err(refusal(self.0.host(), status, &body)),
+        }
     }
 
     /// Sends a chunk of a file, and returns status and body of the answer.

@@ -12,7 +12,8 @@ use rustix::process::{Pid, Resource, Rlimit, Signal};
 
 use crate::clock::{monotonic_us, now_us, sleep};
 use crate::doctor::PATH;
-use crate::task::{Ended, OUTPUT, Prepared, Started, Task, WORK};
+use crate::program::OUTPUT;
+use crate::task::{Ended, Prepared, Started, Task, WORK};
 use crate::{Error, folder};
 
 /// Time between two looks at the program.

@@ -29,12 +29,12 @@ use crate::digits::hex;
 use crate::manifest::{CHUNK, Entry, MAX_FILES, path_refusal, sha256};
 use crate::program::{self, KEY, SCENARIO};
 use crate::protocol::{Program, TaskState};
-use crate::{Allowed, Error, folder};
+use crate::{Allowed, Error, control, files, folder};
 
+/// Most bytes of a change.
+const MAX_ASSIGNMENT: usize = 20_001;
 /// Folder of results in that of a task.
 pub(crate) const WORK: &str = "work";
-/// Output and errors of the program among its results.
-pub(crate) const OUTPUT: [&str; 2] = ["output.txt", "errors.txt"];
 
 /// Prepared task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -83,6 +83,8 @@ impl Task {
 
     /// Prepares a program, after the checks of its arguments and of the site's list.
     ///
+    /// Files that its scenario names are moved from the folder `inputs`.
+    ///
     /// Repeated after a crash, it makes the task again. One that was started stays: a controller whose database was restored
     /// gives its number once more.
     pub(crate) fn prepare(
@@ -90,7 +92,7 @@ impl Task {
         program: &Program,
         most_s: u32,
         allowed: &Allowed,
-        own: &Path,
+        (own, inputs): (&Path, &Path),
     ) -> Result<(), String> {
         allowed.check(program)?;
         program::check(program)?;
@@ -109,8 +111,13 @@ impl Task {
         }
         let made = || {
             folder::make(&self.file(WORK))?;
-            if let Program::Emulate { scenario, join, .. } = program {
+            if let Program::Emulate { scenario, files, join, .. } = program {
                 folder::write(&self.file(WORK).join(SCENARIO), scenario.as_bytes())?;
+                for file in files {
+                    let from = inputs.join(&file.name);
+                    fs::rename(&from, self.file(WORK).join(&file.name))
+                        .map_err(|error| Error::file(&from, error))?;
+                }
                 if let Some(join) = join {
                     folder::write(&self.file(KEY), join.key.as_bytes())?;
                 }
@@ -147,6 +154,26 @@ impl Task {
             Ok(Some(child))
         };
         spawn().map_err(|error: Error| error.to_string())
+    }
+
+    /// Changes a key of an emulation that runs. Returns the time of the run in seconds.
+    pub(crate) fn set(&self, assignment: &str) -> Result<f64, String> {
+        if assignment.len() > MAX_ASSIGNMENT || assignment.contains('\n') || files::names_file(assignment) {
+            return Err("expected a key and a value that names no file".to_owned());
+        }
+        let prepared = self.prepared().map_err(|error| error.to_string())?.ok_or("no such task")?;
+        let is_emulation = prepared.arguments.get(1).is_some_and(|word| word == b"emulate");
+        let state = self.state().map_err(|error| error.to_string())?;
+        // Its lock shows that the number is still that of the program.
+        let runs =
+            matches!(state, TaskState::Running { .. }) && folder::is_locked(&self.file("program.lock"));
+        if !is_emulation || !runs {
+            return Err("expected an emulation that runs".to_owned());
+        }
+        let started: Option<Started> =
+            folder::read_json(&self.file("started.json")).map_err(|error| error.to_string())?;
+        let pid = started.ok_or("it has not started yet")?.pid;
+        control::set(pid, assignment).map_err(|error| error.to_string())
     }
 
     /// Requests the end.
@@ -313,10 +340,11 @@ mod tests {
         assert!(task.start(0, own).is_err_and(|why| why.contains("not prepared")));
         for most_s in [0, 3601] {
             assert!(
-                task.prepare(&PING, most_s, &allowed, own).is_err_and(|why| why.contains("1 s to 3600 s"))
+                task.prepare(&PING, most_s, &allowed, (own, own))
+                    .is_err_and(|why| why.contains("1 s to 3600 s"))
             );
         }
-        task.prepare(&PING, 60, &allowed, own).expect("prepared");
+        task.prepare(&PING, 60, &allowed, (own, own)).expect("prepared");
         assert_eq!(task.state().expect("read"), TaskState::Prepared {});
         task.remove().expect("removed");
         assert!(task.prepared().expect("read").is_none());
@@ -325,17 +353,18 @@ mod tests {
     #[test]
     fn a_task_whose_supervisor_was_killed_is_over() {
         let (_folder, task, allowed) = task();
-        task.prepare(&PING, 60, &allowed, Path::new("bentpipe")).expect("prepared");
+        let own = Path::new("bentpipe");
+        task.prepare(&PING, 60, &allowed, (own, own)).expect("prepared");
         let lock = folder::lock(&task.file("supervisor.lock")).expect("locked");
         folder::write_json(&task.file("start.json"), &5).expect("written");
         assert_eq!(task.state().expect("read"), TaskState::Waiting {});
         assert!(task.remove().is_err_and(|why| why.contains("stop it first")));
         task.discard().expect("asked");
         assert!(task.is_discarded() && task.file("stop").exists());
-        assert!(
-            task.prepare(&PING, 60, &allowed, Path::new("bentpipe"))
-                .is_err_and(|why| why.contains("another task"))
-        );
+        for bad in ["link.l.delay=1 ms", "link.l.channel.file=/etc/shadow"] {
+            assert!(task.set(bad).is_err_and(|why| why.starts_with("expected")), "{bad}");
+        }
+        assert!(task.prepare(&PING, 60, &allowed, (own, own)).is_err_and(|why| why.contains("another task")));
         drop(lock);
         for _ in 0..2 {
             let state = task.state().expect("read");
@@ -349,7 +378,8 @@ mod tests {
     #[test]
     fn files_are_listed_with_their_hashes_and_links_are_not() {
         let (_folder, task, allowed) = task();
-        task.prepare(&PING, 60, &allowed, Path::new("bentpipe")).expect("prepared");
+        let own = Path::new("bentpipe");
+        task.prepare(&PING, 60, &allowed, (own, own)).expect("prepared");
         let work = task.file(WORK);
         fs::create_dir(work.join("sub")).expect("made");
         fs::write(work.join("sub/a"), b"abc").expect("written");

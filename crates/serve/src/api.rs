@@ -4,6 +4,7 @@ pub(crate) mod access;
 mod archive;
 pub(crate) mod body;
 pub(crate) mod files;
+pub(crate) mod import;
 pub(crate) mod jobs;
 mod openapi;
 pub(crate) mod people;
@@ -131,6 +132,8 @@ pub(crate) fn operations() -> Vec<Operation> {
         launchJob post "/jobs", level(1), "Launch a job; a repeated `Idempotency-Key` launches nothing", body jobs::NewJob => 201 j::Job, jobs::launch;
         getJob get "/jobs/{id}", level(0), "Show a job" => 200 j::Job, jobs::show;
         annotateJob patch "/jobs/{id}", level(1), "Set note and tags of a job", body jobs::Remarks => 200 j::Job, jobs::annotate;
+        importJob post "/jobs/import", level(1), "Import a job with its results from an archive that `getArchive` made", body files::Octets => 201 j::Job, import::import;
+        repeatJob post "/jobs/{id}/repeat", level(1), "Launch a job again as it was; its fingerprints are compared at the end" => 201 j::Job, import::repeat;
         listStudies get "/studies", level(0), "List studies that a job can reproduce" => 200 Vec<jobs::StudyEntry>, jobs::studies;
         listReservations get "/reservations", level(0), "List reservations of the testbed that are not over" => 200 Vec<Reservation>, reservations::list;
         addReservation post "/reservations", level(1), "Reserve the testbed: only jobs of its owner start in that time", body reservations::NewReservation => 201 Reservation, reservations::add;

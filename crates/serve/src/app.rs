@@ -19,6 +19,9 @@ const HASHES_AT_ONCE: usize = 2;
 /// Archives that are made at a time; each takes a thread.
 const ARCHIVES_AT_ONCE: usize = 4;
 
+/// Archives that are read at a time; each takes memory for its directory.
+const IMPORTS_AT_ONCE: usize = 1;
+
 /// Events that a slow stream may lag behind before it reads them from the database.
 const EVENT_BACKLOG: usize = 256;
 
@@ -54,6 +57,8 @@ pub(crate) struct Inner {
     pub(crate) hashing: Semaphore,
     /// Turns at making archives.
     pub(crate) archives: Arc<Semaphore>,
+    /// Turns at reading archives.
+    pub(crate) imports: Arc<Semaphore>,
     /// Hash that no password has.
     pub(crate) dummy: password::Dummy,
     /// Numbers of jobs with new events.
@@ -77,6 +82,7 @@ impl App {
             buckets: Buckets::default(),
             hashing: Semaphore::new(HASHES_AT_ONCE),
             archives: Arc::new(Semaphore::new(ARCHIVES_AT_ONCE)),
+            imports: Arc::new(Semaphore::new(IMPORTS_AT_ONCE)),
             dummy: password::Dummy(password::hash(&crate::clock::secret())),
             news: broadcast::channel(EVENT_BACKLOG).0,
             sites: Sites::default(),

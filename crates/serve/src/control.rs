@@ -1,45 +1,92 @@
-//! Changes of emulations that run, by the sockets at which they accept them.
+//! Changes of emulations that run: here, or on sites.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use serde_json::{Value, json};
+use bentpipe_agent::control::{self, SetError};
+use bentpipe_agent::protocol::{Act, Outcome, Program};
 
+use crate::app::App;
 use crate::problem::{Problem, Result};
 use crate::runner::pid_of;
+use crate::store::jobs::Job;
+use crate::store::sites::{self, Task};
 
-/// Time that an emulation has to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Most bytes of an answer.
-const MAX_ANSWER: u64 = 1 << 16;
+/// Time that a site has to answer, and time between two looks.
+const PATIENCE: Duration = Duration::from_secs(10);
+const TURN: Duration = Duration::from_millis(50);
 
-/// Changes a key of a job's emulation.
+fn refused(error: &SetError) -> Problem {
+    match error {
+        SetError::Gone => Problem::new(StatusCode::CONFLICT, error.to_string()),
+        SetError::Refused(why) => Problem::bad(why.clone()),
+    }
+}
+
+/// Changes a key of a job's emulation on this machine.
 ///
 /// Returns the time of the run in seconds.
 ///
 /// # Errors
 /// Returns the emulation's refusal, or an error if it is not there yet, or no more.
 pub(crate) fn set(folder: &Path, attempt: i64, assignment: &str) -> Result<f64> {
-    let gone = |_| Problem::new(StatusCode::CONFLICT, "the emulation is not ready, or ends: try again");
-    let pid = pid_of(folder, attempt).ok_or_else(|| gone(()))?;
-    let path = format!("/run/bentpipe/{}.sock", pid.as_raw_nonzero());
-    let stream = UnixStream::connect(path).map_err(|_| gone(()))?;
-    let ask = || {
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        writeln!(&stream, "{}", json!({ "set": assignment }))?;
-        let mut line = String::new();
-        BufReader::new(&stream).take(MAX_ANSWER).read_line(&mut line)?;
-        Ok::<_, std::io::Error>(line)
-    };
-    let line = ask().map_err(|_| gone(()))?;
-    let answer: Value = serde_json::from_str(&line).map_err(|_| gone(()))?;
-    match (answer["error"].as_str(), answer["at"].as_f64()) {
-        (Some(refusal), _) => Err(Problem::bad(refusal)),
-        (None, Some(at_s)) => Ok(at_s),
-        (None, None) => Err(gone(())),
+    let pid = pid_of(folder, attempt).ok_or_else(|| refused(&SetError::Gone))?;
+    control::set(pid.as_raw_nonzero().get(), assignment).map_err(|error| refused(&error))
+}
+
+/// Changes a key of a job's emulation on sites.
+///
+/// Where two sites share it, both change it.
+///
+/// Returns the time of the run in seconds.
+///
+/// # Errors
+/// Returns the refusal of an emulation, or an error if none runs or its site does not answer.
+pub(crate) async fn set_on_sites(app: &App, job: &Job, assignment: &str) -> Result<f64> {
+    let (id, assignment) = (job.id, assignment.to_owned());
+    let asked = app
+        .write(move |db| {
+            let runs = |task: &Task| {
+                matches!(task.program, Some(Program::Emulate { .. })) && task.state == "running"
+            };
+            let mut asked = Vec::new();
+            for task in sites::tasks(db, id)?.into_iter().filter(runs) {
+                let act = Act::Set { task: task.id.unsigned_abs(), assignment: assignment.clone() };
+                asked.push((task.site_name, sites::command(db, task.site, &act)?));
+            }
+            Ok(asked)
+        })
+        .await?;
+    if asked.is_empty() {
+        return Err(refused(&SetError::Gone));
+    }
+    app.sites.wake();
+    let mut first = None;
+    for (site, command) in asked {
+        match answer(app, command).await? {
+            Some(Outcome::Set { at_s }) => first = first.or(Some(at_s)),
+            Some(Outcome::Refused { why }) => return Err(Problem::bad(format!("site {site}: {why}"))),
+            _ => {
+                let detail = format!("site {site} does not answer: the change may come late");
+                return Err(Problem::new(StatusCode::CONFLICT, detail));
+            }
+        }
+    }
+    first.ok_or_else(|| refused(&SetError::Gone))
+}
+
+/// Waits for the outcome of a command. One that does not come in time is withdrawn.
+async fn answer(app: &App, command: i64) -> Result<Option<Outcome>> {
+    let end = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        if let Some(outcome) = app.read(move |db| Ok(sites::outcome(db, command)?)).await? {
+            return Ok(Some(outcome));
+        }
+        if tokio::time::Instant::now() > end {
+            app.write(move |db| Ok(sites::withdraw(db, command)?)).await?;
+            return Ok(None);
+        }
+        tokio::time::sleep(TURN).await;
     }
 }

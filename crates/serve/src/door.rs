@@ -10,7 +10,7 @@ use bentpipe_agent::digits::from_hex;
 use bentpipe_agent::is_signature;
 use bentpipe_agent::manifest::{CHUNK, Entry, sha256};
 use bentpipe_agent::protocol::{
-    self, Enrol, Enrolled, Hello, MAX_MESSAGE, MAX_WAIT_MS, Poll, Turn, VERSION, Welcome,
+    self, Enrol, Enrolled, Hello, MAX_MESSAGE, MAX_WAIT_MS, PIECE, Poll, Turn, VERSION, Welcome,
 };
 use serde::Deserialize;
 use std::fs::OpenOptions;
@@ -21,6 +21,7 @@ use crate::api::body::Search;
 use crate::app::{App, blocking};
 use crate::clock::now_us;
 use crate::guard::{Access, Peer, log};
+use crate::inputs;
 use crate::presence::Channel;
 use crate::problem::{Problem, Result};
 use crate::sites::incoming;
@@ -42,6 +43,7 @@ pub(crate) fn doors() -> Vec<Door> {
         Door { path: "/site/enrol", access: Access::Stranger, route: || post(enrol) },
         Door { path: "/site/login", access: Access::Stranger, route: || post(log_in) },
         Door { path: "/site/poll", access: Access::Site, route: || post(poll) },
+        Door { path: "/site/input", access: Access::Site, route: || post(input) },
         Door { path: "/site/chunk", access: Access::Site, route: || post(chunk) },
     ]
 }
@@ -169,6 +171,32 @@ async fn poll(
             return Ok(Json(Turn { received_us, sent_us: now_us(), commands }));
         }
     }
+}
+
+/// Place of a piece of a file that a scenario names.
+#[derive(Deserialize)]
+struct Piece {
+    task: u64,
+    file: u32,
+    piece: u32,
+}
+
+async fn input(
+    State(app): State<App>,
+    Extension(channel): Extension<Channel>,
+    Search(Piece { task, file, piece }): Search<Piece>,
+) -> Result<Vec<u8>> {
+    let site = channel.site().filter(|site| app.sites.is_current(*site, &channel)).ok_or_else(displaced)?;
+    let hash = app.read(move |db| Ok(sites::given(db, site, (task, file))?)).await?;
+    let path = inputs::path(&app.settings.folder, &hash.ok_or_else(Problem::not_found)?);
+    blocking(move || {
+        let mut bytes = vec![0; PIECE as usize];
+        let file = std::fs::File::open(path).map_err(|_| Problem::not_found())?;
+        let read = file.read_at(&mut bytes, u64::from(piece) * PIECE);
+        bytes.truncate(read.map_err(|error| Problem::internal(&error))?);
+        Ok(bytes)
+    })
+    .await
 }
 
 /// Place of a chunk.

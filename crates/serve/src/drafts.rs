@@ -1,6 +1,7 @@
 //! Scenario texts of users: checks, the network, and changes of keys in place.
 
-use bentpipe_agent::files::{has_other_file, is_file_key, named_files};
+pub(crate) use bentpipe_agent::files::names_file;
+use bentpipe_agent::files::{has_other_file, named_files};
 use bentpipe_agent::job::{self, SitesJob};
 use bentpipe_lab::budget::Budget;
 use bentpipe_record::NetworkMap;
@@ -108,12 +109,6 @@ pub(crate) fn on_sites(text: &str, scenario: &str) -> std::result::Result<SitesJ
 /// Returns the network of a text that may have errors elsewhere.
 pub(crate) fn network(draft: &Draft) -> NetworkMap {
     bentpipe_lab::run::network_map(&draft.scenario, draft.budget.as_ref())
-}
-
-/// Returns `true` if an assignment of a key names a file.
-pub(crate) fn names_file(assignment: &str) -> bool {
-    let key = assignment.split_once('=').map_or(assignment, |(key, _)| key);
-    is_file_key(key) || !named_files(assignment).is_empty()
 }
 
 /// Returns the first line that mentions the last part of `key`, or 0.
@@ -310,6 +305,8 @@ pub(crate) fn value_of(text: &str, key: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use bentpipe_agent::files::is_file_key;
+
     use super::*;
 
     const TEXT: &str = "\

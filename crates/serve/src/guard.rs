@@ -56,6 +56,10 @@ pub(crate) struct Guard {
     pub(crate) refuse: Refuse,
 }
 
+/// Methods that paths may have.
+const METHODS: [Method; 6] =
+    [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+
 /// Passes a request to its handler, or refuses it.
 pub(crate) async fn guard(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
     let checked = check(&guard, &mut request).await;
@@ -72,6 +76,10 @@ async fn check(guard: &Guard, request: &mut Request) -> Result<()> {
     let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([127, 0, 0, 1]), |peer| peer.0);
     let address = peer.to_string();
     check_host(app, request.headers())?;
+    // No path has them, so that 405 follows at each level, and without a login.
+    if !METHODS.contains(request.method()) {
+        return app.buckets.take(&format!("from {}", prefix(peer)), UNKNOWN).map_err(Problem::later);
+    }
     // Sites have neither cookies nor tokens: no page makes a browser act for one.
     match access {
         Access::Stranger => {

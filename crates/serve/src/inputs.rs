@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+pub(crate) use bentpipe_agent::files::is_name;
+
 use crate::clock::{hex, secret};
 use crate::store::files::Content;
 
@@ -14,8 +16,6 @@ pub(crate) const MAX_FILE: u64 = 64 << 20;
 /// Most bytes and files of a user, those that only jobs have still included.
 pub(crate) const MAX_OWN: u64 = 1 << 30;
 pub(crate) const MAX_FILES: u64 = 1000;
-/// Most bytes of a name.
-const MAX_NAME: usize = 100;
 /// Ending of what is being received, and beginning of folders for checks.
 const PART: &str = ".part";
 const VIEW: &str = "view-";
@@ -28,15 +28,6 @@ pub(crate) fn folder(data: &Path) -> PathBuf {
 /// Returns the file of content.
 pub(crate) fn path(data: &Path, sha256: &str) -> PathBuf {
     folder(data).join(sha256)
-}
-
-/// Returns `true` if scenarios can name a file so.
-pub(crate) fn is_name(name: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    name.len() <= MAX_NAME
-        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name.chars().all(plain)
-        && !name.eq_ignore_ascii_case("scenario.toml")
 }
 
 /// Removes what a server left that was killed: halves of files, and folders of checks.
@@ -96,12 +87,25 @@ impl Receiving {
         self.file.sync_all()
     }
 
+    /// Returns the SHA-256 of what was received, in hexadecimal digits.
+    pub(crate) fn sha256(&self) -> String {
+        hex(&self.hash.clone().finalize())
+    }
+
+    /// Opens what was received.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be read.
+    pub(crate) fn reopen(&self) -> io::Result<File> {
+        File::open(&self.path)
+    }
+
     /// Keeps the file by its hash, and returns it under a name.
     ///
     /// # Errors
     /// Returns an error if it cannot be written.
     pub(crate) fn keep(self, name: &str) -> io::Result<Content> {
-        let sha256 = hex(&self.hash.clone().finalize());
+        let sha256 = self.sha256();
         fs::rename(&self.path, path(&self.data, &sha256))?;
         Ok(Content { name: name.to_owned(), size: self.size as i64, sha256 })
     }
@@ -119,11 +123,18 @@ impl Drop for Receiving {
 pub(crate) struct Inputs {
     data: PathBuf,
     all: Vec<Content>,
+    /// Folder in which they have their names already.
+    named: Option<PathBuf>,
 }
 
 impl Inputs {
     pub(crate) fn new(data: &Path, all: Vec<Content>) -> Inputs {
-        Inputs { data: data.to_owned(), all }
+        Inputs { data: data.to_owned(), all, named: None }
+    }
+
+    /// Returns files that a folder has under their names.
+    pub(crate) fn in_folder(data: &Path, folder: &Path, all: Vec<Content>) -> Inputs {
+        Inputs { data: data.to_owned(), all, named: Some(folder.to_owned()) }
     }
 
     /// Returns the content that a name stands for.
@@ -141,11 +152,34 @@ impl Inputs {
     /// # Errors
     /// Returns an error if the data folder cannot be written.
     pub(crate) fn view(&self, names: &[String]) -> io::Result<View> {
-        let view = View(folder(&self.data).join(format!("{VIEW}{}", secret())));
-        fs::create_dir_all(&view.0)?;
+        let view = staging(&self.data)?;
         let found = names.iter().filter_map(|name| self.find(name));
-        found.into_iter().try_for_each(|content| place(&self.data, content, &view.0))?;
+        found.into_iter().try_for_each(|content| match &self.named {
+            Some(named) => fs::hard_link(named.join(&content.name), view.0.join(&content.name)),
+            None => place(&self.data, content, &view.0),
+        })?;
         Ok(view)
+    }
+}
+
+/// Creates an empty folder in the data folder. It goes when the result is dropped.
+///
+/// # Errors
+/// Returns an error if the data folder cannot be written.
+pub(crate) fn staging(data: &Path) -> io::Result<View> {
+    let view = View(folder(data).join(format!("{VIEW}{}", secret())));
+    fs::create_dir_all(&view.0)?;
+    Ok(view)
+}
+
+/// Keeps content, which a folder has under its name, by its hash too.
+///
+/// # Errors
+/// Returns an error if it cannot be linked.
+pub(crate) fn adopt(data: &Path, content: &Content, from: &Path) -> io::Result<()> {
+    match fs::hard_link(from.join(&content.name), path(data, &content.sha256)) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
     }
 }
 

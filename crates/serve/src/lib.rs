@@ -6,6 +6,7 @@
 //! - `store` has all SQL: users, sessions, versions of scenarios, jobs with their events, an audit log.
 //! - `runner` runs jobs as child processes, `bentpipe run`, and adopts those that outlived a server.
 //! - `inputs` keeps the content of users' files, and gives scenarios folders in which they have their names.
+//! - `archive` reads the archives of jobs that others made, and believes nothing in them.
 //! - `door` answers other machines that dial in, and `sites` advances jobs that run on them.
 //! - `api` has one table of operations, of which routes, access and OpenAPI are made; `guard` checks each request.
 //! - `pages` writes HTML that works without scripts.
@@ -14,6 +15,7 @@
 
 mod api;
 mod app;
+mod archive;
 mod clock;
 mod control;
 mod diff;

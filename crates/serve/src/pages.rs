@@ -7,6 +7,7 @@ mod form;
 mod jobs;
 mod layout;
 mod people;
+mod plots;
 mod reservations;
 mod scenarios;
 mod sites;
@@ -22,6 +23,9 @@ use crate::guard::Access;
 
 /// Most bytes of a form with a file.
 const MAX_FORM: usize = crate::inputs::MAX_FILE as usize + (64 << 10);
+
+/// Most bytes of a form with an archive.
+const MAX_ARCHIVE: usize = crate::archive::MAX_PACKED as usize + (64 << 10);
 
 /// Page, or target of a form.
 pub(crate) struct Page {
@@ -71,6 +75,8 @@ pub(crate) fn pages() -> Vec<Page> {
         "/scenarios/{id}/preset/remove", level(1) => post(form::remove_preset);
         "/jobs", level(0) => get(jobs::list);
         "/jobs/{id}", level(0) => get(jobs::show);
+        "/jobs/import", level(1) => post(jobs::add).layer(DefaultBodyLimit::max(MAX_ARCHIVE));
+        "/jobs/{id}/repeat", level(1) => post(jobs::repeat);
         "/jobs/{id}/cancel", level(1) => post(jobs::cancel);
         "/jobs/{id}/set", level(1) => post(jobs::set);
         "/jobs/{id}/remarks", level(1) => post(jobs::annotate);

@@ -24,7 +24,7 @@ use crate::app::App;
 use crate::clock::now_ms;
 use crate::store::files::{self, Content};
 use crate::store::jobs::{self, Job, MAX_ATTEMPTS};
-use crate::store::{Result, StoreError};
+use crate::store::{Result, StoreError, reservations};
 use crate::{inputs, log, nightly, sites};
 
 /// Time between two looks at running children.
@@ -98,6 +98,10 @@ impl Runner {
     /// Runs jobs until the channel closes. Children outlive it.
     pub(crate) fn run(mut self, wake: &Receiver<()>) {
         inputs::clean(&self.app.settings.folder);
+        let places = i64::try_from(self.app.settings.jobs).unwrap_or(i64::MAX);
+        if let Err(error) = self.app.store.write(|db| reservations::set_capacity(db, places)) {
+            log::line(&format!("error: jobs: {error}"));
+        }
         let mut looked = i64::MIN;
         loop {
             if now_ms() >= looked.saturating_add(BACKUP_LOOK_MS) {
@@ -267,7 +271,8 @@ impl Runner {
         jobs::set_artifacts(db, job.id, &files)?;
         let summary: Option<Summary> =
             fs::read(folder.join("summary.json")).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        summary.map_or(Ok(()), |summary| jobs::set_summary(db, job.id, &summary))
+        summary.map_or(Ok(()), |summary| jobs::set_summary(db, job.id, &summary))?;
+        jobs::compare(db, job).map(drop)
     }
 
     /// Starts the child of a job that was claimed.

@@ -17,12 +17,15 @@ use sha2::{Digest, Sha256};
 use crate::app::App;
 use crate::clock::{now_ms, now_us, secret};
 use crate::drafts;
+use crate::store::files;
 use crate::store::jobs::{self, Job};
 use crate::store::sites::{self, Task};
 use crate::store::{Result, StoreError};
 
 /// Time that sites have to prepare, in milliseconds.
 const PREPARE_MS: i64 = 30_000;
+/// Rate at which a site receives files at least, in bytes a millisecond.
+const SLOWEST_BYTES_MS: u64 = 100;
 /// Time from the order to the common start, in microseconds. Every site must have the order by then.
 const AHEAD_US: i64 = 2_000_000;
 /// Absence of a site after the longest time of its task, in microseconds.
@@ -48,13 +51,13 @@ pub(crate) fn begin(app: &App, job: &Job) -> Result<()> {
             Ok(planned) => planned,
             Err(why) => return jobs::set_state(db, job.id, "failed", &why),
         };
-        let (known, key) = (sites::list(db)?, secret());
+        let (known, key, files) = (sites::list(db)?, secret(), files::of_job(db, job.id)?);
         for task in &planned.tasks {
             let Some(site) = known.iter().find(|site| site.name == task.site) else {
                 let why = format!("task {}: no site {}", task.name, task.site);
                 return jobs::set_state(db, job.id, "failed", &why);
             };
-            sites::add_task(db, (job.id, job.attempt, site.id), task, (&text, &key))?;
+            sites::add_task(db, (job.id, job.attempt, site.id), task, (&text, &key, &files))?;
         }
         Ok(())
     })?;
@@ -106,6 +109,17 @@ fn count(app: &App, job: &Job) -> Result<()> {
     })
 }
 
+/// Returns the time that a site has to prepare a task, in milliseconds.
+///
+/// It receives its files in that time.
+fn prepare_ms(task: &Task) -> i64 {
+    let bytes: u64 = match &task.program {
+        Some(Program::Emulate { files, .. }) => files.iter().map(|file| file.bytes).sum(),
+        _ => 0,
+    };
+    PREPARE_MS + (bytes / SLOWEST_BYTES_MS) as i64
+}
+
 /// Ends tasks that cannot be waited for. Returns `true` if there were any.
 fn give_up(app: &App, db: &Transaction<'_>, job: &Job, tasks: &[Task]) -> Result<bool> {
     let has_failed = tasks.iter().any(|task| task.state == "failed");
@@ -118,7 +132,7 @@ fn give_up(app: &App, db: &Transaction<'_>, job: &Job, tasks: &[Task]) -> Result
         let why = match () {
             () if before_start && job.cancel => "cancelled before its start".to_owned(),
             () if before_start && has_failed => "not started, as another task failed".to_owned(),
-            () if task.state == "preparing" && now_ms() - task.created > PREPARE_MS => match is_away {
+            () if task.state == "preparing" && now_ms() - task.created > prepare_ms(task) => match is_away {
                 true => format!("site {} is not connected", task.site_name),
                 false => format!("site {} does not answer", task.site_name),
             },
@@ -153,7 +167,7 @@ fn start(app: &App, db: &Transaction<'_>, job: &Job, tasks: &[Task]) -> Result<b
         let why = match clock.error_us {
             Some(error_us) if error_us <= most_us => continue,
             // A better exchange may come.
-            _ if waited_ms < PREPARE_MS => return Ok(false),
+            _ if waited_ms < tasks.iter().map(prepare_ms).max().unwrap_or(PREPARE_MS) => return Ok(false),
             Some(error_us) => format!(
                 "the clock of site {} is known to {:.1} ms only: the job wants {:.1} ms",
                 site,
@@ -222,7 +236,7 @@ fn bring_home(app: &App, task: &Task, is_first: bool) -> Result<bool> {
                 json!({ "label": format!("{} at {}: {}{exit}", task.name, task.site_name, task.why) });
             jobs::add_event(db, task.job, "run", &content)?;
             // Only now may the site forget it.
-            sites::command(db, task.site, &Act::Drop { task: task.id.unsigned_abs() })
+            sites::command(db, task.site, &Act::Drop { task: task.id.unsigned_abs() }).map(drop)
         }
         Err(why) => sites::fail(db, task, &why),
     })?;

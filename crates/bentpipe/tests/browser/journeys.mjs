@@ -78,7 +78,7 @@ await page.goBack();
 await page.getByRole("link", { name: "Connections" }).click();
 await page.getByRole("link", { name: "Test", exact: true }).click();
 await page.getByRole("link", { name: "Go on to launch" }).click();
-await page.getByLabel("Simulated time").fill("30 s");
+await page.getByLabel("Simulated time").first().fill("30 s");
 await page.getByRole("button", { name: "Launch" }).click();
 await page.waitForURL(/jobs\/\d+$/);
 const job = page.url();
@@ -111,7 +111,7 @@ if (process.env.BENTPIPE_EMULATES) {
   await page.getByRole("button", { name: "Copy" }).click();
   await page.waitForSelector("svg.network");
   await page.goto(page.url().replace(/system.*/, "launch"));
-  await page.getByLabel("Simulated time").fill("12 s");
+  await page.getByLabel("Simulated time").first().fill("12 s");
   await page.getByRole("button", { name: "Emulate in real time" }).click();
   await page.waitForURL(/jobs\/\d+$/);
   await page.locator("canvas.live").first().waitFor({ timeout: 60000 });
@@ -151,9 +151,39 @@ await plain.goto(`${address}/scenarios/${scenario}/launch`);
 await plain.getByRole("button", { name: "Launch" }).click();
 await plain.waitForURL(/jobs\/\d+$/);
 
+// Enter in a field of the search starts a search.
+await plain.goto(`${address}/scenarios/${scenario}/launch`);
+await plain.getByText("Search how many fit").click();
+await plain.getByLabel("Conditions on measures").fill("flow.*.goodput >= 1 bit/s");
+await plain.getByLabel("Key and its values").fill("duration=['25 s', '30 s']");
+await plain.getByLabel("Key and its values").press("Enter");
+await plain.waitForURL(/jobs\/\d+$/);
+assert.match(await plain.locator("h1").innerText(), /^Search #/);
+
+// A job goes out as a zip file, comes in again, and is run again with equal fingerprints.
+await page.goto(job.startsWith("http") ? job : address + job);
+const [archive] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: "Download all as a zip file" }).click()]);
+await page.goto(`${address}/jobs`);
+await page.getByText("Import a job").click();
+await page.locator("input[type=file]").setInputFiles(await archive.path());
+await page.getByRole("button", { name: "Import" }).click();
+await page.waitForURL(/jobs\/\d+$/);
+const imported = page.url();
+assert.match(await page.locator("main").innerText(), /Imported: its results are as its archive states them/);
+await page.getByRole("button", { name: /^Run again/ }).click();
+await page.waitForURL((url) => /jobs\/\d+$/.test(url.href) && url.href !== imported);
+await page.getByText("Equal fingerprints").waitFor({ timeout: 60000 });
+// Both have plots, which are overlaid on the same axes.
+await page.reload();
+assert.ok(await page.locator("img.picture").count() > 1);
+await page.goto(`${address}/compare?job=${imported.split("/").pop()}&job=${job.split("/").pop()}`);
+await page.getByRole("button", { name: "Show with plots" }).click();
+await page.waitForLoadState();
+assert.ok(await page.locator("img.picture").evaluateAll((all) => all.length > 1 && all.every((one) => one.complete && one.naturalWidth > 100)));
+
 // All pages: no findings of axe, no scroll sideways at 320 px, in both schemes.
 const path_of_link = await page.evaluate(async (id) => (await (await fetch(`/scenarios/${id}/system`)).text()).match(/form\?path=link[^"]*/)[0], scenario);
-const all = ["/", "/jobs", "/studies", "/files", "/reservations", "/sites", "/account", "/users", "/audit", new URL(job).pathname, `/compare?job=${job.split("/").pop()}`,
+const all = ["/", "/jobs", "/studies", "/files", "/reservations", "/sites", "/account", "/users", "/audit", new URL(job).pathname, new URL(imported).pathname, `/compare?job=${job.split("/").pop()}&plots=yes`,
   ...["system", "connections", "test", "launch", "report", "text", "history", path_of_link, "form?path="].map((step) => `/scenarios/${scenario}/${step}`)];
 for (const colorScheme of ["light", "dark"]) {
   for (const width of [1280, 320]) {

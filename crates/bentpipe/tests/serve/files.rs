@@ -85,6 +85,59 @@ fn a_job_reads_an_uploaded_file_and_keeps_it() {
     assert_eq!(again.status, 422, "{again:?}");
 }
 
+/// Runs `bentpipe remote` as a user. Returns its answer, or its error.
+fn remote(server: &Server, user: &User, arguments: &[&str]) -> Result<Value, String> {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_bentpipe"))
+        .args(["remote", "--server", &format!("http://{}", server.host)])
+        .args(arguments)
+        .env("BENTPIPE_SESSION", &user.0[0].1)
+        .output()
+        .expect("runs");
+    match output.status.success() {
+        true => Ok(serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)),
+        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    }
+}
+
+#[test]
+fn a_job_goes_to_another_server_and_is_reproduced_there() {
+    let here = Server::new();
+    let boss = here.boss();
+    upload(&here, &boss, "leo.csv", &changes(10));
+    let scenario = here.scenario(&boss, &scenario());
+    let id = here.launch(&boss, &json!({ "scenario": scenario, "seeds": 2, "duration": "1 s" }));
+    here.wait_for(&boss, id, "done");
+    here.api(&boss, "PATCH", &format!("/jobs/{id}"), &json!({ "note": "to you", "tags": "red" }));
+    let archive = here.folder.path().join("job.zip").display().to_string();
+    remote(&here, &boss, &["get-archive", &id.to_string(), "--output", &archive]).expect("saved");
+    let (there, goodput) = (Server::new(), delay(&here, &boss, id));
+    let ann = there.user(&there.boss(), "ann", 1);
+    // Cut in half, and with one byte changed.
+    let bytes = std::fs::read(&archive).expect("read");
+    let bad = there.folder.path().join("bad.zip").display().to_string();
+    std::fs::write(&bad, &bytes[..bytes.len() / 2]).expect("written");
+    let refused = remote(&there, &ann, &["import-job", &bad]).expect_err("half");
+    assert!(refused.contains("not a whole zip file") && refused.contains("422"), "{refused}");
+    assert_eq!(files(&there, &ann), Vec::<Value>::new());
+    let job = remote(&there, &ann, &["import-job", &archive]).expect("imported");
+    assert_eq!(
+        (&job["state"], &job["origin"]["job"], &job["note"]),
+        (&json!("done"), &json!(id), &json!("to you"))
+    );
+    let imported = job["id"].as_i64().expect("a number");
+    assert_eq!(delay(&there, &ann, imported), goodput);
+    let page = there.send(&ann, ("GET", &format!("/jobs/{imported}")), &[], "");
+    assert!(page.body.contains("as its archive states them") && page.body.contains("leo.csv"), "{page:?}");
+    let again = remote(&there, &ann, &["repeat-job", &imported.to_string()]).expect("launched");
+    let again = there.wait_for(&ann, again["id"].as_i64().expect("a number"), "done");
+    assert_eq!((&again["equal"], &again["repeats"]), (&json!(true), &json!(imported)), "{again}");
+    // What it became goes on; a second import of the same text is of the same scenario.
+    let second = remote(&there, &ann, &["import-job", &archive]).expect("imported");
+    assert_eq!((&second["version"], &second["tags"]), (&job["version"], &json!(["red"])));
+    let running = there.launch(&ann, &json!({ "scenario": job["scenario"], "version": job["version"] }));
+    assert!(running > 0, "{job}");
+}
+
 #[test]
 fn searches_and_campaigns_read_files_too() {
     let server = Server::new();

@@ -115,6 +115,9 @@ fn changes_that_other_origins_ask_for_are_refused() {
     assert_eq!(post(&[("sec-fetch-site", "same-origin")]), 200);
     for method in ["TRACE", "PROPFIND"] {
         assert_eq!(server.send(&boss, (method, "/api/v1/check"), &[], "").status, 405, "{method}");
+        // Whoever asks, and wherever.
+        let reader = User::default();
+        assert_eq!(server.send(&reader, (method, "/api/v1/users"), &[], "").status, 405, "{method}");
     }
     assert_eq!(post(&[("sec-fetch-site", "none")]), 200);
     assert_eq!(post(&[("origin", &own)]), 200);
@@ -198,13 +201,13 @@ fn markup_in_names_stays_text() {
         "/".to_owned(),
         "/jobs".to_owned(),
         format!("/jobs/{job}"),
-        format!("/compare?job={job}"),
+        format!("/compare?job={job}&plots=yes"),
         format!("/jobs/{job}/report"),
     ];
     for page in pages.iter().chain(&more) {
         let answer = server.send(&boss, ("GET", page), &[], "");
         assert_eq!(answer.status, 200, "{page}");
-        for markup in ["<img", "</title><script>"] {
+        for markup in ["<img src=x", "</title><script>"] {
             assert!(!answer.body.contains(markup), "{page}: {markup}");
         }
         let policy = answer.header("content-security-policy").expect("a policy");

@@ -83,6 +83,87 @@ fn the_kernel_s_tcp_meets_simulated_background_traffic_at_router_1() {
     assert!(satellite > 1e5 && wired > 3e6 && satellite + wired < 1e7, "{satellite} and {wired} bit/s");
 }
 
+/// Goodput of the satellite connection and of the wired ones together, in bit/s.
+type Shares = [f64; 2];
+
+/// Runs router 1 both ways, with the proxy on router 2 on and off, as jobs with these settings.
+fn both_ways(server: &Server, boss: &User, common: &[(&str, Value)], job: &Value) -> Vec<(String, Shares)> {
+    let red = study("network.toml");
+    let queues =
+        [("RED", Value::Null), ("drop tail", json!("{ kind = \"drop-tail\", bytes = \"75000 B\" }"))];
+    let mut all = Vec::new();
+    for (queue, setting) in queues {
+        for (proxy, state) in [("off", "\"draining\""), ("on", "\"on\"")] {
+            let scenario = server.scenario(boss, &red);
+            let mut settings = common.to_vec();
+            settings.push(("node.router-2.role.state", json!(state)));
+            if !setting.is_null() {
+                settings.push(("link.core.forward.queue", setting.clone()));
+            }
+            configure(server, boss, scenario, &settings);
+            let mut body = job.clone();
+            body["scenario"] = json!(scenario);
+            let id = server.launch(boss, &body);
+            let ended = server.wait_for(boss, id, "done");
+            assert_eq!(ended["message"], "", "{ended}");
+            let shares = ["flow.satellite.goodput", "flows.goodput"].map(|name| mean(server, boss, id, name));
+            all.push((format!("{queue}, proxy {proxy}"), shares));
+        }
+    }
+    all
+}
+
+/// All of S9 that needs minutes: `BENTPIPE_TATPA_SECONDS` is the user's time.
+#[test]
+#[ignore = "takes minutes: each controller of the kernel in real time, router 1 both ways, the proxy on and off"]
+#[expect(clippy::print_stdout, reason = "it is run for its figures")]
+fn every_controller_crosses_router_1_both_ways_simulated_and_emulated() {
+    let Some(_turn) = able_live(&["iperf3"]) else { return };
+    let server = Server::new();
+    let boss = server.boss();
+    let seconds: u32 =
+        std::env::var("BENTPIPE_TATPA_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(20);
+    let duration = format!("{seconds} s");
+    let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")
+        .expect("the kernel's controllers");
+    for (own, kernel) in [
+        ("newreno", "reno"),
+        ("cubic", "cubic"),
+        ("bbr", "bbr"),
+        ("hybla", "hybla"),
+        ("vegas", "vegas"),
+        ("westwood+", "westwood"),
+    ] {
+        let common = [
+            ("sweep", Value::Null),
+            ("flow.satellite.traffic.controller", json!(format!("\"{own}\""))),
+            ("probe.warm_up", json!("\"0 s\"")),
+        ];
+        let job = json!({ "duration": duration, "seeds": 1 });
+        let simulated = both_ways(&server, &boss, &common, &job);
+        for (way, [satellite, all]) in &simulated {
+            // Simulated, the sum has the satellite connection too.
+            let wired = all - satellite;
+            println!("{own:10} simulated, {way}: satellite {satellite:.0} bit/s, wired {wired:.0} bit/s");
+        }
+        if !known.split_whitespace().any(|name| name == kernel) {
+            println!("{own:10} not emulated: this kernel has no {kernel}");
+            continue;
+        }
+        let mut common = common.to_vec();
+        for node in ["node.satellite-sender.real", "node.satellite-receiver.real"] {
+            common.push((node, json!("true")));
+        }
+        let job = json!({ "duration": duration, "emulate": true });
+        let emulated = both_ways(&server, &boss, &common, &job);
+        for (way, [satellite, wired]) in &emulated {
+            println!("{own:10} emulated,  {way}: satellite {satellite:.0} bit/s, wired {wired:.0} bit/s");
+            // What the proxy held at the end comes on top of the line.
+            assert!(*satellite > 0.0 && satellite + wired < 1.25e7, "{way}");
+        }
+    }
+}
+
 #[test]
 fn the_curves_of_figure_17_come_back() {
     let server = Server::new();

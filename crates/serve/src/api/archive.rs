@@ -1,7 +1,7 @@
-//! Zip file with the results of a job, made while it is sent.
+//! Zip files of jobs: made while they are sent, and read when they come.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use axum::Extension;
@@ -9,6 +9,8 @@ use axum::body::{Body as HttpBody, Bytes};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use rusqlite::Transaction;
+use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
@@ -16,9 +18,13 @@ use zip::{CompressionMethod, ZipWriter};
 use super::body::Ids;
 use super::jobs::found;
 use crate::app::App;
+use crate::archive::{self, Description, Entry, Input, Prints};
+use crate::clock::hex;
 use crate::guard::Caller;
 use crate::problem::{Problem, Result};
-use crate::store::jobs::{self, Artifact};
+use crate::store::files::{self, Content};
+use crate::store::jobs::{self, Artifact, Job};
+use crate::store::scenarios;
 
 /// Blocks that are ready before a client takes them, and their size.
 const BLOCKS: usize = 4;
@@ -31,8 +37,9 @@ pub(crate) async fn archive(
     Extension(caller): Extension<Caller>,
     Ids(id): Ids<i64>,
 ) -> Result<Response> {
-    found(&app, &caller, id).await?;
-    let (files, folder) = app.read(move |db| Ok((jobs::artifacts(db, id)?, jobs::folder(db, id)?))).await?;
+    let job = found(&app, &caller, id).await?;
+    let (files, folder, description) =
+        app.read(move |db| Ok((jobs::artifacts(db, id)?, jobs::folder(db, id)?, describe(db, job)?))).await?;
     let folder = folder.filter(|_| !files.is_empty()).ok_or_else(Problem::not_found)?;
     let Ok(turn) = Arc::clone(&app.archives).try_acquire_owned() else {
         let detail = "other archives are being sent: try again in a minute";
@@ -43,7 +50,7 @@ pub(crate) async fn archive(
     let (sender, blocks) = mpsc::channel(BLOCKS);
     std::thread::spawn(move || {
         let mut sink = Sink { block: Vec::with_capacity(BLOCK), sender };
-        if let Err(error) = pack(&root, &format!("job-{id}"), &files, &mut sink) {
+        if let Err(error) = pack(&root, &format!("job-{id}"), (&files, description), &mut sink) {
             // The body ends before the archive's directory: no program takes it for whole.
             let _ = sink.sender.blocking_send(Err(error));
         }
@@ -56,8 +63,49 @@ pub(crate) async fn archive(
     Ok((headers, HttpBody::from_stream(Blocks(blocks))).into_response())
 }
 
-/// Writes an archive of files below `root`. One that was removed since it was listed is left out.
-fn pack(root: &File, folder: &str, files: &[Artifact], sink: &mut Sink) -> io::Result<()> {
+/// Returns the description of a job, without its files.
+fn describe(db: &Transaction<'_>, job: Job) -> Result<Description> {
+    let input = |one: Content| Input { name: one.name, bytes: one.size.unsigned_abs(), sha256: one.sha256 };
+    let prints = |(settings, fingerprints): (serde_json::Value, String)| Prints {
+        settings: serde_json::from_value(settings).unwrap_or_default(),
+        fingerprints: fingerprints.split_whitespace().map(str::to_owned).collect(),
+    };
+    let scenario = job.version.map(|version| scenarios::text(db, version)).transpose()?;
+    Ok(Description {
+        format: archive::FORMAT,
+        program: job.origin.map_or_else(|| bentpipe_record::VERSION.to_owned(), |origin| origin.program),
+        job: job.id,
+        kind: job.kind,
+        name: job.name,
+        state: job.state,
+        message: job.message,
+        study: job.study,
+        quick: job.quick,
+        search: job.search,
+        sites: job.sites,
+        seeds: job.seeds,
+        duration: job.duration,
+        note: job.note,
+        tags: job.tags,
+        runs: job.runs,
+        finished: job.finished,
+        created: job.created,
+        started: job.started,
+        ended: job.ended,
+        scenario,
+        inputs: files::of_job(db, job.id)?.into_iter().map(input).collect(),
+        points: jobs::points(db, job.id)?.into_iter().map(prints).collect(),
+        files: Vec::new(),
+    })
+}
+
+/// Writes an archive of files below `root`, and their list. One that was removed since it was listed is left out.
+fn pack(
+    root: &File,
+    folder: &str,
+    (files, mut description): (&[Artifact], Description),
+    sink: &mut Sink,
+) -> io::Result<()> {
     let mut archive = ZipWriter::new_stream(&mut *sink);
     for artifact in files {
         let mut file = match super::jobs::open_below(root, &artifact.path) {
@@ -71,10 +119,28 @@ fn pack(root: &File, folder: &str, files: &[Artifact], sink: &mut Sink) -> io::R
             .compression_method(method)
             .large_file(artifact.bytes > i64::from(u32::MAX) / 2);
         archive.start_file(format!("{folder}/{}", artifact.path), options).map_err(io::Error::other)?;
-        io::copy(&mut file, &mut archive)?;
+        let (bytes, sha256) = copy(&mut file, &mut archive)?;
+        description.files.push(Entry { path: artifact.path.clone(), bytes, sha256 });
     }
+    let options = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated);
+    archive.start_file(format!("{folder}/{}", archive::NAME), options).map_err(io::Error::other)?;
+    archive.write_all(&serde_json::to_vec_pretty(&description)?)?;
     archive.finish().map_err(io::Error::other)?;
     sink.flush()
+}
+
+/// Copies a file, and returns its size and hash.
+fn copy(from: &mut File, to: &mut impl Write) -> io::Result<(u64, String)> {
+    let (mut block, mut hash, mut bytes) = (vec![0; BLOCK], Sha256::new(), 0);
+    loop {
+        let read = from.read(&mut block)?;
+        if read == 0 {
+            return Ok((bytes, hex(&hash.finalize())));
+        }
+        bytes += read as u64;
+        hash.update(&block[..read]);
+        to.write_all(&block[..read])?;
+    }
 }
 
 /// Writer into a channel, a block at a time.

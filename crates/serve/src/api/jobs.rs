@@ -114,6 +114,44 @@ pub(crate) async fn start(app: &App, caller: &Caller, new: NewJob, key: Option<S
         (None, Some(name)) => of_study(app, name, &new)?,
         _ => return Err(Problem::bad("expected one of `scenario` and `study`")),
     };
+    queue(app, caller, (new, subject), (key, None)).await
+}
+
+/// Launches a job with the settings and files of another.
+pub(super) async fn launch_again(
+    app: &App,
+    caller: &Caller,
+    job: &Job,
+    (text, inputs): (String, Inputs),
+) -> Result<Job> {
+    let new = NewJob {
+        study: job.study.clone(),
+        quick: job.quick,
+        campaign: job.is_campaign(),
+        emulate: job.is_emulation(),
+        search: job.search.clone(),
+        sites: job.sites.clone(),
+        seeds: job.seeds,
+        duration: job.duration.clone(),
+        ..NewJob::default()
+    };
+    let subject = match &job.study {
+        Some(name) => of_study(app, name, &new)?,
+        None => {
+            let name = (job.name.clone(), job.shared);
+            of_text(app, &new, (job.version, text), (name, inputs)).await?
+        }
+    };
+    queue(app, caller, (new, subject), (None, Some(job.id))).await
+}
+
+/// Queues a job. It may repeat another.
+async fn queue(
+    app: &App,
+    caller: &Caller,
+    (new, subject): (NewJob, Subject),
+    (key, repeats): (Option<String>, Option<i64>),
+) -> Result<Job> {
     let user = caller.user.clone();
     let job = app
         .write(move |db| {
@@ -138,9 +176,11 @@ pub(crate) async fn start(app: &App, caller: &Caller, new: NewJob, key: Option<S
                 duration: new.duration.as_deref(),
                 priority: new.priority,
                 request_key: key.as_deref(),
+                repeats,
             };
             let id = jobs::launch(db, &launch)?;
             files::give(db, id, &subject.files)?;
+            jobs::need_sites(db, id, &subject.sites)?;
             if jobs::unfinished_of(db, user.id)? > MAX_UNFINISHED {
                 let detail =
                     format!("you have {MAX_UNFINISHED} unfinished jobs: wait for them, or cancel some");
@@ -161,6 +201,8 @@ struct Subject {
     shared: bool,
     /// Files that the scenario names.
     files: Vec<Content>,
+    /// Numbers of the sites that it needs.
+    sites: Vec<i64>,
 }
 
 async fn of_scenario(app: &App, caller: &Caller, id: i64, new: &NewJob) -> Result<Subject> {
@@ -178,15 +220,21 @@ async fn of_scenario(app: &App, caller: &Caller, id: i64, new: &NewJob) -> Resul
             Ok((scenario, version, scenarios::text(db, version)?))
         })
         .await?;
-    let (settings, inputs) = (new.clone(), app.inputs(caller.user.id).await?);
-    if new.sites.is_some() {
-        check_sites(app, new, &text).await?;
-    }
+    let inputs = app.inputs(caller.user.id).await?;
+    of_text(app, new, (Some(version), text), ((scenario.name, scenario.shared), inputs)).await
+}
+
+/// Checks a scenario's text with the settings of a job.
+async fn of_text(
+    app: &App,
+    new: &NewJob,
+    (version, text): (Option<i64>, String),
+    ((name, shared), inputs): ((String, bool), Inputs),
+) -> Result<Subject> {
+    let settings = new.clone();
+    let sites = if new.sites.is_some() { check_sites(app, new, &text).await? } else { Vec::new() };
     let files = blocking(move || check(&text, &settings, &inputs)).await?;
-    if new.sites.is_some() && !files.is_empty() {
-        return Err(Problem::bad("sites: files are not sent to sites, so that its scenario can name none"));
-    }
-    Ok(Subject { version: Some(version), name: scenario.name, shared: scenario.shared, files })
+    Ok(Subject { version, name, shared, files, sites })
 }
 
 fn of_study(app: &App, name: &str, new: &NewJob) -> Result<Subject> {
@@ -207,7 +255,13 @@ fn of_study(app: &App, name: &str, new: &NewJob) -> Result<Subject> {
     if new.version.is_some() || new.seeds.is_some() || new.duration.is_some() {
         return Err(Problem::bad("`version`, `seeds` and `duration` are of scenarios: a study has its own"));
     }
-    Ok(Subject { version: None, name: format!("study {name}"), shared: true, files: Vec::new() })
+    Ok(Subject {
+        version: None,
+        name: format!("study {name}"),
+        shared: true,
+        files: Vec::new(),
+        sites: Vec::new(),
+    })
 }
 
 /// Checks a scenario with the settings of a job.
@@ -284,8 +338,8 @@ fn check_search(new: &NewJob, document: &Document, question: &Question, seeds: u
     }
 }
 
-/// Checks a job file, and that its sites are connected with the same version.
-async fn check_sites(app: &App, new: &NewJob, scenario: &str) -> Result<()> {
+/// Checks a job file, and that its sites are connected with the same version. Returns their numbers.
+async fn check_sites(app: &App, new: &NewJob, scenario: &str) -> Result<Vec<i64>> {
     if new.campaign || new.emulate || new.search.is_some() || new.seeds.is_some() || new.duration.is_some() {
         return Err(Problem::bad(
             "sites: a job on sites has no `campaign`, `emulate`, `search`, `seeds` or `duration`: its file says what runs",
@@ -297,6 +351,7 @@ async fn check_sites(app: &App, new: &NewJob, scenario: &str) -> Result<()> {
     })
     .await?;
     let known = super::sites::all(app).await?;
+    let mut needed = Vec::new();
     for task in &planned.tasks {
         let site = known.iter().find(|site| site.name == task.site);
         let wrong =
@@ -315,10 +370,10 @@ async fn check_sites(app: &App, new: &NewJob, scenario: &str) -> Result<()> {
             Some(site) if !site.programs.iter().any(|known| known == name) => {
                 return wrong(&format!("does not permit {name}"));
             }
-            Some(_) => {}
+            Some(site) => needed.push(site.id),
         }
     }
-    Ok(())
+    Ok(needed)
 }
 
 /// Checks that an emulation has one run, and that this server may start it. Of a scenario's seeds it has the first.
@@ -447,7 +502,7 @@ const MAX_CHANGE: usize = 10_000;
 pub(crate) async fn change(app: &App, caller: &Caller, id: i64, change: Change) -> Result<Changed> {
     let job = found(app, caller, id).await?;
     may_change(&caller.user, job.owner_id)?;
-    if !job.is_emulation() || job.state != "running" {
+    if !(job.is_emulation() || job.is_on_sites()) || job.state != "running" {
         return Err(Problem::new(StatusCode::CONFLICT, "expected an emulation that runs"));
     }
     let Change { key, value } = change;
@@ -460,7 +515,10 @@ pub(crate) async fn change(app: &App, caller: &Caller, id: i64, change: Change) 
     if drafts::names_file(&assignment) {
         return Err(Problem::bad("value: files cannot be named while a job runs"));
     }
-    let at_s = blocking(move || control::set(&folder, job.attempt, &assignment)).await?;
+    let at_s = match job.is_on_sites() {
+        true => control::set_on_sites(app, &job, &assignment).await?,
+        false => blocking(move || control::set(&folder, job.attempt, &assignment)).await?,
+    };
     let content = serde_json::json!({ "key": key.trim(), "value": value.trim(), "at": at_s });
     app.write(move |db| Ok(jobs::add_event(db, id, "set", &content)?)).await?;
     app.announce(id);
@@ -517,7 +575,7 @@ pub(crate) struct Remarks {
 }
 
 /// Returns the tags of a text.
-fn tags_of(text: &str) -> Result<Vec<String>> {
+pub(super) fn tags_of(text: &str) -> Result<Vec<String>> {
     let is_tag = |tag: &str| {
         tag.chars().count() <= 40 && tag.chars().all(|c| c.is_alphanumeric() || "-_.:".contains(c))
     };

@@ -1,9 +1,11 @@
-//! Operations on reservations of the testbed.
+//! Operations on reservations: of the testbed, or by capability.
 
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::{Extension, Json};
+use bentpipe_agent::protocol::Program;
+use rusqlite::Transaction;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -14,7 +16,8 @@ use crate::app::App;
 use crate::clock::{now_ms, shown};
 use crate::guard::{Caller, log};
 use crate::problem::{Problem, Result};
-use crate::store::reservations::{self, Reservation};
+use crate::store::reservations::{self, Reservation, What};
+use crate::store::sites;
 
 /// Longest reservation, in milliseconds: a week.
 const MAX_LENGTH_MS: i64 = 7 * 86_400_000;
@@ -33,6 +36,100 @@ pub(crate) struct NewReservation {
     pub(crate) end: i64,
     /// Purpose.
     pub(crate) purpose: String,
+    /// Subject of the reservation.
+    ///
+    /// Expected are "testbed" for all of it, "emulation" for emulations on the server, "2 processors" for as many of its places of
+    /// jobs, "site NAME", or "site with gateway, emulate" for any site that permits these programs. Default: "testbed".
+    #[serde(default)]
+    pub(crate) capability: Option<String>,
+}
+
+/// Capability that is asked for.
+#[derive(Debug, PartialEq, Eq)]
+enum Wanted {
+    One(What),
+    Site(String),
+    SiteWith(Vec<String>),
+}
+
+/// Reads the name of a capability.
+fn wanted(text: &str) -> Result<Wanted> {
+    let wrong = || {
+        Problem::bad(
+            "capability: expected \"testbed\", \"emulation\", \"2 processors\", \"site NAME\", or \"site with\" and programs such as \
+             \"gateway, emulate\"",
+        )
+    };
+    let words: Vec<&str> = text.split([' ', ',']).filter(|word| !word.is_empty()).collect();
+    match words[..] {
+        [] | ["testbed"] => Ok(Wanted::One(What::Testbed)),
+        ["emulation"] => Ok(Wanted::One(What::Emulation)),
+        ["site", "with", ref programs @ ..] if !programs.is_empty() => {
+            match programs.iter().find(|program| !Program::NAMES.contains(program)) {
+                None => Ok(Wanted::SiteWith(programs.iter().map(|&program| program.to_owned()).collect())),
+                Some(_) => Err(Problem::bad(format!(
+                    "capability: programs of sites: expected some of {}",
+                    Program::NAMES.join(", ")
+                ))),
+            }
+        }
+        ["site", name] if name != "with" => Ok(Wanted::Site(name.to_owned())),
+        [count, "processor" | "processors"] => {
+            let count = count.parse().ok().filter(|count| (1..=100_000).contains(count));
+            Ok(Wanted::One(What::Processors(count.ok_or_else(wrong)?)))
+        }
+        _ => Err(wrong()),
+    }
+}
+
+/// Returns what fits a capability and is free in a time.
+fn free(db: &Transaction<'_>, wanted: Wanted, time: (i64, i64)) -> Result<What> {
+    let all = sites::list(db)?;
+    let what = match wanted {
+        Wanted::One(what) => what,
+        Wanted::Site(name) => {
+            let site = all.iter().find(|site| site.name == name);
+            What::Site(site.ok_or_else(|| Problem::bad("capability: no such site: see the page Sites"))?.id)
+        }
+        Wanted::SiteWith(programs) => {
+            let has = |site: &&sites::Site| programs.iter().all(|program| site.programs.contains(program));
+            let fitting: Vec<What> = all.iter().filter(has).map(|site| What::Site(site.id)).collect();
+            let missing = || {
+                Problem::bad(format!(
+                    "capability: no site permits {}: see the page Sites",
+                    programs.join(", ")
+                ))
+            };
+            let first = *fitting.first().ok_or_else(missing)?;
+            let mut found = first;
+            for one in fitting.into_iter().rev() {
+                if reservations::clash(db, one, time)?.is_none() {
+                    found = one;
+                }
+            }
+            found
+        }
+    };
+    if let Some(other) = reservations::clash(db, what, time)? {
+        let (from, to) = (shown(other.start), shown(other.end));
+        let detail = format!(
+            "{} reserved by {} from {from} to {to} (UTC): {}",
+            other.words(),
+            other.owner,
+            other.purpose
+        );
+        return Err(Problem::new(StatusCode::CONFLICT, detail));
+    }
+    if let What::Processors(count) = what {
+        let (all, free) = reservations::free(db, time)?;
+        if count > free {
+            let detail = format!(
+                "{free} of {all} processors are free in all of this time: ask for fewer, or for another time"
+            );
+            return Err(Problem::new(StatusCode::CONFLICT, detail));
+        }
+    }
+    Ok(what)
 }
 
 pub(crate) async fn list(State(app): State<App>) -> Result<Json<Vec<Reservation>>> {
@@ -48,24 +145,26 @@ pub(crate) async fn make(app: &App, caller: &Caller, new: NewReservation) -> Res
             "end: expected a time after the start and after now, at most a week long, within a year",
         ));
     }
+    let wanted = wanted(new.capability.as_deref().unwrap_or_default())?;
     let (purpose, user) = (checked_title(&new.purpose)?, caller.user.clone());
     let made = app
         .write(move |db| {
-            if let Some(other) = reservations::clash(db, (new.start, new.end))? {
-                let (from, to) = (shown(other.start), shown(other.end));
-                let detail =
-                    format!("reserved by {} from {from} to {to} (UTC): {}", other.owner, other.purpose);
-                return Err(Problem::new(StatusCode::CONFLICT, detail));
-            }
+            let what = free(db, wanted, (new.start, new.end))?;
             let all = reservations::after(db, now)?;
             if all.iter().filter(|one| one.owner_id == user.id).count() >= MAX_OWN {
                 return Err(Problem::bad(format!("you have {MAX_OWN} reservations: remove some")));
             }
-            let id = reservations::add(db, user.id, (new.start, new.end), &purpose)?;
+            let id = reservations::add(db, user.id, what, (new.start, new.end), &purpose)?;
             reservations::find(db, id)?.ok_or_else(Problem::not_found)
         })
         .await?;
-    log(app, &caller.user.name, &caller.address, ("reserve testbed", &made.id.to_string(), "done")).await?;
+    log(
+        app,
+        &caller.user.name,
+        &caller.address,
+        ("reserve", &format!("{} {}", made.id, made.words()), "done"),
+    )
+    .await?;
     Ok(made)
 }
 
@@ -86,7 +185,7 @@ pub(crate) async fn cancel(app: &App, caller: &Caller, id: i64) -> Result<()> {
         Ok(reservations::remove(db, id)?)
     })
     .await?;
-    log(app, &caller.user.name, &caller.address, ("release testbed", &id.to_string(), "done")).await
+    log(app, &caller.user.name, &caller.address, ("release", &id.to_string(), "done")).await
 }
 
 pub(crate) async fn remove(
@@ -96,4 +195,32 @@ pub(crate) async fn remove(
 ) -> Result<StatusCode> {
     cancel(&app, &caller, id).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_are_named_in_words() {
+        let read = |text: &str| wanted(text).ok();
+        assert_eq!(read(""), Some(Wanted::One(What::Testbed)));
+        assert_eq!(read("emulation"), Some(Wanted::One(What::Emulation)));
+        assert_eq!(read(" 12 processors "), Some(Wanted::One(What::Processors(12))));
+        assert_eq!(read("site east"), Some(Wanted::Site("east".to_owned())));
+        let both = vec!["gateway".to_owned(), "emulate".to_owned()];
+        assert_eq!(read("site with gateway, emulate"), Some(Wanted::SiteWith(both)));
+        for bad in [
+            "all",
+            "0 processors",
+            "-1 processors",
+            "9e9 processors",
+            "site",
+            "site with",
+            "site with sh",
+            "site a b",
+        ] {
+            assert!(wanted(bad).is_err(), "{bad}");
+        }
+    }
 }

@@ -4,16 +4,20 @@ use std::collections::BTreeSet;
 use std::io::Read;
 
 use axum::Extension;
-use axum::extract::{Form, State};
+use axum::extract::{Form, Multipart, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Redirect, Response};
+use bentpipe_agent::protocol::Program;
+use bentpipe_report::Plot;
 use maud::{Markup, html};
 use serde_json::Value;
 
 use super::layout::{Answer, Done, Refused, encoded, sheet, state, time};
+use super::plots::{self, MAX_OVERLAID, MAX_SERIES, Source};
 use crate::api::body::{Ids, Search};
-use crate::api::{access, jobs as api};
+use crate::api::{access, import, jobs as api};
 use crate::app::{App, blocking};
+use crate::archive::MAX_PACKED;
 use crate::guard::Caller;
 use crate::problem::Problem;
 use crate::store::jobs::{self, Artifact, Event, Job, JobMeasure, Selection};
@@ -33,12 +37,12 @@ pub(super) fn job_table(all: &[Job], choose: bool) -> Markup {
             thead { tr {
                 @if choose { th scope="col" { span.hidden { "Compare" } } }
                 th scope="col" { "Job" } th scope="col" { "Scenario" } th scope="col" { "State" }
-                th scope="col" { "Runs" } th scope="col" { "Owner" } th scope="col" { "Launched (UTC)" }
+                th.num scope="col" { "Runs" } th scope="col" { "Owner" } th scope="col" { "Launched (UTC)" }
             } }
             tbody { @for job in all { tr {
                 @if choose { td { input type="checkbox" name="job" value=(job.id) aria-label={ "compare job " (job.id) }; } }
                 td { a href={ "/jobs/" (job.id) } { "#" (job.id) } }
-                td { (job.name) @if job.is_campaign() { " (campaign)" } @if job.is_emulation() { " (emulation)" } @if job.is_search() { " (search)" } @if job.is_on_sites() { " (sites)" } @for tag in &job.tags { " " a.tag href={ "/jobs?search=" (encoded(tag)) } { (tag) } } }
+                td { (job.name) @if job.is_campaign() { " (campaign)" } @if job.is_emulation() { " (emulation)" } @if job.is_search() { " (search)" } @if job.is_on_sites() { " (sites)" } @if job.origin.is_some() { " (imported)" } @for tag in &job.tags { " " a.tag href={ "/jobs?search=" (encoded(tag)) } { (tag) } } }
                 td { (state(&job.state)) @if job.state == "running" { " " (percent(job.share)) } }
                 td.num { (job.finished) @if job.runs > 0 { " of " (job.runs) } }
                 td { (job.owner) }
@@ -80,6 +84,16 @@ pub(super) async fn list(
         @if let Some(before) = last {
             p { a href={ "/jobs?before=" (before) "&state=" (encoded(&state)) "&search=" (encoded(&text)) } { "Older jobs" } }
         }
+        @if caller.user.level >= 1 {
+            details {
+                summary { "Import a job" }
+                form.stack method="post" action="/jobs/import" enctype="multipart/form-data" {
+                    label { "Zip file of a job, from this server or another" input name="file" type="file" accept=".zip" required; }
+                    p.hint { "It has at most " (MAX_PACKED >> 20) " MiB. Its hashes and fingerprints are checked; run the job again to see whether it gives the same here." }
+                    button.quiet { "Import" }
+                }
+            }
+        }
     };
     Ok(sheet(&caller, "Jobs", &body))
 }
@@ -101,8 +115,15 @@ pub(super) async fn show(
             ))
         })
         .await?;
+    let results = app.read(move |db| Ok(jobs::folder(db, id)?)).await?;
+    let source =
+        results.and_then(|folder| Source::new(id, &app.job_folder(id).join("results").join(folder), &files));
+    let source = source.filter(|source| job.is_over() && source.bytes <= MAX_SERIES);
+    let pictures =
+        blocking(move || Ok(source.map(|source| plots::overlaid(&[source])).unwrap_or_default())).await?;
     let can_stop = caller.user.level >= 1 && access::may_change(&caller.user, job.owner_id).is_ok();
     let report = files.iter().find(|file| file.path == "report.html");
+    let has_emulation = tasks.iter().any(|task| matches!(task.program, Some(Program::Emulate { .. })));
     let last = events.last().map_or(0, |event| event.id);
     let body = html! {
         p.crumb {
@@ -115,7 +136,7 @@ pub(super) async fn show(
                 div { dt { "State" } dd #state { (state(&job.state)) } }
                 div { dt { "Runs" } dd #runs { (job.finished) @if job.runs > 0 { " of " (job.runs) } } }
                 div { dt { "Owner" } dd { (job.owner) } }
-                div { dt { "Launched (UTC)" } dd { (time(job.created)) } }
+                div { dt { (if job.origin.is_some() { "Imported (UTC)" } else { "Launched (UTC)" }) } dd { (time(job.created)) } }
                 @if let Some(ended) = job.ended { div { dt { "Ended (UTC)" } dd { (time(ended)) } } }
                 @if let Some(question) = &job.search {
                     div { dt { "Searched" } dd { (question.over) } }
@@ -123,7 +144,10 @@ pub(super) async fn show(
                 }
                 @if job.attempt > 1 { div { dt { "Attempt" } dd { (job.attempt) } } }
                 @if let [(_, fingerprint)] = &points[..] { div { dt { "Fingerprint" } dd { (fingerprint) } } }
+                @if let Some(other) = job.repeats { div { dt { "Repeats" } dd { a href={ "/jobs/" (other) } { "#" (other) } } } }
+                @if let Some(origin) = &job.origin { div { dt { "Origin" } dd { "job #" (origin.job) " of bentpipe " (origin.program) } } }
             }
+            (reproduction(&job))
             @if !job.is_over() {
                 progress #progress max="1" value=(job.share) aria-label="Progress" { (percent(job.share)) }
                 p.hint {
@@ -131,7 +155,7 @@ pub(super) async fn show(
                     @if job.is_campaign() { " Finished runs are counted as processes end, each after about ten seconds." }
                 }
                 div #plots.plots {}
-                @if job.is_emulation() { (changes(&job, &events, can_stop)) }
+                @if job.is_emulation() || has_emulation { (changes(&job, &events, can_stop)) }
                 @if can_stop && !job.cancel {
                     form method="post" action={ "/jobs/" (job.id) "/cancel" } { button.quiet { "Cancel, and keep finished runs" } }
                 } @else if job.cancel { p { "Its end was requested." } }
@@ -141,8 +165,18 @@ pub(super) async fn show(
         @if let Some(report) = report {
             p { a.button href={ "/jobs/" (job.id) "/report" } { "Open the report" } " " a href={ "/jobs/" (job.id) "/files/" (report.number) } { "Download it" } }
         }
+        @if job.is_over() && caller.user.level >= 1 {
+            form method="post" action={ "/jobs/" (id) "/repeat" } { button.quiet { "Run again, and compare fingerprints" } }
+        }
         @if !tasks.is_empty() { (task_table(&tasks)) }
         (remarks(&job, can_stop))
+        @if !pictures.is_empty() {
+            details open[!job.is_campaign()] {
+                summary { "Plots" @if job.runs > 1 { " of the first run" } }
+                (plots::drawn(&pictures))
+                p { a href={ "/api/v1/jobs/" (id) "/series?select=*" } download={ "job-" (id) "-series.csv" } { "The series as a table (CSV)" } }
+            }
+        }
         (measure_table(&measures, &points))
         (file_table(job.id, &files))
         details { summary { "Events" }
@@ -153,6 +187,52 @@ pub(super) async fn show(
         }
     };
     Ok(sheet(&caller, &format!("Job #{id}"), &body))
+}
+
+/// Returns what is known of a job's results in comparison with others.
+fn reproduction(job: &Job) -> Markup {
+    let other = job.repeats.unwrap_or_default();
+    html! {
+        @match (job.equal, job.repeats.is_some() && job.state == "done") {
+            (Some(true), _) => p.note { "Equal fingerprints: it reproduces job #" (other) "." },
+            (Some(false), _) => p.alert role="alert" { "Different fingerprints: it does not reproduce job #" (other) "." },
+            (None, true) => p.note { "Not compared: jobs of this kind have no fingerprints, such as emulations." },
+            (None, false) => {}
+        }
+        @if job.origin.is_some() {
+            p.note { "Imported: its results are as its archive states them. Run it again to see whether they are reproduced here." }
+        }
+    }
+}
+
+pub(super) async fn repeat(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+) -> Done {
+    let job = import::again(&app, &caller, id).await?;
+    Ok(Redirect::to(&format!("/jobs/{}", job.id)))
+}
+
+/// Receives the archive of a form.
+pub(super) async fn add(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    mut form: Multipart,
+) -> Done {
+    let wrong = |error: &dyn std::fmt::Display| Problem::bad(format!("the form cannot be read: {error}"));
+    while let Some(mut field) = form.next_field().await.map_err(|error| wrong(&error))? {
+        if field.name() != Some("file") {
+            continue;
+        }
+        let mut arrival = import::Arrival::new(&app).await?;
+        while let Some(block) = field.chunk().await.map_err(|error| wrong(&error))? {
+            arrival.add(&block)?;
+        }
+        let job = arrival.import(&app, &caller).await?;
+        return Ok(Redirect::to(&format!("/jobs/{}", job.id)));
+    }
+    Err(Problem::bad("expected a file").into())
 }
 
 /// Returns the tasks of a job on sites.
@@ -370,8 +450,43 @@ pub(super) async fn compare(
             Ok(rows)
         })
         .await?;
-    let body = comparison(&ids, &text, &rows);
+    let wants_plots = query.iter().any(|(name, _)| name == "plots");
+    let pictures = if wants_plots { overlaid(&app, &caller, &ids).await? } else { Vec::new() };
+    let body = html! {
+        (comparison(&ids, &text, &rows))
+        @if wants_plots {
+            h2 { "Plots" }
+            @if pictures.is_empty() { p { "These jobs have no series that fit on a page." } } @else {
+                p.hint { "Of the first run of each job, on the same axes." }
+                (plots::drawn(&pictures))
+            }
+        }
+    };
     Ok(sheet(&caller, "Compare", &body))
+}
+
+/// Returns the plots of the first jobs, overlaid.
+async fn overlaid(app: &App, caller: &Caller, ids: &BTreeSet<i64>) -> Result<Vec<Plot>, Problem> {
+    let (user, wanted, kept) = (caller.user.clone(), ids.clone(), app.clone());
+    let sources: Vec<Source> = app
+        .read(move |db| {
+            let mut all = Vec::new();
+            for id in wanted {
+                let job = jobs::find(db, &user, id)?.filter(Job::is_over);
+                let folder = job.and(jobs::folder(db, id)?);
+                let results = folder.map(|folder| kept.job_folder(id).join("results").join(folder));
+                let files = jobs::artifacts(db, id)?;
+                all.extend(results.and_then(|results| Source::new(id, &results, &files)));
+            }
+            Ok(all)
+        })
+        .await?;
+    let fitting = sources
+        .into_iter()
+        .filter(|source| source.bytes <= MAX_SERIES)
+        .take(MAX_OVERLAID)
+        .collect::<Vec<_>>();
+    blocking(move || Ok(plots::overlaid(&fitting))).await
 }
 
 fn row(job: &Job, keys: &[(String, String)], settings: &Value, measures: &[JobMeasure], point: i64) -> Row {
@@ -426,6 +541,7 @@ fn comparison(ids: &BTreeSet<i64>, text: &str, rows: &[Row]) -> Markup {
             @for id in ids { input type="hidden" name="job" value=(id); }
             label { "Measures with" input name="measure" value=(text) maxlength="100"; }
             button.quiet { "Show" }
+            @if !rows.is_empty() { button.quiet name="plots" value="yes" { "Show with plots" } }
         }
         @if rows.is_empty() { p { "Choose finished jobs in the list of jobs, or in the report of a scenario." } } @else {
             @if differing.is_empty() { p { "No keys differ." } }

@@ -386,31 +386,13 @@ pub(super) async fn launch_page(
                     @if draft.points == 1 {
                         p.hint { "An emulation sends real packets: iperf3 and ping stand for the flows between real hosts. It has one seed, and runs when no other job does." }
                     }
-                    @if draft.points == 1 {
-                        details {
-                            summary { "Search how many fit" }
-                            div.stack {
-                                label { "Key and its values" input name="over" maxlength="500" placeholder="flow.call.count='1 to 30 by 1'"; }
-                                label { "Conditions on measures, one a line" textarea name="conditions" rows="3" maxlength="4000" placeholder="flow.call.loss <= 1 %" {} }
-                                p.hint { "The search halves the range, and finds the last value for which all conditions hold. Values that hold are expected first." }
-                                p.row { button.quiet name="search" value="yes" { "Search" } }
-                            }
-                        }
-                    }
-                    @if draft.points == 1 && has_sites {
-                        details {
-                            summary { "Run on sites" }
-                            div.stack {
-                                label { "Job file, TOML: which site runs what" textarea name="sites" rows="8" maxlength="65536" placeholder=(SITES_EXAMPLE) spellcheck="false" {} }
-                                p.hint { "All tasks start together. An emulation is of this scenario; its results are those of the job." }
-                                p.row { button.quiet name="on_sites" value="yes" { "Launch on sites" } }
-                            }
-                        }
-                    }
                     @if draft.points > 1 {
                         p.hint { "A campaign runs " (draft.points) " points with all seeds on the processors of this machine, and keeps tables of them; it has no series or captures." }
                     }
                 }
+                // Forms of their own, so that Enter in a field does what its button does.
+                @if draft.points == 1 { (search_form(&open.scenario, draft)) }
+                @if draft.points == 1 && has_sites { (sites_form(&open.scenario)) }
             }
             Ok(_) => p { "Launching needs level 1." },
             Err(_) => p { "Mend the errors first: in the forms of the system, or in the text." },
@@ -418,6 +400,39 @@ pub(super) async fn launch_page(
         @if !queue.is_empty() { h2 { "Queue" } (job_table(&queue, false)) }
     };
     Ok(sheet(&caller, &format!("Launch: {}", open.scenario.name), &body))
+}
+
+/// Returns the form of a search.
+fn search_form(scenario: &Scenario, draft: &drafts::Draft) -> Markup {
+    html! {
+        details {
+            summary { "Search how many fit" }
+            form.stack method="post" action={ "/scenarios/" (scenario.id) "/launch/start" } {
+                input type="hidden" name="version" value=(scenario.version);
+                label { "Key and its values" input name="over" required maxlength="500" placeholder="flow.call.count='1 to 30 by 1'"; }
+                label { "Conditions on measures, one a line" textarea name="conditions" required rows="3" maxlength="4000" placeholder="flow.call.loss <= 1 %" {} }
+                label { "Simulated time" input name="duration" placeholder=(draft.scenario.duration) maxlength="40"; }
+                label { "Seeds" input name="seeds" type="number" min="1" max="1000" placeholder=(draft.scenario.seeds); }
+                p.hint { "The search halves the range, and finds the last value for which all conditions hold. Values that hold are expected first." }
+                p.row { button.quiet name="search" value="yes" { "Search" } }
+            }
+        }
+    }
+}
+
+/// Returns the form of a job on sites.
+fn sites_form(scenario: &Scenario) -> Markup {
+    html! {
+        details {
+            summary { "Run on sites" }
+            form.stack method="post" action={ "/scenarios/" (scenario.id) "/launch/start" } {
+                input type="hidden" name="version" value=(scenario.version);
+                label { "Job file, TOML: which site runs what" textarea name="sites" required rows="8" maxlength="65536" placeholder=(SITES_EXAMPLE) spellcheck="false" {} }
+                p.hint { "All tasks start together. An emulation is of this scenario; its results are those of the job." }
+                p.row { button.quiet name="on_sites" value="yes" { "Launch on sites" } }
+            }
+        }
+    }
 }
 
 /// Start of a job file, as a hint.

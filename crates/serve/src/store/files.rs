@@ -83,6 +83,17 @@ pub(crate) fn save(db: &Transaction<'_>, owner: i64, new: &Content, shared: bool
     })?)
 }
 
+/// Saves files under names that the owner has not used.
+pub(crate) fn save_new(db: &Transaction<'_>, owner: i64, all: &[Content]) -> Result<()> {
+    let mut query = db.prepare(
+        "INSERT OR IGNORE INTO file(owner, shared, name, size, sha256, created) VALUES (?1, 0, ?2, ?3, ?4, ?5)",
+    )?;
+    for one in all {
+        query.execute(params![owner, one.name, one.size, one.sha256, now_ms()])?;
+    }
+    Ok(())
+}
+
 /// Removes a file. What jobs have of it stays.
 pub(crate) fn remove(db: &Transaction<'_>, id: i64) -> Result<()> {
     db.execute("DELETE FROM file WHERE id = ?1", [id])?;

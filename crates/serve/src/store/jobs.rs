@@ -99,6 +99,25 @@ pub(crate) struct Job {
     pub(crate) started: Option<i64>,
     /// Time of the end in milliseconds since 1970, UTC.
     pub(crate) ended: Option<i64>,
+    /// Origin, if it was imported.
+    pub(crate) origin: Option<Origin>,
+    /// Number of the job that it repeats.
+    pub(crate) repeats: Option<i64>,
+    /// Set if its fingerprints are those of the job that it repeats.
+    ///
+    /// `null` until it is done, and if the two have no fingerprints, as emulations.
+    pub(crate) equal: Option<bool>,
+}
+
+/// Origin of an imported job. All of it is as its archive states it, but the hash.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Origin {
+    /// Number of the job where it ran.
+    pub(crate) job: i64,
+    /// Version of bentpipe there.
+    pub(crate) program: String,
+    /// SHA-256 of the archive in hexadecimal digits.
+    pub(crate) sha256: String,
 }
 
 impl Job {
@@ -174,7 +193,7 @@ const JOB: &str =
     attempt, seeds, duration, cancel, runs, finished, share, message, job.created, started, ended, job.kind,
     study, quick, note,
     (SELECT json_group_array(name) FROM (SELECT name FROM tag WHERE tag.job = job.id ORDER BY name)),
-    job.search, job.sites
+    job.search, job.sites, job.origin, job.repeats, job.equal
     FROM job JOIN user ON user.id = job.owner LEFT JOIN version ON version.id = job.version";
 
 fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
@@ -206,6 +225,9 @@ fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
         tags: serde_json::from_str(&row.get::<_, String>(24)?).unwrap_or_default(),
         search: row.get::<_, Option<String>>(25)?.and_then(|text| serde_json::from_str(&text).ok()),
         sites: row.get(26)?,
+        origin: row.get::<_, Option<String>>(27)?.and_then(|text| serde_json::from_str(&text).ok()),
+        repeats: row.get(28)?,
+        equal: row.get(29)?,
     })
 }
 
@@ -271,6 +293,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) priority: i64,
     /// Key by which a repeated request finds the job of the first one.
     pub(crate) request_key: Option<&'a str>,
+    /// Job that it repeats.
+    pub(crate) repeats: Option<i64>,
 }
 
 /// Adds a job and returns its number.
@@ -291,7 +315,7 @@ pub(crate) fn launch(db: &Transaction<'_>, launch: &Launch<'_>) -> Result<i64> {
         duration,
         priority,
         request_key,
-        ..
+        repeats,
     } = launch;
     let search = search.map(|question| json!(question).to_string());
     let earlier = db.query_row(
@@ -304,14 +328,77 @@ pub(crate) fn launch(db: &Transaction<'_>, launch: &Launch<'_>) -> Result<i64> {
     }
     db.execute(
         "INSERT INTO job(owner, version, name, shared, seeds, duration, priority, request_key, created, kind, study, quick,
-           search, sites)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+           search, sites, repeats)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
         params![owner, version, name, shared, seeds, duration, priority, request_key, now_ms(), kind, study, quick, search,
-            sites],
+            sites, repeats],
     )?;
     let id = db.last_insert_rowid();
     add_event(db, id, "state", &json!({ "state": "queued" }))?;
     Ok(id)
+}
+
+/// Job that ran elsewhere.
+pub(crate) struct Imported<'a> {
+    /// Settings.
+    pub(crate) launch: Launch<'a>,
+    pub(crate) origin: &'a Origin,
+    pub(crate) state: &'a str,
+    pub(crate) message: &'a str,
+    pub(crate) note: &'a str,
+    pub(crate) tags: &'a [String],
+    /// Number of runs, and of those that are finished.
+    pub(crate) runs: (i64, i64),
+    /// Start and end in milliseconds since 1970, UTC.
+    pub(crate) time: (Option<i64>, Option<i64>),
+}
+
+/// Adds a job that ran elsewhere and returns its number.
+pub(crate) fn import(db: &Transaction<'_>, imported: &Imported<'_>) -> Result<i64> {
+    let Imported { launch, origin, state, message, note, tags, runs, time } = imported;
+    let search = launch.search.map(|question| json!(question).to_string());
+    let now = now_ms();
+    let share = if *state == "done" { 1.0 } else { 0.0 };
+    db.execute(
+        "INSERT INTO job(owner, version, name, seeds, duration, kind, study, quick, search, sites, created, started, ended, state,
+           message, note, runs, finished, share, origin)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)",
+        params![launch.owner, launch.version, launch.name, launch.seeds, launch.duration, launch.kind, launch.study,
+            launch.quick, search, launch.sites, now, time.0, time.1.unwrap_or(now), state, message, note, runs.0, runs.1, share,
+            json!(origin).to_string()],
+    )?;
+    let id = db.last_insert_rowid();
+    set_tags(db, id, tags)?;
+    add_event(db, id, "state", &json!({ "state": state, "imported": true }))?;
+    Ok(id)
+}
+
+/// Returns the size of a user's imported jobs in bytes.
+pub(crate) fn imported_bytes(db: &Transaction<'_>, owner: i64) -> Result<i64> {
+    let query = "SELECT coalesce(sum(bytes), 0) FROM artifact JOIN job ON job.id = artifact.job
+        WHERE job.owner = ?1 AND job.origin IS NOT NULL";
+    Ok(db.query_row(query, [owner], |row| row.get(0))?)
+}
+
+/// Notes the sites that a job needs.
+pub(crate) fn need_sites(db: &Transaction<'_>, id: i64, sites: &[i64]) -> Result<()> {
+    for site in sites {
+        db.execute("INSERT OR IGNORE INTO job_site(job, site) VALUES (?1, ?2)", [id, *site])?;
+    }
+    Ok(())
+}
+
+/// Compares the fingerprints of a job with those of the job that it repeats.
+///
+/// Returns whether they are equal, if both have some.
+pub(crate) fn compare(db: &Transaction<'_>, job: &Job) -> Result<Option<bool>> {
+    let Some(other) = job.repeats else { return Ok(None) };
+    let (own, other) = (points(db, job.id)?, points(db, other)?);
+    let has_some =
+        |all: &[(Value, String)]| all.iter().any(|(_, fingerprints)| !fingerprints.trim().is_empty());
+    let equal = (has_some(&own) && has_some(&other)).then(|| own == other);
+    db.execute("UPDATE job SET equal = ?2 WHERE id = ?1", params![job.id, equal])?;
+    Ok(equal)
 }
 
 /// Returns the number of a user's jobs that are not over.
@@ -356,17 +443,39 @@ pub(crate) fn set_state(db: &Transaction<'_>, id: i64, state: &str, message: &st
     add_event(db, id, "state", &content)
 }
 
+/// Condition on jobs that no reservation of others keeps back at the time `?2`.
+///
+/// An owner's reserved places count as taken until jobs of the owner have them. Jobs on sites need none.
+const PERMITTED: &str = "NOT EXISTS (
+        SELECT 1 FROM reservation AS of_other WHERE start <= ?2 AND end > ?2 AND of_other.owner <> job.owner AND (
+            what = 'testbed' OR (what = 'emulate' AND job.kind = 'emulate')
+            OR (what = 'processors' AND job.kind IN ('emulate', 'campaign'))
+            OR (what = 'site' AND EXISTS (
+                SELECT 1 FROM job_site WHERE job_site.job = job.id AND job_site.site = of_other.site))))
+    AND (job.kind = 'sites' OR NOT EXISTS (
+        SELECT 1 FROM reservation AS of_other
+        WHERE start <= ?2 AND end > ?2 AND of_other.owner <> job.owner AND what = 'processors')
+      OR (SELECT processors FROM capacity)
+        > (SELECT count(*) FROM job AS other WHERE other.state = 'running' AND other.kind <> 'sites')
+        + (SELECT coalesce(sum(max(0, held.places - (
+                SELECT count(*) FROM job AS other
+                WHERE other.state = 'running' AND other.kind <> 'sites' AND other.owner = held.owner))), 0)
+            FROM (SELECT owner, sum(processors) AS places FROM reservation
+                WHERE start <= ?2 AND end > ?2 AND what = 'processors' GROUP BY owner) AS held
+            WHERE held.owner <> job.owner))";
+
 /// Starts the first job in the queue and returns it.
 ///
-/// While the testbed is reserved, only jobs of the reservation's owner start. An emulation runs alone: it waits for others to
-/// end, and nothing overtakes it.
+/// What is reserved is for jobs of the reservation's owner: all of the testbed, emulations, sites, or places of jobs. An emulation
+/// runs alone: it waits for others to end, and nothing overtakes it.
 pub(crate) fn claim(db: &Transaction<'_>, most_per_user: u32) -> Result<Option<Job>> {
     let next: Option<(i64, bool)> = db
         .query_row(
-            "SELECT id, kind = 'emulate' FROM job WHERE state = 'queued' AND cancel = 0 AND
-             (SELECT count(*) FROM job AS other WHERE other.owner = job.owner AND other.state = 'running') < ?1
-             AND NOT EXISTS (SELECT 1 FROM reservation WHERE start <= ?2 AND end > ?2 AND reservation.owner <> job.owner)
-             ORDER BY priority, id LIMIT 1",
+            &format!(
+                "SELECT id, kind = 'emulate' FROM job WHERE state = 'queued' AND cancel = 0 AND
+                 (SELECT count(*) FROM job AS other WHERE other.owner = job.owner AND other.state = 'running') < ?1
+                 AND {PERMITTED} ORDER BY priority, id LIMIT 1"
+            ),
             params![most_per_user, now_ms()],
             |row| Ok((row.get(0)?, row.get(1)?)),
         )

@@ -124,6 +124,13 @@ pub(crate) fn text(db: &Transaction<'_>, version: i64) -> Result<String> {
     Ok(db.query_row("SELECT toml FROM version WHERE id = ?1", [version], |row| row.get(0))?)
 }
 
+/// Returns the newest version of a user's scenarios that has this text.
+pub(crate) fn version_of(db: &Transaction<'_>, owner: i64, text: &str) -> Result<Option<i64>> {
+    let query = "SELECT version.id FROM version JOIN scenario ON scenario.id = version.scenario
+        WHERE scenario.owner = ?1 AND archived = 0 AND hash = ?2 ORDER BY version.id DESC LIMIT 1";
+    Ok(db.query_row(query, params![owner, hex(&Sha256::digest(text))], |row| row.get(0)).optional()?)
+}
+
 /// Returns the versions of a scenario, newest first.
 pub(crate) fn versions(db: &Transaction<'_>, scenario: i64) -> Result<Vec<Version>> {
     let mut query = db.prepare(

@@ -2,7 +2,8 @@
 
 use bentpipe_agent::manifest::{self, Entry};
 use bentpipe_agent::protocol::{
-    Act, Clock, Command, CommandResult, Doctor, MAX_BATCH, Outcome, Poll, Program, TaskReport, TaskState,
+    Act, Clock, Command, CommandResult, Doctor, GivenFile, MAX_BATCH, Outcome, Poll, Program, TaskReport,
+    TaskState,
 };
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 use schemars::JsonSchema;
@@ -10,6 +11,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::Result;
+use super::files::Content;
 use super::jobs::add_event;
 use crate::clock::now_ms;
 
@@ -270,41 +272,54 @@ pub(crate) fn add_task(
     db: &Transaction<'_>,
     (job, attempt, site): (i64, i64, i64),
     planned: &bentpipe_agent::job::SiteTask,
-    (scenario, key): (&str, &str),
+    (scenario, key, files): (&str, &str, &[Content]),
 ) -> Result<()> {
     use stored::Json;
+    let mut program = planned.program.clone();
+    if let Program::Emulate { files: given, .. } = &mut program {
+        let file = |one: &Content| GivenFile {
+            name: one.name.clone(),
+            bytes: one.size.unsigned_abs(),
+            sha256: one.sha256.clone(),
+        };
+        *given = files.iter().map(file).collect();
+    }
     db.execute(
         "INSERT INTO site_task(job, site, name, attempt, program, start_us, most_s, created)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-        params![
-            job,
-            site,
-            planned.name,
-            attempt,
-            planned.program.json(),
-            planned.start_us,
-            planned.most_s,
-            now_ms()
-        ],
+        params![job, site, planned.name, attempt, program.json(), planned.start_us, planned.most_s, now_ms()],
     )?;
     let task = db.last_insert_rowid();
-    let mut program = planned.program.clone();
     if let Program::Emulate { scenario: text, join, .. } = &mut program {
         scenario.clone_into(text);
         if let Some(join) = join {
             key.clone_into(&mut join.key);
         }
     }
-    command(db, site, &Act::Prepare { task: task as u64, program, most_s: planned.most_s })
+    command(db, site, &Act::Prepare { task: task as u64, program, most_s: planned.most_s }).map(drop)
 }
 
-/// Adds a command to those of a site.
-pub(crate) fn command(db: &Transaction<'_>, site: i64, act: &Act) -> Result<()> {
+/// Adds a command to those of a site, and returns its number.
+pub(crate) fn command(db: &Transaction<'_>, site: i64, act: &Act) -> Result<i64> {
     use stored::Json;
     db.execute(
         "INSERT INTO site_command(site, task, json) VALUES (?1, ?2, ?3)",
         params![site, act.task() as i64, act.json()],
     )?;
+    Ok(db.last_insert_rowid())
+}
+
+/// Returns the outcome of a command, if its site has answered and it was kept.
+pub(crate) fn outcome(db: &Transaction<'_>, command: i64) -> Result<Option<Outcome>> {
+    let query = "SELECT outcome FROM site_command WHERE id = ?1";
+    let text: Option<String> = db.query_row(query, [command], |row| row.get(0)).optional()?.flatten();
+    Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+}
+
+/// Withdraws a command that its site has not answered.
+pub(crate) fn withdraw(db: &Transaction<'_>, command: i64) -> Result<()> {
+    let change = "UPDATE site_command SET answered = ?2 WHERE id = ?1 AND answered IS NULL";
+    db.execute(change, params![command, now_ms()])?;
     Ok(())
 }
 
@@ -366,7 +381,7 @@ pub(crate) fn fail(db: &Transaction<'_>, task: &Task, why: &str) -> Result<()> {
     )?;
     let number = task.id.unsigned_abs();
     command(db, task.site, &Act::Stop { task: number })?;
-    command(db, task.site, &Act::Drop { task: number })
+    command(db, task.site, &Act::Drop { task: number }).map(drop)
 }
 
 /// Orders the start of a task.
@@ -376,7 +391,7 @@ pub(crate) fn start(db: &Transaction<'_>, task: &Task, at_us: i64, clock: &Clock
         params![task.id, at_us, clock.offset_us, clock.error_us],
     )?;
     set_state(db, task, "starting", "")?;
-    command(db, task.site, &Act::Start { task: task.id.unsigned_abs(), at_us })
+    command(db, task.site, &Act::Start { task: task.id.unsigned_abs(), at_us }).map(drop)
 }
 
 /// Applies what a site reports. Returns the jobs that changed.
@@ -406,6 +421,18 @@ fn answer(db: &Transaction<'_>, site: i64, result: &CommandResult) -> Result<Opt
     let found: Option<String> =
         db.query_row(query, params![id, site, now_ms()], |row| row.get(0)).optional()?;
     let Some(act) = found.and_then(|json| serde_json::from_str::<Act>(&json).ok()) else { return Ok(None) };
+    if let Act::Set { .. } = act {
+        // A refused change ends no task; who asked for it waits for the outcome.
+        use stored::Json;
+        let outcome = match &result.outcome {
+            Outcome::Refused { why } => Outcome::Refused { why: why.chars().take(MAX_WORDS).collect() },
+            outcome => outcome.clone(),
+        };
+        if matches!(outcome, Outcome::Refused { .. } | Outcome::Set { .. }) {
+            db.execute("UPDATE site_command SET outcome = ?2 WHERE id = ?1", params![id, outcome.json()])?;
+        }
+        return Ok(None);
+    }
     let Some(task) = task_of(db, site, act.task())?.filter(|task| !task.is_over()) else { return Ok(None) };
     match (&act, &result.outcome) {
         (Act::Stop { .. } | Act::Drop { .. }, _) => return Ok(None),
@@ -465,6 +492,15 @@ pub(crate) fn asked_for(
     }
     let entry = task.files.as_ref().and_then(|files| files.get(file as usize)).cloned();
     Ok(entry.map(|entry| (task, entry)))
+}
+
+/// Returns the hash of a file that a site may read.
+///
+/// That is one which the scenario of a task names, while the task is prepared.
+pub(crate) fn given(db: &Transaction<'_>, site: i64, (id, file): (u64, u32)) -> Result<Option<String>> {
+    let task = task_of(db, site, id)?.filter(|task| task.state == "preparing");
+    let Some(Program::Emulate { files, .. }) = task.and_then(|task| task.program) else { return Ok(None) };
+    Ok(files.get(file as usize).map(|file| file.sha256.clone()))
 }
 
 /// Notes a chunk that is on disk.

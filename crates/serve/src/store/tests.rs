@@ -1,6 +1,7 @@
 use bentpipe_agent::protocol::{Act, CommandResult, Outcome, Poll, TaskReport, TaskState};
 use rusqlite::Connection;
 
+use super::reservations::{Reservation, What};
 use super::{MIGRATIONS, Store, StoreError, audit, files, jobs, people, reservations, scenarios, sites};
 
 fn store() -> (tempfile::TempDir, Store) {
@@ -31,6 +32,7 @@ fn launch(db: &rusqlite::Transaction<'_>, owner: i64, key: Option<&str>) -> supe
         duration: None,
         priority: 0,
         request_key: key,
+        repeats: None,
     };
     jobs::launch(db, &launch)
 }
@@ -142,6 +144,7 @@ fn a_database_of_every_schema_opens_and_answers() {
         include_bytes!("../../tests/schema-4.sqlite"),
         include_bytes!("../../tests/schema-5.sqlite"),
         include_bytes!("../../tests/schema-6.sqlite"),
+        include_bytes!("../../tests/schema-7.sqlite"),
     ];
     assert_eq!(all.len(), MIGRATIONS.len(), "a schema has no committed database");
     for committed in all {
@@ -156,7 +159,13 @@ fn a_database_of_every_schema_opens_and_answers() {
         assert_eq!(write(&store, |db| jobs::measures(db, 1, "goodput"))[0].mean, Some(1e6));
         assert_eq!(write(&store, audit::broken_at), None);
         write(&store, |db| launch(db, 1, None));
-        assert!(write(&store, |db| reservations::after(db, 0)).len() < 2);
+        let reserved = write(&store, |db| reservations::after(db, 0));
+        assert!(reserved.len() < 5);
+        assert_eq!(reserved.first().map_or("testbed".to_owned(), Reservation::words), "testbed");
+        let origins =
+            write(&store, |db| jobs::list(db, &ann, &jobs::Selection { limit: 9, ..Default::default() }));
+        let origins: Vec<_> = origins.iter().filter_map(|job| job.origin.as_ref().zip(job.repeats)).collect();
+        assert!(origins.iter().all(|(origin, repeats)| (origin.job, *repeats) == (7, 1)));
         let files = write(&store, |db| files::list(db, &ann, 0, 9));
         assert_eq!(files.len(), write(&store, |db| files::of_job(db, 1)).len());
         for site in write(&store, sites::list) {
@@ -185,8 +194,8 @@ fn reservations_overlap_exactly_where_minutes_do_and_the_database_refuses_it() {
         let minutes = start as usize..end as usize;
         let is_free = !taken[minutes.clone()].contains(&true);
         let time = (i64::from(start), i64::from(end));
-        assert_eq!(write(&store, |db| reservations::clash(db, time)).is_none(), is_free);
-        let added = store.write(|db| reservations::add(db, ann, time, "test"));
+        assert_eq!(write(&store, |db| reservations::clash(db, What::Testbed, time)).is_none(), is_free);
+        let added = store.write(|db| reservations::add(db, ann, What::Testbed, time, "test"));
         assert_eq!(added.is_ok(), is_free, "{time:?}");
         if is_free {
             taken[minutes].fill(true);
@@ -205,12 +214,148 @@ fn while_the_testbed_is_reserved_only_its_owner_starts() {
     let first = write(&store, |db| launch(db, ann, None));
     let second = write(&store, |db| launch(db, bob, None));
     let now = crate::clock::now_ms();
-    let reservation =
-        write(&store, |db| reservations::add(db, bob, (now - 1000, now + 3_600_000), "campaign"));
+    let reservation = write(&store, |db| {
+        reservations::add(db, bob, What::Testbed, (now - 1000, now + 3_600_000), "campaign")
+    });
     assert_eq!(write(&store, |db| jobs::claim(db, 9)).expect("queued").id, second);
     assert!(write(&store, |db| jobs::claim(db, 9)).is_none());
     write(&store, |db| reservations::remove(db, reservation));
     assert_eq!(write(&store, |db| jobs::claim(db, 9)).expect("queued").id, first);
+}
+
+#[test]
+fn capabilities_clash_exactly_where_their_use_does_and_the_database_refuses_it() {
+    let (_folder, store) = store();
+    let ann = write(&store, |db| people::add(db, "ann", "x", 3)).expect("added");
+    let later = crate::clock::now_ms() + 60_000;
+    let [east, west] = ["east", "west"].map(|name| {
+        write(&store, |db| sites::invite(db, ann, (name, name), later));
+        let key = [name.as_bytes()[0]; 32];
+        write(&store, |db| sites::enrol(db, name, &key));
+        write(&store, |db| sites::key(db, name)).expect("enrolled").0
+    });
+    write(&store, |db| reservations::set_capacity(db, 4));
+    // A model of 60 minutes: who has the testbed, emulations, each site, and how many processors.
+    let mut minutes = [(false, false, false, false, 0_i64); 60];
+    let mut state = 11_u32;
+    let mut next = |below: u32| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 16) % below
+    };
+    let mut added = [0; 5];
+    for _ in 0..600 {
+        let start = next(55);
+        let end = start + 1 + next(5);
+        let count = i64::from(next(4)) + 1;
+        let kind = [0, 1, 2, 3, 4, 4, 4][next(7) as usize];
+        let what =
+            [What::Testbed, What::Emulation, What::Site(east), What::Site(west), What::Processors(count)]
+                [kind];
+        let is_free = minutes[start as usize..end as usize].iter().all(
+            |&(all, emulation, first, second, processors)| {
+                !all && match kind {
+                    0 => !emulation && !first && !second && processors == 0,
+                    1 => !emulation && processors == 0,
+                    2 => !first,
+                    3 => !second,
+                    _ => !emulation && processors + count <= 4,
+                }
+            },
+        );
+        let time = (i64::from(start), i64::from(end));
+        let (found, (_, free)) =
+            write(&store, |db| Ok((reservations::clash(db, what, time)?, reservations::free(db, time)?)));
+        let has_room = !matches!(what, What::Processors(_)) || count <= free;
+        assert_eq!(found.is_none() && has_room, is_free, "{what:?} {time:?}");
+        let result = store.write(|db| reservations::add(db, ann, what, time, "test"));
+        assert_eq!(result.is_ok(), is_free, "{what:?} {time:?}");
+        if is_free {
+            added[kind] += 1;
+            for minute in &mut minutes[start as usize..end as usize] {
+                match kind {
+                    0 => minute.0 = true,
+                    1 => minute.1 = true,
+                    2 => minute.2 = true,
+                    3 => minute.3 = true,
+                    _ => minute.4 += count,
+                }
+            }
+        }
+        // Now and then something is given back.
+        if next(3) == 0 {
+            let all = write(&store, |db| reservations::after(db, 0));
+            let gone = &all[next(u32::try_from(all.len()).expect("few").max(1)) as usize % all.len()];
+            write(&store, |db| reservations::remove(db, gone.id));
+            for minute in &mut minutes[gone.start as usize..gone.end as usize] {
+                match (&gone.what[..], gone.site.as_deref()) {
+                    ("testbed", _) => minute.0 = false,
+                    ("emulate", _) => minute.1 = false,
+                    (_, Some("east")) => minute.2 = false,
+                    (_, Some(_)) => minute.3 = false,
+                    _ => minute.4 -= gone.processors,
+                }
+            }
+        }
+    }
+    assert!(added.iter().all(|&count| count > 5), "{added:?}");
+}
+
+#[test]
+fn what_is_reserved_is_kept_for_its_owner_and_the_rest_is_not() {
+    let (_folder, store) = store();
+    let [ann, bob] =
+        ["ann", "bob"].map(|name| write(&store, |db| people::add(db, name, "x", 1)).expect("added"));
+    write(&store, |db| reservations::set_capacity(db, 3));
+    let now = crate::clock::now_ms();
+    let reserve = |owner, what| {
+        write(&store, |db| reservations::add(db, owner, what, (now - 1000, now + 3_600_000), "test"))
+    };
+    let queue = |owner, kind: &'static str| {
+        let id = write(&store, |db| launch(db, owner, None));
+        write(&store, |db| {
+            Ok(db.execute("UPDATE job SET kind = ?2 WHERE id = ?1", rusqlite::params![id, kind])?)
+        });
+        id
+    };
+    let claim = || write(&store, |db| jobs::claim(db, 9)).map(|job| job.id);
+    let end = |id| write(&store, |db| jobs::set_state(db, id, "done", ""));
+    // Emulations of bob wait; his simulations do not.
+    let reservation = reserve(ann, What::Emulation);
+    let (waiting, simulation) = (queue(bob, "emulate"), queue(bob, "simulate"));
+    assert_eq!((claim(), claim()), (Some(simulation), None));
+    end(simulation);
+    write(&store, |db| reservations::remove(db, reservation));
+    assert_eq!(claim(), Some(waiting));
+    end(waiting);
+    // Of three processors two are ann's: bob has one, and his campaign, which takes all, waits.
+    let reservation = reserve(ann, What::Processors(2));
+    let campaign = queue(bob, "campaign");
+    let [first, second] = [(); 2].map(|()| queue(bob, "simulate"));
+    assert_eq!((claim(), claim()), (Some(first), None));
+    let [third, fourth] = [(); 2].map(|()| queue(ann, "simulate"));
+    assert_eq!((claim(), claim(), claim()), (Some(third), Some(fourth), None));
+    end(first);
+    assert_eq!((claim(), claim()), (Some(second), None));
+    write(&store, |db| reservations::remove(db, reservation));
+    assert_eq!(claim(), Some(campaign));
+}
+
+#[test]
+fn a_job_on_sites_waits_for_those_that_others_reserved() {
+    let (_folder, store) = store();
+    let (site, task) = task_at_site(&store);
+    let bob = write(&store, |db| people::add(db, "bob", "x", 1)).expect("added");
+    write(
+        &store,
+        |db| Ok(db.execute("UPDATE job SET kind = 'sites', sites = '' WHERE id = ?1", [task.job])?),
+    );
+    write(&store, |db| jobs::need_sites(db, task.job, &[site, site]));
+    let now = crate::clock::now_ms();
+    let time = (now - 1000, now + 3_600_000);
+    let reservation = write(&store, |db| reservations::add(db, bob, What::Site(site), time, "test"));
+    assert!(write(&store, |db| jobs::claim(db, 9)).is_none());
+    write(&store, |db| reservations::remove(db, reservation));
+    assert_eq!(write(&store, |db| jobs::claim(db, 9)).map(|job| job.id), Some(task.job));
 }
 
 #[test]
@@ -282,7 +427,7 @@ fn task_at_site(store: &Store) -> (i64, sites::Task) {
     let job = write(store, |db| launch(db, ann, None));
     let file = "[task.echo]\nsite = \"east\"\nprogram = \"ping\"\nhost = \"10.0.0.1\"";
     let planned = bentpipe_agent::job::parse(file, 1.0).expect("fine");
-    write(store, |db| sites::add_task(db, (job, 0, site), &planned.tasks[0], ("", "")));
+    write(store, |db| sites::add_task(db, (job, 0, site), &planned.tasks[0], ("", "", &[])));
     (site, write(store, |db| sites::tasks(db, job)).remove(0))
 }
 

@@ -1,0 +1,346 @@
+//! Archives of jobs: their descriptions, and the reading of those that others made.
+//!
+//! An archive is a zip file with one folder. In it are the files of the results and [`NAME`], which lists them with their
+//! hashes, and has the scenario and all settings. Nothing in an archive is believed before it was computed here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use bentpipe_record::Summary;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use zip::ZipArchive;
+
+use crate::clock::hex;
+use crate::inputs;
+use crate::store::jobs::Question;
+
+/// Name of the file that describes a job, in the folder of an archive.
+pub(crate) const NAME: &str = "bentpipe-job.json";
+/// Form of that file.
+pub(crate) const FORMAT: u32 = 1;
+/// Largest archive.
+pub(crate) const MAX_PACKED: u64 = 256 << 20;
+/// Most bytes of all files of an archive.
+pub(crate) const MAX_UNPACKED: u64 = 1 << 30;
+/// Most files of an archive.
+pub(crate) const MAX_ENTRIES: usize = 20_000;
+/// Most bytes of the description.
+const MAX_DESCRIPTION: u64 = 16 << 20;
+/// Most bytes of a zip file's directory.
+const MAX_DIRECTORY: u32 = 16 << 20;
+/// Most bytes and parts of a path.
+const MAX_PATH: usize = 500;
+const MAX_DEPTH: usize = 10;
+/// Largest file of results that is read to compare fingerprints.
+const MAX_READ: u64 = 64 << 20;
+
+/// Description of a job in its archive.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Description {
+    /// Form, [`FORMAT`].
+    pub(crate) format: u32,
+    /// Version of the program that ran the job.
+    pub(crate) program: String,
+    /// Number of the job there.
+    pub(crate) job: i64,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) state: String,
+    pub(crate) message: String,
+    pub(crate) study: Option<String>,
+    pub(crate) quick: bool,
+    pub(crate) search: Option<Question>,
+    /// Job file of a job on sites.
+    pub(crate) sites: Option<String>,
+    pub(crate) seeds: Option<u32>,
+    pub(crate) duration: Option<String>,
+    pub(crate) note: String,
+    pub(crate) tags: Vec<String>,
+    pub(crate) runs: i64,
+    pub(crate) finished: i64,
+    /// Times in milliseconds since 1970, UTC.
+    pub(crate) created: i64,
+    pub(crate) started: Option<i64>,
+    pub(crate) ended: Option<i64>,
+    /// Text of the scenario, unless it is a study.
+    pub(crate) scenario: Option<String>,
+    /// Files of users that the scenario names. Their content is in the folder `input`.
+    pub(crate) inputs: Vec<Input>,
+    /// Points with the fingerprints of their runs.
+    pub(crate) points: Vec<Prints>,
+    /// Other files of the archive.
+    pub(crate) files: Vec<Entry>,
+}
+
+/// File that a scenario names.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Input {
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    pub(crate) sha256: String,
+}
+
+/// Fingerprints of a point.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Prints {
+    /// Keys and values that the sweep set.
+    pub(crate) settings: BTreeMap<String, String>,
+    /// Fingerprints of the runs, in the order of the seeds.
+    pub(crate) fingerprints: Vec<String>,
+}
+
+/// File of an archive.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Entry {
+    /// Path in the folder of results.
+    pub(crate) path: String,
+    pub(crate) bytes: u64,
+    pub(crate) sha256: String,
+}
+
+/// Archive that was read and found to be what it states.
+#[derive(Debug)]
+pub(crate) struct Unpacked {
+    pub(crate) description: Description,
+    /// Summary of its results.
+    pub(crate) summary: Option<Summary>,
+    /// Hash of the plan that its results state.
+    pub(crate) plan: Option<String>,
+}
+
+/// Reads an archive into a folder.
+///
+/// # Errors
+/// Returns what is wrong with it, in words.
+pub(crate) fn unpack(archive: &mut File, into: &Path) -> Result<Unpacked, String> {
+    let stated = check_end(archive)?;
+    let mut zip =
+        ZipArchive::new(archive).map_err(|error| format!("not a zip file that can be read: {error}"))?;
+    if zip.len() != stated {
+        return Err(format!(
+            "{stated} files in its directory, of which {} have names of their own",
+            zip.len()
+        ));
+    }
+    let (folder, entries) = entries(&mut zip)?;
+    let description = describe(&mut zip, &entries)?;
+    check_list(&description, &entries, &folder)?;
+    for entry in &description.files {
+        extract(&mut zip, entries[&entry.path], entry, into)?;
+    }
+    check_inputs(&description)?;
+    let summary: Option<Summary> = json_of(into, "summary.json")?;
+    check_fingerprints(&description, summary.as_ref(), into)?;
+    let plan: Option<Value> = json_of(into, "manifest.json")?;
+    let plan = plan.and_then(|plan| plan["hash"].as_str().map(str::to_owned));
+    Ok(Unpacked { description, summary, plan })
+}
+
+/// Returns the number of files in a zip file, before its directory is read.
+///
+/// Its layout is that of APPNOTE.TXT 6.3.10, section 4.3.16.
+fn check_end(archive: &mut File) -> Result<usize, String> {
+    const LENGTH: usize = 22;
+    let mut end = [0; LENGTH];
+    let read = archive.seek(SeekFrom::End(-(LENGTH as i64))).and_then(|_| archive.read_exact(&mut end));
+    if read.is_err() || !end.starts_with(b"PK\x05\x06") {
+        return Err("not a whole zip file, or one with a comment at its end".to_owned());
+    }
+    let entries = u16::from_le_bytes([end[10], end[11]]);
+    let directory = u32::from_le_bytes([end[12], end[13], end[14], end[15]]);
+    if usize::from(entries) > MAX_ENTRIES + 1 || directory > MAX_DIRECTORY {
+        return Err(format!(
+            "a directory of {entries} files in {directory} bytes: expected at most {MAX_ENTRIES} files"
+        ));
+    }
+    Ok(usize::from(entries))
+}
+
+/// Returns the archive's folder, and the place of each file by its path.
+fn entries(zip: &mut ZipArchive<&mut File>) -> Result<(String, BTreeMap<String, usize>), String> {
+    let (mut folder, mut all) = (None, BTreeMap::new());
+    for number in 0..zip.len() {
+        let file = zip.by_index_raw(number).map_err(|error| format!("file {number}: {error}"))?;
+        let name = file.name().map_err(|error| format!("file {number}: {error}"))?.into_owned();
+        let shown = || name.chars().take(80).collect::<String>();
+        if file.is_dir() {
+            continue;
+        }
+        if file.is_symlink() || file.encrypted() {
+            return Err(format!("{:?}: expected a plain file, neither a link nor encrypted", shown()));
+        }
+        let (top, path) = name.split_once('/').unwrap_or(("", &name));
+        if !is_path(top) || !is_path(path) {
+            return Err(format!("{:?}: expected a path such as job-1/summary.json", shown()));
+        }
+        if *folder.get_or_insert_with(|| top.to_owned()) != top {
+            return Err(format!("{:?}: expected all files in one folder", shown()));
+        }
+        all.insert(path.to_owned(), number);
+    }
+    Ok((folder.unwrap_or_default(), all))
+}
+
+/// Returns `true` if a path leads to a file below its folder.
+fn is_path(path: &str) -> bool {
+    let is_part = |part: &str| !part.is_empty() && part != "." && part != "..";
+    path.len() <= MAX_PATH
+        && path.split('/').count() <= MAX_DEPTH
+        && path.split('/').all(is_part)
+        && !path.contains(|c: char| c.is_control() || matches!(c, '\\' | ':'))
+}
+
+fn describe(
+    zip: &mut ZipArchive<&mut File>,
+    entries: &BTreeMap<String, usize>,
+) -> Result<Description, String> {
+    let missing =
+        || format!("no {NAME} in its folder: expected an archive of a job, as this server makes them");
+    let mut text = Vec::new();
+    let file = zip.by_index(*entries.get(NAME).ok_or_else(missing)?);
+    let file = file.map_err(|error| format!("{NAME}: {error}"))?;
+    file.take(MAX_DESCRIPTION + 1).read_to_end(&mut text).map_err(|error| format!("{NAME}: {error}"))?;
+    if text.len() as u64 > MAX_DESCRIPTION {
+        return Err(format!("{NAME}: expected at most {MAX_DESCRIPTION} bytes"));
+    }
+    let any: Value = serde_json::from_slice(&text).map_err(|error| format!("{NAME}: {error}"))?;
+    let format = any["format"].as_u64();
+    if format != Some(u64::from(FORMAT)) {
+        let found = format.map_or("none".to_owned(), |format| format.to_string());
+        return Err(format!(
+            "{NAME}: format: expected {FORMAT}, found {found}: it may be of a later version"
+        ));
+    }
+    serde_json::from_value(any).map_err(|error| format!("{NAME}: {error}"))
+}
+
+/// Checks that the archive has the files of its list, and no others.
+fn check_list(
+    description: &Description,
+    entries: &BTreeMap<String, usize>,
+    folder: &str,
+) -> Result<(), String> {
+    let listed: BTreeSet<&str> = description.files.iter().map(|entry| &entry.path[..]).collect();
+    if listed.len() != description.files.len() {
+        return Err(format!("{NAME}: a file is listed twice"));
+    }
+    if let Some(path) = listed.iter().find(|path| !entries.contains_key(**path) || **path == NAME) {
+        return Err(format!("{folder}/{path}: listed in {NAME}, but not there"));
+    }
+    if let Some(path) = entries.keys().find(|path| *path != NAME && !listed.contains(&path[..])) {
+        return Err(format!("{folder}/{path}: not listed in {NAME}"));
+    }
+    let bytes = description.files.iter().fold(0_u64, |sum, entry| sum.saturating_add(entry.bytes));
+    if bytes > MAX_UNPACKED {
+        return Err(format!("{} MiB of files: expected at most {} MiB", bytes >> 20, MAX_UNPACKED >> 20));
+    }
+    Ok(())
+}
+
+/// Extracts a file, never more of it than the list says.
+fn extract(zip: &mut ZipArchive<&mut File>, number: usize, entry: &Entry, into: &Path) -> Result<(), String> {
+    let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", entry.path);
+    let file = zip.by_index(number).map_err(|error| wrong(&error))?;
+    let target = into.join(&entry.path);
+    // The path was checked, and the folder is new: nothing in it is a link.
+    fs::create_dir_all(target.parent().unwrap_or(into)).map_err(|error| wrong(&error))?;
+    let mut target = File::create_new(&target).map_err(|error| wrong(&error))?;
+    let (mut source, mut hash, mut bytes) = (file.take(entry.bytes.saturating_add(1)), Sha256::new(), 0);
+    let mut block = vec![0; 64 << 10];
+    loop {
+        let read = source.read(&mut block).map_err(|error| wrong(&error))?;
+        if read == 0 {
+            break;
+        }
+        bytes += read as u64;
+        hash.update(&block[..read]);
+        target.write_all(&block[..read]).map_err(|error| wrong(&error))?;
+    }
+    if bytes != entry.bytes {
+        let found = if bytes > entry.bytes { "more".to_owned() } else { bytes.to_string() };
+        return Err(wrong(&format!("expected the {} bytes that {NAME} states, found {found}", entry.bytes)));
+    }
+    let found = hex(&hash.finalize());
+    if !found.eq_ignore_ascii_case(&entry.sha256) {
+        return Err(wrong(&format!("expected the SHA-256 that {NAME} states, found {found}")));
+    }
+    Ok(())
+}
+
+/// Checks that files which the scenario names are in the archive.
+fn check_inputs(description: &Description) -> Result<(), String> {
+    let mut names = BTreeSet::new();
+    for Input { name, bytes, sha256 } in &description.inputs {
+        let is_there = description.files.iter().any(|entry| {
+            entry.path == format!("input/{name}") && entry.bytes == *bytes && entry.sha256 == *sha256
+        });
+        let is_hash =
+            sha256.len() == 64 && sha256.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        if !inputs::is_name(name) || !names.insert(name) || *bytes > inputs::MAX_FILE || !is_hash || !is_there
+        {
+            let name: String = name.chars().take(80).collect();
+            return Err(format!(
+                "{NAME}: inputs: {name:?}: expected the name of a file in the folder input, as it is there"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Reads a file of results, if it is there.
+fn json_of<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>, String> {
+    let Ok(file) = File::open(folder.join(name)) else { return Ok(None) };
+    let mut bytes = Vec::new();
+    file.take(MAX_READ).read_to_end(&mut bytes).map_err(|error| format!("{name}: {error}"))?;
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| format!("{name}: {error}"))
+}
+
+/// Returns the fingerprints of a summary.
+pub(crate) fn prints(summary: &Summary) -> Vec<Prints> {
+    let prints = |point: &bentpipe_record::PointSummary| Prints {
+        settings: point.settings.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
+        fingerprints: point.fingerprints.clone(),
+    };
+    summary.points.iter().map(prints).collect()
+}
+
+/// Compares the fingerprints of the description, of the summary, and of each run.
+fn check_fingerprints(
+    description: &Description,
+    summary: Option<&Summary>,
+    folder: &Path,
+) -> Result<(), String> {
+    if summary.map(prints).unwrap_or_default() != description.points {
+        return Err(format!("summary.json: its fingerprints are not those of {NAME}"));
+    }
+    let known: BTreeSet<&str> = description
+        .points
+        .iter()
+        .flat_map(|point| point.fingerprints.iter().map(|print| &print[..]))
+        .collect();
+    let is_outcome = |path: &str| path == "outcome.json" || path.ends_with("/outcome.json");
+    let mut found = BTreeSet::new();
+    for entry in description.files.iter().filter(|entry| is_outcome(&entry.path)) {
+        let outcome: Option<Value> = json_of(folder, &entry.path)?;
+        let print = outcome.and_then(|outcome| outcome["fingerprint"].as_str().map(str::to_owned));
+        found.extend(print);
+    }
+    // Runs of a campaign are in a table; a study has several summaries.
+    let has_all = description.kind != "simulate" || known.iter().all(|print| found.contains(*print));
+    let has_others = description.kind == "simulate" && found.iter().any(|print| !known.contains(&print[..]));
+    if !has_all || has_others {
+        return Err("outcome.json: the fingerprints of the runs are not those of summary.json".to_owned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
