@@ -93,6 +93,9 @@ pub struct Sender {
     /// Streams of one receiver, and then those for groups.
     paths: Vec<Path>,
     common: Common,
+    /// What [`Sender::ready`] returned, while no stream has changed since: an arrival changes none, and with thousands of
+    /// receivers there are thousands of arrivals for a packet.
+    known_ready: Option<Option<Time>>,
     /// Units in flight.
     pipe: Pipe,
     /// Receivers of each stream for groups, and of tables.
@@ -149,6 +152,7 @@ impl Sender {
             paths: built,
             fields,
             timing,
+            known_ready: None,
             pipe: Pipe::default(),
             heard_by,
             nearest: paths.iter().map(|path| path.delay).min().unwrap_or_default(),
@@ -173,6 +177,7 @@ impl Sender {
     /// Returns the key whose value is not possible; nothing is changed then.
     pub fn set_line(&mut self, now: Time, line: &Line) -> Result<(), InvalidConfig> {
         self.catch_up(now);
+        self.known_ready = None;
         let in_frames = matches!(self.timing, Timing::Frames(_));
         line.check(in_frames, self.paths.iter().any(|path| path.modcod.is_some()))?;
         if let Some(key) = self.line.fixed_key(line, in_frames) {
@@ -201,6 +206,7 @@ impl Sender {
         modcod: Option<Modcod>,
     ) -> Result<(), InvalidConfig> {
         self.catch_up(now);
+        self.known_ready = None;
         let path = self.paths.get_mut(number).ok_or(NO_STREAM)?;
         path.encapsulator.set(dvb)?;
         path.is_bridged = dvb.bridged;
@@ -224,6 +230,7 @@ impl Sender {
         discipline: &Discipline,
     ) -> Result<(), InvalidConfig> {
         self.catch_up(now);
+        self.known_ready = None;
         self.paths.get_mut(number).ok_or(NO_STREAM)?.queue.set(discipline)
     }
 
@@ -242,18 +249,24 @@ impl Sender {
     }
 
     /// Returns the time from which on there is something to send, if there is.
-    fn ready(&self) -> Option<Time> {
-        match &self.fields {
+    fn ready(&mut self) -> Option<Time> {
+        if let Some(known) = self.known_ready {
+            return known;
+        }
+        let ready = match &self.fields {
             Some(fields) => (0..fields.groups()).filter_map(|group| fields.ready(group, &self.paths)).min(),
             None => {
                 let tables = Some(self.multiplex.tables_due()).filter(|due| !due.is_never());
                 self.paths.iter().filter_map(Path::ready).chain(tables).min()
             }
-        }
+        };
+        self.known_ready = Some(ready);
+        ready
     }
 
     /// Returns `true` if a slot or frame at `at` was sent, with data.
     fn send(&mut self, at: Time) -> bool {
+        self.known_ready = None;
         if self.fields.is_some() {
             return self.send_frame(at);
         }
@@ -374,7 +387,7 @@ impl Sender {
     }
 
     /// Returns the next wake-up time, no later than the earliest possible arrival.
-    fn deadline(&self) -> Time {
+    fn deadline(&mut self) -> Time {
         if let Some(arrival) = self.pipe.next() {
             return arrival;
         }
@@ -478,6 +491,7 @@ impl Element for Sender {
     fn receive(&mut self, port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
         let now = cx.now();
         self.catch_up(now);
+        self.known_ready = None;
         self.timing.seek(now);
         let count = self.common.streams().max(1);
         let (kind, stream) = (usize::from(port.0) / count, usize::from(port.0) % count);

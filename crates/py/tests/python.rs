@@ -59,7 +59,8 @@ fn the_package_passes_its_tests_and_its_types_are_true() {
     std::thread::scope(|scope| {
         let apart = ["--rootdir", tests, "--confcutdir", tests];
         scope.spawn(move || {
-            let first = ["-p", "no:cacheprovider", "-c", settings];
+            // Two at a time: most of them wait for a program, a cluster or a server.
+            let first = ["-p", "no:cacheprovider", "-n", "2", "-c", settings];
             command("pytest", &[&first[..], &apart, &[tests, package]].concat());
         });
         command("mypy", &["--config-file", settings, "--cache-dir", "/dev/null", "-p", "bentpipe"]);
