@@ -887,6 +887,7 @@ pub fn fuzz_wman(data: &[u8]) {
     }
     let _ = (wman::Fch::parse(data), wman::channel::Ucd::parse(data));
     let _ = (wman::arq::Feedback::parse_list(data), wman::m2m::Burst::parse(data));
+    let _ = wman::arq::Discard::parse(data);
 }
 
 /// Rules of payload header suppression, and SDUs that they restore.

@@ -35,7 +35,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("bentpipe-dtn", &["units", "wire", "net", "site", "transport"]),
     ("bentpipe-dvb", &["units", "wire", "rohc", "net", "sim", "site"]),
     ("bentpipe-atm", &["units", "wire", "net", "sim", "site", "mpeg"]),
-    ("bentpipe-wireless", &["units", "wire", "net", "sim", "site"]),
+    ("bentpipe-wireless", &["units", "wire", "rohc", "net", "sim", "site"]),
     ("bentpipe-space", &["units", "wire", "net", "site"]),
     ("bentpipe-sensor", &["units", "wire", "net", "site", "wireless", "dtn"]),
     ("bentpipe-voice", &["units", "wire", "rohc", "hc", "net", "site", "transport"]),

@@ -18,7 +18,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use bentpipe_units::{RandomStream, Time};
 
-use crate::digest::{Account, Challenge, Protected};
+use crate::digest::{Account, Challenge, Guard, Protected};
 use crate::registrar::Registrar;
 use crate::sdp::{Capabilities, Negotiated};
 use crate::sip::{Malformed, Message, NameAddr, SipUri, Transport, Uri, name};
@@ -168,7 +168,16 @@ pub struct Agent {
     agenda: Agenda<CallId>,
     registration: Option<Registration>,
     registrar: Option<Registrar>,
+    gate: Option<Gate>,
     events: VecDeque<Event>,
+}
+
+/// Protection of incoming calls.
+#[derive(Debug)]
+struct Gate {
+    guard: Guard,
+    /// Peers that need no password.
+    trusted: Vec<IpAddr>,
 }
 
 impl Agent {
@@ -186,6 +195,7 @@ impl Agent {
             agenda: Agenda::new(),
             registration: None,
             registrar: None,
+            gate: None,
             events: VecDeque::new(),
         }
     }
@@ -193,6 +203,11 @@ impl Agent {
     /// Has the agent answer REGISTER with a registrar.
     pub fn serve(&mut self, registrar: Registrar) {
         self.registrar = Some(registrar);
+    }
+
+    /// Has the agent challenge callers, who may use their own name only. Those at trusted addresses need no password.
+    pub fn protect(&mut self, guard: Guard, trusted: Vec<IpAddr>) {
+        self.gate = Some(Gate { guard, trusted });
     }
 
     /// Returns the registrar that the agent has.

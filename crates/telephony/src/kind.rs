@@ -19,8 +19,11 @@ impl TrafficKind for Config {
             None => [None, None],
             Some((line, phones)) => {
                 let dials = Some(line.dial.clone());
-                let caller = Phone { exchange: phones.caller_at, number: line.number.clone(), dials };
-                let callee = Phone { exchange: phones.callee_at, number: phones.callee, dials: None };
+                let [of_caller, of_callee] = phones.passwords;
+                let (exchange, number) = (phones.caller_at, line.number.clone());
+                let caller = Phone { exchange, number, dials, password: of_caller };
+                let (exchange, number) = (phones.callee_at, phones.callee);
+                let callee = Phone { exchange, number, dials: None, password: of_callee };
                 [Some(caller), Some(callee)]
             }
         };

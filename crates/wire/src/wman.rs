@@ -58,6 +58,8 @@ impl MessageType {
     pub const RNG_RSP: MessageType = MessageType(5);
     /// ARQ feedback.
     pub const ARQ_FEEDBACK: MessageType = MessageType(33);
+    /// ARQ discard.
+    pub const ARQ_DISCARD: MessageType = MessageType(34);
 }
 
 /// Checks the type of a management message and its minimum length.

@@ -137,6 +137,38 @@ fn a_phone_that_is_not_there_and_one_that_is_hung_up_on() {
     assert!(genoa.iter().all(|call| call.end == CallEnd::Cancelled), "{:?}", genoa.first());
 }
 
+#[test]
+fn phones_prove_a_password_and_a_wrong_one_is_refused() {
+    for (algorithm, qop) in [("md5", "none"), ("md5", "auth"), ("sha-256", "auth-int")] {
+        let digest = format!(
+            "extensions = [\"3XX\"], digest = {{ password = \"secret\", algorithm = \"{algorithm}\", qop = \"{qop}\" }}"
+        );
+        let both = |text: &str| {
+            text.replace("extensions = [\"3XX\"]", &digest)
+                .replace("extensions = [\"2XX\"]", &digest.replace("3XX", "2XX"))
+        };
+        // The callee registers with the password of its exchange; a trunk needs none.
+        for protocol in ["iax", "sip"] {
+            let (_, [pisa, genoa], _) = run(&both(&sites(protocol, &remote())));
+            assert!(
+                pisa.len() > 10 && pisa.len() == genoa.len(),
+                "{protocol}: {} {}",
+                pisa.len(),
+                genoa.len()
+            );
+            assert!(pisa.iter().all(|call| call.end == CallEnd::Ended), "{protocol} {:?}", pisa.first());
+        }
+        let wrong = remote().replace("dial = \"301\"", "dial = \"301\", password = \"guess\"");
+        let (_, [pisa, genoa], mut built) = run(&both(&sites("iax", &wrong)));
+        assert!(pisa.is_empty() && genoa.is_empty(), "no call passes: {:?}", pisa.first());
+        let (_, element, reader) = built.flows[0].calls[0].clone();
+        let placed = reader.read(&mut built.network, element);
+        assert!(placed.len() > 10 && placed.iter().all(|call| call.end == CallEnd::Failed));
+    }
+    let none = sites("iax", &remote()).replace("[\"2XX\"]", "[\"2XX\"], digest = { password = \"\" }");
+    assert!(refused(&none).contains("pabx.pisa.digest.password: expected a password"));
+}
+
 fn refused(text: &str) -> String {
     let document = Document::parse("file.toml", text.as_bytes()).expect("TOML");
     match checked(&document) {

@@ -6,9 +6,10 @@ use super::call::{Incoming, Unacknowledged};
 use super::client::{ALLOW, key};
 use super::{Agent, CallId, Capabilities, Event, Failure, Peer};
 use crate::dialog::Dialog;
+use crate::digest::{Protected, Refusal};
 use crate::response::response;
 use crate::sdp::{self, Direction, Negotiated, Session, Unacceptable};
-use crate::sip::{Message, Method, Uri, name};
+use crate::sip::{Message, Method, SipUri, Uri, name};
 use crate::transaction::ServerId;
 
 impl Agent {
@@ -18,7 +19,10 @@ impl Agent {
         }
         let Some(method) = request.method() else { return };
         match method.as_str() {
-            "INVITE" if request.tag(name::TO).is_none() => self.on_invite(now, server, from, request),
+            "INVITE" if request.tag(name::TO).is_none() => match self.demand(now, from, request) {
+                Some(refusal) => self.stack.respond(now, server, &refusal),
+                None => self.on_invite(now, server, from, request),
+            },
             "INVITE" => self.on_reinvite(now, server, request),
             "BYE" => self.on_bye(now, server, request),
             "CANCEL" => self.on_cancel(now, server, request),
@@ -51,6 +55,24 @@ impl Agent {
             _ => {}
         }
         Some(response)
+    }
+
+    /// Returns the answer to a caller without valid credentials, or in another's name.
+    fn demand(&mut self, now: Time, from: Peer, invite: &Message) -> Option<Message> {
+        let gate = self.gate.as_mut().filter(|gate| !gate.trusted.contains(&from.address.ip()))?;
+        let uri = invite.uri().map(ToString::to_string).unwrap_or_default();
+        let protected = Protected { method: "INVITE", uri: &uri, body: &invite.body };
+        let caller = invite.headers.address(name::FROM);
+        let caller = caller.and_then(|caller| caller.uri.as_sip().and_then(SipUri::user_bytes));
+        match gate.guard.admit(now, invite.headers.all(name::AUTHORIZATION), protected) {
+            Ok(user) if caller.is_some_and(|caller| caller == user.as_bytes()) => None,
+            Ok(_) | Err(Refusal::Forbidden) => Some(self.response(invite, 403)),
+            Err(Refusal::Challenge(challenge)) => {
+                let mut refusal = self.response(invite, 401);
+                refusal.headers.push(name::WWW_AUTHENTICATE, challenge);
+                Some(refusal)
+            }
+        }
     }
 
     /// Returns a response with a tag in To.

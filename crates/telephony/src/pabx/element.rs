@@ -1,7 +1,7 @@
 //! Exchange: registrar and back-to-back user agent of a site (PABX).
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use bentpipe_net::{Cx, Element, Observer, Packet, Port};
@@ -40,6 +40,10 @@ pub struct Pabx {
     trunks: BTreeMap<String, IpAddr>,
     /// Numbers that a flow's phone has, with the flow.
     phones: BTreeMap<String, String>,
+    /// Numbers of callers.
+    callers: BTreeSet<String>,
+    /// Addresses of exchanges whose calls need no password.
+    trusted: Vec<IpAddr>,
     /// Protocols, from the start on.
     state: Option<State>,
     legs: BTreeMap<Leg, usize>,
@@ -119,6 +123,8 @@ impl Pabx {
             local,
             trunks,
             phones: BTreeMap::new(),
+            callers: BTreeSet::new(),
+            trusted: Vec::new(),
             state: None,
             legs: BTreeMap::new(),
             calls: BTreeMap::new(),
@@ -126,6 +132,17 @@ impl Pabx {
             records: Vec::new(),
             counts: Counts::default(),
         }
+    }
+
+    /// Returns it with the addresses of exchanges whose calls need no password.
+    #[must_use]
+    pub fn with_trusted(self, trusted: Vec<IpAddr>) -> Pabx {
+        Pabx { trusted, ..self }
+    }
+
+    /// Notes the number of a caller. It has a password if the exchange asks for one.
+    pub fn add_caller(&mut self, number: &str) {
+        self.callers.insert(number.to_owned());
     }
 
     /// Returns the dial plan.
@@ -153,7 +170,14 @@ impl Pabx {
         let local = SocketAddr::new(self.local, SIP_PORT);
         let config = AgentConfig { timers, ..AgentConfig::new("pabx", local) };
         let mut sip = Agent::new(config, RandomStream::new(seed(), "sip"));
-        sip.serve(Registrar::new(vec![host(local)], None));
+        let guard = self.exchange.digest.as_ref().map(|digest| {
+            let secret = u128::from(seed()) << 64 | u128::from(seed());
+            digest.guard(&host(local), secret, self.phones.keys().chain(&self.callers))
+        });
+        if let Some(guard) = &guard {
+            sip.protect(guard.clone(), self.trusted.clone());
+        }
+        sip.serve(Registrar::new(vec![host(local)], guard));
         let settings = IaxSettings { voice: self.exchange.codec, trunk: self.exchange.trunk_period };
         let iax = Iax::new(&settings, "pabx", SocketAddr::new(self.local, IAX_PORT), seed());
         self.state = Some(State { sip, iax });

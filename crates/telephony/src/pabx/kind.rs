@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::element::{IAX, IAX_PORT, Pabx, SIP, SIP_PORT};
 use super::number::Pattern;
-use super::plan::{Exchanges, Step};
+use super::plan::{Exchanges, Step, TrunkProtocol};
 
 /// Word of the role.
 const ROLE: &str = "pabx";
@@ -44,9 +44,14 @@ impl RoleKind for Kind {
             let addresses = ground.addresses(&rule.trunk);
             trunks.extend(addresses.map(|[v4, _]| (rule.trunk.clone(), v4)));
         }
+        // Exchanges that call over SIP have no number here, and so no password.
+        let callers = exchanges.0.iter().filter(|(_, other)| {
+            other.dial.iter().any(|rule| rule.trunk == *name && rule.protocol == TrunkProtocol::Sip)
+        });
+        let trusted = callers.filter_map(|(other, _)| ground.addresses(other).map(|[v4, _]| v4)).collect();
         let [local, _] =
             ground.addresses(name).ok_or_else(|| Problem::new(ground.key(), "has no address"))?;
-        Ok(Box::new(Pabx::new(exchange, local, trunks)))
+        Ok(Box::new(Pabx::new(exchange, local, trunks).with_trusted(trusted)))
     }
 
     fn calls(&self) -> Option<CallReader> {
@@ -65,6 +70,9 @@ pub struct Line {
     pub number: String,
     /// Number that the caller dials. The receiver of the flow registers as what the dial plans make of it.
     pub dial: String,
+    /// Password of the caller. Default: that of the exchange.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<String>,
 }
 
 /// Both phones of a flow.
@@ -75,6 +83,8 @@ pub(crate) struct Phones {
     /// Exchange and number of the callee.
     pub(crate) callee_at: SocketAddr,
     pub(crate) callee: String,
+    /// Passwords of caller and callee.
+    pub(crate) passwords: [Option<String>; 2],
 }
 
 impl Line {
@@ -103,6 +113,7 @@ impl Line {
             );
             return Err(Problem::new(key("number"), problem));
         }
+        own.add_caller(&self.number);
         let (mut exchange, mut number) = (self.at.clone(), self.dial.clone());
         for _ in 0..MAX_HOPS {
             let here = self.exchange(&exchange, &key("dial"), ground)?;
@@ -139,7 +150,14 @@ impl Line {
             ground.nodes().send_to(node, at.ip);
             Ok(SocketAddr::new(ground.nodes().address(node, at.ip), SIP_PORT))
         };
-        Ok(Phones { caller_at: address(&self.at)?, callee_at: address(exchange)?, callee })
+        let [caller_at, callee_at] = [address(&self.at)?, address(exchange)?];
+        let mut password = |name: &str| -> Result<Option<String>, Problem> {
+            let pabx = self.exchange(name, &at.key("traffic.pabx.at"), ground)?;
+            Ok(pabx.exchange().digest.as_ref().map(|digest| digest.password.clone()))
+        };
+        let (of_caller, of_callee) = (password(&self.at)?, password(exchange)?);
+        let passwords = [self.password.clone().or(of_caller), of_callee];
+        Ok(Phones { caller_at, callee_at, callee, passwords })
     }
 
     fn exchange<'g>(

@@ -1,5 +1,6 @@
 //! Dial plans of exchanges, and the way of a number through them.
 
+use bentpipe_signalling::digest::{Algorithm, Guard, Qop};
 use bentpipe_site::{Named, Review, SharedTable};
 use bentpipe_units::Span;
 use schemars::JsonSchema;
@@ -34,12 +35,80 @@ pub struct Exchange {
     /// Period of trunk frames, which gather the voice of all IAX2 calls to a site. Default: a mini frame each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trunk_period: Option<Span>,
+    /// Password that phones prove by digest, in REGISTER and INVITE. Default: none is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
     /// Estimate of the round-trip time for all timers of SIP (RFC 3261 T1). Default: 500 ms.
     #[serde(default = "t1")]
     pub t1: Span,
     /// Longest retransmission interval of SIP (RFC 3261 T2). Default: 4 s.
     #[serde(default = "t2")]
     pub t2: Span,
+}
+
+/// Digest authentication of an exchange's phones (RFC 7616).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "PabxDigest")]
+pub struct Digest {
+    /// Password of the phones. A caller may have another one, to see it refused.
+    pub password: String,
+    /// Hash function. Default: "sha-256".
+    #[serde(default)]
+    pub algorithm: DigestAlgorithm,
+    /// Quality of protection; "none" is that of RFC 2069. Default: "auth".
+    #[serde(default)]
+    pub qop: DigestQop,
+}
+
+/// Hash function of digests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum DigestAlgorithm {
+    /// MD5.
+    Md5,
+    /// SHA-256.
+    #[default]
+    #[serde(rename = "sha-256")]
+    Sha256,
+}
+
+/// Quality of protection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum DigestQop {
+    /// Method and URI are protected, without a count of requests.
+    None,
+    /// Method and URI are protected.
+    #[default]
+    Auth,
+    /// The body is protected too.
+    AuthInt,
+}
+
+impl Digest {
+    /// Returns a guard of a domain that lets these users in.
+    pub(super) fn guard<'u>(
+        &self,
+        realm: &str,
+        secret: u128,
+        users: impl Iterator<Item = &'u String>,
+    ) -> Guard {
+        let algorithm = match self.algorithm {
+            DigestAlgorithm::Md5 => Algorithm::Md5,
+            DigestAlgorithm::Sha256 => Algorithm::Sha256,
+        };
+        let qop = match self.qop {
+            DigestQop::None => &[][..],
+            DigestQop::Auth => &[Qop::Auth],
+            DigestQop::AuthInt => &[Qop::AuthInt],
+        };
+        let mut guard = Guard::new(realm, secret, algorithm, qop);
+        users.for_each(|user| guard.add_user(user, &self.password));
+        guard
+    }
 }
 
 /// Rule of a dial plan.
@@ -201,6 +270,8 @@ impl Exchange {
             "expected 1 ms to 60 s",
         );
         review.ensure(self.t2 >= self.t1, &key("t2"), "expected at least `t1`");
+        let has_password = self.digest.as_ref().is_none_or(|digest| !digest.password.is_empty());
+        review.ensure(has_password, &key("digest.password"), "expected a password, got none");
     }
 }
 

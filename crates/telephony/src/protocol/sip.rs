@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use bentpipe_net::metric::{Counter, Of};
 use bentpipe_signalling::agent::{Agent, CallId, Config as AgentConfig, Event, Failure};
+use bentpipe_signalling::digest::Account;
 use bentpipe_signalling::sdp::{Capabilities, Codec, Direction};
 use bentpipe_signalling::sip::{SipUri, Transport};
 use bentpipe_signalling::transaction::{Peer, Timers};
@@ -32,6 +33,8 @@ pub struct Phone {
     pub number: String,
     /// Number that it dials. None: it is called, and registers.
     pub dials: Option<String>,
+    /// Password for challenges.
+    pub password: Option<String>,
 }
 
 /// User agent.
@@ -62,7 +65,10 @@ impl Protocol for Sip {
     fn new(settings: &Settings, user: &str, local: SocketAddr, seed: u64) -> Sip {
         let timers = Timers { t1: settings.t1, t2: settings.t2, ..Timers::default() };
         let user = settings.phone.as_ref().map_or(user, |phone| &phone.number);
-        let config = AgentConfig { timers, ..AgentConfig::new(user, local) };
+        let account = settings.phone.as_ref().and_then(|phone| {
+            Some(Account { user: phone.number.clone(), password: phone.password.clone()? })
+        });
+        let config = AgentConfig { timers, account, ..AgentConfig::new(user, local) };
         let agent = Agent::new(config, RandomStream::new(seed, "sip"));
         Sip { agent, local, phone: settings.phone.clone() }
     }

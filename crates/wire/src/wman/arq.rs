@@ -1,6 +1,6 @@
-//! ARQ feedback elements (802.16-2004, 6.3.4.2 and 6.3.2.3.33).
+//! ARQ feedback elements and discard messages (802.16-2004, 6.3.4.2, 6.3.2.3.33 and 6.3.2.3.34).
 
-use super::{Cid, need};
+use super::{Cid, MessageType, message, need};
 use crate::bytes::be16;
 use crate::{Error, Layer};
 
@@ -108,5 +108,35 @@ impl Feedback {
                 return Ok(list);
             }
         }
+    }
+}
+
+/// Discard message: the sender will not send blocks up to a number any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Discard {
+    /// Connection.
+    pub cid: Cid,
+    /// Last of the blocks, 11 bits.
+    pub up_to: u16,
+}
+
+impl Discard {
+    /// Length in bytes with the message type.
+    pub const LEN: usize = 5;
+
+    /// Appends the message.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        out.push(MessageType::ARQ_DISCARD.0);
+        out.extend(self.cid.0.to_be_bytes());
+        out.extend((self.up_to & 0x7ff).to_be_bytes());
+    }
+
+    /// Parses a message.
+    ///
+    /// # Errors
+    /// Returns an error if the bytes end early or are another message.
+    pub fn parse(bytes: &[u8]) -> Result<Discard, Error> {
+        message(bytes, MessageType::ARQ_DISCARD, Discard::LEN)?;
+        Ok(Discard { cid: Cid(be16(bytes, 1)), up_to: be16(bytes, 3) & 0x7ff })
     }
 }

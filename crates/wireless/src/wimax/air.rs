@@ -10,7 +10,7 @@ use bentpipe_units::{Span, Time};
 use bentpipe_wire::ethernet::MacAddr;
 use bentpipe_wire::pcap::{LinkType, Writer};
 use bentpipe_wire::wman::{
-    Cid, CrcForm, Fragment, Grant, HEADER_LEN, Layout, Part, Repr, Request, Urgency, m2m,
+    Cid, CrcForm, Fragment, Grant, HEADER_LEN, Layout, Numbers, Part, Repr, Request, Urgency, m2m,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -192,20 +192,19 @@ impl Recorder {
 #[derive(Clone, Debug, Default)]
 pub(super) struct PduRecord {
     pub(super) grant: Option<u16>,
-    pub(super) is_packed: bool,
+    pub(super) layout: Layout,
+    pub(super) numbers: Numbers,
+    /// Set if the payload is ARQ feedback.
+    pub(super) is_feedback: bool,
+    /// Set if it is a message of the station's basic connection.
+    pub(super) is_management: bool,
     /// Fragment, number and bytes of each part.
     pub(super) parts: Vec<(Fragment, u16, Vec<u8>)>,
 }
 
 impl PduRecord {
-    /// Returns the PDU's bytes.
-    pub(super) fn bytes(&self, cid: Cid, has_crc: bool) -> Vec<u8> {
-        let is_whole = self.parts.iter().all(|(fragment, ..)| *fragment == Fragment::Whole);
-        let layout = match (self.is_packed, is_whole) {
-            (true, _) => Layout::Packed,
-            (false, true) => Layout::Whole,
-            (false, false) => Layout::Fragment,
-        };
+    /// Returns the PDU's bytes. `basic` is the station's basic connection.
+    pub(super) fn bytes(&self, cid: Cid, basic: Cid, has_crc: bool) -> Vec<u8> {
         // The only form of the CRC that Wireshark accepts.
         let crc = has_crc.then_some(CrcForm::Ofdma);
         let parts: Vec<Part<'_>> = self
@@ -213,8 +212,10 @@ impl PduRecord {
             .iter()
             .map(|(fragment, number, bytes)| Part { fragment: *fragment, number: *number, bytes })
             .collect();
+        let cid = if self.is_management { basic } else { cid };
+        let PduRecord { grant, layout, numbers, is_feedback: arq_feedback, .. } = *self;
         let mut bytes = Vec::new();
-        Repr { grant: self.grant, layout, crc, ..Repr::new(cid) }.emit(&parts, &mut bytes);
+        Repr { cid, grant, layout, numbers, arq_feedback, crc }.emit(&parts, &mut bytes);
         bytes
     }
 }

@@ -11,13 +11,18 @@ use bentpipe_units::{RandomStream, Span, Time};
 use bentpipe_wire::wman::Cid;
 
 use super::air::{AirLog, Area, Burst, Content, Recorder};
-use super::config::{Cell, PathConfig, ServiceFlow};
-use super::conn::{Conn, Done, Mac};
+use super::arq::Done;
+use super::config::{Cell, Convergence, PathConfig, RohcMode, ServiceFlow};
+use super::conn::{Conn, Mac};
 use super::metrics;
 use super::overhead::Frame;
 use super::plan::Plan;
+use super::rohc::{self, Received};
 use super::share::Claim;
 use super::station::Station;
+
+/// First basic connection of a station, which carries management messages.
+const FIRST_BASIC_CID: usize = 1;
 
 /// Refusal of a change of a direction that the cell does not have.
 const NO_PATH: InvalidConfig = InvalidConfig::new("cell", "the cell of the path");
@@ -32,6 +37,10 @@ pub struct Refusal {
     /// Key and expected value.
     pub impossible: InvalidConfig,
 }
+
+/// Expectations of feedback.
+const NO_FEEDBACK: &str = "\"unidirectional\", or `rohc` in a service flow of the other direction";
+const NO_WAY_BACK: &str = "a link with both directions, as feedback goes the other way";
 
 /// First and last identifier of transport connections, above those that Wireshark takes as management's.
 const FIRST_CID: usize = 0x2001;
@@ -113,6 +122,10 @@ pub struct Wimax {
     /// Uplink allocations of the frame to come, and of the present one.
     pub(super) next_plan: Plan,
     pub(super) plan: Plan,
+    /// Connections with ARQ.
+    arqs: Vec<usize>,
+    /// Feedback of decompressors, with its time and the connection that carries it.
+    feedback: Vec<(Time, usize, Packet)>,
     /// Start of the TDD uplink whose allocations are not executed yet.
     uplink_at: Option<Time>,
     pub(super) pipe: BinaryHeap<Reverse<InFlight>>,
@@ -155,6 +168,8 @@ impl Wimax {
             up_of: vec![Vec::new(); count],
             next_plan: Plan::default(),
             plan: Plan::default(),
+            arqs: Vec::new(),
+            feedback: Vec::new(),
             uplink_at: None,
             pipe: BinaryHeap::new(),
             in_flight: 0,
@@ -168,6 +183,7 @@ impl Wimax {
         };
         paths.iter().enumerate().try_for_each(|(n, path)| wimax.add_path(n, path))?;
         wimax.order_connections();
+        wimax.join_partners()?;
         Ok(wimax)
     }
 
@@ -201,14 +217,15 @@ impl Wimax {
 
     /// Returns the identifier of a connection in a record.
     pub(super) fn cid(&self, conn: usize) -> Cid {
-        Cid((FIRST_CID + conn).min(LAST_CID) as u16)
+        cid(conn)
     }
 
     /// Returns the bytes of the PDUs that a connection made while it was recorded.
     pub(super) fn recorded(&mut self, conn: usize) -> Vec<Vec<u8>> {
         let (cid, has_crc) = (self.cid(conn), self.config.crc);
+        let basic = Cid((FIRST_BASIC_CID + self.conns[conn].station) as u16);
         let pdus = self.conns[conn].record.take().unwrap_or_default();
-        pdus.iter().map(|pdu| pdu.bytes(cid, has_crc)).collect()
+        pdus.iter().map(|pdu| pdu.bytes(cid, basic, has_crc)).collect()
     }
 
     fn add_path(&mut self, number: usize, config: &PathConfig) -> Result<(), Refusal> {
@@ -220,7 +237,8 @@ impl Wimax {
         for (n, flow) in flows.iter().enumerate() {
             flow.check().map_err(refusal("medium"))?;
             conns.push(self.conns.len());
-            self.conns.push(Conn::new(number, config, n, flow, &self.mac).map_err(refusal("queue"))?);
+            let place = (number, cid(self.conns.len()));
+            self.conns.push(Conn::new(place, config, n, flow, &self.mac).map_err(refusal("queue"))?);
         }
         let (name, station, is_downlink) = (config.name.clone(), config.station, config.is_downlink);
         self.paths.push(Path {
@@ -258,6 +276,74 @@ impl Wimax {
             conns[*n].due = Time::ZERO + frame * (place as u64 % frames);
         }
         self.has_periodic = !periodic.is_empty();
+    }
+
+    /// Finds the connections that carry feedback of ARQ and of header compression.
+    fn join_partners(&mut self) -> Result<(), Refusal> {
+        for n in 0..self.conns.len() {
+            let conn = &self.conns[n];
+            let (number, path) = (conn.path, &self.paths[conn.path]);
+            let refusal = |impossible| Refusal { path: Some(number), part: "medium", impossible };
+            let other =
+                |other: &&Path| other.station == path.station && other.is_downlink != path.is_downlink;
+            let of_other = || self.paths.iter().filter(other).flat_map(|path| path.conns.iter().copied());
+            let needs_rohc =
+                conn.flow.rohc.as_ref().is_some_and(|rohc| rohc.mode != RohcMode::Unidirectional);
+            let has_rohc = of_other().find(|n| self.conns[*n].rohc.is_some());
+            InvalidConfig::ensure(!needs_rohc || has_rohc.is_some(), "rohc.mode", NO_FEEDBACK)
+                .map_err(refusal)?;
+            let fits = conn.rohc.is_none() || self.config.convergence == Convergence::Ip;
+            InvalidConfig::ensure(fits, "rohc", "a cell with `convergence = \"ip\"`").map_err(refusal)?;
+            let carrier = of_other().last();
+            InvalidConfig::ensure(conn.arq.is_none() || carrier.is_some(), "arq", NO_WAY_BACK)
+                .map_err(refusal)?;
+            let has_arq = conn.arq.is_some();
+            if has_arq {
+                self.arqs.push(n);
+            }
+            let conn = &mut self.conns[n];
+            (conn.carrier, conn.rohc_partner) =
+                (carrier.filter(|_| has_arq), has_rohc.filter(|_| needs_rohc));
+        }
+        Ok(())
+    }
+
+    /// Applies the feedback of ARQ that came, and writes new feedback.
+    fn begin_arq(&mut self, now: Time) {
+        for place in 0..self.arqs.len() {
+            let n = self.arqs[place];
+            let Some(link) = &mut self.conns[n].arq else { continue };
+            link.begin(now);
+            let feedback = link.feedback(now);
+            if let Some(carrier) = self.conns[n].carrier {
+                self.conns[carrier].set_control(n, now, feedback);
+            }
+        }
+    }
+
+    /// Returns `true` if no ARQ has blocks or feedback on the way.
+    #[cfg(test)]
+    pub(super) fn arqs_are_idle(&self) -> bool {
+        self.arqs.iter().all(|n| self.conns[*n].arq.as_ref().is_some_and(|link| !link.is_open()))
+    }
+
+    /// Queues feedback of header compression that is written by `now`.
+    fn queue_feedback(&mut self, now: Time, stream: &mut RandomStream) {
+        let due: Vec<_> = self.feedback.extract_if(.., |(at, ..)| *at <= now).collect();
+        for (at, conn, packet) in due {
+            self.conns[conn].enqueue(packet, &self.mac, at, stream);
+        }
+    }
+
+    /// Does what comes before bursts that begin at `now`.
+    fn prepare(&mut self, now: Time, stream: &mut RandomStream) {
+        self.drain_processors(now, stream);
+        if !self.feedback.is_empty() {
+            self.queue_feedback(now, stream);
+        }
+        if !self.arqs.is_empty() {
+            self.begin_arq(now);
+        }
     }
 
     /// Changes the mean SNR of a station in dB, downlink and uplink.
@@ -323,7 +409,8 @@ impl Wimax {
     fn is_busy(&self) -> bool {
         self.has_periodic
             || !self.next_plan.bursts.is_empty()
-            || self.conns.iter().any(|conn| conn.is_backlogged() || conn.demand > 0)
+            || !self.feedback.is_empty()
+            || self.conns.iter().any(|conn| conn.is_busy() || conn.demand > 0)
             || self.stations.iter().any(Station::is_busy)
     }
 
@@ -333,7 +420,7 @@ impl Wimax {
         if let Some(recorder) = &mut self.recorder {
             recorder.begin(self.frame_number, now);
         }
-        self.drain_processors(now, stream);
+        self.prepare(now, stream);
         self.stations.iter_mut().for_each(|station| station.begin_frame(stream));
         let start = self.frame.uplink_start(&self.config);
         let is_tdd = self.frame.is_tdd();
@@ -358,7 +445,7 @@ impl Wimax {
     fn catch_up(&mut self, now: Time, stream: &mut RandomStream) {
         if let Some(at) = self.uplink_at.filter(|at| *at <= now) {
             self.uplink_at = None;
-            self.drain_processors(at, stream);
+            self.prepare(at, stream);
             self.send_uplink(at, stream);
         }
         if self.is_awake && self.frame_start(self.frame_number) <= now {
@@ -385,6 +472,12 @@ impl Wimax {
 
     /// Schedules the arrival of a burst's packets at the end of their symbols.
     pub(super) fn arrive(&mut self, conn: usize, at: impl Fn(usize) -> Time, done: &mut Vec<Done>) {
+        if !self.conns[conn].sent_control.is_empty() || self.conns[conn].arq.is_some() {
+            self.settle(conn, &at);
+        }
+        if self.conns[conn].rohc.is_some() {
+            self.decompress(conn, &at, done);
+        }
         let path_number = self.conns[conn].path;
         let path = &self.paths[path_number];
         let receiving = self.stations[path.station].receiving.as_mut();
@@ -405,6 +498,42 @@ impl Wimax {
         }
     }
 
+    /// Notes when blocks and feedback of a burst arrive.
+    fn settle(&mut self, conn: usize, at: &impl Fn(usize) -> Time) {
+        let delay = self.paths[self.conns[conn].path].delay;
+        if let Some(link) = &mut self.conns[conn].arq {
+            link.settle(|end| at(end) + delay);
+        }
+        for sent in std::mem::take(&mut self.conns[conn].sent_control) {
+            if let Some(link) = &mut self.conns[sent.of].arq {
+                link.report(sent.written, sent.bytes, sent.end.map(|end| at(end) + delay));
+            }
+        }
+    }
+
+    /// Restores packets at the receiver, in place.
+    fn decompress(&mut self, n: usize, at: &impl Fn(usize) -> Time, done: &mut Vec<Done>) {
+        let delay = self.paths[self.conns[n].path].delay;
+        for Done { packet, end } in std::mem::take(done) {
+            let now = at(end) + delay;
+            let Some(rohc) = &mut self.conns[n].rohc else { return };
+            let received = rohc.receive(packet, now);
+            let written = rohc.take_feedback();
+            match received {
+                Received::Packet(packet) => done.push(Done { packet, end }),
+                Received::Feedback(of, elements) => {
+                    if let Some(rohc) = &mut self.conns[of].rohc {
+                        rohc.await_feedback(now, elements);
+                    }
+                }
+                Received::Nothing => {}
+            }
+            if let (Some(written), Some(partner)) = (written, self.conns[n].rohc_partner) {
+                self.feedback.push((now, partner, rohc::feedback(n, written)));
+            }
+        }
+    }
+
     fn observe_conn(&self, conn: &Conn, is_downlink: bool, observer: &mut dyn Observer) {
         let (counts, station) = (&conn.counts, &self.stations[conn.station]);
         observer.counter(&metrics::PDUS_SENT, counts.pdus);
@@ -415,6 +544,18 @@ impl Wimax {
         if let Some(phs) = &conn.phs {
             observer.counter(&metrics::PHS_SAVED, phs.saved);
             observer.counter(&metrics::PHS_UNMATCHED, phs.unmatched);
+        }
+        if let Some(rohc) = &conn.rohc {
+            observer.counter(&metrics::ROHC_BEFORE, rohc.before);
+            observer.counter(&metrics::ROHC_AFTER, rohc.after);
+            observer.counter(&metrics::ROHC_FEEDBACK, rohc.feedback);
+            observer.counter(&metrics::NOT_DECOMPRESSED, rohc.failed);
+        }
+        if let Some(link) = &conn.arq {
+            observer.counter(&metrics::ARQ_BLOCKS, link.counts.blocks);
+            observer.counter(&metrics::ARQ_AGAIN, link.counts.again);
+            observer.counter(&metrics::ARQ_FEEDBACK, link.counts.feedback);
+            observer.counter(&metrics::DROPPED_LIFETIME, link.counts.dropped);
         }
         let direction = if is_downlink { &station.down } else { &station.up };
         observer.gauge(&metrics::PROFILE, direction.profile.number() as f64);
@@ -446,6 +587,11 @@ impl Wimax {
             self.observe_conn(conn, path.is_downlink, observer);
         }
     }
+}
+
+/// Returns the identifier of a connection in a record.
+fn cid(conn: usize) -> Cid {
+    Cid((FIRST_CID + conn).min(LAST_CID) as u16)
 }
 
 /// Returns the DSCP of an IP packet.

@@ -223,12 +223,27 @@ pub struct ServiceFlow {
     /// Payload header suppression. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phs: Option<Phs>,
+    /// Robust header compression of IP packets. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rohc: Option<Rohc>,
+    /// Automatic repeat request. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arq: Option<Arq>,
 }
 
 impl Default for ServiceFlow {
     fn default() -> ServiceFlow {
         let (service, latency) = (Service::Be, Span::from_millis(100));
-        ServiceFlow { service, interval: None, sdu: Bytes::new(200), latency, dscp: None, phs: None }
+        ServiceFlow {
+            service,
+            interval: None,
+            sdu: Bytes::new(200),
+            latency,
+            dscp: None,
+            phs: None,
+            rohc: None,
+            arq: None,
+        }
     }
 }
 
@@ -248,7 +263,10 @@ impl ServiceFlow {
         InvalidConfig::ensure((1..=2000).contains(&self.sdu.get()), "sdu", "1 to 2000 bytes")?;
         let fits = self.dscp.iter().flatten().all(|dscp| *dscp < 64);
         InvalidConfig::ensure(fits, "dscp", "DSCPs from 0 to 63")?;
-        self.phs.iter().try_for_each(|phs| phs.check().map_err(|error| error.inside("phs")))
+        self.phs.iter().try_for_each(|phs| phs.check().map_err(|error| error.inside("phs")))?;
+        InvalidConfig::ensure(self.phs.is_none() || self.rohc.is_none(), "rohc", "none, or `phs` left out")?;
+        self.rohc.iter().try_for_each(|rohc| rohc.check().map_err(|error| error.inside("rohc")))?;
+        self.arq.iter().try_for_each(|arq| arq.check().map_err(|error| error.inside("arq")))
     }
 
     /// Returns the length in bytes of an SDU on the air, its header suppressed.
@@ -309,6 +327,115 @@ impl Phs {
     pub(super) fn sent_len(&self, sdu: usize) -> usize {
         let saved = if sdu < self.size() { 0 } else { self.saved() };
         INDEX_LEN + sdu.saturating_sub(saved)
+    }
+}
+
+/// Automatic repeat request: blocks that are sent again until the receiver has them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Arq {
+    /// Length of a block: 16 to 1024 B. The last one of a packet may be shorter. Default: 64 B.
+    pub block: Bytes,
+    /// Number of blocks that may be without acknowledgement: 1 to 1024. Default: 512.
+    #[schemars(range(min = 1, max = 1024))]
+    pub window: u16,
+    /// Wait for an acknowledgement before a block is sent again. Default: 100 ms.
+    pub retry: Span,
+    /// Time from the first transmission after which a packet is given up; 0: never. Default: 1 s.
+    pub lifetime: Span,
+    /// Enables delivery in the order of sending: packets wait for those before them. Default: true.
+    pub in_order: bool,
+}
+
+impl Default for Arq {
+    fn default() -> Arq {
+        Arq {
+            block: Bytes::new(64),
+            window: 512,
+            retry: Span::from_millis(100),
+            lifetime: Span::from_secs(1),
+            in_order: true,
+        }
+    }
+}
+
+impl Arq {
+    /// Checks the values.
+    ///
+    /// # Errors
+    /// Returns an error that names the key with an invalid value.
+    pub fn check(&self) -> Result<(), InvalidConfig> {
+        let ensure = InvalidConfig::ensure;
+        ensure((16..=1024).contains(&self.block.get()), "block", "16 to 1024 bytes")?;
+        ensure((1..=1024).contains(&self.window), "window", "1 to 1024 blocks")?;
+        // Timers have 16 bits in units of 10 us.
+        let most = Span::from_micros(655_350);
+        ensure(!self.retry.is_zero() && self.retry <= most, "retry", "more than zero, at most 655.35 ms")?;
+        let fits = self.lifetime.is_zero() || self.lifetime >= self.retry;
+        ensure(fits && self.lifetime <= Span::from_secs(60), "lifetime", "0, or `retry` to 60 s")
+    }
+}
+
+/// Robust header compression of a service flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Rohc {
+    /// Mode. Feedback goes with the first service flow of the other direction that has `rohc`. Default: "unidirectional".
+    pub mode: RohcMode,
+    /// Number of contexts, one for each flow of packets: 1 to 16384. More than 16 take large CIDs. Default: 16.
+    #[schemars(range(min = 1, max = 16384))]
+    pub contexts: u16,
+    /// Number of packets in which a change is repeated. Default: 4.
+    #[schemars(range(min = 1, max = 16))]
+    pub repeats: u8,
+    /// Number of packets after which a header is sent whole, unidirectional. Default: 1700.
+    #[schemars(range(min = 1))]
+    pub refresh: u32,
+    /// Version of the profiles. Default: "v1".
+    pub version: RohcVersion,
+}
+
+/// Mode of header compression (RFC 3095, section 4.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RohcMode {
+    /// No feedback: headers are refreshed.
+    #[default]
+    Unidirectional,
+    /// Feedback of errors, and acknowledgements now and then.
+    Optimistic,
+    /// Acknowledgements of each change.
+    Reliable,
+}
+
+/// Version of the profiles of header compression.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RohcVersion {
+    /// RFC 3095 and its successors.
+    #[default]
+    V1,
+    /// RFC 5225, and TCP.
+    V2,
+}
+
+impl Default for Rohc {
+    fn default() -> Rohc {
+        let (mode, version) = (RohcMode::default(), RohcVersion::default());
+        Rohc { mode, contexts: 16, repeats: 4, refresh: 1700, version }
+    }
+}
+
+impl Rohc {
+    /// Checks the values.
+    ///
+    /// # Errors
+    /// Returns an error that names the key with an invalid value.
+    pub fn check(&self) -> Result<(), InvalidConfig> {
+        let ensure = InvalidConfig::ensure;
+        ensure((1..=16_384).contains(&self.contexts), "contexts", "1 to 16384")?;
+        ensure((1..=16).contains(&self.repeats), "repeats", "1 to 16")?;
+        ensure(self.refresh > 0, "refresh", "at least 1 packet")
     }
 }
 

@@ -3,12 +3,14 @@
 use bentpipe_net::queue::Queue;
 use bentpipe_net::{InvalidConfig, Packet};
 use bentpipe_units::{RandomStream, Time};
-use bentpipe_wire::wman::{CRC_LEN, Fragment, Grant, HEADER_LEN, Layout, MAX_PDU_LEN, Numbers};
+use bentpipe_wire::wman::{CRC_LEN, Cid, Fragment, Grant, HEADER_LEN, Layout, MAX_PDU_LEN, Numbers};
 
 use super::air::PduRecord;
+use super::arq::{Done, Link};
 use super::config::{Cell, Convergence, PathConfig, ServiceFlow};
 use super::contend::Contention;
 use super::phs::Suppressor;
+use super::rohc::Channel;
 
 /// Smallest first or middle fragment in bytes.
 const MIN_FRAGMENT: usize = 16;
@@ -21,6 +23,8 @@ pub(super) struct Mac {
     fragmentation: bool,
     packing: bool,
     convergence: Convergence,
+    /// Set if PDUs may be recorded.
+    is_recorded: bool,
 }
 
 impl Mac {
@@ -28,7 +32,7 @@ impl Mac {
     pub(super) fn new(cell: &Cell) -> Mac {
         let fixed = HEADER_LEN + if cell.crc { CRC_LEN } else { 0 };
         let Cell { fragmentation, packing, convergence, .. } = *cell;
-        Mac { fixed, fragmentation, packing, convergence }
+        Mac { fixed, fragmentation, packing, convergence, is_recorded: cell.record.is_some() }
     }
 
     /// Returns the length in bytes of a PDU with one unfragmented IP packet.
@@ -38,7 +42,19 @@ impl Mac {
 
     /// Returns the length in bytes of a PDU with one packet of a flow.
     pub(super) fn pdu_len_of(&self, flow: &ServiceFlow, packet: usize) -> usize {
-        self.fixed + flow.sent_len(self.convergence.sdu_len(packet))
+        let subheader = if flow.arq.is_some() { self.block_overhead() } else { 0 };
+        self.fixed + subheader + flow.sent_len(self.convergence.sdu_len(packet))
+    }
+
+    /// Returns the bytes of the subheader of blocks.
+    fn block_overhead(&self) -> usize {
+        let layout = if self.packing { Layout::Packed } else { Layout::Fragment };
+        layout.overhead(Numbers::Extended, 1)
+    }
+
+    /// Returns the length in bytes of a PDU of feedback elements, which is packed.
+    fn feedback_len(&self, elements: usize) -> usize {
+        self.fixed + Layout::Packed.overhead(Numbers::Short, 1) + elements
     }
 
     fn part_overhead(&self) -> usize {
@@ -81,13 +97,26 @@ impl Blocks {
     }
 }
 
-/// Packet that is complete at a byte of a burst.
+/// Feedback elements of another connection, to be sent.
 #[derive(Debug)]
-pub(super) struct Done {
-    /// Packet.
-    pub(super) packet: Packet,
-    /// End of its last PDU in the burst.
-    pub(super) end: usize,
+struct Control {
+    /// Connection whose receiver wrote them.
+    of: usize,
+    written: Time,
+    bytes: Vec<u8>,
+}
+
+/// Feedback elements that are sent: their end in the burst, unless they are lost.
+#[derive(Debug)]
+pub(super) struct SentControl {
+    /// Connection whose receiver wrote them.
+    pub(super) of: usize,
+    /// Time at which they were written.
+    pub(super) written: Time,
+    /// Bytes.
+    pub(super) bytes: Vec<u8>,
+    /// End of the PDU in the burst; `None` if it is lost.
+    pub(super) end: Option<usize>,
 }
 
 /// Packet of which fragments are sent.
@@ -165,15 +194,26 @@ pub(super) struct Conn {
     fragment: u16,
     /// Payload header suppression.
     pub(super) phs: Option<Box<Suppressor>>,
+    /// Robust header compression.
+    pub(super) rohc: Option<Box<Channel>>,
+    /// Automatic repeat request.
+    pub(super) arq: Option<Box<Link>>,
+    /// Connection of the other direction that carries feedback of this one's ARQ.
+    pub(super) carrier: Option<usize>,
+    /// Connection of the other direction that carries feedback of this one's header compression.
+    pub(super) rohc_partner: Option<usize>,
+    /// Feedback of connections of the other direction, and what is sent of it.
+    control: Vec<Control>,
+    pub(super) sent_control: Vec<SentControl>,
 }
 
 impl Conn {
-    /// Creates the connection of a service flow.
+    /// Creates the connection of a service flow, the `n`th of its direction.
     ///
     /// # Errors
     /// Returns an error that names the key of the queue with an invalid value.
     pub(super) fn new(
-        path: usize,
+        (path, cid): (usize, Cid),
         config: &PathConfig,
         n: usize,
         flow: &ServiceFlow,
@@ -203,6 +243,12 @@ impl Conn {
             record: None,
             fragment: 0,
             phs: flow.phs.as_ref().map(|phs| Box::new(Suppressor::new(phs, mac.convergence))),
+            rohc: flow.rohc.as_ref().map(|rohc| Box::new(Channel::new(rohc))),
+            arq: flow.arq.as_ref().map(|arq| Box::new(Link::new(arq, cid))),
+            carrier: None,
+            rohc_partner: None,
+            control: Vec::new(),
+            sent_control: Vec::new(),
         })
     }
 
@@ -229,6 +275,15 @@ impl Conn {
 
     /// Queues a packet, or drops it.
     pub(super) fn accept(&mut self, packet: Packet, mac: &Mac, now: Time, stream: &mut RandomStream) {
+        let packet = match &mut self.rohc {
+            Some(rohc) => rohc.compress(packet, now),
+            None => packet,
+        };
+        self.enqueue(packet, mac, now, stream);
+    }
+
+    /// Queues a packet in its form on the air, or drops it.
+    pub(super) fn enqueue(&mut self, packet: Packet, mac: &Mac, now: Time, stream: &mut RandomStream) {
         if let Some(phs) = &mut self.phs {
             phs.learn(&packet);
         }
@@ -239,16 +294,28 @@ impl Conn {
             self.head_since = now;
             return;
         }
-        let before = self.queue.packets();
+        let (packets, bytes, own) = (self.queue.packets(), self.queue.bytes(), packet.len() as u64);
         self.queue.enqueue(packet, now, stream);
-        if self.queue.packets() > before {
+        if self.queue.packets() > packets {
             self.waiting += len;
+        } else if self.queue.bytes() != bytes {
+            // A discipline made room by packets that it had accepted: their bytes are known, not their headers on the air.
+            let dropped = (bytes + own).saturating_sub(self.queue.bytes()) as usize;
+            self.waiting = (self.waiting + len).saturating_sub(dropped);
         }
     }
 
     /// Returns the bytes of MAC PDUs of everything that waits.
     #[inline]
     pub(super) fn need(&self, mac: &Mac) -> usize {
+        if self.arq.is_some() || !self.control.is_empty() {
+            return self.need_with_control(mac);
+        }
+        self.need_of_packets(mac)
+    }
+
+    #[inline]
+    fn need_of_packets(&self, mac: &Mac) -> usize {
         let Some(head) = &self.head else { return 0 };
         let fragment = if head.sent > 0 || mac.packing { mac.part_overhead() } else { 0 };
         let first = head.len - head.sent + mac.fixed + fragment;
@@ -258,10 +325,52 @@ impl Conn {
         first + rest + more
     }
 
-    /// Returns `true` if a packet waits.
+    /// Returns the bytes of MAC PDUs with feedback of other connections, or of blocks.
+    fn need_with_control(&self, mac: &Mac) -> usize {
+        let control: usize = self.control.iter().map(|control| mac.feedback_len(control.bytes.len())).sum();
+        let Some(link) = &self.arq else { return control + self.need_of_packets(mac) };
+        let discard = link.discard_message().map_or(0, |message| mac.fixed + message.len());
+        let each = mac.block_overhead() + if mac.packing { 0 } else { mac.fixed };
+        let (blocks, runs) = link.need();
+        let mut payload = blocks + runs * each;
+        // What waits is asked for as far as the window takes it.
+        if let Some(head) = &self.head {
+            let all = head.len + self.waiting;
+            let block = self.flow.arq.as_ref().map_or(1, |arq| arq.block.get() as usize);
+            let within = all.min((link.allowed() as usize * block).saturating_sub(blocks));
+            let packets = 1 + self.queue.packets();
+            payload += within + if within == 0 { 0 } else { (packets * within).div_ceil(all.max(1)) * each };
+        }
+        if mac.packing && payload > 0 {
+            payload += mac.fixed * payload.div_ceil(MAX_PDU_LEN - mac.fixed);
+        }
+        control + discard + payload
+    }
+
+    /// Returns `true` if anything can be sent.
     #[inline]
     pub(super) fn is_backlogged(&self) -> bool {
+        match &self.arq {
+            None => self.head.is_some() || !self.control.is_empty(),
+            Some(link) => {
+                let takes_more = self.head.is_some() && link.takes_sdu();
+                takes_more || link.can_send() || !self.control.is_empty()
+            }
+        }
+    }
+
+    /// Returns `true` if a packet waits, or blocks are not acknowledged.
+    #[inline]
+    pub(super) fn is_busy(&self) -> bool {
         self.head.is_some()
+            || !self.control.is_empty()
+            || self.arq.as_ref().is_some_and(|link| link.is_open())
+    }
+
+    /// Replaces the feedback of a connection of the other direction that is to be sent.
+    pub(super) fn set_control(&mut self, of: usize, written: Time, bytes: Option<Vec<u8>>) {
+        self.control.retain(|control| control.of != of);
+        self.control.extend(bytes.map(|bytes| Control { of, written, bytes }));
     }
 
     /// Returns the time at which the packet at the head got there.
@@ -282,7 +391,8 @@ impl Conn {
         self.idle_since = now;
         let Some(packet) = self.queue.dequeue(now) else { return };
         let len = self.sent_len(&packet, mac);
-        self.waiting -= len;
+        // A discipline may drop at this moment what it had accepted; an empty queue ends any error of the count.
+        self.waiting = if self.queue.packets() == 0 { 0 } else { self.waiting.saturating_sub(len) };
         self.head_since = now;
         self.head = Some(Head { packet, len, sent: 0, lost: false });
     }
@@ -300,6 +410,12 @@ impl Conn {
         done: &mut Vec<Done>,
     ) -> usize {
         let (mut at, mut grant) = (from, grant);
+        if !self.control.is_empty() {
+            (at, grant) = self.fill_control((from, to), grant, mac, stream, blocks);
+        }
+        if self.arq.is_some() {
+            return self.fill_blocks((at, to), grant, mac, (now, stream), blocks, done);
+        }
         while self.head.is_some() {
             let fixed = mac.fixed + if grant { Grant::LEN } else { 0 };
             let room = to.saturating_sub(at).min(MAX_PDU_LEN);
@@ -322,11 +438,143 @@ impl Conn {
         at
     }
 
+    /// Fills a part of a burst with feedback of other connections.
+    fn fill_control(
+        &mut self,
+        (from, to): (usize, usize),
+        mut grant: bool,
+        mac: &Mac,
+        stream: &mut RandomStream,
+        blocks: &mut Blocks,
+    ) -> (usize, bool) {
+        let mut at = from;
+        while let Some(control) = self.control.first() {
+            let with_grant = if grant { Grant::LEN } else { 0 };
+            let len = mac.feedback_len(control.bytes.len()) + with_grant;
+            if at + len > to {
+                break;
+            }
+            let Control { of, written, bytes } = self.control.remove(0);
+            if let Some(record) = &mut self.record {
+                let (grant, parts) = (grant.then_some(0), vec![(Fragment::Whole, 0, bytes.clone())]);
+                let layout = Layout::Packed;
+                record.push(PduRecord { grant, layout, parts, is_feedback: true, ..PduRecord::default() });
+            }
+            let is_lost = self.send_pdu((at, at + len), stream, blocks);
+            (at, grant) = (at + len, false);
+            self.sent_control.push(SentControl { of, written, bytes, end: (!is_lost).then_some(at) });
+        }
+        (at, grant)
+    }
+
+    /// Returns `true` if a PDU, which is counted, is lost.
+    fn send_pdu(
+        &mut self,
+        (start, end): (usize, usize),
+        stream: &mut RandomStream,
+        blocks: &mut Blocks,
+    ) -> bool {
+        self.counts.pdus += 1;
+        let is_lost = blocks.lose(start, end, stream);
+        self.counts.pdus_lost += u64::from(is_lost);
+        is_lost
+    }
+
+    /// Fills a part of a burst with PDUs of blocks, and with a discard message.
+    fn fill_blocks(
+        &mut self,
+        (from, to): (usize, usize),
+        mut grant: bool,
+        mac: &Mac,
+        (now, stream): (Time, &mut RandomStream),
+        blocks: &mut Blocks,
+        done: &mut Vec<Done>,
+    ) -> usize {
+        let mut at = from;
+        loop {
+            let with_grant = if grant { Grant::LEN } else { 0 };
+            let room = to.saturating_sub(at).min(MAX_PDU_LEN);
+            let message = self.arq.as_ref().and_then(|link| link.discard_message());
+            let (mut len, mut runs) = (mac.fixed + with_grant, Vec::new());
+            if let Some(message) = &message {
+                len += message.len();
+            } else {
+                while let Some(run) =
+                    self.take_blocks(room.saturating_sub(len + mac.block_overhead()), mac, now)
+                {
+                    len += mac.block_overhead() + run.len;
+                    runs.push(run);
+                    if !mac.packing {
+                        break;
+                    }
+                }
+            }
+            if len > room || (message.is_none() && runs.is_empty()) {
+                return at;
+            }
+            self.record_blocks(grant, message, &runs, mac);
+            let is_lost = self.send_pdu((at, at + len), stream, blocks);
+            (at, grant) = (at + len, false);
+            let Some(link) = &mut self.arq else { return at };
+            if runs.is_empty() {
+                link.send_discard(now, at, is_lost, done);
+            }
+            for run in &runs {
+                self.counts.fragments += u64::from(run.fragment != Fragment::Whole);
+                link.send(run, at, is_lost, done);
+            }
+        }
+    }
+
+    /// Removes blocks to be sent from the window.
+    ///
+    /// The packet at the head goes into the window once all before it are sent.
+    fn take_blocks(&mut self, room: usize, mac: &Mac, now: Time) -> Option<super::arq::Run> {
+        let link = self.arq.as_mut()?;
+        if link.takes_sdu()
+            && let Some(Head { packet, len, .. }) = self.head.take()
+        {
+            if let Some(phs) = &mut self.phs {
+                phs.count(&packet, len);
+            }
+            let bytes = mac.is_recorded.then(|| match &self.phs {
+                Some(phs) => phs.sent(&packet),
+                None => mac.convergence.sdu(&packet.to_vec()),
+            });
+            link.push(packet, len, bytes);
+            self.advance(mac, now);
+        }
+        self.arq.as_mut()?.take(room, now)
+    }
+
+    /// Records a PDU of a discard message or of blocks, if PDUs are recorded.
+    fn record_blocks(
+        &mut self,
+        has_grant: bool,
+        message: Option<Vec<u8>>,
+        runs: &[super::arq::Run],
+        mac: &Mac,
+    ) {
+        let (Some(record), Some(link)) = (&mut self.record, &self.arq) else { return };
+        let grant = has_grant.then_some(0);
+        if let Some(message) = message {
+            let parts = vec![(Fragment::Whole, 0, message)];
+            record.push(PduRecord { grant, parts, is_management: true, ..PduRecord::default() });
+            return;
+        }
+        let layout = if mac.packing { Layout::Packed } else { Layout::Fragment };
+        let number = |first: u64| (first % u64::from(Numbers::Extended.modulus())) as u16;
+        let parts = runs.iter().map(|run| (run.fragment, number(run.first), link.bytes(run))).collect();
+        record.push(PduRecord { grant, layout, numbers: Numbers::Extended, parts, ..PduRecord::default() });
+    }
+
     /// Begins the record of a PDU, if PDUs are recorded.
     fn begin_record(&mut self, has_grant: bool, mac: &Mac) {
         if let Some(record) = &mut self.record {
             let grant = has_grant.then_some(0);
-            record.push(PduRecord { grant, is_packed: mac.packing, parts: Vec::new() });
+            // Of a PDU with one part the fragment decides.
+            let layout = if mac.packing { Layout::Packed } else { Layout::Whole };
+            record.push(PduRecord { grant, layout, ..PduRecord::default() });
         }
     }
 
@@ -345,6 +593,9 @@ impl Conn {
         bytes.truncate(from + part);
         bytes.drain(..from.min(bytes.len()));
         if let Some(pdu) = record.last_mut() {
+            if pdu.layout == Layout::Whole && fragment != Fragment::Whole {
+                pdu.layout = Layout::Fragment;
+            }
             pdu.parts.push((fragment, number, bytes));
         }
     }

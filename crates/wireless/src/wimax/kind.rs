@@ -247,6 +247,23 @@ impl CellCost {
         }
     }
 
+    /// Returns a line for each service flow with ARQ.
+    fn repeated(&self, len: usize) -> Vec<String> {
+        let line = |(n, flow): (usize, &ServiceFlow)| {
+            let arq = flow.arq.as_ref()?;
+            let pdu = self.mac.pdu_len_of(flow, len);
+            let sdu = pdu - self.mac.pdu_len_of(flow, 0);
+            Some(format!(
+                "with ARQ in service flow {}: {} blocks of {} B, PDU {pdu} B with their subheader; a window of {} B",
+                n + 1,
+                sdu.div_ceil(arq.block.get() as usize),
+                arq.block.get(),
+                u64::from(arq.window) * arq.block.get(),
+            ))
+        };
+        self.flows.iter().enumerate().filter_map(line).collect()
+    }
+
     /// Returns a line for each service flow that suppresses headers of packets.
     fn suppressed(&self, len: usize) -> Vec<String> {
         let line = |(n, flow): (usize, &ServiceFlow)| {
@@ -314,6 +331,7 @@ impl Cost for CellCost {
             ),
         ];
         notes.extend(self.suppressed(len));
+        notes.extend(self.repeated(len));
         notes
     }
 }

@@ -18,5 +18,13 @@ bentpipe_net::metrics! {
     Counter GRANTED = "granted-bytes", Bytes, "Bytes granted or scheduled";
     Counter PHS_SAVED = "phs-saved-bytes", Bytes, "Bytes of headers suppressed";
     Counter PHS_UNMATCHED = "phs-unmatched", Packets, "Packets sent whole, without a rule of header suppression";
+    Counter ROHC_BEFORE = "rohc-bytes-in", Bytes, "Bytes of packets before header compression";
+    Counter ROHC_AFTER = "rohc-bytes-out", Bytes, "Bytes of packets after header compression";
+    Counter ROHC_FEEDBACK = "rohc-feedback", Packets, "Packets of feedback of header compression";
+    Counter NOT_DECOMPRESSED = "not-decompressed", Packets, "Packets that header compression did not restore" => .drops();
+    Counter ARQ_BLOCKS = "arq-blocks", Count, "Blocks sent with ARQ";
+    Counter ARQ_AGAIN = "arq-retransmitted-blocks", Count, "Blocks sent again";
+    Counter ARQ_FEEDBACK = "arq-feedback-bytes", Bytes, "Bytes of ARQ feedback elements";
+    Counter DROPPED_LIFETIME = "dropped-lifetime", Packets, "Packets given up after the lifetime of their blocks" => .drops();
     Gauge PROFILE = "burst-profile", Count, "Burst profile, 0 for BPSK 1/2 to 6 for 64-QAM 3/4";
 }

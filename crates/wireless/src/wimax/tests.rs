@@ -9,6 +9,9 @@ use bentpipe_wire::wman;
 
 use super::*;
 
+mod arq;
+mod rohc;
+
 const MS: u64 = 1_000_000;
 
 fn path(station: usize, is_downlink: bool) -> PathConfig {
