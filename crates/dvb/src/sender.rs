@@ -93,13 +93,14 @@ pub struct Sender {
     /// Streams of one receiver, and then those for groups.
     paths: Vec<Path>,
     common: Common,
-    /// What [`Sender::ready`] returned, while no stream has changed since: an arrival changes none, and with thousands of
-    /// receivers there are thousands of arrivals for a packet.
+    /// Result of [`Sender::ready`], kept until a stream changes.
+    ///
+    /// An arrival changes none, and with thousands of receivers there are thousands of arrivals for a packet.
     known_ready: Option<Option<Time>>,
     /// Units in flight.
     pipe: Pipe,
     /// Receivers of each stream for groups, and of tables.
-    heard_by: Vec<Receivers>,
+    listeners: Vec<Receivers>,
     /// Minimum and maximum propagation delay.
     nearest: Span,
     farthest: Span,
@@ -138,7 +139,7 @@ impl Sender {
         let mut built = paths.iter().enumerate().map(build).collect::<Result<Vec<_>, _>>()?;
         let fields =
             if let Timing::Frames(frames) = &timing { Some(fields(frames, &mut built)) } else { None };
-        let heard_by = common.lists().map(|list| by_delay(&list, paths)).collect();
+        let listeners = common.lists().map(|list| by_delay(&list, paths)).collect();
         let programmes = tables::programmes(paths.iter().map(|path| &path.dvb));
         let tables = line.tables().map(|interval| Tables::new(interval, 1, programmes));
         check_tables(line, tables.as_ref()).map_err(of_line)?;
@@ -154,7 +155,7 @@ impl Sender {
             timing,
             known_ready: None,
             pipe: Pipe::default(),
-            heard_by,
+            listeners,
             nearest: paths.iter().map(|path| path.delay).min().unwrap_or_default(),
             farthest: paths.iter().map(|path| path.delay).max().unwrap_or_default(),
             sent: 0,
@@ -332,12 +333,12 @@ impl Sender {
         self.sent += 1;
         let unit = Unit { number, bytes: packet.to_vec(), ..Unit::default() };
         self.remember(number, &unit);
-        self.dispatch_to_all(self.heard_by.len() - 1, end, unit);
+        self.dispatch_to_all(self.listeners.len() - 1, end, unit);
     }
 
     /// Sends a unit, or its frames, to all receivers of a list.
     fn dispatch_to_all(&mut self, list: usize, end: Time, unit: Unit) {
-        let receivers = Arc::clone(&self.heard_by[list]);
+        let receivers = Arc::clone(&self.listeners[list]);
         if self.framed.is_some() {
             return receivers.iter().for_each(|(_, number)| self.dispatch(*number, end, unit.clone()));
         }

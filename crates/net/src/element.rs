@@ -42,9 +42,9 @@ pub trait Element: Send {
         true
     }
 
-    /// Returns the input that stands for all those from which the element forwards to the same outputs.
+    /// Returns the input that stands for all with the same outputs.
     ///
-    /// The search for loops visits it alone. An element that may have thousands of inputs says so here: otherwise
+    /// The element forwards from each of these inputs to the same outputs. The search for loops visits it alone. An element that may have thousands of inputs says so here: otherwise
     /// each of them is followed to each output.
     fn alike(&self, from: Port) -> Port {
         from

@@ -30,7 +30,7 @@ pub fn able_live(tools: &[&str]) -> Option<Turn> {
 pub struct Apart(Process);
 
 impl Apart {
-    /// Makes a place with a loopback alone. Returns `None` where that is not allowed.
+    /// Creates a place with a loopback alone. Returns `None` where that is not allowed.
     pub fn make() -> Option<Apart> {
         let script = "ip link set lo up && mount -t tmpfs tmpfs /run && echo made && exec sleep infinity";
         let mut command = Command::new("unshare");

@@ -62,7 +62,7 @@ impl Pipe {
         single.into_iter().chain(common).min().map(|(arrival, _)| arrival)
     }
 
-    /// Takes the next unit that has arrived by `now`, with the number of its receiver.
+    /// Removes and returns the next unit that has arrived, with its receiver's number.
     pub(super) fn arrived(&mut self, now: Time) -> Option<(usize, Unit)> {
         let single = self.single.front().map(|(order, ..)| *order);
         let common = self.common.peek().map(|flight| flight.0.next);
@@ -74,7 +74,7 @@ impl Pipe {
         }
     }
 
-    /// Takes the unit of the next flight for its next receiver.
+    /// Returns the unit of the next flight for its next receiver.
     fn go_on(&mut self) -> Option<(usize, Unit)> {
         let mut flight = self.common.peek_mut()?;
         let (_, number) = flight.0.receivers[flight.0.reached];
