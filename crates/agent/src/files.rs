@@ -6,7 +6,10 @@ use bentpipe_scenario::{Document, Scenario};
 use toml_edit::{DocumentMut, Item, TableLike, Value};
 
 /// Keys whose texts are names of files.
-const FILE_KEYS: [&str; 2] = ["file", "sizes"];
+const FILE_KEYS: [&str; 3] = ["file", "samples", "sizes"];
+
+/// Those of them that have numbers elsewhere: sizes of pictures, and how many samples a rate has.
+const NUMBERS_TOO: [&str; 2] = ["samples", "sizes"];
 
 /// Returns all names of files in a TOML text, each with its key.
 ///
@@ -39,8 +42,7 @@ fn file_names(key: &str, whole: &str, value: &Value, found: &mut Vec<(String, St
         Value::String(name) => found.push((whole.to_owned(), name.value().clone())),
         Value::Array(list) => list.iter().for_each(|value| file_names(key, whole, value, found)),
         Value::InlineTable(table) => files_in(table, &format!("{whole}."), found),
-        // Numbers are sizes of pictures.
-        _ if key != "sizes" => found.push((whole.to_owned(), String::new())),
+        _ if !NUMBERS_TOO.contains(&key) => found.push((whole.to_owned(), String::new())),
         _ => {}
     }
 }
