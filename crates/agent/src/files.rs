@@ -8,7 +8,7 @@ use toml_edit::{DocumentMut, Item, TableLike, Value};
 /// Keys whose texts are names of files.
 const FILE_KEYS: [&str; 3] = ["file", "samples", "sizes"];
 
-/// Those of them that have numbers elsewhere: sizes of pictures, numbers of samples.
+/// File keys that have numbers elsewhere, such as sizes of pictures.
 const NUMBERS_TOO: [&str; 2] = ["samples", "sizes"];
 
 /// Returns all names of files in a TOML text, each with its key.
