@@ -22,7 +22,7 @@ pub(crate) struct Lan {
 
 #[derive(Debug)]
 enum Device {
-    Router(Tun),
+    Router(Box<Tun>),
     Bridge(File),
 }
 
@@ -30,7 +30,7 @@ impl Lan {
     /// Creates the device, with routes for `networks`.
     pub(crate) fn open(config: &Config, networks: &[Prefix]) -> Result<Lan, SetupError> {
         let device = match config.kind {
-            LanKind::Router => Tun::create(&config.device).map(Device::Router),
+            LanKind::Router => Tun::create(&config.device).map(|tun| Device::Router(Box::new(tun))),
             LanKind::Bridge { .. } => open_tap(&config.device).map(Device::Bridge),
         };
         let device = device.map_err(SetupError::Tun)?;
