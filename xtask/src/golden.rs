@@ -1,7 +1,7 @@
 //! Comparison of all results with the committed ones.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -20,7 +20,15 @@ const SHOWN: usize = 20;
 pub(crate) fn run(names: &[&str], update: bool) -> Result<()> {
     install::tools()?;
     build()?;
-    let text = results(names)?;
+    hold(&crate::built("release", "golden"), names, update)
+}
+
+/// Compares the results that a built runner prints, or updates what is committed.
+///
+/// # Errors
+/// Returns an error if the runner fails, or if a result differs.
+pub(crate) fn hold(program: &Path, names: &[&str], update: bool) -> Result<()> {
+    let text = results(program, names)?;
     let mut differences = 0;
     for (name, new) in by_folder(&text) {
         let path = folder().join(format!("{name}.txt"));
@@ -45,7 +53,7 @@ pub(crate) fn run(names: &[&str], update: bool) -> Result<()> {
 ///
 /// # Errors
 /// Returns an error if it does not build.
-pub(crate) fn build() -> Result<()> {
+fn build() -> Result<()> {
     sh(
         "cargo",
         &[
@@ -60,9 +68,8 @@ pub(crate) fn build() -> Result<()> {
 }
 
 /// Runs the program, passing its error output through.
-fn results(names: &[&str]) -> Result<String> {
-    let program = crate::built("release", "golden");
-    let mut command = Command::new(&program);
+fn results(program: &Path, names: &[&str]) -> Result<String> {
+    let mut command = Command::new(program);
     let output = command.args(names).current_dir(root()).stderr(Stdio::inherit()).output();
     let output = output.with_context(|| program.display().to_string())?;
     if !output.status.success() {
@@ -93,7 +100,7 @@ fn run_of(line: &str) -> &str {
 }
 
 /// Returns the lines of a file that are of runs other than those in `new`.
-fn others(path: &std::path::Path, new: &str) -> String {
+fn others(path: &Path, new: &str) -> String {
     let old = std::fs::read_to_string(path).unwrap_or_default();
     let renewed: BTreeSet<&str> = new.lines().map(run_of).collect();
     old.lines().filter(|line| !renewed.contains(run_of(line))).map(|line| format!("{line}\n")).collect()

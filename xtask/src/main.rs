@@ -7,6 +7,7 @@ mod dist;
 mod fuzz;
 mod golden;
 mod install;
+mod programs;
 mod python;
 mod test;
 mod tidy;

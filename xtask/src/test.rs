@@ -5,40 +5,52 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::{files, golden, install, python, root, sh, tidy};
+use crate::{files, golden, install, programs, python, root, sh, tidy};
 
 /// A processor without an operating system: what builds for it needs no standard library.
 const BARE_METAL: &str = "thumbv7em-none-eabi";
 
 /// Format, lints, tidy, tests, the quick reproduction of every study, and the comparison of all results with `benches/golden`.
 ///
+/// All of it runs what is built for tests: results are the same to the bit with each optimisation, arithmetic that overflows
+/// ends a run here alone, and a second build of everything would take longer than the runs that it speeds up.
+///
 /// # Errors
 /// The first thing that does not hold.
 pub(crate) fn run() -> Result<()> {
-    install::tools()?;
-    python::prepare()?;
     sh("cargo", &["fmt", "--all", "--check"])?;
     tidy::run()?;
+    // Installation waits for the network, and lints for the processor.
+    std::thread::scope(|scope| {
+        let needs = scope.spawn(|| shown(needs()));
+        let lints = shown(lints());
+        lints.and(needs.join().expect("it returns its error"))
+    })?;
+    let programs = programs::build()?;
+    reproduce()?;
+    golden::hold(&crate::built("debug", "golden"), &[], false)?;
+    programs::run(programs)?;
+    // Last, so that the test runner's own count closes the output.
+    sh("cargo", &["test", "--workspace", "--all-features", "--doc"])
+}
+
+/// Shows an error at once: what runs at the same time goes on for a while.
+fn shown(result: Result<()>) -> Result<()> {
+    result.inspect_err(|error| println!("error: {error:#}"))
+}
+
+fn lints() -> Result<()> {
     sh("cargo", &["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])?;
     if install::target(BARE_METAL) {
         sh("cargo", &["check", "--package", "bentpipe-rohc", "--target", BARE_METAL])?;
     }
-    golden::build()?;
-    reproduce()?;
-    golden::run(&[], false)?;
-    // Last, so that the test runner's own count closes the output.
-    tests()
+    Ok(())
 }
 
-/// Runs all tests. Those of the documentation run the release, as its readers do.
-fn tests() -> Result<()> {
-    let mut tests = Command::new("cargo");
-    tests.args(["test", "--workspace", "--all-features"]).current_dir(root());
-    tests.env("BENTPIPE_RELEASE", crate::built("release", "bentpipe"));
-    if !tests.status().context("cargo does not start")?.success() {
-        bail!("tests have failed");
-    }
-    Ok(())
+/// Installs what tests need.
+fn needs() -> Result<()> {
+    install::tools()?;
+    python::prepare()
 }
 
 /// Writes the generated pages of the reference: the test that compares them writes them when it is asked to.
@@ -59,7 +71,7 @@ pub(crate) fn reference() -> Result<()> {
 fn reproduce() -> Result<()> {
     let out = root().join("target/reproduce");
     let _ = std::fs::remove_dir_all(&out);
-    let program = crate::built("release", "bentpipe");
+    let program = crate::built("debug", "bentpipe");
     let status =
         Command::new(program).args(["reproduce", "--quick", "--out"]).arg(&out).current_dir(root()).status();
     match status.context("bentpipe does not start")?.code() {

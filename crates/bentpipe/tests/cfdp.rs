@@ -2,12 +2,11 @@
 #![allow(clippy::disallowed_methods, reason = "waits for programs in real time")]
 
 use std::io::{BufRead, BufReader};
-use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use bentpipe_testkit::{Folder, skip, text};
+use bentpipe_testkit::{Folder, free_port, skip, text};
 
 fn cfdp(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
@@ -18,8 +17,7 @@ fn cfdp(words: &[&str]) -> Command {
 
 /// Returns an address that is free on loopback.
 fn free() -> String {
-    let address = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-    address.expect("a free port").to_string()
+    format!("127.0.0.1:{}", free_port())
 }
 
 fn receiver(at: &str, folder: &Path, count: &str) -> Child {

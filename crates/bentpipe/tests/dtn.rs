@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bentpipe_testkit::{Folder, Tshark, skip, text};
+use bentpipe_testkit::{Folder, Tshark, free_port, skip, text};
 
 fn dtn(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
@@ -17,11 +17,6 @@ fn dtn(words: &[&str]) -> Command {
 
 fn run(words: &[&str]) -> Output {
     dtn(words).output().expect("bentpipe starts")
-}
-
-/// Returns a port that is free on loopback, for TCP at least.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
 }
 
 /// Sends bundles as often as it takes the receiver to listen.

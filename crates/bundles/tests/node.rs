@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "nodes run in real time")]
 
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,17 +12,13 @@ use bentpipe_bundles::client::{Client, Letter};
 use bentpipe_bundles::node::{Counters, Daemon, NodeFile};
 use bentpipe_bundles::perf::{Control, Load, perf};
 use bentpipe_bundles::ping::{Pinging, RoundTrips, ping};
-use bentpipe_testkit::Folder;
+use bentpipe_testkit::{Folder, free_port};
 use bentpipe_units::Span;
 use bentpipe_wire::dtn::bundle::BundleFlags;
 use bentpipe_wire::dtn::eid::Eid;
 
-fn free_tcp() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port")
-}
-
-fn free_udp() -> SocketAddr {
-    UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port")
+fn free() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], free_port()))
 }
 
 /// Node in a thread.
@@ -70,8 +66,7 @@ fn round_trips(at: SocketAddr, to: Eid, size: usize) -> RoundTrips {
 
 /// Returns the files of two nodes that are neighbours over a layer, and the address for applications of the first.
 fn pair(folder: &Path, layer: &str, more: &str) -> (NodeFile, NodeFile, SocketAddr) {
-    let free = if layer == "udp" || layer == "ltp" { free_udp } else { free_tcp };
-    let (one, other, apps) = (free(), free(), free_tcp());
+    let (one, other, apps) = (free(), free(), free());
     let node = |number: u32, at: SocketAddr, peer: u32, to: SocketAddr, apps: SocketAddr| {
         file(
             folder,
@@ -82,7 +77,7 @@ fn pair(folder: &Path, layer: &str, more: &str) -> (NodeFile, NodeFile, SocketAd
             ),
         )
     };
-    (node(1, one, 2, other, apps), node(2, other, 1, one, free_tcp()), apps)
+    (node(1, one, 2, other, apps), node(2, other, 1, one, free()), apps)
 }
 
 #[test]
@@ -202,7 +197,7 @@ fn tcp_streams_cross_as_bundles() {
     let far_apps = two.listen[0].at;
     let (one, two) = (Running::start(one), Running::start(two));
     let target = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let (front, back) = (free_tcp(), target.local_addr().expect("an address"));
+    let (front, back) = (free(), target.local_addr().expect("an address"));
     let side = |node: SocketAddr, own: u32, other: u32, listen, connect| Proxying {
         node: node.to_string().into(),
         from: Eid::ipn(own, 20),

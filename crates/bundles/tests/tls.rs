@@ -15,13 +15,13 @@ use bentpipe_bundles::node::{Daemon, NodeFile};
 use bentpipe_bundles::ping::{Pinging, ping};
 use bentpipe_bundles::tls::{Findings, Making, NamePolicy, Names, Policy, Security, Settings, make};
 use bentpipe_bundles::{Layer, Sending, send};
-use bentpipe_testkit::{Folder, has, succeed};
+use bentpipe_testkit::{Folder, free_port, has, succeed};
 use bentpipe_units::Span;
 use bentpipe_wire::dtn::bundle::Payload;
 use bentpipe_wire::dtn::eid::Eid;
 
 fn free() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port")
+    SocketAddr::from(([127, 0, 0, 1], free_port()))
 }
 
 /// Makes a certificate, and returns the settings of its holder.

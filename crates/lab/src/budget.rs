@@ -9,7 +9,8 @@ mod medium;
 mod path;
 pub(crate) mod show;
 
-use std::collections::BTreeSet;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use bentpipe_net::queue::DEFAULT_PACKETS;
 use bentpipe_record::ContactPlan;
@@ -18,6 +19,7 @@ use bentpipe_scenario::{Flow, Link, Medium, Problem, Queue, Scenario, Way};
 pub use bentpipe_site::{Airtime, Compressed, ShareBudget};
 use bentpipe_site::{Passage, Router, SharingCopies, Window};
 use bentpipe_units::{Bytes, Rate, Span};
+use indexmap::IndexMap;
 use serde::Serialize;
 
 use contacts::Contacts;
@@ -194,14 +196,16 @@ impl Budget {
                 paths.push((n, path));
             }
         }
-        let links = link_budgets(scenario, &media, &paths);
+        let users = Users::new(&paths);
+        let links = link_budgets(scenario, &media, &users);
+        let mut sharings = Sharings::new(scenario, &media);
         let flow = |(n, path): &(usize, Path)| {
-            let sharing = Sharing::new(scenario, &media, &paths, path.bottleneck(&media).0);
+            let sharing = sharings.of(&users, path.bottleneck(&media).0);
             FlowBudget::new(scenario, &media, *n, path, &sharing)
         };
         let mut flows: Vec<FlowBudget> = paths.iter().map(flow).collect();
         let terminals = Medium::shares(&media.layout.members(), &scenario.shared)?;
-        flows.iter_mut().for_each(|flow| flow.contend(&terminals));
+        contend(&mut flows, &terminals);
         let plans = Contacts::new(scenario, topology.node.keys().map(String::as_str).collect());
         let (contacts, bundles) = (plans.pairs()?, plans.forecasts()?);
         let plans = plans.named()?;
@@ -219,13 +223,39 @@ fn receivers<'a>(scenario: &'a Scenario, flow: &'a Flow) -> Vec<&'a str> {
     }
 }
 
-fn link_budgets(scenario: &Scenario, media: &Media<'_>, paths: &[(usize, Path)]) -> Vec<LinkBudget> {
+/// Paths by the directions of links that they use.
+///
+/// No link looks through all paths.
+struct Users<'a> {
+    /// Flow and path, in the order of the paths.
+    of: HashMap<(usize, Way), Vec<(usize, &'a Path)>>,
+}
+
+impl<'a> Users<'a> {
+    fn new(paths: &'a [(usize, Path)]) -> Users<'a> {
+        let mut of: HashMap<_, Vec<(usize, &Path)>> = HashMap::new();
+        for (flow, path) in paths {
+            for at in path.directions() {
+                of.entry(at).or_default().push((*flow, path));
+            }
+        }
+        Users { of }
+    }
+
+    /// Returns flow and path of each that uses a direction of a link.
+    fn on(&self, link: usize, way: Way) -> &[(usize, &'a Path)] {
+        self.of.get(&(link, way)).map_or(&[], Vec::as_slice)
+    }
+}
+
+fn link_budgets(scenario: &Scenario, media: &Media<'_>, users: &Users<'_>) -> Vec<LinkBudget> {
     let both = |(n, (name, link)): (usize, (&String, &Link))| {
         let is_own =
             |way: &Way| matches!(media.side(n, *way).medium.passage(*way), Passage::Own | Passage::Groups);
         let own = Way::BOTH.into_iter().filter(is_own);
         let budgets = own.map(|way| {
-            let users = paths.iter().filter_map(|(flow, path)| Some((*flow, path.packet_on(n, way)?)));
+            let users = users.on(n, way).iter();
+            let users = users.filter_map(|(flow, path)| Some((*flow, path.packet_on(n, way)?)));
             let users: Vec<(usize, u64)> = users.collect();
             let longest = users.iter().map(|(_, len)| *len).max().unwrap_or(media.layout.mtu(n).get());
             let flows = users.iter().map(|(flow, _)| flows_on(scenario, link, &scenario.flow[*flow])).sum();
@@ -265,51 +295,82 @@ fn sharing_copies(scenario: &Scenario, media: &Media<'_>, (link, way): (usize, W
 struct Sharing {
     /// Link and direction, or the multiplex.
     name: String,
-    /// Flows with the number of their copies.
+    /// Flows with the number of their copies; the most numerous first.
     flows: Vec<(String, u64)>,
+}
+
+/// Shares of links and multiplexes, computed once for all flows of each.
+struct Sharings<'a> {
+    scenario: &'a Scenario,
+    media: &'a Media<'a>,
+    /// Directions of links by the name of what they share.
+    members: HashMap<&'a str, Vec<(usize, Way)>>,
+    known: HashMap<(usize, Way), Rc<Sharing>>,
+}
+
+impl<'a> Sharings<'a> {
+    fn new(scenario: &'a Scenario, media: &'a Media<'a>) -> Sharings<'a> {
+        let mut members: HashMap<&str, Vec<(usize, Way)>> = HashMap::new();
+        for at in (0..scenario.link.len()).flat_map(|n| [(n, Way::Forward), (n, Way::Return)]) {
+            if let Some(shared) = media.cost(at.0, at.1).shared() {
+                members.entry(shared).or_default().push(at);
+            }
+        }
+        Sharings { scenario, media, members, known: HashMap::new() }
+    }
+
+    /// Returns the flows that share the rate of a direction of a link.
+    fn of(&mut self, users: &Users<'_>, at: (usize, Way)) -> Rc<Sharing> {
+        let shared = self.media.cost(at.0, at.1).shared();
+        let all = shared
+            .and_then(|shared| self.members.get(shared))
+            .map_or(std::slice::from_ref(&at), Vec::as_slice);
+        // Of those that share, the first stands for all.
+        if let Some(known) = self.known.get(&all[0]) {
+            return Rc::clone(known);
+        }
+        let (link_name, _) = self.scenario.link.get_index(at.0).expect("a path is of links");
+        let name = shared.map_or_else(|| format!("{link_name} {}", at.1.name()), str::to_owned);
+        let sharing = Rc::new(Sharing::new(self.scenario, self.media, users, name, all));
+        self.known.insert(all[0], Rc::clone(&sharing));
+        sharing
+    }
 }
 
 impl Sharing {
     fn new(
         scenario: &Scenario,
         media: &Media<'_>,
-        paths: &[(usize, Path)],
-        (link, way): (usize, Way),
+        users: &Users<'_>,
+        name: String,
+        all: &[(usize, Way)],
     ) -> Sharing {
-        let (link_name, _) = scenario.link.get_index(link).expect("a path is of links");
-        let shared = media.cost(link, way).shared();
-        let all = (0..scenario.link.len()).flat_map(|n| [(n, Way::Forward), (n, Way::Return)]);
-        let is_same = |at: &(usize, Way)| {
-            *at == (link, way) || (shared.is_some() && media.cost(at.0, at.1).shared() == shared)
-        };
-        let mut flows: Vec<(String, u64)> = Vec::new();
-        let (mut counted, mut streams) = (Vec::new(), BTreeSet::new());
-        for (n, way) in all.filter(is_same) {
+        let mut flows: IndexMap<usize, u64> = IndexMap::new();
+        let (mut counted, mut streams) = (HashSet::new(), HashSet::new());
+        for &(n, way) in all {
             let link = &scenario.link[n];
             let copies = sharing_copies(scenario, media, (n, way));
-            for (flow, _) in paths.iter().filter(|(_, path)| path.packet_on(n, way).is_some()) {
+            for &(flow, _) in users.on(n, way) {
                 // Where both directions are one medium, a flow shares it once, with its ACKs.
-                if way == Way::Return && counted.contains(&(n, *flow)) {
+                if !counted.insert((n, flow)) && way == Way::Return {
                     continue;
                 }
-                counted.push((n, *flow));
                 // A stream that links have in common carries packets to a group once.
                 let side = media.side(n, way);
-                let group = scenario.group.get(&scenario.flow[*flow].to);
+                let group = scenario.group.get(&scenario.flow[flow].to);
                 if let Some(stream) = group.and_then(|_| side.medium.multicast())
-                    && !streams.insert((*flow, &link.between[way.index()], stream))
+                    && !streams.insert((flow, &link.between[way.index()], stream))
                 {
                     continue;
                 }
-                let (name, flow) = scenario.flow.get_index(*flow).expect("a path is of a flow");
-                let count = flows_on_copies(scenario, link, flow, copies);
-                match flows.iter_mut().find(|(other, _)| other == name) {
-                    Some((_, all)) => *all += count,
-                    None => flows.push((name.clone(), count)),
-                }
+                *flows.entry(flow).or_default() +=
+                    flows_on_copies(scenario, link, &scenario.flow[flow], copies);
             }
         }
-        let name = shared.map_or_else(|| format!("{link_name} {}", way.name()), str::to_owned);
+        let named =
+            |(flow, count)| (scenario.flow.get_index(flow).map_or("", |(name, _)| name).to_owned(), count);
+        let mut flows: Vec<(String, u64)> = flows.into_iter().map(named).collect();
+        flows.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         Sharing { name, flows }
     }
 
@@ -321,14 +382,12 @@ impl Sharing {
     /// Describes the flows: their number, the shared resource, and the names of the most numerous.
     fn describe(&self) -> String {
         const SHOWN: usize = 5;
-        let mut flows: Vec<&(String, u64)> = self.flows.iter().collect();
-        flows.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        let name = |(name, count): &&(String, u64)| match count {
+        let name = |(name, count): &(String, u64)| match count {
             1 => name.clone(),
             count => format!("{name} ({count})"),
         };
-        let mut names: Vec<String> = flows.iter().take(SHOWN).map(name).collect();
-        names.extend((flows.len() > SHOWN).then(|| format!("{} others", flows.len() - SHOWN)));
+        let mut names: Vec<String> = self.flows.iter().take(SHOWN).map(name).collect();
+        names.extend((self.flows.len() > SHOWN).then(|| format!("{} others", self.flows.len() - SHOWN)));
         format!("{} flows share {}: {}", self.count(), self.name, names.join(", "))
     }
 }
@@ -443,23 +502,27 @@ fn compressed(
     path.compressed().map(of_link).collect()
 }
 
-impl FlowBudget {
-    /// Limits the fair share to that under contention for a carrier, and notes the contenders.
-    fn contend(&mut self, terminals: &[ShareBudget]) {
-        let is_bottleneck = |terminal: &&ShareBudget| {
-            self.bottleneck.strip_suffix(terminal.direction).map(str::trim_end) == Some(&*terminal.name)
-        };
-        let Some(terminal) = terminals.iter().find(is_bottleneck) else { return };
-        let of_carrier = terminals.iter().filter(|other| other.carrier == terminal.carrier);
-        let count: u32 = of_carrier.map(|other| other.copies).sum();
+/// Limits the fair share of flows to that under contention for a carrier.
+///
+/// Notes the contenders.
+fn contend(flows: &mut [FlowBudget], terminals: &[ShareBudget]) {
+    let by_name: HashMap<String, &ShareBudget> = terminals
+        .iter()
+        .map(|terminal| (format!("{} {}", terminal.name, terminal.direction), terminal))
+        .collect();
+    let mut counts: HashMap<&str, u32> = HashMap::new();
+    terminals.iter().for_each(|terminal| *counts.entry(&terminal.carrier).or_default() += terminal.copies);
+    for flow in flows {
+        let Some(terminal) = by_name.get(&flow.bottleneck) else { continue };
+        let count = counts[&*terminal.carrier];
         if count < 2 || terminal.share >= terminal.most {
-            return;
+            continue;
         }
-        self.fair_share =
-            self.fair_share.mul_f64(terminal.share.as_bps() as f64 / terminal.most.as_bps().max(1) as f64);
-        self.warnings.push(format!(
+        let part = terminal.share.as_bps() as f64 / terminal.most.as_bps().max(1) as f64;
+        flow.fair_share = flow.fair_share.mul_f64(part);
+        flow.warnings.push(format!(
             "{count} terminals share carrier {}; if all request, {} has {} of {}",
-            terminal.carrier, self.bottleneck, terminal.share, terminal.most
+            terminal.carrier, flow.bottleneck, terminal.share, terminal.most
         ));
     }
 }

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bentpipe_signalling::iax::{CallId, Config, Endpoint, Event, format};
-use bentpipe_testkit::{Folder, Process, has, skip};
+use bentpipe_testkit::{Folder, Process, free_port, has, skip};
 use bentpipe_units::{RandomStream, Span, Time};
 
 /// Voice of 20 ms in 16-bit samples at 8 kHz.
@@ -125,7 +125,7 @@ fn iaxmodem_registers_calls_and_is_called() {
         return;
     }
     let (folder, mut phone) = (Folder::new(), Phone::new());
-    let own = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
+    let own = free_port();
     let server = phone.socket.local_addr().expect("an address").port();
     let Some(mut modem) = Modem::start(&folder, server, own) else {
         return skip("iaxmodem does not run in a namespace of this machine");

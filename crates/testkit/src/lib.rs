@@ -6,12 +6,14 @@
 
 mod folder;
 mod live;
+mod ports;
 mod program;
 mod tools;
 mod tshark;
 
 pub use folder::Folder;
 pub use live::{Apart, Turn, able_live, ip, namespaces};
+pub use ports::free_port;
 pub use program::{Process, run, said, succeed, text};
 pub use tools::{has, skip};
 pub use tshark::Tshark;

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,7 @@ impl Session {
             symlink(super::root().join(name), folder.file(name)).expect("a link");
         }
         std::fs::create_dir(folder.file("bin")).expect("a folder");
-        symlink(program(), folder.file("bin/bentpipe")).expect("a link");
+        symlink(env!("CARGO_BIN_EXE_bentpipe"), folder.file("bin/bentpipe")).expect("a link");
         Session { page: page.to_owned(), folder, terminals: Vec::new(), apart: Apart::make(), live: None }
     }
 
@@ -146,14 +146,6 @@ impl Session {
             }
         }
     }
-}
-
-/// Returns the program that readers have: the release where its path is in `BENTPIPE_RELEASE`, as `cargo xtask test` has it.
-fn program() -> PathBuf {
-    let release = std::env::var_os("BENTPIPE_RELEASE").map(PathBuf::from);
-    let program = release.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_bentpipe")));
-    assert!(program.is_file(), "{} is not built", program.display());
-    program
 }
 
 fn is_ready(log: &Path) -> bool {

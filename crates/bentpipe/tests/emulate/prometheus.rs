@@ -1,7 +1,9 @@
 //! Metrics and the live view of an emulation on loopback.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
+
+use bentpipe_testkit::free_port;
 
 use crate::rig::Running;
 
@@ -13,10 +15,6 @@ fn ask(address: SocketAddr, path: &str) -> String {
     answer
 }
 
-fn free_port() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port")
-}
-
 /// Returns the value of a sample whose line begins so.
 fn value(text: &str, start: &str) -> Option<f64> {
     text.lines().find(|line| line.starts_with(start))?.rsplit(' ').next()?.parse().ok()
@@ -24,7 +22,7 @@ fn value(text: &str, start: &str) -> Option<f64> {
 
 #[test]
 fn metrics_and_a_page_are_served_and_each_change_is_marked() {
-    let address = free_port();
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let listen = address.to_string();
     let arguments = ["--set", "link.hop.delay=20 ms", "--prometheus", &listen];
     let Some(mut running) = Running::start_with("metered", None, &arguments) else { return };

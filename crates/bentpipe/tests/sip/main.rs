@@ -5,18 +5,9 @@ mod registrar;
 mod sipp;
 
 use std::io::Read;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::process::{Command, Stdio};
 
 use bentpipe_testkit::Process;
-
-/// Returns a port of loopback that is free for UDP and TCP.
-fn free_port() -> u16 {
-    let udp = UdpSocket::bind("127.0.0.1:0").expect("a port");
-    let port = udp.local_addr().expect("an address").port();
-    TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], port))).expect("free for TCP too");
-    port
-}
 
 fn bentpipe(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));

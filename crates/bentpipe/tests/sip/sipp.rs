@@ -2,9 +2,9 @@
 
 use std::process::{Command, Stdio};
 
-use bentpipe_testkit::{Folder, Process, has, said, text};
+use bentpipe_testkit::{Folder, Process, free_port, has, said, text};
 
-use super::{bentpipe, free_port, printed_by, wait_for};
+use super::{bentpipe, printed_by, wait_for};
 
 fn sipp(folder: &Folder, words: &[&str]) -> Command {
     let mut command = Command::new("sipp");

@@ -1,5 +1,7 @@
 //! The way of a flow: its links, and the lengths of its packets on each.
 
+use std::collections::BTreeSet;
+
 use bentpipe_dvb::udlr;
 use bentpipe_scenario::{Flow, Hop, Ip, Problem, Way};
 use bentpipe_site::{Compressed, Passage, Router, Topology, header_len, path_mtu, stage};
@@ -61,6 +63,11 @@ impl Path {
     pub(super) fn compressed(&self) -> impl Iterator<Item = ((usize, Way), Compressed)> {
         let links = self.there.iter().map(|(link, way, _)| (*link, *way));
         links.zip(&self.compressed).filter_map(|(link, compressed)| Some((link, (*compressed)?)))
+    }
+
+    /// Returns the directions of links that it uses, each once.
+    pub(super) fn directions(&self) -> BTreeSet<(usize, Way)> {
+        self.there.iter().chain(&self.back).map(|(link, way, _)| (*link, *way)).collect()
     }
 
     /// Returns the length of its packets on a link: data forward, ACKs back.

@@ -1,0 +1,115 @@
+//! Test programs: Cargo builds them, and two lanes run them.
+//!
+//! Cargo runs them one by one. Those that measure real time leave the processors idle for most of theirs, so here the
+//! others run meanwhile, at the lowest priority: nothing that is measured notices.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::root;
+
+/// Packages whose tests have real hosts, real time and programs that wait for each other.
+const IN_REAL_TIME: &[&str] =
+    &["bentpipe", "bentpipe-bundles", "bentpipe-emu", "bentpipe-gateway", "bentpipe-pep"];
+
+/// A test program.
+pub(crate) struct Program {
+    package: String,
+    /// Its source, from the root.
+    source: String,
+    path: PathBuf,
+    /// Folder of its package, in which it runs.
+    folder: PathBuf,
+}
+
+/// Runs test programs, and prints what each says when it ends.
+///
+/// # Errors
+/// Names those that fail.
+pub(crate) fn run(programs: Vec<Program>) -> Result<()> {
+    let (waiting, busy): (Vec<Program>, Vec<Program>) =
+        programs.into_iter().partition(|program| IN_REAL_TIME.contains(&&*program.package));
+    let stop = AtomicBool::new(false);
+    let failed = std::thread::scope(|scope| {
+        let busy = scope.spawn(|| lane(&busy, true, &stop));
+        let failed = lane(&waiting, false, &stop);
+        [failed, busy.join().expect("it returns what failed")].concat()
+    });
+    if !failed.is_empty() {
+        bail!("tests have failed: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+/// Returns the test programs of all packages, built.
+///
+/// # Errors
+/// Returns an error if they do not build.
+pub(crate) fn build() -> Result<Vec<Program>> {
+    let words =
+        ["test", "--workspace", "--all-features", "--no-run", "--message-format=json-render-diagnostics"];
+    println!("$ cargo {}", words.join(" "));
+    let mut command = Command::new("cargo");
+    let output = command.args(words).current_dir(root()).stderr(Stdio::inherit()).output();
+    let output = output.context("cargo does not start")?;
+    if !output.status.success() {
+        bail!("the tests do not build");
+    }
+    String::from_utf8_lossy(&output.stdout).lines().filter_map(|line| program(line).transpose()).collect()
+}
+
+/// Returns the test program that a message of Cargo tells of, if it does.
+fn program(message: &str) -> Result<Option<Program>> {
+    let message: Value = serde_json::from_str(message).context("a message of Cargo")?;
+    let is_test = message["reason"] == "compiler-artifact" && message["profile"]["test"] == true;
+    let (Some(path), true) = (message["executable"].as_str(), is_test) else { return Ok(None) };
+    let text = |value: &Value| value.as_str().map(str::to_owned).context("a text in a message of Cargo");
+    let (manifest, source) = (text(&message["manifest_path"])?, text(&message["target"]["src_path"])?);
+    let folder = PathBuf::from(&manifest).parent().context("a manifest is in a folder")?.to_owned();
+    let manifest: toml::Table = toml::from_str(&std::fs::read_to_string(&manifest)?)?;
+    let package = manifest["package"]["name"].as_str().context("a package has a name")?.to_owned();
+    let source = source.strip_prefix(&*root().to_string_lossy()).unwrap_or(&source).to_owned();
+    Ok(Some(Program { package, source, path: path.into(), folder }))
+}
+
+/// Runs programs one by one until one fails here or in another lane. Returns what failed.
+#[allow(clippy::disallowed_methods, reason = "says how long a program took")]
+fn lane(programs: &[Program], behind: bool, stop: &AtomicBool) -> Vec<String> {
+    for program in programs {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let start = Instant::now();
+        let output = output(program, behind);
+        let took = start.elapsed().as_secs_f64();
+        let (is_ok, text) = match &output {
+            Ok(output) => (output.status.success(), said(output)),
+            Err(error) => (false, format!("{error:#}")),
+        };
+        println!("     Running {} of {} ({took:.1} s)\n{text}", program.source, program.package);
+        if !is_ok {
+            stop.store(true, Ordering::Relaxed);
+            return vec![format!("{} of {}", program.source, program.package)];
+        }
+    }
+    Vec::new()
+}
+
+fn output(program: &Program, behind: bool) -> Result<Output> {
+    let mut command = Command::new(if behind { OsString::from("nice") } else { program.path.clone().into() });
+    if behind {
+        command.args(["-n", "19"]).arg(&program.path);
+    }
+    command.env("CARGO_MANIFEST_DIR", &program.folder).current_dir(&program.folder);
+    command.stdin(Stdio::null()).output().with_context(|| program.path.display().to_string())
+}
+
+fn said(output: &Output) -> String {
+    [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes)).concat()
+}
