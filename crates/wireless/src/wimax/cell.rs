@@ -506,7 +506,7 @@ impl Wimax {
         }
         for sent in std::mem::take(&mut self.conns[conn].sent_control) {
             if let Some(link) = &mut self.conns[sent.of].arq {
-                link.report(sent.written, sent.bytes, sent.end.map(|end| at(end) + delay));
+                link.report(sent.written, sent.bytes, sent.is_rest, sent.end.map(|end| at(end) + delay));
             }
         }
     }
