@@ -103,7 +103,8 @@ impl Histogram {
     /// Returns the quantile `q` in seconds, if anything was counted.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let wanted = q * self.len as f64;
-        let (bucket, count, below) = if q > 0.5 { self.from_above(wanted) } else { self.from_below(wanted) }?;
+        let (bucket, count, below) =
+            if q > 0.5 { self.rank_from_above(wanted) } else { self.rank_from_below(wanted) }?;
         let (low, high) = (lower_bound_s(bucket), lower_bound_s(bucket + 1));
         let share = ((wanted - below as f64) / f64::from(count)).clamp(0.0, 1.0);
         let quantile = low + (high - low) * share;
@@ -112,7 +113,7 @@ impl Histogram {
     }
 
     /// Returns the bucket with the span of a rank, its count, and the number of spans below it.
-    fn from_below(&self, rank: f64) -> Option<(usize, u32, u64)> {
+    fn rank_from_below(&self, rank: f64) -> Option<(usize, u32, u64)> {
         let (mut below, mut found) = (0, None);
         for (bucket, count) in self.buckets() {
             found = Some((bucket, count, below));
@@ -124,8 +125,8 @@ impl Histogram {
         found
     }
 
-    /// Returns the same as [`Histogram::from_below`], from the greatest span on.
-    fn from_above(&self, rank: f64) -> Option<(usize, u32, u64)> {
+    /// Returns the same as [`Histogram::rank_from_below`], from the greatest span on.
+    fn rank_from_above(&self, rank: f64) -> Option<(usize, u32, u64)> {
         let (mut below, mut found) = (self.len, None);
         for (place, &count) in self.counts.iter().enumerate().rev().filter(|(_, count)| **count > 0) {
             below -= u64::from(count);
