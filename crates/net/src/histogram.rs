@@ -112,7 +112,7 @@ impl Histogram {
         Some(quantile.clamp(min.as_secs_f64(), max.as_secs_f64()))
     }
 
-    /// Returns the bucket with the span of a rank, its count, and the number of spans below it.
+    /// Returns bucket, count, and number of spans below it, for a rank.
     fn rank_from_below(&self, rank: f64) -> Option<(usize, u32, u64)> {
         let (mut below, mut found) = (0, None);
         for (bucket, count) in self.buckets() {

@@ -531,7 +531,7 @@ impl Link {
 
     /// Notes feedback that was sent, and that arrives at `at` unless it is lost.
     ///
-    /// With a rest that did not fit, all is written anew for the next burst.
+    /// With a rest that did not fit, the next burst has a list of its own.
     pub(super) fn report(&mut self, written: Time, bytes: Vec<u8>, is_rest: bool, at: Option<Time>) {
         if !is_rest {
             self.unreported.retain(|arrival| *arrival > written);
@@ -541,7 +541,7 @@ impl Link {
     }
 }
 
-/// Removes the elements at the start of a list that fit into `room` bytes, as a list of their own.
+/// Removes the elements that fit into `room` bytes from the start of a list.
 ///
 /// Returns `None` if none fits.
 pub(super) fn take_elements(list: &mut Vec<u8>, room: usize) -> Option<Vec<u8>> {
@@ -573,7 +573,7 @@ fn emit(list: &[Feedback]) -> Vec<u8> {
     bytes
 }
 
-/// Cuts an element into one of at most `room` bytes, and one with the maps behind it.
+/// Cuts an element into one of at most `room` bytes, and the rest.
 fn cut(element: Feedback, room: usize) -> (Option<Feedback>, Option<Feedback>) {
     let fitting = room.saturating_sub(Feedback::LEN) / 2;
     let (first, maps, is_cumulative) = match &element.ack {
@@ -602,7 +602,7 @@ fn cut(element: Feedback, room: usize) -> (Option<Feedback>, Option<Feedback>) {
 mod tests {
     use super::*;
 
-    /// Returns the blocks of a list: acknowledged up to a number, and behind it the bits of maps by number.
+    /// Returns the blocks of a list, each with its acknowledgement.
     fn blocks(list: &[u8]) -> Vec<(u16, bool)> {
         let mut all = Vec::new();
         for element in Feedback::parse_list(list).expect("elements") {

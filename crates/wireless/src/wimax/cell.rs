@@ -121,7 +121,7 @@ pub struct Wimax {
     pub(super) up: Vec<usize>,
     /// Places in `up` of the connections of each service.
     pub(super) up_by: Vec<(Service, Range<usize>)>,
-    /// Set for connections that have anything to send, to ask for or to be granted; of the others, frames access nothing.
+    /// Set for connections with anything to send, to ask for or to be granted. Frames leave others alone.
     pub(super) is_active: Vec<bool>,
     /// Stations whose channel changes from frame to frame.
     changing: Vec<usize>,

@@ -142,9 +142,9 @@ const MAX_SAMPLE: u64 = 1 << 17;
 const NO_REFRESH: u64 = 500;
 
 impl Rohc {
-    /// Returns the mean lengths of packets of `flows` flows before and after compression, over whole cycles of refreshes.
+    /// Returns the mean lengths of packets of `flows` flows, before and after compression.
     ///
-    /// Feedback comes at once. `None` without a sample.
+    /// They are means of whole cycles of refreshes. Feedback comes at once. `None` without a sample.
     pub(super) fn mean_lengths(
         &self,
         flows: u64,
