@@ -1,4 +1,4 @@
-// A cell of 802.16 with one call a station, for ns-3.37: the peer of docs/models/wimax.md.
+// A cell of 802.16 with one call a station, for ns-3.37: the peer of docs/explanation/wimax-in-ns-3.md.
 //
 //   g++ -O2 -std=c++17 wimax.cc -o wimax -lns3-wimax -lns3-applications -lns3-internet -lns3-network \
 //     -lns3-flow-monitor -lns3-mobility -lns3-propagation -lns3-core
