@@ -1,4 +1,4 @@
-//! Judges of received speech: PESQ (ITU-T P.862) and ViSQOL 3, Python packages in processes of their own.
+//! Judges of received speech: PESQ (ITU-T P.862) and ViSQOL, each a Python package.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ for line in sys.stdin:
         print('error', type(error).__name__, str(error).replace('\\n', ' ')[:200], flush=True)
 ";
 
-/// Script of ViSQOL in its speech mode at 16 kHz, with the mapping by a lattice.
+/// Script of ViSQOL in its speech mode, with the mapping by a lattice.
 const VISQOL: &str = "\
 import math
 import sys
