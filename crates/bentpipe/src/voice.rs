@@ -91,7 +91,7 @@ pub(crate) struct CarryArgs {
     /// Concealment of lost packets
     #[arg(long, value_enum, default_value_t = Conceal::Repeat)]
     conceal: Conceal,
-    /// Python with the packages pesq and numpy
+    /// Python with the packages numpy, pesq and visqol-python[lattice]
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     python: PathBuf,
     /// Do not judge what is received

@@ -41,9 +41,9 @@ fn rows(output: &Output) -> Vec<Vec<String>> {
     text.lines().filter(number).map(words).collect()
 }
 
-/// Returns a value of a row, from the end: 0 is PESQ.
+/// Returns a value of a row, from the end: 0 is PESQ, behind which is ViSQOL.
 fn value(row: &[String], from_end: usize) -> f64 {
-    let word = &row[row.len() - 1 - from_end];
+    let word = &row[row.len() - 2 - from_end];
     word.split(' ').next().and_then(|number| number.parse().ok()).unwrap_or(f64::NAN)
 }
 

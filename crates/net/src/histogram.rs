@@ -26,6 +26,8 @@ pub struct Histogram {
     /// Number of the first bucket in `counts`.
     first: usize,
     counts: Vec<u32>,
+    /// Sum of the counts.
+    len: u64,
     sum_ns: u64,
     range: Option<(Span, Span)>,
 }
@@ -39,6 +41,7 @@ impl Histogram {
             self.grow(bucket(span.as_nanos()));
         }
         let count = &mut self.counts[bucket(span.as_nanos()) - self.first];
+        self.len += u64::from(*count < u32::MAX);
         *count = count.saturating_add(1);
         self.sum_ns = self.sum_ns.saturating_add(span.as_nanos());
         self.range = Some(self.range.map_or((span, span), |(min, max)| (min.min(span), max.max(span))));
@@ -60,12 +63,12 @@ impl Histogram {
 
     /// Returns the number of spans counted.
     pub fn len(&self) -> u64 {
-        self.buckets().map(|(_, count)| u64::from(count)).sum()
+        self.len
     }
 
     /// Returns `true` if nothing was counted.
     pub fn is_empty(&self) -> bool {
-        self.buckets().next().is_none()
+        self.len == 0
     }
 
     /// Returns the numbers of the buckets that have counts, and the counts.
@@ -92,25 +95,47 @@ impl Histogram {
             let count = bucket.checked_sub(self.first).and_then(|place| difference.counts.get_mut(place));
             count.into_iter().for_each(|count| *count = count.saturating_sub(before));
         }
+        difference.len = difference.counts.iter().copied().map(u64::from).sum();
         difference.sum_ns = self.sum_ns.saturating_sub(earlier.sum_ns);
         difference
     }
 
     /// Returns the quantile `q` in seconds, if anything was counted.
     pub fn quantile(&self, q: f64) -> Option<f64> {
-        let wanted = q * self.len() as f64;
-        let (mut below, mut found) = (0.0, None);
+        let wanted = q * self.len as f64;
+        let (bucket, count, below) =
+            if q > 0.5 { self.rank_from_above(wanted) } else { self.rank_from_below(wanted) }?;
+        let (low, high) = (lower_bound_s(bucket), lower_bound_s(bucket + 1));
+        let share = ((wanted - below as f64) / f64::from(count)).clamp(0.0, 1.0);
+        let quantile = low + (high - low) * share;
+        let (min, max) = self.range?;
+        Some(quantile.clamp(min.as_secs_f64(), max.as_secs_f64()))
+    }
+
+    /// Returns bucket, count, and number of spans below it, for a rank.
+    fn rank_from_below(&self, rank: f64) -> Option<(usize, u32, u64)> {
+        let (mut below, mut found) = (0, None);
         for (bucket, count) in self.buckets() {
-            let (low, high) = (lower_bound_s(bucket), lower_bound_s(bucket + 1));
-            let share = ((wanted - below) / f64::from(count)).clamp(0.0, 1.0);
-            found = Some(low + (high - low) * share);
-            below += f64::from(count);
-            if below >= wanted {
+            found = Some((bucket, count, below));
+            below += u64::from(count);
+            if below as f64 >= rank {
                 break;
             }
         }
-        let (min, max) = self.range?;
-        found.map(|quantile: f64| quantile.clamp(min.as_secs_f64(), max.as_secs_f64()))
+        found
+    }
+
+    /// Returns the same as [`Histogram::rank_from_below`], from the greatest span on.
+    fn rank_from_above(&self, rank: f64) -> Option<(usize, u32, u64)> {
+        let (mut below, mut found) = (self.len, None);
+        for (place, &count) in self.counts.iter().enumerate().rev().filter(|(_, count)| **count > 0) {
+            below -= u64::from(count);
+            found = Some((self.first + place, count, below));
+            if (below as f64) < rank {
+                break;
+            }
+        }
+        found
     }
 }
 

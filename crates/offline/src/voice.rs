@@ -105,8 +105,8 @@ struct Carried {
     counts: [u64; 3],
     mouth_to_ear: Option<Span>,
     score: Option<Score>,
-    /// Score of the judge, or the reason why there is none.
-    judged: Result<f64, String>,
+    /// Scores by PESQ and ViSQOL, or the reason why there is none.
+    judged: [Result<f64, String>; 2],
 }
 
 /// Speech to send: samples at the rate of the codec, and their packets.
@@ -174,14 +174,16 @@ impl Carry {
                 counts: reception.counts(),
                 mouth_to_ear: reception.mouth_to_ear,
                 score: settings.score(&reception.losses, reception.mouth_to_ear),
-                judged: Err(String::new()),
+                judged: [const { Err(String::new()) }; 2],
             });
             last = Some((config, sent));
         }
         session.progress_finished();
         session.progress("judging", None);
-        for (one, judged) in carried.iter_mut().zip(self.judge.scores(&pairs)) {
-            one.judged = judged;
+        for (number, measure) in [judge::Measure::Pesq, judge::Measure::Visqol].into_iter().enumerate() {
+            for (one, judged) in carried.iter_mut().zip(self.judge.scores(measure, &pairs)) {
+                one.judged[number] = judged;
+            }
         }
         Ok(carried)
     }

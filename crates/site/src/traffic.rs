@@ -108,6 +108,11 @@ pub trait TrafficKind: Debug {
         None
     }
 
+    /// Returns the length of full packets of the other direction without their IP header. Default: headers alone, an ACK.
+    fn answer_len(&self) -> u64 {
+        self.header_len()
+    }
+
     /// Returns the mean rate of payload that it offers, if it has its own.
     ///
     /// `packet` is the length of its packets.

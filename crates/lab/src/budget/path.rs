@@ -15,7 +15,7 @@ pub(super) struct Path {
     pub(super) mtu: u64,
     pub(super) payload: u64,
     pub(super) packet: u64,
-    ack: u64,
+    answer: u64,
     /// Links with what tunnels add to a packet there.
     there: Vec<(usize, Way, u64)>,
     back: Vec<(usize, Way, u64)>,
@@ -46,7 +46,8 @@ impl Path {
         let packet = longest.min(mtu);
         let nodes = nodes(topology, from, &there);
         let payload = packet.saturating_sub(headers);
-        Ok(Path { nodes, mtu, payload, packet, ack: headers, there, back, compressed: Vec::new() })
+        let answer = header_len(flow.ip, kind.answer_len()).get().min(mtu);
+        Ok(Path { nodes, mtu, payload, packet, answer, there, back, compressed: Vec::new() })
     }
 
     /// Computes header compression of `flows` copies on each link outside of tunnels.
@@ -70,13 +71,13 @@ impl Path {
         self.there.iter().chain(&self.back).map(|(link, way, _)| (*link, *way)).collect()
     }
 
-    /// Returns the length of its packets on a link: data forward, ACKs back.
+    /// Returns the length of its packets on a link: data forward, answers back.
     pub(super) fn packet_on(&self, link: usize, way: Way) -> Option<u64> {
         let on = |hops: &[(usize, Way, u64)], len: u64| {
             let hop = hops.iter().find(|hop| (hop.0, hop.1) == (link, way));
             hop.map(|(_, _, more)| len + more)
         };
-        on(&self.there, self.packet).or_else(|| on(&self.back, self.ack))
+        on(&self.there, self.packet).or_else(|| on(&self.back, self.answer))
     }
 
     /// Returns the link with the least rate of payload, and that rate.
@@ -102,9 +103,9 @@ impl Path {
         time(media, &self.there, self.packet)
     }
 
-    /// Returns the one-way delay plus that of a returned ACK.
+    /// Returns the one-way delay plus that of an answer.
     pub(super) fn min_rtt(&self, media: &Media<'_>) -> Span {
-        self.one_way(media) + time(media, &self.back, self.ack)
+        self.one_way(media) + time(media, &self.back, self.answer)
     }
 }
 

@@ -315,3 +315,39 @@ fn bundles_that_do_not_fit_their_plan_are_reported() {
     let late = warnings(&format!("start = \"1190 s\"\nstop = \"1191 s\"\n{}", traffic(100, 1000, 90_000)));
     assert_eq!(late, "");
 }
+
+/// A call in a cell, with keys of its medium.
+fn cell(more: &str) -> Budget {
+    budget(&format!(
+        "title = \"t\"\nduration = \"9 s\"\nnode.base = {{}}\nnode.house = {{}}\ncell.hill = {{}}\n\
+        link.radio = {{ between = [\"base\", \"house\"], medium = {{ kind = \"wimax\", cell_name = \"hill\"{more} }} }}\n\
+        flow.call = {{ from = \"house\", to = \"base\", traffic = {{ kind = \"voice\", codec = \"g729\" }} }}\n"
+    ))
+}
+
+#[test]
+fn both_directions_of_a_call_have_its_packets() {
+    let lengths: Vec<Bytes> = cell("").links.iter().map(|link| link.packet).collect();
+    assert_eq!(lengths, [Bytes::new(60); 2], "20 bytes behind IP, UDP and RTP");
+}
+
+#[test]
+fn a_cell_counts_compressed_headers() {
+    let plain = cell("");
+    assert!(plain.flows[0].compressed.is_empty());
+    for mode in ["unidirectional", "optimistic", "reliable"] {
+        let rohc =
+            format!(", uplink = [{{ rohc = {{ mode = \"{mode}\" }} }}], downlink = [{{ rohc = {{}} }}]");
+        let with = cell(&rohc);
+        let [on] = &with.flows[0].compressed[..] else { panic!("one link") };
+        let lengths = on.lengths;
+        assert!(
+            lengths.packet_bytes == 60.0 && (22.0..25.0).contains(&lengths.compressed_bytes),
+            "{lengths:?}"
+        );
+        // Header of 6 and CRC of 4 bytes.
+        assert!((lengths.on_line_bytes - lengths.compressed_bytes - 10.0).abs() < 1e-9, "{lengths:?}");
+        let gain = with.flows[0].ceiling.as_bps() as f64 / plain.flows[0].ceiling.as_bps() as f64;
+        assert!((gain * lengths.on_line_bytes / 70.0 - 1.0).abs() < 0.01, "{gain}");
+    }
+}

@@ -1,4 +1,4 @@
-//! Judge of received speech: PESQ (ITU-T P.862), a Python package in its own process.
+//! Judges of received speech: PESQ (ITU-T P.862) and ViSQOL, each a Python package.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -9,10 +9,10 @@ use bentpipe_assemble::scratch::Scratch;
 /// Rate of wide-band speech.
 const WIDE_HZ: u32 = 16_000;
 
-/// Script of the judge.
+/// Script of PESQ.
 ///
 /// It reads a line with rate and two files for each pair, and answers with a score or a reason.
-const SCRIPT: &str = "\
+const PESQ: &str = "\
 import sys
 import numpy
 from pesq import pesq
@@ -26,10 +26,48 @@ for line in sys.stdin:
         print('error', type(error).__name__, str(error).replace('\\n', ' ')[:200], flush=True)
 ";
 
-/// Judge of received speech.
+/// Script of ViSQOL in its speech mode, with the mapping by a lattice.
+const VISQOL: &str = "\
+import math
+import sys
+import numpy
+from scipy.signal import resample_poly
+from visqol import VisqolApi
+judge = VisqolApi()
+judge.create(mode='speech', use_lattice_model=True)
+for line in sys.stdin:
+    rate, original, received = line.rstrip('\\n').split('\\t')
+    step = math.gcd(int(rate), 16000)
+    signals = [numpy.fromfile(name, dtype='<i2') / 32768 for name in (original, received)]
+    signals = [resample_poly(signal, 16000 // step, int(rate) // step) for signal in signals]
+    try:
+        score = judge.measure_from_arrays(*signals, 16000).moslqo
+        print('score', float(score), flush=True)
+    except Exception as error:
+        print('error', type(error).__name__, str(error).replace('\\n', ' ')[:200], flush=True)
+";
+
+/// Measure of received speech.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Measure {
+    Pesq,
+    Visqol,
+}
+
+impl Measure {
+    /// Returns its name, script, and packages.
+    const fn parts(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Measure::Pesq => ("PESQ", PESQ, "numpy pesq"),
+            Measure::Visqol => ("ViSQOL", VISQOL, "'visqol-python[lattice]'"),
+        }
+    }
+}
+
+/// Judges of received speech.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judge {
-    /// Python with the packages `pesq` and `numpy`; `None`: nothing is judged.
+    /// Python with the packages `numpy`, `pesq` and `visqol-python[lattice]`; `None`: nothing is judged.
     pub python: Option<PathBuf>,
 }
 
@@ -66,27 +104,30 @@ impl Pair {
 }
 
 impl Judge {
-    /// Returns the score of each pair, or the reason why there is none.
-    pub(super) fn scores(&self, pairs: &[Pair]) -> Vec<Result<f64, String>> {
-        let text = self.run(pairs);
+    /// Returns each pair's score by a measure, or the reason for its absence.
+    pub(super) fn scores(&self, measure: Measure, pairs: &[Pair]) -> Vec<Result<f64, String>> {
+        let (name, ..) = measure.parts();
+        let text = self.run(measure, pairs);
         let mut lines = text.as_deref().unwrap_or_default().lines();
         let absent = || match &text {
             Err(why) => why.clone(),
-            Ok(_) => "pesq: no answer".to_owned(),
+            Ok(_) => format!("{name}: no answer"),
         };
+        let score = |line| score(name, line);
         pairs.iter().map(|_| lines.next().map_or_else(|| Err(absent()), score)).collect()
     }
 
-    fn run(&self, pairs: &[Pair]) -> Result<String, String> {
+    fn run(&self, measure: Measure, pairs: &[Pair]) -> Result<String, String> {
+        let (name, script, packages) = measure.parts();
         let Some(python) = &self.python else { return Err(String::new()) };
         let missing = |why: String| {
             format!(
-                "{} does not judge: {why}; help: pip install numpy pesq, and name its Python with --python",
+                "{} does not judge by {name}: {why}; help: pip install {packages}, and name its Python with --python",
                 python.display()
             )
         };
         let mut command = Command::new(python);
-        command.args(["-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| missing(error.to_string()))?;
         let lines: String = pairs
             .iter()
@@ -110,11 +151,11 @@ impl Judge {
 }
 
 /// Reads a line of the script.
-fn score(line: &str) -> Result<f64, String> {
+fn score(name: &str, line: &str) -> Result<f64, String> {
     let score = line.strip_prefix("score ").and_then(|score| score.parse::<f64>().ok());
     score
         .filter(|score| score.is_finite())
-        .ok_or_else(|| format!("pesq: {}", line.trim_start_matches("error ")))
+        .ok_or_else(|| format!("{name}: {}", line.trim_start_matches("error ")))
 }
 
 /// Returns the name of the judge's scale.

@@ -10,7 +10,7 @@ pub(super) fn table(carried: &[Carried]) -> Table {
     let is_swept = carried.iter().any(|one| !one.point.is_empty());
     let mut head = vec!["run", "codec"];
     head.extend(is_swept.then_some("setting"));
-    head.extend(["seed", "sent", "lost", "late", "mouth to ear", "R", "MOS", "listening", "PESQ"]);
+    head.extend(["seed", "sent", "lost", "late", "mouth to ear", "R", "MOS", "listening", "PESQ", "ViSQOL"]);
     let number = |value: Option<f64>, digits: usize| {
         Cell::Number(value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}")))
     };
@@ -26,7 +26,7 @@ pub(super) fn table(carried: &[Carried]) -> Table {
         row.push(number(one.score.map(|score| score.r), 1));
         row.push(number(one.score.map(|score| score.mos), 2));
         row.push(number(one.score.map(|score| score.listening), 2));
-        row.push(number(one.judged.as_ref().ok().copied(), 2));
+        row.extend(one.judged.each_ref().map(|judged| number(judged.as_ref().ok().copied(), 2)));
         row
     };
     let caption = String::new();
@@ -47,8 +47,12 @@ pub(super) fn remarks(carried: &[Carried]) -> Vec<String> {
                 .to_owned(),
         );
     }
-    let mut reasons: Vec<&str> =
-        carried.iter().filter_map(|one| one.judged.as_ref().err()).map(String::as_str).collect();
+    let mut reasons: Vec<&str> = carried
+        .iter()
+        .flat_map(|one| &one.judged)
+        .filter_map(|judged| judged.as_ref().err())
+        .map(String::as_str)
+        .collect();
     reasons.sort_unstable();
     reasons.dedup();
     remarks.extend(reasons.into_iter().filter(|reason| !reason.is_empty()).map(str::to_owned));
@@ -78,7 +82,10 @@ pub(super) fn plot(carried: &[Carried]) -> Plot {
             one.score.map(|score| score.listening)
         }));
         plot.curves.push(curve(format!("{codec}, {scale}"), (colour, Mark::Points), &of, |one| {
-            one.judged.as_ref().ok().copied()
+            one.judged[0].as_ref().ok().copied()
+        }));
+        plot.curves.push(curve(format!("{codec}, ViSQOL"), (colour, Mark::Dots), &of, |one| {
+            one.judged[1].as_ref().ok().copied()
         }));
     }
     plot.curves.retain(|curve| !curve.points.is_empty());

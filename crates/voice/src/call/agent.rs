@@ -15,7 +15,7 @@ use super::exchange::Sound;
 use super::metrics;
 use super::packets::{Datagram, Refusal, Route};
 use super::rating::Delays;
-use super::receiver::{Received, Receiver};
+use super::receiver::{Counts, Received, Receiver};
 use super::reception::Reception;
 use super::recording::{Arrived, Log, Recording};
 use super::reports::Reports;
@@ -66,11 +66,12 @@ pub struct Plan {
     pub conversations: (u64, String),
 }
 
-#[derive(Clone, Debug)]
-pub(super) struct Call {
-    pub(super) sender: Sender,
-    pub(super) receiver: Receiver,
-    reports: Reports,
+/// Calls by their parts. A packet accesses one part of a call; those of many calls are dense, for the caches.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    pub(super) senders: Vec<Sender>,
+    pub(super) receivers: Vec<Receiver>,
+    reports: Vec<Reports>,
 }
 
 /// Packet that is decided on, and its time.
@@ -97,7 +98,7 @@ struct Interval {
 pub struct Agent {
     pub(super) plan: Plan,
     pub(super) route: Route,
-    pub(super) calls: Vec<Call>,
+    pub(super) calls: Calls,
     /// Sound of mixes by the member that receives them; empty without a conference.
     pub(super) receptions: Vec<Reception>,
     /// Mixes that wait for their encoder.
@@ -126,7 +127,7 @@ impl Agent {
     pub fn new(plan: Plan) -> Agent {
         Agent {
             route: Route::new(plan.ends, plan.settings.config.dscp),
-            calls: Vec::new(),
+            calls: Calls::default(),
             receptions: Vec::new(),
             mixes: Waiting::default(),
             intervals: VecDeque::new(),
@@ -154,7 +155,7 @@ impl Agent {
 
     /// Returns the receiving sides of all calls.
     pub(super) fn receivers(&self) -> impl Iterator<Item = &Receiver> {
-        self.calls.iter().map(|call| &call.receiver)
+        self.calls.receivers.iter()
     }
 
     /// Sends a recording in the first call, from its start on.
@@ -188,7 +189,7 @@ impl Agent {
 
     /// Returns the first time stamp of the first call, and the ticks of a packet.
     fn origin(&self) -> Option<(u32, u32)> {
-        let first = self.calls.first()?.sender.first_timestamp();
+        let first = self.calls.senders.first()?.first_timestamp();
         Some((first, self.plan.settings.step_ticks))
     }
 
@@ -202,7 +203,10 @@ impl Agent {
         for number in 0..self.plan.count {
             let phase = settings.interval.mul_f64(stream.unit());
             let epoch = self.plan.start + phase;
-            self.calls.push(self.call(number, epoch, stream));
+            let sender = self.sender(number, epoch, stream);
+            self.calls.senders.push(sender);
+            self.calls.receivers.push(Receiver::new(&settings, self.plan.start));
+            self.calls.reports.push(Reports::new());
             if self.plan.side != Side::Bridge {
                 slots.push(Interval { at: epoch + settings.held, call: number, quiet_until: Time::ZERO });
             }
@@ -215,10 +219,9 @@ impl Agent {
         self.intervals = slots.into();
     }
 
-    fn call(&self, number: u32, epoch: Time, stream: &mut RandomStream) -> Call {
-        let (settings, start) = (&self.plan.settings, self.plan.start);
+    fn sender(&self, number: u32, epoch: Time, stream: &mut RandomStream) -> Sender {
         let (seed, path) = &self.plan.conversations;
-        let speech = settings.config.speech;
+        let (speech, start) = (self.plan.settings.config.speech, self.plan.start);
         let talk = match self.plan.side {
             Side::Party(party) => {
                 let talk = RandomStream::new(*seed, &format!("{path}/{number}"));
@@ -235,16 +238,12 @@ impl Agent {
             seq: stream.next_u32() as u16 >> 1,
             timestamp: stream.next_u32(),
         };
-        Call {
-            sender: Sender::new(talk, origin, epoch),
-            receiver: Receiver::new(settings, start),
-            reports: Reports::new(),
-        }
+        Sender::new(talk, origin, epoch)
     }
 
     fn next_report(&mut self, call: u32, stream: &mut RandomStream) -> Span {
         let rate = self.plan.settings.session_bytes_per_s(self.route.ip_header_len());
-        self.calls[call as usize].reports.interval(rate, stream)
+        self.calls.reports[call as usize].interval(rate, stream)
     }
 
     /// Decides on intervals until one of them has a packet. Pauses cost no wake-up.
@@ -258,7 +257,7 @@ impl Agent {
             }
             let (settings, begin) = (&self.plan.settings, self.begin_of(at));
             if begin >= quiet_until {
-                let sender = &mut self.calls[call as usize].sender;
+                let sender = &mut self.calls.senders[call as usize];
                 let emission = match &self.recording {
                     Some(recording) if call == 0 => {
                         match sender.replay(settings, &recording.packets, begin) {
@@ -296,7 +295,7 @@ impl Agent {
 
     fn packet(&mut self, Pending { at, call, emission }: Pending) -> Packet {
         let (settings, begin) = (&self.plan.settings, self.begin_of(at));
-        let sender = &mut self.calls[call as usize].sender;
+        let sender = &mut self.calls.senders[call as usize];
         let (header, payload_len) = sender.header(settings, emission, (begin, at));
         match emission {
             Emission::Speech { .. } => self.speech_sent += 1,
@@ -332,9 +331,10 @@ impl Agent {
     }
 
     fn report(&mut self, call: u32, is_last: bool, cx: &mut Cx<'_>) {
-        let Call { sender, receiver, reports } = &mut self.calls[call as usize];
-        let payload = reports.compose(&self.plan.settings, (sender, receiver), cx.now(), is_last);
-        cx.emit(NODE, self.route.rtcp(call as usize, &payload, cx.now()));
+        let (number, Calls { senders, receivers, reports }) = (call as usize, &mut self.calls);
+        let ends = (&senders[number], &receivers[number]);
+        let payload = reports[number].compose(&self.plan.settings, ends, cx.now(), is_last);
+        cx.emit(NODE, self.route.rtcp(number, &payload, cx.now()));
     }
 
     /// Says goodbye in all calls.
@@ -357,7 +357,7 @@ impl Agent {
 
     fn take(&mut self, packet: &Packet, cx: &mut Cx<'_>) -> Result<(), Refusal> {
         let route = self.route;
-        let count = self.calls.len();
+        let count = self.calls.senders.len();
         let created_at = packet.created_at();
         route.read(packet, count, |datagram| match datagram.is_rtcp {
             true => self.take_rtcp(&datagram, cx.now()),
@@ -366,9 +366,8 @@ impl Agent {
     }
 
     fn take_rtcp(&mut self, datagram: &Datagram<'_>, now: Time) -> Result<(), Refusal> {
-        let call = &mut self.calls[datagram.call];
-        let ssrc = call.sender.ssrc();
-        if call.reports.receive(datagram.payload, ssrc, now).is_err() {
+        let ssrc = self.calls.senders[datagram.call].ssrc();
+        if self.calls.reports[datagram.call].receive(datagram.payload, ssrc, now).is_err() {
             self.malformed += 1;
         }
         Ok(())
@@ -398,7 +397,7 @@ impl Agent {
             created_at,
             now,
         };
-        let receiver = &mut self.calls[datagram.call].receiver;
+        let receiver = &mut self.calls.receivers[datagram.call];
         let received = receiver.receive(settings, &packet, len, &mut self.delays);
         self.last_delay = receiver.last_delay;
         if let (Ok(Some(played)), Some(log), 0) = (received, &mut self.log, datagram.call) {
@@ -429,7 +428,7 @@ impl Agent {
         let settings = &self.plan.settings;
         let mut delays = Delays::default();
         let (mut expected, mut lost, mut late, mut jitter, mut measured) = (0, 0, 0, 0.0, 0.0);
-        for Call { receiver, .. } in &self.calls {
+        for receiver in &self.calls.receivers {
             let figures = receiver.figures();
             delays.add(&figures.delays);
             expected += figures.losses.expected();
@@ -462,7 +461,7 @@ impl Agent {
         observer.gauge(&metrics::BUFFERED, seconds(delays.buffered()));
         observer.gauge(&metrics::MOUTH_TO_EAR, seconds(delays.mouth_to_ear()));
         observer.histogram(&app::DELAYS, &self.delays);
-        let round_trips = self.calls.iter().filter_map(|call| call.reports.round_trip);
+        let round_trips = self.calls.reports.iter().filter_map(|reports| reports.round_trip);
         observer.gauge(&metrics::ROUND_TRIP, mean(round_trips.map(Span::as_secs_f64)));
     }
 
@@ -473,8 +472,8 @@ impl Agent {
         let settings = self.plan.settings;
         let (mut all, mut recent, mut good) = (Vec::new(), Vec::new(), 0_u32);
         let (mut bursts, mut losses_now, mut silent) = (Vec::new(), Vec::new(), 0_u32);
-        for call in 0..self.calls.len() {
-            let receiver = &mut self.calls[call].receiver;
+        for call in 0..self.calls.receivers.len() {
+            let receiver = &mut self.calls.receivers[call];
             receiver.turn_windows(&settings, now);
             let (figures, window) = (receiver.figures(), receiver.window());
             let ear = figures.delays.mouth_to_ear();
@@ -510,8 +509,12 @@ impl Agent {
         observer.gauge(&metrics::GOOD_RATIO, f64::from(good) / f64::from(self.plan.count));
     }
 
-    fn total(&self, of: impl Fn(&Call) -> u64) -> u64 {
-        self.calls.iter().map(of).sum()
+    fn received(&self, of: impl Fn(&Counts) -> u64) -> u64 {
+        self.calls.receivers.iter().map(|receiver| of(&receiver.counts)).sum()
+    }
+
+    fn reported(&self, of: impl Fn(&Reports) -> u64) -> u64 {
+        self.calls.reports.iter().map(of).sum()
     }
 }
 
@@ -537,7 +540,7 @@ impl Element for Agent {
     }
 
     fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
-        if self.calls.is_empty() {
+        if self.calls.senders.is_empty() {
             self.begin(cx.stream());
             self.join(cx);
             self.decide();
@@ -560,12 +563,12 @@ impl Element for Agent {
         observer.counter(&app::SENT, self.speech_sent + self.noise_sent);
         observer.counter(&app::SENT_BYTES, self.bytes_sent);
         observer.counter(&metrics::NOISE_SENT, self.noise_sent);
-        observer.counter(&app::PACKETS, self.total(|call| call.receiver.counts.packets));
-        observer.counter(&app::DELIVERED_BYTES, self.total(|call| call.receiver.counts.bytes));
-        observer.counter(&app::DUPLICATES, self.total(|call| call.receiver.counts.duplicates));
-        observer.counter(&app::REORDERED, self.total(|call| call.receiver.counts.reordered));
-        observer.counter(&metrics::REPORTS_SENT, self.total(|call| call.reports.sent));
-        observer.counter(&metrics::REPORTS_RECEIVED, self.total(|call| call.reports.received));
+        observer.counter(&app::PACKETS, self.received(|counts| counts.packets));
+        observer.counter(&app::DELIVERED_BYTES, self.received(|counts| counts.bytes));
+        observer.counter(&app::DUPLICATES, self.received(|counts| counts.duplicates));
+        observer.counter(&app::REORDERED, self.received(|counts| counts.reordered));
+        observer.counter(&metrics::REPORTS_SENT, self.reported(|reports| reports.sent));
+        observer.counter(&metrics::REPORTS_RECEIVED, self.reported(|reports| reports.received));
         observer.counter(&metrics::MALFORMED, self.malformed);
         observer.counter(&app::DROPPED_BAD_CHECKSUM, self.bad_checksum);
         observer.counter(&app::DROPPED_UNEXPECTED, self.unexpected);

@@ -41,6 +41,11 @@ impl TrafficKind for Config {
         Some(u64::from(self.settings().ok()?.payload_len()) + HEADERS_LEN)
     }
 
+    /// Returns the same as the other direction: both speak.
+    fn answer_len(&self) -> u64 {
+        self.segment_len().unwrap_or(HEADERS_LEN)
+    }
+
     /// Returns the mean rate of one direction: speech packets, without comfort noise and RTCP.
     fn offered(&self, _: Bytes) -> Option<Rate> {
         let settings = self.settings().ok()?;

@@ -55,11 +55,11 @@ impl Agent {
         let Some(mix) = Mix::of(packet) else { return };
         let settings = self.plan.settings;
         let now = cx.now();
-        let Some(call) = self.calls.get_mut(mix.member as usize) else { return };
+        let Some(sender) = self.calls.senders.get_mut(mix.member as usize) else { return };
         let is_active = mix.is_speech || !settings.config.silence_suppression;
-        let Some(emission) = call.sender.emit(&settings, is_active, now) else { return };
+        let Some(emission) = sender.emit(&settings, is_active, now) else { return };
         let at = now + settings.format.look_ahead;
-        let (header, payload_len) = call.sender.header(&settings, emission, (now, at));
+        let (header, payload_len) = sender.header(&settings, emission, (now, at));
         let mut csrcs = Csrcs::default();
         mix.sources.iter().for_each(|source| {
             csrcs.push(*source);

@@ -62,7 +62,7 @@ pub(super) struct Figures {
 
 /// Receiving side of one call: losses, jitter, playout, delays.
 ///
-/// Each packet accesses all but the figures of windows, which come last so that the others share cache lines.
+/// Each packet accesses all but the figures of windows, which are apart.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(super) struct Receiver {
@@ -76,10 +76,16 @@ pub(super) struct Receiver {
     delays: Delays,
     /// Outcomes that do not change any more.
     settled: Losses,
+    windows: Box<Windows>,
+}
+
+/// Figures of windows of time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Windows {
     /// Figures at the start of the present window.
-    window_start: Figures,
+    start: Figures,
     /// Figures of the last whole window.
-    window: Figures,
+    last: Figures,
 }
 
 impl Receiver {
@@ -92,9 +98,8 @@ impl Receiver {
             jitter_ticks: 0.0,
             counts: Counts::default(),
             last_delay: None,
-            window_start: Figures::default(),
             window_end: start + settings.config.window,
-            window: Figures::default(),
+            windows: Box::default(),
         }
     }
 
@@ -250,10 +255,10 @@ impl Receiver {
     pub(super) fn turn_windows(&mut self, settings: &Settings, now: Time) {
         while self.window_end <= now && !self.window_end.is_never() {
             let figures = self.figures();
-            let Figures { losses, delays } = self.window_start;
-            self.window =
+            let Figures { losses, delays } = self.windows.start;
+            self.windows.last =
                 Figures { losses: figures.losses.since(&losses), delays: figures.delays.since(&delays) };
-            self.window_start = figures;
+            self.windows.start = figures;
             let over = now.since(self.window_end).as_nanos() / settings.config.window.as_nanos();
             // Windows without any packet are alike: one stands for all but the last.
             let skipped = over.saturating_sub(1);
@@ -263,7 +268,7 @@ impl Receiver {
 
     /// Returns the figures of the last whole window.
     pub(super) fn window(&self) -> Figures {
-        self.window
+        self.windows.last
     }
 
     pub(super) fn ssrc(&self) -> Option<u32> {

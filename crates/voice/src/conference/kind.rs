@@ -51,6 +51,10 @@ impl TrafficKind for Legs {
         self.0.segment_len()
     }
 
+    fn answer_len(&self) -> u64 {
+        self.0.answer_len()
+    }
+
     /// Returns the mean rate of a mix: speech packets while another member speaks.
     fn offered(&self, _: Bytes) -> Option<Rate> {
         let settings = self.0.settings().ok()?;

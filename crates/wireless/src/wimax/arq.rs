@@ -526,18 +526,124 @@ impl Link {
                 from += Ack::MAX_MAPS * MAP;
             }
         }
-        if let Some(element) = list.last_mut() {
-            element.last = true;
-        }
-        let mut bytes = Vec::new();
-        list.iter().for_each(|element| element.emit(&mut bytes));
-        Some(bytes)
+        Some(emit(&list))
     }
 
     /// Notes feedback that was sent, and that arrives at `at` unless it is lost.
-    pub(super) fn report(&mut self, written: Time, bytes: Vec<u8>, at: Option<Time>) {
-        self.unreported.retain(|arrival| *arrival > written);
+    ///
+    /// With a rest that did not fit, the next burst has a list of its own.
+    pub(super) fn report(&mut self, written: Time, bytes: Vec<u8>, is_rest: bool, at: Option<Time>) {
+        if !is_rest {
+            self.unreported.retain(|arrival| *arrival > written);
+        }
         self.counts.feedback += bytes.len() as u64;
         self.reports.extend(at.map(|at| Report { at, written, bytes }));
+    }
+}
+
+/// Removes the elements that fit into `room` bytes from the start of a list.
+///
+/// Returns `None` if none fits.
+pub(super) fn take_elements(list: &mut Vec<u8>, room: usize) -> Option<Vec<u8>> {
+    if list.len() <= room {
+        return Some(std::mem::take(list));
+    }
+    let (mut fit, mut rest) = (Vec::new(), Vec::new());
+    for element in Feedback::parse_list(list).ok()? {
+        let left = room - fit.iter().map(Feedback::buffer_len).sum::<usize>();
+        if rest.is_empty() {
+            let (first, behind) = cut(element, left);
+            fit.extend(first);
+            rest.extend(behind);
+        } else {
+            rest.push(element);
+        }
+    }
+    let [fit, rest] = [fit, rest].map(|list| emit(&list));
+    *list = rest;
+    (!fit.is_empty()).then_some(fit)
+}
+
+/// Writes a list of elements, the last of them marked.
+fn emit(list: &[Feedback]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (n, element) in list.iter().enumerate() {
+        Feedback { last: n + 1 == list.len(), ..element.clone() }.emit(&mut bytes);
+    }
+    bytes
+}
+
+/// Cuts an element into one of at most `room` bytes, and the rest.
+fn cut(element: Feedback, room: usize) -> (Option<Feedback>, Option<Feedback>) {
+    let fitting = room.saturating_sub(Feedback::LEN) / 2;
+    let (first, maps, is_cumulative) = match &element.ack {
+        Ack::Cumulative(_) => (0, &[][..], true),
+        Ack::Selective { first, maps } => (*first, &maps[..], false),
+        Ack::CumulativeSelective { up_to, maps } => (*up_to, &maps[..], true),
+    };
+    if element.buffer_len() <= room {
+        return (Some(element), None);
+    }
+    if room < Feedback::LEN || (fitting == 0 && !is_cumulative) {
+        return (None, Some(element));
+    }
+    let (now, later) = maps.split_at(fitting.min(maps.len()));
+    let ack = match (is_cumulative, now) {
+        (true, []) => Ack::Cumulative(first),
+        (true, _) => Ack::CumulativeSelective { up_to: first, maps: now.to_vec() },
+        (false, _) => Ack::Selective { first, maps: now.to_vec() },
+    };
+    let behind = (usize::from(first) + MAP * now.len()) % MODULUS as usize;
+    let rest = Ack::Selective { first: behind as u16, maps: later.to_vec() };
+    (Some(Feedback { ack, ..element.clone() }), Some(Feedback { ack: rest, ..element }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the blocks of a list, each with its acknowledgement.
+    fn blocks(list: &[u8]) -> Vec<(u16, bool)> {
+        let mut all = Vec::new();
+        for element in Feedback::parse_list(list).expect("elements") {
+            let (first, maps) = match element.ack {
+                Ack::Cumulative(up_to) => {
+                    all.push((up_to, true));
+                    continue;
+                }
+                Ack::Selective { first, maps } => (first, maps),
+                Ack::CumulativeSelective { up_to, maps } => (up_to, maps),
+            };
+            let bit = |n: usize| maps[n / MAP] >> (MAP - 1 - n % MAP) & 1 == 1;
+            all.extend((0..maps.len() * MAP).map(|n| ((first + n as u16) % MODULUS as u16, bit(n))));
+        }
+        all
+    }
+
+    #[test]
+    fn parts_of_a_list_say_what_the_list_says() {
+        let cid = Cid(0x2001);
+        let element = |ack| Feedback { cid, last: false, ack };
+        let all = emit(&[
+            element(Ack::CumulativeSelective { up_to: 2000, maps: vec![0x8001, 0x1234, 0xffff, 0x0100] }),
+            element(Ack::Selective { first: 16, maps: vec![0xa5a5, 0x5a5a, 0x0001] }),
+            element(Ack::Selective { first: 64, maps: vec![0x0007] }),
+        ]);
+        assert_eq!(all.len(), 12 + 10 + 6);
+        for room in 0..=all.len() {
+            let (mut rest, mut found) = (all.clone(), Vec::new());
+            match take_elements(&mut rest, room) {
+                None => assert!(room < Feedback::LEN && rest == all, "{room}"),
+                Some(part) => {
+                    assert!(part.len() <= room && part.len() + 6 > room.min(all.len()), "{room}");
+                    found.extend(blocks(&part));
+                }
+            }
+            if !rest.is_empty() {
+                found.extend(blocks(&rest));
+            }
+            found.dedup();
+            assert_eq!(found, blocks(&all), "{room}");
+        }
     }
 }

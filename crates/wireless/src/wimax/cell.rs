@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 use bentpipe_net::link::metrics as link_metrics;
 use bentpipe_net::queue::Discipline;
@@ -12,8 +13,9 @@ use bentpipe_wire::wman::Cid;
 
 use super::air::{AirLog, Area, Burst, Content, Recorder};
 use super::arq::Done;
-use super::config::{Cell, Convergence, PathConfig, RohcMode, ServiceFlow};
+use super::config::{Cell, Convergence, PathConfig, RohcMode, Service, ServiceFlow};
 use super::conn::{Conn, Mac};
+use super::contend::Contention;
 use super::metrics;
 use super::overhead::Frame;
 use super::plan::Plan;
@@ -117,6 +119,13 @@ pub struct Wimax {
     /// Connections of each direction, by service.
     pub(super) down: Vec<usize>,
     pub(super) up: Vec<usize>,
+    /// Places in `up` of the connections of each service.
+    pub(super) up_by: Vec<(Service, Range<usize>)>,
+    /// Set for connections with anything to send, to ask for or to be granted. Frames leave others alone.
+    pub(super) is_active: Vec<bool>,
+    /// Stations whose channel changes from frame to frame.
+    changing: Vec<usize>,
+    has_processors: bool,
     /// Uplink connections of each station, by service.
     pub(super) up_of: Vec<Vec<usize>>,
     /// Uplink allocations of the frame to come, and of the present one.
@@ -165,6 +174,10 @@ impl Wimax {
             conns: Vec::new(),
             down: Vec::new(),
             up: Vec::new(),
+            up_by: Vec::new(),
+            is_active: Vec::new(),
+            changing: Vec::new(),
+            has_processors: false,
             up_of: vec![Vec::new(); count],
             next_plan: Plan::default(),
             plan: Plan::default(),
@@ -182,6 +195,9 @@ impl Wimax {
             recorder: None,
         };
         paths.iter().enumerate().try_for_each(|(n, path)| wimax.add_path(n, path))?;
+        wimax.is_active = vec![false; wimax.conns.len()];
+        wimax.has_processors = wimax.stations.iter().any(|station| station.sending.is_some());
+        wimax.find_changing();
         wimax.order_connections();
         wimax.join_partners()?;
         Ok(wimax)
@@ -268,6 +284,11 @@ impl Wimax {
         for n in &self.up {
             self.up_of[conns[*n].station].push(*n);
         }
+        let service = |place: &usize| conns[self.up[*place]].flow.service;
+        let places: Vec<usize> = (0..self.up.len()).collect();
+        let of_service = places.chunk_by(|a, b| service(a) == service(b));
+        self.up_by =
+            of_service.map(|places| (service(&places[0]), places[0]..places[0] + places.len())).collect();
         let frame = self.frame.phy.frame();
         let periodic = self.up.iter().filter(|n| conns[**n].flow.service.is_periodic());
         let periodic: Vec<usize> = periodic.copied().collect();
@@ -316,6 +337,7 @@ impl Wimax {
             link.begin(now);
             let feedback = link.feedback(now);
             if let Some(carrier) = self.conns[n].carrier {
+                self.is_active[carrier] |= feedback.is_some();
                 self.conns[carrier].set_control(n, now, feedback);
             }
         }
@@ -331,13 +353,16 @@ impl Wimax {
     fn queue_feedback(&mut self, now: Time, stream: &mut RandomStream) {
         let due: Vec<_> = self.feedback.extract_if(.., |(at, ..)| *at <= now).collect();
         for (at, conn, packet) in due {
+            self.is_active[conn] = true;
             self.conns[conn].enqueue(packet, &self.mac, at, stream);
         }
     }
 
     /// Does what comes before bursts that begin at `now`.
     fn prepare(&mut self, now: Time, stream: &mut RandomStream) {
-        self.drain_processors(now, stream);
+        if self.has_processors {
+            self.drain_processors(now, stream);
+        }
         if !self.feedback.is_empty() {
             self.queue_feedback(now, stream);
         }
@@ -353,7 +378,13 @@ impl Wimax {
     pub fn set_snr(&mut self, path: usize, snr: [f64; 2]) -> Result<(), InvalidConfig> {
         let station = self.paths.get(path).ok_or(NO_PATH)?.station;
         self.stations[station].set_snr(snr);
+        self.find_changing();
         Ok(())
+    }
+
+    fn find_changing(&mut self) {
+        let stations = &self.stations;
+        self.changing = (0..stations.len()).filter(|n| stations[*n].is_changing()).collect();
     }
 
     /// Changes the limits of a direction's queues from the next packet on.
@@ -391,7 +422,10 @@ impl Wimax {
         let processor = self.stations[path.station].sending.as_mut().filter(|_| !path.is_downlink);
         match processor {
             Some(processor) => processor.take(conn, packet, now),
-            None => self.conns[conn].accept(packet, &self.mac, now, stream),
+            None => {
+                self.is_active[conn] = true;
+                self.conns[conn].accept(packet, &self.mac, now, stream);
+            }
         }
     }
 
@@ -400,18 +434,24 @@ impl Wimax {
         let (conns, mac) = (&mut self.conns, &self.mac);
         for processor in self.stations.iter_mut().filter_map(|station| station.sending.as_mut()) {
             while let Some((at, conn, packet)) = processor.done(now) {
+                self.is_active[conn] = true;
                 conns[conn].accept(packet, mac, at, stream);
             }
         }
     }
 
     /// Returns `true` if a frame has anything to do.
-    fn is_busy(&self) -> bool {
-        self.has_periodic
-            || !self.next_plan.bursts.is_empty()
-            || !self.feedback.is_empty()
-            || self.conns.iter().any(|conn| conn.is_busy() || conn.demand > 0)
-            || self.stations.iter().any(Station::is_busy)
+    fn is_busy(&mut self) -> bool {
+        let mut is_busy = self.has_periodic || !self.next_plan.bursts.is_empty() || !self.feedback.is_empty();
+        for n in 0..self.is_active.len() {
+            if self.is_active[n] {
+                let conn = &self.conns[n];
+                let has_work = conn.is_busy() || conn.demand > 0;
+                self.is_active[n] = has_work || conn.coming > 0 || conn.contention != Contention::Idle;
+                is_busy |= has_work;
+            }
+        }
+        is_busy || (self.has_processors && self.stations.iter().any(Station::is_busy))
     }
 
     /// Begins a frame at `now`.
@@ -421,7 +461,9 @@ impl Wimax {
             recorder.begin(self.frame_number, now);
         }
         self.prepare(now, stream);
-        self.stations.iter_mut().for_each(|station| station.begin_frame(stream));
+        for n in &self.changing {
+            self.stations[*n].begin_frame(stream);
+        }
         let start = self.frame.uplink_start(&self.config);
         let is_tdd = self.frame.is_tdd();
         let relevant = if is_tdd { now + start } else { now + self.frame.phy.frame() };
@@ -506,7 +548,7 @@ impl Wimax {
         }
         for sent in std::mem::take(&mut self.conns[conn].sent_control) {
             if let Some(link) = &mut self.conns[sent.of].arq {
-                link.report(sent.written, sent.bytes, sent.end.map(|end| at(end) + delay));
+                link.report(sent.written, sent.bytes, sent.is_rest, sent.end.map(|end| at(end) + delay));
             }
         }
     }

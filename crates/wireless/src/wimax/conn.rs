@@ -6,7 +6,7 @@ use bentpipe_units::{RandomStream, Time};
 use bentpipe_wire::wman::{CRC_LEN, Cid, Fragment, Grant, HEADER_LEN, Layout, MAX_PDU_LEN, Numbers};
 
 use super::air::PduRecord;
-use super::arq::{Done, Link};
+use super::arq::{self, Done, Link};
 use super::config::{Cell, Convergence, PathConfig, ServiceFlow};
 use super::contend::Contention;
 use super::phs::Suppressor;
@@ -117,6 +117,8 @@ pub(super) struct SentControl {
     pub(super) bytes: Vec<u8>,
     /// End of the PDU in the burst; `None` if it is lost.
     pub(super) end: Option<usize>,
+    /// Set if further elements did not fit.
+    pub(super) is_rest: bool,
 }
 
 /// Packet of which fragments are sent.
@@ -448,13 +450,19 @@ impl Conn {
         blocks: &mut Blocks,
     ) -> (usize, bool) {
         let mut at = from;
-        while let Some(control) = self.control.first() {
+        while let Some(control) = self.control.first_mut() {
             let with_grant = if grant { Grant::LEN } else { 0 };
-            let len = mac.feedback_len(control.bytes.len()) + with_grant;
-            if at + len > to {
+            let room = to.saturating_sub(at + with_grant + mac.feedback_len(0));
+            let Some(bytes) =
+                arq::take_elements(&mut control.bytes, room.min(MAX_PDU_LEN - mac.feedback_len(0)))
+            else {
                 break;
+            };
+            let (of, written, is_rest) = (control.of, control.written, !control.bytes.is_empty());
+            if !is_rest {
+                self.control.remove(0);
             }
-            let Control { of, written, bytes } = self.control.remove(0);
+            let len = mac.feedback_len(bytes.len()) + with_grant;
             if let Some(record) = &mut self.record {
                 let (grant, parts) = (grant.then_some(0), vec![(Fragment::Whole, 0, bytes.clone())]);
                 let layout = Layout::Packed;
@@ -462,7 +470,8 @@ impl Conn {
             }
             let is_lost = self.send_pdu((at, at + len), stream, blocks);
             (at, grant) = (at + len, false);
-            self.sent_control.push(SentControl { of, written, bytes, end: (!is_lost).then_some(at) });
+            let end = (!is_lost).then_some(at);
+            self.sent_control.push(SentControl { of, written, bytes, end, is_rest });
         }
         (at, grant)
     }

@@ -77,8 +77,12 @@ impl Wimax {
         claims.clear();
         let scheduler = self.config.scheduler;
         for &n in &self.down {
+            let is_fair = scheduler == Scheduler::ProportionalFair;
+            if !is_fair && !self.is_active[n] {
+                continue;
+            }
             let conn = &mut self.conns[n];
-            if scheduler == Scheduler::ProportionalFair {
+            if is_fair {
                 conn.served *= 0.99;
             }
             if !conn.is_backlogged() {

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use bentpipe_site::{
-    Artefact, Assembly, At, Changes, Changing, Cost, Facts, MediumKind, Member, Named, Order, Problem,
-    Review, Scope, SharingCopies, Site, Takes, Wired, line,
+    Artefact, Assembly, At, Changes, Changing, Compressed, Cost, Facts, MediumKind, Member, Named, Order,
+    Problem, Review, Sample, Scope, SharingCopies, Site, Takes, Wired, line,
 };
 
 use super::air::AirLog;
@@ -300,6 +300,14 @@ impl Cost for CellCost {
     fn time(&self, len: usize) -> Span {
         let preamble = if self.is_downlink { 0 } else { SHORT_PREAMBLE };
         self.frame.phy.symbols(preamble + self.profile.symbols(self.mac.pdu_len(len)))
+    }
+
+    /// Returns lengths behind the first service flow with ROHC.
+    fn compressed(&self, flows: u64, sample: &dyn Fn(u16) -> Option<Sample>) -> Option<Compressed> {
+        let (flow, rohc) = self.flows.iter().find_map(|flow| Some((flow, flow.rohc.as_ref()?)))?;
+        let (packet_bytes, compressed_bytes) = rohc.mean_lengths(flows, sample)?;
+        let on_line_bytes = compressed_bytes + self.mac.pdu_len_of(flow, 0) as f64;
+        Some(Compressed { packet_bytes, compressed_bytes, on_line_bytes })
     }
 
     fn shared(&self) -> Option<&str> {

@@ -10,6 +10,7 @@ use bentpipe_rohc::{
     Channel as RohcChannel, CidSpace, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode,
     Profiles, Refresh,
 };
+use bentpipe_site::Sample;
 use bentpipe_units::Time;
 
 use super::config::{Rohc, RohcMode, RohcVersion};
@@ -132,6 +133,48 @@ pub(super) struct Channel {
     pub(super) failed: u64,
     /// Packets of feedback that this connection's decompressor sent.
     pub(super) feedback: u64,
+}
+
+/// Maximum number of packets of a sample.
+const MAX_SAMPLE: u64 = 1 << 17;
+
+/// Packets of a cycle without refreshes.
+const NO_REFRESH: u64 = 500;
+
+impl Rohc {
+    /// Returns the mean lengths of packets of `flows` flows, before and after compression.
+    ///
+    /// They are means of whole cycles of refreshes. Feedback comes at once. `None` without a sample.
+    pub(super) fn mean_lengths(
+        &self,
+        flows: u64,
+        sample: &dyn Fn(u16) -> Option<Sample>,
+    ) -> Option<(f64, f64)> {
+        /// Cycles that are averaged, behind one that is not.
+        const CYCLES: u64 = 2;
+        let is_refreshed = self.mode == RohcMode::Unidirectional;
+        let cycle = if is_refreshed { u64::from(self.refresh) } else { NO_REFRESH };
+        let cycle = cycle.min(MAX_SAMPLE / (CYCLES + 1));
+        let flows = flows.clamp(1, MAX_SAMPLE / ((CYCLES + 1) * cycle));
+        let mut channel = Channel::new(self);
+        let mut sum = (0_u64, 0_u64, 0_u64);
+        let all = (CYCLES + 1) * cycle * flows;
+        for (n, (at, packet)) in (0..all).zip(sample(u16::try_from(flows).ok()?)?) {
+            let before = packet.len();
+            let packet = channel.compress(packet, at);
+            if n >= cycle * flows {
+                sum = (sum.0 + 1, sum.1 + before as u64, sum.2 + packet.len() as u64);
+            }
+            if !is_refreshed {
+                channel.receive(packet, at);
+                if let Some(feedback) = channel.take_feedback() {
+                    channel.compressor.feedback(&feedback);
+                }
+            }
+        }
+        let mean = |bytes: u64| bytes as f64 / sum.0 as f64;
+        (sum.0 > 0).then(|| (mean(sum.1), mean(sum.2)))
+    }
 }
 
 fn since_start(now: Time) -> Duration {

@@ -161,10 +161,15 @@ impl Station {
     /// Begins a frame: the channel fades, and profiles follow.
     pub(super) fn begin_frame(&mut self, stream: &mut RandomStream) {
         let fade = self.scatter.as_mut().map_or(0.0, |scatter| scatter.next(stream));
-        if self.scatter.is_some() || self.down.average != self.down.mean || self.up.average != self.up.mean {
+        if self.is_changing() {
             self.down.follow(fade, self.margins);
             self.up.follow(fade, self.margins);
         }
+    }
+
+    /// Returns `true` if the channel fades, or profiles have not followed its SNR yet.
+    pub(super) fn is_changing(&self) -> bool {
+        self.scatter.is_some() || self.down.average != self.down.mean || self.up.average != self.up.mean
     }
 
     /// Sets the mean SNR of both directions in dB.

@@ -21,12 +21,16 @@ impl Wimax {
     pub(super) fn plan_uplink(&mut self, relevant: Time) {
         let mut plan = std::mem::take(&mut self.next_plan);
         plan.clear(self.stations.len(), self.frame.uplink_room());
-        self.up.iter().for_each(|n| self.conns[*n].coming = 0);
+        for n in self.up.iter().filter(|n| self.is_active[**n]) {
+            self.conns[*n].coming = 0;
+        }
         if self.has_periodic() {
             self.grant_periodic(relevant, &mut plan);
         }
-        for service in [Service::ErtPs, Service::RtPs, Service::NrtPs, Service::Be] {
-            self.grant_demands(service, &mut plan);
+        for of_service in 0..self.up_by.len() {
+            if self.up_by[of_service].0 != Service::Ugs {
+                self.grant_demands(of_service, &mut plan);
+            }
         }
         self.next_plan = plan;
     }
@@ -77,19 +81,21 @@ impl Wimax {
             plan.polled.push(n);
         } else {
             conn.coming += bytes;
+            self.is_active[n] = true;
         }
     }
 
     /// Grants what connections of a service asked for.
-    fn grant_demands(&mut self, service: Service, plan: &mut Plan) {
+    fn grant_demands(&mut self, of_service: usize, plan: &mut Plan) {
         let mut claims = std::mem::take(&mut self.scratch.claims);
         claims.clear();
-        for &n in &self.up {
-            let conn = &mut self.conns[n];
-            if conn.flow.service != service {
+        let is_fair = self.config.scheduler == Scheduler::ProportionalFair;
+        for &n in &self.up[self.up_by[of_service].1.clone()] {
+            if !is_fair && !self.is_active[n] {
                 continue;
             }
-            if self.config.scheduler == Scheduler::ProportionalFair {
+            let conn = &mut self.conns[n];
+            if is_fair {
                 conn.served *= 0.99;
             }
             if conn.demand == 0 {
@@ -267,6 +273,9 @@ impl Wimax {
         requests.clear();
         for place in 0..self.up.len() {
             let n = self.up[place];
+            if !self.is_active[n] {
+                continue;
+            }
             if let Some(slot) = self.pass_slots(n, now, stream) {
                 requests.push((slot, n));
             }

@@ -242,7 +242,7 @@ fn stopped_calls_say_goodbye() {
         packets.is_ok_and(|packets| matches!(packets.last(), Some(bentpipe_wire::rtcp::Repr::Bye { .. })))
     });
     assert_eq!(byes.count(), 3);
-    assert!(line.agents.iter().all(|agent| agent.calls.iter().all(|call| call.reports.has_left)));
+    assert!(line.agents.iter().all(|agent| agent.calls.reports.iter().all(|reports| reports.has_left)));
     assert_eq!(line.wakes, [Time::NEVER; 2]);
 }
 

@@ -75,6 +75,38 @@ fn throughput_falls_by_the_share_of_lost_pdus() {
 }
 
 #[test]
+fn small_blocks_are_repeated_no_more_than_large_ones() {
+    for (block, window) in [(64, 1024), (128, 512), (512, 128)] {
+        let arq = Arq { window, block: Bytes::new(block), ..Arq::default() };
+        let mut rig = rig(&testbed(), &noisy([HUNDREDTH, 30.0], Some(arq)));
+        (0..4000).for_each(|n| rig.receive(n * MS, 0, packet(1500)));
+        rig.run_until(4000 * MS);
+        let lost = total(&mut rig, "mac-pdus-lost") / total(&mut rig, "mac-pdus");
+        let again = total(&mut rig, "arq-retransmitted-blocks") / total(&mut rig, "arq-blocks");
+        // Feedback of 1024 blocks takes 200 bytes, and grows while its grant is on the way.
+        assert!(
+            again < lost + 0.03,
+            "{block} bytes: {again} of the blocks repeated, {lost} of the PDUs lost"
+        );
+    }
+}
+
+#[test]
+fn feedback_fits_into_small_grants_part_by_part() {
+    // A grant is two symbols of 12 bytes less the tail: header, subheader and CRC, and 11 of 12 bytes of feedback.
+    let mut all = noisy([HUNDREDTH, 30.0], Some(Arq { block: Bytes::new(16), ..Arq::default() }));
+    let profile = Some([Profile::Qam64R34, Profile::Bpsk12]);
+    all.iter_mut().for_each(|path| path.radio.profile = profile);
+    let ugs = ServiceFlow { service: Service::Ugs, sdu: Bytes::new(6), ..ServiceFlow::default() };
+    all[1].flows = vec![ugs];
+    let mut rig = rig(&testbed(), &all);
+    assert!(sent(&mut rig, 200, 1000) == (0..200).collect::<Vec<u16>>());
+    assert!(rig.element.arqs_are_idle());
+    let again = total(&mut rig, "arq-retransmitted-blocks") / total(&mut rig, "arq-blocks");
+    assert!(again < 0.15, "a tenth of the PDUs is lost, {again} of the blocks repeated");
+}
+
+#[test]
 fn a_window_limits_what_is_on_its_way() {
     let rate = |window: u16| {
         let arq = Arq { window, block: Bytes::new(100), ..Arq::default() };
