@@ -164,6 +164,7 @@ impl Daemon {
             if self.schedule.is_none() {
                 self.node.add_direct(neighbour.node, now);
             }
+            self.node.meet(neighbour.node);
             match (neighbour.layer, neighbour.at) {
                 (NodeLayer::Tcpcl, Some(at)) => self.dials.push(Dial::new(neighbour.node, at)),
                 (NodeLayer::Mtcp, Some(at)) => {

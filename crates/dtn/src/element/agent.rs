@@ -41,7 +41,7 @@ pub struct Agent {
 
 impl Agent {
     /// Creates the node with number `own`.
-    pub fn new(own: u64, node: Node, neighbours: Vec<Neighbour>, network: &Network) -> Agent {
+    pub fn new(own: u64, mut node: Node, neighbours: Vec<Neighbour>, network: &Network) -> Agent {
         let datagram = network.datagram.get() as usize;
         let config = ltp::Config {
             segment: datagram,
@@ -54,6 +54,7 @@ impl Agent {
         for neighbour in &neighbours {
             let peer = Peer { light_time: neighbour.light_time(), margin: network.ltp.margin };
             engine.set_peer(neighbour.number, peer);
+            node.meet(neighbour.number);
         }
         Agent {
             node,
@@ -266,6 +267,9 @@ impl Element for Agent {
         observer.counter(&metrics::REROUTED, counts.rerouted);
         observer.counter(&metrics::FRAGMENTS, counts.fragments);
         observer.counter(&metrics::REPORTS, counts.reports);
+        if self.node.makes_copies() {
+            observer.counter(&metrics::DUPLICATES, counts.duplicates);
+        }
         let ltp = self.engine.counts();
         observer.counter(&metrics::LTP_SENT, ltp.data_sent);
         observer.counter(&metrics::LTP_REPEATED, ltp.data_repeated);

@@ -161,3 +161,5 @@ fn bundles_wait_for_their_contact_and_change_when_they_miss_it() {
     assert!(!node.has_bundle(3) && node.stored().0 == 1, "no route is left");
     assert_eq!(node.counts().rerouted, 3);
 }
+
+mod copies;
