@@ -252,7 +252,8 @@ fn copies_cross_nodes_that_know_no_routes() {
     let node = |number: usize, neighbours: &[usize], routing: &str| {
         let mut text = format!("[[listen]]\nlayer = \"tcpcl\"\nat = \"{}\"\n", at[number - 1]);
         for other in neighbours {
-            text += &format!("[[neighbour]]\nnode = {other}\nlayer = \"tcpcl\"\nat = \"{}\"\n", at[other - 1]);
+            text +=
+                &format!("[[neighbour]]\nnode = {other}\nlayer = \"tcpcl\"\nat = \"{}\"\n", at[other - 1]);
         }
         file(&folder, number as u32, &format!("{text}[routing]\n{routing}\n"))
     };

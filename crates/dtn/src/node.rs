@@ -168,14 +168,23 @@ impl Node {
 
     /// Stores a bundle of an earlier run again under its number.
     ///
-    /// It has been at this node for `resided`.
+    /// It has been at this node for `resided`, and its encoded length was `len`.
     ///
     /// Its route is chosen by [`Node::reroute`].
-    pub fn restore(&mut self, id: u64, mut bundle: Bundle, from: Option<u64>, resided: Span, now: Time) {
+    pub fn restore(
+        &mut self,
+        id: u64,
+        (mut bundle, len): (Bundle, u64),
+        from: Option<u64>,
+        resided: Span,
+        now: Time,
+    ) {
+        let mut size = len;
         if let Some(age) = bundle.age() {
             bundle.set(Content::Age(age.saturating_add(resided.as_nanos() / 1_000_000)));
+            size = bundle.encoded_len();
         }
-        let (size, priority, expiry) = (bundle.encoded_len(), priority(&bundle), self.expiry(&bundle, now));
+        let (priority, expiry) = (priority(&bundle), self.expiry(&bundle, now));
         // Copies that were given away before are not known any more.
         let spread = self.routing.copies(Some(None)).map(Spread::boxed);
         let place = Place::Limbo;

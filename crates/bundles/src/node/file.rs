@@ -329,7 +329,10 @@ mod tests {
         assert!(wrong("default = 2", "x = 2").contains("routes.x"));
         assert!(wrong("[routes]", "[routing]\nkind = \"epidemic\"\n[routes]").contains("conflicts"));
         let spray = |copies: u32| {
-            wrong("[routes]\n        default = 2", &format!("[routing]\nkind = \"spray-and-wait\"\ncopies = {copies}"))
+            wrong(
+                "[routes]\n        default = 2",
+                &format!("[routing]\nkind = \"spray-and-wait\"\ncopies = {copies}"),
+            )
         };
         assert!(spray(0).contains("expected 1 to 1000000, got 0"));
         assert!(wrong("[routes]\n        default = 2", "[routing]\nkind = \"gossip\"").contains("gossip"));

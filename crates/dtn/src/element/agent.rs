@@ -93,12 +93,15 @@ impl Agent {
         }
     }
 
-    fn receive(&mut self, bytes: &[u8], from: u64, now: Time) {
-        match Bundle::parse(bytes) {
-            Ok(bundle) => {
-                self.node.receive(bundle, from, now);
-            }
-            Err(_) => self.refused += 1,
+    /// Handles the bundles of a datagram or block. ION puts several into a block.
+    fn receive(&mut self, mut bytes: &[u8], from: u64, now: Time) {
+        while !bytes.is_empty() {
+            let Ok((bundle, len)) = Bundle::parse_first(bytes) else {
+                self.refused += 1;
+                return;
+            };
+            self.node.receive(bundle, from, now);
+            bytes = &bytes[len..];
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use bentpipe_units::Time;
 use bentpipe_wire::dtn::bundle::{Bundle, Payload};
+use foldhash::fast::RandomState;
 
 use super::copies::Spread;
 use super::hop::Hop;
@@ -67,7 +68,7 @@ pub(crate) struct Store {
     bytes: u64,
     next: u64,
     /// Boxed: a large table is half empty, and copied as it grows.
-    entries: HashMap<u64, Box<Entry>>,
+    entries: HashMap<u64, Box<Entry>, RandomState>,
     by_expiry: BTreeSet<(Time, u64)>,
     /// Entries that may be displaced, the first of them first.
     displaceable: BTreeSet<(usize, Time, u64)>,
@@ -82,7 +83,7 @@ impl Store {
             limit,
             bytes: 0,
             next: 0,
-            entries: HashMap::new(),
+            entries: HashMap::default(),
             by_expiry: BTreeSet::new(),
             displaceable: BTreeSet::new(),
             limbo: BTreeSet::new(),
