@@ -443,8 +443,10 @@ impl Node {
     /// Replaces a bundle by fragments that leave room for the blocks of [`Node::outgoing`].
     fn fragment(&mut self, id: u64, limit: u64, now: Time) {
         let Some(mut entry) = self.store.remove(id) else { return };
-        if entry.spread.is_some() {
-            self.forget(&entry);
+        match &entry.place {
+            // It is not in its queue any more; its fragments book the contacts anew.
+            Place::Waiting(hop) => self.routing.release(&entry, hop),
+            _ => self.forget(&entry),
         }
         let spread = entry.spread.take().map(Spread::again);
         let growth = self.outgoing(&entry, now).encoded_len()
