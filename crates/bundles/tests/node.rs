@@ -272,7 +272,8 @@ fn copies_cross_nodes_that_know_no_routes() {
 ///
 /// `cargo test --release -p bentpipe-bundles --test node -- --ignored --nocapture throughput`
 #[test]
-#[ignore = "a measurement of some seconds"]
+#[ignore = "a measurement of a minute"]
+#[allow(clippy::print_stdout, reason = "figures are its purpose")]
 fn throughput_of_long_and_short_bundles() {
     for (size, window, seconds) in [(1_000_000, 20, 5), (1000, 1000, 5)] {
         let mut rates = Vec::new();
@@ -306,6 +307,7 @@ fn throughput_of_long_and_short_bundles() {
 /// `cargo test --release -p bentpipe-bundles --test node -- --ignored --nocapture reopened`
 #[test]
 #[ignore = "a measurement of half a minute"]
+#[allow(clippy::print_stdout, reason = "figures are its purpose")]
 fn a_million_bundles_are_reopened() {
     let folder = Folder::new();
     let (mut one, _, apps) = pair(&folder.file(""), "tcpcl", "");

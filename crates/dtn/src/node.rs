@@ -442,13 +442,13 @@ impl Node {
 
     /// Replaces a bundle by fragments that leave room for the blocks of [`Node::outgoing`].
     fn fragment(&mut self, id: u64, limit: u64, now: Time) {
-        let Some(mut entry) = self.store.remove(id) else { return };
+        let Some(entry) = self.store.remove(id) else { return };
         match &entry.place {
             // It is not in its queue any more; its fragments book the contacts anew.
             Place::Waiting(hop) => self.routing.release(&entry, hop),
             _ => self.forget(&entry),
         }
-        let spread = entry.spread.take().map(Spread::again);
+        let spread = entry.spread.as_deref().map(Spread::again);
         let growth = self.outgoing(&entry, now).encoded_len()
             - entry.size.min(self.outgoing(&entry, now).encoded_len());
         let parts = entry.bundle.clone().fragments(limit.saturating_sub(growth + 16));

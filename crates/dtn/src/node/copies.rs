@@ -51,8 +51,8 @@ impl Spread {
     }
 
     /// Returns the copies of a fragment.
-    pub(super) fn again(self: Box<Spread>) -> Box<Spread> {
-        Box::new(Spread { waiting: Vec::new(), flying: 0, ..*self })
+    pub(super) fn again(&self) -> Box<Spread> {
+        Box::new(Spread { copies: self.copies, had: self.had.clone(), waiting: Vec::new(), flying: 0 })
     }
 
     /// Returns `true` if a copy may go to a neighbour.
