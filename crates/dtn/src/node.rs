@@ -12,6 +12,7 @@ mod copies;
 mod hop;
 mod reports;
 mod routing;
+mod spread;
 mod store;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -23,8 +24,9 @@ use bentpipe_wire::dtn::cbor;
 use bentpipe_wire::dtn::eid::Eid;
 
 pub use copies::COPIES_BLOCK;
-use copies::{Meeting, Spread};
+use copies::Meeting;
 pub use routing::Routing;
+use spread::Spread;
 pub use store::Change;
 use store::{Entry, Place, Store};
 
@@ -94,7 +96,7 @@ pub struct Node {
     deliveries: VecDeque<Bundle>,
     /// Neighbours that are reached directly, not by the routes.
     direct: HashSet<u64>,
-    /// Neighbours, copies under way and bundles known, for routing that makes copies.
+    /// Neighbours, copies in flight and bundles known, for routing that makes copies.
     meeting: Meeting,
     sequence: u64,
     counts: Counts,
@@ -444,7 +446,7 @@ impl Node {
     fn fragment(&mut self, id: u64, limit: u64, now: Time) {
         let Some(entry) = self.store.remove(id) else { return };
         match &entry.place {
-            // It is not in its queue any more; its fragments book the contacts anew.
+            // It is not in its queue any more; its fragments book the contacts again.
             Place::Waiting(hop) => self.routing.release(&entry, hop),
             _ => self.forget(&entry),
         }

@@ -35,8 +35,9 @@ const MAX_CONNECTIONS: usize = 1024;
 const PAUSE: Span = Span::from_secs(1);
 /// Interval of the search for bundles of applications whose life has ended.
 const SWEEP: Span = Span::from_secs(1);
-/// Bundles of the store that are read at a time, and the number of such batches that may wait.
+/// Bundles of the store that are read at a time.
 const BATCH: usize = 256;
+/// Batches of them that may wait.
 const READ_AHEAD: usize = 16;
 /// Services that send each bundle back.
 const ECHO: [u32; 2] = [7, 2047];

@@ -15,53 +15,25 @@ use bentpipe_wire::dtn::bundle::{Bundle, BundleFlags, Content, Timestamp};
 use bentpipe_wire::dtn::cbor;
 use bentpipe_wire::dtn::eid::Eid;
 
+use super::spread::Spread;
 use super::store::{Entry, Place};
 use super::{Node, Queue, Routing};
 
 /// Type code of the block with the number of copies.
 pub const COPIES_BLOCK: u64 = 192;
-/// Smallest number of a copy under way; numbers of stored bundles are below.
+/// Smallest number of a copy in flight; numbers of stored bundles are below.
 const TICKET: u64 = 1 << 63;
 /// Maximum number of bundles that a node remembers to have had.
 const MAX_KNOWN: usize = 1_000_000;
 /// Room for the block of copies, which fragments get when they leave.
 const BLOCK: u64 = 16;
 
-/// Returns `true` if the number is of a copy under way.
+/// Returns `true` if the number is of a copy in flight.
 pub(super) fn is_ticket(id: u64) -> bool {
     id >= TICKET
 }
 
-/// Copies that may be made of a stored bundle.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Spread {
-    /// Number of copies left, this one included.
-    copies: u32,
-    /// Neighbours that have it, or to which a copy is under way.
-    had: Vec<u64>,
-    /// Neighbours in whose queues it is.
-    pub(super) waiting: Vec<u64>,
-    /// Copies under way.
-    flying: u32,
-}
-
-impl Spread {
-    pub(super) fn boxed(copies: u32) -> Box<Spread> {
-        Box::new(Spread { copies, had: Vec::new(), waiting: Vec::new(), flying: 0 })
-    }
-
-    /// Returns the copies of a fragment.
-    pub(super) fn again(&self) -> Box<Spread> {
-        Box::new(Spread { copies: self.copies, had: self.had.clone(), waiting: Vec::new(), flying: 0 })
-    }
-
-    /// Returns `true` if a copy may go to a neighbour.
-    fn is_for(&self, neighbour: u64, is_destination: bool) -> bool {
-        (is_destination || self.copies > 1) && !self.had.contains(&neighbour)
-    }
-}
-
-/// What tells a bundle or fragment from all others.
+/// Identity of a bundle or fragment.
 type Key = (Eid, Timestamp, Option<(u64, u64)>);
 
 fn key(bundle: &Bundle) -> Key {
@@ -70,7 +42,7 @@ fn key(bundle: &Bundle) -> Key {
     (source, timestamp, part)
 }
 
-/// Copy under way to a neighbour.
+/// Copy in flight to a neighbour.
 #[derive(Debug)]
 struct Flight {
     id: u64,
@@ -79,7 +51,7 @@ struct Flight {
     gift: u32,
 }
 
-/// Neighbours, copies under way, and bundles that the node has had.
+/// Neighbours, copies in flight, and bundles that the node has had.
 #[derive(Debug, Default)]
 pub(super) struct Meeting {
     neighbours: BTreeSet<u64>,
@@ -118,7 +90,9 @@ impl Meeting {
         }
     }
 
-    /// Returns the number of a bundle in storage, if the bundle, or the one that it is a fragment of, is known.
+    /// Returns the number in storage of a bundle that is known.
+    ///
+    /// A fragment of a known bundle is known.
     fn find(&self, bundle: &Bundle) -> Option<Option<u64>> {
         let own = key(bundle);
         let whole = (own.0.clone(), own.1, None);
@@ -188,7 +162,7 @@ impl Node {
         Some(spread)
     }
 
-    /// Returns `true` if a neighbour's bundle is another copy of one that this node has had.
+    /// Returns `true` if a neighbour's bundle is one that this node has had.
     ///
     /// What the neighbour gave away with it is added to the copies of the stored one.
     pub(super) fn is_copy(&mut self, bundle: &Bundle, from: Option<u64>) -> bool {

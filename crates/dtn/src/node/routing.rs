@@ -24,11 +24,13 @@ pub enum Routing {
     Contacts(Box<Contacts>),
     /// Copies to each neighbour that is met (Vahdat and Becker, 2000).
     Epidemic,
-    /// Copies to the first neighbours that are met; then each copy waits for the destination (Spyropoulos et al., 2005).
+    /// Copies to the first neighbours that are met.
+    ///
+    /// Then each copy waits for the destination (Spyropoulos et al., 2005).
     Spray {
         /// Maximum number of copies of a bundle.
         copies: u32,
-        /// Set if half of a node's copies go to a neighbour, and not one copy from the source alone.
+        /// Set if half of a node's copies go to a neighbour. Otherwise the source gives one.
         is_binary: bool,
     },
 }
@@ -50,7 +52,7 @@ impl Routing {
         Routing::Contacts(Box::new(Contacts { node, graph, ledger, candidates: HashMap::new() }))
     }
 
-    /// Returns the number of copies that a node may make of a bundle, if this rule makes copies.
+    /// Returns the number of copies that a node may make, if it makes copies.
     ///
     /// `received` is the number in the block of a bundle that came from a neighbour, and `None` at the source.
     pub(crate) fn copies(&self, received: Option<Option<u64>>) -> Option<u32> {
@@ -65,7 +67,7 @@ impl Routing {
         }
     }
 
-    /// Returns how many of its copies a node gives to a neighbour that is not the destination.
+    /// Returns the copies that a node gives to a neighbour on the way.
     pub(crate) fn gift(&self, copies: u32) -> u32 {
         match self {
             Routing::Spray { is_binary: true, .. } => copies / 2,

@@ -6,8 +6,8 @@ use bentpipe_units::Time;
 use bentpipe_wire::dtn::bundle::{Bundle, Payload};
 use foldhash::fast::RandomState;
 
-use super::copies::Spread;
 use super::hop::Hop;
+use super::spread::Spread;
 
 /// Whereabouts of a stored bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]

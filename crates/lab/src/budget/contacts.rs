@@ -158,7 +158,9 @@ impl<'s> Contacts<'s> {
         Ok(forecasts)
     }
 
-    /// Returns `true` if bundles may go by the best contacts: static routes and few copies do not.
+    /// Returns `true` if bundles may go by the best contacts.
+    ///
+    /// Static routes and few copies do not.
     fn has_forecast(&self, network: &str) -> bool {
         let network = self.scenario.role_tables.dtn.0.get(network);
         network.is_some_and(|network| matches!(network.routing, Way::ContactGraph | Way::Epidemic))
