@@ -5,8 +5,8 @@
 //! destination is not kept.
 //!
 //! Of spray and wait's L copies the source gives one to each of the first neighbours (source spray), or each node gives half of its
-//! copies (binary spray). A node with one copy waits for the destination. In binary spray a block tells the neighbour how many
-//! copies it has got: type 192 of the private range, an unsigned integer, as dtn7-go has it.
+//! copies (binary spray). A node with one copy waits for the destination. In binary spray a block of the bundle has their
+//! number: type 192 of the private range, an unsigned integer, as dtn7-go has it.
 
 use std::collections::{BTreeSet, HashMap};
 
