@@ -779,6 +779,8 @@ pub fn fuzz_ts_datagrams(data: &[u8]) {
 pub fn fuzz_bundle(data: &[u8]) {
     let Ok(bundle) = bundle::Bundle::parse(data) else { return };
     assert_eq!(bundle.to_vec(), data);
+    assert_eq!(bundle.encoded_len(), data.len() as u64);
+    assert_eq!(bundle::Bundle::parse_first(&[data, data].concat()), Ok((bundle.clone(), data.len())));
     let _ = (bundle.check(), bpsec::verify(&bundle, &bpsec::Key(vec![7; 16])));
     let text = bundle.primary.source.to_string();
     assert_eq!(text.parse().as_ref(), Ok(&bundle.primary.source), "{text}");

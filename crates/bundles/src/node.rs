@@ -5,8 +5,8 @@
 //! when the program is killed or power fails, and is delivered once: a bundle that a neighbour sends again is recognised by source,
 //! creation, fragment, neighbour and hop count.
 //!
-//! *Models* TCPCLv4 (both directions of a session), MTCP, UDP and LTP over UDP; static routes or contact plans, to whose contacts
-//! transmission keeps; applications of this machine as TCPCL sessions whose node identifier is an endpoint of this node; echo
+//! *Models* TCPCLv4 (both directions of a session), MTCP, UDP and LTP over UDP; static routes, contact plans, to whose contacts
+//! transmission keeps, and copies to all neighbours; applications of this machine as TCPCL sessions whose node identifier is an endpoint of this node; echo
 //! (services 7 and 2047) and discard (service 9).
 //!
 //! *Does not model* discovery, endpoints of scheme dtn at this node, and storage beyond memory: waiting bundles are in both.
@@ -23,5 +23,5 @@ mod schedule;
 mod sync;
 
 pub use counters::Counters;
-pub use file::{Listen, Neighbour, NodeFile, NodeLayer};
+pub use file::{Copies, Listen, Neighbour, NodeFile, NodeLayer};
 pub use run::Daemon;

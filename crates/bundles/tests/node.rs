@@ -239,3 +239,94 @@ fn tcp_streams_cross_as_bundles() {
     one.end();
     two.end();
 }
+
+#[test]
+fn copies_cross_nodes_that_know_no_routes() {
+    let folder = Folder::new();
+    let (folder, at) = (folder.file(""), [free_tcp(), free_tcp(), free_tcp()]);
+    let node = |number: usize, neighbours: &[usize], routing: &str| {
+        let mut text = format!("[[listen]]\nlayer = \"tcpcl\"\nat = \"{}\"\n", at[number - 1]);
+        for other in neighbours {
+            text +=
+                &format!("[[neighbour]]\nnode = {other}\nlayer = \"tcpcl\"\nat = \"{}\"\n", at[other - 1]);
+        }
+        file(&folder, number as u32, &format!("{text}[routing]\n{routing}\n"))
+    };
+    for routing in ["kind = \"epidemic\"", "kind = \"spray-and-wait\"\ncopies = 4"] {
+        // A triangle: each bundle has two ways to the third node, and arrives there once.
+        let nodes = [(1, [2, 3]), (2, [1, 3]), (3, [1, 2])].map(|(n, others)| node(n, &others, routing));
+        let nodes = nodes.map(Running::start);
+        let found = round_trips(at[0], Eid::ipn(3, 7), 500);
+        assert_eq!((found.times.len(), found.duplicates), (5, 0), "{routing}");
+        let counters = nodes.map(Running::end);
+        assert_eq!(counters[2].echoed, 5, "{routing}: {counters:?}");
+    }
+}
+
+/// Two nodes on TCPCL that wait for the disk, and an application that measures.
+///
+/// `cargo test --release -p bentpipe-bundles --test node -- --ignored --nocapture throughput`
+#[test]
+#[ignore = "a measurement of a minute"]
+#[allow(clippy::print_stdout, reason = "figures are its purpose")]
+fn throughput_of_long_and_short_bundles() {
+    for (size, window, seconds) in [(1_000_000, 20, 5), (1000, 1000, 5)] {
+        let mut rates = Vec::new();
+        for _ in 0..5 {
+            let folder = Folder::new();
+            let (mut one, mut two, apps) = pair(&folder.file(""), "tcpcl", "");
+            (one.sync, two.sync) = (true, true);
+            let (one, two) = (Running::start(one), Running::start(two));
+            let load = Load {
+                node: apps.to_string().into(),
+                from: Eid::ipn(1, 60),
+                to: Eid::ipn(2, 9),
+                size,
+                control: Control::Window(window),
+                count: None,
+                duration: Some(Span::from_secs(seconds)),
+                wait: Span::from_secs(20),
+                lifetime: Span::from_secs(100),
+            };
+            let figures = perf(&load, &AtomicBool::new(false)).expect("a session");
+            one.end();
+            two.end();
+            assert_eq!(figures.sent, figures.delivered);
+            rates.push((figures.goodput() / 1e6, figures.bundle_rate()));
+        }
+        rates.sort_by(|one, other| one.0.total_cmp(&other.0));
+        println!("{size} B: median {:.0} Mbit/s, {:.0} bundles/s of {rates:?}", rates[2].0, rates[2].1);
+    }
+}
+
+/// `cargo test --release -p bentpipe-bundles --test node -- --ignored --nocapture reopened`
+#[test]
+#[ignore = "a measurement of half a minute"]
+#[allow(clippy::print_stdout, reason = "figures are its purpose")]
+fn a_million_bundles_are_reopened() {
+    let folder = Folder::new();
+    let (mut one, _, apps) = pair(&folder.file(""), "tcpcl", "");
+    one.storage = bentpipe_units::Bytes::new(1 << 30);
+    let node = Running::start(one.clone());
+    let mut client = Client::connect(&apps.to_string().into(), &Eid::ipn(1, 5)).expect("a node");
+    let letter = Letter { to: Eid::ipn(2, 6), lifetime: 600_000, hops: 10, flags: BundleFlags::default() };
+    let start = std::time::Instant::now();
+    for n in 0..1_000_000_u32 {
+        client.send(&letter, [[1; 30].as_slice(), &n.to_be_bytes(), &[1; 66]].concat()).expect("a session");
+        while client.pending() > 2000 {
+            client.turn(Span::from_millis(50)).expect("a session");
+        }
+    }
+    while client.pending() > 0 {
+        client.turn(Span::from_millis(50)).expect("a session");
+    }
+    println!("accepted in {:.2} s", start.elapsed().as_secs_f64());
+    client.close();
+    assert_eq!(node.end().stored.0, 1_000_000);
+    for _ in 0..3 {
+        let start = std::time::Instant::now();
+        let daemon = Daemon::open(one.clone()).expect("a node");
+        println!("reopened in {:.2} s", start.elapsed().as_secs_f64());
+        assert_eq!(daemon.counters().stored.0, 1_000_000);
+    }
+}

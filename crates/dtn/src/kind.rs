@@ -18,8 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::element::{Agent, Neighbour};
 use crate::network::Networks;
-use crate::node::{self, Node, Routing};
-use crate::route::{Graph, Options};
+use crate::node::{self, Node};
 
 /// Time of instant 0 in milliseconds since 2000: 2026-01-01T00:00:00 UTC.
 pub const EPOCH: u64 = 820_540_800_000;
@@ -87,8 +86,9 @@ impl RoleKind for Kind {
             reports: self.reports,
             epoch: EPOCH,
         };
-        let graph = Graph::new(plan, Options { candidates: network.candidates.into(), margin: 0.0 });
-        let node = Node::new(config, Routing::contacts(own, graph));
+        let number = |name: &str| ground.index(name).map(|node| node as u64 + 1);
+        let routing = network.routing(&self.network, (ground.name(), own), &plan, &number)?;
+        let node = Node::new(config, routing);
         Ok(Box::new(Agent::new(own, node, neighbours, network)))
     }
 }

@@ -250,7 +250,8 @@ impl Engine {
             return Err(SendError::Empty);
         }
         let session = SessionId { engine: self.config.engine, number: self.next_session };
-        self.next_session += 1;
+        // Some engines keep 32 bits of a number.
+        self.next_session = self.next_session % u64::from(u32::MAX) + 1;
         let serial = self.serial();
         self.exports.insert(session, Export::new(to, client, data, red, serial));
         self.outgoing.entry(to).or_default().sessions.push_back(session);

@@ -21,6 +21,7 @@ bentpipe_net::metrics! {
     Counter REROUTED = "rerouted", Count, "Bundles routed again";
     Counter FRAGMENTS = "bundle-fragments", Count, "Fragments of bundles made";
     Counter REPORTS = "reports", Count, "Status reports sent";
+    Counter DUPLICATES = "bundle-duplicates", Count, "Copies of bundles that a node has had";
     Counter LTP_SENT = "ltp-sent", Packets, "LTP data segments sent";
     Counter LTP_REPEATED = "ltp-repeated", Packets, "LTP data segments sent again";
     Counter LTP_REPORTS = "ltp-reports", Packets, "LTP reports sent";

@@ -1,11 +1,15 @@
 //! Network of bundles that roles share: contact plan and convergence layer.
 
+use std::collections::HashMap;
+
 use bentpipe_site::{Named, Problem, Review, SharedTable};
 use bentpipe_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::node::Routing;
 use crate::plan::Plan;
+use crate::route::{Graph, Options};
 
 /// Unix time of instant 0 in seconds: 2026-01-01T00:00:00 UTC.
 pub(crate) const START: f64 = 1_767_225_600.0;
@@ -34,7 +38,10 @@ pub struct Network {
     /// Settings of LTP.
     #[serde(default)]
     pub ltp: LtpConfig,
-    /// Maximum number of candidate routes of a destination. Default: 10.
+    /// Rule by which bundles find their way. Default: `{ kind = "contact-graph" }`.
+    #[serde(default)]
+    pub routing: Way,
+    /// Maximum number of candidate routes of a destination in contact graph routing. Default: 10.
     #[serde(default = "candidates")]
     #[schemars(range(min = 1, max = 1000))]
     pub candidates: u16,
@@ -51,6 +58,36 @@ pub enum Layer {
     Ltp,
     /// Green blocks of LTP over UDP, of one bundle each: not acknowledged.
     LtpGreen,
+}
+
+/// Rule by which bundles find their way.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(rename = "DtnRouting")]
+pub enum Way {
+    /// Routes through the contacts of the plan (SABR).
+    #[default]
+    ContactGraph,
+    /// Neighbours by node and destination. Bundles wait for the contacts with them.
+    Static {
+        /// Neighbour by destination, or by `default`, at each node.
+        routes: Named<Named<String>>,
+    },
+    /// A copy to each node that is met.
+    Epidemic,
+    /// Copies to the first nodes that are met; then each copy waits for the destination.
+    SprayAndWait {
+        /// Maximum number of copies of a bundle.
+        #[schemars(range(min = 1, max = 1000000))]
+        copies: u32,
+        /// Enables giving half of a node's copies to another. Otherwise the source gives one at a time. Default: true.
+        #[serde(default = "yes")]
+        binary: bool,
+    },
+}
+
+const fn yes() -> bool {
+    true
 }
 
 /// Settings of LTP.
@@ -97,6 +134,33 @@ const fn margin() -> Span {
 }
 
 impl Network {
+    /// Returns the rule of next hops at the node `own`. `number` returns the number of a node by its name.
+    ///
+    /// # Errors
+    /// Returns an error at the key of a static route whose neighbour the plan does not have.
+    pub(crate) fn routing(
+        &self,
+        name: &str,
+        own: (&str, u64),
+        plan: &Plan,
+        number: &dyn Fn(&str) -> Option<u64>,
+    ) -> Result<Routing, Problem> {
+        match &self.routing {
+            Way::ContactGraph => {
+                let options = Options { candidates: self.candidates.into(), margin: 0.0 };
+                Ok(Routing::contacts(own.1, Graph::new(plan.clone(), options)))
+            }
+            Way::Epidemic => Ok(Routing::Epidemic),
+            Way::SprayAndWait { copies, binary } => {
+                Ok(Routing::Spray { copies: *copies, is_binary: *binary })
+            }
+            Way::Static { routes } => {
+                let key = format!("dtn.{name}.routing.routes.{}", own.0);
+                static_routes(routes.get(own.0), &key, own.1, plan, number)
+            }
+        }
+    }
+
     /// Returns the contact plan. `number` returns the number of a node by its name.
     ///
     /// # Errors
@@ -109,6 +173,43 @@ impl Network {
         };
         Plan::parse(&text, START).map_err(|error| Problem::new(format!("dtn.{name}.plan"), error.to_string()))
     }
+}
+
+impl Network {
+    fn check_routing(&self, name: &str, names: &[String], review: &mut Review<'_>) {
+        let Way::Static { routes } = &self.routing else { return };
+        for own in routes.keys() {
+            let problem = format!("no node \"{own}\"");
+            let key = format!("dtn.{name}.routing.routes.{own}");
+            review.ensure(names.contains(own), &key, problem);
+        }
+    }
+}
+
+/// Returns static routes of the node `own`.
+fn static_routes(
+    table: Option<&Named<String>>,
+    key: &str,
+    own: u64,
+    plan: &Plan,
+    number: &dyn Fn(&str) -> Option<u64>,
+) -> Result<Routing, Problem> {
+    let (mut routes, mut default) = (HashMap::new(), None);
+    for (to, via) in table.into_iter().flatten() {
+        let at = |problem: String| Problem::new(format!("{key}.{to}"), problem);
+        let neighbour = number(via).ok_or_else(|| at(format!("no node \"{via}\"")))?;
+        if plan.between(own, neighbour).next().is_none() {
+            return Err(at(format!("the plan has no contact to \"{via}\"")));
+        }
+        match number(to) {
+            _ if to == "default" => default = Some(neighbour),
+            Some(to) => {
+                routes.insert(to, neighbour);
+            }
+            None => return Err(at(format!("expected a node or `default`, got \"{to}\""))),
+        }
+    }
+    Ok(Routing::Static { routes, default })
 }
 
 /// Returns a plan with numbers in place of names.
@@ -146,6 +247,7 @@ impl SharedTable for Networks {
             if let Err(Problem { key, problem }) = network.plan(name, &number) {
                 review.refuse(&key, problem);
             }
+            network.check_routing(name, &names, review);
             let bytes = network.datagram.get();
             let problem = format!("expected 100 to 65507 B, got {bytes} B");
             review.ensure((100..=65_507).contains(&bytes), &format!("dtn.{name}.datagram"), problem);

@@ -2,14 +2,17 @@
 //!
 //! Models forwarding by contact plan or static routes, storage bounded in bytes with three priorities, lifetime by clock or
 //! age, hop limits, proactive fragmentation to the length that a convergence layer takes, reassembly, and status reports.
-//! Does not model custody, bundle-in-bundle encapsulation, and forwarding of copies.
+//! Epidemic routing and spray and wait forward copies, in `copies`.
+//! Does not model custody and bundle-in-bundle encapsulation.
 //!
 //! Priorities are this project's own: block type 193 of the private range, an unsigned integer of 0 to 2. Nodes that do
 //! not know it forward it. Bundles without it are of priority 1.
 
+mod copies;
 mod hop;
 mod reports;
 mod routing;
+mod spread;
 mod store;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -20,7 +23,10 @@ use bentpipe_wire::dtn::bundle::{Bundle, Content, Fragment, HopCount, Timestamp}
 use bentpipe_wire::dtn::cbor;
 use bentpipe_wire::dtn::eid::Eid;
 
+pub use copies::COPIES_BLOCK;
+use copies::Meeting;
 pub use routing::Routing;
+use spread::Spread;
 pub use store::Change;
 use store::{Entry, Place, Store};
 
@@ -73,6 +79,8 @@ pub struct Counts {
     pub fragments: u64,
     /// Status reports sent.
     pub reports: u64,
+    /// Copies of bundles that this node has had already.
+    pub duplicates: u64,
 }
 
 /// Bundle node.
@@ -88,6 +96,8 @@ pub struct Node {
     deliveries: VecDeque<Bundle>,
     /// Neighbours that are reached directly, not by the routes.
     direct: HashSet<u64>,
+    /// Neighbours, copies in flight and bundles known, for routing that makes copies.
+    meeting: Meeting,
     sequence: u64,
     counts: Counts,
 }
@@ -127,6 +137,7 @@ impl Node {
             partial: HashMap::new(),
             deliveries: VecDeque::new(),
             direct: HashSet::new(),
+            meeting: Meeting::default(),
             sequence: 0,
             counts: Counts::default(),
         }
@@ -159,20 +170,33 @@ impl Node {
 
     /// Stores a bundle of an earlier run again under its number.
     ///
-    /// It has been at this node for `resided`.
+    /// It has been at this node for `resided`, and its encoded length was `len`.
     ///
     /// Its route is chosen by [`Node::reroute`].
-    pub fn restore(&mut self, id: u64, mut bundle: Bundle, from: Option<u64>, resided: Span, now: Time) {
+    pub fn restore(
+        &mut self,
+        id: u64,
+        (mut bundle, len): (Bundle, u64),
+        from: Option<u64>,
+        resided: Span,
+        now: Time,
+    ) {
+        let mut size = len;
         if let Some(age) = bundle.age() {
             bundle.set(Content::Age(age.saturating_add(resided.as_nanos() / 1_000_000)));
+            size = bundle.encoded_len();
         }
-        let (size, priority, expiry) = (bundle.encoded_len(), priority(&bundle), self.expiry(&bundle, now));
-        self.store.put(id, Entry { size, priority, from, expiry, arrival: now, place: Place::Limbo, bundle });
+        let (priority, expiry) = (priority(&bundle), self.expiry(&bundle, now));
+        // Copies that were given away before are not known any more.
+        let spread = self.routing.copies(Some(None)).map(Spread::boxed);
+        let place = Place::Limbo;
+        self.store.put(id, Entry { size, priority, from, expiry, arrival: now, place, spread, bundle });
     }
 
     /// Adds a neighbour that can be reached at this time. Bundles for it need no route.
     pub fn add_direct(&mut self, neighbour: u64, now: Time) {
         if self.direct.insert(neighbour) {
+            self.meet(neighbour);
             self.reroute(now);
         }
     }
@@ -180,6 +204,7 @@ impl Node {
     /// Removes a neighbour of [`Node::add_direct`]. Bundles that wait for it are routed again.
     pub fn remove_direct(&mut self, neighbour: u64, now: Time) {
         if self.direct.remove(&neighbour) {
+            self.part(neighbour);
             self.release(&|hop| hop.neighbour == neighbour && hop.route.is_none());
             self.reroute(now);
         }
@@ -193,12 +218,6 @@ impl Node {
                 self.store.place(id, Place::Limbo);
             }
         }
-    }
-
-    /// Replaces the rule by which next hops are found. Waiting bundles are routed again.
-    pub fn set_routing(&mut self, routing: Routing) {
-        self.release(&|_| true);
-        self.routing = routing;
     }
 
     /// Returns the endpoint identifier of the node.
@@ -242,22 +261,36 @@ impl Node {
 
     fn accept(&mut self, bundle: Bundle, from: Option<u64>, now: Time) -> bool {
         let expiry = self.expiry(&bundle, now);
+        self.meeting.expire(now);
+        if self.is_copy(&bundle, from) {
+            return true;
+        }
         if expiry <= now {
             self.counts.expired += 1;
             self.report_deletion(&bundle, reason::EXPIRED, now);
             return true;
         }
         if bundle.primary.destination.is_at(&self.config.eid) {
+            self.know(&bundle, expiry);
             self.deliver(bundle, now);
             return true;
         }
-        self.keep(bundle, from, expiry, now)
+        let spread = self.spread(&bundle, from);
+        self.keep(bundle, from, expiry, spread, now)
     }
 
     /// Returns `true` if a bundle is stored. It then has a route, if there is one.
-    fn keep(&mut self, bundle: Bundle, from: Option<u64>, expiry: Time, now: Time) -> bool {
+    fn keep(
+        &mut self,
+        bundle: Bundle,
+        from: Option<u64>,
+        expiry: Time,
+        spread: Option<Box<Spread>>,
+        now: Time,
+    ) -> bool {
         let (size, priority) = (bundle.encoded_len(), priority(&bundle));
-        let entry = Entry { size, priority, from, expiry, arrival: now, place: Place::Limbo, bundle };
+        let place = Place::Limbo;
+        let entry = Entry { size, priority, from, expiry, arrival: now, place, spread, bundle };
         match self.store.insert(entry) {
             Ok((id, evicted)) => {
                 for entry in evicted {
@@ -298,6 +331,8 @@ impl Node {
         parts.push(bundle);
         if let Some(whole) = Bundle::reassemble(parts) {
             self.partial.remove(&key);
+            let expiry = self.expiry(&whole, now);
+            self.know(&whole, expiry);
             self.hand_over(whole, now);
         }
     }
@@ -316,6 +351,9 @@ impl Node {
     /// Queues a stored bundle for the neighbour on its route, if there is a route.
     fn dispatch(&mut self, id: u64, now: Time) {
         let Some(entry) = self.store.get(id) else { return };
+        if entry.spread.is_some() {
+            return self.offer(id);
+        }
         let queues = &self.queues;
         let backlog = |neighbour: u64| {
             queues.get(&neighbour).map_or(0, |queue| queue.bytes[entry.priority..].iter().sum())
@@ -326,14 +364,17 @@ impl Node {
         };
         let Some(hop) = hop else { return };
         let (size, priority) = (entry.size, entry.priority);
-        let queue = self.queues.entry(hop.neighbour).or_default();
-        queue.waiting[priority].push_back(id);
-        queue.bytes[priority] += size;
+        self.queues.entry(hop.neighbour).or_default().push(id, priority, size);
         self.store.place(id, Place::Waiting(hop));
     }
 
     /// Removes an entry from its queue's count and from the ledger.
     fn forget(&mut self, entry: &Entry) {
+        for neighbour in entry.spread.iter().flat_map(|spread| &spread.waiting) {
+            if let Some(queue) = self.queues.get_mut(neighbour) {
+                queue.bytes[entry.priority] -= entry.size;
+            }
+        }
         if let Place::Waiting(hop) = &entry.place {
             if let Some(queue) = self.queues.get_mut(&hop.neighbour) {
                 queue.bytes[entry.priority] -= entry.size;
@@ -354,6 +395,12 @@ impl Node {
         loop {
             let id = self.pop(neighbour)?;
             let entry = self.store.get(id)?;
+            if entry.spread.is_some() {
+                match self.copy(id, neighbour, limit, now) {
+                    Some(copy) => return Some(copy),
+                    None => continue,
+                }
+            }
             let bundle = self.outgoing(entry, now);
             if bundle.encoded_len() <= limit {
                 self.store.place(id, Place::Flying);
@@ -398,6 +445,12 @@ impl Node {
     /// Replaces a bundle by fragments that leave room for the blocks of [`Node::outgoing`].
     fn fragment(&mut self, id: u64, limit: u64, now: Time) {
         let Some(entry) = self.store.remove(id) else { return };
+        match &entry.place {
+            // It is not in its queue any more; its fragments book the contacts again.
+            Place::Waiting(hop) => self.routing.release(&entry, hop),
+            _ => self.forget(&entry),
+        }
+        let spread = entry.spread.as_deref().map(Spread::again);
         let growth = self.outgoing(&entry, now).encoded_len()
             - entry.size.min(self.outgoing(&entry, now).encoded_len());
         let parts = entry.bundle.clone().fragments(limit.saturating_sub(growth + 16));
@@ -407,13 +460,15 @@ impl Node {
         };
         self.counts.fragments += parts.len() as u64;
         for part in parts {
-            self.keep(part, entry.from, entry.expiry, now);
+            self.keep(part, entry.from, entry.expiry, spread.clone(), now);
         }
     }
 
-    /// Notes that a convergence layer has sent a bundle, or could not.
+    /// Notes that a convergence layer has sent a bundle, or could not. `id` is of [`Node::poll_transmit`].
     pub fn done(&mut self, id: u64, is_sent: bool, now: Time) {
-        if is_sent {
+        if copies::is_ticket(id) {
+            self.copied(id, is_sent, now);
+        } else if is_sent {
             let Some(entry) = self.store.remove(id) else { return };
             self.counts.forwarded += 1;
             self.report_forwarding(&entry.bundle, now);
@@ -450,6 +505,7 @@ impl Node {
             self.forget(&entry);
             self.report_deletion(&entry.bundle, reason::EXPIRED, now);
         }
+        self.meeting.expire(now);
         let epoch = self.dtn_time(now);
         self.partial.retain(|(_, created), parts| {
             created.time == 0

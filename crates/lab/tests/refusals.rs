@@ -406,3 +406,79 @@ proptest::proptest! {
         }
     }
 }
+
+/// Rover and Earth with two orbiters between them, all contacts open.
+fn diamond(routing: &str) -> String {
+    let pairs = [("rover", "one"), ("rover", "two"), ("one", "earth"), ("two", "earth")];
+    let mut text = "title = \"t\"\nduration = \"100 s\"\n[dtn.mars]\n".to_owned();
+    text += &format!("routing = {routing}\nplan = \"\"\"\n");
+    for (from, to) in pairs {
+        text += &format!(
+            "a range +0 +999 {from} {to} 1\na contact +0 +999 {from} {to} 9000\na contact +0 +999 {to} {from} 9000\n"
+        );
+    }
+    text += "\"\"\"\n";
+    for node in ["rover", "one", "two", "earth"] {
+        text +=
+            &format!("[node.{node}]\nkind = \"router\"\nrole = {{ kind = \"dtn\", network = \"mars\" }}\n");
+    }
+    for (from, to) in pairs {
+        text += &format!(
+            "[link.{from}-{to}]\nbetween = [\"{from}\", \"{to}\"]\nrate = \"1 Mbit/s\"\ndelay = \"1 s\"\n"
+        );
+    }
+    text + "[flow.measures]\nfrom = \"rover\"\nto = \"earth\"\n\
+        traffic = { kind = \"bundles\", payload = \"100 B\", interval = \"1 s\", bundles = 50 }\n"
+}
+
+#[test]
+fn bundles_go_as_their_network_says() {
+    let run = |routing: &str| {
+        let scenario = scenario(&diamond(routing)).unwrap_or_else(|refusal| panic!("{routing}: {refusal}"));
+        let mut built =
+            bentpipe_assemble::Built::new(&scenario, 1, std::path::Path::new(".")).expect("possible");
+        built.network.run_until(bentpipe_units::Time::ZERO + bentpipe_units::Span::from_secs(100));
+        built.network.work().deliveries
+    };
+    let of = |routing: &str| run(&format!("{{ kind = {routing} }}"));
+    let [waiting, two, all, routed] = [
+        "\"spray-and-wait\", copies = 1",
+        "\"spray-and-wait\", copies = 2",
+        "\"epidemic\"",
+        "\"static\", routes = { rover = { earth = \"one\" }, one = { default = \"earth\" } }",
+    ]
+    .map(of);
+    assert_eq!(of("\"contact-graph\""), routed, "one way of two hops");
+    // One copy never leaves. Of two, one goes to an orbiter, and the other stays. All copies cross all links.
+    assert!(waiting < two && two <= routed && routed < all, "{waiting} {two} {routed} {all}");
+}
+
+#[test]
+fn routing_of_bundles_is_refused_with_its_key() {
+    let said = |routing: &str| {
+        let scenario = scenario(&diamond(routing)).map_err(|refusal| refusal.to_string());
+        let built = scenario.and_then(|scenario| {
+            let built = bentpipe_assemble::Built::new(&scenario, 1, std::path::Path::new("."));
+            built.map(|_| ()).map_err(|problem| problem.to_string())
+        });
+        built.expect_err(routing)
+    };
+    for (routing, words) in [
+        ("{ kind = \"gossip\" }", ["dtn.mars.routing", "gossip"]),
+        ("{ kind = \"spray-and-wait\" }", ["dtn.mars.routing", "copies"]),
+        ("{ kind = \"spray-and-wait\", copies = 0 }", ["dtn.mars.routing", "copies"]),
+        ("{ kind = \"epidemic\", copies = 3 }", ["dtn.mars.routing", "copies"]),
+        ("{ kind = \"static\", routes = { venus = {} } }", ["dtn.mars.routing.routes.venus", "no node"]),
+        (
+            "{ kind = \"static\", routes = { rover = { earth = \"venus\" } } }",
+            ["dtn.mars.routing.routes.rover.earth", "no node \"venus\""],
+        ),
+        (
+            "{ kind = \"static\", routes = { rover = { earth = \"earth\" } } }",
+            ["dtn.mars.routing.routes.rover.earth", "no contact to \"earth\""],
+        ),
+    ] {
+        let said = said(routing);
+        assert!(words.iter().all(|word| said.contains(word)), "{routing}: {said}");
+    }
+}

@@ -36,7 +36,7 @@ impl Counters {
             "received": node.received,
             "forwarded": node.forwarded,
             "delivered": self.delivered,
-            "duplicates": self.duplicates,
+            "duplicates": self.duplicates + node.duplicates,
             "malformed": self.malformed + node.malformed,
             "expired": node.expired,
             "evicted": node.evicted,

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use bentpipe_dtn::node::Routing;
 use bentpipe_units::{Bytes, Rate, Span};
 use serde::{Deserialize, Deserializer, de};
 
@@ -47,11 +48,38 @@ pub struct NodeFile {
     /// Neighbours by destination node; `default` for all others.
     #[serde(default)]
     pub routes: BTreeMap<String, u64>,
+    /// Copies to neighbours in place of routes. Default: none; bundles follow the plan or the routes.
+    pub routing: Option<Copies>,
     /// Interval of keepalives on TCPCL. Default: 30 s.
     #[serde(default = "default_keepalive")]
     pub keepalive: Span,
     /// TLS on TCPCL. Default: none.
     pub tls: Option<Settings>,
+}
+
+/// Routing by copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Copies {
+    /// A copy to each neighbour.
+    Epidemic,
+    /// Copies to the first neighbours; then each copy waits for the destination.
+    SprayAndWait {
+        /// Maximum number of copies of a bundle.
+        copies: u32,
+        /// Enables giving half of a node's copies to another. Otherwise the source gives one at a time. Default: true.
+        #[serde(default = "default_true")]
+        binary: bool,
+    },
+}
+
+impl From<Copies> for Routing {
+    fn from(copies: Copies) -> Routing {
+        match copies {
+            Copies::Epidemic => Routing::Epidemic,
+            Copies::SprayAndWait { copies, binary } => Routing::Spray { copies, is_binary: binary },
+        }
+    }
 }
 
 /// Convergence layer of a listener or neighbour.
@@ -194,7 +222,20 @@ impl NodeFile {
         if !(1_000..=1 << 40).contains(&self.storage.get()) || self.max_bundle > self.storage {
             return Err("`storage`: expected 1 kB to 1 TB, and `max_bundle` within it".into());
         }
+        self.check_copies()?;
         self.routes.iter().try_for_each(|(to, via)| self.check_route(to, *via))
+    }
+
+    fn check_copies(&self) -> Result<(), String> {
+        match self.routing {
+            Some(_) if !self.routes.is_empty() => {
+                Err("`routes` conflicts with `routing`: copies go to all neighbours".into())
+            }
+            Some(Copies::SprayAndWait { copies, .. }) if !(1..=1_000_000).contains(&copies) => {
+                Err(format!("`routing.copies`: expected 1 to 1000000, got {copies}"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Checks that keys of TLS stand where there are sessions and credentials.
@@ -286,6 +327,15 @@ mod tests {
                 .contains("needs a listener")
         );
         assert!(wrong("default = 2", "x = 2").contains("routes.x"));
+        assert!(wrong("[routes]", "[routing]\nkind = \"epidemic\"\n[routes]").contains("conflicts"));
+        let spray = |copies: u32| {
+            wrong(
+                "[routes]\n        default = 2",
+                &format!("[routing]\nkind = \"spray-and-wait\"\ncopies = {copies}"),
+            )
+        };
+        assert!(spray(0).contains("expected 1 to 1000000, got 0"));
+        assert!(wrong("[routes]\n        default = 2", "[routing]\nkind = \"gossip\"").contains("gossip"));
         assert!(wrong("at = \"127.0.0.1:4557\"", "rate = \"0 bit/s\"").contains("rate"));
     }
 }

@@ -6,7 +6,7 @@
 //! loss of power their bundles are there again. The oldest segment is removed once nothing in it
 //! is needed; [`Journal::oldest_entries`] are to be written again before that, when the log has grown to twice its content.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -15,6 +15,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use rustix::fs::{FlockOperation, flock};
 
 use super::sync::Syncer;
@@ -25,6 +26,8 @@ const SEGMENT: u64 = 64 << 20;
 const HEAD: usize = 8;
 /// Length of the head of a record in a batch: its length.
 const RECORD_HEAD: usize = 4;
+/// Unit of ends of life by which bundles are forgotten, in milliseconds.
+const TICK: u64 = 1000;
 /// Maximum number of remembered bundles.
 const MAX_SEEN: usize = 1_000_000;
 
@@ -105,10 +108,11 @@ pub struct Journal {
     pending: Vec<u8>,
     segments: BTreeMap<u64, Segment>,
     /// Segment and length of each bundle's record.
-    index: HashMap<Slot, (u64, u64)>,
+    index: HashMap<Slot, (u64, u64), RandomState>,
     /// Ends of life of remembered bundles, and the segments that have them.
-    seen: HashMap<u128, (u64, u64)>,
-    by_expiry: BTreeSet<(u64, u128)>,
+    seen: HashMap<u128, (u64, u64), RandomState>,
+    /// Remembered bundles by the end of life, in units of [`TICK`]. One that got another end is listed at both.
+    by_expiry: BTreeMap<u64, Vec<u128>>,
     /// Thread that waits for the disk, if something does.
     syncer: Option<Syncer>,
     /// Files with batches that are not ordered to be on disk.
@@ -156,9 +160,9 @@ impl Journal {
             current,
             pending: Vec::new(),
             segments: BTreeMap::from([(current, Segment::default())]),
-            index: HashMap::new(),
-            seen: HashMap::new(),
-            by_expiry: BTreeSet::new(),
+            index: HashMap::default(),
+            seen: HashMap::default(),
+            by_expiry: BTreeMap::new(),
         };
         let mut content = Content::default();
         for number in numbers {
@@ -209,17 +213,24 @@ impl Journal {
             _ => return,
         };
         content.next = content.next.max(id.saturating_add(1));
-        self.unindex(slot);
-        content.kept.remove(&slot);
         if matches!(body[0], STORED | LOCAL) && body.len() > 25 {
             self.enter(slot, segment, (RECORD_HEAD + body.len()) as u64);
             let bundle = Piece { segment: bytes.clone(), place: place.start + 25..place.end };
             content.kept.insert(slot, Kept { from: word(1), arrival: word(2), bundle });
+        } else {
+            self.unindex(slot);
+            content.kept.remove(&slot);
         }
     }
 
+    /// Enters a bundle's record, in place of an earlier one.
     fn enter(&mut self, slot: Slot, segment: u64, len: u64) {
-        self.index.insert(slot, (segment, len));
+        let old = self.index.insert(slot, (segment, len));
+        if let Some((old, len)) = old
+            && let Some(old) = self.segments.get_mut(&old)
+        {
+            old.live -= len;
+        }
         if let Some(segment) = self.segments.get_mut(&segment) {
             segment.live += len;
         }
@@ -260,7 +271,6 @@ impl Journal {
             Slot::Waiting(id) => (STORED, id),
             Slot::Local(id) => (LOCAL, id),
         };
-        self.unindex(slot);
         let len = self.append(kind, &[id, from, arrival], bundle);
         self.enter(slot, self.current, len);
     }
@@ -288,25 +298,39 @@ impl Journal {
     }
 
     fn insert_seen(&mut self, hash: u128, expiry: u64, segment: u64) {
-        if let Some((old, _)) = self.seen.insert(hash, (expiry, segment)) {
-            self.by_expiry.remove(&(old, hash));
+        let old = self.seen.insert(hash, (expiry, segment));
+        if old.is_none_or(|(old, _)| old / TICK != expiry / TICK) {
+            self.by_expiry.entry(expiry / TICK).or_default().push(hash);
         }
-        self.by_expiry.insert((expiry, hash));
         if self.seen.len() > MAX_SEEN {
             self.forget_first();
         }
     }
 
+    /// Forgets a bundle whose life ends first.
     fn forget_first(&mut self) {
-        if let Some((_, hash)) = self.by_expiry.pop_first() {
-            self.seen.remove(&hash);
+        while let Some(mut first) = self.by_expiry.first_entry() {
+            let tick = *first.key();
+            let Some(hash) = first.get_mut().pop() else {
+                first.remove();
+                continue;
+            };
+            if self.seen.get(&hash).is_some_and(|(expiry, _)| expiry / TICK == tick) {
+                self.seen.remove(&hash);
+                return;
+            }
         }
     }
 
-    /// Forgets bundles whose life has ended.
+    /// Forgets bundles whose life has ended, a second later at most.
     pub fn expire(&mut self, now: u64) {
-        while self.by_expiry.first().is_some_and(|(expiry, _)| *expiry <= now) {
-            self.forget_first();
+        while let Some(first) = self.by_expiry.first_entry().filter(|first| *first.key() < now / TICK) {
+            let (tick, hashes) = first.remove_entry();
+            for hash in hashes {
+                if self.seen.get(&hash).is_some_and(|(expiry, _)| expiry / TICK == tick) {
+                    self.seen.remove(&hash);
+                }
+            }
         }
     }
 

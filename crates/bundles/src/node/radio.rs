@@ -9,6 +9,7 @@ use bentpipe_dtn::ltp::{Config, Engine, Event, Peer};
 use bentpipe_dtn::node::Node;
 use bentpipe_units::{Rate, Span, Time};
 use bentpipe_wire::dtn::KEEP_ALIVE;
+use bentpipe_wire::dtn::bundle::Bundle;
 use bentpipe_wire::dtn::ltp::{BUNDLE_PROTOCOL, Segment, SessionId};
 use socket2::{Domain, SockAddr, Socket, Type};
 
@@ -165,7 +166,7 @@ impl Radio {
         while let Some(event) = self.engine.poll_event() {
             match event {
                 Event::Received { session, data, client } if client == BUNDLE_PROTOCOL => {
-                    bundles.push(Arrived { from: session.engine, bytes: data });
+                    bundles.extend(split(data).map(|bytes| Arrived { from: session.engine, bytes }));
                 }
                 Event::Received { .. } => self.refused += 1,
                 Event::Sent(session) => self.close(session, true, node, now),
@@ -255,6 +256,24 @@ impl Radio {
     }
 }
 
+/// Returns the bundles of a block. ION puts several into one.
+///
+/// What cannot be read is the last of them.
+fn split(mut block: Vec<u8>) -> impl Iterator<Item = Vec<u8>> {
+    std::iter::from_fn(move || {
+        let len = Bundle::parse_first(&block).map_or(block.len(), |(_, len)| len);
+        let rest = block.split_off(len);
+        Some(std::mem::replace(&mut block, rest)).filter(|bundle| !bundle.is_empty())
+    })
+}
+
+/// Returns the number of an engine's first session.
+///
+/// It is hard to guess, new at each start, and leaves room below 2^32: ION returns longer numbers cut to 32 bits.
+pub(crate) fn first_session(start: u64, process: u32) -> u64 {
+    1 + ((start ^ u64::from(process) << 42).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33)
+}
+
 pub(crate) fn is_datagram(layer: NodeLayer) -> bool {
     matches!(layer, NodeLayer::Udp | NodeLayer::Ltp)
 }
@@ -289,6 +308,9 @@ fn same(one: SocketAddr, other: SocketAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use bentpipe_wire::dtn::bundle::{Payload, Primary, Timestamp};
+    use bentpipe_wire::dtn::eid::Eid;
+
     use super::*;
 
     fn target(number: u64, at: &str) -> Target {
@@ -323,5 +345,24 @@ mod tests {
         assert_eq!(from(&shared, "10.0.0.2:5000", &report), Some(3));
         assert_eq!(from(&shared, "10.0.0.2:5000", &[0, 7, 5, 0, 1, 0, 1, 7]), None);
         assert_eq!(from(&shared, "10.0.0.2:5000", &[]), None);
+    }
+
+    #[test]
+    fn a_block_may_have_several_bundles() {
+        let bundle = |sequence: u64| {
+            let stamp = Timestamp { time: 5, sequence };
+            let primary = Primary::new(Eid::ipn(2, 1), Eid::ipn(1, 5), stamp, 1000);
+            Bundle { primary, blocks: vec![], payload: Payload::new(vec![7; 20]) }.to_vec()
+        };
+        let block = [bundle(1), bundle(2), bundle(300), b"rest".to_vec()];
+        assert_eq!(split(block.concat()).collect::<Vec<_>>(), block);
+        assert_eq!(split(bundle(1)).count(), 1);
+    }
+
+    #[test]
+    fn session_numbers_keep_to_32_bits() {
+        for start in [0, 1, 849_000_000_000, 849_000_000_001, u64::MAX] {
+            assert!((1..=1 << 31).contains(&first_session(start, 4_194_304)));
+        }
     }
 }

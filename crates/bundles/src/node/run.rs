@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 
 use bentpipe_dtn::node::{Change, Config, Node};
 use bentpipe_dtn::session::{self, Event};
@@ -17,10 +18,10 @@ use rustix::event::PollFlags;
 use super::counters::Counters;
 use super::file::{Listen, NodeFile, NodeLayer};
 use super::identity::{expiry, identity};
-use super::journal::{Content, Journal, Slot};
+use super::journal::{Content, Journal, Kept, Slot};
 use super::local::{Mailboxes, service};
 use super::peers::{Dial, Item, MtcpInput, MtcpOutput, Peer, Role};
-use super::radio::{Radio, is_datagram};
+use super::radio::{Radio, first_session, is_datagram};
 use super::schedule::{Schedule, opening, routing};
 use crate::clock::dtn_time;
 use crate::link::{Link, SessionLink, wait};
@@ -34,6 +35,10 @@ const MAX_CONNECTIONS: usize = 1024;
 const PAUSE: Span = Span::from_secs(1);
 /// Interval of the search for bundles of applications whose life has ended.
 const SWEEP: Span = Span::from_secs(1);
+/// Bundles of the store that are read at a time.
+const BATCH: usize = 256;
+/// Batches of them that may wait.
+const READ_AHEAD: usize = 16;
 /// Services that send each bundle back.
 const ECHO: [u32; 2] = [7, 2047];
 /// Service that drops each bundle.
@@ -91,7 +96,13 @@ impl Daemon {
             node: Node::new(config, routing),
             journal,
             mailboxes: Mailboxes::new(file.storage.get()),
-            radio: Radio::new(own, &file.neighbour, file.max_bundle.get(), seed, start << 4),
+            radio: Radio::new(
+                own,
+                &file.neighbour,
+                file.max_bundle.get(),
+                seed,
+                first_session(start, std::process::id()),
+            ),
             listeners: Vec::new(),
             security,
             peers: BTreeMap::new(),
@@ -120,25 +131,46 @@ impl Daemon {
         if content.lost > 0 {
             self.log.push(format!("store: {} B at the end of a segment were incomplete", content.lost));
         }
-        for (slot, kept) in content.kept {
-            let Ok(bundle) = Bundle::parse(&kept.bundle) else {
-                self.journal.remove(slot);
-                continue;
-            };
-            self.counters.restored += 1;
-            match slot {
-                Slot::Waiting(id) => {
-                    let from = (kept.from != 0).then_some(kept.from);
-                    let resided = Span::from_millis(today.saturating_sub(kept.arrival).min(1 << 40));
-                    self.node.restore(id, bundle, from, resided, now);
+        // Two processors: bundles are read while those before are stored.
+        std::thread::scope(|scope| {
+            let (parsed, ready) = mpsc::sync_channel(READ_AHEAD);
+            scope.spawn(move || {
+                let mut rest = content.kept.into_iter().peekable();
+                while rest.peek().is_some() {
+                    let batch: Vec<_> = rest
+                        .by_ref()
+                        .take(BATCH)
+                        .map(|(slot, kept)| (slot, Bundle::parse(&kept.bundle).ok(), kept))
+                        .collect();
+                    if parsed.send(batch).is_err() {
+                        return;
+                    }
                 }
-                Slot::Local(id) => {
-                    let expiry = expiry(&bundle, kept.arrival);
-                    self.mailboxes.keep(id, bundle, kept.bundle.len() as u64, expiry);
+            });
+            for (slot, bundle, kept) in ready.into_iter().flatten() {
+                match bundle {
+                    Some(bundle) => self.restore_one(slot, bundle, &kept, today, now),
+                    None => self.journal.remove(slot),
                 }
             }
-        }
+        });
         self.node.record_changes(content.next);
+    }
+
+    fn restore_one(&mut self, slot: Slot, bundle: Bundle, kept: &Kept, today: u64, now: Time) {
+        self.counters.restored += 1;
+        let len = kept.bundle.len() as u64;
+        match slot {
+            Slot::Waiting(id) => {
+                let from = (kept.from != 0).then_some(kept.from);
+                let resided = Span::from_millis(today.saturating_sub(kept.arrival).min(1 << 40));
+                self.node.restore(id, (bundle, len), from, resided, now);
+            }
+            Slot::Local(id) => {
+                let expiry = expiry(&bundle, kept.arrival);
+                self.mailboxes.keep(id, bundle, len, expiry);
+            }
+        }
     }
 
     fn listen(&mut self) -> Result<(), String> {
@@ -164,6 +196,7 @@ impl Daemon {
             if self.schedule.is_none() {
                 self.node.add_direct(neighbour.node, now);
             }
+            self.node.meet(neighbour.node);
             match (neighbour.layer, neighbour.at) {
                 (NodeLayer::Tcpcl, Some(at)) => self.dials.push(Dial::new(neighbour.node, at)),
                 (NodeLayer::Mtcp, Some(at)) => {

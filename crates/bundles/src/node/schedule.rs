@@ -41,6 +41,9 @@ pub(super) fn opening(
 /// Reads the contact plan, or the static routes.
 pub(super) fn routing(file: &NodeFile, own: u64, epoch: u64) -> Result<(Routing, Option<Schedule>), String> {
     let Some(path) = &file.plan else {
+        if let Some(copies) = file.routing {
+            return Ok((copies.into(), None));
+        }
         let routes = file.routes.iter().filter_map(|(to, via)| Some((to.parse().ok()?, *via))).collect();
         return Ok((Routing::Static { routes, default: file.routes.get("default").copied() }, None));
     };
@@ -57,6 +60,9 @@ pub(super) fn routing(file: &NodeFile, own: u64, epoch: u64) -> Result<(Routing,
         }
     }
     changes.sort_unstable();
-    let graph = Graph::new(plan, Options::default());
-    Ok((Routing::contacts(own, graph), Some(Schedule { contacts, changes, done: 0 })))
+    let routing = match file.routing {
+        Some(copies) => copies.into(),
+        None => Routing::contacts(own, Graph::new(plan, Options::default())),
+    };
+    Ok((routing, Some(Schedule { contacts, changes, done: 0 })))
 }

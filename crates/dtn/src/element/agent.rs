@@ -41,7 +41,7 @@ pub struct Agent {
 
 impl Agent {
     /// Creates the node with number `own`.
-    pub fn new(own: u64, node: Node, neighbours: Vec<Neighbour>, network: &Network) -> Agent {
+    pub fn new(own: u64, mut node: Node, neighbours: Vec<Neighbour>, network: &Network) -> Agent {
         let datagram = network.datagram.get() as usize;
         let config = ltp::Config {
             segment: datagram,
@@ -54,6 +54,7 @@ impl Agent {
         for neighbour in &neighbours {
             let peer = Peer { light_time: neighbour.light_time(), margin: network.ltp.margin };
             engine.set_peer(neighbour.number, peer);
+            node.meet(neighbour.number);
         }
         Agent {
             node,
@@ -92,12 +93,15 @@ impl Agent {
         }
     }
 
-    fn receive(&mut self, bytes: &[u8], from: u64, now: Time) {
-        match Bundle::parse(bytes) {
-            Ok(bundle) => {
-                self.node.receive(bundle, from, now);
-            }
-            Err(_) => self.refused += 1,
+    /// Handles the bundles of a datagram or block. ION puts several into a block.
+    fn receive(&mut self, mut bytes: &[u8], from: u64, now: Time) {
+        while !bytes.is_empty() {
+            let Ok((bundle, len)) = Bundle::parse_first(bytes) else {
+                self.refused += 1;
+                return;
+            };
+            self.node.receive(bundle, from, now);
+            bytes = &bytes[len..];
         }
     }
 
@@ -266,6 +270,9 @@ impl Element for Agent {
         observer.counter(&metrics::REROUTED, counts.rerouted);
         observer.counter(&metrics::FRAGMENTS, counts.fragments);
         observer.counter(&metrics::REPORTS, counts.reports);
+        if self.node.makes_copies() {
+            observer.counter(&metrics::DUPLICATES, counts.duplicates);
+        }
         let ltp = self.engine.counts();
         observer.counter(&metrics::LTP_SENT, ltp.data_sent);
         observer.counter(&metrics::LTP_REPEATED, ltp.data_repeated);

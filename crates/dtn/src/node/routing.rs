@@ -22,6 +22,17 @@ pub enum Routing {
     },
     /// Contact graph routing.
     Contacts(Box<Contacts>),
+    /// Copies to each neighbour that is met (Vahdat and Becker, 2000).
+    Epidemic,
+    /// Copies to the first neighbours that are met.
+    ///
+    /// Then each copy waits for the destination (Spyropoulos et al., 2005).
+    Spray {
+        /// Maximum number of copies of a bundle.
+        copies: u32,
+        /// Set if half of a node's copies go to a neighbour. Otherwise the source gives one.
+        is_binary: bool,
+    },
 }
 
 /// State of contact graph routing at a node.
@@ -41,6 +52,30 @@ impl Routing {
         Routing::Contacts(Box::new(Contacts { node, graph, ledger, candidates: HashMap::new() }))
     }
 
+    /// Returns the number of copies that a node may make, if it makes copies.
+    ///
+    /// `received` is the number in the block of a bundle that came from a neighbour, and `None` at the source.
+    pub(crate) fn copies(&self, received: Option<Option<u64>>) -> Option<u32> {
+        match self {
+            Routing::Static { .. } | Routing::Contacts(_) => None,
+            Routing::Epidemic => Some(u32::MAX),
+            Routing::Spray { copies, is_binary } => Some(match received {
+                None => (*copies).max(1),
+                Some(Some(given)) if *is_binary => given.clamp(1, u64::from(*copies).max(1)) as u32,
+                Some(_) => 1,
+            }),
+        }
+    }
+
+    /// Returns the copies that a node gives to a neighbour on the way.
+    pub(crate) fn gift(&self, copies: u32) -> u32 {
+        match self {
+            Routing::Spray { is_binary: true, .. } => copies / 2,
+            Routing::Spray { .. } => 1,
+            _ => 0,
+        }
+    }
+
     pub(crate) fn choose(&mut self, entry: &Entry, now: Time, backlog: &dyn Fn(u64) -> u64) -> Option<Hop> {
         let Eid::Ipn(ipn) = &entry.bundle.primary.destination else { return None };
         match self {
@@ -49,6 +84,7 @@ impl Routing {
                 (Some(neighbour) != entry.from).then_some(Hop { neighbour, route: None })
             }
             Routing::Contacts(contacts) => contacts.choose(entry, ipn.number(), now, backlog),
+            Routing::Epidemic | Routing::Spray { .. } => None,
         }
     }
 

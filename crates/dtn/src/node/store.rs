@@ -4,8 +4,10 @@ use std::collections::{BTreeSet, HashMap};
 
 use bentpipe_units::Time;
 use bentpipe_wire::dtn::bundle::{Bundle, Payload};
+use foldhash::fast::RandomState;
 
 use super::hop::Hop;
+use super::spread::Spread;
 
 /// Whereabouts of a stored bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +18,8 @@ pub(crate) enum Place {
     Waiting(Hop),
     /// Given to a convergence layer.
     Flying,
+    /// Kept for copies to several neighbours.
+    Kept,
 }
 
 /// Stored bundle.
@@ -29,18 +33,23 @@ pub(crate) struct Entry {
     pub(crate) arrival: Time,
     pub(crate) expiry: Time,
     pub(crate) place: Place,
+    /// Copies that may be made of it, if the routing makes copies.
+    pub(crate) spread: Option<Box<Spread>>,
 }
 
 impl Entry {
     pub(crate) fn is_waiting_for(&self, neighbour: u64) -> bool {
-        matches!(&self.place, Place::Waiting(hop) if hop.neighbour == neighbour)
+        match &self.spread {
+            Some(spread) => spread.waiting.contains(&neighbour),
+            None => matches!(&self.place, Place::Waiting(hop) if hop.neighbour == neighbour),
+        }
     }
 
     /// Returns the entry without its payload, for what depends on its place.
     pub(crate) fn clone_place(&self) -> Entry {
         let bundle =
             Bundle { payload: Payload::default(), blocks: vec![], primary: self.bundle.primary.clone() };
-        Entry { bundle, place: self.place.clone(), ..*self }
+        Entry { bundle, place: self.place.clone(), spread: self.spread.clone(), ..*self }
     }
 }
 
@@ -59,7 +68,7 @@ pub(crate) struct Store {
     bytes: u64,
     next: u64,
     /// Boxed: a large table is half empty, and copied as it grows.
-    entries: HashMap<u64, Box<Entry>>,
+    entries: HashMap<u64, Box<Entry>, RandomState>,
     by_expiry: BTreeSet<(Time, u64)>,
     /// Entries that may be displaced, the first of them first.
     displaceable: BTreeSet<(usize, Time, u64)>,
@@ -74,7 +83,7 @@ impl Store {
             limit,
             bytes: 0,
             next: 0,
-            entries: HashMap::new(),
+            entries: HashMap::default(),
             by_expiry: BTreeSet::new(),
             displaceable: BTreeSet::new(),
             limbo: BTreeSet::new(),
@@ -165,6 +174,18 @@ impl Store {
             _ => self.limbo.remove(&id),
         };
         entry.place = place;
+    }
+
+    pub(crate) fn get_mut(&mut self, id: u64) -> Option<&mut Entry> {
+        self.entries.get_mut(&id).map(Box::as_mut)
+    }
+
+    /// Returns the entries of which copies are made, in the order of their arrival.
+    pub(crate) fn spreading(&self) -> Vec<u64> {
+        let mut ids: Vec<u64> =
+            self.entries.iter().filter(|(_, entry)| entry.spread.is_some()).map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        ids
     }
 
     /// Returns the entries without a route.

@@ -161,3 +161,20 @@ fn bundles_wait_for_their_contact_and_change_when_they_miss_it() {
     assert!(!node.has_bundle(3) && node.stored().0 == 1, "no route is left");
     assert_eq!(node.counts().rerouted, 3);
 }
+
+#[test]
+fn fragments_book_a_contact_once() {
+    let text = "a contact +0 +10 1 2 1000\na range +0 +10 1 2 1\n";
+    let graph = Graph::new(Plan::parse(text, 0.0).unwrap(), Options::default());
+    let mut node = Node::new(config(1, 100_000), Routing::contacts(1, graph));
+    let long = bundle(&mut node, 2, 3000, 90);
+    node.originate(long, Time::ZERO);
+    while node.poll_transmit(2, 1500, Time::ZERO).is_some() {}
+    // Of 10,000 B some 3400 are booked, and not twice as many.
+    let mut whole = bundle(&mut node, 2, 5000, 90);
+    whole.primary.flags = BundleFlags::WHOLE;
+    node.originate(whole, Time::ZERO);
+    assert!(node.has_bundle(2));
+}
+
+mod copies;

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use bentpipe_dtn::kind::Bundles;
+use bentpipe_dtn::network::Way;
 use bentpipe_dtn::plan::{Contact, Plan};
 use bentpipe_dtn::route::{Demand, Graph, Ledger, Options};
 use bentpipe_record::{ContactPlan, PlannedContact};
@@ -147,6 +148,7 @@ impl<'s> Contacts<'s> {
         for (name, flow) in &self.scenario.flow {
             if let Traffic::Bundles(bundles) = &flow.traffic
                 && let Some(network) = self.network_of(&flow.from)
+                && self.has_forecast(network)
                 && let Some(plan) = self.plan(network)?
             {
                 let graph = Graph::new(plan, Options::default());
@@ -154,6 +156,14 @@ impl<'s> Contacts<'s> {
             }
         }
         Ok(forecasts)
+    }
+
+    /// Returns `true` if bundles may go by the best contacts.
+    ///
+    /// Static routes and few copies do not.
+    fn has_forecast(&self, network: &str) -> bool {
+        let network = self.scenario.role_tables.dtn.0.get(network);
+        network.is_some_and(|network| matches!(network.routing, Way::ContactGraph | Way::Epidemic))
     }
 
     fn network_of(&self, node: &str) -> Option<&'s str> {

@@ -193,10 +193,13 @@ impl Bundle {
         (head, tail)
     }
 
-    /// Returns the length of the encoded bundle in bytes.
+    /// Returns the length of the encoded bundle in bytes. It takes no time for the payload.
     pub fn encoded_len(&self) -> u64 {
-        let (head, tail) = self.to_parts();
-        head.len() as u64 + self.payload.zeros + tail.len() as u64
+        let mut head = Vec::with_capacity(160);
+        self.primary.emit(&mut head);
+        self.blocks.iter().for_each(|block| block.emit(&mut head));
+        // The array's first byte and its break.
+        2 + head.len() as u64 + self.payload.encoded_len()
     }
 }
 

@@ -197,7 +197,6 @@ pub(super) fn verify_crc(reader: &mut Reader<'_>, start: &Reader<'_>, kind: CrcK
         return Err(Error::malformed(crate::Layer::Bundle, at, "a CRC of another length than its type"));
     }
     let covered = &start.rest()[..reader.position() - start.position() - crc.len()];
-    let mut expected = Vec::new();
-    Crc::new(kind).add_bytes(covered).add_zeros(crc.len() as u64).put(&mut expected);
-    if expected == crc { Ok(()) } else { Err(Error::checksum(crate::Layer::Bundle, at)) }
+    let expected = Crc::new(kind).add_bytes(covered).add_zeros(crc.len() as u64).value().to_be_bytes();
+    if expected[4 - kind.len()..] == *crc { Ok(()) } else { Err(Error::checksum(crate::Layer::Bundle, at)) }
 }

@@ -71,6 +71,15 @@ impl Payload {
         Head { code: code::PAYLOAD, number: 1, flags: self.flags, crc: self.crc }
     }
 
+    /// Returns the length of the encoded block.
+    pub(super) fn encoded_len(&self) -> u64 {
+        let mut head = Vec::with_capacity(16);
+        self.head().put(&mut head);
+        cbor::put_bytes_head(&mut head, self.len());
+        let crc = if self.crc.is_empty() { 0 } else { 1 + self.crc.len() };
+        self.len() + (head.len() + crc) as u64
+    }
+
     /// Appends the block up to the elided zeros.
     pub(super) fn emit_head(&self, out: &mut Vec<u8>) {
         self.head().put(out);

@@ -12,17 +12,34 @@ impl Bundle {
     /// Returns an error with the offset of the offending item.
     pub fn parse(bytes: &[u8]) -> Result<Bundle, Error> {
         let mut reader = Reader::new(bytes);
+        let bundle = Bundle::read(&mut reader)?;
+        reader.end()?;
+        Ok(bundle)
+    }
+
+    /// Parses the first of several bundles, and returns it with its length.
+    ///
+    /// LTP blocks of ION have bundles one after another.
+    ///
+    /// # Errors
+    /// Returns an error with the offset of the offending item.
+    pub fn parse_first(bytes: &[u8]) -> Result<(Bundle, usize), Error> {
+        let mut reader = Reader::new(bytes);
+        let bundle = Bundle::read(&mut reader)?;
+        Ok((bundle, reader.position()))
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Bundle, Error> {
         if reader.byte()? != cbor::OPEN_ARRAY {
             return Err(Error::malformed(Layer::Bundle, 0, "not an array of indefinite length"));
         }
-        let start = reader;
-        let primary = Primary::read(&mut reader)?;
-        verify_crc(&mut reader, &start, primary.crc)?;
-        let (blocks, payload) = read_blocks(&mut reader)?;
+        let start = *reader;
+        let primary = Primary::read(reader)?;
+        verify_crc(reader, &start, primary.crc)?;
+        let (blocks, payload) = read_blocks(reader)?;
         if reader.byte()? != cbor::BREAK {
             return Err(reader.malformed("a block after the payload block"));
         }
-        reader.end()?;
         ensure_unique(&blocks)?;
         Ok(Bundle { primary, blocks, payload })
     }
