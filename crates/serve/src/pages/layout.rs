@@ -121,16 +121,36 @@ pub(super) fn encoded(text: &str) -> String {
         .collect()
 }
 
+/// Problem that a response shows. The guard, which knows more of the request, makes the page.
+#[derive(Clone)]
+pub(crate) struct ShownProblem(Problem);
+
+impl ShownProblem {
+    /// Returns the page, with a link to the page before.
+    pub(crate) fn page(&self, caller: Option<&Caller>, from: Option<&str>) -> Response {
+        problem_page(&self.0, caller, from)
+    }
+}
+
 /// Returns a page with a problem.
 pub(crate) fn problem(problem: &Problem) -> Response {
+    let mut response = problem_page(problem, None, None);
+    response.extensions_mut().insert(ShownProblem(problem.clone()));
+    response
+}
+
+fn problem_page(problem: &Problem, caller: Option<&Caller>, from: Option<&str>) -> Response {
     let body = html! {
         h1 { (problem.title) }
         p.lead { (problem.detail) }
         (findings(&problem.problems))
-        p { a href="/" { "Back to the scenarios" } }
+        @match from {
+            Some(from) => p { a href=(from) { "Back to the page before" } },
+            None => p { a href="/" { "Back to the scenarios" } },
+        }
     };
     let mut response =
-        Sheet { status: problem.code(), html: page(None, &problem.title, &body) }.into_response();
+        Sheet { status: problem.code(), html: page(caller, &problem.title, &body) }.into_response();
     if let Some(seconds) = problem.retry_after_s {
         response.headers_mut().insert("retry-after", seconds.max(1).into());
     }
