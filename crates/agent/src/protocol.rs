@@ -586,7 +586,8 @@ mod tests {
 
     #[test]
     fn live_samples_are_whole_lines_of_one_form() {
-        let column = r#"{"name":"flow.f","label":"Window","diagram":"Windows","unit":"B","rate":false,"factor":1.0}"#;
+        let column =
+            r#"{"name":"flow.f","label":"Window","diagram":"Windows","unit":"B","rate":false,"factor":1.0}"#;
         let columns = format!("{{\"event\":\"columns\",\"run\":\"a\",\"columns\":[{column}]}}\n");
         let samples = "{\"event\":\"samples\",\"t\":[0.0,0.1],\"v\":[[1.0,null]]}\n";
         assert_eq!(check_samples(&format!("{columns}{samples}")), Ok(()));

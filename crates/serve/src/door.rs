@@ -10,7 +10,8 @@ use bentpipe_agent::digits::from_hex;
 use bentpipe_agent::is_signature;
 use bentpipe_agent::manifest::{CHUNK, Entry, sha256};
 use bentpipe_agent::protocol::{
-    self, Enrol, Enrolled, Held, Hello, MAX_MESSAGE, MAX_WAIT_MS, PIECE, Poll, Program, Samples, Turn, VERSION, Welcome,
+    self, Enrol, Enrolled, Held, Hello, MAX_MESSAGE, MAX_WAIT_MS, PIECE, Poll, Program, Samples, Turn,
+    VERSION, Welcome,
 };
 use serde::Deserialize;
 use std::fs::OpenOptions;

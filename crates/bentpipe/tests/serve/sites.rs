@@ -813,7 +813,8 @@ impl Eggs {
     /// Launches the study's network with this delay of the long haul, and further tasks.
     fn launch(&self, delay: &str, duration: &str, tasks: &str) -> String {
         let text = include_str!("../../../../studies/eggs/tcp.toml");
-        let text = text.split("[sweep]").next().expect("a text").replace("\"250 ms\"", &format!("\"{delay}\""));
+        let text =
+            text.split("[sweep]").next().expect("a text").replace("\"250 ms\"", &format!("\"{delay}\""));
         let part = |site: &str, host: &str, interface: &str| {
             format!(
                 "[task.{site}]\nsite = \"{site}\"\nprogram = \"emulate\"\nduration = \"{duration}\"\n\
@@ -871,7 +872,9 @@ fn bundles_of_eggs_cross_three_sites() {
     let seconds = std::env::var("BENTPIPE_EGGS_SECONDS").unwrap_or_else(|_| "20".to_owned());
     let eggs = Eggs::new();
     let node = |site: &str| {
-        format!("[task.node-{site}]\nsite = \"{site}\"\nprogram = \"dtn-node\"\nname = \"own\"\nstart = \"4 s\"\n")
+        format!(
+            "[task.node-{site}]\nsite = \"{site}\"\nprogram = \"dtn-node\"\nname = \"own\"\nstart = \"4 s\"\n"
+        )
     };
     let load = format!(
         "{}{}[task.load]\nsite = \"planet\"\nprogram = \"dtn-perf\"\nnode = \"127.0.0.1:4556\"\nfrom = \"ipn:1.60\"\n\
@@ -882,8 +885,7 @@ fn bundles_of_eggs_cross_three_sites() {
     let whole = seconds.parse::<u32>().expect("a number") + 20;
     let id = eggs.launch("250 ms", &format!("{whole} s"), &load);
     eggs.lab.wait(&id, "done");
-    let figures: Value =
-        serde_json::from_str(&eggs.lab.file(&id, "tasks/load/figures.json")).expect("JSON");
+    let figures: Value = serde_json::from_str(&eggs.lab.file(&id, "tasks/load/figures.json")).expect("JSON");
     println!("{figures}");
     assert!(figures["delivered"].as_u64() > Some(0) && figures["delivered"] == figures["sent"], "{figures}");
 }

@@ -192,7 +192,8 @@ mod tests {
     #[test]
     fn plots_of_a_page_have_one_axis_of_time() {
         let all = linked(vec![plot("Windows", 10), plot("Queues", 30)], Window::default());
-        let places: Vec<String> = all.iter().map(|plot| axis(&plot.to_svg()).expect("an axis").to_owned()).collect();
+        let places: Vec<String> =
+            all.iter().map(|plot| axis(&plot.to_svg()).expect("an axis").to_owned()).collect();
         assert!(places.iter().all(|place| place.ends_with(" 0 30 0")), "{places:?}");
         let query = |from: &str, until: &str| {
             [("from", from), ("until", until)].map(|(name, text)| (name.to_owned(), text.to_owned()))
@@ -203,10 +204,16 @@ mod tests {
         assert_eq!((points.first(), points.last()), (Some(&(3.0, 9.0)), Some(&(7.0, 49.0))));
         assert!(axis(&all[1].to_svg()).is_some_and(|place| place.ends_with(" 2.5 7 0")));
         // Nothing of the short run is after its end.
-        assert_eq!(linked(vec![plot("Windows", 10), plot("Queues", 30)], Window::of(&query("20", ""))).len(), 1);
+        assert_eq!(
+            linked(vec![plot("Windows", 10), plot("Queues", 30)], Window::of(&query("20", ""))).len(),
+            1
+        );
         for (from, until) in [("x", "-1"), ("5", "5"), ("NaN", "inf")] {
             let window = Window::of(&query(from, until));
-            assert!(window == Window::default() || (window.from_s, window.until_s) == (Some(5.0), None), "{window:?}");
+            assert!(
+                window == Window::default() || (window.from_s, window.until_s) == (Some(5.0), None),
+                "{window:?}"
+            );
         }
     }
 
