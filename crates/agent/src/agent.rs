@@ -61,7 +61,7 @@ pub struct Agent {
     children: HashMap<u64, Child>,
     /// Results that the controller has not confirmed.
     results: Vec<CommandResult>,
-    /// Bytes of live samples that the controller has of each task that runs; `None` if it wants no more.
+    /// Bytes of live samples that the controller has, by task. `None` if it wants no more.
     samples: HashMap<u64, Option<u64>>,
     examined_us: i64,
     chrony_us: Option<f64>,

@@ -177,7 +177,9 @@ impl Task {
         control::set(pid, assignment).map_err(|error| error.to_string())
     }
 
-    /// Returns whole lines of live samples from a place in their file on, at most as many as a message holds.
+    /// Returns whole lines of live samples from a place in their file on.
+    ///
+    /// They are at most as many as a message holds.
     pub(crate) fn samples(&self, offset: u64) -> String {
         let mut bytes = Vec::new();
         let read = File::open(self.file(LIVE)).and_then(|mut file| {

@@ -116,7 +116,9 @@ pub(crate) struct Unpacked {
     pub(crate) plan: Option<String>,
 }
 
-/// Unpacks the archive of a job into a new folder, after all checks of an import.
+/// Unpacks the archive of a job into a new folder.
+///
+/// Its checks are those of an import.
 ///
 /// # Errors
 /// Returns what is wrong with it, in words. The folder may have some of its files then.

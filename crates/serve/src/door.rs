@@ -180,7 +180,7 @@ async fn poll(
     }
 }
 
-/// Takes live samples of an emulation. Those of the first one of a job are its plots.
+/// Stores live samples of an emulation. Those of the first one of a job are its plots.
 async fn live(
     State(app): State<App>,
     Extension(channel): Extension<Channel>,

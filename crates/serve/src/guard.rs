@@ -9,9 +9,8 @@ use axum::response::Response;
 
 use crate::app::App;
 use crate::limits::{KNOWN, SITE, UNKNOWN};
-use crate::pages::ShownProblem;
 use crate::presence::Channel;
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, Shown};
 use crate::store::audit::{self, Entry};
 use crate::store::people::{self, TOKEN_PREFIX, User};
 
@@ -55,6 +54,8 @@ pub(crate) struct Guard {
     pub(crate) app: App,
     pub(crate) access: Access,
     pub(crate) refuse: Refuse,
+    /// Page with a problem: of the caller, with a link to the page before.
+    pub(crate) page: fn(&Problem, Option<&Caller>, Option<&str>) -> Response,
 }
 
 /// Methods that paths may have.
@@ -69,8 +70,8 @@ pub(crate) async fn guard(State(guard): State<Guard>, mut request: Request, next
         Ok(()) => next.run(request).await,
         Err(problem) => (guard.refuse)(&problem, request.method()),
     };
-    if let Some(shown) = response.extensions_mut().remove::<ShownProblem>() {
-        response = shown.page(caller.as_ref(), from.as_deref());
+    if let Some(Shown(problem)) = response.extensions_mut().remove() {
+        response = (guard.page)(&problem, caller.as_ref(), from.as_deref());
     }
     add_headers(&guard, response.headers_mut());
     response

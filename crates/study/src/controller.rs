@@ -23,7 +23,7 @@ pub struct Order {
 
 /// Test controller.
 pub trait Controller {
-    /// Makes all runs, and puts the results of each into its folder.
+    /// Executes all runs, with the results of each in its folder.
     ///
     /// # Errors
     /// Returns an error if the controller refuses a scenario, a job fails, or the monitor wants to stop.

@@ -30,7 +30,7 @@ pub struct Request<'a> {
     pub command: &'a [String],
     /// Sender with the kernel's TCP, if its transfers are requested.
     pub kernel: Option<&'a dyn Kernel>,
-    /// Test controller for studies that are of one; without it, this process makes their runs too.
+    /// Test controller for studies that are of one. Without it, this process makes their runs.
     pub controller: Option<&'a dyn Controller>,
 }
 

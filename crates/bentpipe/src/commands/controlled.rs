@@ -1,4 +1,6 @@
-//! Studies whose runs are jobs of a test controller, `bentpipe serve`, which is driven through its interface.
+//! Studies whose runs are jobs of a test controller.
+//!
+//! It is `bentpipe serve`, driven through its interface.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufRead, BufReader, Read};
@@ -80,7 +82,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Takes a token for launches and results.
+    /// Logs in, and makes a token for launches and results.
     fn log_in(&mut self, password: &str) -> Result<(), String> {
         let body = json!({ "name": ADMINISTRATOR, "password": password });
         let answer = self.send("POST", "/session", Some(&body), None)?;
@@ -187,7 +189,7 @@ impl Server {
         }
     }
 
-    /// Brings the results of a job into the folder of its order, and the curves that the study draws.
+    /// Unpacks the results of a job in the folder of its order. The curves that the study draws follow.
     fn fetch(&self, job: u64, order: &Order) -> Result<(), String> {
         let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", order.folder.display());
         let archive = self.folder.join(format!("{job}.zip"));

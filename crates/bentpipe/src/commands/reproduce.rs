@@ -84,7 +84,7 @@ fn reproduce_with(
     Ok((if all_met { 0 } else { MISSED }, folder))
 }
 
-/// Returns the number of jobs of a controller at a time: one for each processor, unless it is given.
+/// Returns the number of jobs at a time. Default: one for each processor.
 #[cfg(feature = "serve")]
 fn jobs_at_once(arguments: &ReproduceArguments) -> usize {
     match usize::from(arguments.common.jobs) {

@@ -6,7 +6,7 @@ use maud::{DOCTYPE, Markup, html};
 
 use super::assets::tag;
 use crate::guard::Caller;
-use crate::problem::{Finding, Problem};
+use crate::problem::{Finding, Problem, Shown};
 
 /// Page with a title.
 pub(super) struct Sheet {
@@ -121,25 +121,15 @@ pub(super) fn encoded(text: &str) -> String {
         .collect()
 }
 
-/// Problem that a response shows. The guard, which knows more of the request, makes the page.
-#[derive(Clone)]
-pub(crate) struct ShownProblem(Problem);
-
-impl ShownProblem {
-    /// Returns the page, with a link to the page before.
-    pub(crate) fn page(&self, caller: Option<&Caller>, from: Option<&str>) -> Response {
-        problem_page(&self.0, caller, from)
-    }
-}
-
 /// Returns a page with a problem.
 pub(crate) fn problem(problem: &Problem) -> Response {
     let mut response = problem_page(problem, None, None);
-    response.extensions_mut().insert(ShownProblem(problem.clone()));
+    response.extensions_mut().insert(Shown(problem.clone()));
     response
 }
 
-fn problem_page(problem: &Problem, caller: Option<&Caller>, from: Option<&str>) -> Response {
+/// Returns a page with a problem and a link to the page before.
+pub(crate) fn problem_page(problem: &Problem, caller: Option<&Caller>, from: Option<&str>) -> Response {
     let body = html! {
         h1 { (problem.title) }
         p.lead { (problem.detail) }

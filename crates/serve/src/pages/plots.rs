@@ -95,7 +95,9 @@ impl Window {
     }
 }
 
-/// Returns plots with the same axis of time: of the window, or of the longest run.
+/// Returns plots with the same axis of time.
+///
+/// It is that of the window, or of the longest run.
 pub(super) fn linked(plots: Vec<Plot>, window: Window) -> Vec<Plot> {
     let end_s = plots.iter().flat_map(times).fold(0.0, f64::max);
     let covers = (window.from_s.unwrap_or(0.0), window.until_s.unwrap_or(end_s));
@@ -138,7 +140,7 @@ pub(super) fn drawn(plots: &[Plot]) -> Markup {
     }
 }
 
-/// Returns the place of the axis of time in a drawing: left, right, first and last time.
+/// Returns left, right, first and last time of the axis in a drawing.
 fn axis(svg: &str) -> Option<&str> {
     svg.split_once(" data-x=\"")?.1.split_once('"').map(|(axis, _)| axis)
 }
@@ -149,7 +151,9 @@ fn named(plot: &Plot) -> impl Iterator<Item = &Curve> {
         .filter(|curve| !matches!(curve.mark, Mark::Instants | Mark::Band) && !curve.name.is_empty())
 }
 
-/// Returns a plot as a table of evenly spaced instants, with the latest value of each curve at them.
+/// Returns a plot as a table of evenly spaced instants.
+///
+/// At each it has the latest value of each curve.
 fn table(plot: &Plot) -> Markup {
     let curves: Vec<&Curve> = named(plot).collect();
     let (first_s, last_s) = plot.x.covers.unwrap_or((0.0, times(plot).fold(0.0, f64::max)));
