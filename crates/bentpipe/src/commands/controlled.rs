@@ -117,7 +117,7 @@ impl Server {
             let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
             let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
             if let (429, Some(seconds)) = (status, text("retry-after")) {
-                std::thread::sleep(Duration::from_secs(seconds.parse().unwrap_or(1)));
+                pause(Duration::from_secs(seconds.parse().unwrap_or(1)));
                 continue;
             }
             let cookie = text("set-cookie").and_then(|cookie| cookie.split(';').next()).map(str::to_owned);
@@ -185,7 +185,7 @@ impl Server {
             if self.open.is_empty() {
                 return Ok(());
             }
-            std::thread::sleep(TURN);
+            pause(TURN);
         }
     }
 
@@ -232,12 +232,18 @@ impl Drop for Server {
             if self.open.iter().all(is_over) {
                 break;
             }
-            std::thread::sleep(TURN);
+            pause(TURN);
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// Waits between two requests.
+#[expect(clippy::disallowed_methods, reason = "it waits for another process")]
+fn pause(time: Duration) {
+    std::thread::sleep(time);
 }
 
 /// Answer of the server.
