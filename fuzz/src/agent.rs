@@ -1,7 +1,9 @@
 //! Checks on `bentpipe-agent`: a message is what its type says or is refused, and what is accepted stays within its bounds.
 
 use bentpipe_agent::manifest::{self, CHUNK, MAX_BYTES, path_refusal};
-use bentpipe_agent::protocol::{Command, Enrol, Hello, Outcome, Poll, Turn, check_poll, parse};
+use bentpipe_agent::protocol::{
+    Command, Enrol, Hello, Outcome, Poll, Samples, Turn, check_poll, check_samples, parse,
+};
 use bentpipe_agent::{Allowed, Invitation, job, program};
 
 /// Function under test.
@@ -43,6 +45,9 @@ pub fn fuzz_messages(data: &[u8]) {
                 let _ = program::check_values(program);
             }
         }
+    }
+    if let Ok(samples) = parse::<Samples>(data) {
+        let _ = check_samples(&samples.text);
     }
     let _ = (parse::<Hello>(data), parse::<Enrol>(data));
 }

@@ -16,8 +16,8 @@ use crate::digits::hex;
 use crate::link::{problem, refusal};
 use crate::memory::{Memory, Recalled};
 use crate::protocol::{
-    Act, Command, CommandResult, GivenFile, MAX_BATCH, MAX_MESSAGE, MAX_TASKS, Outcome, PIECE, Poll, Program,
-    TaskReport, TaskState, Turn, parse,
+    Act, Command, CommandResult, GivenFile, Held, MAX_BATCH, MAX_MESSAGE, MAX_TASKS, Outcome, PIECE, Poll,
+    Program, Samples, TaskReport, TaskState, Turn, parse,
 };
 use crate::session::Session;
 use crate::task::Task;
@@ -26,6 +26,8 @@ use crate::{Allowed, Enrolment, Error, doctor, folder, program};
 /// Longest wait of an answer in milliseconds: while no task runs, and while one does.
 const IDLE_MS: u32 = 10_000;
 const BUSY_MS: u32 = 200;
+/// The same while live samples are sent: ten pictures a second.
+const LIVE_MS: u32 = 100;
 /// Time between two examinations of the machine, in microseconds.
 const EXAMINE_US: i64 = 30_000_000;
 /// Shortest and longest wait before the next connection.
@@ -59,6 +61,8 @@ pub struct Agent {
     children: HashMap<u64, Child>,
     /// Results that the controller has not confirmed.
     results: Vec<CommandResult>,
+    /// Bytes of live samples that the controller has, by task. `None` if it wants no more.
+    samples: HashMap<u64, Option<u64>>,
     examined_us: i64,
     chrony_us: Option<f64>,
     /// Time of the last answer of the controller.
@@ -87,6 +91,7 @@ impl Agent {
             difference: Difference::default(),
             children: HashMap::new(),
             results: Vec::new(),
+            samples: HashMap::new(),
             examined_us: i64::MIN,
             chrony_us: None,
             answered_us: now_us(),
@@ -136,6 +141,7 @@ impl Agent {
         note(&format!("connected as {} to {}", self.enrolment.name, self.enrolment.controller));
         self.examined_us = i64::MIN;
         self.difference = Difference::default();
+        self.samples.clear();
         Ok(session)
     }
 
@@ -149,6 +155,7 @@ impl Agent {
             let waits = self.results.is_empty() && self.examined_us != i64::MIN;
             let wait_ms = match tasks.iter().any(is_busy) {
                 _ if !waits => 0,
+                true if self.samples.values().any(Option::is_some) => LIVE_MS,
                 true => BUSY_MS,
                 false => IDLE_MS,
             };
@@ -163,6 +170,7 @@ impl Agent {
             let results = batch(&self.results);
             let confirmed = results.len();
             let clock = self.difference.stated(sent, self.chrony_us);
+            self.send_samples(session, &tasks)?;
             let sent = now_us();
             let answer = session.send("poll", &Poll { wait_ms, results, tasks, clock, doctor })?;
             let arrived = now_us();
@@ -180,6 +188,25 @@ impl Agent {
                 self.results.push(CommandResult { id: command.id, outcome });
             }
             self.children.retain(|_, child| !matches!(child.try_wait(), Ok(Some(_))));
+        }
+        Ok(())
+    }
+
+    /// Sends new live samples of tasks that run, as far as the controller wants them.
+    fn send_samples(&mut self, session: &mut Session, tasks: &[TaskReport]) -> Result<(), Error> {
+        let runs = |report: &&TaskReport| matches!(report.state, TaskState::Running { .. });
+        let running: Vec<u64> = tasks.iter().filter(runs).map(|report| report.task).collect();
+        self.samples.retain(|task, _| running.contains(task));
+        for task in running {
+            let held = self.samples.get(&task).copied().unwrap_or(Some(0));
+            let Some(offset) = held else { continue };
+            let text = self.task(task).samples(offset);
+            if text.is_empty() {
+                continue;
+            }
+            let answer = session.send("live", &Samples { task, offset, text })?;
+            let held: Held = parse(&answer).map_err(Error::Connection)?;
+            self.samples.insert(task, held.wanted.then_some(held.bytes));
         }
         Ok(())
     }

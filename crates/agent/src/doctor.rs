@@ -55,7 +55,8 @@ pub(crate) fn examine(folder: &Path, allowed: &Allowed) -> Doctor {
         problems.push("less free disk than a task may write".to_owned());
     }
     problems.truncate(50);
-    Doctor { programs: allowed.programs.clone(), problems, free_bytes }
+    let processors = std::thread::available_parallelism().map_or(0, |count| count.get() as u32);
+    Doctor { programs: allowed.programs.clone(), problems, free_bytes, processors }
 }
 
 #[cfg(test)]
@@ -67,7 +68,7 @@ mod tests {
         let text = "programs = [\"emulate\"]\ninterfaces = [\"lo\", \"none0\"]\n[gateways]\na = \"/none\"";
         let allowed = Allowed::parse(text).expect("fine");
         let found = examine(Path::new("/"), &allowed);
-        assert!(found.free_bytes > 0);
+        assert!(found.free_bytes > 0 && found.processors > 0);
         assert!(found.problems.contains(&"interface none0 is missing".to_owned()), "{found:?}");
         assert!(found.problems.contains(&"gateway a: its file is missing".to_owned()), "{found:?}");
         assert!(!found.problems.iter().any(|problem| problem.contains("interface lo")), "{found:?}");

@@ -13,6 +13,8 @@ use crate::protocol::{GivenFile, MAX_TASK_S, Program};
 pub const SCENARIO: &str = "scenario.toml";
 /// File of the key of an emulation's parts, above the working folder: no result.
 pub(crate) const KEY: &str = "join.key";
+/// File of an emulation's live samples, in the folder of its task.
+pub(crate) const LIVE: &str = "live.jsonl";
 /// Folder of an emulation's results in that of a task.
 pub const RESULTS: &str = "results";
 /// Output and errors of the program among its results.
@@ -161,6 +163,9 @@ pub(crate) fn arguments(program: &Program, allowed: &Allowed, own: &Path) -> Res
             // Attached hosts send themselves; without them the flows do.
             all.extend(["emulate", SCENARIO, "--out", RESULTS, "--quiet"].map(OsString::from));
             all.push(if attach.is_empty() && join.is_none() { "--real-flows" } else { "--timed" }.into());
+            // Outside of the working folder: they are not results.
+            all.extend(["--progress", "../progress.jsonl", "--live"].map(OsString::from));
+            all.push(format!("../{LIVE}").into());
             if let Some(join) = join {
                 let key = format!("../{KEY}");
                 let to = join.to.to_string();

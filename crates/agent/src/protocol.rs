@@ -8,6 +8,7 @@
 //! | `POST /site/login` | [`Hello`] | [`Welcome`] |
 //! | `POST /site/poll` | [`Poll`] | [`Turn`] |
 //! | `POST /site/chunk?task=T&file=F&chunk=C` | bytes of a chunk | nothing |
+//! | `POST /site/live` | [`Samples`] | [`Held`] |
 //!
 //! The controller may hold the answer to a poll until it has commands. A login holds for its connection.
 
@@ -19,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::manifest::Entry;
 
 /// Version of the protocol.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Most bytes of a message.
 pub const MAX_MESSAGE: usize = 1 << 20;
 /// Most commands of an answer, and most results of a request.
@@ -28,6 +29,8 @@ pub const MAX_BATCH: usize = 64;
 pub const MAX_WAIT_MS: u32 = 20_000;
 /// Bytes of a piece of a file that a site asks for.
 pub const PIECE: u64 = 1 << 19;
+/// Most bytes of live samples in a message.
+pub const MAX_SAMPLES: usize = 1 << 18;
 /// Most bytes of the name of a site.
 pub const MAX_NAME: usize = 40;
 /// Longest time of a task, in seconds: a day.
@@ -105,6 +108,85 @@ pub struct Turn {
     pub sent_us: i64,
     /// Commands, ascending by number.
     pub commands: Vec<Command>,
+}
+
+/// Live samples of an emulation: whole lines of its file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Samples {
+    /// Number of the task.
+    pub task: u64,
+    /// Place of the first line in the file, in bytes.
+    pub offset: u64,
+    /// Lines, each a [`SampleLine`].
+    pub text: String,
+}
+
+/// Answer to live samples.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Held {
+    /// Bytes of the file that the controller has. It takes what begins there.
+    pub bytes: u64,
+    /// Set if it wants more.
+    pub wanted: bool,
+}
+
+/// Line of live samples.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "lowercase", deny_unknown_fields)]
+pub enum SampleLine {
+    /// Columns of the lines that follow.
+    Columns {
+        /// Run.
+        run: String,
+        /// Columns.
+        columns: Vec<SampleColumn>,
+    },
+    /// Values at some instants.
+    Samples {
+        /// Instants in seconds.
+        t: Vec<f64>,
+        /// Values of each column at them.
+        v: Vec<Vec<Option<f64>>>,
+    },
+}
+
+/// Column of live samples.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SampleColumn {
+    /// Element.
+    pub name: String,
+    /// Quantity in words.
+    pub label: String,
+    /// Title of the diagram.
+    pub diagram: String,
+    /// Symbol of the unit.
+    pub unit: String,
+    /// Set if the change in time is drawn.
+    pub rate: bool,
+    /// Factor of a rate.
+    pub factor: f64,
+}
+
+/// Refuses live samples that are not whole lines of the file.
+///
+/// # Errors
+/// Returns an error for too long a text, or a line of another form.
+pub fn check_samples(text: &str) -> Result<(), String> {
+    if text.len() > MAX_SAMPLES || !(text.is_empty() || text.ends_with('\n')) {
+        return Err(format!("samples: expected whole lines of at most {MAX_SAMPLES} bytes together"));
+    }
+    for line in text.lines() {
+        match serde_json::from_str(line).map_err(|error| format!("samples: {error}"))? {
+            SampleLine::Samples { t, v } if v.iter().any(|column| column.len() != t.len()) => {
+                return Err("samples: expected a value for each instant".to_owned());
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Command with its number.
@@ -417,6 +499,9 @@ pub struct Doctor {
     pub problems: Vec<String>,
     /// Free bytes where tasks write.
     pub free_bytes: u64,
+    /// Number of processors that tasks may use.
+    #[serde(default)]
+    pub processors: u32,
 }
 
 /// Reads a message.
@@ -497,6 +582,26 @@ mod tests {
         };
         let text = serde_json::to_vec(&poll).expect("JSON");
         assert_eq!(parse::<Poll>(&text), Ok(poll));
+    }
+
+    #[test]
+    fn live_samples_are_whole_lines_of_one_form() {
+        let column =
+            r#"{"name":"flow.f","label":"Window","diagram":"Windows","unit":"B","rate":false,"factor":1.0}"#;
+        let columns = format!("{{\"event\":\"columns\",\"run\":\"a\",\"columns\":[{column}]}}\n");
+        let samples = "{\"event\":\"samples\",\"t\":[0.0,0.1],\"v\":[[1.0,null]]}\n";
+        assert_eq!(check_samples(&format!("{columns}{samples}")), Ok(()));
+        assert_eq!(check_samples(""), Ok(()));
+        for bad in [
+            samples.trim_end(),
+            "{}\n",
+            "{\"event\":\"samples\",\"t\":[0.0],\"v\":[[]]}\n",
+            "{\"event\":\"samples\",\"t\":[0.0],\"v\":[[1.0]],\"x\":1}\n",
+            "{\"event\":\"columns\",\"run\":\"a\",\"columns\":[{\"name\":1}]}\n",
+        ] {
+            assert!(check_samples(bad).is_err(), "{bad}");
+        }
+        assert!(check_samples(&"\n".repeat(MAX_SAMPLES + 1)).is_err());
     }
 
     #[test]

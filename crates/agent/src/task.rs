@@ -9,6 +9,7 @@
 //! | `started.json` | start and process of the program |
 //! | `stop` | exists once the end was requested |
 //! | `end.json` | end of the program |
+//! | `live.jsonl` | live samples of an emulation |
 //! | `drop` | exists once the task is to be removed after its end |
 //! | `work/` | working folder of the program: its files are the results |
 
@@ -27,8 +28,8 @@ use sha2::{Digest, Sha256};
 use crate::clock::now_us;
 use crate::digits::hex;
 use crate::manifest::{CHUNK, Entry, MAX_FILES, path_refusal, sha256};
-use crate::program::{self, KEY, SCENARIO};
-use crate::protocol::{Program, TaskState};
+use crate::program::{self, KEY, LIVE, SCENARIO};
+use crate::protocol::{MAX_SAMPLES, Program, TaskState};
 use crate::{Allowed, Error, control, files, folder};
 
 /// Most bytes of a change.
@@ -174,6 +175,20 @@ impl Task {
             folder::read_json(&self.file("started.json")).map_err(|error| error.to_string())?;
         let pid = started.ok_or("it has not started yet")?.pid;
         control::set(pid, assignment).map_err(|error| error.to_string())
+    }
+
+    /// Returns whole lines of live samples from a place in their file on.
+    ///
+    /// They are at most as many as a message holds.
+    pub(crate) fn samples(&self, offset: u64) -> String {
+        let mut bytes = Vec::new();
+        let read = File::open(self.file(LIVE)).and_then(|mut file| {
+            file.seek(SeekFrom::Start(offset))?;
+            file.take(MAX_SAMPLES as u64).read_to_end(&mut bytes)
+        });
+        let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+        bytes.truncate(if read.is_ok() { whole } else { 0 });
+        String::from_utf8(bytes).unwrap_or_default()
     }
 
     /// Requests the end.

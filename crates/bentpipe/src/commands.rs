@@ -1,5 +1,7 @@
 //! Implementation of the commands.
 
+#[cfg(feature = "serve")]
+mod controlled;
 mod emulate;
 mod reproduce;
 mod run;

@@ -253,7 +253,7 @@ fn send(
 }
 
 /// Returns a problem of the controller in words.
-fn refusal(status: u16, text: &str) -> String {
+pub(crate) fn refusal(status: u16, text: &str) -> String {
     let Ok(problem) = serde_json::from_str::<Value>(text) else { return format!("HTTP status {status}") };
     let of = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
     let mut all = format!("{} ({status})", of(&problem, "detail"));

@@ -116,6 +116,17 @@ pub(crate) struct Unpacked {
     pub(crate) plan: Option<String>,
 }
 
+/// Unpacks the archive of a job into a new folder.
+///
+/// Its checks are those of an import.
+///
+/// # Errors
+/// Returns what is wrong with it, in words. The folder may have some of its files then.
+pub fn unpack_archive(archive: &mut File, into: &Path) -> Result<(), String> {
+    fs::create_dir(into).map_err(|error| format!("{}: {error}", into.display()))?;
+    unpack(archive, into).map(drop)
+}
+
 /// Reads an archive into a folder.
 ///
 /// # Errors

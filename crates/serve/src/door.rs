@@ -10,10 +10,12 @@ use bentpipe_agent::digits::from_hex;
 use bentpipe_agent::is_signature;
 use bentpipe_agent::manifest::{CHUNK, Entry, sha256};
 use bentpipe_agent::protocol::{
-    self, Enrol, Enrolled, Hello, MAX_MESSAGE, MAX_WAIT_MS, PIECE, Poll, Turn, VERSION, Welcome,
+    self, Enrol, Enrolled, Held, Hello, MAX_MESSAGE, MAX_WAIT_MS, PIECE, Poll, Program, Samples, Turn,
+    VERSION, Welcome,
 };
 use serde::Deserialize;
 use std::fs::OpenOptions;
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
@@ -24,9 +26,13 @@ use crate::guard::{Access, Peer, log};
 use crate::inputs;
 use crate::presence::Channel;
 use crate::problem::{Problem, Result};
+use crate::runner::live_file;
 use crate::sites::incoming;
+use crate::store::jobs;
 use crate::store::sites::{self, Task};
 
+/// Most bytes of a job's live samples.
+const MAX_LIVE: u64 = 64 << 20;
 /// Most bytes of a name that is logged.
 const MAX_SHOWN: usize = 80;
 
@@ -45,6 +51,7 @@ pub(crate) fn doors() -> Vec<Door> {
         Door { path: "/site/poll", access: Access::Site, route: || post(poll) },
         Door { path: "/site/input", access: Access::Site, route: || post(input) },
         Door { path: "/site/chunk", access: Access::Site, route: || post(chunk) },
+        Door { path: "/site/live", access: Access::Site, route: || post(live) },
     ]
 }
 
@@ -173,6 +180,43 @@ async fn poll(
     }
 }
 
+/// Stores live samples of an emulation. Those of the first one of a job are its plots.
+async fn live(
+    State(app): State<App>,
+    Extension(channel): Extension<Channel>,
+    body: Bytes,
+) -> Result<Json<Held>> {
+    let site = channel.site().filter(|site| app.sites.is_current(*site, &channel)).ok_or_else(displaced)?;
+    let Samples { task, offset, text } = parsed(&body)?;
+    protocol::check_samples(&text).map_err(Problem::bad)?;
+    let found = app
+        .read(move |db| {
+            let Some(task) = sites::task_of(db, site, task)?.filter(|task| !task.is_over()) else {
+                return Ok(None);
+            };
+            let is_emulation = |task: &&Task| matches!(task.program, Some(Program::Emulate { .. }));
+            let first = sites::tasks(db, task.job)?.iter().find(is_emulation).map(|task| task.id);
+            let attempt = jobs::attempt(db, task.job)?;
+            Ok((first == Some(task.id)).then_some((task.job, attempt)))
+        })
+        .await?;
+    let Some((job, attempt)) = found else { return Ok(Json(Held { bytes: 0, wanted: false })) };
+    let path = live_file(&app.job_folder(job), attempt);
+    let held = blocking(move || {
+        let wrong = |error: std::io::Error| Problem::internal(&format!("{}: {error}", path.display()));
+        std::fs::create_dir_all(path.parent().unwrap_or(&path)).map_err(wrong)?;
+        let mut file = OpenOptions::new().create(true).append(true).open(&path).map_err(wrong)?;
+        let mut bytes = file.metadata().map_err(wrong)?.len();
+        if bytes == offset && bytes < MAX_LIVE {
+            file.write_all(text.as_bytes()).map_err(wrong)?;
+            bytes += text.len() as u64;
+        }
+        Ok(Held { bytes, wanted: bytes < MAX_LIVE })
+    })
+    .await?;
+    Ok(Json(held))
+}
+
 /// Place of a piece of a file that a scenario names.
 #[derive(Deserialize)]
 struct Piece {
@@ -277,7 +321,7 @@ mod tests {
 
     #[test]
     fn versions_of_the_protocol_are_read_first() {
-        assert!(check_version(version_of(br#"{"version": 2, "other": 5}"#)).is_err());
-        assert!(check_version(version_of(br#"{"version": 1}"#)).is_ok());
+        assert!(check_version(version_of(br#"{"version": 3, "other": 5}"#)).is_err());
+        assert!(check_version(version_of(br#"{"version": 2}"#)).is_ok());
     }
 }

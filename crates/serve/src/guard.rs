@@ -10,7 +10,7 @@ use axum::response::Response;
 use crate::app::App;
 use crate::limits::{KNOWN, SITE, UNKNOWN};
 use crate::presence::Channel;
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, Shown};
 use crate::store::audit::{self, Entry};
 use crate::store::people::{self, TOKEN_PREFIX, User};
 
@@ -54,6 +54,8 @@ pub(crate) struct Guard {
     pub(crate) app: App,
     pub(crate) access: Access,
     pub(crate) refuse: Refuse,
+    /// Page with a problem: of the caller, with a link to the page before.
+    pub(crate) page: fn(&Problem, Option<&Caller>, Option<&str>) -> Response,
 }
 
 /// Methods that paths may have.
@@ -63,12 +65,26 @@ const METHODS: [Method; 6] =
 /// Passes a request to its handler, or refuses it.
 pub(crate) async fn guard(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
     let checked = check(&guard, &mut request).await;
+    let (caller, from) = (request.extensions().get::<Caller>().cloned(), page_before(&request));
     let mut response = match checked {
         Ok(()) => next.run(request).await,
         Err(problem) => (guard.refuse)(&problem, request.method()),
     };
+    if let Some(Shown(problem)) = response.extensions_mut().remove() {
+        response = (guard.page)(&problem, caller.as_ref(), from.as_deref());
+    }
     add_headers(&guard, response.headers_mut());
     response
+}
+
+/// Returns the page of this server from which a request came.
+fn page_before(request: &Request) -> Option<String> {
+    let text = |name| request.headers().get(name)?.to_str().ok();
+    let (_, rest) = text(header::REFERER)?.split_once("://")?;
+    let path = rest.strip_prefix(text(header::HOST)?)?;
+    let is_path = path.starts_with('/') && !path.starts_with("//") && path.len() <= 2000;
+    let is_other = request.uri().path_and_query().is_none_or(|own| own.as_str() != path);
+    (is_path && is_other).then(|| path.to_owned())
 }
 
 async fn check(guard: &Guard, request: &mut Request) -> Result<()> {

@@ -41,6 +41,7 @@ mod studies;
 mod tls;
 
 pub use app::Settings;
+pub use archive::unpack_archive;
 pub use remote::{Property, RemoteOperation, remote_operations};
 pub use server::{Address, JobSettings, Listening, Security, run};
 pub use setup::{Error, back_up, init};

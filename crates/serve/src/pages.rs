@@ -13,7 +13,7 @@ mod scenarios;
 mod sites;
 mod studies;
 
-pub(crate) use layout::{problem, refuse};
+pub(crate) use layout::{problem, problem_page, refuse};
 
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{MethodRouter, get, post};

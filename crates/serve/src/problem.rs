@@ -29,6 +29,12 @@ pub(crate) struct Problem {
     pub(crate) retry_after_s: Option<i64>,
 }
 
+/// Problem that a response shows as a page.
+///
+/// It is for the guard, which knows more of the request.
+#[derive(Clone)]
+pub(crate) struct Shown(pub(crate) Problem);
+
 /// Error of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Finding {

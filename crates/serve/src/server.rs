@@ -190,7 +190,10 @@ fn hosts(bound: SocketAddr, further: &[String], has_tls: bool) -> Vec<String> {
 /// Returns the routes of the interface and of the pages, each behind its guard.
 pub(crate) fn router(app: &App) -> Router {
     let guarded = |access, refuse: Refuse| {
-        middleware::from_fn_with_state(Guard { app: app.clone(), access, refuse }, guard)
+        middleware::from_fn_with_state(
+            Guard { app: app.clone(), access, refuse, page: pages::problem_page },
+            guard,
+        )
     };
     let mut router = Router::new();
     for operation in api::operations() {

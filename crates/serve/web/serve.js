@@ -241,3 +241,44 @@ if (live && live.dataset.job) {
   });
   source.addEventListener("over", () => { source.close(); location.reload(); });
 }
+
+// All plots of a page have one axis of time. What is dragged over in one becomes the window of all; the form does the same by typing.
+const zoom = document.getElementById("zoom");
+for (const image of zoom ? document.querySelectorAll("img.picture[data-x]") : []) {
+  const [left, right, low, high] = image.dataset.x.split(" ").map(Number);
+  const width = 560;
+  const figure = image.parentElement;
+  const mark = document.createElement("div");
+  mark.className = "selection";
+  mark.hidden = true;
+  figure.append(mark);
+  const place = (event) => {
+    const box = image.getBoundingClientRect();
+    return Math.min(right, Math.max(left, (event.clientX - box.left) / box.width * width));
+  };
+  let from = null;
+  image.draggable = false;
+  image.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    from = place(event);
+    image.setPointerCapture(event.pointerId);
+  });
+  image.addEventListener("pointermove", (event) => {
+    if (from === null) return;
+    const [a, b] = [from, place(event)].sort((x, y) => x - y);
+    mark.hidden = b - a < 4;
+    mark.style.left = 100 * a / width + "%";
+    mark.style.width = 100 * (b - a) / width + "%";
+    mark.style.height = image.clientHeight + "px";
+  });
+  image.addEventListener("pointerup", (event) => {
+    if (from === null) return;
+    const [a, b] = [from, place(event)].sort((x, y) => x - y);
+    [from, mark.hidden] = [null, true];
+    if (b - a < 8) return;
+    const time = (x) => String(Number((low + (x - left) / (right - left) * (high - low)).toPrecision(4)));
+    [zoom.elements.from.value, zoom.elements.until.value] = [time(a), time(b)];
+    zoom.requestSubmit(zoom.querySelector("button"));
+  });
+  image.addEventListener("pointercancel", () => { [from, mark.hidden] = [null, true]; });
+}

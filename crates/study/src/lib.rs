@@ -5,6 +5,7 @@
 
 mod comparison;
 mod computed;
+mod controller;
 mod expected;
 mod kernel;
 mod numbers;
@@ -19,6 +20,7 @@ mod table;
 mod transfer;
 
 pub use comparison::{Comparison, compare, summary};
+pub use controller::{Controller, Order};
 pub use expected::{Expected, Kind, Verdict};
 pub use kernel::{Iperf3, KernelComparison, kernel_notes, kernel_table};
 pub use reduce::{Across, Reduce};

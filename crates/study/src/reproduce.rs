@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bentpipe_lab::plan::Plan;
-use bentpipe_lab::run::{Failure, Monitor};
+use bentpipe_lab::run::{Failure, Folder, Monitor};
 use bentpipe_record::{VERSION, write_json};
 use bentpipe_report::results_page;
 use indexmap::IndexMap;
@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::comparison::{Comparison, compare};
 use crate::computed::compute;
+use crate::controller::Order;
 use crate::expected::{Kind, Verdict};
 use crate::kernel::{self, KernelComparison};
 use crate::report::study_page;
@@ -48,6 +49,7 @@ pub fn reproduce(request: &Request<'_>, monitor: &dyn Monitor) -> Result<Reprodu
     let plans: IndexMap<&String, Planned> = plans.collect::<Result<_, Failure>>()?;
     let hash = hash(plans.values().map(|planned| &planned.plan));
     let folder = request.parent.join(format!("reproduce-{}-{hash}", study.name));
+    let controlled = by_controller(request, &plans, &folder, monitor)?;
     let (mut finished, mut lost) = (IndexMap::new(), IndexMap::new());
     for (name, planned) in &plans {
         match execute(request, name, planned, &folder, monitor)? {
@@ -65,11 +67,57 @@ pub fn reproduce(request: &Request<'_>, monitor: &dyn Monitor) -> Result<Reprodu
     }
     let comparisons = compare(study, &runs, request.quick);
     write_json(&folder.join("comparison.json"), &comparisons.iter().map(Line::new).collect::<Vec<_>>())?;
-    let mut page = study_page(study, &comparisons, &runs, facts(request, &runs));
+    let mut facts = facts(request, &runs);
+    facts.extend(controlled);
+    let mut page = study_page(study, &comparisons, &runs, facts);
     let kernel = kernel_comparisons(request, &folder, monitor)?;
     page.blocks.extend(kernel::blocks(study, &kernel));
     page.write(&folder.join("report.html"))?;
     Ok(Reproduced { folder, comparisons, kernel })
+}
+
+/// Has a test controller make the runs, if the study is of one. Returns a remark for the report.
+fn by_controller(
+    request: &Request<'_>,
+    plans: &IndexMap<&String, Planned>,
+    parent: &Path,
+    monitor: &dyn Monitor,
+) -> Result<Option<(String, String)>, Failure> {
+    let Some(controller) = request.controller.filter(|_| request.is_controlled()) else { return Ok(None) };
+    let is_there = |name: &str, planned: &Planned| {
+        let folder = Folder::new(parent, name, &planned.plan);
+        planned.plan.runs().all(|(point, seed)| {
+            let outcome = std::fs::read(folder.of_run(point, seed).join("outcome.json")).unwrap_or_default();
+            let outcome: serde_json::Value = serde_json::from_slice(&outcome).unwrap_or_default();
+            outcome["hash"].as_str() == Some(&point.run_hash(seed).to_hex())
+        })
+    };
+    let order = |name: &String, planned: &Planned| {
+        let run = &request.study.runs[name];
+        let quick = run.quick.iter().filter(|_| request.quick);
+        let over_time = request.study.figures.iter().filter(|figure| figure.x.is_none());
+        let curves =
+            over_time.flat_map(|figure| &figure.curve).filter(|curve| curve.run.as_ref() == Some(name));
+        Order {
+            name: name.clone(),
+            scenario: request.study.folder.join(&run.scenario),
+            sets: run.set.iter().chain(quick).cloned().collect(),
+            seeds: if request.quick { Some(1) } else { run.seeds },
+            folder: Folder::new(parent, name, &planned.plan).path().to_owned(),
+            curves: curves.map(|curve| curve.measure.clone()).collect(),
+        }
+    };
+    let missing = plans.iter().filter(|(name, planned)| request.force || !is_there(name, planned));
+    let orders: Vec<Order> = missing.map(|(name, planned)| order(name, planned)).collect();
+    if !orders.is_empty() {
+        controller.run(&orders, monitor)?;
+    }
+    if let Some((name, _)) = plans.iter().find(|(name, planned)| !is_there(name, planned)) {
+        let why = "the test controller made other runs than the study has";
+        return Err(Failure::Build(format!("run {name}: {why}")));
+    }
+    let words = "bentpipe serve, through its interface: scenarios configured, jobs launched, results and curves fetched";
+    Ok(Some(("made by".to_owned(), words.to_owned())))
 }
 
 /// Figures of live streams by their names.

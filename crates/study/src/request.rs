@@ -6,6 +6,7 @@ use bentpipe_lab::plan::{Plan, Seeds};
 use bentpipe_lab::run::{self, Assembled, Failure, Folder, Monitor, Results};
 use bentpipe_scenario::Document;
 
+use crate::controller::Controller;
 use crate::study::Study;
 use crate::transfer::Kernel;
 
@@ -29,6 +30,8 @@ pub struct Request<'a> {
     pub command: &'a [String],
     /// Sender with the kernel's TCP, if its transfers are requested.
     pub kernel: Option<&'a dyn Kernel>,
+    /// Test controller for studies that are of one. Without it, this process makes their runs.
+    pub controller: Option<&'a dyn Controller>,
 }
 
 /// Scenario with its plan.
@@ -40,6 +43,11 @@ pub(crate) struct Planned {
 }
 
 impl Request<'_> {
+    /// Returns `true` if a test controller makes the runs.
+    pub(crate) fn is_controlled(&self) -> bool {
+        self.study.controller && self.controller.is_some()
+    }
+
     /// Returns a scenario of the study with the given keys set, and its plan.
     ///
     /// # Errors
@@ -81,7 +89,8 @@ impl Request<'_> {
             plan,
             folder: Folder::new(parent, name, plan),
             jobs: self.jobs,
-            force: self.force,
+            // What the controller made is not made again.
+            force: self.force && !self.is_controlled(),
             captures: usize::MAX.into(),
             build: self.build,
             commit: self.commit,

@@ -45,6 +45,8 @@ pub struct Study {
     pub images: Vec<EmbeddedImage>,
     /// Published tables.
     pub tables: Vec<Tabulated>,
+    /// Set if a test controller makes the runs: the study is of one.
+    pub controller: bool,
 }
 
 /// Scenario to run.
@@ -92,6 +94,8 @@ struct StudyFile {
     picture: Vec<EmbeddedImage>,
     #[serde(default)]
     table: Vec<Tabulated>,
+    #[serde(default)]
+    controller: bool,
 }
 
 /// Maximum size of a study file in bytes.
@@ -131,6 +135,7 @@ impl Study {
             live: file.live,
             images: file.picture,
             tables: file.table,
+            controller: file.controller,
         };
         study.check_runs()?;
         study.check_causes()?;

@@ -54,6 +54,12 @@ fn reproduce_with(
         commit: build::COMMIT,
         command: &command,
     });
+    #[cfg(feature = "serve")]
+    let controller = super::controlled::OwnController { jobs: jobs_at_once(arguments) };
+    #[cfg(feature = "serve")]
+    let controller: Option<&dyn bentpipe_study::Controller> = Some(&controller);
+    #[cfg(not(feature = "serve"))]
+    let controller: Option<&dyn bentpipe_study::Controller> = None;
     let (mut all_met, mut folder) = (true, None);
     for study in &studies {
         let request = Request {
@@ -66,6 +72,7 @@ fn reproduce_with(
             commit: build::COMMIT,
             command: &command,
             kernel: this_machine.as_ref().map(|kernel| kernel as &dyn Kernel),
+            controller,
         };
         let reproduced = bentpipe_study::reproduce(&request, &monitor);
         monitor.clear();
@@ -75,6 +82,15 @@ fn reproduce_with(
         folder = Some(reproduced.folder);
     }
     Ok((if all_met { 0 } else { MISSED }, folder))
+}
+
+/// Returns the number of jobs at a time. Default: one for each processor.
+#[cfg(feature = "serve")]
+fn jobs_at_once(arguments: &ReproduceArguments) -> usize {
+    match usize::from(arguments.common.jobs) {
+        0 => std::thread::available_parallelism().map_or(1, usize::from).min(64),
+        jobs => jobs.min(64),
+    }
 }
 
 fn shown(study: &Study, reproduced: &Reproduced, quiet: bool) -> String {

@@ -181,6 +181,51 @@ await page.getByRole("button", { name: "Show with plots" }).click();
 await page.waitForLoadState();
 assert.ok(await page.locator("img.picture").evaluateAll((all) => all.length > 1 && all.every((one) => one.complete && one.naturalWidth > 100)));
 
+// What is dragged over in one plot is the time of all; the browser goes back one step, and each plot is a table too.
+const plotted = page.locator("img.picture").first();
+await plotted.scrollIntoViewIfNeeded();
+const box = await plotted.boundingBox();
+await page.mouse.move(box.x + box.width * 0.4, box.y + box.height * 0.6);
+await page.mouse.down();
+await page.mouse.move(box.x + box.width * 0.7, box.y + box.height * 0.6, { steps: 4 });
+await page.mouse.up();
+await page.waitForURL(/from=[\d.]+&until=[\d.]+/, { timeout: 5000 });
+const ranges = await page.locator("img.picture").evaluateAll((all) => all.map((one) => one.dataset.x.split(" ").slice(2).join(" ")));
+assert.ok(ranges.length > 1 && ranges.every((one) => one === ranges[0]), `${ranges}`);
+assert.match(ranges[0], /^[1-9]/, "it begins after the start");
+await page.getByText(/^Table: /).first().click();
+assert.ok(await page.getByRole("region", { name: /^Table: / }).first().locator("tbody tr").count() > 10);
+await picture(page, "zoomed");
+await page.goBack();
+assert.doesNotMatch(page.url(), /from=/);
+
+// Two people change a scenario: the later one is told, keeps the text, and sees what the other changed.
+await page.goto(`${address}/scenarios/${scenario}/text`);
+const mine = await open();
+await logIn(mine);
+await mine.goto(`${address}/scenarios/${scenario}/text`);
+for (const [one, title] of [[page, "first"], [mine, "second"]]) {
+  const edited = await one.locator("#text").inputValue();
+  await one.locator("#text").fill(edited.replace(/^title = .*/m, `title = "${title}"`));
+  await one.getByRole("button", { name: "Save" }).click();
+  await one.waitForURL(/save$/);
+}
+assert.match(await mine.getByRole("alert").innerText(), /Conflict: not saved/);
+assert.match(await mine.locator("#text").inputValue(), /title = "second"/);
+await accessible(mine);
+await mine.getByRole("link", { name: "what it changed" }).click();
+await mine.locator(".diff ins").first().waitFor();
+// A refused form leads back to its page.
+await mine.goto(`${address}/reservations`);
+await mine.getByLabel("From (UTC)").fill(tomorrow("11:00"));
+await mine.getByLabel("To (UTC)").fill(tomorrow("11:30"));
+await mine.getByLabel("Purpose").fill("Too late");
+await mine.getByRole("button", { name: "Reserve" }).click();
+errors.splice(0, errors.length, ...errors.filter((error) => !/status of 409/.test(error)));
+await mine.getByRole("link", { name: "Back to the page before" }).click();
+await mine.waitForURL(/reservations$/);
+await mine.context().close();
+
 // All pages: no findings of axe, no scroll sideways at 320 px, in both schemes.
 const path_of_link = await page.evaluate(async (id) => (await (await fetch(`/scenarios/${id}/system`)).text()).match(/form\?path=link[^"]*/)[0], scenario);
 const all = ["/", "/jobs", "/studies", "/files", "/reservations", "/sites", "/account", "/users", "/audit", new URL(job).pathname, new URL(imported).pathname, `/compare?job=${job.split("/").pop()}&plots=yes`,

@@ -689,7 +689,7 @@ fn strangers_old_versions_and_revoked_sites_stay_outside() {
         Ok::<_, String>(Puppet { session, offset_us: 0.0 })
     };
     let old = login(&|hello| hello.version = 7).err().expect("refused");
-    assert!(old.contains("version 7 of the protocol, this server 1"), "{old}");
+    assert!(old.contains("version 7 of the protocol, this server 2"), "{old}");
     let renamed = login(&|hello| hello.name = "west".to_owned()).err().expect("refused");
     assert!(renamed.contains("no such site, or not its key"), "{renamed}");
     // A signature is of one connection: who has seen it cannot use it.
@@ -746,56 +746,146 @@ fn strangers_old_versions_and_revoked_sites_stay_outside() {
     assert_eq!(poll("{}"), "403", "nobody logged in over this connection");
 }
 
-/// Makes two sites with a path between them, and a job file by which they share one emulation.
-fn joined() -> (Machines, Lab, String) {
-    let machines = Machines::new();
-    let [hub, west, east] = [0, 1, 2].map(|n| Some(&machines.0[n][..]));
-    for (name, device, own, other) in [(&machines.0[1], "data", 21, 22), (&machines.0[2], "eth1", 22, 21)] {
-        ip(&format!("-n {name} address add 192.0.2.{own}/32 peer 192.0.2.{other}/32 dev {device}"));
-        ip(&format!("-n {name} link set {device} up"));
+/// Path between the sites of EGGS with a delay of its own: a relay of datagrams, 20 ms each way, and 30 ms from the sixth second of a run on.
+const RELAY: &str = "\
+import heapq, select, socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('192.0.2.1', 7700))
+other = {'192.0.2.12': '192.0.2.13', '192.0.2.13': '192.0.2.12'}
+begin, last, queue, count = 0, 0, [], 0
+while True:
+    wait = max(0, queue[0][0] - time.monotonic()) if queue else None
+    if select.select([s], [], [], wait)[0]:
+        data, (source, _) = s.recvfrom(65536)
+        now = time.monotonic()
+        begin = now if now > last + 1 else begin
+        last = now
+        count += 1
+        heapq.heappush(queue, (now + (0.02 if now < begin + 5 else 0.03), count, data, other[source]))
+    while queue and queue[0][0] <= time.monotonic():
+        _, _, data, to = heapq.heappop(queue)
+        s.sendto(data, (to, 7700))
+";
+
+/// EGGS on three machines: the sink on a planet, its orbiter, and Earth, whose host is behind an interface of its own.
+struct Eggs {
+    lab: Lab,
+    relay: Child,
+    /// They go last.
+    _machines: Machines,
+}
+
+impl Drop for Eggs {
+    fn drop(&mut self) {
+        let _ = self.relay.kill();
+        let _ = self.relay.wait();
     }
-    let mut lab = Lab::new("192.0.2.1:8443", hub);
-    let permits = "programs = [\"emulate\"]\nnetworks = [\"192.0.2.0/24\"]\n";
-    lab.site("west", west, permits);
-    lab.site("east", east, permits);
-    lab.wait_for_sites(2);
-    let part = |site: &str, node: &str, other: u32| {
-        format!(
-            "[task.{site}]\nsite = \"{site}\"\nprogram = \"emulate\"\nduration = \"1 s\"\ncut = \"satellite\"\n\
-             part = \"{node}\"\njoin = \"192.0.2.{other}:7700\"\n"
-        )
-    };
-    let file = part("west", "client", 22) + &part("east", "server", 21);
-    (machines, lab, file)
+}
+
+impl Eggs {
+    fn new() -> Eggs {
+        let machines = Machines::new();
+        let [hub, planet, orbiter, earth] = [0, 1, 2, 3].map(|n| machines.0[n].clone());
+        ip(&format!("-n {orbiter} link delete eth2"));
+        ip(&format!("-n {earth} link add port type veth peer name host"));
+        ip(&format!("-n {earth} address add 10.0.0.3/24 dev host"));
+        ip(&format!("-n {earth} link set host up"));
+        let relay = Command::new("ip").args(["netns", "exec", &hub, "python3", "-c", RELAY]).spawn();
+        let mut lab = Lab::new("192.0.2.1:8443", Some(&hub));
+        let host = |own: u32, neighbour: u32, at: Option<&str>| {
+            let permits = permit_node(&lab, own, &[(neighbour, at)], neighbour);
+            permits.replace("programs = [", "programs = [\"ping\", \"emulate\", ").replace(
+                "networks = [",
+                "interfaces = [\"port\"]\nnetworks = [\"10.0.0.0/8\", \"192.0.2.0/24\", ",
+            )
+        };
+        let of_planet = host(1, 2, Some("10.0.0.3")).replace("interfaces = [\"port\"]\n", "");
+        let of_earth = host(2, 1, None);
+        lab.site("planet", Some(&planet), &of_planet);
+        let orbiter_permits =
+            "programs = [\"emulate\"]\ninterfaces = [\"eth1\"]\nnetworks = [\"192.0.2.0/24\"]\n";
+        lab.site("orbiter", Some(&orbiter), orbiter_permits);
+        lab.site("earth", Some(&earth), &of_earth);
+        lab.wait_for_sites(3);
+        Eggs { lab, relay: relay.expect("starts"), _machines: machines }
+    }
+
+    /// Launches the study's network with this delay of the long haul, and further tasks.
+    fn launch(&self, delay: &str, duration: &str, tasks: &str) -> String {
+        let text = include_str!("../../../../studies/eggs/tcp.toml");
+        let text =
+            text.split("[sweep]").next().expect("a text").replace("\"250 ms\"", &format!("\"{delay}\""));
+        let part = |site: &str, host: &str, interface: &str| {
+            format!(
+                "[task.{site}]\nsite = \"{site}\"\nprogram = \"emulate\"\nduration = \"{duration}\"\n\
+                 cut = \"longhaul\"\npart = \"{site}\"\njoin = \"192.0.2.1:7700\"\n\
+                 attach = {{ {host} = \"{interface}\" }}\n"
+            )
+        };
+        let parts = part("orbiter", "sink", "eth1") + &part("earth", "earth", "port");
+        self.lab.launch(&text, &format!("{parts}{tasks}"))
+    }
 }
 
 #[test]
-fn two_sites_emulate_one_scenario() {
-    let Some(_turn) = able_live(&["iperf3", "ping"]) else { return };
-    // The machines go last.
-    let (_machines, lab, file) = joined();
-    let id = lab.launch(&GEO.replace("270 ms", "50 ms"), &file);
+fn eggs_on_three_sites_takes_the_path_off_the_delay_and_refuses_a_longer_one() {
+    let Some(_turn) = able_live(&["ping", "python3"]) else { return };
+    let eggs = Eggs::new();
+    let lab = &eggs.lab;
+    assert!(lab.sites().iter().all(|site| site["processors"].as_u64() > Some(0)), "{:?}", lab.sites());
+    // Of a packet that has to be there in 15 ms, it is known 20 ms too late.
+    let id = eggs.launch("15 ms", "1 s", "");
+    let job = lab.wait(&id, "failed");
+    let said = lab.file(&id, "tasks/earth/errors.txt");
+    assert!(said.contains("longhaul") && said.contains("the path between both machines has"), "{job} {said}");
+
+    let echo = "[task.echo]\nsite = \"planet\"\nprogram = \"ping\"\nhost = \"10.0.0.3\"\ncount = 6\n\
+                interval = \"400 ms\"\nstart = \"3 s\"\n";
+    let id = eggs.launch("250 ms", "4 s", echo);
     lab.wait(&id, "done");
+    let echoes = lab.file(&id, "tasks/echo/output.txt");
+    assert!(echoes.contains("6 packets transmitted, 6 received"), "{echoes}");
+    let shortest = echoes.split("rtt min/avg/max/mdev = ").nth(1).and_then(|rest| rest.split('/').next());
+    let shortest: f64 = shortest.and_then(|text| text.parse().ok()).expect("a time");
+    // Both links both ways, with the serialisation of 84 B at 64 kbit/s on each; the path's 40 ms and more are in it.
+    let links = 2.0 * (250.0 + 40.0) + 4.0 * 10.5;
+    assert!((links - 1.0..links + 40.0).contains(&shortest), "{shortest} ms of {links} ms");
+    let said = lab.file(&id, "tasks/earth/errors.txt");
+    assert!(said.contains("path to the other machine: round trips of 4"), "{said}");
     assert!(lab.file(&id, "report.html").contains("<svg"));
     let files = lab.ask(&["list-artifacts", &id]);
-    let has_report = |file: &Value| {
-        file["path"]
-            .as_str()
-            .is_some_and(|path| path.starts_with("tasks/west/") && path.ends_with("report.html"))
-    };
-    assert!(files.as_array().expect("a list").iter().any(has_report), "{files}");
-    let said = lab.file(&id, "tasks/east/errors.txt");
-    assert!(said.contains("path to the other machine: round trips of"), "{said}");
-    let is_key = |file: &Value| file["path"].as_str().is_some_and(|path| path.contains("key"));
-    assert!(!files.as_array().expect("a list").iter().any(is_key), "{files}");
+    let paths = files.as_array().expect("a list").iter().filter_map(|file| file["path"].as_str());
+    let has = |part: &str| paths.clone().any(|path| path.contains(part));
+    assert!(has("tasks/earth/") && !has("key") && !has("live.jsonl"), "{files}");
+    // Its plots moved while it ran.
+    let live = std::fs::read_to_string(lab.path(&format!("data/jobs/{id}/live-1.jsonl"))).expect("samples");
+    assert!(live.starts_with("{\"event\":\"columns\""), "{live}");
+    assert!(live.lines().filter(|line| line.starts_with("{\"event\":\"samples\"")).count() > 10, "{live}");
 }
 
+/// Measures of EGGS as bundles of real nodes over three sites.
 #[test]
-fn a_path_that_is_longer_than_the_link_is_refused() {
-    let Some(_turn) = able_live(&["iperf3", "ping"]) else { return };
-    let (_machines, lab, file) = joined();
-    let id = lab.launch(&GEO.replace("270 ms", "1 ms"), &file);
-    let job = lab.wait(&id, "failed");
-    let said = lab.file(&id, "tasks/east/errors.txt");
-    assert!(said.contains("satellite") && said.contains("delay"), "{job} {said}");
+#[ignore = "takes 45 s: `BENTPIPE_EGGS_SECONDS` of real time"]
+#[expect(clippy::print_stdout, reason = "it is run for its figures")]
+fn bundles_of_eggs_cross_three_sites() {
+    let Some(_turn) = able_live(&["python3"]) else { return };
+    let seconds = std::env::var("BENTPIPE_EGGS_SECONDS").unwrap_or_else(|_| "20".to_owned());
+    let eggs = Eggs::new();
+    let node = |site: &str| {
+        format!(
+            "[task.node-{site}]\nsite = \"{site}\"\nprogram = \"dtn-node\"\nname = \"own\"\nstart = \"4 s\"\n"
+        )
+    };
+    let load = format!(
+        "{}{}[task.load]\nsite = \"planet\"\nprogram = \"dtn-perf\"\nnode = \"127.0.0.1:4556\"\nfrom = \"ipn:1.60\"\n\
+         to = \"ipn:2.9\"\npayload = \"25 B\"\nbundles_per_second = 20\nduration = \"{seconds} s\"\nstart = \"8 s\"\n",
+        node("planet"),
+        node("earth"),
+    );
+    let whole = seconds.parse::<u32>().expect("a number") + 20;
+    let id = eggs.launch("250 ms", &format!("{whole} s"), &load);
+    eggs.lab.wait(&id, "done");
+    let figures: Value = serde_json::from_str(&eggs.lab.file(&id, "tasks/load/figures.json")).expect("JSON");
+    println!("{figures}");
+    assert!(figures["delivered"].as_u64() > Some(0) && figures["delivered"] == figures["sent"], "{figures}");
 }

@@ -13,7 +13,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::layout::{Answer, Done, Refused, encoded, sheet, state, time};
-use super::plots::{self, MAX_OVERLAID, MAX_SERIES, Source};
+use super::plots::{self, MAX_OVERLAID, MAX_SERIES, Source, Window};
 use crate::api::body::{Ids, Search};
 use crate::api::{access, import, jobs as api};
 use crate::app::{App, blocking};
@@ -121,6 +121,7 @@ pub(super) async fn show(
     let source = source.filter(|source| job.is_over() && source.bytes <= MAX_SERIES);
     let pictures =
         blocking(move || Ok(source.map(|source| plots::overlaid(&[source])).unwrap_or_default())).await?;
+    let pictures = plots::linked(pictures, Window::default());
     let can_stop = caller.user.level >= 1 && access::may_change(&caller.user, job.owner_id).is_ok();
     let report = files.iter().find(|file| file.path == "report.html");
     let has_emulation = tasks.iter().any(|task| matches!(task.program, Some(Program::Emulate { .. })));
@@ -174,6 +175,7 @@ pub(super) async fn show(
             details open[!job.is_campaign()] {
                 summary { "Plots" @if job.runs > 1 { " of the first run" } }
                 (plots::drawn(&pictures))
+                p { a href={ "/compare?job=" (id) "&plots=yes" } { "Zoom into these plots" } }
                 p { a href={ "/api/v1/jobs/" (id) "/series?select=*" } download={ "job-" (id) "-series.csv" } { "The series as a table (CSV)" } }
             }
         }
@@ -452,17 +454,38 @@ pub(super) async fn compare(
         .await?;
     let wants_plots = query.iter().any(|(name, _)| name == "plots");
     let pictures = if wants_plots { overlaid(&app, &caller, &ids).await? } else { Vec::new() };
+    let is_whole = query.iter().any(|(name, _)| name == "whole");
+    let window = if is_whole { Window::default() } else { Window::of(&query) };
+    let pictures = plots::linked(pictures, window);
     let body = html! {
         (comparison(&ids, &text, &rows))
         @if wants_plots {
             h2 { "Plots" }
             @if pictures.is_empty() { p { "These jobs have no series that fit on a page." } } @else {
                 p.hint { "Of the first run of each job, on the same axes." }
+                (zoom_form(&ids, &text, window))
                 (plots::drawn(&pictures))
             }
         }
     };
     Ok(sheet(&caller, "Compare", &body))
+}
+
+/// Returns the form of the time that all plots show.
+fn zoom_form(ids: &BTreeSet<i64>, text: &str, window: Window) -> Markup {
+    let is_zoomed = window != Window::default();
+    html! {
+        form.row #zoom method="get" {
+            @for id in ids { input type="hidden" name="job" value=(id); }
+            input type="hidden" name="measure" value=(text);
+            input type="hidden" name="plots" value="yes";
+            label { "From (s)" input name="from" inputmode="decimal" maxlength="20" size="8" value=[window.from_s]; }
+            label { "Until (s)" input name="until" inputmode="decimal" maxlength="20" size="8" value=[window.until_s]; }
+            button.quiet { "Zoom all plots" }
+            @if is_zoomed { button.quiet name="whole" value="yes" { "Show all again" } }
+        }
+        p.hint { "All plots have the same axis of time. Drag over one to zoom into all of them; go back in the browser to zoom out one step." }
+    }
 }
 
 /// Returns the plots of the first jobs, overlaid.

@@ -6,7 +6,7 @@ use maud::{DOCTYPE, Markup, html};
 
 use super::assets::tag;
 use crate::guard::Caller;
-use crate::problem::{Finding, Problem};
+use crate::problem::{Finding, Problem, Shown};
 
 /// Page with a title.
 pub(super) struct Sheet {
@@ -123,14 +123,24 @@ pub(super) fn encoded(text: &str) -> String {
 
 /// Returns a page with a problem.
 pub(crate) fn problem(problem: &Problem) -> Response {
+    let mut response = problem_page(problem, None, None);
+    response.extensions_mut().insert(Shown(problem.clone()));
+    response
+}
+
+/// Returns a page with a problem and a link to the page before.
+pub(crate) fn problem_page(problem: &Problem, caller: Option<&Caller>, from: Option<&str>) -> Response {
     let body = html! {
         h1 { (problem.title) }
         p.lead { (problem.detail) }
         (findings(&problem.problems))
-        p { a href="/" { "Back to the scenarios" } }
+        @match from {
+            Some(from) => p { a href=(from) { "Back to the page before" } },
+            None => p { a href="/" { "Back to the scenarios" } },
+        }
     };
     let mut response =
-        Sheet { status: problem.code(), html: page(None, &problem.title, &body) }.into_response();
+        Sheet { status: problem.code(), html: page(caller, &problem.title, &body) }.into_response();
     if let Some(seconds) = problem.retry_after_s {
         response.headers_mut().insert("retry-after", seconds.max(1).into());
     }

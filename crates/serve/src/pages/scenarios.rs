@@ -2,6 +2,7 @@
 
 use axum::Extension;
 use axum::extract::{Form, State};
+use axum::http::StatusCode;
 use axum::response::Redirect;
 use bentpipe_report::{DrawnPart, draw_with};
 use maud::{Markup, PreEscaped, html};
@@ -577,8 +578,13 @@ pub(super) async fn save_text(
 ) -> Answer {
     let text = sent.text.replace("\r\n", "\n");
     let text = if text.is_empty() || text.ends_with('\n') { text } else { text + "\n" };
-    if sent.check.is_none() {
-        api::save_version(&app, &caller, id, (Some(sent.base), text.clone())).await?;
+    let saved = match sent.check.is_none() {
+        true => api::save_version(&app, &caller, id, (Some(sent.base), text.clone())).await,
+        false => Ok(()),
+    };
+    let has_conflict = saved.as_ref().is_err_and(|problem| problem.code() == StatusCode::PRECONDITION_FAILED);
+    if !has_conflict {
+        saved?;
     }
     let open = open(&app, &caller, id).await?;
     let (checked, inputs) = (text.clone(), app.inputs(caller.user.id).await?);
@@ -590,9 +596,20 @@ pub(super) async fn save_text(
         (false, false) => "Saved, with errors: it cannot be launched.",
     };
     let can_change = open.may_change(&caller);
+    let newest = open.scenario.version;
     let body = html! {
         (editor(&open, (&text, &found), can_change))
-        p.toast role="status" { (outcome) }
+        @if has_conflict {
+            div.alert role="alert" {
+                h2 { "Conflict: not saved" }
+                p {
+                    "Version " (newest) " was saved while you edited. The text above is yours. "
+                    a href={ "/scenarios/" (id) "/text?version=" (newest) } { "See version " (newest) } ", or "
+                    a href={ "/scenarios/" (id) "/history?from=" (sent.base) "&to=" (newest) } { "what it changed" }
+                    ". Save again to put yours on top of it."
+                }
+            }
+        } @else { p.toast role="status" { (outcome) } }
     };
     Ok(sheet(&caller, &format!("Text: {}", open.scenario.name), &body))
 }

@@ -40,7 +40,7 @@ fn table(caller: &Caller, all: &[Site]) -> Markup {
         div.scroll tabindex="0" role="region" aria-label="Sites" { table {
             thead { tr {
                 th scope="col" { "Name" } th scope="col" { "State" } th scope="col" { "Version" } th scope="col" { "Clock" }
-                th scope="col" { "Free disk" } th scope="col" { "Permits" } th scope="col" { "Problems" }
+                th.num scope="col" { "Processors" } th scope="col" { "Free disk" } th scope="col" { "Permits" } th scope="col" { "Problems" }
                 @if can_revoke { th scope="col" { "Revoke" } }
             } }
             tbody { @for site in all { tr {
@@ -48,6 +48,7 @@ fn table(caller: &Caller, all: &[Site]) -> Markup {
                 td { @if site.connected { "connected" } @else { "away" @if let Some(seen) = site.seen { " since " (time(seen)) } } }
                 td { (site.program) }
                 td { (clock(site)) }
+                td.num { @if site.processors > 0 { (site.processors) } }
                 td { (gigabytes(site.free_bytes)) }
                 td { (site.programs.join(", ")) }
                 td { @if site.problems.is_empty() { "none" } @else { (site.problems.join("; ")) } }

@@ -42,6 +42,8 @@ pub(crate) struct Site {
     pub(crate) problems: Vec<String>,
     /// Free bytes for results.
     pub(crate) free_bytes: u64,
+    /// Number of processors; 0 if it is not known.
+    pub(crate) processors: u32,
     /// Difference of its clock from the server's in microseconds, as measured.
     pub(crate) offset_us: Option<f64>,
     /// Bound of that measurement's error in microseconds.
@@ -68,6 +70,7 @@ fn site(row: &Row<'_>) -> rusqlite::Result<Site> {
         programs: doctor.programs,
         problems: doctor.problems,
         free_bytes: doctor.free_bytes,
+        processors: doctor.processors,
         offset_us: clock.offset_us,
         error_us: clock.error_us,
         source: clock.source,

@@ -1,0 +1,299 @@
+//! Studies whose runs are jobs of a test controller.
+//!
+//! It is `bentpipe serve`, driven through its interface.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use bentpipe_lab::run::{Failure, Monitor};
+use bentpipe_study::{Controller, Order};
+use serde_json::{Value, json};
+
+/// Name of the server's administrator.
+const ADMINISTRATOR: &str = "study";
+/// Time between two looks at jobs.
+const TURN: Duration = Duration::from_millis(200);
+/// Most looks at jobs that were cancelled, until the server is ended with them.
+const LAST_TURNS: u32 = 75;
+/// Most bytes of an answer.
+const MAX_ANSWER: u64 = 256 << 20;
+/// Name of the fetched curves in a folder of results.
+const CURVES: &str = "curves.csv";
+
+/// Controller in a temporary folder, for the time of a study.
+pub(super) struct OwnController {
+    /// Number of jobs at a time.
+    pub(super) jobs: usize,
+}
+
+impl Controller for OwnController {
+    fn run(&self, orders: &[Order], monitor: &dyn Monitor) -> Result<(), Failure> {
+        let mut server = Server::start(self.jobs).map_err(Failure::Build)?;
+        let launched: Result<Vec<u64>, String> = orders.iter().map(|order| server.launch(order)).collect();
+        let jobs = launched.map_err(Failure::Build)?;
+        server.wait(&jobs, orders, monitor)?;
+        let fetched = jobs.iter().zip(orders).try_for_each(|(job, order)| server.fetch(*job, order));
+        fetched.map_err(Failure::Build)
+    }
+}
+
+/// Server that runs, and a token for it.
+struct Server {
+    child: Child,
+    folder: PathBuf,
+    url: String,
+    token: String,
+    agent: ureq::Agent,
+    /// Jobs that may run.
+    open: Vec<u64>,
+}
+
+impl Server {
+    fn start(jobs: usize) -> Result<Server, String> {
+        let folder = std::env::temp_dir().join(format!("bentpipe-controller-{}", std::process::id()));
+        let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", folder.display());
+        DirBuilder::new().mode(0o700).create(&folder).map_err(|error| wrong(&error))?;
+        let data = folder.join("data");
+        let password = bentpipe_serve::init(&data, ADMINISTRATOR, None).map_err(|error| wrong(&error))?;
+        let password = password.ok_or("no password was made")?;
+        let own = std::env::current_exe().map_err(|error| format!("this program's file: {error}"))?;
+        let log = File::create(folder.join("log.txt")).map_err(|error| wrong(&error))?;
+        let mut command = Command::new(own);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--jobs", &jobs.to_string(), "--data"]).arg(&data);
+        // Ctrl-C is for this process, which cancels the jobs first.
+        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        let mut child = command.spawn().map_err(|error| wrong(&error))?;
+        let mut line = String::new();
+        let read = child.stdout.take().map(|output| BufReader::new(output).read_line(&mut line));
+        let agent = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build().into();
+        let url = line.trim().strip_prefix("bentpipe serve: ").unwrap_or_default().to_owned();
+        let mut server =
+            Server { child, folder: folder.clone(), url, token: String::new(), agent, open: Vec::new() };
+        if read.is_none_or(|read| read.is_err()) || server.url.is_empty() {
+            let log = fs::read_to_string(folder.join("log.txt")).unwrap_or_default();
+            return Err(format!("the test controller did not start: {}", log.trim()));
+        }
+        server.log_in(&password)?;
+        Ok(server)
+    }
+
+    /// Logs in, and makes a token for launches and results.
+    fn log_in(&mut self, password: &str) -> Result<(), String> {
+        let body = json!({ "name": ADMINISTRATOR, "password": password });
+        let answer = self.send("POST", "/session", Some(&body), None)?;
+        let cookie = answer.cookie.ok_or("the test controller gave no session")?;
+        let body = json!({ "name": "study", "scope": "run", "days": 1 });
+        let made = self.send("POST", "/me/tokens", Some(&body), Some(&cookie))?.json()?;
+        made["secret"].as_str().unwrap_or_default().clone_into(&mut self.token);
+        Ok(())
+    }
+
+    /// Sends a request; with a cookie as a browser does, else with the token.
+    fn send(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+        cookie: Option<&str>,
+    ) -> Result<Answer, String> {
+        let wrong = |error: &dyn std::fmt::Display| format!("{method} {path}: {error}");
+        for _ in 0..20 {
+            let request =
+                ureq::http::Request::builder().method(method).uri(format!("{}/api/v1{path}", self.url));
+            let request = request.header("content-type", "application/json").header("sec-fetch-site", "none");
+            let request = match cookie {
+                Some(cookie) => request.header("cookie", cookie),
+                None if self.token.is_empty() => request,
+                None => request.header("authorization", format!("Bearer {}", self.token)),
+            };
+            let text = body.map(Value::to_string).unwrap_or_default();
+            let answer = self.agent.run(request.body(text).map_err(|error| wrong(&error))?);
+            let mut answer = answer.map_err(|error| wrong(&error))?;
+            let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
+            let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+            if let (429, Some(seconds)) = (status, text("retry-after")) {
+                pause(Duration::from_secs(seconds.parse().unwrap_or(1)));
+                continue;
+            }
+            let cookie = text("set-cookie").and_then(|cookie| cookie.split(';').next()).map(str::to_owned);
+            let mut bytes = Vec::new();
+            let read = answer.body_mut().as_reader().take(MAX_ANSWER).read_to_end(&mut bytes);
+            read.map_err(|error| wrong(&error))?;
+            if status >= 300 {
+                return Err(wrong(&crate::remote::refusal(status, &String::from_utf8_lossy(&bytes))));
+            }
+            return Ok(Answer { bytes, cookie });
+        }
+        Err(wrong(&"too many requests"))
+    }
+
+    fn get(&self, path: &str) -> Result<Answer, String> {
+        self.send("GET", path, None, None)
+    }
+
+    /// Configures a scenario as the forms do, and launches it.
+    fn launch(&mut self, order: &Order) -> Result<u64, String> {
+        let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", order.scenario.display());
+        let text = fs::read_to_string(&order.scenario).map_err(|error| wrong(&error))?;
+        let mut text = Value::from(text);
+        for set in &order.sets {
+            let (key, value) =
+                set.split_once('=').ok_or_else(|| wrong(&format!("{set}: expected KEY=VALUE")))?;
+            let edit = json!({ "text": text, "key": edited_key(key), "value": edited_value(value) });
+            let edited =
+                self.send("POST", "/edit", Some(&edit), None).map_err(|error| wrong(&error))?.json()?;
+            text = edited["text"].clone();
+        }
+        let new = json!({ "name": order.name, "text": text });
+        let scenario =
+            self.send("POST", "/scenarios", Some(&new), None).map_err(|error| wrong(&error))?.json()?;
+        let job = json!({ "scenario": scenario["id"], "seeds": order.seeds });
+        let job = self.send("POST", "/jobs", Some(&job), None).map_err(|error| wrong(&error))?.json()?;
+        let job = job["id"].as_u64().ok_or_else(|| wrong(&"the job has no number"))?;
+        self.open.push(job);
+        Ok(job)
+    }
+
+    /// Waits until all jobs are done.
+    fn wait(&mut self, jobs: &[u64], orders: &[Order], monitor: &dyn Monitor) -> Result<(), Failure> {
+        loop {
+            if monitor.wants_stop() {
+                return Err(Failure::Interrupted { finished: 0, runs: jobs.len() });
+            }
+            let all = self.get("/jobs?limit=200").and_then(|answer| answer.json()).map_err(Failure::Build)?;
+            for (job, order) in jobs.iter().zip(orders) {
+                let found =
+                    all.as_array().into_iter().flatten().find(|found| found["id"].as_u64() == Some(*job));
+                let state = found.and_then(|found| found["state"].as_str()).unwrap_or("lost");
+                match state {
+                    "done" => self.open.retain(|open| open != job),
+                    "queued" | "waiting" | "running" => {}
+                    _ => {
+                        let message = found.and_then(|found| found["message"].as_str()).unwrap_or_default();
+                        return Err(Failure::Build(format!(
+                            "run {}: its job is {state}: {message}",
+                            order.name
+                        )));
+                    }
+                }
+            }
+            if self.open.is_empty() {
+                return Ok(());
+            }
+            pause(TURN);
+        }
+    }
+
+    /// Unpacks the results of a job in the folder of its order. The curves that the study draws follow.
+    fn fetch(&self, job: u64, order: &Order) -> Result<(), String> {
+        let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", order.folder.display());
+        let archive = self.folder.join(format!("{job}.zip"));
+        let bytes = self.get(&format!("/jobs/{job}/archive"))?.bytes;
+        fs::write(&archive, bytes).map_err(|error| wrong(&error))?;
+        let parent = order.folder.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(parent).map_err(|error| wrong(&error))?;
+        // Next to its place: another folder may be on another disk.
+        let unpacked = parent.join(format!(".{}-{}.part", order.name, std::process::id()));
+        let mut file = File::open(&archive).map_err(|error| wrong(&error))?;
+        let placed = bentpipe_serve::unpack_archive(&mut file, &unpacked).and_then(|()| {
+            if order.folder.exists() {
+                fs::remove_dir_all(&order.folder).map_err(|error| wrong(&error))?;
+            }
+            fs::rename(&unpacked, &order.folder).map_err(|error| wrong(&error))
+        });
+        if placed.is_err() {
+            let _ = fs::remove_dir_all(&unpacked);
+        }
+        placed?;
+        if order.curves.is_empty() {
+            return Ok(());
+        }
+        let curves = self.get(&format!("/jobs/{job}/series?select={}", order.curves.join("+")))?;
+        fs::write(order.folder.join(CURVES), curves.bytes).map_err(|error| wrong(&error))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Jobs outlive a server: they are cancelled before it ends.
+        for job in &self.open {
+            let _ = self.send("POST", &format!("/jobs/{job}/cancel"), None, None);
+        }
+        for _ in 0..if self.open.is_empty() { 0 } else { LAST_TURNS } {
+            let is_over = |job: &u64| {
+                let job = self.get(&format!("/jobs/{job}")).and_then(|answer| answer.json());
+                job.is_ok_and(|job| job["ended"].is_number())
+            };
+            if self.open.iter().all(is_over) {
+                break;
+            }
+            pause(TURN);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Waits between two requests.
+#[expect(clippy::disallowed_methods, reason = "it waits for another process")]
+fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
+/// Answer of the server.
+struct Answer {
+    bytes: Vec<u8>,
+    cookie: Option<String>,
+}
+
+impl Answer {
+    fn json(&self) -> Result<Value, String> {
+        serde_json::from_slice(&self.bytes)
+            .map_err(|error: serde_json::Error| io::Error::from(error).to_string())
+    }
+}
+
+/// Returns a key as the text has it: that of a sweep is quoted.
+fn edited_key(key: &str) -> String {
+    match key.trim().strip_prefix("sweep.") {
+        Some(swept) => format!("sweep.\"{}\"", swept.replace('"', "")),
+        None => key.trim().to_owned(),
+    }
+}
+
+/// Returns a value as TOML: words and quantities without quotes get them.
+fn edited_value(value: &str) -> String {
+    let value = value.trim();
+    let is_value = value.starts_with(['"', '\'', '[', '{']) || value.parse::<f64>().is_ok();
+    match is_value || matches!(value, "true" | "false") {
+        true => value.to_owned(),
+        false => Value::from(value).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_studies_are_edits() {
+        for (value, edited) in [
+            ("newreno", "\"newreno\""),
+            ("1 MB", "\"1 MB\""),
+            ("0", "0"),
+            ("true", "true"),
+            ("{ kind = \"drop-tail\" }", "{ kind = \"drop-tail\" }"),
+            ("[\"newreno\"]", "[\"newreno\"]"),
+        ] {
+            assert_eq!(edited_value(value), edited);
+        }
+        assert_eq!(edited_key("sweep.flow.a.traffic"), "sweep.\"flow.a.traffic\"");
+        assert_eq!(edited_key("duration"), "duration");
+    }
+}
