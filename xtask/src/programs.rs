@@ -6,7 +6,6 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -35,10 +34,9 @@ pub(crate) struct Program {
 pub(crate) fn run(programs: Vec<Program>) -> Result<()> {
     let (waiting, busy): (Vec<Program>, Vec<Program>) =
         programs.into_iter().partition(|program| IN_REAL_TIME.contains(&&*program.package));
-    let stop = AtomicBool::new(false);
     let failed = std::thread::scope(|scope| {
-        let busy = scope.spawn(|| lane(&busy, true, &stop));
-        let failed = lane(&waiting, false, &stop);
+        let busy = scope.spawn(|| lane(&busy, true));
+        let failed = lane(&waiting, false);
         [failed, busy.join().expect("it returns what failed")].concat()
     });
     if !failed.is_empty() {
@@ -74,17 +72,17 @@ fn program(message: &str) -> Result<Option<Program>> {
     let folder = PathBuf::from(&manifest).parent().context("a manifest is in a folder")?.to_owned();
     let manifest: toml::Table = toml::from_str(&std::fs::read_to_string(&manifest)?)?;
     let package = manifest["package"]["name"].as_str().context("a package has a name")?.to_owned();
-    let source = source.strip_prefix(&*root().to_string_lossy()).unwrap_or(&source).to_owned();
+    let source = source.strip_prefix(&*root().to_string_lossy()).unwrap_or(&source);
+    let source = source.trim_start_matches('/').to_owned();
     Ok(Some(Program { package, source, path: path.into(), folder }))
 }
 
-/// Runs programs one by one until one fails here or in another lane. Returns what failed.
+/// Runs programs one by one. Returns those that failed.
 #[allow(clippy::disallowed_methods, reason = "says how long a program took")]
-fn lane(programs: &[Program], behind: bool, stop: &AtomicBool) -> Vec<String> {
-    for program in programs {
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
+fn lane(programs: &[Program], behind: bool) -> Vec<String> {
+    let failed = programs.iter().filter_map(|program| {
+        let name = format!("{} of {}", program.source, program.package);
+        println!("     Running {name}");
         let start = Instant::now();
         let output = output(program, behind);
         let took = start.elapsed().as_secs_f64();
@@ -92,13 +90,10 @@ fn lane(programs: &[Program], behind: bool, stop: &AtomicBool) -> Vec<String> {
             Ok(output) => (output.status.success(), said(output)),
             Err(error) => (false, format!("{error:#}")),
         };
-        println!("     Running {} of {} ({took:.1} s)\n{text}", program.source, program.package);
-        if !is_ok {
-            stop.store(true, Ordering::Relaxed);
-            return vec![format!("{} of {}", program.source, program.package)];
-        }
-    }
-    Vec::new()
+        println!("       Ended {name} after {took:.1} s\n{text}");
+        (!is_ok).then_some(name)
+    });
+    failed.collect()
 }
 
 fn output(program: &Program, behind: bool) -> Result<Output> {

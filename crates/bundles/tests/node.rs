@@ -243,7 +243,7 @@ fn tcp_streams_cross_as_bundles() {
 #[test]
 fn copies_cross_nodes_that_know_no_routes() {
     let folder = Folder::new();
-    let (folder, at) = (folder.file(""), [free_tcp(), free_tcp(), free_tcp()]);
+    let (folder, at) = (folder.file(""), [free(), free(), free()]);
     let node = |number: usize, neighbours: &[usize], routing: &str| {
         let mut text = format!("[[listen]]\nlayer = \"tcpcl\"\nat = \"{}\"\n", at[number - 1]);
         for other in neighbours {
