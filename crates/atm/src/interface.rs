@@ -21,6 +21,7 @@ use super::abr::{EndSystem, Gap, NextCell};
 use super::cell::{Cell, Kind, Train, Vc, Word, unload};
 use super::line::{self, Line, cells_per_second};
 use super::order::Order;
+use super::places::Places;
 use super::receive::{self, Buffer};
 use super::service::{Class, Content, Encapsulation, Service};
 use super::stream::Streams;
@@ -60,7 +61,7 @@ pub struct Interface {
     order: Order,
     ends: Vec<End>,
     /// Index among `ends`, for each VCI.
-    places: Vec<Option<u16>>,
+    places: Places,
     /// Places of those ends whose hosts take their time.
     buffered: Vec<u16>,
     /// Time up to which all events of sending are processed.
@@ -82,7 +83,7 @@ impl Interface {
             arrivals: Arrivals::default(),
             order: Order::new(0),
             ends: Vec::new(),
-            places: vec![None; Vc::LAST.index() + 1],
+            places: Places::default(),
             buffered: Vec::new(),
             reached: Time::ZERO,
             deadline: Time::ZERO,
@@ -98,8 +99,7 @@ impl Interface {
     /// If the line has a channel of this number already.
     pub fn add(&mut self, channel: Channel) -> Result<Port, InvalidConfig> {
         let place = self.ends.len();
-        let taken = self.places[channel.vc.index()].replace(place as u16);
-        assert!(taken.is_none(), "two channels with VCI {}", channel.vc.vci());
+        self.places.add(channel.vc, place);
         self.buffered.extend(channel.receive.is_some().then_some(place as u16));
         self.ends.push(End::new(channel, self.rate)?);
         self.order = Order::new(self.ends.len());
@@ -170,7 +170,7 @@ impl Interface {
     fn arrive(&mut self) {
         let Arrivals { events, cargo, .. } = &mut self.arrivals;
         let Some(cell) = events.pop_front() else { return };
-        let Some(place) = self.places[cell.word.vc().index()].map(usize::from) else { return };
+        let Some(place) = self.places.of(cell.word.vc()).map(usize::from) else { return };
         let end = &mut self.ends[place];
         if cell.word.kind() == Kind::Rm {
             end.on_rm(cell.word);

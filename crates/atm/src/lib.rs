@@ -16,6 +16,7 @@ pub mod kind;
 pub mod line;
 pub mod metrics;
 mod order;
+mod places;
 pub mod receive;
 pub mod service;
 mod sort;

@@ -23,6 +23,7 @@ use super::cell::{Cell, Inbox, Kind, Vc, Word, reload, unload};
 use super::erica::QueueControl;
 use super::line::{self, CELL_BITS, Line};
 use super::order::Order;
+use super::places::Places;
 use super::service::{Class, Service};
 use crate::metrics;
 
@@ -116,7 +117,7 @@ impl Coupling {
         let [one, other] = &mut self.sides;
         let (near, far) = if from == 0 { (one, other) } else { (other, one) };
         let Some(Cell { at, word }) = near.inbox.pop() else { return };
-        let Some(place) = near.places[word.vc().index()].map(usize::from) else {
+        let Some(place) = near.places.of(word.vc()).map(usize::from) else {
             self.unknown += 1;
             near.inbox.drop_cargo(word);
             return;
@@ -206,7 +207,7 @@ struct Side {
     orders: [Order; Class::ALL.len()],
     halves: Vec<Half>,
     /// Index among `halves`, for each VCI.
-    places: Vec<Option<u16>>,
+    places: Places,
 }
 
 impl Side {
@@ -218,7 +219,7 @@ impl Side {
             inbox: Inbox::default(),
             orders: Class::ALL.map(|_| Order::new(0)),
             halves: Vec::new(),
-            places: vec![None; Vc::LAST.index() + 1],
+            places: Places::default(),
         })
     }
 
@@ -229,8 +230,7 @@ impl Side {
         abr: Option<&abr::Config>,
         path: String,
     ) -> Result<(), InvalidConfig> {
-        let taken = self.places[vc.index()].replace(self.halves.len() as u16);
-        assert!(taken.is_none(), "two channels with VCI {}", vc.vci());
+        self.places.add(vc, self.halves.len());
         let system = abr.map(|abr| EndSystem::new(abr, vc, self.rate)).transpose()?;
         self.halves.push(Half::new(path, class, system));
         self.orders = Class::ALL.map(|_| Order::new(self.halves.len()));

@@ -11,6 +11,7 @@ use bentpipe_units::Time;
 
 use super::{End, Wrong};
 use crate::cell::{Cell, Kind, Train, unload};
+use crate::places::Places;
 
 /// A PDU whose last cell is known to come.
 #[derive(Debug)]
@@ -72,14 +73,13 @@ impl Arrivals {
 
     /// Processes the cells of a train announced at `now`.
     ///
-    /// All cells to be sent before `settled` have been sent. `places` has the index among `ends` for each
-    /// VCI.
+    /// All cells to be sent before `settled` have been sent. `places` has the index among `ends` for each VCI.
     pub(super) fn announce(
         &mut self,
         mut train: Box<Train>,
         now: Time,
         settled: Time,
-        places: &[Option<u16>],
+        places: &Places,
         ends: &mut [End],
     ) {
         debug_assert!(train.cells.is_sorted_by_key(|cell| cell.at));
@@ -96,7 +96,7 @@ impl Arrivals {
         while let [cell, behind @ ..] = rest {
             let Cell { at, word } = *cell;
             rest = behind;
-            let place = places[word.vc().index()];
+            let place = places.of(word.vc());
             let Some((place, end)) = place.and_then(|place| Some((place, ends.get_mut(usize::from(place))?)))
             else {
                 self.counts.unknown += 1;
@@ -132,11 +132,11 @@ impl Arrivals {
     /// Returns the number of cells before `now`, and those in flight per channel.
     ///
     /// `places` has the index among `ends` for each VCI.
-    pub(super) fn counts(&self, now: Time, places: &[Option<u16>], ends: &[End]) -> (Counts, Vec<u64>) {
+    pub(super) fn counts(&self, now: Time, places: &Places, ends: &[End]) -> (Counts, Vec<u64>) {
         let (mut counts, mut coming) = (self.counts, vec![0; ends.len()]);
         for Cell { word, .. } in self.coming(now) {
             counts.received -= 1;
-            match places[word.vc().index()] {
+            match places.of(word.vc()) {
                 None => counts.unknown -= 1,
                 Some(place) => {
                     coming[usize::from(place)] += 1;
