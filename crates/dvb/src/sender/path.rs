@@ -20,6 +20,8 @@ use crate::unit::{CarriedPacket, Unit, digest};
 /// Stream of a multiplex.
 pub(super) struct Path {
     name: String,
+    /// Set if it is for groups: packets are delivered by the streams of its receivers.
+    is_common: bool,
     pub(super) encapsulator: Encapsulator,
     pub(super) queue: Box<dyn Queue>,
     pub(super) modcod: Option<Modcod>,
@@ -55,6 +57,7 @@ impl Path {
         let encapsulator = Encapsulator::new(&config.dvb).map_err(refusal("dvb"))?;
         Ok(Path {
             name: config.name.clone(),
+            is_common: config.is_common(),
             encapsulator: encapsulator.labelled(label.unwrap_or(gse::Label::Broadcast)),
             queue: config.queue.build().map_err(refusal("queue"))?,
             modcod: config.modcod,
@@ -190,8 +193,10 @@ impl Path {
     pub(super) fn observe(&self, now: Time, observer: &mut dyn Observer) {
         let (sent, rohc) = (self.encapsulator.sent(), self.encapsulator.compression());
         observer.part(&self.name);
-        observer.counter(&link_metrics::DELIVERED, self.delivered);
-        observer.counter(&link_metrics::DELIVERED_BYTES, self.delivered_bytes);
+        if !self.is_common {
+            observer.counter(&link_metrics::DELIVERED, self.delivered);
+            observer.counter(&link_metrics::DELIVERED_BYTES, self.delivered_bytes);
+        }
         observer.counter(&link_metrics::DROPPED_TOO_BIG, self.too_big);
         observer.counter(&metrics::DROPPED_BY_FILTER, sent.dropped);
         observer.counter(&metrics::DROPPED_REFUSED, sent.refused);

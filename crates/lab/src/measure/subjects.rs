@@ -59,6 +59,8 @@ fn subject(path: &str) -> Option<(&str, Kind, Option<End>)> {
             Some((&path[..ends[1]], Kind::Flow, end))
         }
         ("flow", 2) => Some((path, Kind::Flow, None)),
+        // What a link sends to a group on behalf of others too: a mean with the link's own stream would be of neither.
+        ("link", 4) if path.ends_with("/multicast") => Some((path, Kind::Line, None)),
         ("link" | "line", 3..) => Some((&path[..ends[2]], Kind::Line, None)),
         ("vc", _) => Some((path, Kind::ChannelEnd, None)),
         _ => None,
@@ -79,11 +81,15 @@ mod tests {
             "link/l/forward/channel.1",
             "flow/f.1/receiver",
             "link/w",
+            "link/l/forward/multicast",
         ];
         let parts: Vec<Arc<str>> = paths.into_iter().map(Arc::from).collect();
         let subjects = of(&parts);
         let found: Vec<_> = subjects.iter().map(|subject| (subject.path, subject.parts.len())).collect();
-        assert_eq!(found, [("flow/f.1", 2), ("link/l/forward", 2), ("vc/x/near", 1)]);
+        assert_eq!(
+            found,
+            [("flow/f.1", 2), ("link/l/forward", 2), ("link/l/forward/multicast", 1), ("vc/x/near", 1)]
+        );
         assert_eq!(subjects[0].parts, [(2, Some(End::Sender)), (5, Some(End::Receiver))]);
     }
 }
