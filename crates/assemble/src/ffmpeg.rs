@@ -95,21 +95,36 @@ impl Ffmpeg {
         Ok(lists_vmaf(&String::from_utf8_lossy(&output.stdout)))
     }
 
-    /// Returns the mean VMAF of a video against another, by [`Ffmpeg::has_vmaf`]'s filter. `None`: it gives none.
+    /// Returns the mean VMAF of a part of a video, by [`Ffmpeg::has_vmaf`]'s filter. `None`: it gives none.
+    ///
+    /// Against the same part of `original`, by presentation times; or against the whole pictures of a `source` before coding, from
+    /// the first pictures of both on. What was received is scaled to the other's size. A lost picture is that before it.
     ///
     /// # Errors
     /// Returns an error if ffmpeg does not start, or fails.
-    pub fn vmaf(self, original: &Path, received: &Path, folder: &Path) -> Result<Option<f64>, Failure> {
+    pub fn vmaf(
+        self,
+        original: &Path,
+        source: Option<&Path>,
+        received: &Path,
+        view: View,
+        folder: &Path,
+    ) -> Result<Option<f64>, Failure> {
         let log = folder.join("vmaf.json");
-        let (width, height) = self.size(original, folder)?;
-        let graph = format!(
-            "[0:v]scale={width}:{height},setpts=PTS-STARTPTS[d];[1:v]setpts=PTS-STARTPTS[r];\
-             [d][r]libvmaf=log_fmt=json:log_path={}",
-            log.display()
-        );
-        let arguments = ["-i".as_ref(), received.as_os_str(), "-i".as_ref(), original.as_os_str()];
+        let _ = std::fs::remove_file(&log);
+        let against = source.unwrap_or(original);
+        let (width, height) = self.size(against, folder)?;
+        let (crop, first) = (view.crop(), "setpts=PTS-STARTPTS");
+        let [one, other] = match source {
+            Some(_) => [format!("{crop}scale={width}:{height},{first}"), first.to_owned()],
+            None => [format!("scale={width}:{height},{crop}null"), format!("{crop}null")],
+        };
+        let graph =
+            format!("[0:v]{one}[d];[1:v]{other}[r];[d][r]libvmaf=log_fmt=json:log_path={}", log.display());
+        let before = ["-copyts", "-i"].map(OsStr::new);
+        let inputs = before.into_iter().chain([received.as_os_str(), "-i".as_ref(), against.as_os_str()]);
         let more = ["-lavfi", &graph, "-f", "null", "-"].map(OsStr::new);
-        self.run(arguments.into_iter().chain(more))?;
+        self.run(inputs.chain(more))?;
         Ok(vmaf_of(&std::fs::read_to_string(&log).unwrap_or_default()))
     }
 

@@ -1,9 +1,10 @@
 //! `bentpipe video` as its users meet it. ffmpeg makes and judges what goes through.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Output};
 
-use bentpipe_testkit::{Folder, has, run};
+use bentpipe_testkit::{Folder, has, run, skip};
 
 /// Runs `bentpipe` in a folder with these words.
 fn bentpipe(folder: &Folder, words: &str) -> Output {
@@ -160,6 +161,51 @@ fn two_eyes_in_one_picture_are_judged_one_by_one() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(2) && said.contains(expected), "{words}: {said}");
     }
+}
+
+/// Returns a folder with an ffmpeg that has libvmaf: that of the Python package imageio-ffmpeg.
+fn ffmpeg_with_vmaf() -> Option<Folder> {
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python/bin/python");
+    let path = "import imageio_ffmpeg; print(imageio_ffmpeg.get_ffmpeg_exe(), end='')";
+    let found =
+        Command::new(python).args(["-c", path]).output().ok().filter(|output| output.status.success());
+    let Some(found) = found else {
+        skip("no Python with imageio-ffmpeg");
+        return None;
+    };
+    let folder = Folder::new();
+    let program = String::from_utf8(found.stdout).expect("a path");
+    std::os::unix::fs::symlink(program, folder.path().join("ffmpeg")).expect("a link");
+    Some(folder)
+}
+
+#[test]
+fn vmaf_is_of_whole_pictures_and_of_each_eye() {
+    if !has("ffmpeg") {
+        return;
+    }
+    let Some(programs) = ffmpeg_with_vmaf() else { return };
+    let folder =
+        folder_with("--eyes 2 --frame side-by-side --source left.mkv --source-right right.mkv both.ts");
+    said(&folder, "video carry both.ts received.ts --loss 3e-3");
+    let quality = |words: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+        command.args(["video", "quality"]).args(words.split(' ')).current_dir(folder.path());
+        let output = command.env("PATH", programs.path()).output().expect("runs");
+        bentpipe_testkit::said(&output, 0);
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let of = |text: &str, eye: &str| value(text, &format!("{eye}VMAF, mean"));
+    let [clean, lossy] = ["both.ts", "received.ts"].map(|name| of(&quality(&format!("both.ts {name}")), ""));
+    assert!(clean > 97.0 && lossy < clean - 1.0, "{clean} {lossy}");
+    let eyes = |text: &str| ["left eye: ", "right eye: "].map(|eye| of(text, eye));
+    let [left, right] = eyes(&quality("--frame side-by-side both.ts received.ts"));
+    // Two halves of the same pictures: their mean is about that of the whole, and they are not the same.
+    assert!(left != right && ((left + right) / 2.0 - lossy).abs() < 5.0, "{left} {right} {lossy}");
+    let coded = "--frame side-by-side --source left.mkv --source-right right.mkv both.ts both.ts";
+    let swapped = "--frame side-by-side --source right.mkv --source-right left.mkv both.ts both.ts";
+    let ([left, _], [other, _]) = (eyes(&quality(coded)), eyes(&quality(swapped)));
+    assert!(left < 97.0 && other < left - 5.0, "{left} {other}");
 }
 
 #[test]

@@ -250,8 +250,9 @@ impl Gateway {
     /// Returns `true` if there may be more at once, after sending and receiving.
     fn pass(&mut self) -> bool {
         let now = self.clock.now();
-        let more_returned = self.serve_tunnels(now) | self.read_devices(now);
+        // What is read in this pass waits from now on: the carrier has passed its idle slots before.
         let more_to_send = self.carrier.send(now, &mut self.remotes, &mut self.outputs);
+        let more_returned = self.serve_tunnels(now) | self.read_devices(now);
         let more_to_read = self.read_lan(now);
         let more_arrived = self.read_inputs(now);
         for lan in std::iter::once(&mut self.lan).chain(self.devices.iter_mut().flatten()) {

@@ -441,10 +441,16 @@ impl Quality {
             let compared = Compared { original, received, programme, source, view: *view };
             rows.extend(judged(*view, &compared.compare(session).map_err(Error::Usage)?));
         }
-        let vmaf = Compared { original, received, programme, source: sources[0], view: views[0] };
-        // Of two eyes each would need pictures of its own in a file.
-        if self.frame.is_none() {
-            rows.extend(vmaf.vmaf(session).map_err(Error::Usage)?);
+        if ffmpeg()
+            .and_then(|ffmpeg| ffmpeg.has_vmaf().map_err(|error| error.to_string()))
+            .map_err(Error::Usage)?
+        {
+            for (view, source) in views.iter().zip(sources) {
+                let compared = Compared { original, received, programme, source, view: *view };
+                rows.extend(compared.vmaf(session).map_err(Error::Usage)?);
+            }
+        } else {
+            session.note("this ffmpeg is without the filter libvmaf: VMAF is left out");
         }
         Ok(Outcome::new(table(rows).to_text(false), session, false))
     }
@@ -577,27 +583,25 @@ struct Compared<'a> {
 }
 
 impl Compared<'_> {
-    /// Returns the row of VMAF. Without it in ffmpeg the session gets a note.
-    fn vmaf(&self, session: &dyn Session) -> Result<Vec<(&'static str, String)>, String> {
-        let ffmpeg = ffmpeg()?;
-        if !ffmpeg.has_vmaf().map_err(|error| error.to_string())? {
-            session.note("this ffmpeg is without the filter libvmaf: VMAF is left out");
-            return Ok(Vec::new());
-        }
-        if self.programme.is_some() {
-            return Ok(Vec::new());
-        }
+    /// Returns the row of VMAF. It is empty if nothing could be decoded.
+    fn vmaf(&self, session: &dyn Session) -> Result<Option<(&'static str, String)>, String> {
+        session.progress("computing VMAF", None);
         let scratch = Scratch::new().map_err(|error| error.to_string())?;
-        let against = self.source.unwrap_or(self.original);
-        let vmaf = ffmpeg.vmaf(against, self.received, scratch.path()).map_err(|error| error.to_string())?;
-        Ok(vmaf.map(|score| ("VMAF, mean", format!("{score:.2}"))).into_iter().collect())
+        let [original, received] = self.streams(&scratch, session)?;
+        let vmaf = ffmpeg()?.vmaf(&original, self.source, &received, self.view, scratch.path());
+        session.progress_finished();
+        let label = match self.view {
+            View::Whole => "VMAF, mean",
+            View::Eye(_, 0) => "left eye: VMAF, mean",
+            View::Eye(..) => "right eye: VMAF, mean",
+        };
+        Ok(vmaf.map_err(|error| error.to_string())?.map(|score| (label, format!("{score:.2}"))))
     }
 
-    /// Decodes both files, or one programme of each, and compares.
-    fn compare(&self, session: &dyn Session) -> Result<Judgement, String> {
-        let ffmpeg = ffmpeg()?;
-        session.progress("decoding and comparing", None);
-        let scratch = Scratch::new().map_err(|error| error.to_string())?;
+    /// Returns the files of the original and of what was received.
+    ///
+    /// If a programme is chosen, they are of that one.
+    fn streams(&self, scratch: &Scratch, session: &dyn Session) -> Result<[PathBuf; 2], String> {
         let chosen = |path: &Path, name: &str| -> Result<PathBuf, String> {
             let Some(number) = self.programme else { return Ok(path.to_owned()) };
             let chosen =
@@ -606,16 +610,24 @@ impl Compared<'_> {
             write(&path, &chosen)?;
             Ok(path)
         };
+        Ok([chosen(self.original, "original.ts")?, chosen(self.received, "received.ts")?])
+    }
+
+    /// Decodes both files, or one programme of each, and compares.
+    fn compare(&self, session: &dyn Session) -> Result<Judgement, String> {
+        let ffmpeg = ffmpeg()?;
+        session.progress("decoding and comparing", None);
+        let scratch = Scratch::new().map_err(|error| error.to_string())?;
+        let [original, received] = self.streams(&scratch, session)?;
         let said = |error: &dyn std::fmt::Display| error.to_string();
-        let sent = Reference::of_view(&chosen(self.original, "original.ts")?, self.view, ffmpeg)
-            .map_err(|error| said(&error))?;
+        let sent = Reference::of_view(&original, self.view, ffmpeg).map_err(|error| said(&error))?;
         let reference = match self.source {
             Some(source) => sent
                 .before_coding(source, ffmpeg)
                 .map_err(|error| format!("{}: {error}", source.display()))?,
             None => sent,
         };
-        let quality = reference.compare(&chosen(self.received, "received.ts")?, ffmpeg);
+        let quality = reference.compare(&received, ffmpeg);
         session.progress_finished();
         let quality = quality.map_err(|error| said(&error))?;
         if quality.lost == quality.pictures {

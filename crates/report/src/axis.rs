@@ -1,5 +1,10 @@
 //! Axes: ranges, tick marks, numbers and prefixes.
 
+use std::cmp::Ordering;
+
+/// Maximum number of decimals of a linear axis. Smaller marks are in powers of ten.
+const MAX_DECIMALS: usize = 5;
+
 /// Scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
@@ -159,7 +164,13 @@ fn even(low: f64, high: f64) -> Vec<(f64, String)> {
     let step = step.unwrap_or(magnitude * 10.0);
     let (first, last) = ((low / step + 1e-9).floor() as i64, (high / step - 1e-9).ceil() as i64);
     let decimals = decimals_of(step);
-    (first..=last).map(|i| i as f64 * step).map(|value| (value, grouped(value, decimals))).collect()
+    let label = |value: f64| match (decimals > MAX_DECIMALS, value.total_cmp(&0.0)) {
+        (false, _) => grouped(value, decimals),
+        (true, Ordering::Equal) => "0".to_owned(),
+        (true, Ordering::Greater) => short(value),
+        (true, Ordering::Less) => format!("\u{2212}{}", short(-value)),
+    };
+    (first..=last).map(|i| i as f64 * step).map(|value| (value, label(value))).collect()
 }
 
 /// Powers of ten, with twos and fives between them where there are few.
@@ -177,8 +188,8 @@ fn decades(low: f64, high: f64) -> Vec<(f64, String)> {
 }
 
 fn decimals_of(step: f64) -> usize {
-    (0..=12).find(|&d| ((step * 10_f64.powi(d)).round() - step * 10_f64.powi(d)).abs() < 1e-6).unwrap_or(12)
-        as usize
+    let is_whole = |scaled: f64| scaled.round() >= 1.0 && (scaled.round() - scaled).abs() < 1e-6 * scaled;
+    (0..=12).find(|&d| is_whole(step * 10_f64.powi(d))).unwrap_or(12) as usize
 }
 
 /// Formats a number with the given decimals. Groups of three digits have narrow spaces between from five digits on.
@@ -222,5 +233,23 @@ fn superscript(c: char) -> char {
         '2' => '\u{b2}',
         '3' => '\u{b3}',
         digit => char::from_u32(0x2070 + digit.to_digit(10).unwrap_or(0)).unwrap_or(digit),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(low: f64, high: f64) -> Vec<String> {
+        Axis::new("error ratio", "").laid_out(low, high).ticks.into_iter().map(|(_, label)| label).collect()
+    }
+
+    #[test]
+    fn marks_of_small_values_differ() {
+        let small = labels(0.0, 1e-6);
+        assert_eq!(small[..3], ["0", "2\u{b7}10\u{207b}\u{2077}", "4\u{b7}10\u{207b}\u{2077}"]);
+        assert_eq!(labels(0.0, 1.0)[..2], ["0.0", "0.2"]);
+        assert_eq!(labels(0.0, 1e-3)[..2], ["0.0000", "0.0002"]);
+        assert_eq!(labels(0.0, 1000.0)[..2], ["0", "200"]);
     }
 }

@@ -10,10 +10,14 @@ use super::escape::escape;
 /// Maximum number of nodes drawn; more cannot be read.
 const MAX_NODES: usize = 40;
 
-/// Distance of layers and of nodes in a layer. Half the size of a node follows.
+/// Distance of layers. Half the size of a node follows.
 const LAYER: f64 = 344.0;
-const ROW: f64 = 84.0;
 const HALF: (f64, f64) = (68.0, 19.0);
+
+/// Distance of nodes in a layer, for labels of one line and of two.
+///
+/// Half way between nodes of two layers, labels of neighbours are half as far from each other.
+const ROWS: [f64; 2] = [84.0, 120.0];
 
 /// Space around the drawing.
 const MARGIN: f64 = 24.0;
@@ -56,26 +60,25 @@ pub fn draw_with(map: &NetworkMap, target: &Target<'_>) -> Option<String> {
     }
     let layers = layers(map);
     let rows = layers.iter().map(Vec::len).max()?;
-    let (width, height) =
-        ((layers.len() - 1) as f64 * LAYER + 2.0 * (HALF.0 + MARGIN), rows as f64 * ROW + MARGIN);
-    let places = places(map.nodes.len(), &layers, height);
+    let row = ROWS[usize::from(map.links.iter().any(|link| !lines(&link.label).1.is_empty()))];
+    // The margin above and below is part of a row.
+    let (width, height) = (
+        (layers.len() - 1) as f64 * LAYER + 2.0 * (HALF.0 + MARGIN),
+        (rows - 1) as f64 * row + ROWS[0] + MARGIN,
+    );
+    let places = places(map.nodes.len(), &layers, height, row);
     // Links in a picture are for readers of screens too only if it is a group.
     let role = if map.nodes.iter().any(|node| target(DrawnPart::Node(&node.name)).is_some()) {
         "group"
     } else {
         "img"
     };
-    let mut svg = format!(
-        "<svg viewBox=\"0 0 {width} {height}\" role=\"{role}\" class=\"network\" width=\"{width}\" height=\"{height}\">\
-         <title>Network: {} nodes, {} links</title>",
-        map.nodes.len(),
-        map.links.len()
-    );
+    let (mut svg, mut area) = (String::new(), Area { low: (0.0, 0.0), high: (width, height) });
     for (n, link) in map.links.iter().enumerate() {
         let twins = map.links[..n].iter().filter(|other| same_ends(other, link)).count();
         let degrees = link.between.map(|end| neighbours(map, end).count());
         anchored(target(DrawnPart::Link(&link.name)), &mut svg, |svg| {
-            draw_link(link, &places, degrees, twins, svg);
+            draw_link(link, &places, degrees, twins, svg, &mut area);
         });
     }
     for (node, place) in map.nodes.iter().zip(&places) {
@@ -83,8 +86,29 @@ pub fn draw_with(map: &NetworkMap, target: &Target<'_>) -> Option<String> {
             draw_node(node, *place, svg);
         });
     }
-    svg.push_str("</svg>");
-    Some(svg)
+    let Area { low: (x, y), high } = area;
+    let (width, height) = (high.0 - x, high.1 - y);
+    Some(format!(
+        "<svg viewBox=\"{x:.0} {y:.0} {width:.0} {height:.0}\" role=\"{role}\" class=\"network\" width=\"{width:.0}\" height=\"{height:.0}\">\
+         <title>Network: {} nodes, {} links</title>{svg}</svg>",
+        map.nodes.len(),
+        map.links.len()
+    ))
+}
+
+/// Part of the plane that a drawing takes.
+struct Area {
+    low: (f64, f64),
+    high: (f64, f64),
+}
+
+impl Area {
+    /// Extends the area to a text around a point of its base line.
+    fn include(&mut self, (x, y): (f64, f64), letters: usize) {
+        let half = letters as f64 * HALF_LETTER + MARGIN / 2.0;
+        self.low = (self.low.0.min(x - half), self.low.1.min(y - MARGIN));
+        self.high = (self.high.0.max(x + half), self.high.1.max(y + MARGIN / 2.0));
+    }
 }
 
 /// Draws a part as an anchor, if it has an address.
@@ -166,12 +190,12 @@ fn middle(map: &NetworkMap, node: usize, before: &[usize]) -> f64 {
 }
 
 /// Returns the centre of each node, layers centred vertically.
-fn places(nodes: usize, layers: &[Vec<usize>], height: f64) -> Vec<(f64, f64)> {
+fn places(nodes: usize, layers: &[Vec<usize>], height: f64, distance: f64) -> Vec<(f64, f64)> {
     let mut places = vec![(0.0, 0.0); nodes];
     for (n, layer) in layers.iter().enumerate() {
-        let top = (height - (layer.len() - 1) as f64 * ROW) / 2.0;
+        let top = (height - (layer.len() - 1) as f64 * distance) / 2.0;
         for (row, node) in layer.iter().enumerate() {
-            places[*node] = (MARGIN + HALF.0 + n as f64 * LAYER, top + row as f64 * ROW);
+            places[*node] = (MARGIN + HALF.0 + n as f64 * LAYER, top + row as f64 * distance);
         }
     }
     places
@@ -187,6 +211,7 @@ fn draw_link(
     [degree, to_degree]: [usize; 2],
     twins: usize,
     svg: &mut String,
+    area: &mut Area,
 ) {
     let [(x, y), (to_x, to_y)] = link.between.map(|end| places[end]);
     let side = if twins % 2 == 1 { 1.0 } else { -1.0 };
@@ -198,13 +223,10 @@ fn draw_link(
         via_y -= bend;
     }
     let _ = write!(svg, "<path class=\"link\" d=\"M{x} {y}Q{via_x} {via_y} {to_x} {to_y}\"/>");
-    // A label that is too long has its delay on a line of its own.
-    let (first, second) = match link.label.rsplit_once(", ") {
-        Some(lines) if link.label.chars().count() > MAX_LETTERS => lines,
-        _ => (&link.label[..], ""),
-    };
+    let (first, second) = lines(&link.label);
     let letters = [&link.name[..], first, second].map(|text| text.chars().count().min(MAX_LETTERS));
-    let shift = FAN.min(slack(letters.into_iter().max().unwrap_or_default()));
+    let letters = letters.into_iter().max().unwrap_or_default();
+    let shift = FAN.min(slack(letters));
     let t = match degree.cmp(&to_degree) {
         Ordering::Less => 0.5 - shift,
         Ordering::Equal => 0.5,
@@ -217,8 +239,17 @@ fn draw_link(
     let (x, y) = (on_curve(x, via_x, to_x), on_curve(y, via_y, to_y));
     let lines = [(&link.name[..], "name", y - 7.0), (first, "label", y + 16.0), (second, "label", y + 31.0)];
     for (text, class, y) in lines.into_iter().filter(|(text, ..)| !text.is_empty()) {
+        area.include((x, y), letters);
         let text = escape(&shortened(text));
         let _ = write!(svg, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>");
+    }
+}
+
+/// Returns the lines of a label. One that is too long has its delay on a line of its own.
+fn lines(label: &str) -> (&str, &str) {
+    match label.rsplit_once(", ") {
+        Some(lines) if label.chars().count() > MAX_LETTERS => lines,
+        _ => (label, ""),
     }
 }
 
@@ -325,6 +356,47 @@ mod tests {
         "10.11 Mbit/s / 1 Mbit/s, 250 ms".clone_into(&mut long.links[0].label);
         let drawn = draw(&long).expect("a drawing");
         assert!(drawn.contains(">10.11 Mbit/s / 1 Mbit/s<") && drawn.contains(">250 ms<"), "{drawn}");
+    }
+
+    /// Middle of each text's base line, and the size of the picture.
+    fn texts(svg: &str) -> (Vec<(f64, f64)>, [f64; 4]) {
+        let number = |text: &str, name: &str| -> f64 {
+            let rest = text.split(&format!(" {name}=\"")).nth(1).expect("an attribute");
+            rest.split('"').next().and_then(|value| value.parse().ok()).expect("a number")
+        };
+        let all = svg.split("<text").skip(1).map(|text| (number(text, "x"), number(text, "y"))).collect();
+        let view = svg.split("viewBox=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a view");
+        let sizes: Vec<f64> = view.split(' ').map(|value| value.parse().expect("a number")).collect();
+        (all, sizes.try_into().expect("four numbers"))
+    }
+
+    #[test]
+    fn labels_of_twins_and_of_neighbours_in_a_layer_are_in_the_picture() {
+        for links in [&[[0, 1], [0, 1], [0, 1]][..], &[[0, 1], [0, 2], [1, 2]]] {
+            let svg = draw(&map(&["a", "b", "c"][..links[1][1].max(1) + 1], links)).expect("a drawing");
+            let (texts, [x, y, width, height]) = texts(&svg);
+            for (at, base) in texts {
+                assert!(at - 10.0 > x && at + 10.0 < x + width, "{svg}");
+                assert!(base - 13.0 > y && base + 4.0 < y + height, "{svg}");
+            }
+        }
+    }
+
+    #[test]
+    fn labels_of_two_lines_do_not_lie_on_those_of_the_next_link() {
+        let mut fan = map(&["hub", "a", "b", "c"], &[[0, 1], [0, 2], [0, 3]]);
+        for link in &mut fan.links {
+            "10.11 Mbit/s / 1 Mbit/s, 250 ms".clone_into(&mut link.label);
+        }
+        let svg = draw(&fan).expect("a drawing");
+        let (texts, _) = texts(&svg);
+        // One node is on the hub's left; the links to the others fan out on its right.
+        let middle = texts[9].0;
+        let right = texts[..9].iter().filter(|text| text.0 > middle);
+        let mut bases: Vec<f64> = right.map(|text| text.1).collect();
+        bases.sort_by(f64::total_cmp);
+        assert_eq!(bases.len(), 6);
+        assert!(bases.windows(2).all(|pair| pair[1] - pair[0] >= 14.0), "{bases:?}");
     }
 
     #[test]

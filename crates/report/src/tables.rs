@@ -36,6 +36,9 @@ const FLOW: &[(&str, &str)] = &[
     ("post-dial-p50", "median post-dial delay"),
     ("set-up-p50", "median set-up time"),
     ("rtt", "mean RTT"),
+    ("rtt-mean", "mean RTT of pings"),
+    ("rtt-p95", "95th-percentile RTT of pings"),
+    ("unanswered", "pings unanswered"),
     ("delay-mean", "mean delay"),
     ("delay-p95", "95th-percentile delay"),
     ("ts-loss", "TS packets lost"),
@@ -95,10 +98,11 @@ pub(super) fn line_table(point: &PointSummary) -> Option<Table> {
     grouped("line", "line.", &columns, point)
 }
 
-/// Returns the table of the ends of virtual channels.
+/// Returns the table of the ends of virtual channels, without those that carried nothing.
 pub(super) fn end_table(point: &PointSummary) -> Option<Table> {
     let columns = [
-        ("cells-sent", "sent"),
+        ("cells-sent", "cells sent"),
+        ("cells-received", "received"),
         ("pdus-sent", "PDUs sent"),
         ("pdus-received", "received"),
         ("wrong-length", "wrong length"),
@@ -113,7 +117,9 @@ pub(super) fn end_table(point: &PointSummary) -> Option<Table> {
         ("receive-lost", "lost there"),
         ("rm-destination-sent", "RM cells made"),
     ];
-    table("channel.end", "vc.", &columns, point)
+    let mut ends = things("vc.", point);
+    ends.retain(|_, measures| measures.values().any(|measure| measure.estimate.mean != 0.0));
+    collected("channel.end", ends, &columns, point)
 }
 
 /// Measures of each thing, by its name.
@@ -137,7 +143,16 @@ fn table(what: &str, prefix: &str, columns: &[(&str, &str)], point: &PointSummar
 
 /// Returns the same with one row for copies, if they are many.
 fn grouped(what: &str, prefix: &str, columns: &[(&str, &str)], point: &PointSummary) -> Option<Table> {
-    let things = things(prefix, point);
+    collected(what, things(prefix, point), columns, point)
+}
+
+/// Returns a row for each thing, one for copies if they are many.
+fn collected(
+    what: &str,
+    things: Things<'_>,
+    columns: &[(&str, &str)],
+    point: &PointSummary,
+) -> Option<Table> {
     let mut copies: HashMap<String, usize> = HashMap::new();
     things.keys().for_each(|thing| *copies.entry(pattern(thing)).or_default() += 1);
     let most = if things.len() > MAX_ROWS { 2 } else { MAX_COPIES };
@@ -265,5 +280,19 @@ mod tests {
         assert_eq!(first_column(flow_table(&point(2))), ["a.1", "a.2", "single"]);
         assert_eq!(first_column(group_table(&many)), ["a.goodput"]);
         assert_eq!(measure_table(&many).rows.len(), 3);
+    }
+    #[test]
+    fn ends_of_channels_that_carried_nothing_have_no_row() {
+        let mut point = point(0);
+        let mean = |mean| Averaged { unit: "cells".into(), estimate: Estimate { n: 1, mean, ci95: None } };
+        for (end, cells) in [("a.x", 5.0), ("a.y", 0.0)] {
+            point.measures.insert(format!("vc.{end}.cells-sent"), mean(cells));
+            point.measures.insert(format!("vc.{end}.cells-received"), mean(0.0));
+        }
+        let table = end_table(&point).expect("a table");
+        assert_eq!(
+            (&table.head[..], table.rows.len()),
+            (&["channel.end", "cells sent", "received"].map(String::from)[..], 1)
+        );
     }
 }

@@ -48,8 +48,12 @@ fn packets_return_in_a_tunnel_that_hellos_announce() {
     sky.expect_pings(1, "10.2.0.1");
     sky.expect_pings(1, "fd00:2::1");
     sky.expect_pings(2, "10.1.0.1");
-    let [there, here] =
-        [feed.statistics(), receiver.statistics()].map(|figures| figures["remote"]["other"].clone());
+    let figures = [feed.statistics(), receiver.statistics()];
+    // Slots between HELLOs are idle, and not lost.
+    let [idle, lost] =
+        ["carrier_idle", "carrier_skipped"].map(|name| figures[0][name].as_u64().expect("a count"));
+    assert!(idle > 10 * lost, "{idle} slots idle, {lost} lost");
+    let [there, here] = figures.map(|figures| figures["remote"]["other"].clone());
     assert!(there["tunnel_hellos"].as_u64() > Some(0), "{there:#}");
     assert!(here["tunnel_hellos"].as_u64() > Some(0) && here["tunnel_known"] == 1.0, "{here:#}");
     assert!(there["tunnel_packets"].as_u64() >= Some(15), "{there:#}");

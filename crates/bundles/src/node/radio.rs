@@ -228,8 +228,7 @@ impl Radio {
             return Some(bundle.to_vec());
         }
         while !self.engine.has_segment(number)
-            && self.targets[n].flight < MAX_FLIGHT
-            && self.engine.has_session()
+            && self.may_start(&self.targets[n])
             && let Some((id, bundle)) = node.poll_transmit(number, u64::MAX, now)
         {
             let bytes = bundle.to_vec();
@@ -246,10 +245,17 @@ impl Radio {
         Some(segment)
     }
 
+    /// Returns `true` if a bundle can be sent, and need not wait for the end of another's session.
+    fn may_start(&self, target: &Target) -> bool {
+        target.layer == NodeLayer::Udp || target.flight < MAX_FLIGHT && self.engine.has_session()
+    }
+
     /// Returns the instant of the next transmission or timer in the present contacts.
     pub(crate) fn next_timeout(&self, node: &Node) -> Time {
         let is_busy = |target: &&Target| {
-            target.is_open && (self.engine.has_segment(target.number) || node.has_bundle(target.number))
+            let number = target.number;
+            target.is_open
+                && (self.engine.has_segment(number) || node.has_bundle(number) && self.may_start(target))
         };
         let paced = self.targets.iter().filter(is_busy).map(|target| target.free_at);
         paced.min().unwrap_or(Time::NEVER).min(self.engine.next_timeout())
@@ -308,6 +314,8 @@ fn same(one: SocketAddr, other: SocketAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use bentpipe_dtn::node;
+    use bentpipe_dtn::node::Routing;
     use bentpipe_wire::dtn::bundle::{Payload, Primary, Timestamp};
     use bentpipe_wire::dtn::eid::Eid;
 
@@ -325,6 +333,32 @@ mod tests {
             is_open: true,
             flight: 0,
         }
+    }
+
+    /// A node that waits for the end of sessions sleeps until then.
+    #[test]
+    fn bundles_without_a_free_session_wait_for_timers() {
+        let routes = Routing::Static { routes: HashMap::new(), default: Some(2) };
+        let config = node::Config { eid: Eid::ipn(1, 0), storage: 10_000, reports: false, epoch: 0 };
+        let mut node = Node::new(config, routes);
+        let mut radio = Radio::new(1, &[], 1000, 1, 1);
+        radio.targets.push(Target { address: ([127, 0, 0, 1], 9).into(), ..target(2, "10.0.0.2:1113") });
+        radio.complete().expect("a socket");
+        radio.engine.set_peer(2, Peer { light_time: Span::from_secs(200), margin: Span::ZERO });
+        let now = Time::ZERO + Span::from_secs(1);
+        let bundle = |node: &mut Node| {
+            let primary = Primary::new(Eid::ipn(2, 1), Eid::ipn(1, 1), node.timestamp(now), 1_000_000);
+            node.originate(Bundle { primary, blocks: vec![], payload: Payload::new(vec![7; 20]) }, now)
+        };
+        assert!(bundle(&mut node));
+        assert_eq!(radio.next_timeout(&node), Time::ZERO, "it can be sent at once");
+        let open = Opening { rate: Rate::from_bps(1_000_000), light_time: Span::from_secs(200) };
+        radio.transmit(&mut node, now, &|_| Some(open));
+        radio.targets[0].flight = MAX_FLIGHT;
+        assert!(bundle(&mut node));
+        assert!(radio.next_timeout(&node) > now + Span::from_secs(300), "the timer of its checkpoint");
+        radio.targets[0].flight = 0;
+        assert!(radio.next_timeout(&node) <= now + Span::from_secs(1));
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(super) fn page(path: &Path, series: &Series, statistics: &Statistics) -> Pag
             fit(
                 "Variance-time plot",
                 "block length",
-                "variance of block means",
+                "variance of block means, (bit/s)²",
                 &variance_time(&series.rates),
             ),
             fit("Rescaled range (R/S)", "block length", "R/S", &rescaled_range(&series.rates)),

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use bentpipe_report::{Axis, Block, Cell, Curve, Mark, Page, Plot, Table, number};
+use bentpipe_report::{Axis, Block, Cell, Curve, Mark, Page, Plot, Table, number, quantity};
 use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::tcp::{Flags, Options, Segment, SeqNumber};
 
@@ -25,6 +25,9 @@ const MAX_EVENTS: usize = 4_000_000;
 
 /// Maximum number of points of a curve on a page.
 const MAX_POINTS: usize = 30_000;
+
+/// Maximum height of the window's edge in the graph, over the last byte sent.
+const MAX_HEIGHT: f64 = 1.5;
 
 /// Time-sequence graphs of a capture as text, page and xplot file.
 #[derive(Clone, Debug)]
@@ -262,7 +265,8 @@ fn table(all: &[(Ends, Direction)]) -> Table {
 /// Returns the graph of a direction.
 fn plot(ends: Ends, direction: &Direction) -> Plot {
     let mut plot = Plot::new(named(ends), Axis::new("time", "s"), Axis::new("sequence number", "B"));
-    plot.note = "Drag over a part to enlarge it".to_owned();
+    let (edge, hidden) = edge(direction);
+    plot.note = format!("Drag over a part to enlarge it.{hidden}");
     let bars = |bars: Vec<(f64, [u64; 2])>| -> Vec<(f64, f64)> {
         let bar =
             |(at, [low, high]): (f64, [u64; 2])| [(at, low as f64), (at, high as f64), (f64::NAN, f64::NAN)];
@@ -281,7 +285,7 @@ fn plot(ends: Ends, direction: &Direction) -> Plot {
     };
     let acks = || direction.acks.iter().take(MAX_POINTS);
     let all = [
-        curve("window's edge", stairs(acks().map(|ack| (ack.at_s, ack.edge))), Mark::Dashed, 3),
+        curve("window's edge", edge, Mark::Dashed, 3),
         curve("acknowledged", stairs(acks().map(|ack| (ack.at_s, ack.ack))), Mark::Dashed, 2),
         curve("segments", bars(segments(false)), Mark::Rows, 0),
         curve("retransmissions", bars(segments(true)), Mark::Rows, 1),
@@ -289,6 +293,26 @@ fn plot(ends: Ends, direction: &Direction) -> Plot {
     ];
     plot.curves = all.into_iter().filter(|curve| !curve.points.is_empty()).collect();
     plot
+}
+
+/// Returns the line of the window's edge, and a note on what is left out.
+///
+/// Data cannot be read if the edge is far above them.
+fn edge(direction: &Direction) -> (Vec<(f64, f64)>, String) {
+    let sent = direction.segments.iter().map(|sent| sent.range[1]).max().unwrap_or(0) as f64;
+    let highest = MAX_HEIGHT * sent;
+    let acks = direction.acks.iter().take(MAX_POINTS);
+    let mut points = stairs(acks.map(|ack| (ack.at_s, ack.edge)));
+    let top = points.iter().map(|point| point.1).fold(0.0, f64::max);
+    if sent == 0.0 || top <= highest {
+        return (points, String::new());
+    }
+    // A gap, so that no line leads over the part that is left out.
+    points.iter_mut().filter(|point| point.1 > highest).for_each(|point| point.1 = f64::NAN);
+    if points.iter().all(|point| point.1.is_nan()) {
+        points.clear();
+    }
+    (points, format!(" The window's edge is partly above the picture, up to {}", quantity(top, None, "B")))
 }
 
 /// Returns the points of a line that holds each value until the next.

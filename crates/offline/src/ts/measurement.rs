@@ -333,7 +333,7 @@ impl Measurement {
                 "PCR_accuracy_error",
                 accuracy_s.map(|_| inaccurate),
                 accuracy_s
-                    .map_or_else(plain, |error_s| format!("largest {} ns of 500 ns", number(error_s * 1e9))),
+                    .map_or_else(plain, |error_s| format!("largest {} ns of 500 ns", nanoseconds(error_s))),
             ),
             of("2.5", "PTS_error", timed(stamps.0), worst(stamps.1, STAMPS_S)),
             of("2.6", "CAT_error", Some(u64::from(self.scrambled > 0 && self.cats == 0)), plain()),
@@ -431,11 +431,11 @@ pub(super) fn tables(indicators: &[Indicator], clocks: &[Clock]) -> [Table; 2] {
             of.references.to_string(),
             number(mean_s * 1e3),
             number(longest_s * 1e3),
-            optional(of.accuracy_s, 1e9),
+            of.accuracy_s.map_or_else(String::new, nanoseconds),
             optional(of.jitter_s.map(|jitter| jitter[0]), 1e6),
             optional(of.jitter_s.map(|jitter| jitter[1]), 1e6),
         ];
-        std::iter::once(Cell::Text(of.pid.to_string())).chain(numbers.map(Cell::Number)).collect()
+        std::iter::once(Cell::Text(format!("{:#06x}", of.pid))).chain(numbers.map(Cell::Number)).collect()
     };
     let head = [
         "PCR PID",
@@ -443,11 +443,16 @@ pub(super) fn tables(indicators: &[Indicator], clocks: &[Clock]) -> [Table; 2] {
         "interval (ms)",
         "longest (ms)",
         "accuracy (ns)",
-        "jitter (us)",
-        "peak to peak (us)",
+        "jitter (µs)",
+        "peak to peak (µs)",
     ];
     let head = head.map(str::to_owned).to_vec();
     [first, Table { caption: String::new(), head, rows: clocks.iter().map(row).collect() }]
+}
+
+/// Returns nanoseconds to a thousandth. What a constant rate differs from itself in floating point is below.
+fn nanoseconds(seconds: f64) -> String {
+    number((seconds * 1e12).round() / 1e3)
 }
 
 /// Returns the measurement as JSON.

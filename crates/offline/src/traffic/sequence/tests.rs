@@ -69,6 +69,9 @@ fn graphs_have_every_element() {
     let plot = plot(*ends, direction);
     let names: Vec<&str> = plot.curves.iter().map(|curve| curve.name.as_str()).collect();
     assert_eq!(names, ["window's edge", "acknowledged", "segments", "retransmissions", "SACK"]);
+    // The last edge, 4001, is far above the last byte.
+    assert!(plot.note.ends_with("up to 4.001\u{a0}kB"), "{}", plot.note);
+    assert!(plot.curves[0].points.iter().all(|point| point.1.is_nan() || point.1 <= 3001.0));
     let text = xplot(*ends, direction);
     assert!(
         text.starts_with("double double\ntitle\n10.0.0.1:1000 to 10.0.0.2:80\n") && text.ends_with("go\n")
