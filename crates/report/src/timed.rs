@@ -1,6 +1,6 @@
 //! Diagrams of a run's series over time, as the metrics' declarations hint.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use bentpipe_net::metric::{Kind, Style};
@@ -25,9 +25,12 @@ const GOODPUT: &str = "goodput";
 /// Measure of a flow that ended, made of the instant at which it did.
 const COMPLETION: &str = "completion";
 
+/// Metric that says whether a flow has ended, at its sender. Flows without it end when their data have arrived.
+const ENDED: &str = "ended";
+
 /// Returns `true` if a metric is in a diagram, or ends a curve.
 pub(super) fn is_drawn(subject: &str, metric: &Declaration) -> bool {
-    metric.is_drawn_of(subject) || metric.makes(COMPLETION)
+    metric.is_drawn_of(subject) || metric.makes(COMPLETION) || metric.name == ENDED
 }
 
 /// Samples, and when flows ended.
@@ -39,9 +42,16 @@ struct Times<'a> {
 impl<'a> Times<'a> {
     fn of(series: &'a Series) -> Times<'a> {
         let ending = series.columns.iter().filter(|column| column.metric.makes(COMPLETION));
+        let last = |column: &'a Column| column.data.to_f64().last().copied();
+        let senders = series.columns.iter().filter(|column| column.metric.name() == ENDED);
+        let unended: HashSet<&str> = senders
+            .filter(|column| last(column) == Some(0.0))
+            .filter_map(|column| column.element.strip_suffix(".sender"))
+            .collect();
         let end = |column: &'a Column| {
-            let last = column.data.to_f64().last().copied().filter(|end| end.is_finite())?;
-            Some((column.element.strip_suffix(".receiver")?, last))
+            let last = last(column).filter(|end| end.is_finite())?;
+            let flow = column.element.strip_suffix(".receiver")?;
+            (!unended.contains(flow)).then_some((flow, last))
         };
         Times { seconds: series.seconds(), ends: ending.filter_map(end).collect() }
     }
@@ -184,12 +194,23 @@ fn limit_of(limit: &Drawn<'_>, shown: &[Curve], times: &Times<'_>) -> Option<Cur
 }
 
 /// Returns the growth per second up to `end`, times `factor`.
+///
+/// A last window of less than half the length would show single packets: it is one with the window before.
 fn growth(samples: Vec<(f64, f64)>, end: f64, factor: f64) -> Vec<(f64, f64)> {
     let step = samples.len().div_ceil(RATE_WINDOWS).max(1);
-    let windows: Vec<(f64, f64)> = samples.into_iter().step_by(step).collect();
+    let mut windows: Vec<(f64, f64)> = samples.into_iter().step_by(step).collect();
+    let after = windows.partition_point(|window| window.0 < end);
+    if let Some(last) = windows.get_mut(after) {
+        let to = std::mem::replace(&mut last.0, end);
+        windows.truncate(after + 1);
+        if let [.., _, (from, _), _] = windows[..]
+            && end - from < (to - from) / 2.0
+        {
+            windows.remove(after - 1);
+        }
+    }
     let rate = |pair: &[(f64, f64)]| {
         let ((from, before), (to, after)) = (pair[0], pair[1]);
-        let to = to.min(end);
         (to > from).then(|| (to, (after - before) * factor / (to - from)))
     };
     windows.windows(2).filter_map(rate).collect()
@@ -228,7 +249,9 @@ fn spread(name: &str, copies: &[Curve]) -> Vec<Curve> {
     let (mut mean, mut middle, mut halves) = (Vec::new(), Vec::new(), Vec::new());
     for row in 0..rows {
         let points = copies.iter().filter_map(|copy| copy.points.get(row));
-        let Some(at) = points.clone().next().map(|point| point.0) else { continue };
+        let Some(at) = points.clone().map(|point| point.0).reduce(f64::max) else { continue };
+        // A copy that ended within the interval has no mean over it with those that went on.
+        let points = points.filter(|point| point.0 == at);
         let mut values: Vec<f64> = points.map(|point| point.1).filter(|y| y.is_finite()).collect();
         values.sort_by(f64::total_cmp);
         let quantile = |q: f64| {
@@ -308,6 +331,28 @@ mod tests {
         let [short, long] = &plots[0].curves[..] else { panic!("two curves") };
         assert_eq!((&short.name[..], short.points.last()), ("a.1", Some(&(2.5, 8000.0))));
         assert_eq!((&long.name[..], long.points.last()), ("a.2", Some(&(10.0, 8000.0))));
+    }
+
+    /// Packets of 1000 bytes each 0.4 s; the last arrives 0.02 s after a sample.
+    #[test]
+    fn the_end_of_a_flow_is_no_peak() {
+        let samples = (0..=10).map(|second| (f64::from(second), 2500.0 * f64::from(second).min(4.02)));
+        let rates = growth(samples.collect(), 4.02, 8.0);
+        let [.., before, last] = rates[..] else { panic!("rates") };
+        assert_eq!((rates.len(), before.0, last.0), (4, 2.0 + 1.0, 4.02));
+        assert!((last.1 - 20_000.0).abs() < 1e-6, "{last:?}");
+    }
+
+    /// A flow of datagrams has an instant of its last arrival whether it has ended or not.
+    #[test]
+    fn curves_of_a_flow_that_is_held_up_go_on() {
+        let mut series = series(&[2.5]);
+        let ended = declaration("ended", Unit::Count, None, "");
+        let metric = Declared::Read(Arc::clone(&ended));
+        let element = Arc::from("flow.a.1.sender");
+        series.columns.push(Column { part: 9, element, metric, data: Data::Gauge(vec![0.0; 11]) });
+        assert_eq!(plots(&series)[0].curves[0].points.last(), Some(&(10.0, 0.0)));
+        assert!(is_drawn("flow.a.1.sender", &ended));
     }
 
     #[test]

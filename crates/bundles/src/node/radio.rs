@@ -245,7 +245,7 @@ impl Radio {
         Some(segment)
     }
 
-    /// Returns `true` if a bundle can be sent, and need not wait for the end of another's session.
+    /// Returns `true` if a bundle need not wait for the end of another's session.
     fn may_start(&self, target: &Target) -> bool {
         target.layer == NodeLayer::Udp || target.flight < MAX_FLIGHT && self.engine.has_session()
     }
@@ -347,7 +347,7 @@ mod tests {
         radio.engine.set_peer(2, Peer { light_time: Span::from_secs(200), margin: Span::ZERO });
         let now = Time::ZERO + Span::from_secs(1);
         let bundle = |node: &mut Node| {
-            let primary = Primary::new(Eid::ipn(2, 1), Eid::ipn(1, 1), node.timestamp(now), 1_000_000);
+            let primary = Primary::new(Eid::ipn(1, 1), Eid::ipn(2, 1), node.timestamp(now), 1_000_000);
             node.originate(Bundle { primary, blocks: vec![], payload: Payload::new(vec![7; 20]) }, now)
         };
         assert!(bundle(&mut node));

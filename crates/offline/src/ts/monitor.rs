@@ -88,6 +88,8 @@ pub struct Monitor {
     pat: Timer,
     /// Time of the last packet.
     packet_ns: u64,
+    /// Latest time seen. The machine's clock may be set back; the stream's time does not go back.
+    now_ns: u64,
     first_ns: Option<u64>,
     datagrams: [u64; 3],
     raised: BTreeMap<Indicator, u64>,
@@ -118,6 +120,7 @@ impl Monitor {
             any: Timer::default(),
             pat: Timer::default(),
             packet_ns: now_ns,
+            now_ns,
             first_ns: None,
             datagrams: [0; 3],
             raised: BTreeMap::new(),
@@ -144,6 +147,11 @@ impl Monitor {
         Ok(())
     }
 
+    fn advance(&mut self, now_ns: u64) -> u64 {
+        self.now_ns = self.now_ns.max(now_ns);
+        self.now_ns
+    }
+
     fn raise(&mut self, alarm: Alarm, sink: Sink<'_>) {
         if !alarm.is_over {
             *self.raised.entry(alarm.indicator).or_default() += 1;
@@ -156,8 +164,7 @@ impl Monitor {
 
     /// Handles a datagram of TS packets, with RTP or without. It may be a piece of a byte stream of packets.
     pub fn push(&mut self, at_ns: u64, datagram: &[u8], sink: Sink<'_>) {
-        // The machine's clock may be set back; the stream's time does not go back.
-        let at_ns = at_ns.max(self.packet_ns);
+        let at_ns = self.advance(at_ns);
         let (chunks, rest) = datagram.as_chunks::<PACKET_LEN>();
         let is_whole = rest.is_empty() && chunks.iter().all(|packet| packet[0] == SYNC);
         if is_whole && !chunks.is_empty() {
@@ -372,12 +379,13 @@ impl Monitor {
 
     /// Checks the timers, and returns the figures of a second that has ended.
     pub fn tick(&mut self, now_ns: u64, sink: Sink<'_>) -> Option<Second> {
-        let now_ns = now_ns.max(self.packet_ns);
+        // Alarms of the last packet's time are before one of now.
+        self.check_timers(sink);
+        let now_ns = self.advance(now_ns);
         if let Some(gap_s) = self.any.check(now_ns, self.limits.silence) {
             let text = format!("no packets for {} s", number(gap_s));
             self.raise(event(now_ns, Indicator::SyncLoss, None, text), sink);
         }
-        self.check_timers(sink);
         (now_ns >= self.second_end_ns).then(|| self.end_second(now_ns, sink))
     }
 
