@@ -221,16 +221,19 @@ fn peak(curve: &Curve) -> f64 {
 }
 
 /// Returns the curves themselves if they are few. Otherwise copies become their mean and spread, and of the rest those that reach
-/// highest remain. Curves that stay at zero are left out.
+/// highest remain.
+///
+/// Curves that stay at zero are left out, unless they are of copies: one that gets nothing is part of the mean.
 fn few(curves: Vec<Named>) -> Vec<Curve> {
-    let curves: Vec<Named> = curves.into_iter().filter(|named| peak(&named.curve) > 0.0).collect();
-    if curves.len() <= MAX_CURVES {
-        return curves.into_iter().map(|named| named.curve).collect();
+    let has_any = |curve: &Curve| peak(curve) > 0.0;
+    if curves.iter().filter(|named| has_any(&named.curve)).count() <= MAX_CURVES {
+        return curves.into_iter().map(|named| named.curve).filter(has_any).collect();
     }
     let mut groups: IndexMap<String, Vec<Curve>> = IndexMap::new();
     for Named { copies, curve } in curves {
         groups.entry(copies).or_default().push(curve);
     }
+    groups.retain(|_, curves| curves.iter().any(has_any));
     let mut groups: Vec<Vec<Curve>> = groups
         .into_iter()
         .map(|(name, curves)| if curves.len() == 1 { curves } else { spread(&name, &curves) })
@@ -353,6 +356,13 @@ mod tests {
         series.columns.push(Column { part: 9, element, metric, data: Data::Gauge(vec![0.0; 11]) });
         assert_eq!(plots(&series)[0].curves[0].points.last(), Some(&(10.0, 0.0)));
         assert!(is_drawn("flow.a.1.sender", &ended));
+    }
+
+    #[test]
+    fn a_copy_that_gets_nothing_is_part_of_the_mean() {
+        let ends = [[20.0; 9].as_slice(), &[0.0]].concat();
+        let plots = plots(&series(&ends));
+        assert_eq!(plots[0].curves[0].name, "a.*, mean of 10");
     }
 
     #[test]
