@@ -72,7 +72,13 @@ fn open(at: SocketAddr) -> io::Result<UdpSocket> {
 }
 
 impl Radio {
-    pub(crate) fn new(own: u64, neighbours: &[Neighbour], max_bundle: u64, seed: u64, first: u64) -> Radio {
+    pub(crate) fn new(
+        own: u64,
+        (neighbours, blocks): (&[Neighbour], u32),
+        max_bundle: u64,
+        seed: u64,
+        first: u64,
+    ) -> Radio {
         let segment = neighbours
             .iter()
             .filter(|neighbour| neighbour.layer == NodeLayer::Ltp)
@@ -83,7 +89,8 @@ impl Radio {
             block: max_bundle,
             seed,
             first_session: Some(first),
-            imports: 256,
+            exports: blocks as usize,
+            imports: blocks as usize,
             ..Config::new(own)
         };
         let mut engine = Engine::new(config);
@@ -248,8 +255,13 @@ impl Radio {
 
     /// Returns the instant of the next transmission or timer in the present contacts.
     pub(crate) fn next_timeout(&self, node: &Node) -> Time {
+        // A bundle waits for the end of another block if there are as many as may be.
+        let takes_bundle = |target: &Target| {
+            target.layer == NodeLayer::Udp || target.flight < MAX_FLIGHT && self.engine.has_session()
+        };
         let is_busy = |target: &&Target| {
-            target.is_open && (self.engine.has_segment(target.number) || node.has_bundle(target.number))
+            let is_loaded = self.engine.has_segment(target.number);
+            target.is_open && (is_loaded || takes_bundle(target) && node.has_bundle(target.number))
         };
         let paced = self.targets.iter().filter(is_busy).map(|target| target.free_at);
         paced.min().unwrap_or(Time::NEVER).min(self.engine.next_timeout())
@@ -357,6 +369,31 @@ mod tests {
         let block = [bundle(1), bundle(2), bundle(300), b"rest".to_vec()];
         assert_eq!(split(block.concat()).collect::<Vec<_>>(), block);
         assert_eq!(split(bundle(1)).count(), 1);
+    }
+
+    #[test]
+    fn a_bundle_waits_for_a_block_without_turns_of_the_node() {
+        let text = "eid = \"ipn:1.0\"\nstore = \"s\"\n[[listen]]\nlayer = \"ltp\"\nat = \"127.0.0.1:1113\"\n\
+            [[neighbour]]\nnode = 2\nlayer = \"ltp\"\nat = \"127.0.0.1:1114\"\n";
+        let file = super::super::NodeFile::parse(text).expect("a good file");
+        let mut radio = Radio::new(1, (&file.neighbour, 1), 100_000, 1, 1);
+        let config = bentpipe_dtn::node::Config {
+            eid: Eid::ipn(1, 0),
+            storage: 1_000_000,
+            reports: false,
+            epoch: 800_000_000_000,
+        };
+        let routes = HashMap::from([(2, 2)]);
+        let mut node = Node::new(config, bentpipe_dtn::node::Routing::Static { routes, default: None });
+        for sequence in [1, 2] {
+            let stamp = Timestamp { time: 800_000_000_000, sequence };
+            let primary = Primary::new(Eid::ipn(1, 1), Eid::ipn(2, 5), stamp, 100_000);
+            let bundle = Bundle { primary, blocks: vec![], payload: Payload::new(vec![7; 20]) };
+            assert!(node.originate(bundle, Time::ZERO));
+        }
+        while radio.next(0, &mut node, Time::ZERO).is_some() {}
+        assert!(node.has_bundle(2), "the second one waits");
+        assert!(radio.next_timeout(&node) > Time::ZERO, "until a timer of the first");
     }
 
     #[test]
