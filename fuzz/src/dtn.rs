@@ -143,7 +143,7 @@ fn copying_nodes(rule: u8) -> Vec<Node> {
     (0..NODES).map(make).collect()
 }
 
-/// Meetings of four nodes that make copies, in steps of three bytes behind the rule of routing.
+/// Meetings of four nodes that make copies, in steps of three bytes. The first byte is the rule of routing.
 ///
 /// Storage stays bounded, a destination gets a bundle once, and nothing is left after the lifetimes.
 pub fn fuzz_copies(data: &[u8]) {

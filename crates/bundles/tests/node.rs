@@ -181,7 +181,7 @@ fn hostile_peers_end_alone() {
     garbage(apps, b"dtn!\x04\x00\x07\xff\xff");
     garbage(mtcp, &[0x5b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
     garbage(mtcp, b"\x43abc");
-    // A peer of version 3 (RFC 7242) is told, and left.
+    // A peer of version 3 (RFC 7242) is refused.
     let mut older = TcpStream::connect(apps).expect("a listener");
     older.write_all(b"dtn!\x03\x01\x00\x3c\x05dtn:a").expect("a connection");
     let mut answer = Vec::new();

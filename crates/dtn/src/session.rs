@@ -242,7 +242,7 @@ impl Session {
         }
     }
 
-    /// Returns the reason for which the peer was refused, such as its version or its use of TLS.
+    /// Returns the reason for which the peer was refused, if it was.
     pub fn refusal(&self) -> Option<&Refusal> {
         self.refusal.as_ref()
     }

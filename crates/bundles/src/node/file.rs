@@ -53,7 +53,7 @@ pub struct NodeFile {
     /// Interval of keepalives on TCPCL. Default: 30 s.
     #[serde(default = "default_keepalive")]
     pub keepalive: Span,
-    /// Maximum number of blocks of LTP on their way to neighbours, and from them, at a time. Default: 256.
+    /// Maximum number of blocks of LTP in transmission, and in reception. Default: 256.
     #[serde(default = "default_sessions")]
     pub ltp_sessions: u32,
     /// TLS on TCPCL. Default: none.
