@@ -19,14 +19,14 @@ const DCCP_HEADER: u64 = 16;
 pub struct Bearer(Kind);
 
 enum Kind {
-    /// None: datagrams carry bundles or LTP segments.
+    /// No connections: datagrams carry bundles or LTP segments.
     Datagrams,
     Sessions(Box<Sessions>),
     Flows(Box<Flows>),
 }
 
 impl Bearer {
-    /// Creates none: datagrams carry bundles or LTP segments.
+    /// Creates no connections: datagrams carry bundles or LTP segments.
     pub fn datagrams() -> Bearer {
         Bearer(Kind::Datagrams)
     }

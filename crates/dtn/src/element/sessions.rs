@@ -360,7 +360,7 @@ impl Sessions {
     }
 }
 
-/// Gives a bundle to the node, or returns the reason for refusing it.
+/// Stores a bundle in the node, or returns the reason for refusing it.
 fn take(bytes: &[u8], from: u64, node: &mut Node, now: Time) -> Result<(), u8> {
     let bundle = Bundle::parse(bytes).map_err(|_| refusal::NOT_ACCEPTABLE)?;
     let refused = node.counts().refused;

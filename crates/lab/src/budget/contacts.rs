@@ -63,7 +63,7 @@ pub struct Arrival {
     pub path: Vec<String>,
 }
 
-/// What routing leaves of a plan.
+/// Part of a plan that routing leaves.
 struct Leeway {
     graph: Graph,
     /// Maximum number of contacts on the way, if there is one.

@@ -111,7 +111,9 @@ impl Stream {
         self.connection.wake(cx);
     }
 
-    /// Returns the number of bytes that can be written: at most two segments wait behind the congestion window.
+    /// Returns the number of bytes that can be written.
+    ///
+    /// At most two segments wait behind the congestion window.
     pub fn writable(&self) -> usize {
         usize::try_from(self.connection.sendable()).unwrap_or(usize::MAX)
     }
