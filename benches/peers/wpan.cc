@@ -63,7 +63,8 @@ int main(int argc, char** argv) {
   all[0]->GetMac()->SetMcpsDataIndicationCallback(MakeCallback(&Received));
   for (uint32_t n = 1; n <= devices; ++n) {
     all[n]->GetMac()->SetMcpsDataConfirmCallback(MakeBoundCallback(&Done, all[n]));
-    Simulator::Schedule(MicroSeconds(320 * n), &Send, all[n]);
+    // Off the grid of 320 us, on which assessments and frames would begin at equal instants.
+    Simulator::Schedule(NanoSeconds(320000 * n + n * 245489 % 32000), &Send, all[n]);
   }
   Simulator::Stop(Seconds(warm + seconds));
   Simulator::Run();

@@ -1,18 +1,27 @@
-//! Checks on `bentpipe-dtn`: any contact plan, any segments at an LTP engine, any bytes at a TCPCL session.
+//! Checks on `bentpipe-dtn`: any contact plan, any segments at an LTP engine, any bytes at a TCPCL session, any meetings of nodes that
+//! make copies.
 
 use bentpipe_dtn::cfdp::{self, Entity, Put};
 use bentpipe_dtn::ltp::{Config, Engine, Peer};
+use bentpipe_dtn::node::{self, COPIES_BLOCK, Node, Routing};
 use bentpipe_dtn::plan::Plan;
 use bentpipe_dtn::route::{Graph, Options};
 use bentpipe_dtn::session::{self, Session};
 use bentpipe_units::{Span, Time};
+use bentpipe_wire::dtn::bundle::{Bundle, Content, Payload, Primary};
+use bentpipe_wire::dtn::eid::Eid;
 
 /// A state machine or reader under test.
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus.
-pub const TARGETS: &[(&str, Target)] =
-    &[("plan", fuzz_plan), ("engine", fuzz_engine), ("session", fuzz_session), ("cfdp", fuzz_cfdp)];
+pub const TARGETS: &[(&str, Target)] = &[
+    ("plan", fuzz_plan),
+    ("engine", fuzz_engine),
+    ("session", fuzz_session),
+    ("cfdp", fuzz_cfdp),
+    ("copies", fuzz_copies),
+];
 
 /// Contact plans: what is read is written and read again the same, and has routes in the order of their arrivals.
 pub fn fuzz_plan(data: &[u8]) {
@@ -110,4 +119,90 @@ pub fn fuzz_session(data: &[u8]) {
     }
     session.disconnect();
     assert!(session.is_ended() && session.pending() == 0);
+}
+
+/// Nodes of [`fuzz_copies`].
+const NODES: usize = 4;
+/// Storage of each of them in bytes.
+const STORAGE: u64 = 1000;
+
+fn copying_nodes(rule: u8) -> Vec<Node> {
+    let make = |own: usize| {
+        let routing = match rule % 3 {
+            0 => Routing::Epidemic,
+            kind => Routing::Spray { copies: u32::from(rule / 3).max(1), is_binary: kind == 1 },
+        };
+        let config = node::Config {
+            eid: Eid::ipn(own as u32 + 1, 0),
+            storage: STORAGE,
+            reports: true,
+            epoch: 800_000_000_000,
+        };
+        Node::new(config, routing)
+    };
+    (0..NODES).map(make).collect()
+}
+
+/// Meetings of four nodes that make copies, in steps of three bytes. The first byte is the rule of routing.
+///
+/// Storage stays bounded, a destination gets a bundle once, and nothing is left after the lifetimes.
+pub fn fuzz_copies(data: &[u8]) {
+    let Some((&rule, steps)) = data.split_first() else { return };
+    let mut nodes = copying_nodes(rule);
+    let (mut now, mut flights, mut delivered) = (Time::ZERO, Vec::new(), std::collections::HashSet::new());
+    for step in steps.chunks_exact(3) {
+        let (own, other) = (usize::from(step[1]) % NODES, usize::from(step[1] >> 4) % NODES);
+        let neighbour = other as u64 + 1;
+        match step[0] % 8 {
+            0 => {
+                let stamp = nodes[own].timestamp(now);
+                let ends = [Eid::ipn(own as u32 + 1, 1), Eid::ipn(neighbour as u32, 5)];
+                let primary = Primary::new(ends[0].clone(), ends[1].clone(), stamp, u64::from(step[2]) * 100);
+                let payload = Payload::new(vec![7; usize::from(step[2]) * 2]);
+                let mut bundle = Bundle { primary, blocks: vec![], payload };
+                if step[0] & 8 > 0 {
+                    // A peer may claim any number of copies, or write none.
+                    bundle.set(Content::Other { code: COPIES_BLOCK, data: vec![0x18, step[2]].into() });
+                }
+                match step[0] & 16 {
+                    0 => nodes[own].originate(bundle, now),
+                    _ => nodes[own].receive(bundle, neighbour, now),
+                };
+            }
+            1 if own != other => nodes[own].add_direct(neighbour, now),
+            2 => nodes[own].remove_direct(neighbour, now),
+            3 | 4 if own != other => {
+                if let Some((id, bundle)) =
+                    nodes[own].poll_transmit(neighbour, 40 + u64::from(step[2]) * 4, now)
+                {
+                    flights.push((own, other, id, bundle));
+                }
+            }
+            5 | 6 if !flights.is_empty() => {
+                let (own, other, id, bundle) = flights.swap_remove(usize::from(step[2]) % flights.len());
+                let arrives = step[0] & 8 == 0;
+                let is_taken = arrives && nodes[other].receive(bundle, own as u64 + 1, now);
+                // The answer may be lost.
+                nodes[own].done(id, is_taken && step[0] & 16 == 0, now);
+            }
+            _ => now += Span::from_millis(u64::from(step[2]) * 10),
+        }
+        for (number, node) in nodes.iter_mut().enumerate() {
+            node.handle_timeout(now);
+            assert!(node.stored().1 <= STORAGE, "bounded");
+            while let Some(bundle) = node.poll_delivery() {
+                let is_report = bundle.primary.destination.is_null() || bundle.primary.source.is_null();
+                let key = (number, bundle.key(), bundle.primary.timestamp.sequence);
+                assert!(is_report || delivered.insert(key), "delivered once");
+            }
+        }
+    }
+    let end = now + Span::from_secs(1000);
+    for (own, _, id, _) in flights {
+        nodes[own].done(id, false, end);
+    }
+    for node in &mut nodes {
+        node.handle_timeout(end);
+        assert_eq!((node.stored(), node.next_timeout()), ((0, 0), Time::NEVER), "nothing is left");
+    }
 }

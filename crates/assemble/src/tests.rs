@@ -1,4 +1,5 @@
 mod broadcast;
+mod bundles;
 mod conference;
 mod conservation;
 mod effects;

@@ -169,6 +169,7 @@ fn a_load_is_reported_bundle_by_bundle() {
 
 #[test]
 fn hostile_peers_end_alone() {
+    use std::io::Read;
     let folder = Folder::new();
     let (one, _, apps) = pair(&folder.file(""), "mtcp", "");
     let mtcp = one.listen[1].at;
@@ -180,6 +181,12 @@ fn hostile_peers_end_alone() {
     garbage(apps, b"dtn!\x04\x00\x07\xff\xff");
     garbage(mtcp, &[0x5b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
     garbage(mtcp, b"\x43abc");
+    // A peer of version 3 (RFC 7242) is refused.
+    let mut older = TcpStream::connect(apps).expect("a listener");
+    older.write_all(b"dtn!\x03\x01\x00\x3c\x05dtn:a").expect("a connection");
+    let mut answer = Vec::new();
+    older.read_to_end(&mut answer).expect("an end");
+    assert_eq!(answer, *b"dtn!\x04\x00\x05\x00\x02", "SESS_TERM, version mismatch");
     let silent = TcpStream::connect(apps).expect("a listener");
     let found = round_trips(apps, Eid::ipn(1, 7), 64);
     drop(silent);

@@ -1,13 +1,18 @@
 //! Elements of the simulator: bundle nodes with their convergence layers, senders and sinks.
 
 mod agent;
+mod bearer;
+mod flows;
 mod neighbour;
 mod sender;
+mod sessions;
 mod sink;
 
 pub use agent::Agent;
+pub use bearer::Bearer;
 pub use neighbour::Neighbour;
 pub use sender::{Sender, Timing};
+pub(crate) use sessions::CALLER_PORTS;
 pub use sink::Sink;
 
 /// Length of the number and time of creation at the start of a payload.

@@ -16,8 +16,8 @@ use bentpipe_wire::ip::Protocol;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::element::{Agent, Neighbour};
-use crate::network::Networks;
+use crate::element::{Agent, Bearer, CALLER_PORTS, Neighbour};
+use crate::network::{Layer, Networks};
 use crate::node::{self, Node};
 
 /// Time of instant 0 in milliseconds since 2000: 2026-01-01T00:00:00 UTC.
@@ -62,9 +62,7 @@ impl RoleKind for Kind {
         let network = &networks.0[&self.network];
         let plan = network.plan(&self.network, &|name| ground.index(name).map(|node| node as u64 + 1))?;
         let own = ground.index(ground.name()).expect("a node of the topology") as u64 + 1;
-        let udp = ground.bind_at(Protocol::UDP, BUNDLE_PORT)?;
-        let ltp = ground.bind_at(Protocol::UDP, LTP_PORT)?;
-        debug_assert_eq!((udp, ltp), (Port(0), Port(1)));
+        let first_port = bind(network.layer, plan.contacts.len(), ground)?;
         let contacts = plan.contacts.iter().filter(|contact| contact.from == own || contact.to == own);
         let others: BTreeSet<u64> =
             contacts.map(|contact| if contact.from == own { contact.to } else { contact.from }).collect();
@@ -88,9 +86,37 @@ impl RoleKind for Kind {
         };
         let number = |name: &str| ground.index(name).map(|node| node as u64 + 1);
         let routing = network.routing(&self.network, (ground.name(), own), &plan, &number)?;
+        let at = (address, first_port);
+        let bearer = match network.layer {
+            Layer::Udp | Layer::Ltp | Layer::LtpGreen => Bearer::datagrams(),
+            Layer::Tcpcl => {
+                let eid = endpoint(own as usize - 1, 0).to_string();
+                Bearer::sessions((own, eid), at, &network.tcp(), &neighbours)
+            }
+            Layer::Dccp => Bearer::flows(at, network.datagram, neighbours.len()),
+        };
         let node = Node::new(config, routing);
-        Ok(Box::new(Agent::new(own, node, neighbours, network)))
+        Ok(Box::new(Agent::new(own, node, (neighbours, bearer), network)))
     }
+}
+
+/// Binds the ports of a convergence layer.
+///
+/// Returns the first port number of connections that the node opens.
+fn bind(layer: Layer, contacts: usize, ground: &mut Ground<'_, '_>) -> Result<u16, Problem> {
+    let (protocol, calls) = match layer {
+        Layer::Udp | Layer::Ltp | Layer::LtpGreen => (Protocol::UDP, None),
+        Layer::Tcpcl => (Protocol::TCP, Some(CALLER_PORTS)),
+        // One for each neighbour, of which there are not more than contacts.
+        Layer::Dccp => (Protocol::DCCP, Some(contacts.clamp(1, 10_000) as u16)),
+    };
+    let own = ground.bind_at(protocol, BUNDLE_PORT)?;
+    let (other, first) = match calls {
+        None => (ground.bind_at(protocol, LTP_PORT)?, LTP_PORT),
+        Some(count) => ground.bind(protocol, count)?,
+    };
+    debug_assert_eq!((own, other), (Port(0), Port(1)));
+    Ok(first)
 }
 
 /// Returns the IPv4 address of a node.

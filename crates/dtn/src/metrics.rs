@@ -22,6 +22,9 @@ bentpipe_net::metrics! {
     Counter FRAGMENTS = "bundle-fragments", Count, "Fragments of bundles made";
     Counter REPORTS = "reports", Count, "Status reports sent";
     Counter DUPLICATES = "bundle-duplicates", Count, "Copies of bundles that a node has had";
+    Counter SESSIONS = "tcpcl-sessions", Count, "TCPCL sessions established";
+    Counter UNFINISHED = "tcpcl-unfinished", Count, "Bundles in transfer at the end of a TCPCL session";
+    Counter TCP_REPEATED = "tcp-repeated", Packets, "TCP segments of sessions sent again";
     Counter LTP_SENT = "ltp-sent", Packets, "LTP data segments sent";
     Counter LTP_REPEATED = "ltp-repeated", Packets, "LTP data segments sent again";
     Counter LTP_REPORTS = "ltp-reports", Packets, "LTP reports sent";

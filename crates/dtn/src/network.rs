@@ -1,8 +1,9 @@
 //! Network of bundles that roles share: contact plan and convergence layer.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use bentpipe_site::{Named, Problem, Review, SharedTable};
+use bentpipe_transport::tcp;
 use bentpipe_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,9 @@ pub struct Network {
     /// Settings of LTP.
     #[serde(default)]
     pub ltp: LtpConfig,
+    /// TCP of layer "tcpcl", with the defaults of a flow's. Default: those, but `nagle = false`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<Box<tcp::Config>>,
     /// Rule by which bundles find their way. Default: `{ kind = "contact-graph" }`.
     #[serde(default)]
     pub routing: Way,
@@ -58,6 +62,10 @@ pub enum Layer {
     Ltp,
     /// Green blocks of LTP over UDP, of one bundle each: not acknowledged.
     LtpGreen,
+    /// Sessions over TCP, acknowledged (RFC 9174). TCP, not the plan, limits their rate.
+    Tcpcl,
+    /// DCCP packets of one bundle each, not acknowledged (RFC 7122). TFRC (CCID 3), not the plan, limits their rate.
+    Dccp,
 }
 
 /// Rule by which bundles find their way.
@@ -161,6 +169,12 @@ impl Network {
         }
     }
 
+    /// Returns the settings of TCP.
+    pub fn tcp(&self) -> tcp::Config {
+        let default = || tcp::Config { nagle: false, ..tcp::Config::default() };
+        self.tcp.as_deref().cloned().unwrap_or_else(default)
+    }
+
     /// Returns the contact plan. `number` returns the number of a node by its name.
     ///
     /// # Errors
@@ -176,6 +190,33 @@ impl Network {
 }
 
 impl Network {
+    /// Checks that a layer with connections has both directions between nodes.
+    fn check_directions(&self, name: &str, plan: &Plan, names: &[String], review: &mut Review<'_>) {
+        if !matches!(self.layer, Layer::Tcpcl | Layer::Dccp) {
+            return;
+        }
+        let pairs: BTreeSet<(u64, u64)> =
+            plan.contacts.iter().map(|contact| (contact.from, contact.to)).collect();
+        let name_of = |number: u64| {
+            let name = usize::try_from(number).ok().and_then(|n| names.get(n.checked_sub(1)?));
+            name.cloned().unwrap_or_else(|| number.to_string())
+        };
+        if let Some((from, to)) = pairs.iter().find(|(from, to)| !pairs.contains(&(*to, *from))) {
+            let [from, to] = [*from, *to].map(name_of);
+            let problem = format!("expected a contact from {to} to {from}: connections need both directions");
+            review.refuse(&format!("dtn.{name}.plan"), problem);
+        }
+    }
+
+    fn check_tcp(&self, name: &str, review: &mut Review<'_>) {
+        let Some(tcp) = &self.tcp else { return };
+        let key = format!("dtn.{name}.tcp");
+        review.ensure(self.layer == Layer::Tcpcl, &key, "expected none without `layer = \"tcpcl\"`");
+        if let Err(error) = tcp.check() {
+            review.refuse(&key, error.to_string());
+        }
+    }
+
     fn check_routing(&self, name: &str, names: &[String], review: &mut Review<'_>) {
         let Way::Static { routes } = &self.routing else { return };
         for own in routes.keys() {
@@ -244,9 +285,11 @@ impl SharedTable for Networks {
         for (name, network) in &self.0 {
             let names: Vec<String> = review.nodes().map(str::to_owned).collect();
             let number = |node: &str| names.iter().position(|name| name == node).map(|n| n as u64 + 1);
-            if let Err(Problem { key, problem }) = network.plan(name, &number) {
-                review.refuse(&key, problem);
+            match network.plan(name, &number) {
+                Ok(plan) => network.check_directions(name, &plan, &names, review),
+                Err(Problem { key, problem }) => review.refuse(&key, problem),
             }
+            network.check_tcp(name, review);
             network.check_routing(name, &names, review);
             let bytes = network.datagram.get();
             let problem = format!("expected 100 to 65507 B, got {bytes} B");

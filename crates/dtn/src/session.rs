@@ -80,19 +80,24 @@ pub enum Event {
     Ended,
 }
 
-/// Reason for which a peer is refused.
+/// Reason for which a peer is refused before the session is established.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The peer offers no TLS, which is required.
     NoTls,
     /// The peer's certificate does not name the node of this identifier.
     Impostor(String),
+    /// The peer speaks another version of the protocol.
+    Version(u8),
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::NoTls => f.write_str("TLS is required, and the peer offers none"),
+            Refusal::Version(version) => {
+                write!(f, "the peer speaks version {version} of TCPCL, expected version {}", CONTACT[4])
+            }
             Refusal::Impostor(node) => write!(f, "certificate of the peer does not name \"{node}\""),
         }
     }
@@ -237,7 +242,7 @@ impl Session {
         }
     }
 
-    /// Returns the reason of a refusal because of TLS.
+    /// Returns the reason for which the peer was refused, if it was.
     pub fn refusal(&self) -> Option<&Refusal> {
         self.refusal.as_ref()
     }
@@ -266,6 +271,11 @@ impl Session {
     /// Returns the number of bundles that are not acknowledged.
     pub fn pending(&self) -> usize {
         self.outgoing.len() + self.unacknowledged.len()
+    }
+
+    /// Returns `true` if a bundle of [`Session::send`] has not left whole.
+    pub fn has_unsent(&self) -> bool {
+        !self.outgoing.is_empty()
     }
 
     /// Returns the length of the longest bundle that the peer accepts.
@@ -411,7 +421,7 @@ impl Session {
     fn handle_contact(&mut self, input: &[u8]) -> Option<usize> {
         match parse_contact(input) {
             Ok(None) => None,
-            Ok(Some((version, flags))) if version >= CONTACT[4] => {
+            Ok(Some((version, flags))) if version == CONTACT[4] => {
                 let is_offered = flags & CAN_TLS != 0;
                 match self.config.tls {
                     Tls::Offered | Tls::Required if is_offered => self.stage = Stage::Tls,
@@ -426,7 +436,8 @@ impl Session {
                 }
                 Some(CONTACT_LEN)
             }
-            Ok(Some(_)) => {
+            Ok(Some((version, _))) => {
+                self.refusal = Some(Refusal::Version(version));
                 self.put(&Message::Terminate { is_reply: false, reason: termination::VERSION });
                 self.stop();
                 None

@@ -10,7 +10,7 @@
 //! accounting and quick ACKs. Slow start and window laws are `bentpipe-cc`'s.
 //!
 //! Not modelled: urgent data, keep-alives, path MTU discovery, Fast Open, RACK and tail loss probes (RFC 8985),
-//! autotuning of buffers, segmentation offload. The stream's content is zeros, so only lengths pass.
+//! autotuning of buffers, segmentation offload. The stream's content is zeros, so only lengths pass; a [`Stream`] carries bytes.
 
 mod app;
 mod config;
@@ -26,6 +26,7 @@ mod receiver;
 mod scoreboard;
 mod segment;
 mod sender;
+mod stream;
 mod template;
 mod timers;
 mod window;
@@ -35,3 +36,4 @@ pub use config::{Config, LinuxBuffer, PartialAcks, ReceiveBuffer, WindowValidati
 pub use connection::{Connection, Failure, State};
 pub use endpoint::Endpoint;
 pub use pep::{Behind, Leads, Pep, PepConfig, PepState, PepTotals, Prefixes};
+pub use stream::Stream;

@@ -53,6 +53,9 @@ pub struct NodeFile {
     /// Interval of keepalives on TCPCL. Default: 30 s.
     #[serde(default = "default_keepalive")]
     pub keepalive: Span,
+    /// Maximum number of blocks of LTP in transmission, and in reception. Default: 256.
+    #[serde(default = "default_sessions")]
+    pub ltp_sessions: u32,
     /// TLS on TCPCL. Default: none.
     pub tls: Option<Settings>,
 }
@@ -158,6 +161,10 @@ fn default_rate() -> Rate {
     Rate::from_bps(10_000_000)
 }
 
+fn default_sessions() -> u32 {
+    256
+}
+
 fn default_margin() -> Span {
     Span::from_secs(1)
 }
@@ -221,6 +228,9 @@ impl NodeFile {
         }
         if !(1_000..=1 << 40).contains(&self.storage.get()) || self.max_bundle > self.storage {
             return Err("`storage`: expected 1 kB to 1 TB, and `max_bundle` within it".into());
+        }
+        if !(1..=1_000_000).contains(&self.ltp_sessions) {
+            return Err(format!("`ltp_sessions`: expected 1 to 1000000, got {}", self.ltp_sessions));
         }
         self.check_copies()?;
         self.routes.iter().try_for_each(|(to, via)| self.check_route(to, *via))

@@ -72,7 +72,13 @@ fn open(at: SocketAddr) -> io::Result<UdpSocket> {
 }
 
 impl Radio {
-    pub(crate) fn new(own: u64, neighbours: &[Neighbour], max_bundle: u64, seed: u64, first: u64) -> Radio {
+    pub(crate) fn new(
+        own: u64,
+        (neighbours, blocks): (&[Neighbour], u32),
+        max_bundle: u64,
+        seed: u64,
+        first: u64,
+    ) -> Radio {
         let segment = neighbours
             .iter()
             .filter(|neighbour| neighbour.layer == NodeLayer::Ltp)
@@ -83,7 +89,8 @@ impl Radio {
             block: max_bundle,
             seed,
             first_session: Some(first),
-            imports: 256,
+            exports: blocks as usize,
+            imports: blocks as usize,
             ..Config::new(own)
         };
         let mut engine = Engine::new(config);
@@ -314,8 +321,6 @@ fn same(one: SocketAddr, other: SocketAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use bentpipe_dtn::node;
-    use bentpipe_dtn::node::Routing;
     use bentpipe_wire::dtn::bundle::{Payload, Primary, Timestamp};
     use bentpipe_wire::dtn::eid::Eid;
 
@@ -333,32 +338,6 @@ mod tests {
             is_open: true,
             flight: 0,
         }
-    }
-
-    /// A node that waits for the end of sessions sleeps until then.
-    #[test]
-    fn bundles_without_a_free_session_wait_for_timers() {
-        let routes = Routing::Static { routes: HashMap::new(), default: Some(2) };
-        let config = node::Config { eid: Eid::ipn(1, 0), storage: 10_000, reports: false, epoch: 0 };
-        let mut node = Node::new(config, routes);
-        let mut radio = Radio::new(1, &[], 1000, 1, 1);
-        radio.targets.push(Target { address: ([127, 0, 0, 1], 9).into(), ..target(2, "10.0.0.2:1113") });
-        radio.complete().expect("a socket");
-        radio.engine.set_peer(2, Peer { light_time: Span::from_secs(200), margin: Span::ZERO });
-        let now = Time::ZERO + Span::from_secs(1);
-        let bundle = |node: &mut Node| {
-            let primary = Primary::new(Eid::ipn(1, 1), Eid::ipn(2, 1), node.timestamp(now), 1_000_000);
-            node.originate(Bundle { primary, blocks: vec![], payload: Payload::new(vec![7; 20]) }, now)
-        };
-        assert!(bundle(&mut node));
-        assert_eq!(radio.next_timeout(&node), Time::ZERO, "it can be sent at once");
-        let open = Opening { rate: Rate::from_bps(1_000_000), light_time: Span::from_secs(200) };
-        radio.transmit(&mut node, now, &|_| Some(open));
-        radio.targets[0].flight = MAX_FLIGHT;
-        assert!(bundle(&mut node));
-        assert!(radio.next_timeout(&node) > now + Span::from_secs(300), "the timer of its checkpoint");
-        radio.targets[0].flight = 0;
-        assert!(radio.next_timeout(&node) <= now + Span::from_secs(1));
     }
 
     #[test]
@@ -391,6 +370,31 @@ mod tests {
         let block = [bundle(1), bundle(2), bundle(300), b"rest".to_vec()];
         assert_eq!(split(block.concat()).collect::<Vec<_>>(), block);
         assert_eq!(split(bundle(1)).count(), 1);
+    }
+
+    #[test]
+    fn a_bundle_waits_for_a_block_without_turns_of_the_node() {
+        let text = "eid = \"ipn:1.0\"\nstore = \"s\"\n[[listen]]\nlayer = \"ltp\"\nat = \"127.0.0.1:1113\"\n\
+            [[neighbour]]\nnode = 2\nlayer = \"ltp\"\nat = \"127.0.0.1:1114\"\n";
+        let file = super::super::NodeFile::parse(text).expect("a good file");
+        let mut radio = Radio::new(1, (&file.neighbour, 1), 100_000, 1, 1);
+        let config = bentpipe_dtn::node::Config {
+            eid: Eid::ipn(1, 0),
+            storage: 1_000_000,
+            reports: false,
+            epoch: 800_000_000_000,
+        };
+        let routes = HashMap::from([(2, 2)]);
+        let mut node = Node::new(config, bentpipe_dtn::node::Routing::Static { routes, default: None });
+        for sequence in [1, 2] {
+            let stamp = Timestamp { time: 800_000_000_000, sequence };
+            let primary = Primary::new(Eid::ipn(1, 1), Eid::ipn(2, 5), stamp, 100_000);
+            let bundle = Bundle { primary, blocks: vec![], payload: Payload::new(vec![7; 20]) };
+            assert!(node.originate(bundle, Time::ZERO));
+        }
+        while radio.next(0, &mut node, Time::ZERO).is_some() {}
+        assert!(node.has_bundle(2), "the second one waits");
+        assert!(radio.next_timeout(&node) > Time::ZERO, "until a timer of the first");
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl Daemon {
             mailboxes: Mailboxes::new(file.storage.get()),
             radio: Radio::new(
                 own,
-                &file.neighbour,
+                (&file.neighbour, file.ltp_sessions),
                 file.max_bundle.get(),
                 seed,
                 first_session(start, std::process::id()),

@@ -1,4 +1,4 @@
-//! Bundle node on a host of the simulator, over UDP and LTP.
+//! Bundle node on a host of the simulator, over UDP, LTP, TCPCL or DCCP.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -13,24 +13,24 @@ use bentpipe_wire::dtn::ltp::{BUNDLE_PROTOCOL, SessionId};
 use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::udp;
 
-use super::Neighbour;
+use super::{Bearer, Neighbour};
 use crate::carry::Carry;
 use crate::ltp::{self, Engine, Event, Peer};
 use crate::metrics;
 use crate::network::{Layer, Network};
 use crate::node::Node;
 
-/// Port of the element for bundles in UDP datagrams.
+/// Port of the element for bundles in UDP datagrams, or for connections that others open.
 const UDP: Port = Port(0);
-/// Port of the element for LTP segments.
+/// Port of the element for LTP segments, or for connections that this node opens.
 const LTP: Port = Port(1);
 
-/// Bundle node. Ports 0 and 1 are UDP and LTP, and higher ones applications by service number.
-#[derive(Debug)]
+/// Bundle node. Ports 0 and 1 are those of the convergence layer, and higher ones applications by service number.
 pub struct Agent {
     node: Node,
     engine: Engine,
     neighbours: Vec<Neighbour>,
+    bearer: Bearer,
     layer: Layer,
     datagram: usize,
     /// Bundles in LTP sessions.
@@ -41,7 +41,12 @@ pub struct Agent {
 
 impl Agent {
     /// Creates the node with number `own`.
-    pub fn new(own: u64, mut node: Node, neighbours: Vec<Neighbour>, network: &Network) -> Agent {
+    pub fn new(
+        own: u64,
+        mut node: Node,
+        (neighbours, bearer): (Vec<Neighbour>, Bearer),
+        network: &Network,
+    ) -> Agent {
         let datagram = network.datagram.get() as usize;
         let config = ltp::Config {
             segment: datagram,
@@ -60,6 +65,7 @@ impl Agent {
             node,
             engine,
             neighbours,
+            bearer,
             layer: network.layer,
             datagram,
             sessions: HashMap::new(),
@@ -122,9 +128,13 @@ impl Agent {
         }
     }
 
-    /// Sends what the transmitters of all neighbours take.
+    /// Sends what the connections or transmitters of all neighbours take.
     fn transmit(&mut self, cx: &mut Cx<'_>) {
         for n in 0..self.neighbours.len() {
+            if self.bearer.has_connections() {
+                self.bearer.run(n, &self.neighbours[n], &mut self.node, cx);
+                continue;
+            }
             let now = cx.now();
             while let Some(rate) = self.neighbours[n].open(now).filter(|_| self.neighbours[n].is_free(now)) {
                 let Some((port, ends, payload)) = self.next(n, now) else { break };
@@ -180,9 +190,10 @@ impl Agent {
     /// Handles the beginning and end of contacts.
     fn change_contacts(&mut self, now: Time) {
         let mut has_changed = !self.is_set_up;
-        for neighbour in &mut self.neighbours {
+        for (n, neighbour) in self.neighbours.iter_mut().enumerate() {
             if neighbour.pop_changes(now) || !self.is_set_up {
                 has_changed = true;
+                self.bearer.set_reachable(n, neighbour, &mut self.node, now);
                 match neighbour.is_reachable(now) {
                     true => self.engine.resume(neighbour.number, now),
                     false => self.engine.suspend(neighbour.number, now),
@@ -202,9 +213,11 @@ impl Agent {
                     && (self.layer == Layer::Udp || self.engine.has_session()))
         };
         let mut next = self.node.next_timeout().min(self.engine.next_timeout());
-        for neighbour in &self.neighbours {
+        for (n, neighbour) in self.neighbours.iter().enumerate() {
             next = next.min(neighbour.next_change());
-            if waits(neighbour) {
+            if self.bearer.has_connections() {
+                next = next.min(self.bearer.deadline(n, self.node.has_bundle(neighbour.number), now));
+            } else if waits(neighbour) {
                 next = next.min(neighbour.next_free(now));
             }
         }
@@ -231,6 +244,10 @@ impl Element for Agent {
         if port.0 > LTP.0 {
             if let Some(carry) = packet.into_carried::<Carry>() {
                 self.originate(carry.0, now);
+            }
+        } else if self.bearer.has_connections() {
+            for (from, bundle) in self.bearer.receive(packet, &self.neighbours, &mut self.node, cx) {
+                self.receive(&bundle, from, now);
             }
         } else {
             self.arrive(port, &packet, now);
@@ -264,7 +281,7 @@ impl Element for Agent {
         observer.counter(&metrics::EXPIRED, counts.expired);
         observer.counter(&metrics::EVICTED, counts.evicted);
         observer.counter(&metrics::REFUSED, counts.refused);
-        observer.counter(&metrics::MALFORMED, counts.malformed + self.refused);
+        observer.counter(&metrics::MALFORMED, counts.malformed + self.refused + self.bearer.strays());
         observer.counter(&metrics::HOP_LIMIT, counts.hop_limit);
         observer.counter(&metrics::TOO_LONG, counts.too_long);
         observer.counter(&metrics::REROUTED, counts.rerouted);
@@ -272,6 +289,9 @@ impl Element for Agent {
         observer.counter(&metrics::REPORTS, counts.reports);
         if self.node.makes_copies() {
             observer.counter(&metrics::DUPLICATES, counts.duplicates);
+        }
+        if self.bearer.has_connections() {
+            return self.bearer.observe(observer);
         }
         let ltp = self.engine.counts();
         observer.counter(&metrics::LTP_SENT, ltp.data_sent);

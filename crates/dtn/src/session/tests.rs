@@ -136,12 +136,28 @@ fn messages_out_of_place_are_rejected() {
     let mut early = Session::new(config("ipn:3.0"), at(0));
     early.handle_bytes(b"dtn!\x04\x00\x04\x01\x03", at(0));
     assert!(!early.is_established() && !early.is_ended());
-    let mut older = Session::new(config("ipn:3.0"), at(0));
-    older.handle_bytes(b"dtn!\x03\x00", at(0));
-    assert!(older.is_ended());
     let mut slow = Session::new(config("ipn:3.0"), at(0));
     slow.handle_timeout(at(30));
     assert!(slow.is_ended());
+}
+
+/// Contact header of version 3 (RFC 7242, section 4.1): flags, keepalive, length and endpoint.
+const VERSION_3: &[u8] = b"dtn!\x03\x01\x00\x3c\x05dtn:a";
+
+#[test]
+fn peers_of_other_versions_are_refused_by_their_contact_headers() {
+    for (header, version) in [(VERSION_3, 3), (&b"dtn!\x05\x00"[..], 5)] {
+        for piece in [1, header.len()] {
+            let mut session = Session::new(config("ipn:3.0"), at(0));
+            header.chunks(piece).for_each(|bytes| session.handle_bytes(bytes, at(0)));
+            // The own header, and SESS_TERM with "version mismatch" (RFC 9174, section 4.3).
+            assert_eq!(session.poll_output(at(0)), *b"dtn!\x04\x00\x05\x00\x02");
+            assert_eq!(session.refusal(), Some(&Refusal::Version(version)));
+            assert!(session.is_ended() && !session.is_established());
+        }
+    }
+    let refusal = Refusal::Version(3).to_string();
+    assert_eq!(refusal, "the peer speaks version 3 of TCPCL, expected version 4");
 }
 
 proptest! {

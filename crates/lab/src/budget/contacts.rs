@@ -1,11 +1,14 @@
 //! Capacity of contact plans, and forecast of the bundles that flows send.
 //!
-//! A forecast is the best case of contact graph routing: the bundle alone, with all contacts of the plan at their rates.
+//! A forecast is the best case of a network's routing: the bundle alone, with all contacts of the plan at their rates. Static routes
+//! leave one way. Copies of spray and wait pass at most as many nodes as can give some away.
+
+mod hops;
 
 use std::collections::BTreeSet;
 
 use bentpipe_dtn::kind::Bundles;
-use bentpipe_dtn::network::Way;
+use bentpipe_dtn::network::{Layer, Way};
 use bentpipe_dtn::plan::{Contact, Plan};
 use bentpipe_dtn::route::{Demand, Graph, Ledger, Options};
 use bentpipe_record::{ContactPlan, PlannedContact};
@@ -58,6 +61,25 @@ pub struct Arrival {
     pub at: Span,
     /// Nodes on the way.
     pub path: Vec<String>,
+}
+
+/// Part of a plan that routing leaves.
+struct Leeway {
+    graph: Graph,
+    /// Maximum number of contacts on the way, if there is one.
+    hops: Option<usize>,
+    /// Time after which TCP gives up opening a connection, if the layer is TCPCL.
+    give_up: Option<Span>,
+}
+
+/// Returns the time from the first SYN to the end of the last one's timeout.
+fn syn_time(initial: Span, most: Span, retries: u32) -> Span {
+    let (mut sum, mut wait) = (Span::ZERO, initial);
+    for _ in 0..=retries.min(1000) {
+        sum += wait;
+        wait = (wait * 2).min(most);
+    }
+    sum
 }
 
 /// Plans of a scenario's networks.
@@ -148,22 +170,49 @@ impl<'s> Contacts<'s> {
         for (name, flow) in &self.scenario.flow {
             if let Traffic::Bundles(bundles) = &flow.traffic
                 && let Some(network) = self.network_of(&flow.from)
-                && self.has_forecast(network)
                 && let Some(plan) = self.plan(network)?
             {
-                let graph = Graph::new(plan, Options::default());
-                forecasts.push(self.forecast(name, flow, bundles, &graph));
+                let way = self.way(network, flow, plan);
+                forecasts.push(self.forecast(name, flow, bundles, &way));
             }
         }
         Ok(forecasts)
     }
 
-    /// Returns `true` if bundles may go by the best contacts.
-    ///
-    /// Static routes and few copies do not.
-    fn has_forecast(&self, network: &str) -> bool {
+    /// Returns what a network's routing leaves of its plan for a flow.
+    fn way(&self, network: &str, flow: &Flow, plan: Plan) -> Leeway {
+        let graph = |plan| Graph::new(plan, Options::default());
         let network = self.scenario.role_tables.dtn.0.get(network);
-        network.is_some_and(|network| matches!(network.routing, Way::ContactGraph | Way::Epidemic))
+        let give_up = network.filter(|network| network.layer == Layer::Tcpcl).map(|network| {
+            let tcp = network.tcp();
+            syn_time(tcp.rto.initial, tcp.rto.max, tcp.syn_retries)
+        });
+        match network.map(|network| &network.routing) {
+            Some(Way::Static { routes }) => {
+                let mut hops = Vec::new();
+                let mut at = flow.from.as_str();
+                // A loop ends where it closes; then no contact leads to the destination.
+                while at != flow.to && !hops.iter().any(|(from, _)| *from == at) {
+                    let table = routes.get(at);
+                    let via = table.and_then(|table| table.get(&flow.to).or_else(|| table.get("default")));
+                    let Some(via) = via else { break };
+                    hops.push((at, via.as_str()));
+                    at = via;
+                }
+                let pairs: Vec<_> =
+                    hops.iter().map(|(from, to)| (self.number(from), self.number(to))).collect();
+                let is_on = |contact: &Contact| pairs.contains(&(Some(contact.from), Some(contact.to)));
+                let contacts = plan.contacts.iter().filter(|contact| is_on(contact)).copied().collect();
+                Leeway { graph: graph(Plan { contacts, ..plan }), hops: None, give_up }
+            }
+            Some(Way::SprayAndWait { copies, binary }) => {
+                let sprayed = if *binary { copies.max(&1).ilog2() } else { (*copies - 1).min(1) };
+                Leeway { graph: graph(plan), hops: Some(sprayed as usize + 1), give_up }
+            }
+            Some(Way::ContactGraph | Way::Epidemic) | None => {
+                Leeway { graph: graph(plan), hops: None, give_up }
+            }
+        }
     }
 
     fn network_of(&self, node: &str) -> Option<&'s str> {
@@ -173,13 +222,13 @@ impl<'s> Contacts<'s> {
         })
     }
 
-    fn forecast(&self, name: &str, flow: &Flow, bundles: &Bundles, graph: &Graph) -> BundleForecast {
+    fn forecast(&self, name: &str, flow: &Flow, bundles: &Bundles, way: &Leeway) -> BundleForecast {
         let stop = flow.stop.unwrap_or(self.scenario.duration).min(self.scenario.duration);
         let lasts = stop.saturating_sub(flow.start).as_nanos();
         let fit = lasts.div_ceil(bundles.interval.as_nanos().max(1));
         let count = fit.min(bundles.bundles.unwrap_or(u64::MAX));
         let last = flow.start + bundles.interval * count.saturating_sub(1);
-        let arrival = |ready| self.arrival(flow, bundles, graph, ready);
+        let arrival = |ready| self.arrival(flow, bundles, way, ready);
         let (first, last) = match count {
             0 => (None, None),
             _ => (arrival(flow.start), arrival(last)),
@@ -188,26 +237,32 @@ impl<'s> Contacts<'s> {
             Bytes::new(bundles.bundle_len().get().saturating_mul(count).saturating_mul(flow.count.into()));
         let mut forecast =
             BundleForecast { flow: name.to_owned(), bundles: count, offered, first, last, warnings: vec![] };
-        forecast.warnings = self.warnings(&forecast, graph);
+        forecast.warnings = self.warnings(&forecast, way);
         forecast
     }
 
     /// Returns the best case of a bundle that is ready at a time.
-    fn arrival(&self, flow: &Flow, bundles: &Bundles, graph: &Graph, ready: Span) -> Option<Arrival> {
+    fn arrival(&self, flow: &Flow, bundles: &Bundles, way: &Leeway, ready: Span) -> Option<Arrival> {
         let (from, to) = (self.number(&flow.from)?, self.number(&flow.to)?);
-        let now = Time::ZERO + ready;
-        let routes = graph.routes(from, to, now, &|_| false);
+        let (graph, now) = (&way.graph, Time::ZERO + ready);
         let expiry = now + bundles.lifetime;
         let size = bundles.bundle_len().get();
-        let demand = Demand { size, priority: bundles.priority.into(), may_fragment: false, expiry };
-        let choice = graph.choose(&routes, &demand, &Ledger::new(graph), now, &|_| 0)?;
-        let contacts = &routes[choice.route].contacts;
+        let (contacts, at) = match way.hops {
+            Some(most) => hops::earliest(&graph.plan().contacts, (from, to), (now, Bytes::new(size)), most)
+                .filter(|(_, at)| *at <= expiry)?,
+            None => {
+                let routes = graph.routes(from, to, now, &|_| false);
+                let demand = Demand { size, priority: bundles.priority.into(), may_fragment: false, expiry };
+                let choice = graph.choose(&routes, &demand, &Ledger::new(graph), now, &|_| 0)?;
+                (routes[choice.route].contacts.clone(), choice.arrival)
+            }
+        };
         let nodes = contacts.iter().map(|contact| self.name(graph.plan().contacts[*contact].to));
         let path = std::iter::once(flow.from.clone()).chain(nodes).collect();
-        Some(Arrival { ready, at: choice.arrival.since(Time::ZERO), path })
+        Some(Arrival { ready, at: at.since(Time::ZERO), path })
     }
 
-    fn warnings(&self, forecast: &BundleForecast, graph: &Graph) -> Vec<String> {
+    fn warnings(&self, forecast: &BundleForecast, way: &Leeway) -> Vec<String> {
         let mut warnings = Vec::new();
         let duration = self.scenario.duration;
         for (which, arrival) in [("first", &forecast.first), ("last", &forecast.last)] {
@@ -224,7 +279,20 @@ impl<'s> Contacts<'s> {
         let hops = forecast.first.iter().flat_map(|arrival| arrival.path.windows(2));
         for hop in hops {
             let ends = self.number(&hop[0]).zip(self.number(&hop[1]));
-            let capacity = ends.map_or(0, |(from, to)| graph.plan().capacity(from, to));
+            let plan = way.graph.plan();
+            let capacity = ends.map_or(0, |(from, to)| plan.capacity(from, to));
+            let light =
+                ends.and_then(|(from, to)| plan.between(from, to).find_map(|contact| contact.light_time));
+            if let (Some(give_up), Some(light)) = (way.give_up, light)
+                && light * 2 >= give_up
+            {
+                let to = &hop[1];
+                warnings.push(format!(
+                    "TCP gives up after {give_up}, and an answer from {to} takes {}: expected more `syn_retries` or \
+                     a longer `rto` in the network's `tcp`",
+                    light * 2
+                ));
+            }
             if forecast.offered.get() > capacity {
                 let [from, to] = [&hop[0], &hop[1]];
                 let capacity = Bytes::new(capacity);

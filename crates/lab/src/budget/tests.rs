@@ -298,6 +298,93 @@ fn contact_plans_have_their_capacity_and_bundles_their_arrival() {
 }
 
 #[test]
+fn forecasts_keep_to_the_routing_of_their_network() {
+    let routing = |routing: &str| {
+        let text = format!(
+            r#"
+title = "t"
+duration = "5000 s"
+node.rover = {{ role = {{ kind = "dtn", network = "mars" }} }}
+node.one = {{ kind = "satellite", role = {{ kind = "dtn", network = "mars" }} }}
+node.two = {{ kind = "satellite", role = {{ kind = "dtn", network = "mars" }} }}
+node.earth = {{ role = {{ kind = "dtn", network = "mars" }} }}
+link.a = {{ between = ["rover", "one"], rate = "1 Mbit/s" }}
+link.b = {{ between = ["one", "two"], rate = "1 Mbit/s" }}
+link.c = {{ between = ["two", "earth"], rate = "1 Mbit/s" }}
+link.d = {{ between = ["rover", "earth"], rate = "1 Mbit/s" }}
+[dtn.mars]
+routing = {{ kind = {routing} }}
+plan = """
+a range +0 +9000 rover one 1
+a range +0 +9000 one two 1
+a range +0 +9000 two earth 1
+a range +0 +9000 one earth 1
+a range +0 +9000 rover earth 1
+a contact +0 +100 rover one 1000
+a contact +200 +300 one two 1000
+a contact +400 +500 two earth 1000
+a contact +600 +700 one earth 1000
+a contact +800 +900 rover earth 1000
+"""
+[flow.measures]
+from = "rover"
+to = "earth"
+traffic = {{ kind = "bundles", payload = "945 B", interval = "1 s", bundles = 1, lifetime = "1 d" }}
+"#
+        );
+        let budget = budget(&text);
+        budget.bundles[0].first.clone().map(|first| (first.at.as_secs_f64().round(), first.path.join("-")))
+    };
+    let way = |at: f64, path: &str| Some((at, path.to_owned()));
+    // A bundle of 1000 B takes a second in a contact, and another for the light.
+    let best = way(402.0, "rover-one-two-earth");
+    assert_eq!(routing("\"contact-graph\""), best);
+    assert_eq!(routing("\"epidemic\""), best);
+    assert_eq!(routing("\"spray-and-wait\", copies = 4"), best);
+    // Two copies: the source gives one away, and it waits for Earth. So does a copy of the source's at any number of them.
+    let one = way(602.0, "rover-one-earth");
+    assert_eq!(routing("\"spray-and-wait\", copies = 3"), one);
+    assert_eq!(routing("\"spray-and-wait\", copies = 9, binary = false"), one);
+    assert_eq!(routing("\"spray-and-wait\", copies = 1"), way(802.0, "rover-earth"));
+    let routes = |routes: &str| routing(&format!("\"static\", routes = {{ {routes} }}"));
+    assert_eq!(routes("rover = { earth = \"earth\" }"), way(802.0, "rover-earth"));
+    assert_eq!(routes("rover = { default = \"one\" }, one = { earth = \"earth\" }"), one);
+    assert_eq!(routes("rover = { default = \"one\" }"), None, "nothing leads on");
+}
+
+#[test]
+fn sessions_that_cannot_open_over_the_light_time_are_reported() {
+    let warnings = |tcp: &str| {
+        let text = format!(
+            r#"
+title = "t"
+duration = "5000 s"
+node.orbiter = {{ role = {{ kind = "dtn", network = "mars" }} }}
+node.earth = {{ role = {{ kind = "dtn", network = "mars" }} }}
+link.far = {{ between = ["orbiter", "earth"], rate = "256 kbit/s", delay = "200 s" }}
+[dtn.mars]
+layer = "tcpcl"
+{tcp}
+plan = """
+a range +0 +9000 orbiter earth 200
+a contact +0 +9000 orbiter earth 32000
+a contact +0 +9000 earth orbiter 32000
+"""
+[flow.measures]
+from = "orbiter"
+to = "earth"
+traffic = {{ kind = "bundles", payload = "945 B", interval = "1 s", bundles = 1, lifetime = "1 d" }}
+"#
+        );
+        budget(&text).bundles[0].warnings.join("; ")
+    };
+    // 1 s + 2 s + ... + 60 s.
+    let short = warnings("");
+    assert!(short.contains("TCP gives up after 123 s, and an answer from earth takes 400 s"), "{short}");
+    assert_eq!(warnings("tcp = { syn_retries = 12 }"), "");
+}
+
+#[test]
 fn bundles_that_do_not_fit_their_plan_are_reported() {
     let traffic = |payload, interval, lifetime| {
         format!(

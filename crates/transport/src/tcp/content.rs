@@ -77,22 +77,29 @@ impl Content {
         }
     }
 
+    /// Returns `len` bytes from position `at`.
+    pub(super) fn bytes(&self, at: u64, len: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(len);
+        let (from, to) = (at.max(self.base), (at + len as u64).min(self.end()));
+        if from < to {
+            bytes.resize((from - at) as usize, 0);
+            let range = (from - self.base) as usize..(to - self.base) as usize;
+            let (first, second) = self.bytes.as_slices();
+            let split = first.len();
+            bytes.extend_from_slice(&first[range.start.min(split)..range.end.min(split)]);
+            bytes.extend_from_slice(&second[range.start.max(split) - split..range.end.max(split) - split]);
+        }
+        bytes.resize(len, 0);
+        bytes
+    }
+
     /// Replaces the zeros of a segment from position `at` by the bytes kept.
     pub(super) fn fill(&self, packet: Packet, at: u64) -> Packet {
         let Body::Zeros(len @ 1..) = *packet.body() else { return packet };
-        let (from, to) = (at.max(self.base), (at + u64::from(len)).min(self.end()));
-        if from >= to {
+        if at.max(self.base) >= (at + u64::from(len)).min(self.end()) {
             return packet;
         }
-        let mut body = Vec::with_capacity(len as usize);
-        body.resize((from - at) as usize, 0);
-        let range = (from - self.base) as usize..(to - self.base) as usize;
-        let (first, second) = self.bytes.as_slices();
-        let split = first.len();
-        body.extend_from_slice(&first[range.start.min(split)..range.end.min(split)]);
-        body.extend_from_slice(&second[range.start.max(split) - split..range.end.max(split) - split]);
-        body.resize(len as usize, 0);
-        with_content(packet, body)
+        with_content(packet, self.bytes(at, len as usize))
     }
 }
 

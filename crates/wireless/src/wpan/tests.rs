@@ -13,11 +13,16 @@ fn stream() -> RandomStream {
     RandomStream::new(1, "cell")
 }
 
-/// Runs saturated devices that send to device 0, and returns the frames that arrived.
+/// Runs saturated devices that send to device 0 from one instant on, and returns the frames that arrived.
 fn saturated(cell: &mut Cell, payload: usize, seconds: u64) -> u64 {
+    saturated_from(cell, payload, seconds, &|_| Time::ZERO)
+}
+
+/// Runs saturated devices that begin each at a time of their own.
+fn saturated_from(cell: &mut Cell, payload: usize, seconds: u64, start: &dyn Fn(u16) -> Time) -> u64 {
     let mut stream = stream();
     let count = cell.links().devices() as u16;
-    (1..count).for_each(|from| cell.send(from, frame(Some(0), payload), Time::ZERO, &mut stream));
+    (1..count).for_each(|from| cell.send(from, frame(Some(0), payload), start(from), &mut stream));
     let (mut arrived, end) = (0, Time::ZERO + Span::from_secs(seconds));
     while cell.next_step() < end {
         let now = cell.step(&mut stream).expect("a step");
@@ -53,6 +58,20 @@ fn saturated_devices_have_the_throughput_of_a_separate_simulation() {
         let rate = saturated(&mut cell, 25, 100) as f64 / 100.0;
         assert!(
             (rate / expected - 1.0).abs() < 0.04,
+            "{count} devices: {rate} of {expected} frames per second"
+        );
+    }
+}
+
+/// Expected values are frames per second of ns-3.37's `lr-wpan` with these rules (`docs/models/wpan.md`), each device with a phase of its own.
+#[test]
+fn saturated_devices_off_the_grid_have_the_throughput_of_ns_3_with_these_rules() {
+    let start = |n: u16| Time::from_nanos(320_000 * u64::from(n) + u64::from(n) * 245_489 % 32_000);
+    for (count, expected) in [(2, 254.8), (5, 258.8), (10, 227.4), (20, 161.3), (50, 43.9)] {
+        let mut cell = Cell::new(Mac::default(), Links::complete(count + 1));
+        let rate = saturated_from(&mut cell, 25, 100, &start) as f64 / 100.0;
+        assert!(
+            (rate / expected - 1.0).abs() < 0.05,
             "{count} devices: {rate} of {expected} frames per second"
         );
     }

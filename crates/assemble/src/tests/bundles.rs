@@ -1,0 +1,148 @@
+//! Bundles over TCPCL and DCCP: outages, losses, and rates that the plan does not know.
+
+use std::collections::HashMap;
+
+use bentpipe_net::metric::{Counter, Gauge, Of};
+use bentpipe_units::Span;
+
+use super::*;
+
+#[derive(Default)]
+struct Counts(HashMap<&'static str, u64>);
+
+impl bentpipe_net::Observer for Counts {
+    fn counter(&mut self, metric: &'static Of<Counter>, total: u64) {
+        self.0.insert(metric.name, total);
+    }
+    fn gauge(&mut self, _: &'static Of<Gauge>, _: f64) {}
+}
+
+/// Rover and orbiter with a link of 1 Mbit/s and 10 ms.
+fn hop(layer: &str, channel: &str, traffic: &str) -> String {
+    format!(
+        r#"
+title = "t"
+duration = "2000 s"
+node.rover = {{ role = {{ kind = "dtn", network = "mars" }} }}
+node.orbiter = {{ role = {{ kind = "dtn", network = "mars" }} }}
+[dtn.mars]
+layer = {layer}
+plan = """
+a range +0 +9000 rover orbiter 0.01
+a contact +0 +9000 rover orbiter 250000
+a contact +0 +9000 orbiter rover 250000
+"""
+[link.hop]
+between = ["rover", "orbiter"]
+rate = "1 Mbit/s"
+delay = "10 ms"
+queue = {{ kind = "drop-tail", packets = 50 }}
+{channel}
+[flow.measures]
+from = "rover"
+to = "orbiter"
+traffic = {{ kind = "bundles", lifetime = "1 d", {traffic} }}
+"#
+    )
+}
+
+/// Counts of the sink and of the sending node after some seconds.
+fn after(seconds: u64, text: &str) -> [HashMap<&'static str, u64>; 2] {
+    let mut built = built(text);
+    built.network.run_until(at(seconds));
+    [built.flows[0].receivers[0], built.roles[0].element].map(|element| {
+        let mut counts = Counts::default();
+        built.network.observe(element, &mut counts);
+        counts.0
+    })
+}
+
+const MEASURES: &str = "payload = \"1000 B\", interval = \"1 s\", bundles = 400";
+
+#[test]
+fn sessions_carry_all_bundles_over_an_outage() {
+    let outage = |lasts: u32| {
+        format!("channel = {{ kind = \"outages\", outages = [{{ at = \"100 s\", lasts = \"{lasts} s\" }}] }}")
+    };
+    let [udp, _] = after(1500, &hop("\"udp\"", &outage(60), MEASURES));
+    assert!((339..=341).contains(&udp["packets"]), "{udp:?}");
+    // TCP repeats in a short outage; in a long one keepalives are missing, the session ends, and another one begins.
+    for (lasts, least, most) in [(60, 1, 1), (600, 2, 20)] {
+        let [sink, rover] = after(1500, &hop("\"tcpcl\"", &outage(lasts), MEASURES));
+        assert_eq!(sink["packets"] - sink["duplicates"], 400, "{sink:?} {rover:?}");
+        assert!((least..=most).contains(&rover["tcpcl-sessions"]), "{lasts} s: {rover:?}");
+        assert_eq!((rover["forwarded"], rover["expired"]), (400, 0));
+    }
+}
+
+#[test]
+fn sessions_take_the_time_of_their_bytes() {
+    let mut built = built(&hop("\"tcpcl\"", "", "payload = \"10000 B\", interval = \"1 ms\", bundles = 100"));
+    let mut last = None;
+    for centi in 1..2000 {
+        built.network.run_until(Time::ZERO + Span::from_millis(centi * 10));
+        let mut counts = Counts::default();
+        built.network.observe(built.flows[0].receivers[0], &mut counts);
+        if counts.0["packets"] == 100 {
+            last = Some(centi as f64 / 100.0);
+            break;
+        }
+    }
+    // 1448 of 1500 B are data; a bundle has some 60 B of headers, and a segment of TCPCL 18 B. SYN, contact header and SESS_INIT
+    // take a round trip each.
+    let bytes = 100.0 * 10_078.0 * 1500.0 / 1448.0;
+    let expected = bytes * 8.0 / 1e6 + 3.0 * 0.02;
+    let last = last.expect("all bundles");
+    assert!((last / expected - 1.0).abs() < 0.02, "{last} s against {expected} s");
+}
+
+#[test]
+fn sessions_repeat_what_a_link_loses_and_datagrams_do_not() {
+    let traffic = "payload = \"1000 B\", interval = \"100 ms\", bundles = 2000";
+    let of = |layer: &str, loss: f64| {
+        let channel = format!("channel = {{ kind = \"packet-errors\", loss = {loss} }}");
+        after(1000, &hop(layer, &channel, traffic))
+    };
+    let [sink, rover] = of("\"tcpcl\"", 0.05);
+    assert_eq!((sink["packets"], sink["duplicates"]), (2000, 0), "{rover:?}");
+    // A segment each bundle, more or less, and 5 % of them are lost, as are those that repeat them.
+    assert!((60..=250).contains(&rover["tcp-repeated"]), "{rover:?}");
+    // Five standard deviations.
+    let [udp, _] = of("\"udp\"", 0.05);
+    assert!((1850..=1950).contains(&udp["packets"]), "{udp:?}");
+    let [dccp, _] = of("\"dccp\"", 0.01);
+    assert!((1957..=2000).contains(&dccp["packets"]), "{dccp:?}");
+}
+
+#[test]
+fn connections_find_the_rate_that_the_plan_overstates() {
+    // The plan has twice the rate of the link.
+    let traffic = "payload = \"1200 B\", interval = \"5 ms\", bundles = 20000";
+    let of = |layer: &str| after(1500, &hop(layer, "", traffic));
+    let [udp, _] = of("\"udp\"");
+    let [tcpcl, rover] = of("\"tcpcl\"");
+    let [dccp, sender] = of("\"dccp\"");
+    assert!(udp["packets"] < 13_000, "{udp:?}");
+    assert_eq!((tcpcl["packets"], tcpcl["duplicates"]), (20_000, 0), "{rover:?}");
+    assert!(dccp["packets"] > 19_000, "{dccp:?} {sender:?}");
+}
+
+#[test]
+fn layers_with_connections_are_refused_where_they_cannot_work() {
+    let refusal = |text: &str| {
+        let document = Document::parse("file.toml", text.as_bytes()).expect("TOML");
+        crate::checked(&document).expect_err("a problem").to_string()
+    };
+    let text = |layer: &str| hop(layer, "", MEASURES);
+    for layer in ["\"tcpcl\"", "\"dccp\""] {
+        let one_way = text(layer).replace("a contact +0 +9000 orbiter rover 250000\n", "");
+        let said = refusal(&one_way);
+        let wanted =
+            "dtn.mars.plan: expected a contact from orbiter to rover: connections need both directions";
+        assert!(said.contains(wanted), "{said}");
+    }
+    let said = refusal(&text("\"ltp\"\ntcp = { initial_window = 3 }"));
+    assert!(said.contains("dtn.mars.tcp: expected none without `layer = \"tcpcl\"`"), "{said}");
+    let said = refusal(&text("\"tcpcl\"\ntcp = { initial_window = 0 }"));
+    assert!(said.contains("dtn.mars.tcp") && said.contains("initial_window"), "{said}");
+}
