@@ -13,6 +13,10 @@ const MAX_NODES: usize = 40;
 /// Distance of layers and of nodes in a layer. Half the size of a node follows.
 const LAYER: f64 = 344.0;
 const ROW: f64 = 84.0;
+/// Distance of nodes in a layer if labels have two lines.
+///
+/// Half of it, the distance of links that fan out, has room for name and label.
+const TALL_ROW: f64 = 116.0;
 const HALF: (f64, f64) = (68.0, 19.0);
 
 /// Space around the drawing.
@@ -56,9 +60,10 @@ pub fn draw_with(map: &NetworkMap, target: &Target<'_>) -> Option<String> {
     }
     let layers = layers(map);
     let rows = layers.iter().map(Vec::len).max()?;
+    let row = if map.links.iter().any(|link| !lines(&link.label).1.is_empty()) { TALL_ROW } else { ROW };
     let (width, height) =
-        ((layers.len() - 1) as f64 * LAYER + 2.0 * (HALF.0 + MARGIN), rows as f64 * ROW + MARGIN);
-    let places = places(map.nodes.len(), &layers, height);
+        ((layers.len() - 1) as f64 * LAYER + 2.0 * (HALF.0 + MARGIN), rows as f64 * row + MARGIN);
+    let places = places(map.nodes.len(), &layers, (height, row));
     // Links in a picture are for readers of screens too only if it is a group.
     let role = if map.nodes.iter().any(|node| target(DrawnPart::Node(&node.name)).is_some()) {
         "group"
@@ -166,12 +171,12 @@ fn middle(map: &NetworkMap, node: usize, before: &[usize]) -> f64 {
 }
 
 /// Returns the centre of each node, layers centred vertically.
-fn places(nodes: usize, layers: &[Vec<usize>], height: f64) -> Vec<(f64, f64)> {
+fn places(nodes: usize, layers: &[Vec<usize>], (height, distance): (f64, f64)) -> Vec<(f64, f64)> {
     let mut places = vec![(0.0, 0.0); nodes];
     for (n, layer) in layers.iter().enumerate() {
-        let top = (height - (layer.len() - 1) as f64 * ROW) / 2.0;
+        let top = (height - (layer.len() - 1) as f64 * distance) / 2.0;
         for (row, node) in layer.iter().enumerate() {
-            places[*node] = (MARGIN + HALF.0 + n as f64 * LAYER, top + row as f64 * ROW);
+            places[*node] = (MARGIN + HALF.0 + n as f64 * LAYER, top + row as f64 * distance);
         }
     }
     places
@@ -198,11 +203,7 @@ fn draw_link(
         via_y -= bend;
     }
     let _ = write!(svg, "<path class=\"link\" d=\"M{x} {y}Q{via_x} {via_y} {to_x} {to_y}\"/>");
-    // A label that is too long has its delay on a line of its own.
-    let (first, second) = match link.label.rsplit_once(", ") {
-        Some(lines) if link.label.chars().count() > MAX_LETTERS => lines,
-        _ => (&link.label[..], ""),
-    };
+    let (first, second) = lines(&link.label);
     let letters = [&link.name[..], first, second].map(|text| text.chars().count().min(MAX_LETTERS));
     let shift = FAN.min(slack(letters.into_iter().max().unwrap_or_default()));
     let t = match degree.cmp(&to_degree) {
@@ -219,6 +220,14 @@ fn draw_link(
     for (text, class, y) in lines.into_iter().filter(|(text, ..)| !text.is_empty()) {
         let text = escape(&shortened(text));
         let _ = write!(svg, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>");
+    }
+}
+
+/// Returns the lines of a label. One that is too long has its delay on a line of its own.
+fn lines(label: &str) -> (&str, &str) {
+    match label.rsplit_once(", ") {
+        Some(lines) if label.chars().count() > MAX_LETTERS => lines,
+        _ => (label, ""),
     }
 }
 
@@ -296,6 +305,29 @@ mod tests {
         let (from, to) = (MARGIN + 2.0 * HALF.0, MARGIN + LAYER);
         let half = 26.0 * HALF_LETTER;
         assert!(x - half >= from && x + half <= to, "{x}");
+    }
+
+    #[test]
+    fn labels_of_a_fan_stand_clear_of_each_other() {
+        for label in
+            ["1 Mbit/s, 250 ms", "10.80 Mbit/s / 7.20 Mbit/s, 250 ms", "1000 Mbit/s / 10.11 Mbit/s, 250 ms"]
+        {
+            let mut fan = map(&["hub", "a", "b", "c"], &[[0, 1], [0, 2], [0, 3]]);
+            fan.links.iter_mut().for_each(|link| label.clone_into(&mut link.label));
+            let svg = draw(&fan).expect("a drawing");
+            let of_class = |class: &str| -> Vec<f64> {
+                let texts = svg.split(&format!("<text class=\"{class}\"")).skip(1);
+                let y = |text: &str| text.split(" y=\"").nth(1)?.split('"').next()?.parse().ok();
+                texts.map(|text| y(text).expect("a place")).collect()
+            };
+            let (names, labels) = (of_class("name"), of_class("label"));
+            let lines = labels.len() / 3;
+            for n in 1..3 {
+                // The letters of a name rise 12 above their line; those of a label go 4 below theirs.
+                let (above, below) = (labels[n * lines - 1] + 4.0, names[n] - 12.0);
+                assert!(above <= below, "{label}: {above} and {below}");
+            }
+        }
     }
 
     #[test]
