@@ -13,6 +13,7 @@ pub mod offline;
 pub mod rohc;
 pub mod rtp;
 pub mod sensor;
+pub mod serve;
 pub mod signalling;
 pub mod transport;
 pub mod voice;

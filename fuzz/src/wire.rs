@@ -10,8 +10,8 @@ use bentpipe_wire::space::{aos, convolutional, crc, encapsulation, proximity, re
 use bentpipe_wire::ule::{self, Payload, Sndu};
 use bentpipe_wire::{
     aal1, aal5, arp, atm, bbframe, dccp, dtcp, erf, ethernet, gre, gse, icmp, ipv4, ipv6, link, llc,
-    membership, mpe, ogg, pes, psi, rle, rohc, rtcp, rtp, section, si, sixin4, tcp, ts, udp, udplite, wav,
-    wman, wpan,
+    membership, mpe, ogg, outline, pes, psi, rle, rohc, rtcp, rtp, section, si, sixin4, tcp, ts, udp,
+    udplite, wav, wman, wpan,
 };
 
 /// A decoder under test.
@@ -40,6 +40,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("atm", fuzz_atm),
     ("erf", fuzz_erf),
     ("link", fuzz_link),
+    ("outline", fuzz_outline),
     ("pcap", fuzz_pcap),
     ("pcapng", fuzz_pcap),
     ("psi", fuzz_psi),
@@ -504,6 +505,17 @@ pub fn fuzz_link(data: &[u8]) {
     assert!(network.offset + network.bytes.len() <= bytes.len());
     if let Ok(packet) = Packet::new_checked(network.bytes) {
         let _ = packet.upper();
+    }
+}
+
+/// Packets of any link type in a line, cut or not. The first two bytes are the link type.
+pub fn fuzz_outline(data: &[u8]) {
+    let Some((number, bytes)) = split(data) else { return };
+    for missing in [0, 1000, 100_000] {
+        let line = outline::outline(LinkType(number as u16), bytes, bytes.len() + missing);
+        for text in [line.source, line.destination, line.protocol, line.info] {
+            assert!(text.len() <= 200 && !text.chars().any(char::is_control), "{text:?}");
+        }
     }
 }
 

@@ -180,7 +180,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("bentpipe-agent", &["units", "scenario"]),
-    ("bentpipe-serve", &["units", "scenario", "record", "assemble", "lab", "report", "agent"]),
+    ("bentpipe-serve", &["units", "wire", "scenario", "record", "assemble", "lab", "report", "agent"]),
     (
         "bentpipe-bench",
         &[

@@ -126,6 +126,10 @@ impl Monitor for Terminal {
         }
     }
 
+    fn is_watched(&self) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.is_watched(self.clock_s()))
+    }
+
     fn done(&self, label: &str) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         self.bar.set_message(self.message());

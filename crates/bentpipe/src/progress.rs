@@ -14,6 +14,9 @@ const INTERVAL_S: f64 = 0.5;
 /// Shortest time between two lines of samples, in seconds: ten pictures a second.
 const FRAME_S: f64 = 0.1;
 
+/// Shortest time after which captured packets can be read, in seconds.
+const CAPTURES_S: f64 = 0.25;
+
 /// Most steps of time of a line of samples. Of each step the least and the greatest value are written.
 const MAX_STEPS: usize = 10;
 
@@ -38,6 +41,8 @@ struct Progress {
     /// Greatest number of runs of all that begin, if they begin several times.
     most: Option<f64>,
     live: Option<Live>,
+    /// Time at which captures were last written as far as they were, in seconds.
+    captured_s: f64,
 }
 
 /// File of samples of one run at a time.
@@ -59,8 +64,16 @@ impl Journal {
         let open = |path: &Path| OpenOptions::new().create(true).append(true).open(path);
         let live = live.map(|path| open(path).map(Live::new)).transpose()?;
         let (runs, gone, written_s) = (1.0, 0.0, f64::NEG_INFINITY);
-        let progress =
-            Progress { file: open(path)?, runs, gone, written_s, is_counted: false, most: None, live };
+        let progress = Progress {
+            file: open(path)?,
+            runs,
+            gone,
+            written_s,
+            is_counted: false,
+            most: None,
+            live,
+            captured_s: written_s,
+        };
         let journal = Journal(Arc::new(Mutex::new(progress)));
         journal.write(&json!({ "event": "start", "pid": std::process::id() }));
         Ok(journal)
@@ -122,6 +135,18 @@ impl Journal {
         if let Some(live) = &mut self.lock().live {
             live.sampled(label, series, now_s);
         }
+    }
+
+    /// Returns `true` if captures should be written as far as they are.
+    ///
+    /// It does so some times a second, if there is a file of samples.
+    pub(crate) fn is_watched(&self, now_s: f64) -> bool {
+        let mut progress = self.lock();
+        let is_due = progress.live.is_some() && now_s - progress.captured_s >= CAPTURES_S;
+        if is_due {
+            progress.captured_s = now_s;
+        }
+        is_due
     }
 
     pub(crate) fn done(&self, label: &str) {

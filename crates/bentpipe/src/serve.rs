@@ -45,6 +45,9 @@ pub(crate) struct ServeArguments {
     /// Number of runs of a campaign at a time; 0 for one per processor
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1024))]
     campaign_runs: u16,
+    /// End with the standard input, with all jobs, and remove the data folder
+    #[arg(long, hide = true)]
+    temporary: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -142,6 +145,7 @@ fn serve(arguments: ServeArguments) -> Result<u8, String> {
         campaign_runs: campaign_runs.into(),
         program,
         studies: studies.or(known),
+        is_temporary: arguments.temporary,
     };
     let ready = |listening: &Listening| {
         show::out(&format!("bentpipe serve: {}\n", listening.url));

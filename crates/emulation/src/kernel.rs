@@ -134,7 +134,8 @@ impl Emulation<'_> {
             commit: self.machine.commit,
             command: self.machine.command,
         };
-        let results = run::follow(&request, live, (Vec::new(), None), look, RealTimeRun::conclude);
+        let results =
+            run::follow(&request, live, (Vec::new(), Vec::new(), None), look, RealTimeRun::conclude);
         results.map_err(|error| error.to_string())
     }
 

@@ -162,6 +162,7 @@ impl Emulation<'_> {
         let captures = CapturePoint::of(std::mem::take(&mut emulated.built.captures));
         let folder = Folder::new(self.out, &format!("{}-emulated-{}", self.name, stamp()), plan);
         let flows = flows.map(|flows| flows.serve(folder.path())).transpose().map_err(Error::Other)?;
+        let growing = run::growing(&emulated.built.judges);
         let finish = video::finish(std::mem::take(&mut emulated.built.judges), true);
         let (finish, has_flows) = match &flows {
             Some(flows) => (Some(flows.finish(finish)), true),
@@ -222,7 +223,8 @@ impl Emulation<'_> {
                 _ => ControlFlow::Continue(()),
             }
         };
-        let results = run::follow(&request, &mut live, (captures, finish), look, RealTimeRun::conclude);
+        let results =
+            run::follow(&request, &mut live, (captures, growing, finish), look, RealTimeRun::conclude);
         self.stop.store(true, Ordering::SeqCst);
         view.end();
         let exit_code = started.transpose().map_err(Error::Other)?.and_then(Started::code);

@@ -3,7 +3,7 @@
 use bentpipe_assemble::{self as assemble, Built};
 use bentpipe_scenario::Scenario;
 use bentpipe_sim::Network;
-use bentpipe_site::{Artefact, CaptureFormat, Input};
+use bentpipe_site::{Artefact, CaptureFormat, Growth, Input, Judge};
 
 use crate::calls::CallSource;
 use crate::packets;
@@ -19,8 +19,19 @@ pub struct Prepared {
     pub artefacts: Vec<Artefact<Input>>,
     /// Ends of flows that have records of calls.
     pub calls: Vec<CallSource>,
+    /// Files of flows that grow during the run: their names.
+    pub growing: Vec<(String, Growth)>,
     /// Evaluation after the run.
     pub finish: Option<Finish>,
+}
+
+/// Returns the files of flows that grow during a run: their names.
+pub fn growing(judges: &[(String, Box<dyn Judge>)]) -> Vec<(String, Growth)> {
+    let of = |(flow, judge): &(String, Box<dyn Judge>)| {
+        let grown = judge.grows().into_iter();
+        grown.map(|growth| (format!("{flow}-{}", growth.name), growth)).collect::<Vec<_>>()
+    };
+    judges.iter().flat_map(of).collect()
 }
 
 /// A point of capture.
@@ -56,9 +67,10 @@ impl Prepared {
     pub fn new(built: Built, keeps_files: bool, scenario: &Scenario) -> Prepared {
         let Built { mut network, mut artefacts, flows, roles, .. } = built;
         let captures = CapturePoint::of(built.captures);
+        let growing = growing(&built.judges);
         let finish = video::finish(built.judges, keeps_files);
         artefacts.extend(packets::record(&mut network, &flows, scenario));
         let calls = CallSource::of(&flows, &roles);
-        Prepared { network, captures, artefacts, calls, finish }
+        Prepared { network, captures, artefacts, calls, growing, finish }
     }
 }

@@ -28,11 +28,12 @@ mod assembled;
 mod execute;
 mod folder;
 mod follow;
+mod growing;
 mod monitor;
 mod network;
 
 pub use crate::calls::CallSource;
-pub use crate::prepared::{CapturePoint, Prepared};
+pub use crate::prepared::{CapturePoint, Prepared, growing};
 pub use crate::video::Finish;
 pub use assembled::Assembled;
 pub use execute::{Failure, Manifest, ManifestRun, Request, Results, execute, outcome_alone};

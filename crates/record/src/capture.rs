@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bentpipe_net::Packet;
 use bentpipe_site::{CaptureFormat, Records};
-use bentpipe_units::Time;
+use bentpipe_units::{Span, Time};
 use bentpipe_wire::pcap::Writer;
 
 use super::files::WholeFile;
@@ -48,6 +48,30 @@ struct File {
     writer: Option<Sink>,
     failed: Option<io::Error>,
     packets: u64,
+    /// Time between two flushes. Default: at the end only.
+    flush_each: Option<Span>,
+    flushed: Time,
+}
+
+impl File {
+    fn flush(&mut self) {
+        let flushed = match &mut self.writer {
+            Some(Sink::Whole(writer)) => writer.flush(),
+            Some(Sink::Ring(ring)) => ring.flush(),
+            None => return,
+        };
+        if let Err(error) = flushed {
+            self.failed = Some(error);
+            self.writer = None;
+        }
+    }
+
+    fn flush_if_due(&mut self, now: Time) {
+        if self.flush_each.is_some_and(|interval| now >= self.flushed + interval) {
+            self.flushed = now;
+            self.flush();
+        }
+    }
 }
 
 enum Sink {
@@ -93,7 +117,8 @@ impl Capture {
         limits: impl Into<CaptureLimits>,
     ) -> io::Result<Capture> {
         let writer = Sink::create(path, &*format, limits.into())?;
-        let file = File { writer: Some(writer), failed: None, packets: 0 };
+        let file =
+            File { writer: Some(writer), failed: None, packets: 0, flush_each: None, flushed: Time::ZERO };
         Ok(Capture { path: path.to_owned(), state: Arc::new(Mutex::new(State { format, file })) })
     }
 
@@ -108,8 +133,21 @@ impl Capture {
             let State { format, file } = &mut *state.lock().unwrap_or_else(PoisonError::into_inner);
             if file.is_open() {
                 format.write(now, packet, file);
+                file.flush_if_due(now);
             }
         }
+    }
+
+    /// Writes what is buffered, so that others can read it.
+    pub fn flush(&self) {
+        self.lock().file.flush();
+    }
+
+    /// Writes what is buffered at a packet `interval` after the last time, or later.
+    ///
+    /// Times are those of packets: it is for captures in real time.
+    pub fn flush_each(&self, interval: Span) {
+        self.lock().file.flush_each = Some(interval);
     }
 
     /// Returns `true` if writing has failed, as on a full disk.

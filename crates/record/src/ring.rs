@@ -93,6 +93,14 @@ impl Ring {
         self.0.write(time_ns, bytes, elided)
     }
 
+    /// Writes the packets that wait.
+    ///
+    /// # Errors
+    /// Returns the error of the file system.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+
     /// Writes the packets that wait. Returns the files with the number of packets in each, the oldest first.
     ///
     /// # Errors

@@ -2,11 +2,13 @@
 
 mod console;
 mod gateway;
+mod operators;
 mod picture;
 mod relay;
 
 pub use console::{Console, Log};
 pub use gateway::{Collection, Gateway, Start};
+pub use operators::describe;
 pub use relay::Relay;
 
 use bentpipe_wire::dtn::bundle::Bundle;

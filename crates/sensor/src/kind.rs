@@ -12,7 +12,7 @@ use bentpipe_wire::dtn::eid::Eid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::element::{Collection, Console, Gateway, Log, Relay, Start};
+use crate::element::{Collection, Console, Gateway, Log, Relay, Start, describe};
 use crate::field::Fields;
 use crate::message::Message;
 use crate::query::Query;
@@ -124,7 +124,7 @@ impl TrafficKind for Queries {
         let [own, other] = [ground.client(at, at.from, "dtn")?, ground.client(at, to, "dtn")?];
         let field = ground.client(at, to, ROLE)?;
         let [here, there] = [endpoint(at.from, own.port().0), endpoint(to, other.port().0)];
-        let log = Log::new(Query::titles(&self.query, &query.items));
+        let log = Log::new(describe(&self.query, &query, self.collection));
         let message = Message::Query {
             number: 0,
             ships_everything: self.collection == Collection::Everything,

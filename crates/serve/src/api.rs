@@ -7,8 +7,10 @@ pub(crate) mod files;
 pub(crate) mod import;
 pub(crate) mod jobs;
 mod openapi;
+pub(crate) mod packets;
 pub(crate) mod people;
 pub(crate) mod presets;
+pub(crate) mod queries;
 pub(crate) mod reservations;
 pub(crate) mod scenarios;
 pub(crate) mod sites;
@@ -85,6 +87,16 @@ macro_rules! rows {
 const PAGE: &[(&str, &str)] =
     &[("after", "Number of the last item of the page before"), ("limit", "Most items, 1 to 1000")];
 
+const PACKETS: &[(&str, &str)] = &[
+    ("capture", "Name of the capture, such as NODE-LINK.pcap, or its path; the latest if there is none"),
+    ("limit", "Most packets, 1 to 1000; of a stream at most 100 at a time"),
+];
+
+const ROWS: &[(&str, &str)] = &[
+    ("flow", "Flow of the query; the first one of the newest run if there is none"),
+    ("limit", "Most rows, 1 to 1000; of a stream at most 200 at a time"),
+];
+
 /// Returns all operations.
 pub(crate) fn operations() -> Vec<Operation> {
     use crate::store::{
@@ -145,6 +157,10 @@ pub(crate) fn operations() -> Vec<Operation> {
         cancelJob post "/jobs/{id}/cancel", level(1), "Request the end of a job; finished runs stay" => 200 j::Job, jobs::cancel;
         listEvents get "/jobs/{id}/events", level(0), "List events of a job", query PAGE => 200 Vec<j::Event>, jobs::events;
         followJob get "/jobs/{id}/stream", level(0), "Follow the events of a job as they come (server-sent events), after `Last-Event-ID`", query PAGE => 200, stream::stream;
+        listPackets get "/jobs/{id}/packets", level(0), "List the last packets of a capture of a job, also while it runs", query PACKETS => 200 crate::captures::Packets, packets::list;
+        followPackets get "/jobs/{id}/packets/stream", level(0), "Follow the packets of a capture as they come (server-sent events)", query PACKETS => 200, packets::stream;
+        listRows get "/jobs/{id}/rows", level(0), "List the last rows of a query to a sensor field, also while the job runs" , query ROWS => 200 crate::queries::Rows, queries::list;
+        followRows get "/jobs/{id}/rows/stream", level(0), "Follow the rows of a query as they reach Earth (server-sent events)", query ROWS => 200, queries::stream;
         listMeasures get "/jobs/{id}/measures", level(0), "List measures of a finished job", query &[("search", "Text in the name")] => 200 Vec<j::JobMeasure>, jobs::measures;
         getSeries get "/jobs/{id}/series", level(0), "Show series over time of a finished job as CSV, a row for each instant", query &[("select", "Patterns of SUBJECT.METRIC, separated by spaces, such as flow.*.sender.cwnd")] => 200, jobs::series;
         listArtifacts get "/jobs/{id}/artifacts", level(0), "List files of a finished job" => 200 Vec<j::Artifact>, jobs::artifacts;

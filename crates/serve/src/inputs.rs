@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags, ResolveFlags};
 use sha2::{Digest, Sha256};
 
 pub(crate) use bentpipe_agent::files::is_name;
@@ -28,6 +29,13 @@ pub(crate) fn folder(data: &Path) -> PathBuf {
 /// Returns the file of content.
 pub(crate) fn path(data: &Path, sha256: &str) -> PathBuf {
     folder(data).join(sha256)
+}
+
+/// Opens a file below a folder. No link is followed.
+pub(crate) fn open_below(root: &File, path: &str) -> io::Result<File> {
+    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::openat2(root, path, flags, Mode::empty(), beneath)?))
 }
 
 /// Removes what a server left that was killed: halves of files, and folders of checks.

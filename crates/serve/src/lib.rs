@@ -7,6 +7,8 @@
 //! - `runner` runs jobs as child processes, `bentpipe run`, and adopts those that outlived a server.
 //! - `inputs` keeps the content of users' files, and gives scenarios folders in which they have their names.
 //! - `archive` reads the archives of jobs that others made, and believes nothing in them.
+//! - `captures` reads captures, also those that are being written.
+//! - `queries` reads queries to sensor fields and their rows, also while they come.
 //! - `door` answers other machines that dial in, and `sites` advances jobs that run on them.
 //! - `api` has one table of operations, of which routes, access and OpenAPI are made; `guard` checks each request.
 //! - `pages` writes HTML that works without scripts.
@@ -16,6 +18,7 @@
 mod api;
 mod app;
 mod archive;
+mod captures;
 mod clock;
 mod control;
 mod diff;
@@ -31,6 +34,7 @@ mod pages;
 mod password;
 mod presence;
 mod problem;
+mod queries;
 mod remote;
 mod runner;
 mod server;

@@ -2,10 +2,12 @@
 
 mod assets;
 mod entry;
+mod field;
 mod files;
 mod form;
 mod jobs;
 mod layout;
+mod packets;
 mod people;
 mod plots;
 mod reservations;
@@ -79,6 +81,8 @@ pub(crate) fn pages() -> Vec<Page> {
         "/jobs/{id}/repeat", level(1) => post(jobs::repeat);
         "/jobs/{id}/cancel", level(1) => post(jobs::cancel);
         "/jobs/{id}/set", level(1) => post(jobs::set);
+        "/jobs/{id}/field", level(0) => get(field::show);
+        "/jobs/{id}/packets", level(0) => get(packets::show);
         "/jobs/{id}/remarks", level(1) => post(jobs::annotate);
         "/studies", level(0) => get(studies::list);
         "/studies/launch", level(1) => post(studies::launch);

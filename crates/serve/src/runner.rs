@@ -490,7 +490,7 @@ fn only_folder(path: &Path) -> Option<String> {
 }
 
 /// Lists the regular files below `folder` with their sizes. Links are left out.
-fn list_files(folder: &Path, prefix: &str, into: &mut Vec<(String, u64)>) {
+pub(crate) fn list_files(folder: &Path, prefix: &str, into: &mut Vec<(String, u64)>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let (Ok(kind), Ok(name)) = (entry.file_type(), entry.file_name().into_string()) else { continue };
         let path = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };

@@ -14,7 +14,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::api::{self, body};
 use crate::app::{App, Settings};
@@ -23,7 +23,7 @@ use crate::guard::{Access, Guard, Peer, Refuse, guard};
 use crate::presence::Channel;
 use crate::runner::Runner;
 use crate::setup::{self, Error};
-use crate::store::people;
+use crate::store::{jobs, people};
 use crate::tls::{self, Certificate, Tls};
 use crate::{log, pages};
 
@@ -33,6 +33,10 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 const REQUEST_TIME: Duration = Duration::from_secs(60);
 /// Most bytes of a request's head.
 const MAX_HEAD: usize = 32 << 10;
+/// Number of turns in which a temporary server waits for the end of its jobs.
+const LAST_TURNS: u32 = 75;
+/// Time of such a turn.
+const LAST_TURN: Duration = Duration::from_millis(200);
 /// Most connections.
 const MAX_CONNECTIONS: usize = 512;
 
@@ -80,6 +84,10 @@ pub struct JobSettings {
     pub program: PathBuf,
     /// Folder that holds the studies, if there is one.
     pub studies: Option<PathBuf>,
+    /// Set for a server of another program, which is its parent.
+    ///
+    /// When the standard input ends, so do the server, its jobs and the data folder.
+    pub is_temporary: bool,
 }
 
 /// Serves a data folder until SIGINT or SIGTERM. Running jobs go on, and the next server adopts them.
@@ -116,6 +124,7 @@ pub fn run(
         fingerprint: tls.as_ref().map(|tls| tls.fingerprint.clone()),
         trust: tls.as_ref().and_then(|tls| tls.trust.clone()),
     };
+    let (is_temporary, data_folder) = (jobs.is_temporary, folder.clone());
     let settings = Settings {
         folder,
         program: jobs.program,
@@ -142,11 +151,54 @@ pub fn run(
         .build()
         .map_err(wrong)?;
     ready(&listening);
-    let served = runtime.block_on(serve(app, listener, tls, wake)).map_err(wrong);
+    let served = runtime.block_on(async {
+        let over = serve(app.clone(), listener, tls, wake.clone(), input_end(is_temporary)?).await;
+        if is_temporary {
+            end_jobs(&app, &wake).await;
+        }
+        drop(wake);
+        over
+    });
+    let served = served.map_err(wrong);
     runtime.shutdown_timeout(Duration::from_secs(1));
     let _ = jobs.join();
     drop(lock);
+    if is_temporary {
+        let _ = std::fs::remove_dir_all(data_folder);
+    }
     served
+}
+
+/// Returns what reports the end of the standard input, if the server ends with it.
+fn input_end(is_awaited: bool) -> std::io::Result<oneshot::Receiver<()>> {
+    let (sender, receiver) = oneshot::channel();
+    if !is_awaited {
+        // Nothing is ever reported.
+        std::mem::forget(sender);
+        return Ok(receiver);
+    }
+    std::thread::Builder::new().name("input".to_owned()).spawn(move || {
+        // A parent that was killed closes its end of the pipe, too.
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        let _ = sender.send(());
+    })?;
+    Ok(receiver)
+}
+
+/// Cancels all jobs, and waits some time for their ends.
+async fn end_jobs(app: &App, wake: &SyncSender<()>) {
+    for _ in 0..LAST_TURNS {
+        let open = app.write(|db| {
+            let open = jobs::unfinished(db)?;
+            open.iter().try_for_each(|job| jobs::cancel(db, *job).map(drop))?;
+            Ok(open.len())
+        });
+        if !matches!(open.await, Ok(1..)) {
+            return;
+        }
+        let _ = wake.try_send(());
+        tokio::time::sleep(LAST_TURN).await;
+    }
 }
 
 /// Refuses addresses at which passwords would be sent in the clear.
@@ -219,6 +271,7 @@ async fn serve(
     listener: StdListener,
     tls: Option<Arc<Tls>>,
     wake: SyncSender<()>,
+    mut input: oneshot::Receiver<()>,
 ) -> std::io::Result<()> {
     if let Some(tls) = &tls {
         tokio::spawn(Arc::clone(tls).renew());
@@ -251,6 +304,7 @@ async fn serve(
             _ = news.recv() => drop(wake.try_send(())),
             _ = interrupt.recv() => return Ok(()),
             _ = terminate.recv() => return Ok(()),
+            _ = &mut input => return Ok(()),
         }
     }
 }

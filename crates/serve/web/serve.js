@@ -242,6 +242,112 @@ if (live && live.dataset.job) {
   source.addEventListener("over", () => { source.close(); location.reload(); });
 }
 
+// Packets of a running job's captures: the last ones, while their place is open. All text is of strangers, and only text.
+const packets = document.getElementById("packets");
+if (packets) {
+  const [choice, pause, told] = ["capture", "pause", "captured"].map((id) => document.getElementById(id));
+  const place = document.getElementById("packet-table");
+  const body = place.querySelector("tbody");
+  const most = 100;
+  let source = null;
+  let held = [];
+  let paused = false;
+  const cells = (packet) => [packet.number, packet.time.toFixed(6), packet.source, packet.destination, packet.protocol, packet.length, packet.info];
+  const row = (packet) => {
+    const line = document.createElement("tr");
+    cells(packet).forEach((value, n) => {
+      const cell = document.createElement("td");
+      if (n < 2 || n === 5) cell.className = "num";
+      cell.textContent = value;
+      line.append(cell);
+    });
+    return line;
+  };
+  const add = (all) => {
+    const last = all.slice(-most);
+    while (body.rows.length && body.rows.length + last.length > most) body.deleteRow(0);
+    const isAtEnd = place.scrollTop + place.clientHeight >= place.scrollHeight - 8;
+    body.append(...last.map(row));
+    if (isAtEnd) place.scrollTop = place.scrollHeight;
+  };
+  const say = (words) => { if (told.textContent !== words) told.textContent = words; };
+  const close = () => { if (source) source.close(); source = null; };
+  const open = () => {
+    close();
+    body.replaceChildren();
+    held = [];
+    let capture = "";
+    say("Waiting for a capture.");
+    source = new EventSource("/api/v1/jobs/" + packets.dataset.job + "/packets/stream?capture=" + encodeURIComponent(choice.value));
+    source.addEventListener("packets", (event) => {
+      const news = JSON.parse(event.data);
+      const known = [...choice.options].map((option) => option.value);
+      for (const name of news.captures) if (!known.includes(name)) choice.append(new Option(name, name));
+      if (!news.capture) {
+        if (!news.captures.length) say("No capture yet. A scenario asks for some with probe.capture.");
+        return;
+      }
+      if (news.capture !== capture || (news.packets.length && news.packets[0].number === 1)) body.replaceChildren();
+      capture = news.capture;
+      [place.hidden, pause.hidden] = [false, false];
+      if (paused) held = held.concat(news.packets).slice(-most); else add(news.packets);
+      packets.dataset.total = news.total;
+      say("The last packets of " + capture + ".");
+    });
+    source.addEventListener("over", close);
+  };
+  packets.addEventListener("toggle", () => { if (packets.open) open(); else close(); });
+  choice.addEventListener("change", open);
+  pause.addEventListener("click", () => {
+    paused = !paused;
+    pause.textContent = paused ? "Go on" : "Pause";
+    if (!paused) { add(held); held = []; }
+  });
+}
+
+// Rows of a query as they reach Earth, the latest first. The motes that sent the last ones are marked.
+const field = document.getElementById("field");
+if (field && field.dataset.job) {
+  const [table, told, pause] = ["rows", "rows-count", "rows-pause"].map((id) => document.getElementById(id));
+  const most = 100;
+  let [paused, isFirst] = [false, true];
+  const source = new EventSource("/api/v1/jobs/" + field.dataset.job + "/rows/stream?flow=" + encodeURIComponent(field.dataset.flow));
+  source.addEventListener("rows", (event) => {
+    const news = JSON.parse(event.data);
+    // The query, or its map: the server draws both.
+    const isMapped = news.query && news.query.motes.length > 0;
+    if (news.flow && (!table || (isMapped && field.dataset.mapped !== "true"))) { location.reload(); return; }
+    if (!table || !news.flow) return;
+    // The first message has what the page has.
+    if (isFirst) { isFirst = false; pause.hidden = false; return; }
+    told.textContent = news.total + " rows, of which the last " + most + " are shown.";
+    if (paused) return;
+    const body = table.querySelector("tbody");
+    for (const row of news.rows.slice(-most)) {
+      const line = document.createElement("tr");
+      const values = [row.received.toFixed(3), row.sampled.toFixed(3), row.epoch, row.mote || "base", ...row.values.map((value) => Number(value.toPrecision(4)))];
+      for (const value of values) {
+        const cell = document.createElement("td");
+        cell.className = "num";
+        cell.textContent = value;
+        line.append(cell);
+      }
+      body.prepend(line);
+    }
+    while (body.rows.length > most) body.deleteRow(-1);
+    for (const lit of document.querySelectorAll(".field a.lit")) lit.classList.remove("lit");
+    for (const row of news.rows) {
+      const mote = document.querySelector('.field a[data-mote="' + Number(row.mote) + '"]');
+      if (mote) mote.classList.add("lit");
+    }
+  });
+  if (pause) pause.addEventListener("click", () => {
+    paused = !paused;
+    pause.textContent = paused ? "Go on" : "Pause";
+  });
+  source.addEventListener("over", () => { source.close(); if (field.dataset.mapped !== "true") location.reload(); });
+}
+
 // All plots of a page have one axis of time. What is dragged over in one becomes the window of all; the form does the same by typing.
 const zoom = document.getElementById("zoom");
 for (const image of zoom ? document.querySelectorAll("img.picture[data-x]") : []) {

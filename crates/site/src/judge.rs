@@ -15,8 +15,23 @@ pub struct Judged {
     pub received: Vec<u8>,
 }
 
+/// File of a flow that grows during the run.
+///
+/// After the run, a file of [`Judged`] with the same name takes its place.
+pub struct Growth {
+    /// End of the file's name.
+    pub name: &'static str,
+    /// Returns what was added since the last call.
+    pub more: Box<dyn FnMut() -> Vec<u8> + Send>,
+}
+
 /// Step after a run.
 pub trait Judge: Send {
     /// Returns what is known without other programs.
     fn judge(&mut self) -> Judged;
+
+    /// Returns files that grow during the run, so that others can read them. Default: none.
+    fn grows(&self) -> Vec<Growth> {
+        Vec::new()
+    }
 }

@@ -53,7 +53,7 @@ pub use flow::{
 pub use ground::Ground;
 pub use handle::{LinkHandle, StageHandle};
 pub use install::{At, Installed, Order, Part, Site, Slot};
-pub use judge::{Judge, Judged};
+pub use judge::{Growth, Judge, Judged};
 pub use medium::{Assembly, MediumKind, NativeEnds, SharedParts, TunnelEnds, TunnelService, Wired};
 pub use member::{Common, Facts, MAX_DELAY, Member, Place, Scope, Takes, numbered};
 pub use nodes::{NodeHandle, Nodes, PortNumbers};

@@ -2,4 +2,5 @@
 
 pub mod erf;
 pub mod link;
+pub mod outline;
 pub mod pcap;

@@ -31,7 +31,7 @@ pub mod wman;
 pub mod wpan;
 
 pub use atm::{aal1, aal5};
-pub use capture::{erf, link, pcap};
+pub use capture::{erf, link, outline, pcap};
 pub use dvb::{bbframe, gse, mpe, pes, psi, rle, section, si, ts, ule};
 pub use error::{Error, Kind, Layer};
 pub use ip::{

@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 const ADMINISTRATOR: &str = "study";
 /// Time between two looks at jobs.
 const TURN: Duration = Duration::from_millis(200);
-/// Most looks at jobs that were cancelled, until the server is ended with them.
-const LAST_TURNS: u32 = 75;
+/// Most looks at a server that ends its jobs, until it is killed.
+const LAST_TURNS: u32 = 100;
 /// Most bytes of an answer.
 const MAX_ANSWER: u64 = 256 << 20;
 /// Name of the fetched curves in a folder of results.
@@ -57,16 +57,25 @@ impl Server {
     fn start(jobs: usize) -> Result<Server, String> {
         let folder = std::env::temp_dir().join(format!("bentpipe-controller-{}", std::process::id()));
         let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", folder.display());
+        // The server removes it, also when this process is killed.
         DirBuilder::new().mode(0o700).create(&folder).map_err(|error| wrong(&error))?;
-        let data = folder.join("data");
-        let password = bentpipe_serve::init(&data, ADMINISTRATOR, None).map_err(|error| wrong(&error))?;
+        let password = bentpipe_serve::init(&folder, ADMINISTRATOR, None).map_err(|error| wrong(&error))?;
         let password = password.ok_or("no password was made")?;
         let own = std::env::current_exe().map_err(|error| format!("this program's file: {error}"))?;
         let log = File::create(folder.join("log.txt")).map_err(|error| wrong(&error))?;
         let mut command = Command::new(own);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--jobs", &jobs.to_string(), "--data"]).arg(&data);
-        // Ctrl-C is for this process, which cancels the jobs first.
-        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        command.args([
+            "serve",
+            "--temporary",
+            "--listen",
+            "127.0.0.1:0",
+            "--jobs",
+            &jobs.to_string(),
+            "--data",
+        ]);
+        command.arg(&folder);
+        // Ctrl-C is for this process, which cancels the jobs first. The server ends with the pipe, so with this process.
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().map_err(|error| wrong(&error))?;
         let mut line = String::new();
         let read = child.stdout.take().map(|output| BufReader::new(output).read_line(&mut line));
@@ -220,16 +229,10 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Jobs outlive a server: they are cancelled before it ends.
-        for job in &self.open {
-            let _ = self.send("POST", &format!("/jobs/{job}/cancel"), None, None);
-        }
-        for _ in 0..if self.open.is_empty() { 0 } else { LAST_TURNS } {
-            let is_over = |job: &u64| {
-                let job = self.get(&format!("/jobs/{job}")).and_then(|answer| answer.json());
-                job.is_ok_and(|job| job["ended"].is_number())
-            };
-            if self.open.iter().all(is_over) {
+        // It ends its jobs first.
+        drop(self.child.stdin.take());
+        for _ in 0..LAST_TURNS {
+            if !matches!(self.child.try_wait(), Ok(None)) {
                 break;
             }
             pause(TURN);

@@ -200,6 +200,64 @@ await picture(page, "zoomed");
 await page.goBack();
 assert.doesNotMatch(page.url(), /from=/);
 
+// Packets of a capture and rows of a query come while their jobs run.
+const start = (name, text) => page.evaluate(async ([name, text]) => {
+  const send = async (path, body) => (await fetch("/api/v1" + path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) })).json();
+  const scenario = await send("/scenarios", { name, text });
+  return (await send("/jobs", { scenario: scenario.id })).id;
+}, [name, text]);
+const captured = await start("Captured", `
+title = "Small packets"
+duration = "1000 h"
+[node.a]
+[node.b]
+[link.sky]
+between = ["a", "b"]
+rate = "1 Mbit/s"
+delay = "250 ms"
+[flow.voice]
+from = "a"
+to = "b"
+traffic = { kind = "udp", payload = "72 B", pattern = { kind = "constant", interval = "40 ms" } }
+[probe]
+interval = "1 s"
+capture = ["b:sky"]`);
+await page.goto(`${address}/jobs/${captured}`);
+await page.locator("#state .running").waitFor({ timeout: 60000 });
+await page.locator("#packets summary").focus();
+await page.keyboard.press("Enter");
+await page.locator("#packet-table tbody tr").nth(20).waitFor({ timeout: 60000 });
+const seen = Number(await page.locator("#packets").getAttribute("data-total"));
+await page.waitForFunction((seen) => Number(document.getElementById("packets").dataset.total) > seen, seen);
+assert.match(await page.locator("#packet-table tbody tr").last().innerText(), /UDP/);
+await page.getByRole("button", { name: "Pause" }).press("Enter");
+await page.getByRole("button", { name: "Go on" }).waitFor();
+await accessible(page);
+await picture(page, "packets");
+await page.goto(`${address}/jobs/${captured}/packets`);
+assert.match(await page.locator("main").innerText(), /b-sky\.pcap: the last packets of \d+, which is being written/);
+await page.goto(`${address}/jobs/${captured}`);
+await page.getByRole("button", { name: /^Cancel/ }).click();
+await page.locator("#state .cancelled").waitFor({ timeout: 60000 });
+const mars = readFileSync(process.env.BENTPIPE_SENSOR_FIELD, "utf8");
+const asked = await start("Long query", mars.replace("FOR 1 h", "FOR 400 d").replace('duration = "2 h"', 'duration = "400 d"'));
+await page.goto(`${address}/jobs/${asked}/field`);
+await page.locator("#rows tbody tr").nth(3).waitFor({ timeout: 60000 });
+await page.waitForFunction(() => /^\d+ rows, of which/.test(document.getElementById("rows-count").textContent));
+await page.locator("svg.field a[data-mote='9']").focus();
+await page.keyboard.press("Enter");
+await page.waitForURL(/mote=9#mote$/);
+assert.match(await page.locator("#mote").innerText(), /Mote 9[^]*Sends to[^]*sample light, sound every 30 s/);
+await accessible(page);
+await picture(page, "query");
+await page.goto(`${address}/jobs/${asked}`);
+await page.getByRole("button", { name: /^Cancel/ }).click();
+await page.locator("#state .cancelled").waitFor({ timeout: 60000 });
+const answered = await start("Query", mars);
+await page.goto(`${address}/jobs/${answered}`);
+await page.getByRole("link", { name: /^Query to a sensor field/ }).click({ timeout: 60000 });
+assert.match(await page.locator("main").innerText(), /SELECT avg\(light\)[^]*merge the partial aggregates[^]*120 rows/);
+
 // Two people change a scenario: the later one is told, keeps the text, and sees what the other changed.
 await page.goto(`${address}/scenarios/${scenario}/text`);
 const mine = await open();
@@ -228,7 +286,7 @@ await mine.context().close();
 
 // All pages: no findings of axe, no scroll sideways at 320 px, in both schemes.
 const path_of_link = await page.evaluate(async (id) => (await (await fetch(`/scenarios/${id}/system`)).text()).match(/form\?path=link[^"]*/)[0], scenario);
-const all = ["/", "/jobs", "/studies", "/files", "/reservations", "/sites", "/account", "/users", "/audit", new URL(job).pathname, new URL(imported).pathname, `/compare?job=${job.split("/").pop()}&plots=yes`,
+const all = ["/", "/jobs", "/studies", "/files", "/reservations", "/sites", "/account", "/users", "/audit", new URL(job).pathname, new URL(imported).pathname, `/compare?job=${job.split("/").pop()}&plots=yes`, `/jobs/${answered}/field?mote=1`, `/jobs/${answered}/packets`,
   ...["system", "connections", "test", "launch", "report", "text", "history", path_of_link, "form?path="].map((step) => `/scenarios/${scenario}/${step}`)];
 for (const colorScheme of ["light", "dark"]) {
   for (const width of [1280, 320]) {

@@ -27,6 +27,10 @@ fn journeys_in_a_browser() {
     let server = Server::with(&["--studies", &studies.display().to_string()]);
     let mut journeys = Command::new("node");
     journeys.arg("journeys.mjs").arg(format!("http://{}", server.host)).arg(PASSWORD).current_dir(&folder);
+    journeys.env(
+        "BENTPIPE_SENSOR_FIELD",
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/sensor-field.toml"),
+    );
     let turn = able_live(&["iperf3", "ping"]);
     if turn.is_some() {
         journeys.env("BENTPIPE_EMULATES", "1");

@@ -1,6 +1,8 @@
 //! The TATPA testbed through the interface: router 1 both ways, and figure 17.
 
-use bentpipe_testkit::able_live;
+use std::time::{Duration, Instant};
+
+use bentpipe_testkit::{Folder, able_live};
 use serde_json::{Value, json};
 
 use crate::client::{Server, User};
@@ -223,4 +225,45 @@ fn the_study_runs_every_controller_that_there_is() {
             "{name} is missing in the sweep of studies/tatpa/network.toml"
         );
     }
+}
+
+/// Returns `true` if a process has a text in its command line or its folder.
+fn runs_with(text: &str) -> bool {
+    let all = std::fs::read_dir("/proc").expect("processes").flatten();
+    let has = |process: std::path::PathBuf| {
+        let line = std::fs::read(process.join("cmdline")).unwrap_or_default();
+        let folder = std::fs::read_link(process.join("cwd")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(text) || folder.to_string_lossy().contains(text)
+    };
+    all.map(|entry| entry.path()).filter(|path| !path.ends_with("self")).any(has)
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_killed_study_leaves_no_server_and_no_jobs() {
+    let folder = Folder::new();
+    let study = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/tatpa");
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_bentpipe"))
+        .args(["reproduce", "--quick", "--quiet", "--out", "runs"])
+        .arg(study)
+        .env("TMPDIR", folder.path())
+        .current_dir(folder.path())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("started");
+    let server = folder.path().join(format!("bentpipe-controller-{}", child.id()));
+    wait_until("a job runs", || server.join("jobs/1/progress-1.jsonl").exists());
+    child.kill().expect("killed");
+    child.wait().expect("reaped");
+    wait_until("the server removed its folder", || !server.exists());
+    let name = server.display().to_string();
+    wait_until("the processes ended", || !runs_with(&name));
 }

@@ -22,6 +22,7 @@ use serde::Serialize;
 
 use super::Monitor;
 use super::folder::Folder;
+use super::growing::Growing;
 use super::network::network_map;
 use crate::budget::Budget;
 use crate::calls;
@@ -247,7 +248,8 @@ fn run_one(
     let mut prepared = prepare(point, seed).map_err(Failure::Build)?;
     let captures = start_captures(&mut prepared.network, prepared.captures, &folder, request.captures)?;
     let artefacts = tap_artefacts(&mut prepared.network, prepared.artefacts);
-    let recording = record((point, seed), &mut prepared.network, &captures, monitor)?;
+    let growing = Growing::new(&folder, prepared.growing);
+    let recording = record((point, seed), &mut prepared.network, (&captures[..], growing), monitor)?;
     calls::write(&prepared.calls, &mut prepared.network, &folder)?;
     // Its memory serves for the files.
     drop(prepared.network);
@@ -286,7 +288,8 @@ pub fn outcome_alone(
     let mut scenario = point.scenario.clone();
     scenario.probe.packets.clear();
     let mut prepared = Prepared::new(built, false, &scenario);
-    let recording = record((point, seed), &mut prepared.network, &[], monitor)?;
+    let recording =
+        record((point, seed), &mut prepared.network, (&[], Growing::new(scratch, Vec::new())), monitor)?;
     drop(prepared.network);
     let mut outcome = outcome(point, seed, &recording, Vec::new());
     if let Some(finish) = prepared.finish {
@@ -332,7 +335,7 @@ fn tap_artefacts(network: &mut Network, artefacts: Vec<Artefact<Input>>) -> Vec<
 fn record(
     (point, seed): (&Point, u64),
     network: &mut Network,
-    captures: &[(String, Capture)],
+    (captures, mut growing): (&[(String, Capture)], Growing),
     monitor: &dyn Monitor,
 ) -> Result<Recording, Failure> {
     let scenario = &point.scenario;
@@ -345,6 +348,10 @@ fn record(
     let (mut shown, label) = (0.0, label(point, seed));
     let recording = recorder.run_watched(network, |now, series| {
         monitor.sampled(&label, series);
+        if monitor.is_watched() {
+            captures.iter().for_each(|(_, capture)| capture.flush());
+            growing.grow();
+        }
         let share = now.as_secs_f64() / scenario.duration.max(Span::from_nanos(1)).as_secs_f64();
         // Often enough for the eye.
         if share - shown >= 0.01 {

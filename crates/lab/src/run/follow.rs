@@ -4,12 +4,17 @@ use std::fs;
 use std::ops::ControlFlow;
 
 use bentpipe_record::{Live, RealTime, Recorder, RunResult, Series, Timing};
-use bentpipe_units::Time;
+use bentpipe_site::Growth;
+use bentpipe_units::{Span, Time};
 
 use super::execute::{naming, outcome, start_captures, summary, write_results};
+use super::growing::Growing;
 use super::{Failure, Request, Results};
 use crate::prepared::CapturePoint;
 use crate::video::Finish;
+
+/// Time after which captured packets are in the file.
+const FRESH: Span = Span::from_millis(250);
 
 /// Follows `live` to its end and leaves a run folder without a report. `progress` may stop it earlier.
 ///
@@ -21,8 +26,8 @@ use crate::video::Finish;
 pub fn follow<L: Live>(
     request: &Request<'_>,
     live: &mut L,
-    (captures, finish): (Vec<CapturePoint>, Option<Finish>),
-    progress: impl FnMut(&mut L, &Series) -> ControlFlow<()>,
+    (captures, growing, finish): (Vec<CapturePoint>, Vec<(String, Growth)>, Option<Finish>),
+    mut progress: impl FnMut(&mut L, &Series) -> ControlFlow<()>,
     conclude: impl FnOnce(&mut L) -> RealTime,
 ) -> Result<Results, Failure> {
     let mut point = request.plan.points[0].clone();
@@ -36,7 +41,20 @@ pub fn follow<L: Live>(
         warm_up: point.scenario.probe.warm_up,
         duration: point.scenario.duration,
     };
-    let recording = recorder.follow(live, progress)?;
+    // Others look at captures while they are written. With samples, as packets may stop; and between rare samples.
+    captures.iter().for_each(|(_, capture)| capture.flush_each(FRESH));
+    let mut growing = Growing::new(&folder, growing);
+    let mut flushed = Time::ZERO;
+    let recording = recorder.follow(live, |live, series| {
+        let now = live.network().now();
+        if now >= flushed + FRESH {
+            flushed = now;
+            captures.iter().for_each(|(_, capture)| capture.flush());
+            growing.grow();
+        }
+        progress(live, series)
+    })?;
+    drop(growing);
     let mut real_time = conclude(live);
     let mut files = Vec::new();
     for (file, capture) in captures {

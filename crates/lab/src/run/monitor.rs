@@ -13,6 +13,13 @@ pub trait Monitor: Sync {
     /// Shows the samples taken of the run `label`, now and then.
     fn sampled(&self, _label: &str, _series: &Series) {}
 
+    /// Returns `true` if a reader may look at the run's files now.
+    ///
+    /// Captures and rows of queries are then written as far as they are.
+    fn is_watched(&self) -> bool {
+        false
+    }
+
     /// Ends the run `label`.
     fn done(&self, _label: &str) {}
 

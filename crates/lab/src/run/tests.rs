@@ -45,7 +45,14 @@ fn prepare(point: &Point, seed: u64) -> Result<Prepared, String> {
         inputs: vec![(b, Port(0))],
         format: Box::new(bentpipe_site::RawIp),
     };
-    Ok(Prepared { network, captures: vec![capture], artefacts: Vec::new(), calls: Vec::new(), finish: None })
+    Ok(Prepared {
+        network,
+        captures: vec![capture],
+        artefacts: Vec::new(),
+        calls: Vec::new(),
+        growing: Vec::new(),
+        finish: None,
+    })
 }
 
 fn run_in(parent: &Path, seeds: u32, jobs: usize, monitor: &dyn Monitor) -> Result<Results, Failure> {

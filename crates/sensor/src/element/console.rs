@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bentpipe_dtn::carry;
 use bentpipe_net::{Cx, Element, Histogram, Observer, Packet, Port};
-use bentpipe_site::{Judge, Judged};
+use bentpipe_site::{Growth, Judge, Judged};
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::bundle::Bundle;
+use serde_json::{Value, json};
 
 use super::{content, picture};
 use crate::message::{Message, Place, Row};
@@ -27,17 +28,53 @@ struct Content {
     map: Vec<Place>,
 }
 
-/// Rows at a console and map of the field, for files after the run.
+/// File of rows, and that of the query and the map.
+const ROWS: &str = "rows.csv";
+const QUERY: &str = "query.jsonl";
+
+/// Rows at a console and map of the field, for files.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
-    titles: Vec<String>,
+    /// Query, its operators and titles of the values.
+    description: Value,
     content: Arc<Mutex<Content>>,
 }
 
 impl Log {
-    /// Creates a log with the titles of the values.
-    pub fn new(titles: Vec<String>) -> Log {
-        Log { titles, content: Arc::default() }
+    /// Creates a log with what [`super::describe`] returns.
+    pub fn new(description: Value) -> Log {
+        Log { description, content: Arc::default() }
+    }
+
+    fn head(&self) -> String {
+        let mut text = "received [s],sampled [s],epoch,mote".to_owned();
+        let titles = self.description["titles"].as_array().into_iter().flatten();
+        titles.filter_map(Value::as_str).for_each(|title| _ = write!(text, ",{title}"));
+        text.push('\n');
+        text
+    }
+
+    /// Returns the rows from a number on as lines.
+    fn lines(&self, from: usize) -> (String, usize) {
+        let (content, mut text) = (self.content(), String::new());
+        for (received, sampled, row) in content.rows.get(from..).unwrap_or_default() {
+            let [received, sampled] = [received, sampled].map(|time| time.as_secs_f64());
+            let _ = write!(text, "{received:.3},{sampled:.3},{},{}", row.epoch, row.node);
+            row.values.iter().for_each(|value| _ = write!(text, ",{value}"));
+            text.push('\n');
+        }
+        (text, content.rows.len())
+    }
+
+    /// Returns the map as a line.
+    ///
+    /// It has the coordinates of each place, and the parent if there is one.
+    fn map(&self) -> Option<String> {
+        let content = self.content();
+        let parent = |place: &Place| (usize::from(place.parent) < content.map.len()).then_some(place.parent);
+        let places: Vec<Value> =
+            content.map.iter().map(|place| json!([place.x, place.y, parent(place)])).collect();
+        (!places.is_empty()).then(|| format!("{}\n", json!({ "map": places })))
     }
 
     fn content(&self) -> MutexGuard<'_, Content> {
@@ -59,23 +96,40 @@ impl Log {
 
 impl Judge for Log {
     fn judge(&mut self) -> Judged {
+        let rows = self.head() + &self.lines(0).0;
+        let query = format!("{}\n{}", self.description, self.map().unwrap_or_default());
         let content = self.content();
-        let mut text = "received [s],sampled [s],epoch,mote".to_owned();
-        self.titles.iter().for_each(|title| _ = write!(text, ",{title}"));
-        text.push('\n');
-        for (received, sampled, row) in &content.rows {
-            let [received, sampled] = [received, sampled].map(|time| time.as_secs_f64());
-            let _ = write!(text, "{received:.3},{sampled:.3},{},{}", row.epoch, row.node);
-            row.values.iter().for_each(|value| _ = write!(text, ",{value}"));
-            text.push('\n');
-        }
-        let mut files = vec![("rows.csv", text.into_bytes())];
+        let mut files = vec![(ROWS, rows.into_bytes()), (QUERY, query.into_bytes())];
         let problem = content.problem.iter();
         files.extend(problem.map(|problem| ("refused.txt", format!("{problem}\n").into_bytes())));
         if !content.map.is_empty() {
             files.push(("field.svg", picture::draw(&content.map).into_bytes()));
         }
         Judged { files, ..Judged::default() }
+    }
+
+    fn grows(&self) -> Vec<Growth> {
+        let (log, mut written) = (self.clone(), None);
+        let rows = Growth {
+            name: ROWS,
+            more: Box::new(move || {
+                let head = if written.is_none() { log.head() } else { String::new() };
+                let (lines, count) = log.lines(written.unwrap_or(0));
+                written = Some(count);
+                (head + &lines).into_bytes()
+            }),
+        };
+        let (log, mut has_map, mut has_head) = (self.clone(), false, false);
+        let query = Growth {
+            name: QUERY,
+            more: Box::new(move || {
+                let head = if has_head { String::new() } else { format!("{}\n", log.description) };
+                let map = if has_map { None } else { log.map() };
+                (has_head, has_map) = (true, has_map || map.is_some());
+                (head + &map.unwrap_or_default()).into_bytes()
+            }),
+        };
+        vec![rows, query]
     }
 }
 

@@ -108,7 +108,7 @@ fn pack(
 ) -> io::Result<()> {
     let mut archive = ZipWriter::new_stream(&mut *sink);
     for artifact in files {
-        let mut file = match super::jobs::open_below(root, &artifact.path) {
+        let mut file = match crate::inputs::open_below(root, &artifact.path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),

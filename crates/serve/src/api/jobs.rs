@@ -10,7 +10,6 @@ use axum::{Extension, Json};
 use bentpipe_lab::search::{self, Condition};
 use bentpipe_record::{Form, Selection as Selected};
 use bentpipe_scenario::Document;
-use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::thread::CapabilitySet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,7 +22,7 @@ use crate::app::{App, blocking};
 use crate::control;
 use crate::drafts::{self, Draft};
 use crate::guard::{Caller, log};
-use crate::inputs::Inputs;
+use crate::inputs::{Inputs, open_below};
 use crate::problem::{Problem, Result, findings};
 use crate::store::files::{self, Content};
 use crate::store::jobs::{
@@ -663,13 +662,6 @@ pub(crate) async fn open_artifact(
         Ok((artifact, file))
     })
     .await
-}
-
-/// Opens a file below a folder. No link is followed.
-pub(super) fn open_below(root: &File, path: &str) -> std::io::Result<File> {
-    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    Ok(File::from(rustix::fs::openat2(root, path, flags, Mode::empty(), beneath)?))
 }
 
 /// Patterns of series.

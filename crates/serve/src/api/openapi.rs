@@ -59,7 +59,7 @@ fn describe(operation: &Operation, generator: &mut schemars::SchemaGenerator) ->
         ok["content"] = json!({ "application/json": { "schema": answer(generator) } });
     } else if status == 200 {
         let kind = match operation.id {
-            "followJob" => "text/event-stream",
+            "followJob" | "followPackets" | "followRows" => "text/event-stream",
             "getSeries" => "text/csv",
             "getArchive" => "application/zip",
             _ => "application/octet-stream",
@@ -99,7 +99,7 @@ fn parameters(operation: &Operation) -> Vec<Value> {
         names.map(|name| json!({ "name": name, "in": "path", "required": true, "schema": integer }));
     let in_query = operation.query.iter().map(|(name, description)| {
         let schema = match *name {
-            "state" | "search" | "section" | "select" | "name" => json!({ "type": "string" }),
+            "state" | "search" | "section" | "select" | "name" | "capture" | "flow" => json!({ "type": "string" }),
             "shared" => json!({ "type": "boolean" }),
             _ => integer.clone(),
         };

@@ -30,15 +30,15 @@ const MAX_STREAMS: usize = 200;
 /// Most events that are read from the database at a time.
 const BATCH: u32 = 500;
 /// Time between two checks of the right to a stream, and between two comments.
-const CHECK: Duration = Duration::from_secs(15);
+pub(super) const CHECK: Duration = Duration::from_secs(15);
 
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
 /// Place among the open streams.
-struct Place;
+pub(super) struct Place;
 
 impl Place {
-    fn take() -> Result<Place> {
+    pub(super) fn take() -> Result<Place> {
         if OPEN.fetch_add(1, Ordering::SeqCst) >= MAX_STREAMS {
             OPEN.fetch_sub(1, Ordering::SeqCst);
             return Err(Problem::new(
@@ -142,7 +142,7 @@ async fn wait(news: &mut tokio::sync::broadcast::Receiver<i64>, id: i64, sender:
 }
 
 /// Returns `true` while the session and the level of the caller last.
-async fn still_valid(app: &App, caller: &Caller) -> Result<bool> {
+pub(super) async fn still_valid(app: &App, caller: &Caller) -> Result<bool> {
     let (user, session) = (caller.user.clone(), caller.session);
     app.read(move |db| {
         let known = crate::store::people::find(db, user.id)?;
@@ -157,7 +157,7 @@ async fn still_valid(app: &App, caller: &Caller) -> Result<bool> {
 }
 
 /// Stream of what a channel receives.
-struct Events(mpsc::Receiver<sse::Event>);
+pub(super) struct Events(pub(super) mpsc::Receiver<sse::Event>);
 
 impl futures_core::Stream for Events {
     type Item = std::result::Result<sse::Event, Infallible>;

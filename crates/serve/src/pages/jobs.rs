@@ -12,7 +12,9 @@ use bentpipe_report::Plot;
 use maud::{Markup, html};
 use serde_json::Value;
 
+use super::field;
 use super::layout::{Answer, Done, Refused, encoded, sheet, state, time};
+use super::packets;
 use super::plots::{self, MAX_OVERLAID, MAX_SERIES, Source, Window};
 use crate::api::body::{Ids, Search};
 use crate::api::{access, import, jobs as api};
@@ -124,6 +126,12 @@ pub(super) async fn show(
     let pictures = plots::linked(pictures, Window::default());
     let can_stop = caller.user.level >= 1 && access::may_change(&caller.user, job.owner_id).is_ok();
     let report = files.iter().find(|file| file.path == "report.html");
+    let has_query = crate::queries::has_query(files.iter().map(|file| &file.path[..]))
+        || (job.state == "running" && !job.is_campaign() && {
+            let results = app.job_folder(id).join("results");
+            blocking(move || Ok(crate::queries::is_there(&results))).await?
+        });
+    let capture = files.iter().find(|file| file.path.ends_with(".pcap"));
     let has_emulation = tasks.iter().any(|task| matches!(task.program, Some(Program::Emulate { .. })));
     let last = events.last().map_or(0, |event| event.id);
     let body = html! {
@@ -156,6 +164,7 @@ pub(super) async fn show(
                     @if job.is_campaign() { " Finished runs are counted as processes end, each after about ten seconds." }
                 }
                 div #plots.plots {}
+                @if !job.is_campaign() && !job.is_on_sites() { (packets::tail(job.id)) }
                 @if job.is_emulation() || has_emulation { (changes(&job, &events, can_stop)) }
                 @if can_stop && !job.cancel {
                     form method="post" action={ "/jobs/" (job.id) "/cancel" } { button.quiet { "Cancel, and keep finished runs" } }
@@ -180,6 +189,8 @@ pub(super) async fn show(
             }
         }
         (measure_table(&measures, &points))
+        @if has_query { (field::link(id)) }
+        (packets::link(id, capture.filter(|_| job.is_over()).map(|file| &file.path[..])))
         (file_table(job.id, &files))
         details { summary { "Events" }
             div.scroll tabindex="0" role="region" aria-label="Events" { table {

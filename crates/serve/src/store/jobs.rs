@@ -407,6 +407,13 @@ pub(crate) fn unfinished_of(db: &Transaction<'_>, owner: i64) -> Result<i64> {
     Ok(db.query_row(query, [owner], |row| row.get(0))?)
 }
 
+/// Returns the numbers of all jobs that are queued or running.
+pub(crate) fn unfinished(db: &Transaction<'_>) -> Result<Vec<i64>> {
+    let mut query = db.prepare("SELECT id FROM job WHERE state IN ('queued', 'running') ORDER BY id")?;
+    let rows = query.query_map([], |row| row.get(0))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
 /// Adds an event.
 pub(crate) fn add_event(db: &Transaction<'_>, job: i64, kind: &str, content: &Value) -> Result<()> {
     db.execute(

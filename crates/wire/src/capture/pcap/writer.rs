@@ -98,6 +98,14 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
+    /// Flushes the sink, so that others can read what was written.
+    ///
+    /// # Errors
+    /// What the sink returns.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+
     /// Returns the sink. The caller flushes a buffered sink.
     pub fn into_inner(self) -> W {
         self.inner

@@ -1,0 +1,331 @@
+//! Captures of jobs: the files, also while they are written, and their packets in lines.
+//!
+//! What was captured is hostile: the decoders of `wire` read it, and only their words leave this module.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use bentpipe_wire::outline;
+use bentpipe_wire::pcap::{Reader, Record};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::clock::now_ms;
+use crate::inputs::open_below;
+use crate::runner::list_files;
+
+/// Most packets of a list.
+pub(crate) const MAX_PACKETS: usize = 1000;
+/// Most captures that are named.
+const MAX_NAMED: usize = 100;
+/// Length of the header of a capture, and of that of a packet, in bytes.
+const HEADER: u64 = 24;
+const RECORD_HEADER: u64 = 16;
+/// Time between two looks for another file, in milliseconds.
+const LOOK_MS: i64 = 1000;
+/// Bytes that are read at a time.
+const CHUNK: usize = 256 << 10;
+
+/// Packet of a capture, in a line.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct Packet {
+    /// Number in the capture, from 1.
+    pub(crate) number: u64,
+    /// Time since the start of the run in seconds.
+    pub(crate) time: f64,
+    /// Address of the sender; empty if it has none.
+    pub(crate) source: String,
+    /// Address of the receiver; empty if it has none.
+    pub(crate) destination: String,
+    /// Innermost protocol that was recognised.
+    pub(crate) protocol: String,
+    /// Length on the link in bytes.
+    pub(crate) length: u64,
+    /// Values of its header, or why it cannot be read.
+    pub(crate) info: String,
+}
+
+/// The last packets of a capture.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct Packets {
+    /// Captures of the job that `capture` can name.
+    pub(crate) captures: Vec<String>,
+    /// File that the packets are from; empty if there is none.
+    pub(crate) capture: String,
+    /// Set while it is written.
+    pub(crate) growing: bool,
+    /// Number of packets until now.
+    pub(crate) total: u64,
+    /// Last packets, or those that are new.
+    pub(crate) packets: Vec<Packet>,
+}
+
+/// File of a capture.
+#[derive(Clone, Debug, PartialEq)]
+struct Found {
+    /// Path below the folder of results.
+    path: String,
+    /// Name that it has when it is whole.
+    name: String,
+    is_growing: bool,
+    changed: SystemTime,
+}
+
+impl Found {
+    fn new(path: &str, changed: SystemTime) -> Option<Found> {
+        let (_, last) = path.rsplit_once('/').unwrap_or(("", path));
+        let growing = last.strip_prefix('.').and_then(|rest| rest.strip_suffix(".part"));
+        let growing = growing.and_then(|rest| rest.rsplit_once('.')).map(|(name, _)| name);
+        let name = growing.unwrap_or(last).to_owned();
+        let is_capture = name.ends_with(".pcap") && !name.starts_with('.');
+        is_capture.then_some(Found { path: path.to_owned(), name, is_growing: growing.is_some(), changed })
+    }
+
+    /// Returns the name that is shown.
+    ///
+    /// In a job that is over it is the path in the folder of results.
+    fn shown(&self, is_over: bool) -> String {
+        let (_, path) = self.path.split_once('/').unwrap_or(("", &self.path));
+        if is_over { path.to_owned() } else { self.name.clone() }
+    }
+}
+
+/// Returns the captures below a folder, those that were changed last first.
+fn find(results: &Path) -> Vec<Found> {
+    let mut files = Vec::new();
+    list_files(results, "", &mut files);
+    let changed = |path: &str| fs::symlink_metadata(results.join(path)).and_then(|data| data.modified()).ok();
+    let mut all: Vec<Found> = files.iter().filter_map(|(path, _)| Found::new(path, changed(path)?)).collect();
+    all.sort_by(|a, b| (b.is_growing, b.changed, &a.path).cmp(&(a.is_growing, a.changed, &b.path)));
+    all
+}
+
+/// Returns the names with which captures are asked for.
+fn names(all: &[Found], is_over: bool) -> Vec<String> {
+    let mut names: Vec<String> = all.iter().map(|found| found.shown(is_over)).collect();
+    names.sort();
+    names.dedup();
+    names.truncate(MAX_NAMED);
+    names
+}
+
+/// Returns the capture of a path or name; of several of a name the latest. Without one: the latest of all.
+fn choose<'a>(all: &'a [Found], wanted: &str) -> Option<&'a Found> {
+    let of_path = all.iter().find(|found| !found.is_growing && found.shown(true) == wanted);
+    of_path.or_else(|| all.iter().find(|found| wanted.is_empty() || found.name == wanted))
+}
+
+/// Reader of a file that may grow.
+struct Scanner {
+    file: File,
+    header: [u8; HEADER as usize],
+    offset: u64,
+    count: u64,
+}
+
+impl Scanner {
+    /// Returns `None` while the file has no header.
+    fn new(mut file: File) -> Option<Scanner> {
+        let mut header = [0; HEADER as usize];
+        file.read_exact(&mut header).ok()?;
+        Reader::new(&header[..]).ok()?;
+        Some(Scanner { file, header, offset: HEADER, count: 0 })
+    }
+
+    /// Calls `each` for the whole records from `offset` on, with its offset. Returns where they end.
+    fn walk(&mut self, offset: u64, mut each: impl FnMut(u64, &Record<'_>)) -> u64 {
+        let mut at = offset;
+        if self.file.seek(SeekFrom::Start(offset)).is_err() {
+            return at;
+        }
+        let source = (&self.header[..]).chain(BufReader::with_capacity(CHUNK, &self.file));
+        let Ok(mut reader) = Reader::new(source) else { return at };
+        // A record that is not whole yet ends it.
+        while let Ok(Some(record)) = reader.next_record() {
+            each(at, &record);
+            at += RECORD_HEADER + record.bytes.len() as u64;
+        }
+        at
+    }
+
+    /// Returns the last new packets, at most `most`.
+    fn read(&mut self, most: usize) -> Vec<Packet> {
+        let mut last: VecDeque<u64> = VecDeque::with_capacity(most + 1);
+        let mut count = self.count;
+        let end = self.walk(self.offset, |at, _| {
+            count += 1;
+            last.push_back(at);
+            if last.len() > most {
+                last.pop_front();
+            }
+        });
+        let mut packets = Vec::with_capacity(last.len());
+        if let Some(&first) = last.front() {
+            let before = count - last.len() as u64;
+            self.walk(first, |at, record| {
+                // More may have come since.
+                if at < end {
+                    packets.push(line(before + packets.len() as u64 + 1, record));
+                }
+            });
+        }
+        (self.offset, self.count) = (end, count);
+        packets
+    }
+}
+
+fn line(number: u64, record: &Record<'_>) -> Packet {
+    let outline = outline::outline(record.link_type, record.bytes, record.original_len);
+    Packet {
+        number,
+        time: record.time_ns.unwrap_or_default() as f64 / 1e9,
+        source: outline.source,
+        destination: outline.destination,
+        protocol: outline.protocol,
+        length: record.original_len as u64,
+        info: outline.info,
+    }
+}
+
+/// Captures of a job that are followed.
+pub(crate) struct Tail {
+    results: PathBuf,
+    wanted: String,
+    is_over: bool,
+    most: usize,
+    current: Option<(Found, Scanner)>,
+    looked: Option<i64>,
+    /// Device and number of the file that was read to its end.
+    ended: Option<(u64, u64)>,
+    named: Vec<String>,
+}
+
+impl Tail {
+    /// Begins with a file of `wanted` name or path, or the latest.
+    pub(crate) fn new(results: PathBuf, wanted: String, is_over: bool, most: usize) -> Tail {
+        let named = Vec::new();
+        Tail { results, wanted, is_over, most, current: None, looked: None, ended: None, named }
+    }
+
+    /// Returns what is new; `None` if nothing is.
+    ///
+    /// A run that ended is followed by the next one with a capture of this name.
+    pub(crate) fn step(&mut self) -> Option<Packets> {
+        let mut is_new = false;
+        if self.current.is_none() && self.looked.is_none_or(|looked| now_ms() - looked >= LOOK_MS) {
+            self.looked = Some(now_ms());
+            is_new = self.look();
+        }
+        let Some((found, scanner)) = &mut self.current else {
+            return is_new.then(|| Packets { captures: self.named.clone(), ..Packets::default() });
+        };
+        let is_there = self.results.join(&found.path).exists();
+        let packets = scanner.read(self.most);
+        let news = (is_new || !packets.is_empty() || !is_there).then(|| Packets {
+            captures: self.named.clone(),
+            capture: found.shown(self.is_over),
+            growing: found.is_growing && is_there,
+            total: scanner.count,
+            packets,
+        });
+        if !is_there {
+            self.ended = identity(&scanner.file);
+            self.current = None;
+        }
+        news
+    }
+
+    /// Returns `true` if it finds a file, or others than before can be named.
+    fn look(&mut self) -> bool {
+        let all = find(&self.results);
+        let names = names(&all, self.is_over);
+        let has_others = names != self.named;
+        self.named = names;
+        let Some(found) = choose(&all, &self.wanted) else { return has_others };
+        let opened = File::open(&self.results).and_then(|root| open_below(&root, &found.path)).ok();
+        let opened = opened.filter(|file| self.ended.is_none() || identity(file) != self.ended);
+        self.current = opened.and_then(Scanner::new).map(|scanner| (found.clone(), scanner));
+        has_others || self.current.is_some()
+    }
+}
+
+fn identity(file: &File) -> Option<(u64, u64)> {
+    file.metadata().ok().map(|data| (data.dev(), data.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use bentpipe_wire::pcap::{LinkType, Writer};
+
+    use super::*;
+
+    fn tail(folder: &Path, wanted: &str) -> Tail {
+        Tail::new(folder.to_owned(), wanted.to_owned(), false, 3)
+    }
+
+    fn packet(n: u8) -> Vec<u8> {
+        let mut bytes = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, n, 10, 0, 0, 99];
+        bytes.extend([0, 1, 0, 2, 0, 8, 0, 0]);
+        bytes
+    }
+
+    #[test]
+    fn a_capture_is_followed_while_it_grows_and_into_the_next_run() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let run = folder.path().join("plan/points/p000-s1");
+        fs::create_dir_all(&run).expect("made");
+        let mut followed = tail(folder.path(), "b-l.pcap");
+        assert_eq!(followed.step(), None);
+        let part = run.join(".b-l.pcap.77.part");
+        let mut writer = Writer::new(File::create(&part).expect("made"), LinkType::RAW).expect("a header");
+        for n in 1..=5 {
+            writer.write(u64::from(n) * 1_500_000_000, &packet(n), 0).expect("written");
+        }
+        followed.looked = None;
+        let news = followed.step().expect("packets");
+        let numbers: Vec<u64> = news.packets.iter().map(|packet| packet.number).collect();
+        assert_eq!((numbers, news.total, news.growing), (vec![3, 4, 5], 5, true));
+        assert_eq!((&news.capture[..], news.captures), ("b-l.pcap", vec!["b-l.pcap".to_owned()]));
+        let last = news.packets.last().expect("packets");
+        assert_eq!((last.time, &last.source[..], &last.protocol[..]), (7.5, "10.0.0.5", "UDP"));
+        assert_eq!(followed.step(), None);
+        // Half of a packet is none.
+        let mut half = writer.into_inner();
+        half.write_all(&[&[0; 8][..], &[0, 0, 0, 28, 0, 0, 0, 28, 0x45]].concat()).expect("written");
+        assert_eq!(followed.step(), None);
+        fs::rename(&part, run.join("b-l.pcap")).expect("renamed");
+        assert!(!followed.step().expect("the end").growing);
+        followed.looked = None;
+        assert_eq!(followed.step(), None, "it was read");
+        let next = folder.path().join("plan/points/p001-s1");
+        fs::create_dir_all(&next).expect("made");
+        let mut writer =
+            Writer::new(File::create(next.join(".b-l.pcap.77.part")).expect("made"), LinkType::RAW)
+                .expect("a header");
+        writer.write(1, &packet(9), 0).expect("written");
+        followed.looked = None;
+        assert_eq!(followed.step().expect("the next run").packets.len(), 1);
+    }
+
+    #[test]
+    fn files_that_are_none_and_links_are_left_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("a.pcap"), [7; 4000]).expect("written");
+        std::os::unix::fs::symlink("/etc/passwd", folder.path().join("b.pcap")).expect("linked");
+        let named = tail(folder.path(), "").step().expect("a name");
+        assert_eq!((named.captures, named.packets.len()), (vec!["a.pcap".to_owned()], 0));
+        assert_eq!(
+            tail(folder.path(), "../../etc/passwd").step().map(|news| news.capture),
+            Some(String::new())
+        );
+        for name in [".pcap", ".x.part", "..pcap.1.part", "x.pcap.1.part/y", "a"] {
+            assert_eq!(Found::new(name, SystemTime::UNIX_EPOCH).map(|found| found.name), None, "{name}");
+        }
+    }
+}
