@@ -22,6 +22,9 @@ namespace {
 
 const uint16_t FIRST_PORT = 5000;
 
+// Milliseconds; 0: the helper's. The downlink serves UGS and rtPS once in the one, the uplink grants UGS once in the other.
+uint32_t latency = 0, jitter = 0;
+
 ServiceFlow::SchedulingType service_of(const std::string &name) {
     if (name == "ugs") return ServiceFlow::SF_TYPE_UGS;
     if (name == "rt-ps") return ServiceFlow::SF_TYPE_RTPS;
@@ -32,7 +35,10 @@ ServiceFlow flow_between(WimaxHelper &wimax, Ipv4Address from, Ipv4Address to, u
                          ServiceFlow::Direction direction, ServiceFlow::SchedulingType type) {
     const Ipv4Mask host("255.255.255.255");
     IpcsClassifierRecord record(from, host, to, host, 0, 65000, port, port, 17, 1);
-    return wimax.CreateServiceFlow(direction, type, record);
+    ServiceFlow flow = wimax.CreateServiceFlow(direction, type, record);
+    if (latency > 0) flow.SetMaximumLatency(latency);
+    if (jitter > 0) flow.SetToleratedJitter(jitter);
+    return flow;
 }
 
 void call(Ptr<Node> from, Ptr<Node> to, Ipv4Address address, uint16_t port, double start, double stop) {
@@ -58,6 +64,8 @@ int main(int argc, char **argv) {
     line.AddValue("service", "ugs, rt-ps or be", service);
     line.AddValue("duration", "seconds of the calls", duration);
     line.AddValue("settle", "seconds for ranging and service flows before them", settle);
+    line.AddValue("latency", "maximum latency of a service flow in ms", latency);
+    line.AddValue("jitter", "tolerated jitter of a service flow in ms", jitter);
     line.Parse(argc, argv);
 
     NodeContainer base, stations;
@@ -111,7 +119,14 @@ int main(int argc, char **argv) {
         std::cout << (way ? "up" : "down") << ": sent " << sent[way] << ", lost " << 1 - received[way] / sent[way]
                   << ", mean delay " << 1e3 * delay[way] / received[way] << " ms\n";
     }
-    std::cout << "wall " << wall.count() << " s, events " << Simulator::GetEventCount() << "\n";
+    std::cout << "packets left in the queues of the stations:";
+    for (uint32_t n = 0; n < houses; n++) {
+        Ptr<SubscriberStationNetDevice> device = down.Get(n)->GetObject<SubscriberStationNetDevice>();
+        for (ServiceFlow *flow : device->GetServiceFlowManager()->GetServiceFlows(ServiceFlow::SF_TYPE_ALL)) {
+            if (flow->GetDirection() == ServiceFlow::SF_DIRECTION_UP) std::cout << " " << flow->GetQueue()->GetSize();
+        }
+    }
+    std::cout << "\nwall " << wall.count() << " s, events " << Simulator::GetEventCount() << "\n";
     Simulator::Destroy();
     return 0;
 }

@@ -7,7 +7,7 @@ use super::axis::{Axis, Scale};
 use super::plot::{Curve, Mark, Plot};
 
 /// Measures plotted for sweeps, in order: name suffix and title.
-pub(super) const SWEPT: [(&str, &str); 23] = [
+pub(super) const SWEPT: [(&str, &str); 26] = [
     ("goodput", "Goodput"),
     ("completion", "Completion time"),
     ("burst-completion-p50", "Median completion time of bursts"),
@@ -17,6 +17,9 @@ pub(super) const SWEPT: [(&str, &str); 23] = [
     ("mos", "Mean opinion score"),
     ("r", "Rating R"),
     ("good-ratio", "Share of good calls"),
+    ("good-calls", "Good calls carried"),
+    ("calls", "Calls offered"),
+    ("calls-established", "Calls carried"),
     ("rtt", "Mean round-trip time"),
     ("delay-mean", "Mean one-way delay"),
     ("mouth-to-ear", "Mean mouth-to-ear delay"),

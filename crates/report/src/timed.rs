@@ -19,6 +19,18 @@ const RATE_WINDOWS: usize = 90;
 /// Kinds of subjects in the order of their diagrams.
 const SUBJECTS: [&str; 4] = ["flow.", "link.", "line.", "vc."];
 
+/// Diagrams whose components are stacked, from below. Their other metrics are lines.
+const STACKED: [(&str, &[&str]); 2] = [
+    ("Delay of voice", &["end-delay", "network-delay", "playout-delay"]),
+    (
+        "Runs of lost or late packets",
+        &["loss-runs-1", "loss-runs-2", "loss-runs-3", "loss-runs-6", "loss-runs-11"],
+    ),
+];
+
+/// Maximum number of diagrams of a stack, each of one subject.
+const MAX_STACKS: usize = 4;
+
 /// Measure of what a flow delivered.
 const GOODPUT: &str = "goodput";
 
@@ -82,7 +94,12 @@ pub(super) fn plots(series: &Series) -> Vec<Plot> {
     let mut diagrams: Vec<(&str, Vec<Drawn<'_>>)> = diagrams.into_iter().collect();
     diagrams.sort_by_key(|(_, drawn)| drawn.first().map(Drawn::order));
     let times = Times::of(series);
-    let plots = diagrams.into_iter().map(|(title, drawn)| plot(&times, title, &drawn));
+    let plots = diagrams.into_iter().flat_map(|(title, drawn)| {
+        match STACKED.iter().find(|(stacked, _)| *stacked == title) {
+            Some((_, components)) => stacks(&times, (title, *components), &drawn),
+            None => vec![plot(&times, title, &drawn)],
+        }
+    });
     plots.filter(|plot| !plot.is_empty()).collect()
 }
 
@@ -156,6 +173,71 @@ fn plot(times: &Times<'_>, title: &str, drawn: &[Drawn<'_>]) -> Plot {
     let limits: Vec<Curve> = limits.iter().filter_map(|limit| limit_of(limit, &plot.curves, times)).collect();
     plot.curves.extend(limits);
     plot
+}
+
+/// Returns a stacked diagram for each subject, ends of flows apart.
+///
+/// Of copies it has the mean.
+fn stacks(times: &Times<'_>, (title, components): (&str, &[&str]), drawn: &[Drawn<'_>]) -> Vec<Plot> {
+    let mut subjects: IndexMap<String, Vec<Drawn<'_>>> = IndexMap::new();
+    for one in drawn {
+        subjects.entry(pattern(&one.column.element)).or_default().push(*one);
+    }
+    let shown =
+        subjects.into_iter().map(|(subject, drawn)| stack(times, (title, &subject, components), &drawn));
+    shown.filter(|plot| !plot.is_empty()).take(MAX_STACKS).collect()
+}
+
+fn stack(
+    times: &Times<'_>,
+    (title, subject, components): (&str, &str, &[&str]),
+    drawn: &[Drawn<'_>],
+) -> Plot {
+    let path = SUBJECTS.iter().find_map(|kind| subject.strip_prefix(kind)).unwrap_or(subject);
+    let name = path.strip_suffix(".sender").map(|flow| format!("{flow}, at the sender"));
+    let name = name.or_else(|| path.strip_suffix(".receiver").map(|flow| format!("{flow}, at the receiver")));
+    let of_metrics = drawn.first().map_or("", |first| first.column.unit().symbol());
+    let unit = if matches!(of_metrics, "count" | "packets") { "" } else { of_metrics };
+    let title = format!("{title}: {}", name.as_deref().unwrap_or(path));
+    let mut plot =
+        Plot::new(title, Axis::time(), Axis::new(if unit.is_empty() { "number" } else { "delay" }, unit));
+    plot.note = "Areas are stacked.".into();
+    let mut below: Vec<f64> = Vec::new();
+    for component in components {
+        let Some((label, points)) = mean(times, component, drawn) else { continue };
+        below.resize(points.len(), 0.0);
+        let (mut middle, mut halves) = (Vec::new(), Vec::new());
+        for ((at, value), below) in points.into_iter().zip(&mut below) {
+            middle.push((at, *below + value / 2.0));
+            halves.push(value / 2.0);
+            *below += if value.is_finite() { value } else { 0.0 };
+        }
+        let (mark, colour) = (Mark::Band, plot.curves.len());
+        plot.curves.push(Curve { name: label, points: middle, errors: halves, mark, colour });
+    }
+    let mut rest: Vec<&str> = drawn.iter().map(|one| one.column.metric.name()).collect();
+    rest.retain(|name| !components.contains(name));
+    rest.dedup();
+    for metric in rest {
+        let Some((name, points)) = mean(times, metric, drawn) else { continue };
+        let colour = plot.curves.len();
+        plot.curves.push(Curve { name, points, mark: Mark::Dashed, colour, ..Curve::default() });
+    }
+    plot
+}
+
+/// Returns the label of a metric, and the mean over its columns at each instant.
+fn mean(times: &Times<'_>, metric: &str, drawn: &[Drawn<'_>]) -> Option<(String, Vec<(f64, f64)>)> {
+    let of_metric = drawn.iter().filter(|one| one.column.metric.name() == metric);
+    let columns: Vec<Vec<(f64, f64)>> = of_metric.clone().map(|one| one.points(times)).collect();
+    let longest = columns.iter().max_by_key(|points| points.len())?;
+    let at_instant = |(n, (at, _)): (usize, &(f64, f64))| {
+        let values = columns.iter().filter_map(|points| points.get(n)).map(|point| point.1);
+        let known: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+        (*at, known.iter().sum::<f64>() / known.len() as f64)
+    };
+    let label = of_metric.map(|one| one.column.metric.label().to_owned()).next()?;
+    Some((label, longest.iter().enumerate().map(at_instant).collect()))
 }
 
 /// Returns the label of a diagram's axis. It is the title without a capital, unless that is an abbreviation.
@@ -363,6 +445,32 @@ mod tests {
         let ends = [[20.0; 9].as_slice(), &[0.0]].concat();
         let plots = plots(&series(&ends));
         assert_eq!(plots[0].curves[0].name, "a.*, mean of 10");
+    }
+
+    #[test]
+    fn components_of_delay_are_stacked_by_end_and_over_copies() {
+        let mut series = series(&[]);
+        for (copy, network) in [(1, 0.2), (2, 0.4)] {
+            for (metric, value) in [("network-delay", network), ("end-delay", 0.03), ("mouth-to-ear", 0.5)] {
+                let mut metric = (*declaration(metric, Unit::Seconds, Some(Style::Line), "none")).clone();
+                if let Some(drawing) = &mut metric.draw {
+                    drawing.diagram = "Delay of voice".into();
+                }
+                let element: Arc<str> = format!("flow.calls.{copy}.receiver").into();
+                let (part, metric) = (copy, Declared::Read(Arc::new(metric)));
+                series.columns.push(Column { part, element, metric, data: Data::Gauge(vec![value; 11]) });
+            }
+        }
+        let plots = plots(&series);
+        let [plot] = &plots[..] else { panic!("one diagram") };
+        assert_eq!(plot.title, "Delay of voice: calls.*, at the receiver");
+        let [held, network, all] = &plot.curves[..] else { panic!("three curves") };
+        let edges = |curve: &Curve| {
+            let (middle, half) = (curve.points[5].1, curve.errors[5]);
+            [middle - half, middle + half].map(|edge| (edge * 1e6).round() / 1e6)
+        };
+        assert_eq!((edges(held), edges(network)), ([0.0, 0.03], [0.03, 0.33]));
+        assert_eq!((held.mark, all.mark, all.points[5].1), (Mark::Band, Mark::Dashed, 0.5));
     }
 
     #[test]

@@ -9,9 +9,9 @@ const fn at_caller(name: &'static str, label: &'static str, how: How) -> Sum {
 }
 
 bentpipe_net::metrics! {
-    Counter CALLS = "calls", Count, "Calls placed or received" => .summed(&[at_caller("calls", "Calls placed", How::Last)]);
+    Counter CALLS = "calls", Count, "Calls placed or received" => .drawn_at(End::Sender, Draw::Line("Calls offered and carried")).summed(&[at_caller("calls", "Calls placed", How::Last)]);
     Counter CALLS_ESTABLISHED = "calls-established", Count, "Calls established"
-        => .summed(&[at_caller("calls-established", "Calls established", How::Last)]);
+        => .drawn_at(End::Sender, Draw::Line("Calls offered and carried")).summed(&[at_caller("calls-established", "Calls established", How::Last)]);
     Counter CALLS_ENDED = "calls-ended", Count, "Established calls that are over";
     Counter CALLS_TIMED_OUT = "calls-timed-out", Count, "Calls failed by Timer B, or without acknowledgement"
         => .summed(&[at_caller("calls-timed-out", "Calls failed by Timer B, or without acknowledgement", How::Last)]);

@@ -7,6 +7,14 @@
 /// Number of consecutive packets played that separates bursts (RFC 3611, section 4.7.2).
 pub const GMIN: u8 = 16;
 
+/// Least lengths of the classes of runs of losses, in packets.
+pub const RUN_CLASSES: [u64; 5] = [1, 2, 3, 6, 11];
+
+/// Returns the class of a run.
+fn class_of(run: u64) -> usize {
+    RUN_CLASSES.iter().rposition(|least| *least <= run).unwrap_or(0)
+}
+
 /// Outcome of a packet at the playout buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -29,7 +37,10 @@ pub struct Losses {
     pub late: u64,
     /// Runs of consecutive packets lost or late.
     runs: u64,
-    is_in_run: bool,
+    /// Runs by class, the present one included.
+    by_length: [u32; RUN_CLASSES.len()],
+    /// Length of the present run; 0 if the last packet was played.
+    run: u64,
     bursts: Periods,
     gaps: Periods,
     open: Option<Open>,
@@ -79,12 +90,26 @@ impl Losses {
             Outcome::Late => self.late += 1,
         }
         if outcome == Outcome::Played {
-            (self.is_in_run, self.good) = (false, self.good + 1);
+            (self.run, self.good) = (0, self.good + 1);
             return;
         }
-        self.runs += u64::from(!self.is_in_run);
-        self.is_in_run = true;
+        self.runs += u64::from(self.run == 0);
+        self.lengthen(1);
         self.extend();
+    }
+
+    /// Adds packets to the present run, and moves it to the class of its length.
+    fn lengthen(&mut self, packets: u64) {
+        if self.run > 0 {
+            self.by_length[class_of(self.run)] -= 1;
+        }
+        self.run += packets;
+        self.by_length[class_of(self.run)] += 1;
+    }
+
+    /// Returns the number of runs of losses in each of [`RUN_CLASSES`], since the start.
+    pub fn runs_by_length(&self) -> [u32; RUN_CLASSES.len()] {
+        self.by_length
     }
 
     /// Counts `packets` consecutive packets with the same outcome.
@@ -98,6 +123,9 @@ impl Losses {
             Outcome::Played => (self.played, self.good) = (self.played + more, self.good + more),
             Outcome::Lost => self.lost += more,
             Outcome::Late => self.late += more,
+        }
+        if outcome != Outcome::Played && more > 0 {
+            self.lengthen(more);
         }
         if let (true, Some(open)) = (outcome != Outcome::Played, &mut self.open) {
             (open.packets, open.lost) = (open.packets + more, open.lost + more);
@@ -242,6 +270,24 @@ mod tests {
         .into_iter()
         .for_each(|(outcome, packets)| losses.push_run(outcome, packets));
         assert_eq!(losses, of("1111100011X"));
+    }
+
+    #[test]
+    fn runs_have_classes_of_length() {
+        let lengths = [1, 1, 2, 3, 5, 6, 10, 11, 40];
+        let mut pattern = String::new();
+        for length in lengths {
+            pattern.push('1');
+            pattern.push_str(&"0X".repeat(20)[..length]);
+        }
+        assert_eq!(of(&pattern).runs_by_length(), [2, 1, 2, 2, 2]);
+        let mut at_once = Losses::default();
+        for length in lengths {
+            at_once.push(Outcome::Played);
+            at_once.push_run(Outcome::Lost, length as u64);
+        }
+        assert_eq!(at_once.runs_by_length(), [2, 1, 2, 2, 2]);
+        assert_eq!(of("000").runs_by_length(), [0, 0, 1, 0, 0], "a run that has not ended");
     }
 
     #[test]

@@ -13,6 +13,7 @@
 mod air;
 mod arq;
 mod cell;
+mod classify;
 mod config;
 mod conn;
 mod contend;
@@ -34,8 +35,8 @@ mod uplink;
 pub use air::{AirLog, Record};
 pub use cell::{Refusal, Wimax};
 pub use config::{
-    Arq, Cell, Convergence, Duplex, Fading, PathConfig, Phs, Radio, Rohc, RohcMode, RohcVersion, Scheduler,
-    Service, ServiceFlow,
+    Arq, Cell, Convergence, Duplex, Fading, PathConfig, Payload, Phs, Radio, Rohc, RohcMode, RohcVersion,
+    Scheduler, Service, ServiceFlow,
 };
 pub use kind::Kind;
 pub use phy::{Bandwidth, Guard, Phy, Profile};

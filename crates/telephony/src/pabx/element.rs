@@ -13,6 +13,7 @@ use bentpipe_signalling::transaction::{Peer, Timers};
 use bentpipe_site::{CallDetail, CallEnd, CallRecord, KeepsCalls};
 use bentpipe_units::{RandomStream, Time};
 
+use super::media::{self, Media, RTP_PORT};
 use super::metrics;
 use super::plan::{Exchange, Step, TrunkProtocol};
 use crate::datagram::{self, Refusal};
@@ -25,9 +26,14 @@ pub(super) const IAX_PORT: u16 = 4569;
 /// Ports of the element.
 pub(super) const SIP: Port = Port(0);
 pub(super) const IAX: Port = Port(1);
+pub(super) const RTP: Port = Port(2);
 /// DSCP of signalling and of trunks with voice.
 const SIP_DSCP: u8 = 24;
 const IAX_DSCP: u8 = 46;
+/// Status and cause of a call beyond the limit of its rule.
+///
+/// They are those of no free channel (RFC 3398, section 7.2.4.1).
+const NO_CHANNEL: (u16, &str) = (503, "limit of the trunk");
 /// Maximum number of calls with a record.
 const MAX_RECORDS: usize = 500_000;
 
@@ -48,6 +54,8 @@ pub struct Pabx {
     state: Option<State>,
     legs: BTreeMap<Leg, usize>,
     calls: BTreeMap<usize, Bridge>,
+    /// Number of present calls by each rule of the dial plan.
+    by_rule: Vec<u32>,
     next: usize,
     records: Vec<Record>,
     counts: Counts,
@@ -57,6 +65,7 @@ pub struct Pabx {
 struct State {
     sip: Agent,
     iax: Iax,
+    media: Media,
 }
 
 /// Side of a call.
@@ -72,6 +81,7 @@ struct Bridge {
     caller: Leg,
     callee: Leg,
     record: usize,
+    rule: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -94,6 +104,7 @@ struct Counts {
     outgoing: u64,
     incoming: u64,
     refused: u64,
+    not_admitted: u64,
     established: u64,
     failed: u64,
     ended: u64,
@@ -119,6 +130,7 @@ impl Pabx {
     /// Creates an exchange at an address, with the addresses at the ends of its trunks.
     pub fn new(exchange: Exchange, local: IpAddr, trunks: BTreeMap<String, IpAddr>) -> Pabx {
         Pabx {
+            by_rule: vec![0; exchange.dial.len()],
             exchange,
             local,
             trunks,
@@ -180,22 +192,25 @@ impl Pabx {
         sip.serve(Registrar::new(vec![host(local)], guard));
         let settings = IaxSettings { voice: self.exchange.codec, trunk: self.exchange.trunk_period };
         let iax = Iax::new(&settings, "pabx", SocketAddr::new(self.local, IAX_PORT), seed());
-        self.state = Some(State { sip, iax });
+        let exchanges = self.trunks.values().chain(&self.trusted).copied().collect();
+        let media = Media::new(exchanges, RandomStream::new(seed(), "rtp"));
+        self.state = Some(State { sip, iax, media });
     }
 
     /// Acts on all events, sends, and returns the next time.
     fn turn(&mut self, cx: &mut Cx<'_>) -> Time {
-        while let Some((leg, happened)) = self.event() {
+        while let Some((leg, happened)) = self.event(cx.now()) {
             self.act(cx.now(), leg, happened);
         }
         self.send(cx);
-        let Some(State { sip, iax }) = &mut self.state else { return Time::NEVER };
-        sip.deadline().min(iax.deadline()).max(cx.now())
+        let Some(State { sip, iax, media }) = &mut self.state else { return Time::NEVER };
+        sip.deadline().min(iax.deadline()).min(media.deadline()).max(cx.now())
     }
 
-    fn event(&mut self) -> Option<(Leg, Happened)> {
-        let State { sip, iax } = self.state.as_mut()?;
+    fn event(&mut self, now: Time) -> Option<(Leg, Happened)> {
+        let State { sip, iax, media } = self.state.as_mut()?;
         std::iter::from_fn(|| sip.poll_event())
+            .inspect(|event| media.note(now, event))
             .find_map(of_sip)
             .or_else(|| std::iter::from_fn(|| iax.poll_event()).find_map(of_iax))
     }
@@ -254,7 +269,7 @@ impl Pabx {
         self.counts.incoming += u64::from(matches!(caller_leg, Leg::Iax(_)));
         let placed = self.place_by(now, caller, number);
         let (path, refusal) = match &placed {
-            Ok((_, to)) => (format!("{from} - {to}"), None),
+            Ok((_, to, _)) => (format!("{from} - {to}"), None),
             Err((status, cause)) => (from.to_owned(), Some((*status, (*cause).to_owned()))),
         };
         let record = Record {
@@ -273,23 +288,25 @@ impl Pabx {
         if at < MAX_RECORDS {
             self.records.push(record);
         }
-        if let Some((status, _)) = refusal {
-            self.counts.refused += 1;
+        if let Err((status, cause)) = placed {
+            let is_limit = (status, cause) == NO_CHANNEL;
+            *(if is_limit { &mut self.counts.not_admitted } else { &mut self.counts.refused }) += 1;
             return self.reject(now, caller_leg, status);
         }
-        let Ok((callee, _)) = placed else { return };
+        let Ok((callee, _, rule)) = placed else { return };
         self.next += 1;
+        rule.into_iter().for_each(|rule| self.by_rule[rule] += 1);
         self.legs.extend([(caller_leg, self.next), (callee, self.next)]);
-        self.calls.insert(self.next, Bridge { caller: caller_leg, callee, record: at });
+        self.calls.insert(self.next, Bridge { caller: caller_leg, callee, record: at, rule });
     }
 
-    /// Places a leg to a number. Returns it with the end of its path, or a status and the cause.
+    /// Places a leg to a number. Returns it with the end of its path and its rule, or a status and the cause.
     fn place_by(
         &mut self,
         now: Time,
         caller: &str,
         number: &str,
-    ) -> Result<(Leg, String), (u16, &'static str)> {
+    ) -> Result<(Leg, String, Option<usize>), (u16, &'static str)> {
         match self.exchange.step(number) {
             Step::Unknown => Err((404, "unknown number")),
             Step::Extension => {
@@ -304,15 +321,18 @@ impl Pabx {
                 let leg = sip
                     .call_as(now, caller, (&contact, peer), capabilities(local))
                     .ok_or((503, "no capacity"))?;
-                Ok((Leg::Sip(leg), "sip".to_owned()))
+                Ok((Leg::Sip(leg), "sip".to_owned(), None))
             }
-            Step::Trunk { to, protocol, number } => {
+            Step::Trunk { to, protocol, number, rule } => {
+                if self.exchange.dial[rule].calls.is_some_and(|most| self.by_rule[rule] >= most) {
+                    return Err(NO_CHANNEL);
+                }
                 let address = self.trunks.get(&to).copied().ok_or((404, "no trunk"))?;
                 self.counts.outgoing += 1;
                 let leg = self
                     .place_trunk(now, caller, (address, protocol, &number))
                     .ok_or((503, "no capacity"))?;
-                Ok((leg, format!("{} {to}", protocol.word())))
+                Ok((leg, format!("{} {to}", protocol.word()), Some(rule)))
             }
         }
     }
@@ -323,7 +343,8 @@ impl Pabx {
         caller: &str,
         (address, protocol, number): (IpAddr, TrunkProtocol, &str),
     ) -> Option<Leg> {
-        let State { sip, iax } = self.state.as_mut()?;
+        let voice = self.exchange.codec;
+        let State { sip, iax, .. } = self.state.as_mut()?;
         match protocol {
             TrunkProtocol::Iax => {
                 iax.dial(now, SocketAddr::new(address, IAX_PORT), (caller, number)).map(Leg::Iax)
@@ -333,13 +354,13 @@ impl Pabx {
                 let target: Uri = SipUri::new(Some(number), &host(remote)).into();
                 let peer = Peer { transport: Transport::Udp, address: remote };
                 let local = SocketAddr::new(self.local, SIP_PORT);
-                sip.call_as(now, caller, (&target, peer), capabilities(local)).map(Leg::Sip)
+                sip.call_as(now, caller, (&target, peer), media::offered(local, voice)).map(Leg::Sip)
             }
         }
     }
 
     fn ring(&mut self, now: Time, leg: Leg) {
-        let Some(State { sip, iax }) = &mut self.state else { return };
+        let Some(State { sip, iax, .. }) = &mut self.state else { return };
         match leg {
             Leg::Sip(call) => sip.ring(now, call),
             Leg::Iax(call) => iax.ring(now, call),
@@ -348,23 +369,26 @@ impl Pabx {
 
     fn answer(&mut self, now: Time, leg: Leg) {
         let local = SocketAddr::new(self.local, SIP_PORT);
-        let Some(State { sip, iax }) = &mut self.state else { return };
+        let Some(State { sip, iax, .. }) = &mut self.state else { return };
         match leg {
-            Leg::Sip(call) => sip.answer(now, call, capabilities(local)),
+            Leg::Sip(call) => sip.answer(now, call, media::accepted(local)),
             Leg::Iax(call) => iax.answer(now, call),
         }
     }
 
     fn hang_up(&mut self, now: Time, leg: Leg) {
-        let Some(State { sip, iax }) = &mut self.state else { return };
+        let Some(State { sip, iax, media }) = &mut self.state else { return };
         match leg {
-            Leg::Sip(call) => sip.hang_up(now, call),
+            Leg::Sip(call) => {
+                media.stop(call);
+                sip.hang_up(now, call);
+            }
             Leg::Iax(call) => iax.hang_up(now, call),
         }
     }
 
     fn reject(&mut self, now: Time, leg: Leg, status: u16) {
-        let Some(State { sip, iax }) = &mut self.state else { return };
+        let Some(State { sip, iax, .. }) = &mut self.state else { return };
         match leg {
             Leg::Sip(call) => sip.reject(now, call, status),
             Leg::Iax(call) => iax.reject(now, call, cause_of(status)),
@@ -375,8 +399,10 @@ impl Pabx {
     ///
     /// The end of the other one then changes nothing.
     fn over(&mut self, leg: Leg, bridge: Bridge) {
-        if let Some(call) = self.legs.get(&leg).copied() {
-            self.calls.remove(&call);
+        if let Some(rule) =
+            self.legs.get(&leg).and_then(|call| self.calls.remove(call)).and_then(|bridge| bridge.rule)
+        {
+            self.by_rule[rule] -= 1;
         }
         self.legs.remove(&bridge.caller);
         self.legs.remove(&bridge.callee);
@@ -393,7 +419,8 @@ impl Pabx {
     }
 
     fn send(&mut self, cx: &mut Cx<'_>) {
-        let Some(State { sip, iax }) = &mut self.state else { return };
+        let Some(State { sip, iax, media }) = &mut self.state else { return };
+        media.handle_timeout(cx.now());
         let mut emit = |port: Port, (from, to): (u16, SocketAddr), dscp: u8, bytes: &[u8]| {
             let from = SocketAddr::new(self.local, from);
             let Some(mut packet) = datagram::packet(from, to, dscp, bytes) else { return };
@@ -405,6 +432,9 @@ impl Pabx {
             self.counts.bytes += transmit.bytes.len() as u64;
             emit(SIP, (SIP_PORT, transmit.to.address), SIP_DSCP, &transmit.bytes);
         }
+        while let Some((to, bytes)) = media.transmit() {
+            emit(RTP, (RTP_PORT, to), IAX_DSCP, &bytes);
+        }
         while let Some((to, bytes)) = iax.transmit() {
             self.counts.frames += 1;
             self.counts.frame_bytes += bytes.len() as u64;
@@ -413,10 +443,13 @@ impl Pabx {
     }
 
     fn take(&mut self, port: Port, packet: &Packet, now: Time) {
-        let Some(State { sip, iax }) = &mut self.state else { return };
+        let Some(State { sip, iax, media }) = &mut self.state else { return };
         match datagram::read(packet) {
             Ok((from, bytes)) if port == SIP => {
                 sip.receive(now, Peer { transport: Transport::Udp, address: from }, &bytes);
+            }
+            Ok((from, bytes)) if port == RTP => {
+                self.counts.unexpected += u64::from(!media.receive(from, &bytes));
             }
             Ok((from, bytes)) => iax.receive(now, from, &bytes),
             Err(Refusal::BadChecksum) => self.counts.bad_checksum += 1,
@@ -538,7 +571,7 @@ impl Element for Pabx {
     fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
         let now = cx.now();
         match &mut self.state {
-            Some(State { sip, iax }) => {
+            Some(State { sip, iax, .. }) => {
                 sip.handle_timeout(now);
                 iax.handle_timeout(now);
             }
@@ -553,6 +586,7 @@ impl Element for Pabx {
         observer.counter(&metrics::OUTGOING, counts.outgoing);
         observer.counter(&metrics::INCOMING, counts.incoming);
         observer.counter(&metrics::REFUSED, counts.refused);
+        observer.counter(&metrics::NOT_ADMITTED, counts.not_admitted);
         observer.counter(&calls::CALLS_ESTABLISHED, counts.established);
         observer.counter(&calls::CALLS_ENDED, counts.ended);
         observer.counter(&calls::CALLS_FAILED, counts.failed);
@@ -563,7 +597,13 @@ impl Element for Pabx {
         observer.counter(&calls::IAX_BYTES, counts.frame_bytes);
         observer.counter(&calls::DROPPED_BAD_CHECKSUM, counts.bad_checksum);
         observer.counter(&calls::DROPPED_UNEXPECTED, counts.unexpected);
-        Iax::observe(self.state.as_ref().map(|state| &state.iax), observer);
+        let voice = |state: &State| {
+            let (sent, received) = state.iax.voice();
+            (sent + state.media.sent, received + state.media.received)
+        };
+        let (sent, received) = self.state.as_ref().map_or((0, 0), voice);
+        observer.counter(&calls::VOICE_SENT, sent);
+        observer.counter(&calls::VOICE_RECEIVED, received);
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

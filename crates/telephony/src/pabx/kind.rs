@@ -9,9 +9,10 @@ use bentpipe_wire::ip::Protocol;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::element::{IAX, IAX_PORT, Pabx, SIP, SIP_PORT};
+use super::element::{IAX, IAX_PORT, Pabx, RTP, SIP, SIP_PORT};
+use super::media::RTP_PORT;
 use super::number::Pattern;
-use super::plan::{Exchanges, Step, TrunkProtocol};
+use super::plan::{Exchange, Exchanges, Rule, Step, TrunkProtocol};
 
 /// Word of the role.
 const ROLE: &str = "pabx";
@@ -37,6 +38,12 @@ impl RoleKind for Kind {
         let exchange = exchanges.0[name].clone();
         let ports = [ground.bind_at(Protocol::UDP, SIP_PORT)?, ground.bind_at(Protocol::UDP, IAX_PORT)?];
         debug_assert_eq!(ports, [SIP, IAX]);
+        let is_sip = |rule: &Rule| rule.protocol == TrunkProtocol::Sip;
+        let is_called = |other: &Exchange| other.dial.iter().any(|rule| is_sip(rule) && rule.trunk == *name);
+        if exchange.dial.iter().any(is_sip) || exchanges.0.values().any(is_called) {
+            let port = ground.bind_at(Protocol::UDP, RTP_PORT)?;
+            debug_assert_eq!(port, RTP);
+        }
         ground.advertise(IpVersion::V4);
         let mut trunks = BTreeMap::new();
         for rule in &exchange.dial {
@@ -45,9 +52,7 @@ impl RoleKind for Kind {
             trunks.extend(addresses.map(|[v4, _]| (rule.trunk.clone(), v4)));
         }
         // Exchanges that call over SIP have no number here, and so no password.
-        let callers = exchanges.0.iter().filter(|(_, other)| {
-            other.dial.iter().any(|rule| rule.trunk == *name && rule.protocol == TrunkProtocol::Sip)
-        });
+        let callers = exchanges.0.iter().filter(|(_, other)| is_called(other));
         let trusted = callers.filter_map(|(other, _)| ground.addresses(other).map(|[v4, _]| v4)).collect();
         let [local, _] =
             ground.addresses(name).ok_or_else(|| Problem::new(ground.key(), "has no address"))?;

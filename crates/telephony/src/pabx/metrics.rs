@@ -5,4 +5,5 @@ bentpipe_net::metrics! {
     Counter OUTGOING = "calls-out", Count, "Calls to other sites";
     Counter INCOMING = "calls-in", Count, "Calls from other sites over IAX2 trunks";
     Counter REFUSED = "calls-refused", Count, "Calls refused: unknown number, or no phone registered";
+    Counter NOT_ADMITTED = "calls-not-admitted", Count, "Calls refused by the limit of a rule";
 }

@@ -29,7 +29,7 @@ pub struct Exchange {
     /// Rules for numbers other than extensions. No two patterns of an exchange may overlap.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dial: Vec<Rule>,
-    /// Codec of IAX2 trunks. Default: "gsm".
+    /// Codec of trunks. Default: "gsm".
     #[serde(default)]
     pub codec: Voice,
     /// Period of trunk frames, which gather the voice of all IAX2 calls to a site. Default: a mini frame each.
@@ -129,6 +129,10 @@ pub struct Rule {
     /// Digits that are put in front after that. Default: none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub prepend: String,
+    /// Maximum number of calls at a time that the exchange places by this rule. Default: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub calls: Option<u32>,
 }
 
 /// Protocol of a trunk between exchanges.
@@ -138,7 +142,7 @@ pub enum TrunkProtocol {
     /// IAX2, signalling and voice over one UDP port.
     #[default]
     Iax,
-    /// SIP over UDP, signalling alone.
+    /// SIP and RTP over UDP.
     Sip,
 }
 
@@ -173,6 +177,8 @@ pub enum Step {
         protocol: TrunkProtocol,
         /// Number there.
         number: String,
+        /// Place of the rule.
+        rule: usize,
     },
     /// No rule.
     Unknown,
@@ -209,12 +215,14 @@ impl Exchange {
         if self.extensions.iter().any(has) {
             return Step::Extension;
         }
-        let Some(rule) = self.dial.iter().find(|rule| has(&rule.pattern)) else { return Step::Unknown };
+        let Some(place) = self.dial.iter().position(|rule| has(&rule.pattern)) else { return Step::Unknown };
+        let rule = &self.dial[place];
         let kept = number.get(usize::from(rule.strip)..).unwrap_or_default();
         Step::Trunk {
             to: rule.trunk.clone(),
             protocol: rule.protocol,
             number: format!("{}{kept}", rule.prepend),
+            rule: place,
         }
     }
 

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use bentpipe_net::Observer;
 use bentpipe_net::metric::{Counter, Of};
 use bentpipe_signalling::iax::{CallId, Config as EndpointConfig, Endpoint, Event, Failure, format};
+use bentpipe_signalling::sdp::Codec;
 use bentpipe_units::{RandomStream, Span, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,29 @@ impl Voice {
             Voice::G729 => "G.729",
             Voice::Ilbc => "iLBC",
         }
+    }
+
+    /// Returns the encoding of session descriptions.
+    pub(crate) fn encoding(self) -> Codec {
+        let (payload_type, name) = match self {
+            Voice::Gsm => (3, "GSM"),
+            Voice::G711a => (8, "PCMA"),
+            Voice::G711u => (0, "PCMU"),
+            Voice::G729 => (18, "G729"),
+            Voice::Ilbc => (97, "iLBC"),
+        };
+        Codec::new(payload_type, name, 8000)
+    }
+
+    /// Returns the voice of an encoding.
+    pub(crate) fn of_encoding(name: &str) -> Option<Voice> {
+        let all = [Voice::Gsm, Voice::G711a, Voice::G711u, Voice::G729, Voice::Ilbc];
+        all.into_iter().find(|voice| voice.encoding().name.eq_ignore_ascii_case(name))
+    }
+
+    /// Returns the bytes of a frame of 20 ms.
+    pub(crate) fn frame_len(self) -> usize {
+        self.frame().1
     }
 
     /// Returns the format of RFC 5456 and the bytes of a frame.
@@ -176,13 +200,18 @@ impl Protocol for Iax {
     }
 
     fn observe(protocol: Option<&Iax>, observer: &mut dyn Observer) {
-        let (sent, received) = protocol.map_or((0, 0), |iax| (iax.sent, iax.received));
+        let (sent, received) = protocol.map_or((0, 0), Iax::voice);
         observer.counter(&metrics::VOICE_SENT, sent);
         observer.counter(&metrics::VOICE_RECEIVED, received);
     }
 }
 
 impl Iax {
+    /// Returns the numbers of voice frames sent and received.
+    pub(crate) fn voice(&self) -> (u64, u64) {
+        (self.sent, self.received)
+    }
+
     /// Calls a number at a peer for the caller with another number.
     pub(crate) fn dial(
         &mut self,

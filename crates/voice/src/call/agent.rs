@@ -22,6 +22,7 @@ use super::reports::Reports;
 use super::sender::{Emission, Origin, Sender, Talk};
 use super::waiting::Waiting;
 use crate::conversation::{Conversation, Party};
+use crate::losses::RUN_CLASSES;
 use crate::turns::Member;
 
 pub use super::packets::Ends;
@@ -428,12 +429,15 @@ impl Agent {
         let settings = &self.plan.settings;
         let mut delays = Delays::default();
         let (mut expected, mut lost, mut late, mut jitter, mut measured) = (0, 0, 0, 0.0, 0.0);
+        let mut runs = [0_u64; RUN_CLASSES.len()];
         for receiver in &self.calls.receivers {
             let figures = receiver.figures();
             delays.add(&figures.delays);
             expected += figures.losses.expected();
             lost += figures.losses.lost;
             late += figures.losses.late;
+            let of_length = figures.losses.runs_by_length();
+            runs.iter_mut().zip(of_length).for_each(|(sum, runs)| *sum += u64::from(runs));
             let of_call = receiver.jitter_s(settings);
             if !of_call.is_nan() {
                 (jitter, measured) = (jitter + of_call, measured + 1.0);
@@ -447,6 +451,14 @@ impl Agent {
         observer.gauge(&metrics::LATE, late as f64);
         observer.gauge(&metrics::LATE_RATIO, share(late));
         observer.gauge(&metrics::VOICE_LOSS, share(lost + late));
+        let by_length = [
+            &metrics::RUNS_OF_1,
+            &metrics::RUNS_OF_2,
+            &metrics::RUNS_OF_3,
+            &metrics::RUNS_OF_6,
+            &metrics::RUNS_OF_11,
+        ];
+        by_length.into_iter().zip(runs).for_each(|(metric, runs)| observer.gauge(metric, runs as f64));
         observer.gauge(&app::JITTER, jitter / measured);
         self.observe_delays(&delays, observer);
     }

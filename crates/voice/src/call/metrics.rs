@@ -17,6 +17,11 @@ bentpipe_net::metrics! {
     ]);
     Gauge VOICE_LOSS = "voice-loss", Ratio, "Loss, late packets included";
     Gauge BURST_RATIO = "burst-ratio", Count, "Burst ratio" => .summed(&[Sum::new("burst-ratio", "Burst ratio", How::Last).at(End::Receiver)]);
+    Gauge RUNS_OF_1 = "loss-runs-1", Count, "Losses of 1 packet" => .drawn(Draw::Line("Runs of lost or late packets"));
+    Gauge RUNS_OF_2 = "loss-runs-2", Count, "Losses of 2 packets in a row" => .drawn(Draw::Line("Runs of lost or late packets"));
+    Gauge RUNS_OF_3 = "loss-runs-3", Count, "Losses of 3 to 5 packets in a row" => .drawn(Draw::Line("Runs of lost or late packets"));
+    Gauge RUNS_OF_6 = "loss-runs-6", Count, "Losses of 6 to 10 packets in a row" => .drawn(Draw::Line("Runs of lost or late packets"));
+    Gauge RUNS_OF_11 = "loss-runs-11", Count, "Losses of more than 10 packets in a row" => .drawn(Draw::Line("Runs of lost or late packets"));
     Gauge BUFFERED = "playout-delay", Seconds, "Mean delay in playout buffers"
         => .drawn(Draw::Line("Delay of voice")).summed(&[Sum::new("playout-delay", "Mean playout delay", How::Last).at(End::Receiver)]);
     Gauge HELD = "end-delay", Seconds, "Packetisation and look-ahead" => .drawn(Draw::Line("Delay of voice"));

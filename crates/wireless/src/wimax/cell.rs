@@ -412,11 +412,8 @@ impl Wimax {
             return packet.recycle();
         }
         let conn = match path.conns[..] {
-            [only] => Some(only).filter(|n| self.conns[*n].flow.dscp.is_none()),
-            _ => {
-                let dscp = dscp_of(&packet);
-                path.conns.iter().copied().find(|n| self.conns[*n].flow.takes(dscp))
-            }
+            [only] => Some(only).filter(|n| self.conns[*n].flow.takes_all()),
+            _ => path.conns.iter().copied().find(|n| self.conns[*n].flow.takes(&packet)),
         };
         let conn = conn.or(path.conns.last().copied()).unwrap_or_default();
         let processor = self.stations[path.station].sending.as_mut().filter(|_| !path.is_downlink);
@@ -634,15 +631,6 @@ impl Wimax {
 /// Returns the identifier of a connection in a record.
 fn cid(conn: usize) -> Cid {
     Cid((FIRST_CID + conn).min(LAST_CID) as u16)
-}
-
-/// Returns the DSCP of an IP packet.
-fn dscp_of(packet: &Packet) -> u8 {
-    match packet.header() {
-        [first, class, ..] if first >> 4 == 4 => class >> 2,
-        [first, second, ..] if first >> 4 == 6 => (first << 4 | second >> 4) >> 2,
-        _ => 0,
-    }
 }
 
 impl Element for Wimax {

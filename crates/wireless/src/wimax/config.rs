@@ -204,6 +204,16 @@ impl Service {
     }
 }
 
+/// Content of a UDP datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Payload {
+    /// RTP: version 2, and no type of RTCP.
+    Rtp,
+    /// RTCP: version 2, and a type from 192 to 223.
+    Rtcp,
+}
+
 /// Service flow: a connection, and the packets that it takes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -220,6 +230,12 @@ pub struct ServiceFlow {
     /// DSCPs of its packets. Default: all packets that no flow before it takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dscp: Option<Vec<u8>>,
+    /// Ranges of UDP and TCP ports, as [first, last]. One of them has either port of a packet. Default: any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ports: Option<Vec<[u16; 2]>>,
+    /// RTP or RTCP, by the first two bytes of a UDP datagram. Default: any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Payload>,
     /// Payload header suppression. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phs: Option<Phs>,
@@ -240,6 +256,8 @@ impl Default for ServiceFlow {
             sdu: Bytes::new(200),
             latency,
             dscp: None,
+            ports: None,
+            payload: None,
             phs: None,
             rohc: None,
             arq: None,
@@ -263,6 +281,8 @@ impl ServiceFlow {
         InvalidConfig::ensure((1..=2000).contains(&self.sdu.get()), "sdu", "1 to 2000 bytes")?;
         let fits = self.dscp.iter().flatten().all(|dscp| *dscp < 64);
         InvalidConfig::ensure(fits, "dscp", "DSCPs from 0 to 63")?;
+        let ordered = self.ports.iter().flatten().all(|[first, last]| first <= last);
+        InvalidConfig::ensure(ordered, "ports", "ranges of ports like [16384, 16385]")?;
         self.phs.iter().try_for_each(|phs| phs.check().map_err(|error| error.inside("phs")))?;
         InvalidConfig::ensure(self.phs.is_none() || self.rohc.is_none(), "rohc", "none, or `phs` left out")?;
         self.rohc.iter().try_for_each(|rohc| rohc.check().map_err(|error| error.inside("rohc")))?;
@@ -272,11 +292,6 @@ impl ServiceFlow {
     /// Returns the length in bytes of an SDU on the air, its header suppressed.
     pub(super) fn sent_len(&self, sdu: usize) -> usize {
         self.phs.as_ref().map_or(sdu, |phs| phs.sent_len(sdu))
-    }
-
-    /// Returns `true` if it takes a packet of this DSCP.
-    pub fn takes(&self, dscp: u8) -> bool {
-        self.dscp.as_ref().is_none_or(|dscps| dscps.contains(&dscp))
     }
 }
 

@@ -57,6 +57,16 @@ impl Mac {
         self.fixed + Layout::Packed.overhead(Numbers::Short, 1) + elements
     }
 
+    /// Returns `true` if packets may be sent in fragments.
+    pub(super) fn fragments(&self) -> bool {
+        self.fragmentation
+    }
+
+    /// Returns the bytes of a fragment in a PDU of `len` bytes, at least 1.
+    pub(super) fn fragment_of(&self, len: usize) -> usize {
+        len.saturating_sub(self.fixed + self.part_overhead()).max(1)
+    }
+
     fn part_overhead(&self) -> usize {
         let layout = if self.packing { Layout::Packed } else { Layout::Fragment };
         layout.overhead(Numbers::Short, 1)

@@ -12,7 +12,7 @@ use bentpipe_site::{
 
 use super::air::AirLog;
 use super::cell::Wimax;
-use super::config::{Cell, PathConfig, Radio, Service, ServiceFlow};
+use super::config::{Cell, PathConfig, Payload, Radio, Service, ServiceFlow};
 use super::conn::Mac;
 use super::overhead::Frame;
 use super::phy::{Profile, SHORT_PREAMBLE};
@@ -278,6 +278,26 @@ impl CellCost {
         self.flows.iter().enumerate().filter(|(_, flow)| flow.phs.is_some()).map(line).collect()
     }
 
+    /// Returns a line for each service flow of UGS, with the grants of a packet.
+    fn granted(&self, len: usize) -> Vec<String> {
+        let line = |(n, flow): (usize, &ServiceFlow)| {
+            let (grant, pdu) = (flow.sdu.get() as usize, self.mac.pdu_len_of(flow, len));
+            let whole = self.mac.pdu_len_of(flow, grant);
+            let grants =
+                if pdu <= whole { 1 } else { (pdu - self.mac.fixed).div_ceil(self.mac.fragment_of(whole)) };
+            let kept = if self.mac.fragments() || grants == 1 { "" } else { ", without fragmentation never" };
+            let is_apart = self.flows[..n].iter().any(|flow| flow.payload == Some(Payload::Rtcp));
+            let others = if is_apart { "" } else { "; longer ones, such as RTCP, hold up those behind them" };
+            format!(
+                "service flow {}, UGS: a grant of {grant} B each {}, of which this packet takes {grants}{kept}{others}",
+                n + 1,
+                flow.interval(),
+            )
+        };
+        let of_ugs = |(_, flow): &(usize, &ServiceFlow)| !self.is_downlink && flow.service == Service::Ugs;
+        self.flows.iter().enumerate().filter(of_ugs).map(line).collect()
+    }
+
     fn rate_of(&self, stations: usize) -> Rate {
         let bytes = self.profile.capacity(self.symbols(stations));
         Rate::of(Bytes::new(bytes as u64), self.frame.phy.frame())
@@ -338,6 +358,7 @@ impl Cost for CellCost {
                 all / 50
             ),
         ];
+        notes.extend(self.granted(len));
         notes.extend(self.suppressed(len));
         notes.extend(self.repeated(len));
         notes
