@@ -2,7 +2,6 @@
 
 mod agent;
 mod bearer;
-mod flows;
 mod neighbour;
 mod sender;
 mod sessions;

@@ -1,4 +1,4 @@
-//! Bundle node on a host of the simulator, over UDP, LTP, TCPCL or DCCP.
+//! Bundle node on a host of the simulator, over UDP, LTP or TCPCL.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -246,9 +246,7 @@ impl Element for Agent {
                 self.originate(carry.0, now);
             }
         } else if self.bearer.has_connections() {
-            for (from, bundle) in self.bearer.receive(packet, &self.neighbours, &mut self.node, cx) {
-                self.receive(&bundle, from, now);
-            }
+            self.bearer.receive(packet, &self.neighbours, &mut self.node, cx);
         } else {
             self.arrive(port, &packet, now);
         }
