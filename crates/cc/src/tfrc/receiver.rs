@@ -37,6 +37,8 @@ pub struct Receiver {
     history: LossHistory,
     /// The sender's estimate, or by its window counter.
     rtt: Option<Span>,
+    /// RTT of the connection's handshake, for a loss before the window counter has shown one.
+    first_rtt: Option<Span>,
     counter: Option<Counter>,
     last: Option<(u64, Time)>,
     bytes: u64,
@@ -68,6 +70,7 @@ impl Receiver {
             segment,
             history: LossHistory::new(params),
             rtt: None,
+            first_rtt: None,
             counter: None,
             last: None,
             bytes: 0,
@@ -83,6 +86,13 @@ impl Receiver {
     /// Creates a receiver of packets that carry a window counter instead (CCID 3). It has no timer.
     pub fn with_counter(params: Params, segment: Bytes) -> Receiver {
         Receiver { counter: Some(Counter::default()), ..Receiver::new(params, segment) }
+    }
+
+    /// Notes the RTT of the handshake.
+    ///
+    /// Window counters of a sender that sends less than two packets a round trip show none: they go on by five.
+    pub fn on_handshake(&mut self, rtt: Span) {
+        self.first_rtt = Some(rtt);
     }
 
     /// Returns `true` if a report is due immediately after a data packet of `bytes`. The sender's estimate is
@@ -181,7 +191,7 @@ impl Receiver {
     /// Returns the first interval, for which the equation gives the rate received until now. RFC 5348,
     /// section 6.3.1.
     fn first_interval(&self) -> f64 {
-        let Some(rtt) = self.rtt.filter(|rtt| !rtt.is_zero()) else { return 1.0 };
+        let Some(rtt) = self.rtt.or(self.first_rtt).filter(|rtt| !rtt.is_zero()) else { return 1.0 };
         let segment = self.params.equation_segment(self.segment);
         let least = 0.5 * self.segment.get() as f64 / rtt.as_secs_f64();
         1.0 / equation::loss_event_rate(segment, rtt, self.target.max(least))

@@ -237,6 +237,9 @@ pub(super) struct Server {
     first: u64,
     received: u64,
     quarters: u64,
+    /// Number and time of the last response, until it is acknowledged.
+    responded: Option<(u64, Time)>,
+    rtt: Option<Span>,
 }
 
 /// Action of the receiving end.
@@ -252,7 +255,15 @@ pub(super) enum Incoming {
 
 impl Server {
     pub(super) fn new(stream: &mut RandomStream) -> Server {
-        Server { next: stream.next_u64() & INITIAL_MASK, peer: None, first: 0, received: 0, quarters: 0 }
+        Server {
+            next: stream.next_u64() & INITIAL_MASK,
+            peer: None,
+            first: 0,
+            received: 0,
+            quarters: 0,
+            responded: None,
+            rtt: None,
+        }
     }
 
     /// Returns the number of the first data packet. The client's request and its acknowledgement of the
@@ -261,8 +272,14 @@ impl Server {
         self.first + 2
     }
 
+    /// Returns the time from a response to its acknowledgement, once it has come.
+    pub(super) fn rtt(&self) -> Option<Span> {
+        self.rtt
+    }
+
     pub(super) fn read(
         &mut self,
+        now: Time,
         packet: &Packet,
         path: impl Fn(SocketAddr) -> Option<Path>,
     ) -> Result<Incoming, Refusal> {
@@ -276,9 +293,16 @@ impl Server {
             self.received = self.received.max(view.sequence());
         }
         let path = path(peer).ok_or(Refusal::Unexpected)?;
+        if let Some((number, at)) = self.responded
+            && view.kind().acknowledges()
+            && Repr::parse(&view).is_ok_and(|repr| repr.ack == number)
+        {
+            (self.responded, self.rtt) = (None, Some(now.since(at)));
+        }
         match view.kind() {
             Type::Request if self.peer.is_none_or(|known| known == peer) => {
                 (self.peer, self.first, self.received) = (Some(peer), view.sequence(), view.sequence());
+                self.responded = Some((self.next, now));
                 Ok(Incoming::Answer(self.response(&path, arrived.quick_start_response())))
             }
             Type::Data | Type::DataAck => Ok(Incoming::Data {

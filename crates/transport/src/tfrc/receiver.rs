@@ -110,17 +110,20 @@ impl Receiver {
         }
         let (local, dscp) = (self.local, self.config.dscp);
         let Wire::Dccp(server) = &mut self.wire else { return Err(Refusal::Unexpected) };
-        let (sequence, quarters, payload_len, response) =
-            match server.read(packet, |peer| Path::new(local, peer, dscp).ok())? {
-                Incoming::Answer(answer) => {
-                    cx.emit(NODE, answer);
-                    return Ok(());
-                }
-                Incoming::Nothing => return Ok(()),
-                Incoming::Data { sequence, quarters, payload_len, response } => {
-                    (sequence, quarters, payload_len, response)
-                }
-            };
+        let incoming = server.read(cx.now(), packet, |peer| Path::new(local, peer, dscp).ok())?;
+        if let Some(rtt) = server.rtt() {
+            self.control.on_handshake(rtt);
+        }
+        let (sequence, quarters, payload_len, response) = match incoming {
+            Incoming::Answer(answer) => {
+                cx.emit(NODE, answer);
+                return Ok(());
+            }
+            Incoming::Nothing => return Ok(()),
+            Incoming::Data { sequence, quarters, payload_len, response } => {
+                (sequence, quarters, payload_len, response)
+            }
+        };
         self.response = response.or(self.response);
         let number = sequence.saturating_sub(server.first_data()) as u32;
         let arrival = Arrival { now: cx.now(), sequence, quarters, is_marked: false };
