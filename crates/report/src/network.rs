@@ -390,18 +390,25 @@ mod tests {
             let mut fan = map(&["hub", "a", "b", "c"], &[[0, 1], [0, 2], [0, 3]]);
             fan.links.iter_mut().for_each(|link| label.clone_into(&mut link.label));
             let svg = draw(&fan).expect("a drawing");
-            let of_class = |class: &str| -> Vec<f64> {
-                let texts = svg.split(&format!("<text class=\"{class}\"")).skip(1);
-                let y = |text: &str| text.split(" y=\"").nth(1)?.split('"').next()?.parse().ok();
-                texts.map(|text| y(text).expect("a place")).collect()
+            let of_class = |class: &str| -> Vec<(f64, f64)> {
+                let start = format!("<text class=\"{class}\"");
+                let texts = svg.split(&start[..]).skip(1);
+                let value = |text: &str, name: &str| -> Option<f64> {
+                    text.split(&format!(" {name}=\"")[..]).nth(1)?.split('"').next()?.parse().ok()
+                };
+                texts.map(|text| (value(text, "x").expect("x"), value(text, "y").expect("y"))).collect()
             };
             let (names, labels) = (of_class("name"), of_class("label"));
-            let lines = labels.len() / 3;
-            for n in 1..3 {
-                // The letters of a name rise 12 above their line; those of a label go 4 below theirs.
-                let (above, below) = (labels[n * lines - 1] + 4.0, names[n] - 12.0);
-                assert!(above <= below, "{label}: {above} and {below}");
+            // One station is on the other side of the hub; the others are below each other.
+            for (x, y) in &names {
+                for (_, name_y) in names.iter().filter(|(other, name_y)| other == x && name_y > y) {
+                    let above = labels.iter().filter(|(other, label)| other == x && label < name_y);
+                    // The letters of a name rise 12 above its line; those of a label go 4 below theirs.
+                    let lowest = above.map(|(_, label)| label + 4.0).fold(0.0, f64::max);
+                    assert!(lowest <= name_y - 12.0, "{label}: {lowest} and {name_y}");
+                }
             }
+            assert_eq!(names.iter().filter(|(x, _)| *x == names[2].0).count(), 2);
         }
     }
 
