@@ -148,6 +148,22 @@ fn an_application_slower_than_the_path_is_not_held_back() {
     }
 }
 
+/// Less than a packet each round trip: the window counter goes on by five, which shows no round trip.
+#[test]
+fn losses_do_not_stop_a_source_of_few_packets() {
+    for transport in [Transport::Udp, Transport::Dccp] {
+        let mut setting = Setting { loss: 0.05, stop: Some(Span::from_secs(300)), ..Setting::new(transport) };
+        setting.config.rate = Some(Rate::from_bps(4 * 8 * PAYLOAD));
+        let mut pair = setting.build();
+        pair.run_to(330);
+        let (sent, arrived) = (pair.value(pair.sender, "sent"), pair.value(pair.receiver, "packets"));
+        assert!((1195.0..=1201.0).contains(&sent), "{transport:?}: {sent} of 1200 packets");
+        assert!((1080.0..1190.0).contains(&arrived), "{transport:?}: {arrived} of {sent} packets");
+        let delay = pair.value(pair.receiver, "delay-p95");
+        assert!(delay < 0.3, "{transport:?}: {delay} s");
+    }
+}
+
 #[test]
 fn quick_start_shortens_the_start() {
     let worst = |transport, quick_start, ipv6| {

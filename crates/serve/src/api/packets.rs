@@ -30,7 +30,13 @@ static TURNS: Semaphore = Semaphore::const_new(2);
 pub(crate) struct Asked {
     #[serde(default)]
     pub(crate) capture: String,
-    pub(crate) limit: Option<usize>,
+    pub(crate) limit: Option<u32>,
+}
+
+impl Asked {
+    fn most(&self, default: usize, limit: usize) -> usize {
+        self.limit.map_or(default, |most| most as usize).clamp(1, limit)
+    }
 }
 
 /// Returns the last packets of a capture of a job that the caller sees.
@@ -39,7 +45,7 @@ pub(crate) async fn last(app: &App, caller: &Caller, id: i64, asked: Asked) -> R
     let results = app.job_folder(id).join("results");
     let _turn = TURNS.acquire().await.map_err(|error| Problem::internal(&error))?;
     blocking(move || {
-        let most = asked.limit.unwrap_or(100).clamp(1, MAX_PACKETS);
+        let most = asked.most(100, MAX_PACKETS);
         let named = asked.capture.clone();
         let packets = Tail::new(results, asked.capture, job.is_over(), most).step().unwrap_or_default();
         match packets.capture.is_empty() && !named.is_empty() {
@@ -83,7 +89,7 @@ async fn follow(
     (id, asked): (i64, Asked),
     sender: &mpsc::Sender<sse::Event>,
 ) -> Result<()> {
-    let most = asked.limit.unwrap_or(MAX_NEW).clamp(1, MAX_NEW);
+    let most = asked.most(MAX_NEW, MAX_NEW);
     let is_over = found(app, caller, id).await?.is_over();
     let mut tail = Tail::new(app.job_folder(id).join("results"), asked.capture, is_over, most);
     let (mut checked, mut looked) = (Instant::now(), Instant::now());

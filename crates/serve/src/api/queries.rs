@@ -28,7 +28,7 @@ const MAX_NEW: usize = 200;
 pub(crate) struct Asked {
     #[serde(default)]
     pub(crate) flow: String,
-    pub(crate) limit: Option<usize>,
+    pub(crate) limit: Option<u32>,
 }
 
 /// Returns the last rows of a flow's query in a job that the caller sees.
@@ -37,7 +37,8 @@ pub(crate) async fn last(app: &App, caller: &Caller, id: i64, asked: Asked) -> R
     let results = app.job_folder(id).join("results");
     blocking(move || {
         let wanted = asked.flow.clone();
-        let rows = Tail::new(results, asked.flow, asked.limit.unwrap_or(100)).step().unwrap_or_default();
+        let rows =
+            Tail::new(results, asked.flow, asked.limit.unwrap_or(100) as usize).step().unwrap_or_default();
         match rows.flow.is_empty() && !wanted.is_empty() {
             true => Err(Problem::bad(format!("flow: expected one of {}", rows.flows.join(", ")))),
             false => Ok(rows),
@@ -79,7 +80,7 @@ async fn follow(
     (id, asked): (i64, Asked),
     sender: &mpsc::Sender<sse::Event>,
 ) -> Result<()> {
-    let most = asked.limit.unwrap_or(MAX_NEW).min(MAX_NEW);
+    let most = asked.limit.map_or(MAX_NEW, |most| most as usize).min(MAX_NEW);
     let mut ends = found(app, caller, id).await?.is_over();
     let mut tail = Tail::new(app.job_folder(id).join("results"), asked.flow, most);
     let (mut checked, mut looked) = (Instant::now(), Instant::now());

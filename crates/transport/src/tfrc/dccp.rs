@@ -49,27 +49,31 @@ pub(super) struct Client {
 }
 
 /// The window counter that data carries (RFC 4342, section 8.1).
+///
+/// That of one packet is at most five more than that of the packet before.
 #[derive(Debug, Default)]
 struct Counter {
+    /// That of the last packet, and the time of the first packet with it.
     value: u64,
     since: Time,
+    /// That of the next packet is at least this.
+    least: u64,
 }
 
 impl Counter {
     fn at(&mut self, now: Time, rtt: Option<Span>) -> u64 {
         let quarter_ns = rtt.map_or(u64::MAX, |rtt| (rtt.as_nanos() / 4).max(1));
         let quarters = now.since(self.since).as_nanos() / quarter_ns;
-        if quarters > 0 {
-            (self.value, self.since) = (self.value + quarters.min(5), now);
+        let next = (self.value + quarters.min(5)).max(self.least);
+        if next > self.value {
+            (self.value, self.since) = (next, now);
         }
         self.value
     }
 
     /// Records the ACK of a packet with counter `value`. Later ones have at least four more.
-    fn acknowledge(&mut self, now: Time, value: u64) {
-        if self.value < value + 4 {
-            (self.value, self.since) = (value + 4, now);
-        }
+    fn acknowledge(&mut self, value: u64) {
+        self.least = self.least.max(value + 4);
     }
 }
 
@@ -146,8 +150,8 @@ impl Client {
     }
 
     /// Records the report of a packet with window counter `quarters`.
-    pub(super) fn reported(&mut self, now: Time, quarters: u64) {
-        self.counter.acknowledge(now, quarters);
+    pub(super) fn reported(&mut self, quarters: u64) {
+        self.counter.acknowledge(quarters);
     }
 
     pub(super) fn read(&mut self, now: Time, packet: &Packet) -> Result<Inbound, Refusal> {

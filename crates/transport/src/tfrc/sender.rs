@@ -272,7 +272,7 @@ impl Sender {
         let sent =
             *self.sent.front().filter(|sent| sent.sequence == report.sequence).ok_or(Refusal::Unexpected)?;
         if let Wire::Dccp { client, .. } = &mut self.wire {
-            client.reported(now, sent.quarters);
+            client.reported(sent.quarters);
         }
         self.control.on_feedback(&Feedback {
             now,
