@@ -29,6 +29,10 @@ const RECORD_HEADER: u64 = 16;
 const LOOK_MS: i64 = 1000;
 /// Bytes that are read at a time.
 const CHUNK: usize = 256 << 10;
+/// Most bytes that are read for the next packets of a capture that is followed.
+///
+/// A run may write faster than they are read.
+const STEP: u64 = 32 << 20;
 
 /// Packet of a capture, in a line.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -136,13 +140,14 @@ impl Scanner {
         Some(Scanner { file, header, offset: HEADER, count: 0 })
     }
 
-    /// Calls `each` for the whole records from `offset` on, with its offset. Returns where they end.
-    fn walk(&mut self, offset: u64, mut each: impl FnMut(u64, &Record<'_>)) -> u64 {
+    /// Calls `each` for the whole records from `offset` to `until`, with its offset. Returns where they end.
+    fn walk(&mut self, offset: u64, until: u64, mut each: impl FnMut(u64, &Record<'_>)) -> u64 {
         let mut at = offset;
         if self.file.seek(SeekFrom::Start(offset)).is_err() {
             return at;
         }
-        let source = (&self.header[..]).chain(BufReader::with_capacity(CHUNK, &self.file));
+        let content = (&self.file).take(until.saturating_sub(offset));
+        let source = (&self.header[..]).chain(BufReader::with_capacity(CHUNK, content));
         let Ok(mut reader) = Reader::new(source) else { return at };
         // A record that is not whole yet ends it.
         while let Ok(Some(record)) = reader.next_record() {
@@ -152,11 +157,19 @@ impl Scanner {
         at
     }
 
-    /// Returns the last new packets, at most `most`.
-    fn read(&mut self, most: usize) -> Vec<Packet> {
+    /// Returns `true` if a whole step may be left.
+    fn is_behind(&self) -> bool {
+        self.file.metadata().is_ok_and(|data| data.len() >= self.offset + STEP)
+    }
+
+    /// Returns the last new packets, at most `most`, of those in the next `bytes`.
+    fn read(&mut self, most: usize, bytes: u64) -> Vec<Packet> {
+        // What is written meanwhile is for the next time.
+        let len = self.file.metadata().map_or(0, |data| data.len());
+        let until = len.min(self.offset.saturating_add(bytes));
         let mut last: VecDeque<u64> = VecDeque::with_capacity(most + 1);
         let mut count = self.count;
-        let end = self.walk(self.offset, |at, _| {
+        let end = self.walk(self.offset, until, |at, _| {
             count += 1;
             last.push_back(at);
             if last.len() > most {
@@ -166,11 +179,8 @@ impl Scanner {
         let mut packets = Vec::with_capacity(last.len());
         if let Some(&first) = last.front() {
             let before = count - last.len() as u64;
-            self.walk(first, |at, record| {
-                // More may have come since.
-                if at < end {
-                    packets.push(line(before + packets.len() as u64 + 1, record));
-                }
+            self.walk(first, end, |_, record| {
+                packets.push(line(before + packets.len() as u64 + 1, record));
             });
         }
         (self.offset, self.count) = (end, count);
@@ -197,6 +207,8 @@ pub(crate) struct Tail {
     wanted: String,
     is_over: bool,
     most: usize,
+    /// Most bytes of a step.
+    bytes: u64,
     current: Option<(Found, Scanner)>,
     looked: Option<i64>,
     /// Device and number of the file that was read to its end.
@@ -207,8 +219,13 @@ pub(crate) struct Tail {
 impl Tail {
     /// Begins with a file of `wanted` name or path, or the latest.
     pub(crate) fn new(results: PathBuf, wanted: String, is_over: bool, most: usize) -> Tail {
-        let named = Vec::new();
-        Tail { results, wanted, is_over, most, current: None, looked: None, ended: None, named }
+        let (named, bytes) = (Vec::new(), u64::MAX);
+        Tail { results, wanted, is_over, most, bytes, current: None, looked: None, ended: None, named }
+    }
+
+    /// Sets whether a long capture is read in several steps.
+    pub(crate) fn set_in_steps(&mut self, is_in_steps: bool) {
+        self.bytes = if is_in_steps { STEP } else { u64::MAX };
     }
 
     /// Returns what is new; `None` if nothing is.
@@ -224,7 +241,7 @@ impl Tail {
             return is_new.then(|| Packets { captures: self.named.clone(), ..Packets::default() });
         };
         let is_there = self.results.join(&found.path).exists();
-        let packets = scanner.read(self.most);
+        let packets = scanner.read(self.most, self.bytes);
         let news = (is_new || !packets.is_empty() || !is_there).then(|| Packets {
             captures: self.named.clone(),
             capture: found.shown(self.is_over),
@@ -232,7 +249,7 @@ impl Tail {
             total: scanner.count,
             packets,
         });
-        if !is_there {
+        if !is_there && !scanner.is_behind() {
             self.ended = identity(&scanner.file);
             self.current = None;
         }
@@ -311,6 +328,26 @@ mod tests {
         writer.write(1, &packet(9), 0).expect("written");
         followed.looked = None;
         assert_eq!(followed.step().expect("the next run").packets.len(), 1);
+    }
+
+    /// A run that writes as fast as its packets are read does not hold up what is shown.
+    #[test]
+    fn a_long_capture_is_read_in_steps() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = File::create(folder.path().join("b-l.pcap")).expect("made");
+        let mut writer = Writer::new(std::io::BufWriter::new(file), LinkType::RAW).expect("a header");
+        let (long, count) = ([&packet(1)[..], &[0; 60_000]].concat(), 2 * STEP / 60_000);
+        for n in 0..count {
+            writer.write(n, &long, 0).expect("written");
+        }
+        writer.into_inner().flush().expect("written");
+        let mut followed = tail(folder.path(), "");
+        followed.set_in_steps(true);
+        let first = followed.step().expect("packets").total;
+        assert!(first > 0 && first < count, "{first} of {count}");
+        followed.set_in_steps(false);
+        let last = followed.step().expect("packets");
+        assert_eq!((last.total, last.packets.last().map(|packet| packet.number)), (count, Some(count)));
     }
 
     #[test]

@@ -96,6 +96,7 @@ async fn follow(
     let mut ends = is_over;
     while !sender.is_closed() {
         let turn = TURNS.acquire().await.map_err(|error| Problem::internal(&error))?;
+        tail.set_in_steps(!ends);
         let (read, news) = blocking(move || {
             let news = tail.step();
             Ok((tail, news))

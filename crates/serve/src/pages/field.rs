@@ -163,6 +163,7 @@ fn drawing(query: &FieldQuery, flow: &str, chosen: Option<usize>) -> Markup {
     let loads = loads(query);
     let is_parent = |n: usize| query.motes.iter().any(|mote| mote.parent == Some(n));
     let parents: Vec<bool> = (0..query.motes.len()).map(is_parent).collect();
+    // With symbols, number and symbols are the name that speech control knows it by.
     let name = |n: usize| match (n, query.motes[n].parent) {
         (0, _) => "Base station".to_owned(),
         (_, None) => format!("Mote {n}, without a route"),
@@ -177,7 +178,7 @@ fn drawing(query: &FieldQuery, flow: &str, chosen: Option<usize>) -> Markup {
             } }
             @for n in 0..query.motes.len() {
                 @let (x, y) = at(n);
-                a href={ "?flow=" (encoded(flow)) "&mote=" (n) "#mote" } data-mote=(n) aria-label=(name(n)) .base[n == 0] .lost[n > 0 && query.motes[n].parent.is_none()] .chosen[chosen == Some(n)] {
+                a href={ "?flow=" (encoded(flow)) "&mote=" (n) "#mote" } data-mote=(n) aria-label=[(!has_symbols).then(|| name(n))] .base[n == 0] .lost[n > 0 && query.motes[n].parent.is_none()] .chosen[chosen == Some(n)] {
                     circle cx=(size(x)) cy=(size(y)) r=(size(if n == 0 { radius + 3.0 } else { radius })) {}
                     @if has_symbols {
                         text x=(size(x)) y=(size(y - 2.0)) { (if n == 0 { "base".to_owned() } else { n.to_string() }) }
