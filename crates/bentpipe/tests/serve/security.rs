@@ -49,9 +49,15 @@ fn every_operation_is_closed_below_its_level() {
     let boss = server.boss();
     let users: Vec<User> = (0..3).map(|level| server.user(&boss, &format!("u{level}"), level)).collect();
     for (method, path, level) in operations(&server) {
-        let nobody = server.api(&User::default(), &method, &path, &json!({}));
+        let ask = || server.api(&User::default(), &method, &path, &json!({})).status;
+        let mut nobody = ask();
+        // There are more operations than a stranger may try at once.
+        while nobody == 429 {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            nobody = ask();
+        }
         if level >= 0 {
-            assert_eq!(nobody.status, 401, "{method} {path}");
+            assert_eq!(nobody, 401, "{method} {path}");
         }
         for (has, user) in users.iter().enumerate() {
             if path == "/session" {

@@ -65,14 +65,18 @@ pub(super) fn entries() -> Vec<Entry> {
 }
 
 /// Returns the descriptions of `name`: kinds and tables, or else single fields.
+///
+/// Of several places with the same keys the first one is shown, a flow's before others.
 pub(super) fn find(entries: &[Entry], name: &str) -> Vec<Description> {
     let wanted = plain(name);
+    let mut entries: Vec<&Entry> = entries.iter().collect();
+    entries.sort_by_key(|entry| !entry.at.starts_with("flow."));
     let whole = entries
         .iter()
         .filter(|entry| entry.name == name || (!entry.at.is_empty() && plain(&entry.at) == wanted));
     // A table with kinds is described by them; the parts in both directions of a link are the same.
     let mut found: Vec<Description> = Vec::new();
-    for description in whole.map(Entry::description) {
+    for description in whole.map(|entry| entry.description()) {
         let known = found
             .iter()
             .any(|one| one.chosen_by == description.chosen_by && one.fields == description.fields);
@@ -82,13 +86,13 @@ pub(super) fn find(entries: &[Entry], name: &str) -> Vec<Description> {
     }
     // A key may be a field of one table and a table itself: both are shown.
     let fields =
-        fields(entries, &wanted).into_iter().filter(|field| found.is_empty() || !field.at.is_empty());
+        fields(&entries, &wanted).into_iter().filter(|field| found.is_empty() || !field.at.is_empty());
     let fields: Vec<Description> = fields.collect();
     found.extend(fields);
     found
 }
 
-fn fields(entries: &[Entry], wanted: &str) -> Vec<Description> {
+fn fields(entries: &[&Entry], wanted: &str) -> Vec<Description> {
     let mut found: Vec<Description> = Vec::new();
     for entry in entries {
         let is_meant = |field: &&Field| field.key == wanted || plain(&join(&entry.at, &field.key)) == wanted;
