@@ -43,7 +43,10 @@ pub(super) async fn show(
         h1 { "Query to a sensor field" }
         div #field data-job=[live] data-flow=(found.flow) data-mapped=(if query.motes.is_empty() { "false" } else { "true" }) {
             @if found.flow.is_empty() {
-                p role="status" { "This job has no query" @if !job.is_over() { " yet: they appear when a run of it begins" } "." }
+                p role="status" {
+                    @if job.is_over() { "No rows are kept: this job has no query, or it ended before its run did." }
+                    @else { "This job has no query yet: they appear when a run of it begins." }
+                }
             } @else {
                 (flows(&found))
                 h2.first { "Query" }
