@@ -129,8 +129,18 @@ pub(super) fn adapted(scenario: &Scenario) -> Result<(Scenario, Vec<String>), Pr
     if scenario.node.values().all(|node| !node.real) {
         return Err(Problem::new("node", "no host that could be real: expected `real = true` at one"));
     }
-    if let Some((at, _)) = scenario.roles().find(|(at, _)| scenario.node[at.node].real) {
-        return Err(Problem::new(at.key, REAL_HOST));
+    let mut programs = Vec::new();
+    for (at, role) in scenario.roles().filter(|(at, _)| scenario.node[at.node].real) {
+        if !role.has_program() {
+            return Err(Problem::new(at.key, REAL_HOST));
+        }
+        programs.push(at.node.to_owned());
+    }
+    if !programs.is_empty() {
+        let real = scenario.node.values_mut().filter(|node| node.real);
+        real.for_each(|node| node.role = None);
+        let hosts = listed("host", &programs);
+        notices.push(format!("roles that are for programs, which --real-flows starts: {hosts}"));
     }
     let real: Vec<String> = real_nodes(&scenario).map(|(_, name)| name.clone()).collect();
     let is_real = |name: &String| real.contains(name);

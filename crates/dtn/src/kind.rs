@@ -1,6 +1,7 @@
 //! Role `dtn` of a node and traffic of bundles.
 
 mod bundles;
+mod real;
 
 pub use bundles::Bundles;
 
@@ -8,7 +9,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use bentpipe_net::{Element, Port};
-use bentpipe_site::{Ground, IpVersion, Problem, Review, RoleAt, RoleKind};
+use bentpipe_site::{Ground, IpVersion, Problem, RealAt, RealProgram, Review, RoleAt, RoleKind};
 use bentpipe_units::Bytes;
 use bentpipe_wire::dtn::eid::Eid;
 use bentpipe_wire::dtn::{BUNDLE_PORT, LTP_PORT};
@@ -56,6 +57,12 @@ impl RoleKind for Kind {
 
     fn check(&self, at: &RoleAt<'_>, networks: &Networks, review: &mut Review<'_>) {
         review.ensure_named(&networks.0, "network of bundles", &format!("{}.network", at.key), &self.network);
+    }
+
+    const HAS_PROGRAM: bool = true;
+
+    fn program(&self, networks: &Networks, at: &RealAt<'_>) -> Result<RealProgram, Problem> {
+        real::daemon(self, &networks.0[&self.network], at)
     }
 
     fn plan(&self, networks: &Networks, ground: &mut Ground<'_, '_>) -> Result<Box<dyn Element>, Problem> {

@@ -1,10 +1,13 @@
-//! Real programs in the place of flows between real hosts: iperf3 and ping.
+//! Real programs in the place of flows between real hosts, and of roles there.
+//!
+//! They are iperf3, ping, and nodes of bundles with their loads.
 //!
 //! What a scenario says of a flow becomes the program's arguments, and what the program measured becomes the flow's
 //! measures, by the names that a simulation of it has.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::net::IpAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +24,9 @@ use crate::hosts::Hosts;
 use crate::programs::{CHECK_INTERVAL, Started};
 
 mod figures;
+mod nodes;
+
+use nodes::{RolePlan, RoleRuns};
 
 /// Folder of the programs' output in that of the results.
 pub(crate) const FOLDER: &str = "programs";
@@ -40,11 +46,16 @@ const PATIENCE: Span = Span::from_secs(60);
 const ROUND_TRIPS: u64 = 20;
 /// Time that a program has to end once it was interrupted.
 const TIME_TO_END: Duration = Duration::from_millis(500);
+/// First service number of the senders of bundles. Each flow has its own.
+const FIRST_SERVICE: usize = 100;
+/// Service of a node that drops bundles.
+const DISCARD: u16 = 9;
 /// Shortest payload of iperf3's datagrams: its own header.
 const MIN_DATAGRAM: u64 = 16;
 
 /// Programs of the flows, not yet started.
 pub(crate) struct FlowPrograms {
+    roles: Vec<RolePlan>,
     all: Vec<FlowProgram>,
     /// Time at which those that still run are ended.
     limit: Duration,
@@ -72,6 +83,7 @@ enum Kind {
     Tcp,
     Udp,
     Ping,
+    Bundles,
 }
 
 /// Program of a flow without its hosts.
@@ -83,10 +95,18 @@ struct Plan {
 impl FlowPrograms {
     /// Plans programs for the flows between real hosts of a scenario as written.
     ///
+    /// Roles of real hosts have programs too.
+    ///
     /// # Errors
-    /// Returns an error if there are too many flows, or if the kernel lacks a controller.
-    pub(crate) fn plan(scenario: &Scenario, hosts: &Hosts, round_trip: Span) -> Result<FlowPrograms, Error> {
+    /// Returns an error if there are too many flows, if the kernel lacks a controller, or if no program follows a role.
+    pub(crate) fn plan(
+        scenario: &Scenario,
+        hosts: &Hosts,
+        address: &dyn Fn(&str) -> Option<IpAddr>,
+        round_trip: Span,
+    ) -> Result<FlowPrograms, Error> {
         let scenario = copies::spread(scenario);
+        let roles = nodes::plan(&scenario, hosts, address)?;
         let (mut all, mut notices) = (Vec::new(), Vec::new());
         let is_real = |name: &str| hosts.host(name).is_some();
         let flows = scenario.flow.iter().filter(|(_, flow)| is_real(&flow.from) && is_real(&flow.to));
@@ -108,8 +128,16 @@ impl FlowPrograms {
             let time = time_of(start, flow, scenario.duration);
             match planned(&name, flow, time)? {
                 Ok(plan) => {
-                    let port = FIRST_PORT + number as u16;
-                    let program = program((&name, start), flow, plan, hosts, port).map_err(Error::Other)?;
+                    let program = match plan.kind {
+                        Kind::Bundles => {
+                            bundles((&name, start), (flow, number), plan, &scenario, (hosts, &roles))
+                        }
+                        _ => program((&name, start), flow, plan, hosts, FIRST_PORT + number as u16),
+                    };
+                    let mut program = program.map_err(Error::Other)?;
+                    if program.kind == Kind::Bundles {
+                        program.client.args(["--wait", &report_time(round_trip).to_string()]);
+                    }
                     all.push(program);
                 }
                 Err(why) => notices.push(left_out(&name, &why)),
@@ -117,6 +145,7 @@ impl FlowPrograms {
         }
         let lasting = |span: Span| Duration::from_nanos(span.as_nanos());
         Ok(FlowPrograms {
+            roles,
             all,
             limit: lasting(scenario.duration + round_trip * ROUND_TRIPS + PATIENCE),
             duration: lasting(scenario.duration),
@@ -131,14 +160,17 @@ impl FlowPrograms {
     ///
     /// # Errors
     /// Returns an error if a server does not listen, or a file cannot be written.
-    pub(crate) fn serve(self, folder: &Path) -> Result<Served, String> {
+    pub(crate) fn serve(self, folder: &Path, hosts: &Hosts) -> Result<Served, String> {
         let folder = folder.join(FOLDER);
-        if !self.all.is_empty() {
+        if !self.all.is_empty() || !self.roles.is_empty() {
             fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         }
+        let roles = self.roles.into_iter().map(|role| role.start(&folder, hosts));
+        let roles = roles.collect::<Result<Vec<_>, _>>()?;
         let all = self.all.into_iter().map(|program| program.serve(&folder));
         let all = all.collect::<Result<Vec<_>, _>>()?;
-        let running = Running { all, limit: self.limit, duration: self.duration, linger: self.linger };
+        let running =
+            Running { all, limit: self.limit, duration: self.duration, linger: self.linger, _roles: roles };
         Ok(Served { running, measures: Arc::default() })
     }
 }
@@ -231,6 +263,17 @@ fn planned(name: &str, flow: &Flow, time: Span) -> Result<Result<Plan, String>, 
         Ok(RealTraffic::Requests { payload, interval, packets, dscp }) => {
             let arguments = requests((payload, interval), packets, dscp, time);
             Ok(Plan { kind: Kind::Ping, arguments })
+        }
+        Ok(RealTraffic::Bundles { payload, interval, lifetime, bundles }) => {
+            let number = bundles.map_or_else(
+                || ["--duration".to_owned(), time.to_string()],
+                |bundles| ["--count".to_owned(), bundles.to_string()],
+            );
+            let rate = format!("{:.6}", 1.0 / seconds(interval));
+            let words =
+                ["--payload", &payload.to_string(), "--rate", &rate, "--lifetime", &lifetime.to_string()];
+            let arguments = words.map(str::to_owned).into_iter().chain(number).collect();
+            Ok(Plan { kind: Kind::Bundles, arguments })
         }
         Err(why) => Err(why.to_owned()),
     })
@@ -333,7 +376,7 @@ fn program(
     };
     let port = port.to_string();
     let (server, client) = match plan.kind {
-        Kind::Ping => {
+        Kind::Ping | Kind::Bundles => {
             let mut client = quiet(from.namespace.command("ping"), &[version]);
             client.args(&plan.arguments).arg(&address);
             (None, client)
@@ -359,11 +402,45 @@ fn program(
     Ok(FlowProgram { flow: name.to_owned(), start, server, client, kind: plan.kind })
 }
 
+/// Returns the sender of a flow of bundles: `bentpipe dtn perf` at its node.
+fn bundles(
+    (name, start): (&str, Span),
+    (flow, number): (&Flow, usize),
+    plan: Plan,
+    scenario: &Scenario,
+    (hosts, roles): (&Hosts, &[RolePlan]),
+) -> Result<FlowProgram, String> {
+    let own = roles.iter().find_map(|role| role.port_at(&flow.from));
+    let port = own.ok_or_else(|| format!("node \"{}\" has no bundles", flow.from))?;
+    let node = |name: &str| {
+        let place = scenario.node.get_index_of(name).ok_or_else(|| format!("no node \"{name}\""))?;
+        Ok::<_, String>(place + 1)
+    };
+    let from = hosts.host(&flow.from).ok_or_else(|| format!("{} is not a real host", flow.from))?;
+    let [source, sink] = [node(&flow.from)?, node(&flow.to)?];
+    let mut client = nodes::this_program(from.namespace).map_err(|error| error.to_string())?;
+    client.args(["dtn", "perf", &format!("127.0.0.1:{port}"), &format!("ipn:{sink}.{DISCARD}")]);
+    client.args(["--from", &format!("ipn:{source}.{}", FIRST_SERVICE + number)]).args(&plan.arguments);
+    client.stdin(Stdio::null()).stderr(Stdio::null());
+    let start = Duration::from_nanos(start.as_nanos());
+    Ok(FlowProgram { flow: name.to_owned(), start, server: None, client, kind: Kind::Bundles })
+}
+
+/// Returns the time that reports of bundles may take.
+///
+/// Bundles are sent again where they are lost.
+fn report_time(round_trip: Span) -> Span {
+    round_trip * (ROUND_TRIPS / 2) + Span::from_secs(10)
+}
+
+/// Returns a name as one of a file.
+fn file_name(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect()
+}
+
 /// Returns the file of a flow's output.
 fn output(folder: &Path, flow: &str, extension: &str) -> std::path::PathBuf {
-    let name: String =
-        flow.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect();
-    folder.join(format!("{name}.{extension}"))
+    folder.join(format!("{}.{extension}", file_name(flow)))
 }
 
 impl FlowProgram {
@@ -372,7 +449,10 @@ impl FlowProgram {
         let extension = if self.kind == Kind::Ping { "txt" } else { "json" };
         let written = output(folder, &self.flow, extension);
         let create = |path: &Path| File::create(path).map_err(|error| format!("{}: {error}", path.display()));
-        self.client.stdout(create(&written)?);
+        match self.kind {
+            Kind::Bundles => self.client.arg("--json").arg(&written).stdout(Stdio::null()),
+            _ => self.client.stdout(create(&written)?),
+        };
         let server = match self.server.take() {
             None => None,
             Some(mut server) => {
@@ -395,8 +475,10 @@ impl FlowProgram {
 fn spawn(command: &mut Command) -> Result<Child, String> {
     let program = command.get_program().to_string_lossy().into_owned();
     // What is run in a namespace has the program's name among the arguments of `ip`.
-    let named =
-        command.get_args().map(OsStr::to_string_lossy).find(|word| word == "iperf3" || word == "ping");
+    let named = command
+        .get_args()
+        .map(OsStr::to_string_lossy)
+        .find(|word| word == "iperf3" || word == "ping" || word == "dtn");
     let name = named.map_or(program, |word| word.into_owned());
     command.spawn().map_err(|error| format!("{name}: {error}"))
 }
@@ -410,10 +492,17 @@ impl Process {
     }
 }
 
-impl Drop for Process {
-    fn drop(&mut self) {
+impl Process {
+    /// Ends it at once.
+    fn end(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -468,6 +557,8 @@ struct Running {
     limit: Duration,
     duration: Duration,
     linger: Duration,
+    /// End with the value.
+    _roles: Vec<RoleRuns>,
 }
 
 impl Running {

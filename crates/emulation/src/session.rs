@@ -131,7 +131,12 @@ impl Emulation<'_> {
         let mut notices = std::mem::take(&mut emulated.notices);
         notices.push(buffers);
         let round_trip = emulated.max_round_trip;
-        let flows = self.runs_flows.then(|| FlowPrograms::plan(&asked, &hosts, round_trip)).transpose()?;
+        let address = |name: &str| {
+            let node = emulated.scenario.node.get_index_of(name)?;
+            emulated.built.nodes.get(node).map(|node| node.addresses[0])
+        };
+        let flows = self.runs_flows.then(|| FlowPrograms::plan(&asked, &hosts, &address, round_trip));
+        let flows = flows.transpose()?;
         if let Some(flows) = &flows {
             notices.extend(flows.notices.iter().cloned());
         }
@@ -161,7 +166,8 @@ impl Emulation<'_> {
     ) -> Result<(Results, Option<u8>, Vec<Made>), Error> {
         let captures = CapturePoint::of(std::mem::take(&mut emulated.built.captures));
         let folder = Folder::new(self.out, &format!("{}-emulated-{}", self.name, stamp()), plan);
-        let flows = flows.map(|flows| flows.serve(folder.path())).transpose().map_err(Error::Other)?;
+        let flows =
+            flows.map(|flows| flows.serve(folder.path(), &hosts)).transpose().map_err(Error::Other)?;
         let growing = run::growing(&emulated.built.judges);
         let finish = video::finish(std::mem::take(&mut emulated.built.judges), true);
         let (finish, has_flows) = match &flows {

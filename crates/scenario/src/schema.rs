@@ -19,7 +19,7 @@ use super::stages::Stages;
 use super::sweep::Sweep;
 use super::traffic::Traffic;
 use bentpipe_site::line::DelayChanges;
-pub use bentpipe_site::{Copies, IpVersion as Ip, IpVersions, Named, RealTraffic};
+pub use bentpipe_site::{Copies, IpVersion as Ip, IpVersions, Named, RealAt, RealProgram, RealTraffic};
 
 /// Schema for the validation of every file.
 pub(crate) static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::of::<Scenario>);

@@ -240,7 +240,8 @@ impl Review<'_> {
         tables.check(&mut review);
         for (at, role) in self.scenario.roles() {
             role.check(&at, tables, &mut review);
-            review.ensure(!self.scenario.node[at.node].real, &at.key, REAL_HOST);
+            let is_real = self.scenario.node[at.node].real;
+            review.ensure(!is_real || role.has_program(), &at.key, REAL_HOST);
         }
         for (name, flow) in &self.scenario.flow {
             flow.traffic.kind().check(&format!("flow.{name}.traffic"), &mut review);

@@ -15,6 +15,7 @@ pub(crate) mod reservations;
 pub(crate) mod scenarios;
 pub(crate) mod sites;
 mod stream;
+mod tail;
 
 pub(crate) use openapi::document;
 pub(crate) use people::name_refusal;

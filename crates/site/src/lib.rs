@@ -28,6 +28,7 @@ mod member;
 pub mod nat;
 mod nodes;
 mod problem;
+mod real;
 mod review;
 mod role;
 mod role_table;
@@ -58,6 +59,7 @@ pub use medium::{Assembly, MediumKind, NativeEnds, SharedParts, TunnelEnds, Tunn
 pub use member::{Common, Facts, MAX_DELAY, Member, Place, Scope, Takes, numbered};
 pub use nodes::{NodeHandle, Nodes, PortNumbers};
 pub use problem::Problem;
+pub use real::{RealAt, RealProgram, RealTraffic};
 pub use review::Review;
 pub use role::{Client, RoleAt, RoleHandle, RoleKind, RolePlans, Roles};
 pub use routes::{Hop, Router, Unreachable, header_len, path_mtu};
@@ -66,7 +68,7 @@ pub use shared::SharedTable;
 pub use stage::{Ahead, ByRow, Stage, StageElements, StageRow};
 pub use table::{Assemblies, Native, Row, is_default, numbered_parts};
 pub use topology::{IpVersion, IpVersions, LinkAt, Named, NodeAt, Passage, Topology, Way};
-pub use traffic::{Copies, FlowTakes, PathFacts, RealTraffic, TrafficKind, Window};
+pub use traffic::{Copies, FlowTakes, PathFacts, TrafficKind, Window};
 
 /// Names that the expansion of [`media`] needs.
 #[doc(hidden)]

@@ -8,6 +8,7 @@ use crate::capture::Artefact;
 use crate::change::{Changes, UNCHANGEABLE};
 use crate::files::Files;
 use crate::ground::Ground;
+use crate::real::{RealAt, RealProgram};
 use crate::{
     At, Installed, NodeHandle, Nodes, Order, Part, Problem, Review, Router, SharedTable, Site, Topology,
 };
@@ -44,6 +45,17 @@ pub trait RoleKind: Clone + PartialEq {
     /// Returns the reader of the calls that its element has records of. Default: none.
     fn calls(&self) -> Option<CallReader> {
         None
+    }
+
+    /// Set if a program of this one stands for it at a real host: [`RoleKind::program`]. Default: none does.
+    const HAS_PROGRAM: bool = false;
+
+    /// Returns the program that stands for it at a real host.
+    ///
+    /// # Errors
+    /// Returns an error at the key that no program can follow.
+    fn program(&self, _shared: &Self::Shared, at: &RealAt<'_>) -> Result<RealProgram, Problem> {
+        Err(Problem::new(at.key.as_str(), "no program stands for this role"))
     }
 
     /// Lists what changes while it runs, of a value that differs. Default: refuses all changes.

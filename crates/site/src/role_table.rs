@@ -76,6 +76,26 @@ macro_rules! roles {
                 match self { $( Role::$Variant(kind) => $crate::RoleKind::calls(kind), )* }
             }
 
+            /// Returns `true` if a program of this one stands for it at a real host.
+            pub fn has_program(&self) -> bool {
+                match self { $( Role::$Variant(_) => <$Config as $crate::RoleKind>::HAS_PROGRAM, )* }
+            }
+
+            /// Returns the program that stands for it at a real host.
+            ///
+            /// # Errors
+            /// Returns an error if there is none, or at the key that it cannot follow.
+            pub fn program(
+                &self,
+                tables: &RoleTables,
+                at: &$crate::RealAt<'_>,
+            ) -> Result<$crate::RealProgram, $crate::Problem> {
+                let _ = tables;
+                match self { $( Role::$Variant(kind) => {
+                    $crate::RoleKind::program(kind, $crate::roles!(@table tables $($table)?), at)
+                } )* }
+            }
+
             /// Lists what changes while it runs.
             ///
             /// # Errors

@@ -2,10 +2,11 @@
 
 use std::fmt::Debug;
 
-use bentpipe_units::{Bytes, Rate, Span};
+use bentpipe_units::{Bytes, Rate};
 
 use crate::flow::{FlowAt, FlowEnds, FlowGround};
 use crate::problem::Problem;
+use crate::real::RealTraffic;
 use crate::review::Review;
 use crate::sample::Sample;
 use crate::topology::IpVersion;
@@ -51,38 +52,6 @@ pub struct Window {
     pub most: Bytes,
     /// Packets that it begins with.
     pub initial: u32,
-}
-
-/// Traffic as programs of real hosts send it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RealTraffic {
-    /// A TCP connection.
-    Connection {
-        /// Congestion controller, by its name in scenarios.
-        controller: &'static str,
-    },
-    /// Datagrams of one length at equal intervals.
-    Datagrams {
-        /// Payload of each, without UDP and IP.
-        payload: Bytes,
-        /// Rate of the payload.
-        rate: Rate,
-        /// Most datagrams of each copy.
-        packets: Option<u64>,
-        /// Differentiated services codepoint.
-        dscp: u8,
-    },
-    /// Echo requests.
-    Requests {
-        /// Data of each, without ICMP and IP headers.
-        payload: Bytes,
-        /// Time between requests.
-        interval: Span,
-        /// Number of requests.
-        packets: Option<u64>,
-        /// Differentiated services codepoint.
-        dscp: u8,
-    },
 }
 
 /// Kind of data that a flow sends.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use bentpipe_lab::run::{Failure, Monitor};
+use bentpipe_units::Span;
 
 /// Order of one run of a study.
 #[derive(Clone, Debug)]
@@ -19,6 +20,10 @@ pub struct Order {
     pub folder: PathBuf,
     /// Series that the study draws of it against time.
     pub curves: Vec<String>,
+    /// Set to emulate it, with the kernel's TCP between real hosts.
+    pub is_emulated: bool,
+    /// Duration of one run without the scenario's sweep. Default: the scenario as it is.
+    pub alone: Option<Span>,
 }
 
 /// Test controller.
@@ -28,4 +33,7 @@ pub trait Controller {
     /// # Errors
     /// Returns an error if the controller refuses a scenario, a job fails, or the monitor wants to stop.
     fn run(&self, orders: &[Order], monitor: &dyn Monitor) -> Result<(), Failure>;
+
+    /// Returns the names of the congestion controllers that the kernel has.
+    fn kernel_controllers(&self) -> Vec<String>;
 }

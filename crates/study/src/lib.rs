@@ -6,6 +6,7 @@
 mod comparison;
 mod computed;
 mod controller;
+mod emulated;
 mod expected;
 mod kernel;
 mod numbers;
@@ -21,6 +22,7 @@ mod transfer;
 
 pub use comparison::{Comparison, compare, summary};
 pub use controller::{Controller, Order};
+pub use emulated::{EmulatedFlow, emulated_table};
 pub use expected::{Expected, Kind, Verdict};
 pub use kernel::{Iperf3, KernelComparison, kernel_notes, kernel_table};
 pub use reduce::{Across, Reduce};
@@ -29,8 +31,8 @@ pub use reproduce::{Reproduced, reproduce};
 pub use request::Request;
 pub use runs::{Finished, Length, StudyRuns};
 pub use study::{
-    At, Column, Curves, Draw, EmbeddedImage, Figure, Instant, KernelPath, KernelTests, LiveStreams, Row, Run,
-    Statistic, Study, StudyError, TableRow, Tabulated, Value,
+    At, Column, Curves, Draw, EmbeddedImage, EmulatedNetwork, Figure, Instant, KernelPath, KernelTests,
+    LiveStreams, Row, Run, Statistic, Study, StudyError, TableRow, Tabulated, Value,
 };
 pub use transfer::{Kernel, Streams, Transfer};
 

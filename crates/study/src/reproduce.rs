@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use crate::comparison::{Comparison, compare};
 use crate::computed::compute;
 use crate::controller::Order;
+use crate::emulated::{self, EmulatedFlow};
 use crate::expected::{Kind, Verdict};
 use crate::kernel::{self, KernelComparison};
 use crate::report::study_page;
@@ -29,6 +30,8 @@ pub struct Reproduced {
     pub comparisons: Vec<Comparison>,
     /// Comparisons with the kernel's TCP, if requested.
     pub kernel: Vec<KernelComparison>,
+    /// Flows that the test controller simulated and emulated, if requested.
+    pub emulated: Vec<EmulatedFlow>,
 }
 
 impl Reproduced {
@@ -72,8 +75,10 @@ pub fn reproduce(request: &Request<'_>, monitor: &dyn Monitor) -> Result<Reprodu
     let mut page = study_page(study, &comparisons, &runs, facts);
     let kernel = kernel_comparisons(request, &folder, monitor)?;
     page.blocks.extend(kernel::blocks(study, &kernel));
+    let emulated = emulated::compare(request, &folder, monitor)?;
+    page.blocks.extend(emulated::blocks(&emulated));
     page.write(&folder.join("report.html"))?;
-    Ok(Reproduced { folder, comparisons, kernel })
+    Ok(Reproduced { folder, comparisons, kernel, emulated })
 }
 
 /// Has a test controller make the runs, if the study is of one. Returns a remark for the report.
@@ -105,6 +110,8 @@ fn by_controller(
             seeds: if request.quick { Some(1) } else { run.seeds },
             folder: Folder::new(parent, name, &planned.plan).path().to_owned(),
             curves: curves.map(|curve| curve.measure.clone()).collect(),
+            is_emulated: false,
+            alone: None,
         }
     };
     let missing = plans.iter().filter(|(name, planned)| request.force || !is_there(name, planned));

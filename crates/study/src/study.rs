@@ -1,5 +1,6 @@
 //! Study files.
 
+mod emulated;
 mod figure;
 mod kernel;
 mod live;
@@ -11,6 +12,7 @@ use bentpipe_scenario::files::read_at_most;
 use indexmap::IndexMap;
 use serde::Deserialize;
 
+pub use emulated::EmulatedNetwork;
 pub use figure::{Column, Curves, Draw, EmbeddedImage, Figure, Instant, TableRow, Tabulated};
 pub use kernel::{KernelPath, KernelTests};
 pub use live::LiveStreams;
@@ -47,6 +49,8 @@ pub struct Study {
     pub tables: Vec<Tabulated>,
     /// Set if a test controller makes the runs: the study is of one.
     pub controller: bool,
+    /// Networks that the test controller emulates too.
+    pub emulated: Vec<EmulatedNetwork>,
 }
 
 /// Scenario to run.
@@ -96,6 +100,8 @@ struct StudyFile {
     table: Vec<Tabulated>,
     #[serde(default)]
     controller: bool,
+    #[serde(default)]
+    emulated: Vec<EmulatedNetwork>,
 }
 
 /// Maximum size of a study file in bytes.
@@ -136,6 +142,7 @@ impl Study {
             images: file.picture,
             tables: file.table,
             controller: file.controller,
+            emulated: file.emulated,
         };
         study.check_runs()?;
         study.check_causes()?;

@@ -40,6 +40,11 @@ impl Controller for OwnController {
         let fetched = jobs.iter().zip(orders).try_for_each(|(job, order)| server.fetch(*job, order));
         fetched.map_err(Failure::Build)
     }
+
+    fn kernel_controllers(&self) -> Vec<String> {
+        let known = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+        known.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+    }
 }
 
 /// Server that runs, and a token for it.
@@ -158,10 +163,21 @@ impl Server {
                 self.send("POST", "/edit", Some(&edit), None).map_err(|error| wrong(&error))?.json()?;
             text = edited["text"].clone();
         }
+        if order.alone.is_some() {
+            let edit = json!({ "text": text, "key": "sweep", "value": null });
+            let edited =
+                self.send("POST", "/edit", Some(&edit), None).map_err(|error| wrong(&error))?.json()?;
+            text = edited["text"].clone();
+        }
         let new = json!({ "name": order.name, "text": text });
         let scenario =
             self.send("POST", "/scenarios", Some(&new), None).map_err(|error| wrong(&error))?.json()?;
-        let job = json!({ "scenario": scenario["id"], "seeds": order.seeds });
+        let job = json!({
+            "scenario": scenario["id"],
+            "seeds": order.seeds,
+            "emulate": order.is_emulated,
+            "duration": order.alone.map(|duration| duration.to_string()),
+        });
         let job = self.send("POST", "/jobs", Some(&job), None).map_err(|error| wrong(&error))?.json()?;
         let job = job["id"].as_u64().ok_or_else(|| wrong(&"the job has no number"))?;
         self.open.push(job);

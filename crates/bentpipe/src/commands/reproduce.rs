@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bentpipe_emulation::{ThisMachine, clean_up};
-use bentpipe_study::{Kernel, Reproduced, Request, Study, kernel_notes, kernel_table};
+use bentpipe_study::{Kernel, Reproduced, Request, Study, emulated_table, kernel_notes, kernel_table};
 
 use super::emulate::{Streams, display};
 use super::{Failure, command_line};
@@ -102,9 +102,13 @@ fn shown(study: &Study, reproduced: &Reproduced, quiet: bool) -> String {
         true => String::new(),
         false => format!("\n{}", show::table(&kernel_table(&reproduced.kernel))),
     };
+    let emulated = match reproduced.emulated.is_empty() {
+        true => String::new(),
+        false => format!("\n{}", show::table(&emulated_table(&reproduced.emulated))),
+    };
     let notes: String = kernel_notes(&reproduced.kernel).iter().map(|note| format!("{note}\n")).collect();
     let table = show::comparisons(&reproduced.comparisons);
-    format!("{}\n{}\n\n{table}{kernel}{notes}\n{report}", study.title, study.source)
+    format!("{}\n{}\n\n{table}{kernel}{emulated}{notes}\n{report}", study.title, study.source)
 }
 
 /// Returns `true` if the kernel's TCP is asked for, and makes this machine ready.
@@ -112,9 +116,12 @@ fn is_emulated(arguments: &ReproduceArguments, studies: &[Study]) -> Result<bool
     if !arguments.emulate {
         return Ok(false);
     }
-    if studies.iter().all(|study| study.kernel.is_none() && study.live.is_empty()) {
+    if studies
+        .iter()
+        .all(|study| study.kernel.is_none() && study.live.is_empty() && study.emulated.is_empty())
+    {
         return Err(Failure::bad(
-            "--emulate: none of these studies sends in real time; koreasat (the kernel's TCP) and rohc-ule (voice) do",
+            "--emulate: none of these studies sends in real time; koreasat (the kernel's TCP), tatpa (its TCP, and bundles) and rohc-ule (voice) do",
         ));
     }
     clean_up(&Streams);

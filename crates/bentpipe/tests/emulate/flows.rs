@@ -117,3 +117,68 @@ fn a_controller_that_the_kernel_lacks_is_refused() {
     both.arg("emulate").arg(&file).args(["--real-flows", "--", "true"]);
     assert!(said(&both.output().expect("runs"), 2).contains("cannot be used with"));
 }
+
+const BUNDLES: &str = r#"
+title = "Bundles"
+duration = "4 s"
+
+[node.sender]
+real = true
+role = { kind = "dtn", network = "deep" }
+[node.agent]
+kind = "router"
+role = { kind = "dtn", network = "deep" }
+[node.receiver]
+real = true
+role = { kind = "dtn", network = "deep" }
+
+[dtn.deep]
+layer = "LAYER"
+plan = """
+a range +0 +1000 sender agent 0.02
+a range +0 +1000 agent receiver 0.05
+a contact +0 +1000 sender agent 200000
+a contact +0 +1000 agent sender 200000
+a contact +0 +1000 agent receiver 200000
+a contact +0 +1000 receiver agent 200000
+"""
+
+[link.near]
+between = ["sender", "agent"]
+rate = "5 Mbit/s"
+delay = "20 ms"
+
+[link.far]
+between = ["agent", "receiver"]
+rate = "5 Mbit/s"
+delay = "50 ms"
+forward.channel = { kind = "packet-errors", loss = 0.02 }
+
+[flow.science]
+from = "sender"
+to = "receiver"
+traffic = { kind = "bundles", payload = "5 kB", interval = "100 ms" }
+"#;
+
+/// Real nodes of bundles at the ends, and a simulated one between them that sends again what its link loses.
+#[test]
+fn bundles_of_real_nodes_pass_a_simulated_one() {
+    let Some(_turn) = able_live(&["ip"]) else { return };
+    for layer in ["ltp", "tcpcl"] {
+        let folder = Folder::new();
+        let file = folder.write("bundles.toml", BUNDLES.replace("LAYER", layer));
+        let mut command = bentpipe();
+        command.arg("emulate").arg(&file).args(["--real-flows", "--quiet", "--out"]).arg(folder.file("out"));
+        let text = said(&command.output().expect("runs"), 0);
+        assert!(text.contains("--real-flows starts: hosts \"sender\", \"receiver\""), "{text}");
+        let found = measures(&folder.file("out"));
+        assert_eq!(found["flow.science.loss"], 0.0, "{layer}: {found:?}");
+        // 40 bundles in 4 s, and the report of the last one a round trip later.
+        assert!((3e5..4.1e5).contains(&found["flow.science.goodput"]), "{layer}: {found:?}");
+        assert!((0.14..0.4).contains(&found["flow.science.rtt-p50"]), "{layer}: {found:?}");
+        let results = std::fs::read_dir(folder.file("out")).expect("there").flatten().next().expect("one");
+        let programs = results.path().join("programs");
+        assert!(programs.join("node-sender/node.toml").is_file());
+        assert!(!programs.join("node-sender/store").exists(), "the store is removed");
+    }
+}

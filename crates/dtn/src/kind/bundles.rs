@@ -1,7 +1,10 @@
 //! Traffic of bundles.
 
 use bentpipe_net::InvalidConfig;
-use bentpipe_site::{Attach, End, FlowAt, FlowEnds, FlowGround, FlowTakes, Problem, Review, TrafficKind};
+use bentpipe_site::{
+    Attach, End, FlowAt, FlowEnds, FlowGround, FlowTakes, IpVersion, Problem, RealTraffic, Review,
+    TrafficKind,
+};
 use bentpipe_units::{Bytes, Rate, Span};
 use bentpipe_wire::dtn::bundle::{Bundle, Content, HopCount, Payload, Primary, Timestamp};
 use bentpipe_wire::dtn::crc::CrcKind;
@@ -97,6 +100,16 @@ impl TrafficKind for Bundles {
 
     fn offered(&self, _packet: Bytes) -> Option<Rate> {
         Some(Rate::of(self.payload, self.interval))
+    }
+
+    fn real(&self, _ip: IpVersion) -> Result<RealTraffic, &'static str> {
+        let Bundles { payload, interval, lifetime, bundles, .. } = *self;
+        match (self.priority, self.hop_limit, self.crc) {
+            (1, None, true) => Ok(RealTraffic::Bundles { payload, interval, lifetime, bundles }),
+            _ => Err(
+                "`dtn perf` sends bundles of priority 1 with a CRC, and sets no hop limit of the scenario",
+            ),
+        }
     }
 
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {

@@ -1,4 +1,4 @@
-//! Measures of flows from the output of iperf3 and ping.
+//! Measures of flows from the output of iperf3, ping and `bentpipe dtn perf`.
 
 use std::fs::File;
 use std::io::Read;
@@ -23,6 +23,7 @@ pub(super) fn read(program: &FlowProgram, output: &Path) -> Vec<Measure> {
         Kind::Tcp => tcp(&text),
         Kind::Udp => udp(&text),
         Kind::Ping => ping(&text),
+        Kind::Bundles => bundles(&text),
     };
     let measure = |(name, unit, value): (&str, &str, f64)| {
         Measure::new(format!("flow.{}.{name}", program.flow), unit, value)
@@ -77,6 +78,18 @@ fn udp(text: &str) -> Option<Figures> {
     ])
 }
 
+/// Reads the figures of a load of bundles. A round trip ends with the report of the delivery.
+fn bundles(text: &str) -> Option<Figures> {
+    let load: Value = serde_json::from_str(text).ok()?;
+    let (sent, delivered) = (load["sent"].as_f64().filter(|sent| *sent > 0.0)?, load["delivered"].as_f64()?);
+    let mut figures =
+        vec![("goodput", "bit/s", load["goodput"].as_f64()?), ("loss", "ratio", 1.0 - delivered / sent)];
+    for (name, quantile) in [("rtt-p50", "median"), ("rtt-p95", "p95"), ("rtt-max", "max")] {
+        figures.extend(load["round_trip"][quantile].as_f64().map(|seconds| (name, "s", seconds)));
+    }
+    Some(figures)
+}
+
 /// Reads the summary of ping, of iputils or BusyBox.
 fn ping(text: &str) -> Option<Figures> {
     let line = text.lines().find(|line| line.contains(" packets transmitted, "))?;
@@ -99,7 +112,7 @@ fn ping(text: &str) -> Option<Figures> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ping, tcp, udp};
+    use super::{bundles, ping, tcp, udp};
 
     #[test]
     fn ping_of_two_kinds_is_read() {
@@ -133,6 +146,20 @@ mod tests {
         assert!(
             tcp(&interrupted).is_none() && tcp("{").is_none() && tcp("[]").is_none() && tcp("").is_none()
         );
+    }
+
+    #[test]
+    fn a_load_of_bundles_has_its_losses() {
+        let text = r#"{"sent":40,"delivered":30,"deleted":0,"size":1000,"elapsed":2.0,"goodput":120000.0,
+            "bundle_rate":15.0,"round_trip":{"median":0.6,"p95":0.7,"max":null}}"#;
+        let expected = vec![
+            ("goodput", "bit/s", 120_000.0),
+            ("loss", "ratio", 0.25),
+            ("rtt-p50", "s", 0.6),
+            ("rtt-p95", "s", 0.7),
+        ];
+        assert_eq!(bundles(text), Some(expected));
+        assert!(bundles(&text.replace("40", "0")).is_none() && bundles("{}").is_none());
     }
 
     #[test]

@@ -1,29 +1,20 @@
 //! Operations on captures of jobs: the last packets, and those that come.
 
-use std::time::Duration;
-
 use axum::extract::State;
-use axum::response::sse::{self, KeepAlive, Sse};
-use axum::response::{AppendHeaders, IntoResponse};
+use axum::response::IntoResponse;
 use axum::{Extension, Json};
 use serde::Deserialize;
-use tokio::sync::{Semaphore, mpsc};
-use tokio::time::Instant;
 
 use super::body::{Ids, Search};
 use super::jobs::found;
-use super::stream::{CHECK, Events, Place, still_valid};
+use super::tail;
 use crate::app::{App, blocking};
 use crate::captures::{MAX_PACKETS, Packets, Tail};
 use crate::guard::Caller;
 use crate::problem::{Problem, Result};
 
-/// Time between two looks at a capture.
-const LOOK: Duration = Duration::from_millis(250);
 /// Most new packets of a look.
 const MAX_NEW: usize = 100;
-/// Turns at reading captures.
-static TURNS: Semaphore = Semaphore::const_new(2);
 
 /// Capture that is asked for.
 #[derive(Clone, Deserialize)]
@@ -43,7 +34,7 @@ impl Asked {
 pub(crate) async fn last(app: &App, caller: &Caller, id: i64, asked: Asked) -> Result<Packets> {
     let job = found(app, caller, id).await?;
     let results = app.job_folder(id).join("results");
-    let _turn = TURNS.acquire().await.map_err(|error| Problem::internal(&error))?;
+    let _turn = tail::turn().await?;
     blocking(move || {
         let most = asked.most(100, MAX_PACKETS);
         let named = asked.capture.clone();
@@ -65,64 +56,24 @@ pub(crate) async fn list(
     Ok(Json(last(&app, &caller, id, asked).await?))
 }
 
+impl tail::Tail for Tail {
+    type News = Packets;
+    const EVENT: &'static str = "packets";
+
+    fn step(&mut self, is_over: bool) -> Option<Packets> {
+        self.set_in_steps(!is_over);
+        Tail::step(self)
+    }
+}
+
 pub(crate) async fn stream(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Ids(id): Ids<i64>,
     Search(asked): Search<Asked>,
 ) -> Result<impl IntoResponse> {
-    found(&app, &caller, id).await?;
-    let place = Place::take()?;
-    let (sender, receiver) = mpsc::channel(8);
-    tokio::spawn(async move {
-        let _ = follow(&app, &caller, (id, asked), &sender).await;
-        drop(place);
-    });
-    let no_buffer = AppendHeaders([("x-accel-buffering", "no")]);
-    Ok((no_buffer, Sse::new(Events(receiver)).keep_alive(KeepAlive::new().interval(CHECK))))
-}
-
-/// Sends packets until the job or the connection ends, or the caller loses the right.
-async fn follow(
-    app: &App,
-    caller: &Caller,
-    (id, asked): (i64, Asked),
-    sender: &mpsc::Sender<sse::Event>,
-) -> Result<()> {
+    let is_over = found(&app, &caller, id).await?.is_over();
     let most = asked.most(MAX_NEW, MAX_NEW);
-    let is_over = found(app, caller, id).await?.is_over();
-    let mut tail = Tail::new(app.job_folder(id).join("results"), asked.capture, is_over, most);
-    let (mut checked, mut looked) = (Instant::now(), Instant::now());
-    let mut ends = is_over;
-    while !sender.is_closed() {
-        let turn = TURNS.acquire().await.map_err(|error| Problem::internal(&error))?;
-        tail.set_in_steps(!ends);
-        let (read, news) = blocking(move || {
-            let news = tail.step();
-            Ok((tail, news))
-        })
-        .await?;
-        drop(turn);
-        tail = read;
-        if let Some(news) = news {
-            let data = serde_json::to_string(&news).map_err(|error| Problem::internal(&error))?;
-            let _ = sender.send(sse::Event::default().event("packets").data(data)).await;
-        }
-        if ends {
-            let _ = sender.send(sse::Event::default().event("over").data("{}")).await;
-            return Ok(());
-        }
-        tokio::time::sleep(LOOK).await;
-        if looked.elapsed() >= Duration::from_secs(1) {
-            looked = Instant::now();
-            ends = found(app, caller, id).await?.is_over();
-        }
-        if checked.elapsed() >= CHECK {
-            checked = Instant::now();
-            if !still_valid(app, caller).await? {
-                return Ok(());
-            }
-        }
-    }
-    Ok(())
+    let tail = Tail::new(app.job_folder(id).join("results"), asked.capture, is_over, most);
+    tail::stream(app, caller, id, tail).await
 }

@@ -1,25 +1,18 @@
 //! Operations on queries to sensor fields: rows that reached Earth, and those that come.
 
-use std::time::Duration;
-
 use axum::extract::State;
-use axum::response::sse::{self, KeepAlive, Sse};
-use axum::response::{AppendHeaders, IntoResponse};
+use axum::response::IntoResponse;
 use axum::{Extension, Json};
 use serde::Deserialize;
-use tokio::sync::mpsc;
-use tokio::time::Instant;
 
 use super::body::{Ids, Search};
 use super::jobs::found;
-use super::stream::{CHECK, Events, Place, still_valid};
+use super::tail;
 use crate::app::{App, blocking};
 use crate::guard::Caller;
 use crate::problem::{Problem, Result};
 use crate::queries::{Rows, Tail};
 
-/// Time between two looks at the rows.
-const LOOK: Duration = Duration::from_millis(250);
 /// Most new rows of a look.
 const MAX_NEW: usize = 200;
 
@@ -35,6 +28,7 @@ pub(crate) struct Asked {
 pub(crate) async fn last(app: &App, caller: &Caller, id: i64, asked: Asked) -> Result<Rows> {
     found(app, caller, id).await?;
     let results = app.job_folder(id).join("results");
+    let _turn = tail::turn().await?;
     blocking(move || {
         let wanted = asked.flow.clone();
         let rows =
@@ -56,6 +50,15 @@ pub(crate) async fn list(
     Ok(Json(last(&app, &caller, id, asked).await?))
 }
 
+impl tail::Tail for Tail {
+    type News = Rows;
+    const EVENT: &'static str = "rows";
+
+    fn step(&mut self, _is_over: bool) -> Option<Rows> {
+        Tail::step(self)
+    }
+}
+
 pub(crate) async fn stream(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
@@ -63,53 +66,7 @@ pub(crate) async fn stream(
     Search(asked): Search<Asked>,
 ) -> Result<impl IntoResponse> {
     found(&app, &caller, id).await?;
-    let place = Place::take()?;
-    let (sender, receiver) = mpsc::channel(8);
-    tokio::spawn(async move {
-        let _ = follow(&app, &caller, (id, asked), &sender).await;
-        drop(place);
-    });
-    let no_buffer = AppendHeaders([("x-accel-buffering", "no")]);
-    Ok((no_buffer, Sse::new(Events(receiver)).keep_alive(KeepAlive::new().interval(CHECK))))
-}
-
-/// Sends rows until the job or the connection ends, or the caller loses the right.
-async fn follow(
-    app: &App,
-    caller: &Caller,
-    (id, asked): (i64, Asked),
-    sender: &mpsc::Sender<sse::Event>,
-) -> Result<()> {
     let most = asked.limit.map_or(MAX_NEW, |most| most as usize).min(MAX_NEW);
-    let mut ends = found(app, caller, id).await?.is_over();
-    let mut tail = Tail::new(app.job_folder(id).join("results"), asked.flow, most);
-    let (mut checked, mut looked) = (Instant::now(), Instant::now());
-    while !sender.is_closed() {
-        let (read, news) = blocking(move || {
-            let news = tail.step();
-            Ok((tail, news))
-        })
-        .await?;
-        tail = read;
-        if let Some(news) = news {
-            let data = serde_json::to_string(&news).map_err(|error| Problem::internal(&error))?;
-            let _ = sender.send(sse::Event::default().event("rows").data(data)).await;
-        }
-        if ends {
-            let _ = sender.send(sse::Event::default().event("over").data("{}")).await;
-            return Ok(());
-        }
-        tokio::time::sleep(LOOK).await;
-        if looked.elapsed() >= Duration::from_secs(1) {
-            looked = Instant::now();
-            ends = found(app, caller, id).await?.is_over();
-        }
-        if checked.elapsed() >= CHECK {
-            checked = Instant::now();
-            if !still_valid(app, caller).await? {
-                return Ok(());
-            }
-        }
-    }
-    Ok(())
+    let tail = Tail::new(app.job_folder(id).join("results"), asked.flow, most);
+    tail::stream(app, caller, id, tail).await
 }

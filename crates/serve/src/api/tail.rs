@@ -1,0 +1,91 @@
+//! Streams of what comes in files of a job while it runs.
+
+use std::time::Duration;
+
+use axum::response::sse::{self, KeepAlive, Sse};
+use axum::response::{AppendHeaders, IntoResponse};
+use serde::Serialize;
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
+use tokio::time::Instant;
+
+use super::jobs::found;
+use super::stream::{CHECK, Events, Place, still_valid};
+use crate::app::{App, blocking};
+use crate::guard::Caller;
+use crate::problem::{Problem, Result};
+
+/// Time between two looks at the files.
+const LOOK: Duration = Duration::from_millis(250);
+/// Time between two looks at the job.
+const LOOK_AT_JOB: Duration = Duration::from_secs(1);
+/// Turns at reading files.
+static TURNS: Semaphore = Semaphore::const_new(2);
+
+/// Reader of what is new in files of a job.
+pub(super) trait Tail: Send + 'static {
+    /// News of the files.
+    type News: Serialize + Send + 'static;
+    /// Name of its events.
+    const EVENT: &'static str;
+
+    /// Returns what is new. It is the last time if the job `is_over`: then all that is left.
+    fn step(&mut self, is_over: bool) -> Option<Self::News>;
+}
+
+/// Waits for a turn at reading files.
+pub(super) async fn turn() -> Result<SemaphorePermit<'static>> {
+    TURNS.acquire().await.map_err(|error| Problem::internal(&error))
+}
+
+/// Streams what is new in a job that the caller sees, until the job ends.
+pub(super) async fn stream(app: App, caller: Caller, id: i64, tail: impl Tail) -> Result<impl IntoResponse> {
+    let place = Place::take()?;
+    let (sender, receiver) = mpsc::channel(8);
+    tokio::spawn(async move {
+        let _ = follow(&app, &caller, (id, tail), &sender).await;
+        drop(place);
+    });
+    let no_buffer = AppendHeaders([("x-accel-buffering", "no")]);
+    Ok((no_buffer, Sse::new(Events(receiver)).keep_alive(KeepAlive::new().interval(CHECK))))
+}
+
+/// Sends news until the job or the connection ends, or the caller loses the right.
+async fn follow<T: Tail>(
+    app: &App,
+    caller: &Caller,
+    (id, mut tail): (i64, T),
+    sender: &mpsc::Sender<sse::Event>,
+) -> Result<()> {
+    let (mut checked, mut looked) = (Instant::now(), Instant::now());
+    let mut ends = found(app, caller, id).await?.is_over();
+    while !sender.is_closed() {
+        let turn = turn().await?;
+        let (read, news) = blocking(move || {
+            let news = tail.step(ends);
+            Ok((tail, news))
+        })
+        .await?;
+        drop(turn);
+        tail = read;
+        if let Some(news) = news {
+            let data = serde_json::to_string(&news).map_err(|error| Problem::internal(&error))?;
+            let _ = sender.send(sse::Event::default().event(T::EVENT).data(data)).await;
+        }
+        if ends {
+            let _ = sender.send(sse::Event::default().event("over").data("{}")).await;
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK).await;
+        if looked.elapsed() >= LOOK_AT_JOB {
+            looked = Instant::now();
+            ends = found(app, caller, id).await?.is_over();
+        }
+        if checked.elapsed() >= CHECK {
+            checked = Instant::now();
+            if !still_valid(app, caller).await? {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}

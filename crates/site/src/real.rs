@@ -1,0 +1,80 @@
+//! Programs of real hosts in the place of roles and traffic.
+
+use std::net::IpAddr;
+
+use bentpipe_units::{Bytes, Rate, Span};
+
+/// Traffic as programs of real hosts send it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RealTraffic {
+    /// A TCP connection.
+    Connection {
+        /// Congestion controller, by its name in scenarios.
+        controller: &'static str,
+    },
+    /// Datagrams of one length at equal intervals.
+    Datagrams {
+        /// Payload of each, without UDP and IP.
+        payload: Bytes,
+        /// Rate of the payload.
+        rate: Rate,
+        /// Most datagrams of each copy.
+        packets: Option<u64>,
+        /// Differentiated services codepoint.
+        dscp: u8,
+    },
+    /// Echo requests.
+    Requests {
+        /// Data of each, without ICMP and IP headers.
+        payload: Bytes,
+        /// Time between requests.
+        interval: Span,
+        /// Number of requests.
+        packets: Option<u64>,
+        /// Differentiated services codepoint.
+        dscp: u8,
+    },
+    /// Bundles at equal intervals, between nodes of bundles.
+    Bundles {
+        /// Payload of each.
+        payload: Bytes,
+        /// Time between bundles.
+        interval: Span,
+        /// Lifetime.
+        lifetime: Span,
+        /// Most bundles.
+        bundles: Option<u64>,
+    },
+}
+
+/// Real host that has a role, and the nodes around it.
+pub struct RealAt<'a> {
+    /// Name of the host.
+    pub node: &'a str,
+    /// Key of the role.
+    pub key: String,
+    /// Names of all nodes in the order of the file.
+    pub nodes: &'a [String],
+    /// Returns the IPv4 address of a node.
+    pub address: &'a dyn Fn(&str) -> Option<IpAddr>,
+}
+
+impl RealAt<'_> {
+    /// Returns the place of a node in the file, from 0.
+    pub fn index(&self, node: &str) -> Option<usize> {
+        self.nodes.iter().position(|name| name == node)
+    }
+}
+
+/// Program of a real host in the place of a role: this one, with arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RealProgram {
+    /// Arguments. Its folder holds the files.
+    pub arguments: Vec<String>,
+    /// Files by name.
+    pub files: Vec<(&'static str, String)>,
+    /// TCP port on loopback at which it listens once it is ready.
+    pub port: u16,
+    /// Folder of its own that is removed at the end.
+    pub scratch: &'static str,
+}
