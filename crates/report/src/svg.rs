@@ -38,6 +38,14 @@ pub(super) const FILE_STYLE: &str = "svg{font:13px system-ui,\"DejaVu Sans\",san
     .m0{fill:#0072b2}.m1{fill:#d55e00}.m2{fill:#009068}.m3{fill:#b0478c}\
     .m4{fill:#b98300}.m5{fill:#4c4fb8}.m6{fill:#5b6570}.m7{fill:#7a4a21}";
 
+/// Changes of [`FILE_STYLE`] on dark pages: the colours of their scheme.
+const DARK_STYLE: &str = "@media (prefers-color-scheme:dark){.paper{fill:#1b1f24}text{fill:#a3acb7}.name,.title,.xtitle{fill:#e7eaee}\
+    .grid path{stroke:#30363d}.axis{stroke:#6f7984}.mark{stroke:#1b1f24}\
+    .s0{stroke:#56b4e9}.s1{stroke:#ff8c4a}.s2{stroke:#2ecf9f}.s3{stroke:#e58fc6}\
+    .s4{stroke:#f0c04a}.s5{stroke:#a3a5ff}.s6{stroke:#b4bdc8}.s7{stroke:#d3a27a}\
+    .m0{fill:#56b4e9}.m1{fill:#ff8c4a}.m2{fill:#2ecf9f}.m3{fill:#e58fc6}\
+    .m4{fill:#f0c04a}.m5{fill:#a3a5ff}.m6{fill:#b4bdc8}.m7{fill:#d3a27a}}";
+
 /// The plot as an `<svg>` element. `id` is unique in its page.
 pub(super) fn draw(plot: &Plot, id: &str) -> String {
     let (Some((x_low, x_high)), Some((y_low, y_high))) = (plot.x_range(), plot.y_range()) else {
@@ -78,19 +86,28 @@ pub(super) fn draw(plot: &Plot, id: &str) -> String {
 impl Plot {
     /// Returns the plot as a separate SVG file with title and legend, dark on white.
     pub fn to_svg(&self) -> String {
-        file(self)
+        file(self, "")
+    }
+
+    /// Returns the plot as a separate SVG file for a page.
+    ///
+    /// It is light or dark as the reader prefers.
+    pub fn to_picture(&self) -> String {
+        file(self, DARK_STYLE)
     }
 }
 
 /// Returns the plot as a separate SVG file with title and legend, dark on white.
-fn file(plot: &Plot) -> String {
+///
+/// `more` is style in addition.
+fn file(plot: &Plot, more: &str) -> String {
     const ROW: f64 = 18.0;
     let entries = legend(plot);
     let rows = entries.last().map_or(0.0, |(_, (_, row))| f64::from(*row));
     let head = 50.0 + ROW * rows;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {0}\" width=\"{WIDTH}\" height=\"{0}\">\
-         <style>{FILE_STYLE}</style><rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\
+         <style>{FILE_STYLE}{more}</style><rect class=\"paper\" width=\"100%\" height=\"100%\" fill=\"#fff\"/>\
          <text class=\"name\" x=\"2\" y=\"18\">{1}</text>",
         HEIGHT + head,
         escape(&plot.title)

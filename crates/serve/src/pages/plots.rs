@@ -130,7 +130,7 @@ pub(super) fn drawn(plots: &[Plot]) -> Markup {
     html! {
         div.pictures {
             @for plot in plots {
-                @let svg = plot.to_svg();
+                @let svg = plot.to_picture();
                 figure.plot {
                     img.picture alt=(words(plot)) data-x=[axis(&svg)] src={ "data:image/svg+xml," (encoded(&svg)) };
                     (table(plot))
