@@ -62,8 +62,10 @@ fn of_words(label: &str, values: &[&str]) -> (Axis, Vec<f64>) {
     (axis, places)
 }
 
-/// Number of characters for which an axis has room.
+/// Number of characters for which an axis has room, whatever they are.
 const ROOM: usize = 44;
+/// Number of characters of usual width on the length of an axis.
+const LENGTH: f64 = 66.0;
 
 /// Shortens long values to the parts in which they differ.
 ///
@@ -74,6 +76,9 @@ fn shortened(words: Vec<String>) -> Vec<String> {
         return words;
     }
     let words = named(&words).unwrap_or(words);
+    if fit(&words) {
+        return words;
+    }
     let chars: Vec<Vec<char>> = words.iter().map(|word| word.chars().collect()).collect();
     let backwards: Vec<Vec<char>> = chars.iter().map(|word| word.iter().rev().copied().collect()).collect();
     let (front, back) = (common(&chars), common(&backwards));
@@ -92,6 +97,15 @@ fn shortened(words: Vec<String>) -> Vec<String> {
         return cut;
     }
     cut.iter().enumerate().map(|(n, word)| format!("{}. {word}", n + 1)).collect()
+}
+
+/// Returns `true` if all are words, and neighbours leave a space between them.
+fn fit(words: &[String]) -> bool {
+    let lengths: Vec<usize> = words.iter().map(|word| word.chars().count()).collect();
+    let distance = LENGTH / words.len().max(1) as f64;
+    let is_shown = |length: &usize| (1..=LENGTH as usize / 2).contains(length);
+    lengths.iter().all(is_shown)
+        && lengths.windows(2).all(|pair| (pair[0] + pair[1]) as f64 / 2.0 + 1.0 <= distance)
 }
 
 /// Returns the names of values, if they differ. Tables are named by `name` or `kind`.
@@ -170,6 +184,11 @@ mod tests {
             ["cubic", r#"{ name = "hybla", pacing = "window" }"#, r#"{ name = "fixed", rate = "2 Mbit/s" }"#];
         assert_eq!(words(&tables), ["cubic", "hybla", "fixed"]);
         assert_eq!(words(&["cubic", "new reno"]), ["cubic", "new reno"]);
+        // Seven of 44 characters are six each, but short neighbours leave room.
+        let controllers = ["newreno", "westwood+", "hybla", "cubic", "vegas", "bbr", "fixed"];
+        assert_eq!(words(&controllers), controllers);
+        let long = ["newreno-1", "westwood+1", "hybla-paced", "cubic-old", "vegas", "bbr", "fixed"];
+        assert_eq!(words(&long)[2], "hybla…");
         let alike = ["a value of twenty characters, and one", "a value of twenty characters, and two"];
         assert_eq!(words(&alike), ["one", "two"]);
         assert_eq!(words(&["", "twenty characters and some"]), ["1. ", "2. twenty characters a…"]);
