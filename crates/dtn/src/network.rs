@@ -64,6 +64,8 @@ pub enum Layer {
     LtpGreen,
     /// Sessions over TCP, acknowledged (RFC 9174). TCP, not the plan, limits their rate.
     Tcpcl,
+    /// DCCP packets of one bundle each, not acknowledged (RFC 7122). TFRC (CCID 3), not the plan, limits their rate.
+    Dccp,
 }
 
 /// Rule by which bundles find their way.
@@ -190,7 +192,7 @@ impl Network {
 impl Network {
     /// Checks that a layer with connections has both directions between nodes.
     fn check_directions(&self, name: &str, plan: &Plan, names: &[String], review: &mut Review<'_>) {
-        if self.layer != Layer::Tcpcl {
+        if !matches!(self.layer, Layer::Tcpcl | Layer::Dccp) {
             return;
         }
         let pairs: BTreeSet<(u64, u64)> =

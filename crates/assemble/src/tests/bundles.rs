@@ -1,4 +1,4 @@
-//! Bundles over TCPCL: outages, losses, and rates that the plan does not know.
+//! Bundles over TCPCL and DCCP: outages, losses, and rates that the plan does not know.
 
 use std::collections::HashMap;
 
@@ -110,6 +110,8 @@ fn sessions_repeat_what_a_link_loses_and_datagrams_do_not() {
     // Five standard deviations.
     let [udp, _] = of("\"udp\"", 0.05);
     assert!((1850..=1950).contains(&udp["packets"]), "{udp:?}");
+    let [dccp, sender] = of("\"dccp\"", 0.05);
+    assert!((1850..=1950).contains(&dccp["packets"]), "{dccp:?} {sender:?}");
 }
 
 #[test]
@@ -119,8 +121,10 @@ fn connections_find_the_rate_that_the_plan_overstates() {
     let of = |layer: &str| after(1500, &hop(layer, "", traffic));
     let [udp, _] = of("\"udp\"");
     let [tcpcl, rover] = of("\"tcpcl\"");
+    let [dccp, sender] = of("\"dccp\"");
     assert!(udp["packets"] < 13_000, "{udp:?}");
     assert_eq!((tcpcl["packets"], tcpcl["duplicates"]), (20_000, 0), "{rover:?}");
+    assert!(dccp["packets"] > 19_000, "{dccp:?} {sender:?}");
 }
 
 #[test]
@@ -130,9 +134,13 @@ fn layers_with_connections_are_refused_where_they_cannot_work() {
         crate::checked(&document).expect_err("a problem").to_string()
     };
     let text = |layer: &str| hop(layer, "", MEASURES);
-    let said = refusal(&text("\"tcpcl\"").replace("a contact +0 +9000 orbiter rover 250000\n", ""));
-    let wanted = "dtn.mars.plan: expected a contact from orbiter to rover: connections need both directions";
-    assert!(said.contains(wanted), "{said}");
+    for layer in ["\"tcpcl\"", "\"dccp\""] {
+        let one_way = text(layer).replace("a contact +0 +9000 orbiter rover 250000\n", "");
+        let said = refusal(&one_way);
+        let wanted =
+            "dtn.mars.plan: expected a contact from orbiter to rover: connections need both directions";
+        assert!(said.contains(wanted), "{said}");
+    }
     let said = refusal(&text("\"ltp\"\ntcp = { initial_window = 3 }"));
     assert!(said.contains("dtn.mars.tcp: expected none without `layer = \"tcpcl\"`"), "{said}");
     let said = refusal(&text("\"tcpcl\"\ntcp = { initial_window = 0 }"));

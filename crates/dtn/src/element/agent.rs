@@ -1,4 +1,4 @@
-//! Bundle node on a host of the simulator, over UDP, LTP or TCPCL.
+//! Bundle node on a host of the simulator, over UDP, LTP, TCPCL or DCCP.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -246,7 +246,9 @@ impl Element for Agent {
                 self.originate(carry.0, now);
             }
         } else if self.bearer.has_connections() {
-            self.bearer.receive(packet, &self.neighbours, &mut self.node, cx);
+            for (from, bundle) in self.bearer.receive(packet, &self.neighbours, &mut self.node, cx) {
+                self.receive(&bundle, from, now);
+            }
         } else {
             self.arrive(port, &packet, now);
         }
