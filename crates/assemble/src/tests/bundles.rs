@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 
 use bentpipe_net::metric::{Counter, Gauge, Of};
+use bentpipe_record::Capture;
+use bentpipe_testkit::{Folder, Tshark};
 use bentpipe_units::Span;
 
 use super::*;
@@ -73,6 +75,43 @@ fn sessions_carry_all_bundles_over_an_outage() {
         assert!((least..=most).contains(&rover["tcpcl-sessions"]), "{lasts} s: {rover:?}");
         assert_eq!((rover["forwarded"], rover["expired"]), (400, 0));
     }
+}
+
+#[test]
+fn tshark_reads_each_session_of_a_link_that_loses() {
+    // The keepalives of a long outage are missing, and a second session follows.
+    let channel = "channel = { kind = \"packet-errors\", loss = 0.05 }\n\
+        forward.channel = { kind = \"outages\", outages = [{ at = \"10 s\", lasts = \"300 s\" }] }";
+    let traffic = "payload = \"3000 B\", interval = \"1 s\", bundles = 30";
+    let text = hop("\"tcpcl\"", channel, traffic) + "[probe]\ncapture = [\"rover:hop\"]\n";
+    let mut built = built(&text);
+    let (folder, point) = (Folder::new(), built.captures.remove(0));
+    let path = folder.file("hop.pcap");
+    let capture = Capture::start(&path, point.format, 65_535).expect("a file");
+    for (element, port) in [point.sent, point.received] {
+        built.network.tap(element, port, capture.tap());
+    }
+    built.network.run_until(at(1500));
+    let mut counts = Counts::default();
+    built.network.observe(built.roles[0].element, &mut counts);
+    let count = |name: &str| counts.0[name] as usize;
+    let (sessions, unfinished) = (count("tcpcl-sessions"), count("tcpcl-unfinished"));
+    assert!(sessions >= 2 && count("forwarded") == 30, "{:?}", counts.0);
+    capture.finish().expect("written");
+    let Some(tshark) = Tshark::on(&path) else { return };
+    let tshark = tshark.preferences(&["tcp.reassemble_out_of_order:TRUE"]);
+    let names = ["tcpcl.contact_hdr.version", "tcpcl.v4.mhdr.type", "bpv7.crc_status", "_ws.malformed"];
+    let rows = tshark.options(&["-Y", "tcpcl"]).fields(&names);
+    let count = |column: usize, value: &str| {
+        rows.iter().flat_map(|row| row[column].split(',')).filter(|found| *found == value).count()
+    };
+    assert_eq!((count(0, "4"), count(1, "0x07")), (2 * sessions, 2 * sessions), "contact headers, SESS_INIT");
+    let segments = count(1, "0x01");
+    assert!((30..=30 + unfinished).contains(&segments), "{segments} XFER_SEGMENT of {:?}", counts.0);
+    assert_eq!(count(1, "0x02"), 30, "XFER_ACK");
+    // That of the primary block and that of the payload.
+    assert_eq!(count(2, "1"), 2 * segments, "good CRCs");
+    assert!(rows.iter().all(|row| row[3].is_empty()), "malformed: {rows:?}");
 }
 
 #[test]
