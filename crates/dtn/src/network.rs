@@ -102,10 +102,12 @@ const fn yes() -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LtpConfig {
-    /// Maximum number of blocks in transmission at a time. Default: 10000.
-    #[serde(default = "sessions")]
+    /// Maximum number of blocks in transmission at a time; other bundles wait in the storage.
+    ///
+    /// Default: those of 100 B that a round trip of the contacts holds, at least 10000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000000))]
-    pub sessions: u32,
+    pub sessions: Option<u32>,
     /// Maximum number of transmissions of a checkpoint, report or cancellation. Default: 10.
     #[serde(default = "tries")]
     #[schemars(range(min = 1, max = 10000))]
@@ -117,7 +119,7 @@ pub struct LtpConfig {
 
 impl Default for LtpConfig {
     fn default() -> LtpConfig {
-        LtpConfig { sessions: sessions(), tries: tries(), margin: margin() }
+        LtpConfig { sessions: None, tries: tries(), margin: margin() }
     }
 }
 
@@ -127,10 +129,6 @@ fn datagram() -> Bytes {
 
 const fn candidates() -> u16 {
     10
-}
-
-const fn sessions() -> u32 {
-    10_000
 }
 
 const fn tries() -> u32 {
