@@ -154,6 +154,20 @@ fn sessions_repeat_what_a_link_loses_and_datagrams_do_not() {
 }
 
 #[test]
+fn bundles_wait_for_a_session_of_ltp() {
+    let traffic = "payload = \"1000 B\", interval = \"1 ms\", bundles = 80";
+    // The contacts carry 80 in 0.9 s. Two at a time wait for a round trip of 20 ms and more each time: 1.6 s.
+    for (ltp, waits) in [("ltp = { sessions = 2 }", true), ("", false)] {
+        let text = hop(&format!("\"ltp\"\n{ltp}"), "", traffic).replace("250000", "100000");
+        let [early, _] = after(1, &text);
+        assert_eq!(early["packets"] < 80, waits, "{ltp}: {early:?}");
+        let [sink, rover] = after(10, &text);
+        assert_eq!((sink["packets"], sink["duplicates"]), (80, 0), "{ltp}: {rover:?}");
+        assert_eq!((rover["ltp-repeated"], rover["ltp-failed"]), (0, 0), "{ltp}");
+    }
+}
+
+#[test]
 fn connections_find_the_rate_that_the_plan_overstates() {
     // The plan has twice the rate of the link.
     let traffic = "payload = \"1200 B\", interval = \"5 ms\", bundles = 20000";
