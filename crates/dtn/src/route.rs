@@ -75,7 +75,9 @@ impl Graph {
         &self.plan
     }
 
-    /// Returns the contacts of the same nodes that start before a contact, without most of those that are over.
+    /// Returns the contacts of the same nodes that start before a contact.
+    ///
+    /// Most of those that are over are left out.
     fn prior(&self, contact: usize, now: Time) -> impl Iterator<Item = usize> {
         let of = &self.plan.contacts[contact];
         let pair = self.pairs.get(&(of.from, of.to)).map_or(&[][..], Vec::as_slice);

@@ -196,7 +196,9 @@ impl Splitter {
         Some(packet.len())
     }
 
-    /// Gives trains of TCP as one segment from here on, for a program whose own TCP takes them.
+    /// Turns trains of TCP into one segment each.
+    ///
+    /// For a program whose own TCP takes them.
     pub(crate) fn keep_trains(&mut self) {
         self.keeps_trains = true;
     }
@@ -275,7 +277,7 @@ impl Splitter {
 
 /// Returns the addresses and ports of a packet.
 fn ends(packet: &[u8], layout: Layout) -> &[u8] {
-    // They follow each other, as there are no IP options.
+    // They follow each other: `layout` refuses IP options.
     &packet[if layout.is_v6 { 8 } else { 12 }..layout.transport + 4]
 }
 

@@ -27,7 +27,7 @@ const UDP: Port = Port(0);
 /// Port of the element for LTP segments, or for connections that this node opens.
 const LTP: Port = Port(1);
 
-/// Bytes of a short block on the link, with the headers of LTP, UDP and IP.
+/// Bytes of a short block on the link, with all headers.
 const SHORT_BLOCK: u64 = 100;
 /// Default limits of LTP sessions, for each neighbour if they receive.
 const LEAST_SESSIONS: usize = 10_000;

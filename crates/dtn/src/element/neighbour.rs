@@ -58,7 +58,9 @@ impl Neighbour {
         self.own.iter().chain(&self.back).find_map(|contact| contact.light_time).unwrap_or(Span::ZERO)
     }
 
-    /// Returns the bytes that a round trip and a margin hold at the highest rates, to the neighbour and back.
+    /// Returns the bytes that a round trip and a margin hold, in both directions.
+    ///
+    /// They are those of the highest rates, to the neighbour first.
     pub(super) fn in_flight(&self, margin: Span) -> [u64; 2] {
         let time = (self.light_time() * 2 + margin).as_secs_f64();
         [&self.own, &self.back].map(|contacts| {

@@ -66,7 +66,7 @@ pub enum Change {
 /// Entries in the order of their expiry. Some are not stored any more: they are taken out when they come first, or are many.
 type Line = BinaryHeap<Reverse<(Time, u64)>>;
 
-/// Listed entries beyond twice the stored ones at which lists are cleared of those that are gone.
+/// Listed entries beyond twice the stored ones at which lists are cleared.
 const SLACK: usize = 4096;
 
 #[derive(Debug)]
@@ -76,7 +76,7 @@ pub(crate) struct Store {
     next: u64,
     /// Boxed: a large table is half empty, and copied as it grows.
     entries: HashMap<u64, Box<Entry>, RandomState>,
-    /// All entries. The first is stored.
+    /// Entries of any place. The first is stored.
     by_expiry: Line,
     /// Entries that may be displaced, by priority. Some are given to a convergence layer, and some are listed twice.
     displaceable: [Line; 3],
@@ -178,7 +178,7 @@ impl Store {
         Some(entry)
     }
 
-    /// Takes entries that are gone out of the lists.
+    /// Removes entries that are gone from the lists.
     fn tidy(&mut self) {
         let (entries, most) = (&self.entries, 2 * self.entries.len() + SLACK);
         let is_stored = |Reverse((_, id)): &Reverse<(Time, u64)>| entries.contains_key(id);

@@ -70,7 +70,7 @@ struct Leeway {
     hops: Option<usize>,
     /// Time after which TCP gives up opening a connection, if the layer is TCPCL.
     give_up: Option<Span>,
-    /// Blocks of LTP at a time and the margin of its timers, if their number is given.
+    /// Blocks of LTP at a time, if given, and the margin of its timers.
     blocks: Option<(u32, Span)>,
 }
 

@@ -145,7 +145,9 @@ fn parts(packet: &Packet, zeros_wanted: bool) -> Option<Elided> {
     found.or_else(|| split(&packet.to_vec(), &[]))
 }
 
-/// Splits a packet whose headers are in `head`, and whose data begins there and goes on in `rest`.
+/// Splits a packet whose headers are in `head`.
+///
+/// Its data begins there and goes on in `rest`.
 fn split(head: &[u8], rest: &[u8]) -> Option<Elided> {
     let ip = ip::Packet::new_elided(head, rest.len()).ok()?;
     let upper = ip.upper().ok()?;
