@@ -2,6 +2,7 @@
 
 mod agent;
 mod bearer;
+mod flows;
 mod neighbour;
 mod sender;
 mod sessions;

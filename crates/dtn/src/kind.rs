@@ -69,7 +69,7 @@ impl RoleKind for Kind {
         let network = &networks.0[&self.network];
         let plan = network.plan(&self.network, &|name| ground.index(name).map(|node| node as u64 + 1))?;
         let own = ground.index(ground.name()).expect("a node of the topology") as u64 + 1;
-        let first_port = bind(network.layer, ground)?;
+        let first_port = bind(network.layer, plan.contacts.len(), ground)?;
         let contacts = plan.contacts.iter().filter(|contact| contact.from == own || contact.to == own);
         let others: BTreeSet<u64> =
             contacts.map(|contact| if contact.from == own { contact.to } else { contact.from }).collect();
@@ -100,6 +100,7 @@ impl RoleKind for Kind {
                 let eid = endpoint(own as usize - 1, 0).to_string();
                 Bearer::sessions((own, eid), at, &network.tcp(), &neighbours)
             }
+            Layer::Dccp => Bearer::flows(at, network.datagram, neighbours.len()),
         };
         let node = Node::new(config, routing);
         Ok(Box::new(Agent::new(own, node, (neighbours, bearer), network)))
@@ -109,10 +110,12 @@ impl RoleKind for Kind {
 /// Binds the ports of a convergence layer.
 ///
 /// Returns the first port number of connections that the node opens.
-fn bind(layer: Layer, ground: &mut Ground<'_, '_>) -> Result<u16, Problem> {
+fn bind(layer: Layer, contacts: usize, ground: &mut Ground<'_, '_>) -> Result<u16, Problem> {
     let (protocol, calls) = match layer {
         Layer::Udp | Layer::Ltp | Layer::LtpGreen => (Protocol::UDP, None),
         Layer::Tcpcl => (Protocol::TCP, Some(CALLER_PORTS)),
+        // One for each neighbour, of which there are not more than contacts.
+        Layer::Dccp => (Protocol::DCCP, Some(contacts.clamp(1, 10_000) as u16)),
     };
     let own = ground.bind_at(protocol, BUNDLE_PORT)?;
     let (other, first) = match calls {

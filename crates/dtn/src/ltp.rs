@@ -16,6 +16,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use bentpipe_units::{RandomStream, Span, Time};
 use bentpipe_wire::dtn::ltp::{Content, Data, Reason, Report, Segment, SessionId};
+use foldhash::quality::RandomState;
 
 use export::Export;
 use import::{Closed, Import};
@@ -137,14 +138,14 @@ enum Timer {
 #[derive(Debug)]
 pub struct Engine {
     config: Config,
-    peers: HashMap<u64, Peer>,
-    exports: HashMap<SessionId, Export>,
-    imports: HashMap<SessionId, Import>,
+    peers: HashMap<u64, Peer, RandomState>,
+    exports: HashMap<SessionId, Export, RandomState>,
+    imports: HashMap<SessionId, Import, RandomState>,
     /// Last report of closed sessions that received.
-    closed: HashMap<SessionId, Closed>,
+    closed: HashMap<SessionId, Closed, RandomState>,
     closed_order: VecDeque<SessionId>,
     /// Control segments and sessions with data, by peer.
-    outgoing: HashMap<u64, Outgoing>,
+    outgoing: HashMap<u64, Outgoing, RandomState>,
     timers: Timers<Timer>,
     events: VecDeque<Event>,
     counts: Counts,
@@ -157,7 +158,7 @@ pub struct Engine {
 struct Outgoing {
     control: VecDeque<Control>,
     /// Content of `control`, so that a segment waits once.
-    waiting: HashSet<Control>,
+    waiting: HashSet<Control, RandomState>,
     /// Sessions with data to send, in the order of their blocks.
     sessions: VecDeque<SessionId>,
 }
@@ -201,12 +202,12 @@ impl Engine {
         let next_session = config.first_session.unwrap_or(random);
         Engine {
             config,
-            peers: HashMap::new(),
-            exports: HashMap::new(),
-            imports: HashMap::new(),
-            closed: HashMap::new(),
+            peers: HashMap::default(),
+            exports: HashMap::default(),
+            imports: HashMap::default(),
+            closed: HashMap::default(),
             closed_order: VecDeque::new(),
-            outgoing: HashMap::new(),
+            outgoing: HashMap::default(),
             timers: Timers::new(),
             events: VecDeque::new(),
             counts: Counts::default(),

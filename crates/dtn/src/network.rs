@@ -64,6 +64,8 @@ pub enum Layer {
     LtpGreen,
     /// Sessions over TCP, acknowledged (RFC 9174). TCP, not the plan, limits their rate.
     Tcpcl,
+    /// DCCP packets of one bundle each, not acknowledged (RFC 7122). TFRC (CCID 3), not the plan, limits their rate.
+    Dccp,
 }
 
 /// Rule by which bundles find their way.
@@ -100,10 +102,12 @@ const fn yes() -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LtpConfig {
-    /// Maximum number of blocks in transmission at a time. Default: 10000.
-    #[serde(default = "sessions")]
+    /// Maximum number of blocks in transmission at a time; other bundles wait in the storage.
+    ///
+    /// Default: those of 100 B that a round trip of the contacts holds, at least 10000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000000))]
-    pub sessions: u32,
+    pub sessions: Option<u32>,
     /// Maximum number of transmissions of a checkpoint, report or cancellation. Default: 10.
     #[serde(default = "tries")]
     #[schemars(range(min = 1, max = 10000))]
@@ -115,7 +119,7 @@ pub struct LtpConfig {
 
 impl Default for LtpConfig {
     fn default() -> LtpConfig {
-        LtpConfig { sessions: sessions(), tries: tries(), margin: margin() }
+        LtpConfig { sessions: None, tries: tries(), margin: margin() }
     }
 }
 
@@ -125,10 +129,6 @@ fn datagram() -> Bytes {
 
 const fn candidates() -> u16 {
     10
-}
-
-const fn sessions() -> u32 {
-    10_000
 }
 
 const fn tries() -> u32 {
@@ -190,7 +190,7 @@ impl Network {
 impl Network {
     /// Checks that a layer with connections has both directions between nodes.
     fn check_directions(&self, name: &str, plan: &Plan, names: &[String], review: &mut Review<'_>) {
-        if self.layer != Layer::Tcpcl {
+        if !matches!(self.layer, Layer::Tcpcl | Layer::Dccp) {
             return;
         }
         let pairs: BTreeSet<(u64, u64)> =

@@ -51,23 +51,38 @@ pub struct Graph {
     options: Options,
     /// Contacts by the node that sends, in the order of their starts.
     outgoing: HashMap<u64, Vec<usize>>,
+    /// Contacts of each pair of nodes, in the order of their starts.
+    pairs: HashMap<(u64, u64), Vec<usize>>,
 }
 
 impl Graph {
     /// Creates the graph of a plan.
     pub fn new(plan: Plan, options: Options) -> Graph {
         let mut outgoing: HashMap<u64, Vec<usize>> = HashMap::new();
+        let mut pairs: HashMap<(u64, u64), Vec<usize>> = HashMap::new();
         for (n, contact) in plan.contacts.iter().enumerate() {
             if contact.light_time.is_some() {
                 outgoing.entry(contact.from).or_default().push(n);
+                pairs.entry((contact.from, contact.to)).or_default().push(n);
             }
         }
-        Graph { plan, options, outgoing }
+        pairs.values_mut().for_each(|pair| pair.sort_by_key(|n| plan.contacts[*n].start));
+        Graph { plan, options, outgoing, pairs }
     }
 
     /// Returns the plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// Returns the contacts of the same nodes that start before a contact.
+    ///
+    /// Most of those that are over are left out.
+    fn prior(&self, contact: usize, now: Time) -> impl Iterator<Item = usize> {
+        let of = &self.plan.contacts[contact];
+        let pair = self.pairs.get(&(of.from, of.to)).map_or(&[][..], Vec::as_slice);
+        let over = pair.iter().take_while(|n| self.plan.contacts[**n].end <= now).count();
+        pair[over..].iter().copied().take_while(|n| self.plan.contacts[*n].start < of.start)
     }
 
     /// Returns the time that a bit travels in a contact.

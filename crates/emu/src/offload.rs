@@ -148,9 +148,22 @@ fn patch_udp(datagram: &mut [u8]) {
     datagram[UDP_LEN..UDP_LEN + 2].copy_from_slice(&len.to_be_bytes());
 }
 
+/// Train of TCP given as one segment.
+#[derive(Debug)]
+struct Whole {
+    len: usize,
+    /// Addresses and ports.
+    ends: Vec<u8>,
+    segment_len: u16,
+}
+
 /// Segmentation of a packet from the kernel into packets of the wire.
 #[derive(Debug, Default)]
 pub(crate) struct Splitter {
+    /// Set if trains of TCP are given as one segment.
+    keeps_trains: bool,
+    /// Trains so given since [`Splitter::forget_trains`].
+    wholes: Vec<Whole>,
     train: Vec<u8>,
     layout: Option<Layout>,
     segment_len: usize,
@@ -170,7 +183,9 @@ impl Splitter {
     pub(crate) fn take(&mut self, bytes: &[u8], out: &mut [u8]) -> Option<usize> {
         let (header, packet) = bytes.split_first_chunk::<HEADER_LEN>()?;
         let header = Header::read(header);
-        if header.gso_type & !GSO_ECN != 0 && self.start(packet, usize::from(header.segment_len)) {
+        if self.keeps_trains && matches!(header.gso_type & !GSO_ECN, GSO_TCPV4 | GSO_TCPV6) {
+            self.note(packet, header.segment_len);
+        } else if header.gso_type & !GSO_ECN != 0 && self.start(packet, usize::from(header.segment_len)) {
             return self.next(out);
         }
         let out = out.get_mut(..packet.len())?;
@@ -179,6 +194,33 @@ impl Splitter {
             finish_checksum(out, header);
         }
         Some(packet.len())
+    }
+
+    /// Turns trains of TCP into one segment each.
+    ///
+    /// For a program whose own TCP takes them.
+    pub(crate) fn keep_trains(&mut self) {
+        self.keeps_trains = true;
+    }
+
+    /// Remembers the length of a train's segments.
+    fn note(&mut self, packet: &[u8], segment_len: u16) {
+        if let Some(layout) = layout(packet) {
+            self.wholes.push(Whole { len: packet.len(), ends: ends(packet, layout).to_vec(), segment_len });
+        }
+    }
+
+    /// Forgets the trains that were given as one segment.
+    pub(crate) fn forget_trains(&mut self) {
+        self.wholes.clear();
+    }
+
+    /// Returns the length of the segments of a train that was given as one segment. `None` if the packet is an ordinary one.
+    pub(crate) fn segment_len(&self, packet: &[u8]) -> Option<u16> {
+        let mut alike = self.wholes.iter().filter(|whole| whole.len == packet.len()).peekable();
+        alike.peek()?;
+        let ends = ends(packet, layout(packet)?);
+        alike.find(|whole| whole.ends[..] == *ends).map(|whole| whole.segment_len)
     }
 
     fn start(&mut self, packet: &[u8], segment_len: usize) -> bool {
@@ -231,6 +273,47 @@ impl Splitter {
             tcp::Segment::new_unchecked(&mut packet[layout.transport..]).fill_checksum(&pseudo);
         }
     }
+}
+
+/// Returns the addresses and ports of a packet.
+fn ends(packet: &[u8], layout: Layout) -> &[u8] {
+    // They follow each other: `layout` refuses IP options.
+    &packet[if layout.is_v6 { 8 } else { 12 }..layout.transport + 4]
+}
+
+/// Returns a segment behind an offload header that asks for segments of a length. Its checksum must be right.
+pub(crate) fn as_train(packet: &[u8], segment_len: u16) -> Vec<u8> {
+    let mut train = vec![0; HEADER_LEN];
+    train.extend_from_slice(packet);
+    if let Some(layout) = layout(packet).filter(|layout| !layout.is_udp) {
+        let ecn = if packet[layout.transport + field::FLAGS] & CWR != 0 { GSO_ECN } else { 0 };
+        leave_checksum(&mut train, layout, usize::from(segment_len), ecn);
+    }
+    train
+}
+
+/// Leaves the checksum of a train to the kernel, and writes its offload header.
+fn leave_checksum(train: &mut [u8], layout: Layout, segment_len: usize, ecn: u8) {
+    let packet = &train[HEADER_LEN..];
+    let len = packet.len() - layout.transport;
+    let sum = pseudo(packet, layout.is_udp).map_or(0, |pseudo| pseudo.sum(len).fold());
+    let checksum = if layout.is_udp { UDP_CHECKSUM } else { field::CHECKSUM };
+    let at = HEADER_LEN + layout.transport + checksum;
+    train[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+    let gso_type = match layout {
+        Layout { is_udp: true, .. } => GSO_UDP,
+        Layout { is_v6: true, .. } => GSO_TCPV6,
+        _ => GSO_TCPV4,
+    };
+    let header = Header {
+        flags: NEEDS_CHECKSUM,
+        gso_type: gso_type | ecn,
+        header_len: layout.payload as u16,
+        segment_len: segment_len as u16,
+        checksum_start: layout.transport as u16,
+        checksum_offset: checksum as u16,
+    };
+    header.write(&mut train[..HEADER_LEN]);
 }
 
 fn read_seq(segment: &[u8]) -> u32 {
@@ -364,24 +447,7 @@ impl Joiner {
         if layout.is_udp {
             patch_udp(&mut self.train[HEADER_LEN + layout.transport..]);
         }
-        let sum = pseudo(&self.train[HEADER_LEN..], layout.is_udp);
-        let sum = sum.map_or(0, |pseudo| pseudo.sum(len - layout.transport).fold());
-        let checksum = if layout.is_udp { UDP_CHECKSUM } else { field::CHECKSUM };
-        let at = HEADER_LEN + layout.transport + checksum;
-        self.train[at..at + 2].copy_from_slice(&sum.to_be_bytes());
-        let header = Header {
-            flags: NEEDS_CHECKSUM,
-            gso_type: match layout {
-                Layout { is_udp: true, .. } => GSO_UDP,
-                Layout { is_v6: true, .. } => GSO_TCPV6,
-                _ => GSO_TCPV4,
-            },
-            header_len: layout.payload as u16,
-            segment_len: segment_len as u16,
-            checksum_start: layout.transport as u16,
-            checksum_offset: checksum as u16,
-        };
-        header.write(&mut self.train[..HEADER_LEN]);
+        leave_checksum(&mut self.train, layout, segment_len, 0);
     }
 }
 
@@ -563,6 +629,26 @@ mod tests {
         assert_eq!(written.len(), 2, "a damaged segment");
         assert_eq!(written[1][HEADER_LEN..], damaged, "which goes through as it is");
         assert_eq!(join(&[first, segment(false, 1001, &data, ACK)]).len(), 1);
+    }
+
+    #[test]
+    fn a_train_passes_as_one_segment() {
+        for (is_v6, flags) in [(false, ACK | PSH), (true, ACK | FIN), (false, ACK | CWR)] {
+            let data = payload(3 * 1400 + 300);
+            let whole = segment(is_v6, 5, &data, flags);
+            let train = as_train(&whole, 1400);
+            let parts = split(&train);
+            assert_eq!(parts.len(), 4);
+            let (mut splitter, mut out) = (Splitter::default(), vec![0; 70_000]);
+            splitter.keep_trains();
+            let len = splitter.take(&train, &mut out).expect("a segment");
+            assert_eq!(out[..len], whole);
+            assert!(splitter.is_empty());
+            assert_eq!(splitter.segment_len(&whole), Some(1400));
+            assert_eq!(splitter.segment_len(&parts[0]), None);
+            splitter.forget_trains();
+            assert_eq!(splitter.segment_len(&whole), None);
+        }
     }
 
     #[test]

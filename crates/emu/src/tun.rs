@@ -36,11 +36,15 @@ impl Tun {
         Ok(Tun { file, name: name.to_owned(), splitter, joiner, merger: None, train: vec![0; MAX_READ] })
     }
 
-    /// Joins the segments of several connections, and leaves out acknowledgements that the next one covers.
+    /// Joins the segments of several connections, and leaves out acknowledgements that the next one covers. Trains of TCP
+    /// arrive as one segment.
     ///
-    /// For a program whose own TCP sends them; packets of an emulated network leave as they are.
+    /// For a program whose own TCP sends and takes them; packets of an emulated network leave as they are. A train that
+    /// leaves again as it came is a train of the same segments, if it does so before the next [`Port::flush`].
     pub fn merge_connections(&mut self) {
         self.merger = Some(Merger::default());
+        self.splitter.keep_trains();
+        keep_freed_memory();
     }
 
     /// Writes each UDP datagram by itself, for measurements of what trains of them save.
@@ -51,6 +55,22 @@ impl Tun {
     /// The interface's name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+}
+
+/// Memory that stays with the process when it is freed.
+#[cfg(target_env = "gnu")]
+const KEPT: libc::c_int = 64 << 20;
+
+/// Keeps freed memory, up to 64 MB.
+///
+/// Trains come and go by the megabyte. Their memory would go back to the system each time, and come again page by page.
+fn keep_freed_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: mallopt takes its arguments by value; any threshold is allowed.
+    unsafe {
+        libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20);
     }
 }
 
@@ -122,14 +142,21 @@ impl Port for Tun {
 
     fn write(&mut self, packet: &[u8]) -> io::Result<()> {
         let file = &mut self.file;
-        let write = |bytes: &[u8]| file.write(bytes).map(|_| ());
+        let mut write = |bytes: &[u8]| file.write(bytes).map(|_| ());
         match &mut self.merger {
-            Some(merger) => merger.push(packet, write),
+            Some(merger) => match self.splitter.segment_len(packet) {
+                Some(len) => {
+                    merger.flush(&mut write)?;
+                    write(&offload::as_train(packet, len))
+                }
+                None => merger.push(packet, write),
+            },
             None => self.joiner.push(packet, write),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        self.splitter.forget_trains();
         let file = &mut self.file;
         let write = |bytes: &[u8]| file.write(bytes).map(|_| ());
         match &mut self.merger {

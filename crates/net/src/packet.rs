@@ -175,6 +175,23 @@ impl Packet {
         packet
     }
 
+    /// Creates a packet of real bytes from its first and its other ones. It is that of [`Packet::from_bytes`] of both.
+    pub fn from_parts(head: &[u8], mut rest: Vec<u8>) -> Packet {
+        if head.len() > HEAD_OF_WHOLE {
+            return Packet::from_bytes(&[head, &rest].concat());
+        }
+        let count = rest.len().min(HEAD_OF_WHOLE - head.len());
+        let mut packet = Packet::new(head.len() + count, 0);
+        let (start, end) = packet.header_mut().split_at_mut(head.len());
+        start.copy_from_slice(head);
+        end.copy_from_slice(&rest[..count]);
+        rest.drain(..count);
+        if !rest.is_empty() {
+            packet.set_body(Body::Bytes(rest));
+        }
+        packet
+    }
+
     /// Creates a packet with `header_len` zero header bytes and carried content.
     ///
     /// # Panics

@@ -16,7 +16,7 @@ mod source;
 mod timetable;
 
 pub use arrivals::Arrivals;
-pub use flow::{Endpoints, Header, Identification, Template, datagram};
+pub use flow::{Endpoints, Header, Identification, Template, datagram, datagram_packet};
 pub use kind::{Udp, datagram_ends, endpoints, port_numbers, sample};
 pub use refresh::Refresh;
 pub use replay::{Replay, ReplayConfig};

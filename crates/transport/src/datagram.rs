@@ -103,6 +103,8 @@ pub(crate) struct Arrived<'a> {
     /// Number of elided zeros after the bytes.
     pub(crate) elided: usize,
     pub(crate) source: IpAddr,
+    /// Offset in the packet behind the transport part.
+    pub(crate) end: usize,
     hop_limit: u8,
     option: Option<IpOption>,
 }
@@ -124,6 +126,7 @@ impl<'a> Arrived<'a> {
             bytes: &header[upper.offset..upper.offset + upper.bytes.len()],
             elided: upper.elided,
             source: ip.src(),
+            end: upper.offset + upper.len(),
             hop_limit: ip.hop_limit(),
             option: quick_start::find(header).map(|(_, option)| option),
         })

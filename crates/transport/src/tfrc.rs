@@ -7,6 +7,8 @@
 //! packet, DCCP's request or UDP's first data, and in mid-connection with data after silence or after less
 //! than the allowed rate.
 //!
+//! Other elements send messages of real bytes through the same ends over DCCP ([`Sender::of_messages`], [`Receiver::of_messages`]).
+//!
 //! Not modelled: other CCIDs and their negotiation (CCID 3 is requested and taken as agreed), Sync packets,
 //! Loss Intervals options (the Loss Event Rate feature is used instead), and ECN.
 
@@ -85,6 +87,11 @@ impl Config {
             control: Params::default(),
             dscp: 0,
         }
+    }
+
+    /// Settings of messages of applications over DCCP.
+    fn of_messages(segment: Bytes) -> Config {
+        Config { transport: Transport::Dccp, ..Config::new(segment) }
     }
 
     fn check_pauses(&self) -> Result<(), InvalidConfig> {

@@ -1,8 +1,10 @@
-//! Bundles over TCPCL: outages, losses, and rates that the plan does not know.
+//! Bundles over TCPCL and DCCP: outages, losses, and rates that the plan does not know.
 
 use std::collections::HashMap;
 
 use bentpipe_net::metric::{Counter, Gauge, Of};
+use bentpipe_record::Capture;
+use bentpipe_testkit::{Folder, Tshark};
 use bentpipe_units::Span;
 
 use super::*;
@@ -76,6 +78,43 @@ fn sessions_carry_all_bundles_over_an_outage() {
 }
 
 #[test]
+fn tshark_reads_each_session_of_a_link_that_loses() {
+    // The keepalives of a long outage are missing, and a second session follows.
+    let channel = "channel = { kind = \"packet-errors\", loss = 0.05 }\n\
+        forward.channel = { kind = \"outages\", outages = [{ at = \"10 s\", lasts = \"300 s\" }] }";
+    let traffic = "payload = \"3000 B\", interval = \"1 s\", bundles = 30";
+    let text = hop("\"tcpcl\"", channel, traffic) + "[probe]\ncapture = [\"rover:hop\"]\n";
+    let mut built = built(&text);
+    let (folder, point) = (Folder::new(), built.captures.remove(0));
+    let path = folder.file("hop.pcap");
+    let capture = Capture::start(&path, point.format, 65_535).expect("a file");
+    for (element, port) in [point.sent, point.received] {
+        built.network.tap(element, port, capture.tap());
+    }
+    built.network.run_until(at(1500));
+    let mut counts = Counts::default();
+    built.network.observe(built.roles[0].element, &mut counts);
+    let count = |name: &str| counts.0[name] as usize;
+    let (sessions, unfinished) = (count("tcpcl-sessions"), count("tcpcl-unfinished"));
+    assert!(sessions >= 2 && count("forwarded") == 30, "{:?}", counts.0);
+    capture.finish().expect("written");
+    let Some(tshark) = Tshark::on(&path) else { return };
+    let tshark = tshark.preferences(&["tcp.reassemble_out_of_order:TRUE"]);
+    let names = ["tcpcl.contact_hdr.version", "tcpcl.v4.mhdr.type", "bpv7.crc_status", "_ws.malformed"];
+    let rows = tshark.options(&["-Y", "tcpcl"]).fields(&names);
+    let count = |column: usize, value: &str| {
+        rows.iter().flat_map(|row| row[column].split(',')).filter(|found| *found == value).count()
+    };
+    assert_eq!((count(0, "4"), count(1, "0x07")), (2 * sessions, 2 * sessions), "contact headers, SESS_INIT");
+    let segments = count(1, "0x01");
+    assert!((30..=30 + unfinished).contains(&segments), "{segments} XFER_SEGMENT of {:?}", counts.0);
+    assert_eq!(count(1, "0x02"), 30, "XFER_ACK");
+    // That of the primary block and that of the payload.
+    assert_eq!(count(2, "1"), 2 * segments, "good CRCs");
+    assert!(rows.iter().all(|row| row[3].is_empty()), "malformed: {rows:?}");
+}
+
+#[test]
 fn sessions_take_the_time_of_their_bytes() {
     let mut built = built(&hop("\"tcpcl\"", "", "payload = \"10000 B\", interval = \"1 ms\", bundles = 100"));
     let mut last = None;
@@ -110,6 +149,22 @@ fn sessions_repeat_what_a_link_loses_and_datagrams_do_not() {
     // Five standard deviations.
     let [udp, _] = of("\"udp\"", 0.05);
     assert!((1850..=1950).contains(&udp["packets"]), "{udp:?}");
+    let [dccp, sender] = of("\"dccp\"", 0.05);
+    assert!((1850..=1950).contains(&dccp["packets"]), "{dccp:?} {sender:?}");
+}
+
+#[test]
+fn bundles_wait_for_a_session_of_ltp() {
+    let traffic = "payload = \"1000 B\", interval = \"1 ms\", bundles = 80";
+    // The contacts carry 80 in 0.9 s. Two at a time wait for a round trip of 20 ms and more each time: 1.6 s.
+    for (ltp, waits) in [("ltp = { sessions = 2 }", true), ("", false)] {
+        let text = hop(&format!("\"ltp\"\n{ltp}"), "", traffic).replace("250000", "100000");
+        let [early, _] = after(1, &text);
+        assert_eq!(early["packets"] < 80, waits, "{ltp}: {early:?}");
+        let [sink, rover] = after(10, &text);
+        assert_eq!((sink["packets"], sink["duplicates"]), (80, 0), "{ltp}: {rover:?}");
+        assert_eq!((rover["ltp-repeated"], rover["ltp-failed"]), (0, 0), "{ltp}");
+    }
 }
 
 #[test]
@@ -119,8 +174,10 @@ fn connections_find_the_rate_that_the_plan_overstates() {
     let of = |layer: &str| after(1500, &hop(layer, "", traffic));
     let [udp, _] = of("\"udp\"");
     let [tcpcl, rover] = of("\"tcpcl\"");
+    let [dccp, sender] = of("\"dccp\"");
     assert!(udp["packets"] < 13_000, "{udp:?}");
     assert_eq!((tcpcl["packets"], tcpcl["duplicates"]), (20_000, 0), "{rover:?}");
+    assert!(dccp["packets"] > 19_000, "{dccp:?} {sender:?}");
 }
 
 #[test]
@@ -130,9 +187,13 @@ fn layers_with_connections_are_refused_where_they_cannot_work() {
         crate::checked(&document).expect_err("a problem").to_string()
     };
     let text = |layer: &str| hop(layer, "", MEASURES);
-    let said = refusal(&text("\"tcpcl\"").replace("a contact +0 +9000 orbiter rover 250000\n", ""));
-    let wanted = "dtn.mars.plan: expected a contact from orbiter to rover: connections need both directions";
-    assert!(said.contains(wanted), "{said}");
+    for layer in ["\"tcpcl\"", "\"dccp\""] {
+        let one_way = text(layer).replace("a contact +0 +9000 orbiter rover 250000\n", "");
+        let said = refusal(&one_way);
+        let wanted =
+            "dtn.mars.plan: expected a contact from orbiter to rover: connections need both directions";
+        assert!(said.contains(wanted), "{said}");
+    }
     let said = refusal(&text("\"ltp\"\ntcp = { initial_window = 3 }"));
     assert!(said.contains("dtn.mars.tcp: expected none without `layer = \"tcpcl\"`"), "{said}");
     let said = refusal(&text("\"tcpcl\"\ntcp = { initial_window = 0 }"));

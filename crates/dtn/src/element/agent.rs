@@ -1,10 +1,11 @@
-//! Bundle node on a host of the simulator, over UDP, LTP or TCPCL.
+//! Bundle node on a host of the simulator, over UDP, LTP, TCPCL or DCCP.
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::net::IpAddr;
 
 use bentpipe_net::{Cx, Element, Observer, Packet, Port};
-use bentpipe_transport::app::{Endpoints, datagram};
+use bentpipe_transport::app::{Endpoints, datagram_packet};
 use bentpipe_units::Time;
 use bentpipe_wire::dtn::KEEP_ALIVE;
 use bentpipe_wire::dtn::bundle::Bundle;
@@ -12,18 +13,25 @@ use bentpipe_wire::dtn::eid::Eid;
 use bentpipe_wire::dtn::ltp::{BUNDLE_PROTOCOL, SessionId};
 use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::udp;
+use foldhash::quality::RandomState;
 
 use super::{Bearer, Neighbour};
 use crate::carry::Carry;
 use crate::ltp::{self, Engine, Event, Peer};
 use crate::metrics;
-use crate::network::{Layer, Network};
+use crate::network::{Layer, LtpConfig, Network};
 use crate::node::Node;
 
 /// Port of the element for bundles in UDP datagrams, or for connections that others open.
 const UDP: Port = Port(0);
 /// Port of the element for LTP segments, or for connections that this node opens.
 const LTP: Port = Port(1);
+
+/// Bytes of a short block on the link, with all headers.
+const SHORT_BLOCK: u64 = 100;
+/// Default limits of LTP sessions, for each neighbour if they receive.
+const LEAST_SESSIONS: usize = 10_000;
+const MOST_SESSIONS: usize = 1_000_000;
 
 /// Bundle node. Ports 0 and 1 are those of the convergence layer, and higher ones applications by service number.
 pub struct Agent {
@@ -34,9 +42,11 @@ pub struct Agent {
     layer: Layer,
     datagram: usize,
     /// Bundles in LTP sessions.
-    sessions: HashMap<SessionId, u64>,
+    sessions: HashMap<SessionId, u64, RandomState>,
     refused: u64,
     is_set_up: bool,
+    /// Bytes of a packet, to reuse their memory.
+    scratch: Vec<u8>,
 }
 
 impl Agent {
@@ -48,11 +58,12 @@ impl Agent {
         network: &Network,
     ) -> Agent {
         let datagram = network.datagram.get() as usize;
+        let [exports, imports] = sessions(&neighbours, &network.ltp);
         let config = ltp::Config {
             segment: datagram,
             tries: network.ltp.tries,
-            exports: network.ltp.sessions as usize,
-            imports: network.ltp.sessions as usize * neighbours.len().max(1),
+            exports,
+            imports,
             ..ltp::Config::new(own)
         };
         let mut engine = Engine::new(config);
@@ -68,9 +79,10 @@ impl Agent {
             bearer,
             layer: network.layer,
             datagram,
-            sessions: HashMap::new(),
+            sessions: HashMap::default(),
             refused: 0,
             is_set_up: false,
+            scratch: Vec::new(),
         }
     }
 
@@ -81,12 +93,20 @@ impl Agent {
     }
 
     /// Handles a datagram from another node.
-    fn arrive(&mut self, port: Port, packet: &Packet, now: Time) {
-        let bytes = packet.to_vec();
-        let Some((source, payload)) = payload(&bytes) else {
-            self.refused += 1;
-            return;
-        };
+    fn arrive(&mut self, port: Port, packet: Packet, now: Time) {
+        let mut bytes = std::mem::take(&mut self.scratch);
+        bytes.clear();
+        packet.write_to(&mut bytes);
+        packet.recycle();
+        match payload(&bytes) {
+            Some((source, payload)) => self.take(port, source, payload, now),
+            None => self.refused += 1,
+        }
+        self.scratch = bytes;
+    }
+
+    /// Handles the payload of a datagram.
+    fn take(&mut self, port: Port, source: IpAddr, payload: &[u8], now: Time) {
         let from = self.neighbours.iter().find(|neighbour| neighbour.address == source);
         match (from.map(|neighbour| neighbour.number), port) {
             _ if payload == KEEP_ALIVE => {}
@@ -139,7 +159,7 @@ impl Agent {
             while let Some(rate) = self.neighbours[n].open(now).filter(|_| self.neighbours[n].is_free(now)) {
                 let Some((port, ends, payload)) = self.next(n, now) else { break };
                 self.neighbours[n].occupy(payload.len(), rate, now);
-                let mut packet = Packet::from_bytes(&datagram(ends, &payload));
+                let mut packet = datagram_packet(ends, payload);
                 packet.set_created_at(now);
                 cx.emit(port, packet);
             }
@@ -225,8 +245,23 @@ impl Agent {
     }
 }
 
+/// Returns the maximum numbers of LTP sessions that send and that receive.
+///
+/// By default they are as many as short blocks fill the round trips to all neighbours.
+fn sessions(neighbours: &[Neighbour], ltp: &LtpConfig) -> [usize; 2] {
+    let count = neighbours.len().max(1);
+    if let Some(given) = ltp.sessions {
+        return [given as usize, given as usize * count];
+    }
+    let bytes = neighbours.iter().map(|neighbour| neighbour.in_flight(ltp.margin));
+    let [own, back] = bytes.fold([0_u64; 2], |sum, bytes| [0, 1].map(|n| sum[n].saturating_add(bytes[n])));
+    [(own, 1), (back, count)].map(|(bytes, count)| {
+        ((bytes / SHORT_BLOCK) as usize).clamp(LEAST_SESSIONS * count, MOST_SESSIONS * count)
+    })
+}
+
 /// Returns the source and the payload of a UDP datagram whose checksum is valid.
-fn payload(bytes: &[u8]) -> Option<(std::net::IpAddr, &[u8])> {
+fn payload(bytes: &[u8]) -> Option<(IpAddr, &[u8])> {
     let packet = ip::Packet::new_checked(bytes).ok()?;
     let upper = packet.upper().ok()?;
     if upper.protocol != Protocol::UDP || upper.is_fragment {
@@ -246,9 +281,11 @@ impl Element for Agent {
                 self.originate(carry.0, now);
             }
         } else if self.bearer.has_connections() {
-            self.bearer.receive(packet, &self.neighbours, &mut self.node, cx);
+            for (from, bundle) in self.bearer.receive(packet, &self.neighbours, &mut self.node, cx) {
+                self.receive(&bundle, from, now);
+            }
         } else {
-            self.arrive(port, &packet, now);
+            self.arrive(port, packet, now);
         }
         self.transmit(cx);
         self.next_wake(now)

@@ -4,12 +4,16 @@ use std::net::IpAddr;
 
 use bentpipe_net::{Cx, Observer, Packet};
 use bentpipe_transport::tcp;
-use bentpipe_units::Time;
+use bentpipe_units::{Bytes, Time};
 
 use super::Neighbour;
+use super::flows::Flows;
 use super::sessions::Sessions;
 use crate::metrics;
 use crate::node::Node;
+
+/// Header bytes of the longest DCCP data packet beyond those of UDP.
+const DCCP_HEADER: u64 = 16;
 
 /// Connections of a node with its neighbours.
 pub struct Bearer(Kind);
@@ -18,6 +22,7 @@ enum Kind {
     /// No connections: datagrams carry bundles or LTP segments.
     Datagrams,
     Sessions(Box<Sessions>),
+    Flows(Box<Flows>),
 }
 
 impl Bearer {
@@ -36,6 +41,12 @@ impl Bearer {
         Bearer(Kind::Sessions(Box::new(Sessions::new(own, at, tcp.clone(), neighbours))))
     }
 
+    /// Creates DCCP connections of a node, opened from a port number for each neighbour.
+    pub fn flows(at: (IpAddr, u16), datagram: Bytes, neighbours: usize) -> Bearer {
+        let segment = Bytes::new(datagram.get().saturating_sub(DCCP_HEADER));
+        Bearer(Kind::Flows(Box::new(Flows::new(at, segment, neighbours))))
+    }
+
     /// Returns `true` if connections carry bundles.
     pub(super) fn has_connections(&self) -> bool {
         !matches!(self.0, Kind::Datagrams)
@@ -43,29 +54,38 @@ impl Bearer {
 
     /// Notes whether both directions to a neighbour are open.
     pub(super) fn set_reachable(&mut self, n: usize, neighbour: &Neighbour, node: &mut Node, now: Time) {
-        if let Kind::Sessions(sessions) = &mut self.0 {
-            sessions.set_reachable(n, neighbour.is_reachable(now), node, now);
+        match &mut self.0 {
+            Kind::Datagrams => {}
+            Kind::Sessions(sessions) => sessions.set_reachable(n, neighbour.is_reachable(now), node, now),
+            Kind::Flows(flows) => flows.set_reachable(n, neighbour, node, now),
         }
     }
 
-    /// Handles a packet for a connection.
+    /// Handles a packet, and returns the bundles that it brings, with their neighbour.
     pub(super) fn receive(
         &mut self,
         packet: Packet,
         neighbours: &[Neighbour],
         node: &mut Node,
         cx: &mut Cx<'_>,
-    ) {
-        if let Kind::Sessions(sessions) = &mut self.0 {
-            sessions.receive(&packet, neighbours, node, cx);
+    ) -> Vec<(u64, Vec<u8>)> {
+        match &mut self.0 {
+            Kind::Datagrams => Vec::new(),
+            Kind::Sessions(sessions) => {
+                sessions.receive(&packet, neighbours, node, cx);
+                packet.recycle();
+                Vec::new()
+            }
+            Kind::Flows(flows) => flows.receive(packet, neighbours, cx),
         }
-        packet.recycle();
     }
 
     /// Runs the connections with a neighbour after an event.
     pub(super) fn run(&mut self, n: usize, neighbour: &Neighbour, node: &mut Node, cx: &mut Cx<'_>) {
-        if let Kind::Sessions(sessions) = &mut self.0 {
-            sessions.run(n, neighbour, node, cx);
+        match &mut self.0 {
+            Kind::Datagrams => {}
+            Kind::Sessions(sessions) => sessions.run(n, neighbour, node, cx),
+            Kind::Flows(flows) => flows.run(n, neighbour, node, cx),
         }
     }
 
@@ -74,6 +94,7 @@ impl Bearer {
         match &self.0 {
             Kind::Datagrams => Time::NEVER,
             Kind::Sessions(sessions) => sessions.deadline(n, has_bundle, now),
+            Kind::Flows(flows) => flows.deadline(n),
         }
     }
 
@@ -82,6 +103,7 @@ impl Bearer {
         match &self.0 {
             Kind::Datagrams => 0,
             Kind::Sessions(sessions) => sessions.counts().strays,
+            Kind::Flows(flows) => flows.strays,
         }
     }
 

@@ -58,6 +58,17 @@ impl Neighbour {
         self.own.iter().chain(&self.back).find_map(|contact| contact.light_time).unwrap_or(Span::ZERO)
     }
 
+    /// Returns the bytes that a round trip and a margin hold, in both directions.
+    ///
+    /// They are those of the highest rates, to the neighbour first.
+    pub(super) fn in_flight(&self, margin: Span) -> [u64; 2] {
+        let time = (self.light_time() * 2 + margin).as_secs_f64();
+        [&self.own, &self.back].map(|contacts| {
+            let rates = contacts.iter().map(|contact| contact.rate.as_bytes_per_sec());
+            (rates.fold(0.0, f64::max) * time) as u64
+        })
+    }
+
     /// Returns the rate of the open contact, if there is one.
     pub(super) fn open(&self, now: Time) -> Option<Rate> {
         let open = self.own.partition_point(|contact| contact.end <= now);

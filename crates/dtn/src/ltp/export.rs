@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
 use bentpipe_wire::dtn::sdnv;
+use foldhash::quality::RandomState;
 
 use super::ranges::Ranges;
 use super::{Control, Data, Engine, Reason, Report, SessionId};
@@ -43,8 +44,8 @@ pub(super) struct Export {
     parts: VecDeque<Part>,
     sent: Ranges,
     acknowledged: Ranges,
-    pub(super) checkpoints: HashMap<u64, Checkpoint>,
-    reports: HashSet<u64>,
+    pub(super) checkpoints: HashMap<u64, Checkpoint, RandomState>,
+    reports: HashSet<u64, RandomState>,
     next_serial: u64,
     /// Reason of its cancellation, and the transmissions of it.
     pub(super) cancelled: Option<(Reason, u32)>,
@@ -64,8 +65,8 @@ impl Export {
             parts: parts.into_iter().filter(|part| part.from < part.to).collect(),
             sent: Ranges::default(),
             acknowledged: Ranges::default(),
-            checkpoints: HashMap::new(),
-            reports: HashSet::new(),
+            checkpoints: HashMap::default(),
+            reports: HashSet::default(),
             next_serial,
             cancelled: None,
         }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use bentpipe_units::Time;
 use bentpipe_wire::dtn::sdnv;
+use foldhash::quality::RandomState;
 
 use super::ranges::Ranges;
 use super::{Control, Data, Engine, Event, MEMORY, Reason, Report, SessionId, Timer};
@@ -29,9 +30,9 @@ pub(super) struct Import {
     green_start: u64,
     /// Highest end of red data.
     red_seen: u64,
-    pub(super) reports: HashMap<u64, OpenReport>,
+    pub(super) reports: HashMap<u64, OpenReport, RandomState>,
     /// Scopes of all reports by their serial numbers.
-    scopes: HashMap<u64, (u64, u64)>,
+    scopes: HashMap<u64, (u64, u64), RandomState>,
     /// Checkpoints that have been answered.
     answered: Vec<u64>,
     next_serial: u64,
@@ -62,8 +63,8 @@ impl Import {
             block_end: None,
             green_start: u64::MAX,
             red_seen: 0,
-            reports: HashMap::new(),
-            scopes: HashMap::new(),
+            reports: HashMap::default(),
+            scopes: HashMap::default(),
             answered: Vec::new(),
             next_serial,
             has_delivered_red: false,
@@ -92,10 +93,13 @@ impl Import {
         } else {
             self.red_seen = self.red_seen.max(end);
         }
-        if self.data.len() < end as usize {
-            self.data.resize(end as usize, 0);
+        // What was delivered is not kept.
+        if !self.has_delivered_red {
+            if self.data.len() < end as usize {
+                self.data.resize(end as usize, 0);
+            }
+            self.data[data.offset as usize..end as usize].copy_from_slice(bytes);
         }
-        self.data[data.offset as usize..end as usize].copy_from_slice(bytes);
         self.received.insert(data.offset, end);
         self.red_end = self.red_end.or((data.ends_red && !data.is_green).then_some(end));
         self.block_end = self.block_end.or(data.ends_block.then_some(end));
@@ -140,7 +144,9 @@ impl Import {
             return None;
         }
         self.has_delivered_red = true;
-        Some(self.data[..end as usize].to_vec())
+        let mut data = std::mem::take(&mut self.data);
+        data.truncate(end as usize);
+        Some(data)
     }
 }
 

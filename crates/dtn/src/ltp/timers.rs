@@ -4,14 +4,15 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
 
 use bentpipe_units::{Span, Time};
+use foldhash::quality::RandomState;
 
 /// Timers by key; each belongs to a peer.
 #[derive(Debug)]
 pub(crate) struct Timers<K> {
     due: BTreeSet<(Time, K)>,
     /// Peer and state of each timer.
-    timers: HashMap<K, (u64, State)>,
-    suspended: HashSet<u64>,
+    timers: HashMap<K, (u64, State), RandomState>,
+    suspended: HashSet<u64, RandomState>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +24,7 @@ enum State {
 
 impl<K: Copy + Ord + Hash> Timers<K> {
     pub(crate) fn new() -> Timers<K> {
-        Timers { due: BTreeSet::new(), timers: HashMap::new(), suspended: HashSet::new() }
+        Timers { due: BTreeSet::new(), timers: HashMap::default(), suspended: HashSet::default() }
     }
 
     /// Starts a timer, or starts it again.

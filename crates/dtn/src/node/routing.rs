@@ -1,6 +1,7 @@
 //! Next hops of bundles.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use bentpipe_units::Time;
 use bentpipe_wire::dtn::bundle::BundleFlags;
@@ -42,7 +43,7 @@ pub struct Contacts {
     graph: Graph,
     ledger: Ledger,
     /// Candidate routes by destination.
-    candidates: HashMap<u64, Vec<Route>>,
+    candidates: HashMap<u64, Vec<Arc<Route>>>,
 }
 
 impl Routing {
@@ -119,22 +120,26 @@ impl Contacts {
             let routes = self.graph.routes(self.node, to, now, &|_| false);
             // Contacts that end now would make the list stale again and again.
             let open = |route: &Route| route.end > now;
-            self.candidates.insert(to, routes.into_iter().filter(open).collect());
+            self.candidates.insert(to, routes.into_iter().filter(open).map(Arc::new).collect());
         }
         let routes = &self.candidates[&to];
         let demand = demand(entry);
         let back = entry.from;
-        let is_back = |route: &Route| Some(self.graph.plan().contacts[route.contacts[0]].to) == back;
+        let is_back = |route: &Arc<Route>| Some(self.graph.plan().contacts[route.contacts[0]].to) == back;
         let (graph, ledger) = (&self.graph, &self.ledger);
         let route = if routes.iter().any(is_back) {
             // Not to the neighbour that it came from: candidates without it.
             let routes = graph.routes(self.node, to, now, &|neighbour| Some(neighbour) == back);
-            graph.choose(&routes, &demand, ledger, now, backlog).map(|choice| routes[choice.route].clone())
+            graph
+                .choose(&routes, &demand, ledger, now, backlog)
+                .map(|choice| Arc::new(routes[choice.route].clone()))
         } else {
-            graph.choose(routes, &demand, ledger, now, backlog).map(|choice| routes[choice.route].clone())
+            graph
+                .choose(routes, &demand, ledger, now, backlog)
+                .map(|choice| Arc::clone(&routes[choice.route]))
         }?;
         self.ledger.book(&route, &demand);
         let neighbour = self.graph.plan().contacts[route.contacts[0]].to;
-        Some(Hop { neighbour, route: Some(std::sync::Arc::new(route)) })
+        Some(Hop { neighbour, route: Some(route) })
     }
 }

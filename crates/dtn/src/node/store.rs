@@ -1,6 +1,7 @@
 //! Storage of bundles, bounded in bytes.
 
-use std::collections::{BTreeSet, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 
 use bentpipe_units::Time;
 use bentpipe_wire::dtn::bundle::{Bundle, Payload};
@@ -62,6 +63,12 @@ pub enum Change {
     Removed(u64),
 }
 
+/// Entries in the order of their expiry. Some are not stored any more: they are taken out when they come first, or are many.
+type Line = BinaryHeap<Reverse<(Time, u64)>>;
+
+/// Listed entries beyond twice the stored ones at which lists are cleared.
+const SLACK: usize = 4096;
+
 #[derive(Debug)]
 pub(crate) struct Store {
     limit: u64,
@@ -69,10 +76,10 @@ pub(crate) struct Store {
     next: u64,
     /// Boxed: a large table is half empty, and copied as it grows.
     entries: HashMap<u64, Box<Entry>, RandomState>,
-    by_expiry: BTreeSet<(Time, u64)>,
-    /// Entries that may be displaced, the first of them first.
-    displaceable: BTreeSet<(usize, Time, u64)>,
-    limbo: BTreeSet<u64>,
+    /// Entries of any place. The first is stored.
+    by_expiry: Line,
+    /// Entries that may be displaced, by priority. Some are given to a convergence layer, and some are listed twice.
+    displaceable: [Line; 3],
     /// Changes since they were last taken, if they are recorded.
     changes: Option<Vec<Change>>,
 }
@@ -84,9 +91,8 @@ impl Store {
             bytes: 0,
             next: 0,
             entries: HashMap::default(),
-            by_expiry: BTreeSet::new(),
-            displaceable: BTreeSet::new(),
-            limbo: BTreeSet::new(),
+            by_expiry: Line::new(),
+            displaceable: Default::default(),
             changes: None,
         }
     }
@@ -123,17 +129,7 @@ impl Store {
     /// Gives the entry back if it does not fit.
     pub(crate) fn insert(&mut self, entry: Entry) -> Result<(u64, Vec<Entry>), Box<Entry>> {
         let excess = (self.bytes + entry.size).saturating_sub(self.limit);
-        let (mut freed, mut victims) = (0, Vec::new());
-        for &(priority, _, id) in &self.displaceable {
-            if freed >= excess || priority >= entry.priority {
-                break;
-            }
-            freed += self.entries[&id].size;
-            victims.push(id);
-        }
-        if freed < excess {
-            return Err(Box::new(entry));
-        }
+        let Some(victims) = self.victims(excess, entry.priority) else { return Err(Box::new(entry)) };
         let evicted = victims.into_iter().filter_map(|id| self.remove(id)).collect();
         let id = self.next;
         self.put(id, entry);
@@ -141,38 +137,72 @@ impl Store {
         Ok((id, evicted))
     }
 
+    /// Returns entries below a priority that occupy `excess` bytes, if there are enough.
+    fn victims(&mut self, excess: u64, priority: usize) -> Option<Vec<u64>> {
+        let (mut freed, mut victims) = (0, Vec::new());
+        for line in &mut self.displaceable[..priority] {
+            while freed < excess
+                && let Some(Reverse((expiry, id))) = line.pop()
+            {
+                let entry = self.entries.get(&id).filter(|entry| entry.place != Place::Flying);
+                if let Some(entry) = entry.filter(|_| victims.last() != Some(&(expiry, id))) {
+                    freed += entry.size;
+                    victims.push((expiry, id));
+                }
+            }
+        }
+        let is_enough = freed >= excess;
+        if !is_enough {
+            for (expiry, id) in &victims {
+                let priority = self.entries[id].priority;
+                self.displaceable[priority].push(Reverse((*expiry, *id)));
+            }
+        }
+        is_enough.then(|| victims.into_iter().map(|(_, id)| id).collect())
+    }
+
     /// Stores an entry under a number that was given before, even beyond the limit.
     pub(crate) fn put(&mut self, id: u64, entry: Entry) {
         self.next = self.next.max(id.saturating_add(1));
         self.bytes += entry.size;
-        self.by_expiry.insert((entry.expiry, id));
-        self.displaceable.insert((entry.priority, entry.expiry, id));
-        self.limbo.insert(id);
+        self.by_expiry.push(Reverse((entry.expiry, id)));
+        self.displaceable[entry.priority].push(Reverse((entry.expiry, id)));
         self.entries.insert(id, Box::new(entry));
     }
 
     pub(crate) fn remove(&mut self, id: u64) -> Option<Entry> {
         let entry = *self.entries.remove(&id)?;
         self.bytes -= entry.size;
-        self.by_expiry.remove(&(entry.expiry, id));
-        self.displaceable.remove(&(entry.priority, entry.expiry, id));
-        self.limbo.remove(&id);
+        self.tidy();
         self.note(Change::Removed(id));
         Some(entry)
+    }
+
+    /// Removes entries that are gone from the lists.
+    fn tidy(&mut self) {
+        let (entries, most) = (&self.entries, 2 * self.entries.len() + SLACK);
+        let is_stored = |Reverse((_, id)): &Reverse<(Time, u64)>| entries.contains_key(id);
+        while self.by_expiry.peek().is_some_and(|first| !is_stored(first)) {
+            self.by_expiry.pop();
+        }
+        if self.by_expiry.len() > most {
+            self.by_expiry.retain(is_stored);
+        }
+        for line in self.displaceable.iter_mut().filter(|line| line.len() > most) {
+            let mut left = std::mem::take(line).into_vec();
+            left.retain(|Reverse((_, id))| entries.get(id).is_some_and(|entry| entry.place != Place::Flying));
+            left.sort_unstable();
+            left.dedup();
+            *line = left.into();
+        }
     }
 
     /// Moves an entry. What a convergence layer has is not displaced.
     pub(crate) fn place(&mut self, id: u64, place: Place) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
-        let key = (entry.priority, entry.expiry, id);
-        match place {
-            Place::Flying => self.displaceable.remove(&key),
-            _ => self.displaceable.insert(key),
-        };
-        match place {
-            Place::Limbo => self.limbo.insert(id),
-            _ => self.limbo.remove(&id),
-        };
+        if entry.place == Place::Flying && place != Place::Flying {
+            self.displaceable[entry.priority].push(Reverse((entry.expiry, id)));
+        }
         entry.place = place;
     }
 
@@ -182,32 +212,32 @@ impl Store {
 
     /// Returns the entries of which copies are made, in the order of their arrival.
     pub(crate) fn spreading(&self) -> Vec<u64> {
-        let mut ids: Vec<u64> =
-            self.entries.iter().filter(|(_, entry)| entry.spread.is_some()).map(|(id, _)| *id).collect();
-        ids.sort_unstable();
-        ids
+        self.numbers(|entry| entry.spread.is_some())
     }
 
-    /// Returns the entries without a route.
+    /// Returns the entries without a route, in the order of their arrival.
     pub(crate) fn limbo(&self) -> Vec<u64> {
-        self.limbo.iter().copied().collect()
+        self.numbers(|entry| entry.place == Place::Limbo)
     }
 
     /// Returns the entries whose contact is over, in the order of their arrival.
     pub(crate) fn stranded(&self, is_over: &dyn Fn(&Hop) -> bool) -> Vec<u64> {
-        let is_over = |entry: &Entry| matches!(&entry.place, Place::Waiting(hop) if is_over(hop));
+        self.numbers(|entry| matches!(&entry.place, Place::Waiting(hop) if is_over(hop)))
+    }
+
+    fn numbers(&self, is_wanted: impl Fn(&Entry) -> bool) -> Vec<u64> {
         let mut ids: Vec<u64> =
-            self.entries.iter().filter(|(_, entry)| is_over(entry)).map(|(id, _)| *id).collect();
+            self.entries.iter().filter(|(_, entry)| is_wanted(entry)).map(|(id, _)| *id).collect();
         ids.sort_unstable();
         ids
     }
 
     pub(crate) fn next_expiry(&self) -> Time {
-        self.by_expiry.first().map_or(Time::NEVER, |(expiry, _)| *expiry)
+        self.by_expiry.peek().map_or(Time::NEVER, |Reverse((expiry, _))| *expiry)
     }
 
     pub(crate) fn pop_expired(&mut self, now: Time) -> Option<Entry> {
-        let (expiry, id) = *self.by_expiry.first()?;
+        let Reverse((expiry, id)) = *self.by_expiry.peek()?;
         if expiry <= now { self.remove(id) } else { None }
     }
 }

@@ -1,5 +1,7 @@
 //! Choice of a route for a bundle, and the booked volume of contacts.
 
+use std::borrow::Borrow;
+
 use bentpipe_units::{Bytes, Span, Time};
 
 use super::{Graph, Route};
@@ -77,20 +79,21 @@ impl Ledger {
 
 /// Returns what routes are compared by, least first.
 fn keys<'r>(
-    routes: &'r [Route],
+    routes: &'r [impl Borrow<Route>],
     choice: &Choice,
 ) -> (Time, usize, std::cmp::Reverse<Time>, u64, &'r [usize]) {
-    let route = &routes[choice.route];
+    let route: &Route = routes[choice.route].borrow();
     (choice.arrival, route.contacts.len(), std::cmp::Reverse(route.end), choice.neighbour, &route.contacts)
 }
 
 impl Graph {
     /// Returns the best route for a bundle, if one of them takes it in time.
     ///
-    /// `backlog` returns the bytes that wait for a neighbour with its priority or a higher one.
+    /// `routes` are those of an instant up to `now`. `backlog` returns the bytes that wait for a neighbour with the
+    /// bundle's priority or a higher one.
     pub fn choose(
         &self,
-        routes: &[Route],
+        routes: &[impl Borrow<Route>],
         demand: &Demand,
         ledger: &Ledger,
         now: Time,
@@ -98,6 +101,11 @@ impl Graph {
     ) -> Option<Choice> {
         let mut best: Option<Choice> = None;
         for (n, route) in routes.iter().enumerate() {
+            let route: &Route = route.borrow();
+            // A bundle never arrives before the best case of its route.
+            if best.as_ref().is_some_and(|best| best.arrival < route.arrival) {
+                continue;
+            }
             let Some((arrival, volume)) = self.project(route, demand, ledger, now, backlog) else { continue };
             let fits = if demand.may_fragment { volume > 0 } else { volume >= demand.volume() as i64 };
             let contact = route.contacts[0];
@@ -146,9 +154,12 @@ impl Graph {
     fn opportunity(&self, contact: usize, now: Time, backlog: &dyn Fn(u64) -> u64) -> Option<Time> {
         let of = &self.plan.contacts[contact];
         let mut waiting = backlog(of.to) as f64;
-        for &prior in self.outgoing.get(&of.from).into_iter().flatten() {
+        for prior in self.prior(contact, now) {
+            if waiting <= 0.0 {
+                break;
+            }
             let prior = &self.plan.contacts[prior];
-            if prior.to == of.to && prior.start < of.start && prior.end > now {
+            if prior.end > now {
                 let open = (prior.end - prior.start.max(now)).as_secs_f64();
                 waiting -= open * prior.rate.as_bytes_per_sec();
             }

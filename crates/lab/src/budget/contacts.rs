@@ -70,6 +70,8 @@ struct Leeway {
     hops: Option<usize>,
     /// Time after which TCP gives up opening a connection, if the layer is TCPCL.
     give_up: Option<Span>,
+    /// Blocks of LTP at a time, if given, and the margin of its timers.
+    blocks: Option<(u32, Span)>,
 }
 
 /// Returns the time from the first SYN to the end of the last one's timeout.
@@ -187,6 +189,9 @@ impl<'s> Contacts<'s> {
             let tcp = network.tcp();
             syn_time(tcp.rto.initial, tcp.rto.max, tcp.syn_retries)
         });
+        let blocks = network
+            .filter(|network| network.layer == Layer::Ltp)
+            .and_then(|network| network.ltp.sessions.map(|sessions| (sessions, network.ltp.margin)));
         match network.map(|network| &network.routing) {
             Some(Way::Static { routes }) => {
                 let mut hops = Vec::new();
@@ -203,14 +208,14 @@ impl<'s> Contacts<'s> {
                     hops.iter().map(|(from, to)| (self.number(from), self.number(to))).collect();
                 let is_on = |contact: &Contact| pairs.contains(&(Some(contact.from), Some(contact.to)));
                 let contacts = plan.contacts.iter().filter(|contact| is_on(contact)).copied().collect();
-                Leeway { graph: graph(Plan { contacts, ..plan }), hops: None, give_up }
+                Leeway { graph: graph(Plan { contacts, ..plan }), hops: None, give_up, blocks }
             }
             Some(Way::SprayAndWait { copies, binary }) => {
                 let sprayed = if *binary { copies.max(&1).ilog2() } else { (*copies - 1).min(1) };
-                Leeway { graph: graph(plan), hops: Some(sprayed as usize + 1), give_up }
+                Leeway { graph: graph(plan), hops: Some(sprayed as usize + 1), give_up, blocks }
             }
             Some(Way::ContactGraph | Way::Epidemic) | None => {
-                Leeway { graph: graph(plan), hops: None, give_up }
+                Leeway { graph: graph(plan), hops: None, give_up, blocks }
             }
         }
     }
@@ -237,7 +242,8 @@ impl<'s> Contacts<'s> {
             Bytes::new(bundles.bundle_len().get().saturating_mul(count).saturating_mul(flow.count.into()));
         let mut forecast =
             BundleForecast { flow: name.to_owned(), bundles: count, offered, first, last, warnings: vec![] };
-        forecast.warnings = self.warnings(&forecast, way);
+        let rate = f64::from(flow.count) / bundles.interval.as_secs_f64().max(1e-9);
+        forecast.warnings = self.warnings(&forecast, way, rate);
         forecast
     }
 
@@ -262,7 +268,8 @@ impl<'s> Contacts<'s> {
         Some(Arrival { ready, at: at.since(Time::ZERO), path })
     }
 
-    fn warnings(&self, forecast: &BundleForecast, way: &Leeway) -> Vec<String> {
+    /// Returns what is wrong with a forecast of `rate` bundles per second.
+    fn warnings(&self, forecast: &BundleForecast, way: &Leeway, rate: f64) -> Vec<String> {
         let mut warnings = Vec::new();
         let duration = self.scenario.duration;
         for (which, arrival) in [("first", &forecast.first), ("last", &forecast.last)] {
@@ -291,6 +298,16 @@ impl<'s> Contacts<'s> {
                     "TCP gives up after {give_up}, and an answer from {to} takes {}: expected more `syn_retries` or \
                      a longer `rto` in the network's `tcp`",
                     light * 2
+                ));
+            }
+            if let (Some((sessions, margin)), Some(light)) = (way.blocks, light)
+                && f64::from(sessions) < rate * (light * 2 + margin).as_secs_f64()
+            {
+                let to = &hop[1];
+                let least = (rate * (light * 2 + margin).as_secs_f64()).ceil();
+                warnings.push(format!(
+                    "{sessions} blocks of LTP at a time are fewer than a round trip to {to} has bundles: expected \
+                     `ltp.sessions` of {least} or more in the network"
                 ));
             }
             if forecast.offered.get() > capacity {

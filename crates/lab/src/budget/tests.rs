@@ -385,6 +385,41 @@ traffic = {{ kind = "bundles", payload = "945 B", interval = "1 s", bundles = 1,
 }
 
 #[test]
+fn blocks_of_ltp_are_to_fill_the_round_trip() {
+    let warnings = |ltp: &str| {
+        let text = format!(
+            r#"
+title = "t"
+duration = "5000 s"
+node.orbiter = {{ role = {{ kind = "dtn", network = "mars" }} }}
+node.earth = {{ role = {{ kind = "dtn", network = "mars" }} }}
+link.far = {{ between = ["orbiter", "earth"], rate = "256 kbit/s", delay = "200 s" }}
+[dtn.mars]
+layer = "ltp"
+{ltp}
+plan = """
+a range +0 +9000 orbiter earth 200
+a contact +0 +9000 orbiter earth 32000
+a contact +0 +9000 earth orbiter 32000
+"""
+[flow.measures]
+from = "orbiter"
+to = "earth"
+traffic = {{ kind = "bundles", payload = "100 B", interval = "100 ms", bundles = 9, lifetime = "1 d" }}
+"#
+        );
+        budget(&text).bundles[0].warnings.join("; ")
+    };
+    let few = warnings("ltp = { sessions = 256 }");
+    assert!(
+        few.contains("256 blocks of LTP at a time are fewer") && few.contains("`ltp.sessions` of 4010"),
+        "{few}"
+    );
+    assert_eq!(warnings("ltp = { sessions = 4010 }"), "");
+    assert_eq!(warnings(""), "");
+}
+
+#[test]
 fn bundles_that_do_not_fit_their_plan_are_reported() {
     let traffic = |payload, interval, lifetime| {
         format!(

@@ -217,6 +217,25 @@ pub fn datagram(endpoints: Endpoints, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Returns a packet of a whole UDP datagram.
+pub fn datagram_packet(endpoints: Endpoints, payload: Vec<u8>) -> Packet {
+    let ports = (endpoints.source.port(), endpoints.destination.port());
+    let udp = udp::Repr { src_port: ports.0, dst_port: ports.1, payload_len: payload.len() };
+    let len = udp.buffer_len() + payload.len();
+    let ip = ip_header(endpoints, len, TrafficClass::default());
+    let mut bytes = [0; 60];
+    let (header, rest) = bytes.split_at_mut(ip.buffer_len());
+    let rest = &mut rest[..udp::HEADER_LEN];
+    ip.emit(header);
+    udp.emit(rest);
+    let pseudo = Pseudo::new(endpoints.source.ip(), endpoints.destination.ip(), Protocol::UDP);
+    let checksum = pseudo.sum(len).add_bytes(rest).add_bytes(&payload).checksum();
+    // Zero means no checksum; its other form is sent (RFC 768).
+    let checksum = if checksum == 0 { 0xffff } else { checksum };
+    rest[6..8].copy_from_slice(&checksum.to_be_bytes());
+    Packet::from_parts(&bytes[..ip.buffer_len() + udp::HEADER_LEN], payload)
+}
+
 fn ip_header(endpoints: Endpoints, payload_len: usize, class: TrafficClass) -> ip::Repr {
     let (source, destination) = (endpoints.source.ip(), endpoints.destination.ip());
     match ip::Repr::new(source, destination, Protocol::UDP, payload_len) {

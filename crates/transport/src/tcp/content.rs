@@ -137,28 +137,44 @@ fn parts(packet: &Packet, zeros_wanted: bool) -> Option<Elided> {
     if has_only_headers {
         return None;
     }
-    let bytes = packet.to_vec();
-    let ip = ip::Packet::new_elided(&bytes, 0).ok()?;
+    // The bytes of a train are not copied for its headers.
+    let found = match packet.body() {
+        Body::Bytes(rest) => split(packet.header(), rest),
+        Body::Zeros(_) | Body::Carried(_) => None,
+    };
+    found.or_else(|| split(&packet.to_vec(), &[]))
+}
+
+/// Splits a packet whose headers are in `head`.
+///
+/// Its data begins there and goes on in `rest`.
+fn split(head: &[u8], rest: &[u8]) -> Option<Elided> {
+    let ip = ip::Packet::new_elided(head, rest.len()).ok()?;
     let upper = ip.upper().ok()?;
-    if upper.protocol != Protocol::TCP || upper.is_fragment {
+    let is_whole = upper.protocol == Protocol::TCP && !upper.is_fragment && upper.elided == rest.len();
+    // Sums of two parts add up if the first is of whole words.
+    if !is_whole || !rest.is_empty() && upper.bytes.len() % 2 == 1 {
         return None;
     }
     let segment = Segment::new_elided(upper.bytes, upper.elided).ok()?;
-    segment.verify_checksum(&upper.pseudo).ok()?;
-    let (payload, seq) = (segment.payload().to_vec(), segment.seq());
-    let header_len =
-        upper.bytes.as_ptr() as usize - bytes.as_ptr() as usize + upper.bytes.len() - payload.len();
-    if payload.is_empty() {
+    let sum = word_sum(rest);
+    if upper.pseudo.datagram(upper.bytes, upper.elided).add(sum.into()).fold() != 0xffff {
+        return None;
+    }
+    let (first, seq) = (segment.payload(), segment.seq());
+    let header_len = upper.offset + upper.bytes.len() - first.len();
+    let payload = Payload { seq, bytes: [first, rest].concat() };
+    if payload.bytes.is_empty() {
         return None;
     }
     if header_len > MAX_HEADER {
         return Some(Elided::Unfit);
     }
-    let mut elided = Packet::new(header_len, payload.len() as u32);
-    elided.header_mut().copy_from_slice(&bytes[..header_len]);
-    let start = header_len - (upper.bytes.len() - payload.len());
-    patch(&mut elided.header_mut()[start..], |sum| subtract(sum, word_sum(&payload)));
-    Some(Elided::Parts(elided, Payload { seq, bytes: payload }))
+    let mut elided = Packet::new(header_len, payload.bytes.len() as u32);
+    elided.header_mut().copy_from_slice(&head[..header_len]);
+    let sum = fold(u64::from(word_sum(first)) + u64::from(sum));
+    patch(&mut elided.header_mut()[upper.offset..], |whole| subtract(whole, sum));
+    Some(Elided::Parts(elided, payload))
 }
 
 /// Returns the length of the headers of a segment, without IPv6 extension headers.

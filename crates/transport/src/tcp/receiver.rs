@@ -40,8 +40,10 @@ pub(super) struct Receiver {
     ack_now: bool,
     ack_every: u32,
     quick: Option<QuickAcks>,
-    /// The largest segment seen.
+    /// The largest segment seen, up to the size that this end announced.
     mss: u64,
+    /// The size that this end announced. A train that a device passes whole is longer, and counts as its segments.
+    announced: u64,
     ts_recent: u32,
     ts_recent_at: Time,
     last_ack_sent: u64,
@@ -86,6 +88,7 @@ impl Receiver {
             ack_every: config.ack_every.max(1),
             quick,
             mss: 536.min(mss),
+            announced: mss.max(1),
             ts_recent: 0,
             ts_recent_at: Time::ZERO,
             last_ack_sent: 1,
@@ -178,7 +181,7 @@ impl Receiver {
         if len == 0 && !fin {
             return Arrival::default();
         }
-        self.mss = self.mss.max(len);
+        self.mss = self.mss.max(len.min(self.announced));
         self.quick_acks(now, rto);
         // A FIN needs no room in the buffer.
         if fin && seq + len <= self.edge.max(self.next) {
@@ -195,7 +198,7 @@ impl Receiver {
     #[inline]
     fn in_order(&mut self, end: u64, len: u64) -> Arrival {
         let delivered = self.advance(end);
-        self.unacknowledged += 1;
+        self.unacknowledged += if len > self.announced { len.div_ceil(self.announced) as u32 } else { 1 };
         self.ack_now |= self.unacknowledged >= self.ack_every || self.is_finished();
         self.grow(len);
         Arrival { delivered, ..Arrival::default() }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use bentpipe_net::Packet;
+use bentpipe_net::{Body, Packet};
 use bentpipe_units::{RandomStream, Span, Time};
 use bentpipe_wire::dccp::{NUMBER_MASK, Options, Packet as View, Repr, Type, kind};
 use bentpipe_wire::ip::Protocol;
@@ -20,7 +20,7 @@ const LAST_RETRY: Span = Span::from_secs(64);
 const CCID: u8 = 1;
 const SEND_LOSS_EVENT_RATE: u8 = 192;
 /// Service code: unspecified (RFC 4340, section 8.1.2).
-const SERVICE_CODE: u32 = 0;
+pub(super) const UNSPECIFIED: u32 = 0;
 /// Reset code 1: closed (RFC 4340, section 5.6).
 const CLOSED: u32 = 1 << 24;
 /// Initial sequence numbers are below this, so that none wraps in a run.
@@ -45,6 +45,7 @@ pub(super) struct Client {
     retry: Time,
     wait: Span,
     ccid: u8,
+    service: u32,
     counter: Counter,
 }
 
@@ -78,7 +79,7 @@ impl Counter {
 }
 
 impl Client {
-    pub(super) fn new(stream: &mut RandomStream, is_small: bool) -> Client {
+    pub(super) fn new(stream: &mut RandomStream, is_small: bool, service: u32) -> Client {
         Client {
             state: State::Requesting,
             next: stream.next_u64() & INITIAL_MASK,
@@ -86,6 +87,7 @@ impl Client {
             retry: Time::ZERO,
             wait: FIRST_RETRY,
             ccid: if is_small { 4 } else { 3 },
+            service,
             counter: Counter::default(),
         }
     }
@@ -114,11 +116,11 @@ impl Client {
         self.wait = (self.wait * 2).min(LAST_RETRY);
         let mut options = Options::default();
         if self.state == State::Closing {
-            return Some(self.packet(Type::Close, 0, 0, options, 0, path, None));
+            return Some(self.packet(Type::Close, 0, 0, options, Data::Zeros(0), path, None));
         }
         options.push(kind::CHANGE_L, &[CCID, self.ccid]);
         options.push(kind::CHANGE_R, &[SEND_LOSS_EVENT_RATE, 1]);
-        Some(self.packet(Type::Request, SERVICE_CODE, 0, options, 0, path, option))
+        Some(self.packet(Type::Request, self.service, 0, options, Data::Zeros(0), path, option))
     }
 
     /// Ends the connection.
@@ -133,20 +135,19 @@ impl Client {
         &mut self,
         now: Time,
         rtt: Option<Span>,
-        payload_len: usize,
+        data: Data<'_>,
         path: &Path,
         option: Option<&IpOption>,
     ) -> (u64, u64, Packet) {
         let (sequence, quarters) = (self.next, self.counter.at(now, rtt));
         let kind = if self.state == State::PartOpen { Type::DataAck } else { Type::Data };
-        let packet =
-            self.packet(kind, 0, (quarters % 16) as u8, Options::default(), payload_len as u32, path, option);
+        let packet = self.packet(kind, 0, (quarters % 16) as u8, Options::default(), data, path, option);
         (sequence, quarters, packet)
     }
 
     /// Returns an acknowledgement of the response, with the report of the approved rate.
     pub(super) fn acknowledge(&mut self, path: &Path, option: Option<&IpOption>) -> Packet {
-        self.packet(Type::Ack, 0, 0, Options::default(), 0, path, option)
+        self.packet(Type::Ack, 0, 0, Options::default(), Data::Zeros(0), path, option)
     }
 
     /// Records the report of a packet with window counter `quarters`.
@@ -190,14 +191,14 @@ impl Client {
         extra: u32,
         ccval: u8,
         options: Options,
-        zeros: u32,
+        data: Data<'_>,
         path: &Path,
         option: Option<&IpOption>,
     ) -> Packet {
         let sequence = self.next;
         self.next += 1;
         let ack = if kind.acknowledges() { self.received } else { 0 };
-        build(path, Repr { kind, ccval, sequence, ack, extra, options, ..header(path) }, zeros, option)
+        build(path, Repr { kind, ccval, sequence, ack, extra, options, ..header(path) }, data, option)
     }
 }
 
@@ -224,12 +225,34 @@ fn header(path: &Path) -> Repr {
     }
 }
 
-fn build(path: &Path, repr: Repr, zeros: u32, option: Option<&IpOption>) -> Packet {
+/// Data of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Data<'a> {
+    /// Elided zeros.
+    Zeros(u32),
+    Bytes(&'a [u8]),
+}
+
+fn build(path: &Path, repr: Repr, data: Data<'_>, option: Option<&IpOption>) -> Packet {
     let mut bytes = vec![0; repr.buffer_len()];
     repr.emit(&mut bytes);
-    let mut view = View::new_elided(&mut bytes[..], zeros as usize).expect("as written");
+    let zeros = match data {
+        Data::Zeros(zeros) => zeros as usize,
+        Data::Bytes(data) => {
+            bytes.extend(data);
+            0
+        }
+    };
+    let mut view = View::new_elided(&mut bytes[..], zeros).expect("as written");
     view.fill_checksum(&path.pseudo(Protocol::DCCP));
-    path.packet(Protocol::DCCP, option, &bytes, zeros)
+    match data {
+        Data::Zeros(zeros) => path.packet(Protocol::DCCP, option, &bytes, zeros),
+        Data::Bytes(data) => {
+            let head = bytes.len() - data.len();
+            let packet = path.packet(Protocol::DCCP, option, &bytes[..head], data.len() as u32);
+            packet.with_body(Body::Bytes(data.to_vec()))
+        }
+    }
 }
 
 /// The end that receives data.
@@ -241,6 +264,7 @@ pub(super) struct Server {
     first: u64,
     received: u64,
     quarters: u64,
+    service: u32,
     /// Number and time of the last response, until it is acknowledged.
     responded: Option<(u64, Time)>,
     rtt: Option<Span>,
@@ -252,19 +276,20 @@ pub(super) enum Incoming {
     /// Send this.
     Answer(Packet),
     /// Data came.
-    Data { sequence: u64, quarters: u64, payload_len: usize, response: Option<Response> },
+    Data { sequence: u64, quarters: u64, payload_len: usize, end: usize, response: Option<Response> },
     /// No action.
     Nothing,
 }
 
 impl Server {
-    pub(super) fn new(stream: &mut RandomStream) -> Server {
+    pub(super) fn new(stream: &mut RandomStream, service: u32) -> Server {
         Server {
             next: stream.next_u64() & INITIAL_MASK,
             peer: None,
             first: 0,
             received: 0,
             quarters: 0,
+            service,
             responded: None,
             rtt: None,
         }
@@ -313,6 +338,7 @@ impl Server {
                 sequence: view.sequence(),
                 quarters: self.count(view.ccval()),
                 payload_len: view.payload_len(),
+                end: arrived.end,
                 response: arrived.quick_start_response(),
             }),
             Type::Ack => Ok(Incoming::Nothing),
@@ -331,7 +357,7 @@ impl Server {
         if let Some(response) = response {
             options.push_quick_start(&response);
         }
-        self.packet(Type::Response, SERVICE_CODE, options, path)
+        self.packet(Type::Response, self.service, options, path)
     }
 
     pub(super) fn report(&mut self, report: &Report, path: &Path) -> Packet {
@@ -353,7 +379,12 @@ impl Server {
     fn packet(&mut self, kind: Type, extra: u32, options: Options, path: &Path) -> Packet {
         let sequence = self.next;
         self.next += 1;
-        build(path, Repr { kind, sequence, ack: self.received, extra, options, ..header(path) }, 0, None)
+        build(
+            path,
+            Repr { kind, sequence, ack: self.received, extra, options, ..header(path) },
+            Data::Zeros(0),
+            None,
+        )
     }
 
     /// Returns the window counter without wrapping, nearest to the last.

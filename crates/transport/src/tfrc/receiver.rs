@@ -1,14 +1,15 @@
 //! Receiving end of TFRC, with its measurements.
 
 use std::any::Any;
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use bentpipe_cc::tfrc::{Arrival, Receiver as Control};
 use bentpipe_net::{Cx, Element, Histogram, Observer, Packet, Port};
-use bentpipe_units::{Span, Time};
+use bentpipe_units::{Bytes, Span, Time};
 use bentpipe_wire::quick_start::Response;
 
-use super::dccp::{Incoming, Server};
+use super::dccp::{Incoming, Server, UNSPECIFIED};
 use super::{Config, Report, Transport, udp};
 use crate::app::FlowStats;
 use crate::app::delays;
@@ -26,6 +27,10 @@ pub struct Receiver {
     local: SocketAddr,
     control: Control,
     wire: Wire,
+    /// Service code of DCCP.
+    service: u32,
+    /// Data of packets, if it is kept.
+    inbox: Option<VecDeque<Vec<u8>>>,
     /// Response of the routers, until it is reported.
     response: Option<Response>,
     stats: FlowStats,
@@ -60,6 +65,8 @@ impl Receiver {
             local,
             control,
             wire: Wire::Unopened,
+            service: UNSPECIFIED,
+            inbox: None,
             response: None,
             stats: FlowStats::NONE,
             delays: Histogram::default(),
@@ -68,6 +75,17 @@ impl Receiver {
             bad_checksum: 0,
             unexpected: 0,
         }
+    }
+
+    /// Creates the receiving end of messages of a DCCP service.
+    pub fn of_messages(segment: Bytes, local: SocketAddr, service: u32) -> Receiver {
+        let inbox = Some(VecDeque::new());
+        Receiver { service, inbox, ..Receiver::new(&Config::of_messages(segment), local) }
+    }
+
+    /// Removes and returns the next message.
+    pub fn take_message(&mut self) -> Option<Vec<u8>> {
+        self.inbox.as_mut()?.pop_front()
     }
 
     fn path(&self, peer: SocketAddr) -> Option<Path> {
@@ -106,7 +124,7 @@ impl Receiver {
 
     fn read_dccp(&mut self, packet: &Packet, cx: &mut Cx<'_>) -> Result<(), Refusal> {
         if matches!(self.wire, Wire::Unopened) {
-            self.wire = Wire::Dccp(Server::new(cx.stream()));
+            self.wire = Wire::Dccp(Server::new(cx.stream(), self.service));
         }
         let (local, dscp) = (self.local, self.config.dscp);
         let Wire::Dccp(server) = &mut self.wire else { return Err(Refusal::Unexpected) };
@@ -114,16 +132,19 @@ impl Receiver {
         if let Some(rtt) = server.rtt() {
             self.control.on_handshake(rtt);
         }
-        let (sequence, quarters, payload_len, response) = match incoming {
+        let (sequence, quarters, payload_len, end, response) = match incoming {
             Incoming::Answer(answer) => {
                 cx.emit(NODE, answer);
                 return Ok(());
             }
             Incoming::Nothing => return Ok(()),
-            Incoming::Data { sequence, quarters, payload_len, response } => {
-                (sequence, quarters, payload_len, response)
+            Incoming::Data { sequence, quarters, payload_len, end, response } => {
+                (sequence, quarters, payload_len, end, response)
             }
         };
+        if let Some(inbox) = &mut self.inbox {
+            inbox.push_back(packet.to_vec()[end - payload_len..end].to_vec());
+        }
         self.response = response.or(self.response);
         let number = sequence.saturating_sub(server.first_data()) as u32;
         let arrival = Arrival { now: cx.now(), sequence, quarters, is_marked: false };

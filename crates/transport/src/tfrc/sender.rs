@@ -8,7 +8,7 @@ use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port};
 use bentpipe_units::{Bytes, Serialiser, Span, Time};
 use bentpipe_wire::quick_start::{IpOption, RateCode, Response};
 
-use super::dccp::Client;
+use super::dccp::{Client, Data, UNSPECIFIED};
 use super::quick_start::QuickStart;
 use super::{Config, Inbound, Pauses, Report, Transport, udp};
 use crate::app::Endpoints;
@@ -32,6 +32,8 @@ pub struct Sender {
     quick_start: QuickStart,
     begin: Time,
     stop: Time,
+    /// Service code of DCCP.
+    service: u32,
     /// Packets not yet reported.
     sent: VecDeque<Sent>,
     tally: Tally,
@@ -98,9 +100,40 @@ impl Sender {
             quick_start: QuickStart::default(),
             begin,
             stop: stop.map_or(Time::NEVER, |stop| Time::ZERO + stop),
+            service: UNSPECIFIED,
             sent: VecDeque::new(),
             tally: Tally::default(),
         })
+    }
+
+    /// Creates a sender of messages to a DCCP service, which opens its connection at once.
+    ///
+    /// `segment` is the length for which the rate of TFRC is computed.
+    ///
+    /// # Errors
+    /// Returns an error that names the key with an invalid value.
+    pub fn of_messages(segment: Bytes, endpoints: Endpoints, service: u32) -> Result<Sender, InvalidConfig> {
+        let sender = Sender::new(&Config::of_messages(segment), endpoints, Span::ZERO, None)?;
+        Ok(Sender { service, backlog: Backlog::Messages { waiting: VecDeque::new() }, ..sender })
+    }
+
+    /// Returns `true` if the connection is open and fewer than two messages wait.
+    ///
+    /// One that waits shows TFRC that its rate is what limits the sender.
+    pub fn wants_message(&self) -> bool {
+        self.may_send() && self.backlog.len() < 2
+    }
+
+    /// Queues a message, for a wake-up at this instant.
+    pub fn push_message(&mut self, message: Vec<u8>, now: Time) {
+        if let Backlog::Messages { waiting } = &mut self.backlog {
+            waiting.push_back((now, message));
+        }
+    }
+
+    /// Returns the number of messages that have not been sent.
+    pub fn waiting(&self) -> usize {
+        self.backlog.len()
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) -> Time {
@@ -129,7 +162,8 @@ impl Sender {
             self.wire = match self.config.transport {
                 Transport::Udp => Wire::Udp { next: 0 },
                 Transport::Dccp => {
-                    let client = Client::new(cx.stream(), self.config.control.small_packets);
+                    let is_small = self.config.control.small_packets;
+                    let client = Client::new(cx.stream(), is_small, self.service);
                     Wire::Dccp { client, requested: None }
                 }
             };
@@ -170,12 +204,15 @@ impl Sender {
 
     fn send(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
-        let Some(created_at) = self.backlog.take(now) else { return };
+        let Some((created_at, message)) = self.backlog.take(now) else { return };
         let (rtt, payload_len) = (self.control.rtt(), self.config.payload.get() as usize);
         let option = self.option(cx);
         let (sequence, quarters, mut packet) = match &mut self.wire {
             Wire::Unopened => return,
-            Wire::Dccp { client, .. } => client.data(now, rtt, payload_len, &self.path, option.as_ref()),
+            Wire::Dccp { client, .. } => {
+                let data = message.as_deref().map_or(Data::Zeros(payload_len as u32), Data::Bytes);
+                client.data(now, rtt, data, &self.path, option.as_ref())
+            }
             Wire::Udp { next } => {
                 let sequence = *next;
                 *next += 1;
@@ -317,6 +354,8 @@ enum Backlog {
         limit: usize,
         dropped: u64,
     },
+    /// Messages of another element, with their times.
+    Messages { waiting: VecDeque<(Time, Vec<u8>)> },
 }
 
 impl Backlog {
@@ -340,6 +379,7 @@ impl Backlog {
         match self {
             Backlog::Endless { is_over } => *is_over,
             Backlog::Constant { waiting, .. } => waiting.is_empty(),
+            Backlog::Messages { waiting } => waiting.is_empty(),
         }
     }
 
@@ -347,12 +387,13 @@ impl Backlog {
         match self {
             Backlog::Endless { .. } => 0,
             Backlog::Constant { waiting, .. } => waiting.len(),
+            Backlog::Messages { waiting } => waiting.len(),
         }
     }
 
     fn dropped(&self) -> u64 {
         match self {
-            Backlog::Endless { .. } => 0,
+            Backlog::Endless { .. } | Backlog::Messages { .. } => 0,
             Backlog::Constant { dropped, .. } => *dropped,
         }
     }
@@ -360,7 +401,7 @@ impl Backlog {
     /// Returns the generation time of the next packet.
     fn next(&self) -> Time {
         match self {
-            Backlog::Endless { .. } => Time::NEVER,
+            Backlog::Endless { .. } | Backlog::Messages { .. } => Time::NEVER,
             Backlog::Constant { next, .. } => *next,
         }
     }
@@ -381,11 +422,12 @@ impl Backlog {
         }
     }
 
-    /// Removes a packet and returns its generation time.
-    fn take(&mut self, now: Time) -> Option<Time> {
+    /// Removes a packet and returns its generation time. Data that is not zeros is with it.
+    fn take(&mut self, now: Time) -> Option<(Time, Option<Vec<u8>>)> {
         match self {
-            Backlog::Endless { is_over } => (!*is_over).then_some(now),
-            Backlog::Constant { waiting, .. } => waiting.pop_front(),
+            Backlog::Endless { is_over } => (!*is_over).then_some((now, None)),
+            Backlog::Constant { waiting, .. } => waiting.pop_front().map(|at| (at, None)),
+            Backlog::Messages { waiting } => waiting.pop_front().map(|(at, data)| (at, Some(data))),
         }
     }
 
