@@ -9,6 +9,7 @@ mod sessions;
 mod sink;
 
 pub use agent::Agent;
+pub(crate) use agent::session_limits;
 pub use bearer::Bearer;
 pub use neighbour::Neighbour;
 pub use sender::{Sender, Timing};

@@ -58,7 +58,7 @@ impl Agent {
         network: &Network,
     ) -> Agent {
         let datagram = network.datagram.get() as usize;
-        let [exports, imports] = sessions(&neighbours, &network.ltp);
+        let [exports, imports] = session_limits(&neighbours, &network.ltp);
         let config = ltp::Config {
             segment: datagram,
             tries: network.ltp.tries,
@@ -248,7 +248,7 @@ impl Agent {
 /// Returns the maximum numbers of LTP sessions that send and that receive.
 ///
 /// By default they are as many as short blocks fill the round trips to all neighbours.
-fn sessions(neighbours: &[Neighbour], ltp: &LtpConfig) -> [usize; 2] {
+pub(crate) fn session_limits(neighbours: &[Neighbour], ltp: &LtpConfig) -> [usize; 2] {
     let count = neighbours.len().max(1);
     if let Some(given) = ltp.sessions {
         return [given as usize, given as usize * count];

@@ -8,6 +8,7 @@ use bentpipe_units::{Bytes, Rate, Span};
 use bentpipe_wire::dtn::{BUNDLE_PORT, LTP_PORT};
 
 use super::{Kind, endpoint};
+use crate::element::{Neighbour, session_limits};
 use crate::network::{Layer, Network, Way};
 use crate::node::Routing;
 use crate::plan::Plan;
@@ -41,11 +42,21 @@ pub(super) fn daemon(kind: &Kind, network: &Network, at: &RealAt<'_>) -> Result<
         Layer::Udp => ("udp", BUNDLE_PORT),
         Layer::Ltp | Layer::LtpGreen => ("ltp", LTP_PORT),
         Layer::Tcpcl => ("tcpcl", BUNDLE_PORT),
+        Layer::Dccp => {
+            let problem = "a real node has no DCCP: expected another layer, or nodes that are not `real`";
+            return Err(Problem::new(format!("dtn.{}.layer", kind.network), problem));
+        }
     };
+    let near = neighbours(own, &plan);
+    let ends: Result<Vec<Neighbour>, Problem> = near
+        .iter()
+        .map(|near| Ok(Neighbour::new(own, near.number, [address(own)?, address(near.number)?], &plan)))
+        .collect();
+    let [sending, _] = session_limits(&ends?, &network.ltp);
     let (eid, host) = (endpoint(own as usize - 1, 0), address(own)?);
     let mut text = format!(
         "eid = \"{eid}\"\nstore = \"{STORE}\"\nstorage = \"{}\"\nreports = {}\nltp_sessions = {}\n",
-        kind.storage, kind.reports, network.ltp.sessions,
+        kind.storage, kind.reports, sending,
     );
     let mut rest = String::new();
     let mut is_planned = true;
@@ -75,7 +86,7 @@ pub(super) fn daemon(kind: &Kind, network: &Network, at: &RealAt<'_>) -> Result<
     // The first is for applications of the host.
     let _ = write!(text, "[[listen]]\nlayer = \"tcpcl\"\nat = \"127.0.0.1:{BUNDLE_PORT}\"\n");
     let _ = write!(text, "[[listen]]\nlayer = \"{layer}\"\nat = \"{host}:{port}\"\n");
-    for Near { number, rate, light_time } in neighbours(own, &plan) {
+    for Near { number, rate, light_time } in near {
         let _ = write!(text, "[[neighbour]]\nnode = {number}\nlayer = \"{layer}\"\n");
         // As in a simulation, the lower number opens the connection.
         if network.layer != Layer::Tcpcl || own < number {
