@@ -115,7 +115,12 @@ fn tshark_reads_the_subheaders_of_ugs() {
     let folder = Folder::new();
     let record = Some(Record { frames: 2000, ..Record::default() });
     let cell = Cell { fragmentation: false, record, ..Cell::default() };
-    let ugs = ServiceFlow { service: Service::Ugs, sdu: Bytes::new(200), slip_indicator: true, ..ServiceFlow::default() };
+    let ugs = ServiceFlow {
+        service: Service::Ugs,
+        sdu: Bytes::new(200),
+        slip_indicator: true,
+        ..ServiceFlow::default()
+    };
     let path = |n: usize| PathConfig {
         name: format!("link/{n}"),
         station: 0,
@@ -131,7 +136,10 @@ fn tshark_reads_the_subheaders_of_ugs() {
     element.record(&log);
     let mut rig = Harness::new(element);
     // Two at once: a grant carries one of them, and the extra one the other.
-    [0, 0, 500, 600].iter().enumerate().for_each(|(n, ms)| rig.receive(ms * MS, 1, numbered(n as u16 + 1, 172)));
+    [0, 0, 500, 600]
+        .iter()
+        .enumerate()
+        .for_each(|(n, ms)| rig.receive(ms * MS, 1, numbered(n as u16 + 1, 172)));
     rig.run_until(1000 * MS);
     assert_eq!(rig.out.len(), 4);
     let mut capture = Vec::new();

@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
-use bentpipe_net::Observer;
-use bentpipe_net::metric::{Counter, Gauge, Of};
-
+use super::conference::figures;
 use super::*;
 
 /// Ten calls of AMR over a line that carries them at 12.2 kbit/s, until data come that leave three quarters of it.
@@ -18,18 +16,6 @@ link.line = { between = ["a", "b"], rate = "320 kbit/s", delay = "250 ms", queue
 flow.calls = { from = "a", to = "b", count = 10, traffic = { kind = "voice", codec = "amr", silence_suppression = false, rtcp = "reports"ADAPT } }
 flow.data = { from = "a", to = "b", start = "20 s", stop = "120 s", traffic = { kind = "udp", pattern = { kind = "constant", interval = "50 ms" }, payload = "472 B" } }
 "#;
-
-#[derive(Default)]
-struct Figures(BTreeMap<&'static str, f64>);
-
-impl Observer for Figures {
-    fn counter(&mut self, metric: &'static Of<Counter>, total: u64) {
-        self.0.insert(metric.name, total as f64);
-    }
-    fn gauge(&mut self, metric: &'static Of<Gauge>, value: f64) {
-        self.0.insert(metric.name, value);
-    }
-}
 
 /// Figures of sender and receiver at some times, and the lengths of RTP payloads towards the receiver.
 fn run(adapt: &str, times: &[u64]) -> (Vec<[BTreeMap<&'static str, f64>; 2]>, BTreeSet<usize>) {
@@ -51,11 +37,7 @@ fn run(adapt: &str, times: &[u64]) -> (Vec<[BTreeMap<&'static str, f64>; 2]>, BT
     let found = times.iter().map(|time| {
         built.network.run_until(at(*time));
         let (sender, receiver) = (built.flows[0].sender, built.flows[0].receivers[0]);
-        [sender, receiver].map(|element| {
-            let mut figures = Figures::default();
-            built.network.observe(element, &mut figures);
-            figures.0
-        })
+        [sender, receiver].map(|element| figures(&mut built, element))
     });
     let found = found.collect();
     let lens = lens.lock().expect("whole").clone();
@@ -68,7 +50,10 @@ fn calls_lower_their_rate_while_a_line_is_full() {
     assert_eq!(lens, BTreeSet::from([32]));
     let (adapted, lens) = run(", adapt = {}", &[19, 120, 240]);
     // RFC 4867: 4 bits of mode request, 6 of the table and 95 to 244 of speech.
-    assert!(lens.len() > 4 && lens.iter().all(|len| [32, 27, 22, 20, 18, 16, 15, 14].contains(len)), "{lens:?}");
+    assert!(
+        lens.len() > 4 && lens.iter().all(|len| [32, 27, 22, 20, 18, 16, 15, 14].contains(len)),
+        "{lens:?}"
+    );
     let rates: Vec<f64> = adapted.iter().map(|[sender, _]| sender["codec-rate"]).collect();
     assert!(rates[0] == 12_200.0 && rates[1] < 8000.0 && rates[2] > 11_000.0, "{rates:?}");
     let [loss, before] = [&adapted[1], &fixed[0]].map(|[_, receiver]| receiver["voice-loss"]);
@@ -87,10 +72,12 @@ fn figures_of_the_study() {
         let mut built = built(&text);
         built.network.run_until(at(100));
         for element in [built.flows[0].sender, built.flows[0].receivers[0]] {
-            let mut figures = Figures::default();
-            built.network.observe(element, &mut figures);
-            let of = |name| figures.0.get(name).copied();
-            println!("{adapt}: {:?}", ["delay-mean", "voice-loss", "r", "codec-rate", "mouth-to-ear"].map(of));
+            let figures = figures(&mut built, element);
+            let of = |name| figures.get(name).copied();
+            println!(
+                "{adapt}: {:?}",
+                ["delay-mean", "voice-loss", "r", "codec-rate", "mouth-to-ear"].map(of)
+            );
         }
     }
 }

@@ -620,7 +620,8 @@ impl Element for Agent {
         self.observe_reception(observer);
         self.observe_quality(now, observer);
         if self.plan.settings.config.adapt.is_some() {
-            let rate = |control: &RateControl| self.modes.get(control.mode).map_or(f64::NAN, |mode| mode.bps as f64);
+            let rate =
+                |control: &RateControl| self.modes.get(control.mode).map_or(f64::NAN, |mode| mode.bps as f64);
             observer.gauge(&metrics::RATE, mean(self.calls.rates.iter().map(rate)));
             observer.counter(&metrics::RATE_CHANGES, self.rate_changes);
         }

@@ -167,11 +167,7 @@ pub struct Ear {
 impl Ear {
     /// Creates an ear that hears packets of these settings.
     pub fn new(settings: &Settings, now: Time) -> Ear {
-        Ear {
-            settings: *settings,
-            receiver: Receiver::new(settings, now),
-            reception: Reception::default(),
-        }
+        Ear { settings: *settings, receiver: Receiver::new(settings, now), reception: Reception::default() }
     }
 
     /// Takes a packet, and notes its delay since the mouth.
@@ -274,7 +270,8 @@ mod tests {
         assert!((quality.loss.expect("some") - 0.1).abs() < 1e-3);
         let params = crate::emodel::Params { delay: 330.0, ..Default::default() };
         let burst_ratio = ear.losses().burst_ratio();
-        let expected = params.r() - Impairment { ie: 0.0, bpl: 25.1 }.effective(100.0 * ear.losses().ratio(), burst_ratio);
+        let expected = params.r()
+            - Impairment { ie: 0.0, bpl: 25.1 }.effective(100.0 * ear.losses().ratio(), burst_ratio);
         assert!((quality.r.expect("rated") - expected).abs() < 0.01, "{quality:?} {expected}");
     }
 }

@@ -100,9 +100,9 @@ fn rates(codec: Codec) -> &'static [u64] {
     match codec {
         Codec::Amr => &[4750, 5150, 5900, 6700, 7400, 7950, 10_200, 12_200],
         Codec::AmrWb => &[6600, 8850, 12_650, 14_250, 15_850, 18_250, 19_850, 23_050, 23_850],
-        Codec::G7291 => &[
-            8000, 12_000, 14_000, 16_000, 18_000, 20_000, 22_000, 24_000, 26_000, 28_000, 30_000, 32_000,
-        ],
+        Codec::G7291 => {
+            &[8000, 12_000, 14_000, 16_000, 18_000, 20_000, 22_000, 24_000, 26_000, 28_000, 30_000, 32_000]
+        }
         Codec::Opus => &[6000, 8000, 12_000, 16_000, 20_000, 24_000, 32_000, 40_000, 64_000, 96_000, 128_000],
         Codec::Speex => &[2150, 3950, 5950, 8000, 11_000, 15_000, 18_200, 24_600],
         _ => &[],
@@ -195,7 +195,10 @@ mod tests {
         assert_eq!(lens(Codec::Opus, Adapt { least, ..Adapt::default() }), [60, 50, 40, 30]);
         let config = Config { adapt: Some(Adapt::default()), ..Config::new(Codec::G729) };
         assert!(config.settings().is_err_and(|error| error.path() == "adapt.least"));
-        let config = Config { rtcp: super::super::Rtcp::None, ..Config { adapt: Some(Adapt::default()), ..Config::new(Codec::Amr) } };
+        let config = Config {
+            rtcp: super::super::Rtcp::None,
+            ..Config { adapt: Some(Adapt::default()), ..Config::new(Codec::Amr) }
+        };
         assert!(config.settings().is_err_and(|error| error.key == "rtcp"));
     }
 }

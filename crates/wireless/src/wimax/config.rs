@@ -284,7 +284,11 @@ impl ServiceFlow {
         InvalidConfig::ensure(self.interval() >= Span::from_millis(1), "interval", "at least 1 ms")?;
         InvalidConfig::ensure((1..=2000).contains(&self.sdu.get()), "sdu", "1 to 2000 bytes")?;
         let has_grants = self.service == Service::Ugs || !self.slip_indicator;
-        InvalidConfig::ensure(has_grants, "slip_indicator", "false: other services than \"ugs\" ask for more")?;
+        InvalidConfig::ensure(
+            has_grants,
+            "slip_indicator",
+            "false: other services than \"ugs\" ask for more",
+        )?;
         let fits = self.dscp.iter().flatten().all(|dscp| *dscp < 64);
         InvalidConfig::ensure(fits, "dscp", "DSCPs from 0 to 63")?;
         let ordered = self.ports.iter().flatten().all(|[first, last]| first <= last);
