@@ -26,6 +26,6 @@ mod waiting;
 pub use agent::{Agent, Ends, Plan, Side};
 pub use config::{Config, Good, Rtcp, Settings};
 pub(crate) use kind::{HEADERS_LEN, MAX_CALLS, even};
-pub use phone::{Ear, Heard, Mouth, Spoken};
+pub use phone::{Ear, Incoming, Mouth, Spoken};
 pub use rate::Adapt;
 pub use recording::{Arrived, Log, Score};

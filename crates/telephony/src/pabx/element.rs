@@ -486,7 +486,7 @@ impl Pabx {
         }
     }
 
-    /// Lets a caller into the conference that answered.
+    /// Joins a caller to the conference that answered.
     fn join(&mut self, now: Time, callee: Leg, caller: Leg) {
         let Leg::Room { conference, member } = callee else { return };
         self.state.iter_mut().for_each(|state| state.relay.join(now, caller, (conference, member)));

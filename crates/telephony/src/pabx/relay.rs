@@ -9,7 +9,7 @@ use bentpipe_net::Histogram;
 use bentpipe_signalling::iax::CallId as IaxId;
 use bentpipe_signalling::sdp::Negotiated;
 use bentpipe_units::{RandomStream, Span, Time};
-use bentpipe_voice::call::{Ear, Heard, Settings, Spoken};
+use bentpipe_voice::call::{Ear, Incoming, Settings, Spoken};
 use bentpipe_voice::conference::{Room, RoomCounts};
 use bentpipe_voice::{Playout, Speech};
 use bentpipe_wire::rtp;
@@ -210,7 +210,7 @@ impl Relay {
         self.bridges.get(conference).is_some_and(|bridge| (bridge.members.len() as u32) < bridge.most)
     }
 
-    /// Lets the leg of a member into its conference. Mixes begin at once.
+    /// Joins the leg of a member to its conference. Mixes begin at once.
     pub(super) fn join(&mut self, now: Time, leg: Leg, (conference, member): (usize, u32)) {
         let Some(bridge) = self.bridges.get_mut(conference) else { return };
         let voice = self.ends.get(&leg).map_or(Voice::default(), |end| end.voice);
@@ -227,16 +227,16 @@ impl Relay {
         let is_peer = end.to.is_none_or(|(to, _)| to == from);
         let Some(rtp) = rtp::Packet::new_checked(bytes).ok().filter(|_| is_peer) else { return false };
         end.source = rtp.ssrc();
-        self.hear(now, leg, rtp.timestamp(), rtp.payload());
+        self.accept(now, leg, rtp.timestamp(), rtp.payload());
         true
     }
 
-    /// Takes the voice of an IAX2 call.
+    /// Receives the voice of an IAX2 call.
     pub(super) fn receive_iax(&mut self, now: Time, leg: Leg, timestamp_ms: u32, payload: &[u8]) {
-        self.hear(now, leg, timestamp_ms.wrapping_mul(TICKS_PER_MS), payload);
+        self.accept(now, leg, timestamp_ms.wrapping_mul(TICKS_PER_MS), payload);
     }
 
-    fn hear(&mut self, now: Time, leg: Leg, ticks: u32, payload: &[u8]) {
+    fn accept(&mut self, now: Time, leg: Leg, ticks: u32, payload: &[u8]) {
         let Some(end) = self.ends.get_mut(&leg).filter(|end| end.is_up) else { return };
         if payload.len() != end.voice.frame_len() {
             return;
@@ -247,15 +247,15 @@ impl Relay {
         let (other, source) = (end.other, end.source);
         match other {
             Leg::Room { conference, member } => {
-                let packet = Heard {
+                let packet = Incoming {
                     seq: steps as u16,
                     timestamp: (steps as u32).wrapping_mul(TICKS),
                     ssrc: source,
                     payload,
                 };
                 let Some(bridge) = self.bridges.get_mut(conference) else { return };
-                let heard = bridge.members.get_mut(&member);
-                let frame = heard.and_then(|heard| heard.ear.hear(packet, now, &mut self.delays));
+                let listener = bridge.members.get_mut(&member);
+                let frame = listener.and_then(|listener| listener.ear.receive(packet, now, &mut self.delays));
                 frame.into_iter().for_each(|frame| bridge.room.push(member, frame));
             }
             _ => self.pass_on(now, (leg, other), (steps, payload)),

@@ -129,7 +129,7 @@ pub struct Iax {
     /// Calls whose voice another leg has.
     relayed: BTreeSet<CallId>,
     /// Voice of these calls: time stamp and payload.
-    heard: VecDeque<(CallId, u32, Vec<u8>)>,
+    arrived: VecDeque<(CallId, u32, Vec<u8>)>,
     events: VecDeque<Event>,
     sent: u64,
     received: u64,
@@ -178,7 +178,7 @@ impl Protocol for Iax {
             due: BTreeSet::new(),
             next: BTreeMap::new(),
             relayed: BTreeSet::new(),
-            heard: VecDeque::new(),
+            arrived: VecDeque::new(),
             events: VecDeque::new(),
             sent: 0,
             received: 0,
@@ -273,7 +273,7 @@ impl Iax {
     ///
     /// It has a time stamp in milliseconds and a payload.
     pub(crate) fn poll_voice(&mut self) -> Option<(CallId, u32, Vec<u8>)> {
-        self.heard.pop_front()
+        self.arrived.pop_front()
     }
 
     /// Returns the milliseconds since the start of a call.
@@ -305,7 +305,7 @@ impl Iax {
                 Event::Voice { call, timestamp, payload } => {
                     self.received += 1;
                     if self.relayed.contains(&call) {
-                        self.heard.push_back((call, timestamp, payload));
+                        self.arrived.push_back((call, timestamp, payload));
                     }
                     continue;
                 }

@@ -8,7 +8,7 @@ use bentpipe_signalling::agent::CallId;
 use bentpipe_signalling::sdp::{Capabilities, Direction, Negotiated};
 use bentpipe_site::CallQuality;
 use bentpipe_units::{RandomStream, Time};
-use bentpipe_voice::call::{Ear, Heard, Mouth, Settings as VoiceSettings, metrics as quality};
+use bentpipe_voice::call::{Ear, Incoming, Mouth, Settings as VoiceSettings, metrics as quality};
 use bentpipe_voice::emodel::Impairment;
 use bentpipe_voice::{Losses, Playout, Speech};
 use bentpipe_wire::rtp;
@@ -111,7 +111,7 @@ struct Talk {
 /// Sums over calls.
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
-    heard: u32,
+    played: u32,
     mouth_to_ear_s: f64,
     rated: u32,
     r: f64,
@@ -122,7 +122,7 @@ struct Figures {
 impl Figures {
     fn add(&mut self, quality: &CallQuality, losses: &Losses) {
         if let Some(ear) = quality.mouth_to_ear {
-            self.heard += 1;
+            self.played += 1;
             self.mouth_to_ear_s += ear.as_secs_f64();
         }
         if let (Some(r), Some(mos)) = (quality.r, quality.mos) {
@@ -163,7 +163,7 @@ impl Lines {
         self.free.push_back(port);
     }
 
-    /// Gives a call its port.
+    /// Assigns a port to a call.
     pub(crate) fn take(&mut self, call: CallId, port: u16) {
         self.by_port.insert(port, call);
         self.calls.insert(call, Line { port, voice: None });
@@ -202,7 +202,7 @@ impl Lines {
         }
     }
 
-    /// Returns the quality of a call's voice as this side hears it.
+    /// Returns the quality of a call's voice as this side receives it.
     pub(crate) fn quality(&self, call: CallId) -> Option<CallQuality> {
         Some(self.calls.get(&call)?.voice.as_ref()?.ear.quality())
     }
@@ -230,7 +230,7 @@ impl Lines {
         };
         let (seq, timestamp, ssrc, payload) = (rtp.seq(), rtp.timestamp(), rtp.ssrc(), rtp.payload());
         self.received += 1;
-        voice.ear.hear(Heard { seq, timestamp, ssrc, payload }, now, &mut self.delays);
+        voice.ear.receive(Incoming { seq, timestamp, ssrc, payload }, now, &mut self.delays);
         true
     }
 
@@ -252,7 +252,7 @@ impl Lines {
         self.due.first().map_or(Time::NEVER, |(at, _)| *at)
     }
 
-    /// Reports what phones say and hear; all is zero before the start.
+    /// Reports on the voice of a phone, which is zero before the start.
     pub(crate) fn observe(lines: Option<&Lines>, observer: &mut dyn Observer) {
         let mut all = lines.map(|lines| lines.over).unwrap_or_default();
         let voices =
@@ -262,7 +262,7 @@ impl Lines {
         observer.counter(&metrics::VOICE_RECEIVED, lines.map_or(0, |lines| lines.received));
         let [lost, expected] = all.losses;
         observer.gauge(&quality::VOICE_LOSS, lost as f64 / expected as f64);
-        observer.gauge(&quality::MOUTH_TO_EAR, all.mouth_to_ear_s / f64::from(all.heard));
+        observer.gauge(&quality::MOUTH_TO_EAR, all.mouth_to_ear_s / f64::from(all.played));
         observer.gauge(&quality::R, all.r / f64::from(all.rated));
         observer.gauge(&quality::MOS, all.mos / f64::from(all.rated));
     }

@@ -72,8 +72,8 @@ impl Spoken {
     pub fn transcoded(self, settings: &Settings) -> Spoken {
         let own = settings.ie();
         let add = |before: Impairment| own.map(|own| Impairment { ie: before.ie + own, ..before });
-        let heard = |source: Source| Source { impairment: source.impairment.and_then(add), ..source };
-        Spoken { sound: Sound { speech: self.sound.speech.map(heard), ..self.sound }, ..self }
+        let decoded = |source: Source| Source { impairment: source.impairment.and_then(add), ..source };
+        Spoken { sound: Sound { speech: self.sound.speech.map(decoded), ..self.sound }, ..self }
     }
 }
 
@@ -145,7 +145,7 @@ impl Mouth {
 
 /// Packet of voice as an ear gets it.
 #[derive(Clone, Copy, Debug)]
-pub struct Heard<'a> {
+pub struct Incoming<'a> {
     /// Number.
     pub seq: u16,
     /// Time stamp.
@@ -165,15 +165,15 @@ pub struct Ear {
 }
 
 impl Ear {
-    /// Creates an ear that hears packets of these settings.
+    /// Creates an ear for packets of these settings.
     pub fn new(settings: &Settings, now: Time) -> Ear {
         Ear { settings: *settings, receiver: Receiver::new(settings, now), reception: Reception::default() }
     }
 
-    /// Takes a packet, and notes its delay since the mouth.
+    /// Receives a packet, and notes its delay since the mouth.
     ///
     /// Returns its frame, unless it is late, repeated, or of another source than the first packet.
-    pub fn hear(&mut self, packet: Heard<'_>, now: Time, delays: &mut Histogram) -> Option<Frame> {
+    pub fn receive(&mut self, packet: Incoming<'_>, now: Time, delays: &mut Histogram) -> Option<Frame> {
         let spoken = Spoken::parse(packet.payload);
         let received = Received {
             seq: packet.seq,
@@ -260,7 +260,7 @@ mod tests {
             let (seq, timestamp, ssrc, payload) = (rtp.seq(), rtp.timestamp(), rtp.ssrc(), rtp.payload());
             if number % 10 != 5 {
                 let arrives = at + bentpipe_units::Span::from_millis(250);
-                let frame = ear.hear(Heard { seq, timestamp, ssrc, payload }, arrives, &mut delays);
+                let frame = ear.receive(Incoming { seq, timestamp, ssrc, payload }, arrives, &mut delays);
                 assert!(frame.is_some_and(|frame| frame.mouth + settings.held == at));
             }
         }

@@ -31,7 +31,7 @@ pub struct Adapt {
     /// Round-trip time above the least one beyond which the rate falls. Default: 200 ms.
     pub queueing: Span,
     /// Number of reports in a row, all good, before the rate rises. Default: 3.
-    pub patience: u32,
+    pub good_reports: u32,
     /// Minimum rate. Default: the lowest of the codec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least: Option<Rate>,
@@ -40,7 +40,7 @@ pub struct Adapt {
 impl Default for Adapt {
     fn default() -> Adapt {
         let (falls_above, rises_below, queueing) = (0.04, 0.02, Span::from_millis(200));
-        Adapt { falls_above, rises_below, queueing, patience: 3, least: None }
+        Adapt { falls_above, rises_below, queueing, good_reports: 3, least: None }
     }
 }
 
@@ -54,7 +54,7 @@ impl Adapt {
         InvalidConfig::ensure((0.0..=1.0).contains(&high), "falls_above", "0 to 1")?;
         InvalidConfig::ensure((0.0..=high).contains(&low), "rises_below", "0 to `falls_above`")?;
         InvalidConfig::ensure(!self.queueing.is_zero(), "queueing", "more than zero")?;
-        InvalidConfig::ensure((1..=1000).contains(&self.patience), "patience", "1 to 1000 reports")?;
+        InvalidConfig::ensure((1..=1000).contains(&self.good_reports), "good_reports", "1 to 1000 reports")?;
         let expected = "a rate of the codec below `rate`: \"amr\", \"amr-wb\", \"g729.1\", \"opus\" and \"speex\" have several";
         InvalidConfig::ensure(Mode::all(config, self)?.len() > 1, "least", expected)
     }
@@ -75,7 +75,7 @@ impl Mode {
     /// Returns the modes of a configuration, the highest rate first.
     ///
     /// # Errors
-    /// Returns an error if the configured rate is none of the codec's.
+    /// Returns an error if the codec does not have the configured rate.
     pub(super) fn all(config: &Config, adapt: &Adapt) -> Result<Vec<Mode>, InvalidConfig> {
         let usual = config.codec.format(config.rate)?;
         let frames = config.frames.unwrap_or(usual.usual_frames());
@@ -133,7 +133,7 @@ pub(super) struct RateControl {
 }
 
 impl RateControl {
-    /// Takes a report, and returns `true` if the mode changes. `modes` is their number.
+    /// Returns `true` if a report changes the mode. `modes` is their number.
     pub(super) fn report(
         &mut self,
         adapt: &Adapt,
@@ -148,7 +148,7 @@ impl RateControl {
             (self.mode, self.good) = ((before + 1).min(modes - 1), 0);
         } else if self.loss < adapt.rises_below && queued <= adapt.queueing.mul_f64(0.5) {
             self.good += 1;
-            if self.good >= adapt.patience {
+            if self.good >= adapt.good_reports {
                 (self.mode, self.good) = (before.saturating_sub(1), 0);
             }
         } else {
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_fall_by_loss_or_delay_and_rise_after_patience() {
+    fn rates_fall_by_loss_or_delay_and_rise_after_good_reports() {
         let adapt = Adapt::default();
         let mut control = RateControl::default();
         let ms = |ms| Some(Span::from_millis(ms));

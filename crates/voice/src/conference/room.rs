@@ -34,12 +34,12 @@ impl Room {
         Room { role, members: BTreeMap::new(), counts: Counts::default() }
     }
 
-    /// Lets a member in.
+    /// Adds a member.
     pub fn join(&mut self, member: u32) {
         self.members.insert(member, Decoder::default());
     }
 
-    /// Lets a member out.
+    /// Removes a member.
     pub fn leave(&mut self, member: u32) {
         self.members.remove(&member);
     }
@@ -49,12 +49,12 @@ impl Room {
         self.members.len()
     }
 
-    /// Returns `true` if nobody is in.
+    /// Returns `true` if it has no members.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// Takes a frame of a member.
+    /// Adds a frame of a member.
     pub fn push(&mut self, member: u32, frame: Frame) {
         if let Some(decoder) = self.members.get_mut(&member) {
             decoder.push(frame);

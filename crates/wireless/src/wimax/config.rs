@@ -225,7 +225,7 @@ pub struct ServiceFlow {
     pub interval: Option<Span>,
     /// IP packet that a grant of UGS carries; initial grant of ertPS. Default: 200 B.
     pub sdu: Bytes,
-    /// Lets UGS say by the slip indicator that its queue grows, for up to 1 % more grants. Default: false.
+    /// Slip indicator of UGS: a queue that grows gets up to 1 % more grants. Default: false.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub slip_indicator: bool,
     /// Latency aim, which the deadline scheduler uses. Default: 100 ms.
