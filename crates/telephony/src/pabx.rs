@@ -7,6 +7,7 @@
 
 mod element;
 mod kind;
+mod leg;
 mod media;
 pub mod metrics;
 mod number;

@@ -62,22 +62,3 @@ fn calls_lower_their_rate_while_a_line_is_full() {
     let [r, before] = [&adapted[1], &fixed[0]].map(|[_, receiver]| receiver["r"]);
     assert!(r > before + 3.0, "{r} in place of {before}");
 }
-
-#[test]
-#[ignore = "prints figures of a study's scenario"]
-fn figures_of_the_study() {
-    for adapt in ["", ", adapt = { least = \"8 kbit/s\" }"] {
-        let text = include_str!("../../../../studies/wimax-voip/adapt.toml");
-        let text = text.replace(", impairment", &format!("{adapt}, impairment"));
-        let mut built = built(&text);
-        built.network.run_until(at(100));
-        for element in [built.flows[0].sender, built.flows[0].receivers[0]] {
-            let figures = figures(&mut built, element);
-            let of = |name| figures.get(name).copied();
-            println!(
-                "{adapt}: {:?}",
-                ["delay-mean", "voice-loss", "r", "codec-rate", "mouth-to-ear"].map(of)
-            );
-        }
-    }
-}

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use bentpipe_net::{Cx, Element, Observer, Packet, Port};
-use bentpipe_signalling::agent::{Agent, CallId as SipId, Config as AgentConfig, Event, Failure};
+use bentpipe_signalling::agent::{Agent, Config as AgentConfig, Event, Failure};
 use bentpipe_signalling::iax::{CallId as IaxId, Event as IaxEvent, Failure as IaxFailure};
 use bentpipe_signalling::registrar::Registrar;
 use bentpipe_signalling::sip::{SipUri, Transport, Uri};
@@ -14,6 +14,7 @@ use bentpipe_site::{CallDetail, CallEnd, CallRecord, KeepsCalls};
 use bentpipe_units::{RandomStream, Time};
 use bentpipe_voice::conference::metrics as conference;
 
+use super::leg::Leg;
 use super::media::{self, Media, RTP_PORT};
 use super::metrics;
 use super::plan::{Exchange, Step, TrunkProtocol};
@@ -79,18 +80,6 @@ struct State {
     relay: Relay,
     /// Time stamp of the first relayed voice in IAX2 calls.
     bases: BTreeMap<IaxId, u32>,
-}
-
-/// Side of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Leg {
-    Sip(SipId),
-    Iax(IaxId),
-    /// Member of a conference here.
-    Room {
-        conference: usize,
-        member: u32,
-    },
 }
 
 /// Second leg of a call.

@@ -15,7 +15,7 @@ use bentpipe_voice::{Playout, Speech};
 use bentpipe_wire::rtp;
 use rand::RngCore;
 
-use super::element::Leg;
+use super::leg::Leg;
 use super::plan::Conference;
 use crate::protocol::Voice;
 

@@ -209,7 +209,7 @@ impl Agent {
             self.receptions = vec![Reception::default(); self.plan.count as usize];
         }
         if let Some(adapt) = &settings.config.adapt {
-            self.modes = Mode::all(&settings.config, adapt).unwrap_or_default();
+            self.modes = Mode::all(&settings.config.usual(), adapt).unwrap_or_default();
             self.calls.rates = vec![RateControl::default(); self.plan.count as usize];
         }
         let mut slots = Vec::new();

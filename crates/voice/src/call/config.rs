@@ -5,7 +5,7 @@ use bentpipe_units::{Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::rate::Adapt;
+use super::rate::{Adapt, Usual};
 use super::rating::{Delays, Rating};
 use crate::codec::{Codec, Format};
 use crate::conversation::Speech;
@@ -186,6 +186,12 @@ impl Config {
         })
     }
 
+    /// Returns the codec before its rate changes.
+    pub(super) fn usual(&self) -> Usual {
+        let Config { codec, rate, frames, impairment, .. } = *self;
+        Usual { codec, rate, frames, impairment }
+    }
+
     fn rating(&self, format: &Format, impairment: Impairment) -> Rating {
         let params = Params {
             impairment: Impairment { ie: 0.0, bpl: 1.0 },
@@ -201,7 +207,7 @@ impl Config {
         self.speech.check()?;
         self.playout.check()?;
         if let Some(adapt) = &self.adapt {
-            adapt.check(self).map_err(|error| error.inside("adapt"))?;
+            adapt.check(&self.usual()).map_err(|error| error.inside("adapt"))?;
             let reports = "reports, by which the rate is adapted";
             InvalidConfig::ensure(self.rtcp != Rtcp::None, "rtcp", reports)?;
         }

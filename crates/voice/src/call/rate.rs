@@ -10,8 +10,8 @@ use bentpipe_units::{Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::config::Config;
 use crate::codec::{Codec, Format};
+use crate::emodel::Impairment;
 
 /// Weight of a new report in the filtered loss.
 const WEIGHT: f64 = 0.3;
@@ -49,15 +49,24 @@ impl Adapt {
     ///
     /// # Errors
     /// Returns an error if a value is impossible, or the codec has one rate.
-    pub(super) fn check(&self, config: &Config) -> Result<(), InvalidConfig> {
+    pub(super) fn check(&self, usual: &Usual) -> Result<(), InvalidConfig> {
         let (low, high) = (self.rises_below, self.falls_above);
         InvalidConfig::ensure((0.0..=1.0).contains(&high), "falls_above", "0 to 1")?;
         InvalidConfig::ensure((0.0..=high).contains(&low), "rises_below", "0 to `falls_above`")?;
         InvalidConfig::ensure(!self.queueing.is_zero(), "queueing", "more than zero")?;
         InvalidConfig::ensure((1..=1000).contains(&self.good_reports), "good_reports", "1 to 1000 reports")?;
         let expected = "a rate of the codec below `rate`: \"amr\", \"amr-wb\", \"g729.1\", \"opus\" and \"speex\" have several";
-        InvalidConfig::ensure(Mode::all(config, self)?.len() > 1, "least", expected)
+        InvalidConfig::ensure(Mode::all(usual, self)?.len() > 1, "least", expected)
     }
+}
+
+/// Codec of a call before its rate changes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Usual {
+    pub(super) codec: Codec,
+    pub(super) rate: Option<Rate>,
+    pub(super) frames: Option<u32>,
+    pub(super) impairment: Option<Impairment>,
 }
 
 /// Rate of a codec with what depends on it.
@@ -76,18 +85,19 @@ impl Mode {
     ///
     /// # Errors
     /// Returns an error if the codec does not have the configured rate.
-    pub(super) fn all(config: &Config, adapt: &Adapt) -> Result<Vec<Mode>, InvalidConfig> {
-        let usual = config.codec.format(config.rate)?;
-        let frames = config.frames.unwrap_or(usual.usual_frames());
+    pub(super) fn all(usual: &Usual, adapt: &Adapt) -> Result<Vec<Mode>, InvalidConfig> {
+        let Usual { codec, rate, frames, impairment } = *usual;
+        let format = codec.format(rate)?;
+        let frames = frames.unwrap_or(format.usual_frames());
         let least = adapt.least.map_or(0, Rate::as_bps);
-        let most = config.rate.map_or_else(|| usual_bps(config.codec), Rate::as_bps);
+        let most = rate.map_or_else(|| usual_bps(codec), Rate::as_bps);
         let mode = |bps: u64, format: &Format| {
-            let ie = config.impairment.map(|of| of.ie).or(format.rated.map(|rated| rated.ie));
+            let ie = impairment.map(|of| of.ie).or(format.rated.map(|rated| rated.ie));
             Mode { bps, payload_len: format.payload_len(frames) as u32, ie: ie.unwrap_or(f64::NAN) }
         };
-        let mut modes = vec![mode(most, &usual)];
-        for bps in rates(config.codec).iter().rev().copied().filter(|bps| (least..most).contains(bps)) {
-            modes.push(mode(bps, &config.codec.format(Some(Rate::from_bps(bps)))?));
+        let mut modes = vec![mode(most, &format)];
+        for bps in rates(codec).iter().rev().copied().filter(|bps| (least..most).contains(bps)) {
+            modes.push(mode(bps, &codec.format(Some(Rate::from_bps(bps)))?));
         }
         Ok(modes)
     }
@@ -161,6 +171,8 @@ impl RateControl {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Config;
+    use crate::call::Rtcp;
 
     #[test]
     fn rates_fall_by_loss_or_delay_and_rise_after_good_reports() {
@@ -185,7 +197,7 @@ mod tests {
     #[test]
     fn modes_have_the_lengths_of_their_payload_formats() {
         let lens = |codec: Codec, adapt: Adapt| -> Vec<u32> {
-            let all = Mode::all(&Config::new(codec), &adapt).expect("possible");
+            let all = Mode::all(&Config::new(codec).usual(), &adapt).expect("possible");
             all.iter().map(|mode| mode.payload_len).collect()
         };
         // RFC 4867: 4 bits of request, 6 of the table, then the frame. RFC 4749: a byte, then the layers.
@@ -196,7 +208,7 @@ mod tests {
         let config = Config { adapt: Some(Adapt::default()), ..Config::new(Codec::G729) };
         assert!(config.settings().is_err_and(|error| error.path() == "adapt.least"));
         let config = Config {
-            rtcp: super::super::Rtcp::None,
+            rtcp: Rtcp::None,
             ..Config { adapt: Some(Adapt::default()), ..Config::new(Codec::Amr) }
         };
         assert!(config.settings().is_err_and(|error| error.key == "rtcp"));
