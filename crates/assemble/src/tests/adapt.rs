@@ -17,8 +17,11 @@ flow.calls = { from = "a", to = "b", count = 10, traffic = { kind = "voice", cod
 flow.data = { from = "a", to = "b", start = "20 s", stop = "120 s", traffic = { kind = "udp", pattern = { kind = "constant", interval = "50 ms" }, payload = "472 B" } }
 "#;
 
+/// Counters and gauges by their names.
+type Values = BTreeMap<&'static str, f64>;
+
 /// Figures of sender and receiver at some times, and the lengths of RTP payloads towards the receiver.
-fn run(adapt: &str, times: &[u64]) -> (Vec<[BTreeMap<&'static str, f64>; 2]>, BTreeSet<usize>) {
+fn run(adapt: &str, times: &[u64]) -> (Vec<[Values; 2]>, BTreeSet<usize>) {
     let mut built = built(&LINE.replace("ADAPT", adapt));
     let lens: Arc<Mutex<BTreeSet<usize>>> = Arc::default();
     let side = built.sides.iter().find(|side| side.name == "line").expect("a line").clone();
