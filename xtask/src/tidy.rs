@@ -39,7 +39,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("bentpipe-space", &["units", "wire", "net", "site"]),
     ("bentpipe-sensor", &["units", "wire", "net", "site", "wireless", "dtn"]),
     ("bentpipe-voice", &["units", "wire", "rohc", "hc", "net", "site", "transport"]),
-    ("bentpipe-telephony", &["units", "wire", "net", "site", "signalling"]),
+    ("bentpipe-telephony", &["units", "wire", "net", "site", "signalling", "voice"]),
     ("bentpipe-emu", &["units", "net", "sim", "wire"]),
     (
         "bentpipe-scenario",

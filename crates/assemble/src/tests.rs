@@ -1,3 +1,4 @@
+mod adapt;
 mod broadcast;
 mod bundles;
 mod conference;

@@ -6,7 +6,9 @@ use crate::CaptureFile;
 
 impl CaptureFile {
     /// Returns the command that shows the capture. Dissectors are named from the repository.
-    pub fn command(&self) -> String {
+    ///
+    /// `has_rtp` is set if calls of the run send RTP. Where no session description is in the same capture, Wireshark finds it by its form alone.
+    pub fn command(&self, has_rtp: bool) -> String {
         let frames =
             format!("-d udp.port=={CAPTURE_PORT},dvb-s2_modeadapt -o dvb-s2_modeadapt.decode_df:TRUE");
         let dissector = |name: &str| format!("-X lua_script:contrib/wireshark/{name}.lua");
@@ -14,6 +16,7 @@ impl CaptureFile {
             "ts" => format!(" {}", dissector("ule")),
             "frames" => format!(" {frames}"),
             "bursts" => format!(" {frames} {}", dissector("rle")),
+            _ if has_rtp => " --enable-heuristic rtp_udp".to_owned(),
             _ => String::new(),
         };
         format!("tshark -r {}{options}", self.file)
@@ -32,8 +35,10 @@ mod tests {
 
     #[test]
     fn each_kind_of_capture_has_its_command() {
-        let command = |file: &str| CaptureFile { file: file.into(), packets: 1 }.command();
+        let command = |file: &str| CaptureFile { file: file.into(), packets: 1 }.command(false);
         assert_eq!(command("a-sky.pcap"), "tshark -r a-sky.pcap");
+        let voice = CaptureFile { file: "a-sky.pcap".into(), packets: 1 }.command(true);
+        assert_eq!(voice, "tshark -r a-sky.pcap --enable-heuristic rtp_udp");
         assert_eq!(
             command("a-sky-ts.pcap"),
             "tshark -r a-sky-ts.pcap -X lua_script:contrib/wireshark/ule.lua"

@@ -225,6 +225,13 @@ impl Agent {
         &self.stack
     }
 
+    /// Returns the audio of a call as it is negotiated.
+    ///
+    /// An incoming call has it from its answer on, before the ACK.
+    pub fn media(&self, call: CallId) -> Option<&Negotiated> {
+        self.calls.get(&call)?.media.as_ref()
+    }
+
     /// Returns the number of calls that exist.
     pub fn calls(&self) -> usize {
         self.calls.len()

@@ -63,6 +63,9 @@ impl<P: Protocol> Role<P> for Answering<P> {
     fn act(&mut self, station: &mut Station<P>, cx: &mut Cx<'_>) -> Time {
         let now = cx.now();
         while let Some((call, happening)) = station.event() {
+            if happening.is_last() {
+                station.protocol.finish(call);
+            }
             self.note(now, call, happening, station);
         }
         while let Some((_, call)) = self.ringing.front().copied().filter(|(time, _)| *time <= now) {

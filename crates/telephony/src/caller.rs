@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use bentpipe_net::{Cx, Histogram, InvalidConfig, Observer};
-use bentpipe_site::{CallEnd, CallRecord, KeepsCalls};
+use bentpipe_site::{CallEnd, CallQuality, CallRecord, KeepsCalls};
 use bentpipe_units::{Span, Time};
 
 use crate::config::Calls;
@@ -59,6 +59,7 @@ struct Record {
     answered: Option<Time>,
     ended: Option<Time>,
     end: CallEnd,
+    quality: Option<CallQuality>,
 }
 
 impl<P: Protocol> Party<P, Placing<P>> {
@@ -121,7 +122,8 @@ impl<P: Protocol> Placing<P> {
     fn record(&mut self, placed: Time) -> usize {
         if self.records.len() < MAX_RECORDS {
             let end = CallEnd::Waiting;
-            self.records.push(Record { placed, rang: None, answered: None, ended: None, end });
+            let record = Record { placed, rang: None, answered: None, ended: None, end, quality: None };
+            self.records.push(record);
             return self.records.len() - 1;
         }
         MAX_RECORDS
@@ -150,6 +152,11 @@ impl<P: Protocol> Placing<P> {
             }
             Happening::Incoming | Happening::Confirmed => {}
         }
+    }
+
+    fn note_quality(&mut self, call: P::Call, quality: Option<CallQuality>) {
+        let record = self.calls.get(&call).and_then(|placed| self.records.get_mut(placed.record));
+        record.into_iter().for_each(|record| record.quality = quality);
     }
 
     fn note_ringing(&mut self, now: Time, call: P::Call) {
@@ -202,10 +209,17 @@ impl<P: Protocol> KeepsCalls for Caller<P> {
             set_up: record.answered.map(|answered| answered - record.placed),
             ended: record.ended,
             end: record.end,
-            quality: None,
+            quality: record.quality,
             detail: None,
         };
-        self.role.records.iter().map(of).collect()
+        let mut records: Vec<CallRecord> = self.role.records.iter().map(of).collect();
+        let present = self.station.iter().flat_map(|station| {
+            self.role.calls.iter().map(|(call, placed)| (placed.record, station.protocol.quality(*call)))
+        });
+        for (number, quality) in present {
+            records.get_mut(number).into_iter().for_each(|record| record.quality = quality);
+        }
+        records
     }
 }
 
@@ -227,6 +241,9 @@ impl<P: Protocol> Role<P> for Placing<P> {
             station.protocol.hang_up(now, call);
         }
         while let Some((call, happening)) = station.event() {
+            if happening.is_last() {
+                self.note_quality(call, station.protocol.finish(call));
+            }
             self.note(call, happening, cx);
         }
         let end = self.ends.first().map_or(Time::NEVER, |(time, _)| *time);

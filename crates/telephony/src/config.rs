@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::pabx::Line;
-use crate::protocol::{IaxSettings, Phone, SipSettings, Voice};
+use crate::protocol::{IaxSettings, Phone, PhoneVoice, SipSettings, Voice};
 
 /// SIP calls placed at random times, over UDP.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -34,6 +34,9 @@ pub struct Config {
     /// Phones at exchanges. Default: both hosts call each other without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pabx: Option<Line>,
+    /// Voice of calls, from the answer to the end. Default: signalling alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub media: Option<PhoneVoice>,
 }
 
 impl Default for Config {
@@ -48,6 +51,7 @@ impl Default for Config {
             t2: Span::from_secs(4),
             dscp: 24,
             pabx: None,
+            media: None,
         }
     }
 }
@@ -61,7 +65,7 @@ impl Config {
 
     /// Returns the timers, and the phone of an end if it has one.
     pub fn settings(&self, phone: Option<Phone>) -> SipSettings {
-        SipSettings { t1: self.t1, t2: self.t2, phone }
+        SipSettings { t1: self.t1, t2: self.t2, phone, media: self.media }
     }
 
     /// Checks the timers.
@@ -71,7 +75,8 @@ impl Config {
     pub fn ensure(&self) -> Result<(), InvalidConfig> {
         let millis = Span::from_millis(1);
         InvalidConfig::ensure(self.t1 >= millis && self.t1 <= Span::from_secs(60), "t1", "1 ms to 60 s")?;
-        InvalidConfig::ensure(self.t2 >= self.t1, "t2", "at least `t1`")
+        InvalidConfig::ensure(self.t2 >= self.t1, "t2", "at least `t1`")?;
+        self.media.as_ref().map_or(Ok(()), PhoneVoice::ensure)
     }
 }
 

@@ -53,8 +53,8 @@ pub(crate) enum Refusal {
     Unexpected,
 }
 
-/// Returns sender and payload of a datagram.
-pub(crate) fn read(packet: &Packet) -> Result<(SocketAddr, Vec<u8>), Refusal> {
+/// Returns the sender of a datagram, the port that it is for, and its payload.
+pub(crate) fn read(packet: &Packet) -> Result<(SocketAddr, u16, Vec<u8>), Refusal> {
     let bytes = packet.to_vec();
     let ip = ip::Packet::new_checked(&bytes[..]).map_err(|_| Refusal::Unexpected)?;
     let upper = ip.upper().map_err(|_| Refusal::Unexpected)?;
@@ -63,5 +63,6 @@ pub(crate) fn read(packet: &Packet) -> Result<(SocketAddr, Vec<u8>), Refusal> {
     }
     let datagram = Datagram::new_checked(upper.bytes).map_err(|_| Refusal::Unexpected)?;
     datagram.verify_checksum(&upper.pseudo).map_err(|_| Refusal::BadChecksum)?;
-    Ok((SocketAddr::new(ip.src(), datagram.src_port()), datagram.payload().to_vec()))
+    let from = SocketAddr::new(ip.src(), datagram.src_port());
+    Ok((from, datagram.dst_port(), datagram.payload().to_vec()))
 }

@@ -1,7 +1,7 @@
 //! Traffic of SIP and IAX2 calls.
 
 use bentpipe_net::InvalidConfig;
-use bentpipe_site::{End, FlowAt, FlowEnds, FlowGround, FlowTakes, Problem, TrafficKind};
+use bentpipe_site::{End, FlowAt, FlowEnds, FlowGround, FlowTakes, PortNumbers, Problem, TrafficKind};
 use bentpipe_wire::ip::Protocol as Transport;
 
 use crate::config::Calls;
@@ -14,7 +14,11 @@ impl TrafficKind for Config {
     }
 
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
-        let phones = self.pabx.as_ref().map(|line| Ok((line, line.phones(at, ground)?))).transpose()?;
+        let phones = self
+            .pabx
+            .as_ref()
+            .map(|line| Ok((line, line.phones(at, ground, self.media.is_some())?)))
+            .transpose()?;
         let [caller, callee] = match phones {
             None => [None, None],
             Some((line, phones)) => {
@@ -23,12 +27,14 @@ impl TrafficKind for Config {
                 let (exchange, number) = (phones.caller_at, line.number.clone());
                 let caller = Phone { exchange, number, dials, password: of_caller };
                 let (exchange, number) = (phones.callee_at, phones.callee);
-                let callee = Phone { exchange, number, dials: None, password: of_callee };
-                [Some(caller), Some(callee)]
+                let callee =
+                    number.map(|number| Phone { exchange, number, dials: None, password: of_callee });
+                [Some(caller), callee]
             }
         };
         let settings = [self.settings(caller), self.settings(callee)];
-        plan::<Sip>((at, ground), &self.calls(), settings, self.ensure())
+        let ports = self.media.map_or(1, |media| media.ports());
+        plan::<Sip>((at, ground), (&self.calls(), ports), settings, self.ensure())
     }
 }
 
@@ -38,25 +44,27 @@ impl TrafficKind for IaxConfig {
     }
 
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
-        plan::<Iax>((at, ground), &self.calls(), [self.settings(); 2], self.ensure())
+        plan::<Iax>((at, ground), (&self.calls(), 1), [self.settings(); 2], self.ensure())
     }
 }
 
-/// Creates both ends of a flow.
+/// Creates both ends of a flow, each with this number of UDP ports.
 fn plan<P: Protocol>(
     (at, ground): (&FlowAt<'_>, &mut FlowGround<'_, '_>),
-    calls: &Calls,
+    (calls, ports): (&Calls, u16),
     [of_caller, of_callee]: [P::Settings; 2],
     checked: Result<(), InvalidConfig>,
 ) -> Result<FlowEnds, Problem> {
-    let pair = ground.pair(at, Transport::UDP)?;
-    let caller = checked
-        .and_then(|()| Caller::<P>::new(calls, of_caller, (pair.local, pair.remote), at.start, at.stop));
+    checked.map_err(|error| at.impossible("", &error))?;
+    let ends = ground.datagrams(at, Transport::UDP, PortNumbers::consecutive(ports))?;
+    ground.nodes().send_to(at.from, at.ip);
+    let (local, remote) = (ends.source, ends.destination);
+    let caller = Caller::<P>::new(calls, of_caller, (local, remote), at.start, at.stop);
     let caller = caller.map_err(|error| at.impossible("", &error))?;
-    let callee = Callee::<P>::new(calls, of_callee, pair.remote);
+    let callee = Callee::<P>::new(calls, of_callee, remote);
     Ok(FlowEnds {
-        sender: End::of_calls(caller, pair.sender),
-        receivers: vec![End::new(callee, pair.receiver)],
+        sender: End::of_calls(caller, ends.sender),
+        receivers: vec![End::new(callee, ends.receivers[0])],
         judges: Vec::new(),
     })
 }

@@ -3,7 +3,9 @@
 //! *Models*: a [`Caller`] that places calls at random times and a [`Callee`] that lets them ring and answers. Their [`Protocol`] is that
 //! of [`bentpipe_signalling`] over UDP: [`Sip`], or [`Iax`] with voice in mini frames or trunks. Messages have their real bytes.
 //!
-//! *Does not model*: media of SIP calls, which are traffic of their own; proxies between the hosts; SIP over TCP.
+//! SIP phones may have voice of a constant rate, rated by the E-model from mouth to ear.
+//!
+//! *Does not model*: RTCP and silence suppression of phones, which [`bentpipe_voice`] has; proxies between the hosts; SIP over TCP.
 
 mod callee;
 mod caller;
@@ -20,5 +22,7 @@ pub use callee::{Answering, Callee};
 pub use caller::{Caller, Placing};
 pub use config::{Calls, Config, IaxConfig};
 pub use party::{Party, Role};
-pub use protocol::{Happening, Iax, IaxSettings, Phone, Protocol, Repeats, Sip, SipSettings, Voice};
+pub use protocol::{
+    Happening, Iax, IaxSettings, Phone, PhoneVoice, Protocol, Repeats, Sip, SipSettings, Voice,
+};
 pub use station::Station;

@@ -30,7 +30,7 @@ pub struct Party<P: Protocol, R> {
     dscp: u8,
     local: SocketAddr,
     /// Absent until the start.
-    station: Option<Station<P>>,
+    pub(crate) station: Option<Station<P>>,
     pub(crate) role: R,
 }
 
@@ -73,7 +73,7 @@ impl<P: Protocol, R: Role<P>> Element for Party<P, R> {
 
     fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
         self.role.observe(observer);
-        Station::observe(self.station.as_ref(), observer);
+        Station::observe(&self.settings, self.station.as_ref(), observer);
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

@@ -1,6 +1,7 @@
 //! Protocols of calls as callers and callees use them.
 
 mod iax;
+mod lines;
 mod sip;
 
 use std::fmt::Debug;
@@ -8,9 +9,12 @@ use std::net::SocketAddr;
 
 use bentpipe_net::Observer;
 use bentpipe_net::metric::{Counter, Of};
+use bentpipe_site::CallQuality;
 use bentpipe_units::Time;
 
 pub use iax::{Iax, Settings as IaxSettings, Voice};
+pub use lines::PhoneVoice;
+pub(crate) use lines::RTP_DSCP;
 pub use sip::{Phone, Settings as SipSettings, Sip};
 pub(crate) use sip::{capabilities, host};
 
@@ -31,6 +35,13 @@ pub enum Happening {
     TimedOut,
     /// The call failed for another reason.
     Failed,
+}
+
+impl Happening {
+    /// Returns `true` if nothing follows in the call.
+    pub(crate) fn is_last(self) -> bool {
+        matches!(self, Happening::Ended | Happening::TimedOut | Happening::Failed)
+    }
 }
 
 /// Messages sent again, and repeated ones received.
@@ -81,8 +92,24 @@ pub trait Protocol: Debug + Send + Sized + 'static {
     fn event(&mut self) -> Option<(Self::Call, Happening)>;
     /// Returns the next datagram to send.
     fn transmit(&mut self) -> Option<(SocketAddr, Vec<u8>)>;
+    /// Returns `true` if a datagram to another port than that of the protocol is voice.
+    fn receive_voice(&mut self, _now: Time, _from: SocketAddr, _port: u16, _datagram: &[u8]) -> bool {
+        false
+    }
+    /// Returns the next datagram of voice to send, from a port of its own.
+    fn transmit_voice(&mut self) -> Option<(u16, SocketAddr, Vec<u8>)> {
+        None
+    }
+    /// Returns the quality of a call's voice up to now, as this end receives it.
+    fn quality(&self, _call: Self::Call) -> Option<CallQuality> {
+        None
+    }
+    /// Forgets the voice of a call that is over, and returns its quality.
+    fn finish(&mut self, _call: Self::Call) -> Option<CallQuality> {
+        None
+    }
     /// Returns the counts of repeated messages.
     fn repeats(&self) -> Repeats;
     /// Reports the counters of the protocol, which are zero before the start.
-    fn observe(_protocol: Option<&Self>, _observer: &mut dyn Observer) {}
+    fn observe(_settings: &Self::Settings, _protocol: Option<&Self>, _observer: &mut dyn Observer) {}
 }

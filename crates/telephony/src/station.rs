@@ -7,7 +7,7 @@ use bentpipe_units::{RandomStream, Time};
 
 use crate::datagram::{self, Refusal};
 use crate::metrics;
-use crate::protocol::{Happening, Protocol, Repeats};
+use crate::protocol::{Happening, Protocol, RTP_DSCP, Repeats};
 
 /// The only port: packets from and to the node.
 const NODE: Port = Port(0);
@@ -38,7 +38,10 @@ impl<P: Protocol> Station<P> {
 
     pub(crate) fn receive(&mut self, packet: &Packet, now: Time) {
         match datagram::read(packet) {
-            Ok((from, bytes)) => self.protocol.receive(now, from, &bytes),
+            Ok((from, port, bytes)) if port == self.local.port() => self.protocol.receive(now, from, &bytes),
+            Ok((from, port, bytes)) => {
+                self.unexpected += u64::from(!self.protocol.receive_voice(now, from, port, &bytes));
+            }
             Err(Refusal::BadChecksum) => self.bad_checksum += 1,
             Err(Refusal::Unexpected) => self.unexpected += 1,
         }
@@ -58,11 +61,17 @@ impl<P: Protocol> Station<P> {
             self.bytes += bytes.len() as u64;
             cx.emit(NODE, packet);
         }
+        while let Some((port, to, bytes)) = self.protocol.transmit_voice() {
+            let from = SocketAddr::new(self.local.ip(), port);
+            let Some(mut packet) = datagram::packet(from, to, RTP_DSCP, &bytes) else { continue };
+            packet.set_created_at(cx.now());
+            cx.emit(NODE, packet);
+        }
         self.protocol.deadline()
     }
 
     /// Reports the counters, which are zero before the start.
-    pub(crate) fn observe(station: Option<&Station<P>>, observer: &mut dyn Observer) {
+    pub(crate) fn observe(settings: &P::Settings, station: Option<&Station<P>>, observer: &mut dyn Observer) {
         let Repeats { sent, absorbed } =
             station.map(|station| station.protocol.repeats()).unwrap_or_default();
         let own = |value: fn(&Station<P>) -> u64| station.map_or(0, value);
@@ -72,6 +81,6 @@ impl<P: Protocol> Station<P> {
         observer.counter(&metrics::REQUESTS_ABSORBED, absorbed);
         observer.counter(&metrics::DROPPED_BAD_CHECKSUM, own(|station| station.bad_checksum));
         observer.counter(&metrics::DROPPED_UNEXPECTED, own(|station| station.unexpected));
-        P::observe(station.map(|station| &station.protocol), observer);
+        P::observe(settings, station.map(|station| &station.protocol), observer);
     }
 }

@@ -7,7 +7,7 @@ use bentpipe_units::{Bytes, Span};
 use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::{ipv4, udp};
 use bentpipe_wireless::wimax::{
-    AirLog, Cell, Duplex, PathConfig, Phs, Profile, Radio, Record, ServiceFlow, Wimax,
+    AirLog, Cell, Duplex, PathConfig, Phs, Profile, Radio, Record, Service, ServiceFlow, Wimax,
 };
 
 const MS: u64 = 1_000_000;
@@ -104,4 +104,52 @@ fn tshark_reads_pdus_with_suppressed_headers() {
     assert!(!text.contains("Malformed") && !text.contains("incorrect"));
     // Header 6, index 1, IP and UDP 28 less 18, payload 12, CRC 4.
     assert!(text.contains("[correct]") && text.contains("Length: 33"), "{text}");
+}
+
+/// A queue of UGS that slips says so in the grant management subheader, and no longer when it is empty.
+#[test]
+fn tshark_reads_the_subheaders_of_ugs() {
+    if !has("tshark") {
+        return;
+    }
+    let folder = Folder::new();
+    let record = Some(Record { frames: 2000, ..Record::default() });
+    let cell = Cell { fragmentation: false, record, ..Cell::default() };
+    let ugs = ServiceFlow {
+        service: Service::Ugs,
+        sdu: Bytes::new(200),
+        slip_indicator: true,
+        ..ServiceFlow::default()
+    };
+    let path = |n: usize| PathConfig {
+        name: format!("link/{n}"),
+        station: 0,
+        is_downlink: n == 0,
+        radio: Radio::default(),
+        flows: if n == 0 { vec![] } else { vec![ugs.clone()] },
+        queue: Default::default(),
+        delay: Span::ZERO,
+        mtu: Bytes::new(1500),
+    };
+    let log = AirLog::default();
+    let mut element = Wimax::new(&cell, &[path(0), path(1)]).expect("possible");
+    element.record(&log);
+    let mut rig = Harness::new(element);
+    // Two at once: a grant carries one of them, and the extra one the other.
+    [0, 0, 500, 600]
+        .iter()
+        .enumerate()
+        .for_each(|(n, ms)| rig.receive(ms * MS, 1, numbered(n as u16 + 1, 172)));
+    rig.run_until(1000 * MS);
+    assert_eq!(rig.out.len(), 4);
+    let mut capture = Vec::new();
+    log.write_capture(&mut capture).expect("memory");
+    let path = folder.write("slip.pcap", capture);
+    let names = ["wmx.genericGrantSubhd.Default", "wmx.genericGrantSubhd.Si", "ip.id"];
+    let rows = Tshark::on(&path).expect("asked for before").fields(&names);
+    // Without the messages of network entry it does not know the service, and prints the whole field.
+    let fields: Vec<&str> = rows.iter().filter(|row| !row[2].is_empty()).map(|row| row[0].as_str()).collect();
+    assert_eq!(fields, ["32768", "0", "0", "0"], "{rows:?}");
+    let text = Tshark::on(&path).expect("asked for before").options(&["-V"]).text();
+    assert!(!text.contains("Malformed") && !text.contains("incorrect"), "{text}");
 }

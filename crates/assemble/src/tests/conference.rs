@@ -41,7 +41,8 @@ fn room(bridge: &str, keys: &str) -> String {
     ROOM.replace("BRIDGE", bridge).replace("KEYS", keys)
 }
 
-fn figures(built: &mut Built, element: ElementId) -> BTreeMap<&'static str, f64> {
+/// Returns the counters and gauges of an element.
+pub(super) fn figures(built: &mut Built, element: ElementId) -> BTreeMap<&'static str, f64> {
     let mut figures = Figures::default();
     built.network.observe(element, &mut figures);
     figures.0

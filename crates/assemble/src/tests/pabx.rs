@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bentpipe_site::{CallEnd, CallRecord};
 
+use super::conference::figures;
 use super::*;
 
 /// Two phones at one site and one at the other, with an exchange each.
@@ -241,4 +242,213 @@ fn faults_of_dial_plans_are_refused_with_their_places() {
     }
     let twice = format!("{sites}{}", remote().replace("flow.remote", "flow.again"));
     assert!(refused(&twice).contains("\"301\" is the phone of flow \"remote\""));
+}
+
+/// RTP packet on the way: UDP ports, source, contributing sources.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Seen {
+    ports: [u16; 2],
+    ssrc: u32,
+    csrcs: Vec<u32>,
+}
+
+/// Watches the RTP in a direction of a link.
+fn watch(built: &mut Built, name: &str, side: usize) -> Arc<std::sync::Mutex<Vec<Seen>>> {
+    let all: Arc<std::sync::Mutex<Vec<Seen>>> = Arc::default();
+    let sides: Vec<_> = built.sides.iter().filter(|side| side.name == name).cloned().collect();
+    let (seen, (element, port)) = (Arc::clone(&all), sides[side].input);
+    built.network.tap(element, port, move |_, packet| {
+        let bytes = packet.to_vec();
+        let ip = bentpipe_wire::ip::Packet::new_checked(&bytes[..]).expect("IP");
+        let upper = ip.upper().expect("whole");
+        let Ok(udp) = bentpipe_wire::udp::Datagram::new_checked(upper.bytes) else { return };
+        let signalling = [5060, 4569];
+        let rtp = bentpipe_wire::rtp::Packet::new_checked(udp.payload());
+        if let (Ok(rtp), false) =
+            (rtp, udp.payload().starts_with(b"SIP") || signalling.contains(&udp.dst_port()))
+        {
+            let ports = [udp.src_port(), udp.dst_port()];
+            let found = Seen { ports, ssrc: rtp.ssrc(), csrcs: rtp.csrcs().collect() };
+            seen.lock().expect("whole").push(found);
+        }
+    });
+    all
+}
+
+fn records_of(built: &mut Built, node: &str) -> Vec<CallRecord> {
+    let role = built.roles.iter().find(|role| role.node == node).expect("an exchange").clone();
+    role.calls.expect("it has records").read(&mut built.network, role.element)
+}
+
+fn caller_records(built: &mut Built, flow: usize) -> Vec<CallRecord> {
+    let (_, element, reader) = built.flows[flow].calls[0].clone();
+    reader.read(&mut built.network, element)
+}
+
+fn long(flow: &str) -> String {
+    flow.replace("interval = \"4 s\", hold = \"5 s\"", "interval = \"2 s\", calls = 1, hold = \"100000 s\"")
+}
+
+/// Members of a conference dial it: three at its site, two from the other one.
+fn conference(protocol: &str, mixing: &str) -> String {
+    let near =
+        |n: usize| flow(&format!("near-{n}"), ("pisa-phones", "pisa"), ("pisa", &format!("21{n}"), "290"));
+    let far =
+        |n: usize| flow(&format!("far-{n}"), ("genoa-phones", "pisa"), ("genoa", &format!("31{n}"), "0290"));
+    let flows: String = (0..3).map(near).chain((0..2).map(far)).map(|flow| long(&flow)).collect();
+    let flows = flows.replace("pabx = {", "media = { speech = { kind = \"continuous\" } }, pabx = {");
+    let sites = sites(protocol, &flows);
+    let back = format!("trunk = \"pisa\", protocol = \"{protocol}\", strip = 1");
+    sites.replace("trunk = \"pisa\", strip = 1", &back).replace(
+        "extensions = [\"2XX\"]",
+        &format!(
+            "extensions = [\"20X\", \"21X\"], conferences = [{{ number = \"290\", mixing = \"{mixing}\" }}]"
+        ),
+    )
+}
+
+#[test]
+fn members_dial_a_conference_and_hear_all_others() {
+    for (protocol, mixing, sources) in [("sip", "linear", 4), ("iax", "loudest", 3)] {
+        let mut built = built(&conference(protocol, mixing));
+        let (said, heard) = (watch(&mut built, "pisa-lan", 0), watch(&mut built, "pisa-lan", 1));
+        let crossed = Arc::new(AtomicU64::new(0));
+        let satellite: Vec<_> = built.sides.iter().filter(|side| side.name == "satellite").cloned().collect();
+        for side in satellite {
+            let (count, (element, port)) = (Arc::clone(&crossed), side.input);
+            built.network.tap(element, port, move |_, _| {
+                count.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        built.network.run_until(at(40));
+        let before = [said.lock().expect("whole").len(), heard.lock().expect("whole").len()];
+        let crossed_before = crossed.load(Ordering::Relaxed);
+        built.network.run_until(at(60));
+        let (said, heard) = (said.lock().expect("whole"), heard.lock().expect("whole"));
+        // Each member sends 50 packets per second and gets as many mixes, in 20 s.
+        assert_eq!([said.len() - before[0], heard.len() - before[1]], [3 * 1000; 2], "{protocol}");
+        // One stream each way for each member at the other site, and some signalling.
+        let crossed = crossed.load(Ordering::Relaxed) - crossed_before;
+        assert!((4000..4100).contains(&crossed), "{protocol}: {crossed}");
+        // A mix has all others, or the loudest three of them, and never the member that it is for.
+        let own: std::collections::BTreeMap<u16, u32> =
+            said[before[0]..].iter().map(|packet| (packet.ports[0], packet.ssrc)).collect();
+        assert_eq!(own.len(), 3, "{own:?}");
+        for mix in &heard[before[1]..] {
+            let mine = own[&mix.ports[1]];
+            assert!(mix.csrcs.len() == sources && !mix.csrcs.contains(&mine), "{mix:?} {own:?}");
+        }
+        let [pisa, genoa] = ["pisa", "genoa"].map(|node| records_of(&mut built, node));
+        assert_eq!((pisa.len(), genoa.len()), (5, 2), "{protocol}");
+        let paths: Vec<[&str; 4]> = pisa.iter().map(detail).collect();
+        let over_trunk = format!("{protocol} - conference");
+        assert_eq!(
+            paths.iter().filter(|path| path[3] == "sip - conference").count(),
+            if protocol == "sip" { 5 } else { 3 }
+        );
+        assert!(
+            paths.iter().all(|path| path[1] == "290" && [&over_trunk, "sip - conference"].contains(&path[3]))
+        );
+        // Mouth to ear within the site: 20 ms of packing, two buffers of 60 ms, up to 20 ms until the mix. Talkers are at both.
+        for (flow, least) in [(0, 0.14), (3, 0.39)] {
+            let quality = caller_records(&mut built, flow)[0].quality.expect("voice");
+            let ear = quality.mouth_to_ear.expect("heard").as_secs_f64();
+            assert!((least..least + 0.3).contains(&ear), "{protocol} {flow}: {ear}");
+            assert_eq!(quality.loss, Some(0.0));
+        }
+    }
+}
+
+#[test]
+fn members_leave_a_conference_and_a_full_one_is_busy() {
+    let short = conference("sip", "loudest").replace("hold = \"100000 s\"", "hold = \"5 s\"");
+    let mut run = built(&short);
+    run.network.run_until(at(100));
+    let pisa = records_of(&mut run, "pisa");
+    assert!(pisa.len() == 5 && pisa.iter().all(|call| call.end == CallEnd::Ended), "{pisa:?}");
+    assert!(pisa.iter().all(|call| detail(call)[2] == "normal, by the caller"));
+    let full = conference("sip", "loudest").replace("number = \"290\"", "number = \"290\", members = 2");
+    let mut run = built(&full);
+    run.network.run_until(at(60));
+    let pisa = records_of(&mut run, "pisa");
+    let busy = pisa.iter().filter(|call| detail(call)[2] == "conference is full");
+    assert!(busy.clone().count() == 3 && busy.clone().all(|call| call.end == CallEnd::Failed), "{pisa:?}");
+}
+
+/// Voice of phones by way of their exchanges, with the delay, the loss and the codecs of all legs.
+#[test]
+fn voice_goes_from_phone_to_phone() {
+    let talk = |text: &str, codec: &str| {
+        text.replace("pabx = {", &format!("media = {{ codec = \"{codec}\" }}, pabx = {{"))
+    };
+    // Within the site: two hops of a LAN of 1 ms, 20 ms of packing, 60 ms of buffer. Nothing crosses the satellite.
+    let (crossed, [pisa, _], mut built) = run(&sites("iax", &talk(&local(), "g711a")));
+    assert_eq!(crossed, 0);
+    let [placed] = [caller_records(&mut built, 0)];
+    assert!(placed.len() == pisa.len() && placed.len() > 10);
+    let expected = |delay_ms: f64, ie: f64| {
+        bentpipe_voice::emodel::Params { delay: delay_ms, ..Default::default() }.r() - ie
+    };
+    for call in &placed {
+        let quality = call.quality.expect("voice");
+        let ear = 1e3 * quality.mouth_to_ear.expect("heard").as_secs_f64();
+        assert!((82.0..82.5).contains(&ear) && quality.loss == Some(0.0), "{ear}");
+        assert!((quality.r.expect("rated") - expected(ear, 0.0)).abs() < 0.01, "{quality:?}");
+        assert_eq!(call.codec.as_deref(), Some("G.711 A-law"));
+    }
+    // Over either trunk: 252 ms on the way, and GSM in the middle.
+    for (protocol, codec, ie) in
+        [("sip", "g711a", 20.0), ("iax", "g711a", 20.0), ("sip", "g729", 11.0 + 20.0 + 11.0)]
+    {
+        let (_, _, mut built) = run(&sites(protocol, &talk(&remote(), codec)));
+        let placed = caller_records(&mut built, 0);
+        assert!(placed.len() > 10);
+        for call in &placed {
+            let quality = call.quality.expect("voice");
+            let ear = 1e3 * quality.mouth_to_ear.expect("heard").as_secs_f64();
+            let look_ahead = if codec == "g729" { 10.0 } else { 0.0 };
+            assert!((332.0 + look_ahead..333.0 + look_ahead).contains(&ear), "{protocol}: {ear}");
+            let r = quality.r.expect("rated");
+            assert!((r - expected(ear, ie)).abs() < 0.01, "{protocol} {codec}: {r} at {ear}");
+        }
+        // The callee hears as much, and as well.
+        let callee = built.flows[0].receivers[0];
+        let [said, heard] = [built.flows[0].sender, callee].map(|element| figures(&mut built, element));
+        assert!(heard["voice-received"] > 0.8 * said["voice-sent"], "{said:?} {heard:?}");
+        assert!((heard["mouth-to-ear"] - said["mouth-to-ear"]).abs() < 1e-3, "{said:?} {heard:?}");
+        assert!((heard["r"] - said["r"]).abs() < 0.1 && heard["voice-loss"] == 0.0, "{said:?} {heard:?}");
+    }
+    // A loss on the satellite is one at the phones, over RTP and over mini frames, which have no numbers.
+    for protocol in ["sip", "iax"] {
+        let lossy = sites(protocol, &talk(&remote(), "g711a")).replace(
+            "delay = \"250 ms\"",
+            "delay = \"250 ms\", return.channel = { kind = \"packet-errors\", loss = 0.05 }",
+        );
+        let (_, _, mut built) = run(&lossy);
+        let losses: Vec<f64> =
+            caller_records(&mut built, 0).iter().filter_map(|call| call.quality?.loss).collect();
+        let mean = losses.iter().sum::<f64>() / losses.len() as f64;
+        assert!((0.03..0.07).contains(&mean), "{protocol}: {losses:?}");
+    }
+}
+
+#[test]
+fn faults_of_conferences_are_refused() {
+    let text = conference("sip", "loudest");
+    for (from, to, expected) in [
+        ("number = \"290\"", "number = \"29X\"", vec!["pabx.pisa.conferences.0.number", "digits alone"]),
+        ("number = \"290\"", "number = \"201\"", vec!["overlaps the pattern 20X"]),
+        ("to = \"pisa\"", "to = \"pisa-desk\"", vec!["flow.near-0.to", "conference of \"pisa\""]),
+        (
+            "media = { speech = { kind = \"continuous\" } }, ",
+            "",
+            vec!["traffic.media", "expected `media = { }`"],
+        ),
+        ("speech = { kind = \"continuous\" }", "lines = 0", vec!["traffic.media.lines", "1 to 1000"]),
+    ] {
+        let changed = text.replacen(from, to, 1);
+        assert_ne!(changed, text, "{from}");
+        let refusal = refused(&changed);
+        assert!(expected.iter().all(|part| refusal.contains(part)), "{expected:?}: {refusal}");
+    }
 }

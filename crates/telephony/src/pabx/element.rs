@@ -1,21 +1,24 @@
 //! Exchange: registrar and back-to-back user agent of a site (PABX).
 
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use bentpipe_net::{Cx, Element, Observer, Packet, Port};
-use bentpipe_signalling::agent::{Agent, CallId as SipId, Config as AgentConfig, Event, Failure};
+use bentpipe_signalling::agent::{Agent, Config as AgentConfig, Event, Failure};
 use bentpipe_signalling::iax::{CallId as IaxId, Event as IaxEvent, Failure as IaxFailure};
 use bentpipe_signalling::registrar::Registrar;
 use bentpipe_signalling::sip::{SipUri, Transport, Uri};
 use bentpipe_signalling::transaction::{Peer, Timers};
 use bentpipe_site::{CallDetail, CallEnd, CallRecord, KeepsCalls};
 use bentpipe_units::{RandomStream, Time};
+use bentpipe_voice::conference::metrics as conference;
 
+use super::leg::Leg;
 use super::media::{self, Media, RTP_PORT};
 use super::metrics;
 use super::plan::{Exchange, Step, TrunkProtocol};
+use super::relay::{Outgoing, Ports, Relay, iax_timestamp};
 use crate::datagram::{self, Refusal};
 use crate::metrics as calls;
 use crate::protocol::{Iax, IaxSettings, Protocol, capabilities, host};
@@ -34,6 +37,8 @@ const IAX_DSCP: u8 = 46;
 ///
 /// They are those of no free channel (RFC 3398, section 7.2.4.1).
 const NO_CHANNEL: (u16, &str) = (503, "limit of the trunk");
+/// Status and cause of a call to a conference that is full.
+const FULL: (u16, &str) = (486, "conference is full");
 /// Maximum number of calls with a record.
 const MAX_RECORDS: usize = 500_000;
 
@@ -50,6 +55,12 @@ pub struct Pabx {
     callers: BTreeSet<String>,
     /// Addresses of exchanges whose calls need no password.
     trusted: Vec<IpAddr>,
+    /// Pairs of caller and number dialled whose voice the exchange relays.
+    relayed: BTreeSet<(String, String)>,
+    /// Port of the element, and UDP ports of the legs of these calls.
+    voice: Option<(Port, u16, u16)>,
+    /// Answers of conferences.
+    answers: VecDeque<Leg>,
     /// Protocols, from the start on.
     state: Option<State>,
     legs: BTreeMap<Leg, usize>,
@@ -66,13 +77,19 @@ struct State {
     sip: Agent,
     iax: Iax,
     media: Media,
+    relay: Relay,
+    /// Time stamp of the first relayed voice in IAX2 calls.
+    bases: BTreeMap<IaxId, u32>,
 }
 
-/// Side of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Leg {
-    Sip(SipId),
-    Iax(IaxId),
+/// Second leg of a call.
+struct Placed {
+    leg: Leg,
+    /// End of the path in records.
+    to: String,
+    rule: Option<usize>,
+    /// Port of its RTP, if the exchange relays that.
+    port: Option<u16>,
 }
 
 /// Call between two legs.
@@ -137,6 +154,9 @@ impl Pabx {
             phones: BTreeMap::new(),
             callers: BTreeSet::new(),
             trusted: Vec::new(),
+            relayed: BTreeSet::new(),
+            voice: None,
+            answers: VecDeque::new(),
             state: None,
             legs: BTreeMap::new(),
             calls: BTreeMap::new(),
@@ -150,6 +170,21 @@ impl Pabx {
     #[must_use]
     pub fn with_trusted(self, trusted: Vec<IpAddr>) -> Pabx {
         Pabx { trusted, ..self }
+    }
+
+    /// Returns it with a port of the element for relayed voice.
+    ///
+    /// Its UDP ports are given by the first and their number.
+    #[must_use]
+    pub fn with_voice(self, port: Port, (first, count): (u16, u16)) -> Pabx {
+        Pabx { voice: Some((port, first, count)), ..self }
+    }
+
+    /// Notes that the exchange relays the voice of calls between two numbers.
+    ///
+    /// The second is as callers dial it here.
+    pub fn add_relayed(&mut self, caller: &str, dialled: &str) {
+        self.relayed.insert((caller.to_owned(), dialled.to_owned()));
     }
 
     /// Notes the number of a caller. It has a password if the exchange asks for one.
@@ -194,7 +229,9 @@ impl Pabx {
         let iax = Iax::new(&settings, "pabx", SocketAddr::new(self.local, IAX_PORT), seed());
         let exchanges = self.trunks.values().chain(&self.trusted).copied().collect();
         let media = Media::new(exchanges, RandomStream::new(seed(), "rtp"));
-        self.state = Some(State { sip, iax, media });
+        let ports = self.voice.map(|(_, first, count)| Ports::new(first, count)).unwrap_or_default();
+        let relay = Relay::new(ports, &self.exchange.conferences, RandomStream::new(seed(), "relay"));
+        self.state = Some(State { sip, iax, media, relay, bases: BTreeMap::new() });
     }
 
     /// Acts on all events, sends, and returns the next time.
@@ -203,12 +240,16 @@ impl Pabx {
             self.act(cx.now(), leg, happened);
         }
         self.send(cx);
-        let Some(State { sip, iax, media }) = &mut self.state else { return Time::NEVER };
-        sip.deadline().min(iax.deadline()).min(media.deadline()).max(cx.now())
+        let Some(State { sip, iax, media, relay, .. }) = &mut self.state else { return Time::NEVER };
+        let voice = media.deadline().min(relay.deadline());
+        sip.deadline().min(iax.deadline()).min(voice).max(cx.now())
     }
 
     fn event(&mut self, now: Time) -> Option<(Leg, Happened)> {
-        let State { sip, iax, media } = self.state.as_mut()?;
+        if let Some(leg) = self.answers.pop_front() {
+            return Some((leg, Happened::Answered(None)));
+        }
+        let State { sip, iax, media, .. } = self.state.as_mut()?;
         std::iter::from_fn(|| sip.poll_event())
             .inspect(|event| media.note(now, event))
             .find_map(of_sip)
@@ -228,7 +269,11 @@ impl Pabx {
                 self.note(bridge, |record| record.rang = record.rang.or(Some(now)));
             }
             Happened::Answered(codec) if is_callee => {
+                self.up(leg);
                 self.answer(now, other);
+                self.up(other);
+                self.join(now, leg, other);
+                let codec = codec.or_else(|| self.codec_of(leg, other));
                 self.counts.established += 1;
                 self.note(bridge, |record| {
                     (record.answered, record.end, record.codec) = (Some(now), CallEnd::Up, codec);
@@ -262,14 +307,11 @@ impl Pabx {
 
     /// Places the second leg of a call by the dial plan, or refuses it.
     fn place(&mut self, now: Time, caller_leg: Leg, (caller, number): (&str, &str)) {
-        let from = match caller_leg {
-            Leg::Sip(_) => "sip",
-            Leg::Iax(_) => "iax",
-        };
+        let from = if matches!(caller_leg, Leg::Iax(_)) { "iax" } else { "sip" };
         self.counts.incoming += u64::from(matches!(caller_leg, Leg::Iax(_)));
-        let placed = self.place_by(now, caller, number);
+        let placed = self.place_both(now, caller_leg, (caller, number));
         let (path, refusal) = match &placed {
-            Ok((_, to, _)) => (format!("{from} - {to}"), None),
+            Ok(placed) => (format!("{from} - {}", placed.to), None),
             Err((status, cause)) => (from.to_owned(), Some((*status, (*cause).to_owned()))),
         };
         let record = Record {
@@ -293,46 +335,106 @@ impl Pabx {
             *(if is_limit { &mut self.counts.not_admitted } else { &mut self.counts.refused }) += 1;
             return self.reject(now, caller_leg, status);
         }
-        let Ok((callee, _, rule)) = placed else { return };
+        let Ok(Placed { leg: callee, rule, .. }) = placed else { return };
         self.next += 1;
         rule.into_iter().for_each(|rule| self.by_rule[rule] += 1);
         self.legs.extend([(caller_leg, self.next), (callee, self.next)]);
         self.calls.insert(self.next, Bridge { caller: caller_leg, callee, record: at, rule });
     }
 
-    /// Places a leg to a number. Returns it with the end of its path and its rule, or a status and the cause.
+    /// Places the second leg, and connects the voice of both if the exchange relays it.
+    fn place_both(
+        &mut self,
+        now: Time,
+        caller_leg: Leg,
+        (caller, number): (&str, &str),
+    ) -> Result<Placed, (u16, &'static str)> {
+        if !self.relayed.contains(&(caller.to_owned(), number.to_owned())) {
+            return self.place_by(now, (caller, number), false);
+        }
+        let own = if matches!(caller_leg, Leg::Sip(_)) { Some(self.reserve()?) } else { None };
+        let placed = self.place_by(now, (caller, number), true);
+        let voice = self.exchange.codec;
+        let Some(State { iax, media, relay, .. }) = &mut self.state else { return placed };
+        match &placed {
+            Err(_) => relay.give_back(own),
+            Ok(placed) => {
+                relay.connect(caller_leg, placed.leg, (own, voice));
+                relay.connect(placed.leg, caller_leg, (placed.port, voice));
+                for leg in [caller_leg, placed.leg] {
+                    match leg {
+                        Leg::Sip(call) => media.relay(call),
+                        Leg::Iax(call) => iax.relay(call),
+                        Leg::Room { .. } => {}
+                    }
+                }
+            }
+        }
+        placed
+    }
+
+    /// Reserves a port for the RTP of a leg.
+    fn reserve(&mut self) -> Result<u16, (u16, &'static str)> {
+        self.state.as_mut().and_then(|state| state.relay.reserve()).ok_or((503, "no port for voice"))
+    }
+
+    /// Places a leg to a number. Returns a status and the cause if that is not possible.
     fn place_by(
         &mut self,
         now: Time,
-        caller: &str,
-        number: &str,
-    ) -> Result<(Leg, String, Option<usize>), (u16, &'static str)> {
+        (caller, number): (&str, &str),
+        is_relayed: bool,
+    ) -> Result<Placed, (u16, &'static str)> {
         match self.exchange.step(number) {
             Step::Unknown => Err((404, "unknown number")),
+            Step::Conference(conference) => {
+                let Some(State { relay, .. }) = &self.state else { return Err((503, "not started")) };
+                if !is_relayed {
+                    return Err((488, "caller without voice"));
+                }
+                if !relay.has_room(conference) {
+                    return Err(FULL);
+                }
+                self.counts.local += 1;
+                let leg = Leg::Room { conference, member: self.next as u32 };
+                self.answers.push_back(leg);
+                Ok(Placed { leg, to: "conference".to_owned(), rule: None, port: None })
+            }
             Step::Extension => {
                 self.counts.local += 1;
                 let local = SocketAddr::new(self.local, SIP_PORT);
                 let address = SipUri::new(Some(number), &host(local));
-                let State { sip, .. } = self.state.as_mut().ok_or((503, "not started"))?;
+                let State { sip, relay, .. } = self.state.as_mut().ok_or((503, "not started"))?;
                 let contact =
                     sip.registrar().and_then(|registrar| registrar.lookup(now, &address).into_iter().next());
                 let contact = contact.ok_or((480, "not registered"))?;
                 let peer = Agent::peer_of(&contact).ok_or((480, "no address"))?;
-                let leg = sip
-                    .call_as(now, caller, (&contact, peer), capabilities(local))
-                    .ok_or((503, "no capacity"))?;
-                Ok((Leg::Sip(leg), "sip".to_owned(), None))
+                let port = if is_relayed { relay.reserve() } else { None };
+                if is_relayed && port.is_none() {
+                    return Err((503, "no port for voice"));
+                }
+                let audio = if is_relayed { media::accepted(local) } else { capabilities(local) };
+                let leg = sip.call_as(now, caller, (&contact, peer), media::at_port(audio, port));
+                let leg = leg.ok_or_else(|| {
+                    relay.give_back(port);
+                    (503, "no capacity")
+                })?;
+                Ok(Placed { leg: Leg::Sip(leg), to: "sip".to_owned(), rule: None, port })
             }
             Step::Trunk { to, protocol, number, rule } => {
                 if self.exchange.dial[rule].calls.is_some_and(|most| self.by_rule[rule] >= most) {
                     return Err(NO_CHANNEL);
                 }
                 let address = self.trunks.get(&to).copied().ok_or((404, "no trunk"))?;
+                let has_rtp = is_relayed && protocol == TrunkProtocol::Sip;
+                let port = if has_rtp { Some(self.reserve()?) } else { None };
                 self.counts.outgoing += 1;
-                let leg = self
-                    .place_trunk(now, caller, (address, protocol, &number))
-                    .ok_or((503, "no capacity"))?;
-                Ok((leg, format!("{} {to}", protocol.word()), Some(rule)))
+                let leg = self.place_trunk(now, caller, (address, protocol, &number), port);
+                let Some(leg) = leg else {
+                    self.state.iter_mut().for_each(|state| state.relay.give_back(port));
+                    return Err((503, "no capacity"));
+                };
+                Ok(Placed { leg, to: format!("{} {to}", protocol.word()), rule: Some(rule), port })
             }
         }
     }
@@ -342,6 +444,7 @@ impl Pabx {
         now: Time,
         caller: &str,
         (address, protocol, number): (IpAddr, TrunkProtocol, &str),
+        port: Option<u16>,
     ) -> Option<Leg> {
         let voice = self.exchange.codec;
         let State { sip, iax, .. } = self.state.as_mut()?;
@@ -354,8 +457,37 @@ impl Pabx {
                 let target: Uri = SipUri::new(Some(number), &host(remote)).into();
                 let peer = Peer { transport: Transport::Udp, address: remote };
                 let local = SocketAddr::new(self.local, SIP_PORT);
-                sip.call_as(now, caller, (&target, peer), media::offered(local, voice)).map(Leg::Sip)
+                let audio = media::at_port(media::offered(local, voice), port);
+                sip.call_as(now, caller, (&target, peer), audio).map(Leg::Sip)
             }
+        }
+    }
+
+    /// Starts to relay the voice of a leg that is up.
+    fn up(&mut self, leg: Leg) {
+        let Some(State { sip, relay, .. }) = &mut self.state else { return };
+        let media = match leg {
+            Leg::Sip(call) => sip.media(call),
+            _ => None,
+        };
+        if media.is_some() || matches!(leg, Leg::Iax(_)) {
+            relay.up(leg, media);
+        }
+    }
+
+    /// Joins a caller to the conference that answered.
+    fn join(&mut self, now: Time, callee: Leg, caller: Leg) {
+        let Leg::Room { conference, member } = callee else { return };
+        self.state.iter_mut().for_each(|state| state.relay.join(now, caller, (conference, member)));
+    }
+
+    /// Returns the codec of a caller in a conference.
+    fn codec_of(&self, callee: Leg, caller: Leg) -> Option<String> {
+        match (callee, caller) {
+            (Leg::Room { .. }, Leg::Sip(call)) => {
+                Some(self.state.as_ref()?.sip.media(call)?.codec.name.clone())
+            }
+            _ => None,
         }
     }
 
@@ -364,26 +496,32 @@ impl Pabx {
         match leg {
             Leg::Sip(call) => sip.ring(now, call),
             Leg::Iax(call) => iax.ring(now, call),
+            Leg::Room { .. } => {}
         }
     }
 
     fn answer(&mut self, now: Time, leg: Leg) {
         let local = SocketAddr::new(self.local, SIP_PORT);
-        let Some(State { sip, iax, .. }) = &mut self.state else { return };
+        let Some(State { sip, iax, relay, .. }) = &mut self.state else { return };
         match leg {
-            Leg::Sip(call) => sip.answer(now, call, media::accepted(local)),
+            Leg::Sip(call) => {
+                let audio = media::at_port(media::accepted(local), relay.port(leg));
+                sip.answer(now, call, audio);
+            }
             Leg::Iax(call) => iax.answer(now, call),
+            Leg::Room { .. } => {}
         }
     }
 
     fn hang_up(&mut self, now: Time, leg: Leg) {
-        let Some(State { sip, iax, media }) = &mut self.state else { return };
+        let Some(State { sip, iax, media, .. }) = &mut self.state else { return };
         match leg {
             Leg::Sip(call) => {
                 media.stop(call);
                 sip.hang_up(now, call);
             }
             Leg::Iax(call) => iax.hang_up(now, call),
+            Leg::Room { .. } => {}
         }
     }
 
@@ -392,6 +530,7 @@ impl Pabx {
         match leg {
             Leg::Sip(call) => sip.reject(now, call, status),
             Leg::Iax(call) => iax.reject(now, call, cause_of(status)),
+            Leg::Room { .. } => {}
         }
     }
 
@@ -404,8 +543,15 @@ impl Pabx {
         {
             self.by_rule[rule] -= 1;
         }
-        self.legs.remove(&bridge.caller);
-        self.legs.remove(&bridge.callee);
+        for leg in [bridge.caller, bridge.callee] {
+            self.legs.remove(&leg);
+            let Some(State { iax, relay, bases, .. }) = &mut self.state else { continue };
+            relay.close(leg);
+            if let Leg::Iax(call) = leg {
+                iax.forget(call);
+                bases.remove(&call);
+            }
+        }
     }
 
     fn note(&mut self, bridge: Bridge, change: impl FnOnce(&mut Record)) {
@@ -419,8 +565,14 @@ impl Pabx {
     }
 
     fn send(&mut self, cx: &mut Cx<'_>) {
-        let Some(State { sip, iax, media }) = &mut self.state else { return };
-        media.handle_timeout(cx.now());
+        let voice = self.voice.map(|(port, ..)| port);
+        let Some(State { sip, iax, media, relay, bases }) = &mut self.state else { return };
+        let now = cx.now();
+        while let Some((call, timestamp, payload)) = iax.poll_voice() {
+            relay.receive_iax(now, Leg::Iax(call), timestamp, &payload);
+        }
+        media.handle_timeout(now);
+        relay.handle_timeout(now);
         let mut emit = |port: Port, (from, to): (u16, SocketAddr), dscp: u8, bytes: &[u8]| {
             let from = SocketAddr::new(self.local, from);
             let Some(mut packet) = datagram::packet(from, to, dscp, bytes) else { return };
@@ -435,6 +587,18 @@ impl Pabx {
         while let Some((to, bytes)) = media.transmit() {
             emit(RTP, (RTP_PORT, to), IAX_DSCP, &bytes);
         }
+        while let Some(outgoing) = relay.transmit() {
+            match (outgoing, voice) {
+                (Outgoing::Rtp(from, to, bytes), Some(port)) => emit(port, (from, to), IAX_DSCP, &bytes),
+                (Outgoing::Rtp(..), None) => {}
+                (Outgoing::Iax(call, steps, payload), _) => {
+                    let Some(elapsed) = iax.elapsed(now, call) else { continue };
+                    let base = bases.entry(call);
+                    let base = *base.or_insert_with(|| iax_timestamp(elapsed / 20 * 20, 0));
+                    iax.say(now, call, iax_timestamp(base, steps), payload);
+                }
+            }
+        }
         while let Some((to, bytes)) = iax.transmit() {
             self.counts.frames += 1;
             self.counts.frame_bytes += bytes.len() as u64;
@@ -443,15 +607,18 @@ impl Pabx {
     }
 
     fn take(&mut self, port: Port, packet: &Packet, now: Time) {
-        let Some(State { sip, iax, media }) = &mut self.state else { return };
+        let Some(State { sip, iax, media, relay, .. }) = &mut self.state else { return };
         match datagram::read(packet) {
-            Ok((from, bytes)) if port == SIP => {
+            Ok((from, _, bytes)) if port == SIP => {
                 sip.receive(now, Peer { transport: Transport::Udp, address: from }, &bytes);
             }
-            Ok((from, bytes)) if port == RTP => {
+            Ok((from, number, bytes)) if self.voice.is_some_and(|(voice, ..)| voice == port) => {
+                self.counts.unexpected += u64::from(!relay.receive(now, from, number, &bytes));
+            }
+            Ok((from, _, bytes)) if port == RTP => {
                 self.counts.unexpected += u64::from(!media.receive(from, &bytes));
             }
-            Ok((from, bytes)) => iax.receive(now, from, &bytes),
+            Ok((from, _, bytes)) => iax.receive(now, from, &bytes),
             Err(Refusal::BadChecksum) => self.counts.bad_checksum += 1,
             Err(Refusal::Unexpected) => self.counts.unexpected += 1,
         }
@@ -599,11 +766,20 @@ impl Element for Pabx {
         observer.counter(&calls::DROPPED_UNEXPECTED, counts.unexpected);
         let voice = |state: &State| {
             let (sent, received) = state.iax.voice();
-            (sent + state.media.sent, received + state.media.received)
+            let of_phones = state.relay.sent_and_received();
+            (sent + state.media.sent + of_phones[0], received + state.media.received + of_phones[1])
         };
         let (sent, received) = self.state.as_ref().map_or((0, 0), voice);
         observer.counter(&calls::VOICE_SENT, sent);
         observer.counter(&calls::VOICE_RECEIVED, received);
+        if !self.exchange.conferences.is_empty() {
+            let (members, counts) =
+                self.state.as_ref().map(|state| state.relay.conferences()).unwrap_or_default();
+            observer.gauge(&conference::MEMBERS, members as f64);
+            observer.counter(&conference::MIXES, counts.mixes);
+            observer.counter(&conference::CONCEALED, counts.concealed);
+            observer.counter(&conference::LEFT_OUT, counts.left_out);
+        }
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

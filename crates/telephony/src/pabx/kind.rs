@@ -16,6 +16,8 @@ use super::plan::{Exchange, Exchanges, Rule, Step, TrunkProtocol};
 
 /// Word of the role.
 const ROLE: &str = "pabx";
+/// UDP ports for relayed RTP: a pair for each leg.
+const VOICE_PORTS: u16 = 4096;
 /// Maximum number of exchanges that a call passes.
 const MAX_HOPS: usize = 64;
 
@@ -44,6 +46,7 @@ impl RoleKind for Kind {
             let port = ground.bind_at(Protocol::UDP, RTP_PORT)?;
             debug_assert_eq!(port, RTP);
         }
+        let (voice, first) = ground.bind(Protocol::UDP, VOICE_PORTS)?;
         ground.advertise(IpVersion::V4);
         let mut trunks = BTreeMap::new();
         for rule in &exchange.dial {
@@ -56,7 +59,8 @@ impl RoleKind for Kind {
         let trusted = callers.filter_map(|(other, _)| ground.addresses(other).map(|[v4, _]| v4)).collect();
         let [local, _] =
             ground.addresses(name).ok_or_else(|| Problem::new(ground.key(), "has no address"))?;
-        Ok(Box::new(Pabx::new(exchange, local, trunks).with_trusted(trusted)))
+        let pabx = Pabx::new(exchange, local, trunks).with_trusted(trusted);
+        Ok(Box::new(pabx.with_voice(voice, (first, VOICE_PORTS))))
     }
 
     fn calls(&self) -> Option<CallReader> {
@@ -74,6 +78,8 @@ pub struct Line {
     /// Number of the caller.
     pub number: String,
     /// Number that the caller dials. The receiver of the flow registers as what the dial plans make of it.
+    ///
+    /// If that is a conference, the receiver is the node of its exchange.
     pub dial: String,
     /// Password of the caller. Default: that of the exchange.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,9 +91,9 @@ pub struct Line {
 pub(crate) struct Phones {
     /// Exchange of the caller.
     pub(crate) caller_at: SocketAddr,
-    /// Exchange and number of the callee.
+    /// Exchange and number of the callee. None: a conference.
     pub(crate) callee_at: SocketAddr,
-    pub(crate) callee: String,
+    pub(crate) callee: Option<String>,
     /// Passwords of caller and callee.
     pub(crate) passwords: [Option<String>; 2],
 }
@@ -97,7 +103,12 @@ impl Line {
     ///
     /// # Errors
     /// Returns an error if an exchange or the number does not exist, or the number is another flow's.
-    pub(crate) fn phones(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<Phones, Problem> {
+    pub(crate) fn phones(
+        &self,
+        at: &FlowAt<'_>,
+        ground: &mut FlowGround<'_, '_>,
+        has_voice: bool,
+    ) -> Result<Phones, Problem> {
         let key = |key: &str| at.key(&format!("traffic.pabx.{key}"));
         if at.ip != IpVersion::V4 {
             return Err(Problem::new(at.key("ip"), "exchanges have IPv4: expected 4"));
@@ -122,7 +133,14 @@ impl Line {
         let (mut exchange, mut number) = (self.at.clone(), self.dial.clone());
         for _ in 0..MAX_HOPS {
             let here = self.exchange(&exchange, &key("dial"), ground)?;
+            if has_voice {
+                here.add_relayed(&self.number, &number);
+            }
             match here.exchange().step(&number) {
+                Step::Conference(_) => {
+                    self.ensure_conference(at, (&exchange, &number), has_voice, ground)?;
+                    return self.placed(at, (&exchange, None), ground);
+                }
                 Step::Trunk { to, number: there, .. } => (exchange, number) = (to, there),
                 Step::Extension => {
                     here.add_phone(&number, at.name).map_err(|flow| {
@@ -130,7 +148,7 @@ impl Line {
                             format!("\"{number}\" is the phone of flow \"{flow}\": expected another number");
                         Problem::new(key("dial"), problem)
                     })?;
-                    return self.placed(at, (&exchange, number), ground);
+                    return self.placed(at, (&exchange, Some(number)), ground);
                 }
                 Step::Unknown => {
                     let patterns = here.exchange().patterns();
@@ -143,10 +161,31 @@ impl Line {
         Err(Problem::new(key("dial"), "passes more than 64 exchanges"))
     }
 
+    /// Refuses a call to a conference without voice, or with a receiver elsewhere.
+    fn ensure_conference(
+        &self,
+        at: &FlowAt<'_>,
+        (exchange, number): (&str, &str),
+        has_voice: bool,
+        ground: &FlowGround<'_, '_>,
+    ) -> Result<(), Problem> {
+        if !has_voice {
+            let problem = format!(
+                "\"{number}\" is a conference, and the caller has no voice: expected `media = {{ }}`"
+            );
+            return Err(Problem::new(at.key("traffic.media"), problem));
+        }
+        if at.receivers.first().copied() != ground.number(exchange) {
+            let problem = format!("\"{number}\" is a conference of \"{exchange}\": expected that node");
+            return Err(Problem::new(at.key("to"), problem));
+        }
+        Ok(())
+    }
+
     fn placed(
         &self,
         at: &FlowAt<'_>,
-        (exchange, callee): (&str, String),
+        (exchange, callee): (&str, Option<String>),
         ground: &mut FlowGround<'_, '_>,
     ) -> Result<Phones, Problem> {
         let mut address = |name: &str| {

@@ -1,4 +1,4 @@
-//! Voice of SIP trunks: RTP of a constant rate between two exchanges.
+//! Voice of SIP trunks whose phones have none: RTP of a constant rate.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -34,6 +34,8 @@ pub(super) struct Media {
     /// Exchanges at the other ends of trunks. Phones send no media.
     exchanges: BTreeSet<IpAddr>,
     random: RandomStream,
+    /// Calls whose voice another leg has.
+    relayed: BTreeSet<CallId>,
     streams: BTreeMap<CallId, Sending>,
     /// Times of the next packets.
     due: BTreeSet<(Time, CallId)>,
@@ -50,6 +52,7 @@ impl Media {
         Media {
             exchanges,
             random,
+            relayed: BTreeSet::new(),
             streams: BTreeMap::new(),
             due: BTreeSet::new(),
             packets: VecDeque::new(),
@@ -58,18 +61,29 @@ impl Media {
         }
     }
 
+    /// Leaves the voice of a call to another leg.
+    pub(super) fn relay(&mut self, call: CallId) {
+        self.relayed.insert(call);
+    }
+
     /// Starts the voice of a call between exchanges that is up, and stops it afterwards.
     pub(super) fn note(&mut self, now: Time, event: &Event) {
         match event {
             Event::Answered { call, media: Some(media) } | Event::Confirmed { call, media: Some(media) } => {
                 self.start(now, *call, media);
             }
-            Event::Ended { call, .. } | Event::Failed { call, .. } => self.stop(*call),
+            Event::Ended { call, .. } | Event::Failed { call, .. } => {
+                self.stop(*call);
+                self.relayed.remove(call);
+            }
             _ => {}
         }
     }
 
     fn start(&mut self, now: Time, call: CallId, media: &Negotiated) {
+        if self.relayed.contains(&call) {
+            return;
+        }
         let Some(address) = media.address.filter(|address| self.exchanges.contains(address)) else { return };
         let Some(voice) = Voice::of_encoding(&media.codec.name) else { return };
         let mut random = || (self.random.unit() * 4_294_967_296.0) as u32;
@@ -133,6 +147,11 @@ impl Media {
 /// Returns the audio that an exchange offers over a SIP trunk: its codec alone.
 pub(super) fn offered(local: SocketAddr, voice: Voice) -> Capabilities {
     described(local, vec![voice])
+}
+
+/// Returns the audio at a port of its own.
+pub(super) fn at_port(capabilities: Capabilities, port: Option<u16>) -> Capabilities {
+    Capabilities { port: port.unwrap_or(capabilities.port), ..capabilities }
 }
 
 /// Returns the audio that an exchange accepts: that of phones and of trunks.

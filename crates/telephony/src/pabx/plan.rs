@@ -3,6 +3,8 @@
 use bentpipe_signalling::digest::{Algorithm, Guard, Qop};
 use bentpipe_site::{Named, Review, SharedTable};
 use bentpipe_units::Span;
+use bentpipe_voice::conference::{Mixing, Role};
+use bentpipe_voice::{Playout, Speech};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +31,9 @@ pub struct Exchange {
     /// Rules for numbers other than extensions. No two patterns of an exchange may overlap.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dial: Vec<Rule>,
+    /// Conferences of the exchange, which callers join by dialling a number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conferences: Vec<Conference>,
     /// Codec of trunks. Default: "gsm".
     #[serde(default)]
     pub codec: Voice,
@@ -44,6 +49,54 @@ pub struct Exchange {
     /// Longest retransmission interval of SIP (RFC 3261 T2). Default: 4 s.
     #[serde(default = "t2")]
     pub t2: Span,
+}
+
+/// Conference of an exchange. Its bridge answers each call to its number, until the caller hangs up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "PabxConference")]
+pub struct Conference {
+    /// Number.
+    pub number: String,
+    /// Sources of a mix. Default: "loudest".
+    #[serde(default)]
+    pub mixing: Mixing,
+    /// Lists up to 15 sources in the RTP header of a mix (RFC 3550). Default: true.
+    #[serde(default = "yes")]
+    pub contributors: bool,
+    /// Playout buffer of the bridge for each member. Default: fixed, 60 ms.
+    #[serde(default)]
+    pub playout: Playout,
+    /// Maximum number of members. Further callers are busy (486). Default: 100.
+    #[serde(default = "hundred")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub members: u32,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+const fn hundred() -> u32 {
+    100
+}
+
+impl Conference {
+    /// Returns the role of its bridge.
+    pub(super) fn role(&self) -> Role {
+        Role { mixing: self.mixing, contributors: self.contributors }
+    }
+
+    fn check(&self, key: &str, review: &mut Review<'_>) {
+        let digits = self.number.chars().all(|digit| digit.is_ascii_digit());
+        let problem = format!("expected digits alone, got \"{}\"", self.number);
+        review.ensure(digits, &format!("{key}.number"), problem);
+        let members = (1..=1000).contains(&self.members);
+        review.ensure(members, &format!("{key}.members"), "expected 1 to 1000");
+        if let Err(error) = Voice::default().settings(self.playout, None, Speech::default()) {
+            review.refuse(&format!("{key}.{}", error.path()), format!("expected {}", error.expected));
+        }
+    }
 }
 
 /// Digest authentication of an exchange's phones (RFC 7616).
@@ -169,6 +222,8 @@ const fn t2() -> Span {
 pub enum Step {
     /// Extension of the exchange.
     Extension,
+    /// Conference of the exchange, by its place.
+    Conference(usize),
     /// Number that another exchange gets.
     Trunk {
         /// Name of the exchange.
@@ -191,7 +246,7 @@ pub struct DialLine {
     pub exchange: String,
     /// Pattern of numbers.
     pub numbers: String,
-    /// Exchange that they go to over a trunk, and its protocol. None: extensions.
+    /// Exchange that they go to over a trunk, and its protocol. None: extensions and conferences.
     pub trunk: Option<(String, &'static str)>,
     /// Pattern of the numbers there.
     pub there: String,
@@ -215,6 +270,9 @@ impl Exchange {
         if self.extensions.iter().any(has) {
             return Step::Extension;
         }
+        if let Some(place) = self.conferences.iter().position(|conference| conference.number == number) {
+            return Step::Conference(place);
+        }
         let Some(place) = self.dial.iter().position(|rule| has(&rule.pattern)) else { return Step::Unknown };
         let rule = &self.dial[place];
         let kept = number.get(usize::from(rule.strip)..).unwrap_or_default();
@@ -228,7 +286,8 @@ impl Exchange {
 
     /// Returns the patterns, for messages.
     pub fn patterns(&self) -> String {
-        let extensions = self.extensions.iter().cloned();
+        let conferences = self.conferences.iter().map(|conference| &conference.number);
+        let extensions = self.extensions.iter().chain(conferences).cloned();
         let rules = self.dial.iter().map(|rule| format!("{} (to \"{}\")", rule.pattern, rule.trunk));
         extensions.chain(rules).collect::<Vec<String>>().join(", ")
     }
@@ -243,7 +302,10 @@ impl Exchange {
         let rules = self.dial.iter().enumerate().filter_map(|(n, rule)| {
             Some((key(format!("dial.{n}.pattern")), Pattern::parse(&rule.pattern).ok()?, Some(rule)))
         });
-        extensions.chain(rules).collect()
+        let conferences = self.conferences.iter().enumerate().filter_map(|(n, of)| {
+            Some((key(format!("conferences.{n}.number")), Pattern::parse(&of.number).ok()?, None))
+        });
+        extensions.chain(conferences).chain(rules).collect()
     }
 
     fn check(&self, name: &str, review: &mut Review<'_>) {
@@ -252,7 +314,11 @@ impl Exchange {
             self.extensions.iter().enumerate().map(|(n, text)| (key(&format!("extensions.{n}")), text));
         let rules =
             self.dial.iter().enumerate().map(|(n, rule)| (key(&format!("dial.{n}.pattern")), &rule.pattern));
-        for (key, text) in extensions.chain(rules) {
+        let conferences = self.conferences.iter().enumerate();
+        let numbers =
+            conferences.clone().map(|(n, of)| (key(&format!("conferences.{n}.number")), &of.number));
+        conferences.for_each(|(n, of)| of.check(&key(&format!("conferences.{n}")), review));
+        for (key, text) in extensions.chain(numbers).chain(rules) {
             if let Err(expected) = Pattern::parse(text) {
                 review.refuse(&key, format!("expected {expected}, got \"{text}\""));
             }

@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
-use bentpipe_net::Observer;
 use bentpipe_net::metric::{Counter, Of};
+use bentpipe_net::{InvalidConfig, Observer};
 use bentpipe_signalling::iax::{CallId, Config as EndpointConfig, Endpoint, Event, Failure, format};
 use bentpipe_signalling::sdp::Codec;
 use bentpipe_units::{RandomStream, Span, Time};
+use bentpipe_voice::call::{Rtcp, Settings as VoiceSettings};
+use bentpipe_voice::emodel::Impairment;
+use bentpipe_voice::{Codec as VoiceCodec, Config as VoiceConfig, Playout, Speech};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +39,7 @@ pub enum Voice {
 
 impl Voice {
     /// Returns the name.
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Voice::Gsm => "GSM full rate",
             Voice::G711a => "G.711 A-law",
@@ -62,6 +65,31 @@ impl Voice {
     pub(crate) fn of_encoding(name: &str) -> Option<Voice> {
         let all = [Voice::Gsm, Voice::G711a, Voice::G711u, Voice::G729, Voice::Ilbc];
         all.into_iter().find(|voice| voice.encoding().name.eq_ignore_ascii_case(name))
+    }
+
+    /// Returns what follows for packets of one frame at a constant rate.
+    pub(crate) fn settings(
+        self,
+        playout: Playout,
+        impairment: Option<Impairment>,
+        speech: Speech,
+    ) -> Result<VoiceSettings, InvalidConfig> {
+        let codec = match self {
+            Voice::Gsm => VoiceCodec::Gsm,
+            Voice::G711a => VoiceCodec::G711A,
+            Voice::G711u => VoiceCodec::G711U,
+            Voice::G729 => VoiceCodec::G729,
+            Voice::Ilbc => VoiceCodec::Ilbc,
+        };
+        let config = VoiceConfig {
+            silence_suppression: false,
+            rtcp: Rtcp::None,
+            playout,
+            impairment,
+            speech,
+            ..VoiceConfig::new(codec)
+        };
+        config.settings()
     }
 
     /// Returns the bytes of a frame of 20 ms.
@@ -98,6 +126,10 @@ pub struct Iax {
     /// Times of the next voice of calls that are up.
     due: BTreeSet<(Time, CallId)>,
     next: BTreeMap<CallId, Time>,
+    /// Calls whose voice another leg has.
+    relayed: BTreeSet<CallId>,
+    /// Voice of these calls: time stamp and payload.
+    arrived: VecDeque<(CallId, u32, Vec<u8>)>,
     events: VecDeque<Event>,
     sent: u64,
     received: u64,
@@ -105,6 +137,9 @@ pub struct Iax {
 
 impl Iax {
     fn start_voice(&mut self, now: Time, call: CallId) {
+        if self.relayed.contains(&call) {
+            return;
+        }
         self.next.insert(call, now);
         self.due.insert((now, call));
     }
@@ -142,6 +177,8 @@ impl Protocol for Iax {
             frame_len,
             due: BTreeSet::new(),
             next: BTreeMap::new(),
+            relayed: BTreeSet::new(),
+            arrived: VecDeque::new(),
             events: VecDeque::new(),
             sent: 0,
             received: 0,
@@ -199,7 +236,7 @@ impl Protocol for Iax {
         Repeats { sent: counters.repeated, absorbed: counters.absorbed }
     }
 
-    fn observe(protocol: Option<&Iax>, observer: &mut dyn Observer) {
+    fn observe(_: &Settings, protocol: Option<&Iax>, observer: &mut dyn Observer) {
         let (sent, received) = protocol.map_or((0, 0), Iax::voice);
         observer.counter(&metrics::VOICE_SENT, sent);
         observer.counter(&metrics::VOICE_RECEIVED, received);
@@ -222,6 +259,34 @@ impl Iax {
         self.endpoint.call_as(now, peer, (caller, number))
     }
 
+    /// Leaves the voice of a call to another leg.
+    pub(crate) fn relay(&mut self, call: CallId) {
+        self.relayed.insert(call);
+    }
+
+    /// Forgets a call whose voice another leg had.
+    pub(crate) fn forget(&mut self, call: CallId) {
+        self.relayed.remove(&call);
+    }
+
+    /// Returns the next voice of a relayed call.
+    ///
+    /// It has a time stamp in milliseconds and a payload.
+    pub(crate) fn poll_voice(&mut self) -> Option<(CallId, u32, Vec<u8>)> {
+        self.arrived.pop_front()
+    }
+
+    /// Returns the milliseconds since the start of a call.
+    pub(crate) fn elapsed(&self, now: Time, call: CallId) -> Option<u32> {
+        self.endpoint.elapsed(now, call)
+    }
+
+    /// Sends the voice of a relayed call.
+    pub(crate) fn say(&mut self, now: Time, call: CallId, timestamp: u32, payload: Vec<u8>) {
+        self.endpoint.send_voice(now, call, timestamp, payload);
+        self.sent += 1;
+    }
+
     /// Refuses an incoming call with a cause code.
     pub(crate) fn reject(&mut self, now: Time, call: CallId, cause: u8) {
         self.endpoint.reject(now, call, cause);
@@ -236,10 +301,16 @@ impl Iax {
     /// Counts voice, and starts and stops that of calls.
     fn note_events(&mut self, now: Time) {
         while let Some(event) = self.endpoint.poll_event() {
-            if matches!(event, Event::Voice { .. }) {
-                self.received += 1;
-                continue;
-            }
+            let event = match event {
+                Event::Voice { call, timestamp, payload } => {
+                    self.received += 1;
+                    if self.relayed.contains(&call) {
+                        self.arrived.push_back((call, timestamp, payload));
+                    }
+                    continue;
+                }
+                event => event,
+            };
             match happening(&event) {
                 Some((call, Happening::Answered)) => self.start_voice(now, call),
                 Some((call, Happening::Ended | Happening::TimedOut | Happening::Failed)) => {

@@ -14,6 +14,7 @@ use super::config::{Rtcp, Settings};
 use super::exchange::Sound;
 use super::metrics;
 use super::packets::{Datagram, Refusal, Route};
+use super::rate::{Mode, RateControl};
 use super::rating::Delays;
 use super::receiver::{Counts, Received, Receiver};
 use super::reception::Reception;
@@ -73,6 +74,8 @@ pub(super) struct Calls {
     pub(super) senders: Vec<Sender>,
     pub(super) receivers: Vec<Receiver>,
     reports: Vec<Reports>,
+    /// Rates, where they are adapted.
+    rates: Vec<RateControl>,
 }
 
 /// Packet that is decided on, and its time.
@@ -100,6 +103,9 @@ pub struct Agent {
     pub(super) plan: Plan,
     pub(super) route: Route,
     pub(super) calls: Calls,
+    /// Rates of the codec, where they are adapted.
+    modes: Vec<Mode>,
+    rate_changes: u64,
     /// Sound of mixes by the member that receives them; empty without a conference.
     pub(super) receptions: Vec<Reception>,
     /// Mixes that wait for their encoder.
@@ -129,6 +135,8 @@ impl Agent {
         Agent {
             route: Route::new(plan.ends, plan.settings.config.dscp),
             calls: Calls::default(),
+            modes: Vec::new(),
+            rate_changes: 0,
             receptions: Vec::new(),
             mixes: Waiting::default(),
             intervals: VecDeque::new(),
@@ -199,6 +207,10 @@ impl Agent {
         let settings = self.plan.settings;
         if matches!(self.plan.side, Side::Members { .. }) {
             self.receptions = vec![Reception::default(); self.plan.count as usize];
+        }
+        if let Some(adapt) = &settings.config.adapt {
+            self.modes = Mode::all(&settings.config.usual(), adapt).unwrap_or_default();
+            self.calls.rates = vec![RateControl::default(); self.plan.count as usize];
         }
         let mut slots = Vec::new();
         for number in 0..self.plan.count {
@@ -332,7 +344,7 @@ impl Agent {
     }
 
     fn report(&mut self, call: u32, is_last: bool, cx: &mut Cx<'_>) {
-        let (number, Calls { senders, receivers, reports }) = (call as usize, &mut self.calls);
+        let (number, Calls { senders, receivers, reports, .. }) = (call as usize, &mut self.calls);
         let ends = (&senders[number], &receivers[number]);
         let payload = reports[number].compose(&self.plan.settings, ends, cx.now(), is_last);
         cx.emit(NODE, self.route.rtcp(number, &payload, cx.now()));
@@ -371,7 +383,25 @@ impl Agent {
         if self.calls.reports[datagram.call].receive(datagram.payload, ssrc, now).is_err() {
             self.malformed += 1;
         }
+        self.adapt(datagram.call);
         Ok(())
+    }
+
+    /// Adapts the rate of a call to a report that came.
+    fn adapt(&mut self, call: usize) {
+        let (Some(adapt), Calls { senders, reports, rates, .. }) =
+            (self.plan.settings.config.adapt, &mut self.calls)
+        else {
+            return;
+        };
+        let (reports, control) = (&mut reports[call], &mut rates[call]);
+        let Some(loss) = reports.loss.take() else { return };
+        if control.report(&adapt, (loss, reports.round_trip), self.modes.len().max(1))
+            && let Some(mode) = self.modes.get(control.mode)
+        {
+            senders[call].adapt(mode.payload_len);
+            self.rate_changes += 1;
+        }
     }
 
     fn take_rtp(
@@ -387,6 +417,7 @@ impl Agent {
         };
         let settings = &self.plan.settings;
         let len = rtp.payload_len();
+        let mode = self.modes.iter().find(|mode| mode.payload_len as usize == len);
         let packet = Received {
             seq: rtp.seq(),
             timestamp: rtp.timestamp(),
@@ -394,7 +425,8 @@ impl Agent {
             marker: rtp.marker(),
             // The length distinguishes a noise frame in the codec's own format.
             is_speech: rtp.payload_type() == settings.format.payload_type
-                && len == settings.payload_len as usize,
+                && (len == settings.payload_len as usize || mode.is_some()),
+            ie: mode.map_or(0.0, |mode| mode.ie),
             created_at,
             now,
         };
@@ -415,9 +447,10 @@ impl Agent {
         Ok(())
     }
 
-    /// Returns the rating of a call at a delay and losses.
-    pub(super) fn r(&self, call: usize, delay: Option<Span>, losses: &crate::Losses) -> f64 {
-        let Some(rating) = self.plan.settings.rating else { return f64::NAN };
+    /// Returns the rating of a call at its delays and losses.
+    pub(super) fn r(&self, call: usize, delays: &Delays, losses: &crate::Losses) -> f64 {
+        let Some(rating) = self.plan.settings.rating_of(delays) else { return f64::NAN };
+        let delay = delays.mouth_to_ear();
         match self.receptions.get(call) {
             Some(reception) => rating.r_of_mix(delay, losses, reception),
             None => rating.r(delay, losses),
@@ -489,8 +522,8 @@ impl Agent {
             receiver.turn_windows(&settings, now);
             let (figures, window) = (receiver.figures(), receiver.window());
             let ear = figures.delays.mouth_to_ear();
-            let r = self.r(call, ear, &figures.losses);
-            let r_now = self.r(call, window.delays.mouth_to_ear(), &window.losses);
+            let r = self.r(call, &figures.delays, &figures.losses);
+            let r_now = self.r(call, &window.delays, &window.losses);
             let limits = settings.config.good;
             let is_good = figures.losses.ratio() <= limits.loss
                 && ear.is_some_and(|ear| ear <= limits.delay)
@@ -586,6 +619,12 @@ impl Element for Agent {
         observer.counter(&app::DROPPED_UNEXPECTED, self.unexpected);
         self.observe_reception(observer);
         self.observe_quality(now, observer);
+        if self.plan.settings.config.adapt.is_some() {
+            let rate =
+                |control: &RateControl| self.modes.get(control.mode).map_or(f64::NAN, |mode| mode.bps as f64);
+            observer.gauge(&metrics::RATE, mean(self.calls.rates.iter().map(rate)));
+            observer.counter(&metrics::RATE_CHANGES, self.rate_changes);
+        }
         if matches!(self.plan.side, Side::Members { .. }) {
             observer.gauge(&metrics::TALKER_LOSS, mean(self.receptions.iter().map(Reception::loss)));
             observer.gauge(&metrics::ROOMS, mean(self.receptions.iter().map(Reception::rooms)));

@@ -5,7 +5,8 @@ use bentpipe_units::{Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::rating::Rating;
+use super::rate::{Adapt, Usual};
+use super::rating::{Delays, Rating};
 use crate::codec::{Codec, Format};
 use crate::conversation::Speech;
 use crate::emodel::{Impairment, Params, Sensitivity};
@@ -24,6 +25,9 @@ pub struct Config {
     /// Rate of the codec. Default: its usual one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
+    /// Adaptation of the rate during a call. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapt: Option<Adapt>,
     /// Frames per packet. Default: 20 ms, or one longer frame.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<u32>,
@@ -137,6 +141,7 @@ impl Config {
         Config {
             codec,
             rate: None,
+            adapt: None,
             frames: None,
             speech: Speech::P59,
             silence_suppression: true,
@@ -181,6 +186,12 @@ impl Config {
         })
     }
 
+    /// Returns the codec before its rate changes.
+    pub(super) fn usual(&self) -> Usual {
+        let Config { codec, rate, frames, impairment, .. } = *self;
+        Usual { codec, rate, frames, impairment }
+    }
+
     fn rating(&self, format: &Format, impairment: Impairment) -> Rating {
         let params = Params {
             impairment: Impairment { ie: 0.0, bpl: 1.0 },
@@ -195,6 +206,11 @@ impl Config {
     fn check(&self) -> Result<(), InvalidConfig> {
         self.speech.check()?;
         self.playout.check()?;
+        if let Some(adapt) = &self.adapt {
+            adapt.check(&self.usual()).map_err(|error| error.inside("adapt"))?;
+            let reports = "reports, by which the rate is adapted";
+            InvalidConfig::ensure(self.rtcp != Rtcp::None, "rtcp", reports)?;
+        }
         let advantage = (0.0..=20.0).contains(&self.advantage);
         InvalidConfig::ensure(advantage, "advantage", "0 to 20 (ITU-T G.107)")?;
         let echo = self.echo_loudness.is_none_or(|telr| (0.0..=100.0).contains(&telr));
@@ -241,9 +257,26 @@ impl Settings {
         &self.format
     }
 
+    /// Returns the equipment impairment: the configured one, or that published for the codec.
+    pub fn impairment(&self) -> Option<Impairment> {
+        self.config.impairment.or(self.format.impairment())
+    }
+
+    /// Returns the equipment impairment factor without losses.
+    pub fn ie(&self) -> Option<f64> {
+        self.config.impairment.map(|of| of.ie).or(self.format.rated.map(|rated| rated.ie))
+    }
+
     /// Returns the time of a packet.
     pub fn interval(&self) -> Span {
         self.interval
+    }
+
+    /// Returns the rating with the mean impairment of the packets played.
+    pub(super) fn rating_of(&self, delays: &Delays) -> Option<Rating> {
+        let rating = self.rating?;
+        let adapted = self.config.adapt.and(delays.ie());
+        Some(adapted.map_or(rating, |ie| rating.with_ie(ie)))
     }
 
     /// Returns the nominal rate of a direction at IP in bytes per second.

@@ -85,13 +85,14 @@ pub struct Source {
     pub impairment: Option<Impairment>,
 }
 
-/// Length of the properties in bytes; speech has at least 6.
-const SOUND_LEN: usize = 5;
 const SPEAKS: u8 = 0x80;
 const CONCEALED: u8 = 0x40;
 const RATED: u8 = 0x20;
 
 impl Sound {
+    /// Length of the properties in bytes; speech has at least 6.
+    pub(super) const LEN: usize = 5;
+
     /// Writes the properties to the start of a payload.
     pub(super) fn emit(&self, payload: &mut [u8]) {
         let mut bytes = [0, self.rooms, 0, 0, 0];
@@ -104,7 +105,7 @@ impl Sound {
                 bytes[3..].copy_from_slice(&((10.0 * bpl).round().clamp(0.0, 65_535.0) as u16).to_be_bytes());
             }
         }
-        let len = payload.len().min(SOUND_LEN);
+        let len = payload.len().min(Sound::LEN);
         payload[..len].copy_from_slice(&bytes[..len]);
     }
 

@@ -35,6 +35,9 @@ bentpipe_net::metrics! {
     Gauge MOS = "mos", Count, "Mean opinion score by the E-model, mean of calls"
         => .summed(&[Sum::new("mos", "Mean opinion score", How::Last).at(End::Receiver)]);
     Gauge LOSS_NOW = "loss-now", Ratio, "Loss in the last window, late packets included" => .drawn(Draw::Line("Loss of voice"));
+    Gauge RATE = "codec-rate", BitsPerSecond, "Mean rate of the codec, where it is adapted"
+        => .drawn(Draw::Line("Rate of the codec")).summed(&[Sum::new("codec-rate", "Mean rate of the codec at the end", How::Last).at(End::Receiver)]);
+    Counter RATE_CHANGES = "rate-changes", Count, "Changes of the codec's rate";
     Gauge CALLS = "calls", Count, "Calls";
     Gauge SILENT_CALLS = "silent-calls", Count, "Calls without a received packet"
         => .summed(&[Sum::new("silent-calls", "Calls without a received packet", How::Last).at(End::Receiver)]);

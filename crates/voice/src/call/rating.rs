@@ -28,6 +28,11 @@ impl Rating {
         Rating { impairment, band, params, base, has_echo: has_echo && band == Band::Narrow }
     }
 
+    /// Returns the rating of the same codec at another rate.
+    pub(super) fn with_ie(self, ie: f64) -> Rating {
+        Rating { impairment: Impairment { ie, ..self.impairment }, ..self }
+    }
+
     /// Returns R for a mouth-to-ear delay and losses; NaN without packets.
     pub(super) fn r(&self, delay: Option<Span>, losses: &Losses) -> f64 {
         let (Some(delay), false) = (delay, losses.expected() == 0) else { return f64::NAN };
@@ -90,6 +95,8 @@ pub(super) struct Delays {
     pub(super) buffered_ns: u128,
     /// Sum of their mouth-to-ear delays in nanoseconds.
     pub(super) mouth_to_ear_ns: u128,
+    /// Sum of the equipment impairments of their rates, where these change.
+    pub(super) ie: f64,
 }
 
 impl Delays {
@@ -105,6 +112,11 @@ impl Delays {
         mean(self.mouth_to_ear_ns, self.played)
     }
 
+    /// Returns the mean equipment impairment of the packets played.
+    pub(super) fn ie(&self) -> Option<f64> {
+        (self.played > 0).then(|| self.ie / self.played as f64)
+    }
+
     pub(super) fn since(&self, earlier: &Delays) -> Delays {
         Delays {
             arrived: self.arrived - earlier.arrived,
@@ -112,6 +124,7 @@ impl Delays {
             played: self.played - earlier.played,
             buffered_ns: self.buffered_ns - earlier.buffered_ns,
             mouth_to_ear_ns: self.mouth_to_ear_ns - earlier.mouth_to_ear_ns,
+            ie: self.ie - earlier.ie,
         }
     }
 
@@ -121,6 +134,7 @@ impl Delays {
         self.played += other.played;
         self.buffered_ns += other.buffered_ns;
         self.mouth_to_ear_ns += other.mouth_to_ear_ns;
+        self.ie += other.ie;
     }
 }
 

@@ -21,6 +21,8 @@ pub(super) struct Received {
     pub(super) ssrc: u32,
     pub(super) marker: bool,
     pub(super) is_speech: bool,
+    /// Equipment impairment of its rate, if that may change.
+    pub(super) ie: f64,
     pub(super) created_at: Time,
     pub(super) now: Time,
 }
@@ -209,6 +211,7 @@ impl Receiver {
         self.delays.buffered_ns += u128::from(buffered);
         let ear = settings.held + delay + Span::from_nanos(buffered);
         self.delays.mouth_to_ear_ns += u128::from(ear.as_nanos());
+        self.delays.ie += packet.ie;
         (Outcome::Played, Some(instant))
     }
 

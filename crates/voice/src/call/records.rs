@@ -32,7 +32,7 @@ impl Agent {
         let figures = receiver.figures();
         let mouth_to_ear = figures.delays.mouth_to_ear();
         let rating = self.plan().settings.rating.filter(|_| mouth_to_ear.is_some());
-        let r = Some(self.r(call, mouth_to_ear, &figures.losses)).filter(|r| !r.is_nan());
+        let r = Some(self.r(call, &figures.delays, &figures.losses)).filter(|r| !r.is_nan());
         CallQuality {
             packets: receiver.counts.packets,
             loss: (figures.losses.expected() > 0).then(|| figures.losses.ratio()),

@@ -35,6 +35,8 @@ pub(super) struct Reports {
     /// Middle of the NTP time of the last sender report received, and its arrival.
     last_sender_report: Option<(u32, Time)>,
     pub(super) round_trip: Option<Span>,
+    /// Loss by the last report about the own source, until it is taken.
+    pub(super) loss: Option<f64>,
     pub(super) sent: u64,
     pub(super) received: u64,
     pub(super) has_left: bool,
@@ -49,6 +51,7 @@ impl Reports {
             prior: (0, 0),
             last_sender_report: None,
             round_trip: None,
+            loss: None,
             sent: 0,
             received: 0,
             has_left: false,
@@ -171,7 +174,8 @@ impl Reports {
     /// Returns R, and the scores of conversation and of listening. The latter has no delay.
     fn scores(&self, settings: &Settings, receiver: &Receiver) -> [u8; 3] {
         let figures = receiver.figures();
-        let Some(rating) = settings.rating.filter(|_| figures.delays.played > 0) else {
+        let rating = settings.rating_of(&figures.delays).filter(|_| figures.delays.played > 0);
+        let Some(rating) = rating else {
             return [UNAVAILABLE; 3];
         };
         // An end knows half of the round trip; before that, the conversational score is unavailable.
@@ -207,8 +211,11 @@ impl Reports {
 
     /// Measures the round trip time by a report about the own source.
     fn measure(&mut self, blocks: &[ReportBlock], own_ssrc: u32, now: Time) {
-        let of_own = blocks.iter().find(|block| block.ssrc == own_ssrc && block.last_report != 0);
-        let Some(block) = of_own else { return };
+        let Some(block) = blocks.iter().find(|block| block.ssrc == own_ssrc) else { return };
+        self.loss = Some(f64::from(block.fraction_lost) / 256.0);
+        if block.last_report == 0 {
+            return;
+        }
         let arrived = (ntp(now) >> 16) as u32;
         let units = arrived.wrapping_sub(block.last_report).wrapping_sub(block.since_last_report);
         // Rounding of both ends may give a little less than no time.

@@ -37,7 +37,7 @@ impl Talk {
 }
 
 /// Level of a room without speech in decibels below the overload point.
-const ROOM_LEVEL: u8 = 65;
+pub(super) const ROOM_LEVEL: u8 = 65;
 
 /// Packet of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +70,8 @@ pub(super) struct Sender {
     mode: Mode,
     last_spoke: Option<Time>,
     ssrc: u32,
+    /// Payload of a speech packet in bytes, where the rate has changed.
+    adapted_len: Option<u32>,
     seq: u16,
     first_timestamp: u32,
     /// Instant of the sample with the first time stamp.
@@ -95,6 +97,7 @@ impl Sender {
             mode: Mode::Start,
             last_spoke: None,
             ssrc: origin.ssrc,
+            adapted_len: None,
             seq: origin.seq,
             first_timestamp: origin.timestamp,
             epoch,
@@ -194,7 +197,9 @@ impl Sender {
         let noise = settings.format.noise;
         let speech_type = settings.format.payload_type;
         let (payload_type, payload_len, marker) = match emission {
-            Emission::Speech { marker } => (speech_type, settings.payload_len, marker),
+            Emission::Speech { marker } => {
+                (speech_type, self.adapted_len.unwrap_or(settings.payload_len), marker)
+            }
             Emission::Noise => (noise.payload_type.unwrap_or(speech_type), noise.len as u32, false),
         };
         let header = rtp::Repr::new(payload_type, self.seq, self.timestamp(settings, begin), self.ssrc);
@@ -203,6 +208,11 @@ impl Sender {
         self.octets = self.octets.wrapping_add(payload_len);
         self.last_sent = Some(now);
         (rtp::Repr { marker, ..header }, payload_len)
+    }
+
+    /// Changes the payload of speech packets to that of another rate.
+    pub(super) fn adapt(&mut self, payload_len: u32) {
+        self.adapted_len = Some(payload_len);
     }
 
     /// Returns the RTP time stamp of an instant.

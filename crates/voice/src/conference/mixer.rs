@@ -38,7 +38,7 @@ struct Leg {
 
 /// Decoder of a member with the frames that wait for their playout.
 #[derive(Clone, Debug, Default)]
-struct Decoder {
+pub(super) struct Decoder {
     waiting: VecDeque<Frame>,
     present: Option<Frame>,
     /// Set in a spurt: a missing frame is concealed.
@@ -47,20 +47,20 @@ struct Decoder {
 
 /// Sound of a member at an instant.
 #[derive(Clone, Copy, Debug)]
-struct Sounding {
-    leg: usize,
-    member: u32,
-    frame: Frame,
-    is_concealed: bool,
+pub(super) struct Sounding {
+    pub(super) leg: usize,
+    pub(super) member: u32,
+    pub(super) frame: Frame,
+    pub(super) is_concealed: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    mixes: u64,
+pub(super) struct Counts {
+    pub(super) mixes: u64,
     encoded: u64,
     mixed: u64,
-    concealed: u64,
-    left_out: u64,
+    pub(super) concealed: u64,
+    pub(super) left_out: u64,
     ticks: u64,
     talkers: u64,
     started: u64,
@@ -134,20 +134,25 @@ impl Mixer {
                 sounding.push(Sounding { leg, member: member as u32, frame, is_concealed });
             }
         }
-        sounding.sort_by_key(|of| (of.frame.level, Reverse(of.is_concealed), of.leg, of.member));
-        sounding
+        sorted(sounding)
     }
 }
 
+/// Returns the sound of all members, the loudest first.
+pub(super) fn sorted(mut sounding: Vec<Sounding>) -> Vec<Sounding> {
+    sounding.sort_by_key(|of| (of.frame.level, Reverse(of.is_concealed), of.leg, of.member));
+    sounding
+}
+
 impl Sounding {
-    fn speaks(&self) -> bool {
+    pub(super) fn speaks(&self) -> bool {
         self.frame.level < SPEECH_LEVEL
     }
 }
 
 impl Role {
     /// Returns the mix of sources, the loudest first.
-    fn mix_of(&self, member: u32, sources: &[&Sounding]) -> Mix {
+    pub(super) fn mix_of(&self, member: u32, sources: &[&Sounding]) -> Mix {
         let loudest = sources.first().filter(|of| of.speaks());
         let speech =
             loudest.map(|of| Source { is_concealed: of.is_concealed, impairment: of.frame.impairment });
@@ -163,7 +168,7 @@ impl Role {
 }
 
 impl Decoder {
-    fn push(&mut self, frame: Frame) {
+    pub(super) fn push(&mut self, frame: Frame) {
         let place = self.waiting.iter().rposition(|other| other.due <= frame.due).map_or(0, |at| at + 1);
         let is_again = place > 0 && self.waiting[place - 1].due == frame.due;
         if !is_again && self.waiting.len() < MAX_FRAMES {
@@ -173,7 +178,7 @@ impl Decoder {
     }
 
     /// Returns the frame that sounds at an instant, and `true` if it is concealment.
-    fn at(&mut self, now: Time, counts: &mut Counts) -> Option<(Frame, bool)> {
+    pub(super) fn at(&mut self, now: Time, counts: &mut Counts) -> Option<(Frame, bool)> {
         while let Some(frame) = self.waiting.front().copied().filter(|frame| frame.due <= now) {
             self.waiting.pop_front();
             self.present = Some(frame);

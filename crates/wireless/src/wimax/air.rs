@@ -10,7 +10,7 @@ use bentpipe_units::{Span, Time};
 use bentpipe_wire::ethernet::MacAddr;
 use bentpipe_wire::pcap::{LinkType, Writer};
 use bentpipe_wire::wman::{
-    Cid, CrcForm, Fragment, Grant, HEADER_LEN, Layout, Numbers, Part, Repr, Request, Urgency, m2m,
+    Cid, CrcForm, Fragment, HEADER_LEN, Layout, Numbers, Part, Repr, Request, Urgency, m2m,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -228,7 +228,7 @@ pub(super) fn request(cid: Cid, bytes: usize) -> Vec<u8> {
     header
 }
 
-/// Returns the field of a piggyback request.
+/// Returns the bytes that a piggyback request asks for.
 pub(super) fn piggyback(bytes: usize) -> u16 {
-    Grant::Piggyback(bytes.min(u16::MAX.into()) as u16).field()
+    bytes.min(u16::MAX.into()) as u16
 }

@@ -580,6 +580,9 @@ impl Wimax {
         observer.counter(&metrics::FRAGMENTS, counts.fragments);
         observer.counter(&metrics::DROPPED_ERRORS, counts.dropped_errors);
         observer.counter(&metrics::GRANTED, counts.granted);
+        if conn.flow.slip_indicator {
+            observer.counter(&metrics::SLIP_GRANTS, counts.slip_grants);
+        }
         if let Some(phs) = &conn.phs {
             observer.counter(&metrics::PHS_SAVED, phs.saved);
             observer.counter(&metrics::PHS_UNMATCHED, phs.unmatched);

@@ -225,6 +225,9 @@ pub struct ServiceFlow {
     pub interval: Option<Span>,
     /// IP packet that a grant of UGS carries; initial grant of ertPS. Default: 200 B.
     pub sdu: Bytes,
+    /// Slip indicator of UGS: a queue that grows gets up to 1 % more grants. Default: false.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub slip_indicator: bool,
     /// Latency aim, which the deadline scheduler uses. Default: 100 ms.
     pub latency: Span,
     /// DSCPs of its packets. Default: all packets that no flow before it takes.
@@ -254,6 +257,7 @@ impl Default for ServiceFlow {
             service,
             interval: None,
             sdu: Bytes::new(200),
+            slip_indicator: false,
             latency,
             dscp: None,
             ports: None,
@@ -279,6 +283,12 @@ impl ServiceFlow {
     pub fn check(&self) -> Result<(), InvalidConfig> {
         InvalidConfig::ensure(self.interval() >= Span::from_millis(1), "interval", "at least 1 ms")?;
         InvalidConfig::ensure((1..=2000).contains(&self.sdu.get()), "sdu", "1 to 2000 bytes")?;
+        let has_grants = self.service == Service::Ugs || !self.slip_indicator;
+        InvalidConfig::ensure(
+            has_grants,
+            "slip_indicator",
+            "false: other services than \"ugs\" ask for more",
+        )?;
         let fits = self.dscp.iter().flatten().all(|dscp| *dscp < 64);
         InvalidConfig::ensure(fits, "dscp", "DSCPs from 0 to 63")?;
         let ordered = self.ports.iter().flatten().all(|[first, last]| first <= last);

@@ -42,7 +42,8 @@ impl Mac {
 
     /// Returns the length in bytes of a PDU with one packet of a flow.
     pub(super) fn pdu_len_of(&self, flow: &ServiceFlow, packet: usize) -> usize {
-        let subheader = if flow.arq.is_some() { self.block_overhead() } else { 0 };
+        let blocks = if flow.arq.is_some() { self.block_overhead() } else { 0 };
+        let subheader = blocks + if flow.slip_indicator { Grant::LEN } else { 0 };
         self.fixed + subheader + flow.sent_len(self.convergence.sdu_len(packet))
     }
 
@@ -158,6 +159,8 @@ pub(super) struct Counts {
     pub(super) collided: u64,
     /// Piggyback requests.
     pub(super) piggybacks: u64,
+    /// Grants beyond those of the interval, for slips.
+    pub(super) slip_grants: u64,
     /// Unicast polls.
     pub(super) polls: u64,
     /// Granted bytes.
@@ -190,6 +193,10 @@ pub(super) struct Conn {
     pub(super) contention: Contention,
     /// Nominal time of the next grant or poll.
     pub(super) due: Time,
+    /// Slip indicator of UGS that the base station got last.
+    pub(super) slips: bool,
+    /// Share of one more grant that a connection has for its slips.
+    pub(super) spare: f64,
     /// Size of ertPS grants in bytes.
     pub(super) grant_size: usize,
     /// Start of the last uplink in which it sent.
@@ -247,6 +254,8 @@ impl Conn {
             asked_at: Time::ZERO,
             contention: Contention::Idle,
             due: Time::ZERO,
+            slips: false,
+            spare: 1.0,
             grant_size: mac.pdu_len_of(flow, flow.sdu.get() as usize),
             sent_at: Time::NEVER,
             pdus_at_grant: 0,
@@ -407,6 +416,22 @@ impl Conn {
         self.waiting = if self.queue.packets() == 0 { 0 } else { self.waiting.saturating_sub(len) };
         self.head_since = now;
         self.head = Some(Head { packet, len, sent: 0, lost: false });
+    }
+
+    /// Returns the grants of UGS beyond `due` ones of the interval.
+    ///
+    /// A connection whose queue slips gets one at once, and after that at most 1 % of its grants (802.16-2004, 6.3.5.2.1).
+    pub(super) fn extra_grants(&mut self, due: usize) -> usize {
+        if !self.flow.slip_indicator {
+            return 0;
+        }
+        self.spare = (self.spare + 0.01 * due as f64).min(1.0);
+        if !self.slips || self.spare < 1.0 {
+            return 0;
+        }
+        self.spare -= 1.0;
+        self.counts.slip_grants += 1;
+        1
     }
 
     /// Fills a part of a burst with PDUs and returns their end.

@@ -16,6 +16,7 @@ bentpipe_net::metrics! {
     Counter PIGGYBACKS = "piggyback-requests", Count, "Piggyback requests";
     Counter POLLS = "unicast-polls", Count, "Unicast polls";
     Counter GRANTED = "granted-bytes", Bytes, "Bytes granted or scheduled";
+    Counter SLIP_GRANTS = "slip-grants", Count, "Grants of UGS beyond its interval, for the slip indicator";
     Counter PHS_SAVED = "phs-saved-bytes", Bytes, "Bytes of headers suppressed";
     Counter PHS_UNMATCHED = "phs-unmatched", Packets, "Packets sent whole, without a rule of header suppression";
     Counter ROHC_BEFORE = "rohc-bytes-in", Bytes, "Bytes of packets before header compression";

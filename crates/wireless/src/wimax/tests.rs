@@ -190,6 +190,32 @@ fn ugs_jitter_is_at_most_a_frame_beyond_its_interval() {
     }
 }
 
+/// A talker whose clock is 0.4 % fast fills the queue, unless it says so: then the base station grants up to 1 % more.
+#[test]
+fn the_slip_indicator_empties_the_queue_of_a_fast_clock() {
+    let run = |slip_indicator: bool| {
+        // 59 bytes and the headers fill a symbol of 72 less the tail.
+        let sdu = Bytes::new(if slip_indicator { 59 } else { 61 });
+        let flow = ServiceFlow { service: Service::Ugs, sdu, slip_indicator, ..ServiceFlow::default() };
+        let cell = Cell { fragmentation: false, frame: Span::from_millis(5), ..Cell::default() };
+        let mut rig = rig(&cell, &with_service(1, &flow));
+        let (count, interval) = (5000_u64, 19_920_000);
+        (0..count).for_each(|n| rig.receive(n * interval, 1, packet(59)));
+        rig.run_until(count * interval);
+        let last = rig.out.last().expect("packets").2.len();
+        assert_eq!(last, 59);
+        (count - rig.out.len() as u64, total(&mut rig, "slip-grants"))
+    };
+    // 5000 packets in 99.6 s, which has 4980 grants.
+    let (waiting, extra) = run(false);
+    assert!((18..=23).contains(&waiting) && extra == 0.0, "{waiting} {extra}");
+    let (waiting, extra) = run(true);
+    assert!(waiting <= 3, "{waiting}");
+    assert!((15.0..=25.0).contains(&extra) && extra <= 0.01 * 5000.0 + 1.0, "{extra}");
+    let other = ServiceFlow { slip_indicator: true, ..ServiceFlow::default() };
+    assert_eq!(other.check().expect_err("best effort").key, "slip_indicator");
+}
+
 #[test]
 fn polls_and_ertps_carry_calls_without_contention() {
     for service in [Service::RtPs, Service::ErtPs] {

@@ -1,7 +1,7 @@
 //! Uplink of a frame: grants of the base station, bursts of the stations, requests.
 
 use bentpipe_units::{RandomStream, Time};
-use bentpipe_wire::wman::HEADER_LEN;
+use bentpipe_wire::wman::{Grant, HEADER_LEN};
 
 use super::air::{self, Burst as AirBurst, Content};
 use super::cell::Wimax;
@@ -51,6 +51,7 @@ impl Wimax {
             if due == 0 {
                 continue;
             }
+            due += self.conns[n].extra_grants(due);
             let (is_poll, bytes) = match service {
                 Service::Ugs => (false, self.ugs_grant(n) * due),
                 Service::ErtPs => (self.conns[n].grant_size <= HEADER_LEN, self.conns[n].grant_size * due),
@@ -181,11 +182,15 @@ impl Wimax {
             let (mac, coming) = (self.mac, self.coming_later(n));
             let conn = &mut self.conns[n];
             let need = conn.need(&mac);
-            let asks =
-                self.config.piggyback && conn.flow.service != Service::Ugs && need > room - at + coming;
+            let waits = need > room - at + coming;
+            let asks = self.config.piggyback && conn.flow.service != Service::Ugs && waits;
+            let indicates = conn.flow.slip_indicator;
             let lost_before = conn.counts.pdus_lost;
             conn.record = is_recorded.then(Vec::new);
-            let end = conn.fill((at, room), asks, &mac, (start, stream), &mut blocks, &mut done);
+            let end = conn.fill((at, room), asks || indicates, &mac, (start, stream), &mut blocks, &mut done);
+            if indicates && end > at && conn.counts.pdus_lost == lost_before {
+                conn.slips = waits;
+            }
             if asks && end > at && conn.counts.pdus_lost == lost_before {
                 conn.counts.piggybacks += 1;
                 conn.demand = conn.need(&mac).saturating_sub(coming);
@@ -203,7 +208,12 @@ impl Wimax {
             }
             let phy = self.frame.phy;
             if is_recorded {
-                pdus.extend(self.recorded_uplink(n, asks));
+                let subheader = match (asks, indicates) {
+                    (true, _) => Some(Grant::Piggyback(air::piggyback(self.conns[n].need(&mac)))),
+                    (_, true) => Some(Grant::Ugs { slip: waits, poll_me: false }),
+                    _ => None,
+                };
+                pdus.extend(self.recorded_uplink(n, subheader));
             }
             let arrival = |end: usize| start + phy.symbols(first + SHORT_PREAMBLE + profile.symbols(end));
             self.arrive(n, arrival, &mut done);
@@ -223,12 +233,11 @@ impl Wimax {
         }
     }
 
-    /// Returns the bytes of a connection's PDUs, the first with its piggyback request.
-    fn recorded_uplink(&mut self, n: usize, asks: bool) -> Vec<Vec<u8>> {
-        let conn = &mut self.conns[n];
-        let waiting = conn.need(&self.mac);
-        if let Some(first) = conn.record.as_mut().and_then(|record| record.first_mut()).filter(|_| asks) {
-            first.grant = Some(air::piggyback(waiting));
+    /// Returns the bytes of a connection's PDUs, the first with its grant management subheader.
+    fn recorded_uplink(&mut self, n: usize, subheader: Option<Grant>) -> Vec<Vec<u8>> {
+        let first = self.conns[n].record.as_mut().and_then(|record| record.first_mut());
+        if let (Some(first), Some(subheader)) = (first, subheader) {
+            first.grant = Some(subheader.field());
         }
         self.recorded(n)
     }

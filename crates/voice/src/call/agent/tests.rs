@@ -315,7 +315,8 @@ fn judged(arrived: &[(Time, Packet)]) -> Option<Vec<(u64, i64, f64)>> {
     }
     let capture = scratch.write("call.pcap", writer.into_inner());
     let tshark = bentpipe_testkit::Tshark::on(&capture)?;
-    let text = tshark.decode_as("udp.port==6000,rtp").options(&["-q", "-z", "rtp,streams"]).text();
+    // As reports say it: nothing names the port.
+    let text = tshark.options(&["--enable-heuristic", "rtp_udp", "-q", "-z", "rtp,streams"]).text();
     let rows = text.lines().filter_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let share = words.iter().position(|word| word.starts_with('(') && word.ends_with("%)"))?;

@@ -1,0 +1,277 @@
+//! Voice of calls that others signal and carry: mouths and ears.
+//!
+//! Packets have a constant rate. Their payload has no sound: it has the properties of the speech that the E-model needs, and that exchanges and
+//! bridges on the way add to.
+
+use bentpipe_net::Histogram;
+use bentpipe_site::CallQuality;
+use bentpipe_units::{RandomStream, Time};
+use bentpipe_wire::rtp;
+use rand::RngCore;
+
+use super::config::Settings;
+use super::exchange::{Frame, Sound, Source};
+use super::receiver::{Received, Receiver};
+use super::reception::Reception;
+use super::sender::ROOM_LEVEL;
+use crate::conversation::{Conversation, Party, Speech};
+use crate::emodel::Impairment;
+use crate::losses::Losses;
+use crate::turns::Member;
+
+/// Properties of the speech in a packet, which are its payload.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spoken {
+    /// Rooms and loudest source, with the impairment by codecs on the way.
+    pub sound: Sound,
+    /// Instant of the first sample at the mouth.
+    pub mouth: Time,
+    /// Level in decibels below the overload point.
+    pub level: u8,
+}
+
+impl Spoken {
+    /// Length in bytes; a packet of speech has at least 20.
+    pub const LEN: usize = Sound::LEN + 9;
+
+    /// Writes the properties to the start of a payload.
+    pub fn emit(&self, payload: &mut [u8]) {
+        let mut bytes = [0; Spoken::LEN];
+        self.sound.emit(&mut bytes);
+        bytes[Sound::LEN..Spoken::LEN - 1].copy_from_slice(&self.mouth.as_nanos().to_be_bytes());
+        bytes[Spoken::LEN - 1] = self.level;
+        let len = payload.len().min(Spoken::LEN);
+        payload[..len].copy_from_slice(&bytes[..len]);
+    }
+
+    /// Reads the properties of a payload. What is missing at its end is 0.
+    pub fn parse(payload: &[u8]) -> Spoken {
+        let mut bytes = [0; Spoken::LEN];
+        let len = payload.len().min(Spoken::LEN);
+        bytes[..len].copy_from_slice(&payload[..len]);
+        let mut mouth = [0; 8];
+        mouth.copy_from_slice(&bytes[Sound::LEN..Spoken::LEN - 1]);
+        Spoken {
+            sound: Sound::parse(&bytes),
+            mouth: Time::from_nanos(u64::from_be_bytes(mouth)),
+            level: bytes[Spoken::LEN - 1],
+        }
+    }
+
+    /// Returns the impairment after a decoder, which conceals what is missing.
+    ///
+    /// Equipment impairments of codecs in tandem add up (G.113).
+    pub fn decoded(&self, settings: &Settings) -> Option<Impairment> {
+        let Some(source) = self.sound.speech else { return settings.impairment() };
+        let (before, own) = (source.impairment?, settings.impairment()?);
+        Some(Impairment { ie: before.ie + own.ie, bpl: own.bpl })
+    }
+
+    /// Returns the speech after the decoder of this codec, which conceals nothing.
+    #[must_use]
+    pub fn transcoded(self, settings: &Settings) -> Spoken {
+        let own = settings.ie();
+        let add = |before: Impairment| own.map(|own| Impairment { ie: before.ie + own, ..before });
+        let decoded = |source: Source| Source { impairment: source.impairment.and_then(add), ..source };
+        Spoken { sound: Sound { speech: self.sound.speech.map(decoded), ..self.sound }, ..self }
+    }
+}
+
+/// Mouth of a phone in one call: RTP of a constant rate.
+#[derive(Clone, Debug)]
+pub struct Mouth {
+    settings: Settings,
+    payload_type: u8,
+    conversation: Conversation,
+    level: u8,
+    next: Time,
+    ssrc: u32,
+    seq: u16,
+    timestamp: u32,
+}
+
+impl Mouth {
+    /// Creates a mouth that speaks from `start` on, in packets of a payload type.
+    pub fn new(
+        settings: &Settings,
+        payload_type: u8,
+        speech: Speech,
+        start: Time,
+        stream: &mut RandomStream,
+    ) -> Mouth {
+        let seed = stream.next_u64();
+        Mouth {
+            settings: *settings,
+            payload_type,
+            conversation: Conversation::new(speech, RandomStream::new(seed, "conversation"), start),
+            level: Member::new(Speech::Continuous, (seed, "mouth"), (0, 1)).level(),
+            next: start + settings.held,
+            ssrc: stream.next_u32(),
+            seq: stream.next_u32() as u16 >> 1,
+            timestamp: stream.next_u32(),
+        }
+    }
+
+    /// Returns the time of the next packet.
+    pub fn deadline(&self) -> Time {
+        self.next
+    }
+
+    /// Returns the next packet, if it is due.
+    pub fn poll(&mut self, now: Time) -> Option<Vec<u8>> {
+        if self.next > now {
+            return None;
+        }
+        let held = self.settings.held.as_nanos();
+        let mouth = Time::from_nanos(self.next.as_nanos().saturating_sub(held));
+        let speaks = self.conversation.speaks(Party::A, mouth);
+        // The codec impairs at its decoder.
+        let impairment = Some(Impairment { ie: 0.0, bpl: 1.0 });
+        let spoken = Spoken {
+            sound: Sound { rooms: 1, speech: Some(Source { is_concealed: false, impairment }) },
+            mouth,
+            level: if speaks { self.level } else { ROOM_LEVEL },
+        };
+        let header = rtp::Repr::new(self.payload_type, self.seq, self.timestamp, self.ssrc);
+        let mut bytes = vec![0; header.buffer_len() + self.settings.payload_len as usize];
+        header.emit(&mut bytes[..header.buffer_len()]);
+        spoken.emit(&mut bytes[header.buffer_len()..]);
+        self.seq = self.seq.wrapping_add(1);
+        self.timestamp = self.timestamp.wrapping_add(self.settings.step_ticks);
+        self.next += self.settings.interval;
+        Some(bytes)
+    }
+}
+
+/// Packet of voice as an ear gets it.
+#[derive(Clone, Copy, Debug)]
+pub struct Incoming<'a> {
+    /// Number.
+    pub seq: u16,
+    /// Time stamp.
+    pub timestamp: u32,
+    /// Source.
+    pub ssrc: u32,
+    /// Payload.
+    pub payload: &'a [u8],
+}
+
+/// Ear of a phone, or decoder of a bridge: playout, losses, quality.
+#[derive(Clone, Debug)]
+pub struct Ear {
+    settings: Settings,
+    receiver: Receiver,
+    reception: Reception,
+}
+
+impl Ear {
+    /// Creates an ear for packets of these settings.
+    pub fn new(settings: &Settings, now: Time) -> Ear {
+        Ear { settings: *settings, receiver: Receiver::new(settings, now), reception: Reception::default() }
+    }
+
+    /// Receives a packet, and notes its delay since the mouth.
+    ///
+    /// Returns its frame, unless it is late, repeated, or of another source than the first packet.
+    pub fn receive(&mut self, packet: Incoming<'_>, now: Time, delays: &mut Histogram) -> Option<Frame> {
+        let spoken = Spoken::parse(packet.payload);
+        let received = Received {
+            seq: packet.seq,
+            timestamp: packet.timestamp,
+            ssrc: packet.ssrc,
+            marker: false,
+            is_speech: true,
+            ie: 0.0,
+            created_at: (spoken.mouth + self.settings.held).min(now),
+            now,
+        };
+        let due = self.receiver.receive(&self.settings, &received, packet.payload.len(), delays).ok()??;
+        if due < now {
+            return None;
+        }
+        self.reception.push(&spoken.sound);
+        Some(Frame {
+            ssrc: packet.ssrc,
+            due,
+            interval: self.settings.interval,
+            mouth: spoken.mouth,
+            level: spoken.level,
+            impairment: spoken.decoded(&self.settings),
+        })
+    }
+
+    /// Returns the outcomes of all packets up to the last.
+    pub fn losses(&self) -> Losses {
+        self.receiver.losses()
+    }
+
+    /// Returns the quality up to now, from the mouth to the ear.
+    pub fn quality(&self) -> CallQuality {
+        let figures = self.receiver.figures();
+        let mouth_to_ear = figures.delays.mouth_to_ear();
+        let rating = self.settings.rating.filter(|_| mouth_to_ear.is_some());
+        let r = rating.map(|rating| rating.r_of_mix(mouth_to_ear, &figures.losses, &self.reception));
+        let r = r.filter(|r| !r.is_nan());
+        CallQuality {
+            packets: self.receiver.counts.packets,
+            loss: (figures.losses.expected() > 0).then(|| figures.losses.ratio()),
+            mouth_to_ear,
+            r,
+            mos: rating.zip(r).map(|(rating, r)| rating.mos(r)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Codec, Config};
+
+    fn settings(codec: Codec) -> Settings {
+        Config { silence_suppression: false, ..Config::new(codec) }.settings().expect("possible")
+    }
+
+    #[test]
+    fn speech_is_read_as_written_and_adds_its_codecs() {
+        let source = Source { is_concealed: false, impairment: Some(Impairment { ie: 0.0, bpl: 25.1 }) };
+        let sound = Sound { rooms: 1, speech: Some(source) };
+        let spoken = Spoken { sound, mouth: Time::from_nanos(123_456_789), level: 26 };
+        let mut payload = [0xff; 20];
+        spoken.emit(&mut payload);
+        assert_eq!(Spoken::parse(&payload), spoken);
+        let (gsm, g729) = (settings(Codec::Gsm), settings(Codec::G729));
+        let tandem = spoken.transcoded(&gsm).transcoded(&g729);
+        let source = tandem.sound.speech.expect("speech").impairment.expect("rated");
+        assert_eq!(source.ie, 20.0 + 11.0);
+        assert_eq!(Spoken::parse(&[]).mouth, Time::ZERO);
+    }
+
+    /// Packets straight from the mouth, of which each tenth is lost, have the E-model's rating.
+    #[test]
+    fn an_ear_rates_what_it_hears() {
+        let settings = settings(Codec::G711A);
+        let mut mouth = Mouth::new(&settings, 8, Speech::P59, Time::ZERO, &mut RandomStream::new(1, "m"));
+        let (mut ear, mut delays) = (Ear::new(&settings, Time::ZERO), Histogram::default());
+        for number in 0..1001 {
+            let at = mouth.deadline();
+            let bytes = mouth.poll(at).expect("due");
+            assert_eq!(bytes.len(), 172);
+            let rtp = rtp::Packet::new_checked(&bytes).expect("RTP");
+            let (seq, timestamp, ssrc, payload) = (rtp.seq(), rtp.timestamp(), rtp.ssrc(), rtp.payload());
+            if number % 10 != 5 {
+                let arrives = at + bentpipe_units::Span::from_millis(250);
+                let frame = ear.receive(Incoming { seq, timestamp, ssrc, payload }, arrives, &mut delays);
+                assert!(frame.is_some_and(|frame| frame.mouth + settings.held == at));
+            }
+        }
+        let quality = ear.quality();
+        // 20 ms of packing, 250 on the way, 60 in the buffer; losses apart are less than random ones.
+        assert_eq!(quality.mouth_to_ear.map(|ear| ear.as_nanos()), Some(330_000_000));
+        assert!((quality.loss.expect("some") - 0.1).abs() < 1e-3);
+        let params = crate::emodel::Params { delay: 330.0, ..Default::default() };
+        let burst_ratio = ear.losses().burst_ratio();
+        let expected = params.r()
+            - Impairment { ie: 0.0, bpl: 25.1 }.effective(100.0 * ear.losses().ratio(), burst_ratio);
+        assert!((quality.r.expect("rated") - expected).abs() < 0.01, "{quality:?} {expected}");
+    }
+}
