@@ -62,7 +62,7 @@ fn of_words(label: &str, values: &[&str]) -> (Axis, Vec<f64>) {
     (axis, places)
 }
 
-/// Number of characters for which an axis has room, whatever they are.
+/// Number of characters for which an axis has room, also of the widest.
 const ROOM: usize = 44;
 /// Number of characters of usual width on the length of an axis.
 const LENGTH: f64 = 66.0;
