@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use bentpipe_lab::video::Finish;
 use bentpipe_record::Measure;
-use bentpipe_scenario::{Application, Copies, Flow, Ip, RealTraffic, Scenario, copies};
+use bentpipe_scenario::{Application, Copies, Document, Flow, Ip, RealTraffic, Scenario, copies};
 use bentpipe_units::{Bytes, Rate, Span};
 
 use crate::Error;
@@ -46,6 +46,8 @@ const PATIENCE: Span = Span::from_secs(60);
 const ROUND_TRIPS: u64 = 20;
 /// Time that a program has to end once it was interrupted.
 const TIME_TO_END: Duration = Duration::from_millis(500);
+/// Shortest time between bundles of `dtn perf`.
+const LEAST_INTERVAL: Span = Span::from_nanos(100);
 /// First service number of the senders of bundles. Each flow has its own.
 const FIRST_SERVICE: usize = 100;
 /// Service of a node that drops bundles.
@@ -100,13 +102,13 @@ impl FlowPrograms {
     /// # Errors
     /// Returns an error if there are too many flows, if the kernel lacks a controller, or if no program follows a role.
     pub(crate) fn plan(
-        scenario: &Scenario,
+        (document, scenario): (&Document, &Scenario),
         hosts: &Hosts,
         address: &dyn Fn(&str) -> Option<IpAddr>,
         round_trip: Span,
     ) -> Result<FlowPrograms, Error> {
         let scenario = copies::spread(scenario);
-        let roles = nodes::plan(&scenario, hosts, address)?;
+        let roles = nodes::plan((document, &scenario), hosts, address)?;
         let (mut all, mut notices) = (Vec::new(), Vec::new());
         let is_real = |name: &str| hosts.host(name).is_some();
         let flows = scenario.flow.iter().filter(|(_, flow)| is_real(&flow.from) && is_real(&flow.to));
@@ -263,6 +265,9 @@ fn planned(name: &str, flow: &Flow, time: Span) -> Result<Result<Plan, String>, 
         Ok(RealTraffic::Requests { payload, interval, packets, dscp }) => {
             let arguments = requests((payload, interval), packets, dscp, time);
             Ok(Plan { kind: Kind::Ping, arguments })
+        }
+        Ok(RealTraffic::Bundles { interval, .. }) if interval < LEAST_INTERVAL => {
+            Err(format!("bundles of `dtn perf` are {LEAST_INTERVAL} apart or more"))
         }
         Ok(RealTraffic::Bundles { payload, interval, lifetime, bundles }) => {
             let number = bundles.map_or_else(
@@ -421,7 +426,7 @@ fn bundles(
     let mut client = nodes::this_program(from.namespace).map_err(|error| error.to_string())?;
     client.args(["dtn", "perf", &format!("127.0.0.1:{port}"), &format!("ipn:{sink}.{DISCARD}")]);
     client.args(["--from", &format!("ipn:{source}.{}", FIRST_SERVICE + number)]).args(&plan.arguments);
-    client.stdin(Stdio::null()).stderr(Stdio::null());
+    client.stdin(Stdio::null());
     let start = Duration::from_nanos(start.as_nanos());
     Ok(FlowProgram { flow: name.to_owned(), start, server: None, client, kind: Kind::Bundles })
 }
@@ -450,7 +455,10 @@ impl FlowProgram {
         let written = output(folder, &self.flow, extension);
         let create = |path: &Path| File::create(path).map_err(|error| format!("{}: {error}", path.display()));
         match self.kind {
-            Kind::Bundles => self.client.arg("--json").arg(&written).stdout(Stdio::null()),
+            Kind::Bundles => {
+                let log = create(&output(folder, &self.flow, "log.txt"))?;
+                self.client.arg("--json").arg(&written).stdout(Stdio::null()).stderr(log)
+            }
             _ => self.client.stdout(create(&written)?),
         };
         let server = match self.server.take() {
@@ -671,6 +679,8 @@ mod tests {
         assert!(why(poisson).contains("at random intervals"));
         assert!(why("traffic = { kind = \"tcp\" }\ncount = 6\nstagger = \"2 s\"").contains("after the end"));
         assert!(why("traffic = { kind = \"tcp\" }\nactive = false").contains("not active"));
+        let bundles = "traffic = { kind = \"bundles\", payload = \"1 kB\", interval = \"10 ns\" }";
+        assert!(why(bundles).contains("100 ns apart or more"), "{}", why(bundles));
         let fixed =
             why("traffic = { kind = \"tcp\", controller = { name = \"fixed\", rate = \"1 Mbit/s\" } }");
         assert!(

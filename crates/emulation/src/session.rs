@@ -135,7 +135,9 @@ impl Emulation<'_> {
             let node = emulated.scenario.node.get_index_of(name)?;
             emulated.built.nodes.get(node).map(|node| node.addresses[0])
         };
-        let flows = self.runs_flows.then(|| FlowPrograms::plan(&asked, &hosts, &address, round_trip));
+        let flows = self
+            .runs_flows
+            .then(|| FlowPrograms::plan((self.document, &asked), &hosts, &address, round_trip));
         let flows = flows.transpose()?;
         if let Some(flows) = &flows {
             notices.extend(flows.notices.iter().cloned());

@@ -160,6 +160,20 @@ to = "receiver"
 traffic = { kind = "bundles", payload = "5 kB", interval = "100 ms" }
 "#;
 
+#[test]
+fn a_layer_that_no_real_node_has_is_refused_at_its_line() {
+    let Some(_turn) = able_live(&["ip"]) else { return };
+    let folder = Folder::new();
+    let file = folder.write("bundles.toml", BUNDLES.replace("LAYER", "dccp"));
+    let mut command = bentpipe();
+    command.arg("emulate").arg(&file).args(["--real-flows", "--quiet", "--out"]).arg(folder.file("out"));
+    let text = said(&command.output().expect("runs"), 2);
+    assert!(
+        text.contains("bundles.toml:16:") && text.contains("dtn.deep.layer: a real node has no DCCP"),
+        "{text}"
+    );
+}
+
 /// Real nodes of bundles at the ends, and a simulated one between them that sends again what its link loses.
 #[test]
 fn bundles_of_real_nodes_pass_a_simulated_one() {

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use bentpipe_emu::Namespace;
-use bentpipe_scenario::{RealAt, RealProgram, Scenario};
+use bentpipe_scenario::{Document, RealAt, RealProgram, Scenario};
 
 use super::{Process, TIME_TO_LISTEN, file_name};
 use crate::Error;
@@ -34,7 +34,7 @@ pub(super) struct RoleRuns {
 /// # Errors
 /// Returns an error if a program cannot follow a role, or this program's file is not known.
 pub(super) fn plan(
-    scenario: &Scenario,
+    (document, scenario): (&Document, &Scenario),
     hosts: &Hosts,
     address: &dyn Fn(&str) -> Option<IpAddr>,
 ) -> Result<Vec<RolePlan>, Error> {
@@ -45,7 +45,7 @@ pub(super) fn plan(
         let place = RealAt { node: at.node, key: at.key.clone(), nodes: &nodes, address };
         let program = role
             .program(&scenario.role_tables, &place)
-            .map_err(|problem| Error::other(format!("{}: {}", problem.key, problem.problem)))?;
+            .map_err(|problem| document.refusal(&problem.key, problem.problem))?;
         let mut command = this_program(host.namespace)?;
         command.args(&program.arguments);
         all.push(RolePlan { host: at.node.to_owned(), command, program });
