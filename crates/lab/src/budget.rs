@@ -57,7 +57,7 @@ pub struct DialBudget {
     pub exchange: String,
     /// Pattern of numbers.
     pub numbers: String,
-    /// Way of calls to them: "local", or protocol and exchange of a trunk.
+    /// Way of calls to them: "local", "conference", or protocol and exchange of a trunk.
     pub way: String,
     /// Pattern of the numbers there.
     pub there: String,
@@ -65,11 +65,17 @@ pub struct DialBudget {
 
 /// Returns the lines of all dial plans.
 fn dial_plans(scenario: &Scenario) -> Vec<DialBudget> {
-    let lines = scenario.role_tables.pabx.lines().into_iter();
-    let budget = lines.map(|line| DialBudget {
-        way: line
-            .trunk
-            .map_or_else(|| "local".to_owned(), |(to, protocol)| format!("{protocol} trunk to {to}")),
+    let exchanges = &scenario.role_tables.pabx;
+    let is_conference = |exchange: &str, number: &str| {
+        let own = exchanges.0.get(exchange);
+        own.is_some_and(|own| own.conferences.iter().any(|conference| conference.number == number))
+    };
+    let budget = exchanges.lines().into_iter().map(|line| DialBudget {
+        way: match &line.trunk {
+            Some((to, protocol)) => format!("{protocol} trunk to {to}"),
+            None if is_conference(&line.exchange, &line.numbers) => "conference".to_owned(),
+            None => "local".to_owned(),
+        },
         exchange: line.exchange,
         numbers: line.numbers,
         there: line.there,

@@ -352,19 +352,17 @@ traffic = {{ kind = "bundles", payload = "945 B", interval = "1 s", bundles = 1,
     assert_eq!(routes("rover = { default = \"one\" }"), None, "nothing leads on");
 }
 
-#[test]
-fn sessions_that_cannot_open_over_the_light_time_are_reported() {
-    let warnings = |tcp: &str| {
-        let text = format!(
-            r#"
+/// Returns the warnings of bundles over 200 s, with the lines of their network and keys of their traffic.
+fn warnings_over_200_s(network: &str, traffic: &str) -> String {
+    let text = format!(
+        r#"
 title = "t"
 duration = "5000 s"
 node.orbiter = {{ role = {{ kind = "dtn", network = "mars" }} }}
 node.earth = {{ role = {{ kind = "dtn", network = "mars" }} }}
 link.far = {{ between = ["orbiter", "earth"], rate = "256 kbit/s", delay = "200 s" }}
 [dtn.mars]
-layer = "tcpcl"
-{tcp}
+{network}
 plan = """
 a range +0 +9000 orbiter earth 200
 a contact +0 +9000 orbiter earth 32000
@@ -373,11 +371,16 @@ a contact +0 +9000 earth orbiter 32000
 [flow.measures]
 from = "orbiter"
 to = "earth"
-traffic = {{ kind = "bundles", payload = "945 B", interval = "1 s", bundles = 1, lifetime = "1 d" }}
+traffic = {{ kind = "bundles", {traffic}, lifetime = "1 d" }}
 "#
-        );
-        budget(&text).bundles[0].warnings.join("; ")
-    };
+    );
+    budget(&text).bundles[0].warnings.join("; ")
+}
+
+#[test]
+fn sessions_that_cannot_open_over_the_light_time_are_reported() {
+    let traffic = "payload = \"945 B\", interval = \"1 s\", bundles = 1";
+    let warnings = |tcp: &str| warnings_over_200_s(&format!("layer = \"tcpcl\"\n{tcp}"), traffic);
     // 1 s + 2 s + ... + 60 s.
     let short = warnings("");
     assert!(short.contains("TCP gives up after 123 s, and an answer from earth takes 400 s"), "{short}");
@@ -386,30 +389,8 @@ traffic = {{ kind = "bundles", payload = "945 B", interval = "1 s", bundles = 1,
 
 #[test]
 fn blocks_of_ltp_are_to_fill_the_round_trip() {
-    let warnings = |ltp: &str| {
-        let text = format!(
-            r#"
-title = "t"
-duration = "5000 s"
-node.orbiter = {{ role = {{ kind = "dtn", network = "mars" }} }}
-node.earth = {{ role = {{ kind = "dtn", network = "mars" }} }}
-link.far = {{ between = ["orbiter", "earth"], rate = "256 kbit/s", delay = "200 s" }}
-[dtn.mars]
-layer = "ltp"
-{ltp}
-plan = """
-a range +0 +9000 orbiter earth 200
-a contact +0 +9000 orbiter earth 32000
-a contact +0 +9000 earth orbiter 32000
-"""
-[flow.measures]
-from = "orbiter"
-to = "earth"
-traffic = {{ kind = "bundles", payload = "100 B", interval = "100 ms", bundles = 9, lifetime = "1 d" }}
-"#
-        );
-        budget(&text).bundles[0].warnings.join("; ")
-    };
+    let traffic = "payload = \"100 B\", interval = \"100 ms\", bundles = 9";
+    let warnings = |ltp: &str| warnings_over_200_s(&format!("layer = \"ltp\"\n{ltp}"), traffic);
     let few = warnings("ltp = { sessions = 256 }");
     assert!(
         few.contains("256 blocks of LTP at a time are fewer") && few.contains("`ltp.sessions` of 4010"),
