@@ -248,8 +248,12 @@ fn send(
         show::note(&format!("BENTPIPE_SESSION='{}'", cookie.split(';').next().unwrap_or_default()));
     }
     let output = matches.get_one::<String>("output").map(Path::new);
-    print(answer.body_mut().as_reader(), operation.is_json, output).map_err(|error| wrong(&error))?;
-    Ok(0)
+    match print(answer.body_mut().as_reader(), operation.is_json, output) {
+        // A reader such as `head` has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
+        Err(error) => Err(wrong(&error)),
+        Ok(()) => Ok(0),
+    }
 }
 
 /// Returns a problem of the controller in words.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use bentpipe_serve::{Address, Certificate, JobSettings, Listening, Security};
+use bentpipe_units::Bytes;
 use clap::{Args, Subcommand};
 
 use crate::show;
@@ -45,6 +46,9 @@ pub(crate) struct ServeArguments {
     /// Number of runs of a campaign at a time; 0 for one per processor
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1024))]
     campaign_runs: u16,
+    /// Room on the disk that stays free: with less no job starts
+    #[arg(long, value_name = "SIZE", default_value = "1 GB")]
+    keep_free: Bytes,
     /// End with the standard input, with all jobs, and remove the data folder
     #[arg(long, hide = true)]
     temporary: bool,
@@ -143,6 +147,7 @@ fn serve(arguments: ServeArguments) -> Result<u8, String> {
     let jobs = JobSettings {
         at_once: jobs.into(),
         campaign_runs: campaign_runs.into(),
+        keep_free: arguments.keep_free.get(),
         program,
         studies: studies.or(known),
         is_temporary: arguments.temporary,

@@ -28,8 +28,9 @@ enum SiteCommand {
 Examples:
   bentpipe site enrol --controller https://lab.example.org:8443 bpe_..._...
 
-The code has the hash of the controller's certificate: no other server is believed from then on. With --authorities any certificate
-for the controller's name that they sign is believed, so that it can be renewed.")]
+The code has the hash of the controller's certificate: no other server is believed from then on.
+With --authorities any certificate for the controller's name that they sign is believed, so that
+it can be renewed.")]
     Enrol {
         /// Code of the invitation, from the controller's page "Sites"
         code: String,

@@ -11,6 +11,7 @@ pub(crate) mod packets;
 pub(crate) mod people;
 pub(crate) mod presets;
 pub(crate) mod queries;
+pub(crate) mod removal;
 pub(crate) mod reservations;
 pub(crate) mod scenarios;
 pub(crate) mod sites;
@@ -145,6 +146,7 @@ pub(crate) fn operations() -> Vec<Operation> {
         launchJob post "/jobs", level(1), "Launch a job; a repeated `Idempotency-Key` launches nothing", body jobs::NewJob => 201 j::Job, jobs::launch;
         getJob get "/jobs/{id}", level(0), "Show a job" => 200 j::Job, jobs::show;
         annotateJob patch "/jobs/{id}", level(1), "Set note and tags of a job", body jobs::Remarks => 200 j::Job, jobs::annotate;
+        removeJob delete "/jobs/{id}", level(1), "Remove a job that is over, with its results" => 204, removal::remove;
         importJob post "/jobs/import", level(1), "Import a job with its results from an archive that `getArchive` made", body files::Octets => 201 j::Job, import::import;
         repeatJob post "/jobs/{id}/repeat", level(1), "Launch a job again as it was; its fingerprints are compared at the end" => 201 j::Job, import::repeat;
         listStudies get "/studies", level(0), "List studies that a job can reproduce" => 200 Vec<jobs::StudyEntry>, jobs::studies;

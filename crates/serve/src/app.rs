@@ -40,6 +40,10 @@ pub struct Settings {
     pub jobs: usize,
     /// Number of runs of a campaign at a time; zero for one per processor.
     pub campaign_runs: usize,
+    /// Bytes of the data folder's disk that stay free.
+    ///
+    /// On a disk with less no job starts and no file is taken.
+    pub keep_free: u64,
     /// Set if browsers reach the server over TLS.
     pub secure: bool,
 }

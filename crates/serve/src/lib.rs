@@ -6,6 +6,7 @@
 //! - `store` has all SQL: users, sessions, versions of scenarios, jobs with their events, an audit log.
 //! - `runner` runs jobs as child processes, `bentpipe run`, and adopts those that outlived a server.
 //! - `inputs` keeps the content of users' files, and gives scenarios folders in which they have their names.
+//! - `space` watches the room on the disk, and removes results from it.
 //! - `archive` reads the archives of jobs that others made, and believes nothing in them.
 //! - `captures` reads captures, also those that are being written.
 //! - `queries` reads queries to sensor fields and their rows, also while they come.
@@ -40,6 +41,7 @@ mod runner;
 mod server;
 mod setup;
 mod sites;
+mod space;
 mod store;
 mod studies;
 mod tls;

@@ -10,6 +10,7 @@ mod layout;
 mod packets;
 mod people;
 mod plots;
+mod removal;
 mod reservations;
 mod scenarios;
 mod sites;
@@ -78,6 +79,7 @@ pub(crate) fn pages() -> Vec<Page> {
         "/jobs", level(0) => get(jobs::list);
         "/jobs/{id}", level(0) => get(jobs::show);
         "/jobs/import", level(1) => post(jobs::add).layer(DefaultBodyLimit::max(MAX_ARCHIVE));
+        "/jobs/remove", level(1) => get(removal::ask).post(removal::remove);
         "/jobs/{id}/repeat", level(1) => post(jobs::repeat);
         "/jobs/{id}/cancel", level(1) => post(jobs::cancel);
         "/jobs/{id}/set", level(1) => post(jobs::set);

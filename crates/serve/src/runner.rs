@@ -25,7 +25,7 @@ use crate::clock::now_ms;
 use crate::store::files::{self, Content};
 use crate::store::jobs::{self, Job, MAX_ATTEMPTS};
 use crate::store::{Result, StoreError, reservations};
-use crate::{inputs, log, nightly, sites};
+use crate::{inputs, log, nightly, sites, space};
 
 /// Time between two looks at running children.
 const TURN: Duration = Duration::from_millis(100);
@@ -79,6 +79,8 @@ pub(crate) struct Runner {
     children: HashMap<i64, Child>,
     /// Times at which children were asked to end, in milliseconds.
     interrupted: HashMap<i64, i64>,
+    /// Set while the disk has no room for jobs.
+    is_short: bool,
 }
 
 /// Progress that was read in a turn.
@@ -92,12 +94,16 @@ struct News {
 
 impl Runner {
     pub(crate) fn new(app: App) -> Runner {
-        Runner { app, children: HashMap::new(), interrupted: HashMap::new() }
+        Runner { app, children: HashMap::new(), interrupted: HashMap::new(), is_short: false }
     }
 
     /// Runs jobs until the channel closes. Children outlive it.
     pub(crate) fn run(mut self, wake: &Receiver<()>) {
-        inputs::clean(&self.app.settings.folder);
+        let data = &self.app.settings.folder;
+        inputs::clean(data);
+        if let Err(error) = space::clean(data, &self.app.store) {
+            log::line(&format!("error: jobs: {error}"));
+        }
         let places = i64::try_from(self.app.settings.jobs).unwrap_or(i64::MAX);
         if let Err(error) = self.app.store.write(|db| reservations::set_capacity(db, places)) {
             log::line(&format!("error: jobs: {error}"));
@@ -126,13 +132,25 @@ impl Runner {
         for job in self.app.store.read(jobs::running)? {
             running += usize::from(self.follow(job)?);
         }
-        while running < self.app.settings.jobs {
+        while running < self.app.settings.jobs && self.has_room() {
             let Some(job) = self.app.store.write(|db| jobs::claim(db, MAX_PER_USER))? else { break };
             self.app.announce(job.id);
             self.start(&job)?;
             running += 1;
         }
         Ok(running > 0)
+    }
+
+    /// Returns `true` if the disk has room for another job. The log says when that changes.
+    fn has_room(&mut self) -> bool {
+        let shortage = space::shortage(&self.app.settings);
+        match &shortage {
+            Some(why) if !self.is_short => log::line(&format!("note: queued jobs wait: {why}")),
+            None if self.is_short => log::line("note: the disk has room for jobs again"),
+            _ => {}
+        }
+        self.is_short = shortage.is_some();
+        !self.is_short
     }
 
     /// Updates the database from a child. Returns `true` while it runs.

@@ -7,6 +7,8 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use axum::extract::DefaultBodyLimit;
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router, middleware};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -21,6 +23,7 @@ use crate::app::{App, Settings};
 use crate::door;
 use crate::guard::{Access, Guard, Peer, Refuse, guard};
 use crate::presence::Channel;
+use crate::problem::Problem;
 use crate::runner::Runner;
 use crate::setup::{self, Error};
 use crate::store::{jobs, people};
@@ -39,6 +42,9 @@ const LAST_TURNS: u32 = 75;
 const LAST_TURN: Duration = Duration::from_millis(200);
 /// Most connections.
 const MAX_CONNECTIONS: usize = 512;
+
+/// Detail of a request that the interface does not know.
+const NO_OPERATION: &str = "no such operation; /api/v1/openapi.json describes all";
 
 /// Address of a server and its settings.
 #[derive(Clone, Debug)]
@@ -80,6 +86,10 @@ pub struct JobSettings {
     pub at_once: usize,
     /// Number of runs of a campaign at a time; zero for one per processor.
     pub campaign_runs: usize,
+    /// Bytes of the data folder's disk that stay free.
+    ///
+    /// On a disk with less no job starts and no file is taken.
+    pub keep_free: u64,
     /// Program that runs them: this one.
     pub program: PathBuf,
     /// Folder that holds the studies, if there is one.
@@ -132,6 +142,7 @@ pub fn run(
         hosts: hosts(bound, &address.hosts, tls.is_some()),
         jobs: jobs.at_once,
         campaign_runs: jobs.campaign_runs,
+        keep_free: jobs.keep_free,
         secure: address.security != Security::Plain,
     };
     // The lock lasts as long as the jobs are looked after.
@@ -258,12 +269,25 @@ pub(crate) fn router(app: &App) -> Router {
     for door in door::doors() {
         router = router.route(door.path, (door.route)().layer(guarded(door.access, api::refuse)));
     }
-    let nowhere = axum::routing::any(|| async { pages::problem(&crate::problem::Problem::not_found()) });
+    let nowhere = axum::routing::any(async |uri: Uri| unknown(&uri, &Problem::not_found()));
+    let method = async |uri: Uri| {
+        unknown(&uri, &Problem::new(StatusCode::METHOD_NOT_ALLOWED, "the path has other methods"))
+    };
     router
+        .method_not_allowed_fallback(method)
         .fallback_service(nowhere.layer(guarded(Access::Public, pages::refuse)).with_state(app.clone()))
         .layer(DefaultBodyLimit::max(body::MAX_BYTES))
         .layer(middleware::from_fn(in_time))
         .with_state(app.clone())
+}
+
+/// Returns the answer for an unknown path or method: problem details or a page.
+fn unknown(uri: &Uri, problem: &Problem) -> Response {
+    let path = uri.path();
+    match path.starts_with("/api/") {
+        true => Problem { detail: format!("{path}: {NO_OPERATION}"), ..problem.clone() }.into_response(),
+        false => pages::problem(problem),
+    }
 }
 
 async fn serve(

@@ -603,8 +603,15 @@ fn a_clock_that_is_off_by_a_second_is_stated_and_taken_into_account() {
     puppet.next(listed, &report(ended));
     lab.wait(&id, "done");
     let sites: Value = serde_json::from_str(&lab.file(&id, "sites.json")).expect("JSON");
-    let task = &sites["tasks"][0];
-    assert_eq!((&task["clock_offset_us"], &task["ordered_us"]), (&json!(1e6), &json!(at_us)), "{task}");
+    let stated = &sites["tasks"][0];
+    assert_eq!((&stated["clock_offset_us"], &stated["ordered_us"]), (&json!(1e6), &json!(at_us)), "{stated}");
+    let owed = lab.refused(&["remove-job", &id]);
+    assert!(owed.contains("site east still has files of it"), "{owed}");
+    let order = puppet.next(Vec::new(), &[]);
+    assert_eq!(order.act, Act::Drop { task });
+    puppet.poll(0, done(&order), Vec::new()).expect("answered");
+    lab.ask(&["remove-job", &id]);
+    assert!(lab.refused(&["get-job", &id]).contains("404"));
 }
 
 #[test]

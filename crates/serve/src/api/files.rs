@@ -21,6 +21,7 @@ use crate::app::{App, blocking};
 use crate::guard::{Caller, log};
 use crate::inputs::{self, MAX_FILE, MAX_FILES, MAX_OWN, Receiving};
 use crate::problem::{Problem, Result};
+use crate::space;
 use crate::store::files::{self, UserFile};
 
 /// Bytes of a file, as the body of a request.
@@ -69,6 +70,7 @@ impl Upload {
     /// Begins an upload, if its name is one and the caller has room.
     pub(crate) async fn new(app: &App, caller: &Caller, name: String, shared: bool) -> Result<Upload> {
         may_share(&caller.user, shared)?;
+        space::check(&app.settings)?;
         if !inputs::is_name(&name) {
             return Err(Problem::bad(
                 "name: expected letters, digits, `.`, `-` and `_`, a letter or digit first, at most 100, and not scenario.toml",
@@ -128,7 +130,7 @@ impl Upload {
 }
 
 /// Removes content that no file and no job has.
-fn forget(db: &rusqlite::Transaction<'_>, app: &App, sha256: &str) -> Result<()> {
+pub(super) fn forget(db: &rusqlite::Transaction<'_>, app: &App, sha256: &str) -> Result<()> {
     if !files::is_used(db, sha256)? {
         let _ = fs::remove_file(inputs::path(&app.settings.folder, sha256));
     }

@@ -24,6 +24,7 @@ use crate::drafts;
 use crate::guard::{Caller, log};
 use crate::inputs::{self, Inputs, MAX_OWN, Receiving, View};
 use crate::problem::{Problem, Result};
+use crate::space;
 use crate::store::files::{self, Content};
 use crate::store::jobs::{self, CAMPAIGN, EMULATION, Imported, Job, Launch, Origin, SEARCH, SITES};
 use crate::store::people::User;
@@ -44,6 +45,7 @@ pub(crate) struct Arrival {
 impl Arrival {
     /// Begins to receive an archive.
     pub(crate) async fn new(app: &App) -> Result<Arrival> {
+        space::check(&app.settings)?;
         let data = app.settings.folder.clone();
         let receiving = blocking(move || Receiving::new(&data).map_err(|error| Problem::internal(&error)));
         Ok(Arrival { receiving: receiving.await? })
@@ -170,13 +172,16 @@ fn add(
         (&unpacked.description, |detail: String| Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)));
     let bytes: u64 = job.files.iter().map(|entry| entry.bytes).sum();
     if jobs::imported_bytes(db, user.id)? + bytes as i64 > MAX_IMPORTED {
-        return large(format!("your imported jobs have at most {} GiB together", MAX_IMPORTED >> 30));
+        return large(format!(
+            "your imported jobs have at most {} GiB together: remove some",
+            MAX_IMPORTED >> 30
+        ));
     }
     let inputs = contents(job);
     let size: u64 = job.inputs.iter().map(|input| input.bytes).sum();
     if files::used(db, user.id)?.1.unsigned_abs() + size > MAX_OWN {
         return large(format!(
-            "your files and those of your jobs have at most {} MiB together",
+            "your files and those of your jobs have at most {} MiB together: remove some",
             MAX_OWN >> 20
         ));
     }

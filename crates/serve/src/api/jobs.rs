@@ -24,6 +24,7 @@ use crate::drafts::{self, Draft};
 use crate::guard::{Caller, log};
 use crate::inputs::{Inputs, open_below};
 use crate::problem::{Problem, Result, findings};
+use crate::space;
 use crate::store::files::{self, Content};
 use crate::store::jobs::{
     self, Artifact, CAMPAIGN, EMULATION, Event, Job, JobMeasure, Launch, Question, SEARCH, SITES, Selection,
@@ -151,6 +152,7 @@ async fn queue(
     (new, subject): (NewJob, Subject),
     (key, repeats): (Option<String>, Option<i64>),
 ) -> Result<Job> {
+    space::check(&app.settings)?;
     let user = caller.user.clone();
     let job = app
         .write(move |db| {

@@ -22,6 +22,7 @@ use crate::app::{App, blocking};
 use crate::archive::MAX_PACKED;
 use crate::guard::Caller;
 use crate::problem::Problem;
+use crate::space;
 use crate::store::jobs::{self, Artifact, Event, Job, JobMeasure, Selection};
 use crate::store::sites;
 
@@ -32,17 +33,19 @@ const MAX_LISTED: usize = 200;
 /// Most jobs that are compared.
 const MAX_COMPARED: usize = 200;
 
-/// Returns jobs as a table; with boxes to choose some for a comparison.
-pub(super) fn job_table(all: &[Job], choose: bool) -> Markup {
+/// Returns jobs as a table.
+///
+/// For a `chooser` it has boxes to choose some, to compare or to remove them.
+pub(super) fn job_table(all: &[Job], chooser: Option<&Caller>) -> Markup {
     let table = html! {
         div.scroll tabindex="0" role="region" aria-label="Jobs" { table {
             thead { tr {
-                @if choose { th scope="col" { span.hidden { "Compare" } } }
+                @if chooser.is_some() { th scope="col" { span.hidden { "Choose" } } }
                 th scope="col" { "Job" } th scope="col" { "Scenario" } th scope="col" { "State" }
                 th.num scope="col" { "Runs" } th scope="col" { "Owner" } th scope="col" { "Launched (UTC)" }
             } }
             tbody { @for job in all { tr {
-                @if choose { td { input type="checkbox" name="job" value=(job.id) aria-label={ "compare job " (job.id) }; } }
+                @if chooser.is_some() { td { input type="checkbox" name="job" value=(job.id) aria-label={ "choose job " (job.id) }; } }
                 td { a href={ "/jobs/" (job.id) } { "#" (job.id) } }
                 td { (job.name) @if job.is_campaign() { " (campaign)" } @if job.is_emulation() { " (emulation)" } @if job.is_search() { " (search)" } @if job.is_on_sites() { " (sites)" } @if job.origin.is_some() { " (imported)" } @for tag in &job.tags { " " a.tag href={ "/jobs?search=" (encoded(tag)) } { (tag) } } }
                 td { (state(&job.state)) @if job.state == "running" { " " (percent(job.share)) } }
@@ -52,10 +55,11 @@ pub(super) fn job_table(all: &[Job], choose: bool) -> Markup {
             } } }
         } }
     };
-    if !choose {
-        return table;
-    }
-    html! { form method="get" action="/compare" { (table) p { button.quiet { "Compare the chosen jobs" } } } }
+    let Some(chooser) = chooser else { return table };
+    html! { form method="get" action="/compare" { (table) p {
+        button.quiet { "Compare the chosen jobs" }
+        @if chooser.user.level >= 1 { " " button.quiet formaction="/jobs/remove" { "Remove the chosen jobs" } }
+    } } }
 }
 
 fn percent(share: f64) -> String {
@@ -74,6 +78,7 @@ pub(super) async fn list(
     let last = all.last().filter(|_| all.len() as u32 == selection.limit).map(|job| job.id);
     let body = html! {
         h1 { "Jobs" }
+        @if let Some(why) = space::shortage(&app.settings) { p.alert role="alert" { "Queued jobs wait: " (why) "." } }
         form.row method="get" role="search" {
             label { "Name, note or tag" input name="search" value=(text) maxlength="100"; }
             label { "State" select name="state" {
@@ -82,7 +87,7 @@ pub(super) async fn list(
             } }
             button.quiet { "Search" }
         }
-        @if all.is_empty() { p { "No jobs." } } @else { (job_table(&all, true)) }
+        @if all.is_empty() { p { "No jobs." } } @else { (job_table(&all, Some(&caller))) }
         @if let Some(before) = last {
             p { a href={ "/jobs?before=" (before) "&state=" (encoded(&state)) "&search=" (encoded(&text)) } { "Older jobs" } }
         }
@@ -157,6 +162,9 @@ pub(super) async fn show(
                 @if let Some(origin) = &job.origin { div { dt { "Origin" } dd { "job #" (origin.job) " of bentpipe " (origin.program) } } }
             }
             (reproduction(&job))
+            @if job.state == "queued" && let Some(why) = space::shortage(&app.settings) {
+                p.alert role="alert" { "It waits: " (why) "." }
+            }
             @if !job.is_over() {
                 progress #progress max="1" value=(job.share) aria-label="Progress" { (percent(job.share)) }
                 p.hint {
@@ -177,6 +185,9 @@ pub(super) async fn show(
         }
         @if job.is_over() && caller.user.level >= 1 {
             form method="post" action={ "/jobs/" (id) "/repeat" } { button.quiet { "Run again, and compare fingerprints" } }
+        }
+        @if job.is_over() && can_stop {
+            form method="get" action="/jobs/remove" { input type="hidden" name="job" value=(id); button.quiet { "Remove it" } }
         }
         @if !tasks.is_empty() { (task_table(&tasks)) }
         (remarks(&job, can_stop))

@@ -12,8 +12,9 @@ use crate::api::people::{self as api, Before, NewToken, NewUser, UserChange};
 use crate::app::App;
 use crate::guard::{Caller, log};
 use crate::problem::Problem;
-use crate::store::audit;
+use crate::space;
 use crate::store::people::{self, Session, Token, User};
+use crate::store::{audit, jobs};
 
 /// Meanings of the levels.
 const LEVELS: [&str; 4] =
@@ -21,13 +22,19 @@ const LEVELS: [&str; 4] =
 
 pub(super) async fn account(State(app): State<App>, Extension(caller): Extension<Caller>) -> Answer {
     let user = caller.user.id;
-    let (sessions, tokens) =
-        app.read(move |db| Ok((people::sessions(db, user)?, people::tokens(db, user)?))).await?;
+    let (sessions, tokens, (count, bytes)) = app
+        .read(move |db| {
+            Ok((people::sessions(db, user)?, people::tokens(db, user)?, jobs::kept_of(db, user)?))
+        })
+        .await?;
+    let free = space::free(&app.settings.folder).map(space::shown);
     let body = html! {
         h1 { "Account" }
         dl.facts {
             div { dt { "Name" } dd { (caller.user.name) } }
             div { dt { "Level" } dd { (LEVELS[usize::from(caller.user.level).min(3)]) } }
+            div { dt { "Jobs that are over" } dd { (count) ", with " (space::shown(bytes.unsigned_abs())) " of results" } }
+            @if let Ok(free) = free { div { dt { "Free disk of the server" } dd { (free) } } }
         }
         h2 { "Sessions" }
         (session_table(&caller, &sessions))

@@ -118,7 +118,7 @@ pub(super) async fn list(State(app): State<App>, Extension(caller): Extension<Ca
         }
         @if !recent.is_empty() {
             h2 { "Latest jobs" }
-            (job_table(&recent, false))
+            (job_table(&recent, None))
         }
     };
     Ok(sheet(&caller, "Scenarios", &body))
@@ -398,7 +398,7 @@ pub(super) async fn launch_page(
             Ok(_) => p { "Launching needs level 1." },
             Err(_) => p { "Mend the errors first: in the forms of the system, or in the text." },
         }
-        @if !queue.is_empty() { h2 { "Queue" } (job_table(&queue, false)) }
+        @if !queue.is_empty() { h2 { "Queue" } (job_table(&queue, None)) }
     };
     Ok(sheet(&caller, &format!("Launch: {}", open.scenario.name), &body))
 }
@@ -517,7 +517,7 @@ pub(super) async fn report(
     let all = app.read(move |db| Ok(jobs::list(db, &user, &selection)?)).await?;
     let body = html! {
         (head(&scenario, "report"))
-        @if all.is_empty() { p { "Nothing was launched yet." } } @else { (job_table(&all, true)) }
+        @if all.is_empty() { p { "Nothing was launched yet." } } @else { (job_table(&all, Some(&caller))) }
     };
     Ok(sheet(&caller, &format!("Report: {}", scenario.name), &body))
 }

@@ -401,6 +401,34 @@ pub(crate) fn compare(db: &Transaction<'_>, job: &Job) -> Result<Option<bool>> {
     Ok(equal)
 }
 
+/// Returns number and size in bytes of a user's jobs that are over.
+pub(crate) fn kept_of(db: &Transaction<'_>, owner: i64) -> Result<(i64, i64)> {
+    let query = "SELECT count(DISTINCT job.id), coalesce(sum(bytes), 0) FROM job LEFT JOIN artifact ON artifact.job = job.id
+        WHERE owner = ?1 AND state NOT IN ('queued', 'running')";
+    Ok(db.query_row(query, [owner], |row| Ok((row.get(0)?, row.get(1)?)))?)
+}
+
+/// Returns the size of a job's results in bytes.
+pub(crate) fn size(db: &Transaction<'_>, id: i64) -> Result<i64> {
+    let query = "SELECT coalesce(sum(bytes), 0) FROM artifact WHERE job = ?1";
+    Ok(db.query_row(query, [id], |row| row.get(0))?)
+}
+
+/// Removes a job, whose tasks are removed, and all that refers to it. Its number is never used again.
+pub(crate) fn remove(db: &Transaction<'_>, id: i64) -> Result<()> {
+    for table in ["job_event", "point", "measure", "artifact", "tag", "job_file", "job_site"] {
+        db.execute(&format!("DELETE FROM {table} WHERE job = ?1"), [id])?;
+    }
+    db.execute("UPDATE job SET repeats = NULL, equal = NULL WHERE repeats = ?1", [id])?;
+    db.execute("DELETE FROM job WHERE id = ?1", [id])?;
+    Ok(())
+}
+
+/// Returns `true` if there is a job of this number.
+pub(crate) fn is_known(db: &Transaction<'_>, id: i64) -> Result<bool> {
+    Ok(db.query_row("SELECT EXISTS (SELECT 1 FROM job WHERE id = ?1)", [id], |row| row.get(0))?)
+}
+
 /// Returns the number of a user's jobs that are not over.
 pub(crate) fn unfinished_of(db: &Transaction<'_>, owner: i64) -> Result<i64> {
     let query = "SELECT count(*) FROM job WHERE owner = ?1 AND state IN ('queued', 'running')";

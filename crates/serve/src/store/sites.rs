@@ -270,6 +270,24 @@ pub(crate) fn tasks(db: &Transaction<'_>, job: i64) -> Result<Vec<Task>> {
     tasks_where(db, "job = ?1 AND attempt = (SELECT attempt FROM job WHERE job.id = ?1)", job)
 }
 
+/// Returns a site with open commands for a job's tasks, unless it was revoked.
+pub(crate) fn owing(db: &Transaction<'_>, job: i64) -> Result<Option<String>> {
+    let query = "SELECT site.name FROM site_command JOIN site_task ON site_task.id = site_command.task
+        JOIN site ON site.id = site_command.site
+        WHERE site_task.job = ?1 AND answered IS NULL AND revoked IS NULL LIMIT 1";
+    Ok(db.query_row(query, [job], |row| row.get(0)).optional()?)
+}
+
+/// Removes the tasks of a job.
+pub(crate) fn remove_tasks(db: &Transaction<'_>, job: i64) -> Result<()> {
+    for table in ["site_command", "site_chunk"] {
+        let query = format!("DELETE FROM {table} WHERE task IN (SELECT id FROM site_task WHERE job = ?1)");
+        db.execute(&query, [job])?;
+    }
+    db.execute("DELETE FROM site_task WHERE job = ?1", [job])?;
+    Ok(())
+}
+
 /// Adds a task with the command that prepares it. `scenario` and `key` are for an emulation.
 pub(crate) fn add_task(
     db: &Transaction<'_>,
