@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::interface::{ip, ip_output};
@@ -26,7 +27,8 @@ impl Attached {
     /// # Errors
     /// Returns an error if the interface is missing, or the system refuses a change.
     pub fn take(name: &str) -> Result<Attached, SetupError> {
-        let journal = Path::new(FOLDER).join(format!("{}.undo-{}", std::process::id(), file_name(name)));
+        let (process, namespace) = (std::process::id(), namespace()?);
+        let journal = Path::new(FOLDER).join(format!("{process}.{namespace}.undo-{}", file_name(name)));
         let mut attached = Attached { name: name.to_owned(), undo: Vec::new(), journal };
         if !exists(name) {
             let vlan = name.rsplit_once('.').and_then(|(parent, id)| Some((parent, id.parse::<u16>().ok()?)));
@@ -86,21 +88,28 @@ impl Drop for Attached {
 }
 
 /// Undoes what emulations left whose process is gone, and returns the names of the interfaces.
+///
+/// What was left in another network namespace is for a start there: here the interfaces of its names are others.
 pub(crate) fn put_back_after_crash() -> Vec<String> {
-    put_back_if(|process| !Path::new(&format!("/proc/{process}")).exists())
+    let Ok(own) = namespace() else { return Vec::new() };
+    let is_gone = |process: u32| !Path::new(&format!("/proc/{process}")).exists();
+    put_back_if(|process, namespace| namespace == own && is_gone(process))
 }
 
 /// Undoes the changes of this process.
 pub(crate) fn put_back_before_exit() {
-    put_back_if(|process| process == std::process::id());
+    put_back_if(|process, _| process == std::process::id());
 }
 
-fn put_back_if(is_meant: impl Fn(u32) -> bool) -> Vec<String> {
+fn put_back_if(is_meant: impl Fn(u32, u64) -> bool) -> Vec<String> {
     let mut names = Vec::new();
     for entry in fs::read_dir(FOLDER).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let Some((process, interface)) = name.split_once(".undo-") else { continue };
-        if process.parse().is_ok_and(&is_meant) {
+        let Some((owner, interface)) = name.split_once(".undo-") else { continue };
+        let numbers = owner.split_once('.').map(|(process, namespace)| (process.parse(), namespace.parse()));
+        if let Some((Ok(process), Ok(namespace))) = numbers
+            && is_meant(process, namespace)
+        {
             let text = fs::read_to_string(entry.path()).unwrap_or_default();
             let undo: Vec<Vec<String>> =
                 text.lines().map(|line| line.split(' ').map(str::to_owned).collect()).collect();
@@ -181,6 +190,29 @@ pub(crate) fn open(name: &str) -> io::Result<File> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(File::from(socket)) }
 }
 
+/// Returns the number of the calling thread's network namespace.
+///
+/// No other has it until the machine starts again; before Linux 5.14 until the namespace is gone.
+fn namespace() -> Result<u64, SetupError> {
+    let failed = |error: io::Error| SetupError::Command {
+        command: "number of the network namespace".to_owned(),
+        why: error.to_string(),
+    };
+    let socket = std::net::UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, 0)).map_err(failed)?;
+    let (mut cookie, mut len) = (0_u64, size_of::<u64>() as libc::socklen_t);
+    // SAFETY: value and length live on this stack for the call, and the length is the value's.
+    let result = unsafe {
+        let value = (&raw mut cookie).cast();
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_NETNS_COOKIE, value, &raw mut len)
+    };
+    match result {
+        0.. => Ok(cookie),
+        _ => fs::metadata("/proc/thread-self/ns/net").map(|file| file.ino()).map_err(failed),
+    }
+}
+
+/// Number of a socket's network namespace, since Linux 5.14 (asm-generic/socket.h).
+const SO_NETNS_COOKIE: i32 = 71;
 /// Offload headers in front of frames (linux/if_packet.h).
 const PACKET_VNET_HDR: i32 = 15;
 /// No frames that this machine sends (linux/if_packet.h).

@@ -126,6 +126,10 @@ fn an_interface_is_put_back_after_a_crash_by_the_next_start() {
     running.signal("-KILL");
     running.finish();
     assert_ne!(lab.state(), before, "nothing puts it back");
+    // Nor does a start in another network namespace, whose interfaces are others.
+    let mut other = Running::start_in(&lab.guest, "elsewhere", &[]).expect("starts");
+    assert_eq!(other.end().0, Some(0));
+    assert_ne!(lab.state(), before, "it is not of that namespace");
     let mut again = Running::start_in(&lab.machine, "killed", &arguments).expect("starts");
     assert!(lab.ping("10.0.0.2").len() >= 4);
     assert_eq!(again.end().0, Some(0));
