@@ -122,12 +122,14 @@ pub(crate) fn operations() -> Vec<Operation> {
         addUser post "/users", level(3), "Add a user", body people::NewUser => 201 p::User, people::add_user;
         changeUser patch "/users/{id}", level(3), "Change the level or password of a user, or disable it", body people::UserChange => 200 p::User, people::change_user;
         listAudit get "/audit", level(3), "List the audit log, newest first", query &[("before", "Entries before this number")] => 200 Vec<Logged>, people::audit;
-        listScenarios get "/scenarios", level(0), "List scenarios", query PAGE => 200 Vec<s::Scenario>, scenarios::list;
+        listScenarios get "/scenarios", level(0), "List scenarios",
+            query &[PAGE[0], PAGE[1], ("archived", "Set for those that were archived, of the caller or, with level 2, of all")] => 200 Vec<s::Scenario>, scenarios::list;
         addScenario post "/scenarios", level(1), "Add a scenario", body scenarios::NewScenario => 201 scenarios::ScenarioText, scenarios::add;
         getScenario get "/scenarios/{id}", level(0), "Show a scenario with its text" => 200 scenarios::ScenarioText, scenarios::show;
         saveScenario put "/scenarios/{id}", level(1), "Save a new version; `If-Match` names the version it is based on", body scenarios::Text => 200 scenarios::ScenarioText, scenarios::save;
         renameScenario patch "/scenarios/{id}", level(1), "Rename or share a scenario", body scenarios::Rename => 200 s::Scenario, scenarios::rename;
         archiveScenario delete "/scenarios/{id}", level(1), "Take a scenario out of the list; its jobs stay" => 204, scenarios::archive;
+        restoreScenario post "/scenarios/{id}/restore", level(1), "Return an archived scenario to the list" => 200 s::Scenario, scenarios::restore;
         listVersions get "/scenarios/{id}/versions", level(0), "List the versions of a scenario, newest first" => 200 Vec<s::Version>, scenarios::versions;
         getVersion get "/scenarios/{id}/versions/{version}", level(0), "Show the text of a version" => 200 scenarios::Text, scenarios::version;
         checkScenario post "/check", level(0), "Check a text as `bentpipe check` does", body scenarios::Text => 200 scenarios::Verdict, scenarios::check;

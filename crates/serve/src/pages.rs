@@ -60,6 +60,7 @@ pub(crate) fn pages() -> Vec<Page> {
         "/scenarios/{id}/copy", level(1) => post(scenarios::copy);
         "/scenarios/{id}/settings", level(1) => post(scenarios::settings);
         "/scenarios/{id}/archive", level(1) => post(scenarios::archive);
+        "/scenarios/{id}/restore", level(1) => post(scenarios::restore);
         "/scenarios/{id}/system", level(0) => get(scenarios::system);
         "/scenarios/{id}/connections", level(0) => get(scenarios::connections);
         "/scenarios/{id}/test", level(0) => get(scenarios::test);

@@ -81,6 +81,27 @@ fn jobs_that_are_over_are_removed_with_their_results_by_those_who_may() {
 }
 
 #[test]
+fn an_archived_scenario_returns_to_the_list_of_those_who_may_archive_it() {
+    let server = Server::new();
+    let boss = server.boss();
+    let (ann, bob) = (server.user(&boss, "ann", 1), server.user(&boss, "bob", 1));
+    let id = server.scenario(&ann, SCENARIO);
+    let listed = |user: &User, query: &str| {
+        let all = server.api(user, "GET", &format!("/scenarios{query}"), &Value::Null).json();
+        all.as_array().expect("a list").iter().any(|scenario| scenario["id"] == id)
+    };
+    let path = format!("/scenarios/{id}");
+    let restore = |user: &User| server.api(user, "POST", &format!("{path}/restore"), &Value::Null);
+    assert_eq!(restore(&ann).status, 404, "it is in the list");
+    assert_eq!(server.api(&ann, "DELETE", &path, &Value::Null).status, 204);
+    assert_eq!([&ann, &bob, &boss].map(|user| listed(user, "?archived=true")), [true, false, true]);
+    assert!(!listed(&ann, "") && server.send(&ann, ("GET", "/"), &[], "").body.contains("Restore Test"));
+    assert_eq!((restore(&bob).status, restore(&ann).status, restore(&ann).status), (404, 200, 404));
+    assert!(listed(&ann, "") && !listed(&ann, "?archived=true"));
+    assert_eq!(server.api(&ann, "GET", &path, &Value::Null).json()["text"], SCENARIO);
+}
+
+#[test]
 fn a_full_disk_takes_no_jobs_and_says_why() {
     let server = Server::with(&["--keep-free", "1000000 GB"]);
     let boss = server.boss();

@@ -101,13 +101,24 @@ impl Page {
     }
 }
 
+/// Place in the list of scenarios, or in that of archived ones.
+#[derive(Deserialize)]
+pub(crate) struct Listed {
+    after: Option<i64>,
+    limit: Option<u32>,
+    #[serde(default)]
+    archived: bool,
+}
+
 pub(crate) async fn list(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    Search(page): Search<Page>,
+    Search(Listed { after, limit, archived }): Search<Listed>,
 ) -> Result<Json<Vec<Scenario>>> {
+    let page = Page { after, limit };
     let (after, limit) = (page.after.unwrap_or(0), page.limit());
-    Ok(Json(app.read(move |db| Ok(scenarios::list(db, &caller.user, after, limit)?)).await?))
+    let query = if archived { scenarios::archived } else { scenarios::list };
+    Ok(Json(app.read(move |db| Ok(query(db, &caller.user, after, limit)?)).await?))
 }
 
 /// Returns a scenario that the caller sees, with its text.
@@ -249,6 +260,19 @@ pub(crate) async fn archive(
     })
     .await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Returns an archived scenario to the list.
+pub(crate) async fn restore(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+) -> Result<Json<Scenario>> {
+    let restored = app.write(move |db| match scenarios::restore(db, &caller.user, id)? {
+        true => scenarios::find(db, &caller.user, id)?.ok_or_else(Problem::not_found),
+        false => Err(Problem::not_found()),
+    });
+    Ok(Json(restored.await?))
 }
 
 pub(crate) async fn versions(

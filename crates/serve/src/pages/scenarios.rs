@@ -87,10 +87,11 @@ pub(super) fn head(scenario: &Scenario, step: &str) -> Markup {
 
 pub(super) async fn list(State(app): State<App>, Extension(caller): Extension<Caller>) -> Answer {
     let user = caller.user.clone();
-    let (all, recent) = app
+    let (all, archived, recent) = app
         .read(move |db| {
             let selection = Selection { limit: 5, ..Selection::default() };
-            Ok((scenarios::list(db, &user, 0, 1000)?, jobs::list(db, &user, &selection)?))
+            let archived = scenarios::archived(db, &user, 0, 1000)?;
+            Ok((scenarios::list(db, &user, 0, 1000)?, archived, jobs::list(db, &user, &selection)?))
         })
         .await?;
     let body = html! {
@@ -114,6 +115,22 @@ pub(super) async fn list(State(app): State<App>, Extension(caller): Extension<Ca
                     label { "Text (TOML); empty for a small one to start from" textarea name="text" rows="8" spellcheck="false" {} }
                     button { "Add" }
                 }
+            }
+        }
+        @if caller.user.level >= 1 && !archived.is_empty() {
+            details {
+                summary { "Archived scenarios" }
+                div.scroll tabindex="0" role="region" aria-label="Archived scenarios" { table {
+                    thead { tr { th scope="col" { "Name" } th scope="col" { "Owner" } th scope="col" { "Changed (UTC)" } th scope="col" { span.hidden { "Restore" } } } }
+                    tbody { @for scenario in &archived { tr {
+                        td { (scenario.name) }
+                        td { (scenario.owner) }
+                        td { (time(scenario.changed)) }
+                        td { form method="post" action={ "/scenarios/" (scenario.id) "/restore" } {
+                            button.quiet aria-label={ "Restore " (scenario.name) } { "Restore" }
+                        } }
+                    } } }
+                } }
             }
         }
         @if !recent.is_empty() {
@@ -188,6 +205,12 @@ pub(super) async fn settings(
 ) -> Done {
     api::set_name(&app, &caller, id, (&sent.name, sent.shared.is_some())).await?;
     Ok(Redirect::to(&format!("/scenarios/{id}/system")))
+}
+
+pub(super) async fn restore(State(app): State<App>, caller: Extension<Caller>, id: Ids<i64>) -> Done {
+    let number = id.0;
+    api::restore(State(app), caller, id).await?;
+    Ok(Redirect::to(&format!("/scenarios/{number}/system")))
 }
 
 pub(super) async fn archive(State(app): State<App>, caller: Extension<Caller>, id: Ids<i64>) -> Done {

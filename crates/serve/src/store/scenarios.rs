@@ -49,7 +49,7 @@ const SCENARIO: &str =
     "scenario.id, scenario.name, user.name, scenario.owner, shared, version.id, version.created
     FROM scenario JOIN user ON user.id = scenario.owner
     JOIN version ON version.id = (SELECT max(id) FROM version WHERE version.scenario = scenario.id)
-    WHERE archived = 0";
+    WHERE archived";
 
 /// Condition on objects that a user sees: own, shared, or all from level 2.
 pub(crate) const SEEN: &str = "(owner = ?1 OR shared = 1 OR ?2 >= 2)";
@@ -69,7 +69,16 @@ fn scenario(row: &Row<'_>) -> rusqlite::Result<Scenario> {
 /// Returns the scenarios after number `after` that a user sees.
 pub(crate) fn list(db: &Transaction<'_>, user: &User, after: i64, limit: u32) -> Result<Vec<Scenario>> {
     let mut query = db.prepare(&format!(
-        "SELECT {SCENARIO} AND {SEEN} AND scenario.id > ?3 ORDER BY scenario.id LIMIT ?4"
+        "SELECT {SCENARIO} = 0 AND {SEEN} AND scenario.id > ?3 ORDER BY scenario.id LIMIT ?4"
+    ))?;
+    let rows = query.query_map(params![user.id, user.level, after, limit], scenario)?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Returns the archived scenarios after number `after` that a user may return to the list.
+pub(crate) fn archived(db: &Transaction<'_>, user: &User, after: i64, limit: u32) -> Result<Vec<Scenario>> {
+    let mut query = db.prepare(&format!(
+        "SELECT {SCENARIO} = 1 AND (owner = ?1 OR ?2 >= 2) AND scenario.id > ?3 ORDER BY scenario.id LIMIT ?4"
     ))?;
     let rows = query.query_map(params![user.id, user.level, after, limit], scenario)?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
@@ -77,7 +86,7 @@ pub(crate) fn list(db: &Transaction<'_>, user: &User, after: i64, limit: u32) ->
 
 /// Returns a scenario that a user sees.
 pub(crate) fn find(db: &Transaction<'_>, user: &User, id: i64) -> Result<Option<Scenario>> {
-    let query = format!("SELECT {SCENARIO} AND {SEEN} AND scenario.id = ?3");
+    let query = format!("SELECT {SCENARIO} = 0 AND {SEEN} AND scenario.id = ?3");
     Ok(db.query_row(&query, params![user.id, user.level, id], scenario).optional()?)
 }
 
@@ -117,6 +126,12 @@ pub(crate) fn rename(db: &Transaction<'_>, id: i64, name: &str, shared: bool) ->
 pub(crate) fn archive(db: &Transaction<'_>, id: i64) -> Result<()> {
     db.execute("UPDATE scenario SET archived = 1 WHERE id = ?1", [id])?;
     Ok(())
+}
+
+/// Returns an archived scenario to the list, if the user may. Returns `false` if there is none.
+pub(crate) fn restore(db: &Transaction<'_>, user: &User, id: i64) -> Result<bool> {
+    let query = "UPDATE scenario SET archived = 0 WHERE id = ?3 AND archived = 1 AND (owner = ?1 OR ?2 >= 2)";
+    Ok(db.execute(query, params![user.id, user.level, id])? == 1)
 }
 
 /// Returns the text of a version.
