@@ -97,7 +97,8 @@ mod tests {
 
     #[test]
     fn a_clock_has_the_date_of_its_zero() {
-        let (now, since) = (Instant::now(), SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970"));
+        let (now, since) =
+            (Instant::now(), SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970"));
         for (start, expected) in [
             (now.checked_sub(Duration::from_secs(5)).expect("up for 5 s"), since - Duration::from_secs(5)),
             (now + Duration::from_secs(5), since + Duration::from_secs(5)),
