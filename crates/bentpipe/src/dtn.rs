@@ -9,6 +9,7 @@ mod proxy;
 mod receive;
 mod send;
 mod tls;
+mod trace;
 
 use clap::{Subcommand, ValueEnum};
 
@@ -53,6 +54,9 @@ pub(crate) enum Command {
     /// Measure round trips to the echo service of a node
     #[command(after_help = PING_EXAMPLES)]
     Ping(ping::PingArgs),
+    /// List the nodes that a bundle passes, by their status reports
+    #[command(after_help = TRACE_EXAMPLES)]
+    Trace(trace::TraceArgs),
     /// Carry TCP connections as bundles between two proxies
     #[command(after_help = PROXY_EXAMPLES)]
     Proxy(proxy::ProxyArgs),
@@ -88,6 +92,14 @@ Examples:
   bentpipe dtn ping 127.0.0.1:4556 --from ipn:1.50 ipn:2.7 --count 100 --interval '10 ms'
 
 The exit status is 1 if an answer did not come.";
+
+const TRACE_EXAMPLES: &str = "\
+Examples:
+  bentpipe dtn trace 127.0.0.1:4556 --from ipn:1.70 ipn:3.9
+  bentpipe dtn trace 127.0.0.1:4556 --from ipn:1.70 ipn:3.9 --hops 1      ends at the second node after this one
+
+Each line is an event that a node reports: received, forwarded, delivered or deleted, with the time since the creation by the clock of that
+node. Nodes without status reports are missing. The exit status is 1 if no delivery was reported.";
 
 const PROXY_EXAMPLES: &str = "\
 Examples:
@@ -138,6 +150,7 @@ pub(crate) fn run(command: &Command) -> Result<u8, String> {
         Command::Receive(args) => receive::run(args, &interrupt::flag()),
         Command::Node(args) => node::run(args, &interrupt::flag()),
         Command::Ping(args) => ping::run(args, &interrupt::flag()),
+        Command::Trace(args) => trace::run(args, &interrupt::flag()),
         Command::Proxy(args) => proxy::run(args, &interrupt::flag()),
         Command::Perf(args) => perf::run(args, &interrupt::flag()),
         Command::Cfdp(command) => cfdp::run(command, &interrupt::flag()),

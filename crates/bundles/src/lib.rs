@@ -1,7 +1,7 @@
 //! Delay-tolerant networking on real sockets.
 //!
 //! [`send`] and [`receive`] carry bundles between two programs over UDP, MTCP or TCPCLv4. [`node`] is a bundle node with a store on
-//! disk; a [`client`] is an application at a node, such as [`ping`], [`perf`], [`proxy`] and files of [`cfdp`]. [`forecast`] makes tables
+//! disk; a [`client`] is an application at a node, such as [`ping`], [`trace`], [`perf`], [`proxy`] and files of [`cfdp`]. [`forecast`] makes tables
 //! of contact plans.
 //! Sessions over TCPCLv4 may be in [`tls`].
 //! The protocols are the state machines of [`bentpipe_dtn`], which the simulator runs too.
@@ -22,6 +22,7 @@ mod receive;
 mod send;
 mod stream;
 pub mod tls;
+pub mod trace;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 

@@ -12,6 +12,7 @@ use bentpipe_bundles::client::{Client, Letter};
 use bentpipe_bundles::node::{Counters, Daemon, NodeFile};
 use bentpipe_bundles::perf::{Control, Load, perf};
 use bentpipe_bundles::ping::{Pinging, RoundTrips, ping};
+use bentpipe_bundles::trace::{Sighting, Step, Tracing, trace};
 use bentpipe_testkit::{Folder, free_port};
 use bentpipe_units::Span;
 use bentpipe_wire::dtn::bundle::BundleFlags;
@@ -268,6 +269,48 @@ fn copies_cross_nodes_that_know_no_routes() {
         let counters = nodes.map(Running::end);
         assert_eq!(counters[2].echoed, 5, "{routing}: {counters:?}");
     }
+}
+
+#[test]
+fn a_trace_lists_the_nodes_on_the_way() {
+    let folder = Folder::new();
+    let (folder, at) = (folder.file(""), [free(), free(), free()]);
+    let node = |number: usize, neighbours: &[usize], routes: &str| {
+        let mut text = format!("[[listen]]\nlayer = \"tcpcl\"\nat = \"{}\"\n", at[number - 1]);
+        for other in neighbours {
+            text +=
+                &format!("[[neighbour]]\nnode = {other}\nlayer = \"tcpcl\"\nat = \"{}\"\n", at[other - 1]);
+        }
+        file(&folder, number as u32, &format!("{text}[routes]\n{routes}\n"))
+    };
+    let nodes =
+        [node(1, &[2], "default = 2"), node(2, &[1, 3], "1 = 1\n3 = 3"), node(3, &[2], "default = 2")];
+    let nodes = nodes.map(Running::start);
+    let follow = |hops: u8, wanted: &[(u32, Step)]| {
+        let tracing = Tracing {
+            node: at[0].to_string().into(),
+            from: Eid::ipn(1, 70),
+            to: Eid::ipn(3, 9),
+            size: 64,
+            hops,
+            lifetime: Span::from_secs(100),
+            wait: Span::from_secs(20),
+        };
+        let (mut seen, stop) = (Vec::new(), AtomicBool::new(false));
+        let mut note = |sighting: &Sighting| {
+            assert!(sighting.clock_ms.is_some_and(|ms| (-1000..20_000).contains(&ms)), "{sighting}");
+            seen.push((sighting.node.clone(), sighting.step));
+            let is_there = |(node, step): &(u32, Step)| seen.contains(&(Eid::ipn(*node, 0), *step));
+            stop.store(wanted.iter().all(is_there), Ordering::Relaxed);
+        };
+        let is_delivered = trace(&tracing, &stop, &mut note).expect("a session");
+        assert_eq!(seen.len(), wanted.len(), "{seen:?}");
+        is_delivered
+    };
+    let way = [(1, Step::Forwarded), (2, Step::Received), (2, Step::Forwarded), (3, Step::Received)];
+    assert!(follow(64, &[&way[..], &[(3, Step::Delivered)]].concat()));
+    assert!(!follow(1, &[&way[..], &[(3, Step::Deleted)]].concat()));
+    nodes.map(Running::end);
 }
 
 /// Two nodes on TCPCL that wait for the disk, and an application that measures.

@@ -21,7 +21,9 @@ use crate::element::{Agent, Bearer, CALLER_PORTS, Neighbour};
 use crate::network::{Layer, Networks};
 use crate::node::{self, Node};
 
-/// Time of instant 0 in milliseconds since 2000: 2026-01-01T00:00:00 UTC.
+/// Time of instant 0 of a simulation in milliseconds since 2000: 2026-01-01T00:00:00 UTC.
+///
+/// An emulation begins at the time of its start instead.
 pub const EPOCH: u64 = 820_540_800_000;
 
 /// Node of a delay-tolerant network (RFC 9171). It stores bundles and forwards them in contacts.

@@ -225,6 +225,11 @@ impl Node {
         &self.config.eid
     }
 
+    /// Sets the time of instant 0 in milliseconds since 2000. Bundles that are stored keep the end of their lifetime.
+    pub(crate) fn set_epoch(&mut self, epoch: u64) {
+        self.config.epoch = epoch;
+    }
+
     /// Returns the time of an instant in milliseconds since 2000.
     pub fn dtn_time(&self, now: Time) -> u64 {
         self.config.epoch + now.as_nanos() / 1_000_000

@@ -1,6 +1,6 @@
 //! Clocks of the driver.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bentpipe_units::{Span, Time};
 
@@ -30,6 +30,19 @@ impl Monotonic {
     /// Creates a clock that is at zero until `start`.
     pub const fn from_instant(start: Instant) -> Monotonic {
         Monotonic { start, drift_ppm: 0.0 }
+    }
+
+    /// Returns the wall-clock time at which it is at zero, since 1970.
+    ///
+    /// A later step of the system's clock does not move it.
+    pub fn date(&self) -> Span {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = Instant::now();
+        let date = match now.checked_duration_since(self.start) {
+            Some(over) => since.saturating_sub(over),
+            None => since + (self.start - now),
+        };
+        Span::from_nanos(u64::try_from(date.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// Returns the clock with a frequency error, for tests.
@@ -75,5 +88,23 @@ impl Clock for FakeClock {
 
     fn pass_until(&self, deadline: Time) {
         self.now.set(self.now.get().max(deadline));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_has_the_date_of_its_zero() {
+        let (now, since) =
+            (Instant::now(), SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970"));
+        for (start, expected) in [
+            (now.checked_sub(Duration::from_secs(5)).expect("up for 5 s"), since - Duration::from_secs(5)),
+            (now + Duration::from_secs(5), since + Duration::from_secs(5)),
+        ] {
+            let date = Monotonic::from_instant(start).date().as_secs_f64();
+            assert!((date - expected.as_secs_f64()).abs() < 1.0, "{date} for {expected:?}");
+        }
     }
 }

@@ -181,7 +181,9 @@ impl Emulation<'_> {
             Some(joined) => joined.start()?,
             None => (Monotonic::start(), None),
         };
-        let mut driver = Driver::new(emulated.built.network, clock);
+        let mut network = emulated.built.network;
+        network.set_date(clock.date());
+        let mut driver = Driver::new(network, clock);
         driver.set_pace(self.pace);
         if let Some((joint, cut)) = joint.zip(emulated.cut) {
             driver.join(cut.element, joint);

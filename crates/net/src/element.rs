@@ -54,6 +54,12 @@ pub trait Element: Send {
     /// what happens later.
     fn observe(&mut self, now: Time, observer: &mut dyn Observer);
 
+    /// Sets the wall-clock time of instant 0, since 1970. Default: the element has no clock.
+    ///
+    /// An emulation calls it before its run, as real programs compare its times with theirs. A simulation does not,
+    /// so that its results do not depend on the day.
+    fn set_date(&mut self, _start: Span) {}
+
     /// Returns the element for downcasting: a running emulation changes a link's rate in this way.
     fn as_any(&mut self) -> &mut dyn std::any::Any;
 }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 
 use bentpipe_net::{Cx, Element, Observer, Outbox, Packet, Port, Wire};
-use bentpipe_units::{RandomStream, Time};
+use bentpipe_units::{RandomStream, Span, Time};
 
 use crate::clusters::{Cluster, Clusters};
 use crate::{Agenda, Fingerprint, loops};
@@ -309,6 +309,11 @@ impl Network {
     /// Returns an element of a known type. Wake it afterwards if its deadline may have changed.
     pub fn element<E: Any>(&mut self, id: ElementId) -> Option<&mut E> {
         self.slots[id.index()].element.as_any().downcast_mut()
+    }
+
+    /// Sets the wall-clock time of instant 0, since 1970, at all elements: [`Element::set_date`].
+    pub fn set_date(&mut self, start: Span) {
+        self.slots.iter_mut().for_each(|slot| slot.element.set_date(start));
     }
 
     /// Wakes an element now, as after a change from outside.

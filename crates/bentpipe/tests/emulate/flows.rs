@@ -196,3 +196,36 @@ fn bundles_of_real_nodes_pass_a_simulated_one() {
         assert!(!programs.join("node-sender/store").exists(), "the store is removed");
     }
 }
+
+/// A simulated node's reports last at a real one: both count from the same day.
+#[test]
+fn reports_of_a_simulated_node_reach_a_real_one() {
+    let Some(_turn) = able_live(&["ip", "sh"]) else { return };
+    let folder = Folder::new();
+    let text = BUNDLES.replace("LAYER", "udp");
+    let (network, _) = text.split_once("[node.receiver]").expect("a node");
+    let network = network.replacen("role = { kind = \"dtn\", network = \"deep\" }\n", "", 1);
+    let file = folder.write(
+        "report.toml",
+        format!(
+            "{network}[dtn.deep]\nplan = \"\"\"\na range +0 +1000 sender agent 0.02\na contact +0 +1000 sender agent 200000\n\
+             a contact +0 +1000 agent sender 200000\n\"\"\"\n[link.near]\nbetween = [\"sender\", \"agent\"]\n\
+             rate = \"5 Mbit/s\"\ndelay = \"20 ms\"\n"
+        ),
+    );
+    let node = "eid = \"ipn:1.0\"\nstore = \"store\"\nsync = false\n[[listen]]\nlayer = \"tcpcl\"\nat = \"127.0.0.1:4556\"\n\
+                [[listen]]\nlayer = \"udp\"\nat = \"10.0.0.1:4556\"\n[[neighbour]]\nnode = 2\nlayer = \"udp\"\n\
+                at = \"10.0.0.2:4556\"\nrate = \"1 Mbit/s\"\n[routes]\ndefault = 2\n";
+    let node = folder.write("node.toml", node);
+    let program = env!("CARGO_BIN_EXE_bentpipe");
+    let script = format!(
+        "{program} dtn node {} & for n in $(seq 100); do {program} dtn ping 127.0.0.1:4556 --from ipn:1.50 ipn:1.7 --count 1 -q && break; \
+         sleep 0.05; done; {program} dtn trace 127.0.0.1:4556 --from ipn:1.70 ipn:2.9 --lifetime '9 s' --wait '9 s'; found=$?; \
+         kill $!; wait; exit $found",
+        node.display()
+    );
+    let mut command = bentpipe();
+    command.arg("emulate").arg(&file).args(["--quiet", "--out"]).arg(folder.file("out"));
+    let text = said(&command.args(["--", "sh", "-c", &script]).output().expect("runs"), 0);
+    assert!(text.contains("ipn:2.0 received") && text.contains("ipn:2.0 delivered"), "{text}");
+}

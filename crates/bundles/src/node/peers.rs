@@ -2,10 +2,12 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 
 use bentpipe_dtn::node::Node;
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::mtcp;
+use rustix::event::PollFlags;
 
 use crate::link::{Link, SessionLink};
 
@@ -198,11 +200,27 @@ pub(super) struct MtcpOutput {
     pub(super) dial: Dial,
     pub(super) link: Option<Link>,
     ids: Vec<u64>,
+    /// Set if bundles may wait that the connection had no room for.
+    has_more: bool,
 }
 
 impl MtcpOutput {
     pub(super) fn new(dial: Dial) -> MtcpOutput {
-        MtcpOutput { dial, link: None, ids: Vec::new() }
+        MtcpOutput { dial, link: None, ids: Vec::new(), has_more: false }
+    }
+
+    /// Returns the descriptor and the events to wait for.
+    ///
+    /// The kernel may have all bytes while bundles are left. No answer of the peer would wake the node then.
+    pub(super) fn interest(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
+        let (fd, flags) = self.link.as_ref()?.interest();
+        let more = if self.has_more { PollFlags::OUT } else { PollFlags::empty() };
+        Some((fd, flags | more))
+    }
+
+    /// Sends nothing more for the present, as the contact is closed.
+    pub(super) fn rest(&mut self) {
+        self.has_more = false;
     }
 
     /// Sends waiting bundles. Those that the kernel has accepted are sent; those of a broken connection are not.
@@ -214,6 +232,7 @@ impl MtcpOutput {
                 self.dial.fail(now);
             }
         }
+        self.has_more = false;
         let Some(link) = &mut self.link else { return };
         while !link.is_full()
             && let Some((id, bundle)) = node.poll_transmit(self.dial.number, u64::MAX, now)
@@ -225,6 +244,7 @@ impl MtcpOutput {
             link.put(&bytes);
             self.ids.push(id);
         }
+        self.has_more = link.is_full();
         let is_broken = link.flush().is_err() || !link.read(&mut |_| {}).unwrap_or(false);
         let is_done = link.backlog() == 0;
         if is_broken {
@@ -236,5 +256,52 @@ impl MtcpOutput {
         if is_broken || is_done {
             self.ids.drain(..).for_each(|id| node.done(id, is_done && !is_broken, now));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::io::Read;
+    use std::net::TcpListener;
+
+    use bentpipe_dtn::node::{Config, Routing};
+    use bentpipe_wire::dtn::bundle::{Bundle, Payload, Primary};
+    use bentpipe_wire::dtn::eid::Eid;
+
+    use super::*;
+    use crate::link::wait;
+
+    #[test]
+    fn a_neighbour_over_mtcp_is_sent_to_while_bundles_wait() {
+        let routing = Routing::Static { routes: HashMap::new(), default: Some(2) };
+        let config = Config { eid: Eid::ipn(1, 0), storage: 100_000_000, reports: false, epoch: 0 };
+        let mut node = Node::new(config, routing);
+        node.add_direct(2, Time::ZERO);
+        for _ in 0..1000 {
+            let stamp = node.timestamp(Time::ZERO);
+            let primary = Primary::new(Eid::ipn(1, 1), Eid::ipn(2, 9), stamp, 1_000_000);
+            let bundle = Bundle { primary, blocks: vec![], payload: Payload::elided(1000) };
+            assert!(node.originate(bundle, Time::ZERO));
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let address = listener.local_addr().expect("an address");
+        let mut output = MtcpOutput::new(Dial::new(2, address));
+        output.transmit(&mut node, Time::ZERO);
+        let (mut reader, _) = listener.accept().expect("a connection");
+        reader.set_nonblocking(true).expect("a socket");
+        let mut buffer = vec![0; 1 << 20];
+        while node.has_bundle(2) {
+            let (fd, flags) = output.interest().expect("a connection");
+            assert!(flags.contains(PollFlags::OUT), "bundles wait, and nothing would wake the node");
+            wait([(fd, PollFlags::OUT)], Span::from_millis(100));
+            output.transmit(&mut node, Time::ZERO);
+            while reader.read(&mut buffer).is_ok() {}
+        }
+        while node.stored().0 > 0 {
+            output.transmit(&mut node, Time::ZERO);
+            while reader.read(&mut buffer).is_ok() {}
+        }
+        assert!(!output.interest().expect("a connection").1.contains(PollFlags::OUT), "none waits");
     }
 }

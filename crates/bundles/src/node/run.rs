@@ -281,13 +281,13 @@ impl Daemon {
         let until = first.min(self.radio.next_timeout(&self.node));
         let links = self.peers.values().map(|peer| &peer.connection.link);
         let links = links.chain(self.inputs.iter().map(|input| &input.link));
-        let links = links.chain(self.outputs.iter().filter_map(|output| output.link.as_ref()));
         let listeners = self.listeners.iter().map(|(_, listener)| listener.as_fd());
         let others = listeners
             .chain(self.radio.descriptors())
             .chain(self.journal.descriptor())
             .map(|fd| (fd, PollFlags::IN));
-        wait(links.map(Link::interest).chain(others), (until - now).min(LONGEST_WAIT));
+        let outputs = self.outputs.iter().filter_map(MtcpOutput::interest);
+        wait(links.map(Link::interest).chain(outputs).chain(others), (until - now).min(LONGEST_WAIT));
     }
 
     fn session_config(&self) -> session::Config {
@@ -667,6 +667,8 @@ impl Daemon {
         for output in &mut self.outputs {
             if opening(&self.schedule, &self.file, output.dial.number, now).is_some() {
                 output.transmit(node, now);
+            } else {
+                output.rest();
             }
         }
         let opening = |number: u64| opening(&self.schedule, &self.file, number, now);

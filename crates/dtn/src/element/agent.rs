@@ -6,9 +6,9 @@ use std::net::IpAddr;
 
 use bentpipe_net::{Cx, Element, Observer, Packet, Port};
 use bentpipe_transport::app::{Endpoints, datagram_packet};
-use bentpipe_units::Time;
+use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::KEEP_ALIVE;
-use bentpipe_wire::dtn::bundle::Bundle;
+use bentpipe_wire::dtn::bundle::{Bundle, UNIX_OFFSET};
 use bentpipe_wire::dtn::eid::Eid;
 use bentpipe_wire::dtn::ltp::{BUNDLE_PROTOCOL, SessionId};
 use bentpipe_wire::ip::{self, Protocol};
@@ -334,6 +334,10 @@ impl Element for Agent {
         observer.counter(&metrics::LTP_REPORTS, ltp.reports_sent);
         observer.counter(&metrics::LTP_TIMEOUTS, ltp.timeouts);
         observer.counter(&metrics::LTP_FAILED, ltp.failed);
+    }
+
+    fn set_date(&mut self, start: Span) {
+        self.node.set_epoch((start.as_nanos() / 1_000_000).saturating_sub(UNIX_OFFSET * 1000));
     }
 
     fn as_any(&mut self) -> &mut dyn Any {
