@@ -94,6 +94,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "atm",
             "wireless",
             "voice",
+            "telephony",
             "mpeg",
             "dtn",
             "sim",

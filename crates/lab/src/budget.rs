@@ -2,12 +2,14 @@
 //!
 //! Arithmetic only: capacities after framing, round trips without queueing, and the windows and buffers they
 //! require. Formulas are next to the fields of their results. Not considered: interactions of flows other
-//! than fair sharing, loss, and needs of random traffic beyond its mean.
+//! than fair sharing, loss, and needs of random traffic beyond its mean. Of calls with signalling the voice is counted, on each
+//! leg of its way by exchanges.
 
 mod contacts;
 mod medium;
 mod path;
 pub(crate) mod show;
+mod voice;
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -25,7 +27,8 @@ use serde::Serialize;
 use contacts::Contacts;
 pub use contacts::{Arrival, BundleForecast, ContactBudget};
 use medium::Media;
-use path::Path;
+use path::{Load, Path};
+pub use voice::{CallBudget, VoiceLoad};
 
 /// Budget of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -114,6 +117,9 @@ pub struct LinkBudget {
     pub flows: u64,
     /// Time that packet takes on a medium which both directions share.
     pub wifi: Option<Airtime>,
+    /// Voice on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub voice: Option<VoiceLoad>,
     /// Composition of the capacity, a line each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -147,8 +153,11 @@ pub struct FlowBudget {
     pub ceiling: Rate,
     /// Most goodput of each if all flows there share it evenly.
     pub fair_share: Rate,
-    /// The rate it offers, where its source has one.
+    /// The rate it offers, where its source has one. For calls with signalling, that of all of their speech.
     pub offered: Option<Rate>,
+    /// Calls with signalling on this part of their way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub voice: Option<CallBudget>,
     /// Window needs of TCP.
     pub tcp: Option<TcpBudget>,
     /// Warnings about its limits, in sentences.
@@ -193,11 +202,16 @@ impl Budget {
         let media = Media::new(scenario)?;
         let topology = media.layout.topology(&media.facts);
         let mut routers = [Router::new(&topology)?, Router::of_groups(&topology)?];
-        let mut paths = Vec::new();
+        let (mut paths, legs) = (Vec::new(), voice::legs(scenario));
         for (n, (name, flow)) in scenario.flow.iter().enumerate() {
             let router = &mut routers[usize::from(scenario.group.contains_key(&flow.to))];
-            for to in receivers(scenario, flow) {
-                let mut path = Path::new(&topology, router, name, flow, to)?;
+            let voice = legs[n].iter().filter(|leg| leg.ends[0] != leg.ends[1]);
+            let voice = voice.map(|leg| voice::load(leg, flow.ip));
+            // Voice takes the place of messages, which are few.
+            let own = receivers(scenario, flow).into_iter().map(|to| Load::of_flow(flow, to));
+            let loads: Vec<Load<'_>> = if legs[n].is_empty() { own.collect() } else { voice.collect() };
+            for load in loads {
+                let mut path = Path::new(&topology, router, name, load)?;
                 path.compress(&media, flow, |link| flows_on(scenario, &scenario.link[link], flow));
                 paths.push((n, path));
             }
@@ -254,18 +268,19 @@ impl<'a> Users<'a> {
     }
 }
 
-fn link_budgets(scenario: &Scenario, media: &Media<'_>, users: &Users<'_>) -> Vec<LinkBudget> {
+fn link_budgets(scenario: &Scenario, media: &Media<'_>, all: &Users<'_>) -> Vec<LinkBudget> {
     let both = |(n, (name, link)): (usize, (&String, &Link))| {
         let is_own =
             |way: &Way| matches!(media.side(n, *way).medium.passage(*way), Passage::Own | Passage::Groups);
         let own = Way::BOTH.into_iter().filter(is_own);
         let budgets = own.map(|way| {
-            let users = users.on(n, way).iter();
+            let users = all.on(n, way).iter();
             let users = users.filter_map(|(flow, path)| Some((*flow, path.packet_on(n, way)?)));
             let users: Vec<(usize, u64)> = users.collect();
             let longest = users.iter().map(|(_, len)| *len).max().unwrap_or(media.layout.mtu(n).get());
             let flows = users.iter().map(|(flow, _)| flows_on(scenario, link, &scenario.flow[*flow])).sum();
-            LinkBudget::new(media, (n, name), way, longest, flows)
+            let voice = VoiceLoad::new(scenario, media, all, (n, way));
+            LinkBudget { voice, ..LinkBudget::new(media, (n, name), way, longest, flows) }
         });
         budgets.collect::<Vec<_>>()
     };
@@ -424,6 +439,7 @@ impl LinkBudget {
             queue: queue_of(media, link, way).map(|queue| queue_text(&queue)),
             flows,
             wifi: cost.airtime(packet_len as usize),
+            voice: None,
             notes: cost.notes(packet_len as usize),
         }
     }
@@ -461,7 +477,9 @@ impl FlowBudget {
         let (name, flow) = scenario.flow.get_index(n).expect("a path is of a flow");
         let kind = flow.traffic.kind();
         let (bottleneck, ceiling) = path.bottleneck(media);
-        let offered = kind.offered(Bytes::new(path.packet));
+        let voice = path.voice.as_ref();
+        let of_calls = voice.and_then(|voice| voice.offered());
+        let offered = of_calls.or_else(|| kind.offered(Bytes::new(path.packet)));
         let mut budget = FlowBudget {
             name: name.clone(),
             copies: flow.count * copies_between(scenario, [&flow.from, &flow.to]),
@@ -476,6 +494,7 @@ impl FlowBudget {
             ceiling,
             fair_share: ceiling.mul_f64(1.0 / sharing.count() as f64),
             offered,
+            voice: voice.and_then(|voice| voice.budget()),
             tcp: None,
             warnings: Vec::new(),
         };

@@ -15,7 +15,7 @@ mod trunk;
 
 pub use call::{CallId, Event, Failure};
 pub use element::{Element, Elements, md5_result};
-pub use endpoint::{Config, Counters, Endpoint};
+pub use endpoint::{Config, Counters, Endpoint, TRUNK_BYTES};
 pub use field::FrameError;
 pub use frame::{Frame, FullFrame, Kind, MiniFrame, VideoFrame, control, format, iax};
 pub use leg::Timers;

@@ -12,6 +12,7 @@ mod caller;
 mod config;
 mod datagram;
 mod kind;
+pub mod load;
 pub mod metrics;
 pub mod pabx;
 mod party;

@@ -4,12 +4,43 @@ use std::collections::BTreeSet;
 
 use bentpipe_dvb::udlr;
 use bentpipe_scenario::{Flow, Hop, Ip, Problem, Way};
-use bentpipe_site::{Compressed, Passage, Router, Topology, header_len, path_mtu, stage};
+use bentpipe_site::{Compressed, Passage, Router, Sample, Topology, header_len, path_mtu, stage};
 use bentpipe_units::{Rate, Span};
 
 use super::medium::Media;
+use super::voice::Voice;
 
-/// An ACK without data: headers only.
+/// Packets between two nodes: those of a flow, or of its voice on a leg.
+pub(super) struct Load<'a> {
+    pub(super) ends: [&'a str; 2],
+    pub(super) ip: Ip,
+    /// Length of transport headers.
+    pub(super) header_len: u64,
+    /// Length of a packet and of an answer without their IP header.
+    pub(super) segment_len: Option<u64>,
+    pub(super) answer_len: u64,
+    pub(super) answers: bool,
+    /// Voice, if that is what it is.
+    pub(super) voice: Option<Voice>,
+}
+
+impl<'a> Load<'a> {
+    /// Returns the packets of a flow to one of its receivers.
+    pub(super) fn of_flow(flow: &'a Flow, to: &'a str) -> Load<'a> {
+        let kind = flow.traffic.kind();
+        Load {
+            ends: [&flow.from, to],
+            ip: flow.ip,
+            header_len: kind.header_len(),
+            segment_len: kind.segment_len(),
+            answer_len: kind.answer_len(),
+            answers: kind.takes().answers,
+            voice: Voice::of_traffic(&flow.traffic),
+        }
+    }
+}
+
+/// Way of packets.
 pub(super) struct Path {
     pub(super) nodes: Vec<String>,
     pub(super) mtu: u64,
@@ -19,51 +50,85 @@ pub(super) struct Path {
     /// Links with what tunnels add to a packet there.
     there: Vec<(usize, Way, u64)>,
     back: Vec<(usize, Way, u64)>,
-    /// Lengths behind header compression, by the links there.
-    compressed: Vec<Option<Compressed>>,
+    /// Lengths behind header compression, by the links there, and by those back of voice.
+    compressed: [Vec<Option<Compressed>>; 2],
+    pub(super) voice: Option<Voice>,
+}
+
+/// Voice of one copy of a flow on a direction of a link.
+pub(super) struct VoiceOn {
+    /// Mean number of calls at a time.
+    pub(super) calls: f64,
+    pub(super) packets_per_s: f64,
+    /// Length of its packets.
+    pub(super) len: u64,
+    pub(super) compressed: Option<Compressed>,
 }
 
 impl Path {
-    /// Creates the path of `flow` to one of its receivers.
+    /// Creates the path of packets of a flow.
     pub(super) fn new(
         topology: &Topology,
         router: &mut Router<'_>,
         name: &str,
-        flow: &Flow,
-        to: &str,
+        load: Load<'_>,
     ) -> Result<Path, Problem> {
-        let [from, to] = [&flow.from, to].map(|node| topology.number(node));
+        let [from, to] = load.ends.map(|node| topology.number(node));
         let at = |problem: Problem| Problem::new(format!("flow.{name}.to"), problem.problem);
-        let mtu = path_mtu(router, from, to, flow.ip).map_err(at)?;
-        let there = links(topology, router, from, to, flow.ip, 0).map_err(at)?;
-        let kind = flow.traffic.kind();
-        let back = match kind.takes().answers {
-            true => links(topology, router, to, from, flow.ip, 0).map_err(at)?,
+        let mtu = path_mtu(router, from, to, load.ip).map_err(at)?;
+        let there = links(topology, router, from, to, load.ip, 0).map_err(at)?;
+        let back = match load.answers {
+            true => links(topology, router, to, from, load.ip, 0).map_err(at)?,
             false => Vec::new(),
         };
-        let headers = header_len(flow.ip, kind.header_len()).get();
-        let longest = kind.segment_len().map_or(mtu, |len| header_len(flow.ip, len).get());
+        let headers = header_len(load.ip, load.header_len).get();
+        let longest = load.segment_len.map_or(mtu, |len| header_len(load.ip, len).get());
         let packet = longest.min(mtu);
         let nodes = nodes(topology, from, &there);
         let payload = packet.saturating_sub(headers);
-        let answer = header_len(flow.ip, kind.answer_len()).get().min(mtu);
-        Ok(Path { nodes, mtu, payload, packet, answer, there, back, compressed: Vec::new() })
+        let answer = header_len(load.ip, load.answer_len).get().min(mtu);
+        let (compressed, voice) = (Default::default(), load.voice);
+        Ok(Path { nodes, mtu, payload, packet, answer, there, back, compressed, voice })
     }
 
     /// Computes header compression of `flows` copies on each link outside of tunnels.
     pub(super) fn compress(&mut self, media: &Media<'_>, flow: &Flow, flows: impl Fn(usize) -> u64) {
-        let sample = |copies| flow.traffic.kind().sample(flow.ip, copies);
+        let voice = self.voice.as_ref();
+        let leg = voice.and_then(|voice| voice.leg.as_ref());
+        let sample = |copies| -> Option<Sample> {
+            leg.map_or_else(|| flow.traffic.kind().sample(flow.ip, copies), |leg| leg.sample(flow.ip, copies))
+        };
+        let calls = leg.map_or(1.0, |leg| leg.calls);
         let on = |&(link, way, more): &(usize, Way, u64)| {
             let cost = (more == 0).then(|| media.cost(link, way))?;
-            cost.compressed(flows(link), &sample)
+            let flows = (flows(link) as f64 * calls).ceil() as u64;
+            cost.compressed(flows.max(1), &sample)
         };
-        self.compressed = self.there.iter().map(on).collect();
+        let back = if voice.is_some() { self.back.iter().map(on).collect() } else { Vec::new() };
+        self.compressed = [self.there.iter().map(on).collect(), back];
+    }
+
+    /// Returns its voice on a direction of a link, in each direction of its own that uses it.
+    pub(super) fn voice_on(&self, link: usize, way: Way) -> impl Iterator<Item = VoiceOn> {
+        let voice = self.voice.as_ref().into_iter();
+        voice.flat_map(move |voice| {
+            let ways = [(&self.there, self.packet), (&self.back, self.answer)].into_iter().enumerate();
+            ways.flat_map(move |(n, (hops, len))| {
+                let here = hops.iter().enumerate().filter(move |(_, hop)| (hop.0, hop.1) == (link, way));
+                here.map(move |(at, hop)| VoiceOn {
+                    calls: voice.calls,
+                    packets_per_s: voice.packets_per_s[n],
+                    len: len + hop.2,
+                    compressed: self.compressed[n].get(at).copied().flatten(),
+                })
+            })
+        })
     }
 
     /// Returns the links there that compress headers, with the lengths.
     pub(super) fn compressed(&self) -> impl Iterator<Item = ((usize, Way), Compressed)> {
         let links = self.there.iter().map(|(link, way, _)| (*link, *way));
-        links.zip(&self.compressed).filter_map(|(link, compressed)| Some((link, (*compressed)?)))
+        links.zip(&self.compressed[0]).filter_map(|(link, compressed)| Some((link, (*compressed)?)))
     }
 
     /// Returns the directions of links that it uses, each once.

@@ -5,8 +5,8 @@ use std::fmt;
 use bentpipe_units::{Rate, Span};
 
 use super::{
-    Arrival, Budget, BundleForecast, Compressed, CompressedFlow, ContactBudget, DialBudget, FlowBudget,
-    LinkBudget, ShareBudget,
+    Arrival, Budget, BundleForecast, CallBudget, Compressed, CompressedFlow, ContactBudget, DialBudget,
+    FlowBudget, LinkBudget, ShareBudget,
 };
 
 impl fmt::Display for Budget {
@@ -26,6 +26,11 @@ impl fmt::Display for Budget {
                 "access delay",
             ];
             table(f, &head, self.terminals.iter().map(terminal_row).collect())?;
+        }
+        if self.links.iter().any(|link| link.voice.is_some()) {
+            writeln!(f, "\nVoice\n")?;
+            let head = ["link", "calls", "packets/s", "IP rate", "on the line", "of capacity"];
+            table(f, &head, self.links.iter().filter_map(voice_row).collect())?;
         }
         for link in &self.links {
             wifi(f, link)?;
@@ -113,6 +118,18 @@ fn link_row(link: &LinkBudget) -> Vec<String> {
     ]
 }
 
+fn voice_row(link: &LinkBudget) -> Option<Vec<String>> {
+    let voice = link.voice.as_ref()?;
+    Some(vec![
+        format!("{} {}", link.name, link.direction),
+        format!("{:.1}", voice.calls),
+        format!("{:.0}", voice.packets_per_s),
+        rate(voice.rate),
+        rate(voice.on_line),
+        format!("{:.1} %{}", 100.0 * voice.share, if voice.share > 1.0 { " (too much)" } else { "" }),
+    ])
+}
+
 fn terminal_row(terminal: &ShareBudget) -> Vec<String> {
     let copies = if terminal.copies > 1 { format!(" ({} copies)", terminal.copies) } else { String::new() };
     let grant = terminal
@@ -143,6 +160,7 @@ impl fmt::Display for FlowBudget {
         if self.fair_share != self.ceiling {
             rows.push(("fair share", rate(self.fair_share)));
         }
+        rows.extend(self.voice.as_ref().map(|voice| ("calls", calls(voice))));
         rows.extend(self.offered.map(|offered| ("offered", format!("{} each", rate(offered)))));
         rows.extend(self.min_rtt.map(|rtt| ("min RTT", time(rtt))));
         if let Some(tcp) = &self.tcp {
@@ -154,6 +172,17 @@ impl fmt::Display for FlowBudget {
         rows.iter().try_for_each(|(name, value)| writeln!(f, "  {name:<22} {value}"))?;
         self.warnings.iter().try_for_each(|warning| writeln!(f, "  note: {warning}"))
     }
+}
+
+/// Describes calls on a part of their way.
+fn calls(voice: &CallBudget) -> String {
+    let CallBudget { calls, codec, form, packets_per_s: [there, back] } = voice;
+    let per_s = if (there - back).abs() < 0.5 {
+        format!("{there:.0} packets/s each way")
+    } else {
+        format!("{there:.0} packets/s there, {back:.0} back")
+    };
+    format!("{calls:.1} at a time, {codec} in {form}, {per_s}")
 }
 
 /// Describes header compression on a link.

@@ -454,3 +454,5 @@ fn a_cell_counts_compressed_headers() {
         assert!((gain * lengths.on_line_bytes / 70.0 - 1.0).abs() < 0.01, "{gain}");
     }
 }
+
+mod voice;

@@ -23,8 +23,8 @@ const VERSION: u16 = 2;
 const MD5: u16 = 2;
 /// Largest call number of legs; 32,767 answers POKE.
 const LAST_NUMBER: u16 = 0x7ffe;
-/// Maximum number of bytes of a trunk frame.
-const TRUNK_BYTES: usize = 1200;
+/// Maximum number of bytes of the calls in a trunk frame.
+pub const TRUNK_BYTES: usize = 1200;
 
 /// Settings of an endpoint.
 #[derive(Clone, Debug)]

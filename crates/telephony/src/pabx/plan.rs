@@ -5,6 +5,7 @@ use bentpipe_site::{Named, Review, SharedTable};
 use bentpipe_units::Span;
 use bentpipe_voice::conference::{Mixing, Role};
 use bentpipe_voice::{Playout, Speech};
+use bentpipe_wire::rtp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -85,6 +86,12 @@ impl Conference {
     /// Returns the role of its bridge.
     pub(super) fn role(&self) -> Role {
         Role { mixing: self.mixing, contributors: self.contributors }
+    }
+
+    /// Returns the mean number of contributing sources in the RTP headers of its mixes for so many members.
+    pub(crate) fn sources(&self, members: f64) -> f64 {
+        let most = self.mixing.most().min(rtp::MAX_CSRCS);
+        if self.contributors { (members - 1.0).clamp(0.0, most as f64) } else { 0.0 }
     }
 
     fn check(&self, key: &str, review: &mut Review<'_>) {

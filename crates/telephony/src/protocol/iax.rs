@@ -39,7 +39,7 @@ pub enum Voice {
 
 impl Voice {
     /// Returns the name.
-    pub(super) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Voice::Gsm => "GSM full rate",
             Voice::G711a => "G.711 A-law",
@@ -67,6 +67,17 @@ impl Voice {
         all.into_iter().find(|voice| voice.encoding().name.eq_ignore_ascii_case(name))
     }
 
+    /// Returns the codec of voice traffic.
+    pub(crate) fn codec(self) -> VoiceCodec {
+        match self {
+            Voice::Gsm => VoiceCodec::Gsm,
+            Voice::G711a => VoiceCodec::G711A,
+            Voice::G711u => VoiceCodec::G711U,
+            Voice::G729 => VoiceCodec::G729,
+            Voice::Ilbc => VoiceCodec::Ilbc,
+        }
+    }
+
     /// Returns what follows for packets of one frame at a constant rate.
     pub(crate) fn settings(
         self,
@@ -74,20 +85,13 @@ impl Voice {
         impairment: Option<Impairment>,
         speech: Speech,
     ) -> Result<VoiceSettings, InvalidConfig> {
-        let codec = match self {
-            Voice::Gsm => VoiceCodec::Gsm,
-            Voice::G711a => VoiceCodec::G711A,
-            Voice::G711u => VoiceCodec::G711U,
-            Voice::G729 => VoiceCodec::G729,
-            Voice::Ilbc => VoiceCodec::Ilbc,
-        };
         let config = VoiceConfig {
             silence_suppression: false,
             rtcp: Rtcp::None,
             playout,
             impairment,
             speech,
-            ..VoiceConfig::new(codec)
+            ..VoiceConfig::new(self.codec())
         };
         config.settings()
     }

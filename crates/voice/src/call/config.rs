@@ -285,6 +285,11 @@ impl Settings {
         packet as f64 / self.interval.as_secs_f64()
     }
 
+    /// Returns the mean number of speech packets per second and direction.
+    pub fn packets_per_s(&self) -> f64 {
+        self.activity() / self.interval.as_secs_f64()
+    }
+
     /// Returns the share of intervals in which a speech packet is sent.
     pub(super) fn activity(&self) -> f64 {
         if self.config.silence_suppression { self.config.speech.activity() } else { 1.0 }

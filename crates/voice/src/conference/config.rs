@@ -31,7 +31,7 @@ pub enum Mixing {
 
 impl Mixing {
     /// Returns the maximum number of sources.
-    pub(super) fn most(self) -> usize {
+    pub fn most(self) -> usize {
         match self {
             Mixing::Linear => usize::MAX,
             Mixing::Loudest => 3,
