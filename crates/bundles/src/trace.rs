@@ -45,7 +45,7 @@ pub enum Step {
     Deleted,
 }
 
-/// One event that a node reported.
+/// Event that a node reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sighting {
     /// Node that reports.
@@ -103,7 +103,7 @@ fn reason_text(code: u64) -> String {
     text.to_owned()
 }
 
-/// Sends a bundle that asks for all reports and returns `true` if it was reported as delivered.
+/// Sends a bundle that asks for all reports. Returns `true` if its delivery was reported.
 ///
 /// `seen` gets each event as its report arrives.
 ///

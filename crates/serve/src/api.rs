@@ -89,6 +89,12 @@ macro_rules! rows {
 const PAGE: &[(&str, &str)] =
     &[("after", "Number of the last item of the page before"), ("limit", "Most items, 1 to 1000")];
 
+const SCENARIOS: &[(&str, &str)] = &[
+    PAGE[0],
+    PAGE[1],
+    ("archived", "Set for those that were archived, of the caller or, with level 2, of all"),
+];
+
 const PACKETS: &[(&str, &str)] = &[
     ("capture", "Name of the capture, such as NODE-LINK.pcap, or its path; the latest if there is none"),
     ("limit", "Most packets, 1 to 1000; of a stream at most 100 at a time"),
@@ -122,8 +128,7 @@ pub(crate) fn operations() -> Vec<Operation> {
         addUser post "/users", level(3), "Add a user", body people::NewUser => 201 p::User, people::add_user;
         changeUser patch "/users/{id}", level(3), "Change the level or password of a user, or disable it", body people::UserChange => 200 p::User, people::change_user;
         listAudit get "/audit", level(3), "List the audit log, newest first", query &[("before", "Entries before this number")] => 200 Vec<Logged>, people::audit;
-        listScenarios get "/scenarios", level(0), "List scenarios",
-            query &[PAGE[0], PAGE[1], ("archived", "Set for those that were archived, of the caller or, with level 2, of all")] => 200 Vec<s::Scenario>, scenarios::list;
+        listScenarios get "/scenarios", level(0), "List scenarios", query SCENARIOS => 200 Vec<s::Scenario>, scenarios::list;
         addScenario post "/scenarios", level(1), "Add a scenario", body scenarios::NewScenario => 201 scenarios::ScenarioText, scenarios::add;
         getScenario get "/scenarios/{id}", level(0), "Show a scenario with its text" => 200 scenarios::ScenarioText, scenarios::show;
         saveScenario put "/scenarios/{id}", level(1), "Save a new version; `If-Match` names the version it is based on", body scenarios::Text => 200 scenarios::ScenarioText, scenarios::save;
