@@ -8,6 +8,7 @@
 //! All state is bounded: sessions of either side, length of blocks, claims, and the memory of closed sessions.
 
 mod export;
+mod few;
 mod import;
 mod ranges;
 mod timers;
@@ -267,7 +268,7 @@ impl Engine {
             export
                 .checkpoints
                 .keys()
-                .for_each(|serial| self.timers.stop(&Timer::Checkpoint(session, *serial)));
+                .for_each(|serial| self.timers.stop(&Timer::Checkpoint(session, serial)));
             self.counts.failed += 1;
             self.events.push_back(Event::Failed(session, reason));
             self.push(peer, Control::CancelExport(session));
@@ -341,7 +342,7 @@ impl Engine {
         let after = self.timeout(peer);
         let (session, content) = match control {
             Control::Report(session, serial) => {
-                let report = self.imports.get(session)?.reports.get(serial)?.report.clone();
+                let report = self.imports.get(session)?.reports.get(*serial)?.report.clone();
                 self.timers.start(Timer::Report(*session, *serial), peer, now, after);
                 self.counts.reports_sent += 1;
                 (*session, Content::Report(report))
@@ -387,7 +388,7 @@ impl Engine {
 
     fn finish_export(&mut self, session: SessionId) {
         let Some(export) = self.exports.remove(&session) else { return };
-        export.checkpoints.keys().for_each(|serial| self.timers.stop(&Timer::Checkpoint(session, *serial)));
+        export.checkpoints.keys().for_each(|serial| self.timers.stop(&Timer::Checkpoint(session, serial)));
         if export.cancelled.is_none() {
             self.events.push_back(Event::Sent(session));
         }

@@ -1,11 +1,11 @@
 //! Sessions that send a block.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use bentpipe_wire::dtn::sdnv;
-use foldhash::quality::RandomState;
 
+use super::few::Few;
 use super::ranges::Ranges;
 use super::{Control, Data, Engine, Reason, Report, SessionId};
 
@@ -34,6 +34,35 @@ struct Part {
     again: Option<u64>,
 }
 
+/// Parts of a block to send, in their order. One of them needs no memory of its own.
+#[derive(Clone, Debug, Default)]
+struct Parts {
+    /// First part; none if there are none.
+    first: Option<Part>,
+    rest: VecDeque<Part>,
+}
+
+impl Parts {
+    fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    fn push_back(&mut self, part: Part) {
+        match self.first {
+            None => self.first = Some(part),
+            Some(_) => self.rest.push_back(part),
+        }
+    }
+
+    fn pop_front(&mut self) {
+        self.first = self.rest.pop_front();
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Part> {
+        self.first.iter().chain(&self.rest)
+    }
+}
+
 /// Session that sends.
 #[derive(Clone, Debug)]
 pub(super) struct Export {
@@ -41,11 +70,11 @@ pub(super) struct Export {
     client: u64,
     pub(super) data: Vec<u8>,
     red: u64,
-    parts: VecDeque<Part>,
+    parts: Parts,
     sent: Ranges,
     acknowledged: Ranges,
-    pub(super) checkpoints: HashMap<u64, Checkpoint, RandomState>,
-    reports: HashSet<u64, RandomState>,
+    pub(super) checkpoints: Few<Checkpoint>,
+    reports: Few<()>,
     next_serial: u64,
     /// Reason of its cancellation, and the transmissions of it.
     pub(super) cancelled: Option<(Reason, u32)>,
@@ -56,17 +85,21 @@ impl Export {
         let len = data.len() as u64;
         let red = red.min(len);
         let part = |from, to, checkpoint| Part { from, to, checkpoint, again: None };
-        let parts = [part(0, red, Some((0, (0, red)))), part(red, len, None)];
+        let mut parts = Parts::default();
+        [part(0, red, Some((0, (0, red)))), part(red, len, None)]
+            .into_iter()
+            .filter(|part| part.from < part.to)
+            .for_each(|part| parts.push_back(part));
         Export {
             peer,
             client,
             data,
             red,
-            parts: parts.into_iter().filter(|part| part.from < part.to).collect(),
+            parts,
             sent: Ranges::default(),
             acknowledged: Ranges::default(),
-            checkpoints: HashMap::default(),
-            reports: HashSet::default(),
+            checkpoints: Few::default(),
+            reports: Few::default(),
             next_serial,
             cancelled: None,
         }
@@ -74,7 +107,7 @@ impl Export {
 
     /// Returns `true` if the session was not cancelled before, and cancels it.
     pub(super) fn cancel(&mut self, reason: Reason) -> bool {
-        self.parts.clear();
+        self.parts = Parts::default();
         self.cancelled.is_none() && {
             self.cancelled = Some((reason, 0));
             true
@@ -84,7 +117,7 @@ impl Export {
     /// Returns the next segment and its range in the block.
     pub(super) fn next(&mut self, limit: usize, session: &SessionId) -> Option<(Data, Range<usize>)> {
         let (len, red) = (self.data.len() as u64, self.red);
-        let part = self.parts.front_mut()?;
+        let part = self.parts.first.as_mut()?;
         let overhead = header_len(session, self.client, len);
         let to = part.to.min(part.from + (limit - overhead) as u64);
         let range = part.from..to;
@@ -99,7 +132,12 @@ impl Export {
             self.next_serial = self.next_serial.max(serial + 1);
             let new =
                 Checkpoint { range: range.clone(), report, scope, covered: Ranges::default(), tries: 0 };
-            self.checkpoints.entry(serial).or_insert(new).tries += 1;
+            match self.checkpoints.get_mut(serial) {
+                Some(open) => open.tries += 1,
+                None => {
+                    self.checkpoints.insert(serial, Checkpoint { tries: 1, ..new });
+                }
+            }
             (serial, report)
         });
         let is_green = range.start >= red;
@@ -126,7 +164,7 @@ impl Export {
 
     /// Queues a checkpoint's segment again.
     fn repeat(&mut self, serial: u64) {
-        let Some(checkpoint) = self.checkpoints.get(&serial) else { return };
+        let Some(checkpoint) = self.checkpoints.get(serial) else { return };
         let Range { start: from, end: to } = checkpoint.range;
         let checkpoint = Some((checkpoint.report, checkpoint.scope));
         self.parts.push_back(Part { from, to, checkpoint, again: Some(serial) });
@@ -152,10 +190,10 @@ impl Export {
             let checkpoint = is_last.then_some((report.serial, (lower, upper)));
             self.parts.push_back(Part { from: *from, to: *to, checkpoint, again: None });
         }
-        let open = self.checkpoints.get_mut(&checkpoint)?;
+        let open = self.checkpoints.get_mut(checkpoint)?;
         open.covered.insert(lower, report.upper);
         if open.covered.covers(open.scope.0, open.scope.1) {
-            self.checkpoints.remove(&checkpoint);
+            self.checkpoints.remove(checkpoint);
             return Some(checkpoint);
         }
         None
@@ -176,7 +214,7 @@ impl Engine {
             return self.push(from, Control::ReportAck(session, report.serial));
         };
         let peer = export.peer;
-        let is_new = export.cancelled.is_none() && export.reports.insert(report.serial);
+        let is_new = export.cancelled.is_none() && export.reports.insert(report.serial, ());
         let answered = if is_new { export.apply(report) } else { None };
         let (has_parts, is_done) = (!export.parts.is_empty(), export.is_done());
         self.push(peer, Control::ReportAck(session, report.serial));
@@ -201,7 +239,7 @@ impl Engine {
     pub(super) fn checkpoint_expired(&mut self, session: SessionId, serial: u64) {
         let limit = self.config.tries;
         let Some(export) = self.exports.get_mut(&session) else { return };
-        let Some(checkpoint) = export.checkpoints.get(&serial) else { return };
+        let Some(checkpoint) = export.checkpoints.get(serial) else { return };
         if checkpoint.tries >= limit {
             return self.cancel(session, Reason::Retransmissions);
         }
@@ -235,7 +273,7 @@ impl Engine {
         export
             .checkpoints
             .keys()
-            .for_each(|serial| self.timers.stop(&super::Timer::Checkpoint(session, *serial)));
+            .for_each(|serial| self.timers.stop(&super::Timer::Checkpoint(session, serial)));
         self.timers.stop(&super::Timer::CancelExport(session));
         self.push(export.peer, Control::ReceiverCancelAck(session));
         if export.cancelled.is_none() {

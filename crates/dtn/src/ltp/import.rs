@@ -1,11 +1,9 @@
 //! Sessions that receive a block.
 
-use std::collections::HashMap;
-
 use bentpipe_units::Time;
 use bentpipe_wire::dtn::sdnv;
-use foldhash::quality::RandomState;
 
+use super::few::Few;
 use super::ranges::Ranges;
 use super::{Control, Data, Engine, Event, MEMORY, Reason, Report, SessionId, Timer};
 
@@ -30,11 +28,11 @@ pub(super) struct Import {
     green_start: u64,
     /// Highest end of red data.
     red_seen: u64,
-    pub(super) reports: HashMap<u64, OpenReport, RandomState>,
+    pub(super) reports: Few<OpenReport>,
     /// Scopes of all reports by their serial numbers.
-    scopes: HashMap<u64, (u64, u64), RandomState>,
+    scopes: Few<(u64, u64)>,
     /// Checkpoints that have been answered.
-    answered: Vec<u64>,
+    answered: Few<()>,
     next_serial: u64,
     has_delivered_red: bool,
     /// Reason of its cancellation, and the transmissions of it.
@@ -63,9 +61,9 @@ impl Import {
             block_end: None,
             green_start: u64::MAX,
             red_seen: 0,
-            reports: HashMap::default(),
-            scopes: HashMap::default(),
-            answered: Vec::new(),
+            reports: Few::default(),
+            scopes: Few::default(),
+            answered: Few::default(),
             next_serial,
             has_delivered_red: false,
             cancelled: None,
@@ -108,12 +106,11 @@ impl Import {
 
     /// Returns the reports that answer a checkpoint, each with at most `most` claims.
     fn report(&mut self, (serial, answers): (u64, u64), end: u64, most: usize) -> Vec<u64> {
-        if self.answered.contains(&serial) {
+        if !self.answered.insert(serial, ()) {
             let open = self.reports.iter().filter(|(_, open)| open.report.checkpoint == serial);
-            return open.map(|(serial, _)| *serial).collect();
+            return open.map(|(serial, _)| serial).collect();
         }
-        self.answered.push(serial);
-        let (lower, upper) = self.scopes.get(&answers).copied().unwrap_or((0, end));
+        let (lower, upper) = self.scopes.get(answers).copied().unwrap_or((0, end));
         let claims: Vec<_> = self.received.within(lower, upper).collect();
         let groups: Vec<&[(u64, u64)]> =
             if claims.is_empty() { vec![&[]] } else { claims.chunks(most).collect() };
@@ -218,7 +215,7 @@ impl Engine {
     fn close_import(&mut self, session: SessionId) {
         let Some(import) = self.imports.remove(&session) else { return };
         self.timers.stop(&Timer::Idle(session));
-        import.reports.keys().for_each(|serial| self.timers.stop(&Timer::Report(session, *serial)));
+        import.reports.keys().for_each(|serial| self.timers.stop(&Timer::Report(session, serial)));
         self.remember(
             session,
             Closed { red_end: import.red_end.unwrap_or(0), next_serial: import.next_serial },
@@ -238,7 +235,7 @@ impl Engine {
     pub(super) fn handle_report_ack(&mut self, session: SessionId, serial: u64) {
         self.timers.stop(&Timer::Report(session, serial));
         let Some(import) = self.imports.get_mut(&session) else { return };
-        import.reports.remove(&serial);
+        import.reports.remove(serial);
         if import.has_delivered_red && import.reports.is_empty() {
             self.close_import(session);
         }
@@ -247,7 +244,7 @@ impl Engine {
     pub(super) fn report_expired(&mut self, session: SessionId, serial: u64) {
         let limit = self.config.tries;
         let Some(import) = self.imports.get_mut(&session) else { return };
-        let Some(open) = import.reports.get_mut(&serial) else { return };
+        let Some(open) = import.reports.get_mut(serial) else { return };
         open.tries += 1;
         let is_over = open.tries >= limit;
         match (is_over, import.has_delivered_red) {
@@ -265,7 +262,7 @@ impl Engine {
         }
         import.cancelled = Some((reason, 0));
         import.data = Vec::new();
-        import.reports.drain().for_each(|(serial, _)| self.timers.stop(&Timer::Report(session, serial)));
+        import.reports.drain().for_each(|serial| self.timers.stop(&Timer::Report(session, serial)));
         self.timers.stop(&Timer::Idle(session));
         self.counts.failed += 1;
         self.events.push_back(Event::Cancelled(session, reason));

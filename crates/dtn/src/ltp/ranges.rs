@@ -1,35 +1,50 @@
 //! Set of byte ranges, kept sorted and joined.
 
-/// Set of byte ranges.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ranges(Vec<(u64, u64)>);
+/// Set of byte ranges. A single one needs no memory of its own.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ranges {
+    one: Option<(u64, u64)>,
+    /// All ranges, if there are several.
+    many: Vec<(u64, u64)>,
+}
 
 impl Ranges {
+    fn as_slice(&self) -> &[(u64, u64)] {
+        if self.many.is_empty() { self.one.as_slice() } else { &self.many }
+    }
+
     /// Adds a range of bytes and returns the number of new ones.
     pub(crate) fn insert(&mut self, from: u64, to: u64) -> u64 {
         if from >= to {
             return 0;
         }
+        let ranges = self.as_slice();
         // Ranges that touch the new one are `start..end`.
-        let start = self.0.partition_point(|range| range.1 < from);
-        let end = self.0.partition_point(|range| range.0 <= to);
-        let touched = &self.0[start..end];
+        let start = ranges.partition_point(|range| range.1 < from);
+        let end = ranges.partition_point(|range| range.0 <= to);
+        let touched = &ranges[start..end];
         let known: u64 = touched.iter().map(|range| range.1.min(to).saturating_sub(range.0.max(from))).sum();
         let low = touched.first().map_or(from, |range| range.0.min(from));
         let high = touched.last().map_or(to, |range| range.1.max(to));
-        self.0.splice(start..end, [(low, high)]);
+        if touched.len() == ranges.len() {
+            self.many = Vec::new();
+            self.one = Some((low, high));
+        } else {
+            self.many.extend(self.one.take());
+            self.many.splice(start..end, [(low, high)]);
+        }
         to - from - known
     }
 
     /// Returns `true` if all bytes from `from` up to `to` are in the set.
     pub(crate) fn covers(&self, from: u64, to: u64) -> bool {
-        from >= to || self.0.iter().any(|range| range.0 <= from && to <= range.1)
+        from >= to || self.as_slice().iter().any(|range| range.0 <= from && to <= range.1)
     }
 
     /// Returns the parts of `from..to` that are in the set.
     pub(crate) fn within(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> {
         let cut = move |range: &(u64, u64)| (range.0.max(from), range.1.min(to));
-        self.0.iter().map(cut).filter(|range| range.0 < range.1)
+        self.as_slice().iter().map(cut).filter(|range| range.0 < range.1)
     }
 
     /// Returns the parts of `from..to` that are missing.
@@ -49,7 +64,7 @@ impl Ranges {
 
     /// Returns the number of ranges.
     pub(crate) fn count(&self) -> usize {
-        self.0.len()
+        self.as_slice().len()
     }
 }
 
