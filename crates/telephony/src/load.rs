@@ -122,11 +122,11 @@ pub fn voice_legs(exchanges: &Exchanges, flows: &[FlowCalls<'_>]) -> Vec<Vec<Voi
     limit(flows, &routes, limits, &mut busy);
     let members = occupants(flows, &routes, &busy);
     let sources = |route: &Route<'_>| match &route.end {
-        End::Conference(at, place) => exchanges.0.get(at).map_or(0.0, |exchange| {
+        End::Conference(at, place) => exchanges.0.get(at).map(|exchange| {
             let members = members.get(&(at, Place::Conference(*place))).copied().unwrap_or_default();
             exchange.conferences[*place].sources(members)
         }),
-        End::Extension(_) | End::None => 0.0,
+        End::Extension(_) | End::None => None,
     };
     let trunks = Trunks::new(exchanges, flows, &routes, &busy);
     let legs = |n: usize| flows[n].legs(&routes[n], (busy[n].talking(), sources(&routes[n]), &trunks));
@@ -252,15 +252,11 @@ fn limit(
     }
 }
 
-/// Numbers of calls that share trunk frames, by the pair of exchanges.
+/// Numbers of speaking parties that share trunk frames, by the exchanges from which and to which they go.
 struct Trunks<'a> {
     exchanges: &'a Exchanges,
     /// Mean number, and the probability of none.
-    calls: BTreeMap<[&'a str; 2], (f64, f64)>,
-}
-
-fn pair<'a>(one: &'a str, two: &'a str) -> [&'a str; 2] {
-    if one < two { [one, two] } else { [two, one] }
+    speaking: BTreeMap<(&'a str, &'a str), (f64, f64)>,
 }
 
 impl<'a> Trunks<'a> {
@@ -270,23 +266,28 @@ impl<'a> Trunks<'a> {
         routes: &'a [Route<'_>],
         busy: &[Busy],
     ) -> Trunks<'a> {
-        let mut calls: BTreeMap<[&str; 2], (f64, f64)> = BTreeMap::new();
+        let mut speaking: BTreeMap<(&str, &str), (f64, f64)> = BTreeMap::new();
         for ((flow, route), busy) in flows.iter().zip(routes).zip(busy) {
             for hop in route.hops.iter().filter(|hop| hop.protocol == TrunkProtocol::Iax) {
-                let mean = busy.talking() * f64::from(flow.copies);
-                let (sum, none) = calls.entry(pair(hop.from, &hop.to)).or_insert((0.0, 1.0));
-                *sum += mean;
-                *none *= idle(mean, busy.is_fixed);
+                let calls = busy.talking() * f64::from(flow.copies);
+                let back = if matches!(route.end, End::Conference(..)) { 1.0 } else { flow.activity() };
+                for (between, active) in
+                    [((hop.from, &*hop.to), flow.activity()), ((&hop.to, hop.from), back)]
+                {
+                    let (sum, none) = speaking.entry(between).or_insert((0.0, 1.0));
+                    *sum += calls * active;
+                    *none *= idle(calls * active, busy.is_fixed && active >= 1.0);
+                }
             }
         }
-        Trunks { exchanges, calls }
+        Trunks { exchanges, speaking }
     }
 
-    /// Returns the voice that an exchange sends to another for so many calls.
-    fn stream(&self, (from, to): (&str, &str), voice: Voice, calls: f64) -> VoiceStream {
-        let period = self.exchanges.0.get(from).and_then(|exchange| exchange.trunk_period);
-        let all = self.calls.get(&pair(from, to)).copied().unwrap_or((calls, idle(calls, false)));
-        iax(voice, period, calls, all)
+    /// Returns the voice that an exchange sends to another for so many speaking parties.
+    fn stream(&self, between: (&str, &str), voice: Voice, speaking: f64) -> VoiceStream {
+        let period = self.exchanges.0.get(between.0).and_then(|exchange| exchange.trunk_period);
+        let all = self.speaking.get(&between).copied().unwrap_or((speaking, idle(speaking, false)));
+        iax(voice, period, speaking, all)
     }
 }
 
@@ -295,10 +296,10 @@ fn idle(calls: f64, is_fixed: bool) -> f64 {
     if is_fixed { (1.0 - calls).max(0.0) } else { (-calls).exp() }
 }
 
-fn in_rtp(voice: Voice, calls: f64) -> VoiceStream {
+fn in_rtp(voice: Voice, (calls, activity): (f64, f64)) -> VoiceStream {
     let speech_len = voice.frame_len() as f64;
     let len = rtp::HEADER_LEN as f64 + speech_len;
-    VoiceStream { form: Form::Rtp, packets_per_s: calls / INTERVAL_S, len, speech_len }
+    VoiceStream { form: Form::Rtp, packets_per_s: activity * calls / INTERVAL_S, len, speech_len }
 }
 
 /// Returns the voice of `calls` over IAX2, which are some of `all` between two endpoints.
@@ -344,6 +345,14 @@ impl<'a> FlowCalls<'a> {
         }
     }
 
+    /// Returns the share of intervals in which a call has a packet.
+    fn activity(&self) -> f64 {
+        match self.traffic {
+            CallTraffic::Sip(config) => config.media.map_or(1.0, |media| media.activity()),
+            CallTraffic::Iax(_) => 1.0,
+        }
+    }
+
     fn busy(&self) -> Busy {
         match self.traffic {
             CallTraffic::Sip(config) => Busy::new(&config.calls(), config.media.map(|media| media.lines)),
@@ -369,7 +378,11 @@ impl<'a> FlowCalls<'a> {
         Route { hops, end: End::None }
     }
 
-    fn legs(&self, route: &Route<'_>, (calls, sources, trunks): (f64, f64, &Trunks<'_>)) -> Vec<VoiceLeg> {
+    fn legs(
+        &self,
+        route: &Route<'_>,
+        (calls, sources, trunks): (f64, Option<f64>, &Trunks<'_>),
+    ) -> Vec<VoiceLeg> {
         let leg =
             |ends: [&str; 2], voice, ways| VoiceLeg { ends: ends.map(str::to_owned), voice, calls, ways };
         let (media, line) = match self.traffic {
@@ -379,13 +392,19 @@ impl<'a> FlowCalls<'a> {
             }
             CallTraffic::Sip(config) => (config.media, config.pabx.as_ref()),
         };
-        let of_phone = |ends| media.map(|media| leg(ends, media.codec, [in_rtp(media.codec, calls); 2]));
+        // Mixes of a bridge have no pauses.
+        let active = self.activity();
+        let active = [active, if sources.is_some() { 1.0 } else { active }];
+        let both = |voice| active.map(|active| in_rtp(voice, (calls, active)));
+        let of_phone = |ends| media.map(|media| leg(ends, media.codec, both(media.codec)));
         let Some(line) = line else { return of_phone(self.ends).into_iter().collect() };
         let of_hop = |hop: &Hop<'_>| {
             let ways = match hop.protocol {
-                TrunkProtocol::Sip => [in_rtp(hop.voice, calls); 2],
-                TrunkProtocol::Iax => [(hop.from, &*hop.to), (&*hop.to, hop.from)]
-                    .map(|between| trunks.stream(between, hop.voice, calls)),
+                TrunkProtocol::Sip => both(hop.voice),
+                TrunkProtocol::Iax => [
+                    trunks.stream((hop.from, &hop.to), hop.voice, calls * active[0]),
+                    trunks.stream((&hop.to, hop.from), hop.voice, calls * active[1]),
+                ],
             };
             leg([hop.from, &hop.to], hop.voice, ways)
         };
@@ -397,7 +416,7 @@ impl<'a> FlowCalls<'a> {
         let mut legs: Vec<VoiceLeg> =
             first.into_iter().chain(route.hops.iter().map(of_hop)).chain(last).collect();
         let of_bridge = legs.last_mut().map(|leg| &mut leg.ways[1]).filter(|way| way.form == Form::Rtp);
-        of_bridge.into_iter().for_each(|way| way.len += 4.0 * sources);
+        of_bridge.into_iter().for_each(|way| way.len += 4.0 * sources.unwrap_or(0.0));
         legs
     }
 }

@@ -262,7 +262,11 @@ fn watch(built: &mut Built, name: &str, side: usize) -> Arc<std::sync::Mutex<Vec
         let ip = bentpipe_wire::ip::Packet::new_checked(&bytes[..]).expect("IP");
         let upper = ip.upper().expect("whole");
         let Ok(udp) = bentpipe_wire::udp::Datagram::new_checked(upper.bytes) else { return };
-        let signalling = [5060, 4569];
+        // RTCP has odd ports, as IAX2.
+        if udp.dst_port() % 2 == 1 {
+            return;
+        }
+        let signalling = [5060];
         let rtp = bentpipe_wire::rtp::Packet::new_checked(udp.payload());
         if let (Ok(rtp), false) =
             (rtp, udp.payload().starts_with(b"SIP") || signalling.contains(&udp.dst_port()))
@@ -450,5 +454,126 @@ fn faults_of_conferences_are_refused() {
         assert_ne!(changed, text, "{from}");
         let refusal = refused(&changed);
         assert!(expected.iter().all(|part| refusal.contains(part)), "{expected:?}: {refusal}");
+    }
+}
+
+/// Fields of packets of a call by tshark, at the caller's link.
+const FIELDS: [&str; 7] =
+    ["rtp.ssrc", "rtp.p_type", "rtp.seq", "rtp.timestamp", "rtp.marker", "rtcp.pt", "ip.src"];
+
+fn judged(text: &str, at_end: u64) -> (Built, Option<Vec<Vec<String>>>) {
+    let mut built = built(&format!("{text}\n[probe]\ncapture = [\"pisa-phones:pisa-lan\"]\n"));
+    let folder = bentpipe_testkit::Folder::new();
+    let path = folder.file("phones.pcap");
+    let point = built.captures.remove(0);
+    let capture = bentpipe_record::Capture::start(&path, point.format, 65_535).expect("a file");
+    for (element, port) in [point.sent, point.received] {
+        built.network.tap(element, port, capture.tap());
+    }
+    built.network.run_until(at(at_end));
+    capture.finish().expect("written");
+    let rows = bentpipe_testkit::Tshark::on(&path).map(|tshark| tshark.fields(&FIELDS));
+    (built, rows)
+}
+
+/// Packets of a stream of RTP: payload type, number, time stamp and marker.
+fn streams(rows: &[Vec<String>]) -> std::collections::BTreeMap<String, Vec<[u32; 4]>> {
+    let mut streams: std::collections::BTreeMap<String, Vec<[u32; 4]>> = Default::default();
+    for row in rows.iter().filter(|row| !row[1].is_empty()) {
+        let number = |field: usize| match &*row[field] {
+            "True" => 1,
+            "False" => 0,
+            number => number.parse().unwrap_or_else(|_| panic!("{row:?}")),
+        };
+        streams.entry(row[0].clone()).or_default().push([1, 2, 3, 4].map(number));
+    }
+    streams
+}
+
+/// tshark finds pauses with comfort noise, markers and reports, in what phones send and in what an exchange relays.
+#[test]
+fn phones_pause_and_report() {
+    for (protocol, media, noise) in [
+        ("sip", "silence_suppression = true", 13),
+        ("iax", "codec = \"gsm\", silence_suppression = true", 13),
+        // Noise of G.729 is in its own format.
+        ("sip", "codec = \"g729\", silence_suppression = true", 18),
+    ] {
+        let media = format!("media = {{ {media} }}, pabx = {{");
+        let text = sites(protocol, &long(&remote()).replace("pabx = {", &media));
+        let (mut built, rows) = judged(&text, 90);
+        let sender = built.flows[0].sender;
+        let caller = figures(&mut built, sender);
+        let share = caller["voice-sent"] / 50.0 / 77.0;
+        assert!((0.25..0.6).contains(&share), "{protocol}: {share}");
+        assert_eq!(caller["voice-loss"], 0.0, "{protocol}: pauses are no losses");
+        let reports = [caller["reports-sent"], caller["reports-received"], caller["malformed"]];
+        assert!(reports[0] > 10.0 && reports[1] > 10.0 && reports[2] == 0.0, "{reports:?}");
+        let Some(rows) = rows else { continue };
+        let streams = streams(&rows);
+        assert_eq!(streams.len(), 2, "one each way: {:?}", streams.keys());
+        for packets in streams.values() {
+            assert!(packets.len() > 500, "{}", packets.len());
+            let mut pauses = 0;
+            for pair in packets.windows(2) {
+                let [[before, seq, ticks, _], [now, next_seq, next_ticks, marker]] = [pair[0], pair[1]];
+                let intervals = next_ticks.wrapping_sub(ticks) / 160;
+                assert_eq!(next_seq, (seq + 1) & 0xffff, "{pair:?}");
+                assert_eq!(next_ticks.wrapping_sub(ticks) % 160, 0, "{pair:?}");
+                if noise != 18 {
+                    // A gap in time follows noise, and ends by a packet of speech with the marker.
+                    assert!(intervals == 1 || before == 13, "{pair:?}");
+                    assert_eq!(marker == 1, before == 13, "{pair:?}");
+                    assert!(now != 13 || before != 13, "{pair:?}");
+                }
+                pauses += u32::from(intervals > 1 && marker == 1);
+            }
+            assert!(pauses > 10, "{protocol}: {pauses} pauses");
+            assert!(packets.iter().all(|packet| packet[0] == noise || packet[0] != 13));
+        }
+        // Phones send extended reports (207), exchanges plain ones. Sender reports (200) and descriptions (202).
+        let caller = &rows.iter().find(|row| !row[6].is_empty()).expect("a packet")[6];
+        let reports = |is_own: bool| {
+            let of = rows.iter().filter(|row| (row[6] == *caller) == is_own && !row[5].is_empty());
+            of.map(|row| row[5].clone()).collect::<Vec<String>>()
+        };
+        let (own, others) = (reports(true), reports(false));
+        let has = |all: &[String], kinds: &str| all.iter().any(|report| report == kinds);
+        assert!(own.len() > 10 && others.len() > 10, "{own:?} {others:?}");
+        assert!(has(&own, "200,202,207") && has(&others, "200,202"), "{own:?} {others:?}");
+    }
+}
+
+/// An end says goodbye, and settings without reports have none.
+#[test]
+fn reports_end_with_the_call() {
+    let media = |more: &str| format!("media = {{ {more} }}, pabx = {{");
+    let text = sites("sip", &remote()).replace("pabx = {", &media(""));
+    let (_, rows) = judged(&text, 100);
+    let Some(rows) = rows else { return };
+    let reports: Vec<&String> = rows.iter().map(|row| &row[5]).filter(|kinds| !kinds.is_empty()).collect();
+    let goodbyes = reports.iter().filter(|kinds| kinds.ends_with("203")).count();
+    // Both ends of each leg, of some twenty calls.
+    assert!((20..60).contains(&goodbyes), "{goodbyes} of {reports:?}");
+    let text = sites("sip", &remote()).replace("pabx = {", &media("rtcp = \"none\""));
+    let text = text.replace("extensions", "rtcp = false, extensions");
+    let (_, rows) = judged(&text, 100);
+    assert!(rows.is_some_and(|rows| rows.iter().all(|row| row[5].is_empty())));
+}
+
+/// A member of a conference who pauses is not concealed.
+#[test]
+fn members_with_pauses_are_mixed() {
+    let text = conference("sip", "loudest")
+        .replace("media = { speech = { kind = \"continuous\" } }", "media = { silence_suppression = true }");
+    let mut built = built(&text);
+    built.network.run_until(at(60));
+    let pisa = built.roles.iter().find(|role| role.node == "pisa").expect("an exchange").element;
+    let room = figures(&mut built, pisa);
+    assert!(room["mixes"] > 5.0 * 50.0 * 40.0, "{room:?}");
+    assert!(room["concealed"] < 0.001 * room["mixes"], "{room:?}");
+    for flow in 0..5 {
+        let quality = caller_records(&mut built, flow)[0].quality.expect("voice");
+        assert_eq!(quality.loss, Some(0.0));
     }
 }

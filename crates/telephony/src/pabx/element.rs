@@ -229,8 +229,9 @@ impl Pabx {
         let iax = Iax::new(&settings, "pabx", SocketAddr::new(self.local, IAX_PORT), seed());
         let exchanges = self.trunks.values().chain(&self.trusted).copied().collect();
         let media = Media::new(exchanges, RandomStream::new(seed(), "rtp"));
+        let conferences = (&self.exchange.conferences[..], self.exchange.rtcp);
         let ports = self.voice.map(|(_, first, count)| Ports::new(first, count)).unwrap_or_default();
-        let relay = Relay::new(ports, &self.exchange.conferences, RandomStream::new(seed(), "relay"));
+        let relay = Relay::new(ports, conferences, RandomStream::new(seed(), "relay"));
         self.state = Some(State { sip, iax, media, relay, bases: BTreeMap::new() });
     }
 
@@ -269,9 +270,9 @@ impl Pabx {
                 self.note(bridge, |record| record.rang = record.rang.or(Some(now)));
             }
             Happened::Answered(codec) if is_callee => {
-                self.up(leg);
+                self.up(now, leg);
                 self.answer(now, other);
-                self.up(other);
+                self.up(now, other);
                 self.join(now, leg, other);
                 let codec = codec.or_else(|| self.codec_of(leg, other));
                 self.counts.established += 1;
@@ -280,14 +281,14 @@ impl Pabx {
                 });
             }
             Happened::Ended => {
-                self.over(leg, bridge);
+                self.over(now, leg, bridge);
                 self.hang_up(now, other);
                 self.counts.ended += 1;
                 let by = if is_callee { "callee" } else { "caller" };
                 self.close(now, bridge, (CallEnd::Ended, format!("normal, by the {by}")));
             }
             Happened::Failed { status, cause } => {
-                self.over(leg, bridge);
+                self.over(now, leg, bridge);
                 if is_callee {
                     self.reject(now, other, status)
                 } else {
@@ -464,14 +465,14 @@ impl Pabx {
     }
 
     /// Starts to relay the voice of a leg that is up.
-    fn up(&mut self, leg: Leg) {
+    fn up(&mut self, now: Time, leg: Leg) {
         let Some(State { sip, relay, .. }) = &mut self.state else { return };
         let media = match leg {
             Leg::Sip(call) => sip.media(call),
             _ => None,
         };
         if media.is_some() || matches!(leg, Leg::Iax(_)) {
-            relay.up(leg, media);
+            relay.up(now, leg, media);
         }
     }
 
@@ -537,7 +538,7 @@ impl Pabx {
     /// Forgets both legs of a call that is over.
     ///
     /// The end of the other one then changes nothing.
-    fn over(&mut self, leg: Leg, bridge: Bridge) {
+    fn over(&mut self, now: Time, leg: Leg, bridge: Bridge) {
         if let Some(rule) =
             self.legs.get(&leg).and_then(|call| self.calls.remove(call)).and_then(|bridge| bridge.rule)
         {
@@ -546,7 +547,7 @@ impl Pabx {
         for leg in [bridge.caller, bridge.callee] {
             self.legs.remove(&leg);
             let Some(State { iax, relay, bases, .. }) = &mut self.state else { continue };
-            relay.close(leg);
+            relay.close(now, leg);
             if let Leg::Iax(call) = leg {
                 iax.forget(call);
                 bases.remove(&call);
@@ -569,7 +570,7 @@ impl Pabx {
         let Some(State { sip, iax, media, relay, bases }) = &mut self.state else { return };
         let now = cx.now();
         while let Some((call, timestamp, payload)) = iax.poll_voice() {
-            relay.receive_iax(now, Leg::Iax(call), timestamp, &payload);
+            relay.receive_iax(now, Leg::Iax(call), timestamp, payload.as_deref());
         }
         media.handle_timeout(now);
         relay.handle_timeout(now);
@@ -591,11 +592,15 @@ impl Pabx {
             match (outgoing, voice) {
                 (Outgoing::Rtp(from, to, bytes), Some(port)) => emit(port, (from, to), IAX_DSCP, &bytes),
                 (Outgoing::Rtp(..), None) => {}
-                (Outgoing::Iax(call, steps, payload), _) => {
+                (Outgoing::Iax(call, steps, voice), _) => {
                     let Some(elapsed) = iax.elapsed(now, call) else { continue };
                     let base = bases.entry(call);
                     let base = *base.or_insert_with(|| iax_timestamp(elapsed / 20 * 20, 0));
-                    iax.say(now, call, iax_timestamp(base, steps), payload);
+                    let timestamp = iax_timestamp(base, steps);
+                    match voice {
+                        Ok(payload) => iax.say(now, call, timestamp, payload),
+                        Err(level) => iax.pause(now, call, timestamp, level),
+                    }
                 }
             }
         }
@@ -772,6 +777,7 @@ impl Element for Pabx {
         let (sent, received) = self.state.as_ref().map_or((0, 0), voice);
         observer.counter(&calls::VOICE_SENT, sent);
         observer.counter(&calls::VOICE_RECEIVED, received);
+        self.state.as_ref().map(|state| state.relay.control()).unwrap_or_default().observe(observer);
         if !self.exchange.conferences.is_empty() {
             let (members, counts) =
                 self.state.as_ref().map(|state| state.relay.conferences()).unwrap_or_default();

@@ -38,6 +38,9 @@ pub struct Exchange {
     /// Codec of trunks. Default: "gsm".
     #[serde(default)]
     pub codec: Voice,
+    /// Enables RTCP reports about the voice that the exchange relays. Default: true.
+    #[serde(default = "yes")]
+    pub rtcp: bool,
     /// Period of trunk frames, which gather the voice of all IAX2 calls to a site. Default: a mini frame each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trunk_period: Option<Span>,
