@@ -12,7 +12,7 @@ use bentpipe_voice::Config as VoiceConfig;
 use bentpipe_wire::rtp;
 
 use crate::config::Calls;
-use crate::pabx::{Exchanges, Line, Step, TrunkProtocol};
+use crate::pabx::{Conference, Exchanges, MAX_HOPS, Step, TrunkProtocol};
 use crate::protocol::Voice;
 use crate::{Config, IaxConfig};
 
@@ -25,8 +25,6 @@ const TRUNK_HEADER: f64 = 8.0;
 const TRUNK_ENTRY: f64 = 6.0;
 /// Maximum bytes of the calls in a trunk frame, as its endpoint has it.
 const TRUNK_BYTES: f64 = bentpipe_signalling::iax::TRUNK_BYTES as f64;
-/// Maximum number of exchanges that a call passes.
-const MAX_HOPS: usize = 64;
 /// Maximum number of steps of Erlang's recursion.
 const MAX_SERVERS: u32 = 1_000_000;
 
@@ -48,6 +46,8 @@ pub enum CallTraffic<'a> {
     Sip(&'a Config),
     /// IAX2.
     Iax(&'a IaxConfig),
+    /// Link of a conference of an exchange to another, while it has members.
+    Link(&'a str, &'a Conference),
 }
 
 /// Form of voice on a leg.
@@ -110,6 +110,27 @@ impl VoiceLeg {
 ///
 /// A flow without voice has no leg.
 pub fn voice_legs(exchanges: &Exchanges, flows: &[FlowCalls<'_>]) -> Vec<Vec<VoiceLeg>> {
+    let mut all = flows.to_vec();
+    let mut owners: Vec<usize> = (0..flows.len()).collect();
+    for (name, exchange) in &exchanges.0 {
+        for (place, conference) in exchange.conferences.iter().enumerate() {
+            // The link is with the first flow of its conference.
+            let is_here = |flow: &FlowCalls<'_>| flow.route(exchanges).is_of(name, place);
+            let owner = flows.iter().position(is_here).filter(|_| conference.linked.is_some());
+            if let Some(owner) = owner {
+                all.push(FlowCalls { traffic: CallTraffic::Link(name, conference), ends: [name; 2], copies: 1 });
+                owners.push(owner);
+            }
+        }
+    }
+    let mut legs = vec![Vec::new(); flows.len()];
+    for (owner, of_flow) in owners.into_iter().zip(legs_of_all(exchanges, &all)) {
+        legs[owner].extend(of_flow);
+    }
+    legs
+}
+
+fn legs_of_all(exchanges: &Exchanges, flows: &[FlowCalls<'_>]) -> Vec<Vec<VoiceLeg>> {
     let routes: Vec<Route<'_>> = flows.iter().map(|flow| flow.route(exchanges)).collect();
     let mut busy: Vec<Busy> = flows.iter().map(FlowCalls::busy).collect();
     let limits = |exchange: &str, place: Place| {
@@ -121,15 +142,27 @@ pub fn voice_legs(exchanges: &Exchanges, flows: &[FlowCalls<'_>]) -> Vec<Vec<Voi
     };
     limit(flows, &routes, limits, &mut busy);
     let members = occupants(flows, &routes, &busy);
-    let sources = |route: &Route<'_>| match &route.end {
-        End::Conference(at, place) => exchanges.0.get(at).map(|exchange| {
-            let members = members.get(&(at, Place::Conference(*place))).copied().unwrap_or_default();
-            exchange.conferences[*place].sources(members)
-        }),
-        End::Extension(_) | End::None => None,
+    let of_conference = |at: &str, place: usize| {
+        let conference = exchanges.0.get(at)?.conferences.get(place)?;
+        let members = members.get(&(at, Place::Conference(place))).copied().unwrap_or_default();
+        Some(conference.sources(members + f64::from(u8::from(conference.linked.is_some()))))
+    };
+    let sources = |n: usize| {
+        let there = match flows[n].traffic {
+            CallTraffic::Link(name, conference) => exchanges.0.get(name).and_then(|exchange| {
+                let place = exchange.conferences.iter().position(|other| other == conference)?;
+                of_conference(name, place)
+            }),
+            CallTraffic::Sip(_) | CallTraffic::Iax(_) => None,
+        };
+        let back = match &routes[n].end {
+            End::Conference(at, place) => of_conference(at, *place),
+            End::Extension(_) | End::None => None,
+        };
+        [there, back]
     };
     let trunks = Trunks::new(exchanges, flows, &routes, &busy);
-    let legs = |n: usize| flows[n].legs(&routes[n], (busy[n].talking(), sources(&routes[n]), &trunks));
+    let legs = |n: usize| flows[n].legs(&routes[n], (busy[n].talking(), sources(n), &trunks));
     (0..flows.len()).map(legs).collect()
 }
 
@@ -209,6 +242,11 @@ enum Place {
 }
 
 impl Route<'_> {
+    /// Returns `true` if it ends at a conference of an exchange.
+    fn is_of(&self, name: &str, conference: usize) -> bool {
+        matches!(&self.end, End::Conference(at, place) if at == name && *place == conference)
+    }
+
     /// Returns the places that calls occupy.
     fn places(&self) -> impl Iterator<Item = (&str, Place)> {
         let hops = self.hops.iter().map(|hop| (hop.from, Place::Rule(hop.rule)));
@@ -338,10 +376,12 @@ fn trunk_frames_per_s(calls: f64, period_s: f64, entry: f64) -> f64 {
 }
 
 impl<'a> FlowCalls<'a> {
-    fn line(&self) -> Option<&'a Line> {
+    /// Returns the first exchange, and the number that it gets.
+    fn dialled(&self) -> Option<(String, String)> {
         match self.traffic {
-            CallTraffic::Sip(config) => config.pabx.as_ref(),
+            CallTraffic::Sip(config) => config.pabx.as_ref().map(|line| (line.at.clone(), line.dial.clone())),
             CallTraffic::Iax(_) => None,
+            CallTraffic::Link(name, conference) => Some((name.to_owned(), conference.linked.clone()?)),
         }
     }
 
@@ -349,7 +389,7 @@ impl<'a> FlowCalls<'a> {
     fn activity(&self) -> f64 {
         match self.traffic {
             CallTraffic::Sip(config) => config.media.map_or(1.0, |media| media.activity()),
-            CallTraffic::Iax(_) => 1.0,
+            CallTraffic::Iax(_) | CallTraffic::Link(..) => 1.0,
         }
     }
 
@@ -357,12 +397,13 @@ impl<'a> FlowCalls<'a> {
         match self.traffic {
             CallTraffic::Sip(config) => Busy::new(&config.calls(), config.media.map(|media| media.lines)),
             CallTraffic::Iax(config) => Busy::new(&config.calls(), None),
+            CallTraffic::Link(..) => Busy { occupied: 1.0, talks: 1.0, is_fixed: true },
         }
     }
 
     fn route(&self, exchanges: &'a Exchanges) -> Route<'a> {
-        let Some(line) = self.line() else { return Route::default() };
-        let (mut at, mut number, mut hops) = (line.at.clone(), line.dial.clone(), Vec::new());
+        let Some((mut at, mut number)) = self.dialled() else { return Route::default() };
+        let mut hops = Vec::new();
         while hops.len() < MAX_HOPS {
             let Some((from, exchange)) = exchanges.0.get_key_value(&at) else { break };
             match exchange.step(&number) {
@@ -381,23 +422,24 @@ impl<'a> FlowCalls<'a> {
     fn legs(
         &self,
         route: &Route<'_>,
-        (calls, sources, trunks): (f64, Option<f64>, &Trunks<'_>),
+        (calls, sources, trunks): (f64, [Option<f64>; 2], &Trunks<'_>),
     ) -> Vec<VoiceLeg> {
         let leg =
             |ends: [&str; 2], voice, ways| VoiceLeg { ends: ends.map(str::to_owned), voice, calls, ways };
-        let (media, line) = match self.traffic {
+        let (media, exchange) = match self.traffic {
             CallTraffic::Iax(config) => {
                 let stream = iax(config.codec, config.trunk, calls, (calls, idle(calls, false)));
                 return vec![leg(self.ends, config.codec, [stream; 2])];
             }
-            CallTraffic::Sip(config) => (config.media, config.pabx.as_ref()),
+            CallTraffic::Sip(config) => (config.media, config.pabx.as_ref().map(|line| &*line.at)),
+            CallTraffic::Link(name, _) => (None, Some(name)),
         };
         // Mixes of a bridge have no pauses.
         let active = self.activity();
-        let active = [active, if sources.is_some() { 1.0 } else { active }];
+        let active = [active, if sources[1].is_some() { 1.0 } else { active }];
         let both = |voice| active.map(|active| in_rtp(voice, (calls, active)));
         let of_phone = |ends| media.map(|media| leg(ends, media.codec, both(media.codec)));
-        let Some(line) = line else { return of_phone(self.ends).into_iter().collect() };
+        let Some(at) = exchange else { return of_phone(self.ends).into_iter().collect() };
         let of_hop = |hop: &Hop<'_>| {
             let ways = match hop.protocol {
                 TrunkProtocol::Sip => both(hop.voice),
@@ -408,15 +450,20 @@ impl<'a> FlowCalls<'a> {
             };
             leg([hop.from, &hop.to], hop.voice, ways)
         };
-        let first = of_phone([self.ends[0], &line.at]);
+        let first = of_phone([self.ends[0], at]);
         let last = match &route.end {
             End::Extension(last) => of_phone([last, self.ends[1]]),
             End::Conference(..) | End::None => None,
         };
         let mut legs: Vec<VoiceLeg> =
             first.into_iter().chain(route.hops.iter().map(of_hop)).chain(last).collect();
-        let of_bridge = legs.last_mut().map(|leg| &mut leg.ways[1]).filter(|way| way.form == Form::Rtp);
-        of_bridge.into_iter().for_each(|way| way.len += 4.0 * sources.unwrap_or(0.0));
+        // The leg next to a bridge has contributing sources in RTP.
+        let [there, back] = sources.map(|sources| 4.0 * sources.unwrap_or(0.0));
+        let add = |(way, len): (Option<&mut VoiceStream>, f64)| {
+            way.filter(|way| way.form == Form::Rtp).into_iter().for_each(|way| way.len += len);
+        };
+        add((legs.first_mut().map(|leg| &mut leg.ways[0]), there));
+        add((legs.last_mut().map(|leg| &mut leg.ways[1]), back));
         legs
     }
 }

@@ -339,6 +339,17 @@ impl Relay {
         }
     }
 
+    /// Returns the number of members of a conference.
+    pub(super) fn members(&self, conference: usize) -> usize {
+        self.bridges.get(conference).map_or(0, |bridge| bridge.members.len())
+    }
+
+    /// Returns `true` if a leg is a member of its conference.
+    pub(super) fn is_member(&self, leg: Leg) -> bool {
+        let Leg::Room { conference, member } = leg else { return false };
+        self.bridges.get(conference).is_some_and(|bridge| bridge.members.contains_key(&member))
+    }
+
     /// Returns `true` if a conference has room for one more.
     pub(super) fn has_room(&self, conference: usize) -> bool {
         self.bridges.get(conference).is_some_and(|bridge| (bridge.members.len() as u32) < bridge.most)

@@ -132,6 +132,28 @@ fn a_conference_has_a_stream_each_way_for_each_member() {
     assert_eq!(rate(&rates, "genoa-lan forward"), 0.0);
 }
 
+/// Bridges that are linked share one call, which is counted once.
+#[test]
+fn linked_conferences_have_a_stream_each_way() {
+    for protocol in ["sip", "iax"] {
+        let text = sites(&format!("protocol = \"{protocol}\""), "conferences = [{ number = \"299\", linked = \"400\" }]", "");
+        let text = text.replace(
+            "extensions = [\"3XX\"]",
+            "extensions = [\"3XX\"], conferences = [{ number = \"400\" }]",
+        );
+        let text = text.replace("pattern = \"3XX\"", "pattern = \"400\"");
+        let member = |n: u32| {
+            let one = FIVE.replace("calls = 5", "calls = 1");
+            let line = format!("{one}, pabx = {{ at = \"pisa\", number = \"20{n}\", dial = \"299\" }}");
+            calls(&format!("member-{n}"), "pisa", &line)
+        };
+        let rates = agrees(&format!("{text}{}{}{}", member(1), member(2), member(3)), 5, 0.01);
+        // A mix to the other bridge lists the three members here; nobody is there.
+        let packet = if protocol == "sip" { 73.0 + 12.0 } else { 65.0 };
+        assert_eq!(rate(&rates, "satellite forward"), 50.0 * packet * 8.0);
+    }
+}
+
 /// Phones speak for a part of the time, and the noise in their pauses and the reports are not counted.
 #[test]
 fn phones_with_silence_suppression_send_less() {
