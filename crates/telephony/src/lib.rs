@@ -3,9 +3,9 @@
 //! *Models*: a [`Caller`] that places calls at random times and a [`Callee`] that lets them ring and answers. Their [`Protocol`] is that
 //! of [`bentpipe_signalling`] over UDP: [`Sip`], or [`Iax`] with voice in mini frames or trunks. Messages have their real bytes.
 //!
-//! SIP phones may have voice of a constant rate, rated by the E-model from mouth to ear.
+//! SIP phones may have voice, of a constant rate or with silence suppression, rated by the E-model from mouth to ear, and RTCP.
 //!
-//! *Does not model*: RTCP and silence suppression of phones, which [`bentpipe_voice`] has; proxies between the hosts; SIP over TCP.
+//! *Does not model*: proxies between the hosts; SIP over TCP.
 
 mod callee;
 mod caller;

@@ -12,7 +12,7 @@ use bentpipe_voice::Config as VoiceConfig;
 use bentpipe_wire::rtp;
 
 use crate::config::Calls;
-use crate::pabx::{Exchanges, Line, Step, TrunkProtocol};
+use crate::pabx::{Conference, Exchanges, MAX_HOPS, Step, TrunkProtocol};
 use crate::protocol::Voice;
 use crate::{Config, IaxConfig};
 
@@ -25,8 +25,6 @@ const TRUNK_HEADER: f64 = 8.0;
 const TRUNK_ENTRY: f64 = 6.0;
 /// Maximum bytes of the calls in a trunk frame, as its endpoint has it.
 const TRUNK_BYTES: f64 = bentpipe_signalling::iax::TRUNK_BYTES as f64;
-/// Maximum number of exchanges that a call passes.
-const MAX_HOPS: usize = 64;
 /// Maximum number of steps of Erlang's recursion.
 const MAX_SERVERS: u32 = 1_000_000;
 
@@ -48,6 +46,8 @@ pub enum CallTraffic<'a> {
     Sip(&'a Config),
     /// IAX2.
     Iax(&'a IaxConfig),
+    /// Link of a conference of an exchange to another, while it has members.
+    Link(&'a str, &'a Conference),
 }
 
 /// Form of voice on a leg.
@@ -110,6 +110,27 @@ impl VoiceLeg {
 ///
 /// A flow without voice has no leg.
 pub fn voice_legs(exchanges: &Exchanges, flows: &[FlowCalls<'_>]) -> Vec<Vec<VoiceLeg>> {
+    let mut all = flows.to_vec();
+    let mut owners: Vec<usize> = (0..flows.len()).collect();
+    for (name, exchange) in &exchanges.0 {
+        for (place, conference) in exchange.conferences.iter().enumerate() {
+            // The link is with the first flow of its conference.
+            let is_here = |flow: &FlowCalls<'_>| flow.route(exchanges).is_of(name, place);
+            let owner = flows.iter().position(is_here).filter(|_| conference.linked.is_some());
+            if let Some(owner) = owner {
+                all.push(FlowCalls { traffic: CallTraffic::Link(name, conference), ends: [name; 2], copies: 1 });
+                owners.push(owner);
+            }
+        }
+    }
+    let mut legs = vec![Vec::new(); flows.len()];
+    for (owner, of_flow) in owners.into_iter().zip(legs_of_all(exchanges, &all)) {
+        legs[owner].extend(of_flow);
+    }
+    legs
+}
+
+fn legs_of_all(exchanges: &Exchanges, flows: &[FlowCalls<'_>]) -> Vec<Vec<VoiceLeg>> {
     let routes: Vec<Route<'_>> = flows.iter().map(|flow| flow.route(exchanges)).collect();
     let mut busy: Vec<Busy> = flows.iter().map(FlowCalls::busy).collect();
     let limits = |exchange: &str, place: Place| {
@@ -121,15 +142,27 @@ pub fn voice_legs(exchanges: &Exchanges, flows: &[FlowCalls<'_>]) -> Vec<Vec<Voi
     };
     limit(flows, &routes, limits, &mut busy);
     let members = occupants(flows, &routes, &busy);
-    let sources = |route: &Route<'_>| match &route.end {
-        End::Conference(at, place) => exchanges.0.get(at).map_or(0.0, |exchange| {
-            let members = members.get(&(at, Place::Conference(*place))).copied().unwrap_or_default();
-            exchange.conferences[*place].sources(members)
-        }),
-        End::Extension(_) | End::None => 0.0,
+    let of_conference = |at: &str, place: usize| {
+        let conference = exchanges.0.get(at)?.conferences.get(place)?;
+        let members = members.get(&(at, Place::Conference(place))).copied().unwrap_or_default();
+        Some(conference.sources(members + f64::from(u8::from(conference.linked.is_some()))))
+    };
+    let sources = |n: usize| {
+        let there = match flows[n].traffic {
+            CallTraffic::Link(name, conference) => exchanges.0.get(name).and_then(|exchange| {
+                let place = exchange.conferences.iter().position(|other| other == conference)?;
+                of_conference(name, place)
+            }),
+            CallTraffic::Sip(_) | CallTraffic::Iax(_) => None,
+        };
+        let back = match &routes[n].end {
+            End::Conference(at, place) => of_conference(at, *place),
+            End::Extension(_) | End::None => None,
+        };
+        [there, back]
     };
     let trunks = Trunks::new(exchanges, flows, &routes, &busy);
-    let legs = |n: usize| flows[n].legs(&routes[n], (busy[n].talking(), sources(&routes[n]), &trunks));
+    let legs = |n: usize| flows[n].legs(&routes[n], (busy[n].talking(), sources(n), &trunks));
     (0..flows.len()).map(legs).collect()
 }
 
@@ -209,6 +242,11 @@ enum Place {
 }
 
 impl Route<'_> {
+    /// Returns `true` if it ends at a conference of an exchange.
+    fn is_of(&self, name: &str, conference: usize) -> bool {
+        matches!(&self.end, End::Conference(at, place) if at == name && *place == conference)
+    }
+
     /// Returns the places that calls occupy.
     fn places(&self) -> impl Iterator<Item = (&str, Place)> {
         let hops = self.hops.iter().map(|hop| (hop.from, Place::Rule(hop.rule)));
@@ -252,15 +290,11 @@ fn limit(
     }
 }
 
-/// Numbers of calls that share trunk frames, by the pair of exchanges.
+/// Numbers of speaking parties that share trunk frames, by the exchanges from which and to which they go.
 struct Trunks<'a> {
     exchanges: &'a Exchanges,
     /// Mean number, and the probability of none.
-    calls: BTreeMap<[&'a str; 2], (f64, f64)>,
-}
-
-fn pair<'a>(one: &'a str, two: &'a str) -> [&'a str; 2] {
-    if one < two { [one, two] } else { [two, one] }
+    speaking: BTreeMap<(&'a str, &'a str), (f64, f64)>,
 }
 
 impl<'a> Trunks<'a> {
@@ -270,23 +304,28 @@ impl<'a> Trunks<'a> {
         routes: &'a [Route<'_>],
         busy: &[Busy],
     ) -> Trunks<'a> {
-        let mut calls: BTreeMap<[&str; 2], (f64, f64)> = BTreeMap::new();
+        let mut speaking: BTreeMap<(&str, &str), (f64, f64)> = BTreeMap::new();
         for ((flow, route), busy) in flows.iter().zip(routes).zip(busy) {
             for hop in route.hops.iter().filter(|hop| hop.protocol == TrunkProtocol::Iax) {
-                let mean = busy.talking() * f64::from(flow.copies);
-                let (sum, none) = calls.entry(pair(hop.from, &hop.to)).or_insert((0.0, 1.0));
-                *sum += mean;
-                *none *= idle(mean, busy.is_fixed);
+                let calls = busy.talking() * f64::from(flow.copies);
+                let back = if matches!(route.end, End::Conference(..)) { 1.0 } else { flow.activity() };
+                for (between, active) in
+                    [((hop.from, &*hop.to), flow.activity()), ((&hop.to, hop.from), back)]
+                {
+                    let (sum, none) = speaking.entry(between).or_insert((0.0, 1.0));
+                    *sum += calls * active;
+                    *none *= idle(calls * active, busy.is_fixed && active >= 1.0);
+                }
             }
         }
-        Trunks { exchanges, calls }
+        Trunks { exchanges, speaking }
     }
 
-    /// Returns the voice that an exchange sends to another for so many calls.
-    fn stream(&self, (from, to): (&str, &str), voice: Voice, calls: f64) -> VoiceStream {
-        let period = self.exchanges.0.get(from).and_then(|exchange| exchange.trunk_period);
-        let all = self.calls.get(&pair(from, to)).copied().unwrap_or((calls, idle(calls, false)));
-        iax(voice, period, calls, all)
+    /// Returns the voice that an exchange sends to another for so many speaking parties.
+    fn stream(&self, between: (&str, &str), voice: Voice, speaking: f64) -> VoiceStream {
+        let period = self.exchanges.0.get(between.0).and_then(|exchange| exchange.trunk_period);
+        let all = self.speaking.get(&between).copied().unwrap_or((speaking, idle(speaking, false)));
+        iax(voice, period, speaking, all)
     }
 }
 
@@ -295,10 +334,10 @@ fn idle(calls: f64, is_fixed: bool) -> f64 {
     if is_fixed { (1.0 - calls).max(0.0) } else { (-calls).exp() }
 }
 
-fn in_rtp(voice: Voice, calls: f64) -> VoiceStream {
+fn in_rtp(voice: Voice, (calls, activity): (f64, f64)) -> VoiceStream {
     let speech_len = voice.frame_len() as f64;
     let len = rtp::HEADER_LEN as f64 + speech_len;
-    VoiceStream { form: Form::Rtp, packets_per_s: calls / INTERVAL_S, len, speech_len }
+    VoiceStream { form: Form::Rtp, packets_per_s: activity * calls / INTERVAL_S, len, speech_len }
 }
 
 /// Returns the voice of `calls` over IAX2, which are some of `all` between two endpoints.
@@ -337,10 +376,20 @@ fn trunk_frames_per_s(calls: f64, period_s: f64, entry: f64) -> f64 {
 }
 
 impl<'a> FlowCalls<'a> {
-    fn line(&self) -> Option<&'a Line> {
+    /// Returns the first exchange, and the number that it gets.
+    fn dialled(&self) -> Option<(String, String)> {
         match self.traffic {
-            CallTraffic::Sip(config) => config.pabx.as_ref(),
+            CallTraffic::Sip(config) => config.pabx.as_ref().map(|line| (line.at.clone(), line.dial.clone())),
             CallTraffic::Iax(_) => None,
+            CallTraffic::Link(name, conference) => Some((name.to_owned(), conference.linked.clone()?)),
+        }
+    }
+
+    /// Returns the share of intervals in which a call has a packet.
+    fn activity(&self) -> f64 {
+        match self.traffic {
+            CallTraffic::Sip(config) => config.media.map_or(1.0, |media| media.activity()),
+            CallTraffic::Iax(_) | CallTraffic::Link(..) => 1.0,
         }
     }
 
@@ -348,12 +397,13 @@ impl<'a> FlowCalls<'a> {
         match self.traffic {
             CallTraffic::Sip(config) => Busy::new(&config.calls(), config.media.map(|media| media.lines)),
             CallTraffic::Iax(config) => Busy::new(&config.calls(), None),
+            CallTraffic::Link(..) => Busy { occupied: 1.0, talks: 1.0, is_fixed: true },
         }
     }
 
     fn route(&self, exchanges: &'a Exchanges) -> Route<'a> {
-        let Some(line) = self.line() else { return Route::default() };
-        let (mut at, mut number, mut hops) = (line.at.clone(), line.dial.clone(), Vec::new());
+        let Some((mut at, mut number)) = self.dialled() else { return Route::default() };
+        let mut hops = Vec::new();
         while hops.len() < MAX_HOPS {
             let Some((from, exchange)) = exchanges.0.get_key_value(&at) else { break };
             match exchange.step(&number) {
@@ -369,35 +419,51 @@ impl<'a> FlowCalls<'a> {
         Route { hops, end: End::None }
     }
 
-    fn legs(&self, route: &Route<'_>, (calls, sources, trunks): (f64, f64, &Trunks<'_>)) -> Vec<VoiceLeg> {
+    fn legs(
+        &self,
+        route: &Route<'_>,
+        (calls, sources, trunks): (f64, [Option<f64>; 2], &Trunks<'_>),
+    ) -> Vec<VoiceLeg> {
         let leg =
             |ends: [&str; 2], voice, ways| VoiceLeg { ends: ends.map(str::to_owned), voice, calls, ways };
-        let (media, line) = match self.traffic {
+        let (media, exchange) = match self.traffic {
             CallTraffic::Iax(config) => {
                 let stream = iax(config.codec, config.trunk, calls, (calls, idle(calls, false)));
                 return vec![leg(self.ends, config.codec, [stream; 2])];
             }
-            CallTraffic::Sip(config) => (config.media, config.pabx.as_ref()),
+            CallTraffic::Sip(config) => (config.media, config.pabx.as_ref().map(|line| &*line.at)),
+            CallTraffic::Link(name, _) => (None, Some(name)),
         };
-        let of_phone = |ends| media.map(|media| leg(ends, media.codec, [in_rtp(media.codec, calls); 2]));
-        let Some(line) = line else { return of_phone(self.ends).into_iter().collect() };
+        // Mixes of a bridge have no pauses.
+        let active = self.activity();
+        let active = [active, if sources[1].is_some() { 1.0 } else { active }];
+        let both = |voice| active.map(|active| in_rtp(voice, (calls, active)));
+        let of_phone = |ends| media.map(|media| leg(ends, media.codec, both(media.codec)));
+        let Some(at) = exchange else { return of_phone(self.ends).into_iter().collect() };
         let of_hop = |hop: &Hop<'_>| {
             let ways = match hop.protocol {
-                TrunkProtocol::Sip => [in_rtp(hop.voice, calls); 2],
-                TrunkProtocol::Iax => [(hop.from, &*hop.to), (&*hop.to, hop.from)]
-                    .map(|between| trunks.stream(between, hop.voice, calls)),
+                TrunkProtocol::Sip => both(hop.voice),
+                TrunkProtocol::Iax => [
+                    trunks.stream((hop.from, &hop.to), hop.voice, calls * active[0]),
+                    trunks.stream((&hop.to, hop.from), hop.voice, calls * active[1]),
+                ],
             };
             leg([hop.from, &hop.to], hop.voice, ways)
         };
-        let first = of_phone([self.ends[0], &line.at]);
+        let first = of_phone([self.ends[0], at]);
         let last = match &route.end {
             End::Extension(last) => of_phone([last, self.ends[1]]),
             End::Conference(..) | End::None => None,
         };
         let mut legs: Vec<VoiceLeg> =
             first.into_iter().chain(route.hops.iter().map(of_hop)).chain(last).collect();
-        let of_bridge = legs.last_mut().map(|leg| &mut leg.ways[1]).filter(|way| way.form == Form::Rtp);
-        of_bridge.into_iter().for_each(|way| way.len += 4.0 * sources);
+        // The leg next to a bridge has contributing sources in RTP.
+        let [there, back] = sources.map(|sources| 4.0 * sources.unwrap_or(0.0));
+        let add = |(way, len): (Option<&mut VoiceStream>, f64)| {
+            way.filter(|way| way.form == Form::Rtp).into_iter().for_each(|way| way.len += len);
+        };
+        add((legs.first_mut().map(|leg| &mut leg.ways[0]), there));
+        add((legs.last_mut().map(|leg| &mut leg.ways[1]), back));
         legs
     }
 }

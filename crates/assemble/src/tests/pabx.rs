@@ -262,7 +262,11 @@ fn watch(built: &mut Built, name: &str, side: usize) -> Arc<std::sync::Mutex<Vec
         let ip = bentpipe_wire::ip::Packet::new_checked(&bytes[..]).expect("IP");
         let upper = ip.upper().expect("whole");
         let Ok(udp) = bentpipe_wire::udp::Datagram::new_checked(upper.bytes) else { return };
-        let signalling = [5060, 4569];
+        // RTCP has odd ports, as IAX2.
+        if udp.dst_port() % 2 == 1 {
+            return;
+        }
+        let signalling = [5060];
         let rtp = bentpipe_wire::rtp::Packet::new_checked(udp.payload());
         if let (Ok(rtp), false) =
             (rtp, udp.payload().starts_with(b"SIP") || signalling.contains(&udp.dst_port()))
@@ -448,6 +452,218 @@ fn faults_of_conferences_are_refused() {
     ] {
         let changed = text.replacen(from, to, 1);
         assert_ne!(changed, text, "{from}");
+        let refusal = refused(&changed);
+        assert!(expected.iter().all(|part| refusal.contains(part)), "{expected:?}: {refusal}");
+    }
+}
+
+/// Fields of packets of a call by tshark, at the caller's link.
+const FIELDS: [&str; 7] =
+    ["rtp.ssrc", "rtp.p_type", "rtp.seq", "rtp.timestamp", "rtp.marker", "rtcp.pt", "ip.src"];
+
+fn judged(text: &str, is_judged: bool) -> (Built, Option<Vec<Vec<String>>>) {
+    let mut built = built(&format!("{text}\n[probe]\ncapture = [\"pisa-phones:pisa-lan\"]\n"));
+    let folder = bentpipe_testkit::Folder::new();
+    let path = folder.file("phones.pcap");
+    let point = built.captures.remove(0);
+    let capture = bentpipe_record::Capture::start(&path, point.format, 65_535).expect("a file");
+    for (element, port) in [point.sent, point.received] {
+        built.network.tap(element, port, capture.tap());
+    }
+    built.network.run_until(at(90));
+    capture.finish().expect("written");
+    // Each start of tshark takes its time.
+    let tshark = is_judged.then(|| bentpipe_testkit::Tshark::on(&path)).flatten();
+    let rows = tshark.map(|tshark| tshark.fields(&FIELDS));
+    (built, rows)
+}
+
+/// Packets of a stream of RTP: payload type, number, time stamp and marker.
+fn streams(rows: &[Vec<String>]) -> std::collections::BTreeMap<String, Vec<[u32; 4]>> {
+    let mut streams: std::collections::BTreeMap<String, Vec<[u32; 4]>> = Default::default();
+    for row in rows.iter().filter(|row| !row[1].is_empty()) {
+        let number = |field: usize| match &*row[field] {
+            "True" => 1,
+            "False" => 0,
+            number => number.parse().unwrap_or_else(|_| panic!("{row:?}")),
+        };
+        streams.entry(row[0].clone()).or_default().push([1, 2, 3, 4].map(number));
+    }
+    streams
+}
+
+/// tshark finds pauses with comfort noise, markers and reports, in what phones send and in what an exchange relays.
+#[test]
+fn phones_pause_and_report() {
+    for (protocol, media, noise) in [
+        ("sip", "silence_suppression = true", 13),
+        ("iax", "codec = \"gsm\", silence_suppression = true", 13),
+        // Noise of G.729 is in its own format.
+        ("sip", "codec = \"g729\", silence_suppression = true", 0),
+    ] {
+        let media = format!("media = {{ {media} }}, pabx = {{");
+        let text = sites(protocol, &long(&remote()).replace("pabx = {", &media));
+        let (mut built, rows) = judged(&text, noise == 13);
+        let sender = built.flows[0].sender;
+        let caller = figures(&mut built, sender);
+        let share = caller["voice-sent"] / 50.0 / 77.0;
+        assert!((0.25..0.6).contains(&share), "{protocol}: {share}");
+        assert_eq!(caller["voice-loss"], 0.0, "{protocol}: pauses are no losses");
+        let reports = [caller["reports-sent"], caller["reports-received"], caller["malformed"]];
+        assert!(reports[0] > 10.0 && reports[1] > 10.0 && reports[2] == 0.0, "{reports:?}");
+        let Some(rows) = rows else { continue };
+        let streams = streams(&rows);
+        assert_eq!(streams.len(), 2, "one each way: {:?}", streams.keys());
+        for packets in streams.values() {
+            assert!(packets.len() > 500, "{}", packets.len());
+            let mut pauses = 0;
+            for pair in packets.windows(2) {
+                let [[before, seq, ticks, _], [now, next_seq, next_ticks, marker]] = [pair[0], pair[1]];
+                let intervals = next_ticks.wrapping_sub(ticks) / 160;
+                assert_eq!(next_seq, (seq + 1) & 0xffff, "{pair:?}");
+                assert_eq!(next_ticks.wrapping_sub(ticks) % 160, 0, "{pair:?}");
+                // A gap in time follows noise, and ends by a packet of speech with the marker.
+                assert!(intervals == 1 || before == 13, "{pair:?}");
+                assert_eq!(marker == 1, before == 13, "{pair:?}");
+                assert!(now != 13 || before != 13, "{pair:?}");
+                pauses += u32::from(intervals > 1 && marker == 1);
+            }
+            assert!(pauses > 10, "{protocol}: {pauses} pauses");
+        }
+        // Phones send extended reports (207), exchanges plain ones. Sender reports (200) and descriptions (202).
+        let caller = &rows.iter().find(|row| !row[6].is_empty()).expect("a packet")[6];
+        let reports = |is_own: bool| {
+            let of = rows.iter().filter(|row| (row[6] == *caller) == is_own && !row[5].is_empty());
+            of.map(|row| row[5].clone()).collect::<Vec<String>>()
+        };
+        let (own, others) = (reports(true), reports(false));
+        let has = |all: &[String], kinds: &str| all.iter().any(|report| report == kinds);
+        assert!(own.len() > 10 && others.len() > 10, "{own:?} {others:?}");
+        assert!(has(&own, "200,202,207") && has(&others, "200,202"), "{own:?} {others:?}");
+    }
+}
+
+/// An end says goodbye, and settings without reports have none.
+#[test]
+fn reports_end_with_the_call() {
+    let media = |more: &str| format!("media = {{ {more} }}, pabx = {{");
+    let text = sites("sip", &remote()).replace("pabx = {", &media(""));
+    let (_, rows) = judged(&text, true);
+    let Some(rows) = rows else { return };
+    let reports: Vec<&String> = rows.iter().map(|row| &row[5]).filter(|kinds| !kinds.is_empty()).collect();
+    let goodbyes = reports.iter().filter(|kinds| kinds.ends_with("203")).count();
+    // Both ends of each leg, of some twenty calls.
+    assert!((20..60).contains(&goodbyes), "{goodbyes} of {reports:?}");
+    let text = sites("sip", &remote()).replace("pabx = {", &media("rtcp = \"none\""));
+    let text = text.replace("extensions", "rtcp = false, extensions");
+    let (mut built, _) = judged(&text, false);
+    for element in [built.flows[0].sender, built.flows[0].receivers[0]] {
+        let end = figures(&mut built, element);
+        assert!(end["reports-sent"] == 0.0 && end["voice-received"] > 0.0, "{end:?}");
+    }
+}
+
+/// A member of a conference who pauses is not concealed.
+#[test]
+fn members_with_pauses_are_mixed() {
+    let text = conference("sip", "loudest")
+        .replace("media = { speech = { kind = \"continuous\" } }", "media = { silence_suppression = true }");
+    let mut built = built(&text);
+    built.network.run_until(at(60));
+    let pisa = built.roles.iter().find(|role| role.node == "pisa").expect("an exchange").element;
+    let room = figures(&mut built, pisa);
+    assert!(room["mixes"] > 5.0 * 50.0 * 40.0, "{room:?}");
+    assert!(room["concealed"] < 0.001 * room["mixes"], "{room:?}");
+    for flow in 0..5 {
+        let quality = caller_records(&mut built, flow)[0].quality.expect("voice");
+        assert_eq!(quality.loss, Some(0.0));
+    }
+}
+
+/// A conference at either site, of which that in Genoa dials that in Pisa.
+fn linked(protocol: &str, far: usize) -> String {
+    let text = conference(protocol, "linear");
+    let member = |n: usize| {
+        let flow = flow(&format!("there-{n}"), ("genoa-phones", "genoa"), ("genoa", &format!("33{n}"), "390"));
+        long(&flow).replace("pabx = {", "media = { speech = { kind = \"continuous\" }, rtcp = \"none\" }, pabx = {")
+    };
+    let (head, near) = text.split_once("flow.far-0").map(|(head, _)| (head, "")).expect("members");
+    let head = head.replace(
+        "pabx.genoa = { extensions = [\"3XX\"]",
+        "pabx.genoa = { rtcp = false, extensions = [\"30X\", \"31X\", \"33X\"], conferences = [{ number = \"390\", linked = \"0290\", mixing = \"linear\" }]",
+    );
+    let head = head.replace("pabx.pisa = {", "pabx.pisa = { rtcp = false,").replace("3XX", "30X");
+    format!("{head}{near}{}", (0..far).map(member).collect::<String>())
+}
+
+/// Bridges that are linked share one call, whatever the number of their members, who all hear each other.
+#[test]
+fn linked_bridges_have_one_stream_each_way() {
+    for protocol in ["sip", "iax"] {
+        let mut crossed_by = Vec::new();
+        for far in [1, 4] {
+            let mut built = built(&linked(protocol, far));
+            let crossed = Arc::new(AtomicU64::new(0));
+            let satellite: Vec<_> =
+                built.sides.iter().filter(|side| side.name == "satellite").cloned().collect();
+            for side in satellite {
+                let (count, (element, port)) = (Arc::clone(&crossed), side.input);
+                built.network.tap(element, port, move |_, _| {
+                    count.fetch_add(1, Ordering::Relaxed);
+                });
+            }
+            built.network.run_until(at(40));
+            let before = crossed.load(Ordering::Relaxed);
+            built.network.run_until(at(60));
+            crossed_by.push(crossed.load(Ordering::Relaxed) - before);
+            for flow in 0..3 + far {
+                let quality = caller_records(&mut built, flow)[0].quality.expect("voice");
+                let ear = quality.mouth_to_ear.expect("heard").as_secs_f64();
+                assert!(quality.loss == Some(0.0) && ear > 0.14, "{protocol} {flow}: {quality:?}");
+            }
+            let [pisa, genoa] = ["pisa", "genoa"].map(|node| records_of(&mut built, node));
+            assert_eq!((pisa.len(), genoa.len()), (4, far + 1), "{protocol}");
+            let link = genoa.iter().find(|call| detail(call)[0] == "390").expect("a link");
+            assert_eq!(detail(link)[3], format!("conference - {protocol} pisa"));
+        }
+        // 50 packets per second each way for 20 s, and little else.
+        assert!(crossed_by.iter().all(|crossed| (2000..2020).contains(crossed)), "{protocol}: {crossed_by:?}");
+    }
+}
+
+/// A link ends with the last member, and comes back with the next.
+#[test]
+fn links_last_as_long_as_members() {
+    let text = linked("sip", 1);
+    let (first, last) = text.split_at(text.find("flow.there-0").expect("a member"));
+    let last = last.replace(
+        "interval = \"2 s\", calls = 1, hold = \"100000 s\"",
+        "interval = \"15 s\", calls = 3, hold = \"3 s\"",
+    );
+    let mut built = built(&format!("{first}{last}"));
+    built.network.run_until(at(100));
+    let genoa = records_of(&mut built, "genoa");
+    let links: Vec<_> = genoa.iter().filter(|call| detail(call)[0] == "390").collect();
+    assert!(links.len() >= 2, "{genoa:?}");
+    let is_over = |call: &&CallRecord| call.end == CallEnd::Ended && detail(call)[2] == "normal, no member left";
+    assert!(links.iter().all(is_over), "{links:?}");
+}
+
+#[test]
+fn faults_of_links_are_refused() {
+    let text = linked("sip", 1);
+    for (from, to, expected) in [
+        ("linked = \"0290\"", "linked = \"0201\"", ["pabx.genoa.conferences.0.linked", "is no conference"]),
+        ("linked = \"0290\"", "linked = \"390\"", ["pabx.genoa.conferences.0.linked", "is no conference"]),
+        ("linked = \"0290\"", "linked = \"x\"", ["pabx.genoa.conferences.0.linked", "is no conference"]),
+        (
+            "number = \"290\",",
+            "number = \"290\", linked = \"390\",",
+            ["pabx.pisa.conferences.0.linked", "in a circle: 290 of pisa - 390 of genoa - 290 of pisa"],
+        ),
+    ] {
+        let changed = text.replacen(from, to, 1).replace("pattern = \"30X\"", "pattern = \"39X\"");
+        assert!(changed.contains(to), "{from}");
         let refusal = refused(&changed);
         assert!(expected.iter().all(|part| refusal.contains(part)), "{expected:?}: {refusal}");
     }

@@ -68,6 +68,15 @@ pub enum Event {
         /// Voice.
         payload: Vec<u8>,
     },
+    /// Comfort noise came: a pause begins.
+    Noise {
+        /// Call.
+        call: CallId,
+        /// Timestamp in ms since the start of the call.
+        timestamp: u32,
+        /// Level in decibels below the overload point.
+        level: u8,
+    },
     /// The call is over.
     Ended {
         /// Call.

@@ -233,6 +233,18 @@ impl Endpoint {
         }
     }
 
+    /// Sends comfort noise of an answered call, at the start of a pause.
+    ///
+    /// The timestamp is in ms since the start of the call, the level in decibels below the overload point.
+    pub fn send_noise(&mut self, now: Time, id: CallId, timestamp: u32, level: u8) {
+        let Some(number) = self.in_state(id, &State::Up) else { return };
+        let timers = self.config.timers;
+        let Some(call) = self.calls.get_mut(&number) else { return };
+        let kind = (Kind::ComfortNoise, level.into());
+        let frame = call.leg.send_at(now, timestamp, kind, Vec::new(), &timers);
+        self.transmit(number, &frame);
+    }
+
     /// Returns the milliseconds since the start of a call.
     pub fn elapsed(&self, now: Time, id: CallId) -> Option<u32> {
         self.numbers.get(&id).and_then(|number| self.calls.get(number)).map(|call| call.leg.elapsed(now))

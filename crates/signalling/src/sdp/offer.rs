@@ -223,7 +223,11 @@ fn outcome_of(session: &Session, media: &Media, codec: Codec, direction: Directi
 fn in_common(media: &Media, capabilities: &Capabilities) -> Vec<Codec> {
     let is_audio = media.kind == "audio" && media.port != 0 && media.protocol == "RTP/AVP";
     let theirs = if is_audio { codecs(media) } else { vec![] };
-    theirs.into_iter().filter(|codec| capabilities.codecs.iter().any(|own| own.is_same(codec))).collect()
+    let common: Vec<Codec> =
+        theirs.into_iter().filter(|codec| capabilities.codecs.iter().any(|own| own.is_same(codec))).collect();
+    // Comfort noise alone is no conversation (RFC 3389, section 4).
+    let is_noise = |codec: &Codec| codec.name.eq_ignore_ascii_case("CN");
+    if common.iter().all(is_noise) { Vec::new() } else { common }
 }
 
 /// Returns the codecs of a media description, in its order. Formats that are not described are left out.

@@ -11,7 +11,7 @@ use bentpipe_signalling::registrar::Registrar;
 use bentpipe_signalling::sip::{SipUri, Transport, Uri};
 use bentpipe_signalling::transaction::{Peer, Timers};
 use bentpipe_site::{CallDetail, CallEnd, CallRecord, KeepsCalls};
-use bentpipe_units::{RandomStream, Time};
+use bentpipe_units::{RandomStream, Span, Time};
 use bentpipe_voice::conference::metrics as conference;
 
 use super::leg::Leg;
@@ -65,6 +65,8 @@ pub struct Pabx {
     state: Option<State>,
     legs: BTreeMap<Leg, usize>,
     calls: BTreeMap<usize, Bridge>,
+    /// Links of conferences to those of other exchanges.
+    links: BTreeMap<usize, Link>,
     /// Number of present calls by each rule of the dial plan.
     by_rule: Vec<u32>,
     next: usize,
@@ -91,6 +93,18 @@ struct Placed {
     /// Port of its RTP, if the exchange relays that.
     port: Option<u16>,
 }
+
+/// Link of a conference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Link {
+    /// Call to the other bridge.
+    Call(usize),
+    /// Time of the next attempt.
+    Wait(Time),
+}
+
+/// Time between attempts to link a conference.
+const RELINK: Span = Span::from_secs(10);
 
 /// Call between two legs.
 #[derive(Clone, Copy, Debug)]
@@ -160,6 +174,7 @@ impl Pabx {
             state: None,
             legs: BTreeMap::new(),
             calls: BTreeMap::new(),
+            links: BTreeMap::new(),
             next: 0,
             records: Vec::new(),
             counts: Counts::default(),
@@ -229,8 +244,9 @@ impl Pabx {
         let iax = Iax::new(&settings, "pabx", SocketAddr::new(self.local, IAX_PORT), seed());
         let exchanges = self.trunks.values().chain(&self.trusted).copied().collect();
         let media = Media::new(exchanges, RandomStream::new(seed(), "rtp"));
+        let conferences = (&self.exchange.conferences[..], self.exchange.rtcp);
         let ports = self.voice.map(|(_, first, count)| Ports::new(first, count)).unwrap_or_default();
-        let relay = Relay::new(ports, &self.exchange.conferences, RandomStream::new(seed(), "relay"));
+        let relay = Relay::new(ports, conferences, RandomStream::new(seed(), "relay"));
         self.state = Some(State { sip, iax, media, relay, bases: BTreeMap::new() });
     }
 
@@ -238,10 +254,18 @@ impl Pabx {
     fn turn(&mut self, cx: &mut Cx<'_>) -> Time {
         while let Some((leg, happened)) = self.event(cx.now()) {
             self.act(cx.now(), leg, happened);
+            self.link(cx.now());
+        }
+        if self.links.values().any(|link| matches!(link, Link::Wait(at) if *at <= cx.now())) {
+            self.link(cx.now());
         }
         self.send(cx);
         let Some(State { sip, iax, media, relay, .. }) = &mut self.state else { return Time::NEVER };
-        let voice = media.deadline().min(relay.deadline());
+        let links = self.links.values().filter_map(|link| match link {
+            Link::Wait(at) => Some(*at),
+            Link::Call(_) => None,
+        });
+        let voice = media.deadline().min(relay.deadline()).min(links.min().unwrap_or(Time::NEVER));
         sip.deadline().min(iax.deadline()).min(voice).max(cx.now())
     }
 
@@ -269,9 +293,9 @@ impl Pabx {
                 self.note(bridge, |record| record.rang = record.rang.or(Some(now)));
             }
             Happened::Answered(codec) if is_callee => {
-                self.up(leg);
+                self.up(now, leg);
                 self.answer(now, other);
-                self.up(other);
+                self.up(now, other);
                 self.join(now, leg, other);
                 let codec = codec.or_else(|| self.codec_of(leg, other));
                 self.counts.established += 1;
@@ -280,14 +304,14 @@ impl Pabx {
                 });
             }
             Happened::Ended => {
-                self.over(leg, bridge);
+                self.over(now, leg, bridge);
                 self.hang_up(now, other);
                 self.counts.ended += 1;
                 let by = if is_callee { "callee" } else { "caller" };
                 self.close(now, bridge, (CallEnd::Ended, format!("normal, by the {by}")));
             }
             Happened::Failed { status, cause } => {
-                self.over(leg, bridge);
+                self.over(now, leg, bridge);
                 if is_callee {
                     self.reject(now, other, status)
                 } else {
@@ -307,7 +331,11 @@ impl Pabx {
 
     /// Places the second leg of a call by the dial plan, or refuses it.
     fn place(&mut self, now: Time, caller_leg: Leg, (caller, number): (&str, &str)) {
-        let from = if matches!(caller_leg, Leg::Iax(_)) { "iax" } else { "sip" };
+        let from = match caller_leg {
+            Leg::Sip(_) => "sip",
+            Leg::Iax(_) => "iax",
+            Leg::Room { .. } => "conference",
+        };
         self.counts.incoming += u64::from(matches!(caller_leg, Leg::Iax(_)));
         let placed = self.place_both(now, caller_leg, (caller, number));
         let (path, refusal) = match &placed {
@@ -464,27 +492,76 @@ impl Pabx {
     }
 
     /// Starts to relay the voice of a leg that is up.
-    fn up(&mut self, leg: Leg) {
+    fn up(&mut self, now: Time, leg: Leg) {
         let Some(State { sip, relay, .. }) = &mut self.state else { return };
         let media = match leg {
             Leg::Sip(call) => sip.media(call),
             _ => None,
         };
         if media.is_some() || matches!(leg, Leg::Iax(_)) {
-            relay.up(leg, media);
+            relay.up(now, leg, media);
         }
     }
 
-    /// Joins a caller to the conference that answered.
+    /// Joins a caller to the conference that answered, or the conference that called to the answer.
     fn join(&mut self, now: Time, callee: Leg, caller: Leg) {
-        let Leg::Room { conference, member } = callee else { return };
-        self.state.iter_mut().for_each(|state| state.relay.join(now, caller, (conference, member)));
+        let (conference, member, leg) = match (callee, caller) {
+            (Leg::Room { conference, member }, leg) | (leg, Leg::Room { conference, member }) => {
+                (conference, member, leg)
+            }
+            _ => return,
+        };
+        self.state.iter_mut().for_each(|state| state.relay.join(now, leg, (conference, member)));
+    }
+
+    /// Links conferences with members, and ends the links of those without.
+    fn link(&mut self, now: Time) {
+        for conference in 0..self.exchange.conferences.len() {
+            let of = &self.exchange.conferences[conference];
+            let Some(number) = of.linked.clone() else { continue };
+            let caller = of.number.clone();
+            let Some(State { relay, .. }) = &self.state else { return };
+            let (members, link) = (relay.members(conference), self.links.get(&conference).copied());
+            let call = match link {
+                Some(Link::Call(call)) => self.calls.get(&call).copied(),
+                Some(Link::Wait(_)) | None => None,
+            };
+            match (call, link) {
+                (Some(bridge), _) => {
+                    // The other bridge is a member, once it has answered.
+                    if members <= usize::from(relay.is_member(bridge.caller)) {
+                        self.unlink(now, conference, bridge);
+                    }
+                }
+                (None, _) if members == 0 => {
+                    self.links.remove(&conference);
+                }
+                (None, Some(Link::Call(_))) => {
+                    self.links.insert(conference, Link::Wait(now + RELINK));
+                }
+                (None, Some(Link::Wait(at))) if at > now => {}
+                (None, _) => {
+                    let leg = Leg::Room { conference, member: self.next as u32 };
+                    self.place(now, leg, (&caller, &number));
+                    let link = self.legs.get(&leg).map_or(Link::Wait(now + RELINK), |call| Link::Call(*call));
+                    self.links.insert(conference, link);
+                }
+            }
+        }
+    }
+
+    fn unlink(&mut self, now: Time, conference: usize, bridge: Bridge) {
+        self.links.remove(&conference);
+        self.over(now, bridge.caller, bridge);
+        self.hang_up(now, bridge.callee);
+        self.counts.ended += 1;
+        self.close(now, bridge, (CallEnd::Ended, "normal, no member left".to_owned()));
     }
 
     /// Returns the codec of a caller in a conference.
     fn codec_of(&self, callee: Leg, caller: Leg) -> Option<String> {
         match (callee, caller) {
-            (Leg::Room { .. }, Leg::Sip(call)) => {
+            (Leg::Room { .. }, Leg::Sip(call)) | (Leg::Sip(call), Leg::Room { .. }) => {
                 Some(self.state.as_ref()?.sip.media(call)?.codec.name.clone())
             }
             _ => None,
@@ -537,7 +614,7 @@ impl Pabx {
     /// Forgets both legs of a call that is over.
     ///
     /// The end of the other one then changes nothing.
-    fn over(&mut self, leg: Leg, bridge: Bridge) {
+    fn over(&mut self, now: Time, leg: Leg, bridge: Bridge) {
         if let Some(rule) =
             self.legs.get(&leg).and_then(|call| self.calls.remove(call)).and_then(|bridge| bridge.rule)
         {
@@ -546,7 +623,7 @@ impl Pabx {
         for leg in [bridge.caller, bridge.callee] {
             self.legs.remove(&leg);
             let Some(State { iax, relay, bases, .. }) = &mut self.state else { continue };
-            relay.close(leg);
+            relay.close(now, leg);
             if let Leg::Iax(call) = leg {
                 iax.forget(call);
                 bases.remove(&call);
@@ -569,7 +646,7 @@ impl Pabx {
         let Some(State { sip, iax, media, relay, bases }) = &mut self.state else { return };
         let now = cx.now();
         while let Some((call, timestamp, payload)) = iax.poll_voice() {
-            relay.receive_iax(now, Leg::Iax(call), timestamp, &payload);
+            relay.receive_iax(now, Leg::Iax(call), timestamp, payload.as_deref());
         }
         media.handle_timeout(now);
         relay.handle_timeout(now);
@@ -591,11 +668,15 @@ impl Pabx {
             match (outgoing, voice) {
                 (Outgoing::Rtp(from, to, bytes), Some(port)) => emit(port, (from, to), IAX_DSCP, &bytes),
                 (Outgoing::Rtp(..), None) => {}
-                (Outgoing::Iax(call, steps, payload), _) => {
+                (Outgoing::Iax(call, steps, voice), _) => {
                     let Some(elapsed) = iax.elapsed(now, call) else { continue };
                     let base = bases.entry(call);
                     let base = *base.or_insert_with(|| iax_timestamp(elapsed / 20 * 20, 0));
-                    iax.say(now, call, iax_timestamp(base, steps), payload);
+                    let timestamp = iax_timestamp(base, steps);
+                    match voice {
+                        Ok(payload) => iax.say(now, call, timestamp, payload),
+                        Err(level) => iax.pause(now, call, timestamp, level),
+                    }
                 }
             }
         }
@@ -772,6 +853,7 @@ impl Element for Pabx {
         let (sent, received) = self.state.as_ref().map_or((0, 0), voice);
         observer.counter(&calls::VOICE_SENT, sent);
         observer.counter(&calls::VOICE_RECEIVED, received);
+        self.state.as_ref().map(|state| state.relay.control()).unwrap_or_default().observe(observer);
         if !self.exchange.conferences.is_empty() {
             let (members, counts) =
                 self.state.as_ref().map(|state| state.relay.conferences()).unwrap_or_default();

@@ -12,14 +12,12 @@ use serde::{Deserialize, Serialize};
 use super::element::{IAX, IAX_PORT, Pabx, RTP, SIP, SIP_PORT};
 use super::media::RTP_PORT;
 use super::number::Pattern;
-use super::plan::{Exchange, Exchanges, Rule, Step, TrunkProtocol};
+use super::plan::{Exchange, Exchanges, MAX_HOPS, Rule, Step, TrunkProtocol};
 
 /// Word of the role.
 const ROLE: &str = "pabx";
 /// UDP ports for relayed RTP: a pair for each leg.
 const VOICE_PORTS: u16 = 4096;
-/// Maximum number of exchanges that a call passes.
-const MAX_HOPS: usize = 64;
 
 /// Exchange of a site (PABX), whose dial plan is `[pabx.NODE]`: registrar, back-to-back user agent, trunks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -59,7 +57,14 @@ impl RoleKind for Kind {
         let trusted = callers.filter_map(|(other, _)| ground.addresses(other).map(|[v4, _]| v4)).collect();
         let [local, _] =
             ground.addresses(name).ok_or_else(|| Problem::new(ground.key(), "has no address"))?;
-        let pabx = Pabx::new(exchange, local, trunks).with_trusted(trusted);
+        let mut pabx = Pabx::new(exchange, local, trunks).with_trusted(trusted);
+        for (from, other) in &exchanges.0 {
+            for conference in &other.conferences {
+                let way = exchanges.link_of(from, conference);
+                let here = way.iter().flat_map(|way| &way.steps).filter(|(at, _)| *at == name);
+                here.for_each(|(_, dialled)| pabx.add_relayed(&conference.number, dialled));
+            }
+        }
         Ok(Box::new(pabx.with_voice(voice, (first, VOICE_PORTS))))
     }
 

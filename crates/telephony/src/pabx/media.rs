@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use bentpipe_signalling::agent::{CallId, Event};
-use bentpipe_signalling::sdp::{Capabilities, Direction, Negotiated};
+use bentpipe_signalling::sdp::{Capabilities, Codec, Direction, Negotiated};
 use bentpipe_units::{RandomStream, Span, Time};
 use bentpipe_wire::rtp;
 
@@ -149,9 +149,12 @@ pub(super) fn offered(local: SocketAddr, voice: Voice) -> Capabilities {
     described(local, vec![voice])
 }
 
-/// Returns the audio at a port of its own.
+/// Returns the audio at a port of its own, which is relayed with its comfort noise.
 pub(super) fn at_port(capabilities: Capabilities, port: Option<u16>) -> Capabilities {
-    Capabilities { port: port.unwrap_or(capabilities.port), ..capabilities }
+    let Some(port) = port else { return capabilities };
+    let mut codecs = capabilities.codecs;
+    codecs.push(Codec::new(13, "CN", 8000));
+    Capabilities { port, codecs, ..capabilities }
 }
 
 /// Returns the audio that an exchange accepts: that of phones and of trunks.

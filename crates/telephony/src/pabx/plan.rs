@@ -14,6 +14,8 @@ use crate::protocol::Voice;
 
 /// Maximum number of ways of a pattern through all exchanges that are checked.
 const MAX_WAYS: u32 = 10_000;
+/// Maximum number of exchanges that a call passes.
+pub(crate) const MAX_HOPS: usize = 64;
 
 /// Exchanges by the names of their nodes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -38,6 +40,9 @@ pub struct Exchange {
     /// Codec of trunks. Default: "gsm".
     #[serde(default)]
     pub codec: Voice,
+    /// Enables RTCP reports about the voice that the exchange relays. Default: true.
+    #[serde(default = "yes")]
+    pub rtcp: bool,
     /// Period of trunk frames, which gather the voice of all IAX2 calls to a site. Default: a mini frame each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trunk_period: Option<Span>,
@@ -68,7 +73,12 @@ pub struct Conference {
     /// Playout buffer of the bridge for each member. Default: fixed, 60 ms.
     #[serde(default)]
     pub playout: Playout,
-    /// Maximum number of members. Further callers are busy (486). Default: 100.
+    /// Number that the bridge dials while it has members: a conference of another exchange, with which it shares one call.
+    ///
+    /// Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linked: Option<String>,
+    /// Maximum number of members, a linked bridge among them. Further callers are busy (486). Default: 100.
     #[serde(default = "hundred")]
     #[schemars(range(min = 1, max = 1000))]
     pub members: u32,
@@ -386,6 +396,11 @@ impl SharedTable for Exchanges {
                 let key = format!("pabx.{name}.dial.{n}.trunk");
                 review.ensure_named(&self.0, "exchange", &key, &rule.trunk);
             }
+            for (n, conference) in exchange.conferences.iter().enumerate() {
+                if let Some(problem) = self.link_fault(name, conference) {
+                    review.refuse(&format!("pabx.{name}.conferences.{n}.linked"), problem);
+                }
+            }
             for (key, pattern, rule) in exchange.read(name) {
                 let Some(rule) = rule else { continue };
                 let mut ways = 0;
@@ -397,7 +412,62 @@ impl SharedTable for Exchanges {
     }
 }
 
+/// Way of a linked conference: the exchanges that its call passes with the number there, and the conference that it ends at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LinkWay<'a> {
+    /// Exchanges, each with the number as it is dialled there.
+    pub(crate) steps: Vec<(&'a str, String)>,
+    /// Exchange and place of the other conference.
+    pub(crate) end: Result<(&'a str, usize), String>,
+}
+
 impl Exchanges {
+    /// Returns the way of the call that links a conference to another, if it is linked.
+    pub(crate) fn link_of<'a>(&'a self, name: &'a str, conference: &Conference) -> Option<LinkWay<'a>> {
+        let (mut at, mut number) = (name, conference.linked.clone()?);
+        let mut steps = Vec::new();
+        while let (Some(exchange), true) = (self.0.get(at), steps.len() < MAX_HOPS) {
+            steps.push((at, number.clone()));
+            match exchange.step(&number) {
+                Step::Trunk { to, number: there, .. } => {
+                    let Some((to, _)) = self.0.get_key_value(&to) else { break };
+                    (at, number) = (to, there);
+                }
+                Step::Conference(place) if at != name => return Some(LinkWay { steps, end: Ok((at, place)) }),
+                _ => break,
+            }
+        }
+        let patterns = self.0.get(at).map(Exchange::patterns).unwrap_or_default();
+        let problem = format!(
+            "\"{number}\" is no conference of another exchange at \"{at}\": expected a number of one; there are {patterns}"
+        );
+        Some(LinkWay { steps, end: Err(problem) })
+    }
+
+    /// Returns the fault of a linked conference: its number, or links that come back.
+    fn link_fault(&self, name: &str, conference: &Conference) -> Option<String> {
+        let (mut at, mut present) = (name, conference);
+        let mut path = vec![(name, conference.number.as_str())];
+        while let Some(way) = self.link_of(at, present) {
+            let (to, place) = match way.end {
+                Ok(end) => end,
+                Err(problem) => return (path.len() == 1).then_some(problem),
+            };
+            present = &self.0[to].conferences[place];
+            let comes_back = path.contains(&(to, &present.number));
+            path.push((to, &present.number));
+            if comes_back {
+                let way: Vec<String> = path.iter().map(|(at, number)| format!("{number} of {at}")).collect();
+                return Some(format!(
+                    "bridges are linked in a circle: {}; expected links without loops",
+                    way.join(" - ")
+                ));
+            }
+            at = to;
+        }
+        None
+    }
+
     /// Returns the lines of all dial plans.
     pub fn lines(&self) -> Vec<DialLine> {
         self.0.iter().flat_map(|(name, exchange)| exchange.lines(name)).collect()

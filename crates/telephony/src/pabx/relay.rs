@@ -1,18 +1,19 @@
 //! Voice of phones: from leg to leg, or to a conference and back.
 //!
-//! Packets are numbered by their time. What arrives over IAX2, which has no numbers, so keeps its gaps.
+//! Packets keep the gaps in their numbers. What arrives over IAX2, which has no numbers, is numbered by its time; in pauses, which
+//! comfort noise begins, it is not. Each leg with RTP has reports of its own.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
 use bentpipe_net::Histogram;
 use bentpipe_signalling::iax::CallId as IaxId;
 use bentpipe_signalling::sdp::Negotiated;
 use bentpipe_units::{RandomStream, Span, Time};
-use bentpipe_voice::call::{Ear, Incoming, Settings, Spoken};
+use bentpipe_voice::call::{Control, ControlCounts, Ear, Incoming, Mouth, Rtcp, Settings, Spoken};
 use bentpipe_voice::conference::{Room, RoomCounts};
-use bentpipe_voice::{Playout, Speech};
-use bentpipe_wire::rtp;
+use bentpipe_voice::{Config as VoiceConfig, Playout, Speech};
+use bentpipe_wire::{ipv4, rtp};
 use rand::RngCore;
 
 use super::leg::Leg;
@@ -40,8 +41,75 @@ pub(super) struct Ports {
 pub(super) enum Outgoing {
     /// RTP from a port.
     Rtp(u16, SocketAddr, Vec<u8>),
-    /// Voice of an IAX2 call, with the number of packets since the first.
-    Iax(IaxId, u32, Vec<u8>),
+    /// Voice of an IAX2 call with the number of packet intervals since the first, or the level of comfort noise.
+    Iax(IaxId, u32, Result<Vec<u8>, u8>),
+}
+
+/// Packet of a stream: its time in packet intervals since the first, and its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct At {
+    steps: i64,
+    number: i64,
+    /// Set if it begins a spurt.
+    marker: bool,
+}
+
+/// Speech or comfort noise.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Content<'a> {
+    /// Payload of the leg's codec.
+    Payload(&'a [u8]),
+    /// Speech, to be encoded.
+    Spoken(Spoken),
+    /// Comfort noise at a level in decibels below the overload point.
+    Noise(u8),
+}
+
+/// Level of comfort noise without one of its own.
+const NOISE_LEVEL: u8 = 65;
+
+/// Place of a stream that comes to a leg.
+#[derive(Clone, Copy, Debug, Default)]
+struct Position {
+    /// Time of the first packet.
+    first: Option<u32>,
+    /// Last number, and as it came if it did.
+    last: i64,
+    seq: Option<u16>,
+    /// Numbers that are less than the steps, without numbers in the packets.
+    skipped: i64,
+    /// Time of the comfort noise in whose pause the stream is.
+    paused: Option<i64>,
+}
+
+impl Position {
+    /// Returns time and number of a packet.
+    fn place(&mut self, ticks: u32, seq: Option<u16>, (marker, is_noise): (bool, bool)) -> At {
+        let first = *self.first.get_or_insert(ticks);
+        let steps = i64::from(ticks.wrapping_sub(first) as i32).div_euclid(TICKS.into());
+        let Some(seq) = seq else { return self.place_by_time(steps, is_noise) };
+        let ahead = self.seq.map_or(0, |last| i64::from(seq.wrapping_sub(last) as i16));
+        let number = self.last + ahead;
+        if ahead > 0 || self.seq.is_none() {
+            (self.last, self.seq) = (number, Some(seq));
+        }
+        At { steps, number, marker }
+    }
+
+    /// Without numbers a gap is a loss, unless comfort noise came in front of it.
+    fn place_by_time(&mut self, steps: i64, is_noise: bool) -> At {
+        let is_after_pause = self.paused.is_some_and(|paused| steps > paused);
+        if is_after_pause {
+            self.skipped = steps - self.last - 1;
+            self.paused = None;
+        }
+        let number = steps - self.skipped;
+        self.last = self.last.max(number);
+        if is_noise {
+            self.paused = Some(steps);
+        }
+        At { steps, number, marker: is_after_pause && !is_noise }
+    }
 }
 
 /// Voice at one leg.
@@ -52,16 +120,24 @@ struct End {
     port: Option<u16>,
     /// Address and payload type of RTP, once known.
     to: Option<(SocketAddr, u8)>,
+    session: Option<Session>,
     is_up: bool,
     /// Leg that gets what comes here.
     other: Leg,
-    /// Time of the first packet that came.
-    first: Option<u32>,
+    position: Position,
     ssrc: u32,
     seq: u16,
     timestamp: u32,
     /// Source of what comes: that of RTP, or a random one.
     source: u32,
+}
+
+/// RTCP of a leg, with the figures that it reports.
+#[derive(Debug)]
+struct Session {
+    control: Control,
+    mouth: Mouth,
+    ear: Ear,
 }
 
 /// Conference with its members.
@@ -92,8 +168,13 @@ pub(super) struct Relay {
     by_port: BTreeMap<u16, Leg>,
     bridges: Vec<Bridge>,
     /// Packets that wait for the look-ahead of their encoder.
-    later: BTreeMap<(Time, u64), Outgoing>,
+    later: BTreeMap<(Time, u64), (Leg, Outgoing)>,
     number: u64,
+    /// Enables reports.
+    has_rtcp: bool,
+    /// Times of the next reports.
+    reports: BTreeSet<(Time, Leg)>,
+    control: ControlCounts,
     out: VecDeque<Outgoing>,
     delays: Histogram,
     sent: u64,
@@ -117,9 +198,19 @@ fn settings(voice: Voice, playout: Playout) -> Option<Settings> {
     voice.settings(playout, None, Speech::Continuous).ok()
 }
 
+/// Returns what follows for the reports of a leg. Metrics of voice are those of phones.
+fn reporting(voice: Voice) -> Option<Settings> {
+    let config = voice.config(Playout::default(), None, Speech::Continuous);
+    VoiceConfig { rtcp: Rtcp::Reports, ..config }.settings().ok()
+}
+
 impl Relay {
     /// Creates the relay of an exchange with conferences.
-    pub(super) fn new(ports: Ports, conferences: &[Conference], random: RandomStream) -> Relay {
+    pub(super) fn new(
+        ports: Ports,
+        (conferences, has_rtcp): (&[Conference], bool),
+        random: RandomStream,
+    ) -> Relay {
         let bridge = |of: &Conference| Bridge {
             room: Room::new(of.role()),
             playout: of.playout,
@@ -135,6 +226,9 @@ impl Relay {
             bridges: conferences.iter().map(bridge).collect(),
             later: BTreeMap::new(),
             number: 0,
+            has_rtcp,
+            reports: BTreeSet::new(),
+            control: ControlCounts::default(),
             out: VecDeque::new(),
             delays: Histogram::default(),
             sent: 0,
@@ -164,7 +258,8 @@ impl Relay {
             to: None,
             is_up: false,
             other,
-            first: None,
+            position: Position::default(),
+            session: None,
             ssrc: random.next_u32(),
             seq: random.next_u32() as u16 >> 1,
             timestamp: random.next_u32(),
@@ -180,7 +275,7 @@ impl Relay {
     }
 
     /// Notes that a leg is up, with its audio if it has SIP.
-    pub(super) fn up(&mut self, leg: Leg, media: Option<&Negotiated>) {
+    pub(super) fn up(&mut self, now: Time, leg: Leg, media: Option<&Negotiated>) {
         let Some(end) = self.ends.get_mut(&leg) else { return };
         end.is_up = true;
         let Some(media) = media else { return };
@@ -188,13 +283,52 @@ impl Relay {
             (end.voice, end.settings) = (voice, settings(voice, Playout::default()));
         }
         end.to = media.address.map(|to| (SocketAddr::new(to, media.port), media.codec.payload_type));
+        let reporting = if self.has_rtcp { reporting(end.voice) } else { None };
+        let Some(settings) = reporting else { return };
+        let control = Control::new(&settings, ipv4::HEADER_LEN, now, &mut self.random);
+        end.session = control.map(|control| {
+            self.reports.insert((control.deadline(), leg));
+            let mouth = Mouth::of_others(&settings, (end.ssrc, end.timestamp), now);
+            Session { control, mouth, ear: Ear::new(&settings, now) }
+        });
+    }
+
+    /// Queues the reports that are due.
+    fn report(&mut self, now: Time) {
+        while let Some((at, leg)) = self.reports.first().copied().filter(|(at, _)| *at <= now) {
+            self.reports.remove(&(at, leg));
+            let Some(end) = self.ends.get_mut(&leg) else { continue };
+            let (Some((to, _)), Some(port), Some(session)) = (end.to, end.port, end.session.as_mut()) else {
+                continue;
+            };
+            let report = session.control.poll((&session.mouth, &session.ear), now, &mut self.random);
+            self.reports.insert((session.control.deadline(), leg));
+            self.control.sent += u64::from(report.is_some());
+            self.out.extend(report.map(|bytes| Outgoing::Rtp(port + 1, control_of(to), bytes)));
+        }
+    }
+
+    /// Says goodbye at a leg that is over.
+    fn leave(&mut self, now: Time, end: &mut End) {
+        let (Some((to, _)), Some(port), Some(mut session)) = (end.to, end.port, end.session.take()) else {
+            return;
+        };
+        let report = session.control.leave((&session.mouth, &session.ear), now);
+        self.control.sent += 1;
+        self.out.push_back(Outgoing::Rtp(port + 1, control_of(to), report));
     }
 
     /// Forgets a leg that is over.
-    pub(super) fn close(&mut self, leg: Leg) {
-        if let Some(port) = self.ends.remove(&leg).and_then(|end| end.port) {
-            self.by_port.remove(&port);
-            self.ports.free.push_back(port);
+    pub(super) fn close(&mut self, now: Time, leg: Leg) {
+        if let Some(mut end) = self.ends.remove(&leg) {
+            if let Some(session) = &end.session {
+                self.reports.remove(&(session.control.deadline(), leg));
+            }
+            self.leave(now, &mut end);
+            if let Some(port) = end.port {
+                self.by_port.remove(&port);
+                self.ports.free.push_back(port);
+            }
         }
         if let Leg::Room { conference, member } = leg
             && let Some(bridge) = self.bridges.get_mut(conference)
@@ -203,6 +337,17 @@ impl Relay {
             bridge.members.remove(&member);
             bridge.next = if bridge.members.is_empty() { Time::NEVER } else { bridge.next };
         }
+    }
+
+    /// Returns the number of members of a conference.
+    pub(super) fn members(&self, conference: usize) -> usize {
+        self.bridges.get(conference).map_or(0, |bridge| bridge.members.len())
+    }
+
+    /// Returns `true` if a leg is a member of its conference.
+    pub(super) fn is_member(&self, leg: Leg) -> bool {
+        let Leg::Room { conference, member } = leg else { return false };
+        self.bridges.get(conference).is_some_and(|bridge| bridge.members.contains_key(&member))
     }
 
     /// Returns `true` if a conference has room for one more.
@@ -222,80 +367,137 @@ impl Relay {
 
     /// Returns `true` if a datagram is voice of a leg. It is ignored if the leg is over: the peer does not know yet.
     pub(super) fn receive(&mut self, now: Time, from: SocketAddr, port: u16, bytes: &[u8]) -> bool {
-        let Some(leg) = self.by_port.get(&port).copied() else { return self.ports.has(port) };
+        // RTCP has the next port.
+        let Some(leg) = self.by_port.get(&(port & !1)).copied() else { return self.ports.has(port) };
         let Some(end) = self.ends.get_mut(&leg) else { return false };
+        if port & 1 == 1 {
+            let is_peer = end.to.is_none_or(|(to, _)| control_of(to) == from);
+            if let Some(session) = end.session.as_mut().filter(|_| is_peer) {
+                let is_valid = session.control.receive(bytes, &session.mouth, now);
+                *(if is_valid { &mut self.control.received } else { &mut self.control.malformed }) += 1;
+            }
+            return is_peer;
+        }
         let is_peer = end.to.is_none_or(|(to, _)| to == from);
         let Some(rtp) = rtp::Packet::new_checked(bytes).ok().filter(|_| is_peer) else { return false };
         end.source = rtp.ssrc();
-        self.accept(now, leg, rtp.timestamp(), rtp.payload());
+        let (seq, timestamp, marker, payload) = (rtp.seq(), rtp.timestamp(), rtp.marker(), rtp.payload());
+        let is_noise =
+            end.settings.as_ref().is_some_and(|own| own.is_noise(rtp.payload_type(), payload.len()));
+        if !end.is_up {
+            return true;
+        }
+        if let Some(Session { ear, .. }) = &mut end.session {
+            let is_speech = !is_noise;
+            let packet = Incoming { seq, timestamp, ssrc: rtp.ssrc(), marker, is_speech, payload };
+            ear.receive(packet, now, &mut self.delays);
+        }
+        let at = end.position.place(timestamp, Some(seq), (marker, is_noise));
+        let level = payload.first().copied().filter(|_| payload.len() == 1).unwrap_or(NOISE_LEVEL);
+        self.accept(now, leg, at, if is_noise { Content::Noise(level) } else { Content::Payload(payload) });
         true
     }
 
-    /// Receives the voice of an IAX2 call.
-    pub(super) fn receive_iax(&mut self, now: Time, leg: Leg, timestamp_ms: u32, payload: &[u8]) {
-        self.accept(now, leg, timestamp_ms.wrapping_mul(TICKS_PER_MS), payload);
+    /// Receives the voice of an IAX2 call, or comfort noise without a payload.
+    pub(super) fn receive_iax(&mut self, now: Time, leg: Leg, timestamp_ms: u32, payload: Option<&[u8]>) {
+        let Some(end) = self.ends.get_mut(&leg).filter(|end| end.is_up) else { return };
+        let ticks = timestamp_ms.wrapping_mul(TICKS_PER_MS);
+        let at = end.position.place(ticks, None, (false, payload.is_none()));
+        self.accept(now, leg, at, payload.map_or(Content::Noise(NOISE_LEVEL), Content::Payload));
     }
 
-    fn accept(&mut self, now: Time, leg: Leg, ticks: u32, payload: &[u8]) {
-        let Some(end) = self.ends.get_mut(&leg).filter(|end| end.is_up) else { return };
-        if payload.len() != end.voice.frame_len() {
-            return;
-        }
+    fn accept(&mut self, now: Time, leg: Leg, at: At, content: Content<'_>) {
+        let Some(end) = self.ends.get_mut(&leg) else { return };
+        let payload = match content {
+            Content::Payload(payload) if payload.len() != end.voice.frame_len() => return,
+            Content::Payload(payload) => payload,
+            Content::Noise(_) | Content::Spoken(_) => &[],
+        };
         self.received += u64::from(matches!(leg, Leg::Sip(_)));
-        let first = *end.first.get_or_insert(ticks);
-        let steps = i64::from(ticks.wrapping_sub(first) as i32).div_euclid(TICKS.into());
         let (other, source) = (end.other, end.source);
         match other {
             Leg::Room { conference, member } => {
+                let is_speech = !matches!(content, Content::Noise(_));
                 let packet = Incoming {
-                    seq: steps as u16,
-                    timestamp: (steps as u32).wrapping_mul(TICKS),
+                    seq: at.number as u16,
+                    timestamp: (at.steps as u32).wrapping_mul(TICKS),
                     ssrc: source,
+                    marker: at.marker,
+                    is_speech,
                     payload,
                 };
                 let Some(bridge) = self.bridges.get_mut(conference) else { return };
                 let listener = bridge.members.get_mut(&member);
                 let frame = listener.and_then(|listener| listener.ear.receive(packet, now, &mut self.delays));
                 frame.into_iter().for_each(|frame| bridge.room.push(member, frame));
+                if !is_speech {
+                    bridge.room.pause(member);
+                }
             }
-            _ => self.pass_on(now, (leg, other), (steps, payload)),
+            _ => self.pass_on(now, (leg, other), at, content),
         }
     }
 
     /// Passes a frame on to the other leg, in its codec.
-    fn pass_on(&mut self, now: Time, (from, to): (Leg, Leg), (steps, payload): (i64, &[u8])) {
+    fn pass_on(&mut self, now: Time, (from, to): (Leg, Leg), at: At, content: Content<'_>) {
         let (Some(here), Some(there)) = (self.ends.get(&from), self.ends.get(&to)) else { return };
         if !there.is_up {
             return;
         }
         if here.voice == there.voice {
-            return self.send(now, to, (steps, payload.to_vec(), &[]));
+            return self.send(now, to, (at, content, &[]));
         }
         let Some(decoder) = &here.settings else { return };
-        let spoken = Spoken::parse(payload).transcoded(decoder);
-        self.encode(now, to, (steps, spoken, &[]));
+        let content = match content {
+            Content::Payload(payload) => Content::Spoken(Spoken::parse(payload).transcoded(decoder)),
+            other => other,
+        };
+        self.encode(now, to, (at, content, &[]));
     }
 
     /// Encodes speech for a leg. It leaves after the look-ahead.
-    fn encode(&mut self, now: Time, to: Leg, (steps, spoken, sources): (i64, Spoken, &[u32])) {
+    fn encode(&mut self, now: Time, to: Leg, (at, content, sources): (At, Content<'_>, &[u32])) {
         let Some(end) = self.ends.get(&to).filter(|end| end.is_up) else { return };
         let Some(encoder) = &end.settings else { return };
+        let leaves = now + encoder.format().look_ahead;
         let mut payload = vec![0; end.voice.frame_len()];
-        spoken.emit(&mut payload);
-        self.send(now + encoder.format().look_ahead, to, (steps, payload, sources));
+        let content = match content {
+            Content::Spoken(spoken) => {
+                spoken.emit(&mut payload);
+                Content::Payload(&payload)
+            }
+            other => other,
+        };
+        self.send(leaves, to, (at, content, sources));
     }
 
-    fn send(&mut self, at: Time, to: Leg, (steps, payload, sources): (i64, Vec<u8>, &[u32])) {
-        let Some(end) = self.ends.get(&to).filter(|_| steps.abs() <= MAX_STEPS) else { return };
+    fn send(&mut self, leaves: Time, to: Leg, (at, content, sources): (At, Content<'_>, &[u32])) {
+        let Some(end) = self.ends.get(&to).filter(|_| at.steps.abs() <= MAX_STEPS) else { return };
         let outgoing = match (to, end.to, end.port) {
             (Leg::Iax(call), ..) => {
-                let Ok(steps) = u32::try_from(steps) else { return };
-                Outgoing::Iax(call, steps, payload)
+                let Ok(steps) = u32::try_from(at.steps) else { return };
+                let voice = match content {
+                    Content::Payload(payload) => Ok(payload.to_vec()),
+                    Content::Noise(level) => Err(level),
+                    Content::Spoken(_) => return,
+                };
+                Outgoing::Iax(call, steps, voice)
             }
             (Leg::Sip(_), Some((address, payload_type)), Some(port)) => {
-                let seq = end.seq.wrapping_add(steps as u16);
-                let timestamp = end.timestamp.wrapping_add((steps as u32).wrapping_mul(TICKS));
-                let mut header = rtp::Repr::new(payload_type, seq, timestamp, end.ssrc);
+                let seq = end.seq.wrapping_add(at.number as u16);
+                let timestamp = end.timestamp.wrapping_add((at.steps as u32).wrapping_mul(TICKS));
+                let noise = end.settings.as_ref().map(|settings| settings.format().noise);
+                let (payload_type, payload) = match (content, noise) {
+                    (Content::Payload(payload), _) => (payload_type, payload.to_vec()),
+                    (Content::Noise(level), Some(noise)) => {
+                        let mut payload = vec![0; noise.len];
+                        payload[..1].fill(if noise.payload_type.is_some() { level } else { 0 });
+                        (noise.payload_type.unwrap_or(payload_type), payload)
+                    }
+                    (Content::Noise(_), None) | (Content::Spoken(_), _) => return,
+                };
+                let header = rtp::Repr::new(payload_type, seq, timestamp, end.ssrc);
+                let mut header = rtp::Repr { marker: at.marker, ..header };
                 sources.iter().for_each(|source| {
                     header.csrcs.push(*source);
                 });
@@ -307,7 +509,7 @@ impl Relay {
             _ => return,
         };
         self.number += 1;
-        self.later.insert((at, self.number), outgoing);
+        self.later.insert((leaves, self.number), (to, outgoing));
     }
 
     /// Mixes what is due, and releases packets whose look-ahead is over.
@@ -325,15 +527,23 @@ impl Relay {
                     member.steps += 1;
                 }
                 for (leg, steps, spoken, sources) in due {
-                    self.encode(at, leg, (steps, spoken, &sources));
+                    let place = At { steps, number: steps, marker: false };
+                    self.encode(at, leg, (place, Content::Spoken(spoken), &sources));
                 }
             }
         }
         while let Some(first) = self.later.first_entry().filter(|first| first.key().0 <= now) {
-            let outgoing = first.remove();
-            self.sent += u64::from(matches!(outgoing, Outgoing::Rtp(..)));
+            let (leg, outgoing) = first.remove();
+            if let Outgoing::Rtp(_, _, bytes) = &outgoing {
+                self.sent += 1;
+                let session = self.ends.get_mut(&leg).and_then(|end| end.session.as_mut());
+                session
+                    .into_iter()
+                    .for_each(|session| session.mouth.note_sent(bytes.len() - rtp::HEADER_LEN, now));
+            }
             self.out.push_back(outgoing);
         }
+        self.report(now);
     }
 
     /// Returns the next packet to send.
@@ -344,12 +554,18 @@ impl Relay {
     /// Returns the time of the next packet.
     pub(super) fn deadline(&self) -> Time {
         let mix = self.bridges.iter().map(|bridge| bridge.next).min().unwrap_or(Time::NEVER);
-        self.later.first_key_value().map_or(Time::NEVER, |((at, _), _)| *at).min(mix)
+        let report = self.reports.first().map_or(Time::NEVER, |(at, _)| *at);
+        self.later.first_key_value().map_or(Time::NEVER, |((at, _), _)| *at).min(mix).min(report)
     }
 
     /// Returns the numbers of RTP packets sent and received. Those over IAX2 are counted there.
     pub(super) fn sent_and_received(&self) -> [u64; 2] {
         [self.sent, self.received]
+    }
+
+    /// Returns the counts of RTCP.
+    pub(super) fn control(&self) -> ControlCounts {
+        self.control
     }
 
     /// Returns the number of members of all conferences, and their counts.
@@ -362,6 +578,11 @@ impl Relay {
         }
         (self.bridges.iter().map(|bridge| bridge.room.len()).sum(), sum)
     }
+}
+
+/// Returns the address of RTCP next to that of RTP (RFC 3550, section 11).
+fn control_of(to: SocketAddr) -> SocketAddr {
+    SocketAddr::new(to.ip(), to.port().wrapping_add(1))
 }
 
 /// Returns the time stamp of a packet over IAX2: whole packets after the first.

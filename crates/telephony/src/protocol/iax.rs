@@ -78,22 +78,31 @@ impl Voice {
         }
     }
 
-    /// Returns what follows for packets of one frame at a constant rate.
+    /// Returns the encoding of comfort noise, if it is not in the codec's own format (RFC 3389).
+    pub(crate) fn noise(self) -> Option<Codec> {
+        let payload_type = self.codec().format(None).ok()?.noise.payload_type?;
+        Some(Codec::new(payload_type, "CN", 8000))
+    }
+
+    /// Returns voice of one frame a packet, at a constant rate and without RTCP.
+    pub(crate) fn config(
+        self,
+        playout: Playout,
+        impairment: Option<Impairment>,
+        speech: Speech,
+    ) -> VoiceConfig {
+        let config = VoiceConfig::new(self.codec());
+        VoiceConfig { silence_suppression: false, rtcp: Rtcp::None, playout, impairment, speech, ..config }
+    }
+
+    /// Returns what follows for packets of one frame at a constant rate, without RTCP.
     pub(crate) fn settings(
         self,
         playout: Playout,
         impairment: Option<Impairment>,
         speech: Speech,
     ) -> Result<VoiceSettings, InvalidConfig> {
-        let config = VoiceConfig {
-            silence_suppression: false,
-            rtcp: Rtcp::None,
-            playout,
-            impairment,
-            speech,
-            ..VoiceConfig::new(self.codec())
-        };
-        config.settings()
+        self.config(playout, impairment, speech).settings()
     }
 
     /// Returns the bytes of a frame of 20 ms.
@@ -132,8 +141,8 @@ pub struct Iax {
     next: BTreeMap<CallId, Time>,
     /// Calls whose voice another leg has.
     relayed: BTreeSet<CallId>,
-    /// Voice of these calls: time stamp and payload.
-    arrived: VecDeque<(CallId, u32, Vec<u8>)>,
+    /// Voice of these calls: time stamp, and payload or comfort noise.
+    arrived: VecDeque<(CallId, u32, Option<Vec<u8>>)>,
     events: VecDeque<Event>,
     sent: u64,
     received: u64,
@@ -275,8 +284,8 @@ impl Iax {
 
     /// Returns the next voice of a relayed call.
     ///
-    /// It has a time stamp in milliseconds and a payload.
-    pub(crate) fn poll_voice(&mut self) -> Option<(CallId, u32, Vec<u8>)> {
+    /// It has a time stamp in milliseconds, and a payload unless it is comfort noise.
+    pub(crate) fn poll_voice(&mut self) -> Option<(CallId, u32, Option<Vec<u8>>)> {
         self.arrived.pop_front()
     }
 
@@ -289,6 +298,11 @@ impl Iax {
     pub(crate) fn say(&mut self, now: Time, call: CallId, timestamp: u32, payload: Vec<u8>) {
         self.endpoint.send_voice(now, call, timestamp, payload);
         self.sent += 1;
+    }
+
+    /// Sends comfort noise of a relayed call.
+    pub(crate) fn pause(&mut self, now: Time, call: CallId, timestamp: u32, level: u8) {
+        self.endpoint.send_noise(now, call, timestamp, level);
     }
 
     /// Refuses an incoming call with a cause code.
@@ -309,7 +323,13 @@ impl Iax {
                 Event::Voice { call, timestamp, payload } => {
                     self.received += 1;
                     if self.relayed.contains(&call) {
-                        self.arrived.push_back((call, timestamp, payload));
+                        self.arrived.push_back((call, timestamp, Some(payload)));
+                    }
+                    continue;
+                }
+                Event::Noise { call, timestamp, .. } => {
+                    if self.relayed.contains(&call) {
+                        self.arrived.push_back((call, timestamp, None));
                     }
                     continue;
                 }

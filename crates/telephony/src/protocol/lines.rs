@@ -7,11 +7,13 @@ use bentpipe_net::{Histogram, InvalidConfig, Observer};
 use bentpipe_signalling::agent::CallId;
 use bentpipe_signalling::sdp::{Capabilities, Direction, Negotiated};
 use bentpipe_site::CallQuality;
-use bentpipe_units::{RandomStream, Time};
-use bentpipe_voice::call::{Ear, Incoming, Mouth, Settings as VoiceSettings, metrics as quality};
+use bentpipe_units::{RandomStream, Span, Time};
+use bentpipe_voice::call::{
+    Control, ControlCounts, Ear, Incoming, Mouth, Rtcp, Settings as VoiceSettings, metrics as quality,
+};
 use bentpipe_voice::emodel::Impairment;
-use bentpipe_voice::{Losses, Playout, Speech};
-use bentpipe_wire::rtp;
+use bentpipe_voice::{Config as VoiceConfig, Losses, Playout, Speech};
+use bentpipe_wire::{ipv4, ipv6, rtp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +23,7 @@ use crate::metrics;
 /// DSCP of voice: expedited forwarding.
 pub(crate) const RTP_DSCP: u8 = 46;
 
-/// Voice of both phones of SIP calls: RTP in packets of 20 ms.
+/// Voice of both phones of SIP calls: RTP in packets of 20 ms, with RTCP.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "PhoneVoice")]
@@ -30,8 +32,17 @@ pub struct PhoneVoice {
     pub codec: Voice,
     /// Speech of a phone, on its own; it decides who is loudest in a conference. Default: ITU-T P.59.
     pub speech: Speech,
+    /// Enables silence suppression: no speech packets in pauses, and comfort noise as they begin. Default: false.
+    pub silence_suppression: bool,
+    /// Time after a spurt for which speech packets continue. Default: 0 s.
+    pub hangover: Span,
+    /// Interval of comfort noise in a pause. Default: that of the codec; one packet per pause for most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comfort_noise: Option<Span>,
     /// Playout buffer. Default: fixed, 60 ms.
     pub playout: Playout,
+    /// RTCP reports. Default: "extended".
+    pub rtcp: Rtcp,
     /// Equipment impairment. Default: that published for the codec; R is not computed without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub impairment: Option<Impairment>,
@@ -45,7 +56,11 @@ impl Default for PhoneVoice {
         PhoneVoice {
             codec: Voice::G711a,
             speech: Speech::default(),
+            silence_suppression: false,
+            hangover: Span::ZERO,
+            comfort_noise: None,
             playout: Playout::default(),
+            rtcp: Rtcp::default(),
             impairment: None,
             lines: 32,
         }
@@ -64,7 +79,14 @@ impl PhoneVoice {
 
     /// Returns what follows for the voice of a call.
     pub(crate) fn settings(&self) -> Result<VoiceSettings, InvalidConfig> {
-        self.codec.settings(self.playout, self.impairment, self.speech)
+        let config = self.codec.config(self.playout, self.impairment, self.speech);
+        let PhoneVoice { silence_suppression, hangover, comfort_noise, rtcp, .. } = *self;
+        VoiceConfig { silence_suppression, hangover, comfort_noise, rtcp, ..config }.settings()
+    }
+
+    /// Returns the mean share of intervals with a packet.
+    pub(crate) fn activity(&self) -> f64 {
+        if self.silence_suppression { self.speech.activity() } else { 1.0 }
     }
 
     /// Returns the number of UDP ports: those of SIP and of each line.
@@ -90,6 +112,9 @@ pub(crate) struct Lines {
     received: u64,
     delays: Histogram,
     over: Figures,
+    control: ControlCounts,
+    /// Last reports of calls that are over.
+    farewells: VecDeque<(u16, SocketAddr, Vec<u8>)>,
 }
 
 /// Line with a call.
@@ -103,9 +128,27 @@ struct Line {
 #[derive(Debug)]
 struct Talk {
     to: SocketAddr,
-    /// Absent after this side hung up.
-    mouth: Option<Mouth>,
+    payload_type: u8,
+    /// Silent after this side hung up.
+    mouth: Mouth,
     ear: Ear,
+    /// RTCP, until this side hangs up.
+    control: Option<Control>,
+    is_over: bool,
+}
+
+impl Talk {
+    fn deadline(&self) -> Time {
+        if self.is_over {
+            return Time::NEVER;
+        }
+        self.mouth.deadline().min(self.control.as_ref().map_or(Time::NEVER, Control::deadline))
+    }
+
+    /// Returns the address of the peer's RTCP (RFC 3550, section 11).
+    fn control_to(&self) -> SocketAddr {
+        SocketAddr::new(self.to.ip(), self.to.port().wrapping_add(1))
+    }
 }
 
 /// Sums over calls.
@@ -150,6 +193,8 @@ impl Lines {
             received: 0,
             delays: Histogram::default(),
             over: Figures::default(),
+            control: ControlCounts::default(),
+            farewells: VecDeque::new(),
         })
     }
 
@@ -171,7 +216,8 @@ impl Lines {
 
     /// Returns the audio that a call offers or accepts.
     pub(crate) fn capabilities(&self, call_port: u16) -> Capabilities {
-        let codecs = vec![self.config.codec.encoding()];
+        let noise = self.config.silence_suppression.then(|| self.config.codec.noise()).flatten();
+        let codecs = std::iter::once(self.config.codec.encoding()).chain(noise).collect();
         let (address, port) = (self.local.ip(), call_port);
         Capabilities { address, port, codecs, ptime: 20, direction: Direction::SendRecv }
     }
@@ -189,17 +235,26 @@ impl Lines {
         }
         let payload_type = media.codec.payload_type;
         let mouth = Mouth::new(&self.settings, payload_type, self.config.speech, now, &mut self.random);
-        self.due.insert((mouth.deadline(), call));
+        let ip_header_len = if address.is_ipv4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN };
+        let control = Control::new(&self.settings, ip_header_len, now, &mut self.random);
         let ear = Ear::new(&self.settings, now);
-        line.voice = Some(Talk { to: SocketAddr::new(address, media.port), mouth: Some(mouth), ear });
+        let to = SocketAddr::new(address, media.port);
+        let talk = Talk { to, payload_type, mouth, ear, control, is_over: false };
+        self.due.insert((talk.deadline(), call));
+        line.voice = Some(talk);
     }
 
-    /// Ends what this side says in a call.
-    pub(crate) fn hush(&mut self, call: CallId) {
-        let voice = self.calls.get_mut(&call).and_then(|line| line.voice.as_mut());
-        if let Some(mouth) = voice.and_then(|voice| voice.mouth.take()) {
-            self.due.remove(&(mouth.deadline(), call));
+    /// Ends what this side says in a call, with goodbye.
+    pub(crate) fn hush(&mut self, now: Time, call: CallId) {
+        let Some(line) = self.calls.get_mut(&call) else { return };
+        let (port, Some(talk)) = (line.port, line.voice.as_mut()) else { return };
+        self.due.remove(&(talk.deadline(), call));
+        if let Some(mut control) = talk.control.take() {
+            let report = control.leave((&talk.mouth, &talk.ear), now);
+            self.control.sent += 1;
+            self.farewells.push_back((port + 1, talk.control_to(), report));
         }
+        talk.is_over = true;
     }
 
     /// Returns the quality of a call's voice as this side receives it.
@@ -208,8 +263,8 @@ impl Lines {
     }
 
     /// Frees the line of a call that is over, and returns its quality.
-    pub(crate) fn finish(&mut self, call: CallId) -> Option<CallQuality> {
-        self.hush(call);
+    pub(crate) fn finish(&mut self, now: Time, call: CallId) -> Option<CallQuality> {
+        self.hush(now, call);
         let line = self.calls.remove(&call)?;
         self.by_port.remove(&line.port);
         self.free.push_back(line.port);
@@ -221,30 +276,58 @@ impl Lines {
 
     /// Returns `true` if a datagram came to a line. One to a line without a call is ignored: the peer does not know yet.
     pub(crate) fn receive(&mut self, now: Time, from: SocketAddr, port: u16, bytes: &[u8]) -> bool {
-        let Some(line) = self.by_port.get(&port).and_then(|call| self.calls.get_mut(call)) else {
-            return self.free.contains(&port);
+        // RTCP has the next port.
+        let (even, is_control) = (port & !1, port & 1 == 1);
+        let Some(line) = self.by_port.get(&even).and_then(|call| self.calls.get_mut(call)) else {
+            return self.free.contains(&even);
         };
         let Some(voice) = line.voice.as_mut() else { return true };
+        if is_control {
+            let is_peer = from == voice.control_to();
+            if let Some(control) = voice.control.as_mut().filter(|_| is_peer) {
+                let is_valid = control.receive(bytes, &voice.mouth, now);
+                *(if is_valid { &mut self.control.received } else { &mut self.control.malformed }) += 1;
+            }
+            return is_peer;
+        }
         let Some(rtp) = rtp::Packet::new_checked(bytes).ok().filter(|_| from == voice.to) else {
             return false;
         };
         let (seq, timestamp, ssrc, payload) = (rtp.seq(), rtp.timestamp(), rtp.ssrc(), rtp.payload());
+        let is_noise = self.settings.is_noise(rtp.payload_type(), payload.len());
+        if !is_noise && rtp.payload_type() != voice.payload_type {
+            return false;
+        }
         self.received += 1;
-        voice.ear.receive(Incoming { seq, timestamp, ssrc, payload }, now, &mut self.delays);
+        let packet = Incoming { seq, timestamp, ssrc, marker: rtp.marker(), is_speech: !is_noise, payload };
+        voice.ear.receive(packet, now, &mut self.delays);
         true
     }
 
     /// Returns the next packet that is due, with its port and destination.
     pub(crate) fn poll(&mut self, now: Time) -> Option<(u16, SocketAddr, Vec<u8>)> {
+        if let Some(farewell) = self.farewells.pop_front() {
+            return Some(farewell);
+        }
         let (at, call) = self.due.first().copied().filter(|(at, _)| *at <= now)?;
         self.due.remove(&(at, call));
         let line = self.calls.get_mut(&call)?;
         let (port, voice) = (line.port, line.voice.as_mut()?);
-        let mouth = voice.mouth.as_mut()?;
-        let bytes = mouth.poll(now)?;
-        self.due.insert((mouth.deadline(), call));
-        self.sent += 1;
-        Some((port, voice.to, bytes))
+        let packet = match voice.mouth.poll(now) {
+            Some(bytes) => {
+                self.sent += 1;
+                Some((port, voice.to, bytes))
+            }
+            None => {
+                let ends = (&voice.mouth, &voice.ear);
+                let report =
+                    voice.control.as_mut().and_then(|control| control.poll(ends, now, &mut self.random));
+                self.control.sent += u64::from(report.is_some());
+                report.map(|bytes| (port + 1, voice.control_to(), bytes))
+            }
+        };
+        self.due.insert((voice.deadline(), call));
+        packet
     }
 
     /// Returns the time of the next packet.
@@ -260,6 +343,7 @@ impl Lines {
         voices.for_each(|voice| all.add(&voice.ear.quality(), &voice.ear.losses()));
         observer.counter(&metrics::VOICE_SENT, lines.map_or(0, |lines| lines.sent));
         observer.counter(&metrics::VOICE_RECEIVED, lines.map_or(0, |lines| lines.received));
+        lines.map(|lines| lines.control).unwrap_or_default().observe(observer);
         let [lost, expected] = all.losses;
         observer.gauge(&quality::VOICE_LOSS, lost as f64 / expected as f64);
         observer.gauge(&quality::MOUTH_TO_EAR, all.mouth_to_ear_s / f64::from(all.played));

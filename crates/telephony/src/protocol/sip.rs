@@ -141,8 +141,9 @@ impl Protocol for Sip {
     }
 
     fn hang_up(&mut self, now: Time, call: CallId) {
+        self.now = now;
         self.agent.hang_up(now, call);
-        self.lines.iter_mut().for_each(|lines| lines.hush(call));
+        self.lines.iter_mut().for_each(|lines| lines.hush(now, call));
     }
 
     fn receive(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) {
@@ -174,7 +175,8 @@ impl Protocol for Sip {
     }
 
     fn finish(&mut self, call: CallId) -> Option<CallQuality> {
-        self.lines.as_mut()?.finish(call)
+        let now = self.now;
+        self.lines.as_mut()?.finish(now, call)
     }
 
     fn observe(settings: &Settings, protocol: Option<&Sip>, observer: &mut dyn Observer) {

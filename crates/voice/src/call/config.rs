@@ -252,6 +252,17 @@ impl Settings {
         self.payload_len
     }
 
+    /// Returns `true` if a packet is comfort noise, and not speech.
+    ///
+    /// Noise in the codec's own format differs from speech by its length.
+    pub fn is_noise(&self, payload_type: u8, len: usize) -> bool {
+        let noise = self.format.noise;
+        match noise.payload_type {
+            Some(own) => payload_type == own,
+            None => len == noise.len && len != self.payload_len as usize,
+        }
+    }
+
     /// Returns the codec at its rate.
     pub fn format(&self) -> &Format {
         &self.format

@@ -1,6 +1,6 @@
 //! Voice of calls that others signal and carry: mouths and ears.
 //!
-//! Packets have a constant rate. Their payload has no sound: it has the properties of the speech that the E-model needs, and that exchanges and
+//! Their payload has no sound: it has the properties of the speech that the E-model needs, and that exchanges and
 //! bridges on the way add to.
 
 use bentpipe_net::Histogram;
@@ -13,7 +13,7 @@ use super::config::Settings;
 use super::exchange::{Frame, Sound, Source};
 use super::receiver::{Received, Receiver};
 use super::reception::Reception;
-use super::sender::ROOM_LEVEL;
+use super::sender::{Emission, Origin, ROOM_LEVEL, Sender, Talk};
 use crate::conversation::{Conversation, Party, Speech};
 use crate::emodel::Impairment;
 use crate::losses::Losses;
@@ -77,17 +77,24 @@ impl Spoken {
     }
 }
 
-/// Mouth of a phone in one call: RTP of a constant rate.
+/// Mouth of a phone in one call: RTP at a constant rate, or with silence suppression.
 #[derive(Clone, Debug)]
 pub struct Mouth {
-    settings: Settings,
+    pub(super) settings: Settings,
     payload_type: u8,
-    conversation: Conversation,
+    pub(super) sender: Sender,
     level: u8,
+    /// Next interval to decide on.
     next: Time,
-    ssrc: u32,
-    seq: u16,
-    timestamp: u32,
+    pending: Option<Pending>,
+}
+
+/// Packet that is decided on.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    at: Time,
+    emission: Emission,
+    level: u8,
 }
 
 impl Mouth {
@@ -100,45 +107,91 @@ impl Mouth {
         stream: &mut RandomStream,
     ) -> Mouth {
         let seed = stream.next_u64();
-        Mouth {
-            settings: *settings,
-            payload_type,
-            conversation: Conversation::new(speech, RandomStream::new(seed, "conversation"), start),
-            level: Member::new(Speech::Continuous, (seed, "mouth"), (0, 1)).level(),
-            next: start + settings.held,
+        let conversation = Conversation::new(speech, RandomStream::new(seed, "conversation"), start);
+        let origin = Origin {
             ssrc: stream.next_u32(),
             seq: stream.next_u32() as u16 >> 1,
             timestamp: stream.next_u32(),
+        };
+        let mut mouth = Mouth {
+            settings: *settings,
+            payload_type,
+            sender: Sender::new(Talk::Pair(conversation, Party::A), origin, start),
+            level: Member::new(Speech::Continuous, (seed, "mouth"), (0, 1)).level(),
+            next: start + settings.held,
+            pending: None,
+        };
+        mouth.decide();
+        mouth
+    }
+
+    /// Creates a mouth whose packets others send, from the first one on.
+    pub fn of_others(settings: &Settings, (ssrc, first_timestamp): (u32, u32), now: Time) -> Mouth {
+        let origin = Origin { ssrc, seq: 0, timestamp: first_timestamp };
+        Mouth {
+            settings: *settings,
+            payload_type: settings.format.payload_type,
+            sender: Sender::new(Talk::Mix, origin, now),
+            level: ROOM_LEVEL,
+            next: Time::NEVER,
+            pending: None,
         }
+    }
+
+    /// Counts a packet that others sent.
+    pub fn note_sent(&mut self, payload_len: usize, now: Time) {
+        self.sender.note_sent(payload_len as u32, now);
     }
 
     /// Returns the time of the next packet.
     pub fn deadline(&self) -> Time {
-        self.next
+        self.pending.map_or(Time::NEVER, |pending| pending.at)
+    }
+
+    /// Decides on intervals up to one with a packet. Pauses cost no wake-up.
+    fn decide(&mut self) {
+        let Settings { held, interval, .. } = self.settings;
+        while self.pending.is_none() && !self.next.is_never() {
+            let begin = Time::from_nanos(self.next.as_nanos().saturating_sub(held.as_nanos()));
+            let quiet = self.sender.quiet_until();
+            if quiet.is_never() {
+                self.next = Time::NEVER;
+            } else if begin < quiet {
+                let intervals = quiet.since(begin).as_nanos().div_ceil(interval.as_nanos());
+                self.next += interval * intervals;
+            } else {
+                let emission = self.sender.decide(&self.settings, begin);
+                let level = if self.sender.speaks(begin) { self.level } else { ROOM_LEVEL };
+                self.pending = emission.map(|emission| Pending { at: self.next, emission, level });
+                self.next += interval;
+            }
+        }
     }
 
     /// Returns the next packet, if it is due.
     pub fn poll(&mut self, now: Time) -> Option<Vec<u8>> {
-        if self.next > now {
-            return None;
-        }
+        let Pending { at, emission, level } = self.pending.take_if(|pending| pending.at <= now)?;
         let held = self.settings.held.as_nanos();
-        let mouth = Time::from_nanos(self.next.as_nanos().saturating_sub(held));
-        let speaks = self.conversation.speaks(Party::A, mouth);
-        // The codec impairs at its decoder.
-        let impairment = Some(Impairment { ie: 0.0, bpl: 1.0 });
-        let spoken = Spoken {
-            sound: Sound { rooms: 1, speech: Some(Source { is_concealed: false, impairment }) },
-            mouth,
-            level: if speaks { self.level } else { ROOM_LEVEL },
-        };
-        let header = rtp::Repr::new(self.payload_type, self.seq, self.timestamp, self.ssrc);
-        let mut bytes = vec![0; header.buffer_len() + self.settings.payload_len as usize];
+        let mouth = Time::from_nanos(at.as_nanos().saturating_sub(held));
+        let (header, payload_len) = self.sender.header(&self.settings, emission, (mouth, at));
+        let is_of_codec = header.payload_type == self.settings.format.payload_type;
+        let payload_type = if is_of_codec { self.payload_type } else { header.payload_type };
+        let header = rtp::Repr { payload_type, ..header };
+        let mut bytes = vec![0; header.buffer_len() + payload_len as usize];
         header.emit(&mut bytes[..header.buffer_len()]);
-        spoken.emit(&mut bytes[header.buffer_len()..]);
-        self.seq = self.seq.wrapping_add(1);
-        self.timestamp = self.timestamp.wrapping_add(self.settings.step_ticks);
-        self.next += self.settings.interval;
+        let payload = &mut bytes[header.buffer_len()..];
+        match emission {
+            Emission::Speech { .. } => {
+                // The codec impairs at its decoder.
+                let impairment = Some(Impairment { ie: 0.0, bpl: 1.0 });
+                let sound = Sound { rooms: 1, speech: Some(Source { is_concealed: false, impairment }) };
+                Spoken { sound, mouth, level }.emit(payload);
+            }
+            // The level of the noise (RFC 3389, section 3).
+            Emission::Noise if !is_of_codec => payload[0] = ROOM_LEVEL,
+            Emission::Noise => {}
+        }
+        self.decide();
         Some(bytes)
     }
 }
@@ -152,6 +205,10 @@ pub struct Incoming<'a> {
     pub timestamp: u32,
     /// Source.
     pub ssrc: u32,
+    /// Marker: the packet begins a spurt.
+    pub marker: bool,
+    /// Set if it is speech, and not comfort noise.
+    pub is_speech: bool,
     /// Payload.
     pub payload: &'a [u8],
 }
@@ -160,7 +217,7 @@ pub struct Incoming<'a> {
 #[derive(Clone, Debug)]
 pub struct Ear {
     settings: Settings,
-    receiver: Receiver,
+    pub(super) receiver: Receiver,
     reception: Reception,
 }
 
@@ -175,14 +232,22 @@ impl Ear {
     /// Returns its frame, unless it is late, repeated, or of another source than the first packet.
     pub fn receive(&mut self, packet: Incoming<'_>, now: Time, delays: &mut Histogram) -> Option<Frame> {
         let spoken = Spoken::parse(packet.payload);
+        // Noise has no room for the time of its mouth: it takes as long as the speech before.
+        let created_at = match packet.is_speech {
+            true => spoken.mouth + self.settings.held,
+            false => {
+                let delay = self.receiver.last_delay.unwrap_or_default();
+                Time::from_nanos(now.as_nanos().saturating_sub(delay.as_nanos()))
+            }
+        };
         let received = Received {
             seq: packet.seq,
             timestamp: packet.timestamp,
             ssrc: packet.ssrc,
-            marker: false,
-            is_speech: true,
+            marker: packet.marker,
+            is_speech: packet.is_speech,
             ie: 0.0,
-            created_at: (spoken.mouth + self.settings.held).min(now),
+            created_at: created_at.min(now),
             now,
         };
         let due = self.receiver.receive(&self.settings, &received, packet.payload.len(), delays).ok()??;
@@ -260,7 +325,11 @@ mod tests {
             let (seq, timestamp, ssrc, payload) = (rtp.seq(), rtp.timestamp(), rtp.ssrc(), rtp.payload());
             if number % 10 != 5 {
                 let arrives = at + bentpipe_units::Span::from_millis(250);
-                let frame = ear.receive(Incoming { seq, timestamp, ssrc, payload }, arrives, &mut delays);
+                let frame = ear.receive(
+                    Incoming { seq, timestamp, ssrc, marker: false, is_speech: true, payload },
+                    arrives,
+                    &mut delays,
+                );
                 assert!(frame.is_some_and(|frame| frame.mouth + settings.held == at));
             }
         }

@@ -229,6 +229,18 @@ impl Sender {
         self.ssrc
     }
 
+    /// Returns `true` if the party speaks at `at`. Calls go forward in time.
+    pub(super) fn speaks(&mut self, at: Time) -> bool {
+        self.talk.speaks(at)
+    }
+
+    /// Counts a packet that others sent in place of this sender.
+    pub(super) fn note_sent(&mut self, payload_len: u32, now: Time) {
+        self.packets = self.packets.wrapping_add(1);
+        self.octets = self.octets.wrapping_add(payload_len);
+        self.last_sent = Some(now);
+    }
+
     /// Returns the level of a conference member's speech in decibels below overload.
     ///
     /// The time is the last one decided on.

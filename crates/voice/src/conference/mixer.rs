@@ -86,7 +86,7 @@ impl Mixer {
             }
             ToBridge::Pause { member } => {
                 if let Some(decoder) = self.decoder(port, member) {
-                    decoder.in_spurt = false;
+                    decoder.pause();
                 }
             }
         }
@@ -168,6 +168,11 @@ impl Role {
 }
 
 impl Decoder {
+    /// Ends a spurt: what is missing then is not concealed.
+    pub(super) fn pause(&mut self) {
+        self.in_spurt = false;
+    }
+
     pub(super) fn push(&mut self, frame: Frame) {
         let place = self.waiting.iter().rposition(|other| other.due <= frame.due).map_or(0, |at| at + 1);
         let is_again = place > 0 && self.waiting[place - 1].due == frame.due;

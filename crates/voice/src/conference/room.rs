@@ -61,6 +61,13 @@ impl Room {
         }
     }
 
+    /// Ends a member's spurt: comfort noise came.
+    pub fn pause(&mut self, member: u32) {
+        if let Some(decoder) = self.members.get_mut(&member) {
+            decoder.pause();
+        }
+    }
+
     /// Returns the mix of each member at an instant, as speech for its encoder.
     pub fn mixes(&mut self, now: Time) -> Vec<(Mix, Spoken)> {
         let sounding = self.sounding(now);

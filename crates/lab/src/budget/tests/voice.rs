@@ -24,8 +24,8 @@ link.desk-lan = { between = ["pisa-desk", "pisa-router"], rate = "100 Mbit/s", d
 link.exchange = { between = ["pisa", "pisa-router"], rate = "100 Mbit/s", delay = "1 ms" }
 link.satellite = { between = ["pisa-router", "genoa"], rate = "1 Mbit/s", delay = "50 ms" }
 link.genoa-lan = { between = ["genoa-phones", "genoa"], rate = "100 Mbit/s", delay = "1 ms" }
-pabx.pisa = { extensions = ["20X"], dial = [{ pattern = "3XX", trunk = "genoa", TRUNK }], PERIOD }
-pabx.genoa = { extensions = ["3XX"], dial = [{ pattern = "020X", trunk = "pisa", strip = 1, TRUNK }] }
+pabx.pisa = { rtcp = false, extensions = ["20X"], dial = [{ pattern = "3XX", trunk = "genoa", TRUNK }], PERIOD }
+pabx.genoa = { rtcp = false, extensions = ["3XX"], dial = [{ pattern = "020X", trunk = "pisa", strip = 1, TRUNK }] }
 "#;
 
 /// Calls from the phones in Pisa; five at a time, if nothing else is asked for.
@@ -35,7 +35,8 @@ fn calls(name: &str, to: &str, more: &str) -> String {
     )
 }
 
-const FIVE: &str = "interval = \"1 ms\", calls = 5, hold = \"100000 s\", media = { codec = \"g729\" }";
+const FIVE: &str =
+    "interval = \"1 ms\", calls = 5, hold = \"100000 s\", media = { codec = \"g729\", rtcp = \"none\" }";
 
 fn sites(trunk: &str, period: &str, flows: &str) -> String {
     format!("{}{flows}", SITES.replace("TRUNK", trunk).replace("PERIOD", period))
@@ -131,10 +132,44 @@ fn a_conference_has_a_stream_each_way_for_each_member() {
     assert_eq!(rate(&rates, "genoa-lan forward"), 0.0);
 }
 
+/// Bridges that are linked share one call, which is counted once.
+#[test]
+fn linked_conferences_have_a_stream_each_way() {
+    for protocol in ["sip", "iax"] {
+        let text = sites(&format!("protocol = \"{protocol}\""), "conferences = [{ number = \"299\", linked = \"400\" }]", "");
+        let text = text.replace(
+            "extensions = [\"3XX\"]",
+            "extensions = [\"3XX\"], conferences = [{ number = \"400\" }]",
+        );
+        let text = text.replace("pattern = \"3XX\"", "pattern = \"400\"");
+        let member = |n: u32| {
+            let one = FIVE.replace("calls = 5", "calls = 1");
+            let line = format!("{one}, pabx = {{ at = \"pisa\", number = \"20{n}\", dial = \"299\" }}");
+            calls(&format!("member-{n}"), "pisa", &line)
+        };
+        let rates = agrees(&format!("{text}{}{}{}", member(1), member(2), member(3)), 5, 0.01);
+        // A mix to the other bridge lists the three members here; nobody is there.
+        let packet = if protocol == "sip" { 73.0 + 12.0 } else { 65.0 };
+        assert_eq!(rate(&rates, "satellite forward"), 50.0 * packet * 8.0);
+    }
+}
+
+/// Phones speak for a part of the time, and the noise in their pauses and the reports are not counted.
+#[test]
+fn phones_with_silence_suppression_send_less() {
+    let media = "media = { codec = \"g729\", silence_suppression = true }";
+    let paused = FIVE.replace("media = { codec = \"g729\", rtcp = \"none\" }", media);
+    let line = format!("{paused}, pabx = {{ at = \"pisa\", number = \"201\", dial = \"301\" }}");
+    let text =
+        sites("protocol = \"iax\"", "trunk_period = \"20 ms\"", &calls("remote", "genoa-phones", &line));
+    let rates = agrees(&text, 60, 0.15);
+    assert!((rate(&rates, "pisa-lan forward") / FIVE_BPS - 0.425).abs() < 0.01);
+}
+
 /// Random calls, limited by the lines of a phone and by a rule.
 #[test]
 fn random_calls_have_their_mean_number() {
-    let media = "media = { codec = \"g729\", lines = 6 }";
+    let media = "media = { codec = \"g729\", rtcp = \"none\", lines = 6 }";
     let line = format!(
         "interval = \"200 ms\", hold = \"1 s\", {media}, pabx = {{ at = \"pisa\", number = \"201\", dial = \"301\" }}"
     );
@@ -158,7 +193,9 @@ fn what_does_not_fit_is_said_before_the_run() {
         assert!(shown.contains(line), "{line}: {shown}");
     }
     let lines = "media = { codec = \"g711a\", lines = 100 }";
-    let too_many = many.replace("calls = 30", "calls = 90").replace("media = { codec = \"g729\" }", lines);
+    let too_many = many
+        .replace("calls = 30", "calls = 90")
+        .replace("media = { codec = \"g729\", rtcp = \"none\" }", lines);
     let shown = budget(&sites("", "", &calls("direct", "genoa-phones", &too_many))).to_string();
     assert!(shown.contains("720.0 % (too much)"), "{shown}");
     assert!(shown.contains("but satellite forward carries only"), "{shown}");

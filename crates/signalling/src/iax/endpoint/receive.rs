@@ -142,6 +142,16 @@ impl Endpoint {
                 self.acknowledge(number, frame.timestamp);
                 self.handle_voice(number, format, frame);
             }
+            (Kind::ComfortNoise, level) => {
+                self.acknowledge(number, frame.timestamp);
+                let call = self.calls.get(&number).filter(|call| call.state == State::Up);
+                let noise = call.map(|call| Event::Noise {
+                    call: call.id,
+                    timestamp: frame.timestamp,
+                    level: level.min(127) as u8,
+                });
+                self.events.extend(noise);
+            }
             _ => self.acknowledge(number, frame.timestamp),
         }
     }
