@@ -1,9 +1,9 @@
 //! Pages of a scenario: its five steps, its text and its history.
 
-use axum::Extension;
 use axum::extract::{Form, State};
 use axum::http::StatusCode;
 use axum::response::Redirect;
+use axum::{Extension, Json};
 use bentpipe_report::{DrawnPart, draw_with};
 use maud::{Markup, PreEscaped, html};
 use serde::Deserialize;
@@ -208,9 +208,8 @@ pub(super) async fn settings(
 }
 
 pub(super) async fn restore(State(app): State<App>, caller: Extension<Caller>, id: Ids<i64>) -> Done {
-    let number = id.0;
-    api::restore(State(app), caller, id).await?;
-    Ok(Redirect::to(&format!("/scenarios/{number}/system")))
+    let Json(scenario) = api::restore(State(app), caller, id).await?;
+    Ok(Redirect::to(&format!("/scenarios/{}/system", scenario.id)))
 }
 
 pub(super) async fn archive(State(app): State<App>, caller: Extension<Caller>, id: Ids<i64>) -> Done {
