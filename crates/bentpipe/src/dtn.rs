@@ -11,6 +11,7 @@ mod send;
 mod tls;
 mod trace;
 
+use bentpipe_units::Bytes;
 use clap::{Subcommand, ValueEnum};
 
 use crate::interrupt;
@@ -33,6 +34,18 @@ impl From<Layer> for bentpipe_bundles::Layer {
             Layer::Mtcp => bentpipe_bundles::Layer::Mtcp,
             Layer::Tcpcl => bentpipe_bundles::Layer::Tcpcl,
         }
+    }
+}
+
+/// Longest payload that is made, in bytes.
+const MAX_PAYLOAD: u64 = 1_000_000_000;
+
+/// Reads the length of a payload, which is in memory as a whole.
+fn payload(text: &str) -> Result<Bytes, String> {
+    let len: Bytes = text.parse().map_err(|error: bentpipe_units::ParseError| error.to_string())?;
+    match len.get() <= MAX_PAYLOAD {
+        true => Ok(len),
+        false => Err(format!("expected at most {}, got {len}", Bytes::new(MAX_PAYLOAD))),
     }
 }
 

@@ -12,6 +12,7 @@ use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::bundle::{Bundle, BundleFlags, Content, HopCount, Payload, Primary, Timestamp};
 use bentpipe_wire::dtn::crc::CrcKind;
 use bentpipe_wire::dtn::eid::Eid;
+use bentpipe_wire::dtn::tcpcl::refusal;
 
 use rustix::event::PollFlags;
 
@@ -49,6 +50,20 @@ impl<T: Into<String>> From<T> for Access {
     fn from(place: T) -> Access {
         Access { place: place.into(), security: Security::default() }
     }
+}
+
+/// Returns the words for a reason of a refusal (RFC 9174, section 5.2.4).
+fn refused(reason: u8) -> String {
+    let text = match reason {
+        refusal::COMPLETED => "it has the bundle already",
+        refusal::NO_RESOURCES => "its storage is full",
+        refusal::RETRANSMIT => "expected it to be sent again",
+        refusal::NOT_ACCEPTABLE => "expected a source endpoint at the node, such as ipn:1.50 at ipn:1.0",
+        refusal::EXTENSION => "an extension that it does not know",
+        refusal::TERMINATING => "the session ends",
+        _ => return format!("reason {reason}"),
+    };
+    text.to_owned()
 }
 
 /// Application at a node.
@@ -174,10 +189,17 @@ impl Client {
                 Event::Received(bytes) => self.received.extend(Bundle::parse(&bytes).ok()),
                 Event::Sent(_) => self.acknowledged += 1,
                 Event::Refused(_, reason) => {
-                    self.lost.get_or_insert(format!("the node refused a bundle, reason {reason}"));
+                    self.lost.get_or_insert(format!("the node refused a bundle: {}", refused(reason)));
                 }
                 Event::Ended => {
-                    self.lost.get_or_insert("the session has ended".to_owned());
+                    // A node ends the session of an endpoint that is not its own, before it accepts a bundle.
+                    let is_early = self.acknowledged == 0 && now < Time::ZERO + SET_UP;
+                    let text = if is_early {
+                        "the node has ended the session at once: expected an endpoint at the node, such as ipn:1.50 at ipn:1.0"
+                    } else {
+                        "the session has ended"
+                    };
+                    self.lost.get_or_insert(text.to_owned());
                 }
                 Event::Established(_) | Event::Failed(_) => {}
             }

@@ -21,6 +21,8 @@ use crate::{Layer, host, resolve};
 
 /// Time within which a connection must be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest payload of a UDP datagram in bytes.
+const MAX_DATAGRAM: usize = 65_507;
 /// Maximum number of bundles without acknowledgement.
 const WINDOW: usize = 64;
 
@@ -80,6 +82,11 @@ fn over_udp(address: SocketAddr, bundles: impl Iterator<Item = Vec<u8>>) -> std:
     let socket = UdpSocket::bind(local)?;
     let mut sent = 0;
     for bundle in bundles {
+        if bundle.len() > MAX_DATAGRAM {
+            let problem =
+                format!("a bundle of {} B: expected at most {MAX_DATAGRAM} B in a datagram", bundle.len());
+            return Err(std::io::Error::other(problem));
+        }
         socket.send_to(&bundle, address)?;
         sent += 1;
     }

@@ -103,9 +103,9 @@ fn reason_text(code: u64) -> String {
     text.to_owned()
 }
 
-/// Sends a bundle that asks for all reports. Returns `true` if its delivery was reported.
+/// Returns `true` if a bundle that it sends is reported as delivered.
 ///
-/// `seen` gets each event as its report arrives.
+/// The bundle asks for all reports. `seen` gets each event as its report arrives.
 ///
 /// # Errors
 /// Returns an error if the node cannot be reached, refuses the bundle, or ends the session.

@@ -310,7 +310,8 @@ fn a_trace_lists_the_nodes_on_the_way() {
     let way = [(1, Step::Forwarded), (2, Step::Received), (2, Step::Forwarded), (3, Step::Received)];
     assert!(follow(64, &[&way[..], &[(3, Step::Delivered)]].concat()));
     assert!(!follow(1, &[&way[..], &[(3, Step::Deleted)]].concat()));
-    nodes.map(Running::end);
+    let counters = nodes.map(Running::end);
+    assert_eq!(counters[2].discarded, 1, "the other was deleted");
 }
 
 /// Two nodes on TCPCL that wait for the disk, and an application that measures.

@@ -10,6 +10,7 @@ use bentpipe_units::{Bytes, Span};
 use bentpipe_wire::dtn::eid::Eid;
 use clap::Args;
 
+use super::payload;
 use super::tls::TlsArgs;
 use crate::show::out;
 
@@ -23,7 +24,7 @@ pub(crate) struct PerfArgs {
     #[arg(long, value_name = "EID")]
     from: Eid,
     /// Length of each payload
-    #[arg(long, alias = "size", value_name = "BYTES", default_value = "50 kB")]
+    #[arg(long, alias = "size", value_name = "BYTES", default_value = "50 kB", value_parser = payload)]
     payload: Bytes,
     /// Number of bundles without a delivery report
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -61,7 +62,7 @@ pub(super) fn run(args: &PerfArgs, stop: &AtomicBool) -> Result<u8, String> {
         node: args.tls.access(&args.node)?,
         from: args.from.clone(),
         to: args.to.clone(),
-        size: usize::try_from(args.payload.get()).unwrap_or(usize::MAX),
+        size: args.payload.get() as usize,
         control: args.rate.map_or(Control::Window(args.window as usize), Control::Rate),
         count: args.count,
         duration: args.duration,

@@ -7,6 +7,7 @@ use bentpipe_units::{Bytes, Span};
 use bentpipe_wire::dtn::eid::Eid;
 use clap::Args;
 
+use super::payload;
 use super::tls::TlsArgs;
 use crate::show::out;
 
@@ -26,7 +27,7 @@ pub(crate) struct PingArgs {
     #[arg(long, value_name = "TIME", default_value = "1 s")]
     interval: Span,
     /// Length of the payload, 8 B or more
-    #[arg(long, alias = "size", value_name = "BYTES", default_value = "64 B")]
+    #[arg(long, alias = "size", value_name = "BYTES", default_value = "64 B", value_parser = payload)]
     payload: Bytes,
     /// Wait for answers after the last bundle, and lifetime of the bundles
     #[arg(long, value_name = "TIME", default_value = "10 s")]
@@ -46,7 +47,7 @@ pub(super) fn run(args: &PingArgs, stop: &AtomicBool) -> Result<u8, String> {
         to: args.to.clone(),
         count: args.count,
         interval: args.interval,
-        size: usize::try_from(args.payload.get()).unwrap_or(usize::MAX),
+        size: args.payload.get() as usize,
         wait: args.wait,
     };
     let mut answered = |number: u64, time: Span| {

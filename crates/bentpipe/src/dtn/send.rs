@@ -10,8 +10,8 @@ use bentpipe_wire::dtn::bundle::Payload;
 use bentpipe_wire::dtn::eid::Eid;
 use clap::Args;
 
-use super::Layer;
 use super::tls::TlsArgs;
+use super::{Layer, payload};
 use crate::show::out;
 
 #[derive(Debug, Args)]
@@ -30,7 +30,7 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "EID")]
     to: Eid,
     /// Length of a payload of zeros, in place of a file
-    #[arg(long, alias = "size", value_name = "BYTES", conflicts_with = "file")]
+    #[arg(long, alias = "size", value_name = "BYTES", conflicts_with = "file", value_parser = payload)]
     payload: Option<Bytes>,
     /// Number of bundles
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]

@@ -7,6 +7,7 @@ use bentpipe_units::{Bytes, Span};
 use bentpipe_wire::dtn::eid::Eid;
 use clap::Args;
 
+use super::payload;
 use super::tls::TlsArgs;
 use crate::show::out;
 
@@ -20,7 +21,7 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "EID")]
     from: Eid,
     /// Length of the payload
-    #[arg(long, value_name = "BYTES", default_value = "64 B")]
+    #[arg(long, value_name = "BYTES", default_value = "64 B", value_parser = payload)]
     payload: Bytes,
     /// Hop limit of the bundle
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u8).range(1..))]
@@ -41,7 +42,7 @@ pub(super) fn run(args: &TraceArgs, stop: &AtomicBool) -> Result<u8, String> {
         node: args.tls.access(&args.node)?,
         from: args.from.clone(),
         to: args.to.clone(),
-        size: usize::try_from(args.payload.get()).unwrap_or(usize::MAX),
+        size: args.payload.get() as usize,
         hops: args.hops,
         lifetime: args.lifetime,
         wait: args.wait,

@@ -37,7 +37,7 @@ struct Part {
 /// Parts of a block to send, in their order. One of them needs no memory of its own.
 #[derive(Clone, Debug, Default)]
 struct Parts {
-    /// First part; none if there are none.
+    /// First part, if there is one.
     first: Option<Part>,
     rest: VecDeque<Part>,
 }

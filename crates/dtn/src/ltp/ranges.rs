@@ -4,7 +4,7 @@
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ranges {
     one: Option<(u64, u64)>,
-    /// All ranges, if there are several.
+    /// Ranges, if there are several.
     many: Vec<(u64, u64)>,
 }
 

@@ -15,7 +15,7 @@ const SLACK: usize = 64;
 /// at whose ends all is done; the others are in a sorted set.
 #[derive(Debug)]
 pub(crate) struct Timers<K> {
-    /// Timers in the order of their expiry; none where one was stopped. The first one runs.
+    /// Timers in the order of their expiry, with gaps where some were stopped. The first one runs.
     queue: VecDeque<Option<(Time, K)>>,
     /// Place in the queue of its first element, counted since the start.
     first: u64,
@@ -32,9 +32,9 @@ pub(crate) struct Timers<K> {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// In the queue, at a place counted since the start.
+    /// Place in the queue, counted since the start.
     Queued(u64),
-    /// Among the others, by its expiry.
+    /// Expiry of one among the others.
     Apart(Time),
     /// Time left while the peer cannot be reached.
     Suspended(Span),

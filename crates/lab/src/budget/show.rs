@@ -57,6 +57,9 @@ impl fmt::Display for Budget {
     }
 }
 
+/// Number of nodes that are shown at each end of a long path.
+const PATH_END: usize = 6;
+
 fn contact_row(pair: &ContactBudget) -> Vec<String> {
     vec![
         pair.network.clone(),
@@ -69,6 +72,16 @@ fn contact_row(pair: &ContactBudget) -> Vec<String> {
     ]
 }
 
+/// Returns the nodes of a path, without those in the middle of a long one.
+fn way(path: &[String]) -> String {
+    if path.len() <= 2 * PATH_END + 1 {
+        return path.join(" - ");
+    }
+    let (first, last) = (&path[..PATH_END], &path[path.len() - PATH_END..]);
+    let more = path.len() - 2 * PATH_END;
+    format!("{} - ({more} more) - {}", first.join(" - "), last.join(" - "))
+}
+
 impl fmt::Display for BundleForecast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "Bundles of {}\n", self.flow)?;
@@ -76,7 +89,7 @@ impl fmt::Display for BundleForecast {
         for (name, arrival) in [("first bundle", &self.first), ("last bundle", &self.last)] {
             if let Some(Arrival { ready, at, path }) = arrival {
                 let (from, to) = (ready.as_secs_f64(), at.as_secs_f64());
-                writeln!(f, "  {name:<22} of {from:.1} s arrives at {to:.1} s by {}", path.join(" - "))?;
+                writeln!(f, "  {name:<22} of {from:.1} s arrives at {to:.1} s by {}", way(path))?;
             }
         }
         self.warnings.iter().try_for_each(|warning| writeln!(f, "  note: {warning}"))
@@ -149,7 +162,7 @@ fn terminal_row(terminal: &ShareBudget) -> Vec<String> {
 impl fmt::Display for FlowBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let copies = if self.copies > 1 { format!(" ({} copies)", self.copies) } else { String::new() };
-        writeln!(f, "Flow {}{copies}: {}\n", self.name, self.path.join(" - "))?;
+        writeln!(f, "Flow {}{copies}: {}\n", self.name, way(&self.path))?;
         let mut rows = vec![
             ("packets", format!("{} of payload in {} (path MTU {})", self.payload, self.packet, self.mtu)),
             ("one way", time(self.one_way)),
@@ -224,4 +237,19 @@ fn table(f: &mut fmt::Formatter<'_>, head: &[&str], rows: Vec<Vec<String>>) -> f
         writeln!(f, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::way;
+
+    #[test]
+    fn a_long_path_is_shown_by_its_ends() {
+        let nodes = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>();
+        assert_eq!(way(&nodes(13)), "0 - 1 - 2 - 3 - 4 - 5 - 6 - 7 - 8 - 9 - 10 - 11 - 12");
+        assert_eq!(
+            way(&nodes(1000)),
+            "0 - 1 - 2 - 3 - 4 - 5 - (988 more) - 994 - 995 - 996 - 997 - 998 - 999"
+        );
+    }
 }
