@@ -118,7 +118,11 @@ pub fn voice_legs(exchanges: &Exchanges, flows: &[FlowCalls<'_>]) -> Vec<Vec<Voi
             let is_here = |flow: &FlowCalls<'_>| flow.route(exchanges).is_of(name, place);
             let owner = flows.iter().position(is_here).filter(|_| conference.linked.is_some());
             if let Some(owner) = owner {
-                all.push(FlowCalls { traffic: CallTraffic::Link(name, conference), ends: [name; 2], copies: 1 });
+                all.push(FlowCalls {
+                    traffic: CallTraffic::Link(name, conference),
+                    ends: [name; 2],
+                    copies: 1,
+                });
                 owners.push(owner);
             }
         }

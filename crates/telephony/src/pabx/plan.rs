@@ -433,7 +433,9 @@ impl Exchanges {
                     let Some((to, _)) = self.0.get_key_value(&to) else { break };
                     (at, number) = (to, there);
                 }
-                Step::Conference(place) if at != name => return Some(LinkWay { steps, end: Ok((at, place)) }),
+                Step::Conference(place) if at != name => {
+                    return Some(LinkWay { steps, end: Ok((at, place)) });
+                }
                 _ => break,
             }
         }
