@@ -659,9 +659,13 @@ fn links_last_as_long_as_members() {
 fn faults_of_links_are_refused() {
     let text = linked("sip", 1);
     for (from, to, expected) in [
-        ("linked = \"0290\"", "linked = \"0201\"", ["pabx.genoa.conferences.0.linked", "is no conference"]),
-        ("linked = \"0290\"", "linked = \"390\"", ["pabx.genoa.conferences.0.linked", "is no conference"]),
-        ("linked = \"0290\"", "linked = \"x\"", ["pabx.genoa.conferences.0.linked", "is no conference"]),
+        (
+            "linked = \"0290\"",
+            "linked = \"0201\"",
+            ["pabx.genoa.conferences.0.linked", "is not a conference"],
+        ),
+        ("linked = \"0290\"", "linked = \"390\"", ["pabx.genoa.conferences.0.linked", "is not a conference"]),
+        ("linked = \"0290\"", "linked = \"x\"", ["pabx.genoa.conferences.0.linked", "is not a conference"]),
         (
             "number = \"290\",",
             "number = \"290\", linked = \"390\",",
