@@ -206,7 +206,7 @@ impl Budget {
         for (n, (name, flow)) in scenario.flow.iter().enumerate() {
             let router = &mut routers[usize::from(scenario.group.contains_key(&flow.to))];
             let voice = legs[n].iter().filter(|leg| leg.ends[0] != leg.ends[1]);
-            let voice = voice.map(|leg| voice::load(leg, flow.ip));
+            let voice = voice.map(|leg| Load::of_leg(leg, flow.ip));
             // Voice takes the place of messages, which are few.
             let own = receivers(scenario, flow).into_iter().map(|to| Load::of_flow(flow, to));
             let loads: Vec<Load<'_>> = if legs[n].is_empty() { own.collect() } else { voice.collect() };

@@ -118,7 +118,11 @@ pub fn voice_legs(exchanges: &Exchanges, flows: &[FlowCalls<'_>]) -> Vec<Vec<Voi
             let is_here = |flow: &FlowCalls<'_>| flow.route(exchanges).is_of(name, place);
             let owner = flows.iter().position(is_here).filter(|_| conference.linked.is_some());
             if let Some(owner) = owner {
-                all.push(FlowCalls { traffic: CallTraffic::Link(name, conference), ends: [name; 2], copies: 1 });
+                all.push(FlowCalls {
+                    traffic: CallTraffic::Link(name, conference),
+                    ends: [name; 2],
+                    copies: 1,
+                });
                 owners.push(owner);
             }
         }
@@ -290,7 +294,9 @@ fn limit(
     }
 }
 
-/// Numbers of speaking parties that share trunk frames, by the exchanges from which and to which they go.
+/// Numbers of speaking parties that share trunk frames.
+///
+/// They are by the exchanges from which and to which the frames go.
 struct Trunks<'a> {
     exchanges: &'a Exchanges,
     /// Mean number, and the probability of none.
@@ -321,7 +327,7 @@ impl<'a> Trunks<'a> {
         Trunks { exchanges, speaking }
     }
 
-    /// Returns the voice that an exchange sends to another for so many speaking parties.
+    /// Returns the voice that an exchange sends to another for a number of speaking parties.
     fn stream(&self, between: (&str, &str), voice: Voice, speaking: f64) -> VoiceStream {
         let period = self.exchanges.0.get(between.0).and_then(|exchange| exchange.trunk_period);
         let all = self.speaking.get(&between).copied().unwrap_or((speaking, idle(speaking, false)));
@@ -359,7 +365,7 @@ fn iax(voice: Voice, period: Option<Span>, calls: f64, (all, none): (f64, f64)) 
     }
 }
 
-/// Returns the rate of trunk frames for a number of calls whose packets come at random phases.
+/// Returns the rate of trunk frames for calls whose packets come at random phases.
 ///
 /// The first packet opens a frame, which leaves a period later, or when it is full.
 fn trunk_frames_per_s(calls: f64, period_s: f64, entry: f64) -> f64 {

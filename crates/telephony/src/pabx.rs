@@ -8,6 +8,7 @@
 mod element;
 mod kind;
 mod leg;
+mod link;
 mod media;
 pub mod metrics;
 mod number;

@@ -26,7 +26,7 @@ mod waiting;
 
 pub use agent::{Agent, Ends, Plan, Side};
 pub use config::{Config, Good, Rtcp, Settings};
-pub use control::{Control, ControlCounts};
+pub use control::{Control, ControlCounts, Malformed};
 pub(crate) use kind::{HEADERS_LEN, MAX_CALLS, even};
 pub use phone::{Ear, Incoming, Mouth, Spoken};
 pub use rate::Adapt;

@@ -584,8 +584,10 @@ fn members_with_pauses_are_mixed() {
 fn linked(protocol: &str, far: usize) -> String {
     let text = conference(protocol, "linear");
     let member = |n: usize| {
-        let flow = flow(&format!("there-{n}"), ("genoa-phones", "genoa"), ("genoa", &format!("33{n}"), "390"));
-        long(&flow).replace("pabx = {", "media = { speech = { kind = \"continuous\" }, rtcp = \"none\" }, pabx = {")
+        let flow =
+            flow(&format!("there-{n}"), ("genoa-phones", "genoa"), ("genoa", &format!("33{n}"), "390"));
+        long(&flow)
+            .replace("pabx = {", "media = { speech = { kind = \"continuous\" }, rtcp = \"none\" }, pabx = {")
     };
     let (head, near) = text.split_once("flow.far-0").map(|(head, _)| (head, "")).expect("members");
     let head = head.replace(
@@ -627,7 +629,10 @@ fn linked_bridges_have_one_stream_each_way() {
             assert_eq!(detail(link)[3], format!("conference - {protocol} pisa"));
         }
         // 50 packets per second each way for 20 s, and little else.
-        assert!(crossed_by.iter().all(|crossed| (2000..2020).contains(crossed)), "{protocol}: {crossed_by:?}");
+        assert!(
+            crossed_by.iter().all(|crossed| (2000..2020).contains(crossed)),
+            "{protocol}: {crossed_by:?}"
+        );
     }
 }
 
@@ -645,7 +650,8 @@ fn links_last_as_long_as_members() {
     let genoa = records_of(&mut built, "genoa");
     let links: Vec<_> = genoa.iter().filter(|call| detail(call)[0] == "390").collect();
     assert!(links.len() >= 2, "{genoa:?}");
-    let is_over = |call: &&CallRecord| call.end == CallEnd::Ended && detail(call)[2] == "normal, no member left";
+    let is_over =
+        |call: &&CallRecord| call.end == CallEnd::Ended && detail(call)[2] == "normal, no member left";
     assert!(links.iter().all(is_over), "{links:?}");
 }
 
@@ -653,9 +659,13 @@ fn links_last_as_long_as_members() {
 fn faults_of_links_are_refused() {
     let text = linked("sip", 1);
     for (from, to, expected) in [
-        ("linked = \"0290\"", "linked = \"0201\"", ["pabx.genoa.conferences.0.linked", "is no conference"]),
-        ("linked = \"0290\"", "linked = \"390\"", ["pabx.genoa.conferences.0.linked", "is no conference"]),
-        ("linked = \"0290\"", "linked = \"x\"", ["pabx.genoa.conferences.0.linked", "is no conference"]),
+        (
+            "linked = \"0290\"",
+            "linked = \"0201\"",
+            ["pabx.genoa.conferences.0.linked", "is not a conference"],
+        ),
+        ("linked = \"0290\"", "linked = \"390\"", ["pabx.genoa.conferences.0.linked", "is not a conference"]),
+        ("linked = \"0290\"", "linked = \"x\"", ["pabx.genoa.conferences.0.linked", "is not a conference"]),
         (
             "number = \"290\",",
             "number = \"290\", linked = \"390\",",

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use bentpipe_dvb::udlr;
 use bentpipe_scenario::{Flow, Hop, Ip, Problem, Way};
 use bentpipe_site::{Compressed, Passage, Router, Sample, Topology, header_len, path_mtu, stage};
+use bentpipe_telephony::load::VoiceLeg;
 use bentpipe_units::{Rate, Span};
 
 use super::medium::Media;
@@ -36,6 +37,23 @@ impl<'a> Load<'a> {
             answer_len: kind.answer_len(),
             answers: kind.takes().answers,
             voice: Voice::of_traffic(&flow.traffic),
+        }
+    }
+}
+
+impl<'a> Load<'a> {
+    /// Returns the packets of a leg of calls.
+    pub(super) fn of_leg(leg: &'a VoiceLeg, ip: Ip) -> Load<'a> {
+        let [there, back] = leg.ways;
+        let len = |len: f64| len.round() as u64 + 8;
+        Load {
+            ends: leg.ends.each_ref().map(String::as_str),
+            ip,
+            header_len: len(there.len).saturating_sub(there.speech_len.round() as u64),
+            segment_len: Some(len(there.len)),
+            answer_len: len(back.len),
+            answers: true,
+            voice: Some(Voice::of_leg(leg)),
         }
     }
 }
@@ -108,7 +126,7 @@ impl Path {
         self.compressed = [self.there.iter().map(on).collect(), back];
     }
 
-    /// Returns its voice on a direction of a link, in each direction of its own that uses it.
+    /// Returns its voice on a direction of a link, there and back.
     pub(super) fn voice_on(&self, link: usize, way: Way) -> impl Iterator<Item = VoiceOn> {
         let voice = self.voice.as_ref().into_iter();
         voice.flat_map(move |voice| {

@@ -1,15 +1,14 @@
 //! Voice of flows, and its load on links.
 
-use bentpipe_scenario::{Ip, Scenario, Traffic, Way};
+use bentpipe_scenario::{Scenario, Traffic, Way};
 use bentpipe_telephony::load::{self, CallTraffic, FlowCalls, VoiceLeg};
 use bentpipe_units::Rate;
 use serde::Serialize;
 
 use super::medium::Media;
-use super::path::Load;
 use super::{Users, copies_between, flows_on};
 
-/// Voice on a direction of a link: `voice` flows, and the voice of `sip` and `iax` flows.
+/// Voice on a direction of a link: that of `voice`, `sip` and `iax` flows.
 ///
 /// It is that of the time in which as many calls begin as end. Signalling and RTCP are not in it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -57,6 +56,12 @@ impl Voice {
         Some(Voice { calls: 1.0, packets_per_s: [packets_per_s; 2], leg: None })
     }
 
+    /// Returns the voice of a leg of calls with signalling.
+    pub(super) fn of_leg(leg: &VoiceLeg) -> Voice {
+        let packets_per_s = leg.ways.map(|way| way.packets_per_s);
+        Voice { calls: leg.calls, packets_per_s, leg: Some(leg.clone()) }
+    }
+
     /// Returns the calls, if they have signalling.
     pub(super) fn budget(&self) -> Option<CallBudget> {
         let leg = self.leg.as_ref()?;
@@ -90,25 +95,6 @@ pub(super) fn legs(scenario: &Scenario) -> Vec<Vec<VoiceLeg>> {
     let calls: Vec<FlowCalls<'_>> = flows.iter().flatten().copied().collect();
     let mut legs = load::voice_legs(&scenario.role_tables.pabx, &calls).into_iter();
     flows.iter().map(|flow| flow.and_then(|_| legs.next()).unwrap_or_default()).collect()
-}
-
-/// Returns the packets of a leg.
-pub(super) fn load(leg: &VoiceLeg, ip: Ip) -> Load<'_> {
-    let [there, back] = leg.ways;
-    let len = |len: f64| len.round() as u64 + 8;
-    Load {
-        ends: leg.ends.each_ref().map(String::as_str),
-        ip,
-        header_len: len(there.len).saturating_sub(there.speech_len.round() as u64),
-        segment_len: Some(len(there.len)),
-        answer_len: len(back.len),
-        answers: true,
-        voice: Some(Voice {
-            calls: leg.calls,
-            packets_per_s: [there.packets_per_s, back.packets_per_s],
-            leg: Some(leg.clone()),
-        }),
-    }
 }
 
 impl VoiceLoad {

@@ -225,7 +225,7 @@ fn in_common(media: &Media, capabilities: &Capabilities) -> Vec<Codec> {
     let theirs = if is_audio { codecs(media) } else { vec![] };
     let common: Vec<Codec> =
         theirs.into_iter().filter(|codec| capabilities.codecs.iter().any(|own| own.is_same(codec))).collect();
-    // Comfort noise alone is no conversation (RFC 3389, section 4).
+    // Comfort noise alone does not make a conversation (RFC 3389, section 4).
     let is_noise = |codec: &Codec| codec.name.eq_ignore_ascii_case("CN");
     if common.iter().all(is_noise) { Vec::new() } else { common }
 }

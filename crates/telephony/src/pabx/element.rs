@@ -11,10 +11,10 @@ use bentpipe_signalling::registrar::Registrar;
 use bentpipe_signalling::sip::{SipUri, Transport, Uri};
 use bentpipe_signalling::transaction::{Peer, Timers};
 use bentpipe_site::{CallDetail, CallEnd, CallRecord, KeepsCalls};
-use bentpipe_units::{RandomStream, Span, Time};
+use bentpipe_units::{RandomStream, Time};
 use bentpipe_voice::conference::metrics as conference;
 
-use super::leg::Leg;
+use super::leg::{Leg, Link, cause_of, status_of};
 use super::media::{self, Media, RTP_PORT};
 use super::metrics;
 use super::plan::{Exchange, Step, TrunkProtocol};
@@ -45,7 +45,7 @@ const MAX_RECORDS: usize = 500_000;
 /// Exchange as an element of its node.
 #[derive(Debug)]
 pub struct Pabx {
-    exchange: Exchange,
+    pub(super) exchange: Exchange,
     local: IpAddr,
     /// Addresses of the exchanges that trunks lead to.
     trunks: BTreeMap<String, IpAddr>,
@@ -62,24 +62,24 @@ pub struct Pabx {
     /// Answers of conferences.
     answers: VecDeque<Leg>,
     /// Protocols, from the start on.
-    state: Option<State>,
-    legs: BTreeMap<Leg, usize>,
-    calls: BTreeMap<usize, Bridge>,
+    pub(super) state: Option<State>,
+    pub(super) legs: BTreeMap<Leg, usize>,
+    pub(super) calls: BTreeMap<usize, Bridge>,
     /// Links of conferences to those of other exchanges.
-    links: BTreeMap<usize, Link>,
+    pub(super) links: BTreeMap<usize, Link>,
     /// Number of present calls by each rule of the dial plan.
     by_rule: Vec<u32>,
-    next: usize,
+    pub(super) next: usize,
     records: Vec<Record>,
-    counts: Counts,
+    pub(super) counts: Counts,
 }
 
 #[derive(Debug)]
-struct State {
+pub(super) struct State {
     sip: Agent,
     iax: Iax,
     media: Media,
-    relay: Relay,
+    pub(super) relay: Relay,
     /// Time stamp of the first relayed voice in IAX2 calls.
     bases: BTreeMap<IaxId, u32>,
 }
@@ -94,23 +94,11 @@ struct Placed {
     port: Option<u16>,
 }
 
-/// Link of a conference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Link {
-    /// Call to the other bridge.
-    Call(usize),
-    /// Time of the next attempt.
-    Wait(Time),
-}
-
-/// Time between attempts to link a conference.
-const RELINK: Span = Span::from_secs(10);
-
 /// Call between two legs.
 #[derive(Clone, Copy, Debug)]
-struct Bridge {
-    caller: Leg,
-    callee: Leg,
+pub(super) struct Bridge {
+    pub(super) caller: Leg,
+    pub(super) callee: Leg,
     record: usize,
     rule: Option<usize>,
 }
@@ -130,7 +118,7 @@ struct Record {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+pub(super) struct Counts {
     local: u64,
     outgoing: u64,
     incoming: u64,
@@ -138,7 +126,7 @@ struct Counts {
     not_admitted: u64,
     established: u64,
     failed: u64,
-    ended: u64,
+    pub(super) ended: u64,
     messages: u64,
     bytes: u64,
     frames: u64,
@@ -330,7 +318,7 @@ impl Pabx {
     }
 
     /// Places the second leg of a call by the dial plan, or refuses it.
-    fn place(&mut self, now: Time, caller_leg: Leg, (caller, number): (&str, &str)) {
+    pub(super) fn place(&mut self, now: Time, caller_leg: Leg, (caller, number): (&str, &str)) {
         let from = match caller_leg {
             Leg::Sip(_) => "sip",
             Leg::Iax(_) => "iax",
@@ -503,7 +491,7 @@ impl Pabx {
         }
     }
 
-    /// Joins a caller to the conference that answered, or the conference that called to the answer.
+    /// Joins a conference and the leg that called it, or that it called.
     fn join(&mut self, now: Time, callee: Leg, caller: Leg) {
         let (conference, member, leg) = match (callee, caller) {
             (Leg::Room { conference, member }, leg) | (leg, Leg::Room { conference, member }) => {
@@ -512,50 +500,6 @@ impl Pabx {
             _ => return,
         };
         self.state.iter_mut().for_each(|state| state.relay.join(now, leg, (conference, member)));
-    }
-
-    /// Links conferences with members, and ends the links of those without.
-    fn link(&mut self, now: Time) {
-        for conference in 0..self.exchange.conferences.len() {
-            let of = &self.exchange.conferences[conference];
-            let Some(number) = of.linked.clone() else { continue };
-            let caller = of.number.clone();
-            let Some(State { relay, .. }) = &self.state else { return };
-            let (members, link) = (relay.members(conference), self.links.get(&conference).copied());
-            let call = match link {
-                Some(Link::Call(call)) => self.calls.get(&call).copied(),
-                Some(Link::Wait(_)) | None => None,
-            };
-            match (call, link) {
-                (Some(bridge), _) => {
-                    // The other bridge is a member, once it has answered.
-                    if members <= usize::from(relay.is_member(bridge.caller)) {
-                        self.unlink(now, conference, bridge);
-                    }
-                }
-                (None, _) if members == 0 => {
-                    self.links.remove(&conference);
-                }
-                (None, Some(Link::Call(_))) => {
-                    self.links.insert(conference, Link::Wait(now + RELINK));
-                }
-                (None, Some(Link::Wait(at))) if at > now => {}
-                (None, _) => {
-                    let leg = Leg::Room { conference, member: self.next as u32 };
-                    self.place(now, leg, (&caller, &number));
-                    let link = self.legs.get(&leg).map_or(Link::Wait(now + RELINK), |call| Link::Call(*call));
-                    self.links.insert(conference, link);
-                }
-            }
-        }
-    }
-
-    fn unlink(&mut self, now: Time, conference: usize, bridge: Bridge) {
-        self.links.remove(&conference);
-        self.over(now, bridge.caller, bridge);
-        self.hang_up(now, bridge.callee);
-        self.counts.ended += 1;
-        self.close(now, bridge, (CallEnd::Ended, "normal, no member left".to_owned()));
     }
 
     /// Returns the codec of a caller in a conference.
@@ -590,7 +534,7 @@ impl Pabx {
         }
     }
 
-    fn hang_up(&mut self, now: Time, leg: Leg) {
+    pub(super) fn hang_up(&mut self, now: Time, leg: Leg) {
         let Some(State { sip, iax, media, .. }) = &mut self.state else { return };
         match leg {
             Leg::Sip(call) => {
@@ -614,7 +558,7 @@ impl Pabx {
     /// Forgets both legs of a call that is over.
     ///
     /// The end of the other one then changes nothing.
-    fn over(&mut self, now: Time, leg: Leg, bridge: Bridge) {
+    pub(super) fn over(&mut self, now: Time, leg: Leg, bridge: Bridge) {
         if let Some(rule) =
             self.legs.get(&leg).and_then(|call| self.calls.remove(call)).and_then(|bridge| bridge.rule)
         {
@@ -637,7 +581,7 @@ impl Pabx {
         }
     }
 
-    fn close(&mut self, now: Time, bridge: Bridge, (end, cause): (CallEnd, String)) {
+    pub(super) fn close(&mut self, now: Time, bridge: Bridge, (end, cause): (CallEnd, String)) {
         self.note(bridge, |record| (record.ended, record.end, record.cause) = (Some(now), end, cause));
     }
 
@@ -758,34 +702,6 @@ fn failed_iax(failure: IaxFailure) -> Happened {
         IaxFailure::NoPassword => (403, "challenge without a password".to_owned()),
     };
     Happened::Failed { status, cause }
-}
-
-/// Returns the Q.850 cause of a SIP status (RFC 3398, section 8.2.6.1).
-fn cause_of(status: u16) -> u8 {
-    match status {
-        404 => 1,
-        480 => 20,
-        486 => 17,
-        487 => 16,
-        403 => 21,
-        408 => 102,
-        503 => 42,
-        _ => 31,
-    }
-}
-
-/// Returns the SIP status of a Q.850 cause (RFC 3398, section 7.2.4.1).
-fn status_of(cause: u8) -> u16 {
-    match cause {
-        1 => 404,
-        16 => 487,
-        17 => 486,
-        20 => 480,
-        21 => 403,
-        42 => 503,
-        102 => 408,
-        _ => 480,
-    }
 }
 
 impl KeepsCalls for Pabx {

@@ -149,7 +149,7 @@ pub(super) fn offered(local: SocketAddr, voice: Voice) -> Capabilities {
     described(local, vec![voice])
 }
 
-/// Returns the audio at a port of its own, which is relayed with its comfort noise.
+/// Returns the audio at a port of its own, relayed with its comfort noise.
 pub(super) fn at_port(capabilities: Capabilities, port: Option<u16>) -> Capabilities {
     let Some(port) = port else { return capabilities };
     let mut codecs = capabilities.codecs;

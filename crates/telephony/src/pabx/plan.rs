@@ -73,9 +73,9 @@ pub struct Conference {
     /// Playout buffer of the bridge for each member. Default: fixed, 60 ms.
     #[serde(default)]
     pub playout: Playout,
-    /// Number that the bridge dials while it has members: a conference of another exchange, with which it shares one call.
+    /// Number that the bridge dials while it has members. Default: none.
     ///
-    /// Default: none.
+    /// It is a conference of another exchange, with which it shares one call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linked: Option<String>,
     /// Maximum number of members, a linked bridge among them. Further callers are busy (486). Default: 100.
@@ -98,7 +98,7 @@ impl Conference {
         Role { mixing: self.mixing, contributors: self.contributors }
     }
 
-    /// Returns the mean number of contributing sources in the RTP headers of its mixes for so many members.
+    /// Returns the mean number of contributing sources in the headers of its mixes.
     pub(crate) fn sources(&self, members: f64) -> f64 {
         let most = self.mixing.most().min(rtp::MAX_CSRCS);
         if self.contributors { (members - 1.0).clamp(0.0, most as f64) } else { 0.0 }
@@ -412,7 +412,7 @@ impl SharedTable for Exchanges {
     }
 }
 
-/// Way of a linked conference: the exchanges that its call passes with the number there, and the conference that it ends at.
+/// Way of the call that links a conference to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LinkWay<'a> {
     /// Exchanges, each with the number as it is dialled there.
@@ -422,7 +422,7 @@ pub(crate) struct LinkWay<'a> {
 }
 
 impl Exchanges {
-    /// Returns the way of the call that links a conference to another, if it is linked.
+    /// Returns the way of a conference's link, if it has one.
     pub(crate) fn link_of<'a>(&'a self, name: &'a str, conference: &Conference) -> Option<LinkWay<'a>> {
         let (mut at, mut number) = (name, conference.linked.clone()?);
         let mut steps = Vec::new();
@@ -433,13 +433,15 @@ impl Exchanges {
                     let Some((to, _)) = self.0.get_key_value(&to) else { break };
                     (at, number) = (to, there);
                 }
-                Step::Conference(place) if at != name => return Some(LinkWay { steps, end: Ok((at, place)) }),
+                Step::Conference(place) if at != name => {
+                    return Some(LinkWay { steps, end: Ok((at, place)) });
+                }
                 _ => break,
             }
         }
         let patterns = self.0.get(at).map(Exchange::patterns).unwrap_or_default();
         let problem = format!(
-            "\"{number}\" is no conference of another exchange at \"{at}\": expected a number of one; there are {patterns}"
+            "\"{number}\" is not a conference of another exchange at \"{at}\": expected a number of one; there are {patterns}"
         );
         Some(LinkWay { steps, end: Err(problem) })
     }

@@ -41,7 +41,9 @@ pub(super) struct Ports {
 pub(super) enum Outgoing {
     /// RTP from a port.
     Rtp(u16, SocketAddr, Vec<u8>),
-    /// Voice of an IAX2 call with the number of packet intervals since the first, or the level of comfort noise.
+    /// Voice of an IAX2 call, or the level of its comfort noise.
+    ///
+    /// It has the number of packet intervals since the first.
     Iax(IaxId, u32, Result<Vec<u8>, u8>),
 }
 
@@ -96,7 +98,9 @@ impl Position {
         At { steps, number, marker }
     }
 
-    /// Without numbers a gap is a loss, unless comfort noise came in front of it.
+    /// Returns time and number of a packet without one.
+    ///
+    /// A gap is a loss, unless comfort noise came in front of it.
     fn place_by_time(&mut self, steps: i64, is_noise: bool) -> At {
         let is_after_pause = self.paused.is_some_and(|paused| steps > paused);
         if is_after_pause {
@@ -373,8 +377,7 @@ impl Relay {
         if port & 1 == 1 {
             let is_peer = end.to.is_none_or(|(to, _)| control_of(to) == from);
             if let Some(session) = end.session.as_mut().filter(|_| is_peer) {
-                let is_valid = session.control.receive(bytes, &session.mouth, now);
-                *(if is_valid { &mut self.control.received } else { &mut self.control.malformed }) += 1;
+                self.control.note(session.control.receive(bytes, &session.mouth, now));
             }
             return is_peer;
         }

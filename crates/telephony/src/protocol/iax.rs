@@ -78,7 +78,9 @@ impl Voice {
         }
     }
 
-    /// Returns the encoding of comfort noise, if it is not in the codec's own format (RFC 3389).
+    /// Returns the encoding of comfort noise by RFC 3389.
+    ///
+    /// Codecs with noise in their own format have none.
     pub(crate) fn noise(self) -> Option<Codec> {
         let payload_type = self.codec().format(None).ok()?.noise.payload_type?;
         Some(Codec::new(payload_type, "CN", 8000))

@@ -285,8 +285,7 @@ impl Lines {
         if is_control {
             let is_peer = from == voice.control_to();
             if let Some(control) = voice.control.as_mut().filter(|_| is_peer) {
-                let is_valid = control.receive(bytes, &voice.mouth, now);
-                *(if is_valid { &mut self.control.received } else { &mut self.control.malformed }) += 1;
+                self.control.note(control.receive(bytes, &voice.mouth, now));
             }
             return is_peer;
         }

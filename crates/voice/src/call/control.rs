@@ -18,6 +18,10 @@ pub struct Control {
     next: Time,
 }
 
+/// Error returned when a packet of RTCP is malformed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
 /// Numbers of packets of RTCP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ControlCounts {
@@ -73,9 +77,12 @@ impl Control {
         self.reports.compose(&self.settings, (&mouth.sender, &ear.receiver), now, true)
     }
 
-    /// Receives a compound packet. Returns `true` if it is well-formed.
-    pub fn receive(&mut self, payload: &[u8], mouth: &Mouth, now: Time) -> bool {
-        self.reports.receive(payload, mouth.sender.ssrc(), now).is_ok()
+    /// Receives a compound packet.
+    ///
+    /// # Errors
+    /// Returns an error if it is malformed.
+    pub fn receive(&mut self, payload: &[u8], mouth: &Mouth, now: Time) -> Result<(), Malformed> {
+        self.reports.receive(payload, mouth.sender.ssrc(), now).map_err(|()| Malformed)
     }
 
     /// Returns the round-trip time by the reports of the other end.
@@ -85,6 +92,14 @@ impl Control {
 }
 
 impl ControlCounts {
+    /// Counts a packet that came.
+    pub fn note(&mut self, received: Result<(), Malformed>) {
+        match received {
+            Ok(()) => self.received += 1,
+            Err(Malformed) => self.malformed += 1,
+        }
+    }
+
     /// Reports the counts.
     pub fn observe(&self, observer: &mut dyn Observer) {
         observer.counter(&metrics::REPORTS_SENT, self.sent);

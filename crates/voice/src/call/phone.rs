@@ -77,7 +77,7 @@ impl Spoken {
     }
 }
 
-/// Mouth of a phone in one call: RTP at a constant rate, or with silence suppression.
+/// Mouth of a phone in one call, which sends RTP.
 #[derive(Clone, Debug)]
 pub struct Mouth {
     pub(super) settings: Settings,

@@ -136,7 +136,11 @@ fn a_conference_has_a_stream_each_way_for_each_member() {
 #[test]
 fn linked_conferences_have_a_stream_each_way() {
     for protocol in ["sip", "iax"] {
-        let text = sites(&format!("protocol = \"{protocol}\""), "conferences = [{ number = \"299\", linked = \"400\" }]", "");
+        let text = sites(
+            &format!("protocol = \"{protocol}\""),
+            "conferences = [{ number = \"299\", linked = \"400\" }]",
+            "",
+        );
         let text = text.replace(
             "extensions = [\"3XX\"]",
             "extensions = [\"3XX\"], conferences = [{ number = \"400\" }]",
