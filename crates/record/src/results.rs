@@ -9,6 +9,10 @@ use super::{
     RunResult, Series, SeriesError, Setting, Summary, plan_file, read_first_packets, read_plan, read_series,
 };
 
+/// Maximum number of pictures of a run, and bytes of each.
+const MOST_PICTURES: usize = 16;
+const LARGEST_PICTURE: u64 = 1_000_000;
+
 /// Results of a plan: its runs, their summary, and texts that a report quotes.
 #[derive(Clone, Debug)]
 pub struct ResultSet<'a> {
@@ -109,11 +113,60 @@ impl Point<'_> {
         file.map_or_else(|_| Vec::new(), |file| read_first_packets(std::io::BufReader::new(file)))
     }
 
+    /// Reads the pictures that the first run left: the name of each, and its SVG.
+    ///
+    /// There are at most 16 of at most 1 MB, in alphabetical order.
+    pub fn pictures(&self) -> Vec<(String, Vec<u8>)> {
+        let entries = std::fs::read_dir(self.folder()).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries
+            .filter(|entry| {
+                entry.metadata().is_ok_and(|file| file.is_file() && file.len() <= LARGEST_PICTURE)
+            })
+            .filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".svg")?.to_owned()))
+            .collect();
+        names.sort();
+        names.truncate(MOST_PICTURES);
+        let read = |name: String| {
+            let file = std::fs::read(self.folder().join(format!("{name}.svg"))).ok()?;
+            Some((name, file))
+        };
+        names.into_iter().filter_map(read).collect()
+    }
+
     /// Reads the burst time plans of the first run: each carrier's name with its bursts.
     pub fn plans(&self) -> impl Iterator<Item = (&str, Vec<Burst>)> {
         self.carriers.iter().filter_map(|carrier| {
             let file = std::fs::File::open(self.folder().join(plan_file(carrier))).ok()?;
             Some((*carrier, read_plan(std::io::BufReader::new(file))))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pictures_of_the_first_run_are_read_in_order_and_large_ones_left_out() {
+        let [folder, other] = [(), ()].map(|()| tempfile::tempdir().expect("a folder"));
+        let write =
+            |name: &str, file: &[u8]| std::fs::write(folder.path().join(name), file).expect("written");
+        write("cell-hill.svg", b"<svg/>");
+        write("average-field.svg", b"<svg></svg>");
+        write("large.svg", &vec![b' '; LARGEST_PICTURE as usize + 1]);
+        write("report.html", b"");
+        std::fs::create_dir(folder.path().join("folder.svg")).expect("a folder");
+        std::fs::write(other.path().join("z.svg"), b"").expect("written");
+        let point = Point {
+            label: String::new(),
+            settings: &[],
+            seeds: &[1, 2],
+            folders: vec![folder.path().to_owned(), other.path().to_owned()],
+            carriers: Vec::new(),
+            events: Vec::new(),
+            event_times_s: Vec::new(),
+        };
+        let expected = [("average-field", &b"<svg></svg>"[..]), ("cell-hill", b"<svg/>")];
+        assert_eq!(point.pictures(), expected.map(|(name, file)| (name.to_owned(), file.to_vec())));
     }
 }

@@ -95,13 +95,16 @@ impl Writer {
         match block {
             Block::Heading(text) => self.element("h2", text),
             Block::Paragraph(text) => self.element("p", text),
-            Block::Verbatim(text) => self.element("pre", text),
+            // What scrolls sideways can be reached by keyboard.
+            Block::Verbatim(text) => {
+                let _ = writeln!(self.html, "<pre tabindex=\"0\">{}</pre>", escape(text));
+            }
             Block::Table(table) => self.table(table),
             Block::Plots(plots) => self.plots(plots),
             Block::Picture(picture) => self.picture(picture),
             Block::Network(map) => {
                 if let Some(svg) = network::draw(map) {
-                    let _ = writeln!(self.html, "<figure class=\"scroll\">{svg}</figure>");
+                    let _ = writeln!(self.html, "<figure class=\"scroll\" tabindex=\"0\">{svg}</figure>");
                 }
             }
             Block::Contacts(plan) => {
@@ -110,7 +113,7 @@ impl Writer {
                     let note = "A bar is a contact; pale ones have no range, and no route uses them.";
                     let _ = writeln!(
                         self.html,
-                        "<figure class=\"scroll\"><figcaption><b>{title}</b> <span>{note}</span></figcaption>{svg}</figure>"
+                        "<figure class=\"scroll\" tabindex=\"0\"><figcaption><b>{title}</b> <span>{note}</span></figcaption>{svg}</figure>"
                     );
                 }
             }
@@ -119,7 +122,7 @@ impl Writer {
                 let note = "Time goes down, and is not to scale. Sequence numbers count from the first of each direction.";
                 let _ = writeln!(
                     self.html,
-                    "<figure class=\"scroll\"><figcaption><b>{title}</b> <span>{note}</span></figcaption>{}</figure>",
+                    "<figure class=\"scroll\" tabindex=\"0\"><figcaption><b>{title}</b> <span>{note}</span></figcaption>{}</figure>",
                     sequence::draw(flow)
                 );
             }
@@ -136,7 +139,7 @@ impl Writer {
     }
 
     fn table(&mut self, table: &Table) {
-        self.html.push_str("<div class=\"scroll\"><table>");
+        self.html.push_str("<div class=\"scroll\" tabindex=\"0\"><table>");
         if !table.caption.is_empty() {
             self.element("caption", &table.caption);
         }
@@ -145,7 +148,10 @@ impl Writer {
             let number =
                 table.rows.first().is_some_and(|row| matches!(row.get(column), Some(Cell::Number(_))));
             let class = if number { " class=\"num\"" } else { "" };
-            let _ = write!(self.html, "<th scope=\"col\"{class}>{}</th>", escape(title));
+            let _ = match title.is_empty() {
+                true => write!(self.html, "<td></td>"),
+                false => write!(self.html, "<th scope=\"col\"{class}>{}</th>", escape(title)),
+            };
         }
         self.html.push_str("</tr></thead><tbody>\n");
         for row in &table.rows {
@@ -190,8 +196,9 @@ impl Writer {
         let _ = writeln!(
             self.html,
             "<figure><figcaption><b>{title}</b> <span>{note}</span></figcaption>\
-             <img alt=\"{title}\" src=\"data:image/png;base64,{}\"></figure>",
-            base64(&picture.png)
+             <img alt=\"{title}\" src=\"data:{};base64,{}\"></figure>",
+            picture.format.media_type(),
+            base64(&picture.file)
         );
     }
 

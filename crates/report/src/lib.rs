@@ -36,7 +36,7 @@ pub use gantt::contact_chart;
 pub use html::STYLE;
 pub use network::{DrawnPart, draw_with};
 pub use numbers::{number, quantity, with_interval};
-pub use page::{Block, Page, Picture};
+pub use page::{Block, Format, Page, Picture};
 pub use plot::{Curve, Mark, Plot};
 
 pub use cdf::plot as delay_plot;

@@ -42,6 +42,25 @@ pub enum Block {
     Folded(String, Vec<Block>),
 }
 
+/// Format of a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Points: PNG.
+    Png,
+    /// Lines and areas: SVG. Browsers run no script of it.
+    Svg,
+}
+
+impl Format {
+    /// Returns the media type.
+    pub(super) fn media_type(self) -> &'static str {
+        match self {
+            Format::Png => "image/png",
+            Format::Svg => "image/svg+xml",
+        }
+    }
+}
+
 /// A picture in a page.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
@@ -49,6 +68,8 @@ pub struct Picture {
     pub title: String,
     /// Explanatory note; may be empty.
     pub note: String,
-    /// The file, PNG.
-    pub png: Vec<u8>,
+    /// Format of the file.
+    pub format: Format,
+    /// The file.
+    pub file: Vec<u8>,
 }

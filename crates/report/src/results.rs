@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use super::axis::Axis;
 use super::captures::capture_table;
 use super::numbers::{number, quantity};
-use super::page::{Block, Page};
+use super::page::{Block, Format, Page, Picture};
 use super::plot::{Curve, Mark, Plot};
 use super::tables::{
     all_flows_table, end_table, flow_table, group_table, line_table, link_table, measure_table,
@@ -47,6 +47,7 @@ pub fn results_page(results: &ResultSet<'_>) -> Page {
             blocks.extend(link_table(point).map(|table| long("Links", table)));
             blocks.extend(rest);
             blocks.extend(sequences(results));
+            blocks.extend(pictures(results));
             blocks.extend(folded_tables(point));
         }
         points => {
@@ -77,6 +78,22 @@ fn sequences(results: &ResultSet<'_>) -> Vec<Block> {
         if n == 0 { block } else { Block::Folded(title, vec![block]) }
     };
     flows.into_iter().take(MAX_SEQUENCES).enumerate().map(diagram).collect()
+}
+
+/// Returns the pictures that the run left, such as frames of cells. All but the first one are folded.
+fn pictures(results: &ResultSet<'_>) -> Vec<Block> {
+    let all = results.points.first().map(Point::pictures).unwrap_or_default();
+    let block = |(n, (name, file)): (usize, (String, Vec<u8>))| {
+        let title = match (name.strip_prefix("cell-"), name.strip_suffix("-field")) {
+            (Some(cell), _) => format!("Frames of cell {cell}"),
+            (_, Some(flow)) => format!("Field of {flow}"),
+            (None, None) => name.clone(),
+        };
+        let note = format!("{name}.svg in the folder of the run");
+        let block = Block::Picture(Picture { title: title.clone(), note, format: Format::Svg, file });
+        if n == 0 { block } else { Block::Folded(title, vec![block]) }
+    };
+    all.into_iter().enumerate().map(block).collect()
 }
 
 /// Returns the first plots and leaves the others.

@@ -31,6 +31,34 @@ fn sample_page() -> Page {
 }
 
 #[test]
+fn a_picture_has_the_media_type_of_its_format() {
+    for (format, media_type) in [(Format::Png, "image/png"), (Format::Svg, "image/svg+xml")] {
+        let picture = Picture {
+            title: "Frames of \"hill\"".into(),
+            note: String::new(),
+            format,
+            file: b"abc".to_vec(),
+        };
+        let page = Page { blocks: vec![Block::Picture(picture)], ..sample_page() };
+        let shown = format!("<img alt=\"Frames of &quot;hill&quot;\" src=\"data:{media_type};base64,YWJj\">");
+        assert!(page.to_html().contains(&shown), "{}", page.to_html());
+    }
+}
+
+#[test]
+fn what_scrolls_can_be_reached_by_keyboard_and_no_head_is_empty() {
+    let mut page = sample_page();
+    if let Some(Block::Table(table)) = page.blocks.first_mut() {
+        table.head[0].clear();
+    }
+    let html = page.to_html();
+    let tags = |start: &str| html.matches(start).count();
+    assert_eq!((tags("<pre"), tags("class=\"scroll\"")), (1, 1));
+    assert_eq!((tags("<pre tabindex=\"0\">"), tags("class=\"scroll\" tabindex=\"0\">")), (1, 1));
+    assert_eq!((tags("<thead><tr><td></td><th"), tags("<th scope=\"col\"></th>")), (1, 0));
+}
+
+#[test]
 fn markup_in_texts_is_escaped() {
     let html = sample_page().to_html();
     assert!(html.contains("A &quot;title&quot; &lt;script&gt;"));

@@ -1,7 +1,7 @@
 //! Report page of a study.
 
 use bentpipe_report::amount;
-use bentpipe_report::{Axis, Block, Cell, Curve, Mark, Page, Picture, Plot, Scale, Table, swept};
+use bentpipe_report::{Axis, Block, Cell, Curve, Format, Mark, Page, Picture, Plot, Scale, Table, swept};
 use bentpipe_scenario::current_key;
 use bentpipe_scenario::metrics::current;
 
@@ -42,8 +42,9 @@ pub fn study_page(
 
 /// Returns an image that a run left in its folder, if it did.
 fn picture(image: &EmbeddedImage, runs: &StudyRuns) -> Option<Picture> {
-    let png = std::fs::read(runs.run(&image.run).ok()?.folder.path().join(&image.file)).ok()?;
-    Some(Picture { title: image.title.clone(), note: image.note.clone(), png })
+    let file = std::fs::read(runs.run(&image.run).ok()?.folder.path().join(&image.file)).ok()?;
+    let (title, note) = (image.title.clone(), image.note.clone());
+    Some(Picture { title, note, format: Format::Png, file })
 }
 
 fn paragraphs(text: &str) -> Vec<Block> {

@@ -22,6 +22,7 @@ async function open(options = {}) {
 }
 
 async function accessible(page) {
+  await page.evaluate(() => document.querySelectorAll("details").forEach((one) => { one.open = true; }));
   await page.evaluate(axe);
   const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
   const found = await page.evaluate((tags) => axe.run(document, { runOnly: tags }), tags);
@@ -287,7 +288,7 @@ await mine.context().close();
 
 // All pages: no findings of axe, no scroll sideways at 320 px, in both schemes.
 const path_of_link = await page.evaluate(async (id) => (await (await fetch(`/scenarios/${id}/system`)).text()).match(/form\?path=link[^"]*/)[0], scenario);
-const all = ["/", "/jobs", "/studies", "/files", "/reservations", "/sites", "/account", "/users", "/audit", new URL(job).pathname, new URL(imported).pathname, `/compare?job=${job.split("/").pop()}&plots=yes`, `/jobs/${answered}/field?mote=1`, `/jobs/${answered}/packets`, `/jobs/remove?job=${answered}`,
+const all = ["/", "/jobs", "/studies", "/files", "/reservations", "/sites", "/account", "/users", "/audit", new URL(job).pathname, new URL(job).pathname + "/report", new URL(imported).pathname, `/compare?job=${job.split("/").pop()}&plots=yes`, `/jobs/${answered}/field?mote=1`, `/jobs/${answered}/packets`, `/jobs/remove?job=${answered}`,
   ...["system", "connections", "test", "launch", "report", "text", "history", path_of_link, "form?path="].map((step) => `/scenarios/${scenario}/${step}`)];
 for (const colorScheme of ["light", "dark"]) {
   for (const width of [1280, 320]) {
