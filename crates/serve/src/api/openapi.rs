@@ -100,7 +100,7 @@ fn parameters(operation: &Operation) -> Vec<Value> {
     let in_query = operation.query.iter().map(|(name, description)| {
         let schema = match *name {
             "state" | "search" | "section" | "select" | "name" | "capture" | "flow" => json!({ "type": "string" }),
-            "shared" => json!({ "type": "boolean" }),
+            "shared" | "archived" => json!({ "type": "boolean" }),
             _ => integer.clone(),
         };
         let required = *name == "name";

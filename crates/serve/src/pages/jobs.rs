@@ -110,10 +110,12 @@ pub(super) async fn show(
     Extension(caller): Extension<Caller>,
     Ids(id): Ids<i64>,
 ) -> Answer {
-    let job = api::found(&app, &caller, id).await?;
-    let (tasks, measures, files, events, points) = app
+    let user = caller.user.clone();
+    let (job, tasks, measures, files, events, points) = app
         .read(move |db| {
             Ok((
+                // With its events, after whose last one the page follows it: a state between the two would never be seen.
+                jobs::find(db, &user, id)?.ok_or_else(Problem::not_found)?,
                 sites::tasks(db, id)?,
                 jobs::measures(db, id, "")?,
                 jobs::artifacts(db, id)?,
