@@ -210,11 +210,6 @@ fn faults_of_dial_plans_are_refused_with_their_places() {
             r#""02XX", trunk = "pisa""#,
             ["pabx.genoa.dial.0", "\"pisa\" has no number 02XX"],
         ),
-        (
-            r#"extensions = ["3XX"]"#,
-            r#"codec = "g711a", extensions = ["3XX"]"#,
-            ["pabx.pisa.dial.0.trunk", "that of \"genoa\" is G.711 A-law"],
-        ),
         (r#"strip = 1"#, r#"strip = 1, calls = 0"#, ["pabx.genoa.dial.0.calls", "at least 1"]),
         (r#"strip = 1"#, r#"strip = 9"#, ["pabx.genoa.dial.0.strip", "has 4 digits"]),
         (

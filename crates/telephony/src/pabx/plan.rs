@@ -395,15 +395,6 @@ impl SharedTable for Exchanges {
             for (n, rule) in exchange.dial.iter().enumerate() {
                 let key = format!("pabx.{name}.dial.{n}.trunk");
                 review.ensure_named(&self.0, "exchange", &key, &rule.trunk);
-                let other = self.0.get(&rule.trunk).filter(|other| other.codec != exchange.codec);
-                if let Some(other) = other {
-                    let [own, other] = [exchange.codec, other.codec].map(Voice::name);
-                    let problem = format!(
-                        "expected an exchange with the codec of this one, which is {own}: that of \"{}\" is {other}",
-                        rule.trunk
-                    );
-                    review.refuse(&key, problem);
-                }
             }
             for (n, conference) in exchange.conferences.iter().enumerate() {
                 if let Some(problem) = self.link_fault(name, conference) {
