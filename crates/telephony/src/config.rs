@@ -122,7 +122,7 @@ impl IaxConfig {
 
     /// Returns the settings of voice.
     pub fn settings(&self) -> IaxSettings {
-        IaxSettings { voice: self.codec, trunk: self.trunk }
+        IaxSettings { voice: self.codec, accepts_all: false, trunk: self.trunk }
     }
 
     /// Checks the period of trunks.

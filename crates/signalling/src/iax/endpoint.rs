@@ -205,6 +205,12 @@ impl Endpoint {
         self.report_end(number, Event::Failed { call: id, failure: Failure::Rejected(Some(cause)) });
     }
 
+    /// Returns the format of a call's voice, once it is agreed.
+    pub fn format(&self, call: CallId) -> Option<u32> {
+        let number = self.numbers.get(&call)?;
+        Some(self.calls.get(number)?.format).filter(|format| *format != 0)
+    }
+
     /// Sends voice of an answered call.
     ///
     /// The timestamp is in ms since the start of the call.

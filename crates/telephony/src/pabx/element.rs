@@ -228,7 +228,8 @@ impl Pabx {
             sip.protect(guard.clone(), self.trusted.clone());
         }
         sip.serve(Registrar::new(vec![host(local)], guard));
-        let settings = IaxSettings { voice: self.exchange.codec, trunk: self.exchange.trunk_period };
+        let (voice, trunk) = (self.exchange.codec, self.exchange.trunk_period);
+        let settings = IaxSettings { voice, accepts_all: true, trunk };
         let iax = Iax::new(&settings, "pabx", SocketAddr::new(self.local, IAX_PORT), seed());
         let exchanges = self.trunks.values().chain(&self.trusted).copied().collect();
         let media = Media::new(exchanges, RandomStream::new(seed(), "rtp"));
@@ -481,13 +482,11 @@ impl Pabx {
 
     /// Starts to relay the voice of a leg that is up.
     fn up(&mut self, now: Time, leg: Leg) {
-        let Some(State { sip, relay, .. }) = &mut self.state else { return };
-        let media = match leg {
-            Leg::Sip(call) => sip.media(call),
-            _ => None,
-        };
-        if media.is_some() || matches!(leg, Leg::Iax(_)) {
-            relay.up(now, leg, media);
+        let Some(State { sip, iax, relay, .. }) = &mut self.state else { return };
+        match leg {
+            Leg::Sip(call) => sip.media(call).into_iter().for_each(|media| relay.up(now, leg, media)),
+            Leg::Iax(call) => relay.up_iax(leg, iax.voice_of(call)),
+            Leg::Room { .. } => {}
         }
     }
 
@@ -502,9 +501,10 @@ impl Pabx {
         self.state.iter_mut().for_each(|state| state.relay.join(now, leg, (conference, member)));
     }
 
-    /// Returns the codec of a caller in a conference.
+    /// Returns the codec of a call over IAX2, or into a conference.
     fn codec_of(&self, callee: Leg, caller: Leg) -> Option<String> {
         match (callee, caller) {
+            (Leg::Iax(call), _) => Some(self.state.as_ref()?.iax.voice_of(call).encoding().name),
             (Leg::Room { .. }, Leg::Sip(call)) | (Leg::Sip(call), Leg::Room { .. }) => {
                 Some(self.state.as_ref()?.sip.media(call)?.codec.name.clone())
             }

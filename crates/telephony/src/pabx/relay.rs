@@ -278,11 +278,17 @@ impl Relay {
         self.ends.get(&leg)?.port
     }
 
-    /// Notes that a leg is up, with its audio if it has SIP.
-    pub(super) fn up(&mut self, now: Time, leg: Leg, media: Option<&Negotiated>) {
+    /// Notes that a leg of IAX2 is up, with its voice.
+    pub(super) fn up_iax(&mut self, leg: Leg, voice: Voice) {
         let Some(end) = self.ends.get_mut(&leg) else { return };
         end.is_up = true;
-        let Some(media) = media else { return };
+        (end.voice, end.settings) = (voice, settings(voice, Playout::default()));
+    }
+
+    /// Notes that a leg of SIP is up, with its audio.
+    pub(super) fn up(&mut self, now: Time, leg: Leg, media: &Negotiated) {
+        let Some(end) = self.ends.get_mut(&leg) else { return };
+        end.is_up = true;
         if let Some(voice) = Voice::of_encoding(&media.codec.name) {
             (end.voice, end.settings) = (voice, settings(voice, Playout::default()));
         }

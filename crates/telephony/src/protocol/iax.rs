@@ -20,6 +20,8 @@ use crate::metrics;
 /// Interval of voice frames.
 const INTERVAL: Span = Span::from_millis(20);
 
+const ALL: [Voice; 5] = [Voice::Gsm, Voice::G711a, Voice::G711u, Voice::G729, Voice::Ilbc];
+
 /// Voice of a call: its format and the frame of 20 ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -63,8 +65,12 @@ impl Voice {
 
     /// Returns the voice of an encoding.
     pub(crate) fn of_encoding(name: &str) -> Option<Voice> {
-        let all = [Voice::Gsm, Voice::G711a, Voice::G711u, Voice::G729, Voice::Ilbc];
-        all.into_iter().find(|voice| voice.encoding().name.eq_ignore_ascii_case(name))
+        ALL.into_iter().find(|voice| voice.encoding().name.eq_ignore_ascii_case(name))
+    }
+
+    /// Returns the voice of a format of RFC 5456.
+    fn of_format(format: u32) -> Option<Voice> {
+        ALL.into_iter().find(|voice| voice.frame().0 == format)
     }
 
     /// Returns the codec of voice traffic.
@@ -129,6 +135,8 @@ impl Voice {
 pub struct Settings {
     /// Voice of both directions.
     pub voice: Voice,
+    /// Accepts calls with every other voice too, in which both directions are then.
+    pub accepts_all: bool,
     /// Period of trunk frames. None: mini frames.
     pub trunk: Option<Span>,
 }
@@ -137,7 +145,8 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Iax {
     endpoint: Endpoint,
-    frame_len: usize,
+    /// Preferred voice.
+    voice: Voice,
     /// Times of the next voice of calls that are up.
     due: BTreeSet<(Time, CallId)>,
     next: BTreeMap<CallId, Time>,
@@ -170,7 +179,8 @@ impl Iax {
             self.stop_voice(call);
             self.start_voice(at + INTERVAL, call);
             let Some(elapsed) = self.endpoint.elapsed(now, call) else { continue };
-            self.endpoint.send_voice(now, call, elapsed / 20 * 20, vec![0; self.frame_len]);
+            let frame = vec![0; self.voice_of(call).frame_len()];
+            self.endpoint.send_voice(now, call, elapsed / 20 * 20, frame);
             self.sent += 1;
         }
     }
@@ -184,12 +194,13 @@ impl Protocol for Iax {
     const BYTES: &'static Of<Counter> = &metrics::IAX_BYTES;
 
     fn new(settings: &Settings, user: &str, _local: SocketAddr, seed: u64) -> Iax {
-        let (format, frame_len) = settings.voice.frame();
-        let config = EndpointConfig { trunk: settings.trunk, ..EndpointConfig::new(user, vec![format]) };
+        let others = ALL.into_iter().filter(|other| settings.accepts_all && *other != settings.voice);
+        let formats = std::iter::once(settings.voice).chain(others).map(|voice| voice.frame().0).collect();
+        let config = EndpointConfig { trunk: settings.trunk, ..EndpointConfig::new(user, formats) };
         let endpoint = Endpoint::new(config, RandomStream::new(seed, "iax"));
         Iax {
             endpoint,
-            frame_len,
+            voice: settings.voice,
             due: BTreeSet::new(),
             next: BTreeMap::new(),
             relayed: BTreeSet::new(),
@@ -262,6 +273,11 @@ impl Iax {
     /// Returns the numbers of voice frames sent and received.
     pub(crate) fn voice(&self) -> (u64, u64) {
         (self.sent, self.received)
+    }
+
+    /// Returns the voice of a call.
+    pub(crate) fn voice_of(&self, call: CallId) -> Voice {
+        self.endpoint.format(call).and_then(Voice::of_format).unwrap_or(self.voice)
     }
 
     /// Calls a number at a peer for the caller with another number.
