@@ -97,8 +97,8 @@ Examples:
   bentpipe compare runs/before runs/after
   bentpipe compare runs/sweep#0 runs/sweep#1 --measure goodput
 
-A difference is marked as clear if its 95 % confidence interval leaves out zero. The page has the plots of
-both side by side, over the same axes.")]
+A difference is marked as clear if its 95 % confidence interval leaves out zero. The page has the
+plots of both side by side, over the same axes.")]
     Compare {
         /// Folder of results; #N after it chooses a point of a sweep
         first: String,
@@ -121,8 +121,8 @@ Examples:
   bentpipe series runs/sweep --select 'flow.*.cwnd' --wide --out cwnd.csv
   bentpipe series runs/sweep --select 'link.*.queue*' --select '*.delivered-bytes'
 
-Rows have the point, its settings and the seed in front. A pattern is of SUBJECT.METRIC, as in metrics.json;
-* stands for any characters.")]
+Rows have the point, its settings and the seed in front. A pattern is of SUBJECT.METRIC, as in
+metrics.json; * stands for any characters.")]
     Series {
         /// Folder of results
         results: PathBuf,
@@ -154,7 +154,7 @@ Examples:
     /// Find the last value of a key with which conditions on measures hold
     #[command(after_help = "\
 Examples:
-  bentpipe search scenarios/marked-calls.toml --set node.hub.role.rules.0.mark=46
+  bentpipe search scenarios/marked-calls.toml --set node.hub.role.rules.0.mark=46 \\
       --over flow.calls-in.count='1 to 60 by 1' --while 'flow.calls-in.loss <= 1 %'
 
 Conditions are expected to hold for the first values and to fail from some value on. With several
@@ -170,7 +170,8 @@ Examples:
   bentpipe campaign status campaign
   bentpipe campaign gather campaign
 
-The folder is all that the parts share: any number of processes, on any machines that see it, may run them."
+The folder is all that the parts share: any number of processes, on any machines that see it, may
+run them."
     )]
     Campaign(campaign::Command),
     /// Reproduce published studies and compare the results; exit code 1 if a value is missed
@@ -179,7 +180,7 @@ Examples:
   bentpipe reproduce                 all studies
   bentpipe reproduce koreasat        one
   bentpipe reproduce --quick         shorter runs, one seed
-  bentpipe reproduce koreasat --emulate    and the kernel's TCP for comparison, in real time (root, iperf3)")]
+  bentpipe reproduce koreasat --emulate    also the kernel's TCP, in real time (root, iperf3)")]
     Reproduce(ReproduceArguments),
     /// Compress and decompress headers of captures with ROHC, and estimate its savings
     #[command(
@@ -191,7 +192,13 @@ Examples:
     )]
     Rohc(rohc::Command),
     /// Fit loss models to traces and captures, and generate traces
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  bentpipe channel fit office.trace
+  bentpipe channel generate bistable --burst 3 --gap 27 bistable.trace"
+    )]
     Channel(channel::Command),
     /// Describe rates of captures, streams and sources, and draw time-sequence graphs
     #[command(
@@ -278,9 +285,9 @@ Examples:
     /// It connects a TUN or TAP device with a DVB carrier over UDP.
     #[command(after_help = "\
 Examples:
-  bentpipe gateway check gateway/site-a.toml       forecast efficiency and capacity of its carrier
-  bentpipe gateway gateway/site-a.toml             run it, as root or with CAP_NET_ADMIN, until Ctrl-C
-  bentpipe gateway reload gateway/site-a.toml      in another terminal: read the file again, keep ROHC contexts
+  bentpipe gateway check gateway/site-a.toml   forecast efficiency and capacity of its carrier
+  bentpipe gateway gateway/site-a.toml         run it until Ctrl-C (root, or CAP_NET_ADMIN)
+  bentpipe gateway reload gateway/site-a.toml  in another terminal: read the file again
   bentpipe gateway statistics gateway/site-a.toml
 
 docs/tutorial/two-gateways.md runs two sites on one machine.")]
@@ -316,7 +323,8 @@ Examples:
   bentpipe site enrol --controller https://lab.example.org:8443 bpe_..._...
   bentpipe site --allow /etc/bentpipe/site.toml        until Ctrl-C
 
-It dials out to the controller; nothing listens. Running tasks go on after Ctrl-C; the next `bentpipe site` reports them.")]
+It dials out to the controller; nothing listens. Running tasks go on after Ctrl-C; the next
+`bentpipe site` reports them.")]
     Site(crate::site::SiteArguments),
     /// List scenarios, studies, elements and congestion controllers
     #[command(after_help = "\
@@ -606,3 +614,6 @@ fn ring_size(text: &str) -> Result<bentpipe_record::RingSize, String> {
     let files = files.trim().parse().map_err(|_| expected)?;
     bentpipe_record::RingSize::new(len.get(), files).map_err(|error| error.to_string())
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,8 +35,9 @@ Examples:
   bentpipe campaign plan geo.toml --seeds 8 --set duration='5 s' --out campaign
   bentpipe campaign plan studies/wichmo --run adapt --out adapt
 
-A study has several runs, each a campaign: all of them, in folders of their names, or the one of --run.
-Up to 1000 points are read and checked; of a longer sweep a sample, with the values of each axis.")]
+A study has several runs, each a campaign: all of them, in folders of their names, or the one of
+--run. Up to 1000 points are read and checked; of a longer sweep a sample, with the values of each
+axis.")]
     Plan(PlanArguments),
     /// Run a part of a campaign in this process
     #[command(after_help = "\
@@ -54,8 +55,9 @@ Examples:
   bentpipe campaign run campaign --jobs 8
   bentpipe campaign run downloads --scenario geo.toml --gather
 
-Child processes run about ten seconds of work each. A run that ends its process, as without memory, is found by
-halving and noted; the others go on. The same command resumes after Ctrl-C or a crash.")]
+Child processes run about ten seconds of work each. A run that ends its process, as without
+memory, is found by halving and noted; the others go on. The same command resumes after Ctrl-C or
+a crash.")]
     Run(RunArguments),
     /// Show what is finished, failed and missing; exit code 1 if something is
     #[command(after_help = "\
@@ -70,9 +72,9 @@ Examples:
 Examples:
   bentpipe campaign gather campaign
 
-runs.parquet has a row for each run in their order; polars, pandas and DuckDB read it. summary.csv has the mean
-of each measure at each point with its 95 % confidence interval over the seeds. Up to 1000 points and 10,000 runs
-also get summary.json, as of a run, and report.html.")]
+runs.parquet has a row for each run in their order; polars, pandas and DuckDB read it. summary.csv
+has the mean of each measure at each point with its 95 % confidence interval over the seeds. Up to
+1000 points and 10,000 runs also get summary.json, as of a run, and report.html.")]
     Gather {
         /// Folder of the campaign
         folder: PathBuf,

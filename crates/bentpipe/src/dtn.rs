@@ -77,7 +77,13 @@ pub(crate) enum Command {
     #[command(after_help = PERF_EXAMPLES)]
     Perf(perf::PerfArgs),
     /// Send and receive files by the CCSDS File Delivery Protocol
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  bentpipe dtn cfdp receive 4560 --entity 2 --out received
+  bentpipe dtn cfdp send 127.0.0.1:4560 --entity 1 --to 2 picture.jpg"
+    )]
     Cfdp(cfdp::Command),
     /// Make a certificate for a node's TLS, of an authority for tests
     #[command(after_help = CERTIFICATE_EXAMPLES)]
@@ -89,15 +95,17 @@ Examples:
   bentpipe dtn certificate pki ipn:1.0
   bentpipe dtn certificate pki ipn:2.0 --host gateway.example.org --address 10.0.0.2 --days 30
 
-The output has the lines for [tls] of the node file. The authority's key stays in the folder without a password, for tests.";
+The output has the lines for [tls] of the node file. The authority's key stays in the folder
+without a password, for tests.";
 
 const NODE_EXAMPLES: &str = "\
 Examples:
   bentpipe dtn node node.toml                     until Ctrl-C
   bentpipe dtn node node.toml --json figures.json
 
-The node file has `eid`, `store`, [[listen]], [[neighbour]], [routes] or `plan`, and [tls]: docs/reference/dtn.md. Applications of this
-machine connect to its TCPCL listener: ping, perf, receive --via and send.";
+The node file has `eid`, `store`, [[listen]], [[neighbour]], [routes] or `plan`, and [tls]:
+docs/reference/dtn.md. Applications of this machine connect to its TCPCL listener: ping, perf,
+receive --via and send.";
 
 const PING_EXAMPLES: &str = "\
 Examples:
@@ -109,31 +117,35 @@ The exit status is 1 if an answer did not come.";
 const TRACE_EXAMPLES: &str = "\
 Examples:
   bentpipe dtn trace 127.0.0.1:4556 --from ipn:1.70 ipn:3.9
-  bentpipe dtn trace 127.0.0.1:4556 --from ipn:1.70 ipn:3.9 --hops 1      ends at the second node after this one
+  bentpipe dtn trace 127.0.0.1:4556 --from ipn:1.70 ipn:3.9 --hops 1   ends at the second node
 
-Each line is an event that a node reports: received, forwarded, delivered or deleted, with the time since the creation by the clock of that
-node. Nodes without status reports are missing. The exit status is 1 if no delivery was reported.";
+Each line is an event that a node reports: received, forwarded, delivered or deleted, with the
+time since the creation by the clock of that node. Nodes without status reports are missing. The
+exit status is 1 if no delivery was reported.";
 
 const PROXY_EXAMPLES: &str = "\
 Examples:
   bentpipe dtn proxy 127.0.0.1:4556 --from ipn:1.20 --to ipn:2.20 --listen 127.0.0.1:8080
   bentpipe dtn proxy 127.0.0.1:4557 --from ipn:2.20 --to ipn:1.20 --connect 127.0.0.1:80
 
-A connection to the first proxy reaches the address of the second, for all delays between. The exit status is 1 if a stream was reset.";
+A connection to the first proxy reaches the address of the second, for all delays between. The
+exit status is 1 if a stream was reset.";
 
 const PERF_EXAMPLES: &str = "\
 Examples:
-  bentpipe dtn perf 127.0.0.1:4556 --from ipn:1.60 ipn:2.9 --payload '1 kB' --window 1000 --duration '10 s'
+  bentpipe dtn perf 127.0.0.1:4556 --from ipn:1.60 ipn:2.9 --payload '1 kB' \\
+      --window 1000 --duration '10 s'
   bentpipe dtn perf 127.0.0.1:4556 --from ipn:1.60 ipn:2.9 --payload '25 B' --rate 20 --count 2000
 
-Service 9 of a bentpipe node drops what it gets. Goodput is the payload of the bundles reported as delivered over the time to the last
-report; a round trip ends with the report. The exit status is 1 if a bundle was not delivered.";
+Service 9 of a bentpipe node drops what it gets. Goodput is the payload of the bundles reported as
+delivered over the time to the last report; a round trip ends with the report. The exit status is
+1 if a bundle was not delivered.";
 
 const PLAN_EXAMPLES: &str = "\
 Examples:
   bentpipe dtn plan mission.ionrc                               contacts and capacity of each pair
   bentpipe dtn plan mission.ionrc --from 1 --to 5 --size '1 MB'   routes, and when a bundle arrives
-  bentpipe dtn plan mission.ionrc --write mission.json          in HDTN's form; any other ending: ION's
+  bentpipe dtn plan mission.ionrc --write mission.json     in HDTN's form; other endings: ION's
   bentpipe dtn plan mission.ionrc --svg mission.svg             Gantt chart of the contacts
 
 Times are seconds from the plan's start. The exit status is 1 if no route is left.";
@@ -141,11 +153,13 @@ Times are seconds from the plan's start. The exit status is 1 if no route is lef
 const SEND_EXAMPLES: &str = "\
 Examples:
   bentpipe dtn send 127.0.0.1:4556 --from ipn:1.1 --to ipn:2.1 picture.jpg
-  bentpipe dtn send 127.0.0.1:4556 --layer mtcp --from dtn://a/x --to dtn://b/in --payload '1 kB' --count 1000
-  bentpipe dtn send 10.0.0.2:4556 --from ipn:1.1 --to ipn:2.1 picture.jpg --certificate pki/ipn-1.0.pem --key pki/ipn-1.0-key.pem \
-      --trust pki/authority.pem
+  bentpipe dtn send 127.0.0.1:4556 --layer mtcp --from dtn://a/x --to dtn://b/in \\
+      --payload '1 kB' --count 1000
+  bentpipe dtn send 10.0.0.2:4556 --from ipn:1.1 --to ipn:2.1 picture.jpg \\
+      --certificate pki/ipn-1.0.pem --key pki/ipn-1.0-key.pem --trust pki/authority.pem
 
-Without a file or --payload the payload is standard input. The exit status is 1 if a bundle was not acknowledged.";
+Without a file or --payload the payload is standard input. The exit status is 1 if a bundle was
+not acknowledged.";
 
 const RECEIVE_EXAMPLES: &str = "\
 Examples:
@@ -153,7 +167,8 @@ Examples:
   bentpipe dtn receive 4556 --node ipn:2.0 --count 1 --out received
   bentpipe dtn receive --via 127.0.0.1:4556 --node ipn:2.5    as an application of a node
 
-One connection is served at a time. A bundle that breaks a rule is refused and counted; then the exit status is 1.";
+One connection is served at a time. A bundle that breaks a rule is refused and counted; then the
+exit status is 1.";
 
 /// Runs a command; the exit code, or what was wrong with what was asked.
 pub(crate) fn run(command: &Command) -> Result<u8, String> {

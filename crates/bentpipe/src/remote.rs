@@ -13,6 +13,8 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
 
 use crate::show;
 
+mod examples;
+
 /// Properties whose values are read from files: long texts, and secrets.
 const FROM_FILES: [&str; 5] = ["text", "password", "old", "new", "sites"];
 /// Largest text that is sent.
@@ -91,6 +93,7 @@ fn subcommand(operation: &'static RemoteOperation) -> Command {
     });
     Command::new(&operation.command[..])
         .about(&operation.summary[..])
+        .after_help(examples::of(&operation.command))
         .args(places)
         .args(file)
         .args(query)

@@ -14,6 +14,10 @@ use crate::show;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Print the report's tables of flows and links, with units and 95 % intervals
+    #[command(after_help = "\
+Examples:
+  bentpipe results tables runs/sweep
+  bentpipe results tables runs/sweep --point 1 --format latex")]
     Tables {
         /// Folder of results
         results: PathBuf,
@@ -25,6 +29,10 @@ pub(crate) enum Command {
         format: Format,
     },
     /// Write quantiles over the seeds of series as CSV, at each instant
+    #[command(after_help = "\
+Examples:
+  bentpipe results percentiles runs/sweep --select 'flow.*.cwnd' --out cwnd.csv
+  bentpipe results percentiles runs/sweep --select 'link.*.queue*' --shares '10 %,90 %'")]
     Percentiles {
         #[command(flatten)]
         of: Selected,
@@ -33,11 +41,17 @@ pub(crate) enum Command {
         shares: Vec<f64>,
     },
     /// Write Jain's index over series as CSV, at each instant of each run
+    #[command(after_help = "\
+Examples:
+  bentpipe results fairness runs/sweep --select 'flow.*.receiver.delivered-bytes'")]
     Fairness {
         #[command(flatten)]
         of: Selected,
     },
     /// Write cumulative distributions over all seeds as CSV, such as of one-way delays
+    #[command(after_help = "\
+Examples:
+  bentpipe results distributions runs/sweep --out delays.csv")]
     Distributions {
         /// Folder of results
         results: PathBuf,
@@ -46,6 +60,9 @@ pub(crate) enum Command {
         out: Option<PathBuf>,
     },
     /// Print means over the first seeds, and the number of seeds for an interval
+    #[command(after_help = "\
+Examples:
+  bentpipe results convergence runs/sweep flow.bulk.goodput --within '1 %'")]
     Convergence {
         /// Folder of results
         results: PathBuf,

@@ -53,20 +53,22 @@ Examples:
   bentpipe rohc compress --cid large --mode o --feedback back.pcap trunk.pcapng trunk.rohc.pcap
   bentpipe rohc compress --link ppp voice.pcap voice.ppp.pcap
   bentpipe rohc compress --scheme crtp voice.pcap voice.crtp.pcap
-  bentpipe rohc compress --profiles v2 --icv-key 00112233445566778899aabbccddeeff voice.pcap voice.ipsec.pcap
+  bentpipe rohc compress --profiles v2 --icv-key 00112233445566778899aabbccddeeff \\
+      voice.pcap voice.ipsec.pcap
   tcpdump -w - port 5004 | bentpipe rohc compress --rtp-ports 5004 - out.rohc.pcap
 
-The exit status is 1 if a packet could not be compressed or a record is not IP (--skip-other accepts those),
-2 for a bad command or file.";
+The exit status is 1 if a packet could not be compressed or a record is not IP (--skip-other
+accepts those), 2 for a bad command or file.";
 
 const DECOMPRESS_EXAMPLES: &str = "\
 Examples:
   bentpipe rohc decompress voice.rohc.pcap voice.pcap
-  bentpipe rohc decompress --cid large --contexts 501 --verify --csv packets.csv in.rohc.pcap out.pcap
+  bentpipe rohc decompress --cid large --contexts 501 --verify --csv packets.csv \\
+      in.rohc.pcap out.pcap
   bentpipe rohc decompress --scheme crtp voice.crtp.pcap voice.pcap
 
-CID space, MRRU and profiles must be those of the compressor. The exit status is 1 if a packet could not be
-decompressed, 2 for a bad command or file.";
+CID space, MRRU and profiles must be those of the compressor. The exit status is 1 if a packet
+could not be decompressed, 2 for a bad command or file.";
 
 const ROUNDTRIP_EXAMPLES: &str = "\
 Examples:
@@ -75,7 +77,8 @@ Examples:
   bentpipe rohc roundtrip --damage 0.05 --verify --csv fates.csv capture.pcap
   bentpipe rohc roundtrip --scheme iphc --loss 0.02 --feedback-delay '540 ms' capture.pcap
 
-The exit status is 1 if a packet came out wrong, or if one was refused although nothing was lost or damaged.";
+The exit status is 1 if a packet came out wrong, or if one was refused although nothing was lost
+or damaged.";
 
 const STATS_EXAMPLES: &str = "\
 Examples:

@@ -32,15 +32,15 @@ Examples:
   bentpipe rtp send host:5004 --codec opus --rate '32 kbit/s' --interval '40 ms'
   bentpipe rtp send host:5004 --payload '200 B' --interval '10 ms'
 
-Without --duration or --packets it sends until Ctrl-C. The exit status is 1 if the kernel refused packets, 2 for a bad
-command.";
+Without --duration or --packets it sends until Ctrl-C. The exit status is 1 if the kernel refused
+packets, 2 for a bad command.";
 
 const RECEIVE_EXAMPLES: &str = "\
 Examples:
-  bentpipe rtp receive 5004                                   until Ctrl-C, which prints the figures
+  bentpipe rtp receive 5004                  until Ctrl-C, which prints the figures
   bentpipe rtp receive 5004 --idle '2 s' --csv streams.csv --json all.json
   bentpipe rtp receive '[fd00::2]:5004' --ports 100 --duration '60 s'
-  bentpipe rtp receive 5004 --clock 48000                     for Opus and others without a payload type of their own
+  bentpipe rtp receive 5004 --clock 48000    for Opus and others without a payload type
 
 The exit status is 1 if packets were lost or none came, 2 for a bad command.";
 

@@ -19,8 +19,8 @@ Examples:
   bentpipe traffic describe --interval '10 ms' --report lan.html lan.pcapng
   bentpipe traffic describe --source television scenarios/video.toml
 
-The rate of a transport stream is that between its clock references, without NULL packets; that of a
-capture is of its IP packets. A scenario's video source runs for the scenario's duration.")]
+The rate of a transport stream is that between its clock references, without NULL packets; that of
+a capture is of its IP packets. A scenario's video source runs for the scenario's duration.")]
     Describe(DescribeArgs),
     /// Draw time-sequence graphs of the TCP connections of a capture
     #[command(after_help = "\

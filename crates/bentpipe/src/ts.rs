@@ -36,8 +36,8 @@ Examples:
   bentpipe ts encap --format gse --modcod '8PSK 3/4' --packing '5 ms' lan.pcap frames.pcap
   tshark -r frames.pcap -d udp.port==7001,dvb-s2_modeadapt -o dvb-s2_modeadapt.decode_df:TRUE
 
-An output that ends in .ts, or \"-\", is bare packets; another one is a capture with their times. The exit status is 1 if
-a packet could not be encapsulated, 2 for a bad command or file.";
+An output that ends in .ts, or \"-\", is bare packets; another one is a capture with their times.
+The exit status is 1 if a packet could not be encapsulated, 2 for a bad command or file.";
 
 const DECAP_EXAMPLES: &str = "\
 Examples:
@@ -45,8 +45,8 @@ Examples:
   bentpipe ts decap --pid 0x201 --format ule --rohc in.ts.pcap out.pcap
   bentpipe ts decap --bridge in.ts frames.pcap
 
-Without --pid every PID that carries data is read, as ULE, MPE or GSE by its PMT, or else by its CRCs. The exit status is 1 if
-something was lost or wrong, 2 for a bad command or file.";
+Without --pid every PID that carries data is read, as ULE, MPE or GSE by its PMT, or else by its
+CRCs. The exit status is 1 if something was lost or wrong, 2 for a bad command or file.";
 
 const INSPECT_EXAMPLES: &str = "\
 Examples:
@@ -58,17 +58,19 @@ Examples:
   bentpipe ts inspect udp://127.0.0.1:5004 --for '1 min' --min-rate '3 Mbit/s'
   bentpipe ts inspect udp://239.1.1.1:5004 --interface eth0 --rates rates.csv
 
-A transport stream in baseband frames is taken out of them. Efficiency is bytes of PDUs for each byte of the PID's TS packets.
-A live stream is TS packets in UDP or RTP. It has a line each second, and one for each alarm.
-Its exit status is 1 if an alarm was raised, 130 if Ctrl-C came before the end of --for.";
+A transport stream in baseband frames is taken out of them. Efficiency is bytes of PDUs for each
+byte of the PID's TS packets. A live stream is TS packets in UDP or RTP. It has a line each
+second, and one for each alarm. Its exit status is 1 if an alarm was raised, 130 if Ctrl-C came
+before the end of --for.";
 
 const MUX_EXAMPLES: &str = "\
 Examples:
   bentpipe ts mux --rate '8 Mbit/s' film.ts voice.ts out.ts
   bentpipe ts mux --rate '38.015 Mbit/s' a.ts.pcap b.ts.pcap out.ts.pcap
 
-Captures are sent at their times, a stream with clock references by those, another one as fast as it fits. One PAT names
-the programmes of all. The exit status is 1 if packets were dropped because the rate did not suffice.";
+Captures are sent at their times, a stream with clock references by those, another one as fast as
+it fits. One PAT names the programmes of all. The exit status is 1 if packets were dropped because
+the rate did not suffice.";
 
 /// Inspects a file or a live stream, and returns the exit code.
 ///

@@ -20,8 +20,9 @@ Examples:
   bentpipe voice savings scenarios/voice-geo.toml --calls 1,5,20 --period '40 ms'
   bentpipe voice savings scenarios/voice-geo.toml --link satellite --seeds 3
 
-A DVB carrier compresses by its own ROHC. A line sends PPP frames, with ROHC or several packets in one. Other
-media carry both in a tunnel, whose headers are 25 B. Of a sweep, the first point is taken.")]
+A DVB carrier compresses by its own ROHC. A line sends PPP frames, with ROHC or several packets in
+one. Other media carry both in a tunnel, whose headers are 25 B. Of a sweep, the first point is
+taken.")]
     Savings(SavingsArgs),
     /// Carry real speech through a call of a scenario, and judge what arrives
     #[command(after_help = CARRY_HELP)]
@@ -31,13 +32,16 @@ media carry both in a tunnel, whose headers are 25 B. Of a sweep, the first poin
 const CARRY_HELP: &str = "\
 Examples:
   bentpipe voice carry speech.wav received.wav --codec gsm --loss '3 %'
-  bentpipe voice carry speech.wav received.wav --codec g711a,opus --loss 0,0.03,0.1 --seeds 5 --svg scores.svg
-  bentpipe voice carry speech.wav received.wav --scenario scenarios/voice-geo.toml --codec g711u --set flow.calls.count=2
+  bentpipe voice carry speech.wav received.wav --codec g711a,opus --loss 0,0.03,0.1 \\
+      --seeds 5 --svg scores.svg
+  bentpipe voice carry speech.wav received.wav --scenario scenarios/voice-geo.toml \\
+      --codec g711u --set flow.calls.count=2
 
-Codecs: g711a, g711u, g722, g723.1, g726, gsm, opus and speex. G.711 is coded here, the others by ffmpeg. Files other than
-WAV with 16 bits and the codec's 8 or 16 kHz are converted by ffmpeg. The columns: R and MOS are the E-model's for the
-conversation, \"listening\" its MOS without delay, \"PESQ\" is by the Python package pesq. Several runs number
-their files: received-1.wav and so on. The exit status is 2 for a bad command or file, or a missing ffmpeg.";
+Codecs: g711a, g711u, g722, g723.1, g726, gsm, opus and speex. G.711 is coded here, the others by
+ffmpeg. Files other than WAV with 16 bits and the codec's 8 or 16 kHz are converted by ffmpeg. The
+columns: R and MOS are the E-model's for the conversation, \"listening\" its MOS without delay,
+\"PESQ\" is by the Python package pesq. Several runs number their files: received-1.wav and so on.
+The exit status is 2 for a bad command or file, or a missing ffmpeg.";
 
 #[derive(Debug, Args)]
 pub(crate) struct SavingsArgs {

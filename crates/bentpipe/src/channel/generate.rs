@@ -12,6 +12,9 @@ use clap::{Args, Subcommand, ValueEnum};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Independent losses
+    #[command(after_help = "\
+Examples:
+  bentpipe channel generate bernoulli --loss 0.01 random.trace")]
     Bernoulli {
         /// The probability of loss, 0 to 1
         #[arg(long, value_parser = share)]
@@ -20,6 +23,9 @@ pub(crate) enum Command {
         out: Out,
     },
     /// Loss bursts and loss-free gaps, both of geometrically distributed length
+    #[command(after_help = "\
+Examples:
+  bentpipe channel generate bistable --burst 3 --gap 27 bistable.trace")]
     Bistable {
         /// Mean length of runs of lost frames
         #[arg(long, value_parser = length)]
@@ -31,6 +37,9 @@ pub(crate) enum Command {
         out: Out,
     },
     /// Two states with a probability of loss each
+    #[command(after_help = "\
+Examples:
+  bentpipe channel generate gilbert-elliott --p 0.01 --r 0.3 --loss-bad 0.8 made.trace")]
     GilbertElliott {
         /// The probability of going from good to bad after a frame
         #[arg(long, value_parser = share)]
@@ -48,7 +57,13 @@ pub(crate) enum Command {
         out: Out,
     },
     /// A semi-Markov process in place of a measured trace: `bentpipe describe synthetic`
-    #[command(alias = "stand-in")]
+    #[command(
+        alias = "stand-in",
+        after_help = "\
+Examples:
+  bentpipe channel generate synthetic --loss 0.05 office.trace
+  bentpipe channel generate synthetic --loss 0.05 --frames 100000 --seed 7 -"
+    )]
     Synthetic {
         /// The rate of loss over all time
         #[arg(long, value_parser = loss_of_synthetic)]
@@ -66,7 +81,12 @@ pub(crate) enum Command {
         out: Out,
     },
     /// A model fitted to another trace
-    #[command(alias = "like")]
+    #[command(
+        alias = "like",
+        after_help = "\
+Examples:
+  bentpipe channel generate fitted office.trace --fit gilbert-elliott made.trace"
+    )]
     Fitted {
         /// The other trace
         trace: PathBuf,

@@ -31,16 +31,19 @@ pub(crate) enum Command {
 const SEND_EXAMPLES: &str = "\
 Examples:
   bentpipe dtn cfdp send 127.0.0.1:4560 --entity 1 --to 2 picture.jpg
-  bentpipe dtn cfdp send ipn:1.30 --via 127.0.0.1:4556 --from ipn:3.30 --entity 3 --to 1 --timeout '1 h' picture.jpg
+  bentpipe dtn cfdp send ipn:1.30 --via 127.0.0.1:4556 --from ipn:3.30 \\
+      --entity 3 --to 1 --timeout '1 h' picture.jpg
 
-The place of the other entity is HOST:PORT over UDP, and an endpoint with --via. The exit status is 1 if a file was not delivered.";
+The place of the other entity is HOST:PORT over UDP, and an endpoint with --via. The exit status
+is 1 if a file was not delivered.";
 
 const RECEIVE_EXAMPLES: &str = "\
 Examples:
   bentpipe dtn cfdp receive 4560 --entity 2 --out received
   bentpipe dtn cfdp receive --via 127.0.0.1:4556 --from ipn:1.30 --entity 1 --out received
 
-Names are those that the sender gives, without folders; a file that is there is not replaced. The exit status is 1 if a file failed.";
+Names are those that the sender gives, without folders; a file that is there is not replaced. The
+exit status is 1 if a file failed.";
 
 /// Checksum of files.
 #[derive(Clone, Copy, Debug, ValueEnum)]

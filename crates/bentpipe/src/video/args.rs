@@ -54,17 +54,19 @@ Examples:
   bentpipe video model --group 0 video.ts            rates that change every 20 to 100 ms
   bentpipe video model --sizes card.ts video.ts      picture sizes of a stream
 
-Sizes may also be a table of lines such as \"I,24000\". Pictures have time stamps and headers of MPEG-2 video, and no content.";
+Sizes may also be a table of lines such as \"I,24000\". Pictures have time stamps and headers of
+MPEG-2 video, and no content.";
 
 const CARRY_EXAMPLES: &str = "\
 Examples:
   bentpipe video carry card.ts received.ts --loss 1e-4 --quality
   bentpipe video carry card.ts received.ts --adaptation aal1-fec --loss 1e-3 --misinsertion 1e-5
   bentpipe video carry card.ts received.ts --jitter '2 ms'
-  bentpipe video carry card.ts received.ts --scenario video.toml --set atm.line.satellite.delay='300 ms'
+  bentpipe video carry card.ts received.ts --scenario video.toml \\
+      --set atm.line.satellite.delay='300 ms'
 
-The stream received is written with any losses. The exit status is 2 for a bad command or file, or if --quality finds no
-ffmpeg.";
+The stream received is written with any losses. The exit status is 2 for a bad command or file, or
+if --quality finds no ffmpeg.";
 
 const MUX_EXAMPLES: &str = "\
 Examples:

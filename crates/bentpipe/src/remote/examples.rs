@@ -1,0 +1,82 @@
+//! Examples in the help of `bentpipe remote`, one or more for each operation.
+
+/// Operation, and arguments of each example.
+pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
+    ("get-openapi", &["--output openapi.json"]),
+    ("get-health", &["", "--server https://lab.example.org:8443 --ca certificate.pem"]),
+    ("log-in", &["--name ann --password password.txt"]),
+    ("log-out", &[""]),
+    ("get-me", &[""]),
+    ("set-password", &["--old old.txt --new new.txt"]),
+    ("list-sessions", &[""]),
+    ("end-session", &["4"]),
+    ("list-tokens", &[""]),
+    ("add-token", &["--name nightly --scope run --days 90"]),
+    ("revoke-token", &["2"]),
+    ("list-users", &[""]),
+    ("add-user", &["--name bob --level 1 --password password.txt"]),
+    ("change-user", &["3 --level 2", "3 --disabled true", "3 --password password.txt"]),
+    ("list-audit", &["", "--before 1200"]),
+    ("list-scenarios", &["", "--archived true"]),
+    ("add-scenario", &["--name geo --text scenarios/geo.toml"]),
+    ("get-scenario", &["1"]),
+    ("save-scenario", &["1 --text geo.toml", "1 --text geo.toml --header 'if-match=\"3\"'"]),
+    ("rename-scenario", &["1 --name geo-256k --shared false"]),
+    ("archive-scenario", &["1"]),
+    ("restore-scenario", &["1"]),
+    ("list-versions", &["1"]),
+    ("get-version", &["1 2"]),
+    ("check-scenario", &["--text geo.toml"]),
+    ("edit-scenario", &["--text geo.toml --key link.satellite.delay --value '\"300 ms\"'"]),
+    ("list-presets", &["", "--section link"]),
+    ("save-preset", &["--section link --name geo --text preset.toml"]),
+    ("remove-preset", &["5"]),
+    ("list-files", &[""]),
+    ("add-file", &["fade.csv --name fade.csv"]),
+    ("get-file", &["1 --output fade.csv"]),
+    ("remove-file", &["1"]),
+    ("get-schema", &["--output schema.json"]),
+    ("list-jobs", &["", "--state done --search nightly --limit 20"]),
+    (
+        "launch-job",
+        &[
+            "--scenario 1 --seeds 5",
+            "--scenario 1 --emulate true --duration '60 s'",
+            "--study rohc-ule --quick true --header idempotency-key=nightly",
+            "--scenario 2 --sites sites/three-machines.toml",
+        ],
+    ),
+    ("get-job", &["1"]),
+    ("annotate-job", &["1 --note 'before the rain' --tags 'geo baseline'"]),
+    ("remove-job", &["1"]),
+    ("import-job", &["job-7.zip"]),
+    ("repeat-job", &["1"]),
+    ("list-studies", &[""]),
+    ("list-reservations", &[""]),
+    ("add-reservation", &["--start 1798722000000 --end 1798729200000 --purpose 'thesis runs'"]),
+    ("remove-reservation", &["1"]),
+    ("list-sites", &[""]),
+    ("invite-site", &["--name satellite"]),
+    ("revoke-site", &["2"]),
+    ("change-job", &["3 --key link.satellite.delay --value '300 ms'"]),
+    ("cancel-job", &["3"]),
+    ("list-events", &["1", "1 --after 40 --limit 100"]),
+    ("follow-job", &["1"]),
+    ("list-packets", &["1 --limit 20"]),
+    ("follow-packets", &["1"]),
+    ("list-rows", &["1 --limit 20"]),
+    ("follow-rows", &["1"]),
+    ("list-measures", &["1 --search goodput"]),
+    ("get-series", &["1 --select 'flow.*.sender.cwnd' --output series.csv"]),
+    ("list-artifacts", &["1"]),
+    ("get-archive", &["1 --output job-1.zip"]),
+    ("get-artifact", &["1 0 --output report.html"]),
+];
+
+/// Returns the end of an operation's help.
+pub(super) fn of(command: &str) -> String {
+    let rows = EXAMPLES.iter().filter(|(name, _)| *name == command).flat_map(|(_, examples)| *examples);
+    let lines =
+        rows.map(|arguments| format!("\n  bentpipe remote {command} {arguments}").trim_end().to_owned());
+    format!("Examples:{}", lines.collect::<String>())
+}
