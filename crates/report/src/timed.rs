@@ -203,8 +203,12 @@ fn stack(
         Plot::new(title, Axis::time(), Axis::new(if unit.is_empty() { "number" } else { "delay" }, unit));
     plot.note = "Areas are stacked.".into();
     let mut below: Vec<f64> = Vec::new();
-    for component in components {
+    for (colour, component) in components.iter().enumerate() {
         let Some((label, points)) = mean(times, component, drawn) else { continue };
+        // A length of loss that none has had makes no area.
+        if !points.iter().any(|point| point.1 > 0.0) {
+            continue;
+        }
         below.resize(points.len(), 0.0);
         let (mut middle, mut halves) = (Vec::new(), Vec::new());
         for ((at, value), below) in points.into_iter().zip(&mut below) {
@@ -212,15 +216,14 @@ fn stack(
             halves.push(value / 2.0);
             *below += if value.is_finite() { value } else { 0.0 };
         }
-        let (mark, colour) = (Mark::Band, plot.curves.len());
-        plot.curves.push(Curve { name: label, points: middle, errors: halves, mark, colour });
+        plot.curves.push(Curve { name: label, points: middle, errors: halves, mark: Mark::Band, colour });
     }
     let mut rest: Vec<&str> = drawn.iter().map(|one| one.column.metric.name()).collect();
     rest.retain(|name| !components.contains(name));
     rest.dedup();
-    for metric in rest {
+    for (n, metric) in rest.into_iter().enumerate() {
         let Some((name, points)) = mean(times, metric, drawn) else { continue };
-        let colour = plot.curves.len();
+        let colour = components.len() + n;
         plot.curves.push(Curve { name, points, mark: Mark::Dashed, colour, ..Curve::default() });
     }
     plot
@@ -471,6 +474,28 @@ mod tests {
         };
         assert_eq!((edges(held), edges(network)), ([0.0, 0.03], [0.03, 0.33]));
         assert_eq!((held.mark, all.mark, all.points[5].1), (Mark::Band, Mark::Dashed, 0.5));
+    }
+
+    #[test]
+    fn lengths_of_loss_that_none_has_had_make_no_area() {
+        let runs = |counts: [f64; 2]| {
+            let mut series = series(&[]);
+            for (n, count) in [(1, counts[0]), (2, counts[1])] {
+                let name = format!("loss-runs-{n}");
+                let mut metric = (*declaration(&name, Unit::Count, Some(Style::Line), "none")).clone();
+                if let Some(drawing) = &mut metric.draw {
+                    drawing.diagram = "Runs of lost or late packets".into();
+                }
+                let (element, metric) = ("flow.a.receiver".into(), Declared::Read(Arc::new(metric)));
+                series.columns.push(Column { part: 1, element, metric, data: Data::Gauge(vec![count; 11]) });
+            }
+            plots(&series)
+                .into_iter()
+                .map(|plot| plot.curves.iter().map(|curve| curve.colour).collect())
+                .collect()
+        };
+        let (none, some): (Vec<Vec<usize>>, Vec<Vec<usize>>) = (runs([0.0, 0.0]), runs([0.0, 3.0]));
+        assert_eq!((none.len(), some), (0, vec![vec![1]]));
     }
 
     #[test]

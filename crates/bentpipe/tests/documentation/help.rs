@@ -28,6 +28,8 @@ const FILES: &[&str] = &[
     "printf 'eid = \"ipn:1.0\"\\nstore = \"store\"\\n[[listen]]\\nlayer = \"tcpcl\"\\nat = \"127.0.0.1:0\"\\n' > node.toml",
     "bentpipe dtn certificate pki ipn:1.0",
     "printf 'correct horse battery staple\\n' > password; mkdir -p scenarios; cp geo.toml scenarios",
+    "for file in old.txt new.txt password.txt; do cp password $file; done; mkdir -p sites; cp geo.toml sites/three-machines.toml",
+    "touch fade.csv preset.toml job-7.zip; cp pki/authority.pem certificate.pem",
     "mkdir -p .local/share/bash-completion/completions .config/fish/completions",
 ];
 
@@ -141,7 +143,10 @@ fn examples(help: &str) -> Vec<String> {
         let programs = ["bentpipe ", "tshark ", "ffmpeg ", "tcpdump ", "kill "];
         let begins = programs.iter().any(|program| line.trim_start().starts_with(program));
         match found.last_mut() {
-            Some(last) if !begins => *last = format!("{last} {}", line.trim()),
+            // A backslash continues a command; without one it is a line that the terminal broke.
+            Some(last) if !begins => {
+                *last = format!("{} {}", last.trim_end_matches([' ', '\\']), line.trim())
+            }
             _ => found.push(line.trim().to_owned()),
         }
     }
@@ -167,6 +172,6 @@ fn ethernet_capture(to: &Path, port: Option<u16>) {
 
 #[test]
 fn examples_are_found_with_their_wrapped_ends() {
-    let help = "Usage\n\nExamples:\n  bentpipe a 'b  c'\n  bentpipe d    until\n  Ctrl-C\n\nMore.\n";
-    assert_eq!(examples(help), ["bentpipe a 'b", "bentpipe d"]);
+    let help = "Usage\n\nExamples:\n  bentpipe a 'b  c'\n  bentpipe d    until\n  Ctrl-C\n  bentpipe e \\\n      -f\n\nMore.\n";
+    assert_eq!(examples(help), ["bentpipe a 'b", "bentpipe d", "bentpipe e -f"]);
 }

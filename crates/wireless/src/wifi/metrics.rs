@@ -1,13 +1,13 @@
 //! Metrics of wireless stations, apart from those of any link.
 
-use bentpipe_net::metric::{Counter, Of, Unit};
+use bentpipe_net::metric::{Counter, Draw, Of, Unit};
 
 /// Number of run length classes: 1, 2, 3 to 4, 5 to 8, ... The last one has all longer runs.
 pub(super) const CLASSES: usize = 13;
 
 bentpipe_net::metrics! {
     Counter COLLISIONS = "collisions", Count, "Collisions";
-    Gauge MEDIUM_BUSY = "medium-busy", Seconds, "Time that the medium was busy";
+    Gauge MEDIUM_BUSY = "medium-busy", Seconds, "Time that the medium was busy" => .drawn(Draw::Rate("Use of the medium"));
     Gauge MEDIUM_UTILISATION = "medium-utilisation", Ratio, "Utilisation of the medium since the start";
     Counter DROPPED_RETRIES = "dropped-retries", Packets, "Packets dropped, retries exhausted" => .drops();
     Counter FRAMES_SENT = "frames-sent", Packets, "Frames sent";

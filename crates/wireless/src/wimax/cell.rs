@@ -672,6 +672,10 @@ impl Element for Wimax {
         observer.counter(&metrics::FRAMES, self.usage.frames);
         observer.gauge(&metrics::DOWNLINK_USE, share(self.usage.downlink, self.frame.downlink));
         observer.gauge(&metrics::UPLINK_USE, share(self.usage.uplink, self.frame.uplink));
+        let frame = self.frame.phy.frame().as_secs_f64();
+        let busy = |used: u64, all: u32| frame * used as f64 / f64::from(all.max(1));
+        observer.gauge(&metrics::DOWNLINK_BUSY, busy(self.usage.downlink, self.frame.downlink));
+        observer.gauge(&metrics::UPLINK_BUSY, busy(self.usage.uplink, self.frame.uplink));
         observer.gauge(&metrics::MAP_SHARE, self.usage.maps as f64 / self.usage.downlink.max(1) as f64);
         self.paths.iter().for_each(|path| self.observe_path(path, observer));
     }

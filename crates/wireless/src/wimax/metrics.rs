@@ -1,9 +1,13 @@
 //! Metrics of an 802.16 cell, apart from those of any link.
 
+use bentpipe_net::metric::Draw;
+
 bentpipe_net::metrics! {
     Counter FRAMES = "wimax-frames", Count, "Frames in which anything was sent or granted";
     Gauge DOWNLINK_USE = "downlink-use", Ratio, "Symbols of the downlink in use, of all frames until now";
     Gauge UPLINK_USE = "uplink-use", Ratio, "Symbols of the uplink in use, of all frames until now";
+    Gauge DOWNLINK_BUSY = "downlink-busy", Seconds, "Downlink in use" => .drawn(Draw::Rate("Use of the cell"));
+    Gauge UPLINK_BUSY = "uplink-busy", Seconds, "Uplink in use" => .drawn(Draw::Rate("Use of the cell"));
     Gauge MAP_SHARE = "map-share", Ratio, "Symbols of preamble, FCH and maps among those in use";
     Counter PDUS_SENT = "mac-pdus", Count, "MAC PDUs sent";
     Counter PDUS_LOST = "mac-pdus-lost", Count, "MAC PDUs lost on the channel";
