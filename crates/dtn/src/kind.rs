@@ -100,7 +100,7 @@ impl RoleKind for Kind {
             Layer::Udp | Layer::Ltp | Layer::LtpGreen => Bearer::datagrams(),
             Layer::Tcpcl => {
                 let eid = endpoint(own as usize - 1, 0).to_string();
-                Bearer::sessions((own, eid), at, &network.tcp(), &neighbours)
+                Bearer::sessions((own, eid), at, (&network.tcp(), network.reactive), &neighbours)
             }
             Layer::Dccp => Bearer::flows(at, network.datagram, neighbours.len()),
         };

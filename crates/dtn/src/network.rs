@@ -42,6 +42,11 @@ pub struct Network {
     /// TCP of layer "tcpcl", with the defaults of a flow's. Default: those, but `nagle = false`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<Box<tcp::Config>>,
+    /// Keeps the part of a bundle that arrived before its session of layer "tcpcl" ended. Default: true.
+    ///
+    /// The rest alone is sent on: reactive fragmentation.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub reactive: bool,
     /// Rule by which bundles find their way. Default: `{ kind = "contact-graph" }`.
     #[serde(default)]
     pub routing: Way,

@@ -52,6 +52,7 @@ fn a_node_counts_from_the_date_of_an_emulation() {
     let text = "a contact +0 +100 1 2 100000\na contact +0 +100 2 1 100000\na range +0 +100 1 2 1\n";
     let plan = Plan::parse(text, 0.0).unwrap();
     let network = Network {
+        reactive: true,
         plan: text.into(),
         layer: Layer::Udp,
         datagram: Bytes::new(1472),

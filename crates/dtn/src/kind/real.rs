@@ -92,6 +92,9 @@ pub(super) fn daemon(kind: &Kind, network: &Network, at: &RealAt<'_>) -> Result<
         if network.layer != Layer::Tcpcl || own < number {
             let _ = writeln!(text, "at = \"{}:{port}\"", address(number)?);
         }
+        if !network.reactive {
+            text += "reactive = false\n";
+        }
         if network.layer != Layer::Tcpcl {
             let datagram = network.datagram.min(MAX_DATAGRAM);
             let _ = write!(
