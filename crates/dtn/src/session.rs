@@ -19,6 +19,7 @@ use bentpipe_wire::dtn::tcpcl::{
 };
 
 mod parts;
+pub use parts::LEAST_PART;
 use parts::Unaccepted;
 
 /// Settings of a session.

@@ -266,7 +266,10 @@ fn a_bundle_longer_than_any_contact_crosses_in_parts() {
     println!("{sink:?}\n{rover:?}\n{orbiter:?}");
     // The third node puts them together, each once.
     assert_eq!((sink["packets"], sink["duplicates"]), (8, 0), "{rover:?} {orbiter:?}");
-    assert!(rover["bundle-resumed"] >= 8 && rover["bundle-resumed"] == orbiter["bundle-parts"], "{rover:?} {orbiter:?}");
+    assert!(
+        rover["bundle-resumed"] >= 8 && rover["bundle-resumed"] == orbiter["bundle-parts"],
+        "{rover:?} {orbiter:?}"
+    );
     // Two contacts for each bundle, and the first takes most of it.
     assert!((8 * 30_000..8 * 60_000).contains(&rover["bundle-spared"]), "{rover:?}");
     capture.finish().expect("written");

@@ -22,8 +22,6 @@ const LISTENER: Port = Port(0);
 const CALLER: Port = Port(1);
 /// Port numbers that connections take in turn.
 pub(crate) const CALLER_PORTS: u16 = 64;
-/// Least length of a kept part of a bundle whose transfer was cut, in bytes.
-const LEAST_PART: u64 = 1024;
 /// Time until a connection is opened again, or a neighbour without room gets another bundle.
 const PAUSE: Span = Span::from_secs(1);
 
@@ -123,7 +121,7 @@ impl Line {
             keepalive: u16::try_from(seconds).unwrap_or(u16::MAX),
             handshake: config.handshake + late * 2,
             is_deferred: true,
-            parts: is_reactive.then_some(LEAST_PART),
+            parts: is_reactive.then_some(session::LEAST_PART),
             ..config
         }
     }
@@ -133,7 +131,8 @@ impl Line {
     /// They are kept even if the rest does not arrive.
     fn promise(&mut self, node: &Node) {
         let Some(session) = &mut self.session else { return };
-        if let Some((transfer, len)) = session.incoming().map(|(transfer, data)| (transfer, data.len() as u64))
+        if let Some((transfer, len)) =
+            session.incoming().map(|(transfer, data)| (transfer, data.len() as u64))
             && node.has_room(len)
         {
             session.acknowledge(transfer, len);

@@ -8,6 +8,9 @@ use bentpipe_wire::dtn::tcpcl::{Extension, KEEPS_PARTS, Message, SegmentFlags};
 
 use super::{Event, Session};
 
+/// Usual least length of a part that is kept: [`super::Config::parts`].
+pub const LEAST_PART: u64 = 1024;
+
 /// Segment that the caller has not acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unaccepted {
@@ -40,8 +43,10 @@ impl Session {
 
     /// Acknowledges segments of a transfer up to `len` bytes, which the caller keeps even if the rest does not arrive.
     pub fn acknowledge(&mut self, transfer: u64, len: u64) {
-        let is_kept = |next: &Unaccepted| next.transfer == transfer && next.len <= len && !next.flags.is_end();
-        while let Some(Unaccepted { flags, transfer, len }) = self.unaccepted.front().copied().filter(is_kept) {
+        let is_kept =
+            |next: &Unaccepted| next.transfer == transfer && next.len <= len && !next.flags.is_end();
+        while let Some(Unaccepted { flags, transfer, len }) = self.unaccepted.front().copied().filter(is_kept)
+        {
             self.unaccepted.pop_front();
             self.put(&Message::Ack { flags, transfer, len });
         }

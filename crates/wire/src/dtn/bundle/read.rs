@@ -45,8 +45,10 @@ impl Bundle {
         let arrived = &rest[..usize::try_from(len).unwrap_or(usize::MAX).min(rest.len())];
         let payload = Payload { flags: head.flags, crc: head.crc, bytes: arrived.to_vec(), zeros: 0 };
         let bundle = Bundle { primary, blocks, payload };
-        let is_part = !arrived.is_empty() && bundle.is_divisible() && bundle.check_received().is_ok();
-        is_part.then(|| Bundle { primary: Primary { fragment: Some(own), ..bundle.primary }, ..bundle })
+        if arrived.is_empty() || !bundle.is_divisible() || bundle.check_received().is_err() {
+            return None;
+        }
+        Some(Bundle { primary: Primary { fragment: Some(own), ..bundle.primary }, ..bundle })
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Bundle, Error> {
