@@ -44,6 +44,10 @@ pub struct Config {
     /// It is announced by the extension [`KEEPS_PARTS`], and matters if the peer announces it too. The caller then acknowledges
     /// by [`Session::acknowledge`], and is to be deferred.
     pub parts: Option<u64>,
+    /// Set if the peer made the connection.
+    ///
+    /// With [`Config::parts`] such a session waits for SESS_INIT, and announces nothing that the peer did not announce.
+    pub is_passive: bool,
 }
 
 /// Use of TLS (RFC 9174, section 4.2).
@@ -71,6 +75,7 @@ impl Config {
             tls: Tls::Off,
             is_deferred: false,
             parts: None,
+            is_passive: false,
         }
     }
 }
@@ -189,6 +194,8 @@ pub struct Session {
     parts: Option<u64>,
     /// Set if parts are not to be kept after all.
     is_whole: bool,
+    /// Set if the peer has answered the own SESS_INIT, which has an announcement, by an end.
+    is_unanswered: bool,
     last_sent: Time,
     last_received: Time,
     /// Messages that arrived at a stage which forbids them.
@@ -231,6 +238,7 @@ impl Session {
             unaccepted: VecDeque::new(),
             parts: None,
             is_whole: false,
+            is_unanswered: false,
             last_sent: now,
             last_received: now,
             violations: 0,
@@ -469,9 +477,15 @@ impl Session {
         }
     }
 
-    /// Sends SESS_INIT.
+    /// Sends SESS_INIT, unless that of the peer has to be there first.
     fn initialise(&mut self) {
         self.stage = Stage::Init;
+        if !self.waits_for_init() {
+            self.put_init();
+        }
+    }
+
+    fn put_init(&mut self) {
         let Config { node, keepalive, segment_mru, transfer_mru, .. } = self.config.clone();
         let extensions = &self.announcement();
         self.put(&Message::Init(SessionInit {
@@ -534,6 +548,9 @@ impl Session {
             return self.stop();
         }
         self.agree_on_parts(&items);
+        if self.waits_for_init() {
+            self.put_init();
+        }
         self.peer = PeerLimits { segment: init.segment_mru, transfer: init.transfer_mru };
         self.keepalive = Span::from_secs(init.keepalive.min(self.config.keepalive).into());
         self.stage = Stage::Established;
@@ -680,6 +697,7 @@ impl Session {
         if self.stage == Stage::Ended {
             return;
         }
+        self.is_unanswered = self.stage == Stage::Init && !self.announcement().is_empty();
         self.stage = Stage::Ended;
         self.end_incoming();
         let outgoing = self.outgoing.drain(..).filter(|out| !out.is_over && !out.is_refused);

@@ -166,18 +166,26 @@ pub(super) struct Dial {
     pub(super) number: u64,
     pub(super) address: SocketAddr,
     pub(super) next_at: Time,
+    /// Set if the next session is to have no announcement of parts.
+    pub(super) is_plain: bool,
     wait: Span,
 }
 
 impl Dial {
     pub(super) fn new(number: u64, address: SocketAddr) -> Dial {
-        Dial { number, address, next_at: Time::ZERO, wait: RETRY.0 }
+        Dial { number, address, next_at: Time::ZERO, is_plain: false, wait: RETRY.0 }
     }
 
     /// Notes a failure, after which the wait doubles.
     pub(super) fn fail(&mut self, now: Time) {
         self.next_at = now + self.wait;
         self.wait = (self.wait * 2).min(RETRY.1);
+    }
+
+    /// Notes a session that did not come about because of an announcement: the next one, at once, has none.
+    pub(super) fn speak_plainly(&mut self) {
+        self.is_plain = true;
+        self.next_at = Time::ZERO;
     }
 
     /// Notes a connection that works.

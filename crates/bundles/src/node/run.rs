@@ -297,12 +297,13 @@ impl Daemon {
         wait(links.map(Link::interest).chain(outputs).chain(others), (until - now).min(LONGEST_WAIT));
     }
 
-    fn session_config(&self) -> session::Config {
+    /// Returns the settings of a session. With `is_reactive` parts of cut transfers may be kept.
+    fn session_config(&self, is_reactive: bool) -> session::Config {
         session::Config {
             keepalive: (self.file.keepalive.as_nanos() / 1_000_000_000).min(u16::MAX.into()) as u16,
             transfer_mru: self.file.max_bundle.get(),
             is_deferred: true,
-            parts: (!self.node.makes_copies()).then_some(session::LEAST_PART),
+            parts: (is_reactive && !self.node.makes_copies()).then_some(session::LEAST_PART),
             ..session::Config::new(self.file.eid.to_string())
         }
     }
@@ -324,7 +325,8 @@ impl Daemon {
                     continue;
                 }
                 let security = self.security.with_policy(listen.tls);
-                let (config, secure) = (self.session_config(), security.passive(address.ip()));
+                let config = session::Config { is_passive: true, ..self.session_config(true) };
+                let secure = security.passive(address.ip());
                 let connection = SessionLink::new(config, security.policy(), link, secure, now);
                 let mut peer = Peer::new(connection, address);
                 peer.may_apply = listen.applications || address.ip().is_loopback();
@@ -340,17 +342,21 @@ impl Daemon {
 
     fn dial(&mut self, now: Time) {
         for n in 0..self.dials.len() {
-            let Dial { number, address, next_at, .. } = self.dials[n];
+            let Dial { number, address, next_at, is_plain, .. } = self.dials[n];
             let is_there = |peer: &Peer| peer.dialled == Some(number) || peer.role == Role::Neighbour(number);
             if next_at > now || self.peers.values().any(is_there) {
                 continue;
             }
+            // The connection after this one has an announcement again: the end may have been an accident.
+            self.dials[n].is_plain = false;
             match Link::connect(address) {
                 Ok(link) => {
                     let neighbour = self.file.neighbour.iter().find(|neighbour| neighbour.node == number);
                     let security = self.security.with_policy(neighbour.and_then(|neighbour| neighbour.tls));
                     let name = neighbour.and_then(|neighbour| neighbour.name.as_deref());
-                    let (config, secure) = (self.session_config(), security.active(name, address.ip()));
+                    let is_reactive = neighbour.is_some_and(|neighbour| neighbour.reactive) && !is_plain;
+                    let config = self.session_config(is_reactive);
+                    let secure = security.active(name, address.ip());
                     let connection = SessionLink::new(config, security.policy(), link, secure, now);
                     let mut peer = Peer::new(connection, address);
                     peer.dialled = Some(number);
@@ -490,6 +496,9 @@ impl Daemon {
         let _ = peer.connection.write(now);
         for dial in self.dials.iter_mut().filter(|dial| peer.dialled == Some(dial.number)) {
             dial.fail(now);
+            if peer.connection.session.is_unanswered() {
+                dial.speak_plainly();
+            }
         }
         let why = peer.failure.map_or(String::new(), |failure| format!(": {failure}"));
         match peer.role {

@@ -122,6 +122,7 @@ impl Line {
             handshake: config.handshake + late * 2,
             is_deferred: true,
             parts: is_reactive.then_some(session::LEAST_PART),
+            is_passive: !self.is_caller,
             ..config
         }
     }

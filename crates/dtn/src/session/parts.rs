@@ -70,10 +70,23 @@ impl Session {
         self.is_whole = true;
     }
 
+    /// Returns `true` if the peer ended the session instead of answering to an announcement of parts.
+    ///
+    /// RFC 9174 asks it to ignore the item, but some implementations know no items at all.
+    pub fn is_unanswered(&self) -> bool {
+        self.is_unanswered
+    }
+
+    /// Returns `true` if the SESS_INIT of the peer says which items the own may have.
+    pub(super) fn waits_for_init(&self) -> bool {
+        self.config.is_passive && self.config.is_deferred && self.config.parts.is_some()
+    }
+
     /// Returns the extension items of SESS_INIT.
     pub(super) fn announcement(&self) -> Vec<u8> {
         let mut items = Vec::new();
-        if let Some(least) = self.config.parts.filter(|_| self.config.is_deferred) {
+        let is_welcome = !self.config.is_passive || self.parts.is_some();
+        if let Some(least) = self.config.parts.filter(|_| self.config.is_deferred && is_welcome) {
             let value = &least.to_be_bytes();
             Extension { is_critical: false, code: KEEPS_PARTS, value }.put(&mut items);
         }

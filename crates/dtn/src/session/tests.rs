@@ -247,13 +247,13 @@ fn a_peer_whose_certificate_names_another_node_is_refused_before_its_bundles() {
 }
 
 /// Session that keeps parts of 150 bytes and more.
-fn keeping(node: &str) -> Session {
-    let deferred = Config { is_deferred: true, parts: Some(150), ..config(node) };
+fn keeping(node: &str, is_passive: bool) -> Session {
+    let deferred = Config { is_deferred: true, parts: Some(150), is_passive, ..config(node) };
     Session::new(deferred, at(0))
 }
 
 fn keeping_pair() -> [Session; 2] {
-    let [mut one, mut other] = ["ipn:1.0", "ipn:2.0"].map(keeping);
+    let [mut one, mut other] = [("ipn:1.0", false), ("ipn:2.0", true)].map(|(node, side)| keeping(node, side));
     pump([&mut one, &mut other], 7, at(0));
     assert!(events(&mut one).len() == 1 && events(&mut other).len() == 1);
     assert!(one.keeps_parts() && other.keeps_parts());
@@ -262,7 +262,7 @@ fn keeping_pair() -> [Session; 2] {
 
 #[test]
 fn parts_are_announced_by_an_item_for_private_use_and_need_both_ends() {
-    let mut one = keeping("ipn:1.0");
+    let mut one = keeping("ipn:1.0", false);
     one.handle_bytes(b"dtn!\x04\x00", at(0));
     let init = one.poll_output(at(0));
     // Not critical, code, length, value.
@@ -273,6 +273,17 @@ fn parts_are_announced_by_an_item_for_private_use_and_need_both_ends() {
     one.handle_bytes(&answer[CONTACT_LEN..], at(0));
     assert!(one.is_established() && silent.is_established());
     assert!(!one.keeps_parts() && !silent.keeps_parts());
+    // A passive session announces nothing to a peer that does not.
+    let (mut plain, mut passive) = (Session::new(config("ipn:2.0"), at(0)), keeping("ipn:1.0", true));
+    pump([&mut plain, &mut passive], 7, at(0));
+    assert!(plain.is_established() && passive.is_established() && !passive.keeps_parts());
+    // A peer that ends the session instead of ignoring the item.
+    for is_passive in [false, true] {
+        let mut refused = keeping("ipn:1.0", is_passive);
+        refused.handle_bytes(b"dtn!\x04\x00", at(0));
+        refused.disconnect();
+        assert_eq!(refused.is_unanswered(), !is_passive);
+    }
 }
 
 #[test]
