@@ -194,7 +194,9 @@ pub struct Session {
     parts: Option<u64>,
     /// Set if parts are not to be kept after all.
     is_whole: bool,
-    /// Set if the peer has answered the own SESS_INIT, which has an announcement, by an end.
+    /// Set once a message other than SESS_INIT has arrived.
+    has_spoken: bool,
+    /// Set if the peer has ended the session without a message after an announcement.
     is_unanswered: bool,
     last_sent: Time,
     last_received: Time,
@@ -238,6 +240,7 @@ impl Session {
             unaccepted: VecDeque::new(),
             parts: None,
             is_whole: false,
+            has_spoken: false,
             is_unanswered: false,
             last_sent: now,
             last_received: now,
@@ -498,6 +501,7 @@ impl Session {
     }
 
     fn handle_message(&mut self, message: &Message<'_>) {
+        self.has_spoken |= !matches!(message, Message::Init(_));
         match (message, self.stage) {
             (Message::Init(init), Stage::Init) => self.handle_init(init),
             (Message::Terminate { .. }, _) => self.handle_terminate(),
@@ -697,7 +701,9 @@ impl Session {
         if self.stage == Stage::Ended {
             return;
         }
-        self.is_unanswered = self.stage == Stage::Init && !self.announcement().is_empty();
+        let has_announced = matches!(self.stage, Stage::Init | Stage::Established | Stage::Ending)
+            && !self.announcement().is_empty();
+        self.is_unanswered = has_announced && self.parts.is_none() && !self.has_spoken;
         self.stage = Stage::Ended;
         self.end_incoming();
         let outgoing = self.outgoing.drain(..).filter(|out| !out.is_over && !out.is_refused);

@@ -70,9 +70,9 @@ impl Session {
         self.is_whole = true;
     }
 
-    /// Returns `true` if the peer ended the session instead of answering to an announcement of parts.
+    /// Returns `true` if the peer ended the session after an announcement of parts, without any message.
     ///
-    /// RFC 9174 asks it to ignore the item, but some implementations know no items at all.
+    /// RFC 9174 asks it to ignore the item, but some implementations know no items at all. They may have sent their own SESS_INIT.
     pub fn is_unanswered(&self) -> bool {
         self.is_unanswered
     }

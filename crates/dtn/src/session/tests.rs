@@ -278,11 +278,20 @@ fn parts_are_announced_by_an_item_for_private_use_and_need_both_ends() {
     pump([&mut plain, &mut passive], 7, at(0));
     assert!(plain.is_established() && passive.is_established() && !passive.keeps_parts());
     // A peer that ends the session instead of ignoring the item.
-    for is_passive in [false, true] {
+    for (is_passive, has_init, more, is_unanswered) in [
+        (false, false, &[][..], true),
+        (false, true, &[], true),
+        (false, true, &[4], false),
+        (true, true, &[], false),
+    ] {
         let mut refused = keeping("ipn:1.0", is_passive);
         refused.handle_bytes(b"dtn!\x04\x00", at(0));
+        if has_init {
+            refused.handle_bytes(&answer[CONTACT_LEN..], at(0));
+        }
+        refused.handle_bytes(more, at(0));
         refused.disconnect();
-        assert_eq!(refused.is_unanswered(), !is_passive);
+        assert_eq!(refused.is_unanswered(), is_unanswered);
     }
 }
 
