@@ -78,7 +78,7 @@ pub struct Counts {
     pub rerouted: u64,
     /// Fragments made.
     pub fragments: u64,
-    /// Bundles of which only the rest was sent on, as a neighbour keeps the first part.
+    /// Bundles of which a neighbour keeps the first part, and only the rest is left.
     pub resumed: u64,
     /// Bytes of payload that those neighbours keep.
     pub spared: u64,
@@ -494,7 +494,7 @@ impl Node {
         }
     }
 
-    /// Notes that a transmission was cut after a neighbour had `sent` bytes of the payload, which it keeps.
+    /// Notes that a transmission was cut. The neighbour keeps `sent` bytes of the payload.
     ///
     /// The rest is stored in place of the bundle: reactive fragmentation. A bundle that must stay whole, and a copy, is sent again.
     pub fn cut(&mut self, id: u64, sent: u64, now: Time) {

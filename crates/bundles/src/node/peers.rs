@@ -182,7 +182,7 @@ impl Dial {
         self.wait = (self.wait * 2).min(RETRY.1);
     }
 
-    /// Notes a session that did not come about because of an announcement: the next one, at once, has none.
+    /// Notes a session that ended because of its announcement. The next one, at once, has none.
     pub(super) fn speak_plainly(&mut self) {
         self.is_plain = true;
         self.next_at = Time::ZERO;

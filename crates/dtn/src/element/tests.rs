@@ -60,6 +60,7 @@ fn a_node_counts_from_the_date_of_an_emulation() {
         tcp: None,
         routing: Way::ContactGraph,
         candidates: 10,
+        graph: crate::network::Shared::default(),
     };
     let addresses = [[10, 0, 0, 2].into(), [10, 0, 0, 1].into()];
     let graph = Graph::new(plan.clone(), Options { candidates: 10, margin: 0.0 });

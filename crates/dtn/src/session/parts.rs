@@ -41,7 +41,9 @@ impl Session {
         }
     }
 
-    /// Acknowledges segments of a transfer up to `len` bytes, which the caller keeps even if the rest does not arrive.
+    /// Acknowledges segments of a transfer up to `len` bytes.
+    ///
+    /// The caller keeps them even if the rest does not arrive.
     pub fn acknowledge(&mut self, transfer: u64, len: u64) {
         let is_kept =
             |next: &Unaccepted| next.transfer == transfer && next.len <= len && !next.flags.is_end();
@@ -52,7 +54,9 @@ impl Session {
         }
     }
 
-    /// Returns the number of the transfer that arrives, and its bytes up to here, if a part of it is to be kept.
+    /// Returns the number and the bytes of the transfer that arrives.
+    ///
+    /// `None` if no part of it would be kept.
     pub fn incoming(&self) -> Option<(u64, &[u8])> {
         let least = self.config.parts.filter(|_| self.keeps_parts())?;
         let incoming = self.incoming.as_ref().filter(|incoming| !incoming.is_refused)?;
@@ -65,12 +69,12 @@ impl Session {
         self.parts.is_some() && !self.is_whole
     }
 
-    /// Keeps no parts of this peer's bundles, nor expects it of the peer, although both may have announced it.
+    /// Keeps no parts, nor expects it of the peer, although both may have announced it.
     pub fn keep_whole(&mut self) {
         self.is_whole = true;
     }
 
-    /// Returns `true` if the peer ended the session after an announcement of parts, without any message.
+    /// Returns `true` if the peer ended the session after an announcement, without any message.
     ///
     /// RFC 9174 asks it to ignore the item, but some implementations know no items at all. They may have sent their own SESS_INIT.
     pub fn is_unanswered(&self) -> bool {

@@ -253,7 +253,8 @@ fn keeping(node: &str, is_passive: bool) -> Session {
 }
 
 fn keeping_pair() -> [Session; 2] {
-    let [mut one, mut other] = [("ipn:1.0", false), ("ipn:2.0", true)].map(|(node, side)| keeping(node, side));
+    let [mut one, mut other] =
+        [("ipn:1.0", false), ("ipn:2.0", true)].map(|(node, side)| keeping(node, side));
     pump([&mut one, &mut other], 7, at(0));
     assert!(events(&mut one).len() == 1 && events(&mut other).len() == 1);
     assert!(one.keeps_parts() && other.keeps_parts());

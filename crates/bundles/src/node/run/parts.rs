@@ -19,9 +19,11 @@ use crate::clock::dtn_time;
 const PIECE: u64 = 1 << 20;
 /// Time after which a piece is stored that is shorter.
 const PERIOD: Span = Span::from_secs(1);
-/// Bytes of a transfer in which its payload begins, if it is to be kept in part.
+/// Bytes of a transfer in which its payload has to begin.
 const FRONT: usize = 1 << 16;
-/// Bytes of a piece's record in front of its data: the number of the first piece, and the place in the transfer.
+/// Bytes of a piece's record in front of its data.
+///
+/// They are the number of the first piece and the place in the transfer.
 const HEAD: usize = 16;
 
 impl Daemon {
@@ -104,7 +106,7 @@ impl Daemon {
             bundle.set(Content::Age(age.saturating_add(resided)));
         }
         let bytes = bundle.to_vec();
-        // The sender has gone: nobody is told of a refusal.
+        // The sender has gone, so that a refusal has no answer.
         if self.accept(bundle, &bytes, origin, now).is_ok() {
             self.counters.parts += 1;
         }
@@ -159,7 +161,7 @@ fn record(part: &Part, place: &std::ops::Range<usize>, data: &[u8]) -> Vec<u8> {
     [&group.to_le_bytes(), &(place.start as u64).to_le_bytes(), &data[place.clone()]].concat()
 }
 
-/// Returns the number of the first piece, the place in the transfer, and the data of a record.
+/// Returns the first piece, the place in the transfer, and the data of a record.
 fn read(record: &[u8]) -> Option<(u64, u64, &[u8])> {
     let (group, rest) = record.split_first_chunk::<8>()?;
     let (offset, data) = rest.split_first_chunk::<8>()?;
