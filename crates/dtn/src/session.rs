@@ -39,7 +39,7 @@ pub struct Config {
     pub tls: Tls,
     /// Set if the caller acknowledges each bundle by [`Session::accept`] or [`Session::decline`].
     pub is_deferred: bool,
-    /// Least length of a part of a bundle that the caller keeps if its transfer is cut. Default: `None`, no part.
+    /// Least length of a part that is kept of a cut transfer. Default: `None`, no part.
     ///
     /// It is announced by the extension [`KEEPS_PARTS`], and matters if the peer announces it too. The caller then acknowledges
     /// by [`Session::acknowledge`], and is to be deferred.
@@ -213,7 +213,9 @@ pub struct Session {
 
 /// Maximum number of bytes that wait for the connection before another segment is made.
 const OUTPUT: usize = 1 << 16;
-/// Maximum length of a segment if parts are kept: what is lost of a cut transfer is one segment and what is on its way.
+/// Maximum length of a segment if parts are kept.
+///
+/// A cut transfer loses one segment, and what is on its way.
 const PART_SEGMENT: usize = 1 << 13;
 /// Maximum number of bytes set aside for a bundle of announced length.
 const RESERVE: u64 = 1 << 20;

@@ -139,7 +139,9 @@ pub struct Neighbour {
     /// Red part of LTP blocks: acknowledged. Default: true.
     #[serde(default = "default_true")]
     pub red: bool,
-    /// Keeps the parts of bundles whose transfer on TCPCL was cut, if the neighbour does so too. Default: true.
+    /// Keeps parts of bundles whose transfer on TCPCL was cut. Default: true.
+    ///
+    /// The neighbour has to do so too.
     #[serde(default = "default_true")]
     pub reactive: bool,
     /// Use of TLS by sessions that this node begins. Default: that of `[tls]`.

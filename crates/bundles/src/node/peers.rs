@@ -53,7 +53,7 @@ pub(super) enum Verdict {
     Accept,
     /// A bundle is refused, with the reason.
     Decline(u8),
-    /// As many bytes of a transfer are kept even if the rest does not arrive.
+    /// Bytes of a transfer are kept even if the rest does not arrive: its number, and their count.
     Part(u64, u64),
 }
 

@@ -29,7 +29,7 @@ impl Bundle {
         Ok((bundle, reader.position()))
     }
 
-    /// Parses the first bytes of a bundle, and returns the fragment that they hold (RFC 9171, section 5.8).
+    /// Parses the first bytes of a bundle as a fragment of it (RFC 9171, section 5.8).
     ///
     /// `None` if no payload is there, or the bundle is wrong or must not be fragmented. CRCs of the blocks in front of the payload
     /// are checked; that of the payload covers bytes that are missing.
@@ -61,7 +61,9 @@ impl Bundle {
     }
 }
 
-/// Reads all up to the length of the payload, and returns the place where the payload block begins too.
+/// Reads all up to the length of the payload.
+///
+/// Returns the place where the payload block begins too.
 fn read_front<'a>(reader: &mut Reader<'a>) -> Result<(Primary, Vec<Block>, Head, Reader<'a>), Error> {
     if reader.byte()? != cbor::OPEN_ARRAY {
         return Err(Error::malformed(Layer::Bundle, 0, "not an array of indefinite length"));
