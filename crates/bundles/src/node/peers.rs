@@ -53,7 +53,7 @@ pub(super) enum Verdict {
     Accept,
     /// A bundle is refused, with the reason.
     Decline(u8),
-    /// Bytes of a transfer are kept even if the rest does not arrive: its number, and their count.
+    /// Bytes of a transfer are kept even without the rest: its number, and their count.
     Part(u64, u64),
 }
 

@@ -29,7 +29,7 @@ impl Bundle {
         Ok((bundle, reader.position()))
     }
 
-    /// Parses the first bytes of a bundle as a fragment of it (RFC 9171, section 5.8).
+    /// Parses the first bytes of a bundle as a fragment (RFC 9171, section 5.8).
     ///
     /// `None` if no payload is there, or the bundle is wrong or must not be fragmented. CRCs of the blocks in front of the payload
     /// are checked; that of the payload covers bytes that are missing.
