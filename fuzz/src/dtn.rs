@@ -104,22 +104,59 @@ pub fn fuzz_cfdp(data: &[u8]) {
     panic!("the entity does not come to rest");
 }
 
-/// Bytes of a peer after a contact header.
+/// Bytes of a peer after a contact header, and after a SESS_INIT that announces parts.
 pub fn fuzz_session(data: &[u8]) {
-    let config = session::Config { segment_mru: 500, transfer_mru: 2000, ..session::Config::new("ipn:1.0") };
+    run_session(data, None);
+    run_session(data, Some(100));
+}
+
+fn run_session(data: &[u8], parts: Option<u64>) {
+    let config = session::Config {
+        segment_mru: 500,
+        transfer_mru: 2000,
+        is_deferred: parts.is_some(),
+        parts,
+        ..session::Config::new("ipn:1.0")
+    };
     let mut session = Session::new(config, Time::ZERO);
     session.handle_bytes(b"dtn!\x04\x00", Time::ZERO);
+    if parts.is_some() {
+        session.handle_bytes(KEEPING_PEER, Time::ZERO);
+        assert!(session.keeps_parts());
+    }
+    let check = |session: &mut Session| {
+        while let Some(event) = session.poll_event() {
+            match event {
+                session::Event::Received(data) if data.len() % 2 == 0 => session.accept(),
+                session::Event::Received(_) => session.decline(2),
+                session::Event::Cut(data) => {
+                    assert!((100..=2000).contains(&data.len()));
+                    let _ = Bundle::parse_part(&data);
+                }
+                session::Event::Failed(_, kept) => assert!(kept <= 100, "no more than was sent"),
+                _ => {}
+            }
+        }
+    };
     for chunk in data.chunks(50) {
         session.handle_bytes(chunk, Time::ZERO);
         if session.is_established() && session.pending() < 3 {
             session.send(vec![1; 100]);
         }
+        if let Some((transfer, len)) = session.incoming().map(|(transfer, data)| (transfer, data.len())) {
+            assert!((100..=2000).contains(&len));
+            session.acknowledge(transfer, len as u64 / 2);
+        }
         let _ = session.poll_output(Time::ZERO);
-        while session.poll_event().is_some() {}
+        check(&mut session);
     }
     session.disconnect();
+    check(&mut session);
     assert!(session.is_ended() && session.pending() == 0);
 }
+
+/// SESS_INIT of a peer that keeps parts of 50 bytes and more.
+const KEEPING_PEER: &[u8] = b"\x07\0\x3c\0\0\0\0\0\0\x01\xf4\0\0\0\0\0\0\x07\xd0\0\x07ipn:2.0\0\0\0\x0d\0\xbe\x17\0\x08\0\0\0\0\0\0\0\x32";
 
 /// Nodes of [`fuzz_copies`].
 const NODES: usize = 4;

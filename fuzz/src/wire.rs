@@ -789,6 +789,10 @@ pub fn fuzz_ts_datagrams(data: &[u8]) {
 
 /// Bundles: what is accepted is written again in the same bytes, in fragments too.
 pub fn fuzz_bundle(data: &[u8]) {
+    if let Some(part) = bundle::Bundle::parse_part(data) {
+        assert!(part.primary.fragment.is_some() && part.payload.len() <= data.len() as u64);
+        assert_eq!(bundle::Bundle::parse(&part.to_vec()), Ok(part));
+    }
     let Ok(bundle) = bundle::Bundle::parse(data) else { return };
     assert_eq!(bundle.to_vec(), data);
     assert_eq!(bundle.encoded_len(), data.len() as u64);

@@ -201,7 +201,7 @@ impl Client {
                     };
                     self.lost.get_or_insert(text.to_owned());
                 }
-                Event::Established(_) | Event::Failed(_) => {}
+                Event::Established(_) | Event::Cut(_) | Event::Failed(..) => {}
             }
         }
         self.write(now);

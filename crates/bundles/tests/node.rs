@@ -314,6 +314,127 @@ fn a_trace_lists_the_nodes_on_the_way() {
     assert_eq!(counters[2].discarded, 1, "the other was deleted");
 }
 
+/// Relays a connection until `most` bytes went to the node at `to` and its answers have `least` bytes; then cuts it.
+fn cut(listener: &TcpListener, to: SocketAddr, most: usize, least: usize, at_cut: &dyn Fn()) {
+    use std::io::Read;
+    let (mut near, _) = listener.accept().expect("a connection");
+    let mut far = TcpStream::connect(to).expect("a node");
+    let (mut source, mut sink) = (near.try_clone().expect("a socket"), far.try_clone().expect("a socket"));
+    let forward = std::thread::spawn(move || {
+        let (mut buffer, mut left) = ([0; 1 << 16], most);
+        while left > 0 {
+            let len = source.read(&mut buffer[..left.min(1 << 16)]).expect("a stream");
+            sink.write_all(&buffer[..len]).expect("a stream");
+            left -= len;
+        }
+    });
+    let (mut buffer, mut answered) = ([0; 1 << 12], 0);
+    while answered < least {
+        let len = far.read(&mut buffer).expect("a stream");
+        assert!(len > 0, "the node ended the session");
+        near.write_all(&buffer[..len]).expect("a stream");
+        answered += len;
+    }
+    forward.join().expect("no panic");
+    at_cut();
+    for stream in [near, far] {
+        stream.shutdown(std::net::Shutdown::Both).expect("a socket");
+    }
+}
+
+/// Relays connections to the node at `to`, for as long as the test runs.
+fn pass_on(listener: TcpListener, to: SocketAddr) {
+    std::thread::spawn(move || {
+        for near in listener.incoming() {
+            let near = near.expect("a connection");
+            let Ok(far) = TcpStream::connect(to) else { continue };
+            let ends = [(&near, &far), (&far, &near)]
+                .map(|(from, to)| (from.try_clone().expect("a socket"), to.try_clone().expect("a socket")));
+            for (mut from, mut to) in ends {
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(std::net::Shutdown::Both);
+                });
+            }
+        }
+    });
+}
+
+/// Sends 3 MB over two hops. The first is cut when it has carried 2.5 MB. Returns the counters of the nodes.
+///
+/// With `is_crash` the second node is as it was at that moment, its store alone.
+fn send_over_a_cut(is_crash: bool) -> [Counters; 3] {
+    let folder = Folder::new();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let relay = listener.local_addr().expect("an address");
+    let [one, two, three] = [free(), free(), free()];
+    let node = |number: u32, at: SocketAddr, rest: &str| {
+        file(&folder.file(""), number, &format!("[[listen]]\nlayer = \"tcpcl\"\nat = \"{at}\"\n{rest}"))
+    };
+    let to = |node: u32, at: SocketAddr| {
+        format!(
+            "[[neighbour]]\nnode = {node}\nlayer = \"tcpcl\"\nat = \"{at}\"\n[routes]\ndefault = {node}\n"
+        )
+    };
+    let mut second = node(2, two, &to(3, three));
+    let nodes = [node(1, one, &to(2, relay)), second.clone(), node(3, three, "")];
+    let [first, mut middle, last] = nodes.map(Running::start);
+    let payload: Vec<u8> = (0..3_000_000_u32).map(|n| (n / 7) as u8).collect();
+    let mut client = Client::connect(&one.to_string().into(), &Eid::ipn(1, 5)).expect("a node");
+    let letter = Letter { to: Eid::ipn(3, 6), lifetime: 600_000, hops: 10, flags: BundleFlags::default() };
+    client.send(&letter, payload.clone()).expect("a session");
+    while client.acknowledged() < 1 {
+        client.turn(Span::from_millis(50)).expect("a session");
+    }
+    client.close();
+    let (store, copy) = (folder.file("store-2"), folder.file("store-2-at-the-crash"));
+    let at_cut = || {
+        std::fs::create_dir(&copy).expect("a folder");
+        for entry in std::fs::read_dir(&store).expect("a store") {
+            let path = entry.expect("a file").path();
+            std::fs::copy(&path, copy.join(path.file_name().expect("a name"))).expect("a file");
+        }
+    };
+    // Acknowledgements of a megabyte and more.
+    cut(&listener, two, 2_500_000, 128 * 18 + 100, if is_crash { &at_cut } else { &|| () });
+    if is_crash {
+        middle.end();
+        second.store = copy;
+        middle = Running::start(second);
+    }
+    pass_on(listener, two);
+    let mut found = Vec::new();
+    let mut take = |arrival: bentpipe_bundles::Arrival<'_>| {
+        if let bentpipe_bundles::Arrival::Bundle(bundle, _) = arrival {
+            found.push(bundle.payload.to_vec());
+        }
+        Ok(())
+    };
+    let stop = AtomicBool::new(false);
+    bentpipe_bundles::receive_via(&three.to_string().into(), &Eid::ipn(3, 6), Some(1), &stop, &mut take)
+        .expect("a node");
+    assert!(found == [payload], "the bundle, whole");
+    [first, middle, last].map(Running::end)
+}
+
+#[test]
+fn the_rest_alone_follows_a_cut_transfer() {
+    let counters = send_over_a_cut(false);
+    let [one, two, _] = &counters;
+    assert_eq!((one.node.resumed, one.node.forwarded, two.parts), (1, 1, 1), "{counters:?}");
+    assert!((1_000_000..2_500_000).contains(&one.node.spared), "{counters:?}");
+    // The part and the rest.
+    assert_eq!((two.node.received, two.node.forwarded, two.stored), (2, 2, (0, 0)), "{counters:?}");
+}
+
+#[test]
+fn a_crash_loses_nothing_of_a_transfer_that_was_acknowledged() {
+    let counters = send_over_a_cut(true);
+    let [one, two, _] = &counters;
+    assert_eq!((one.node.resumed, two.restored, two.parts), (1, 1, 1), "{counters:?}");
+    assert!(one.node.spared >= 1_000_000, "{counters:?}");
+}
+
 /// Two nodes on TCPCL that wait for the disk, and an application that measures.
 ///
 /// `cargo test --release -p bentpipe-bundles --test node -- --ignored --nocapture throughput`

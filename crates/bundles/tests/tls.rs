@@ -327,8 +327,9 @@ fn an_application_has_the_certificate_of_its_node() {
     assert_eq!(answers(access(&by_name, format!("localhost:{}", at.port())), wait), Ok(5));
     // Node 2 may not take the bundles of node 1's applications.
     let problem = answers(access(&two, at.to_string()), SHORT).expect_err("refused");
-    let ends = ["session has ended", "has ended the session at once", "closed"];
-    assert!(ends.iter().any(|end| problem.contains(end)), "{problem}");
+    // In words that depend on how soon the end is seen.
+    let words = ["session has ended", "ended the session", "closed"];
+    assert!(words.iter().any(|words| problem.contains(words)), "{problem}");
     first.wait_for("certificate of the peer does not name \"ipn:1.50\"");
     first.end();
     second.end();

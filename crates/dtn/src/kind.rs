@@ -69,7 +69,8 @@ impl RoleKind for Kind {
 
     fn plan(&self, networks: &Networks, ground: &mut Ground<'_, '_>) -> Result<Box<dyn Element>, Problem> {
         let network = &networks.0[&self.network];
-        let plan = network.plan(&self.network, &|name| ground.index(name).map(|node| node as u64 + 1))?;
+        let graph = network.graph(&self.network, &|name| ground.index(name).map(|node| node as u64 + 1))?;
+        let plan = graph.plan();
         let own = ground.index(ground.name()).expect("a node of the topology") as u64 + 1;
         let first_port = bind(network.layer, plan.contacts.len(), ground)?;
         let contacts = plan.contacts.iter().filter(|contact| contact.from == own || contact.to == own);
@@ -85,7 +86,7 @@ impl RoleKind for Kind {
             };
             ground.reach(name, IpVersion::V4)?;
             let there = first(ground, name)?;
-            neighbours.push(Neighbour::new(own, other, [address, there], &plan));
+            neighbours.push(Neighbour::new(own, other, [address, there], plan));
         }
         let config = node::Config {
             eid: endpoint(own as usize - 1, 0),
@@ -94,13 +95,13 @@ impl RoleKind for Kind {
             epoch: EPOCH,
         };
         let number = |name: &str| ground.index(name).map(|node| node as u64 + 1);
-        let routing = network.routing(&self.network, (ground.name(), own), &plan, &number)?;
+        let routing = network.routing(&self.network, (ground.name(), own), &graph, &number)?;
         let at = (address, first_port);
         let bearer = match network.layer {
             Layer::Udp | Layer::Ltp | Layer::LtpGreen => Bearer::datagrams(),
             Layer::Tcpcl => {
                 let eid = endpoint(own as usize - 1, 0).to_string();
-                Bearer::sessions((own, eid), at, &network.tcp(), &neighbours)
+                Bearer::sessions((own, eid), at, (&network.tcp(), network.reactive), &neighbours)
             }
             Layer::Dccp => Bearer::flows(at, network.datagram, neighbours.len()),
         };

@@ -24,6 +24,9 @@ bentpipe_net::metrics! {
     Counter DUPLICATES = "bundle-duplicates", Count, "Copies of bundles that a node has had";
     Counter SESSIONS = "tcpcl-sessions", Count, "TCPCL sessions established";
     Counter UNFINISHED = "tcpcl-unfinished", Count, "Bundles in transfer at the end of a TCPCL session";
+    Counter PARTS = "bundle-parts", Count, "Parts kept of bundles whose transfer was cut";
+    Counter RESUMED = "bundle-resumed", Count, "Bundles of which only the rest was sent after a cut";
+    Counter SPARED = "bundle-spared", Bytes, "Payload not sent again after a cut";
     Counter TCP_REPEATED = "tcp-repeated", Packets, "TCP segments of sessions sent again";
     Counter LTP_SENT = "ltp-sent", Packets, "LTP data segments sent";
     Counter LTP_REPEATED = "ltp-repeated", Packets, "LTP data segments sent again";

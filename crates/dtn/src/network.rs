@@ -1,6 +1,7 @@
 //! Network of bundles that roles share: contact plan and convergence layer.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, OnceLock};
 
 use bentpipe_site::{Named, Problem, Review, SharedTable};
 use bentpipe_transport::tcp;
@@ -42,6 +43,11 @@ pub struct Network {
     /// TCP of layer "tcpcl", with the defaults of a flow's. Default: those, but `nagle = false`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<Box<tcp::Config>>,
+    /// Keeps the part of a bundle that arrived before its session of layer "tcpcl" ended. Default: true.
+    ///
+    /// The rest alone is sent on: reactive fragmentation.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub reactive: bool,
     /// Rule by which bundles find their way. Default: `{ kind = "contact-graph" }`.
     #[serde(default)]
     pub routing: Way,
@@ -49,6 +55,29 @@ pub struct Network {
     #[serde(default = "candidates")]
     #[schemars(range(min = 1, max = 1000))]
     pub candidates: u16,
+    /// Contact graph, once a node has asked for it.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub(crate) graph: Shared,
+}
+
+/// Contact graph that the nodes of a network share.
+///
+/// Each of them would read the whole plan otherwise.
+/// A copy of a network, whose plan may change, has none.
+#[derive(Debug, Default)]
+pub(crate) struct Shared(OnceLock<Arc<Graph>>);
+
+impl Clone for Shared {
+    fn clone(&self) -> Shared {
+        Shared::default()
+    }
+}
+
+impl PartialEq for Shared {
+    fn eq(&self, _: &Shared) -> bool {
+        true
+    }
 }
 
 /// Convergence layer.
@@ -140,6 +169,23 @@ const fn margin() -> Span {
 }
 
 impl Network {
+    /// Returns the contact graph, which all nodes share. `number` returns the number of a node by its name.
+    ///
+    /// # Errors
+    /// Returns an error at the plan's key.
+    pub(crate) fn graph(
+        &self,
+        name: &str,
+        number: &dyn Fn(&str) -> Option<u64>,
+    ) -> Result<Arc<Graph>, Problem> {
+        if let Some(graph) = self.graph.0.get() {
+            return Ok(Arc::clone(graph));
+        }
+        let options = Options { candidates: self.candidates.into(), margin: 0.0 };
+        let graph = Arc::new(Graph::new(self.plan(name, number)?, options));
+        Ok(Arc::clone(self.graph.0.get_or_init(|| graph)))
+    }
+
     /// Returns the rule of next hops at the node `own`. `number` returns the number of a node by its name.
     ///
     /// # Errors
@@ -148,21 +194,18 @@ impl Network {
         &self,
         name: &str,
         own: (&str, u64),
-        plan: &Plan,
+        graph: &Arc<Graph>,
         number: &dyn Fn(&str) -> Option<u64>,
     ) -> Result<Routing, Problem> {
         match &self.routing {
-            Way::ContactGraph => {
-                let options = Options { candidates: self.candidates.into(), margin: 0.0 };
-                Ok(Routing::contacts(own.1, Graph::new(plan.clone(), options)))
-            }
+            Way::ContactGraph => Ok(Routing::contacts(own.1, Arc::clone(graph))),
             Way::Epidemic => Ok(Routing::Epidemic),
             Way::SprayAndWait { copies, binary } => {
                 Ok(Routing::Spray { copies: *copies, is_binary: *binary })
             }
             Way::Static { routes } => {
                 let key = format!("dtn.{name}.routing.routes.{}", own.0);
-                static_routes(routes.get(own.0), &key, own.1, plan, number)
+                static_routes(routes.get(own.0), &key, own.1, graph.plan(), number)
             }
         }
     }

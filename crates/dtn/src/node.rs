@@ -1,7 +1,8 @@
 //! Bundle node (RFC 9171, section 5), without I/O.
 //!
 //! Models forwarding by contact plan or static routes, storage bounded in bytes with three priorities, lifetime by clock or
-//! age, hop limits, proactive fragmentation to the length that a convergence layer takes, reassembly, and status reports.
+//! age, hop limits, proactive fragmentation to the length that a convergence layer takes, reactive fragmentation of transfers
+//! that were cut, reassembly, and status reports.
 //! Epidemic routing and spray and wait forward copies, in `copies`.
 //! Does not model custody and bundle-in-bundle encapsulation.
 //!
@@ -77,6 +78,10 @@ pub struct Counts {
     pub rerouted: u64,
     /// Fragments made.
     pub fragments: u64,
+    /// Bundles of which a neighbour keeps the first part, and only the rest is left.
+    pub resumed: u64,
+    /// Bytes of payload that those neighbours keep.
+    pub spared: u64,
     /// Status reports sent.
     pub reports: u64,
     /// Copies of bundles that this node has had already.
@@ -248,7 +253,23 @@ impl Node {
     }
 
     /// Returns `true` if a bundle from a neighbour is accepted.
-    pub fn receive(&mut self, mut bundle: Bundle, from: u64, now: Time) -> bool {
+    pub fn receive(&mut self, bundle: Bundle, from: u64, now: Time) -> bool {
+        self.receive_as(bundle, from, false, now)
+    }
+
+    /// Returns `true` if a bundle is accepted that was acknowledged in part. It may exceed the storage.
+    ///
+    /// The neighbour may not have all of it any more. There was room for it ([`Node::has_room`]) at the acknowledgement.
+    pub fn receive_promised(&mut self, bundle: Bundle, from: u64, now: Time) -> bool {
+        self.receive_as(bundle, from, true, now)
+    }
+
+    /// Returns `true` if the storage has room for as many bytes.
+    pub fn has_room(&self, len: u64) -> bool {
+        self.store.has_room(len)
+    }
+
+    fn receive_as(&mut self, mut bundle: Bundle, from: u64, is_promised: bool, now: Time) -> bool {
         self.counts.received += 1;
         bundle.payload.elide();
         if bundle.check_received().is_err() || !reports::discard_unknown(&mut bundle) {
@@ -261,10 +282,14 @@ impl Node {
             self.report_deletion(&bundle, reason::HOP_LIMIT, now);
             return true;
         }
-        self.accept(bundle, Some(from), now)
+        self.accept_as(bundle, Some(from), is_promised, now)
     }
 
     fn accept(&mut self, bundle: Bundle, from: Option<u64>, now: Time) -> bool {
+        self.accept_as(bundle, from, false, now)
+    }
+
+    fn accept_as(&mut self, bundle: Bundle, from: Option<u64>, is_promised: bool, now: Time) -> bool {
         let expiry = self.expiry(&bundle, now);
         self.meeting.expire(now);
         if self.is_copy(&bundle, from) {
@@ -281,22 +306,22 @@ impl Node {
             return true;
         }
         let spread = self.spread(&bundle, from);
-        self.keep(bundle, from, expiry, spread, now)
+        self.keep(bundle, (from, expiry), spread, is_promised, now)
     }
 
     /// Returns `true` if a bundle is stored. It then has a route, if there is one.
     fn keep(
         &mut self,
         bundle: Bundle,
-        from: Option<u64>,
-        expiry: Time,
+        (from, expiry): (Option<u64>, Time),
         spread: Option<Box<Spread>>,
+        is_promised: bool,
         now: Time,
     ) -> bool {
         let (size, priority) = (bundle.encoded_len(), priority(&bundle));
         let place = Place::Limbo;
         let entry = Entry { size, priority, from, expiry, arrival: now, place, spread, bundle };
-        match self.store.insert(entry) {
+        match self.store.insert(entry, is_promised) {
             Ok((id, evicted)) => {
                 for entry in evicted {
                     self.counts.evicted += 1;
@@ -326,8 +351,12 @@ impl Node {
     }
 
     fn deliver(&mut self, bundle: Bundle, now: Time) {
-        let Some(_) = bundle.primary.fragment else { return self.hand_over(bundle, now) };
         let key = bundle.key();
+        if bundle.primary.fragment.is_none() {
+            // Fragments of a bundle that came whole after all are of no use.
+            self.partial.remove(&key);
+            return self.hand_over(bundle, now);
+        }
         if self.partial.len() >= MAX_PARTIAL && !self.partial.contains_key(&key) {
             self.counts.refused += 1;
             return;
@@ -433,13 +462,9 @@ impl Node {
 
     /// Returns a bundle as it leaves, with previous node, age and hop count updated.
     fn outgoing(&self, entry: &Entry, now: Time) -> Bundle {
-        let mut bundle = entry.bundle.clone();
+        let mut bundle = aged(entry, now);
         if entry.from.is_some() {
             bundle.set(Content::PreviousNode(self.config.eid.clone()));
-        }
-        if let Some(age) = bundle.age() {
-            let resided = (now - entry.arrival).as_nanos() / 1_000_000;
-            bundle.set(Content::Age(age.saturating_add(resided)));
         }
         if let Some(HopCount { limit, count }) = bundle.hop_count() {
             bundle.set(Content::HopCount(HopCount { limit, count: count.saturating_add(1) }));
@@ -458,15 +483,35 @@ impl Node {
         let spread = entry.spread.as_deref().map(Spread::again);
         let growth = self.outgoing(&entry, now).encoded_len()
             - entry.size.min(self.outgoing(&entry, now).encoded_len());
-        let parts = entry.bundle.clone().fragments(limit.saturating_sub(growth + 16));
+        let parts = aged(&entry, now).fragments(limit.saturating_sub(growth + 16));
         let Ok(parts) = parts else {
             self.counts.too_long += 1;
             return self.report_deletion(&entry.bundle, reason::NO_ROUTE, now);
         };
         self.counts.fragments += parts.len() as u64;
         for part in parts {
-            self.keep(part, entry.from, entry.expiry, spread.clone(), now);
+            self.keep(part, (entry.from, entry.expiry), spread.clone(), false, now);
         }
+    }
+
+    /// Notes that a transmission was cut. The neighbour keeps `sent` bytes of the payload.
+    ///
+    /// The rest is stored in place of the bundle: reactive fragmentation. A bundle that must stay whole, and a copy, is sent again.
+    pub fn cut(&mut self, id: u64, sent: u64, now: Time) {
+        let Some(rest) = self.rest(id, sent, now) else { return self.done(id, false, now) };
+        let Some(entry) = self.store.remove(id) else { return };
+        self.counts.rerouted += 1;
+        self.counts.fragments += 1;
+        self.counts.resumed += 1;
+        self.counts.spared += entry.bundle.payload.len() - rest.payload.len();
+        self.keep(rest, (entry.from, entry.expiry), None, true, now);
+    }
+
+    /// Returns the fragment of a bundle after its first bytes. It has one byte at least.
+    fn rest(&self, id: u64, sent: u64, now: Time) -> Option<Bundle> {
+        let entry = self.store.get(id).filter(|entry| entry.spread.is_none())?;
+        let sent = sent.min(entry.bundle.payload.len().saturating_sub(1));
+        aged(entry, now).split(sent).ok().map(|[_, rest]| rest)
     }
 
     /// Notes that a convergence layer has sent a bundle, or could not. `id` is of [`Node::poll_transmit`].
@@ -517,6 +562,16 @@ impl Node {
                 || parts.iter().any(|part| created.time.saturating_add(part.primary.lifetime) > epoch)
         });
     }
+}
+
+/// Returns a bundle with the age that it has now.
+fn aged(entry: &Entry, now: Time) -> Bundle {
+    let mut bundle = entry.bundle.clone();
+    if let Some(age) = bundle.age() {
+        let resided = (now - entry.arrival).as_nanos() / 1_000_000;
+        bundle.set(Content::Age(age.saturating_add(resided)));
+    }
+    bundle
 }
 
 /// Returns the hop to a destination that is a direct neighbour.

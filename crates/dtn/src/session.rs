@@ -4,6 +4,8 @@
 //! rejections and an orderly end. Bytes go in by [`Session::handle_bytes`] and come out by [`Session::poll_output`].
 //! TLS is the caller's: the session agrees on it, and waits at [`Session::wants_tls`] until [`Session::start_in_tls`].
 //!
+//! Of a transfer that is cut both ends may keep what was acknowledged: see [`Config::parts`].
+//!
 //! Memory is bounded by the limits of segments and transfers that this node announces.
 
 use std::collections::VecDeque;
@@ -12,9 +14,13 @@ use std::fmt;
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::eid::Eid;
 use bentpipe_wire::dtn::tcpcl::{
-    self, CAN_TLS, CONTACT, CONTACT_LEN, Extension, Message, Read, SegmentFlags, SessionInit,
+    self, CAN_TLS, CONTACT, CONTACT_LEN, Extension, KEEPS_PARTS, Message, Read, SegmentFlags, SessionInit,
     TRANSFER_LENGTH, parse_contact, refusal, rejection, termination,
 };
+
+mod parts;
+pub use parts::LEAST_PART;
+use parts::Unaccepted;
 
 /// Settings of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +39,15 @@ pub struct Config {
     pub tls: Tls,
     /// Set if the caller acknowledges each bundle by [`Session::accept`] or [`Session::decline`].
     pub is_deferred: bool,
+    /// Least length of a part that is kept of a cut transfer. Default: `None`, no part.
+    ///
+    /// It is announced by the extension [`KEEPS_PARTS`], and matters if the peer announces it too. The caller then acknowledges
+    /// by [`Session::acknowledge`], and is to be deferred.
+    pub parts: Option<u64>,
+    /// Set if the peer made the connection.
+    ///
+    /// With [`Config::parts`] such a session waits for SESS_INIT, and announces nothing that the peer did not announce.
+    pub is_passive: bool,
 }
 
 /// Use of TLS (RFC 9174, section 4.2).
@@ -59,6 +74,8 @@ impl Config {
             handshake: Span::from_secs(30),
             tls: Tls::Off,
             is_deferred: false,
+            parts: None,
+            is_passive: false,
         }
     }
 }
@@ -74,8 +91,12 @@ pub enum Event {
     Sent(u64),
     /// A bundle has been refused, with the reason.
     Refused(u64, u8),
+    /// First bytes of a bundle whose transfer was cut by the end of the session.
+    Cut(Vec<u8>),
     /// A bundle is not known to have arrived when the session ended.
-    Failed(u64),
+    ///
+    /// The peer keeps its first bytes, as many as the second number says.
+    Failed(u64, u64),
     /// The session has ended: the connection is to be closed.
     Ended,
 }
@@ -129,10 +150,19 @@ struct Outgoing {
     transfer: u64,
     data: Vec<u8>,
     sent: usize,
+    acknowledged: u64,
     /// Set once refused before it began: it is not sent.
     is_over: bool,
     /// Set once refused while it was sent: it is cut short, and not acknowledged.
     is_refused: bool,
+}
+
+/// Bundle sent whole that is not acknowledged whole.
+#[derive(Debug)]
+struct Sent {
+    transfer: u64,
+    len: u64,
+    acknowledged: u64,
 }
 
 /// Bundle on its way in.
@@ -156,11 +186,18 @@ pub struct Session {
     keepalive: Span,
     next_transfer: u64,
     outgoing: VecDeque<Outgoing>,
-    /// Transfers sent whole that are not acknowledged, with their lengths.
-    unacknowledged: VecDeque<(u64, u64)>,
+    unacknowledged: VecDeque<Sent>,
     incoming: Option<Incoming>,
-    /// Bundles that the caller has not acknowledged: flags of the last segment, transfer and length.
-    unaccepted: VecDeque<(SegmentFlags, u64, u64)>,
+    /// Segments that the caller has not acknowledged.
+    unaccepted: VecDeque<Unaccepted>,
+    /// Least length of a part that the peer keeps, if both ends keep parts.
+    parts: Option<u64>,
+    /// Set if parts are not to be kept after all.
+    is_whole: bool,
+    /// Set once a message other than SESS_INIT has arrived.
+    has_spoken: bool,
+    /// Set if the peer has ended the session without a message after an announcement.
+    is_unanswered: bool,
     last_sent: Time,
     last_received: Time,
     /// Messages that arrived at a stage which forbids them.
@@ -176,6 +213,10 @@ pub struct Session {
 
 /// Maximum number of bytes that wait for the connection before another segment is made.
 const OUTPUT: usize = 1 << 16;
+/// Maximum length of a segment if parts are kept.
+///
+/// A cut transfer loses one segment, and what is on its way.
+const PART_SEGMENT: usize = 1 << 13;
 /// Maximum number of bytes set aside for a bundle of announced length.
 const RESERVE: u64 = 1 << 20;
 /// Forbidden messages that are rejected before the session is ended.
@@ -199,6 +240,10 @@ impl Session {
             unacknowledged: VecDeque::new(),
             incoming: None,
             unaccepted: VecDeque::new(),
+            parts: None,
+            is_whole: false,
+            has_spoken: false,
+            is_unanswered: false,
             last_sent: now,
             last_received: now,
             violations: 0,
@@ -247,22 +292,6 @@ impl Session {
         self.refusal.as_ref()
     }
 
-    /// Acknowledges the first received bundle that waits for it.
-    pub fn accept(&mut self) {
-        if let Some((flags, transfer, len)) = self.unaccepted.pop_front() {
-            self.put(&Message::Ack { flags, transfer, len });
-            self.end_if_idle();
-        }
-    }
-
-    /// Refuses the first received bundle that waits for an acknowledgement.
-    pub fn decline(&mut self, reason: u8) {
-        if let Some((_, transfer, _)) = self.unaccepted.pop_front() {
-            self.put(&Message::Refuse { reason, transfer });
-            self.end_if_idle();
-        }
-    }
-
     /// Returns `true` if the session has ended.
     pub fn is_ended(&self) -> bool {
         self.stage == Stage::Ended
@@ -285,7 +314,8 @@ impl Session {
 
     /// Returns the bytes of incomplete messages and bundles in memory.
     pub fn buffered(&self) -> usize {
-        self.input.len() + self.incoming.as_ref().map_or(0, |incoming| incoming.data.len())
+        let withheld = self.unaccepted.len() * size_of::<Unaccepted>();
+        self.input.len() + withheld + self.incoming.as_ref().map_or(0, |incoming| incoming.data.len())
     }
 
     /// Sends a bundle and returns the number of its transfer.
@@ -298,7 +328,8 @@ impl Session {
         }
         let transfer = self.next_transfer;
         self.next_transfer += 1;
-        self.outgoing.push_back(Outgoing { transfer, data, sent: 0, is_over: false, is_refused: false });
+        let out = Outgoing { transfer, data, sent: 0, acknowledged: 0, is_over: false, is_refused: false };
+        self.outgoing.push_back(out);
         Some(transfer)
     }
 
@@ -353,7 +384,8 @@ impl Session {
             return true;
         }
         let left = out.data.len() - out.sent;
-        let len = left.min(usize::try_from(self.peer.segment).unwrap_or(usize::MAX)).min(OUTPUT);
+        let most = if self.parts.is_some() { PART_SEGMENT } else { OUTPUT };
+        let len = left.min(usize::try_from(self.peer.segment).unwrap_or(usize::MAX)).min(most);
         let (is_start, is_end) = (out.sent == 0, len == left);
         let flags = SegmentFlags(u8::from(is_end) | u8::from(is_start) << 1);
         let mut extensions = Vec::new();
@@ -369,7 +401,8 @@ impl Session {
             && let Some(out) = self.outgoing.pop_front()
             && !out.is_refused
         {
-            self.unacknowledged.push_back((out.transfer, out.data.len() as u64));
+            let Outgoing { transfer, acknowledged, .. } = out;
+            self.unacknowledged.push_back(Sent { transfer, len: out.data.len() as u64, acknowledged });
         }
         true
     }
@@ -449,11 +482,17 @@ impl Session {
         }
     }
 
-    /// Sends SESS_INIT.
+    /// Sends SESS_INIT, unless that of the peer has to be there first.
     fn initialise(&mut self) {
         self.stage = Stage::Init;
+        if !self.waits_for_init() {
+            self.put_init();
+        }
+    }
+
+    fn put_init(&mut self) {
         let Config { node, keepalive, segment_mru, transfer_mru, .. } = self.config.clone();
-        let extensions = &[];
+        let extensions = &self.announcement();
         self.put(&Message::Init(SessionInit {
             keepalive,
             segment_mru,
@@ -464,6 +503,7 @@ impl Session {
     }
 
     fn handle_message(&mut self, message: &Message<'_>) {
+        self.has_spoken |= !matches!(message, Message::Init(_));
         match (message, self.stage) {
             (Message::Init(init), Stage::Init) => self.handle_init(init),
             (Message::Terminate { .. }, _) => self.handle_terminate(),
@@ -498,8 +538,8 @@ impl Session {
     }
 
     fn handle_init(&mut self, init: &SessionInit<'_>) {
-        let unknown = Extension::parse_all(init.extensions);
-        let is_refused = unknown.is_ok_and(|items| items.iter().any(|item| item.is_critical));
+        let items = Extension::parse_all(init.extensions).unwrap_or_default();
+        let is_refused = items.iter().any(|item| item.is_critical && item.code != KEEPS_PARTS);
         if is_refused || init.segment_mru == 0 || init.transfer_mru == 0 {
             self.put(&Message::Terminate { is_reply: false, reason: termination::CONTACT_FAILURE });
             return self.stop();
@@ -512,6 +552,10 @@ impl Session {
             self.refusal = Some(Refusal::Impostor(init.node.to_owned()));
             self.put(&Message::Terminate { is_reply: false, reason: termination::CONTACT_FAILURE });
             return self.stop();
+        }
+        self.agree_on_parts(&items);
+        if self.waits_for_init() {
+            self.put_init();
         }
         self.peer = PeerLimits { segment: init.segment_mru, transfer: init.transfer_mru };
         self.keepalive = Span::from_secs(init.keepalive.min(self.config.keepalive).into());
@@ -566,6 +610,7 @@ impl Session {
             incoming.is_refused = true;
             incoming.data = Vec::new();
         }
+        self.unaccepted.retain(|waiting| waiting.transfer != transfer || waiting.flags.is_end());
     }
 
     /// Adds a segment's data and acknowledges it.
@@ -574,8 +619,8 @@ impl Session {
         if !incoming.is_refused {
             incoming.data.extend(data);
             let len = incoming.data.len() as u64;
-            if flags.is_end() && self.config.is_deferred {
-                self.unaccepted.push_back((flags, transfer, len));
+            if self.config.is_deferred && (flags.is_end() || self.parts.is_some()) {
+                self.unaccepted.push_back(Unaccepted { flags, transfer, len });
             } else {
                 self.put(&Message::Ack { flags, transfer, len });
             }
@@ -592,16 +637,27 @@ impl Session {
 
     /// Handles an acknowledgement. Flags are ignored, since some peers leave them 0.
     fn handle_ack(&mut self, transfer: u64, len: u64) {
-        let Some(&(first, whole)) = self.unacknowledged.front() else { return };
-        if first == transfer && len == whole {
+        let Some(first) = self.unacknowledged.front_mut() else {
+            let mut out = self.outgoing.iter_mut().take(1).filter(|out| out.transfer == transfer);
+            if let Some(out) = out.next().filter(|out| len <= out.sent as u64) {
+                out.acknowledged = out.acknowledged.max(len);
+            }
+            return;
+        };
+        if first.transfer != transfer {
+            return;
+        }
+        if len == first.len {
             self.unacknowledged.pop_front();
             self.events.push_back(Event::Sent(transfer));
             self.end_if_drained();
+        } else if len < first.len {
+            first.acknowledged = first.acknowledged.max(len);
         }
     }
 
     fn handle_refuse(&mut self, transfer: u64, reason: u8) {
-        let waiting = self.unacknowledged.iter().position(|(number, _)| *number == transfer);
+        let waiting = self.unacknowledged.iter().position(|sent| sent.transfer == transfer);
         let unsent =
             self.outgoing.iter_mut().find(|out| out.transfer == transfer && !out.is_over && !out.is_refused);
         if let Some(out) = unsent {
@@ -628,7 +684,7 @@ impl Session {
             self.stage = Stage::Ending;
             let waiting =
                 self.outgoing.iter().filter(|out| out.sent == 0 && !out.is_over).map(|out| out.transfer);
-            self.events.extend(waiting.map(Event::Failed));
+            self.events.extend(waiting.map(|transfer| Event::Failed(transfer, 0)));
             self.outgoing.retain(|out| out.sent > 0);
         }
         self.is_answered = true;
@@ -647,12 +703,18 @@ impl Session {
         if self.stage == Stage::Ended {
             return;
         }
+        let has_announced = matches!(self.stage, Stage::Init | Stage::Established | Stage::Ending)
+            && !self.announcement().is_empty();
+        self.is_unanswered = has_announced && self.parts.is_none() && !self.has_spoken;
         self.stage = Stage::Ended;
-        let outgoing =
-            self.outgoing.drain(..).filter(|out| !out.is_over && !out.is_refused).map(|out| out.transfer);
-        let lost: Vec<u64> =
-            self.unacknowledged.drain(..).map(|(transfer, _)| transfer).chain(outgoing).collect();
-        self.events.extend(lost.into_iter().map(Event::Failed));
+        self.end_incoming();
+        let outgoing = self.outgoing.drain(..).filter(|out| !out.is_over && !out.is_refused);
+        let outgoing = outgoing.map(|out| (out.transfer, out.acknowledged));
+        let sent = self.unacknowledged.drain(..).map(|sent| (sent.transfer, sent.acknowledged));
+        let lost: Vec<(u64, u64)> = sent.chain(outgoing).collect();
+        for (transfer, acknowledged) in lost {
+            self.events.push_back(Event::Failed(transfer, self.kept(acknowledged)));
+        }
         self.events.push_back(Event::Ended);
     }
 

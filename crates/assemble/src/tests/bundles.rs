@@ -199,3 +199,86 @@ fn layers_with_connections_are_refused_where_they_cannot_work() {
     let said = refusal(&text("\"tcpcl\"\ntcp = { initial_window = 0 }"));
     assert!(said.contains("dtn.mars.tcp") && said.contains("initial_window"), "{said}");
 }
+
+/// Rover, orbiter and Earth. Each hop has contacts of 6 s every 30 s, at 64 kbit/s: 48 kB, with all headers.
+fn short_contacts(more: &str) -> String {
+    let mut plan = String::new();
+    for n in 0..60 {
+        for (late, [from, to]) in [(0, ["rover", "orbiter"]), (10, ["orbiter", "earth"])] {
+            let (start, end) = (30 * n + late, 30 * n + late + 6);
+            for [from, to] in [[from, to], [to, from]] {
+                plan += &format!("a contact +{start} +{end} {from} {to} 8000\n");
+            }
+        }
+    }
+    format!(
+        r#"
+title = "t"
+duration = "2000 s"
+node.rover = {{ role = {{ kind = "dtn", network = "mars" }} }}
+node.orbiter = {{ kind = "router", role = {{ kind = "dtn", network = "mars" }} }}
+node.earth = {{ role = {{ kind = "dtn", network = "mars" }} }}
+[dtn.mars]
+layer = "tcpcl"
+routing = {{ kind = "static", routes = {{ rover = {{ default = "orbiter" }}, orbiter = {{ earth = "earth", rover = "rover" }}, earth = {{ default = "orbiter" }} }} }}
+{more}
+plan = """
+{plan}"""
+[link.up]
+between = ["rover", "orbiter"]
+rate = "64 kbit/s"
+delay = "10 ms"
+[link.down]
+between = ["orbiter", "earth"]
+rate = "64 kbit/s"
+delay = "10 ms"
+[flow.pictures]
+from = "rover"
+to = "earth"
+traffic = {{ kind = "bundles", payload = "60000 B", interval = "100 s", bundles = 8, lifetime = "1 d" }}
+[probe]
+capture = ["orbiter:down"]
+"#
+    )
+}
+
+#[test]
+fn a_bundle_longer_than_any_contact_crosses_in_parts() {
+    let [sink, rover] = after(1900, &short_contacts("reactive = false"));
+    assert_eq!((sink["packets"], rover["forwarded"]), (0, 0), "{rover:?}");
+    assert!(rover["tcpcl-unfinished"] > 50 && !rover.contains_key("bundle-spared"), "{rover:?}");
+
+    let mut built = built(&short_contacts(""));
+    let (folder, point) = (Folder::new(), built.captures.remove(0));
+    let path = folder.file("down.pcap");
+    let capture = Capture::start(&path, point.format, 65_535).expect("a file");
+    for (element, port) in [point.sent, point.received] {
+        built.network.tap(element, port, capture.tap());
+    }
+    built.network.run_until(at(1900));
+    let mut counts = |element| {
+        let mut counts = Counts::default();
+        built.network.observe(element, &mut counts);
+        counts.0
+    };
+    let sink = counts(built.flows[0].receivers[0]);
+    let [rover, orbiter] = [0, 1].map(|n| counts(built.roles[n].element));
+    // The third node puts them together, each once.
+    assert_eq!((sink["packets"], sink["duplicates"]), (8, 0), "{rover:?} {orbiter:?}");
+    assert!(
+        rover["bundle-resumed"] >= 8 && rover["bundle-resumed"] == orbiter["bundle-parts"],
+        "{rover:?} {orbiter:?}"
+    );
+    // Two contacts for each bundle, and the first takes most of it.
+    assert!((8 * 30_000..8 * 60_000).contains(&rover["bundle-spared"]), "{rover:?}");
+    capture.finish().expect("written");
+    let Some(tshark) = Tshark::on(&path) else { return };
+    let names = ["bpv7.crc_status", "bpv7.primary.frag_offset", "bpv7.primary.total_len", "_ws.malformed"];
+    let tshark = tshark.preferences(&["tcp.reassemble_out_of_order:TRUE"]);
+    let rows = tshark.options(&["-Y", "bpv7"]).fields(&names);
+    let of = |n: usize| rows.iter().flat_map(move |row| row[n].split(',')).filter(|field| !field.is_empty());
+    assert!(of(0).count() == 32 && of(0).all(|status| status == "1"), "good CRCs of two blocks: {rows:?}");
+    let starts: Vec<&str> = of(1).collect();
+    assert_eq!(starts.iter().filter(|start| **start == "0").count(), 8, "first parts: {rows:?}");
+    assert!(starts.len() == 16 && of(2).all(|total| total == "60000") && of(3).count() == 0, "{rows:?}");
+}

@@ -45,6 +45,11 @@ Examples:
 Names are those that the sender gives, without folders; a file that is there is not replaced. The
 exit status is 1 if a file failed.";
 
+/// Reads the number of an entity.
+fn entity_number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("expected the number of an entity, 0 to {}", u64::MAX))
+}
+
 /// Checksum of files.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ChecksumArg {
@@ -62,7 +67,7 @@ enum ChecksumArg {
 #[derive(Debug, Args)]
 struct EntityArgs {
     /// Identifier of this entity
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = entity_number)]
     entity: u64,
     /// Send PDUs as bundles, as an application of the node at this address
     #[arg(long, value_name = "HOST:PORT", requires = "from")]
@@ -97,7 +102,7 @@ pub(crate) struct SendArgs {
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Identifier of the other entity
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = entity_number)]
     to: u64,
     /// Name at the receiver, of one file. Default: that of the file
     #[arg(long, value_name = "NAME")]

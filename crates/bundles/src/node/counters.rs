@@ -9,6 +9,8 @@ pub struct Counters {
     pub node: Counts,
     /// Bundles that were received before.
     pub duplicates: u64,
+    /// Parts kept of bundles whose transfer was cut.
+    pub parts: u64,
     /// Bundles that could not be read or break a rule.
     pub malformed: u64,
     /// Bundles that applications have acknowledged.
@@ -44,6 +46,9 @@ impl Counters {
             "hop_limit": node.hop_limit,
             "rerouted": node.rerouted,
             "fragments": node.fragments,
+            "parts": self.parts,
+            "resumed": node.resumed,
+            "spared_bytes": node.spared,
             "reports": node.reports,
             "echoed": self.echoed,
             "discarded": self.discarded,

@@ -139,6 +139,11 @@ pub struct Neighbour {
     /// Red part of LTP blocks: acknowledged. Default: true.
     #[serde(default = "default_true")]
     pub red: bool,
+    /// Keeps parts of bundles whose transfer on TCPCL was cut. Default: true.
+    ///
+    /// The neighbour has to do so too.
+    #[serde(default = "default_true")]
+    pub reactive: bool,
     /// Use of TLS by sessions that this node begins. Default: that of `[tls]`.
     pub tls: Option<Policy>,
     /// Host name in the neighbour's certificate, for the policy of `network_id`.
@@ -186,6 +191,42 @@ fn eid<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Eid, D::Error> {
     }
 }
 
+/// Mistake in a node file, at a key of one of its tables.
+struct Mistake {
+    /// Name and number of the table; `None` for the keys in front of all tables.
+    table: Option<(&'static str, usize)>,
+    key: String,
+    problem: String,
+}
+
+impl Mistake {
+    fn new(table: Option<(&'static str, usize)>, key: &str, problem: impl Into<String>) -> Mistake {
+        Mistake { table, key: key.to_owned(), problem: problem.into() }
+    }
+
+    /// Returns the line of the key, or that of its table if it is missing.
+    fn line(&self, text: &str) -> usize {
+        let (mut of_table, mut count) = (if self.table.is_none() { Some(1) } else { None }, 0);
+        let mut is_inside = self.table.is_none();
+        for (n, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.starts_with('[') {
+                let name = line.trim_start_matches('[').split(']').next().unwrap_or_default().trim();
+                is_inside = self.table.is_some_and(|(table, number)| table == name && number == count);
+                count += usize::from(self.table.is_some_and(|(table, _)| table == name));
+                if is_inside {
+                    of_table = Some(n + 1);
+                }
+            } else if is_inside
+                && line.split_once('=').is_some_and(|(key, _)| key.trim().trim_matches('"') == self.key)
+            {
+                return n + 1;
+            }
+        }
+        of_table.unwrap_or(1)
+    }
+}
+
 impl NodeFile {
     /// Reads a node file. Paths in it are from its folder.
     ///
@@ -208,91 +249,109 @@ impl NodeFile {
     /// Returns an error with line and key if it has a mistake.
     pub fn parse(text: &str) -> Result<NodeFile, String> {
         let file: NodeFile = toml::from_str(text).map_err(|error| error.to_string())?;
-        file.check()?;
+        file.check().map_err(|mistake| format!("line {}: {}", mistake.line(text), mistake.problem))?;
         Ok(file)
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Mistake> {
         for (n, neighbour) in self.neighbour.iter().enumerate() {
-            neighbour.check().map_err(|problem| format!("neighbour {}: {problem}", n + 1))?;
+            let at = |key: &str, problem: String| {
+                Mistake::new(Some(("neighbour", n)), key, format!("neighbour {}: {problem}", n + 1))
+            };
+            neighbour.check().map_err(|(key, problem)| at(key, problem))?;
             if self.neighbour[..n].iter().any(|other| other.node == neighbour.node) {
-                return Err(format!("neighbour {}: node {} is listed twice", n + 1, neighbour.node));
+                return Err(at("node", format!("node {} is listed twice", neighbour.node)));
             }
         }
         self.check_tls()?;
-        let ltp = self.listen.iter().filter(|listen| listen.layer == NodeLayer::Ltp).count();
-        if ltp == 0 && self.neighbour.iter().any(|neighbour| neighbour.layer == NodeLayer::Ltp) {
-            return Err(
-                "a neighbour on LTP needs a listener with `layer = \"ltp\"`: reports arrive there".into()
-            );
+        let has_ltp = self.listen.iter().any(|listen| listen.layer == NodeLayer::Ltp);
+        let on_ltp = self.neighbour.iter().position(|neighbour| neighbour.layer == NodeLayer::Ltp);
+        if let Some(n) = on_ltp.filter(|_| !has_ltp) {
+            let problem = "a neighbour on LTP needs a listener with `layer = \"ltp\"`: reports arrive there";
+            return Err(Mistake::new(Some(("neighbour", n)), "layer", problem));
         }
-        if !(1_000..=1 << 40).contains(&self.storage.get()) || self.max_bundle > self.storage {
-            return Err("`storage`: expected 1 kB to 1 TB, and `max_bundle` within it".into());
+        let top = |key: &str, problem: String| Err(Mistake::new(None, key, problem));
+        if !(1_000..=1 << 40).contains(&self.storage.get()) {
+            return top("storage", format!("`storage`: expected 1 kB to 1.1 TB, got {}", self.storage));
+        }
+        if self.max_bundle > self.storage {
+            let problem = format!(
+                "`max_bundle`: expected at most the storage of {}, got {}",
+                self.storage, self.max_bundle
+            );
+            return top("max_bundle", problem);
         }
         if !(1..=1_000_000).contains(&self.ltp_sessions) {
-            return Err(format!("`ltp_sessions`: expected 1 to 1000000, got {}", self.ltp_sessions));
+            let problem = format!("`ltp_sessions`: expected 1 to 1000000, got {}", self.ltp_sessions);
+            return top("ltp_sessions", problem);
         }
         self.check_copies()?;
         self.routes.iter().try_for_each(|(to, via)| self.check_route(to, *via))
     }
 
-    fn check_copies(&self) -> Result<(), String> {
+    fn check_copies(&self) -> Result<(), Mistake> {
         match self.routing {
             Some(_) if !self.routes.is_empty() => {
-                Err("`routes` conflicts with `routing`: copies go to all neighbours".into())
+                let problem = "`routes` conflicts with `routing`: copies go to all neighbours";
+                Err(Mistake::new(Some(("routes", 0)), "", problem))
             }
             Some(Copies::SprayAndWait { copies, .. }) if !(1..=1_000_000).contains(&copies) => {
-                Err(format!("`routing.copies`: expected 1 to 1000000, got {copies}"))
+                let problem = format!("`routing.copies`: expected 1 to 1000000, got {copies}");
+                Err(Mistake::new(Some(("routing", 0)), "copies", problem))
             }
             _ => Ok(()),
         }
     }
 
     /// Checks that keys of TLS stand where there are sessions and credentials.
-    fn check_tls(&self) -> Result<(), String> {
+    fn check_tls(&self) -> Result<(), Mistake> {
         let listeners = self.listen.iter().enumerate();
-        let listeners =
-            listeners.map(|(n, listen)| (format!("listen {}", n + 1), listen.layer, listen.tls, false));
+        let listeners = listeners.map(|(n, listen)| (("listen", n), listen.layer, listen.tls, false));
         let neighbours = self.neighbour.iter().enumerate().map(|(n, neighbour)| {
-            (format!("neighbour {}", n + 1), neighbour.layer, neighbour.tls, neighbour.name.is_some())
+            (("neighbour", n), neighbour.layer, neighbour.tls, neighbour.name.is_some())
         });
-        for (what, layer, tls, is_named) in listeners.chain(neighbours) {
+        for (table, layer, tls, is_named) in listeners.chain(neighbours) {
+            let what = format!("{} {}", table.0, table.1 + 1);
+            let key = if is_named { "name" } else { "tls" };
             if layer != NodeLayer::Tcpcl && (tls.is_some() || is_named) {
-                return Err(format!("{what}: `tls` and `name` are for `layer = \"tcpcl\"`"));
+                let problem = format!("{what}: `tls` and `name` are for `layer = \"tcpcl\"`");
+                return Err(Mistake::new(Some(table), key, problem));
             }
             if self.tls.is_none() && (is_named || tls.is_some_and(|tls| tls != Policy::Off)) {
-                return Err(format!(
-                    "{what}: TLS needs the table [tls] with `certificate`, `key` and `trust`"
-                ));
+                let problem =
+                    format!("{what}: TLS needs the table [tls] with `certificate`, `key` and `trust`");
+                return Err(Mistake::new(Some(table), key, problem));
             }
         }
         Ok(())
     }
 
-    fn check_route(&self, to: &str, via: u64) -> Result<(), String> {
+    fn check_route(&self, to: &str, via: u64) -> Result<(), Mistake> {
+        let at = |problem: String| Err(Mistake::new(Some(("routes", 0)), to, problem));
         if to != "default" && to.parse::<u64>().is_err() {
-            return Err(format!("`routes.{to}`: expected a node number or `default`"));
+            return at(format!("`routes.{to}`: expected a node number or `default`"));
         }
         if self.plan.is_some() {
-            return Err("`routes` conflicts with `plan`: routes are computed from the plan".into());
+            return at("`routes` conflicts with `plan`: routes are computed from the plan".to_owned());
         }
         match self.neighbour.iter().any(|neighbour| neighbour.node == via) {
             true => Ok(()),
-            false => Err(format!("`routes.{to}`: node {via} is not a neighbour")),
+            false => at(format!("`routes.{to}`: node {via} is not a neighbour")),
         }
     }
 }
 
 impl Neighbour {
-    fn check(&self) -> Result<(), String> {
+    /// Checks the keys, and returns the one with a mistake.
+    fn check(&self) -> Result<(), (&'static str, String)> {
         if self.at.is_none() && self.layer != NodeLayer::Tcpcl {
-            return Err("missing key `at`: only a neighbour on TCPCL can connect itself".into());
+            return Err(("at", "missing key `at`: only a neighbour on TCPCL can connect itself".to_owned()));
         }
         if !(64..=65_000).contains(&self.datagram.get()) {
-            return Err(format!("`datagram`: expected 64 to 65,000 B, got {}", self.datagram));
+            return Err(("datagram", format!("`datagram`: expected 64 to 65,000 B, got {}", self.datagram)));
         }
         if self.rate.as_bps() == 0 {
-            return Err("`rate`: expected more than 0".into());
+            return Err(("rate", "`rate`: expected more than 0".to_owned()));
         }
         Ok(())
     }
@@ -337,6 +396,17 @@ mod tests {
                 .contains("needs a listener")
         );
         assert!(wrong("default = 2", "x = 2").contains("routes.x"));
+        let at = |from: &str, to: &str, line: usize| {
+            let problem = wrong(from, to);
+            assert!(problem.starts_with(&format!("line {line}: ")), "{problem}");
+        };
+        at("store = ", "storage = \"10 B\"\nstore = ", 3);
+        at("store = ", "max_bundle = \"1 GB\"\nstore = ", 3);
+        at("at = \"127.0.0.1:4557\"", "rate = \"0 bit/s\"", 10);
+        at("default = 2", "# a comment\n7 = 9", 13);
+        // A key that is missing has the line of its table.
+        at("layer = \"tcpcl\"\n        at = \"127.0.0.1:4557\"", "layer = \"udp\"", 7);
+        at("[routes]", "[[neighbour]]\nlayer = \"tcpcl\"\nnode = 2\n[routes]", 13);
         assert!(wrong("[routes]", "[routing]\nkind = \"epidemic\"\n[routes]").contains("conflicts"));
         let spray = |copies: u32| {
             wrong(

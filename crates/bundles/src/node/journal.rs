@@ -38,6 +38,8 @@ pub enum Slot {
     Waiting(u64),
     /// Bundle, or fragment, for an endpoint of this node.
     Local(u64),
+    /// Bytes of a transfer that is not at its end.
+    Part(u64),
 }
 
 /// Bundle that the store had when it was opened.
@@ -132,6 +134,8 @@ const LOCAL: u8 = 2;
 const REMOVED: u8 = 3;
 const REMOVED_LOCAL: u8 = 4;
 const SEEN: u8 = 5;
+const PART: u8 = 6;
+const REMOVED_PART: u8 = 7;
 
 impl Journal {
     /// Opens the store in a folder, which is made if it does not exist.
@@ -203,6 +207,7 @@ impl Journal {
         let slot = match body[0] {
             STORED | REMOVED => Slot::Waiting(id),
             LOCAL | REMOVED_LOCAL => Slot::Local(id),
+            PART | REMOVED_PART => Slot::Part(id),
             SEEN => {
                 let hash = u128::from(word(0)) | u128::from(word(1)) << 64;
                 if word(2) > now {
@@ -213,7 +218,7 @@ impl Journal {
             _ => return,
         };
         content.next = content.next.max(id.saturating_add(1));
-        if matches!(body[0], STORED | LOCAL) && body.len() > 25 {
+        if matches!(body[0], STORED | LOCAL | PART) && body.len() > 25 {
             self.enter(slot, segment, (RECORD_HEAD + body.len()) as u64);
             let bundle = Piece { segment: bytes.clone(), place: place.start + 25..place.end };
             content.kept.insert(slot, Kept { from: word(1), arrival: word(2), bundle });
@@ -250,7 +255,7 @@ impl Journal {
         if self.pending.is_empty() {
             self.pending.extend([0; HEAD]);
         }
-        self.is_needed |= matches!(kind, STORED | LOCAL | SEEN);
+        self.is_needed |= matches!(kind, STORED | LOCAL | SEEN | PART);
         self.pending.extend((body as u32).to_le_bytes());
         self.pending.push(kind);
         words.iter().for_each(|word| self.pending.extend(word.to_le_bytes()));
@@ -270,6 +275,7 @@ impl Journal {
         let (kind, id) = match slot {
             Slot::Waiting(id) => (STORED, id),
             Slot::Local(id) => (LOCAL, id),
+            Slot::Part(id) => (PART, id),
         };
         let len = self.append(kind, &[id, from, arrival], bundle);
         self.enter(slot, self.current, len);
@@ -282,6 +288,7 @@ impl Journal {
             match slot {
                 Slot::Waiting(id) => self.append(REMOVED, &[id], &[]),
                 Slot::Local(id) => self.append(REMOVED_LOCAL, &[id], &[]),
+                Slot::Part(id) => self.append(REMOVED_PART, &[id], &[]),
             };
         }
     }

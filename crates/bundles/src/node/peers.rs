@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
 use bentpipe_dtn::node::Node;
@@ -32,17 +33,42 @@ pub(super) enum Role {
 /// Bundle in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Item {
-    /// Bundle of the node's storage, and its length.
-    Waiting(u64, u64),
+    /// Bundle of the node's storage, its length, and the bytes in front of its payload.
+    Waiting(u64, u64, u64),
     /// Bundle for an application, and its length.
     Local(u64, u64),
 }
 
 impl Item {
     fn len(self) -> u64 {
-        let (Item::Waiting(_, len) | Item::Local(_, len)) = self;
+        let (Item::Waiting(_, len, _) | Item::Local(_, len)) = self;
         len
     }
+}
+
+/// Answer to what a peer has sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// A bundle is accepted.
+    Accept,
+    /// A bundle is refused, with the reason.
+    Decline(u8),
+    /// Bytes of a transfer are kept even without the rest: its number, and their count.
+    Part(u64, u64),
+}
+
+/// Bytes of the transfer that arrives, as far as they are in the store.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) transfer: u64,
+    /// Number of the neighbour.
+    pub(super) from: u64,
+    /// Bytes in the store.
+    pub(super) len: u64,
+    /// Numbers of its pieces in the store, and their places in the transfer.
+    pub(super) pieces: Vec<(u64, Range<usize>)>,
+    /// Instant of the last piece, or of the first bytes.
+    pub(super) since: Time,
 }
 
 /// TCPCL session.
@@ -56,10 +82,12 @@ pub(super) struct Peer {
     pub(super) may_apply: bool,
     pub(super) items: HashMap<u64, Item>,
     flight: u64,
-    /// Verdicts on received bundles of this turn, `None` to accept.
-    pub(super) verdicts: Vec<Option<u8>>,
+    /// Verdicts on what was received in this turn.
+    pub(super) verdicts: Vec<Verdict>,
     /// Verdicts that wait until the store has this number of batches on disk.
-    written: VecDeque<(u64, Option<u8>)>,
+    written: VecDeque<(u64, Verdict)>,
+    /// Bytes in the store of the transfer that arrives.
+    pub(super) part: Option<Part>,
     /// Instant until which the peer has no room.
     pub(super) paused_until: Time,
     /// Reason of the end.
@@ -78,6 +106,7 @@ impl Peer {
             flight: 0,
             verdicts: Vec::new(),
             written: VecDeque::new(),
+            part: None,
             paused_until: Time::ZERO,
             failure: None,
         }
@@ -123,8 +152,9 @@ impl Peer {
         {
             self.written.pop_front();
             match verdict {
-                None => self.connection.session.accept(),
-                Some(reason) => self.connection.session.decline(reason),
+                Verdict::Accept => self.connection.session.accept(),
+                Verdict::Decline(reason) => self.connection.session.decline(reason),
+                Verdict::Part(transfer, len) => self.connection.session.acknowledge(transfer, len),
             }
         }
     }
@@ -136,18 +166,26 @@ pub(super) struct Dial {
     pub(super) number: u64,
     pub(super) address: SocketAddr,
     pub(super) next_at: Time,
+    /// Set if the next session is to have no announcement of parts.
+    pub(super) is_plain: bool,
     wait: Span,
 }
 
 impl Dial {
     pub(super) fn new(number: u64, address: SocketAddr) -> Dial {
-        Dial { number, address, next_at: Time::ZERO, wait: RETRY.0 }
+        Dial { number, address, next_at: Time::ZERO, is_plain: false, wait: RETRY.0 }
     }
 
     /// Notes a failure, after which the wait doubles.
     pub(super) fn fail(&mut self, now: Time) {
         self.next_at = now + self.wait;
         self.wait = (self.wait * 2).min(RETRY.1);
+    }
+
+    /// Notes a session that ended because of its announcement. The next one, at once, has none.
+    pub(super) fn speak_plainly(&mut self) {
+        self.is_plain = true;
+        self.next_at = Time::ZERO;
     }
 
     /// Notes a connection that works.

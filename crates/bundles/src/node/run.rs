@@ -1,5 +1,8 @@
 //! Loop of a node.
 
+mod accept;
+mod parts;
+
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
@@ -17,10 +20,10 @@ use rustix::event::PollFlags;
 
 use super::counters::Counters;
 use super::file::{Listen, NodeFile, NodeLayer};
-use super::identity::{expiry, identity};
+use super::identity::expiry;
 use super::journal::{Content, Journal, Kept, Slot};
 use super::local::{Mailboxes, service};
-use super::peers::{Dial, Item, MtcpInput, MtcpOutput, Peer, Role};
+use super::peers::{Dial, Item, MtcpInput, MtcpOutput, Peer, Role, Verdict};
 use super::radio::{Radio, first_session, is_datagram};
 use super::schedule::{Schedule, opening, routing};
 use crate::clock::dtn_time;
@@ -126,8 +129,9 @@ impl Daemon {
         Ok(daemon)
     }
 
-    fn restore(&mut self, content: Content) {
+    fn restore(&mut self, mut content: Content) {
         let (now, today) = (self.now(), dtn_time());
+        let parts = content.kept.split_off(&Slot::Part(0));
         if content.lost > 0 {
             self.log.push(format!("store: {} B at the end of a segment were incomplete", content.lost));
         }
@@ -155,6 +159,7 @@ impl Daemon {
             }
         });
         self.node.record_changes(content.next);
+        self.restore_parts(parts, today, now);
     }
 
     fn restore_one(&mut self, slot: Slot, bundle: Bundle, kept: &Kept, today: u64, now: Time) {
@@ -170,6 +175,7 @@ impl Daemon {
                 let expiry = expiry(&bundle, kept.arrival);
                 self.mailboxes.keep(id, bundle, len, expiry);
             }
+            Slot::Part(_) => {}
         }
     }
 
@@ -254,6 +260,7 @@ impl Daemon {
         self.deliver(now);
         self.node.handle_timeout(now);
         self.sweep(now);
+        self.store_parts(now);
         self.store().map_err(|error| self.wrong(&error))?;
         self.follow_plan(now);
         self.feed(now);
@@ -290,11 +297,13 @@ impl Daemon {
         wait(links.map(Link::interest).chain(outputs).chain(others), (until - now).min(LONGEST_WAIT));
     }
 
-    fn session_config(&self) -> session::Config {
+    /// Returns the settings of a session. With `is_reactive` parts of cut transfers may be kept.
+    fn session_config(&self, is_reactive: bool) -> session::Config {
         session::Config {
             keepalive: (self.file.keepalive.as_nanos() / 1_000_000_000).min(u16::MAX.into()) as u16,
             transfer_mru: self.file.max_bundle.get(),
             is_deferred: true,
+            parts: (is_reactive && !self.node.makes_copies()).then_some(session::LEAST_PART),
             ..session::Config::new(self.file.eid.to_string())
         }
     }
@@ -316,7 +325,8 @@ impl Daemon {
                     continue;
                 }
                 let security = self.security.with_policy(listen.tls);
-                let (config, secure) = (self.session_config(), security.passive(address.ip()));
+                let config = session::Config { is_passive: true, ..self.session_config(true) };
+                let secure = security.passive(address.ip());
                 let connection = SessionLink::new(config, security.policy(), link, secure, now);
                 let mut peer = Peer::new(connection, address);
                 peer.may_apply = listen.applications || address.ip().is_loopback();
@@ -332,17 +342,21 @@ impl Daemon {
 
     fn dial(&mut self, now: Time) {
         for n in 0..self.dials.len() {
-            let Dial { number, address, next_at, .. } = self.dials[n];
+            let Dial { number, address, next_at, is_plain, .. } = self.dials[n];
             let is_there = |peer: &Peer| peer.dialled == Some(number) || peer.role == Role::Neighbour(number);
             if next_at > now || self.peers.values().any(is_there) {
                 continue;
             }
+            // The connection after this one has an announcement again: the end may have been an accident.
+            self.dials[n].is_plain = false;
             match Link::connect(address) {
                 Ok(link) => {
                     let neighbour = self.file.neighbour.iter().find(|neighbour| neighbour.node == number);
                     let security = self.security.with_policy(neighbour.and_then(|neighbour| neighbour.tls));
                     let name = neighbour.and_then(|neighbour| neighbour.name.as_deref());
-                    let (config, secure) = (self.session_config(), security.active(name, address.ip()));
+                    let is_reactive = neighbour.is_some_and(|neighbour| neighbour.reactive) && !is_plain;
+                    let config = self.session_config(is_reactive);
+                    let secure = security.active(name, address.ip());
                     let connection = SessionLink::new(config, security.policy(), link, secure, now);
                     let mut peer = Peer::new(connection, address);
                     peer.dialled = Some(number);
@@ -399,15 +413,17 @@ impl Daemon {
             Event::Received(bytes) => {
                 let role = self.peers.get(&id).map(|peer| peer.role);
                 let verdict = match role {
-                    Some(Role::Neighbour(number)) => self.take(&bytes, number, false, now).err(),
-                    Some(Role::Application(_)) => self.take(&bytes, self.own, true, now).err(),
+                    Some(Role::Neighbour(number)) => self.take_whole(id, &bytes, number, now),
+                    Some(Role::Application(_)) => self.take(&bytes, self.own, true, now),
                     // A peer that was refused may have sent a bundle before it could know.
-                    Some(Role::Unknown) | None => Some(refusal::NOT_ACCEPTABLE),
+                    Some(Role::Unknown) | None => Err(refusal::NOT_ACCEPTABLE),
                 };
+                let verdict = verdict.map_or_else(Verdict::Decline, |()| Verdict::Accept);
                 self.peers.get_mut(&id).into_iter().for_each(|peer| peer.verdicts.push(verdict));
             }
+            Event::Cut(bytes) => self.take_part(id, &bytes, now),
             Event::Sent(transfer) => self.finish(id, transfer, true, now),
-            Event::Failed(transfer) => self.finish(id, transfer, false, now),
+            Event::Failed(transfer, kept) => self.fail(id, transfer, kept, now),
             // Sending again would be refused again.
             Event::Refused(transfer, refusal::COMPLETED | refusal::NOT_ACCEPTABLE) => {
                 self.finish(id, transfer, true, now);
@@ -438,6 +454,13 @@ impl Daemon {
             }
         };
         peer.role = role;
+        let is_reactive = |number: u64| {
+            let neighbour = self.file.neighbour.iter().find(|neighbour| neighbour.node == number);
+            neighbour.is_none_or(|neighbour| neighbour.reactive)
+        };
+        if !matches!(role, Role::Neighbour(number) if is_reactive(number)) {
+            peer.connection.session.keep_whole();
+        }
         match role {
             Role::Neighbour(number) => {
                 self.log.push(format!("neighbour {number} connected, {}", peer.address));
@@ -455,7 +478,7 @@ impl Daemon {
 
     fn finish(&mut self, id: u64, transfer: u64, is_sent: bool, now: Time) {
         match self.peers.get_mut(&id).and_then(|peer| peer.take(transfer)) {
-            Some(Item::Waiting(bundle, _)) => self.node.done(bundle, is_sent, now),
+            Some(Item::Waiting(bundle, ..)) => self.node.done(bundle, is_sent, now),
             Some(Item::Local(bundle, _)) if is_sent => {
                 self.counters.delivered += 1;
                 self.mailboxes.remove(bundle);
@@ -473,6 +496,9 @@ impl Daemon {
         let _ = peer.connection.write(now);
         for dial in self.dials.iter_mut().filter(|dial| peer.dialled == Some(dial.number)) {
             dial.fail(now);
+            if peer.connection.session.is_unanswered() {
+                dial.speak_plainly();
+            }
         }
         let why = peer.failure.map_or(String::new(), |failure| format!(": {failure}"));
         match peer.role {
@@ -490,65 +516,6 @@ impl Daemon {
                 self.log.push(format!("{}: no session{why}", peer.address));
             }
             Role::Unknown => {}
-        }
-    }
-
-    /// Accepts a bundle, or returns the reason for which it is refused.
-    fn take(&mut self, bytes: &[u8], from: u64, is_own: bool, now: Time) -> Result<(), u8> {
-        let bundle = Bundle::parse(bytes).ok().filter(|bundle| bundle.check_received().is_ok());
-        let Some(mut bundle) = bundle else {
-            self.counters.malformed += 1;
-            return Err(refusal::NOT_ACCEPTABLE);
-        };
-        let from = match (from, bundle.previous_node()) {
-            (0, Some(Eid::Ipn(ipn))) => ipn.number(),
-            _ => from,
-        };
-        let hash = identity(&bundle, from);
-        if self.journal.has_seen(hash) {
-            self.counters.duplicates += 1;
-            return Ok(());
-        }
-        let expiry = expiry(&bundle, dtn_time());
-        bundle.payload.elide();
-        let is_local = bundle.primary.destination.is_at(&self.file.eid);
-        if is_local && !self.mailboxes.has_room(bytes.len() as u64) {
-            return Err(refusal::NO_RESOURCES);
-        }
-        if is_local && bundle.primary.fragment.is_some() {
-            self.collect(bundle, bytes, from, expiry, now);
-        } else {
-            self.pass(bundle, from, is_own, now)?;
-        }
-        self.journal.note_seen(hash, expiry);
-        Ok(())
-    }
-
-    fn pass(&mut self, bundle: Bundle, from: u64, is_own: bool, now: Time) -> Result<(), u8> {
-        let refused = self.node.counts().refused;
-        let is_kept = match is_own {
-            true => self.node.originate(bundle, now),
-            false => self.node.receive(bundle, from, now),
-        };
-        match is_kept {
-            true => Ok(()),
-            false if self.node.counts().refused > refused => Err(refusal::NO_RESOURCES),
-            false => Err(refusal::NOT_ACCEPTABLE),
-        }
-    }
-
-    /// Keeps a fragment for this node until the others are there.
-    fn collect(&mut self, bundle: Bundle, bytes: &[u8], from: u64, expiry: u64, now: Time) {
-        let (key, id) = (bundle.key(), self.next_local);
-        self.next_local += 1;
-        self.journal.store(Slot::Local(id), from, dtn_time(), bytes);
-        self.mailboxes.keep(id, bundle, bytes.len() as u64, expiry);
-        if let Some((whole, parts)) = self.mailboxes.reassemble(&key) {
-            for part in parts {
-                self.mailboxes.remove(part);
-                self.journal.remove(Slot::Local(part));
-            }
-            self.node.receive(whole, from, now);
         }
     }
 
@@ -621,6 +588,7 @@ impl Daemon {
                         self.journal.store(slot, 0, dtn_time(), &bundle.to_vec());
                     }
                 }
+                Slot::Part(id) => self.rewrite_part(id),
             }
         }
         self.journal.remove_oldest()
@@ -711,7 +679,8 @@ impl Daemon {
 fn feed_neighbour(peer: &mut Peer, number: u64, node: &mut Node, now: Time) -> bool {
     let limit = peer.connection.session.transfer_limit();
     let Some((id, bundle)) = node.poll_transmit(number, limit, now) else { return false };
-    let is_sent = peer.send(bundle.to_vec(), |len| Item::Waiting(id, len));
+    let start = bundle.payload_start();
+    let is_sent = peer.send(bundle.to_vec(), |len| Item::Waiting(id, len, start));
     if !is_sent {
         peer.paused_until = now + PAUSE;
         node.done(id, false, now);

@@ -326,7 +326,7 @@ impl Element for Agent {
             observer.counter(&metrics::DUPLICATES, counts.duplicates);
         }
         if self.bearer.has_connections() {
-            return self.bearer.observe(observer);
+            return self.bearer.observe(&self.node, observer);
         }
         let ltp = self.engine.counts();
         observer.counter(&metrics::LTP_SENT, ltp.data_sent);

@@ -32,13 +32,15 @@ impl Bearer {
     }
 
     /// Creates TCPCL sessions of the node `own`, whose connections it opens from `first_port` on.
+    ///
+    /// With `is_reactive` parts of cut transfers are kept.
     pub fn sessions(
         own: (u64, String),
         at: (IpAddr, u16),
-        tcp: &tcp::Config,
+        (tcp, is_reactive): (&tcp::Config, bool),
         neighbours: &[Neighbour],
     ) -> Bearer {
-        Bearer(Kind::Sessions(Box::new(Sessions::new(own, at, tcp.clone(), neighbours))))
+        Bearer(Kind::Sessions(Box::new(Sessions::new(own, at, (tcp.clone(), is_reactive), neighbours))))
     }
 
     /// Creates DCCP connections of a node, opened from a port number for each neighbour.
@@ -107,12 +109,17 @@ impl Bearer {
         }
     }
 
-    pub(super) fn observe(&self, observer: &mut dyn Observer) {
+    pub(super) fn observe(&self, node: &Node, observer: &mut dyn Observer) {
         if let Kind::Sessions(sessions) = &self.0 {
             let counts = sessions.counts();
             observer.counter(&metrics::SESSIONS, counts.sessions);
             observer.counter(&metrics::UNFINISHED, counts.unfinished);
             observer.counter(&metrics::TCP_REPEATED, sessions.repeated());
+            if sessions.is_reactive() {
+                observer.counter(&metrics::PARTS, counts.parts);
+                observer.counter(&metrics::RESUMED, node.counts().resumed);
+                observer.counter(&metrics::SPARED, node.counts().spared);
+            }
         }
     }
 }

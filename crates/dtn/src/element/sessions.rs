@@ -32,6 +32,8 @@ pub(super) struct Counts {
     pub(super) sessions: u64,
     /// Bundles that were not known to have arrived when their session ended.
     pub(super) unfinished: u64,
+    /// Parts kept of bundles whose transfer was cut.
+    pub(super) parts: u64,
     /// TCP segments repeated, by connections that are gone.
     repeated: u64,
     /// Packets that belong to no connection.
@@ -45,6 +47,8 @@ pub(super) struct Sessions {
     first_port: u16,
     calls: u16,
     tcp: tcp::Config,
+    /// Set if parts of cut transfers are kept, with neighbours that keep them too.
+    is_reactive: bool,
     lines: Vec<Line>,
     counts: Counts,
 }
@@ -60,8 +64,10 @@ struct Line {
     session: Option<Session>,
     /// Bytes of the session that the connection has not taken.
     unsent: Vec<u8>,
-    /// Bundles of transfers.
-    transfers: HashMap<u64, u64>,
+    /// Bundles of transfers, and the bytes in front of their payloads.
+    transfers: HashMap<u64, (u64, u64)>,
+    /// Set if bytes of the transfer that arrives are acknowledged.
+    is_promised: bool,
     /// Instant from which the connection may be opened.
     call_at: Time,
     paused_until: Time,
@@ -100,13 +106,14 @@ impl Line {
             session: None,
             unsent: Vec::new(),
             transfers: HashMap::new(),
+            is_promised: false,
             call_at: Time::ZERO,
             paused_until: Time::ZERO,
         }
     }
 
     /// Returns the settings of a session whose timers allow for the light time.
-    fn config(&self, eid: &str) -> session::Config {
+    fn config(&self, eid: &str, is_reactive: bool) -> session::Config {
         let config = session::Config::new(eid);
         let (late, keepalive) = (self.light_time * 2, Span::from_secs(config.keepalive.into()));
         let seconds = (keepalive + late).as_nanos().div_ceil(1_000_000_000);
@@ -114,7 +121,23 @@ impl Line {
             keepalive: u16::try_from(seconds).unwrap_or(u16::MAX),
             handshake: config.handshake + late * 2,
             is_deferred: true,
+            parts: is_reactive.then_some(session::LEAST_PART),
+            is_passive: !self.is_caller,
             ..config
+        }
+    }
+
+    /// Acknowledges the bytes of the transfer that arrives, if the node has room for them.
+    ///
+    /// They are kept even if the rest does not arrive.
+    fn promise(&mut self, node: &Node) {
+        let Some(session) = &mut self.session else { return };
+        if let Some((transfer, len)) =
+            session.incoming().map(|(transfer, data)| (transfer, data.len() as u64))
+            && node.has_room(len)
+        {
+            session.acknowledge(transfer, len);
+            self.is_promised = true;
         }
     }
 
@@ -138,11 +161,17 @@ impl Sessions {
     pub(super) fn new(
         (own, eid): (u64, String),
         (address, first_port): (IpAddr, u16),
-        tcp: tcp::Config,
+        (tcp, is_reactive): (tcp::Config, bool),
         neighbours: &[Neighbour],
     ) -> Sessions {
         let lines = neighbours.iter().map(|neighbour| Line::new(own, neighbour)).collect();
-        Sessions { eid, address, first_port, calls: 0, tcp, lines, counts: Counts::default() }
+        let counts = Counts::default();
+        Sessions { eid, address, first_port, calls: 0, tcp, is_reactive, lines, counts }
+    }
+
+    /// Returns `true` if parts of cut transfers are kept.
+    pub(super) fn is_reactive(&self) -> bool {
+        self.is_reactive
     }
 
     /// Returns the counts.
@@ -180,6 +209,7 @@ impl Sessions {
         (line.session, line.call_at) = (None, now + PAUSE);
         line.unsent.clear();
         line.transfers.clear();
+        line.is_promised = false;
     }
 
     /// Handles a packet for a connection with one of the neighbours.
@@ -260,7 +290,8 @@ impl Sessions {
             let line = &mut self.lines[n];
             let Some(stream) = &mut line.stream else { return };
             if line.session.is_none() && matches!(stream.state(), State::Established | State::CloseWait) {
-                line.session = Some(Session::new(line.config(&self.eid), now));
+                let is_reactive = self.is_reactive && !node.makes_copies();
+                line.session = Some(Session::new(line.config(&self.eid, is_reactive), now));
             }
             let line = &mut self.lines[n];
             let (Some(stream), Some(session)) = (&mut line.stream, &mut line.session) else { return };
@@ -269,6 +300,7 @@ impl Sessions {
                 session.handle_bytes(&arrived, now);
             }
             self.handle_events(n, node, now);
+            self.lines[n].promise(node);
             let is_loaded = self.load(n, node, now);
             let line = &mut self.lines[n];
             let (Some(stream), Some(session)) = (&mut line.stream, &mut line.session) else { return };
@@ -297,7 +329,7 @@ impl Sessions {
         };
         match session.send(bundle.to_vec()) {
             Some(transfer) => {
-                line.transfers.insert(transfer, id);
+                line.transfers.insert(transfer, (id, bundle.payload_start()));
             }
             None => {
                 line.paused_until = now + PAUSE;
@@ -316,12 +348,21 @@ impl Sessions {
                     continue;
                 }
                 Event::Received(bytes) => {
-                    let verdict = take(&bytes, line.number, node, now);
+                    let is_promised = std::mem::take(&mut line.is_promised);
+                    let verdict = take(&bytes, line.number, is_promised, node, now);
                     if let Some(session) = &mut line.session {
                         match verdict {
                             Ok(()) => session.accept(),
                             Err(reason) => session.decline(reason),
                         }
+                    }
+                    continue;
+                }
+                Event::Cut(bytes) => {
+                    if let Some(part) = Bundle::parse_part(&bytes) {
+                        self.counts.parts += 1;
+                        let is_promised = std::mem::take(&mut line.is_promised);
+                        keep(part, line.number, is_promised, node, now);
                     }
                     continue;
                 }
@@ -333,12 +374,15 @@ impl Sessions {
                     line.paused_until = now + PAUSE;
                     (transfer, false)
                 }
-                Event::Failed(transfer) => {
+                Event::Failed(transfer, kept) => {
                     self.counts.unfinished += 1;
-                    (transfer, false)
+                    if let Some((id, start)) = line.transfers.remove(&transfer) {
+                        node.cut(id, kept.saturating_sub(start), now);
+                    }
+                    continue;
                 }
             };
-            if let Some(id) = line.transfers.remove(&transfer) {
+            if let Some((id, _)) = line.transfers.remove(&transfer) {
                 node.done(id, is_sent, now);
             }
         }
@@ -360,11 +404,19 @@ impl Sessions {
     }
 }
 
+/// Returns `true` if the node has accepted a bundle. One that is promised may exceed its storage.
+fn keep(bundle: Bundle, from: u64, is_promised: bool, node: &mut Node, now: Time) -> bool {
+    match is_promised {
+        true => node.receive_promised(bundle, from, now),
+        false => node.receive(bundle, from, now),
+    }
+}
+
 /// Stores a bundle in the node, or returns the reason for refusing it.
-fn take(bytes: &[u8], from: u64, node: &mut Node, now: Time) -> Result<(), u8> {
+fn take(bytes: &[u8], from: u64, is_promised: bool, node: &mut Node, now: Time) -> Result<(), u8> {
     let bundle = Bundle::parse(bytes).map_err(|_| refusal::NOT_ACCEPTABLE)?;
     let refused = node.counts().refused;
-    match node.receive(bundle, from, now) {
+    match keep(bundle, from, is_promised, node, now) {
         true => Ok(()),
         false if node.counts().refused > refused => Err(refusal::NO_RESOURCES),
         false => Err(refusal::NOT_ACCEPTABLE),

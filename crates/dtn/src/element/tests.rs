@@ -52,6 +52,7 @@ fn a_node_counts_from_the_date_of_an_emulation() {
     let text = "a contact +0 +100 1 2 100000\na contact +0 +100 2 1 100000\na range +0 +100 1 2 1\n";
     let plan = Plan::parse(text, 0.0).unwrap();
     let network = Network {
+        reactive: true,
         plan: text.into(),
         layer: Layer::Udp,
         datagram: Bytes::new(1472),
@@ -59,6 +60,7 @@ fn a_node_counts_from_the_date_of_an_emulation() {
         tcp: None,
         routing: Way::ContactGraph,
         candidates: 10,
+        graph: crate::network::Shared::default(),
     };
     let addresses = [[10, 0, 0, 2].into(), [10, 0, 0, 1].into()];
     let graph = Graph::new(plan.clone(), Options { candidates: 10, margin: 0.0 });

@@ -31,7 +31,8 @@ const STORE: &str = "store";
 pub(super) fn daemon(kind: &Kind, network: &Network, at: &RealAt<'_>) -> Result<RealProgram, Problem> {
     let number = |name: &str| at.index(name).map(|node| node as u64 + 1);
     let own = number(at.node).ok_or_else(|| Problem::new(at.key.as_str(), "no such node"))?;
-    let plan = network.plan(&kind.network, &number)?;
+    let graph = network.graph(&kind.network, &number)?;
+    let plan = graph.plan();
     let address = |number: u64| {
         let name = usize::try_from(number - 1).ok().and_then(|node| at.nodes.get(node));
         name.and_then(|name| (at.address)(name)).ok_or_else(|| {
@@ -47,10 +48,10 @@ pub(super) fn daemon(kind: &Kind, network: &Network, at: &RealAt<'_>) -> Result<
             return Err(Problem::new(format!("dtn.{}.layer", kind.network), problem));
         }
     };
-    let near = neighbours(own, &plan);
+    let near = neighbours(own, plan);
     let ends: Result<Vec<Neighbour>, Problem> = near
         .iter()
-        .map(|near| Ok(Neighbour::new(own, near.number, [address(own)?, address(near.number)?], &plan)))
+        .map(|near| Ok(Neighbour::new(own, near.number, [address(own)?, address(near.number)?], plan)))
         .collect();
     let [sending, _] = session_limits(&ends?, &network.ltp);
     let (eid, host) = (endpoint(own as usize - 1, 0), address(own)?);
@@ -70,7 +71,7 @@ pub(super) fn daemon(kind: &Kind, network: &Network, at: &RealAt<'_>) -> Result<
         Way::Static { .. } => {
             is_planned = false;
             if let Routing::Static { routes, default } =
-                network.routing(&kind.network, (at.node, own), &plan, &number)?
+                network.routing(&kind.network, (at.node, own), &graph, &number)?
             {
                 let mut lines: Vec<String> =
                     routes.iter().map(|(to, via)| format!("{to} = {via}\n")).collect();
@@ -91,6 +92,9 @@ pub(super) fn daemon(kind: &Kind, network: &Network, at: &RealAt<'_>) -> Result<
         // As in a simulation, the lower number opens the connection.
         if network.layer != Layer::Tcpcl || own < number {
             let _ = writeln!(text, "at = \"{}:{port}\"", address(number)?);
+        }
+        if !network.reactive {
+            text += "reactive = false\n";
         }
         if network.layer != Layer::Tcpcl {
             let datagram = network.datagram.min(MAX_DATAGRAM);

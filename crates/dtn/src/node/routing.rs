@@ -40,15 +40,16 @@ pub enum Routing {
 #[derive(Debug)]
 pub struct Contacts {
     node: u64,
-    graph: Graph,
+    graph: Arc<Graph>,
     ledger: Ledger,
     /// Candidate routes by destination.
     candidates: HashMap<u64, Vec<Arc<Route>>>,
 }
 
 impl Routing {
-    /// Creates contact graph routing at a node.
-    pub fn contacts(node: u64, graph: Graph) -> Routing {
+    /// Creates contact graph routing at a node. Nodes may share the graph.
+    pub fn contacts(node: u64, graph: impl Into<Arc<Graph>>) -> Routing {
+        let graph = graph.into();
         let ledger = Ledger::new(&graph);
         Routing::Contacts(Box::new(Contacts { node, graph, ledger, candidates: HashMap::new() }))
     }

@@ -120,16 +120,26 @@ impl Store {
         self.bytes
     }
 
+    /// Returns `true` if as many bytes fit without displacing others.
+    pub(crate) fn has_room(&self, len: u64) -> bool {
+        self.bytes.saturating_add(len) <= self.limit
+    }
+
     pub(crate) fn get(&self, id: u64) -> Option<&Entry> {
         self.entries.get(&id).map(Box::as_ref)
     }
 
     /// Stores an entry and returns the entries of lower priority that it displaced.
     ///
-    /// Gives the entry back if it does not fit.
-    pub(crate) fn insert(&mut self, entry: Entry) -> Result<(u64, Vec<Entry>), Box<Entry>> {
+    /// Gives the entry back if it does not fit, unless it is to be kept even so.
+    pub(crate) fn insert(
+        &mut self,
+        entry: Entry,
+        is_promised: bool,
+    ) -> Result<(u64, Vec<Entry>), Box<Entry>> {
         let excess = (self.bytes + entry.size).saturating_sub(self.limit);
-        let Some(victims) = self.victims(excess, entry.priority) else { return Err(Box::new(entry)) };
+        let victims = self.victims(excess, entry.priority).or(is_promised.then(Vec::new));
+        let Some(victims) = victims else { return Err(Box::new(entry)) };
         let evicted = victims.into_iter().filter_map(|id| self.remove(id)).collect();
         let id = self.next;
         self.put(id, entry);

@@ -110,6 +110,46 @@ fn long_bundles_are_fragmented_and_reassembled() {
 }
 
 #[test]
+fn the_rest_of_a_cut_bundle_takes_its_place() {
+    let (mut first, mut last) = (node(1, 3), node(3, 1));
+    let mut sent = bundle(&mut first, 3, 1000, 60);
+    sent.primary.timestamp.time = 0;
+    sent.set(Content::Age(5));
+    first.originate(sent.clone(), Time::ZERO);
+    let (id, whole) = first.poll_transmit(3, WHOLE, at(2)).unwrap();
+    let part = Bundle::parse_part(&whole.to_vec()[..500]).expect("a part");
+    let known = part.payload.len() - 100;
+    last.receive(part, 1, at(2));
+    first.cut(id, known, at(2));
+    let counts = first.counts();
+    assert_eq!((counts.resumed, counts.spared, counts.rerouted, first.stored().0), (1, known, 1, 1));
+    let (id, rest) = first.poll_transmit(3, WHOLE, at(3)).unwrap();
+    assert_eq!((rest.age(), rest.payload.len()), (Some(3005), 1000 - known), "its time in the store counts");
+    first.done(id, true, at(3));
+    last.receive(rest, 1, at(3));
+    let received = last.poll_delivery().unwrap();
+    assert_eq!(received.payload.to_vec(), sent.payload.to_vec());
+    // One that has to stay whole is sent again.
+    let mut whole = bundle(&mut first, 3, 1000, 60);
+    whole.primary.flags = BundleFlags::WHOLE;
+    first.originate(whole.clone(), Time::ZERO);
+    let (id, _) = first.poll_transmit(3, WHOLE, Time::ZERO).unwrap();
+    first.cut(id, 500, Time::ZERO);
+    let (_, again) = first.poll_transmit(3, WHOLE, Time::ZERO).unwrap();
+    assert_eq!((again.payload, first.counts().resumed), (whole.payload, 1));
+}
+
+#[test]
+fn what_was_acknowledged_is_kept_beyond_the_storage() {
+    let mut node = Node::new(config(2, 500), Routing::Static { routes: HashMap::new(), default: Some(3) });
+    let bundles = [(); 2].map(|()| bundle(&mut node, 3, 400, 60));
+    assert!(node.has_room(400) && node.receive(bundles[0].clone(), 1, Time::ZERO));
+    assert!(!node.has_room(400) && !node.receive(bundles[1].clone(), 1, Time::ZERO));
+    assert!(node.receive_promised(bundles[1].clone(), 1, Time::ZERO));
+    assert_eq!((node.stored().0, node.counts().refused), (2, 1));
+}
+
+#[test]
 fn reports_are_sent_once_and_never_on_reports() {
     let (mut first, mut last) = (node(1, 3), node(3, 1));
     let mut sent = bundle(&mut first, 3, 10, 60);

@@ -58,7 +58,7 @@ fn bundles_that_have_not_begun_fail_when_the_peer_ends() {
     assert_eq!((one.send(vec![1]), other.send(vec![1])), (None, Some(0)));
     let bytes = one.poll_output(at(1));
     other.handle_bytes(&bytes, at(1));
-    assert_eq!(events(&mut other), [Event::Failed(0), Event::Ended]);
+    assert_eq!(events(&mut other), [Event::Failed(0, 0), Event::Ended]);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn keepalives_hold_a_session_and_silence_ends_it() {
     one.handle_timeout(at(120));
     assert!(one.is_established());
     one.handle_timeout(at(180));
-    assert_eq!(events(&mut one), [Event::Failed(transfer), Event::Ended]);
+    assert_eq!(events(&mut one), [Event::Failed(transfer, 0), Event::Ended]);
 }
 
 #[test]
@@ -244,4 +244,179 @@ fn a_peer_whose_certificate_names_another_node_is_refused_before_its_bundles() {
     pump([&mut one, &mut other], 6, at(0));
     one.refuse_in_tls();
     assert_eq!((one.poll_output(at(0)), one.is_ended()), (vec![5, 0, termination::CONTACT_FAILURE], true));
+}
+
+/// Session that keeps parts of 150 bytes and more.
+fn keeping(node: &str, is_passive: bool) -> Session {
+    let deferred = Config { is_deferred: true, parts: Some(150), is_passive, ..config(node) };
+    Session::new(deferred, at(0))
+}
+
+fn keeping_pair() -> [Session; 2] {
+    let [mut one, mut other] =
+        [("ipn:1.0", false), ("ipn:2.0", true)].map(|(node, side)| keeping(node, side));
+    pump([&mut one, &mut other], 7, at(0));
+    assert!(events(&mut one).len() == 1 && events(&mut other).len() == 1);
+    assert!(one.keeps_parts() && other.keeps_parts());
+    [one, other]
+}
+
+#[test]
+fn parts_are_announced_by_an_item_for_private_use_and_need_both_ends() {
+    let mut one = keeping("ipn:1.0", false);
+    one.handle_bytes(b"dtn!\x04\x00", at(0));
+    let init = one.poll_output(at(0));
+    // Not critical, code, length, value.
+    assert!(init.ends_with(&[0, 0, 0, 13, 0, 0xbe, 0x17, 0, 8, 0, 0, 0, 0, 0, 0, 0, 150]), "{init:?}");
+    let mut silent = Session::new(config("ipn:2.0"), at(0));
+    silent.handle_bytes(&init, at(0));
+    let answer = silent.poll_output(at(0));
+    one.handle_bytes(&answer[CONTACT_LEN..], at(0));
+    assert!(one.is_established() && silent.is_established());
+    assert!(!one.keeps_parts() && !silent.keeps_parts());
+    // A passive session announces nothing to a peer that does not.
+    let (mut plain, mut passive) = (Session::new(config("ipn:2.0"), at(0)), keeping("ipn:1.0", true));
+    pump([&mut plain, &mut passive], 7, at(0));
+    assert!(plain.is_established() && passive.is_established() && !passive.keeps_parts());
+    // A peer that ends the session instead of ignoring the item.
+    for (is_passive, has_init, more, is_unanswered) in [
+        (false, false, &[][..], true),
+        (false, true, &[], true),
+        (false, true, &[4], false),
+        (true, true, &[], false),
+    ] {
+        let mut refused = keeping("ipn:1.0", is_passive);
+        refused.handle_bytes(b"dtn!\x04\x00", at(0));
+        if has_init {
+            refused.handle_bytes(&answer[CONTACT_LEN..], at(0));
+        }
+        refused.handle_bytes(more, at(0));
+        refused.disconnect();
+        assert_eq!(refused.is_unanswered(), is_unanswered);
+    }
+}
+
+#[test]
+fn segments_wait_for_the_store_and_a_cut_transfer_leaves_its_part() {
+    for is_whole in [false, true] {
+        let [mut one, mut other] = keeping_pair();
+        if is_whole {
+            other.keep_whole();
+        }
+        let bundle: Vec<u8> = (0..950_u32).map(|n| n as u8).collect();
+        let transfer = one.send(bundle.clone()).unwrap();
+        let bytes = one.poll_output(at(1));
+        // Five segments and a half.
+        let half = bytes[500..].windows(30).position(|window| *window == bundle[530..560]);
+        let cut = 500 + half.unwrap();
+        other.handle_bytes(&bytes[..cut], at(1));
+        assert!(other.poll_output(at(1)).is_empty(), "nothing is stored");
+        let found = other.incoming().map(|(transfer, data)| (transfer, data.to_vec()));
+        assert_eq!(found, (!is_whole).then(|| (transfer, bundle[..500].to_vec())));
+        if !is_whole {
+            other.acknowledge(transfer, 420);
+        }
+        let acks = other.poll_output(at(1));
+        assert_eq!(acks.len(), if is_whole { 0 } else { 4 * tcpcl::ACK_LEN });
+        one.handle_bytes(&acks, at(1));
+        one.disconnect();
+        other.disconnect();
+        let kept = if is_whole { 0 } else { 400 };
+        assert_eq!(events(&mut one), [Event::Failed(transfer, kept), Event::Ended]);
+        let left = events(&mut other);
+        assert_eq!(left.first() == Some(&Event::Cut(bundle[..500].to_vec())), !is_whole, "{left:?}");
+    }
+}
+
+#[test]
+fn parts_below_the_least_length_are_not_kept() {
+    let [mut one, mut other] = keeping_pair();
+    let transfer = one.send(vec![3; 300]).unwrap();
+    let bytes = one.poll_output(at(1));
+    other.handle_bytes(&bytes[..150], at(1));
+    assert_eq!(other.incoming(), None, "100 bytes of 150");
+    // A peer that acknowledges it all the same is not believed.
+    let mut ack = Vec::new();
+    Message::Ack { flags: SegmentFlags(2), transfer, len: 100 }.emit(&mut ack);
+    // Nor one that acknowledges more than was sent.
+    Message::Ack { flags: SegmentFlags(2), transfer, len: 301 }.emit(&mut ack);
+    one.handle_bytes(&ack, at(1));
+    one.disconnect();
+    other.disconnect();
+    assert_eq!(events(&mut one), [Event::Failed(transfer, 0), Event::Ended]);
+    assert_eq!(events(&mut other), [Event::Ended]);
+}
+
+#[test]
+fn a_refused_transfer_leaves_no_part() {
+    let [mut one, mut other] = keeping_pair();
+    let transfer = one.send(vec![3; 900]).unwrap();
+    let bytes = one.poll_output(at(1));
+    other.handle_bytes(&bytes, at(1));
+    other.acknowledge(transfer, 300);
+    other.decline(refusal::NO_RESOURCES);
+    other.disconnect();
+    assert_eq!(events(&mut other).len(), 2, "received and ended");
+    one.handle_bytes(&other.poll_output(at(1)), at(1));
+    assert_eq!(events(&mut one), [Event::Refused(transfer, refusal::NO_RESOURCES)]);
+}
+
+proptest! {
+    /// The connection breaks anywhere in both directions, and the receiver has stored anything up to what arrived.
+    #[test]
+    fn a_cut_leaves_no_gap(
+        lens in proptest::collection::vec(1usize..1000, 1..6),
+        cuts in [0usize..4000, 0usize..300],
+        stored in proptest::collection::vec(0u64..1000, 1..20),
+        piece in 1usize..200,
+    ) {
+        let [mut one, mut other] = keeping_pair();
+        let bundles: Vec<Vec<u8>> = lens.iter().enumerate().map(|(n, len)| vec![n as u8; *len]).collect();
+        for bundle in &bundles {
+            one.send(bundle.clone()).unwrap();
+        }
+        let (mut received, mut left, mut stored) = (Vec::new(), cuts, stored.into_iter());
+        loop {
+            let mut out = one.poll_output(at(1));
+            out.truncate(left[0]);
+            left[0] -= out.len();
+            for bytes in out.chunks(piece) {
+                other.handle_bytes(bytes, at(1));
+                if let (Some((transfer, data)), Some(stored)) = (other.incoming(), stored.next()) {
+                    let len = stored.min(data.len() as u64);
+                    other.acknowledge(transfer, len);
+                }
+                for event in events(&mut other) {
+                    let Event::Received(bundle) = event else { panic!("{event:?}") };
+                    received.push(bundle);
+                    other.accept();
+                }
+            }
+            let mut back = other.poll_output(at(1));
+            back.truncate(left[1]);
+            left[1] -= back.len();
+            if out.is_empty() && back.is_empty() {
+                break;
+            }
+            one.handle_bytes(&back, at(1));
+        }
+        one.disconnect();
+        other.disconnect();
+        let part = events(&mut other).into_iter().find_map(|event| match event {
+            Event::Cut(data) => Some(data),
+            _ => None,
+        });
+        for event in events(&mut one) {
+            match event {
+                Event::Sent(transfer) => prop_assert!(received.len() as u64 > transfer),
+                Event::Failed(_, 0) | Event::Ended => {}
+                Event::Failed(transfer, kept) => {
+                    let found = received.get(transfer as usize).or(part.as_ref()).expect("a part");
+                    prop_assert!(kept >= 150 && found.len() as u64 >= kept);
+                    prop_assert_eq!(&found[..], &bundles[transfer as usize][..found.len()]);
+                }
+                event => panic!("{event:?}"),
+            }
+        }
+    }
 }

@@ -177,10 +177,15 @@ impl Bundle {
 
     /// Appends all up to the elided zeros of the payload.
     fn emit_head(&self, out: &mut Vec<u8>) {
+        self.emit_front(out);
+        self.payload.emit_head(out);
+    }
+
+    /// Appends all in front of the payload block.
+    fn emit_front(&self, out: &mut Vec<u8>) {
         out.push(cbor::OPEN_ARRAY);
         self.primary.emit(out);
         self.blocks.iter().for_each(|block| block.emit(out));
-        self.payload.emit_head(out);
     }
 
     /// Returns the encoded bundle in front of its elided zeros, and after them.
@@ -193,13 +198,20 @@ impl Bundle {
         (head, tail)
     }
 
+    /// Returns the number of encoded bytes in front of the payload's data.
+    pub fn payload_start(&self) -> u64 {
+        let mut head = Vec::with_capacity(160);
+        self.emit_front(&mut head);
+        self.payload.emit_front(&mut head);
+        head.len() as u64
+    }
+
     /// Returns the length of the encoded bundle in bytes. It takes no time for the payload.
     pub fn encoded_len(&self) -> u64 {
         let mut head = Vec::with_capacity(160);
-        self.primary.emit(&mut head);
-        self.blocks.iter().for_each(|block| block.emit(&mut head));
-        // The array's first byte and its break.
-        2 + head.len() as u64 + self.payload.encoded_len()
+        self.emit_front(&mut head);
+        // The break.
+        1 + head.len() as u64 + self.payload.encoded_len()
     }
 }
 

@@ -26,6 +26,10 @@ const SESS_INIT: u8 = 7;
 
 /// Extension type of the length of a transfer (RFC 9174, section 5.2.5.1).
 pub const TRANSFER_LENGTH: u16 = 1;
+/// Extension type of a session: parts of cut transfers are kept.
+///
+/// Of the range for private use (RFC 9174, section 8.3). The value is the least length of a part that is kept, in 8 bytes.
+pub const KEEPS_PARTS: u16 = 0xbe17;
 
 /// Flags of a transfer segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -57,6 +57,11 @@ impl Bundle {
         }
     }
 
+    /// Returns `true` if the bundle may be fragmented.
+    pub fn is_divisible(&self) -> bool {
+        self.ensure_divisible().is_ok()
+    }
+
     fn ensure_divisible(&self) -> Result<(), FragmentError> {
         let is_security =
             |block: &Block| matches!(block.content, Content::Integrity(_) | Content::Confidentiality(_));

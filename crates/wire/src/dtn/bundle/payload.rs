@@ -82,9 +82,14 @@ impl Payload {
 
     /// Appends the block up to the elided zeros.
     pub(super) fn emit_head(&self, out: &mut Vec<u8>) {
+        self.emit_front(out);
+        out.extend(&self.bytes);
+    }
+
+    /// Appends the block up to its data.
+    pub(super) fn emit_front(&self, out: &mut Vec<u8>) {
         self.head().put(out);
         cbor::put_bytes_head(out, self.len());
-        out.extend(&self.bytes);
     }
 
     /// Appends the block after the elided zeros: its CRC.

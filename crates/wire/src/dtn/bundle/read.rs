@@ -2,7 +2,7 @@
 
 use super::super::cbor::{self, Reader};
 use super::block::{Head, verify_crc};
-use super::{Block, Bundle, MAX_BLOCKS, Payload, Primary, code};
+use super::{Block, Bundle, Fragment, MAX_BLOCKS, Payload, Primary, code};
 use crate::{Error, Layer};
 
 impl Bundle {
@@ -29,30 +29,58 @@ impl Bundle {
         Ok((bundle, reader.position()))
     }
 
-    fn read(reader: &mut Reader<'_>) -> Result<Bundle, Error> {
-        if reader.byte()? != cbor::OPEN_ARRAY {
-            return Err(Error::malformed(Layer::Bundle, 0, "not an array of indefinite length"));
+    /// Parses the first bytes of a bundle as a fragment (RFC 9171, section 5.8).
+    ///
+    /// `None` if no payload is there, or the bundle is wrong or must not be fragmented. CRCs of the blocks in front of the payload
+    /// are checked; that of the payload covers bytes that are missing.
+    pub fn parse_part(bytes: &[u8]) -> Option<Bundle> {
+        let mut reader = Reader::new(bytes);
+        let (primary, blocks, head, _) = read_front(&mut reader).ok()?;
+        let len = reader.bytes_head().ok()?;
+        let own = primary.fragment.unwrap_or(Fragment { offset: 0, total: len });
+        if own.offset.checked_add(len)? > own.total {
+            return None;
         }
-        let start = *reader;
-        let primary = Primary::read(reader)?;
-        verify_crc(reader, &start, primary.crc)?;
-        let (blocks, payload) = read_blocks(reader)?;
+        let rest = reader.rest();
+        let arrived = &rest[..usize::try_from(len).unwrap_or(usize::MAX).min(rest.len())];
+        let payload = Payload { flags: head.flags, crc: head.crc, bytes: arrived.to_vec(), zeros: 0 };
+        let bundle = Bundle { primary, blocks, payload };
+        if arrived.is_empty() || !bundle.is_divisible() || bundle.check_received().is_err() {
+            return None;
+        }
+        Some(Bundle { primary: Primary { fragment: Some(own), ..bundle.primary }, ..bundle })
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Bundle, Error> {
+        let (primary, blocks, head, start) = read_front(reader)?;
+        let payload = read_payload(head, reader, &start)?;
         if reader.byte()? != cbor::BREAK {
             return Err(reader.malformed("a block after the payload block"));
         }
-        ensure_unique(&blocks)?;
         Ok(Bundle { primary, blocks, payload })
     }
 }
 
-fn read_blocks(reader: &mut Reader<'_>) -> Result<(Vec<Block>, Payload), Error> {
+/// Reads all up to the length of the payload.
+///
+/// Returns the place where the payload block begins too.
+fn read_front<'a>(reader: &mut Reader<'a>) -> Result<(Primary, Vec<Block>, Head, Reader<'a>), Error> {
+    if reader.byte()? != cbor::OPEN_ARRAY {
+        return Err(Error::malformed(Layer::Bundle, 0, "not an array of indefinite length"));
+    }
+    let start = *reader;
+    let primary = Primary::read(reader)?;
+    verify_crc(reader, &start, primary.crc)?;
     let mut blocks = Vec::new();
     loop {
         let start = *reader;
         let head = Head::read(reader)?;
         if head.code == code::PAYLOAD {
-            let payload = read_payload(head, reader, &start)?;
-            return Ok((blocks, payload));
+            if head.number != 1 {
+                return Err(start.malformed("a payload block whose number is not 1"));
+            }
+            ensure_unique(&blocks)?;
+            return Ok((primary, blocks, head, start));
         }
         if head.number < 2 {
             return Err(start.malformed("an extension block with number 0 or 1"));
@@ -66,9 +94,6 @@ fn read_blocks(reader: &mut Reader<'_>) -> Result<(Vec<Block>, Payload), Error> 
 }
 
 fn read_payload(head: Head, reader: &mut Reader<'_>, start: &Reader<'_>) -> Result<Payload, Error> {
-    if head.number != 1 {
-        return Err(start.malformed("a payload block whose number is not 1"));
-    }
     let bytes = reader.bytes()?.to_vec();
     verify_crc(reader, start, head.crc)?;
     Ok(Payload { flags: head.flags, crc: head.crc, bytes, zeros: 0 })

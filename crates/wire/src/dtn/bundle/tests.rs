@@ -248,4 +248,56 @@ proptest! {
         prop_assert_eq!(whole.payload.to_vec(), bundle.payload.to_vec());
         prop_assert_eq!((whole.primary, whole.blocks), (bundle.primary, bundle.blocks));
     }
+
+    #[test]
+    fn a_bundle_cut_anywhere_is_a_fragment_up_to_there(bundle in bundles(), cut in 0u64..700, promise in 0u64..700) {
+        let bundle = Bundle { primary: Primary { fragment: None, ..bundle.primary }, ..bundle };
+        let (encoded, start) = (bundle.to_vec(), bundle.payload_start());
+        let cut = cut.min(encoded.len() as u64);
+        let part = Bundle::parse_part(&encoded[..cut as usize]);
+        let may = bundle.is_divisible() && bundle.check_received().is_ok() && !bundle.payload.is_empty();
+        prop_assert_eq!(part.is_some(), may && cut > start);
+        let Some(part) = part else { return Ok(()) };
+        prop_assert_eq!(Bundle::parse(&part.to_vec()), Ok(part.clone()));
+        let arrived = (cut - start).min(bundle.payload.len());
+        prop_assert_eq!(part.payload.len(), arrived);
+        // The sender starts at what was acknowledged, which is not more than what arrived.
+        let known = promise.min(arrived).min(bundle.payload.len() - 1);
+        let parts = match bundle.clone().split(known) {
+            Ok([_, rest]) => [part, rest],
+            Err(_) => [part, bundle.clone()],
+        };
+        if known > 0 {
+            let whole = Bundle::reassemble(&parts).expect("no gap");
+            prop_assert_eq!(whole.to_vec(), encoded);
+        }
+    }
+}
+
+#[test]
+fn bundles_that_must_stay_whole_have_no_part() {
+    let mut bundle = with_blocks(vec![]);
+    bundle.payload = Payload::new(vec![7; 5000]);
+    let part = |bundle: &Bundle| Bundle::parse_part(&bundle.to_vec()[..2000]);
+    let found = part(&bundle).expect("a part");
+    assert_eq!(found.primary.fragment, Some(Fragment { offset: 0, total: 5000 }));
+    // A part of a fragment is a fragment of the same bundle.
+    let [_, rest] = bundle.clone().split(1000).expect("a fragment");
+    let part_of_rest = part(&rest).expect("a part");
+    assert_eq!(part_of_rest.primary.fragment, Some(Fragment { offset: 1000, total: 5000 }));
+    let mut whole = bundle.clone();
+    whole.primary.flags = BundleFlags(whole.primary.flags.0 | BundleFlags::WHOLE.0);
+    assert_eq!(part(&whole), None, "the bundle forbids it");
+    // Whatever the target: a signature of the payload fails over a part of it, and RFC 9172 forbids fragments of others too.
+    for content in [Content::Integrity([0x80].into()), Content::Confidentiality([0x80].into())] {
+        let mut secured = bundle.clone();
+        secured.set(content);
+        assert_eq!(part(&secured), None);
+    }
+    let mut damaged = bundle.to_vec();
+    damaged[20] ^= 1;
+    assert_eq!(Bundle::parse_part(&damaged[..2000]), None, "the CRC of the primary block");
+    let mut beyond = rest;
+    beyond.primary.fragment = Some(Fragment { offset: 1001, total: 5000 });
+    assert_eq!(part(&beyond), None, "a fragment beyond the end, although its part is not");
 }

@@ -1,0 +1,106 @@
+//! Bundles that arrive: recognised, kept, or refused.
+
+use bentpipe_units::Time;
+use bentpipe_wire::dtn::bundle::Bundle;
+use bentpipe_wire::dtn::eid::Eid;
+use bentpipe_wire::dtn::tcpcl::refusal;
+
+use super::super::identity::{expiry, identity, whole_identity};
+use super::super::journal::Slot;
+use super::Daemon;
+use crate::clock::dtn_time;
+
+/// Sender of a bundle.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    /// Number of the neighbour; 0 if unknown.
+    pub(super) from: u64,
+    /// Set if it is an application of this node.
+    pub(super) is_own: bool,
+    /// Set if bytes of the bundle are acknowledged, so that it has to be kept.
+    pub(super) is_promised: bool,
+}
+
+impl Daemon {
+    /// Accepts a bundle, or returns the reason for which it is refused.
+    pub(super) fn take(&mut self, bytes: &[u8], from: u64, is_own: bool, now: Time) -> Result<(), u8> {
+        self.take_of(bytes, Origin { from, is_own, is_promised: false }, now)
+    }
+
+    pub(super) fn take_of(&mut self, bytes: &[u8], origin: Origin, now: Time) -> Result<(), u8> {
+        let bundle = Bundle::parse(bytes).ok().filter(|bundle| bundle.check_received().is_ok());
+        match bundle {
+            Some(bundle) => self.accept(bundle, bytes, origin, now),
+            None => {
+                self.counters.malformed += 1;
+                Err(refusal::NOT_ACCEPTABLE)
+            }
+        }
+    }
+
+    /// Accepts a bundle that follows the rules; `bytes` are its encoding.
+    pub(super) fn accept(
+        &mut self,
+        mut bundle: Bundle,
+        bytes: &[u8],
+        origin: Origin,
+        now: Time,
+    ) -> Result<(), u8> {
+        let from = match (origin.from, bundle.previous_node()) {
+            (0, Some(Eid::Ipn(ipn))) => ipn.number(),
+            (from, _) => from,
+        };
+        let origin = Origin { from, ..origin };
+        let hash = identity(&bundle, from);
+        // Of a bundle that came whole, a fragment may follow whose sender did not know it.
+        let is_known = |hash: u128| self.journal.has_seen(hash);
+        if is_known(hash) || whole_identity(&bundle, from).is_some_and(is_known) {
+            self.counters.duplicates += 1;
+            return Ok(());
+        }
+        let expiry = expiry(&bundle, dtn_time());
+        bundle.payload.elide();
+        let is_local = bundle.primary.destination.is_at(&self.file.eid);
+        if is_local && !origin.is_promised && !self.mailboxes.has_room(bytes.len() as u64) {
+            return Err(refusal::NO_RESOURCES);
+        }
+        if is_local && bundle.primary.fragment.is_some() {
+            self.collect(bundle, bytes, from, expiry, now);
+        } else {
+            self.pass(bundle, origin, now)?;
+        }
+        self.journal.note_seen(hash, expiry);
+        Ok(())
+    }
+
+    fn pass(&mut self, bundle: Bundle, origin: Origin, now: Time) -> Result<(), u8> {
+        let refused = self.node.counts().refused;
+        let is_kept = match origin {
+            Origin { is_own: true, .. } => self.node.originate(bundle, now),
+            Origin { is_promised: true, from, .. } => self.node.receive_promised(bundle, from, now),
+            Origin { from, .. } => self.node.receive(bundle, from, now),
+        };
+        match is_kept {
+            true => Ok(()),
+            false if self.node.counts().refused > refused => Err(refusal::NO_RESOURCES),
+            false => Err(refusal::NOT_ACCEPTABLE),
+        }
+    }
+
+    /// Keeps a fragment for this node until the others are there.
+    fn collect(&mut self, bundle: Bundle, bytes: &[u8], from: u64, expiry: u64, now: Time) {
+        let (key, id, whole) = (bundle.key(), self.next_local, whole_identity(&bundle, from));
+        self.next_local += 1;
+        self.journal.store(Slot::Local(id), from, dtn_time(), bytes);
+        self.mailboxes.keep(id, bundle, bytes.len() as u64, expiry);
+        if let Some((bundle, parts)) = self.mailboxes.reassemble(&key) {
+            for part in parts {
+                self.mailboxes.remove(part);
+                self.journal.remove(Slot::Local(part));
+            }
+            // The whole bundle may follow, from a sender that does not know what has arrived.
+            whole.into_iter().for_each(|hash| self.journal.note_seen(hash, expiry));
+            self.node.receive(bundle, from, now);
+        }
+    }
+}
