@@ -114,7 +114,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("bentpipe-gateway", &["units", "wire", "rohc", "net", "dvb", "emu", "scenario", "record"]),
-    ("bentpipe-rtp", &["units", "wire", "emu", "record"]),
+    ("bentpipe-rtp", &["units", "wire", "transport", "emu", "record"]),
     ("bentpipe-phone", &["units", "signalling", "emu"]),
     ("bentpipe-bundles", &["units", "wire", "dtn", "emu"]),
     ("bentpipe-pep", &["units", "net", "transport", "cc", "sim", "emu"]),

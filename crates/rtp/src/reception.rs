@@ -78,9 +78,18 @@ impl Reception {
             self.strays.rtcp += 1;
             return;
         }
-        let mark = Mark::parse(rtp.payload(), self.machine);
-        let arrival = Arrival { rtp, len: datagram.len(), at_ns, mark };
-        self.note(StreamId { port, ssrc: rtp.ssrc() }, &arrival);
+        let id = StreamId { port, ssrc: rtp.ssrc() };
+        let whole = Mark::parse(rtp.payload(), self.machine).map(|mark| mark.sent_ns);
+        let sent_ns = whole.or_else(|| self.short_mark(id, rtp.payload(), at_ns));
+        let arrival = Arrival { rtp, len: datagram.len(), at_ns, sent_ns };
+        self.note(id, &arrival);
+    }
+
+    /// Returns the time in a short mark of a stream that had a whole one of this machine.
+    fn short_mark(&self, id: StreamId, payload: &[u8], at_ns: u64) -> Option<u64> {
+        let place = *self.places.get(&id).filter(|_| payload.len() < Mark::LEN)?;
+        let is_ours = self.streams[place].1.delay.count() > 0;
+        Mark::parse_short(payload, at_ns).filter(|_| is_ours)
     }
 
     /// Counts a datagram that was cut off.
@@ -89,8 +98,8 @@ impl Reception {
     }
 
     fn note(&mut self, id: StreamId, arrival: &Arrival<'_>) {
-        if let Some(mark) = arrival.mark {
-            self.delays.saturating_record(arrival.at_ns.saturating_sub(mark.sent_ns));
+        if let Some(sent_ns) = arrival.sent_ns {
+            self.delays.saturating_record(arrival.at_ns.saturating_sub(sent_ns));
         }
         if let Some(&place) = self.places.get(&id) {
             let clock_hz = self.clock_of(arrival.rtp.payload_type());
@@ -200,6 +209,7 @@ impl Reception {
             mean: sum / count as f64,
             min: ranges().map(|(min, _)| min).fold(f64::INFINITY, f64::min),
             p50: self.delays.value_at_quantile(0.5) as f64,
+            p95: self.delays.value_at_quantile(0.95) as f64,
             p99: self.delays.value_at_quantile(0.99) as f64,
             max: ranges().map(|(_, max)| max).fold(f64::NEG_INFINITY, f64::max),
         })
@@ -244,6 +254,8 @@ pub struct Delay {
     pub min: f64,
     /// The median.
     pub p50: f64,
+    /// Returns the 95th percentile.
+    pub p95: f64,
     /// Returns the 99th percentile.
     pub p99: f64,
     /// The longest.

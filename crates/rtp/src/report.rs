@@ -9,7 +9,10 @@ use crate::{Figures, Overall, Plan, Receiver, Reception, Sender, StreamId, Tally
 /// Describes what was sent.
 pub fn sent_text(plan: &Plan, tally: &Tally) -> String {
     let format = plan.format();
-    let each = format!("{} B of payload each {}", format.payload_len, format.interval);
+    let mut each = format!("{} B of payload each {}", format.payload_len, format.interval);
+    if let Some(refresh) = plan.refresh() {
+        each += &format!(", {} in refreshes, at the end each {}th", refresh.payload, refresh.every);
+    }
     let seconds = tally.elapsed.as_secs_f64();
     let mut text =
         format!("sent {} packets of {} streams in {seconds:.3} s, {each}\n", tally.packets, plan.streams());
@@ -200,7 +203,7 @@ pub fn received_json(receiver: &Receiver) -> Value {
     let delay = overall.delay_ns.map(|delay| {
         json!({
             "mean_s": delay.mean / 1e9, "min_s": delay.min / 1e9, "p50_s": delay.p50 / 1e9,
-            "p99_s": delay.p99 / 1e9, "max_s": delay.max / 1e9,
+            "p95_s": delay.p95 / 1e9, "p99_s": delay.p99 / 1e9, "max_s": delay.max / 1e9,
         })
     });
     let streams = reception.streams().into_iter().map(|(id, figures)| stream_json(reception, id, figures));
@@ -240,6 +243,8 @@ pub fn sent_json(plan: &Plan, sender: &Sender, tally: &Tally) -> Value {
         "streams": plan.streams(),
         "payload_type": format.payload_type,
         "payload_bytes": format.payload_len,
+        "refresh_bytes": plan.refresh().map(|refresh| refresh.payload.get()),
+        "refresh_every": plan.refresh().map(|refresh| refresh.every),
         "interval_s": format.interval.as_secs_f64(),
         "clock_hz": format.clock_hz,
         "ssrcs": sender.ssrcs().collect::<Vec<_>>(),

@@ -23,6 +23,25 @@ pub enum RealTraffic {
         /// Differentiated services codepoint.
         dscp: u8,
     },
+    /// Voice packets at equal intervals behind RTP headers.
+    Voice {
+        /// RTP payload of each.
+        payload: Bytes,
+        /// Time between packets of a copy.
+        interval: Span,
+        /// RTP payload of refreshes, and their final distance.
+        refresh: Option<(Bytes, u64)>,
+        /// Clock of the timestamps in Hz.
+        clock_hz: u32,
+        /// Most packets of each copy.
+        packets: Option<u64>,
+        /// Differentiated services codepoint.
+        dscp: u8,
+        /// Set if the copies are spread over the interval, and do not send at the same instants.
+        is_spread: bool,
+        /// Set if the copies have one port.
+        shares_port: bool,
+    },
     /// Echo requests.
     Requests {
         /// Data of each, without ICMP and IP headers.

@@ -1,8 +1,8 @@
-//! Measures of flows from the output of iperf3, ping and `bentpipe dtn perf`.
+//! Measures of flows from the output of iperf3, ping, `bentpipe rtp` and `bentpipe dtn perf`.
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bentpipe_record::Measure;
 use serde_json::Value;
@@ -13,17 +13,21 @@ use super::{FlowProgram, Kind};
 const MAX_OUTPUT: u64 = 64 << 20;
 
 /// Returns the measures of a program. One that failed or was interrupted has none.
-pub(super) fn read(program: &FlowProgram, output: &Path) -> Vec<Measure> {
-    let mut text = String::new();
-    let read = File::open(output).and_then(|file| file.take(MAX_OUTPUT).read_to_string(&mut text));
-    if read.is_err() {
-        return Vec::new();
-    }
+///
+/// The outputs are that of the client, and the figures of a server that has some.
+pub(super) fn read(program: &FlowProgram, [output, received]: &[PathBuf; 2]) -> Vec<Measure> {
+    let read = |path: &Path| {
+        let mut text = String::new();
+        let read = File::open(path).and_then(|file| file.take(MAX_OUTPUT).read_to_string(&mut text));
+        read.ok().map(|_| text)
+    };
+    let Some(text) = read(output) else { return Vec::new() };
     let found = match program.kind {
         Kind::Tcp => tcp(&text),
         Kind::Udp => udp(&text),
         Kind::Ping => ping(&text),
         Kind::Bundles => bundles(&text),
+        Kind::Voice => read(received).and_then(|received| voice(&text, &received)),
     };
     let measure = |(name, unit, value): (&str, &str, f64)| {
         Measure::new(format!("flow.{}.{name}", program.flow), unit, value)
@@ -90,6 +94,37 @@ fn bundles(text: &str) -> Option<Figures> {
     Some(figures)
 }
 
+/// Reads the figures of a sender of voice packets and of its receiver.
+///
+/// Both are of this machine, so that the clock of the delays has no error.
+fn voice(sent: &str, received: &str) -> Option<Figures> {
+    let [sent, received] = [sent, received].map(|text| serde_json::from_str::<Value>(text).ok());
+    let (sent, received) = (sent?, received?);
+    let overall = received.get("overall")?;
+    let (streams, packets) = (sent["streams"].as_f64()?, sent["packets"].as_f64()?);
+    let seconds = sent["elapsed_s"].as_f64()? + sent["interval_s"].as_f64()?;
+    if packets <= 0.0 || seconds <= 0.0 {
+        return None;
+    }
+    let arrived = overall["packets"].as_f64()? - overall["duplicates"].as_f64()?;
+    let mut figures = vec![
+        ("goodput", "bit/s", overall["bytes"].as_f64()? * 8.0 / seconds),
+        ("loss", "ratio", (1.0 - arrived / packets).max(0.0)),
+        ("copies-silent", "count", (streams - overall["streams"].as_f64()?).max(0.0)),
+    ];
+    let mut add =
+        |name, seconds: &Value| figures.extend(seconds.as_f64().map(|seconds| (name, "s", seconds)));
+    add("jitter", &overall["jitter_rfc3550_s"]);
+    add("interarrival", &overall["interval_mean_s"]);
+    add("interarrival-deviation", &overall["interval_deviation_s"]);
+    let delay = &overall["delay"];
+    add("delay-mean", &delay["mean_s"]);
+    add("delay-p50", &delay["p50_s"]);
+    add("delay-p95", &delay["p95_s"]);
+    add("delay-p99", &delay["p99_s"]);
+    Some(figures)
+}
+
 /// Reads the summary of ping, of iputils or BusyBox.
 fn ping(text: &str) -> Option<Figures> {
     let line = text.lines().find(|line| line.contains(" packets transmitted, "))?;
@@ -112,7 +147,7 @@ fn ping(text: &str) -> Option<Figures> {
 
 #[cfg(test)]
 mod tests {
-    use super::{bundles, ping, tcp, udp};
+    use super::{bundles, ping, tcp, udp, voice};
 
     #[test]
     fn ping_of_two_kinds_is_read() {
@@ -160,6 +195,31 @@ mod tests {
         ];
         assert_eq!(bundles(text), Some(expected));
         assert!(bundles(&text.replace("40", "0")).is_none() && bundles("{}").is_none());
+    }
+
+    #[test]
+    fn voice_is_counted_at_its_receiver() {
+        let sent = r#"{"streams":3,"packets":300,"elapsed_s":1.98,"interval_s":0.02}"#;
+        let received = r#"{"overall":{"streams":2,"packets":271,"duplicates":1,"bytes":1000,"interval_mean_s":0.02,
+            "interval_deviation_s":null,"jitter_rfc3550_s":0.001,"delay":{"mean_s":0.3,"p50_s":0.3,"p95_s":0.4,"p99_s":0.5}}}"#;
+        let expected = vec![
+            ("goodput", "bit/s", 4000.0),
+            ("loss", "ratio", 1.0 - 270.0 / 300.0),
+            ("copies-silent", "count", 1.0),
+            ("jitter", "s", 0.001),
+            ("interarrival", "s", 0.02),
+            ("delay-mean", "s", 0.3),
+            ("delay-p50", "s", 0.3),
+            ("delay-p95", "s", 0.4),
+            ("delay-p99", "s", 0.5),
+        ];
+        assert_eq!(voice(sent, received), Some(expected));
+        // Nothing came: a receiver has no delays, and all is lost.
+        let nothing = r#"{"overall":{"streams":0,"packets":0,"duplicates":0,"bytes":0,"delay":null}}"#;
+        let figures = voice(sent, nothing).expect("figures");
+        assert_eq!(figures[1], ("loss", "ratio", 1.0));
+        assert_eq!(figures.len(), 3);
+        assert!(voice(sent, "{}").is_none() && voice("", received).is_none() && voice("[]", "[]").is_none());
     }
 
     #[test]
