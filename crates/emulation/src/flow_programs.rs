@@ -1,6 +1,6 @@
 //! Real programs in the place of flows between real hosts, and of roles there.
 //!
-//! They are iperf3, ping, voice packets of `bentpipe rtp`, and nodes of bundles with their loads.
+//! They are iperf3, ping, voice packets of `bentpipe rtp`, calls of `bentpipe call` and `bentpipe answer`, and nodes of bundles with their loads.
 //!
 //! What a scenario says of a flow becomes the program's arguments, and what the program measured becomes the flow's
 //! measures, by the names that a simulation of it has.
@@ -23,6 +23,7 @@ use crate::Error;
 use crate::hosts::Hosts;
 use crate::programs::{CHECK_INTERVAL, Started};
 
+mod calls;
 mod figures;
 mod nodes;
 mod voice;
@@ -94,12 +95,13 @@ enum Kind {
     Ping,
     Bundles,
     Voice,
+    Calls,
 }
 
 impl Kind {
     /// Returns `true` if the server has figures, and writes them when it is interrupted.
     fn is_counted_at_server(self) -> bool {
-        self == Kind::Voice
+        matches!(self, Kind::Voice | Kind::Calls)
     }
 }
 
@@ -107,6 +109,14 @@ impl Kind {
 struct Plan {
     kind: Kind,
     arguments: Vec<String>,
+    /// Arguments of a server that has its own.
+    at_server: Vec<String>,
+}
+
+impl Plan {
+    fn new(kind: Kind, arguments: Vec<String>) -> Plan {
+        Plan { kind, arguments, at_server: Vec::new() }
+    }
 }
 
 impl FlowPrograms {
@@ -150,11 +160,13 @@ impl FlowPrograms {
                         Kind::Bundles => {
                             bundles((&name, start), (flow, number), plan, &scenario, (hosts, &roles))
                         }
-                        Kind::Voice => {
+                        Kind::Voice | Kind::Calls => {
                             let port = voice_port;
-                            let taken = u16::try_from(2 * voice::ports(flow)).unwrap_or(u16::MAX);
-                            voice_port = voice_port.saturating_add(taken);
-                            voice::program((&name, start), flow, plan, hosts, port)
+                            let are_calls = plan.kind == Kind::Calls;
+                            let taken = if are_calls { calls::ports(flow) } else { 2 * voice::ports(flow) };
+                            voice_port = voice_port.saturating_add(u16::try_from(taken).unwrap_or(u16::MAX));
+                            let make = if are_calls { calls::program } else { voice::program };
+                            make((&name, start), flow, plan, hosts, port)
                         }
                         _ => program((&name, start), flow, plan, hosts, FIRST_PORT + number as u16),
                     };
@@ -273,7 +285,7 @@ fn planned(name: &str, flow: &Flow, time: Span) -> Result<Result<Plan, String>, 
             };
             connection(flow.application, time).map(|mut arguments| {
                 arguments.extend(["--congestion".to_owned(), known.to_owned()]);
-                Plan { kind: Kind::Tcp, arguments }
+                Plan::new(Kind::Tcp, arguments)
             })
         }
         Ok(RealTraffic::Datagrams { payload, rate, packets, dscp }) => {
@@ -281,13 +293,14 @@ fn planned(name: &str, flow: &Flow, time: Span) -> Result<Result<Plan, String>, 
                 if dscp != 0 {
                     arguments.extend(["--dscp".to_owned(), dscp.to_string()]);
                 }
-                Plan { kind: Kind::Udp, arguments }
+                Plan::new(Kind::Udp, arguments)
             })
         }
         Ok(traffic @ RealTraffic::Voice { .. }) => voice::planned(flow, traffic, time),
+        Ok(traffic @ RealTraffic::Calls { .. }) => calls::planned(traffic, time),
         Ok(RealTraffic::Requests { payload, interval, packets, dscp }) => {
             let arguments = requests((payload, interval), packets, dscp, time);
-            Ok(Plan { kind: Kind::Ping, arguments })
+            Ok(Plan::new(Kind::Ping, arguments))
         }
         Ok(RealTraffic::Bundles { interval, .. }) if interval < LEAST_INTERVAL => {
             Err(format!("bundles of `dtn perf` are {LEAST_INTERVAL} apart or more"))
@@ -301,7 +314,7 @@ fn planned(name: &str, flow: &Flow, time: Span) -> Result<Result<Plan, String>, 
             let words =
                 ["--payload", &payload.to_string(), "--rate", &rate, "--lifetime", &lifetime.to_string()];
             let arguments = words.map(str::to_owned).into_iter().chain(number).collect();
-            Ok(Plan { kind: Kind::Bundles, arguments })
+            Ok(Plan::new(Kind::Bundles, arguments))
         }
         Err(why) => Err(why.to_owned()),
     })
@@ -404,7 +417,7 @@ fn program(
     };
     let port = port.to_string();
     let (server, client) = match plan.kind {
-        Kind::Ping | Kind::Bundles | Kind::Voice => {
+        Kind::Ping | Kind::Bundles | Kind::Voice | Kind::Calls => {
             let mut client = quiet(from.namespace.command("ping"), &[version]);
             client.args(&plan.arguments).arg(&address);
             (None, client)
@@ -478,7 +491,7 @@ impl FlowProgram {
         let written = output(folder, &self.flow, extension);
         let create = |path: &Path| File::create(path).map_err(|error| format!("{}: {error}", path.display()));
         match self.kind {
-            Kind::Bundles | Kind::Voice => {
+            Kind::Bundles | Kind::Voice | Kind::Calls => {
                 let log = create(&output(folder, &self.flow, "log.txt"))?;
                 self.client.arg("--json").arg(&written).stdout(Stdio::null()).stderr(log)
             }
@@ -527,7 +540,7 @@ fn spawn(command: &mut Command) -> Result<Child, String> {
     let named = command
         .get_args()
         .map(OsStr::to_string_lossy)
-        .find(|word| ["iperf3", "ping", "dtn", "rtp"].contains(&&**word));
+        .find(|word| ["iperf3", "ping", "dtn", "rtp", "call", "answer"].contains(&&**word));
     let name = named.map_or(program, |word| word.into_owned());
     command.spawn().map_err(|error| format!("{name}: {error}"))
 }
@@ -754,6 +767,12 @@ mod tests {
         let expected = "--streams 3 --payload 4 B --interval 20 ms --clock 8000 --by port --phases aligned --refresh 40 B,30 \
             --packets 500";
         assert_eq!(words(voice), Ok((Kind::Voice, expected.into())));
+        let calls = "traffic = { kind = \"sip\", interval = \"5 s\", hold = \"20 s\", calls = 3, media = { codec = \"gsm\", lines = 4 } }";
+        let (kind, caller) = words(calls).expect("a program");
+        assert_eq!(kind, Kind::Calls);
+        assert!(caller.starts_with("--random --rate 0.200000000 --calls 3 --hold 20 s --ring-limit 60 s"), "{caller}");
+        assert!(caller.contains("--duration 10 s --t1 500 ms --t2 4 s --dscp 24 --voice {"), "{caller}");
+        assert!(caller.contains("codec = \"gsm\"") && caller.contains("lines = 4"), "{caller}");
         let ping = of("traffic = { kind = \"ping\", interval = \"500 ms\", dscp = 8 }\nstart = \"4 s\"");
         assert_eq!(ping, Ok("-n -q -i 0.500 -s 56 -Q 32 -c 12".into()));
         // Copies start one after another.
@@ -775,6 +794,8 @@ mod tests {
             why(&format!("{voice}, refresh = {{ payload = \"52 B\", every = 30 }} }}"))
                 .contains("of one length")
         );
+        let numbered = "traffic = { kind = \"sip\", pabx = { at = \"a\", number = \"201\", dial = \"301\" } }";
+        assert!(why(numbered).contains("exchange"), "{}", why(numbered));
         let short = voice.replace("16 B", "11 B");
         assert!(why(&format!("{short}, header = \"rtp\" }}")).contains("12 B"));
         let apart = format!("{voice}, header = \"rtp\" }}\ncount = 2\nstagger = \"1 s\"");

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use bentpipe_units::{Bytes, Rate, Span};
 
 /// Traffic as programs of real hosts send it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RealTraffic {
     /// A TCP connection.
     Connection {
@@ -41,6 +41,25 @@ pub enum RealTraffic {
         is_spread: bool,
         /// Set if the copies have one port.
         shares_port: bool,
+    },
+    /// SIP calls over UDP.
+    Calls {
+        /// Mean time between calls, exponentially distributed.
+        interval: Span,
+        /// Mean length of a call from its answer, exponentially distributed.
+        hold: Span,
+        /// Time from INVITE to answer at the callee.
+        ring: Span,
+        /// Longest time from INVITE to answer at the caller.
+        ring_limit: Span,
+        /// Most calls.
+        calls: Option<u64>,
+        /// Timers T1 and T2 of RFC 3261.
+        timers: [Span; 2],
+        /// Differentiated services codepoint of messages.
+        dscp: u8,
+        /// Voice of calls in the words of the scenario, and its number of lines. `None`: signalling alone.
+        voice: Option<(String, u16)>,
     },
     /// Echo requests.
     Requests {

@@ -1,4 +1,4 @@
-//! Measures of flows from the output of iperf3, ping, `bentpipe rtp` and `bentpipe dtn perf`.
+//! Measures of flows from the output of iperf3, ping, `bentpipe rtp`, `bentpipe call` and `bentpipe dtn perf`.
 
 use std::fs::File;
 use std::io::Read;
@@ -27,6 +27,7 @@ pub(super) fn read(program: &FlowProgram, [output, received]: &[PathBuf; 2]) -> 
         Kind::Udp => udp(&text),
         Kind::Ping => ping(&text),
         Kind::Bundles => bundles(&text),
+        Kind::Calls => read(received).and_then(|received| calls(&text, &received)),
         Kind::Voice => read(received).and_then(|received| voice(&text, &received)),
     };
     let measure = |(name, unit, value): (&str, &str, f64)| {
@@ -125,6 +126,44 @@ fn voice(sent: &str, received: &str) -> Option<Figures> {
     Some(figures)
 }
 
+/// Reads the figures of a caller, and of its callee, who hears the caller.
+///
+/// Calls that the end cut off have not failed.
+fn calls(placed: &str, received: &str) -> Option<Figures> {
+    let [placed, received] = [placed, received].map(|text| serde_json::from_str::<Value>(text).ok());
+    let (placed, received) = (placed?, received?);
+    let failed = placed["failed"].as_object()?;
+    let of = |reasons: &[&str]| -> f64 {
+        let found = failed.iter().filter(|(reason, _)| reasons.contains(&&reason[..]));
+        found.filter_map(|(_, count)| count.as_f64()).sum()
+    };
+    let timed_out = of(&["no response (timer B)", "no ACK"]);
+    let all: f64 = failed.values().filter_map(Value::as_f64).sum();
+    let mut figures = vec![
+        ("calls", "count", placed["calls"].as_f64()?),
+        ("calls-established", "count", placed["established"].as_f64()?),
+        ("calls-timed-out", "count", timed_out),
+        ("calls-failed", "count", all - timed_out - of(&["cut off at the end"])),
+    ];
+    for (name, key, quantile) in [
+        ("post-dial-p50", "post-dial-delay-ms", "p50"),
+        ("post-dial-p95", "post-dial-delay-ms", "p95"),
+        ("set-up-p50", "set-up-time-ms", "p50"),
+        ("set-up-p95", "set-up-time-ms", "p95"),
+    ] {
+        let delays = &placed[key];
+        let is_some = delays["count"].as_u64().is_some_and(|count| count > 0);
+        figures.extend(delays[quantile].as_f64().filter(|_| is_some).map(|ms| (name, "s", ms / 1e3)));
+    }
+    let voice = &received["voice"];
+    figures.extend(voice["loss"].as_f64().map(|loss| ("voice-loss", "ratio", loss)));
+    figures.extend(voice["mouth-to-ear-ms"].as_f64().map(|ms| ("mouth-to-ear", "s", ms / 1e3)));
+    for name in ["r", "mos"] {
+        figures.extend(voice[name].as_f64().map(|value| (name, "count", value)));
+    }
+    Some(figures)
+}
+
 /// Reads the summary of ping, of iputils or BusyBox.
 fn ping(text: &str) -> Option<Figures> {
     let line = text.lines().find(|line| line.contains(" packets transmitted, "))?;
@@ -147,7 +186,7 @@ fn ping(text: &str) -> Option<Figures> {
 
 #[cfg(test)]
 mod tests {
-    use super::{bundles, ping, tcp, udp, voice};
+    use super::{bundles, calls, ping, tcp, udp, voice};
 
     #[test]
     fn ping_of_two_kinds_is_read() {
@@ -220,6 +259,30 @@ mod tests {
         assert_eq!(figures[1], ("loss", "ratio", 1.0));
         assert_eq!(figures.len(), 3);
         assert!(voice(sent, "{}").is_none() && voice("", received).is_none() && voice("[]", "[]").is_none());
+    }
+
+    #[test]
+    fn calls_are_counted_at_the_caller_and_heard_at_the_callee() {
+        let placed = r#"{"calls":5,"established":2,"failed":{"no response (timer B)":1,"cut off at the end":1,"486 Busy Here":1},
+            "post-dial-delay-ms":{"count":0,"p50":0,"p95":0},"set-up-time-ms":{"count":2,"p50":700,"p95":900}}"#;
+        let received = r#"{"calls":5,"voice":{"loss":0.01,"mouth-to-ear-ms":450,"r":60.5,"mos":3.1,"clock-error-ms":0}}"#;
+        let expected = vec![
+            ("calls", "count", 5.0),
+            ("calls-established", "count", 2.0),
+            ("calls-timed-out", "count", 1.0),
+            ("calls-failed", "count", 1.0),
+            ("set-up-p50", "s", 0.7),
+            ("set-up-p95", "s", 0.9),
+            ("voice-loss", "ratio", 0.01),
+            ("mouth-to-ear", "s", 0.45),
+            ("r", "count", 60.5),
+            ("mos", "count", 3.1),
+        ];
+        assert_eq!(calls(placed, received), Some(expected));
+        // Signalling alone, of which nothing came through.
+        let silent = r#"{"calls":1,"established":0,"failed":{}}"#;
+        assert_eq!(calls(silent, "{}").map(|figures| figures.len()), Some(4));
+        assert!(calls("{}", "{}").is_none() && calls(placed, "").is_none());
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub(super) fn planned(flow: &Flow, traffic: RealTraffic, time: Span) -> Result<P
     }
     let fitting = time.as_nanos().div_ceil(interval.as_nanos());
     add("--packets", packets.unwrap_or(u64::MAX).min(fitting).to_string());
-    Ok(Plan { kind: Kind::Voice, arguments })
+    Ok(Plan::new(Kind::Voice, arguments))
 }
 
 /// Returns the receiver and the sender of a planned flow at their hosts. Streams have the ports from `port` on.

@@ -1,0 +1,315 @@
+//! Voice of calls on real sockets: the phones of scenarios, with their mouths, playout buffers and E-model.
+//!
+//! A payload of speech begins with the mark of `bentpipe rtp`: the time of sending and the machine whose clock it is of. In
+//! place of it the phones get the properties of speech that they have in scenarios.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bentpipe_emu::datagrams::{BATCH, Inbox, stamp_arrivals};
+use bentpipe_net::metric::{Counter, Gauge, Of};
+use bentpipe_net::{InvalidConfig, Observer};
+use bentpipe_rtp::{Mark, machine};
+use bentpipe_signalling::agent::CallId;
+use bentpipe_signalling::sdp::{Capabilities, Negotiated};
+use bentpipe_telephony::{Lines, PhoneVoice};
+use bentpipe_units::{RandomStream, Span, Time};
+use bentpipe_voice::call::exchange::{Sound, Source};
+use bentpipe_voice::call::{Settings, Spoken};
+use bentpipe_voice::emodel::Impairment;
+use bentpipe_wire::rtp;
+use serde_json::{Value, json};
+use socket2::SockRef;
+
+/// Longest datagram taken. A packet of speech is shorter.
+const LONGEST: usize = 2048;
+/// Batches taken from a socket in one turn.
+const MAX_BATCHES: usize = 4;
+/// Codepoint of voice: expedited forwarding (RFC 4594).
+const DSCP: u8 = 46;
+/// Greatest delay by the clock of another machine that is believed.
+const MOST_BELIEVED: Span = Span::from_secs(60);
+
+/// Voice of calls to open.
+#[derive(Clone, Debug)]
+pub struct MediaSettings {
+    /// Voice, as SIP phones of scenarios have it.
+    pub voice: PhoneVoice,
+    /// Port of the first line. Each line has two, of RTP and RTCP.
+    pub first_port: u16,
+    /// Bound of the error between this machine's clock and those of others. Default: other clocks are not believed.
+    pub clock_error: Option<Span>,
+}
+
+/// Lines of a phone with their sockets.
+pub(crate) struct Media {
+    lines: Lines,
+    settings: Settings,
+    sockets: BTreeMap<u16, UdpSocket>,
+    inbox: Inbox,
+    /// Nanoseconds since 1970 at time 0.
+    origin_ns: u64,
+    machine: u32,
+    clock_error: Option<Span>,
+    /// Packets of speech of this machine, of others by their stated clock, and of unknown clocks.
+    clocks: [u64; 3],
+    refused: u64,
+}
+
+/// Reason why the lines of a phone were not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum MediaError {
+    /// Value of the voice that is impossible.
+    #[error("{0}")]
+    Voice(#[from] InvalidConfig),
+    /// Ports that do not exist.
+    #[error("expected an even first port with room for {0} lines of two ports each")]
+    Ports(u16),
+    /// Port that cannot be had.
+    #[error("port {0}: {1}")]
+    Socket(u16, io::Error),
+}
+
+impl Media {
+    /// Opens a socket of RTP and one of RTCP for each line. `now` is the time of the phone.
+    pub(crate) fn open(
+        plan: &MediaSettings,
+        address: std::net::IpAddr,
+        now: Time,
+        random: RandomStream,
+    ) -> Result<Media, MediaError> {
+        plan.voice.ensure()?;
+        let settings = plan.voice.settings()?;
+        let lines = plan.voice.lines;
+        let wrong = || MediaError::Ports(lines);
+        let first = plan.first_port;
+        let end = u32::from(first) + 2 * u32::from(lines);
+        let before = first.checked_sub(1).filter(|_| first.is_multiple_of(2) && end <= 65_536).ok_or_else(wrong)?;
+        // Lines have the ports after that of SIP.
+        let made = Lines::new(plan.voice, SocketAddr::new(address, before), random).ok_or_else(wrong)?;
+        let open = |port: u16| {
+            let opened = open(SocketAddr::new(address, port));
+            opened.map(|socket| (port, socket)).map_err(|error| MediaError::Socket(port, error))
+        };
+        let sockets = (u32::from(first)..end).map(|port| open(port as u16)).collect::<Result<_, _>>()?;
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+        Ok(Media {
+            lines: made,
+            settings,
+            sockets,
+            inbox: Inbox::new(LONGEST),
+            origin_ns: since.saturating_sub(now.as_nanos()),
+            machine: machine(),
+            clock_error: plan.clock_error,
+            clocks: [0; 3],
+            refused: 0,
+        })
+    }
+
+    /// Returns what a call offers or accepts, if a line is free.
+    pub(crate) fn reserve(&mut self) -> Option<(u16, Capabilities)> {
+        let port = self.lines.reserve()?;
+        Some((port, self.lines.capabilities(port)))
+    }
+
+    /// Gives a reserved line to a call, or frees it.
+    pub(crate) fn assign(&mut self, call: Option<CallId>, port: u16) {
+        match call {
+            Some(call) => self.lines.take(call, port),
+            None => self.lines.give_back(port),
+        }
+    }
+
+    /// Reserves a line for a call that comes in. Returns `false` if all are busy.
+    pub(crate) fn take(&mut self, call: CallId) -> bool {
+        let Some(port) = self.lines.reserve() else { return false };
+        self.lines.take(call, port);
+        true
+    }
+
+    /// Returns what a call that comes in accepts.
+    pub(crate) fn accepted(&self, call: CallId) -> Option<Capabilities> {
+        Some(self.lines.capabilities(self.lines.port(call)?))
+    }
+
+    /// Starts the voice of a call.
+    pub(crate) fn start(&mut self, now: Time, call: CallId, media: &Negotiated) {
+        self.lines.start(now, call, media);
+    }
+
+    /// Ends what this side says.
+    pub(crate) fn hush(&mut self, now: Time, call: CallId) {
+        self.lines.hush(now, call);
+    }
+
+    /// Frees the line of a call that is over.
+    pub(crate) fn finish(&mut self, now: Time, call: CallId) {
+        self.lines.finish(now, call);
+    }
+
+    /// Returns the time of the next packet.
+    pub(crate) fn deadline(&self) -> Time {
+        self.lines.deadline()
+    }
+
+    /// Returns the descriptors to wait for.
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.sockets.values().map(AsFd::as_fd)
+    }
+
+    /// Sends what is due.
+    pub(crate) fn send(&mut self, now: Time) {
+        while let Some((port, to, mut bytes)) = self.lines.poll(now) {
+            if port.is_multiple_of(2) {
+                self.mark(&mut bytes);
+            }
+            let socket = self.sockets.get(&port);
+            let sent = socket.is_some_and(|socket| socket.send_to(&bytes, to).is_ok());
+            self.refused += u64::from(!sent);
+        }
+    }
+
+    /// Receives what waits at the sockets.
+    pub(crate) fn receive(&mut self, now: Time) {
+        let Media { lines, settings, sockets, inbox, .. } = self;
+        let (origin_ns, clock) = (self.origin_ns, Clock { machine: self.machine, error: self.clock_error });
+        for (port, socket) in sockets {
+            for _ in 0..MAX_BATCHES {
+                let Ok(count) = inbox.receive(&*socket) else { break };
+                for datagram in inbox.iter().filter(|datagram| !datagram.is_truncated) {
+                    let Some(from) = datagram.from else { continue };
+                    // The kernel's time of arrival: reading is later.
+                    let arrived = datagram.arrived_ns.map(|at| Time::from_nanos(at.saturating_sub(origin_ns)));
+                    let arrived = arrived.map_or(now, |at| at.min(now));
+                    let mut bytes = datagram.bytes.to_vec();
+                    let of = port.is_multiple_of(2).then(|| clock.read(&mut bytes, settings, (origin_ns, arrived)));
+                    if lines.receive(arrived, from, *port, &bytes) {
+                        of.flatten().into_iter().for_each(|of| self.clocks[of as usize] += 1);
+                    }
+                }
+                if count < BATCH {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Puts the mark of sending in place of the properties of speech.
+    fn mark(&self, bytes: &mut [u8]) {
+        let Some((payload_type, len)) = described(bytes) else { return };
+        if self.settings.is_noise(payload_type, len) {
+            return;
+        }
+        let payload = &mut bytes[rtp::HEADER_LEN..];
+        let mouth = Spoken::parse(payload).mouth;
+        payload.fill(0);
+        let sent_ns = self.origin_ns + (mouth + self.settings.held()).as_nanos();
+        Mark::new(self.machine, sent_ns).emit(payload);
+    }
+
+    /// Returns the figures of all calls, as a simulation has them.
+    ///
+    /// Without a clock in common, delays and ratings are not known.
+    pub(crate) fn figures(&self) -> Value {
+        let mut found = Found::default();
+        Lines::observe(Some(&self.lines), &mut found);
+        let [own, stated, unknown] = self.clocks;
+        let error = match (own, stated, unknown) {
+            (_, _, 1..) | (0, 0, 0) => None,
+            (_, 1.., 0) => self.clock_error,
+            (_, 0, 0) => Some(Span::ZERO),
+        };
+        let of = |name: &str| found.0.get(name).copied().filter(|value| value.is_finite());
+        let known = |name: &str| of(name).filter(|_| error.is_some());
+        json!({
+            "sent": of("voice-sent"), "received": of("voice-received"), "loss": of("voice-loss"),
+            "mouth-to-ear-ms": known("mouth-to-ear").map(|seconds| seconds * 1e3),
+            "r": known("r"), "mos": known("mos"),
+            "clock-error-ms": error.map(|error| error.as_secs_f64() * 1e3),
+            "packets-of-unknown-clocks": unknown, "refused": self.refused,
+        })
+    }
+}
+
+/// Clock that the time in a packet is of.
+#[derive(Clone, Copy)]
+enum Whose {
+    Own,
+    Stated,
+    Unknown,
+}
+
+/// Clocks that are believed.
+struct Clock {
+    machine: u32,
+    error: Option<Span>,
+}
+
+impl Clock {
+    /// Puts the properties of speech in place of its mark, and returns whose clock that is of.
+    ///
+    /// Speech of an unknown clock is taken as sent when it arrived: its losses count, and its delays do not.
+    fn read(
+        &self,
+        bytes: &mut Vec<u8>,
+        settings: &Settings,
+        (origin_ns, now): (u64, Time),
+    ) -> Option<Whose> {
+        let (payload_type, len) = described(bytes)?;
+        if settings.is_noise(payload_type, len) {
+            return None;
+        }
+        let payload = bytes.get(rtp::HEADER_LEN..)?;
+        let at_ns = origin_ns + now.as_nanos();
+        let own = Mark::parse(payload, self.machine).map(|mark| (mark.sent_ns, Whose::Own));
+        let stated = || {
+            let machine = payload.first_chunk::<4>().filter(|_| self.error.is_some())?;
+            let sent_ns = Mark::parse(payload, u32::from_be_bytes(*machine))?.sent_ns;
+            (sent_ns.abs_diff(at_ns) <= MOST_BELIEVED.as_nanos()).then_some((sent_ns, Whose::Stated))
+        };
+        let (sent_ns, of) = own.or_else(stated).unwrap_or((at_ns, Whose::Unknown));
+        let before = origin_ns + settings.held().as_nanos();
+        let mouth = Time::from_nanos(sent_ns.saturating_sub(before));
+        let impairment = Some(Impairment { ie: 0.0, bpl: 1.0 });
+        let sound = Sound { rooms: 1, speech: Some(Source { is_concealed: false, impairment }) };
+        bytes.resize(bytes.len().max(rtp::HEADER_LEN + Spoken::LEN), 0);
+        Spoken { sound, mouth, level: 0 }.emit(&mut bytes[rtp::HEADER_LEN..]);
+        Some(of)
+    }
+}
+
+/// Returns the payload type of an RTP packet with a header of 12 bytes, and the length of its payload.
+fn described(bytes: &[u8]) -> Option<(u8, usize)> {
+    let packet = rtp::Packet::new_checked(bytes).ok()?;
+    let len = packet.payload().len();
+    (len + rtp::HEADER_LEN == bytes.len()).then(|| (packet.payload_type(), len))
+}
+
+/// Values of an observation by their names.
+#[derive(Default)]
+struct Found(BTreeMap<&'static str, f64>);
+
+impl Observer for Found {
+    fn counter(&mut self, metric: &'static Of<Counter>, total: u64) {
+        self.0.insert(metric.metric.name, total as f64);
+    }
+
+    fn gauge(&mut self, metric: &'static Of<Gauge>, value: f64) {
+        self.0.insert(metric.metric.name, value);
+    }
+}
+
+fn open(at: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind(at)?;
+    socket.set_nonblocking(true)?;
+    stamp_arrivals(&socket)?;
+    let (shared, traffic_class) = (SockRef::from(&socket), u32::from(DSCP) << 2);
+    match at {
+        SocketAddr::V4(_) => shared.set_tos_v4(traffic_class)?,
+        SocketAddr::V6(_) => shared.set_tclass_v6(traffic_class)?,
+    }
+    Ok(socket)
+}
