@@ -5,7 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use bentpipe_phone::{
-    Answering, Dialling, Figures, MediaSettings, Phone, PhoneVoice, answer, local_for, place, random_seed, resolve,
+    Answering, Dialling, Figures, MediaSettings, Phone, PhoneVoice, answer, local_for, place, random_seed,
+    resolve,
 };
 use bentpipe_record::write_whole;
 use bentpipe_signalling::agent::{Config, Failure};

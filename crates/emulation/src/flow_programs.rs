@@ -770,7 +770,10 @@ mod tests {
         let calls = "traffic = { kind = \"sip\", interval = \"5 s\", hold = \"20 s\", calls = 3, media = { codec = \"gsm\", lines = 4 } }";
         let (kind, caller) = words(calls).expect("a program");
         assert_eq!(kind, Kind::Calls);
-        assert!(caller.starts_with("--random --rate 0.200000000 --calls 3 --hold 20 s --ring-limit 60 s"), "{caller}");
+        assert!(
+            caller.starts_with("--random --rate 0.200000000 --calls 3 --hold 20 s --ring-limit 60 s"),
+            "{caller}"
+        );
         assert!(caller.contains("--duration 10 s --t1 500 ms --t2 4 s --dscp 24 --voice {"), "{caller}");
         assert!(caller.contains("codec = \"gsm\"") && caller.contains("lines = 4"), "{caller}");
         let ping = of("traffic = { kind = \"ping\", interval = \"500 ms\", dscp = 8 }\nstart = \"4 s\"");
@@ -794,7 +797,8 @@ mod tests {
             why(&format!("{voice}, refresh = {{ payload = \"52 B\", every = 30 }} }}"))
                 .contains("of one length")
         );
-        let numbered = "traffic = { kind = \"sip\", pabx = { at = \"a\", number = \"201\", dial = \"301\" } }";
+        let numbered =
+            "traffic = { kind = \"sip\", pabx = { at = \"a\", number = \"201\", dial = \"301\" } }";
         assert!(why(numbered).contains("exchange"), "{}", why(numbered));
         let short = voice.replace("16 B", "11 B");
         assert!(why(&format!("{short}, header = \"rtp\" }}")).contains("12 B"));

@@ -20,8 +20,8 @@ mod sockets;
 
 pub use address::{local_for, random_seed, resolve};
 pub use answer::{Answering, answer};
-pub use figures::Figures;
 pub use bentpipe_telephony::PhoneVoice;
+pub use figures::Figures;
 pub use media::{MediaError, MediaSettings};
 pub use phone::Phone;
 pub use place::{Dialling, place};

@@ -87,7 +87,8 @@ impl Media {
         let wrong = || MediaError::Ports(lines);
         let first = plan.first_port;
         let end = u32::from(first) + 2 * u32::from(lines);
-        let before = first.checked_sub(1).filter(|_| first.is_multiple_of(2) && end <= 65_536).ok_or_else(wrong)?;
+        let before =
+            first.checked_sub(1).filter(|_| first.is_multiple_of(2) && end <= 65_536).ok_or_else(wrong)?;
         // Lines have the ports after that of SIP.
         let made = Lines::new(plan.voice, SocketAddr::new(address, before), random).ok_or_else(wrong)?;
         let open = |port: u16| {
@@ -182,10 +183,13 @@ impl Media {
                 for datagram in inbox.iter().filter(|datagram| !datagram.is_truncated) {
                     let Some(from) = datagram.from else { continue };
                     // The kernel's time of arrival: reading is later.
-                    let arrived = datagram.arrived_ns.map(|at| Time::from_nanos(at.saturating_sub(origin_ns)));
+                    let arrived =
+                        datagram.arrived_ns.map(|at| Time::from_nanos(at.saturating_sub(origin_ns)));
                     let arrived = arrived.map_or(now, |at| at.min(now));
                     let mut bytes = datagram.bytes.to_vec();
-                    let of = port.is_multiple_of(2).then(|| clock.read(&mut bytes, settings, (origin_ns, arrived)));
+                    let of = port
+                        .is_multiple_of(2)
+                        .then(|| clock.read(&mut bytes, settings, (origin_ns, arrived)));
                     if lines.receive(arrived, from, *port, &bytes) {
                         of.flatten().into_iter().for_each(|of| self.clocks[of as usize] += 1);
                     }
@@ -252,12 +256,7 @@ impl Clock {
     /// Puts the properties of speech in place of its mark, and returns whose clock that is of.
     ///
     /// Speech of an unknown clock is taken as sent when it arrived: its losses count, and its delays do not.
-    fn read(
-        &self,
-        bytes: &mut Vec<u8>,
-        settings: &Settings,
-        (origin_ns, now): (u64, Time),
-    ) -> Option<Whose> {
+    fn read(&self, bytes: &mut Vec<u8>, settings: &Settings, (origin_ns, now): (u64, Time)) -> Option<Whose> {
         let (payload_type, len) = described(bytes)?;
         if settings.is_noise(payload_type, len) {
             return None;

@@ -71,8 +71,15 @@ pub fn place(
     mut watch: impl FnMut(&Figures),
 ) -> Figures {
     let (holding, ringing) = (Schedule::default(), Schedule::default());
-    let mut placing =
-        Placing { plan, figures: Figures::default(), started: HashMap::new(), holding, ringing, random: None, is_over: false };
+    let mut placing = Placing {
+        plan,
+        figures: Figures::default(),
+        started: HashMap::new(),
+        holding,
+        ringing,
+        random: None,
+        is_over: false,
+    };
     placing.random = plan.random.map(|seed| RandomStream::new(seed, "calls"));
     let (mut next, mut leave) = (phone.now(), Time::NEVER);
     let end = plan.duration.map_or(Time::NEVER, |duration| next + duration);

@@ -162,7 +162,8 @@ impl Pair<'_> {
         let (simulated, real) = (of(&self.simulated)?, self.real.as_ref().map(of).transpose()?);
         let flow = &self.network.flow;
         let found = |measures: &Measures, name: &str| {
-            let whole = measures.get(name).filter(|_| name.starts_with("flow."));
+            let is_whole = name.starts_with("flow.") || name.starts_with("link.");
+            let whole = measures.get(name).filter(|_| is_whole);
             whole.or_else(|| measures.get(&format!("flow.{flow}.{name}"))).cloned()
         };
         let line = |measure: &str, of: &dyn Fn(&Measures) -> Option<Found>| EmulatedFlow {
@@ -242,7 +243,7 @@ pub(crate) fn blocks(flows: &[EmulatedFlow]) -> Vec<Block> {
         return Vec::new();
     }
     let how = "Jobs of the test controller in real time, with real programs in network namespaces in the place of the flow: \
-        iperf3 with the kernel's TCP, nodes of bundles with `bentpipe dtn perf`, or voice of `bentpipe rtp`. The rest is simulated. One run each, as long \
+        iperf3 with the kernel's TCP, nodes of bundles with `bentpipe dtn perf`, voice of `bentpipe rtp`, or calls of `bentpipe call`. The rest is simulated. One run each, as long \
         as the simulated one.";
     vec![
         Block::Heading("Emulated, with real programs".into()),

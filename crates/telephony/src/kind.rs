@@ -20,7 +20,8 @@ impl TrafficKind for Config {
             return Err("an exchange is simulated, and no program dials its numbers");
         }
         let media = self.media.map(|media| Ok((toml::Value::try_from(media)?.to_string(), media.lines)));
-        let voice = media.transpose().map_err(|_: toml::ser::Error| "its voice cannot be written as a table")?;
+        let voice =
+            media.transpose().map_err(|_: toml::ser::Error| "its voice cannot be written as a table")?;
         let Config { interval, hold, ring, ring_limit, calls, t1, t2, dscp, .. } = *self;
         Ok(RealTraffic::Calls { interval, hold, ring, ring_limit, calls, timers: [t1, t2], dscp, voice })
     }

@@ -24,7 +24,8 @@ pub(super) fn ports(flow: &Flow) -> u32 {
 
 /// Returns the caller's arguments and the callee's own, or why there are no such programs.
 pub(super) fn planned(traffic: RealTraffic, time: Span) -> Result<Plan, String> {
-    let RealTraffic::Calls { interval, hold, ring, ring_limit, calls, timers: [t1, t2], dscp, voice } = traffic
+    let RealTraffic::Calls { interval, hold, ring, ring_limit, calls, timers: [t1, t2], dscp, voice } =
+        traffic
     else {
         return Err("it has no calls".to_owned());
     };

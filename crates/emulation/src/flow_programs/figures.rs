@@ -135,10 +135,10 @@ fn calls(placed: &str, received: &str) -> Option<Figures> {
     let failed = placed["failed"].as_object()?;
     let of = |reasons: &[&str]| -> f64 {
         let found = failed.iter().filter(|(reason, _)| reasons.contains(&&reason[..]));
-        found.filter_map(|(_, count)| count.as_f64()).sum()
+        found.filter_map(|(_, count)| count.as_f64()).fold(0.0, |sum, count| sum + count)
     };
     let timed_out = of(&["no response (timer B)", "no ACK"]);
-    let all: f64 = failed.values().filter_map(Value::as_f64).sum();
+    let all = failed.values().filter_map(Value::as_f64).fold(0.0, |sum, count| sum + count);
     let mut figures = vec![
         ("calls", "count", placed["calls"].as_f64()?),
         ("calls-established", "count", placed["established"].as_f64()?),

@@ -18,7 +18,7 @@ pub struct EmulatedNetwork {
     pub duration: Span,
     /// The same for `--quick`. Default: left out there.
     pub quick: Option<Span>,
-    /// Measures of the flow, or of another by its whole name. Default: the goodput.
+    /// Measures of the flow, or of another element by its whole name. Default: the goodput.
     #[serde(default = "goodput")]
     pub measures: Vec<String>,
     /// Words of a publication for runs, by their rules; the first that holds is the word.
