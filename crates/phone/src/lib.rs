@@ -7,8 +7,6 @@
 //!
 //! *Does not model*: sound. Payloads have the time of sending, and zeros.
 
-#![allow(clippy::disallowed_methods, reason = "speaks and hears in real time")]
-
 mod address;
 mod answer;
 mod figures;

@@ -96,6 +96,7 @@ impl Media {
             opened.map(|socket| (port, socket)).map_err(|error| MediaError::Socket(port, error))
         };
         let sockets = (u32::from(first)..end).map(|port| open(port as u16)).collect::<Result<_, _>>()?;
+        #[expect(clippy::disallowed_methods, reason = "marks have the time of the day")]
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
         Ok(Media {
             lines: made,
@@ -239,7 +240,7 @@ impl Media {
 }
 
 /// Clock that the time in a packet is of.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whose {
     Own,
     Stated,
@@ -311,4 +312,133 @@ fn open(at: SocketAddr) -> io::Result<UdpSocket> {
         SocketAddr::V6(_) => shared.set_tclass_v6(traffic_class)?,
     }
     Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use bentpipe_signalling::agent::Config;
+    use bentpipe_signalling::sdp::Direction;
+    use bentpipe_signalling::sip::Transport;
+    use bentpipe_signalling::transaction::Peer;
+
+    use super::*;
+    use crate::{Answering, Dialling, Phone, answer, place};
+
+    const MS: u64 = 1_000_000;
+    const ORIGIN_NS: u64 = 1_800_000_000 * 1000 * MS;
+
+    fn settings() -> Settings {
+        PhoneVoice::default().settings().expect("possible")
+    }
+
+    /// Returns a packet of G.711 with a mark, 100 ms before time 1 s.
+    fn packet(machine: u32) -> Vec<u8> {
+        let mut bytes = vec![0; rtp::HEADER_LEN + 160];
+        rtp::Repr::new(8, 1, 160, 7).emit(&mut bytes);
+        Mark::new(machine, ORIGIN_NS + 900 * MS).emit(&mut bytes[rtp::HEADER_LEN..]);
+        bytes
+    }
+
+    fn read(clock: &Clock, bytes: &mut Vec<u8>) -> Option<(Whose, u64)> {
+        let whose = clock.read(bytes, &settings(), (ORIGIN_NS, Time::from_nanos(1000 * MS)))?;
+        Some((whose, Spoken::parse(&bytes[rtp::HEADER_LEN..]).mouth.as_nanos() / MS))
+    }
+
+    #[test]
+    fn only_known_clocks_are_believed() {
+        let alone = Clock { machine: 3, error: None };
+        // A packet of 20 ms left 100 ms ago.
+        assert_eq!(read(&alone, &mut packet(3)), Some((Whose::Own, 880)));
+        assert_eq!(read(&alone, &mut packet(4)), Some((Whose::Unknown, 980)));
+        let stated = Clock { error: Some(Span::from_millis(1)), ..alone };
+        assert_eq!(read(&stated, &mut packet(4)), Some((Whose::Stated, 880)));
+        // Speech of a phone that has no marks is no time of today.
+        let mut foreign = packet(4);
+        foreign[rtp::HEADER_LEN..].fill(0xd5);
+        assert_eq!(read(&stated, &mut foreign), Some((Whose::Unknown, 980)));
+    }
+
+    #[test]
+    fn what_is_no_speech_stays_as_it_is() {
+        let clock = Clock { machine: 3, error: None };
+        let mut noise = vec![0; rtp::HEADER_LEN + 1];
+        rtp::Repr::new(13, 1, 160, 7).emit(&mut noise);
+        for bytes in [Vec::new(), vec![0x80; 11], vec![0; 40], noise] {
+            let mut after = bytes.clone();
+            assert_eq!(read(&clock, &mut after), None, "{bytes:?}");
+            assert_eq!(after, bytes);
+        }
+        // Speech that is too short for its properties gets room.
+        let mut short = packet(3);
+        short.truncate(rtp::HEADER_LEN + 5);
+        assert!(read(&clock, &mut short).is_some() && short.len() == rtp::HEADER_LEN + Spoken::LEN);
+    }
+
+    #[test]
+    fn impossible_ports_are_refused() {
+        let open = |first_port| {
+            let plan = MediaSettings { voice: PhoneVoice::default(), first_port, clock_error: None };
+            let random = RandomStream::new(1, "media");
+            Media::open(&plan, Ipv4Addr::LOCALHOST.into(), Time::ZERO, random).map(|_| ())
+        };
+        for port in [0, 5001, 65_500] {
+            let error = open(port).expect_err("refused").to_string();
+            assert_eq!(error, "expected an even first port with room for 32 lines of two ports each");
+        }
+    }
+
+    /// Both phones hear each other, on addresses of loopback that are of this process alone.
+    #[test]
+    fn a_call_has_voice_both_ways() {
+        let [_, _, high, low] = std::process::id().to_be_bytes();
+        let phone = |host: u8, user: &str| {
+            let at = SocketAddr::from((Ipv4Addr::new(127, high | 1, low, host), 25_060));
+            let mut phone = Phone::open(Config::new(user, at), u64::from(host)).expect("sockets");
+            let voice = PhoneVoice { lines: 1, ..PhoneVoice::default() };
+            phone.open_media(&MediaSettings { voice, first_port: 26_000, clock_error: None }).expect("lines");
+            (phone, at)
+        };
+        let ((mut caller, _), (mut callee, address)) = (phone(1, "alice"), phone(2, "bob"));
+        let codecs = vec![bentpipe_signalling::sdp::Codec::new(8, "PCMA", 8000)];
+        let capabilities =
+            Capabilities { address: address.ip(), port: 4000, codecs, ptime: 20, direction: Direction::SendRecv };
+        let answering = Answering {
+            refuse: None,
+            ring: Span::ZERO,
+            hold: None,
+            calls: None,
+            duration: None,
+            capabilities: capabilities.clone(),
+        };
+        let dialling = Dialling {
+            target: format!("sip:bob@{address}").parse().expect("a URI"),
+            peer: Peer { transport: Transport::Udp, address },
+            // The second finds the only line taken.
+            calls: 2,
+            interval: Span::from_millis(50),
+            hold: Span::from_millis(300),
+            ring_limit: Span::from_secs(60),
+            capabilities,
+            duration: None,
+            random: None,
+        };
+        let (stop, never) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (placed, answered) = std::thread::scope(|scope| {
+            let answering = scope.spawn(|| answer(&mut callee, &answering, &stop, |_| {}));
+            let placed = place(&mut caller, &dialling, &never, |_| {});
+            stop.store(true, Ordering::Relaxed);
+            (placed, answering.join().expect("no panic").expect("no registration"))
+        });
+        assert_eq!((placed.established, placed.failed["no line is free"]), (1, 1));
+        for voice in [placed.voice, answered.voice] {
+            let voice = voice.expect("figures");
+            let of = |key: &str| voice[key].as_f64().unwrap_or_else(|| panic!("{key} in {voice}"));
+            assert!(of("received") >= 5.0 && of("clock-error-ms") == 0.0, "{voice}");
+            // 20 ms of packing and 60 ms in the playout buffer from the arrival of the first packet on.
+            assert!(of("mouth-to-ear-ms") >= 60.0 && of("r") > 0.0, "{voice}");
+        }
+    }
 }

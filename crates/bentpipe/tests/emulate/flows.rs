@@ -1,4 +1,4 @@
-//! Flows between real hosts, for which iperf3, ping and `bentpipe rtp` stand.
+//! Flows between real hosts, for which iperf3, ping, `bentpipe rtp` and `bentpipe call` stand.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -44,6 +44,11 @@ to = "near"
 count = 3
 traffic = { kind = "udp", pattern = { kind = "constant", interval = "20 ms" }, payload = "16 B", header = "rtp", refresh = { payload = "52 B", every = 30 } }
 
+[flow.ring]
+from = "far"
+to = "near"
+traffic = { kind = "sip", interval = "1 ms", hold = "10 h", ring = "0 s", calls = 1, media = { codec = "g729", lines = 1 } }
+
 [flow.call]
 from = "near"
 to = "far"
@@ -88,6 +93,10 @@ fn the_kernel_carries_flows_with_the_figures_of_the_simulation() {
     alike("flow.line.goodput", 0.02);
     assert_eq!((kernel["flow.line.loss"], kernel["flow.line.copies-silent"]), (0.0, 0.0));
     assert!((0.05..0.1).contains(&kernel["flow.line.delay-p50"]), "{kernel:?}");
+    // Voice from mouth to ear, rated as in the simulation.
+    assert_eq!(kernel["flow.ring.calls-established"], 1.0);
+    alike("flow.ring.mouth-to-ear", 0.1);
+    alike("flow.ring.r", 0.1);
     // The first request finds the queue empty.
     assert!((0.1..0.13).contains(&kernel["flow.echo.rtt-min"]), "{kernel:?}");
     assert_eq!(kernel["flow.echo.unanswered"], 0.0);
@@ -106,6 +115,10 @@ fn the_kernel_carries_flows_with_the_figures_of_the_simulation() {
         "line.log.txt",
         "line.received.json",
         "line.server.txt",
+        "ring.json",
+        "ring.log.txt",
+        "ring.received.json",
+        "ring.server.txt",
         "speech.json",
         "speech.server.txt",
     ];
@@ -131,7 +144,7 @@ fn a_controller_that_the_kernel_lacks_is_refused() {
     command.arg("emulate").arg(&many).args(["--real-flows", "--quiet", "--out"]).arg(folder.path());
     assert!(
         said(&command.output().expect("runs"), 2)
-            .contains("10003 flows between real hosts: expected at most 64")
+            .contains("10004 flows between real hosts: expected at most 64")
     );
     let mut both = bentpipe();
     both.arg("emulate").arg(&file).args(["--real-flows", "--", "true"]);
