@@ -403,8 +403,13 @@ mod tests {
         };
         let ((mut caller, _), (mut callee, address)) = (phone(1, "alice"), phone(2, "bob"));
         let codecs = vec![bentpipe_signalling::sdp::Codec::new(8, "PCMA", 8000)];
-        let capabilities =
-            Capabilities { address: address.ip(), port: 4000, codecs, ptime: 20, direction: Direction::SendRecv };
+        let capabilities = Capabilities {
+            address: address.ip(),
+            port: 4000,
+            codecs,
+            ptime: 20,
+            direction: Direction::SendRecv,
+        };
         let answering = Answering {
             refuse: None,
             ring: Span::ZERO,

@@ -76,7 +76,7 @@ fn the_kernel_carries_flows_with_the_figures_of_the_simulation() {
     command.arg("emulate").arg(&file).args(["--real-flows", "--quiet", "--out"]).arg(&emulated);
     let text = said(&command.output().expect("runs"), 0);
     assert!(
-        text.contains("flow \"call\" is left out: no program stands for this traffic (\"voice\")"),
+        text.contains("flow \"call\" is left out: no program stands for this traffic; calls of"),
         "{text}"
     );
     let (model, kernel) = (measures(&simulated), measures(&emulated));
