@@ -30,8 +30,6 @@ const LONGEST: usize = 2048;
 const MAX_BATCHES: usize = 4;
 /// Codepoint of voice: expedited forwarding (RFC 4594).
 const DSCP: u8 = 46;
-/// Greatest delay by the clock of another machine that is believed.
-const MOST_BELIEVED: Span = Span::from_secs(60);
 
 /// Voice of calls to open.
 #[derive(Clone, Debug)]
@@ -266,9 +264,8 @@ impl Clock {
         let at_ns = origin_ns + now.as_nanos();
         let own = Mark::parse(payload, self.machine).map(|mark| (mark.sent_ns, Whose::Own));
         let stated = || {
-            let machine = payload.first_chunk::<4>().filter(|_| self.error.is_some())?;
-            let sent_ns = Mark::parse(payload, u32::from_be_bytes(*machine))?.sent_ns;
-            (sent_ns.abs_diff(at_ns) <= MOST_BELIEVED.as_nanos()).then_some((sent_ns, Whose::Stated))
+            let mark = Mark::parse_any(payload, at_ns).filter(|_| self.error.is_some())?;
+            Some((mark.sent_ns, Whose::Stated))
         };
         let (sent_ns, of) = own.or_else(stated).unwrap_or((at_ns, Whose::Unknown));
         let before = origin_ns + settings.held().as_nanos();

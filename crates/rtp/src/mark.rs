@@ -16,6 +16,8 @@ impl Mark {
     pub const LEN: usize = 12;
     /// Bytes of a short mark: the time alone. It counts in a stream that had a whole one.
     pub const SHORT_LEN: usize = 4;
+    /// Greatest difference between the time in another machine's mark and the arrival.
+    const MOST_APART_NS: u64 = 60_000_000_000;
 
     /// A mark of this machine, `machine` as [`machine()`] gives it.
     pub const fn new(machine: u32, sent_ns: u64) -> Mark {
@@ -41,6 +43,14 @@ impl Mark {
         let at_us = at_ns / 1000;
         let since = (at_us as u32).wrapping_sub(sent);
         at_us.checked_sub(u64::from(since))?.checked_mul(1000)
+    }
+
+    /// Returns the mark of a payload that any machine sent, up to a minute from `at_ns`.
+    ///
+    /// Payloads without a mark, of other programs, hardly have such a time.
+    pub fn parse_any(payload: &[u8], at_ns: u64) -> Option<Mark> {
+        let mark = Mark::parse(payload, u32::from_be_bytes(*payload.first_chunk()?))?;
+        (mark.sent_ns.abs_diff(at_ns) <= Mark::MOST_APART_NS).then_some(mark)
     }
 
     /// The mark of a payload that was sent on the machine `machine`.
@@ -70,6 +80,9 @@ mod tests {
         assert_eq!(Mark::parse(&payload, 7), Some(Mark::new(7, 123_456_789)));
         assert_eq!(Mark::parse(&payload, 8), None);
         assert_eq!(Mark::parse(&payload[..11], 7), None);
+        assert_eq!(Mark::parse_any(&payload, 5), Some(Mark::new(7, 123_456_789)));
+        assert_eq!(Mark::parse_any(&payload, 61_000_000_000), None, "more than a minute ago");
+        assert_eq!(Mark::parse_any(&payload[..11], 5), None);
         let mut none = [1; 3];
         Mark::new(7, 1).emit(&mut none);
         assert_eq!(none, [1; 3]);

@@ -46,6 +46,9 @@ pub struct Reception {
     probation: VecDeque<StreamId>,
     limit: usize,
     machine: u32,
+    /// Set if marks of other machines are believed.
+    believes_others: bool,
+    others: u64,
     clock_hz: Option<u32>,
     strays: Strays,
     delays: Histogram<u64>,
@@ -61,10 +64,24 @@ impl Reception {
             probation: VecDeque::new(),
             limit,
             machine,
+            believes_others: false,
+            others: 0,
             clock_hz,
             strays: Strays::default(),
             delays: Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("constant bounds in order"),
         }
+    }
+
+    /// Believes the clocks of other machines too.
+    #[must_use]
+    pub fn believing_others(mut self) -> Reception {
+        self.believes_others = true;
+        self
+    }
+
+    /// Returns the number of packets whose delay is by the clock of another machine.
+    pub fn others(&self) -> u64 {
+        self.others
     }
 
     /// Processes a datagram of local port `port`, received at `at_ns` (nanoseconds since 1970).
@@ -79,7 +96,10 @@ impl Reception {
             return;
         }
         let id = StreamId { port, ssrc: rtp.ssrc() };
-        let whole = Mark::parse(rtp.payload(), self.machine).map(|mark| mark.sent_ns);
+        let own = Mark::parse(rtp.payload(), self.machine);
+        let other = || Mark::parse_any(rtp.payload(), at_ns).filter(|_| self.believes_others);
+        let whole = own.or_else(other).map(|mark| mark.sent_ns);
+        self.others += u64::from(own.is_none() && whole.is_some());
         let sent_ns = whole.or_else(|| self.short_mark(id, rtp.payload(), at_ns));
         let arrival = Arrival { rtp, len: datagram.len(), at_ns, sent_ns };
         self.note(id, &arrival);

@@ -2,6 +2,7 @@
 
 use bentpipe_emu::Lateness;
 use bentpipe_record::{Cell, Table};
+use bentpipe_units::Span;
 use serde_json::{Value, json};
 
 use crate::{Figures, Overall, Plan, Receiver, Reception, Sender, StreamId, Tally};
@@ -39,7 +40,7 @@ pub fn received_text(receiver: &Receiver, rows: usize) -> String {
     if streams.len() > rows {
         text += &format!("  and {} more (--rows)\n", streams.len() - rows);
     }
-    text += &together(&reception.overall());
+    text += &together(&reception.overall(), receiver.delay_error());
     text + &format!("this machine's timers were late by {}\n", lateness(receiver.timer_lateness()))
 }
 
@@ -80,7 +81,7 @@ fn ms(nanos: Option<f64>) -> String {
     nanos.map_or("-".into(), |nanos| format!("{:.3}", nanos / 1e6))
 }
 
-fn together(overall: &Overall) -> String {
+fn together(overall: &Overall, error: Span) -> String {
     let seconds = overall.elapsed_ns as f64 / 1e9;
     let share = 100.0 * overall.lost as f64 / overall.expected.max(1) as f64;
     let mut text = format!(
@@ -97,6 +98,9 @@ fn together(overall: &Overall) -> String {
         let [mean, min, p50, p99, max] =
             [delay.mean, delay.min, delay.p50, delay.p99, delay.max].map(|nanos| ms(Some(nanos)));
         text += &format!("one-way delay {mean} ms: min {min}, p50 {p50}, p99 {p99}, max {max}\n");
+        if !error.is_zero() {
+            text += &format!("by clocks of two machines, at most {error} apart as stated\n");
+        }
     }
     text
 }
@@ -204,6 +208,7 @@ pub fn received_json(receiver: &Receiver) -> Value {
         json!({
             "mean_s": delay.mean / 1e9, "min_s": delay.min / 1e9, "p50_s": delay.p50 / 1e9,
             "p95_s": delay.p95 / 1e9, "p99_s": delay.p99 / 1e9, "max_s": delay.max / 1e9,
+            "clock_error_s": receiver.delay_error().as_secs_f64(),
         })
     });
     let streams = reception.streams().into_iter().map(|(id, figures)| stream_json(reception, id, figures));
