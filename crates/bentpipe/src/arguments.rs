@@ -565,7 +565,7 @@ pub(crate) struct ReproduceArguments {
     /// Shorter runs with one seed, as the study specifies
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Also run transfers by the kernel's TCP, voice streams, and flows by real programs; needs root, iperf3
+    /// Also run real programs: the kernel's TCP, voice and flows; needs root, iperf3
     #[arg(long)]
     pub(crate) emulate: bool,
     /// Folder that holds the studies

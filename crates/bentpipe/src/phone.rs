@@ -32,10 +32,10 @@ struct LocalArgs {
     /// Codecs offered or accepted, preferred first
     #[arg(long, value_enum, value_delimiter = ',', default_value = "pcma,pcmu,gsm,g729")]
     codec: Vec<CodecName>,
-    /// RTP port in session descriptions, with --voice that of the first line; else no media is sent
+    /// RTP port in session descriptions. With --voice it is that of the first line; else no media is sent
     #[arg(long, value_name = "PORT", default_value_t = 4000, value_parser = clap::value_parser!(u16).range(1..))]
     media_port: u16,
-    /// Voice in both directions, in the words that `media` of traffic "sip" has: '{ codec = "gsm" }'. It is rated by the E-model
+    /// Voice in both directions, such as '{ codec = "gsm" }'. Keys are those of `media` of traffic "sip"; the E-model rates it
     #[arg(long, value_name = "TABLE", value_parser = voice, conflicts_with = "codec")]
     voice: Option<PhoneVoice>,
     /// Bound of the error between this machine's clock and the other's. Default: delays between machines are not known

@@ -584,7 +584,9 @@ impl Drop for Process {
 enum Client {
     Waiting,
     Runs(Process),
-    /// It has ended, at this time, and its last packets may be on their way to the server.
+    /// The client has ended, and its last packets may be on their way.
+    ///
+    /// The server still counts them.
     Drains {
         since: Instant,
         /// Set if the server was interrupted.
@@ -649,7 +651,7 @@ impl RunningFlow {
 }
 
 impl RunningFlow {
-    /// Reads the figures, and returns `true` if there are some.
+    /// Returns `true` if there are figures, which it reads.
     fn conclude(&mut self, measures: &Mutex<Vec<Measure>>) -> bool {
         self.client = Client::Ended;
         self.server = None;

@@ -1,6 +1,6 @@
-//! Voice of calls on real sockets: the phones of scenarios, with their mouths, playout buffers and E-model.
+//! Voice of calls on real sockets, by the phones of scenarios.
 //!
-//! A payload of speech begins with the mark of `bentpipe rtp`: the time of sending and the machine whose clock it is of. In
+//! They have mouths, playout buffers and the E-model. //! A payload of speech begins with the mark of `bentpipe rtp`: the time of sending and the machine whose clock it is of. In
 //! place of it the phones get the properties of speech that they have in scenarios.
 
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ pub(crate) struct Media {
     origin_ns: u64,
     machine: u32,
     clock_error: Option<Span>,
-    /// Packets of speech of this machine, of others by their stated clock, and of unknown clocks.
+    /// Packets of speech by this machine's clock, by stated clocks, and by unknown ones.
     clocks: [u64; 3],
     refused: u64,
 }
@@ -115,7 +115,7 @@ impl Media {
         Some((port, self.lines.capabilities(port)))
     }
 
-    /// Gives a reserved line to a call, or frees it.
+    /// Assigns a reserved line to a call, or frees it.
     pub(crate) fn assign(&mut self, call: Option<CallId>, port: u16) {
         match call {
             Some(call) => self.lines.take(call, port),
@@ -123,7 +123,7 @@ impl Media {
         }
     }
 
-    /// Reserves a line for a call that comes in. Returns `false` if all are busy.
+    /// Returns `true` if a line was free for an incoming call. It is then reserved.
     pub(crate) fn take(&mut self, call: CallId) -> bool {
         let Some(port) = self.lines.reserve() else { return false };
         self.lines.take(call, port);
@@ -200,7 +200,7 @@ impl Media {
         }
     }
 
-    /// Puts the mark of sending in place of the properties of speech.
+    /// Writes the mark of sending over the properties of speech.
     fn mark(&self, bytes: &mut [u8]) {
         let Some((payload_type, len)) = described(bytes) else { return };
         if self.settings.is_noise(payload_type, len) {
@@ -252,7 +252,7 @@ struct Clock {
 }
 
 impl Clock {
-    /// Puts the properties of speech in place of its mark, and returns whose clock that is of.
+    /// Writes the properties of speech over its mark, and returns whose clock that has.
     ///
     /// Speech of an unknown clock is taken as sent when it arrived: its losses count, and its delays do not.
     fn read(&self, bytes: &mut Vec<u8>, settings: &Settings, (origin_ns, now): (u64, Time)) -> Option<Whose> {
@@ -278,7 +278,7 @@ impl Clock {
     }
 }
 
-/// Returns the payload type of an RTP packet with a header of 12 bytes, and the length of its payload.
+/// Returns the payload type and payload length of a plain RTP packet.
 fn described(bytes: &[u8]) -> Option<(u8, usize)> {
     let packet = rtp::Packet::new_checked(bytes).ok()?;
     let len = packet.payload().len();

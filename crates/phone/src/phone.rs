@@ -80,7 +80,9 @@ impl Phone {
         call
     }
 
-    /// Has a call ring that comes in. Returns `false` if all lines are busy; it is then refused.
+    /// Returns `true` if a line was free for an incoming call.
+    ///
+    /// It then rings, and is refused otherwise.
     pub(crate) fn ring(&mut self, call: CallId) -> bool {
         let now = self.now();
         let is_free = self.media.as_mut().is_none_or(|media| media.take(call));

@@ -174,7 +174,7 @@ impl Placing<'_> {
         calls.into_iter().for_each(|call| phone.hang_up(call));
     }
 
-    /// Counts the calls that are left: those that are up as ended, others as cut off.
+    /// Counts the calls that are left: as ended if up, else as cut off.
     fn give_up(&mut self, phone: &mut Phone) {
         for (call, started) in self.started.drain() {
             phone.forget(call);

@@ -24,7 +24,9 @@ impl Mark {
         Mark { machine, sent_ns }
     }
 
-    /// Writes it at the head of a payload that has room for it, or for a short one.
+    /// Writes it at the head of a payload.
+    ///
+    /// Where there is no room for a whole mark it is a short one, or none.
     pub fn emit(self, payload: &mut [u8]) {
         if let Some(head) = payload.first_chunk_mut::<{ Mark::LEN }>() {
             head[..4].copy_from_slice(&self.machine.to_be_bytes());
@@ -45,9 +47,9 @@ impl Mark {
         at_us.checked_sub(u64::from(since))?.checked_mul(1000)
     }
 
-    /// Returns the mark of a payload that any machine sent, up to a minute from `at_ns`.
+    /// Returns the mark of a payload that any machine sent.
     ///
-    /// Payloads without a mark, of other programs, hardly have such a time.
+    /// Its time is up to a minute from `at_ns`. Payloads without a mark, of other programs, hardly have such a time.
     pub fn parse_any(payload: &[u8], at_ns: u64) -> Option<Mark> {
         let mark = Mark::parse(payload, u32::from_be_bytes(*payload.first_chunk()?))?;
         (mark.sent_ns.abs_diff(at_ns) <= Mark::MOST_APART_NS).then_some(mark)

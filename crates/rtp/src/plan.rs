@@ -79,7 +79,9 @@ impl Plan {
         Ok(Plan { format, streams, phases, packets_a_stream, refresh: None })
     }
 
-    /// Returns the plan with larger packets in place of some of each stream, as a header compressor in unidirectional mode sends.
+    /// Returns the plan with larger packets in place of some of each stream.
+    ///
+    /// A header compressor in unidirectional mode sends such refreshes.
     ///
     /// # Errors
     /// Returns an error if the payload of refreshes is too long, or their distance impossible.

@@ -88,7 +88,9 @@ impl Receiver {
         Receiver { reception, clock_error: Some(error), ..self }
     }
 
-    /// Returns the bound of the error of delays: none on one machine, else the stated one.
+    /// Returns the bound of the error of delays.
+    ///
+    /// On one machine there is none; between machines it is the stated one.
     pub fn delay_error(&self) -> Span {
         self.clock_error.filter(|_| self.reception.others() > 0).unwrap_or(Span::ZERO)
     }

@@ -105,7 +105,7 @@ impl Reception {
         self.note(id, &arrival);
     }
 
-    /// Returns the time in a short mark of a stream that had a whole one of this machine.
+    /// Returns the time in a short mark, if its stream had a whole one.
     fn short_mark(&self, id: StreamId, payload: &[u8], at_ns: u64) -> Option<u64> {
         let place = *self.places.get(&id).filter(|_| payload.len() < Mark::LEN)?;
         let is_ours = self.streams[place].1.delay.count() > 0;

@@ -37,7 +37,7 @@ pub enum RealTraffic {
         packets: Option<u64>,
         /// Differentiated services codepoint.
         dscp: u8,
-        /// Set if the copies are spread over the interval, and do not send at the same instants.
+        /// Set if the copies send at different instants, spread over the interval.
         is_spread: bool,
         /// Set if the copies have one port.
         shares_port: bool,

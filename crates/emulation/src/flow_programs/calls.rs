@@ -14,7 +14,9 @@ const MOST_A_SECOND: f64 = 1e5;
 /// Least calls per second of `bentpipe call`: one in 1000 s.
 const LEAST_A_SECOND: f64 = 1e-3;
 
-/// Returns the number of UDP ports that each end of a flow has: one for SIP, and two for each line.
+/// Returns the number of UDP ports of an end.
+///
+/// SIP has one with a gap, and each line two.
 pub(super) fn ports(flow: &Flow) -> u32 {
     match flow.traffic.kind().real(flow.ip) {
         Ok(RealTraffic::Calls { voice, .. }) => 2 + 2 * voice.map_or(0, |(_, lines)| u32::from(lines)),
@@ -22,7 +24,7 @@ pub(super) fn ports(flow: &Flow) -> u32 {
     }
 }
 
-/// Returns the caller's arguments and the callee's own, or why there are no such programs.
+/// Returns the caller's arguments and the callee's own, or why programs cannot make its calls.
 pub(super) fn planned(traffic: RealTraffic, time: Span) -> Result<Plan, String> {
     let RealTraffic::Calls { interval, hold, ring, ring_limit, calls, timers: [t1, t2], dscp, voice } =
         traffic

@@ -1,4 +1,4 @@
-//! Measures of flows from the output of iperf3, ping, `bentpipe rtp`, `bentpipe call` and `bentpipe dtn perf`.
+//! Measures of flows from the output of programs: iperf3, ping, and commands of this one.
 
 use std::fs::File;
 use std::io::Read;
@@ -126,7 +126,7 @@ fn voice(sent: &str, received: &str) -> Option<Figures> {
     Some(figures)
 }
 
-/// Reads the figures of a caller, and of its callee, who hears the caller.
+/// Reads the figures of a caller, and of its callee, who receives the voice.
 ///
 /// Calls that the end cut off have not failed.
 fn calls(placed: &str, received: &str) -> Option<Figures> {

@@ -22,12 +22,12 @@ pub(super) fn ports(flow: &Flow) -> u32 {
     }
 }
 
-/// Returns the sender's arguments but for the address, or why there is no such program.
+/// Returns the sender's arguments but for the address, or why it cannot send this.
 pub(super) fn planned(flow: &Flow, traffic: RealTraffic, time: Span) -> Result<Plan, String> {
     let RealTraffic::Voice { payload, interval, refresh, clock_hz, packets, dscp, is_spread, shares_port } =
         traffic
     else {
-        return Err("it is no voice".to_owned());
+        return Err("it has other packets".to_owned());
     };
     if !shares_port && flow.count > MAX_PORTS {
         return Err(format!(

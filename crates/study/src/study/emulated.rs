@@ -21,7 +21,7 @@ pub struct EmulatedNetwork {
     /// Measures of the flow, or of another element by its whole name. Default: the goodput.
     #[serde(default = "goodput")]
     pub measures: Vec<String>,
-    /// Words of a publication for runs, by their rules; the first that holds is the word.
+    /// Words of a publication for runs. The first whose rule holds is the word.
     #[serde(default)]
     pub words: Vec<Word>,
     /// Keys to set for both.
@@ -45,9 +45,9 @@ pub struct Word {
     pub word: String,
     /// Measure of the flow.
     pub measure: String,
-    /// The word is for runs in which the measure is at most this, in its base unit.
+    /// Most that the measure has in such runs, in its base unit.
     pub at_most: Option<f64>,
-    /// The word is for runs in which the measure is at least this, in its base unit.
+    /// Least that the measure has in such runs, in its base unit.
     pub at_least: Option<f64>,
 }
 
