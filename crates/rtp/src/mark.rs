@@ -26,7 +26,7 @@ impl Mark {
 
     /// Writes it at the head of a payload.
     ///
-    /// Where there is no room for a whole mark it is a short one, or none.
+    /// Room for less than a whole mark has a short one.
     pub fn emit(self, payload: &mut [u8]) {
         if let Some(head) = payload.first_chunk_mut::<{ Mark::LEN }>() {
             head[..4].copy_from_slice(&self.machine.to_be_bytes());
