@@ -114,8 +114,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("bentpipe-gateway", &["units", "wire", "rohc", "net", "dvb", "emu", "scenario", "record"]),
-    ("bentpipe-rtp", &["units", "wire", "emu", "record"]),
-    ("bentpipe-phone", &["units", "signalling", "emu"]),
+    ("bentpipe-rtp", &["units", "wire", "transport", "emu", "record"]),
+    ("bentpipe-phone", &["units", "wire", "net", "signalling", "voice", "telephony", "emu", "rtp"]),
     ("bentpipe-bundles", &["units", "wire", "dtn", "emu"]),
     ("bentpipe-pep", &["units", "net", "transport", "cc", "sim", "emu"]),
     (

@@ -180,7 +180,8 @@ Examples:
   bentpipe reproduce                 all studies
   bentpipe reproduce koreasat        one
   bentpipe reproduce --quick         shorter runs, one seed
-  bentpipe reproduce koreasat --emulate    also the kernel's TCP, in real time (root, iperf3)")]
+  bentpipe reproduce koreasat --emulate    also the kernel's TCP, in real time (root, iperf3)
+  bentpipe reproduce wimax-voip --quick --emulate    also voice of real programs, over a cell")]
     Reproduce(ReproduceArguments),
     /// Compress and decompress headers of captures with ROHC, and estimate its savings
     #[command(
@@ -474,7 +475,7 @@ pub(crate) struct EmulateArguments {
     /// when all of these have
     #[arg(long, alias = "at", value_name = "HOST=COMMAND")]
     pub(crate) background: Vec<String>,
-    /// Run iperf3 and ping in the place of the flows between real hosts
+    /// Run iperf3, ping, voice and calls in the place of the flows between real hosts
     ///
     /// They run for the scenario's duration. Their figures become the flows' measures, and their output is in the folder
     /// `programs` of the results.
@@ -572,7 +573,7 @@ pub(crate) struct ReproduceArguments {
     /// Shorter runs with one seed, as the study specifies
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Also run transfers by the kernel's TCP and voice streams; needs root, iperf3
+    /// Also run real programs: the kernel's TCP, voice and flows; needs root, iperf3
     #[arg(long)]
     pub(crate) emulate: bool,
     /// Folder that holds the studies

@@ -4,13 +4,16 @@ use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use bentpipe_phone::{Answering, Dialling, Figures, Phone, answer, local_for, place, random_seed, resolve};
+use bentpipe_phone::{
+    Answering, Dialling, Figures, MediaSettings, Phone, PhoneVoice, answer, local_for, place, random_seed,
+    resolve,
+};
 use bentpipe_record::write_whole;
 use bentpipe_signalling::agent::{Config, Failure};
 use bentpipe_signalling::digest::Account;
 use bentpipe_signalling::sdp::{Capabilities, Codec, Direction};
 use bentpipe_signalling::sip::{SipUri, Transport, Uri};
-use bentpipe_signalling::transaction::Peer;
+use bentpipe_signalling::transaction::{Peer, Timers};
 use bentpipe_units::Span;
 use clap::{Args, ValueEnum};
 
@@ -29,9 +32,24 @@ struct LocalArgs {
     /// Codecs offered or accepted, preferred first
     #[arg(long, value_enum, value_delimiter = ',', default_value = "pcma,pcmu,gsm,g729")]
     codec: Vec<CodecName>,
-    /// RTP port in session descriptions; no media is sent
+    /// RTP port in session descriptions. With --voice it is that of the first line; else no media is sent
     #[arg(long, value_name = "PORT", default_value_t = 4000, value_parser = clap::value_parser!(u16).range(1..))]
     media_port: u16,
+    /// Voice in both directions, such as '{ codec = "gsm" }'. Keys are those of `media` of traffic "sip"; the E-model rates it
+    #[arg(long, value_name = "TABLE", value_parser = voice, conflicts_with = "codec")]
+    voice: Option<PhoneVoice>,
+    /// Bound of the error between this machine's clock and the other's. Default: delays between machines are not known
+    #[arg(long, value_name = "TIME", requires = "voice")]
+    clock_error: Option<Span>,
+    /// Estimate of the round-trip time (RFC 3261 T1)
+    #[arg(long, value_name = "TIME", default_value = "500 ms")]
+    t1: Span,
+    /// Longest interval of repeated requests (RFC 3261 T2)
+    #[arg(long, value_name = "TIME", default_value = "4 s")]
+    t2: Span,
+    /// Differentiated services codepoint of messages over UDP; voice has 46
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..64))]
+    dscp: u8,
     /// Write the figures as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -91,6 +109,12 @@ pub(crate) struct CallArgs {
     /// Length of a call, from its answer
     #[arg(long, value_name = "TIME", default_value = "1 s")]
     hold: Span,
+    /// Draw intervals and lengths of calls, exponentially distributed with these means
+    #[arg(long)]
+    random: bool,
+    /// End after this time, with the calls that are left
+    #[arg(long, value_name = "TIME")]
+    duration: Option<Span>,
     /// Longest ringing before a call is cancelled
     #[arg(long, value_name = "TIME", default_value = "60 s")]
     ring_limit: Span,
@@ -125,6 +149,18 @@ pub(crate) struct AnswerArgs {
     own: LocalArgs,
 }
 
+/// Reads a table of voice.
+fn voice(text: &str) -> Result<PhoneVoice, String> {
+    #[derive(serde::Deserialize)]
+    struct File {
+        media: PhoneVoice,
+    }
+    let file: Result<File, _> = toml::from_str(&format!("media = {text}"));
+    let media = file.map_err(|error| error.message().to_owned())?.media;
+    media.ensure().map_err(|error| error.to_string())?;
+    Ok(media)
+}
+
 fn rate(text: &str) -> Result<f64, String> {
     let rate = text.parse().ok().filter(|rate: &f64| (1e-3..=1e5).contains(rate));
     rate.ok_or_else(|| "expected 0.001 to 100,000 calls per second".into())
@@ -154,6 +190,8 @@ pub(crate) fn call(args: &CallArgs) -> Result<u8, String> {
         hold: args.hold,
         ring_limit: args.ring_limit,
         capabilities: args.own.capabilities(local.ip()),
+        duration: args.duration,
+        random: args.random.then(random_seed),
     };
     let figures = place(&mut phone, &plan, &stop, |_| {});
     args.own.print(&figures)?;
@@ -249,8 +287,19 @@ fn open(local: SocketAddr, transport: Transport, own: &LocalArgs) -> Result<Phon
     if own.user.is_empty() || !is_token {
         return Err(format!("--user: expected letters, digits and -_.!~*'()+, got \"{}\"", own.user));
     }
-    let config = Config { transport, account: own.account()?, ..Config::new(&own.user, local) };
-    Phone::open(config, random_seed()).map_err(|error| format!("cannot listen at {local}: {error}"))
+    let timers = Timers { t1: own.t1, t2: own.t2, ..Timers::default() };
+    if own.t1.is_zero() || own.t2 < own.t1 {
+        return Err("--t1, --t2: expected more than zero, and a T2 of at least T1".to_owned());
+    }
+    let config = Config { transport, timers, account: own.account()?, ..Config::new(&own.user, local) };
+    let opened = Phone::open(config, random_seed());
+    let mut phone = opened.map_err(|error| format!("cannot listen at {local}: {error}"))?;
+    phone.set_dscp(own.dscp).map_err(|error| format!("--dscp: {error}"))?;
+    if let Some(voice) = own.voice {
+        let settings = MediaSettings { voice, first_port: own.media_port, clock_error: own.clock_error };
+        phone.open_media(&settings).map_err(|error| format!("--voice, --media-port: {error}"))?;
+    }
+    Ok(phone)
 }
 
 fn host_and_port(uri: &SipUri) -> String {

@@ -31,6 +31,7 @@ Examples:
   bentpipe rtp send '[fd00::2]:5004' --streams 100 --by port --phases aligned
   bentpipe rtp send host:5004 --codec opus --rate '32 kbit/s' --interval '40 ms'
   bentpipe rtp send host:5004 --payload '200 B' --interval '10 ms'
+  bentpipe rtp send host:5004 --payload '4 B' --refresh '40 B,30'    the sizes of ROHC
 
 Without --duration or --packets it sends until Ctrl-C. The exit status is 1 if the kernel refused
 packets, 2 for a bad command.";

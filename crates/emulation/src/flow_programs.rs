@@ -1,6 +1,6 @@
 //! Real programs in the place of flows between real hosts, and of roles there.
 //!
-//! They are iperf3, ping, and nodes of bundles with their loads.
+//! They are iperf3, ping, voice packets of `bentpipe rtp`, calls of `bentpipe call` and `bentpipe answer`, and nodes of bundles with their loads.
 //!
 //! What a scenario says of a flow becomes the program's arguments, and what the program measured becomes the flow's
 //! measures, by the names that a simulation of it has.
@@ -23,8 +23,10 @@ use crate::Error;
 use crate::hosts::Hosts;
 use crate::programs::{CHECK_INTERVAL, Started};
 
+mod calls;
 mod figures;
 mod nodes;
+mod voice;
 
 use nodes::{RolePlan, RoleRuns};
 
@@ -36,6 +38,8 @@ const MAX_FLOWS: u64 = 64;
 const MAX_STREAMS: u32 = 128;
 /// First port of iperf3's servers. Each flow has its own.
 const FIRST_PORT: u16 = 5201;
+/// First port of voice packets. Each copy has its own, and the next one is of RTCP.
+const FIRST_VOICE_PORT: u16 = 16384;
 /// Time that a server has to listen.
 const TIME_TO_LISTEN: Duration = Duration::from_secs(3);
 /// Time that programs have to end after the scenario's duration, without round trips.
@@ -45,7 +49,9 @@ const PATIENCE: Span = Span::from_secs(60);
 /// Round trips that iperf3 takes to connect and to exchange results, with some to spare.
 const ROUND_TRIPS: u64 = 20;
 /// Time that a program has to end once it was interrupted.
-const TIME_TO_END: Duration = Duration::from_millis(500);
+const TIME_TO_END: Duration = Duration::from_secs(1);
+/// Time for which voice packets may wait in queues after the last was sent.
+const TIME_TO_DRAIN: Duration = Duration::from_secs(1);
 /// Shortest time between bundles of `dtn perf`.
 const LEAST_INTERVAL: Span = Span::from_nanos(100);
 /// First service number of the senders of bundles. Each flow has its own.
@@ -77,6 +83,8 @@ struct FlowProgram {
     server: Option<Command>,
     client: Command,
     kind: Kind,
+    /// UDP port that the server has last, if it does not say that it listens.
+    port: u16,
 }
 
 /// Kind of a program: how its output is read.
@@ -86,12 +94,29 @@ enum Kind {
     Udp,
     Ping,
     Bundles,
+    Voice,
+    Calls,
+}
+
+impl Kind {
+    /// Returns `true` if the server has figures, and writes them when it is interrupted.
+    fn is_counted_at_server(self) -> bool {
+        matches!(self, Kind::Voice | Kind::Calls)
+    }
 }
 
 /// Program of a flow without its hosts.
 struct Plan {
     kind: Kind,
     arguments: Vec<String>,
+    /// Arguments of a server that has its own.
+    at_server: Vec<String>,
+}
+
+impl Plan {
+    fn new(kind: Kind, arguments: Vec<String>) -> Plan {
+        Plan { kind, arguments, at_server: Vec::new() }
+    }
 }
 
 impl FlowPrograms {
@@ -126,6 +151,7 @@ impl FlowPrograms {
             )));
         }
         let flows = sent.into_iter().flat_map(|(name, flow)| each(name, flow));
+        let mut voice_port = FIRST_VOICE_PORT;
         for (number, (name, start, flow)) in flows.enumerate() {
             let time = time_of(start, flow, scenario.duration);
             match planned(&name, flow, time)? {
@@ -133,6 +159,14 @@ impl FlowPrograms {
                     let program = match plan.kind {
                         Kind::Bundles => {
                             bundles((&name, start), (flow, number), plan, &scenario, (hosts, &roles))
+                        }
+                        Kind::Voice | Kind::Calls => {
+                            let port = voice_port;
+                            let are_calls = plan.kind == Kind::Calls;
+                            let taken = if are_calls { calls::ports(flow) } else { 2 * voice::ports(flow) };
+                            voice_port = voice_port.saturating_add(u16::try_from(taken).unwrap_or(u16::MAX));
+                            let make = if are_calls { calls::program } else { voice::program };
+                            make((&name, start), flow, plan, hosts, port)
                         }
                         _ => program((&name, start), flow, plan, hosts, FIRST_PORT + number as u16),
                     };
@@ -251,7 +285,7 @@ fn planned(name: &str, flow: &Flow, time: Span) -> Result<Result<Plan, String>, 
             };
             connection(flow.application, time).map(|mut arguments| {
                 arguments.extend(["--congestion".to_owned(), known.to_owned()]);
-                Plan { kind: Kind::Tcp, arguments }
+                Plan::new(Kind::Tcp, arguments)
             })
         }
         Ok(RealTraffic::Datagrams { payload, rate, packets, dscp }) => {
@@ -259,12 +293,14 @@ fn planned(name: &str, flow: &Flow, time: Span) -> Result<Result<Plan, String>, 
                 if dscp != 0 {
                     arguments.extend(["--dscp".to_owned(), dscp.to_string()]);
                 }
-                Plan { kind: Kind::Udp, arguments }
+                Plan::new(Kind::Udp, arguments)
             })
         }
+        Ok(traffic @ RealTraffic::Voice { .. }) => voice::planned(flow, traffic, time),
+        Ok(traffic @ RealTraffic::Calls { .. }) => calls::planned(traffic, time),
         Ok(RealTraffic::Requests { payload, interval, packets, dscp }) => {
             let arguments = requests((payload, interval), packets, dscp, time);
-            Ok(Plan { kind: Kind::Ping, arguments })
+            Ok(Plan::new(Kind::Ping, arguments))
         }
         Ok(RealTraffic::Bundles { interval, .. }) if interval < LEAST_INTERVAL => {
             Err(format!("bundles of `dtn perf` are {LEAST_INTERVAL} apart or more"))
@@ -278,7 +314,7 @@ fn planned(name: &str, flow: &Flow, time: Span) -> Result<Result<Plan, String>, 
             let words =
                 ["--payload", &payload.to_string(), "--rate", &rate, "--lifetime", &lifetime.to_string()];
             let arguments = words.map(str::to_owned).into_iter().chain(number).collect();
-            Ok(Plan { kind: Kind::Bundles, arguments })
+            Ok(Plan::new(Kind::Bundles, arguments))
         }
         Err(why) => Err(why.to_owned()),
     })
@@ -381,7 +417,7 @@ fn program(
     };
     let port = port.to_string();
     let (server, client) = match plan.kind {
-        Kind::Ping | Kind::Bundles => {
+        Kind::Ping | Kind::Bundles | Kind::Voice | Kind::Calls => {
             let mut client = quiet(from.namespace.command("ping"), &[version]);
             client.args(&plan.arguments).arg(&address);
             (None, client)
@@ -404,7 +440,7 @@ fn program(
         }
     };
     let start = Duration::from_nanos(start.as_nanos());
-    Ok(FlowProgram { flow: name.to_owned(), start, server, client, kind: plan.kind })
+    Ok(FlowProgram { flow: name.to_owned(), start, server, client, kind: plan.kind, port: 0 })
 }
 
 /// Returns the sender of a flow of bundles: `bentpipe dtn perf` at its node.
@@ -428,7 +464,7 @@ fn bundles(
     client.args(["--from", &format!("ipn:{source}.{}", FIRST_SERVICE + number)]).args(&plan.arguments);
     client.stdin(Stdio::null());
     let start = Duration::from_nanos(start.as_nanos());
-    Ok(FlowProgram { flow: name.to_owned(), start, server: None, client, kind: Kind::Bundles })
+    Ok(FlowProgram { flow: name.to_owned(), start, server: None, client, kind: Kind::Bundles, port: 0 })
 }
 
 /// Returns the time that reports of bundles may take.
@@ -455,28 +491,46 @@ impl FlowProgram {
         let written = output(folder, &self.flow, extension);
         let create = |path: &Path| File::create(path).map_err(|error| format!("{}: {error}", path.display()));
         match self.kind {
-            Kind::Bundles => {
+            Kind::Bundles | Kind::Voice | Kind::Calls => {
                 let log = create(&output(folder, &self.flow, "log.txt"))?;
                 self.client.arg("--json").arg(&written).stdout(Stdio::null()).stderr(log)
             }
             _ => self.client.stdout(create(&written)?),
         };
+        let received = output(folder, &self.flow, "received.json");
         let server = match self.server.take() {
             None => None,
             Some(mut server) => {
                 let log = output(folder, &self.flow, "server.txt");
-                let mut child = Process(spawn(server.stdout(create(&log)?))?);
-                let end = Instant::now() + TIME_TO_LISTEN;
-                while !fs::read_to_string(&log).is_ok_and(|text| text.contains("listening")) {
-                    if child.has_ended() || Instant::now() > end {
-                        return Err(format!("flow {}: iperf3 does not listen: {}", self.flow, log.display()));
-                    }
-                    std::thread::sleep(CHECK_INTERVAL);
-                }
+                let written = create(&log)?;
+                match self.kind.is_counted_at_server() {
+                    true => server.arg("--json").arg(&received).stderr(written),
+                    false => server.stdout(written),
+                };
+                let mut child = Process(spawn(&mut server)?);
+                self.await_server(&mut child, &log)?;
                 Some(child)
             }
         };
-        Ok(RunningFlow { program: self, output: written, server, client: Client::Waiting })
+        Ok(RunningFlow { program: self, outputs: [written, received], server, client: Client::Waiting })
+    }
+
+    /// Waits until the server listens.
+    fn await_server(&self, child: &mut Process, log: &Path) -> Result<(), String> {
+        let listens = |child: &Process| match self.kind.is_counted_at_server() {
+            true => child.has_port(self.port),
+            false => fs::read_to_string(log).is_ok_and(|text| text.contains("listening")),
+        };
+        let end = Instant::now() + TIME_TO_LISTEN;
+        while !listens(child) {
+            if child.has_ended() || Instant::now() > end {
+                let said = fs::read_to_string(log).unwrap_or_default();
+                let (log, said) = (log.display(), said.trim());
+                return Err(format!("flow {}: its server does not listen: {log}: {said}", self.flow));
+            }
+            std::thread::sleep(CHECK_INTERVAL);
+        }
+        Ok(())
     }
 }
 
@@ -486,7 +540,7 @@ fn spawn(command: &mut Command) -> Result<Child, String> {
     let named = command
         .get_args()
         .map(OsStr::to_string_lossy)
-        .find(|word| word == "iperf3" || word == "ping" || word == "dtn");
+        .find(|word| ["iperf3", "ping", "dtn", "rtp", "call", "answer"].contains(&&**word));
     let name = named.map_or(program, |word| word.into_owned());
     command.spawn().map_err(|error| format!("{name}: {error}"))
 }
@@ -497,6 +551,18 @@ struct Process(Child);
 impl Process {
     fn has_ended(&mut self) -> bool {
         !matches!(self.0.try_wait(), Ok(None))
+    }
+
+    /// Returns `true` if a UDP socket in the network of the process has a port.
+    fn has_port(&self, port: u16) -> bool {
+        let wanted = format!(":{port:04X}");
+        let is_in = |table: &str| {
+            let text = fs::read_to_string(format!("/proc/{}/net/{table}", self.0.id())).unwrap_or_default();
+            // Number, local address, remote address and so on (proc_net_udp in the kernel's documentation).
+            let mut locals = text.lines().filter_map(|line| line.split_whitespace().nth(1));
+            locals.any(|local| local.ends_with(&wanted))
+        };
+        is_in("udp") || is_in("udp6")
     }
 }
 
@@ -518,13 +584,29 @@ impl Drop for Process {
 enum Client {
     Waiting,
     Runs(Process),
+    /// The client has ended, and its last packets may be on their way.
+    ///
+    /// The server still counts them.
+    Drains {
+        since: Instant,
+        /// Set if the server was interrupted.
+        is_asked: bool,
+    },
     Ended,
+}
+
+impl Client {
+    /// Returns `true` if it has started and its figures are not yet read.
+    fn is_active(&self) -> bool {
+        matches!(self, Client::Runs(_) | Client::Drains { .. })
+    }
 }
 
 /// Flow whose server listens.
 struct RunningFlow {
     program: FlowProgram,
-    output: std::path::PathBuf,
+    /// Output of the client, and figures of a server that has some.
+    outputs: [std::path::PathBuf; 2],
     /// Ends with the value.
     server: Option<Process>,
     client: Client,
@@ -534,7 +616,7 @@ impl RunningFlow {
     /// Returns `true` if the client has not failed.
     ///
     /// It is started in its time, and its output read at the end.
-    fn look(&mut self, since: Duration, measures: &Mutex<Vec<Measure>>) -> bool {
+    fn look(&mut self, since: Duration, linger: Duration, measures: &Mutex<Vec<Measure>>) -> bool {
         match &mut self.client {
             Client::Waiting if since >= self.program.start => match spawn(&mut self.program.client) {
                 Ok(child) => self.client = Client::Runs(Process(child)),
@@ -545,17 +627,38 @@ impl RunningFlow {
             },
             Client::Runs(process) => {
                 if process.has_ended() {
-                    self.client = Client::Ended;
-                    self.server = None;
-                    let found = figures::read(&self.program, &self.output);
-                    let is_complete = !found.is_empty();
-                    measures.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
-                    return is_complete;
+                    self.client = Client::Drains { since: Instant::now(), is_asked: false };
+                    if !self.program.kind.is_counted_at_server() {
+                        return self.conclude(measures);
+                    }
                 }
             }
+            Client::Drains { since, is_asked } if since.elapsed() >= linger => {
+                let runs = self.server.as_mut().is_some_and(|server| !server.has_ended());
+                if !runs {
+                    return self.conclude(measures);
+                }
+                // Another signal would end it at once, without its figures.
+                if let Some(server) = self.server.as_ref().filter(|_| !std::mem::replace(is_asked, true)) {
+                    bentpipe_emu::interrupt(&server.0);
+                }
+            }
+            Client::Drains { .. } => {}
             Client::Waiting | Client::Ended => {}
         }
         true
+    }
+}
+
+impl RunningFlow {
+    /// Returns `true` if there are figures, which it reads.
+    fn conclude(&mut self, measures: &Mutex<Vec<Measure>>) -> bool {
+        self.client = Client::Ended;
+        self.server = None;
+        let found = figures::read(&self.program, &self.outputs);
+        let is_complete = !found.is_empty();
+        measures.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
+        is_complete
     }
 }
 
@@ -576,7 +679,7 @@ impl Running {
         loop {
             let since = began.elapsed();
             for flow in &mut self.all {
-                has_failed |= !flow.look(since, measures);
+                has_failed |= !flow.look(since, self.linger + TIME_TO_DRAIN, measures);
             }
             let is_over = self.all.iter().all(|flow| matches!(flow.client, Client::Ended));
             if stop.load(Ordering::SeqCst) {
@@ -603,17 +706,17 @@ impl Running {
         for flow in &mut self.all {
             if let Client::Runs(process) = &mut flow.client {
                 bentpipe_emu::interrupt(&process.0);
-                runs = true;
             }
+            runs |= flow.client.is_active();
         }
         let end = Instant::now() + TIME_TO_END;
         while runs && Instant::now() < end {
             std::thread::sleep(CHECK_INTERVAL);
             runs = false;
             for flow in &mut self.all {
-                if matches!(flow.client, Client::Runs(_)) {
-                    flow.look(Duration::MAX, measures);
-                    runs |= matches!(flow.client, Client::Runs(_));
+                if flow.client.is_active() {
+                    flow.look(Duration::MAX, Duration::ZERO, measures);
+                    runs |= flow.client.is_active();
                 }
             }
         }
@@ -661,6 +764,20 @@ mod tests {
             "traffic = { kind = \"udp\", pattern = { kind = \"constant\", interval = \"20 ms\" }, payload = \"20 B\", packets = 7 }",
         );
         assert_eq!(spaced, Ok("--udp --bitrate 8000 --length 20 --blockcount 7".into()));
+        let voice = "traffic = { kind = \"udp\", pattern = { kind = \"constant\", interval = \"20 ms\" }, payload = \"16 B\", \
+            header = \"rtp\", refresh = { payload = \"52 B\", every = 30 }, spread = false }\ncount = 3";
+        let expected = "--streams 3 --payload 4 B --interval 20 ms --clock 8000 --by port --phases aligned --refresh 40 B,30 \
+            --packets 500";
+        assert_eq!(words(voice), Ok((Kind::Voice, expected.into())));
+        let calls = "traffic = { kind = \"sip\", interval = \"5 s\", hold = \"20 s\", calls = 3, media = { codec = \"gsm\", lines = 4 } }";
+        let (kind, caller) = words(calls).expect("a program");
+        assert_eq!(kind, Kind::Calls);
+        assert!(
+            caller.starts_with("--random --rate 0.200000000 --calls 3 --hold 20 s --ring-limit 60 s"),
+            "{caller}"
+        );
+        assert!(caller.contains("--duration 10 s --t1 500 ms --t2 4 s --dscp 24 --voice {"), "{caller}");
+        assert!(caller.contains("codec = \"gsm\"") && caller.contains("lines = 4"), "{caller}");
         let ping = of("traffic = { kind = \"ping\", interval = \"500 ms\", dscp = 8 }\nstart = \"4 s\"");
         assert_eq!(ping, Ok("-n -q -i 0.500 -s 56 -Q 32 -c 12".into()));
         // Copies start one after another.
@@ -677,6 +794,19 @@ mod tests {
         );
         let poisson = "traffic = { kind = \"udp\", pattern = { kind = \"poisson\", mean_interval = \"1 s\" }, payload = \"200 B\" }";
         assert!(why(poisson).contains("at random intervals"));
+        let voice = "traffic = { kind = \"udp\", pattern = { kind = \"constant\", interval = \"20 ms\" }, payload = \"16 B\"";
+        assert!(
+            why(&format!("{voice}, refresh = {{ payload = \"52 B\", every = 30 }} }}"))
+                .contains("of one length")
+        );
+        let numbered =
+            "traffic = { kind = \"sip\", pabx = { at = \"a\", number = \"201\", dial = \"301\" } }";
+        assert!(why(numbered).contains("exchange"), "{}", why(numbered));
+        let short = voice.replace("16 B", "11 B");
+        assert!(why(&format!("{short}, header = \"rtp\" }}")).contains("12 B"));
+        let apart = format!("{voice}, header = \"rtp\" }}\ncount = 2\nstagger = \"1 s\"");
+        assert!(why(&apart).contains("starts all its streams at once"));
+        assert!(why(&format!("{voice}, header = \"rtp\" }}\ncount = 5000")).contains("4096 ports"));
         assert!(why("traffic = { kind = \"tcp\" }\ncount = 6\nstagger = \"2 s\"").contains("after the end"));
         assert!(why("traffic = { kind = \"tcp\" }\nactive = false").contains("not active"));
         let bundles = "traffic = { kind = \"bundles\", payload = \"1 kB\", interval = \"10 ns\" }";

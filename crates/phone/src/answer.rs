@@ -23,7 +23,7 @@ pub struct Answering {
     pub calls: Option<u64>,
     /// Time after which to stop.
     pub duration: Option<Span>,
-    /// Audio.
+    /// Audio of calls without voice.
     pub capabilities: Capabilities,
 }
 
@@ -88,10 +88,10 @@ impl Answerer<'_> {
     fn act_on_due(&mut self, phone: &mut Phone) {
         let now = phone.now();
         while let Some(call) = self.ringing.due(now) {
-            phone.agent().answer(now, call, self.plan.capabilities.clone());
+            phone.answer(call, &self.plan.capabilities);
         }
         while let Some(call) = self.holding.due(now) {
-            phone.agent().hang_up(now, call);
+            phone.hang_up(call);
         }
         phone.flush();
     }
@@ -129,9 +129,11 @@ impl Answerer<'_> {
         if let Some(status) = self.plan.refuse {
             return phone.agent().reject(now, call, status);
         }
-        phone.agent().ring(now, call);
+        if !phone.ring(call) {
+            return;
+        }
         if self.plan.ring.is_zero() {
-            phone.agent().answer(now, call, self.plan.capabilities.clone());
+            phone.answer(call, &self.plan.capabilities);
         } else {
             self.ringing.add(now + self.plan.ring, call);
         }
@@ -140,13 +142,13 @@ impl Answerer<'_> {
 
     /// Ends the calls that are left.
     fn leave(&mut self, phone: &mut Phone) {
-        let now = phone.now();
         let mut calls: Vec<CallId> = self.received.keys().copied().collect();
         calls.sort_unstable();
-        calls.into_iter().for_each(|call| phone.agent().hang_up(now, call));
+        calls.into_iter().for_each(|call| phone.hang_up(call));
         phone.flush();
         let counters = phone.agent().stack().counters();
         (self.figures.repeated, self.figures.absorbed) =
             (counters.requests_repeated, counters.requests_absorbed);
+        self.figures.voice = phone.voice();
     }
 }

@@ -28,6 +28,8 @@ pub struct Figures {
     pub repeated: u64,
     /// Repeated requests received.
     pub absorbed: u64,
+    /// Figures of voice, if calls have it.
+    pub voice: Option<Value>,
     up: u64,
     post_dial: Histogram<u64>,
     set_up: Histogram<u64>,
@@ -45,6 +47,7 @@ impl Default for Figures {
             peak: 0,
             repeated: 0,
             absorbed: 0,
+            voice: None,
             up: 0,
             post_dial: histogram(),
             set_up: histogram(),
@@ -84,6 +87,16 @@ impl Figures {
         self.up -= 1;
     }
 
+    /// Counts a call that was not answered before the end.
+    pub(crate) fn note_cut_off(&mut self) {
+        *self.failed.entry("cut off at the end".into()).or_default() += 1;
+    }
+
+    /// Counts a call for which no line is free.
+    pub(crate) fn note_busy(&mut self) {
+        *self.failed.entry("no line is free".into()).or_default() += 1;
+    }
+
     pub(crate) fn note_failed(&mut self, failure: Failure, was_up: bool) {
         self.up -= u64::from(was_up);
         *self.failed.entry(reason(failure)).or_default() += 1;
@@ -91,11 +104,15 @@ impl Figures {
 
     /// Returns the figures as JSON, delays in milliseconds.
     pub fn to_json(&self) -> Value {
-        json!({
+        let mut figures = json!({
             "calls": self.calls, "established": self.established, "ended": self.ended, "failed": self.failed,
             "peak": self.peak, "requests-repeated": self.repeated, "requests-absorbed": self.absorbed,
             "post-dial-delay-ms": delays(&self.post_dial), "set-up-time-ms": delays(&self.set_up),
-        })
+        });
+        if let Some(voice) = &self.voice {
+            figures["voice"] = voice.clone();
+        }
+        figures
     }
 }
 
@@ -112,6 +129,27 @@ fn reason(failure: Failure) -> String {
 fn delays(histogram: &Histogram<u64>) -> Value {
     let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1000.0;
     json!({ "count": histogram.len(), "p50": at(0.5), "p95": at(0.95), "p99": at(0.99), "max": at(1.0) })
+}
+
+/// Writes the figures of voice, of which delays and ratings need a clock in common.
+fn write_voice(f: &mut fmt::Formatter<'_>, voice: &Value) -> fmt::Result {
+    let number = |key: &str| voice[key].as_f64();
+    let count = |key: &str| number(key).unwrap_or_default();
+    writeln!(f, "voice: {} packets sent, {} received", count("sent"), count("received"))?;
+    if let Some(loss) = number("loss") {
+        writeln!(f, "lost or late: {:.2} %", 100.0 * loss)?;
+    }
+    match (number("mouth-to-ear-ms"), number("clock-error-ms")) {
+        (Some(delay), Some(error)) => {
+            let rating = number("r").zip(number("mos")).map(|(r, mos)| format!(", R {r:.1}, MOS {mos:.2}"));
+            let rating = rating.unwrap_or_default();
+            writeln!(f, "mouth to ear: {delay:.1} ms, by clocks {error} ms apart at most{rating}")
+        }
+        _ if count("received") > 0.0 => {
+            writeln!(f, "mouth to ear: not known, as the other side's clock is not (--clock-error)")
+        }
+        _ => Ok(()),
+    }
 }
 
 fn write_delays(f: &mut fmt::Formatter<'_>, name: &str, histogram: &Histogram<u64>) -> fmt::Result {
@@ -134,6 +172,7 @@ impl fmt::Display for Figures {
         if repeated + absorbed > 0 {
             writeln!(f, "{repeated} requests sent again, {absorbed} received again")?;
         }
+        self.voice.as_ref().map_or(Ok(()), |voice| write_voice(f, voice))?;
         Ok(())
     }
 }

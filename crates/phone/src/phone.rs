@@ -3,13 +3,19 @@
 use std::io;
 
 use bentpipe_emu::{Clock, Monotonic, poll};
-use bentpipe_signalling::agent::{Agent, Config, Event};
+use bentpipe_signalling::agent::{Agent, CallId, Config, Event};
+use bentpipe_signalling::sdp::Capabilities;
+use bentpipe_signalling::sip::Uri;
+use bentpipe_signalling::transaction::Peer;
 use bentpipe_units::{RandomStream, Span, Time};
 
+use crate::media::{Media, MediaError, MediaSettings};
 use crate::sockets::{Arrival, Sockets};
 
 /// Longest wait, so that a stop is seen.
 const LONGEST_WAIT: Span = Span::from_millis(50);
+/// Status of a phone without a free line (RFC 3261, section 21.4.24).
+const BUSY: u16 = 486;
 /// Longest wait while bytes wait for a connection.
 const STREAM_WAIT: Span = Span::from_millis(2);
 
@@ -18,6 +24,8 @@ pub struct Phone {
     agent: Agent,
     sockets: Sockets,
     clock: Monotonic,
+    media: Option<Media>,
+    seed: u64,
 }
 
 impl Phone {
@@ -31,7 +39,93 @@ impl Phone {
         let sockets = Sockets::open(config.local)?;
         config.local = sockets.local();
         let agent = Agent::new(config, RandomStream::new(seed, "phone"));
-        Ok(Phone { agent, sockets, clock: Monotonic::start() })
+        Ok(Phone { agent, sockets, clock: Monotonic::start(), media: None, seed })
+    }
+
+    /// Opens lines for voice at the address of the sockets. Calls then have voice in both directions.
+    ///
+    /// # Errors
+    /// Returns an error if a value is impossible or a port cannot be had.
+    pub fn open_media(&mut self, settings: &MediaSettings) -> Result<(), MediaError> {
+        let random = RandomStream::new(self.seed, "media");
+        let (address, now) = (self.sockets.local().ip(), self.now());
+        self.media = Some(Media::open(settings, address, now, random)?);
+        Ok(())
+    }
+
+    /// Sets the differentiated services codepoint of UDP messages.
+    ///
+    /// # Errors
+    /// Returns the error of the socket.
+    pub fn set_dscp(&self, dscp: u8) -> io::Result<()> {
+        self.sockets.set_dscp(dscp)
+    }
+
+    /// Returns the figures of voice, if calls have it.
+    pub fn voice(&self) -> Option<serde_json::Value> {
+        self.media.as_ref().map(Media::figures)
+    }
+
+    /// Places a call. `None`: no line or no call is free.
+    ///
+    /// Without voice it offers `capabilities`.
+    pub(crate) fn dial(&mut self, target: &Uri, peer: Peer, capabilities: &Capabilities) -> Option<CallId> {
+        let now = self.now();
+        let Some(media) = &mut self.media else {
+            return self.agent.call(now, target, peer, capabilities.clone());
+        };
+        let (port, offered) = media.reserve()?;
+        let call = self.agent.call(now, target, peer, offered);
+        media.assign(call, port);
+        call
+    }
+
+    /// Returns `true` if a line was free for an incoming call.
+    ///
+    /// It then rings, and is refused otherwise.
+    pub(crate) fn ring(&mut self, call: CallId) -> bool {
+        let now = self.now();
+        let is_free = self.media.as_mut().is_none_or(|media| media.take(call));
+        match is_free {
+            true => self.agent.ring(now, call),
+            false => self.agent.reject(now, call, BUSY),
+        }
+        is_free
+    }
+
+    /// Answers a call. Without voice it accepts `capabilities`.
+    pub(crate) fn answer(&mut self, call: CallId, capabilities: &Capabilities) {
+        let now = self.now();
+        let accepted = self.media.as_ref().and_then(|media| media.accepted(call));
+        self.agent.answer(now, call, accepted.unwrap_or_else(|| capabilities.clone()));
+        // Both sides may speak from the answer on, even before its ACK (RFC 3264, section 5.1).
+        if let (Some(media), Some(negotiated)) = (&mut self.media, self.agent.media(call)) {
+            media.start(now, call, negotiated);
+        }
+    }
+
+    /// Ends or cancels a call.
+    pub(crate) fn hang_up(&mut self, call: CallId) {
+        let now = self.now();
+        self.agent.hang_up(now, call);
+        self.media.iter_mut().for_each(|media| media.hush(now, call));
+    }
+
+    /// Forgets the voice of a call that is given up.
+    pub(crate) fn forget(&mut self, call: CallId) {
+        let now = self.now();
+        self.media.iter_mut().for_each(|media| media.finish(now, call));
+    }
+
+    /// Starts and ends the voice of calls by an event.
+    fn follow(&mut self, event: &Event) {
+        let now = self.now();
+        let Some(media) = &mut self.media else { return };
+        match event {
+            Event::Answered { call, media: Some(negotiated) } => media.start(now, *call, negotiated),
+            Event::Ended { call, .. } | Event::Failed { call, .. } => media.finish(now, *call),
+            _ => {}
+        }
     }
 
     /// Returns the agent.
@@ -54,9 +148,15 @@ impl Phone {
         self.flush();
         let now = self.now();
         let longest = if self.sockets.is_waiting() { STREAM_WAIT } else { LONGEST_WAIT };
-        let wait = (self.agent.deadline().min(until) - now).min(longest);
+        let voice = self.media.as_ref().map_or(Time::NEVER, Media::deadline);
+        let wait = (self.agent.deadline().min(until).min(voice) - now).min(longest);
         // An interrupted wait is a short one.
-        let _ = poll::wait(self.sockets.descriptors(), wait);
+        let _ = poll::wait(
+            self.sockets.descriptors().chain(self.media.iter().flat_map(Media::descriptors)),
+            wait,
+        );
+        let now = self.now();
+        self.media.iter_mut().for_each(|media| media.receive(now));
         for arrival in self.sockets.take() {
             let now = self.now();
             match arrival {
@@ -68,10 +168,12 @@ impl Phone {
         let now = self.now();
         self.agent.handle_timeout(now);
         self.flush();
-        std::iter::from_fn(|| self.agent.poll_event()).collect()
+        let events: Vec<Event> = std::iter::from_fn(|| self.agent.poll_event()).collect();
+        events.iter().for_each(|event| self.follow(event));
+        events
     }
 
-    /// Sends all messages of the agent.
+    /// Sends all messages of the agent, and the voice that is due.
     pub fn flush(&mut self) {
         while let Some(transmit) = self.agent.poll_transmit() {
             if let Err(peer) = self.sockets.send(&transmit) {
@@ -79,5 +181,7 @@ impl Phone {
                 self.agent.unreachable(now, peer);
             }
         }
+        let now = self.now();
+        self.media.iter_mut().for_each(|media| media.send(now));
     }
 }

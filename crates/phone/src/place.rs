@@ -7,7 +7,7 @@ use bentpipe_signalling::agent::{CallId, Event, Failure};
 use bentpipe_signalling::sdp::Capabilities;
 use bentpipe_signalling::sip::Uri;
 use bentpipe_signalling::transaction::Peer;
-use bentpipe_units::{Span, Time};
+use bentpipe_units::{RandomStream, Span, Time};
 
 use crate::schedule::Schedule;
 use crate::{Figures, Phone};
@@ -27,8 +27,12 @@ pub struct Dialling {
     pub hold: Span,
     /// Longest time that a callee may ring; the call is then cancelled.
     pub ring_limit: Span,
-    /// Audio.
+    /// Audio of calls without voice.
     pub capabilities: Capabilities,
+    /// Time after which calls that are left are hung up, and none is placed. Default: none.
+    pub duration: Option<Span>,
+    /// Seed of exponentially distributed intervals and lengths. Default: all are as given.
+    pub random: Option<u64>,
 }
 
 /// Maximum number of calls placed in one turn, so that responses have theirs.
@@ -46,6 +50,9 @@ struct Placing<'a> {
     /// Calls in the order in which they end by themselves.
     holding: Schedule,
     ringing: Schedule,
+    random: Option<RandomStream>,
+    /// Set once all calls are hung up at the end.
+    is_over: bool,
 }
 
 struct Started {
@@ -56,7 +63,7 @@ struct Started {
 
 /// Places calls and waits for their end.
 ///
-/// A stop ends all calls at once. A call whose peer says nothing for two more seconds is given up as cancelled.
+/// A stop, or the end of the duration, ends all calls at once. Calls of peers that say nothing for two more seconds are given up.
 pub fn place(
     phone: &mut Phone,
     plan: &Dialling,
@@ -64,12 +71,25 @@ pub fn place(
     mut watch: impl FnMut(&Figures),
 ) -> Figures {
     let (holding, ringing) = (Schedule::default(), Schedule::default());
-    let mut placing =
-        Placing { plan, figures: Figures::default(), started: HashMap::new(), holding, ringing };
+    let mut placing = Placing {
+        plan,
+        figures: Figures::default(),
+        started: HashMap::new(),
+        holding,
+        ringing,
+        random: None,
+        is_over: false,
+    };
+    placing.random = plan.random.map(|seed| RandomStream::new(seed, "calls"));
     let (mut next, mut leave) = (phone.now(), Time::NEVER);
+    let end = plan.duration.map_or(Time::NEVER, |duration| next + duration);
+    if placing.random.is_some() {
+        next += placing.drawn(plan.interval);
+    }
     loop {
-        if stop.load(Ordering::Relaxed) && leave == Time::NEVER {
+        if (stop.load(Ordering::Relaxed) || phone.now() >= end) && leave == Time::NEVER {
             leave = phone.now() + LEAVE;
+            placing.is_over = true;
             placing.hang_up_all(phone);
         }
         if leave == Time::NEVER {
@@ -77,13 +97,13 @@ pub fn place(
         }
         let is_last = leave < Time::NEVER || placing.figures.calls == plan.calls;
         if phone.now() >= leave {
-            placing.give_up();
+            placing.give_up(phone);
         }
         if is_last && placing.started.is_empty() {
             break;
         }
         placing.end_due(phone);
-        let until = if is_last { leave } else { next }.min(placing.next_end());
+        let until = if is_last { leave } else { next }.min(end.max(phone.now())).min(placing.next_end());
         for event in phone.turn(until) {
             placing.note(phone.now(), &event);
         }
@@ -93,6 +113,7 @@ pub fn place(
     let counters = phone.agent().stack().counters();
     (placing.figures.repeated, placing.figures.absorbed) =
         (counters.requests_repeated, counters.requests_absorbed);
+    placing.figures.voice = phone.voice();
     placing.figures
 }
 
@@ -104,13 +125,23 @@ impl Placing<'_> {
                 break;
             }
             let Dialling { target, peer, capabilities, .. } = self.plan;
-            let Some(call) = phone.agent().call(now, target, *peer, capabilities.clone()) else { break };
-            self.started.insert(call, Started { at: now, rang: false, is_up: false });
-            self.ringing.add(now + self.plan.ring_limit, call);
+            match phone.dial(target, *peer, capabilities) {
+                Some(call) => {
+                    self.started.insert(call, Started { at: now, rang: false, is_up: false });
+                    self.ringing.add(now + self.plan.ring_limit, call);
+                }
+                None => self.figures.note_busy(),
+            }
             self.figures.calls += 1;
-            *next += self.plan.interval;
+            *next += self.drawn(self.plan.interval);
             phone.flush();
         }
+    }
+
+    /// Returns a mean time, or one drawn with it.
+    fn drawn(&mut self, mean: Span) -> Span {
+        let draw = |random: &mut RandomStream| Span::from_secs_f64(random.exponential(mean.as_secs_f64()));
+        self.random.as_mut().map_or(mean, draw)
     }
 
     fn next_end(&self) -> Time {
@@ -120,26 +151,37 @@ impl Placing<'_> {
     fn end_due(&mut self, phone: &mut Phone) {
         let now = phone.now();
         while let Some(call) = self.holding.due(now) {
-            phone.agent().hang_up(now, call);
+            phone.hang_up(call);
         }
         while let Some(call) = self.ringing.due(now) {
             if self.started.get(&call).is_some_and(|started| !started.is_up) {
-                phone.agent().hang_up(now, call);
+                phone.hang_up(call);
             }
         }
     }
 
-    fn hang_up_all(&mut self, phone: &mut Phone) {
-        let now = phone.now();
-        let mut calls: Vec<CallId> = self.started.keys().copied().collect();
-        calls.sort_unstable();
-        calls.into_iter().for_each(|call| phone.agent().hang_up(now, call));
+    /// Counts a failed call. One that the end of the run cancels is cut off.
+    fn note_failed(&mut self, failure: Failure, was_up: bool) {
+        match (self.is_over, failure) {
+            (true, Failure::Cancelled) if !was_up => self.figures.note_cut_off(),
+            _ => self.figures.note_failed(failure, was_up),
+        }
     }
 
-    /// Counts the calls that are left as cancelled.
-    fn give_up(&mut self) {
-        for (_, started) in self.started.drain() {
-            self.figures.note_failed(Failure::Cancelled, started.is_up);
+    fn hang_up_all(&mut self, phone: &mut Phone) {
+        let mut calls: Vec<CallId> = self.started.keys().copied().collect();
+        calls.sort_unstable();
+        calls.into_iter().for_each(|call| phone.hang_up(call));
+    }
+
+    /// Counts the calls that are left: as ended if up, else as cut off.
+    fn give_up(&mut self, phone: &mut Phone) {
+        for (call, started) in self.started.drain() {
+            phone.forget(call);
+            match started.is_up {
+                true => self.figures.note_ended(),
+                false => self.figures.note_cut_off(),
+            }
         }
     }
 
@@ -155,12 +197,13 @@ impl Placing<'_> {
                 let Some(started) = self.started.get_mut(call) else { return };
                 started.is_up = true;
                 self.figures.note_established(now - started.at);
-                self.holding.add(now + self.plan.hold, *call);
+                let hold = self.drawn(self.plan.hold);
+                self.holding.add(now + hold, *call);
             }
             Event::Ended { call, .. } if self.started.remove(call).is_some() => self.figures.note_ended(),
             Event::Failed { call, failure } => {
                 if let Some(started) = self.started.remove(call) {
-                    self.figures.note_failed(*failure, started.is_up);
+                    self.note_failed(*failure, started.is_up);
                 }
             }
             _ => {}
@@ -200,12 +243,14 @@ mod tests {
             hold: Span::from_secs(1),
             ring_limit: Span::from_secs(60),
             capabilities,
+            duration: None,
+            random: None,
         };
         let stop = AtomicBool::new(false);
         let started = phone.now();
         let figures = place(&mut phone, &plan, &stop, |_| stop.store(true, Ordering::Relaxed));
         let lasted = phone.now() - started;
         assert!((LEAVE..LEAVE * 3).contains(&lasted), "timer B would end it after 32 s: {lasted}");
-        assert_eq!((figures.calls, figures.failed["cancelled"]), (1, 1));
+        assert_eq!((figures.calls, figures.failed["cut off at the end"]), (1, 1));
     }
 }

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use bentpipe_signalling::sip::{Framer, Malformed, Message, Transport};
 use bentpipe_signalling::transaction::{Peer, Transmit};
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
 /// Maximum number of TCP connections.
 const MAX_CONNECTIONS: usize = 1024;
@@ -66,6 +66,15 @@ impl Sockets {
     /// Returns the local address.
     pub fn local(&self) -> SocketAddr {
         self.local
+    }
+
+    /// Sets the differentiated services codepoint of datagrams.
+    pub(crate) fn set_dscp(&self, dscp: u8) -> io::Result<()> {
+        let (socket, traffic_class) = (SockRef::from(&self.udp), u32::from(dscp) << 2);
+        match self.local {
+            SocketAddr::V4(_) => socket.set_tos_v4(traffic_class),
+            SocketAddr::V6(_) => socket.set_tclass_v6(traffic_class),
+        }
     }
 
     /// Returns the number of messages that the kernel did not accept.

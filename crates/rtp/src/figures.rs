@@ -2,7 +2,6 @@
 
 use bentpipe_wire::rtp::Packet;
 
-use super::mark::Mark;
 use super::sequence::{Place, Sequence};
 
 /// A packet that came.
@@ -11,7 +10,8 @@ pub(crate) struct Arrival<'a> {
     pub(crate) rtp: Packet<&'a [u8]>,
     pub(crate) len: usize,
     pub(crate) at_ns: u64,
-    pub(crate) mark: Option<Mark>,
+    /// Time of sending, where this machine sent it.
+    pub(crate) sent_ns: Option<u64>,
 }
 
 /// Running mean, deviation and range (Welford's recurrence, which loses no digits).
@@ -138,7 +138,7 @@ impl Figures {
         self.bytes += arrival.len as u64;
         self.markers += u64::from(arrival.rtp.marker());
         self.payload_type = arrival.rtp.payload_type();
-        if let Some(Mark { sent_ns, .. }) = arrival.mark {
+        if let Some(sent_ns) = arrival.sent_ns {
             self.delay.add(difference(arrival.at_ns, sent_ns));
         }
     }

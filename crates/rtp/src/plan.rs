@@ -1,5 +1,6 @@
 //! Sending times of packets.
 
+use bentpipe_transport::app::Refresh;
 use bentpipe_units::Span;
 
 use super::Format;
@@ -21,6 +22,7 @@ pub struct Plan {
     streams: u32,
     phases: Phases,
     packets_a_stream: u64,
+    refresh: Option<Refresh>,
 }
 
 /// Error returned for an impossible plan.
@@ -35,6 +37,9 @@ pub enum PlanError {
     /// A packet would be longer than UDP's.
     #[error("expected a payload of at most {} bytes", Plan::MAX_PAYLOAD)]
     Payload,
+    /// Refreshes have no distance.
+    #[error("expected refreshes 1 to 1000000 packets apart")]
+    Refresh,
 }
 
 /// Packet of a plan.
@@ -71,7 +76,34 @@ impl Plan {
         if format.payload_len > Plan::MAX_PAYLOAD {
             return Err(PlanError::Payload);
         }
-        Ok(Plan { format, streams, phases, packets_a_stream })
+        Ok(Plan { format, streams, phases, packets_a_stream, refresh: None })
+    }
+
+    /// Returns the plan with larger packets in place of some of each stream.
+    ///
+    /// A header compressor in unidirectional mode sends such refreshes.
+    ///
+    /// # Errors
+    /// Returns an error if the payload of refreshes is too long, or their distance impossible.
+    pub fn with_refreshes(self, refresh: Refresh) -> Result<Plan, PlanError> {
+        if refresh.payload.get() > Plan::MAX_PAYLOAD as u64 {
+            return Err(PlanError::Payload);
+        }
+        refresh.check().map_err(|_| PlanError::Refresh)?;
+        Ok(Plan { refresh: Some(refresh), ..self })
+    }
+
+    /// Returns the payload of packet `index` of a stream in bytes.
+    pub fn payload_len(&self, index: u64) -> usize {
+        match self.refresh.filter(|refresh| refresh.is_due(index)) {
+            Some(refresh) => refresh.payload.get() as usize,
+            None => self.format.payload_len,
+        }
+    }
+
+    /// Returns the larger packets, if it has some.
+    pub fn refresh(&self) -> Option<Refresh> {
+        self.refresh
     }
 
     /// Returns the format of the packets.
@@ -123,6 +155,8 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
+    use bentpipe_units::Bytes;
+
     use super::*;
     use crate::Codec;
 
@@ -165,6 +199,19 @@ mod tests {
         let odd = Plan::new(format, 1, Phases::Staggered, 10).expect("a plan");
         assert_eq!((odd.timestamp(3), odd.timestamp(3_000_000)), (0, 999_984));
         assert_eq!(plan(1, Phases::Staggered).timestamp(1 << 32), 0);
+    }
+
+    #[test]
+    fn refreshes_have_their_own_length() {
+        let refresh = |payload, every| Refresh { payload: Bytes::new(payload), every };
+        let plan = Plan::new(Format::sized(4, Span::from_millis(20), 8000), 2, Phases::Staggered, 20)
+            .and_then(|plan| plan.with_refreshes(refresh(40, 4)))
+            .expect("a plan");
+        let long: Vec<u64> = (0..20).filter(|index| plan.payload_len(*index) == 40).collect();
+        assert_eq!(long, [0, 1, 3, 6, 10, 14, 18]);
+        assert_eq!(plan.payload_len(2), 4);
+        assert_eq!(plan.with_refreshes(refresh(40, 0)), Err(PlanError::Refresh));
+        assert_eq!(plan.with_refreshes(refresh(65_496, 4)), Err(PlanError::Payload));
     }
 
     #[test]

@@ -40,6 +40,7 @@ pub struct Receiver {
     clock: ClockWatch,
     errors: u64,
     lateness: Lateness,
+    clock_error: Option<Span>,
 }
 
 struct Door {
@@ -76,7 +77,22 @@ impl Receiver {
             clock: ClockWatch::start(),
             errors: 0,
             lateness: Lateness::default(),
+            clock_error: None,
         })
+    }
+
+    /// Believes the clocks of other machines, which differ from this one's by at most `error`.
+    #[must_use]
+    pub fn believing_others(self, error: Span) -> Receiver {
+        let reception = self.reception.believing_others();
+        Receiver { reception, clock_error: Some(error), ..self }
+    }
+
+    /// Returns the bound of the error of delays.
+    ///
+    /// On one machine there is none; between machines it is the stated one.
+    pub fn delay_error(&self) -> Span {
+        self.clock_error.filter(|_| self.reception.others() > 0).unwrap_or(Span::ZERO)
     }
 
     /// The ports that it listens at.

@@ -46,6 +46,9 @@ pub struct Reception {
     probation: VecDeque<StreamId>,
     limit: usize,
     machine: u32,
+    /// Set if marks of other machines are believed.
+    believes_others: bool,
+    others: u64,
     clock_hz: Option<u32>,
     strays: Strays,
     delays: Histogram<u64>,
@@ -61,10 +64,24 @@ impl Reception {
             probation: VecDeque::new(),
             limit,
             machine,
+            believes_others: false,
+            others: 0,
             clock_hz,
             strays: Strays::default(),
             delays: Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("constant bounds in order"),
         }
+    }
+
+    /// Believes the clocks of other machines too.
+    #[must_use]
+    pub fn believing_others(mut self) -> Reception {
+        self.believes_others = true;
+        self
+    }
+
+    /// Returns the number of packets whose delay is by the clock of another machine.
+    pub fn others(&self) -> u64 {
+        self.others
     }
 
     /// Processes a datagram of local port `port`, received at `at_ns` (nanoseconds since 1970).
@@ -78,9 +95,21 @@ impl Reception {
             self.strays.rtcp += 1;
             return;
         }
-        let mark = Mark::parse(rtp.payload(), self.machine);
-        let arrival = Arrival { rtp, len: datagram.len(), at_ns, mark };
-        self.note(StreamId { port, ssrc: rtp.ssrc() }, &arrival);
+        let id = StreamId { port, ssrc: rtp.ssrc() };
+        let own = Mark::parse(rtp.payload(), self.machine);
+        let other = || Mark::parse_any(rtp.payload(), at_ns).filter(|_| self.believes_others);
+        let whole = own.or_else(other).map(|mark| mark.sent_ns);
+        self.others += u64::from(own.is_none() && whole.is_some());
+        let sent_ns = whole.or_else(|| self.short_mark(id, rtp.payload(), at_ns));
+        let arrival = Arrival { rtp, len: datagram.len(), at_ns, sent_ns };
+        self.note(id, &arrival);
+    }
+
+    /// Returns the time in a short mark, if its stream had a whole one.
+    fn short_mark(&self, id: StreamId, payload: &[u8], at_ns: u64) -> Option<u64> {
+        let place = *self.places.get(&id).filter(|_| payload.len() < Mark::LEN)?;
+        let is_ours = self.streams[place].1.delay.count() > 0;
+        Mark::parse_short(payload, at_ns).filter(|_| is_ours)
     }
 
     /// Counts a datagram that was cut off.
@@ -89,8 +118,8 @@ impl Reception {
     }
 
     fn note(&mut self, id: StreamId, arrival: &Arrival<'_>) {
-        if let Some(mark) = arrival.mark {
-            self.delays.saturating_record(arrival.at_ns.saturating_sub(mark.sent_ns));
+        if let Some(sent_ns) = arrival.sent_ns {
+            self.delays.saturating_record(arrival.at_ns.saturating_sub(sent_ns));
         }
         if let Some(&place) = self.places.get(&id) {
             let clock_hz = self.clock_of(arrival.rtp.payload_type());
@@ -200,6 +229,7 @@ impl Reception {
             mean: sum / count as f64,
             min: ranges().map(|(min, _)| min).fold(f64::INFINITY, f64::min),
             p50: self.delays.value_at_quantile(0.5) as f64,
+            p95: self.delays.value_at_quantile(0.95) as f64,
             p99: self.delays.value_at_quantile(0.99) as f64,
             max: ranges().map(|(_, max)| max).fold(f64::NEG_INFINITY, f64::max),
         })
@@ -244,6 +274,8 @@ pub struct Delay {
     pub min: f64,
     /// The median.
     pub p50: f64,
+    /// Returns the 95th percentile.
+    pub p95: f64,
     /// Returns the 99th percentile.
     pub p99: f64,
     /// The longest.

@@ -2,6 +2,7 @@
 
 use bentpipe_emu::Lateness;
 use bentpipe_record::{Cell, Table};
+use bentpipe_units::Span;
 use serde_json::{Value, json};
 
 use crate::{Figures, Overall, Plan, Receiver, Reception, Sender, StreamId, Tally};
@@ -9,7 +10,10 @@ use crate::{Figures, Overall, Plan, Receiver, Reception, Sender, StreamId, Tally
 /// Describes what was sent.
 pub fn sent_text(plan: &Plan, tally: &Tally) -> String {
     let format = plan.format();
-    let each = format!("{} B of payload each {}", format.payload_len, format.interval);
+    let mut each = format!("{} B of payload each {}", format.payload_len, format.interval);
+    if let Some(refresh) = plan.refresh() {
+        each += &format!(", {} in refreshes, at the end each {}th", refresh.payload, refresh.every);
+    }
     let seconds = tally.elapsed.as_secs_f64();
     let mut text =
         format!("sent {} packets of {} streams in {seconds:.3} s, {each}\n", tally.packets, plan.streams());
@@ -36,7 +40,7 @@ pub fn received_text(receiver: &Receiver, rows: usize) -> String {
     if streams.len() > rows {
         text += &format!("  and {} more (--rows)\n", streams.len() - rows);
     }
-    text += &together(&reception.overall());
+    text += &together(&reception.overall(), receiver.delay_error());
     text + &format!("this machine's timers were late by {}\n", lateness(receiver.timer_lateness()))
 }
 
@@ -77,7 +81,7 @@ fn ms(nanos: Option<f64>) -> String {
     nanos.map_or("-".into(), |nanos| format!("{:.3}", nanos / 1e6))
 }
 
-fn together(overall: &Overall) -> String {
+fn together(overall: &Overall, error: Span) -> String {
     let seconds = overall.elapsed_ns as f64 / 1e9;
     let share = 100.0 * overall.lost as f64 / overall.expected.max(1) as f64;
     let mut text = format!(
@@ -94,6 +98,9 @@ fn together(overall: &Overall) -> String {
         let [mean, min, p50, p99, max] =
             [delay.mean, delay.min, delay.p50, delay.p99, delay.max].map(|nanos| ms(Some(nanos)));
         text += &format!("one-way delay {mean} ms: min {min}, p50 {p50}, p99 {p99}, max {max}\n");
+        if !error.is_zero() {
+            text += &format!("by clocks of two machines, at most {error} apart as stated\n");
+        }
     }
     text
 }
@@ -200,7 +207,8 @@ pub fn received_json(receiver: &Receiver) -> Value {
     let delay = overall.delay_ns.map(|delay| {
         json!({
             "mean_s": delay.mean / 1e9, "min_s": delay.min / 1e9, "p50_s": delay.p50 / 1e9,
-            "p99_s": delay.p99 / 1e9, "max_s": delay.max / 1e9,
+            "p95_s": delay.p95 / 1e9, "p99_s": delay.p99 / 1e9, "max_s": delay.max / 1e9,
+            "clock_error_s": receiver.delay_error().as_secs_f64(),
         })
     });
     let streams = reception.streams().into_iter().map(|(id, figures)| stream_json(reception, id, figures));
@@ -240,6 +248,8 @@ pub fn sent_json(plan: &Plan, sender: &Sender, tally: &Tally) -> Value {
         "streams": plan.streams(),
         "payload_type": format.payload_type,
         "payload_bytes": format.payload_len,
+        "refresh_bytes": plan.refresh().map(|refresh| refresh.payload.get()),
+        "refresh_every": plan.refresh().map(|refresh| refresh.every),
         "interval_s": format.interval.as_secs_f64(),
         "clock_hz": format.clock_hz,
         "ssrcs": sender.ssrcs().collect::<Vec<_>>(),

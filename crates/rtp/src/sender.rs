@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bentpipe_units::{RandomStream, Span};
 use bentpipe_wire::rtp::{self, Repr};
+use socket2::SockRef;
 
 use super::mark::{self, Mark};
 use super::plan::{Departure, Plan};
@@ -71,17 +72,24 @@ const SPIN: Span = Span::from_micros(60);
 const WATCH_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Sender {
-    /// Streams to `to`. Synchronisation sources and where numbers begin follow from `seed`.
+    /// Streams to `to`, with a differentiated services codepoint. Synchronisation sources and where numbers begin follow from `seed`.
     ///
     /// # Errors
     /// If there are more streams than ports from `to` on, or no socket of its family can be had.
-    pub fn new(plan: Plan, to: SocketAddr, streams: Streams, seed: u64) -> io::Result<Sender> {
+    pub fn new(plan: Plan, (to, dscp): (SocketAddr, u8), streams: Streams, seed: u64) -> io::Result<Sender> {
         let here: SocketAddr = match to {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
             SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
         };
         let origins = origins(plan.streams(), to, streams, seed)?;
-        Ok(Sender { plan, socket: UdpSocket::bind(here)?, origins })
+        let socket = UdpSocket::bind(here)?;
+        let traffic_class = u32::from(dscp) << 2;
+        let shared = SockRef::from(&socket);
+        match to {
+            SocketAddr::V4(_) => shared.set_tos_v4(traffic_class)?,
+            SocketAddr::V6(_) => shared.set_tclass_v6(traffic_class)?,
+        }
+        Ok(Sender { plan, socket, origins })
     }
 
     /// The synchronisation sources, stream by stream.
@@ -150,7 +158,8 @@ impl Sender {
         let header = Repr::new(format.payload_type, seq, timestamp, origin.ssrc);
         // The marker is where a talk-spurt begins (RFC 3551, section 4.1), and this is one.
         let header = Repr { marker: departure.index == 0, ..header };
-        let datagram = outbox.datagram(Some(origin.to), rtp::HEADER_LEN + format.payload_len);
+        let datagram =
+            outbox.datagram(Some(origin.to), rtp::HEADER_LEN + self.plan.payload_len(departure.index));
         header.emit(datagram);
         mark.emit(&mut datagram[rtp::HEADER_LEN..]);
     }
@@ -158,7 +167,7 @@ impl Sender {
     fn send(&self, outbox: &mut Outbox, tally: &mut Tally) {
         let result = outbox.send(&self.socket);
         tally.packets += result.sent as u64;
-        tally.bytes += (result.sent * (rtp::HEADER_LEN + self.plan.format().payload_len)) as u64;
+        tally.bytes += result.bytes as u64;
         tally.refused += result.refused as u64;
         tally.error = result.error.or(tally.error.take());
     }

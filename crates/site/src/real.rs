@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use bentpipe_units::{Bytes, Rate, Span};
 
 /// Traffic as programs of real hosts send it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RealTraffic {
     /// A TCP connection.
     Connection {
@@ -22,6 +22,44 @@ pub enum RealTraffic {
         packets: Option<u64>,
         /// Differentiated services codepoint.
         dscp: u8,
+    },
+    /// Voice packets at equal intervals behind RTP headers.
+    Voice {
+        /// RTP payload of each.
+        payload: Bytes,
+        /// Time between packets of a copy.
+        interval: Span,
+        /// RTP payload of refreshes, and their final distance.
+        refresh: Option<(Bytes, u64)>,
+        /// Clock of the timestamps in Hz.
+        clock_hz: u32,
+        /// Most packets of each copy.
+        packets: Option<u64>,
+        /// Differentiated services codepoint.
+        dscp: u8,
+        /// Set if the copies send at different instants, spread over the interval.
+        is_spread: bool,
+        /// Set if the copies have one port.
+        shares_port: bool,
+    },
+    /// SIP calls over UDP.
+    Calls {
+        /// Mean time between calls, exponentially distributed.
+        interval: Span,
+        /// Mean length of a call from its answer, exponentially distributed.
+        hold: Span,
+        /// Time from INVITE to answer at the callee.
+        ring: Span,
+        /// Longest time from INVITE to answer at the caller.
+        ring_limit: Span,
+        /// Most calls.
+        calls: Option<u64>,
+        /// Timers T1 and T2 of RFC 3261.
+        timers: [Span; 2],
+        /// Differentiated services codepoint of messages.
+        dscp: u8,
+        /// Voice of calls in the words of the scenario, and its number of lines. `None`: signalling alone.
+        voice: Option<(String, u16)>,
     },
     /// Echo requests.
     Requests {

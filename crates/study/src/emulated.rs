@@ -6,14 +6,15 @@ use std::path::Path;
 
 use bentpipe_lab::run::{Failure, Monitor};
 use bentpipe_record::{Summary, write_json};
-use bentpipe_report::{Block, Cell, Table, number};
+use bentpipe_report::{Block, Cell, Table, quantity};
+use indexmap::IndexMap;
 use serde::Serialize;
 
 use crate::controller::Order;
 use crate::request::Request;
-use crate::study::EmulatedNetwork;
+use crate::study::{EmulatedNetwork, Word};
 
-/// Goodput of a flow in a variant of its network.
+/// Measure of a flow in a variant of its network.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EmulatedFlow {
     /// Flow.
@@ -22,15 +23,48 @@ pub struct EmulatedFlow {
     pub way: String,
     /// Name of the kernel's controller; `None` if the scenario's sender was not changed.
     pub controller: Option<String>,
-    /// Goodput in the simulation in bit/s.
-    pub simulated_bps: f64,
-    /// Goodput of real programs in bit/s; `None` if the kernel does not have the controller.
-    pub real_bps: Option<f64>,
+    /// Name of the measure.
+    pub measure: String,
+    /// Value in the simulation; `None` if the run has none.
+    pub simulated: Option<Found>,
+    /// Value of real programs; `None` if they have none.
+    pub real: Option<Found>,
+    /// Set if the kernel has the controller, so that there was a run.
+    pub is_in_kernel: bool,
+}
+
+/// Value of a measure.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Found {
+    /// Number with its base unit.
+    Number {
+        /// Number.
+        value: f64,
+        /// Unit.
+        unit: String,
+    },
+    /// Word of the publication.
+    Word(String),
+}
+
+impl EmulatedFlow {
+    /// Returns the deviation of the real programs as a share of the simulated value.
+    pub fn deviation(&self) -> Option<f64> {
+        match (&self.simulated, &self.real) {
+            (Some(Found::Number { value: simulated, .. }), Some(Found::Number { value: real, .. })) => {
+                (*simulated != 0.0).then(|| real / simulated - 1.0)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Flow with its two runs.
-struct Pair {
-    flow: EmulatedFlow,
+struct Pair<'a> {
+    network: &'a EmulatedNetwork,
+    way: String,
+    controller: Option<String>,
     simulated: Order,
     real: Option<Order>,
 }
@@ -60,27 +94,22 @@ pub(crate) fn compare(
     controller.run(&simulated, monitor)?;
     controller.run(&real, monitor)?;
     let mut compared = Vec::new();
-    for Pair { mut flow, simulated, real } in pairs {
-        let measured = |order: &Order| {
-            let name = format!("flow.{}.goodput", flow.flow);
-            goodput(&order.folder, &name).map_err(|why| Failure::Build(format!("run {}: {why}", order.name)))
-        };
-        let (simulated_bps, real_bps) = (measured(&simulated)?, real.as_ref().map(measured).transpose()?);
-        (flow.simulated_bps, flow.real_bps) = (simulated_bps, real_bps);
-        compared.push(flow);
+    for pair in &pairs {
+        compared.extend(pair.compared()?);
     }
     write_json(&folder.join("emulated.json"), &compared)?;
     Ok(compared)
 }
 
 /// Returns the flows of a network with their runs.
-fn pairs_of(
-    request: &Request<'_>,
-    (number, network): (usize, &EmulatedNetwork),
+fn pairs_of<'a>(
+    request: &Request<'a>,
+    (number, network): (usize, &'a EmulatedNetwork),
     folder: &Path,
     known: &[String],
-) -> Vec<Pair> {
-    let duration = if request.quick { network.quick } else { network.duration };
+) -> Vec<Pair<'a>> {
+    let duration = if request.quick { network.quick } else { Some(network.duration) };
+    let Some(duration) = duration else { return Vec::new() };
     let controllers = network.controller.iter().map(|(kernel, own)| Some((kernel, own)));
     let controllers: Vec<Option<(&String, &String)>> = match network.controller.is_empty() {
         true => vec![None],
@@ -113,13 +142,9 @@ fn pairs_of(
             };
             let is_known = controller.is_none_or(|(kernel, _)| known.contains(kernel));
             pairs.push(Pair {
-                flow: EmulatedFlow {
-                    flow: network.flow.clone(),
-                    way: way.clone(),
-                    controller: controller.map(|(kernel, _)| kernel.clone()),
-                    simulated_bps: f64::NAN,
-                    real_bps: None,
-                },
+                network,
+                way: way.clone(),
+                controller: controller.map(|(kernel, _)| kernel.clone()),
                 simulated: order(false),
                 real: is_known.then(|| order(true)),
             });
@@ -128,34 +153,86 @@ fn pairs_of(
     pairs
 }
 
-/// Returns a measure of the only point of a run.
-fn goodput(folder: &Path, name: &str) -> Result<f64, String> {
+impl Pair<'_> {
+    /// Returns the measures of both runs, and their words.
+    fn compared(&self) -> Result<Vec<EmulatedFlow>, Failure> {
+        let of = |order: &Order| {
+            measures(&order.folder).map_err(|why| Failure::Build(format!("run {}: {why}", order.name)))
+        };
+        let (simulated, real) = (of(&self.simulated)?, self.real.as_ref().map(of).transpose()?);
+        let flow = &self.network.flow;
+        let found = |measures: &Measures, name: &str| {
+            let is_whole = name.starts_with("flow.") || name.starts_with("link.");
+            let whole = measures.get(name).filter(|_| is_whole);
+            whole.or_else(|| measures.get(&format!("flow.{flow}.{name}"))).cloned()
+        };
+        let line = |measure: &str, of: &dyn Fn(&Measures) -> Option<Found>| EmulatedFlow {
+            flow: flow.clone(),
+            way: self.way.clone(),
+            controller: self.controller.clone(),
+            measure: measure.to_owned(),
+            simulated: of(&simulated),
+            real: real.as_ref().and_then(of),
+            is_in_kernel: self.real.is_some(),
+        };
+        let number = |(value, unit)| Found::Number { value, unit };
+        let each = |name: &String| line(name, &|measures| found(measures, name).map(number));
+        let mut lines: Vec<EmulatedFlow> = self.network.measures.iter().map(each).collect();
+        if !self.network.words.is_empty() {
+            lines.push(line("word", &|measures| self.word(&|name| Some(found(measures, name)?.0))));
+        }
+        Ok(lines)
+    }
+
+    /// Returns the first word whose rule holds.
+    fn word(&self, value: &dyn Fn(&str) -> Option<f64>) -> Option<Found> {
+        let holds = |word: &&Word| value(&word.measure).is_some_and(|value| word.is_for(value));
+        self.network.words.iter().find(holds).map(|word| Found::Word(word.word.clone()))
+    }
+}
+
+/// Means and units of measures, by name.
+type Measures = IndexMap<String, (f64, String)>;
+
+/// Returns the measures of the only point of a run.
+fn measures(folder: &Path) -> Result<Measures, String> {
     let path = folder.join("summary.json");
     let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let text = std::fs::read(&path).map_err(|error| wrong(&error))?;
-    let summary: Summary = serde_json::from_slice(&text).map_err(|error| wrong(&error))?;
-    let measure = summary.points.first().and_then(|point| point.measures.get(name));
-    measure.map(|measure| measure.estimate.mean).ok_or_else(|| wrong(&format!("no {name}")))
+    let mut summary: Summary = serde_json::from_slice(&text).map_err(|error| wrong(&error))?;
+    let point = summary.points.drain(..).next().ok_or_else(|| wrong(&"no point"))?;
+    let of = |(name, one): (String, bentpipe_record::Averaged)| (name, (one.estimate.mean, one.unit));
+    Ok(point.measures.into_iter().map(of).collect())
 }
 
 /// Returns the comparison as a table.
 pub fn emulated_table(flows: &[EmulatedFlow]) -> Table {
-    let rate = |bps: f64| Cell::Number(format!("{} Mbit/s", number(bps / 1e6)));
+    let shown = |found: Option<&Found>| match found {
+        Some(Found::Number { value, unit }) => Cell::Number(quantity(*value, None, unit)),
+        Some(Found::Word(word)) => Cell::Text(word.clone()),
+        None => Cell::Text("-".to_owned()),
+    };
     let row = |flow: &EmulatedFlow| {
         let sender = match &flow.controller {
             Some(kernel) => format!("{}, {kernel}", flow.flow),
             None => flow.flow.clone(),
         };
+        let deviation = flow.deviation().map(|share| format!("{:+.1} %", 100.0 * share));
         vec![
             Cell::Text(sender),
             Cell::Text(flow.way.clone()),
-            rate(flow.simulated_bps),
-            flow.real_bps.map_or_else(|| Cell::Text("not in this kernel".to_owned()), rate),
+            Cell::Text(flow.measure.clone()),
+            shown(flow.simulated.as_ref()),
+            match flow.is_in_kernel {
+                true => shown(flow.real.as_ref()),
+                false => Cell::Text("not in this kernel".to_owned()),
+            },
+            Cell::Number(deviation.unwrap_or_default()),
         ]
     };
     Table {
-        caption: "Goodput: simulated, and of real programs over the emulated network".to_owned(),
-        head: ["Flow", "Network", "Simulated", "Real"].map(String::from).to_vec(),
+        caption: "Simulated, and by real programs over the emulated network".to_owned(),
+        head: ["Flow", "Network", "Measure", "Simulated", "Real", "Deviation"].map(String::from).to_vec(),
         rows: flows.iter().map(row).collect(),
     }
 }
@@ -166,7 +243,7 @@ pub(crate) fn blocks(flows: &[EmulatedFlow]) -> Vec<Block> {
         return Vec::new();
     }
     let how = "Jobs of the test controller in real time, with real programs in network namespaces in the place of the flow: \
-        iperf3 with the kernel's TCP, or nodes of bundles with `bentpipe dtn perf`. The rest is simulated. One run each, as long \
+        iperf3 with the kernel's TCP, nodes of bundles with `bentpipe dtn perf`, voice of `bentpipe rtp`, or calls of `bentpipe call`. The rest is simulated. One run each, as long \
         as the simulated one.";
     vec![
         Block::Heading("Emulated, with real programs".into()),

@@ -22,7 +22,7 @@ mod transfer;
 
 pub use comparison::{Comparison, compare, summary};
 pub use controller::{Controller, Order};
-pub use emulated::{EmulatedFlow, emulated_table};
+pub use emulated::{EmulatedFlow, Found, emulated_table};
 pub use expected::{Expected, Kind, Verdict};
 pub use kernel::{Iperf3, KernelComparison, kernel_notes, kernel_table};
 pub use reduce::{Across, Reduce};
@@ -32,7 +32,7 @@ pub use request::Request;
 pub use runs::{Finished, Length, StudyRuns};
 pub use study::{
     At, Column, Curves, Draw, EmbeddedImage, EmulatedNetwork, Figure, Instant, KernelPath, KernelTests,
-    LiveStreams, Row, Run, Statistic, Study, StudyError, TableRow, Tabulated, Value,
+    LiveStreams, Row, Run, Statistic, Study, StudyError, TableRow, Tabulated, Value, Word,
 };
 pub use transfer::{Kernel, Streams, Transfer};
 

@@ -12,7 +12,7 @@ use bentpipe_scenario::files::read_at_most;
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-pub use emulated::EmulatedNetwork;
+pub use emulated::{EmulatedNetwork, Word};
 pub use figure::{Column, Curves, Draw, EmbeddedImage, Figure, Instant, TableRow, Tabulated};
 pub use kernel::{KernelPath, KernelTests};
 pub use live::LiveStreams;
@@ -147,6 +147,9 @@ impl Study {
         study.check_runs()?;
         study.check_causes()?;
         study.check_live()?;
+        for network in &study.emulated {
+            network.check().map_err(|problem| format!("emulated {}: {problem}", network.flow))?;
+        }
         study.tables.iter().try_for_each(Tabulated::check)?;
         Ok(study)
     }

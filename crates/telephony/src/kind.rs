@@ -1,7 +1,9 @@
 //! Traffic of SIP and IAX2 calls.
 
 use bentpipe_net::InvalidConfig;
-use bentpipe_site::{End, FlowAt, FlowEnds, FlowGround, FlowTakes, PortNumbers, Problem, TrafficKind};
+use bentpipe_site::{
+    End, FlowAt, FlowEnds, FlowGround, FlowTakes, IpVersion, PortNumbers, Problem, RealTraffic, TrafficKind,
+};
 use bentpipe_wire::ip::Protocol as Transport;
 
 use crate::config::Calls;
@@ -11,6 +13,17 @@ use crate::{Callee, Caller, Config, IaxConfig};
 impl TrafficKind for Config {
     fn takes(&self) -> FlowTakes {
         FlowTakes { answers: true, ..FlowTakes::default() }
+    }
+
+    fn real(&self, _ip: IpVersion) -> Result<RealTraffic, &'static str> {
+        if self.pabx.is_some() {
+            return Err("an exchange is simulated, and no program dials its numbers");
+        }
+        let media = self.media.map(|media| Ok((toml::Value::try_from(media)?.to_string(), media.lines)));
+        let voice =
+            media.transpose().map_err(|_: toml::ser::Error| "its voice cannot be written as a table")?;
+        let Config { interval, hold, ring, ring_limit, calls, t1, t2, dscp, .. } = *self;
+        Ok(RealTraffic::Calls { interval, hold, ring, ring_limit, calls, timers: [t1, t2], dscp, voice })
     }
 
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {

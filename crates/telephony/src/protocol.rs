@@ -13,8 +13,8 @@ use bentpipe_site::CallQuality;
 use bentpipe_units::Time;
 
 pub use iax::{Iax, Settings as IaxSettings, Voice};
-pub use lines::PhoneVoice;
 pub(crate) use lines::RTP_DSCP;
+pub use lines::{Lines, PhoneVoice};
 pub use sip::{Phone, Settings as SipSettings, Sip};
 pub(crate) use sip::{capabilities, host};
 

@@ -26,6 +26,9 @@ pub(crate) struct ReceiveArgs {
     /// RTP clock rate in Hz, for the jitter of dynamic payload types (96 and up)
     #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..))]
     clock: Option<u32>,
+    /// Bound of the error between the sender's clock and this machine's, for delays between machines. Default: they are not known
+    #[arg(long, value_name = "TIME")]
+    clock_error: Option<Span>,
     /// Duration of reception
     #[arg(long, value_name = "TIME")]
     duration: Option<Span>,
@@ -61,7 +64,11 @@ fn place(text: &str) -> Result<(Option<IpAddr>, u16), String> {
 /// Receives until the end, prints the figures, and returns the exit code.
 pub(super) fn run(args: &ReceiveArgs, stop: &AtomicBool) -> Result<u8, String> {
     let receiver = Receiver::listen(args.at, args.ports, args.streams as usize, args.clock);
-    let mut receiver = receiver.map_err(|error| error.to_string())?;
+    let receiver = receiver.map_err(|error| error.to_string())?;
+    let mut receiver = match args.clock_error {
+        Some(error) => receiver.believing_others(error),
+        None => receiver,
+    };
     let (limits, bar) = (args.limits(), Progress::new(args.quiet, args.packets));
     receiver.run_until(limits, stop, |packets| bar.show(packets)).map_err(|error| error.to_string())?;
     bar.clear();

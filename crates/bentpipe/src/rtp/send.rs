@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bentpipe_rtp::{Codec, Format, Phases, Plan, Sender, Streams, Tally, report};
+use bentpipe_rtp::{Codec, Format, Phases, Plan, Refresh, Sender, Streams, Tally, report};
 use bentpipe_units::{Bytes, Rate, Span};
 use clap::{Args, ValueEnum};
 
@@ -32,6 +32,10 @@ pub(crate) struct SendArgs {
     /// Payload length, of no codec in particular
     #[arg(long, alias = "size", value_name = "BYTES")]
     payload: Option<Bytes>,
+    /// Longer payload of some packets, and their final distance: BYTES,N. The first is one, then after 1, 2, 3 and so on, as a header
+    /// compressor in unidirectional mode sends them
+    #[arg(long, value_name = "BYTES,N", value_parser = refresh)]
+    refresh: Option<Refresh>,
     /// The clock of the timestamps in Hz, with --payload
     #[arg(long, value_name = "HZ", default_value_t = 8000, requires = "payload")]
     clock: u32,
@@ -41,6 +45,9 @@ pub(crate) struct SendArgs {
     /// Phase relation of the streams
     #[arg(long, value_enum, default_value_t)]
     phases: PhasesName,
+    /// Differentiated services codepoint
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..64))]
+    dscp: u8,
     /// Duration of transmission
     #[arg(long, value_name = "TIME", conflicts_with = "packets")]
     duration: Option<Span>,
@@ -56,6 +63,17 @@ pub(crate) struct SendArgs {
     /// Print nothing but errors
     #[arg(long, short)]
     quiet: bool,
+}
+
+/// Reads the length of refreshes and their distance.
+fn refresh(text: &str) -> Result<Refresh, String> {
+    let read = |text: &str| {
+        let (payload, every) = text.rsplit_once(',')?;
+        Some(Refresh { payload: payload.trim().parse().ok()?, every: every.trim().parse().ok()? })
+    };
+    let refresh = read(text).filter(|refresh| refresh.check().is_ok());
+    refresh
+        .ok_or_else(|| "expected BYTES,N with a distance of 1 to 1000000 packets, as \"40 B,30\"".to_owned())
 }
 
 /// A codec's name.
@@ -121,7 +139,8 @@ pub(super) fn run(args: &SendArgs, stop: &AtomicBool) -> Result<u8, String> {
     let plan = args.plan()?;
     let streams = if args.by == By::Port { Streams::ByPort } else { Streams::BySsrc };
     let seed = args.seed.unwrap_or_else(any_seed);
-    let sender = Sender::new(plan, args.address()?, streams, seed).map_err(|error| error.to_string())?;
+    let sender =
+        Sender::new(plan, (args.address()?, args.dscp), streams, seed).map_err(|error| error.to_string())?;
     let bar = Progress::new(args.quiet, args.is_bounded().then(|| plan.packets()));
     let no_priority = |error: &std::io::Error| {
         if !args.quiet {
@@ -168,7 +187,10 @@ impl SendArgs {
         let of = |duration: Span| duration.as_nanos().div_ceil(format.interval.as_nanos().max(1));
         let packets = self.packets.or(self.duration.map(of)).unwrap_or(u64::MAX);
         let phases = if self.phases == PhasesName::Aligned { Phases::Aligned } else { Phases::Staggered };
-        Plan::new(format, self.streams, phases, packets).map_err(|error| error.to_string())
+        let plan = Plan::new(format, self.streams, phases, packets);
+        let plan =
+            plan.and_then(|plan| self.refresh.map_or(Ok(plan), |refresh| plan.with_refreshes(refresh)));
+        plan.map_err(|error| error.to_string())
     }
 
     fn address(&self) -> Result<SocketAddr, String> {

@@ -1,4 +1,4 @@
-//! Flows between real hosts, for which iperf3 and ping stand.
+//! Flows between real hosts, for which iperf3, ping, `bentpipe rtp` and `bentpipe call` stand.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -38,6 +38,17 @@ from = "far"
 to = "near"
 traffic = { kind = "ping", interval = "200 ms" }
 
+[flow.line]
+from = "far"
+to = "near"
+count = 3
+traffic = { kind = "udp", pattern = { kind = "constant", interval = "20 ms" }, payload = "16 B", header = "rtp", refresh = { payload = "52 B", every = 30 } }
+
+[flow.ring]
+from = "far"
+to = "near"
+traffic = { kind = "sip", interval = "1 ms", hold = "10 h", ring = "0 s", calls = 1, media = { codec = "g729", lines = 1 } }
+
 [flow.call]
 from = "near"
 to = "far"
@@ -65,7 +76,7 @@ fn the_kernel_carries_flows_with_the_figures_of_the_simulation() {
     command.arg("emulate").arg(&file).args(["--real-flows", "--quiet", "--out"]).arg(&emulated);
     let text = said(&command.output().expect("runs"), 0);
     assert!(
-        text.contains("flow \"call\" is left out: no program stands for this traffic (\"voice\")"),
+        text.contains("flow \"call\" is left out: no program stands for this traffic; calls of"),
         "{text}"
     );
     let (model, kernel) = (measures(&simulated), measures(&emulated));
@@ -78,6 +89,14 @@ fn the_kernel_carries_flows_with_the_figures_of_the_simulation() {
     // Of both copies, as in the simulation.
     alike("flow.speech.goodput", 0.02);
     assert_eq!(kernel["flow.speech.loss"], 0.0);
+    // Longer packets in place of some are in it.
+    alike("flow.line.goodput", 0.02);
+    assert_eq!((kernel["flow.line.loss"], kernel["flow.line.copies-silent"]), (0.0, 0.0));
+    assert!((0.05..0.1).contains(&kernel["flow.line.delay-p50"]), "{kernel:?}");
+    // Voice from mouth to ear, rated as in the simulation.
+    assert_eq!(kernel["flow.ring.calls-established"], 1.0);
+    alike("flow.ring.mouth-to-ear", 0.1);
+    alike("flow.ring.r", 0.1);
     // The first request finds the queue empty.
     assert!((0.1..0.13).contains(&kernel["flow.echo.rtt-min"]), "{kernel:?}");
     assert_eq!(kernel["flow.echo.unanswered"], 0.0);
@@ -88,7 +107,21 @@ fn the_kernel_carries_flows_with_the_figures_of_the_simulation() {
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect();
     names.sort();
-    let expected = ["download.json", "download.server.txt", "echo.txt", "speech.json", "speech.server.txt"];
+    let expected = [
+        "download.json",
+        "download.server.txt",
+        "echo.txt",
+        "line.json",
+        "line.log.txt",
+        "line.received.json",
+        "line.server.txt",
+        "ring.json",
+        "ring.log.txt",
+        "ring.received.json",
+        "ring.server.txt",
+        "speech.json",
+        "speech.server.txt",
+    ];
     assert_eq!(names, expected);
 }
 
@@ -111,7 +144,7 @@ fn a_controller_that_the_kernel_lacks_is_refused() {
     command.arg("emulate").arg(&many).args(["--real-flows", "--quiet", "--out"]).arg(folder.path());
     assert!(
         said(&command.output().expect("runs"), 2)
-            .contains("10002 flows between real hosts: expected at most 64")
+            .contains("10004 flows between real hosts: expected at most 64")
     );
     let mut both = bentpipe();
     both.arg("emulate").arg(&file).args(["--real-flows", "--", "true"]);

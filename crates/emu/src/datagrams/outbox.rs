@@ -25,6 +25,8 @@ struct Entry {
 pub struct Sent {
     /// Datagrams that the kernel took.
     pub sent: usize,
+    /// Bytes of payload in them.
+    pub bytes: usize,
     /// Datagrams that it did not take. They are dropped.
     pub refused: usize,
     /// Error of the last refusal.
@@ -63,6 +65,8 @@ impl Outbox {
         while next < self.entries.len() {
             match self.send_from(next, &socket) {
                 Ok(sent) => {
+                    result.bytes +=
+                        self.entries[next..next + sent].iter().map(|entry| entry.len).sum::<usize>();
                     result.sent += sent;
                     next += sent;
                 }

@@ -1,8 +1,8 @@
-//! Measures of flows from the output of iperf3, ping and `bentpipe dtn perf`.
+//! Measures of flows from the output of programs: iperf3, ping, and commands of this one.
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bentpipe_record::Measure;
 use serde_json::Value;
@@ -13,17 +13,22 @@ use super::{FlowProgram, Kind};
 const MAX_OUTPUT: u64 = 64 << 20;
 
 /// Returns the measures of a program. One that failed or was interrupted has none.
-pub(super) fn read(program: &FlowProgram, output: &Path) -> Vec<Measure> {
-    let mut text = String::new();
-    let read = File::open(output).and_then(|file| file.take(MAX_OUTPUT).read_to_string(&mut text));
-    if read.is_err() {
-        return Vec::new();
-    }
+///
+/// The outputs are that of the client, and the figures of a server that has some.
+pub(super) fn read(program: &FlowProgram, [output, received]: &[PathBuf; 2]) -> Vec<Measure> {
+    let read = |path: &Path| {
+        let mut text = String::new();
+        let read = File::open(path).and_then(|file| file.take(MAX_OUTPUT).read_to_string(&mut text));
+        read.ok().map(|_| text)
+    };
+    let Some(text) = read(output) else { return Vec::new() };
     let found = match program.kind {
         Kind::Tcp => tcp(&text),
         Kind::Udp => udp(&text),
         Kind::Ping => ping(&text),
         Kind::Bundles => bundles(&text),
+        Kind::Calls => read(received).and_then(|received| calls(&text, &received)),
+        Kind::Voice => read(received).and_then(|received| voice(&text, &received)),
     };
     let measure = |(name, unit, value): (&str, &str, f64)| {
         Measure::new(format!("flow.{}.{name}", program.flow), unit, value)
@@ -90,6 +95,75 @@ fn bundles(text: &str) -> Option<Figures> {
     Some(figures)
 }
 
+/// Reads the figures of a sender of voice packets and of its receiver.
+///
+/// Both are of this machine, so that the clock of the delays has no error.
+fn voice(sent: &str, received: &str) -> Option<Figures> {
+    let [sent, received] = [sent, received].map(|text| serde_json::from_str::<Value>(text).ok());
+    let (sent, received) = (sent?, received?);
+    let overall = received.get("overall")?;
+    let (streams, packets) = (sent["streams"].as_f64()?, sent["packets"].as_f64()?);
+    let seconds = sent["elapsed_s"].as_f64()? + sent["interval_s"].as_f64()?;
+    if packets <= 0.0 || seconds <= 0.0 {
+        return None;
+    }
+    let arrived = overall["packets"].as_f64()? - overall["duplicates"].as_f64()?;
+    let mut figures = vec![
+        ("goodput", "bit/s", overall["bytes"].as_f64()? * 8.0 / seconds),
+        ("loss", "ratio", (1.0 - arrived / packets).max(0.0)),
+        ("copies-silent", "count", (streams - overall["streams"].as_f64()?).max(0.0)),
+    ];
+    let mut add =
+        |name, seconds: &Value| figures.extend(seconds.as_f64().map(|seconds| (name, "s", seconds)));
+    add("jitter", &overall["jitter_rfc3550_s"]);
+    add("interarrival", &overall["interval_mean_s"]);
+    add("interarrival-deviation", &overall["interval_deviation_s"]);
+    let delay = &overall["delay"];
+    add("delay-mean", &delay["mean_s"]);
+    add("delay-p50", &delay["p50_s"]);
+    add("delay-p95", &delay["p95_s"]);
+    add("delay-p99", &delay["p99_s"]);
+    Some(figures)
+}
+
+/// Reads the figures of a caller, and of its callee, who receives the voice.
+///
+/// Calls that the end cut off have not failed.
+fn calls(placed: &str, received: &str) -> Option<Figures> {
+    let [placed, received] = [placed, received].map(|text| serde_json::from_str::<Value>(text).ok());
+    let (placed, received) = (placed?, received?);
+    let failed = placed["failed"].as_object()?;
+    let of = |reasons: &[&str]| -> f64 {
+        let found = failed.iter().filter(|(reason, _)| reasons.contains(&&reason[..]));
+        found.filter_map(|(_, count)| count.as_f64()).fold(0.0, |sum, count| sum + count)
+    };
+    let timed_out = of(&["no response (timer B)", "no ACK"]);
+    let all = failed.values().filter_map(Value::as_f64).fold(0.0, |sum, count| sum + count);
+    let mut figures = vec![
+        ("calls", "count", placed["calls"].as_f64()?),
+        ("calls-established", "count", placed["established"].as_f64()?),
+        ("calls-timed-out", "count", timed_out),
+        ("calls-failed", "count", all - timed_out - of(&["cut off at the end"])),
+    ];
+    for (name, key, quantile) in [
+        ("post-dial-p50", "post-dial-delay-ms", "p50"),
+        ("post-dial-p95", "post-dial-delay-ms", "p95"),
+        ("set-up-p50", "set-up-time-ms", "p50"),
+        ("set-up-p95", "set-up-time-ms", "p95"),
+    ] {
+        let delays = &placed[key];
+        let is_some = delays["count"].as_u64().is_some_and(|count| count > 0);
+        figures.extend(delays[quantile].as_f64().filter(|_| is_some).map(|ms| (name, "s", ms / 1e3)));
+    }
+    let voice = &received["voice"];
+    figures.extend(voice["loss"].as_f64().map(|loss| ("voice-loss", "ratio", loss)));
+    figures.extend(voice["mouth-to-ear-ms"].as_f64().map(|ms| ("mouth-to-ear", "s", ms / 1e3)));
+    for name in ["r", "mos"] {
+        figures.extend(voice[name].as_f64().map(|value| (name, "count", value)));
+    }
+    Some(figures)
+}
+
 /// Reads the summary of ping, of iputils or BusyBox.
 fn ping(text: &str) -> Option<Figures> {
     let line = text.lines().find(|line| line.contains(" packets transmitted, "))?;
@@ -112,7 +186,7 @@ fn ping(text: &str) -> Option<Figures> {
 
 #[cfg(test)]
 mod tests {
-    use super::{bundles, ping, tcp, udp};
+    use super::{bundles, calls, ping, tcp, udp, voice};
 
     #[test]
     fn ping_of_two_kinds_is_read() {
@@ -160,6 +234,55 @@ mod tests {
         ];
         assert_eq!(bundles(text), Some(expected));
         assert!(bundles(&text.replace("40", "0")).is_none() && bundles("{}").is_none());
+    }
+
+    #[test]
+    fn voice_is_counted_at_its_receiver() {
+        let sent = r#"{"streams":3,"packets":300,"elapsed_s":1.98,"interval_s":0.02}"#;
+        let received = r#"{"overall":{"streams":2,"packets":271,"duplicates":1,"bytes":1000,"interval_mean_s":0.02,
+            "interval_deviation_s":null,"jitter_rfc3550_s":0.001,"delay":{"mean_s":0.3,"p50_s":0.3,"p95_s":0.4,"p99_s":0.5}}}"#;
+        let expected = vec![
+            ("goodput", "bit/s", 4000.0),
+            ("loss", "ratio", 1.0 - 270.0 / 300.0),
+            ("copies-silent", "count", 1.0),
+            ("jitter", "s", 0.001),
+            ("interarrival", "s", 0.02),
+            ("delay-mean", "s", 0.3),
+            ("delay-p50", "s", 0.3),
+            ("delay-p95", "s", 0.4),
+            ("delay-p99", "s", 0.5),
+        ];
+        assert_eq!(voice(sent, received), Some(expected));
+        // Nothing came: a receiver has no delays, and all is lost.
+        let nothing = r#"{"overall":{"streams":0,"packets":0,"duplicates":0,"bytes":0,"delay":null}}"#;
+        let figures = voice(sent, nothing).expect("figures");
+        assert_eq!(figures[1], ("loss", "ratio", 1.0));
+        assert_eq!(figures.len(), 3);
+        assert!(voice(sent, "{}").is_none() && voice("", received).is_none() && voice("[]", "[]").is_none());
+    }
+
+    #[test]
+    fn calls_are_counted_at_the_caller_and_heard_at_the_callee() {
+        let placed = r#"{"calls":5,"established":2,"failed":{"no response (timer B)":1,"cut off at the end":1,"486 Busy Here":1},
+            "post-dial-delay-ms":{"count":0,"p50":0,"p95":0},"set-up-time-ms":{"count":2,"p50":700,"p95":900}}"#;
+        let received = r#"{"calls":5,"voice":{"loss":0.01,"mouth-to-ear-ms":450,"r":60.5,"mos":3.1,"clock-error-ms":0}}"#;
+        let expected = vec![
+            ("calls", "count", 5.0),
+            ("calls-established", "count", 2.0),
+            ("calls-timed-out", "count", 1.0),
+            ("calls-failed", "count", 1.0),
+            ("set-up-p50", "s", 0.7),
+            ("set-up-p95", "s", 0.9),
+            ("voice-loss", "ratio", 0.01),
+            ("mouth-to-ear", "s", 0.45),
+            ("r", "count", 60.5),
+            ("mos", "count", 3.1),
+        ];
+        assert_eq!(calls(placed, received), Some(expected));
+        // Signalling alone, of which nothing came through.
+        let silent = r#"{"calls":1,"established":0,"failed":{}}"#;
+        assert_eq!(calls(silent, "{}").map(|figures| figures.len()), Some(4));
+        assert!(calls("{}", "{}").is_none() && calls(placed, "").is_none());
     }
 
     #[test]

@@ -19,7 +19,7 @@ fn over_loopback(at: &str, plan: Plan, streams: Streams) -> Option<(Receiver, cr
         }
     };
     let to = SocketAddr::from((at, receiver.ports().next()?));
-    let sender = Sender::new(plan, to, streams, 5).expect("a socket");
+    let sender = Sender::new(plan, (to, 0), streams, 5).expect("a socket");
     let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     let tally = std::thread::scope(|scope| {
         let sending = scope.spawn(|| sender.run(&stop, &sent));
@@ -84,7 +84,7 @@ fn a_port_that_is_taken_or_none_is_said() {
 fn a_stop_ends_sending_and_says_so() {
     let gsm = Codec::Gsm.format(None, None).expect("a format");
     let plan = Plan::new(gsm, 1, Phases::Staggered, 1000).expect("a plan");
-    let sender = Sender::new(plan, "127.0.0.1:9".parse().expect("an address"), Streams::BySsrc, 1);
+    let sender = Sender::new(plan, ("127.0.0.1:9".parse().expect("an address"), 0), Streams::BySsrc, 1);
     let tally = sender.expect("a socket").run(&AtomicBool::new(true), &AtomicU64::new(0));
     assert!(!tally.is_whole && tally.packets == 0);
 }

@@ -181,3 +181,38 @@ proptest! {
         let _ = reception.overall();
     }
 }
+
+/// Packets too short for a whole mark have delays once a refresh of their stream had one.
+#[test]
+fn short_marks_count_after_a_whole_one() {
+    let mut reception = reception();
+    let sent = |seq: u16| 1_000_000 * MS + u64::from(seq) * 20 * MS;
+    let mut take = |seq: u16, payload: usize, delay_ms: u64| {
+        let mut bytes = vec![0; 12 + payload];
+        Repr::new(96, seq, 160 * u32::from(seq), 7).emit(&mut bytes);
+        Mark::new(MACHINE, sent(seq)).emit(&mut bytes[12..]);
+        reception.take(5004, sent(seq) + delay_ms * MS, &bytes);
+    };
+    take(0, 4, 9);
+    take(1, 40, 10);
+    take(2, 4, 20);
+    take(3, 3, 9);
+    let delay = reception.overall().delay_ns.expect("marks");
+    assert!((delay.mean - 15e6).abs() < 1e3 && (delay.min - 10e6).abs() < 1e3, "{delay:?}");
+}
+
+/// Delays by the clock of another machine are there if that is asked for, and are counted.
+#[test]
+fn other_clocks_are_believed_if_asked() {
+    for believes in [false, true] {
+        let reception = Reception::new(100, MACHINE + 1, None);
+        let mut reception = if believes { reception.believing_others() } else { reception };
+        for seq in 0..3 {
+            let sent_ns = 1_000_000 * MS + u64::from(seq) * 20 * MS;
+            reception.take(5004, sent_ns + 7 * MS, &packet(7, seq, 160 * u32::from(seq), sent_ns));
+        }
+        let delay = reception.overall().delay_ns.map(|delay| delay.mean);
+        assert_eq!(delay, believes.then_some(7e6));
+        assert_eq!(reception.others(), if believes { 3 } else { 0 });
+    }
+}

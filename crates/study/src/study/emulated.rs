@@ -12,12 +12,18 @@ use serde::Deserialize;
 pub struct EmulatedNetwork {
     /// Scenario file in the study's folder. Its sweep is left out.
     pub scenario: PathBuf,
-    /// Flow whose goodput is compared.
+    /// Flow whose measures are compared.
     pub flow: String,
     /// Real time of a run.
     pub duration: Span,
-    /// The same for `--quick`.
-    pub quick: Span,
+    /// The same for `--quick`. Default: left out there.
+    pub quick: Option<Span>,
+    /// Measures of the flow, or of another element by its whole name. Default: the goodput.
+    #[serde(default = "goodput")]
+    pub measures: Vec<String>,
+    /// Words of a publication for runs. The first whose rule holds is the word.
+    #[serde(default)]
+    pub words: Vec<Word>,
     /// Keys to set for both.
     #[serde(default)]
     pub set: Vec<String>,
@@ -29,4 +35,47 @@ pub struct EmulatedNetwork {
     pub controller: IndexMap<String, String>,
     /// Keys to set by the name of a variant of the network.
     pub way: IndexMap<String, Vec<String>>,
+}
+
+/// Word of a publication for a run, and its rule.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Word {
+    /// Word, such as "X".
+    pub word: String,
+    /// Measure of the flow.
+    pub measure: String,
+    /// Most that the measure has in such runs, in its base unit.
+    pub at_most: Option<f64>,
+    /// Least that the measure has in such runs, in its base unit.
+    pub at_least: Option<f64>,
+}
+
+impl Word {
+    /// Returns `true` if the rule holds for a value.
+    pub fn is_for(&self, value: f64) -> bool {
+        let is_low = self.at_most.is_none_or(|most| value <= most);
+        is_low && self.at_least.is_none_or(|least| value >= least)
+    }
+}
+
+fn goodput() -> Vec<String> {
+    vec!["goodput".to_owned()]
+}
+
+impl EmulatedNetwork {
+    /// Checks that there is something to compare, and that each word has a rule.
+    ///
+    /// # Errors
+    /// Returns an error that names the key.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.measures.is_empty() || self.way.is_empty() {
+            return Err("measures, way: expected at least one each".to_owned());
+        }
+        let is_ruled = |word: &&Word| word.at_most.is_none() && word.at_least.is_none();
+        match self.words.iter().find(is_ruled) {
+            Some(word) => Err(format!("words: \"{}\": expected at_most or at_least", word.word)),
+            None => Ok(()),
+        }
+    }
 }

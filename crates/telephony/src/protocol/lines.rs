@@ -78,7 +78,10 @@ impl PhoneVoice {
     }
 
     /// Returns what follows for the voice of a call.
-    pub(crate) fn settings(&self) -> Result<VoiceSettings, InvalidConfig> {
+    ///
+    /// # Errors
+    /// Returns an error with the key of the first impossible value.
+    pub fn settings(&self) -> Result<VoiceSettings, InvalidConfig> {
         let config = self.codec.config(self.playout, self.impairment, self.speech);
         let PhoneVoice { silence_suppression, hangover, comfort_noise, rtcp, .. } = *self;
         VoiceConfig { silence_suppression, hangover, comfort_noise, rtcp, ..config }.settings()
@@ -97,7 +100,7 @@ impl PhoneVoice {
 
 /// Lines of a phone.
 #[derive(Debug)]
-pub(crate) struct Lines {
+pub struct Lines {
     config: PhoneVoice,
     settings: VoiceSettings,
     local: SocketAddr,
@@ -178,7 +181,7 @@ impl Figures {
 
 impl Lines {
     /// Creates the lines of a phone. Their ports follow that of SIP.
-    pub(crate) fn new(config: PhoneVoice, local: SocketAddr, random: RandomStream) -> Option<Lines> {
+    pub fn new(config: PhoneVoice, local: SocketAddr, random: RandomStream) -> Option<Lines> {
         let first = local.port().checked_add(1)?.checked_next_multiple_of(2)?;
         Some(Lines {
             config,
@@ -199,23 +202,23 @@ impl Lines {
     }
 
     /// Returns a free port, if a line is free.
-    pub(crate) fn reserve(&mut self) -> Option<u16> {
+    pub fn reserve(&mut self) -> Option<u16> {
         self.free.pop_front()
     }
 
     /// Returns a port that no call takes.
-    pub(crate) fn give_back(&mut self, port: u16) {
+    pub fn give_back(&mut self, port: u16) {
         self.free.push_back(port);
     }
 
     /// Assigns a port to a call.
-    pub(crate) fn take(&mut self, call: CallId, port: u16) {
+    pub fn take(&mut self, call: CallId, port: u16) {
         self.by_port.insert(port, call);
         self.calls.insert(call, Line { port, voice: None });
     }
 
     /// Returns the audio that a call offers or accepts.
-    pub(crate) fn capabilities(&self, call_port: u16) -> Capabilities {
+    pub fn capabilities(&self, call_port: u16) -> Capabilities {
         let noise = self.config.silence_suppression.then(|| self.config.codec.noise()).flatten();
         let codecs = std::iter::once(self.config.codec.encoding()).chain(noise).collect();
         let (address, port) = (self.local.ip(), call_port);
@@ -223,12 +226,12 @@ impl Lines {
     }
 
     /// Returns the port of a call.
-    pub(crate) fn port(&self, call: CallId) -> Option<u16> {
+    pub fn port(&self, call: CallId) -> Option<u16> {
         self.calls.get(&call).map(|line| line.port)
     }
 
     /// Starts the voice of a call that is up.
-    pub(crate) fn start(&mut self, now: Time, call: CallId, media: &Negotiated) {
+    pub fn start(&mut self, now: Time, call: CallId, media: &Negotiated) {
         let (Some(line), Some(address)) = (self.calls.get_mut(&call), media.address) else { return };
         if line.voice.is_some() {
             return;
@@ -245,7 +248,7 @@ impl Lines {
     }
 
     /// Ends what this side says in a call, with goodbye.
-    pub(crate) fn hush(&mut self, now: Time, call: CallId) {
+    pub fn hush(&mut self, now: Time, call: CallId) {
         let Some(line) = self.calls.get_mut(&call) else { return };
         let (port, Some(talk)) = (line.port, line.voice.as_mut()) else { return };
         self.due.remove(&(talk.deadline(), call));
@@ -258,12 +261,12 @@ impl Lines {
     }
 
     /// Returns the quality of a call's voice as this side receives it.
-    pub(crate) fn quality(&self, call: CallId) -> Option<CallQuality> {
+    pub fn quality(&self, call: CallId) -> Option<CallQuality> {
         Some(self.calls.get(&call)?.voice.as_ref()?.ear.quality())
     }
 
     /// Frees the line of a call that is over, and returns its quality.
-    pub(crate) fn finish(&mut self, now: Time, call: CallId) -> Option<CallQuality> {
+    pub fn finish(&mut self, now: Time, call: CallId) -> Option<CallQuality> {
         self.hush(now, call);
         let line = self.calls.remove(&call)?;
         self.by_port.remove(&line.port);
@@ -275,7 +278,7 @@ impl Lines {
     }
 
     /// Returns `true` if a datagram came to a line. One to a line without a call is ignored: the peer does not know yet.
-    pub(crate) fn receive(&mut self, now: Time, from: SocketAddr, port: u16, bytes: &[u8]) -> bool {
+    pub fn receive(&mut self, now: Time, from: SocketAddr, port: u16, bytes: &[u8]) -> bool {
         // RTCP has the next port.
         let (even, is_control) = (port & !1, port & 1 == 1);
         let Some(line) = self.by_port.get(&even).and_then(|call| self.calls.get_mut(call)) else {
@@ -304,7 +307,7 @@ impl Lines {
     }
 
     /// Returns the next packet that is due, with its port and destination.
-    pub(crate) fn poll(&mut self, now: Time) -> Option<(u16, SocketAddr, Vec<u8>)> {
+    pub fn poll(&mut self, now: Time) -> Option<(u16, SocketAddr, Vec<u8>)> {
         if let Some(farewell) = self.farewells.pop_front() {
             return Some(farewell);
         }
@@ -330,12 +333,12 @@ impl Lines {
     }
 
     /// Returns the time of the next packet.
-    pub(crate) fn deadline(&self) -> Time {
+    pub fn deadline(&self) -> Time {
         self.due.first().map_or(Time::NEVER, |(at, _)| *at)
     }
 
     /// Reports on the voice of a phone, which is zero before the start.
-    pub(crate) fn observe(lines: Option<&Lines>, observer: &mut dyn Observer) {
+    pub fn observe(lines: Option<&Lines>, observer: &mut dyn Observer) {
         let mut all = lines.map(|lines| lines.over).unwrap_or_default();
         let voices =
             lines.iter().flat_map(|lines| lines.calls.values()).filter_map(|line| line.voice.as_ref());

@@ -48,6 +48,8 @@ pub enum Identification {
 const RTP_FIRST: u64 = 0x8060;
 /// The clock of narrow-band audio, 8 kHz (RFC 3551, section 4.5).
 const RTP_TICK_NS: u64 = 125_000;
+/// The same in Hz.
+pub(super) const RTP_CLOCK_HZ: u32 = (1_000_000_000 / RTP_TICK_NS) as u32;
 
 impl Header {
     /// Returns the length in bytes.

@@ -12,7 +12,7 @@ use bentpipe_wire::ip::Protocol;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::flow::{Endpoints, Header, Identification};
+use super::flow::{Endpoints, Header, Identification, RTP_CLOCK_HZ};
 use super::refresh::Refresh;
 use super::sink::{Sink, SinkConfig};
 use super::source::{Pattern, Source, SourceConfig};
@@ -74,6 +74,30 @@ impl Udp {
     }
 }
 
+impl Udp {
+    /// Returns the voice packets that `bentpipe rtp` sends in its place.
+    fn real_voice(&self, interval: Span) -> Result<RealTraffic, &'static str> {
+        let header = Header::Rtp.len_bytes() as u64;
+        let inside = |payload: Bytes| payload.get().checked_sub(header).map(Bytes::new);
+        let too_short = "RTP has a header of 12 B, which its payload has no room for";
+        let payload = inside(self.payload).ok_or(too_short)?;
+        let refresh = match self.refresh {
+            Some(refresh) => Some((inside(refresh.payload).ok_or(too_short)?, refresh.every)),
+            None => None,
+        };
+        Ok(RealTraffic::Voice {
+            payload,
+            interval,
+            refresh,
+            clock_hz: RTP_CLOCK_HZ,
+            packets: self.packets,
+            dscp: self.dscp,
+            is_spread: self.spread,
+            shares_port: self.shared_ports,
+        })
+    }
+}
+
 const fn yes() -> bool {
     true
 }
@@ -85,17 +109,26 @@ impl TrafficKind for Udp {
     }
 
     fn real(&self, ip: IpVersion) -> Result<RealTraffic, &'static str> {
-        let rate = match self.pattern {
-            Pattern::Constant { interval } => Rate::of(self.payload, interval),
+        let packet = Bytes::new(self.payload.get() + header_len(ip, 8).get());
+        let (interval, rate) = match self.pattern {
+            Pattern::Constant { interval } => (interval, Rate::of(self.payload, interval)),
             Pattern::ConstantRate { rate } => {
-                let payload = u128::from(self.payload.get());
-                let packet = payload + u128::from(header_len(ip, 8).get());
-                Rate::from_bps((u128::from(rate.as_bps()) * payload / packet.max(1)) as u64)
+                let [payload, whole] = [self.payload, packet].map(|len| u128::from(len.get()));
+                let of_payload = u128::from(rate.as_bps()) * payload / whole.max(1);
+                (rate.span_of(packet), Rate::from_bps(of_payload as u64))
             }
             Pattern::Poisson { .. } | Pattern::OnOff { .. } => {
                 return Err("no program sends datagrams at random intervals");
             }
         };
+        if self.header == Header::Rtp {
+            return self.real_voice(interval);
+        }
+        if self.refresh.is_some() {
+            return Err(
+                "iperf3 sends datagrams of one length; `bentpipe rtp` has others with `header = \"rtp\"`",
+            );
+        }
         Ok(RealTraffic::Datagrams { payload: self.payload, rate, packets: self.packets, dscp: self.dscp })
     }
 

@@ -33,7 +33,10 @@ impl Refresh {
     }
 
     /// Checks the values.
-    pub(super) fn check(self) -> Result<(), InvalidConfig> {
+    ///
+    /// # Errors
+    /// Returns an error if the distance is impossible.
+    pub fn check(self) -> Result<(), InvalidConfig> {
         let fits = (1..=1_000_000).contains(&self.every);
         InvalidConfig::ensure(fits, "every", "1 to 1000000 datagrams")
             .map_err(|error| error.inside("refresh"))

@@ -263,6 +263,11 @@ impl Settings {
         }
     }
 
+    /// Returns the time from the first sample of a packet to its transmission.
+    pub fn held(&self) -> Span {
+        self.held
+    }
+
     /// Returns the codec at its rate.
     pub fn format(&self) -> &Format {
         &self.format

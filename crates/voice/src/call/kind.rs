@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use bentpipe_site::{
-    Copies, End, FlowAt, FlowEnds, FlowGround, FlowTakes, IpVersion, PortNumbers, Problem, Review, Sample,
-    TrafficKind,
+    Copies, End, FlowAt, FlowEnds, FlowGround, FlowTakes, IpVersion, PortNumbers, Problem, RealTraffic,
+    Review, Sample, TrafficKind,
 };
 use bentpipe_transport::app::{self, Header, Pattern, SourceConfig};
 use bentpipe_units::{Bytes, Rate, Time};
@@ -31,6 +31,10 @@ impl TrafficKind for Config {
             let problem = Problem::impossible(key, &error);
             review.refuse(&problem.key, problem.problem);
         }
+    }
+
+    fn real(&self, _ip: IpVersion) -> Result<RealTraffic, &'static str> {
+        Err("no program stands for this traffic; calls of traffic \"sip\" with `media` have one")
     }
 
     fn header_len(&self) -> u64 {

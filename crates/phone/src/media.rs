@@ -1,0 +1,446 @@
+//! Voice of calls on real sockets, by the phones of scenarios.
+//!
+//! They have mouths, playout buffers and the E-model. //! A payload of speech begins with the mark of `bentpipe rtp`: the time of sending and the machine whose clock it is of. In
+//! place of it the phones get the properties of speech that they have in scenarios.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bentpipe_emu::datagrams::{BATCH, Inbox, stamp_arrivals};
+use bentpipe_net::metric::{Counter, Gauge, Of};
+use bentpipe_net::{InvalidConfig, Observer};
+use bentpipe_rtp::{Mark, machine};
+use bentpipe_signalling::agent::CallId;
+use bentpipe_signalling::sdp::{Capabilities, Negotiated};
+use bentpipe_telephony::{Lines, PhoneVoice};
+use bentpipe_units::{RandomStream, Span, Time};
+use bentpipe_voice::call::exchange::{Sound, Source};
+use bentpipe_voice::call::{Settings, Spoken};
+use bentpipe_voice::emodel::Impairment;
+use bentpipe_wire::rtp;
+use serde_json::{Value, json};
+use socket2::SockRef;
+
+/// Longest datagram taken. A packet of speech is shorter.
+const LONGEST: usize = 2048;
+/// Batches taken from a socket in one turn.
+const MAX_BATCHES: usize = 4;
+/// Codepoint of voice: expedited forwarding (RFC 4594).
+const DSCP: u8 = 46;
+
+/// Voice of calls to open.
+#[derive(Clone, Debug)]
+pub struct MediaSettings {
+    /// Voice, as SIP phones of scenarios have it.
+    pub voice: PhoneVoice,
+    /// Port of the first line. Each line has two, of RTP and RTCP.
+    pub first_port: u16,
+    /// Bound of the error between this machine's clock and those of others. Default: other clocks are not believed.
+    pub clock_error: Option<Span>,
+}
+
+/// Lines of a phone with their sockets.
+pub(crate) struct Media {
+    lines: Lines,
+    settings: Settings,
+    sockets: BTreeMap<u16, UdpSocket>,
+    inbox: Inbox,
+    /// Nanoseconds since 1970 at time 0.
+    origin_ns: u64,
+    machine: u32,
+    clock_error: Option<Span>,
+    /// Packets of speech by this machine's clock, by stated clocks, and by unknown ones.
+    clocks: [u64; 3],
+    refused: u64,
+}
+
+/// Reason why the lines of a phone were not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum MediaError {
+    /// Value of the voice that is impossible.
+    #[error("{0}")]
+    Voice(#[from] InvalidConfig),
+    /// Ports that do not exist.
+    #[error("expected an even first port with room for {0} lines of two ports each")]
+    Ports(u16),
+    /// Port that cannot be had.
+    #[error("port {0}: {1}")]
+    Socket(u16, io::Error),
+}
+
+impl Media {
+    /// Opens a socket of RTP and one of RTCP for each line. `now` is the time of the phone.
+    pub(crate) fn open(
+        plan: &MediaSettings,
+        address: std::net::IpAddr,
+        now: Time,
+        random: RandomStream,
+    ) -> Result<Media, MediaError> {
+        plan.voice.ensure()?;
+        let settings = plan.voice.settings()?;
+        let lines = plan.voice.lines;
+        let wrong = || MediaError::Ports(lines);
+        let first = plan.first_port;
+        let end = u32::from(first) + 2 * u32::from(lines);
+        let before =
+            first.checked_sub(1).filter(|_| first.is_multiple_of(2) && end <= 65_536).ok_or_else(wrong)?;
+        // Lines have the ports after that of SIP.
+        let made = Lines::new(plan.voice, SocketAddr::new(address, before), random).ok_or_else(wrong)?;
+        let open = |port: u16| {
+            let opened = open(SocketAddr::new(address, port));
+            opened.map(|socket| (port, socket)).map_err(|error| MediaError::Socket(port, error))
+        };
+        let sockets = (u32::from(first)..end).map(|port| open(port as u16)).collect::<Result<_, _>>()?;
+        #[expect(clippy::disallowed_methods, reason = "marks have the time of the day")]
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+        Ok(Media {
+            lines: made,
+            settings,
+            sockets,
+            inbox: Inbox::new(LONGEST),
+            origin_ns: since.saturating_sub(now.as_nanos()),
+            machine: machine(),
+            clock_error: plan.clock_error,
+            clocks: [0; 3],
+            refused: 0,
+        })
+    }
+
+    /// Returns what a call offers or accepts, if a line is free.
+    pub(crate) fn reserve(&mut self) -> Option<(u16, Capabilities)> {
+        let port = self.lines.reserve()?;
+        Some((port, self.lines.capabilities(port)))
+    }
+
+    /// Assigns a reserved line to a call, or frees it.
+    pub(crate) fn assign(&mut self, call: Option<CallId>, port: u16) {
+        match call {
+            Some(call) => self.lines.take(call, port),
+            None => self.lines.give_back(port),
+        }
+    }
+
+    /// Returns `true` if a line was free for an incoming call. It is then reserved.
+    pub(crate) fn take(&mut self, call: CallId) -> bool {
+        let Some(port) = self.lines.reserve() else { return false };
+        self.lines.take(call, port);
+        true
+    }
+
+    /// Returns what a call that comes in accepts.
+    pub(crate) fn accepted(&self, call: CallId) -> Option<Capabilities> {
+        Some(self.lines.capabilities(self.lines.port(call)?))
+    }
+
+    /// Starts the voice of a call.
+    pub(crate) fn start(&mut self, now: Time, call: CallId, media: &Negotiated) {
+        self.lines.start(now, call, media);
+    }
+
+    /// Ends what this side says.
+    pub(crate) fn hush(&mut self, now: Time, call: CallId) {
+        self.lines.hush(now, call);
+    }
+
+    /// Frees the line of a call that is over.
+    pub(crate) fn finish(&mut self, now: Time, call: CallId) {
+        self.lines.finish(now, call);
+    }
+
+    /// Returns the time of the next packet.
+    pub(crate) fn deadline(&self) -> Time {
+        self.lines.deadline()
+    }
+
+    /// Returns the descriptors to wait for.
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.sockets.values().map(AsFd::as_fd)
+    }
+
+    /// Sends what is due.
+    pub(crate) fn send(&mut self, now: Time) {
+        while let Some((port, to, mut bytes)) = self.lines.poll(now) {
+            if port.is_multiple_of(2) {
+                self.mark(&mut bytes);
+            }
+            let socket = self.sockets.get(&port);
+            let sent = socket.is_some_and(|socket| socket.send_to(&bytes, to).is_ok());
+            self.refused += u64::from(!sent);
+        }
+    }
+
+    /// Receives what waits at the sockets.
+    pub(crate) fn receive(&mut self, now: Time) {
+        let Media { lines, settings, sockets, inbox, .. } = self;
+        let (origin_ns, clock) = (self.origin_ns, Clock { machine: self.machine, error: self.clock_error });
+        for (port, socket) in sockets {
+            for _ in 0..MAX_BATCHES {
+                let Ok(count) = inbox.receive(&*socket) else { break };
+                for datagram in inbox.iter().filter(|datagram| !datagram.is_truncated) {
+                    let Some(from) = datagram.from else { continue };
+                    // The kernel's time of arrival: reading is later.
+                    let arrived =
+                        datagram.arrived_ns.map(|at| Time::from_nanos(at.saturating_sub(origin_ns)));
+                    let arrived = arrived.map_or(now, |at| at.min(now));
+                    let mut bytes = datagram.bytes.to_vec();
+                    let of = port
+                        .is_multiple_of(2)
+                        .then(|| clock.read(&mut bytes, settings, (origin_ns, arrived)));
+                    if lines.receive(arrived, from, *port, &bytes) {
+                        of.flatten().into_iter().for_each(|of| self.clocks[of as usize] += 1);
+                    }
+                }
+                if count < BATCH {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Writes the mark of sending over the properties of speech.
+    fn mark(&self, bytes: &mut [u8]) {
+        let Some((payload_type, len)) = described(bytes) else { return };
+        if self.settings.is_noise(payload_type, len) {
+            return;
+        }
+        let payload = &mut bytes[rtp::HEADER_LEN..];
+        let mouth = Spoken::parse(payload).mouth;
+        payload.fill(0);
+        let sent_ns = self.origin_ns + (mouth + self.settings.held()).as_nanos();
+        Mark::new(self.machine, sent_ns).emit(payload);
+    }
+
+    /// Returns the figures of all calls, as a simulation has them.
+    ///
+    /// Without a clock in common, delays and ratings are not known.
+    pub(crate) fn figures(&self) -> Value {
+        let mut found = Found::default();
+        Lines::observe(Some(&self.lines), &mut found);
+        let [own, stated, unknown] = self.clocks;
+        let error = match (own, stated, unknown) {
+            (_, _, 1..) | (0, 0, 0) => None,
+            (_, 1.., 0) => self.clock_error,
+            (_, 0, 0) => Some(Span::ZERO),
+        };
+        let of = |name: &str| found.0.get(name).copied().filter(|value| value.is_finite());
+        let known = |name: &str| of(name).filter(|_| error.is_some());
+        json!({
+            "sent": of("voice-sent"), "received": of("voice-received"), "loss": of("voice-loss"),
+            "mouth-to-ear-ms": known("mouth-to-ear").map(|seconds| seconds * 1e3),
+            "r": known("r"), "mos": known("mos"),
+            "clock-error-ms": error.map(|error| error.as_secs_f64() * 1e3),
+            "packets-of-unknown-clocks": unknown, "refused": self.refused,
+        })
+    }
+}
+
+/// Clock that the time in a packet is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    Own,
+    Stated,
+    Unknown,
+}
+
+/// Clocks that are believed.
+struct Clock {
+    machine: u32,
+    error: Option<Span>,
+}
+
+impl Clock {
+    /// Writes the properties of speech over its mark, and returns whose clock that has.
+    ///
+    /// Speech of an unknown clock is taken as sent when it arrived: its losses count, and its delays do not.
+    fn read(&self, bytes: &mut Vec<u8>, settings: &Settings, (origin_ns, now): (u64, Time)) -> Option<Whose> {
+        let (payload_type, len) = described(bytes)?;
+        if settings.is_noise(payload_type, len) {
+            return None;
+        }
+        let payload = bytes.get(rtp::HEADER_LEN..)?;
+        let at_ns = origin_ns + now.as_nanos();
+        let own = Mark::parse(payload, self.machine).map(|mark| (mark.sent_ns, Whose::Own));
+        let stated = || {
+            let mark = Mark::parse_any(payload, at_ns).filter(|_| self.error.is_some())?;
+            Some((mark.sent_ns, Whose::Stated))
+        };
+        let (sent_ns, of) = own.or_else(stated).unwrap_or((at_ns, Whose::Unknown));
+        let before = origin_ns + settings.held().as_nanos();
+        let mouth = Time::from_nanos(sent_ns.saturating_sub(before));
+        let impairment = Some(Impairment { ie: 0.0, bpl: 1.0 });
+        let sound = Sound { rooms: 1, speech: Some(Source { is_concealed: false, impairment }) };
+        bytes.resize(bytes.len().max(rtp::HEADER_LEN + Spoken::LEN), 0);
+        Spoken { sound, mouth, level: 0 }.emit(&mut bytes[rtp::HEADER_LEN..]);
+        Some(of)
+    }
+}
+
+/// Returns the payload type and payload length of a plain RTP packet.
+fn described(bytes: &[u8]) -> Option<(u8, usize)> {
+    let packet = rtp::Packet::new_checked(bytes).ok()?;
+    let len = packet.payload().len();
+    (len + rtp::HEADER_LEN == bytes.len()).then(|| (packet.payload_type(), len))
+}
+
+/// Values of an observation by their names.
+#[derive(Default)]
+struct Found(BTreeMap<&'static str, f64>);
+
+impl Observer for Found {
+    fn counter(&mut self, metric: &'static Of<Counter>, total: u64) {
+        self.0.insert(metric.metric.name, total as f64);
+    }
+
+    fn gauge(&mut self, metric: &'static Of<Gauge>, value: f64) {
+        self.0.insert(metric.metric.name, value);
+    }
+}
+
+fn open(at: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind(at)?;
+    socket.set_nonblocking(true)?;
+    stamp_arrivals(&socket)?;
+    let (shared, traffic_class) = (SockRef::from(&socket), u32::from(DSCP) << 2);
+    match at {
+        SocketAddr::V4(_) => shared.set_tos_v4(traffic_class)?,
+        SocketAddr::V6(_) => shared.set_tclass_v6(traffic_class)?,
+    }
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use bentpipe_signalling::agent::Config;
+    use bentpipe_signalling::sdp::Direction;
+    use bentpipe_signalling::sip::Transport;
+    use bentpipe_signalling::transaction::Peer;
+
+    use super::*;
+    use crate::{Answering, Dialling, Phone, answer, place};
+
+    const MS: u64 = 1_000_000;
+    const ORIGIN_NS: u64 = 1_800_000_000 * 1000 * MS;
+
+    fn settings() -> Settings {
+        PhoneVoice::default().settings().expect("possible")
+    }
+
+    /// Returns a packet of G.711 with a mark, 100 ms before time 1 s.
+    fn packet(machine: u32) -> Vec<u8> {
+        let mut bytes = vec![0; rtp::HEADER_LEN + 160];
+        rtp::Repr::new(8, 1, 160, 7).emit(&mut bytes);
+        Mark::new(machine, ORIGIN_NS + 900 * MS).emit(&mut bytes[rtp::HEADER_LEN..]);
+        bytes
+    }
+
+    fn read(clock: &Clock, bytes: &mut Vec<u8>) -> Option<(Whose, u64)> {
+        let whose = clock.read(bytes, &settings(), (ORIGIN_NS, Time::from_nanos(1000 * MS)))?;
+        Some((whose, Spoken::parse(&bytes[rtp::HEADER_LEN..]).mouth.as_nanos() / MS))
+    }
+
+    #[test]
+    fn only_known_clocks_are_believed() {
+        let alone = Clock { machine: 3, error: None };
+        // A packet of 20 ms left 100 ms ago.
+        assert_eq!(read(&alone, &mut packet(3)), Some((Whose::Own, 880)));
+        assert_eq!(read(&alone, &mut packet(4)), Some((Whose::Unknown, 980)));
+        let stated = Clock { error: Some(Span::from_millis(1)), ..alone };
+        assert_eq!(read(&stated, &mut packet(4)), Some((Whose::Stated, 880)));
+        // Speech of a phone that has no marks is no time of today.
+        let mut foreign = packet(4);
+        foreign[rtp::HEADER_LEN..].fill(0xd5);
+        assert_eq!(read(&stated, &mut foreign), Some((Whose::Unknown, 980)));
+    }
+
+    #[test]
+    fn what_is_no_speech_stays_as_it_is() {
+        let clock = Clock { machine: 3, error: None };
+        let mut noise = vec![0; rtp::HEADER_LEN + 1];
+        rtp::Repr::new(13, 1, 160, 7).emit(&mut noise);
+        for bytes in [Vec::new(), vec![0x80; 11], vec![0; 40], noise] {
+            let mut after = bytes.clone();
+            assert_eq!(read(&clock, &mut after), None, "{bytes:?}");
+            assert_eq!(after, bytes);
+        }
+        // Speech that is too short for its properties gets room.
+        let mut short = packet(3);
+        short.truncate(rtp::HEADER_LEN + 5);
+        assert!(read(&clock, &mut short).is_some() && short.len() == rtp::HEADER_LEN + Spoken::LEN);
+    }
+
+    #[test]
+    fn impossible_ports_are_refused() {
+        let open = |first_port| {
+            let plan = MediaSettings { voice: PhoneVoice::default(), first_port, clock_error: None };
+            let random = RandomStream::new(1, "media");
+            Media::open(&plan, Ipv4Addr::LOCALHOST.into(), Time::ZERO, random).map(|_| ())
+        };
+        for port in [0, 5001, 65_500] {
+            let error = open(port).expect_err("refused").to_string();
+            assert_eq!(error, "expected an even first port with room for 32 lines of two ports each");
+        }
+    }
+
+    /// Both phones hear each other, on addresses of loopback that are of this process alone.
+    #[test]
+    fn a_call_has_voice_both_ways() {
+        let [_, _, high, low] = std::process::id().to_be_bytes();
+        let phone = |host: u8, user: &str| {
+            let at = SocketAddr::from((Ipv4Addr::new(127, high | 1, low, host), 25_060));
+            let mut phone = Phone::open(Config::new(user, at), u64::from(host)).expect("sockets");
+            let voice = PhoneVoice { lines: 1, ..PhoneVoice::default() };
+            phone.open_media(&MediaSettings { voice, first_port: 26_000, clock_error: None }).expect("lines");
+            (phone, at)
+        };
+        let ((mut caller, _), (mut callee, address)) = (phone(1, "alice"), phone(2, "bob"));
+        let codecs = vec![bentpipe_signalling::sdp::Codec::new(8, "PCMA", 8000)];
+        let capabilities = Capabilities {
+            address: address.ip(),
+            port: 4000,
+            codecs,
+            ptime: 20,
+            direction: Direction::SendRecv,
+        };
+        let answering = Answering {
+            refuse: None,
+            ring: Span::ZERO,
+            hold: None,
+            calls: None,
+            duration: None,
+            capabilities: capabilities.clone(),
+        };
+        let dialling = Dialling {
+            target: format!("sip:bob@{address}").parse().expect("a URI"),
+            peer: Peer { transport: Transport::Udp, address },
+            // The second finds the only line taken.
+            calls: 2,
+            interval: Span::from_millis(50),
+            hold: Span::from_millis(300),
+            ring_limit: Span::from_secs(60),
+            capabilities,
+            duration: None,
+            random: None,
+        };
+        let (stop, never) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (placed, answered) = std::thread::scope(|scope| {
+            let answering = scope.spawn(|| answer(&mut callee, &answering, &stop, |_| {}));
+            let placed = place(&mut caller, &dialling, &never, |_| {});
+            stop.store(true, Ordering::Relaxed);
+            (placed, answering.join().expect("no panic").expect("no registration"))
+        });
+        assert_eq!((placed.established, placed.failed["no line is free"]), (1, 1));
+        for voice in [placed.voice, answered.voice] {
+            let voice = voice.expect("figures");
+            let of = |key: &str| voice[key].as_f64().unwrap_or_else(|| panic!("{key} in {voice}"));
+            assert!(of("received") >= 5.0 && of("clock-error-ms") == 0.0, "{voice}");
+            // 20 ms of packing and 60 ms in the playout buffer from the arrival of the first packet on.
+            assert!(of("mouth-to-ear-ms") >= 60.0 && of("r") > 0.0, "{voice}");
+        }
+    }
+}
