@@ -21,6 +21,9 @@ fn pieces(mut data: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Datagrams of RTP to a receiver with room for four streams, a clock that mostly goes on, and marks of this machine and others.
 pub fn fuzz_reception(data: &[u8]) {
     let mut reception = Reception::new(4, 0x0102_0304, data.first().map(|first| u32::from(*first) * 1000));
+    if data.first().is_some_and(|first| first % 2 == 1) {
+        reception = reception.believing_others();
+    }
     let (mut at_ns, mut all) = (1 << 60, 0_u64);
     for datagram in pieces(data.get(1..).unwrap_or_default()) {
         let step = datagram.get(1).map_or(0, |byte| u64::from(*byte));

@@ -286,3 +286,25 @@ fn a_row_has_a_measure_or_a_reduced_series() {
     let series = "series = \"flow.bulk.sender.cwnd\"\nreduce = { kind = \"last\" }";
     assert!(parsed(&STUDY.replacen("measure = \"flow.bulk.goodput\"", series, 1)).is_ok());
 }
+
+/// Emulated networks have measures and words by their rules; what is impossible is named.
+#[test]
+fn emulated_networks_are_checked() {
+    let study = |more: &str| {
+        let text = format!(
+            "title = \"t\"\nsource = \"s\"\nrow = []\n[[emulated]]\nscenario = \"a.toml\"\nflow = \"call\"\nduration = \"60 s\"\n{more}\n\
+             [emulated.way]\na = []\n"
+        );
+        crate::study::parsed(&text).map(|mut study| study.emulated.remove(0))
+    };
+    let network = study("").expect("a network");
+    assert_eq!((network.measures, network.quick), (vec!["goodput".to_owned()], None));
+    let words = "words = [{ word = \"X\", measure = \"set-up-p50\", at_least = 8 }, { word = \"LAGGED\", measure = \"mos\", at_most = 2 }]";
+    let network = study(words).expect("words");
+    assert!(network.words[0].is_for(8.0) && !network.words[0].is_for(7.9));
+    assert!(network.words[1].is_for(2.0) && !network.words[1].is_for(2.1));
+    let error = study("words = [{ word = \"X\", measure = \"mos\" }]").expect_err("no rule");
+    assert_eq!(error, "emulated call: words: \"X\": expected at_most or at_least");
+    let error = study("measures = []").expect_err("nothing to compare");
+    assert!(error.contains("measures, way: expected at least one each"), "{error}");
+}
