@@ -395,7 +395,7 @@ fn send_over_a_cut(is_crash: bool) -> [Counters; 3] {
             std::fs::copy(&path, copy.join(path.file_name().expect("a name"))).expect("a file");
         }
     };
-    // Acknowledgements of a megabyte and more.
+    // Acknowledgements of a megabyte and more. They come after a second, as the relay passes nothing more.
     cut(&listener, two, 2_500_000, 128 * 18 + 100, if is_crash { &at_cut } else { &|| () });
     if is_crash {
         middle.end();

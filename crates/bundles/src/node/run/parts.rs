@@ -1,7 +1,7 @@
 //! Reactive fragmentation: parts of bundles whose transfer on TCPCL was cut.
 //!
 //! What is acknowledged of a transfer that goes on is in the store first, in pieces, so that a crash loses none of it: the neighbour
-//! sends it again nowhere. After a megabyte or a second there is another piece; a transfer that ends before that has none. In the
+//! sends it again nowhere. Each second there is another piece; a transfer that ends before that has none. In the
 //! batch of the store that has the bundle, or the fragment that is left of it, the pieces are removed.
 
 use std::collections::BTreeMap;
@@ -15,9 +15,7 @@ use super::Daemon;
 use super::accept::Origin;
 use crate::clock::dtn_time;
 
-/// Bytes of a transfer after which a piece of it is stored.
-const PIECE: u64 = 1 << 20;
-/// Time after which a piece is stored that is shorter.
+/// Time from piece to piece. A cut transfer loses no more than what arrived in it.
 const PERIOD: Span = Span::from_secs(1);
 /// Bytes of a transfer in which its payload has to begin.
 const FRONT: usize = 1 << 16;
@@ -44,7 +42,7 @@ impl Daemon {
         let part =
             peer.part.get_or_insert_with(|| Part { transfer, from, len: 0, pieces: vec![], since: now });
         let (start, len) = (part.len, data.len() as u64);
-        if len < start + PIECE && (len == start || now < part.since + PERIOD) {
+        if len == start || now < part.since + PERIOD {
             return;
         }
         part.since = now;
