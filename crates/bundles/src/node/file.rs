@@ -249,7 +249,7 @@ impl NodeFile {
     /// Returns an error with line and key if it has a mistake.
     pub fn parse(text: &str) -> Result<NodeFile, String> {
         let file: NodeFile = toml::from_str(text).map_err(|error| error.to_string())?;
-        file.check().map_err(|mistake| format!("line {}: {}", mistake.line(text), mistake.problem))?;
+        file.check().map_err(|fault| format!("line {}: {}", fault.line(text), fault.problem))?;
         Ok(file)
     }
 
