@@ -21,6 +21,8 @@ use crate::link::{Link, SessionLink, wait};
 use crate::tls::Security;
 use crate::{host, resolve};
 
+/// Longest wait at a time for the next millisecond of the clock.
+const TICK: Span = Span::from_micros(200);
 /// Time within which the session must be established.
 const SET_UP: Span = Span::from_secs(10);
 
@@ -84,6 +86,7 @@ impl Client {
     /// Returns an error if the node does not answer, or not in time.
     pub fn connect(node: &Access, endpoint: &Eid) -> Result<Client, String> {
         let Access { place, security } = node;
+        let begun = dtn_time();
         let address: SocketAddr = resolve(place)?;
         let wrong = |error: std::io::Error| format!("{place}: {error}");
         let link = Link::connect(address).map_err(wrong)?;
@@ -104,6 +107,10 @@ impl Client {
             if client.now() > Time::ZERO + SET_UP {
                 return Err(format!("{place}: no answer in {} s", SET_UP.as_secs_f64()));
             }
+        }
+        // A client before this one may have sent from the same endpoint in this millisecond, and numbers begin again.
+        while dtn_time() <= begun {
+            client.turn(TICK).map_err(|problem| format!("{place}: {problem}"))?;
         }
         Ok(client)
     }

@@ -435,6 +435,44 @@ fn a_crash_loses_nothing_of_a_transfer_that_was_acknowledged() {
     assert!(one.node.spared >= 1_000_000, "{counters:?}");
 }
 
+#[test]
+fn parts_of_a_hostile_peer_are_bounded_by_the_storage() {
+    use std::io::Read;
+
+    use bentpipe_wire::dtn::bundle::{Bundle, Payload, Primary, Timestamp};
+    use bentpipe_wire::dtn::tcpcl::{Extension, KEEPS_PARTS, Message, SegmentFlags, SessionInit};
+    let (folder, at) = (Folder::new(), free());
+    let limits = "storage = \"100 kB\"\nmax_bundle = \"100 kB\"\n";
+    let listen = format!("{limits}[[listen]]\nlayer = \"tcpcl\"\nat = \"{at}\"\n");
+    let node = Running::start(file(&folder.file(""), 1, &listen));
+    let mut extensions = Vec::new();
+    Extension { is_critical: false, code: KEEPS_PARTS, value: &[0; 8] }.put(&mut extensions);
+    let init = SessionInit {
+        keepalive: 0,
+        segment_mru: 1 << 20,
+        transfer_mru: 1 << 20,
+        node: "ipn:9.0",
+        extensions: &extensions,
+    };
+    // Every second one has less than is kept.
+    for n in 0..400 {
+        let stamp = Timestamp { time: 800_000_000_000, sequence: n };
+        let primary = Primary::new(Eid::ipn(9, 1), Eid::ipn(3, 1), stamp, 100_000_000_000);
+        let bundle = Bundle { primary, blocks: vec![], payload: Payload::new(vec![1; 90_000]) }.to_vec();
+        let mut bytes = b"dtn!\x04\x00".to_vec();
+        Message::Init(init.clone()).emit(&mut bytes);
+        let data = &bundle[..if n % 2 == 0 { 1100 } else { 900 }];
+        Message::Segment { flags: SegmentFlags(2), transfer: 0, extensions: &[], data }.emit(&mut bytes);
+        let mut peer = TcpStream::connect(at).expect("a node");
+        peer.write_all(&bytes).expect("a stream");
+        peer.shutdown(std::net::Shutdown::Write).expect("a socket");
+        let _ = peer.read_to_end(&mut Vec::new());
+    }
+    let counters = node.end();
+    assert!((80..100).contains(&counters.parts) && counters.stored.1 <= 100_000, "{counters:?}");
+    assert_eq!(counters.node.refused, 200 - counters.parts, "{counters:?}");
+}
+
 /// Two nodes on TCPCL that wait for the disk, and an application that measures.
 ///
 /// `cargo test --release -p bentpipe-bundles --test node -- --ignored --nocapture throughput`

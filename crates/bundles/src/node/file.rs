@@ -191,17 +191,17 @@ fn eid<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Eid, D::Error> {
     }
 }
 
-/// Mistake in a node file, at a key of one of its tables.
-struct Mistake {
+/// Flaw in a node file, at a key of one of its tables.
+struct Flaw {
     /// Name and number of the table; `None` for the keys in front of all tables.
     table: Option<(&'static str, usize)>,
     key: String,
     problem: String,
 }
 
-impl Mistake {
-    fn new(table: Option<(&'static str, usize)>, key: &str, problem: impl Into<String>) -> Mistake {
-        Mistake { table, key: key.to_owned(), problem: problem.into() }
+impl Flaw {
+    fn new(table: Option<(&'static str, usize)>, key: &str, problem: impl Into<String>) -> Flaw {
+        Flaw { table, key: key.to_owned(), problem: problem.into() }
     }
 
     /// Returns the line of the key, or that of its table if it is missing.
@@ -249,14 +249,14 @@ impl NodeFile {
     /// Returns an error with line and key if it has a mistake.
     pub fn parse(text: &str) -> Result<NodeFile, String> {
         let file: NodeFile = toml::from_str(text).map_err(|error| error.to_string())?;
-        file.check().map_err(|fault| format!("line {}: {}", fault.line(text), fault.problem))?;
+        file.check().map_err(|flaw| format!("line {}: {}", flaw.line(text), flaw.problem))?;
         Ok(file)
     }
 
-    fn check(&self) -> Result<(), Mistake> {
+    fn check(&self) -> Result<(), Flaw> {
         for (n, neighbour) in self.neighbour.iter().enumerate() {
             let at = |key: &str, problem: String| {
-                Mistake::new(Some(("neighbour", n)), key, format!("neighbour {}: {problem}", n + 1))
+                Flaw::new(Some(("neighbour", n)), key, format!("neighbour {}: {problem}", n + 1))
             };
             neighbour.check().map_err(|(key, problem)| at(key, problem))?;
             if self.neighbour[..n].iter().any(|other| other.node == neighbour.node) {
@@ -268,9 +268,9 @@ impl NodeFile {
         let on_ltp = self.neighbour.iter().position(|neighbour| neighbour.layer == NodeLayer::Ltp);
         if let Some(n) = on_ltp.filter(|_| !has_ltp) {
             let problem = "a neighbour on LTP needs a listener with `layer = \"ltp\"`: reports arrive there";
-            return Err(Mistake::new(Some(("neighbour", n)), "layer", problem));
+            return Err(Flaw::new(Some(("neighbour", n)), "layer", problem));
         }
-        let top = |key: &str, problem: String| Err(Mistake::new(None, key, problem));
+        let top = |key: &str, problem: String| Err(Flaw::new(None, key, problem));
         if !(1_000..=1 << 40).contains(&self.storage.get()) {
             return top("storage", format!("`storage`: expected 1 kB to 1.1 TB, got {}", self.storage));
         }
@@ -289,22 +289,22 @@ impl NodeFile {
         self.routes.iter().try_for_each(|(to, via)| self.check_route(to, *via))
     }
 
-    fn check_copies(&self) -> Result<(), Mistake> {
+    fn check_copies(&self) -> Result<(), Flaw> {
         match self.routing {
             Some(_) if !self.routes.is_empty() => {
                 let problem = "`routes` conflicts with `routing`: copies go to all neighbours";
-                Err(Mistake::new(Some(("routes", 0)), "", problem))
+                Err(Flaw::new(Some(("routes", 0)), "", problem))
             }
             Some(Copies::SprayAndWait { copies, .. }) if !(1..=1_000_000).contains(&copies) => {
                 let problem = format!("`routing.copies`: expected 1 to 1000000, got {copies}");
-                Err(Mistake::new(Some(("routing", 0)), "copies", problem))
+                Err(Flaw::new(Some(("routing", 0)), "copies", problem))
             }
             _ => Ok(()),
         }
     }
 
     /// Checks that keys of TLS stand where there are sessions and credentials.
-    fn check_tls(&self) -> Result<(), Mistake> {
+    fn check_tls(&self) -> Result<(), Flaw> {
         let listeners = self.listen.iter().enumerate();
         let listeners = listeners.map(|(n, listen)| (("listen", n), listen.layer, listen.tls, false));
         let neighbours = self.neighbour.iter().enumerate().map(|(n, neighbour)| {
@@ -315,19 +315,19 @@ impl NodeFile {
             let key = if is_named { "name" } else { "tls" };
             if layer != NodeLayer::Tcpcl && (tls.is_some() || is_named) {
                 let problem = format!("{what}: `tls` and `name` are for `layer = \"tcpcl\"`");
-                return Err(Mistake::new(Some(table), key, problem));
+                return Err(Flaw::new(Some(table), key, problem));
             }
             if self.tls.is_none() && (is_named || tls.is_some_and(|tls| tls != Policy::Off)) {
                 let problem =
                     format!("{what}: TLS needs the table [tls] with `certificate`, `key` and `trust`");
-                return Err(Mistake::new(Some(table), key, problem));
+                return Err(Flaw::new(Some(table), key, problem));
             }
         }
         Ok(())
     }
 
-    fn check_route(&self, to: &str, via: u64) -> Result<(), Mistake> {
-        let at = |problem: String| Err(Mistake::new(Some(("routes", 0)), to, problem));
+    fn check_route(&self, to: &str, via: u64) -> Result<(), Flaw> {
+        let at = |problem: String| Err(Flaw::new(Some(("routes", 0)), to, problem));
         if to != "default" && to.parse::<u64>().is_err() {
             return at(format!("`routes.{to}`: expected a node number or `default`"));
         }
