@@ -4,7 +4,7 @@
 //! SELECT item {, item} FROM sensors [JOIN table ON node] [WHERE column op number {AND column op number}]
 //! [GROUP BY column [/ number]] SAMPLE PERIOD time [FOR time]
 //!
-//! SELECT column {, column} FROM sensors a JOIN sensors b ON epoch [WHERE column op (number | column) {AND ..}]
+//! SELECT column {, column} FROM sensors a JOIN sensors b (ON epoch | WITHIN time) [WHERE column op (number | column) {AND ..}]
 //! SAMPLE PERIOD time [FOR time]
 //! ```
 //!
@@ -22,6 +22,8 @@ use bentpipe_units::Span;
 pub const MAX_TEXT: usize = 400;
 /// Maximum number of items, and of conditions.
 pub const MAX_ITEMS: usize = 8;
+/// Maximum number of epochs between the rows of a pair.
+pub const MAX_WINDOW: u32 = 16;
 /// Maximum number of buckets of a histogram.
 pub const MAX_BUCKETS: u8 = 32;
 
@@ -126,6 +128,27 @@ pub enum Input {
     Epoch,
     /// Sample.
     Sensor(Sensor),
+}
+
+/// Join of the streams of two motes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pairing {
+    /// Samples of two motes in one epoch: a synchronous join.
+    Epoch,
+    /// Samples at most that number of epochs apart: an asynchronous join.
+    ///
+    /// Two samples of one mote are a pair too: a join of a local stream with its past.
+    Within(u32),
+}
+
+impl Pairing {
+    /// Returns the largest number of epochs between the rows of a pair.
+    pub fn window(self) -> u32 {
+        match self {
+            Pairing::Epoch => 0,
+            Pairing::Within(epochs) => epochs,
+        }
+    }
 }
 
 /// Condition between the motes of a pair.
@@ -257,8 +280,8 @@ pub struct Query {
     pub items: Vec<Item>,
     /// Joined table.
     pub table: Option<String>,
-    /// Set if rows are pairs of motes of one epoch.
-    pub is_pair: bool,
+    /// Pairs that rows are, if they are.
+    pub pairing: Option<Pairing>,
     /// Conditions between the motes of a pair.
     pub matches: Vec<Match>,
     /// Conditions that all hold, in the order of the text.
@@ -309,6 +332,11 @@ impl Query {
             _ => vec![title],
         };
         items.iter().zip(written).flat_map(of).collect()
+    }
+
+    /// Returns `true` if rows are pairs.
+    pub fn is_pair(&self) -> bool {
+        self.pairing.is_some()
     }
 
     /// Returns `true` if rows are aggregated.

@@ -249,7 +249,7 @@ await page.waitForFunction(() => /^\d+ rows, of which/.test(document.getElementB
 await page.locator("svg.field a[data-mote='9']").focus();
 await page.keyboard.press("Enter");
 await page.waitForURL(/mote=9#mote$/);
-assert.match(await page.locator("#mote").innerText(), /Mote 9[^]*Sends to[^]*sample light, sound every 30 s/);
+assert.match(await page.locator("#mote").innerText(), /Mote 9[^]*Remote stream to[^]*sample light, sound every 30 s/);
 await accessible(page);
 await picture(page, "query");
 await page.goto(`${address}/jobs/${asked}`);

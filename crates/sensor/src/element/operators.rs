@@ -1,9 +1,10 @@
 //! Operators of a query, by the places in which they run, in words.
 
+use bentpipe_units::Span;
 use serde_json::{Value, json};
 
 use super::Collection;
-use crate::query::{Column, Comparison, Condition, Group, Input, Query, Side};
+use crate::query::{Column, Comparison, Condition, Group, Input, Pairing, Query, Side};
 
 /// Returns the description of a query: text, period, titles of values, and operators.
 ///
@@ -46,9 +47,9 @@ fn in_network(query: &Query) -> [Vec<Operator>; 3] {
     } else {
         let forward = (FORWARD, "forward rows of the children".to_owned());
         mote.push((PROJECT, "send the selected columns".to_owned()));
-        match query.is_pair {
-            true => (forward, (JOIN, "pair the motes of an epoch".to_owned())),
-            false => (forward, (COLLECT, "collect rows".to_owned())),
+        match query.pairing {
+            Some(pairing) => (forward, join(pairing, query.period)),
+            None => (forward, (COLLECT, "collect rows".to_owned())),
         }
     };
     let mut base = vec![base];
@@ -61,12 +62,20 @@ fn everything(query: &Query) -> [Vec<Operator>; 3] {
     let mut base: Vec<Operator> =
         query.table.iter().map(|table| (JOIN, format!("join the table {table}"))).collect();
     base.extend(query.conditions.iter().map(|one| (SELECT, format!("keep samples with {}", condition(one)))));
-    base.extend(query.is_pair.then(|| (JOIN, "pair the motes of an epoch".to_owned())));
+    base.extend(query.pairing.map(|pairing| join(pairing, query.period)));
     base.extend(pairs(query));
     base.extend(query.is_aggregate().then(|| (GROUP, format!("aggregate{}", grouped(query.group)))));
     base.push((FORWARD, "send rows to Earth as bundles".to_owned()));
     let relay = (FORWARD, "forward samples of the children".to_owned());
     [vec![sample(query), (PROJECT, "send all samples".to_owned())], vec![relay], base]
+}
+
+fn join(pairing: Pairing, period: Span) -> Operator {
+    let text = match pairing {
+        Pairing::Epoch => "pair the motes of an epoch".to_owned(),
+        Pairing::Within(epochs) => format!("pair samples at most {} apart", period * u64::from(epochs)),
+    };
+    (JOIN, text)
 }
 
 fn pairs(query: &Query) -> impl Iterator<Item = Operator> {
@@ -158,5 +167,9 @@ mod tests {
             operators(pairs, Collection::InNetwork)["base"][1][1],
             "keep pairs with a.light > b.light"
         );
+        let within = pairs.replace("ON epoch", "WITHIN 3 s");
+        for collection in [Collection::InNetwork, Collection::Everything] {
+            assert_eq!(operators(&within, collection)["base"][0][1], "pair samples at most 3 s apart");
+        }
     }
 }

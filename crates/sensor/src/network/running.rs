@@ -7,7 +7,7 @@ use bentpipe_units::{RandomStream, Span, Time};
 use super::{BASE, Collected, FLOOD, GRACE, Motes, Task};
 use crate::aggregate::{Groups, State, functions};
 use crate::message::{MAX_MOTE_MESSAGE, MAX_PART, MoteMessage, RESULT_HEADER, Row};
-use crate::query::{Column, Condition, Function, Item, Match, Query, Sensor, Side};
+use crate::query::{Column, Condition, Function, Item, Match, Pairing, Query, Sensor, Side};
 
 /// Part of a slot in which motes start to send.
 const SPREAD: f64 = 0.8;
@@ -112,7 +112,7 @@ impl Program {
         }
     }
 
-    /// Returns the result of two rows of an epoch, if they make a pair.
+    /// Returns the result of two rows, if they make a pair.
     fn pair(&self, [left, right]: [&Row; 2]) -> Option<Row> {
         let of = |column: Column| match column {
             Column::Of(Side::Right, _) => self.input(right, column),
@@ -326,13 +326,13 @@ impl Motes {
                 }
             },
         };
-        if program.query.is_pair && !program.ships_everything {
+        if program.query.is_pair() && !program.ships_everything {
             let is_left = program.is_side(Side::Left, &mut |column| value(self, column));
             if !is_left && !program.is_side(Side::Right, &mut |column| value(self, column)) {
                 return None;
             }
         }
-        if program.ships_everything || program.query.is_pair {
+        if program.ships_everything || program.query.is_pair() {
             return Some(Measured::Values(
                 program.inputs.iter().map(|column| value(self, *column)).collect(),
             ));
@@ -368,7 +368,7 @@ impl Motes {
             return;
         }
         let Some(running) = self.queries.get_mut(usize::from(number)) else { return };
-        if running.program.query.is_pair {
+        if running.program.query.is_pair() {
             if running.program.inputs.len() == row.values.len() {
                 self.pair_up(number, row);
             }
@@ -407,14 +407,18 @@ impl Motes {
         self.give(Collected { query: number, start, row });
     }
 
-    /// Joins a row with those of the same epoch, at the base station. Each pair of motes is found once per order.
+    /// Joins a row with those of its epoch or window, at the base station. Each pair of rows is found once per order.
     fn pair_up(&mut self, number: u8, row: Row) {
         let running = &mut self.queries[usize::from(number)];
         let program = running.program.clone();
-        let oldest = row.epoch.saturating_sub(EPOCHS);
+        let window = program.query.pairing.map_or(0, Pairing::window);
+        let oldest = row.epoch.saturating_sub(EPOCHS + window);
         running.unpaired.retain(|other| other.epoch >= oldest);
-        let others =
-            running.unpaired.iter().filter(|other| other.epoch == row.epoch && other.node != row.node);
+        let is_near = |other: &&Row| {
+            let is_itself = (other.epoch, other.node) == (row.epoch, row.node);
+            !is_itself && other.epoch.abs_diff(row.epoch) <= window
+        };
+        let others = running.unpaired.iter().filter(is_near);
         let pairs = others.flat_map(|other| [[other, &row], [&row, other]]);
         let rows: Vec<Row> = pairs.filter_map(|pair| program.pair(pair)).collect();
         let start = running.start;

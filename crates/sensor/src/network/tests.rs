@@ -162,6 +162,41 @@ fn motes_are_joined_by_epoch() {
 }
 
 #[test]
+fn motes_are_joined_within_a_time() {
+    // Pairs of any two samples of motes 1 and 2, and of mote 1 with its own past.
+    for (text, others) in [
+        (
+            "SELECT a.epoch, b.epoch, a.sound, b.sound FROM sensors a JOIN sensors b WITHIN 250 s WHERE a.node = 1 AND b.node = 2 SAMPLE PERIOD 100 s FOR 1000 s",
+            2,
+        ),
+        (
+            "SELECT a.epoch, b.epoch, a.sound, b.sound FROM sensors a JOIN sensors b WITHIN 250 s WHERE a.node = 1 AND b.node = 1 SAMPLE PERIOD 100 s FOR 1000 s",
+            1_u16,
+        ),
+    ] {
+        for ships_everything in [false, true] {
+            let mut run = Run::new(field(Layout::Cell { motes: 3 }));
+            run.start(text, ships_everything);
+            let mut found: Vec<Vec<f32>> =
+                run.until(1_200).into_iter().map(|result| result.row.values).collect();
+            let (world, start) = (&run.motes.world, run.motes.queries[0].epoch(0));
+            let sound = |mote: u16, epoch: u32| {
+                let at = start + Span::from_secs(100) * u64::from(epoch);
+                world.value(Sensor::Sound, run.motes.places[usize::from(mote)], at)
+            };
+            let epochs = (0..10_u32).flat_map(|a| (0..10_u32).map(move |b| (a, b)));
+            // The window of 250 s has two whole periods.
+            let near = epochs.filter(|(a, b)| a.abs_diff(*b) <= 2 && (others != 1 || a != b));
+            let expected: Vec<Vec<f32>> =
+                near.map(|(a, b)| vec![a as f32, b as f32, sound(1, a), sound(others, b)]).collect();
+            found.sort_by(|one, other| one.partial_cmp(other).expect("numbers"));
+            assert_eq!(found, expected);
+            assert_eq!(expected.len(), if others == 1 { 34 } else { 44 });
+        }
+    }
+}
+
+#[test]
 fn a_grid_makes_a_tree_over_good_links_that_reaches_all() {
     let mut run = Run::new(field(Layout::Grid { columns: 7, rows: 7, spacing: 30.0 }));
     run.start("SELECT count(*) FROM sensors SAMPLE PERIOD 10 s FOR 200 s", false);

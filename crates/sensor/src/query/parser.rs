@@ -4,8 +4,8 @@ use bentpipe_units::Span;
 
 use super::lexer::{Token, tokens};
 use super::{
-    Column, Comparison, Condition, Function, Group, Input, Item, MAX_BUCKETS, MAX_ITEMS, Match, Query,
-    QueryError, Sensor, Side,
+    Column, Comparison, Condition, Function, Group, Input, Item, MAX_BUCKETS, MAX_ITEMS, MAX_WINDOW, Match,
+    Pairing, Query, QueryError, Sensor, Side,
 };
 
 /// Name of a column that matches any word.
@@ -20,13 +20,21 @@ struct Parser {
     joined: Vec<String>,
     /// Names of the motes of a pair.
     pair: Option<[String; 2]>,
+    /// Place and time of the window of pairs; without one they are of one epoch.
+    window: Option<(usize, Span)>,
     matches: Vec<Match>,
 }
 
 /// Parses a query.
 pub(super) fn parse(text: &str, columns: &dyn Fn(&str) -> Option<Vec<String>>) -> Result<Query, QueryError> {
-    let mut parser =
-        Parser { tokens: tokens(text)?, at: 0, joined: Vec::new(), pair: None, matches: Vec::new() };
+    let mut parser = Parser {
+        tokens: tokens(text)?,
+        at: 0,
+        joined: Vec::new(),
+        pair: None,
+        window: None,
+        matches: Vec::new(),
+    };
     parser.expect("select")?;
     // Items may name columns of a table that is named later.
     let items_at = parser.at;
@@ -41,10 +49,9 @@ pub(super) fn parse(text: &str, columns: &dyn Fn(&str) -> Option<Vec<String>>) -
     let group = parser.group(&items)?;
     let (period, duration) = parser.times()?;
     parser.end()?;
-    let (is_pair, matches) = (parser.pair.is_some(), parser.matches);
     Ok(Query {
-        is_pair,
-        matches,
+        pairing: parser.pairing(period)?,
+        matches: parser.matches,
         items: items.into_iter().map(|(_, item)| item).collect(),
         table,
         conditions,
@@ -148,10 +155,30 @@ impl Parser {
             _ => return self.refuse("another name for the second mote"),
         };
         self.next();
-        self.expect("on")?;
-        self.expect("epoch")?;
+        if self.take("within") {
+            self.window = Some((self.place(), self.span()?));
+        } else if self.take("on") {
+            self.expect("epoch")?;
+        } else {
+            return self.refuse("ON epoch or WITHIN and a time");
+        }
         self.pair = Some([left, right]);
         Ok(())
+    }
+
+    /// Returns how rows are paired, with the window in epochs.
+    fn pairing(&self, period: Span) -> Result<Option<Pairing>, QueryError> {
+        let Some((column, window)) = self.window else {
+            return Ok(self.pair.as_ref().map(|_| Pairing::Epoch));
+        };
+        let longest = period * u64::from(MAX_WINDOW);
+        if window < period || window > longest {
+            let problem = format!(
+                "expected a window of one to {MAX_WINDOW} sample periods, {period} to {longest}, got {window}"
+            );
+            return Err(QueryError { column, problem });
+        }
+        Ok(Some(Pairing::Within((window.as_nanos() / period.as_nanos()) as u32)))
     }
 
     /// Returns the column of one mote of a pair: "a.light".

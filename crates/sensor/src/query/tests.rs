@@ -44,7 +44,7 @@ fn a_join_of_motes_has_conditions_of_each_and_between_both() {
     let query = parse(
         "SELECT a.light, b.node FROM sensors a JOIN sensors b ON epoch WHERE a.node = 1 AND a.light > b.light SAMPLE PERIOD 1 s",
     );
-    assert!(query.is_pair && query.table.is_none());
+    assert!(query.is_pair() && query.table.is_none());
     let light = Input::Sensor(Sensor::Light);
     assert_eq!(
         query.items,
@@ -115,6 +115,18 @@ fn errors_have_place_and_reason() {
         (
             "SELECT a.light FROM sensors a JOIN sensors b ON epoch GROUP BY a.node SAMPLE PERIOD 1 s",
             "column 55: expected SAMPLE, as pairs",
+        ),
+        (
+            "SELECT a.light FROM sensors a JOIN sensors b AFTER 1 s SAMPLE PERIOD 1 s",
+            "column 46: expected ON epoch or WITHIN and a time, got \"after\"",
+        ),
+        (
+            "SELECT a.light FROM sensors a JOIN sensors b WITHIN 17 s SAMPLE PERIOD 1 s",
+            "column 53: expected a window of one to 16 sample periods, 1 s to 16 s, got 17 s",
+        ),
+        (
+            "SELECT a.light FROM sensors a JOIN sensors b WITHIN 500 ms SAMPLE PERIOD 1 s",
+            "column 53: expected a window of one to 16 sample periods",
         ),
         ("", "column 1: expected SELECT, got the end"),
     ];

@@ -98,7 +98,7 @@ fn motes(query: &FieldQuery, flow: &str, chosen: Option<usize>) -> Markup {
         @if count == 0 {
             p.note role="status" { "Their places and tree are known when the first rows have reached the base station." }
         } @else {
-            p.hint { "Lines are streams of rows to the base station, the wider the more motes send over them. A mote leads to its operators and streams; with a keyboard use Tab and Enter, or its number." }
+            p.hint { "Lines are remote streams of rows to the base station, the wider the more motes send over them. Local streams lead from each operator of a mote to the next, without the radio. A mote leads to its operators and streams; with a keyboard use Tab and Enter, or its number." }
             figure.scroll { (drawing(query, flow, chosen)) }
             form.row method="get" action="#mote" {
                 input type="hidden" name="flow" value=(flow);
@@ -118,11 +118,13 @@ fn details(query: &FieldQuery, mote: usize) -> Markup {
     html! {
         section #mote aria-labelledby="mote-title" {
             h3 #mote-title { @if mote == 0 { "Base station" } @else { "Mote " (mote) } }
+            @let local = if mote == 0 { query.operators.base.len() } else { query.operators.mote.len() };
             dl.facts {
                 div { dt { "Place" } dd { (format!("{:.1} m, {:.1} m", place.x, place.y)) } }
                 div { dt { "Hops" } dd { (query.hops(mote).map_or("no route".to_owned(), |hops| hops.to_string())) } }
-                div { dt { "Receives from" } dd { @if from.is_empty() { "none" } @else { (from) } } }
-                div { dt { "Sends to" } dd { @match place.parent { Some(0) => "base station", Some(parent) => (parent), None if mote == 0 => "Earth", None => "none" } } }
+                div { dt { "Remote streams from" } dd { @if from.is_empty() { "none" } @else { (from) } } }
+                div { dt { "Remote stream to" } dd { @match place.parent { Some(0) => "base station", Some(parent) => (parent), None if mote == 0 => "Earth", None => "none" } } }
+                div { dt { "Local streams" } dd { (local.saturating_sub(1)) } }
             }
             @if mote == 0 { (listed(&query.operators.base)) } @else {
                 (listed(&query.operators.mote))
