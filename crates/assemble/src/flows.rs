@@ -238,8 +238,11 @@ fn add_copy(
         element
     };
     let base = format!("flow/{}", plan.name);
-    let FlowEnds { sender, receivers, .. } = plan.ends;
+    let FlowEnds { mut sender, receivers, .. } = plan.ends;
     let switch = sender.switch;
+    if let Some(between) = sender.between.take() {
+        join(receivers.len() + 1, *between, format!("{base}/between"));
+    }
     let sender = join(0, sender, format!("{base}/sender"));
     let several = receivers.len() > 1;
     let receivers = receivers.into_iter().enumerate().map(|(n, end)| {

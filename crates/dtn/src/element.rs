@@ -7,6 +7,7 @@ mod neighbour;
 mod sender;
 mod sessions;
 mod sink;
+mod stream;
 
 pub use agent::Agent;
 pub(crate) use agent::session_limits;
@@ -15,6 +16,7 @@ pub use neighbour::Neighbour;
 pub use sender::{Sender, Timing};
 pub(crate) use sessions::CALLER_PORTS;
 pub use sink::Sink;
+pub use stream::{Cutter, Measures};
 
 /// Length of the number and time of creation at the start of a payload.
 const STAMP: usize = 12;

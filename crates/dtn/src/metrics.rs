@@ -22,6 +22,7 @@ bentpipe_net::metrics! {
     Counter FRAGMENTS = "bundle-fragments", Count, "Fragments of bundles made";
     Counter REPORTS = "reports", Count, "Status reports sent";
     Counter DUPLICATES = "bundle-duplicates", Count, "Copies of bundles that a node has had";
+    Gauge WAITING = "measures-waiting", Count, "Measures that wait for the connection to the proxy";
     Counter SESSIONS = "tcpcl-sessions", Count, "TCPCL sessions established";
     Counter UNFINISHED = "tcpcl-unfinished", Count, "Bundles in transfer at the end of a TCPCL session";
     Counter PARTS = "bundle-parts", Count, "Parts kept of bundles whose transfer was cut";

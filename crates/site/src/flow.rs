@@ -151,6 +151,8 @@ pub struct End {
     pub calls: Option<CallReader>,
     /// Switch of a sender that an event turns off and on.
     pub switch: Option<Switch>,
+    /// End at a node on the way, where what is sent takes another form.
+    pub between: Option<Box<End>>,
 }
 
 /// Sender that can be turned off and on.
@@ -194,12 +196,17 @@ impl End {
 
     /// Creates the end of an element at any place.
     pub fn attached(element: impl Element + 'static, at: Attach) -> End {
-        End { element: Box::new(element), at, second: None, calls: None, switch: None }
+        End { element: Box::new(element), at, second: None, calls: None, switch: None, between: None }
     }
 
     /// Connects port 1 of the element with a role.
     pub fn joined(self, role: Client) -> End {
         End { second: Some(role), ..self }
+    }
+
+    /// Adds an end at a node on the way.
+    pub fn through(self, between: End) -> End {
+        End { between: Some(Box::new(between)), ..self }
     }
 
     /// Creates the end of a sender that can be turned off and on.

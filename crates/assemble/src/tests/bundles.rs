@@ -7,6 +7,7 @@ use bentpipe_record::Capture;
 use bentpipe_testkit::{Folder, Tshark};
 use bentpipe_units::Span;
 
+use super::pabx::refused;
 use super::*;
 
 #[derive(Default)]
@@ -281,4 +282,82 @@ fn a_bundle_longer_than_any_contact_crosses_in_parts() {
     let starts: Vec<&str> = of(1).collect();
     assert_eq!(starts.iter().filter(|start| **start == "0").count(), 8, "first parts: {rows:?}");
     assert!(starts.len() == 16 && of(2).all(|total| total == "60000") && of(3).count() == 0, "{rows:?}");
+}
+
+/// EGGS, scenario (b): measures over TCP to the orbiter, bundles from there.
+fn proxied(proximity: &str, contacts: &str, through: &str) -> String {
+    format!(
+        r#"
+title = "t"
+duration = "2000 s"
+node.sink = {{}}
+node.orbiter = {{ kind = "router", role = {{ kind = "dtn", network = "eggs" }} }}
+node.earth = {{ role = {{ kind = "dtn", network = "eggs" }} }}
+[dtn.eggs]
+layer = "udp"
+plan = """
+a range +0 +9000 orbiter earth 200
+{contacts}
+"""
+[link.proximity]
+between = ["sink", "orbiter"]
+rate = "64 kbit/s"
+delay = "40 ms"
+{proximity}
+[link.longhaul]
+between = ["orbiter", "earth"]
+rate = "64 kbit/s"
+delay = "200 s"
+[flow.measures]
+from = "sink"
+to = "earth"
+traffic = {{ kind = "bundles", payload = "25 B", interval = "100 ms", bundles = 1000, lifetime = "1 d", through = {{ {through} }} }}
+"#
+    )
+}
+
+#[test]
+fn a_proxy_cuts_a_stream_into_bundles() {
+    let open = "a contact +0 +9000 orbiter earth 8000";
+    let lossy = "forward.channel = { kind = \"packet-errors\", loss = 0.1 }";
+    for (proximity, contacts) in [("", open), (lossy, open), ("", "a contact +500 +9000 orbiter earth 8000")]
+    {
+        let mut built = built(&proxied(proximity, contacts, "node = \"orbiter\""));
+        built.network.run_until(at(1200));
+        let receiver = built.flows[0].receivers[0];
+        let [sent, received, node] =
+            [built.flows[0].sender, receiver, built.roles[0].element].map(|element| {
+                let mut counts = Counts::default();
+                built.network.observe(element, &mut counts);
+                counts.0
+            });
+        let what = format!("{proximity} {contacts}: {sent:?} {received:?} {node:?}");
+        assert_eq!((sent["sent"], node["originated"]), (1000, 1000), "{what}");
+        assert_eq!((received["packets"], received["delivered-bytes"]), (1000, 25_000), "{what}");
+        assert_eq!(sent["tcp-repeated"] > 0, !proximity.is_empty(), "{what}");
+        // The time of a measure counts from the sink: light time, proximity hop and both transmissions.
+        let figures = super::conference::figures(&mut built, receiver);
+        let least = if contacts == open { 200.04 } else { 600.0 };
+        let mean = figures["delay-mean"];
+        assert!(mean > least && mean < least + 60.0, "{mean}: {what}");
+    }
+}
+
+#[test]
+fn places_of_a_proxy_are_refused() {
+    let contacts = "a contact +0 +9000 orbiter earth 8000";
+    for (node, expected) in [
+        ("moon", "flow.measures.traffic.through.node"),
+        ("earth", "between sender and receiver"),
+        ("sink", "between sender and receiver"),
+    ] {
+        let found = refused(&proxied("", contacts, &format!("node = \"{node}\"")));
+        assert!(found.contains(expected) && found.contains("through.node"), "{node}: {found}");
+    }
+    let text = proxied("", contacts, "node = \"orbiter\"").replace(
+        "node.sink = {}",
+        "node.sink = {}\nnode.relay = { kind = \"router\" }\nlink.own = { between = [\"relay\", \"sink\"], rate = \"1 Mbit/s\", delay = \"1 ms\" }",
+    );
+    let found = refused(&text.replace("through = { node = \"orbiter\"", "through = { node = \"relay\""));
+    assert!(found.contains("through.node") && found.contains("no role \"dtn\""), "{found}");
 }

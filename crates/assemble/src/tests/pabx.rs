@@ -185,7 +185,7 @@ fn phones_prove_a_password_and_a_wrong_one_is_refused() {
     assert!(refused(&none).contains("pabx.pisa.digest.password: expected a password"));
 }
 
-fn refused(text: &str) -> String {
+pub(super) fn refused(text: &str) -> String {
     let document = Document::parse("file.toml", text.as_bytes()).expect("TOML");
     match checked(&document) {
         Err(refusal) => refusal.to_string(),

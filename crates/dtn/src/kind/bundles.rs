@@ -1,23 +1,27 @@
 //! Traffic of bundles.
 
+use std::net::SocketAddr;
+
 use bentpipe_net::InvalidConfig;
 use bentpipe_site::{
-    Attach, End, FlowAt, FlowEnds, FlowGround, FlowTakes, IpVersion, Problem, RealTraffic, Review,
-    TrafficKind,
+    Attach, Client, End, FlowAt, FlowEnds, FlowGround, FlowTakes, IpVersion, PortNumbers, Problem,
+    RealTraffic, Review, TrafficKind,
 };
+use bentpipe_transport::tcp;
 use bentpipe_units::{Bytes, Rate, Span};
 use bentpipe_wire::dtn::bundle::{Bundle, Content, HopCount, Payload, Primary, Timestamp};
 use bentpipe_wire::dtn::crc::CrcKind;
 use bentpipe_wire::dtn::eid::Eid;
+use bentpipe_wire::ip::Protocol;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::endpoint;
-use crate::element::{Sender, Sink, Timing};
+use crate::element::{Cutter, Measures, Sender, Sink, Timing};
 use crate::node::priority_block;
 
 /// Bundles at a fixed interval, from a node with the role `dtn` to another.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 pub struct Bundles {
@@ -42,6 +46,21 @@ pub struct Bundles {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 255))]
     pub hop_limit: Option<u8>,
+    /// Proxy that makes the bundles, of measures that come to it over TCP from `from`. Default: `from` makes them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub through: Option<Through>,
+}
+
+/// Proxy on the way of a flow, which cuts a TCP stream into bundles.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "BundlesThrough")]
+pub struct Through {
+    /// Node with the role `dtn`.
+    pub node: String,
+    /// TCP of the stream, with the defaults of a flow's. Default: those, but `nagle = false`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<Box<tcp::Config>>,
 }
 
 const fn lifetime() -> Span {
@@ -65,6 +84,11 @@ impl Bundles {
         Bytes::new(self.payload.get() + OVERHEAD)
     }
 
+    /// Returns the node that makes the bundles of a flow from a node.
+    pub fn origin<'a>(&'a self, from: &'a str) -> &'a str {
+        self.through.as_ref().map_or(from, |through| &through.node)
+    }
+
     /// Returns a bundle from an endpoint to another.
     fn template(&self, [source, destination]: [Eid; 2]) -> Bundle {
         let lifetime = self.lifetime.as_nanos() / 1_000_000;
@@ -82,6 +106,39 @@ impl Bundles {
     }
 }
 
+impl Bundles {
+    /// Returns the sender of measures with its proxy, and the receiver's client.
+    fn cut(
+        &self,
+        at: &FlowAt<'_>,
+        through: &Through,
+        timing: Timing,
+        ground: &mut FlowGround<'_, '_>,
+    ) -> Result<(End, Client), Problem> {
+        let refuse = |problem: &str| Problem::new(at.key("traffic.through.node"), problem);
+        let (to, proxy) = (at.receivers[0], ground.number(&through.node));
+        let proxy = proxy.filter(|proxy| *proxy != at.from && *proxy != to);
+        let proxy = proxy.ok_or_else(|| refuse("expected a node between sender and receiver"))?;
+        let no_role = refuse("has no role \"dtn\": expected a node with it");
+        let own = ground.client(at, proxy, "dtn").map_err(|_| no_role)?;
+        let other = ground.client(at, to, "dtn")?;
+        let one = PortNumbers::consecutive(1);
+        let (sender, local) = ground.bind(at, at.from, Protocol::TCP, one)?;
+        let (door, remote) = ground.bind(at, proxy, Protocol::TCP, one)?;
+        let nodes = ground.nodes();
+        [at.from, proxy].into_iter().for_each(|node| nodes.send_to(node, at.ip));
+        let addresses = [(at.from, local), (proxy, remote)]
+            .map(|(node, port)| SocketAddr::new(nodes.address(node, at.ip), port));
+        let tcp = through.tcp.as_deref().cloned();
+        let tcp = tcp.unwrap_or_else(|| tcp::Config { nagle: false, ..tcp::Config::default() });
+        let template = self.template([endpoint(proxy, own.port().0), endpoint(to, other.port().0)]);
+        let cutter = Cutter::new(tcp.clone(), addresses[1], template);
+        let cutter = End::new(cutter, (proxy, door)).joined(own);
+        let measures = Measures::new(tcp, addresses, self.payload.get(), timing);
+        Ok((End::new(measures, (at.from, sender)).through(cutter), other))
+    }
+}
+
 impl TrafficKind for Bundles {
     fn takes(&self) -> FlowTakes {
         FlowTakes::default()
@@ -92,6 +149,9 @@ impl TrafficKind for Bundles {
         let problem = format!("expected 12 to 60000 B, got {bytes} B");
         review.ensure((12..=60_000).contains(&bytes), &format!("{key}.payload"), problem);
         review.ensure(!self.interval.is_zero(), &format!("{key}.interval"), "expected a time above zero");
+        if let Some(through) = &self.through {
+            review.ensure_node(&format!("{key}.through.node"), &through.node);
+        }
     }
 
     fn segment_len(&self) -> Option<u64> {
@@ -104,6 +164,9 @@ impl TrafficKind for Bundles {
 
     fn real(&self, _ip: IpVersion) -> Result<RealTraffic, &'static str> {
         let Bundles { payload, interval, lifetime, bundles, .. } = *self;
+        if self.through.is_some() {
+            return Err("`dtn perf` sends bundles, and no stream that a proxy cuts");
+        }
         match (self.priority, self.hop_limit, self.crc) {
             (1, None, true) => Ok(RealTraffic::Bundles { payload, interval, lifetime, bundles }),
             _ => Err(
@@ -116,13 +179,19 @@ impl TrafficKind for Bundles {
         let to = at.receivers[0];
         InvalidConfig::ensure(at.from != to, "to", "another node")
             .map_err(|error| at.impossible("", &error))?;
-        let [own, other] = [ground.client(at, at.from, "dtn")?, ground.client(at, to, "dtn")?];
-        let ends = [endpoint(at.from, own.port().0), endpoint(to, other.port().0)];
         let bundles = self.bundles.unwrap_or(u64::MAX);
         let timing = Timing { start: at.start, stop: at.stop, interval: self.interval, bundles };
-        let sender = Sender::new(self.template(ends), timing);
+        let (sender, other) = match &self.through {
+            None => {
+                let [own, other] = [ground.client(at, at.from, "dtn")?, ground.client(at, to, "dtn")?];
+                let ends = [endpoint(at.from, own.port().0), endpoint(to, other.port().0)];
+                let sender = Sender::new(self.template(ends), timing);
+                (End::attached(sender, Attach::Role(own)), other)
+            }
+            Some(through) => self.cut(at, through, timing, ground)?,
+        };
         Ok(FlowEnds {
-            sender: End::attached(sender, Attach::Role(own)),
+            sender,
             receivers: vec![End::attached(Sink::new(), Attach::Role(other))],
             judges: Vec::new(),
         })

@@ -171,10 +171,10 @@ impl<'s> Contacts<'s> {
         let mut forecasts = Vec::new();
         for (name, flow) in &self.scenario.flow {
             if let Traffic::Bundles(bundles) = &flow.traffic
-                && let Some(network) = self.network_of(&flow.from)
+                && let Some(network) = self.network_of(bundles.origin(&flow.from))
                 && let Some(plan) = self.plan(network)?
             {
-                let way = self.way(network, flow, plan);
+                let way = self.way(network, flow, bundles, plan);
                 forecasts.push(self.forecast(name, flow, bundles, &way));
             }
         }
@@ -182,7 +182,7 @@ impl<'s> Contacts<'s> {
     }
 
     /// Returns what a network's routing leaves of its plan for a flow.
-    fn way(&self, network: &str, flow: &Flow, plan: Plan) -> Leeway {
+    fn way(&self, network: &str, flow: &Flow, bundles: &Bundles, plan: Plan) -> Leeway {
         let graph = |plan| Graph::new(plan, Options::default());
         let network = self.scenario.role_tables.dtn.0.get(network);
         let give_up = network.filter(|network| network.layer == Layer::Tcpcl).map(|network| {
@@ -195,7 +195,7 @@ impl<'s> Contacts<'s> {
         match network.map(|network| &network.routing) {
             Some(Way::Static { routes }) => {
                 let mut hops = Vec::new();
-                let mut at = flow.from.as_str();
+                let mut at = bundles.origin(&flow.from);
                 // A loop ends where it closes; then no contact leads to the destination.
                 while at != flow.to && !hops.iter().any(|(from, _)| *from == at) {
                     let table = routes.get(at);
@@ -249,7 +249,8 @@ impl<'s> Contacts<'s> {
 
     /// Returns the best case of a bundle that is ready at a time.
     fn arrival(&self, flow: &Flow, bundles: &Bundles, way: &Leeway, ready: Span) -> Option<Arrival> {
-        let (from, to) = (self.number(&flow.from)?, self.number(&flow.to)?);
+        let origin = bundles.origin(&flow.from);
+        let (from, to) = (self.number(origin)?, self.number(&flow.to)?);
         let (graph, now) = (&way.graph, Time::ZERO + ready);
         let expiry = now + bundles.lifetime;
         let size = bundles.bundle_len().get();
@@ -264,7 +265,7 @@ impl<'s> Contacts<'s> {
             }
         };
         let nodes = contacts.iter().map(|contact| self.name(graph.plan().contacts[*contact].to));
-        let path = std::iter::once(flow.from.clone()).chain(nodes).collect();
+        let path = std::iter::once(origin.to_owned()).chain(nodes).collect();
         Some(Arrival { ready, at: at.since(Time::ZERO), path })
     }
 
