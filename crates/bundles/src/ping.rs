@@ -9,6 +9,10 @@ use bentpipe_wire::dtn::bundle::BundleFlags;
 use bentpipe_wire::dtn::eid::Eid;
 
 use crate::client::{Access, Client, Letter};
+use crate::clock::dtn_time;
+
+/// Bits of the numbers below the time of the first bundle in milliseconds.
+const NUMBER_BITS: u32 = 20;
 
 /// Settings of a ping.
 #[derive(Clone, Debug)]
@@ -75,6 +79,8 @@ pub fn ping(
     let lifetime = (pinging.wait.as_nanos() / 1_000_000).max(1);
     let letter = Letter { to: pinging.to.clone(), lifetime, hops: 64, flags: BundleFlags::default() };
     let (start, mut found) = (client.now(), RoundTrips::default());
+    // Numbers begin with the time, so that a late answer to an earlier run from this endpoint does not count here.
+    let first = dtn_time() << NUMBER_BITS;
     let mut waiting: HashMap<u64, Time> = HashMap::new();
     let mut last = start;
     while !stop.load(Ordering::Relaxed) {
@@ -82,7 +88,7 @@ pub fn ping(
         let due = start + pinging.interval * found.sent;
         if found.sent < pinging.count && now >= due {
             let mut payload = vec![0; pinging.size.max(8)];
-            payload[..8].copy_from_slice(&found.sent.to_be_bytes());
+            payload[..8].copy_from_slice(&first.wrapping_add(found.sent).to_be_bytes());
             client.send(&letter, payload)?;
             waiting.insert(found.sent, now);
             found.sent += 1;
@@ -97,9 +103,10 @@ pub fn ping(
         client.turn((next - client.now()).min(Span::from_millis(50)))?;
         while let Some(bundle) = client.receive() {
             let payload = bundle.payload.to_vec();
-            let number = payload.first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
-            match number.and_then(|number| Some((number, waiting.remove(&number)?))) {
-                Some((number, sent_at)) => {
+            let number = payload.first_chunk().map(|bytes| u64::from_be_bytes(*bytes).wrapping_sub(first));
+            let Some(number) = number.filter(|number| *number < found.sent) else { continue };
+            match waiting.remove(&number) {
+                Some(sent_at) => {
                     let time = client.now() - sent_at;
                     found.times.push(time);
                     answered(number, time);

@@ -250,9 +250,11 @@ fn tcp_streams_cross_as_bundles() {
 
 #[test]
 fn copies_cross_nodes_that_know_no_routes() {
-    let folder = Folder::new();
-    let (folder, at) = (folder.file(""), [free(), free(), free()]);
+    let kept = Folder::new();
+    let at = [free(), free(), free()];
     let node = |number: usize, neighbours: &[usize], routing: &str| {
+        // Stores of its own for each routing: copies that are left would go on in the next.
+        let folder = kept.file(routing.replace(['"', '\n', ' '], ""));
         let mut text = format!("[[listen]]\nlayer = \"tcpcl\"\nat = \"{}\"\n", at[number - 1]);
         for other in neighbours {
             text +=
