@@ -96,16 +96,21 @@ impl Index<usize> for Clusters {
 }
 
 /// Returns the element that represents a cluster.
-fn name(names: &[usize], mut element: usize) -> usize {
+pub(crate) fn name(names: &[usize], mut element: usize) -> usize {
     while names[element] != element {
         element = names[element];
     }
     element
 }
 
-fn join(names: &mut [usize], a: usize, b: usize) {
-    let (a, b) = (name(names, a), name(names, b));
-    names[a.max(b)] = a.min(b);
+/// Joins the clusters of two elements.
+pub(crate) fn join(names: &mut [usize], a: usize, b: usize) {
+    let (of_a, of_b) = (name(names, a), name(names, b));
+    let joined = of_a.min(of_b);
+    // The elements as well, so that the next search from them is short.
+    for element in [of_a, of_b, a, b] {
+        names[element] = joined;
+    }
 }
 
 #[cfg(test)]

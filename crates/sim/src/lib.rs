@@ -4,11 +4,12 @@
 //! network, independent of the number of packets in flight. Packets of one instant are delivered in the order
 //! they were sent, before the next wake-up; among wake-ups at one instant the lowest element is first.
 //! Clusters that cannot be reached from elsewhere for a while are executed ahead, which changes nothing
-//! ([`Element::min_reaction_delay`](bentpipe_net::Element::min_reaction_delay)). So a run is the same on
-//! every machine, as its [`Fingerprint`] shows.
+//! ([`Element::min_reaction_delay`](bentpipe_net::Element::min_reaction_delay)). Parts without a wire between them are
+//! executed one after the other. So a run is the same on every machine, as its [`Fingerprint`] shows.
 
 mod agenda;
 mod clusters;
+mod components;
 mod fingerprint;
 mod loops;
 mod network;

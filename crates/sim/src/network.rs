@@ -7,7 +7,8 @@ use bentpipe_net::{Cx, Element, Observer, Outbox, Packet, Port, Wire};
 use bentpipe_units::{RandomStream, Span, Time};
 
 use crate::clusters::{Cluster, Clusters};
-use crate::{Agenda, Fingerprint, loops};
+use crate::components::{Components, Place};
+use crate::{Fingerprint, loops};
 
 /// An element's number in its network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,6 +45,8 @@ struct Slot {
     element: Box<dyn Element>,
     stream: RandomStream,
     wires: Vec<Wire>,
+    /// Place in the agenda.
+    place: Place,
     /// Time that the element requested last.
     deadline: Time,
     /// Time in the agenda, which may be earlier.
@@ -81,6 +84,7 @@ impl Builder {
             element,
             stream,
             wires: Vec::new(),
+            place: Place::default(),
             deadline: Time::NEVER,
             entered: Time::NEVER,
             tapped: false,
@@ -117,7 +121,8 @@ impl Builder {
             return Err(BuildError::ZeroDelayLoop(names));
         }
         let clusters = Clusters::find(&elements, &wires);
-        Ok(Network::new(self.slots, self.paths, clusters))
+        let components = Components::find(&wires);
+        Ok(Network::new(self.slots, self.paths, clusters, components))
     }
 }
 
@@ -134,7 +139,7 @@ pub struct EngineCounters {
 pub struct Network {
     slots: Vec<Slot>,
     paths: Vec<String>,
-    agenda: Agenda,
+    agenda: Components,
     outbox: Outbox,
     now: Time,
     fingerprint: Fingerprint,
@@ -147,20 +152,20 @@ pub struct Network {
 }
 
 impl Network {
-    fn new(slots: Vec<Slot>, paths: Vec<String>, clusters: Clusters) -> Network {
-        let mut agenda = Agenda::new(slots.len());
-        for element in 0..slots.len() {
-            agenda.set(element, Time::ZERO);
-        }
-        let mut slots = slots;
-        slots.iter_mut().for_each(|slot| (slot.deadline, slot.entered) = (Time::ZERO, Time::ZERO));
+    fn new(
+        mut slots: Vec<Slot>,
+        paths: Vec<String>,
+        clusters: Clusters,
+        components: (Components, Vec<Place>),
+    ) -> Network {
+        slots.iter_mut().for_each(|slot| slot.deadline = Time::ZERO);
         let (fingerprint, work) = (Fingerprint::EMPTY, EngineCounters::default());
-        let outbox = Outbox::default();
+        let agenda = enter_all(&mut slots, components);
         Network {
             slots,
             paths,
             agenda,
-            outbox,
+            outbox: Outbox::default(),
             now: Time::ZERO,
             fingerprint,
             work,
@@ -179,7 +184,7 @@ impl Network {
     /// Returns the time of the next wake-up or action; [`Time::NEVER`] when none is left.
     pub fn next_deadline(&self) -> Time {
         let scheduled = self.scheduled.front().map_or(Time::NEVER, |(at, _)| *at);
-        self.agenda.first().0.min(scheduled)
+        self.agenda.deadline().min(scheduled)
     }
 
     /// Schedules an action on the network for a time. It follows all else that happens at that instant, and actions of one
@@ -204,18 +209,22 @@ impl Network {
 
     fn run_elements_until(&mut self, end: Time) {
         self.deliver_all();
-        let mut ahead = None;
-        while let Some((time, element)) = self.next(&mut ahead, end) {
-            self.now = time;
-            self.wake(element);
-            self.deliver_all();
+        let now = self.now;
+        while self.agenda.begin(end) {
+            let mut ahead = None;
+            while let Some((time, element)) = self.next(&mut ahead, end) {
+                self.now = time;
+                self.wake(element);
+                self.deliver_all();
+            }
+            self.agenda.end();
         }
-        self.now = self.now.max(end);
+        self.now = now.max(end);
     }
 
     /// Returns the next element to wake up to `end`, and its time.
     ///
-    /// While a cluster is executed `ahead`, that is its first element before the cluster's limit, and then
+    /// It is of the component that is executed. While a cluster is executed `ahead`, that is its first element before the cluster's limit, and then
     /// the first of all.
     #[inline]
     fn next(&mut self, ahead: &mut Option<(usize, Time)>, end: Time) -> Option<(Time, usize)> {
@@ -236,7 +245,7 @@ impl Network {
             if slot.deadline > time {
                 // The deadline moved later since it was entered; only now does that cost anything.
                 slot.entered = slot.deadline;
-                self.agenda.set(element, slot.deadline);
+                self.agenda.set(slot.place, slot.deadline);
                 continue;
             }
             if let Some(cluster) = self.clusters.of(element) {
@@ -266,7 +275,7 @@ impl Network {
         for &element in &self.clusters[cluster].elements {
             let slot = &mut self.slots[element as usize];
             slot.is_ahead = false;
-            slot.enter(self.now, element as usize, &mut self.agenda);
+            slot.enter(self.now, &mut self.agenda);
         }
     }
 
@@ -285,14 +294,22 @@ impl Network {
 
     /// Calls `tap` with every packet that arrives at an input. Taps see, and change nothing.
     pub fn tap(&mut self, to: ElementId, port: Port, tap: impl FnMut(Time, &Packet) + Send + 'static) {
+        self.keep_order();
         self.slots[to.index()].tapped = true;
         self.taps.push((Wire::new(to.0, port), Box::new(tap)));
     }
 
     /// Calls `watch` with every packet that arrives at any input. It sees, and changes nothing. It replaces an earlier one.
     pub fn watch(&mut self, watch: impl FnMut(Time, ElementId, Port, &Packet) + Send + 'static) {
+        self.keep_order();
         self.slots.iter_mut().for_each(|slot| slot.tapped = true);
         self.watch = Some(Box::new(watch));
+    }
+
+    /// Executes all components in the order of time from now on.
+    fn keep_order(&mut self) {
+        let one = Components::one(self.slots.len());
+        self.agenda = enter_all(&mut self.slots, one);
     }
 
     /// Returns the input that an output of an element leads to.
@@ -342,6 +359,11 @@ impl Network {
     }
 
     #[cfg(test)]
+    pub(crate) fn components(&self) -> &Components {
+        &self.agenda
+    }
+
+    #[cfg(test)]
     pub(crate) fn clusters(&self) -> &Clusters {
         &self.clusters
     }
@@ -357,7 +379,7 @@ impl Network {
         let slot = &mut self.slots[element];
         let mut cx = Cx::new(self.now, &slot.wires, &mut self.outbox, &mut slot.stream);
         let deadline = slot.element.wake(&mut cx);
-        slot.arm(deadline, self.now, element, &mut self.agenda);
+        slot.arm(deadline, self.now, &mut self.agenda);
     }
 
     #[inline]
@@ -382,21 +404,21 @@ impl Network {
         }
         let mut cx = Cx::new(self.now, &slot.wires, &mut self.outbox, &mut slot.stream);
         let deadline = slot.element.receive(wire.port(), packet, &mut cx);
-        slot.arm(deadline, self.now, element, &mut self.agenda);
+        slot.arm(deadline, self.now, &mut self.agenda);
     }
 }
 
 impl Slot {
     /// Records the time that the element requested.
     #[inline]
-    fn arm(&mut self, deadline: Time, now: Time, element: usize, agenda: &mut Agenda) {
-        debug_assert!(deadline >= now, "element {element} asked for the past");
+    fn arm(&mut self, deadline: Time, now: Time, agenda: &mut Components) {
+        debug_assert!(deadline >= now, "an element asked for the past");
         if deadline == self.deadline {
             return;
         }
         self.deadline = deadline.max(now);
         if !self.is_ahead {
-            self.enter(now, element, agenda);
+            self.enter(now, agenda);
         }
     }
 
@@ -404,12 +426,21 @@ impl Slot {
     ///
     /// A timer that only moves later costs nothing until it fires.
     #[inline]
-    fn enter(&mut self, now: Time, element: usize, agenda: &mut Agenda) {
+    fn enter(&mut self, now: Time, agenda: &mut Components) {
         if self.deadline < self.entered || self.entered <= now {
             self.entered = self.deadline;
-            agenda.set(element, self.deadline);
+            agenda.set(self.place, self.deadline);
         }
     }
+}
+
+/// Enters the deadlines of all elements into these components.
+fn enter_all(slots: &mut [Slot], (mut components, places): (Components, Vec<Place>)) -> Components {
+    for (slot, place) in slots.iter_mut().zip(places) {
+        (slot.place, slot.entered) = (place, slot.deadline);
+        components.set(place, slot.deadline);
+    }
+    components
 }
 
 #[cfg(test)]
