@@ -1,4 +1,6 @@
-//! Marks of speech: the time of sending, in place of the properties that speech has in scenarios.
+//! Marks of speech payloads: the time of sending, with its clock.
+//!
+//! They are in place of the properties that speech has in scenarios.
 
 use bentpipe_rtp::Mark;
 use bentpipe_units::{Span, Time};
@@ -13,7 +15,7 @@ pub(crate) struct Marks {
     pub(crate) settings: Settings,
     /// Nanoseconds since 1970 at time 0.
     pub(crate) origin_ns: u64,
-    /// This machine.
+    /// Identifier of this machine.
     pub(crate) machine: u32,
     /// Bound of the error of other machines' clocks. Default: they are not believed.
     pub(crate) clock_error: Option<Span>,

@@ -159,7 +159,9 @@ impl Media {
         self.lines.deadline()
     }
 
-    /// Returns the descriptor to wait for: it can be read if one of the sockets can.
+    /// Returns the descriptor to wait for.
+    ///
+    /// It can be read if one of the sockets can.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.readable.descriptor()
     }
