@@ -10,6 +10,7 @@ pub mod hc;
 pub mod lab;
 pub mod net;
 pub mod offline;
+pub mod phone;
 pub mod rohc;
 pub mod rtp;
 pub mod sensor;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use bentpipe_lab::run::Monitor;
 use bentpipe_record::Series;
+use bentpipe_units::Span;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::interrupt;
@@ -128,6 +129,14 @@ impl Monitor for Terminal {
 
     fn is_watched(&self) -> bool {
         self.journal.as_ref().is_some_and(|journal| journal.is_watched(self.clock_s()))
+    }
+
+    fn started(&self, label: &str, left: Span) {
+        self.bar.set_message(format!("{}, {label}", self.message()));
+        if self.lines {
+            let (done, runs) = (self.done.load(Ordering::Relaxed), self.runs.load(Ordering::Relaxed));
+            let _ = writeln!(std::io::stderr(), "{done}/{runs}  {label}: started, {left} to go");
+        }
     }
 
     fn done(&self, label: &str) {

@@ -404,13 +404,12 @@ fn program(
     hosts: &Hosts,
     port: u16,
 ) -> Result<FlowProgram, String> {
-    let host = |name: &str| hosts.host(name).ok_or_else(|| format!("{name} is not a real host"));
-    let (from, to) = (host(&flow.from)?, host(&flow.to)?);
-    let (version, address) = match flow.ip {
-        Ip::V4 => ("-4", to.addresses[0]),
-        Ip::V6 => ("-6", to.addresses[1]),
+    let [from, to] = hosts.ends(flow)?;
+    let version = match flow.ip {
+        Ip::V4 => "-4",
+        Ip::V6 => "-6",
     };
-    let address = address.to_string();
+    let address = to.address(flow.ip).to_string();
     let quiet = |mut command: Command, words: &[&str]| {
         command.args(words).stdin(Stdio::null()).stderr(Stdio::null());
         command
@@ -457,7 +456,7 @@ fn bundles(
         let place = scenario.node.get_index_of(name).ok_or_else(|| format!("no node \"{name}\""))?;
         Ok::<_, String>(place + 1)
     };
-    let from = hosts.host(&flow.from).ok_or_else(|| format!("{} is not a real host", flow.from))?;
+    let [from, _] = hosts.ends(flow)?;
     let [source, sink] = [node(&flow.from)?, node(&flow.to)?];
     let mut client = nodes::this_program(from.namespace).map_err(|error| error.to_string())?;
     client.args(["dtn", "perf", &format!("127.0.0.1:{port}"), &format!("ipn:{sink}.{DISCARD}")]);

@@ -2,11 +2,13 @@
 
 use std::fmt::Write;
 use std::fs;
+use std::net::IpAddr;
 use std::path::Path;
 use std::process::Command;
 
 use bentpipe_assemble::RealHost;
 use bentpipe_emu::{Attached, Driver, Monotonic, Namespace, Setup, SetupError, Tap, TcpDiag, Tun};
+use bentpipe_scenario::{Flow, Ip};
 use bentpipe_sim::ElementId;
 use bentpipe_units::Bytes;
 
@@ -21,7 +23,7 @@ pub(crate) struct Hosts {
 struct Host {
     name: String,
     /// IPv4 and IPv6 address.
-    addresses: [std::net::IpAddr; 2],
+    addresses: [IpAddr; 2],
     place: Place,
     /// Names of the devices; the devices are moved to the driver.
     names: Vec<String>,
@@ -35,7 +37,18 @@ pub(crate) struct Inside<'a> {
     /// Name of its first device.
     pub(crate) device: &'a str,
     /// IPv4 and IPv6 address.
-    pub(crate) addresses: [std::net::IpAddr; 2],
+    addresses: [IpAddr; 2],
+}
+
+impl Inside<'_> {
+    /// Returns the host's address of a version.
+    pub(crate) fn address(&self, ip: Ip) -> IpAddr {
+        let [v4, v6] = self.addresses;
+        match ip {
+            Ip::V4 => v4,
+            Ip::V6 => v6,
+        }
+    }
 }
 
 /// Place of a host.
@@ -98,6 +111,15 @@ impl Hosts {
         let host = self.hosts.iter().find(|host| host.name == name)?;
         let (namespace, device) = (host.namespace()?, host.names.first()?);
         Some(Inside { namespace, device, addresses: host.addresses })
+    }
+
+    /// Returns the hosts that a flow is from and to.
+    ///
+    /// # Errors
+    /// Returns an error if one of them is not a real host.
+    pub(crate) fn ends(&self, flow: &Flow) -> Result<[Inside<'_>; 2], String> {
+        let end = |name: &str| self.host(name).ok_or_else(|| format!("{name} is not a real host"));
+        Ok([end(&flow.from)?, end(&flow.to)?])
     }
 
     /// Returns a program to run at a host, the first if none is named.
@@ -234,7 +256,7 @@ fn at_interface(host: &RealHost, name: &str, dhcp: bool) -> Result<Host, SetupEr
     }
     let behind = host.routes.iter().map(|(to, _)| *to).collect();
     let mut tap = Tap::open(name, behind).map_err(|error| refused(error.to_string()))?;
-    if let (true, std::net::IpAddr::V4(address)) = (dhcp, host.addresses[0]) {
+    if let (true, IpAddr::V4(address)) = (dhcp, host.addresses[0]) {
         tap.serve_address(address, u16::try_from(mtu).unwrap_or(u16::MAX));
     }
     Ok(Host {

@@ -13,7 +13,7 @@ use bentpipe_emu::{Driver, Monotonic, Namespace};
 use bentpipe_lab::plan::Plan;
 use bentpipe_lab::run::{self, Request, Results};
 use bentpipe_record::Series;
-use bentpipe_scenario::Flow;
+use bentpipe_scenario::{Flow, Ip};
 use bentpipe_study::{Kernel, Streams, Transfer};
 use bentpipe_units::Span;
 
@@ -165,11 +165,10 @@ struct Iperf3 {
 impl Iperf3 {
     /// A server that waits, and a client not yet started.
     fn ready(hosts: &Hosts, flow: &Flow, transfer: &Transfer<'_>, output: &Path) -> Result<Iperf3, String> {
-        let host = |name: &str| hosts.host(name).ok_or_else(|| format!("{name} is not real"));
-        let (sender, receiver) = (host(&flow.from)?, host(&flow.to)?);
+        let [sender, receiver] = hosts.ends(flow)?;
         prepare(&sender, transfer)?;
         prepare(&receiver, transfer)?;
-        let client = send(sender.namespace, receiver.addresses[0], transfer, output)?;
+        let client = send(sender.namespace, receiver.address(Ip::V4), transfer, output)?;
         Ok(Iperf3 { server: serve(receiver.namespace)?, client, started: None })
     }
 

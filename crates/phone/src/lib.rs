@@ -10,9 +10,11 @@
 mod address;
 mod answer;
 mod figures;
+mod marks;
 mod media;
 mod phone;
 mod place;
+mod readable;
 mod schedule;
 mod sockets;
 

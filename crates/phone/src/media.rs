@@ -1,28 +1,27 @@
 //! Voice of calls on real sockets, by the phones of scenarios.
 //!
-//! They have mouths, playout buffers and the E-model. //! A payload of speech begins with the mark of `bentpipe rtp`: the time of sending and the machine whose clock it is of. In
-//! place of it the phones get the properties of speech that they have in scenarios.
+//! They have mouths, playout buffers and the E-model. A payload of speech begins with the mark of `bentpipe rtp`: the time of
+//! sending and the machine whose clock it is of. In place of it the phones get the properties of speech that they have in scenarios.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bentpipe_emu::datagrams::{BATCH, Inbox, stamp_arrivals};
 use bentpipe_net::metric::{Counter, Gauge, Of};
 use bentpipe_net::{InvalidConfig, Observer};
-use bentpipe_rtp::{Mark, machine};
+use bentpipe_rtp::machine;
 use bentpipe_signalling::agent::CallId;
 use bentpipe_signalling::sdp::{Capabilities, Negotiated};
 use bentpipe_telephony::{Lines, PhoneVoice};
 use bentpipe_units::{RandomStream, Span, Time};
-use bentpipe_voice::call::exchange::{Sound, Source};
-use bentpipe_voice::call::{Settings, Spoken};
-use bentpipe_voice::emodel::Impairment;
-use bentpipe_wire::rtp;
 use serde_json::{Value, json};
 use socket2::SockRef;
+
+use crate::marks::Marks;
+use crate::readable::Readable;
 
 /// Longest datagram taken. A packet of speech is shorter.
 const LONGEST: usize = 2048;
@@ -45,13 +44,10 @@ pub struct MediaSettings {
 /// Lines of a phone with their sockets.
 pub(crate) struct Media {
     lines: Lines,
-    settings: Settings,
     sockets: BTreeMap<u16, UdpSocket>,
+    readable: Readable,
     inbox: Inbox,
-    /// Nanoseconds since 1970 at time 0.
-    origin_ns: u64,
-    machine: u32,
-    clock_error: Option<Span>,
+    marks: Marks,
     /// Packets of speech by this machine's clock, by stated clocks, and by unknown ones.
     clocks: [u64; 3],
     refused: u64,
@@ -69,6 +65,9 @@ pub enum MediaError {
     /// Port that cannot be had.
     #[error("port {0}: {1}")]
     Socket(u16, io::Error),
+    /// Lack of a means to wait for the ports.
+    #[error("the sockets of voice cannot be watched: {0}")]
+    Watch(io::Error),
 }
 
 impl Media {
@@ -93,17 +92,22 @@ impl Media {
             let opened = open(SocketAddr::new(address, port));
             opened.map(|socket| (port, socket)).map_err(|error| MediaError::Socket(port, error))
         };
-        let sockets = (u32::from(first)..end).map(|port| open(port as u16)).collect::<Result<_, _>>()?;
+        let sockets: BTreeMap<u16, UdpSocket> =
+            (u32::from(first)..end).map(|port| open(port as u16)).collect::<Result<_, _>>()?;
+        let readable = Readable::of(&sockets).map_err(MediaError::Watch)?;
         #[expect(clippy::disallowed_methods, reason = "marks have the time of the day")]
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
         Ok(Media {
             lines: made,
-            settings,
             sockets,
+            readable,
             inbox: Inbox::new(LONGEST),
-            origin_ns: since.saturating_sub(now.as_nanos()),
-            machine: machine(),
-            clock_error: plan.clock_error,
+            marks: Marks {
+                settings,
+                origin_ns: since.saturating_sub(now.as_nanos()),
+                machine: machine(),
+                clock_error: plan.clock_error,
+            },
             clocks: [0; 3],
             refused: 0,
         })
@@ -155,16 +159,18 @@ impl Media {
         self.lines.deadline()
     }
 
-    /// Returns the descriptors to wait for.
-    pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.sockets.values().map(AsFd::as_fd)
+    /// Returns the descriptor to wait for.
+    ///
+    /// It can be read if one of the sockets can.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.readable.descriptor()
     }
 
     /// Sends what is due.
     pub(crate) fn send(&mut self, now: Time) {
         while let Some((port, to, mut bytes)) = self.lines.poll(now) {
             if port.is_multiple_of(2) {
-                self.mark(&mut bytes);
+                self.marks.write(&mut bytes);
             }
             let socket = self.sockets.get(&port);
             let sent = socket.is_some_and(|socket| socket.send_to(&bytes, to).is_ok());
@@ -172,24 +178,21 @@ impl Media {
         }
     }
 
-    /// Receives what waits at the sockets.
+    /// Receives what waits at the sockets. Silent lines cost nothing.
     pub(crate) fn receive(&mut self, now: Time) {
-        let Media { lines, settings, sockets, inbox, .. } = self;
-        let (origin_ns, clock) = (self.origin_ns, Clock { machine: self.machine, error: self.clock_error });
-        for (port, socket) in sockets {
+        let Media { lines, marks, sockets, readable, inbox, .. } = self;
+        for port in readable.ports() {
+            let Some(socket) = sockets.get(&port) else { continue };
             for _ in 0..MAX_BATCHES {
-                let Ok(count) = inbox.receive(&*socket) else { break };
+                let Ok(count) = inbox.receive(socket) else { break };
                 for datagram in inbox.iter().filter(|datagram| !datagram.is_truncated) {
                     let Some(from) = datagram.from else { continue };
                     // The kernel's time of arrival: reading is later.
-                    let arrived =
-                        datagram.arrived_ns.map(|at| Time::from_nanos(at.saturating_sub(origin_ns)));
+                    let arrived = datagram.arrived_ns.map(|at| marks.time(at));
                     let arrived = arrived.map_or(now, |at| at.min(now));
                     let mut bytes = datagram.bytes.to_vec();
-                    let of = port
-                        .is_multiple_of(2)
-                        .then(|| clock.read(&mut bytes, settings, (origin_ns, arrived)));
-                    if lines.receive(arrived, from, *port, &bytes) {
+                    let of = port.is_multiple_of(2).then(|| marks.read(&mut bytes, arrived));
+                    if lines.receive(arrived, from, port, &bytes) {
                         of.flatten().into_iter().for_each(|of| self.clocks[of as usize] += 1);
                     }
                 }
@@ -198,19 +201,6 @@ impl Media {
                 }
             }
         }
-    }
-
-    /// Writes the mark of sending over the properties of speech.
-    fn mark(&self, bytes: &mut [u8]) {
-        let Some((payload_type, len)) = described(bytes) else { return };
-        if self.settings.is_noise(payload_type, len) {
-            return;
-        }
-        let payload = &mut bytes[rtp::HEADER_LEN..];
-        let mouth = Spoken::parse(payload).mouth;
-        payload.fill(0);
-        let sent_ns = self.origin_ns + (mouth + self.settings.held()).as_nanos();
-        Mark::new(self.machine, sent_ns).emit(payload);
     }
 
     /// Returns the figures of all calls, as a simulation has them.
@@ -222,7 +212,7 @@ impl Media {
         let [own, stated, unknown] = self.clocks;
         let error = match (own, stated, unknown) {
             (_, _, 1..) | (0, 0, 0) => None,
-            (_, 1.., 0) => self.clock_error,
+            (_, 1.., 0) => self.marks.clock_error,
             (_, 0, 0) => Some(Span::ZERO),
         };
         let of = |name: &str| found.0.get(name).copied().filter(|value| value.is_finite());
@@ -235,54 +225,6 @@ impl Media {
             "packets-of-unknown-clocks": unknown, "refused": self.refused,
         })
     }
-}
-
-/// Clock that the time in a packet is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whose {
-    Own,
-    Stated,
-    Unknown,
-}
-
-/// Clocks that are believed.
-struct Clock {
-    machine: u32,
-    error: Option<Span>,
-}
-
-impl Clock {
-    /// Writes the properties of speech over its mark, and returns whose clock that has.
-    ///
-    /// Speech of an unknown clock is taken as sent when it arrived: its losses count, and its delays do not.
-    fn read(&self, bytes: &mut Vec<u8>, settings: &Settings, (origin_ns, now): (u64, Time)) -> Option<Whose> {
-        let (payload_type, len) = described(bytes)?;
-        if settings.is_noise(payload_type, len) {
-            return None;
-        }
-        let payload = bytes.get(rtp::HEADER_LEN..)?;
-        let at_ns = origin_ns + now.as_nanos();
-        let own = Mark::parse(payload, self.machine).map(|mark| (mark.sent_ns, Whose::Own));
-        let stated = || {
-            let mark = Mark::parse_any(payload, at_ns).filter(|_| self.error.is_some())?;
-            Some((mark.sent_ns, Whose::Stated))
-        };
-        let (sent_ns, of) = own.or_else(stated).unwrap_or((at_ns, Whose::Unknown));
-        let before = origin_ns + settings.held().as_nanos();
-        let mouth = Time::from_nanos(sent_ns.saturating_sub(before));
-        let impairment = Some(Impairment { ie: 0.0, bpl: 1.0 });
-        let sound = Sound { rooms: 1, speech: Some(Source { is_concealed: false, impairment }) };
-        bytes.resize(bytes.len().max(rtp::HEADER_LEN + Spoken::LEN), 0);
-        Spoken { sound, mouth, level: 0 }.emit(&mut bytes[rtp::HEADER_LEN..]);
-        Some(of)
-    }
-}
-
-/// Returns the payload type and payload length of a plain RTP packet.
-fn described(bytes: &[u8]) -> Option<(u8, usize)> {
-    let packet = rtp::Packet::new_checked(bytes).ok()?;
-    let len = packet.payload().len();
-    (len + rtp::HEADER_LEN == bytes.len()).then(|| (packet.payload_type(), len))
 }
 
 /// Values of an observation by their names.
@@ -323,56 +265,6 @@ mod tests {
 
     use super::*;
     use crate::{Answering, Dialling, Phone, answer, place};
-
-    const MS: u64 = 1_000_000;
-    const ORIGIN_NS: u64 = 1_800_000_000 * 1000 * MS;
-
-    fn settings() -> Settings {
-        PhoneVoice::default().settings().expect("possible")
-    }
-
-    /// Returns a packet of G.711 with a mark, 100 ms before time 1 s.
-    fn packet(machine: u32) -> Vec<u8> {
-        let mut bytes = vec![0; rtp::HEADER_LEN + 160];
-        rtp::Repr::new(8, 1, 160, 7).emit(&mut bytes);
-        Mark::new(machine, ORIGIN_NS + 900 * MS).emit(&mut bytes[rtp::HEADER_LEN..]);
-        bytes
-    }
-
-    fn read(clock: &Clock, bytes: &mut Vec<u8>) -> Option<(Whose, u64)> {
-        let whose = clock.read(bytes, &settings(), (ORIGIN_NS, Time::from_nanos(1000 * MS)))?;
-        Some((whose, Spoken::parse(&bytes[rtp::HEADER_LEN..]).mouth.as_nanos() / MS))
-    }
-
-    #[test]
-    fn only_known_clocks_are_believed() {
-        let alone = Clock { machine: 3, error: None };
-        // A packet of 20 ms left 100 ms ago.
-        assert_eq!(read(&alone, &mut packet(3)), Some((Whose::Own, 880)));
-        assert_eq!(read(&alone, &mut packet(4)), Some((Whose::Unknown, 980)));
-        let stated = Clock { error: Some(Span::from_millis(1)), ..alone };
-        assert_eq!(read(&stated, &mut packet(4)), Some((Whose::Stated, 880)));
-        // Speech of a phone that has no marks is no time of today.
-        let mut foreign = packet(4);
-        foreign[rtp::HEADER_LEN..].fill(0xd5);
-        assert_eq!(read(&stated, &mut foreign), Some((Whose::Unknown, 980)));
-    }
-
-    #[test]
-    fn what_is_no_speech_stays_as_it_is() {
-        let clock = Clock { machine: 3, error: None };
-        let mut noise = vec![0; rtp::HEADER_LEN + 1];
-        rtp::Repr::new(13, 1, 160, 7).emit(&mut noise);
-        for bytes in [Vec::new(), vec![0x80; 11], vec![0; 40], noise] {
-            let mut after = bytes.clone();
-            assert_eq!(read(&clock, &mut after), None, "{bytes:?}");
-            assert_eq!(after, bytes);
-        }
-        // Speech that is too short for its properties gets room.
-        let mut short = packet(3);
-        short.truncate(rtp::HEADER_LEN + 5);
-        assert!(read(&clock, &mut short).is_some() && short.len() == rtp::HEADER_LEN + Spoken::LEN);
-    }
 
     #[test]
     fn impossible_ports_are_refused() {

@@ -151,10 +151,7 @@ impl Phone {
         let voice = self.media.as_ref().map_or(Time::NEVER, Media::deadline);
         let wait = (self.agent.deadline().min(until).min(voice) - now).min(longest);
         // An interrupted wait is a short one.
-        let _ = poll::wait(
-            self.sockets.descriptors().chain(self.media.iter().flat_map(Media::descriptors)),
-            wait,
-        );
+        let _ = poll::wait(self.sockets.descriptors().chain(self.media.iter().map(Media::descriptor)), wait);
         let now = self.now();
         self.media.iter_mut().for_each(|media| media.receive(now));
         for arrival in self.sockets.take() {

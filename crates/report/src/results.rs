@@ -311,8 +311,9 @@ fn swept_plot(results: &ResultSet<'_>, axis: usize, measure: &str, title: &str) 
         }
     }
     let unit = points.iter().find_map(|point| Some(point.value(shown.first()?)?.unit.clone()))?;
-    let (label, unit) = if unit == "ratio" { ("share", "") } else { (measure, &unit[..]) };
-    let mut plot = Plot::new(title, x, Axis::new(label.replace("-mean", "").replace("-bytes", ""), unit));
+    let (label, unit) =
+        if unit == "ratio" { ("share".to_owned(), "") } else { (timed::label(title), &unit[..]) };
+    let mut plot = Plot::new(title, x, Axis::new(label, unit));
     plot.curves = curves;
     Some(swept::spread(plot)).filter(|plot| !plot.is_empty())
 }

@@ -122,7 +122,7 @@ struct Drawn<'a> {
     style: Style,
 }
 
-impl Drawn<'_> {
+impl<'a> Drawn<'a> {
     /// Returns the place of the diagram: by kind of subject, rates first, counted events last.
     fn order(&self) -> (usize, u8) {
         let subject = SUBJECTS.iter().position(|kind| self.column.element.starts_with(kind));
@@ -135,10 +135,15 @@ impl Drawn<'_> {
     }
 
     /// Returns the subject's name for a legend: "satellite.forward" of "link.satellite.forward".
-    fn subject(&self) -> &str {
+    fn subject(&self) -> &'a str {
         let path = &*self.column.element;
         let path = SUBJECTS.iter().find_map(|kind| path.strip_prefix(kind)).unwrap_or(path);
         path.strip_suffix(".sender").or_else(|| path.strip_suffix(".receiver")).unwrap_or(path)
+    }
+
+    /// Returns the end of a flow that has it, for a legend with both.
+    fn end(&self) -> &'static str {
+        end(&self.column.element)
     }
 
     /// Returns the curve as far as its flow lasted.
@@ -149,6 +154,15 @@ impl Drawn<'_> {
             Style::Rate => growth(samples.collect(), end, self.column.unit().per_second_factor()),
             Style::Line | Style::Limit => samples.take_while(|(at, _)| *at <= end).collect(),
         }
+    }
+}
+
+/// Returns the end of a flow that an element is.
+fn end(path: &str) -> &'static str {
+    match path.rsplit_once('.') {
+        Some((_, "sender")) => ", at the sender",
+        Some((_, "receiver")) => ", at the receiver",
+        _ => "",
     }
 }
 
@@ -194,11 +208,10 @@ fn stack(
     drawn: &[Drawn<'_>],
 ) -> Plot {
     let path = SUBJECTS.iter().find_map(|kind| subject.strip_prefix(kind)).unwrap_or(subject);
-    let name = path.strip_suffix(".sender").map(|flow| format!("{flow}, at the sender"));
-    let name = name.or_else(|| path.strip_suffix(".receiver").map(|flow| format!("{flow}, at the receiver")));
+    let flow = path.strip_suffix(".sender").or_else(|| path.strip_suffix(".receiver")).unwrap_or(path);
     let of_metrics = drawn.first().map_or("", |first| first.column.unit().symbol());
     let unit = if matches!(of_metrics, "count" | "packets") { "" } else { of_metrics };
-    let title = format!("{title}: {}", name.as_deref().unwrap_or(path));
+    let title = format!("{title}: {flow}{}", end(path));
     let mut plot =
         Plot::new(title, Axis::time(), Axis::new(if unit.is_empty() { "number" } else { "delay" }, unit));
     plot.note = "Areas are stacked.".into();
@@ -244,7 +257,7 @@ fn mean(times: &Times<'_>, metric: &str, drawn: &[Drawn<'_>]) -> Option<(String,
 }
 
 /// Returns the label of a diagram's axis. It is the title without a capital, unless that is an abbreviation.
-fn label(title: &str) -> String {
+pub(super) fn label(title: &str) -> String {
     let is_abbreviation = title.chars().skip(1).any(char::is_uppercase);
     if is_abbreviation { title.to_owned() } else { title.to_lowercase() }
 }
@@ -255,15 +268,19 @@ struct Named {
     curve: Curve,
 }
 
-/// Returns a curve for each column. Of several metrics of one subject the legend has their labels.
-fn curves(drawn: &[Drawn<'_>], times: &Times<'_>) -> Vec<Named> {
+/// Returns a curve for each column. Of several metrics of one subject the legend has their labels, of both ends of a flow their ends.
+fn curves<'a>(drawn: &[Drawn<'a>], times: &Times<'_>) -> Vec<Named> {
     let mut of_part: HashMap<u32, usize> = HashMap::new();
     drawn.iter().for_each(|drawn| *of_part.entry(drawn.column.part).or_default() += 1);
-    let named = |drawn: &Drawn<'_>| {
+    let mut of_name: HashMap<(&str, &str), usize> = HashMap::new();
+    let name = |drawn: &Drawn<'a>| (drawn.subject(), drawn.column.metric.name());
+    drawn.iter().for_each(|drawn| *of_name.entry(name(drawn)).or_default() += 1);
+    let named = |drawn: &Drawn<'a>| {
+        let end = if of_name[&name(drawn)] > 1 { drawn.end() } else { "" };
         let several = of_part[&drawn.column.part] > 1;
         let label = if several { format!(": {}", drawn.column.metric.label()) } else { String::new() };
-        let name = format!("{}{label}", drawn.subject());
-        let copies = format!("{}{label}", pattern(drawn.subject()));
+        let name = format!("{}{end}{label}", drawn.subject());
+        let copies = format!("{}{end}{label}", pattern(drawn.subject()));
         Named { copies, curve: Curve { name, points: drawn.points(times), ..Curve::default() } }
     };
     drawn.iter().map(named).collect()
@@ -409,6 +426,20 @@ mod tests {
     #[test]
     fn abbreviations_keep_their_capitals() {
         assert_eq!(["Goodput", "MODCOD", "Es/N0"].map(label), ["goodput", "MODCOD", "Es/N0"]);
+    }
+
+    #[test]
+    fn a_metric_of_both_ends_of_a_flow_has_their_names() {
+        let mut series = series(&[20.0, 20.0]);
+        for (column, element) in series.columns.iter_mut().zip(["sender", "sender", "receiver", "receiver"]) {
+            column.element = format!("flow.a.{element}").into();
+        }
+        let names = |series: &Series| -> Vec<String> {
+            plots(series).remove(0).curves.into_iter().map(|curve| curve.name).collect()
+        };
+        assert_eq!(names(&series), ["a, at the sender", "a, at the receiver"]);
+        series.columns.truncate(2);
+        assert_eq!(names(&series), ["a"]);
     }
 
     #[test]

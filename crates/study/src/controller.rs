@@ -10,6 +10,8 @@ use bentpipe_units::Span;
 pub struct Order {
     /// Name of the run in the study.
     pub name: String,
+    /// Description for a monitor.
+    pub label: String,
     /// Scenario file.
     pub scenario: PathBuf,
     /// Keys to set, as KEY=VALUE.

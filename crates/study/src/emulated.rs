@@ -129,7 +129,10 @@ fn pairs_of<'a>(
                 let own =
                     controller.map(|(_, own)| format!("flow.{}.traffic.controller={own}", network.flow));
                 let real = network.real.iter().filter(|_| is_real);
+                let how = if is_real { "emulated" } else { "simulated" };
+                let by = controller.map(|(kernel, _)| format!("{kernel}, ")).unwrap_or_default();
                 Order {
+                    label: format!("{}, {way}, {by}{how}", network.flow),
                     scenario: request.study.folder.join(&network.scenario),
                     sets: network.set.iter().chain(sets).chain(real).cloned().chain(own).collect(),
                     seeds: (!is_real).then_some(1),

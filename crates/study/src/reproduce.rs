@@ -105,6 +105,7 @@ fn by_controller(
             over_time.flat_map(|figure| &figure.curve).filter(|curve| curve.run.as_ref() == Some(name));
         Order {
             name: name.clone(),
+            label: name.clone(),
             scenario: request.study.folder.join(&run.scenario),
             sets: run.set.iter().chain(quick).cloned().collect(),
             seeds: if request.quick { Some(1) } else { run.seeds },

@@ -74,7 +74,7 @@ fn calls_within_a_site_never_cross_the_satellite() {
     assert!(pisa.len() > 10, "{}", pisa.len());
     for record in &pisa {
         assert_eq!(detail(record), ["201", "202", "normal, by the caller", "sip - sip"]);
-        assert_eq!((record.end, record.codec.as_deref()), (CallEnd::Ended, Some("PCMA")));
+        assert_eq!((record.end, record.codec.as_deref()), (CallEnd::Ended, Some("G.711 A-law")));
         // One round trip of a LAN, and a second of ringing, at the exchange.
         let [post_dial, set_up] =
             [record.post_dial, record.set_up].map(|span| span.expect("answered").as_secs_f64());
@@ -404,14 +404,14 @@ fn voice_goes_from_phone_to_phone() {
     let mixed =
         |text: String| text.replace("extensions = [\"2XX\"]", "codec = \"g729\", extensions = [\"2XX\"]");
     for (protocol, codec, trunk, ie) in [
-        ("sip", "g711a", "GSM", 20.0),
-        ("iax", "g711a", "GSM", 20.0),
-        ("sip", "g729", "GSM", 11.0 + 20.0 + 11.0),
-        ("sip", "g711a", "G729", 11.0),
-        ("iax", "g711a", "G729", 11.0),
+        ("sip", "g711a", "GSM full rate", 20.0),
+        ("iax", "g711a", "GSM full rate", 20.0),
+        ("sip", "g729", "GSM full rate", 11.0 + 20.0 + 11.0),
+        ("sip", "g711a", "G.729", 11.0),
+        ("iax", "g711a", "G.729", 11.0),
     ] {
         let text = sites(protocol, &talk(&remote(), codec));
-        let (_, [pisa, _], mut built) = run(&if trunk == "G729" { mixed(text) } else { text });
+        let (_, [pisa, _], mut built) = run(&if trunk == "G.729" { mixed(text) } else { text });
         assert!(pisa.iter().all(|call| call.codec.as_deref() == Some(trunk)), "{protocol}: {pisa:?}");
         let placed = caller_records(&mut built, 0);
         assert!(placed.len() > 10);
@@ -419,7 +419,7 @@ fn voice_goes_from_phone_to_phone() {
             let quality = call.quality.expect("voice");
             let ear = 1e3 * quality.mouth_to_ear.expect("heard").as_secs_f64();
             // 5 ms for each encoder of G.729: at the phone and towards the other one, or towards the trunk.
-            let look_ahead = if codec == "g729" { 10.0 } else { f64::from(u8::from(trunk == "G729")) * 5.0 };
+            let look_ahead = if codec == "g729" { 10.0 } else { f64::from(u8::from(trunk == "G.729")) * 5.0 };
             assert!((332.0 + look_ahead..333.0 + look_ahead).contains(&ear), "{protocol}: {ear}");
             let r = quality.r.expect("rated");
             assert!((r - expected(ear, ie)).abs() < 0.01, "{protocol} {codec}: {r} at {ear}");

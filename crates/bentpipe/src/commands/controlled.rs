@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bentpipe_lab::run::{Failure, Monitor};
 use bentpipe_study::{Controller, Order};
+use bentpipe_units::Span;
 use serde_json::{Value, json};
 
 /// Name of the server's administrator.
@@ -186,15 +187,17 @@ impl Server {
 
     /// Waits until all jobs are done.
     fn wait(&mut self, jobs: &[u64], orders: &[Order], monitor: &dyn Monitor) -> Result<(), Failure> {
+        let mut progress = Progress::begin(orders, monitor);
         loop {
             if monitor.wants_stop() {
                 return Err(Failure::Interrupted { finished: 0, runs: jobs.len() });
             }
             let all = self.get("/jobs?limit=200").and_then(|answer| answer.json()).map_err(Failure::Build)?;
-            for (job, order) in jobs.iter().zip(orders) {
+            for (n, (job, order)) in jobs.iter().zip(orders).enumerate() {
                 let found =
                     all.as_array().into_iter().flatten().find(|found| found["id"].as_u64() == Some(*job));
                 let state = found.and_then(|found| found["state"].as_str()).unwrap_or("lost");
+                progress.note(n, state, found.and_then(|found| found["share"].as_f64()));
                 match state {
                     "done" => self.open.retain(|open| open != job),
                     "queued" | "waiting" | "running" => {}
@@ -265,6 +268,61 @@ fn pause(time: Duration) {
     std::thread::sleep(time);
 }
 
+/// Jobs as a monitor sees them.
+struct Progress<'a> {
+    orders: &'a [Order],
+    monitor: &'a dyn Monitor,
+    jobs: Vec<Seen>,
+}
+
+/// State of a job that the monitor knows.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    /// Instant at which the job was first found running.
+    started_s: Option<f64>,
+    share: f64,
+    is_done: bool,
+}
+
+impl Progress<'_> {
+    fn begin<'a>(orders: &'a [Order], monitor: &'a dyn Monitor) -> Progress<'a> {
+        monitor.begin(orders.len(), 0);
+        Progress { orders, monitor, jobs: vec![Seen::default(); orders.len()] }
+    }
+
+    /// Notes the state of a job, with the share of it that is finished.
+    fn note(&mut self, n: usize, state: &str, share: Option<f64>) {
+        let (order, is_done) = (&self.orders[n], state == "done");
+        if self.jobs[n].is_done || !(is_done || state == "running") {
+            return;
+        }
+        if self.jobs[n].started_s.is_none() {
+            self.jobs[n].started_s = Some(self.monitor.clock_s());
+            if order.is_emulated && !is_done {
+                self.monitor.started(&order.label, self.left());
+            }
+        }
+        let job = &mut self.jobs[n];
+        let share = if is_done { 1.0 } else { share.unwrap_or_default().clamp(job.share, 1.0) };
+        self.monitor.advance(share - job.share);
+        (job.share, job.is_done) = (share, is_done);
+        if is_done {
+            self.monitor.done(&order.label);
+        }
+    }
+
+    /// Returns the time that emulations still take, one after the other.
+    fn left(&self) -> Span {
+        let now_s = self.monitor.clock_s();
+        let of = |(order, job): (&Order, &Seen)| {
+            let gone_s = job.started_s.map_or(0.0, |started_s| now_s - started_s);
+            (order.alone.map_or(0.0, Span::as_secs_f64) - gone_s).max(0.0)
+        };
+        let jobs = self.orders.iter().zip(&self.jobs).filter(|(_, job)| !job.is_done);
+        Span::from_secs(jobs.map(of).sum::<f64>().ceil() as u64)
+    }
+}
+
 /// Answer of the server.
 struct Answer {
     bytes: Vec<u8>,
@@ -298,7 +356,70 @@ fn edited_value(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
+
+    /// Monitor that keeps its calls, on a clock of its own.
+    #[derive(Default)]
+    struct Kept(Mutex<(Vec<String>, f64, f64)>);
+
+    impl Monitor for Kept {
+        fn begin(&self, runs: usize, _: usize) {
+            self.0.lock().expect("free").0.push(format!("{runs} runs"));
+        }
+
+        fn advance(&self, share: f64) {
+            self.0.lock().expect("free").1 += share;
+        }
+
+        fn started(&self, label: &str, left: Span) {
+            self.0.lock().expect("free").0.push(format!("{label}: {left}"));
+        }
+
+        fn done(&self, label: &str) {
+            self.0.lock().expect("free").0.push(label.to_owned());
+        }
+
+        fn clock_s(&self) -> f64 {
+            self.0.lock().expect("free").2
+        }
+    }
+
+    #[test]
+    fn emulations_are_shown_with_the_time_that_is_left() {
+        let order = |label: &str, is_emulated: bool| Order {
+            name: label.to_owned(),
+            label: label.to_owned(),
+            scenario: PathBuf::new(),
+            sets: Vec::new(),
+            seeds: None,
+            folder: PathBuf::new(),
+            curves: Vec::new(),
+            is_emulated,
+            alone: Some(Span::from_secs(30)),
+        };
+        let (orders, kept) = ([order("a", true), order("b", true), order("c", false)], Kept::default());
+        let mut progress = Progress::begin(&orders, &kept);
+        let steps = [
+            (0.0, 0, "queued", None),
+            (1.0, 0, "running", Some(0.0)),
+            (11.0, 0, "running", Some(0.4)),
+            (12.0, 1, "running", None),
+            (31.0, 0, "done", Some(1.0)),
+            (31.0, 0, "done", Some(1.0)),
+            // A simulation has no time in which it must end.
+            (32.0, 2, "running", Some(0.5)),
+            (33.0, 2, "done", None),
+        ];
+        for (now_s, n, state, share) in steps {
+            kept.0.lock().expect("free").2 = now_s;
+            progress.note(n, state, share);
+        }
+        let (lines, shares, _) = kept.0.into_inner().expect("free");
+        assert_eq!(lines, ["3 runs", "a: 90 s", "b: 79 s", "a", "c"]);
+        assert!((shares - 2.0).abs() < 1e-9, "{shares}");
+    }
 
     #[test]
     fn settings_of_studies_are_edits() {

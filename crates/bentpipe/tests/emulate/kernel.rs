@@ -91,3 +91,39 @@ fn a_study_without_the_kernel_s_tcp_says_so() {
     assert_eq!(output.status.code(), Some(2));
     assert!(errors.contains("none of these studies sends in real time"), "{errors}");
 }
+
+#[cfg(feature = "serve")]
+#[test]
+fn each_emulation_has_lines_off_a_terminal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let study = folder.path().join("test");
+    std::fs::create_dir(&study).expect("made");
+    let (head, _) = STUDY.split_once("[kernel]").expect("it has that");
+    let emulated = "[[emulated]]\nscenario = \"hop.toml\"\nflow = \"bulk\"\nduration = \"60 s\"\nquick = \"2 s\"\n\
+        measures = [\"delay-mean\"]\nreal = [\"node.left.real=true\", \"node.right.real=true\"]\n\
+        [emulated.way]\nshort = [\"flow.bulk.traffic.payload=40 B\"]\nlong = []\n";
+    std::fs::write(study.join("study.toml"), format!("{head}{emulated}")).expect("written");
+    let tcp = "kind = \"tcp\", send_buffer = \"10 MB\"";
+    let voice = "kind = \"udp\", payload = \"52 B\", header = \"rtp\", pattern = { kind = \"constant\", interval = \"20 ms\" }";
+    std::fs::write(study.join("hop.toml"), SCENARIO.replace(tcp, voice)).expect("written");
+    let output = reproduce(folder.path());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if is_unable(&errors) {
+        return skip(&errors);
+    }
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    let lines: Vec<&str> = errors.lines().filter(|line| line.contains("/2  ")).collect();
+    let is_there = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
+    for way in ["short", "long"] {
+        assert_eq!(is_there(&format!("bulk, {way}, emulated: started, ")), 1, "{errors}");
+        for how in ["simulated", "emulated"] {
+            assert_eq!(
+                lines.iter().filter(|line| line.ends_with(&format!("bulk, {way}, {how}"))).count(),
+                1,
+                "{errors}"
+            );
+        }
+    }
+    assert!(lines.contains(&"0/2  bulk, short, emulated: started, 4 s to go"), "{errors}");
+    assert!(lines.contains(&"2/2  bulk, long, emulated"), "{errors}");
+}

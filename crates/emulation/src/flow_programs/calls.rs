@@ -1,9 +1,10 @@
 //! SIP calls between real hosts: `bentpipe call` and `bentpipe answer`.
 
+use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use bentpipe_scenario::{Flow, Ip, RealTraffic};
+use bentpipe_scenario::{Flow, RealTraffic};
 use bentpipe_units::Span;
 
 use super::{FlowProgram, Kind, Plan, nodes};
@@ -60,15 +61,11 @@ pub(super) fn program(
     hosts: &Hosts,
     port: u16,
 ) -> Result<FlowProgram, String> {
-    let host = |name: &str| hosts.host(name).ok_or_else(|| format!("{name} is not a real host"));
-    let (from, to) = (host(&flow.from)?, host(&flow.to)?);
+    let [from, to] = hosts.ends(flow)?;
     if u32::from(port) + ports(flow) > 65_536 {
         return Err(format!("{name}: no port is left"));
     }
-    let [caller, callee] = [&from, &to].map(|host| match flow.ip {
-        Ip::V4 => format!("{}:{port}", host.addresses[0]),
-        Ip::V6 => format!("[{}]:{port}", host.addresses[1]),
-    });
+    let [caller, callee] = [&from, &to].map(|host| SocketAddr::new(host.address(flow.ip), port).to_string());
     let media = (port + 2).to_string();
     let at = |namespace, word: &str, arguments: &[String]| -> Result<Command, String> {
         let mut command = nodes::this_program(namespace).map_err(|error| error.to_string())?;

@@ -1,9 +1,10 @@
 //! Voice packets between real hosts: `bentpipe rtp` at both ends.
 
+use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use bentpipe_scenario::{Flow, Ip, RealTraffic};
+use bentpipe_scenario::{Flow, RealTraffic};
 use bentpipe_units::Span;
 
 use super::{FlowProgram, Kind, Plan, nodes};
@@ -68,12 +69,8 @@ pub(super) fn program(
     hosts: &Hosts,
     port: u16,
 ) -> Result<FlowProgram, String> {
-    let host = |name: &str| hosts.host(name).ok_or_else(|| format!("{name} is not a real host"));
-    let (from, to) = (host(&flow.from)?, host(&flow.to)?);
-    let address = match flow.ip {
-        Ip::V4 => format!("{}:{port}", to.addresses[0]),
-        Ip::V6 => format!("[{}]:{port}", to.addresses[1]),
-    };
+    let [from, to] = hosts.ends(flow)?;
+    let address = SocketAddr::new(to.address(flow.ip), port).to_string();
     let at = |namespace, words: &[&str]| -> Result<Command, String> {
         let mut command = nodes::this_program(namespace).map_err(|error| error.to_string())?;
         command

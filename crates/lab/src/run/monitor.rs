@@ -1,6 +1,7 @@
 //! Monitor of runs: shows progress, interrupts, and has a clock.
 
 use bentpipe_record::Series;
+use bentpipe_units::Span;
 
 /// Watches runs. All methods are called from several threads.
 pub trait Monitor: Sync {
@@ -19,6 +20,9 @@ pub trait Monitor: Sync {
     fn is_watched(&self) -> bool {
         false
     }
+
+    /// Starts the run `label` in real time. All runs of the batch take `left` from now on.
+    fn started(&self, _label: &str, _left: Span) {}
 
     /// Ends the run `label`.
     fn done(&self, _label: &str) {}

@@ -21,7 +21,7 @@ use super::plan::{Exchange, Step, TrunkProtocol};
 use super::relay::{Outgoing, Ports, Relay, iax_timestamp};
 use crate::datagram::{self, Refusal};
 use crate::metrics as calls;
-use crate::protocol::{Iax, IaxSettings, Protocol, capabilities, host};
+use crate::protocol::{Iax, IaxSettings, Protocol, Voice, capabilities, host};
 
 /// UDP ports.
 pub(super) const SIP_PORT: u16 = 5060;
@@ -704,11 +704,16 @@ fn failed_iax(failure: IaxFailure) -> Happened {
     Happened::Failed { status, cause }
 }
 
+/// Returns the name of a codec as flows have it in their records.
+fn codec_name(encoding: &str) -> String {
+    Voice::of_encoding(encoding).map_or(encoding, |voice| voice.name()).to_owned()
+}
+
 impl KeepsCalls for Pabx {
     fn calls(&self, _: Time) -> Vec<CallRecord> {
         let of = |record: &Record| CallRecord {
             protocol: "pabx",
-            codec: record.codec.clone(),
+            codec: record.codec.as_deref().map(codec_name),
             placed: record.placed,
             post_dial: record.rang.map(|rang| rang - record.placed),
             set_up: record.answered.map(|answered| answered - record.placed),

@@ -47,6 +47,9 @@ fn of_cell<'a, 's>(
 }
 
 /// Problem of a cell whose links have no node in common.
+/// Share of lost blocks from which `check` has a line on them.
+const MANY_LOST: f64 = 1e-3;
+
 const NO_BASE: &str = "no base station: expected links of a cell to have one node in common, or `base`";
 
 /// Returns the node of the base station of a member's cell.
@@ -218,6 +221,7 @@ fn cost(
     Ok(CellCost {
         mac: Mac::new(cell),
         profile: profile(member, cell, is_downlink),
+        snr: member.medium.radio.snr[usize::from(!is_downlink)],
         is_downlink,
         frame,
         shared,
@@ -226,11 +230,18 @@ fn cost(
     })
 }
 
+/// Returns a number of symbols in words.
+fn counted(symbols: u32) -> String {
+    if symbols == 1 { "1 symbol".to_owned() } else { format!("{symbols} symbols") }
+}
+
 /// Cost of packets in one direction of a cell.
 struct CellCost {
     frame: Frame,
     mac: Mac,
     profile: Profile,
+    /// SNR in dB.
+    snr: f64,
     is_downlink: bool,
     shared: String,
     stations: usize,
@@ -245,6 +256,19 @@ impl CellCost {
         } else {
             self.frame.uplink_room().saturating_sub(SHORT_PREAMBLE * stations as u32)
         }
+    }
+
+    /// Returns a line on the blocks that the channel takes, if they are many.
+    fn lost(&self) -> Option<String> {
+        let share = self.profile.block_error(self.snr);
+        let name = self.profile.name();
+        (share >= MANY_LOST).then(|| {
+            format!(
+                "at {} dB {name} loses {:.1} % of its blocks, one per symbol: none of the above counts losses",
+                self.snr,
+                100.0 * share
+            )
+        })
     }
 
     /// Returns a line for each service flow with ARQ.
@@ -269,10 +293,10 @@ impl CellCost {
         let line = |(n, flow): (usize, &ServiceFlow)| {
             let pdu = self.mac.pdu_len_of(flow, len);
             format!(
-                "with headers suppressed in service flow {}: SDU {} B with index, PDU {pdu} B; alone {} symbols",
+                "with headers suppressed in service flow {}: SDU {} B with index, PDU {pdu} B; alone {}",
                 n + 1,
                 pdu - self.mac.fixed,
-                self.profile.symbols(pdu),
+                counted(self.profile.symbols(pdu)),
             )
         };
         self.flows.iter().enumerate().filter(|(_, flow)| flow.phs.is_some()).map(line).collect()
@@ -348,8 +372,9 @@ impl Cost for CellCost {
         let mut notes = vec![
             self.frame.describe(self.is_downlink, 1, 1),
             format!(
-                "packet of {len} B: SDU {sdu} B, PDU {pdu} B with header and CRC {} B; alone {symbols} symbols of {bytes} B ({}){preamble}",
+                "packet of {len} B: SDU {sdu} B, PDU {pdu} B with header and CRC {} B; alone {} of {bytes} B ({}){preamble}",
                 self.mac.fixed,
+                counted(symbols),
                 self.profile.name(),
             ),
             format!(
@@ -358,6 +383,7 @@ impl Cost for CellCost {
                 all / 50
             ),
         ];
+        notes.extend(self.lost());
         notes.extend(self.granted(len));
         notes.extend(self.suppressed(len));
         notes.extend(self.repeated(len));
