@@ -3,11 +3,12 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use bentpipe_dtn::session::{Config, Session, Tls};
 use bentpipe_units::{Span, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
 use crate::tls::{Policy, Secure};
 
@@ -98,6 +99,14 @@ impl Link {
     pub(crate) fn interest_in(&self, is_reading: bool) -> (BorrowedFd<'_>, PollFlags) {
         let when = |holds: bool, flag| if holds { flag } else { PollFlags::empty() };
         (self.stream.as_fd(), when(is_reading, PollFlags::IN) | when(self.backlog() > 0, PollFlags::OUT))
+    }
+
+    /// Ends the connection by a reset when it is dropped.
+    ///
+    /// After an ordinary end its peer would take what it has for the whole.
+    pub(crate) fn reset(&self) {
+        // A connection that is gone needs no reset.
+        let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
     }
 
     /// Ends the direction of writing.

@@ -251,8 +251,8 @@ impl Proxy<'_> {
     fn take(&mut self, payload: &[u8]) -> Result<(), String> {
         let Some((header, data)) = Header::read(payload) else { return Ok(()) };
         let id = header.stream;
-        if !self.streams.contains_key(&id) && !self.open(id) {
-            return Ok(());
+        if !self.streams.contains_key(&id) && (header.kind == RESET || !self.open(id)) {
+            return self.refuse(header);
         }
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
         if header.kind == RESET {
@@ -273,6 +273,15 @@ impl Proxy<'_> {
                 self.send(Header { kind: RESET, stream: id, offset: 0 }, &[])
             }
         }
+    }
+
+    /// Sends a reset, once, for a stream that has no connection here.
+    fn refuse(&mut self, Header { kind, stream, .. }: Header) -> Result<(), String> {
+        if kind == RESET || self.over.contains(&stream) {
+            return Ok(());
+        }
+        self.remove(stream, true);
+        self.send(Header { kind: RESET, stream, offset: 0 }, &[])
     }
 
     /// Returns `true` if a new stream of the other proxy is connected to the target.
@@ -309,8 +318,11 @@ impl Proxy<'_> {
     }
 
     fn remove(&mut self, id: u64, is_reset: bool) {
-        self.streams.remove(&id);
-        self.totals.resets += u64::from(is_reset);
+        let stream = self.streams.remove(&id);
+        if is_reset {
+            stream.iter().for_each(|stream| stream.link.reset());
+            self.totals.resets += 1;
+        }
         self.over.push(id);
         if self.over.len() > MEMORY {
             self.over.remove(0);

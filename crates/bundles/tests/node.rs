@@ -195,17 +195,17 @@ fn hostile_peers_end_alone() {
     assert_eq!(node.end().malformed, 1);
 }
 
-#[test]
-fn tcp_streams_cross_as_bundles() {
-    use std::io::Read;
-
+/// Calls `test` with the address of a proxy at a node, whose partner at another node leads to `back`. Returns the totals of both.
+fn through_proxies(
+    back: SocketAddr,
+    test: &mut dyn FnMut(SocketAddr),
+) -> [bentpipe_bundles::proxy::Totals; 2] {
     use bentpipe_bundles::proxy::{Proxying, proxy};
     let folder = Folder::new();
     let (one, two, apps) = pair(&folder.file(""), "tcpcl", "");
     let far_apps = two.listen[0].at;
     let (one, two) = (Running::start(one), Running::start(two));
-    let target = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let (front, back) = (free(), target.local_addr().expect("an address"));
+    let front = free();
     let side = |node: SocketAddr, own: u32, other: u32, listen, connect| Proxying {
         node: node.to_string().into(),
         from: Eid::ipn(own, 20),
@@ -221,6 +221,29 @@ fn tcp_streams_cross_as_bundles() {
         let stop = Arc::clone(&stop);
         std::thread::spawn(move || proxy(&side, &stop, &mut || ()).expect("a node"))
     });
+    test(front);
+    stop.store(true, Ordering::Relaxed);
+    let totals = proxies.map(|proxy| proxy.join().expect("no panic"));
+    one.end();
+    two.end();
+    totals
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    loop {
+        match TcpStream::connect(address) {
+            Ok(client) => return client,
+            Err(_) => std::thread::sleep(std::time::Duration::from_millis(20)),
+        }
+    }
+}
+
+#[test]
+fn tcp_streams_cross_as_bundles() {
+    use std::io::Read;
+
+    let target = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let back = target.local_addr().expect("an address");
     // The server reads to the end of the stream, and answers after that.
     let server = std::thread::spawn(move || {
         let (mut stream, _) = target.accept().expect("a connection");
@@ -229,23 +252,34 @@ fn tcp_streams_cross_as_bundles() {
         stream.write_all(&question.iter().rev().copied().collect::<Vec<_>>()).expect("a stream");
     });
     let question: Vec<u8> = (0..300_000u32).map(|n| (n / 3) as u8).collect();
-    let mut client = loop {
-        match TcpStream::connect(front) {
-            Ok(client) => break client,
-            Err(_) => std::thread::sleep(std::time::Duration::from_millis(20)),
-        }
-    };
-    client.write_all(&question).expect("a stream");
-    client.shutdown(std::net::Shutdown::Write).expect("a stream");
-    let mut answer = Vec::new();
-    client.read_to_end(&mut answer).expect("a stream");
-    assert!(answer.iter().rev().eq(&question), "{} B came back", answer.len());
+    let totals = through_proxies(back, &mut |front| {
+        let mut client = connect(front);
+        client.write_all(&question).expect("a stream");
+        client.shutdown(std::net::Shutdown::Write).expect("a stream");
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).expect("a stream");
+        assert!(answer.iter().rev().eq(&question), "{} B came back", answer.len());
+    });
     server.join().expect("no panic");
-    stop.store(true, Ordering::Relaxed);
-    let totals = proxies.map(|proxy| proxy.join().expect("no panic"));
     assert!(totals.iter().all(|totals| totals.streams == 1 && totals.resets == 0 && totals.sent == 300_000));
-    one.end();
-    two.end();
+}
+
+/// An end in place of a reset would make a part of a stream look like the whole.
+#[test]
+fn streams_without_a_target_are_reset() {
+    use std::io::{ErrorKind, Read};
+
+    // Nothing listens there, and nothing can: the first is found while connecting, the second at once.
+    for target in [free(), SocketAddr::from(([255, 255, 255, 255], 9))] {
+        let totals = through_proxies(target, &mut |front| {
+            let mut client = connect(front);
+            client.set_read_timeout(Some(std::time::Duration::from_secs(20))).expect("set");
+            client.write_all(b"question").expect("a stream");
+            let end = client.read(&mut [0; 10]).map_err(|error| error.kind());
+            assert_eq!(end, Err(ErrorKind::ConnectionReset), "{target}");
+        });
+        assert_eq!(totals.map(|totals| totals.resets), [1, 1], "{target}");
+    }
 }
 
 #[test]

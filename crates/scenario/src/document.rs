@@ -204,7 +204,8 @@ impl Document {
             if !diagnostics.is_empty() {
                 return Err(self.refuse(diagnostics));
             }
-            let after = self.typed_scenario(root.clone())?;
+            let after = self.typed_scenario(root.clone());
+            let after = after.map_err(|error| error.map(|diagnostic| events::blame(&step, diagnostic)))?;
             let changes = step
                 .values
                 .iter()

@@ -394,5 +394,27 @@ pub(crate) fn apply(root: &mut Node, step: &Step) -> Vec<Diagnostic> {
     diagnostics
 }
 
+/// Moves an error outside of a step's values to the value that causes it.
+///
+/// The scenario before the step is correct, so a value that contradicts another one is the step's fault.
+pub(crate) fn blame(step: &Step, diagnostic: &mut Diagnostic) {
+    let values = || step.values.iter().filter_map(|(key, node)| Some((key, &node.as_ref()?.origin)));
+    let is_within = |outer: &Origin| match (&diagnostic.origin, outer) {
+        (Origin::File(inner), Origin::File(outer)) => outer.start <= inner.start && inner.end <= outer.end,
+        (inner, outer) => inner == outer,
+    };
+    if values().any(|(_, origin)| is_within(origin)) {
+        return;
+    }
+    let common = |key: &str| {
+        let parts = key.split('.').zip(diagnostic.key.split('.'));
+        parts.take_while(|(one, other)| one == other).count()
+    };
+    if let Some((key, origin)) = values().max_by_key(|(key, _)| common(key)) {
+        let problem = format!("{}: {}", diagnostic.key, diagnostic.problem);
+        *diagnostic = Diagnostic { key: key.clone(), problem, origin: origin.clone() };
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -109,7 +109,7 @@ impl TrafficKind for Queries {
     }
 
     fn check(&self, key: &str, review: &mut Review<'_>) {
-        // The gateway knows the columns of joined tables.
+        // The field has the columns of joined tables: `plan` looks at them.
         if let Err(error) = Query::parse_anywhere(&self.query) {
             review.refuse(&format!("{key}.query"), error.to_string());
         }
@@ -119,10 +119,12 @@ impl TrafficKind for Queries {
         let to = at.receivers[0];
         InvalidConfig::ensure(at.from != to, "to", "another node")
             .map_err(|error| at.impossible("", &error))?;
-        let query = Query::parse_anywhere(&self.query);
-        let query = query.map_err(|error| Problem::new(at.key("traffic.query"), error.to_string()))?;
         let [own, other] = [ground.client(at, at.from, "dtn")?, ground.client(at, to, "dtn")?];
         let field = ground.client(at, to, ROLE)?;
+        let gateway = ground.role(to, ROLE).and_then(|role| role.as_any().downcast_ref::<Gateway>());
+        let query = gateway
+            .map_or_else(|| Query::parse_anywhere(&self.query), |gateway| gateway.field().parse(&self.query));
+        let query = query.map_err(|error| Problem::new(at.key("traffic.query"), error.to_string()))?;
         let [here, there] = [endpoint(at.from, own.port().0), endpoint(to, other.port().0)];
         let log = Log::new(describe(&self.query, &query, self.collection));
         let message = Message::Query {

@@ -135,18 +135,18 @@ pub enum Input {
 pub enum Pairing {
     /// Samples of two motes in one epoch: a synchronous join.
     Epoch,
-    /// Samples at most that number of epochs apart: an asynchronous join.
+    /// Samples at most that time apart: an asynchronous join.
     ///
     /// Two samples of one mote are a pair too: a join of a local stream with its past.
-    Within(u32),
+    Within(Span),
 }
 
 impl Pairing {
     /// Returns the largest number of epochs between the rows of a pair.
-    pub fn window(self) -> u32 {
+    pub fn window(self, period: Span) -> u32 {
         match self {
             Pairing::Epoch => 0,
-            Pairing::Within(epochs) => epochs,
+            Pairing::Within(window) => (window.as_nanos() / period.as_nanos()) as u32,
         }
     }
 }
@@ -280,6 +280,8 @@ pub struct Query {
     pub items: Vec<Item>,
     /// Joined table.
     pub table: Option<String>,
+    /// Columns of the joined table.
+    pub joined: Vec<String>,
     /// Pairs that rows are, if they are.
     pub pairing: Option<Pairing>,
     /// Conditions between the motes of a pair.

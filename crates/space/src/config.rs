@@ -221,7 +221,11 @@ impl Config {
         let is_es_n0 = self.es_n0_db.is_none_or(|es_n0| (-30.0..=60.0).contains(&es_n0));
         InvalidConfig::ensure(is_es_n0, "es_n0_db", "-30 to 60 dB")?;
         let is_one = self.ber.is_none() || self.es_n0_db.is_none();
-        InvalidConfig::ensure(is_one, "ber", "one of `ber` and `es_n0_db`")?;
+        InvalidConfig::ensure(
+            is_one,
+            "ber",
+            "one of `ber` and `es_n0_db`; set all of `medium` to change to the other",
+        )?;
         let is_deep = (1..=reed_solomon::MAX_DEPTH).contains(&self.depth());
         InvalidConfig::ensure(is_deep, "interleaving", "1 to 8")?;
         let frame = self.frame_len();

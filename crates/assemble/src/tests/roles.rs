@@ -155,3 +155,42 @@ fn what_is_wrong_with_a_role_is_reported_at_its_place() {
         assert!(said.contains(expected), "{said}\nexpected {expected}");
     }
 }
+
+#[test]
+fn a_query_is_checked_with_the_tables_of_its_field() {
+    let check = |table: &str, query: &str| {
+        let text = format!(
+            r#"
+title = "field"
+duration = "60 s"
+node.earth = {{ role = {{ kind = "dtn", network = "n" }} }}
+node.lander = {{ role = [{{ kind = "dtn", network = "n" }}, {{ kind = "sensor-gateway", field = "f" }}] }}
+[dtn.n]
+plan = "a range +0 +100 earth lander 1\na contact +0 +100 earth lander 1000\na contact +0 +100 lander earth 1000"
+[field.f]
+layout = {{ kind = "grid", columns = 2, rows = 2, spacing = 30.0 }}
+{table}
+[link.hop]
+between = ["earth", "lander"]
+rate = "1 Mbit/s"
+delay = "1 s"
+[flow.q]
+from = "earth"
+to = "lander"
+traffic = {{ kind = "query", query = "{query}" }}
+"#
+        );
+        let document = Document::parse("field.toml", text.as_bytes()).expect("TOML");
+        let scenario = document.scenario().expect("a scenario");
+        Built::new(&scenario, 1, document.folder())
+            .map(|_| ())
+            .map_err(|Problem { key, problem }| format!("{key}: {problem}"))
+    };
+    let table = "[field.f.table.rooms]\ncolumns = [\"room\"]\nrows = [[1.0, 7.0]]";
+    let query = "SELECT node, room FROM sensors JOIN rooms ON node SAMPLE PERIOD 30 s";
+    assert_eq!(check(table, query), Ok(()));
+    let refused = check("", query).expect_err("no table");
+    assert_eq!(refused, "flow.q.traffic.query: column 37: no table is called \"rooms\"");
+    let refused = check(table, &query.replace("room ", "floor ")).expect_err("no column");
+    assert!(refused.contains("column 14: expected a column") && refused.contains("\"floor\""), "{refused}");
+}

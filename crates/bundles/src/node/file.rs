@@ -259,6 +259,9 @@ impl NodeFile {
                 Flaw::new(Some(("neighbour", n)), key, format!("neighbour {}: {problem}", n + 1))
             };
             neighbour.check().map_err(|(key, problem)| at(key, problem))?;
+            if matches!(&self.eid, Eid::Ipn(own) if own.number() == neighbour.node) {
+                return Err(at("node", format!("node {} is this node: expected another", neighbour.node)));
+            }
             if self.neighbour[..n].iter().any(|other| other.node == neighbour.node) {
                 return Err(at("node", format!("node {} is listed twice", neighbour.node)));
             }
@@ -390,6 +393,10 @@ mod tests {
             wrong("ipn:1.0", "ipn:1.5")
         );
         assert!(wrong("default = 2", "default = 3").contains("node 3 is not a neighbour"));
+        assert!(
+            wrong("node = 2\n        layer = \"tcpcl\"\n", "node = 1\n        layer = \"tcpcl\"\n")
+                .contains("node 1 is this node")
+        );
         assert!(wrong("store = ", "stor = ").contains("stor"));
         assert!(
             wrong("node = 2\n        layer = \"tcpcl\"", "node = 2\n        layer = \"ltp\"")

@@ -90,7 +90,13 @@ fn wrong_events_are_reported_at_their_place() {
         ("set = { \"link.hop.rate\" = \"fast\" }", "file.toml:13:", "a rate such as"),
         ("set = { \"link.hopp.rate\" = \"1 Mbit/s\" }", "file.toml:13:", "no link is called \"hopp\""),
         ("set = { \"link.hop.speed\" = 1 }", "file.toml:13:", "unknown key"),
-        ("set = { \"link.hop.rate\" = \"0 bit/s\" }", "file.toml", "more than zero"),
+        ("set = { \"link.hop.rate\" = \"0 bit/s\" }", "file.toml:13:", "more than zero"),
+        // The value of the file is right until the event.
+        (
+            "set = { \"link.hop.channel.kind\" = \"outages\" }",
+            "file.toml:13:",
+            "link.hop.channel.kind: link.hop.channel.loss: unknown key",
+        ),
         ("add = { \"link.hop.delay\" = \"-1 s\" }", "file.toml:13:", "would fall below zero"),
         ("add = { \"link.hop.delay\" = \"1 Mbit/s\" }", "file.toml:13:", "of another kind"),
         ("scale = { \"link.hop.rate\" = \"2 s\" }", "file.toml:13:", "expected a factor"),

@@ -68,6 +68,11 @@ impl Gateway {
         }
     }
 
+    /// Returns the field of the motes.
+    pub fn field(&self) -> &Field {
+        &self.field
+    }
+
     /// Returns the log of the radio's frames, if the field is to have one.
     pub fn record(&mut self) -> Option<AirLog> {
         let most = self.field.capture as usize;

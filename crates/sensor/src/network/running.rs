@@ -7,7 +7,7 @@ use bentpipe_units::{RandomStream, Span, Time};
 use super::{BASE, Collected, FLOOD, GRACE, Motes, Task};
 use crate::aggregate::{Groups, State, functions};
 use crate::message::{MAX_MOTE_MESSAGE, MAX_PART, MoteMessage, RESULT_HEADER, Row};
-use crate::query::{Column, Condition, Function, Item, Match, Pairing, Query, Sensor, Side};
+use crate::query::{Column, Condition, Function, Item, Match, Query, Sensor, Side};
 
 /// Part of a slot in which motes start to send.
 const SPREAD: f64 = 0.8;
@@ -411,7 +411,7 @@ impl Motes {
     fn pair_up(&mut self, number: u8, row: Row) {
         let running = &mut self.queries[usize::from(number)];
         let program = running.program.clone();
-        let window = program.query.pairing.map_or(0, Pairing::window);
+        let window = program.query.pairing.map_or(0, |pairing| pairing.window(program.query.period));
         let oldest = row.epoch.saturating_sub(EPOCHS + window);
         running.unpaired.retain(|other| other.epoch >= oldest);
         let is_near = |other: &&Row| {

@@ -54,6 +54,7 @@ pub(super) fn parse(text: &str, columns: &dyn Fn(&str) -> Option<Vec<String>>) -
         matches: parser.matches,
         items: items.into_iter().map(|(_, item)| item).collect(),
         table,
+        joined: parser.joined,
         conditions,
         group,
         period,
@@ -166,7 +167,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Returns how rows are paired, with the window in epochs.
+    /// Returns how rows are paired.
     fn pairing(&self, period: Span) -> Result<Option<Pairing>, QueryError> {
         let Some((column, window)) = self.window else {
             return Ok(self.pair.as_ref().map(|_| Pairing::Epoch));
@@ -178,7 +179,7 @@ impl Parser {
             );
             return Err(QueryError { column, problem });
         }
-        Ok(Some(Pairing::Within((window.as_nanos() / period.as_nanos()) as u32)))
+        Ok(Some(Pairing::Within(window)))
     }
 
     /// Returns the column of one mote of a pair: "a.light".
@@ -414,10 +415,15 @@ impl Parser {
             Token::Word(unit) => unit.clone(),
             _ => return self.refuse("a unit of time (ms, s, min, h, d)"),
         };
+        let is_unit = format!("1 {unit}").parse::<Span>().is_ok();
         match format!("{number} {unit}").parse() {
             Ok(span) => {
                 self.next();
                 Ok(span)
+            }
+            Err(_) if is_unit => {
+                let problem = format!("expected a time up to 213503 d, got {number} {unit}");
+                Err(QueryError { column: self.tokens[self.at - 1].0, problem })
             }
             Err(_) => self.refuse("a unit of time (ms, s, min, h, d)"),
         }

@@ -128,6 +128,10 @@ fn errors_have_place_and_reason() {
             "SELECT a.light FROM sensors a JOIN sensors b WITHIN 500 ms SAMPLE PERIOD 1 s",
             "column 53: expected a window of one to 16 sample periods",
         ),
+        (
+            "SELECT node FROM sensors SAMPLE PERIOD 30 s FOR 99999999999 h",
+            "column 49: expected a time up to 213503 d, got 100000000000 h",
+        ),
         ("", "column 1: expected SELECT, got the end"),
     ];
     for (text, expected) in table {
