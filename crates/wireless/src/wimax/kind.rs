@@ -46,10 +46,10 @@ fn of_cell<'a, 's>(
     all.iter().enumerate().filter(move |(_, member)| member.medium.cell_name == cell)
 }
 
-/// Problem of a cell whose links have no node in common.
 /// Share of lost blocks from which `check` has a line on them.
 const MANY_LOST: f64 = 1e-3;
 
+/// Problem of a cell whose links have no node in common.
 const NO_BASE: &str = "no base station: expected links of a cell to have one node in common, or `base`";
 
 /// Returns the node of the base station of a member's cell.
