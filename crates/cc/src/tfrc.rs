@@ -3,8 +3,8 @@
 //! Modelled: RFC 5348, and RFC 3448 where it differs ([`Revision`]); loss events separated by round-trip times or by
 //! the window counter of CCID 3 (RFC 4342, section 10.2); history discounting; reduction of oscillations; the variant
 //! for small packets (RFC 4828); Quick-Start as CCID 3 uses it (RFC 5634, section 3.2). Not modelled: the ECN nonce,
-//! losses taken back when a packet comes after three later ones (RFC 5348, section 5.1, allows both), and a mean
-//! segment size estimated from varying packets: the caller says the size.
+//! losses taken back when a packet comes after three later ones (RFC 5348, section 5.1, allows both). The caller
+//! says the size of segments, or its mean.
 //!
 //! As all of this crate it knows neither packets nor clocks: a transport passes arrived data to a [`Receiver`] and
 //! reports to a [`Sender`]. Rates are bytes a second, of data without headers.
@@ -15,7 +15,6 @@ mod quick_start;
 mod receiver;
 mod sender;
 
-use bentpipe_units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -74,8 +73,8 @@ pub(crate) const NOMINAL_SEGMENT: f64 = 1460.0;
 impl Params {
     /// Returns the segment size in the throughput equation for packets with `segment` bytes of data. RFC
     /// 4828, section 3.
-    pub(crate) fn equation_segment(&self, segment: Bytes) -> f64 {
-        if self.small_packets { NOMINAL_SEGMENT } else { segment.get() as f64 }
+    pub(crate) fn equation_segment(&self, segment: f64) -> f64 {
+        if self.small_packets { NOMINAL_SEGMENT } else { segment }
     }
 }
 

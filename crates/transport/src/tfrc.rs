@@ -142,6 +142,19 @@ pub enum Transport {
     Dccp,
 }
 
+/// Mean length of messages, over some 16 (RFC 5348, section 4.1).
+#[derive(Clone, Copy, Debug, Default)]
+struct MeanLength(Option<f64>);
+
+impl MeanLength {
+    /// Returns the mean with another message in it.
+    fn with(&mut self, len: usize) -> f64 {
+        const WEIGHT: f64 = 1.0 / 16.0;
+        let mean = self.0.map_or(len as f64, |mean| mean + WEIGHT * (len as f64 - mean));
+        *self.0.insert(mean)
+    }
+}
+
 /// Packet received by a sender.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Inbound {

@@ -182,6 +182,21 @@ fn connections_find_the_rate_that_the_plan_overstates() {
 }
 
 #[test]
+fn short_bundles_find_their_rate_over_a_long_way() {
+    // By the longest datagram in place of their length, they kept the rate of the first round trip: 1.5 a second.
+    let far =
+        |layer: &str, traffic: &str| hop(layer, "", traffic).replace("0.01", "1").replace("10 ms", "1 s");
+    let [sink, rover] =
+        after(120, &far("\"dccp\"", "payload = \"100 B\", interval = \"50 ms\", bundles = 2000"));
+    assert_eq!((sink["packets"], rover["forwarded"]), (2000, 2000), "{sink:?}");
+    // What was sent before the end of a contact arrives after it, and what was not waits.
+    let short = far("\"dccp\"", "payload = \"500 B\", interval = \"20 ms\", bundles = 2000");
+    let [sink, rover] = after(60, &short.replace("+9000 orbiter rover 250000", "+30 orbiter rover 250000"));
+    assert!((500..1500).contains(&sink["packets"]), "{sink:?}");
+    assert_eq!((sink["packets"], rover["malformed"]), (rover["forwarded"], 0), "{rover:?}");
+}
+
+#[test]
 fn layers_with_connections_are_refused_where_they_cannot_work() {
     let refusal = |text: &str| {
         let document = Document::parse("file.toml", text.as_bytes()).expect("TOML");

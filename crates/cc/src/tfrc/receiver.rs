@@ -33,7 +33,8 @@ struct Checkpoint {
 #[derive(Clone, Debug)]
 pub struct Receiver {
     params: Params,
-    segment: Bytes,
+    /// Bytes of data in a packet.
+    segment: f64,
     history: LossHistory,
     /// The sender's estimate, or by its window counter.
     rtt: Option<Span>,
@@ -67,7 +68,7 @@ impl Receiver {
     pub fn new(params: Params, segment: Bytes) -> Receiver {
         Receiver {
             params,
-            segment,
+            segment: segment.get() as f64,
             history: LossHistory::new(params),
             rtt: None,
             first_rtt: None,
@@ -86,6 +87,13 @@ impl Receiver {
     /// Creates a receiver of packets that carry a window counter instead (CCID 3). It has no timer.
     pub fn with_counter(params: Params, segment: Bytes) -> Receiver {
         Receiver { counter: Some(Counter::default()), ..Receiver::new(params, segment) }
+    }
+
+    /// Changes the mean bytes of data in a packet, at least one.
+    ///
+    /// Packets that differ need it (RFC 5348, section 4.1).
+    pub fn set_segment(&mut self, segment: f64) {
+        self.segment = segment.max(1.0);
     }
 
     /// Notes the RTT of the handshake.
@@ -193,7 +201,7 @@ impl Receiver {
     fn first_interval(&self) -> f64 {
         let Some(rtt) = self.rtt.or(self.first_rtt).filter(|rtt| !rtt.is_zero()) else { return 1.0 };
         let segment = self.params.equation_segment(self.segment);
-        let least = 0.5 * self.segment.get() as f64 / rtt.as_secs_f64();
+        let least = 0.5 * self.segment / rtt.as_secs_f64();
         1.0 / equation::loss_event_rate(segment, rtt, self.target.max(least))
     }
 

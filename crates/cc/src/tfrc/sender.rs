@@ -93,7 +93,7 @@ impl Sender {
         Sender {
             params,
             segment: segment_len,
-            equation_segment: params.equation_segment(segment),
+            equation_segment: params.equation_segment(segment_len),
             rate: segment_len,
             equation: f64::INFINITY,
             rtt: None,
@@ -110,6 +110,20 @@ impl Sender {
             next: 0,
             quick_start: QuickStart::OFF,
             lost_since_request: false,
+        }
+    }
+
+    /// Changes the mean bytes of data in a packet, at least one.
+    ///
+    /// Packets that differ need it (RFC 5348, section 4.1).
+    ///
+    /// Before the first packet the initial rate follows it.
+    pub fn set_segment(&mut self, segment: f64) {
+        self.segment = segment.max(1.0);
+        self.equation_segment = self.params.equation_segment(self.segment);
+        let is_initial = self.nominal.is_none() && self.params.revision == Revision::Rfc5348;
+        if is_initial && self.rtt.is_some() {
+            self.rate = self.initial_rate();
         }
     }
 

@@ -1,6 +1,6 @@
 use std::collections::{HashMap, VecDeque};
 
-use bentpipe_units::{RandomStream, Span, Time};
+use bentpipe_units::{Bytes, RandomStream, Span, Time};
 use proptest::prelude::*;
 
 use super::*;
@@ -365,6 +365,22 @@ fn a_sender_without_data_is_not_held_to_what_was_received() {
     // 0.85 of what was received when the loss came, and later twice that.
     assert_eq!(rate(Revision::Rfc5348), 2.0 * 0.85 * 40_000.0);
     assert_eq!(rate(Revision::Rfc3448), 2.0 * 10_000.0);
+}
+
+#[test]
+fn the_mean_segment_sets_the_gaps_and_the_initial_rate() {
+    let mut sender = Sender::new(Params { damping: false, ..Params::default() }, Bytes::new(1460));
+    sender.on_handshake(at(0), RTT);
+    assert_eq!(sender.state().rate, 4380.0 / RTT.as_secs_f64());
+    // min(4 * 100, max(2 * 100, 4380)) = 400 bytes: four packets in a round trip.
+    sender.set_segment(100.0);
+    assert_eq!(sender.state().rate, 400.0 / RTT.as_secs_f64());
+    sender.on_sent(at(0), 0, true);
+    assert_eq!(sender.send_at(), at(0) + RTT / 4);
+    // Later it does not change the rate, but the gaps.
+    sender.set_segment(200.0);
+    assert_eq!(sender.state().rate, 400.0 / RTT.as_secs_f64());
+    assert_eq!(sender.send_at(), at(0) + RTT / 2);
 }
 
 #[test]

@@ -59,12 +59,15 @@ impl Flows {
         Flows { address, first_port, segment, lines, strays: 0 }
     }
 
-    /// Opens or forgets the connections with a neighbour. Bundles that were not sent are routed again.
+    /// Opens the connections with a neighbour, or forgets that of its own bundles.
+    ///
+    /// Bundles that were not sent are routed again. What the neighbour sent before the end of a contact still arrives.
     pub(super) fn set_reachable(&mut self, n: usize, neighbour: &Neighbour, node: &mut Node, now: Time) {
         let line = &mut self.lines[n];
         if !neighbour.is_reachable(now) {
             let gone = std::mem::take(line);
             gone.unsent.into_iter().for_each(|id| node.done(id, false, now));
+            line.receiver = gone.receiver;
         } else if line.sender.is_none() {
             let source = SocketAddr::new(self.address, self.first_port + n as u16);
             let destination = SocketAddr::new(neighbour.address, BUNDLE_PORT);
@@ -107,7 +110,9 @@ impl Flows {
                 line.send_at = Some(sender.receive(PORT, packet, cx));
                 Vec::new()
             }
-            _ => {
+            // A report on bundles of a contact that has ended.
+            (None, Some(_)) => Vec::new(),
+            (None, None) => {
                 self.strays += 1;
                 Vec::new()
             }

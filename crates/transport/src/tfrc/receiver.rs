@@ -10,7 +10,7 @@ use bentpipe_units::{Bytes, Span, Time};
 use bentpipe_wire::quick_start::Response;
 
 use super::dccp::{Incoming, Server, UNSPECIFIED};
-use super::{Config, Report, Transport, udp};
+use super::{Config, MeanLength, Report, Transport, udp};
 use crate::app::FlowStats;
 use crate::app::delays;
 use crate::app::metrics as app_metrics;
@@ -31,6 +31,8 @@ pub struct Receiver {
     service: u32,
     /// Data of packets, if it is kept.
     inbox: Option<VecDeque<Vec<u8>>>,
+    /// Mean length of messages, if they are kept.
+    mean: MeanLength,
     /// Response of the routers, until it is reported.
     response: Option<Response>,
     stats: FlowStats,
@@ -67,6 +69,7 @@ impl Receiver {
             wire: Wire::Unopened,
             service: UNSPECIFIED,
             inbox: None,
+            mean: MeanLength::default(),
             response: None,
             stats: FlowStats::NONE,
             delays: Histogram::default(),
@@ -144,6 +147,7 @@ impl Receiver {
         };
         if let Some(inbox) = &mut self.inbox {
             inbox.push_back(packet.to_vec()[end - payload_len..end].to_vec());
+            self.control.set_segment(self.mean.with(payload_len));
         }
         self.response = response.or(self.response);
         let number = sequence.saturating_sub(server.first_data()) as u32;

@@ -10,7 +10,7 @@ use bentpipe_wire::quick_start::{IpOption, RateCode, Response};
 
 use super::dccp::{Client, Data, UNSPECIFIED};
 use super::quick_start::QuickStart;
-use super::{Config, Inbound, Pauses, Report, Transport, udp};
+use super::{Config, Inbound, MeanLength, Pauses, Report, Transport, udp};
 use crate::app::Endpoints;
 use crate::app::metrics as app_metrics;
 use crate::datagram::{Path, Refusal};
@@ -27,6 +27,8 @@ pub struct Sender {
     config: Config,
     path: Path,
     control: Control,
+    /// Mean length of messages, if they are sent.
+    mean: MeanLength,
     backlog: Backlog,
     wire: Wire,
     quick_start: QuickStart,
@@ -95,6 +97,7 @@ impl Sender {
             config: *config,
             path,
             control: Control::new(config.control, config.payload),
+            mean: MeanLength::default(),
             backlog: Backlog::new(config, begin),
             wire: Wire::Unopened,
             quick_start: QuickStart::default(),
@@ -108,7 +111,7 @@ impl Sender {
 
     /// Creates a sender of messages to a DCCP service, which opens its connection at once.
     ///
-    /// `segment` is the length for which the rate of TFRC is computed.
+    /// `segment` is the longest message. The rate of TFRC is computed for the mean length of those that are sent.
     ///
     /// # Errors
     /// Returns an error that names the key with an invalid value.
@@ -205,6 +208,9 @@ impl Sender {
     fn send(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
         let Some((created_at, message)) = self.backlog.take(now) else { return };
+        if let Some(message) = &message {
+            self.control.set_segment(self.mean.with(message.len()));
+        }
         let (rtt, payload_len) = (self.control.rtt(), self.config.payload.get() as usize);
         let option = self.option(cx);
         let (sequence, quarters, mut packet) = match &mut self.wire {
