@@ -202,7 +202,7 @@ impl Client {
                     // A node ends the session of an endpoint that is not its own, before it accepts a bundle.
                     let is_early = self.acknowledged == 0 && now < Time::ZERO + SET_UP;
                     let text = if is_early {
-                        "the node has ended the session at once: expected an endpoint at the node, such as ipn:1.50 at ipn:1.0"
+                        "the node has ended the session at once: expected an endpoint at the node that no service of its own has, such as ipn:1.50 at ipn:1.0"
                     } else {
                         "the session has ended"
                     };

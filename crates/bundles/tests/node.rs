@@ -188,6 +188,12 @@ fn hostile_peers_end_alone() {
     let mut answer = Vec::new();
     older.read_to_end(&mut answer).expect("an end");
     assert_eq!(answer, *b"dtn!\x04\x00\x05\x00\x02", "SESS_TERM, version mismatch");
+    // Bundles for the node's own services would never reach it.
+    let refused = Client::connect(&apps.to_string().into(), &Eid::ipn(1, 9)).and_then(|mut client| {
+        (0..100).try_for_each(|_| client.turn(Span::from_millis(50)))?;
+        Ok(client)
+    });
+    assert!(refused.is_err());
     let silent = TcpStream::connect(apps).expect("a listener");
     let found = round_trips(apps, Eid::ipn(1, 7), 64);
     drop(silent);

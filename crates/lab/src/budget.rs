@@ -17,7 +17,7 @@ use std::rc::Rc;
 use bentpipe_net::queue::DEFAULT_PACKETS;
 use bentpipe_record::ContactPlan;
 use bentpipe_scenario::copies::copies as copies_between;
-use bentpipe_scenario::{Flow, Link, Medium, Problem, Queue, Scenario, Way};
+use bentpipe_scenario::{Flow, Link, Medium, Problem, Queue, Role, Scenario, Way};
 pub use bentpipe_site::{Airtime, Compressed, ShareBudget};
 use bentpipe_site::{Passage, Router, SharingCopies, Window};
 use bentpipe_units::{Bytes, Rate, Span};
@@ -499,7 +499,13 @@ impl FlowBudget {
             warnings: Vec::new(),
         };
         budget.tcp = kind.window().map(|window| TcpBudget::new(window, &budget));
-        budget.warnings = warnings(scenario, media, flow, &budget, bottleneck, sharing);
+        budget.warnings = match budget.tcp.as_ref().and_then(|_| splitter(scenario, path)) {
+            Some((node, link)) => vec![format!(
+                "the proxy of {node} splits it in front of {link}: window, round trip and slow start are those without it"
+            )],
+            None => tcp_warnings(scenario, media, flow, &budget, bottleneck),
+        };
+        budget.warnings.extend(warnings(flow, &budget, sharing));
         budget
     }
 }
@@ -569,13 +575,26 @@ impl TcpBudget {
     }
 }
 
-fn warnings(
+/// Returns the first node on a path that splits connections, and the link behind it.
+fn splitter<'s>(scenario: &'s Scenario, path: &Path) -> Option<(&'s str, &'s str)> {
+    let [_, inner @ .., _] = &path.nodes[..] else { return None };
+    inner.iter().find_map(|node| {
+        let (node, _) = scenario.node.get_key_value(node)?;
+        let mut links = scenario.roles_of(node).iter().filter_map(Role::splits_at);
+        let is_on = |link: &&str| {
+            let number = scenario.link.get_index_of(*link);
+            path.directions().iter().any(|(on, _)| Some(*on) == number)
+        };
+        Some((node.as_str(), links.find(is_on)?))
+    })
+}
+
+fn tcp_warnings(
     scenario: &Scenario,
     media: &Media<'_>,
     flow: &Flow,
     budget: &FlowBudget,
     bottleneck: (usize, Way),
-    sharing: &Sharing,
 ) -> Vec<String> {
     let mut warnings = Vec::new();
     let at = &budget.bottleneck;
@@ -614,6 +633,11 @@ fn warnings(
             warnings.push(format!("slow start alone takes {}; the flow lasts {lasts}", tcp.slow_start));
         }
     }
+    warnings
+}
+
+fn warnings(flow: &Flow, budget: &FlowBudget, sharing: &Sharing) -> Vec<String> {
+    let (mut warnings, at) = (Vec::new(), &budget.bottleneck);
     let all = budget.offered.map_or(0.0, |offered| offered.as_bps() as f64 * f64::from(flow.count));
     if all > budget.ceiling.as_bps() as f64 {
         let (all, ceiling) = (Rate::from_bps(all as u64), budget.ceiling);

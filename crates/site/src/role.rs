@@ -47,6 +47,11 @@ pub trait RoleKind: Clone + PartialEq {
         None
     }
 
+    /// Returns the link in front of which it splits TCP connections. Default: none.
+    fn splits_at(&self) -> Option<&str> {
+        None
+    }
+
     /// Set if a program of this one stands for it at a real host: [`RoleKind::program`]. Default: none does.
     const HAS_PROGRAM: bool = false;
 

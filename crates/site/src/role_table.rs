@@ -76,6 +76,11 @@ macro_rules! roles {
                 match self { $( Role::$Variant(kind) => $crate::RoleKind::calls(kind), )* }
             }
 
+            /// Returns the link in front of which it splits TCP connections.
+            pub fn splits_at(&self) -> Option<&str> {
+                match self { $( Role::$Variant(kind) => $crate::RoleKind::splits_at(kind), )* }
+            }
+
             /// Returns `true` if a program of this one stands for it at a real host.
             pub fn has_program(&self) -> bool {
                 match self { $( Role::$Variant(_) => <$Config as $crate::RoleKind>::HAS_PROGRAM, )* }

@@ -106,6 +106,7 @@ pub struct Listen {
     /// Convergence layer.
     pub layer: NodeLayer,
     /// Local address.
+    #[serde(deserialize_with = "address")]
     pub at: SocketAddr,
     /// Enables applications of other machines, for endpoints of this node. Default: those of this machine only.
     #[serde(default)]
@@ -123,6 +124,7 @@ pub struct Neighbour {
     /// Convergence layer.
     pub layer: NodeLayer,
     /// Address. Without one, a neighbour on TCPCL has to connect itself.
+    #[serde(default, deserialize_with = "some_address")]
     pub at: Option<SocketAddr>,
     /// Rate of UDP and LTP without a contact plan. Default: 10 Mbit/s.
     #[serde(default = "default_rate")]
@@ -189,6 +191,17 @@ fn eid<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Eid, D::Error> {
         Eid::Ipn(ipn) if ipn.service == 0 && !eid.is_null() && !eid.is_local() => Ok(eid),
         _ => Err(de::Error::custom(format!("expected a node as \"ipn:1.0\", got \"{text}\""))),
     }
+}
+
+fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map_err(|_| {
+        de::Error::custom(format!("expected an address and a port as \"127.0.0.1:4556\", got \"{text}\""))
+    })
+}
+
+fn some_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAddr>, D::Error> {
+    address(deserializer).map(Some)
 }
 
 /// Flaw in a node file, at a key of one of its tables.
@@ -398,6 +411,7 @@ mod tests {
                 .contains("node 1 is this node")
         );
         assert!(wrong("store = ", "stor = ").contains("stor"));
+        assert!(wrong("127.0.0.1:4556", "nohost").contains("a port as \"127.0.0.1:4556\", got \"nohost\""));
         assert!(
             wrong("node = 2\n        layer = \"tcpcl\"", "node = 2\n        layer = \"ltp\"")
                 .contains("needs a listener")

@@ -47,6 +47,11 @@ const ECHO: [u32; 2] = [7, 2047];
 /// Service that drops each bundle.
 const DISCARD: u32 = 9;
 
+/// Returns `true` for a service of the node itself, whose bundles no application gets.
+fn is_own(service: u32) -> bool {
+    service == DISCARD || ECHO.contains(&service)
+}
+
 /// Bundle node on sockets.
 pub struct Daemon {
     file: NodeFile,
@@ -442,6 +447,14 @@ impl Daemon {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let eid = node.parse::<Eid>();
         let role = match &eid {
+            Ok(eid) if eid.is_at(&self.file.eid) && is_own(service(eid)) => {
+                let service = service(eid);
+                self.log.push(format!(
+                    "{}: refused an application at service {service}, which the node serves itself",
+                    peer.address
+                ));
+                return peer.connection.session.end(4);
+            }
             Ok(eid) if eid.is_at(&self.file.eid) && peer.may_apply => Role::Application(service(eid)),
             Ok(Eid::Ipn(ipn))
                 if !eid.as_ref().is_ok_and(|eid| eid.is_at(&self.file.eid) || eid.is_null()) =>

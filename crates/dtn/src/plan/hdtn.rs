@@ -46,7 +46,10 @@ pub(super) fn parse(text: &str) -> Result<Plan, PlanError> {
 fn contact(entry: &Entry) -> Result<Contact, PlanError> {
     let problem = |what: &str| PlanError::new(1, format!("contact {}: {what}", entry.contact));
     let times = [entry.start_time, entry.end_time, entry.owlt];
-    if times.iter().any(|time| !(0.0..9e9).contains(time) || time.fract() != 0.0) {
+    if times.iter().any(|time| !(0.0..9e9).contains(time)) {
+        return Err(problem("expected times from 0 on, below 9e9 seconds"));
+    }
+    if times.iter().any(|time| time.fract() != 0.0) {
         return Err(problem("expected times in whole seconds: HDTN reads fractions as 0"));
     }
     if entry.start_time >= entry.end_time || entry.source == entry.dest {

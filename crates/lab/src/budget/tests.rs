@@ -45,6 +45,28 @@ fn copies_of_a_line_are_not_shared() {
 }
 
 #[test]
+fn a_proxy_that_splits_a_flow_is_named() {
+    let text = |state: &str, link: &str| {
+        format!(
+            "title = \"t\"\nduration = \"2 s\"\nnode.a = {{}}\nnode.c = {{}}\n\
+            node.b = {{ kind = \"router\", role = {{ kind = \"pep\", link = \"{link}\", state = \"{state}\" }} }}\n\
+            link.core = {{ between = [\"a\", \"b\"], rate = \"1 Gbit/s\", delay = \"1 ms\" }}\n\
+            link.space = {{ between = [\"b\", \"c\"], rate = \"100 Mbit/s\", delay = \"300 ms\" }}\n\
+            flow.web = {{ from = \"a\", to = \"c\", traffic = {{ kind = \"tcp\", receive_buffer = \"64 kB\" }} }}\n\
+            flow.voice = {{ from = \"a\", to = \"c\", traffic = {{ kind = \"voice\", codec = \"g729\" }} }}\n"
+        )
+    };
+    let is_split = |warning: &String| warning.starts_with("the proxy of b splits it in front of space:");
+    let is_window = |warning: &String| warning.starts_with("the window of 64 kB limits it");
+    for (state, splits) in [("on", true), ("draining", false)] {
+        let budget = budget(&text(state, "space"));
+        let [web, voice] = [&budget.flows[0].warnings, &budget.flows[1].warnings];
+        assert_eq!((web.iter().any(is_split), web.iter().any(is_window)), (splits, !splits), "{web:?}");
+        assert!(!voice.iter().any(is_split), "{voice:?}");
+    }
+}
+
+#[test]
 fn terminals_share_their_carrier() {
     let text = |count| {
         format!(

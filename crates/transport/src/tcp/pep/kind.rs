@@ -88,6 +88,10 @@ impl RoleKind for Kind {
         Ok(Box::new(pep))
     }
 
+    fn splits_at(&self) -> Option<&str> {
+        (self.state == PepState::On).then_some(&self.link)
+    }
+
     fn change(&self, after: &Kind, at: &RoleHandle, to: &mut Changes) -> Result<(), Problem> {
         if (Kind { state: after.state, ..self.clone() }) != *after {
             let problem = "cannot be changed while it runs: expected another value of `state` alone";
