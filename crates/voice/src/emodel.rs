@@ -42,9 +42,6 @@ impl Sensitivity {
     }
 }
 
-/// Equipment impairment of a codec that loses all.
-const MOST_IMPAIRED: f64 = 95.0;
-
 /// Equipment impairment of a codec (G.113, appendices I and IV).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -59,11 +56,8 @@ pub struct Impairment {
 
 impl Impairment {
     /// Returns the effective equipment impairment Ie-eff at a loss in percent and a burst ratio.
-    ///
-    /// It is at most 95, which independent losses approach: long bursts of heavy losses would have several times as much.
     pub fn effective(&self, loss_percent: f64, burst_ratio: f64) -> f64 {
-        let at_most = MOST_IMPAIRED - self.ie;
-        (self.ie + at_most * loss_percent / (loss_percent / burst_ratio + self.bpl)).min(MOST_IMPAIRED)
+        self.ie + (95.0 - self.ie) * loss_percent / (loss_percent / burst_ratio + self.bpl)
     }
 }
 
