@@ -308,11 +308,22 @@ fn stall(mode: &str) {
     let (client, mut server) = rig.connect(SERVER_V4, 8008);
     let written = fill(&client);
     assert!(written < 40_000_000, "{written} B were accepted");
-    let unacknowledged = bentpipe_emu::streams::unacknowledged(&client).expect("a socket");
-    // Read a part, and let the proxy end with the rest.
+    // Read a part, and let the proxy end with the rest, once all that moves on has done so.
     let mut part = vec![0; 100_000];
     server.read_exact(&mut part).expect("received");
-    let unread = unread_bytes(&server) + part.len() as u64;
+    let state = || {
+        let unacknowledged = bentpipe_emu::streams::unacknowledged(&client).expect("a socket");
+        (unacknowledged, unread_bytes(&server) + part.len() as u64)
+    };
+    let (mut unacknowledged, mut unread) = state();
+    for _ in 0..20 {
+        std::thread::sleep(Duration::from_millis(300));
+        let before = (unacknowledged, unread);
+        (unacknowledged, unread) = state();
+        if before == (unacknowledged, unread) {
+            break;
+        }
+    }
     let figures = rig.end();
     let lost = number(&figures, "acknowledged_and_lost");
     let acknowledged = written as u64 - unacknowledged;
