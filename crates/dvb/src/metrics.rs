@@ -50,7 +50,7 @@ bentpipe_net::metrics! {
     Counter CONTINUITY_BREAKS = "continuity-breaks", Count, "Continuity errors"
         => .summed(&[Sum::new("continuity-breaks", "Continuity errors", How::Grown)]);
     Counter CRC_ERRORS = "crc-errors", Count, "CRC errors"
-        => .summed(&[Sum::new("crc-errors", "CRC errors", How::Grown)]);
+        => .summed(&[Sum::new("crc-errors", "CRC errors", How::Grown)]).losses();
     Counter FORMAT_ERRORS = "format-errors", Count, "Invalid lengths, pointers, types and labels"
         => .summed(&[Sum::new("format-errors", "Format errors", How::Grown)]);
     Counter RESYNCHRONISED = "resynchronised", Count, "Times that the start of an SNDU was found again";

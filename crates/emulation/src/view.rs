@@ -10,7 +10,7 @@ use bentpipe_assemble::LinkHandle;
 use bentpipe_atm as atm;
 use bentpipe_emu::cpu_time;
 use bentpipe_net::metric::{Counter, Gauge, Of};
-use bentpipe_net::{Link, Observer, link, queue, shaper};
+use bentpipe_net::{Observer, link, queue, shaper};
 use bentpipe_units::{Span, Time};
 
 use crate::live::RealTimeRun;
@@ -98,20 +98,20 @@ impl View {
         let network = live.driver().network();
         let links = self.links.iter().zip(&mut last.delivered_bytes);
         let row = |(link, bytes_before): (&LinkHandle, &mut u64)| {
-            let mut seen = Seen { of: link.path(), ..Seen::default() };
+            let mut seen = Seen { of: link.path(), delay: link.delay, ..Seen::default() };
             let stages = link.stages.iter().map(|stage| stage.front);
-            for element in stages.chain([link.line]).chain(link.channels.first().copied()) {
+            let behind = link.channels.iter().copied().chain(link.receiver);
+            for element in stages.chain([link.line]).chain(behind) {
                 seen.is_other = false;
                 network.observe(element, &mut seen);
             }
             let bytes =
                 seen.delivered_bytes.saturating_sub(std::mem::replace(bytes_before, seen.delivered_bytes));
-            let delay = network.element::<Link>(link.line).map_or(link.delay, |line| line.delay(now));
             Row {
                 name: format!("{} {}", link.name, link.way.name()),
                 rate_bps: bytes as f64 * 8.0 / span_s,
                 queue_bytes: seen.queue_bytes,
-                delay_s: delay.as_secs_f64(),
+                delay_s: seen.delay.as_secs_f64(),
                 drops: seen.drops,
             }
         };
@@ -145,7 +145,18 @@ struct Seen {
     is_other: bool,
     delivered_bytes: u64,
     queue_bytes: f64,
+    delay: Span,
+    /// Drops and losses by cause.
     drops: Vec<(&'static str, u64)>,
+}
+
+impl Seen {
+    fn add_drops(&mut self, cause: &'static str, total: u64) {
+        match self.drops.iter_mut().find(|(known, _)| *known == cause) {
+            Some((_, sum)) => *sum += total,
+            None => self.drops.push((cause, total)),
+        }
+    }
 }
 
 impl Observer for Seen {
@@ -157,8 +168,16 @@ impl Observer for Seen {
         match metric {
             _ if self.is_other => {}
             metric if DELIVERED.iter().any(|known| metric.is(known)) => self.delivered_bytes = total,
-            metric if total > 0 && metric.is_drop => self.drops.push((metric.name, total)),
+            metric if total > 0 && (metric.is_drop || metric.is_loss) => {
+                self.add_drops(metric.name, total);
+            }
             _ => {}
+        }
+    }
+
+    fn delay(&mut self, delay: Span) {
+        if !self.is_other {
+            self.delay = delay;
         }
     }
 

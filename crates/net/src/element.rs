@@ -75,6 +75,9 @@ pub trait Observer {
     /// Reports the distribution of all values since the start of the run.
     fn histogram(&mut self, _metric: &'static Of<metric::Histogram>, _values: &Histogram) {}
 
+    /// Reports the delay of what is sent at this instant.
+    fn delay(&mut self, _delay: Span) {}
+
     /// Announces the part that what follows is of, such as "link/trunk/forward" of a switch. Without it, that is the
     /// element as a whole.
     fn part(&mut self, _path: &str) {}

@@ -171,6 +171,7 @@ impl Element for Link {
     fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
         self.catch_up(now);
         let busy = self.transmitter.busy_until(now).as_secs_f64();
+        observer.delay(self.propagation.delay_at(now));
         observer.counter(&metrics::DELIVERED, self.delivered);
         observer.counter(&metrics::DELIVERED_BYTES, self.delivered_bytes);
         observer.counter(&metrics::DROPPED_TOO_BIG, self.too_big);

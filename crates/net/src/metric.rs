@@ -241,6 +241,8 @@ pub struct Metric {
     /// Set if it counts drops that no other metric of the same part counts. Drops are of packets, frames or
     /// cells.
     pub is_drop: bool,
+    /// Set if it counts what a receiver of a medium loses to errors.
+    pub is_loss: bool,
     /// Names that it had in earlier releases.
     pub once: &'static [&'static str],
 }
@@ -283,6 +285,12 @@ impl Of<Counter> {
         self.metric.is_drop = true;
         self
     }
+
+    /// Declares that it counts what a receiver of a medium loses to errors.
+    pub const fn losses(mut self) -> Of<Counter> {
+        self.metric.is_loss = true;
+        self
+    }
 }
 
 impl Of<Gauge> {
@@ -302,7 +310,8 @@ impl Of<Histogram> {
 impl<K> Of<K> {
     const fn of_kind(kind: Kind, name: &'static str, unit: Unit, label: &'static str) -> Of<K> {
         let (draw, drawn_at, sums) = (Draw::No, None, &[]);
-        let metric = Metric { name, unit, kind, label, draw, drawn_at, sums, is_drop: false, once: &[] };
+        let (is_drop, is_loss, once) = (false, false, &[]);
+        let metric = Metric { name, unit, kind, label, draw, drawn_at, sums, is_drop, is_loss, once };
         Of { metric, kind: PhantomData }
     }
 

@@ -14,9 +14,9 @@ bentpipe_net::metrics! {
     Counter DROPPED_CUT = "dropped-cut", Packets, "Packets cut by a change of frames" => .drops();
     Counter FRAMES = "frames", Count, "Transfer frames that arrived";
     Counter FRAMES_UNCORRECTABLE = "frames-uncorrectable", Count, "Frames that the decoder could not correct"
-        => .summed(&[Sum::new("frames-uncorrectable", "Frames uncorrectable", How::Over(&FRAMES))]);
+        => .summed(&[Sum::new("frames-uncorrectable", "Frames uncorrectable", How::Over(&FRAMES))]).losses();
     Counter CRC_ERRORS = "crc-errors", Count, "Frames with a wrong CRC"
-        => .summed(&[Sum::new("crc-errors", "Frames with a wrong CRC", How::Over(&FRAMES))]);
+        => .summed(&[Sum::new("crc-errors", "Frames with a wrong CRC", How::Over(&FRAMES))]).losses();
     Counter HEADER_ERRORS = "header-errors", Count, "Frames with an impossible header";
     Counter SEQUENCE_GAPS = "sequence-gaps", Count, "Gaps in the frame count";
     Counter SYMBOLS_CORRECTED = "symbols-corrected", Count, "Reed-Solomon symbols corrected"

@@ -406,6 +406,7 @@ impl Element for Sender {
 
     fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
         let Counts { frames, frame_bytes, idle, idle_bytes, packets, packet_bytes, .. } = self.counts;
+        observer.delay(self.delay);
         observer.counter(&link_metrics::DELIVERED, self.counts.delivered);
         observer.counter(&link_metrics::DELIVERED_BYTES, self.counts.delivered_bytes);
         observer.counter(&link_metrics::DROPPED_TOO_BIG, self.counts.too_big);

@@ -48,7 +48,12 @@ pub(crate) fn emulate(host: &str, command: &[&str]) -> Option<(Output, Folder)> 
 
 /// Emulates with other arguments; none where this machine cannot.
 pub(crate) fn emulate_with(host: &str, arguments: &[&str]) -> Option<(Output, Folder)> {
-    let (folder, path) = scenario(host);
+    emulate_text(SCENARIO, host, arguments)
+}
+
+/// Emulates another scenario, in which "pinged" becomes `host`; none where this machine cannot.
+pub(crate) fn emulate_text(text: &str, host: &str, arguments: &[&str]) -> Option<(Output, Folder)> {
+    let (folder, path) = scenario_of(text, host);
     let mut program = bentpipe();
     program.arg("emulate").arg(&path).arg("--out").arg(folder.path()).args(arguments);
     let output = program.output().expect("bentpipe starts");

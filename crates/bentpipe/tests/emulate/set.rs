@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::rig::{Running, SCENARIO, rtts_ms, shortest};
+use crate::rig::{Running, SCENARIO, emulate_text, rtts_ms, shortest};
 
 #[test]
 fn set_changes_what_a_shell_sees() {
@@ -101,4 +101,25 @@ fn events_change_an_emulation_and_what_is_set_after_them_holds() {
     // The file's own delay is another value now.
     assert_eq!(running.set("link.hop.delay=200 ms"), (Some(0), String::new()));
     assert!((400.0..430.0).contains(&running.rtt_ms()));
+}
+
+#[test]
+fn the_table_shows_the_delay_and_the_lost_frames_of_a_space_link_after_a_change() {
+    let text = SCENARIO.replace(
+        "rate = \"10 Mbit/s\"\n",
+        "medium = { kind = \"space\", rate = \"1 Mbit/s\", coding = \"convolutional\", es_n0_db = 6.0 }\n",
+    );
+    let event = "\n[[event]]\nat = \"2 s\"\nset = { \"link.hop.delay\" = \"20 ms\", \"link.hop.medium.es_n0_db\" = -4.0 }\n";
+    let Some((output, _folder)) =
+        emulate_text(&(text + event), "faded", &["--", "ping", "-q", "-c", "100", "-i", "0.11", "10.0.0.2"])
+    else {
+        return;
+    };
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let row =
+        errors.lines().find(|line| line.starts_with("hop forward")).unwrap_or_else(|| panic!("{errors}"));
+    let words: Vec<&str> = row.split_whitespace().collect();
+    assert!(words.windows(2).any(|pair| pair == ["20", "ms"]), "{row}");
+    let crc = words.iter().position(|word| *word == "crc-errors").unwrap_or_else(|| panic!("{row}"));
+    assert!(words[crc + 1].trim_end_matches(',').parse::<u64>().expect("a number") > 0, "{row}");
 }
