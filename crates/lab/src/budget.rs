@@ -208,7 +208,7 @@ impl Budget {
             let voice = legs[n].iter().filter(|leg| leg.ends[0] != leg.ends[1]);
             let voice = voice.map(|leg| Load::of_leg(leg, flow.ip));
             // Voice takes the place of messages, which are few.
-            let own = receivers(scenario, flow).into_iter().map(|to| Load::of_flow(flow, to));
+            let own = receivers(scenario, flow).into_iter().flat_map(|to| Load::of_flow(flow, to));
             let loads: Vec<Load<'_>> = if legs[n].is_empty() { own.collect() } else { voice.collect() };
             for load in loads {
                 let mut path = Path::new(&topology, router, name, load)?;
@@ -488,7 +488,7 @@ impl FlowBudget {
             payload: Bytes::new(path.payload),
             packet: Bytes::new(path.packet),
             one_way: path.one_way(media),
-            min_rtt: kind.takes().answers.then(|| path.min_rtt(media)),
+            min_rtt: path.min_rtt(media),
             compressed: compressed(scenario, media, path, offered),
             bottleneck: direction(scenario, bottleneck),
             ceiling,
@@ -498,7 +498,7 @@ impl FlowBudget {
             tcp: None,
             warnings: Vec::new(),
         };
-        budget.tcp = kind.window().map(|window| TcpBudget::new(window, &budget));
+        budget.tcp = path.window.map(|window| TcpBudget::new(window, &budget));
         budget.warnings = match budget.tcp.as_ref().and_then(|_| splitter(scenario, path)) {
             Some((node, link)) => vec![format!(
                 "the proxy of {node} splits it in front of {link}: window, round trip and slow start are those without it"

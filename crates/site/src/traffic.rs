@@ -101,6 +101,11 @@ pub trait TrafficKind: Debug {
         None
     }
 
+    /// Returns the proxy that its packets come to first, and the traffic up to there. Default: none.
+    fn first_leg(&self) -> Option<(&str, Box<dyn TrafficKind>)> {
+        None
+    }
+
     /// Returns what programs of real hosts send in its place.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ use bentpipe_wire::dtn::bundle::{Bundle, Content, HopCount, Payload, Primary, Ti
 use bentpipe_wire::dtn::crc::CrcKind;
 use bentpipe_wire::dtn::eid::Eid;
 use bentpipe_wire::ip::Protocol;
+use bentpipe_wire::ip::tcp::HEADER_LEN;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -89,6 +90,12 @@ impl Bundles {
         self.through.as_ref().map_or(from, |through| &through.node)
     }
 
+    /// Returns the settings of the connection to a proxy.
+    fn connection(through: &Through) -> tcp::Config {
+        let given = through.tcp.as_deref().cloned();
+        given.unwrap_or_else(|| tcp::Config { nagle: false, ..tcp::Config::default() })
+    }
+
     /// Returns a bundle from an endpoint to another.
     fn template(&self, [source, destination]: [Eid; 2]) -> Bundle {
         let lifetime = self.lifetime.as_nanos() / 1_000_000;
@@ -129,8 +136,7 @@ impl Bundles {
         [at.from, proxy].into_iter().for_each(|node| nodes.send_to(node, at.ip));
         let addresses = [(at.from, local), (proxy, remote)]
             .map(|(node, port)| SocketAddr::new(nodes.address(node, at.ip), port));
-        let tcp = through.tcp.as_deref().cloned();
-        let tcp = tcp.unwrap_or_else(|| tcp::Config { nagle: false, ..tcp::Config::default() });
+        let tcp = Bundles::connection(through);
         let template = self.template([endpoint(proxy, own.port().0), endpoint(to, other.port().0)]);
         let cutter = Cutter::new(tcp.clone(), addresses[1], template);
         let cutter = End::new(cutter, (proxy, door)).joined(own);
@@ -156,6 +162,15 @@ impl TrafficKind for Bundles {
 
     fn segment_len(&self) -> Option<u64> {
         Some(self.bundle_len().get() + self.header_len())
+    }
+
+    /// Returns the connection to the proxy, with a measure in each segment.
+    fn first_leg(&self) -> Option<(&str, Box<dyn TrafficKind>)> {
+        let through = self.through.as_ref()?;
+        let mut tcp = Bundles::connection(through);
+        let options = tcp.header_len().saturating_sub(HEADER_LEN as u64);
+        tcp.mss = tcp.mss.min(Bytes::new(self.payload.get() + options));
+        Some((&through.node, Box::new(tcp)))
     }
 
     fn offered(&self, _packet: Bytes) -> Option<Rate> {

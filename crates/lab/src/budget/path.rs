@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use bentpipe_dvb::udlr;
 use bentpipe_scenario::{Flow, Hop, Ip, Problem, Way};
-use bentpipe_site::{Compressed, Passage, Router, Sample, Topology, header_len, path_mtu, stage};
+use bentpipe_site::{
+    Compressed, Passage, Router, Sample, Topology, TrafficKind, Window, header_len, path_mtu, stage,
+};
 use bentpipe_telephony::load::VoiceLeg;
 use bentpipe_units::{Rate, Span};
 
@@ -21,22 +23,36 @@ pub(super) struct Load<'a> {
     pub(super) segment_len: Option<u64>,
     pub(super) answer_len: u64,
     pub(super) answers: bool,
+    /// Window, if it is a connection.
+    pub(super) window: Option<Window>,
     /// Voice, if that is what it is.
     pub(super) voice: Option<Voice>,
 }
 
 impl<'a> Load<'a> {
     /// Returns the packets of a flow to one of its receivers.
-    pub(super) fn of_flow(flow: &'a Flow, to: &'a str) -> Load<'a> {
+    ///
+    /// Those to a proxy come first.
+    pub(super) fn of_flow(flow: &'a Flow, to: &'a str) -> impl Iterator<Item = Load<'a>> {
         let kind = flow.traffic.kind();
+        let leg = kind.first_leg();
+        let from = leg.as_ref().map_or(flow.from.as_str(), |(proxy, _)| proxy);
+        let rest =
+            Load { voice: Voice::of_traffic(&flow.traffic), ..Load::of_kind(kind, [from, to], flow.ip) };
+        let first = leg.map(|(proxy, kind)| Load::of_kind(&*kind, [&flow.from, proxy], flow.ip));
+        first.into_iter().chain([rest])
+    }
+
+    fn of_kind(kind: &dyn TrafficKind, ends: [&'a str; 2], ip: Ip) -> Load<'a> {
         Load {
-            ends: [&flow.from, to],
-            ip: flow.ip,
+            ends,
+            ip,
             header_len: kind.header_len(),
             segment_len: kind.segment_len(),
             answer_len: kind.answer_len(),
             answers: kind.takes().answers,
-            voice: Voice::of_traffic(&flow.traffic),
+            window: kind.window(),
+            voice: None,
         }
     }
 }
@@ -53,6 +69,7 @@ impl<'a> Load<'a> {
             segment_len: Some(len(there.len)),
             answer_len: len(back.len),
             answers: true,
+            window: None,
             voice: Some(Voice::of_leg(leg)),
         }
     }
@@ -65,6 +82,8 @@ pub(super) struct Path {
     pub(super) payload: u64,
     pub(super) packet: u64,
     answer: u64,
+    answers: bool,
+    pub(super) window: Option<Window>,
     /// Links with what tunnels add to a packet there.
     there: Vec<(usize, Way, u64)>,
     back: Vec<(usize, Way, u64)>,
@@ -105,8 +124,9 @@ impl Path {
         let nodes = nodes(topology, from, &there);
         let payload = packet.saturating_sub(headers);
         let answer = header_len(load.ip, load.answer_len).get().min(mtu);
-        let (compressed, voice) = (Default::default(), load.voice);
-        Ok(Path { nodes, mtu, payload, packet, answer, there, back, compressed, voice })
+        let Load { answers, window, voice, .. } = load;
+        let compressed = Default::default();
+        Ok(Path { nodes, mtu, payload, packet, answer, answers, window, there, back, compressed, voice })
     }
 
     /// Computes header compression of `flows` copies on each link outside of tunnels.
@@ -186,9 +206,9 @@ impl Path {
         time(media, &self.there, self.packet)
     }
 
-    /// Returns the one-way delay plus that of an answer.
-    pub(super) fn min_rtt(&self, media: &Media<'_>) -> Span {
-        self.one_way(media) + time(media, &self.back, self.answer)
+    /// Returns the one-way delay plus that of an answer, if it is answered.
+    pub(super) fn min_rtt(&self, media: &Media<'_>) -> Option<Span> {
+        self.answers.then(|| self.one_way(media) + time(media, &self.back, self.answer))
     }
 }
 
