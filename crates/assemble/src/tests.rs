@@ -36,6 +36,15 @@ fn scenario(text: &str) -> Scenario {
     checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"))
 }
 
+/// Returns why `check` refuses a file.
+fn refused(text: &str) -> String {
+    let document = Document::parse("file.toml", text.as_bytes());
+    match document.and_then(|document| checked(&document)) {
+        Err(refusal) => refusal.to_string(),
+        Ok(_) => panic!("accepted: {text}"),
+    }
+}
+
 fn built(text: &str) -> Built {
     Built::new(&scenario(text), 1, Path::new("")).unwrap_or_else(|problem| panic!("{problem}"))
 }
@@ -159,9 +168,7 @@ fn video_flows_at_its_rate() {
     let packets = sink.flows()[0].packets;
     assert!((654..=664).contains(&packets), "{packets}");
     let refused = |video: &str| {
-        let text = geo(&format!("[flow.tv]\nfrom = \"server\"\nto = \"client\"\nvideo = {video}"));
-        let document = Document::parse("file.toml", text.as_bytes()).expect("TOML");
-        checked(&document).expect_err("refused").to_string()
+        refused(&geo(&format!("[flow.tv]\nfrom = \"server\"\nto = \"client\"\nvideo = {video}")))
     };
     let long = refused("{ rate = { mean = \"1 Mbit/s\", deviation = \"0 bit/s\" }, ts_packets = 8 }");
     assert!(long.contains("19:77: flow.tv.traffic.ts_packets: makes packets of 1544 B"), "{long}");
@@ -287,8 +294,7 @@ fn delays_change_as_a_file_or_the_scenario_says() {
         assert_eq!(delays_ms(&mut built, &[600, 1000, 1600, 2500]), expected, "{changes}");
     }
     std::fs::write(&file, "time_s,delay_ms\n1,100\n1,far\n").expect("written");
-    let document = Document::parse("file.toml", text(&from_file).as_bytes()).expect("it is read");
-    let said = checked(&document).expect_err("no number").to_string();
+    let said = refused(&text(&from_file));
     assert!(said.starts_with("file.toml:17:26: link.satellite.forward.delay_changes.file: "), "{said}");
     assert!(said.contains("pass.csv:3: delay \"far\""), "{said}");
 }
@@ -297,8 +303,7 @@ fn delays_change_as_a_file_or_the_scenario_says() {
 fn only_lines_have_delays_that_change() {
     let rest = "[link.wlan]\nbetween = [\"gateway\", \"client\"]\nwifi = {}\n\
                 delay_changes = { points = [{ at = \"1 s\", delay = \"1 ms\" }] }";
-    let document = Document::parse("file.toml", geo(rest).as_bytes()).expect("it is read");
-    let said = checked(&document).expect_err("no line").to_string();
+    let said = refused(&geo(rest));
     assert!(said.contains("link.wlan.delay_changes: only a line's delay changes"), "{said}");
 }
 
@@ -313,9 +318,8 @@ fn feedback_of_a_stage_needs_the_other_direction_on_this_machine() {
         )
     };
     let part = crate::ScenarioPart::new(&scenario(&text("aggregate")), "l", "a");
-    let refused = part.err().map(|problem| problem.to_string()).expect("refused");
-    assert!(refused.contains("link.l.aggregate.feedback: of a cut link"), "{refused}");
-    let document = bentpipe_scenario::Document::parse("file.toml", text("forward.aggregate").as_bytes());
-    let refused = crate::checked(&document.expect("TOML")).expect_err("one direction").to_string();
-    assert!(refused.contains("link.l.forward.aggregate.feedback: no way back"), "{refused}");
+    let said = part.err().map(|problem| problem.to_string()).expect("refused");
+    assert!(said.contains("link.l.aggregate.feedback: of a cut link"), "{said}");
+    let said = refused(&text("forward.aggregate"));
+    assert!(said.contains("link.l.forward.aggregate.feedback: no way back"), "{said}");
 }

@@ -83,14 +83,20 @@ fn pair(folder: &Path, layer: &str, more: &str) -> (NodeFile, NodeFile, SocketAd
 
 #[test]
 fn pings_cross_every_layer() {
-    for layer in ["tcpcl", "mtcp", "udp", "ltp"] {
+    let several = "aggregate = { bytes = \"20 kB\", wait = \"30 ms\" }\n";
+    for (layer, more) in [("tcpcl", ""), ("mtcp", ""), ("udp", ""), ("ltp", ""), ("ltp", several)] {
         let folder = Folder::new();
-        let (one, two, apps) = pair(&folder.file(""), layer, "");
+        let (one, two, apps) = pair(&folder.file(""), layer, more);
         let (one, two) = (Running::start(one), Running::start(two));
         // Bundles of several datagrams are fragmented on UDP and cut into segments on LTP.
         let found = round_trips(apps, Eid::ipn(2, 7), 5000);
         let (one, two) = (one.end(), two.end());
         assert_eq!((found.sent, found.times.len(), found.duplicates), (5, 5, 0), "{layer}: {one:?} {two:?}");
+        if !more.is_empty() {
+            // The first one waits at both nodes, and others that come in that time go with it.
+            let longest = found.times.iter().max().expect("five");
+            assert!(*longest >= Span::from_millis(60), "{longest}");
+        }
         assert_eq!(two.echoed, 5, "{layer}");
         assert_eq!((one.stored, two.stored), ((0, 0), (0, 0)), "{layer}");
     }
@@ -311,6 +317,46 @@ fn copies_cross_nodes_that_know_no_routes() {
         let counters = nodes.map(Running::end);
         assert_eq!(counters[2].echoed, 5, "{routing}: {counters:?}");
     }
+}
+
+#[test]
+fn a_copy_that_another_node_still_has_is_dropped_after_a_restart() {
+    let folder = Folder::new();
+    let (folder, at) = (folder.file(""), [free(), free(), free()]);
+    let node = |number: usize, neighbours: [usize; 2]| {
+        let mut text = format!("[[listen]]\nlayer = \"tcpcl\"\nat = \"{}\"\n", at[number - 1]);
+        for other in neighbours {
+            text +=
+                &format!("[[neighbour]]\nnode = {other}\nlayer = \"tcpcl\"\nat = \"{}\"\n", at[other - 1]);
+        }
+        file(&folder, number as u32, &format!("{text}[routing]\nkind = \"epidemic\"\n"))
+    };
+    let files = [node(1, [2, 3]), node(2, [1, 3]), node(3, [1, 2])];
+    // Two of the nodes at a time, until the second has what it is to have.
+    let together = |one: usize, other: usize, is_done: &dyn Fn(&Counters) -> bool| {
+        for wait in 1..10 {
+            let running = [one, other].map(|n| Running::start(files[n - 1].clone()));
+            std::thread::sleep(std::time::Duration::from_millis(300 * wait));
+            let [_, counters] = running.map(Running::end);
+            if is_done(&counters) {
+                return counters;
+            }
+        }
+        panic!("nodes {one} and {other} do not meet");
+    };
+    let first = Running::start(files[0].clone());
+    let mut client = Client::connect(&at[0].to_string().into(), &Eid::ipn(1, 5)).expect("a node");
+    let letter = Letter { to: Eid::ipn(3, 6), lifetime: 600_000, hops: 10, flags: BundleFlags::default() };
+    client.send(&letter, vec![7; 300]).expect("a session");
+    while client.acknowledged() < 1 {
+        client.turn(Span::from_millis(50)).expect("a session");
+    }
+    client.close();
+    assert_eq!(first.end().stored.0, 1);
+    together(1, 2, &|two| two.stored.0 == 1);
+    together(1, 3, &|three| three.waiting == 1);
+    let three = together(2, 3, &|three| three.duplicates == 1);
+    assert_eq!(three.waiting, 1, "{three:?}");
 }
 
 #[test]

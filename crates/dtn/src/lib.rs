@@ -2,6 +2,7 @@
 //!
 //! The protocols are state machines without I/O, so that the simulator and programs on sockets run the same code.
 
+pub mod blocks;
 pub mod carry;
 pub mod cfdp;
 pub mod element;

@@ -9,6 +9,7 @@ use bentpipe_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::blocks::Aggregation;
 use crate::node::Routing;
 use crate::plan::Plan;
 use crate::route::{Graph, Options};
@@ -87,9 +88,9 @@ pub enum Layer {
     /// UDP datagrams of one bundle each, not acknowledged (RFC 7122).
     #[default]
     Udp,
-    /// Red blocks of LTP over UDP, of one bundle each (RFC 5326).
+    /// Red blocks of LTP over UDP (RFC 5326).
     Ltp,
-    /// Green blocks of LTP over UDP, of one bundle each: not acknowledged.
+    /// Green blocks of LTP over UDP: not acknowledged.
     LtpGreen,
     /// Sessions over TCP, acknowledged (RFC 9174). TCP, not the plan, limits their rate.
     Tcpcl,
@@ -144,11 +145,14 @@ pub struct LtpConfig {
     /// Time that timers allow for queues at both ends. Default: 1 s.
     #[serde(default = "margin")]
     pub margin: Span,
+    /// Limits of blocks of several bundles. Default: none, a bundle each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aggregate: Option<Aggregation>,
 }
 
 impl Default for LtpConfig {
     fn default() -> LtpConfig {
-        LtpConfig { sessions: None, tries: tries(), margin: margin() }
+        LtpConfig { sessions: None, tries: tries(), margin: margin(), aggregate: None }
     }
 }
 
@@ -332,6 +336,9 @@ impl SharedTable for Networks {
             }
             network.check_tcp(name, review);
             network.check_routing(name, &names, review);
+            if let Some(Err(problem)) = network.ltp.aggregate.map(|aggregate| aggregate.check()) {
+                review.refuse(&format!("dtn.{name}.ltp.aggregate.bytes"), problem);
+            }
             let bytes = network.datagram.get();
             let problem = format!("expected 100 to 65507 B, got {bytes} B");
             review.ensure((100..=65_507).contains(&bytes), &format!("dtn.{name}.datagram"), problem);

@@ -35,6 +35,10 @@ use store::{Entry, Place, Store};
 pub const PRIORITY_BLOCK: u64 = 193;
 /// Priority of bundles without a priority block.
 const NORMAL: usize = 1;
+/// Bytes that the fields of a fragment take at most.
+const FRAGMENT_LEN: u64 = 18;
+/// Priority of expedited bundles.
+pub(crate) const URGENT: usize = 2;
 /// Maximum number of bundles in reassembly.
 const MAX_PARTIAL: usize = 10_000;
 
@@ -111,6 +115,17 @@ pub struct Node {
 struct Queue {
     waiting: [VecDeque<u64>; 3],
     bytes: [u64; 3],
+}
+
+/// Bundles that wait for a neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Bytes of all of them.
+    pub bytes: u64,
+    /// Arrival of one that came first.
+    pub since: Time,
+    /// Highest priority.
+    pub priority: usize,
 }
 
 /// Returns the priority of a bundle.
@@ -321,6 +336,13 @@ impl Node {
         let (size, priority) = (bundle.encoded_len(), priority(&bundle));
         let place = Place::Limbo;
         let entry = Entry { size, priority, from, expiry, arrival: now, place, spread, bundle };
+        let id = self.put(entry, is_promised, now);
+        id.into_iter().for_each(|id| self.dispatch(id, now));
+        id.is_some()
+    }
+
+    /// Stores a bundle without a route, and returns its number.
+    fn put(&mut self, entry: Entry, is_promised: bool, now: Time) -> Option<u64> {
         match self.store.insert(entry, is_promised) {
             Ok((id, evicted)) => {
                 for entry in evicted {
@@ -328,13 +350,12 @@ impl Node {
                     self.forget(&entry);
                     self.report_deletion(&entry.bundle, reason::STORAGE, now);
                 }
-                self.dispatch(id, now);
-                true
+                Some(id)
             }
             Err(entry) => {
                 self.counts.refused += 1;
                 self.report_deletion(&entry.bundle, reason::STORAGE, now);
-                false
+                None
             }
         }
     }
@@ -382,24 +403,57 @@ impl Node {
         self.deliveries.pop_front()
     }
 
-    /// Queues a stored bundle for the neighbour on its route, if there is a route.
+    /// Queues a stored bundle for the neighbour on its route.
+    ///
+    /// Parts of it are queued if no route takes it whole.
     fn dispatch(&mut self, id: u64, now: Time) {
-        let Some(entry) = self.store.get(id) else { return };
-        if entry.spread.is_some() {
-            return self.offer(id);
+        if !self.enqueue(id, now) {
+            self.divide(id, now);
         }
-        let queues = &self.queues;
-        let backlog = |neighbour: u64| {
-            queues.get(&neighbour).map_or(0, |queue| queue.bytes[entry.priority..].iter().sum())
-        };
+    }
+
+    /// Returns `true` if a stored bundle has a route or needs none. It is queued then.
+    fn enqueue(&mut self, id: u64, now: Time) -> bool {
+        let Some(entry) = self.store.get(id) else { return true };
+        if entry.spread.is_some() {
+            self.offer(id);
+            return true;
+        }
+        let backlog = |neighbour: u64| backlog(&self.queues, neighbour, entry.priority);
         let hop = match direct(&self.direct, entry) {
             Some(hop) => Some(hop),
             None => self.routing.choose(entry, now, &backlog),
         };
-        let Some(hop) = hop else { return };
+        let Some(hop) = hop else { return false };
         let (size, priority) = (entry.size, entry.priority);
         self.queues.entry(hop.neighbour).or_default().push(id, priority, size);
         self.store.place(id, Place::Waiting(hop));
+        true
+    }
+
+    /// Replaces a bundle by parts, if contacts take all of them.
+    fn divide(&mut self, id: u64, now: Time) {
+        let Some(entry) = self.store.get(id).filter(|entry| entry.bundle.is_divisible()) else { return };
+        let overhead = self.outgoing(entry, now).encoded_len() - entry.bundle.payload.len() + FRAGMENT_LEN;
+        let backlog = |neighbour: u64| backlog(&self.queues, neighbour, entry.priority);
+        let Some(sizes) = self.routing.parts((entry, overhead), now, &backlog) else { return };
+        let Some(entry) = self.store.remove(id) else { return };
+        let (mut parts, mut rest) = (Vec::new(), aged(&entry, now));
+        for size in &sizes[..sizes.len() - 1] {
+            let Ok([first, after]) = rest.clone().split(size - overhead) else { break };
+            parts.push(first);
+            rest = after;
+        }
+        parts.push(rest);
+        self.counts.fragments += parts.len() as u64;
+        let Entry { from, expiry, priority, .. } = entry;
+        for bundle in parts {
+            let (size, place) = (bundle.encoded_len(), Place::Limbo);
+            let part = Entry { size, priority, from, expiry, arrival: now, place, spread: None, bundle };
+            // Headers alone make them longer than the bundle, which had its place.
+            let id = self.put(part, true, now);
+            id.into_iter().for_each(|id| _ = self.enqueue(id, now));
+        }
     }
 
     /// Removes an entry from its queue's count and from the ledger.
@@ -420,6 +474,26 @@ impl Node {
     /// Returns `true` if a bundle waits for a neighbour.
     pub fn has_bundle(&self, neighbour: u64) -> bool {
         self.queues.get(&neighbour).is_some_and(|queue| queue.bytes.iter().any(|bytes| *bytes > 0))
+    }
+
+    /// Returns what waits for a neighbour, if something does.
+    pub fn waiting(&mut self, neighbour: u64) -> Option<Waiting> {
+        let queue = self.queues.get_mut(&neighbour)?;
+        let (mut since, mut highest) = (None, 0);
+        for (priority, ids) in queue.waiting.iter_mut().enumerate() {
+            let entry = loop {
+                let Some(id) = ids.front() else { break None };
+                match self.store.get(*id).filter(|entry| entry.is_waiting_for(neighbour)) {
+                    Some(entry) => break Some(entry),
+                    None => ids.pop_front(),
+                };
+            };
+            if let Some(entry) = entry {
+                since = Some(since.map_or(entry.arrival, |earlier: Time| earlier.min(entry.arrival)));
+                highest = priority;
+            }
+        }
+        Some(Waiting { bytes: queue.bytes.iter().sum(), since: since?, priority: highest })
     }
 
     /// Returns the next bundle for a neighbour and its number, for [`Node::done`].
@@ -562,6 +636,11 @@ impl Node {
                 || parts.iter().any(|part| created.time.saturating_add(part.primary.lifetime) > epoch)
         });
     }
+}
+
+/// Returns the bytes that wait for a neighbour with a priority or a higher one.
+fn backlog(queues: &HashMap<u64, Queue>, neighbour: u64, priority: usize) -> u64 {
+    queues.get(&neighbour).map_or(0, |queue| queue.bytes[priority..].iter().sum())
 }
 
 /// Returns a bundle with the age that it has now.

@@ -8,9 +8,11 @@
 //! Not here: critical bundles, which take a copy by each neighbour, and extension-block routing.
 
 mod choose;
+mod parts;
 mod search;
 
 pub use choose::{Choice, Demand, Ledger, PRIORITIES};
+pub use parts::Part;
 
 use std::collections::HashMap;
 

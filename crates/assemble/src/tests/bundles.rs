@@ -7,7 +7,6 @@ use bentpipe_record::Capture;
 use bentpipe_testkit::{Folder, Tshark};
 use bentpipe_units::Span;
 
-use super::pabx::refused;
 use super::*;
 
 #[derive(Default)]
@@ -169,6 +168,72 @@ fn bundles_wait_for_a_session_of_ltp() {
 }
 
 #[test]
+fn bundles_share_blocks_of_ltp_and_arrive_once() {
+    let traffic = "payload = \"100 B\", interval = \"10 ms\", bundles = 5000";
+    let of = |ltp: &str, channel: &str| after(200, &hop(&format!("\"ltp\"\n{ltp}"), channel, traffic));
+    let (loss, limits) =
+        ("channel = { kind = \"packet-errors\", loss = 0.05 }", "ltp.aggregate = { bytes = \"4000 B\"");
+    let [sink, alone] = of("", "");
+    assert_eq!((sink["packets"], alone["ltp-sent"]), (5000, 5000), "{alone:?}");
+    for channel in ["", loss] {
+        let [sink, rover] = of(&format!("{limits}, wait = \"1 s\" }}"), channel);
+        assert_eq!((sink["packets"], sink["duplicates"]), (5000, 0), "{rover:?}");
+        // 26 bundles of some 155 B are a block of three segments.
+        let sent = rover["ltp-sent"] - rover["ltp-repeated"];
+        assert!((570..=590).contains(&sent), "{rover:?}");
+    }
+    // Those that come while the link sends are not forgotten: a block is sent for 32 ms, and 3 bundles come in that time.
+    let busy = "payload = \"1000 B\", interval = \"10 ms\", bundles = 302";
+    let [sink, rover] = after(60, &hop(&format!("\"ltp\"\n{limits}, wait = \"50 ms\" }}"), "", busy));
+    assert_eq!((sink["packets"], rover["forwarded"]), (302, 302), "{rover:?}");
+    // Without a wait the link is free for each of them.
+    let [sink, rover] = of(&format!("{limits} }}"), "");
+    assert_eq!((sink["packets"], rover["ltp-sent"]), (5000, 5000), "{rover:?}");
+    let refused = refused(&hop("\"ltp\"\nltp.aggregate = { bytes = \"9 MB\" }", "", traffic));
+    assert!(refused.contains("dtn.mars.ltp.aggregate.bytes: expected 1 B to 8 MB"), "{refused}");
+}
+
+#[test]
+fn two_orbiters_carry_parts_of_a_bundle_that_none_of_them_could() {
+    // It takes 7.7 s to either orbiter, whose contact with it is 5 s long, and another 3.8 s to Earth.
+    let side = |orbiter: &str| {
+        format!(
+            "a range +0 +900 rover {orbiter} 0.01\na range +0 +900 {orbiter} earth 0.01\n\
+             a contact +0 +5 rover {orbiter} 2500\na contact +0 +5 {orbiter} rover 2500\n\
+             a contact +0 +8.5 {orbiter} earth 5000\na contact +0 +8.5 earth {orbiter} 5000\n"
+        )
+    };
+    let text = format!(
+        r#"
+title = "t"
+duration = "20 s"
+node.rover = {{ role = {{ kind = "dtn", network = "mars" }} }}
+node.one = {{ kind = "router", role = {{ kind = "dtn", network = "mars" }} }}
+node.other = {{ kind = "router", role = {{ kind = "dtn", network = "mars" }} }}
+node.earth = {{ role = {{ kind = "dtn", network = "mars" }} }}
+link.near-one = {{ between = ["rover", "one"], rate = "20 kbit/s", delay = "10 ms" }}
+link.near-other = {{ between = ["rover", "other"], rate = "20 kbit/s", delay = "10 ms" }}
+link.far-one = {{ between = ["one", "earth"], rate = "40 kbit/s", delay = "10 ms" }}
+link.far-other = {{ between = ["other", "earth"], rate = "40 kbit/s", delay = "10 ms" }}
+[dtn.mars]
+layer = "ltp"
+plan = """
+{}{}"""
+[flow.picture]
+from = "rover"
+to = "earth"
+start = "1 s"
+traffic = {{ kind = "bundles", payload = "18.5 kB", interval = "1 s", bundles = 1, lifetime = "1 d" }}
+"#,
+        side("one"),
+        side("other")
+    );
+    let [sink, rover] = after(20, &text);
+    assert_eq!((sink["packets"], sink["delivered-bytes"]), (1, 18_500), "{rover:?}");
+    assert_eq!((rover["bundle-fragments"], rover["forwarded"]), (2, 2), "{rover:?}");
+}
+
+#[test]
 fn connections_find_the_rate_that_the_plan_overstates() {
     // The plan has twice the rate of the link.
     let traffic = "payload = \"1200 B\", interval = \"5 ms\", bundles = 20000";
@@ -198,21 +263,17 @@ fn short_bundles_find_their_rate_over_a_long_way() {
 
 #[test]
 fn layers_with_connections_are_refused_where_they_cannot_work() {
-    let refusal = |text: &str| {
-        let document = Document::parse("file.toml", text.as_bytes()).expect("TOML");
-        crate::checked(&document).expect_err("a problem").to_string()
-    };
     let text = |layer: &str| hop(layer, "", MEASURES);
     for layer in ["\"tcpcl\"", "\"dccp\""] {
         let one_way = text(layer).replace("a contact +0 +9000 orbiter rover 250000\n", "");
-        let said = refusal(&one_way);
+        let said = refused(&one_way);
         let wanted =
             "dtn.mars.plan: expected a contact from orbiter to rover: connections need both directions";
         assert!(said.contains(wanted), "{said}");
     }
-    let said = refusal(&text("\"ltp\"\ntcp = { initial_window = 3 }"));
+    let said = refused(&text("\"ltp\"\ntcp = { initial_window = 3 }"));
     assert!(said.contains("dtn.mars.tcp: expected none without `layer = \"tcpcl\"`"), "{said}");
-    let said = refusal(&text("\"tcpcl\"\ntcp = { initial_window = 0 }"));
+    let said = refused(&text("\"tcpcl\"\ntcp = { initial_window = 0 }"));
     assert!(said.contains("dtn.mars.tcp") && said.contains("initial_window"), "{said}");
 }
 

@@ -145,8 +145,7 @@ fn pauses_turns_and_faults() {
     }
     assert!(pisa["r"] > 60.0 && pisa["rooms"] < 1.2, "{pisa:?}");
     let text = room("pisa-phones", PLAIN).replace("to = \"pisa-phones\"", "to = \"pisa\"");
-    let document = Document::parse("file.toml", text.as_bytes()).expect("TOML");
-    let refusal = checked(&document).expect_err("no bridge").to_string();
+    let refusal = refused(&text);
     assert!(
         refusal.contains("flow.pisa.from") && refusal.contains("has no role \"conference\""),
         "{refusal}"

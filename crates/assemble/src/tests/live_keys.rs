@@ -177,7 +177,6 @@ fn flows_turn_off_and_on() {
     let late = arrivals(&late);
     assert!(late[..10].iter().all(|bits| *bits == 0.0) && late[11] > 7e6, "{late:?}");
     let voice = text.replace(kind, "traffic.kind = \"ping\"");
-    let document = Document::parse("file.toml", voice.as_bytes()).expect("TOML");
-    let refusal = checked(&document).expect_err("no switch").to_string();
+    let refusal = refused(&voice);
     assert!(refusal.contains("cannot turn traffic of kind \"ping\" off"), "{refusal}");
 }

@@ -1,13 +1,11 @@
 //! Shares of ABR channels with minimum rates on two trunks, compared with progressive filling.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use bentpipe_net::metric::{Counter, Gauge, Of};
-use bentpipe_scenario::Document;
 use bentpipe_units::Time;
 
-use crate::{Built, checked};
+use super::built;
 
 /// Capacities of the trunks in Mbit/s.
 const TRUNKS: [f64; 2] = [10.0, 8.0];
@@ -80,9 +78,7 @@ fn shares_with_minima_are_those_of_progressive_filling() {
     assert!(
         (expected[0] - (3.0 + 5.0 / 3.0)).abs() < 1e-9 && (expected[2] - (8.0 - expected[0])).abs() < 1e-9
     );
-    let document = Document::parse("file.toml", network().as_bytes()).expect("TOML");
-    let scenario = checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
-    let mut built = Built::new(&scenario, 1, Path::new("")).expect("possible");
+    let mut built = built(&network());
     let mut cells = |millis: u64| {
         built.network.run_until(Time::from_nanos(millis * 1_000_000));
         let mut values = Received::default();

@@ -1,10 +1,8 @@
 //! Outages by a contact plan: a link carries in its contacts only.
 
-use bentpipe_scenario::Document;
 use bentpipe_transport::app::Sink;
 
-use super::{at, built};
-use crate::checked;
+use super::{at, built, refused};
 
 const PLAN: &str = "\
     a range +0 +100 relay ground 2\n\
@@ -57,11 +55,6 @@ fn packets_pass_in_the_contacts_of_a_plan() {
 }
 
 /// Returns the refusal of a scenario.
-fn refusal(text: &str) -> String {
-    let document = Document::parse("file.toml", text.as_bytes()).expect("TOML");
-    checked(&document).expect_err("a problem").to_string()
-}
-
 #[test]
 fn contacts_repeat_with_their_plan() {
     let (_folder, contacts) = plan();
@@ -71,9 +64,9 @@ fn contacts_repeat_with_their_plan() {
     let sink: &mut Sink = built.network.element(built.flows[0].receivers[0]).expect("a sink");
     // At the receiver from 12 s to 22 s, from 32 s to 33 s, and from 52 s on.
     assert_eq!(sink.flows().iter().map(|flow| flow.packets).sum::<u64>(), 100 + 10 + 80);
-    let refused = refusal(&repeated("32 s"));
+    let say = refused(&repeated("32 s"));
     let wanted = "link.l.channel.every: expected a time after the last contact, which ends at 33 s";
-    assert!(refused.contains(wanted), "{refused}");
+    assert!(say.contains(wanted), "{say}");
 }
 
 #[test]
@@ -93,7 +86,7 @@ fn a_file_that_is_missing_or_has_no_such_contact_is_refused_with_its_key() {
         (both, "link.l.channel.outages: conflicts with `contacts`"),
         (text("").replace(", contacts = {  }", ""), "link.l.channel.outages: "),
     ] {
-        let refused = refusal(&text);
-        assert!(refused.contains(wanted), "{refused}");
+        let say = refused(&text);
+        assert!(say.contains(wanted), "{say}");
     }
 }

@@ -185,14 +185,6 @@ fn phones_prove_a_password_and_a_wrong_one_is_refused() {
     assert!(refused(&none).contains("pabx.pisa.digest.password: expected a password"));
 }
 
-pub(super) fn refused(text: &str) -> String {
-    let document = Document::parse("file.toml", text.as_bytes()).expect("TOML");
-    match checked(&document) {
-        Err(refusal) => refusal.to_string(),
-        Ok(_) => panic!("accepted: {text}"),
-    }
-}
-
 #[test]
 fn faults_of_dial_plans_are_refused_with_their_places() {
     let sites = sites("iax", &remote());

@@ -1,14 +1,11 @@
 //! Echo requests through a network, compared with arithmetic and tshark.
 
-use std::path::Path;
-
 use bentpipe_record::Capture;
-use bentpipe_scenario::Document;
 use bentpipe_testkit::{Folder, Tshark};
 use bentpipe_transport::ping::Pinger;
 use bentpipe_units::{Span, Time};
 
-use crate::{Built, checked};
+use crate::Built;
 
 /// 1 Mbit/s and 2 Mbit/s, 20 ms and 250 ms; a lossy way back for the second flow's node only.
 const PATH: &str = "title = \"t\"\nduration = \"10 s\"\nnode.a = {}\nnode.r = { kind = \"router\" }\nnode.b = {}\n\
@@ -20,10 +17,7 @@ const PATH: &str = "title = \"t\"\nduration = \"10 s\"\nnode.a = {}\nnode.r = { 
     [probe]\ncapture = [\"a:x\"]\n";
 
 fn built(ip: u8) -> Built {
-    let text = PATH.replace("IP", &ip.to_string());
-    let document = Document::parse("file.toml", text.as_bytes()).expect("TOML");
-    let scenario = checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
-    Built::new(&scenario, 1, Path::new("")).expect("possible")
+    super::built(&PATH.replace("IP", &ip.to_string()))
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use bentpipe_dtn::blocks::Aggregation;
 use bentpipe_dtn::node::Routing;
 use bentpipe_units::{Bytes, Rate, Span};
 use serde::{Deserialize, Deserializer, de};
@@ -141,6 +142,8 @@ pub struct Neighbour {
     /// Red part of LTP blocks: acknowledged. Default: true.
     #[serde(default = "default_true")]
     pub red: bool,
+    /// Limits of LTP blocks of several bundles. Default: none, a bundle each.
+    pub aggregate: Option<Aggregation>,
     /// Keeps parts of bundles whose transfer on TCPCL was cut. Default: true.
     ///
     /// The neighbour has to do so too.
@@ -369,7 +372,15 @@ impl Neighbour {
         if self.rate.as_bps() == 0 {
             return Err(("rate", "`rate`: expected more than 0".to_owned()));
         }
-        Ok(())
+        match self.aggregate {
+            Some(_) if self.layer != NodeLayer::Ltp => {
+                Err(("aggregate", "`aggregate`: only LTP has blocks of several bundles".to_owned()))
+            }
+            Some(aggregation) => {
+                aggregation.check().map_err(|problem| ("aggregate", format!("`aggregate.bytes`: {problem}")))
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -417,6 +428,8 @@ mod tests {
                 .contains("needs a listener")
         );
         assert!(wrong("default = 2", "x = 2").contains("routes.x"));
+        let aggregate = wrong("[routes]", "aggregate = { bytes = \"1 kB\" }\n        [routes]");
+        assert!(aggregate.contains("`aggregate`: only LTP has blocks of several bundles"), "{aggregate}");
         let at = |from: &str, to: &str, line: usize| {
             let problem = wrong(from, to);
             assert!(problem.starts_with(&format!("line {line}: ")), "{problem}");

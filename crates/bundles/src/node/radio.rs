@@ -1,10 +1,10 @@
 //! UDP and LTP of a node: sockets, engine, and the pace of each neighbour.
 
-use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use bentpipe_dtn::blocks::{Aggregation, Blocks, Terms};
 use bentpipe_dtn::ltp::{Config, Engine, Event, Peer};
 use bentpipe_dtn::node::Node;
 use bentpipe_units::{Rate, Span, Time};
@@ -29,6 +29,7 @@ const BURST: Span = Span::from_millis(5);
 /// Contact at an instant: whether a neighbour can be sent to, and how fast.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Opening {
+    pub(crate) end: Time,
     pub(crate) rate: Rate,
     pub(crate) light_time: Span,
 }
@@ -40,7 +41,12 @@ struct Target {
     datagram: u64,
     is_red: bool,
     margin: Span,
+    aggregation: Option<Aggregation>,
     free_at: Time,
+    /// Instant at which the next block of LTP may begin.
+    ///
+    /// It is found when the link is free, and zero before.
+    block_at: Time,
     is_open: bool,
     flight: u64,
 }
@@ -57,8 +63,7 @@ pub(crate) struct Radio {
     sockets: Vec<(NodeLayer, UdpSocket)>,
     targets: Vec<Target>,
     pub(crate) engine: Engine,
-    /// Bundles in LTP sessions, with their lengths.
-    sessions: HashMap<SessionId, (u64, u64, u64)>,
+    blocks: Blocks,
     pub(crate) refused: u64,
 }
 
@@ -86,7 +91,7 @@ impl Radio {
             .min();
         let config = Config {
             segment: segment.unwrap_or(1400),
-            block: max_bundle,
+            block: max_bundle + Aggregation::MAX_BYTES.get(),
             seed,
             first_session: Some(first),
             exports: blocks as usize,
@@ -106,12 +111,14 @@ impl Radio {
                 datagram: neighbour.datagram.get(),
                 is_red: neighbour.red,
                 margin: neighbour.margin,
+                aggregation: neighbour.aggregate,
                 free_at: Time::ZERO,
+                block_at: Time::ZERO,
                 is_open: true,
                 flight: 0,
             });
         }
-        Radio { sockets: Vec::new(), targets, engine, sessions: HashMap::new(), refused: 0 }
+        Radio { sockets: Vec::new(), targets, engine, blocks: Blocks::default(), refused: 0 }
     }
 
     pub(crate) fn listen(&mut self, layer: NodeLayer, at: SocketAddr) -> io::Result<SocketAddr> {
@@ -152,7 +159,7 @@ impl Radio {
             for _ in 0..BATCH {
                 let Ok((len, source)) = socket.recv_from(&mut buffer) else { break };
                 let bytes = &buffer[..len];
-                let from = sender(&self.targets, &self.sessions, (*layer, source), bytes);
+                let from = sender(&self.targets, &self.blocks, (*layer, source), bytes);
                 match (layer, from) {
                     _ if bytes == KEEP_ALIVE => {}
                     (NodeLayer::Udp, from) => {
@@ -185,11 +192,11 @@ impl Radio {
     }
 
     fn close(&mut self, session: SessionId, is_sent: bool, node: &mut Node, now: Time) {
-        let Some((id, number, len)) = self.sessions.remove(&session) else { return };
-        if let Some(target) = self.targets.iter_mut().find(|target| target.number == number) {
-            target.flight -= len;
+        let Some(block) = self.blocks.end(session) else { return };
+        if let Some(target) = self.targets.iter_mut().find(|target| target.number == block.to) {
+            target.flight -= block.len;
         }
-        node.done(id, is_sent, now);
+        block.done(is_sent, node, now);
     }
 
     /// Sends what the contacts and the pace of all neighbours allow.
@@ -199,13 +206,14 @@ impl Radio {
             self.follow(n, open, now);
             let Some(open) = open else { continue };
             while self.targets[n].free_at <= now + BURST {
-                let Some(bytes) = self.next(n, node, now) else { break };
+                let Some(bytes) = self.next(n, node, open, now) else { break };
                 let Target { layer, address, free_at, .. } = self.targets[n];
                 let sent = self.socket(layer, address).map(|socket| socket.send_to(&bytes, address));
                 // What the kernel does not take is lost as on any path.
                 self.refused += u64::from(!matches!(sent, Some(Ok(_))));
                 let seconds = (bytes.len() + HEADERS) as f64 / open.rate.as_bytes_per_sec();
                 self.targets[n].free_at = free_at.max(now) + Span::from_secs_f64(seconds);
+                self.targets[n].block_at = Time::ZERO;
             }
         }
     }
@@ -227,25 +235,21 @@ impl Radio {
     }
 
     /// Returns the next datagram for a neighbour.
-    fn next(&mut self, n: usize, node: &mut Node, now: Time) -> Option<Vec<u8>> {
-        let Target { number, layer, datagram, is_red, .. } = self.targets[n];
+    fn next(&mut self, n: usize, node: &mut Node, open: Opening, now: Time) -> Option<Vec<u8>> {
+        let Target { number, layer, datagram, is_red, aggregation, .. } = self.targets[n];
         if layer == NodeLayer::Udp {
             let (id, bundle) = node.poll_transmit(number, datagram, now)?;
             node.done(id, true, now);
             return Some(bundle.to_vec());
         }
-        while !self.engine.has_segment(number)
-            && self.may_start(&self.targets[n])
-            && let Some((id, bundle)) = node.poll_transmit(number, u64::MAX, now)
-        {
-            let bytes = bundle.to_vec();
-            let len = bytes.len() as u64;
-            match self.engine.send(number, BUNDLE_PROTOCOL, bytes, if is_red { len } else { 0 }) {
-                Ok(session) => {
-                    self.targets[n].flight += len;
-                    self.sessions.insert(session, (id, number, len));
+        let terms = Terms { to: number, is_red, aggregation, end: open.end, rate: open.rate };
+        while !self.engine.has_segment(number) && self.may_start(&self.targets[n]) {
+            match self.blocks.begin((&mut self.engine, node), &terms, now) {
+                Ok(len) => self.targets[n].flight += len,
+                Err(again) => {
+                    self.targets[n].block_at = again;
+                    break;
                 }
-                Err(_) => node.done(id, false, now),
             }
         }
         let segment = self.engine.poll_transmit(number, now)?;
@@ -259,12 +263,14 @@ impl Radio {
 
     /// Returns the instant of the next transmission or timer in the present contacts.
     pub(crate) fn next_timeout(&self, node: &Node) -> Time {
-        let is_busy = |target: &&Target| {
-            let number = target.number;
-            target.is_open
-                && (self.engine.has_segment(number) || node.has_bundle(number) && self.may_start(target))
+        let begins = |target: &Target| match target.number {
+            _ if !target.is_open => Time::NEVER,
+            number if self.engine.has_segment(number) => target.free_at,
+            number if !node.has_bundle(number) || !self.may_start(target) => Time::NEVER,
+            _ if target.layer == NodeLayer::Udp => target.free_at,
+            _ => target.free_at.max(target.block_at),
         };
-        let paced = self.targets.iter().filter(is_busy).map(|target| target.free_at);
+        let paced = self.targets.iter().map(begins);
         paced.min().unwrap_or(Time::NEVER).min(self.engine.next_timeout())
     }
 }
@@ -297,7 +303,7 @@ pub(crate) fn is_datagram(layer: NodeLayer) -> bool {
 /// several neighbours have that address.
 fn sender(
     targets: &[Target],
-    sessions: &HashMap<SessionId, (u64, u64, u64)>,
+    blocks: &Blocks,
     (layer, source): (NodeLayer, SocketAddr),
     bytes: &[u8],
 ) -> Option<u64> {
@@ -311,7 +317,7 @@ fn sender(
         return at_host.first().copied().filter(|_| at_host.len() == 1);
     }
     let session = Segment::parse(bytes).ok()?.session;
-    let of_own = sessions.get(&session).map(|(_, number, _)| *number);
+    let of_own = blocks.neighbour(session);
     of_own.or(Some(session.engine)).filter(|number| at_host.contains(number))
 }
 
@@ -321,6 +327,8 @@ fn same(one: SocketAddr, other: SocketAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use bentpipe_wire::dtn::bundle::{Payload, Primary, Timestamp};
     use bentpipe_wire::dtn::eid::Eid;
 
@@ -334,20 +342,45 @@ mod tests {
             datagram: 1400,
             is_red: true,
             margin: Span::ZERO,
+            aggregation: None,
             free_at: Time::ZERO,
+            block_at: Time::ZERO,
             is_open: true,
             flight: 0,
         }
+    }
+
+    /// Returns a node with bundles for a neighbour, by their sequence numbers.
+    fn node_with_bundles(to: u64, sequences: &[u64]) -> Node {
+        let config = bentpipe_dtn::node::Config {
+            eid: Eid::ipn(1, 0),
+            storage: 1_000_000,
+            reports: false,
+            epoch: 800_000_000_000,
+        };
+        let routes = HashMap::from([(to, to)]);
+        let mut node = Node::new(config, bentpipe_dtn::node::Routing::Static { routes, default: None });
+        for sequence in sequences {
+            let stamp = Timestamp { time: 800_000_000_000, sequence: *sequence };
+            let primary = Primary::new(Eid::ipn(1, 1), Eid::ipn(to as u32, 5), stamp, 100_000);
+            let bundle = Bundle { primary, blocks: vec![], payload: Payload::new(vec![7; 20]) };
+            assert!(node.originate(bundle, Time::ZERO));
+        }
+        node
     }
 
     #[test]
     fn neighbours_that_send_from_other_ports_are_known_by_host_and_engine() {
         let alone = [target(2, "10.0.0.2:1113"), target(3, "10.0.0.3:1113")];
         let shared = [target(2, "10.0.0.2:1113"), target(3, "10.0.0.2:1114")];
-        let own = SessionId { engine: 1, number: 70 };
-        let sessions = HashMap::from([(own, (9, 3, 100))]);
+        let mut engine = Engine::new(Config { first_session: Some(70), ..Config::new(1) });
+        engine.set_peer(3, Peer { light_time: Span::ZERO, margin: Span::ZERO });
+        let (mut node, mut blocks) = (node_with_bundles(3, &[1]), Blocks::default());
+        let rate = Rate::from_bps(1_000_000);
+        let terms = Terms { to: 3, is_red: true, aggregation: None, end: Time::NEVER, rate };
+        assert!(blocks.begin((&mut engine, &mut node), &terms, Time::ZERO).is_ok());
         let from = |targets: &[Target], at: &str, bytes: &[u8]| {
-            sender(targets, &sessions, (NodeLayer::Ltp, at.parse().expect("an address")), bytes)
+            sender(targets, &blocks, (NodeLayer::Ltp, at.parse().expect("an address")), bytes)
         };
         // Red data of session 5 of engine 2, and an acknowledgement of a report in session 70 of engine 1.
         let (data, report) = ([0, 2, 5, 0, 1, 0, 1, 7], [9, 1, 70, 0, 4]);
@@ -378,21 +411,9 @@ mod tests {
             [[neighbour]]\nnode = 2\nlayer = \"ltp\"\nat = \"127.0.0.1:1114\"\n";
         let file = super::super::NodeFile::parse(text).expect("a good file");
         let mut radio = Radio::new(1, (&file.neighbour, 1), 100_000, 1, 1);
-        let config = bentpipe_dtn::node::Config {
-            eid: Eid::ipn(1, 0),
-            storage: 1_000_000,
-            reports: false,
-            epoch: 800_000_000_000,
-        };
-        let routes = HashMap::from([(2, 2)]);
-        let mut node = Node::new(config, bentpipe_dtn::node::Routing::Static { routes, default: None });
-        for sequence in [1, 2] {
-            let stamp = Timestamp { time: 800_000_000_000, sequence };
-            let primary = Primary::new(Eid::ipn(1, 1), Eid::ipn(2, 5), stamp, 100_000);
-            let bundle = Bundle { primary, blocks: vec![], payload: Payload::new(vec![7; 20]) };
-            assert!(node.originate(bundle, Time::ZERO));
-        }
-        while radio.next(0, &mut node, Time::ZERO).is_some() {}
+        let mut node = node_with_bundles(2, &[1, 2]);
+        let open = Opening { end: Time::NEVER, rate: Rate::from_bps(1_000_000), light_time: Span::ZERO };
+        while radio.next(0, &mut node, open, Time::ZERO).is_some() {}
         assert!(node.has_bundle(2), "the second one waits");
         assert!(radio.next_timeout(&node) > Time::ZERO, "until a timer of the first");
     }

@@ -31,11 +31,11 @@ pub(super) fn opening(
         let neighbour = file.neighbour.iter().find(|neighbour| neighbour.node == number);
         let rate = neighbour.map_or(Rate::from_bps(10_000_000), |neighbour| neighbour.rate);
         let light_time = neighbour.map_or(Span::ZERO, |neighbour| neighbour.light_time);
-        return Some(Opening { rate, light_time });
+        return Some(Opening { end: Time::NEVER, rate, light_time });
     };
     let next = contacts.partition_point(|contact| contact.start <= now);
     let contact = contacts[..next].last().filter(|contact| now < contact.end)?;
-    Some(Opening { rate: contact.rate, light_time: contact.light_time.unwrap_or_default() })
+    Some(Opening { end: contact.end, rate: contact.rate, light_time: contact.light_time.unwrap_or_default() })
 }
 
 /// Reads the contact plan, or the static routes.

@@ -1,7 +1,6 @@
 //! Bundle node on a host of the simulator, over UDP, LTP, TCPCL or DCCP.
 
 use std::any::Any;
-use std::collections::HashMap;
 use std::net::IpAddr;
 
 use bentpipe_net::{Cx, Element, Observer, Packet, Port};
@@ -10,12 +9,12 @@ use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::KEEP_ALIVE;
 use bentpipe_wire::dtn::bundle::{Bundle, UNIX_OFFSET};
 use bentpipe_wire::dtn::eid::Eid;
-use bentpipe_wire::dtn::ltp::{BUNDLE_PROTOCOL, SessionId};
+use bentpipe_wire::dtn::ltp::SessionId;
 use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::udp;
-use foldhash::quality::RandomState;
 
 use super::{Bearer, Neighbour};
+use crate::blocks::{Aggregation, Blocks, Terms};
 use crate::carry::Carry;
 use crate::ltp::{self, Engine, Event, Peer};
 use crate::metrics;
@@ -41,8 +40,8 @@ pub struct Agent {
     bearer: Bearer,
     layer: Layer,
     datagram: usize,
-    /// Bundles in LTP sessions.
-    sessions: HashMap<SessionId, u64, RandomState>,
+    blocks: Blocks,
+    aggregation: Option<Aggregation>,
     refused: u64,
     is_set_up: bool,
     /// Bytes of a packet, to reuse their memory.
@@ -79,7 +78,8 @@ impl Agent {
             bearer,
             layer: network.layer,
             datagram,
-            sessions: HashMap::default(),
+            blocks: Blocks::default(),
+            aggregation: network.ltp.aggregate,
             refused: 0,
             is_set_up: false,
             scratch: Vec::new(),
@@ -143,8 +143,8 @@ impl Agent {
     }
 
     fn close(&mut self, session: SessionId, is_sent: bool, now: Time) {
-        if let Some(id) = self.sessions.remove(&session) {
-            self.node.done(id, is_sent, now);
+        if let Some(block) = self.blocks.end(session) {
+            block.done(is_sent, &mut self.node, now);
         }
     }
 
@@ -176,24 +176,26 @@ impl Agent {
             return Some((UDP, bundle_ends, bundle.to_vec()));
         }
         if !self.engine.has_segment(number) && self.engine.has_session() {
-            self.load(number, now);
+            self.load(n, now);
         }
         let segment = self.engine.poll_transmit(number, now);
         self.handle_events(now);
         segment.map(|segment| (LTP, ltp_ends, segment))
     }
 
-    /// Starts a block of the next bundle for a neighbour.
-    fn load(&mut self, number: u64, now: Time) {
-        let Some((id, bundle)) = self.node.poll_transmit(number, u64::MAX, now) else { return };
-        let data = bundle.to_vec();
-        let red = if self.layer == Layer::Ltp { data.len() as u64 } else { 0 };
-        match self.engine.send(number, BUNDLE_PROTOCOL, data, red) {
-            Ok(session) => {
-                self.sessions.insert(session, id);
-            }
-            Err(_) => self.node.done(id, false, now),
-        }
+    /// Begins a block for a neighbour, if it is time to.
+    fn load(&mut self, n: usize, now: Time) {
+        let neighbour = &mut self.neighbours[n];
+        let Some(contact) = neighbour.contact(now) else { return };
+        let terms = Terms {
+            to: neighbour.number,
+            is_red: self.layer == Layer::Ltp,
+            aggregation: self.aggregation,
+            end: contact.end,
+            rate: contact.rate,
+        };
+        let begun = self.blocks.begin((&mut self.engine, &mut self.node), &terms, now);
+        neighbour.block_at = begun.err().unwrap_or(now);
     }
 
     /// Delivers bundles to the applications, by their service numbers.
@@ -227,18 +229,20 @@ impl Agent {
     }
 
     fn next_wake(&self, now: Time) -> Time {
-        let waits = |neighbour: &Neighbour| {
-            self.engine.has_segment(neighbour.number)
-                || (self.node.has_bundle(neighbour.number)
-                    && (self.layer == Layer::Udp || self.engine.has_session()))
+        let waits_until = |neighbour: &Neighbour| match neighbour.number {
+            number if self.engine.has_segment(number) => now,
+            number if !self.node.has_bundle(number) => Time::NEVER,
+            _ if self.layer == Layer::Udp => now,
+            _ if self.engine.has_session() => neighbour.block_at,
+            _ => Time::NEVER,
         };
         let mut next = self.node.next_timeout().min(self.engine.next_timeout());
         for (n, neighbour) in self.neighbours.iter().enumerate() {
             next = next.min(neighbour.next_change());
             if self.bearer.has_connections() {
                 next = next.min(self.bearer.deadline(n, self.node.has_bundle(neighbour.number), now));
-            } else if waits(neighbour) {
-                next = next.min(neighbour.next_free(now));
+            } else {
+                next = next.min(waits_until(neighbour).max(neighbour.next_free(now)));
             }
         }
         next

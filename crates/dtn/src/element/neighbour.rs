@@ -26,6 +26,10 @@ pub struct Neighbour {
     back: Vec<Contact>,
     /// Instant at which the transmitter is free.
     free: Time,
+    /// Instant at which the next block of LTP may begin.
+    ///
+    /// It is found when the transmitter is free, and zero before.
+    pub(super) block_at: Time,
     /// Beginnings and ends of contacts as this node sees them, in reverse order.
     changes: Vec<Time>,
 }
@@ -49,6 +53,7 @@ impl Neighbour {
             own: to,
             back,
             free: Time::ZERO,
+            block_at: Time::ZERO,
             changes,
         }
     }
@@ -71,8 +76,13 @@ impl Neighbour {
 
     /// Returns the rate of the open contact, if there is one.
     pub(super) fn open(&self, now: Time) -> Option<Rate> {
+        self.contact(now).map(|contact| contact.rate)
+    }
+
+    /// Returns the open contact, if there is one.
+    pub(super) fn contact(&self, now: Time) -> Option<&Contact> {
         let open = self.own.partition_point(|contact| contact.end <= now);
-        self.own.get(open).filter(|contact| contact.start <= now).map(|contact| contact.rate)
+        self.own.get(open).filter(|contact| contact.start <= now)
     }
 
     /// Returns `true` if both directions can be used, as this node sees them.
@@ -92,6 +102,7 @@ impl Neighbour {
     /// Occupies the transmitter with a datagram.
     pub(super) fn occupy(&mut self, payload: usize, rate: Rate, now: Time) {
         self.free = self.free.max(now) + rate.span_of(Bytes::new(payload as u64 + HEADERS));
+        self.block_at = Time::ZERO;
     }
 
     /// Returns the instant at which something can be sent, given that something waits.

@@ -8,6 +8,7 @@ use bentpipe_units::{Bytes, Rate, Span};
 use bentpipe_wire::dtn::{BUNDLE_PORT, LTP_PORT};
 
 use super::{Kind, endpoint};
+use crate::blocks::Aggregation;
 use crate::element::{Neighbour, session_limits};
 use crate::network::{Layer, Network, Way};
 use crate::node::Routing;
@@ -104,6 +105,9 @@ pub(super) fn daemon(kind: &Kind, network: &Network, at: &RealAt<'_>) -> Result<
                 network.ltp.margin,
                 network.layer != Layer::LtpGreen,
             );
+            if let Some(Aggregation { bytes, wait }) = network.ltp.aggregate {
+                let _ = writeln!(text, "aggregate = {{ bytes = \"{bytes}\", wait = \"{wait}\" }}");
+            }
         }
     }
     let mut files = vec![(NODE, text + &rest)];

@@ -1,5 +1,6 @@
 //! Next hops of bundles.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use bentpipe_wire::dtn::eid::Eid;
 
 use super::hop::Hop;
 use super::store::Entry;
-use crate::route::{Demand, Graph, Ledger, Route};
+use crate::route::{Demand, Graph, Ledger, Part, Route};
 
 /// Rule by which a node finds the next hop.
 #[derive(Debug)]
@@ -90,6 +91,22 @@ impl Routing {
         }
     }
 
+    /// Returns the lengths of the parts of a bundle that no route takes whole.
+    ///
+    /// Each has `overhead` bytes beyond its payload.
+    pub(crate) fn parts(
+        &mut self,
+        (entry, overhead): (&Entry, u64),
+        now: Time,
+        backlog: &dyn Fn(u64) -> u64,
+    ) -> Option<Vec<u64>> {
+        let (Routing::Contacts(contacts), Eid::Ipn(ipn)) = (self, &entry.bundle.primary.destination) else {
+            return None;
+        };
+        let parts = contacts.parts((entry, overhead), ipn.number(), now, backlog)?;
+        Some(parts.iter().map(|part| part.size).collect())
+    }
+
     /// Releases the volume of a bundle that will not go that way.
     pub(crate) fn release(&mut self, entry: &Entry, hop: &Hop) {
         if let (Routing::Contacts(contacts), Some(route)) = (self, &hop.route) {
@@ -115,6 +132,29 @@ fn demand(entry: &Entry) -> Demand {
 
 impl Contacts {
     fn choose(&mut self, entry: &Entry, to: u64, now: Time, backlog: &dyn Fn(u64) -> u64) -> Option<Hop> {
+        self.refresh(to, now);
+        let (routes, demand) = (self.routes(entry, to, now), demand(entry));
+        let choice = self.graph.choose(&routes, &demand, &self.ledger, now, backlog)?;
+        let route = Arc::clone(&routes[choice.route]);
+        self.ledger.book(&route, &demand);
+        Some(Hop { neighbour: choice.neighbour, route: Some(route) })
+    }
+
+    fn parts(
+        &mut self,
+        (entry, overhead): (&Entry, u64),
+        to: u64,
+        now: Time,
+        backlog: &dyn Fn(u64) -> u64,
+    ) -> Option<Vec<Part>> {
+        self.refresh(to, now);
+        let routes = self.routes(entry, to, now).into_owned();
+        let demand = Demand { size: entry.bundle.payload.len() + overhead, ..demand(entry) };
+        self.graph.parts(&routes, (&demand, overhead), &mut self.ledger, now, backlog)
+    }
+
+    /// Finds the candidates of a destination again if one of them is over.
+    fn refresh(&mut self, to: u64, now: Time) {
         let is_stale =
             self.candidates.get(&to).is_none_or(|routes| routes.iter().any(|route| route.end <= now));
         if is_stale {
@@ -123,24 +163,17 @@ impl Contacts {
             let open = |route: &Route| route.end > now;
             self.candidates.insert(to, routes.into_iter().filter(open).map(Arc::new).collect());
         }
+    }
+
+    /// Returns the candidates for a bundle: not by the neighbour that it came from.
+    fn routes(&self, entry: &Entry, to: u64, now: Time) -> Cow<'_, [Arc<Route>]> {
         let routes = &self.candidates[&to];
-        let demand = demand(entry);
         let back = entry.from;
         let is_back = |route: &Arc<Route>| Some(self.graph.plan().contacts[route.contacts[0]].to) == back;
-        let (graph, ledger) = (&self.graph, &self.ledger);
-        let route = if routes.iter().any(is_back) {
-            // Not to the neighbour that it came from: candidates without it.
-            let routes = graph.routes(self.node, to, now, &|neighbour| Some(neighbour) == back);
-            graph
-                .choose(&routes, &demand, ledger, now, backlog)
-                .map(|choice| Arc::new(routes[choice.route].clone()))
-        } else {
-            graph
-                .choose(routes, &demand, ledger, now, backlog)
-                .map(|choice| Arc::clone(&routes[choice.route]))
-        }?;
-        self.ledger.book(&route, &demand);
-        let neighbour = self.graph.plan().contacts[route.contacts[0]].to;
-        Some(Hop { neighbour, route: Some(route) })
+        if routes.iter().any(is_back) {
+            let routes = self.graph.routes(self.node, to, now, &|neighbour| Some(neighbour) == back);
+            return routes.into_iter().map(Arc::new).collect();
+        }
+        Cow::Borrowed(routes)
     }
 }

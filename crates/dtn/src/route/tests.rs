@@ -98,6 +98,42 @@ fn a_bundle_takes_the_first_arrival_that_has_volume() {
     assert_eq!(backlog.map(|choice| choice.neighbour), Some(3), "what waits takes the contact");
 }
 
+#[test]
+fn a_bundle_that_no_route_takes_is_cut_into_parts_for_several() {
+    let big = |contact: Contact| Contact { rate: Rate::from_bps(8000), ..contact };
+    let pass = |n: u64| {
+        [big(contact(1, 2, 100 * n, 100 * n + 10, 1)), big(contact(2, 3, 100 * n + 20, 100 * n + 30, 1))]
+    };
+    let graph = graph((0..3).flat_map(pass).collect(), 10);
+    let routes = graph.routes(1, 3, at(0), &anyone);
+    let mut ledger = Ledger::new(&graph);
+    // 10 kB a pass, with 3 % of overhead each.
+    let demand = Demand { size: 25_070, priority: 1, may_fragment: true, expiry: at(900) };
+    let parts =
+        |demand: Demand, ledger: &mut Ledger| graph.parts(&routes, (&demand, 70), ledger, at(0), &|_| 0);
+    assert_eq!(
+        graph.choose(&routes, &Demand { may_fragment: false, ..demand }, &ledger, at(0), &|_| 0),
+        None
+    );
+    let found = parts(demand, &mut ledger).expect("three passes take it");
+    let sizes: Vec<u64> = found.iter().map(|part| part.size).collect();
+    assert_eq!(sizes.iter().map(|size| size - 70).sum::<u64>(), 25_000);
+    // 9708 + 292 is 10,000; the last one arrives when 2 hops have taken what is left.
+    assert_eq!((&sizes[..2], found.len()), (&[9708, 9708][..], 3));
+    assert!(found.iter().all(|part| part.choice.neighbour == 2));
+    let last = Demand { size: sizes[2], ..demand }.volume();
+    assert_eq!(found[2].choice.arrival, at(221) + Span::from_millis(last));
+    assert_eq!((ledger.left(0, 1), ledger.left(3, 1)), (10_000, 10_000), "nothing is booked");
+    for demand in [
+        Demand { may_fragment: false, ..demand },
+        Demand { expiry: at(220), ..demand },
+        Demand { size: 40_000, ..demand },
+    ] {
+        assert_eq!(parts(demand, &mut ledger), None, "{demand:?}");
+        assert_eq!((ledger.left(0, 1), ledger.left(3, 1)), (10_000, 10_000));
+    }
+}
+
 /// Returns all routes without loops, found by trying everything.
 fn brute(
     graph: &Graph,

@@ -8,7 +8,7 @@ mod hops;
 use std::collections::BTreeSet;
 
 use bentpipe_dtn::kind::Bundles;
-use bentpipe_dtn::network::{Layer, Way};
+use bentpipe_dtn::network::{Layer, LtpConfig, Way};
 use bentpipe_dtn::plan::{Contact, Plan};
 use bentpipe_dtn::route::{Demand, Graph, Ledger, Options};
 use bentpipe_record::{ContactPlan, PlannedContact};
@@ -70,8 +70,14 @@ struct Leeway {
     hops: Option<usize>,
     /// Time after which TCP gives up opening a connection, if the layer is TCPCL.
     give_up: Option<Span>,
-    /// Blocks of LTP at a time, if given, and the margin of its timers.
-    blocks: Option<(u32, Span)>,
+    /// Settings of LTP and the number of its blocks at a time, if given.
+    blocks: Option<(LtpConfig, u32)>,
+}
+
+/// Returns the blocks per second that `rate` bundles per second fill. While all blocks are in use, bundles wait until one is full.
+fn blocks(ltp: &LtpConfig, forecast: &BundleForecast, rate: f64) -> f64 {
+    let bundle = forecast.offered.get().div_ceil(forecast.bundles.max(1)).max(1);
+    rate / ltp.aggregate.map_or(1, |aggregate| aggregate.bytes.get().div_ceil(bundle).max(1)) as f64
 }
 
 /// Returns the time from the first SYN to the end of the last one's timeout.
@@ -191,7 +197,7 @@ impl<'s> Contacts<'s> {
         });
         let blocks = network
             .filter(|network| network.layer == Layer::Ltp)
-            .and_then(|network| network.ltp.sessions.map(|sessions| (sessions, network.ltp.margin)));
+            .and_then(|network| network.ltp.sessions.map(|sessions| (network.ltp, sessions)));
         match network.map(|network| &network.routing) {
             Some(Way::Static { routes }) => {
                 let mut hops = Vec::new();
@@ -259,9 +265,18 @@ impl<'s> Contacts<'s> {
                 .filter(|(_, at)| *at <= expiry)?,
             None => {
                 let routes = graph.routes(from, to, now, &|_| false);
+                let mut ledger = Ledger::new(graph);
                 let demand = Demand { size, priority: bundles.priority.into(), may_fragment: false, expiry };
-                let choice = graph.choose(&routes, &demand, &Ledger::new(graph), now, &|_| 0)?;
-                (routes[choice.route].contacts.clone(), choice.arrival)
+                let (first, arrival) = match graph.choose(&routes, &demand, &ledger, now, &|_| 0) {
+                    Some(choice) => (choice.route, choice.arrival),
+                    None => {
+                        let whole = (&Demand { may_fragment: true, ..demand }, size - bundles.payload.get());
+                        let parts = graph.parts(&routes, whole, &mut ledger, now, &|_| 0)?;
+                        let last = parts.iter().map(|part| part.choice.arrival).max()?;
+                        (parts[0].choice.route, last)
+                    }
+                };
+                (routes[first].contacts.clone(), arrival)
             }
         };
         let nodes = contacts.iter().map(|contact| self.name(graph.plan().contacts[*contact].to));
@@ -301,13 +316,13 @@ impl<'s> Contacts<'s> {
                     light * 2
                 ));
             }
-            if let (Some((sessions, margin)), Some(light)) = (way.blocks, light)
-                && f64::from(sessions) < rate * (light * 2 + margin).as_secs_f64()
+            if let (Some((ltp, sessions)), Some(light)) = (way.blocks, light)
+                && let least = blocks(&ltp, forecast, rate) * (light * 2 + ltp.margin).as_secs_f64()
+                && f64::from(sessions) < least
             {
-                let to = &hop[1];
-                let least = (rate * (light * 2 + margin).as_secs_f64()).ceil();
+                let (to, least) = (&hop[1], least.ceil());
                 warnings.push(format!(
-                    "{sessions} blocks of LTP at a time are fewer than a round trip to {to} has bundles: expected \
+                    "{sessions} blocks of LTP at a time are fewer than a round trip to {to} has: expected \
                      `ltp.sessions` of {least} or more in the network"
                 ));
             }

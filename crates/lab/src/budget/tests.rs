@@ -420,6 +420,12 @@ fn blocks_of_ltp_are_to_fill_the_round_trip() {
     );
     assert_eq!(warnings("ltp = { sessions = 4010 }"), "");
     assert_eq!(warnings(""), "");
+    // Seven bundles of 155 B fill a block of 1000 B.
+    let several = |sessions: u32| {
+        warnings(&format!("ltp = {{ sessions = {sessions}, aggregate = {{ bytes = \"1000 B\" }} }}"))
+    };
+    assert_eq!(several(573), "");
+    assert!(several(572).contains("`ltp.sessions` of 573"), "{}", several(572));
 }
 
 #[test]
@@ -478,3 +484,49 @@ fn a_cell_counts_compressed_headers() {
 }
 
 mod voice;
+
+#[test]
+fn a_flow_through_a_proxy_of_bundles_has_a_budget_on_each_side() {
+    let text = "title = \"t\"\nduration = \"100 s\"\nnode.sink = {}\n\
+        node.orbiter = { kind = \"router\", role = { kind = \"dtn\", network = \"n\" } }\n\
+        node.earth = { role = { kind = \"dtn\", network = \"n\" } }\n\
+        dtn.n = { layer = \"udp\", plan = \"a contact +0 +900 orbiter earth 8000\" }\n\
+        link.near = { between = [\"sink\", \"orbiter\"], rate = \"64 kbit/s\", delay = \"1 s\" }\n\
+        link.far = { between = [\"orbiter\", \"earth\"], rate = \"64 kbit/s\", delay = \"200 s\" }\n\
+        flow.measures = { from = \"sink\", to = \"earth\", traffic = { kind = \"bundles\", payload = \"25 B\", \
+        interval = \"100 ms\", through = { node = \"orbiter\" } } }\n";
+    let budget = budget(text);
+    let [near, far] = &budget.flows[..] else { panic!("{:?}", budget.flows) };
+    assert_eq!([&near.path[..], &far.path[..]], [["sink", "orbiter"], ["orbiter", "earth"]]);
+    // 20 B of IP, 20 B of TCP and 12 B of time stamps.
+    assert_eq!((near.payload.get(), near.packet.get()), (25, 25 + 52));
+    assert_eq!(
+        near.min_rtt.expect("TCP"),
+        Span::from_secs(2) + Rate::from_bps(64_000).span_of(Bytes::new(77 + 52))
+    );
+    assert!(near.tcp.is_some() && far.tcp.is_none() && far.min_rtt.is_none());
+    assert_eq!(far.packet.get(), 25 + 55 + 28);
+    assert_eq!([near.offered, far.offered], [Some(Rate::from_bps(2000)); 2]);
+}
+
+#[test]
+fn a_bundle_for_two_contacts_arrives_with_the_later_of_its_parts() {
+    let text = "title = \"t\"\nduration = \"100 s\"\nnode.a = { role = { kind = \"dtn\", network = \"n\" } }\n\
+        node.b = { kind = \"router\", role = { kind = \"dtn\", network = \"n\" } }\n\
+        node.c = { role = { kind = \"dtn\", network = \"n\" } }\n\
+        dtn.n.plan = \"\"\"\na range +0 +90 a b 0\na range +0 +90 b c 0\na contact +0 +10 a b 1000\n\
+        a contact +10 +11 b c 10000\na contact +20 +30 a b 1000\na contact +30 +31 b c 10000\n\"\"\"\n\
+        link.x = { between = [\"a\", \"b\"], rate = \"1 Mbit/s\" }\n\
+        link.y = { between = [\"b\", \"c\"], rate = \"1 Mbit/s\" }\n\
+        flow.f = { from = \"a\", to = \"c\", traffic = { kind = \"bundles\", payload = \"PAYLOAD\", interval = \"1 s\", \
+        bundles = 1 } }\n";
+    let last = |payload: &str| {
+        let budget = budget(&text.replace("PAYLOAD", payload));
+        budget.bundles[0].last.as_ref().map(|arrival| arrival.at.as_secs_f64())
+    };
+    // The first part fills its contact; what is left goes at 10 kB a second with 3 % and 55 B of headers.
+    let second = |part: f64| 30.0 + part * 1.03 / 10_000.0;
+    let at = last("15 kB").expect("two contacts have room");
+    assert!((second(5000.0)..second(5800.0)).contains(&at), "{at}");
+    assert_eq!(last("19.5 kB"), None);
+}

@@ -51,16 +51,17 @@ impl Daemon {
             (from, _) => from,
         };
         let origin = Origin { from, ..origin };
-        let hash = identity(&bundle, from);
+        let is_local = bundle.primary.destination.is_at(&self.file.eid);
+        let senders = self.senders(from, is_local);
+        let hashes: Vec<u128> = senders.clone().map(|sender| identity(&bundle, sender)).collect();
         // Of a bundle that came whole, a fragment may follow whose sender did not know it.
-        let is_known = |hash: u128| self.journal.has_seen(hash);
-        if is_known(hash) || whole_identity(&bundle, from).is_some_and(is_known) {
+        let wholes = senders.filter_map(|sender| whole_identity(&bundle, sender));
+        if hashes.iter().copied().chain(wholes).any(|hash| self.journal.has_seen(hash)) {
             self.counters.duplicates += 1;
             return Ok(());
         }
         let expiry = expiry(&bundle, dtn_time());
         bundle.payload.elide();
-        let is_local = bundle.primary.destination.is_at(&self.file.eid);
         if is_local && !origin.is_promised && !self.mailboxes.has_room(bytes.len() as u64) {
             return Err(refusal::NO_RESOURCES);
         }
@@ -69,8 +70,16 @@ impl Daemon {
         } else {
             self.pass(bundle, origin, now)?;
         }
-        self.journal.note_seen(hash, expiry);
+        hashes.into_iter().for_each(|hash| self.journal.note_seen(hash, expiry));
         Ok(())
+    }
+
+    /// Returns the neighbours from which a bundle is a repetition; `None` stands for any.
+    ///
+    /// Copies for this node come by several of them, also after it started again.
+    fn senders(&self, from: u64, is_local: bool) -> impl Iterator<Item = Option<u64>> + Clone + use<> {
+        let any = (is_local && self.node.makes_copies()).then_some(None);
+        std::iter::once(Some(from)).chain(any)
     }
 
     fn pass(&mut self, bundle: Bundle, origin: Origin, now: Time) -> Result<(), u8> {
@@ -89,7 +98,9 @@ impl Daemon {
 
     /// Keeps a fragment for this node until the others are there.
     fn collect(&mut self, bundle: Bundle, bytes: &[u8], from: u64, expiry: u64, now: Time) {
-        let (key, id, whole) = (bundle.key(), self.next_local, whole_identity(&bundle, from));
+        let (key, id) = (bundle.key(), self.next_local);
+        let wholes = self.senders(from, true).filter_map(|sender| whole_identity(&bundle, sender));
+        let wholes: Vec<u128> = wholes.collect();
         self.next_local += 1;
         self.journal.store(Slot::Local(id), from, dtn_time(), bytes);
         self.mailboxes.keep(id, bundle, bytes.len() as u64, expiry);
@@ -99,7 +110,7 @@ impl Daemon {
                 self.journal.remove(Slot::Local(part));
             }
             // The whole bundle may follow, from a sender that does not know what has arrived.
-            whole.into_iter().for_each(|hash| self.journal.note_seen(hash, expiry));
+            wholes.into_iter().for_each(|hash| self.journal.note_seen(hash, expiry));
             self.node.receive(bundle, from, now);
         }
     }

@@ -1,0 +1,146 @@
+//! Blocks of LTP, and the bundles in them.
+
+use std::collections::HashMap;
+
+use bentpipe_units::{Bytes, Rate, Span, Time};
+use bentpipe_wire::dtn::ltp::{BUNDLE_PROTOCOL, SessionId};
+use foldhash::quality::RandomState;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::ltp::Engine;
+use crate::node::{Node, URGENT, Waiting};
+
+/// Limits of blocks of several bundles. Either of them ends a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "LtpAggregation")]
+pub struct Aggregation {
+    /// Bytes of bundles at which a block is full, 1 B to 8 MB.
+    pub bytes: Bytes,
+    /// Maximum time that a bundle waits for others at its node. Expedited ones, and contacts that end, do not wait.
+    ///
+    /// Default: 0 s, a block of those that wait for the link anyway.
+    #[serde(default)]
+    pub wait: Span,
+}
+
+impl Aggregation {
+    /// Upper limit of `bytes`.
+    pub const MAX_BYTES: Bytes = Bytes::new(8_000_000);
+
+    /// Checks the limits.
+    ///
+    /// # Errors
+    /// Returns the problem if `bytes` is out of range.
+    pub fn check(&self) -> Result<(), String> {
+        match self.bytes.get() {
+            bytes if (1..=Aggregation::MAX_BYTES.get()).contains(&bytes) => Ok(()),
+            bytes => Err(format!("expected 1 B to {}, got {bytes} B", Aggregation::MAX_BYTES)),
+        }
+    }
+
+    /// Returns the start of a block, given the end and the rate of its contact.
+    fn begin(&self, waiting: &Waiting, (end, rate): (Time, Rate), now: Time) -> Time {
+        if waiting.bytes >= self.bytes.get() || waiting.priority >= URGENT {
+            return now;
+        }
+        // Headers, and what comes before it on the link, take less than the bundles again.
+        let time = rate.span_of(Bytes::new(waiting.bytes.saturating_mul(2)));
+        let last = Time::ZERO + end.since(Time::ZERO).saturating_sub(time);
+        (waiting.since + self.wait).min(last).max(now)
+    }
+}
+
+/// Terms of a block: its neighbour, its color, its limits and the contact.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Terms {
+    /// Number of the neighbour.
+    pub to: u64,
+    /// Red data: acknowledged.
+    pub is_red: bool,
+    /// Limits of blocks; `None` if each has one bundle.
+    pub aggregation: Option<Aggregation>,
+    /// End of the contact.
+    pub end: Time,
+    /// Rate of the contact.
+    pub rate: Rate,
+}
+
+/// Bundles of a block. One of them needs no memory of its own.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// Number of the neighbour.
+    pub to: u64,
+    /// Length in bytes.
+    pub len: u64,
+    first: u64,
+    rest: Vec<u64>,
+}
+
+impl Block {
+    /// Notes at the node that all bundles were sent, or could not be.
+    pub fn done(&self, is_sent: bool, node: &mut Node, now: Time) {
+        node.done(self.first, is_sent, now);
+        self.rest.iter().for_each(|id| node.done(*id, is_sent, now));
+    }
+}
+
+/// Blocks in transmission.
+#[derive(Debug, Default)]
+pub struct Blocks(HashMap<SessionId, Block, RandomState>);
+
+impl Blocks {
+    /// Begins a block of bundles that wait for a neighbour, and returns its length.
+    ///
+    /// # Errors
+    /// Returns the instant from which on to try again if none is to begin now.
+    pub fn begin(
+        &mut self,
+        (engine, node): (&mut Engine, &mut Node),
+        terms: &Terms,
+        now: Time,
+    ) -> Result<u64, Time> {
+        let limit = terms.aggregation.map_or(0, |aggregation| aggregation.bytes.get());
+        if let Some(aggregation) = terms.aggregation {
+            let waiting = node.waiting(terms.to).ok_or(Time::NEVER)?;
+            let begin = aggregation.begin(&waiting, (terms.end, terms.rate), now);
+            if begin > now {
+                return Err(begin);
+            }
+        }
+        let (first, bundle) = node.poll_transmit(terms.to, u64::MAX, now).ok_or(Time::NEVER)?;
+        let (mut data, mut rest) = (bundle.to_vec(), Vec::new());
+        while (data.len() as u64) < limit
+            && let Some((id, bundle)) = node.poll_transmit(terms.to, u64::MAX, now)
+        {
+            bundle.emit(&mut data);
+            rest.push(id);
+        }
+        let len = data.len() as u64;
+        let block = Block { to: terms.to, len, first, rest };
+        match engine.send(terms.to, BUNDLE_PROTOCOL, data, if terms.is_red { len } else { 0 }) {
+            Ok(session) => {
+                self.0.insert(session, block);
+                Ok(len)
+            }
+            Err(_) => {
+                block.done(false, node, now);
+                Err(Time::NEVER)
+            }
+        }
+    }
+
+    /// Removes and returns a block whose session has ended.
+    pub fn end(&mut self, session: SessionId) -> Option<Block> {
+        self.0.remove(&session)
+    }
+
+    /// Returns the neighbour of a session's block.
+    pub fn neighbour(&self, session: SessionId) -> Option<u64> {
+        self.0.get(&session).map(|block| block.to)
+    }
+}
+
+#[cfg(test)]
+mod tests;
