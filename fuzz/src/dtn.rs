@@ -2,7 +2,7 @@
 //! make copies.
 
 use bentpipe_dtn::cfdp::{self, Entity, Put};
-use bentpipe_dtn::ltp::{Config, Engine, Peer};
+use bentpipe_dtn::ltp::{Config, Engine, Event, Peer};
 use bentpipe_dtn::node::{self, COPIES_BLOCK, Node, Routing};
 use bentpipe_dtn::plan::Plan;
 use bentpipe_dtn::route::{Graph, Options};
@@ -39,17 +39,25 @@ pub fn fuzz_plan(data: &[u8]) {
 
 /// Segments, each behind its length of one byte. The engine sends a block as well, and must come to rest.
 pub fn fuzz_engine(data: &[u8]) {
-    let mut engine =
-        Engine::new(Config { segment: 100, tries: 3, imports: 8, exports: 4, block: 2000, ..Config::new(1) });
+    let limits = Config { imports: 8, exports: 4, block: 2000, incomplete: 3000, ..Config::new(1) };
+    let mut engine = Engine::new(Config { segment: 100, tries: 3, ..limits });
     engine.set_peer(2, Peer { light_time: Span::from_secs(1), margin: Span::ZERO });
     engine.send(2, 1, vec![7; 300], 200).expect("a free session");
     let (mut now, mut rest) = (Time::ZERO, data);
     while let Some((&len, behind)) = rest.split_first() {
         let (segment, behind) = behind.split_at(usize::from(len).min(behind.len()));
         engine.handle_segment(2, segment, now);
+        while let Some(event) = engine.poll_event() {
+            if let Event::Received { session, data, .. } = event {
+                assert!(data.len() <= 2000);
+                if data.first().is_some_and(|byte| byte % 2 == 1) {
+                    engine.refuse(session);
+                }
+            }
+        }
         while engine.poll_transmit(2, now).is_some() {}
         let (exports, imports) = engine.sessions();
-        assert!(exports <= 4 && imports <= 8);
+        assert!(exports <= 4 && imports <= 8 && engine.held() <= 3000);
         rest = behind;
     }
     for _ in 0..10_000 {
@@ -57,7 +65,7 @@ pub fn fuzz_engine(data: &[u8]) {
         while engine.poll_transmit(2, now).is_some() {}
         now = engine.next_timeout();
         if now.is_never() {
-            assert_eq!(engine.sessions(), (0, 0), "at rest nothing is left");
+            assert_eq!((engine.sessions(), engine.held()), ((0, 0), 0), "at rest nothing is left");
             return;
         }
         engine.handle_timeout(now);

@@ -14,7 +14,7 @@ use bentpipe_bundles::perf::{Control, Load, perf};
 use bentpipe_bundles::ping::{Pinging, RoundTrips, ping};
 use bentpipe_bundles::trace::{Sighting, Step, Tracing, trace};
 use bentpipe_testkit::{Folder, free_port};
-use bentpipe_units::Span;
+use bentpipe_units::{Bytes, Span};
 use bentpipe_wire::dtn::bundle::BundleFlags;
 use bentpipe_wire::dtn::eid::Eid;
 
@@ -149,6 +149,58 @@ fn bundles_wait_on_disk_for_a_neighbour_and_an_application() {
     assert_eq!(found, (0..100u8).map(|n| vec![n; 300]).collect::<Vec<_>>());
     let counters = second.end();
     assert_eq!((counters.restored, counters.delivered, counters.waiting), (100, 100, 0));
+}
+
+/// Sends letters of a length from an application of the first node to one of the second.
+fn send_letters(apps: SocketAddr, count: u64, len: usize) {
+    let mut client = Client::connect(&apps.to_string().into(), &Eid::ipn(1, 5)).expect("a node");
+    let letter = Letter { to: Eid::ipn(2, 6), lifetime: 600_000, hops: 10, flags: BundleFlags::default() };
+    for _ in 0..count {
+        client.send(&letter, vec![7; len]).expect("a session");
+    }
+    while client.acknowledged() < count {
+        client.turn(Span::from_millis(50)).expect("a session");
+    }
+    client.close();
+}
+
+#[test]
+fn blocks_of_ltp_wait_for_room_at_their_receiver() {
+    let folder = Folder::new();
+    let (one, mut two, apps) = pair(&folder.file(""), "ltp", "");
+    (two.storage, two.max_bundle) = (Bytes::new(100_000), Bytes::new(50_000));
+    let second_apps = two.listen[0].at;
+    let (one, two) = (Running::start(one), Running::start(two));
+    send_letters(apps, 10, 20_000);
+    // Four of them fit the storage of the second node, and no application takes them.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let mut found = 0;
+    let stop = AtomicBool::new(false);
+    let mut take = |arrival: bentpipe_bundles::Arrival<'_>| {
+        if let bentpipe_bundles::Arrival::Bundle(..) = arrival {
+            found += 1;
+        }
+        stop.store(found == 10, Ordering::Relaxed);
+        Ok(())
+    };
+    let (node, endpoint) = (second_apps.to_string().into(), Eid::ipn(2, 6));
+    bentpipe_bundles::receive_via(&node, &endpoint, None, &stop, &mut take).expect("a session");
+    let (one, two) = (one.end(), two.end());
+    assert_eq!((found, two.delivered, two.waiting), (10, 10, 0), "{one:?} {two:?}");
+    assert!(two.no_room >= 1 && one.ltp_cancelled >= 1, "{one:?} {two:?}");
+}
+
+#[test]
+fn a_block_that_is_too_long_for_its_receiver_pauses() {
+    let folder = Folder::new();
+    let (one, mut two, apps) = pair(&folder.file(""), "ltp", "");
+    (two.storage, two.max_bundle) = (Bytes::new(100_000), Bytes::new(50_000));
+    let (one, two) = (Running::start(one), Running::start(two));
+    send_letters(apps, 1, 60_000);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let (one, two) = (one.end(), two.end());
+    assert!((1..=3).contains(&one.ltp_cancelled), "at 0 s and after 1 s: {one:?} {two:?}");
+    assert_eq!(one.stored.0, 1);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use foldhash::quality::RandomState;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::ltp::Engine;
+use crate::ltp::{Engine, Event};
 use crate::node::{Node, URGENT, Waiting};
 
 /// Limits of blocks of several bundles. Either of them ends a block.
@@ -80,15 +80,24 @@ pub struct Block {
 
 impl Block {
     /// Notes at the node that all bundles were sent, or could not be.
-    pub fn done(&self, is_sent: bool, node: &mut Node, now: Time) {
+    fn done(&self, is_sent: bool, node: &mut Node, now: Time) {
         node.done(self.first, is_sent, now);
         self.rest.iter().for_each(|id| node.done(*id, is_sent, now));
     }
 }
 
+/// Time without blocks to a neighbour that cancelled one. It doubles up to [`MAX_PAUSE`].
+const PAUSE: Span = Span::from_secs(1);
+/// Longest time without blocks to a neighbour that cancels them.
+const MAX_PAUSE: Span = Span::from_secs(60);
+
 /// Blocks in transmission.
 #[derive(Debug, Default)]
-pub struct Blocks(HashMap<SessionId, Block, RandomState>);
+pub struct Blocks {
+    all: HashMap<SessionId, Block, RandomState>,
+    /// End and length of the pauses of neighbours that cancelled their last blocks.
+    pauses: HashMap<u64, (Time, Span)>,
+}
 
 impl Blocks {
     /// Begins a block of bundles that wait for a neighbour, and returns its length.
@@ -101,6 +110,9 @@ impl Blocks {
         terms: &Terms,
         now: Time,
     ) -> Result<u64, Time> {
+        if let Some((end, _)) = self.pauses.get(&terms.to).filter(|(end, _)| *end > now) {
+            return Err(*end);
+        }
         let limit = terms.aggregation.map_or(0, |aggregation| aggregation.bytes.get());
         if let Some(aggregation) = terms.aggregation {
             let waiting = node.waiting(terms.to).ok_or(Time::NEVER)?;
@@ -121,7 +133,7 @@ impl Blocks {
         let block = Block { to: terms.to, len, first, rest };
         match engine.send(terms.to, BUNDLE_PROTOCOL, data, if terms.is_red { len } else { 0 }) {
             Ok(session) => {
-                self.0.insert(session, block);
+                self.all.insert(session, block);
                 Ok(len)
             }
             Err(_) => {
@@ -131,14 +143,33 @@ impl Blocks {
         }
     }
 
-    /// Removes and returns a block whose session has ended.
-    pub fn end(&mut self, session: SessionId) -> Option<Block> {
-        self.0.remove(&session)
+    /// Notes the outcome of a block at the node when its session has ended.
+    ///
+    /// Returns the block, if the event is of one. A neighbour that cancels blocks, as it has no room, has a pause.
+    pub fn end(&mut self, event: &Event, node: &mut Node, now: Time) -> Option<Block> {
+        let (session, is_sent) = match event {
+            Event::Sent(session) => (session, true),
+            Event::Failed(session, _) | Event::Refused(session, _) => (session, false),
+            Event::Received { .. } | Event::Cancelled(..) => return None,
+        };
+        let block = self.all.remove(session)?;
+        if let Event::Refused(..) = event {
+            let (end, span) = self.pauses.get(&block.to).copied().unwrap_or((Time::ZERO, Span::ZERO));
+            // Blocks that were on their way together are cancelled together.
+            if end <= now {
+                let span = (span * 2).clamp(PAUSE, MAX_PAUSE);
+                self.pauses.insert(block.to, (now + span, span));
+            }
+        } else if is_sent {
+            self.pauses.remove(&block.to);
+        }
+        block.done(is_sent, node, now);
+        Some(block)
     }
 
     /// Returns the neighbour of a session's block.
     pub fn neighbour(&self, session: SessionId) -> Option<u64> {
-        self.0.get(&session).map(|block| block.to)
+        self.all.get(&session).map(|block| block.to)
     }
 }
 

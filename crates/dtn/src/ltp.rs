@@ -10,6 +10,7 @@
 mod export;
 mod few;
 mod import;
+mod pieces;
 mod ranges;
 mod timers;
 
@@ -44,6 +45,8 @@ pub struct Config {
     pub imports: usize,
     /// Longest block that is received, in bytes.
     pub block: u64,
+    /// Maximum number of bytes of all incomplete blocks that are received. Segments beyond it are dropped.
+    pub incomplete: u64,
     /// Seed of serial numbers, which begin at random.
     pub seed: u64,
     /// Number of the first session. Default: a random one.
@@ -62,6 +65,7 @@ impl Config {
             exports: 1000,
             imports: 1000,
             block: 1 << 24,
+            incomplete: 1 << 28,
             seed: engine,
             first_session: None,
         }
@@ -99,6 +103,8 @@ pub enum Event {
     Sent(SessionId),
     /// A session that sends has ended without success.
     Failed(SessionId, Reason),
+    /// The receiver has cancelled a session that sends.
+    Refused(SessionId, Reason),
     /// A session that receives has been cancelled.
     Cancelled(SessionId, Reason),
 }
@@ -147,6 +153,8 @@ pub struct Engine {
     closed_order: VecDeque<SessionId>,
     /// Control segments and sessions with data, by peer.
     outgoing: HashMap<u64, Outgoing, RandomState>,
+    /// Bytes of incomplete blocks.
+    held: u64,
     timers: Timers<Timer>,
     events: VecDeque<Event>,
     counts: Counts,
@@ -209,6 +217,7 @@ impl Engine {
             closed: HashMap::default(),
             closed_order: VecDeque::new(),
             outgoing: HashMap::default(),
+            held: 0,
             timers: Timers::new(),
             events: VecDeque::new(),
             counts: Counts::default(),
@@ -230,6 +239,11 @@ impl Engine {
     /// Returns the number of sessions that send and of those that receive.
     pub fn sessions(&self) -> (usize, usize) {
         (self.exports.len(), self.imports.len())
+    }
+
+    /// Returns the bytes of incomplete blocks.
+    pub fn held(&self) -> u64 {
+        self.held
     }
 
     /// Returns `true` if a block can be sent.
@@ -273,6 +287,13 @@ impl Engine {
             self.events.push_back(Event::Failed(session, reason));
             self.push(peer, Control::CancelExport(session));
         }
+    }
+
+    /// Cancels a session whose block was received. Reports that wait for the link are not sent.
+    ///
+    /// To be called before the next [`Engine::poll_transmit`], for a block without room.
+    pub fn refuse(&mut self, session: SessionId) {
+        self.cancel_import(session, Reason::System);
     }
 
     /// Returns a random first serial number, not 0.
@@ -410,7 +431,7 @@ impl Engine {
             (Content::CancelBySender(reason), false) => self.handle_sender_cancel(session, reason),
             (Content::ReceiverCancelAck, false) => self.forget_import(session),
             (Content::Report(report), true) => self.handle_report(from, session, &report),
-            (Content::CancelByReceiver(reason), true) => self.handle_receiver_cancel(session, reason),
+            (Content::CancelByReceiver(reason), true) => self.handle_receiver_cancel(from, session, reason),
             (Content::SenderCancelAck, true) => self.handle_sender_cancel_ack(session),
             _ => self.counts.refused += 1,
         }

@@ -128,6 +128,13 @@ impl Cost for FrameCost {
                     notes.push("this delivers nothing: a code or another one would help".to_owned());
                 }
             }
+            None if p > 0.0 && self.0.coding.is_by_table() => {
+                notes.push("the loss of frames is in no table for this length".to_owned());
+            }
+            None if p > 0.0 => notes.push(
+                "the loss of frames is found by a run: errors come in bursts behind the Viterbi decoder"
+                    .to_owned(),
+            ),
             _ => {}
         }
         notes

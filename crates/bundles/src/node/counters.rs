@@ -1,5 +1,6 @@
 //! Counters of a daemon.
 
+use bentpipe_dtn::ltp;
 use bentpipe_dtn::node::Counts;
 
 /// Counters of a daemon, with those of its node.
@@ -21,6 +22,12 @@ pub struct Counters {
     pub discarded: u64,
     /// Datagrams of unknown neighbours, or that the kernel did not take.
     pub datagrams_refused: u64,
+    /// Bundles that are too long, or for applications without room for them.
+    pub no_room: u64,
+    /// Counters of LTP.
+    pub ltp: ltp::Counts,
+    /// Blocks of LTP that neighbours have cancelled.
+    pub ltp_cancelled: u64,
     /// Bundles waiting for neighbours and their bytes.
     pub stored: (u64, u64),
     /// Bundles waiting for applications.
@@ -32,7 +39,7 @@ pub struct Counters {
 impl Counters {
     /// Returns the counters as JSON.
     pub fn to_json(&self) -> serde_json::Value {
-        let Counters { node, stored, .. } = self;
+        let Counters { node, stored, ltp, .. } = self;
         serde_json::json!({
             "originated": node.originated,
             "received": node.received,
@@ -42,7 +49,7 @@ impl Counters {
             "malformed": self.malformed + node.malformed,
             "expired": node.expired,
             "evicted": node.evicted,
-            "refused": node.refused,
+            "refused": node.refused + self.no_room,
             "hop_limit": node.hop_limit,
             "rerouted": node.rerouted,
             "fragments": node.fragments,
@@ -53,6 +60,12 @@ impl Counters {
             "echoed": self.echoed,
             "discarded": self.discarded,
             "datagrams_refused": self.datagrams_refused,
+            "ltp_sent": ltp.data_sent,
+            "ltp_repeated": ltp.data_repeated,
+            "ltp_timeouts": ltp.timeouts,
+            "ltp_failed": ltp.failed,
+            "ltp_cancelled": self.ltp_cancelled,
+            "ltp_refused": ltp.refused,
             "stored": stored.0,
             "stored_bytes": stored.1,
             "waiting": self.waiting,

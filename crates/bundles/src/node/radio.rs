@@ -56,6 +56,8 @@ pub(crate) struct Arrived {
     /// Neighbour by its address or engine; 0 if unknown.
     pub(crate) from: u64,
     pub(crate) bytes: Vec<u8>,
+    /// Session of LTP whose block had it.
+    pub(crate) session: Option<SessionId>,
 }
 
 /// Neighbours and sockets of datagrams.
@@ -65,6 +67,8 @@ pub(crate) struct Radio {
     pub(crate) engine: Engine,
     blocks: Blocks,
     pub(crate) refused: u64,
+    /// Blocks that neighbours have cancelled.
+    pub(crate) refusals: u64,
 }
 
 fn open(at: SocketAddr) -> io::Result<UdpSocket> {
@@ -80,7 +84,7 @@ impl Radio {
     pub(crate) fn new(
         own: u64,
         (neighbours, blocks): (&[Neighbour], u32),
-        max_bundle: u64,
+        (max_bundle, storage): (u64, u64),
         seed: u64,
         first: u64,
     ) -> Radio {
@@ -92,6 +96,7 @@ impl Radio {
         let config = Config {
             segment: segment.unwrap_or(1400),
             block: max_bundle + Aggregation::MAX_BYTES.get(),
+            incomplete: storage,
             seed,
             first_session: Some(first),
             exports: blocks as usize,
@@ -118,7 +123,7 @@ impl Radio {
                 flight: 0,
             });
         }
-        Radio { sockets: Vec::new(), targets, engine, blocks: Blocks::default(), refused: 0 }
+        Radio { sockets: Vec::new(), targets, engine, blocks: Blocks::default(), refused: 0, refusals: 0 }
     }
 
     pub(crate) fn listen(&mut self, layer: NodeLayer, at: SocketAddr) -> io::Result<SocketAddr> {
@@ -163,7 +168,8 @@ impl Radio {
                 match (layer, from) {
                     _ if bytes == KEEP_ALIVE => {}
                     (NodeLayer::Udp, from) => {
-                        bundles.push(Arrived { from: from.unwrap_or(0), bytes: bytes.to_vec() });
+                        let (from, bytes) = (from.unwrap_or(0), bytes.to_vec());
+                        bundles.push(Arrived { from, bytes, session: None });
                     }
                     (_, Some(from)) => self.engine.handle_segment(from, bytes, now),
                     (_, None) => self.refused += 1,
@@ -180,23 +186,20 @@ impl Radio {
         while let Some(event) = self.engine.poll_event() {
             match event {
                 Event::Received { session, data, client } if client == BUNDLE_PROTOCOL => {
-                    bundles.extend(split(data).map(|bytes| Arrived { from: session.engine, bytes }));
+                    let arrived = |bytes| Arrived { from: session.engine, bytes, session: Some(session) };
+                    bundles.extend(split(data).map(arrived));
                 }
                 Event::Received { .. } => self.refused += 1,
-                Event::Sent(session) => self.close(session, true, node, now),
-                Event::Failed(session, _) => self.close(session, false, node, now),
-                Event::Cancelled(..) => {}
+                event => {
+                    let Some(block) = self.blocks.end(&event, node, now) else { continue };
+                    if let Some(target) = self.targets.iter_mut().find(|target| target.number == block.to) {
+                        target.flight -= block.len;
+                    }
+                    self.refusals += u64::from(matches!(event, Event::Refused(..)));
+                }
             }
         }
         bundles
-    }
-
-    fn close(&mut self, session: SessionId, is_sent: bool, node: &mut Node, now: Time) {
-        let Some(block) = self.blocks.end(session) else { return };
-        if let Some(target) = self.targets.iter_mut().find(|target| target.number == block.to) {
-            target.flight -= block.len;
-        }
-        block.done(is_sent, node, now);
     }
 
     /// Sends what the contacts and the pace of all neighbours allow.
@@ -410,7 +413,7 @@ mod tests {
         let text = "eid = \"ipn:1.0\"\nstore = \"s\"\n[[listen]]\nlayer = \"ltp\"\nat = \"127.0.0.1:1113\"\n\
             [[neighbour]]\nnode = 2\nlayer = \"ltp\"\nat = \"127.0.0.1:1114\"\n";
         let file = super::super::NodeFile::parse(text).expect("a good file");
-        let mut radio = Radio::new(1, (&file.neighbour, 1), 100_000, 1, 1);
+        let mut radio = Radio::new(1, (&file.neighbour, 1), (100_000, 1_000_000), 1, 1);
         let mut node = node_with_bundles(2, &[1, 2]);
         let open = Opening { end: Time::NEVER, rate: Rate::from_bps(1_000_000), light_time: Span::ZERO };
         while radio.next(0, &mut node, open, Time::ZERO).is_some() {}

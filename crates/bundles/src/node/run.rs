@@ -24,7 +24,7 @@ use super::identity::expiry;
 use super::journal::{Content, Journal, Kept, Slot};
 use super::local::{Mailboxes, service};
 use super::peers::{Dial, Item, MtcpInput, MtcpOutput, Peer, Role, Verdict};
-use super::radio::{Radio, first_session, is_datagram};
+use super::radio::{Arrived, Radio, first_session, is_datagram};
 use super::schedule::{Schedule, opening, routing};
 use crate::clock::dtn_time;
 use crate::link::{Link, SessionLink, wait};
@@ -86,7 +86,8 @@ impl Daemon {
     /// Returns an error if a file, the store or an address cannot be used.
     pub fn open(file: NodeFile) -> Result<Daemon, String> {
         let Eid::Ipn(ipn) = file.eid else { return Err("expected a node of scheme ipn".into()) };
-        let (own, start) = (ipn.number(), dtn_time());
+        // Both clocks begin together: a large store takes seconds to open.
+        let (own, start, clock) = (ipn.number(), dtn_time(), Monotonic::start());
         let epoch = match (&file.plan, file.plan_start) {
             (Some(_), Some(unix)) => unix.saturating_sub(UNIX_OFFSET) * 1000,
             _ => start,
@@ -107,7 +108,7 @@ impl Daemon {
             radio: Radio::new(
                 own,
                 (&file.neighbour, file.ltp_sessions),
-                file.max_bundle.get(),
+                (file.max_bundle.get(), file.storage.get()),
                 seed,
                 first_session(start, std::process::id()),
             ),
@@ -118,7 +119,7 @@ impl Daemon {
             outputs: Vec::new(),
             dials: Vec::new(),
             schedule,
-            clock: Monotonic::start(),
+            clock,
             offset: Span::from_millis(offset),
             next_local: content.next,
             next_peer: 0,
@@ -235,6 +236,8 @@ impl Daemon {
         Counters {
             node: self.node.counts(),
             datagrams_refused: self.radio.refused,
+            ltp: self.radio.engine.counts(),
+            ltp_cancelled: self.radio.refusals,
             stored: (count as u64, bytes),
             waiting: self.mailboxes.len() as u64,
             ..self.counters
@@ -389,8 +392,18 @@ impl Daemon {
         let mut arrived = self.radio.receive(now);
         arrived.extend(self.radio.events(&mut self.node, now));
         self.has_datagrams |= !arrived.is_empty();
-        for arrived in arrived {
-            let _ = self.take(&arrived.bytes, arrived.from, false, now);
+        for Arrived { from, bytes, session } in arrived {
+            let taken = match bytes.len() as u64 > self.file.max_bundle.get() {
+                true => {
+                    self.counters.no_room += 1;
+                    Err(refusal::NO_RESOURCES)
+                }
+                false => self.take(&bytes, from, false, now),
+            };
+            // No report has left yet. Of a block of several bundles, those that were taken are known when they come again.
+            if let (Err(refusal::NO_RESOURCES), Some(session)) = (taken, session) {
+                self.radio.engine.refuse(session);
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use bentpipe_wire::dtn::bundle::{Bundle, Payload, Primary, Timestamp};
 use bentpipe_wire::dtn::eid::Eid;
 
 use super::*;
-use crate::ltp::{self, Event, Peer};
+use crate::ltp::{self, Peer};
 use crate::node::{self, Routing, priority_block};
 
 const EPOCH: u64 = 800_000_000_000;
@@ -15,7 +15,7 @@ fn at_ms(ms: u64) -> Time {
 
 fn bundle(sequence: u64, priority: u8) -> Bundle {
     let stamp = Timestamp { time: EPOCH, sequence };
-    let primary = Primary::new(Eid::ipn(1, 1), Eid::ipn(2, 5), stamp, 100_000);
+    let primary = Primary::new(Eid::ipn(1, 1), Eid::ipn(2, 5), stamp, 1_000_000);
     let mut bundle = Bundle { primary, blocks: vec![], payload: Payload::new(vec![7; 60]) };
     if priority != 1 {
         bundle.set(priority_block(priority));
@@ -105,8 +105,9 @@ fn bundles_of_a_block_that_fails_wait_again_and_of_one_that_is_sent_are_gone() {
     let session = bentpipe_wire::dtn::ltp::Segment::parse(&first).expect("it is one").session;
     assert_eq!(ends.blocks.neighbour(session), Some(2));
     ends.engine.cancel(session, bentpipe_wire::dtn::ltp::Reason::Client);
-    let Some(Event::Failed(failed, _)) = ends.engine.poll_event() else { panic!("cancelled") };
-    ends.blocks.end(failed).expect("its block").done(false, &mut ends.node, at_ms(5));
+    let event = ends.engine.poll_event().expect("it is cancelled");
+    assert_eq!(ends.blocks.end(&event, &mut ends.node, at_ms(5)).expect("its block").to, 2);
+    let Event::Failed(failed, _) = event else { panic!("{event:?}") };
     assert_eq!(ends.node.waiting(2).expect("all three").bytes, 3 * bundle(0, 1).encoded_len());
     assert!(ends.begin(5).is_ok());
     let second = ends.engine.poll_transmit(2, at_ms(5));
@@ -115,6 +116,44 @@ fn bundles_of_a_block_that_fails_wait_again_and_of_one_that_is_sent_are_gone() {
         .map(|bytes| bentpipe_wire::dtn::ltp::Segment::parse(&bytes).expect("one").session)
         .filter(|session| *session != failed)
         .collect();
-    ends.blocks.end(sessions[0]).expect("its block").done(true, &mut ends.node, at_ms(9));
+    let sent = Event::Sent(sessions[0]);
+    assert!(ends.blocks.end(&sent, &mut ends.node, at_ms(9)).is_some());
     assert_eq!(ends.node.stored().0, 0);
+}
+
+#[test]
+fn blocks_to_a_neighbour_that_cancels_them_pause_longer_each_time() {
+    let mut ends = Ends::new(None);
+    assert!(ends.node.originate(bundle(1, 1), at_ms(0)));
+    let refused = |ends: &mut Ends, ms: u64| {
+        ends.begin(ms).expect("the pause is over");
+        let segment = std::iter::from_fn(|| ends.engine.poll_transmit(2, at_ms(ms))).last().expect("one");
+        let session = bentpipe_wire::dtn::ltp::Segment::parse(&segment).expect("it is one").session;
+        let reason =
+            bentpipe_wire::dtn::ltp::Content::CancelByReceiver(bentpipe_wire::dtn::ltp::Reason::System);
+        let cancel = bentpipe_wire::dtn::ltp::Segment::new(session, reason).to_vec();
+        ends.engine.handle_segment(2, &cancel, at_ms(ms));
+        let event = ends.engine.poll_event().expect("it is cancelled");
+        assert!(ends.blocks.end(&event, &mut ends.node, at_ms(ms)).is_some(), "{event:?}");
+        session
+    };
+    refused(&mut ends, 0);
+    assert_eq!(ends.begin(999), Err(at_ms(1000)));
+    refused(&mut ends, 1000);
+    assert_eq!(ends.begin(1000), Err(at_ms(3000)));
+    let mut ms = 3000;
+    for pause in [4000, 8000, 16_000, 32_000, 60_000, 60_000] {
+        refused(&mut ends, ms);
+        ms += pause;
+        assert_eq!(ends.begin(ms - 1), Err(at_ms(ms)));
+    }
+    let session = {
+        ends.begin(ms).expect("the pause is over");
+        let segment = std::iter::from_fn(|| ends.engine.poll_transmit(2, at_ms(ms))).last().expect("one");
+        bentpipe_wire::dtn::ltp::Segment::parse(&segment).expect("it is one").session
+    };
+    assert!(ends.blocks.end(&Event::Sent(session), &mut ends.node, at_ms(ms)).is_some());
+    assert!(ends.node.originate(bundle(2, 1), at_ms(ms)));
+    refused(&mut ends, ms);
+    assert_eq!(ends.begin(ms), Err(at_ms(ms + 1000)), "short again after one that arrived");
 }

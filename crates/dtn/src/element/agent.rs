@@ -9,7 +9,6 @@ use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::KEEP_ALIVE;
 use bentpipe_wire::dtn::bundle::{Bundle, UNIX_OFFSET};
 use bentpipe_wire::dtn::eid::Eid;
-use bentpipe_wire::dtn::ltp::SessionId;
 use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::udp;
 
@@ -114,37 +113,48 @@ impl Agent {
                 self.engine.handle_segment(from, payload, now);
                 self.handle_events(now);
             }
-            (Some(from), _) => self.receive(payload, from, now),
+            (Some(from), _) => _ = self.receive(payload, from, now),
             (None, _) => self.refused += 1,
         }
     }
 
-    /// Handles the bundles of a datagram or block. ION puts several into a block.
-    fn receive(&mut self, mut bytes: &[u8], from: u64, now: Time) {
+    /// Returns `true` if the storage has room for the bundles of a datagram or block. They are handled then.
+    ///
+    /// Without room for all bundles of a block none is taken, so that none comes twice.
+    fn receive(&mut self, mut bytes: &[u8], from: u64, now: Time) -> bool {
+        let mut is_first = true;
         while !bytes.is_empty() {
             let Ok((bundle, len)) = Bundle::parse_first(bytes) else {
                 self.refused += 1;
-                return;
+                return true;
             };
+            let is_local = bundle.primary.destination.is_at(self.node.eid());
+            if is_first && len < bytes.len() && !is_local && !self.node.has_room(bytes.len() as u64) {
+                return false;
+            }
+            let refused = self.node.counts().refused;
             self.node.receive(bundle, from, now);
+            if is_first && len == bytes.len() && self.node.counts().refused > refused {
+                return false;
+            }
+            is_first = false;
             bytes = &bytes[len..];
         }
+        true
     }
 
     fn handle_events(&mut self, now: Time) {
         while let Some(event) = self.engine.poll_event() {
             match event {
-                Event::Received { session, data, .. } => self.receive(&data, session.engine, now),
-                Event::Sent(session) => self.close(session, true, now),
-                Event::Failed(session, _) => self.close(session, false, now),
-                Event::Cancelled(..) => {}
+                Event::Received { session, data, .. } => {
+                    if !self.receive(&data, session.engine, now) {
+                        self.engine.refuse(session);
+                    }
+                }
+                event => {
+                    self.blocks.end(&event, &mut self.node, now);
+                }
             }
-        }
-    }
-
-    fn close(&mut self, session: SessionId, is_sent: bool, now: Time) {
-        if let Some(block) = self.blocks.end(session) {
-            block.done(is_sent, &mut self.node, now);
         }
     }
 

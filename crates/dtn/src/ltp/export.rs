@@ -268,17 +268,18 @@ impl Engine {
         }
     }
 
-    pub(super) fn handle_receiver_cancel(&mut self, session: SessionId, reason: Reason) {
+    pub(super) fn handle_receiver_cancel(&mut self, from: u64, session: SessionId, reason: Reason) {
+        // Also of a session that is not known any more, or its receiver would repeat it (section 6.17).
+        self.push(from, Control::ReceiverCancelAck(session));
         let Some(export) = self.exports.remove(&session) else { return };
         export
             .checkpoints
             .keys()
             .for_each(|serial| self.timers.stop(&super::Timer::Checkpoint(session, serial)));
         self.timers.stop(&super::Timer::CancelExport(session));
-        self.push(export.peer, Control::ReceiverCancelAck(session));
         if export.cancelled.is_none() {
             self.counts.failed += 1;
-            self.events.push_back(super::Event::Failed(session, reason));
+            self.events.push_back(super::Event::Refused(session, reason));
         }
     }
 }

@@ -4,6 +4,7 @@ use bentpipe_units::Time;
 use bentpipe_wire::dtn::sdnv;
 
 use super::few::Few;
+use super::pieces::Pieces;
 use super::ranges::Ranges;
 use super::{Control, Data, Engine, Event, MEMORY, Reason, Report, SessionId, Timer};
 
@@ -18,7 +19,7 @@ pub(super) struct OpenReport {
 #[derive(Clone, Debug)]
 pub(super) struct Import {
     client: u64,
-    data: Vec<u8>,
+    content: Pieces,
     received: Ranges,
     /// End of the red part, once known.
     red_end: Option<u64>,
@@ -55,7 +56,7 @@ impl Import {
     fn new(client: u64, next_serial: u64) -> Import {
         Import {
             client,
-            data: Vec::new(),
+            content: Pieces::default(),
             received: Ranges::default(),
             red_end: None,
             block_end: None,
@@ -92,11 +93,8 @@ impl Import {
             self.red_seen = self.red_seen.max(end);
         }
         // What was delivered is not kept.
-        if !self.has_delivered_red {
-            if self.data.len() < end as usize {
-                self.data.resize(end as usize, 0);
-            }
-            self.data[data.offset as usize..end as usize].copy_from_slice(bytes);
+        if !self.has_delivered_red && !self.received.covers(data.offset, end) {
+            self.content.insert(data.offset, bytes);
         }
         self.received.insert(data.offset, end);
         self.red_end = self.red_end.or((data.ends_red && !data.is_green).then_some(end));
@@ -141,9 +139,7 @@ impl Import {
             return None;
         }
         self.has_delivered_red = true;
-        let mut data = std::mem::take(&mut self.data);
-        data.truncate(end as usize);
-        Some(data)
+        Some(std::mem::take(&mut self.content).into_start(end))
     }
 }
 
@@ -171,7 +167,9 @@ impl Engine {
             }
             return;
         }
-        if !self.imports.contains_key(&session) && self.imports.len() >= self.config.imports {
+        let is_beyond = self.held.saturating_add(bytes.len() as u64) > self.config.incomplete;
+        let is_one_more = !self.imports.contains_key(&session) && self.imports.len() >= self.config.imports;
+        if is_beyond || is_one_more {
             self.counts.refused += 1;
             return;
         }
@@ -180,7 +178,9 @@ impl Engine {
         if import.cancelled.is_some() {
             return;
         }
+        let before = import.content.held();
         let taken = import.take(data, bytes, limit);
+        self.held = self.held + import.content.held() - before;
         let is_full = import.reports.len() >= MAX_REPORTS;
         if let Err(reason) = taken.and(if is_full { Err(Reason::System) } else { Ok(()) }) {
             return self.cancel_import(session, reason);
@@ -188,7 +188,9 @@ impl Engine {
         let end = data.offset + bytes.len() as u64;
         let serials =
             data.checkpoint.map(|checkpoint| import.report(checkpoint, end, most)).unwrap_or_default();
+        let before = import.content.held();
         let (delivery, client, is_green) = (import.delivery(), import.client, import.red_seen == 0);
+        self.held -= before - import.content.held();
         serials.into_iter().for_each(|serial| self.push(session.engine, Control::Report(session, serial)));
         if let Some(data) = delivery {
             self.events.push_back(Event::Received { session, client, data });
@@ -214,6 +216,7 @@ impl Engine {
     /// Closes a session that has all, and remembers it.
     fn close_import(&mut self, session: SessionId) {
         let Some(import) = self.imports.remove(&session) else { return };
+        self.held -= import.content.held();
         self.timers.stop(&Timer::Idle(session));
         import.reports.keys().for_each(|serial| self.timers.stop(&Timer::Report(session, serial)));
         self.remember(
@@ -255,13 +258,13 @@ impl Engine {
         }
     }
 
-    fn cancel_import(&mut self, session: SessionId, reason: Reason) {
+    pub(super) fn cancel_import(&mut self, session: SessionId, reason: Reason) {
         let Some(import) = self.imports.get_mut(&session) else { return };
         if import.cancelled.is_some() {
             return;
         }
         import.cancelled = Some((reason, 0));
-        import.data = Vec::new();
+        self.held -= std::mem::take(&mut import.content).held();
         import.reports.drain().for_each(|serial| self.timers.stop(&Timer::Report(session, serial)));
         self.timers.stop(&Timer::Idle(session));
         self.counts.failed += 1;

@@ -232,6 +232,69 @@ fn a_cancelled_block_is_forgotten_at_both_ends() {
 }
 
 #[test]
+fn a_block_without_room_is_cancelled_before_its_report_leaves() {
+    let mut pair = Pair::new(short);
+    let session = pair.engines[0].send(2, 1, block(), 240).unwrap();
+    pair.transmit(&mut |_, _, _| false);
+    for (at, _, segment) in std::mem::take(&mut pair.flying) {
+        pair.now = at;
+        pair.engines[1].handle_segment(1, &segment, at);
+    }
+    assert!(matches!(pair.engines[1].poll_event(), Some(Event::Received { .. })));
+    pair.engines[1].refuse(session);
+    let mut reports = 0;
+    pair.run(|from, _, segment| {
+        reports += u32::from(from == 1 && segment[0] == 8);
+        false
+    });
+    assert_eq!((reports, pair.outcome.clone()), (0, Some(Event::Refused(session, Reason::System))));
+    assert!(pair.is_at_rest());
+}
+
+/// RFC 5326, section 6.17: the acknowledgement is sent also if there is no record of the session.
+#[test]
+fn a_receivers_cancellation_is_acknowledged_each_time() {
+    let mut engine = Engine::new(Config::new(1));
+    engine.set_peer(2, Peer { light_time: LIGHT, margin: Span::ZERO });
+    let session = SessionId { engine: 1, number: 77 };
+    let cancel = Segment::new(session, Content::CancelByReceiver(Reason::Cycles)).to_vec();
+    for _ in 0..2 {
+        engine.handle_segment(2, &cancel, Time::ZERO);
+        let answer = engine.poll_transmit(2, Time::ZERO).expect("an acknowledgement");
+        assert_eq!(Segment::parse(&answer).unwrap(), Segment::new(session, Content::ReceiverCancelAck));
+    }
+    assert_eq!((engine.poll_event(), engine.counts().failed), (None, 0));
+}
+
+#[test]
+fn incomplete_blocks_take_the_memory_of_what_has_arrived_up_to_a_limit() {
+    let mut engine = Engine::new(Config { block: 1 << 40, incomplete: 2501, ..Config::new(1) });
+    engine.set_peer(2, Peer { light_time: LIGHT, margin: Span::ZERO });
+    let mut segment = |number: u64, offset: u64, len: usize| {
+        let data = Data { client: 1, offset, ..Data::default() };
+        let bytes = vec![7; len];
+        let session = SessionId { engine: 2, number };
+        engine.handle_segment(2, &Segment::new(session, Content::Data(data, &bytes)).to_vec(), Time::ZERO);
+        (engine.held(), engine.counts().refused)
+    };
+    assert_eq!(segment(1, 1 << 39, 1), (1, 0));
+    assert_eq!(segment(2, 0, 1000), (1001, 0));
+    assert_eq!(segment(2, 500, 1000), (1501, 0));
+    assert_eq!(segment(2, 0, 1000), (1501, 0), "known already");
+    assert_eq!(segment(3, 5, 1100), (1501, 1), "no room for it");
+    engine.handle_segment(
+        2,
+        &Segment::new(SessionId { engine: 2, number: 2 }, Content::CancelBySender(Reason::Client)).to_vec(),
+        Time::ZERO,
+    );
+    assert_eq!(engine.held(), 1);
+    // What expires is forgotten too.
+    let idle = engine.next_timeout();
+    engine.handle_timeout(idle);
+    assert_eq!(engine.held(), 0);
+}
+
+#[test]
 fn mean_rounds_of_published_table() {
     let table = [
         (1, [1.001, 1.010, 1.111, 1.429, 2.000]),

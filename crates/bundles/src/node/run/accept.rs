@@ -63,6 +63,7 @@ impl Daemon {
         let expiry = expiry(&bundle, dtn_time());
         bundle.payload.elide();
         if is_local && !origin.is_promised && !self.mailboxes.has_room(bytes.len() as u64) {
+            self.counters.no_room += 1;
             return Err(refusal::NO_RESOURCES);
         }
         if is_local && bundle.primary.fragment.is_some() {
