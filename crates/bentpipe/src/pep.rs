@@ -152,13 +152,35 @@ pub(crate) fn run(args: &PepArgs) -> Result<u8, String> {
 
 /// Notes that the kernel forwards no packets: only split connections would cross this machine.
 fn warn_of_forwarding() {
-    let keys = [
-        ("net.ipv4.ip_forward", "net/ipv4/ip_forward"),
-        ("net.ipv6.conf.all.forwarding", "net/ipv6/conf/all/forwarding"),
-    ];
-    for (key, file) in keys {
-        if std::fs::read_to_string(format!("/proc/sys/{file}")).is_ok_and(|value| value.trim() == "0") {
-            note(&format!("this machine does not forward packets; help: sysctl -w {key}=1"));
-        }
+    let read = |key: &str| std::fs::read_to_string(format!("/proc/sys/{}", key.replace('.', "/"))).ok();
+    forwarding_notes(read).iter().for_each(|text| note(text));
+}
+
+/// Returns a note for each IP version that is not forwarded. `read` returns the value of a sysctl.
+fn forwarding_notes(read: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    let keys = [("IPv4", "net.ipv4.ip_forward"), ("IPv6", "net.ipv6.conf.all.forwarding")];
+    let is_off = |key: &str| read(key).is_some_and(|value| value.trim() == "0");
+    let off = keys.into_iter().filter(|(_, key)| is_off(key));
+    off.map(|(version, key)| {
+        format!("this machine does not forward {version} packets; help: sysctl -w {key}=1")
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_names_the_ip_version_that_is_not_forwarded() {
+        let only_v4 = |key: &str| Some(if key.contains("ipv4") { "1\n" } else { "0\n" }.to_owned());
+        let help = "help: sysctl -w net.ipv6.conf.all.forwarding=1";
+        assert_eq!(
+            forwarding_notes(only_v4),
+            [format!("this machine does not forward IPv6 packets; {help}")]
+        );
+        // A kernel without IPv6 has no such value.
+        let no_v6 = |key: &str| key.contains("ipv4").then(|| "1".to_owned());
+        assert!(forwarding_notes(no_v6).is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Queue lengths, pacing and descriptor limits of TCP sockets.
+//! Queue lengths, pacing and urgent data of TCP sockets.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -16,6 +16,21 @@ pub fn unacknowledged(socket: impl AsFd) -> io::Result<u64> {
     // SAFETY: SIOCOUTQ, which Linux defines as TIOCOUTQ, writes one `int`, which lives for the call.
     let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ as _, &mut bytes) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(bytes.max(0) as u64) }
+}
+
+/// Returns `true` if the urgent byte is the next of the stream (sockatmark(3)).
+///
+/// # Errors
+/// Returns an error if the descriptor is not a TCP socket.
+pub fn is_at_mark(socket: impl AsFd) -> io::Result<bool> {
+    // SAFETY: takes its argument by value.
+    let result = unsafe { sockatmark(socket.as_fd().as_raw_fd()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result != 0) }
+}
+
+// SAFETY: the declaration of `sys/socket.h` (POSIX), which the `libc` crate lacks.
+unsafe extern "C" {
+    fn sockatmark(socket: libc::c_int) -> libc::c_int;
 }
 
 /// Limits the rate at which a TCP socket sends (`SO_MAX_PACING_RATE`, socket(7)), with headers.

@@ -20,8 +20,10 @@ pub struct Figures {
     pub loops: u64,
     /// Connections that could not be opened for want of descriptors or ports.
     pub failed: u64,
-    /// Times at which the limit of connections was reached. By TUN, connections above it. They are forwarded as they are.
-    pub limit_reached: u64,
+    /// Connections not split because of the limit. `None` by TPROXY: the kernel forwards them, and the proxy does not see them.
+    pub over_limit: Option<u64>,
+    /// Times at which the limit of connections was reached. `None` by TUN.
+    pub limit_reached: Option<u64>,
     /// Segments dropped for want of memory, which their senders repeat.
     pub no_memory: u64,
     /// Connections that the end of the proxy reset.
@@ -48,7 +50,7 @@ impl From<PepTotals> for Figures {
             broken: totals.broken,
             refused: totals.refused,
             idle: totals.idle,
-            limit_reached: totals.over_limit,
+            over_limit: Some(totals.over_limit),
             no_memory: totals.no_memory,
             cut: totals.cut,
             present: totals.present,
@@ -77,6 +79,7 @@ impl Figures {
                 "cut": self.cut,
                 "present": self.present,
                 "peak": self.peak,
+                "over_limit": self.over_limit,
                 "limit_reached": self.limit_reached,
             },
             "segments": { "dropped_for_want_of_memory": self.no_memory },
@@ -98,11 +101,15 @@ impl std::fmt::Display for Figures {
             f,
             "  of them           {finished} finished, {broken} broken, {refused} refused, {idle} idle, {cut} cut"
         )?;
-        writeln!(
-            f,
-            "not split           {} loops, {} failed, limit reached {} times",
-            self.loops, self.failed, self.limit_reached
-        )?;
+        write!(f, "not split           {} loops, {} failed", self.loops, self.failed)?;
+        if let Some(connections) = self.over_limit {
+            write!(f, ", {connections} over the limit")?;
+        }
+        match self.limit_reached {
+            None => writeln!(f),
+            Some(1) => writeln!(f, ", limit reached once"),
+            Some(times) => writeln!(f, ", limit reached {times} times"),
+        }?;
         writeln!(f, "to the satellite    {} B", self.to_satellite)?;
         writeln!(f, "to the ground       {} B", self.to_ground)?;
         writeln!(f, "acknowledged, lost  {} B", self.lost)?;
@@ -110,5 +117,22 @@ impl std::fmt::Display for Figures {
             0 => Ok(()),
             segments => writeln!(f, "no memory           {segments} segments dropped"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_mode_reports_the_figure_of_the_limit_that_it_counts() {
+        let tun = Figures::from(PepTotals { over_limit: 195, ..PepTotals::default() });
+        assert!(tun.to_string().contains("0 failed, 195 over the limit\n"), "{tun}");
+        let tproxy = |times| Figures { limit_reached: Some(times), ..Figures::default() };
+        assert!(tproxy(1).to_string().contains("0 failed, limit reached once\n"), "{}", tproxy(1));
+        assert!(tproxy(0).to_string().contains("limit reached 0 times\n"), "{}", tproxy(0));
+        let connections = |figures: Figures| figures.to_json()["connections"].clone();
+        assert_eq!(connections(tun)["over_limit"], 195);
+        assert_eq!(connections(tproxy(1))["over_limit"], Value::Null);
     }
 }

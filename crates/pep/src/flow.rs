@@ -3,9 +3,9 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use bentpipe_emu::streams::unacknowledged;
+use bentpipe_emu::streams::{is_at_mark, unacknowledged};
 use rustix::io::{Errno, ioctl_fionread, read, write};
-use rustix::net::{Shutdown, shutdown};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 use socket2::Socket;
 
@@ -14,6 +14,9 @@ const STEP: usize = 128 << 10;
 
 /// Capacity that the pipe is asked for. Each received fragment takes a slot of it, however short.
 const CAPACITY: usize = 1 << 20;
+
+/// Longest read past an urgent byte. The data after it is moved by splice(2) again.
+const READ: usize = 4096;
 
 /// Steps of a direction before other connections are served.
 const STEPS: usize = 8;
@@ -51,6 +54,8 @@ impl Pipe {
 /// Data in one direction.
 #[derive(Debug, Default)]
 pub(crate) struct Flow {
+    /// Urgent byte that is to be sent before `rest`.
+    urgent: Option<u8>,
     /// Bytes that the receiver's socket had no room for.
     rest: Vec<u8>,
     /// Bytes of `rest` that it has taken since.
@@ -74,15 +79,28 @@ impl Flow {
                 return Ok(false);
             }
         }
-        if self.is_read_out && self.rest.is_empty() && !self.is_shut {
+        if self.is_read_out && self.waiting() == 0 && !self.is_shut {
             shutdown(to, Shutdown::Write)?;
             self.is_shut = true;
         }
-        Ok(self.rest.is_empty() && !self.is_shut)
+        Ok(self.waiting() == 0 && !self.is_shut)
+    }
+
+    /// Returns the bytes that the receiver's socket had no room for.
+    fn waiting(&self) -> usize {
+        usize::from(self.urgent.is_some()) + self.rest.len() - self.taken
     }
 
     /// Writes what was left. Returns `true` if nothing is left.
     fn write_rest(&mut self, to: &Socket) -> io::Result<bool> {
+        while let Some(byte) = self.urgent {
+            match send(to, &[byte], SendFlags::OOB) {
+                Ok(bytes) => (self.urgent, self.moved) = (None, self.moved + bytes as u64),
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
         while self.taken < self.rest.len() {
             match write(to, &self.rest[self.taken..]) {
                 Ok(bytes) => (self.taken, self.moved) = (self.taken + bytes, self.moved + bytes as u64),
@@ -97,8 +115,12 @@ impl Flow {
 
     /// Moves data once. Returns `false` if none has arrived.
     fn step(&mut self, from: &Socket, to: &Socket, pipe: &Pipe) -> io::Result<bool> {
-        let Some(mut left) = move_bytes(from, &pipe.into, STEP)? else { return Ok(false) };
-        self.is_read_out = left == 0;
+        let mut left = match move_bytes(from, &pipe.into, STEP)? {
+            Some(0) => return self.cross_mark(from, to),
+            Some(bytes) => bytes,
+            None if is_at_mark(from)? => return self.cross_mark(from, to),
+            None => return Ok(false),
+        };
         let mut result = Ok(());
         while left > 0 {
             match move_bytes(&pipe.out, to, left) {
@@ -116,12 +138,50 @@ impl Flow {
         result.map(|()| true)
     }
 
+    /// Receives the urgent byte, and reads past it. Returns `false` if nothing has arrived.
+    ///
+    /// splice(2) stops in front of the byte, with the result of an empty or an ended stream. The byte leaves as it came, out of
+    /// line: its receiver may ask for it or not, as without a proxy (RFC 6093).
+    fn cross_mark(&mut self, from: &Socket, to: &Socket) -> io::Result<bool> {
+        if is_at_mark(from)? {
+            let mut byte = [0];
+            match recv(from, &mut byte, RecvFlags::OOB) {
+                Ok((0, _)) => {}
+                Ok(_) => self.urgent = Some(byte[0]),
+                // It is announced, and has not arrived.
+                Err(Errno::AGAIN | Errno::INTR) => return Ok(false),
+                // It has been taken.
+                Err(Errno::INVAL) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let mut bytes = vec![0; READ];
+        let result = loop {
+            match read(from, &mut bytes) {
+                Err(Errno::INTR) => {}
+                result => break result,
+            }
+        };
+        match result {
+            Ok(0) => self.is_read_out = true,
+            Ok(len) => {
+                bytes.truncate(len);
+                self.rest = bytes;
+            }
+            Err(Errno::AGAIN) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let has_arrived = self.is_read_out || self.waiting() > 0;
+        self.write_rest(to)?;
+        Ok(has_arrived)
+    }
+
     /// Returns the bytes acknowledged to the sender and not acknowledged by the receiver.
     pub(crate) fn held(&self, from: &Socket, to: &Socket) -> u64 {
         let unread = if self.is_read_out { 0 } else { ioctl_fionread(from).unwrap_or(0) };
         // An end that was sent counts as a byte.
         let unsent = unacknowledged(to).unwrap_or(0).saturating_sub(self.is_shut.into());
-        unread + (self.rest.len() - self.taken) as u64 + unsent.min(self.moved)
+        unread + self.waiting() as u64 + unsent.min(self.moved)
     }
 }
 
@@ -134,5 +194,160 @@ fn move_bytes(from: impl AsFd, to: impl AsFd, max: usize) -> io::Result<Option<u
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "the kernel moves data in real time")]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// Returns two ends of a connection over loopback.
+    fn connection(address: IpAddr) -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind((address, 0)).expect("a port");
+        let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
+        let (far, _) = listener.accept().expect("connected");
+        near.set_read_timeout(Some(Duration::from_secs(10))).expect("set");
+        (near, far)
+    }
+
+    /// Sockets of a sender and a receiver, and those of the flow between them.
+    struct Path {
+        sender: Socket,
+        receiver: Socket,
+        from: Socket,
+        to: Socket,
+        pipe: Pipe,
+        flow: Flow,
+    }
+
+    impl Path {
+        fn new(address: IpAddr) -> Path {
+            let ((sender, from), (receiver, to)) = (connection(address), connection(address));
+            let [sender, from, receiver, to] = [sender, from, receiver, to].map(Socket::from);
+            from.set_nonblocking(true).expect("set");
+            to.set_nonblocking(true).expect("set");
+            Path { sender, receiver, from, to, pipe: Pipe::new().expect("a pipe"), flow: Flow::default() }
+        }
+
+        /// Runs the flow until it has moved a number of bytes, and returns the number moved in time.
+        fn run_until(&mut self, moved: u64) -> u64 {
+            let started = Instant::now();
+            while self.flow.moved < moved && started.elapsed() < Duration::from_secs(5) {
+                self.flow.run(&self.from, &self.to, &self.pipe).expect("it moves");
+            }
+            self.flow.moved
+        }
+
+        /// Runs the flow to its end, and returns what the receiver reads.
+        fn finish(mut self) -> Vec<u8> {
+            self.sender.shutdown(std::net::Shutdown::Write).expect("ended");
+            std::thread::scope(|scope| {
+                let receiver = &mut self.receiver;
+                let reading = scope.spawn(move || {
+                    let mut received = Vec::new();
+                    receiver.read_to_end(&mut received).map(|_| received)
+                });
+                let started = Instant::now();
+                while !self.flow.is_shut && started.elapsed() < Duration::from_secs(5) {
+                    self.flow.run(&self.from, &self.to, &self.pipe).expect("it moves");
+                }
+                reading.join().expect("joined").expect("to the end")
+            })
+        }
+    }
+
+    const BOTH: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+
+    fn urgent_byte(socket: &Socket) -> io::Result<u8> {
+        let mut byte = [0];
+        Ok(recv(socket, &mut byte, RecvFlags::OOB).map(|_| byte[0])?)
+    }
+
+    #[test]
+    fn data_after_an_urgent_byte_arrives_and_the_byte_out_of_line() {
+        for address in BOTH {
+            let mut path = Path::new(address);
+            path.sender.write_all(b"abc").expect("sent");
+            path.sender.send_out_of_band(b"!").expect("sent");
+            path.sender.write_all(&b"def".repeat(100_000)).expect("sent");
+            path.sender.shutdown(std::net::Shutdown::Write).expect("ended");
+            path.run_until(4);
+            assert_eq!(urgent_byte(&path.receiver).ok(), Some(b'!'), "{address}");
+            let received = path.finish();
+            assert_eq!((received.len(), &received[..6]), (300_003, &b"abcdef"[..]), "{address}");
+        }
+    }
+
+    #[test]
+    fn an_urgent_byte_passes_before_more_data_follows() {
+        let mut path = Path::new(BOTH[0]);
+        path.sender.write_all(b"abc").expect("sent");
+        path.sender.send_out_of_band(b"!").expect("sent");
+        assert_eq!(path.run_until(4), 4);
+        assert_eq!(urgent_byte(&path.receiver).ok(), Some(b'!'));
+        path.sender.write_all(b"def").expect("sent");
+        // Nothing of a stream that goes on is taken for its end.
+        assert_eq!((path.run_until(7), path.flow.is_read_out), (7, false));
+        assert_eq!(path.finish(), b"abcdef");
+    }
+
+    #[test]
+    fn urgent_bytes_at_the_start_and_the_end_of_a_stream_pass() {
+        for address in BOTH {
+            let mut path = Path::new(address);
+            path.sender.send_out_of_band(b"1").expect("sent");
+            assert_eq!(path.run_until(1), 1, "{address}");
+            assert_eq!(urgent_byte(&path.receiver).ok(), Some(b'1'), "{address}");
+            path.sender.write_all(b"abc").expect("sent");
+            path.sender.send_out_of_band(b"2").expect("sent");
+            assert_eq!(path.run_until(5), 5, "{address}");
+            assert_eq!(urgent_byte(&path.receiver).ok(), Some(b'2'), "{address}");
+            assert_eq!(path.finish(), b"abc", "{address}");
+        }
+    }
+
+    #[test]
+    fn urgent_bytes_to_a_receiver_that_is_full_wait_in_order() {
+        let mut path = Path::new(BOTH[0]);
+        path.receiver.set_out_of_band_inline(true).expect("set");
+        let (sender, mut expected) = (path.sender.try_clone().expect("another"), Vec::new());
+        for _ in 0..200 {
+            expected.extend([&b"abc".repeat(20_000)[..], b"!"].concat());
+        }
+        let sending = std::thread::spawn(move || {
+            for _ in 0..200 {
+                (&sender).write_all(&b"abc".repeat(20_000)).expect("sent");
+                sender.send_out_of_band(b"!").expect("sent");
+            }
+            sender.shutdown(std::net::Shutdown::Write).expect("ended");
+        });
+        // The receiver's socket and the flow fill up before it reads.
+        for _ in 0..100 {
+            path.flow.run(&path.from, &path.to, &path.pipe).expect("it moves");
+            std::thread::yield_now();
+        }
+        let (mut received, mut chunk) = (Vec::new(), vec![0; 1 << 16]);
+        path.receiver.set_nonblocking(true).expect("set");
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_secs(20) {
+            if !path.flow.is_shut {
+                path.flow.run(&path.from, &path.to, &path.pipe).expect("it moves");
+            }
+            match path.receiver.read(&mut chunk) {
+                Ok(0) => break,
+                Ok(len) => received.extend(&chunk[..len]),
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+        }
+        sending.join().expect("sent");
+        // An urgent byte replaces one that has not been read, which stays in the stream.
+        let plain = |bytes: &[u8]| bytes.iter().filter(|byte| **byte != b'!').copied().collect::<Vec<u8>>();
+        assert!(plain(&received) == plain(&expected), "{} of {} B", received.len(), expected.len());
+        assert_eq!(received.last(), Some(&b'!'), "the last one is not replaced");
     }
 }

@@ -12,6 +12,7 @@ bentpipe_net::metrics! {
     Counter IDLE = "connections-idle", Count, "Connections reset after a time without data";
     Counter LOOPS = "connections-looped", Count, "Connections to the proxy itself, or that came back to it";
     Counter FAILED = "connections-failed", Count, "Connections that the system could not open";
+    Counter LIMIT_REACHED = "connection-limit-reached", Count, "Times at which the limit of connections was reached";
     Counter NO_MEMORY = "segments-without-memory", Count, "Segments dropped for want of memory";
 }
 
@@ -27,12 +28,15 @@ pub(crate) fn samples(figures: &Figures) -> Vec<Sample> {
         (&LOOPS.metric, figures.loops),
         (&FAILED.metric, figures.failed),
         (&NO_MEMORY.metric, figures.no_memory),
-        (&OVER_LIMIT.metric, figures.limit_reached),
         (&LOST.metric, figures.lost),
         (&SPLIT.metric, figures.present),
         (&HELD.metric, figures.held),
     ];
     let relayed = [("satellite", figures.to_satellite), ("ground", figures.to_ground)];
     let relayed = relayed.map(|(side, bytes)| of(&RELAYED.metric, bytes, vec![("towards", side.to_owned())]));
-    plain.map(|(metric, value)| of(metric, value, Vec::new())).into_iter().chain(relayed).collect()
+    // A figure that the mode does not count has no sample.
+    let limits = [(&OVER_LIMIT.metric, figures.over_limit), (&LIMIT_REACHED.metric, figures.limit_reached)];
+    let limits = limits.into_iter().filter_map(|(metric, value)| Some((metric, value?)));
+    let plain = plain.into_iter().chain(limits).map(|(metric, value)| of(metric, value, Vec::new()));
+    plain.chain(relayed).collect()
 }

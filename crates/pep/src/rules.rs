@@ -143,6 +143,22 @@ ip -6 route flush table {mark}
     Rules { set_up, remove }
 }
 
+/// Returns the commands that remove what killed proxies of either mode left, with any interfaces.
+///
+/// Rules are those of the port's priority and table: a proxy of the other mode, or between other interfaces, may have left them.
+fn remove_leftovers(port: u16) -> String {
+    let mut commands = format!("nft delete table inet bentpipe_pep_{port}\n");
+    for family in ["-4", "-6"] {
+        // Each call deletes one rule, and the last fails.
+        commands += &format!(
+            "while ip {family} rule del priority {port} lookup {port}; do :; done
+ip {family} route flush table {port}
+"
+        );
+    }
+    commands
+}
+
 /// Rules that are set up. A shell waits for the end of a pipe, thus of this process, and removes them.
 #[derive(Debug)]
 pub(crate) struct Guard {
@@ -152,13 +168,13 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Sets up the rules of a proxy between interfaces.
+    /// Sets up the rules of a proxy, in place of leftovers on its port.
     ///
     /// # Errors
     /// Returns an error that says which program is missing, or why a command failed.
-    pub(crate) fn set_up(interfaces: &[String], rules: &Rules) -> Result<Guard, String> {
-        let Rules { set_up, remove } = rules;
-        for name in interfaces {
+    pub(crate) fn set_up(config: &Config) -> Result<Guard, String> {
+        let Rules { set_up, remove } = &rules(config);
+        for name in config.ground.iter().chain(&config.satellite) {
             has_interface(name)?;
         }
         for (program, package) in [("nft", "nftables"), ("ip", "iproute2")] {
@@ -168,7 +184,7 @@ impl Guard {
             }
         }
         // A proxy that was ended together with its guard has left some; this one owns their port.
-        shell(remove, false).ok();
+        shell(&remove_leftovers(config.port), false).ok();
         let guard = Guard::watch(remove)?;
         shell(set_up, true)?;
         Ok(guard)

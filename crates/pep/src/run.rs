@@ -71,9 +71,7 @@ impl SocketProxy {
         let listeners = listen(&config)?;
         let pages = config.prometheus.map(serve).transpose()?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| format!("epoll: {error}"))?;
-        let interfaces = [&config.ground[..], &config.satellite].concat();
-        let guard =
-            config.sets_rules.then(|| Guard::set_up(&interfaces, &rules::rules(&config))).transpose()?;
+        let guard = config.sets_rules.then(|| Guard::set_up(&config)).transpose()?;
         let proxy = SocketProxy {
             config,
             clock: Monotonic::start(),
@@ -82,7 +80,7 @@ impl SocketProxy {
             table: Table::default(),
             busy: VecDeque::new(),
             pipe: Pipe::new().map_err(|error| format!("pipe: {error}"))?,
-            figures: Figures::default(),
+            figures: Figures { limit_reached: Some(0), ..Figures::default() },
             looked_at: Time::ZERO,
             pages,
             guard,
@@ -220,8 +218,12 @@ impl SocketProxy {
 
     fn watch(&mut self, place: Place) -> io::Result<()> {
         let Some(pair) = self.table.get_mut(place) else { return Ok(()) };
-        let flags =
-            epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+        // An urgent byte alone does not make a socket readable.
+        let flags = epoll::EventFlags::IN
+            | epoll::EventFlags::PRI
+            | epoll::EventFlags::OUT
+            | epoll::EventFlags::RDHUP
+            | epoll::EventFlags::ET;
         for socket in pair.sockets() {
             epoll::add(&self.epoll, socket, epoll::EventData::new_u64(place.to_data()), flags)?;
         }
@@ -280,7 +282,7 @@ impl SocketProxy {
     fn keep_limit(&mut self) -> Result<(), String> {
         if self.table.len() >= self.config.connections && !self.listeners.is_empty() {
             self.listeners.clear();
-            self.figures.limit_reached += 1;
+            *self.figures.limit_reached.get_or_insert(0) += 1;
         } else if self.listeners.is_empty()
             && !self.is_draining
             && self.table.len() <= self.config.connections * 9 / 10

@@ -59,8 +59,7 @@ impl TunProxy {
     /// # Errors
     /// Returns an error that says which option or right is wrong, or which command failed.
     pub(crate) fn open(config: Config) -> Result<TunProxy, String> {
-        let interfaces = [&config.ground[..], &config.satellite].concat();
-        for name in &interfaces {
+        for name in config.ground.iter().chain(&config.satellite) {
             has_interface(name)?;
         }
         let pep = Pep::new(pep_config(&config)?).map_err(|error| error.to_string())?;
@@ -73,8 +72,7 @@ impl TunProxy {
         let mut driver = Driver::new(network, Monotonic::start());
         driver.open(gate, device(&rules::device(&config))?);
         let pages = config.prometheus.map(serve).transpose()?;
-        let guard =
-            config.sets_rules.then(|| Guard::set_up(&interfaces, &rules::rules(&config))).transpose()?;
+        let guard = config.sets_rules.then(|| Guard::set_up(&config)).transpose()?;
         let watch = watch_routes(&config, driver.control(), pep);
         Ok(TunProxy { config, driver, pep, pages, looked_at: Time::ZERO, guard, _watch: watch })
     }
@@ -148,7 +146,12 @@ fn pep_config(config: &Config) -> Result<PepConfig, String> {
 /// Creates the device and sets it up.
 fn device(name: &str) -> Result<Tun, String> {
     let mut tun = Tun::create(name).map_err(|error| {
-        format!("the TUN device {name} cannot be made: {error}; help: run it as root, with the `tun` module loaded")
+        let help = match error.kind() {
+            // The process that holds it may be in another network namespace.
+            std::io::ErrorKind::ResourceBusy => "another process has it. Choose another --port",
+            _ => "run it as root, with the `tun` module loaded",
+        };
+        format!("the TUN device {name} cannot be made: {error}; help: {help}")
     })?;
     // ACK decimation is counted before this: it leaves out what a train of the kernel would not have had either.
     tun.merge_connections();

@@ -114,6 +114,59 @@ fn half_close(mode: &str) {
 }
 
 #[test]
+fn data_after_an_urgent_byte_arrives() {
+    let Some(_turn) = able() else { return };
+    MODES.into_iter().for_each(send_urgent_byte);
+}
+
+fn send_urgent_byte(mode: &str) {
+    let rig = Rig::start(mode);
+    let rest = [b"def".repeat(1000), b"ghi".repeat(1000)].concat();
+    for server in [SERVER_V4, SERVER_V6] {
+        let (client, accepted) = rig.connect(server, 8018);
+        // An answer is another flow, and its end is not that of the question.
+        for (mut from, mut to) in [(&client, &accepted), (&accepted, &client)] {
+            from.write_all(b"abc").expect("sent");
+            SockRef::from(from).send_out_of_band(b"!").expect("sent");
+            from.write_all(&rest).expect("sent");
+            from.shutdown(Shutdown::Write).expect("ended");
+            let mut received = Vec::new();
+            to.read_to_end(&mut received).expect("to the end");
+            // The proxy's own TCP has no urgent data.
+            let start = if mode == "tun" { &b"abc!"[..] } else { b"abc" };
+            let expected = [start, &rest].concat();
+            assert!(received == expected, "{} of {} B by {mode} to {server}", received.len(), expected.len());
+        }
+    }
+    let figures = rig.end();
+    assert_eq!((number(&figures, "split"), number(&figures, "finished")), (2, 2), "{figures}");
+    assert_eq!(number(&figures, "acknowledged_and_lost"), 0, "{figures}");
+}
+
+#[test]
+fn an_urgent_byte_stays_out_of_line_by_tproxy() {
+    let Some(_turn) = able() else { return };
+    let rig = Rig::start("tproxy");
+    let (mut client, mut server) = rig.connect(SERVER_V4, 8019);
+    client.write_all(b"abc").expect("sent");
+    SockRef::from(&client).send_out_of_band(b"!").expect("sent");
+    server.read_exact(&mut [0; 3]).expect("received");
+    let mut byte = [std::mem::MaybeUninit::new(0)];
+    // The byte comes although nothing follows it.
+    let took = (0..100).find(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        SockRef::from(&server).recv_out_of_band(&mut byte).is_ok_and(|len| len == 1)
+    });
+    assert!(took.is_some(), "no urgent byte");
+    client.write_all(b"d").expect("sent");
+    let mut next = [0];
+    server.read_exact(&mut next).expect("received");
+    assert_eq!(next, *b"d");
+    drop((client, server));
+    rig.end();
+}
+
+#[test]
 fn resets_and_refusals_pass() {
     let Some(_turn) = able() else { return };
     MODES.into_iter().for_each(reset_and_refuse);
@@ -256,6 +309,37 @@ fn leave_rules(mode: &str) {
 }
 
 #[test]
+fn a_proxy_removes_what_one_of_the_other_mode_left() {
+    let Some(_turn) = able() else { return };
+    for [killed, next] in [["tun", "tproxy"], ["tproxy", "tun"]] {
+        let mut rig = Rig::start(killed);
+        rig.kill_with_guard();
+        assert!(!rig.rules().is_empty(), "nothing is left to remove them");
+        rig.restart(next);
+        let (mut client, mut server) = rig.connect(SERVER_V4, 8020);
+        client.write_all(b"y").expect("sent");
+        server.read_exact(&mut [0]).expect("received");
+        drop((client, server));
+        // `end` waits until no rule is left.
+        let figures = rig.end();
+        assert_eq!(number(&figures, "split"), 1, "{figures}");
+    }
+}
+
+#[test]
+fn a_second_proxy_of_any_mode_is_refused_its_port() {
+    let Some(_turn) = able() else { return };
+    for [running, second] in [["tun", "tun"], ["tun", "tproxy"], ["tproxy", "tun"], ["tproxy", "tproxy"]] {
+        let rig = Rig::start(running);
+        let before = rig.rules();
+        let refusal = rig.refused(second);
+        assert!(refusal.contains("choose another --port"), "{second} next to {running}: {refusal}");
+        assert_eq!(rig.rules(), before);
+        rig.end();
+    }
+}
+
+#[test]
 fn more_connections_than_the_limit_are_forwarded() {
     let Some(_turn) = able() else { return };
     MODES.into_iter().for_each(exceed_limit);
@@ -275,8 +359,14 @@ fn exceed_limit(mode: &str) {
         server.read_exact(&mut [0]).expect("received");
     }
     let figures = rig.end();
-    let reached = if mode == "tun" { 4 } else { 1 };
-    assert_eq!((number(&figures, "split"), number(&figures, "limit_reached")), (4, reached), "{figures}");
+    // By TPROXY the kernel forwards the others, and the proxy sees none of them.
+    let [counted, other] = if mode == "tun" {
+        [("over_limit", 4), ("limit_reached", 0)]
+    } else {
+        [("limit_reached", 1), ("over_limit", 0)]
+    };
+    assert_eq!((number(&figures, "split"), number(&figures, counted.0)), (4, counted.1), "{figures}");
+    assert!(figures.contains(&format!("\"{}\":null", other.0)), "{figures}");
 }
 
 /// Writes until nothing is accepted for half a second, and returns the number of bytes.

@@ -155,6 +155,15 @@ impl Rig {
         (self.proxy, self.output) = start_proxy(&self.router, settings);
     }
 
+    /// Starts a second proxy, which is to be refused, and returns its output.
+    pub(crate) fn refused(&self, settings: &str) -> String {
+        let output = proxy_command(&self.router, settings).output().expect("starts");
+        assert!(!output.status.success(), "a second proxy runs");
+        let [out, errors] =
+            [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        out + &errors
+    }
+
     pub(crate) fn listen(&self, at: SocketAddr) -> TcpListener {
         self.server.within(|| listener(at)).expect("inside")
     }
@@ -282,12 +291,17 @@ fn accept(listener: &TcpListener) -> TcpStream {
     stream
 }
 
-fn start_proxy(router: &Namespace, settings: &str) -> (Process, BufReader<std::process::ChildStdout>) {
+fn proxy_command(router: &Namespace, settings: &str) -> Command {
     let itself = std::env::current_exe().expect("a path");
     // Without `ip` in between the process has its own number.
     let mut command = Command::new("nsenter");
     command.arg(format!("--net=/run/netns/{}", router.name())).arg(itself);
     command.args(["--exact", "proxy_process", "--nocapture", "--test-threads", "1"]).env(SETTINGS, settings);
+    command
+}
+
+fn start_proxy(router: &Namespace, settings: &str) -> (Process, BufReader<std::process::ChildStdout>) {
+    let mut command = proxy_command(router, settings);
     let mut proxy = Process::start(command.stdout(Stdio::piped()));
     let mut output = BufReader::new(proxy.stdout.take().expect("a pipe"));
     let mut line = String::new();
