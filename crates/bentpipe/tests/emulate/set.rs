@@ -119,7 +119,7 @@ fn the_table_shows_the_delay_and_the_lost_frames_of_a_space_link_after_a_change(
     let row =
         errors.lines().find(|line| line.starts_with("hop forward")).unwrap_or_else(|| panic!("{errors}"));
     let words: Vec<&str> = row.split_whitespace().collect();
-    assert!(words.windows(2).any(|pair| pair == ["20", "ms"]), "{row}");
+    assert!(words.windows(2).any(|pair| pair == ["20.00", "ms"]), "{row}");
     let crc = words.iter().position(|word| *word == "crc-errors").unwrap_or_else(|| panic!("{row}"));
     assert!(words[crc + 1].trim_end_matches(',').parse::<u64>().expect("a number") > 0, "{row}");
 }

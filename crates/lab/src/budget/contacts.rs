@@ -70,14 +70,30 @@ struct Leeway {
     hops: Option<usize>,
     /// Time after which TCP gives up opening a connection, if the layer is TCPCL.
     give_up: Option<Span>,
-    /// Settings of LTP and the number of its blocks at a time, if given.
-    blocks: Option<(LtpConfig, u32)>,
+    /// Settings of LTP.
+    ltp: Option<LtpConfig>,
+    /// Whole plan.
+    plan: Plan,
 }
 
-/// Returns the blocks per second that `rate` bundles per second fill. While all blocks are in use, bundles wait until one is full.
-fn blocks(ltp: &LtpConfig, forecast: &BundleForecast, rate: f64) -> f64 {
-    let bundle = forecast.offered.get().div_ceil(forecast.bundles.max(1)).max(1);
-    rate / ltp.aggregate.map_or(1, |aggregate| aggregate.bytes.get().div_ceil(bundle).max(1)) as f64
+/// Bytes of a report of LTP, with headers of UDP and IPv4.
+const REPORT_LEN: f64 = 53.0;
+
+/// Bundles of a flow.
+struct Offer {
+    /// Length of one.
+    len: u64,
+    /// Number of them, of all copies of the flow.
+    count: f64,
+    /// Bundles per second.
+    rate: f64,
+}
+
+impl Offer {
+    /// Returns the number of bundles in a block of LTP. While all blocks are in use, bundles wait until one is full.
+    fn of_block(&self, ltp: &LtpConfig) -> f64 {
+        ltp.aggregate.map_or(1, |aggregate| aggregate.bytes.get().div_ceil(self.len.max(1)).max(1)) as f64
+    }
 }
 
 /// Returns the time from the first SYN to the end of the last one's timeout.
@@ -195,9 +211,8 @@ impl<'s> Contacts<'s> {
             let tcp = network.tcp();
             syn_time(tcp.rto.initial, tcp.rto.max, tcp.syn_retries)
         });
-        let blocks = network
-            .filter(|network| network.layer == Layer::Ltp)
-            .and_then(|network| network.ltp.sessions.map(|sessions| (network.ltp, sessions)));
+        let ltp = network.filter(|network| network.layer == Layer::Ltp).map(|network| network.ltp);
+        let whole = plan.clone();
         match network.map(|network| &network.routing) {
             Some(Way::Static { routes }) => {
                 let mut hops = Vec::new();
@@ -214,14 +229,14 @@ impl<'s> Contacts<'s> {
                     hops.iter().map(|(from, to)| (self.number(from), self.number(to))).collect();
                 let is_on = |contact: &Contact| pairs.contains(&(Some(contact.from), Some(contact.to)));
                 let contacts = plan.contacts.iter().filter(|contact| is_on(contact)).copied().collect();
-                Leeway { graph: graph(Plan { contacts, ..plan }), hops: None, give_up, blocks }
+                Leeway { graph: graph(Plan { contacts, ..plan }), hops: None, give_up, ltp, plan: whole }
             }
             Some(Way::SprayAndWait { copies, binary }) => {
                 let sprayed = if *binary { copies.max(&1).ilog2() } else { (*copies - 1).min(1) };
-                Leeway { graph: graph(plan), hops: Some(sprayed as usize + 1), give_up, blocks }
+                Leeway { graph: graph(plan), hops: Some(sprayed as usize + 1), give_up, ltp, plan: whole }
             }
             Some(Way::ContactGraph | Way::Epidemic) | None => {
-                Leeway { graph: graph(plan), hops: None, give_up, blocks }
+                Leeway { graph: graph(plan), hops: None, give_up, ltp, plan: whole }
             }
         }
     }
@@ -248,8 +263,13 @@ impl<'s> Contacts<'s> {
             Bytes::new(bundles.bundle_len().get().saturating_mul(count).saturating_mul(flow.count.into()));
         let mut forecast =
             BundleForecast { flow: name.to_owned(), bundles: count, offered, first, last, warnings: vec![] };
-        let rate = f64::from(flow.count) / bundles.interval.as_secs_f64().max(1e-9);
-        forecast.warnings = self.warnings(&forecast, way, rate);
+        let copies = f64::from(flow.count);
+        let offer = Offer {
+            len: bundles.bundle_len().get(),
+            count: copies * count as f64,
+            rate: copies / bundles.interval.as_secs_f64().max(1e-9),
+        };
+        forecast.warnings = self.warnings(&forecast, way, &offer);
         forecast
     }
 
@@ -284,8 +304,8 @@ impl<'s> Contacts<'s> {
         Some(Arrival { ready, at: at.since(Time::ZERO), path })
     }
 
-    /// Returns what is wrong with a forecast of `rate` bundles per second.
-    fn warnings(&self, forecast: &BundleForecast, way: &Leeway, rate: f64) -> Vec<String> {
+    /// Returns what is wrong with a forecast.
+    fn warnings(&self, forecast: &BundleForecast, way: &Leeway, offer: &Offer) -> Vec<String> {
         let mut warnings = Vec::new();
         let duration = self.scenario.duration;
         for (which, arrival) in [("first", &forecast.first), ("last", &forecast.last)] {
@@ -316,14 +336,27 @@ impl<'s> Contacts<'s> {
                     light * 2
                 ));
             }
-            if let (Some((ltp, sessions)), Some(light)) = (way.blocks, light)
-                && let least = blocks(&ltp, forecast, rate) * (light * 2 + ltp.margin).as_secs_f64()
+            if let (Some(ltp), Some(light)) = (&way.ltp, light)
+                && let Some(sessions) = ltp.sessions
+                && let least = offer.rate / offer.of_block(ltp) * (light * 2 + ltp.margin).as_secs_f64()
                 && f64::from(sessions) < least
             {
                 let (to, least) = (&hop[1], least.ceil());
                 warnings.push(format!(
                     "{sessions} blocks of LTP at a time are fewer than a round trip to {to} has: expected \
                      `ltp.sessions` of {least} or more in the network"
+                ));
+            }
+            if let (Some(ltp), Some((from, to))) = (&way.ltp, ends)
+                && let (reports, back) =
+                    (offer.count / offer.of_block(ltp) * REPORT_LEN, way.plan.capacity(to, from))
+                && reports > back as f64
+            {
+                let (reports, back) = (Bytes::new(reports as u64), Bytes::new(back));
+                warnings.push(format!(
+                    "reports of LTP take {reports}, and contacts from {} to {} carry {back}: expected blocks of more \
+                     bundles, by `ltp.aggregate` in the network",
+                    hop[1], hop[0]
                 ));
             }
             if forecast.offered.get() > capacity {

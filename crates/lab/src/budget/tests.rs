@@ -429,6 +429,30 @@ fn blocks_of_ltp_are_to_fill_the_round_trip() {
 }
 
 #[test]
+fn reports_of_ltp_are_to_fit_the_way_back() {
+    let check = |ltp: &str, back: &str| {
+        let text = format!(
+            "title = \"t\"\nduration = \"1000 s\"\nnode.orbiter = {{ role = {{ kind = \"dtn\", network = \"mars\" }} }}\n\
+             node.earth = {{ role = {{ kind = \"dtn\", network = \"mars\" }} }}\n\
+             link.far = {{ between = [\"orbiter\", \"earth\"], rate = \"256 kbit/s\", delay = \"2 s\" }}\n\
+             dtn.mars = {{ layer = \"ltp\"{ltp}, plan = \"\"\"\na range +0 +1000 orbiter earth 2\n\
+             a contact +0 +1000 orbiter earth 32000\na contact +0 +1000 earth orbiter {back}\n\"\"\" }}\n\
+             flow.m = {{ from = \"orbiter\", to = \"earth\", stop = \"900 s\", count = 2, traffic = {{ kind = \"bundles\", \
+             payload = \"100 B\", interval = \"100 ms\", lifetime = \"1 d\" }} }}\n"
+        );
+        budget(&text).bundles[0].warnings.join("; ")
+    };
+    // Twice 9000 bundles, with 53 B of a report each; seven of 155 B are in a block of 1000 B.
+    let few = check("", "500");
+    assert!(
+        few.contains("reports of LTP take 954 kB, and contacts from earth to orbiter carry 500 kB"),
+        "{few}"
+    );
+    assert_eq!(check("", "1000"), "");
+    assert_eq!(check(", ltp = { aggregate = { bytes = \"1000 B\" } }", "500"), "");
+}
+
+#[test]
 fn bundles_that_do_not_fit_their_plan_are_reported() {
     let traffic = |payload, interval, lifetime| {
         format!(
