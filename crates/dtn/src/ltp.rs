@@ -45,7 +45,9 @@ pub struct Config {
     pub imports: usize,
     /// Longest block that is received, in bytes.
     pub block: u64,
-    /// Maximum number of bytes of all incomplete blocks that are received. Segments beyond it are dropped.
+    /// Maximum number of bytes of all incomplete blocks that are received. Beyond it no block begins.
+    ///
+    /// Those that have begun may take as much again, so that they do not wait for each other.
     pub incomplete: u64,
     /// Seed of serial numbers, which begin at random.
     pub seed: u64,

@@ -167,9 +167,10 @@ impl Engine {
             }
             return;
         }
-        let is_beyond = self.held.saturating_add(bytes.len() as u64) > self.config.incomplete;
-        let is_one_more = !self.imports.contains_key(&session) && self.imports.len() >= self.config.imports;
-        if is_beyond || is_one_more {
+        let is_new = !self.imports.contains_key(&session);
+        let most = self.config.incomplete.saturating_mul(if is_new { 1 } else { 2 });
+        let is_beyond = self.held.saturating_add(bytes.len() as u64) > most;
+        if is_beyond || is_new && self.imports.len() >= self.config.imports {
             self.counts.refused += 1;
             return;
         }

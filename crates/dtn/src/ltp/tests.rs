@@ -281,7 +281,9 @@ fn incomplete_blocks_take_the_memory_of_what_has_arrived_up_to_a_limit() {
     assert_eq!(segment(2, 0, 1000), (1001, 0));
     assert_eq!(segment(2, 500, 1000), (1501, 0));
     assert_eq!(segment(2, 0, 1000), (1501, 0), "known already");
-    assert_eq!(segment(3, 5, 1100), (1501, 1), "no room for it");
+    assert_eq!(segment(3, 5, 1100), (1501, 1), "no room for another");
+    assert_eq!(segment(2, 1500, 3500), (5001, 1), "what has begun goes on");
+    assert_eq!(segment(2, 5000, 2), (5001, 2), "up to twice as much");
     engine.handle_segment(
         2,
         &Segment::new(SessionId { engine: 2, number: 2 }, Content::CancelBySender(Reason::Client)).to_vec(),
