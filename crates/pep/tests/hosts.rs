@@ -29,6 +29,11 @@ fn able() -> Option<bentpipe_testkit::Turn> {
     Some(turn)
 }
 
+/// Starts a proxy that stops once its connections have ended: a client sees an end before the proxy sees its acknowledgement.
+fn start_draining(mode: &str) -> Rig {
+    Rig::start(&format!("{mode} drain=10"))
+}
+
 /// Sends bytes to the end, and checks those received.
 fn send(from: &mut TcpStream, to: &mut TcpStream, len: usize) {
     let data = pattern(len);
@@ -52,7 +57,7 @@ fn transfers_arrive_intact_from_the_clients_address() {
 }
 
 fn transfer(mode: &str) {
-    let rig = Rig::start(mode);
+    let rig = start_draining(mode);
     for server in [SERVER_V4, SERVER_V6] {
         for is_upload in [true, false] {
             let (mut client, mut accepted) = rig.connect(server, 8000);
@@ -76,8 +81,7 @@ fn a_connection_that_the_satellite_side_opens_is_split_too() {
 }
 
 fn open_back(mode: &str) {
-    // What has arrived counts once it is acknowledged, which the kernel may put off.
-    let rig = Rig::start(&format!("{mode} drain=10"));
+    let rig = start_draining(mode);
     let (mut client, mut accepted) = rig.connect_back(8001);
     client.write_all(b"up").expect("sent");
     accepted.write_all(b"down").expect("sent");
@@ -97,7 +101,7 @@ fn half_closed_connections_stay_so() {
 }
 
 fn half_close(mode: &str) {
-    let rig = Rig::start(mode);
+    let rig = start_draining(mode);
     let (mut client, mut server) = rig.connect(SERVER_V4, 8002);
     client.write_all(b"question").expect("sent");
     client.shutdown(Shutdown::Write).expect("ended");
@@ -120,7 +124,7 @@ fn data_after_an_urgent_byte_arrives() {
 }
 
 fn send_urgent_byte(mode: &str) {
-    let rig = Rig::start(mode);
+    let rig = start_draining(mode);
     let rest = [b"def".repeat(1000), b"ghi".repeat(1000)].concat();
     for server in [SERVER_V4, SERVER_V6] {
         let (client, accepted) = rig.connect(server, 8018);
@@ -492,7 +496,7 @@ fn a_flood_of_connections_that_break_leaves_nothing() {
 }
 
 fn flood(mode: &str) {
-    let rig = Rig::start(mode);
+    let rig = start_draining(mode);
     let listener = rig.listen(SocketAddr::new(SERVER_V4, 8011));
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -510,7 +514,6 @@ fn flood(mode: &str) {
             let _ = client.shutdown(if number % 2 == 0 { Shutdown::Both } else { Shutdown::Write });
         }
     });
-    std::thread::sleep(Duration::from_millis(500));
     let figures = rig.end();
     assert_eq!(number(&figures, "present"), 0, "{figures}");
     assert_eq!(number(&figures, "cut"), 0, "{figures}");

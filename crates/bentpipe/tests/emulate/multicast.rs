@@ -138,11 +138,18 @@ fn real_members_of_a_group_of_the_scenario_need_not_join() {
     let text = format!("{SCENARIO}\ngroup.news = {{ address = \"239.7.7.7\", members = [\"third\"] }}\n");
     let Some(mut running) = Running::start_scenario(&text, "outside") else { return };
     let [east, west] = [("outside", "east"), ("third", "west")];
+    // The router at the sender learns of the member over the satellite, and drops what comes before.
+    std::thread::sleep(Duration::from_secs(1));
     let before = [east, west].map(|at| delivered(&running, at));
     output(spawn(&running, ("left", "lan"), "send", "239.7.7.7"));
-    std::thread::sleep(Duration::from_millis(200));
-    let [other, member] = [0, 1].map(|n| delivered(&running, [east, west][n]) - before[n]);
-    assert!(other < 50 && member >= 190, "{other} {member}");
+    let since = |n: usize| delivered(&running, [east, west][n]) - before[n];
+    // A busy machine delivers the last ones late.
+    let start = Instant::now();
+    while since(1) < 200 && start.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let [other, member] = [0, 1].map(since);
+    assert!(other < 50 && member >= 200, "{other} {member}");
     assert_eq!(running.end().0, Some(0));
 }
 
