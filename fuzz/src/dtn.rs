@@ -3,7 +3,7 @@
 
 use bentpipe_dtn::cfdp::{self, Entity, Put};
 use bentpipe_dtn::ltp::{Config, Engine, Event, Peer};
-use bentpipe_dtn::node::{self, COPIES_BLOCK, Node, Routing};
+use bentpipe_dtn::node::{self, Arrival, COPIES_BLOCK, Node, Routing};
 use bentpipe_dtn::plan::Plan;
 use bentpipe_dtn::route::{Graph, Options};
 use bentpipe_dtn::session::{self, Session};
@@ -211,7 +211,7 @@ pub fn fuzz_copies(data: &[u8]) {
                 }
                 match step[0] & 16 {
                     0 => nodes[own].originate(bundle, now),
-                    _ => nodes[own].receive(bundle, neighbour, now),
+                    _ => nodes[own].receive(bundle, neighbour, Arrival::Final, now),
                 };
             }
             1 if own != other => nodes[own].add_direct(neighbour, now),
@@ -226,7 +226,8 @@ pub fn fuzz_copies(data: &[u8]) {
             5 | 6 if !flights.is_empty() => {
                 let (own, other, id, bundle) = flights.swap_remove(usize::from(step[2]) % flights.len());
                 let arrives = step[0] & 8 == 0;
-                let is_taken = arrives && nodes[other].receive(bundle, own as u64 + 1, now);
+                let is_taken =
+                    arrives && nodes[other].receive(bundle, own as u64 + 1, Arrival::Refusable, now);
                 // The answer may be lost.
                 nodes[own].done(id, is_taken && step[0] & 16 == 0, now);
             }

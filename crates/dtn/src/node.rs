@@ -92,6 +92,19 @@ pub struct Counts {
     pub duplicates: u64,
 }
 
+/// Arrival of a bundle, by the keeper of what this node does not store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// The bundle is deleted, with a report if it asks for one.
+    Final,
+    /// The neighbour keeps it: its convergence layer can be refused the bundle.
+    Refusable,
+    /// The bundle is stored even beyond the limit, as a part was acknowledged.
+    ///
+    /// There was room for it then ([`Node::has_room`]), and the neighbour may not have all of it any more.
+    Promised,
+}
+
 /// Bundle node.
 #[derive(Debug)]
 pub struct Node {
@@ -268,15 +281,20 @@ impl Node {
     }
 
     /// Returns `true` if a bundle from a neighbour is accepted.
-    pub fn receive(&mut self, bundle: Bundle, from: u64, now: Time) -> bool {
-        self.receive_as(bundle, from, false, now)
-    }
-
-    /// Returns `true` if a bundle is accepted that was acknowledged in part. It may exceed the storage.
-    ///
-    /// The neighbour may not have all of it any more. There was room for it ([`Node::has_room`]) at the acknowledgement.
-    pub fn receive_promised(&mut self, bundle: Bundle, from: u64, now: Time) -> bool {
-        self.receive_as(bundle, from, true, now)
+    pub fn receive(&mut self, mut bundle: Bundle, from: u64, arrival: Arrival, now: Time) -> bool {
+        self.counts.received += 1;
+        bundle.payload.elide();
+        if bundle.check_received().is_err() || !reports::discard_unknown(&mut bundle) {
+            self.counts.malformed += 1;
+            return false;
+        }
+        if bundle.hop_count().is_some_and(|hops| hops.count > u64::from(hops.limit)) {
+            self.counts.hop_limit += 1;
+            self.report_reception(&bundle, now);
+            self.report_deletion(&bundle, reason::HOP_LIMIT, now);
+            return true;
+        }
+        self.accept(bundle, Some((from, arrival)), now)
     }
 
     /// Returns `true` if the storage has room for as many bytes.
@@ -284,30 +302,30 @@ impl Node {
         self.store.has_room(len)
     }
 
-    fn receive_as(&mut self, mut bundle: Bundle, from: u64, is_promised: bool, now: Time) -> bool {
-        self.counts.received += 1;
-        bundle.payload.elide();
-        if bundle.check_received().is_err() || !reports::discard_unknown(&mut bundle) {
-            self.counts.malformed += 1;
-            return false;
-        }
-        self.report_reception(&bundle, now);
-        if bundle.hop_count().is_some_and(|hops| hops.count > u64::from(hops.limit)) {
-            self.counts.hop_limit += 1;
-            self.report_deletion(&bundle, reason::HOP_LIMIT, now);
-            return true;
-        }
-        self.accept_as(bundle, Some(from), is_promised, now)
-    }
-
-    fn accept(&mut self, bundle: Bundle, from: Option<u64>, now: Time) -> bool {
-        self.accept_as(bundle, from, false, now)
-    }
-
-    fn accept_as(&mut self, bundle: Bundle, from: Option<u64>, is_promised: bool, now: Time) -> bool {
+    /// Returns `true` if a bundle is accepted. Without an origin it is this node's.
+    fn accept(&mut self, bundle: Bundle, origin: Option<(u64, Arrival)>, now: Time) -> bool {
+        let (from, arrival) = origin.unzip();
         let expiry = self.expiry(&bundle, now);
         self.meeting.expire(now);
-        if self.is_copy(&bundle, from) {
+        let is_copy = self.is_copy(&bundle, from);
+        let is_local = bundle.primary.destination.is_at(&self.config.eid);
+        let is_kept = !is_copy && !is_local && expiry > now;
+        // A neighbour that is refused a bundle keeps it, so that there is nothing to report.
+        let is_refusable = arrival == Some(Arrival::Refusable);
+        if is_kept && is_refusable && !self.store.fits(bundle.encoded_len(), priority(&bundle)) {
+            self.counts.refused += 1;
+            return false;
+        }
+        if from.is_some() {
+            self.report_reception(&bundle, now);
+        }
+        if is_kept {
+            let spread = self.spread(&bundle, from);
+            // The report may have taken the room that there was.
+            let is_promised = is_refusable || arrival == Some(Arrival::Promised);
+            return self.keep(bundle, (from, expiry), spread, is_promised, now);
+        }
+        if is_copy {
             return true;
         }
         if expiry <= now {
@@ -315,13 +333,9 @@ impl Node {
             self.report_deletion(&bundle, reason::EXPIRED, now);
             return true;
         }
-        if bundle.primary.destination.is_at(&self.config.eid) {
-            self.know(&bundle, expiry);
-            self.deliver(bundle, now);
-            return true;
-        }
-        let spread = self.spread(&bundle, from);
-        self.keep(bundle, (from, expiry), spread, is_promised, now)
+        self.know(&bundle, expiry);
+        self.deliver(bundle, now);
+        true
     }
 
     /// Returns `true` if a bundle is stored. It then has a route, if there is one.

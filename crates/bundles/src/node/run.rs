@@ -9,7 +9,8 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
-use bentpipe_dtn::node::{Change, Config, Node};
+use accept::Origin;
+use bentpipe_dtn::node::{Arrival, Change, Config, Node};
 use bentpipe_dtn::session::{self, Event};
 use bentpipe_emu::{Clock, Monotonic};
 use bentpipe_units::{Span, Time};
@@ -384,7 +385,8 @@ impl Daemon {
             let (bundles, is_open) = input.read();
             // Nothing is acknowledged on MTCP, so what is refused is lost.
             for bytes in bundles {
-                let _ = self.take(&bytes, 0, false, now);
+                let origin = Origin { from: 0, is_own: false, arrival: Arrival::Final };
+                let _ = self.take(&bytes, origin, now);
             }
             is_open
         });
@@ -398,7 +400,10 @@ impl Daemon {
                     self.counters.no_room += 1;
                     Err(refusal::NO_RESOURCES)
                 }
-                false => self.take(&bytes, from, false, now),
+                false => {
+                    let arrival = session.map_or(Arrival::Final, |_| Arrival::Refusable);
+                    self.take(&bytes, Origin { from, is_own: false, arrival }, now)
+                }
             };
             // No report has left yet. Of a block of several bundles, those that were taken are known when they come again.
             if let (Err(refusal::NO_RESOURCES), Some(session)) = (taken, session) {
@@ -432,7 +437,10 @@ impl Daemon {
                 let role = self.peers.get(&id).map(|peer| peer.role);
                 let verdict = match role {
                     Some(Role::Neighbour(number)) => self.take_whole(id, &bytes, number, now),
-                    Some(Role::Application(_)) => self.take(&bytes, self.own, true, now),
+                    Some(Role::Application(_)) => {
+                        let arrival = Arrival::Refusable;
+                        self.take(&bytes, Origin { from: self.own, is_own: true, arrival }, now)
+                    }
                     // A peer that was refused may have sent a bundle before it could know.
                     Some(Role::Unknown) | None => Err(refusal::NOT_ACCEPTABLE),
                 };

@@ -18,7 +18,7 @@ use crate::carry::Carry;
 use crate::ltp::{self, Engine, Event, Peer};
 use crate::metrics;
 use crate::network::{Layer, LtpConfig, Network};
-use crate::node::Node;
+use crate::node::{Arrival, Node};
 
 /// Port of the element for bundles in UDP datagrams, or for connections that others open.
 const UDP: Port = Port(0);
@@ -113,7 +113,7 @@ impl Agent {
                 self.engine.handle_segment(from, payload, now);
                 self.handle_events(now);
             }
-            (Some(from), _) => _ = self.receive(payload, from, now),
+            (Some(from), _) => _ = self.receive(payload, from, Arrival::Final, now),
             (None, _) => self.refused += 1,
         }
     }
@@ -121,7 +121,7 @@ impl Agent {
     /// Returns `true` if the storage has room for the bundles of a datagram or block. They are handled then.
     ///
     /// Without room for all bundles of a block none is taken, so that none comes twice.
-    fn receive(&mut self, mut bytes: &[u8], from: u64, now: Time) -> bool {
+    fn receive(&mut self, mut bytes: &[u8], from: u64, arrival: Arrival, now: Time) -> bool {
         let mut is_first = true;
         while !bytes.is_empty() {
             let Ok((bundle, len)) = Bundle::parse_first(bytes) else {
@@ -129,12 +129,15 @@ impl Agent {
                 return true;
             };
             let is_local = bundle.primary.destination.is_at(self.node.eid());
-            if is_first && len < bytes.len() && !is_local && !self.node.has_room(bytes.len() as u64) {
+            let is_alone = is_first && len == bytes.len();
+            if is_first && !is_alone && !is_local && !self.node.has_room(bytes.len() as u64) {
                 return false;
             }
             let refused = self.node.counts().refused;
-            self.node.receive(bundle, from, now);
-            if is_first && len == bytes.len() && self.node.counts().refused > refused {
+            // The sender of a block has no answer for one of its bundles.
+            let arrival = if is_alone { arrival } else { Arrival::Final };
+            self.node.receive(bundle, from, arrival, now);
+            if is_alone && self.node.counts().refused > refused {
                 return false;
             }
             is_first = false;
@@ -147,7 +150,7 @@ impl Agent {
         while let Some(event) = self.engine.poll_event() {
             match event {
                 Event::Received { session, data, .. } => {
-                    if !self.receive(&data, session.engine, now) {
+                    if !self.receive(&data, session.engine, Arrival::Refusable, now) {
                         self.engine.refuse(session);
                     }
                 }
@@ -296,7 +299,7 @@ impl Element for Agent {
             }
         } else if self.bearer.has_connections() {
             for (from, bundle) in self.bearer.receive(packet, &self.neighbours, &mut self.node, cx) {
-                self.receive(&bundle, from, now);
+                self.receive(&bundle, from, Arrival::Final, now);
             }
         } else {
             self.arrive(port, packet, now);

@@ -13,7 +13,7 @@ use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::tcp::{Flags, Segment};
 
 use super::Neighbour;
-use crate::node::Node;
+use crate::node::{Arrival, Node};
 use crate::session::{self, Event, Session};
 
 /// Port of the element for the listener.
@@ -138,6 +138,14 @@ impl Line {
         {
             session.acknowledge(transfer, len);
             self.is_promised = true;
+        }
+    }
+
+    /// Returns how the bundle arrives that a transfer has brought, and begins with the next.
+    fn arrival(&mut self, without_promise: Arrival) -> Arrival {
+        match std::mem::take(&mut self.is_promised) {
+            true => Arrival::Promised,
+            false => without_promise,
         }
     }
 
@@ -348,8 +356,8 @@ impl Sessions {
                     continue;
                 }
                 Event::Received(bytes) => {
-                    let is_promised = std::mem::take(&mut line.is_promised);
-                    let verdict = take(&bytes, line.number, is_promised, node, now);
+                    let arrival = line.arrival(Arrival::Refusable);
+                    let verdict = take(&bytes, line.number, arrival, node, now);
                     if let Some(session) = &mut line.session {
                         match verdict {
                             Ok(()) => session.accept(),
@@ -361,8 +369,8 @@ impl Sessions {
                 Event::Cut(bytes) => {
                     if let Some(part) = Bundle::parse_part(&bytes) {
                         self.counts.parts += 1;
-                        let is_promised = std::mem::take(&mut line.is_promised);
-                        keep(part, line.number, is_promised, node, now);
+                        let arrival = line.arrival(Arrival::Final);
+                        node.receive(part, line.number, arrival, now);
                     }
                     continue;
                 }
@@ -404,19 +412,11 @@ impl Sessions {
     }
 }
 
-/// Returns `true` if the node has accepted a bundle. One that is promised may exceed its storage.
-fn keep(bundle: Bundle, from: u64, is_promised: bool, node: &mut Node, now: Time) -> bool {
-    match is_promised {
-        true => node.receive_promised(bundle, from, now),
-        false => node.receive(bundle, from, now),
-    }
-}
-
 /// Stores a bundle in the node, or returns the reason for refusing it.
-fn take(bytes: &[u8], from: u64, is_promised: bool, node: &mut Node, now: Time) -> Result<(), u8> {
+fn take(bytes: &[u8], from: u64, arrival: Arrival, node: &mut Node, now: Time) -> Result<(), u8> {
     let bundle = Bundle::parse(bytes).map_err(|_| refusal::NOT_ACCEPTABLE)?;
     let refused = node.counts().refused;
-    match keep(bundle, from, is_promised, node, now) {
+    match node.receive(bundle, from, arrival, now) {
         true => Ok(()),
         false if node.counts().refused > refused => Err(refusal::NO_RESOURCES),
         false => Err(refusal::NOT_ACCEPTABLE),

@@ -147,6 +147,20 @@ impl Store {
         Ok((id, evicted))
     }
 
+    /// Returns `true` if a bundle can be stored. It may displace others of lower priority.
+    pub(crate) fn fits(&mut self, size: u64, priority: usize) -> bool {
+        let excess = (self.bytes + size).saturating_sub(self.limit);
+        let victims = self.victims(excess, priority);
+        victims.iter().flatten().for_each(|id| self.list(*id));
+        victims.is_some()
+    }
+
+    /// Lists an entry among those that may be displaced.
+    fn list(&mut self, id: u64) {
+        let entry = &self.entries[&id];
+        self.displaceable[entry.priority].push(Reverse((entry.expiry, id)));
+    }
+
     /// Returns entries below a priority that occupy `excess` bytes, if there are enough.
     fn victims(&mut self, excess: u64, priority: usize) -> Option<Vec<u64>> {
         let (mut freed, mut victims) = (0, Vec::new());
@@ -163,10 +177,7 @@ impl Store {
         }
         let is_enough = freed >= excess;
         if !is_enough {
-            for (expiry, id) in &victims {
-                let priority = self.entries[id].priority;
-                self.displaceable[priority].push(Reverse((*expiry, *id)));
-            }
+            victims.iter().for_each(|(_, id)| self.list(*id));
         }
         is_enough.then(|| victims.into_iter().map(|(_, id)| id).collect())
     }

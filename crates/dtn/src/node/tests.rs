@@ -43,14 +43,14 @@ fn a_bundle_travels_with_its_age_hops_and_previous_node() {
     assert_eq!((sent.age(), sent.hop_count().unwrap().count, sent.previous_node()), (Some(2005), 1, None));
     first.done(id, true, at(2));
     assert_eq!(first.stored(), (0, 0));
-    assert!(second.receive(sent, 1, at(3)));
+    assert!(second.receive(sent, 1, Arrival::Final, at(3)));
     let (_, sent) = second.poll_transmit(3, WHOLE, at(3)).unwrap();
     assert_eq!((sent.hop_count().unwrap().count, sent.previous_node()), (2, Some(Eid::ipn(2, 0))));
     let mut third = node(9, 4);
-    assert!(third.receive(sent.clone(), 2, at(4)));
+    assert!(third.receive(sent.clone(), 2, Arrival::Final, at(4)));
     let (_, beyond) = third.poll_transmit(4, WHOLE, at(4)).unwrap();
     let mut last = node(8, 4);
-    assert!(last.receive(beyond, 9, at(5)));
+    assert!(last.receive(beyond, 9, Arrival::Final, at(5)));
     assert_eq!((last.counts().hop_limit, last.stored().0), (1, 0));
 }
 
@@ -97,7 +97,7 @@ fn long_bundles_are_fragmented_and_reassembled() {
     while let Some((id, part)) = first.poll_transmit(3, 300, Time::ZERO) {
         assert!(part.encoded_len() <= 300);
         first.done(id, true, Time::ZERO);
-        last.receive(part, 1, at(1));
+        last.receive(part, 1, Arrival::Final, at(1));
         count += 1;
     }
     let received = last.poll_delivery().unwrap();
@@ -119,14 +119,14 @@ fn the_rest_of_a_cut_bundle_takes_its_place() {
     let (id, whole) = first.poll_transmit(3, WHOLE, at(2)).unwrap();
     let part = Bundle::parse_part(&whole.to_vec()[..500]).expect("a part");
     let known = part.payload.len() - 100;
-    last.receive(part, 1, at(2));
+    last.receive(part, 1, Arrival::Final, at(2));
     first.cut(id, known, at(2));
     let counts = first.counts();
     assert_eq!((counts.resumed, counts.spared, counts.rerouted, first.stored().0), (1, known, 1, 1));
     let (id, rest) = first.poll_transmit(3, WHOLE, at(3)).unwrap();
     assert_eq!((rest.age(), rest.payload.len()), (Some(3005), 1000 - known), "its time in the store counts");
     first.done(id, true, at(3));
-    last.receive(rest, 1, at(3));
+    last.receive(rest, 1, Arrival::Final, at(3));
     let received = last.poll_delivery().unwrap();
     assert_eq!(received.payload.to_vec(), sent.payload.to_vec());
     // One that has to stay whole is sent again.
@@ -143,10 +143,30 @@ fn the_rest_of_a_cut_bundle_takes_its_place() {
 fn what_was_acknowledged_is_kept_beyond_the_storage() {
     let mut node = Node::new(config(2, 500), Routing::Static { routes: HashMap::new(), default: Some(3) });
     let bundles = [(); 2].map(|()| bundle(&mut node, 3, 400, 60));
-    assert!(node.has_room(400) && node.receive(bundles[0].clone(), 1, Time::ZERO));
-    assert!(!node.has_room(400) && !node.receive(bundles[1].clone(), 1, Time::ZERO));
-    assert!(node.receive_promised(bundles[1].clone(), 1, Time::ZERO));
+    assert!(node.has_room(400) && node.receive(bundles[0].clone(), 1, Arrival::Final, Time::ZERO));
+    assert!(!node.has_room(400) && !node.receive(bundles[1].clone(), 1, Arrival::Refusable, Time::ZERO));
+    assert!(node.receive(bundles[1].clone(), 1, Arrival::Promised, Time::ZERO));
     assert_eq!((node.stored().0, node.counts().refused), (2, 1));
+}
+
+#[test]
+fn a_bundle_that_its_neighbour_keeps_is_not_reported() {
+    let mut node = Node::new(config(2, 700), Routing::Static { routes: HashMap::new(), default: Some(3) });
+    let first = bundle(&mut node, 3, 400, 60);
+    assert!(node.originate(first, Time::ZERO));
+    let mut sent = bundle(&mut node, 3, 400, 60);
+    sent.primary.report_to = Eid::ipn(1, 0);
+    sent.primary.flags = BundleFlags::REPORT_RECEPTION.with(BundleFlags::REPORT_DELETION);
+    for _ in 0..2 {
+        assert!(!node.receive(sent.clone(), 1, Arrival::Refusable, Time::ZERO));
+        assert_eq!(node.counts().reports, 0);
+    }
+    // Without a neighbour that keeps it, it has come and is gone.
+    assert!(!node.receive(sent.clone(), 1, Arrival::Final, Time::ZERO));
+    assert_eq!((node.counts().reports, node.counts().refused), (2, 3));
+    // An urgent one displaces the first; those that it may displace stay listed if it does not come.
+    assert!(node.receive(with_priority(sent, 2), 1, Arrival::Refusable, Time::ZERO));
+    assert_eq!((node.counts().evicted, node.counts().reports), (1, 3));
 }
 
 #[test]
@@ -157,14 +177,14 @@ fn reports_are_sent_once_and_never_on_reports() {
     sent.primary.flags = BundleFlags::REPORT_DELIVERY.with(BundleFlags::REPORT_TIME);
     first.originate(sent.clone(), Time::ZERO);
     let (_, sent) = first.poll_transmit(3, WHOLE, Time::ZERO).unwrap();
-    last.receive(sent, 1, at(5));
+    last.receive(sent, 1, Arrival::Final, at(5));
     let (_, report) = last.poll_transmit(1, WHOLE, at(5)).unwrap();
     let Ok(Record::Status(status)) = Record::parse(&report.payload.to_vec()) else { panic!("{report:?}") };
     assert_eq!(
         status.delivered,
         bentpipe_wire::dtn::admin::Status { is_asserted: true, time: Some(EPOCH + 5000) }
     );
-    first.receive(report, 3, at(9));
+    first.receive(report, 3, Arrival::Final, at(9));
     assert_eq!(
         (first.counts().reports, last.counts().reports, first.poll_delivery().is_some()),
         (0, 1, true)
@@ -178,7 +198,8 @@ fn unknown_blocks_follow_their_flags() {
         let mut bundle = bundle(&mut from, 3, 10, 60);
         let content = Content::Other { code: 99, data: [0].into() };
         bundle.blocks.push(Block { flags: BlockFlags(flags), ..Block::new(2, content) });
-        node.receive(bundle, 1, at(1)).then(|| node.poll_transmit(3, WHOLE, at(1)).unwrap().1.blocks.len())
+        node.receive(bundle, 1, Arrival::Final, at(1))
+            .then(|| node.poll_transmit(3, WHOLE, at(1)).unwrap().1.blocks.len())
     };
     assert_eq!((receive(0), receive(0x10), receive(4)), (Some(2), Some(1), None));
 }

@@ -1,5 +1,6 @@
 //! Bundles that arrive: recognised, kept, or refused.
 
+use bentpipe_dtn::node::Arrival;
 use bentpipe_units::Time;
 use bentpipe_wire::dtn::bundle::Bundle;
 use bentpipe_wire::dtn::eid::Eid;
@@ -17,17 +18,13 @@ pub(super) struct Origin {
     pub(super) from: u64,
     /// Set if it is an application of this node.
     pub(super) is_own: bool,
-    /// Set if bytes of the bundle are acknowledged, so that it has to be kept.
-    pub(super) is_promised: bool,
+    /// Arrival, by the keeper of what is not stored.
+    pub(super) arrival: Arrival,
 }
 
 impl Daemon {
     /// Accepts a bundle, or returns the reason for which it is refused.
-    pub(super) fn take(&mut self, bytes: &[u8], from: u64, is_own: bool, now: Time) -> Result<(), u8> {
-        self.take_of(bytes, Origin { from, is_own, is_promised: false }, now)
-    }
-
-    pub(super) fn take_of(&mut self, bytes: &[u8], origin: Origin, now: Time) -> Result<(), u8> {
+    pub(super) fn take(&mut self, bytes: &[u8], origin: Origin, now: Time) -> Result<(), u8> {
         let bundle = Bundle::parse(bytes).ok().filter(|bundle| bundle.check_received().is_ok());
         match bundle {
             Some(bundle) => self.accept(bundle, bytes, origin, now),
@@ -62,7 +59,7 @@ impl Daemon {
         }
         let expiry = expiry(&bundle, dtn_time());
         bundle.payload.elide();
-        if is_local && !origin.is_promised && !self.mailboxes.has_room(bytes.len() as u64) {
+        if is_local && origin.arrival != Arrival::Promised && !self.mailboxes.has_room(bytes.len() as u64) {
             self.counters.no_room += 1;
             return Err(refusal::NO_RESOURCES);
         }
@@ -87,8 +84,7 @@ impl Daemon {
         let refused = self.node.counts().refused;
         let is_kept = match origin {
             Origin { is_own: true, .. } => self.node.originate(bundle, now),
-            Origin { is_promised: true, from, .. } => self.node.receive_promised(bundle, from, now),
-            Origin { from, .. } => self.node.receive(bundle, from, now),
+            Origin { from, arrival, .. } => self.node.receive(bundle, from, arrival, now),
         };
         match is_kept {
             true => Ok(()),
@@ -112,7 +108,7 @@ impl Daemon {
             }
             // The whole bundle may follow, from a sender that does not know what has arrived.
             wholes.into_iter().for_each(|hash| self.journal.note_seen(hash, expiry));
-            self.node.receive(bundle, from, now);
+            self.node.receive(bundle, from, Arrival::Final, now);
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use bentpipe_dtn::node::Arrival;
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::bundle::{Bundle, Content};
 
@@ -83,8 +84,8 @@ impl Daemon {
     /// Accepts a bundle of a neighbour, or returns the reason for which it is refused.
     pub(super) fn take_whole(&mut self, id: u64, bytes: &[u8], from: u64, now: Time) -> Result<(), u8> {
         let part = self.peers.get_mut(&id).and_then(|peer| peer.part.take());
-        let is_promised = part.as_ref().is_some_and(|part| part.len > 0);
-        let result = self.take_of(bytes, Origin { from, is_own: false, is_promised }, now);
+        let arrival = arrival(part.as_ref(), Arrival::Refusable);
+        let result = self.take(bytes, Origin { from, is_own: false, arrival }, now);
         part.iter().for_each(|part| self.drop_pieces(part));
         result
     }
@@ -93,8 +94,8 @@ impl Daemon {
     pub(super) fn take_part(&mut self, id: u64, bytes: &[u8], now: Time) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let (Role::Neighbour(from), part) = (peer.role, peer.part.take()) else { return };
-        let is_promised = part.as_ref().is_some_and(|part| part.len > 0);
-        self.keep_part(bytes, Origin { from, is_own: false, is_promised }, 0, now);
+        let arrival = arrival(part.as_ref(), Arrival::Final);
+        self.keep_part(bytes, Origin { from, is_own: false, arrival }, 0, now);
         part.iter().for_each(|part| self.drop_pieces(part));
     }
 
@@ -139,11 +140,19 @@ impl Daemon {
                 }
             }
             let resided = today.saturating_sub(first.arrival);
-            let origin = Origin { from: first.from, is_own: false, is_promised: true };
+            let origin = Origin { from: first.from, is_own: false, arrival: Arrival::Promised };
             self.counters.restored += 1;
             self.keep_part(&bytes, origin, resided, now);
         }
         pieces.keys().for_each(|slot| self.journal.remove(*slot));
+    }
+}
+
+/// Returns how a bundle arrives of which a part is acknowledged, or none.
+fn arrival(part: Option<&Part>, without_promise: Arrival) -> Arrival {
+    match part.is_some_and(|part| part.len > 0) {
+        true => Arrival::Promised,
+        false => without_promise,
     }
 }
 

@@ -44,7 +44,7 @@ fn nodes(count: usize, routing: &dyn Fn() -> Routing) -> Vec<Node> {
 /// Hands over what `from` has for `to`.
 fn hand_over(nodes: &mut [Node], from: usize, to: usize, now: Time) {
     while let Some((id, bundle)) = nodes[from].poll_transmit(to as u64 + 1, WHOLE, now) {
-        let is_taken = nodes[to].receive(bundle, from as u64 + 1, now);
+        let is_taken = nodes[to].receive(bundle, from as u64 + 1, Arrival::Final, now);
         nodes[from].done(id, is_taken, now);
     }
 }
@@ -115,7 +115,10 @@ fn copies_go_once_to_each_neighbour_and_come_back_when_they_fail() {
     nodes[0].done(id, false, Time::ZERO);
     let (id, again) = nodes[0].poll_transmit(2, WHOLE, Time::ZERO).expect("a copy");
     assert_eq!(copy, again, "two of four copies, as before");
-    assert!(nodes[1].receive(again.clone(), 1, Time::ZERO) && nodes[1].receive(again, 1, Time::ZERO));
+    assert!(
+        nodes[1].receive(again.clone(), 1, Arrival::Final, Time::ZERO)
+            && nodes[1].receive(again, 1, Arrival::Final, Time::ZERO)
+    );
     nodes[0].done(id, true, Time::ZERO);
     assert_eq!((nodes[1].counts().duplicates, nodes[1].stored().0, nodes[1].has_bundle(1)), (1, 1, false));
     hand_over(&mut nodes, 0, 2, Time::ZERO);
@@ -135,7 +138,7 @@ fn copies_are_fragmented_and_delivered_once() {
     let part = |nodes: &mut [Node], from: usize, to: usize| {
         while let Some((id, bundle)) = nodes[from].poll_transmit(to as u64 + 1, 300, Time::ZERO) {
             assert!(bundle.encoded_len() <= 300);
-            nodes[to].receive(bundle, from as u64 + 1, Time::ZERO);
+            nodes[to].receive(bundle, from as u64 + 1, Arrival::Final, Time::ZERO);
             nodes[from].done(id, true, Time::ZERO);
         }
     };
