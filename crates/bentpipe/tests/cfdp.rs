@@ -1,12 +1,10 @@
 //! `bentpipe dtn cfdp`: files over UDP and as bundles, and with cfdp-py (PyPI) at the other end where Python has it.
-#![allow(clippy::disallowed_methods, reason = "waits for programs in real time")]
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
 
-use bentpipe_testkit::{Folder, free_port, skip, text};
+use bentpipe_testkit::{Folder, await_socket, free_address, skip, text};
 
 fn cfdp(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
@@ -15,15 +13,10 @@ fn cfdp(words: &[&str]) -> Command {
     command
 }
 
-/// Returns an address that is free on loopback.
-fn free() -> String {
-    format!("127.0.0.1:{}", free_port())
-}
-
 fn receiver(at: &str, folder: &Path, count: &str) -> Child {
     let words = ["receive", at, "--entity", "1", "--timeout", "1 s", "--count", count, "--out"];
     let child = cfdp(&words).arg(folder).spawn().expect("bentpipe starts");
-    std::thread::sleep(Duration::from_millis(500));
+    await_socket(&child, at);
     child
 }
 
@@ -38,7 +31,7 @@ fn is_good(output: &Output) -> bool {
 #[test]
 fn files_arrive_over_udp_in_both_classes() {
     let folder = Folder::new();
-    let (inbox, at) = (folder.file("inbox"), free());
+    let (inbox, at) = (folder.file("inbox"), free_address());
     let contents = [pattern(0), pattern(70_000)];
     for (n, content) in contents.iter().enumerate() {
         std::fs::write(folder.file(format!("file-{n}")), content).expect("written");
@@ -65,11 +58,12 @@ fn silence_fails_and_bad_options_are_refused() {
     let file = folder.file("a");
     std::fs::write(&file, b"x").expect("written");
     let file = file.display().to_string();
-    let words = ["send", &free(), "--entity", "2", "--to", "1", "--timeout", "100 ms", "--tries", "2", &file];
+    let words =
+        ["send", &free_address(), "--entity", "2", "--to", "1", "--timeout", "100 ms", "--tries", "2", &file];
     let silent = cfdp(&words).output().expect("bentpipe starts");
     assert_eq!(silent.status.code(), Some(1), "{}", text(&silent));
     assert!(text(&silent).contains("failed after 1 B: no acknowledgement"), "{}", text(&silent));
-    let missing = cfdp(&["send", &free(), "--entity", "2", "--to", "1", "/no/such"]).output();
+    let missing = cfdp(&["send", &free_address(), "--entity", "2", "--to", "1", "/no/such"]).output();
     assert_eq!(missing.expect("bentpipe starts").status.code(), Some(2));
 }
 
@@ -102,7 +96,7 @@ fn files_cross_to_and_from_cfdp_py() {
     std::fs::write(&file, &content).expect("written");
     for class in ["1", "2"] {
         // To it.
-        let (at, target) = (free(), folder.file("incoming"));
+        let (at, target) = (free_address(), folder.file("incoming"));
         let port = at.rsplit(':').next().expect("a port").to_owned();
         let mut child = peer(&python, &["receive", &port, &target.display().to_string()]);
         let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
@@ -119,7 +113,7 @@ fn files_cross_to_and_from_cfdp_py() {
         assert_eq!(std::fs::read(&target).expect("a file"), content);
         std::fs::remove_file(&target).expect("removed");
         // From it.
-        let (at, inbox) = (free(), folder.file("inbox"));
+        let (at, inbox) = (free_address(), folder.file("inbox"));
         let port = at.rsplit(':').next().expect("a port").to_owned();
         let received = receiver(&at, &inbox, "1");
         let child = peer(&python, &["send", &port, &file, "from-python", class]);

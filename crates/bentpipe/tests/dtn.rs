@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bentpipe_testkit::{Folder, Tshark, free_port, skip, text};
+use bentpipe_testkit::{Folder, Tshark, await_socket, free_address, free_port, skip, text};
 
 fn dtn(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
@@ -22,12 +22,12 @@ fn run(words: &[&str]) -> Output {
 /// Sends bundles as often as it takes the receiver to listen.
 fn carry(layer: &str, words: &[&str], count: &str) -> (Output, Output, Vec<String>, Folder) {
     let folder = Folder::new();
-    let address = format!("127.0.0.1:{}", free_port());
+    let address = free_address();
     let inbox = folder.file("inbox");
     let inbox = inbox.to_str().expect("a path");
     let receive = ["receive", &address, "--layer", layer, "--count", count, "--out", inbox];
     let receiver: Child = dtn(&receive).spawn().expect("bentpipe starts");
-    std::thread::sleep(Duration::from_millis(500));
+    await_socket(&receiver, &address);
     let base = ["send", &address, "--layer", layer, "--from", "ipn:1.1", "--to", "ipn:2.1"];
     let sent = run(&[&base[..], words].concat());
     let received = receiver.wait_with_output().expect("it ends");
@@ -72,7 +72,7 @@ fn a_file_of_several_segments_arrives_whole() {
 
 #[test]
 fn a_refused_connection_is_an_error() {
-    let address = format!("127.0.0.1:{}", free_port());
+    let address = free_address();
     let sent = run(&["send", &address, "--from", "ipn:1.1", "--to", "ipn:2.1", "--size", "1 B"]);
     assert_eq!(sent.status.code(), Some(2), "{}", text(&sent));
     let wrong = run(&["send", &address, "--from", "ipn:1", "--to", "ipn:2.1", "--size", "1 B"]);
@@ -150,7 +150,7 @@ fn send_numbers(at: &str, first: u32) -> u32 {
 #[test]
 fn killed_nodes_lose_nothing_that_was_acknowledged_and_deliver_once() {
     let folder = Folder::new();
-    let (one, two) = (format!("127.0.0.1:{}", free_port()), format!("127.0.0.1:{}", free_port()));
+    let (one, two) = (free_address(), free_address());
     let files = [node_file(&folder, 1, &one, 2, &two), node_file(&folder, 2, &two, 1, &one)];
     let mut second = start(&files[1], &two);
     let (mut next, mut acknowledged) = (0, Vec::new());
@@ -429,13 +429,13 @@ fn tshark_reads_sessions_in_tls_with_their_keys() {
             format!("{pki}/authority.pem"),
         ]
     };
-    let (address, keys) = (format!("127.0.0.1:{}", free_port()), folder.file("keys"));
+    let (address, keys) = (free_address(), folder.file("keys"));
     let receiver = dtn(&["receive", &address, "--node", "ipn:2.0", "--count", "2"])
         .args(credentials(2))
         .env("SSLKEYLOGFILE", &keys)
         .spawn()
         .expect("bentpipe starts");
-    std::thread::sleep(Duration::from_millis(500));
+    await_socket(&receiver, &address);
     let (relay, thread) = recording_relay(address);
     let sent =
         dtn(&["send", &relay, "--from", "ipn:1.1", "--to", "ipn:2.1", "--size", "3 kB", "--count", "2"])
@@ -499,13 +499,14 @@ fn bundles_cross_to_ud3tns_library_and_back() {
     assert_eq!(said, "ipn:1.1 ipn:2.1 1000\n".repeat(5));
     // Six bundles with each pair of CRCs.
     let folder = Folder::new();
-    let (address, inbox) = (format!("127.0.0.1:{}", free_port()), folder.file("inbox"));
+    let (address, inbox) = (free_address(), folder.file("inbox"));
     let inbox = inbox.to_str().expect("a path");
     let receiver = dtn(&["receive", &address, "--layer", "mtcp", "--count", "6", "--out", inbox]).spawn();
-    std::thread::sleep(Duration::from_millis(500));
+    let receiver = receiver.expect("bentpipe starts");
+    await_socket(&receiver, &address);
     let port = address.rsplit(':').next().expect("a port");
     assert!(peer(&["send", port, "ipn:2.1", "ipn:1.1", "6"]).wait().expect("it ends").success());
-    let received = receiver.expect("bentpipe starts").wait_with_output().expect("it ends");
+    let received = receiver.wait_with_output().expect("it ends");
     assert_eq!(received.status.code(), Some(0), "{}", text(&received));
     let count = std::fs::read_dir(inbox).expect("a folder").count();
     assert_eq!(count, 6, "{}", text(&received));

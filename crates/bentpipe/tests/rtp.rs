@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use bentpipe_testkit::{Folder, Tshark, has, text};
+use bentpipe_testkit::{Folder, Tshark, await_socket, free_address, has, text};
 use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::pcap::{LinkType, Writer};
 use bentpipe_wire::{ipv4, udp};
@@ -31,7 +31,7 @@ fn rtp(namespace: Option<&str>, words: &[&str]) -> Command {
 /// A receiver that has its sockets.
 fn receive(namespace: Option<&str>, words: &[&str]) -> Child {
     let child = rtp(namespace, &[&["receive"], words].concat()).spawn().expect("bentpipe starts");
-    std::thread::sleep(Duration::from_millis(500));
+    await_socket(&child, words[0]);
     child
 }
 
@@ -82,7 +82,7 @@ fn carry(namespaces: [Option<&str>; 2], to: &str, streams: u64, each: u64) -> Va
 
 #[test]
 fn streams_over_loopback_are_all_there() {
-    carry([None, None], "127.0.0.1:25004", 31, 50);
+    carry([None, None], &free_address(), 31, 50);
 }
 
 /// Two namespaces with a veth pair between them; they go with the value.
@@ -165,12 +165,13 @@ fn u7_the_generator_s_own_jitter() {
 fn lost_and_foreign_packets_are_told() {
     let folder = Folder::new();
     let (csv, file) = (folder.file("streams.csv"), folder.file("all.json"));
-    let words = ["127.0.0.1:25104", "--idle", "500 ms", "--csv"];
+    let address = free_address();
+    let words = [&address, "--idle", "500 ms", "--csv"];
     let mut command = rtp(None, &[&["receive"], &words[..]].concat());
     let receiver = command.arg(&csv).arg("--json").arg(&file).spawn().expect("bentpipe starts");
-    std::thread::sleep(Duration::from_millis(500));
+    await_socket(&receiver, &address);
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-    let send = |bytes: &[u8]| socket.send_to(bytes, "127.0.0.1:25104").expect("sent");
+    let send = |bytes: &[u8]| socket.send_to(bytes, &address).expect("sent");
     for seq in [1, 2, 4, 3, 3, 6] {
         send(&[0x80, 3, 0, seq, 0, 0, 0, 0, 0, 0, 0, 9, 1, 2, 3]);
     }
@@ -195,7 +196,7 @@ fn lost_and_foreign_packets_are_told() {
 
 #[test]
 fn nothing_that_came_is_an_exit_status() {
-    let output = rtp(None, &["receive", "127.0.0.1:25204", "--duration", "200 ms"]).output().expect("starts");
+    let output = rtp(None, &["receive", &free_address(), "--duration", "200 ms"]).output().expect("starts");
     assert_eq!((output.status.code(), text(&output).trim()), (Some(1), "no stream came"));
 }
 
@@ -218,8 +219,9 @@ fn what_cannot_be_is_refused_with_what_can() {
 
 #[test]
 fn ctrl_c_prints_the_figures() {
-    let receiver = receive(None, &["127.0.0.1:25404"]);
-    let sender = rtp(None, &["send", "127.0.0.1:25404", "--packets", "5"]).output().expect("starts");
+    let address = free_address();
+    let receiver = receive(None, &[&address]);
+    let sender = rtp(None, &["send", &address, "--packets", "5"]).output().expect("starts");
     assert_eq!(sender.status.code(), Some(0));
     std::thread::sleep(Duration::from_millis(200));
     let interrupt = Command::new("kill").args(["-INT", &receiver.id().to_string()]).status();

@@ -59,12 +59,16 @@ pub struct Figures {
     pub size: u64,
     /// Time from the first bundle sent to the last report.
     pub elapsed: Span,
+    /// Time of sending. At a rate it is the sum of the intervals.
+    ///
+    /// With a window it ends with the last bundle sent.
+    pub sending: Span,
     /// Round-trip times.
     pub times: Vec<Span>,
 }
 
 impl Figures {
-    /// Returns the goodput in bits per second.
+    /// Returns the goodput in bits per second, to the last report.
     pub fn goodput(&self) -> f64 {
         let bits = 8.0 * (self.delivered * self.size) as f64;
         if self.elapsed.is_zero() { 0.0 } else { bits / self.elapsed.as_secs_f64() }
@@ -83,6 +87,7 @@ impl Figures {
             "deleted": self.deleted,
             "size": self.size,
             "elapsed": self.elapsed.as_secs_f64(),
+            "sending": self.sending.as_secs_f64(),
             "goodput": self.goodput(),
             "bundle_rate": self.bundle_rate(),
             "round_trip": { "median": self.quantile(0.5), "p95": self.quantile(0.95), "max": self.quantile(1.0) },
@@ -188,6 +193,10 @@ impl Run<'_> {
             self.waiting.insert(stamp, now);
             self.figures.sent += 1;
             self.last = now;
+            self.figures.sending = match self.load.control {
+                Control::Window(_) => now - self.start,
+                Control::Rate(rate) => Span::from_secs_f64(self.figures.sent as f64 / rate),
+            };
         }
         Ok(())
     }
@@ -223,8 +232,8 @@ mod tests {
     #[test]
     fn figures_follow_their_definitions() {
         let times = (1..=20).map(Span::from_millis).collect();
-        let figures =
-            Figures { sent: 20, delivered: 20, deleted: 0, size: 1250, elapsed: Span::from_secs(2), times };
+        let (elapsed, sending) = (Span::from_secs(2), Span::from_secs(1));
+        let figures = Figures { sent: 20, delivered: 20, deleted: 0, size: 1250, elapsed, sending, times };
         assert_eq!((figures.goodput(), figures.bundle_rate()), (100_000.0, 10.0));
         assert!((figures.quantile(0.95) - 0.019).abs() < 1e-9);
         assert!(figures.to_string().contains("goodput 0.100 Mbit/s, 10.0 bundles/s"), "{figures}");

@@ -13,7 +13,7 @@ mod tshark;
 
 pub use folder::Folder;
 pub use live::{Apart, Turn, able_live, ip, namespaces};
-pub use ports::free_port;
+pub use ports::{await_socket, free_address, free_port};
 pub use program::{Process, run, said, succeed, text};
 pub use tools::{has, skip};
 pub use tshark::Tshark;

@@ -2,6 +2,8 @@
 
 use std::process::{Child, Command, Stdio};
 
+use bentpipe_testkit::await_socket;
+
 use crate::rig::{Running, rtts_ms, shortest};
 
 /// Namespaces of the test's own: a machine that emulates, and one on a cable to it. They go with the value.
@@ -104,7 +106,7 @@ fn an_interface_takes_a_host_s_place_and_is_as_it_was() {
     let mut server = Command::new("ip");
     server.args(["netns", "exec", &far, "iperf3", "-s", "-1"]).stdout(Stdio::null());
     let mut server = server.spawn().expect("iperf3 starts");
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    await_socket(&server, "10.0.0.2:5201");
     let text = lab.inside("iperf3 -c 10.0.0.2 -t 3 -J");
     let _ = server.kill();
     let _ = server.wait();

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use bentpipe_testkit::Tshark;
+use bentpipe_testkit::{Tshark, await_socket};
 
 use crate::rig::{Running, Sky, undisturbed};
 
@@ -126,7 +126,7 @@ fn tcp(sky: &Sky) -> f64 {
     let mut server = sky.sites[1].command("iperf3");
     let mut server =
         server.args(["-s", "-1", "-B", "10.2.0.1"]).stdout(Stdio::null()).spawn().expect("iperf3 starts");
-    std::thread::sleep(Duration::from_millis(300));
+    await_socket(&server, "10.2.0.1:5201");
     let text = sky.run(1, &["iperf3", "-c", "10.2.0.1", "-t", "2", "-J"]);
     let _ = server.kill();
     let _ = server.wait();
@@ -141,7 +141,7 @@ fn udp(sky: &Sky) -> f64 {
     let mut server = sky.sites[2].command("iperf3");
     let mut server =
         server.args(["-s", "-1", "-B", "fd00:3::1"]).stdout(Stdio::null()).spawn().expect("iperf3 starts");
-    std::thread::sleep(Duration::from_millis(300));
+    await_socket(&server, "[fd00:3::1]:5201");
     let text = sky.run(1, &["iperf3", "-c", "fd00:3::1", "-u", "-b", "2M", "-l", "500", "-t", "2", "-J"]);
     let _ = server.kill();
     let _ = server.wait();

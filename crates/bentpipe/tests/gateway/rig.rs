@@ -68,14 +68,15 @@ impl Sky {
 }
 
 /// Asserts that `measure` finds what it should in one of five attempts: a machine that pauses disturbs some of them,
-/// while an error of ours is in all.
+/// while an error of ours is in all. The longer it disturbs, the longer is the wait for the next attempt.
 pub(crate) fn undisturbed<T: std::fmt::Debug>(
     mut measure: impl FnMut() -> T,
     is_right: impl Fn(&T) -> bool,
     what: &str,
 ) {
     let mut found = Vec::new();
-    let right = (0..5).any(|_| {
+    let right = (0..5).any(|attempt: u32| {
+        std::thread::sleep(Duration::from_secs((1 << attempt) - 1));
         found.push(measure());
         found.last().is_some_and(&is_right)
     });

@@ -1,10 +1,10 @@
 //! The kernel's own TCP through the emulator.
 
 use std::process::Stdio;
-use std::time::Duration;
 
 use bentpipe_net::link;
 use bentpipe_net::queue::{Discipline, DropTailConfig};
+use bentpipe_testkit::await_socket;
 use bentpipe_units::{Rate, Span};
 
 use crate::bench::{Bench, able, holds, undisturbed};
@@ -13,7 +13,7 @@ use crate::bench::{Bench, able, holds, undisturbed};
 fn goodput(bench: &Bench, congestion: &str, seconds: u32) -> f64 {
     let mut server = bench.right.command("iperf3");
     let mut server = server.args(["-s", "-1"]).stdout(Stdio::null()).spawn().expect("starts");
-    std::thread::sleep(Duration::from_millis(300));
+    await_socket(&server, "10.77.0.2:5201");
     let seconds = seconds.to_string();
     let args = ["-c", "10.77.0.2", "-J", "-O", "1", "-t", &seconds, "-C", congestion];
     let text = bench.run("iperf3", &args);

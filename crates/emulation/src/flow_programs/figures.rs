@@ -84,11 +84,14 @@ fn udp(text: &str) -> Option<Figures> {
 }
 
 /// Reads the figures of a load of bundles. A round trip ends with the report of the delivery.
+///
+/// The goodput is that over the time of sending, as a simulated flow's.
 fn bundles(text: &str) -> Option<Figures> {
     let load: Value = serde_json::from_str(text).ok()?;
     let (sent, delivered) = (load["sent"].as_f64().filter(|sent| *sent > 0.0)?, load["delivered"].as_f64()?);
-    let mut figures =
-        vec![("goodput", "bit/s", load["goodput"].as_f64()?), ("loss", "ratio", 1.0 - delivered / sent)];
+    let seconds = load["sending"].as_f64().filter(|seconds| *seconds > 0.0)?;
+    let goodput = delivered * load["size"].as_f64()? * 8.0 / seconds;
+    let mut figures = vec![("goodput", "bit/s", goodput), ("loss", "ratio", 1.0 - delivered / sent)];
     for (name, quantile) in [("rtt-p50", "median"), ("rtt-p95", "p95"), ("rtt-max", "max")] {
         figures.extend(load["round_trip"][quantile].as_f64().map(|seconds| (name, "s", seconds)));
     }
@@ -224,8 +227,8 @@ mod tests {
 
     #[test]
     fn a_load_of_bundles_has_its_losses() {
-        let text = r#"{"sent":40,"delivered":30,"deleted":0,"size":1000,"elapsed":2.0,"goodput":120000.0,
-            "bundle_rate":15.0,"round_trip":{"median":0.6,"p95":0.7,"max":null}}"#;
+        let text = r#"{"sent":40,"delivered":30,"deleted":0,"size":1000,"elapsed":4.0,"sending":2.0,"goodput":60000.0,
+            "bundle_rate":7.5,"round_trip":{"median":0.6,"p95":0.7,"max":null}}"#;
         let expected = vec![
             ("goodput", "bit/s", 120_000.0),
             ("loss", "ratio", 0.25),
