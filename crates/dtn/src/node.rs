@@ -105,6 +105,14 @@ pub enum Arrival {
     Promised,
 }
 
+impl Arrival {
+    /// Returns [`Arrival::Promised`] if a part was acknowledged, and this arrival otherwise.
+    #[must_use]
+    pub fn or_promised(self, is_promised: bool) -> Arrival {
+        if is_promised { Arrival::Promised } else { self }
+    }
+}
+
 /// Bundle node.
 #[derive(Debug)]
 pub struct Node {

@@ -141,14 +141,6 @@ impl Line {
         }
     }
 
-    /// Returns how the bundle arrives that a transfer has brought, and begins with the next.
-    fn arrival(&mut self, without_promise: Arrival) -> Arrival {
-        match std::mem::take(&mut self.is_promised) {
-            true => Arrival::Promised,
-            false => without_promise,
-        }
-    }
-
     fn is_established(&self) -> bool {
         self.session.as_ref().is_some_and(Session::is_established)
     }
@@ -356,7 +348,7 @@ impl Sessions {
                     continue;
                 }
                 Event::Received(bytes) => {
-                    let arrival = line.arrival(Arrival::Refusable);
+                    let arrival = Arrival::Refusable.or_promised(std::mem::take(&mut line.is_promised));
                     let verdict = take(&bytes, line.number, arrival, node, now);
                     if let Some(session) = &mut line.session {
                         match verdict {
@@ -369,7 +361,7 @@ impl Sessions {
                 Event::Cut(bytes) => {
                     if let Some(part) = Bundle::parse_part(&bytes) {
                         self.counts.parts += 1;
-                        let arrival = line.arrival(Arrival::Final);
+                        let arrival = Arrival::Final.or_promised(std::mem::take(&mut line.is_promised));
                         node.receive(part, line.number, arrival, now);
                     }
                     continue;

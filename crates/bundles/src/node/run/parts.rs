@@ -84,7 +84,7 @@ impl Daemon {
     /// Accepts a bundle of a neighbour, or returns the reason for which it is refused.
     pub(super) fn take_whole(&mut self, id: u64, bytes: &[u8], from: u64, now: Time) -> Result<(), u8> {
         let part = self.peers.get_mut(&id).and_then(|peer| peer.part.take());
-        let arrival = arrival(part.as_ref(), Arrival::Refusable);
+        let arrival = Arrival::Refusable.or_promised(is_promised(part.as_ref()));
         let result = self.take(bytes, Origin { from, is_own: false, arrival }, now);
         part.iter().for_each(|part| self.drop_pieces(part));
         result
@@ -94,7 +94,7 @@ impl Daemon {
     pub(super) fn take_part(&mut self, id: u64, bytes: &[u8], now: Time) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let (Role::Neighbour(from), part) = (peer.role, peer.part.take()) else { return };
-        let arrival = arrival(part.as_ref(), Arrival::Final);
+        let arrival = Arrival::Final.or_promised(is_promised(part.as_ref()));
         self.keep_part(bytes, Origin { from, is_own: false, arrival }, 0, now);
         part.iter().for_each(|part| self.drop_pieces(part));
     }
@@ -148,12 +148,9 @@ impl Daemon {
     }
 }
 
-/// Returns how a bundle arrives of which a part is acknowledged, or none.
-fn arrival(part: Option<&Part>, without_promise: Arrival) -> Arrival {
-    match part.is_some_and(|part| part.len > 0) {
-        true => Arrival::Promised,
-        false => without_promise,
-    }
+/// Returns `true` if bytes of a transfer are acknowledged.
+fn is_promised(part: Option<&Part>) -> bool {
+    part.is_some_and(|part| part.len > 0)
 }
 
 /// Removes and returns the part of a transfer that is not kept any more.
