@@ -7,7 +7,9 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use bentpipe_testkit::{Folder, Tshark, await_socket, free_address, has, text};
+use bentpipe_testkit::{
+    Folder, Tshark, Turn, able_live, await_read, await_socket, free_address, has, ip, text,
+};
 use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::pcap::{LinkType, Writer};
 use bentpipe_wire::{ipv4, udp};
@@ -85,50 +87,39 @@ fn streams_over_loopback_are_all_there() {
     carry([None, None], &free_address(), 31, 50);
 }
 
-/// Two namespaces with a veth pair between them; they go with the value.
-struct Pair([String; 2]);
+/// Two namespaces of the test's own, `a` and `b`, with a veth pair between them.
+struct Pair {
+    _turn: Turn,
+}
 
 impl Pair {
     /// None where this machine cannot, which in CI it must.
-    fn new(name: &str) -> Option<Pair> {
-        let names = ["a", "b"].map(|end| format!("rtp-{name}-{}-{end}", std::process::id()));
-        let [a, b] = &names;
-        let script = format!(
-            "set -e
-            ip netns add {a}; ip netns add {b}
-            ip -n {a} link add rtp type veth peer name rtp netns {b}
-            ip -n {a} address add 10.9.0.1/24 dev rtp; ip -n {b} address add 10.9.0.2/24 dev rtp
-            ip -n {a} address add fd09::1/64 dev rtp nodad; ip -n {b} address add fd09::2/64 dev rtp nodad
-            ip -n {a} link set rtp up; ip -n {b} link set rtp up"
-        );
-        let output = Command::new("sh").args(["-c", &script]).output().expect("a shell");
-        let pair = Pair(names);
-        if output.status.success() {
-            return Some(pair);
+    fn new() -> Option<Pair> {
+        let turn = able_live(&["ip"])?;
+        for words in [
+            "netns add a",
+            "netns add b",
+            "-n a link add rtp type veth peer name rtp netns b",
+            "-n a address add 10.9.0.1/24 dev rtp",
+            "-n b address add 10.9.0.2/24 dev rtp",
+            "-n a address add fd09::1/64 dev rtp nodad",
+            "-n b address add fd09::2/64 dev rtp nodad",
+            "-n a link set rtp up",
+            "-n b link set rtp up",
+        ] {
+            ip(words);
         }
-        let why = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(std::env::var_os("CI").is_none(), "no namespaces in CI: {why}");
-        eprintln!("skipped: {why}");
-        None
+        Some(Pair { _turn: turn })
     }
 
     fn carry(&self, to: &str, streams: u64, each: u64) -> Value {
-        let [a, b] = &self.0;
-        carry([Some(a), Some(b)], to, streams, each)
-    }
-}
-
-impl Drop for Pair {
-    fn drop(&mut self) {
-        for name in &self.0 {
-            let _ = Command::new("ip").args(["netns", "delete", name]).output();
-        }
+        carry([Some("a"), Some("b")], to, streams, each)
     }
 }
 
 #[test]
 fn streams_between_namespaces_are_all_there_over_both_families() {
-    let Some(pair) = Pair::new("both") else { return };
+    let Some(pair) = Pair::new() else { return };
     for to in ["10.9.0.2:5004", "[fd09::2]:5004"] {
         let came = pair.carry(to, 31, 50);
         let delay = came["overall"]["delay"]["min_s"].as_f64().expect("one machine, so there are delays");
@@ -140,7 +131,7 @@ fn streams_between_namespaces_are_all_there_over_both_families() {
 #[test]
 #[ignore = "needs a quiet machine"]
 fn u7_the_generator_s_own_jitter() {
-    let Some(pair) = Pair::new("u7") else { return };
+    let Some(pair) = Pair::new() else { return };
     let rows = [
         ("10.9.0.2:5004", 1, 0.03),
         ("[fd09::2]:5004", 1, 0.03),
@@ -223,7 +214,7 @@ fn ctrl_c_prints_the_figures() {
     let receiver = receive(None, &[&address]);
     let sender = rtp(None, &["send", &address, "--packets", "5"]).output().expect("starts");
     assert_eq!(sender.status.code(), Some(0));
-    std::thread::sleep(Duration::from_millis(200));
+    await_read(&receiver, &address);
     let interrupt = Command::new("kill").args(["-INT", &receiver.id().to_string()]).status();
     assert!(interrupt.expect("starts").success());
     let output = finish(receiver);

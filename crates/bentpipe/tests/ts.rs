@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use bentpipe_testkit::{Folder, has, run, said};
+use bentpipe_testkit::{Folder, await_read, has, run, said};
 use bentpipe_wire::ethernet::MacAddr;
 use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::pcap::{LinkType, Reader, Writer};
@@ -423,7 +423,7 @@ fn a_live_stream_has_alarms_and_an_exit_status() {
         socket.send(datagram).expect("sends");
         std::thread::sleep(std::time::Duration::from_micros(if n % 2 == 0 { 5000 } else { 2000 }));
     }
-    std::thread::sleep(std::time::Duration::from_millis(100));
+    await_read(&child, &socket.peer_addr().expect("connected").to_string());
     let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(killed.expect("kill runs").success());
     let output = child.wait_with_output().expect("it ends");

@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 /// Runs a program in a folder, without colours and without input.
 ///
@@ -42,9 +41,6 @@ pub fn succeed(command: &mut Command) -> Output {
     assert!(output.status.success(), "{command:?}: {}", text(&output));
     output
 }
-
-/// Longest time that a program may take to end after a signal.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Program that runs until it is ended, and ends with the value.
 #[derive(Debug)]
@@ -95,16 +91,26 @@ impl Process {
         self.finish()
     }
 
+    /// Kills it if a signal has not ended it after some seconds. It may ignore SIGINT, as programs do that a shell starts in its background.
+    fn end_by_force(&mut self) {
+        for _ in 0..1000 {
+            if !matches!(self.0.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+
     /// Waits for its end and returns its exit code, with standard error if piped.
     ///
     /// # Panics
-    /// If it has not ended after half a minute.
+    /// If it has not ended after a minute.
+    #[track_caller]
     pub fn finish(&mut self) -> (Option<i32>, String) {
-        let started = Instant::now();
-        while self.is_running() {
-            assert!(started.elapsed() < PATIENCE, "process {} does not end", self.id());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let event = format!("end of process {}", self.id());
+        super::until(&event, || !self.is_running());
         let code = self.0.wait().expect("it has ended").code();
         let mut errors = String::new();
         if let Some(mut pipe) = self.0.stderr.take() {
@@ -133,7 +139,7 @@ impl Drop for Process {
         // A test that failed must not leave it behind.
         if let Ok(None) = self.0.try_wait() {
             let _ = Command::new("kill").args(["-INT", &self.id().to_string()]).status();
-            let _ = self.0.wait();
+            self.end_by_force();
         }
     }
 }

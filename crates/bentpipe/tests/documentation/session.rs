@@ -4,9 +4,8 @@ use std::fs::File;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
-use bentpipe_testkit::{Apart, Folder, Process, Turn, able_live, has, text};
+use bentpipe_testkit::{Apart, Folder, Process, Turn, able_live, has, has_sockets, text, until};
 
 use super::page::{Action, Mark, Page, Shown, Step};
 
@@ -124,18 +123,18 @@ impl Session {
         shell
     }
 
-    /// Starts a command in a terminal of its own, and waits until it says that it is ready, or for some seconds.
+    /// Starts a command in a terminal of its own, and waits until it says that it is ready. Those that say nothing have a socket.
     pub(crate) fn open_terminal(&mut self, command: &str) {
         let log = self.folder.file(format!("terminal-{}", self.terminals.len()));
         let file = File::create(&log).expect("a file");
         // A runner in the background of a shell ignores SIGINT, which would be inherited.
         let mut shell = self.shell(&format!("exec env --default-signal=INT {command}"));
         shell.stdout(file.try_clone().expect("a file")).stderr(file);
-        self.terminals.push(Process::start(&mut shell));
-        let started = Instant::now();
-        while !is_ready(&log) && started.elapsed() < Duration::from_secs(3) {
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let mut terminal = Process::start(&mut shell);
+        until(&format!("start of `{command}`"), || {
+            is_ready(&log) || !says_so(command) && has_sockets(terminal.id()) || !terminal.is_running()
+        });
+        self.terminals.push(terminal);
     }
 
     /// Ends what runs in terminals, the last first.
@@ -146,6 +145,13 @@ impl Session {
             }
         }
     }
+}
+
+/// Returns `true` for commands that have sockets before they are ready, and say when they are.
+fn says_so(command: &str) -> bool {
+    let is_any =
+        ["emulate", "gateway", "pep"].iter().any(|word| command.contains(&format!("bentpipe {word} ")));
+    is_any && !command.contains("--join")
 }
 
 fn is_ready(log: &Path) -> bool {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use bentpipe_testkit::{Folder, Process};
-pub(crate) use bentpipe_testkit::{namespaces, skip};
+pub(crate) use bentpipe_testkit::{go_apart, namespaces, skip};
 
 pub(crate) const SCENARIO: &str = r#"
 title = "One hop"
@@ -25,8 +25,7 @@ pub(crate) fn bentpipe() -> Command {
     Command::new(env!("CARGO_BIN_EXE_bentpipe"))
 }
 
-/// A folder with the scenario, whose far host is called `host`: its name is in its namespace's, and tests run side by
-/// side.
+/// A folder with the scenario, whose far host is called `host`.
 pub(crate) fn scenario(host: &str) -> (Folder, PathBuf) {
     scenario_of(SCENARIO, host)
 }
@@ -38,7 +37,7 @@ fn scenario_of(text: &str, host: &str) -> (Folder, PathBuf) {
 }
 
 pub(crate) fn is_unable(errors: &str) -> bool {
-    ["CAP_", "no TUN device", "`ip "].iter().any(|reason| errors.contains(reason))
+    ["CAP_", "no TUN device", "`ip ", "mount point"].iter().any(|reason| errors.contains(reason))
 }
 
 /// Runs `command` inside; none where this machine cannot.
@@ -51,8 +50,11 @@ pub(crate) fn emulate_with(host: &str, arguments: &[&str]) -> Option<(Output, Fo
     emulate_text(SCENARIO, host, arguments)
 }
 
-/// Emulates another scenario, in which "pinged" becomes `host`; none where this machine cannot.
+/// Emulates another scenario, in which "pinged" becomes `host`, in a place of the test's own; none where this machine cannot.
 pub(crate) fn emulate_text(text: &str, host: &str, arguments: &[&str]) -> Option<(Output, Folder)> {
+    if !go_apart() {
+        return None;
+    }
     let (folder, path) = scenario_of(text, host);
     let mut program = bentpipe();
     program.arg("emulate").arg(&path).arg("--out").arg(folder.path()).args(arguments);
@@ -73,13 +75,18 @@ pub(crate) fn rtts_ms(text: &str) -> Vec<f64> {
 
 /// The captures of the run in `out`, in the order of their names.
 pub(crate) fn captures(out: &Path) -> Vec<PathBuf> {
+    files(out, "pcap")
+}
+
+/// The files below a folder whose names end so, in the order of their names.
+pub(crate) fn files(out: &Path, ending: &str) -> Vec<PathBuf> {
     let (mut folders, mut found) = (vec![out.to_owned()], Vec::new());
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
             let path = entry.path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "pcap") {
+            } else if path.extension().is_some_and(|extension| extension == ending) {
                 found.push(path);
             }
         }
@@ -114,7 +121,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts one whose far host is `host`; none where this machine cannot.
+    /// Starts one whose far host is `host`, in a place of the test's own; none where this machine cannot.
     pub(crate) fn start(host: &str) -> Option<Running> {
         Running::start_with(host, None, &[])
     }
@@ -146,6 +153,9 @@ impl Running {
         out: Option<&Path>,
         arguments: &[&str],
     ) -> Option<Running> {
+        if !go_apart() {
+            return None;
+        }
         program.arg("emulate").arg(&path).arg("--quiet").args(arguments);
         program.arg("--out").arg(out.unwrap_or(folder.path()));
         let mut process = Process::start(program.stdout(Stdio::piped()).stderr(Stdio::piped()));

@@ -23,6 +23,8 @@ fn journeys_in_a_browser() {
             Command::new("npm").args(["ci", "--ignore-scripts", "--no-audit"]).current_dir(&folder).status();
         assert!(installed.is_ok_and(|status| status.success()), "npm ci");
     }
+    // The server, its emulations and the browser are in one place.
+    let turn = able_live(&["iperf3", "ping"]);
     let studies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
     let server = Server::with(&["--studies", &studies.display().to_string()]);
     let mut journeys = Command::new("node");
@@ -31,7 +33,6 @@ fn journeys_in_a_browser() {
         "BENTPIPE_SENSOR_FIELD",
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/sensor-field.toml"),
     );
-    let turn = able_live(&["iperf3", "ping"]);
     if turn.is_some() {
         journeys.env("BENTPIPE_EMULATES", "1");
     }

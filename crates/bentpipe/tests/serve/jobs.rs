@@ -1,5 +1,6 @@
 //! Jobs from launch to report, with processes killed on the way.
 
+use bentpipe_testkit::until_some;
 use serde_json::{Value, json};
 
 use crate::client::{SCENARIO, Server, User};
@@ -12,15 +13,9 @@ fn swept() -> String {
 pub(crate) fn pid_of(server: &Server, job: i64, attempt: i64) -> i32 {
     let file = server.data().join(format!("jobs/{job}/progress-{attempt}.jsonl"));
     // The server starts the process, which then writes its first line.
-    let begin = std::time::Instant::now();
-    let text = loop {
-        let text = std::fs::read_to_string(&file).unwrap_or_default();
-        if text.contains('\n') {
-            break text;
-        }
-        assert!(begin.elapsed() < std::time::Duration::from_secs(60), "no progress in {}", file.display());
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    };
+    let text = until_some(&format!("progress in {}", file.display()), || {
+        std::fs::read_to_string(&file).ok().filter(|text| text.contains('\n'))
+    });
     let first: Value = serde_json::from_str(text.lines().next().expect("a line")).expect("JSON");
     i32::try_from(first["pid"].as_i64().expect("a number")).expect("a process")
 }
