@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use bentpipe_emu::Namespace;
-use bentpipe_testkit::{Folder, Process, Turn, able_live, ip};
+use bentpipe_testkit::{Folder, Process, Turn, able_live, ip, until};
 use serde_json::Value;
 
 /// The sky, with sites 1, 2, ... at 192.168.77.1, .2, ... and the sky itself at 192.168.77.9.
@@ -55,32 +55,16 @@ impl Sky {
         text.matches(" time=").count()
     }
 
-    /// Asserts that a site can be reached, giving the gateways some time to have started.
+    /// Asserts that a site can be reached, once both gateways know each other.
+    #[track_caller]
     pub(crate) fn expect_pings(&self, site: usize, to: &str) {
-        let answered = (0..10).any(|_| self.pings(site, to) == 5);
-        assert!(answered, "site {site} does not reach {to}");
+        until(&format!("answers of {to} to site {site}"), || self.pings(site, to) == 5);
     }
 
     /// A UDP socket at a site.
     pub(crate) fn socket(&self, site: usize, address: &str) -> UdpSocket {
         bind(&self.sites[site - 1], address)
     }
-}
-
-/// Asserts that `measure` finds what it should in one of five attempts: a machine that pauses disturbs some of them,
-/// while an error of ours is in all. The longer it disturbs, the longer is the wait for the next attempt.
-pub(crate) fn undisturbed<T: std::fmt::Debug>(
-    mut measure: impl FnMut() -> T,
-    is_right: impl Fn(&T) -> bool,
-    what: &str,
-) {
-    let mut found = Vec::new();
-    let right = (0..5).any(|attempt: u32| {
-        std::thread::sleep(Duration::from_secs((1 << attempt) - 1));
-        found.push(measure());
-        found.last().is_some_and(&is_right)
-    });
-    assert!(right, "{what}: {found:?}");
 }
 
 /// A UDP socket in a namespace, whose reads give up after a second.

@@ -6,9 +6,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use bentpipe_net::link::{self, Link};
+use bentpipe_testkit::{Lateness, Watch, until};
 use bentpipe_units::{Bytes, RandomStream, Span};
 
-use crate::bench::{Bench, able, holds, undisturbed};
+use crate::bench::{Bench, able};
 use crate::median_rtt;
 
 /// Sends `packets` as they are out of the interface `sat0` of the namespace that the thread is in (packet(7)).
@@ -48,6 +49,20 @@ fn prompt() -> link::Config {
     link::Config { delay: Span::from_millis(5), mtu: Some(Bytes::new(1500)), ..link::Config::default() }
 }
 
+/// Pings the right host, and asserts that most round trips over [`prompt`] are as short as the machine allows.
+fn expect_prompt(bench: &Bench, more: &[&str]) {
+    let watch = Watch::start();
+    let ping = ["-n", "-c", "20", "-i", "0.02", "-w", "5"];
+    let rtt = median_rtt(&bench.run("ping", &[&ping[..], more, &["10.77.0.2"]].concat()));
+    let machine = watch.end();
+    assert!((0.009..0.015 + most_wake_ups(&machine)).contains(&rtt), "{rtt}; {machine:?}");
+}
+
+/// Returns the time that the emulator takes to wake twice, as in a round trip, more often than not.
+fn most_wake_ups(machine: &Lateness) -> f64 {
+    2.0 * machine.quantile(0.9).as_secs_f64()
+}
+
 #[test]
 fn garbage_and_jumbo_packets_of_a_host_change_nothing_for_others() {
     let Some(_turn) = able() else { return };
@@ -58,13 +73,12 @@ fn garbage_and_jumbo_packets_of_a_host_change_nothing_for_others() {
     let garbage = |n: usize| (0..1 + n * 9 % 8990).map(|_| (stream.unit() * 256.0) as u8).collect();
     let packets: Vec<Vec<u8>> = (0..400).map(garbage).collect();
     let sent = bench.left.within(|| send_raw(&packets)).expect("inside").expect("a packet socket");
-    let rtt = median_rtt(&bench.run("ping", &["-n", "-c", "20", "-i", "0.02", "-w", "3", "10.77.0.2"]));
+    expect_prompt(&bench, &[]);
     let mut driver = bench.finish();
     assert!(sent > 100, "only {sent} were sent");
     // What is no IP packet is refused by the kernel at the far end, and counted.
     assert!(driver.errors().write > 10, "{:?}", driver.errors());
     assert!(driver.lost().is_empty());
-    assert!((0.009..0.015).contains(&rtt), "{rtt}");
     assert_eq!(driver.network().unrouted_packets(), 0);
 }
 
@@ -81,11 +95,10 @@ fn a_storm_of_broadcasts_passes_and_is_over() {
             )
         });
         let sent = storm.expect("inside").expect("a socket");
-        let rtt = median_rtt(&bench.run("ping", &["-n", "-c", "20", "-i", "0.02", "-w", "5", "10.77.0.2"]));
+        expect_prompt(&bench, &[]);
         let driver = bench.finish();
         assert!(sent > 1000 && driver.lateness().count() > 1000, "{sent} sent");
         assert!(driver.lost().is_empty());
-        assert!((0.009..0.015).contains(&rtt), "{rtt}");
     }
 }
 
@@ -95,10 +108,11 @@ fn a_device_that_vanishes_is_said_and_the_end_is_said() {
     let bench = Bench::start(&prompt());
     let delete = |host: &str| Command::new("ip").args(["-n", host, "link", "delete", "sat0"]).status();
     assert!(delete(bench.left.name()).expect("starts").success());
-    std::thread::sleep(Duration::from_millis(200));
-    assert!(!bench.ends_by_itself(), "one host is left");
+    // Nothing tells that it goes on but time.
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(!bench.has_ended(), "one host is left");
     assert!(delete(bench.right.name()).expect("starts").success());
-    assert!(bench.ends_by_itself());
+    until("end of the emulator", || bench.has_ended());
     let driver = bench.finish();
     assert_eq!(driver.lost().len(), 2);
 }
@@ -106,23 +120,25 @@ fn a_device_that_vanishes_is_said_and_the_end_is_said() {
 #[test]
 fn a_delay_is_changed_while_packets_are_under_way() {
     let Some(_turn) = able() else { return };
-    undisturbed(|| {
-        let bench = Bench::start(&link::Config { delay: Span::from_millis(20), ..link::Config::default() });
-        let link = bench.link;
-        let ping = ["-n", "-c", "20", "-i", "0.02", "-w", "3", "10.77.0.2"];
-        let before = median_rtt(&bench.run("ping", &ping));
-        bench.control.clone().apply(move |network| {
-            let now = network.now();
-            if let Some(line) = network.element::<Link>(link) {
-                line.set_delay(now, Span::from_millis(60));
-            }
-            network.poke(link);
-        });
-        let after = median_rtt(&bench.run("ping", &ping));
-        bench.finish();
-        let is_both = (before - 0.040).abs() < 0.6e-3 && (after - 0.080).abs() < 1e-3;
-        holds(is_both, || format!("{before} s, then {after} s"))
+    let bench = Bench::start(&link::Config { delay: Span::from_millis(20), ..link::Config::default() });
+    let (link, watch) = (bench.link, Watch::start());
+    let ping = ["-n", "-c", "20", "-i", "0.02", "-w", "5", "10.77.0.2"];
+    let before = median_rtt(&bench.run("ping", &ping));
+    bench.control.clone().apply(move |network| {
+        let now = network.now();
+        if let Some(line) = network.element::<Link>(link) {
+            line.set_delay(now, Span::from_millis(60));
+        }
+        network.poke(link);
     });
+    let after = median_rtt(&bench.run("ping", &ping));
+    let machine = watch.end();
+    bench.finish();
+    let is_right = |rtt: f64, expected: f64, within: f64| {
+        rtt > expected - within && rtt < expected + within + most_wake_ups(&machine)
+    };
+    let is_both = is_right(before, 0.040, 0.6e-3) && is_right(after, 0.080, 1e-3);
+    assert!(is_both, "{before} s, then {after} s; {machine:?}");
 }
 
 #[test]
@@ -140,11 +156,9 @@ fn hosts_at_rest_send_nothing() {
 fn fragments_of_a_host_arrive_as_they_are() {
     let Some(_turn) = able() else { return };
     for bench in [Bench::start(&prompt()), Bench::ethernet(&prompt())] {
-        let ping = ["-n", "-c", "20", "-i", "0.02", "-w", "3", "-s", "4000", "10.77.0.2"];
-        let rtt = median_rtt(&bench.run("ping", &ping));
+        expect_prompt(&bench, &["-s", "4000"]);
         let driver = bench.finish();
         // Three fragments each way, and no more: nothing puts them together on the way.
         assert!(driver.lateness().count() >= 6 * 15, "{}", driver.lateness().count());
-        assert!((0.009..0.015).contains(&rtt), "{rtt}");
     }
 }

@@ -4,13 +4,12 @@ use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
 
 use bentpipe_emu::{Control, Driver, Monotonic, Namespace, Setup, request_realtime_priority};
 use bentpipe_net::link::{self, Link};
 use bentpipe_net::{Element, ExternalPort, Port};
 use bentpipe_sim::{Builder, ElementId};
-use bentpipe_testkit::{Turn, able_live};
+use bentpipe_testkit::{PATIENCE, Turn, able_live};
 use bentpipe_units::Time;
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -92,20 +91,14 @@ impl Bench {
         };
         let (from, to) = (bind(&self.left, "10.77.0.1:0"), bind(&self.right, "10.77.0.2:4000"));
         from.connect("10.77.0.2:4000").expect("an address");
-        to.set_read_timeout(Some(Duration::from_millis(700))).expect("a time");
+        to.set_read_timeout(Some(PATIENCE)).expect("a time");
         has_room(&to);
         [from, to]
     }
 
-    /// Whether the emulator ended by itself within a second.
-    pub(crate) fn ends_by_itself(&self) -> bool {
-        let ended = || self.emulator.as_ref().is_none_or(std::thread::JoinHandle::is_finished);
-        (0..100).any(|_| {
-            ended() || {
-                std::thread::sleep(Duration::from_millis(10));
-                false
-            }
-        })
+    /// Returns `true` once the emulator has ended by itself.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.emulator.as_ref().is_none_or(std::thread::JoinHandle::is_finished)
     }
 
     pub(crate) fn finish(mut self) -> Driver<Monotonic> {
@@ -122,19 +115,6 @@ fn has_room(socket: &UdpSocket) {
     let set =
         unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, value, len) };
     assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
-}
-
-/// Asserts that `measure` finds what it should in one of five attempts: a machine that pauses disturbs some of them,
-/// while an error of ours is in all.
-pub(crate) fn undisturbed(mut measure: impl FnMut() -> Result<(), String>) {
-    let failures = (0..5).map_while(|_| measure().err());
-    let failures: Vec<String> = failures.inspect(|why| eprintln!("disturbed or wrong: {why}")).collect();
-    assert!(failures.len() < 5, "{failures:#?}");
-}
-
-/// `Ok` if it holds, else what was found.
-pub(crate) fn holds(what: bool, found: impl FnOnce() -> String) -> Result<(), String> {
-    what.then_some(()).ok_or_else(found)
 }
 
 /// Puts this thread before the rest of a busy machine, where that is allowed.

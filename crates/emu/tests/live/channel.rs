@@ -1,29 +1,49 @@
 //! What channels do, as a UDP receiver sees it: losses have their statistics, and nothing else is lost.
 //!
 //! Which packets are lost is drawn from the scenario's seed by their number, so these figures are the same on every
-//! machine; only how many packets there are varies.
+//! machine.
 
 use std::net::UdpSocket;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bentpipe_net::channel::{Channel, Config};
 use bentpipe_net::link;
+use bentpipe_testkit::until;
 use bentpipe_units::Span;
 
-use crate::bench::{Bench, able, holds, on_time, undisturbed};
+use crate::bench::{Bench, able};
 
 const PACKETS: u64 = 20_000;
 
-/// Sends numbered datagrams, 10 000 a second.
-fn send(socket: &UdpSocket) {
-    on_time();
-    let (start, mut number) = (Instant::now(), 0_u64);
-    while number < PACKETS {
-        // After a pause no more at once than the queues of devices and sockets take.
-        let due = ((start.elapsed().as_secs_f64() * 1e4) as u64).min(PACKETS).min(number + 30);
-        (number..due).for_each(|number| assert!(socket.send(&number.to_be_bytes()).is_ok()));
-        number = due;
-        std::thread::sleep(Duration::from_micros(500));
+/// Datagrams that may be ahead of the latest that was received. It is less than the queues of devices and sockets hold, so that a pause
+/// of the machine loses none, and more than a burst of losses has.
+const WINDOW: u64 = 1000;
+
+/// Sends numbered datagrams, and goes on after the last one until the receiver is past it.
+fn send(socket: &UdpSocket, latest: &AtomicU64) {
+    let latest = || latest.load(Ordering::Relaxed);
+    for number in 0_u64.. {
+        if number >= latest() + WINDOW {
+            until("an arrival", || number < latest() + WINDOW);
+        }
+        if latest() >= PACKETS {
+            return;
+        }
+        assert!(socket.send(&number.to_be_bytes()).is_ok());
+    }
+}
+
+/// Returns the numbers that arrived.
+fn receive(socket: &UdpSocket, latest: &AtomicU64) -> Vec<u64> {
+    let (mut buffer, mut arrived) = ([0; 64], Vec::new());
+    loop {
+        assert_eq!(socket.recv(&mut buffer).expect("an arrival"), 8);
+        let number = u64::from_be_bytes(*buffer.first_chunk().expect("eight bytes"));
+        latest.store(number, Ordering::Relaxed);
+        if number >= PACKETS {
+            return arrived;
+        }
+        arrived.push(number);
     }
 }
 
@@ -33,19 +53,10 @@ fn losses(config: &Config) -> (Vec<bool>, bool) {
     let delay = Span::from_millis(3);
     let bench =
         Bench::with_channel(&link::Config { delay, ..link::Config::default() }, Some(Box::new(channel)));
-    let [from, to] = bench.sockets();
+    let ([from, to], latest) = (bench.sockets(), AtomicU64::new(0));
     let arrived = std::thread::scope(|scope| {
-        scope.spawn(|| send(&from));
-        let receiver = scope.spawn(|| {
-            on_time();
-            let (mut buffer, mut arrived) = ([0; 64], Vec::new());
-            // Ends when none has come for a while.
-            while let Ok(8) = to.recv(&mut buffer) {
-                arrived.push(u64::from_be_bytes(*buffer.first_chunk().expect("eight bytes")));
-            }
-            arrived
-        });
-        receiver.join().expect("no panic")
+        scope.spawn(|| send(&from, &latest));
+        receive(&to, &latest)
     });
     bench.finish();
     let mut lost = vec![true; PACKETS as usize];
@@ -71,27 +82,21 @@ fn half_width(p: f64, n: f64) -> f64 {
 #[test]
 fn without_a_fault_nothing_is_lost_or_reordered() {
     let Some(_turn) = able() else { return };
-    undisturbed(|| {
-        let (lost, in_order) = losses(&Config::PacketErrors { loss: 0.0 });
-        assert!(in_order);
-        holds(share(&lost) == 0.0, || format!("{} lost", share(&lost)))
-    });
+    let (lost, in_order) = losses(&Config::PacketErrors { loss: 0.0 });
+    assert!(in_order);
+    assert_eq!(share(&lost), 0.0);
 }
 
 #[test]
 fn independent_losses_have_their_rate_and_no_memory() {
     let Some(_turn) = able() else { return };
     let p = 0.05;
-    undisturbed(|| {
-        let (lost, in_order) = losses(&Config::PacketErrors { loss: p });
-        assert!(in_order);
-        let ((after, trials), share) = (after_loss(&lost), share(&lost));
-        eprintln!("lost {share}, after a loss {after}");
-        let is_rate = (share - p).abs() < half_width(p, PACKETS as f64);
-        holds(is_rate && (after - p).abs() < half_width(p, trials), || {
-            format!("{share} lost, {after} after a loss")
-        })
-    });
+    let (lost, in_order) = losses(&Config::PacketErrors { loss: p });
+    assert!(in_order);
+    let ((after, trials), share) = (after_loss(&lost), share(&lost));
+    eprintln!("lost {share}, after a loss {after}");
+    assert!((share - p).abs() < half_width(p, PACKETS as f64), "{share} lost");
+    assert!((after - p).abs() < half_width(p, trials), "{after} after a loss");
 }
 
 #[test]
@@ -101,14 +106,10 @@ fn losses_in_bursts_have_their_rate_and_length() {
     let (rate, memory) = (p / (p + r), 1.0 - p - r);
     // Losses follow each other, so fewer of the trials are independent.
     let independent = PACKETS as f64 * (1.0 - memory) / (1.0 + memory);
-    undisturbed(|| {
-        let (lost, in_order) = losses(&Config::GilbertElliott { p, r, loss_good: 0.0, loss_bad: 1.0 });
-        assert!(in_order);
-        let ((after, trials), share) = (after_loss(&lost), share(&lost));
-        eprintln!("lost {share} of {rate}, bursts of {} for {}", 1.0 / (1.0 - after), 1.0 / r);
-        let is_rate = (share - rate).abs() < half_width(rate, independent);
-        holds(is_rate && (after - (1.0 - r)).abs() < half_width(r, trials), || {
-            format!("{share} of {rate} lost, {after} after a loss")
-        })
-    });
+    let (lost, in_order) = losses(&Config::GilbertElliott { p, r, loss_good: 0.0, loss_bad: 1.0 });
+    assert!(in_order);
+    let ((after, trials), share) = (after_loss(&lost), share(&lost));
+    eprintln!("lost {share} of {rate}, bursts of {} for {}", 1.0 / (1.0 - after), 1.0 / r);
+    assert!((share - rate).abs() < half_width(rate, independent), "{share} of {rate} lost");
+    assert!((after - (1.0 - r)).abs() < half_width(r, trials), "{after} after a loss");
 }
