@@ -12,6 +12,8 @@ pub(crate) const INTERRUPTED: u8 = 130;
 /// Calls `ask` at Ctrl-C. Another one, a second or more later, ends the program, which may be waiting for something.
 /// Unfinished files, namespaces and the programs inside are removed first.
 ///
+/// A script's background inherits that SIGINT is ignored. It is handled all the same: its sender wants the results.
+///
 /// There is one handler: one that was set before stays. Where none can be set Ctrl-C just ends the program.
 pub(crate) fn watch(ask: impl Fn() + Send + 'static) {
     let requests = EndRequests::new();

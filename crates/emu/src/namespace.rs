@@ -47,7 +47,7 @@ impl Namespace {
     /// # Errors
     /// A missing capability by its name, or what the system said.
     pub fn create(host: &str) -> Result<Namespace, SetupError> {
-        check_capabilities()?;
+        check_rights()?;
         let name = format!("{PREFIX}{}-{host}", std::process::id());
         ip(&["netns", "add", &name])?;
         let identity = Identity::of_file(&Path::new(FOLDER).join(&name));
@@ -63,7 +63,7 @@ impl Namespace {
     /// # Errors
     /// A missing capability by its name, or what the system said.
     pub fn join(host: &str, target: &str) -> Result<Namespace, SetupError> {
-        check_capabilities()?;
+        check_rights()?;
         if Path::new(FOLDER).join(target).is_file() && !target.contains('/') {
             return Ok(Namespace { name: target.to_owned(), identity: None, origin: Origin::Foreign });
         }
@@ -292,12 +292,25 @@ fn orphaned(name: &str) -> bool {
 /// Capabilities required for a namespace and its device, by their bit in `CapEff` (capabilities(7)).
 const CAPABILITIES: [(u32, &str); 2] = [(12, "CAP_NET_ADMIN"), (21, "CAP_SYS_ADMIN")];
 
-fn check_capabilities() -> Result<(), SetupError> {
+fn check_rights() -> Result<(), SetupError> {
     let Some(effective) = effective_capabilities() else { return Ok(()) };
     match CAPABILITIES.iter().find(|(bit, _)| effective >> bit & 1 == 0) {
         Some((_, name)) => Err(SetupError::Capability(name)),
-        None => Ok(()),
+        None => check_root(),
     }
+}
+
+/// Returns an error where `ip netns exec` would fail.
+///
+/// It changes how mounts below / propagate, which only a mount point has.
+fn check_root() -> Result<(), SetupError> {
+    let Ok(mounts) = fs::read_to_string("/proc/self/mountinfo") else { return Ok(()) };
+    if has_mounted_root(&mounts) { Ok(()) } else { Err(SetupError::RootNotMounted) }
+}
+
+/// Returns `true` if / is among mount points as of `/proc/PID/mountinfo` (proc(5)).
+fn has_mounted_root(mounts: &str) -> bool {
+    mounts.lines().any(|line| line.split(' ').nth(4) == Some("/"))
 }
 
 fn effective_capabilities() -> Option<u64> {
@@ -309,6 +322,14 @@ fn effective_capabilities() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_root_that_is_a_plain_folder_is_recognised() {
+        let root = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n";
+        let proc = "30 22 0:5 / /proc rw - proc proc rw\n";
+        assert!(has_mounted_root(&format!("{proc}{root}")));
+        assert!(!has_mounted_root(proc));
+    }
 
     #[test]
     fn only_namespaces_of_dead_processes_are_orphans() {

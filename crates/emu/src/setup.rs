@@ -11,6 +11,11 @@ pub enum SetupError {
         "making network namespaces needs {0}, which this process does not have; run it as root or give it that capability"
     )]
     Capability(&'static str),
+    /// The root of a chroot is a plain folder.
+    #[error(
+        "making network namespaces needs a root folder that is a mount point, which / is not here; help: `mount --bind FOLDER FOLDER` before `chroot FOLDER`"
+    )]
+    RootNotMounted,
     /// No TUN device can be created.
     #[error("no TUN device can be made: {0}; is the `tun` kernel module there (/dev/net/tun)?")]
     Tun(io::Error),
