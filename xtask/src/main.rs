@@ -1,4 +1,4 @@
-//! The project's only automation: `cargo xtask test`, `tidy`, `reference`, `bench`, `golden`, `python`, `dist`, `fuzz`, `chaos`.
+//! The project's only automation: `cargo xtask test`, `tidy`, `reference`, `bench`, `golden`, `python`, `dist`, `debian`, `fuzz`, `chaos`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
 mod bench;
@@ -9,6 +9,7 @@ mod golden;
 mod install;
 mod programs;
 mod python;
+mod surroundings;
 mod test;
 mod tidy;
 
@@ -39,6 +40,9 @@ usage: cargo xtask COMMAND
                    place: a virtual environment, and with root and debootstrap a new Debian, which becomes the root of a
                    container file; --program makes Debian package and container file of a program that is there, and
                    --try builds nothing and installs what is in dist/ again
+  debian [COMMAND...]
+                   make a new Debian 12 with a C compiler alone, and run Cargo's COMMAND in it, or xtask test if none is given, with
+                   this machine's Rust and what is built here; needs root and debootstrap
   fuzz all|TARGET... [--for TIME]
                    run all targets of fuzz/fuzz_targets, or those named, under libFuzzer, each for a minute or for TIME (90s,
                    10m, 2h), several at a time; installs cargo-fuzz where it is missing
@@ -49,8 +53,11 @@ usage: cargo xtask COMMAND
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    if let Err(error) = surroundings::hear_interrupts(&args) {
+        eprintln!("error: {error:#}");
+    }
     let result = match words[..] {
-        ["test"] => test::run(),
+        ["test"] => test(&args),
         ["tidy"] => tidy::run(),
         ["tidy", "--update"] => tidy::update(),
         ["tidy", "--list"] => tidy::list(""),
@@ -65,6 +72,8 @@ fn main() -> ExitCode {
             let names: Vec<&str> = words.iter().copied().filter(|word| *word != "--update").collect();
             golden::run(&names, words.contains(&"--update"))
         }
+        ["debian"] => surroundings::new_debian(&["xtask", "test"]),
+        ["debian", ref words @ ..] => surroundings::new_debian(words),
         ["fuzz", ref words @ ..] => fuzz::run(words),
         ["chaos"] => chaos::run("60s"),
         ["chaos", "--for", time] => chaos::run(time),
@@ -83,6 +92,14 @@ fn main() -> ExitCode {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn test(args: &[String]) -> Result<()> {
+    match surroundings::mount_root(args)? {
+        None => test::run(),
+        Some(status) if status.success() => Ok(()),
+        Some(status) => bail!("the tests below a mounted root failed ({status})"),
     }
 }
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -155,6 +156,15 @@ def test_an_exception_of_the_callback_ends_the_run(tmp_path: Path) -> None:
         bentpipe.parse(LONG).run(out=tmp_path, progress=refuse)
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Python's own handler of SIGINT, which it does not set where a shell started it in its background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_ends_a_run_and_keeps_finished_points(tmp_path: Path) -> None:
     scenario = bentpipe.parse(LOSSY).sweep({"duration": ["1 s", "100000 s"]})
     sent: list[float] = []
