@@ -5,9 +5,11 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use bentpipe_testkit::{Folder, Tshark, await_socket, free_address, free_port, skip, text};
+use bentpipe_testkit::{
+    Folder, PATIENCE, Tshark, await_socket, free_address, free_port, skip, text, until, until_some,
+};
 
 fn dtn(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
@@ -123,9 +125,7 @@ fn node_file(folder: &Folder, number: u32, own: &str, peer: u32, next: &str) -> 
 /// Starts a node, and waits until it listens.
 fn start(file: &str, at: &str) -> Child {
     let child = dtn(&["node", file, "--quiet"]).spawn().expect("bentpipe starts");
-    while TcpStream::connect(at).is_err() {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until(&format!("node at {at}"), || TcpStream::connect(at).is_ok());
     child
 }
 
@@ -158,6 +158,7 @@ fn killed_nodes_lose_nothing_that_was_acknowledged_and_deliver_once() {
         let mut first = start(&files[0], &one);
         let at = one.clone();
         let sender = std::thread::spawn(move || send_numbers(&at, next));
+        // A kill at any moment of the transfer is right; these are four of them.
         std::thread::sleep(Duration::from_millis(200 + 70 * round));
         if round % 2 == 1 {
             second.kill().expect("a process");
@@ -188,12 +189,14 @@ fn killed_nodes_lose_nothing_that_was_acknowledged_and_deliver_once() {
         numbers.sort_unstable();
         numbers
     };
-    // Until nothing has come for five seconds.
-    let mut stable = (0, 0);
-    while stable.1 < 50 {
+    // Until nothing has come for five seconds after all that was acknowledged, or for a minute.
+    let (mut count, mut latest) = (0, Instant::now());
+    while latest.elapsed() < if count < acknowledged.len() { PATIENCE } else { Duration::from_secs(5) } {
         std::thread::sleep(Duration::from_millis(100));
-        let count = std::fs::read_dir(&inbox).map_or(0, Iterator::count);
-        stable = if count == stable.0 { (count, stable.1 + 1) } else { (count, 0) };
+        let present = std::fs::read_dir(&inbox).map_or(0, Iterator::count);
+        if present != count {
+            (count, latest) = (present, Instant::now());
+        }
     }
     for child in [&mut receiver, &mut first, &mut second] {
         child.kill().expect("a process");
@@ -242,10 +245,10 @@ fn bundles_cross_to_dtn7_and_back() {
         .stderr(Stdio::null())
         .spawn()
         .expect("dtnd starts");
-    std::thread::sleep(Duration::from_millis(1500));
+    await_socket(&daemon, &there);
+    await_socket(&daemon, &format!("127.0.0.1:{web}"));
     let file = node_file(&folder, 1, &at, 23, &there);
     let mut node = start(&file, &at);
-    std::thread::sleep(Duration::from_millis(1500));
     let sent =
         run(&["send", &at, "--from", "ipn:1.5", "--to", "ipn:23.42", "--size", "20 kB", "--count", "3"]);
     let bundles = taken_by_dtn7(&programs, web, 3);
@@ -263,37 +266,27 @@ fn bundles_cross_to_dtn7_and_back() {
         let file = std::fs::read_dir(&inbox).ok()?.flatten().next()?;
         std::fs::read(file.path()).ok().filter(|payload| !payload.is_empty())
     };
-    let mut payload = None;
-    for _ in 0..100 {
-        payload = arrived();
-        if payload.is_some() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    let payload = until_some("bundle of dtn7", arrived);
     for child in [&mut daemon, &mut node, &mut receiver] {
         let _ = child.kill();
         let _ = child.wait();
     }
-    assert_eq!(payload.as_deref(), Some(&b"hello from dtn7"[..]), "{}", text(&back));
+    assert_eq!(payload, b"hello from dtn7", "{}", text(&back));
     assert_eq!(sent.status.code(), Some(0), "{}", text(&sent));
     assert_eq!(bundles.len(), 3, "bundles at dtn7");
 }
 
-/// Takes the bundles of dtn7's endpoint 42 until there are `count`, or for some seconds.
+/// Takes the bundles of dtn7's endpoint 42 until there are `count`.
 fn taken_by_dtn7(programs: &std::path::Path, web: u16, count: usize) -> Vec<Vec<u8>> {
     let mut bundles = Vec::new();
-    for _ in 0..60 {
-        std::thread::sleep(Duration::from_millis(100));
+    until("bundles at dtn7", || {
         let got = Command::new(programs.join("dtnrecv"))
             .args(["-p", &web.to_string(), "-e", "42"])
             .output()
             .expect("dtnrecv starts");
         bundles.extend((got.status.success() && got.stdout.len() == 20_000).then_some(got.stdout));
-        if bundles.len() == count {
-            break;
-        }
-    }
+        bundles.len() == count
+    });
     bundles
 }
 
@@ -324,7 +317,8 @@ fn bundles_cross_to_dtn7_and_back_over_mtcp_and_udp() {
             .args(["--out", inbox.to_str().expect("a path")])
             .spawn()
             .expect("bentpipe starts");
-        std::thread::sleep(Duration::from_millis(1500));
+        await_socket(&daemon, &there);
+        await_socket(&receiver, &at);
         let ends = ["--from", "ipn:1.5", "--to", "ipn:23.42", "--size", "20 kB", "--count", "2"];
         let sent = run(&[&["send", &there, "--layer", layer][..], &ends].concat());
         let bundles = taken_by_dtn7(&programs, web, 2);
@@ -333,12 +327,7 @@ fn bundles_cross_to_dtn7_and_back_over_mtcp_and_udp() {
             .args(["-p", &web.to_string(), "-r", "ipn:1.6", payload.to_str().expect("a path")])
             .output()
             .expect("dtnsend starts");
-        for _ in 0..100 {
-            if receiver.try_wait().expect("a process").is_some() {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        until("end of the receiver", || receiver.try_wait().expect("a process").is_some());
         for child in [&mut daemon, &mut receiver] {
             let _ = child.kill();
             let _ = child.wait();

@@ -13,7 +13,7 @@ use bentpipe_bundles::node::{Counters, Daemon, NodeFile};
 use bentpipe_bundles::perf::{Control, Load, perf};
 use bentpipe_bundles::ping::{Pinging, RoundTrips, ping};
 use bentpipe_bundles::trace::{Sighting, Step, Tracing, trace};
-use bentpipe_testkit::{Folder, free_port};
+use bentpipe_testkit::{Folder, free_port, until, until_some};
 use bentpipe_units::{Bytes, Span};
 use bentpipe_wire::dtn::bundle::BundleFlags;
 use bentpipe_wire::dtn::eid::Eid;
@@ -102,6 +102,15 @@ fn pings_cross_every_layer() {
     }
 }
 
+/// Waits until the files of a node's store have a number of bytes.
+fn await_bytes(store: &Path, bytes: u64) {
+    let len = || {
+        let files = std::fs::read_dir(store).into_iter().flatten().flatten();
+        files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum::<u64>()
+    };
+    until(&format!("{bytes} B in {}", store.display()), || len() >= bytes);
+}
+
 #[test]
 fn bundles_wait_on_disk_for_a_neighbour_and_an_application() {
     let folder = Folder::new();
@@ -121,11 +130,9 @@ fn bundles_wait_on_disk_for_a_neighbour_and_an_application() {
     // Nothing but the store is left of the first node.
     let first = Running::start(one);
     let second = Running::start(two.clone());
-    let mut waited = 0;
-    while !folder.file("store-2").exists() || waited < 40 {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-        waited += 1;
-    }
+    await_bytes(&folder.file("store-2"), 100 * 300);
+    // The last acknowledgements go back; nothing shows them from outside.
+    std::thread::sleep(std::time::Duration::from_secs(2));
     let counters = first.end();
     assert_eq!((counters.restored, counters.stored.0, counters.node.forwarded), (100, 0, 100));
     assert_eq!(second.end().waiting, 100);
@@ -172,7 +179,8 @@ fn blocks_of_ltp_wait_for_room_at_their_receiver() {
     let second_apps = two.listen[0].at;
     let (one, two) = (Running::start(one), Running::start(two));
     send_letters(apps, 10, 20_000);
-    // Four of them fit the storage of the second node, and no application takes them.
+    // Four of them fit the storage of the second node, and no application takes them. The fifth follows at once.
+    await_bytes(&folder.file("store-2"), 4 * 20_000);
     std::thread::sleep(std::time::Duration::from_millis(500));
     let mut found = 0;
     let stop = AtomicBool::new(false);
@@ -294,12 +302,7 @@ fn through_proxies(
 }
 
 fn connect(address: SocketAddr) -> TcpStream {
-    loop {
-        match TcpStream::connect(address) {
-            Ok(client) => return client,
-            Err(_) => std::thread::sleep(std::time::Duration::from_millis(20)),
-        }
-    }
+    until_some(&format!("listener at {address}"), || TcpStream::connect(address).ok())
 }
 
 #[test]

@@ -8,14 +8,13 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use bentpipe_bundles::client::Access;
 use bentpipe_bundles::node::{Daemon, NodeFile};
 use bentpipe_bundles::ping::{Pinging, ping};
 use bentpipe_bundles::tls::{Findings, Making, NamePolicy, Names, Policy, Security, Settings, make};
 use bentpipe_bundles::{Layer, Sending, send};
-use bentpipe_testkit::{Folder, free_port, has, succeed};
+use bentpipe_testkit::{Folder, await_socket, free_port, has, succeed, until};
 use bentpipe_units::Span;
 use bentpipe_wire::dtn::bundle::Payload;
 use bentpipe_wire::dtn::eid::Eid;
@@ -60,13 +59,8 @@ impl Running {
 
     /// Waits for a line of the log.
     fn wait_for(&self, words: &str) {
-        for _ in 0..450 {
-            if self.log.lock().expect("no panic").iter().any(|line| line.contains(words)) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        panic!("no \"{words}\" in {:?}", self.log.lock().expect("no panic"));
+        let has_words = |log: &Vec<String>| log.iter().any(|line| line.contains(words));
+        until(&format!("\"{words}\" in the log"), || has_words(&self.log.lock().expect("no panic")));
     }
 
     fn log(&self) -> String {
@@ -292,15 +286,8 @@ fn openssl_accepts_the_certificates_and_talks_to_both_sides() {
         security: Security::open(&two).expect("files"),
     };
     let never = AtomicBool::new(false);
-    let mut sent = Err(String::new());
-    for _ in 0..100 {
-        sent = send(&sending(at), &never);
-        if sent.is_ok() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    assert_eq!(sent, Ok(2));
+    await_socket(&peer, &at.to_string());
+    assert_eq!(send(&sending(at), &never), Ok(2));
     assert!(peer.wait().expect("it ends").success());
     let to = free();
     let passive = Running::start(node(&folder.file(""), 2, Some(two.clone()), to, free(), (1, free())));

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bentpipe_signalling::iax::{CallId, Config, Endpoint, Event, format};
-use bentpipe_testkit::{Folder, Process, free_port, has, skip};
+use bentpipe_testkit::{Folder, Process, free_port, has, skip, until_some};
 use bentpipe_units::{RandomStream, Span, Time};
 
 /// Voice of 20 ms in 16-bit samples at 8 kHz.
@@ -102,16 +102,12 @@ impl Modem {
         command.args(["--map-root-user", "--mount", "sh", "-c", script]).arg(folder.file("etc"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut process = Process::start(&mut command);
-        for _ in 0..300 {
-            if let Ok(device) = OpenOptions::new().read(true).write(true).open(&device) {
-                return Some(Modem { process, device });
-            }
-            if !process.is_running() {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        None
+        let open = || OpenOptions::new().read(true).write(true).open(&device).ok();
+        let opened = until_some("device of the modem", || match open() {
+            None if process.is_running() => None,
+            opened => Some(opened),
+        });
+        opened.map(|device| Modem { process, device })
     }
 
     fn dial(&mut self, command: &str) {

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use bentpipe_testkit::free_port;
+use bentpipe_testkit::{free_port, until_some};
 
 use crate::rig::Running;
 
@@ -28,18 +28,19 @@ fn metrics_and_a_page_are_served_and_each_change_is_marked() {
     let Some(mut running) = Running::start_with("metered", None, &arguments) else { return };
     assert_eq!(running.ping(9).matches("time=").count(), 9);
     assert_eq!(running.set("link.hop.forward.delay=30 ms"), (Some(0), String::new()));
-    std::thread::sleep(std::time::Duration::from_millis(2500));
-    let text = ask(address, "/metrics");
     let forward = "{scenario=\"One hop\",of=\"link/hop/forward\"}";
     // Nine requests of 84 bytes, at least.
-    let bytes = value(&text, &format!("bentpipe_emulation_delivered_bytes_total{forward}"));
-    assert!(bytes.is_some_and(|bytes| bytes >= 756.0), "{text}");
+    let delivered = format!("bentpipe_emulation_delivered_bytes_total{forward}");
+    let text = until_some("metrics of the pings", || {
+        let text = ask(address, "/metrics");
+        let up = value(&text, "bentpipe_emulation_uptime_seconds{");
+        (value(&text, &delivered) >= Some(756.0) && up > Some(1.0)).then_some(text)
+    });
     assert!(value(&text, &format!("bentpipe_emulation_queue_bytes{forward}")).is_some(), "{text}");
     assert!(
         value(&text, "bentpipe_emulation_lateness_p99_seconds{").is_some_and(|late| late < 1.0),
         "{text}"
     );
-    assert!(value(&text, "bentpipe_emulation_uptime_seconds{").is_some_and(|up| up > 1.0), "{text}");
     let mut types: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
     let count = types.len();
     types.sort_unstable();

@@ -3,7 +3,8 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
-use std::time::Duration;
+
+use bentpipe_testkit::{Process, until};
 
 use crate::rig::{Running, SCENARIO, emulate_text, rtts_ms, shortest};
 
@@ -31,11 +32,17 @@ fn set_changes_what_a_shell_sees() {
 fn a_change_leaves_what_is_under_way_alone() {
     let Some(running) = Running::start("ridden") else { return };
     let mut ping = running.shell("left", &["ping", "-n", "-c", "60", "-i", "0.03", "-W", "2", "10.0.0.2"]);
-    let ping = ping.stdout(Stdio::piped()).spawn().expect("starts");
-    std::thread::sleep(Duration::from_millis(900));
-    assert_eq!(running.set("link.hop.delay=20 ms").0, Some(0));
-    let output = ping.wait_with_output().expect("it ends");
-    let text = String::from_utf8_lossy(&output.stdout);
+    let mut ping = Process::start(ping.stdout(Stdio::piped()));
+    let lines = BufReader::new(ping.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    let mut text = String::new();
+    for line in lines {
+        // Over 400 ms, 13 others are in flight with the first ten answered.
+        if line.contains("icmp_seq=10 ") {
+            assert_eq!(running.set("link.hop.delay=20 ms").0, Some(0));
+        }
+        text += &(line + "\n");
+    }
+    assert_eq!(ping.finish().0, Some(0), "{text}");
     let rtts = rtts_ms(&text);
     let numbers = text.split_whitespace().filter_map(|word| word.strip_prefix("icmp_seq="));
     let numbers: Vec<u32> = numbers.map(|number| number.parse().expect("a number")).collect();
@@ -96,7 +103,7 @@ fn events_change_an_emulation_and_what_is_set_after_them_holds() {
     let event = "\n[[event]]\nat = \"3 s\"\nset = { \"link.hop.delay\" = \"20 ms\" }\n";
     let Some(running) = Running::start_scenario(&(SCENARIO.to_owned() + event), "eventful") else { return };
     assert!((400.0..430.0).contains(&running.rtt_ms()));
-    std::thread::sleep(Duration::from_secs(3));
+    until("the event", || running.rtt_ms() < 400.0);
     assert!((40.0..70.0).contains(&running.rtt_ms()));
     // The file's own delay is another value now.
     assert_eq!(running.set("link.hop.delay=200 ms"), (Some(0), String::new()));

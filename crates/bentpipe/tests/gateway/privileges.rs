@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
-use bentpipe_testkit::{Folder, Tshark};
+use bentpipe_testkit::{Folder, Tshark, until};
 
 use crate::rig::{Running, Sky, site_of_two, udp};
 
@@ -88,10 +88,9 @@ fn a_running_gateway_has_no_privileges_and_carries_packets_all_the_same() {
             .is_ok_and(|text| text.lines().any(|line| line.starts_with("policy") && line.ends_with(" 1")))
     });
     assert_eq!(loops.count(), 1, "one thread is in SCHED_FIFO");
-    std::thread::sleep(std::time::Duration::from_millis(1500));
-    let page = sky.run(1, &["curl", "-s", "http://127.0.0.1:9188/metrics"]);
-    assert!(page.contains("bentpipe_gateway_sent_packets_total"), "{page}");
-    assert!(fs::read_to_string(json).expect("written").lines().count() >= 1);
+    let page = || sky.run(1, &["curl", "-s", "http://127.0.0.1:9188/metrics"]);
+    until("metrics of packets", || page().contains("bentpipe_gateway_sent_packets_total"));
+    until("a line of statistics", || fs::read_to_string(&json).is_ok_and(|text| text.contains('\n')));
 
     // A new network is a route that root makes.
     let path = one.path.clone();
@@ -144,10 +143,7 @@ fn privileges_are_kept_on_request_and_a_killed_gateway_leaves_nothing() {
     let helpers = children(&two);
     two.signal("-KILL");
     let is_gone = || helpers.iter().all(|pid| !fs::exists(format!("/proc/{pid}")).expect("procfs"));
-    assert!((0..100).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        is_gone()
-    }));
+    until("end of the helpers", is_gone);
     assert!(!sky.run(2, &["ip", "link"]).contains("bent0"), "the device is gone");
 }
 
@@ -167,11 +163,7 @@ fn programs_run_as_the_user_and_end_with_the_gateway() {
     let is_gone =
         |of: &BTreeMap<String, String>| !fs::exists(format!("/proc/{}", of["Pid"])).expect("procfs");
     // The helper ends when it sees that the gateway has.
-    let are_gone = || {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        programs.iter().all(is_gone)
-    };
-    assert!((0..100).any(|_| are_gone()), "{names:?}");
+    until(&format!("end of {names:?}"), || programs.iter().all(is_gone));
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use bentpipe_testkit::until;
+
 use crate::rig::{Sky, site_of_two, udp};
 
 const ROHC: &str = "rohc = { refresh = 0, dynamic_refresh = 0 }";
@@ -40,7 +42,7 @@ fn a_reload_changes_what_was_changed_and_keeps_contexts() {
     let routes = sky.run(1, &["ip", "route"]);
     assert!(routes.contains("10.3.0.0/24 dev bent0"), "{routes}");
     let dropped = || one.statistics()["remote"]["other"]["filter_dropped"].as_u64();
-    assert!((0..50).any(|_| dropped() == Some(1)), "the new filter drops");
+    until("a packet that the new filter drops", || dropped() == Some(1));
 
     // A file with a mistake changes nothing, and says where the mistake is.
     std::fs::write(&one.path, text.replace("\"0x301\"", "\"0x101\"")).expect("written");
@@ -54,10 +56,7 @@ fn a_reload_changes_what_was_changed_and_keeps_contexts() {
     std::fs::write(&one.path, site(1, ROHC)).expect("written");
     one.signal("-HUP");
     let is_gone = || !sky.run(1, &["ip", "route"]).contains("10.3.0.0/24");
-    assert!((0..50).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-        is_gone()
-    }));
+    until("end of the route", is_gone);
     assert_eq!(talk(b"still here"), b"still here");
     assert_eq!(irs(), before);
 }
@@ -71,22 +70,20 @@ fn statistics_are_given_as_lines_and_to_prometheus() {
     let mut one = sky.start(1, &site_of_two(1, "rate = \"8 Mbit/s\"", &udp(1), &statistics));
     let _two = sky.start(2, &site_of_two(2, "rate = \"8 Mbit/s\"", &udp(2), ""));
     sky.expect_pings(1, "10.2.0.1");
-    std::thread::sleep(std::time::Duration::from_millis(1500));
-    let page = sky.sites[0].within(|| {
+    let page = || {
         let mut stream = TcpStream::connect("127.0.0.1:9188").expect("it listens");
         stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").expect("sent");
         let mut page = String::new();
         stream.read_to_string(&mut page).expect("answered");
         page
-    });
-    let page = page.expect("inside");
-    assert!(
-        page.contains("bentpipe_gateway_sent_packets_total{site=\"site 1\",remote=\"other\"} "),
-        "{page}"
-    );
+    };
+    let row = "bentpipe_gateway_sent_packets_total{site=\"site 1\",remote=\"other\"} ";
+    until("metrics of packets", || sky.sites[0].within(page).expect("inside").contains(row));
+    // A line per second.
+    let lines = || std::fs::read_to_string(&json).map_or(0, |text| text.lines().count());
+    until("two lines of statistics", || lines() >= 2);
     assert_eq!(one.end(), Some(0));
     let lines = std::fs::read_to_string(&json).expect("written");
     let last: serde_json::Value = serde_json::from_str(lines.lines().last().expect("a line")).expect("JSON");
     assert!(last["remote"]["other"]["sent_packets"].as_u64() >= Some(5), "{last:#}");
-    assert!(lines.lines().count() >= 2);
 }

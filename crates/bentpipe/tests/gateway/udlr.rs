@@ -1,5 +1,8 @@
 //! One-way carrier: site 1 sends, and site 2 returns in a tunnel over the network between them, which tshark reads. Devices of remote sites.
 
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
 use bentpipe_testkit::Tshark;
 
 use crate::rig::{Sky, site_of_two, udp};
@@ -37,8 +40,10 @@ fn packets_return_in_a_tunnel_that_hellos_announce() {
     let file = sky.folder.path().join("return.pcapng");
     let mut capture = sky.sky.command("tshark");
     capture.args(["-q", "-i", "br0", "-f", "ip proto 47", "-a", "duration:8", "-w"]).arg(&file);
-    let mut capture = capture.spawn().expect("tshark starts");
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    let mut capture = capture.stderr(Stdio::piped()).spawn().expect("tshark starts");
+    let mut lines = BufReader::new(capture.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("Capturing on")), "tshark does not capture");
+    std::thread::spawn(move || lines.for_each(drop));
     let mut receiver = sky.start(2, &router(2));
     // Without a feed there is no HELLO, so the receiver knows no tunnel.
     assert_eq!(sky.pings(2, "10.1.0.1"), 0);

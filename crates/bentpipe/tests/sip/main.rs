@@ -7,7 +7,7 @@ mod sipp;
 use std::io::Read;
 use std::process::{Command, Stdio};
 
-use bentpipe_testkit::Process;
+use bentpipe_testkit::{Process, until};
 
 fn bentpipe(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
@@ -23,14 +23,10 @@ fn bentpipe(words: &[&str]) -> Command {
 /// Waits until a socket of loopback is at a port.
 fn wait_for(protocol: &str, port: u16) {
     let local = format!("0100007F:{port:04X} ");
-    for _ in 0..500 {
+    until(&format!("socket at {port}"), || {
         let table = std::fs::read_to_string(format!("/proc/net/{protocol}")).unwrap_or_default();
-        if table.lines().any(|line| line.split_once(": ").is_some_and(|(_, rest)| rest.starts_with(&local))) {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    panic!("nothing listens at {port}");
+        table.lines().any(|line| line.split_once(": ").is_some_and(|(_, rest)| rest.starts_with(&local)))
+    });
 }
 
 /// Returns what a program has printed when it ends by itself with success.

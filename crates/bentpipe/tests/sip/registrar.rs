@@ -11,7 +11,7 @@ use bentpipe_signalling::proxy::{Config, Proxy};
 use bentpipe_signalling::registrar::Registrar;
 use bentpipe_signalling::sip::Transport;
 use bentpipe_signalling::transaction::{Peer, Timers};
-use bentpipe_testkit::{Folder, Process, free_port, has, said, text};
+use bentpipe_testkit::{Folder, Process, free_port, has, said, text, until_some};
 use bentpipe_units::{RandomStream, Span, Time};
 
 use super::{bentpipe, printed_by, wait_for};
@@ -140,15 +140,11 @@ fn calls_by_way_of(server: u16) {
 /// Places calls as alice, again until the callee is registered.
 fn call_until_it_succeeds(words: &[&str], credentials: &[&str]) -> Output {
     let words = [&["call"], words, credentials, &["alice"]].concat();
-    for _ in 0..100 {
+    until_some("registration of the callee", || {
         let output = bentpipe(&words).output().expect("bentpipe starts");
         let is_unregistered = text(&output).contains("404 ") || text(&output).contains("480 ");
-        if !is_unregistered {
-            return output;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    panic!("the callee does not register")
+        (!is_unregistered).then_some(output)
+    })
 }
 
 #[test]

@@ -4,11 +4,10 @@ use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use bentpipe_emu::{Namespace, signals};
 use bentpipe_pep::{Config, Mode, OwnTcp, Proxy};
-use bentpipe_testkit::{Process, ip};
+use bentpipe_testkit::{PATIENCE, Process, ip, until};
 use bentpipe_units::{Bytes, Span};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
@@ -18,9 +17,6 @@ pub(crate) const SERVER_V4: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 2, 0, 2));
 pub(crate) const SERVER_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd02, 0, 0, 0, 0, 0, 0, 2));
 
 const SETTINGS: &str = "BENTPIPE_TEST_PEP";
-
-/// Longest time for what is expected.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Raises the limit of descriptors to the most that is allowed, and returns it.
 pub(crate) fn raise_limit() -> u64 {
@@ -226,11 +222,7 @@ impl Rig {
     }
 
     pub(crate) fn await_no_rules(&self) {
-        let started = Instant::now();
-        while !self.rules().is_empty() {
-            assert!(started.elapsed() < PATIENCE, "{}", self.rules());
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        until("end of the rules", || self.rules().is_empty());
     }
 
     /// Returns the resident memory of the proxy.
@@ -267,15 +259,12 @@ impl Rig {
 
 /// Waits until IPv6 works: its addresses and neighbours take a moment.
 fn await_link(client: &Namespace) {
-    let (started, server) = (Instant::now(), SocketAddr::new(SERVER_V6, 7));
+    let server = SocketAddr::new(SERVER_V6, 7);
     let is_refused = || {
         let result = client.within(|| open(server)).expect("inside");
         result.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
     };
-    while !is_refused() {
-        assert!(started.elapsed() < PATIENCE, "no route by IPv6");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until("route by IPv6", is_refused);
 }
 
 fn open(to: SocketAddr) -> std::io::Result<TcpStream> {
