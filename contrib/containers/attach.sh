@@ -25,7 +25,7 @@ ldd "$root/bin/busybox" 2>/dev/null | grep -o '/[^ ]*' | while read -r library; 
     cp "$library" "$root$library"
 done
 
-mark=$((600 + $$ % 1000))
+mark=$((600 + $$))
 case $runtime in
 nspawn)
     systemd-nspawn --quiet --register=no --keep-unit --private-network -D "$root" /bin/sleep $mark </dev/null >"$folder/log" 2>&1 &
@@ -42,8 +42,8 @@ runc)
     exit 2
     ;;
 esac
-for _ in 1 2 3 4 5 6 7 8 9 10; do
-    process=$(pgrep -f "^/bin/sleep $mark" || true)
+for _ in $(seq 60); do
+    process=$(pgrep -f "^/bin/sleep $mark\$" || true)
     [ -n "$process" ] && break
     sleep 0.5
 done

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use bentpipe_testkit::{Folder, await_read, has, run, said};
+use bentpipe_testkit::{Folder, await_read, free_address, has, run, said};
 use bentpipe_wire::ethernet::MacAddr;
 use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::pcap::{LinkType, Reader, Writer};
@@ -456,6 +456,7 @@ fn wrong_live_streams_are_explained() {
     let file = folder.file("film.ts");
     let text = said(&ts(&["inspect", "--for", "1 s"], &[&file]), 2);
     assert!(text.contains("--for: expected a live stream, udp://ADDRESS:PORT"), "{text}");
-    let text = said(&ts(&["inspect", "--for", "300 ms", "udp://127.0.0.1:59871"], &[]), 1);
+    let address = format!("udp://{}", free_address());
+    let text = said(&ts(&["inspect", "--for", "300 ms", &address], &[]), 1);
     assert!(text.contains("no packets came"), "{text}");
 }

@@ -1,8 +1,6 @@
 //! The TATPA testbed through the interface: router 1 both ways, and figure 17.
 
-use std::time::{Duration, Instant};
-
-use bentpipe_testkit::{Folder, able_live};
+use bentpipe_testkit::{Folder, able_live, until};
 use serde_json::{Value, json};
 
 use crate::client::{Server, User};
@@ -159,14 +157,6 @@ fn runs_with(text: &str) -> bool {
     all.map(|entry| entry.path()).filter(|path| !path.ends_with("self")).any(has)
 }
 
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 #[test]
 fn a_killed_study_leaves_no_server_and_no_jobs() {
     let folder = Folder::new();
@@ -181,10 +171,10 @@ fn a_killed_study_leaves_no_server_and_no_jobs() {
         .spawn()
         .expect("started");
     let server = folder.path().join(format!("bentpipe-controller-{}", child.id()));
-    wait_until("a job runs", || server.join("jobs/1/progress-1.jsonl").exists());
+    until("a job runs", || server.join("jobs/1/progress-1.jsonl").exists());
     child.kill().expect("killed");
     child.wait().expect("reaped");
-    wait_until("the server removed its folder", || !server.exists());
+    until("the server removed its folder", || !server.exists());
     let name = server.display().to_string();
-    wait_until("the processes ended", || !runs_with(&name));
+    until("the processes ended", || !runs_with(&name));
 }
