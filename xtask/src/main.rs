@@ -23,6 +23,8 @@ usage: cargo xtask COMMAND
 
   test             install what the tests need where that is possible, say what is not, and run everything:
                    format, lints, tidy, tests, the quick reproduction of every study
+  test --repeat TIMES [WORD]
+                   run the tests of real time whose sources contain WORD a number of times, and state how often some failed
   tidy [--update | --list [RULE]]
                    check the project's own rules: crate dependencies, circles of modules, file lengths, pages of models,
                    words of the style guide; --update lowers the limits of xtask/ratchet.toml to the present counts,
@@ -58,6 +60,8 @@ fn main() -> ExitCode {
     }
     let result = match words[..] {
         ["test"] => test(&args),
+        ["test", "--repeat", times] => test::repeat(times, ""),
+        ["test", "--repeat", times, word] => test::repeat(times, word),
         ["tidy"] => tidy::run(),
         ["tidy", "--update"] => tidy::update(),
         ["tidy", "--list"] => tidy::list(""),

@@ -58,6 +58,30 @@ pub(crate) fn run(programs: Vec<Program>) -> Result<()> {
     Ok(())
 }
 
+/// Runs the test programs of real time whose sources contain a word a number of times, and states how often some failed.
+///
+/// # Errors
+/// Returns an error if there are none, or a run had a failure.
+pub(crate) fn repeat(mut programs: Vec<Program>, times: u32, word: &str) -> Result<()> {
+    let is_meant =
+        |source: &str| source.contains(word) && IN_REAL_TIME.iter().any(|start| source.starts_with(start));
+    programs.retain(|program| is_meant(&program.source));
+    if programs.is_empty() {
+        bail!("no tests of real time in {word:?}");
+    }
+    let run = |n: u32| {
+        println!("run {n} of {times}");
+        lane(&programs, false)
+    };
+    let failed: Vec<String> =
+        (1..=times).map(run).filter(|failed| !failed.is_empty()).map(|failed| failed.join(", ")).collect();
+    println!("{times} runs of {} test programs, {} with failures", programs.len(), failed.len());
+    if !failed.is_empty() {
+        bail!("tests have failed: {}", failed.join("; "));
+    }
+    Ok(())
+}
+
 /// Returns the test programs of all packages, built.
 ///
 /// # Errors

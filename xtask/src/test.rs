@@ -34,6 +34,15 @@ pub(crate) fn run() -> Result<()> {
     sh("cargo", &["test", "--workspace", "--all-features", "--doc"])
 }
 
+/// Builds all tests and runs those of real time whose sources contain a word a number of times.
+///
+/// # Errors
+/// Returns an error if the number is wrong, or a test fails.
+pub(crate) fn repeat(times: &str, word: &str) -> Result<()> {
+    let times = times.parse().with_context(|| format!("expected a number of runs, got {times:?}"))?;
+    programs::repeat(programs::build()?, times, word)
+}
+
 /// Shows an error at once: what runs at the same time goes on for a while.
 fn shown(result: Result<()>) -> Result<()> {
     result.inspect_err(|error| println!("error: {error:#}"))
