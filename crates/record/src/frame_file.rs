@@ -18,6 +18,9 @@ use ::parquet::schema::types::ColumnDescriptor;
 use super::frame::{Frame, FrameColumn, FrameValues};
 use super::nullable::{self, Kind};
 
+/// Most values of a table that is read: columns times rows.
+const MAX_VALUES: u64 = 1 << 30;
+
 /// Type of the values of a column that is yet without any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameKind {
@@ -123,6 +126,7 @@ pub fn read_frame(path: &Path, wanted: impl Fn(&str) -> bool) -> Result<Frame> {
     for (number, column) in schema.columns().iter().enumerate().filter(|(_, column)| wanted(column.name())) {
         columns.push((number, empty(column)?));
     }
+    check_size(columns.len() as u64, reader.metadata().file_metadata().num_rows())?;
     for group in 0..reader.num_row_groups() {
         let group = reader.get_row_group(group)?;
         for (number, column) in &mut columns {
@@ -130,6 +134,17 @@ pub fn read_frame(path: &Path, wanted: impl Fn(&str) -> bool) -> Result<Frame> {
         }
     }
     Ok(Frame { columns: columns.into_iter().map(|(_, column)| column).collect() })
+}
+
+/// Returns an error if a table has more values than are read, before any is decoded.
+fn check_size(columns: u64, rows: i64) -> Result<()> {
+    let rows = u64::try_from(rows).unwrap_or(u64::MAX);
+    match columns.saturating_mul(rows) > MAX_VALUES {
+        true => Err(ParquetError::General(format!(
+            "{columns} columns of {rows} rows: expected at most {MAX_VALUES} values"
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// Returns a column without values for one of a file.
@@ -181,7 +196,8 @@ fn read<T: DataType>(mut reader: ColumnReaderImpl<T>, rows: usize) -> Result<Vec
     loop {
         let (mut levels, mut present) = (Vec::new(), Vec::new());
         let (records, values, _) = reader.read_records(1 << 14, Some(&mut levels), None, &mut present)?;
-        if records == 0 && values == 0 {
+        // A page may have more than the file states.
+        if (records == 0 && values == 0) || all.len() > rows {
             break;
         }
         if levels.is_empty() {
@@ -240,6 +256,14 @@ mod tests {
         assert_eq!(read.columns[3].values.text(5), "");
         let one = read_frame(&path, |title| title == "run").expect("Parquet");
         assert_eq!(one.columns.len(), 1);
+    }
+
+    #[test]
+    fn a_table_is_refused_by_its_stated_size() {
+        assert!(check_size(3, 1 << 20).is_ok() && check_size(0, i64::MAX).is_ok());
+        for (columns, rows) in [(1, i64::MAX), (1 << 11, 1 << 20), (2, -1)] {
+            assert!(check_size(columns, rows).is_err(), "{columns} {rows}");
+        }
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub use packets::{
     Delivery, FIRST_PACKETS_FILE, FirstPacket, FirstPackets, PACKETS_FILE, PacketRecord, Packets,
     RecordedFlow, TcpFields, read_first_packets, write_first_packets,
 };
-pub use parquet::{SeriesError, read_series, write_parquet};
+pub use parquet::{SeriesError, check_series, read_series, read_series_within, write_parquet};
 pub use plan::{Burst, plan_file, read_plan};
 pub use recorder::{Recorder, Stopped};
 pub use results::{EventRow, Point, ResultSet};

@@ -17,7 +17,7 @@ use ::parquet::file::properties::WriterProperties;
 use ::parquet::file::writer::SerializedFileWriter;
 use ::parquet::schema::types::{ColumnPath, Type};
 
-pub use read::{SeriesError, read_series};
+pub use read::{SeriesError, check_series, read_series, read_series_within};
 
 use super::series::{Column, Series};
 
@@ -134,3 +134,6 @@ fn schema() -> Result<Type> {
     let columns = columns.map(|column| column.with_repetition(Repetition::REQUIRED).build().map(Arc::new));
     Type::group_type_builder("series").with_fields(columns.collect::<Result<_>>()?).build()
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,12 @@ use crate::series::{Column, Data, Series};
 /// Rows that are read at a time.
 const BATCH: usize = 1 << 14;
 
+/// Most samples of a series that is read: columns times instants, each of 8 bytes.
+///
+/// A column that never changes has two rows in the file and one for each instant in memory, so that the size of the file says
+/// little.
+const MAX_SAMPLES: u64 = 1 << 30;
+
 /// Error returned when a run has no series that can be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SeriesError {
@@ -27,6 +33,16 @@ pub enum SeriesError {
     /// `series.parquet` is not what a run leaves.
     #[error("series.parquet: {0}")]
     Parquet(#[from] ParquetError),
+    /// It has more samples than are read.
+    #[error("series.parquet: {columns} columns of {rows} instants: expected at most {most} samples")]
+    TooLarge {
+        /// Number of columns.
+        columns: u64,
+        /// Number of instants, or of rows of the file.
+        rows: u64,
+        /// Most samples of all columns.
+        most: u64,
+    },
     /// A column has no declaration.
     #[error("metrics.json: missing the metric {1} of {0}")]
     Undeclared(String, String),
@@ -40,6 +56,51 @@ pub fn read_series(
     folder: &Path,
     wanted: impl Fn(&str, &Declaration) -> bool,
 ) -> Result<Series, SeriesError> {
+    read_series_within(folder, MAX_SAMPLES, wanted)
+}
+
+/// Reads the series in a run's folder as [`read_series`] does, if it has at most `most` samples.
+///
+/// The rows that the file states are compared before any is decoded, and columns times instants before memory is taken.
+///
+/// # Errors
+/// Returns an error if files of a run are missing or do not fit each other, and if the series has more samples.
+pub fn read_series_within(
+    folder: &Path,
+    most: u64,
+    wanted: impl Fn(&str, &Declaration) -> bool,
+) -> Result<Series, SeriesError> {
+    read_runs(folder, most, wanted)?.series(most)
+}
+
+/// Checks that the series in a run's folder can be read, and that all of it has at most `most` samples.
+///
+/// # Errors
+/// Returns an error if it cannot, or has more.
+pub fn check_series(folder: &Path, most: u64) -> Result<(), SeriesError> {
+    let count = std::cell::Cell::new(0);
+    // No column is kept: only the instants of one take memory.
+    let runs = read_runs(folder, most, |_, _| {
+        count.set(count.get() + 1);
+        false
+    })?;
+    fits(count.get(), runs.times.len() as u64, most)
+}
+
+/// Returns an error if so many columns and rows have more than `most` samples.
+fn fits(columns: u64, rows: u64, most: u64) -> Result<(), SeriesError> {
+    match columns.saturating_mul(rows) > most {
+        true => Err(SeriesError::TooLarge { columns, rows, most }),
+        false => Ok(()),
+    }
+}
+
+/// Reads the rows of the wanted columns.
+fn read_runs<F: Fn(&str, &Declaration) -> bool>(
+    folder: &Path,
+    most: u64,
+    wanted: F,
+) -> Result<Runs<F>, SeriesError> {
     let named =
         |path: &Path, error: &dyn std::fmt::Display| SeriesError::Io(format!("{}: {error}", path.display()));
     let (declared, samples) = (folder.join("metrics.json"), folder.join("series.parquet"));
@@ -48,11 +109,14 @@ pub fn read_series(
         serde_json::from_slice(&catalogue).map_err(|error| named(&declared, &error))?;
     let file = File::open(&samples).map_err(|error: io::Error| named(&samples, &error))?;
     let reader = SerializedFileReader::new(file)?;
+    let rows = reader.metadata().file_metadata().num_rows();
+    fits(1, u64::try_from(rows).unwrap_or(u64::MAX), most)?;
     let mut runs = Runs { index: catalogue.index(), wanted, found: Vec::new(), times: Vec::new(), of: None };
     for group in 0..reader.num_row_groups() {
         runs.group(&*reader.get_row_group(group)?)?;
     }
-    Ok(runs.series())
+    runs.end();
+    Ok(runs)
 }
 
 /// Columns of a file while its rows pass. A column is a run of rows.
@@ -148,9 +212,9 @@ impl<F: Fn(&str, &Declaration) -> bool> Runs<F> {
         }
     }
 
-    fn series(mut self) -> Series {
-        self.end();
+    fn series(self, most: u64) -> Result<Series, SeriesError> {
         let rows = self.times.len();
+        fits(self.found.len() as u64, rows as u64, most)?;
         let times = self.times.iter().map(|time| Time::ZERO + Span::from_secs_f64(*time)).collect();
         let (mut part, mut last): (u32, Option<Arc<str>>) = (0, None);
         let column = |found: Found| {
@@ -158,7 +222,7 @@ impl<F: Fn(&str, &Declaration) -> bool> Runs<F> {
             last = Some(Arc::clone(&found.subject));
             found.column(part, rows)
         };
-        Series { times, columns: self.found.into_iter().map(column).collect() }
+        Ok(Series { times, columns: self.found.into_iter().map(column).collect() })
     }
 }
 
