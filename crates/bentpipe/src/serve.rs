@@ -49,6 +49,9 @@ pub(crate) struct ServeArguments {
     /// Room on the disk that stays free: with less no job starts
     #[arg(long, value_name = "SIZE", default_value = "1 GB")]
     keep_free: Bytes,
+    /// Limits of children by the level of their user [default: limits.toml in the data folder]
+    #[arg(long, value_name = "FILE")]
+    limits: Option<PathBuf>,
     /// End with the standard input, with all jobs, and remove the data folder
     #[arg(long, hide = true)]
     temporary: bool,
@@ -74,6 +77,9 @@ Without a password on standard input one is generated and printed once.")]
         #[arg(long)]
         password_stdin: bool,
     },
+    /// Do a task on standard input, as a child of a server
+    #[command(hide = true)]
+    Work,
     /// Copy the database while it is in use, and verify the copy
     #[command(after_help = "\
 Examples:
@@ -97,6 +103,7 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<u8, String> {
         Some(ServeCommand::Init { data, name, password_stdin }) => {
             init(&folder(data)?, &name, password_stdin)
         }
+        Some(ServeCommand::Work) => bentpipe_serve::work().map(|()| 0),
         Some(ServeCommand::Backup { file, data }) => {
             bentpipe_serve::back_up(&folder(data)?, &file).map_err(|error| error.to_string())?;
             show::out(&format!("{}\n", file.display()));
@@ -150,6 +157,7 @@ fn serve(arguments: ServeArguments) -> Result<u8, String> {
         keep_free: arguments.keep_free.get(),
         program,
         studies: studies.or(known),
+        limits: arguments.limits,
         is_temporary: arguments.temporary,
     };
     let ready = |listening: &Listening| {

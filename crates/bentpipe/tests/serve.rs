@@ -14,6 +14,8 @@ mod emulation;
 mod files;
 #[path = "serve/jobs.rs"]
 mod jobs;
+#[path = "serve/limits.rs"]
+mod limits;
 #[path = "serve/removal.rs"]
 mod removal;
 #[path = "serve/schema.rs"]

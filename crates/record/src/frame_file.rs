@@ -136,7 +136,7 @@ pub fn read_frame(path: &Path, wanted: impl Fn(&str) -> bool) -> Result<Frame> {
     Ok(Frame { columns: columns.into_iter().map(|(_, column)| column).collect() })
 }
 
-/// Returns an error if a table has more values than are read, before any is decoded.
+/// Returns an error if a table has more values than are read.
 fn check_size(columns: u64, rows: i64) -> Result<()> {
     let rows = u64::try_from(rows).unwrap_or(u64::MAX);
     match columns.saturating_mul(rows) > MAX_VALUES {

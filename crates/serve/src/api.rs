@@ -138,7 +138,7 @@ pub(crate) fn operations() -> Vec<Operation> {
         listVersions get "/scenarios/{id}/versions", level(0), "List the versions of a scenario, newest first" => 200 Vec<s::Version>, scenarios::versions;
         getVersion get "/scenarios/{id}/versions/{version}", level(0), "Show the text of a version" => 200 scenarios::Text, scenarios::version;
         checkScenario post "/check", level(0), "Check a text as `bentpipe check` does", body scenarios::Text => 200 scenarios::Verdict, scenarios::check;
-        editScenario post "/edit", level(0), "Set or remove a key of a text and check it; comments stay", body scenarios::Edit => 200 scenarios::Edited, scenarios::edit;
+        editScenario post "/edit", level(0), "Set or remove a key of a text and check it; comments stay", body scenarios::Edit => 200 crate::drafts::Edited, scenarios::edit;
         listPresets get "/presets", level(0), "List presets: named settings of entries", query &[("section", "Section, such as link")] => 200 Vec<Preset>, presets::list;
         savePreset post "/presets", level(1), "Save a preset, in place of an own one of that name", body presets::NewPreset => 201 Preset, presets::save;
         removePreset delete "/presets/{id}", level(1), "Remove a preset" => 204, presets::remove;

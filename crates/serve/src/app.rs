@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rusqlite::Transaction;
 use tokio::sync::{Semaphore, broadcast};
 
+use crate::children::{Groups, LimitsFile, Pool};
 use crate::inputs::Inputs;
 use crate::limits::Buckets;
 use crate::password;
@@ -46,6 +47,8 @@ pub struct Settings {
     pub keep_free: u64,
     /// Set if browsers reach the server over TLS.
     pub secure: bool,
+    /// Limits of children.
+    pub limits: LimitsFile,
 }
 
 /// State of the controller that all requests share.
@@ -63,6 +66,10 @@ pub(crate) struct Inner {
     pub(crate) archives: Arc<Semaphore>,
     /// Turns at reading archives.
     pub(crate) imports: Arc<Semaphore>,
+    /// Turns of children that work on requests.
+    pub(crate) pool: Arc<Pool>,
+    /// Control groups of children, where the server may make some.
+    pub(crate) groups: Groups,
     /// Hash that no password has.
     pub(crate) dummy: password::Dummy,
     /// Numbers of jobs with new events.
@@ -79,8 +86,10 @@ impl std::ops::Deref for App {
 }
 
 impl App {
-    pub(crate) fn new(settings: Settings, store: Store) -> App {
+    pub(crate) fn new(settings: Settings, store: Store, groups: Groups) -> App {
         App(Arc::new(Inner {
+            pool: Arc::new(Pool::new(settings.limits.places)),
+            groups,
             settings,
             store,
             buckets: Buckets::default(),

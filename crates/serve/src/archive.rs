@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
+use bentpipe_lab::plan::{Plan, Seeds};
 use bentpipe_record::Summary;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,8 +16,11 @@ use sha2::{Digest, Sha256};
 use zip::ZipArchive;
 
 use crate::clock::hex;
-use crate::inputs;
-use crate::store::jobs::Question;
+use crate::drafts;
+use crate::inputs::{self, Inputs};
+use crate::problem::{self, Problem};
+use crate::store::files::Content;
+use crate::store::jobs::{End, KindName, Question};
 
 /// Name of the file that describes a job, in the folder of an archive.
 pub(crate) const NAME: &str = "bentpipe-job.json";
@@ -35,6 +39,14 @@ const MAX_DIRECTORY: u32 = 16 << 20;
 /// Most bytes and parts of a path.
 const MAX_PATH: usize = 500;
 const MAX_DEPTH: usize = 10;
+/// Folder of an unpacked archive in the working folder.
+pub(crate) const UNPACKED: &str = "archive";
+/// File of a run's series.
+const SERIES: &str = "series.parquet";
+/// Most samples of a series that is imported: in memory they have 512 MiB.
+const MAX_SAMPLES: u64 = 1 << 26;
+/// Most bytes of the settings and fingerprints of all points.
+const MAX_SETTINGS: usize = 16 << 20;
 /// Largest file of results that is read to compare fingerprints.
 const MAX_READ: u64 = 64 << 20;
 
@@ -48,9 +60,9 @@ pub(crate) struct Description {
     pub(crate) program: String,
     /// Number of the job there.
     pub(crate) job: i64,
-    pub(crate) kind: String,
+    pub(crate) kind: KindName,
     pub(crate) name: String,
-    pub(crate) state: String,
+    pub(crate) state: End,
     pub(crate) message: String,
     pub(crate) study: Option<String>,
     pub(crate) quick: bool,
@@ -116,6 +128,20 @@ pub(crate) struct Unpacked {
     pub(crate) plan: Option<String>,
 }
 
+/// Part of an outcome that is compared.
+#[derive(Deserialize)]
+struct Outcome {
+    #[serde(default)]
+    fingerprint: Option<String>,
+}
+
+/// Part of a manifest that is compared.
+#[derive(Deserialize)]
+struct Manifest {
+    #[serde(default)]
+    hash: Option<String>,
+}
+
 /// Unpacks the archive of a job into a new folder.
 ///
 /// Its checks are those of an import.
@@ -150,8 +176,8 @@ pub(crate) fn unpack(archive: &mut File, into: &Path) -> Result<Unpacked, String
     check_inputs(&description)?;
     let summary: Option<Summary> = json_of(into, "summary.json")?;
     check_fingerprints(&description, summary.as_ref(), into)?;
-    let plan: Option<Value> = json_of(into, "manifest.json")?;
-    let plan = plan.and_then(|plan| plan["hash"].as_str().map(str::to_owned));
+    let plan: Option<Manifest> = json_of(into, "manifest.json")?;
+    let plan = plan.and_then(|plan| plan.hash);
     Ok(Unpacked { description, summary, plan })
 }
 
@@ -323,6 +349,105 @@ pub(crate) fn prints(summary: &Summary) -> Vec<Prints> {
     summary.points.iter().map(prints).collect()
 }
 
+/// Archive that is unpacked and was found to be what it states. Its points were left in a file.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Arrived {
+    pub(crate) description: Description,
+    /// Set if its results have a summary.
+    pub(crate) has_summary: bool,
+}
+
+/// Unpacks an archive into [`UNPACKED`] in the working folder, and checks its files.
+///
+/// # Errors
+/// Returns what is wrong with it.
+pub(crate) fn arrive(archive: &Path, data: &Path) -> problem::Result<(Arrived, Option<Summary>)> {
+    let wrong = |why: String| Problem::bad(format!("archive: {why}"));
+    let folder = std::env::current_dir().map_err(|error| Problem::internal(&error))?.join(UNPACKED);
+    let mut file = File::open(archive).map_err(|error| Problem::internal(&error))?;
+    fs::create_dir(&folder).map_err(|error| Problem::internal(&error))?;
+    let unpacked = unpack(&mut file, &folder).map_err(wrong)?;
+    check_tables(&unpacked.description, &folder).map_err(wrong)?;
+    unpacked.summary.as_ref().map_or(Ok(()), check_summary).map_err(wrong)?;
+    check_plan(&unpacked, (&folder, data))?;
+    let Unpacked { mut description, summary, .. } = unpacked;
+    // The summary has them too.
+    description.points.clear();
+    Ok((Arrived { description, has_summary: summary.is_some() }, summary))
+}
+
+/// Refuses texts of points and names of measures that pages could not show.
+fn check_summary(summary: &Summary) -> Result<(), String> {
+    let settings = summary.points.iter().flat_map(|point| &point.settings);
+    let prints = summary.points.iter().flat_map(|point| &point.fingerprints);
+    let bytes = settings.map(|(key, value)| key.len() + value.len()).sum::<usize>()
+        + prints.map(String::len).sum::<usize>();
+    let mut measures = summary.points.iter().flat_map(|point| &point.measures);
+    let is_long =
+        |(name, of): (&String, &bentpipe_record::Averaged)| name.len().max(of.unit.len()) > MAX_PATH;
+    match (bytes > MAX_SETTINGS, measures.any(is_long)) {
+        (false, false) => Ok(()),
+        (true, _) => Err(format!(
+            "summary.json: settings and fingerprints of {bytes} bytes: expected at most {MAX_SETTINGS}"
+        )),
+        (_, true) => Err(format!("summary.json: expected names of measures of at most {MAX_PATH} bytes")),
+    }
+}
+
+/// Refuses series that are too large for those who look at them. A table that cannot be read is not shown.
+fn check_tables(description: &Description, folder: &Path) -> Result<(), String> {
+    let is_series = |path: &str| path == SERIES || path.ends_with(&format!("/{SERIES}"));
+    for entry in description.files.iter().filter(|entry| is_series(&entry.path)) {
+        let path = folder.join(&entry.path);
+        let checked = bentpipe_record::check_series(path.parent().unwrap_or(folder), MAX_SAMPLES);
+        if let Err(error @ bentpipe_record::SeriesError::TooLarge { .. }) = checked {
+            // The error begins with the name of the file.
+            return Err(format!("{}{error}", entry.path.trim_end_matches(SERIES)));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the results are those of the plan which this scenario has here.
+fn check_plan(unpacked: &Unpacked, (folder, data): (&Path, &Path)) -> problem::Result<()> {
+    let job = &unpacked.description;
+    let Some(text) = &job.scenario else { return Ok(()) };
+    // Another version may neither know the keys nor compute the same.
+    if job.program != bentpipe_record::VERSION || job.kind != KindName::Simulate {
+        return Ok(());
+    }
+    let inputs = Inputs::in_folder(data, &folder.join("input"), contents(job));
+    let view = inputs.viewed_in(folder.parent().unwrap_or(folder));
+    let drafts::Draft { mut document, view: _view, .. } = drafts::checked(text, &view)?;
+    let refused = |why: &dyn std::fmt::Display| Problem::bad(format!("archive: {}: {why}", NAME));
+    if let Some(duration) = &job.duration {
+        let assignment = format!("duration={}", serde_json::Value::from(duration.as_str()));
+        document.set(&assignment).map_err(|error| refused(&error))?;
+    }
+    let seeds = Seeds { first: None, count: job.seeds };
+    let plan = Plan::new(&document, seeds).map_err(|error| refused(&error))?.hash().to_hex();
+    match &unpacked.plan {
+        // A job that was cancelled or failed may have none.
+        None if job.state != End::Done => Ok(()),
+        Some(stated) if *stated == plan => Ok(()),
+        stated => Err(Problem::bad(format!(
+            "archive: manifest.json: hash: expected that of its scenario with its settings, {plan}, found {}: its results \
+             are of another scenario, or of another build of bentpipe",
+            stated.as_deref().unwrap_or("none").chars().take(64).collect::<String>()
+        ))),
+    }
+}
+
+/// Returns the files that a job's scenario names.
+pub(crate) fn contents(job: &Description) -> Vec<Content> {
+    let content = |Input { name, bytes, sha256 }: &Input| Content {
+        name: name.clone(),
+        size: *bytes as i64,
+        sha256: sha256.clone(),
+    };
+    job.inputs.iter().map(content).collect()
+}
+
 /// Compares the fingerprints of the description, of the summary, and of each run.
 fn check_fingerprints(
     description: &Description,
@@ -340,13 +465,14 @@ fn check_fingerprints(
     let is_outcome = |path: &str| path == "outcome.json" || path.ends_with("/outcome.json");
     let mut found = BTreeSet::new();
     for entry in description.files.iter().filter(|entry| is_outcome(&entry.path)) {
-        let outcome: Option<Value> = json_of(folder, &entry.path)?;
-        let print = outcome.and_then(|outcome| outcome["fingerprint"].as_str().map(str::to_owned));
-        found.extend(print);
+        // Of a large file nothing else is kept.
+        let outcome: Option<Outcome> = json_of(folder, &entry.path)?;
+        found.extend(outcome.and_then(|outcome| outcome.fingerprint));
     }
     // Runs of a campaign are in a table; a study has several summaries.
-    let has_all = description.kind != "simulate" || known.iter().all(|print| found.contains(*print));
-    let has_others = description.kind == "simulate" && found.iter().any(|print| !known.contains(&print[..]));
+    let has_all = description.kind != KindName::Simulate || known.iter().all(|print| found.contains(*print));
+    let has_others =
+        description.kind == KindName::Simulate && found.iter().any(|print| !known.contains(&print[..]));
     if !has_all || has_others {
         return Err("outcome.json: the fingerprints of the runs are not those of summary.json".to_owned());
     }

@@ -6,6 +6,8 @@ use bentpipe_agent::job::{self, SitesJob};
 use bentpipe_lab::budget::Budget;
 use bentpipe_record::NetworkMap;
 use bentpipe_scenario::{Document, Scenario};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use toml_edit::{DocumentMut, Item, Key, Table, TableLike, Value};
 
 use crate::inputs::{Inputs, View};
@@ -17,6 +19,15 @@ const NAME: &str = "scenario.toml";
 
 /// Most bytes of a scenario.
 pub(crate) const MAX_TEXT: usize = 256 << 10;
+
+/// Changed text.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Edited {
+    /// Text, TOML.
+    pub(crate) text: String,
+    /// Errors of the text.
+    pub(crate) problems: Vec<Finding>,
+}
 
 /// Checked scenario of a user.
 pub(crate) struct Draft {
@@ -124,8 +135,24 @@ fn line_of(text: &str, key: &str) -> usize {
 /// # Errors
 /// Returns an error if the text is not TOML, or a part of the key is not a table.
 pub(crate) fn edit(text: &str, key: &str, value: Option<&str>) -> Result<String> {
-    let mut document: DocumentMut =
-        text.parse().map_err(|error: toml_edit::TomlError| Problem::bad(error.message().to_owned()))?;
+    let mut document = parsed_text(text)?;
+    edit_in(&mut document, key, value)?;
+    Ok(document.to_string())
+}
+
+/// Reads a TOML text.
+///
+/// # Errors
+/// Returns an error if the text is not TOML.
+pub(crate) fn parsed_text(text: &str) -> Result<DocumentMut> {
+    text.parse().map_err(|error: toml_edit::TomlError| Problem::bad(error.message().to_owned()))
+}
+
+/// Sets or removes a key of a document, as [`edit`] does.
+///
+/// # Errors
+/// Returns an error if a part of the key is not a table.
+pub(crate) fn edit_in(document: &mut DocumentMut, key: &str, value: Option<&str>) -> Result<()> {
     let parts = parts(key).ok_or_else(|| Problem::bad(format!("\"{key}\" is not a key")))?;
     let (last, path) = parts.split_last().ok_or_else(|| Problem::bad("the key is empty"))?;
     let mut table: &mut dyn TableLike = document.as_table_mut();
@@ -133,7 +160,7 @@ pub(crate) fn edit(text: &str, key: &str, value: Option<&str>) -> Result<String>
     for part in path {
         if table.get(part).is_none() {
             if value.is_none() {
-                return Ok(text.to_owned());
+                return Ok(());
             }
             let mut new = Table::new();
             new.set_implicit(true);
@@ -157,7 +184,7 @@ pub(crate) fn edit(text: &str, key: &str, value: Option<&str>) -> Result<String>
     if is_inline && table.len() != entries {
         table.fmt();
     }
-    Ok(document.to_string())
+    Ok(())
 }
 
 /// Sets a value with the spaces and the comment of the one before.
@@ -185,8 +212,7 @@ fn parsed(text: &str) -> Value {
 /// # Errors
 /// Returns an error if the text is not TOML, or the section has such an entry.
 pub(crate) fn add_table(text: &str, section: &str, name: &str) -> Result<String> {
-    let mut document: DocumentMut =
-        text.parse().map_err(|error: toml_edit::TomlError| Problem::bad(error.message().to_owned()))?;
+    let mut document = parsed_text(text)?;
     let mut implicit = Table::new();
     implicit.set_implicit(true);
     let item = document.as_table_mut().entry(section).or_insert(Item::Table(implicit));
@@ -225,32 +251,41 @@ pub(crate) fn preset_of(text: &str, [section, name]: [&str; 2]) -> Result<String
 }
 
 /// Sets the keys of an entry to those of a preset. Equal values stay as they are written.
+///
+/// It takes time in proportion to the text: keys are removed in one pass, as the removal of one moves all that follow.
 pub(crate) fn load_preset(text: &str, [section, name]: [&str; 2], preset: &str) -> Result<String> {
     let preset: DocumentMut = preset.parse().map_err(|_| Problem::bad("the preset is not TOML"))?;
-    let key_in = |key: &str| key_of(&[section, name, key].map(str::to_owned));
-    let document: DocumentMut = text.parse().map_err(|_| Problem::bad("the text is not TOML"))?;
-    let entry = document
-        .get(section)
-        .and_then(|table| table.as_table_like()?.get(name))
-        .and_then(Item::as_table_like);
+    let mut document: DocumentMut = text.parse().map_err(|_| Problem::bad("the text is not TOML"))?;
+    let entry = document.get_mut(section).and_then(|table| table.as_table_like_mut()?.get_mut(name));
     let entry = entry.ok_or_else(Problem::not_found)?;
-    let mut text = text.to_owned();
-    let value = |item: &Item| {
-        item.clone().into_value().ok().map(|mut value| {
-            value.decor_mut().clear();
-            value.to_string()
-        })
-    };
-    for (key, _) in entry.iter().filter(|(key, _)| !PLACE.contains(key) && !preset.contains_key(key)) {
-        text = edit(&text, &key_in(key), None)?;
+    let entries = entry.as_table_like().ok_or_else(Problem::not_found)?.len();
+    let stays = |key: &str| PLACE.contains(&key) || preset.contains_key(key);
+    match entry {
+        Item::Table(table) => table.retain(|key, _| stays(key)),
+        Item::Value(Value::InlineTable(table)) => table.retain(|key, _| stays(key)),
+        _ => return Err(Problem::not_found()),
     }
+    let is_inline = entry.is_inline_table();
+    let table = entry.as_table_like_mut().ok_or_else(Problem::not_found)?;
     for (key, item) in preset.iter().filter(|(key, _)| !PLACE.contains(key)) {
-        let new = value(item);
-        if entry.get(key).and_then(value) != new {
-            text = edit(&text, &key_in(key), new.as_deref())?;
+        match plain(item) {
+            Some(new) if table.get(key).and_then(plain).as_ref() != Some(&new) => {
+                set(table, key, parsed(&new));
+            }
+            _ => {}
         }
     }
-    Ok(text)
+    if is_inline && table.len() != entries {
+        table.fmt();
+    }
+    Ok(document.to_string())
+}
+
+/// Returns a value as TOML without the spaces around it.
+fn plain(item: &Item) -> Option<String> {
+    let mut value = item.clone().into_value().ok()?;
+    value.decor_mut().clear();
+    Some(value.to_string())
 }
 
 /// Returns `true` if a text is TOML.
@@ -294,8 +329,7 @@ fn collect(table: &dyn TableLike, prefix: &str, into: &mut Vec<(String, String)>
 }
 
 /// Returns the value of a key as TOML.
-pub(crate) fn value_of(text: &str, key: &str) -> Option<String> {
-    let document: DocumentMut = text.parse().ok()?;
+pub(crate) fn value_in(document: &DocumentMut, key: &str) -> Option<String> {
     let mut item: &Item = document.as_item();
     for part in parts(key)? {
         item = item.as_table_like()?.get(&part)?;
@@ -325,7 +359,8 @@ queue = { kind = \"drop-tail\", limit = \"20 kB\" }
         assert_eq!(edited, TEXT.replace("10 Mbit/s", "2 Mbit/s"));
         let edited = edit(TEXT, "link.satellite.queue.limit", Some("40 kB")).expect("edited");
         assert_eq!(edited, TEXT.replace("20 kB", "40 kB"));
-        assert_eq!(value_of(&edited, "link.satellite.queue.limit").as_deref(), Some("\"40 kB\""));
+        let document = parsed_text(&edited).expect("TOML");
+        assert_eq!(value_in(&document, "link.satellite.queue.limit").as_deref(), Some("\"40 kB\""));
     }
 
     #[test]

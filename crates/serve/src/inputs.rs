@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 pub(crate) use bentpipe_agent::files::is_name;
@@ -100,12 +101,9 @@ impl Receiving {
         hex(&self.hash.clone().finalize())
     }
 
-    /// Opens what was received.
-    ///
-    /// # Errors
-    /// Returns an error if it cannot be read.
-    pub(crate) fn reopen(&self) -> io::Result<File> {
-        File::open(&self.path)
+    /// Returns the file of what was received.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Keeps the file by its hash, and returns it under a name.
@@ -127,22 +125,30 @@ impl Drop for Receiving {
 }
 
 /// Files that a user's scenarios can name.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Inputs {
     data: PathBuf,
     all: Vec<Content>,
     /// Folder in which they have their names already.
     named: Option<PathBuf>,
+    /// Folder of folders for checks. Default: that of the content.
+    #[serde(default)]
+    views: Option<PathBuf>,
 }
 
 impl Inputs {
     pub(crate) fn new(data: &Path, all: Vec<Content>) -> Inputs {
-        Inputs { data: data.to_owned(), all, named: None }
+        Inputs { data: data.to_owned(), all, named: None, views: None }
     }
 
     /// Returns files that a folder has under their names.
     pub(crate) fn in_folder(data: &Path, folder: &Path, all: Vec<Content>) -> Inputs {
-        Inputs { data: data.to_owned(), all, named: Some(folder.to_owned()) }
+        Inputs { data: data.to_owned(), all, named: Some(folder.to_owned()), views: None }
+    }
+
+    /// Returns the same files with another folder for the folders of checks.
+    pub(crate) fn viewed_in(self, folder: &Path) -> Inputs {
+        Inputs { views: Some(folder.to_owned()), ..self }
     }
 
     /// Returns the content that a name stands for.
@@ -160,7 +166,7 @@ impl Inputs {
     /// # Errors
     /// Returns an error if the data folder cannot be written.
     pub(crate) fn view(&self, names: &[String]) -> io::Result<View> {
-        let view = staging(&self.data)?;
+        let view = View::new(self.views.as_deref().unwrap_or(&folder(&self.data)))?;
         let found = names.iter().filter_map(|name| self.find(name));
         found.into_iter().try_for_each(|content| match &self.named {
             Some(named) => fs::hard_link(named.join(&content.name), view.0.join(&content.name)),
@@ -175,9 +181,7 @@ impl Inputs {
 /// # Errors
 /// Returns an error if the data folder cannot be written.
 pub(crate) fn staging(data: &Path) -> io::Result<View> {
-    let view = View(folder(data).join(format!("{VIEW}{}", secret())));
-    fs::create_dir_all(&view.0)?;
-    Ok(view)
+    View::new(&folder(data))
 }
 
 /// Keeps content, which a folder has under its name, by its hash too.
@@ -207,6 +211,12 @@ pub(crate) fn place(data: &Path, content: &Content, into: &Path) -> io::Result<(
 pub(crate) struct View(PathBuf);
 
 impl View {
+    fn new(below: &Path) -> io::Result<View> {
+        let view = View(below.join(format!("{VIEW}{}", secret())));
+        fs::create_dir_all(&view.0)?;
+        Ok(view)
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }

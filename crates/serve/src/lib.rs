@@ -6,6 +6,8 @@
 //! - `store` has all SQL: users, sessions, versions of scenarios, jobs with their events, an audit log.
 //! - `runner` runs jobs as child processes, `bentpipe run`, and adopts those that outlived a server.
 //! - `inputs` keeps the content of users' files, and gives scenarios folders in which they have their names.
+//! - `work` has all that is computed from users' input; `children` are the processes that do it, within limits.
+//! - `launch` checks the settings of a job with its scenario.
 //! - `space` watches the room on the disk, and removes results from it.
 //! - `archive` reads the archives of jobs that others made, and believes nothing in them.
 //! - `captures` reads captures, also those that are being written.
@@ -20,6 +22,7 @@ mod api;
 mod app;
 mod archive;
 mod captures;
+mod children;
 mod clock;
 mod control;
 mod diff;
@@ -28,11 +31,13 @@ mod drafts;
 mod forms;
 mod guard;
 mod inputs;
+mod launch;
 mod limits;
 mod log;
 mod nightly;
 mod pages;
 mod password;
+mod plots;
 mod presence;
 mod problem;
 mod queries;
@@ -45,10 +50,14 @@ mod space;
 mod store;
 mod studies;
 mod tls;
+mod url;
+mod work;
 
 pub use app::Settings;
 pub use archive::unpack_archive;
+pub use children::{Limits, LimitsError, LimitsFile};
 pub use remote::{Property, RemoteOperation, remote_operations};
 pub use server::{Address, JobSettings, Listening, Security, run};
 pub use setup::{Error, back_up, init};
 pub use tls::Certificate;
+pub use work::work;

@@ -9,7 +9,6 @@ mod jobs;
 mod layout;
 mod packets;
 mod people;
-mod plots;
 mod removal;
 mod reservations;
 mod scenarios;

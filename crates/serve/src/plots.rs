@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use bentpipe_report::{Curve, Mark, Plot, number, run_plots};
 use maud::{Markup, html};
 
-use super::layout::encoded;
+use serde::{Deserialize, Serialize};
+
 use crate::store::jobs::Artifact;
+use crate::url::encoded;
 
 /// Most bytes of series that a page draws.
-pub(super) const MAX_SERIES: i64 = 8 << 20;
+pub(crate) const MAX_SERIES: i64 = 8 << 20;
 /// Most jobs whose plots are overlaid, and most curves of a plot.
-pub(super) const MAX_OVERLAID: usize = 8;
+pub(crate) const MAX_OVERLAID: usize = 8;
 const MAX_CURVES: usize = 16;
 /// Most rows of a plot's table.
 const MAX_ROWS: usize = 40;
@@ -19,16 +21,17 @@ const MAX_ROWS: usize = 40;
 const SERIES: &str = "series.parquet";
 
 /// Run whose series are drawn: the first one of a job.
-pub(super) struct Source {
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Source {
     job: i64,
     folder: PathBuf,
     /// Size of the series in bytes.
-    pub(super) bytes: i64,
+    pub(crate) bytes: i64,
 }
 
 impl Source {
     /// Returns the first run with series among the results of a job.
-    pub(super) fn new(job: i64, results: &Path, files: &[Artifact]) -> Option<Source> {
+    pub(crate) fn new(job: i64, results: &Path, files: &[Artifact]) -> Option<Source> {
         let is_series =
             |path: &str| path.strip_suffix(SERIES).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'));
         let file = files.iter().find(|file| is_series(&file.path))?;
@@ -38,7 +41,7 @@ impl Source {
 }
 
 /// Returns the plots of runs. Those of the same quantity are one, so that all have its axes.
-pub(super) fn overlaid(sources: &[Source]) -> Vec<Plot> {
+fn overlaid(sources: &[Source]) -> Vec<Plot> {
     let mut all: Vec<Plot> = Vec::new();
     for source in sources {
         for plot in run_plots(&source.folder).unwrap_or_default() {
@@ -72,15 +75,15 @@ pub(super) fn overlaid(sources: &[Source]) -> Vec<Plot> {
 }
 
 /// Part of the time that all plots of a page show, in seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Window {
-    pub(super) from_s: Option<f64>,
-    pub(super) until_s: Option<f64>,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Window {
+    pub(crate) from_s: Option<f64>,
+    pub(crate) until_s: Option<f64>,
 }
 
 impl Window {
     /// Reads the window of a query. Numbers that make none are ignored.
-    pub(super) fn of(query: &[(String, String)]) -> Window {
+    pub(crate) fn of(query: &[(String, String)]) -> Window {
         let number = |wanted: &str| {
             let (_, text) = query.iter().find(|(name, _)| name == wanted)?;
             text.trim().parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0)
@@ -98,7 +101,7 @@ impl Window {
 /// Returns plots with the same axis of time.
 ///
 /// It is that of the window, or of the longest run.
-pub(super) fn linked(plots: Vec<Plot>, window: Window) -> Vec<Plot> {
+fn linked(plots: Vec<Plot>, window: Window) -> Vec<Plot> {
     let end_s = plots.iter().flat_map(times).fold(0.0, f64::max);
     let covers = (window.from_s.unwrap_or(0.0), window.until_s.unwrap_or(end_s));
     let shown = |mut plot: Plot| {
@@ -121,8 +124,16 @@ fn times(plot: &Plot) -> impl Iterator<Item = f64> {
     plot.curves.iter().flat_map(|curve| &curve.points).map(|point| point.0).filter(|at_s| at_s.is_finite())
 }
 
+/// Returns the plots of runs as a part of a page.
+///
+/// Without any it is empty.
+pub(crate) fn drawn_in(sources: &[Source], window: Window) -> String {
+    let plots = linked(overlaid(sources), window);
+    if plots.is_empty() { String::new() } else { drawn(&plots).into_string() }
+}
+
 /// Returns plots as pictures, with what they show in words and as tables.
-pub(super) fn drawn(plots: &[Plot]) -> Markup {
+fn drawn(plots: &[Plot]) -> Markup {
     let words = |plot: &Plot| {
         let names: Vec<&str> = named(plot).map(|curve| &curve.name[..]).collect();
         format!("{}: {}", plot.title, names.join(", "))

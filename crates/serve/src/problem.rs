@@ -5,24 +5,22 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bentpipe_scenario::{Origin, ScenarioError};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::store::StoreError;
 
 /// Problem with a request.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Problem {
     /// HTTP status code.
     pub(crate) status: u16,
     /// Kind of problem in words.
     pub(crate) title: String,
     /// Explanation of the problem.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) detail: String,
     /// Errors of a scenario.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) problems: Vec<Finding>,
     /// Seconds after which a repeated request may succeed.
     #[serde(skip)]
@@ -36,7 +34,7 @@ pub(crate) struct Problem {
 pub(crate) struct Shown(pub(crate) Problem);
 
 /// Error of a scenario.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Finding {
     /// Line, from 1; 0 if the error has no place in the text.
     pub(crate) line: usize,

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -16,15 +16,17 @@ use std::time::Duration;
 use bentpipe_record::Summary;
 use rusqlite::Transaction;
 use rustix::fs::FlockOperation;
-use rustix::process::{Pid, Resource, Rlimit, Signal};
+use rustix::process::{Pid, Signal};
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::app::App;
+use crate::children::{self, Excess, Group, JOB, Limits};
 use crate::clock::now_ms;
 use crate::store::files::{self, Content};
-use crate::store::jobs::{self, Job, MAX_ATTEMPTS};
-use crate::store::{Result, StoreError, reservations};
+use crate::store::jobs::{self, Job, JobKind, JobState, MAX_ATTEMPTS, Method, Question};
+use crate::store::{Result, StoreError, people, reservations};
+use crate::work::{self, ROWS, Task};
 use crate::{inputs, log, nightly, sites, space};
 
 /// Time between two looks at running children.
@@ -47,9 +49,8 @@ const MAX_READ: u64 = 1 << 20;
 const STDERR_TAIL: u64 = 64 << 10;
 /// Most files of a job that are listed.
 const MAX_FILES: usize = 20_000;
-/// Largest file that a child may write, and its address space, in bytes.
-const MAX_FILE: u64 = 4 << 30;
-const MAX_SPACE: u64 = 16 << 30;
+/// Largest summary that is read here; a child reads larger ones.
+const MAX_SUMMARY: u64 = 1 << 20;
 /// Table of a campaign's runs, and the folder of its parts.
 const GATHERED: &str = "runs.parquet";
 const PARTS: &str = "parts/";
@@ -77,6 +78,10 @@ pub(crate) struct Runner {
     app: App,
     /// Children that this process started, to be reaped.
     children: HashMap<i64, Child>,
+    /// Control groups of those children.
+    groups: HashMap<i64, Group>,
+    /// Children that reported their end.
+    ending: Vec<(Child, Option<Group>)>,
     /// Times at which children were asked to end, in milliseconds.
     interrupted: HashMap<i64, i64>,
     /// Set while the disk has no room for jobs.
@@ -92,9 +97,30 @@ struct News {
     end: Option<(i32, Option<String>)>,
 }
 
+/// End of a child, and what it left.
+struct End {
+    /// Exit code that it reported.
+    code: Option<i32>,
+    /// Name of the folder of results.
+    results: Option<String>,
+    /// Points and measures of the results, as lines.
+    rows: Option<Box<dyn BufRead>>,
+    /// Limit that it went over.
+    excess: Option<Excess>,
+    /// Last errors that it wrote.
+    errors: String,
+}
+
 impl Runner {
     pub(crate) fn new(app: App) -> Runner {
-        Runner { app, children: HashMap::new(), interrupted: HashMap::new(), is_short: false }
+        Runner {
+            app,
+            children: HashMap::new(),
+            groups: HashMap::new(),
+            ending: Vec::new(),
+            interrupted: HashMap::new(),
+            is_short: false,
+        }
     }
 
     /// Runs jobs until the channel closes. Children outlive it.
@@ -127,7 +153,7 @@ impl Runner {
 
     /// Follows running jobs and starts others. Returns `true` while any runs.
     fn turn(&mut self) -> Result<bool> {
-        self.children.retain(|_, child| !matches!(child.try_wait(), Ok(Some(_))));
+        self.ending.retain_mut(|(child, _)| !matches!(child.try_wait(), Ok(Some(_))));
         let mut running = 0;
         for job in self.app.store.read(jobs::running)? {
             running += usize::from(self.follow(job)?);
@@ -170,12 +196,13 @@ impl Runner {
         if news.events.is_empty() && !is_over && text.is_empty() {
             return Ok(true);
         }
+        let end = is_over.then(|| self.end_of(&job, news.end));
         self.app.store.write(|db| {
             for (kind, content) in &news.events {
                 jobs::add_event(db, job.id, kind, content)?;
             }
             jobs::set_progress(db, &job, offset + text.len() as u64)?;
-            if is_over { self.conclude(db, &job, news.end) } else { Ok(()) }
+            if let Some(end) = end { self.conclude(db, &job, end) } else { Ok(()) }
         })?;
         self.app.announce(job.id);
         if is_over {
@@ -184,12 +211,75 @@ impl Runner {
         Ok(!is_over)
     }
 
+    /// Returns how a child ended, with what it left.
+    fn end_of(&mut self, job: &Job, end: Option<(i32, Option<String>)>) -> End {
+        let (child, group) = (self.children.remove(&job.id), self.groups.remove(&job.id));
+        let is_out = group.as_ref().is_some_and(Group::is_out_of_memory);
+        let status = match (child, &end) {
+            // It has released its lock without a word: it has ended.
+            (Some(mut child), None) => child.wait().ok(),
+            (Some(child), Some(_)) => {
+                self.ending.push((child, group));
+                None
+            }
+            (None, _) => None,
+        };
+        let limits = self.limits_of(job);
+        let errors = last_errors(&self.folder(job.id));
+        let excess = match status {
+            Some(status) => Excess::of(status, &errors, &limits, is_out),
+            // Of a child of another server only its errors are known.
+            None => Excess::of_memory(&errors, &limits),
+        };
+        let (code, results) = end.unzip();
+        let results = results.flatten().or_else(|| only_folder(&self.folder(job.id).join("results")));
+        let rows = results.as_ref().and_then(|name| self.rows(job, name));
+        End { code, results, rows, excess, errors }
+    }
+
+    /// Returns the limits of a job: those of its owner's level.
+    fn limits_of(&self, job: &Job) -> Limits {
+        let owner = self.app.store.read(|db| people::find(db, job.owner_id)).ok().flatten();
+        self.app.settings.limits.of(owner.map_or(0, |owner| owner.level)).job
+    }
+
+    /// Returns the points and measures of a job's results as lines.
+    ///
+    /// A child makes those of a large summary.
+    fn rows(&self, job: &Job, results: &str) -> Option<Box<dyn BufRead>> {
+        let results = self.folder(job.id).join("results").join(results);
+        let size = fs::metadata(results.join("summary.json")).ok()?.len();
+        if size <= MAX_SUMMARY {
+            let summary: Summary =
+                serde_json::from_slice(&fs::read(results.join("summary.json")).ok()?).ok()?;
+            let mut lines = Vec::new();
+            jobs::write_lines(&summary, &mut lines).ok()?;
+            return Some(Box::new(Cursor::new(lines)));
+        }
+        let staging = inputs::staging(&self.app.settings.folder).ok()?;
+        let made = work::do_now::<bool>(
+            &self.app.settings,
+            &self.limits_of(job),
+            (&Task::Rows { results }, staging.path()),
+        );
+        match made {
+            // The folder goes, and the file with its last reader.
+            Ok(true) => Some(Box::new(BufReader::new(File::open(staging.path().join(ROWS)).ok()?))),
+            Ok(false) => None,
+            Err(why) => {
+                log::line(&format!("error: job {}: summary.json: {why}", job.id));
+                None
+            }
+        }
+    }
+
     /// Advances a job on sites. Returns `true` while it runs.
     fn step(&self, job: &Job) -> Result<bool> {
-        let Some((state, message)) = sites::step(&self.app, job)? else { return Ok(true) };
+        let Some((end, message)) = sites::step(&self.app, job)? else { return Ok(true) };
+        let rows = self.rows(job, sites::folder());
         self.app.store.write(|db| {
-            self.keep_results(db, job, sites::folder())?;
-            jobs::set_state(db, job.id, state, &message)
+            self.keep_results(db, job, (sites::folder(), rows))?;
+            jobs::set_state(db, job.id, JobState::Over(end), &message)
         })?;
         self.app.announce(job.id);
         Ok(false)
@@ -224,59 +314,68 @@ impl Runner {
     }
 
     /// Ends a job whose child has ended, as its exit code says. A killed child is started again some times.
-    fn conclude(&self, db: &Transaction<'_>, job: &Job, end: Option<(i32, Option<String>)>) -> Result<()> {
-        let (code, results) = match end {
-            Some((code, results)) => (Some(code), results),
-            None => (None, None),
-        };
-        let results = results.or_else(|| only_folder(&self.folder(job.id).join("results")));
+    fn conclude(&self, db: &Transaction<'_>, job: &Job, end: End) -> Result<()> {
+        let End { code, results, rows, excess, errors } = end;
         if let Some(results) = &results {
-            self.keep_results(db, job, results)?;
+            self.keep_results(db, job, (results, rows))?;
         }
         match code {
             // Interrupted, it ends as always, with what it has.
             Some(_) if job.cancel && job.is_emulation() && results.is_some() => {
-                jobs::set_state(db, job.id, "cancelled", "")
+                jobs::set_state(db, job.id, JobState::CANCELLED, "")
             }
-            Some(0 | MISSED) if job.is_search() && results.is_some() => {
+            Some(0 | MISSED) if matches!(job.method(), Some(Method::Search(_))) && results.is_some() => {
                 let name = results.as_deref().unwrap_or_default();
                 let folder = self.folder(job.id).join("results").join(name);
-                jobs::set_state(db, job.id, "done", &answer(&folder))
+                jobs::set_state(db, job.id, JobState::DONE, &answer(&folder))
             }
-            Some(0) => jobs::set_state(db, job.id, "done", ""),
+            Some(0) => jobs::set_state(db, job.id, JobState::DONE, ""),
             Some(MISSED) if job.is_emulation() && results.is_some() => jobs::set_state(
                 db,
                 job.id,
-                "done",
+                JobState::DONE,
                 "a program in the place of a flow failed: its output is in the folder programs",
             ),
-            Some(MISSED) if job.study.is_some() && results.is_some() => {
-                jobs::set_state(db, job.id, "done", "a published value was missed: see the report")
+            Some(MISSED) if job.method().is_none() && results.is_some() => {
+                jobs::set_state(db, job.id, JobState::DONE, "a published value was missed: see the report")
             }
             Some(MISSED) if job.is_campaign() && results.is_some() && !job.cancel => jobs::set_state(
                 db,
                 job.id,
-                "done",
+                JobState::DONE,
                 "some runs have no result: the column \"error\" of runs.parquet has the reasons",
             ),
-            _ if job.cancel => jobs::set_state(db, job.id, "cancelled", ""),
+            _ if job.cancel => jobs::set_state(db, job.id, JobState::CANCELLED, ""),
+            None if excess.is_some() => {
+                let why = excess.map(|excess| excess.to_string()).unwrap_or_default();
+                let message = format!("over the limits of its owner's jobs: {why}\n{errors}");
+                jobs::set_state(db, job.id, JobState::FAILED, message.trim())
+            }
             None if job.attempt < MAX_ATTEMPTS && job.is_emulation() => {
-                jobs::set_state(db, job.id, "queued", "its process was killed: it starts again")
+                jobs::set_state(db, job.id, JobState::Queued, "its process was killed: it starts again")
             }
             None if job.attempt < MAX_ATTEMPTS => jobs::set_state(
                 db,
                 job.id,
-                "queued",
+                JobState::Queued,
                 "its process was killed: it goes on from the last finished run",
             ),
-            None => {
-                jobs::set_state(db, job.id, "failed", &format!("its process was killed {MAX_ATTEMPTS} times"))
-            }
-            Some(_) => jobs::set_state(db, job.id, "failed", &last_errors(&self.folder(job.id))),
+            None => jobs::set_state(
+                db,
+                job.id,
+                JobState::FAILED,
+                &format!("its process was killed {MAX_ATTEMPTS} times"),
+            ),
+            Some(_) => jobs::set_state(db, job.id, JobState::FAILED, &errors),
         }
     }
 
-    fn keep_results(&self, db: &Transaction<'_>, job: &Job, results: &str) -> Result<()> {
+    fn keep_results(
+        &self,
+        db: &Transaction<'_>,
+        job: &Job,
+        (results, rows): (&str, Option<Box<dyn BufRead>>),
+    ) -> Result<()> {
         let folder = self.folder(job.id).join("results").join(results);
         jobs::set_folder(db, job.id, results)?;
         keep_inputs(&self.app.settings.folder, &files::of_job(db, job.id)?, &folder);
@@ -287,9 +386,7 @@ impl Runner {
         }
         files.sort();
         jobs::set_artifacts(db, job.id, &files)?;
-        let summary: Option<Summary> =
-            fs::read(folder.join("summary.json")).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        summary.map_or(Ok(()), |summary| jobs::set_summary(db, job.id, &summary))?;
+        rows.map_or(Ok(()), |rows| jobs::set_rows(db, job.id, rows))?;
         jobs::compare(db, job).map(drop)
     }
 
@@ -304,13 +401,14 @@ impl Runner {
             .read(|db| Ok::<_, StoreError>((jobs::text(db, job)?, files::of_job(db, job.id)?)))?;
         match self.spawn(job, &text, &files) {
             Ok(child) => {
+                self.enclose(job, &child);
                 self.children.insert(job.id, child);
                 Ok(())
             }
             Err(error) => {
                 log::line(&format!("error: job {}: {error}", job.id));
                 let message = format!("its process could not be started: {error}");
-                self.app.store.write(|db| jobs::set_state(db, job.id, "failed", &message))?;
+                self.app.store.write(|db| jobs::set_state(db, job.id, JobState::FAILED, &message))?;
                 self.app.announce(job.id);
                 Ok(())
             }
@@ -320,7 +418,7 @@ impl Runner {
     fn spawn(&self, job: &Job, text: &str, files: &[Content]) -> io::Result<Child> {
         let folder = self.folder(job.id);
         fs::create_dir_all(folder.join("results"))?;
-        if job.study.is_none() {
+        if job.method().is_some() {
             let input = folder.join(INPUT);
             fs::create_dir_all(&input)?;
             fs::write(input.join("scenario.toml"), text)?;
@@ -331,28 +429,14 @@ impl Runner {
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| io::Error::other("an earlier process of the job still runs"))?;
         let mut command = Command::new(&self.app.settings.program);
-        match &job.study {
-            Some(study) => {
+        match &job.kind {
+            JobKind::Study { name, quick } => {
                 let studies = self.app.settings.studies.clone();
                 let missing = || io::Error::other("the server has no folder of studies");
-                command.args(["reproduce", study, "--studies"]).arg(studies.ok_or_else(missing)?);
-                command.args(job.quick.then_some("--quick"));
+                command.args(["reproduce", name, "--studies"]).arg(studies.ok_or_else(missing)?);
+                command.args(quick.then_some("--quick"));
             }
-            None if job.is_emulation() => {
-                command.args(["emulate", SCENARIO, "--real-flows", "--out", "results"]);
-            }
-            None if job.is_search() => {
-                command.args(["search", SCENARIO]);
-                let question = job.search.clone().unwrap_or_default();
-                command.arg(format!("--over={}", question.over));
-                command.args(question.conditions.iter().map(|condition| format!("--while={condition}")));
-            }
-            None if job.is_campaign() => {
-                command.args(["campaign", "run", CAMPAIGN_FOLDER, "--scenario", SCENARIO, "--gather"]);
-            }
-            None => {
-                command.args(["run", SCENARIO]);
-            }
+            JobKind::Scenario { method, .. } => add_method(&mut command, method),
         }
         if job.is_campaign() {
             command.args(["--jobs", &self.app.settings.campaign_runs.to_string()]);
@@ -376,10 +460,47 @@ impl Runner {
                 command.env(name, value);
             }
         }
-        let child = command.stdin(lock).stdout(Stdio::null()).stderr(errors).spawn()?;
-        limit(&child, job.is_emulation());
-        Ok(child)
+        command.stdin(lock).stdout(Stdio::null()).stderr(errors).spawn()
     }
+
+    /// Limits what a child takes of the machine. One in real time keeps its priority.
+    fn enclose(&mut self, job: &Job, child: &Child) {
+        let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return };
+        let limits = self.limits_of(job);
+        children::limit(pid, &limits);
+        // A campaign has several processes, each with the memory of a job.
+        let all = std::thread::available_parallelism().map_or(1, usize::from);
+        let runs = match self.app.settings.campaign_runs {
+            _ if !job.is_campaign() => 1,
+            0 => all as u64,
+            runs => runs as u64,
+        };
+        let of_all = Limits { memory: limits.memory.saturating_mul(runs), ..limits };
+        let group = self.app.groups.enclose(&format!("{JOB}{}-", job.id), pid, &of_all);
+        if let Some(group) = group {
+            self.groups.insert(job.id, group);
+        }
+        if !job.is_emulation() {
+            let _ = rustix::process::setpriority_process(Some(pid), NICENESS);
+        }
+    }
+}
+
+/// Adds the command that treats a job's scenario.
+fn add_method(command: &mut Command, method: &Method) {
+    match method {
+        Method::Simulate => command.args(["run", SCENARIO]),
+        Method::Emulate => command.args(["emulate", SCENARIO, "--real-flows", "--out", "results"]),
+        Method::Campaign => {
+            command.args(["campaign", "run", CAMPAIGN_FOLDER, "--scenario", SCENARIO, "--gather"])
+        }
+        Method::Search(Question { over, conditions }) => {
+            command.args(["search", SCENARIO]).arg(format!("--over={over}"));
+            command.args(conditions.iter().map(|condition| format!("--while={condition}")))
+        }
+        // Its programs are started by the agents of its sites.
+        Method::Sites(_) => command,
+    };
 }
 
 /// Links the files that a scenario names into the folder of its results.
@@ -404,17 +525,6 @@ fn answer(folder: &Path) -> String {
     match found.as_ref().and_then(|found| found["last"].as_str()) {
         Some(last) => format!("the last value for which all conditions hold: {last}"),
         None => "the conditions fail at the first value: see the report".to_owned(),
-    }
-}
-
-/// Limits what a child takes of the machine. One in real time keeps its priority.
-fn limit(child: &Child, is_real_time: bool) {
-    let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return };
-    let most = |bytes| Rlimit { current: Some(bytes), maximum: Some(bytes) };
-    let _ = rustix::process::prlimit(Some(pid), Resource::Fsize, most(MAX_FILE));
-    let _ = rustix::process::prlimit(Some(pid), Resource::As, most(MAX_SPACE));
-    if !is_real_time {
-        let _ = rustix::process::setpriority_process(Some(pid), NICENESS);
     }
 }
 
@@ -448,12 +558,12 @@ fn read_lines(job: &mut Job, text: &str) -> News {
         match line {
             Line::Start { .. } => {}
             // A study begins once for each of its scenarios.
-            Line::Begin { runs, finished } if job.study.is_some() => {
+            Line::Begin { runs, finished } if job.method().is_none() => {
                 (job.runs, job.finished) = (job.runs + runs + finished, job.finished + finished);
                 moved = true;
             }
             // A search begins once for each value that it tries; those that it finds finished were counted.
-            Line::Begin { runs, .. } if job.is_search() => {
+            Line::Begin { runs, .. } if matches!(job.method(), Some(Method::Search(_))) => {
                 job.runs = job.runs.max(job.finished) + runs;
                 moved = true;
             }

@@ -20,6 +20,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::api::{self, body};
 use crate::app::{App, Settings};
+use crate::children::{Groups, LimitsFile};
 use crate::door;
 use crate::guard::{Access, Guard, Peer, Refuse, guard};
 use crate::presence::Channel;
@@ -94,6 +95,8 @@ pub struct JobSettings {
     pub program: PathBuf,
     /// Folder that holds the studies, if there is one.
     pub studies: Option<PathBuf>,
+    /// File of the limits of children. Default: `limits.toml` of the data folder, if it is there.
+    pub limits: Option<PathBuf>,
     /// Set for a server of another program, which is its parent.
     ///
     /// When the standard input ends, so do the server, its jobs and the data folder.
@@ -117,6 +120,7 @@ pub fn run(
     if data.store.read(people::count)? == 0 {
         return Err(Error::NoUsers(folder.display().to_string()));
     }
+    let limits = LimitsFile::read(jobs.limits.as_deref(), folder)?;
     let wrong = |error: std::io::Error| Error::Address(format!("{}: {error}", address.listen));
     let listener = StdListener::bind(address.listen).map_err(wrong)?;
     listener.set_nonblocking(true).map_err(wrong)?;
@@ -144,10 +148,15 @@ pub fn run(
         campaign_runs: jobs.campaign_runs,
         keep_free: jobs.keep_free,
         secure: address.security != Security::Plain,
+        limits,
     };
+    let groups = Groups::find().unwrap_or_else(|why| {
+        log::line(&format!("note: children have limits for each process alone: {why}"));
+        Groups::default()
+    });
     // The lock lasts as long as the jobs are looked after.
     let setup::Data { store, lock } = data;
-    let app = App::new(settings, store);
+    let app = App::new(settings, store, groups);
     if let Some(tls) = &tls {
         let tls = Arc::clone(tls);
         let _ = app.sites.certificate.set(Box::new(move || tls.hash()));

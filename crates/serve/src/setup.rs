@@ -8,6 +8,7 @@ use std::path::Path;
 use rustix::fs::FlockOperation;
 
 use crate::api::name_refusal;
+use crate::children::LimitsError;
 use crate::store::audit::{self, Entry};
 use crate::store::people;
 use crate::store::scenarios;
@@ -48,6 +49,9 @@ pub enum Error {
     /// Name or password is refused.
     #[error("{0}")]
     Refused(String),
+    /// The limits of children cannot be read.
+    #[error(transparent)]
+    Limits(#[from] LimitsError),
     /// The address cannot be used.
     #[error("{0}")]
     Address(String),

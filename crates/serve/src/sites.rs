@@ -18,7 +18,7 @@ use crate::app::App;
 use crate::clock::{now_ms, now_us, secret};
 use crate::drafts;
 use crate::store::files;
-use crate::store::jobs::{self, Job};
+use crate::store::jobs::{self, End, Job, JobState};
 use crate::store::sites::{self, Task};
 use crate::store::{Result, StoreError};
 
@@ -47,15 +47,15 @@ pub(crate) fn incoming(app: &App, task: &Task, file: u32) -> PathBuf {
 pub(crate) fn begin(app: &App, job: &Job) -> Result<()> {
     app.store.write(|db| {
         let text = jobs::text(db, job)?;
-        let planned = match drafts::on_sites(job.sites.as_deref().unwrap_or_default(), &text) {
+        let planned = match drafts::on_sites(job.sites_file().unwrap_or_default(), &text) {
             Ok(planned) => planned,
-            Err(why) => return jobs::set_state(db, job.id, "failed", &why),
+            Err(why) => return jobs::set_state(db, job.id, JobState::FAILED, &why),
         };
         let (known, key, files) = (sites::list(db)?, secret(), files::of_job(db, job.id)?);
         for task in &planned.tasks {
             let Some(site) = known.iter().find(|site| site.name == task.site) else {
                 let why = format!("task {}: no site {}", task.name, task.site);
-                return jobs::set_state(db, job.id, "failed", &why);
+                return jobs::set_state(db, job.id, JobState::FAILED, &why);
             };
             sites::add_task(db, (job.id, job.attempt, site.id), task, (&text, &key, &files))?;
         }
@@ -67,7 +67,7 @@ pub(crate) fn begin(app: &App, job: &Job) -> Result<()> {
 }
 
 /// Advances a job. Returns its end once it is over: state and message.
-pub(crate) fn step(app: &App, job: &Job) -> Result<Option<(&'static str, String)>> {
+pub(crate) fn step(app: &App, job: &Job) -> Result<Option<(End, String)>> {
     let tasks = app.store.read(|db| sites::tasks(db, job.id))?;
     if tasks.is_empty() {
         // The server was killed between the claim and the tasks.
@@ -156,8 +156,8 @@ fn start(app: &App, db: &Transaction<'_>, job: &Job, tasks: &[Task]) -> Result<b
         return Ok(false);
     }
     let text = jobs::text(db, job)?;
-    let most_us = drafts::on_sites(job.sites.as_deref().unwrap_or_default(), &text)
-        .map_or(0.0, |job| job.clock_error_us);
+    let most_us =
+        drafts::on_sites(job.sites_file().unwrap_or_default(), &text).map_or(0.0, |job| job.clock_error_us);
     let mut known = Vec::new();
     for task in tasks {
         known.push((app.sites.clock(task.site).unwrap_or_default(), &task.site_name));
@@ -295,7 +295,7 @@ fn place(app: &App, task: &Task, is_first: bool, entry: &Entry) -> PathBuf {
 }
 
 /// Ends a job whose tasks are over.
-fn conclude(app: &App, job: &Job, tasks: &[Task]) -> Result<(&'static str, String)> {
+fn conclude(app: &App, job: &Job, tasks: &[Task]) -> Result<(End, String)> {
     let results = app.job_folder(job.id).join("results").join(FOLDER);
     let all: Vec<_> = tasks
         .iter()
@@ -320,9 +320,9 @@ fn conclude(app: &App, job: &Job, tasks: &[Task]) -> Result<(&'static str, Strin
     });
     let message = lost.chain(codes).collect::<Vec<_>>().join("\n");
     Ok(match () {
-        () if job.cancel => ("cancelled", String::new()),
-        () if message.is_empty() => ("done", message),
-        () => ("failed", message),
+        () if job.cancel => (End::Cancelled, String::new()),
+        () if message.is_empty() => (End::Done, message),
+        () => (End::Failed, message),
     })
 }
 

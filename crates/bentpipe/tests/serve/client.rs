@@ -96,9 +96,18 @@ impl Server {
 
     /// Starts a server with further arguments.
     pub(crate) fn with(arguments: &[&str]) -> Server {
-        let folder = initialised();
+        Server::in_folder(initialised(), arguments)
+    }
+
+    /// Starts a server with an initialised folder and further arguments.
+    pub(crate) fn in_folder(folder: tempfile::TempDir, arguments: &[&str]) -> Server {
         let (child, host) = start(&folder.path().join("data"), "127.0.0.1:0", arguments);
         Server { folder, child, host }
+    }
+
+    /// Returns the number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn data(&self) -> PathBuf {

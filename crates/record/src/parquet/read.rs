@@ -33,7 +33,7 @@ pub enum SeriesError {
     /// `series.parquet` is not what a run leaves.
     #[error("series.parquet: {0}")]
     Parquet(#[from] ParquetError),
-    /// It has more samples than are read.
+    /// The series has more samples than are read.
     #[error("series.parquet: {columns} columns of {rows} instants: expected at most {most} samples")]
     TooLarge {
         /// Number of columns.
@@ -59,7 +59,7 @@ pub fn read_series(
     read_series_within(folder, MAX_SAMPLES, wanted)
 }
 
-/// Reads the series in a run's folder as [`read_series`] does, if it has at most `most` samples.
+/// Reads the series in a run's folder, if it has at most `most` samples.
 ///
 /// The rows that the file states are compared before any is decoded, and columns times instants before memory is taken.
 ///
@@ -73,10 +73,10 @@ pub fn read_series_within(
     read_runs(folder, most, wanted)?.series(most)
 }
 
-/// Checks that the series in a run's folder can be read, and that all of it has at most `most` samples.
+/// Checks that the series in a run's folder has at most `most` samples.
 ///
 /// # Errors
-/// Returns an error if it cannot, or has more.
+/// Returns an error if it has more, or cannot be read.
 pub fn check_series(folder: &Path, most: u64) -> Result<(), SeriesError> {
     let count = std::cell::Cell::new(0);
     // No column is kept: only the instants of one take memory.
@@ -87,7 +87,7 @@ pub fn check_series(folder: &Path, most: u64) -> Result<(), SeriesError> {
     fits(count.get(), runs.times.len() as u64, most)
 }
 
-/// Returns an error if so many columns and rows have more than `most` samples.
+/// Returns an error if columns times rows are more than `most` samples.
 fn fits(columns: u64, rows: u64, most: u64) -> Result<(), SeriesError> {
     match columns.saturating_mul(rows) > most {
         true => Err(SeriesError::TooLarge { columns, rows, most }),

@@ -23,7 +23,7 @@ use crate::clock::hex;
 use crate::guard::Caller;
 use crate::problem::{Problem, Result};
 use crate::store::files::{self, Content};
-use crate::store::jobs::{self, Artifact, Job};
+use crate::store::jobs::{self, Artifact, Job, JobState, KindRow};
 use crate::store::scenarios;
 
 /// Blocks that are ready before a client takes them, and their size.
@@ -70,19 +70,21 @@ fn describe(db: &Transaction<'_>, job: Job) -> Result<Description> {
         settings: serde_json::from_value(settings).unwrap_or_default(),
         fingerprints: fingerprints.split_whitespace().map(str::to_owned).collect(),
     };
-    let scenario = job.version.map(|version| scenarios::text(db, version)).transpose()?;
+    let scenario = job.kind.version().map(|version| scenarios::text(db, version)).transpose()?;
+    let KindRow { kind, study, search, sites, quick, .. } = job.kind.into();
+    let JobState::Over(state) = job.state else { return Err(Problem::not_found()) };
     Ok(Description {
         format: archive::FORMAT,
         program: job.origin.map_or_else(|| bentpipe_record::VERSION.to_owned(), |origin| origin.program),
         job: job.id,
-        kind: job.kind,
+        kind,
         name: job.name,
-        state: job.state,
+        state,
         message: job.message,
-        study: job.study,
-        quick: job.quick,
-        search: job.search,
-        sites: job.sites,
+        study,
+        quick,
+        search,
+        sites,
         seeds: job.seeds,
         duration: job.duration,
         note: job.note,

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::future::poll_fn;
+use std::io::BufReader;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,7 +12,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::{Extension, Json};
-use bentpipe_lab::plan::{Plan, Seeds};
 use futures_core::Stream;
 use rusqlite::Transaction;
 
@@ -19,23 +19,22 @@ use super::body::Ids;
 use super::jobs::{self as api, found, tags_of};
 use super::people::checked_title;
 use crate::app::{App, blocking};
-use crate::archive::{self, Description, Input, MAX_PACKED, Unpacked};
+use crate::archive::{self, Arrived, Description, MAX_PACKED};
 use crate::drafts;
 use crate::guard::{Caller, log};
-use crate::inputs::{self, Inputs, MAX_OWN, Receiving, View};
+use crate::inputs::{self, Inputs, MAX_OWN, Receiving};
 use crate::problem::{Problem, Result};
 use crate::space;
-use crate::store::files::{self, Content};
-use crate::store::jobs::{self, CAMPAIGN, EMULATION, Imported, Job, Launch, Origin, SEARCH, SITES};
+use crate::store::files;
+use crate::store::jobs::{self, Imported, Job, JobKind, KindRow, Launch, Origin};
 use crate::store::people::User;
 use crate::store::scenarios;
+use crate::work::{ROWS, Task};
 
 /// Most bytes of all imported jobs of a user.
 const MAX_IMPORTED: i64 = 4 << 30;
 /// Folder of results of an imported job.
 const FOLDER: &str = "imported";
-/// Kinds of jobs that an archive may have.
-const KINDS: [&str; 6] = ["simulate", EMULATION, "study", CAMPAIGN, SEARCH, SITES];
 
 /// Archive that is being received.
 pub(crate) struct Arrival {
@@ -67,46 +66,36 @@ impl Arrival {
             return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail));
         };
         let (kept, user) = (app.clone(), caller.user.clone());
-        let id = blocking(move || {
-            // Held to the end, also if the client leaves.
+        // On its own, so that it goes on to the end if the client leaves.
+        let added = tokio::spawn(async move {
             let _turn = turn;
-            let data = &kept.settings.folder;
+            let staging = kept.staging().await?;
+            let data = kept.settings.folder.clone();
+            let task = Task::Import { archive: self.receiving.path().to_owned(), data };
+            let arrived: Arrived = kept.work_in(&user, (&task, staging.path())).await?;
+            check(&arrived.description)?;
             let sha256 = self.receiving.sha256();
-            let mut file = self.receiving.reopen().map_err(|error| Problem::internal(&error))?;
-            let staging = inputs::staging(data).map_err(|error| Problem::internal(&error))?;
-            let wrong = |why: String| Problem::bad(format!("archive: {why}"));
-            let unpacked = archive::unpack(&mut file, staging.path()).map_err(wrong)?;
-            drop((file, self));
-            check(&unpacked, staging.path(), data)?;
-            kept.store.write(|db| add(db, (&kept, &user), (&unpacked, &staging), &sha256))
-        })
-        .await?;
+            blocking(move || {
+                kept.store.write(|db| add(db, (&kept, &user), (&arrived, staging.path()), &sha256))
+            })
+            .await
+        });
+        let id = added.await.map_err(|error| Problem::internal(&error))??;
         app.announce(id);
         log(app, &caller.user.name, &caller.address, ("import job", &id.to_string(), "done")).await?;
         found(app, caller, id).await
     }
 }
 
-/// Checks the description of a job, and its results against the scenario.
-fn check(unpacked: &Unpacked, folder: &Path, data: &Path) -> Result<()> {
-    let job = &unpacked.description;
+/// Checks the description of a job. A child compared its results with the scenario.
+fn check(job: &Description) -> Result<()> {
     let wrong = |key: &str, what: &str| {
         Err(Problem::bad(format!("archive: {}: {key}: expected {what}", archive::NAME)))
     };
-    if !KINDS.contains(&&job.kind[..]) {
-        return wrong("kind", &format!("one of {}", KINDS.join(", ")));
-    }
-    if !matches!(&job.state[..], "done" | "failed" | "cancelled") {
-        return wrong("state", "one of done, failed, cancelled");
-    }
     checked_title(&job.name)?;
     tags_of(&job.tags.join(" "))?;
-    let is_named = |wanted: bool, kind: &str| wanted == (job.kind == kind);
-    let fits = is_named(job.study.is_some(), "study")
-        && is_named(job.scenario.is_none(), "study")
-        && is_named(job.search.is_some(), SEARCH)
-        && is_named(job.sites.is_some(), SITES);
-    if !fits {
+    // Of which version it is follows when the scenario is added.
+    if kind_of(job, job.scenario.as_ref().map(|_| 0)).is_none() {
         return wrong("kind", "what fits to `scenario`, `study`, `search` and `sites`");
     }
     let lengths = [&job.message, &job.note, job.study.as_ref().unwrap_or(&job.name), &job.program];
@@ -121,55 +110,24 @@ fn check(unpacked: &Unpacked, folder: &Path, data: &Path) -> Result<()> {
     if text.len() > drafts::MAX_TEXT || text.contains('\0') {
         return wrong("scenario", &format!("a text of at most {} bytes", drafts::MAX_TEXT));
     }
-    // Another version may neither know the keys nor compute the same.
-    if job.program != bentpipe_record::VERSION || job.kind != "simulate" {
-        return Ok(());
-    }
-    check_plan(unpacked, text, (folder, data))
+    Ok(())
 }
 
-/// Checks that the results are those of the plan which this scenario has here.
-fn check_plan(unpacked: &Unpacked, text: &str, (folder, data): (&Path, &Path)) -> Result<()> {
-    let job = &unpacked.description;
-    let view = Inputs::in_folder(data, &folder.join("input"), contents(job));
-    let drafts::Draft { mut document, view: _view, .. } = drafts::checked(text, &view)?;
-    let refused = |why: &dyn std::fmt::Display| Problem::bad(format!("archive: {}: {why}", archive::NAME));
-    if let Some(duration) = &job.duration {
-        let assignment = format!("duration={}", serde_json::Value::from(duration.as_str()));
-        document.set(&assignment).map_err(|error| refused(&error))?;
-    }
-    let seeds = Seeds { first: None, count: job.seeds };
-    let plan = Plan::new(&document, seeds).map_err(|error| refused(&error))?.hash().to_hex();
-    match &unpacked.plan {
-        // A job that was cancelled or failed may have none.
-        None if job.state != "done" => Ok(()),
-        Some(stated) if *stated == plan => Ok(()),
-        stated => Err(Problem::bad(format!(
-            "archive: manifest.json: hash: expected that of its scenario with its settings, {plan}, found {}: its results \
-             are of another scenario, or of another build of bentpipe",
-            stated.as_deref().unwrap_or("none").chars().take(64).collect::<String>()
-        ))),
-    }
-}
-
-fn contents(job: &Description) -> Vec<Content> {
-    let content = |Input { name, bytes, sha256 }: &Input| Content {
-        name: name.clone(),
-        size: *bytes as i64,
-        sha256: sha256.clone(),
-    };
-    job.inputs.iter().map(content).collect()
+/// Returns the kind of a job, with the version of its scenario here.
+fn kind_of(job: &Description, version: Option<i64>) -> Option<JobKind> {
+    let (study, search, sites) = (job.study.clone(), job.search.clone(), job.sites.clone());
+    KindRow { kind: job.kind, version, study, search, sites, quick: job.quick }.kind()
 }
 
 /// Adds the job of an archive with its scenario and files, all or nothing.
 fn add(
     db: &Transaction<'_>,
     (app, user): (&App, &User),
-    (unpacked, staging): (&Unpacked, &View),
+    (arrived, staging): (&Arrived, &Path),
     sha256: &str,
 ) -> Result<i64> {
     let (job, large) =
-        (&unpacked.description, |detail: String| Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)));
+        (&arrived.description, |detail: String| Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)));
     let bytes: u64 = job.files.iter().map(|entry| entry.bytes).sum();
     if jobs::imported_bytes(db, user.id)? + bytes as i64 > MAX_IMPORTED {
         return large(format!(
@@ -177,7 +135,7 @@ fn add(
             MAX_IMPORTED >> 30
         ));
     }
-    let inputs = contents(job);
+    let inputs = archive::contents(job);
     let size: u64 = job.inputs.iter().map(|input| input.bytes).sum();
     if files::used(db, user.id)?.1.unsigned_abs() + size > MAX_OWN {
         return large(format!(
@@ -196,17 +154,19 @@ fn add(
         None => None,
     };
     let origin = Origin { job: job.job, program: job.program.clone(), sha256: sha256.to_owned() };
-    let id = jobs::import(db, &imported(user.id, version, &origin, job))?;
+    let kind = kind_of(job, version).ok_or_else(|| Problem::bad("archive: a kind without its scenario"))?;
+    let id = jobs::import(db, &imported(user.id, kind, &origin, job))?;
     files::give(db, id, &inputs)?;
     files::save_new(db, user.id, &inputs)?;
-    let (data, folder) = (&app.settings.folder, app.job_folder(id));
+    let (data, folder, unpacked) =
+        (&app.settings.folder, app.job_folder(id), staging.join(archive::UNPACKED));
     let move_in = || {
         fs::create_dir_all(inputs::folder(data))?;
-        inputs.iter().try_for_each(|one| inputs::adopt(data, one, &staging.path().join("input")))?;
+        inputs.iter().try_for_each(|one| inputs::adopt(data, one, &unpacked.join("input")))?;
         // What an import that was cut off left under this number.
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("results"))?;
-        fs::rename(staging.path(), folder.join("results").join(FOLDER))
+        fs::rename(&unpacked, folder.join("results").join(FOLDER))
     };
     move_in().map_err(|error: std::io::Error| Problem::internal(&error))?;
     jobs::set_folder(db, id, FOLDER)?;
@@ -214,21 +174,17 @@ fn add(
         job.files.iter().map(|entry| (entry.path.clone(), entry.bytes)).collect();
     list.sort();
     jobs::set_artifacts(db, id, &list)?;
-    if let Some(summary) = &unpacked.summary {
-        jobs::set_summary(db, id, summary)?;
+    if arrived.has_summary {
+        let rows = fs::File::open(staging.join(ROWS)).map_err(|error| Problem::internal(&error))?;
+        jobs::set_rows(db, id, BufReader::new(rows))?;
     }
     Ok(id)
 }
 
-fn imported<'a>(owner: i64, version: Option<i64>, origin: &'a Origin, job: &'a Description) -> Imported<'a> {
+fn imported<'a>(owner: i64, kind: JobKind, origin: &'a Origin, job: &'a Description) -> Imported<'a> {
     let launch = Launch {
         owner,
-        kind: &job.kind,
-        version,
-        study: job.study.as_deref(),
-        search: job.search.as_ref(),
-        sites: job.sites.as_deref(),
-        quick: job.quick,
+        kind,
         name: job.name.trim(),
         shared: false,
         seeds: job.seeds,
@@ -240,7 +196,7 @@ fn imported<'a>(owner: i64, version: Option<i64>, origin: &'a Origin, job: &'a D
     Imported {
         launch,
         origin,
-        state: &job.state,
+        end: job.state,
         message: &job.message,
         note: &job.note,
         tags: &job.tags,

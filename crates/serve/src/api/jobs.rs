@@ -7,9 +7,6 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use bentpipe_lab::search::{self, Condition};
-use bentpipe_record::{Form, Selection as Selected};
-use bentpipe_scenario::Document;
 use rustix::thread::CapabilitySet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,29 +17,22 @@ use super::body::{Body, Ids, Search};
 use super::scenarios::Page;
 use crate::app::{App, blocking};
 use crate::control;
-use crate::drafts::{self, Draft};
+use crate::drafts;
 use crate::guard::{Caller, log};
 use crate::inputs::{Inputs, open_below};
-use crate::problem::{Problem, Result, findings};
+use crate::launch::LaunchSettings;
+use crate::problem::{Problem, Result};
 use crate::space;
 use crate::store::files::{self, Content};
 use crate::store::jobs::{
-    self, Artifact, CAMPAIGN, EMULATION, Event, Job, JobMeasure, Launch, Question, SEARCH, SITES, Selection,
+    self, Artifact, Event, Job, JobKind, JobMeasure, JobState, KindRow, Launch, Method, Question, Selection,
 };
+use crate::store::people::User;
 use crate::store::scenarios;
+use crate::work::{PlannedTask, SELECTED, Task};
 
 /// Most jobs of a user that are queued or running.
 const MAX_UNFINISHED: i64 = 100;
-
-/// Most runs of a job: points times seeds.
-const MAX_RUNS: usize = 10_000;
-
-/// Most runs of a campaign.
-const MAX_CAMPAIGN: usize = 1_000_000;
-
-/// Most conditions of a search, and most bytes of one.
-const MAX_CONDITIONS: usize = 20;
-const MAX_QUESTION: usize = 500;
 
 /// Most bytes of files whose series are selected from.
 const MAX_SERIES: i64 = 64 << 20;
@@ -124,22 +114,23 @@ pub(super) async fn launch_again(
     job: &Job,
     (text, inputs): (String, Inputs),
 ) -> Result<Job> {
+    let KindRow { study, search, sites, quick, .. } = job.kind.clone().into();
     let new = NewJob {
-        study: job.study.clone(),
-        quick: job.quick,
+        study,
+        quick,
         campaign: job.is_campaign(),
         emulate: job.is_emulation(),
-        search: job.search.clone(),
-        sites: job.sites.clone(),
+        search,
+        sites,
         seeds: job.seeds,
         duration: job.duration.clone(),
         ..NewJob::default()
     };
-    let subject = match &job.study {
-        Some(name) => of_study(app, name, &new)?,
-        None => {
+    let subject = match &job.kind {
+        JobKind::Study { name, .. } => of_study(app, name, &new)?,
+        JobKind::Scenario { version, .. } => {
             let name = (job.name.clone(), job.shared);
-            of_text(app, &new, (job.version, text), (name, inputs)).await?
+            of_text((app, &caller.user), &new, (*version, text), (name, inputs)).await?
         }
     };
     queue(app, caller, (new, subject), (None, Some(job.id))).await
@@ -158,19 +149,7 @@ async fn queue(
         .write(move |db| {
             let launch = Launch {
                 owner: user.id,
-                kind: match new.study {
-                    Some(_) => "study",
-                    None if new.campaign => CAMPAIGN,
-                    None if new.emulate => EMULATION,
-                    None if new.search.is_some() => SEARCH,
-                    None if new.sites.is_some() => SITES,
-                    None => "simulate",
-                },
-                version: subject.version,
-                study: new.study.as_deref(),
-                search: new.search.as_ref(),
-                sites: new.sites.as_deref(),
-                quick: new.quick,
+                kind: subject.kind,
                 name: &subject.name,
                 shared: subject.shared,
                 seeds: new.seeds,
@@ -197,7 +176,7 @@ async fn queue(
 
 /// Scenario or study of a job.
 struct Subject {
-    version: Option<i64>,
+    kind: JobKind,
     name: String,
     shared: bool,
     /// Files that the scenario names.
@@ -222,20 +201,38 @@ async fn of_scenario(app: &App, caller: &Caller, id: i64, new: &NewJob) -> Resul
         })
         .await?;
     let inputs = app.inputs(caller.user.id).await?;
-    of_text(app, new, (Some(version), text), ((scenario.name, scenario.shared), inputs)).await
+    of_text((app, &caller.user), new, (version, text), ((scenario.name, scenario.shared), inputs)).await
 }
 
 /// Checks a scenario's text with the settings of a job.
 async fn of_text(
-    app: &App,
+    (app, user): (&App, &User),
     new: &NewJob,
-    (version, text): (Option<i64>, String),
+    (version, text): (i64, String),
     ((name, shared), inputs): ((String, bool), Inputs),
 ) -> Result<Subject> {
-    let settings = new.clone();
-    let sites = if new.sites.is_some() { check_sites(app, new, &text).await? } else { Vec::new() };
-    let files = blocking(move || check(&text, &settings, &inputs)).await?;
-    Ok(Subject { version, name, shared, files, sites })
+    let sites = if new.sites.is_some() { check_sites((app, user), new, &text).await? } else { Vec::new() };
+    let NewJob { duration, seeds, campaign, emulate, search, .. } = new.clone();
+    let settings = LaunchSettings { duration, seeds, campaign, emulate, search };
+    let findings = app.check(user, (text, inputs), (None, Some(settings))).await?;
+    let refused = |problems| Problem { problems, ..Problem::bad("the scenario has errors") };
+    let files = findings.map_err(refused)?.files;
+    if new.emulate {
+        may_emulate()?;
+    }
+    let kind = JobKind::Scenario { version, method: method(new) };
+    Ok(Subject { kind, name, shared, files, sites })
+}
+
+/// Returns the treatment of a scenario that a request asks for. Its settings were checked.
+fn method(new: &NewJob) -> Method {
+    match (&new.search, &new.sites) {
+        _ if new.campaign => Method::Campaign,
+        _ if new.emulate => Method::Emulate,
+        (Some(question), _) => Method::Search(question.clone()),
+        (None, Some(file)) => Method::Sites(file.clone()),
+        (None, None) => Method::Simulate,
+    }
 }
 
 fn of_study(app: &App, name: &str, new: &NewJob) -> Result<Subject> {
@@ -257,7 +254,7 @@ fn of_study(app: &App, name: &str, new: &NewJob) -> Result<Subject> {
         return Err(Problem::bad("`version`, `seeds` and `duration` are of scenarios: a study has its own"));
     }
     Ok(Subject {
-        version: None,
+        kind: JobKind::Study { name: name.to_owned(), quick: new.quick },
         name: format!("study {name}"),
         shared: true,
         files: Vec::new(),
@@ -265,99 +262,21 @@ fn of_study(app: &App, name: &str, new: &NewJob) -> Result<Subject> {
     })
 }
 
-/// Checks a scenario with the settings of a job.
-///
-/// Returns the files that it names.
-fn check(text: &str, new: &NewJob, inputs: &Inputs) -> Result<Vec<Content>> {
-    let mut draft = drafts::checked(text, inputs)?;
-    let files = std::mem::take(&mut draft.files);
-    check_settings(draft, new).map(|()| files)
-}
-
-fn check_settings(draft: Draft, new: &NewJob) -> Result<()> {
-    // The view goes last, as the document reads from it.
-    let Draft { mut document, points, scenario, view: _view, .. } = draft;
-    if let Some(duration) = &new.duration {
-        let refused = |error: &bentpipe_scenario::ScenarioError| Problem {
-            problems: findings(error),
-            ..Problem::bad("duration: the scenario has errors with it")
-        };
-        // As text, so that it cannot be anything but a duration.
-        let assignment = format!("duration={}", serde_json::Value::from(duration.as_str()));
-        document.set(&assignment).map_err(|error| refused(&error))?;
-        document.scenario().map_err(|error| refused(&error))?;
-    }
-    let seeds = new.seeds.unwrap_or(scenario.seeds).max(1) as usize;
-    let runs = points.saturating_mul(seeds);
-    if new.emulate {
-        return check_emulation(new, points);
-    }
-    if let Some(question) = &new.search {
-        return check_search(new, &document, question, seeds);
-    }
-    match (runs > MAX_RUNS, new.campaign) {
-        (true, false) => Err(Problem::bad(format!(
-            "{runs} runs of points times seeds: expected at most {MAX_RUNS}, or a campaign, which has room for more"
-        ))),
-        (_, true) if runs > MAX_CAMPAIGN => {
-            Err(Problem::bad(format!("{runs} runs of points times seeds: expected at most {MAX_CAMPAIGN}")))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Checks the question of a search, and that its runs are not too many.
-fn check_search(new: &NewJob, document: &Document, question: &Question, seeds: usize) -> Result<()> {
-    if new.campaign {
-        return Err(Problem::bad("expected one of `campaign` and `search`"));
-    }
-    let Question { over, conditions } = question;
-    if !(1..=MAX_CONDITIONS).contains(&conditions.len()) {
-        return Err(Problem::bad(format!("search: expected 1 to {MAX_CONDITIONS} conditions in `while`")));
-    }
-    if conditions.iter().chain([over]).any(|text| text.len() > MAX_QUESTION) {
-        return Err(Problem::bad(format!("search: expected at most {MAX_QUESTION} bytes each")));
-    }
-    let refused = |what: &str, error: &dyn std::fmt::Display| Problem::bad(format!("search.{what}: {error}"));
-    if drafts::names_file(over) {
-        return Err(refused("over", &"a search is over numbers: expected no name of a file"));
-    }
-    for condition in conditions {
-        condition.parse::<Condition>().map_err(|error| refused("while", &error))?;
-    }
-    let swept = search::swept(document, over).map_err(|error| refused("over", &error))?;
-    let values = swept.axes().next().map_or(0, |(_, values)| values);
-    for value in [0, values.saturating_sub(1)] {
-        swept.scenario_at(&[value]).map_err(|error| refused("over", &error))?;
-    }
-    let runs = search::most_tries(values).saturating_mul(seeds);
-    match runs > MAX_RUNS {
-        true => {
-            Err(Problem::bad(format!("up to {runs} runs of values times seeds: expected at most {MAX_RUNS}")))
-        }
-        false => Ok(()),
-    }
-}
-
 /// Checks a job file, and that its sites are connected with the same version. Returns their numbers.
-async fn check_sites(app: &App, new: &NewJob, scenario: &str) -> Result<Vec<i64>> {
+async fn check_sites((app, user): (&App, &User), new: &NewJob, scenario: &str) -> Result<Vec<i64>> {
     if new.campaign || new.emulate || new.search.is_some() || new.seeds.is_some() || new.duration.is_some() {
         return Err(Problem::bad(
             "sites: a job on sites has no `campaign`, `emulate`, `search`, `seeds` or `duration`: its file says what runs",
         ));
     }
     let (file, scenario) = (new.sites.clone().unwrap_or_default(), scenario.to_owned());
-    let planned = blocking(move || {
-        drafts::on_sites(&file, &scenario).map_err(|why| Problem::bad(format!("sites: {why}")))
-    })
-    .await?;
+    let planned: Vec<PlannedTask> = app.work(user, Task::Sites { file, scenario }).await?;
     let known = super::sites::all(app).await?;
     let mut needed = Vec::new();
-    for task in &planned.tasks {
+    for task in &planned {
         let site = known.iter().find(|site| site.name == task.site);
         let wrong =
             |why: &str| Err(Problem::bad(format!("sites: task.{}.site: {} {why}", task.name, task.site)));
-        let name = task.program.name();
         match site {
             None => return wrong("is not a site of this server"),
             Some(site) if !site.connected => return wrong("is not connected"),
@@ -368,8 +287,8 @@ async fn check_sites(app: &App, new: &NewJob, scenario: &str) -> Result<Vec<i64>
                     env!("CARGO_PKG_VERSION")
                 ));
             }
-            Some(site) if !site.programs.iter().any(|known| known == name) => {
-                return wrong(&format!("does not permit {name}"));
+            Some(site) if !site.programs.contains(&task.program) => {
+                return wrong(&format!("does not permit {}", task.program));
             }
             Some(site) => needed.push(site.id),
         }
@@ -377,16 +296,8 @@ async fn check_sites(app: &App, new: &NewJob, scenario: &str) -> Result<Vec<i64>
     Ok(needed)
 }
 
-/// Checks that an emulation has one run, and that this server may start it. Of a scenario's seeds it has the first.
-fn check_emulation(new: &NewJob, points: usize) -> Result<()> {
-    if new.campaign || new.search.is_some() {
-        return Err(Problem::bad("expected one of `campaign`, `emulate` and `search`"));
-    }
-    if points > 1 || new.seeds.is_some_and(|seeds| seeds > 1) {
-        return Err(Problem::bad(
-            "emulate: expected one run, in real time: leave out the sweep, and `seeds`",
-        ));
-    }
+/// Checks that this server may start an emulation.
+fn may_emulate() -> Result<()> {
     let needed = CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN;
     let has = rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(needed));
     match has {
@@ -422,16 +333,23 @@ pub(crate) struct JobSearch {
     pub(crate) scenario: Option<i64>,
 }
 
-impl From<JobSearch> for Selection {
-    fn from(search: JobSearch) -> Selection {
+impl TryFrom<JobSearch> for Selection {
+    type Error = Problem;
+
+    fn try_from(search: JobSearch) -> Result<Selection> {
         let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
-        Selection {
+        let unknown = || {
+            let words = JobState::ALL.map(JobState::word).join(", ");
+            Problem::bad(format!("state: expected one of {words}"))
+        };
+        let state = filled(search.state).map(|word| JobState::of_word(&word).ok_or_else(unknown));
+        Ok(Selection {
             before: search.before,
-            state: filled(search.state),
+            state: state.transpose()?,
             search: filled(search.search),
             scenario: search.scenario,
             limit: search.limit.unwrap_or(100).clamp(1, 1000),
-        }
+        })
     }
 }
 
@@ -440,7 +358,7 @@ pub(crate) async fn list(
     Extension(caller): Extension<Caller>,
     Search(search): Search<JobSearch>,
 ) -> Result<Json<Vec<Job>>> {
-    let selection = Selection::from(search);
+    let selection = Selection::try_from(search)?;
     Ok(Json(app.read(move |db| Ok(jobs::list(db, &caller.user, &selection)?)).await?))
 }
 
@@ -503,7 +421,7 @@ const MAX_CHANGE: usize = 10_000;
 pub(crate) async fn change(app: &App, caller: &Caller, id: i64, change: Change) -> Result<Changed> {
     let job = found(app, caller, id).await?;
     may_change(&caller.user, job.owner_id)?;
-    if !(job.is_emulation() || job.is_on_sites()) || job.state != "running" {
+    if !(job.is_emulation() || job.is_on_sites()) || !job.is_running() {
         return Err(Problem::new(StatusCode::CONFLICT, "expected an emulation that runs"));
     }
     let Change { key, value } = change;
@@ -694,15 +612,17 @@ pub(crate) async fn series(
         return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
     }
     let root = app.job_folder(id).join("results").join(folder.ok_or_else(Problem::not_found)?);
-    let csv = blocking(move || {
-        let selection = Selected { patterns, keeps_constant: true };
-        let selected = selection.read(&root).map_err(|error| Problem::bad(format!("select: {error}")))?;
-        let mut csv = Vec::new();
-        selected.write_csv(Form::Wide, &mut csv).map_err(|error| Problem::internal(&error))?;
-        Ok(csv)
-    })
-    .await?;
-    Ok(([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], csv).into_response())
+    let staging = app.staging().await?;
+    let task = Task::Select { results: root, patterns };
+    app.work_in::<()>(&caller.user, (&task, staging.path())).await?;
+    // The folder goes while the file is sent: it is open.
+    let file = File::open(staging.path().join(SELECTED)).map_err(|error| Problem::internal(&error))?;
+    let bytes = file.metadata().map_err(|error| Problem::internal(&error))?.len();
+    let headers = [
+        (header::CONTENT_TYPE, "text/csv; charset=utf-8".to_owned()),
+        (header::CONTENT_LENGTH, bytes.to_string()),
+    ];
+    Ok((headers, streamed(file, bytes)).into_response())
 }
 
 pub(crate) async fn artifact(
@@ -723,7 +643,7 @@ pub(crate) async fn artifact(
 }
 
 /// Returns the first `bytes` bytes of a file as a streamed body.
-pub(super) fn streamed(file: File, bytes: u64) -> HttpBody {
+pub(crate) fn streamed(file: File, bytes: u64) -> HttpBody {
     let (mut sender, receiver) = tokio::io::duplex(CHUNK);
     tokio::spawn(async move {
         let mut file = tokio::fs::File::from_std(file).take(bytes);

@@ -21,7 +21,7 @@ pub(crate) fn check(db: &Transaction<'_>, user: &User, job: &Job) -> Result<()> 
     may_change(user, job.owner_id)?;
     let conflict = |detail: String| Err(Problem::new(StatusCode::CONFLICT, detail));
     if !job.is_over() {
-        return conflict(format!("the job is {}: cancel it first", job.state));
+        return conflict(format!("the job is {}: cancel it first", job.state.word()));
     }
     match sites::owing(db, job.id)? {
         Some(site) => {

@@ -10,11 +10,12 @@ use serde::{Deserialize, Serialize};
 use super::access::{may_change, may_share};
 use super::body::{Body, Ids, Search};
 use super::people::checked_title;
-use crate::app::{App, blocking};
-use crate::drafts;
+use crate::app::App;
+use crate::drafts::{self, Edited};
 use crate::guard::Caller;
 use crate::problem::{Finding, Problem, Result};
 use crate::store::scenarios::{self, Scenario, Version};
+use crate::work::Task;
 
 /// Text of a scenario.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -77,15 +78,6 @@ pub(crate) struct Edit {
     key: String,
     /// Value as TOML, or a plain text. `null` removes the key.
     value: Option<String>,
-}
-
-/// Changed text.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Edited {
-    /// Text, TOML.
-    text: String,
-    /// Errors of the text.
-    problems: Vec<Finding>,
 }
 
 /// Page of a list.
@@ -312,16 +304,15 @@ pub(crate) async fn check(
     Body(body): Body<Text>,
 ) -> Result<Json<Verdict>> {
     let inputs = app.inputs(caller.user.id).await?;
-    let verdict = blocking(move || {
-        Ok(match drafts::check(&body.text, &inputs) {
-            Ok(draft) => {
-                let budget = draft.budget.map(|budget| budget.to_string()).unwrap_or_default();
-                Verdict { problems: Vec::new(), points: draft.points, budget }
-            }
-            Err(problems) => Verdict { problems, points: 0, budget: String::new() },
-        })
-    });
-    Ok(Json(verdict.await?))
+    let findings = app.check(&caller.user, (body.text, inputs), (None, None)).await?;
+    Ok(Json(match findings {
+        Ok(checked) => Verdict {
+            problems: Vec::new(),
+            points: checked.points,
+            budget: checked.budget.unwrap_or_default(),
+        },
+        Err(problems) => Verdict { problems, points: 0, budget: String::new() },
+    }))
 }
 
 pub(crate) async fn edit(
@@ -330,12 +321,9 @@ pub(crate) async fn edit(
     Body(body): Body<Edit>,
 ) -> Result<Json<Edited>> {
     let inputs = app.inputs(caller.user.id).await?;
-    let edited = blocking(move || {
-        let text = drafts::edit(&sized(body.text)?, &body.key, body.value.as_deref())?;
-        let problems = drafts::check(&text, &inputs).err().unwrap_or_default();
-        Ok(Edited { text, problems })
-    });
-    Ok(Json(edited.await?))
+    let Edit { text, key, value } = body;
+    let task = Task::Edit { text: sized(text)?, key, value, inputs };
+    Ok(Json(app.work(&caller.user, task).await?))
 }
 
 pub(crate) async fn schema() -> Json<&'static serde_json::Value> {

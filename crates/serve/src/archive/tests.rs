@@ -17,9 +17,9 @@ fn description() -> Description {
         format: FORMAT,
         program: "0".to_owned(),
         job: 7,
-        kind: "simulate".to_owned(),
+        kind: KindName::Simulate,
         name: "t".to_owned(),
-        state: "done".to_owned(),
+        state: End::Done,
         message: String::new(),
         study: None,
         quick: false,
@@ -167,4 +167,19 @@ fn changed_bytes_are_refused_or_mean_the_same() {
     }
     // Dates, versions and attributes mean nothing here.
     assert!(accepted < whole.len() / 3, "{accepted} of {}", whole.len());
+}
+
+#[test]
+fn large_files_that_are_compared_take_no_memory_but_for_what_is_kept() {
+    let filler = "[],".repeat(100_000);
+    let outcome = format!("{{\"x\":[{filler}[]],\"fingerprint\":\"f1\"}}");
+    let mut good = description();
+    good.files[1] = entry("outcome.json", &outcome);
+    let files = [FILES[0], ("job-7/outcome.json", &outcome[..]), FILES[2]];
+    let text = serde_json::to_string(&good).expect("JSON");
+    assert!(read(&packed(&text, &files)).is_ok());
+    // A list in its place is not an outcome.
+    let list = format!("[{filler}[]]");
+    good.files[1] = entry("outcome.json", &list);
+    refused(&good, &[FILES[0], ("job-7/outcome.json", &list), FILES[2]], "outcome.json");
 }

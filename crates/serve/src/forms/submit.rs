@@ -11,16 +11,16 @@ use crate::problem::Result;
 /// # Errors
 /// Returns an error if the text is not TOML.
 pub(crate) fn apply(text: &str, path: &[String], sent: &[(String, String)]) -> Result<String> {
-    let document: DocumentMut = text
-        .parse()
-        .map_err(|error: toml_edit::TomlError| crate::problem::Problem::bad(error.message().to_owned()))?;
-    let mut writer = Writer { text: text.to_owned(), sent };
-    writer.fields(&fields(&document, path), "")?;
-    Ok(writer.text)
+    let mut writer = Writer { document: drafts::parsed_text(text)?, has_changes: false, sent };
+    let fields = fields(&writer.document, path);
+    writer.fields(&fields, "")?;
+    // A text that nothing changed is returned as it was written.
+    Ok(if writer.has_changes { writer.document.to_string() } else { text.to_owned() })
 }
 
 struct Writer<'a> {
-    text: String,
+    document: DocumentMut,
+    has_changes: bool,
     sent: &'a [(String, String)],
 }
 
@@ -28,6 +28,11 @@ impl Writer<'_> {
     fn sent(&self, name: &str) -> Option<String> {
         let sent = self.sent.iter().find(|(sent, _)| sent == name)?;
         Some(sent.1.trim().replace("\r\n", "\n"))
+    }
+
+    fn edit(&mut self, key: &str, value: Option<&str>) -> Result<()> {
+        self.has_changes = true;
+        drafts::edit_in(&mut self.document, key, value)
     }
 
     fn fields(&mut self, fields: &[Field], branch: &str) -> Result<()> {
@@ -55,8 +60,8 @@ impl Writer<'_> {
         match self.sent(name) {
             None => {}
             Some(sent) if sent == old.trim() => {}
-            Some(sent) if sent.is_empty() => self.text = drafts::edit(&self.text, key, None)?,
-            Some(sent) => self.text = drafts::edit(&self.text, key, Some(&toml(sent)))?,
+            Some(sent) if sent.is_empty() => self.edit(key, None)?,
+            Some(sent) => self.edit(key, Some(&toml(sent)))?,
         }
         Ok(())
     }
@@ -70,22 +75,21 @@ impl Writer<'_> {
         let kind = self.sent(&format!("{}.kind{branch}", field.key)).unwrap_or_else(|| chosen.clone());
         if kind.is_empty() {
             if !chosen.is_empty() {
-                self.text = drafts::edit(&self.text, &field.key, None)?;
+                self.edit(&field.key, None)?;
             }
             return Ok(());
         }
         let Some((_, _, fields)) = branches.iter().find(|(name, ..)| *name == kind) else { return Ok(()) };
         let branch = format!("{branch}@{kind}");
         if kind != *chosen {
-            self.text = drafts::edit(&self.text, &field.key, None)?;
-            self.text =
-                drafts::edit(&self.text, &field.key, Some(&format!("{{ kind = {} }}", quoted(&kind))))?;
+            self.edit(&field.key, None)?;
+            self.edit(&field.key, Some(&format!("{{ kind = {} }}", quoted(&kind))))?;
         } else if self.changes(fields, &branch) {
             // A word that stands for a table becomes one, so that it has room for keys.
             let key = format!("{}.kind", field.key);
-            if drafts::value_of(&self.text, &key).is_none() {
+            if drafts::value_in(&self.document, &key).is_none() {
                 let table = format!("{{ kind = {} }}", quoted(&kind));
-                self.text = drafts::edit(&self.text, &field.key, Some(&table))?;
+                self.edit(&field.key, Some(&table))?;
             }
         }
         self.fields(fields, &branch)

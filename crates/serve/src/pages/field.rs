@@ -5,12 +5,13 @@ use axum::extract::State;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::layout::{Answer, encoded, sheet};
+use super::layout::{Answer, sheet};
 use crate::api::body::{Ids, Search};
 use crate::api::{jobs as api, queries};
 use crate::app::App;
 use crate::guard::Caller;
 use crate::queries::{FieldQuery, Operator, Row, Rows};
+use crate::url::encoded;
 
 /// Longer side of the drawing, and its margin.
 const SIDE: f64 = 720.0;

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::layout::{Answer, Done, Refused, encoded, findings, sheet};
+use super::layout::{Answer, Done, Refused, findings, sheet};
 use super::scenarios::{head, open};
 use crate::api::body::{Ids, Search};
 use crate::api::presets::NewPreset;
@@ -17,6 +17,8 @@ use crate::forms::{self, Branch, Field, Kind, SECTIONS, SINGLE};
 use crate::guard::Caller;
 use crate::problem::Problem;
 use crate::store::presets::{self, Preset};
+use crate::url::encoded;
+use crate::work::Task;
 
 /// Path of a form in the address.
 #[derive(Deserialize)]
@@ -64,6 +66,8 @@ pub(super) async fn show(
         return Err(Refused(Problem::not_found()));
     }
     let (can_change, all) = (open.may_change(&caller), forms::fields(&document, &path));
+    // A tree takes far more memory than its text: it does not wait for the database.
+    drop(document);
     let prefix = drafts::key_of(&path);
     let (mine, others): (Vec<_>, Vec<_>) = open.findings().iter().cloned().partition(|finding| {
         !prefix.is_empty() && (finding.key == prefix || finding.key.starts_with(&format!("{prefix}.")))
@@ -209,7 +213,7 @@ pub(super) async fn save(
     let address = value("form.path").unwrap_or_default();
     let (path, base) = (parsed(&address)?, value("form.base").and_then(|base| base.parse().ok()));
     let (_, text) = api::found(&app, &caller, id).await?;
-    let edited = forms::apply(&text, &path, &sent)?;
+    let edited = app.work(&caller.user, Task::Form { text, path, sent }).await?;
     api::save_version(&app, &caller, id, (base, edited)).await?;
     Ok(Redirect::to(&format!("/scenarios/{id}/form?path={}", encoded(&address))).into_response())
 }
@@ -234,7 +238,8 @@ pub(super) async fn add(
         return Err(Refused(Problem::bad("name: expected letters, digits, \"-\" or \"_\"")));
     }
     let (scenario, text) = api::found(&app, &caller, id).await?;
-    let added = drafts::add_table(&text, &path[0], &path[1])?;
+    let [section, name] = path;
+    let added = app.work(&caller.user, Task::AddEntry { text, section, name }).await?;
     api::save_version(&app, &caller, id, (Some(scenario.version), added)).await?;
     Ok(Redirect::to(&format!("/scenarios/{id}/form?path={}", encoded(&key))))
 }
@@ -250,7 +255,8 @@ pub(super) async fn remove(
         return Err(Refused(Problem::not_found()));
     }
     let (scenario, text) = api::found(&app, &caller, id).await?;
-    let removed = drafts::edit(&text, &drafts::key_of(&path), None)?;
+    let task = Task::Remove { text, key: drafts::key_of(&path) };
+    let removed = app.work(&caller.user, task).await?;
     api::save_version(&app, &caller, id, (Some(scenario.version), removed)).await?;
     Ok(Redirect::to(&format!("/scenarios/{id}/system")))
 }
@@ -307,9 +313,9 @@ pub(super) async fn save_preset(
     Ids(id): Ids<i64>,
     Form(sent): Form<PresetForm>,
 ) -> Done {
-    let [section, name] = entry(&sent.path)?;
-    let (_, text) = api::found(&app, &caller, id).await?;
-    let text = drafts::preset_of(&text, [&section, &name])?;
+    let entry = entry(&sent.path)?;
+    let (section, (_, text)) = (entry[0].clone(), api::found(&app, &caller, id).await?);
+    let text = app.work(&caller.user, Task::MakePreset { text, entry }).await?;
     let new = NewPreset { section, name: sent.name, text, shared: sent.shared.is_some() };
     crate::api::presets::make(&app, &caller, new).await?;
     Ok(back(id, &sent.path))
@@ -321,11 +327,12 @@ pub(super) async fn load_preset(
     Ids(id): Ids<i64>,
     Form(sent): Form<PresetForm>,
 ) -> Done {
-    let [section, name] = entry(&sent.path)?;
+    let entry = entry(&sent.path)?;
     let (user, wanted) = (caller.user.clone(), sent.preset);
     let preset = app.read(move |db| presets::find(db, &user, wanted)?.ok_or_else(Problem::not_found)).await?;
     let (scenario, text) = api::found(&app, &caller, id).await?;
-    let loaded = drafts::load_preset(&text, [&section, &name], &preset.text)?;
+    let task = Task::LoadPreset { text, entry, preset: preset.text };
+    let loaded = app.work(&caller.user, task).await?;
     api::save_version(&app, &caller, id, (Some(scenario.version), loaded)).await?;
     Ok(back(id, &sent.path))
 }

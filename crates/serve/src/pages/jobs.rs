@@ -1,37 +1,40 @@
 //! Pages of jobs: list, progress, results, comparison.
 
-use std::collections::BTreeSet;
-use std::io::Read;
+use std::collections::{BTreeSet, HashMap};
 
 use axum::Extension;
 use axum::extract::{Form, Multipart, State};
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use bentpipe_agent::protocol::Program;
-use bentpipe_report::Plot;
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
+use rusqlite::Transaction;
 use serde_json::Value;
 
 use super::field;
-use super::layout::{Answer, Done, Refused, encoded, sheet, state, time};
+use super::layout::{Answer, Done, Refused, sheet, state, time};
 use super::packets;
-use super::plots::{self, MAX_OVERLAID, MAX_SERIES, Source, Window};
 use crate::api::body::{Ids, Search};
 use crate::api::{access, import, jobs as api};
 use crate::app::{App, blocking};
 use crate::archive::MAX_PACKED;
 use crate::guard::Caller;
+use crate::plots::{MAX_OVERLAID, MAX_SERIES, Source, Window};
 use crate::problem::Problem;
 use crate::space;
-use crate::store::jobs::{self, Artifact, Event, Job, JobMeasure, Selection};
+use crate::store::jobs::{self, Artifact, Event, Job, JobMeasure, JobState, Method, Selection};
 use crate::store::sites;
+use crate::url::encoded;
+use crate::work::{ComparedJob, Comparison, Drawing, Task};
 
-/// Largest report that is shown.
-const MAX_REPORT: u64 = 64 << 20;
 /// Most files in the list of a page.
 const MAX_LISTED: usize = 200;
 /// Most jobs that are compared.
 const MAX_COMPARED: usize = 200;
+/// Most points and measures of them, and most bytes of their scenarios.
+const MAX_POINTS: usize = 20_000;
+const MAX_MEASURES: usize = 12;
+const MAX_TEXTS: usize = 4 << 20;
 
 /// Returns jobs as a table.
 ///
@@ -47,8 +50,8 @@ pub(super) fn job_table(all: &[Job], chooser: Option<&Caller>) -> Markup {
             tbody { @for job in all { tr {
                 @if chooser.is_some() { td { input type="checkbox" name="job" value=(job.id) aria-label={ "choose job " (job.id) }; } }
                 td { a href={ "/jobs/" (job.id) } { "#" (job.id) } }
-                td { (job.name) @if job.is_campaign() { " (campaign)" } @if job.is_emulation() { " (emulation)" } @if job.is_search() { " (search)" } @if job.is_on_sites() { " (sites)" } @if job.origin.is_some() { " (imported)" } @for tag in &job.tags { " " a.tag href={ "/jobs?search=" (encoded(tag)) } { (tag) } } }
-                td { (state(&job.state)) @if job.state == "running" { " " (percent(job.share)) } }
+                td { (job.name) (job.kind.name().remark()) @if job.origin.is_some() { " (imported)" } @for tag in &job.tags { " " a.tag href={ "/jobs?search=" (encoded(tag)) } { (tag) } } }
+                td { (state(job.state.word())) @if job.is_running() { " " (percent(job.share)) } }
                 td.num { (job.finished) @if job.runs > 0 { " of " (job.runs) } }
                 td { (job.owner) }
                 td { (time(job.created)) }
@@ -72,7 +75,7 @@ pub(super) async fn list(
     Search(search): Search<api::JobSearch>,
 ) -> Answer {
     let (state, text) = (search.state.clone().unwrap_or_default(), search.search.clone().unwrap_or_default());
-    let selection = Selection::from(search);
+    let selection = Selection::try_from(search)?;
     let (user, asked) = (caller.user.clone(), selection.clone());
     let all = app.read(move |db| Ok(jobs::list(db, &user, &asked)?)).await?;
     let last = all.last().filter(|_| all.len() as u32 == selection.limit).map(|job| job.id);
@@ -83,7 +86,7 @@ pub(super) async fn list(
             label { "Name, note or tag" input name="search" value=(text) maxlength="100"; }
             label { "State" select name="state" {
                 option value="" { "any" }
-                @for word in ["queued", "running", "done", "failed", "cancelled"] { option value=(word) selected[word == state] { (word) } }
+                @for word in JobState::ALL.map(JobState::word) { option value=(word) selected[word == state] { (word) } }
             } }
             button.quiet { "Search" }
         }
@@ -128,13 +131,11 @@ pub(super) async fn show(
     let source =
         results.and_then(|folder| Source::new(id, &app.job_folder(id).join("results").join(folder), &files));
     let source = source.filter(|source| job.is_over() && source.bytes <= MAX_SERIES);
-    let pictures =
-        blocking(move || Ok(source.map(|source| plots::overlaid(&[source])).unwrap_or_default())).await?;
-    let pictures = plots::linked(pictures, Window::default());
+    let pictures = drawn(&app, &caller, source.into_iter().collect(), Window::default()).await?;
     let can_stop = caller.user.level >= 1 && access::may_change(&caller.user, job.owner_id).is_ok();
     let report = files.iter().find(|file| file.path == "report.html");
     let has_query = crate::queries::has_query(files.iter().map(|file| &file.path[..]))
-        || (job.state == "running" && !job.is_campaign() && {
+        || (job.is_running() && !job.is_campaign() && {
             let results = app.job_folder(id).join("results");
             blocking(move || Ok(crate::queries::is_there(&results))).await?
         });
@@ -146,15 +147,15 @@ pub(super) async fn show(
             a href="/jobs" { "Jobs" } " / "
             @if let Some(scenario) = job.scenario { a href={ "/scenarios/" (scenario) "/report" } { (job.name) } } @else { (job.name) }
         }
-        h1 { @if job.is_campaign() { "Campaign #" } @else if job.is_emulation() { "Emulation #" } @else if job.is_search() { "Search #" } @else if job.is_on_sites() { "Job on sites #" } @else { "Job #" } (job.id) }
+        h1 { (job.kind.name().noun()) " #" (job.id) }
         div #live data-job=[(!job.is_over()).then_some(job.id)] data-last=(last) {
             dl.facts aria-live="polite" {
-                div { dt { "State" } dd #state { (state(&job.state)) } }
+                div { dt { "State" } dd #state { (state(job.state.word())) } }
                 div { dt { "Runs" } dd #runs { (job.finished) @if job.runs > 0 { " of " (job.runs) } } }
                 div { dt { "Owner" } dd { (job.owner) } }
                 div { dt { (if job.origin.is_some() { "Imported (UTC)" } else { "Launched (UTC)" }) } dd { (time(job.created)) } }
                 @if let Some(ended) = job.ended { div { dt { "Ended (UTC)" } dd { (time(ended)) } } }
-                @if let Some(question) = &job.search {
+                @if let Some(Method::Search(question)) = job.method() {
                     div { dt { "Searched" } dd { (question.over) } }
                     div { dt { "While" } dd { (question.conditions.join(", ")) } }
                 }
@@ -164,7 +165,7 @@ pub(super) async fn show(
                 @if let Some(origin) = &job.origin { div { dt { "Origin" } dd { "job #" (origin.job) " of bentpipe " (origin.program) } } }
             }
             (reproduction(&job))
-            @if job.state == "queued" && let Some(why) = space::shortage(&app.settings) {
+            @if job.state == JobState::Queued && let Some(why) = space::shortage(&app.settings) {
                 p.alert role="alert" { "It waits: " (why) "." }
             }
             @if !job.is_over() {
@@ -193,10 +194,10 @@ pub(super) async fn show(
         }
         @if !tasks.is_empty() { (task_table(&tasks)) }
         (remarks(&job, can_stop))
-        @if !pictures.is_empty() {
+        @if !pictures.0.is_empty() {
             details open[!job.is_campaign()] {
                 summary { "Plots" @if job.runs > 1 { " of the first run" } }
-                (plots::drawn(&pictures))
+                (pictures)
                 p { a href={ "/compare?job=" (id) "&plots=yes" } { "Zoom into these plots" } }
                 p { a href={ "/api/v1/jobs/" (id) "/series?select=*" } download={ "job-" (id) "-series.csv" } { "The series as a table (CSV)" } }
             }
@@ -219,7 +220,7 @@ pub(super) async fn show(
 fn reproduction(job: &Job) -> Markup {
     let other = job.repeats.unwrap_or_default();
     html! {
-        @match (job.equal, job.repeats.is_some() && job.state == "done") {
+        @match (job.equal, job.repeats.is_some() && job.state == JobState::DONE) {
             (Some(true), _) => p.note { "Equal fingerprints: it reproduces job #" (other) "." },
             (Some(false), _) => p.alert role="alert" { "Different fingerprints: it does not reproduce job #" (other) "." },
             (None, true) => p.note { "Not compared: jobs of this kind have no fingerprints, such as emulations." },
@@ -287,7 +288,8 @@ fn task_table(tasks: &[sites::Task]) -> Markup {
 
 /// Returns the changes of this attempt, and a form for those who may make more.
 fn changes(job: &Job, events: &[Event], can_change: bool) -> Markup {
-    let is_start = |event: &Event| event.kind == "state" && event.content["state"] == "running";
+    let is_start =
+        |event: &Event| event.kind == "state" && event.content["state"] == JobState::Running.word();
     let attempt = events.iter().rposition(is_start).unwrap_or(0);
     html! {
         ul #changes.note aria-live="polite" {
@@ -296,7 +298,7 @@ fn changes(job: &Job, events: &[Event], can_change: bool) -> Markup {
                 li data-at=(at_s) { (format!("{at_s:.1} s: ")) code { (text_of(&event.content, "key")) " = " (text_of(&event.content, "value")) } }
             }
         }
-        @if can_change && job.state == "running" {
+        @if can_change && job.is_running() {
             form.row method="post" action={ "/jobs/" (job.id) "/set" } {
                 label { "Key" input name="key" required placeholder="link.satellite.delay" maxlength="1000"; }
                 label { "Value" input name="value" required placeholder="300 ms" maxlength="1000"; }
@@ -426,26 +428,108 @@ pub(super) async fn report(
     api::found(&app, &caller, id).await?;
     let files = app.read(move |db| Ok(jobs::artifacts(db, id)?)).await?;
     let report = files.iter().find(|file| file.path == "report.html").ok_or_else(Problem::not_found)?;
-    let (_, file) = api::open_artifact(&app, &caller, id, report.number).await?;
-    let html = blocking(move || {
-        let mut html = Vec::new();
-        file.take(MAX_REPORT).read_to_end(&mut html).map_err(|error| Problem::internal(&error))?;
-        Ok(html)
-    })
-    .await?;
-    let mut response = ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], html).into_response();
+    let (report, file) = api::open_artifact(&app, &caller, id, report.number).await?;
+    let body = api::streamed(file, report.bytes.unsigned_abs());
+    let mut response = ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], body).into_response();
     response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(REPORT_POLICY));
     Ok(response)
 }
 
+type Found<T> = Result<T, Problem>;
+
 /// Pairs of a query: numbers of jobs, and a text in names of measures.
 type Pairs = Vec<(String, String)>;
 
-/// Point of a job in a comparison.
-struct Row {
-    job: Job,
-    settings: Vec<(String, String)>,
-    measures: Vec<JobMeasure>,
+/// Jobs that are compared.
+#[derive(Default)]
+struct Compared {
+    jobs: Vec<Job>,
+    /// Points: the place of the job, and its measures of the names below.
+    rows: Vec<(usize, Vec<JobMeasure>)>,
+    /// Names and units of the measures.
+    names: Vec<(String, String)>,
+    /// Work of a child: the keys that differ.
+    texts: Vec<String>,
+    points: Vec<ComparedJob>,
+}
+
+impl Compared {
+    /// Adds a job with those of its measures whose names have a text in them.
+    fn add(
+        &mut self,
+        db: &Transaction<'_>,
+        job: Job,
+        text: &str,
+        known: &mut HashMap<i64, usize>,
+    ) -> Found<()> {
+        let version = job.kind.version().unwrap_or_default();
+        let place = match known.get(&version) {
+            Some(place) => *place,
+            None => {
+                self.texts.push(jobs::text(db, &job)?);
+                known.insert(version, self.texts.len() - 1);
+                self.texts.len() - 1
+            }
+        };
+        if self.texts.iter().map(String::len).sum::<usize>() > MAX_TEXTS {
+            let most = MAX_TEXTS >> 20;
+            return Err(Problem::bad(format!(
+                "the scenarios of these jobs have over {most} MiB: compare fewer"
+            )));
+        }
+        let points = jobs::points(db, job.id)?;
+        if self.rows.len() + points.len() > MAX_POINTS {
+            return Err(Problem::bad(format!("these jobs have over {MAX_POINTS} points: compare fewer")));
+        }
+        let mut measures: HashMap<i64, Vec<JobMeasure>> = HashMap::new();
+        for measure in jobs::measures(db, job.id, text)? {
+            let is_known = self.names.iter().any(|(name, _)| *name == measure.name);
+            if !is_known && self.names.len() < MAX_MEASURES {
+                self.names.push((measure.name.clone(), measure.unit.clone()));
+            }
+            if is_known || self.names.last().is_some_and(|(name, _)| *name == measure.name) {
+                measures.entry(measure.point).or_default().push(measure);
+            }
+        }
+        let number = self.jobs.len();
+        self.rows.extend(
+            (0..points.len()).map(|point| (number, measures.remove(&(point as i64)).unwrap_or_default())),
+        );
+        self.points.push(ComparedJob {
+            text: place,
+            set: set_by(&job),
+            points: points.into_iter().map(|(settings, _)| pairs_of(&settings)).collect(),
+        });
+        self.jobs.push(job);
+        Ok(())
+    }
+}
+
+/// Returns the keys that the settings of a job set.
+fn set_by(job: &Job) -> Vec<(String, String)> {
+    let duration = job.duration.iter().map(|duration| ("duration".to_owned(), duration.clone()));
+    let seeds = job.seeds.iter().map(|seeds| ("seeds".to_owned(), seeds.to_string()));
+    duration.chain(seeds).collect()
+}
+
+fn pairs_of(settings: &Value) -> Vec<(String, String)> {
+    let pairs = settings.as_object().into_iter().flatten();
+    pairs.map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned())).collect()
+}
+
+/// Returns plots of runs as a part of a page. Those that would be too much for one are left out.
+async fn drawn(app: &App, caller: &Caller, runs: Vec<Source>, window: Window) -> Found<PreEscaped<String>> {
+    if runs.is_empty() {
+        return Ok(PreEscaped(String::new()));
+    }
+    let drawing = Task::Draw(Drawing { runs, window });
+    match app.work(&caller.user, drawing).await {
+        Ok(html) => Ok(PreEscaped(html)),
+        Err(problem) if problem.code() == StatusCode::UNPROCESSABLE_ENTITY => {
+            Ok(html! { p.note { "No plots: " (problem.detail) } })
+        }
+        Err(problem) => Err(problem),
+    }
 }
 
 pub(super) async fn compare(
@@ -462,33 +546,34 @@ pub(super) async fn compare(
     let text = query.iter().find(|(name, _)| name == "measure").map(|(_, text)| text.clone());
     let text = text.unwrap_or_else(|| "goodput".to_owned());
     let (user, wanted, asked) = (caller.user.clone(), ids.clone(), text.clone());
-    let rows = app
+    let mut compared = app
         .read(move |db| {
-            let mut rows = Vec::new();
+            let (mut compared, mut known) = (Compared::default(), HashMap::new());
             for id in wanted {
                 let job = jobs::find(db, &user, id)?.ok_or_else(Problem::not_found)?;
-                let measures = jobs::measures(db, id, &asked)?;
-                let keys = crate::drafts::leaves(&jobs::text(db, &job)?);
-                for (number, (settings, _)) in jobs::points(db, id)?.into_iter().enumerate() {
-                    rows.push(row(&job, &keys, &settings, &measures, number as i64));
-                }
+                compared.add(db, job, &asked, &mut known)?;
             }
-            Ok(rows)
+            Ok(compared)
         })
         .await?;
+    let (texts, jobs) = (std::mem::take(&mut compared.texts), std::mem::take(&mut compared.points));
+    let differing: Comparison = match jobs.is_empty() {
+        true => Comparison::default(),
+        false => app.work(&caller.user, Task::Compare { texts, jobs }).await?,
+    };
     let wants_plots = query.iter().any(|(name, _)| name == "plots");
-    let pictures = if wants_plots { overlaid(&app, &caller, &ids).await? } else { Vec::new() };
     let is_whole = query.iter().any(|(name, _)| name == "whole");
     let window = if is_whole { Window::default() } else { Window::of(&query) };
-    let pictures = plots::linked(pictures, window);
+    let runs = if wants_plots { first_runs(&app, &caller, &ids).await? } else { Vec::new() };
+    let pictures = drawn(&app, &caller, runs, window).await?;
     let body = html! {
-        (comparison(&ids, &text, &rows))
+        (comparison(&ids, &text, &compared, &differing))
         @if wants_plots {
             h2 { "Plots" }
-            @if pictures.is_empty() { p { "These jobs have no series that fit on a page." } } @else {
+            @if pictures.0.is_empty() { p { "These jobs have no series that fit on a page." } } @else {
                 p.hint { "Of the first run of each job, on the same axes." }
                 (zoom_form(&ids, &text, window))
-                (plots::drawn(&pictures))
+                (pictures)
             }
         }
     };
@@ -512,8 +597,8 @@ fn zoom_form(ids: &BTreeSet<i64>, text: &str, window: Window) -> Markup {
     }
 }
 
-/// Returns the plots of the first jobs, overlaid.
-async fn overlaid(app: &App, caller: &Caller, ids: &BTreeSet<i64>) -> Result<Vec<Plot>, Problem> {
+/// Returns the first runs of jobs with series that fit on a page.
+async fn first_runs(app: &App, caller: &Caller, ids: &BTreeSet<i64>) -> Found<Vec<Source>> {
     let (user, wanted, kept) = (caller.user.clone(), ids.clone(), app.clone());
     let sources: Vec<Source> = app
         .read(move |db| {
@@ -528,60 +613,12 @@ async fn overlaid(app: &App, caller: &Caller, ids: &BTreeSet<i64>) -> Result<Vec
             Ok(all)
         })
         .await?;
-    let fitting = sources
-        .into_iter()
-        .filter(|source| source.bytes <= MAX_SERIES)
-        .take(MAX_OVERLAID)
-        .collect::<Vec<_>>();
-    blocking(move || Ok(plots::overlaid(&fitting))).await
-}
-
-fn row(job: &Job, keys: &[(String, String)], settings: &Value, measures: &[JobMeasure], point: i64) -> Row {
-    let mut all = keys.to_vec();
-    let mut set = |key: &str, value: &str| {
-        all.retain(|(known, _)| known != key);
-        all.push((key.to_owned(), value.to_owned()));
-    };
-    for (key, value) in settings.as_object().into_iter().flatten() {
-        set(key, value.as_str().unwrap_or_default());
-    }
-    if let Some(duration) = &job.duration {
-        set("duration", duration);
-    }
-    if let Some(seeds) = job.seeds {
-        set("seeds", &seeds.to_string());
-    }
-    let measures = measures.iter().filter(|measure| measure.point == point).cloned().collect();
-    Row { job: job.clone(), settings: all, measures }
+    Ok(sources.into_iter().filter(|source| source.bytes <= MAX_SERIES).take(MAX_OVERLAID).collect())
 }
 
 /// Returns rows of points; the keys that differ come first, then the measures.
-fn comparison(ids: &BTreeSet<i64>, text: &str, rows: &[Row]) -> Markup {
-    let value = |row: &Row, key: &str| {
-        row.settings
-            .iter()
-            .find(|(known, _)| known == key)
-            .map(|(_, value)| value.clone())
-            .unwrap_or_default()
-    };
-    let keys: BTreeSet<&str> = rows
-        .iter()
-        .flat_map(|row| row.settings.iter().map(|(key, _)| key.as_str()))
-        .filter(|key| !key.starts_with("sweep."))
-        .collect();
-    let differing: Vec<&str> = keys
-        .into_iter()
-        .filter(|key| rows.iter().map(|row| value(row, key)).collect::<BTreeSet<_>>().len() > 1)
-        .take(20)
-        .collect();
-    let names: Vec<&JobMeasure> = {
-        let mut seen = BTreeSet::new();
-        rows.iter()
-            .flat_map(|row| &row.measures)
-            .filter(|measure| seen.insert(measure.name.clone()))
-            .take(12)
-            .collect()
-    };
+fn comparison(ids: &BTreeSet<i64>, text: &str, compared: &Compared, differing: &Comparison) -> Markup {
+    let Compared { jobs, rows, names, .. } = compared;
     html! {
         h1 { "Compare" }
         form.row method="get" {
@@ -591,18 +628,18 @@ fn comparison(ids: &BTreeSet<i64>, text: &str, rows: &[Row]) -> Markup {
             @if !rows.is_empty() { button.quiet name="plots" value="yes" { "Show with plots" } }
         }
         @if rows.is_empty() { p { "Choose finished jobs in the list of jobs, or in the report of a scenario." } } @else {
-            @if differing.is_empty() { p { "No keys differ." } }
+            @if differing.keys.is_empty() { p { "No keys differ." } }
             div.scroll tabindex="0" role="region" aria-label="Comparison" { table {
                 thead { tr {
                     th scope="col" { "Job" }
-                    @for key in &differing { th scope="col" { code { (key) } } }
-                    @for measure in &names { th.num scope="col" { (measure.name) " (" (measure.unit) ")" } }
+                    @for key in &differing.keys { th scope="col" { code { (key) } } }
+                    @for (name, unit) in names { th.num scope="col" { (name) " (" (unit) ")" } }
                 } }
-                tbody { @for row in rows { tr {
-                    td { a href={ "/jobs/" (row.job.id) } { "#" (row.job.id) " " (row.job.name) } }
-                    @for key in &differing { td { (value(row, key)) } }
-                    @for named in &names {
-                        td.num { (row.measures.iter().find(|measure| measure.name == named.name).map(estimate).unwrap_or_default()) }
+                tbody { @for ((job, measures), values) in rows.iter().zip(&differing.rows) { tr {
+                    td { a href={ "/jobs/" (jobs[*job].id) } { "#" (jobs[*job].id) " " (jobs[*job].name) } }
+                    @for value in values { td { (value) } }
+                    @for (name, _) in names {
+                        td.num { (measures.iter().find(|measure| measure.name == *name).map(estimate).unwrap_or_default()) }
                     }
                 } } }
             } }

@@ -113,14 +113,6 @@ pub(crate) fn refuse(refused: &Problem, method: &Method) -> Response {
     }
 }
 
-/// Returns a text as it is written in a query.
-pub(super) fn encoded(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    text.bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
-}
-
 /// Returns a page with a problem.
 pub(crate) fn problem(problem: &Problem) -> Response {
     let mut response = problem_page(problem, None, None);

@@ -4,12 +4,13 @@ use axum::Extension;
 use axum::extract::State;
 use maud::{Markup, html};
 
-use super::layout::{Answer, encoded, sheet};
+use super::layout::{Answer, sheet};
 use crate::api::body::{Ids, Search};
 use crate::api::{jobs as api, packets};
 use crate::app::App;
 use crate::captures::{Packet, Packets};
 use crate::guard::Caller;
+use crate::url::encoded;
 
 /// Returns the last packets of a capture as a page.
 pub(super) async fn show(

@@ -63,7 +63,7 @@ pub(super) async fn ask(
                 tbody { @for (job, bytes, why) in &found { tr {
                     td { a href={ "/jobs/" (job.id) } { "#" (job.id) } }
                     td { (job.name) }
-                    td { (state(&job.state)) }
+                    td { (state(job.state.word())) }
                     td.num { (space::shown(bytes.unsigned_abs())) }
                     td { (job.owner) }
                     td { (time(job.created)) }

@@ -4,22 +4,22 @@ use axum::extract::{Form, State};
 use axum::http::StatusCode;
 use axum::response::Redirect;
 use axum::{Extension, Json};
-use bentpipe_report::{DrawnPart, draw_with};
 use maud::{Markup, PreEscaped, html};
 use serde::Deserialize;
 use toml_edit::DocumentMut;
 
 use super::jobs::job_table;
-use super::layout::{Answer, Done, Refused, encoded, findings, sheet, time};
+use super::layout::{Answer, Done, Refused, findings, sheet, time};
 use crate::api::body::{Ids, Search};
 use crate::api::{access, jobs as api_jobs, scenarios as api};
-use crate::app::{App, blocking};
-use crate::drafts::{self, Draft};
+use crate::app::App;
 use crate::forms::{self, SECTIONS, SINGLE};
 use crate::guard::Caller;
 use crate::problem::{Finding, Problem};
-use crate::store::jobs::{self, Question, Selection};
+use crate::store::jobs::{self, JobState, Question, Selection};
 use crate::store::scenarios::{self, Scenario};
+use crate::url::form_address;
+use crate::work::{Checked, Findings};
 
 /// Steps, in the order of the controller of UCIT/TATPA.
 const STEPS: &[(&str, &str)] = &[
@@ -37,7 +37,7 @@ const CONNECTIONS: &[&str] = &["flow", "group", "tunnel"];
 pub(super) struct Open {
     pub(super) scenario: Scenario,
     pub(super) text: String,
-    pub(super) draft: Result<Draft, Vec<Finding>>,
+    pub(super) draft: Findings,
 }
 
 impl Open {
@@ -57,8 +57,8 @@ impl Open {
 
 pub(super) async fn open(app: &App, caller: &Caller, id: i64) -> Result<Open, Refused> {
     let (scenario, text) = api::found(app, caller, id).await?;
-    let (checked, inputs) = (text.clone(), app.inputs(caller.user.id).await?);
-    let draft = blocking(move || Ok(drafts::check(&checked, &inputs))).await?;
+    let inputs = app.inputs(caller.user.id).await?;
+    let draft = app.check(&caller.user, (text.clone(), inputs), (Some(id), None)).await?;
     Ok(Open { scenario, text, draft })
 }
 
@@ -217,12 +217,6 @@ pub(super) async fn archive(State(app): State<App>, caller: Extension<Caller>, i
     Ok(Redirect::to("/"))
 }
 
-/// Returns the address of the form of a path.
-fn form_address(id: i64, path: &[&str]) -> String {
-    let path: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
-    format!("/scenarios/{id}/form?path={}", encoded(&drafts::key_of(&path)))
-}
-
 /// Returns the entries of sections as tables with links to their forms.
 fn entries(open: &Open, sections: &[(&str, &str)], can_change: bool) -> Markup {
     let (document, id) = (open.document(), open.scenario.id);
@@ -275,11 +269,7 @@ pub(super) async fn system(
 ) -> Answer {
     let open = open(&app, &caller, id).await?;
     let can_change = open.may_change(&caller);
-    let target = |part: DrawnPart<'_>| match part {
-        DrawnPart::Node(name) => Some(form_address(id, &["node", name])),
-        DrawnPart::Link(name) => Some(form_address(id, &["link", name])),
-    };
-    let drawing = open.draft.as_ref().ok().and_then(|draft| draw_with(&drafts::network(draft), &target));
+    let drawing = open.draft.as_ref().ok().and_then(|draft| draft.drawing.as_deref());
     let sections: Vec<_> = SECTIONS.iter().filter(|(name, _)| !CONNECTIONS.contains(name)).copied().collect();
     let document = open.document();
     let body = html! {
@@ -355,16 +345,16 @@ pub(super) async fn test(
         @if let Ok(draft) = &open.draft {
             dl.facts {
                 div { dt { "Kind" } dd { (if draft.points > 1 { "sweep, simulated" } else { "simulation" }) } }
-                div { dt { "Simulated time" } dd { (draft.scenario.duration) } }
+                div { dt { "Simulated time" } dd { (draft.duration) } }
                 div { dt { "Points" } dd { (draft.points) } }
-                div { dt { "Seeds" } dd { (draft.scenario.seeds) " from " (draft.scenario.seed) } }
+                div { dt { "Seeds" } dd { (draft.seeds) " from " (draft.seed) } }
             }
         }
         p { a href={ "/scenarios/" (id) "/form?path=" } { "Change title, duration, seeds and sweep" } }
         @if !sweep.trim().is_empty() { h2 { "Sweep" } pre tabindex="0" { (sweep.trim()) } }
-        @if let Ok(Draft { budget: Some(budget), .. }) = &open.draft {
+        @if let Ok(Checked { budget: Some(budget), .. }) = &open.draft {
             h2 { "Expected before the run" }
-            pre tabindex="0" { (budget.to_string().trim_end()) }
+            pre tabindex="0" { (budget.trim_end()) }
         }
         p { a.button href={ "/scenarios/" (id) "/launch" } { "Go on to launch" } }
     };
@@ -380,9 +370,9 @@ pub(super) async fn launch_page(
     let user = caller.user.clone();
     let queue = app
         .read(move |db| {
-            let of = |state: &str| Selection { state: Some(state.into()), limit: 20, ..Selection::default() };
-            let mut all = jobs::list(db, &user, &of("running"))?;
-            all.extend(jobs::list(db, &user, &of("queued"))?);
+            let of = |state| Selection { state: Some(state), limit: 20, ..Selection::default() };
+            let mut all = jobs::list(db, &user, &of(JobState::Running))?;
+            all.extend(jobs::list(db, &user, &of(JobState::Queued))?);
             Ok(all)
         })
         .await?;
@@ -394,8 +384,8 @@ pub(super) async fn launch_page(
             Ok(draft) if caller.user.level >= 1 => {
                 form.stack method="post" action={ "/scenarios/" (id) "/launch/start" } {
                     input type="hidden" name="version" value=(open.scenario.version);
-                    label { "Simulated time" input name="duration" placeholder=(draft.scenario.duration) maxlength="40"; }
-                    label { "Seeds" input name="seeds" type="number" min="1" max="1000" placeholder=(draft.scenario.seeds); }
+                    label { "Simulated time" input name="duration" placeholder=(draft.duration) maxlength="40"; }
+                    label { "Seeds" input name="seeds" type="number" min="1" max="1000" placeholder=(draft.seeds); }
                     label { "Priority (smaller numbers first)" input name="priority" type="number" min="-100" max="100" value="0"; }
                     p.hint { "Empty fields take the scenario's values. The job runs in a process of its own and goes on when this page is closed." }
                     p.row {
@@ -426,7 +416,7 @@ pub(super) async fn launch_page(
 }
 
 /// Returns the form of a search.
-fn search_form(scenario: &Scenario, draft: &drafts::Draft) -> Markup {
+fn search_form(scenario: &Scenario, draft: &Checked) -> Markup {
     html! {
         details {
             summary { "Search how many fit" }
@@ -434,8 +424,8 @@ fn search_form(scenario: &Scenario, draft: &drafts::Draft) -> Markup {
                 input type="hidden" name="version" value=(scenario.version);
                 label { "Key and its values" input name="over" required maxlength="500" placeholder="flow.call.count='1 to 30 by 1'"; }
                 label { "Conditions on measures, one a line" textarea name="conditions" required rows="3" maxlength="4000" placeholder="flow.call.loss <= 1 %" {} }
-                label { "Simulated time" input name="duration" placeholder=(draft.scenario.duration) maxlength="40"; }
-                label { "Seeds" input name="seeds" type="number" min="1" max="1000" placeholder=(draft.scenario.seeds); }
+                label { "Simulated time" input name="duration" placeholder=(draft.duration) maxlength="40"; }
+                label { "Seeds" input name="seeds" type="number" min="1" max="1000" placeholder=(draft.seeds); }
                 p.hint { "The search halves the range, and finds the last value for which all conditions hold. Values that hold are expected first." }
                 p.row { button.quiet name="search" value="yes" { "Search" } }
             }
@@ -609,8 +599,9 @@ pub(super) async fn save_text(
         saved?;
     }
     let open = open(&app, &caller, id).await?;
-    let (checked, inputs) = (text.clone(), app.inputs(caller.user.id).await?);
-    let found = blocking(move || Ok(drafts::check(&checked, &inputs).err().unwrap_or_default())).await?;
+    let inputs = app.inputs(caller.user.id).await?;
+    let checked = app.check(&caller.user, (text.clone(), inputs), (None, None)).await?;
+    let found = checked.err().unwrap_or_default();
     let outcome = match (found.is_empty(), sent.check.is_some()) {
         (true, true) => "The scenario has no errors. It is not saved yet.",
         (true, false) => "Saved. The scenario has no errors.",

@@ -10,45 +10,23 @@ use super::people::User;
 use super::scenarios::SEEN;
 use crate::clock::now_ms;
 
-/// Kind of jobs that are campaigns.
-pub(crate) const CAMPAIGN: &str = "campaign";
+mod kind;
+mod rows;
 
-/// Kind of jobs that run in real time, alone on the machine.
-pub(crate) const EMULATION: &str = "emulate";
-
-/// Kind of jobs that look for the last value of a key.
-pub(crate) const SEARCH: &str = "search";
-
-/// Kind of jobs whose programs run on other machines.
-pub(crate) const SITES: &str = "sites";
+pub(crate) use kind::{End, JobKind, JobState, KindName, KindRow, Method, Question};
+pub(crate) use rows::{set_rows, write_lines};
 
 /// Attempts after which a job whose child was killed fails.
 pub(crate) const MAX_ATTEMPTS: i64 = 3;
-
-/// Question of a search.
-///
-/// Its answer is the last value of a key for which conditions on measures hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Question {
-    /// Key and its values in the order of the search.
-    ///
-    /// Expected are `KEY=[LIST]` or `KEY=RANGE`, such as `flow.call.count='1 to 30 by 1'`.
-    pub(crate) over: String,
-    /// Conditions, each as `MEASURE <= VALUE` or `MEASURE >= VALUE`.
-    ///
-    /// A `*` in a measure's name stands for any text.
-    #[serde(rename = "while")]
-    pub(crate) conditions: Vec<String>,
-}
 
 /// Job: a version of a scenario to be run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Job {
     /// Number.
     pub(crate) id: i64,
-    /// Kind: "simulate", "emulate", "study", "campaign", "search" or "sites".
-    pub(crate) kind: String,
+    #[serde(flatten)]
+    #[schemars(with = "KindRow")]
+    pub(crate) kind: JobKind,
     /// Name of the scenario when the job was launched.
     pub(crate) name: String,
     /// Name of the owner.
@@ -57,16 +35,6 @@ pub(crate) struct Job {
     pub(crate) owner_id: i64,
     /// Number of the scenario, unless it is a study.
     pub(crate) scenario: Option<i64>,
-    /// Number of the scenario's version, unless it is a study.
-    pub(crate) version: Option<i64>,
-    /// Name of the study.
-    pub(crate) study: Option<String>,
-    /// Question, if it is a search.
-    pub(crate) search: Option<Question>,
-    /// Job file, if it runs on sites: TOML.
-    pub(crate) sites: Option<String>,
-    /// Set if the study is shortened.
-    pub(crate) quick: bool,
     /// Note of the users who may change it.
     pub(crate) note: String,
     /// Tags, in alphabetical order.
@@ -74,7 +42,8 @@ pub(crate) struct Job {
     /// Set if all users see it.
     pub(crate) shared: bool,
     /// State: "queued", "running", "done", "failed" or "cancelled".
-    pub(crate) state: String,
+    #[schemars(with = "String")]
+    pub(crate) state: JobState,
     /// Priority; jobs with a smaller number run first.
     pub(crate) priority: i64,
     /// Number of times that it was started.
@@ -91,7 +60,7 @@ pub(crate) struct Job {
     pub(crate) finished: i64,
     /// Finished share of all runs, 0 to 1.
     pub(crate) share: f64,
-    /// Reason of a failure.
+    /// Reason of a failure. In lists it has its first 1000 characters.
     pub(crate) message: String,
     /// Time of the launch in milliseconds since 1970, UTC.
     pub(crate) created: i64,
@@ -121,29 +90,42 @@ pub(crate) struct Origin {
 }
 
 impl Job {
+    /// Returns the treatment of the scenario, unless the job is a study.
+    pub(crate) fn method(&self) -> Option<&Method> {
+        self.kind.method()
+    }
+
     /// Returns `true` if the job is a campaign.
     pub(crate) fn is_campaign(&self) -> bool {
-        self.kind == CAMPAIGN
+        self.kind.name() == KindName::Campaign
     }
 
     /// Returns `true` if the job is an emulation.
     pub(crate) fn is_emulation(&self) -> bool {
-        self.kind == EMULATION
+        self.kind.name() == KindName::Emulate
     }
 
-    /// Returns `true` if the job is a search.
-    pub(crate) fn is_search(&self) -> bool {
-        self.kind == SEARCH
+    /// Returns the job file, if the job runs on sites.
+    pub(crate) fn sites_file(&self) -> Option<&str> {
+        match self.method() {
+            Some(Method::Sites(file)) => Some(file),
+            _ => None,
+        }
     }
 
     /// Returns `true` if the job runs on sites.
     pub(crate) fn is_on_sites(&self) -> bool {
-        self.kind == SITES
+        self.kind.name() == KindName::Sites
     }
 
     /// Returns `true` if the job will change no more.
     pub(crate) fn is_over(&self) -> bool {
-        !matches!(&self.state[..], "queued" | "running")
+        self.state.is_over()
+    }
+
+    /// Returns `true` while the job runs.
+    pub(crate) fn is_running(&self) -> bool {
+        self.state == JobState::Running
     }
 }
 
@@ -188,6 +170,9 @@ pub(crate) struct Artifact {
     pub(crate) bytes: i64,
 }
 
+/// Characters of a message in a list.
+const MAX_LISTED: u32 = 1000;
+
 const JOB: &str =
     "job.id, job.name, user.name, job.owner, version.scenario, job.version, job.shared, state, priority,
     attempt, seeds, duration, cancel, runs, finished, share, message, job.created, started, ended, job.kind,
@@ -203,7 +188,6 @@ fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
         owner: row.get(2)?,
         owner_id: row.get(3)?,
         scenario: row.get(4)?,
-        version: row.get(5)?,
         shared: row.get(6)?,
         state: row.get(7)?,
         priority: row.get(8)?,
@@ -218,17 +202,26 @@ fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
         created: row.get(17)?,
         started: row.get(18)?,
         ended: row.get(19)?,
-        kind: row.get(20)?,
-        study: row.get(21)?,
-        quick: row.get(22)?,
+        kind: kind_of(row)?,
         note: row.get(23)?,
         tags: serde_json::from_str(&row.get::<_, String>(24)?).unwrap_or_default(),
-        search: row.get::<_, Option<String>>(25)?.and_then(|text| serde_json::from_str(&text).ok()),
-        sites: row.get(26)?,
         origin: row.get::<_, Option<String>>(27)?.and_then(|text| serde_json::from_str(&text).ok()),
         repeats: row.get(28)?,
         equal: row.get(29)?,
     })
+}
+
+/// Returns the kind of a job. The database refuses rows that are of none.
+fn kind_of(row: &Row<'_>) -> rusqlite::Result<JobKind> {
+    let kind = KindRow {
+        kind: row.get(20)?,
+        version: row.get(5)?,
+        study: row.get(21)?,
+        quick: row.get(22)?,
+        search: row.get(25)?,
+        sites: row.get(26)?,
+    };
+    kind.kind().ok_or(rusqlite::Error::InvalidQuery)
 }
 
 /// Selection of a list of jobs.
@@ -237,7 +230,7 @@ pub(crate) struct Selection {
     /// Jobs before this number.
     pub(crate) before: Option<i64>,
     /// State.
-    pub(crate) state: Option<String>,
+    pub(crate) state: Option<JobState>,
     /// Text in the name or note, or a tag.
     pub(crate) search: Option<String>,
     /// Scenario.
@@ -250,10 +243,11 @@ pub(crate) struct Selection {
 pub(crate) fn list(db: &Transaction<'_>, user: &User, selection: &Selection) -> Result<Vec<Job>> {
     let seen = SEEN.replace("owner", "job.owner").replace("shared", "job.shared");
     let mut query = db.prepare(&format!(
-        "SELECT {JOB} WHERE {seen} AND job.id < ?3 AND (?4 IS NULL OR state = ?4)
+        "SELECT {} WHERE {seen} AND job.id < ?3 AND (?4 IS NULL OR state = ?4)
          AND (?5 IS NULL OR instr(lower(job.name), lower(?5)) > 0 OR instr(lower(note), lower(?5)) > 0
            OR EXISTS (SELECT 1 FROM tag WHERE tag.job = job.id AND lower(tag.name) = lower(?5))) AND (?6 IS NULL OR version.scenario = ?6)
-         ORDER BY job.id DESC LIMIT ?7"
+         ORDER BY job.id DESC LIMIT ?7",
+        JOB.replace("message,", &format!("substr(message, 1, {MAX_LISTED}),"))
     ))?;
     let Selection { before, state, search, scenario, limit } = selection;
     let before = before.unwrap_or(i64::MAX);
@@ -278,14 +272,7 @@ pub(crate) fn running(db: &Transaction<'_>) -> Result<Vec<Job>> {
 /// Job to be launched.
 pub(crate) struct Launch<'a> {
     pub(crate) owner: i64,
-    pub(crate) kind: &'a str,
-    /// Version of the scenario, unless it is a study.
-    pub(crate) version: Option<i64>,
-    pub(crate) study: Option<&'a str>,
-    pub(crate) search: Option<&'a Question>,
-    /// Job file, if it runs on sites.
-    pub(crate) sites: Option<&'a str>,
-    pub(crate) quick: bool,
+    pub(crate) kind: JobKind,
     pub(crate) name: &'a str,
     pub(crate) shared: bool,
     pub(crate) seeds: Option<u32>,
@@ -301,23 +288,8 @@ pub(crate) struct Launch<'a> {
 ///
 /// An earlier launch with the same request key is returned instead.
 pub(crate) fn launch(db: &Transaction<'_>, launch: &Launch<'_>) -> Result<i64> {
-    let Launch {
-        owner,
-        kind,
-        version,
-        study,
-        search,
-        sites,
-        quick,
-        name,
-        shared,
-        seeds,
-        duration,
-        priority,
-        request_key,
-        repeats,
-    } = launch;
-    let search = search.map(|question| json!(question).to_string());
+    let Launch { owner, kind, name, shared, seeds, duration, priority, request_key, repeats } = launch;
+    let KindRow { kind, version, study, search, sites, quick } = kind.clone().into();
     let earlier = db.query_row(
         "SELECT id FROM job WHERE owner = ?1 AND request_key = ?2",
         params![owner, request_key],
@@ -334,7 +306,7 @@ pub(crate) fn launch(db: &Transaction<'_>, launch: &Launch<'_>) -> Result<i64> {
             sites, repeats],
     )?;
     let id = db.last_insert_rowid();
-    add_event(db, id, "state", &json!({ "state": "queued" }))?;
+    add_event(db, id, "state", &json!({ "state": JobState::Queued }))?;
     Ok(id)
 }
 
@@ -343,7 +315,7 @@ pub(crate) struct Imported<'a> {
     /// Settings.
     pub(crate) launch: Launch<'a>,
     pub(crate) origin: &'a Origin,
-    pub(crate) state: &'a str,
+    pub(crate) end: End,
     pub(crate) message: &'a str,
     pub(crate) note: &'a str,
     pub(crate) tags: &'a [String],
@@ -355,17 +327,16 @@ pub(crate) struct Imported<'a> {
 
 /// Adds a job that ran elsewhere and returns its number.
 pub(crate) fn import(db: &Transaction<'_>, imported: &Imported<'_>) -> Result<i64> {
-    let Imported { launch, origin, state, message, note, tags, runs, time } = imported;
-    let search = launch.search.map(|question| json!(question).to_string());
-    let now = now_ms();
-    let share = if *state == "done" { 1.0 } else { 0.0 };
+    let Imported { launch, origin, end, message, note, tags, runs, time } = imported;
+    let KindRow { kind, version, study, search, sites, quick } = launch.kind.clone().into();
+    let (now, state) = (now_ms(), JobState::Over(*end));
+    let share = if *end == End::Done { 1.0 } else { 0.0 };
     db.execute(
         "INSERT INTO job(owner, version, name, seeds, duration, kind, study, quick, search, sites, created, started, ended, state,
            message, note, runs, finished, share, origin)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)",
-        params![launch.owner, launch.version, launch.name, launch.seeds, launch.duration, launch.kind, launch.study,
-            launch.quick, search, launch.sites, now, time.0, time.1.unwrap_or(now), state, message, note, runs.0, runs.1, share,
-            json!(origin).to_string()],
+        params![launch.owner, version, launch.name, launch.seeds, launch.duration, kind, study, quick, search, sites, now,
+            time.0, time.1.unwrap_or(now), state, message, note, runs.0, runs.1, share, json!(origin).to_string()],
     )?;
     let id = db.last_insert_rowid();
     set_tags(db, id, tags)?;
@@ -465,11 +436,10 @@ pub(crate) fn events(db: &Transaction<'_>, job: i64, after: i64, limit: u32) -> 
 }
 
 /// Sets the state of a job, with its event. The database refuses illegal changes.
-pub(crate) fn set_state(db: &Transaction<'_>, id: i64, state: &str, message: &str) -> Result<()> {
-    let over = !matches!(state, "queued" | "running");
+pub(crate) fn set_state(db: &Transaction<'_>, id: i64, state: JobState, message: &str) -> Result<()> {
     db.execute(
         "UPDATE job SET state = ?2, message = ?3, ended = CASE WHEN ?4 THEN ?5 END WHERE id = ?1",
-        params![id, state, message, over, now_ms()],
+        params![id, state, message, state.is_over(), now_ms()],
     )?;
     let content = match message {
         "" => json!({ "state": state }),
@@ -504,10 +474,10 @@ const PERMITTED: &str = "NOT EXISTS (
 /// What is reserved is for jobs of the reservation's owner: all of the testbed, emulations, sites, or places of jobs. An emulation
 /// runs alone: it waits for others to end, and nothing overtakes it.
 pub(crate) fn claim(db: &Transaction<'_>, most_per_user: u32) -> Result<Option<Job>> {
-    let next: Option<(i64, bool)> = db
+    let next: Option<(i64, KindName)> = db
         .query_row(
             &format!(
-                "SELECT id, kind = 'emulate' FROM job WHERE state = 'queued' AND cancel = 0 AND
+                "SELECT id, kind FROM job WHERE state = 'queued' AND cancel = 0 AND
                  (SELECT count(*) FROM job AS other WHERE other.owner = job.owner AND other.state = 'running') < ?1
                  AND {PERMITTED} ORDER BY priority, id LIMIT 1"
             ),
@@ -520,10 +490,10 @@ pub(crate) fn claim(db: &Transaction<'_>, most_per_user: u32) -> Result<Option<J
         Ok(db.query_row(&query, [], |row| row.get(0))?)
     };
     let next = match next {
-        Some((_, true)) if running("true")? => None,
+        Some((_, KindName::Emulate)) if running("true")? => None,
         Some(_) if running("kind = 'emulate'")? => None,
         // Their sites may be the same machines.
-        Some((id, _)) if is_on_sites(db, id)? && running("kind = 'sites'")? => None,
+        Some((_, KindName::Sites)) if running("kind = 'sites'")? => None,
         next => next.map(|(id, _)| id),
     };
     let Some(id) = next else { return Ok(None) };
@@ -532,23 +502,19 @@ pub(crate) fn claim(db: &Transaction<'_>, most_per_user: u32) -> Result<Option<J
          WHERE id = ?1",
         params![id, now_ms()],
     )?;
-    set_state(db, id, "running", "")?;
+    set_state(db, id, JobState::Running, "")?;
     Ok(Some(db.query_row(&format!("SELECT {JOB} WHERE job.id = ?1"), [id], job)?))
-}
-
-fn is_on_sites(db: &Transaction<'_>, id: i64) -> Result<bool> {
-    Ok(db.query_row("SELECT kind = 'sites' FROM job WHERE id = ?1", [id], |row| row.get(0))?)
 }
 
 /// Requests the end of a job. A queued job ends at once. Returns `false` if it was over.
 pub(crate) fn cancel(db: &Transaction<'_>, id: i64) -> Result<bool> {
-    let state: String = db.query_row("SELECT state FROM job WHERE id = ?1", [id], |row| row.get(0))?;
-    match &state[..] {
-        "queued" => set_state(db, id, "cancelled", "")?,
-        "running" => {
+    let state = db.query_row("SELECT state FROM job WHERE id = ?1", [id], |row| row.get(0))?;
+    match state {
+        JobState::Queued => set_state(db, id, JobState::CANCELLED, "")?,
+        JobState::Running => {
             db.execute("UPDATE job SET cancel = 1 WHERE id = ?1", [id])?;
         }
-        _ => return Ok(false),
+        JobState::Over(_) => return Ok(false),
     }
     Ok(true)
 }
@@ -603,30 +569,6 @@ pub(crate) fn artifacts(db: &Transaction<'_>, id: i64) -> Result<Vec<Artifact>> 
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-/// Replaces the points and measures of a job by those of a summary.
-pub(crate) fn set_summary(db: &Transaction<'_>, id: i64, summary: &bentpipe_record::Summary) -> Result<()> {
-    db.execute("DELETE FROM point WHERE job = ?1", [id])?;
-    db.execute("DELETE FROM measure WHERE job = ?1", [id])?;
-    let mut add = db.prepare(
-        "INSERT OR REPLACE INTO measure(job, point, name, unit, n, mean, half) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-    )?;
-    for (number, point) in summary.points.iter().enumerate() {
-        let settings = json!(point.settings).to_string();
-        let fingerprints = point.fingerprints.join(" ");
-        db.execute(
-            "INSERT INTO point(job, number, settings, fingerprints) VALUES (?1, ?2, ?3, ?4)",
-            params![id, number as i64, settings, fingerprints],
-        )?;
-        for (name, averaged) in &point.measures {
-            let estimate = &averaged.estimate;
-            let finite = |value: f64| value.is_finite().then_some(value);
-            let (mean, half) = (finite(estimate.mean), estimate.ci95.and_then(finite));
-            add.execute(params![id, number as i64, name, averaged.unit, estimate.n as i64, mean, half])?;
-        }
-    }
-    Ok(())
-}
-
 /// Returns the measures of a job whose names contain `text`.
 pub(crate) fn measures(db: &Transaction<'_>, id: i64, text: &str) -> Result<Vec<JobMeasure>> {
     let mut query = db.prepare(
@@ -673,5 +615,5 @@ pub(crate) fn set_tags(db: &Transaction<'_>, id: i64, tags: &[String]) -> Result
 
 /// Returns the scenario of a job; an empty text for a study.
 pub(crate) fn text(db: &Transaction<'_>, job: &Job) -> Result<String> {
-    job.version.map_or(Ok(String::new()), |version| super::scenarios::text(db, version))
+    job.kind.version().map_or(Ok(String::new()), |version| super::scenarios::text(db, version))
 }

@@ -1,6 +1,7 @@
 use bentpipe_agent::protocol::{Act, CommandResult, Outcome, Poll, TaskReport, TaskState};
 use rusqlite::Connection;
 
+use super::jobs::{JobKind, JobState, KindName, Method};
 use super::reservations::{Reservation, What};
 use super::{MIGRATIONS, Store, StoreError, audit, files, jobs, people, reservations, scenarios, sites};
 
@@ -20,12 +21,7 @@ fn launch(db: &rusqlite::Transaction<'_>, owner: i64, key: Option<&str>) -> supe
     let version = scenarios::find(db, &user, scenario)?.expect("exists").version;
     let launch = jobs::Launch {
         owner,
-        kind: "simulate",
-        version: Some(version),
-        study: None,
-        search: None,
-        sites: None,
-        quick: false,
+        kind: JobKind::Scenario { version, method: Method::Simulate },
         name: "geo",
         shared: false,
         seeds: None,
@@ -55,10 +51,10 @@ fn states_change_only_along_their_arrows_and_each_change_has_an_event() {
     let id = write(&store, |db| launch(db, owner, None));
     assert_eq!(write(&store, |db| jobs::claim(db, 1)).expect("queued").id, id);
     assert!(write(&store, |db| jobs::claim(db, 1)).is_none(), "it is taken once");
-    write(&store, |db| jobs::set_state(db, id, "done", ""));
-    for state in ["queued", "running", "failed"] {
+    write(&store, |db| jobs::set_state(db, id, JobState::DONE, ""));
+    for state in [JobState::Queued, JobState::Running, JobState::FAILED] {
         let result: super::Result<()> = store.write(|db| jobs::set_state(db, id, state, ""));
-        assert!(result.is_err(), "done -> {state}");
+        assert!(result.is_err(), "done -> {state:?}");
     }
     let events = write(&store, |db| jobs::events(db, id, 0, 100));
     let states: Vec<&str> = events.iter().filter_map(|event| event.content["state"].as_str()).collect();
@@ -155,7 +151,7 @@ fn a_database_of_every_schema_opens_and_answers() {
         let ann = write(&store, |db| people::find(db, 1)).expect("a user");
         assert_eq!(write(&store, |db| scenarios::list(db, &ann, 0, 9)).len(), 1);
         let job = write(&store, |db| jobs::find(db, &ann, 1)).expect("a job");
-        assert!(job.is_over() && job.kind == "simulate");
+        assert!(job.is_over() && job.kind.name() == KindName::Simulate);
         assert_eq!(write(&store, |db| jobs::measures(db, 1, "goodput"))[0].mean, Some(1e6));
         assert_eq!(write(&store, audit::broken_at), None);
         write(&store, |db| launch(db, 1, None));
@@ -310,7 +306,7 @@ fn what_is_reserved_is_kept_for_its_owner_and_the_rest_is_not() {
     let reserve = |owner, what| {
         write(&store, |db| reservations::add(db, owner, what, (now - 1000, now + 3_600_000), "test"))
     };
-    let queue = |owner, kind: &'static str| {
+    let queue = |owner, kind: KindName| {
         let id = write(&store, |db| launch(db, owner, None));
         write(&store, |db| {
             Ok(db.execute("UPDATE job SET kind = ?2 WHERE id = ?1", rusqlite::params![id, kind])?)
@@ -318,10 +314,10 @@ fn what_is_reserved_is_kept_for_its_owner_and_the_rest_is_not() {
         id
     };
     let claim = || write(&store, |db| jobs::claim(db, 9)).map(|job| job.id);
-    let end = |id| write(&store, |db| jobs::set_state(db, id, "done", ""));
+    let end = |id| write(&store, |db| jobs::set_state(db, id, JobState::DONE, ""));
     // Emulations of bob wait; his simulations do not.
     let reservation = reserve(ann, What::Emulation);
-    let (waiting, simulation) = (queue(bob, "emulate"), queue(bob, "simulate"));
+    let (waiting, simulation) = (queue(bob, KindName::Emulate), queue(bob, KindName::Simulate));
     assert_eq!((claim(), claim()), (Some(simulation), None));
     end(simulation);
     write(&store, |db| reservations::remove(db, reservation));
@@ -329,10 +325,10 @@ fn what_is_reserved_is_kept_for_its_owner_and_the_rest_is_not() {
     end(waiting);
     // Of three processors two are ann's: bob has one, and his campaign, which takes all, waits.
     let reservation = reserve(ann, What::Processors(2));
-    let campaign = queue(bob, "campaign");
-    let [first, second] = [(); 2].map(|()| queue(bob, "simulate"));
+    let campaign = queue(bob, KindName::Campaign);
+    let [first, second] = [(); 2].map(|()| queue(bob, KindName::Simulate));
     assert_eq!((claim(), claim()), (Some(first), None));
-    let [third, fourth] = [(); 2].map(|()| queue(ann, "simulate"));
+    let [third, fourth] = [(); 2].map(|()| queue(ann, KindName::Simulate));
     assert_eq!((claim(), claim(), claim()), (Some(third), Some(fourth), None));
     end(first);
     assert_eq!((claim(), claim()), (Some(second), None));

@@ -1,0 +1,215 @@
+//! Limits of children by the level of their user, and the file that sets them.
+
+use std::path::{Path, PathBuf};
+
+use bentpipe_units::{Bytes, Span};
+use serde::Deserialize;
+
+/// Name of the file in the data folder.
+const NAME: &str = "limits.toml";
+/// Number of levels of users.
+const LEVELS: usize = 4;
+
+/// Limits of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Most memory in bytes.
+    pub memory: u64,
+    /// Most processor time in seconds.
+    pub processor_s: u64,
+    /// Largest file that is written, in bytes.
+    pub file_size: u64,
+    /// Most processes and threads, where the server may make control groups.
+    pub processes: u32,
+}
+
+/// Limits of the work on a request, and of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OfLevel {
+    pub(crate) request: Limits,
+    pub(crate) job: Limits,
+}
+
+/// Number of children that work on requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Places {
+    /// Most at a time.
+    pub(crate) at_once: usize,
+    /// Most of a user at a time.
+    pub(crate) per_user: usize,
+    /// Most of a user that wait.
+    pub(crate) waiting: usize,
+}
+
+impl Default for Places {
+    fn default() -> Places {
+        Places { at_once: 4, per_user: 2, waiting: 8 }
+    }
+}
+
+/// Limits of all children of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitsFile {
+    pub(crate) places: Places,
+    levels: [OfLevel; LEVELS],
+}
+
+/// Error returned when a file of limits cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {why}", file.display())]
+pub struct LimitsError {
+    file: PathBuf,
+    why: String,
+}
+
+const MB: u64 = 1_000_000;
+const GB: u64 = 1000 * MB;
+const HOUR_S: u64 = 3600;
+
+/// Limits of work on a request: checks of shipped scenarios take up to a tenth.
+const REQUEST: Limits = Limits { memory: GB, processor_s: 20, file_size: GB + GB / 4, processes: 64 };
+/// Limits of a job at level 1.
+///
+/// Runs of shipped scenarios and studies take up to a tenth of the memory.
+const JOB: Limits = Limits { memory: 4 * GB, processor_s: 24 * HOUR_S, file_size: GB, processes: 512 };
+
+impl Default for LimitsFile {
+    fn default() -> LimitsFile {
+        let visitor = Limits { memory: GB / 2, processor_s: 10, ..REQUEST };
+        let of = |request, job| OfLevel { request, job };
+        let trusted = Limits { memory: 8 * GB, processor_s: 72 * HOUR_S, file_size: 2 * GB, ..JOB };
+        LimitsFile {
+            places: Places::default(),
+            levels: [of(visitor, JOB), of(REQUEST, JOB), of(REQUEST, trusted), of(REQUEST, trusted)],
+        }
+    }
+}
+
+impl LimitsFile {
+    /// Reads a file, or the one of the data folder, if it is there.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be read, or has a key or value that is not expected.
+    pub fn read(file: Option<&Path>, data: &Path) -> Result<LimitsFile, LimitsError> {
+        let path = file.map_or_else(|| data.join(NAME), Path::to_owned);
+        if file.is_none() && !path.exists() {
+            return Ok(LimitsFile::default());
+        }
+        let wrong = |why: String| LimitsError { file: path.clone(), why };
+        let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
+        LimitsFile::parse(&text).map_err(wrong)
+    }
+
+    fn parse(text: &str) -> Result<LimitsFile, String> {
+        let written: Written = toml::from_str(text).map_err(|error| error.to_string().trim().to_owned())?;
+        let mut limits = LimitsFile { places: written.requests, ..LimitsFile::default() };
+        let Places { at_once, per_user, waiting } = limits.places;
+        if [at_once, per_user].iter().any(|places| !(1..=1000).contains(places)) || waiting > 1000 {
+            return Err(
+                "requests: expected 1 to 1000 in `at_once` and `per_user`, and at most 1000 in `waiting`"
+                    .to_owned(),
+            );
+        }
+        let Levels { of_0, of_1, of_2, of_3 } = written.level;
+        for (number, (level, changed)) in limits.levels.iter_mut().zip([of_0, of_1, of_2, of_3]).enumerate() {
+            changed.request.apply(&mut level.request, &format!("level.{number}.request"))?;
+            changed.job.apply(&mut level.job, &format!("level.{number}.job"))?;
+        }
+        Ok(limits)
+    }
+
+    /// Returns the limits of a level.
+    pub(crate) fn of(&self, level: u8) -> OfLevel {
+        self.levels[usize::from(level).min(LEVELS - 1)]
+    }
+}
+
+/// File as it is written. Keys that are not there keep their defaults.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Written {
+    requests: Places,
+    level: Levels,
+}
+
+/// Levels, by their numbers.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Levels {
+    #[serde(rename = "0")]
+    of_0: Changed,
+    #[serde(rename = "1")]
+    of_1: Changed,
+    #[serde(rename = "2")]
+    of_2: Changed,
+    #[serde(rename = "3")]
+    of_3: Changed,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Changed {
+    request: ChangedLimits,
+    job: ChangedLimits,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct ChangedLimits {
+    memory: Option<Bytes>,
+    processor_time: Option<Span>,
+    file_size: Option<Bytes>,
+    processes: Option<u32>,
+}
+
+/// Least memory with which the program starts.
+const MIN_MEMORY: u64 = 32 * MB;
+
+impl ChangedLimits {
+    fn apply(&self, limits: &mut Limits, key: &str) -> Result<(), String> {
+        limits.memory = self.memory.map_or(limits.memory, Bytes::get);
+        limits.file_size = self.file_size.map_or(limits.file_size, Bytes::get);
+        limits.processes = self.processes.unwrap_or(limits.processes);
+        if let Some(time) = self.processor_time {
+            limits.processor_s = time.as_secs_f64().ceil() as u64;
+        }
+        if limits.memory < MIN_MEMORY || limits.processor_s == 0 || limits.processes == 0 {
+            return Err(format!(
+                "{key}: expected at least {} MB of `memory`, 1 s of `processor_time`, and 1 in `processes`",
+                MIN_MEMORY / MB
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_changes_what_it_names() {
+        let text = "[requests]\nper_user = 1\n[level.0.request]\nmemory = \"100 MB\"\n[level.1.job]\nprocessor_time = \"1500 ms\"\n";
+        let (read, default) = (LimitsFile::parse(text).expect("right"), LimitsFile::default());
+        assert_eq!(read.places, Places { per_user: 1, ..Places::default() });
+        assert_eq!(read.of(0).request, Limits { memory: 100 * MB, ..default.of(0).request });
+        assert_eq!(read.of(1).job, Limits { processor_s: 2, ..default.of(1).job });
+        assert_eq!((read.of(2), read.of(9)), (default.of(2), default.of(3)));
+        assert_eq!(LimitsFile::parse("").expect("right"), default);
+    }
+
+    #[test]
+    fn a_wrong_file_is_refused_with_its_key() {
+        for (text, word) in [
+            ("[level.4.job]", "4"),
+            ("[level.1.job]\nmemory = 5", "unit"),
+            ("[level.1.job]\nmemory = \"1 MB\"", "level.1.job"),
+            ("[requests]\nat_once = 0", "at_once"),
+            ("[request]", "request"),
+        ] {
+            let error = LimitsFile::parse(text).expect_err(text);
+            assert!(error.contains(word), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Points and measures of a job, from lines of a file.
+//!
+//! A child makes the lines of a summary, which may have millions of measures: no more than a line is in the server's memory.
+
+use std::io::{BufRead, Read, Write};
+
+use bentpipe_record::Summary;
+use rusqlite::{Transaction, params};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::store::{Result, StoreError};
+
+/// Longest line.
+const MAX_LINE: u64 = 1 << 20;
+
+/// Line of the file.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Line {
+    /// Settings and fingerprints of the next point.
+    Point { settings: Value, fingerprints: Vec<String> },
+    /// Measure of that point.
+    ///
+    /// Its name and unit, number of seeds, mean, and half of the 95 % confidence interval.
+    Measure(String, String, i64, Option<f64>, Option<f64>),
+}
+
+/// Writes the points and measures of a summary as lines.
+///
+/// # Errors
+/// Returns an error if `out` cannot be written to.
+pub(crate) fn write_lines(summary: &Summary, out: &mut impl Write) -> std::io::Result<()> {
+    let finite = |value: f64| value.is_finite().then_some(value);
+    for point in &summary.points {
+        let line = Line::Point { settings: json!(point.settings), fingerprints: point.fingerprints.clone() };
+        writeln!(out, "{}", json!(line))?;
+        for (name, averaged) in &point.measures {
+            let estimate = &averaged.estimate;
+            let (mean, half) = (finite(estimate.mean), estimate.ci95.and_then(finite));
+            let line = Line::Measure(name.clone(), averaged.unit.clone(), estimate.n as i64, mean, half);
+            writeln!(out, "{}", json!(line))?;
+        }
+    }
+    Ok(())
+}
+
+/// Replaces the points and measures of a job by those of lines.
+///
+/// # Errors
+/// Returns an error if they cannot be read, or are not what [`write_lines`] wrote.
+pub(crate) fn set_rows(db: &Transaction<'_>, id: i64, mut lines: impl BufRead) -> Result<()> {
+    db.execute("DELETE FROM point WHERE job = ?1", [id])?;
+    db.execute("DELETE FROM measure WHERE job = ?1", [id])?;
+    let mut add_point =
+        db.prepare("INSERT INTO point(job, number, settings, fingerprints) VALUES (?1, ?2, ?3, ?4)")?;
+    let mut add_measure = db.prepare(
+        "INSERT OR REPLACE INTO measure(job, point, name, unit, n, mean, half) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?;
+    let (mut bytes, mut points) = (Vec::new(), 0_i64);
+    loop {
+        bytes.clear();
+        if (&mut lines).take(MAX_LINE).read_until(b'\n', &mut bytes)? == 0 {
+            return Ok(());
+        }
+        match serde_json::from_slice(&bytes).map_err(|error| StoreError::from(std::io::Error::from(error)))? {
+            Line::Point { settings, fingerprints } => {
+                add_point.execute(params![id, points, settings.to_string(), fingerprints.join(" ")])?;
+                points += 1;
+            }
+            Line::Measure(name, unit, n, mean, half) => {
+                add_measure.execute(params![id, points - 1, name, unit, n, mean, half])?;
+            }
+        }
+    }
+}
