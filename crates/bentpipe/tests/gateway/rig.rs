@@ -51,8 +51,20 @@ impl Sky {
 
     /// How many of five pings from a site are answered.
     pub(crate) fn pings(&self, site: usize, to: &str) -> usize {
-        let text = self.run(site, &["ping", "-n", "-c", "5", "-i", "0.05", "-W", "2", to]);
-        text.matches(" time=").count()
+        self.answered(site, to, "2").0
+    }
+
+    /// Asserts that a site's pings are all answered, however late on a busy machine.
+    #[track_caller]
+    pub(crate) fn expect_every_ping(&self, site: usize, to: &str) {
+        let (answered, text) = self.answered(site, to, "30");
+        assert_eq!(answered, 5, "{text}");
+    }
+
+    /// Sends five pings and waits some seconds for the last answer.
+    fn answered(&self, site: usize, to: &str, seconds: &str) -> (usize, String) {
+        let text = self.run(site, &["ping", "-n", "-c", "5", "-i", "0.05", "-W", seconds, to]);
+        (text.matches(" time=").count(), text)
     }
 
     /// Asserts that a site can be reached, once both gateways know each other.
