@@ -13,16 +13,16 @@ use serde_json::Value;
 
 use crate::root;
 
-/// Beginnings of the sources whose tests have real hosts, real time and programs that wait for each other.
+/// Packages, and modules of their `tests/main.rs`, whose tests have real hosts, real time and programs that wait for each other.
 const IN_REAL_TIME: &[&str] = &[
     "crates/bentpipe/tests/cfdp.rs",
-    "crates/bentpipe/tests/documentation/",
+    "crates/bentpipe/tests/documentation.rs",
     "crates/bentpipe/tests/dtn.rs",
     "crates/bentpipe/tests/emulate.rs",
     "crates/bentpipe/tests/gateway.rs",
     "crates/bentpipe/tests/rtp.rs",
     "crates/bentpipe/tests/serve.rs",
-    "crates/bentpipe/tests/sip/",
+    "crates/bentpipe/tests/sip.rs",
     "crates/bentpipe/tests/ts.rs",
     "crates/bundles/",
     "crates/emu/",
@@ -30,14 +30,17 @@ const IN_REAL_TIME: &[&str] = &[
     "crates/pep/",
 ];
 
-/// A test program.
+/// A test program, or the tests of some of its modules.
+#[derive(Clone)]
 pub(crate) struct Program {
     package: String,
-    /// Its source, from the root.
+    /// Its source, from the root: of one module, if the tests are that module's.
     source: String,
     path: PathBuf,
     /// Folder of its package, in which it runs.
     folder: PathBuf,
+    /// Names of its tests; all if there are none.
+    tests: Vec<String>,
 }
 
 /// Runs test programs, and prints what each says when it ends.
@@ -45,8 +48,9 @@ pub(crate) struct Program {
 /// # Errors
 /// Names those that fail.
 pub(crate) fn run(programs: Vec<Program>) -> Result<()> {
+    let parts = programs.into_iter().map(parts).collect::<Result<Vec<_>>>()?.concat();
     let is_waiting = |program: &Program| IN_REAL_TIME.iter().any(|start| program.source.starts_with(start));
-    let (waiting, busy): (Vec<Program>, Vec<Program>) = programs.into_iter().partition(is_waiting);
+    let (waiting, busy): (Vec<Program>, Vec<Program>) = parts.into_iter().partition(is_waiting);
     let failed = std::thread::scope(|scope| {
         let busy = scope.spawn(|| lane(&busy, true));
         let failed = lane(&waiting, false);
@@ -62,7 +66,8 @@ pub(crate) fn run(programs: Vec<Program>) -> Result<()> {
 ///
 /// # Errors
 /// Returns an error if there are none, or a run had a failure.
-pub(crate) fn repeat(mut programs: Vec<Program>, times: u32, word: &str) -> Result<()> {
+pub(crate) fn repeat(programs: Vec<Program>, times: u32, word: &str) -> Result<()> {
+    let mut programs = programs.into_iter().map(parts).collect::<Result<Vec<_>>>()?.concat();
     let is_meant =
         |source: &str| source.contains(word) && IN_REAL_TIME.iter().any(|start| source.starts_with(start));
     programs.retain(|program| is_meant(&program.source));
@@ -111,7 +116,31 @@ fn program(message: &str) -> Result<Option<Program>> {
     let package = manifest["package"]["name"].as_str().context("a package has a name")?.to_owned();
     let source = source.strip_prefix(&*root().to_string_lossy()).unwrap_or(&source);
     let source = source.trim_start_matches('/').to_owned();
-    Ok(Some(Program { package, source, path: path.into(), folder }))
+    Ok(Some(Program { package, source, path: path.into(), folder, tests: Vec::new() }))
+}
+
+/// Returns a program whose modules are not all of one lane as one part for each module in real time, and one for the rest.
+fn parts(program: Program) -> Result<Vec<Program>> {
+    let Some(folder) = program.source.strip_suffix("main.rs") else { return Ok(vec![program]) };
+    let source = |test: &str| format!("{folder}{}.rs", test.split("::").next().unwrap_or_default());
+    let mut parts: Vec<Program> = Vec::new();
+    for test in tests(&program)? {
+        let of_module = source(&test);
+        let source = if IN_REAL_TIME.contains(&&*of_module) { &of_module } else { &program.source };
+        match parts.iter_mut().find(|part| part.source == *source) {
+            Some(part) => part.tests.push(test),
+            None => parts.push(Program { source: source.clone(), tests: vec![test], ..program.clone() }),
+        }
+    }
+    Ok(parts)
+}
+
+/// Returns the names of a program's tests.
+fn tests(program: &Program) -> Result<Vec<String>> {
+    let mut command = Command::new(&program.path);
+    let output = command.args(["--list", "--format", "terse"]).output().context("a test program")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
 }
 
 /// Runs programs one by one. Returns those that failed.
@@ -137,6 +166,9 @@ fn output(program: &Program, behind: bool) -> Result<Output> {
     let mut command = Command::new(if behind { OsString::from("nice") } else { program.path.clone().into() });
     if behind {
         command.args(["-n", "19"]).arg(&program.path);
+    }
+    if !program.tests.is_empty() {
+        command.arg("--exact").args(&program.tests);
     }
     command.env("CARGO_MANIFEST_DIR", &program.folder).current_dir(&program.folder);
     command.stdin(Stdio::null()).output().with_context(|| program.path.display().to_string())

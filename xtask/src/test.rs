@@ -67,7 +67,8 @@ fn needs() -> Result<()> {
 /// # Errors
 /// Returns an error if the program cannot be built or run.
 pub(crate) fn reference() -> Result<()> {
-    let words = ["test", "--package", "bentpipe", "--test", "documentation", "--", "reference::"];
+    let words =
+        ["test", "--package", "bentpipe", "--test", "integration", "--", "documentation::reference::"];
     let status = Command::new("cargo").args(words).env("WRITE_REFERENCE", "1").current_dir(root()).status();
     if !status.context("cargo does not start")?.success() {
         bail!("the reference cannot be written");

@@ -2,6 +2,7 @@
 
 mod book;
 mod modules;
+mod programs;
 mod ratchet;
 mod source;
 mod words;
@@ -222,6 +223,7 @@ pub(crate) fn run() -> Result<()> {
     breaches.extend(model_pages());
     breaches.extend(architecture());
     breaches.extend(book::breaches(root()));
+    breaches.extend(programs::breaches(root()));
     breaches.extend(limits(&packages, &hits)?);
     if breaches.is_empty() {
         println!("tidy: all rules hold");

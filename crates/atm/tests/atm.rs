@@ -1,8 +1,6 @@
 //! ATM networks against theory, and trains of cells against single ones.
 
-mod atm_path;
-
-use atm_path::{Adjust, Greedy, Load, OC3, Path, Values, World, seed_abr, seed_tcp};
+use crate::atm_path::{Adjust, Greedy, Load, OC3, Path, Values, World, seed_abr, seed_tcp};
 use bentpipe_atm::erica::{Fairness, Measurement};
 use bentpipe_atm::interface::LINE;
 use bentpipe_atm::switch::{self, Algorithm, ByCategory, Discard};

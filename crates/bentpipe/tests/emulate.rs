@@ -3,27 +3,16 @@
 #![allow(clippy::print_stderr, reason = "says why a test is skipped")]
 #![allow(clippy::disallowed_methods, reason = "waits for a program in real time")]
 
-#[path = "emulate/attach.rs"]
 mod attach;
-#[path = "emulate/disk.rs"]
 mod disk;
-#[path = "emulate/ends.rs"]
 mod ends;
-#[path = "emulate/ethernet.rs"]
 mod ethernet;
-#[path = "emulate/flows.rs"]
 mod flows;
-#[path = "emulate/join.rs"]
 mod join;
-#[path = "emulate/kernel.rs"]
 mod kernel;
-#[path = "emulate/multicast.rs"]
 mod multicast;
-#[path = "emulate/prometheus.rs"]
 mod prometheus;
-#[path = "emulate/rig.rs"]
 mod rig;
-#[path = "emulate/set.rs"]
 mod set;
 
 use rig::{emulate, emulate_with, namespaces};

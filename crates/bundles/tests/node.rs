@@ -618,7 +618,7 @@ fn parts_of_a_hostile_peer_are_bounded_by_the_storage() {
 
 /// Two nodes on TCPCL that wait for the disk, and an application that measures.
 ///
-/// `cargo test --release -p bentpipe-bundles --test node -- --ignored --nocapture throughput`
+/// `cargo test --release -p bentpipe-bundles --test integration -- --ignored --nocapture throughput`
 #[test]
 #[ignore = "a measurement of a minute"]
 #[allow(clippy::print_stdout, reason = "figures are its purpose")]
@@ -652,7 +652,7 @@ fn throughput_of_long_and_short_bundles() {
     }
 }
 
-/// `cargo test --release -p bentpipe-bundles --test node -- --ignored --nocapture reopened`
+/// `cargo test --release -p bentpipe-bundles --test integration -- --ignored --nocapture reopened`
 #[test]
 #[ignore = "a measurement of half a minute"]
 #[allow(clippy::print_stdout, reason = "figures are its purpose")]

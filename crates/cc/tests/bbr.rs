@@ -2,11 +2,9 @@
 
 #![allow(clippy::print_stdout)] // Figures for docs/explanation/congestion-control-validation.md.
 
-mod path;
-
+use crate::path::{Bottleneck, SMSS, at, connection};
 use bentpipe_cc::{Ack, ControllerConfig, Loss, bbr};
 use bentpipe_units::Span;
-use path::{Bottleneck, SMSS, at, connection};
 
 const RATE: f64 = 1000.0;
 const RTT: f64 = 0.55;

@@ -2,12 +2,11 @@
 
 #![allow(clippy::print_stdout)] // The table.
 
-mod path;
-
+use crate::path;
+use crate::path::{Bottleneck, Clock, SMSS, connection};
 use bentpipe_cc::{
     ControllerConfig, Counting, Exit, Growth, Pacing, cubic, hybla, new_reno, vegas, westwood,
 };
-use path::{Bottleneck, Clock, SMSS, connection};
 
 fn near(ours: f64, closed: f64, tolerance: f64, what: &str) {
     println!("{what}: ours {ours:.4}, closed form {closed:.4} ({:+.2} %)", 100.0 * (ours / closed - 1.0));

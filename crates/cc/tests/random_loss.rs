@@ -4,10 +4,8 @@
 
 #![allow(clippy::print_stdout)] // The table of docs/explanation/congestion-control-validation.md.
 
-mod path;
-
+use crate::path::{Bottleneck, connection};
 use bentpipe_cc::{ControllerConfig, cubic, westwood};
-use path::{Bottleneck, connection};
 
 const LOSSES: [f64; 3] = [1e-3, 3e-3, 1e-2];
 const SEGMENTS_PER_SEC: f64 = 2e6 / 8.0 / 1500.0;

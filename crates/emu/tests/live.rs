@@ -5,15 +5,10 @@
 #![allow(clippy::print_stderr, reason = "says why a test is skipped")]
 #![allow(clippy::disallowed_methods, reason = "measures real time")]
 
-#[path = "live/anomalies.rs"]
 mod anomalies;
-#[path = "live/bench.rs"]
 mod bench;
-#[path = "live/channel.rs"]
 mod channel;
-#[path = "live/rate.rs"]
 mod rate;
-#[path = "live/tcp.rs"]
 mod tcp;
 
 use bench::{Bench, able};

@@ -1,22 +1,18 @@
 //! Replays the fuzz targets over packets, frames and a bounded number of mutations of them, without libFuzzer.
 //!
 //! What libFuzzer is to start from is written to `fuzz/corpus/` by
-//! `cargo test -p bentpipe-hc --test fuzz -- --ignored write_seeds`.
+//! `cargo test -p bentpipe-hc --test integration -- --ignored write_seeds`.
 
-#[path = "../../../fuzz/src/sequences.rs"]
-#[allow(unreachable_pub, reason = "shared between test files")]
-mod sequences;
-#[allow(unreachable_pub, dead_code, reason = "shared between test files")]
-mod support;
 #[path = "../../../fuzz/src/hc.rs"]
 #[allow(unreachable_pub, reason = "shared with the fuzz crate, where it is reachable")]
 mod targets;
 
+use crate::sequences;
 use std::time::Duration;
 
+use crate::sequences::{replay, replay_mutated};
+use crate::support::{Segment, rtp, transfer, udp};
 use bentpipe_hc::{Compressor, Config, Kind, Scheme};
-use sequences::{replay, replay_mutated};
-use support::{Segment, rtp, transfer, udp};
 use targets::TARGETS;
 
 const MANIFEST: &str = env!("CARGO_MANIFEST_DIR");

@@ -1,13 +1,10 @@
 //! Packets through compressor and decompressor, with and without losses between them.
 
-#[allow(unreachable_pub, dead_code, reason = "shared between test files")]
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Segment, ip, rtp, sum, transfer, udp};
 use bentpipe_hc::{Compressor, Config, Decompressor, Error, Kind, Scheme};
 use proptest::prelude::*;
-use support::{Segment, ip, rtp, sum, transfer, udp};
 
 const SCHEMES: [Scheme; 3] = [Scheme::VanJacobson, Scheme::Iphc, Scheme::Crtp];
 

@@ -2,14 +2,11 @@
 
 #![allow(clippy::print_stdout, reason = "says what was skipped")]
 
-#[allow(unreachable_pub, dead_code, reason = "shared between test files")]
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Segment, rtp, transfer, udp};
 use bentpipe_hc::{Compressor, Config, Kind, Scheme};
 use bentpipe_testkit::{Folder, Tshark};
-use support::{Segment, rtp, transfer, udp};
 
 /// Link types of captures: raw IP, and PPP behind an octet of direction.
 const RAW: u32 = 101;

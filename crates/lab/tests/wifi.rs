@@ -1,12 +1,10 @@
 //! Wi-Fi links in scenarios: built, measured, budgeted, refused.
 
-mod common;
-
+use crate::common::{built, measured, scenario};
 use bentpipe_assemble::{Built, checked};
 use bentpipe_lab::budget::Budget;
 use bentpipe_scenario::Document;
 use bentpipe_units::{Span, Time};
-use common::{built, measured, scenario};
 
 const OFFICE: &str = r#"
 title = "Two laptops"

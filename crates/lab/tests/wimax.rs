@@ -1,12 +1,10 @@
 //! WiMAX links in scenarios: built, measured, budgeted, refused.
 
-mod common;
-
 use std::path::Path;
 
+use crate::common::{built, measured, scenario};
 use bentpipe_assemble::Built;
 use bentpipe_lab::budget::Budget;
-use common::{built, measured, scenario};
 
 const HILL: &str = r#"
 title = "Calls on a hill"

@@ -1,4 +1,6 @@
 //! In steady state nothing is allocated, and contexts are small.
+//!
+//! A program of its own, because its allocator counts.
 
 #![allow(clippy::print_stdout, reason = "says what was measured")]
 
@@ -10,7 +12,7 @@ use bentpipe_rohc::{
     Refresh, RtpRule,
 };
 
-#[allow(unreachable_pub, clippy::print_stdout, reason = "shared between test files")]
+#[allow(dead_code, reason = "the other program uses the rest")]
 mod support;
 
 const MODES: [Mode; 3] = [Mode::Unidirectional, Mode::Optimistic, Mode::Reliable];

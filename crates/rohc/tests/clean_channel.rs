@@ -2,15 +2,12 @@
 
 #![allow(clippy::print_stdout, reason = "the shared module says what was skipped")]
 
-#[allow(unreachable_pub, reason = "shared between test files")]
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Dice, Ends};
 use bentpipe_rohc::{
     Compressor, CompressorConfig, Decompressor, DecompressorConfig, PacketType, Refresh, RtpRule,
 };
-use support::{Dice, Ends};
 
 fn ones_complement(words: &[&[u8]]) -> u16 {
     let word = |pair: &[u8]| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));

@@ -2,13 +2,10 @@
 
 #![allow(clippy::print_stdout, reason = "says what was measured")]
 
-#[allow(unreachable_pub, reason = "shared between test files")]
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Dice, Ends, Outcome};
 use bentpipe_rohc::{CompressorConfig, DecompressorConfig, Mode, Refresh};
-use support::{Dice, Ends, Outcome};
 
 const MODES: [Mode; 2] = [Mode::Unidirectional, Mode::Optimistic];
 /// Usual time between two packets.

@@ -1,19 +1,16 @@
 //! Replays the fuzz targets over the kept vectors, and over a bounded number of mutations of them, without libFuzzer.
 //!
 //! What libFuzzer is to start from is written to `fuzz/corpus/` by
-//! `cargo test -p bentpipe-rohc --test fuzz -- --ignored write_seeds`.
+//! `cargo test -p bentpipe-rohc --test integration -- --ignored write_seeds`.
 
-#[path = "../../../fuzz/src/sequences.rs"]
-#[allow(unreachable_pub, reason = "shared between test files")]
-mod sequences;
-#[allow(unreachable_pub, clippy::print_stdout, reason = "shared between test files")]
-mod support;
 #[path = "../../../fuzz/src/rohc.rs"]
 #[allow(unreachable_pub, reason = "shared with the fuzz crate, where it is reachable")]
 mod targets;
 
+use crate::sequences;
+use crate::sequences::{replay, replay_mutated};
+use crate::support;
 use bentpipe_rohc::{Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode};
-use sequences::{replay, replay_mutated};
 use targets::TARGETS;
 
 const MANIFEST: &str = env!("CARGO_MANIFEST_DIR");

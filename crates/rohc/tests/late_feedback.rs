@@ -2,17 +2,14 @@
 
 #![allow(clippy::print_stdout, reason = "says what was measured")]
 
-#[allow(unreachable_pub, reason = "shared between test files")]
-mod support;
-
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::support::{Dice, Ends, Outcome, corpus, files, read_pcap};
 use bentpipe_rohc::{
     Channel, CidSpace, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode, PacketType,
     Profile, Profiles, RtpRule,
 };
-use support::{Dice, Ends, Outcome, corpus, files, read_pcap};
 
 /// Time between two packets.
 const GAP: Duration = Duration::from_millis(20);

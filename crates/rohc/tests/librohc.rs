@@ -2,14 +2,11 @@
 
 #![allow(clippy::print_stdout, reason = "says what was skipped and measured")]
 
-#[allow(unreachable_pub, reason = "shared between test files")]
-mod support;
-
 use std::path::Path;
 
+use crate::support::streams::{Tally, decompress_all};
+use crate::support::{corpus, files, name, read_pcap};
 use bentpipe_rohc::{Channel, CidSpace, Decompressor, DecompressorConfig, Mode};
-use support::streams::{Tally, decompress_all};
-use support::{corpus, files, name, read_pcap};
 
 fn config(name: &str) -> DecompressorConfig {
     let cids = if name.contains(".large16383") {

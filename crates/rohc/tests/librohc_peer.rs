@@ -2,19 +2,16 @@
 
 #![allow(clippy::print_stdout, reason = "says what was skipped and measured")]
 
-#[allow(unreachable_pub, reason = "shared between test files")]
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::support::{Record, corpus, crc32, files, name, read_pcap};
 use bentpipe_rohc::{
     Channel, Compatibility, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode, PacketType,
     Profile, Profiles, RtpRule,
 };
-use support::{Record, corpus, crc32, files, name, read_pcap};
 
 /// UDP ports of RTP in the corpus.
 const RTP_PORTS: [u16; 6] = [1234, 36780, 33238, 5020, 5002, 5006];

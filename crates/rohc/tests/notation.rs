@@ -4,10 +4,7 @@
 #![allow(clippy::print_stdout, reason = "says what was skipped and measured")]
 
 #[path = "support/notation/mod.rs"]
-#[allow(unreachable_pub, reason = "a module of this test")]
-mod notation;
-#[allow(unreachable_pub, reason = "shared between test files")]
-mod support;
+mod model;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,8 +14,9 @@ use bentpipe_rohc::{
     Channel, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Profile, Profiles, ReorderRatio,
     RtpRule,
 };
-use notation::{Model, Notation};
-use support::Dice;
+use model::{Model, Notation};
+
+use crate::support::Dice;
 
 /// The notation, or `None` without the text of the RFC.
 fn read() -> Option<Notation> {

@@ -1,19 +1,16 @@
 //! Residual errors: packets that are delivered with other octets than were sent, by mode, channel, setting and headers.
 //!
-//! `cargo test -p bentpipe-rohc --test residual tables -- --ignored --nocapture` prints the tables of `docs/models/rohc.md`:
+//! `cargo test -p bentpipe-rohc --test integration residual::tables -- --ignored --nocapture` prints the tables of `docs/models/rohc.md`:
 //! 1.2 million packets for each cell, the same in every run. The settings that the page calls safe are tested with a tenth
 //! of them, and with `--ignored` with ten times as many.
 
 #![allow(clippy::print_stdout, reason = "prints tables")]
 
-#[allow(unreachable_pub, reason = "shared between test files")]
-mod support;
-
 use std::thread;
 use std::time::Duration;
 
+use crate::support::{Dice, Ends, Outcome};
 use bentpipe_rohc::{CompressorConfig, DecompressorConfig, Mode};
-use support::{Dice, Ends, Outcome};
 
 /// Mean time between two packets.
 const GAP: Duration = Duration::from_millis(20);

@@ -2,17 +2,14 @@
 
 #![allow(clippy::print_stdout, reason = "says what was skipped and measured")]
 
-#[allow(unreachable_pub, reason = "shared between test files")]
-mod support;
-
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use crate::support::{Dice, Ends, Outcome, Record, corpus, files, name, read_pcap};
 use bentpipe_rohc::{
     Channel, CidSpace, Compressor, CompressorConfig, DecompressError, Decompressor, DecompressorConfig, Mode,
     PacketType, Profiles, RtpRule,
 };
-use support::{Dice, Ends, Outcome, Record, corpus, files, name, read_pcap};
 
 /// The ports that the corpus README takes for RTP.
 const RTP_PORTS: [u16; 6] = [1234, 36_780, 33_238, 5020, 5002, 5006];

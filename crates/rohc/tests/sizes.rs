@@ -2,16 +2,13 @@
 
 #![allow(clippy::print_stdout, reason = "says what was skipped and measured")]
 
-#[allow(unreachable_pub, reason = "shared between test files")]
-mod support;
-
 use std::path::Path;
 
+use crate::support::{corpus, files, name, read_pcap, read_rows};
 use bentpipe_rohc::{
     Channel, CidSpace, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode, Profiles,
     RtpRule,
 };
-use support::{corpus, files, name, read_pcap, read_rows};
 
 const RTP_PORTS: [u16; 6] = [1234, 36_780, 33_238, 5020, 5002, 5006];
 

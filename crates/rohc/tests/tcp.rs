@@ -2,18 +2,15 @@
 
 #![allow(clippy::print_stdout, reason = "says what was skipped and measured")]
 
-#[allow(unreachable_pub, reason = "shared between test files")]
-mod support;
-
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::support::{corpus, files, name, read_pcap};
 use bentpipe_rohc::{
     CidSpace, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode, PacketType, Profile,
     Refresh,
 };
 use proptest::prelude::*;
-use support::{corpus, files, name, read_pcap};
 
 /// A generator for tests: Knuth's MMIX.
 struct Dice(u64);

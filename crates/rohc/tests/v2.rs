@@ -2,17 +2,14 @@
 
 #![allow(clippy::print_stdout, reason = "says what was skipped and measured")]
 
-#[allow(unreachable_pub, reason = "shared between test files")]
-mod support;
-
 use std::path::{Path, PathBuf};
 
+use crate::support::streams::decompress_all;
+use crate::support::{Dice, Ends, Outcome, corpus, files, name, read_pcap};
 use bentpipe_rohc::{
     Channel, CidSpace, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode, Profile,
     Profiles, ReorderRatio,
 };
-use support::streams::decompress_all;
-use support::{Dice, Ends, Outcome, corpus, files, name, read_pcap};
 
 fn channel(cids: CidSpace) -> Channel {
     // Without TCP, whose packets go by IP then: its profile wants them in order.

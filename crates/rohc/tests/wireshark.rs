@@ -2,18 +2,15 @@
 
 #![allow(clippy::print_stdout, reason = "says what was skipped and measured")]
 
-#[allow(unreachable_pub, reason = "shared between test files")]
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::support::{Record, files, name, read_pcap};
 use bentpipe_rohc::{
     Channel, CidSpace, Compressor, CompressorConfig, DecompressError, Decompressor, DecompressorConfig, Mode,
     Profile, Profiles, RtpRule,
 };
-use support::{Record, files, name, read_pcap};
 
 /// Every so many packets one arrives damaged before it arrives.
 const DAMAGED: usize = 20;

@@ -1,11 +1,9 @@
 //! Whatever a network drops, doubles and reorders, all bytes arrive, in order, and both ends close.
 
-mod tcp_path;
-
+use crate::tcp_path::{Chaos, Pair, addresses};
 use bentpipe_transport::tcp::{Bulk, Config, Endpoint, PartialAcks, ReceiveBuffer, Sink, Source, State};
 use bentpipe_units::{Bytes, Rate, Span};
 use proptest::prelude::*;
-use tcp_path::{Chaos, Pair, addresses};
 
 fn switches() -> impl Strategy<Value = Config> {
     let recovery = (any::<[bool; 8]>(), 1u32..4, 1u32..11, prop_oneof![Just(536u64), Just(1460), Just(9140)]);

@@ -1,12 +1,10 @@
 //! Packet diagrams of what the RFCs say a TCP does.
 
-mod tcp_diagram;
-
+use crate::tcp_diagram::{Diagram, plain};
 use bentpipe_transport::tcp::{
     Bulk, Config, Endpoint, Failure, PartialAcks, ReceiveBuffer, Sink, Source, State,
 };
 use bentpipe_units::{Bytes, Rate, Span};
-use tcp_diagram::{Diagram, plain};
 
 fn sends(segments: u64) -> impl FnOnce(Endpoint) -> Endpoint {
     let size = Some(Bytes::new(segments * 1000));

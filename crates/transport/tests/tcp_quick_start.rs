@@ -1,12 +1,10 @@
 //! Packet diagrams of Quick-Start in TCP (RFC 4782, section 4).
 
-mod tcp_diagram;
-
+use crate::tcp_diagram::{Diagram, plain};
 use bentpipe_net::metric::{Counter, Gauge, Of};
 use bentpipe_net::{Element, Observer};
 use bentpipe_transport::tcp::{Bulk, Config, Endpoint, Failure, Source};
 use bentpipe_units::Rate;
-use tcp_diagram::{Diagram, plain};
 
 /// Asks for 640 kbit/s, code 4. At 100 ms and with 1040 bytes a packet that is a window of 7692 bytes; a packet takes 13 ms.
 fn asking() -> Config {

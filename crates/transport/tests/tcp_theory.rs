@@ -2,12 +2,10 @@
 
 #![allow(clippy::print_stdout)] // The table of docs/models/tcp.md.
 
-mod tcp_path;
-
+use crate::tcp_path::{Pair, Path};
 use bentpipe_cc::{ControllerConfig, Counting, cubic, hybla, rtt, westwood};
 use bentpipe_transport::tcp::{Config, OnOff, ReceiveBuffer, Source};
 use bentpipe_units::{Bytes, Span};
-use tcp_path::{Pair, Path};
 
 fn config(controller: &str) -> Config {
     let buffer = Bytes::new(16_000_000);

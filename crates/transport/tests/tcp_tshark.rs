@@ -1,15 +1,13 @@
 //! tshark's opinion of a lossy transfer: no malformed packet, no bad checksum, and its count of retransmissions.
 
-mod tcp_path;
-
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use crate::tcp_path::{IN, Pair, Path};
 use bentpipe_testkit::{Tshark, has};
 use bentpipe_transport::tcp::{Bulk, Config, Source};
 use bentpipe_units::{Bytes, Rate};
 use bentpipe_wire::pcap::{LinkType, Writer};
-use tcp_path::{IN, Pair, Path};
 
 /// Returns the number of frames of a capture that a display filter lets through.
 fn count(capture: &PathBuf, filter: &str) -> usize {

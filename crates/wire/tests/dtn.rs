@@ -1,19 +1,13 @@
 //! Other decoders read the bundles, segments and sessions that this crate writes: tshark and hardy-bpv7.
 
-mod bundles;
-#[allow(dead_code, reason = "shared with other tests")]
-mod tool;
-
+use crate::bundles;
+use crate::tool::capture;
 use bentpipe_testkit::{Folder, Tshark, has};
 use bentpipe_wire::checksum::Pseudo;
 use bentpipe_wire::dtn::bundle::Bundle;
 use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::pcap::LinkType;
 use bentpipe_wire::{ipv4, tcp, udp};
-use tool::capture;
-
-/// Seeds are written by the fuzz test alone.
-fn write(_target: &str, _name: &str, _seed: &[u8]) {}
 
 fn ip(protocol: Protocol, len: usize) -> Vec<u8> {
     let repr = ipv4::Repr::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), protocol, len);

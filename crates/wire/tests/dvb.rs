@@ -1,7 +1,6 @@
 //! tshark reads the transport streams that this crate writes, and finds the same in them.
 
-mod tool;
-
+use crate::tool::{capture, fields};
 use bentpipe_testkit::{Folder, has};
 use bentpipe_wire::bbframe::{self, FrameSize, MODCODS};
 use bentpipe_wire::ethernet::{EtherType, MacAddr};
@@ -10,7 +9,6 @@ use bentpipe_wire::pcap::LinkType;
 use bentpipe_wire::ts::{self, Method, Pid};
 use bentpipe_wire::ule::Type;
 use bentpipe_wire::{gse, ipv4, mpe, psi, section, udp, ule};
-use tool::{capture, fields};
 
 const DST: MacAddr = MacAddr([0x00, 0x11, 0x22, 0x33, 0x44, 0x55]);
 

@@ -1,24 +1,24 @@
 //! Replays the fuzz targets' corpora, and a bounded number of mutations of them, without libFuzzer.
 //!
 //! An input that once broke a decoder is kept in `tests/corpus/<target>/`. The seeds there come from
-//! `cargo test -p bentpipe-wire --test fuzz -- --ignored write_seeds`.
+//! `cargo test -p bentpipe-wire --test integration -- --ignored write_seeds`.
 
-mod bundles;
-mod frames;
 #[path = "../../../fuzz/src/wire.rs"]
 #[allow(unreachable_pub, reason = "shared with the fuzz crate, where it is reachable")]
 mod targets;
 
+use crate::bundles;
+use crate::frames;
 use std::fs;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
+use crate::frames::Frame;
 use bentpipe_wire::atm::{self, PayloadType};
 use bentpipe_wire::ethernet::{EtherType, MacAddr};
 use bentpipe_wire::ip::{Packet, Protocol};
 use bentpipe_wire::pcap::{LinkType, Writer};
 use bentpipe_wire::{aal1, bbframe, gse, link, mpe, ogg, pes, psi, rle, rtcp, rtp, si, ts, ule, wav};
-use frames::Frame;
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use targets::{TARGETS, Target};
@@ -181,7 +181,7 @@ fn write_pes() {
     }
 }
 
-fn write(target: &str, name: &str, seed: &[u8]) {
+pub(crate) fn write(target: &str, name: &str, seed: &[u8]) {
     fs::create_dir_all(corpus(target)).unwrap();
     fs::write(corpus(target).join(name), seed).unwrap();
 }

@@ -1,16 +1,15 @@
 //! tshark (Debian's) reads every frame this crate builds: no malformed packet, no bad checksum, and the values meant.
 
-mod frames;
-
+use crate::frames;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::frames::Frame;
 use bentpipe_testkit::{Folder, Tshark, has};
 use bentpipe_wire::link;
 use bentpipe_wire::pcap::{LinkType, Reader, Writer};
-use frames::Frame;
 
 fn write(scratch: &Folder, name: &str, link_type: LinkType, frames: &[&Frame]) -> PathBuf {
     let mut writer = Writer::new(Vec::new(), link_type).unwrap();

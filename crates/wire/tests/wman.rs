@@ -2,8 +2,7 @@
 //!
 //! Maps and descriptors are not among the bursts, as tshark reads those of OFDMA.
 
-mod tool;
-
+use crate::tool;
 use bentpipe_testkit::{Folder, has};
 use bentpipe_wire::ethernet::MacAddr;
 use bentpipe_wire::ip::Protocol;

@@ -1,7 +1,6 @@
 //! tshark reads frames of 802.15.4, with their FCS.
 
-mod tool;
-
+use crate::tool;
 use bentpipe_testkit::{Folder, has};
 use bentpipe_wire::pcap::LinkType;
 use bentpipe_wire::wpan::{Address, Endpoint, FrameType, Repr};

@@ -1,6 +1,6 @@
 //! Hosts on one switch each, the two switches joined by a trunk: n sources at one side, n destinations at the other.
 
-#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(dead_code, reason = "the benchmarks use another part")]
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

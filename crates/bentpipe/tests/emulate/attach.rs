@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 
 use bentpipe_testkit::await_socket;
 
-use crate::rig::{Running, rtts_ms, shortest};
+use super::rig::{Running, rtts_ms, shortest};
 
 /// Namespaces of the test's own: a machine that emulates, and one on a cable to it. They go with the value.
 struct Lab {
@@ -15,7 +15,7 @@ struct Lab {
 
 impl Lab {
     fn new(name: &str) -> Option<Lab> {
-        if !crate::rig::go_apart() {
+        if !super::rig::go_apart() {
             return None;
         }
         let names = ["machine", "guest"].map(|part| format!("test-{part}-{name}-{}", std::process::id()));
@@ -28,7 +28,7 @@ impl Lab {
              ip -n GUEST link set eth0 up",
         );
         if made.is_none() {
-            crate::rig::skip("no network namespaces");
+            super::rig::skip("no network namespaces");
         }
         made.map(|_| lab)
     }
@@ -194,7 +194,7 @@ fn what_cannot_be_attached_is_refused_and_nothing_stays() {
         ("left", "expected HOST=INTERFACE"),
         ("left=eth1,pinged=eth1", "no network interface"),
     ] {
-        let (folder, path) = crate::rig::scenario("pinged");
+        let (folder, path) = super::rig::scenario("pinged");
         let mut program = Command::new("nsenter");
         program.arg(format!("--net=/run/netns/{}", lab.machine)).arg(env!("CARGO_BIN_EXE_bentpipe"));
         program.arg("emulate").arg(&path).args(["--out"]).arg(folder.path()).args(["--attach", attach]);
@@ -206,7 +206,7 @@ fn what_cannot_be_attached_is_refused_and_nothing_stays() {
     lab.script("ip -n MACHINE link set eth1 mtu 1400").expect("an MTU");
     let before_mtu = lab.state();
     assert_ne!(before, before_mtu);
-    let (folder, path) = crate::rig::scenario("pinged");
+    let (folder, path) = super::rig::scenario("pinged");
     let mut program = Command::new("nsenter");
     program.arg(format!("--net=/run/netns/{}", lab.machine)).arg(env!("CARGO_BIN_EXE_bentpipe"));
     program.arg("emulate").arg(&path).args(["--out"]).arg(folder.path()).args(["--attach", "left=eth1"]);
@@ -244,7 +244,7 @@ fn a_machine_at_an_interface_gets_its_address_by_dhcp() {
 
 #[test]
 fn containers_of_two_runtimes_take_a_host_s_place() {
-    if !crate::rig::go_apart() {
+    if !super::rig::go_apart() {
         return;
     }
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/containers/attach.sh");
@@ -257,8 +257,8 @@ fn containers_of_two_runtimes_take_a_host_s_place() {
         program.env("SCENARIO", concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/geo.toml"));
         let output = program.output().expect("starts");
         let errors = String::from_utf8_lossy(&output.stderr);
-        if crate::rig::is_unable(&errors) {
-            return crate::rig::skip(&errors);
+        if super::rig::is_unable(&errors) {
+            return super::rig::skip(&errors);
         }
         let rtts = rtts_ms(&String::from_utf8_lossy(&output.stdout));
         assert!(rtts.len() == 3 && (542.0..600.0).contains(&shortest(&rtts)), "{runtime}: {rtts:?} {errors}");

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::rig::Running;
+use super::rig::Running;
 
 /// A file system of 1 MB, in memory; it goes with the value.
 struct Small(tempfile::TempDir);
@@ -11,7 +11,7 @@ struct Small(tempfile::TempDir);
 impl Small {
     fn mount() -> Option<Small> {
         // It ends with the test's own mounts, also if that is killed.
-        if !crate::rig::go_apart() {
+        if !super::rig::go_apart() {
             return None;
         }
         let folder = tempfile::tempdir().expect("a folder");

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use bentpipe_testkit::Process;
 
-use crate::rig::{Running, bentpipe, emulate, namespaces, rtts_ms};
+use super::rig::{Running, bentpipe, emulate, namespaces, rtts_ms};
 
 #[test]
 fn two_emulations_run_side_by_side() {

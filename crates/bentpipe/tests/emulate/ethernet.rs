@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::rig::{Running, rtts_ms, shortest};
+use super::rig::{Running, rtts_ms, shortest};
 
 /// Round trip times of pings from the near host, or from the namespace `from`, to an address of the far one.
 fn ping(from: &str, to: &str) -> Vec<f64> {

@@ -6,7 +6,7 @@ use std::path::Path;
 use bentpipe_testkit::{Folder, able_live, said};
 use serde_json::Value;
 
-use crate::rig::bentpipe;
+use super::rig::bentpipe;
 
 const SCENARIO: &str = r#"
 title = "Flows"

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bentpipe_emu::Namespace;
 use bentpipe_testkit::{Folder, Process, said};
 
-use crate::rig::{Running, SCENARIO, bentpipe, is_unable, rtts_ms, shortest};
+use super::rig::{Running, SCENARIO, bentpipe, is_unable, rtts_ms, shortest};
 
 /// Path between the machines, whose two ways differ by 6 ms.
 const PATH: &str = r#"

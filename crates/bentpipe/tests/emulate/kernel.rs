@@ -6,7 +6,7 @@ use std::process::Output;
 use bentpipe_testkit::Watch;
 use serde_json::Value;
 
-use crate::rig::{bentpipe, files, go_apart, is_unable, skip};
+use super::rig::{bentpipe, files, go_apart, is_unable, skip};
 
 const STUDY: &str = r#"
 title = "The kernel beside ours"

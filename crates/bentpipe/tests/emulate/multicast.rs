@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bentpipe_testkit::until;
 use socket2::{Domain, Socket, Type};
 
-use crate::rig::Running;
+use super::rig::Running;
 
 const PORT: u16 = 5000;
 /// Number of datagrams that end a receiver.
@@ -33,7 +33,7 @@ fn spawn(running: &Running, (host, device): (&str, &str), role: &str, group: &st
     let program = std::env::current_exe().expect("a program");
     let mut command = Command::new("ip");
     command.args(["netns", "exec", &running.namespace(host)]).arg(program);
-    command.args(["--exact", "multicast::helper", "--ignored", "--nocapture"]);
+    command.args(["--exact", "emulate::multicast::helper", "--ignored", "--nocapture"]);
     command.env("ROLE", role).env("GROUP", group).env("DEVICE", device);
     command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("starts")
 }

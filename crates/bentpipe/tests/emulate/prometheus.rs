@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 
 use bentpipe_testkit::{free_port, until_some};
 
-use crate::rig::Running;
+use super::rig::Running;
 
 fn ask(address: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
@@ -63,13 +63,13 @@ fn metrics_and_a_page_are_served_and_each_change_is_marked() {
 
 #[test]
 fn an_address_beyond_loopback_is_refused() {
-    let (folder, path) = crate::rig::scenario("pinged");
-    let mut program = crate::rig::bentpipe();
+    let (folder, path) = super::rig::scenario("pinged");
+    let mut program = super::rig::bentpipe();
     program.arg("emulate").arg(&path).arg("--out").arg(folder.path()).args(["--prometheus", "0.0.0.0:9"]);
     let output = program.output().expect("starts");
     let errors = String::from_utf8_lossy(&output.stderr);
-    if crate::rig::is_unable(&errors) {
-        return crate::rig::skip(&errors);
+    if super::rig::is_unable(&errors) {
+        return super::rig::skip(&errors);
     }
     assert!(!output.status.success() && errors.contains("expected an address on loopback"), "{errors}");
 }
@@ -80,7 +80,7 @@ fn windows_of_real_connections_are_recorded() {
     let arguments =
         ["--set", "link.hop.delay=20 ms", "--quiet", "--background", "windowed=iperf3 -s -1", "--on", "left"];
     let command = ["--", "sh", "-c", "sleep 1; iperf3 -c 10.0.0.2 -t 4 -J"];
-    let Some((output, folder)) = crate::rig::emulate_with("windowed", &[&arguments[..], &command].concat())
+    let Some((output, folder)) = super::rig::emulate_with("windowed", &[&arguments[..], &command].concat())
     else {
         return;
     };
@@ -92,7 +92,7 @@ fn windows_of_real_connections_are_recorded() {
     let most = of_iperf.fold(0.0, f64::max);
     let run =
         std::fs::read_dir(folder.path()).expect("a folder").flatten().find(|entry| entry.path().is_dir());
-    let mut series = crate::rig::bentpipe();
+    let mut series = super::rig::bentpipe();
     series.arg("series").arg(run.expect("a run").path()).args(["--select", "node.left.tcp.*", "--wide"]);
     let output = series.output().expect("starts");
     let table = String::from_utf8_lossy(&output.stdout);

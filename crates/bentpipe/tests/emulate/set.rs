@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use bentpipe_testkit::{Process, until};
 
-use crate::rig::{Running, SCENARIO, emulate_text, rtts_ms, shortest};
+use super::rig::{Running, SCENARIO, emulate_text, rtts_ms, shortest};
 
 #[test]
 fn set_changes_what_a_shell_sees() {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bentpipe_testkit::{Watch, until};
 
-use crate::rig::{Running, Sky, bind, site_of_two};
+use super::rig::{Running, Sky, bind, site_of_two};
 
 /// Brings datagrams from one site to the other, with some of their TS packets lost and some with a flipped bit.
 struct Relay {

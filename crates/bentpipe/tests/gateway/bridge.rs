@@ -1,6 +1,6 @@
 //! Two sites that are one Ethernet.
 
-use crate::rig::{Sky, udp};
+use super::rig::{Sky, udp};
 
 fn site(n: usize) -> String {
     let other = 3 - n;

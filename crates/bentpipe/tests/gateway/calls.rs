@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use bentpipe_testkit::{Watch, await_socket};
 use serde_json::Value;
 
-use crate::rig::{Running, Sky};
+use super::rig::{Running, Sky};
 
 /// Time that the queue and a socket hold in seconds: 300 kB, and the 100 ms and more of a gateway's sockets.
 const QUEUE_S: f64 = 0.3;

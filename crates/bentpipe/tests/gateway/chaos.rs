@@ -17,7 +17,7 @@ use bentpipe_emu::Namespace;
 use bentpipe_units::RandomStream;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use crate::rig::{Running, Sky};
+use super::rig::{Running, Sky};
 
 /// Flows from each site to the next.
 const FLOWS: u16 = 10_000;

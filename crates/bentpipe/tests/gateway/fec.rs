@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::rig::{Sky, bind, site_of_two};
+use super::rig::{Sky, bind, site_of_two};
 
 /// Brings datagrams and their parity from site 1 to site 2, apart from one in 17, 23 and 29 of them. Within a matrix of 50, losses
 /// are then in different rows and columns.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bentpipe_testkit::{Tshark, Watch, await_socket};
 
-use crate::rig::{Running, Sky};
+use super::rig::{Running, Sky};
 
 /// Sites `n` and `other` send to each other on PIDs 0x1(n)(other) and 0x1(other)(n).
 fn remote(n: usize, other: usize, keys: &str) -> String {

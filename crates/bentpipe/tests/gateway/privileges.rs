@@ -6,7 +6,7 @@ use std::process::Command;
 
 use bentpipe_testkit::{Folder, Tshark, until};
 
-use crate::rig::{Running, Sky, site_of_two, udp};
+use super::rig::{Running, Sky, site_of_two, udp};
 
 /// Lines of `/proc/PID/status` or of a thread's.
 fn status(path: &str) -> BTreeMap<String, String> {

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use bentpipe_testkit::until;
 
-use crate::rig::{Sky, site_of_two, udp};
+use super::rig::{Sky, site_of_two, udp};
 
 const ROHC: &str = "rohc = { refresh = 0, dynamic_refresh = 0 }";
 

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use bentpipe_testkit::Tshark;
 
-use crate::rig::{Sky, site_of_two, udp};
+use super::rig::{Sky, site_of_two, udp};
 
 /// Site 1, the feed, or site 2, its receiver: `lan` has the kind of the device, `networks` a line with those of the other site.
 fn site(n: usize, lan: &str, networks: &str) -> String {

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::rig::{Sky, site_of_two, udp};
+use super::rig::{Sky, site_of_two, udp};
 
 #[test]
 fn a_carrier_goes_through_a_fifo_and_through_programs() {

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use bentpipe_testkit::{able_live, has};
 
-use crate::client::{PASSWORD, Server};
+use super::client::{PASSWORD, Server};
 
 #[test]
 fn journeys_in_a_browser() {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{SCENARIO, Server, User};
+use super::client::{SCENARIO, Server, User};
 
 /// Sweep of 20 points, with a channel that makes the seed matter. `duration` is in seconds.
 fn swept(duration: u32) -> String {

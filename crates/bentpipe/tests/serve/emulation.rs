@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bentpipe_testkit::{able_live, namespaces};
 use serde_json::{Value, json};
 
-use crate::client::{SCENARIO, Server, User};
+use super::client::{SCENARIO, Server, User};
 
 /// Scenario of some seconds in real time, with a transfer and echo requests. Its far host has a name of its own.
 fn scenario(seconds: u32, host: &str) -> String {
@@ -90,7 +90,7 @@ fn a_killed_emulation_starts_again_and_a_cancelled_one_keeps_its_report() {
     let short = server.scenario(&boss, &scenario(3, "killed"));
     let killed = server.launch(&boss, &json!({ "scenario": short, "emulate": true }));
     set_when_ready(&server, &boss, killed, "link.l.delay", "20 ms");
-    crate::jobs::signal(crate::jobs::pid_of(&server, killed, 1), "-KILL");
+    super::jobs::signal(super::jobs::pid_of(&server, killed, 1), "-KILL");
     let job = server.wait_for(&boss, killed, "done");
     assert_eq!(job["attempt"].as_i64(), Some(2), "{job}");
     let long = server.scenario(&boss, &scenario(100, "ended"));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{Answer, SCENARIO, Server, User};
+use super::client::{Answer, SCENARIO, Server, User};
 
 /// What a browser says of its own page.
 const SAME: (&str, &str) = ("sec-fetch-site", "same-origin");

@@ -3,7 +3,7 @@
 use bentpipe_testkit::until_some;
 use serde_json::{Value, json};
 
-use crate::client::{SCENARIO, Server, User};
+use super::client::{SCENARIO, Server, User};
 
 /// Scenario with a sweep of many runs, each of a fraction of a second.
 fn swept() -> String {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::client::{SCENARIO, Server, User, initialised};
+use super::client::{SCENARIO, Server, User, initialised};
 
 /// Server with limits in its data folder.
 fn limited(limits: &str) -> Server {

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::client::{Answer, SCENARIO, Server, User};
+use super::client::{Answer, SCENARIO, Server, User};
 
 fn remove(server: &Server, user: &User, job: i64) -> Answer {
     server.api(user, "DELETE", &format!("/jobs/{job}"), &Value::Null)

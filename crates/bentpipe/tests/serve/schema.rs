@@ -6,7 +6,7 @@ use std::process::Command;
 use bentpipe_testkit::skip;
 use serde_json::json;
 
-use crate::client::{SCENARIO, Server};
+use super::client::{SCENARIO, Server};
 
 /// Requests a second: fewer than a user has.
 const RATE: &str = "40/s";

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{SCENARIO, Server};
-use crate::jobs::{pid_of, signal};
+use super::client::{SCENARIO, Server};
+use super::jobs::{pid_of, signal};
 
 /// Conditions that hold for rates of 600 kbit/s and more.
 const FAST: &str = "flow.f.goodput >= 500 kbit/s";

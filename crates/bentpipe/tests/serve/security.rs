@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{PASSWORD, SCENARIO, Server, User, initialised};
+use super::client::{PASSWORD, SCENARIO, Server, User, initialised};
 
 fn document(server: &Server) -> Value {
     server.api(&User::default(), "GET", "/openapi.json", &Value::Null).json()

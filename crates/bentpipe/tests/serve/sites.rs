@@ -13,7 +13,7 @@ use bentpipe_agent::{Error, Invitation, Session, enrol};
 use bentpipe_testkit::{able_live, has, ip, namespaces, skip};
 use serde_json::{Value, json};
 
-use crate::client::{PASSWORD, SCENARIO, initialised};
+use super::client::{PASSWORD, SCENARIO, initialised};
 
 /// Scenario whose hosts are on other machines.
 const GEO: &str = include_str!("../../../../scenarios/geo.toml");

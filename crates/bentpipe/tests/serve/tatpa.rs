@@ -3,7 +3,7 @@
 use bentpipe_testkit::{Folder, able_live, until};
 use serde_json::{Value, json};
 
-use crate::client::{Server, User};
+use super::client::{Server, User};
 
 fn study(file: &str) -> String {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/tatpa").join(file);

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bentpipe_testkit::has;
 use serde_json::{Value, json};
 
-use crate::client::{SCENARIO, Server, User};
+use super::client::{SCENARIO, Server, User};
 
 #[test]
 fn a_study_runs_as_a_job_and_leaves_its_comparison() {

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use bentpipe_testkit::has;
 use serde_json::json;
 
-use crate::client::{PASSWORD, initialised};
+use super::client::{PASSWORD, initialised};
 
 /// Server with a certificate that it made.
 struct Secure {

@@ -1,51 +1,48 @@
 //! Two small paths to run a controller on: one without a bottleneck, where a window is acknowledged evenly over a round
 //! trip, and one with a FIFO bottleneck. Losses are repaired at once: these tests are of laws, not of recovery.
 
-// Each test file uses its part, and none is another crate's.
-#![allow(dead_code, unreachable_pub)]
-
 use std::collections::VecDeque;
 
 use bentpipe_cc::{Ack, Connection, Controller, ControllerConfig, Loss, Sent};
 use bentpipe_units::{RandomStream, Span, Time};
 
-pub const SMSS: u32 = 1000;
+pub(crate) const SMSS: u32 = 1000;
 
-pub fn connection(initial_window_segments: u32, initial_ssthresh_segments: Option<u64>) -> Connection {
+pub(crate) fn connection(initial_window_segments: u32, initial_ssthresh_segments: Option<u64>) -> Connection {
     let initial_ssthresh = initial_ssthresh_segments.map_or(u64::MAX, |segments| segments * u64::from(SMSS));
     Connection { smss: SMSS, initial_window_segments, initial_ssthresh, max_window: 1 << 40 }
 }
 
-pub fn at(secs: f64) -> Time {
+pub(crate) fn at(secs: f64) -> Time {
     Time::from_nanos((secs * 1e9).round() as u64)
 }
 
-pub fn span(secs: f64) -> Span {
+pub(crate) fn span(secs: f64) -> Span {
     Span::from_secs_f64(secs)
 }
 
 /// A path of constant RTT whose only losses are those asked for.
-pub struct Clock {
-    pub cc: Box<dyn Controller>,
-    pub rtt: f64,
-    pub now: f64,
+pub(crate) struct Clock {
+    pub(crate) cc: Box<dyn Controller>,
+    pub(crate) rtt: f64,
+    pub(crate) now: f64,
     /// Segments that an ACK covers.
-    pub per_ack: u64,
-    pub acked_segments: f64,
+    pub(crate) per_ack: u64,
+    pub(crate) acked_segments: f64,
 }
 
 impl Clock {
-    pub fn new(choice: ControllerConfig, connection: &Connection, rtt: f64) -> Clock {
+    pub(crate) fn new(choice: ControllerConfig, connection: &Connection, rtt: f64) -> Clock {
         let mut cc = choice.build(connection);
         cc.on_established(at(rtt), Some(span(rtt)));
         Clock { cc, rtt, now: rtt, per_ack: 1, acked_segments: 0.0 }
     }
 
-    pub fn segments(&self) -> f64 {
+    pub(crate) fn segments(&self) -> f64 {
         self.cc.window() as f64 / f64::from(SMSS)
     }
 
-    pub fn ack_of(&self) -> Ack {
+    pub(crate) fn ack_of(&self) -> Ack {
         let rtt = Some(span(self.rtt));
         let acked = self.per_ack * u64::from(SMSS);
         Ack {
@@ -63,25 +60,25 @@ impl Clock {
     }
 
     /// The next ACK of an evenly spread window.
-    pub fn ack(&mut self) {
+    pub(crate) fn ack(&mut self) {
         self.now += self.rtt * self.per_ack as f64 / self.segments();
         self.acked_segments += self.per_ack as f64;
         self.cc.on_ack(&self.ack_of());
     }
 
-    pub fn run_until(&mut self, end: f64) {
+    pub(crate) fn run_until(&mut self, end: f64) {
         while self.now < end {
             self.ack();
         }
     }
 
     /// One window's worth of ACKs.
-    pub fn round(&mut self) {
+    pub(crate) fn round(&mut self) {
         let acks = (self.segments() / self.per_ack as f64).round() as u64;
         (0..acks).for_each(|_| self.ack());
     }
 
-    pub fn loss_of(&self) -> Loss {
+    pub(crate) fn loss_of(&self) -> Loss {
         Loss {
             now: at(self.now),
             flight: self.cc.window(),
@@ -90,13 +87,13 @@ impl Clock {
         }
     }
 
-    pub fn lose(&mut self) {
+    pub(crate) fn lose(&mut self) {
         self.cc.on_loss(&self.loss_of());
         self.cc.on_recovered(&self.ack_of());
     }
 
     /// The mean window in segments over the last half of `periods` losses, one each `1/p` segments.
-    pub fn mean_window(&mut self, p: f64, periods: u32) -> f64 {
+    pub(crate) fn mean_window(&mut self, p: f64, periods: u32) -> f64 {
         let per_period = (1.0 / p).round() as u64;
         let mut start = (0.0, 0.0);
         for period in 0..periods {
@@ -118,32 +115,37 @@ struct Segment {
 }
 
 /// A path with a FIFO bottleneck of unlimited length, unless one is given, and no errors, unless a probability is.
-pub struct Bottleneck {
-    pub cc: Box<dyn Controller>,
-    pub now: f64,
+pub(crate) struct Bottleneck {
+    pub(crate) cc: Box<dyn Controller>,
+    pub(crate) now: f64,
     /// Segments in a second.
-    pub rate: f64,
-    pub base_rtt: f64,
+    pub(crate) rate: f64,
+    pub(crate) base_rtt: f64,
     free_at: f64,
     flying: VecDeque<Segment>,
     /// Segments that the queue holds; one more is lost.
-    pub queue: f64,
+    pub(crate) queue: f64,
     /// Probability that a segment is lost.
-    pub loss: f64,
+    pub(crate) loss: f64,
     stream: RandomStream,
     /// Recovery lasts until the segment of this number is acknowledged.
     recovery_point: u64,
-    pub acked_segments: u64,
+    pub(crate) acked_segments: u64,
     /// When pacing lets the next segment go.
     next_send: f64,
-    pub sent_segments: u64,
+    pub(crate) sent_segments: u64,
     srtt: f64,
-    pub min_rtt: f64,
-    pub last_rtt: f64,
+    pub(crate) min_rtt: f64,
+    pub(crate) last_rtt: f64,
 }
 
 impl Bottleneck {
-    pub fn new(choice: ControllerConfig, connection: &Connection, rate: f64, base_rtt: f64) -> Bottleneck {
+    pub(crate) fn new(
+        choice: ControllerConfig,
+        connection: &Connection,
+        rate: f64,
+        base_rtt: f64,
+    ) -> Bottleneck {
         let mut cc = choice.build(connection);
         cc.on_established(at(base_rtt), Some(span(base_rtt)));
         let mut path = Bottleneck {
@@ -168,16 +170,16 @@ impl Bottleneck {
         path
     }
 
-    pub fn segments(&self) -> f64 {
+    pub(crate) fn segments(&self) -> f64 {
         self.cc.window() as f64 / f64::from(SMSS)
     }
 
     /// Segments waiting at the bottleneck.
-    pub fn queued(&self) -> f64 {
+    pub(crate) fn queued(&self) -> f64 {
         (self.free_at - self.now).max(0.0) * self.rate
     }
 
-    pub fn flight(&self) -> u64 {
+    pub(crate) fn flight(&self) -> u64 {
         self.flying.len() as u64 * u64::from(SMSS)
     }
 
@@ -206,7 +208,7 @@ impl Bottleneck {
     }
 
     /// The next segment's ACK, or what tells of its loss.
-    pub fn ack(&mut self) {
+    pub(crate) fn ack(&mut self) {
         self.send_until(self.flying.front().map_or(self.now, |next| next.arrives));
         let full = self.flight() + u64::from(SMSS) > self.cc.window();
         let segment = self.flying.pop_front().expect("a window of one segment at least");
@@ -248,7 +250,7 @@ impl Bottleneck {
         }
     }
 
-    pub fn run_until(&mut self, end: f64) {
+    pub(crate) fn run_until(&mut self, end: f64) {
         while self.now < end {
             self.ack();
         }

@@ -9,8 +9,8 @@ use bentpipe_net::link::{self, Link};
 use bentpipe_testkit::{Lateness, Watch, until};
 use bentpipe_units::{Bytes, RandomStream, Span};
 
-use crate::bench::{Bench, able};
-use crate::median_rtt;
+use super::bench::{Bench, able};
+use super::median_rtt;
 
 /// Sends `packets` as they are out of the interface `sat0` of the namespace that the thread is in (packet(7)).
 fn send_raw(packets: &[Vec<u8>]) -> io::Result<usize> {

@@ -11,7 +11,7 @@ use bentpipe_net::link;
 use bentpipe_testkit::until;
 use bentpipe_units::Span;
 
-use crate::bench::{Bench, able};
+use super::bench::{Bench, able};
 
 const PACKETS: u64 = 20_000;
 

@@ -9,7 +9,7 @@ use bentpipe_net::queue::{Discipline, DropTailConfig};
 use bentpipe_testkit::Watch;
 use bentpipe_units::{Rate, Span};
 
-use crate::bench::{Bench, able, on_time};
+use super::bench::{Bench, able, on_time};
 
 /// Sends numbered datagrams at `rate` bits per second of IP until told to stop.
 fn send(socket: &UdpSocket, ip_len: usize, rate: f64, stop: &AtomicBool) {

@@ -7,7 +7,7 @@ use bentpipe_net::queue::{Discipline, DropTailConfig};
 use bentpipe_testkit::{Watch, await_socket};
 use bentpipe_units::{Rate, Span};
 
-use crate::bench::{Bench, able};
+use super::bench::{Bench, able};
 
 /// What iperf3 received in `seconds` with the controller `congestion`, in bits per second, after one second.
 fn goodput(bench: &Bench, congestion: &str, seconds: u32) -> f64 {

@@ -1,7 +1,7 @@
 //! Packets for tests.
 
 /// Returns the sum in one's complement.
-pub fn sum(bytes: &[u8]) -> u16 {
+pub(crate) fn sum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0)));
     let mut total: u32 = words.sum();
     while total > 0xffff {
@@ -11,7 +11,7 @@ pub fn sum(bytes: &[u8]) -> u16 {
 }
 
 /// Returns an IP packet of `version` with `upper` as its payload, whose checksum goes to `checksum_at`.
-pub fn ip(
+pub(crate) fn ip(
     version: u8,
     host: u8,
     class: u8,
@@ -61,22 +61,22 @@ pub fn ip(
 
 /// Fields of a TCP segment.
 #[derive(Clone, Debug)]
-pub struct Segment {
-    pub version: u8,
-    pub host: u8,
-    pub class: u8,
-    pub id: u16,
-    pub sequence: u32,
-    pub ack: u32,
-    pub flags: u16,
-    pub window: u16,
-    pub urgent: u16,
-    pub timestamp: Option<u32>,
-    pub data: usize,
+pub(crate) struct Segment {
+    pub(crate) version: u8,
+    pub(crate) host: u8,
+    pub(crate) class: u8,
+    pub(crate) id: u16,
+    pub(crate) sequence: u32,
+    pub(crate) ack: u32,
+    pub(crate) flags: u16,
+    pub(crate) window: u16,
+    pub(crate) urgent: u16,
+    pub(crate) timestamp: Option<u32>,
+    pub(crate) data: usize,
 }
 
 impl Segment {
-    pub fn packet(&self) -> Vec<u8> {
+    pub(crate) fn packet(&self) -> Vec<u8> {
         let options = self.timestamp.map_or(Vec::new(), |timestamp| {
             [&[1, 1, 8, 10][..], &timestamp.to_be_bytes(), &[0, 0, 0, 9]].concat()
         });
@@ -94,7 +94,7 @@ impl Segment {
     }
 }
 
-pub fn udp(version: u8, host: u8, id: u16, port: u16, has_checksum: bool, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn udp(version: u8, host: u8, id: u16, port: u16, has_checksum: bool, payload: &[u8]) -> Vec<u8> {
     let mut udp =
         [&port.to_be_bytes()[..], &6000u16.to_be_bytes(), &(8 + payload.len() as u16).to_be_bytes(), &[0, 0]]
             .concat();
@@ -102,7 +102,7 @@ pub fn udp(version: u8, host: u8, id: u16, port: u16, has_checksum: bool, payloa
     ip(version, host, 0, id, 17, udp, has_checksum.then_some(6))
 }
 
-pub fn rtp(sequence: u16, timestamp: u32, marker: bool, kind: u8, sources: &[u32]) -> Vec<u8> {
+pub(crate) fn rtp(sequence: u16, timestamp: u32, marker: bool, kind: u8, sources: &[u32]) -> Vec<u8> {
     let mut rtp = vec![0x80 | sources.len() as u8, u8::from(marker) << 7 | kind];
     rtp.extend(sequence.to_be_bytes());
     rtp.extend(timestamp.to_be_bytes());
@@ -113,7 +113,7 @@ pub fn rtp(sequence: u16, timestamp: u32, marker: bool, kind: u8, sources: &[u32
 }
 
 /// Returns segment `n` of a transfer.
-pub fn transfer(version: u8, n: u32, timestamp: bool) -> Segment {
+pub(crate) fn transfer(version: u8, n: u32, timestamp: bool) -> Segment {
     Segment {
         version,
         host: 1,

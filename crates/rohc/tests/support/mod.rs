@@ -1,7 +1,7 @@
 //! The corpus of captures and reference streams, a reader for classic pcap files, and both ends of a channel that loses packets.
-#![allow(dead_code, reason = "each test file uses a part")]
+#![allow(clippy::print_stdout, reason = "says what was skipped and measured")]
 
-pub mod streams;
+pub(crate) mod streams;
 
 use std::collections::VecDeque;
 use std::fs;
@@ -13,43 +13,43 @@ use bentpipe_rohc::{
 };
 
 /// A small generator (Knuth's MMIX): what is lost is the same in every run.
-pub struct Dice(pub u64);
+pub(crate) struct Dice(pub u64);
 
 impl Dice {
-    pub fn roll(&mut self) -> u64 {
+    pub(crate) fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.0 >> 33
     }
 
-    pub fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.roll() % bound
     }
 
-    pub fn percent(&mut self, percent: u64) -> bool {
+    pub(crate) fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    pub fn one_in(&mut self, count: u64) -> bool {
+    pub(crate) fn one_in(&mut self, count: u64) -> bool {
         self.below(count) == 0
     }
 }
 
 /// What became of the packets of one stream, or of many.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Outcome {
-    pub packets: usize,
-    pub lost: usize,
-    pub right: usize,
-    pub refused: usize,
+pub(crate) struct Outcome {
+    pub(crate) packets: usize,
+    pub(crate) lost: usize,
+    pub(crate) right: usize,
+    pub(crate) refused: usize,
     /// Refused, as they are without loss: their own checksum is wrong.
-    pub unsound: usize,
-    pub wrong: usize,
+    pub(crate) unsound: usize,
+    pub(crate) wrong: usize,
     /// Of the ROHC packets, the lost ones too.
-    pub octets: usize,
+    pub(crate) octets: usize,
 }
 
 impl Outcome {
-    pub fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.packets += other.packets;
         self.lost += other.lost;
         self.right += other.right;
@@ -61,13 +61,13 @@ impl Outcome {
 }
 
 /// Both ends of a channel, and what became of the packets between them.
-pub struct Ends {
+pub(crate) struct Ends {
     compressor: Compressor,
     decompressor: Decompressor,
-    pub outcome: Outcome,
+    pub(crate) outcome: Outcome,
     rohc: Vec<u8>,
     /// What the decompressor made of the last packet.
-    pub ip: Vec<u8>,
+    pub(crate) ip: Vec<u8>,
     /// Packets sent between one and the arrival of its feedback.
     feedback_delay: usize,
     /// Feedback on its way, each with the number of packets sent when it arrives.
@@ -75,7 +75,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    pub fn new(compressor: CompressorConfig, decompressor: DecompressorConfig) -> Self {
+    pub(crate) fn new(compressor: CompressorConfig, decompressor: DecompressorConfig) -> Self {
         Self {
             compressor: Compressor::new(compressor),
             decompressor: Decompressor::new(decompressor),
@@ -88,12 +88,12 @@ impl Ends {
     }
 
     /// Delays feedback by as many packets.
-    pub fn with_feedback_delay(self, packets: usize) -> Self {
+    pub(crate) fn with_feedback_delay(self, packets: usize) -> Self {
         Self { feedback_delay: packets, ..self }
     }
 
     /// Sends a packet; `None` if it was none.
-    pub fn compress(&mut self, now: Duration, packet: &[u8]) -> Option<Compressed> {
+    pub(crate) fn compress(&mut self, now: Duration, packet: &[u8]) -> Option<Compressed> {
         self.deliver_feedback();
         self.rohc.clear();
         let compressed = self.compressor.compress(now, packet, &mut self.rohc).ok()?;
@@ -103,7 +103,11 @@ impl Ends {
     }
 
     /// The packet just sent, which was `packet`, arrives. What is refused is not counted yet.
-    pub fn arrive(&mut self, now: Duration, packet: &[u8]) -> Result<Option<Decompressed>, DecompressError> {
+    pub(crate) fn arrive(
+        &mut self,
+        now: Duration,
+        packet: &[u8],
+    ) -> Result<Option<Decompressed>, DecompressError> {
         self.ip.clear();
         let result = self.decompressor.decompress(now, &self.rohc, &mut self.ip);
         let is_restored = matches!(result, Ok(Some(_)));
@@ -113,7 +117,7 @@ impl Ends {
     }
 
     /// Sends the decompressor's feedback, if there is any, unless it is lost.
-    pub fn answer(&mut self, is_lost: impl FnOnce() -> bool) {
+    pub(crate) fn answer(&mut self, is_lost: impl FnOnce() -> bool) {
         let mut feedback = Vec::new();
         if self.decompressor.take_feedback(&mut feedback) && !is_lost() {
             self.feedback.push_back((self.outcome.packets + self.feedback_delay, feedback));
@@ -129,7 +133,7 @@ impl Ends {
     }
 
     /// Sends a packet, which arrives if it is not lost, and answers it.
-    pub fn send(&mut self, now: Duration, packet: &[u8], is_lost: bool) {
+    pub(crate) fn send(&mut self, now: Duration, packet: &[u8], is_lost: bool) {
         self.compress(now, packet).expect("compresses");
         if is_lost {
             self.outcome.lost += 1;
@@ -143,18 +147,18 @@ impl Ends {
 
 /// One record of a capture.
 #[derive(Clone, Debug)]
-pub struct Record {
-    pub at: Duration,
-    pub bytes: Vec<u8>,
+pub(crate) struct Record {
+    pub(crate) at: Duration,
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// Reads a classic little-endian pcap file; records that were cut off end it.
-pub fn read_pcap(path: &Path) -> Vec<Record> {
+pub(crate) fn read_pcap(path: &Path) -> Vec<Record> {
     let file = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     parse_pcap(&file)
 }
 
-pub fn parse_pcap(file: &[u8]) -> Vec<Record> {
+pub(crate) fn parse_pcap(file: &[u8]) -> Vec<Record> {
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().expect("four octets"));
     let mut records = Vec::new();
     let mut at = 24;
@@ -170,7 +174,7 @@ pub fn parse_pcap(file: &[u8]) -> Vec<Record> {
 
 /// The corpus, in a folder `shared` beside the repository or above it, or where `BENTPIPE_SHARED` says. In CI it must
 /// be there.
-pub fn corpus() -> Option<PathBuf> {
+pub(crate) fn corpus() -> Option<PathBuf> {
     let candidates = std::env::var_os("BENTPIPE_SHARED")
         .map(PathBuf::from)
         .into_iter()
@@ -184,7 +188,7 @@ pub fn corpus() -> Option<PathBuf> {
 }
 
 /// Files of `folder` whose name ends with `suffix`, sorted.
-pub fn files(folder: &Path, suffix: &str) -> Vec<PathBuf> {
+pub(crate) fn files(folder: &Path, suffix: &str) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = fs::read_dir(folder)
         .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
         .map(|entry| entry.expect("a folder that can be read").path())
@@ -195,7 +199,7 @@ pub fn files(folder: &Path, suffix: &str) -> Vec<PathBuf> {
 }
 
 /// zlib's CRC-32.
-pub fn crc32(data: &[u8]) -> u32 {
+pub(crate) fn crc32(data: &[u8]) -> u32 {
     !data.iter().fold(!0u32, |crc, &octet| {
         (0..8).fold(
             crc ^ u32::from(octet),
@@ -206,17 +210,17 @@ pub fn crc32(data: &[u8]) -> u32 {
 
 /// A row of a reference stream's table.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub(crate) struct Row {
     /// From 1; `None` when the compressor refused the packet.
-    pub record: Option<usize>,
-    pub ip_len: usize,
-    pub ip_crc32: u32,
-    pub rohc_len: usize,
-    pub profile: String,
-    pub packet_type: String,
+    pub(crate) record: Option<usize>,
+    pub(crate) ip_len: usize,
+    pub(crate) ip_crc32: u32,
+    pub(crate) rohc_len: usize,
+    pub(crate) profile: String,
+    pub(crate) packet_type: String,
 }
 
-pub fn read_rows(path: &Path) -> Vec<Row> {
+pub(crate) fn read_rows(path: &Path) -> Vec<Row> {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let parse = |line: &str| {
         let fields: Vec<&str> = line.split(',').collect();
@@ -233,6 +237,6 @@ pub fn read_rows(path: &Path) -> Vec<Row> {
 }
 
 /// The file name without folder.
-pub fn name(path: &Path) -> String {
+pub(crate) fn name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }

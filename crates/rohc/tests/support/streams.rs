@@ -9,16 +9,16 @@ use super::{corpus, crc32, files, name, read_pcap, read_rows};
 
 /// Packets that came back and packets that did not.
 #[derive(Debug, Default)]
-pub struct Tally {
-    pub right: usize,
+pub(crate) struct Tally {
+    pub(crate) right: usize,
     /// Number of packets by profile, type and what went wrong.
-    pub wrong: BTreeMap<String, usize>,
-    pub examples: Vec<String>,
+    pub(crate) wrong: BTreeMap<String, usize>,
+    pub(crate) examples: Vec<String>,
 }
 
 impl Tally {
     /// Decompresses a stream and compares its packets with its table.
-    pub fn decompress(&mut self, stream: &Path, config: DecompressorConfig) {
+    pub(crate) fn decompress(&mut self, stream: &Path, config: DecompressorConfig) {
         let table = stream.with_file_name(name(stream).replace(".rohc.pcap", ".csv"));
         let records = read_pcap(stream);
         let mut decompressor = Decompressor::new(config);
@@ -47,7 +47,7 @@ impl Tally {
 }
 
 /// Checks that all packets of the corpus's streams of `set` come back, with the `config` for each name.
-pub fn decompress_all(set: &str, config: fn(&str) -> DecompressorConfig) {
+pub(crate) fn decompress_all(set: &str, config: fn(&str) -> DecompressorConfig) {
     let Some(corpus) = corpus() else { return };
     let (mut tally, mut streams) = (Tally::default(), 0);
     for folder in ["librohc", "synthetic/librohc"] {

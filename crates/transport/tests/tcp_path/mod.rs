@@ -1,7 +1,5 @@
 //! A path with two ends of a TCP connection: 1 Gbit/s and 1 ms at each end, a bottleneck with random loss between.
 
-#![allow(dead_code, reason = "each test file uses its part")]
-
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 
@@ -10,7 +8,7 @@ use bentpipe_net::queue::{Discipline, DropTailConfig};
 use bentpipe_net::{Cx, Element, Link, Observer, Packet, Port, link};
 use bentpipe_sim::{Builder, ElementId, Network};
 use bentpipe_transport::tcp::{Bulk, Config, Endpoint, Source};
-use bentpipe_units::{Bytes, Rate, Span, Time};
+use bentpipe_units::{Rate, Span, Time};
 
 pub(crate) const IN: Port = Port(0);
 
@@ -148,11 +146,6 @@ impl Observer for Values {
     fn gauge(&mut self, metric: &'static Of<Gauge>, value: f64) {
         self.0.insert(metric.name, value);
     }
-}
-
-/// `Bytes` for the lazy.
-pub(crate) fn bytes(count: u64) -> Bytes {
-    Bytes::new(count)
 }
 
 /// Drops, doubles and delays packets at random; what is delayed is overtaken.

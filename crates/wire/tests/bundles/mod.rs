@@ -1,7 +1,5 @@
 //! Bundles, segments and messages for other decoders and for the fuzz targets.
 
-#![allow(dead_code, reason = "each test uses its own part")]
-
 use bentpipe_wire::dtn::admin::{Record, Status, StatusReport};
 use bentpipe_wire::dtn::bpsec::{Key, Scope, Variant, sign};
 use bentpipe_wire::dtn::bundle::{
@@ -104,7 +102,7 @@ pub(crate) fn session() -> Vec<u8> {
 }
 
 pub(crate) fn write_seeds() {
-    use super::write;
+    use crate::fuzz::write;
     for (name, bundle) in all() {
         write("bundle", name, &bundle.to_vec());
         for block in &bundle.blocks {

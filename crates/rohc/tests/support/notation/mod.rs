@@ -13,16 +13,16 @@ mod relation;
 
 use std::collections::BTreeMap;
 
-pub use parse::Notation;
+pub(crate) use parse::Notation;
 use relation::{Part, State};
 
 /// What a decompressor remembers, by the names of the notation.
 #[derive(Clone, Debug, Default)]
-pub struct Memory {
+pub(crate) struct Memory {
     /// Control fields.
-    pub global: BTreeMap<String, u128>,
+    pub(crate) global: BTreeMap<String, u128>,
     /// Fields of a header, by the encoding method that describes it.
-    pub local: BTreeMap<(String, String), u128>,
+    pub(crate) local: BTreeMap<(String, String), u128>,
 }
 
 /// Names that a profile has in the notation.
@@ -43,21 +43,21 @@ const NAMES: [Names; 6] = [
 
 /// Both ends' context by the notation.
 #[derive(Clone, Debug)]
-pub struct Model<'a> {
+pub(crate) struct Model<'a> {
     notation: &'a Notation,
     profile: usize,
-    pub memory: Memory,
+    pub(crate) memory: Memory,
 }
 
 impl<'a> Model<'a> {
     /// Creates a context of a profile, without values.
-    pub fn new(notation: &'a Notation, profile: u16) -> Self {
+    pub(crate) fn new(notation: &'a Notation, profile: u16) -> Self {
         let profile = NAMES.iter().position(|names| names.id == u128::from(profile)).expect("a profile");
         Self { notation, profile, memory: Memory::default() }
     }
 
     /// Checks that `rohc`, of the format named, is a header of `ip` in this context, and remembers what it says.
-    pub fn check(&mut self, format: &str, rohc: &[u8], ip: &[u8]) -> Result<(), String> {
+    pub(crate) fn check(&mut self, format: &str, rohc: &[u8], ip: &[u8]) -> Result<(), String> {
         let names = &NAMES[self.profile];
         let chain = self.chain(ip);
         let mut state = State::new(self.notation, &self.memory, rohc, ip, names.id);

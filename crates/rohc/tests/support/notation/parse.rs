@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Expr {
+pub(crate) enum Expr {
     Number(u128),
     /// Bits, as '101'.
     Bits(String),
@@ -14,7 +14,7 @@ pub enum Expr {
 }
 
 #[derive(Clone, Debug)]
-pub enum Statement {
+pub(crate) enum Statement {
     Enforce(Expr),
     /// Fields, their encoding, and their lengths in bits where it is one number or expression.
     Field {
@@ -25,31 +25,31 @@ pub enum Statement {
 }
 
 #[derive(Clone, Debug)]
-pub struct Block {
-    pub kind: String,
-    pub name: String,
-    pub statements: Vec<Statement>,
+pub(crate) struct Block {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) statements: Vec<Statement>,
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Method {
-    pub parameters: Vec<String>,
-    pub blocks: Vec<Block>,
+pub(crate) struct Method {
+    pub(crate) parameters: Vec<String>,
+    pub(crate) blocks: Vec<Block>,
 }
 
 impl Method {
-    pub fn blocks<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Block> {
+    pub(crate) fn blocks<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Block> {
         self.blocks.iter().filter(move |block| block.kind == kind)
     }
 }
 
 /// The notation of an RFC.
 #[derive(Clone, Debug, Default)]
-pub struct Notation {
-    pub constants: BTreeMap<String, u128>,
+pub(crate) struct Notation {
+    pub(crate) constants: BTreeMap<String, u128>,
     /// Control fields and their lengths.
-    pub control: BTreeMap<String, u128>,
-    pub methods: BTreeMap<String, Method>,
+    pub(crate) control: BTreeMap<String, u128>,
+    pub(crate) methods: BTreeMap<String, Method>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ const MARKS: [&str; 24] = [
 
 impl Notation {
     /// Reads the notation in the text of RFC 5225.
-    pub fn of_rfc5225(text: &str) -> Self {
+    pub(crate) fn of_rfc5225(text: &str) -> Self {
         let lines = text.lines().skip_while(|line| !line.starts_with("IP_ID_BEHAVIOR_SEQUENTIAL "));
         let lines = lines.take_while(|line| !line.starts_with("6.8.3.") && !line.starts_with("6.9. "));
         let is_text = |line: &&str| !line.starts_with("Pelletier") && !line.starts_with("RFC 5225 ");

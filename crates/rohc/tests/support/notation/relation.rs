@@ -7,7 +7,7 @@ use super::parse::{Block, Expr, Method, Notation, Statement};
 
 /// Part of a chain of headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub(crate) enum Part {
     Static,
     Dynamic,
     Irregular,
@@ -15,30 +15,30 @@ pub enum Part {
 
 /// A field: its value now, as far as it is known, and its value in the context.
 #[derive(Clone, Debug)]
-pub struct Cell {
-    pub value: Option<u128>,
-    pub before: Option<u128>,
-    pub width: Option<u32>,
+pub(crate) struct Cell {
+    pub(crate) value: Option<u128>,
+    pub(crate) before: Option<u128>,
+    pub(crate) width: Option<u32>,
 }
 
 /// Fields and parameters of a method, as places of cells.
-pub type Scope = BTreeMap<String, usize>;
+pub(crate) type Scope = BTreeMap<String, usize>;
 
 /// What is known of a packet while its compressed header is read.
-pub struct State<'a> {
-    pub notation: &'a Notation,
+pub(crate) struct State<'a> {
+    pub(crate) notation: &'a Notation,
     memory: &'a Memory,
     rohc: &'a [u8],
-    pub ip: &'a [u8],
+    pub(crate) ip: &'a [u8],
     profile: u128,
     /// Bit of `rohc` that comes next.
     at: usize,
-    pub cells: Vec<Cell>,
-    pub globals: Scope,
+    pub(crate) cells: Vec<Cell>,
+    pub(crate) globals: Scope,
     /// Cells to remember of each method that describes a header.
     locals: BTreeMap<String, Scope>,
     /// Conditions that could not be decided yet.
-    pub deferred: Vec<(Scope, Expr)>,
+    pub(crate) deferred: Vec<(Scope, Expr)>,
     /// Octets of the uncompressed headers.
     header_len: usize,
     /// CRCs that cover what is not known when they are read: of an IR packet, of control fields.
@@ -46,7 +46,7 @@ pub struct State<'a> {
     control_crc: Option<u8>,
 }
 
-pub fn mask(width: Option<u32>) -> u128 {
+pub(crate) fn mask(width: Option<u32>) -> u128 {
     width.filter(|&width| width < 128).map_or(u128::MAX, |width| (1 << width) - 1)
 }
 
@@ -59,14 +59,14 @@ fn bits(bytes: &[u8], at: usize, width: u32) -> Result<u128, String> {
 }
 
 /// A CRC of RFC 4997 4.11.6: `polynomial` and start value reflected, low bits of octets first.
-pub fn crc(polynomial: u8, start: u8, data: impl IntoIterator<Item = u8>) -> u8 {
+pub(crate) fn crc(polynomial: u8, start: u8, data: impl IntoIterator<Item = u8>) -> u8 {
     data.into_iter().fold(start, |crc, octet| {
         (0..8).fold(crc, |crc, bit| crc >> 1 ^ if (crc ^ octet >> bit) & 1 == 1 { polynomial } else { 0 })
     })
 }
 
 impl<'a> State<'a> {
-    pub fn new(
+    pub(crate) fn new(
         notation: &'a Notation,
         memory: &'a Memory,
         rohc: &'a [u8],
@@ -108,18 +108,18 @@ impl<'a> State<'a> {
         Ok(value)
     }
 
-    pub fn expect(&mut self, value: u128, width: u32) -> Result<(), String> {
+    pub(crate) fn expect(&mut self, value: u128, width: u32) -> Result<(), String> {
         let found = self.read(width)?;
         (found == value).then_some(()).ok_or_else(|| format!("bits {found:#x} for {value:#x}"))
     }
 
-    pub fn crc8_of_ir(&mut self) -> Result<(), String> {
+    pub(crate) fn crc8_of_ir(&mut self) -> Result<(), String> {
         self.ir_crc = Some(self.read(8)? as u8);
         Ok(())
     }
 
     /// Reads the two octets behind the discriminator (RFC 5225 6.8.2.2).
-    pub fn co_repair_crcs(&mut self, chain: &[&str]) -> Result<(), String> {
+    pub(crate) fn co_repair_crcs(&mut self, chain: &[&str]) -> Result<(), String> {
         self.expect(0, 1)?;
         let header = self.read(7)? as u8;
         self.expect(0, 5)?;
@@ -177,7 +177,7 @@ impl<'a> State<'a> {
     }
 
     /// Reads a base header of the format named.
-    pub fn base(&mut self, name: &str, format: &str) -> Result<(), String> {
+    pub(crate) fn base(&mut self, name: &str, format: &str) -> Result<(), String> {
         let method = self.method(name)?;
         let (scope, end) = self.layout(name, self.ip[0] >> 4, 0)?;
         self.header_len = end / 8;
@@ -215,7 +215,7 @@ impl<'a> State<'a> {
     }
 
     /// Reads a part of the chain of these headers.
-    pub fn chain(&mut self, names: &[&str], part: Part) -> Result<(), String> {
+    pub(crate) fn chain(&mut self, names: &[&str], part: Part) -> Result<(), String> {
         let mut at = 0;
         for name in names {
             let method = self.method(name)?;
@@ -438,16 +438,16 @@ impl<'a> State<'a> {
         self.one_of(method, &inner, "")
     }
 
-    pub fn place(&self, scope: &Scope, name: &str) -> Option<usize> {
+    pub(crate) fn place(&self, scope: &Scope, name: &str) -> Option<usize> {
         scope.get(name).or_else(|| self.globals.get(name)).copied()
     }
 
-    pub fn set_named(&mut self, scope: &Scope, name: &str, value: u128) -> Result<(), String> {
+    pub(crate) fn set_named(&mut self, scope: &Scope, name: &str, value: u128) -> Result<(), String> {
         let cell = self.place(scope, name).ok_or_else(|| format!("no field {name}"))?;
         self.set(cell, value)
     }
 
-    pub fn set(&mut self, cell: usize, value: u128) -> Result<(), String> {
+    pub(crate) fn set(&mut self, cell: usize, value: u128) -> Result<(), String> {
         let cell = &mut self.cells[cell];
         let value = value & mask(cell.width);
         match cell.value {
@@ -460,7 +460,7 @@ impl<'a> State<'a> {
     }
 
     /// Ends the header: the rest is payload. Returns what to remember.
-    pub fn finish(mut self, base: &str, chain: &[&str]) -> Result<Memory, String> {
+    pub(crate) fn finish(mut self, base: &str, chain: &[&str]) -> Result<Memory, String> {
         let header_end = self.at.div_ceil(8);
         if !self.locals.contains_key(base) {
             self.layout(base, self.ip[0] >> 4, 0)?;

@@ -1,0 +1,18 @@
+//! Integration tests, one program: each module is built and linked once.
+
+mod calls;
+mod campaign;
+mod cfdp;
+mod cli;
+mod documentation;
+mod dtn;
+mod emulate;
+mod gateway;
+mod hostile;
+mod rohc;
+mod rtp;
+mod serve;
+mod sip;
+mod speech;
+mod ts;
+mod video;

@@ -1,0 +1,5 @@
+//! Integration tests, one program: each module is built and linked once.
+
+mod dama;
+mod fuzz;
+mod metrics;

@@ -1,0 +1,6 @@
+//! Integration tests, one program: each module is built and linked once.
+
+mod equivalence;
+mod fuzz;
+mod impairments;
+mod live;

@@ -1,0 +1,6 @@
+//! Integration tests, one program: each module is built and linked once.
+
+mod fuzz;
+mod iaxmodem;
+mod tshark;
+mod tshark_iax;
