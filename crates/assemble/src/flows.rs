@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use bentpipe_net::Port;
+use bentpipe_scenario::copies::start;
 use bentpipe_scenario::{Flow, Ip, Medium, Problem, Scenario, Unreachable};
 use bentpipe_site::{
     Assemblies, Attach, Copies, End, Files, FlowAt, FlowEnds, FlowGround, Judge, Member, Native,
@@ -42,7 +43,8 @@ pub(super) fn plan<'t>(
         let mut ground = FlowGround::new(topology, nodes, router, files, natives, roles);
         for copy in copies(flow) {
             let own = peers.entry(group_of(flow)).or_default();
-            let at = FlowAt { seed, peers: *own, ..ends.at(n, (name, flow), copy) };
+            let start = start(scenario, (name, flow), copy.unwrap_or(0).into(), seed);
+            let at = FlowAt { seed, peers: *own, start, ..ends.at(n, (name, flow), copy) };
             own.before += at.copies;
             let made = flow.traffic.kind().plan(&at, &mut ground)?;
             let name = copy_name(name, flow, copy);
@@ -70,7 +72,7 @@ fn peers(scenario: &Scenario) -> HashMap<(&str, &'static str), Peers> {
 /// Returns the copies that have elements of their own: `None` stands for all of them.
 fn copies(flow: &Flow) -> Vec<Option<u32>> {
     match flow.traffic.kind().takes().copies {
-        Copies::Together if flow.stagger.is_zero() => vec![None],
+        Copies::Together if flow.starts_together() => vec![None],
         Copies::None => vec![None],
         Copies::Each | Copies::Together => (0..flow.count).map(Some).collect(),
     }
@@ -123,7 +125,7 @@ impl Ends {
             group: self.group,
             ip: flow.ip,
             mtu: self.mtu,
-            start: flow.start + flow.stagger * u64::from(copy.unwrap_or(0)),
+            start: flow.start,
             stop: flow.stop,
             copies: if copy.is_some() { 1 } else { flow.count },
             peers: Peers::default(),

@@ -189,6 +189,36 @@ fn copies_with_a_stagger_start_one_after_the_other() {
     );
 }
 
+/// Each copy and each seed has a start of its own, in the range, and it is the same with other flows next to it.
+#[test]
+fn a_spread_of_starts_is_random_by_copy_and_seed() {
+    let flow = "[flow.bulk]\nfrom = \"client\"\nto = \"server\"\ncount = 3\nstagger = \"2 s\"\n\
+                start_spread = \"1 s\"\ntraffic = \"tcp\"\n";
+    let starts = |text: &str, seed: u64| -> Vec<Span> {
+        let built = Built::new(&scenario(&geo(text)), seed, Path::new("")).unwrap_or_else(|problem| panic!("{problem}"));
+        built.flows.iter().filter(|flow| flow.name.starts_with("bulk")).map(|flow| flow.start).collect()
+    };
+    let drawn = starts(flow, 1);
+    for (n, start) in (0..).zip(&drawn) {
+        let first = Span::from_secs(2 * n);
+        assert!(*start >= first && *start < first + Span::from_secs(1), "{drawn:?}");
+    }
+    assert_ne!(drawn[0] + Span::from_secs(2), drawn[1]);
+    assert_ne!(drawn, starts(flow, 2));
+    let beside = format!("[flow.aside]\nfrom = \"server\"\nto = \"client\"\ntraffic = \"tcp\"\n{flow}");
+    assert_eq!(drawn, starts(&beside, 1));
+}
+
+#[test]
+fn the_copies_of_a_node_start_one_after_the_other() {
+    let text = geo(
+        "[node.home]\ncount = 3\n[link.last]\nbetween = [\"home\", \"gateway\"]\nrate = \"1 Mbit/s\"\n\
+         [flow.up]\nfrom = \"home\"\nto = \"server\"\ncount = 2\nnode_stagger = \"1 s\"\nstart = \"5 s\"\ntraffic = \"tcp\"",
+    );
+    let starts: Vec<u64> = built(&text).flows.iter().map(|flow| flow.start.as_nanos() / 1_000_000_000).collect();
+    assert_eq!(starts, [5, 6, 7, 5, 6, 7]);
+}
+
 #[test]
 fn ipv6_goes_through_the_tunnel_and_a_capture_sees_it() {
     let text = geo(

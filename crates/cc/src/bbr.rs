@@ -203,7 +203,7 @@ impl Bbr {
         if self.mode == Mode::Startup && self.pipe_full {
             self.mode = Mode::Drain;
         }
-        if self.mode == Mode::Drain && flight <= self.pipe(1.0) {
+        if self.mode == Mode::Drain && self.is_drained(flight) {
             self.mode = Mode::ProbeBw { phase: first_phase(now), since: now };
         }
         if let Mode::ProbeBw { phase, since } = self.mode
@@ -218,7 +218,12 @@ impl Bbr {
         if gain > 1.0 {
             return round_trip && (self.recovery != Recovery::Open || flight >= self.pipe(gain));
         }
-        round_trip || (gain < 1.0 && flight <= self.pipe(1.0))
+        round_trip || (gain < 1.0 && self.is_drained(flight))
+    }
+
+    /// Returns `true` if the queue is empty: a bandwidth-delay product is in flight, or the smallest window, which never gets lower.
+    fn is_drained(&self, flight: f64) -> bool {
+        flight <= self.pipe(1.0).max(MIN_SEGMENTS * self.window.smss())
     }
 
     /// Updates the lowest RTT of the last ten seconds. Enters ProbeRTT when it is older.
@@ -361,6 +366,11 @@ impl Controller for Bbr {
 
     fn on_app_limited(&mut self, flight: u64) {
         self.delivery.limit(flight);
+    }
+
+    /// Returns `true`: packet conservation for a round, then the model's window.
+    fn owns_recovery(&self) -> bool {
+        true
     }
 
     fn on_ack(&mut self, ack: &Ack) {

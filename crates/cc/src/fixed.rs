@@ -43,6 +43,11 @@ impl Controller for Fixed {
         "fixed"
     }
 
+    /// Returns `true`: losses do not change the rate.
+    fn owns_recovery(&self) -> bool {
+        true
+    }
+
     fn on_ack(&mut self, _ack: &Ack) {}
 
     fn on_loss(&mut self, _loss: &Loss) {}

@@ -142,6 +142,12 @@ pub trait Controller: Send {
     /// first, then to [`Controller::on_recovered`].
     fn on_ack(&mut self, ack: &Ack);
 
+    /// Returns `true` if the law decides by itself what may be sent in fast recovery. Proportional rate reduction
+    /// (RFC 6937), which leads to ssthresh, does not bind it then, as in Linux (`cong_control`).
+    fn owns_recovery(&self) -> bool {
+        false
+    }
+
     /// Begins fast recovery: sets ssthresh and reduces the window to it. Inflation (RFC 6582) is the
     /// transport's.
     fn on_loss(&mut self, loss: &Loss);

@@ -150,7 +150,7 @@ impl FlowPrograms {
                 "--real-flows: {number} flows between real hosts: expected at most {MAX_FLOWS}"
             )));
         }
-        let flows = sent.into_iter().flat_map(|(name, flow)| each(name, flow));
+        let flows = sent.into_iter().flat_map(|(name, flow)| each(&scenario, name, flow));
         let mut voice_port = FIRST_VOICE_PORT;
         for (number, (name, start, flow)) in flows.enumerate() {
             let time = time_of(start, flow, scenario.duration);
@@ -249,11 +249,15 @@ fn programs_of(flow: &Flow) -> u64 {
 /// Returns the copies of a flow with their starts.
 ///
 /// Those that are measured together are one.
-fn each<'a>(name: &'a str, flow: &'a Flow) -> impl Iterator<Item = (String, Span, &'a Flow)> {
+fn each<'a>(
+    scenario: &'a Scenario,
+    name: &'a str,
+    flow: &'a Flow,
+) -> impl Iterator<Item = (String, Span, &'a Flow)> {
     let count = programs_of(flow);
     (0..count).map(move |n| {
         let copy = if count > 1 { format!("{name}.{}", n + 1) } else { name.to_owned() };
-        (copy, flow.start + flow.stagger * n, flow)
+        (copy, copies::start(scenario, (name, flow), n, scenario.seed), flow)
     })
 }
 
@@ -370,7 +374,7 @@ fn datagrams(
     if flow.count > MAX_STREAMS {
         return Err(format!("iperf3 has at most {MAX_STREAMS} streams of datagrams"));
     }
-    if flow.count > 1 && !flow.stagger.is_zero() {
+    if flow.count > 1 && !flow.starts_together() {
         return Err("iperf3 starts all streams of datagrams at once".to_owned());
     }
     let rate_bps = rate.as_bps().max(1).to_string();
@@ -737,7 +741,7 @@ mod tests {
         let document = Document::parse("t.toml", text.as_bytes()).expect("a document");
         let scenario = document.scenario().expect("a scenario");
         let flow = &scenario.flow["f"];
-        let (name, start, flow) = each("f", flow).last().expect("a copy");
+        let (name, start, flow) = each(&scenario, "f", flow).last().expect("a copy");
         let plan = planned(&name, flow, time_of(start, flow, scenario.duration))
             .map_err(|error| error.to_string())?;
         plan.map(|plan| (plan.kind, plan.arguments.join(" ")))

@@ -20,8 +20,8 @@ pub(crate) use unloaded::empty_paths;
 
 /// Returns the measures of a recording's flows and links. Values that do not exist (the loss ratio of a flow that
 /// sent nothing) are left out.
-pub fn measures(scenario: &Scenario, recording: &Recording) -> Vec<Measure> {
-    let (run, subjects) = (Run::of(scenario, recording), subjects::of(&recording.end.parts));
+pub fn measures(scenario: &Scenario, seed: u64, recording: &Recording) -> Vec<Measure> {
+    let (run, subjects) = (Run::of(scenario, seed, recording), subjects::of(&recording.end.parts));
     let flows = flows::sums(scenario, &run, &subjects);
     let others = subjects.iter().filter(|subject| subject.kind != Kind::Flow);
     let others: Vec<Summed<'_>> = others.flat_map(|subject| run.sums(subject, run.whole())).collect();

@@ -30,15 +30,27 @@ impl Axis {
         self.keys.iter().map(|(key, ..)| key.as_str())
     }
 
-    /// Returns `true` if `key` varies on it.
+    /// Returns `true` if `key`, or a key in its table, varies on it.
     pub(crate) fn has(&self, key: &str) -> bool {
-        self.keys.iter().any(|(own, ..)| current_key(own) == current_key(key))
+        let key = current_key(key);
+        self.keys.iter().any(|(own, ..)| is_within(&current_key(own), &key))
+    }
+
+    /// Returns `true` if `key` is in a table that varies on it.
+    pub(crate) fn has_table_of(&self, key: &str) -> bool {
+        let key = current_key(key);
+        self.keys.iter().any(|(own, ..)| is_within(&key, &current_key(own)))
     }
 
     /// Returns keys, places and values of value number `n`.
     pub(crate) fn values(&self, n: usize) -> impl Iterator<Item = (&str, &Origin, &Node)> {
         self.keys.iter().filter_map(move |(key, origin, values)| Some((key.as_str(), origin, values.get(n)?)))
     }
+}
+
+/// Returns `true` if a key is `table`, or in it.
+fn is_within(key: &str, table: &str) -> bool {
+    key.strip_prefix(table).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// Removes `[sweep]` from the tree and returns its axes.

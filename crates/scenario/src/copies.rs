@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use indexmap::IndexMap;
 
 use bentpipe_site::numbered;
+use bentpipe_units::{RandomStream, Span};
 
 use crate::{Flow, Link, Problem, Scenario};
 
@@ -51,6 +52,26 @@ pub(crate) fn link_of<'a>(scenario: &Scenario, name: &'a str) -> Option<&'a str>
 /// Returns the number of copies between two ends: that of the end with more.
 pub fn copies(scenario: &Scenario, ends: [&str; 2]) -> u32 {
     ends.map(|end| count(scenario, end)).into_iter().max().unwrap_or(1)
+}
+
+/// Returns the start of copy number `n` of a flow, from zero, in the run with a seed.
+pub fn start(scenario: &Scenario, (name, flow): (&str, &Flow), n: u64, seed: u64) -> Span {
+    let several = u64::from(copies(scenario, [&flow.from, &flow.to]));
+    let start = fixed_start(flow, n, several);
+    if flow.start_spread.is_zero() {
+        return start;
+    }
+    let name = match u64::from(flow.count) * several {
+        1 => Cow::Borrowed(name),
+        _ => Cow::Owned(format!("{name}.{}", n + 1)),
+    };
+    let part = RandomStream::new(seed, &format!("flow/{name}/start")).unit();
+    start + flow.start_spread.mul_f64(part)
+}
+
+/// Returns the start of a copy without its random delay. Copies go round the copies of the node.
+fn fixed_start(flow: &Flow, n: u64, several: u64) -> Span {
+    flow.start + flow.stagger * n + flow.node_stagger * (n % several.max(1))
 }
 
 /// Returns the scenario with all copies expanded.
@@ -103,7 +124,7 @@ pub fn spread(scenario: &Scenario) -> Cow<'_, Scenario> {
             let (from, to) = (copied(&flow.from, n % several), copied(&flow.to, n % several));
             let copy = numbered(name, n);
             let settings = scenario.flow.get(&copy).unwrap_or(flow);
-            let start = settings.start + settings.stagger * u64::from(n);
+            let start = fixed_start(settings, n.into(), several.into());
             (copy, Flow { from, to, start, count: 1, ..settings.clone() })
         }));
     }

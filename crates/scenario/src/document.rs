@@ -42,6 +42,8 @@ pub struct Document {
     folder: PathBuf,
     root: Node,
     axes: Vec<Axis>,
+    /// Keys set in tables that are swept: they hold at each value.
+    set_in_swept: Vec<(String, Node)>,
     notes: Vec<String>,
 }
 
@@ -68,7 +70,7 @@ impl Document {
         let mut notes = Vec::new();
         older::rewrite(&mut root, &mut notes)
             .map_err(|diagnostics| ScenarioError::new(name, &text, diagnostics))?;
-        Ok(Document { name: name.to_owned(), text, folder: PathBuf::new(), root, axes, notes })
+        Ok(Document { name: name.to_owned(), text, folder: PathBuf::new(), root, axes, set_in_swept: Vec::new(), notes })
     }
 
     /// Returns the document with another folder, at which relative paths start.
@@ -78,7 +80,7 @@ impl Document {
     }
 
     /// Sets a key, as `--set key=value` does. A value that is not TOML is taken as text, so quotes are not needed. If the
-    /// key was swept, it no longer is. `sweep.KEY=[...]` sweeps a key over a list of values, `sweep.KEY=1 to 9 by 2` over a
+    /// key or one in its table was swept, it no longer is; in a table that is swept it holds at each value. `sweep.KEY=[...]` sweeps a key over a list of values, `sweep.KEY=1 to 9 by 2` over a
     /// range.
     ///
     /// # Errors
@@ -103,6 +105,9 @@ impl Document {
                     Some(swept) => axes::replace(&mut self.axes, &swept.replace('"', ""), &origin, &node),
                     None => {
                         self.axes.retain(|axis| !axis.has(key));
+                        if self.axes.iter().any(|axis| axis.has_table_of(key)) {
+                            self.set_in_swept.push((key.to_owned(), node.clone()));
+                        }
                         place::place(&mut self.root, key, &origin, node)
                     }
                 };
@@ -173,10 +178,15 @@ impl Document {
                 }
             }
         }
+        for (key, node) in &self.set_in_swept {
+            if let Err(problem) = place::place(&mut root, key, &node.origin, node.clone()) {
+                diagnostics.push(Diagnostic { key: key.clone(), problem, origin: node.origin.clone() });
+            }
+        }
         if !diagnostics.is_empty() {
             return Err(self.refuse(diagnostics));
         }
-        let mut scenario = self.typed_scenario(root.clone())?;
+        let mut scenario = self.typed_scenario(root.clone(), false)?;
         if let Some(written) = events::take(&mut root) {
             scenario.timeline = self.timeline(&scenario, &written, root)?;
         }
@@ -192,7 +202,7 @@ impl Document {
     ) -> Result<Vec<Moment>, ScenarioError> {
         let refuse = |diagnostics| self.refuse(diagnostics);
         let defaults = serde_json::to_value(scenario).unwrap_or_default();
-        let ground = events::Ground { root: &root, defaults: &defaults, folder: &self.folder };
+        let ground = events::Ground { root: &root, defaults: &defaults, folder: &self.folder, duration: scenario.duration };
         let steps = events::steps(&scenario.event, written, ground).map_err(refuse)?;
         let size = scenario.node.len() + scenario.link.len() + scenario.flow.len();
         if steps.len().saturating_mul(size) > MAX_STATES {
@@ -204,7 +214,7 @@ impl Document {
             if !diagnostics.is_empty() {
                 return Err(self.refuse(diagnostics));
             }
-            let after = self.typed_scenario(root.clone());
+            let after = self.typed_scenario(root.clone(), true);
             let after = after.map_err(|error| error.map(|diagnostic| events::blame(&step, diagnostic)))?;
             let changes = step
                 .values
@@ -216,8 +226,8 @@ impl Document {
         steps.into_iter().map(moment).collect()
     }
 
-    /// Returns the scenario of a tree whose sweep is resolved.
-    fn typed_scenario(&self, mut root: Node) -> Result<Scenario, ScenarioError> {
+    /// Returns the scenario of a tree whose sweep is resolved. `is_later` is set for a state that an event makes.
+    fn typed_scenario(&self, mut root: Node, is_later: bool) -> Result<Scenario, ScenarioError> {
         separate::separate(&mut root);
         let found = Checker::check(&SCHEMA, &root);
         if !found.diagnostics.is_empty() {
@@ -226,7 +236,7 @@ impl Document {
         found.shorthands.iter().for_each(|(key, tag)| place::expand(&mut root, key, tag));
         let mut scenario: Scenario = typed(&root).map_err(|diagnostic| self.refuse(vec![diagnostic]))?;
         copies::set_apart(&mut scenario);
-        let diagnostics = validate::validate(&scenario, &root);
+        let diagnostics = validate::validate(&scenario, &root, is_later);
         if !diagnostics.is_empty() {
             return Err(self.refuse(diagnostics));
         }
@@ -370,5 +380,32 @@ mod tests {
             errors.starts_with("f.toml:11:") && errors.contains("link.sky.medium.modcod: no MODCOD"),
             "{errors}"
         );
+    }
+
+    #[test]
+    fn a_set_table_ends_the_sweep_of_its_keys_and_a_set_key_holds_in_a_swept_table() {
+        let file = |sweep: &str| {
+            format!(
+                "title = \"t\"\nduration = \"1 s\"\nnode.a = {{}}\nnode.b = {{}}\n\
+                 link.l = {{ between = [\"a\", \"b\"], rate = \"1 Mbit/s\" }}\n\
+                 flow.f = {{ from = \"a\", to = \"b\", traffic = \"tcp\" }}\n[sweep]\n{sweep}\n"
+            )
+        };
+        let after = |sweep: &str, set: &str| {
+            let mut document = Document::parse("f.toml", file(sweep).as_bytes()).expect("TOML");
+            document.set(set).unwrap_or_else(|refusal| panic!("{set}: {refusal}"));
+            let points = document.axes().map(|(_, values)| values).product::<usize>();
+            let last: Vec<usize> = document.axes().map(|(_, values)| values - 1).collect();
+            (points, document.scenario_at(&last).unwrap_or_else(|refusal| panic!("{set}: {refusal}")))
+        };
+        let controllers = "\"flow.f.traffic.controller\" = [\"cubic\", \"hybla\"]";
+        let (points, scenario) = after(controllers, "flow.f.traffic={ kind = \"tcp\", controller = \"vegas\" }");
+        let written = serde_json::to_value(&scenario.flow["f"]).expect("JSON").to_string();
+        assert!(points == 1 && written.contains("vegas"), "{points} {written}");
+        assert_eq!(after(controllers, "duration=2 s").0, 2, "another key");
+        let kinds = "\"flow.f.traffic\" = [{ kind = \"tcp\" }, { kind = \"tcp\", controller = \"hybla\" }]";
+        let (points, scenario) = after(kinds, "flow.f.traffic.ecn=true");
+        let written = serde_json::to_value(&scenario.flow["f"]).expect("JSON").to_string();
+        assert!(points == 2 && written.contains("hybla") && written.contains("\"ecn\":true"), "{written}");
     }
 }

@@ -45,11 +45,44 @@ pub struct Event {
     /// With `over`, they return along a ramp as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Span>,
+    /// Time from one start of the event to the next. Default: none, it happens once.
+    ///
+    /// `add` and `scale` take the values at each start: `{ "link.satellite.delay" = "1 ms" }` each minute adds up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<Span>,
+    /// Number of starts with `every`. Default: up to the end of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub times: Option<u32>,
 }
 
 impl Event {
-    /// Returns the starts and ends of its changes.
-    pub fn times(&self) -> impl Iterator<Item = Span> + use<> {
+    /// Returns the starts in a run of `duration`, one more than `most` at most.
+    ///
+    /// # Errors
+    /// Returns the key and the problem of a repetition that does not advance or has no period.
+    pub(crate) fn starts(
+        &self,
+        duration: Span,
+        most: usize,
+    ) -> Result<impl Iterator<Item = Span> + use<>, (&'static str, &'static str)> {
+        match (self.every, self.times) {
+            (None, Some(_)) => return Err(("times", "expected `every`, the time between two starts")),
+            (Some(every), _) if every.is_zero() => return Err(("every", "expected more than no time")),
+            _ => {}
+        }
+        let (at, is_counted) = (self.at, self.times.is_some() || self.every.is_none());
+        let count = self.times.map_or(most.saturating_add(1), |times| times as usize);
+        let count = if self.every.is_some() { count.min(most.saturating_add(1)) } else { 1 };
+        let every = self.every.unwrap_or(Span::ZERO).as_nanos();
+        let starts = (0..count as u64).map_while(move |n| {
+            every.checked_mul(n)?.checked_add(at.as_nanos()).map(Span::from_nanos)
+        });
+        Ok(starts.take_while(move |start| is_counted || *start < duration))
+    }
+
+    /// Returns the starts and ends of its changes, of its first start.
+    pub fn instants(&self) -> impl Iterator<Item = Span> + use<> {
         let over = self.over.unwrap_or(Span::ZERO);
         let reached = self.at + over;
         let back = self.hold.map(|hold| [reached + hold, reached + hold + over]);

@@ -36,6 +36,8 @@ pub(crate) struct Ground<'a> {
     pub(crate) defaults: &'a Json,
     /// Start of relative paths.
     pub(crate) folder: &'a Path,
+    /// Length of the run.
+    pub(crate) duration: Span,
 }
 
 /// Removes the events of a tree.
@@ -54,11 +56,22 @@ pub(crate) fn steps(
     written: &Node,
     ground: Ground<'_>,
 ) -> Result<Vec<Step>, Vec<Diagnostic>> {
-    let mut order: Vec<usize> = (0..events.len()).collect();
-    order.sort_by_key(|&number| events[number].at);
+    let mut order: Vec<(Span, usize)> = Vec::new();
+    for (number, event) in events.iter().enumerate() {
+        let starts = event.starts(ground.duration, MAX_CHANGES).map_err(|(key, problem)| {
+            let origin = written.nearest_origin(&format!("{number}.{key}"));
+            vec![Diagnostic { key: format!("event.{number}.{key}"), problem: problem.to_owned(), origin }]
+        })?;
+        order.extend(starts.map(|start| (start, number)));
+    }
+    order.sort_by_key(|&(start, _)| start);
     let mut schedule = Schedule { ground, now: BTreeMap::new(), steps: Vec::new(), diagnostics: Vec::new() };
-    for number in order {
-        schedule.event(number, &events[number], written);
+    for (at, number) in order {
+        schedule.event(number, &Event { at, ..events[number].clone() }, written);
+        if !schedule.diagnostics.is_empty() && events[number].every.is_some() {
+            // Each start would report the same.
+            break;
+        }
     }
     schedule.finish()
 }

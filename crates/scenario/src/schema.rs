@@ -301,6 +301,15 @@ pub struct Flow {
     /// Delay between the starts of successive copies.
     #[serde(default)]
     pub stagger: Span,
+    /// Delay between the starts at successive copies of a node, in addition to `stagger`. Default: 0 s.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub node_stagger: Span,
+    /// Longest random delay of a start, in addition to the others. Default: 0 s.
+    ///
+    /// Each copy draws its own, uniform from zero, in each run by its seed: the seeds of a run then differ for TCP on a
+    /// line without chance too.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub start_spread: Span,
     /// The IP version.
     #[serde(default)]
     pub ip: Ip,
@@ -310,6 +319,18 @@ pub struct Flow {
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     #[schemars(extend("x-change" = true))]
     pub active: bool,
+}
+
+impl Flow {
+    /// Returns `true` if all copies of the flow start at one instant.
+    pub fn starts_together(&self) -> bool {
+        self.stagger.is_zero() && self.start_spread.is_zero()
+    }
+}
+
+/// Returns `true` for no delay, which is not written out.
+fn is_none(delay: &Span) -> bool {
+    delay.is_zero()
 }
 
 const fn yes() -> bool {

@@ -30,9 +30,9 @@ pub const REAL_HOST: &str =
 /// Tables whose entries may be copies with settings of their own: "access.3".
 const COPIED: [&str; 3] = ["node", "link", "flow"];
 
-/// Checks `scenario`, which was made from `tree`, and returns the errors.
-pub(crate) fn validate(scenario: &Scenario, tree: &Tree) -> Vec<Diagnostic> {
-    let mut review = Review { scenario, tree, diagnostics: Vec::new() };
+/// Checks `scenario`, which was made from `tree`, and returns the errors. `is_later` is set for a state that an event makes.
+pub(crate) fn validate(scenario: &Scenario, tree: &Tree, is_later: bool) -> Vec<Diagnostic> {
+    let mut review = Review { scenario, tree, is_later, diagnostics: Vec::new() };
     review.amounts();
     review.names();
     scenario.link.iter().for_each(|(name, link)| review.link(&join("link", name), link));
@@ -59,6 +59,7 @@ fn frames(side: &Side, review: &mut bentpipe_site::Review<'_>) {
 struct Review<'a> {
     scenario: &'a Scenario,
     tree: &'a Tree,
+    is_later: bool,
     diagnostics: Vec<Diagnostic>,
 }
 
@@ -228,7 +229,8 @@ impl Review<'_> {
         let nodes = self.scenario.node.keys().map(String::as_str).collect();
         let mut review = bentpipe_site::Review::new(nodes, self.scenario.duration, |name, known| {
             suggest::instead(name, known.iter().copied())
-        });
+        })
+        .after_events(self.is_later);
         Medium::check(&layout.members(), &self.scenario.shared, &mut review);
         layout.sides().for_each(|side| stage::check(&side.stages.by_row(), &side.place, &mut review));
         layout.pairs().flat_map(|[one, other]| [(one, other), (other, one)]).for_each(|(side, back)| {

@@ -8,6 +8,8 @@ use bentpipe_net::{Element, InvalidConfig, Port};
 use bentpipe_sim::ElementId;
 use bentpipe_units::{Bytes, Span, Time};
 use bentpipe_wire::ip::Protocol;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::application::Application;
 use crate::call::{CallReader, KeepsCalls};
@@ -230,6 +232,17 @@ pub struct FlowEnds {
     pub judges: Vec<(Option<String>, Box<dyn Judge>)>,
 }
 
+/// End of a connection that opens it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Opener {
+    /// The end that sends the data, as an upload does.
+    #[default]
+    Sender,
+    /// The end that receives them, as a download does: the only way out of a network behind a translator of addresses.
+    Receiver,
+}
+
 /// Addresses of both ends of a connection, and their ports at the nodes.
 pub struct Pair {
     /// Address and port number of the sender.
@@ -386,12 +399,13 @@ impl<'g, 't> FlowGround<'g, 't> {
         })
     }
 
-    /// Adds both ends of a connection.
+    /// Adds both ends of a connection that one of them opens.
     ///
     /// # Errors
-    /// Returns an error if no port number is left.
-    pub fn pair(&mut self, at: &FlowAt<'_>, protocol: Protocol) -> Result<Pair, Problem> {
+    /// Returns an error if no port number is left, or a translator hides the other end from the one that opens.
+    pub fn pair(&mut self, at: &FlowAt<'_>, protocol: Protocol, opened_by: Opener) -> Result<Pair, Problem> {
         let (from, to) = (at.from, at.receivers[0]);
+        self.ensure_opens(at, opened_by)?;
         let (sender, local) = self.bind(at, from, protocol, PortNumbers::consecutive(1))?;
         let (receiver, remote) = self.bind(at, to, protocol, PortNumbers::consecutive(1))?;
         [from, to].into_iter().for_each(|node| self.nodes.send_to(node, at.ip));
@@ -401,6 +415,25 @@ impl<'g, 't> FlowGround<'g, 't> {
             sender: (from, sender),
             receiver: (to, receiver),
         })
+    }
+
+    fn ensure_opens(&mut self, at: &FlowAt<'_>, opened_by: Opener) -> Result<(), Problem> {
+        let (from, to) = (at.from, at.receivers[0]);
+        let (opener, other, key) = match opened_by {
+            Opener::Sender => (from, to, "to"),
+            Opener::Receiver => (to, from, "from"),
+        };
+        // Without a path another error follows.
+        let path = self.router.path(opener, other, at.ip).unwrap_or_default();
+        let Some(translator) = self.nodes.hidden_by(&path).filter(|_| at.ip == IpVersion::V4) else {
+            return Ok(());
+        };
+        let [opener, other, translator] = [opener, other, translator].map(|node| self.topology.name(node));
+        let problem = format!(
+            "the translator at \"{translator}\" hides \"{other}\", so \"{opener}\" cannot open a connection to it: \
+             expected one that \"{other}\" opens"
+        );
+        Err(Problem::new(at.key(key), problem))
     }
 
     /// Adds the ends of datagrams from port numbers to as many at each receiver.

@@ -106,6 +106,11 @@ impl<'g, 'a> Ground<'g, 'a> {
         self.join(endpoint)
     }
 
+    /// Records that the role translates the IPv4 addresses of all hosts behind an interface.
+    pub(crate) fn hide(&mut self, interface: Port) {
+        self.nodes.hide(self.node, interface);
+    }
+
     /// Binds `count` free port numbers in a row and returns the first of them.
     ///
     /// # Errors

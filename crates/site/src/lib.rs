@@ -48,7 +48,7 @@ pub use channel::Channel;
 pub use cost::{Airtime, Compressed, Cost, ShareBudget, SharingCopies};
 pub use files::{Files, Opened};
 pub use flow::{
-    Attach, Datagrams, End, FlowAt, FlowEnds, FlowGround, Form, NativeChannel, Pair, Peers, Switch,
+    Attach, Datagrams, End, FlowAt, FlowEnds, FlowGround, Form, NativeChannel, Opener, Pair, Peers, Switch,
     Switchable,
 };
 pub use ground::Ground;

@@ -94,7 +94,9 @@ fn check_rate(member: &Member<'_, Kind>, review: &mut Review<'_>) {
             format!("no rate in the {way} direction: expected `rate = \"10 Mbit/s\"`, or `{way}.rate`");
         return review.refuse(place.link_key(), problem);
     };
-    review.ensure(rate.as_bps() > 0, &place.key(key), "expected more than zero");
+    // A line that an event gives no rate is down until the next one.
+    let is_real = rate.as_bps() > 0 || review.is_later();
+    review.ensure(is_real, &place.key(key), "expected more than zero");
     review.ensure(rate <= MAX_RATE, &place.key(key), format!("faster than {MAX_RATE}"));
 }
 

@@ -109,6 +109,7 @@ impl RoleKind for Kind {
         for link in &self.inside {
             for from in ground.interfaces(link) {
                 ground.divert(Divert { from: Some(from), to: any, ..Divert::default() });
+                ground.hide(from);
                 inside += 1;
             }
         }

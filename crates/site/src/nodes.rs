@@ -22,6 +22,8 @@ pub struct Nodes<'a> {
     tunnels: Vec<[u16; 2]>,
     /// Interfaces of each node by the number of the link.
     interfaces: Vec<HashMap<usize, Port>>,
+    /// Nodes and their interfaces behind which a translator hides all hosts.
+    hidden: BTreeSet<(usize, Port)>,
     /// First port number that no flow to a group has.
     next_group_port: u16,
 }
@@ -106,6 +108,7 @@ impl<'a> Nodes<'a> {
             topology,
             nodes,
             interfaces,
+            hidden: BTreeSet::new(),
             destinations: BTreeSet::new(),
             tunnels: Vec::new(),
             next_group_port: 0,
@@ -115,6 +118,24 @@ impl<'a> Nodes<'a> {
     /// Returns the interface of a node to a link, both by number.
     pub fn interface(&self, node: usize, link: usize) -> Port {
         self.interfaces[node].get(&link).copied().unwrap_or(Port(0))
+    }
+
+    /// Records that a node translates the IPv4 addresses of all hosts behind an interface.
+    pub(crate) fn hide(&mut self, node: usize, interface: Port) {
+        self.hidden.insert((node, interface));
+    }
+
+    /// Returns the node on a path that hides its last node from its first, if one does.
+    ///
+    /// A packet on it cannot be the first of a connection then.
+    pub(crate) fn hidden_by(&self, hops: &[Hop]) -> Option<usize> {
+        let leaves = |(n, hop): (usize, &Hop)| match *hop {
+            Hop::Link(link, way) if n > 0 => Some((self.topology.link_ends(link, way)[0], link)),
+            // The first node's own packets are not translated, nor what a tunnel hides.
+            Hop::Link(..) | Hop::Tunnel(..) => None,
+        };
+        let mut left = hops.iter().enumerate().filter_map(leaves);
+        left.find(|&(node, link)| self.hidden.contains(&(node, self.interface(node, link)))).map(|(node, _)| node)
     }
 
     /// Returns the address of a node.
@@ -227,16 +248,22 @@ impl<'a> Nodes<'a> {
         to: usize,
         router: &mut Router<'_>,
     ) -> Result<(), String> {
-        if let Some(owner) = self.nodes.iter().position(|state| state.addresses.contains(&address)) {
-            let name = self.topology.name(owner);
-            let problem = format!(
-                "packets of the capture go to {address}, which is node \"{name}\"'s: expected other addresses for the nodes"
-            );
-            return if owner == to { Ok(()) } else { Err(problem) };
-        }
         let (prefix, ip) =
             (Prefix::host(address), if address.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 });
         router.path(from, to, ip).map_err(|error| error.to_string())?;
+        match self.nodes.iter().position(|state| state.addresses.contains(&address)) {
+            Some(owner) if owner == to => {
+                self.send_to(to, ip);
+                return Ok(());
+            }
+            Some(owner) => {
+                let name = self.topology.name(owner);
+                return Err(format!(
+                    "packets of the capture go to {address}, which is node \"{name}\"'s: expected other addresses for the nodes"
+                ));
+            }
+            None => {}
+        }
         let next = router.towards(to, ip).to_vec();
         let mut node = from;
         while let Some((hop, then)) = next[node] {

@@ -9,6 +9,8 @@ use crate::{Named, Problem};
 pub struct Review<'a> {
     nodes: IndexSet<&'a str>,
     duration: Span,
+    /// Set for a state that an event makes.
+    is_later: bool,
     /// Function for the hint after an unknown name.
     instead: fn(&str, &[&str]) -> String,
     problems: Vec<Problem>,
@@ -17,7 +19,18 @@ pub struct Review<'a> {
 impl<'a> Review<'a> {
     /// Creates a review of a scenario with these nodes and this duration. `instead` makes the hint after an unknown name.
     pub fn new(nodes: Vec<&'a str>, duration: Span, instead: fn(&str, &[&str]) -> String) -> Review<'a> {
-        Review { nodes: nodes.into_iter().collect(), duration, instead, problems: Vec::new() }
+        Review { nodes: nodes.into_iter().collect(), duration, is_later: false, instead, problems: Vec::new() }
+    }
+
+    /// Makes it the review of a state that an event makes, in which a line may be down.
+    #[must_use]
+    pub fn after_events(self, is_later: bool) -> Review<'a> {
+        Review { is_later, ..self }
+    }
+
+    /// Returns `true` for a state that an event makes.
+    pub fn is_later(&self) -> bool {
+        self.is_later
     }
 
     /// Returns the duration of the run.

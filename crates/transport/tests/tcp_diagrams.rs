@@ -83,6 +83,19 @@ fn a_repeated_syn_leaves_three_seconds() {
     );
 }
 
+/// RFC 5681 3.1: one segment after a lost SYN. RFC 6928 2 keeps its larger window until the second loss.
+#[test]
+fn lost_syns_leave_one_segment() {
+    for (initial_window, syns) in [(4, "@1000 > syn\n@1100"), (10, "@1000 > syn\n@3000 > syn\n@3100")] {
+        let mut diagram = Diagram::client(&Config { initial_window, ..plain() }, sends(100));
+        diagram.play(&format!("@0 > syn\n{syns} < syn ack 1 mss 1000\n > seq 1..1001"));
+        diagram.play("@3200 < ack 1001\n > seq 1001..2001\n > seq 2001..3001");
+    }
+    let mut diagram = Diagram::client(&Config { initial_window: 10, ..plain() }, sends(3));
+    diagram.play("@0 > syn").play("@1000 > syn").play("@1100 < syn ack 1 mss 1000");
+    diagram.play("> seq 1..1001\n > seq 1001..2001\n > seq 2001..3001 fin");
+}
+
 #[test]
 fn a_refused_connection_fails() {
     let mut diagram = Diagram::client(&plain(), sends(1));
@@ -403,6 +416,48 @@ fn eifel_undoes_a_spurious_timeout() {
     );
 }
 
+/// RFC 3522 3.2 judges the original against its first repeat. Data that was repeated in an earlier recovery has two repeats: the
+/// ACK of the first is older than the second.
+#[test]
+fn eifel_does_not_judge_data_repeated_before() {
+    let config = Config {
+        eifel: true,
+        sack: true,
+        timestamps: true,
+        mss: Bytes::new(1012),
+        initial_window: 10,
+        ..plain()
+    };
+    let mut diagram = Diagram::client(&config, sends(1000));
+    diagram.play("@0 > syn").play("@100 < syn ack 1 mss 1012 sack-ok ts 7:0");
+    for segment in 0..10 {
+        diagram.play(&format!("> seq {}..{}", 1 + segment * 1000, 1001 + segment * 1000));
+    }
+    diagram.play(
+        "@200 < ack 1 sack 1001-2001 ts 8:100
+              > seq 10001..11001
+         @201 < ack 1 sack 1001-3001 ts 9:100
+              > seq 11001..12001
+         @202 < ack 1 sack 4001-5001,1001-3001 ts 10:100
+              > seq 1..1001 ts 202:10
+         @203 < ack 1 sack 4001-7001,1001-3001 ts 11:100
+         @204 < ack 1 sack 4001-8001,1001-3001 ts 12:100
+         @205 < ack 1 sack 4001-9001,1001-3001 ts 13:100
+              > seq 3001..4001 ts 205:13
+         @210 < ack 3001 sack 4001-9001 ts 14:100       # the original of 1 was late: undone, a repeat in flight
+              > seq 12001..13001
+              > seq 13001..14001
+              > seq 14001..15001
+              > seq 15001..16001
+              > seq 16001..17001
+              > seq 17001..18001
+         @211 < ack 3001 sack 4001-10001 ts 15:100
+              > seq 3001..4001 ts 211:15
+         @212 < ack 10001 ts 16:205                     # answers the first repeat: no reason to undo
+         @300 -",
+    );
+}
+
 /// RFC 9293 3.8.6.1: a closed window is probed, ever more rarely, until it opens.
 #[test]
 fn a_closed_window_is_probed() {
@@ -487,6 +542,31 @@ fn ecn_halves_the_window_once() {
               > ack 2001 ece
          @130 < seq 2001..3001 ack 1 cwr
               > ack 3001",
+    );
+}
+
+/// RFC 3168 6.1.2: the echo on the ACK that reaches the end of the reduced round trip is of a mark that was answered. Data after
+/// it answers the next.
+#[test]
+fn ecn_echoes_of_one_mark_reduce_once() {
+    let config = Config { ecn: true, initial_window: 10, ..plain() };
+    let mut diagram = Diagram::client(&config, sends(1000));
+    diagram.play("@0 > syn ece cwr").play("@100 < syn ece ack 1 mss 1000");
+    for segment in 0..10 {
+        diagram.play(&format!("> seq {}..{} ect", 1 + segment * 1000, 1001 + segment * 1000));
+    }
+    diagram.play(
+        "@200 < ece ack 1001           # cwnd 4.5, flight 9
+         @201 < ece ack 6001           # flight 4
+         @202 < ece ack 7001           # flight 3
+              > seq 10001..11001 cwr ect
+         @203 < ece ack 10001          # the end of what was in flight: flight 1
+              > seq 11001..12001 ect
+              > seq 12001..13001 ect
+              > seq 13001..14001 ect
+         @300 < ece ack 11001          # a mark after the reduction: cwnd 2, flight 3
+         @301 < ack 13001              # flight 1
+              > seq 14001..15001 cwr ect",
     );
 }
 

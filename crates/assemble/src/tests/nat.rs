@@ -81,3 +81,37 @@ fn packets_have_the_translators_address_outside() {
     let packets = sinks.map(|sink| few.network.element::<Sink>(sink).expect("a sink").flows()[0].packets);
     assert_eq!(packets.iter().filter(|packets| **packets == 0).count(), 1, "{packets:?}");
 }
+
+/// A download by a host behind a translator.
+fn download(traffic: &str) -> String {
+    format!(
+        r#"
+title = "download"
+duration = "20 s"
+node.server = {{}}
+node.terminal = {{ kind = "router", role = {{ kind = "nat", inside = ["lan"] }} }}
+node.pc = {{}}
+link.sat = {{ between = ["server", "terminal"], rate = "10 Mbit/s", delay = "270 ms" }}
+link.lan = {{ between = ["terminal", "pc"], rate = "100 Mbit/s" }}
+flow.download = {{ from = "server", to = "pc", application = {{ kind = "bulk", size = "300 kB" }}, traffic = {traffic} }}"#
+    )
+}
+
+#[test]
+fn a_openedworks_if_the_host_inside_opens_the_connection() {
+    let mut opened = built(&download("{ kind = \"tcp\", opened_by = \"receiver\" }"));
+    opened.network.run_until(at(20));
+    let receiver = opened.flows[0].receivers[0];
+    let end: &mut tcp::Endpoint = opened.network.element(receiver).expect("an end");
+    assert_eq!(end.bytes_delivered(), 300_000);
+    for traffic in ["\"tcp\"", "{ kind = \"tfrc\", payload = \"1000 B\" }"] {
+        let text = download(traffic).replace(", application = { kind = \"bulk\", size = \"300 kB\" }", "");
+        let refusal = refused(&text);
+        let problem = "flow.download.to: the translator at \"terminal\" hides \"pc\", so \"server\" cannot open";
+        assert!(refusal.contains(problem), "{refusal}");
+    }
+    let outwards = download("\"tcp\"").replace("from = \"server\", to = \"pc\"", "from = \"pc\", to = \"server\"");
+    drop(built(&outwards));
+    let at_terminal = download("\"tcp\"").replace("from = \"server\"", "from = \"terminal\"");
+    drop(built(&at_terminal));
+}

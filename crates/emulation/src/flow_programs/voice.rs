@@ -35,7 +35,7 @@ pub(super) fn planned(flow: &Flow, traffic: RealTraffic, time: Span) -> Result<P
             "`bentpipe rtp` has at most {MAX_PORTS} ports; `shared_ports` gives all copies one"
         ));
     }
-    if flow.count > 1 && !flow.stagger.is_zero() {
+    if flow.count > 1 && !flow.starts_together() {
         return Err("`bentpipe rtp` starts all its streams at once".to_owned());
     }
     let [least, most] = INTERVALS;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bentpipe_record::Measure;
-use bentpipe_scenario::{Application, Flow, Scenario};
+use bentpipe_scenario::{Application, Flow, Scenario, copies};
 use bentpipe_transport::tcp;
 use bentpipe_units::Span;
 
@@ -47,7 +47,7 @@ fn kind(scenario: &Scenario, flow: &Summed<'_>) -> String {
     if !flow.metric.is(&tcp::metrics::DELIVERED_BYTES) {
         return "udp".to_owned();
     }
-    let application = find(scenario, flow.path).map_or("other", |(flow, _)| word(&flow.application));
+    let application = find(scenario, flow.path).map_or("other", |(_, flow, _)| word(&flow.application));
     format!("tcp-{application}")
 }
 
@@ -60,14 +60,16 @@ fn word(application: &Application) -> &'static str {
     }
 }
 
-/// Returns a flow of the scenario and the number of its copy, from zero. Copy number n is called NAME.n.
-fn find<'a>(scenario: &'a Scenario, path: &str) -> Option<(&'a Flow, u64)> {
+/// Returns a flow of the scenario by its name, and the number of its copy, from zero. Copy number n is called NAME.n.
+fn find<'a>(scenario: &'a Scenario, path: &str) -> Option<(&'a str, &'a Flow, u64)> {
     let name = path.strip_prefix("flow/").unwrap_or(path);
+    let of = |name: &str| scenario.flow.get_key_value(name).map(|(name, flow)| (name.as_str(), flow));
     let copy = || {
         let (base, number) = name.rsplit_once('.')?;
-        Some((scenario.flow.get(base)?, number.parse::<u64>().ok()?.saturating_sub(1)))
+        let (base, flow) = of(base)?;
+        Some((base, flow, number.parse::<u64>().ok()?.saturating_sub(1)))
     };
-    scenario.flow.get(name).map(|flow| (flow, 0)).or_else(copy)
+    of(name).map(|(name, flow)| (name, flow, 0)).or_else(copy)
 }
 
 /// Returns the time that a flow was active.
@@ -75,7 +77,7 @@ fn find<'a>(scenario: &'a Scenario, path: &str) -> Option<(&'a Flow, u64)> {
 /// It ends when the flow stopped, or all its data had been delivered.
 fn active(scenario: &Scenario, flow: &Subject<'_>, run: &Run<'_>) -> Active {
     let (start, stop) = match find(scenario, flow.path) {
-        Some((flow, copy)) => (flow.start + flow.stagger * copy, flow.stop),
+        Some((name, flow, copy)) => (copies::start(scenario, (name, flow), copy, run.seed), flow.stop),
         None => (Span::ZERO, None),
     };
     let completed = run.completed(flow).map(Span::from_secs_f64);

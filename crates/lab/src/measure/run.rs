@@ -21,6 +21,8 @@ pub(super) struct Run<'a> {
     pub(super) duration_s: f64,
     /// Scenario, for the delays of empty paths.
     pub(super) scenario: &'a Scenario,
+    /// Seed of the run.
+    pub(super) seed: u64,
     /// Delays for flows from which nothing arrived, once they are needed.
     pub(super) unloaded: OnceCell<Unloaded>,
 }
@@ -95,9 +97,10 @@ impl<'a> Summed<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn of(scenario: &'a Scenario, recording: &'a Recording) -> Run<'a> {
+    pub(super) fn of(scenario: &'a Scenario, seed: u64, recording: &'a Recording) -> Run<'a> {
         Run {
             scenario,
+            seed,
             unloaded: OnceCell::new(),
             end: &recording.end,
             warm: &recording.warm,

@@ -85,7 +85,7 @@ fn recording() -> Recording {
 fn rates_are_over_the_time_a_flow_was_on_after_the_warm_up() {
     let scenario =
         Document::parse("test", TWO_FLOWS.as_bytes()).expect("TOML").scenario().expect("a scenario");
-    let measures = measures(&scenario, &recording());
+    let measures = measures(&scenario, 1, &recording());
     let value = |name: &str| measures.iter().find(|m| m.name == name).map(|m| m.value);
     assert_eq!(value("flow.early.goodput"), Some(2000.0 * 8.0 / 8.0));
     assert_eq!(value("flow.late.1.goodput"), Some(1000.0 * 8.0 / 4.0));
@@ -105,7 +105,7 @@ fn goodput_is_over_the_time_until_a_flow_completed() {
     let mut recording = recording();
     let of_early = recording.end.entries.partition_point(|total| total.part < 2);
     recording.end.entries.insert(of_early, Total::new(1, &tcp::COMPLETED, Value::Gauge(6.0)));
-    let measures = measures(&scenario, &recording);
+    let measures = measures(&scenario, 1, &recording);
     let value = |name: &str| measures.iter().find(|m| m.name == name).map(|m| m.value);
     assert_eq!(value("flow.early.completion"), Some(6.0));
     assert_eq!(value("flow.early.goodput"), Some(2000.0 * 8.0 / 4.0));
@@ -117,7 +117,7 @@ fn goodput_is_over_the_time_until_a_flow_completed() {
 fn copies_are_a_group_and_fairness_is_of_like_flows() {
     let calls = TWO_FLOWS.replacen("traffic = \"tcp\"", "traffic = \"tcp\"\napplication = \"paced\"", 1);
     let scenario = Document::parse("test", calls.as_bytes()).expect("TOML").scenario().expect("one");
-    let measures = measures(&scenario, &recording());
+    let measures = measures(&scenario, 1, &recording());
     let value = |name: &str| measures.iter().find(|m| m.name == name).map(|m| m.value);
     assert_eq!(value("group.late.goodput.mean"), Some(3000.0));
     assert_eq!(value("group.late.goodput.sum"), Some(6000.0));
@@ -137,7 +137,7 @@ fn delay_quantiles_of_tcp_leave_out_the_warm_up() {
     recording.warm.histograms = vec![(1, &tcp::DELAYS, delays.clone())];
     (0..100).for_each(|_| delays.record(Span::from_millis(300)));
     recording.end.histograms = vec![(1, &tcp::DELAYS, delays)];
-    let measures = measures(&scenario, &recording);
+    let measures = measures(&scenario, 1, &recording);
     let value = |name: &str| measures.iter().find(|m| m.name == name).map(|m| m.value);
     let close = |name: &str| (value(name).unwrap_or_default() / 0.3 - 1.0).abs() < 0.01;
     assert!(close("flow.early.delay-p50") && close("flow.early.delay-p99"), "{measures:?}");
@@ -162,7 +162,7 @@ fn averages_of_a_flow_are_over_the_time_that_it_was_active() {
         vec![column(0, &tcp::CWND.metric, cwnd), column(1, &tcp::DELIVERED_BYTES.metric, delivered)];
     let of_sender = recording.end.entries.partition_point(|total| total.part < 1);
     recording.end.entries.insert(of_sender, Total::new(0, &tcp::CWND, Value::Gauge(70_000.0)));
-    let measures = measures(&scenario, &recording);
+    let measures = measures(&scenario, 1, &recording);
     let value = |name: &str| measures.iter().find(|m| m.name == name).map(|m| m.value);
     assert_eq!(value("flow.early.cwnd"), Some(45_000.0));
     assert_eq!(value("flow.early.cwnd-p50"), Some(45_000.0));
@@ -183,7 +183,7 @@ fn losses_and_delays_of_datagrams_leave_out_the_warm_up() {
     recording.warm.histograms = vec![(1, &udp::DELAYS, delays.clone())];
     delays.record(Span::from_millis(300));
     recording.end.histograms = vec![(1, &udp::DELAYS, delays)];
-    let measures = measures(&scenario, &recording);
+    let measures = measures(&scenario, 1, &recording);
     let value = |name: &str| measures.iter().find(|m| m.name == name).map(|m| m.value);
     assert_eq!(value("flow.early.loss"), Some(0.05));
     assert_eq!(value("flow.early.delay-mean"), Some(0.3));
@@ -198,7 +198,7 @@ fn drops_of_red_are_counted_once() {
     let causes = [&queue::DROPPED_LIMIT, &queue::DROPPED_EARLY, &queue::DROPPED_FORCED];
     let drops = causes.into_iter().zip([5, 7, 8]).chain([(&queue::RED_DROPPED_QUEUE, 20)]);
     recording.end.entries.extend(drops.map(|(cause, n)| Total::new(6, cause, Value::Counter(n))));
-    let measures = measures(&scenario, &recording);
+    let measures = measures(&scenario, 1, &recording);
     let dropped = measures.iter().find(|measure| measure.name == "link.l.forward.dropped");
     assert_eq!(dropped.map(|measure| (measure.value, &measure.unit[..])), Some((20.0, "packets")));
 }

@@ -390,7 +390,7 @@ pub(super) fn outcome(
         interval_asked: recording.sampling.asked,
         interval: recording.sampling.used,
         captures,
-        measures: measure::measures(&point.scenario, recording),
+        measures: measure::measures(&point.scenario, seed, recording),
         distributions: Distribution::of(recording),
         totals: FinalValues::of(&recording.end),
     }

@@ -70,7 +70,7 @@ fn a_held_change_returns_along_its_ramp() {
             format!("19 s: {}", loss("0.1"))
         ]
     );
-    let times: Vec<Span> = scenario(held).expect("a scenario").event[0].times().collect();
+    let times: Vec<Span> = scenario(held).expect("a scenario").event[0].instants().collect();
     assert_eq!(times, [10, 12, 17, 19].map(Span::from_secs));
 }
 
@@ -83,6 +83,41 @@ fn states_are_scenarios_of_their_own_and_the_first_is_untouched() {
     assert!(scenario.timeline[0].scenario.event.is_empty());
 }
 
+/// The run is 60 s long.
+#[test]
+fn an_event_repeats_up_to_its_number_or_the_end_of_the_run() {
+    let outage = |more: &str| {
+        format!("[[event]]\nat = \"10 s\"\nset = {{ \"link.hop.rate\" = \"0 bit/s\" }}\nhold = \"1 s\"\n{more}\n")
+    };
+    let rate = |at: u64, value: &str| format!("{at} s: link.hop.rate {value}");
+    let twice = [rate(10, "0 bit/s"), rate(11, "8 Mbit/s"), rate(25, "0 bit/s"), rate(26, "8 Mbit/s")];
+    assert_eq!(timeline(&outage("every = \"15 s\"\ntimes = 2")), twice);
+    assert_eq!(timeline(&outage("every = \"15 s\"")).len(), 8, "at 10, 25, 40 and 55 s");
+    let rising = "[[event]]\nat = \"1 s\"\nadd = { \"link.hop.delay\" = \"1 ms\" }\nevery = \"1 s\"\ntimes = 3\n";
+    let last = timeline(rising).pop().expect("three");
+    assert_eq!(last, "3 s: link.hop.delay 13 ms");
+    for (more, problem) in [
+        ("times = 2", "event.0.times: expected `every`"),
+        ("every = \"0 s\"", "event.0.every: expected more than no time"),
+        ("every = \"500 ms\"", "another event still changes it"),
+        ("every = \"1 s\"\ntimes = 0", "event.0.times"),
+    ] {
+        let refusal = scenario(&outage(more)).err().unwrap_or_else(|| panic!("{more} is taken"));
+        assert!(refusal.contains(problem), "{more}: {refusal}");
+    }
+    let refusal = scenario(&outage("every = \"2 s\"\ntimes = 4000000000")).err().expect("too many");
+    assert!(refusal.contains("more than 10000 changes"), "{refusal}");
+}
+
+#[test]
+fn a_line_may_be_down_from_an_event_on_but_not_at_the_start() {
+    let down = "[[event]]\nat = \"5 s\"\nset = { \"link.hop.rate\" = \"0 Mbit/s\" }\n";
+    assert_eq!(timeline(down), ["5 s: link.hop.rate 0 Mbit/s"]);
+    let text = LINK.replace("8 Mbit/s", "0 bit/s");
+    let refusal = Document::parse("file.toml", text.as_bytes()).expect("TOML").scenario().map(drop);
+    assert!(refusal.expect_err("no rate").to_string().contains("expected more than zero"));
+}
+
 #[test]
 fn wrong_events_are_reported_at_their_place() {
     let event = |rest: &str| format!("[[event]]\nat = \"5 s\"\n{rest}\n");
@@ -90,7 +125,6 @@ fn wrong_events_are_reported_at_their_place() {
         ("set = { \"link.hop.rate\" = \"fast\" }", "file.toml:13:", "a rate such as"),
         ("set = { \"link.hopp.rate\" = \"1 Mbit/s\" }", "file.toml:13:", "no link is called \"hopp\""),
         ("set = { \"link.hop.speed\" = 1 }", "file.toml:13:", "unknown key"),
-        ("set = { \"link.hop.rate\" = \"0 bit/s\" }", "file.toml:13:", "more than zero"),
         // The value of the file is right until the event.
         (
             "set = { \"link.hop.channel.kind\" = \"outages\" }",

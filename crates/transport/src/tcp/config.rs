@@ -2,6 +2,7 @@
 
 use bentpipe_cc::{ControllerConfig, rtt};
 use bentpipe_net::InvalidConfig;
+use bentpipe_site::Opener;
 use bentpipe_units::{Bytes, Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -67,6 +68,9 @@ pub struct LinuxBuffer {
 pub struct Config {
     /// Slow start and window law, by name or with parameters.
     pub controller: ControllerConfig,
+    /// End that opens the connection.
+    #[serde(skip_serializing_if = "is_default")]
+    pub opened_by: Opener,
     /// Rate requested from routers with the SYN (Quick-Start, RFC 4782), with headers.
     ///
     /// It is rounded up to the next of the sixteen codes. The receiving end requests none. Default: no
@@ -143,6 +147,10 @@ pub struct Config {
     pub initial_sequence: Option<u32>,
 }
 
+fn is_default(opener: &Opener) -> bool {
+    *opener == Opener::default()
+}
+
 /// The largest TCP window, 65535 shifted by 14 (RFC 7323 2.3), keeps sequence numbers unambiguous.
 const MAX_BUFFER: u64 = 1 << 30;
 
@@ -197,6 +205,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             controller: ControllerConfig::default(),
+            opened_by: Opener::default(),
             quick_start: None,
             mss: Bytes::new(1460),
             initial_window: 10,

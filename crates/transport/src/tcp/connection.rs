@@ -178,7 +178,7 @@ impl Connection {
             timers: Timers::IDLE,
             schedule: None,
             content: Content::default(),
-            sender: Sender::new(&config, agreed, rtt),
+            sender: Sender::new(&config, agreed, config.initial_window, rtt),
             receiver: Receiver::new(&config, 536, 0),
             tally: Tally::default(),
             config,

@@ -1,8 +1,8 @@
 //! Traffic of TCP connections.
 
 use bentpipe_site::{
-    End, FlowAt, FlowEnds, FlowGround, FlowTakes, IpVersion, PathFacts, Problem, RealTraffic, TrafficKind,
-    Window, header_len,
+    End, FlowAt, FlowEnds, FlowGround, FlowTakes, IpVersion, Opener, PathFacts, Problem, RealTraffic,
+    TrafficKind, Window, header_len,
 };
 use bentpipe_units::{Bytes, Time};
 use bentpipe_wire::ip::Protocol;
@@ -23,7 +23,10 @@ impl TrafficKind for Config {
     }
 
     fn real(&self, _ip: IpVersion) -> Result<RealTraffic, &'static str> {
-        Ok(RealTraffic::Connection { controller: self.controller.name() })
+        match self.opened_by {
+            Opener::Sender => Ok(RealTraffic::Connection { controller: self.controller.name() }),
+            Opener::Receiver => Err("its receiver opens the connection"),
+        }
     }
 
     /// Fills in the MSS: the path's MTU less the headers.
@@ -60,14 +63,20 @@ impl TrafficKind for Config {
     }
 
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
-        let pair = ground.pair(at, Protocol::TCP)?;
-        let impossible = |error| at.impossible("", &error);
-        let sender = Endpoint::active(self.clone(), pair.local, pair.remote).map_err(impossible)?;
-        let lasts = at.stop.map(|stop| stop.saturating_sub(at.start));
-        let sender = sender.with_source(at.application.lasting(lasts)).starting_at(Time::ZERO + at.start);
+        let pair = ground.pair(at, Protocol::TCP, self.opened_by)?;
+        let begin = Time::ZERO + at.start;
         // What only receives has no use for a rate.
         let config = Config { quick_start: None, ..self.clone() };
-        let receiver = Endpoint::passive(config, pair.remote).map_err(impossible)?;
+        let ends = match self.opened_by {
+            Opener::Sender => Endpoint::active(self.clone(), pair.local, pair.remote)
+                .and_then(|sender| Ok((sender, Endpoint::passive(config, pair.remote)?))),
+            Opener::Receiver => Endpoint::passive(self.clone(), pair.local).and_then(|sender| {
+                Ok((sender, Endpoint::active(config, pair.remote, pair.local)?.starting_at(begin)))
+            }),
+        };
+        let (sender, receiver) = ends.map_err(|error| at.impossible("", &error))?;
+        let lasts = at.stop.map(|stop| stop.saturating_sub(at.start));
+        let sender = sender.with_source(at.application.lasting(lasts)).starting_at(begin);
         Ok(FlowEnds {
             sender: End::switchable(sender, pair.sender),
             receivers: vec![End::new(receiver, pair.receiver)],

@@ -281,11 +281,12 @@ impl Scoreboard {
         self.sacked_below_rxt = 0;
     }
 
-    /// Clears all marks of loss and retransmission after a spurious loss.
+    /// Clears all marks of loss after a spurious loss. Retransmissions stay: they are in the network, and their data is not
+    /// sent again for the same SACKs.
     pub(super) fn clear_lost_marks(&mut self) {
         self.lost_below = self.una;
         self.sacked_above_lost = self.sacked.total();
-        self.restart_repairs();
+        self.again.clear();
     }
 
     fn restart_repairs(&mut self) {

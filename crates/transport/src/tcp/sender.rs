@@ -124,6 +124,8 @@ pub(super) struct Sender {
     prr: Option<Prr>,
     frto: Frto,
     eifel: Eifel,
+    /// Position below which data may have been sent more than once.
+    repaired: u64,
     /// Segment timed without timestamps: the position after it, and its send time.
     timed: Option<(u64, Time)>,
     last_sent: Time,
@@ -140,11 +142,11 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// Creates a sender whose SYN was acknowledged.
-    pub(super) fn new(config: &Config, agreed: Agreed, rtt: RttEstimator) -> Sender {
+    /// Creates a sender whose SYN was acknowledged, with an initial window in segments.
+    pub(super) fn new(config: &Config, agreed: Agreed, initial_window: u32, rtt: RttEstimator) -> Sender {
         let connection = Connection {
             smss: agreed.smss,
-            initial_window_segments: config.initial_window.max(1),
+            initial_window_segments: initial_window.max(1),
             initial_ssthresh: config.initial_ssthresh.map_or(u64::MAX, Bytes::get),
             max_window: config.send_buffer.get().max(u64::from(agreed.smss)),
         };
@@ -172,6 +174,7 @@ impl Sender {
             prr: None,
             frto: Frto::Off,
             eifel: Eifel::Off,
+            repaired: 0,
             timed: None,
             last_sent: Time::ZERO,
             filled: false,
@@ -430,7 +433,8 @@ impl Sender {
         self.tally.retransmits += 1;
         // Karn: the ACK of the timed segment might be for this copy.
         self.timed = None;
-        self.eifel.on_repair_sent(tsval);
+        self.eifel.on_repair_sent(tsval, sent.start >= self.repaired);
+        self.repaired = self.repaired.max(sent.end());
         self.count_quick_start_repair(sent);
         if sent.kind == Kind::Retransmission {
             self.board.on_repair(sent.start, sent.end());

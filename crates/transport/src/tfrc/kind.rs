@@ -1,6 +1,6 @@
 //! Traffic of media under TFRC.
 
-use bentpipe_site::{End, FlowAt, FlowEnds, FlowGround, FlowTakes, Problem, TrafficKind};
+use bentpipe_site::{End, FlowAt, FlowEnds, FlowGround, FlowTakes, Opener, Problem, TrafficKind};
 use bentpipe_units::{Bytes, Rate};
 use bentpipe_wire::ip::Protocol;
 
@@ -36,7 +36,7 @@ impl TrafficKind for Config {
             Transport::Dccp => (Protocol::DCCP, ACKNOWLEDGING_LEN),
         };
         at.ensure_fits(self.payload, longest, "payload")?;
-        let pair = ground.pair(at, protocol)?;
+        let pair = ground.pair(at, protocol, Opener::Sender)?;
         let endpoints = Endpoints { source: pair.local, destination: pair.remote };
         let sender = Sender::new(self, endpoints, at.start, at.stop);
         let sender = sender.map_err(|error| at.impossible("", &error))?;

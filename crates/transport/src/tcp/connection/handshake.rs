@@ -16,6 +16,8 @@ use crate::tcp::window::Buffer;
 /// MSS of a peer that announced none (RFC 9293 3.7.1).
 const DEFAULT_MSS: u16 = 536;
 const TIMESTAMPS_LEN: u32 = 12;
+/// Largest initial window in segments (RFC 5681 3.1).
+const RFC5681_INITIAL_WINDOW: u32 = 4;
 
 /// State that is needed only until the connection is established.
 #[derive(Clone, Copy, Debug, Default)]
@@ -201,7 +203,7 @@ impl Connection {
         if let Some(sample) = sample {
             rtt.sample(sample);
         }
-        self.sender = Sender::new(&self.config, self.agreed, rtt);
+        self.sender = Sender::new(&self.config, self.agreed, self.initial_window(), rtt);
         self.receiver = Receiver::new(&self.config, self.announced_payload(), self.receive_shift);
         if let Some((tsval, _)) = offer.options.timestamps.filter(|_| self.agreed.timestamps) {
             self.receiver.start_timestamps(tsval, now);
@@ -213,6 +215,15 @@ impl Connection {
         self.consider_quick_start(segment, sample);
         self.state = State::Established;
         self.timers.clear(Timer::Retransmit);
+    }
+
+    /// Returns the initial window in segments: one after lost SYNs.
+    ///
+    /// RFC 5681 3.1 has that after a single loss. A larger window than that RFC's is kept until the second (RFC 6928 2).
+    fn initial_window(&self) -> u32 {
+        let window = self.config.initial_window.max(1);
+        let tolerated = if window <= RFC5681_INITIAL_WINDOW { 0 } else { 1 };
+        if self.handshake.repeats > tolerated { 1 } else { window }
     }
 
     /// Selects the fast path for segments of the usual form.

@@ -106,7 +106,7 @@ fn apply(op: &Op, board: &mut Scoreboard, plain: &mut Plain) {
         }
         Op::Undo => {
             board.clear_lost_marks();
-            (plain.lost_below, plain.high_rxt) = (plain.una, plain.una);
+            plain.lost_below = plain.una;
         }
         Op::Renege => {
             board.forget_sacked();

@@ -66,9 +66,13 @@ impl Sender {
         (self.forced, self.saw_partial_ack, self.eifel) = (true, false, Eifel::Armed);
         self.rescue = self.board.una() + self.smss_u64();
         self.inflation = i64::from(self.dup_acks) * i64::from(self.agreed.smss);
-        let ssthresh = self.cc.window();
-        self.prr = (self.config.prr && self.agreed.sack).then(|| Prr::new(self.board.flight(), ssthresh));
+        self.prr = self.reduces_by_prr().then(|| Prr::new(self.board.flight(), self.cc.window()));
         timers.set(Timer::Retransmit, now + self.rtt.rto());
+    }
+
+    /// Returns `true` if PRR decides what is sent in recovery. A controller with a law of its own for that is not bound by it.
+    fn reduces_by_prr(&self) -> bool {
+        self.config.prr && self.agreed.sack && !self.cc.owns_recovery()
     }
 
     /// Retransmits the next hole and deflates the window after a partial ACK. RFC 6582 3.2 step 3.
@@ -102,8 +106,10 @@ impl Sender {
     }
 
     /// Reduces the window for an ECN echo, without a retransmission (RFC 3168 6.1.2).
+    ///
+    /// The ACK that reaches `recover` still echoes a mark on data sent before the last reduction.
     pub(super) fn on_echo(&mut self, now: Time) {
-        let is_new = self.board.una() >= self.recover && self.board.flight() > 0;
+        let is_new = self.board.una() > self.recover && self.board.flight() > 0;
         if !self.agreed.ecn || self.phase != Phase::Open || !is_new {
             return;
         }

@@ -41,9 +41,11 @@ pub(super) enum Eifel {
 }
 
 impl Eifel {
-    pub(super) fn on_repair_sent(&mut self, tsval: u32) {
+    /// Records a repair. Of data that was repeated before (not `first`) the ACK of the earlier repeat may come now: it would
+    /// be older than this one, and look like the original's.
+    pub(super) fn on_repair_sent(&mut self, tsval: u32, first: bool) {
         if *self == Eifel::Armed {
-            *self = Eifel::Sent(tsval);
+            *self = if first { Eifel::Sent(tsval) } else { Eifel::Off };
         }
     }
 }
