@@ -50,6 +50,8 @@ fn shown(result: Result<()>) -> Result<()> {
 
 fn lints() -> Result<()> {
     sh("cargo", &["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])?;
+    // The program of README's first command.
+    sh("cargo", &["clippy", "--package", "bentpipe", "--no-default-features", "--", "-D", "warnings"])?;
     if install::target(BARE_METAL) {
         sh("cargo", &["check", "--package", "bentpipe-rohc", "--target", BARE_METAL])?;
     }
