@@ -2,14 +2,22 @@
 #![cfg(feature = "serve")]
 #![allow(clippy::disallowed_methods, reason = "waits for a server in real time")]
 
+#[path = "serve/accounts.rs"]
+mod accounts;
 #[path = "serve/browser.rs"]
 mod browser;
 #[path = "serve/campaigns.rs"]
 mod campaigns;
 #[path = "serve/client.rs"]
 mod client;
+#[path = "serve/disks.rs"]
+mod disks;
+#[path = "serve/doors.rs"]
+mod doors;
 #[path = "serve/emulation.rs"]
 mod emulation;
+#[path = "serve/factor.rs"]
+mod factor;
 #[path = "serve/files.rs"]
 mod files;
 #[path = "serve/jobs.rs"]
