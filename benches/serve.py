@@ -58,6 +58,8 @@ class Server:
         self.host = self.process.stdout.readline().strip().rpartition("/")[2]
         self.boss = self.log_in("boss")
         self.users = [self.user(f"user{n}") for n in range(USERS)]
+        # A user has 20 streams at most; those of level 2 see all jobs.
+        self.watchers = [self.user(f"watcher{n}", 2) for n in range(1 + STREAMS // 20)]
 
     def call(self, method: str, path: str, headers: Headers, body: Any = None) -> tuple[int, Headers, bytes]:
         """Send a request, and return status, headers and body of the answer."""
@@ -76,9 +78,9 @@ class Server:
         _, headers, _ = self.call("POST", "/session", same, {"name": name, "password": PASSWORD})
         return same | {"cookie": headers["set-cookie"].partition(";")[0]}
 
-    def user(self, name: str) -> Headers:
+    def user(self, name: str, level: int = 1) -> Headers:
         """Add a user, and return the headers of its token."""
-        self.call("POST", "/users", self.boss, {"name": name, "password": PASSWORD, "level": 1})
+        self.call("POST", "/users", self.boss, {"name": name, "password": PASSWORD, "level": level})
         token = {"name": "load", "scope": "run", "days": 1}
         _, _, body = self.call("POST", "/me/tokens", self.log_in(name), token)
         return {"authorization": "Bearer " + json.loads(body)["secret"]}
@@ -150,7 +152,7 @@ def soak(server: Server, jobs: int) -> None:
         while not is_over.is_set():
             try:
                 connection = http.client.HTTPConnection(server.host, timeout=60)
-                connection.request("GET", path, headers=server.boss)
+                connection.request("GET", path, headers=server.watchers[n % len(server.watchers)])
                 answer = connection.getresponse()
                 while answer.status == 200 and (line := answer.readline()):
                     events[n] += line.startswith(b"event:")

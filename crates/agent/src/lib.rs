@@ -29,7 +29,7 @@ mod supervisor;
 mod task;
 
 pub use agent::{Agent, Settings};
-pub use allowed::Allowed;
+pub use allowed::{Allowed, Network};
 pub use error::Error;
 pub use identity::{Enrolment, Invitation, enrol, is_signature, to_be_signed};
 pub use session::Session;

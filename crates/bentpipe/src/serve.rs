@@ -4,7 +4,7 @@ use std::io::{BufRead, IsTerminal};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use bentpipe_serve::{Address, Certificate, JobSettings, Listening, Security};
+use bentpipe_serve::{Address, Certificate, JobSettings, Listening, Network, Security};
 use bentpipe_units::Bytes;
 use clap::{Args, Subcommand};
 
@@ -28,6 +28,12 @@ pub(crate) struct ServeArguments {
     /// Browsers reach the server through a proxy with TLS
     #[arg(long, conflicts_with_all = ["certificate", "self_signed"])]
     behind_tls: bool,
+    /// Network of a proxy that is believed when it names its client (X-Forwarded-For); repeatable
+    #[arg(long, value_name = "ADDRESS/PREFIX", value_parser = |text: &str| Network::try_from(text.to_owned()))]
+    trusted_proxy: Vec<Network>,
+    /// Administrators need a second factor: without one they have level 2
+    #[arg(long)]
+    second_factor: bool,
     /// Certificate of the server in PEM, followed by those of its issuers. It is read again when it changes
     #[arg(long, value_name = "FILE", requires = "key", conflicts_with = "self_signed")]
     certificate: Option<PathBuf>,
@@ -52,6 +58,9 @@ pub(crate) struct ServeArguments {
     /// Limits of children by the level of their user [default: limits.toml in the data folder]
     #[arg(long, value_name = "FILE")]
     limits: Option<PathBuf>,
+    /// Most room of a user: scenarios, files and results of jobs together
+    #[arg(long, value_name = "SIZE", default_value = "20 GB")]
+    quota: Bytes,
     /// End with the standard input, with all jobs, and remove the data folder
     #[arg(long, hide = true)]
     temporary: bool,
@@ -149,12 +158,19 @@ fn serve(arguments: ServeArguments) -> Result<u8, String> {
         _ if behind_tls => Security::BehindProxy,
         _ => Security::Plain,
     };
-    let address = Address { listen, hosts, security };
+    let address = Address {
+        listen,
+        hosts,
+        security,
+        needs_second_factor: arguments.second_factor,
+        proxies: arguments.trusted_proxy,
+    };
     let known = STUDIES.iter().map(PathBuf::from).find(|folder| folder.is_dir());
     let jobs = JobSettings {
         at_once: jobs.into(),
         campaign_runs: campaign_runs.into(),
         keep_free: arguments.keep_free.get(),
+        quota: arguments.quota.get(),
         program,
         studies: studies.or(known),
         limits: arguments.limits,

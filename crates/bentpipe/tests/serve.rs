@@ -2,10 +2,14 @@
 #![cfg(feature = "serve")]
 #![allow(clippy::disallowed_methods, reason = "waits for a server in real time")]
 
+mod accounts;
 mod browser;
 mod campaigns;
 mod client;
+mod disks;
+mod doors;
 mod emulation;
+mod factor;
 mod files;
 mod jobs;
 mod limits;

@@ -3,14 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use axum::http::StatusCode;
+use bentpipe_agent::Network;
 use rusqlite::Transaction;
-use tokio::sync::{Semaphore, broadcast};
+use tokio::sync::{Semaphore, broadcast, watch};
 use tokio::task::JoinHandle;
 
 use crate::children::{Groups, LimitsFile, Pool};
-use crate::inputs::Inputs;
+use crate::inputs::{Arriving, Inputs};
 use crate::limits::Buckets;
+use crate::logins::Logins;
 use crate::password;
+use crate::places::Places;
 use crate::presence::Sites;
 use crate::problem::{Problem, Result};
 use crate::store::{Store, files};
@@ -18,8 +22,17 @@ use crate::store::{Store, files};
 /// Password hashes that are computed at a time; each takes 19 MiB.
 const HASHES_AT_ONCE: usize = 2;
 
-/// Archives that are made at a time; each takes a thread.
-const ARCHIVES_AT_ONCE: usize = 4;
+/// Password hashes that wait for a turn.
+const HASHES_WAITING: usize = 64;
+
+/// Archives that are made at a time, of a user and in total. Each takes a thread.
+const ARCHIVES: (usize, usize) = (2, 16);
+
+/// Streams that are open at a time, of a user and in total.
+const STREAMS: (usize, usize) = (20, 200);
+
+/// Requests of a user that are answered at a time, streams and downloads included.
+const REQUESTS: usize = 64;
 
 /// Archives that are read at a time; each takes memory for its directory.
 const IMPORTS_AT_ONCE: usize = 1;
@@ -46,10 +59,18 @@ pub struct Settings {
     ///
     /// On a disk with less no job starts and no file is taken.
     pub keep_free: u64,
+    /// Most bytes that are stored for a user.
+    pub quota: u64,
     /// Set if browsers reach the server over TLS.
     pub secure: bool,
     /// Limits of children.
     pub limits: LimitsFile,
+    /// Set if users of level 3 need a second factor.
+    ///
+    /// Without one they have level 2.
+    pub needs_second_factor: bool,
+    /// Proxies that are believed when they name the address of a client.
+    pub proxies: Vec<Network>,
 }
 
 /// State of the controller that all requests share.
@@ -63,8 +84,16 @@ pub(crate) struct Inner {
     pub(crate) buckets: Buckets,
     /// Turns at hashing passwords.
     pub(crate) hashing: Semaphore,
-    /// Turns at making archives.
-    pub(crate) archives: Arc<Semaphore>,
+    /// Places of password hashes, those that wait included.
+    pub(crate) hashes: Semaphore,
+    /// Attempts to log in.
+    pub(crate) logins: Logins,
+    /// Bytes of files that users are sending.
+    pub(crate) arriving: Arc<Arriving>,
+    /// Places of requests, of streams and of archives that are made.
+    pub(crate) requests: Arc<Places>,
+    pub(crate) streams: Arc<Places>,
+    pub(crate) archives: Arc<Places>,
     /// Turns at reading archives.
     pub(crate) imports: Arc<Semaphore>,
     /// Turns of children that work on requests.
@@ -75,6 +104,8 @@ pub(crate) struct Inner {
     pub(crate) dummy: password::Dummy,
     /// Numbers of jobs with new events.
     pub(crate) news: broadcast::Sender<i64>,
+    /// Number of times that a right ended: a session, a token, a level.
+    pub(crate) rights: watch::Sender<u64>,
     /// Sites that are connected.
     pub(crate) sites: Sites,
 }
@@ -95,10 +126,16 @@ impl App {
             store,
             buckets: Buckets::default(),
             hashing: Semaphore::new(HASHES_AT_ONCE),
-            archives: Arc::new(Semaphore::new(ARCHIVES_AT_ONCE)),
+            hashes: Semaphore::new(HASHES_AT_ONCE + HASHES_WAITING),
+            logins: Logins::default(),
+            arriving: Arc::default(),
+            requests: Places::new(REQUESTS, usize::MAX),
+            streams: Places::new(STREAMS.0, STREAMS.1),
+            archives: Places::new(ARCHIVES.0, ARCHIVES.1),
             imports: Arc::new(Semaphore::new(IMPORTS_AT_ONCE)),
             dummy: password::Dummy(password::hash(&crate::clock::secret())),
             news: broadcast::channel(EVENT_BACKLOG).0,
+            rights: watch::channel(0).0,
             sites: Sites::default(),
         }))
     }
@@ -134,9 +171,19 @@ impl App {
     }
 
     /// Returns `true` if a password fits a hash, after a wait for a turn.
+    ///
+    /// # Errors
+    /// Returns "service unavailable" if too many wait already.
     pub(crate) async fn is_right(&self, password: String, hash: String) -> Result<bool> {
+        let busy = |_| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too many people log in: try again");
+        let _place = self.hashes.try_acquire().map_err(busy)?;
         let _turn = self.hashing.acquire().await.map_err(|error| Problem::internal(&error))?;
         blocking(move || Ok(password::is_right(&password, &hash))).await
+    }
+
+    /// Reports that a right ended, so that streams look whether it was theirs.
+    pub(crate) fn right_ended(&self) {
+        self.rights.send_modify(|count| *count += 1);
     }
 
     /// Reports that a job has new events.

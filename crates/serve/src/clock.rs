@@ -1,6 +1,9 @@
 //! Wall clock and randomness of the controller. No result of a run depends on them.
 
+use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use tokio::time::Instant;
 
 /// Returns the milliseconds since 1970, UTC.
 #[expect(clippy::disallowed_methods, reason = "sessions and jobs have dates")]
@@ -14,6 +17,12 @@ pub(crate) fn now_ms() -> i64 {
 pub(crate) fn now_us() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Returns the milliseconds since the first call, by a clock that is never set.
+pub(crate) fn since_start_ms() -> i64 {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    i64::try_from(START.elapsed().as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Returns a secret of 256 random bits in hexadecimal digits.

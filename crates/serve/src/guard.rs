@@ -8,7 +8,10 @@ use axum::middleware::Next;
 use axum::response::Response;
 
 use crate::app::App;
-use crate::limits::{KNOWN, SITE, UNKNOWN};
+use crate::connections::{Connection, holding};
+use crate::forwarded;
+use crate::limits::{KNOWN, SITE, UNKNOWN, source};
+use crate::places::Full;
 use crate::presence::Channel;
 use crate::problem::{Problem, Result, Shown};
 use crate::store::audit::{self, Entry};
@@ -44,7 +47,10 @@ pub(crate) struct Caller {
     pub(crate) user: User,
     /// Number of the session, of a browser.
     pub(crate) session: Option<i64>,
-    /// Address.
+    /// Number of the token, of a program.
+    pub(crate) token: Option<i64>,
+    /// Address, and the same as text.
+    pub(crate) peer: IpAddr,
     pub(crate) address: String,
 }
 
@@ -65,6 +71,14 @@ const METHODS: [Method; 6] =
 /// Passes a request to its handler, or refuses it.
 pub(crate) async fn guard(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
     let checked = check(&guard, &mut request).await;
+    let held = match &checked {
+        Ok(()) => hold(&guard.app, &request),
+        Err(_) => Ok(None),
+    };
+    let (checked, held) = match held {
+        Ok(held) => (checked, held),
+        Err(problem) => (Err(problem), None),
+    };
     let (caller, from) = (request.extensions().get::<Caller>().cloned(), page_before(&request));
     let mut response = match checked {
         Ok(()) => next.run(request).await,
@@ -74,7 +88,24 @@ pub(crate) async fn guard(State(guard): State<Guard>, mut request: Request, next
         response = (guard.page)(&problem, caller.as_ref(), from.as_deref());
     }
     add_headers(&guard, response.headers_mut());
-    response
+    match held {
+        Some(held) => response.map(|body| holding(body, held)),
+        None => response,
+    }
+}
+
+/// Counts a request of a known caller, until the answer was sent.
+fn hold(app: &App, request: &Request) -> Result<Option<impl Send + Unpin + 'static>> {
+    let Some(caller) = request.extensions().get::<Caller>() else { return Ok(None) };
+    let place = app.requests.take(caller.user.id).map_err(|full| match full {
+        Full::OfUser(most) => Problem {
+            detail: format!("you have {most} requests that are not answered yet: wait for some"),
+            ..Problem::later(1)
+        },
+        Full::OfAll => Problem::later(1),
+    })?;
+    let connection = request.extensions().get::<Connection>().map(Connection::hold);
+    Ok(Some((place, connection)))
 }
 
 /// Returns the page of this server from which a request came.
@@ -90,20 +121,23 @@ fn page_before(request: &Request) -> Option<String> {
 async fn check(guard: &Guard, request: &mut Request) -> Result<()> {
     let Guard { app, access, .. } = guard;
     let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([127, 0, 0, 1]), |peer| peer.0);
+    let peer = forwarded::client(peer, request.headers(), &app.settings.proxies);
+    request.extensions_mut().insert(Peer(peer));
     let address = peer.to_string();
     check_host(app, request.headers())?;
     // No path has them, so that 405 follows at each level, and without a login.
     if !METHODS.contains(request.method()) {
-        return app.buckets.take(&format!("from {}", prefix(peer)), UNKNOWN).map_err(Problem::later);
+        return app.buckets.take(&format!("from {}", source(peer)), UNKNOWN).map_err(Problem::later);
     }
     // Sites have neither cookies nor tokens: no page makes a browser act for one.
     match access {
         Access::Stranger => {
-            return app.buckets.take(&format!("from {}", prefix(peer)), UNKNOWN).map_err(Problem::later);
+            return app.buckets.take(&format!("from {}", source(peer)), UNKNOWN).map_err(Problem::later);
         }
         Access::Site => {
             let site = request.extensions().get::<Channel>().and_then(Channel::site);
             let site = site.ok_or_else(|| Problem::forbidden("no site logged in over this connection"))?;
+            request.extensions().get::<Connection>().iter().for_each(|connection| connection.keep());
             return app.buckets.take(&format!("site {site}"), SITE).map_err(Problem::later);
         }
         Access::Public | Access::Level(_) => {}
@@ -113,12 +147,13 @@ async fn check(guard: &Guard, request: &mut Request) -> Result<()> {
         check_origin(request.method(), request.headers())?;
     }
     let caller = match bearer {
-        Some(token) => by_token(app, token, &address).await?,
-        None => by_cookie(app, request.headers(), &address).await?,
+        Some(token) => by_token(app, token, peer).await?,
+        None => by_cookie(app, request.headers(), peer).await?,
     };
+    let caller = caller.map(|caller| with_factor(app, caller));
     let (key, limit) = match &caller {
         Some(caller) => (format!("user {}", caller.user.id), KNOWN),
-        None => (format!("from {}", prefix(peer)), UNKNOWN),
+        None => (format!("from {}", source(peer)), UNKNOWN),
     };
     app.buckets.take(&key, limit).map_err(Problem::later)?;
     if let Access::Level(level) = access {
@@ -127,13 +162,24 @@ async fn check(guard: &Guard, request: &mut Request) -> Result<()> {
             let object = format!("{} {}", request.method(), request.uri().path());
             log(app, &caller.user.name, &address, ("request", &object, "level too low")).await?;
             let has = caller.user.level;
-            return Err(Problem::forbidden(format!("this needs level {level}; yours is {has}")));
+            let lacks_factor = app.settings.needs_second_factor && !caller.user.second_factor;
+            let until =
+                if lacks_factor { " until you set up a second factor on the page Account" } else { "" };
+            return Err(Problem::forbidden(format!("this needs level {level}; yours is {has}{until}")));
         }
     }
     if let Some(caller) = caller {
         request.extensions_mut().insert(caller);
     }
     Ok(())
+}
+
+/// Lowers the level of an administrator without a second factor, where one is required.
+fn with_factor(app: &App, mut caller: Caller) -> Caller {
+    if app.settings.needs_second_factor && !caller.user.second_factor {
+        caller.user.level = caller.user.level.min(2);
+    }
+    caller
 }
 
 /// Refuses names that a foreign page may have pointed at this address.
@@ -170,29 +216,32 @@ fn bearer(headers: &HeaderMap) -> Option<String> {
     Some(value.strip_prefix("Bearer ")?.trim().to_owned())
 }
 
-async fn by_token(app: &App, token: String, address: &str) -> Result<Option<Caller>> {
+async fn by_token(app: &App, token: String, peer: IpAddr) -> Result<Option<Caller>> {
     if !token.starts_with(TOKEN_PREFIX) {
         return Err(Problem::unauthorized());
     }
     let found = app.read(move |db| Ok(people::token(db, &token)?)).await?;
-    let (mut user, scope) = found.ok_or_else(Problem::unauthorized)?;
+    let (mut user, scope, id, is_stale) = found.ok_or_else(Problem::unauthorized)?;
+    if is_stale {
+        app.write(move |db| Ok(people::touch_token(db, id)?)).await?;
+    }
     let most = match &scope[..] {
         "admin" => 3,
         "run" => 2,
         _ => 0,
     };
     user.level = user.level.min(most);
-    Ok(Some(Caller { user, session: None, address: address.to_owned() }))
+    Ok(Some(Caller { user, session: None, token: Some(id), peer, address: peer.to_string() }))
 }
 
-async fn by_cookie(app: &App, headers: &HeaderMap, address: &str) -> Result<Option<Caller>> {
+async fn by_cookie(app: &App, headers: &HeaderMap, peer: IpAddr) -> Result<Option<Caller>> {
     let Some(secret) = cookie(headers, &cookie_name(app)) else { return Ok(None) };
     let found = app.read(move |db| Ok(people::session(db, &secret)?)).await?;
     let Some((user, id, is_stale)) = found else { return Ok(None) };
     if is_stale {
         app.write(move |db| Ok(people::touch_session(db, id)?)).await?;
     }
-    Ok(Some(Caller { user, session: Some(id), address: address.to_owned() }))
+    Ok(Some(Caller { user, session: Some(id), token: None, peer, address: peer.to_string() }))
 }
 
 /// Returns the name of the session cookie.
@@ -213,20 +262,6 @@ pub(crate) fn session_cookie(app: &App, secret: &str) -> String {
     let secure = if app.settings.secure { "; Secure" } else { "" };
     let age = if secret.is_empty() { "; Max-Age=0" } else { "" };
     format!("{name}={secret}; Path=/; HttpOnly; SameSite=Strict{secure}{age}")
-}
-
-/// Returns the network of an address: /24 of IPv4, /64 of IPv6.
-pub(crate) fn prefix(address: IpAddr) -> String {
-    match address.to_canonical() {
-        IpAddr::V4(address) => {
-            let [a, b, c, _] = address.octets();
-            format!("{a}.{b}.{c}.0/24")
-        }
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            format!("{a:x}:{b:x}:{c:x}:{d:x}::/64")
-        }
-    }
 }
 
 /// Adds an entry to the audit log.

@@ -1,8 +1,10 @@
 //! Content of users' files by hash, and folders with their names.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use serde::{Deserialize, Serialize};
@@ -121,6 +123,44 @@ impl Drop for Receiving {
     fn drop(&mut self) {
         // After `keep` there is none.
         let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Bytes that each user is sending, which count before they are kept.
+#[derive(Debug, Default)]
+pub(crate) struct Arriving(Mutex<HashMap<i64, u64>>);
+
+/// Bytes of one upload, until they are kept or dropped.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    all: Arc<Arriving>,
+    user: i64,
+    bytes: u64,
+}
+
+impl Arrival {
+    /// Begins an upload of a user.
+    pub(crate) fn new(all: &Arc<Arriving>, user: i64) -> Arrival {
+        Arrival { all: Arc::clone(all), user, bytes: 0 }
+    }
+
+    /// Counts bytes, and returns those of all uploads of the user.
+    pub(crate) fn add(&mut self, bytes: u64) -> u64 {
+        self.bytes += bytes;
+        let mut all = self.all.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sum = all.entry(self.user).or_default();
+        *sum += bytes;
+        *sum
+    }
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        let mut all = self.all.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = all.remove(&self.user).unwrap_or_default().saturating_sub(self.bytes);
+        if left > 0 {
+            all.insert(self.user, left);
+        }
     }
 }
 

@@ -8,40 +8,49 @@
 //! - `inputs` keeps the content of users' files, and gives scenarios folders in which they have their names.
 //! - `work` has all that is computed from users' input; `children` are the processes that do it, within limits.
 //! - `launch` checks the settings of a job with its scenario.
-//! - `space` watches the room on the disk, and removes results from it.
+//! - `space` watches the room on the disk, and removes results from it; `quota` counts what each user has, and `reserve` keeps some
+//!   room for log-ins and removals.
 //! - `archive` reads the archives of jobs that others made, and believes nothing in them.
 //! - `captures` reads captures, also those that are being written.
 //! - `queries` reads queries to sensor fields and their rows, also while they come.
 //! - `door` answers other machines that dial in, and `sites` advances jobs that run on them.
 //! - `api` has one table of operations, of which routes, access and OpenAPI are made; `guard` checks each request.
+//! - `connections`, `forwarded`, `logins`, `limits` and `places` bound what an address or a user takes from others.
 //! - `pages` writes HTML that works without scripts.
 //!
 //! Without TLS the server binds to loopback addresses alone.
 
+mod anchor;
 mod api;
 mod app;
 mod archive;
 mod captures;
 mod children;
 mod clock;
+mod connections;
 mod control;
 mod diff;
 mod door;
 mod drafts;
 mod forms;
+mod forwarded;
 mod guard;
 mod inputs;
 mod launch;
 mod limits;
 mod log;
+mod logins;
 mod nightly;
 mod pages;
 mod password;
+mod places;
 mod plots;
 mod presence;
 mod problem;
 mod queries;
+mod quota;
 mod remote;
+mod reserve;
 mod runner;
 mod server;
 mod setup;
@@ -50,11 +59,13 @@ mod space;
 mod store;
 mod studies;
 mod tls;
+mod totp;
 mod url;
 mod work;
 
 pub use app::Settings;
 pub use archive::unpack_archive;
+pub use bentpipe_agent::Network;
 pub use children::{Limits, LimitsError, LimitsFile};
 pub use remote::{Property, RemoteOperation, remote_operations};
 pub use server::{Address, JobSettings, Listening, Security, run};

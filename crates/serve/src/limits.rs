@@ -1,9 +1,10 @@
 //! Limits of requests: a token bucket for each session or address.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
-use crate::clock::now_ms;
+use crate::clock::since_start_ms;
 
 /// Most buckets kept; the fullest ones are dropped first.
 const MAX_BUCKETS: usize = 10_000;
@@ -21,8 +22,23 @@ pub(crate) struct Limit {
 pub(crate) const KNOWN: Limit = Limit { rate: 50.0, burst: 200.0 };
 /// Limit of a site: small files come one a request.
 pub(crate) const SITE: Limit = Limit { rate: 100.0, burst: 400.0 };
+/// Limit of refusals that are logged of an address: the log is kept for good.
+pub(crate) const REFUSALS: Limit = Limit { rate: 1.0 / 60.0, burst: 20.0 };
 /// Limit without.
 pub(crate) const UNKNOWN: Limit = Limit { rate: 5.0, burst: 60.0 };
+
+/// Returns the address by which a client is counted.
+///
+/// Of IPv6 it is the /64, in which a client chooses freely.
+pub(crate) fn source(address: IpAddr) -> String {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            format!("{a:x}:{b:x}:{c:x}:{d:x}::/64")
+        }
+    }
+}
 
 /// Buckets by key.
 #[derive(Debug, Default)]
@@ -31,17 +47,14 @@ pub(crate) struct Buckets(Mutex<HashMap<String, (f64, i64)>>);
 impl Buckets {
     /// Counts a request against the bucket of `key`. Returns the seconds to wait if it is empty.
     pub(crate) fn take(&self, key: &str, limit: Limit) -> Result<(), i64> {
-        self.take_at(key, limit, now_ms())
+        self.take_at(key, limit, since_start_ms())
     }
 
-    fn take_at(&self, key: &str, limit: Limit, now: i64) -> Result<(), i64> {
+    /// Counts a request at a time in milliseconds.
+    pub(crate) fn take_at(&self, key: &str, limit: Limit, now: i64) -> Result<(), i64> {
         let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() >= MAX_BUCKETS && !buckets.contains_key(key) {
-            let full = |level: f64, at: i64| level + (now - at) as f64 / 1000.0 * limit.rate >= limit.burst;
-            buckets.retain(|_, (level, at)| !full(*level, *at));
-            if buckets.len() >= MAX_BUCKETS {
-                return Err(1);
-            }
+            make_room(&mut buckets, limit, now);
         }
         let (level, at) = buckets.entry(key.to_owned()).or_insert((limit.burst, now));
         let passed_s = (now - *at).max(0) as f64 / 1000.0;
@@ -52,6 +65,19 @@ impl Buckets {
         }
         *level -= 1.0;
         Ok(())
+    }
+}
+
+/// Drops buckets that are full, or the fullest one.
+///
+/// So newcomers are not refused for the number of others.
+fn make_room(buckets: &mut HashMap<String, (f64, i64)>, limit: Limit, now: i64) {
+    let level = |(level, at): &(f64, i64)| level + (now - at) as f64 / 1000.0 * limit.rate;
+    buckets.retain(|_, bucket| level(bucket) < limit.burst);
+    if buckets.len() >= MAX_BUCKETS {
+        let fullest = buckets.iter().max_by(|(_, a), (_, b)| level(a).total_cmp(&level(b)));
+        let fullest = fullest.map(|(key, _)| key.clone());
+        fullest.map(|key| buckets.remove(&key));
     }
 }
 
@@ -75,7 +101,7 @@ mod tests {
     fn the_number_of_buckets_is_bounded() {
         let (buckets, limit) = (Buckets::default(), Limit { rate: 0.001, burst: 3.0 });
         for n in 0..MAX_BUCKETS + 10 {
-            let _ = buckets.take_at(&n.to_string(), limit, 0);
+            assert_eq!(buckets.take_at(&n.to_string(), limit, 0), Ok(()), "nobody is refused for others");
         }
         assert!(buckets.0.lock().expect("not poisoned").len() <= MAX_BUCKETS);
     }

@@ -5,6 +5,7 @@ mod entry;
 mod field;
 mod files;
 mod form;
+mod history;
 mod jobs;
 mod layout;
 mod packets;
@@ -60,6 +61,7 @@ pub(crate) fn pages() -> Vec<Page> {
         "/scenarios/{id}/settings", level(1) => post(scenarios::settings);
         "/scenarios/{id}/archive", level(1) => post(scenarios::archive);
         "/scenarios/{id}/restore", level(1) => post(scenarios::restore);
+        "/scenarios/{id}/discard", level(1) => post(history::discard);
         "/scenarios/{id}/system", level(0) => get(scenarios::system);
         "/scenarios/{id}/connections", level(0) => get(scenarios::connections);
         "/scenarios/{id}/test", level(0) => get(scenarios::test);
@@ -68,7 +70,8 @@ pub(crate) fn pages() -> Vec<Page> {
         "/scenarios/{id}/report", level(0) => get(scenarios::report);
         "/scenarios/{id}/text", level(0) => get(scenarios::text);
         "/scenarios/{id}/text/save", level(1) => post(scenarios::save_text);
-        "/scenarios/{id}/history", level(0) => get(scenarios::history);
+        "/scenarios/{id}/history", level(0) => get(history::show);
+        "/scenarios/{id}/history/remove", level(1) => post(history::remove_version);
         "/scenarios/{id}/form", level(0) => get(form::show);
         "/scenarios/{id}/form/save", level(1) => post(form::save);
         "/scenarios/{id}/entry/add", level(1) => post(form::add);
@@ -102,6 +105,9 @@ pub(crate) fn pages() -> Vec<Page> {
         "/compare", level(0) => get(jobs::compare);
         "/account", level(0) => get(people::account);
         "/account/password", level(0) => post(people::password);
+        "/account/second-factor", level(0) => post(people::offer_factor);
+        "/account/second-factor/confirm", level(0) => post(people::confirm_factor);
+        "/account/second-factor/end", level(0) => post(people::end_factor);
         "/account/sessions/end", level(0) => post(people::end_session);
         "/account/tokens", level(0) => post(people::add_token);
         "/account/tokens/revoke", level(0) => post(people::revoke_token);

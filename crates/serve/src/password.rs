@@ -23,7 +23,7 @@ pub(crate) fn refusal(name: &str, password: &str) -> Option<String> {
     if password.len() > MAX_BYTES {
         return Some(format!("password too long: expected at most {MAX_BYTES} bytes"));
     }
-    if lower.contains(&name.to_lowercase()) {
+    if has_name(&lower, &name.to_lowercase()) {
         return Some("password contains the user's name".to_owned());
     }
     let mut letters: Vec<char> = lower.chars().collect();
@@ -33,6 +33,22 @@ pub(crate) fn refusal(name: &str, password: &str) -> Option<String> {
         return Some("password is among the first that are guessed".to_owned());
     }
     None
+}
+
+/// Returns `true` if a password has the user's name.
+///
+/// A short name is part of many words: it counts as a word of its own, and up to two characters not at all.
+fn has_name(password: &str, name: &str) -> bool {
+    let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    let is_word = |at: usize| {
+        let (before, after) = (&password[..at], &password[at + name.len()..]);
+        !is_letter(before.chars().next_back()) && !is_letter(after.chars().next())
+    };
+    match name.chars().count() {
+        0..=2 => false,
+        3 | 4 => password.match_indices(name).any(|(at, _)| is_word(at)),
+        _ => password.contains(name),
+    }
 }
 
 /// Cost of a hash, OWASP's minimum for Argon2id: 19 MiB, two passes, one lane.
@@ -114,9 +130,13 @@ mod tests {
             assert!(refusal("ann", weak).is_some(), "{weak}");
         }
         assert!(refusal("ann", &"long-enough-1".repeat(100)).is_some());
-        for fine in ["correct horse battery", "über-mut tut gut", "x7!kd93,wl2#"] {
+        for fine in ["correct horse battery", "über-mut tut gut", "x7!kd93,wl2#", "two channels planned"] {
             assert_eq!(refusal("ann", fine), None, "{fine}");
         }
+        for name in ["a", "bo", "tt"] {
+            assert_eq!(refusal(name, "correct horse battery bo"), None, "{name}");
+        }
+        assert!(refusal("hannah", "shannah-like-it").is_some());
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::store::files::{self, Content};
 use crate::store::jobs::{self, Job, JobKind, JobState, MAX_ATTEMPTS, Method, Question};
 use crate::store::{Result, StoreError, people, reservations};
 use crate::work::{self, ROWS, Task};
-use crate::{inputs, log, nightly, sites, space};
+use crate::{inputs, log, nightly, reserve, sites, space};
 
 /// Time between two looks at running children.
 const TURN: Duration = Duration::from_millis(100);
@@ -40,7 +40,7 @@ const CAMPAIGN_PATIENCE_MS: i64 = 60_000;
 /// Time between two looks for the backup of the day, in milliseconds.
 const BACKUP_LOOK_MS: i64 = 600_000;
 /// Most running jobs of one user.
-const MAX_PER_USER: u32 = 2;
+pub(crate) const MAX_PER_USER: u32 = 2;
 /// Exit code of a study that misses a value, or of failed runs.
 const MISSED: i32 = 1;
 /// Most bytes of progress that are read in a turn.
@@ -84,6 +84,8 @@ pub(crate) struct Runner {
     ending: Vec<(Child, Option<Group>)>,
     /// Times at which children were asked to end, in milliseconds.
     interrupted: HashMap<i64, i64>,
+    /// Jobs that were stopped because the disk has no room, and why.
+    stopped: HashMap<i64, String>,
     /// Set while the disk has no room for jobs.
     is_short: bool,
 }
@@ -119,6 +121,7 @@ impl Runner {
             groups: HashMap::new(),
             ending: Vec::new(),
             interrupted: HashMap::new(),
+            stopped: HashMap::new(),
             is_short: false,
         }
     }
@@ -139,6 +142,8 @@ impl Runner {
             if now_ms() >= looked.saturating_add(BACKUP_LOOK_MS) {
                 looked = now_ms();
                 nightly::back_up(&self.app.store, &self.app.settings.folder);
+                // It went when the disk was full, and comes back when there is room.
+                let _ = reserve::make(&self.app.settings.folder);
             }
             let busy = self.turn().unwrap_or_else(|error| {
                 log::line(&format!("error: jobs: {error}"));
@@ -155,7 +160,11 @@ impl Runner {
     fn turn(&mut self) -> Result<bool> {
         self.ending.retain_mut(|(child, _)| !matches!(child.try_wait(), Ok(Some(_))));
         let mut running = 0;
+        let shortage = space::shortage(&self.app.settings);
         for job in self.app.store.read(jobs::running)? {
+            if let Some(why) = shortage.as_ref().filter(|_| !job.is_on_sites()) {
+                self.stopped.entry(job.id).or_insert_with(|| format!("stopped: {why}"));
+            }
             running += usize::from(self.follow(job)?);
         }
         while running < self.app.settings.jobs && self.has_room() {
@@ -186,7 +195,7 @@ impl Runner {
         }
         // First, as a child that has ended writes no more.
         let lives = self.lives(job.id);
-        if lives && job.cancel {
+        if lives && (job.cancel || self.stopped.contains_key(&job.id)) {
             self.end_child(&job);
         }
         let offset = self.app.store.read(|db| jobs::offset(db, job.id))?;
@@ -207,6 +216,7 @@ impl Runner {
         self.app.announce(job.id);
         if is_over {
             self.interrupted.remove(&job.id);
+            self.stopped.remove(&job.id);
         }
         Ok(!is_over)
     }
@@ -318,6 +328,9 @@ impl Runner {
         let End { code, results, rows, excess, errors } = end;
         if let Some(results) = &results {
             self.keep_results(db, job, (results, rows))?;
+        }
+        if let Some(why) = self.stopped.get(&job.id).filter(|_| code != Some(0) && !job.cancel) {
+            return jobs::set_state(db, job.id, JobState::FAILED, why);
         }
         match code {
             // Interrupted, it ends as always, with what it has.

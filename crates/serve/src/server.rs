@@ -7,21 +7,26 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use axum::extract::DefaultBodyLimit;
-use axum::http::{StatusCode, Uri};
+use axum::http::{Request, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Router, middleware};
+use axum::{Router, middleware};
+use bentpipe_agent::Network;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
+use tower::ServiceExt;
 
 use crate::api::{self, body};
 use crate::app::{App, Settings};
 use crate::children::{Groups, LimitsFile};
+use crate::connections::{Connection, Connections, Patient};
 use crate::door;
+use crate::forwarded;
 use crate::guard::{Access, Guard, Peer, Refuse, guard};
 use crate::presence::Channel;
 use crate::problem::Problem;
@@ -29,7 +34,7 @@ use crate::runner::Runner;
 use crate::setup::{self, Error};
 use crate::store::{jobs, people};
 use crate::tls::{self, Certificate, Tls};
-use crate::{log, pages};
+use crate::{anchor, log, pages, reserve};
 
 /// Time in which a client sends the head of a request.
 const HEAD_TIME: Duration = Duration::from_secs(10);
@@ -41,8 +46,10 @@ const MAX_HEAD: usize = 32 << 10;
 const LAST_TURNS: u32 = 75;
 /// Time of such a turn.
 const LAST_TURN: Duration = Duration::from_millis(200);
-/// Most connections.
-const MAX_CONNECTIONS: usize = 512;
+/// Pause after a connection took the place of another one.
+///
+/// So it can send its request before it may have to go itself.
+const CROWDED: Duration = Duration::from_millis(2);
 
 /// Detail of a request that the interface does not know.
 const NO_OPERATION: &str = "no such operation; /api/v1/openapi.json describes all";
@@ -56,6 +63,12 @@ pub struct Address {
     pub hosts: Vec<String>,
     /// TLS between browsers and the server.
     pub security: Security,
+    /// Set if users of level 3 need a second factor.
+    ///
+    /// Without one they have level 2.
+    pub needs_second_factor: bool,
+    /// Proxies that are believed when they name the address of a client.
+    pub proxies: Vec<Network>,
 }
 
 /// TLS between browsers and the server.
@@ -91,6 +104,8 @@ pub struct JobSettings {
     ///
     /// On a disk with less no job starts and no file is taken.
     pub keep_free: u64,
+    /// Most bytes that are stored for a user.
+    pub quota: u64,
     /// Program that runs them: this one.
     pub program: PathBuf,
     /// Folder that holds the studies, if there is one.
@@ -147,9 +162,15 @@ pub fn run(
         jobs: jobs.at_once,
         campaign_runs: jobs.campaign_runs,
         keep_free: jobs.keep_free,
+        quota: jobs.quota,
         secure: address.security != Security::Plain,
         limits,
+        needs_second_factor: address.needs_second_factor,
+        proxies: address.proxies.clone(),
     };
+    if let Err(error) = reserve::make(&settings.folder) {
+        log::line(&format!("note: no reserve of the disk: {error}"));
+    }
     let groups = Groups::find().unwrap_or_else(|why| {
         log::line(&format!("note: children have limits for each process alone: {why}"));
         Groups::default()
@@ -176,6 +197,7 @@ pub fn run(
         if is_temporary {
             end_jobs(&app, &wake).await;
         }
+        anchor::write(&app, 0).await;
         drop(wake);
         over
     });
@@ -311,22 +333,21 @@ async fn serve(
     }
     let listener = TcpListener::from_std(listener)?;
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    tokio::spawn(anchor::keep(app.clone()));
     let router = router(&app);
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let connections = Connections::default();
     let mut news = app.news.subscribe();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
-                    let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
-                    let (app, router, tls) = (app.clone(), router.clone(), tls.clone());
-                    tokio::spawn(async move {
-                        match tls {
-                            Some(tls) => secured(stream, peer, (&app, router), &tls).await,
-                            None => connection(stream, peer, router, &Channel::new(None)).await,
-                        }
-                        drop(place);
-                    });
+                    let is_proxy = forwarded::is_one_of(peer.ip(), &app.settings.proxies);
+                    let Some((own, is_crowded)) = connections.enter(peer.ip(), is_proxy) else { continue };
+                    let client = Client { peer: Peer(peer.ip()), own, router: router.clone() };
+                    tokio::spawn(attend(stream, client, app.clone(), tls.clone()));
+                    if is_crowded {
+                        tokio::time::sleep(CROWDED).await;
+                    }
                 }
                 Err(error) => {
                     log::line(&format!("error: accept: {error}"));
@@ -358,7 +379,29 @@ fn binding(session: &rustls::ServerConnection) -> Option<[u8; 32]> {
     is_new.then(|| session.export_keying_material([0; 32], BINDING, Some(&[])).ok()).flatten()
 }
 
-async fn secured(mut stream: TcpStream, peer: SocketAddr, (app, router): (&App, Router), tls: &Tls) {
+/// Serves a connection until it ends or has to make room.
+async fn attend(stream: TcpStream, client: Client, app: App, tls: Option<Arc<Tls>>) {
+    let own = client.own.clone();
+    let served = async {
+        match tls {
+            Some(tls) => secured(stream, client, &app, &tls).await,
+            None => connection(stream, client, Channel::new(None)).await,
+        }
+    };
+    tokio::select! {
+        () = own.ended() => {}
+        () = served => {}
+    }
+}
+
+/// Client of a connection, and what serves it.
+struct Client {
+    peer: Peer,
+    own: Connection,
+    router: Router,
+}
+
+async fn secured(mut stream: TcpStream, client: Client, app: &App, tls: &Tls) {
     let handshake = async move {
         let mut first = [0];
         if stream.peek(&mut first).await? == 1 && first[0] != HANDSHAKE {
@@ -370,22 +413,24 @@ async fn secured(mut stream: TcpStream, peer: SocketAddr, (app, router): (&App, 
     let accepted: Result<std::io::Result<Option<_>>, _> = tokio::time::timeout(HEAD_TIME, handshake).await;
     if let Ok(Ok(Some(stream))) = accepted {
         let channel = Channel::new(binding(stream.get_ref().1));
-        connection(stream, peer, router, &channel).await;
+        connection(stream, client, channel.clone()).await;
         app.sites.leave(&channel);
     }
 }
 
-async fn connection(
-    stream: impl AsyncRead + AsyncWrite + Unpin,
-    peer: SocketAddr,
-    router: Router,
-    channel: &Channel,
-) {
-    let router = router.layer(Extension(Peer(peer.ip()))).layer(Extension(channel.clone()));
-    let service = TowerToHyperService::new(router);
+async fn connection(stream: impl AsyncRead + AsyncWrite + Unpin, client: Client, channel: Channel) {
+    let Client { peer, own, router } = client;
+    let service = router.map_request(move |mut request: Request<Incoming>| {
+        let known = request.extensions_mut();
+        known.insert(peer);
+        known.insert(own.clone());
+        known.insert(channel.clone());
+        request
+    });
+    let service = TowerToHyperService::new(service);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(MAX_HEAD);
-    let _ = http.serve_connection(TokioIo::new(stream), service).await;
+    let _ = http.serve_connection(TokioIo::new(Patient::new(stream)), service).await;
 }
 
 /// Limits the time until an answer begins; streams go on after that.

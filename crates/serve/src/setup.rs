@@ -3,7 +3,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
 
@@ -12,8 +12,8 @@ use crate::children::LimitsError;
 use crate::store::audit::{self, Entry};
 use crate::store::people;
 use crate::store::scenarios;
-use crate::store::{Store, StoreError};
-use crate::{clock, password};
+use crate::store::{self, Store, StoreError};
+use crate::{clock, password, reserve};
 
 /// Scenarios that a new data folder has, shared by the first administrator.
 const EXAMPLES: &[(&str, &str)] = &[
@@ -61,6 +61,16 @@ pub enum Error {
     /// The database failed.
     #[error("{0}")]
     Database(String),
+    /// The database is cut or damaged.
+    #[error("{path}: damaged: {why}\nhelp: {advice}")]
+    Damaged {
+        /// Path.
+        path: String,
+        /// First fault.
+        why: String,
+        /// Backup to take.
+        advice: String,
+    },
 }
 
 impl From<StoreError> for Error {
@@ -88,10 +98,47 @@ pub(crate) fn open(folder: &Path) -> Result<Data, Error> {
     let lock = open("lock")?;
     rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
         .map_err(|_| Error::InUse(folder.display().to_string()))?;
+    // On a full disk the database needs some room to be opened.
+    reserve::release(folder);
     // SQLite gives its journal the permissions of the database.
     open("data.sqlite")?;
-    let store = Store::open(&folder.join("data.sqlite"))?;
+    let database = folder.join("data.sqlite");
+    check(folder, &database)?;
+    let store = Store::open(&database)?;
     Ok(Data { store, lock })
+}
+
+/// Refuses a database that is cut or damaged, and names the backup to take.
+fn check(folder: &Path, database: &Path) -> Result<(), Error> {
+    let backup = || newest_whole(&folder.join("backups"));
+    let is_empty = fs::metadata(database).is_ok_and(|data| data.len() == 0);
+    // A new one is empty too, but has no backups.
+    let checked = if is_empty { Ok(()) } else { store::check(database) };
+    let why = match checked {
+        Ok(()) if is_empty && backup().is_some() => "it is empty".to_owned(),
+        Ok(()) => return Ok(()),
+        Err(StoreError::Damaged(why)) => why,
+        Err(error) => return Err(error.into()),
+    };
+    let database = database.display();
+    let advice = match backup() {
+        Some(backup) => format!(
+            "the newest whole backup is {}: put a copy of it in place of {database}, and remove {database}-wal and {database}-shm; \
+             what came after it is lost",
+            backup.display()
+        ),
+        None => "no backup is whole: take one that `bentpipe serve backup` made elsewhere".to_owned(),
+    };
+    Err(Error::Damaged { path: database.to_string(), why, advice })
+}
+
+/// Returns the newest backup whose structure is whole.
+fn newest_whole(folder: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    let mut all: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|end| end == "sqlite")).collect();
+    all.sort();
+    all.into_iter().rev().find(|path| store::check_backup(path).is_ok())
 }
 
 /// Refuses file systems on which SQLite's write-ahead log loses data.
@@ -181,6 +228,37 @@ mod tests {
         assert!(matches!(open(&folder), Err(Error::InUse(_))));
         drop(first);
         open(&folder).expect("opens again");
+    }
+
+    #[test]
+    fn a_damaged_database_is_found_and_the_newest_whole_backup_is_named() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let folder = parent.path().join("data");
+        init(&folder, "ann", None).expect("made");
+        let (database, backups) = (folder.join("data.sqlite"), folder.join("backups"));
+        fs::create_dir(&backups).expect("made");
+        let copy = parent.path().join("copy.sqlite");
+        back_up(&folder, &copy).expect("copied");
+        let whole = fs::read(&copy).expect("read");
+        for (day, bytes) in [(1, &whole[..]), (2, &whole[..]), (3, &whole[..whole.len() / 2])] {
+            fs::write(backups.join(format!("2026-11-0{day}.sqlite")), bytes).expect("written");
+        }
+        let mut damaged = whole.clone();
+        damaged[whole.len() / 2..].fill(0xa5);
+        let refusal = |bytes: &[u8]| {
+            for end in ["-wal", "-shm"] {
+                let _ = fs::remove_file(folder.join(format!("data.sqlite{end}")));
+            }
+            fs::write(&database, bytes).expect("written");
+            open(&folder).err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        for bytes in [&whole[..whole.len() / 2], &damaged[..], b"no database at all, but some text", b""] {
+            let text = refusal(bytes);
+            assert!(text.contains("damaged") && text.contains("2026-11-02.sqlite"), "{text}");
+        }
+        assert_eq!(refusal(&whole), "");
+        fs::remove_dir_all(&backups).expect("removed");
+        assert!(refusal(&damaged).contains("no backup is whole"));
     }
 
     #[test]

@@ -9,19 +9,12 @@ use axum::http::StatusCode;
 use crate::app::{Settings, job_folder};
 use crate::log;
 use crate::problem::{Problem, Result};
-use crate::store::{self, Store, jobs};
+use crate::reserve;
+pub(crate) use crate::reserve::free;
+use crate::store::{self, Store, jobs, usage};
 
 /// Ending of folders whose jobs are being removed.
 const ASIDE: &str = ".removed";
-
-/// Returns the bytes of a folder's disk that this process may still use.
-///
-/// # Errors
-/// Returns an error if the folder cannot be read.
-pub(crate) fn free(folder: &Path) -> io::Result<u64> {
-    let disk = rustix::fs::statvfs(folder)?;
-    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
-}
 
 /// Returns why nothing may be added, if the disk has less free than it keeps.
 pub(crate) fn shortage(settings: &Settings) -> Option<String> {
@@ -42,6 +35,24 @@ pub(crate) fn check(settings: &Settings) -> Result<()> {
         Some(why) => Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, why)),
         None => Ok(()),
     }
+}
+
+/// Refuses texts that take the last room of the disk.
+///
+/// Log-ins and removals need it.
+///
+/// # Errors
+/// Returns an error if disk and database together have less free than the reserve.
+pub(crate) fn check_text(db: &rusqlite::Transaction<'_>, settings: &Settings) -> Result<()> {
+    let wrong = |error: io::Error| Problem::internal(&error);
+    let folder = &settings.folder;
+    let free = free(folder).map_err(wrong)? + usage::left(db)?;
+    let kept = reserve::size(folder).map_err(wrong)?.min(settings.keep_free);
+    if free >= kept {
+        return Ok(());
+    }
+    let detail = format!("the server's disk has {} free: remove jobs, files or old versions", shown(free));
+    Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, detail))
 }
 
 /// Returns a number of bytes in a unit that fits.

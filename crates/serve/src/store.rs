@@ -5,15 +5,19 @@ pub(crate) mod files;
 pub(crate) mod jobs;
 pub(crate) mod people;
 pub(crate) mod presets;
+pub(crate) mod queue;
 pub(crate) mod reservations;
 pub(crate) mod scenarios;
 pub(crate) mod sites;
+pub(crate) mod usage;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+
+use crate::reserve;
 
 /// Steps from each schema to the next. A step that was released is never edited.
 const MIGRATIONS: &[&str] = &[
@@ -24,6 +28,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0005.sql"),
     include_str!("../migrations/0006.sql"),
     include_str!("../migrations/0007.sql"),
+    include_str!("../migrations/0008.sql"),
 ];
 
 /// Number of idle connections for reading that are kept.
@@ -41,6 +46,9 @@ pub(crate) enum StoreError {
     /// A migration would leave rows that refer to nothing.
     #[error("database: schema {0} cannot be reached, as rows refer to missing ones; restore a backup")]
     Dangling(usize),
+    /// The file is cut or damaged.
+    #[error("database: damaged: {0}")]
+    Damaged(String),
 }
 
 pub(crate) type Result<T> = std::result::Result<T, StoreError>;
@@ -50,6 +58,8 @@ pub(crate) struct Store {
     path: PathBuf,
     writer: Mutex<Connection>,
     readers: Mutex<Vec<Connection>>,
+    /// Key of the audit log.
+    key: audit::Key,
 }
 
 impl Store {
@@ -57,7 +67,9 @@ impl Store {
     pub(crate) fn open(path: &Path) -> Result<Store> {
         let mut writer = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
         migrate(&mut writer)?;
-        Ok(Store { path: path.to_owned(), writer: Mutex::new(writer), readers: Mutex::new(Vec::new()) })
+        let key = audit::Key::of(path.parent().unwrap_or(Path::new("")), &writer)?;
+        key.install(&writer)?;
+        Ok(Store { path: path.to_owned(), writer: Mutex::new(writer), readers: Mutex::new(Vec::new()), key })
     }
 
     /// Runs `change` in a transaction that is on disk when this returns.
@@ -65,6 +77,8 @@ impl Store {
         &self,
         change: impl FnOnce(&Transaction<'_>) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
+        // Log-ins and removals need some room too, when all is full.
+        self.path.parent().into_iter().for_each(reserve::release);
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let transaction =
             writer.transaction_with_behavior(TransactionBehavior::Immediate).map_err(StoreError::from)?;
@@ -91,8 +105,14 @@ impl Store {
     fn reader(&self) -> Result<Connection> {
         match self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop() {
             Some(reader) => Ok(reader),
-            None => connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY),
+            None => self.new_reader(),
         }
+    }
+
+    fn new_reader(&self) -> Result<Connection> {
+        let reader = connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        self.key.install(&reader)?;
+        Ok(reader)
     }
 
     /// Keeps a connection for a later query.
@@ -107,13 +127,41 @@ impl Store {
     pub(crate) fn back_up(&self, path: &Path) -> Result<()> {
         let source = connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         source.execute("VACUUM INTO ?1", [path.to_string_lossy()])?;
-        let copy = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        let verdict: String = copy.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
-        match &verdict[..] {
-            "ok" => Ok(()),
-            _ => Err(StoreError::Sqlite(rusqlite::Error::InvalidQuery)),
-        }
+        verify(path, OpenFlags::SQLITE_OPEN_READ_ONLY, "PRAGMA integrity_check")
     }
+}
+
+/// Checks that the structure of a database with its write-ahead log is whole.
+///
+/// # Errors
+/// Returns an error with the first fault.
+pub(crate) fn check(path: &Path) -> Result<()> {
+    verify(path, OpenFlags::SQLITE_OPEN_READ_WRITE, "PRAGMA quick_check(1)")
+}
+
+/// Checks that the structure of a backup is whole, and changes nothing of it.
+///
+/// # Errors
+/// Returns an error with the first fault.
+pub(crate) fn check_backup(path: &Path) -> Result<()> {
+    verify(path, OpenFlags::SQLITE_OPEN_READ_ONLY, "PRAGMA quick_check(1)")
+}
+
+fn verify(path: &Path, flags: OpenFlags, pragma: &str) -> Result<()> {
+    let damaged = |why: String| Err(StoreError::Damaged(why));
+    let verdict = connect(path, flags)
+        .and_then(|connection| Ok(connection.query_row(pragma, [], |row| row.get::<_, String>(0))?));
+    match verdict {
+        Ok(verdict) if verdict == "ok" => Ok(()),
+        Ok(verdict) => damaged(verdict.lines().last().unwrap_or_default().to_owned()),
+        Err(StoreError::Sqlite(error)) if is_damage(&error) => damaged(error.to_string()),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_damage(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+    matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
 }
 
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {

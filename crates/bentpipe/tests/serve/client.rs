@@ -29,6 +29,8 @@ traffic = { kind = \"tcp\" }
 /// Server with a data folder of its own.
 pub(crate) struct Server {
     pub(crate) folder: tempfile::TempDir,
+    /// Data folder, which may be on a disk that only the server's namespace has.
+    data: PathBuf,
     child: Child,
     pub(crate) host: String,
 }
@@ -101,8 +103,47 @@ impl Server {
 
     /// Starts a server with an initialised folder and further arguments.
     pub(crate) fn in_folder(folder: tempfile::TempDir, arguments: &[&str]) -> Server {
-        let (child, host) = start(&folder.path().join("data"), "127.0.0.1:0", arguments);
-        Server { folder, child, host }
+        let data = folder.path().join("data");
+        let (child, host) = start(&data, "127.0.0.1:0", arguments);
+        Server { folder, data, child, host }
+    }
+
+    /// Starts a server whose data are on a disk of a size. Returns `None` without the right to make one.
+    pub(crate) fn on_disk(size: &str, arguments: &[&str]) -> Option<Server> {
+        const SCRIPT: &str =
+            "mount -t tmpfs -o size=$3 tmpfs $2 || exit 1; program=$1 data=$2/data word=$4; shift 4
+            echo \"$word\" | $program serve init --name boss --password-stdin --data $data > /dev/null
+            exec $program serve --listen 127.0.0.1:0 --data $data \"$@\"";
+        let folder = tempfile::tempdir().expect("a folder");
+        let disk = folder.path().join("disk");
+        std::fs::create_dir(&disk).expect("made");
+        let mut child = Command::new("unshare")
+            .args(["--mount", "sh", "-c", SCRIPT, "sh", env!("CARGO_BIN_EXE_bentpipe")])
+            .arg(&disk)
+            .args([size, PASSWORD])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+        let Some(host) = line.trim().strip_prefix("bentpipe serve: http://") else {
+            child.wait().expect("ended");
+            return None;
+        };
+        let inside = disk.join("data");
+        let inside = inside.strip_prefix("/").expect("an absolute path");
+        let data = PathBuf::from(format!("/proc/{}/root", child.id())).join(inside);
+        Some(Server { folder, data, host: host.to_owned(), child })
+    }
+
+    /// Returns a command of the program that sees the server's disks.
+    pub(crate) fn beside(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args(["--mount", "--target", &self.child.id().to_string(), env!("CARGO_BIN_EXE_bentpipe")]);
+        command.args(arguments);
+        command
     }
 
     /// Returns the number of its process.
@@ -111,7 +152,7 @@ impl Server {
     }
 
     pub(crate) fn data(&self) -> PathBuf {
-        self.folder.path().join("data")
+        self.data.clone()
     }
 
     /// Kills the server and starts another one at the same address.

@@ -118,6 +118,69 @@ fn reservations_hold_the_jobs_of_others_and_clashes_are_refused() {
 }
 
 #[test]
+fn reservations_have_limits_by_level() {
+    let server = Server::new();
+    let boss = server.boss();
+    let (ann, eve) = (server.user(&boss, "ann", 1), server.user(&boss, "eve", 2));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as i64;
+    let hour = 3_600_000;
+    let reserve = |user: &User, from: i64, hours: i64| {
+        let body = json!({ "start": now + from * hour, "end": now + (from + hours) * hour, "purpose": "x" });
+        let answer = server.api(user, "POST", "/reservations", &body);
+        (answer.status, answer.json()["detail"].as_str().unwrap_or_default().to_owned())
+    };
+    let (code, why) = reserve(&ann, 1, 25);
+    assert!(code == 422 && why.contains("1 d long and within 14 d at level 1"), "{why}");
+    assert_eq!(reserve(&ann, 14 * 24 - 1, 2).0, 422, "too far ahead");
+    assert_eq!([0, 24].map(|from| reserve(&ann, from, 24).0), [201, 201]);
+    let (code, why) = reserve(&ann, 100, 1);
+    assert!(code == 422 && why.contains("at most 2 d together"), "{why}");
+    assert_eq!(reserve(&eve, 100, 6 * 24).0, 201);
+    assert_eq!(reserve(&eve, 88 * 24, 3 * 24).0, 422);
+    assert_eq!(reserve(&boss, 200 * 24, 7 * 24).0, 201);
+    let page = server.send(&ann, ("GET", "/reservations"), &[], "").body;
+    assert!(page.contains("at most 1 d long"), "{page}");
+}
+
+#[test]
+fn a_queued_job_shows_why_it_waits_where_and_until_when() {
+    let server = Server::new();
+    let boss = server.boss();
+    let (ann, bob) = (server.user(&boss, "ann", 1), server.user(&boss, "bob", 1));
+    let launch = |user: &User, duration: &str| {
+        let scenario = server.scenario(user, &SCENARIO.replace("2 s", duration));
+        server.launch(user, &json!({ "scenario": scenario }))
+    };
+    let place = |id: i64| {
+        let answer = server.api(&boss, "GET", &format!("/jobs/{id}/queue"), &Value::Null);
+        (answer.status == 200).then(|| answer.json())
+    };
+    let first = launch(&ann, "2 s");
+    server.wait_for(&ann, first, "done");
+    assert_eq!(place(first), None);
+    let running = launch(&ann, "999999 s");
+    server.wait_for(&ann, running, "running");
+    let (second, third) = (launch(&bob, "2 s"), launch(&bob, "2 s"));
+    let (second, third) = (place(second).expect("queued"), (third, place(third).expect("queued")));
+    assert_eq!((&second["position"], &second["of"]), (&json!(1), &json!(2)), "{second}");
+    assert!(
+        second["reason"].as_str().is_some_and(|why| why.contains("as many as there are places")),
+        "{second}"
+    );
+    assert!(third.1["reason"].as_str().is_some_and(|why| why.contains("1 queued before it")), "{third:?}");
+    assert!(third.1["expected"].as_i64() >= second["expected"].as_i64() && second["expected"].is_i64());
+    let page = server.send(&bob, ("GET", &format!("/jobs/{}", third.0)), &[], "").body;
+    assert!(page.contains("Position 2 of 2") && page.contains("Expected start"), "{page}");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as i64;
+    let body = json!({ "start": now - 1000, "end": now + 3_600_000, "purpose": "x" });
+    assert_eq!(server.api(&ann, "POST", "/reservations", &body).status, 201);
+    let held = place(third.0).expect("queued");
+    assert!(held["reason"].as_str().is_some_and(|why| why.contains("reserved by ann until")), "{held}");
+    assert!(held["expected"].as_i64() >= Some(now + 3_600_000), "{held}");
+    server.api(&boss, "POST", &format!("/jobs/{running}/cancel"), &Value::Null);
+}
+
+#[test]
 fn notes_and_tags_are_kept_and_found() {
     let server = Server::new();
     let boss = server.boss();

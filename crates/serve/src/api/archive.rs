@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::sync::Arc;
 
 use axum::Extension;
 use axum::body::{Body as HttpBody, Bytes};
@@ -21,6 +20,7 @@ use crate::app::App;
 use crate::archive::{self, Description, Entry, Input, Prints};
 use crate::clock::hex;
 use crate::guard::Caller;
+use crate::places::Full;
 use crate::problem::{Problem, Result};
 use crate::store::files::{self, Content};
 use crate::store::jobs::{self, Artifact, Job, JobState, KindRow};
@@ -41,10 +41,16 @@ pub(crate) async fn archive(
     let (files, folder, description) =
         app.read(move |db| Ok((jobs::artifacts(db, id)?, jobs::folder(db, id)?, describe(db, job)?))).await?;
     let folder = folder.filter(|_| !files.is_empty()).ok_or_else(Problem::not_found)?;
-    let Ok(turn) = Arc::clone(&app.archives).try_acquire_owned() else {
-        let detail = "other archives are being sent: try again in a minute";
-        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail));
-    };
+    let place = app.archives.take(caller.user.id).map_err(|full| match full {
+        Full::OfUser(most) => Problem {
+            detail: format!("you are receiving {most} archives: try again when one is there"),
+            ..Problem::later(30)
+        },
+        Full::OfAll => {
+            let detail = "other archives are being sent: try again in a minute";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+        }
+    })?;
     let root = app.job_folder(id).join("results").join(folder);
     let root = File::open(root).map_err(|_| Problem::not_found())?;
     let (sender, blocks) = mpsc::channel(BLOCKS);
@@ -54,7 +60,7 @@ pub(crate) async fn archive(
             // The body ends before the archive's directory: no program takes it for whole.
             let _ = sink.sender.blocking_send(Err(error));
         }
-        drop(turn);
+        drop(place);
     });
     let headers = [
         (header::CONTENT_TYPE, "application/zip".to_owned()),

@@ -19,8 +19,9 @@ use super::jobs::streamed;
 use super::scenarios::Page;
 use crate::app::{App, blocking};
 use crate::guard::{Caller, log};
-use crate::inputs::{self, MAX_FILE, MAX_FILES, MAX_OWN, Receiving};
+use crate::inputs::{self, Arrival, MAX_FILE, MAX_FILES, MAX_OWN, Receiving};
 use crate::problem::{Problem, Result};
+use crate::quota::{self, Added};
 use crate::space;
 use crate::store::files::{self, UserFile};
 
@@ -63,6 +64,7 @@ pub(crate) struct Upload {
     name: String,
     shared: bool,
     left: u64,
+    arrival: Arrival,
     receiving: Receiving,
 }
 
@@ -77,13 +79,17 @@ impl Upload {
             ));
         }
         let user = caller.user.id;
-        let (count, bytes) = app.read(move |db| Ok(files::used(db, user)?)).await?;
-        if count as u64 >= MAX_FILES {
-            return Err(Problem::bad(format!("you have {MAX_FILES} files: remove some")));
-        }
-        let (data, left) = (app.settings.folder.clone(), MAX_OWN.saturating_sub(bytes as u64));
+        let kept = app.clone();
+        let used = app
+            .read(move |db| {
+                check_count(db, user)?;
+                quota::of(db, &kept, user)
+            })
+            .await?;
+        let left = MAX_OWN.saturating_sub(used.files).min(used.quota.saturating_sub(used.sum()));
+        let (data, arrival) = (app.settings.folder.clone(), Arrival::new(&app.arriving, user));
         let receiving = blocking(move || Receiving::new(&data).map_err(|error| Problem::internal(&error)));
-        Ok(Upload { name, shared, left, receiving: receiving.await? })
+        Ok(Upload { name, shared, left, arrival, receiving: receiving.await? })
     }
 
     /// Adds a block.
@@ -93,7 +99,8 @@ impl Upload {
         if size > MAX_FILE {
             return large(format!("a file has at most {} MiB", MAX_FILE >> 20));
         }
-        if size > self.left {
+        // Other uploads of the user are on their way too.
+        if self.arrival.add(block.len() as u64) > self.left {
             return large(format!(
                 "your files and those of your jobs have at most {} MiB together: remove some",
                 MAX_OWN >> 20
@@ -104,7 +111,8 @@ impl Upload {
 
     /// Saves the file.
     pub(crate) async fn save(self, app: &App, caller: &Caller) -> Result<UserFile> {
-        let Upload { name, shared, receiving, .. } = self;
+        // It counts as arriving until it counts as kept.
+        let Upload { name, shared, receiving, arrival: _arrival, .. } = self;
         let (user, kept) = (caller.user.clone(), app.clone());
         let receiving = blocking(move || {
             receiving.sync().map_err(|error| Problem::internal(&error))?;
@@ -113,6 +121,10 @@ impl Upload {
         .await?;
         let saved = app
             .write(move |db| {
+                check_count(db, user.id)?;
+                if !files::has(db, user.id, &receiving.sha256())? {
+                    quota::admit(db, &kept, user.id, Added::Files(receiving.size()))?;
+                }
                 // In the transaction, so that no removal of equal content comes between.
                 let content = receiving.keep(&name).map_err(|error| Problem::internal(&error))?;
                 let known = files::list(db, &user, 0, u32::MAX)?;
@@ -127,6 +139,13 @@ impl Upload {
         log(app, &caller.user.name, &caller.address, ("upload file", &saved.name, "done")).await?;
         Ok(saved)
     }
+}
+
+/// Refuses another file of a user who has as many as a user may have.
+fn check_count(db: &rusqlite::Transaction<'_>, user: i64) -> Result<()> {
+    let (count, _) = files::used(db, user)?;
+    let detail = || Problem::bad(format!("you have {MAX_FILES} files: remove some"));
+    (count.unsigned_abs() < MAX_FILES).then_some(()).ok_or_else(detail)
 }
 
 /// Removes content that no file and no job has.

@@ -22,8 +22,9 @@ use crate::app::{App, blocking};
 use crate::archive::{self, Arrived, Description, MAX_PACKED};
 use crate::drafts;
 use crate::guard::{Caller, log};
-use crate::inputs::{self, Inputs, MAX_OWN, Receiving};
+use crate::inputs::{self, Inputs, Receiving};
 use crate::problem::{Problem, Result};
+use crate::quota::{self, Added};
 use crate::space;
 use crate::store::files;
 use crate::store::jobs::{self, Imported, Job, JobKind, KindRow, Launch, Origin};
@@ -137,12 +138,9 @@ fn add(
     }
     let inputs = archive::contents(job);
     let size: u64 = job.inputs.iter().map(|input| input.bytes).sum();
-    if files::used(db, user.id)?.1.unsigned_abs() + size > MAX_OWN {
-        return large(format!(
-            "your files and those of your jobs have at most {} MiB together: remove some",
-            MAX_OWN >> 20
-        ));
-    }
+    quota::admit(db, app, user.id, Added::Files(size))?;
+    quota::admit(db, app, user.id, Added::Results(size + bytes))?;
+    quota::admit(db, app, user.id, Added::Text(job.scenario.as_ref().map_or(0, String::len)))?;
     let version = match &job.scenario {
         Some(text) => Some(match scenarios::version_of(db, user.id, text)? {
             Some(version) => version,

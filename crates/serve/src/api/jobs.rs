@@ -22,6 +22,7 @@ use crate::guard::{Caller, log};
 use crate::inputs::{Inputs, open_below};
 use crate::launch::LaunchSettings;
 use crate::problem::{Problem, Result};
+use crate::quota::{self, Added};
 use crate::space;
 use crate::store::files::{self, Content};
 use crate::store::jobs::{
@@ -144,7 +145,7 @@ async fn queue(
     (key, repeats): (Option<String>, Option<i64>),
 ) -> Result<Job> {
     space::check(&app.settings)?;
-    let user = caller.user.clone();
+    let (user, kept) = (caller.user.clone(), app.clone());
     let job = app
         .write(move |db| {
             let launch = Launch {
@@ -158,6 +159,7 @@ async fn queue(
                 request_key: key.as_deref(),
                 repeats,
             };
+            quota::admit(db, &kept, user.id, Added::Results(0))?;
             let id = jobs::launch(db, &launch)?;
             files::give(db, id, &subject.files)?;
             jobs::need_sites(db, id, &subject.sites)?;

@@ -11,20 +11,32 @@ use serde::{Deserialize, Serialize};
 
 use super::body::{Body, Health, Ids, Search};
 use crate::app::App;
-use crate::guard::{Caller, Peer, log, prefix, session_cookie};
+use crate::clock::now_ms;
+use crate::guard::{Caller, Peer, log, session_cookie};
+use crate::limits::{REFUSALS, source};
 use crate::password;
 use crate::problem::{Problem, Result};
+use crate::quota::{self, Usage};
 use crate::store::audit::{self, Logged};
 use crate::store::people::{self, Session, Token, User};
+
+/// Validity of tokens in days, unless it is chosen, and the longest one.
+pub(crate) const TOKEN_DAYS: u32 = 90;
+pub(crate) const MAX_TOKEN_DAYS: u32 = 365;
 
 /// Name and password.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LogIn {
     /// Name of the user.
-    name: String,
+    pub(crate) name: String,
     /// Password.
-    password: String,
+    pub(crate) password: String,
+    /// Code of the second factor, or one of its recovery codes.
+    ///
+    /// Empty for users without a second factor.
+    #[serde(default)]
+    pub(crate) code: String,
 }
 
 /// Change of a password.
@@ -32,9 +44,12 @@ pub(crate) struct LogIn {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewPassword {
     /// Present password.
-    old: String,
+    pub(crate) old: String,
     /// Next password, at least 12 characters.
-    new: String,
+    pub(crate) new: String,
+    /// Set to keep the own tokens, which end with the password otherwise. Default: `false`.
+    #[serde(default)]
+    pub(crate) keep_tokens: bool,
 }
 
 /// User to be added.
@@ -59,6 +74,10 @@ pub(crate) struct UserChange {
     pub(crate) disabled: Option<bool>,
     /// Password, at least 12 characters.
     pub(crate) password: Option<String>,
+    /// Set to keep the tokens of the user, which end with the password otherwise. Default: `false`.
+    pub(crate) keep_tokens: bool,
+    /// Set to end the second factor of the user. Default: `false`.
+    pub(crate) end_second_factor: bool,
 }
 
 /// Token to be made.
@@ -69,8 +88,13 @@ pub(crate) struct NewToken {
     pub(crate) name: String,
     /// Scope: "read", "run" or "admin".
     pub(crate) scope: String,
-    /// Validity in days, 1 to 3650.
+    /// Validity in days, 1 to 365. Default: 90.
+    #[serde(default = "token_days")]
     pub(crate) days: u32,
+}
+
+fn token_days() -> u32 {
+    TOKEN_DAYS
 }
 
 /// Token that was made.
@@ -90,39 +114,47 @@ pub(crate) async fn health() -> Json<Health> {
 ///
 /// # Errors
 /// Returns the same problem for unknown names and wrong passwords, after the same time.
-pub(crate) async fn log_in(
-    app: &App,
-    peer: IpAddr,
-    agent: String,
-    name: &str,
-    password: String,
-) -> Result<(User, String)> {
+pub(crate) async fn log_in(app: &App, peer: IpAddr, agent: String, sent: LogIn) -> Result<(User, String)> {
+    let LogIn { name, password, code } = sent;
     let name: String = name.trim().chars().take(64).collect();
-    let subjects = vec![format!("name {}", name.to_lowercase()), format!("from {}", prefix(peer))];
-    let (asked, delayed) = (name.clone(), subjects.clone());
-    let (found, delay) =
-        app.read(move |db| Ok((people::by_name(db, &asked)?, people::login_delay(db, &delayed)?))).await?;
     let address = peer.to_string();
-    if delay > 0 {
-        log(app, &name, &address, ("log in", "", "refused: too many failures")).await?;
-        return Err(Problem::later(delay.div_euclid(1000) + 1));
+    if let Err(seconds) = app.logins.begin(&name, peer) {
+        if app.buckets.take(&format!("refusals from {}", source(peer)), REFUSALS).is_ok() {
+            log(app, &name, &address, ("log in", "", "refused: too many failures")).await?;
+        }
+        return Err(Problem::later(seconds));
     }
+    let asked = name.clone();
+    let found = app.read(move |db| Ok(people::by_name(db, &asked)?)).await?;
     let hash = found.as_ref().map_or_else(|| app.dummy.0.clone(), |(_, hash)| hash.clone());
     let is_right = app.is_right(password, hash).await?;
     let Some((user, _)) = found.filter(|_| is_right) else {
-        app.write(move |db| Ok(people::login_failed(db, &subjects)?)).await?;
         log(app, &name, &address, ("log in", "", "refused")).await?;
         return Err(Problem::new(StatusCode::UNAUTHORIZED, "name or password is wrong"));
     };
+    if user.second_factor {
+        check_code(app, &user, &address, code).await?;
+    }
+    app.logins.succeeded(&name, peer);
     let (id, from) = (user.id, address.clone());
-    let secret = app
-        .write(move |db| {
-            people::login_succeeded(db, &subjects[0])?;
-            Ok(people::start_session(db, id, &from, &agent)?)
-        })
-        .await?;
+    let secret = app.write(move |db| Ok(people::start_session(db, id, &from, &agent)?)).await?;
     log(app, &user.name, &address, ("log in", "", "done")).await?;
     Ok((user, secret))
+}
+
+/// Checks the second factor of a user whose password is right.
+async fn check_code(app: &App, user: &User, address: &str, code: String) -> Result<()> {
+    let refused = |detail: &str| Err(Problem::new(StatusCode::UNAUTHORIZED, detail));
+    if code.trim().is_empty() {
+        return refused("code: expected the code of the second factor, or one of its recovery codes");
+    }
+    let id = user.id;
+    let is_right = app.write(move |db| Ok(people::take_second_factor(db, id, (&code, now_ms()))?)).await?;
+    if !is_right {
+        log(app, &user.name, address, ("log in", "second factor", "refused")).await?;
+        return refused("code: wrong, or used before");
+    }
+    Ok(())
 }
 
 /// Returns the name that a browser gives itself.
@@ -137,7 +169,7 @@ pub(crate) async fn start_session(
     headers: HeaderMap,
     Body(body): Body<LogIn>,
 ) -> Result<impl IntoResponse> {
-    let (user, secret) = log_in(&app, peer, agent(&headers), &body.name, body.password).await?;
+    let (user, secret) = log_in(&app, peer, agent(&headers), body).await?;
     Ok((AppendHeaders([(header::SET_COOKIE, session_cookie(&app, &secret))]), Json(user)))
 }
 
@@ -147,6 +179,7 @@ pub(crate) async fn log_out(
 ) -> Result<impl IntoResponse> {
     if let Some(session) = caller.session {
         app.write(move |db| Ok(people::end_session(db, caller.user.id, session)?)).await?;
+        app.right_ended();
     }
     Ok((StatusCode::NO_CONTENT, AppendHeaders([(header::SET_COOKIE, session_cookie(&app, ""))])))
 }
@@ -155,28 +188,48 @@ pub(crate) async fn me(Extension(caller): Extension<Caller>) -> Json<User> {
     Json(caller.user)
 }
 
-/// Changes the password of the caller and ends all sessions.
-pub(crate) async fn change_own_password(app: &App, caller: &Caller, old: String, new: String) -> Result<()> {
+/// Shows what is stored for the caller.
+pub(crate) async fn usage(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<Usage>> {
+    let kept = app.clone();
+    Ok(Json(app.read(move |db| quota::of(db, &kept, caller.user.id)).await?))
+}
+
+/// Checks the password of a caller, for what a session alone may not do.
+pub(crate) async fn check_password(
+    app: &App,
+    caller: &Caller,
+    (action, password): (&str, String),
+) -> Result<()> {
+    needs_session(caller)?;
     let name = caller.user.name.clone();
+    app.logins.begin(&name, caller.peer).map_err(Problem::later)?;
     let found = app.read(move |db| Ok(people::by_name(db, &name)?)).await?;
     let (user, hash) = found.ok_or_else(Problem::not_found)?;
-    let subject = vec![format!("name {}", user.name.to_lowercase())];
-    let asked = subject.clone();
-    let delay = app.read(move |db| Ok(people::login_delay(db, &asked)?)).await?;
-    if delay > 0 {
-        return Err(Problem::later(delay / 1000 + 1));
-    }
-    if !app.is_right(old, hash).await? {
-        app.write(move |db| Ok(people::login_failed(db, &subject)?)).await?;
-        log(app, &user.name, &caller.address, ("change password", &user.name, "refused")).await?;
+    if !app.is_right(password, hash).await? {
+        log(app, &user.name, &caller.address, (action, &user.name, "refused")).await?;
         return Err(Problem::forbidden("the present password is wrong"));
     }
-    if let Some(reason) = password::refusal(&user.name, &new) {
+    app.logins.succeeded(&user.name, caller.peer);
+    Ok(())
+}
+
+/// Changes the password of the caller, and ends the sessions.
+///
+/// Tokens end too, unless they are kept.
+pub(crate) async fn change_own_password(app: &App, caller: &Caller, change: NewPassword) -> Result<()> {
+    let NewPassword { old, new, keep_tokens } = change;
+    let (id, name) = (caller.user.id, &caller.user.name);
+    check_password(app, caller, ("change password", old)).await?;
+    if let Some(reason) = password::refusal(name, &new) {
         return Err(Problem::bad(reason));
     }
     let hash = app.hash(new).await?;
-    app.write(move |db| Ok(people::set_password(db, user.id, &hash)?)).await?;
-    log(app, &user.name, &caller.address, ("change password", &user.name, "done")).await
+    app.write(move |db| Ok(people::set_password(db, id, &hash, keep_tokens)?)).await?;
+    app.right_ended();
+    log(app, name, &caller.address, ("change password", name, "done")).await
 }
 
 pub(crate) async fn set_password(
@@ -184,13 +237,12 @@ pub(crate) async fn set_password(
     Extension(caller): Extension<Caller>,
     Body(body): Body<NewPassword>,
 ) -> Result<StatusCode> {
-    needs_session(&caller)?;
-    change_own_password(&app, &caller, body.old, body.new).await?;
+    change_own_password(&app, &caller, body).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Refuses tokens where a leaked one could become more than it is.
-fn needs_session(caller: &Caller) -> Result<()> {
+pub(super) fn needs_session(caller: &Caller) -> Result<()> {
     let refused = || Problem::forbidden("this needs a session: log in with name and password");
     caller.session.map(drop).ok_or_else(refused)
 }
@@ -208,6 +260,7 @@ pub(crate) async fn end_session(
     Ids(id): Ids<i64>,
 ) -> Result<StatusCode> {
     let ended = app.write(move |db| Ok(people::end_session(db, caller.user.id, id)?)).await?;
+    app.right_ended();
     ended.then_some(StatusCode::NO_CONTENT).ok_or_else(Problem::not_found)
 }
 
@@ -224,8 +277,8 @@ pub(crate) async fn make_token(app: &App, caller: &Caller, new: NewToken) -> Res
     if !matches!(&new.scope[..], "read" | "run" | "admin") {
         return Err(Problem::bad("scope: expected \"read\", \"run\" or \"admin\""));
     }
-    if !(1..=3650).contains(&new.days) {
-        return Err(Problem::bad("days: expected 1 to 3650"));
+    if !(1..=MAX_TOKEN_DAYS).contains(&new.days) {
+        return Err(Problem::bad(format!("days: expected 1 to {MAX_TOKEN_DAYS}")));
     }
     let name = checked_title(&new.name)?;
     let (user, object) = (caller.user.id, name.clone());
@@ -253,6 +306,7 @@ pub(crate) async fn revoke_token(
     if !revoked {
         return Err(Problem::not_found());
     }
+    app.right_ended();
     log(&app, &caller.user.name, &caller.address, ("revoke token", &id.to_string(), "done")).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -281,6 +335,7 @@ pub(crate) fn name_refusal(name: &str) -> Option<String> {
 
 /// Adds a user in the name of `caller`.
 pub(crate) async fn make_user(app: &App, caller: &Caller, new: NewUser) -> Result<User> {
+    needs_session(caller)?;
     if let Some(reason) = name_refusal(&new.name).or_else(|| password::refusal(&new.name, &new.password)) {
         return Err(Problem::bad(reason));
     }
@@ -308,8 +363,17 @@ pub(crate) async fn add_user(
 }
 
 /// Changes a user in the name of `caller`. The last administrator stays one.
+///
+/// A token only takes away: it locks users and lowers levels.
 pub(crate) async fn alter_user(app: &App, caller: &Caller, id: i64, change: UserChange) -> Result<User> {
     let user = app.read(move |db| Ok(people::find(db, id)?)).await?.ok_or_else(Problem::not_found)?;
+    let gives = change.password.is_some()
+        || change.disabled == Some(false)
+        || change.end_second_factor
+        || change.level.is_some_and(|level| level > user.level);
+    if gives {
+        needs_session(caller)?;
+    }
     if change.level.is_some_and(|level| level > 3) {
         return Err(Problem::bad("level: expected 0 to 3"));
     }
@@ -320,7 +384,8 @@ pub(crate) async fn alter_user(app: &App, caller: &Caller, id: i64, change: User
         Some(password) => Some(app.hash(password).await?),
         None => None,
     };
-    let (level, disabled) = (change.level, change.disabled);
+    let (level, disabled, keeps_tokens) = (change.level, change.disabled, change.keep_tokens);
+    let ends_factor = change.end_second_factor;
     let changed = app
         .write(move |db| {
             if let Some(level) = level {
@@ -330,7 +395,10 @@ pub(crate) async fn alter_user(app: &App, caller: &Caller, id: i64, change: User
                 people::set_disabled(db, id, disabled)?;
             }
             if let Some(hash) = hash {
-                people::set_password(db, id, &hash)?;
+                people::set_password(db, id, &hash, keeps_tokens)?;
+            }
+            if ends_factor {
+                people::end_second_factor(db, id)?;
             }
             if people::administrators(db)? == 0 {
                 return Err(Problem::new(StatusCode::CONFLICT, "the last administrator cannot be removed"));
@@ -338,11 +406,13 @@ pub(crate) async fn alter_user(app: &App, caller: &Caller, id: i64, change: User
             people::find(db, id)?.ok_or_else(Problem::not_found)
         })
         .await?;
+    app.right_ended();
     let object = format!(
-        "{} level {}{}",
+        "{} level {}{}{}",
         changed.name,
         changed.level,
-        if changed.disabled { ", disabled" } else { "" }
+        if changed.disabled { ", disabled" } else { "" },
+        if ends_factor { ", second factor ended" } else { "" }
     );
     log(app, &caller.user.name, &caller.address, ("change user", &object, "done")).await?;
     Ok(changed)

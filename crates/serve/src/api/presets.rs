@@ -15,6 +15,7 @@ use crate::drafts;
 use crate::forms::SECTIONS;
 use crate::guard::Caller;
 use crate::problem::{Problem, Result};
+use crate::quota::{self, Added};
 use crate::store::presets::{self, Preset};
 
 /// Most bytes of a preset.
@@ -60,7 +61,9 @@ pub(crate) async fn make(app: &App, caller: &Caller, new: NewPreset) -> Result<P
         return Err(Problem::bad(format!("text: expected TOML of at most {MAX_TEXT} bytes")));
     }
     let (name, user) = (checked_title(&new.name)?, caller.user.clone());
+    let kept = app.clone();
     app.write(move |db| {
+        quota::admit(db, &kept, user.id, Added::Text(new.text.len()))?;
         let id = presets::save(db, user.id, (&new.section, &name), (&new.text, new.shared))?;
         presets::find(db, &user, id)?.ok_or_else(Problem::not_found)
     })

@@ -19,12 +19,32 @@ use crate::problem::{Problem, Result};
 use crate::store::reservations::{self, Reservation, What};
 use crate::store::sites;
 
-/// Longest reservation, in milliseconds: a week.
-const MAX_LENGTH_MS: i64 = 7 * 86_400_000;
-/// Farthest end of a reservation from today, in milliseconds: a year.
-const MAX_AHEAD_MS: i64 = 366 * 86_400_000;
+/// Milliseconds of a day.
+const DAY_MS: i64 = 86_400_000;
 /// Most reservations of a user that are not over.
 const MAX_OWN: usize = 50;
+
+/// Limits of the reservations of a user, in days.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Longest reservation.
+    pub(crate) length: i64,
+    /// Farthest end from now.
+    pub(crate) ahead: i64,
+    /// Longest time of all that are not over.
+    pub(crate) sum: i64,
+}
+
+impl Limits {
+    /// Returns the limits of a level.
+    pub(crate) fn of(level: u8) -> Limits {
+        match level {
+            0 | 1 => Limits { length: 1, ahead: 14, sum: 2 },
+            2 => Limits { length: 7, ahead: 90, sum: 21 },
+            _ => Limits { length: 7, ahead: 366, sum: 366 },
+        }
+    }
+}
 
 /// Reservation to be made.
 #[derive(Deserialize, JsonSchema)]
@@ -32,7 +52,9 @@ const MAX_OWN: usize = 50;
 pub(crate) struct NewReservation {
     /// Start in milliseconds since 1970, UTC.
     pub(crate) start: i64,
-    /// End in milliseconds since 1970, UTC; at most a week later.
+    /// End in milliseconds since 1970, UTC.
+    ///
+    /// At most a day later with level 1, else a week.
     pub(crate) end: i64,
     /// Purpose.
     pub(crate) purpose: String,
@@ -139,11 +161,14 @@ pub(crate) async fn list(State(app): State<App>) -> Result<Json<Vec<Reservation>
 /// Reserves the testbed for the caller.
 pub(crate) async fn make(app: &App, caller: &Caller, new: NewReservation) -> Result<Reservation> {
     let now = now_ms();
+    let (level, most) = (caller.user.level, Limits::of(caller.user.level));
     let is_ordered = new.start < new.end && new.end > now;
-    if !is_ordered || new.end - new.start > MAX_LENGTH_MS || new.end - now > MAX_AHEAD_MS {
-        return Err(Problem::bad(
-            "end: expected a time after the start and after now, at most a week long, within a year",
-        ));
+    let length = new.end.saturating_sub(new.start);
+    if !is_ordered || length > most.length * DAY_MS || new.end - now > most.ahead * DAY_MS {
+        let Limits { length, ahead, .. } = most;
+        return Err(Problem::bad(format!(
+            "end: expected a time after the start and after now, at most {length} d long and within {ahead} d at level {level}"
+        )));
     }
     let wanted = wanted(new.capability.as_deref().unwrap_or_default())?;
     let (purpose, user) = (checked_title(&new.purpose)?, caller.user.clone());
@@ -153,6 +178,15 @@ pub(crate) async fn make(app: &App, caller: &Caller, new: NewReservation) -> Res
             let all = reservations::after(db, now)?;
             if all.iter().filter(|one| one.owner_id == user.id).count() >= MAX_OWN {
                 return Err(Problem::bad(format!("you have {MAX_OWN} reservations: remove some")));
+            }
+            let own = all.iter().filter(|one| one.owner_id == user.id);
+            let sum: i64 = own.map(|one| one.end - one.start.max(now)).sum();
+            if sum + new.end - new.start.max(now) > most.sum * DAY_MS {
+                let detail = format!(
+                    "end: your reservations that are not over have at most {} d together at level {level}",
+                    most.sum
+                );
+                return Err(Problem::bad(detail));
             }
             let id = reservations::add(db, user.id, what, (new.start, new.end), &purpose)?;
             reservations::find(db, id)?.ok_or_else(Problem::not_found)

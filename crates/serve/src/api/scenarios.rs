@@ -12,8 +12,9 @@ use super::body::{Body, Ids, Search};
 use super::people::checked_title;
 use crate::app::App;
 use crate::drafts::{self, Edited};
-use crate::guard::Caller;
+use crate::guard::{Caller, log};
 use crate::problem::{Finding, Problem, Result};
+use crate::quota::{self, Added};
 use crate::store::scenarios::{self, Scenario, Version};
 use crate::work::Task;
 
@@ -157,7 +158,12 @@ pub(crate) async fn make(
 ) -> Result<i64> {
     may_share(&caller.user, shared)?;
     let (name, text, owner) = (checked_title(name)?, sized(text)?, caller.user.id);
-    app.write(move |db| Ok(scenarios::add(db, owner, &name, &text, shared)?)).await
+    let kept = app.clone();
+    app.write(move |db| {
+        quota::admit(db, &kept, owner, Added::Text(text.len()))?;
+        Ok(scenarios::add(db, owner, &name, &text, shared)?)
+    })
+    .await
 }
 
 pub(crate) async fn add(
@@ -179,7 +185,7 @@ pub(crate) async fn save_version(
     id: i64,
     (base, text): (Option<i64>, String),
 ) -> Result<()> {
-    let (user, text) = (caller.user.clone(), sized(text)?);
+    let (user, text, kept) = (caller.user.clone(), sized(text)?, app.clone());
     app.write(move |db| {
         let scenario = scenarios::find(db, &user, id)?.ok_or_else(Problem::not_found)?;
         may_change(&user, scenario.owner_id)?;
@@ -189,6 +195,7 @@ pub(crate) async fn save_version(
             return Err(Problem::new(StatusCode::PRECONDITION_FAILED, detail));
         }
         if scenarios::text(db, scenario.version)? != text {
+            quota::admit(db, &kept, scenario.owner_id, Added::Text(text.len()))?;
             scenarios::add_version(db, id, Some(scenario.version), user.id, &text)?;
         }
         Ok(())
@@ -251,6 +258,60 @@ pub(crate) async fn archive(
         Ok(scenarios::archive(db, id)?)
     })
     .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Removes an archived scenario for good, with its versions.
+pub(crate) async fn discard(app: &App, caller: &Caller, id: i64) -> Result<()> {
+    let user = caller.user.clone();
+    let name = app
+        .write(move |db| {
+            let name = scenarios::find_archived(db, &user, id)?.ok_or_else(Problem::not_found)?.name;
+            match scenarios::remove(db, id)? {
+                true => Ok(name),
+                false => Err(Problem::new(StatusCode::CONFLICT, "jobs are of it: remove them first")),
+            }
+        })
+        .await?;
+    log(app, &caller.user.name, &caller.address, ("remove scenario", &format!("{id} {name}"), "done")).await
+}
+
+pub(crate) async fn remove(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+) -> Result<StatusCode> {
+    discard(&app, &caller, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Removes an old version of a scenario.
+pub(crate) async fn discard_version(app: &App, caller: &Caller, id: i64, version: i64) -> Result<()> {
+    let user = caller.user.clone();
+    app.write(move |db| {
+        let scenario = scenarios::find(db, &user, id)?.ok_or_else(Problem::not_found)?;
+        may_change(&user, scenario.owner_id)?;
+        if version == scenario.version {
+            return Err(Problem::new(StatusCode::CONFLICT, "it is the newest version: archive the scenario"));
+        }
+        if !scenarios::versions(db, id)?.iter().any(|known| known.id == version) {
+            return Err(Problem::not_found());
+        }
+        match scenarios::remove_version(db, version)? {
+            true => Ok(()),
+            false => Err(Problem::new(StatusCode::CONFLICT, "jobs are of this version: remove them first")),
+        }
+    })
+    .await?;
+    log(app, &caller.user.name, &caller.address, ("remove version", &format!("{id}/{version}"), "done")).await
+}
+
+pub(crate) async fn remove_version(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids((id, version)): Ids<(i64, i64)>,
+) -> Result<StatusCode> {
+    discard_version(&app, &caller, id, version).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -4,7 +4,6 @@ mod live;
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,45 +14,34 @@ use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{AppendHeaders, IntoResponse};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
 use super::body::{Ids, Search};
 use super::jobs::found;
 use super::scenarios::Page;
 use crate::app::App;
 use crate::guard::Caller;
+use crate::places::{Full, Place};
 use crate::problem::{Problem, Result};
-use crate::store::jobs;
+use crate::store::{jobs, people};
 
-/// Most streams at a time.
-const MAX_STREAMS: usize = 200;
 /// Most events that are read from the database at a time.
 const BATCH: u32 = 500;
-/// Time between two checks of the right to a stream, and between two comments.
+/// Longest time between two checks of the right to a stream, and between two comments.
 pub(super) const CHECK: Duration = Duration::from_secs(15);
 
-static OPEN: AtomicUsize = AtomicUsize::new(0);
+/// Headers of streams: without buffering, and with the end of the connection.
+pub(super) const HEADERS: [(&str, &str); 2] = [("x-accel-buffering", "no"), ("connection", "close")];
 
-/// Place among the open streams.
-pub(super) struct Place;
-
-impl Place {
-    pub(super) fn take() -> Result<Place> {
-        if OPEN.fetch_add(1, Ordering::SeqCst) >= MAX_STREAMS {
-            OPEN.fetch_sub(1, Ordering::SeqCst);
-            return Err(Problem::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "too many open streams: close some pages",
-            ));
+/// Reserves a place among the open streams.
+pub(super) fn place(app: &App, caller: &Caller) -> Result<Place> {
+    app.streams.take(caller.user.id).map_err(|full| match full {
+        Full::OfUser(most) => {
+            Problem { detail: format!("you have {most} open streams: close some pages"), ..Problem::later(5) }
         }
-        Ok(Place)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        OPEN.fetch_sub(1, Ordering::SeqCst);
-    }
+        Full::OfAll => {
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too many open streams: try again later")
+        }
+    })
 }
 
 pub(crate) async fn stream(
@@ -64,7 +52,7 @@ pub(crate) async fn stream(
     Search(page): Search<Page>,
 ) -> Result<impl IntoResponse> {
     found(&app, &caller, id).await?;
-    let place = Place::take()?;
+    let place = place(&app, &caller)?;
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
     let after = last.or(page.after).unwrap_or(0);
     let (sender, receiver) = mpsc::channel(64);
@@ -72,15 +60,15 @@ pub(crate) async fn stream(
         tokio::select! {
             _ = follow(&app, &caller, (id, after), &sender) => {}
             () = live::tail(&app, id, &sender) => {}
+            () = right_ends(&app, &caller) => {}
         }
         drop(place);
     });
-    let no_buffer = AppendHeaders([("x-accel-buffering", "no")]);
     let keep = KeepAlive::new().interval(CHECK);
-    Ok((no_buffer, Sse::new(Events(receiver)).keep_alive(keep)))
+    Ok((AppendHeaders(HEADERS), Sse::new(Events(receiver)).keep_alive(keep)))
 }
 
-/// Sends events until the job or the connection ends, or the caller loses the right.
+/// Sends events until the job or the connection ends.
 async fn follow(
     app: &App,
     caller: &Caller,
@@ -89,7 +77,6 @@ async fn follow(
 ) -> Result<()> {
     // Before the first query, so that no event falls between.
     let mut news = app.news.subscribe();
-    let mut checked = Instant::now();
     loop {
         let is_over = found(app, caller, id).await?.is_over();
         loop {
@@ -113,12 +100,8 @@ async fn follow(
             return Ok(());
         }
         wait(&mut news, id, sender).await;
-        let is_due = checked.elapsed() >= CHECK;
-        if sender.is_closed() || (is_due && !still_valid(app, caller).await?) {
+        if sender.is_closed() {
             return Ok(());
-        }
-        if is_due {
-            checked = Instant::now();
         }
     }
 }
@@ -141,19 +124,18 @@ async fn wait(news: &mut tokio::sync::broadcast::Receiver<i64>, id: i64, sender:
     }
 }
 
-/// Returns `true` while the session and the level of the caller last.
-pub(super) async fn still_valid(app: &App, caller: &Caller) -> Result<bool> {
-    let (user, session) = (caller.user.clone(), caller.session);
-    app.read(move |db| {
-        let known = crate::store::people::find(db, user.id)?;
-        let same = known.is_some_and(|known| !known.disabled && known.level >= user.level);
-        let open = match session {
-            Some(id) => crate::store::people::sessions(db, user.id)?.iter().any(|session| session.id == id),
-            None => true,
-        };
-        Ok(same && open)
-    })
-    .await
+/// Waits until the caller loses the right to a stream, with session, token or level.
+pub(super) async fn right_ends(app: &App, caller: &Caller) {
+    let mut rights = app.rights.subscribe();
+    let (user, proof) = ((caller.user.id, caller.user.level), (caller.session, caller.token));
+    loop {
+        rights.borrow_and_update();
+        let lasts = app.read(move |db| Ok(people::lasts(db, user, proof)?)).await;
+        if !matches!(lasts, Ok(true)) {
+            return;
+        }
+        let _ = tokio::time::timeout(CHECK, rights.changed()).await;
+    }
 }
 
 /// Stream of what a channel receives.

@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use tokio::time::Instant;
 
 use super::jobs::found;
-use super::stream::{CHECK, Events, Place, still_valid};
+use super::stream::{CHECK, Events, HEADERS, place, right_ends};
 use crate::app::{App, blocking};
 use crate::guard::Caller;
 use crate::problem::{Problem, Result};
@@ -39,24 +39,26 @@ pub(super) async fn turn() -> Result<SemaphorePermit<'static>> {
 
 /// Streams what is new in a job that the caller sees, until the job ends.
 pub(super) async fn stream(app: App, caller: Caller, id: i64, tail: impl Tail) -> Result<impl IntoResponse> {
-    let place = Place::take()?;
+    let place = place(&app, &caller)?;
     let (sender, receiver) = mpsc::channel(8);
     tokio::spawn(async move {
-        let _ = follow(&app, &caller, (id, tail), &sender).await;
+        tokio::select! {
+            _ = follow(&app, &caller, (id, tail), &sender) => {}
+            () = right_ends(&app, &caller) => {}
+        }
         drop(place);
     });
-    let no_buffer = AppendHeaders([("x-accel-buffering", "no")]);
-    Ok((no_buffer, Sse::new(Events(receiver)).keep_alive(KeepAlive::new().interval(CHECK))))
+    Ok((AppendHeaders(HEADERS), Sse::new(Events(receiver)).keep_alive(KeepAlive::new().interval(CHECK))))
 }
 
-/// Sends news until the job or the connection ends, or the caller loses the right.
+/// Sends news until the job or the connection ends.
 async fn follow<T: Tail>(
     app: &App,
     caller: &Caller,
     (id, mut tail): (i64, T),
     sender: &mpsc::Sender<sse::Event>,
 ) -> Result<()> {
-    let (mut checked, mut looked) = (Instant::now(), Instant::now());
+    let mut looked = Instant::now();
     let mut ends = found(app, caller, id).await?.is_over();
     while !sender.is_closed() {
         let turn = turn().await?;
@@ -79,12 +81,6 @@ async fn follow<T: Tail>(
         if looked.elapsed() >= LOOK_AT_JOB {
             looked = Instant::now();
             ends = found(app, caller, id).await?.is_over();
-        }
-        if checked.elapsed() >= CHECK {
-            checked = Instant::now();
-            if !still_valid(app, caller).await? {
-                return Ok(());
-            }
         }
     }
     Ok(())

@@ -5,20 +5,12 @@ use axum::extract::{Form, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{AppendHeaders, IntoResponse, Redirect, Response};
 use maud::{Markup, html};
-use serde::Deserialize;
 
 use super::layout::{Sheet, page};
-use crate::api::people;
+use crate::api::people::{self, LogIn};
 use crate::app::App;
 use crate::guard::{Caller, Peer, session_cookie};
 use crate::problem::{Problem, Result};
-
-/// Name and password.
-#[derive(Deserialize)]
-pub(super) struct Credentials {
-    name: String,
-    password: String,
-}
 
 fn form(problem: Option<&Problem>) -> Markup {
     page(
@@ -34,6 +26,7 @@ fn form(problem: Option<&Problem>) -> Markup {
                 form.stack method="post" action="/login" {
                     label { "Name" input name="name" autocomplete="username" required autofocus maxlength="64"; }
                     label { "Password" input name="password" type="password" autocomplete="current-password" required maxlength="1024"; }
+                    label { "Code of the second factor, if you have one" input name="code" autocomplete="one-time-code" maxlength="40"; }
                     button { "Log in" }
                 }
             }
@@ -52,9 +45,9 @@ pub(super) async fn log_in(
     State(app): State<App>,
     Extension(Peer(peer)): Extension<Peer>,
     headers: HeaderMap,
-    Form(sent): Form<Credentials>,
+    Form(sent): Form<LogIn>,
 ) -> Response {
-    match people::log_in(&app, peer, people::agent(&headers), &sent.name, sent.password).await {
+    match people::log_in(&app, peer, people::agent(&headers), sent).await {
         Ok((_, secret)) => {
             let cookie = AppendHeaders([(header::SET_COOKIE, session_cookie(&app, &secret))]);
             (cookie, Redirect::to("/")).into_response()

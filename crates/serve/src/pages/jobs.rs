@@ -132,6 +132,7 @@ pub(super) async fn show(
         results.and_then(|folder| Source::new(id, &app.job_folder(id).join("results").join(folder), &files));
     let source = source.filter(|source| job.is_over() && source.bytes <= MAX_SERIES);
     let pictures = drawn(&app, &caller, source.into_iter().collect(), Window::default()).await?;
+    let place = crate::api::queue::of(&app, &caller, id).await?;
     let can_stop = caller.user.level >= 1 && access::may_change(&caller.user, job.owner_id).is_ok();
     let report = files.iter().find(|file| file.path == "report.html");
     let has_query = crate::queries::has_query(files.iter().map(|file| &file.path[..]))
@@ -165,8 +166,11 @@ pub(super) async fn show(
                 @if let Some(origin) = &job.origin { div { dt { "Origin" } dd { "job #" (origin.job) " of bentpipe " (origin.program) } } }
             }
             (reproduction(&job))
-            @if job.state == JobState::Queued && let Some(why) = space::shortage(&app.settings) {
-                p.alert role="alert" { "It waits: " (why) "." }
+            @if let Some(place) = &place {
+                p.note {
+                    "It waits: " (place.reason) ". Position " (place.position) " of " (place.of) " in the queue."
+                    @if let Some(expected) = place.expected { " Expected start: " (time(expected)) " (UTC)." }
+                }
             }
             @if !job.is_over() {
                 progress #progress max="1" value=(job.share) aria-label="Progress" { (percent(job.share)) }

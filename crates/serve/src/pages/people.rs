@@ -8,13 +8,16 @@ use serde::Deserialize;
 
 use super::layout::{Answer, Done, sheet, time};
 use crate::api::body::{Ids, Search};
-use crate::api::people::{self as api, Before, NewToken, NewUser, UserChange};
+use crate::api::people::{self as api, Before, NewPassword, NewToken, NewUser, UserChange};
+use crate::api::second_factor as factor;
 use crate::app::App;
 use crate::guard::{Caller, log};
+use crate::inputs::MAX_OWN;
 use crate::problem::Problem;
-use crate::space;
 use crate::store::people::{self, Session, Token, User};
 use crate::store::{audit, jobs};
+use crate::totp;
+use crate::{quota, space};
 
 /// Meanings of the levels.
 const LEVELS: [&str; 4] =
@@ -22,9 +25,12 @@ const LEVELS: [&str; 4] =
 
 pub(super) async fn account(State(app): State<App>, Extension(caller): Extension<Caller>) -> Answer {
     let user = caller.user.id;
-    let (sessions, tokens, (count, bytes)) = app
+    let kept = app.clone();
+    let (sessions, tokens, (count, _), used, recovery) = app
         .read(move |db| {
-            Ok((people::sessions(db, user)?, people::tokens(db, user)?, jobs::kept_of(db, user)?))
+            let (sessions, tokens) = (people::sessions(db, user)?, people::tokens(db, user)?);
+            let used = quota::of(db, &kept, user)?;
+            Ok((sessions, tokens, jobs::kept_of(db, user)?, used, people::recovery_codes(db, user)?))
         })
         .await?;
     let free = space::free(&app.settings.folder).map(space::shown);
@@ -33,7 +39,10 @@ pub(super) async fn account(State(app): State<App>, Extension(caller): Extension
         dl.facts {
             div { dt { "Name" } dd { (caller.user.name) } }
             div { dt { "Level" } dd { (LEVELS[usize::from(caller.user.level).min(3)]) } }
-            div { dt { "Jobs that are over" } dd { (count) ", with " (space::shown(bytes.unsigned_abs())) " of results" } }
+            div { dt { "Jobs that are over" } dd { (count) ", with " (space::shown(used.results)) " of results" } }
+            div { dt { "Files" } dd { (space::shown(used.files)) " of " (space::shown(MAX_OWN)) } }
+            div { dt { "Scenarios and presets, with all versions" } dd { (space::shown(used.texts)) " of " (space::shown(quota::MAX_TEXTS)) } }
+            div { dt { "All together" } dd { (space::shown(used.sum())) " of " (space::shown(used.quota)) } }
             @if let Ok(free) = free { div { dt { "Free disk of the server" } dd { (free) } } }
         }
         h2 { "Sessions" }
@@ -43,17 +52,78 @@ pub(super) async fn account(State(app): State<App>, Extension(caller): Extension
         form.row method="post" action="/account/tokens" {
             label { "Name" input name="name" required maxlength="100"; }
             label { "Scope" select name="scope" { @for scope in ["read", "run", "admin"] { option { (scope) } } } }
-            label { "Days" input name="days" type="number" min="1" max="3650" value="90"; }
+            label { "Days" input name="days" type="number" min="1" max=(api::MAX_TOKEN_DAYS) value=(api::TOKEN_DAYS); }
             button.quiet { "Make a token" }
         }
+        h2 { "Second factor" }
+        (factor_form(&caller.user, recovery))
         h2 { "Password" }
         form.stack method="post" action="/account/password" {
             label { "Present password" input name="old" type="password" autocomplete="current-password" required maxlength="1024"; }
             label { "New password, at least 12 characters" input name="new" type="password" autocomplete="new-password" required minlength="12" maxlength="1024"; }
-            button.quiet { "Change it, and end all sessions" }
+            label.check { input type="checkbox" name="keep_tokens" value="true"; " keep the tokens of programs" }
+            button.quiet { "Change it, and end all sessions and tokens" }
         }
     };
     Ok(sheet(&caller, "Account", &body))
+}
+
+fn factor_form(user: &User, recovery: i64) -> Markup {
+    let (action, button) = match user.second_factor {
+        true => ("/account/second-factor/end", "End it"),
+        false => ("/account/second-factor", "Set it up"),
+    };
+    html! {
+        @if user.second_factor { p { "Logins need a code of your phone. " (recovery) " recovery codes are left." } }
+        @else { p { "None: a login needs the password alone. With one it needs a code of an authenticator program too." } }
+        form.stack method="post" action=(action) {
+            label { "Present password" input name="password" type="password" autocomplete="current-password" required maxlength="1024"; }
+            button.quiet { (button) }
+        }
+    }
+}
+
+pub(super) async fn offer_factor(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Form(sent): Form<factor::Password>,
+) -> Answer {
+    let offered = factor::offer(&app, &caller, sent.password).await?;
+    let body = html! {
+        h1 { "Second factor" }
+        p { "Scan this with the authenticator program of your phone, or type the secret. It is shown this once." }
+        (totp::qr(&offered.uri))
+        dl.facts { div { dt { "Secret" } dd { code { (offered.secret) } } } div { dt { "Address" } dd { code { (offered.uri) } } } }
+        form.stack method="post" action="/account/second-factor/confirm" {
+            label { "Code that the program shows" input name="code" inputmode="numeric" autocomplete="one-time-code" required maxlength="6"; }
+            button { "Confirm" }
+        }
+    };
+    Ok(sheet(&caller, "Second factor", &body))
+}
+
+pub(super) async fn confirm_factor(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Form(sent): Form<factor::Code>,
+) -> Answer {
+    let made = factor::confirm(&app, &caller, &sent.code).await?;
+    let body = html! {
+        h1 { "Recovery codes" }
+        p { "Each replaces the phone once. They are shown this once: print them, or keep them with your passwords." }
+        pre tabindex="0" { (made.codes.join("\n")) }
+        p { a href="/account" { "Back to the account" } }
+    };
+    Ok(sheet(&caller, "Recovery codes", &body))
+}
+
+pub(super) async fn end_factor(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Form(sent): Form<factor::Password>,
+) -> Done {
+    factor::end(&app, &caller, sent.password).await?;
+    Ok(Redirect::to("/account"))
 }
 
 fn session_table(caller: &Caller, sessions: &[Session]) -> Markup {
@@ -72,29 +142,23 @@ fn session_table(caller: &Caller, sessions: &[Session]) -> Markup {
 
 fn token_table(tokens: &[Token]) -> Markup {
     html! { @if tokens.is_empty() { p { "None." } } @else { div.scroll tabindex="0" role="region" aria-label="Tokens" { table {
-        thead { tr { th scope="col" { "Name" } th scope="col" { "Scope" } th scope="col" { "Expires (UTC)" } th scope="col" { span.hidden { "Revoke" } } } }
+        thead { tr { th scope="col" { "Name" } th scope="col" { "Scope" } th scope="col" { "Last request (UTC)" } th scope="col" { "Expires (UTC)" } th scope="col" { span.hidden { "Revoke" } } } }
         tbody { @for token in tokens { tr {
             td { (token.name) }
             td { (token.scope) }
+            td { @match token.seen { Some(seen) => (time(seen)), None => "none" } }
             td { (time(token.expires)) }
             td { form method="post" action="/account/tokens/revoke" { input type="hidden" name="id" value=(token.id); button.quiet { "Revoke" } } }
         } } }
     } } } }
 }
 
-/// Change of the own password.
-#[derive(Deserialize)]
-pub(super) struct Passwords {
-    old: String,
-    new: String,
-}
-
 pub(super) async fn password(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    Form(sent): Form<Passwords>,
+    Form(sent): Form<NewPassword>,
 ) -> Done {
-    api::change_own_password(&app, &caller, sent.old, sent.new).await?;
+    api::change_own_password(&app, &caller, sent).await?;
     Ok(Redirect::to("/login"))
 }
 
@@ -154,13 +218,15 @@ pub(super) async fn users(State(app): State<App>, Extension(caller): Extension<C
             } }
             td { label.check { input type="checkbox" name="disabled" form=(form) checked[user.disabled] aria-label={ (user.name) " cannot log in" }; } }
             td { input type="password" name="password" form=(form) autocomplete="new-password" placeholder="unchanged" aria-label={ "new password of " (user.name) } maxlength="1024"; }
+            td { label.check { input type="checkbox" name="keep_tokens" form=(form) aria-label={ "tokens of " (user.name) " outlive a new password" }; } }
+            td { @if user.second_factor { label.check { input type="checkbox" name="end_second_factor" form=(form); " end it" } } @else { "none" } }
             td { button.quiet form=(form) { "Apply" } }
         } }
     };
     let body = html! {
         h1 { "Users" }
         div.scroll tabindex="0" role="region" aria-label="Users" { table {
-            thead { tr { th scope="col" { "Name" } th scope="col" { "Level" } th scope="col" { "Locked" } th scope="col" { "New password" } th scope="col" { span.hidden { "Apply" } } } }
+            thead { tr { th scope="col" { "Name" } th scope="col" { "Level" } th scope="col" { "Locked" } th scope="col" { "New password" } th scope="col" { "Keep tokens" } th scope="col" { "Second factor" } th scope="col" { span.hidden { "Apply" } } } }
             tbody { @for user in &users { (row(user)) } }
         } }
         h2 { "New user" }
@@ -191,6 +257,10 @@ pub(super) struct UserForm {
     disabled: Option<String>,
     #[serde(default)]
     password: String,
+    #[serde(default)]
+    keep_tokens: Option<String>,
+    #[serde(default)]
+    end_second_factor: Option<String>,
 }
 
 pub(super) async fn change_user(
@@ -206,6 +276,8 @@ pub(super) async fn change_user(
         level: (sent.level != user.level).then_some(sent.level),
         disabled: (disabled != user.disabled).then_some(disabled),
         password: Some(sent.password).filter(|password| !password.is_empty()),
+        keep_tokens: sent.keep_tokens.is_some(),
+        end_second_factor: sent.end_second_factor.is_some(),
     };
     api::alter_user(&app, &caller, id, change).await?;
     Ok(Redirect::to("/users"))
@@ -226,13 +298,13 @@ pub(super) async fn audit(
     let body = html! {
         h1 { "Audit log" }
         @match broken {
-            None => p { "The chain of hashes is whole." },
+            None => p { "The chain of hashes is whole. The journal of the server has the hash of its end once a minute: if an entry of that hash is missing, the log was cut." },
             Some(id) => div.alert role="alert" { "The chain of hashes is broken at entry " (id) ": it or one before it was changed." },
         }
         div.scroll tabindex="0" role="region" aria-label="Audit log" { table {
-            thead { tr { th scope="col" { "Time (UTC)" } th scope="col" { "User" } th scope="col" { "Address" } th scope="col" { "Action" } th scope="col" { "Object" } th scope="col" { "Outcome" } } }
+            thead { tr { th scope="col" { "Time (UTC)" } th scope="col" { "User" } th scope="col" { "Address" } th scope="col" { "Action" } th scope="col" { "Object" } th scope="col" { "Outcome" } th scope="col" { "Entry, and start of its hash" } } }
             tbody { @for entry in &entries { tr {
-                td { (time(entry.at)) } td { (entry.user) } td { (entry.address) } td { (entry.action) } td { (entry.object) } td { (entry.outcome) }
+                td { (time(entry.at)) } td { (entry.user) } td { (entry.address) } td { (entry.action) } td { (entry.object) } td { (entry.outcome) } td { (entry.id) " " code { (entry.hash[..12]) } }
             } } }
         } }
         @if let Some(last) = entries.last().filter(|_| entries.len() == 200) { p { a href={ "/audit?before=" (last.id) } { "Older entries" } } }

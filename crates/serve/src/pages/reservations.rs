@@ -24,6 +24,7 @@ pub(super) async fn list(State(app): State<App>, Extension(caller): Extension<Ca
             Ok((reservations::after(db, now)?, sites::list(db)?, capacity))
         })
         .await?;
+    let most = api::Limits::of(caller.user.level);
     let can_remove = |owner| access::may_change(&caller.user, owner).is_ok();
     let body = html! {
         h1 { "Reservations" }
@@ -50,6 +51,10 @@ pub(super) async fn list(State(app): State<App>, Extension(caller): Extension<Ca
         }
         @if caller.user.level >= 1 {
             h2 { "Reserve" }
+            p {
+                "At level " (caller.user.level) " a reservation is at most " (most.length) " d long and ends within " (most.ahead)
+                " d; all that are not over have at most " (most.sum) " d together."
+            }
             form.stack method="post" action="/reservations/add" {
                 label { "From (UTC)" input name="start" type="datetime-local" required; }
                 label { "To (UTC)" input name="end" type="datetime-local" required; }

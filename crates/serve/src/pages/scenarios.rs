@@ -126,9 +126,14 @@ pub(super) async fn list(State(app): State<App>, Extension(caller): Extension<Ca
                         td { (scenario.name) }
                         td { (scenario.owner) }
                         td { (time(scenario.changed)) }
-                        td { form method="post" action={ "/scenarios/" (scenario.id) "/restore" } {
-                            button.quiet aria-label={ "Restore " (scenario.name) } { "Restore" }
-                        } }
+                        td {
+                            form method="post" action={ "/scenarios/" (scenario.id) "/restore" } {
+                                button.quiet aria-label={ "Restore " (scenario.name) } { "Restore" }
+                            }
+                            form method="post" action={ "/scenarios/" (scenario.id) "/discard" } {
+                                button.quiet aria-label={ "Remove " (scenario.name) " for good" } { "Remove for good" }
+                            }
+                        }
                     } } }
                 } }
             }
@@ -625,53 +630,4 @@ pub(super) async fn save_text(
         } @else { p.toast role="status" { (outcome) } }
     };
     Ok(sheet(&caller, &format!("Text: {}", open.scenario.name), &body))
-}
-
-/// Versions to be compared.
-#[derive(Deserialize)]
-pub(super) struct Pair {
-    from: Option<i64>,
-    to: Option<i64>,
-}
-
-pub(super) async fn history(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
-    Ids(id): Ids<i64>,
-    Search(pair): Search<Pair>,
-) -> Answer {
-    let (scenario, _) = api::found(&app, &caller, id).await?;
-    let versions = app.read(move |db| Ok(scenarios::versions(db, id)?)).await?;
-    let mut texts = Vec::new();
-    for version in [pair.from, pair.to].into_iter().flatten() {
-        texts.push(api::version_text(&app, &caller, id, version).await?);
-    }
-    let difference = match &texts[..] {
-        [from, to] => Some(crate::diff::lines(from, to)),
-        _ => None,
-    };
-    let body = html! {
-        (head(&scenario, "history"))
-        form method="get" {
-            div.scroll tabindex="0" role="region" aria-label="Versions" { table {
-                thead { tr { th scope="col" { "Version" } th scope="col" { "From" } th scope="col" { "To" } th scope="col" { "Saved (UTC)" } th scope="col" { "By" } th scope="col" { "SHA-256" } } }
-                tbody { @for (n, version) in versions.iter().enumerate() { tr {
-                    td { a href={ "/scenarios/" (id) "/text?version=" (version.id) } { (version.id) } }
-                    td { input type="radio" name="from" value=(version.id) aria-label={ "from version " (version.id) } checked[pair.from.map_or(n == 1, |from| from == version.id)]; }
-                    td { input type="radio" name="to" value=(version.id) aria-label={ "to version " (version.id) } checked[pair.to.map_or(n == 0, |to| to == version.id)]; }
-                    td { (time(version.created)) }
-                    td { (version.author) }
-                    td { code { (version.hash[..12]) } }
-                } } }
-            } }
-            @if versions.len() > 1 { p { button.quiet { "Show the difference" } } }
-        }
-        @if let Some(lines) = difference {
-            h2 { "Difference" }
-            pre.diff tabindex="0" { @for (mark, line) in &lines {
-                @match mark { '+' => ins { "+ " (line) "\n" }, '-' => del { "- " (line) "\n" }, _ => { "  " (line) "\n" } }
-            } }
-        }
-    };
-    Ok(sheet(&caller, &format!("History: {}", scenario.name), &body))
 }

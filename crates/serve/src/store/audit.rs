@@ -1,10 +1,86 @@
-//! Append-only audit log with a hash chain.
+//! Append-only audit log with a hash chain. Its key is a file next to the database: who has the database alone cannot forge it.
 
-use rusqlite::{OptionalExtension, Transaction, params};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use hmac::{Hmac, Mac};
+use rusqlite::functions::FunctionFlags;
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use sha2::{Digest, Sha256};
 
 use super::Result;
-use crate::clock::now_ms;
+use crate::clock::{hex, now_ms, secret};
+
+/// File of the key.
+const KEY: &str = "audit.key";
+
+/// Key of the chain.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    secret: Vec<u8>,
+    /// Number of the first entry that has the key.
+    ///
+    /// Those of an older bentpipe have none.
+    first: i64,
+}
+
+impl Key {
+    /// Reads the key in a folder, or makes one for the entries that come.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be read or made.
+    pub(crate) fn of(folder: &Path, db: &Connection) -> Result<Key> {
+        let path = folder.join(KEY);
+        if let Some(key) = Key::read(&path)? {
+            return Ok(key);
+        }
+        let next: i64 = db.query_row("SELECT coalesce(max(id), 0) + 1 FROM audit", [], |row| row.get(0))?;
+        match OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path) {
+            Ok(mut file) => {
+                file.write_all(format!("{next} {}\n", secret()).as_bytes())?;
+                file.sync_all()?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error.into()),
+        }
+        let wrong = || io::Error::other(format!("{}: expected a number and a key", path.display()));
+        Ok(Key::read(&path)?.ok_or_else(wrong)?)
+    }
+
+    fn read(path: &Path) -> io::Result<Option<Key>> {
+        let text = match fs::read_to_string(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            text => text?,
+        };
+        let wrong = || io::Error::other(format!("{}: expected a number and a key", path.display()));
+        let (first, secret) = text.trim().split_once(' ').ok_or_else(wrong)?;
+        let first = first.parse().map_err(|_| wrong())?;
+        Ok(Some(Key { secret: secret.as_bytes().to_vec(), first }))
+    }
+
+    /// Installs the function of SQL that computes hashes of entries.
+    ///
+    /// # Errors
+    /// Returns an error if the database refuses.
+    pub(crate) fn install(&self, connection: &Connection) -> Result<()> {
+        let (key, flags) = (self.clone(), FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DIRECTONLY);
+        Ok(connection.create_scalar_function("audit_hash", 2, flags, move |context| {
+            Ok(key.hash(context.get(0)?, &context.get::<Vec<u8>>(1)?))
+        })?)
+    }
+
+    fn hash(&self, id: i64, content: &[u8]) -> Vec<u8> {
+        if id < self.first {
+            return Sha256::digest(content).to_vec();
+        }
+        let mut hash = Hmac::<Sha256>::new_from_slice(&self.secret).expect("keys of any length are valid");
+        hash.update(&id.to_be_bytes());
+        hash.update(content);
+        hash.finalize().into_bytes().to_vec()
+    }
+}
 
 /// Entry to be logged. It never holds passwords, tokens or scenario texts.
 #[derive(Clone, Debug)]
@@ -39,35 +115,44 @@ pub(crate) struct Logged {
     pub(crate) object: String,
     /// Outcome.
     pub(crate) outcome: String,
+    /// Hash of the entry and those before it, in hexadecimal digits.
+    ///
+    /// The journal has that of the last entry, once a minute.
+    pub(crate) hash: String,
 }
 
 /// Appends an entry.
 pub(crate) fn append(db: &Transaction<'_>, entry: &Entry<'_>) -> Result<()> {
-    let last: Option<Vec<u8>> =
-        db.query_row("SELECT hash FROM audit ORDER BY id DESC LIMIT 1", [], |row| row.get(0)).optional()?;
+    let last: Option<(i64, Vec<u8>)> = db
+        .query_row("SELECT id, hash FROM audit ORDER BY id DESC LIMIT 1", [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .optional()?;
+    let (last, before) = last.unwrap_or_default();
     let at = now_ms();
     let visible = |text: &str| -> String {
         text.chars().take(200).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
     };
     let texts = [entry.user, entry.address, entry.action, entry.object, entry.outcome].map(visible);
-    let hash = chained(last.as_deref().unwrap_or_default(), at, &texts);
+    let content = chained(&before, at, &texts);
     let [user, address, action, object, outcome] = texts;
     db.execute(
-        "INSERT INTO audit(at, user, address, action, object, outcome, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-        params![at, user, address, action, object, outcome, hash],
+        "INSERT INTO audit(id, at, user, address, action, object, outcome, hash)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, audit_hash(?1, ?8))",
+        params![last + 1, at, user, address, action, object, outcome, content],
     )?;
     Ok(())
 }
 
+/// Returns what an entry's hash is of.
 fn chained(before: &[u8], at: i64, texts: &[String; 5]) -> Vec<u8> {
-    let mut hasher = Sha256::new();
-    hasher.update(before);
-    hasher.update(at.to_be_bytes());
+    let mut content = before.to_vec();
+    content.extend(at.to_be_bytes());
     for text in texts {
-        hasher.update((text.len() as u64).to_be_bytes());
-        hasher.update(text);
+        content.extend((text.len() as u64).to_be_bytes());
+        content.extend(text.as_bytes());
     }
-    hasher.finalize().to_vec()
+    content
 }
 
 fn logged(row: &rusqlite::Row<'_>) -> rusqlite::Result<Logged> {
@@ -79,13 +164,14 @@ fn logged(row: &rusqlite::Row<'_>) -> rusqlite::Result<Logged> {
         action: row.get(4)?,
         object: row.get(5)?,
         outcome: row.get(6)?,
+        hash: hex(&row.get::<_, Vec<u8>>(7)?),
     })
 }
 
 /// Returns the entries before number `before`, newest first.
 pub(crate) fn list(db: &Transaction<'_>, before: i64, limit: u32) -> Result<Vec<Logged>> {
     let mut query = db.prepare(
-        "SELECT id, at, user, address, action, object, outcome FROM audit WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
+        "SELECT id, at, user, address, action, object, outcome, hash FROM audit WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
     )?;
     let rows = query.query_map(params![before, limit], logged)?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
@@ -95,16 +181,23 @@ pub(crate) fn list(db: &Transaction<'_>, before: i64, limit: u32) -> Result<Vec<
 pub(crate) fn broken_at(db: &Transaction<'_>) -> Result<Option<i64>> {
     let mut query =
         db.prepare("SELECT id, at, user, address, action, object, outcome, hash FROM audit ORDER BY id")?;
+    let mut expected = db.prepare("SELECT audit_hash(?1, ?2)")?;
     let mut rows = query.query([])?;
     let mut before = Vec::new();
     while let Some(row) = rows.next()? {
         let entry = logged(row)?;
         let texts = [entry.user, entry.address, entry.action, entry.object, entry.outcome];
         let hash: Vec<u8> = row.get(7)?;
-        if hash != chained(&before, entry.at, &texts) {
+        let content = chained(&before, entry.at, &texts);
+        if hash != expected.query_row(params![entry.id, content], |row| row.get::<_, Vec<u8>>(0))? {
             return Ok(Some(entry.id));
         }
         before = hash;
     }
     Ok(None)
+}
+
+/// Returns number and hash of the last entry.
+pub(crate) fn end(db: &Transaction<'_>) -> Result<Option<(i64, String)>> {
+    Ok(list(db, i64::MAX, 1)?.pop().map(|entry| (entry.id, entry.hash)))
 }

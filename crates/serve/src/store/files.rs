@@ -124,6 +124,13 @@ pub(crate) fn used(db: &Transaction<'_>, owner: i64) -> Result<(i64, i64)> {
     Ok(db.query_row(query, [owner], |row| Ok((row.get(0)?, row.get(1)?)))?)
 }
 
+/// Returns `true` if a file or a job of a user has this content.
+pub(crate) fn has(db: &Transaction<'_>, owner: i64, sha256: &str) -> Result<bool> {
+    let query = "SELECT EXISTS (SELECT 1 FROM file WHERE owner = ?1 AND sha256 = ?2)
+        OR EXISTS (SELECT 1 FROM job_file JOIN job ON job.id = job_file.job WHERE job.owner = ?1 AND sha256 = ?2)";
+    Ok(db.query_row(query, params![owner, sha256], |row| row.get(0))?)
+}
+
 /// Returns `true` if a file or a job has this content.
 pub(crate) fn is_used(db: &Transaction<'_>, sha256: &str) -> Result<bool> {
     let query = "SELECT EXISTS (SELECT 1 FROM file WHERE sha256 = ?1)

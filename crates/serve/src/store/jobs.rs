@@ -451,7 +451,7 @@ pub(crate) fn set_state(db: &Transaction<'_>, id: i64, state: JobState, message:
 /// Condition on jobs that no reservation of others keeps back at the time `?2`.
 ///
 /// An owner's reserved places count as taken until jobs of the owner have them. Jobs on sites need none.
-const PERMITTED: &str = "NOT EXISTS (
+pub(super) const PERMITTED: &str = "NOT EXISTS (
         SELECT 1 FROM reservation AS of_other WHERE start <= ?2 AND end > ?2 AND of_other.owner <> job.owner AND (
             what = 'testbed' OR (what = 'emulate' AND job.kind = 'emulate')
             OR (what = 'processors' AND job.kind IN ('emulate', 'campaign'))

@@ -1,4 +1,4 @@
-//! Users, sessions, tokens and failed logins.
+//! Users, sessions and tokens.
 
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 use schemars::JsonSchema;
@@ -7,15 +7,12 @@ use sha2::{Digest, Sha256};
 
 use super::Result;
 use crate::clock::{now_ms, secret};
+use crate::totp;
 
 /// Idle time after which a session ends, in milliseconds.
 const SESSION_IDLE_MS: i64 = 8 * 3_600_000;
 /// Longest life of a session, in milliseconds.
 const SESSION_MS: i64 = 7 * 86_400_000;
-/// Failed logins without a delay.
-const FREE_FAILURES: i64 = 5;
-/// Longest delay after a failed login, in milliseconds.
-const MAX_DELAY_MS: i64 = 900_000;
 /// Shortest time between two updates of "last seen", in milliseconds.
 const SEEN_MS: i64 = 60_000;
 
@@ -35,6 +32,8 @@ pub(crate) struct User {
     pub(crate) disabled: bool,
     /// Time of creation in milliseconds since 1970, UTC.
     pub(crate) created: i64,
+    /// Set if a login needs a one-time code too.
+    pub(crate) second_factor: bool,
 }
 
 /// Session of a browser.
@@ -73,7 +72,7 @@ fn digest(secret: &str) -> Vec<u8> {
     Sha256::digest(secret).to_vec()
 }
 
-const USER: &str = "user.id, user.name, user.level, user.disabled, user.created";
+const USER: &str = "user.id, user.name, user.level, user.disabled, user.created, user.totp_step IS NOT NULL";
 
 fn user(row: &Row<'_>) -> rusqlite::Result<User> {
     Ok(User {
@@ -82,6 +81,7 @@ fn user(row: &Row<'_>) -> rusqlite::Result<User> {
         level: row.get(2)?,
         disabled: row.get(3)?,
         created: row.get(4)?,
+        second_factor: row.get(5)?,
     })
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn find(db: &Transaction<'_>, id: i64) -> Result<Option<User>> {
 /// Returns a user who may log in, and the hash of the password.
 pub(crate) fn by_name(db: &Transaction<'_>, name: &str) -> Result<Option<(User, String)>> {
     let query = format!("SELECT {USER}, hash FROM user WHERE name = ?1 AND disabled = 0");
-    Ok(db.query_row(&query, [name], |row| Ok((user(row)?, row.get(5)?))).optional()?)
+    Ok(db.query_row(&query, [name], |row| Ok((user(row)?, row.get(6)?))).optional()?)
 }
 
 /// Adds a user and returns the number. Returns `None` if the name is taken.
@@ -129,9 +129,14 @@ pub(crate) fn set_disabled(db: &Transaction<'_>, id: i64, disabled: bool) -> Res
     end_sessions(db, id)
 }
 
-/// Sets the hash of a user's password and ends the sessions.
-pub(crate) fn set_password(db: &Transaction<'_>, id: i64, hash: &str) -> Result<()> {
+/// Sets the hash of a user's password, and ends the sessions.
+///
+/// Tokens end too, unless they are kept.
+pub(crate) fn set_password(db: &Transaction<'_>, id: i64, hash: &str, keeps_tokens: bool) -> Result<()> {
     db.execute("UPDATE user SET hash = ?2 WHERE id = ?1", params![id, hash])?;
+    if !keeps_tokens {
+        db.execute("DELETE FROM token WHERE user = ?1", [id])?;
+    }
     end_sessions(db, id)
 }
 
@@ -161,7 +166,7 @@ pub(crate) fn session(db: &Transaction<'_>, secret: &str) -> Result<Option<(User
     );
     let found = db
         .query_row(&query, params![digest(secret), now, now - SESSION_IDLE_MS], |row| {
-            Ok((user(row)?, row.get(5)?, row.get::<_, i64>(6)? < now - SEEN_MS))
+            Ok((user(row)?, row.get(6)?, row.get::<_, i64>(7)? < now - SEEN_MS))
         })
         .optional()?;
     Ok(found)
@@ -216,14 +221,35 @@ pub(crate) fn add_token(
     Ok((db.last_insert_rowid(), secret))
 }
 
-/// Returns the user and the scope of a token.
-pub(crate) fn token(db: &Transaction<'_>, secret: &str) -> Result<Option<(User, String)>> {
+/// Returns the user, the scope and the number of a token. The last value is set if its last use is to be noted.
+pub(crate) fn token(db: &Transaction<'_>, secret: &str) -> Result<Option<(User, String, i64, bool)>> {
     let query = format!(
-        "SELECT {USER}, token.scope FROM token JOIN user ON user.id = token.user
+        "SELECT {USER}, token.scope, token.id, coalesce(token.seen, 0) FROM token JOIN user ON user.id = token.user
          WHERE token.hash = ?1 AND expires > ?2 AND disabled = 0"
     );
-    let found = db.query_row(&query, params![digest(secret), now_ms()], |row| Ok((user(row)?, row.get(5)?)));
+    let now = now_ms();
+    let found = db.query_row(&query, params![digest(secret), now], |row| {
+        Ok((user(row)?, row.get(6)?, row.get(7)?, row.get::<_, i64>(8)? < now - SEEN_MS))
+    });
     Ok(found.optional()?)
+}
+
+/// Notes the use of a token.
+pub(crate) fn touch_token(db: &Transaction<'_>, id: i64) -> Result<()> {
+    db.execute("UPDATE token SET seen = ?2 WHERE id = ?1", params![id, now_ms()])?;
+    Ok(())
+}
+
+/// Returns `true` while a user has a level, and the session or token lasts.
+pub(crate) fn lasts(
+    db: &Transaction<'_>,
+    (user, level): (i64, u8),
+    (session, token): (Option<i64>, Option<i64>),
+) -> Result<bool> {
+    let query = "SELECT EXISTS (SELECT 1 FROM user WHERE id = ?1 AND disabled = 0 AND level >= ?2)
+        AND (?3 IS NULL OR EXISTS (SELECT 1 FROM session WHERE id = ?3 AND user = ?1 AND expires > ?5))
+        AND (?4 IS NULL OR EXISTS (SELECT 1 FROM token WHERE id = ?4 AND user = ?1 AND expires > ?5))";
+    Ok(db.query_row(query, params![user, level, session, token, now_ms()], |row| row.get(0))?)
 }
 
 /// Returns the tokens of a user.
@@ -248,42 +274,61 @@ pub(crate) fn revoke_token(db: &Transaction<'_>, user: i64, id: i64) -> Result<b
     Ok(db.execute("DELETE FROM token WHERE id = ?1 AND user = ?2", params![id, user])? == 1)
 }
 
-/// Returns the milliseconds until the next login for any of `subjects`.
-pub(crate) fn login_delay(db: &Transaction<'_>, subjects: &[String]) -> Result<i64> {
-    let mut longest = 0;
-    for subject in subjects {
-        let found = db
-            .query_row("SELECT count, last FROM login_failure WHERE subject = ?1", [subject], |row| {
-                Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
-            })
-            .optional()?;
-        if let Some((count, last)) = found
-            && count >= FREE_FAILURES
-        {
-            let doubled =
-                1000_i64.checked_shl((count - FREE_FAILURES).min(20) as u32).unwrap_or(MAX_DELAY_MS);
-            longest = longest.max(last + doubled.min(MAX_DELAY_MS) - now_ms());
-        }
-    }
-    Ok(longest.max(0))
+/// Sets the secret of a user's second factor, which counts after its first code. Returns `false` if there is one.
+pub(crate) fn offer_second_factor(db: &Transaction<'_>, user: i64, secret: &[u8]) -> Result<bool> {
+    let query = "UPDATE user SET totp = ?2 WHERE id = ?1 AND totp_step IS NULL";
+    Ok(db.execute(query, params![user, secret])? == 1)
 }
 
-/// Notes a failed login of `subjects`.
-pub(crate) fn login_failed(db: &Transaction<'_>, subjects: &[String]) -> Result<()> {
-    let now = now_ms();
-    db.execute("DELETE FROM login_failure WHERE last < ?1", [now - 86_400_000])?;
-    for subject in subjects {
-        db.execute(
-            "INSERT INTO login_failure(subject, count, last) VALUES (?1, 1, ?2)
-             ON CONFLICT(subject) DO UPDATE SET count = count + 1, last = ?2",
-            params![subject, now],
-        )?;
+fn second_factor(db: &Transaction<'_>, user: i64) -> Result<Option<(Vec<u8>, Option<i64>)>> {
+    let query = "SELECT totp, totp_step FROM user WHERE id = ?1 AND totp IS NOT NULL";
+    Ok(db.query_row(query, [user], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
+}
+
+fn take_code(db: &Transaction<'_>, user: i64, (code, now): (&str, i64)) -> Result<bool> {
+    let Some((secret, last)) = second_factor(db, user)? else { return Ok(false) };
+    let Some(step) = totp::step_of(&secret, code, now, last) else { return Ok(false) };
+    db.execute("UPDATE user SET totp_step = ?2 WHERE id = ?1", params![user, step])?;
+    Ok(true)
+}
+
+/// Confirms a second factor by its first code, and stores recovery codes. Returns `false` if it is another code.
+pub(crate) fn confirm_second_factor(
+    db: &Transaction<'_>,
+    user: i64,
+    code: (&str, i64),
+    recovery: &[String],
+) -> Result<bool> {
+    let is_first = second_factor(db, user)?.is_some_and(|(_, last)| last.is_none());
+    if !is_first || !take_code(db, user, code)? {
+        return Ok(false);
     }
+    let mut query = db.prepare("INSERT INTO recovery_code(user, hash) VALUES (?1, ?2)")?;
+    for code in recovery {
+        query.execute(params![user, digest(code)])?;
+    }
+    Ok(true)
+}
+
+/// Checks a code of a second factor, or one of the recovery codes. Returns `false` if it is none, or was taken before.
+pub(crate) fn take_second_factor(db: &Transaction<'_>, user: i64, (code, now): (&str, i64)) -> Result<bool> {
+    let code: String =
+        code.chars().filter(|c| !c.is_whitespace() && *c != '-').collect::<String>().to_lowercase();
+    if take_code(db, user, (&code, now))? {
+        return Ok(true);
+    }
+    let query = "DELETE FROM recovery_code WHERE user = ?1 AND hash = ?2";
+    Ok(db.execute(query, params![user, digest(&code)])? == 1)
+}
+
+/// Ends the second factor of a user.
+pub(crate) fn end_second_factor(db: &Transaction<'_>, user: i64) -> Result<()> {
+    db.execute("UPDATE user SET totp = NULL, totp_step = NULL WHERE id = ?1", [user])?;
+    db.execute("DELETE FROM recovery_code WHERE user = ?1", [user])?;
     Ok(())
 }
 
-/// Forgets failed logins of a subject.
-pub(crate) fn login_succeeded(db: &Transaction<'_>, subject: &str) -> Result<()> {
-    db.execute("DELETE FROM login_failure WHERE subject = ?1", [subject])?;
-    Ok(())
+/// Returns the number of recovery codes that a user has left.
+pub(crate) fn recovery_codes(db: &Transaction<'_>, user: i64) -> Result<i64> {
+    Ok(db.query_row("SELECT count(*) FROM recovery_code WHERE user = ?1", [user], |row| row.get(0))?)
 }

@@ -134,6 +134,36 @@ pub(crate) fn restore(db: &Transaction<'_>, user: &User, id: i64) -> Result<bool
     Ok(db.execute(query, params![user.id, user.level, id])? == 1)
 }
 
+/// Returns an archived scenario that a user may return to the list, or remove.
+pub(crate) fn find_archived(db: &Transaction<'_>, user: &User, id: i64) -> Result<Option<Scenario>> {
+    let query = format!("SELECT {SCENARIO} = 1 AND (owner = ?1 OR ?2 >= 2) AND scenario.id = ?3");
+    Ok(db.query_row(&query, params![user.id, user.level, id], scenario).optional()?)
+}
+
+/// Removes a scenario with its versions. Returns `false` if jobs are of it.
+pub(crate) fn remove(db: &Transaction<'_>, id: i64) -> Result<bool> {
+    let used =
+        "SELECT EXISTS (SELECT 1 FROM job JOIN version ON version.id = job.version WHERE scenario = ?1)";
+    if db.query_row(used, [id], |row| row.get(0))? {
+        return Ok(false);
+    }
+    db.execute("UPDATE version SET parent = NULL WHERE scenario = ?1", [id])?;
+    db.execute("DELETE FROM version WHERE scenario = ?1", [id])?;
+    db.execute("DELETE FROM scenario WHERE id = ?1", [id])?;
+    Ok(true)
+}
+
+/// Removes a version, whose successors follow the one before. Returns `false` if jobs are of it.
+pub(crate) fn remove_version(db: &Transaction<'_>, version: i64) -> Result<bool> {
+    if db.query_row("SELECT EXISTS (SELECT 1 FROM job WHERE version = ?1)", [version], |row| row.get(0))? {
+        return Ok(false);
+    }
+    let follow = "UPDATE version SET parent = (SELECT parent FROM version WHERE id = ?1) WHERE parent = ?1";
+    db.execute(follow, [version])?;
+    db.execute("DELETE FROM version WHERE id = ?1", [version])?;
+    Ok(true)
+}
+
 /// Returns the text of a version.
 pub(crate) fn text(db: &Transaction<'_>, version: i64) -> Result<String> {
     Ok(db.query_row("SELECT toml FROM version WHERE id = ?1", [version], |row| row.get(0))?)

@@ -103,6 +103,34 @@ fn the_audit_chain_shows_a_changed_row() {
 }
 
 #[test]
+fn who_has_the_database_alone_cannot_make_the_audit_chain_again() {
+    let (folder, store) = store();
+    let entry = |object: &str| {
+        let entry = audit::Entry { user: "ann", address: "::1", action: "log in", object, outcome: "done" };
+        write(&store, |db| audit::append(db, &entry));
+    };
+    ["a", "b", "c"].into_iter().for_each(entry);
+    let end = write(&store, audit::end).expect("an entry");
+    // Elsewhere, with a key of its own, the same is done again without the second entry.
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let forged = Store::open(&elsewhere.path().join("data.sqlite")).expect("opens");
+    for object in ["a", "c"] {
+        let entry = audit::Entry { user: "ann", address: "::1", action: "log in", object, outcome: "done" };
+        write(&forged, |db| audit::append(db, &entry));
+    }
+    assert_eq!(write(&forged, audit::broken_at), None);
+    let raw = Connection::open(folder.path().join("data.sqlite")).expect("opens");
+    let from = elsewhere.path().join("data.sqlite");
+    raw.execute_batch(&format!(
+        "DROP TRIGGER audit_is_whole; DELETE FROM audit; ATTACH '{}' AS forged; INSERT INTO audit SELECT * FROM forged.audit",
+        from.display()
+    ))
+    .expect("forged");
+    assert_eq!(write(&store, audit::broken_at), Some(1));
+    assert_ne!(write(&store, audit::end), Some(end), "the journal has the end that is missing");
+}
+
+#[test]
 fn a_copy_made_under_writes_is_whole() {
     let (folder, store) = store();
     write(&store, |db| people::add(db, "ann", "x", 3));
@@ -141,6 +169,7 @@ fn a_database_of_every_schema_opens_and_answers() {
         include_bytes!("../../tests/schema-5.sqlite"),
         include_bytes!("../../tests/schema-6.sqlite"),
         include_bytes!("../../tests/schema-7.sqlite"),
+        include_bytes!("../../tests/schema-8.sqlite"),
     ];
     assert_eq!(all.len(), MIGRATIONS.len(), "a schema has no committed database");
     for committed in all {

@@ -1,0 +1,135 @@
+//! Disks: quotas that are counted atomically, versions that are removed, and a disk without a free byte.
+
+use std::fs::File;
+use std::io::Write;
+
+use bentpipe_testkit::skip;
+use serde_json::{Value, json};
+
+use crate::client::{PASSWORD, SCENARIO, Server, User};
+
+/// Comments that make a scenario large.
+fn large(n: usize, bytes: usize) -> String {
+    format!("# {n}\n# {}\n{SCENARIO}", "x".repeat(bytes))
+}
+
+fn save(server: &Server, user: &User, scenario: i64, text: &str) -> u16 {
+    server.api(user, "PUT", &format!("/scenarios/{scenario}"), &json!({ "text": text })).status
+}
+
+fn usage(server: &Server, user: &User) -> Value {
+    server.api(user, "GET", "/me/usage", &Value::Null).json()
+}
+
+#[test]
+fn uploads_at_once_stay_within_the_quota() {
+    let server = Server::with(&["--quota", "3 MB"]);
+    let boss = server.boss();
+    let ann = server.user(&boss, "ann", 1);
+    let upload = |n: usize| {
+        let path = format!("/api/v1/files?name=f{n}");
+        let content = format!("{n}{}", "x".repeat(999_990));
+        server.send(&ann, ("POST", &path), &[("sec-fetch-site", "same-origin")], &content).status
+    };
+    let codes: Vec<u16> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..8).map(|n| scope.spawn(move || upload(n))).collect();
+        all.into_iter().map(|one| one.join().expect("answered")).collect()
+    });
+    assert!(codes.iter().all(|code| matches!(code, 201 | 413)), "{codes:?}");
+    let kept = usage(&server, &ann)["files"].as_u64().expect("a size");
+    assert!(kept <= 3_000_000, "{kept}");
+    // One after the other there is room for three, whichever came first.
+    for n in 10..14 {
+        upload(n);
+    }
+    assert_eq!(upload(99), 413);
+    assert_eq!(server.api(&boss, "GET", "/me", &Value::Null).status, 200);
+}
+
+#[test]
+fn versions_have_a_limit_and_are_removed() {
+    let server = Server::with(&["--quota", "1 MB"]);
+    let boss = server.boss();
+    let ann = server.user(&boss, "ann", 1);
+    let scenario = server.scenario(&ann, SCENARIO);
+    let saved = (0..9).take_while(|n| save(&server, &ann, scenario, &large(*n, 200_000)) == 200).count();
+    assert_eq!(saved, 4);
+    let versions = server.api(&ann, "GET", &format!("/scenarios/{scenario}/versions"), &Value::Null).json();
+    let number = |n: usize| versions[n]["id"].as_i64().expect("a number");
+    let remove = |version: i64| {
+        server.api(&ann, "DELETE", &format!("/scenarios/{scenario}/versions/{version}"), &Value::Null).status
+    };
+    // The newest one stays, and so does one that a job has.
+    assert_eq!(remove(number(0)), 409);
+    let job = server.launch(&ann, &json!({ "scenario": scenario, "version": number(4) }));
+    assert_eq!(remove(number(4)), 409);
+    assert_eq!(remove(number(2)), 204);
+    assert_eq!(remove(number(2)), 404);
+    assert_eq!(save(&server, &ann, scenario, &large(10, 200_000)), 200);
+    let left = server.api(&ann, "GET", &format!("/scenarios/{scenario}/versions"), &Value::Null).json();
+    assert_eq!(left[2]["parent"].as_i64(), Some(number(3)), "{left}");
+    // A scenario goes for good when it is archived and no job is of it.
+    let path = format!("/scenarios/{scenario}/archived");
+    let discard = || server.api(&ann, "DELETE", &path, &Value::Null).status;
+    assert_eq!(discard(), 404);
+    assert_eq!(server.api(&ann, "DELETE", &format!("/scenarios/{scenario}"), &Value::Null).status, 204);
+    assert_eq!(discard(), 409);
+    server.wait_for(&ann, job, "done");
+    assert_eq!(server.api(&ann, "DELETE", &format!("/jobs/{job}"), &Value::Null).status, 204);
+    assert_eq!(discard(), 204);
+    assert_eq!(usage(&server, &ann)["texts"], 0);
+}
+
+#[test]
+fn at_no_free_byte_people_log_in_and_remove_and_the_database_is_copied() {
+    let Some(server) = Server::on_disk("24m", &["--keep-free", "1 MB"]) else {
+        return skip("a disk of its own needs root and a mount namespace");
+    };
+    let boss = server.boss();
+    let ann = server.user(&boss, "ann", 1);
+    let scenario = server.scenario(&ann, SCENARIO);
+    let saved = (0..100).take_while(|n| save(&server, &ann, scenario, &large(*n, 230_000)) == 200).count();
+    assert!((20..100).contains(&saved), "{saved}");
+    assert_eq!(save(&server, &ann, scenario, &large(200, 230_000)), 507);
+    // What jobs write does not ask.
+    let mut fill = File::create(server.data().join("fill")).expect("created");
+    for size in [1 << 20, 4096, 1] {
+        while fill.write_all(&vec![1; size]).is_ok() {}
+    }
+    let again = server.log_in("ann", PASSWORD).expect("logged in");
+    assert_eq!(server.api(&server.boss(), "GET", "/users", &Value::Null).status, 200);
+    let copy = server.folder.path().join("copy.sqlite");
+    let backup = server
+        .beside(&["serve", "backup", &copy.display().to_string(), "--data"])
+        .arg(server.folder.path().join("disk/data"))
+        .output()
+        .expect("runs");
+    assert!(backup.status.success() && copy.exists(), "{backup:?}");
+    let versions = server.api(&again, "GET", &format!("/scenarios/{scenario}/versions"), &Value::Null).json();
+    for version in &versions.as_array().expect("a list")[1..] {
+        let path = format!("/scenarios/{scenario}/versions/{}", version["id"]);
+        assert_eq!(server.api(&again, "DELETE", &path, &Value::Null).status, 204);
+    }
+    // The room that they left in the database is used again, though the disk is full.
+    assert_eq!(save(&server, &again, scenario, &large(300, 230_000)), 200);
+}
+
+#[test]
+fn a_running_job_stops_with_the_reason_when_the_disk_has_no_room() {
+    let Some(server) = Server::on_disk("40m", &["--keep-free", "20 MB"]) else {
+        return skip("a disk of its own needs root and a mount namespace");
+    };
+    let boss = server.boss();
+    let scenario = server.scenario(&boss, &SCENARIO.replace("2 s", "999999 s"));
+    let job = server.launch(&boss, &json!({ "scenario": scenario }));
+    server.wait_for(&boss, job, "running");
+    let fill = server.data().join("fill");
+    std::fs::write(&fill, vec![1; 16 << 20]).expect("written");
+    let stopped = server.wait_for(&boss, job, "failed");
+    let message = stopped["message"].as_str().unwrap_or_default();
+    assert!(message.contains("stopped") && message.contains("keeps 20.0 MB"), "{stopped}");
+    std::fs::remove_file(&fill).expect("removed");
+    let scenario = server.scenario(&boss, SCENARIO);
+    let next = server.launch(&boss, &json!({ "scenario": scenario }));
+    server.wait_for(&boss, next, "done");
+}
