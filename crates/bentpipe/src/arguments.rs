@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::common::{Changes, Common};
+use crate::common::{Changes, Common, Inputs};
 use crate::{campaign, channel, dtn, gateway, pep, phone, results, rohc, rtp, traffic, ts, video, voice};
 
 /// A satellite-network laboratory: one scenario file, from simulation to report.
@@ -90,6 +90,8 @@ Examples:
         /// Set a key of the scenario, as KEY=VALUE; repeatable
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
+        #[command(flatten)]
+        files: Inputs,
     },
     /// Compare two folders of results, or two points of a sweep, over their common seeds
     #[command(after_help = "\
@@ -391,6 +393,8 @@ pub(crate) struct RunArguments {
     pub(crate) scenario: PathBuf,
     #[command(flatten)]
     pub(crate) changes: Changes,
+    #[command(flatten)]
+    pub(crate) files: Inputs,
     /// Capture packets at a point, as NODE:LINK; repeatable
     #[arg(long, value_name = "POINT")]
     pub(crate) pcap: Vec<String>,
@@ -425,6 +429,8 @@ pub(crate) struct SearchArguments {
     pub(crate) conditions: Vec<String>,
     #[command(flatten)]
     pub(crate) changes: Changes,
+    #[command(flatten)]
+    pub(crate) files: Inputs,
     /// Append the progress to a file, a JSON object a line
     #[arg(long, value_name = "FILE")]
     pub(crate) progress: Option<PathBuf>,
@@ -442,6 +448,8 @@ pub(crate) struct EmulateArguments {
     /// Set a key of the scenario, as KEY=VALUE; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+    #[command(flatten)]
+    pub(crate) files: Inputs,
     /// Seed, instead of the scenario's
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,

@@ -9,6 +9,7 @@ mod campaign;
 mod channel;
 mod commands;
 mod common;
+mod confine;
 mod dtn;
 mod gateway;
 mod interrupt;

@@ -5,6 +5,7 @@
 mod browser;
 mod campaigns;
 mod client;
+mod doors;
 mod emulation;
 mod files;
 mod jobs;
