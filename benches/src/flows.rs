@@ -86,7 +86,7 @@ pub(crate) fn run(count: Option<u32>) -> Result<String> {
 /// Returns the seconds that the engine takes alone.
 fn network_alone(document: &Document) -> Result<f64> {
     let scenario = document.scenario().map_err(|error| anyhow!("{error}"))?;
-    let built = bentpipe_assemble::Built::new(&scenario, scenario.seed, document.folder());
+    let built = bentpipe_assemble::Built::new(&scenario, scenario.seed, document.access());
     let mut network = built.map_err(|problem| anyhow!("{}: {}", problem.key, problem.problem))?.network;
     let clock = Stopwatch::start();
     network.run_until(bentpipe_units::Time::ZERO + scenario.duration);

@@ -50,7 +50,7 @@ const MOST_WORK: u64 = 20_000;
 pub fn fuzz_run(data: &[u8]) {
     let Some(scenario) = scenario(data) else { return };
     let _ = Budget::new(&scenario);
-    let mut built = Built::new(&scenario, 7, "".as_ref()).expect("checked before");
+    let mut built = Built::new(&scenario, 7, &bentpipe_scenario::Access::default()).expect("checked before");
     let end = Time::ZERO + scenario.duration;
     let network = &mut built.network;
     while network.next_deadline() <= end && network.work().wakeups < MOST_WORK {

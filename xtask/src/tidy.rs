@@ -1,6 +1,7 @@
 //! The project's own rules, as far as a program can check them.
 
 mod book;
+mod doors;
 mod modules;
 mod programs;
 mod ratchet;
@@ -63,6 +64,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "site",
         ],
     ),
+    ("bentpipe-paths", &["scenario"]),
     ("bentpipe-record", &["units", "wire", "net", "dvb", "atm", "sim", "site"]),
     (
         "bentpipe-assemble",
@@ -105,16 +107,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "assemble",
         ],
     ),
-    ("bentpipe-campaign", &["units", "scenario", "record", "lab"]),
+    ("bentpipe-campaign", &["units", "scenario", "record", "lab", "paths"]),
     ("bentpipe-report", &["units", "net", "record"]),
     (
         "bentpipe-study",
         &[
             "units", "wire", "rohc", "cc", "net", "dvb", "sim", "scenario", "record", "assemble", "lab",
-            "report",
+            "report", "paths",
         ],
     ),
-    ("bentpipe-gateway", &["units", "wire", "rohc", "net", "dvb", "emu", "scenario", "record"]),
+    ("bentpipe-gateway", &["units", "wire", "rohc", "net", "dvb", "emu", "scenario", "record", "paths"]),
     ("bentpipe-rtp", &["units", "wire", "transport", "emu", "record"]),
     ("bentpipe-phone", &["units", "wire", "net", "signalling", "voice", "telephony", "emu", "rtp"]),
     ("bentpipe-bundles", &["units", "wire", "dtn", "emu"]),
@@ -127,12 +129,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "bentpipe-offline",
         &[
             "units", "wire", "rohc", "hc", "net", "site", "dvb", "mpeg", "voice", "scenario", "record",
-            "assemble", "lab", "report",
+            "assemble", "lab", "report", "paths",
         ],
     ),
     (
         "bentpipe",
         &[
+            "paths",
             "units",
             "wire",
             "rohc",
@@ -166,6 +169,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "bentpipe-py",
         &[
+            "paths",
             "units",
             "wire",
             "cc",
@@ -186,6 +190,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "bentpipe-bench",
         &[
+            "paths",
             "units",
             "wire",
             "rohc",
@@ -222,6 +227,7 @@ pub(crate) fn run() -> Result<()> {
     breaches.extend(long_files());
     breaches.extend(model_pages());
     breaches.extend(architecture());
+    breaches.extend(doors::breaches());
     breaches.extend(book::breaches(root()));
     breaches.extend(programs::breaches(root()));
     breaches.extend(limits(&packages, &hits)?);

@@ -31,7 +31,7 @@ use bentpipe_lab::budget::Budget;
 use bentpipe_lab::plan::{Plan, Seeds};
 use bentpipe_lab::run::{self, Assembled, Folder, Request, Silent};
 use bentpipe_record::{Measure, Outcome};
-use bentpipe_scenario::{Document, Scenario};
+use bentpipe_scenario::{Access, Document, Scenario};
 use bentpipe_study::Study;
 use bentpipe_units::{RandomStream, Span, Time};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
@@ -93,7 +93,7 @@ fn studies(folder: &Path) -> Result<Vec<Case>> {
 }
 
 fn text(case: &Case) -> Result<String> {
-    let mut document = Document::read(&case.path).map_err(|error| anyhow!("{error}"))?;
+    let mut document = bentpipe_paths::document(&case.path).map_err(|error| anyhow!("{error}"))?;
     for set in &case.set {
         document.set(set).map_err(|error| anyhow!("{error}"))?;
     }
@@ -101,7 +101,7 @@ fn text(case: &Case) -> Result<String> {
     if case.set.is_empty() {
         let scenario = document.scenario().map_err(|error| anyhow!("{error}"))?;
         text += &checked(&case.name, &scenario);
-        text += &emulated(&case.name, &scenario, document.folder());
+        text += &emulated(&case.name, &scenario, document.access());
     }
     Ok(text)
 }
@@ -207,8 +207,8 @@ fn checked(name: &str, scenario: &Scenario) -> String {
 
 /// Sends datagrams from every real host to every other, through the emulator's driver. Readings of its clock
 /// take no time.
-fn emulated(name: &str, scenario: &Scenario, folder: &Path) -> String {
-    let Ok(emulated) = Emulated::new(scenario, scenario.seed, folder) else {
+fn emulated(name: &str, scenario: &Scenario, access: &Access) -> String {
+    let Ok(emulated) = Emulated::new(scenario, scenario.seed, access) else {
         return format!("{name} emulated none\n");
     };
     let mut driver = Driver::new(emulated.built.network, FakeClock::new(Span::ZERO));

@@ -35,17 +35,34 @@ const MAX_GIVEN_BYTES: u64 = 64 << 20;
 
 /// Checks the values of a program's arguments, and the scenario of an emulation.
 ///
+/// The files that the scenario names are in the folder `inputs`.
+///
 /// # Errors
 /// Returns the argument that is wrong, and what was expected.
-pub fn check(program: &Program) -> Result<(), String> {
+pub(crate) fn check(program: &Program, inputs: &Path) -> Result<(), String> {
     check_values(program)?;
     match program {
-        Program::Emulate { scenario, files, .. } => {
-            let names: Vec<String> = files.iter().map(|file| file.name.clone()).collect();
-            files::check_scenario(scenario, &names)
-        }
+        Program::Emulate { scenario, files, .. } => files::check_scenario(scenario, (inputs, &names(files))),
         _ => Ok(()),
     }
+}
+
+/// Checks the values of a program's arguments, and the names of files in the scenario of an emulation.
+///
+/// The files themselves are still to come.
+///
+/// # Errors
+/// Returns the argument that is wrong, and what was expected.
+pub(crate) fn check_names(program: &Program) -> Result<(), String> {
+    check_values(program)?;
+    match program {
+        Program::Emulate { scenario, files, .. } => files::parsed(scenario, &names(files)).map(drop),
+        _ => Ok(()),
+    }
+}
+
+fn names(files: &[GivenFile]) -> Vec<String> {
+    files.iter().map(|file| file.name.clone()).collect()
 }
 
 /// Checks the values of a program's arguments.
@@ -162,6 +179,8 @@ pub(crate) fn arguments(program: &Program, allowed: &Allowed, own: &Path) -> Res
             all.push(own.into());
             // Attached hosts send themselves; without them the flows do.
             all.extend(["emulate", SCENARIO, "--out", RESULTS, "--quiet"].map(OsString::from));
+            // Of the working folder alone, whatever the scenario names.
+            all.extend(["--inputs", "."].map(OsString::from));
             all.push(if attach.is_empty() && join.is_none() { "--real-flows" } else { "--timed" }.into());
             // Outside of the working folder: they are not results.
             all.extend(["--progress", "../progress.jsonl", "--live"].map(OsString::from));
@@ -258,7 +277,7 @@ mod tests {
             window: 10,
             rate: None,
         };
-        assert_eq!(check(&perf), Ok(()));
+        assert_eq!(check(&perf, Path::new("")), Ok(()));
         assert_eq!(
             shown(&perf),
             "bentpipe dtn perf 10.0.0.1:4556 ipn:2.9 --from ipn:1.60 --payload 10000 B --duration 20 s --json figures.json \
@@ -279,14 +298,14 @@ mod tests {
             let attach = vec![Attach { host: bad.to_owned(), interface: "eth1".to_owned() }];
             let (scenario, files) = (String::new(), Vec::new());
             let emulate = Program::Emulate { scenario, attach, duration: None, files, join: None };
-            assert!(check(&emulate).is_err_and(|why| why.starts_with("attach: ")), "{bad:?}");
-            assert!(check(&Program::Gateway { name: bad.to_owned() }).is_err(), "{bad:?}");
+            assert!(check(&emulate, Path::new("")).is_err_and(|why| why.starts_with("attach: ")), "{bad:?}");
+            assert!(check(&Program::Gateway { name: bad.to_owned() }, Path::new("")).is_err(), "{bad:?}");
         }
         for bad in ["../x", "output.txt", "results", "scenario.toml", ".x", "a/b", ""] {
             let file = GivenFile { name: bad.to_owned(), bytes: 1, sha256: String::new() };
             assert!(check_files(&[file]).is_err(), "{bad:?}");
         }
         let ping = Program::Ping { host: [10, 0, 0, 1].into(), count: 0, interval_ms: 1 };
-        assert_eq!(check(&ping), Err("count: expected 1 to 1000000".to_owned()));
+        assert_eq!(check(&ping, Path::new("")), Err("count: expected 1 to 1000000".to_owned()));
     }
 }

@@ -21,6 +21,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use bentpipe_scenario::files::names_file;
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -30,7 +31,7 @@ use crate::digits::hex;
 use crate::manifest::{CHUNK, Entry, MAX_FILES, path_refusal, sha256};
 use crate::program::{self, KEY, LIVE, SCENARIO};
 use crate::protocol::{MAX_SAMPLES, Program, TaskState};
-use crate::{Allowed, Error, control, files, folder};
+use crate::{Allowed, Error, control, folder};
 
 /// Most bytes of a change.
 const MAX_ASSIGNMENT: usize = 20_001;
@@ -96,7 +97,7 @@ impl Task {
         (own, inputs): (&Path, &Path),
     ) -> Result<(), String> {
         allowed.check(program)?;
-        program::check(program)?;
+        program::check(program, inputs)?;
         if most_s == 0 || most_s > allowed.most_s() {
             return Err(format!("its time: expected 1 s to {} s, as the site's file says", allowed.most_s()));
         }
@@ -159,7 +160,7 @@ impl Task {
 
     /// Changes a key of an emulation that runs. Returns the time of the run in seconds.
     pub(crate) fn set(&self, assignment: &str) -> Result<f64, String> {
-        if assignment.len() > MAX_ASSIGNMENT || assignment.contains('\n') || files::names_file(assignment) {
+        if assignment.len() > MAX_ASSIGNMENT || assignment.contains('\n') || names_file(assignment) {
             return Err("expected a key and a value that names no file".to_owned());
         }
         let prepared = self.prepared().map_err(|error| error.to_string())?.ok_or("no such task")?;

@@ -4,8 +4,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use bentpipe_net::link::DelayChange;
-use bentpipe_scenario::files::read_at_most;
-use bentpipe_scenario::{DelayChanges, MAX_DELAY};
+use bentpipe_scenario::{Access, DelayChanges, MAX_DELAY};
 use bentpipe_units::Span;
 
 /// The longest file.
@@ -14,17 +13,17 @@ const MAX_BYTES: u64 = 64 << 20;
 /// The most changes of one direction, steps of ramps counted.
 const MAX_CHANGES: usize = 1_000_000;
 
-/// Loads the changes of a line that has `delay` first. Relative paths start at `folder`.
+/// Loads the changes of a line that has `delay` first.
 ///
 /// # Errors
 /// Returns the key of the changes, and the problem.
 pub(super) fn load(
     changes: &DelayChanges,
     delay: Span,
-    folder: &Path,
+    access: &Access,
 ) -> Result<Vec<DelayChange>, (&'static str, String)> {
     let (key, points) = match (&changes.file, &changes.points[..]) {
-        (Some(file), []) => ("file", read(&folder.join(file)).map_err(|problem| ("file", problem))?),
+        (Some(file), []) => ("file", read(file, access).map_err(|problem| ("file", problem))?),
         (None, points @ [_, ..]) => ("points", points.to_vec()),
         (None, []) => return Err(("file", "expected one of `file` and `points`".into())),
         (Some(_), _) => return Err(("file", "expected one of `file` and `points`, not both".into())),
@@ -71,10 +70,10 @@ fn at(from: DelayChange, to: DelayChange, at: Span) -> DelayChange {
 }
 
 /// Reads a file of changes.
-fn read(path: &Path) -> Result<Vec<DelayChange>, String> {
-    let shown = path.display();
+fn read(file: &Path, access: &Access) -> Result<Vec<DelayChange>, String> {
+    let shown = access.shown(file);
     let said = |error: std::io::Error| format!("{shown}: {error}");
-    let text = read_at_most(path, MAX_BYTES).map_err(said)?;
+    let text = access.read_at_most(file, MAX_BYTES).map_err(said)?;
     let text = String::from_utf8(text).map_err(|_| format!("{shown}: expected text in UTF-8"))?;
     parse(&text).map_err(|(line, problem)| format!("{shown}:{line}: {problem}"))
 }
@@ -189,19 +188,19 @@ mod tests {
 
     #[test]
     fn a_file_or_points_and_not_both() {
-        let folder = Path::new("");
+        let access = &Access::default();
         let points = DelayChanges { points: vec![ms(1, 2)], ..DelayChanges::default() };
-        assert_eq!(load(&points, Span::ZERO, folder), Ok(vec![ms(1, 2)]));
+        assert_eq!(load(&points, Span::ZERO, access), Ok(vec![ms(1, 2)]));
         let both = DelayChanges { file: Some("a.csv".into()), ..points.clone() };
-        assert_eq!(load(&both, Span::ZERO, folder).expect_err("both").0, "file");
-        assert_eq!(load(&DelayChanges::default(), Span::ZERO, folder).expect_err("none").0, "file");
+        assert_eq!(load(&both, Span::ZERO, access).expect_err("both").0, "file");
+        assert_eq!(load(&DelayChanges::default(), Span::ZERO, access).expect_err("none").0, "file");
         let back = DelayChanges { points: vec![ms(2, 1), ms(1, 1)], ..DelayChanges::default() };
-        let (key, problem) = load(&back, Span::ZERO, folder).expect_err("back in time");
+        let (key, problem) = load(&back, Span::ZERO, access).expect_err("back in time");
         assert_eq!((key, &problem[..]), ("points", "1 ms after 2 ms: expected times that rise"));
         for step in [Span::ZERO, Span::from_nanos(1)] {
             let points = vec![ms(1, 2), ms(2, 3)];
             let fine = DelayChanges { ramp: Some(step), points, ..DelayChanges::default() };
-            assert_eq!(load(&fine, Span::ZERO, folder).expect_err("too many").0, "ramp");
+            assert_eq!(load(&fine, Span::ZERO, access).expect_err("too many").0, "ramp");
         }
     }
 

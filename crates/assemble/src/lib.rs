@@ -21,12 +21,14 @@ pub mod traces;
 mod tunnels;
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use bentpipe_net::channel::{ContactFile, Outage, Trace, TraceConfig};
 use bentpipe_net::link::DelayChange;
-use bentpipe_scenario::{DelayChanges, Document, Layout, Medium, Problem, Scenario, ScenarioError, copies};
+use bentpipe_scenario::{
+    Access, DelayChanges, Document, Layout, Medium, Problem, Scenario, ScenarioError, copies,
+};
 use bentpipe_sim::{BuildError, ElementId, Network};
 use bentpipe_site::{
     Artefact, CallReader, CaptureFormat, CapturePoint, Facts, Input, Installed, Judge, Member, Nodes, Opened,
@@ -129,38 +131,37 @@ pub struct Capture {
     pub on_line: Option<CapturePoint<Input>>,
 }
 
-/// Loader of files named by a scenario, relative to a folder.
+/// Loader of what a scenario names, through its access to files.
 #[derive(Clone)]
-struct Folder {
-    path: PathBuf,
+struct Loader {
+    access: Access,
     /// Set if programs make what is ordered: a check orders nothing.
     makes: bool,
 }
 
-impl Folder {
-    fn new(path: &Path) -> Folder {
-        Folder { path: path.to_owned(), makes: true }
+impl Loader {
+    fn new(access: &Access) -> Loader {
+        Loader { access: access.clone(), makes: true }
     }
 }
 
-impl bentpipe_site::Files for Folder {
+impl bentpipe_site::Files for Loader {
     fn trace(
         &self,
         config: &TraceConfig,
         seed: u64,
         path: &str,
     ) -> Result<Arc<Trace>, (&'static str, String)> {
-        traces::load(config, &self.path, seed, path)
+        traces::load(config, &self.access, seed, path)
     }
 
     fn outages(&self, contacts: &ContactFile) -> Result<Vec<Outage>, (&'static str, String)> {
-        bentpipe_scenario::files::outages(contacts, &self.path)
+        bentpipe_scenario::files::outages(contacts, &self.access)
     }
 
     fn open(&self, path: &Path) -> Result<Opened, String> {
-        let path = self.path.join(path);
-        let shown = path.display().to_string();
-        let file = bentpipe_scenario::files::open(&path).map_err(|error| format!("{shown}: {error}"))?;
+        let shown = self.access.shown(path);
+        let file = self.access.open(path).map_err(|error| format!("{shown}: {error}"))?;
         Ok(Opened { shown, bytes: Box::new(file) })
     }
 
@@ -173,20 +174,20 @@ impl bentpipe_site::Files for Folder {
         changes: &DelayChanges,
         delay: Span,
     ) -> Result<Vec<DelayChange>, (&'static str, String)> {
-        delays::load(changes, delay, &self.path)
+        delays::load(changes, delay, &self.access)
     }
 }
 
 impl Built {
-    /// Builds a scenario that is valid. `folder` is where relative paths in it start.
+    /// Builds a scenario that is valid, with access to the files that it names.
     ///
     /// # Errors
     /// What cannot be built: nodes that do not reach each other, values that an element refuses, a loop without delay, a
     /// capture file that cannot be read.
-    pub fn new(scenario: &Scenario, seed: u64, folder: &Path) -> Result<Built, Problem> {
-        let folder = Folder::new(folder);
-        rehearse(scenario, seed, &Folder { makes: false, ..folder.clone() })?;
-        Built::with_gates(scenario, seed, &folder, |_, _| Gates::default()).map(|(built, _)| built)
+    pub fn new(scenario: &Scenario, seed: u64, access: &Access) -> Result<Built, Problem> {
+        let loader = Loader::new(access);
+        rehearse(scenario, seed, &Loader { makes: false, ..loader.clone() })?;
+        Built::with_gates(scenario, seed, &loader, |_, _| Gates::default()).map(|(built, _)| built)
     }
 
     /// Returns the nominal delay of all directions of links together, which no path exceeds.
@@ -200,12 +201,12 @@ impl Built {
     fn with_gates(
         scenario: &Scenario,
         seed: u64,
-        folder: &Folder,
+        loader: &Loader,
         real: impl FnOnce(&mut Nodes<'_>, &mut Site<'_>) -> Gates<Part>,
     ) -> Result<(Built, Gates<ElementId>), Problem> {
         let spread = timeline::prepared(scenario);
         Plan::new(&spread)
-            .and_then(|plan| plan.install(&mut Site::new(seed, folder), real))
+            .and_then(|plan| plan.install(&mut Site::new(seed, loader), real))
             .and_then(|(mut built, gates)| {
                 change::turn_off(&mut built, &spread)?;
                 timeline::schedule(&mut built, &spread)?;
@@ -250,11 +251,11 @@ impl Gates<Part> {
 }
 
 /// Checks that a network takes the changes of its scenario's events.
-fn rehearse(scenario: &Scenario, seed: u64, folder: &Folder) -> Result<(), Problem> {
+fn rehearse(scenario: &Scenario, seed: u64, loader: &Loader) -> Result<(), Problem> {
     if scenario.timeline.is_empty() {
         return Ok(());
     }
-    let (mut built, _) = Built::with_gates(scenario, seed, folder, |_, _| Gates::default())?;
+    let (mut built, _) = Built::with_gates(scenario, seed, loader, |_, _| Gates::default())?;
     timeline::rehearse(&mut built, &timeline::prepared(scenario))
 }
 
@@ -397,9 +398,9 @@ pub fn checked(document: &Document) -> Result<Scenario, ScenarioError> {
 /// # Errors
 /// Returns the errors of [`Built::new`], at their places in the file.
 pub fn check(document: &Document, scenario: &Scenario) -> Result<(), ScenarioError> {
-    let folder = Folder { makes: false, ..Folder::new(document.folder()) };
-    let built = Built::with_gates(scenario, scenario.seed, &folder, |_, _| Gates::default()).map(drop);
-    let built = built.and_then(|()| rehearse(scenario, scenario.seed, &folder));
+    let loader = Loader { makes: false, ..Loader::new(document.access()) };
+    let built = Built::with_gates(scenario, scenario.seed, &loader, |_, _| Gates::default()).map(drop);
+    let built = built.and_then(|()| rehearse(scenario, scenario.seed, &loader));
     built.map_err(|Problem { key, problem }| document.refusal(&key, problem))
 }
 

@@ -1,11 +1,10 @@
 //! Networks with real hosts: external ports in their place, and their routes.
 
 use std::net::IpAddr;
-use std::path::Path;
 
 use bentpipe_net::ExternalPort;
 use bentpipe_scenario::{
-    Channel, Fault, Hop, Ip, Layout, Link, NodeKind, Problem, REAL_HOST, Scenario, Way, copies,
+    Access, Channel, Fault, Hop, Ip, Layout, Link, NodeKind, Problem, REAL_HOST, Scenario, Way, copies,
 };
 use bentpipe_sim::ElementId;
 use bentpipe_site::{At, Facts, Order, Part, Router, Site, Topology};
@@ -13,7 +12,7 @@ use bentpipe_units::{Bytes, Span};
 
 use super::cut::{NetworkCut, ScenarioPart};
 use super::links::Joined;
-use super::{Built, Capture, Folder, Gates, Plan, multicast};
+use super::{Built, Capture, Gates, Loader, Plan, multicast};
 
 /// A host of the scenario that is to be real.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,8 +66,8 @@ impl Emulated {
     /// # Errors
     /// Returns the errors of [`Built::new`], and an error if simulated flows may need a tunnel that ends at a
     /// real host, or if the scenario lacks hosts.
-    pub fn new(scenario: &Scenario, seed: u64, folder: &Path) -> Result<Emulated, Problem> {
-        Emulated::of_part(scenario, seed, folder, None)
+    pub fn new(scenario: &Scenario, seed: u64, access: &Access) -> Result<Emulated, Problem> {
+        Emulated::of_part(scenario, seed, access, None)
     }
 
     /// Assembles a scenario of which one part is emulated here. The hosts of the other part are not real.
@@ -78,7 +77,7 @@ impl Emulated {
     pub fn of_part(
         scenario: &Scenario,
         seed: u64,
-        folder: &Path,
+        access: &Access,
         part: Option<&ScenarioPart>,
     ) -> Result<Emulated, Problem> {
         let (original, notices) = adapted(scenario)?;
@@ -87,7 +86,7 @@ impl Emulated {
         let layout = Layout::new(&scenario);
         let topology = Plan::new(&scenario)?.topology;
         let mut router = Router::new(&topology)?;
-        let built = Built::with_gates(&scenario, seed, &Folder::new(folder), |nodes, site| {
+        let built = Built::with_gates(&scenario, seed, &Loader::new(access), |nodes, site| {
             destinations(&scenario).for_each(|node| {
                 [Ip::V4, Ip::V6].into_iter().for_each(|ip| nodes.send_to(node, ip));
             });

@@ -53,7 +53,8 @@ fn document(text: &str) -> Document {
 
 fn emulated(text: &str) -> Emulated {
     let scenario = checked(&document(text)).unwrap_or_else(|refusal| panic!("{refusal}"));
-    Emulated::new(&scenario, 1, Path::new(".")).unwrap_or_else(|problem| panic!("{problem}"))
+    Emulated::new(&scenario, 1, &bentpipe_scenario::Access::default())
+        .unwrap_or_else(|problem| panic!("{problem}"))
 }
 
 /// A UDP packet from the first to the second address.
@@ -166,7 +167,7 @@ fn without_marks_all_hosts_are_real() {
 fn a_mark_changes_nothing_for_a_simulation() {
     let fingerprint = |text: &str| {
         let scenario = checked(&document(text)).expect("a scenario");
-        let mut built = Built::new(&scenario, 1, Path::new(".")).expect("a network");
+        let mut built = Built::new(&scenario, 1, &bentpipe_scenario::Access::default()).expect("a network");
         built.network.run_until(Time::ZERO + Span::from_secs(2));
         built.network.fingerprint()
     };

@@ -46,7 +46,8 @@ fn refused(text: &str) -> String {
 }
 
 fn built(text: &str) -> Built {
-    Built::new(&scenario(text), 1, Path::new("")).unwrap_or_else(|problem| panic!("{problem}"))
+    Built::new(&scenario(text), 1, &bentpipe_scenario::Access::default())
+        .unwrap_or_else(|problem| panic!("{problem}"))
 }
 
 /// Two hosts with a router and a satellite link between them.
@@ -263,9 +264,9 @@ fn a_group_gets_each_packet_once_over_each_link() {
 #[test]
 fn a_capture_is_replayed_over_the_network() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
-    let document = Document::read(&folder.join("replay.toml")).expect("readable");
+    let document = bentpipe_paths::document(&folder.join("replay.toml")).expect("readable");
     let scenario = checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
-    let mut built = Built::new(&scenario, 1, document.folder()).expect("possible");
+    let mut built = Built::new(&scenario, 1, document.access()).expect("possible");
     built.network.run_until(at(30));
     let arrivals: &mut Arrivals = built.network.element(built.flows[0].receivers[0]).expect("a sink");
     // Stationary loss of the channel: p / (p + r).
@@ -281,7 +282,8 @@ fn the_same_seed_gives_the_same_run() {
             "delay = \"270 ms\"",
             "delay = \"270 ms\"\nchannel = { kind = \"packet-errors\", loss = 0.01 }",
         );
-        let mut built = Built::new(&scenario(&text), seed, Path::new("")).expect("possible");
+        let mut built =
+            Built::new(&scenario(&text), seed, &bentpipe_scenario::Access::default()).expect("possible");
         built.network.run_until(at(5));
         built.network.fingerprint()
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bentpipe_net::channel::loss::{Counts, fit};
 use bentpipe_net::channel::{Fit, Trace, TraceConfig};
-use bentpipe_scenario::files::read_at_most;
+use bentpipe_scenario::Access;
 use bentpipe_units::RandomStream;
 
 /// The longest trace file.
@@ -14,28 +14,28 @@ pub const MAX_BYTES: u64 = 1 << 29;
 /// Reads a trace file.
 ///
 /// # Errors
-/// Returns an error that begins with the path, if the file cannot be read or is not a trace.
-pub fn read(path: &Path) -> Result<Trace, String> {
-    let shown = path.display();
+/// Returns an error that begins with the name, if the file cannot be read or is not a trace.
+fn read(file: &Path, access: &Access) -> Result<Trace, String> {
+    let shown = access.shown(file);
     let said = |error: &dyn std::fmt::Display| format!("{shown}: {error}");
-    let text = read_at_most(path, MAX_BYTES).map_err(|error| said(&error))?;
+    let text = access.read_at_most(file, MAX_BYTES).map_err(|error| said(&error))?;
     Trace::parse(&text).map_err(|error| said(&error))
 }
 
 /// Returns a trace that is read, made or fitted.
 ///
-/// `seed` and `name` seed the draws of a fitted model; relative paths start at `folder`.
+/// `seed` and `name` seed the draws of a fitted model.
 ///
 /// # Errors
 /// Returns the key of the fault, and the problem.
 pub fn load(
     config: &TraceConfig,
-    folder: &Path,
+    access: &Access,
     seed: u64,
     name: &str,
 ) -> Result<Arc<Trace>, (&'static str, String)> {
     let measured = match (&config.file, &config.synthetic) {
-        (Some(file), None) => read(&folder.join(file)).map_err(|problem| ("file", problem))?,
+        (Some(file), None) => read(file, access).map_err(|problem| ("file", problem))?,
         (None, Some(synthetic)) => {
             let possible = (1e-4..=0.95).contains(&synthetic.loss)
                 && (0.0..=20.0).contains(&synthetic.deviation_db)

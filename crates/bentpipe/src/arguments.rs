@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::common::{Changes, Common};
+use crate::common::{Changes, Common, Inputs};
 use crate::{left_out, results};
 
 const EXAMPLES: &str = "\
@@ -59,6 +59,8 @@ Examples:
         /// Set a key of the scenario, as KEY=VALUE; repeatable
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
+        #[command(flatten)]
+        files: Inputs,
     },
     /// Compare two folders of results, or two points of a sweep, over their common seeds
     #[command(after_help = "\
@@ -218,6 +220,8 @@ pub(crate) struct RunArguments {
     pub(crate) scenario: PathBuf,
     #[command(flatten)]
     pub(crate) changes: Changes,
+    #[command(flatten)]
+    pub(crate) files: Inputs,
     /// Capture packets at a point, as NODE:LINK; repeatable
     #[arg(long, value_name = "POINT")]
     pub(crate) pcap: Vec<String>,
@@ -252,6 +256,8 @@ pub(crate) struct SearchArguments {
     pub(crate) conditions: Vec<String>,
     #[command(flatten)]
     pub(crate) changes: Changes,
+    #[command(flatten)]
+    pub(crate) files: Inputs,
     /// Append the progress to a file, a JSON object a line
     #[arg(long, value_name = "FILE")]
     pub(crate) progress: Option<PathBuf>,

@@ -10,10 +10,10 @@ use bentpipe_lab::plan::Seeds;
 use bentpipe_lab::run::{Folder, Request, Results};
 use bentpipe_record::write_json;
 use bentpipe_report::results_page;
-use bentpipe_scenario::Document;
 use bentpipe_study::Study;
 use clap::{Args, Subcommand};
 
+use crate::common::Inputs;
 use crate::interrupt::INTERRUPTED;
 use crate::monitor::Terminal;
 use crate::progress::Journal;
@@ -96,6 +96,8 @@ pub(crate) struct PlanArguments {
     quick: bool,
     #[command(flatten)]
     changes: Changes,
+    #[command(flatten)]
+    files: Inputs,
 }
 
 /// Changes of a plan to the scenario.
@@ -125,6 +127,9 @@ pub(crate) struct PartArguments {
     /// Run again what has no result
     #[arg(long)]
     retry: bool,
+    /// Open only files of the campaign's folder for the scenario, as it was planned with --inputs
+    #[arg(long)]
+    confined: bool,
     /// No progress
     #[arg(long, short)]
     quiet: bool,
@@ -143,6 +148,8 @@ pub(crate) struct RunArguments {
     /// Plan the campaign of this scenario first
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
+    #[command(flatten)]
+    files: Inputs,
     #[command(flatten)]
     changes: Changes,
     /// Write the tables and the report at the end, also after Ctrl-C
@@ -194,6 +201,7 @@ fn wrong(error: impl std::fmt::Display) -> CampaignError {
 }
 
 fn planned(arguments: &PlanArguments) -> Result<u8, CampaignError> {
+    arguments.files.enforce().map_err(wrong)?;
     let folder = &arguments.scenario;
     if folder.join("study.toml").is_file() {
         return planned_study(arguments, &Study::read(folder).map_err(wrong)?);
@@ -204,7 +212,8 @@ fn planned(arguments: &PlanArguments) -> Result<u8, CampaignError> {
     }
     let changes = &arguments.changes;
     let seeds = Seeds { first: changes.seed, count: changes.seeds };
-    let planned = plan_one(folder, changes.set.clone(), seeds, &arguments.out)?;
+    let scenario = (folder.as_path(), &arguments.files);
+    let planned = plan_one(scenario, changes.set.clone(), seeds, &arguments.out)?;
     show_plan(&planned, &arguments.out);
     Ok(0)
 }
@@ -224,19 +233,20 @@ fn planned_study(arguments: &PlanArguments, study: &Study) -> Result<u8, Campaig
         let of_study = if arguments.quick { Some(1) } else { run.seeds };
         let seeds = Seeds { first: changes.seed, count: changes.seeds.or(of_study) };
         let out = if arguments.run.is_some() { arguments.out.clone() } else { arguments.out.join(name) };
-        let planned = plan_one(&study.folder.join(&run.scenario), settings, seeds, &out)?;
+        let scenario = study.folder.join(&run.scenario);
+        let planned = plan_one((scenario.as_path(), &arguments.files), settings, seeds, &out)?;
         show_plan(&planned, &out);
     }
     Ok(0)
 }
 
 fn plan_one(
-    scenario: &Path,
+    (scenario, files): (&Path, &Inputs),
     settings: Vec<String>,
     seeds: Seeds,
     out: &Path,
 ) -> Result<Planned, CampaignError> {
-    let mut document = Document::read(scenario).map_err(wrong)?;
+    let mut document = files.read(scenario).map_err(wrong)?;
     for setting in &settings {
         document.set(setting).map_err(wrong)?;
     }
@@ -261,8 +271,14 @@ fn show_plan(planned: &Planned, out: &Path) {
     ));
 }
 
+/// Opens a campaign, whose scenario may be confined to files of its folder.
+fn open(folder: &Path, is_confined: bool) -> Result<Campaign, CampaignError> {
+    let campaign = Campaign::open(folder)?;
+    Ok(if is_confined { campaign.confined() } else { campaign })
+}
+
 fn part(arguments: &PartArguments) -> Result<u8, CampaignError> {
-    let campaign = Campaign::open(&arguments.folder)?;
+    let campaign = open(&arguments.folder, arguments.confined)?;
     let runs = campaign.manifest().runs();
     let of_part = |(part, of): (u64, u64)| {
         let end = |part: u64| (u128::from(runs) * u128::from(part) / u128::from(of)) as u64;
@@ -281,6 +297,7 @@ fn part(arguments: &PartArguments) -> Result<u8, CampaignError> {
 
 /// Runs a campaign, and writes its progress to a file if one is given.
 fn run_all(arguments: &RunArguments) -> Result<u8, CampaignError> {
+    arguments.files.enforce().map_err(wrong)?;
     let Some(path) = &arguments.progress else { return run_with(arguments, None) };
     let journal = Journal::of_many(path).map_err(|error| wrong(format!("{}: {error}", path.display())))?;
     let ended = run_with(arguments, Some(&journal));
@@ -294,9 +311,9 @@ fn run_with(arguments: &RunArguments, journal: Option<&Journal>) -> Result<u8, C
     if let Some(scenario) = &arguments.scenario {
         let changes = &arguments.changes;
         let seeds = Seeds { first: changes.seed, count: changes.seeds };
-        plan_one(scenario, changes.set.clone(), seeds, &arguments.folder)?;
+        plan_one((scenario.as_path(), &arguments.files), changes.set.clone(), seeds, &arguments.folder)?;
     }
-    let campaign = Campaign::open(&arguments.folder)?;
+    let campaign = open(&arguments.folder, arguments.files.inputs.is_some())?;
     let program = std::env::current_exe().map_err(|error| CampaignError::File(error.to_string()))?;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = if arguments.jobs == 0 { processors } else { arguments.jobs.into() };

@@ -18,6 +18,7 @@ use bentpipe_scenario::catalogue;
 use schemars::schema_for;
 
 use crate::arguments::{Arguments, Command, SchemaOf};
+use crate::common::Inputs;
 use crate::interrupt::INTERRUPTED;
 use crate::{results, show};
 
@@ -54,7 +55,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Run(arguments) => run::run(&arguments),
         #[cfg(feature = "tools")]
         Command::RealTime(command) => tools::in_real_time(&command),
-        Command::Check { scenario, set } => check(&scenario, &set),
+        Command::Check { scenario, set, files } => check(&scenario, &files, &set),
         Command::Compare { first, second, measure, format, page } => {
             compare((&first, &second), measure.as_deref().unwrap_or_default(), format, page.as_deref())
         }
@@ -72,7 +73,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Remote(arguments) => crate::remote::run(&arguments).map_err(Failure::bad),
         #[cfg(feature = "serve")]
         Command::Site(arguments) => crate::site::run(arguments).map_err(Failure::bad),
-        Command::List => print(&catalogue::list(Path::new(".")).to_string()),
+        Command::List => print(&bentpipe_paths::list(Path::new(".")).to_string()),
         Command::Describe { name } => describe(&name),
         Command::Schema { of } => schema(of),
         #[cfg(feature = "tools")]
@@ -87,8 +88,8 @@ fn print(text: &str) -> Result<u8, Failure> {
 }
 
 /// A scenario file with its overrides.
-fn document(path: &Path, set: &[String]) -> Result<Document, Failure> {
-    let mut document = Document::read(path).map_err(Failure::bad)?;
+fn document(path: &Path, files: &Inputs, set: &[String]) -> Result<Document, Failure> {
+    let mut document = files.read(path).map_err(Failure::bad)?;
     set.iter().try_for_each(|assignment| document.set(assignment)).map_err(Failure::bad)?;
     Ok(document)
 }
@@ -128,8 +129,9 @@ fn series(results: &Path, selection: &Selection, form: Form, out: Option<&Path>)
     Ok(0)
 }
 
-fn check(path: &Path, set: &[String]) -> Result<u8, Failure> {
-    let document = document(path, set)?;
+fn check(path: &Path, files: &Inputs, set: &[String]) -> Result<u8, Failure> {
+    files.enforce().map_err(Failure::bad)?;
+    let document = document(path, files, set)?;
     let checked = bentpipe_lab::check::check(&document).map_err(Failure::bad)?;
     let budget = Budget::new(&checked.first);
     let budget = budget.map_err(|problem| Failure::bad(document.refusal(&problem.key, problem.problem)))?;

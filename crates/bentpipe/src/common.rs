@@ -1,8 +1,11 @@
 //! Arguments that several commands have.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use bentpipe_scenario::{Document, Error};
 use clap::Args;
+
+use crate::confine;
 
 /// The most runs at a time: each has a thread of its own.
 const MAX_JOBS: i64 = 1024;
@@ -18,6 +21,45 @@ pub(crate) struct Changes {
     /// Number of seeds, in place of the scenario's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) seeds: Option<u32>,
+}
+
+/// Files that a scenario may name.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Inputs {
+    /// Open only files of a folder for the scenario, by their names there [default: any file]
+    ///
+    /// For the scenarios of others. No link leads out of the folder.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) inputs: Option<PathBuf>,
+    /// Confine the process: it writes only below its working folder, and changes nothing of the system
+    ///
+    /// It reads the system's programs and libraries, and the folder of --inputs (Landlock, seccomp).
+    #[arg(long, requires = "inputs")]
+    pub(crate) confine: bool,
+}
+
+impl Inputs {
+    /// Confines the process if that is asked for. No other thread may run yet.
+    ///
+    /// # Errors
+    /// Returns an error if the kernel refuses.
+    pub(crate) fn enforce(&self) -> Result<(), String> {
+        match &self.inputs {
+            Some(inputs) if self.confine => confine::confine(inputs),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads a scenario file, which may name any file, or those of the folder alone.
+    ///
+    /// # Errors
+    /// Returns the errors of the file, or an error if there is no such folder.
+    pub(crate) fn read(&self, scenario: &Path) -> Result<Document, Error> {
+        match &self.inputs {
+            Some(inputs) => bentpipe_paths::document_with_inputs(scenario, inputs),
+            None => bentpipe_paths::document(scenario),
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -11,6 +11,7 @@ mod campaign;
 mod channel;
 mod commands;
 mod common;
+mod confine;
 #[cfg(feature = "tools")]
 mod dtn;
 #[cfg(feature = "tools")]

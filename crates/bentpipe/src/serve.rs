@@ -185,6 +185,11 @@ fn serve(arguments: ServeArguments) -> Result<u8, String> {
             show::out(&format!("programs trust it by its file: {}\n", file.display()));
         }
     };
+    if !bentpipe_emu::privileges::has_landlock() {
+        show::note(
+            "this kernel has no Landlock: processes of jobs open their own inputs alone, but are not confined to files",
+        );
+    }
     bentpipe_serve::run(&folder, &address, jobs, ready).map_err(|error| error.to_string())?;
     Ok(0)
 }

@@ -11,6 +11,7 @@ mod doors;
 mod emulation;
 mod factor;
 mod files;
+mod files_of_others;
 mod jobs;
 mod limits;
 mod removal;

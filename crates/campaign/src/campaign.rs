@@ -4,14 +4,13 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use bentpipe_lab::plan::Seeds;
+use bentpipe_lab::plan::{Hash, Seeds};
 use bentpipe_record::{CHECKSUMS_FILE, update_checksums, verify};
-use bentpipe_scenario::Document;
+use bentpipe_scenario::{Access, Document};
 
 use crate::manifest::{FORMAT, MANIFEST_FILE, Manifest, SCENARIO_FILE};
 use crate::missing::Missing;
 use crate::part::{self, ERROR, Row};
-use crate::plan::hash_of;
 use crate::{CampaignError, Result, at, named};
 
 /// Campaign in a folder.
@@ -19,6 +18,8 @@ use crate::{CampaignError, Result, at, named};
 pub struct Campaign {
     folder: PathBuf,
     manifest: Manifest,
+    /// Set if the scenario may name only the files of the folder.
+    is_confined: bool,
 }
 
 /// State of a campaign.
@@ -57,7 +58,18 @@ impl Campaign {
         if manifest.seeds == 0 || manifest.points.checked_mul(manifest.seeds.into()).is_none() {
             return Err(at(&path)("points and seeds: expected at least one of each"));
         }
-        Ok(Campaign { folder: folder.to_owned(), manifest })
+        Ok(Campaign { folder: folder.to_owned(), manifest, is_confined: false })
+    }
+
+    /// Returns the campaign with a scenario that may name only the files that were copied to the campaign's folder.
+    #[must_use]
+    pub fn confined(self) -> Campaign {
+        Campaign { is_confined: true, ..self }
+    }
+
+    /// Returns `true` if the scenario may name only the files of the folder.
+    pub(crate) fn is_confined(&self) -> bool {
+        self.is_confined
     }
 
     /// Returns the folder.
@@ -98,16 +110,13 @@ impl Campaign {
                 self.manifest.build
             )));
         }
-        for (path, hash) in &self.manifest.inputs {
-            let path = self.folder.join(path);
-            if hash_of(&path) != *hash {
-                let problem =
-                    format!("{}: missing, or not as it was when the campaign was planned", path.display());
-                return Err(CampaignError::Changed(problem));
-            }
-        }
         let path = self.folder.join(SCENARIO_FILE);
-        let mut document = Document::read(&path).map_err(|error| CampaignError::File(error.to_string()))?;
+        let read = match self.is_confined {
+            true => bentpipe_paths::document_with_inputs(&path, &self.folder),
+            false => bentpipe_paths::document(&path),
+        };
+        let mut document = read.map_err(|error| CampaignError::File(error.to_string()))?;
+        self.check_inputs(document.access())?;
         for setting in &self.manifest.settings {
             document.set(setting).map_err(|error| CampaignError::File(error.to_string()))?;
         }
@@ -117,6 +126,19 @@ impl Campaign {
             return Err(CampaignError::Changed(format!("{}: {problem}", path.display())));
         }
         Ok(document)
+    }
+
+    /// Checks that the scenario and the files that it names are as planned.
+    fn check_inputs(&self, access: &Access) -> Result<()> {
+        for (name, hash) in &self.manifest.inputs {
+            let name = Path::new(name);
+            if Hash::of_file(access, name).to_hex() != *hash {
+                let shown = access.shown(name);
+                let problem = format!("{shown}: missing, or not as it was when the campaign was planned");
+                return Err(CampaignError::Changed(problem));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the seeds of every point.

@@ -166,6 +166,9 @@ impl Fleet<'_> {
         let range = format!("{}..{}", batch.range.start, batch.range.end);
         let mut command = Command::new(&self.driver.program);
         command.args(["campaign", "part"]).arg(self.campaign.folder()).args(["--runs", &range, "--quiet"]);
+        if self.campaign.is_confined() {
+            command.arg("--confined");
+        }
         if self.driver.retry {
             command.arg("--retry");
         }

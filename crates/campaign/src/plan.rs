@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-use bentpipe_lab::plan::{Hash, Points, Seeds};
+use bentpipe_lab::plan::{Points, Seeds};
 use bentpipe_record::{VERSION, update_checksums, write_json, write_whole};
-use bentpipe_scenario::Document;
+use bentpipe_scenario::{Access, Document};
 use sha2::{Digest, Sha256};
 
 use crate::manifest::{FORMAT, MANIFEST_FILE, Manifest, SCENARIO_FILE};
@@ -59,7 +60,7 @@ pub fn plan(
     inputs.insert(SCENARIO_FILE.into(), hex(&Sha256::digest(text)));
     fs::create_dir_all(folder.join("parts")).map_err(at(folder))?;
     for (path, hash) in &known {
-        inputs.insert(carried(document.folder(), path, folder)?, hash.to_hex());
+        inputs.insert(carried(document.access(), path, folder)?, hash.to_hex());
     }
     let first_seed = first.seeds.first().copied().unwrap_or(first.scenario.seed);
     let manifest = Manifest {
@@ -116,19 +117,28 @@ fn sample(lengths: &[usize], count: usize) -> Vec<usize> {
 }
 
 /// Copies a file of the scenario's folder into that of the campaign. Returns its path for the manifest.
-fn carried(from: &Path, path: &Path, to: &Path) -> Result<String> {
-    let inner = path.strip_prefix(from).ok().filter(|inner| is_inside(inner));
+fn carried(from: &Access, path: &Path, to: &Path) -> Result<String> {
+    let inner = path.strip_prefix(from.folder()).ok().filter(|inner| is_inside(inner));
     let Some(inner) = inner else {
-        let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        return Ok(whole.to_string_lossy().into_owned());
+        // Where names alone are known, none leads elsewhere.
+        let is_path = !from.folder().as_os_str().is_empty() || from.open(path).is_ok();
+        let whole = if is_path { path.canonicalize().ok() } else { None };
+        return Ok(whole.unwrap_or_else(|| path.to_owned()).to_string_lossy().into_owned());
     };
     let copy: PathBuf = to.join(inner);
-    if path.is_file() && path.canonicalize().ok() != copy.canonicalize().ok() {
+    let source = from.open(inner).ok().filter(|file| is_other_file(file, &copy));
+    if let Some(mut source) = source {
         copy.parent().map_or(Ok(()), fs::create_dir_all).map_err(at(&copy))?;
-        let mut source = fs::File::open(path).map_err(at(path))?;
         write_whole(&copy, |file| std::io::copy(&mut source, file).map(drop)).map_err(named)?;
     }
     Ok(inner.to_string_lossy().into_owned())
+}
+
+/// Returns `true` if a file is a regular one, and not the one at a path.
+fn is_other_file(file: &fs::File, path: &Path) -> bool {
+    let Ok(own) = file.metadata() else { return false };
+    let is_same = |other: fs::Metadata| (other.dev(), other.ino()) == (own.dev(), own.ino());
+    own.is_file() && !path.metadata().is_ok_and(is_same)
 }
 
 fn is_inside(path: &Path) -> bool {
@@ -142,11 +152,6 @@ fn hash(inputs: &BTreeMap<String, String>, settings: &[String], seeds: (u64, usi
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Returns the SHA-256 of a file as [`Points`] has it: zeros if it is missing.
-pub(crate) fn hash_of(path: &Path) -> String {
-    Hash::of_file(path).to_hex()
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use rustix::process::{Gid, Uid};
 use rustix::thread::{self, CapabilitySet, CapabilitySets};
 
 pub use calls::Calls;
-pub use files::Files;
+pub use files::{Files, has_landlock};
 
 /// Account that a process changes to.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -110,7 +110,7 @@ impl Emulation<'_> {
         for end in [&flow.from, &flow.to] {
             point.scenario.node.get_mut(end).ok_or("no such node")?.real = true;
         }
-        let emulated = Emulated::new(&point.scenario, point.seeds[0], &plan.folder);
+        let emulated = Emulated::new(&point.scenario, point.seeds[0], &plan.access);
         let emulated = emulated.map_err(|problem| problem.to_string())?;
         point.scenario = emulated.scenario.clone();
         point.scenario.duration = FOREVER;

@@ -118,7 +118,7 @@ impl Emulation<'_> {
             None => None,
         };
         let part = joined.as_ref().map(|joined| &joined.part);
-        let emulated = Emulated::of_part(&point.scenario, point.seeds[0], &plan.folder, part);
+        let emulated = Emulated::of_part(&point.scenario, point.seeds[0], &plan.access, part);
         let mut emulated =
             emulated.map_err(|problem| self.document.refusal(&problem.key, problem.problem))?;
         let asked = std::mem::replace(&mut plan.points[0].scenario, emulated.scenario.clone());

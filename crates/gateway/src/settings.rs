@@ -50,7 +50,7 @@ pub type SiteSettings = Settings<Site>;
 /// # Errors
 /// Returns everything that is wrong with it, with line, key and expected value.
 pub fn read(path: &Path) -> Result<(SiteSettings, Config), SiteError> {
-    let settings = Settings::<Site>::read(path)?;
+    let settings = bentpipe_paths::settings::<Site>(path)?;
     let config = config(&settings)?;
     Ok((settings, config))
 }

@@ -9,7 +9,7 @@ use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
 
 use bentpipe_record::{Setting, VERSION};
-use bentpipe_scenario::{Document, MAX_POINTS, Scenario, ScenarioError};
+use bentpipe_scenario::{Access, Document, MAX_POINTS, Scenario, ScenarioError};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -32,8 +32,8 @@ pub struct Plan {
     pub axes: Vec<String>,
     /// The points, the last axis varying fastest; one if nothing is swept.
     pub points: Vec<Point>,
-    /// The folder that relative paths in the scenario start at.
-    pub folder: PathBuf,
+    /// Access to the files that the scenario names.
+    pub access: Access,
     /// SHA-256 of the scenario file and of every file that it names, by path.
     pub inputs: BTreeMap<PathBuf, Hash>,
 }
@@ -68,11 +68,12 @@ impl Hash {
     }
 
     /// Returns the hash of a file's contents: zeros if it cannot be read.
-    pub fn of_file(path: &Path) -> Hash {
+    pub fn of_file(access: &Access, name: &Path) -> Hash {
         let mut hasher = Sha256::new();
         // A device or a pipe has no contents to speak of, and perhaps no end.
-        let copied = path.is_file()
-            && std::fs::File::open(path).and_then(|mut file| std::io::copy(&mut file, &mut hasher)).is_ok();
+        let copied = access.open(name).is_ok_and(|mut file| {
+            file.metadata().is_ok_and(|data| data.is_file()) && std::io::copy(&mut file, &mut hasher).is_ok()
+        });
         if copied { Hash(hasher.finalize().into()) } else { Hash([0; 32]) }
     }
 
@@ -120,7 +121,7 @@ impl Plan {
         let axes = document.axes().map(|(name, _)| name.to_owned()).collect();
         let mut inputs = all.into_inputs();
         inputs.insert(document.name().into(), Hash(Sha256::digest(document.text()).into()));
-        Ok(Plan { axes, points, folder: document.folder().to_owned(), inputs })
+        Ok(Plan { axes, points, access: document.access().clone(), inputs })
     }
 
     /// Returns a plan of the points of a sweep that were read, without points yet.
@@ -129,7 +130,7 @@ impl Plan {
     pub fn partial(document: &Document) -> Plan {
         let axes = document.axes().map(|(name, _)| name.to_owned()).collect();
         let own = (document.name().into(), Hash(Sha256::digest(document.text()).into()));
-        Plan { axes, points: Vec::new(), folder: document.folder().to_owned(), inputs: BTreeMap::from([own]) }
+        Plan { axes, points: Vec::new(), access: document.access().clone(), inputs: BTreeMap::from([own]) }
     }
 
     /// Returns all runs: points with each of their seeds.
@@ -154,14 +155,14 @@ pub struct Points<'a> {
     /// Number of values on each axis.
     lengths: Vec<usize>,
     seeds: Seeds,
-    files: Files<'a>,
+    files: Contents<'a>,
 }
 
 impl<'a> Points<'a> {
     /// Returns the points of a file.
     pub fn new(document: &'a Document, seeds: Seeds) -> Points<'a> {
         let lengths = document.axes().map(|(_, values)| values).collect();
-        let files = Files { folder: document.folder(), known: BTreeMap::new() };
+        let files = Contents { access: document.access(), known: BTreeMap::new() };
         Points { document, lengths, seeds, files }
     }
 
@@ -203,12 +204,12 @@ pub(crate) fn elements(scenario: &Scenario) -> usize {
 
 /// Contents of the files that a scenario names, each read once.
 #[derive(Debug)]
-struct Files<'a> {
-    folder: &'a Path,
+struct Contents<'a> {
+    access: &'a Access,
     known: BTreeMap<PathBuf, Hash>,
 }
 
-impl Files<'_> {
+impl Contents<'_> {
     /// Appends the hash of each file that a key `file` in `value` names.
     fn collect(&mut self, value: &Value, into: &mut Vec<u8>) {
         match value {
@@ -225,8 +226,8 @@ impl Files<'_> {
 
     /// Returns the hash of a file's contents. An unreadable file counts as empty: the run reports the error.
     fn hash(&mut self, file: &str) -> Hash {
-        let path = self.folder.join(file);
-        *self.known.entry(path).or_insert_with_key(|path| Hash::of_file(path))
+        let name = Path::new(file);
+        *self.known.entry(self.access.path(name)).or_insert_with(|| Hash::of_file(self.access, name))
     }
 }
 
@@ -258,7 +259,7 @@ impl Point {
         index: usize,
         at: &[usize],
         seeds: Seeds,
-        files: &mut Files<'_>,
+        files: &mut Contents<'_>,
     ) -> Result<Point, ScenarioError> {
         let scenario = document.scenario_at(at)?;
         let settings = document.settings_at(at);
@@ -352,7 +353,7 @@ link.l.rate = ["1 Mbit/s", "2 Mbit/s"]
         std::fs::write(&scenario, text).expect("written");
         let hash = |trace: &str| {
             std::fs::write(&losses, trace).expect("written");
-            let document = Document::read(&scenario).expect("readable");
+            let document = bentpipe_paths::document(&scenario).expect("readable");
             Plan::new(&document, Seeds::default()).unwrap_or_else(|refusal| panic!("{refusal}")).hash()
         };
         assert_eq!(hash("0001\n"), hash("0001\n"));

@@ -12,22 +12,11 @@ mod ssim;
 use std::path::Path;
 
 use bentpipe_scenario::Card;
-use bentpipe_scenario::files::read_at_most;
 
 pub use bentpipe_assemble::ffmpeg::{Failure, Ffmpeg, View};
 pub use bentpipe_assemble::scratch::Scratch;
 pub use bentpipe_mpeg::stream::{Model, TransportStream, mux};
 pub use judge::{Finish, finish};
-
-/// Reads a transport stream.
-///
-/// # Errors
-/// Returns an error that begins with the path if the file cannot be read as a transport stream.
-pub fn load(path: &Path) -> Result<TransportStream, String> {
-    let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let bytes = read_at_most(path, bentpipe_mpeg::stream::MAX_LEN).map_err(|error| said(&error))?;
-    TransportStream::read(&bytes).map_err(|error| said(&error))
-}
 
 /// Writes the pictures of a test card's eye before coding, without loss.
 ///

@@ -25,7 +25,7 @@ fn captured(encapsulation: &str) -> (Folder, u64, u64) {
     let text = SCENARIO.replace("ENCAPSULATION", encapsulation);
     let document = Document::parse("bursts.toml", text.as_bytes()).expect("a file");
     let scenario = checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
-    let mut built = Built::new(&scenario, 1, std::path::Path::new(".")).expect("possible");
+    let mut built = Built::new(&scenario, 1, &bentpipe_scenario::Access::default()).expect("possible");
     let folder = Folder::new();
     let path = folder.file(CAPTURE);
     let on_line = built.captures.remove(0).on_line.expect("a terminal");

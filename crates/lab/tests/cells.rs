@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::path::Path;
 
 use bentpipe_assemble::{Built, checked};
 use bentpipe_lab::measure::measures;
@@ -39,7 +38,7 @@ fn measured(text: &str) -> HashMap<String, (String, f64)> {
     let document =
         Document::parse("cells.toml", text.as_bytes()).unwrap_or_else(|refusal| panic!("{refusal}"));
     let scenario = checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
-    let mut built = Built::new(&scenario, 1, Path::new("")).expect("possible");
+    let mut built = Built::new(&scenario, 1, &bentpipe_scenario::Access::default()).expect("possible");
     let recorder = Recorder {
         elements: built.network.ids().collect(),
         interval: Span::from_millis(50),

@@ -1,7 +1,7 @@
 //! Links of DVB as scenarios have them, and captures of what is on them, read by tshark.
 #![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use bentpipe_assemble::{Built, checked};
@@ -54,14 +54,17 @@ fn mistake(text: &str) -> String {
     let document = Document::parse("dvb.toml", text.as_bytes()).expect("a file");
     match checked(&document) {
         Err(refusal) => refusal.to_string(),
-        Ok(scenario) => Built::new(&scenario, 1, Path::new(".")).err().expect("a problem").to_string(),
+        Ok(scenario) => Built::new(&scenario, 1, &bentpipe_scenario::Access::default())
+            .err()
+            .expect("a problem")
+            .to_string(),
     }
 }
 
 /// Runs for 5 s with a capture of what is on the line; how many records there are, and the file.
 fn capture(text: &str, name: &str) -> (u64, PathBuf) {
     let scenario = scenario(text);
-    let mut built = Built::new(&scenario, 1, Path::new(".")).expect("possible");
+    let mut built = Built::new(&scenario, 1, &bentpipe_scenario::Access::default()).expect("possible");
     let path = std::env::temp_dir().join(format!("{name}-{}.pcap", std::process::id()));
     let on_line = built.captures.remove(0).on_line.expect("a stream of DVB");
     let capture = Capture::start(&path, on_line.format, usize::MAX).expect("started");
@@ -91,7 +94,7 @@ fn captured(text: &str, name: &str, options: &[&str], fields: &[&str]) -> Option
 fn tshark_reads_the_transport_stream() {
     let dvb = "packing = \"1 ms\"\nrohc = { profiles = \"v2\", mode = \"optimistic\", contexts = 12 }";
     let text = text(TS, dvb, "");
-    let built = Built::new(&scenario(&text), 1, Path::new(".")).unwrap();
+    let built = Built::new(&scenario(&text), 1, &bentpipe_scenario::Access::default()).unwrap();
     assert_eq!(built.captures[0].on_line.as_ref().map(|point| point.suffix), Some("ts"));
     let Some((records, pids)) = captured(&text, "dvb-ts", &[], &["mp2t.pid"]) else { return };
     assert!(records > 500 && pids.lines().count() as u64 == records);

@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 use bentpipe_assemble::{Built, checked};
 use bentpipe_lab::measure;
 use bentpipe_record::{Measure, Recorder};
-use bentpipe_scenario::Document;
 use bentpipe_testkit::Folder;
 use bentpipe_units::Span;
 
@@ -27,9 +26,10 @@ const SILENT: &str = "{ kind = \"packet-errors\", loss = 1.0 }";
 fn measures(text: &str, warm_up: Span) -> Vec<Measure> {
     let folder = Folder::new();
     folder.write("dies.trace", "01");
-    let document = Document::read(&folder.write("losses.toml", text)).expect("TOML");
+    let document = bentpipe_paths::document(&folder.write("losses.toml", text)).expect("TOML");
     let scenario = checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
-    let mut built = Built::new(&scenario, 1, folder.path()).unwrap_or_else(|problem| panic!("{problem}"));
+    let mut built = Built::new(&scenario, 1, &bentpipe_paths::any_file(folder.path()))
+        .unwrap_or_else(|problem| panic!("{problem}"));
     let recorder = Recorder {
         elements: built.network.ids().collect(),
         interval: Span::from_millis(100),

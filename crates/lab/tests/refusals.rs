@@ -435,8 +435,8 @@ fn diamond(routing: &str) -> String {
 fn bundles_go_as_their_network_says() {
     let run = |routing: &str| {
         let scenario = scenario(&diamond(routing)).unwrap_or_else(|refusal| panic!("{routing}: {refusal}"));
-        let mut built =
-            bentpipe_assemble::Built::new(&scenario, 1, std::path::Path::new(".")).expect("possible");
+        let mut built = bentpipe_assemble::Built::new(&scenario, 1, &bentpipe_scenario::Access::default())
+            .expect("possible");
         built.network.run_until(bentpipe_units::Time::ZERO + bentpipe_units::Span::from_secs(100));
         built.network.work().deliveries
     };
@@ -458,7 +458,7 @@ fn routing_of_bundles_is_refused_with_its_key() {
     let said = |routing: &str| {
         let scenario = scenario(&diamond(routing)).map_err(|refusal| refusal.to_string());
         let built = scenario.and_then(|scenario| {
-            let built = bentpipe_assemble::Built::new(&scenario, 1, std::path::Path::new("."));
+            let built = bentpipe_assemble::Built::new(&scenario, 1, &bentpipe_scenario::Access::default());
             built.map(|_| ()).map_err(|problem| problem.to_string())
         });
         built.expect_err(routing)

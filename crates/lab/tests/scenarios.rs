@@ -22,10 +22,10 @@ fn examples() -> Vec<PathBuf> {
 #[test]
 fn every_example_is_built_and_carries_packets() {
     for file in examples() {
-        let document = Document::read(&file).unwrap_or_else(|error| panic!("{error}"));
+        let document = bentpipe_paths::document(&file).unwrap_or_else(|error| panic!("{error}"));
         let plan = Plan::new(&document, Seeds::default()).unwrap_or_else(|refusal| panic!("{refusal}"));
         for point in &plan.points {
-            let mut built = Built::new(&point.scenario, point.seeds[0], document.folder()).expect("possible");
+            let mut built = Built::new(&point.scenario, point.seeds[0], document.access()).expect("possible");
             // The first contact of deep space begins after ten minutes, a query takes longer to Mars, and callers take turns.
             let late = ["deep-space.toml", "pabx.toml", "sensor-field.toml"];
             let is_late = late.iter().any(|name| file.ends_with(name));
@@ -41,7 +41,7 @@ fn every_example_is_built_and_carries_packets() {
 #[test]
 fn a_scenario_as_run_reads_back_as_itself() {
     for file in examples() {
-        let document = Document::read(&file).expect("readable");
+        let document = bentpipe_paths::document(&file).expect("readable");
         let scenario = checked(&document).expect("valid");
         let text = scenario.to_toml().expect("TOML");
         // Files' paths start at the example's folder.

@@ -133,9 +133,10 @@ traffic = { kind = "udp", pattern = { kind = "constant", interval = "10 ms" }, p
     let document = Document::parse("file.toml", text.as_bytes()).expect("TOML");
     let file = folder.path().join("file.toml");
     std::fs::write(&file, text).expect("written");
-    let read = checked(&Document::read(&file).expect("TOML")).unwrap_or_else(|refusal| panic!("{refusal}"));
+    let read = checked(&bentpipe_paths::document(&file).expect("TOML"))
+        .unwrap_or_else(|refusal| panic!("{refusal}"));
     assert!(checked(&document).is_err(), "the trace is beside the file, not here");
-    let mut built = Built::new(&read, 1, folder.path()).expect("possible");
+    let mut built = Built::new(&read, 1, &bentpipe_paths::any_file(folder.path())).expect("possible");
     built.network.run_until(Time::ZERO + Span::from_secs(2));
     struct Lost(Option<u64>);
     use bentpipe_net::channel::metrics::LOST;

@@ -1,7 +1,5 @@
 //! WiMAX links in scenarios: built, measured, budgeted, refused.
 
-use std::path::Path;
-
 use crate::common::{built, measured, scenario};
 use bentpipe_assemble::Built;
 use bentpipe_lab::budget::Budget;
@@ -96,7 +94,9 @@ fn copies_of_a_base_station_are_refused() {
         .replace("kind = \"router\"", "kind = \"router\", count = 4")
         .replace("node.office = {}", "node.office = { count = 4 }");
     let built = scenario(&text).and_then(|scenario| {
-        Built::new(&scenario, 1, Path::new("")).map(|_| ()).map_err(|problem| problem.to_string())
+        Built::new(&scenario, 1, &bentpipe_scenario::Access::default())
+            .map(|_| ())
+            .map_err(|problem| problem.to_string())
     });
     let problem = built.expect_err("no common base station");
     assert!(problem.contains("no base station"), "{problem}");

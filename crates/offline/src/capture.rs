@@ -175,7 +175,7 @@ pub(crate) fn source(path: &Path, session: &dyn Session) -> io::Result<Box<dyn R
     if path == Path::new("-") {
         return Ok(Box::new(io::stdin().lock()));
     }
-    let file = bentpipe_scenario::files::open(path)?;
+    let file = bentpipe_paths::open(path)?;
     let len_bytes = file.metadata()?.len();
     if len_bytes < LONG_FILE_BYTES {
         return Ok(Box::new(BufReader::new(file)));

@@ -26,7 +26,7 @@ use bentpipe_wire::pcap::ReadError;
 /// Returns an error if the file cannot be read, or a key or value is wrong.
 pub(crate) fn document(path: Option<&Path>, default: &str, set: &[String]) -> Result<Document, String> {
     let mut document = match path {
-        Some(path) => Document::read(path).map_err(|error| error.to_string())?,
+        Some(path) => bentpipe_paths::document(path).map_err(|error| error.to_string())?,
         None => Document::parse("satellite", default.as_bytes()).map_err(|error| error.to_string())?,
     };
     let done = set.iter().try_for_each(|assignment| document.set(assignment));

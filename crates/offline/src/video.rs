@@ -9,10 +9,12 @@ use bentpipe_lab::video::{self, Ffmpeg, Scratch, TransportStream, View, mux};
 use bentpipe_mpeg::stream::MAX_LEN;
 pub use bentpipe_mpeg::stream::Model;
 pub use bentpipe_mpeg::{Pictures, RateConfig};
+use bentpipe_paths::read_at_most;
 use bentpipe_record::write_whole;
 use bentpipe_report::{Cell, Table};
-use bentpipe_scenario::files::read_at_most;
-use bentpipe_scenario::{Adaptation, Card, Flow, FramePacking, Scenario, ScenarioError, Stream, Traffic};
+use bentpipe_scenario::{
+    Access, Adaptation, Card, Flow, FramePacking, Scenario, ScenarioError, Stream, Traffic,
+};
 use bentpipe_site::Judged;
 use bentpipe_units::{RandomStream, Rate, Span, Time};
 
@@ -211,7 +213,7 @@ impl Carry {
         let times = stream.times().map_err(|problem| format!("{}: {problem}", self.input.display()))?;
         let (_, flow, setup) = stream_of(&scenario).ok_or("no flow is a \"stream\"")?;
         let seed = self.seed.unwrap_or(scenario.seed);
-        let built = Built::new(&scenario, seed, Path::new("")).map_err(|problem| problem.to_string())?;
+        let built = Built::new(&scenario, seed, &Access::default()).map_err(|problem| problem.to_string())?;
         let end = flow.start + times.last().copied().unwrap_or_default() + built.longest_delay() + AFTER;
         let judged = run(built, end, session)?;
         session.progress_finished();
@@ -645,9 +647,16 @@ fn ffmpeg() -> Result<Ffmpeg, String> {
     Ffmpeg::find().map_err(|failure| failure.to_string())
 }
 
+fn read_stream(path: &Path) -> Result<TransportStream, String> {
+    let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let bytes =
+        bentpipe_paths::read_at_most(path, bentpipe_mpeg::stream::MAX_LEN).map_err(|error| said(&error))?;
+    TransportStream::read(&bytes).map_err(|error| said(&error))
+}
+
 /// Reads a stream, and reports the parts of the file that are none.
 fn load(path: &Path, session: &dyn Session) -> Result<TransportStream, String> {
-    let stream = video::load(path)?;
+    let stream = read_stream(path)?;
     if let Some(remark) = stream.remark() {
         session.note(&format!("{}: {remark}", path.display()));
     }

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 
 use bentpipe_assemble::scratch::Scratch;
 use bentpipe_lab::plan::{Point, Points, Seeds};
+use bentpipe_paths::read_at_most;
 use bentpipe_record::write_whole;
-use bentpipe_scenario::files::read_at_most;
-use bentpipe_scenario::{Document, Scenario, ScenarioError, Traffic};
+use bentpipe_scenario::{Access, Document, Scenario, ScenarioError, Traffic};
 use bentpipe_units::{Rate, Span};
 pub use bentpipe_voice::Codec;
 use bentpipe_voice::call::{Config, Score, Settings};
@@ -137,7 +137,7 @@ impl Carry {
 
     fn carry(&self, session: &dyn Session) -> Result<Vec<Carried>, String> {
         let scratch = Scratch::new().map_err(|error| error.to_string())?;
-        let (points, folder) = self.points()?;
+        let (points, access) = self.points()?;
         let runs: usize = points.iter().map(|point| point.seeds.len()).sum();
         if runs > MAX_RUNS {
             return Err(format!("{runs} runs: expected at most {MAX_RUNS}"));
@@ -159,7 +159,7 @@ impl Carry {
                 _ => self.code(&settings, &config, &scratch)?,
             };
             session.progress("carrying", Some(carried.len() as f64 / runs as f64));
-            let network = carriage::Network { scenario: &point.scenario, folder: &folder, flow: name, seed };
+            let network = carriage::Network { scenario: &point.scenario, access: &access, flow: name, seed };
             let reception = network.carry(&settings, &sent, session)?;
             let played = listener::play(&settings, &sent, &reception.packets, self.concealment, &scratch)?;
             let (number, rate_hz) = (carried.len() + 1, sent.coder.rate_hz);
@@ -189,7 +189,7 @@ impl Carry {
     }
 
     /// Returns the points: codecs, losses and the scenario's sweep.
-    fn points(&self) -> Result<(Vec<Point>, PathBuf), String> {
+    fn points(&self) -> Result<(Vec<Point>, Access), String> {
         let mut document = crate::document(self.scenario.as_deref(), SCENARIO, &self.set)?;
         let text = |refusal: ScenarioError| refusal.to_string();
         let scenario = document.scenario().map_err(text)?;
@@ -216,7 +216,7 @@ impl Carry {
                 all.push(points.at(index).map_err(text)?);
             }
         }
-        Ok((all, document.folder().to_owned()))
+        Ok((all, document.access().clone()))
     }
 
     /// Returns the scenario with each codec and loss asked for.

@@ -51,7 +51,8 @@ impl From<Failure> for Refused {
 
 impl Scenario {
     pub(crate) fn read(py: Python<'_>, path: &Path) -> PyResult<Scenario> {
-        let document = py.detach(|| Document::read(path)).map_err(|error| errors::read(py, &error))?;
+        let document =
+            py.detach(|| bentpipe_paths::document(path)).map_err(|error| errors::read(py, &error))?;
         Ok(Scenario { document, set: Vec::new() })
     }
 
@@ -63,7 +64,7 @@ impl Scenario {
     ) -> PyResult<Scenario> {
         let document =
             Document::parse(name, text.as_bytes()).map_err(|error| errors::scenario(py, &error))?;
-        let document = document.in_folder(folder.unwrap_or_default());
+        let document = document.with_access(bentpipe_paths::any_file(&folder.unwrap_or_default()));
         Ok(Scenario { document, set: Vec::new() })
     }
 
@@ -227,8 +228,8 @@ impl Scenario {
 
     /// Text, name, folder and overrides, from which `_rebuilt` makes the scenario again.
     fn _parts(&self) -> (&str, &str, PathBuf, Vec<(String, String)>) {
-        let folder = std::path::absolute(self.document.folder());
-        let folder = folder.unwrap_or_else(|_| self.document.folder().to_owned());
+        let folder = std::path::absolute(self.document.access().folder());
+        let folder = folder.unwrap_or_else(|_| self.document.access().folder().to_owned());
         (self.document.text(), self.document.name(), folder, self.set.clone())
     }
 

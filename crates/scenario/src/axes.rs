@@ -1,6 +1,7 @@
 //! Axes of a sweep as written, with their places in the file.
 
 use super::error::{Diagnostic, Origin};
+use super::key::normal;
 use super::older::current_key;
 use super::ranges;
 use super::schema::SCHEMA;
@@ -25,21 +26,26 @@ impl Axis {
         self.keys.first().map_or(0, |(_, _, values)| values.len())
     }
 
-    /// Returns the keys that vary on it, as written.
+    /// Returns the keys that vary on it, in their normal form.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
         self.keys.iter().map(|(key, ..)| key.as_str())
     }
 
     /// Returns `true` if `key`, or a key in its table, varies on it.
     pub(crate) fn has(&self, key: &str) -> bool {
-        let key = current_key(key);
+        let key = current_key(&normal(key));
         self.keys.iter().any(|(own, ..)| is_within(&current_key(own), &key))
     }
 
     /// Returns `true` if `key` is in a table that varies on it.
     pub(crate) fn has_table_of(&self, key: &str) -> bool {
-        let key = current_key(key);
+        let key = current_key(&normal(key));
         self.keys.iter().any(|(own, ..)| is_within(&key, &current_key(own)))
+    }
+
+    /// Returns every value with its key.
+    pub(crate) fn all_values(&self) -> impl Iterator<Item = (&str, &Node)> {
+        self.keys.iter().flat_map(|(key, _, values)| values.iter().map(move |value| (key.as_str(), value)))
     }
 
     /// Returns keys, places and values of value number `n`.
@@ -66,13 +72,14 @@ pub(crate) fn take(root: &mut Node) -> Result<Vec<Axis>, Vec<Diagnostic>> {
     };
     let mut reader = Reader::default();
     for (name, origin, node) in entries.iter() {
-        reader.entry(name, origin, node);
+        reader.entry(&normal(name), origin, node);
     }
     reader.finish(&sweep.origin)
 }
 
 /// Sweeps `key` over the list or range `node`, replacing its axis in the file.
 pub(crate) fn replace(axes: &mut Vec<Axis>, key: &str, origin: &Origin, node: &Node) -> Result<(), String> {
+    let key = &normal(key);
     let mut reader = Reader::default();
     let mut keys = Vec::new();
     reader.flatten(key, origin, node, &mut keys);
@@ -120,7 +127,7 @@ impl Reader {
         match &node.value {
             Value::Table(table) => {
                 for (part, origin, node) in table.iter() {
-                    self.flatten(&format!("{key}.{part}"), origin, node, keys);
+                    self.flatten(&format!("{key}.{}", normal(part)), origin, node, keys);
                 }
             }
             Value::Array(values) if !values.is_empty() => {
@@ -143,7 +150,7 @@ impl Reader {
     fn together(&mut self, name: &str, origin: &Origin, table: &Table) {
         let mut keys = Vec::new();
         for (key, origin, node) in table.iter() {
-            self.flatten(key, origin, node, &mut keys);
+            self.flatten(&normal(key), origin, node, &mut keys);
         }
         let Some(first) = keys.first().map(|(_, _, values)| values.len()) else {
             return self.report(

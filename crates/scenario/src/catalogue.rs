@@ -7,7 +7,6 @@ mod index;
 mod limits;
 
 use std::fmt;
-use std::path::Path;
 
 use serde::Serialize;
 
@@ -16,7 +15,7 @@ pub use index::Entry;
 pub use limits::limits;
 
 use crate::older::respelt;
-use crate::{Document, SCHEMA, suggest};
+use crate::{SCHEMA, suggest};
 
 /// Returns the JSON Schema (draft 2020-12) of scenario files, for editors and other tools.
 pub fn schema() -> &'static serde_json::Value {
@@ -52,17 +51,14 @@ impl Line {
     }
 }
 
-/// Lists scenarios, studies, elements and controllers.
-///
-/// Scenarios and studies are those in the folders `scenarios` and `studies` of `root`; missing folders list
-/// nothing.
-pub fn list(root: &Path) -> Listing {
+/// Lists elements and controllers next to scenarios and studies that were found.
+pub fn listing(scenarios: Vec<Line>, studies: Vec<Line>) -> Listing {
     let entries = index::entries();
     let elements = entries.iter().filter(|entry| !entry.is_controller());
     let line = |(name, about): &(&str, &str)| Line::new(*name, about);
     Listing {
-        scenarios: scenarios(&root.join("scenarios")),
-        studies: studies(&root.join("studies")),
+        scenarios,
+        studies,
         elements: elements.map(|entry| Line::new(entry.title(), &entry.about)).collect(),
         controllers: bentpipe_cc::NAMES.iter().map(line).collect(),
     }
@@ -144,35 +140,6 @@ impl fmt::Display for UnknownName {
             None => f.write_str("; `bentpipe list` shows what there is"),
         }
     }
-}
-
-/// Returns the files in a folder, by name. A missing folder has none.
-fn files(folder: &Path) -> Vec<std::path::PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
-    paths.sort();
-    paths
-}
-
-fn scenarios(folder: &Path) -> Vec<Line> {
-    let files =
-        files(folder).into_iter().filter(|path| path.extension().is_some_and(|ending| ending == "toml"));
-    let line = |path: std::path::PathBuf| {
-        let title = Document::read(&path).ok().and_then(|document| document.title());
-        let about = title.unwrap_or_else(|| "cannot be read; `bentpipe check` says why".to_owned());
-        Line { name: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(), about }
-    };
-    files.map(line).collect()
-}
-
-fn studies(folder: &Path) -> Vec<Line> {
-    let folders = files(folder).into_iter().filter(|path| path.is_dir());
-    let line = |path: std::path::PathBuf| {
-        let readme = std::fs::read_to_string(path.join("README.md")).unwrap_or_default();
-        let about = readme.lines().next().unwrap_or("").trim_start_matches('#').trim().to_owned();
-        Line { name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(), about }
-    };
-    folders.map(line).collect()
 }
 
 impl fmt::Display for Listing {

@@ -1,7 +1,9 @@
 //! Parsed scenario file: text, overrides, sweep axes, and the scenario of each point.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 
+use bentpipe_units::Span;
 use serde::de::DeserializeOwned;
 use toml::de::DeTable;
 
@@ -10,7 +12,9 @@ use super::check::{Checker, join};
 use super::error::{Diagnostic, Origin, Problem, ScenarioError};
 use super::schema::SCHEMA;
 use super::tree::{Node, OutOfRange, Table, Value};
-use super::{Moment, Scenario, copies, events, files, older, place, resolve, separate, validate};
+use super::{
+    Access, Moment, Scenario, copies, events, files, key, older, place, resolve, separate, validate,
+};
 
 /// The longest scenario file that is read.
 pub const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -39,7 +43,7 @@ pub enum Error {
 pub struct Document {
     name: String,
     text: String,
-    folder: PathBuf,
+    access: Access,
     root: Node,
     axes: Vec<Axis>,
     /// Keys set in tables that are swept: they hold at each value.
@@ -48,18 +52,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// Reads a file. Relative paths in it start at its folder.
-    ///
-    /// # Errors
-    /// Returns an error if the file cannot be read, or is not TOML of at most [`MAX_FILE_BYTES`].
-    pub fn read(path: &Path) -> Result<Document, Error> {
-        let bytes = read_bytes(path)?;
-        let mut document = Document::parse(&path.display().to_string(), &bytes)?;
-        document.folder = path.parent().unwrap_or(Path::new("")).to_owned();
-        Ok(document)
-    }
-
-    /// Parses the bytes of a file called `name` in messages.
+    /// Parses the bytes of a file called `name` in messages. It has access to no other file.
     ///
     /// # Errors
     /// Returns an error if they are not UTF-8, not TOML, or too many; if a sweep names an unknown key.
@@ -70,13 +63,14 @@ impl Document {
         let mut notes = Vec::new();
         older::rewrite(&mut root, &mut notes)
             .map_err(|diagnostics| ScenarioError::new(name, &text, diagnostics))?;
-        Ok(Document { name: name.to_owned(), text, folder: PathBuf::new(), root, axes, set_in_swept: Vec::new(), notes })
+        let name = name.to_owned();
+        Ok(Document { name, text, access: Access::default(), root, axes, set_in_swept: Vec::new(), notes })
     }
 
-    /// Returns the document with another folder, at which relative paths start.
+    /// Returns the document with access to the files that it names.
     #[must_use]
-    pub fn in_folder(self, folder: PathBuf) -> Document {
-        Document { folder, ..self }
+    pub fn with_access(self, access: Access) -> Document {
+        Document { access, ..self }
     }
 
     /// Sets a key, as `--set key=value` does. A value that is not TOML is taken as text, so quotes are not needed. If the
@@ -99,19 +93,19 @@ impl Document {
         let result = match assignment.split_once('=') {
             None => Err((String::new(), "expected KEY=VALUE".to_owned())),
             Some((key, value)) => {
-                let key = key.trim();
+                let key = key::normal(key);
                 let node = Node::of_text(value.trim(), &origin);
                 let result = match key.strip_prefix("sweep.") {
-                    Some(swept) => axes::replace(&mut self.axes, &swept.replace('"', ""), &origin, &node),
+                    Some(swept) => axes::replace(&mut self.axes, swept, &origin, &node),
                     None => {
-                        self.axes.retain(|axis| !axis.has(key));
-                        if self.axes.iter().any(|axis| axis.has_table_of(key)) {
-                            self.set_in_swept.push((key.to_owned(), node.clone()));
+                        self.axes.retain(|axis| !axis.has(&key));
+                        if self.axes.iter().any(|axis| axis.has_table_of(&key)) {
+                            self.set_in_swept.push((key.clone(), node.clone()));
                         }
-                        place::place(&mut self.root, key, &origin, node)
+                        place::place(&mut self.root, &key, &origin, node)
                     }
                 };
-                result.map_err(|problem| (key.to_owned(), problem))
+                result.map_err(|problem| (key, problem))
             }
         };
         result.map_err(|(key, problem)| self.refuse(vec![Diagnostic { key, problem, origin }]))
@@ -202,7 +196,8 @@ impl Document {
     ) -> Result<Vec<Moment>, ScenarioError> {
         let refuse = |diagnostics| self.refuse(diagnostics);
         let defaults = serde_json::to_value(scenario).unwrap_or_default();
-        let ground = events::Ground { root: &root, defaults: &defaults, folder: &self.folder, duration: scenario.duration };
+        let (access, duration) = (&self.access, scenario.duration);
+        let ground = events::Ground { root: &root, defaults: &defaults, access, duration };
         let steps = events::steps(&scenario.event, written, ground).map_err(refuse)?;
         let size = scenario.node.len() + scenario.link.len() + scenario.flow.len();
         if steps.len().saturating_mul(size) > MAX_STATES {
@@ -286,16 +281,44 @@ impl Document {
         &self.name
     }
 
-    /// Returns the folder at which relative paths start.
-    pub fn folder(&self) -> &Path {
-        &self.folder
+    /// Returns the access to the files that it names.
+    pub fn access(&self) -> &Access {
+        &self.access
     }
-}
 
-/// Returns the bytes of a file, at most one more than allowed.
-pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, Error> {
-    let unreadable = |source| Error::Unreadable { path: path.to_owned(), source };
-    files::read_beyond(path, MAX_FILE_BYTES).map_err(unreadable)
+    /// Returns the names of all files in it, at every point of its sweep.
+    pub fn named_files(&self) -> BTreeSet<String> {
+        self.file_nodes().into_iter().filter_map(|(_, node)| node.text().map(str::to_owned)).collect()
+    }
+
+    /// Checks the name of each file in it, at every point of its sweep.
+    ///
+    /// # Errors
+    /// Returns the problems of the names, at their places.
+    pub fn check_files(&self, problem: impl Fn(&str) -> Option<String>) -> Result<(), ScenarioError> {
+        let wrong = |(key, node): (String, &Node)| {
+            let problem = problem(node.text()?)?;
+            Some(Diagnostic { key, problem, origin: node.origin.clone() })
+        };
+        let wrong: Vec<Diagnostic> = self.file_nodes().into_iter().filter_map(wrong).collect();
+        if wrong.is_empty() { Ok(()) } else { Err(self.refuse(wrong)) }
+    }
+
+    fn file_nodes(&self) -> Vec<(String, &Node)> {
+        let mut found = Vec::new();
+        files::names_in("", &self.root, &mut found);
+        for axis in &self.axes {
+            axis.all_values().for_each(|(key, node)| files::names_in(key, node, &mut found));
+        }
+        found
+    }
+
+    /// Returns the duration at the first point of the sweep, if it is one.
+    pub fn duration(&self) -> Option<Span> {
+        let swept = self.axes.iter().flat_map(|axis| axis.values(0)).find(|(key, ..)| *key == "duration");
+        let node = swept.map(|(.., node)| node).or_else(|| self.root.at("duration"));
+        node?.text()?.parse().ok()
+    }
 }
 
 /// Returns the text and the values of a file called `name` in messages.

@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use super::error::{Diagnostic, Origin};
 use super::event_keys::Event;
 use super::tree::{Node, Table, Value};
-use super::{files, place};
+use super::{Access, key, place};
 use bentpipe_units::{Bytes, Rate, Span};
 
 /// Maximum number of changes of all events, steps of ramps counted.
@@ -34,8 +34,8 @@ pub(crate) struct Ground<'a> {
     pub(crate) root: &'a Node,
     /// The scenario with all defaults.
     pub(crate) defaults: &'a Json,
-    /// Start of relative paths.
-    pub(crate) folder: &'a Path,
+    /// Access to the files of events.
+    pub(crate) access: &'a Access,
     /// Length of the run.
     pub(crate) duration: Span,
 }
@@ -126,13 +126,13 @@ impl Schedule<'_> {
                     .to_owned(),
             );
         }
-        let path = self.ground.folder.join(file);
-        let shown = path.display();
-        let bytes =
-            files::read_at_most(&path, series::MAX_BYTES).map_err(|error| format!("{shown}: {error}"))?;
+        let shown = self.ground.access.shown(file);
+        let bytes = self.ground.access.read_at_most(file, series::MAX_BYTES);
+        let bytes = bytes.map_err(|error| format!("{shown}: {error}"))?;
         let text = String::from_utf8(bytes).map_err(|_| format!("{shown}: expected text in UTF-8"))?;
         let rows = series::parse(&text).map_err(|(line, problem)| format!("{shown}:{line}: {problem}"))?;
         for (line, at, key, text) in rows {
+            let key = &key::normal(key);
             let node = Node::of_text(text, origin);
             let placed = place::place(&mut self.ground.root.clone(), key, origin, node.clone());
             placed.map_err(|problem| format!("{shown}:{line}: {key}: {problem}"))?;
@@ -255,9 +255,10 @@ fn flat(table: &Table) -> Vec<(String, &Node)> {
     for (key, _, node) in table.iter() {
         match node.table() {
             Some(inner) if !key.contains('.') => {
+                let key = key::normal(key);
                 found.extend(flat(inner).into_iter().map(|(rest, node)| (format!("{key}.{rest}"), node)));
             }
-            _ => found.push((key.to_owned(), node)),
+            _ => found.push((key::normal(key), node)),
         }
     }
     found
@@ -275,8 +276,8 @@ fn inherited<'a>(root: &'a Node, key: &str) -> Option<&'a Node> {
 /// Returns the default of a key. A direction without its own has that of its link.
 fn default_of(defaults: &Json, key: &str, origin: &Origin) -> Option<Node> {
     let at = |key: &str| {
-        let mut parts = key.split('.').map(|part| part.trim().trim_matches('"'));
-        parts.try_fold(defaults, |value, part| value.get(part)).filter(|value| !value.is_null())
+        let value = key.split('.').try_fold(defaults, |value, part| value.get(part));
+        value.filter(|value| !value.is_null())
     };
     let of_link = || {
         let (link, rest) = key.split_once(".forward.").or_else(|| key.split_once(".return."))?;

@@ -6,6 +6,7 @@ use serde_json::Value as Json;
 
 use super::check::join;
 use super::error::Origin;
+use super::key;
 use super::older;
 use super::schema::SCHEMA;
 use super::suggest;
@@ -36,7 +37,8 @@ fn collect_named(schema: &Json, at: &str, tables: &mut Vec<String>) {
 /// Missing tables on the path are created, but no node, link or flow: a misspelt name is rejected. A table
 /// that a direction lacks is first copied from its link. The schema decides later whether the key is valid.
 pub(crate) fn place(root: &mut Node, key: &str, origin: &Origin, node: Node) -> Result<(), String> {
-    let parts: Vec<&str> = key.split('.').map(|part| part.trim().trim_matches('"')).collect();
+    let key = key::normal(key);
+    let parts: Vec<&str> = key.split('.').collect();
     check_names(root, &parts)?;
     let (parts, node) = older::moved(root, parts, origin, node)?;
     copy_down(root, &parts);
@@ -52,7 +54,8 @@ pub(crate) fn place(root: &mut Node, key: &str, origin: &Origin, node: Node) -> 
 
 /// Removes the value at `key`, and the tables that it leaves empty.
 pub(crate) fn remove(root: &mut Node, key: &str) {
-    let parts: Vec<&str> = key.split('.').map(|part| part.trim().trim_matches('"')).collect();
+    let key = key::normal(key);
+    let parts: Vec<&str> = key.split('.').collect();
     // Nodes, links and flows stay.
     for len in (3..=parts.len()).rev() {
         let (last, way) = (parts[len - 1], &parts[..len - 1]);

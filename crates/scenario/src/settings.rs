@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use super::Error;
 use super::check::{Checker, Schema};
-use super::document::{read_bytes, read_tree, typed};
+use super::document::{read_tree, typed};
 use super::error::{Diagnostic, ScenarioError};
 use super::place;
 use super::tree::Node;
@@ -24,19 +24,10 @@ pub struct Settings<T> {
 }
 
 impl<T: DeserializeOwned + schemars::JsonSchema> Settings<T> {
-    /// Reads a file.
-    ///
-    /// # Errors
-    /// Returns all errors of the file: it cannot be read, is not TOML of at most [`super::MAX_FILE_BYTES`],
-    /// or is invalid.
-    pub fn read(path: &Path) -> Result<Settings<T>, Error> {
-        Settings::of_file(path, &read_bytes(path)?)
-    }
-
     /// Parses the bytes of the file at `path`, which were read elsewhere.
     ///
     /// # Errors
-    /// As [`Settings::read`].
+    /// Returns the errors of [`Settings::parse`].
     pub fn of_file(path: &Path, bytes: &[u8]) -> Result<Settings<T>, Error> {
         let mut settings = Settings::parse(&path.display().to_string(), bytes)?;
         settings.folder = path.parent().unwrap_or(Path::new("")).to_owned();

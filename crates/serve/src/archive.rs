@@ -149,7 +149,7 @@ struct Manifest {
 /// # Errors
 /// Returns what is wrong with it, in words. The folder may have some of its files then.
 pub fn unpack_archive(archive: &mut File, into: &Path) -> Result<(), String> {
-    fs::create_dir(into).map_err(|error| format!("{}: {error}", into.display()))?;
+    fs::create_dir(into).map_err(|error| format!("its folder: {error}"))?;
     unpack(archive, into).map(drop)
 }
 

@@ -1,11 +1,9 @@
 //! Scenario texts of users: checks, the network, and changes of keys in place.
 
-pub(crate) use bentpipe_agent::files::names_file;
-use bentpipe_agent::files::{has_other_file, named_files};
 use bentpipe_agent::job::{self, SitesJob};
 use bentpipe_lab::budget::Budget;
 use bentpipe_record::NetworkMap;
-use bentpipe_scenario::{Document, Scenario};
+use bentpipe_scenario::{Access, Document, Scenario};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml_edit::{DocumentMut, Item, Key, Table, TableLike, Value};
@@ -37,7 +35,7 @@ pub(crate) struct Draft {
     pub(crate) points: usize,
     /// Budget, as `bentpipe check` prints it.
     pub(crate) budget: Option<Budget>,
-    /// Document, whose files are in `view`.
+    /// Document with access to the files in `view`.
     pub(crate) document: Document,
     /// Folder of the files that it names.
     pub(crate) view: Option<View>,
@@ -54,14 +52,17 @@ pub(crate) fn check(text: &str, inputs: &Inputs) -> std::result::Result<Draft, V
     if text.len() > MAX_TEXT {
         return Err(whole(format!("longer than {MAX_TEXT} bytes")));
     }
-    let named = files_of(text, inputs)?;
     let mut document = Document::parse(NAME, text.as_bytes()).map_err(|error| findings(&error))?;
+    let problem = |name: &str| inputs.find(name).is_none().then(|| unknown_file(name, inputs));
+    document.check_files(problem).map_err(|error| findings(&error))?;
+    let named: Vec<String> = document.named_files().into_iter().collect();
     let view = match &named[..] {
         [] => None,
-        named => Some(inputs.view(named).map_err(|error| whole(error.to_string()))?),
+        named => Some(inputs.view(named).map_err(|error| whole(error.kind().to_string()))?),
     };
     if let Some(view) = &view {
-        document = document.in_folder(view.path().to_owned());
+        let access = Access::named(view.path(), named.iter().cloned());
+        document = document.with_access(access.map_err(|error| whole(error.kind().to_string()))?);
     }
     let checked = bentpipe_lab::check::check(&document).map_err(|error| {
         let mut found = findings(&error.error);
@@ -71,35 +72,21 @@ pub(crate) fn check(text: &str, inputs: &Inputs) -> std::result::Result<Draft, V
         }
         found
     })?;
-    // The same key may hide behind an older name, so that the typed scenario is searched too.
-    if has_other_file(&checked.first, &named) {
-        return Err(whole("files of the server cannot be named".to_owned()));
-    }
     let budget = Budget::new(&checked.first).ok();
     let files = named.iter().filter_map(|name| inputs.find(name).cloned()).collect();
     Ok(Draft { points: checked.of, scenario: checked.first, budget, document, view, files })
 }
 
-/// Returns the names of files in a text, each once.
-fn files_of(text: &str, inputs: &Inputs) -> std::result::Result<Vec<String>, Vec<Finding>> {
-    let all = named_files(text);
-    let refuse = |(key, name): &(String, String)| {
-        let message = match inputs.names()[..] {
-            [] => "files of the server cannot be named: upload yours on the page Files".to_owned(),
-            ref known => format!(
-                "no uploaded file is called \"{}\": expected one of {}, or upload it on the page Files",
-                name.chars().take(60).collect::<String>(),
-                known[..known.len().min(20)].join(", ")
-            ),
-        };
-        Finding { line: line_of(text, key), column: 1, key: key.clone(), message }
-    };
-    let unknown: Vec<Finding> =
-        all.iter().filter(|(_, name)| inputs.find(name).is_none()).map(refuse).collect();
-    let mut names: Vec<String> = all.into_iter().map(|(_, name)| name).collect();
-    names.sort_unstable();
-    names.dedup();
-    if unknown.is_empty() { Ok(names) } else { Err(unknown) }
+/// Returns the problem of a name that no file of the user has.
+fn unknown_file(name: &str, inputs: &Inputs) -> String {
+    match inputs.names()[..] {
+        [] => "files of the server cannot be named: upload yours on the page Files".to_owned(),
+        ref known => format!(
+            "no uploaded file is called \"{}\": expected one of {}, or upload it on the page Files",
+            name.chars().take(60).collect::<String>(),
+            known[..known.len().min(20)].join(", ")
+        ),
+    }
 }
 
 /// Checks a text and returns its errors as a problem.
@@ -107,25 +94,19 @@ pub(crate) fn checked(text: &str, inputs: &Inputs) -> Result<Draft> {
     check(text, inputs).map_err(|problems| Problem { problems, ..Problem::bad("the scenario has errors") })
 }
 
-/// Reads the job file of a job on sites, with its scenario.
+/// Reads the job file of a job on sites. Its scenario was checked: only its duration is read.
 ///
 /// # Errors
 /// Returns the error in words.
 pub(crate) fn on_sites(text: &str, scenario: &str) -> std::result::Result<SitesJob, String> {
     let document = Document::parse(NAME, scenario.as_bytes()).map_err(|error| error.to_string())?;
-    let scenario = document.scenario().map_err(|error| error.to_string())?;
-    job::parse(text, scenario.duration.as_secs_f64())
+    let duration = document.duration().ok_or("duration: expected that of the scenario, such as \"10 s\"")?;
+    job::parse(text, duration.as_secs_f64())
 }
 
 /// Returns the network of a text that may have errors elsewhere.
 pub(crate) fn network(draft: &Draft) -> NetworkMap {
     bentpipe_lab::run::network_map(&draft.scenario, draft.budget.as_ref())
-}
-
-/// Returns the first line that mentions the last part of `key`, or 0.
-fn line_of(text: &str, key: &str) -> usize {
-    let last = key.rsplit('.').next().unwrap_or(key);
-    text.lines().position(|line| line.contains(last)).map_or(0, |line| line + 1)
 }
 
 /// Sets or removes a key of a TOML text. Comments and order stay.
@@ -339,7 +320,7 @@ pub(crate) fn value_in(document: &DocumentMut, key: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use bentpipe_agent::files::is_file_key;
+    use bentpipe_scenario::files::{is_file_key, names_file};
 
     use super::*;
 
@@ -403,10 +384,8 @@ queue = { kind = \"drop-tail\", limit = \"20 kB\" }
             "\"fi\\u006ce\" = \"x\"",
             "file = 1",
         ] {
-            assert!(!named_files(text).is_empty(), "{text}");
             assert!(check(text, &Inputs::default()).is_err(), "{text}");
         }
-        assert!(named_files("[node.file]\nkind = \"host\"\n[x]\nsizes = [1.0, 2.0, 3.0]").is_empty());
         for assignment in
             ["link.a.channel.file=/etc/shadow", "link.a.channel={ file = \"x\" }", "link.a.\"file\" = 'x'"]
         {

@@ -2,9 +2,10 @@
 
 use bentpipe_lab::search::{self, Condition};
 use bentpipe_scenario::Document;
+use bentpipe_scenario::files::names_file;
 use serde::{Deserialize, Serialize};
 
-use crate::drafts::{self, Draft};
+use crate::drafts::Draft;
 use crate::problem::{Problem, Result, findings};
 use crate::store::jobs::Question;
 
@@ -77,7 +78,7 @@ fn check_search(new: &LaunchSettings, document: &Document, question: &Question, 
         return Err(Problem::bad(format!("search: expected at most {MAX_QUESTION} bytes each")));
     }
     let refused = |what: &str, error: &dyn std::fmt::Display| Problem::bad(format!("search.{what}: {error}"));
-    if drafts::names_file(over) {
+    if names_file(over) {
         return Err(refused("over", &"a search is over numbers: expected no name of a file"));
     }
     for condition in conditions {

@@ -59,6 +59,8 @@ const CAMPAIGN_FOLDER: &str = "results/campaign";
 /// Folder of a job's scenario and of the files that it names.
 const INPUT: &str = "input";
 const SCENARIO: &str = "input/scenario.toml";
+/// Folder of temporary files, which goes with the end of the job.
+const SCRATCH: &str = "scratch";
 /// Lowered priority of children.
 const NICENESS: i32 = 10;
 
@@ -326,6 +328,7 @@ impl Runner {
     /// Ends a job whose child has ended, as its exit code says. A killed child is started again some times.
     fn conclude(&self, db: &Transaction<'_>, job: &Job, end: End) -> Result<()> {
         let End { code, results, rows, excess, errors } = end;
+        let _ = fs::remove_dir_all(self.folder(job.id).join(SCRATCH));
         if let Some(results) = &results {
             self.keep_results(db, job, (results, rows))?;
         }
@@ -473,6 +476,12 @@ impl Runner {
                 command.env(name, value);
             }
         }
+        if !job.is_emulation() {
+            // The job's folder is all that a confined process writes to.
+            let scratch = folder.join(SCRATCH);
+            fs::create_dir_all(&scratch)?;
+            command.env("TMPDIR", scratch);
+        }
         command.stdin(lock).stdout(Stdio::null()).stderr(errors).spawn()
     }
 
@@ -502,13 +511,16 @@ impl Runner {
 /// Adds the command that treats a job's scenario.
 fn add_method(command: &mut Command, method: &Method) {
     match method {
-        Method::Simulate => command.args(["run", SCENARIO]),
-        Method::Emulate => command.args(["emulate", SCENARIO, "--real-flows", "--out", "results"]),
+        Method::Simulate => command.args(["run", SCENARIO, "--inputs", INPUT, "--confine"]),
+        Method::Emulate => {
+            command.args(["emulate", SCENARIO, "--inputs", INPUT, "--real-flows", "--out", "results"])
+        }
         Method::Campaign => {
-            command.args(["campaign", "run", CAMPAIGN_FOLDER, "--scenario", SCENARIO, "--gather"])
+            command.args(["campaign", "run", CAMPAIGN_FOLDER, "--scenario", SCENARIO, "--gather"]);
+            command.args(["--inputs", INPUT, "--confine"])
         }
         Method::Search(Question { over, conditions }) => {
-            command.args(["search", SCENARIO]).arg(format!("--over={over}"));
+            command.args(["search", SCENARIO, "--inputs", INPUT, "--confine"]).arg(format!("--over={over}"));
             command.args(conditions.iter().map(|condition| format!("--while={condition}")))
         }
         // Its programs are started by the agents of its sites.

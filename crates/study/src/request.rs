@@ -60,7 +60,7 @@ impl Request<'_> {
     ) -> Result<Planned, Failure> {
         let wrong = |error: &dyn std::fmt::Display| Failure::Build(error.to_string());
         let path = self.study.folder.join(scenario);
-        let mut document = Document::read(&path).map_err(|error| wrong(&error))?;
+        let mut document = bentpipe_paths::document(&path).map_err(|error| wrong(&error))?;
         for set in sets {
             document.set(set).map_err(|error| wrong(&error))?;
         }

@@ -8,7 +8,7 @@ mod row;
 
 use std::path::{Path, PathBuf};
 
-use bentpipe_scenario::files::read_at_most;
+use bentpipe_paths::read_at_most;
 use indexmap::IndexMap;
 use serde::Deserialize;
 

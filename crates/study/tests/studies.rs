@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use bentpipe_assemble::Built;
 use bentpipe_lab::plan::{Plan, Seeds};
 use bentpipe_record::Recorder;
-use bentpipe_scenario::Document;
 use bentpipe_study::Study;
 use bentpipe_units::Span;
 
@@ -21,13 +20,14 @@ fn studies() -> Vec<Study> {
 
 /// What a run of a study records over time, as figures name it.
 fn series(folder: &Path, run: &bentpipe_study::Run) -> BTreeSet<String> {
-    let mut document = Document::read(&folder.join(&run.scenario)).unwrap_or_else(|error| panic!("{error}"));
+    let mut document =
+        bentpipe_paths::document(&folder.join(&run.scenario)).unwrap_or_else(|error| panic!("{error}"));
     for assignment in &run.set {
         document.set(assignment).unwrap_or_else(|refusal| panic!("{refusal}"));
     }
     let plan = Plan::new(&document, Seeds::default()).unwrap_or_else(|refusal| panic!("{refusal}"));
     let point = &plan.points[0];
-    let mut built = Built::new(&point.scenario, point.seeds[0], document.folder()).expect("possible");
+    let mut built = Built::new(&point.scenario, point.seeds[0], document.access()).expect("possible");
     let recorder = Recorder {
         elements: built.network.ids().collect(),
         interval: Span::from_millis(1),

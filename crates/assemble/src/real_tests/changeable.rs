@@ -226,9 +226,10 @@ fn what_is_declared_as_changeable_is_accepted_and_nothing_else() {
 #[test]
 fn the_examples_of_the_help_work_on_the_shipped_scenario() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/geo.toml");
-    let mut document = Document::read(&path).unwrap_or_else(|error| panic!("{error}"));
+    let mut document = bentpipe_paths::document(&path).unwrap_or_else(|error| panic!("{error}"));
     let asked = checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
-    let emulated = Emulated::new(&asked, 1, Path::new(".")).unwrap_or_else(|problem| panic!("{problem}"));
+    let emulated = Emulated::new(&asked, 1, &bentpipe_scenario::Access::default())
+        .unwrap_or_else(|problem| panic!("{problem}"));
     let mut changer = Changer::new(&emulated, &asked);
     for assignment in [
         "link.satellite.forward.rate=2 Mbit/s",

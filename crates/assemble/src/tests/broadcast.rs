@@ -99,9 +99,11 @@ fn impossible_streams_for_groups_are_refused() {
     let refused = |text: &str| {
         let document = bentpipe_scenario::Document::parse("file.toml", text.as_bytes()).expect("TOML");
         let refused = checked(&document).err().map(|refusal| refusal.to_string());
-        refused.unwrap_or_else(|| match Built::new(&super::scenario(text), 1, std::path::Path::new("")) {
-            Ok(_) => panic!("accepted"),
-            Err(problem) => problem.to_string(),
+        refused.unwrap_or_else(|| {
+            match Built::new(&super::scenario(text), 1, &bentpipe_scenario::Access::default()) {
+                Ok(_) => panic!("accepted"),
+                Err(problem) => problem.to_string(),
+            }
         })
     };
     let mode = refused(&network(", multicast = \"0x300\", rohc = { mode = \"optimistic\" }", ""));

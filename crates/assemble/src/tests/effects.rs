@@ -3,7 +3,6 @@
 //! A key of the schema changes a result, or is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use bentpipe_net::metric::{Counter, Gauge, Of};
 use bentpipe_scenario::Document;
@@ -385,7 +384,8 @@ fn results(settings: &[String]) -> Result<(String, Values), String> {
         document.set(setting).map_err(|refusal| refusal.to_string())?;
     }
     let scenario = checked(&document).map_err(|refusal| refusal.to_string())?;
-    let mut built = Built::new(&scenario, 1, Path::new("")).map_err(|problem| problem.to_string())?;
+    let mut built = Built::new(&scenario, 1, &bentpipe_scenario::Access::default())
+        .map_err(|problem| problem.to_string())?;
     built.network.run_until(Time::from_nanos(300_000_000));
     let mut values = Values::default();
     let ids: Vec<_> = built.network.ids().collect();

@@ -76,7 +76,8 @@ fn an_emulated_network_changes_at_the_same_time() {
     let mut scenario = scenario(&format!("{OVERLOADED}{event}"));
     // A run may be shorter than the file says, and have another seed.
     (scenario.duration, scenario.seed) = (Span::from_secs(7), 9);
-    let emulated = Emulated::new(&scenario, 1, Path::new("")).unwrap_or_else(|problem| panic!("{problem}"));
+    let emulated = Emulated::new(&scenario, 1, &bentpipe_scenario::Access::default())
+        .unwrap_or_else(|problem| panic!("{problem}"));
     let mut network = emulated.built.network;
     network.run_until(at(4));
     assert_eq!(network.next_deadline(), at(5), "nothing else happens there");

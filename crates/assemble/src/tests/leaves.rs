@@ -65,7 +65,7 @@ fn document(text: &str) -> Document {
 
 fn built(text: &str) -> Result<Built, String> {
     let scenario = checked(&document(text)).map_err(|refusal| refusal.to_string())?;
-    Built::new(&scenario, 1, std::path::Path::new("")).map_err(|problem| problem.to_string())
+    Built::new(&scenario, 1, &bentpipe_scenario::Access::default()).map_err(|problem| problem.to_string())
 }
 
 /// Counters after the run, by path and name.
@@ -169,7 +169,8 @@ fn judged(text: &str) -> Vec<(String, Judged)> {
     let text =
         format!("{from}traffic = {{ kind = \"stream\", file = \"card.ts\", adaptation = \"aal5\" }}\n");
     let scenario = document(&text).scenario().unwrap_or_else(|refusal| panic!("{refusal}"));
-    let mut built = Built::new(&scenario, 1, folder.path()).unwrap_or_else(|problem| panic!("{problem}"));
+    let mut built = Built::new(&scenario, 1, &bentpipe_paths::any_file(folder.path()))
+        .unwrap_or_else(|problem| panic!("{problem}"));
     built.network.run_until(Time::ZERO + Span::from_secs(10));
     built.judges.into_iter().map(|(name, mut judge)| (name, judge.judge())).collect()
 }

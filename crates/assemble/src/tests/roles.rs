@@ -180,7 +180,7 @@ traffic = {{ kind = "query", query = "{query}" }}
         );
         let document = Document::parse("field.toml", text.as_bytes()).expect("TOML");
         let scenario = document.scenario().expect("a scenario");
-        Built::new(&scenario, 1, document.folder())
+        Built::new(&scenario, 1, document.access())
             .map(|_| ())
             .map_err(|Problem { key, problem }| format!("{key}: {problem}"))
     };

@@ -25,7 +25,7 @@ fn folder() -> tempfile::TempDir {
 /// Runs a scenario whose flow `tv` sends the stream, and judges what arrived.
 fn judged(text: &str) -> Judged {
     let (scenario, folder) = (scenario(text), folder());
-    let mut built = Built::new(&scenario, 1, folder.path()).expect("possible");
+    let mut built = Built::new(&scenario, 1, &bentpipe_paths::any_file(folder.path())).expect("possible");
     built.network.run_until(Time::ZERO + Span::from_secs(10));
     assert_eq!((built.judges.len(), &built.judges[0].0[..]), (1, "tv"));
     built.judges[0].1.judge()
@@ -171,7 +171,7 @@ fn a_modelled_stream_is_carried_and_its_clock_recovered() {
 #[test]
 fn media_without_cells_refuse_them_by_name() {
     let refused = |text: String| {
-        let built = Built::new(&scenario(&text), 1, folder().path());
+        let built = Built::new(&scenario(&text), 1, &bentpipe_paths::any_file(folder().path()));
         built.err().expect("impossible").to_string()
     };
     let cells = |text: &str| text.replace("\"card.ts\"", "\"card.ts\", adaptation = \"aal5\"");
@@ -190,7 +190,8 @@ fn a_stream_is_carried_among_real_hosts() {
     let text =
         format!("{text}[node.h]\nreal = true\n[link.h]\nbetween = [\"h\", \"a\"]\nrate = \"1 Mbit/s\"\n");
     let (scenario, folder) = (scenario(&text), folder());
-    let mut built = Emulated::new(&scenario, 1, folder.path()).expect("possible").built;
+    let mut built =
+        Emulated::new(&scenario, 1, &bentpipe_paths::any_file(folder.path())).expect("possible").built;
     built.network.run_until(Time::ZERO + Span::from_secs(10));
     assert_eq!(value(&built.judges[0].1.judge(), "intact"), 1.0);
 }

@@ -1,5 +1,3 @@
-use std::path::Path;
-
 use bentpipe_net::metric::{Counter, Gauge, Of};
 use bentpipe_record::Capture;
 use bentpipe_scenario::{Document, Layout, Scenario, Traffic};
@@ -99,7 +97,7 @@ fn copies_are_written_out_and_channels_take_what_their_lines_have() {
 #[test]
 fn connections_share_what_other_cells_leave() {
     let scenario = read(NETWORK).unwrap();
-    let mut built = Built::new(&scenario, 1, Path::new("")).unwrap();
+    let mut built = Built::new(&scenario, 1, &bentpipe_scenario::Access::default()).unwrap();
     assert_eq!(built.captures.len(), 1);
     let delivered = |built: &mut Built, millis: u64| {
         built.network.run_until(Time::from_nanos(millis * 1_000_000));
@@ -153,7 +151,7 @@ fn with_box() -> String {
 fn channels_pass_a_box_that_ends_their_loops() {
     let scenario = read(&with_box()).unwrap();
     assert_eq!(Layout::new(&scenario).facts().unwrap()[0].delay.as_nanos(), 7_000_000);
-    let mut built = Built::new(&scenario, 1, Path::new("")).unwrap();
+    let mut built = Built::new(&scenario, 1, &bentpipe_scenario::Access::default()).unwrap();
     built.network.run_until(Time::from_nanos(1_000_000_000));
     let mut values = Values::default();
     let hub = built.network.ids().find(|id| built.network.path(*id) == "atm/hub").unwrap();
@@ -209,7 +207,7 @@ fn impossible_boxes_are_named() {
 #[test]
 fn tshark_reads_a_channels_pdus() {
     let scenario = read(NETWORK).unwrap();
-    let mut built = Built::new(&scenario, 1, Path::new("")).unwrap();
+    let mut built = Built::new(&scenario, 1, &bentpipe_scenario::Access::default()).unwrap();
     let folder = Folder::new();
     let path = folder.file("channel.pcap");
     let point = built.captures.remove(0);
@@ -294,7 +292,7 @@ fn lines_lose_and_damage_cells() {
     assert!(say.contains("atm.line.access.channel"), "{say}");
     let faults = "sdh = true\nchannel = { kind = \"cell-loss\", ratio = 1e-3 }";
     let scenario = read(&NETWORK.replace("sdh = true", faults)).unwrap();
-    let mut built = Built::new(&scenario, 1, Path::new("")).unwrap();
+    let mut built = Built::new(&scenario, 1, &bentpipe_scenario::Access::default()).unwrap();
     built.network.run_until(Time::from_nanos(1_000_000_000));
     let names: Vec<String> = built.network.ids().map(|id| built.network.path(id).to_owned()).collect();
     assert!(names.contains(&"line/access.2/return/channel".to_owned()), "{names:?}");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::common::Common;
+use crate::common::{Common, Inputs};
 use crate::{campaign, channel, dtn, gateway, pep, phone, rohc, rtp, traffic, ts, video, voice};
 
 /// Scenarios in real time.
@@ -217,6 +217,8 @@ pub(crate) struct EmulateArguments {
     /// Set a key of the scenario, as KEY=VALUE; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+    #[command(flatten)]
+    pub(crate) files: Inputs,
     /// Seed, instead of the scenario's
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,

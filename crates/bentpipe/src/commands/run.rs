@@ -18,6 +18,7 @@ use crate::{build, show};
 const MAX_POINTS_SHOWN: usize = 40;
 
 pub(super) fn run(arguments: &RunArguments) -> Result<u8, Failure> {
+    arguments.files.enforce().map_err(Failure::bad)?;
     let Some(path) = &arguments.progress else { return run_with(arguments, |_| ()).map(|_| 0) };
     let wrong = |error| Failure::bad(format!("{}: {error}", path.display()));
     let journal = Journal::append(path, arguments.live.as_deref()).map_err(wrong)?;
@@ -35,7 +36,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<u8, Failure> {
 
 /// Runs a scenario and returns the folder of its results. `set_up` is called with the monitor before the first run.
 fn run_with(arguments: &RunArguments, set_up: impl FnOnce(&mut Terminal)) -> Result<PathBuf, Failure> {
-    let mut document = document(&arguments.scenario, &arguments.changes.set)?;
+    let mut document = document(&arguments.scenario, &arguments.files, &arguments.changes.set)?;
     add_captures(&mut document, &arguments.pcap)?;
     record_packets(&mut document, &arguments.packets)?;
     let seeds = Seeds { first: arguments.changes.seed, count: arguments.changes.seeds };

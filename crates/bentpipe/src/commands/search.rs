@@ -20,6 +20,7 @@ use crate::{build, show};
 const NONE: u8 = 1;
 
 pub(super) fn run(arguments: &SearchArguments) -> Result<u8, Failure> {
+    arguments.files.enforce().map_err(Failure::bad)?;
     let Some(path) = &arguments.progress else {
         return search(arguments, |_, _| Ok(())).map(|(code, _)| code);
     };
@@ -45,7 +46,7 @@ fn search(
     arguments: &SearchArguments,
     set_up: impl FnOnce(&mut Terminal, usize) -> Result<(), Failure>,
 ) -> Result<(u8, PathBuf), Failure> {
-    let document = document(&arguments.scenario, &arguments.changes.set)?;
+    let document = document(&arguments.scenario, &arguments.files, &arguments.changes.set)?;
     let conditions: Vec<Condition> = arguments
         .conditions
         .iter()

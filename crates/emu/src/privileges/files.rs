@@ -4,12 +4,18 @@ use std::io;
 use std::path::PathBuf;
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetError, RulesetStatus, Scope,
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 
 /// Latest interface of the kernel that is asked for. Older kernels restrict less.
 const INTERFACE: ABI = ABI::V6;
+
+/// Returns `true` if the kernel can restrict a process to files.
+pub fn has_landlock() -> bool {
+    let required = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    required.handle_access(AccessFs::from_all(ABI::V1)).and_then(Ruleset::create).is_ok()
+}
 
 /// Files and folders, with all below, that can be opened. No TCP connection is made or awaited at a new port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -23,7 +23,7 @@ fn run(text: &str, flows: &[&str]) -> (Network, Packets) {
     let document = Document::parse("test.toml", text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
     let scenario = document.scenario().unwrap_or_else(|error| panic!("{error}"));
     let Built { mut network, flows: handles, .. } =
-        Built::new(&scenario, 1, document.folder()).unwrap_or_else(|problem| panic!("{problem}"));
+        Built::new(&scenario, 1, document.access()).unwrap_or_else(|problem| panic!("{problem}"));
     let wanted: Vec<String> = flows.iter().map(|name| (*name).to_owned()).collect();
     let chosen: Vec<&FlowHandle> = handles.iter().filter(|flow| wanted.contains(&flow.name)).collect();
     let follower = Arc::new(Mutex::new(Follower::new(&network, &chosen)));
@@ -85,7 +85,7 @@ fn recording_changes_nothing() {
     let mut scenario = document.scenario().expect("a scenario");
     let mut run = |recorded: &[String]| {
         scenario.probe.packets = recorded.to_vec();
-        let built = Built::new(&scenario, 1, document.folder()).expect("a network");
+        let built = Built::new(&scenario, 1, document.access()).expect("a network");
         let mut prepared = Prepared::new(built, false, &scenario);
         prepared.network.run_until(Time::ZERO + scenario.duration);
         (prepared.network.fingerprint(), prepared.artefacts)

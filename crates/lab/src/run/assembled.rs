@@ -53,7 +53,7 @@ impl<'a> Assembled<'a> {
         let (mut kept, mut elements) = (BTreeMap::new(), 0);
         for point in plan.points.iter().filter(|point| is_wanted(point)) {
             let seed = point.seeds.first().copied().unwrap_or(point.scenario.seed);
-            let built = Built::new(&point.scenario, seed, &plan.folder);
+            let built = Built::new(&point.scenario, seed, &plan.access);
             let built = built.map_err(|Problem { key, problem }| document.refusal(&key, problem))?;
             elements += built.network.ids().count();
             if elements <= MAX_KEPT_ELEMENTS {
@@ -69,9 +69,9 @@ impl<'a> Assembled<'a> {
     /// What cannot be assembled, as a text.
     pub fn prepare(&self, point: &Point, seed: u64) -> Result<Prepared, String> {
         let refused = |Problem { key, problem }| self.document.refusal(&key, problem).to_string();
-        let folder = &self.plan.folder;
+        let access = &self.plan.access;
         let is_alone = point.settings.is_empty() && point.seeds.len() == 1;
-        let built = self.take(point, seed).map_or_else(|| Built::new(&point.scenario, seed, folder), Ok);
+        let built = self.take(point, seed).map_or_else(|| Built::new(&point.scenario, seed, access), Ok);
         built.map(|built| Prepared::new(built, is_alone, &point.scenario)).map_err(refused)
     }
 

@@ -289,7 +289,7 @@ pub fn outcome_alone(
     monitor: &dyn Monitor,
 ) -> Result<Outcome, Failure> {
     let refused = |Problem { key, problem }| Failure::Build(document.refusal(&key, problem).to_string());
-    let built = Built::new(&point.scenario, seed, document.folder()).map_err(refused)?;
+    let built = Built::new(&point.scenario, seed, document.access()).map_err(refused)?;
     // Records of packets would only fill memory.
     let mut scenario = point.scenario.clone();
     scenario.probe.packets.clear();

@@ -1,7 +1,5 @@
 //! Scenarios of tests: read, run and measured.
 
-use std::path::Path;
-
 use bentpipe_assemble::{Built, checked};
 use bentpipe_lab::measure;
 use bentpipe_record::{FinalValues, Recorder};
@@ -19,7 +17,7 @@ pub(crate) fn scenario(text: &str) -> Result<Scenario, String> {
 
 /// Builds a scenario.
 pub(crate) fn built(scenario: &Scenario) -> Built {
-    Built::new(scenario, 1, Path::new("")).expect("possible")
+    Built::new(scenario, 1, &bentpipe_scenario::Access::default()).expect("possible")
 }
 
 /// Runs a scenario with a sample a second, and returns its measures and totals by name.

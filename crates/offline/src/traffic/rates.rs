@@ -5,8 +5,8 @@ use std::path::Path;
 use bentpipe_mpeg::lrd::resample;
 use bentpipe_mpeg::stream::{MAX_LEN, TransportStream};
 use bentpipe_mpeg::{RateConfig, Rates};
-use bentpipe_scenario::files::{open, read_at_most};
-use bentpipe_scenario::{Document, Scenario, Traffic};
+use bentpipe_paths::{open, read_at_most};
+use bentpipe_scenario::{Scenario, Traffic};
 use bentpipe_units::{RandomStream, Time};
 
 use super::{Describe, Series};
@@ -98,7 +98,7 @@ fn of_stream(path: &Path, interval_s: f64, session: &dyn Session) -> Result<(Str
 
 fn of_scenario(job: &Describe, interval_s: f64) -> Result<(String, Vec<f64>), Error> {
     let usage = |error: &dyn std::fmt::Display| Error::Usage(error.to_string());
-    let document = Document::read(&job.input).map_err(|error| usage(&error))?;
+    let document = bentpipe_paths::document(&job.input).map_err(|error| usage(&error))?;
     let scenario = document.scenario().map_err(|error| usage(&error))?;
     let (name, config) = chosen(job, &scenario)?;
     let duration = scenario.duration.as_secs_f64();

@@ -1,9 +1,7 @@
 //! Run of a network whose first call has the speech.
 
-use std::path::Path;
-
 use bentpipe_assemble::Built;
-use bentpipe_scenario::Scenario;
+use bentpipe_scenario::{Access, Scenario};
 use bentpipe_units::{Span, Time};
 use bentpipe_voice::call::{Agent, Arrived, Settings};
 use bentpipe_voice::{Losses, Outcome};
@@ -22,7 +20,7 @@ const PAUSE_DBOV: f64 = -50.0;
 pub(super) struct Network<'a> {
     pub(super) scenario: &'a Scenario,
     /// Folder of the scenario's files.
-    pub(super) folder: &'a Path,
+    pub(super) access: &'a Access,
     /// Flow of voice.
     pub(super) flow: &'a str,
     pub(super) seed: u64,
@@ -63,7 +61,7 @@ impl Network<'_> {
         session: &dyn Session,
     ) -> Result<Reception, String> {
         let mut built =
-            Built::new(self.scenario, self.seed, self.folder).map_err(|problem| problem.to_string())?;
+            Built::new(self.scenario, self.seed, self.access).map_err(|problem| problem.to_string())?;
         let flow = built.flows.iter().find(|flow| flow.flow == self.flow).ok_or(NO_VOICE)?;
         let (start, from, to) = (flow.start, flow.sender, *flow.receivers.first().ok_or(NO_VOICE)?);
         let packets = self.packets(settings, sent);

@@ -89,7 +89,7 @@ fn unknown_names_get_the_nearest() {
 
 #[test]
 fn the_list_names_elements_and_controllers() {
-    let listing = list(Path::new("nowhere"));
+    let listing = listing(Vec::new(), Vec::new());
     assert!(listing.scenarios.is_empty() && listing.controllers.len() == bentpipe_cc::NAMES.len());
     let text = listing.to_string();
     assert!(text.starts_with("Elements\n") && text.contains("\n  ethernet (link.NAME.framing)"), "{text}");

@@ -183,7 +183,8 @@ fn a_file_sets_keys_in_time() {
     let read = |csv: &str| {
         std::fs::write(folder.path().join("fade.csv"), csv).expect("written");
         let document = Document::parse("file.toml", text.as_bytes()).expect("TOML");
-        document.in_folder(folder.path().to_owned()).scenario().map_err(|refusal| refusal.to_string())
+        let access = Access::beneath(folder.path()).expect("a folder");
+        document.with_access(access).scenario().map_err(|refusal| refusal.to_string())
     };
     let scenario =
         read("time_s,link.hop.rate,link.hop.channel.loss\n0,4 Mbit/s,0.2\n1.5,2 Mbit/s,\n").expect("fine");

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
+use bentpipe_scenario::files::names_file;
 use rustix::thread::CapabilitySet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,6 @@ use super::body::{Body, Ids, Search};
 use super::scenarios::Page;
 use crate::app::{App, blocking};
 use crate::control;
-use crate::drafts;
 use crate::guard::{Caller, log};
 use crate::inputs::{Inputs, open_below};
 use crate::launch::LaunchSettings;
@@ -213,7 +213,7 @@ async fn of_text(
     (version, text): (i64, String),
     ((name, shared), inputs): ((String, bool), Inputs),
 ) -> Result<Subject> {
-    let sites = if new.sites.is_some() { check_sites((app, user), new, &text).await? } else { Vec::new() };
+    let scenario = new.sites.is_some().then(|| text.clone());
     let NewJob { duration, seeds, campaign, emulate, search, .. } = new.clone();
     let settings = LaunchSettings { duration, seeds, campaign, emulate, search };
     let findings = app.check(user, (text, inputs), (None, Some(settings))).await?;
@@ -222,6 +222,11 @@ async fn of_text(
     if new.emulate {
         may_emulate()?;
     }
+    // The scenario is read with its files before anything else is said of it.
+    let sites = match scenario {
+        Some(scenario) => check_sites((app, user), new, scenario).await?,
+        None => Vec::new(),
+    };
     let kind = JobKind::Scenario { version, method: method(new) };
     Ok(Subject { kind, name, shared, files, sites })
 }
@@ -265,13 +270,13 @@ fn of_study(app: &App, name: &str, new: &NewJob) -> Result<Subject> {
 }
 
 /// Checks a job file, and that its sites are connected with the same version. Returns their numbers.
-async fn check_sites((app, user): (&App, &User), new: &NewJob, scenario: &str) -> Result<Vec<i64>> {
+async fn check_sites((app, user): (&App, &User), new: &NewJob, scenario: String) -> Result<Vec<i64>> {
     if new.campaign || new.emulate || new.search.is_some() || new.seeds.is_some() || new.duration.is_some() {
         return Err(Problem::bad(
             "sites: a job on sites has no `campaign`, `emulate`, `search`, `seeds` or `duration`: its file says what runs",
         ));
     }
-    let (file, scenario) = (new.sites.clone().unwrap_or_default(), scenario.to_owned());
+    let file = new.sites.clone().unwrap_or_default();
     let planned: Vec<PlannedTask> = app.work(user, Task::Sites { file, scenario }).await?;
     let known = super::sites::all(app).await?;
     let mut needed = Vec::new();
@@ -433,7 +438,7 @@ pub(crate) async fn change(app: &App, caller: &Caller, id: i64, change: Change) 
     }
     let folder = app.job_folder(id);
     let assignment = format!("{}={}", key.trim(), value.trim());
-    if drafts::names_file(&assignment) {
+    if names_file(&assignment) {
         return Err(Problem::bad("value: files cannot be named while a job runs"));
     }
     let at_s = match job.is_on_sites() {

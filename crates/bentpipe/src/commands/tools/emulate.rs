@@ -55,6 +55,11 @@ pub(super) fn display() -> Display {
 
 /// Emulates a scenario, and returns the exit code of the command that ran in it.
 pub(super) fn emulate(arguments: &EmulateArguments) -> Result<u8, Failure> {
+    if arguments.files.confine {
+        return Err(Failure::bad(
+            "--confine: an emulation makes namespaces, which a confined process cannot",
+        ));
+    }
     let Some(path) = &arguments.progress else {
         return emulate_with(arguments, None).map(|report| code(&report));
     };
@@ -93,7 +98,7 @@ fn samples(journal: Journal) -> Samples {
 
 /// Emulates a scenario, and returns its report.
 fn emulate_with(arguments: &EmulateArguments, samples: Option<Samples>) -> Result<Report, Failure> {
-    let mut document = document(&arguments.scenario, &arguments.set)?;
+    let mut document = document(&arguments.scenario, &arguments.files, &arguments.set)?;
     add_captures(&mut document, &arguments.pcap)?;
     prepare_attachments(&mut document, &arguments.attach)?;
     let (build, command) = (build::identity(), command_line());

@@ -6,12 +6,13 @@ use bentpipe_lab::savings::{Choices, Savings};
 use bentpipe_report::{self as report, results_page};
 
 use crate::commands::{Failure, command_line, document};
+use crate::common::Inputs;
 use crate::monitor::Terminal;
 use crate::voice::SavingsArgs;
 use crate::{build, show};
 
 pub(super) fn run(arguments: &SavingsArgs) -> Result<u8, Failure> {
-    let document = document(&arguments.scenario, &arguments.changes.set)?;
+    let document = document(&arguments.scenario, &Inputs::default(), &arguments.changes.set)?;
     let choices =
         Choices { link: arguments.link.clone(), counts: arguments.calls.clone(), period: arguments.period };
     let seeds = Seeds { first: arguments.changes.seed, count: arguments.changes.seeds };

@@ -1,6 +1,5 @@
 //! Voice of calls by the budget beside what a run measures on each link.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -47,7 +46,7 @@ fn agrees(text: &str, seconds: u64, tolerance: f64) -> Vec<(String, f64)> {
     let document = Document::parse("file.toml", text.as_bytes()).expect("TOML");
     let scenario = document.scenario().unwrap_or_else(|refusal| panic!("{refusal}"));
     let budget = Budget::new(&scenario).expect("ways");
-    let mut built = Built::new(&scenario, 1, Path::new("")).expect("possible");
+    let mut built = Built::new(&scenario, 1, &bentpipe_scenario::Access::default()).expect("possible");
     let mut measured = Vec::new();
     for side in built.links.clone() {
         let bytes = Arc::new(AtomicU64::new(0));

@@ -1,0 +1,84 @@
+//! Places where files are opened on behalf of a scenario.
+//!
+//! The controller and the agent read scenarios of others. What they use opens a scenario's files through its `Access`, and
+//! nothing else by a path but these sources, which write results or run ffmpeg in folders of their own.
+
+use std::path::Path;
+
+use super::source::{Token, is_test, tokens, without_tests};
+use crate::{files, root};
+
+/// Crates that a scenario passes through, from its text to its results.
+const CRATES: [&str; 18] = [
+    "scenario",
+    "assemble",
+    "lab",
+    "site",
+    "sim",
+    "net",
+    "units",
+    "transport",
+    "mpeg",
+    "dtn",
+    "dvb",
+    "atm",
+    "wireless",
+    "space",
+    "sensor",
+    "voice",
+    "telephony",
+    "signalling",
+];
+
+/// Sources that may use the file system.
+const OPENERS: [&str; 9] = [
+    "crates/scenario/src/files.rs",
+    "crates/assemble/src/cards.rs",
+    "crates/assemble/src/ffmpeg.rs",
+    "crates/assemble/src/scratch.rs",
+    "crates/lab/src/run/execute.rs",
+    "crates/lab/src/run/folder.rs",
+    "crates/lab/src/run/follow.rs",
+    "crates/lab/src/video/judge.rs",
+    "crates/lab/src/video/quality.rs",
+];
+
+/// Lists sources that use the file system and are not among those that may.
+pub(super) fn breaches() -> Vec<String> {
+    let sources = CRATES.iter().flat_map(|name| files(&root().join("crates").join(name).join("src"), ".rs"));
+    let shown = |path: &Path| path.strip_prefix(root()).unwrap_or(path).display().to_string();
+    sources
+        .filter(|path| !is_test(path.strip_prefix(root()).unwrap_or(path)))
+        .filter(|path| !OPENERS.contains(&&shown(path)[..]))
+        .filter(|path| std::fs::read_to_string(path).is_ok_and(|text| uses_files(without_tests(&text))))
+        .map(|path| format!("{} uses the file system: expected the Access of the document", shown(&path)))
+        .collect()
+}
+
+/// Returns `true` if a source has the module `fs` or opens a file.
+fn uses_files(source: &str) -> bool {
+    let all = tokens(source);
+    let opens = |window: &[Token<'_>]| {
+        matches!(window, [Token::Word("File"), Token::Path, Token::Word("open" | "options")])
+    };
+    all.contains(&Token::Word("fs")) || all.contains(&Token::Word("OpenOptions")) || all.windows(3).any(opens)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_that_opens_files_is_found() {
+        for source in [
+            "fn f() { std::fs::read(p); }",
+            "use std::fs;",
+            "use std :: { fs, io };",
+            "fn f() { File::open(p); }",
+            "fn f() { OpenOptions::new(); }",
+        ] {
+            assert!(uses_files(source), "{source}");
+        }
+        assert!(!uses_files("// std::fs::read\nfn f() { access.open(\"fs::read\"); }"));
+    }
+}
