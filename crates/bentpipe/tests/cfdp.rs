@@ -53,6 +53,27 @@ fn files_arrive_over_udp_in_both_classes() {
 }
 
 #[test]
+fn an_entity_sends_again_from_another_port() {
+    let folder = Folder::new();
+    let (inbox, at) = (folder.file("inbox"), free_address());
+    let received = receiver(&at, &inbox, "3");
+    // One datagram in the entity's name, from a port that is closed: the end of a file of 1 B.
+    let stray = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
+    stray.send_to(&[0x20, 0, 10, 0, 3, 5, 1, 4, 0, 0, 0, 0, 0, 0, 0, 0, 1], &at).expect("a socket");
+    drop(stray);
+    for n in 0..3 {
+        let path = folder.file(format!("file-{n}"));
+        std::fs::write(&path, pattern(3000 + n)).expect("written");
+        let words =
+            ["send", &at, "--entity", "3", "--to", "1", "--timeout", "1 s", &path.display().to_string()];
+        let sent = cfdp(&words).output().expect("bentpipe starts");
+        assert!(is_good(&sent) && text(&sent).contains("delivered"), "{}", text(&sent));
+    }
+    let received = received.wait_with_output().expect("it ends");
+    assert!(is_good(&received), "{}", text(&received));
+}
+
+#[test]
 fn silence_fails_and_bad_options_are_refused() {
     let folder = Folder::new();
     let file = folder.file("a");

@@ -1,6 +1,6 @@
 //! Files by the CCSDS File Delivery Protocol, over UDP or as bundles.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use bentpipe_dtn::cfdp::{Entity, Event};
 use bentpipe_emu::{Clock, Monotonic};
 use bentpipe_units::{Rate, Span, Time};
 use bentpipe_wire::dtn::bundle::BundleFlags;
-use bentpipe_wire::dtn::cfdp::Pdu;
+use bentpipe_wire::dtn::cfdp::{Pdu, Transaction};
 use bentpipe_wire::dtn::eid::Eid;
 use rustix::event::PollFlags;
 
@@ -26,8 +26,8 @@ const BURST: Span = Span::from_millis(2);
 /// Bundles that the node has not acknowledged before more are made.
 const PENDING: usize = 64;
 
-/// Addresses of other entities that are remembered.
-const PEERS: usize = 10_000;
+/// Transactions whose sender's address is remembered.
+const HEARD: usize = 10_000;
 
 /// Carrier of PDUs.
 pub struct Carrier {
@@ -39,14 +39,14 @@ pub struct Carrier {
 enum Kind {
     Udp {
         socket: UdpSocket,
-        peers: HashMap<u64, SocketAddr>,
+        peers: Peers<SocketAddr>,
         rate: Rate,
         /// Time at which the next datagram may leave.
         next_at: Time,
     },
     Bundles {
         client: Box<Client>,
-        peers: HashMap<u64, Eid>,
+        peers: Peers<Eid>,
         lifetime: u64,
     },
 }
@@ -70,7 +70,7 @@ impl Carrier {
     pub fn udp(at: SocketAddr, rate: Rate) -> Result<Carrier, String> {
         let socket = UdpSocket::bind(at).map_err(|error| format!("{at}: {error}"))?;
         socket.set_nonblocking(true).map_err(|error| error.to_string())?;
-        let kind = Kind::Udp { socket, peers: HashMap::new(), rate, next_at: Time::ZERO };
+        let kind = Kind::Udp { socket, peers: Peers::default(), rate, next_at: Time::ZERO };
         Ok(Carrier { clock: Monotonic::start(), kind, counts: Counts::default() })
     }
 
@@ -80,7 +80,8 @@ impl Carrier {
     /// Returns an error if the node does not answer.
     pub fn bundles(node: &Access, endpoint: &Eid, lifetime: Span) -> Result<Carrier, String> {
         let client = Box::new(Client::connect(node, endpoint)?);
-        let kind = Kind::Bundles { client, peers: HashMap::new(), lifetime: lifetime.as_nanos() / 1_000_000 };
+        let kind =
+            Kind::Bundles { client, peers: Peers::default(), lifetime: lifetime.as_nanos() / 1_000_000 };
         Ok(Carrier { clock: Monotonic::start(), kind, counts: Counts::default() })
     }
 
@@ -90,10 +91,10 @@ impl Carrier {
     /// Returns an error if it cannot be resolved.
     pub fn set_peer(&mut self, entity: u64, place: &str) -> Result<(), String> {
         match &mut self.kind {
-            Kind::Udp { peers, .. } => drop(peers.insert(entity, resolve(place)?)),
+            Kind::Udp { peers, .. } => drop(peers.known.insert(entity, resolve(place)?)),
             Kind::Bundles { peers, .. } => {
                 let eid = place.parse().map_err(|error| format!("{place}: {error}"))?;
-                peers.insert(entity, eid);
+                peers.known.insert(entity, eid);
             }
         }
         Ok(())
@@ -178,14 +179,14 @@ impl Carrier {
             Kind::Udp { socket, peers, rate, next_at } => {
                 *next_at = (*next_at).max(self.clock.now());
                 *next_at += Span::from_secs_f64(8.0 * pdu.len() as f64 / rate.as_bps().max(1) as f64);
-                if let Some(peer) = peers.get(&to) {
+                if let Some(peer) = peers.of(to, &pdu) {
                     // A datagram that cannot be sent is lost, and repeated as such.
                     let _ = socket.send_to(&pdu, peer);
                 }
                 Ok(())
             }
             Kind::Bundles { client, peers, lifetime } => {
-                let Some(peer) = peers.get(&to) else { return Ok(()) };
+                let Some(peer) = peers.of(to, &pdu) else { return Ok(()) };
                 let flags = BundleFlags::default();
                 let letter = Letter { to: peer.clone(), lifetime: *lifetime, hops: 64, flags };
                 client.send(&letter, pdu).map(drop)
@@ -205,7 +206,7 @@ impl Carrier {
                 let mut buffer = vec![0; 1 << 16];
                 for _ in 0..PENDING {
                     let Ok((len, from)) = socket.recv_from(&mut buffer) else { break };
-                    learn(peers, &buffer[..len], from);
+                    peers.learn(&buffer[..len], from);
                     handle(entity, &buffer[..len], self.clock.now(), &mut self.counts);
                 }
                 Ok(())
@@ -214,7 +215,7 @@ impl Carrier {
                 client.turn((until - now).min(TURN))?;
                 while let Some(bundle) = client.receive() {
                     let pdu = bundle.payload.to_vec();
-                    learn(peers, &pdu, bundle.primary.source.clone());
+                    peers.learn(&pdu, bundle.primary.source.clone());
                     handle(entity, &pdu, self.clock.now(), &mut self.counts);
                 }
                 Ok(())
@@ -228,12 +229,75 @@ fn handle(entity: &mut Entity, pdu: &[u8], now: Time, counts: &mut Counts) {
     counts.refused += u64::from(entity.handle_pdu(pdu, now).is_err());
 }
 
-/// Notes the address of the entity that sent a PDU. One that is known stays.
-fn learn<T>(peers: &mut HashMap<u64, T>, pdu: &[u8], from: T) {
-    let Ok(pdu) = Pdu::parse(pdu) else { return };
-    let sender =
-        if pdu.content.is_to_sender() { pdu.common.destination } else { pdu.common.transaction.source };
-    if peers.len() < PEERS {
-        peers.entry(sender).or_insert(from);
+/// Addresses of other entities.
+///
+/// Those that the user gave stay. Answers to other senders go to where the last PDU of the transaction came from: an entity may send from
+/// another port the next time, and one datagram in its name has no say over its other transactions.
+#[derive(Debug)]
+struct Peers<T> {
+    known: HashMap<u64, T>,
+    heard: HashMap<Transaction, T>,
+    /// Transactions in the order in which they began.
+    order: VecDeque<Transaction>,
+}
+
+impl<T> Default for Peers<T> {
+    fn default() -> Peers<T> {
+        Peers { known: HashMap::new(), heard: HashMap::new(), order: VecDeque::new() }
+    }
+}
+
+impl<T> Peers<T> {
+    /// Returns the address for a PDU to an entity.
+    fn of(&self, to: u64, pdu: &[u8]) -> Option<&T> {
+        self.known.get(&to).or_else(|| self.heard.get(&Pdu::parse(pdu).ok()?.common.transaction))
+    }
+
+    /// Notes the address from which a sender's PDU came.
+    fn learn(&mut self, pdu: &[u8], from: T) {
+        let Ok(pdu) = Pdu::parse(pdu) else { return };
+        let transaction = pdu.common.transaction;
+        if pdu.content.is_to_sender() || self.known.contains_key(&transaction.source) {
+            return;
+        }
+        if self.heard.insert(transaction, from).is_none() {
+            self.order.push_back(transaction);
+        }
+        if self.order.len() > HEARD
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.heard.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bentpipe_wire::dtn::cfdp::{Common, Condition, Content};
+
+    use super::*;
+
+    fn end(source: u64, number: u64) -> Vec<u8> {
+        let common = Common::new(Transaction { source, number }, 1);
+        let content = Content::EndOfFile { condition: Condition::NoError, checksum: 0, size: 0 };
+        Pdu { common, content }.to_vec()
+    }
+
+    #[test]
+    fn answers_go_to_where_the_transaction_came_from() {
+        let mut peers = Peers::default();
+        peers.learn(&end(3, 1), "first");
+        peers.learn(&end(3, 2), "second");
+        assert_eq!((peers.of(3, &end(3, 1)), peers.of(3, &end(3, 2))), (Some(&"first"), Some(&"second")));
+        peers.learn(&end(3, 1), "moved");
+        assert_eq!(peers.of(3, &end(3, 1)), Some(&"moved"));
+        assert_eq!(peers.of(3, &end(3, 9)), None, "no answer without a PDU");
+        peers.known.insert(4, "given");
+        peers.learn(&end(4, 1), "another");
+        assert_eq!(peers.of(4, &end(4, 1)), Some(&"given"));
+        for number in 0..2 * HEARD as u64 {
+            peers.learn(&end(5, number), "many");
+        }
+        assert!(peers.heard.len() <= HEARD && peers.order.len() <= HEARD);
     }
 }

@@ -12,6 +12,7 @@
 //! *Does not model* discovery, endpoints of scheme dtn at this node, and storage beyond memory: waiting bundles are in both.
 
 mod counters;
+mod echo;
 mod file;
 mod identity;
 pub mod journal;

@@ -130,6 +130,8 @@ pub struct Node {
     meeting: Meeting,
     sequence: u64,
     counts: Counts,
+    /// Set while a report is stored. What it displaces has no report, or each might displace another.
+    is_reporting: bool,
 }
 
 #[derive(Debug, Default)]
@@ -181,6 +183,7 @@ impl Node {
             meeting: Meeting::default(),
             sequence: 0,
             counts: Counts::default(),
+            is_reporting: false,
         }
     }
 
@@ -202,6 +205,25 @@ impl Node {
     /// Removes and returns the recorded changes.
     pub fn take_changes(&mut self) -> Vec<Change> {
         self.store.take_changes()
+    }
+
+    /// Returns the changes that are recorded and not taken.
+    pub fn changes(&self) -> &[Change] {
+        self.store.changes()
+    }
+
+    /// Removes a bundle that the caller cannot store after all. Its neighbour keeps it, and may send it again.
+    pub fn discard(&mut self, id: u64) {
+        if let Some(entry) = self.store.remove(id) {
+            self.counts.refused += 1;
+            self.meeting.forget(&entry.bundle);
+            self.forget(&entry);
+        }
+    }
+
+    /// Forgets a bundle for an application that the caller cannot store after all.
+    pub fn forget_delivery(&mut self, bundle: &Bundle) {
+        self.meeting.forget(bundle);
     }
 
     /// Returns a stored bundle, its sender among the neighbours, and its arrival.
@@ -423,6 +445,16 @@ impl Node {
     /// Removes and returns the next bundle for an application of this node.
     pub fn poll_delivery(&mut self) -> Option<Bundle> {
         self.deliveries.pop_front()
+    }
+
+    /// Returns `true` if a bundle for an application waits.
+    pub fn has_delivery(&self) -> bool {
+        !self.deliveries.is_empty()
+    }
+
+    /// Returns the number of bundles that wait for applications.
+    pub fn deliveries(&self) -> usize {
+        self.deliveries.len()
     }
 
     /// Queues a stored bundle for the neighbour on its route.

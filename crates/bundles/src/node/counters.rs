@@ -18,6 +18,8 @@ pub struct Counters {
     pub delivered: u64,
     /// Bundles echoed.
     pub echoed: u64,
+    /// Bundles for the echo service that are answers themselves, or came too often.
+    pub echo_refused: u64,
     /// Bundles dropped by the discard service.
     pub discarded: u64,
     /// Datagrams of unknown neighbours, or that the kernel did not take.
@@ -58,6 +60,7 @@ impl Counters {
             "spared_bytes": node.spared,
             "reports": node.reports,
             "echoed": self.echoed,
+            "echo_refused": self.echo_refused,
             "discarded": self.discarded,
             "datagrams_refused": self.datagrams_refused,
             "ltp_sent": ltp.data_sent,

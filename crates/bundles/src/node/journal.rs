@@ -6,7 +6,7 @@
 //! loss of power their bundles are there again. The oldest segment is removed once nothing in it
 //! is needed; [`Journal::oldest_entries`] are to be written again before that, when the log has grown to twice its content.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -20,8 +20,10 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::sync::Syncer;
 
-/// Length of a segment in bytes, after which the next one begins.
+/// Maximum length of a segment in bytes, after which the next one begins. On small disks it is a sixteenth of the disk.
 const SEGMENT: u64 = 64 << 20;
+/// Least length.
+const LEAST_SEGMENT: u64 = 64 << 10;
 /// Length of the head of a batch: length and CRC.
 const HEAD: usize = 8;
 /// Length of the head of a record in a batch: its length.
@@ -127,6 +129,10 @@ pub struct Journal {
     written: u64,
     /// Number of those that are.
     synced: u64,
+    /// Length after which the next segment begins, and room that is left for removals and for compaction.
+    segment: u64,
+    /// Bytes that were free on the disk when they were last measured.
+    free: u64,
 }
 
 const STORED: u8 = 1;
@@ -167,7 +173,10 @@ impl Journal {
             index: HashMap::default(),
             seen: HashMap::default(),
             by_expiry: BTreeMap::new(),
+            segment: 0,
+            free: 0,
         };
+        journal.measure();
         let mut content = Content::default();
         for number in numbers {
             journal.replay(number, now, &mut content)?;
@@ -201,27 +210,22 @@ impl Journal {
         content: &mut Content,
     ) {
         let body = &bytes[place.clone()];
-        let word = |n: usize| body.get(1 + 8 * n..9 + 8 * n).and_then(|bytes| bytes.try_into().ok());
-        let word = |n: usize| word(n).map_or(0, u64::from_le_bytes);
-        let id = word(0);
-        let slot = match body[0] {
-            STORED | REMOVED => Slot::Waiting(id),
-            LOCAL | REMOVED_LOCAL => Slot::Local(id),
-            PART | REMOVED_PART => Slot::Part(id),
-            SEEN => {
-                let hash = u128::from(word(0)) | u128::from(word(1)) << 64;
-                if word(2) > now {
-                    self.insert_seen(hash, word(2), segment);
+        let (Some(kind), id) = (Kind::of(body), word(body, 0)) else { return };
+        let (slot, is_stored) = match kind {
+            Kind::Stored(slot) => (slot, body.len() > 25),
+            Kind::Removed(slot) => (slot, false),
+            Kind::Seen(hash, expiry) => {
+                if expiry > now {
+                    self.insert_seen(hash, expiry, segment);
                 }
                 return;
             }
-            _ => return,
         };
         content.next = content.next.max(id.saturating_add(1));
-        if matches!(body[0], STORED | LOCAL | PART) && body.len() > 25 {
+        if is_stored {
             self.enter(slot, segment, (RECORD_HEAD + body.len()) as u64);
             let bundle = Piece { segment: bytes.clone(), place: place.start + 25..place.end };
-            content.kept.insert(slot, Kept { from: word(1), arrival: word(2), bundle });
+            content.kept.insert(slot, Kept { from: word(body, 1), arrival: word(body, 2), bundle });
         } else {
             self.unindex(slot);
             content.kept.remove(&slot);
@@ -341,16 +345,66 @@ impl Journal {
         }
     }
 
+    /// Measures the room on the disk.
+    pub fn measure(&mut self) {
+        (self.segment, self.free) = (SEGMENT, u64::MAX);
+        // File systems without a known size count as large.
+        if let Ok(disk) = rustix::fs::fstatvfs(&self.file)
+            && disk.f_blocks > 0
+        {
+            let total = disk.f_blocks.saturating_mul(disk.f_frsize);
+            self.segment = (total / 16).clamp(LEAST_SEGMENT, SEGMENT);
+            self.free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        }
+    }
+
+    /// Returns `true` if the disk has room for a record of this length.
+    ///
+    /// A segment's length is left for removals and for compaction.
+    pub fn has_room(&self, len: u64) -> bool {
+        self.free >= self.segment.saturating_add(self.pending.len() as u64).saturating_add(len)
+    }
+
+    /// Gives up records that wait: those of bundles in `slots`, and the memory of bundles with `hashes`.
+    ///
+    /// The others still wait for [`Journal::write`].
+    pub fn give_up(&mut self, slots: &HashSet<Slot>, hashes: &HashSet<u128>) {
+        slots.iter().for_each(|slot| self.unindex(*slot));
+        hashes.iter().for_each(|hash| _ = self.seen.remove(hash));
+        let pending = std::mem::take(&mut self.pending);
+        self.is_needed = false;
+        let mut rest = pending.get(HEAD..).unwrap_or_default();
+        while let Some((body, after)) = record(rest) {
+            rest = after;
+            let kind = Kind::of(body);
+            let is_given_up = match kind {
+                Some(Kind::Seen(hash, _)) => hashes.contains(&hash),
+                Some(Kind::Stored(slot) | Kind::Removed(slot)) => slots.contains(&slot),
+                None => false,
+            };
+            if !is_given_up {
+                self.append(body[0], &[], &body[1..]);
+            }
+        }
+    }
+
     /// Writes all records that wait. A crash of the program leaves all of them or none.
     ///
     /// # Errors
-    /// Returns an error if the disk does not accept them; then nothing may be acknowledged.
+    /// Returns an error if the disk does not accept them; then nothing may be acknowledged. If it [is full](is_full) they still wait.
     pub fn write(&mut self) -> io::Result<()> {
         if self.pending.is_empty() {
             return Ok(());
         }
         self.seal();
-        self.file.write_all(&self.pending)?;
+        let before = self.segments.get(&self.current).map_or(0, |segment| segment.len);
+        if let Err(error) = self.file.write_all(&self.pending) {
+            // A batch that is incomplete would hide those after it.
+            self.file.set_len(before)?;
+            self.measure();
+            return Err(error);
+        }
+        self.free = self.free.saturating_sub(self.pending.len() as u64);
         if let Some(segment) = self.segments.get_mut(&self.current) {
             segment.len += self.pending.len() as u64;
         }
@@ -360,15 +414,37 @@ impl Journal {
             self.written += 1;
             self.is_due = true;
         }
-        if self.segments.get(&self.current).is_some_and(|segment| segment.len >= SEGMENT) {
-            self.current += 1;
-            let full = std::mem::replace(&mut self.file, open_segment(&self.folder, self.current)?);
-            self.segments.insert(self.current, Segment::default());
-            if self.syncer.is_some() {
-                self.unsynced.extend([full, File::open(&self.folder)?]);
+        if self.segments.get(&self.current).is_some_and(|segment| segment.len >= self.segment) {
+            match self.begin_segment() {
+                // The segment grows on.
+                Err(error) if is_full(&error) => {}
+                result => result?,
             }
         }
         Ok(())
+    }
+
+    fn begin_segment(&mut self) -> io::Result<()> {
+        let next = open_segment(&self.folder, self.current + 1)?;
+        self.current += 1;
+        let full = std::mem::replace(&mut self.file, next);
+        self.segments.insert(self.current, Segment::default());
+        if self.syncer.is_some() {
+            self.unsynced.extend([full, File::open(&self.folder)?]);
+        }
+        self.measure();
+        Ok(())
+    }
+
+    /// Writes what waits before the program ends. On a full disk that are removals: their bundles are there again at the next start.
+    ///
+    /// # Errors
+    /// Returns an error if the disk has failed.
+    pub fn finish(&mut self) -> io::Result<()> {
+        match self.commit() {
+            Err(error) if is_full(&error) => Ok(()),
+            result => result,
+        }
     }
 
     /// Returns the number of batches that are to be on disk.
@@ -425,7 +501,9 @@ impl Journal {
             return None;
         }
         let (len, live) = self.bytes();
-        let is_due = segment.live == 0 || len > 2 * live + 4 * SEGMENT;
+        // On a disk that is nearly full the space counts, not the work.
+        let most = if self.has_room(self.segment) { 2 * live } else { live };
+        let is_due = segment.live == 0 || len > most + 4 * self.segment;
         let slots = self.index.iter().filter(|(_, (at, _))| at == number).map(|(slot, _)| *slot);
         is_due.then(|| slots.collect())
     }
@@ -445,8 +523,46 @@ impl Journal {
         again.into_iter().for_each(|(hash, expiry)| self.note_seen(hash, expiry));
         self.commit()?;
         self.segments.remove(&number);
-        std::fs::remove_file(path(&self.folder, number))
+        std::fs::remove_file(path(&self.folder, number))?;
+        self.measure();
+        Ok(())
     }
+}
+
+/// Returns `true` if the error says that a disk, or a user's share of it, is full.
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Kind of a record.
+enum Kind {
+    Stored(Slot),
+    Removed(Slot),
+    /// Hash and end of life of a bundle.
+    Seen(u128, u64),
+}
+
+impl Kind {
+    /// Returns the kind of a record. `None` for an unknown one.
+    fn of(body: &[u8]) -> Option<Kind> {
+        let id = word(body, 0);
+        Some(match *body.first()? {
+            STORED => Kind::Stored(Slot::Waiting(id)),
+            LOCAL => Kind::Stored(Slot::Local(id)),
+            PART => Kind::Stored(Slot::Part(id)),
+            REMOVED => Kind::Removed(Slot::Waiting(id)),
+            REMOVED_LOCAL => Kind::Removed(Slot::Local(id)),
+            REMOVED_PART => Kind::Removed(Slot::Part(id)),
+            SEEN => Kind::Seen(u128::from(id) | u128::from(word(body, 1)) << 64, word(body, 2)),
+            _ => return None,
+        })
+    }
+}
+
+/// Returns a number of a record; 0 if it is not there.
+fn word(body: &[u8], n: usize) -> u64 {
+    let bytes = body.get(1 + 8 * n..9 + 8 * n).and_then(|bytes| bytes.try_into().ok());
+    bytes.map_or(0, u64::from_le_bytes)
 }
 
 /// Returns the first record of a batch and the rest.

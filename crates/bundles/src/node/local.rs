@@ -82,10 +82,10 @@ impl Mailboxes {
         self.items.get(&id).map(|item| &item.bundle)
     }
 
-    pub(crate) fn remove(&mut self, id: u64) {
-        if let Some(item) = self.items.remove(&id) {
-            self.bytes -= item.len + OVERHEAD;
-        }
+    pub(crate) fn remove(&mut self, id: u64) -> Option<Bundle> {
+        let item = self.items.remove(&id)?;
+        self.bytes -= item.len + OVERHEAD;
+        Some(item.bundle)
     }
 
     /// Returns the whole bundle of kept fragments and their numbers, if none is missing.
@@ -104,7 +104,7 @@ impl Mailboxes {
     pub(crate) fn expire(&mut self, now: u64) -> Vec<u64> {
         let over: Vec<u64> =
             self.items.iter().filter(|(_, item)| item.expiry <= now).map(|(id, _)| *id).collect();
-        over.iter().for_each(|id| self.remove(*id));
+        over.iter().for_each(|id| _ = self.remove(*id));
         if !over.is_empty() {
             let items = &self.items;
             self.fragments.retain(|_, ids| {

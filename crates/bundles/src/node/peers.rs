@@ -8,6 +8,7 @@ use std::os::fd::BorrowedFd;
 use bentpipe_dtn::node::Node;
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::mtcp;
+use bentpipe_wire::dtn::tcpcl::refusal;
 use rustix::event::PollFlags;
 
 use crate::link::{Link, SessionLink};
@@ -144,6 +145,27 @@ impl Peer {
     /// Notes the number of batches of the store that have the bundles of this turn.
     pub(super) fn note_written(&mut self, batches: u64) {
         self.written.extend(self.verdicts.drain(..).map(|verdict| (batches, verdict)));
+    }
+
+    /// Refuses the bundles of this turn, which the disk has no room for.
+    pub(super) fn refuse_all(&mut self, batches: u64) {
+        for verdict in std::mem::take(&mut self.verdicts) {
+            let verdict = match verdict {
+                Verdict::Accept => Verdict::Decline(refusal::NO_RESOURCES),
+                Verdict::Decline(reason) => Verdict::Decline(reason),
+                Verdict::Part(..) => continue,
+            };
+            self.written.push_back((batches, verdict));
+        }
+    }
+
+    /// Forgets the last piece of the transfer that arrives, which the disk has no room for.
+    pub(super) fn forget_piece(&mut self, number: u64) {
+        if let Some(part) = &mut self.part
+            && let Some((_, place)) = part.pieces.pop_if(|(last, _)| *last == number)
+        {
+            part.len = place.start as u64;
+        }
     }
 
     /// Acknowledges or refuses bundles of which as many batches are on disk.

@@ -1,6 +1,8 @@
 //! Loop of a node.
 
 mod accept;
+mod deliver;
+mod disk;
 mod parts;
 
 use std::collections::BTreeMap;
@@ -10,16 +12,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
 use accept::Origin;
-use bentpipe_dtn::node::{Arrival, Change, Config, Node};
+use bentpipe_dtn::node::{Arrival, Config, Node};
 use bentpipe_dtn::session::{self, Event};
 use bentpipe_emu::{Clock, Monotonic};
 use bentpipe_units::{Span, Time};
-use bentpipe_wire::dtn::bundle::{Bundle, BundleFlags, Content as Block, HopCount, Primary, UNIX_OFFSET};
+use bentpipe_wire::dtn::bundle::{Bundle, UNIX_OFFSET};
 use bentpipe_wire::dtn::eid::Eid;
 use bentpipe_wire::dtn::tcpcl::refusal;
+use disk::Fresh;
 use rustix::event::PollFlags;
 
 use super::counters::Counters;
+use super::echo::{Echo, is_own};
 use super::file::{Listen, NodeFile, NodeLayer};
 use super::identity::expiry;
 use super::journal::{Content, Journal, Kept, Slot};
@@ -35,6 +39,8 @@ use crate::tls::Security;
 const LONGEST_WAIT: Span = Span::from_millis(50);
 /// Maximum number of connections.
 const MAX_CONNECTIONS: usize = 1024;
+/// Connections of a listener that are accepted in a turn.
+const ACCEPTED: usize = 128;
 /// Wait after a peer had no room.
 const PAUSE: Span = Span::from_secs(1);
 /// Interval of the search for bundles of applications whose life has ended.
@@ -43,15 +49,6 @@ const SWEEP: Span = Span::from_secs(1);
 const BATCH: usize = 256;
 /// Batches of them that may wait.
 const READ_AHEAD: usize = 16;
-/// Services that send each bundle back.
-const ECHO: [u32; 2] = [7, 2047];
-/// Service that drops each bundle.
-const DISCARD: u32 = 9;
-
-/// Returns `true` for a service of the node itself, whose bundles no application gets.
-fn is_own(service: u32) -> bool {
-    service == DISCARD || ECHO.contains(&service)
-}
 
 /// Bundle node on sockets.
 pub struct Daemon {
@@ -60,6 +57,11 @@ pub struct Daemon {
     node: Node,
     journal: Journal,
     mailboxes: Mailboxes,
+    echo: Echo,
+    /// Arrivals of this turn, which a full disk refuses.
+    fresh: Fresh,
+    /// Set while the disk has no room.
+    is_disk_full: bool,
     radio: Radio,
     listeners: Vec<(Listen, TcpListener)>,
     security: Security,
@@ -106,6 +108,9 @@ impl Daemon {
             node: Node::new(config, routing),
             journal,
             mailboxes: Mailboxes::new(file.storage.get()),
+            echo: Echo::default(),
+            fresh: Fresh::default(),
+            is_disk_full: false,
             radio: Radio::new(
                 own,
                 (&file.neighbour, file.ltp_sessions),
@@ -254,7 +259,8 @@ impl Daemon {
             self.log.drain(..).for_each(|line| log(&line));
             self.turn()?;
         }
-        self.journal.commit().map_err(|error| self.wrong(&error))?;
+        self.store().map_err(|error| self.wrong(&error))?;
+        self.journal.finish().map_err(|error| self.wrong(&error))?;
         self.peers.values_mut().for_each(|peer| peer.connection.session.end(0));
         self.turn()
     }
@@ -291,6 +297,9 @@ impl Daemon {
     }
 
     fn wait(&self) {
+        if self.node.has_delivery() {
+            return;
+        }
         let now = self.now();
         let sessions = self.peers.values().map(|peer| peer.connection.session.next_timeout());
         let first = sessions.min().unwrap_or(Time::NEVER).min(self.node.next_timeout());
@@ -323,7 +332,8 @@ impl Daemon {
 
     fn accept_connections(&mut self, now: Time) {
         for n in 0..self.listeners.len() {
-            while let Ok((stream, address)) = self.listeners[n].1.accept() {
+            for _ in 0..ACCEPTED {
+                let Ok((stream, address)) = self.listeners[n].1.accept() else { break };
                 let Ok(link) = Link::new(stream) else { continue };
                 if self.connections() >= MAX_CONNECTIONS {
                     continue;
@@ -406,8 +416,10 @@ impl Daemon {
                 }
             };
             // No report has left yet. Of a block of several bundles, those that were taken are known when they come again.
-            if let (Err(refusal::NO_RESOURCES), Some(session)) = (taken, session) {
-                self.radio.engine.refuse(session);
+            match (taken, session) {
+                (Err(refusal::NO_RESOURCES), Some(session)) => self.radio.engine.refuse(session),
+                (Ok(()), Some(session)) => self.fresh.sessions.push(session),
+                _ => {}
             }
         }
     }
@@ -553,39 +565,6 @@ impl Daemon {
         }
     }
 
-    /// Delivers bundles for this node to their services.
-    fn deliver(&mut self, now: Time) {
-        while let Some(bundle) = self.node.poll_delivery() {
-            match service(&bundle.primary.destination) {
-                // Status reports on what the node itself has sent.
-                0 => {}
-                DISCARD => self.counters.discarded += 1,
-                service if ECHO.contains(&service) => self.echo(&bundle, now),
-                _ => self.wait_for_application(bundle),
-            }
-        }
-    }
-
-    fn echo(&mut self, bundle: &Bundle, now: Time) {
-        let Primary { source, destination, lifetime, flags, .. } = &bundle.primary;
-        if source.is_null() || flags.has(BundleFlags::ADMIN) {
-            return;
-        }
-        let stamp = self.node.timestamp(now);
-        let primary = Primary::new(destination.clone(), source.clone(), stamp, *lifetime);
-        let mut answer = Bundle { primary, blocks: vec![], payload: bundle.payload.clone() };
-        answer.set(Block::HopCount(HopCount { limit: 64, count: 0 }));
-        self.counters.echoed += u64::from(self.node.originate(answer, now));
-    }
-
-    fn wait_for_application(&mut self, bundle: Bundle) {
-        let (id, bytes, now) = (self.next_local, bundle.to_vec(), dtn_time());
-        self.next_local += 1;
-        self.journal.store(Slot::Local(id), 0, now, &bytes);
-        let expiry = expiry(&bundle, now);
-        self.mailboxes.keep(id, bundle, bytes.len() as u64, expiry);
-    }
-
     fn sweep(&mut self, now: Time) {
         if now < self.next_sweep {
             return;
@@ -593,47 +572,9 @@ impl Daemon {
         self.next_sweep = now + SWEEP;
         let today = dtn_time();
         self.journal.expire(today);
+        self.measure_disk();
         let over = self.mailboxes.expire(today);
         over.into_iter().for_each(|id| self.journal.remove(Slot::Local(id)));
-    }
-
-    /// Writes changes of the storage to the journal.
-    ///
-    /// Reports of LTP leave with other segments: bundles of such datagrams are waited for.
-    fn store(&mut self) -> std::io::Result<()> {
-        for change in self.node.take_changes() {
-            match change {
-                Change::Removed(id) => self.journal.remove(Slot::Waiting(id)),
-                Change::Stored(id) => self.write_waiting(id),
-            }
-        }
-        match std::mem::take(&mut self.has_datagrams) {
-            true => self.journal.commit()?,
-            false => self.journal.write()?,
-        }
-        let written = self.journal.written();
-        self.peers.values_mut().for_each(|peer| peer.note_written(written));
-        let Some(entries) = self.journal.oldest_entries() else { return Ok(()) };
-        for slot in entries {
-            match slot {
-                Slot::Waiting(id) => self.write_waiting(id),
-                Slot::Local(id) => {
-                    if let Some(bundle) = self.mailboxes.bundle(id) {
-                        self.journal.store(slot, 0, dtn_time(), &bundle.to_vec());
-                    }
-                }
-                Slot::Part(id) => self.rewrite_part(id),
-            }
-        }
-        self.journal.remove_oldest()
-    }
-
-    fn write_waiting(&mut self, id: u64) {
-        // A bundle may be gone again in the turn in which it came.
-        if let Some((bundle, from, arrival)) = self.node.bundle(id) {
-            let arrival = self.node.dtn_time(arrival);
-            self.journal.store(Slot::Waiting(id), from.unwrap_or(0), arrival, &bundle.to_vec());
-        }
     }
 
     /// Routes bundles again when a contact begins or ends.

@@ -83,6 +83,14 @@ impl Meeting {
         }
     }
 
+    /// Forgets a bundle, so that it can come again.
+    pub(super) fn forget(&mut self, bundle: &Bundle) {
+        let key = key(bundle);
+        if let Some((expiry, _)) = self.known.remove(&key) {
+            self.by_expiry.remove(&(expiry, key));
+        }
+    }
+
     /// Forgets bundles whose life has ended.
     pub(super) fn expire(&mut self, now: Time) {
         while self.by_expiry.first().is_some_and(|(expiry, _)| *expiry <= now) {

@@ -46,7 +46,7 @@ impl Node {
     ) {
         let Primary { flags, report_to, source, timestamp, lifetime, .. } = &bundle.primary;
         let is_wanted = self.config.reports && flags.has(flag) && !flags.has(BundleFlags::ADMIN);
-        if !is_wanted || report_to.is_null() {
+        if !is_wanted || report_to.is_null() || self.is_reporting {
             return;
         }
         let (fragment, len) = place_of(bundle);
@@ -59,6 +59,8 @@ impl Node {
         primary.flags = BundleFlags::ADMIN;
         let payload = Payload::new(Record::Status(report).to_vec());
         self.counts.reports += 1;
+        self.is_reporting = true;
         self.accept(Bundle { primary, blocks: vec![], payload }, None, now);
+        self.is_reporting = false;
     }
 }

@@ -108,6 +108,11 @@ impl Store {
         self.changes.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
+    /// Returns the recorded changes.
+    pub(crate) fn changes(&self) -> &[Change] {
+        self.changes.as_deref().unwrap_or_default()
+    }
+
     fn note(&mut self, change: Change) {
         self.changes.iter_mut().for_each(|changes| changes.push(change));
     }

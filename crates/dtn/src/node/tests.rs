@@ -89,6 +89,32 @@ fn a_full_store_displaces_lower_priorities_that_end_first() {
 }
 
 #[test]
+fn what_a_report_displaces_has_no_report() {
+    let reports = BundleFlags::REPORT_DELETION;
+    let mut node =
+        Node::new(config(1, 2_000_000), Routing::Static { routes: HashMap::new(), default: Some(2) });
+    let low = |node: &mut Node, len: u64| {
+        let mut low = with_priority(bundle(node, 3, len, 100), 0);
+        (low.primary.flags, low.primary.report_to) = (reports, Eid::ipn(9, 1));
+        low
+    };
+    let mut count = 0;
+    loop {
+        let bundle = low(&mut node, 1);
+        if !node.originate(bundle, Time::ZERO) {
+            break;
+        }
+        count += 1;
+    }
+    assert!(count > 20_000, "{count}");
+    // Each of them is shorter than a report: a report for each would displace the next.
+    let high = with_priority(bundle(&mut node, 3, 100, 100), 2);
+    assert!(node.originate(high, Time::ZERO));
+    let counts = node.counts();
+    assert!(counts.reports < 20 && counts.evicted < 40, "{counts:?}");
+}
+
+#[test]
 fn long_bundles_are_fragmented_and_reassembled() {
     let (mut first, mut last) = (node(1, 3), node(3, 1));
     let sent = bundle(&mut first, 3, 1000, 60);

@@ -1,6 +1,6 @@
 //! Bundles that arrive: recognised, kept, or refused.
 
-use bentpipe_dtn::node::Arrival;
+use bentpipe_dtn::node::{Arrival, Change};
 use bentpipe_units::Time;
 use bentpipe_wire::dtn::bundle::Bundle;
 use bentpipe_wire::dtn::eid::Eid;
@@ -63,10 +63,17 @@ impl Daemon {
             self.counters.no_room += 1;
             return Err(refusal::NO_RESOURCES);
         }
+        if origin.arrival != Arrival::Promised && !self.has_disk_for(bytes.len() as u64) {
+            self.counters.no_room += 1;
+            return Err(refusal::NO_RESOURCES);
+        }
         if is_local && bundle.primary.fragment.is_some() {
             self.collect(bundle, bytes, from, expiry, now);
         } else {
             self.pass(bundle, origin, now)?;
+        }
+        if origin.arrival != Arrival::Promised {
+            self.fresh.hashes.extend(&hashes);
         }
         hashes.into_iter().for_each(|hash| self.journal.note_seen(hash, expiry));
         Ok(())
@@ -81,11 +88,18 @@ impl Daemon {
     }
 
     fn pass(&mut self, bundle: Bundle, origin: Origin, now: Time) -> Result<(), u8> {
-        let refused = self.node.counts().refused;
+        let (refused, before) = (self.node.counts().refused, self.node.changes().len());
         let is_kept = match origin {
             Origin { is_own: true, .. } => self.node.originate(bundle, now),
             Origin { from, arrival, .. } => self.node.receive(bundle, from, arrival, now),
         };
+        if origin.arrival != Arrival::Promised {
+            let stored = |change: &Change| match change {
+                Change::Stored(id) => Some(Slot::Waiting(*id)),
+                Change::Removed(_) => None,
+            };
+            self.fresh.slots.extend(self.node.changes()[before..].iter().filter_map(stored));
+        }
         match is_kept {
             true => Ok(()),
             false if self.node.counts().refused > refused => Err(refusal::NO_RESOURCES),
@@ -100,6 +114,7 @@ impl Daemon {
         let wholes: Vec<u128> = wholes.collect();
         self.next_local += 1;
         self.journal.store(Slot::Local(id), from, dtn_time(), bytes);
+        self.fresh.slots.push(Slot::Local(id));
         self.mailboxes.keep(id, bundle, bytes.len() as u64, expiry);
         if let Some((bundle, parts)) = self.mailboxes.reassemble(&key) {
             for part in parts {

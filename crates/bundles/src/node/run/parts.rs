@@ -52,7 +52,7 @@ impl Daemon {
             true => self.mailboxes.has_room(len),
             false => self.node.has_room(len),
         };
-        if !has_room {
+        if !has_room || !self.journal.has_room(len - start) {
             return;
         }
         let piece = start as usize..data.len();
@@ -60,6 +60,7 @@ impl Daemon {
         part.len = len;
         let record = record(part, &piece, data);
         self.journal.store(Slot::Part(self.next_local), from, dtn_time(), &record);
+        self.fresh.slots.push(Slot::Part(self.next_local));
         self.next_local += 1;
         peer.verdicts.push(Verdict::Part(transfer, len));
     }

@@ -1,0 +1,60 @@
+//! Bundles for endpoints of this node: applications, echo and discard.
+
+use bentpipe_units::Time;
+use bentpipe_wire::dtn::bundle::{Bundle, BundleFlags};
+
+use super::super::echo::{DISCARD, is_echo};
+use super::super::identity::expiry;
+use super::super::journal::Slot;
+use super::super::local::service;
+use super::Daemon;
+use crate::clock::dtn_time;
+
+impl Daemon {
+    /// Delivers the bundles for this node that have arrived to their services.
+    ///
+    /// Answers that the node makes of them have the next turn, so that signals and links have theirs.
+    pub(super) fn deliver(&mut self, now: Time) {
+        for _ in 0..self.node.deliveries() {
+            let Some(bundle) = self.node.poll_delivery() else { return };
+            match service(&bundle.primary.destination) {
+                // Status reports on what the node itself has sent.
+                0 => {}
+                DISCARD => self.counters.discarded += 1,
+                service if is_echo(service) => self.echo_back(&bundle, now),
+                _ => self.wait_for_application(bundle),
+            }
+        }
+    }
+
+    fn echo_back(&mut self, bundle: &Bundle, now: Time) {
+        let node = &mut self.node;
+        let Some(answer) = self.echo.answer(bundle, || node.timestamp(now), now) else {
+            self.counters.echo_refused += 1;
+            return;
+        };
+        let len = answer.encoded_len();
+        let is_local = answer.primary.destination.is_at(&self.file.eid);
+        if !self.journal.has_room(len) || is_local && !self.mailboxes.has_room(len) {
+            self.counters.no_room += 1;
+            return;
+        }
+        self.counters.echoed += u64::from(self.node.originate(answer, now));
+    }
+
+    fn wait_for_application(&mut self, bundle: Bundle) {
+        let (id, bytes, now) = (self.next_local, bundle.to_vec(), dtn_time());
+        // There was room for what others sent; reports of this node were not asked for.
+        let is_report =
+            bundle.primary.flags.has(BundleFlags::ADMIN) && bundle.primary.source == self.file.eid;
+        if is_report && !self.mailboxes.has_room(bytes.len() as u64) {
+            self.counters.no_room += 1;
+            return;
+        }
+        self.next_local += 1;
+        self.journal.store(Slot::Local(id), 0, now, &bytes);
+        self.fresh.slots.push(Slot::Local(id));
+        let expiry = expiry(&bundle, now);
+        self.mailboxes.keep(id, bundle, bytes.len() as u64, expiry);
+    }
+}

@@ -1,0 +1,166 @@
+//! Nodes under bundles that answer each other, and on a full disk.
+#![allow(clippy::disallowed_methods, reason = "nodes run in real time")]
+
+use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use bentpipe_bundles::client::{Client, Letter};
+use bentpipe_bundles::node::{Counters, Daemon, NodeFile};
+use bentpipe_testkit::{Folder, free_port};
+use bentpipe_units::Span;
+use bentpipe_wire::dtn::bundle::{Bundle, BundleFlags, Content, HopCount, Payload, Primary, Timestamp};
+use bentpipe_wire::dtn::eid::Eid;
+
+fn free() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], free_port()))
+}
+
+/// Node in a thread.
+struct Running {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<(Counters, Vec<String>)>,
+}
+
+impl Running {
+    fn start(file: NodeFile) -> Running {
+        let stop = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&stop);
+        let mut daemon = Daemon::open(file).expect("a node");
+        let thread = std::thread::spawn(move || {
+            let mut lines = Vec::new();
+            daemon.run(&asked, &mut |line| lines.push(line.to_owned())).expect("a store");
+            (daemon.counters(), lines)
+        });
+        Running { stop, thread }
+    }
+
+    fn end(self) -> (Counters, Vec<String>) {
+        let asked = Instant::now();
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.thread.join().expect("no panic");
+        assert!(asked.elapsed() < Duration::from_secs(5), "a stop is obeyed at once");
+        ended
+    }
+}
+
+fn file(store: &Path, number: u32, rest: &str) -> NodeFile {
+    let text = format!("eid = \"ipn:{number}.0\"\nstore = {store:?}\nsync = false\n{rest}");
+    NodeFile::parse(&text).expect("a good file")
+}
+
+fn bundle(source: &str, to: &str, sequence: u64, flags: BundleFlags) -> Vec<u8> {
+    let stamp = Timestamp { time: 849_000_000_000, sequence };
+    let [source, to] = [source, to].map(|eid| eid.parse::<Eid>().expect("an endpoint"));
+    let mut primary = Primary::new(source.clone(), to, stamp, 1_000_000_000_000);
+    (primary.flags, primary.report_to) = (flags, source);
+    let mut bundle = Bundle { primary, blocks: vec![], payload: Payload::new(vec![7; 100]) };
+    bundle.set(Content::HopCount(HopCount { limit: 64, count: 0 }));
+    bundle.to_vec()
+}
+
+#[test]
+fn what_answers_by_itself_answers_no_answer() {
+    let folder = Folder::new();
+    let (one, two) = (free(), free());
+    let node = |number: u32, at: SocketAddr, peer: u32, to: SocketAddr| {
+        let rest = format!(
+            "reports = true\n[[listen]]\nlayer = \"udp\"\nat = \"{at}\"\n\
+             [[neighbour]]\nnode = {peer}\nlayer = \"udp\"\nat = \"{to}\"\nrate = \"100 Mbit/s\"\n[routes]\ndefault = {peer}\n"
+        );
+        Running::start(file(&folder.file(format!("store-{number}")), number, &rest))
+    };
+    let (first, second) = (node(1, one, 2, two), node(2, two, 1, one));
+    let sender = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+    let all = [BundleFlags::REPORT_RECEPTION, BundleFlags::REPORT_FORWARDING, BundleFlags::REPORT_DELIVERY];
+    let reports = all.into_iter().fold(BundleFlags::default(), BundleFlags::with);
+    let mut sent = 0;
+    for source in ["ipn:1.7", "ipn:1.2047", "ipn:2.7", "ipn:2.2047", "ipn:1.0", "ipn:2.0", "dtn://two/echo"] {
+        for to in ["ipn:1.7", "ipn:1.2047", "ipn:1.9", "ipn:1.0"] {
+            for flags in [BundleFlags::default(), reports] {
+                sent += 1;
+                sender.send_to(&bundle(source, to, sent, flags), one).expect("a socket");
+            }
+        }
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    let before = std::fs::metadata(folder.file("store-1/000000000001.log")).expect("a store").len();
+    std::thread::sleep(Duration::from_millis(500));
+    let after = std::fs::metadata(folder.file("store-1/000000000001.log")).expect("a store").len();
+    assert_eq!(before, after, "the nodes are quiet");
+    let ((first, _), (second, _)) = (first.end(), second.end());
+    assert_eq!((first.echoed, second.echoed), (0, 0), "{first:?} {second:?}");
+    assert!((28..200).contains(&first.echo_refused), "reports to an echo service too: {first:?}");
+    assert!(first.node.reports <= 3 * 28 && second.node.reports == 0, "{first:?} {second:?}");
+}
+
+#[test]
+fn a_full_disk_refuses_bundles_and_takes_them_again() {
+    let folder = Folder::new();
+    let small = folder.file("small");
+    std::fs::create_dir_all(&small).expect("a folder");
+    let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"]).arg(&small).status();
+    if !mount.is_ok_and(|status| status.success()) {
+        return bentpipe_testkit::skip("a small disk needs root");
+    }
+    struct Mounted(std::path::PathBuf);
+    impl Drop for Mounted {
+        fn drop(&mut self) {
+            let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+        }
+    }
+    let _mounted = Mounted(small.clone());
+    let (apps, next) = (free(), free());
+    let rest = format!(
+        "[[listen]]\nlayer = \"tcpcl\"\nat = \"{apps}\"\n\
+         [[neighbour]]\nnode = 2\nlayer = \"mtcp\"\nat = \"{next}\"\n[routes]\ndefault = 2\n"
+    );
+    let node = Running::start(file(&small.join("store"), 1, &rest));
+    let send = |count: u32| -> (u32, Option<String>) {
+        let mut client = Client::connect(&apps.to_string().into(), &Eid::ipn(1, 5)).expect("a node");
+        let letter =
+            Letter { to: Eid::ipn(2, 9), lifetime: 600_000, hops: 10, flags: BundleFlags::default() };
+        for n in 0..count {
+            client.send(&letter, vec![n as u8; 100_000]).expect("a session");
+            while client.pending() > 0 {
+                if let Err(problem) = client.turn(Span::from_millis(50)) {
+                    return (n, Some(problem));
+                }
+            }
+        }
+        (count, None)
+    };
+    let (taken, problem) = send(40);
+    assert!((10..20).contains(&taken), "{taken}");
+    assert!(problem.is_some_and(|problem| problem.contains("its storage is full")));
+    // Other programs take the rest: not even a record of a removal has room.
+    let filler = small.join("filler");
+    let _ = std::fs::write(&filler, vec![1; 4 << 20]);
+    assert_eq!(send(1).0, 0);
+    // The neighbour comes, and all that was taken goes to it.
+    let listen = format!("[[listen]]\nlayer = \"mtcp\"\nat = \"{next}\"\n");
+    let neighbour = Running::start(file(&folder.file("store-2"), 2, &listen));
+    let until = Instant::now() + Duration::from_secs(20);
+    std::thread::sleep(Duration::from_secs(2));
+    std::fs::remove_file(&filler).expect("a file");
+    let mut more = 0;
+    while more < 40 && Instant::now() < until {
+        more += send(40 - more).0;
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(more, 40, "it takes bundles again");
+    std::thread::sleep(Duration::from_secs(2));
+    let ((node, lines), (neighbour, _)) = (node.end(), neighbour.end());
+    assert_eq!((node.stored.0, neighbour.discarded), (0, u64::from(taken) + 40), "{node:?} {lines:?}");
+    let said = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
+    assert!(said("no room on the disk") >= 1 && said("there is room on the disk again") >= 1, "{lines:?}");
+    let log: u64 = std::fs::read_dir(small.join("store"))
+        .expect("a store")
+        .map(|entry| entry.and_then(|entry| entry.metadata()).map_or(0, |file| file.len()))
+        .sum();
+    assert!(log < 1 << 20, "{log} B of what is delivered are left");
+}
