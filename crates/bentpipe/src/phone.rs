@@ -139,6 +139,9 @@ pub(crate) struct AnswerArgs {
     /// Register with the registrar of this domain
     #[arg(long, value_name = "HOST:PORT")]
     register: Option<String>,
+    /// Maximum number of calls at a time; more are refused with 503
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = most)]
+    max_calls: usize,
     /// End after this number of calls
     #[arg(long, value_name = "N")]
     calls: Option<u64>,
@@ -147,6 +150,11 @@ pub(crate) struct AnswerArgs {
     duration: Option<Span>,
     #[command(flatten)]
     own: LocalArgs,
+}
+
+fn most(text: &str) -> Result<usize, String> {
+    let most = text.parse().ok().filter(|most: &usize| (1..=1_000_000).contains(most));
+    most.ok_or_else(|| "expected 1 to 1,000,000 calls".into())
 }
 
 /// Reads a table of voice.
@@ -214,6 +222,7 @@ pub(crate) fn receive(args: &AnswerArgs) -> Result<u8, String> {
         phone.agent().register(now, &domain, peer, 3600);
     }
     let plan = Answering {
+        most: args.max_calls,
         refuse: args.refuse,
         ring: args.ring,
         hold: args.hold,

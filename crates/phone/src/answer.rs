@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bentpipe_signalling::agent::{CallId, Event, Failure};
 use bentpipe_signalling::sdp::Capabilities;
+use bentpipe_signalling::transaction::Limits;
 use bentpipe_units::{Span, Time};
 
 use crate::schedule::Schedule;
@@ -19,6 +20,8 @@ pub struct Answering {
     pub ring: Span,
     /// Time from the ACK after which this side ends a call. Default: the caller ends it.
     pub hold: Option<Span>,
+    /// Maximum number of calls at a time. More are refused with 503.
+    pub most: usize,
     /// Number of calls after which to stop.
     pub calls: Option<u64>,
     /// Time after which to stop.
@@ -53,6 +56,7 @@ pub fn answer(
     stop: &AtomicBool,
     mut watch: impl FnMut(&Figures),
 ) -> Result<Figures, Failure> {
+    phone.agent().limit_peers(limits(plan.most));
     let (ringing, holding) = (Schedule::default(), Schedule::default());
     let mut answerer =
         Answerer { plan, figures: Figures::default(), received: HashMap::new(), ringing, holding };
@@ -78,6 +82,13 @@ pub fn answer(
         Some(failure) => Err(failure),
         None => Ok(answerer.figures),
     }
+}
+
+/// Returns the limits of a phone with this number of calls at a time.
+///
+/// A transaction is kept for 32 s: that of an INVITE, and that of the BYE.
+fn limits(most: usize) -> Limits {
+    Limits { calls: most, unproven: most.div_ceil(2), transactions: 4 * most.max(1000) }
 }
 
 impl Answerer<'_> {
@@ -149,6 +160,7 @@ impl Answerer<'_> {
         let counters = phone.agent().stack().counters();
         (self.figures.repeated, self.figures.absorbed) =
             (counters.requests_repeated, counters.requests_absorbed);
+        self.figures.turned_away = counters.turned_away;
         self.figures.voice = phone.voice();
     }
 }

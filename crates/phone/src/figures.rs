@@ -28,6 +28,8 @@ pub struct Figures {
     pub repeated: u64,
     /// Repeated requests received.
     pub absorbed: u64,
+    /// Requests refused with 503, as a limit was reached.
+    pub turned_away: u64,
     /// Figures of voice, if calls have it.
     pub voice: Option<Value>,
     up: u64,
@@ -47,6 +49,7 @@ impl Default for Figures {
             peak: 0,
             repeated: 0,
             absorbed: 0,
+            turned_away: 0,
             voice: None,
             up: 0,
             post_dial: histogram(),
@@ -107,6 +110,7 @@ impl Figures {
         let mut figures = json!({
             "calls": self.calls, "established": self.established, "ended": self.ended, "failed": self.failed,
             "peak": self.peak, "requests-repeated": self.repeated, "requests-absorbed": self.absorbed,
+            "requests-turned-away": self.turned_away,
             "post-dial-delay-ms": delays(&self.post_dial), "set-up-time-ms": delays(&self.set_up),
         });
         if let Some(voice) = &self.voice {
@@ -169,6 +173,9 @@ impl fmt::Display for Figures {
         self.failed.iter().try_for_each(|(reason, count)| writeln!(f, "  {count} failed: {reason}"))?;
         write_delays(f, "post-dial delay", &self.post_dial)?;
         write_delays(f, "set-up time", &self.set_up)?;
+        if self.turned_away > 0 {
+            writeln!(f, "{} requests refused with 503: no room", self.turned_away)?;
+        }
         if repeated + absorbed > 0 {
             writeln!(f, "{repeated} requests sent again, {absorbed} received again")?;
         }

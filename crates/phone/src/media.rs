@@ -300,6 +300,7 @@ mod tests {
             direction: Direction::SendRecv,
         };
         let answering = Answering {
+            most: 100,
             refuse: None,
             ring: Span::ZERO,
             hold: None,

@@ -13,6 +13,8 @@ use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 const MAX_CONNECTIONS: usize = 1024;
 /// Maximum number of bytes that wait for a connection.
 const MAX_WAITING: usize = 4 << 20;
+/// Maximum number of bytes that wait for all connections.
+const MAX_WAITING_IN_ALL: usize = 64 << 20;
 /// Maximum number of datagrams or connections taken before other sockets have their turn.
 const BATCH: usize = 256;
 /// Buffers of the UDP socket in bytes.
@@ -111,12 +113,23 @@ impl Sockets {
             let stream = connect(address)?;
             self.insert(address, stream)?;
         }
+        let is_crowded = self.is_slow(address) && self.waiting() > MAX_WAITING_IN_ALL;
         let Some(connection) = self.connections.get_mut(&address) else { return Ok(()) };
-        if connection.waiting.len() > MAX_WAITING {
+        if connection.waiting.len() > MAX_WAITING || is_crowded {
             return Err(ErrorKind::WouldBlock.into());
         }
         connection.waiting.extend(&transmit.bytes);
         connection.flush()
+    }
+
+    /// Returns `true` if bytes wait for a connection.
+    fn is_slow(&self, address: SocketAddr) -> bool {
+        self.connections.get(&address).is_some_and(|connection| !connection.waiting.is_empty())
+    }
+
+    /// Returns the bytes that wait for all connections.
+    fn waiting(&self) -> usize {
+        self.connections.values().map(|connection| connection.waiting.len()).sum()
     }
 
     fn insert(&mut self, address: SocketAddr, stream: TcpStream) -> io::Result<()> {

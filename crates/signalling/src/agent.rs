@@ -22,7 +22,9 @@ use crate::digest::{Account, Challenge, Guard, Protected};
 use crate::registrar::Registrar;
 use crate::sdp::{Capabilities, Negotiated};
 use crate::sip::{Malformed, Message, NameAddr, SipUri, Transport, Uri, name};
-use crate::transaction::{Agenda, ClientId, Event as Transaction, Peer, Stack, Timers, Transmit, host};
+use crate::transaction::{
+    Agenda, ClientId, Event as Transaction, Limits, Peer, Stack, Timers, Transmit, host,
+};
 
 use call::Call;
 pub use call::CallId;
@@ -169,6 +171,8 @@ pub struct Agent {
     registration: Option<Registration>,
     registrar: Option<Registrar>,
     gate: Option<Gate>,
+    /// Incoming calls without an ACK from hosts that have not proved their address.
+    unproven: usize,
     events: VecDeque<Event>,
 }
 
@@ -196,6 +200,7 @@ impl Agent {
             registration: None,
             registrar: None,
             gate: None,
+            unproven: 0,
             events: VecDeque::new(),
         }
     }
@@ -208,6 +213,11 @@ impl Agent {
     /// Has the agent challenge callers, who may use their own name only. Those at trusted addresses need no password.
     pub fn protect(&mut self, guard: Guard, trusted: Vec<IpAddr>) {
         self.gate = Some(Gate { guard, trusted });
+    }
+
+    /// Sets limits, for an agent that anyone may call. More calls are refused with 503, and no state is kept of them.
+    pub fn limit_peers(&mut self, limits: Limits) {
+        self.stack.limit_peers(limits);
     }
 
     /// Returns the registrar that the agent has.
@@ -376,3 +386,5 @@ pub(crate) fn peer_of(uri: &Uri) -> Option<Peer> {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_limits;

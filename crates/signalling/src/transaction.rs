@@ -5,11 +5,13 @@
 
 mod agenda;
 mod client;
+mod guard;
 mod key;
 mod server;
 mod stack;
 mod timers;
 
+pub use guard::Limits;
 pub(crate) use stack::host;
 pub use stack::{ClientId, Counters, Event, Peer, ServerId, Stack, Transmit};
 pub use timers::Timers;

@@ -78,6 +78,7 @@ impl Agent {
                 session,
                 version: 0,
                 is_up: false,
+                is_unproven: false,
                 is_ending: false,
                 is_reported: false,
                 client: None,
@@ -379,6 +380,7 @@ impl Agent {
     /// Removes a call and reports its end, once.
     pub(super) fn end(&mut self, id: CallId, event: Event) {
         let Some(call) = self.calls.remove(&id) else { return };
+        self.unproven -= usize::from(call.is_unproven);
         self.by_dialog.remove(&call.key);
         call.merge_key.map(|key| self.merged.remove(&key));
         call.incoming.map(|incoming| self.by_server.remove(&incoming.server));

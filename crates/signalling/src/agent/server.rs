@@ -19,6 +19,9 @@ impl Agent {
         }
         let Some(method) = request.method() else { return };
         match method.as_str() {
+            "INVITE" if request.tag(name::TO).is_none() && self.is_overloaded(from) => {
+                self.stack.turn_away(server, request);
+            }
             "INVITE" if request.tag(name::TO).is_none() => match self.demand(now, from, request) {
                 Some(refusal) => self.stack.respond(now, server, &refusal),
                 None => self.on_invite(now, server, from, request),
@@ -34,6 +37,14 @@ impl Agent {
                 self.stack.respond(now, server, &response);
             }
         }
+    }
+
+    /// Returns `true` if a limit leaves no room for a call of a peer.
+    fn is_overloaded(&self, from: Peer) -> bool {
+        self.stack.limits().is_some_and(|limits| {
+            let is_crowded = self.unproven >= limits.unproven && !self.stack.is_proven(from);
+            is_crowded || self.calls.len() >= limits.calls
+        })
     }
 
     /// Returns the refusal of a request that this agent cannot process (RFC 3261 8.2).
@@ -122,6 +133,8 @@ impl Agent {
         if let Some(state) = self.calls.get_mut(&call) {
             state.dialog = Some(dialog);
             state.merge_key = Some(merge_key.clone());
+            state.is_unproven = !self.stack.is_proven(from);
+            self.unproven += usize::from(state.is_unproven);
             state.incoming = Some(Incoming { server, invite: invite.clone(), offer });
         }
         self.merged.insert(merge_key, call);
@@ -293,6 +306,9 @@ impl Agent {
         let Some(waiting) = call.unacknowledged.take_if(|waiting| Some(waiting.number) == number) else {
             return;
         };
+        // The tag of this side went to the peer of the INVITE alone.
+        self.stack.prove(call.peer);
+        self.unproven -= usize::from(std::mem::take(&mut call.is_unproven));
         if let Some(offer) = &waiting.offer {
             let answer = Session::parse(&ack.body).ok();
             call.media = answer.and_then(|answer| sdp::outcome(offer, &answer).ok());
@@ -319,7 +335,7 @@ impl Agent {
         match &mut call.unacknowledged {
             Some(waiting) if waiting.until <= now => return self.give_up(now, id),
             Some(waiting) if waiting.next <= now => {
-                self.stack.respond(now, waiting.server, &waiting.response);
+                self.stack.repeat_response(now, waiting.server, &waiting.response);
                 waiting.interval = (waiting.interval * 2).min(t2);
                 waiting.next = now + waiting.interval;
             }
@@ -330,11 +346,16 @@ impl Agent {
 
     /// Ends a call whose 2xx was not acknowledged (RFC 3261 13.3.1.4).
     fn give_up(&mut self, now: Time, id: CallId) {
+        let mut is_proven = true;
         if let Some(call) = self.calls.get_mut(&id) {
             call.unacknowledged = None;
             call.is_ending = true;
+            is_proven = self.stack.is_proven(call.peer);
         }
-        self.send_bye(now, id);
+        // A BYE and its repeats would go to a host that may never have called.
+        if is_proven {
+            self.send_bye(now, id);
+        }
         self.end(id, Event::Failed { call: id, failure: Failure::NotAcknowledged });
     }
 }

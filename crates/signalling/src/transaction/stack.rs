@@ -1,16 +1,22 @@
 //! Transaction layer of one element.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 
 use bentpipe_units::{RandomStream, Time};
 use rand::RngCore;
 
 use super::client::{self, Client};
+use super::guard::{Guard, Limits};
 use super::key::ServerKey;
 use super::server::{self, Server};
 use super::{Agenda, Timers};
+use crate::response::response;
 use crate::sip::{Malformed, Message, Method, Transport, Via, name};
+
+/// Time after which a refused peer may try again, in seconds.
+const RETRY_AFTER_S: u32 = 10;
 
 /// Address of another element: the far end of a datagram or connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -102,6 +108,10 @@ pub struct Counters {
     pub requests_absorbed: u64,
     /// Malformed messages.
     pub malformed: u64,
+    /// Requests refused with 503, as a limit was reached.
+    pub turned_away: u64,
+    /// Responses not sent again to hosts without proof of their address.
+    pub withheld: u64,
 }
 
 /// Transaction layer of one element.
@@ -119,6 +129,7 @@ pub struct Stack {
     transmits: VecDeque<Transmit>,
     events: VecDeque<Event>,
     counters: Counters,
+    guard: Option<Guard>,
 }
 
 impl Stack {
@@ -137,7 +148,61 @@ impl Stack {
             transmits: VecDeque::new(),
             events: VecDeque::new(),
             counters: Counters::default(),
+            guard: None,
         }
+    }
+
+    /// Sets limits, for a stack that anyone may send to.
+    pub fn limit_peers(&mut self, limits: Limits) {
+        self.guard = Some(Guard::new(limits));
+    }
+
+    /// Returns the limits, if there are any.
+    pub(crate) fn limits(&self) -> Option<Limits> {
+        self.guard.as_ref().map(|guard| guard.limits)
+    }
+
+    /// Returns `true` if a peer has shown that messages reach it, or need not.
+    pub(crate) fn is_proven(&self, peer: Peer) -> bool {
+        peer.transport.is_reliable()
+            || self.guard.as_ref().is_none_or(|guard| guard.is_proven(peer.address.ip()))
+    }
+
+    /// Notes that a peer has received a message of this side.
+    pub(crate) fn prove(&mut self, peer: Peer) {
+        self.guard.iter_mut().for_each(|guard| guard.prove(peer.address.ip()));
+    }
+
+    /// Sends a final response to INVITE again, if its peer may get one.
+    pub(crate) fn repeat_response(&mut self, now: Time, server: ServerId, message: &Message) {
+        if self.may_repeat(now, server) {
+            self.respond(now, server, message);
+        }
+    }
+
+    /// Returns `true` if a response may be sent again to the peer of a transaction.
+    fn may_repeat(&mut self, now: Time, server: ServerId) -> bool {
+        let (Some(guard), Some(entry)) = (&mut self.guard, self.servers.get(&server)) else { return true };
+        let may = entry.to.transport.is_reliable() || guard.may_repeat(entry.to.address.ip(), now);
+        self.counters.withheld += u64::from(!may);
+        may
+    }
+
+    /// Refuses a request with 503, and forgets its transaction (RFC 3261 8.2.7, 21.5.4).
+    pub(crate) fn turn_away(&mut self, server: ServerId, request: &Message) {
+        let Some(entry) = self.servers.remove(&server) else { return };
+        self.keys.remove(&entry.key);
+        self.refuse_busy(entry.to, request);
+    }
+
+    fn refuse_busy(&mut self, to: Peer, request: &Message) {
+        self.counters.turned_away += 1;
+        // The same tag for a repeated request, though nothing is kept of it.
+        let mut hasher = DefaultHasher::new();
+        request.headers.via().and_then(|via| via.branch().map(str::to_owned)).hash(&mut hasher);
+        let mut refusal = response(request, 503, &format!("{:016x}", hasher.finish()));
+        refusal.headers.push(name::RETRY_AFTER, RETRY_AFTER_S);
+        self.transmits.push_back(Transmit { to, bytes: refusal.emit() });
     }
 
     /// Returns the local address.
@@ -232,8 +297,13 @@ impl Stack {
             Some(server) if is_ack => self.confirm(now, server, message),
             Some(server) => self.repeat(server),
             None if is_ack => self.events.push_back(Event::Ack(message)),
+            None if self.is_full() => self.refuse_busy(to, &message),
             None => self.begin(now, to, from, key, message),
         }
+    }
+
+    fn is_full(&self) -> bool {
+        self.guard.as_ref().is_some_and(|guard| self.servers.len() >= guard.limits.transactions)
     }
 
     fn begin(&mut self, now: Time, to: Peer, from: Peer, key: ServerKey, message: Message) {
@@ -250,6 +320,7 @@ impl Stack {
     fn repeat(&mut self, server: ServerId) {
         self.counters.requests_absorbed += 1;
         let Some(entry) = self.servers.get(&server) else { return };
+        self.guard.iter_mut().for_each(|guard| guard.credit(entry.to.address.ip()));
         if entry.machine.on_repeat() && !entry.response.is_empty() {
             let transmit = Transmit { to: entry.to, bytes: entry.response.clone() };
             self.transmits.push_back(transmit);
@@ -407,10 +478,7 @@ impl Stack {
     fn server_timer(&mut self, now: Time, server: ServerId) {
         let Some(entry) = self.servers.get_mut(&server) else { return };
         match entry.machine.on_time(now, &self.timers) {
-            server::Expiry::Retransmit => {
-                self.counters.responses_repeated += 1;
-                self.transmits.push_back(Transmit { to: entry.to, bytes: entry.response.clone() });
-            }
+            server::Expiry::Retransmit => self.repeat_failure(now, server),
             server::Expiry::Trying => {
                 entry.response = std::mem::take(&mut entry.trying);
                 self.transmits.push_back(Transmit { to: entry.to, bytes: entry.response.clone() });
@@ -419,6 +487,15 @@ impl Stack {
             server::Expiry::Quiet => {}
         }
         self.settle_server(server);
+    }
+
+    fn repeat_failure(&mut self, now: Time, server: ServerId) {
+        if self.may_repeat(now, server)
+            && let Some(entry) = self.servers.get(&server)
+        {
+            self.counters.responses_repeated += 1;
+            self.transmits.push_back(Transmit { to: entry.to, bytes: entry.response.clone() });
+        }
     }
 
     /// Notes the next timer of a transaction, or removes it.
