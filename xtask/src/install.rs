@@ -42,6 +42,7 @@ const TOOLS: &[Tool] = &[
         what_for: "runs containers at a satellite",
     },
     Tool { program: "runc", package: "runc", what_for: "runs containers at a satellite" },
+    Tool { program: "eu-stack", package: "elfutils", what_for: "shows where a test hangs" },
     Tool { program: "kill", package: "procps", what_for: "ends programs as a user does" },
     Tool { program: "npm", package: "npm", what_for: "installs the browser's driver" },
 ];

@@ -7,11 +7,16 @@ mod dist;
 mod fuzz;
 mod golden;
 mod install;
+mod lateness;
+mod processes;
 mod programs;
 mod python;
+mod reach;
+mod results;
 mod surroundings;
 mod test;
 mod tidy;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -23,6 +28,9 @@ usage: cargo xtask COMMAND
 
   test             install what the tests need where that is possible, say what is not, and run everything:
                    format, lints, tidy, tests, the quick reproduction of every study
+  test -p NAME...  the same for the packages named (a folder of crates, benches or xtask), without the studies
+  test --changed   the same for all that the differences from the main branch reach: packages that are built with those
+                   that changed, pages of the book, studies and baselines
   test --repeat TIMES [WORD]
                    run the tests of real time whose sources contain WORD a number of times, and state how often some failed
   tidy [--update | --list [RULE]]
@@ -59,9 +67,13 @@ fn main() -> ExitCode {
         eprintln!("error: {error:#}");
     }
     let result = match words[..] {
-        ["test"] => test(&args),
+        ["test"] => below_mount(&args, test::run),
         ["test", "--repeat", times] => test::repeat(times, ""),
         ["test", "--repeat", times, word] => test::repeat(times, word),
+        ["test", "--changed"] => below_mount(&args, test::of_change),
+        ["test", "-p", ref names @ ..] if !names.is_empty() => {
+            below_mount(&args, || test::of_packages(names))
+        }
         ["tidy"] => tidy::run(),
         ["tidy", "--update"] => tidy::update(),
         ["tidy", "--list"] => tidy::list(""),
@@ -99,9 +111,10 @@ fn main() -> ExitCode {
     }
 }
 
-fn test(args: &[String]) -> Result<()> {
+/// Runs tests, where needed below a root that is a mount point.
+fn below_mount(args: &[String], test: impl FnOnce() -> Result<()>) -> Result<()> {
     match surroundings::mount_root(args)? {
-        None => test::run(),
+        None => test(),
         Some(status) if status.success() => Ok(()),
         Some(status) => bail!("the tests below a mounted root failed ({status})"),
     }
@@ -125,8 +138,12 @@ fn sh(program: &str, args: &[&str]) -> Result<()> {
 
 /// Returns the path of a built program in cargo's target folder.
 fn built(profile: &str, program: &str) -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    target.join(profile).join(program)
+    target().join(profile).join(program)
+}
+
+/// Returns Cargo's target folder.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 /// Returns the output of a command, if it runs and succeeds.

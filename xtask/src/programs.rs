@@ -1,19 +1,21 @@
-//! Test programs: Cargo builds them, and two lanes run them.
+//! Test programs: Cargo builds them, and two lanes run them side by side, each one program after another.
 //!
-//! Cargo runs them one by one. Those that measure real time leave the processors idle for most of theirs, so here the
-//! others run meanwhile, at the lowest priority: nothing that is measured notices.
+//! Programs that measure real time or wait for real programs leave the processors idle for most of theirs. Meanwhile those
+//! that only compute run at the lowest priority. A probe measures how late the machine wakes a sleeping thread next to each
+//! program of the first lane.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::root;
+use crate::lateness::Probe;
+use crate::results::{Counts, Suite, junit};
+use crate::{output_of, root, watch};
 
-/// Packages, and modules of their `tests/main.rs`, whose tests have real hosts, real time and programs that wait for each other.
+/// Packages, and modules of their `tests/main.rs`, that measure real time or wait for real programs.
 const IN_REAL_TIME: &[&str] = &[
     "crates/bentpipe/tests/cfdp.rs",
     "crates/bentpipe/tests/documentation.rs",
@@ -30,6 +32,20 @@ const IN_REAL_TIME: &[&str] = &[
     "crates/pep/",
 ];
 
+/// Lane of a program.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Lane {
+    RealTime,
+    Computing,
+}
+
+impl Lane {
+    fn of(source: &str) -> Self {
+        let is_in_real_time = IN_REAL_TIME.iter().any(|start| source.starts_with(start));
+        if is_in_real_time { Self::RealTime } else { Self::Computing }
+    }
+}
+
 /// A test program, or the tests of some of its modules.
 #[derive(Clone)]
 pub(crate) struct Program {
@@ -43,23 +59,34 @@ pub(crate) struct Program {
     tests: Vec<String>,
 }
 
-/// Runs test programs, and prints what each says when it ends.
+/// Runs test programs, prints what each says when it ends, and leaves a report in `target/junit.xml`. The lane of programs
+/// that compute begins with `runs`.
 ///
 /// # Errors
 /// Names those that fail.
-pub(crate) fn run(programs: Vec<Program>) -> Result<()> {
+pub(crate) fn run(programs: Vec<Program>, runs: impl FnOnce() -> Result<()> + Send) -> Result<Counts> {
     let parts = programs.into_iter().map(parts).collect::<Result<Vec<_>>>()?.concat();
-    let is_waiting = |program: &Program| IN_REAL_TIME.iter().any(|start| program.source.starts_with(start));
-    let (waiting, busy): (Vec<Program>, Vec<Program>) = parts.into_iter().partition(is_waiting);
-    let failed = std::thread::scope(|scope| {
-        let busy = scope.spawn(|| lane(&busy, true));
-        let failed = lane(&waiting, false);
-        [failed, busy.join().expect("it returns what failed")].concat()
+    let lane = &|lane: Lane| {
+        let programs = parts.iter().filter(|part| Lane::of(&part.source) == lane);
+        programs.map(|program| suite(program, lane)).collect::<Vec<Suite>>()
+    };
+    let (held, suites) = std::thread::scope(|scope| {
+        let computing = scope.spawn(move || {
+            give_way();
+            (runs(), lane(Lane::Computing))
+        });
+        let measured = lane(Lane::RealTime);
+        let (held, computed) = computing.join().expect("a lane returns its results");
+        (held, [measured, computed].into_iter().flatten().collect::<Vec<Suite>>())
     });
+    held?;
+    std::fs::write(crate::target().join("junit.xml"), junit(&suites))?;
+    let failed: Vec<&str> =
+        suites.iter().filter(|suite| !suite.has_passed).map(|suite| &*suite.name).collect();
     if !failed.is_empty() {
         bail!("tests have failed: {}", failed.join(", "));
     }
-    Ok(())
+    Ok(suites.iter().map(|suite| Counts::of(&suite.text)).fold(Counts::default(), |sum, counts| sum + counts))
 }
 
 /// Runs the test programs of real time whose sources contain a word a number of times, and states how often some failed.
@@ -68,15 +95,16 @@ pub(crate) fn run(programs: Vec<Program>) -> Result<()> {
 /// Returns an error if there are none, or a run had a failure.
 pub(crate) fn repeat(programs: Vec<Program>, times: u32, word: &str) -> Result<()> {
     let mut programs = programs.into_iter().map(parts).collect::<Result<Vec<_>>>()?.concat();
-    let is_meant =
-        |source: &str| source.contains(word) && IN_REAL_TIME.iter().any(|start| source.starts_with(start));
+    let is_meant = |source: &str| source.contains(word) && Lane::of(source) != Lane::Computing;
     programs.retain(|program| is_meant(&program.source));
     if programs.is_empty() {
         bail!("no tests of real time in {word:?}");
     }
     let run = |n: u32| {
         println!("run {n} of {times}");
-        lane(&programs, false)
+        let suites = programs.iter().map(|program| suite(program, Lane::of(&program.source)));
+        let failed = suites.filter(|suite| !suite.has_passed).map(|suite| suite.name);
+        failed.collect::<Vec<String>>()
     };
     let failed: Vec<String> =
         (1..=times).map(run).filter(|failed| !failed.is_empty()).map(|failed| failed.join(", ")).collect();
@@ -87,13 +115,20 @@ pub(crate) fn repeat(programs: Vec<Program>, times: u32, word: &str) -> Result<(
     Ok(())
 }
 
-/// Returns the test programs of all packages, built.
+/// Keeps the tests of the book, for a change that reaches nothing else of a package.
+pub(crate) fn of_the_book(programs: Vec<Program>) -> Result<Vec<Program>> {
+    let mut parts = programs.into_iter().map(parts).collect::<Result<Vec<_>>>()?.concat();
+    parts.retain(|part| part.source.ends_with("tests/documentation.rs"));
+    Ok(parts)
+}
+
+/// Returns the test programs of packages, built. `packages` are words for Cargo: `--workspace`, or `--package NAME ...`.
 ///
 /// # Errors
 /// Returns an error if they do not build.
-pub(crate) fn build() -> Result<Vec<Program>> {
-    let words =
-        ["test", "--workspace", "--all-features", "--no-run", "--message-format=json-render-diagnostics"];
+pub(crate) fn build(packages: &[&str]) -> Result<Vec<Program>> {
+    let rest = ["--all-features", "--no-run", "--message-format=json-render-diagnostics"];
+    let words = [&["test"], packages, &rest].concat();
     println!("$ cargo {}", words.join(" "));
     let mut command = Command::new("cargo");
     let output = command.args(words).current_dir(root()).stderr(Stdio::inherit()).output();
@@ -119,14 +154,15 @@ fn program(message: &str) -> Result<Option<Program>> {
     Ok(Some(Program { package, source, path: path.into(), folder, tests: Vec::new() }))
 }
 
-/// Returns a program whose modules are not all of one lane as one part for each module in real time, and one for the rest.
+/// Returns a program whose modules are not all of one lane as one part for each module in another lane, and one for the rest.
 fn parts(program: Program) -> Result<Vec<Program>> {
     let Some(folder) = program.source.strip_suffix("main.rs") else { return Ok(vec![program]) };
     let source = |test: &str| format!("{folder}{}.rs", test.split("::").next().unwrap_or_default());
     let mut parts: Vec<Program> = Vec::new();
     for test in tests(&program)? {
         let of_module = source(&test);
-        let source = if IN_REAL_TIME.contains(&&*of_module) { &of_module } else { &program.source };
+        let source =
+            if Lane::of(&of_module) == Lane::of(&program.source) { &program.source } else { &of_module };
         match parts.iter_mut().find(|part| part.source == *source) {
             Some(part) => part.tests.push(test),
             None => parts.push(Program { source: source.clone(), tests: vec![test], ..program.clone() }),
@@ -143,39 +179,37 @@ fn tests(program: &Program) -> Result<Vec<String>> {
     Ok(text.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
 }
 
-/// Runs programs one by one. Returns those that failed.
+/// Runs a program, and prints what it says.
 #[allow(clippy::disallowed_methods, reason = "says how long a program took")]
-fn lane(programs: &[Program], behind: bool) -> Vec<String> {
-    let failed = programs.iter().filter_map(|program| {
-        let name = format!("{} of {}", program.source, program.package);
-        println!("     Running {name}");
-        let start = Instant::now();
-        let output = output(program, behind);
-        let took = start.elapsed().as_secs_f64();
-        let (is_ok, text) = match &output {
-            Ok(output) => (output.status.success(), said(output)),
-            Err(error) => (false, format!("{error:#}")),
-        };
-        println!("       Ended {name} after {took:.1} s\n{text}");
-        (!is_ok).then_some(name)
-    });
-    failed.collect()
+fn suite(program: &Program, lane: Lane) -> Suite {
+    let name = format!("{} of {}", program.source, program.package);
+    println!("     Running {name}");
+    let (start, probe) = (Instant::now(), (lane == Lane::RealTime).then(Probe::start));
+    let ended = watch::run(&mut command(program));
+    let seconds = start.elapsed().as_secs_f64();
+    let lateness = probe.map_or_else(String::new, |probe| format!("; {}", probe.end()));
+    let (has_passed, text) = match ended {
+        Ok(ended) => (ended.status.success(), ended.text),
+        Err(error) => (false, format!("{error:#}")),
+    };
+    println!("       Ended {name} after {seconds:.1} s{lateness}\n{text}");
+    Suite { name, seconds, has_passed, text }
 }
 
-fn output(program: &Program, behind: bool) -> Result<Output> {
-    let mut command = Command::new(if behind { OsString::from("nice") } else { program.path.clone().into() });
-    if behind {
-        command.args(["-n", "19"]).arg(&program.path);
-    }
+fn command(program: &Program) -> Command {
+    let mut command = Command::new(&program.path);
     if !program.tests.is_empty() {
         command.arg("--exact").args(&program.tests);
     }
     command.env("CARGO_MANIFEST_DIR", &program.folder).current_dir(&program.folder);
-    command.stdin(Stdio::null()).output().with_context(|| program.path.display().to_string())
+    command
 }
 
-fn said(output: &Output) -> String {
-    [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes)).concat()
+/// Gives this thread, and all that it starts, the lowest priority.
+fn give_way() {
+    let thread = std::fs::read_link("/proc/thread-self").unwrap_or_default();
+    let id = thread.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let _ = output_of("renice", &["--priority", "19", "--pid", &id]);
 }
 
 #[cfg(test)]
@@ -187,5 +221,20 @@ mod tests {
         for start in IN_REAL_TIME {
             assert!(root().join(start).exists(), "{start}");
         }
+    }
+
+    #[test]
+    fn a_module_has_the_lane_of_its_file_or_of_its_package() {
+        let lanes = ["crates/bentpipe/tests/serve.rs", "crates/emu/tests/main.rs", "crates/cc/tests/main.rs"];
+        assert_eq!(lanes.map(Lane::of), [Lane::RealTime, Lane::RealTime, Lane::Computing]);
+    }
+
+    #[test]
+    fn what_a_thread_starts_gives_way_as_it_does() {
+        let of_started = std::thread::spawn(|| {
+            give_way();
+            output_of("nice", &[])
+        });
+        assert_eq!(of_started.join().expect("ends").as_deref(), Some("19\n"));
     }
 }

@@ -5,10 +5,15 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::{files, golden, install, programs, python, root, sh, tidy};
+use crate::programs::Program;
+use crate::results::Counts;
+use crate::{files, golden, install, programs, python, reach, root, sh, tidy, watch};
 
 /// A processor without an operating system: what builds for it needs no standard library.
 const BARE_METAL: &str = "thumbv7em-none-eabi";
+
+/// Words of Cargo for all packages.
+const ALL: &[&str] = &["--workspace"];
 
 /// Format, lints, tidy, tests, the quick reproduction of every study, and the comparison of all results with `benches/golden`.
 ///
@@ -18,20 +23,109 @@ const BARE_METAL: &str = "thumbv7em-none-eabi";
 /// # Errors
 /// The first thing that does not hold.
 pub(crate) fn run() -> Result<()> {
+    let counts = programs::run(built(ALL)?, results)?;
+    // Last, so that the test runner's own count closes the output.
+    counted(counts, ALL)
+}
+
+/// Tests of the packages named: with or without `bentpipe-` in front.
+///
+/// # Errors
+/// The first thing that does not hold.
+pub(crate) fn of_packages(names: &[&str]) -> Result<()> {
+    let names: Vec<String> = names.iter().map(|name| package(name)).collect::<Result<_>>()?;
+    let words = words_of(names.iter().map(String::as_str));
+    let counts = programs::run(built(&words)?, || Ok(()))?;
+    counted(counts, &of_libraries(&words))
+}
+
+/// Tests of everything that the differences from the main branch reach.
+///
+/// # Errors
+/// The first thing that does not hold.
+pub(crate) fn of_change() -> Result<()> {
+    let reach = reach::of_change()?;
+    println!("they reach: {reach:?}");
+    let has_book_alone = reach.has_pages && !reach.packages.contains("bentpipe");
+    let words = words_of(reach.packages.iter().map(String::as_str));
+    let mut programs = if words.is_empty() { checked(&[]).map(|()| Vec::new())? } else { built(&words)? };
+    if has_book_alone {
+        programs.extend(programs::of_the_book(programs::build(&["--package", "bentpipe"])?)?);
+    }
+    let runs = || if reach.has_results { results() } else { Ok(()) };
+    counted(programs::run(programs, runs)?, &of_libraries(&words))
+}
+
+/// Checks and builds packages. Returns their test programs.
+fn built(packages: &[&str]) -> Result<Vec<Program>> {
+    checked(packages)?;
+    programs::build(packages)
+}
+
+/// Checks the format and the project's rules, installs what tests need, and lints packages.
+fn checked(packages: &[&str]) -> Result<()> {
     sh("cargo", &["fmt", "--all", "--check"])?;
     tidy::run()?;
+    if packages.is_empty() {
+        return needs();
+    }
     // Installation waits for the network, and lints for the processor.
     std::thread::scope(|scope| {
         let needs = scope.spawn(|| shown(needs()));
-        let lints = shown(lints());
+        let lints = shown(lints(packages));
         lints.and(needs.join().expect("it returns its error"))
-    })?;
-    let programs = programs::build()?;
+    })
+}
+
+/// Reproduces the studies, and compares results with the baselines.
+fn results() -> Result<()> {
     reproduce()?;
-    golden::hold(&crate::built("debug", "golden"), &[], false)?;
-    programs::run(programs)?;
-    // Last, so that the test runner's own count closes the output.
-    sh("cargo", &["test", "--workspace", "--all-features", "--doc"])
+    golden::hold(&crate::built("debug", "golden"), &[], false)
+}
+
+/// Runs the examples of documentation comments, and closes the output with the count of all tests.
+fn counted(counts: Counts, packages: &[&str]) -> Result<()> {
+    let words = [&["test"], packages, &["--all-features", "--doc"]].concat();
+    let mut command = Command::new("cargo");
+    let ended = match packages {
+        [] => None,
+        _ => Some(watch::run(command.args(&words).current_dir(root()))?),
+    };
+    let text = ended.as_ref().map_or("", |ended| &*ended.text);
+    println!("$ cargo {}\n{text}", words.join(" "));
+    if ended.as_ref().is_some_and(|ended| !ended.status.success()) {
+        bail!("an example of a documentation comment has failed");
+    }
+    let counts = counts + Counts::of(text);
+    println!("all tests: {counts}");
+    Ok(())
+}
+
+/// Returns the full name of a package.
+fn package(name: &str) -> Result<String> {
+    let folder = name.strip_prefix("bentpipe-").unwrap_or(name);
+    let is_there = |folder: &str| root().join(folder).join("Cargo.toml").exists();
+    match folder {
+        "bentpipe" | "xtask" => Ok(folder.to_owned()),
+        "bench" | "benches" => Ok("bentpipe-bench".to_owned()),
+        _ if is_there(&format!("crates/{folder}")) => Ok(format!("bentpipe-{folder}")),
+        _ => bail!("unknown package \"{name}\"; expected a folder of `crates`, \"benches\" or \"xtask\""),
+    }
+}
+
+fn words_of<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    names.flat_map(|name| ["--package", name]).collect()
+}
+
+/// Keeps the packages that have a library, which alone have examples in comments.
+fn of_libraries<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    let has_library = |name: &str| {
+        let folder = name.strip_prefix("bentpipe-").unwrap_or(name);
+        let manifest = std::fs::read_to_string(root().join(format!("crates/{folder}/Cargo.toml")));
+        let has_examples = manifest.is_ok_and(|text| !text.contains("doctest = false"));
+        has_examples && root().join(format!("crates/{folder}/src/lib.rs")).exists()
+    };
+    words_of(words.iter().skip(1).step_by(2).copied().filter(|name| has_library(name)))
 }
 
 /// Builds all tests and runs those of real time whose sources contain a word a number of times.
@@ -40,7 +134,7 @@ pub(crate) fn run() -> Result<()> {
 /// Returns an error if the number is wrong, or a test fails.
 pub(crate) fn repeat(times: &str, word: &str) -> Result<()> {
     let times = times.parse().with_context(|| format!("expected a number of runs, got {times:?}"))?;
-    programs::repeat(programs::build()?, times, word)
+    programs::repeat(programs::build(ALL)?, times, word)
 }
 
 /// Shows an error at once: what runs at the same time goes on for a while.
@@ -48,11 +142,15 @@ fn shown(result: Result<()>) -> Result<()> {
     result.inspect_err(|error| println!("error: {error:#}"))
 }
 
-fn lints() -> Result<()> {
-    sh("cargo", &["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])?;
-    // The program of README's first command.
-    sh("cargo", &["clippy", "--package", "bentpipe", "--no-default-features", "--", "-D", "warnings"])?;
-    if install::target(BARE_METAL) {
+fn lints(packages: &[&str]) -> Result<()> {
+    let rest = ["--all-targets", "--all-features", "--", "-D", "warnings"];
+    sh("cargo", &[&["clippy"], packages, &rest].concat())?;
+    if packages == ALL || packages.contains(&"bentpipe") {
+        // The program of README's first command.
+        sh("cargo", &["clippy", "--package", "bentpipe", "--no-default-features", "--", "-D", "warnings"])?;
+    }
+    let has_bare = packages == ALL || packages.contains(&"bentpipe-rohc");
+    if has_bare && install::target(BARE_METAL) {
         sh("cargo", &["check", "--package", "bentpipe-rohc", "--target", BARE_METAL])?;
     }
     Ok(())

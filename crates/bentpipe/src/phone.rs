@@ -153,7 +153,7 @@ pub(crate) struct AnswerArgs {
 }
 
 fn most(text: &str) -> Result<usize, String> {
-    let most = text.parse().ok().filter(|most| (1..=1_000_000).contains(most));
+    let most = text.parse().ok().filter(|most: &usize| (1..=1_000_000).contains(most));
     most.ok_or_else(|| "expected 1 to 1,000,000 calls".into())
 }
 

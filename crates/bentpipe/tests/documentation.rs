@@ -11,8 +11,13 @@ mod reference;
 mod session;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bentpipe_testkit::Apart;
 use page::Page;
+
+/// Pages of a test that are followed at a time.
+const AT_A_TIME: usize = 2;
 
 /// The repository's root.
 fn root() -> PathBuf {
@@ -28,35 +33,48 @@ fn pages(folder: &str) -> Vec<PathBuf> {
     pages
 }
 
-fn run_all(folder: &str) {
-    let pages = pages(folder);
-    assert!(!pages.is_empty(), "no pages in {folder}");
-    pages.iter().for_each(|path| session::run(&Page::read(path)));
+/// Follows the pages of folders, some at a time: most of their time they wait for a program.
+fn run_all(folders: &[&str]) {
+    let pages: Vec<Vec<PathBuf>> = folders.iter().map(|folder| pages(folder)).collect();
+    assert!(pages.iter().all(|pages| !pages.is_empty()), "no pages in one of {folders:?}");
+    side_by_side(&pages.concat());
+}
+
+/// Follows pages, some at a time where each can have namespaces of its own.
+fn side_by_side(pages: &[PathBuf]) {
+    let (next, is_apart) = (AtomicUsize::new(0), Apart::make().is_some());
+    std::thread::scope(|scope| {
+        for _ in 0..if is_apart { AT_A_TIME } else { 1 } {
+            scope.spawn(|| {
+                while let Some(page) = pages.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    session::run(&Page::read(page));
+                }
+            });
+        }
+    });
 }
 
 #[test]
 fn commands_of_the_readme_run() {
-    for page in ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"] {
-        session::run(&Page::read(&root().join(page)));
-    }
+    side_by_side(&["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"].map(|page| root().join(page)));
 }
 
 #[test]
 fn commands_of_tutorials_run() {
-    run_all("docs/tutorial");
+    run_all(&["docs/tutorial"]);
 }
 
 #[test]
 fn commands_of_how_to_pages_run() {
-    run_all("docs/how-to");
+    run_all(&["docs/how-to"]);
 }
 
 #[test]
 fn commands_of_the_reference_run() {
-    ["docs/reference", "docs"].iter().for_each(|folder| run_all(folder));
+    run_all(&["docs/reference", "docs"]);
 }
 
 #[test]
 fn commands_of_explanations_and_models_run() {
-    ["docs/explanation", "docs/models"].iter().for_each(|folder| run_all(folder));
+    run_all(&["docs/explanation", "docs/models"]);
 }

@@ -48,7 +48,13 @@ impl WholeFile {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             path.with_file_name(format!(".{name}.{}.part", std::process::id()))
         });
-        let file = File::create(temporary.as_ref().unwrap_or(&path))?;
+        // What is salvaged of it is read; a device or pipe may be for writing only.
+        let file = match &temporary {
+            Some(temporary) => {
+                File::options().read(true).write(true).create(true).truncate(true).open(temporary)?
+            }
+            None => File::create(&path)?,
+        };
         unfinished().extend(temporary.clone());
         Ok(WholeFile { file: BufWriter::with_capacity(1 << 16, file), temporary, path })
     }

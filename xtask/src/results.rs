@@ -1,0 +1,119 @@
+//! Results of tests: counts, and a report in JUnit's format, which other programs read.
+
+use std::fmt::Write as _;
+
+/// Counts of tests.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Counts {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    pub(crate) ignored: u64,
+}
+
+impl Counts {
+    /// Returns the sum over all closing lines of the harness in a text.
+    pub(crate) fn of(text: &str) -> Self {
+        let closing = text.lines().filter(|line| line.starts_with("test result: "));
+        closing.fold(Self::default(), |sum, line| sum + Self::of_line(line))
+    }
+
+    fn of_line(line: &str) -> Self {
+        let count = |what: &str| {
+            let words: Vec<&str> = line.split([' ', ';', '.']).filter(|word| !word.is_empty()).collect();
+            let at = words.iter().position(|word| *word == what);
+            at.and_then(|at| words[at.checked_sub(1)?].parse().ok()).unwrap_or(0)
+        };
+        Self { passed: count("passed"), failed: count("failed"), ignored: count("ignored") }
+    }
+}
+
+impl std::ops::Add for Counts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            passed: self.passed + other.passed,
+            failed: self.failed + other.failed,
+            ignored: self.ignored + other.ignored,
+        }
+    }
+}
+
+impl std::fmt::Display for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} passed, {} failed, {} ignored", self.passed, self.failed, self.ignored)
+    }
+}
+
+/// Result of a test program.
+pub(crate) struct Suite {
+    pub(crate) name: String,
+    pub(crate) seconds: f64,
+    pub(crate) has_passed: bool,
+    /// Everything that it printed.
+    pub(crate) text: String,
+}
+
+/// Returns a report of all programs in JUnit's format.
+pub(crate) fn junit(suites: &[Suite]) -> String {
+    let all: String = suites.iter().map(suite).collect();
+    format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n{all}</testsuites>\n")
+}
+
+fn suite(suite: &Suite) -> String {
+    let name = escaped(&suite.name);
+    let mut text = format!("<testsuite name=\"{name}\" time=\"{:.3}\">\n", suite.seconds);
+    for line in suite.text.lines().filter_map(|line| line.strip_prefix("test ")) {
+        let Some((test, result)) = line.split_once(" ... ") else { continue };
+        let content = match result.split([' ', ',']).next() {
+            Some("ok") => "",
+            Some("ignored") => "<skipped/>",
+            _ => "<failure/>",
+        };
+        let _ =
+            writeln!(text, "<testcase classname=\"{name}\" name=\"{}\">{content}</testcase>", escaped(test));
+    }
+    if !suite.has_passed {
+        let _ = writeln!(text, "<system-out>{}</system-out>", escaped(&suite.text));
+    }
+    text + "</testsuite>\n"
+}
+
+/// Returns a text without characters that XML reserves or forbids.
+fn escaped(text: &str) -> String {
+    let is_allowed = |letter: &char| !letter.is_control() || *letter == '\n';
+    let text: String = text.chars().filter(is_allowed).collect();
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+running 3 tests
+test links::is_read ... ok
+test links::is_slow ... ignored, takes minutes
+test links::is_refused ... FAILED
+thread 'links::is_refused' panicked: expected <a> & got <b>
+test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 4 filtered out; finished in 0.01s
+";
+
+    #[test]
+    fn closing_lines_are_summed() {
+        let more = "test result: ok. 20 passed; 0 failed; 3 ignored; 0 measured; 0 filtered out\n";
+        let counts = Counts::of(&[TEXT, more].concat());
+        assert_eq!(counts, Counts { passed: 21, failed: 1, ignored: 4 });
+        assert_eq!(counts.to_string(), "21 passed, 1 failed, 4 ignored");
+    }
+
+    #[test]
+    fn a_report_has_each_test_and_what_a_failed_program_printed() {
+        let suite = Suite { name: "links of net".into(), seconds: 1.5, has_passed: false, text: TEXT.into() };
+        let report = junit(&[suite]);
+        assert!(report.contains("name=\"links::is_read\"></testcase>"));
+        assert!(report.contains("name=\"links::is_slow\"><skipped/>"));
+        assert!(report.contains("name=\"links::is_refused\"><failure/>"));
+        assert!(report.contains("expected &lt;a&gt; &amp; got"));
+    }
+}
