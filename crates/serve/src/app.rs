@@ -1,10 +1,11 @@
 //! Shared state of the controller.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::Transaction;
 use tokio::sync::{Semaphore, broadcast};
+use tokio::task::JoinHandle;
 
 use crate::children::{Groups, LimitsFile, Pool};
 use crate::inputs::Inputs;
@@ -158,5 +159,17 @@ pub(crate) fn job_folder(data: &Path, job: i64) -> PathBuf {
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| Problem::internal(&error))?
+    let answer = Arc::new(Mutex::new(None));
+    let place = Arc::clone(&answer);
+    let work = Box::new(move || *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(work()));
+    in_thread(work).await.map_err(|error| Problem::internal(&error))?;
+    let answer = answer.lock().unwrap_or_else(PoisonError::into_inner).take();
+    answer.expect("work that did not panic has an answer")
+}
+
+/// Starts work on a thread that may block.
+///
+/// The box has one type for all callers: a task of tokio is 5 kB of code, which is compiled for each type.
+fn in_thread(work: Box<dyn FnOnce() + Send>) -> JoinHandle<()> {
+    tokio::task::spawn_blocking(work)
 }

@@ -78,20 +78,29 @@ impl Store {
         &self,
         query: impl FnOnce(&Transaction<'_>) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
-        let pooled = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut reader = match pooled {
-            Some(reader) => reader,
-            None => connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)?,
-        };
+        let mut reader = self.reader()?;
         let result = {
             let transaction = reader.transaction().map_err(StoreError::from)?;
             query(&transaction)
         };
+        self.keep(reader);
+        result
+    }
+
+    /// Returns a connection that no query uses.
+    fn reader(&self) -> Result<Connection> {
+        match self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+            Some(reader) => Ok(reader),
+            None => connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY),
+        }
+    }
+
+    /// Keeps a connection for a later query.
+    fn keep(&self, reader: Connection) {
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         if readers.len() < READERS {
             readers.push(reader);
         }
-        result
     }
 
     /// Copies the database to `path` while it is in use, and verifies the copy.
