@@ -91,7 +91,7 @@ pub fn names_file(assignment: &str) -> bool {
 ///
 /// Older names of keys are read too.
 pub fn has_other_file(scenario: &Scenario, names: &[String]) -> bool {
-    is_in(&serde_json::to_value(scenario).unwrap_or_default(), names)
+    is_in(&scenario.to_json().unwrap_or_default(), names)
 }
 
 fn is_in(value: &serde_json::Value, names: &[String]) -> bool {

@@ -89,7 +89,8 @@ impl Join {
         // Captures and attachments are each machine's own.
         scenario.probe.capture.clear();
         scenario.node.values_mut().for_each(|node| node.real = false);
-        let text = serde_json::to_string(&(scenario, event)).map_err(Error::other)?;
+        let scenario = scenario.to_json().map_err(Error::other)?;
+        let text = serde_json::json!([scenario, event]).to_string();
         let name = PathBuf::from(document.name());
         let files = plan.inputs.iter().filter(|(path, _)| **path != name).map(|(_, hash)| hash.to_hex());
         let mut files: Vec<String> = files.collect();

@@ -267,8 +267,7 @@ impl Point {
         let count = u64::from(seeds.count.unwrap_or(scenario.seeds).max(1));
         // The plan has the seeds, so a point's hash is independent of them.
         let canonical = Scenario { seed: 0, seeds: 1, ..scenario.clone() };
-        let canonical =
-            serde_json::to_value(&canonical).map_err(|error| document.refusal("", error.to_string()))?;
+        let canonical = canonical.to_json().map_err(|error| document.refusal("", error.to_string()))?;
         let mut contents = Vec::new();
         files.collect(&canonical, &mut contents);
         let hash = Hash::of(&[VERSION.as_bytes(), canonical.to_string().as_bytes(), &contents]);

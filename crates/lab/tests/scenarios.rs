@@ -43,7 +43,7 @@ fn a_scenario_as_run_reads_back_as_itself() {
     for file in examples() {
         let document = Document::read(&file).expect("readable");
         let scenario = checked(&document).expect("valid");
-        let text = toml::to_string(&scenario).expect("TOML");
+        let text = scenario.to_toml().expect("TOML");
         // Files' paths start at the example's folder.
         let folder = file.parent().expect("a folder").display().to_string();
         let text = ["\n", " "].iter().fold(text, |text, before| {

@@ -30,6 +30,7 @@ mod sides;
 mod stages;
 mod suggest;
 mod sweep;
+mod text;
 mod traffic;
 mod tree;
 mod validate;

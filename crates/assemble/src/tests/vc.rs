@@ -84,7 +84,7 @@ fn copies_are_written_out_and_channels_take_what_their_lines_have() {
     let Traffic::Tcp(tcp) = &scenario.flow["bulk.1"].traffic else { panic!("TCP") };
     assert_eq!(tcp.mss.get(), 9140);
     // A scenario as it was run can be run again.
-    let again = toml::to_string(&scenario).unwrap();
+    let again = scenario.to_toml().unwrap();
     assert_eq!(read(&again), Ok(scenario));
     // So can one that says what an older version filled in; another rate is refused.
     let filled = |rate: &str| {

@@ -96,7 +96,7 @@ impl Folder {
         write_whole(&folder.join("series.parquet"), |file| {
             write_parquet(series, file).map_err(io::Error::other)
         })?;
-        let scenario = toml::to_string_pretty(&point.scenario).map_err(io::Error::other)?;
+        let scenario = point.scenario.to_toml().map_err(io::Error::other)?;
         write_whole(&folder.join("scenario.toml"), |file| file.write_all(scenario.as_bytes()))?;
         write_json(&folder.join("timing.json"), timing)?;
         write_compact(&folder.join("outcome.json"), outcome)
