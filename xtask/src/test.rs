@@ -145,6 +145,10 @@ fn shown(result: Result<()>) -> Result<()> {
 fn lints(packages: &[&str]) -> Result<()> {
     let rest = ["--all-targets", "--all-features", "--", "-D", "warnings"];
     sh("cargo", &[&["clippy"], packages, &rest].concat())?;
+    if packages == ALL || packages.contains(&"bentpipe") {
+        // The program of README's first command.
+        sh("cargo", &["clippy", "--package", "bentpipe", "--no-default-features", "--", "-D", "warnings"])?;
+    }
     let has_bare = packages == ALL || packages.contains(&"bentpipe-rohc");
     if has_bare && install::target(BARE_METAL) {
         sh("cargo", &["check", "--package", "bentpipe-rohc", "--target", BARE_METAL])?;

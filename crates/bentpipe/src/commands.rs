@@ -1,12 +1,9 @@
 //! Implementation of the commands.
 
-#[cfg(feature = "serve")]
-mod controlled;
-mod emulate;
-mod reproduce;
 mod run;
-mod savings;
 mod search;
+#[cfg(feature = "tools")]
+mod tools;
 
 use std::path::Path;
 
@@ -18,14 +15,11 @@ use bentpipe_record::{Catalogue, Form, Outcome, Selection, Summary};
 use bentpipe_report::{comparison_page, difference_table};
 use bentpipe_scenario::Document;
 use bentpipe_scenario::catalogue;
-use clap::CommandFactory;
 use schemars::schema_for;
 
 use crate::arguments::{Arguments, Command, SchemaOf};
 use crate::interrupt::INTERRUPTED;
-use crate::{
-    campaign, channel, dtn, gateway, pep, phone, results, rohc, rtp, show, traffic, ts, video, voice,
-};
+use crate::{results, show};
 
 /// Error returned when a command ends without a result.
 pub(crate) struct Failure {
@@ -58,9 +52,8 @@ impl From<RunFailure> for Failure {
 pub(crate) fn run(arguments: Arguments) -> Result<u8, Failure> {
     match arguments.command {
         Command::Run(arguments) => run::run(&arguments),
-        Command::Emulate(arguments) => emulate::emulate(&arguments),
-        Command::Shell { host, emulation, command } => emulate::shell(&host, emulation, &command),
-        Command::Set { assignments, emulation } => emulate::set(&assignments, emulation),
+        #[cfg(feature = "tools")]
+        Command::RealTime(command) => tools::in_real_time(&command),
         Command::Check { scenario, set } => check(&scenario, &set),
         Command::Compare { first, second, measure, format, page } => {
             compare((&first, &second), measure.as_deref().unwrap_or_default(), format, page.as_deref())
@@ -71,21 +64,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8, Failure> {
         }
         Command::Results(command) => results::run(&command).map_err(Failure::bad),
         Command::Search(arguments) => search::run(&arguments),
-        Command::Campaign(command) => campaign::run(&command).map_err(|(text, code)| Failure { text, code }),
-        Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
-        Command::Rohc(command) => Ok(rohc::run(&command)),
-        Command::Channel(command) => print(&channel::run(&command).map_err(Failure::bad)?),
-        Command::Traffic(command) => Ok(traffic::run(&command)),
-        Command::Ts(command) => Ok(ts::run(&command)),
-        Command::Rtp(command) => rtp::run(&command).map_err(Failure::bad),
-        Command::Dtn(command) => dtn::run(&command).map_err(Failure::bad),
-        Command::Pep(arguments) => pep::run(&arguments).map_err(Failure::bad),
-        Command::Call(arguments) => phone::call(&arguments).map_err(Failure::bad),
-        Command::Answer(arguments) => phone::receive(&arguments).map_err(Failure::bad),
-        Command::Video(command) => Ok(video::run(&command)),
-        Command::Voice(voice::Command::Savings(arguments)) => savings::run(&arguments),
-        Command::Voice(voice::Command::Carry(arguments)) => Ok(voice::carry(&arguments)),
-        Command::Gateway(arguments) => gateway::run(&arguments).map_err(Failure::bad),
+        #[cfg(feature = "tools")]
+        Command::Tool(command) => tools::run(&command),
         #[cfg(feature = "serve")]
         Command::Serve(arguments) => crate::serve::run(arguments).map_err(Failure::bad),
         #[cfg(feature = "serve")]
@@ -95,13 +75,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::List => print(&catalogue::list(Path::new(".")).to_string()),
         Command::Describe { name } => describe(&name),
         Command::Schema { of } => schema(of),
-        Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Arguments::command(), "bentpipe", &mut std::io::stdout());
-            Ok(0)
-        }
-        Command::Man { folder } => {
-            clap_mangen::generate_to(Arguments::command(), folder).map(|()| 0).map_err(Failure::bad)
-        }
+        #[cfg(feature = "tools")]
+        Command::Packaging(command) => tools::package(command),
     }
 }
 

@@ -36,3 +36,30 @@ pub(crate) struct Common {
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
+
+/// Parses a share: from 0 to 1, or a percentage such as "5 %".
+///
+/// # Errors
+/// Returns the values expected.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    let number = |text: &str| text.trim().parse::<f64>().ok();
+    let share = text.strip_suffix('%').map_or_else(|| number(text), |percent| Some(number(percent)? / 100.0));
+    let share = share.filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "expected a number from 0 to 1, or a percentage such as 5 %".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::share;
+
+    #[test]
+    fn shares_are_numbers_or_percentages() {
+        assert_eq!(
+            (share("0.2"), share("20 %"), share("20%"), share("1")),
+            (Ok(0.2), Ok(0.2), Ok(0.2), Ok(1.0))
+        );
+        for wrong in ["20", "101 %", "-1 %", "NaN", "", "%"] {
+            assert!(share(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -5,31 +5,45 @@
 
 mod arguments;
 mod build;
+#[cfg(feature = "tools")]
 mod campaign;
+#[cfg(feature = "tools")]
 mod channel;
 mod commands;
 mod common;
+#[cfg(feature = "tools")]
 mod dtn;
+#[cfg(feature = "tools")]
 mod gateway;
 mod interrupt;
+mod left_out;
 mod monitor;
+#[cfg(feature = "tools")]
 mod pep;
+#[cfg(feature = "tools")]
 mod phone;
 mod progress;
 #[cfg(feature = "serve")]
 mod remote;
 mod results;
+#[cfg(feature = "tools")]
 mod rohc;
+#[cfg(feature = "tools")]
 mod rtp;
 #[cfg(feature = "serve")]
 mod serve;
+#[cfg(feature = "tools")]
 mod session;
 mod show;
 #[cfg(feature = "serve")]
 mod site;
+#[cfg(feature = "tools")]
 mod traffic;
+#[cfg(feature = "tools")]
 mod ts;
+#[cfg(feature = "tools")]
 mod video;
+#[cfg(feature = "tools")]
 mod voice;
 
 use std::process::ExitCode;
@@ -39,7 +53,10 @@ use clap::Parser;
 use arguments::Arguments;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return refuse(&error),
+    };
     match commands::run(arguments) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
@@ -47,4 +64,13 @@ fn main() -> ExitCode {
             ExitCode::from(failure.code)
         }
     }
+}
+
+/// Prints why a command line is refused, or the help that it asks for.
+fn refuse(error: &clap::Error) -> ExitCode {
+    match left_out::refusal(error) {
+        Some(refusal) => show::error(&refusal),
+        None => drop(error.print()),
+    }
+    ExitCode::from(error.exit_code() as u8)
 }

@@ -17,6 +17,7 @@ use crate::progress::Journal;
 const STEPS: f64 = 1000.0;
 
 /// Seconds between two lines of a monitor of many runs.
+#[cfg(feature = "tools")]
 const LINE_SPACING_S: u64 = 10;
 
 /// Shows a bar on a terminal, otherwise a line for each finished run.
@@ -64,6 +65,7 @@ impl Terminal {
     /// A monitor of many runs.
     ///
     /// Off a terminal it prints a line every ten seconds, and one for the last run.
+    #[cfg(feature = "tools")]
     pub(crate) fn of_many(quiet: bool) -> Terminal {
         let due_s = AtomicU64::new(LINE_SPACING_S);
         Terminal { spacing_s: LINE_SPACING_S, due_s, ..Terminal::new(quiet) }
@@ -83,6 +85,7 @@ impl Terminal {
     }
 
     /// Returns the flag that Ctrl-C sets.
+    #[cfg(feature = "tools")]
     pub(crate) fn stop_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
     }

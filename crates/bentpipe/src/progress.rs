@@ -80,6 +80,7 @@ impl Journal {
     }
 
     /// Opens a file for many runs, of which it has the number.
+    #[cfg(feature = "tools")]
     pub(crate) fn of_many(path: &Path) -> io::Result<Journal> {
         let journal = Journal::append(path, None)?;
         journal.lock().is_counted = true;

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use bentpipe_offline::share;
 use bentpipe_record::stats::{Estimate, running_means, samples_needed};
 use bentpipe_record::{Cell, Frame, Selection, StoredResults, Table};
 use bentpipe_report::{flow_table, link_table};
 use clap::{Args, Subcommand, ValueEnum};
 
+use crate::common::share;
 use crate::show;
 
 /// Subcommands.

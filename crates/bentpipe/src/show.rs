@@ -4,8 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 
 use bentpipe_record::write_whole;
-use bentpipe_report::{Cell, Table};
-use bentpipe_study::{Comparison, Verdict, summary};
+use bentpipe_report::Table;
 
 /// Prints to standard output. A reader that closes the pipe (`| head`) is not an error.
 pub(crate) fn out(text: &str) {
@@ -51,28 +50,4 @@ pub(crate) fn coloured() -> bool {
 /// Formats a table for standard output.
 pub(crate) fn table(table: &Table) -> String {
     table.to_text(coloured())
-}
-
-/// Formats the rows of a study and the counts of their verdicts.
-pub(crate) fn comparisons(comparisons: &[Comparison]) -> String {
-    let head = ["", "what", "published", "simulated", "deviation", "verdict", "kind"];
-    let row = |comparison: &Comparison| {
-        let verdict = comparison.verdict.to_string();
-        vec![
-            Cell::Text(comparison.row.id.clone()),
-            Cell::Text(comparison.row.what.clone()),
-            Cell::Number(comparison.published_text()),
-            Cell::Number(comparison.simulated_text()),
-            Cell::Number(comparison.deviation_text()),
-            match comparison.verdict {
-                Verdict::Met => Cell::Good(verdict),
-                Verdict::Missed => Cell::Bad(verdict),
-                Verdict::Undecided | Verdict::NotJudged => Cell::Text(verdict),
-            },
-            Cell::Text(comparison.row.kind.to_string()),
-        ]
-    };
-    let rows = comparisons.iter().map(row).collect();
-    let counts: String = summary(comparisons).iter().map(|line| format!("{line}\n")).collect();
-    table(&Table { caption: String::new(), head: head.map(String::from).to_vec(), rows }) + "\n" + &counts
 }

@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use bentpipe_offline::share;
 use bentpipe_offline::voice::{Carry, Codec, Concealment, Judge, codec};
 use bentpipe_units::{Rate, Span};
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::common::{Changes, Common};
+use crate::common::{Changes, Common, share};
 use crate::session::Terminal;
 
 /// Work on voice.

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use bentpipe_net::channel::loss::Model;
 use bentpipe_net::channel::{Fit, SyntheticTrace};
 use bentpipe_offline::channel::{Generate, Source};
-use bentpipe_offline::share;
 use clap::{Args, Subcommand, ValueEnum};
+
+use crate::common::share;
 
 /// Source of the trace.
 #[derive(Debug, Subcommand)]

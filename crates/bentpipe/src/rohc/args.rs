@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bentpipe_offline::Error;
 use bentpipe_offline::rohc::link::{icv, key};
 use bentpipe_offline::rohc::text::{
     RTP_PORTS, Refreshes, burst, duration, mtu, profiles, refreshes, reservation, rtp_ports, threshold,
@@ -10,7 +11,6 @@ use bentpipe_offline::rohc::text::{
 use bentpipe_offline::rohc::{
     ImpairmentConfig, Outputs, Reservation, RohcLink, Scheme, SchemeConfig, Sending,
 };
-use bentpipe_offline::{Error, share};
 use bentpipe_rohc::{
     Channel, CidSpace, Compatibility, CompressorConfig, DecompressorConfig, Mode, Profiles, ReorderRatio,
     RtpRule,
@@ -18,6 +18,8 @@ use bentpipe_rohc::{
 use bentpipe_wire::rohc::esp::Icv;
 use bentpipe_wire::rohc::pdcp::SnLen;
 use clap::{Args, ValueEnum};
+
+use crate::common::share;
 
 /// Parameters agreed on by both ends of a channel.
 #[derive(Debug, Args)]

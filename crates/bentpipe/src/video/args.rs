@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use bentpipe_offline::share;
 use bentpipe_offline::video::{
     Carry, Demux, MakeCard, MakeModel, Model, Mux, Overrides, Pack, Pictures, Quality, RateConfig, Unpack,
 };
 use bentpipe_scenario::{Adaptation, Card, FramePacking};
 use bentpipe_units::{Rate, Span};
 use clap::{Args, Subcommand, ValueEnum};
+
+use crate::common::share;
 
 /// Real MPEG-2 transport streams through ATM.
 #[derive(Debug, Subcommand)]

@@ -18,6 +18,9 @@ pub(crate) fn run(page: &Page) {
     page.steps.iter().filter(is_last).for_each(|step| session.follow(step));
 }
 
+/// Beginnings of commands that build the program and run it, in place of which the program of the test runs.
+const RUNS: [&str; 2] = ["cargo run --release -- ", "cargo run --release --no-default-features -- "];
+
 /// Folder and terminals of a reader.
 pub(crate) struct Session {
     page: String,
@@ -112,7 +115,7 @@ impl Session {
 
     fn shell(&self, command: &str) -> Command {
         let path = std::env::var("PATH").unwrap_or_default();
-        let command = command.replace("cargo run --release -- ", "bentpipe ");
+        let command = RUNS.iter().fold(command.to_owned(), |command, run| command.replace(run, "bentpipe "));
         let mut shell = match &self.apart {
             Some(apart) => apart.command("sh", &self.folder),
             None => Command::new("sh"),
@@ -161,7 +164,7 @@ fn is_ready(log: &Path) -> bool {
 
 /// Returns `true` if a command builds or tests the project, which the test itself is part of.
 fn is_build(command: &str) -> bool {
-    command.starts_with("cargo ") && !command.starts_with("cargo run --release -- ")
+    command.starts_with("cargo ") && !RUNS.iter().any(|run| command.starts_with(run))
 }
 
 /// Returns `true` if the tools that a command calls are installed.

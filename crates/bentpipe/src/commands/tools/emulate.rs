@@ -12,9 +12,9 @@ use bentpipe_emulation::{
 };
 use bentpipe_record::CaptureLimits;
 
-use super::run::add_captures;
-use super::{Failure, command_line, document};
-use crate::arguments::{EmulateArguments, PaceName};
+use crate::arguments::tools::{EmulateArguments, PaceName};
+use crate::commands::run::add_captures;
+use crate::commands::{Failure, command_line, document};
 use crate::progress::Journal;
 use crate::{build, interrupt, show};
 

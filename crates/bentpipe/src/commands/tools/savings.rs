@@ -5,7 +5,7 @@ use bentpipe_lab::run::{self, Assembled, Folder, Request};
 use bentpipe_lab::savings::{Choices, Savings};
 use bentpipe_report::{self as report, results_page};
 
-use super::{Failure, command_line, document};
+use crate::commands::{Failure, command_line, document};
 use crate::monitor::Terminal;
 use crate::voice::SavingsArgs;
 use crate::{build, show};

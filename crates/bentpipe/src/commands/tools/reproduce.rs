@@ -3,11 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use bentpipe_emulation::{ThisMachine, clean_up};
-use bentpipe_study::{Kernel, Reproduced, Request, Study, emulated_table, kernel_notes, kernel_table};
+use bentpipe_record::{Cell, Table};
+use bentpipe_study::{
+    Comparison, Kernel, Reproduced, Request, Study, Verdict, emulated_table, kernel_notes, kernel_table,
+    summary,
+};
 
 use super::emulate::{Streams, display};
-use super::{Failure, command_line};
-use crate::arguments::ReproduceArguments;
+use crate::arguments::tools::ReproduceArguments;
+use crate::commands::{Failure, command_line};
 use crate::monitor::Terminal;
 use crate::progress::Journal;
 use crate::{build, show};
@@ -107,8 +111,34 @@ fn shown(study: &Study, reproduced: &Reproduced, quiet: bool) -> String {
         false => format!("\n{}", show::table(&emulated_table(&reproduced.emulated))),
     };
     let notes: String = kernel_notes(&reproduced.kernel).iter().map(|note| format!("{note}\n")).collect();
-    let table = show::comparisons(&reproduced.comparisons);
+    let table = compared(&reproduced.comparisons);
     format!("{}\n{}\n\n{table}{kernel}{emulated}{notes}\n{report}", study.title, study.source)
+}
+
+/// Formats the rows of a study and the counts of their verdicts.
+fn compared(comparisons: &[Comparison]) -> String {
+    let head = ["", "what", "published", "simulated", "deviation", "verdict", "kind"];
+    let row = |comparison: &Comparison| {
+        let verdict = comparison.verdict.to_string();
+        vec![
+            Cell::Text(comparison.row.id.clone()),
+            Cell::Text(comparison.row.what.clone()),
+            Cell::Number(comparison.published_text()),
+            Cell::Number(comparison.simulated_text()),
+            Cell::Number(comparison.deviation_text()),
+            match comparison.verdict {
+                Verdict::Met => Cell::Good(verdict),
+                Verdict::Missed => Cell::Bad(verdict),
+                Verdict::Undecided | Verdict::NotJudged => Cell::Text(verdict),
+            },
+            Cell::Text(comparison.row.kind.to_string()),
+        ]
+    };
+    let rows = comparisons.iter().map(row).collect();
+    let counts: String = summary(comparisons).iter().map(|line| format!("{line}\n")).collect();
+    show::table(&Table { caption: String::new(), head: head.map(String::from).to_vec(), rows })
+        + "\n"
+        + &counts
 }
 
 /// Returns `true` if the kernel's TCP is asked for, and makes this machine ready.
