@@ -400,8 +400,9 @@ fn report(campaign: &Campaign) -> Result<Option<PathBuf>, CampaignError> {
         command: &command,
     };
     let folder = request.folder.clone();
-    let results = Results { folder, runs: results.runs, summary: results.summary };
+    let results = Results { folder, runs: results.runs, summary: results.summary, has_lost_packets: false };
     write_json(&campaign.folder().join("summary.json"), &results.summary).map_err(wrong)?;
+    campaign.update_checksums(&["summary.json"])?;
     let page = campaign.folder().join("report.html");
     results_page(&results.with_texts(&request)).write(&page).map_err(wrong)?;
     Ok(Some(page))

@@ -114,6 +114,11 @@ impl Monitor for Terminal {
         }
     }
 
+    fn damaged(&self, problem: &str) {
+        let shown = format!("{problem}\n");
+        self.bar.suspend(|| _ = std::io::stderr().write_all(shown.as_bytes()));
+    }
+
     fn advance(&self, share: f64) {
         self.bar.inc((share * STEPS).round() as u64);
         if let Some(journal) = &self.journal {

@@ -4,6 +4,7 @@ mod calls;
 mod campaign;
 mod cfdp;
 mod cli;
+mod damage;
 mod documentation;
 mod dtn;
 mod emulate;

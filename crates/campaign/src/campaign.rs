@@ -5,13 +5,14 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use bentpipe_lab::plan::Seeds;
+use bentpipe_record::{CHECKSUMS_FILE, update_checksums, verify};
 use bentpipe_scenario::Document;
 
 use crate::manifest::{FORMAT, MANIFEST_FILE, Manifest, SCENARIO_FILE};
 use crate::missing::Missing;
 use crate::part::{self, ERROR, Row};
 use crate::plan::hash_of;
-use crate::{CampaignError, Result, at};
+use crate::{CampaignError, Result, at, named};
 
 /// Campaign in a folder.
 #[derive(Clone, Debug)]
@@ -45,6 +46,7 @@ impl Campaign {
     /// Returns an error if it has no manifest that can be read.
     pub fn open(folder: &Path) -> Result<Campaign> {
         let path = folder.join(MANIFEST_FILE);
+        verify(&path).map_err(CampaignError::File)?;
         let bytes = fs::read(&path).map_err(at(&path))?;
         let manifest: Manifest = serde_json::from_slice(&bytes).map_err(at(&path))?;
         if manifest.format != FORMAT {
@@ -66,6 +68,17 @@ impl Campaign {
     /// Returns the contents of the manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
+    }
+
+    /// Writes the checksums of files of the folder, unless it was planned by a version that had none.
+    ///
+    /// # Errors
+    /// Returns an error if a file cannot be read or written.
+    pub fn update_checksums(&self, names: &[&str]) -> Result<()> {
+        match self.folder.join(CHECKSUMS_FILE).exists() {
+            true => update_checksums(&self.folder, names).map_err(named),
+            false => Ok(()),
+        }
     }
 
     /// Returns the folder of the parts.

@@ -81,6 +81,7 @@ pub fn gather(campaign: &Campaign, mut progress: impl FnMut(u64, u64)) -> Result
     table.close().map_err(at(&runs))?;
     file.finish().map_err(at(&runs))?;
     means.finish().map_err(at(&summary))?;
+    campaign.update_checksums(&[RUNS_FILE, SUMMARY_FILE])?;
     let columns = index.columns.len();
     Ok(Gathered { runs, summary, rows, columns, duplicates: index.duplicates })
 }

@@ -5,7 +5,9 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use bentpipe_record::{Frame, FrameColumn, FrameValues, FrameWriter, Outcome, read_frame, write_whole};
+use bentpipe_record::{
+    Frame, FrameColumn, FrameValues, FrameWriter, Outcome, file_hash, read_frame, write_whole,
+};
 use sha2::{Digest, Sha256};
 
 use crate::plan::hex;
@@ -155,11 +157,23 @@ pub(crate) fn runs_of(path: &Path) -> Option<Range<u64>> {
     (first <= last).then_some(first..last.checked_add(1)?)
 }
 
-/// Reads columns of a part.
+/// Returns the beginning of the hash in a part's name. `None` for another name.
+fn hash_in(path: &Path) -> Option<&str> {
+    runs_of(path)?;
+    path.file_name()?.to_str()?.strip_suffix(".parquet")?.splitn(3, '-').nth(2)
+}
+
+/// Reads columns of a part, whose content must have the hash in its name.
 ///
 /// # Errors
 /// Returns the problem of a file that is not a part.
 pub(crate) fn read(path: &Path, wanted: impl Fn(&str) -> bool) -> std::result::Result<Frame, String> {
+    if let Some(expected) = hash_in(path) {
+        let found = file_hash(path).map_err(|error| error.to_string())?;
+        if !found.starts_with(expected) {
+            return Err("its content is not that of the hash in its name".to_owned());
+        }
+    }
     let frame = read_frame(path, |title| title == RUN || wanted(title)).map_err(|error| error.to_string())?;
     if whole(&frame, RUN).len() == frame.rows() && frame.column(RUN).is_some() {
         Ok(frame)

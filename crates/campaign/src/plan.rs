@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use bentpipe_lab::plan::{Hash, Points, Seeds};
-use bentpipe_record::{VERSION, write_json, write_whole};
+use bentpipe_record::{VERSION, update_checksums, write_json, write_whole};
 use bentpipe_scenario::Document;
 use sha2::{Digest, Sha256};
 
@@ -91,6 +91,7 @@ pub fn plan(
     }
     write_whole(&folder.join(SCENARIO_FILE), |file| std::io::Write::write_all(file, text)).map_err(named)?;
     write_json(&path, &manifest).map_err(named)?;
+    update_checksums(folder, &[MANIFEST_FILE]).map_err(named)?;
     Ok(Planned { manifest, checked: sample.len() as u64 })
 }
 

@@ -1,7 +1,7 @@
 //! Results of a campaign that is small enough for a report.
 
 use bentpipe_lab::plan::Plan;
-use bentpipe_record::{FinalValues, FrameValues, Measure, Outcome, RunResult, Summary, Timing};
+use bentpipe_record::{FinalValues, FrameValues, Measure, Outcome, RunResult, Summary, Timing, verify};
 use bentpipe_scenario::Document;
 use bentpipe_units::Span;
 
@@ -49,6 +49,7 @@ pub fn results(campaign: &Campaign, build: &str) -> Result<Option<CampaignResult
 
 fn runs(campaign: &Campaign) -> Result<Vec<RunResult>> {
     let path = campaign.folder().join(RUNS_FILE);
+    verify(&path).map_err(CampaignError::File)?;
     let frame = part::read(&path, |_| true).map_err(at(&path))?;
     let (points, seeds, events) =
         (part::whole(&frame, POINT), part::whole(&frame, SEED), part::whole(&frame, EVENTS));

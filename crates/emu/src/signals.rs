@@ -6,10 +6,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bentpipe_units::Span;
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fs::{Mode, OFlags};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::poll;
+use crate::poll as polling;
 
 /// Requests to end.
 static REQUESTS: EndRequests = EndRequests::new();
@@ -17,6 +18,8 @@ static REQUESTS: EndRequests = EndRequests::new();
 static END: AtomicBool = AtomicBool::new(false);
 /// Set by a signal that asks for the settings to be read again.
 static RELOAD: AtomicBool = AtomicBool::new(false);
+/// Controlling terminal at the start, if there was one that counts.
+static TERMINAL: OnceLock<OwnedFd> = OnceLock::new();
 /// Event that a signal raises.
 static WAKER: OnceLock<&Waker> = OnceLock::new();
 
@@ -78,7 +81,7 @@ impl Waker {
     /// Waits until the event is raised, for at most `timeout`, and lowers it.
     pub fn wait(&self, timeout: Span) {
         // A wait that fails is a short one.
-        let _ = poll::wait([self.fd()], timeout);
+        let _ = polling::wait([self.fd()], timeout);
         self.clear();
     }
 
@@ -95,6 +98,7 @@ impl Waker {
 
 extern "C" fn handle(signal: libc::c_int) {
     match signal {
+        libc::SIGHUP if has_hung_up() => END.store(true, Ordering::SeqCst),
         libc::SIGHUP => RELOAD.store(true, Ordering::SeqCst),
         _ if REQUESTS.is_insistent() => {
             // SAFETY: ends the program without anything that a signal handler may not do.
@@ -107,7 +111,27 @@ extern "C" fn handle(signal: libc::c_int) {
     }
 }
 
-/// Installs the handlers: SIGINT and SIGTERM ask to end, SIGHUP to reload. Each raises `waker`, the first one given for
+/// Returns `true` if the terminal that the program was started at is gone. Called in a signal handler.
+fn has_hung_up() -> bool {
+    TERMINAL.get().is_some_and(|terminal| {
+        let mut fds = [PollFd::new(terminal, PollFlags::empty())];
+        let is_polled = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok();
+        is_polled && fds[0].revents().contains(PollFlags::HUP)
+    })
+}
+
+/// Keeps the controlling terminal open, to see later that it has hung up.
+fn keep_terminal() {
+    let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    // A service has none.
+    if let Ok(terminal) = rustix::fs::open(c"/dev/tty", flags, Mode::empty()) {
+        let _ = TERMINAL.set(terminal);
+    }
+}
+
+/// Installs the handlers: SIGINT and SIGTERM ask to end, SIGHUP to reload.
+///
+/// SIGHUP of a terminal that has closed asks to end, unless it was ignored when the program started, as `nohup` has it. Each raises `waker`, the first one given for
 /// good.
 ///
 /// Programs that are started get the usual handling again (execve(2)).
@@ -121,9 +145,13 @@ pub fn watch(waker: &'static Waker) -> io::Result<()> {
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = handle as extern "C" fn(libc::c_int) as libc::sighandler_t;
         action.sa_flags = libc::SA_RESTART;
-        // SAFETY: reads one `sigaction` that lives for the call; the handler does only what a handler may.
-        if unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) } < 0 {
+        let mut before = action;
+        // SAFETY: reads and writes a `sigaction` that live for the call; the handler does only what a handler may.
+        if unsafe { libc::sigaction(signal, &action, &mut before) } < 0 {
             return Err(io::Error::last_os_error());
+        }
+        if signal == libc::SIGHUP && before.sa_sigaction != libc::SIG_IGN {
+            keep_terminal();
         }
     }
     Ok(())

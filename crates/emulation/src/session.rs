@@ -154,7 +154,9 @@ impl Emulation<'_> {
         self.report(plan, &results).map(|page| Report {
             page,
             real_time: results.runs.first().and_then(|run| run.timing.real_time.clone()),
-            exit_code,
+            exit_code: exit_code
+                .filter(|code| *code > 0 || !results.has_lost_packets)
+                .or(results.has_lost_packets.then_some(1)),
         })
     }
 

@@ -71,6 +71,9 @@ pub enum OperationError {
         "cannot give up privileges: {0}; help: --user NAME, or --keep-privileges to run with all of them"
     )]
     Privileges(io::Error),
+    /// A capture could not be written, as on a full disk.
+    #[error("a capture could not be written: {0}; its files have the packets before that")]
+    Capture(io::Error),
     /// The gateway's thread panicked.
     #[error("the gateway failed")]
     Failed,
@@ -189,10 +192,11 @@ impl Operation {
         let mut gateway = thread.join().map_err(|_| OperationError::Failed)?;
         drop(server);
         let statistics = gateway.statistics();
+        let captured = gateway.end_captures();
         drop(gateway);
         let totals = view::totals(&observer.title, &statistics);
         let _ = observer.console.messages.write_all(totals.as_bytes());
-        Ok(())
+        captured.map_err(OperationError::Capture)
     }
 }
 

@@ -554,11 +554,22 @@ impl Gateway {
     }
 }
 
-impl Drop for Gateway {
-    fn drop(&mut self) {
+impl Gateway {
+    /// Writes what waits for captures, and ends them.
+    ///
+    /// # Errors
+    /// Returns the first error of the disk. The files have the packets before it.
+    pub fn end_captures(&mut self) -> io::Result<()> {
         (self.lan_tap, self.received_tap) = (None, None);
         self.carrier.set_tap(None);
-        self.captures.finish();
+        self.captures.finish()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // An error counts where a gateway ends in order.
+        let _ = self.end_captures();
     }
 }
 

@@ -140,7 +140,7 @@ impl Tap {
 pub(crate) struct Captures {
     taps: Vec<(Point, Tap)>,
     waiting: Vec<(Receiver<Entry>, Ring)>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
     counters: Arc<Counters>,
 }
 
@@ -194,23 +194,31 @@ impl Captures {
     }
 
     /// Writes what waits. The taps that were given out must be gone.
-    pub(crate) fn finish(&mut self) {
+    ///
+    /// # Errors
+    /// Returns the first error of the disk. The files have the packets before it.
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
         self.taps.clear();
-        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+        let ended = self.threads.drain(..).map(|thread| thread.join().unwrap_or(Ok(())));
+        ended.fold(Ok(()), Result::and)
     }
 }
 
-/// Writes packets until their tap is gone. After an error of the disk, later packets count as missed.
-fn write(receiver: &Receiver<Entry>, ring: Ring, counters: &Counters) {
-    let mut ring = Some(ring);
+/// Writes packets until their tap is gone. After an error of the disk, later packets count as missed, and the error is returned.
+fn write(receiver: &Receiver<Entry>, ring: Ring, counters: &Counters) -> io::Result<()> {
+    let (mut ring, mut failed) = (Some(ring), Ok(()));
     for Entry { at_ns, bytes } in receiver {
-        if ring.as_mut().is_none_or(|ring| ring.write(at_ns, &bytes, 0).is_err()) {
+        let written = ring.as_mut().map(|ring| ring.write(at_ns, &bytes, 0));
+        if !matches!(written, Some(Ok(()))) {
             ring = None;
             counters.captured.fetch_sub(1, Ordering::Relaxed);
             counters.missed.fetch_add(1, Ordering::Relaxed);
         }
+        if let Some(Err(error)) = written {
+            failed = Err(error);
+        }
     }
-    let _ = ring.map(Ring::finish);
+    failed.and(ring.map_or(Ok(()), |ring| ring.finish().map(drop)))
 }
 
 #[cfg(test)]
@@ -241,7 +249,7 @@ mod tests {
         sent.transport_stream(Time::ZERO, &NULL_PACKET.repeat(7));
         assert_eq!(captures.counts(), Counts { captured: 8, missed: 0 });
         drop((lan, sent));
-        captures.finish();
+        captures.finish().expect("a disk");
         let names = ["lan", "received", "sent"].map(|point| [1, 2].map(|n| format!("site-{point}-{n}.pcap")));
         assert_eq!(folder.names(), names.as_flattened());
         for (name, count) in names.as_flattened().iter().zip([1, 0, 0, 0, 7, 0]) {

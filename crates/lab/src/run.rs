@@ -8,6 +8,7 @@
 //!     scenario.original.toml    the file as it was given
 //!     series.parquet            samples over time (several runs: one folder for each, points/p003-s1/)
 //!     metrics.json              declarations of the metrics: name, unit, kind, label, how they are drawn
+//!     SHA256SUMS                checksums of all of it but the report, in each folder of a run
 //!     outcome.json              what one run gave: fingerprint, measures, totals
 //!     timing.json               how long it took, and the build that ran it
 //!     <node>-<link>.pcap        captures asked for; of a terminal also <node>-<link>-bursts.pcap, its MPEG cells,
@@ -21,8 +22,9 @@
 //! ```
 //!
 //! A run that is finished is not run again: `outcome.json` is written last, and holds the hash of what the result
-//! depends on. Everything but `manifest.json`, `timing.json` and `report.html` is the same to the byte for any number
-//! of jobs and on any machine; those three hold times.
+//! depends on; a file that is not as `SHA256SUMS` has it counts as damaged, and its run is run again. Everything but
+//! `manifest.json`, `timing.json`, `SHA256SUMS` and `report.html` is the same to the byte for any number of jobs and on any machine;
+//! those hold times.
 
 mod assembled;
 mod execute;

@@ -11,6 +11,7 @@ use bentpipe_wire::pcap::Writer;
 
 use super::files::WholeFile;
 use super::outcome::CaptureFile;
+use super::prefix::{ROOM, whole_capture};
 use super::ring::{Ring, RingSize};
 
 /// Limits of captures.
@@ -31,7 +32,7 @@ impl From<usize> for CaptureLimits {
 /// Pcap file being written, in the format of the captured layer.
 ///
 /// Stamps are in nanoseconds from the start of the run. It is a [`WholeFile`]: it exists once
-/// [`Capture::finish`] is done; dropped before, it is removed. With limits it is a [`Ring`] of files, which exist from the start.
+/// [`Capture::finish`] is done, or writing has failed, as on a full disk; dropped before, it is removed. With limits it is a [`Ring`] of files, which exist from the start.
 pub struct Capture {
     path: PathBuf,
     state: Arc<Mutex<State>>,
@@ -61,9 +62,16 @@ impl File {
             None => return,
         };
         if let Err(error) = flushed {
-            self.failed = Some(error);
-            self.writer = None;
+            self.fail(error);
         }
+    }
+
+    /// Notes the first error, and keeps the packets that are on disk.
+    fn fail(&mut self, error: io::Error) {
+        let salvaged = self.writer.take().map_or(Ok(()), Sink::salvage);
+        // Without them the first error says enough.
+        let note = if salvaged.is_ok() { "; the packets before that are kept" } else { "" };
+        self.failed.get_or_insert(io::Error::new(error.kind(), format!("{error}{note}")));
     }
 
     fn flush_if_due(&mut self, now: Time) {
@@ -88,6 +96,15 @@ impl Sink {
                 let file = WholeFile::create(path)?;
                 Writer::with_snap_len(file, link_type, limits.snap_len).map(Sink::Whole)
             }
+        }
+    }
+
+    /// Keeps the whole packets that are on disk, but for the last ones, which make room for the results.
+    fn salvage(self) -> io::Result<()> {
+        match self {
+            Sink::Whole(writer) => writer.into_inner().salvage(|file| whole_capture(file, ROOM)),
+            // Files of a ring are whole after each error.
+            Sink::Ring(_) => Ok(()),
         }
     }
 
@@ -166,11 +183,12 @@ impl Capture {
     /// Completes the files. Returns them with the number of packets in each.
     ///
     /// # Errors
-    /// The first that happened since the start, with the file's name. No file is left then, apart from those of a ring.
+    /// The first that happened since the start, with the file's name. The file then has the packets before it.
     pub fn finish_files(self) -> io::Result<Vec<CaptureFile>> {
         let mut state = self.lock();
         let State { format, file } = &mut *state;
         format.end(file);
+        file.flush();
         let written = match (file.failed.take(), file.writer.take()) {
             (Some(error), _) => Err(error),
             (None, Some(writer)) => writer.finish(&self.path, file.packets),
@@ -196,10 +214,7 @@ impl Records for File {
         };
         match written {
             Ok(()) => self.packets += 1,
-            Err(error) => {
-                self.failed = Some(error);
-                self.writer = None;
-            }
+            Err(error) => self.fail(error),
         }
     }
 

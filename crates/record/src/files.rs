@@ -48,9 +48,29 @@ impl WholeFile {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             path.with_file_name(format!(".{name}.{}.part", std::process::id()))
         });
-        let file = File::create(temporary.as_ref().unwrap_or(&path))?;
+        // What is salvaged of it is read; a device or pipe may be for writing only.
+        let file = match &temporary {
+            Some(temporary) => {
+                File::options().read(true).write(true).create(true).truncate(true).open(temporary)?
+            }
+            None => File::create(&path)?,
+        };
         unfinished().extend(temporary.clone());
         Ok(WholeFile { file: BufWriter::with_capacity(1 << 16, file), temporary, path })
+    }
+
+    /// Keeps the beginning of a file whose writing has failed, such as on a full disk. What waits to be written is dropped.
+    ///
+    /// `valid` gets what is on disk, and returns the length to keep.
+    ///
+    /// # Errors
+    /// Returns the error of the file system; the temporary file is then removed.
+    pub fn salvage(mut self, valid: impl FnOnce(&File) -> io::Result<u64>) -> io::Result<()> {
+        let file = self.file.get_ref().try_clone()?;
+        file.set_len(valid(&file)?)?;
+        // A dropped writer would write what it has.
+        let _ = std::mem::replace(&mut self.file, BufWriter::new(file)).into_parts();
+        self.finish()
     }
 
     /// Renames the temporary file to the final name.

@@ -6,6 +6,7 @@
 
 mod calls;
 mod capture;
+mod checksums;
 pub mod compare;
 mod contact_plan;
 mod csv;
@@ -24,6 +25,7 @@ mod outcome;
 mod packets;
 mod parquet;
 mod plan;
+mod prefix;
 mod recorder;
 mod results;
 mod results_folder;
@@ -37,6 +39,9 @@ mod table;
 
 pub use calls::{CALLS_FILE, CallRow, write_calls};
 pub use capture::{Capture, CaptureLimits};
+pub use checksums::{
+    CHECKSUMS_FILE, Checksums, file_hash, listed_files, update_checksums, verify, verify_folder,
+};
 pub use contact_plan::{ContactPlan, PlannedContact};
 pub use csv::{quoted, write_csv};
 pub use declared::{Catalogue, Declaration, Declared, DeclaredMeasure, Drawing, pattern};

@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::checksums::verify;
 use super::quoted;
 
 /// Contents of a manifest that say where runs are.
@@ -68,6 +69,7 @@ pub(crate) fn runs(folder: &Path) -> Result<Vec<RunFolder>, String> {
 /// Reads a file of JSON.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
     let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    verify(path)?;
     let bytes = fs::read(path).map_err(|error| named(&error))?;
     serde_json::from_slice(&bytes).map_err(|error| named(&error))
 }

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use bentpipe_wire::pcap::{LinkType, MAX_RECORD_LEN, Writer};
 
+use super::prefix::{HEADER_LEN, RECORD_HEADER_LEN, whole_records};
+
 /// Number and size of the files of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingSize {
@@ -20,9 +22,6 @@ pub const MIN_RING_FILE_BYTES: u64 = MAX_RECORD_LEN as u64 + HEADER_LEN as u64 +
 
 /// Maximum number of files of a ring. Each is open.
 pub const MAX_RING_FILES: usize = 100;
-
-const HEADER_LEN: usize = 24;
-const RECORD_HEADER_LEN: usize = 16;
 
 /// Bytes that wait to be written together.
 const BATCH: usize = 64 << 10;
@@ -192,8 +191,17 @@ impl Turns {
         }
     }
 
+    /// Writes the records that wait. After an error the file has those that fitted whole.
     fn write_batch(&mut self) -> io::Result<()> {
-        self.files[self.current].file.write_all(&self.batch)?;
+        let file = &mut self.files[self.current].file;
+        let start = file.stream_position()?;
+        let batch = std::mem::take(&mut self.batch);
+        if let Err(error) = file.write_all(&batch) {
+            let written = file.metadata()?.len().saturating_sub(start) as usize;
+            file.set_len(start + whole_records(&batch, written) as u64)?;
+            return Err(error);
+        }
+        self.batch = batch;
         self.batch.clear();
         Ok(())
     }

@@ -1,7 +1,11 @@
 //! A disk that is full.
 
+use std::fs::File;
+use std::io::BufReader;
 use std::path::Path;
 use std::process::Command;
+
+use bentpipe_wire::pcap::Reader;
 
 use super::rig::Running;
 
@@ -47,12 +51,21 @@ fn a_full_disk_ends_a_capture_and_the_emulation_goes_on_and_says_so() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains(" 1000 received"), "the capture stops no packet: {text}");
     let (code, errors) = running.end();
-    assert_eq!(code, Some(0), "{errors}");
-    // The broken capture makes room for the report, which says so.
+    assert_eq!(code, Some(1), "{errors}");
+    // The end of the capture makes room for the report, which says so.
     let timing = Running::timing(out);
     assert!(
         timing.contains("the capture left-hop.pcap failed") && timing.contains("No space left"),
         "{timing}"
     );
+    let capture =
+        std::fs::read_dir(out).expect("a folder").flatten().map(|entry| entry.path().join("left-hop.pcap"));
+    let capture = capture.into_iter().find(|path| path.exists()).expect("its beginning is kept");
+    let mut reader = Reader::new(BufReader::new(File::open(capture).expect("a file"))).expect("a capture");
+    let mut count = 0;
+    while reader.next_record().expect("whole records").is_some() {
+        count += 1;
+    }
+    assert!(count > 100, "{count} packets");
     assert_eq!(running.left(), [""; 0]);
 }

@@ -87,3 +87,35 @@ fn statistics_are_given_as_lines_and_to_prometheus() {
     let last: serde_json::Value = serde_json::from_str(lines.lines().last().expect("a line")).expect("JSON");
     assert!(last["remote"]["other"]["sent_packets"].as_u64() >= Some(5), "{last:#}");
 }
+
+/// Runs a program at a terminal, closes the terminal once it says that it is running, and exits with 0 if it ends.
+const AT_A_TERMINAL: &str = r#"
+import os, pty, sys, time
+child, terminal = pty.fork()
+if child == 0:
+    os.execvp(sys.argv[1], sys.argv[1:])
+text = b""
+while b"Ctrl-C" not in text:
+    text += os.read(terminal, 1000)
+time.sleep(0.3)
+os.close(terminal)
+for _ in range(100):
+    if os.waitpid(child, os.WNOHANG)[0]:
+        sys.exit(0)
+    time.sleep(0.1)
+os.kill(child, 9)
+sys.exit(1)
+"#;
+
+#[test]
+fn a_gateway_ends_with_its_terminal() {
+    let Some(sky) = Sky::new(1) else { return };
+    if !bentpipe_testkit::has("python3") {
+        return;
+    }
+    let path = sky.folder.write("site-1.toml", site_of_two(1, "rate = \"8 Mbit/s\"", &udp(1), ROHC));
+    let path = path.display().to_string();
+    let words = ["python3", "-c", AT_A_TERMINAL, env!("CARGO_BIN_EXE_bentpipe"), "gateway", &path];
+    let status = sky.sites[0].command(words[0]).args(&words[1..]).status().expect("it starts");
+    assert_eq!(status.code(), Some(0), "it goes on without its terminal");
+}

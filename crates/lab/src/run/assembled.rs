@@ -39,7 +39,7 @@ impl<'a> Assembled<'a> {
     pub fn unfinished(request: &Request<'a>) -> Result<Assembled<'a>, ScenarioError> {
         let to_do = |point: &Point| {
             let mut finished =
-                point.seeds.iter().map(|seed| request.folder.finished(point, *seed, request.build));
+                point.seeds.iter().map(|seed| request.folder.finished(point, *seed, request.build, &mut |_| ()));
             request.force || finished.any(|run| run.is_none())
         };
         Assembled::of(request.document, request.plan, to_do)

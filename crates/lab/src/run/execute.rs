@@ -10,7 +10,8 @@ use std::sync::{Mutex, PoisonError};
 use bentpipe_assemble::Built;
 use bentpipe_record::{
     Capture, CaptureFile, CaptureLimits, Distribution, EventRow, FinalValues, Outcome, Recorder, Recording,
-    ResultSet, RunResult, Stopped, Summary, Timing, VERSION, write_json, write_measures, write_whole,
+    ResultSet, RunResult, Stopped, Summary, Timing, VERSION, update_checksums, write_json, write_measures,
+    write_whole,
 };
 use bentpipe_scenario::{Document, Event, Moment, Problem, Scenario};
 use bentpipe_sim::Network;
@@ -21,7 +22,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Monitor;
-use super::folder::Folder;
+use super::folder::{Folder, SUMMARIES};
 use super::growing::Growing;
 use super::network::network_map;
 use crate::budget::Budget;
@@ -61,6 +62,8 @@ pub struct Results {
     pub runs: Vec<RunResult>,
     /// Means over the seeds.
     pub summary: Summary,
+    /// Set if a capture of an emulation is incomplete, as on a full disk.
+    pub has_lost_packets: bool,
 }
 
 impl Results {
@@ -161,10 +164,12 @@ pub fn execute(
 ) -> Result<Results, Failure> {
     let started_s = monitor.clock_s();
     fs::create_dir_all(request.folder.path()).map_err(|error| naming(&error, request.folder.path()))?;
-    let known = |point: &Point, seed| request.folder.finished(point, seed, request.build);
+    let known = |point: &Point, seed| {
+        request.folder.finished(point, seed, request.build, &mut |problem| monitor.damaged(problem))
+    };
     let tasks: Vec<(&Point, u64)> = request.plan.runs().collect();
     let old: Vec<Option<(Outcome, Timing)>> =
-        tasks.iter().map(|(point, seed)| known(point, *seed).filter(|_| !request.force)).collect();
+        tasks.iter().map(|(point, seed)| if request.force { None } else { known(point, *seed) }).collect();
     let todo: Vec<(&Point, u64)> =
         tasks.iter().zip(&old).filter(|(_, old)| old.is_none()).map(|(task, _)| *task).collect();
     monitor.begin(todo.len(), tasks.len() - todo.len());
@@ -182,7 +187,7 @@ pub fn execute(
     });
     let runs: Vec<RunResult> = runs.flatten().collect();
     let summary = summary(request.plan, &runs);
-    let results = Results { folder: request.folder.clone(), runs, summary };
+    let results = Results { folder: request.folder.clone(), runs, summary, has_lost_packets: false };
     write_results(request, &results, monitor.clock_s() - started_s)?;
     Ok(results)
 }
@@ -198,8 +203,9 @@ pub(super) fn naming(error: &io::Error, path: &std::path::Path) -> io::Error {
 }
 
 fn interrupted(request: &Request<'_>, tasks: &[(&Point, u64)]) -> Failure {
-    let done =
-        |(point, seed): &&(&Point, u64)| request.folder.finished(point, *seed, request.build).is_some();
+    let done = |(point, seed): &&(&Point, u64)| {
+        request.folder.finished(point, *seed, request.build, &mut |_| ()).is_some()
+    };
     Failure::Interrupted { finished: tasks.iter().filter(done).count(), runs: tasks.len() }
 }
 
@@ -450,7 +456,8 @@ pub(super) fn write_results(request: &Request<'_>, results: &Results, wall_s: f6
         wall_s,
         runs: results.runs.iter().map(|run| manifest_run(request, run)).collect(),
     };
-    write_json(&folder.join("manifest.json"), &manifest)
+    write_json(&folder.join("manifest.json"), &manifest)?;
+    update_checksums(folder, &SUMMARIES)
 }
 
 fn manifest_run<'a>(request: &'a Request<'_>, run: &'a RunResult) -> ManifestRun<'a> {

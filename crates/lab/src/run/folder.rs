@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use bentpipe_record::{
-    Outcome, Series, SeriesError, Timing, read_series, write_compact, write_csv, write_json, write_parquet,
-    write_whole,
+    Checksums, Outcome, Series, SeriesError, Timing, listed_files, read_series, verify_folder, write_compact,
+    write_csv, write_json, write_parquet, write_whole,
 };
 use serde::de::DeserializeOwned;
 
@@ -14,6 +14,12 @@ use crate::plan::{Hash, Plan, Point};
 
 /// Files that every run has.
 const SERIES: [&str; 2] = ["series.parquet", "metrics.json"];
+
+/// File that marks a run as complete.
+const OUTCOME: &str = "outcome.json";
+/// Files of the results of all runs.
+pub(super) const SUMMARIES: [&str; 5] =
+    ["scenario.original.toml", "summary.json", "summary.csv", "measures.csv", "manifest.json"];
 
 /// A folder of results.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,8 +66,23 @@ impl Folder {
         if self.single { PathBuf::new() } else { run_path(point, seed) }
     }
 
-    /// Returns the outcome of a finished run of the same scenario, seed and build.
-    pub(super) fn finished(&self, point: &Point, seed: u64, build: &str) -> Option<(Outcome, Timing)> {
+    /// Returns the outcome of a finished run of the same scenario, seed and build, with all its files as they were written.
+    ///
+    /// `damaged` gets each file that is not.
+    pub(super) fn finished(
+        &self,
+        point: &Point,
+        seed: u64,
+        build: &str,
+        damaged: &mut dyn FnMut(&str),
+    ) -> Option<(Outcome, Timing)> {
+        let found = self.complete(point, seed, build)?;
+        let problems = verify_folder(&self.of_run(point, seed));
+        problems.iter().for_each(|problem| damaged(problem));
+        problems.is_empty().then_some(found)
+    }
+
+    fn complete(&self, point: &Point, seed: u64, build: &str) -> Option<(Outcome, Timing)> {
         let folder = self.of_run(point, seed);
         let outcome: Outcome = read_json(&folder.join("outcome.json"))?;
         let timing: Timing = read_json(&folder.join("timing.json"))?;
@@ -99,7 +120,20 @@ impl Folder {
         let scenario = toml::to_string_pretty(&point.scenario).map_err(io::Error::other)?;
         write_whole(&folder.join("scenario.toml"), |file| file.write_all(scenario.as_bytes()))?;
         write_json(&folder.join("timing.json"), timing)?;
+        self.write_checksums(&folder, outcome)?;
         write_compact(&folder.join("outcome.json"), outcome)
+    }
+
+    /// Writes the checksums of the files of a run, and of the outcome that is written next.
+    fn write_checksums(&self, folder: &Path, outcome: &Outcome) -> io::Result<()> {
+        let mut names = listed_files(folder)?;
+        // What is left of an earlier outcome, and what is written once all runs are done.
+        names.retain(|name| name != OUTCOME && !(self.single && SUMMARIES.contains(&&name[..])));
+        let mut sums = Checksums::of(folder, names)?;
+        let mut bytes = serde_json::to_vec(outcome)?;
+        bytes.push(b'\n');
+        sums.add_bytes(OUTCOME, &bytes);
+        sums.write(folder)
     }
 }
 

@@ -56,11 +56,14 @@ pub fn follow<L: Live>(
     })?;
     drop(growing);
     let mut real_time = conclude(live);
-    let mut files = Vec::new();
+    let (mut files, mut has_lost_packets) = (Vec::new(), false);
     for (file, capture) in captures {
         match capture.finish_files() {
             Ok(finished) => files.extend(finished),
-            Err(error) => real_time.notices.push(format!("the capture {file} failed: {error}")),
+            Err(error) => {
+                has_lost_packets = true;
+                real_time.notices.push(format!("the capture {file} failed: {error}"));
+            }
         }
     }
     point.scenario.duration = recording.end.at.since(Time::ZERO);
@@ -74,7 +77,7 @@ pub fn follow<L: Live>(
     request.folder.write_run((&point, seed), &recording.series, &outcome, &timing)?;
     let runs = vec![RunResult { point: point.index, outcome, timing, reused: false }];
     let summary = summary(request.plan, &runs);
-    let results = Results { folder: request.folder.clone(), runs, summary };
+    let results = Results { folder: request.folder.clone(), runs, summary, has_lost_packets };
     write_results(request, &results, wall_s)?;
     Ok(results)
 }

@@ -8,6 +8,9 @@ pub trait Monitor: Sync {
     /// Begins `runs` runs, in addition to `finished` earlier ones.
     fn begin(&self, _runs: usize, _finished: usize) {}
 
+    /// Reports a damaged file of a finished run, which is run again.
+    fn damaged(&self, _problem: &str) {}
+
     /// Records progress of a run by this share of it. Each run's shares add up to one.
     fn advance(&self, _share: f64) {}
 

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bentpipe_net::Port;
-use bentpipe_record::Summary;
+use bentpipe_record::{CHECKSUMS_FILE, StoredResults, Summary, listed_files, verify};
 use bentpipe_scenario::Document;
+use bentpipe_units::RandomStream;
 use ticker::network_of;
 
 use super::*;
@@ -80,7 +81,7 @@ fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
         if path.is_dir() {
             files
                 .extend(contents(&path).into_iter().map(|(inner, bytes)| (format!("{name}/{inner}"), bytes)));
-        } else if !["manifest.json", "timing.json"].contains(&&name[..]) {
+        } else if !["manifest.json", "timing.json", "SHA256SUMS"].contains(&&name[..]) {
             files.insert(name, fs::read(&path).expect("a file"));
         }
     }
@@ -152,6 +153,56 @@ fn half_a_run_and_another_build_s_run_are_run_again() {
     let again = Counting::default();
     run_in(parent.path(), 1, 1, &again).expect("results");
     assert_eq!(again.to_run.load(Ordering::SeqCst), 3);
+}
+
+/// Flips a bit of a file, and returns its content before.
+fn flip(path: &Path, random: &mut RandomStream) -> Vec<u8> {
+    let whole = fs::read(path).expect("a file");
+    let mut flipped = whole.clone();
+    flipped[(random.unit() * whole.len() as f64) as usize] ^= 1 << (random.unit() * 8.0) as u8;
+    fs::write(path, flipped).expect("written");
+    whole
+}
+
+#[test]
+fn no_flipped_bit_of_results_is_silent() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let results = run_in(parent.path(), 1, 1, &Silent).expect("results");
+    let (plan, mut random) = (plan(1), RandomStream::new(1, "flips"));
+    let point = &plan.points[0];
+    let run = results.folder.of_run(point, point.seeds[0]);
+    let mut names = listed_files(&run).expect("a folder");
+    names.push(CHECKSUMS_FILE.to_owned());
+    assert_eq!(names.len(), 7, "{names:?}");
+    for name in names.iter().cycle().take(600) {
+        let whole = flip(&run.join(name), &mut random);
+        let mut named = 0;
+        let finished = results.folder.finished(point, point.seeds[0], "test", &mut |_| named += 1);
+        // A file that cannot be read is not that of a finished run.
+        assert!(finished.is_none() && (named > 0 || name.ends_with(".json")), "{name}");
+        fs::write(run.join(name), whole).expect("written");
+    }
+    for name in super::folder::SUMMARIES.into_iter().cycle().take(100) {
+        let whole = flip(&results.folder.path().join(name), &mut random);
+        let problem = verify(&results.folder.path().join(name)).expect_err("damaged");
+        assert!(problem.contains(name) && problem.contains("damaged"), "{problem}");
+        fs::write(results.folder.path().join(name), whole).expect("written");
+    }
+    flip(&run.join("series.parquet"), &mut random);
+    assert!(
+        results
+            .folder
+            .series(point, point.seeds[0])
+            .is_err_and(|error| error.to_string().contains("damaged"))
+    );
+    flip(&run.join("outcome.json"), &mut random);
+    assert!(
+        StoredResults::read(results.folder.path()).is_err_and(|problem| problem.contains("outcome.json"))
+    );
+    let again = Counting::default();
+    run_in(parent.path(), 1, 1, &again).expect("results");
+    assert_eq!(again.to_run.load(Ordering::SeqCst), 1, "the damaged run alone");
+    StoredResults::read(results.folder.path()).expect("whole again");
 }
 
 #[test]

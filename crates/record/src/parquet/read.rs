@@ -12,6 +12,7 @@ use ::parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use bentpipe_net::metric::Kind;
 use bentpipe_units::{Span, Time};
 
+use crate::checksums::verify;
 use crate::declared::{Catalogue, Declaration, Declared, Index};
 use crate::series::{Column, Data, Series};
 
@@ -104,6 +105,9 @@ fn read_runs<F: Fn(&str, &Declaration) -> bool>(
     let named =
         |path: &Path, error: &dyn std::fmt::Display| SeriesError::Io(format!("{}: {error}", path.display()));
     let (declared, samples) = (folder.join("metrics.json"), folder.join("series.parquet"));
+    for path in [&declared, &samples] {
+        verify(path).map_err(SeriesError::Io)?;
+    }
     let catalogue = std::fs::read(&declared).map_err(|error| named(&declared, &error))?;
     let catalogue: Catalogue =
         serde_json::from_slice(&catalogue).map_err(|error| named(&declared, &error))?;
