@@ -196,7 +196,8 @@ fn a_spread_of_starts_is_random_by_copy_and_seed() {
     let flow = "[flow.bulk]\nfrom = \"client\"\nto = \"server\"\ncount = 3\nstagger = \"2 s\"\n\
                 start_spread = \"1 s\"\ntraffic = \"tcp\"\n";
     let starts = |text: &str, seed: u64| -> Vec<Span> {
-        let built = Built::new(&scenario(&geo(text)), seed, Path::new("")).unwrap_or_else(|problem| panic!("{problem}"));
+        let built = Built::new(&scenario(&geo(text)), seed, &bentpipe_scenario::Access::default());
+        let built = built.unwrap_or_else(|problem| panic!("{problem}"));
         built.flows.iter().filter(|flow| flow.name.starts_with("bulk")).map(|flow| flow.start).collect()
     };
     let drawn = starts(flow, 1);
@@ -216,7 +217,8 @@ fn the_copies_of_a_node_start_one_after_the_other() {
         "[node.home]\ncount = 3\n[link.last]\nbetween = [\"home\", \"gateway\"]\nrate = \"1 Mbit/s\"\n\
          [flow.up]\nfrom = \"home\"\nto = \"server\"\ncount = 2\nnode_stagger = \"1 s\"\nstart = \"5 s\"\ntraffic = \"tcp\"",
     );
-    let starts: Vec<u64> = built(&text).flows.iter().map(|flow| flow.start.as_nanos() / 1_000_000_000).collect();
+    let starts: Vec<u64> =
+        built(&text).flows.iter().map(|flow| flow.start.as_nanos() / 1_000_000_000).collect();
     assert_eq!(starts, [5, 6, 7, 5, 6, 7]);
 }
 

@@ -422,7 +422,8 @@ mod tests {
             (points, document.scenario_at(&last).unwrap_or_else(|refusal| panic!("{set}: {refusal}")))
         };
         let controllers = "\"flow.f.traffic.controller\" = [\"cubic\", \"hybla\"]";
-        let (points, scenario) = after(controllers, "flow.f.traffic={ kind = \"tcp\", controller = \"vegas\" }");
+        let (points, scenario) =
+            after(controllers, "flow.f.traffic={ kind = \"tcp\", controller = \"vegas\" }");
         let written = serde_json::to_value(&scenario.flow["f"]).expect("JSON").to_string();
         assert!(points == 1 && written.contains("vegas"), "{points} {written}");
         assert_eq!(after(controllers, "duration=2 s").0, 2, "another key");

@@ -7,6 +7,8 @@ use indexmap::IndexMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use super::events::MAX_CHANGES;
+
 /// Change of settings at a time of the run, at once or along a ramp.
 ///
 /// It takes the keys that `bentpipe set` takes. Packets in flight are not affected.
@@ -75,18 +77,21 @@ impl Event {
         let count = self.times.map_or(most.saturating_add(1), |times| times as usize);
         let count = if self.every.is_some() { count.min(most.saturating_add(1)) } else { 1 };
         let every = self.every.unwrap_or(Span::ZERO).as_nanos();
-        let starts = (0..count as u64).map_while(move |n| {
-            every.checked_mul(n)?.checked_add(at.as_nanos()).map(Span::from_nanos)
-        });
+        let starts = (0..count as u64)
+            .map_while(move |n| every.checked_mul(n)?.checked_add(at.as_nanos()).map(Span::from_nanos));
         Ok(starts.take_while(move |start| is_counted || *start < duration))
     }
 
-    /// Returns the starts and ends of its changes, of its first start.
-    pub fn instants(&self) -> impl Iterator<Item = Span> + use<> {
+    /// Returns the starts and ends of its changes in a run of `duration`, of each of its starts.
+    pub fn instants(&self, duration: Span) -> impl Iterator<Item = Span> + use<> {
         let over = self.over.unwrap_or(Span::ZERO);
-        let reached = self.at + over;
-        let back = self.hold.map(|hold| [reached + hold, reached + hold + over]);
-        [self.at, reached].into_iter().chain(back.into_iter().flatten())
+        let hold = self.hold;
+        let of_start = move |at: Span| {
+            let reached = at + over;
+            let back = hold.map(|hold| [reached + hold, reached + hold + over]);
+            [at, reached].into_iter().chain(back.into_iter().flatten())
+        };
+        self.starts(duration, MAX_CHANGES).into_iter().flatten().flat_map(of_start)
     }
 }
 

@@ -135,7 +135,8 @@ impl<'a> Nodes<'a> {
             Hop::Link(..) | Hop::Tunnel(..) => None,
         };
         let mut left = hops.iter().enumerate().filter_map(leaves);
-        left.find(|&(node, link)| self.hidden.contains(&(node, self.interface(node, link)))).map(|(node, _)| node)
+        left.find(|&(node, link)| self.hidden.contains(&(node, self.interface(node, link))))
+            .map(|(node, _)| node)
     }
 
     /// Returns the address of a node.

@@ -19,7 +19,13 @@ pub struct Review<'a> {
 impl<'a> Review<'a> {
     /// Creates a review of a scenario with these nodes and this duration. `instead` makes the hint after an unknown name.
     pub fn new(nodes: Vec<&'a str>, duration: Span, instead: fn(&str, &[&str]) -> String) -> Review<'a> {
-        Review { nodes: nodes.into_iter().collect(), duration, is_later: false, instead, problems: Vec::new() }
+        Review {
+            nodes: nodes.into_iter().collect(),
+            duration,
+            is_later: false,
+            instead,
+            problems: Vec::new(),
+        }
     }
 
     /// Makes it the review of a state that an event makes, in which a line may be down.

@@ -107,10 +107,12 @@ fn a_openedworks_if_the_host_inside_opens_the_connection() {
     for traffic in ["\"tcp\"", "{ kind = \"tfrc\", payload = \"1000 B\" }"] {
         let text = download(traffic).replace(", application = { kind = \"bulk\", size = \"300 kB\" }", "");
         let refusal = refused(&text);
-        let problem = "flow.download.to: the translator at \"terminal\" hides \"pc\", so \"server\" cannot open";
+        let problem =
+            "flow.download.to: the translator at \"terminal\" hides \"pc\", so \"server\" cannot open";
         assert!(refusal.contains(problem), "{refusal}");
     }
-    let outwards = download("\"tcp\"").replace("from = \"server\", to = \"pc\"", "from = \"pc\", to = \"server\"");
+    let outwards =
+        download("\"tcp\"").replace("from = \"server\", to = \"pc\"", "from = \"pc\", to = \"server\"");
     drop(built(&outwards));
     let at_terminal = download("\"tcp\"").replace("from = \"server\"", "from = \"terminal\"");
     drop(built(&at_terminal));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{PASSWORD, Server, User};
+use super::client::{PASSWORD, Server, User};
 
 const NEXT: &str = "another correct horse";
 

@@ -6,7 +6,7 @@ use std::io::Write;
 use bentpipe_testkit::skip;
 use serde_json::{Value, json};
 
-use crate::client::{PASSWORD, SCENARIO, Server, User};
+use super::client::{PASSWORD, SCENARIO, Server, User};
 
 /// Comments that make a scenario large.
 fn large(n: usize, bytes: usize) -> String {

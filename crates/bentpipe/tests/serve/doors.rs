@@ -6,7 +6,7 @@ use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
-use crate::client::{PASSWORD, SCENARIO, Server, User};
+use super::client::{PASSWORD, SCENARIO, Server, User};
 
 fn wrong_password(server: &Server, name: &str, headers: &[(&str, &str)]) -> u16 {
     log_in(server, name, "wrong password 1", headers)

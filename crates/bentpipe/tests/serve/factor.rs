@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 use totp_rs::{Algorithm, Secret, TOTP};
 
-use crate::client::{Answer, PASSWORD, Server, User};
+use super::client::{Answer, PASSWORD, Server, User};
 
 /// Returns the code that a phone shows some seconds from now.
 fn code(secret: &str, later_s: u64) -> String {

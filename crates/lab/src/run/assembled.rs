@@ -38,8 +38,10 @@ impl<'a> Assembled<'a> {
     /// What cannot be assembled at the first such point, at its place in the file.
     pub fn unfinished(request: &Request<'a>) -> Result<Assembled<'a>, ScenarioError> {
         let to_do = |point: &Point| {
-            let mut finished =
-                point.seeds.iter().map(|seed| request.folder.finished(point, *seed, request.build, &mut |_| ()));
+            let mut finished = point
+                .seeds
+                .iter()
+                .map(|seed| request.folder.finished(point, *seed, request.build, &mut |_| ()));
             request.force || finished.any(|run| run.is_none())
         };
         Assembled::of(request.document, request.plan, to_do)

@@ -13,7 +13,7 @@ use bentpipe_record::{
     ResultSet, RunResult, Stopped, Summary, Timing, VERSION, update_checksums, write_json, write_measures,
     write_whole,
 };
-use bentpipe_scenario::{Document, Event, Moment, Problem, Scenario};
+use bentpipe_scenario::{Document, Moment, Problem, Scenario};
 use bentpipe_sim::Network;
 use bentpipe_site::{Artefact, Input, WriteArtefact};
 use bentpipe_units::Span;
@@ -116,7 +116,11 @@ fn event_row(moment: &Moment) -> EventRow {
 
 /// Returns the starts and ends of events within the run, in seconds.
 fn event_times(scenario: &Scenario) -> Vec<f64> {
-    let times = scenario.event.iter().flat_map(Event::times).filter(|at| *at <= scenario.duration);
+    let times = scenario
+        .event
+        .iter()
+        .flat_map(|event| event.instants(scenario.duration))
+        .filter(|at| *at <= scenario.duration);
     let times: BTreeSet<Span> = times.collect();
     times.into_iter().map(Span::as_secs_f64).collect()
 }

@@ -70,7 +70,8 @@ fn a_held_change_returns_along_its_ramp() {
             format!("19 s: {}", loss("0.1"))
         ]
     );
-    let times: Vec<Span> = scenario(held).expect("a scenario").event[0].instants().collect();
+    let times: Vec<Span> =
+        scenario(held).expect("a scenario").event[0].instants(Span::from_secs(60)).collect();
     assert_eq!(times, [10, 12, 17, 19].map(Span::from_secs));
 }
 
@@ -87,13 +88,16 @@ fn states_are_scenarios_of_their_own_and_the_first_is_untouched() {
 #[test]
 fn an_event_repeats_up_to_its_number_or_the_end_of_the_run() {
     let outage = |more: &str| {
-        format!("[[event]]\nat = \"10 s\"\nset = {{ \"link.hop.rate\" = \"0 bit/s\" }}\nhold = \"1 s\"\n{more}\n")
+        format!(
+            "[[event]]\nat = \"10 s\"\nset = {{ \"link.hop.rate\" = \"0 bit/s\" }}\nhold = \"1 s\"\n{more}\n"
+        )
     };
     let rate = |at: u64, value: &str| format!("{at} s: link.hop.rate {value}");
     let twice = [rate(10, "0 bit/s"), rate(11, "8 Mbit/s"), rate(25, "0 bit/s"), rate(26, "8 Mbit/s")];
     assert_eq!(timeline(&outage("every = \"15 s\"\ntimes = 2")), twice);
     assert_eq!(timeline(&outage("every = \"15 s\"")).len(), 8, "at 10, 25, 40 and 55 s");
-    let rising = "[[event]]\nat = \"1 s\"\nadd = { \"link.hop.delay\" = \"1 ms\" }\nevery = \"1 s\"\ntimes = 3\n";
+    let rising =
+        "[[event]]\nat = \"1 s\"\nadd = { \"link.hop.delay\" = \"1 ms\" }\nevery = \"1 s\"\ntimes = 3\n";
     let last = timeline(rising).pop().expect("three");
     assert_eq!(last, "3 s: link.hop.delay 13 ms");
     for (more, problem) in [
