@@ -18,7 +18,7 @@ pub fn is_name(name: &str) -> bool {
         && !name.eq_ignore_ascii_case("scenario.toml")
 }
 
-/// Checks a scenario that came from a controller with the files of these names, which are in a folder.
+/// Checks a scenario of a controller, with the names of its files in a folder.
 ///
 /// # Errors
 /// Returns its errors, or the key by which it names a file that was not given.

@@ -47,7 +47,7 @@ pub(crate) fn check(program: &Program, inputs: &Path) -> Result<(), String> {
     }
 }
 
-/// Checks the values of a program's arguments, and the names of files in the scenario of an emulation.
+/// Checks the values of a program's arguments, and the files that its scenario names.
 ///
 /// The files themselves are still to come.
 ///
@@ -179,7 +179,7 @@ pub(crate) fn arguments(program: &Program, allowed: &Allowed, own: &Path) -> Res
             all.push(own.into());
             // Attached hosts send themselves; without them the flows do.
             all.extend(["emulate", SCENARIO, "--out", RESULTS, "--quiet"].map(OsString::from));
-            // Of the working folder alone, whatever the scenario names.
+            // Only files of the working folder.
             all.extend(["--inputs", "."].map(OsString::from));
             all.push(if attach.is_empty() && join.is_none() { "--real-flows" } else { "--timed" }.into());
             // Outside of the working folder: they are not results.

@@ -127,7 +127,7 @@ pub(crate) struct PartArguments {
     /// Run again what has no result
     #[arg(long)]
     retry: bool,
-    /// Open only files of the campaign's folder for the scenario, as it was planned with --inputs
+    /// Open only files of the campaign's folder, as it was planned with --inputs
     #[arg(long)]
     confined: bool,
     /// No progress

@@ -26,12 +26,16 @@ pub(crate) struct Changes {
 /// Files that a scenario may name.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Inputs {
-    /// Open only files of a folder for the scenario, by their names there [default: any file]
+    /// Open only files of a folder for the scenario [default: any file]
+    ///
+    /// A file is known by its name there.
     ///
     /// For the scenarios of others. No link leads out of the folder.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) inputs: Option<PathBuf>,
-    /// Confine the process: it writes only below its working folder, and changes nothing of the system
+    /// Confine the process to writing below its working folder
+    ///
+    /// It changes nothing of the system.
     ///
     /// It reads the system's programs and libraries, and the folder of --inputs (Landlock, seccomp).
     #[arg(long, requires = "inputs")]
@@ -50,10 +54,10 @@ impl Inputs {
         }
     }
 
-    /// Reads a scenario file, which may name any file, or those of the folder alone.
+    /// Reads a scenario file, which may name any file, or those of the folder.
     ///
     /// # Errors
-    /// Returns the errors of the file, or an error if there is no such folder.
+    /// Returns the errors of the file, or an error if the folder is missing.
     pub(crate) fn read(&self, scenario: &Path) -> Result<Document, Error> {
         match &self.inputs {
             Some(inputs) => bentpipe_paths::document_with_inputs(scenario, inputs),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use bentpipe_emu::CapabilitySet;
 use bentpipe_emu::privileges::{Calls, Confinement, Files};
 
-/// Files of the system that programs need: libraries, fonts, the time zone, and what the kernel tells of itself.
+/// Files of the system that programs need: libraries, fonts, time zones, facts of the kernel.
 const SYSTEM: [&str; 17] = [
     "/usr",
     "/lib",
@@ -29,7 +29,7 @@ const SYSTEM: [&str; 17] = [
     "/sys/fs/cgroup",
 ];
 
-/// Confines this process to its working folder, the folder of temporary files, and the inputs, which it can only read.
+/// Confines this process to its working folder, temporary files, and the inputs, to be read.
 ///
 /// # Errors
 /// Returns an error if the kernel refuses. A kernel without Landlock limits system calls alone.

@@ -203,10 +203,15 @@ fn another_build_or_another_input_runs_nothing() {
     let manifest = folder.file("c/manifest.json");
     let text = fs::read_to_string(&manifest).expect("it");
     let build = Campaign::open(&folder.file("c")).expect("it").manifest().build.clone();
-    fs::write(&manifest, text.replace(&build, "another")).expect("written");
+    // Edited on purpose: the checksum is made again.
+    let write = |text: &str| {
+        fs::write(&manifest, text).expect("written");
+        bentpipe_record::update_checksums(&folder.file("c"), &["manifest.json"]).expect("written");
+    };
+    write(&text.replace(&build, "another"));
     let text_of = said(&bentpipe(&folder, &["campaign", "run", "c"]), 2);
     assert!(text_of.contains("planned by build another"), "{text_of}");
-    fs::write(&manifest, &text).expect("written");
+    write(&text);
     fs::write(folder.file("c/scenario.toml"), SWEPT.replace("1 Mbit/s", "2 Mbit/s")).expect("written");
     let text_of = said(&bentpipe(&folder, &["campaign", "part", "c"]), 2);
     assert!(text_of.contains("scenario.toml: missing, or not as it was"), "{text_of}");

@@ -24,7 +24,7 @@ delay = "20 ms"
 [flow.stream]
 from = "a"
 to = "b"
-traffic = { kind = "udp", rate = "5 Mbit/s", payload = "1000 B" }
+traffic = { kind = "udp", pattern = { kind = "constant", interval = "2 ms" }, payload = "1000 B" }
 "#;
 
 const SWEEP: &str = "[sweep]\n\"link.sat.rate\" = [\"1 Mbit/s\", \"2 Mbit/s\", \"3 Mbit/s\"]\n";

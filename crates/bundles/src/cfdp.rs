@@ -236,21 +236,21 @@ fn handle(entity: &mut Entity, pdu: &[u8], now: Time, counts: &mut Counts) {
 #[derive(Debug)]
 struct Peers<T> {
     known: HashMap<u64, T>,
-    heard: HashMap<Transaction, T>,
+    by_transaction: HashMap<Transaction, T>,
     /// Transactions in the order in which they began.
     order: VecDeque<Transaction>,
 }
 
 impl<T> Default for Peers<T> {
     fn default() -> Peers<T> {
-        Peers { known: HashMap::new(), heard: HashMap::new(), order: VecDeque::new() }
+        Peers { known: HashMap::new(), by_transaction: HashMap::new(), order: VecDeque::new() }
     }
 }
 
 impl<T> Peers<T> {
     /// Returns the address for a PDU to an entity.
     fn of(&self, to: u64, pdu: &[u8]) -> Option<&T> {
-        self.known.get(&to).or_else(|| self.heard.get(&Pdu::parse(pdu).ok()?.common.transaction))
+        self.known.get(&to).or_else(|| self.by_transaction.get(&Pdu::parse(pdu).ok()?.common.transaction))
     }
 
     /// Notes the address from which a sender's PDU came.
@@ -260,13 +260,13 @@ impl<T> Peers<T> {
         if pdu.content.is_to_sender() || self.known.contains_key(&transaction.source) {
             return;
         }
-        if self.heard.insert(transaction, from).is_none() {
+        if self.by_transaction.insert(transaction, from).is_none() {
             self.order.push_back(transaction);
         }
         if self.order.len() > HEARD
             && let Some(oldest) = self.order.pop_front()
         {
-            self.heard.remove(&oldest);
+            self.by_transaction.remove(&oldest);
         }
     }
 }
@@ -298,6 +298,6 @@ mod tests {
         for number in 0..2 * HEARD as u64 {
             peers.learn(&end(5, number), "many");
         }
-        assert!(peers.heard.len() <= HEARD && peers.order.len() <= HEARD);
+        assert!(peers.by_transaction.len() <= HEARD && peers.order.len() <= HEARD);
     }
 }

@@ -61,7 +61,7 @@ impl Campaign {
         Ok(Campaign { folder: folder.to_owned(), manifest, is_confined: false })
     }
 
-    /// Returns the campaign with a scenario that may name only the files that were copied to the campaign's folder.
+    /// Returns the campaign with a scenario that may name only files of its folder.
     #[must_use]
     pub fn confined(self) -> Campaign {
         Campaign { is_confined: true, ..self }
@@ -82,7 +82,7 @@ impl Campaign {
         &self.manifest
     }
 
-    /// Writes the checksums of files of the folder, unless it was planned by a version that had none.
+    /// Writes the checksums of the folder's files, unless an older version planned it.
     ///
     /// # Errors
     /// Returns an error if a file cannot be read or written.

@@ -134,7 +134,7 @@ fn carried(from: &Access, path: &Path, to: &Path) -> Result<String> {
     Ok(inner.to_string_lossy().into_owned())
 }
 
-/// Returns `true` if a file is a regular one, and not the one at a path.
+/// Returns `true` if a file is regular, and another one than at a path.
 fn is_other_file(file: &fs::File, path: &Path) -> bool {
     let Ok(own) = file.metadata() else { return false };
     let is_same = |other: fs::Metadata| (other.dev(), other.ino()) == (own.dev(), own.ino());

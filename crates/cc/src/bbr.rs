@@ -221,7 +221,7 @@ impl Bbr {
         round_trip || (gain < 1.0 && self.is_drained(flight))
     }
 
-    /// Returns `true` if the queue is empty: a bandwidth-delay product is in flight, or the smallest window, which never gets lower.
+    /// Returns `true` if at most a bandwidth-delay product, or the smallest window, is in flight.
     fn is_drained(&self, flight: f64) -> bool {
         flight <= self.pipe(1.0).max(MIN_SEGMENTS * self.window.smss())
     }

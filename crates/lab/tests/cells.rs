@@ -47,7 +47,7 @@ fn measured(text: &str) -> HashMap<String, (String, f64)> {
     };
     let recording = recorder.run(&mut built.network, |_| ControlFlow::Continue(())).expect("short");
     let of = |measure: Measure| (measure.name, (measure.unit, measure.value));
-    measures(&scenario, &recording).into_iter().map(of).collect()
+    measures(&scenario, 1, &recording).into_iter().map(of).collect()
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn measures(text: &str, warm_up: Span) -> Vec<Measure> {
         duration: scenario.duration,
     };
     let recording = recorder.run(&mut built.network, |_| ControlFlow::Continue(())).expect("no stop");
-    measure::measures(&scenario, &recording)
+    measure::measures(&scenario, 1, &recording)
 }
 
 /// Returns the loss ratio of the flow, which is less than `tolerance` from `expected`.

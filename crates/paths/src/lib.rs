@@ -68,7 +68,7 @@ pub fn document(path: &Path) -> Result<Document, Error> {
 /// Reads a scenario file, which may name the files of a folder alone.
 ///
 /// # Errors
-/// Returns an error if the file cannot be read, is not TOML of at most [`MAX_FILE_BYTES`], or if there is no such folder.
+/// Returns an error if the file cannot be read, is not TOML of at most [`MAX_FILE_BYTES`], or if the folder is missing.
 pub fn document_with_inputs(path: &Path, inputs: &Path) -> Result<Document, Error> {
     let document = Document::parse(&path.display().to_string(), &scenario_bytes(path)?)?;
     let unreadable = |source| Error::Unreadable { path: inputs.to_owned(), source };

@@ -99,7 +99,7 @@ impl Sink {
         }
     }
 
-    /// Keeps the whole packets that are on disk, but for the last ones, which make room for the results.
+    /// Keeps the whole packets on disk, but for the last: the results need room.
     fn salvage(self) -> io::Result<()> {
         match self {
             Sink::Whole(writer) => writer.into_inner().salvage(|file| whole_capture(file, ROOM)),

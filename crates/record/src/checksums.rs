@@ -118,7 +118,7 @@ fn parse(text: &str) -> Option<Checksums> {
     lines.map(line).collect::<Option<_>>().map(Checksums)
 }
 
-/// Returns the names of the files of a folder that checksums are of: not pages, nor unfinished and hidden files.
+/// Returns the names of a folder's files with checksums: no pages, unfinished or hidden files.
 ///
 /// # Errors
 /// As the file system gives.

@@ -59,7 +59,7 @@ impl WholeFile {
         Ok(WholeFile { file: BufWriter::with_capacity(1 << 16, file), temporary, path })
     }
 
-    /// Keeps the beginning of a file whose writing has failed, such as on a full disk. What waits to be written is dropped.
+    /// Keeps the beginning of a file whose writing has failed. What waits to be written is dropped.
     ///
     /// `valid` gets what is on disk, and returns the length to keep.
     ///

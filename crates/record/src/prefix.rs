@@ -13,7 +13,7 @@ fn kept(header: &[u8; RECORD_HEADER_LEN]) -> u64 {
     u32::from_be_bytes([header[8], header[9], header[10], header[11]]).into()
 }
 
-/// Returns the length of the whole records at the beginning of some, of which `len` bytes are there.
+/// Returns the length of the whole records in the first `len` bytes.
 pub(crate) fn whole_records(records: &[u8], len: usize) -> usize {
     let mut at = 0;
     while let Some(header) = records[at..].first_chunk() {
@@ -26,10 +26,12 @@ pub(crate) fn whole_records(records: &[u8], len: usize) -> usize {
     at
 }
 
-/// Bytes at the end of a capture that make room for the results of its run.
+/// Bytes at the end of a capture that give way to its run's results.
 pub(crate) const ROOM: u64 = 4 << 20;
 
-/// Returns the length of a capture's header and whole records, without `room` bytes or half of it. It is 0 if the header is not whole.
+/// Returns the length of a capture's header and whole records, without `room` or half.
+///
+/// It is 0 if the header is not whole.
 pub(crate) fn whole_capture(file: &File, room: u64) -> io::Result<u64> {
     let len = file.metadata()?.len();
     let len = len - room.min(len / 2);

@@ -31,10 +31,20 @@ impl Axis {
         self.keys.iter().map(|(key, ..)| key.as_str())
     }
 
-    /// Returns `true` if `key`, or a key in its table, varies on it.
+    /// Returns `true` if `key` varies on it.
     pub(crate) fn has(&self, key: &str) -> bool {
         let key = current_key(&normal(key));
-        self.keys.iter().any(|(own, ..)| is_within(&current_key(own), &key))
+        self.keys.iter().any(|(own, ..)| current_key(own) == key)
+    }
+
+    /// Returns `true` if a value for `key` ends it: it varies the key, or as the file has it a key in its table.
+    ///
+    /// What an option sweeps stays swept.
+    pub(crate) fn ends_with(&self, key: &str) -> bool {
+        let table = current_key(&normal(key));
+        let of_file = |origin: &Origin| matches!(origin, Origin::File(_));
+        let is_in = |own: &str| is_within(&current_key(own), &table);
+        self.has(key) || self.keys.iter().any(|(own, origin, _)| of_file(origin) && is_in(own))
     }
 
     /// Returns `true` if `key` is in a table that varies on it.

@@ -54,7 +54,7 @@ pub fn copies(scenario: &Scenario, ends: [&str; 2]) -> u32 {
     ends.map(|end| count(scenario, end)).into_iter().max().unwrap_or(1)
 }
 
-/// Returns the start of copy number `n` of a flow, from zero, in the run with a seed.
+/// Returns the start of a flow's copy number `n`, from zero, with a seed.
 pub fn start(scenario: &Scenario, (name, flow): (&str, &Flow), n: u64, seed: u64) -> Span {
     let several = u64::from(copies(scenario, [&flow.from, &flow.to]));
     let start = fixed_start(flow, n, several);

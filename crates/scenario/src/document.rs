@@ -74,7 +74,7 @@ impl Document {
     }
 
     /// Sets a key, as `--set key=value` does. A value that is not TOML is taken as text, so quotes are not needed. If the
-    /// key or one in its table was swept, it no longer is; in a table that is swept it holds at each value. `sweep.KEY=[...]` sweeps a key over a list of values, `sweep.KEY=1 to 9 by 2` over a
+    /// file sweeps the key or one in its table, it no longer does; in a table that is swept it holds at each value. `sweep.KEY=[...]` sweeps a key over a list of values, `sweep.KEY=1 to 9 by 2` over a
     /// range.
     ///
     /// # Errors
@@ -98,7 +98,7 @@ impl Document {
                 let result = match key.strip_prefix("sweep.") {
                     Some(swept) => axes::replace(&mut self.axes, swept, &origin, &node),
                     None => {
-                        self.axes.retain(|axis| !axis.has(&key));
+                        self.axes.retain(|axis| !axis.ends_with(&key));
                         if self.axes.iter().any(|axis| axis.has_table_of(&key)) {
                             self.set_in_swept.push((key.clone(), node.clone()));
                         }
@@ -427,6 +427,13 @@ mod tests {
         let written = serde_json::to_value(&scenario.flow["f"]).expect("JSON").to_string();
         assert!(points == 1 && written.contains("vegas"), "{points} {written}");
         assert_eq!(after(controllers, "duration=2 s").0, 2, "another key");
+        let mut document = Document::parse("f.toml", file("").as_bytes()).expect("TOML");
+        for set in
+            ["sweep.flow.f.traffic.controller=[\"cubic\", \"hybla\"]", "flow.f.traffic={ kind = \"tcp\" }"]
+        {
+            document.set(set).unwrap_or_else(|refusal| panic!("{refusal}"));
+        }
+        assert_eq!(document.axes().next(), Some(("flow.f.traffic.controller", 2)), "an option's sweep stays");
         let kinds = "\"flow.f.traffic\" = [{ kind = \"tcp\" }, { kind = \"tcp\", controller = \"hybla\" }]";
         let (points, scenario) = after(kinds, "flow.f.traffic.ecn=true");
         let written = serde_json::to_value(&scenario.flow["f"]).expect("JSON").to_string();

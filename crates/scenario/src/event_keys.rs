@@ -7,7 +7,8 @@ use indexmap::IndexMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::events::MAX_CHANGES;
+/// Maximum number of changes of all events, steps of ramps counted.
+pub(crate) const MAX_CHANGES: usize = 10_000;
 
 /// Change of settings at a time of the run, at once or along a ramp.
 ///
@@ -82,7 +83,7 @@ impl Event {
         Ok(starts.take_while(move |start| is_counted || *start < duration))
     }
 
-    /// Returns the starts and ends of its changes in a run of `duration`, of each of its starts.
+    /// Returns the starts and ends of all its changes in a run of `duration`.
     pub fn instants(&self, duration: Span) -> impl Iterator<Item = Span> + use<> {
         let over = self.over.unwrap_or(Span::ZERO);
         let hold = self.hold;

@@ -8,13 +8,10 @@ use std::path::Path;
 use serde_json::Value as Json;
 
 use super::error::{Diagnostic, Origin};
-use super::event_keys::Event;
+use super::event_keys::{Event, MAX_CHANGES};
 use super::tree::{Node, Table, Value};
 use super::{Access, key, place};
 use bentpipe_units::{Bytes, Rate, Span};
-
-/// Maximum number of changes of all events, steps of ramps counted.
-pub(crate) const MAX_CHANGES: usize = 10_000;
 
 /// Default number of steps in a ramp.
 const STEPS: u64 = 20;

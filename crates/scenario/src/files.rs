@@ -71,7 +71,7 @@ impl Access {
         Ok(Access::new(Beneath { folder: open_folder(folder)?, names }))
     }
 
-    /// Opens a file by its name in the scenario, without waiting for the writer of a pipe.
+    /// Opens a file by its name, without waiting for a pipe's writer.
     ///
     /// # Errors
     /// Returns an error if the scenario has no access to it, or it cannot be opened.
@@ -142,7 +142,7 @@ impl Resolver for Beneath {
     }
 }
 
-/// Returns the reason why a file did not open, unless it is one of files elsewhere.
+/// Returns the reason for a file that did not open, if it may be shown.
 fn refusal(errno: Errno) -> io::Error {
     match errno {
         Errno::NOSYS | Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO => errno.into(),
@@ -213,7 +213,7 @@ pub fn outages(contacts: &ContactFile, access: &Access) -> Result<Vec<Outage>, (
 /// Last parts of the keys whose texts are names of files.
 const FILE_KEYS: [&str; 3] = ["file", "samples", "sizes"];
 
-/// Returns `true` if the texts of a key in its normal form are names of files.
+/// Returns `true` if a key, in its normal form, names files.
 pub fn is_file_key(key: &str) -> bool {
     FILE_KEYS.contains(&key.rsplit('.').next().unwrap_or(key))
 }

@@ -239,7 +239,7 @@ pub enum Opener {
     /// The end that sends the data, as an upload does.
     #[default]
     Sender,
-    /// The end that receives them, as a download does: the only way out of a network behind a translator of addresses.
+    /// The end that receives them, as a download does, from behind a translator too.
     Receiver,
 }
 

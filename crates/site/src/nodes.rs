@@ -125,7 +125,7 @@ impl<'a> Nodes<'a> {
         self.hidden.insert((node, interface));
     }
 
-    /// Returns the node on a path that hides its last node from its first, if one does.
+    /// Returns the node on a path that hides its last node from its first.
     ///
     /// A packet on it cannot be the first of a connection then.
     pub(crate) fn hidden_by(&self, hops: &[Hop]) -> Option<usize> {

@@ -28,7 +28,7 @@ impl<'a> Review<'a> {
         }
     }
 
-    /// Makes it the review of a state that an event makes, in which a line may be down.
+    /// Sets that an event makes the reviewed state, in which a line may be down.
     #[must_use]
     pub fn after_events(self, is_later: bool) -> Review<'a> {
         Review { is_later, ..self }

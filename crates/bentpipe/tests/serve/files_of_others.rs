@@ -258,7 +258,7 @@ fn a_child_opens_the_files_of_its_input_alone() {
             "search",
             path,
             "--over",
-            "flow.f.count=1 to 2 by 1",
+            "link.l.delay=10 ms to 20 ms by 10 ms",
             "--while",
             "flow.f.goodput >= 1 bit/s",
             "--quiet",

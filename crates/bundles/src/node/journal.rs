@@ -129,7 +129,7 @@ pub struct Journal {
     written: u64,
     /// Number of those that are.
     synced: u64,
-    /// Length after which the next segment begins, and room that is left for removals and for compaction.
+    /// Length after which the next segment begins. As much room stays for removals and compaction.
     segment: u64,
     /// Bytes that were free on the disk when they were last measured.
     free: u64,
@@ -365,7 +365,7 @@ impl Journal {
         self.free >= self.segment.saturating_add(self.pending.len() as u64).saturating_add(len)
     }
 
-    /// Gives up records that wait: those of bundles in `slots`, and the memory of bundles with `hashes`.
+    /// Drops records that wait: bundles in `slots`, and memory of bundles with `hashes`.
     ///
     /// The others still wait for [`Journal::write`].
     pub fn give_up(&mut self, slots: &HashSet<Slot>, hashes: &HashSet<u128>) {
@@ -529,7 +529,7 @@ impl Journal {
     }
 }
 
-/// Returns `true` if the error says that a disk, or a user's share of it, is full.
+/// Returns `true` if the error is a full disk, or a full quota.
 pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

@@ -159,7 +159,7 @@ impl Peer {
         }
     }
 
-    /// Forgets the last piece of the transfer that arrives, which the disk has no room for.
+    /// Forgets the last piece of an arriving transfer, for which the disk has no room.
     pub(super) fn forget_piece(&mut self, number: u64) {
         if let Some(part) = &mut self.part
             && let Some((_, place)) = part.pieces.pop_if(|(last, _)| *last == number)

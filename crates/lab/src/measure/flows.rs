@@ -60,7 +60,7 @@ fn word(application: &Application) -> &'static str {
     }
 }
 
-/// Returns a flow of the scenario by its name, and the number of its copy, from zero. Copy number n is called NAME.n.
+/// Returns a flow of the scenario, with its name and its copy's number from zero. Copy number n is called NAME.n.
 fn find<'a>(scenario: &'a Scenario, path: &str) -> Option<(&'a str, &'a Flow, u64)> {
     let name = path.strip_prefix("flow/").unwrap_or(path);
     let of = |name: &str| scenario.flow.get_key_value(name).map(|(name, flow)| (name.as_str(), flow));

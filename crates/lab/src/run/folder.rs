@@ -66,7 +66,9 @@ impl Folder {
         if self.single { PathBuf::new() } else { run_path(point, seed) }
     }
 
-    /// Returns the outcome of a finished run of the same scenario, seed and build, with all its files as they were written.
+    /// Returns the outcome of a finished run of this scenario, seed and build.
+    ///
+    /// All its files are as they were written.
     ///
     /// `damaged` gets each file that is not.
     pub(super) fn finished(
@@ -124,7 +126,7 @@ impl Folder {
         write_compact(&folder.join("outcome.json"), outcome)
     }
 
-    /// Writes the checksums of the files of a run, and of the outcome that is written next.
+    /// Writes the checksums of a run's files, and of the outcome that follows.
     fn write_checksums(&self, folder: &Path, outcome: &Outcome) -> io::Result<()> {
         let mut names = listed_files(folder)?;
         // What is left of an earlier outcome, and what is written once all runs are done.

@@ -30,7 +30,7 @@ pub(crate) fn measured(scenario: &Scenario, built: &mut Built) -> impl Fn(&str) 
     };
     let recording =
         recorder.run(&mut built.network, |_| std::ops::ControlFlow::Continue(())).expect("no stop");
-    let mut measures = measure::measures(scenario, &recording);
+    let mut measures = measure::measures(scenario, 1, &recording);
     measures.extend(FinalValues::of(&recording.end).measures());
     move |name| {
         let found = measures.iter().find(|measure| measure.name == name);

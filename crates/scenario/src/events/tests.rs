@@ -109,7 +109,7 @@ fn an_event_repeats_up_to_its_number_or_the_end_of_the_run() {
         let refusal = scenario(&outage(more)).err().unwrap_or_else(|| panic!("{more} is taken"));
         assert!(refusal.contains(problem), "{more}: {refusal}");
     }
-    let refusal = scenario(&outage("every = \"2 s\"\ntimes = 4000000000")).err().expect("too many");
+    let refusal = scenario(&outage("every = \"2 s\"\ntimes = 4000000000")).expect_err("too many");
     assert!(refusal.contains("more than 10000 changes"), "{refusal}");
 }
 

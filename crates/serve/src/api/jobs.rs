@@ -222,7 +222,7 @@ async fn of_text(
     if new.emulate {
         may_emulate()?;
     }
-    // The scenario is read with its files before anything else is said of it.
+    // The scenario is read with its files before any other check of it.
     let sites = match scenario {
         Some(scenario) => check_sites((app, user), new, scenario).await?,
         None => Vec::new(),

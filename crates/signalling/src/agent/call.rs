@@ -71,7 +71,7 @@ pub(super) struct Call {
     pub(super) version: u64,
     /// Set once established.
     pub(super) is_up: bool,
-    /// Set until the ACK of a call from a host that has not proved its address.
+    /// Set until the ACK, if the host has not proved its address.
     pub(super) is_unproven: bool,
     /// Set once BYE is sent, or to be sent after the ACK.
     pub(super) is_ending: bool,

@@ -1,4 +1,4 @@
-//! Changes of a turn on their way to the disk, and arrivals that a full disk refuses.
+//! Changes of a turn on their way to disk, and arrivals that it refuses.
 //!
 //! Nothing is acknowledged before it is written. So of a turn that the disk has no room for, what has arrived is given up: TCPCL refuses the
 //! transfers, LTP cancels the blocks, and the neighbours keep the bundles. The other changes wait in memory: removals, fragments of
@@ -14,7 +14,7 @@ use super::super::journal::{Slot, is_full};
 use super::Daemon;
 use crate::clock::dtn_time;
 
-/// Room on the disk at which bundles are accepted again after a full disk, in bytes, in addition to the reserve.
+/// Room in bytes beyond the reserve at which bundles are accepted again.
 const AGAIN: u64 = 64 << 10;
 
 /// Arrivals that are not yet on disk.
@@ -124,7 +124,7 @@ impl Daemon {
         self.peers.values_mut().for_each(|peer| peer.refuse_all(written));
     }
 
-    /// Removes the oldest segment of the journal if it is not needed, or has little that is.
+    /// Removes the oldest segment of the journal, if little of it is needed.
     fn compact(&mut self) -> io::Result<()> {
         let Some(entries) = self.journal.oldest_entries() else { return Ok(()) };
         for slot in entries {
