@@ -30,24 +30,30 @@ use bentpipe_units::{Bytes, Time};
 
 use super::*;
 
+/// Returns access to any file, as commands have it.
+fn access() -> bentpipe_scenario::Access {
+    bentpipe_paths::any_file(Path::new(""))
+}
+
+fn parsed(text: &str) -> Result<Document, bentpipe_scenario::ScenarioError> {
+    Document::parse("file.toml", text.as_bytes()).map(|document| document.with_access(access()))
+}
+
 fn scenario(text: &str) -> Scenario {
-    let document =
-        Document::parse("file.toml", text.as_bytes()).unwrap_or_else(|refusal| panic!("{refusal}"));
+    let document = parsed(text).unwrap_or_else(|refusal| panic!("{refusal}"));
     checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"))
 }
 
 /// Returns why `check` refuses a file.
 fn refused(text: &str) -> String {
-    let document = Document::parse("file.toml", text.as_bytes());
-    match document.and_then(|document| checked(&document)) {
+    match parsed(text).and_then(|document| checked(&document)) {
         Err(refusal) => refusal.to_string(),
         Ok(_) => panic!("accepted: {text}"),
     }
 }
 
 fn built(text: &str) -> Built {
-    Built::new(&scenario(text), 1, &bentpipe_scenario::Access::default())
-        .unwrap_or_else(|problem| panic!("{problem}"))
+    Built::new(&scenario(text), 1, &access()).unwrap_or_else(|problem| panic!("{problem}"))
 }
 
 /// Two hosts with a router and a satellite link between them.

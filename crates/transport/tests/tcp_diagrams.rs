@@ -91,6 +91,15 @@ fn lost_syns_leave_one_segment() {
         diagram.play(&format!("@0 > syn\n{syns} < syn ack 1 mss 1000\n > seq 1..1001"));
         diagram.play("@3200 < ack 1001\n > seq 1001..2001\n > seq 2001..3001");
     }
+    // The first SYN was late: its repeat was needless.
+    let late = Config { initial_window: 2, timestamps: true, mss: Bytes::new(1012), ..plain() };
+    Diagram::client(&late, sends(100)).play(
+        "@0    > syn ts 0:0
+         @1000 > syn ts 1000:0
+         @1300 < syn ack 1 mss 1012 ts 7:0
+               > seq 1..1001
+               > seq 1001..2001",
+    );
     let mut diagram = Diagram::client(&Config { initial_window: 10, ..plain() }, sends(3));
     diagram.play("@0 > syn").play("@1000 > syn").play("@1100 < syn ack 1 mss 1000");
     diagram.play("> seq 1..1001\n > seq 1001..2001\n > seq 2001..3001 fin");

@@ -140,7 +140,7 @@ fn wrong_events_are_reported_at_their_place() {
         ("scale = { \"link.hop.rate\" = \"2 s\" }", "file.toml:13:", "expected a factor"),
         ("scale = { \"link.hop.forward.queue.packets\" = 2 }", "file.toml:13:", "no value of this key"),
         ("file = \"fade.csv\"\nhold = \"2 s\"", "file.toml:13:", "conflicts with"),
-        ("file = \"absent.csv\"", "file.toml:13:", "absent.csv: No such file"),
+        ("file = \"absent.csv\"", "file.toml:13:", "absent.csv: this scenario may read no file"),
         ("over = \"1 s\"", "file.toml:11:", "changes nothing"),
         (
             "set = { \"link.hop.rate\" = \"1 Mbit/s\" }\nover = \"9 s\"\nramp = \"0 s\"",

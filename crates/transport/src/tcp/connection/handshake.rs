@@ -25,6 +25,8 @@ pub(super) struct Handshake {
     /// Number of SYN retransmissions.
     repeats: u32,
     sent_at: Time,
+    /// Timestamp of the first SYN.
+    first_timestamp: Option<u32>,
     /// The timeout, backed off.
     rto: Option<Span>,
     /// Offer of the peer's SYN.
@@ -75,6 +77,9 @@ impl Connection {
         self.timers.set(Timer::Retransmit, now + rto);
         self.tally.syns += 1;
         let options = self.syn_options(now);
+        if !is_repeat {
+            self.handshake.first_timestamp = options.timestamps.map(|(tsval, _)| tsval);
+        }
         let answers = self.state == State::SynReceived;
         let window = Buffer::new(&self.config.receive_buffer, self.config.mss.get(), 0xffff).space(0);
         let syn = Outgoing {
@@ -203,7 +208,7 @@ impl Connection {
         if let Some(sample) = sample {
             rtt.sample(sample);
         }
-        self.sender = Sender::new(&self.config, self.agreed, self.initial_window(), rtt);
+        self.sender = Sender::new(&self.config, self.agreed, self.initial_window(segment), rtt);
         self.receiver = Receiver::new(&self.config, self.announced_payload(), self.receive_shift);
         if let Some((tsval, _)) = offer.options.timestamps.filter(|_| self.agreed.timestamps) {
             self.receiver.start_timestamps(tsval, now);
@@ -219,9 +224,14 @@ impl Connection {
 
     /// Returns the initial window in segments: one after lost SYNs.
     ///
-    /// RFC 5681 3.1 has that after a single loss. A larger window than that RFC's is kept until the second (RFC 6928 2).
-    fn initial_window(&self) -> u32 {
+    /// RFC 5681 3.1 has that after a single loss. A larger window than that RFC's is kept until the second (RFC 6928 2). An answer
+    /// to the first SYN, by its timestamp, shows that none was lost: over 0.5 s one way each is repeated.
+    fn initial_window(&self, answer: &Incoming) -> u32 {
         let window = self.config.initial_window.max(1);
+        let echoed = answer.timestamps.filter(|_| self.agreed.timestamps).map(|(_, echoed)| echoed);
+        if echoed.is_some() && echoed == self.handshake.first_timestamp {
+            return window;
+        }
         let tolerated = if window <= RFC5681_INITIAL_WINDOW { 0 } else { 1 };
         if self.handshake.repeats > tolerated { 1 } else { window }
     }
