@@ -27,7 +27,9 @@ use bentpipe_wire::pcap::ReadError;
 pub(crate) fn document(path: Option<&Path>, default: &str, set: &[String]) -> Result<Document, String> {
     let mut document = match path {
         Some(path) => bentpipe_paths::document(path).map_err(|error| error.to_string())?,
-        None => Document::parse("satellite", default.as_bytes()).map_err(|error| error.to_string())?,
+        None => Document::parse("satellite", default.as_bytes())
+            .map_err(|error| error.to_string())?
+            .with_access(bentpipe_paths::any_file(Path::new(""))),
     };
     let done = set.iter().try_for_each(|assignment| document.set(assignment));
     done.map_err(|error| error.to_string())?;

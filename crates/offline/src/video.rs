@@ -208,12 +208,12 @@ impl Carry {
     }
 
     fn carry(&self, session: &dyn Session) -> Result<Table, String> {
-        let scenario = self.scenario()?;
+        let (scenario, access) = self.scenario()?;
         let stream = load(&self.input, session)?;
         let times = stream.times().map_err(|problem| format!("{}: {problem}", self.input.display()))?;
         let (_, flow, setup) = stream_of(&scenario).ok_or("no flow is a \"stream\"")?;
         let seed = self.seed.unwrap_or(scenario.seed);
-        let built = Built::new(&scenario, seed, &Access::default()).map_err(|problem| problem.to_string())?;
+        let built = Built::new(&scenario, seed, &access).map_err(|problem| problem.to_string())?;
         let end = flow.start + times.last().copied().unwrap_or_default() + built.longest_delay() + AFTER;
         let judged = run(built, end, session)?;
         session.progress_finished();
@@ -227,8 +227,8 @@ impl Carry {
         Ok(table(rows))
     }
 
-    /// Returns the scenario asked for, or the default path with the faults asked for.
-    fn scenario(&self) -> Result<Scenario, String> {
+    /// Returns the scenario, or the default path with its faults, and access to files.
+    fn scenario(&self) -> Result<(Scenario, Access), String> {
         let mut document = crate::document(self.scenario.as_deref(), SCENARIO, &self.set)?;
         let text = |refusal: ScenarioError| refusal.to_string();
         let scenario = document.scenario().map_err(text)?;
@@ -246,7 +246,8 @@ impl Carry {
         self.overrides.check(self.overrides.adaptation.unwrap_or(setup.adaptation))?;
         let input = std::path::absolute(&self.input).map_err(|error| error.to_string())?;
         document.set(&format!("flow.{name}.traffic.file={:?}", input.display().to_string())).map_err(text)?;
-        bentpipe_assemble::checked(&document).map_err(text)
+        let scenario = bentpipe_assemble::checked(&document).map_err(text)?;
+        Ok((scenario, document.access().clone()))
     }
 }
 

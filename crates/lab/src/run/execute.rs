@@ -259,7 +259,15 @@ fn run_one(
     let captures = start_captures(&mut prepared.network, prepared.captures, &folder, request.captures)?;
     let artefacts = tap_artefacts(&mut prepared.network, prepared.artefacts);
     let growing = Growing::new(&folder, prepared.growing);
-    let recording = record((point, seed), &mut prepared.network, (&captures[..], growing), monitor)?;
+    let recording = match record((point, seed), &mut prepared.network, (&captures[..], growing), monitor) {
+        Err(Failure::Io(error)) => {
+            drop(prepared.network);
+            // The capture says what failed, and keeps its packets.
+            captures.into_iter().try_for_each(|(_, capture)| capture.finish_files().map(drop))?;
+            return Err(Failure::Io(error));
+        }
+        recording => recording?,
+    };
     calls::write(&prepared.calls, &mut prepared.network, &folder)?;
     // Its memory serves for the files.
     drop(prepared.network);
