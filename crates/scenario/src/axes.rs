@@ -37,7 +37,7 @@ impl Axis {
         self.keys.iter().any(|(own, ..)| current_key(own) == key)
     }
 
-    /// Returns `true` if a value for `key`, or for its table in a file's sweep, ends it.
+    /// Returns `true` if a value for `key` ends it, or one for its table.
     ///
     /// What an option sweeps stays swept.
     pub(crate) fn ends_with(&self, key: &str) -> bool {
