@@ -1,5 +1,6 @@
 """Campaigns from Python: parts, drivers, runs that end their process."""
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -93,8 +94,15 @@ def test_a_process_runs_part_after_part_and_is_replaced_when_it_dies(planned: ca
 
 def test_another_build_is_refused(planned: campaigns.Campaign) -> None:
     manifest = planned.path / "manifest.json"
-    text = manifest.read_text()
-    manifest.write_text(text.replace(bentpipe.build_info()["build"], "another"))
+    before = manifest.read_bytes()
+    after = before.replace(bentpipe.build_info()["build"].encode(), b"another")
+    manifest.write_bytes(after)
+    with pytest.raises(OSError, match=r"manifest\.json: damaged"):
+        campaigns.open(planned.path)
+    # The other build wrote its own checksums.
+    sums = planned.path / "SHA256SUMS"
+    digests = [hashlib.sha256(bytes_).hexdigest() for bytes_ in (before, after)]
+    sums.write_text(sums.read_text().replace(*digests))
     other = campaigns.open(planned.path)
     with pytest.raises(bentpipe.RunError, match="planned by build another"):
         other.run(1)
