@@ -73,7 +73,8 @@ mod tests {
         write("decisions/2.md", "");
         let found = breaches(&root);
         std::fs::remove_dir_all(&root).unwrap();
-        let unlisted = ["b.md", "decisions/2.md"].map(|page| format!("docs/{page} is not in docs/SUMMARY.md"));
+        let unlisted =
+            ["b.md", "decisions/2.md"].map(|page| format!("docs/{page} is not in docs/SUMMARY.md"));
         assert_eq!(found, [&["docs/a.md: no such file: gone.md".to_string()][..], &unlisted].concat());
     }
 }
