@@ -76,6 +76,7 @@ class Server:
         """Log in, and return the headers of the session."""
         same = {"sec-fetch-site": "same-origin"}
         _, headers, _ = self.call("POST", "/session", same, {"name": name, "password": PASSWORD})
+        # The last one: that of the session.
         return same | {"cookie": headers["set-cookie"].partition(";")[0]}
 
     def user(self, name: str, level: int = 1) -> Headers:
@@ -98,10 +99,16 @@ class Server:
 
     def memory_mb(self) -> float:
         """Return the server's resident memory."""
-        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) / 1000
-        return 0.0
+        return self.status_mb("VmRSS")
+
+    def peak_mb(self) -> float:
+        """Return the most resident memory that the server had."""
+        return self.status_mb("VmHWM")
+
+    def status_mb(self, name: str) -> float:
+        """Return a size of the server's process."""
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return next((int(line.split()[1]) / 1000 for line in lines if line.startswith(name + ":")), 0.0)
 
 
 def rate(server: Server) -> None:

@@ -1,10 +1,11 @@
 //! Checks on `bentpipe-wire`: no input makes a decoder panic, and what a decoder understood comes out of the encoder in
 //! as many bytes as it said and is understood the same again.
 
+use bentpipe_units::Time;
 use bentpipe_wire::checksum::Pseudo;
 use bentpipe_wire::crc32::Crc32;
 use bentpipe_wire::dtn::{admin, bpsec, bundle, mtcp, security, tcpcl};
-use bentpipe_wire::ip::{Packet, Protocol, Upper};
+use bentpipe_wire::ip::{Packet, Protocol, Upper, fragments};
 use bentpipe_wire::pcap::{LinkType, MAX_RECORD_LEN, Reader};
 use bentpipe_wire::space::{aos, convolutional, crc, encapsulation, proximity, reed_solomon, tm};
 use bentpipe_wire::ule::{self, Payload, Sndu};
@@ -20,6 +21,7 @@ pub type Target = fn(&[u8]);
 /// Every target by the name of its corpus.
 pub const TARGETS: &[(&str, Target)] = &[
     ("ip", fuzz_ip),
+    ("fragments", fuzz_fragments),
     ("tcp", fuzz_tcp),
     ("udp", fuzz_udp),
     ("udplite", fuzz_udplite),
@@ -95,6 +97,22 @@ pub fn fuzz_ip(data: &[u8]) {
         carried(&upper);
     }
     forward(bytes, elided);
+}
+
+/// Packets, each behind a byte of its length: a receiver puts them together, and a sender takes them apart.
+pub fn fuzz_fragments(data: &[u8]) {
+    let (mut rest, mut reassembler) = (data, fragments::Reassembler::default());
+    while let [len, tail @ ..] = rest {
+        let (packet, after) = tail.split_at(tail.len().min((*len).into()));
+        if let Some(whole) = reassembler.add(packet, Time::ZERO) {
+            let parts = fragments::split_at_source(&whole, 96, 7);
+            let mut again = fragments::Reassembler::default();
+            let back = parts.iter().flatten().filter_map(|part| again.add(part, Time::ZERO)).count();
+            assert_eq!(back, usize::from(parts.is_some()));
+        }
+        rest = after;
+    }
+    assert!(reassembler.waiting() <= data.len() as u64);
 }
 
 fn round_trip_ipv4(packet: &ipv4::Packet<&[u8]>) {

@@ -1,5 +1,6 @@
 //! Timing of the workloads of `benches/`, and of their peers.
 
+mod checks;
 mod grid;
 
 use std::path::PathBuf;
@@ -45,22 +46,30 @@ const WORKLOADS: &[Workload] = &[
 /// Name of row S7's grid, which is not a workload of one network.
 const GRID: &str = "grid";
 
+/// Name of the checks of large scenarios.
+const CHECK: &str = "check";
+
 /// Times bentpipe, five runs each, with `peers` also the peers, and prints a table.
 ///
 /// The times are the median of the runs, and the sum of each piece's minimum. Peers run once, for the
-/// workloads named, or all. Then, or if it is named, the grid is timed.
+/// workloads named, or all. Then, or if they are named, the grid and checks are timed.
 ///
 /// # Errors
 /// Returns an error if a workload is unknown, or a program does not build or run.
 pub(crate) fn run(names: &[&str], peers: bool) -> Result<()> {
-    let is_known = |name: &str| name == GRID || WORKLOADS.iter().any(|workload| workload.name == name);
+    let is_known =
+        |name: &str| [GRID, CHECK].contains(&name) || WORKLOADS.iter().any(|workload| workload.name == name);
     if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
-        bail!("no workload \"{unknown}\": expected a, a-small, b, c, d, e, f, g or grid");
+        bail!("no workload \"{unknown}\": expected a, a-small, b, c, d, e, f, g, grid or check");
     }
-    if names != [GRID] {
+    if names.is_empty() || !names.iter().all(|name| [GRID, CHECK].contains(name)) {
         workloads(names, peers)?;
     }
-    if names.is_empty() || names.contains(&GRID) { grid::run() } else { Ok(()) }
+    let is_meant = |name: &str| names.is_empty() || names.contains(&name);
+    if is_meant(GRID) {
+        grid::run()?;
+    }
+    if is_meant(CHECK) { checks::run() } else { Ok(()) }
 }
 
 fn workloads(names: &[&str], peers: bool) -> Result<()> {

@@ -17,11 +17,11 @@ pub(crate) fn run(time: &str) -> Result<()> {
         "-p",
         "bentpipe",
         "--test",
-        "gateway",
+        "integration",
         "--",
         "--ignored",
         "--nocapture",
-        "survive_random_faults",
+        "gateway::chaos::three_sites_survive_random_faults",
     ];
     let status = Command::new("cargo")
         .args(words)

@@ -1,13 +1,15 @@
-//! The project's only automation: `cargo xtask test`, `tidy`, `reference`, `bench`, `golden`, `python`, `dist`, `debian`, `fuzz`, `chaos`.
+//! The project's only automation: `cargo xtask test`, `tidy`, `reference`, `bench`, `golden`, `python`, `weight`, `deny`, `dist`, `debian`, `fuzz`, `chaos`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
 mod bench;
 mod chaos;
+mod deny;
 mod dist;
 mod fuzz;
 mod golden;
 mod install;
 mod lateness;
+mod lint;
 mod processes;
 mod programs;
 mod python;
@@ -17,6 +19,7 @@ mod surroundings;
 mod test;
 mod tidy;
 mod watch;
+mod weight;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -37,19 +40,27 @@ usage: cargo xtask COMMAND
                    check the project's own rules: crate dependencies, circles of modules, file lengths, pages of models,
                    words of the style guide; --update lowers the limits of xtask/ratchet.toml to the present counts,
                    --list shows the breaches of the rules on words whose name contains RULE
-  reference        write the generated pages of the reference: cli.md, keys.md and metrics.md in docs/reference
+  reference        write the generated pages: cli.md, keys.md, metrics.md and study-results.md in docs/reference, and the table of validation.md
   bench [--peers] [WORKLOAD...]
-                   time the benchmark workloads, all of them (a, a-small, b, c, d, e, f, grid) or those named; with
+                   time the benchmark workloads, all of them (a, a-small, b, c, d, e, f, grid, check) or those named; with
                    --peers ns-2 and ns-3 beside them, which for a-small takes ns-3 seven minutes
   golden [--update] [NAME...]
                    run every scenario and study, shortened, and compare all results with benches/golden/; with --update
                    write them there. NAME is the beginning of a run's name, as in scenarios/geo or koreasat
   python           make the virtual environment target/python and run the tests of the Python package; needs Python 3.11
+  cargo WORDS...   run Cargo with lints, in the artefacts of `test`
+  weight [--update]
+                   build the program of README's first command and the tests, and compare the code that each package compiles
+                   to with xtask/weights.toml; it stands for the time of the build. With --update write it there
+  deny [--snapshot CLONE]
+                   compare licences and sources of all dependencies with deny.toml, and their versions with published
+                   advisories: of the RustSec database (fetched, or a clone that ADVISORY_DB names, or the snapshot in
+                   xtask/advisories.txt) and of npm; with --snapshot write that file from a clone
   dist [--no-wheel | --program FILE | --try]
-                   leave program, Debian package, wheel, bill of materials and checksums in dist/, and install each in a clean
-                   place: a virtual environment, and with root and debootstrap a new Debian, which becomes the root of a
-                   container file; --program makes Debian package and container file of a program that is there, and
-                   --try builds nothing and installs what is in dist/ again
+                   leave program, archive, Debian package, wheel, bill of materials and checksums in dist/, and try each in a
+                   clean place: an empty root, a virtual environment, and with root and debootstrap a new Debian, which becomes
+                   the root of a container file; --program makes Debian package, container file and, if it is static, archive
+                   of a program that is there, and --try builds nothing and tries what is in dist/ again
   debian [COMMAND...]
                    make a new Debian 12 with a C compiler alone, and run Cargo's COMMAND in it, or xtask test if none is given, with
                    this machine's Rust and what is built here; needs root and debootstrap
@@ -78,6 +89,11 @@ fn main() -> ExitCode {
         ["tidy", "--update"] => tidy::update(),
         ["tidy", "--list"] => tidy::list(""),
         ["tidy", "--list", name] => tidy::list(name),
+        ["cargo", ref words @ ..] => lint::run(words),
+        ["weight"] => weight::run(false),
+        ["weight", "--update"] => weight::run(true),
+        ["deny"] => deny::run(),
+        ["deny", "--snapshot", clone] => deny::write_snapshot(clone),
         ["dist"] => dist::run(true),
         ["dist", "--no-wheel"] => dist::run(false),
         ["dist", "--try"] => dist::again(),

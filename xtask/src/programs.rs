@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::lateness::Probe;
 use crate::results::{Counts, Suite, junit};
-use crate::{output_of, root, watch};
+use crate::{lint, output_of, root, watch};
 
 /// Packages, and modules of their `tests/main.rs`, that measure real time or wait for real programs.
 const IN_REAL_TIME: &[&str] = &[
@@ -31,6 +31,12 @@ const IN_REAL_TIME: &[&str] = &[
     "crates/gateway/",
     "crates/pep/",
 ];
+
+/// Those of them that wait most of their time for programs and judge no instant closely. They run side by side before the others.
+const SIDE_BY_SIDE: &[&str] = &["crates/bentpipe/tests/documentation.rs", "crates/bentpipe/tests/serve.rs"];
+
+/// Words of Cargo for all packages.
+pub(crate) const ALL: &[&str] = &["--workspace"];
 
 /// Lane of a program.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,27 +72,43 @@ pub(crate) struct Program {
 /// Names those that fail.
 pub(crate) fn run(programs: Vec<Program>, runs: impl FnOnce() -> Result<()> + Send) -> Result<Counts> {
     let parts = programs.into_iter().map(parts).collect::<Result<Vec<_>>>()?.concat();
-    let lane = &|lane: Lane| {
-        let programs = parts.iter().filter(|part| Lane::of(&part.source) == lane);
-        programs.map(|program| suite(program, lane)).collect::<Vec<Suite>>()
-    };
+    let of = |lane: Lane| parts.iter().filter(move |part| Lane::of(&part.source) == lane).collect::<Vec<_>>();
+    let (in_real_time, computing) = (of(Lane::RealTime), of(Lane::Computing));
     let (held, suites) = std::thread::scope(|scope| {
         let computing = scope.spawn(move || {
             give_way();
-            (runs(), lane(Lane::Computing))
+            (runs(), one_by_one(&computing))
         });
-        let measured = lane(Lane::RealTime);
+        let measured = with_pairs(&in_real_time);
         let (held, computed) = computing.join().expect("a lane returns its results");
         (held, [measured, computed].into_iter().flatten().collect::<Vec<Suite>>())
     });
-    held?;
     std::fs::write(crate::target().join("junit.xml"), junit(&suites))?;
-    let failed: Vec<&str> =
-        suites.iter().filter(|suite| !suite.has_passed).map(|suite| &*suite.name).collect();
+    let failed: Vec<&Suite> = suites.iter().filter(|suite| !suite.has_passed).collect();
     if !failed.is_empty() {
-        bail!("tests have failed: {}", failed.join(", "));
+        // Once more at the end, which is all that a log may keep.
+        failed.iter().for_each(|suite| println!("{}\n{}\n", suite.name, suite.failures()));
+        let names: Vec<&str> = failed.iter().map(|suite| &*suite.name).collect();
+        bail!("tests have failed: {}", names.join(", "));
     }
+    held?;
     Ok(suites.iter().map(|suite| Counts::of(&suite.text)).fold(Counts::default(), |sum, counts| sum + counts))
+}
+
+fn one_by_one(programs: &[&Program]) -> Vec<Suite> {
+    programs.iter().map(|program| suite(program)).collect()
+}
+
+/// Runs programs of real time: those that may be next to each other at once, then each of the others alone.
+fn with_pairs(programs: &[&Program]) -> Vec<Suite> {
+    let (pairs, alone): (Vec<&Program>, Vec<&Program>) =
+        programs.iter().partition(|program| SIDE_BY_SIDE.contains(&&*program.source));
+    let at_once = std::thread::scope(|scope| {
+        let started: Vec<_> = pairs.iter().map(|program| scope.spawn(|| suite(program))).collect();
+        let ended = started.into_iter().map(|suite| suite.join().expect("a program returns its results"));
+        ended.collect::<Vec<Suite>>()
+    });
+    at_once.into_iter().chain(one_by_one(&alone)).collect()
 }
 
 /// Runs the test programs of real time whose sources contain a word a number of times, and states how often some failed.
@@ -102,7 +124,7 @@ pub(crate) fn repeat(programs: Vec<Program>, times: u32, word: &str) -> Result<(
     }
     let run = |n: u32| {
         println!("run {n} of {times}");
-        let suites = programs.iter().map(|program| suite(program, Lane::of(&program.source)));
+        let suites = with_pairs(&programs.iter().collect::<Vec<_>>()).into_iter();
         let failed = suites.filter(|suite| !suite.has_passed).map(|suite| suite.name);
         failed.collect::<Vec<String>>()
     };
@@ -122,27 +144,45 @@ pub(crate) fn of_the_book(programs: Vec<Program>) -> Result<Vec<Program>> {
     Ok(parts)
 }
 
-/// Returns the test programs of packages, built. `packages` are words for Cargo: `--workspace`, or `--package NAME ...`.
+/// Builds all tests of packages and lints them, in one. `packages` are words for Cargo: [`ALL`], or `--package NAME ...`. Returns
+/// Cargo's messages.
 ///
 /// # Errors
-/// Returns an error if they do not build.
-pub(crate) fn build(packages: &[&str]) -> Result<Vec<Program>> {
-    let rest = ["--all-features", "--no-run", "--message-format=json-render-diagnostics"];
-    let words = [&["test"], packages, &rest].concat();
-    println!("$ cargo {}", words.join(" "));
-    let mut command = Command::new("cargo");
-    let output = command.args(words).current_dir(root()).stderr(Stdio::inherit()).output();
-    let output = output.context("cargo does not start")?;
-    if !output.status.success() {
-        bail!("the tests do not build");
-    }
-    String::from_utf8_lossy(&output.stdout).lines().filter_map(|line| program(line).transpose()).collect()
+/// Returns an error if they do not build, or a lint fires.
+pub(crate) fn build(packages: &[&str]) -> Result<Vec<Value>> {
+    messages(
+        &mut lint::cargo(),
+        &[&["test"], packages, &["--all-targets", "--all-features", "--no-run"]].concat(),
+    )
 }
 
-/// Returns the test program that a message of Cargo tells of, if it does.
-fn program(message: &str) -> Result<Option<Program>> {
-    let message: Value = serde_json::from_str(message).context("a message of Cargo")?;
-    let is_test = message["reason"] == "compiler-artifact" && message["profile"]["test"] == true;
+/// Runs Cargo and returns its messages.
+///
+/// # Errors
+/// Returns an error if it fails.
+pub(crate) fn messages(cargo: &mut Command, words: &[&str]) -> Result<Vec<Value>> {
+    println!("$ cargo {}", words.join(" "));
+    let words = [words, &["--message-format=json-render-diagnostics"]].concat();
+    let output = cargo.args(words).stderr(Stdio::inherit()).output().context("cargo does not start")?;
+    if !output.status.success() {
+        bail!("it does not build without warnings");
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().map(|line| serde_json::from_str(line).context("a message of Cargo")).collect()
+}
+
+/// Returns the test programs that messages of Cargo name.
+///
+/// # Errors
+/// Returns an error if a message is not as expected.
+pub(crate) fn of(messages: &[Value]) -> Result<Vec<Program>> {
+    messages.iter().filter_map(|message| program(message).transpose()).collect()
+}
+
+/// Returns the test program that a message of Cargo tells of, if it does. Benchmarks are built to be linted alone.
+fn program(message: &Value) -> Result<Option<Program>> {
+    let is_bench = message["target"]["kind"][0] == "bench";
+    let is_test = message["reason"] == "compiler-artifact" && message["profile"]["test"] == true && !is_bench;
     let (Some(path), true) = (message["executable"].as_str(), is_test) else { return Ok(None) };
     let text = |value: &Value| value.as_str().map(str::to_owned).context("a text in a message of Cargo");
     let (manifest, source) = (text(&message["manifest_path"])?, text(&message["target"]["src_path"])?);
@@ -181,8 +221,8 @@ fn tests(program: &Program) -> Result<Vec<String>> {
 
 /// Runs a program, and prints what it says.
 #[allow(clippy::disallowed_methods, reason = "says how long a program took")]
-fn suite(program: &Program, lane: Lane) -> Suite {
-    let name = format!("{} of {}", program.source, program.package);
+fn suite(program: &Program) -> Suite {
+    let (name, lane) = (format!("{} of {}", program.source, program.package), Lane::of(&program.source));
     println!("     Running {name}");
     let (start, probe) = (Instant::now(), (lane == Lane::RealTime).then(Probe::start));
     let ended = watch::run(&mut command(program));
@@ -221,6 +261,7 @@ mod tests {
         for start in IN_REAL_TIME {
             assert!(root().join(start).exists(), "{start}");
         }
+        assert!(SIDE_BY_SIDE.iter().all(|source| IN_REAL_TIME.contains(source)));
     }
 
     #[test]

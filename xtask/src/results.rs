@@ -54,6 +54,17 @@ pub(crate) struct Suite {
     pub(crate) text: String,
 }
 
+impl Suite {
+    /// Returns the part of the text in which a failed program says what failed: the harness' own, or else the last lines.
+    pub(crate) fn failures(&self) -> String {
+        /// Lines of a program that ended without a word of the harness.
+        const LAST: usize = 40;
+        let lines: Vec<&str> = self.text.lines().collect();
+        let harness = lines.iter().position(|line| *line == "failures:");
+        lines[harness.unwrap_or(lines.len().saturating_sub(LAST))..].join("\n")
+    }
+}
+
 /// Returns a report of all programs in JUnit's format.
 pub(crate) fn junit(suites: &[Suite]) -> String {
     let all: String = suites.iter().map(suite).collect();
@@ -105,6 +116,17 @@ test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 4 filtered out; 
         let counts = Counts::of(&[TEXT, more].concat());
         assert_eq!(counts, Counts { passed: 21, failed: 1, ignored: 4 });
         assert_eq!(counts.to_string(), "21 passed, 1 failed, 4 ignored");
+    }
+
+    #[test]
+    fn failures_are_what_the_harness_says_or_the_last_lines() {
+        let suite =
+            |text: &str| Suite { name: String::new(), seconds: 1.0, has_passed: false, text: text.into() };
+        let said =
+            suite("running 1 test\ntest a ... FAILED\n\nfailures:\n\n---- a stdout ----\nwhy\n").failures();
+        assert_eq!(said, "failures:\n\n---- a stdout ----\nwhy");
+        let lines: Vec<String> = (0..100).map(|n| n.to_string()).collect();
+        assert!(suite(&lines.join("\n")).failures().starts_with("60\n61\n"));
     }
 
     #[test]

@@ -5,15 +5,12 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::programs::Program;
+use crate::programs::ALL;
 use crate::results::Counts;
-use crate::{files, golden, install, programs, python, reach, root, sh, tidy, watch};
+use crate::{deny, files, golden, install, lint, programs, python, reach, root, sh, tidy, watch, weight};
 
 /// A processor without an operating system: what builds for it needs no standard library.
 const BARE_METAL: &str = "thumbv7em-none-eabi";
-
-/// Words of Cargo for all packages.
-const ALL: &[&str] = &["--workspace"];
 
 /// Format, lints, tidy, tests, the quick reproduction of every study, and the comparison of all results with `benches/golden`.
 ///
@@ -23,7 +20,9 @@ const ALL: &[&str] = &["--workspace"];
 /// # Errors
 /// The first thing that does not hold.
 pub(crate) fn run() -> Result<()> {
-    let counts = programs::run(built(ALL)?, results)?;
+    let messages = built(ALL)?;
+    weight::of_tests(&messages)?;
+    let counts = programs::run(programs::of(&messages)?, results)?;
     // Last, so that the test runner's own count closes the output.
     counted(counts, ALL)
 }
@@ -35,7 +34,7 @@ pub(crate) fn run() -> Result<()> {
 pub(crate) fn of_packages(names: &[&str]) -> Result<()> {
     let names: Vec<String> = names.iter().map(|name| package(name)).collect::<Result<_>>()?;
     let words = words_of(names.iter().map(String::as_str));
-    let counts = programs::run(built(&words)?, || Ok(()))?;
+    let counts = programs::run(programs::of(&built(&words)?)?, || Ok(()))?;
     counted(counts, &of_libraries(&words))
 }
 
@@ -48,32 +47,27 @@ pub(crate) fn of_change() -> Result<()> {
     println!("they reach: {reach:?}");
     let has_book_alone = reach.has_pages && !reach.packages.contains("bentpipe");
     let words = words_of(reach.packages.iter().map(String::as_str));
-    let mut programs = if words.is_empty() { checked(&[]).map(|()| Vec::new())? } else { built(&words)? };
+    let mut programs = programs::of(&built(&words)?)?;
     if has_book_alone {
-        programs.extend(programs::of_the_book(programs::build(&["--package", "bentpipe"])?)?);
+        let of_package = programs::of(&programs::build(&["--package", "bentpipe"])?)?;
+        programs.extend(programs::of_the_book(of_package)?);
     }
     let runs = || if reach.has_results { results() } else { Ok(()) };
     counted(programs::run(programs, runs)?, &of_libraries(&words))
 }
 
-/// Checks and builds packages. Returns their test programs.
-fn built(packages: &[&str]) -> Result<Vec<Program>> {
-    checked(packages)?;
-    programs::build(packages)
-}
-
-/// Checks the format and the project's rules, installs what tests need, and lints packages.
-fn checked(packages: &[&str]) -> Result<()> {
+/// Checks the format and the project's rules, installs what tests need, and builds and lints packages. Returns Cargo's messages.
+fn built(packages: &[&str]) -> Result<Vec<Value>> {
     sh("cargo", &["fmt", "--all", "--check"])?;
     tidy::run()?;
     if packages.is_empty() {
-        return needs();
+        return needs().map(|()| Vec::new());
     }
-    // Installation waits for the network, and lints for the processor.
+    // Installation waits for the network, and the build for the processor.
     std::thread::scope(|scope| {
         let needs = scope.spawn(|| shown(needs()));
-        let lints = shown(lints(packages));
-        lints.and(needs.join().expect("it returns its error"))
+        let messages = shown(programs::build(packages).and_then(|built| others(packages).map(|()| built)));
+        needs.join().expect("it returns its error").and(messages)
     })
 }
 
@@ -86,10 +80,9 @@ fn results() -> Result<()> {
 /// Runs the examples of documentation comments, and closes the output with the count of all tests.
 fn counted(counts: Counts, packages: &[&str]) -> Result<()> {
     let words = [&["test"], packages, &["--all-features", "--doc"]].concat();
-    let mut command = Command::new("cargo");
     let ended = match packages {
         [] => None,
-        _ => Some(watch::run(command.args(&words).current_dir(root()))?),
+        _ => Some(watch::run(lint::cargo().args(&words))?),
     };
     let text = ended.as_ref().map_or("", |ended| &*ended.text);
     println!("$ cargo {}\n{text}", words.join(" "));
@@ -134,20 +127,20 @@ fn of_libraries<'a>(words: &[&'a str]) -> Vec<&'a str> {
 /// Returns an error if the number is wrong, or a test fails.
 pub(crate) fn repeat(times: &str, word: &str) -> Result<()> {
     let times = times.parse().with_context(|| format!("expected a number of runs, got {times:?}"))?;
-    programs::repeat(programs::build(ALL)?, times, word)
+    programs::repeat(programs::of(&programs::build(ALL)?)?, times, word)
 }
 
 /// Shows an error at once: what runs at the same time goes on for a while.
-fn shown(result: Result<()>) -> Result<()> {
+fn shown<T>(result: Result<T>) -> Result<T> {
     result.inspect_err(|error| println!("error: {error:#}"))
 }
 
-fn lints(packages: &[&str]) -> Result<()> {
-    let rest = ["--all-targets", "--all-features", "--", "-D", "warnings"];
-    sh("cargo", &[&["clippy"], packages, &rest].concat())?;
+/// Checks the builds of packages that no test runs.
+fn others(packages: &[&str]) -> Result<()> {
     if packages == ALL || packages.contains(&"bentpipe") {
-        // The program of README's first command.
-        sh("cargo", &["clippy", "--package", "bentpipe", "--no-default-features", "--", "-D", "warnings"])?;
+        // The program of README's first command. Its libraries have been linted.
+        let small = ["clippy", "--package", "bentpipe", "--no-default-features", "--no-deps"];
+        sh("cargo", &[&small[..], &["--", "-D", "warnings"]].concat())?;
     }
     let has_bare = packages == ALL || packages.contains(&"bentpipe-rohc");
     if has_bare && install::target(BARE_METAL) {
@@ -156,10 +149,11 @@ fn lints(packages: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Installs what tests need.
+/// Installs what tests need, and checks the dependencies: both wait for the network.
 fn needs() -> Result<()> {
     install::tools()?;
-    python::prepare()
+    python::prepare()?;
+    deny::run()
 }
 
 /// Writes the generated pages of the reference: the test that compares them writes them when it is asked to.

@@ -100,7 +100,7 @@ fn text(case: &Case) -> Result<String> {
     let mut text = simulated(case, &document)?;
     if case.set.is_empty() {
         let scenario = document.scenario().map_err(|error| anyhow!("{error}"))?;
-        text += &checked(&case.name, &scenario);
+        text += &checked(&case.name, &scenario, document.access());
         text += &emulated(&case.name, &scenario, document.access());
     }
     Ok(text)
@@ -195,8 +195,8 @@ fn series(name: &str, path: &Path) -> Result<String> {
 }
 
 /// Returns the numbers that `bentpipe check` shows, without their words.
-fn checked(name: &str, scenario: &Scenario) -> String {
-    let text = match Budget::new(scenario) {
+fn checked(name: &str, scenario: &Scenario, access: &Access) -> String {
+    let text = match Budget::with_files(scenario, Some(access)) {
         Ok(budget) => budget.to_string(),
         Err(problem) => problem.to_string(),
     };

@@ -223,10 +223,11 @@ impl Agent {
                 self.task(*task).set(assignment).map(|at_s| Outcome::Set { at_s })
             }
             Act::Prepare { task, program: program @ Program::Emulate { files, .. }, .. } => {
-                match self.receive(session, *task, (program, files))? {
-                    Ok(()) => self.change(&command.act).map(|()| Outcome::Done {}),
-                    Err(why) => Err(why),
-                }
+                let received = self.receive(session, *task, (program, files))?;
+                let done = received.and_then(|()| self.change(&command.act)).map(|()| Outcome::Done {});
+                // Those of a task that was refused belong to no task.
+                let _ = fs::remove_dir_all(self.inputs());
+                done
             }
             act => self.change(act).map(|()| Outcome::Done {}),
         };
@@ -248,8 +249,11 @@ impl Agent {
             return Ok(Err(why));
         }
         let bytes: u64 = files.iter().map(|file| file.bytes).sum();
-        if bytes > self.allowed.most_bytes() {
-            return Ok(Err(format!("files of {bytes} bytes: more than the site's file permits")));
+        let kept = folder::size(&self.settings.folder.join("tasks"));
+        if kept.saturating_add(bytes) > self.allowed.most_bytes() {
+            let why =
+                format!("files of {bytes} bytes, and {kept} that the site keeps: more than its file permits");
+            return Ok(Err(why));
         }
         let folder = self.inputs();
         let _ = fs::remove_dir_all(&folder);

@@ -31,7 +31,7 @@ pub struct Allowed {
     pub nodes: BTreeMap<String, PathBuf>,
     /// Longest time of a task. Default: 1 h.
     pub most_time: Option<Span>,
-    /// Most bytes that a task may write. Default: 1 GB.
+    /// Most bytes of all tasks that the site keeps, with their files and results. Default: 1 GB.
     pub most_disk: Option<Bytes>,
 }
 
@@ -105,7 +105,7 @@ impl Allowed {
         (most as u32).clamp(1, MAX_TASK_S)
     }
 
-    /// Returns the most bytes that a task may write.
+    /// Returns the most bytes of all tasks together.
     pub fn most_bytes(&self) -> u64 {
         self.most_disk.map_or(1_000_000_000, Bytes::get)
     }

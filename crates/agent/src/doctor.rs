@@ -51,8 +51,9 @@ pub(crate) fn examine(folder: &Path, allowed: &Allowed) -> Doctor {
     }
     let free_bytes =
         rustix::fs::statvfs(folder).map_or(0, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
-    if free_bytes < LITTLE.max(allowed.most_bytes()) {
-        problems.push("less free disk than a task may write".to_owned());
+    let kept = crate::folder::size(&folder.join("tasks"));
+    if free_bytes < LITTLE.max(allowed.most_bytes().saturating_sub(kept)) {
+        problems.push("less free disk than tasks may write".to_owned());
     }
     problems.truncate(50);
     let processors = std::thread::available_parallelism().map_or(0, |count| count.get() as u32);

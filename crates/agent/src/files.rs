@@ -24,9 +24,10 @@ pub fn is_name(name: &str) -> bool {
 /// Returns its errors, or the key by which it names a file that was not given.
 pub(crate) fn check_scenario(text: &str, (inputs, given): (&Path, &[String])) -> Result<(), String> {
     let document = parsed(text, given)?;
+    let own = |name: &String| (name.clone(), name.clone());
     let access = match given {
         [] => Access::default(),
-        given => Access::named(inputs, given.iter().cloned()).map_err(|error| format!("inputs: {error}"))?,
+        given => Access::named(inputs, given.iter().map(own)).map_err(|error| format!("inputs: {error}"))?,
     };
     document.with_access(access).scenario().map(drop).map_err(|error| error.to_string())
 }

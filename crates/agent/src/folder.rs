@@ -17,6 +17,24 @@ pub(crate) fn make(path: &Path) -> Result<(), Error> {
     made.map_err(|error| Error::file(path, error))
 }
 
+/// Returns the bytes of the files below a folder.
+pub(crate) fn size(path: &Path) -> u64 {
+    below(path, 0)
+}
+
+/// Deepest folder whose files are counted one by one.
+const MAX_DEPTH: u32 = 16;
+
+fn below(path: &Path, depth: u32) -> u64 {
+    let mut whole = 0;
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        let Ok(data) = entry.path().symlink_metadata() else { continue };
+        whole +=
+            if data.is_dir() && depth < MAX_DEPTH { below(&entry.path(), depth + 1) } else { data.len() };
+    }
+    whole
+}
+
 /// Replaces a file; it is on disk when this returns.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let replace = || {

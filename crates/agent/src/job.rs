@@ -34,7 +34,7 @@ pub const MAX_TEXT: usize = 64 << 10;
 /// Most tasks of a job.
 pub const MAX_TASKS: usize = 32;
 /// Time for set-up and report of a task, in seconds.
-const MARGIN_S: f64 = 60.0;
+const MARGIN_S: u32 = 60;
 /// Longest delay of a start, in seconds.
 const MAX_DELAY_S: f64 = 3600.0;
 
@@ -203,9 +203,8 @@ fn task(name: &str, entry: Entry, (scenario_s, longest_s): (f64, f64)) -> Result
         return Err(format!("{key}: a task of this program has no such key: expected {}", keys.join(", ")));
     }
     program::check_values(&program)?;
-    let run_s =
-        if program.is_service() { longest_s + MARGIN_S } else { run_s.max(duration_s.unwrap_or(0.0)) };
-    let most_s = (run_s + MARGIN_S).ceil();
+    let run_s = if program.is_service() { longest_s } else { run_s.max(duration_s.unwrap_or(0.0)) };
+    let most_s = (run_s + f64::from(margin_s(&program))).ceil();
     let most_s = if program.is_service() { most_s.min(f64::from(MAX_TASK_S)) } else { most_s };
     if most_s > f64::from(MAX_TASK_S) {
         return Err("duration: expected less than a day".to_owned());
@@ -217,6 +216,13 @@ fn task(name: &str, entry: Entry, (scenario_s, longest_s): (f64, f64)) -> Result
         start_us: (start_s * 1e6).round() as i64,
         most_s: most_s as u32,
     })
+}
+
+/// Returns the seconds that a program is given on top of its own time.
+///
+/// A service waits until the others, which have theirs, have ended.
+pub(crate) fn margin_s(program: &Program) -> u32 {
+    if program.is_service() { 2 * MARGIN_S } else { MARGIN_S }
 }
 
 /// Returns the program of a task, its possible keys, and its time in seconds.

@@ -22,6 +22,7 @@ pub mod job;
 mod link;
 pub mod manifest;
 mod memory;
+mod names;
 pub mod program;
 pub mod protocol;
 mod session;

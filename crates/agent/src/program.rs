@@ -7,20 +7,11 @@ use std::path::Path;
 use crate::Allowed;
 use crate::digits::from_hex;
 use crate::files;
+use crate::names::{FIGURES, KEY, LIVE, PROGRESS, is_reserved};
 use crate::protocol::{GivenFile, MAX_TASK_S, Program};
 
-/// File of the scenario in the folder of a task.
-pub const SCENARIO: &str = "scenario.toml";
-/// File of the key of an emulation's parts, above the working folder: no result.
-pub(crate) const KEY: &str = "join.key";
-/// File of an emulation's live samples, in the folder of its task.
-pub(crate) const LIVE: &str = "live.jsonl";
-/// Folder of an emulation's results in that of a task.
-pub const RESULTS: &str = "results";
-/// Output and errors of the program among its results.
-pub(crate) const OUTPUT: [&str; 2] = ["output.txt", "errors.txt"];
-/// Figures of bundles.
-const FIGURES: &str = "figures.json";
+pub use crate::names::{RESULTS, SCENARIO};
+
 /// Time that reports of the last bundles have.
 const REPORTS: &str = "30 s";
 /// Largest payload of a bundle.
@@ -131,9 +122,13 @@ fn check_files(files: &[GivenFile]) -> Result<(), String> {
     }
     let mut names = BTreeSet::new();
     for file in files {
-        let is_own = [OUTPUT[0], OUTPUT[1], RESULTS, SCENARIO].contains(&&file.name[..]);
-        if !files::is_name(&file.name) || is_own || !names.insert(&file.name) || file.bytes > MAX_GIVEN_BYTES
-        {
+        if is_reserved(&file.name) {
+            return Err(format!(
+                "files: {:?}: a site has a file of this name itself: choose another",
+                file.name
+            ));
+        }
+        if !files::is_name(&file.name) || !names.insert(&file.name) || file.bytes > MAX_GIVEN_BYTES {
             return Err(format!("files: {:?}: expected plain names, and at most 64 MiB each", file.name));
         }
     }
@@ -183,8 +178,10 @@ pub(crate) fn arguments(program: &Program, allowed: &Allowed, own: &Path) -> Res
             all.extend(["--inputs", "."].map(OsString::from));
             all.push(if attach.is_empty() && join.is_none() { "--real-flows" } else { "--timed" }.into());
             // Outside of the working folder: they are not results.
-            all.extend(["--progress", "../progress.jsonl", "--live"].map(OsString::from));
-            all.push(format!("../{LIVE}").into());
+            all.extend(
+                ["--progress".into(), format!("../{PROGRESS}"), "--live".into(), format!("../{LIVE}")]
+                    .map(OsString::from),
+            );
             if let Some(join) = join {
                 let key = format!("../{KEY}");
                 let to = join.to.to_string();
@@ -301,10 +298,20 @@ mod tests {
             assert!(check(&emulate, Path::new("")).is_err_and(|why| why.starts_with("attach: ")), "{bad:?}");
             assert!(check(&Program::Gateway { name: bad.to_owned() }, Path::new("")).is_err(), "{bad:?}");
         }
-        for bad in ["../x", "output.txt", "results", "scenario.toml", ".x", "a/b", ""] {
-            let file = GivenFile { name: bad.to_owned(), bytes: 1, sha256: String::new() };
-            assert!(check_files(&[file]).is_err(), "{bad:?}");
+        let given =
+            |name: &str| check_files(&[GivenFile { name: name.to_owned(), bytes: 1, sha256: String::new() }]);
+        for bad in ["../x", ".x", "a/b", ""] {
+            assert!(given(bad).is_err_and(|why| why.contains("plain names")), "{bad:?}");
         }
+        // In the folder of the task, in the working folder, and what replaces either.
+        let own =
+            ["task.json", "end.json", "start.json", "started.json", "stop", "drop", "live.jsonl", "join.key"];
+        let written =
+            ["output.txt", "errors.txt", "results", "scenario.toml", "scenario.new", "figures.json", "work"];
+        for bad in own.into_iter().chain(written).chain(["Task.JSON", "task.new"]) {
+            assert!(given(bad).is_err_and(|why| why.contains("itself")), "{bad:?}");
+        }
+        assert_eq!(given("fade.csv").and(given("tasks.json")), Ok(()));
         let ping = Program::Ping { host: [10, 0, 0, 1].into(), count: 0, interval_ms: 1 };
         assert_eq!(check(&ping, Path::new("")), Err("count: expected 1 to 1000000".to_owned()));
     }

@@ -2,7 +2,7 @@
 //!
 //! It outlives the agent, so that a site that is killed loses neither the task nor its exit code.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -12,8 +12,8 @@ use rustix::process::{Pid, Resource, Rlimit, Signal};
 
 use crate::clock::{monotonic_us, now_us, sleep};
 use crate::doctor::PATH;
-use crate::program::OUTPUT;
-use crate::task::{Ended, Prepared, Started, Task, WORK};
+use crate::names::{END, OUTPUT, PROGRAM, STARTED, STOP, WORK};
+use crate::task::{Ended, Prepared, Started, Task};
 use crate::{Error, folder};
 
 /// Time between two looks at the program.
@@ -38,14 +38,14 @@ pub fn supervise(path: &Path, at_us: i64) -> Result<(), Error> {
         true => run(&task, &prepared),
         false => Ended { ended_us: now_us(), code: None, why: "stopped".to_owned() },
     };
-    folder::write_json(&task.file("end.json"), &ended)
+    folder::write_json(&task.file(END), &ended)
 }
 
 /// Returns `true` at the instant of the start, or `false` once the end is requested.
 fn wait(task: &Task, at_us: i64) -> bool {
     loop {
         let left_us = (at_us - now_us()).min(MAX_WAIT_US);
-        if task.file("stop").exists() {
+        if task.file(STOP).exists() {
             return false;
         }
         if left_us <= 0 {
@@ -64,7 +64,7 @@ fn run(task: &Task, prepared: &Prepared) -> Ended {
     let started_us = now_us();
     let pid = Pid::from_child(&child);
     let started = Started { started_us, pid: pid.as_raw_nonzero().get() };
-    if let Err(error) = folder::write_json(&task.file("started.json"), &started) {
+    if let Err(error) = folder::write_json(&task.file(STARTED), &started) {
         let _ = rustix::process::kill_process_group(pid, Signal::KILL);
         let _ = child.wait();
         return failed(error.to_string());
@@ -105,24 +105,14 @@ fn run(task: &Task, prepared: &Prepared) -> Ended {
 
 /// Returns the reason to end a program.
 fn reason(task: &Task, prepared: &Prepared, is_late: bool, turns: u32) -> Option<&'static str> {
-    if task.file("stop").exists() {
+    if task.file(STOP).exists() {
         return Some("stopped");
     }
     if is_late {
         return Some("deadline");
     }
-    let is_full = || turns.is_multiple_of(TURNS_PER_LOOK) && size(&task.file(WORK), 0) > prepared.most_bytes;
+    let is_full = || turns.is_multiple_of(TURNS_PER_LOOK) && task.kept_bytes() > prepared.most_bytes;
     is_full().then_some("disk")
-}
-
-/// Returns the bytes of the files below a folder.
-fn size(path: &Path, depth: u32) -> u64 {
-    let mut whole = 0;
-    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-        let Ok(data) = entry.path().symlink_metadata() else { continue };
-        whole += if data.is_dir() && depth < 16 { size(&entry.path(), depth + 1) } else { data.len() };
-    }
-    whole
 }
 
 fn spawn(task: &Task, prepared: &Prepared) -> Result<Child, Error> {
@@ -131,7 +121,7 @@ fn spawn(task: &Task, prepared: &Prepared) -> Result<Child, Error> {
         let path = work.join(name);
         File::create(&path).map_err(|error| Error::file(&path, error))
     });
-    let lock = folder::lock(&task.file("program.lock"))?
+    let lock = folder::lock(&task.file(PROGRAM))?
         .ok_or_else(|| Error::Settings("the program runs already".to_owned()))?;
     let all = prepared.command();
     let (program, arguments) =
@@ -141,7 +131,8 @@ fn spawn(task: &Task, prepared: &Prepared) -> Result<Child, Error> {
     command.env("PATH", PATH).env("LANG", "C.UTF-8");
     command.stdin(Stdio::from(lock)).stdout(output?).stderr(errors?);
     let child = command.spawn().map_err(|error| Error::file(Path::new(program), error))?;
-    let most = Rlimit { current: Some(prepared.most_bytes), maximum: Some(prepared.most_bytes) };
+    let left = prepared.most_bytes.saturating_sub(task.kept_bytes()).max(1);
+    let most = Rlimit { current: Some(left), maximum: Some(left) };
     let _ = rustix::process::prlimit(Some(Pid::from_child(&child)), Resource::Fsize, most);
     Ok(child)
 }

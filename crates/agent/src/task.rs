@@ -28,24 +28,25 @@ use sha2::{Digest, Sha256};
 
 use crate::clock::now_us;
 use crate::digits::hex;
+use crate::job::margin_s;
 use crate::manifest::{CHUNK, Entry, MAX_FILES, path_refusal, sha256};
-use crate::program::{self, KEY, LIVE, SCENARIO};
+use crate::names::{
+    DROP, END, KEY, LIVE, PROGRAM, SCENARIO, START, STARTED, STOP, SUPERVISOR, SUPERVISOR_ERRORS, TASK, WORK,
+};
+use crate::program;
 use crate::protocol::{MAX_SAMPLES, Program, TaskState};
 use crate::{Allowed, Error, control, folder};
 
 /// Most bytes of a change.
 const MAX_ASSIGNMENT: usize = 20_001;
-/// Folder of results in that of a task.
-pub(crate) const WORK: &str = "work";
-
 /// Prepared task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Prepared {
     /// Program and arguments, as bytes.
     pub(crate) arguments: Vec<Vec<u8>>,
-    /// Longest time in seconds.
+    /// Time in seconds after which it is ended.
     pub(crate) most_s: u32,
-    /// Most bytes that it may write.
+    /// Most bytes of all tasks of the site.
     pub(crate) most_bytes: u64,
     /// Time of the preparation in microseconds since 1970.
     pub(crate) at_us: i64,
@@ -80,7 +81,7 @@ impl Task {
     }
 
     pub(crate) fn prepared(&self) -> Result<Option<Prepared>, Error> {
-        folder::read_json(&self.file("task.json"))
+        folder::read_json(&self.file(TASK))
     }
 
     /// Prepares a program, after the checks of its arguments and of the site's list.
@@ -98,8 +99,12 @@ impl Task {
     ) -> Result<(), String> {
         allowed.check(program)?;
         program::check(program, inputs)?;
-        if most_s == 0 || most_s > allowed.most_s() {
-            return Err(format!("its time: expected 1 s to {} s, as the site's file says", allowed.most_s()));
+        // What it is given for set-up and report does not count: it ends in time, or is ended.
+        let (own_s, permitted_s) = (most_s.saturating_sub(margin_s(program)), allowed.most_s());
+        if most_s == 0 || own_s > permitted_s {
+            return Err(format!(
+                "its time of {own_s} s: expected at most {permitted_s} s, as the site's file says"
+            ));
         }
         let arguments = program::arguments(program, allowed, own)?;
         if self.0.exists() {
@@ -111,6 +116,8 @@ impl Task {
             }
             self.remove()?;
         }
+        // In it are the files that came for the task, too.
+        self.check_room(allowed.most_bytes(), folder::size(inputs))?;
         let made = || {
             folder::make(&self.file(WORK))?;
             if let Program::Emulate { scenario, files, join, .. } = program {
@@ -126,13 +133,33 @@ impl Task {
             }
             let prepared = Prepared {
                 arguments: arguments.into_iter().map(OsString::into_vec).collect(),
-                most_s,
+                most_s: most_s.min(permitted_s),
                 most_bytes: allowed.most_bytes(),
                 at_us: now_us(),
             };
-            folder::write_json(&self.file("task.json"), &prepared)
+            folder::write_json(&self.file(TASK), &prepared)
         };
         made().map_err(|error: Error| error.to_string())
+    }
+
+    /// Refuses a task for which the site has no room: all that it keeps counts.
+    ///
+    /// # Errors
+    /// Returns the reason.
+    fn check_room(&self, most: u64, further: u64) -> Result<(), String> {
+        let kept = self.kept_bytes();
+        if kept.saturating_add(further) < most {
+            return Ok(());
+        }
+        Err(format!(
+            "the site keeps {kept} bytes of tasks, with {further} further ones, of the {most} that its file permits: remove jobs \
+             whose results are there"
+        ))
+    }
+
+    /// Returns the bytes of all tasks of the site.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        self.0.parent().map_or(0, folder::size)
     }
 
     /// Starts the supervisor, which waits for the instant of the site's clock. Repeated, it starts nothing.
@@ -140,19 +167,19 @@ impl Task {
         if self.prepared().map_err(|error| error.to_string())?.is_none() {
             return Err("it was not prepared".to_owned());
         }
-        if self.file("start.json").exists() {
+        if self.file(START).exists() {
             return Ok(None);
         }
         let spawn = || {
-            let path = self.file("supervisor.lock");
+            let path = self.file(SUPERVISOR);
             let Some(lock) = folder::lock(&path)? else { return Ok(None) };
             let errors =
-                File::create(self.file("supervisor.txt")).map_err(|error| Error::file(&path, error))?;
+                File::create(self.file(SUPERVISOR_ERRORS)).map_err(|error| Error::file(&path, error))?;
             let mut command = Command::new(own);
             command.args(["site", "task"]).arg(&self.0).arg(at_us.to_string());
             command.process_group(0).stdin(lock).stdout(Stdio::null()).stderr(errors);
             let child = command.spawn().map_err(|error| Error::file(own, error))?;
-            folder::write_json(&self.file("start.json"), &at_us)?;
+            folder::write_json(&self.file(START), &at_us)?;
             Ok(Some(child))
         };
         spawn().map_err(|error: Error| error.to_string())
@@ -167,13 +194,12 @@ impl Task {
         let is_emulation = prepared.arguments.get(1).is_some_and(|word| word == b"emulate");
         let state = self.state().map_err(|error| error.to_string())?;
         // Its lock shows that the number is still that of the program.
-        let runs =
-            matches!(state, TaskState::Running { .. }) && folder::is_locked(&self.file("program.lock"));
+        let runs = matches!(state, TaskState::Running { .. }) && folder::is_locked(&self.file(PROGRAM));
         if !is_emulation || !runs {
             return Err("expected an emulation that runs".to_owned());
         }
         let started: Option<Started> =
-            folder::read_json(&self.file("started.json")).map_err(|error| error.to_string())?;
+            folder::read_json(&self.file(STARTED)).map_err(|error| error.to_string())?;
         let pid = started.ok_or("it has not started yet")?.pid;
         control::set(pid, assignment).map_err(|error| error.to_string())
     }
@@ -194,7 +220,7 @@ impl Task {
 
     /// Requests the end.
     pub(crate) fn stop(&self) -> Result<(), String> {
-        folder::write(&self.file("stop"), b"").map_err(|error| error.to_string())
+        folder::write(&self.file(STOP), b"").map_err(|error| error.to_string())
     }
 
     /// Returns the state. What was killed is ended, with the words for it.
@@ -202,21 +228,21 @@ impl Task {
         if let Some(state) = self.ended()? {
             return Ok(state);
         }
-        let started: Option<Started> = folder::read_json(&self.file("started.json"))?;
-        let is_supervised = folder::is_locked(&self.file("supervisor.lock"));
+        let started: Option<Started> = folder::read_json(&self.file(STARTED))?;
+        let is_supervised = folder::is_locked(&self.file(SUPERVISOR));
         match started {
             Some(started) if is_supervised => Ok(TaskState::Running { started_us: started.started_us }),
             None if is_supervised => Ok(TaskState::Waiting {}),
-            None if !self.file("start.json").exists() => Ok(TaskState::Prepared {}),
+            None if !self.file(START).exists() => Ok(TaskState::Prepared {}),
             started => self.clean_up(started.as_ref()),
         }
     }
 
     fn ended(&self) -> Result<Option<TaskState>, Error> {
-        let Some(Ended { ended_us, code, why }) = folder::read_json(&self.file("end.json"))? else {
+        let Some(Ended { ended_us, code, why }) = folder::read_json(&self.file(END))? else {
             return Ok(None);
         };
-        let started: Option<Started> = folder::read_json(&self.file("started.json"))?;
+        let started: Option<Started> = folder::read_json(&self.file(STARTED))?;
         let started_us = started.map(|started| started.started_us);
         Ok(Some(TaskState::Ended { started_us, ended_us, code, why }))
     }
@@ -229,11 +255,11 @@ impl Task {
         }
         let pid = started.and_then(|started| Pid::from_raw(started.pid));
         // The lock shows that the number is still that of the program.
-        if let Some(pid) = pid.filter(|_| folder::is_locked(&self.file("program.lock"))) {
+        if let Some(pid) = pid.filter(|_| folder::is_locked(&self.file(PROGRAM))) {
             let _ = rustix::process::kill_process_group(pid, Signal::KILL);
         }
         let ended = Ended { ended_us: now_us(), code: None, why: "its supervisor was killed".to_owned() };
-        folder::write_json(&self.file("end.json"), &ended)?;
+        folder::write_json(&self.file(END), &ended)?;
         self.ended().map(|state| state.unwrap_or(TaskState::Prepared {}))
     }
 
@@ -242,7 +268,7 @@ impl Task {
         match self.state() {
             Ok(TaskState::Waiting {} | TaskState::Running { .. }) => {
                 self.stop()?;
-                folder::write(&self.file("drop"), b"").map_err(|error| error.to_string())
+                folder::write(&self.file(DROP), b"").map_err(|error| error.to_string())
             }
             _ => self.remove(),
         }
@@ -250,7 +276,7 @@ impl Task {
 
     /// Returns `true` if the task is to be removed after its end.
     pub(crate) fn is_discarded(&self) -> bool {
-        self.file("drop").exists()
+        self.file(DROP).exists()
     }
 
     /// Removes the folder.
@@ -354,12 +380,17 @@ mod tests {
         let (_folder, task, allowed) = task();
         let own = Path::new("bentpipe");
         assert!(task.start(0, own).is_err_and(|why| why.contains("not prepared")));
-        for most_s in [0, 3601] {
+        for most_s in [0, 3661] {
             assert!(
                 task.prepare(&PING, most_s, &allowed, (own, own))
-                    .is_err_and(|why| why.contains("1 s to 3600 s"))
+                    .is_err_and(|why| why.contains("at most 3600 s"))
             );
         }
+        // A task counts by its own time, and ends with that of the site.
+        let short = Allowed { most_time: Some(bentpipe_units::Span::from_secs(60)), ..allowed.clone() };
+        task.prepare(&PING, 63, &short, (own, own)).expect("three packets in a minute");
+        assert_eq!(task.prepared().expect("read").expect("prepared").most_s, 60);
+        assert!(task.prepare(&PING, 121, &short, (own, own)).is_err());
         task.prepare(&PING, 60, &allowed, (own, own)).expect("prepared");
         assert_eq!(task.state().expect("read"), TaskState::Prepared {});
         task.remove().expect("removed");
@@ -367,16 +398,36 @@ mod tests {
     }
 
     #[test]
+    fn all_tasks_that_a_site_keeps_count_together() {
+        let (folder, task, allowed) = task();
+        let own = Path::new("bentpipe");
+        let allowed = Allowed { most_disk: Some(bentpipe_units::Bytes::new(10_000)), ..allowed };
+        task.prepare(&PING, 60, &allowed, (own, own)).expect("prepared");
+        fs::write(task.file(WORK).join("a"), vec![0; 9000]).expect("written");
+        fs::write(task.file(LIVE), vec![0; 2000]).expect("written");
+        let second = Task::at(&folder.path().join("2"));
+        let why = second.prepare(&PING, 60, &allowed, (own, own)).expect_err("full");
+        assert!(why.contains("of the 10000 that its file permits"), "{why}");
+        // The files that come with it count too.
+        task.remove().expect("removed");
+        let inputs = folder.path().join("inputs");
+        fs::create_dir(&inputs).and_then(|()| fs::write(inputs.join("x"), vec![0; 10_000])).expect("written");
+        assert!(second.prepare(&PING, 60, &allowed, (own, &inputs)).is_err());
+        fs::remove_dir_all(&inputs).expect("removed");
+        second.prepare(&PING, 60, &allowed, (own, &inputs)).expect("room again");
+    }
+
+    #[test]
     fn a_task_whose_supervisor_was_killed_is_over() {
         let (_folder, task, allowed) = task();
         let own = Path::new("bentpipe");
         task.prepare(&PING, 60, &allowed, (own, own)).expect("prepared");
-        let lock = folder::lock(&task.file("supervisor.lock")).expect("locked");
-        folder::write_json(&task.file("start.json"), &5).expect("written");
+        let lock = folder::lock(&task.file(SUPERVISOR)).expect("locked");
+        folder::write_json(&task.file(START), &5).expect("written");
         assert_eq!(task.state().expect("read"), TaskState::Waiting {});
         assert!(task.remove().is_err_and(|why| why.contains("stop it first")));
         task.discard().expect("asked");
-        assert!(task.is_discarded() && task.file("stop").exists());
+        assert!(task.is_discarded() && task.file(STOP).exists());
         for bad in ["link.l.delay=1 ms", "link.l.channel.file=/etc/shadow"] {
             assert!(task.set(bad).is_err_and(|why| why.starts_with("expected")), "{bad}");
         }

@@ -1,6 +1,8 @@
 //! Changing a network while it runs, in the words of its scenario.
 
-use bentpipe_scenario::{Flow, Framing, Layout, Link, Medium, Moment, Problem, Scenario, Shared, Stages};
+use std::collections::HashSet;
+
+use bentpipe_scenario::{Difference, Link, Medium, NodeRoles, Problem, Scenario, Way};
 use bentpipe_sim::ElementId;
 use bentpipe_site::{
     Change, Changes, Changing, LinkHandle, RoleHandle, SharedParts, Switch, UNCHANGEABLE, stage,
@@ -84,46 +86,17 @@ impl Changer {
         Changer { scenario: scenario.clone(), asked, sides, roles, flows, shared, part }
     }
 
-    /// Returns the changes of an event, and takes them as made.
+    /// Applies a difference of the scenario without copies, and returns the changes of elements.
     ///
     /// # Errors
-    /// Returns an error if a running network cannot make them.
-    pub(super) fn advance(&mut self, moment: &Moment) -> Result<Vec<Change>, Problem> {
-        let after = self.as_built(moment);
-        let changes = self.turn_into(&after)?;
-        self.scenario = after;
-        Ok(changes)
-    }
-
-    /// Returns the state after an event. What it does not name is as the network was built.
-    ///
-    /// Traffic is planned once, so shorter paths do not change it; a run may have another duration or seed than the file.
-    fn as_built(&self, moment: &Moment) -> Scenario {
-        let mut after = moment.scenario.clone();
-        let names = |section: &str| {
-            let of_section = |key: &str| key.split('.').next() == Some(section);
-            moment.changes.iter().any(|(key, _)| of_section(key))
-        };
-        let built = &self.scenario;
-        let is_of_flow = |key: &str| key.starts_with("flow.") && !key.ends_with(".active");
-        if !moment.changes.iter().any(|(key, _)| is_of_flow(key)) {
-            let active = |name: &String| after.flow.get(name).is_none_or(|flow| flow.active);
-            let with = |(name, flow): (&String, &Flow)| {
-                (name.clone(), Flow { active: active(name), ..flow.clone() })
-            };
-            let flows = built.flow.iter().map(with).collect();
-            after.flow = flows;
+    /// Returns an error if a running network cannot make them. The scenario is then as before.
+    pub(super) fn turn(&mut self, mut difference: Difference) -> Result<Vec<Change>, Problem> {
+        difference.swap(&mut self.scenario);
+        let changes = self.changes_since(&difference);
+        if changes.is_err() {
+            difference.swap(&mut self.scenario);
         }
-        if !names("probe") {
-            after.probe.clone_from(&built.probe);
-        }
-        if !names("duration") {
-            after.duration = built.duration;
-        }
-        if !names("seed") && !names("seeds") {
-            (after.seed, after.seeds) = (built.seed, built.seeds);
-        }
-        after
+        changes
     }
 
     /// Records an event's changes, which the network applies by itself. `after` is the scenario from then on.
@@ -141,13 +114,14 @@ impl Changer {
     /// If more differs than what media and stages can change while they run, or if both directions
     /// override what differs; then nothing is to be changed.
     pub fn change(&mut self, new: &Scenario) -> Result<Vec<Change>, Problem> {
-        let asked = new;
-        let new = self.adapted(new)?;
-        let changes = self.turn_into(&new)?;
-        if changes.is_empty() && self.asked != *asked {
-            return Err(Problem::new("", self.without_effect(asked)));
+        let difference = Difference::between(&self.scenario, &self.adapted(new)?);
+        let mut after = self.clone();
+        let changes = after.turn(difference)?;
+        if changes.is_empty() && self.asked != *new {
+            return Err(Problem::new("", self.without_effect(new)));
         }
-        (self.scenario, self.asked) = (new, asked.clone());
+        after.asked.clone_from(new);
+        *self = after;
         Ok(changes)
     }
 
@@ -158,91 +132,75 @@ impl Changer {
         Ok(scenario)
     }
 
-    /// Returns the changes that turn the network into that of `new`, which has no copies.
-    pub(super) fn turn_into(&self, new: &Scenario) -> Result<Vec<Change>, Problem> {
-        let mut of_shared = Changes::default();
-        Medium::change_shared(&self.scenario.shared, &new.shared, &self.shared, &mut of_shared)?;
-        if without_changeable(&self.scenario) != without_changeable(new) {
+    /// Returns the changes that make the present state. `before` has the entries of the one before it.
+    fn changes_since(&self, before: &Difference) -> Result<Vec<Change>, Problem> {
+        let (mut of_shared, mut changes) = (Changes::default(), Changes::default());
+        if let Some(shared) = &before.shared {
+            Medium::change_shared(shared, &self.scenario.shared, &self.shared, &mut of_shared)?;
+        }
+        if before.is_more {
             return Err(Problem::new("", UNCHANGEABLE));
         }
-        let mut changes = Changes::default();
-        self.flows(new, &mut changes)?;
-        self.links(new, &mut changes)?;
-        self.roles(new, &mut changes)?;
+        self.flows(before, &mut changes)?;
+        self.links(before, &mut changes)?;
+        self.roles(before, &mut changes)?;
         Ok(changes.into_vec().into_iter().chain(of_shared.into_vec()).collect())
     }
 
     /// Returns the reason why `asked`, another scenario than before, changes nothing.
     fn without_effect(&self, asked: &Scenario) -> &'static str {
-        if without_changeable(&self.asked) == without_changeable(asked) {
-            "has no effect: each direction of the link says its own"
-        } else {
+        if Difference::between(&self.asked, asked).is_more {
             "has no effect: the emulation leaves out what a real host has an end of"
+        } else {
+            "has no effect: each direction of the link says its own"
         }
     }
 
-    /// Lists the changes of all directions of links.
-    fn links(&self, new: &Scenario, to: &mut Changes) -> Result<(), Problem> {
-        let (before, after) = (Layout::new(&self.scenario), Layout::new(new));
-        let both = before.members().into_iter().zip(after.members());
-        let sides = before.sides().zip(after.sides());
-        for ((handle, (before, after)), (had, wanted)) in self.sides.iter().zip(both).zip(sides) {
-            let at = Changing { handle, before, after };
+    /// Lists the changes of links, in the order of the file.
+    fn links(&self, before: &Difference, to: &mut Changes) -> Result<(), Problem> {
+        let number = |name: &String| self.scenario.link.get_index_of(name);
+        let mut links: Vec<(usize, &Link)> =
+            before.link.iter().filter_map(|(name, link)| Some((number(name)?, link))).collect();
+        links.sort_by_key(|(n, _)| *n);
+        links.into_iter().try_for_each(|(n, had)| self.link(n, had, to))
+    }
+
+    /// Lists the changes of both directions of a link.
+    fn link(&self, n: usize, had: &Link, to: &mut Changes) -> Result<(), Problem> {
+        let (name, wanted) = self.scenario.link.get_index(n).expect("it was found by its name");
+        for way in Way::BOTH {
+            let [had, wanted] = [had, wanted].map(|link| link.side(name, way));
+            let [before, after] = [&had, &wanted].map(|side| self.scenario.member(n, way, side));
+            let at = Changing { handle: &self.sides[2 * n + way.index()], before, after };
             let same = had.stages.same(&wanted.stages);
             let key = |key: &str| at.key(key);
-            stage::change(&wanted.stages.by_row(), &same, &handle.stages, &key, to)?;
+            stage::change(&wanted.stages.by_row(), &same, &at.handle.stages, &key, to)?;
             Medium::change(&at, to)?;
         }
         Ok(())
     }
 
     /// Lists the flows that are turned on or off.
-    fn flows(&self, new: &Scenario, to: &mut Changes) -> Result<(), Problem> {
-        let differs = |sender: &&Sender| {
-            let active = |of: &Scenario| of.flow.get(&sender.flow).is_none_or(|flow| flow.active);
-            active(&self.scenario) != active(new)
-        };
-        self.flows.iter().filter(differs).try_for_each(|sender| sender.change(new, to))
+    fn flows(&self, before: &Difference, to: &mut Changes) -> Result<(), Problem> {
+        let is_active = |name: &str| self.scenario.flow.get(name).is_none_or(|flow| flow.active);
+        let changed = before.flow.iter().filter(|(name, flow)| flow.active != is_active(name));
+        let changed: HashSet<&str> = changed.map(|(name, _)| name.as_str()).collect();
+        let senders = self.flows.iter().filter(|sender| changed.contains(sender.flow.as_str()));
+        senders.into_iter().try_for_each(|sender| sender.change(&self.scenario, to))
     }
 
-    /// Lists the changes of all roles.
-    fn roles(&self, new: &Scenario, to: &mut Changes) -> Result<(), Problem> {
-        number_of_roles(&self.scenario, new)?;
-        let change = |handle: &RoleHandle| {
-            let [before, after] = [&self.scenario, new].map(|of| &of.roles_of(&handle.node)[handle.n]);
-            before.change(after, handle, to)
-        };
-        self.roles.iter().try_for_each(change)
-    }
-}
-
-/// Refuses another number of roles than at the start.
-fn number_of_roles(before: &Scenario, after: &Scenario) -> Result<(), Problem> {
-    let differs = |name: &&String| before.roles_of(name).len() != after.roles_of(name).len();
-    match before.node.keys().find(differs) {
-        Some(name) => {
-            Err(Problem::new(format!("node.{name}.role"), "cannot be added or removed while it runs"))
+    /// Lists the changes of roles.
+    fn roles(&self, before: &Difference, to: &mut Changes) -> Result<(), Problem> {
+        for (name, node) in &before.node {
+            let had = node.role.as_ref().map_or(&[][..], NodeRoles::all);
+            let wanted = self.scenario.roles_of(name);
+            if had.len() != wanted.len() {
+                let problem = "cannot be added or removed while it runs";
+                return Err(Problem::new(format!("node.{name}.role"), problem));
+            }
+            let handles = self.roles.iter().filter(|handle| handle.node == *name);
+            handles.into_iter().try_for_each(|handle| had[handle.n].change(&wanted[handle.n], handle, to))?;
         }
-        None => Ok(()),
-    }
-}
-
-/// Returns a scenario without what media, stages and shared objects decide about.
-fn without_changeable(scenario: &Scenario) -> Scenario {
-    let (event, timeline) = (Vec::new(), Vec::new());
-    let mut rest = Scenario { shared: Shared::default(), event, timeline, ..scenario.clone() };
-    rest.link.values_mut().for_each(clear);
-    rest.node.values_mut().for_each(|node| node.role = None);
-    rest.flow.values_mut().for_each(|flow| flow.active = true);
-    rest
-}
-
-fn clear(link: &mut Link) {
-    let Link { rate, delay, delay_changes, framing, queue, channel, stages, medium, .. } = link;
-    (*rate, *delay, *delay_changes, *framing) = (None, None, None, Framing::None);
-    (*queue, *channel, *stages, *medium) = (None, None, Stages::default(), None);
-    for own in [&mut link.forward, &mut link.reverse] {
-        (own.rate, own.delay, own.delay_changes) = (None, None, None);
-        (own.queue, own.channel, own.stages, own.medium) = (None, None, Stages::default(), None);
+        Ok(())
     }
 }

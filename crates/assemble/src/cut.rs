@@ -6,7 +6,9 @@
 use std::collections::BTreeSet;
 
 use bentpipe_net::Cut;
-use bentpipe_scenario::{Flow, Layout, Medium, Problem, Scenario, Side, Way, copies};
+use bentpipe_scenario::{
+    Difference, Flow, Layout, Link, Medium, Moment, Problem, Scenario, Side, Way, copies,
+};
 use bentpipe_sim::ElementId;
 use bentpipe_site::{At, Order, Part, Site};
 use bentpipe_units::Span;
@@ -132,12 +134,11 @@ impl ScenarioPart {
 
     /// Returns the shortest delay of the link during a run.
     pub fn shortest_delay(&self, scenario: &Scenario) -> Span {
-        let of = |scenario: &Scenario| {
-            let link = scenario.link.get(&self.link)?;
-            Way::BOTH.map(|way| link.side(&self.link, way).common.delay).into_iter().min()
-        };
-        let moments = scenario.timeline.iter().filter_map(|moment| of(&moment.scenario));
-        moments.chain(of(scenario)).min().unwrap_or_default()
+        let later = scenario.timeline.iter().flat_map(|moment| &moment.difference.link);
+        let later = later.filter(|(name, _)| *name == self.link).map(|(_, link)| link);
+        let links = scenario.link.get(&self.link).into_iter().chain(later);
+        let delays = links.flat_map(|link| Way::BOTH.map(|way| link.side(&self.link, way).common.delay));
+        delays.min().unwrap_or_default()
     }
 
     /// Returns `true` if a flow has ends in both parts.
@@ -160,19 +161,38 @@ impl ScenarioPart {
             scenario.flow.retain(|_, flow| is_here(flow));
         }
         if let Some(link) = scenario.link.get_mut(&self.link) {
-            for way in Way::BOTH {
-                let delay = link.side(&self.link, way).common.delay;
-                if delay < self.ahead {
-                    let problem = format!(
-                        "{delay} is less than the {} that the path between both machines needs: expected more",
-                        self.ahead
-                    );
-                    return Err(Problem::new(format!("link.{}.delay", self.link), problem));
-                }
-                link.own_mut(way).delay = Some(delay - self.ahead);
-            }
+            self.shorten(link)?;
         }
-        scenario.timeline.iter_mut().try_for_each(|moment| self.adapt(&mut moment.scenario))
+        let adapt = |moment: &Moment| {
+            let mut moment = moment.clone();
+            let Difference { link, flow, .. } = &mut moment.difference;
+            if crossed {
+                flow.iter_mut().filter(|(_, flow)| !is_here(flow)).for_each(|(_, flow)| flow.active = false);
+            } else {
+                flow.retain(|(_, flow)| is_here(flow));
+            }
+            let mut cut = link.iter_mut().filter(|(name, _)| *name == self.link);
+            cut.try_for_each(|(_, link)| self.shorten(link))?;
+            Ok(moment)
+        };
+        scenario.timeline = scenario.timeline.iter().map(adapt).collect::<Result<_, Problem>>()?;
+        Ok(())
+    }
+
+    /// Subtracts the time that packets leave the machine ahead from the delay of the link.
+    fn shorten(&self, link: &mut Link) -> Result<(), Problem> {
+        for way in Way::BOTH {
+            let delay = link.side(&self.link, way).common.delay;
+            if delay < self.ahead {
+                let problem = format!(
+                    "{delay} is less than the {} that the path between both machines needs: expected more",
+                    self.ahead
+                );
+                return Err(Problem::new(format!("link.{}.delay", self.link), problem));
+            }
+            link.own_mut(way).delay = Some(delay - self.ahead);
+        }
+        Ok(())
     }
 
     /// Records the cut.

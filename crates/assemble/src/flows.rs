@@ -44,6 +44,8 @@ pub(super) fn plan<'t>(
         for copy in copies(flow) {
             let own = peers.entry(group_of(flow)).or_default();
             let start = start(scenario, (name, flow), copy.unwrap_or(0).into(), seed);
+            // The run ends with what happens at its last instant. Nothing starts there: measures have no time for it.
+            let start = if start == scenario.duration { start + Span::from_nanos(1) } else { start };
             let at = FlowAt { seed, peers: *own, start, ..ends.at(n, (name, flow), copy) };
             own.before += at.copies;
             let made = flow.traffic.kind().plan(&at, &mut ground)?;
@@ -125,6 +127,7 @@ impl Ends {
             group: self.group,
             ip: flow.ip,
             mtu: self.mtu,
+            dont_fragment: flow.dont_fragment,
             start: flow.start,
             stop: flow.stop,
             copies: if copy.is_some() { 1 } else { flow.count },
@@ -169,8 +172,8 @@ pub(super) fn natives(
     assemblies: &mut Assemblies<'_>,
 ) -> Result<Vec<Native>, Problem> {
     let add = |channel: &NativeChannel| {
-        let is_meant = |member: &Member<'_, Medium>| (member.link, member.way) == (channel.link, channel.way);
-        let member = members.iter().position(is_meant);
+        // Both directions of each link are next to each other.
+        let member = Some(2 * channel.link + channel.way.index()).filter(|n| *n < members.len());
         member.and_then(|member| assemblies.add_native(member, channel)).ok_or_else(|| {
             let (link, _) = scenario.link.get_index(channel.link).expect("it has a channel");
             let word = member.map_or("", |member| members[member].medium.word());

@@ -178,6 +178,18 @@ impl bentpipe_site::Files for Loader {
     }
 }
 
+/// Returns the changes of a line's delay, which is `delay` at first.
+///
+/// # Errors
+/// Returns the problem of the file or its values.
+pub fn load_delay_changes(
+    changes: &DelayChanges,
+    delay: Span,
+    access: &Access,
+) -> Result<Vec<DelayChange>, String> {
+    delays::load(changes, delay, access).map_err(|(_, problem)| problem)
+}
+
 impl Built {
     /// Builds a scenario that is valid, with access to the files that it names.
     ///
@@ -209,7 +221,7 @@ impl Built {
             .and_then(|plan| plan.install(&mut Site::new(seed, loader), real))
             .and_then(|(mut built, gates)| {
                 change::turn_off(&mut built, &spread)?;
-                timeline::schedule(&mut built, &spread)?;
+                timeline::schedule(&mut built, scenario, &spread)?;
                 Ok((built, gates))
             })
             .map_err(|problem| copies::in_file(scenario, problem))
@@ -256,7 +268,7 @@ fn rehearse(scenario: &Scenario, seed: u64, loader: &Loader) -> Result<(), Probl
         return Ok(());
     }
     let (mut built, _) = Built::with_gates(scenario, seed, loader, |_, _| Gates::default())?;
-    timeline::rehearse(&mut built, &timeline::prepared(scenario))
+    timeline::rehearse(&mut built, scenario, &timeline::prepared(scenario))
 }
 
 /// Scenario without copies of nodes, with the directions of its links and its graph.

@@ -113,15 +113,17 @@ impl Tree<'_> {
             (0..self.scenario.node.len()).filter(|node| self.is_router(*node)).collect();
         let mut trunks = Vec::new();
         while let Some(&root) = rest.first() {
-            let next = router.towards(root, self.ip).to_vec();
+            let mut steps = |node: usize| router.steps(node, root, self.ip);
             // Real hosts behind each node, and the link and node towards the root.
             let mut behind: BTreeMap<usize, (usize, Option<(usize, usize)>)> = BTreeMap::new();
             let mut all = 0;
-            for &(_, at, _) in hosts.iter().filter(|(_, at, _)| *at == root || next[*at].is_some()) {
+            for &(_, at, _) in hosts {
+                let Some(steps) = steps(at) else { continue };
                 all += 1;
                 let mut node = at;
-                loop {
-                    let step = match next[node] {
+                // The way to the root, and the root itself.
+                for step in steps.into_iter().map(Some).chain([None]) {
+                    let step = match step {
                         Some((Hop::Link(link, _), then)) => Some((link, then)),
                         _ => None,
                     };
@@ -132,7 +134,7 @@ impl Tree<'_> {
             }
             let used = behind.into_iter().filter(|(_, (count, _))| *count < all);
             trunks.extend(used.filter_map(|(node, (_, step))| step.map(|(link, then)| (link, [node, then]))));
-            rest.retain(|node| *node != root && next[*node].is_none());
+            rest.retain(|node| steps(*node).is_none());
         }
         trunks
     }

@@ -1,10 +1,12 @@
 //! Networks with real hosts: external ports in their place, and their routes.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use bentpipe_net::ExternalPort;
 use bentpipe_scenario::{
-    Access, Channel, Fault, Hop, Ip, Layout, Link, NodeKind, Problem, REAL_HOST, Scenario, Way, copies,
+    Access, Channel, Difference, Fault, Hop, Ip, Layout, Link, Moment, NodeKind, Problem, REAL_HOST,
+    Scenario, Way, copies,
 };
 use bentpipe_sim::ElementId;
 use bentpipe_site::{At, Facts, Order, Part, Router, Site, Topology};
@@ -118,8 +120,8 @@ impl Emulated {
 }
 
 /// Returns the scenario for its emulation, and notices of the changes.
-pub(super) fn adapted(scenario: &Scenario) -> Result<(Scenario, Vec<String>), Problem> {
-    let (mut scenario, mut notices) = (copies::spread(scenario).into_owned(), Vec::new());
+pub(super) fn adapted(original: &Scenario) -> Result<(Scenario, Vec<String>), Problem> {
+    let (mut scenario, mut notices) = (copies::spread(original).into_owned(), Vec::new());
     if scenario.node.values().all(|node| !node.real) {
         let hosts = scenario.node.values_mut().filter(|node| node.kind == NodeKind::Host);
         hosts.for_each(|host| host.real = true);
@@ -185,10 +187,29 @@ pub(super) fn adapted(scenario: &Scenario) -> Result<(Scenario, Vec<String>), Pr
     }
     scenario.shared.bound(&mut notices);
     scenario.role_tables.bound(&mut notices);
-    for moment in &mut scenario.timeline {
-        moment.scenario = adapted(&moment.scenario)?.0;
-    }
+    scenario.timeline = adapted_moments(original, &scenario);
     Ok((scenario, notices))
+}
+
+/// Returns the events of a scenario in the terms of what it was adapted to.
+fn adapted_moments(scenario: &Scenario, adapted: &Scenario) -> Arc<[Moment]> {
+    let mut state = scenario.clone();
+    let of = |moment: &Moment| {
+        moment.difference.apply(&mut state);
+        let mut difference = prepared_difference(&state, moment);
+        difference.flow.retain(|(name, _)| adapted.flow.contains_key(name));
+        for (name, node) in &mut difference.node {
+            node.real = adapted.node.get(name).is_some_and(|node| node.real);
+            // Programs have its roles.
+            node.role = node.role.take().filter(|_| !node.real);
+        }
+        let media =
+            difference.link.iter_mut().flat_map(|(name, link)| link.media_mut().map(|of| (&*name, of)));
+        media.for_each(|(name, medium)| medium.bound(name, &mut Vec::new()));
+        difference.shared.iter_mut().for_each(|shared| shared.bound(&mut Vec::new()));
+        Moment { difference, ..moment.clone() }
+    };
+    scenario.timeline.iter().map(of).collect()
 }
 
 /// Maximum number of names in a notice.
@@ -246,6 +267,13 @@ pub(super) fn fill_channels(name: &str, link: &mut Link) {
             link.own_mut(way).channel = Some(side.common.channel.unwrap_or_else(none));
         }
     }
+}
+
+/// Returns what a moment changes in a prepared scenario. `after` is the state after it, with copies.
+pub(super) fn prepared_difference(after: &Scenario, moment: &Moment) -> Difference {
+    let mut difference = copies::spread_difference(after, &moment.difference);
+    difference.link.iter_mut().for_each(|(name, link)| fill_channels(name, link));
+    difference
 }
 
 /// Returns the nodes with routes from all others: real hosts and forwarding nodes.
@@ -332,7 +360,8 @@ fn routes(
     let mut routes = Vec::new();
     for (ip, at) in [(Ip::V4, 0), (Ip::V6, 1)] {
         for to in 0..topology.node.len() {
-            if let Some((Hop::Link(link, _), _)) = router.towards(to, ip)[host] {
+            let steps = router.steps(host, to, ip).unwrap_or_default();
+            if let Some(&(Hop::Link(link, _), _)) = steps.first() {
                 let link = topology.link.get_index(link).map_or("", |(name, _)| name);
                 let interface = interfaces.iter().position(|interface| interface.link == link);
                 routes.extend(interface.map(|interface| (built.nodes[to].addresses[at], interface)));

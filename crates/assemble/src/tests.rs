@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex};
 
 use bentpipe_net::Node;
 use bentpipe_scenario::{Document, Traffic};
-use bentpipe_transport::app::{Arrivals, Sink};
+use bentpipe_transport::app::{ReplaySink, Sink};
 use bentpipe_transport::tcp;
 use bentpipe_units::{Bytes, Time};
 
@@ -175,10 +175,11 @@ fn video_flows_at_its_rate() {
     let packets = sink.flows()[0].packets;
     assert!((654..=664).contains(&packets), "{packets}");
     let refused = |video: &str| {
-        refused(&geo(&format!("[flow.tv]\nfrom = \"server\"\nto = \"client\"\nvideo = {video}")))
+        let head = "[flow.tv]\nfrom = \"server\"\nto = \"client\"\ndont_fragment = true\n";
+        refused(&geo(&format!("{head}video = {video}")))
     };
     let long = refused("{ rate = { mean = \"1 Mbit/s\", deviation = \"0 bit/s\" }, ts_packets = 8 }");
-    assert!(long.contains("19:77: flow.tv.traffic.ts_packets: makes packets of 1544 B"), "{long}");
+    assert!(long.contains("20:77: flow.tv.traffic.ts_packets: makes packets of 1544 B"), "{long}");
     let far = refused("{ rate = { mean = \"50 Mbit/s\", deviation = \"1 Mbit/s\" } }");
     assert!(far.contains("flow.tv.traffic.rate.mean: expected one that leaves"), "{far}");
 }
@@ -276,11 +277,53 @@ fn a_capture_is_replayed_over_the_network() {
     let scenario = checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
     let mut built = Built::new(&scenario, 1, document.access()).expect("possible");
     built.network.run_until(at(30));
-    let arrivals: &mut Arrivals = built.network.element(built.flows[0].receivers[0]).expect("a sink");
+    let sink: &mut ReplaySink = built.network.element(built.flows[0].receivers[0]).expect("a sink");
+    let stats = sink.stats();
     // Stationary loss of the channel: p / (p + r).
-    let arrived = arrivals.packets() as f64 / 1000.0;
+    let arrived = stats.packets as f64 / 1000.0;
     assert!((arrived - 0.952).abs() < 0.04, "{arrived}");
-    assert_eq!(arrivals.bytes(), arrivals.packets() * 60);
+    assert_eq!(stats.bytes, stats.packets * 32, "payload of UDP");
+    assert_eq!(stats.lost(), stats.expected() - stats.packets);
+}
+
+#[test]
+fn captures_that_arrive_at_one_node_are_counted_apart() {
+    let folder = bentpipe_testkit::Folder::new();
+    let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/call.pcap");
+    std::fs::copy(capture, folder.path().join("call.pcap")).expect("readable");
+    let flow = |name: &str, start: &str| {
+        format!(
+            "[flow.{name}]\nfrom = \"client\"\nto = \"server\"\nstart = \"{start}\"\n\
+             traffic = {{ kind = \"replay\", file = \"call.pcap\" }}\n"
+        )
+    };
+    let long = "[flow.long]\nfrom = \"client\"\nto = \"server\"\n\
+                traffic = { kind = \"udp\", pattern = { kind = \"constant\", interval = \"100 ms\" }, payload = \"3000 B\" }\n";
+    let text = geo(&format!("{}{}{long}", flow("first", "1 s"), flow("second", "1 s")));
+    let text = text.replace(
+        "delay = \"270 ms\"",
+        "delay = \"270 ms\"\nchannel = { kind = \"packet-errors\", loss = 0.1 }",
+    );
+    let file = folder.write("two.toml", &text);
+    let document = bentpipe_paths::document(&file).expect("readable");
+    let scenario = checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
+    let mut built = Built::new(&scenario, 1, document.access()).expect("possible");
+    built.network.run_until(at(20));
+    let receivers: Vec<_> = built.flows.iter().map(|flow| flow.receivers[0]).collect();
+    let counted = [0, 1].map(|n| {
+        let sink: &mut ReplaySink = built.network.element(receivers[n]).expect("a sink");
+        assert!(sink.stats().lost() > 5 && sink.stats().packets > 200, "{:?}", sink.stats());
+        sink.stats().packets
+    });
+    assert_ne!(counted[0], counted[1]);
+    let sink: &mut Sink = built.network.element(receivers[2]).expect("a sink");
+    assert!(sink.flows()[0].packets > 100, "datagrams in fragments are reassembled next to captures");
+    let statements = built.network.close();
+    let delivered = |name: &str| {
+        let sender = format!("flow/{name}/sender");
+        statements.iter().find(|statement| *statement.sender == *sender).map(|it| it.account.delivered)
+    };
+    assert_eq!([delivered("first"), delivered("second")], counted.map(Some));
 }
 
 #[test]

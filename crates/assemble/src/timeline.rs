@@ -13,25 +13,17 @@ use super::{Built, real};
 pub(super) fn prepared(scenario: &Scenario) -> Cow<'_, Scenario> {
     let mut spread = copies::spread(scenario);
     if !scenario.timeline.is_empty() {
-        let scenario = spread.to_mut();
-        scenario.link.iter_mut().for_each(|(name, link)| real::fill_channels(name, link));
-        scenario.timeline.iter_mut().for_each(|moment| moment.scenario = ready(&moment.scenario));
+        spread.to_mut().link.iter_mut().for_each(|(name, link)| real::fill_channels(name, link));
     }
     spread
 }
 
-fn ready(scenario: &Scenario) -> Scenario {
-    let mut scenario = copies::spread(scenario).into_owned();
-    scenario.link.iter_mut().for_each(|(name, link)| real::fill_channels(name, link));
-    scenario
-}
-
-/// Schedules the events of `scenario`, from which `built` was made.
+/// Schedules the events of `scenario` in a network that was made of `prepared`.
 ///
 /// # Errors
 /// Returns an error if an event changes what a running network cannot change.
-pub(super) fn schedule(built: &mut Built, scenario: &Scenario) -> Result<(), Problem> {
-    for (moment, changes) in changes(built, scenario)? {
+pub(super) fn schedule(built: &mut Built, scenario: &Scenario, prepared: &Scenario) -> Result<(), Problem> {
+    for (moment, changes) in changes(built, scenario, prepared)? {
         built.network.schedule(Time::ZERO + moment.at, move |network| {
             // Values were checked by `rehearse`.
             changes.into_iter().for_each(|change| drop(change.apply(network)));
@@ -44,8 +36,8 @@ pub(super) fn schedule(built: &mut Built, scenario: &Scenario) -> Result<(), Pro
 ///
 /// # Errors
 /// Returns the refusal of an element.
-pub(super) fn rehearse(built: &mut Built, scenario: &Scenario) -> Result<(), Problem> {
-    for (moment, changes) in changes(built, scenario)? {
+pub(super) fn rehearse(built: &mut Built, scenario: &Scenario, prepared: &Scenario) -> Result<(), Problem> {
+    for (moment, changes) in changes(built, scenario, prepared)? {
         for change in changes {
             change.apply(&mut built.network).map_err(|problem| at_event(moment, problem))?;
         }
@@ -54,11 +46,17 @@ pub(super) fn rehearse(built: &mut Built, scenario: &Scenario) -> Result<(), Pro
 }
 
 /// Returns the changes of elements at each moment.
-fn changes<'a>(built: &Built, scenario: &'a Scenario) -> Result<Vec<(&'a Moment, Vec<Change>)>, Problem> {
-    let mut changer = Changer::of(built, scenario);
+fn changes<'a>(
+    built: &Built,
+    scenario: &'a Scenario,
+    prepared: &Scenario,
+) -> Result<Vec<(&'a Moment, Vec<Change>)>, Problem> {
+    let (mut changer, mut state) = (Changer::of(built, prepared), scenario.clone());
     let mut all = Vec::new();
-    for moment in &scenario.timeline {
-        all.push((moment, changer.advance(moment).map_err(|problem| at_event(moment, problem))?));
+    for moment in scenario.timeline.iter() {
+        moment.difference.apply(&mut state);
+        let changes = changer.turn(real::prepared_difference(&state, moment));
+        all.push((moment, changes.map_err(|problem| at_event(moment, problem))?));
     }
     Ok(all)
 }

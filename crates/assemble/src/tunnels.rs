@@ -30,7 +30,7 @@ pub(super) fn plan(
     topology: &Topology,
     nodes: &mut Nodes<'_>,
 ) -> Result<Vec<Tunnel>, Problem> {
-    let mut tunnels = Vec::new();
+    let (mut tunnels, mut ends) = (Vec::new(), Vec::new());
     let mut router = Router::underlay(topology);
     for (n, member) in members.iter().enumerate() {
         let Some(service) =
@@ -47,7 +47,8 @@ pub(super) fn plan(
             return Err(Problem::new(key, problem));
         }
         let key = member.place.key("medium.feed_address");
-        nodes.add_address(far, end.into(), &mut router).map_err(|problem| Problem::new(key, problem))?;
+        nodes.add_address(far, end.into()).map_err(|problem| Problem::new(key, problem))?;
+        ends.push((end.into(), far));
         let [IpAddr::V4(from), IpAddr::V4(to)] = [near, far].map(|node| nodes.address(node, IpVersion::V4))
         else {
             continue;
@@ -56,9 +57,10 @@ pub(super) fn plan(
         nodes.node(near).join(near_end, service.group.into(), Protocol::UDP, service.port);
         let far_end = nodes.node(far).add_endpoint();
         nodes.node(far).bind_connection(far_end, Protocol::GRE, 0, (from.into(), 0));
-        let ends = TunnelEnds { from, to, end };
-        tunnels.push(Tunnel { member: n, ends, near: (near, near_end), far: (far, far_end) });
+        let of_tunnel = TunnelEnds { from, to, end };
+        tunnels.push(Tunnel { member: n, ends: of_tunnel, near: (near, near_end), far: (far, far_end) });
     }
+    nodes.route_to(&ends, &mut router);
     Ok(tunnels)
 }
 

@@ -6,10 +6,11 @@
 
 use std::collections::VecDeque;
 
-use bentpipe_net::Packet;
+use bentpipe_net::{Observer, Packet, Peak, Why};
 use bentpipe_wire::aal5;
 
 use super::cell::{Cell, Word};
+use crate::metrics;
 
 /// The most cells of a PDU: 65,535 bytes of payload.
 const MAX_CELLS: usize = aal5::cells(aal5::MAX_PAYLOAD_LEN);
@@ -22,7 +23,7 @@ pub(crate) struct Segmenter {
     index: u16,
     serial: u32,
     cells: u64,
-    max_cells: u64,
+    max_cells: Peak,
     limit: Option<u32>,
 }
 
@@ -36,15 +37,17 @@ impl Segmenter {
     pub(crate) fn push(&mut self, payload: Packet) -> bool {
         let len = payload.len();
         if len == 0 || len > aal5::MAX_PAYLOAD_LEN {
+            payload.lose(Why::TooBig);
             return false;
         }
         let cells = aal5::cells(len) as u16;
         if self.limit.is_some_and(|limit| self.cells + u64::from(cells) > u64::from(limit)) {
+            payload.lose(Why::Queue);
             return false;
         }
         self.waiting.push_back((cells, payload));
         self.cells += u64::from(cells);
-        self.max_cells = self.max_cells.max(self.cells);
+        self.max_cells.note(self.cells);
         true
     }
 
@@ -54,7 +57,9 @@ impl Segmenter {
     /// payload, and room for it, and the number of waiting cells must stay within its previous maximum.
     #[inline]
     pub(crate) fn will_wait(&self, len: usize, gone: u64) -> bool {
-        self.limit.is_none() && self.cells > gone && self.cells + aal5::cells(len) as u64 <= self.max_cells
+        self.limit.is_none()
+            && self.cells > gone
+            && self.cells + aal5::cells(len) as u64 <= self.max_cells.get()
     }
 
     #[inline]
@@ -62,9 +67,10 @@ impl Segmenter {
         self.waiting.is_empty()
     }
 
-    /// Cells that wait, and the most there ever were.
-    pub(crate) fn cells(&self) -> [u64; 2] {
-        [self.cells, self.max_cells]
+    /// Reports how many cells wait, and how many did at most.
+    pub(crate) fn observe(&self, observer: &mut dyn Observer) {
+        observer.gauge(&metrics::QUEUE, self.cells as f64);
+        self.max_cells.observe(&metrics::QUEUE_MAX, self.cells, observer);
     }
 
     /// Returns the number of waiting packets, including a partly sent one.
@@ -194,7 +200,7 @@ impl Reassembler {
         } else if self.masks.is_empty() {
             return Outcome::Whole(payload);
         } else {
-            examine(&payload, &self.masks)
+            examine(payload, &self.masks)
         };
         self.masks.clear();
         outcome
@@ -208,7 +214,7 @@ impl Reassembler {
 }
 
 /// Builds the PDU with its corrupted bits and checks it as a receiver does.
-fn examine(payload: &Packet, masks: &[(usize, Packet)]) -> Outcome {
+fn examine(payload: Packet, masks: &[(usize, Packet)]) -> Outcome {
     let mut bytes = payload.to_vec();
     let repr = aal5::Repr::new(bytes.len());
     bytes.resize(repr.buffer_len(), 0);
@@ -222,7 +228,7 @@ fn examine(payload: &Packet, masks: &[(usize, Packet)]) -> Outcome {
         return Outcome::WrongCrc;
     }
     let mut packet = Packet::from_bytes(pdu.payload());
-    packet.set_created_at(payload.created_at());
+    packet.set_origin(payload.into_origin());
     Outcome::Whole(packet)
 }
 
@@ -272,7 +278,10 @@ mod tests {
         let mut segmenter = Segmenter::new(Some(25));
         let taken = [560, 560, 48, 40].map(|len| segmenter.push(Packet::new(0, len)));
         // 12 and 12 cells; two are too many, one is not.
-        assert_eq!((taken, segmenter.cells()), ([true, true, false, true], [25, 25]));
+        assert_eq!(
+            (taken, [segmenter.cells, segmenter.max_cells.get()]),
+            ([true, true, false, true], [25, 25])
+        );
         segmenter.next();
         assert!(segmenter.push(Packet::new(0, 40)) && !segmenter.push(Packet::new(0, 40)));
     }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-use bentpipe_net::{Carried, Packet};
+use bentpipe_net::{Carried, Packet, Why};
 use bentpipe_units::Time;
 use bentpipe_wire::atm::{CELL_LEN, rm};
 
@@ -364,6 +364,11 @@ impl Carried for Train {
         Box::new(self.clone())
     }
 
+    fn boxed_copy(&self) -> Box<dyn Carried> {
+        let cargo = self.cargo.iter().map(Packet::copy).collect();
+        Box::new(Train { cells: self.cells.clone(), cargo })
+    }
+
     fn same(&self, other: &dyn Carried) -> bool {
         other.downcast_ref() == Some(self)
     }
@@ -380,8 +385,13 @@ pub(crate) fn reload(from: &mut VecDeque<Packet>, to: &mut VecDeque<Packet>, wor
 }
 
 /// Drops the packets that travel with a cell, which are next in `cargo`.
-pub(crate) fn unload(cargo: &mut VecDeque<Packet>, word: Word) {
-    cargo.drain(..word.cargo().min(cargo.len()));
+pub(crate) fn unload(cargo: &mut VecDeque<Packet>, word: Word, why: Why) {
+    cargo.drain(..word.cargo().min(cargo.len())).for_each(|packet| packet.lose(why));
+}
+
+/// Removes the packets that travel with a cell, of which there are copies.
+pub(crate) fn unload_copied(cargo: &mut VecDeque<Packet>, word: Word) {
+    cargo.drain(..word.cargo().min(cargo.len())).for_each(Packet::replaced);
 }
 
 /// Cells that are known to come to an input.
@@ -464,8 +474,8 @@ impl Inbox {
     }
 
     /// Drops what travels with the cell taken last.
-    pub(crate) fn drop_cargo(&mut self, word: Word) {
-        unload(&mut self.cargo, word);
+    pub(crate) fn drop_cargo(&mut self, word: Word, why: Why) {
+        unload(&mut self.cargo, word, why);
     }
 }
 

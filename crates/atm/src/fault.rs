@@ -11,7 +11,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 
 use bentpipe_net::channel::{GilbertElliott, JitterLaw, Trials};
-use bentpipe_net::{Cx, Element, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, Observer, Packet, Port, Why};
 use bentpipe_net::{InvalidConfig, probability};
 use bentpipe_units::{RandomStream, Span, Time};
 use bentpipe_wire::atm::{self, HEADER_LEN, PAYLOAD_LEN, PayloadType, hec, rm};
@@ -186,7 +186,7 @@ impl Faults {
         };
         if is_lost {
             self.lost += 1;
-            return;
+            return cargo.into_iter().for_each(|packet| packet.lose(Why::Channel));
         }
         // A nanosecond between two cells, as on any line.
         let earliest = self.last.map_or(Time::ZERO, |last| last + Span::from_nanos(1));

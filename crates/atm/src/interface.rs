@@ -11,7 +11,7 @@
 use std::any::Any;
 use std::collections::VecDeque;
 
-use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port, Why, ledger};
 use bentpipe_units::{Rate, Span, Time};
 use bentpipe_wire::ethernet::EtherType;
 use bentpipe_wire::llc;
@@ -315,6 +315,10 @@ impl Element for Interface {
         from == LINE && to != LINE
     }
 
+    fn alike(&self, from: Port) -> Port {
+        if from == LINE { LINE } else { Port(LINE.0 + 1) }
+    }
+
     fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
         self.advance(now);
         observer.part(&self.path);
@@ -576,7 +580,7 @@ impl End {
                 buffer.keep(packet);
             }
         } else {
-            unload(cargo, word);
+            unload(cargo, word, Why::Queue);
         }
         if let (Pace::Abr(system), Some(buffer)) = (&mut self.pace, &mut self.buffer) {
             system.on_data(word.efci());
@@ -625,7 +629,9 @@ impl End {
             reassembler.damage(mask);
         }
         let outcome = match (word.kind(), packet) {
-            (Kind::Data, Some(payload)) => reassembler.last(word, payload),
+            (Kind::Data, Some(payload)) => {
+                ledger::dropping(Why::Restoration, || reassembler.last(word, payload))
+            }
             (Kind::Data, None) => {
                 reassembler.middle(word);
                 return None;
@@ -638,7 +644,7 @@ impl End {
         };
         Some(match outcome {
             Outcome::Whole(payload) if *encapsulation == Encapsulation::LlcSnap => {
-                strip_llc(payload).ok_or(Wrong::Header)
+                ledger::dropping(Why::Malformed, || strip_llc(payload)).ok_or(Wrong::Header)
             }
             Outcome::Whole(payload) => Ok(payload),
             Outcome::WrongLength => Err(Wrong::Length),
@@ -667,9 +673,7 @@ impl End {
         observer.counter(&metrics::CELLS_SENT, self.sent);
         observer.counter(&metrics::CELLS_RECEIVED, self.received - coming);
         if let Carries::Packets { segmenter, .. } = &self.carries {
-            let [queued, most] = segmenter.cells();
-            observer.gauge(&metrics::QUEUE, queued as f64);
-            observer.gauge(&metrics::QUEUE_MAX, most as f64);
+            segmenter.observe(observer);
             observer.gauge(&metrics::QUEUE_PACKETS, segmenter.packets() as f64);
             observer.counter(&metrics::PDUS_SENT, self.pdus_sent);
             observer.counter(&metrics::PDUS_RECEIVED, self.pdus_received);
@@ -682,10 +686,7 @@ impl End {
             observer.counter(&metrics::REFUSED, self.refused);
         }
         if let Some(buffer) = &self.buffer {
-            let [most, lost] = buffer.most_and_lost();
-            observer.gauge(&metrics::RECEIVE_QUEUE, buffer.cells_at(now) as f64);
-            observer.gauge(&metrics::RECEIVE_QUEUE_MAX, most as f64);
-            observer.counter(&metrics::RECEIVE_LOST, lost);
+            buffer.observe(now, observer);
         }
         if let Pace::Abr(system) = &self.pace {
             let counts = system.counts;

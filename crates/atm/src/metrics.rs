@@ -43,7 +43,7 @@ bentpipe_net::metrics! {
         => .drawn(Draw::Line("Cells that hosts have not taken"))
         .summed(&[Sum::new("receive-queue-mean", "Mean receive queue", How::Mean)]);
     Gauge RECEIVE_QUEUE_MAX = "receive-queue-max", Cells, "Peak receive queue"
-        => .summed(&[Sum::new("receive-queue-max", "Peak receive queue", How::Last)]);
+        => .summed(&[Sum::new("receive-queue-max", "Peak receive queue", How::Last).since(2)]);
     Counter RECEIVE_LOST = "receive-lost", Cells, "Cells lost at a full receive buffer"
         => .summed(&[Sum::new("receive-lost", "Cells lost at the receiver", How::Grown)]);
     Gauge ACR = "acr", BitsPerSecond, "Allowed cell rate" => .drawn(Draw::Line("Allowed cell rate"))
@@ -59,7 +59,7 @@ bentpipe_net::metrics! {
         => .drawn(Draw::Line("Cells waiting at hosts and virtual sources"))
         .summed(&[Sum::new("queue-mean", "Mean queue", How::Mean)]);
     Gauge NODE_QUEUE_MAX = "queue-max", Cells, "Peak queue at the VS/VD node"
-        => .summed(&[Sum::new("queue-max", "Peak queue", How::Last)]);
+        => .summed(&[Sum::new("queue-max", "Peak queue", How::Last).since(2)]);
     Counter NODE_LOST = "lost", Cells, "Cells lost at a full VS/VD node"
         => .summed(&[Sum::new("lost", "Cells lost", How::Grown)]);
     Counter PASSED = "passed", Cells, "Cells passed";
@@ -117,22 +117,22 @@ pub static CATEGORY_QUEUE_MAX: [Of<Gauge>; 4] = [
     peak(
         "cbr-queue-max",
         "Peak CBR queue",
-        &[Sum::new("cbr-queue-max", "Peak CBR queue", How::Last).given(&CATEGORY_CELLS[0])],
+        &[Sum::new("cbr-queue-max", "Peak CBR queue", How::Last).since(2).given(&CATEGORY_CELLS[0])],
     ),
     peak(
         "vbr-queue-max",
         "Peak VBR queue",
-        &[Sum::new("vbr-queue-max", "Peak VBR queue", How::Last).given(&CATEGORY_CELLS[1])],
+        &[Sum::new("vbr-queue-max", "Peak VBR queue", How::Last).since(2).given(&CATEGORY_CELLS[1])],
     ),
     peak(
         "abr-queue-max",
         "Peak ABR queue",
-        &[Sum::new("abr-queue-max", "Peak ABR queue", How::Last).given(&CATEGORY_CELLS[2])],
+        &[Sum::new("abr-queue-max", "Peak ABR queue", How::Last).since(2).given(&CATEGORY_CELLS[2])],
     ),
     peak(
         "ubr-queue-max",
         "Peak UBR queue",
-        &[Sum::new("ubr-queue-max", "Peak UBR queue", How::Last).given(&CATEGORY_CELLS[3])],
+        &[Sum::new("ubr-queue-max", "Peak UBR queue", How::Last).since(2).given(&CATEGORY_CELLS[3])],
     ),
 ];
 

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use bentpipe_net::{InvalidConfig, Packet};
+use bentpipe_net::{InvalidConfig, Observer, Packet, Peak};
 use bentpipe_units::{Rate, Span, Time};
 use bentpipe_wire::atm::rm;
 use schemars::JsonSchema;
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::abr::CongestionSignal;
 use super::line::{CELL_BITS, cells_per_second};
 use super::service::Class;
+use crate::metrics;
 
 /// Receive rate of the host for a channel, and size of its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -71,7 +72,7 @@ pub(crate) struct Buffer {
     accepted: u64,
     /// PDUs put together, each with how many cells were let in up to its last.
     whole: VecDeque<(u64, Packet)>,
-    most: u64,
+    most: Peak,
     lost: u64,
 }
 
@@ -84,7 +85,7 @@ impl Buffer {
             at: Time::ZERO,
             accepted: 0,
             whole: VecDeque::new(),
-            most: 0,
+            most: Peak::default(),
             lost: 0,
         }
     }
@@ -104,7 +105,7 @@ impl Buffer {
         }
         self.work += CELL_WORK;
         self.accepted += 1;
-        self.most = self.most.max(self.cells());
+        self.most.note(self.cells());
         true
     }
 
@@ -146,9 +147,12 @@ impl Buffer {
         self.work_at(now).div_ceil(CELL_WORK)
     }
 
-    /// Returns the peak number of waiting cells, and the number of lost ones.
-    pub(crate) fn most_and_lost(&self) -> [u64; 2] {
-        [self.most, self.lost]
+    /// Reports the numbers of waiting cells, now and at most, and of lost ones.
+    pub(crate) fn observe(&self, now: Time, observer: &mut dyn Observer) {
+        let present = self.cells_at(now);
+        observer.gauge(&metrics::RECEIVE_QUEUE, present as f64);
+        self.most.observe(&metrics::RECEIVE_QUEUE_MAX, present, observer);
+        observer.counter(&metrics::RECEIVE_LOST, self.lost);
     }
 
     fn cells(&self) -> u64 {
@@ -193,7 +197,7 @@ mod tests {
         assert_eq!((buffer.next(), buffer.pop(at(1999)).is_none()), (at(2000), true));
         assert_eq!(buffer.pop(at(2000)).map(|packet| packet.len()), Some(7));
         assert!(buffer.take(at(2000)) && buffer.take(at(2001)) && !buffer.take(at(2002)));
-        assert_eq!((buffer.next(), buffer.most_and_lost()), (at(3000), [3, 2]));
+        assert_eq!((buffer.next(), [buffer.most.get(), buffer.lost]), (at(3000), [3, 2]));
         assert_eq!(buffer.pop(at(9000)).map(|packet| packet.len()), Some(8));
         assert_eq!((buffer.next(), buffer.signal(at(9000))), (Time::NEVER, None));
     }

@@ -14,12 +14,12 @@
 use std::any::Any;
 use std::collections::VecDeque;
 
-use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port, Why};
 use bentpipe_units::{Span, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::cell::{Cell, Inbox, Kind, Vc, Word, unload};
+use super::cell::{Cell, Inbox, Kind, Vc, Word, unload, unload_copied};
 use super::erica::{Erica, Fairness, Guarantee, Measurement, QueueControl, Target};
 use super::line;
 use super::service::Class;
@@ -392,7 +392,7 @@ impl Switch {
             rest = behind;
             let Some(Some(route)) = routes.get(cell.word.vc().index()) else {
                 self.unroutable += 1;
-                unload(cargo, cell.word);
+                unload(cargo, cell.word, Why::NoRoute);
                 continue;
             };
             if route.tree > 0 {
@@ -402,7 +402,7 @@ impl Switch {
                 branches.iter().filter(|_| is_routed).for_each(|branch| {
                     copy(*cell, route.class, branch, &mut outputs[usize::from(branch.output)], cargo);
                 });
-                unload(cargo, cell.word);
+                unload_copied(cargo, cell.word);
                 continue;
             }
             let output = &mut outputs[usize::from(route.output)];

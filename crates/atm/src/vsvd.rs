@@ -12,7 +12,7 @@
 use std::any::Any;
 use std::collections::VecDeque;
 
-use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Peak, Port, Why};
 use bentpipe_units::{Rate, Time};
 use bentpipe_wire::atm::rm;
 use schemars::JsonSchema;
@@ -119,7 +119,7 @@ impl Coupling {
         let Some(Cell { at, word }) = near.inbox.pop() else { return };
         let Some(place) = near.places.of(word.vc()).map(usize::from) else {
             self.unknown += 1;
-            near.inbox.drop_cargo(word);
+            near.inbox.drop_cargo(word, Why::NoRoute);
             return;
         };
         let half = &mut near.halves[place];
@@ -274,7 +274,7 @@ struct Half {
     system: Option<Box<EndSystem>>,
     cells: VecDeque<(Time, Word)>,
     cargo: VecDeque<Packet>,
-    most: usize,
+    most: Peak,
     lost: u64,
     received: u64,
     sent: u64,
@@ -284,7 +284,7 @@ impl Half {
     fn new(path: String, class: Class, system: Option<EndSystem>) -> Half {
         let (cells, cargo) = (VecDeque::new(), VecDeque::new());
         let system = system.map(Box::new);
-        Half { path, class, system, cells, cargo, most: 0, lost: 0, received: 0, sent: 0 }
+        Half { path, class, system, cells, cargo, most: Peak::default(), lost: 0, received: 0, sent: 0 }
     }
 
     /// Enqueues a cell that arrived at the other side. Its packets are next in `inbox`.
@@ -292,13 +292,13 @@ impl Half {
         let (_, cargo) = inbox.ahead();
         if limit.is_some_and(|limit| self.cells.len() >= limit as usize) {
             self.lost += 1;
-            return unload(cargo, word);
+            return unload(cargo, word, Why::Queue);
         }
         reload(cargo, &mut self.cargo, word);
         // A virtual source sends its data without marks as any source (rule 12).
         let word = if self.system.is_some() { word.unmarked() } else { word };
         self.cells.push_back((at, word));
-        self.most = self.most.max(self.cells.len());
+        self.most.note(self.cells.len() as u64);
     }
 
     /// Returns the earliest time of the next cell, from `now` on. Never if there is none.
@@ -337,7 +337,7 @@ impl Half {
         observer.counter(&metrics::CELLS_SENT, self.sent);
         observer.counter(&metrics::CELLS_RECEIVED, self.received);
         observer.gauge(&metrics::NODE_QUEUE, self.cells.len() as f64);
-        observer.gauge(&metrics::NODE_QUEUE_MAX, self.most as f64);
+        self.most.observe(&metrics::NODE_QUEUE_MAX, self.cells.len() as u64, observer);
         observer.counter(&metrics::NODE_LOST, self.lost);
         if let Some(system) = &self.system {
             let counts = system.counts;

@@ -10,7 +10,7 @@ use std::path::Path;
 use bentpipe_lab::budget::Budget;
 use bentpipe_lab::run::Failure as RunFailure;
 use bentpipe_lab::run::Manifest;
-use bentpipe_record::compare::{Variant, differences};
+use bentpipe_record::compare::{Comparison, Variant};
 use bentpipe_record::{Catalogue, Form, Outcome, Selection, Summary};
 use bentpipe_report::{comparison_page, difference_table};
 use bentpipe_scenario::Document;
@@ -102,19 +102,16 @@ fn compare(
 ) -> Result<u8, Failure> {
     let (first, second) =
         (Variant::read(first).map_err(Failure::bad)?, Variant::read(second).map_err(Failure::bad)?);
-    let mut differences = differences(&first, &second);
-    differences.retain(|difference| difference.name.contains(text));
-    if differences.is_empty() {
-        return Err(Failure::bad(format!("no common measure has \"{text}\" in its name")));
-    }
+    let comparison = Comparison::of(&first, &second).about(text).map_err(Failure::bad)?;
     let common = first.runs.keys().filter(|seed| second.runs.contains_key(*seed)).count();
     let is_text = format == results::Format::Text;
     if is_text {
         show::out(&format!("first: {}\nsecond: {}\ncommon seeds: {common}\n\n", first.name(), second.name()));
     }
-    show::out(&format.of(&difference_table(&differences)));
+    show::out(&format.of(&difference_table(&comparison.differences)));
+    comparison.note().iter().chain(&comparison.intervals()).for_each(|note| show::note(note));
     if let Some(path) = page {
-        comparison_page(&first, &second, &differences).write(path).map_err(Failure::bad)?;
+        comparison_page(&first, &second, &comparison).write(path).map_err(Failure::bad)?;
         if is_text {
             show::out(&format!("\npage: {}\n", path.display()));
         }
@@ -133,7 +130,7 @@ fn check(path: &Path, files: &Inputs, set: &[String]) -> Result<u8, Failure> {
     files.enforce().map_err(Failure::bad)?;
     let document = document(path, files, set)?;
     let checked = bentpipe_lab::check::check(&document).map_err(Failure::bad)?;
-    let budget = Budget::new(&checked.first);
+    let budget = Budget::with_files(&checked.first, Some(document.access()));
     let budget = budget.map_err(|problem| Failure::bad(document.refusal(&problem.key, problem.problem)))?;
     document.notes().iter().for_each(|note| crate::show::note(note));
     checked.coverage().iter().for_each(|note| crate::show::note(note));

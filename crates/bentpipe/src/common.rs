@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use bentpipe_scenario::{Document, Error};
 use clap::Args;
 
-use crate::confine;
+use crate::confine::{self, Reach};
 
 /// The most runs at a time: each has a thread of its own.
 const MAX_JOBS: i64 = 1024;
@@ -37,7 +37,8 @@ pub(crate) struct Inputs {
     ///
     /// It changes nothing of the system.
     ///
-    /// It reads the system's programs and libraries, and the folder of --inputs (Landlock, seccomp).
+    /// It reads the system's programs and libraries, and the folder of --inputs (Landlock, seccomp). Root becomes the owner of the
+    /// working folder.
     #[arg(long, requires = "inputs")]
     pub(crate) confine: bool,
 }
@@ -49,7 +50,7 @@ impl Inputs {
     /// Returns an error if the kernel refuses.
     pub(crate) fn enforce(&self) -> Result<(), String> {
         match &self.inputs {
-            Some(inputs) if self.confine => confine::confine(inputs),
+            Some(inputs) if self.confine => confine::confine(std::slice::from_ref(inputs), Reach::Work),
             _ => Ok(()),
         }
     }

@@ -54,6 +54,7 @@ use clap::Parser;
 use arguments::Arguments;
 
 fn main() -> ExitCode {
+    bentpipe_emu::names::leave_out_modules();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&error),

@@ -247,8 +247,8 @@ fn send(
         let text = answer.body_mut().read_to_string().unwrap_or_default();
         return Err(refusal(answer.status().as_u16(), &text));
     }
-    if let Some(cookie) = answer.headers().get("set-cookie").and_then(|cookie| cookie.to_str().ok()) {
-        show::note(&format!("BENTPIPE_SESSION='{}'", cookie.split(';').next().unwrap_or_default()));
+    if let Some(cookies) = cookies(answer.headers()) {
+        show::note(&format!("BENTPIPE_SESSION='{cookies}'"));
     }
     let output = matches.get_one::<String>("output").map(Path::new);
     match print(answer.body_mut().as_reader(), operation.is_json, output) {
@@ -257,6 +257,13 @@ fn send(
         Err(error) => Err(wrong(&error)),
         Ok(()) => Ok(0),
     }
+}
+
+/// Returns the cookies that an answer sets, as a request sends them.
+pub(crate) fn cookies(headers: &ureq::http::HeaderMap) -> Option<String> {
+    let all = headers.get_all("set-cookie").iter().filter_map(|cookie| cookie.to_str().ok());
+    let pairs: Vec<&str> = all.filter_map(|cookie| cookie.split(';').next()).collect();
+    (!pairs.is_empty()).then(|| pairs.join("; "))
 }
 
 /// Returns a problem of the controller in words.

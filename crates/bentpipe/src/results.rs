@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bentpipe_record::stats::{Estimate, running_means, samples_needed};
 use bentpipe_record::{Cell, Frame, Selection, StoredResults, Table};
-use bentpipe_report::{flow_table, link_table};
+use bentpipe_report::{flow_table, link_table, notes};
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::common::share;
@@ -155,6 +155,10 @@ fn tables(path: &Path, point: usize, format: Format) -> Result<u8, String> {
     let tables = [flow_table(of), link_table(of)];
     let texts = tables.iter().flatten().map(|table| format.of(table));
     show::out(&texts.collect::<Vec<_>>().join("\n"));
+    if format == Format::Text {
+        notes(of).into_iter().for_each(|note| show::out(&format!("note: {note}\n")));
+        show::out(&show::lost(of));
+    }
     Ok(0)
 }
 

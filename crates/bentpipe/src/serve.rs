@@ -4,10 +4,13 @@ use std::io::{BufRead, IsTerminal};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use bentpipe_emu::CapabilitySet;
+use bentpipe_emu::privileges::{OVERFLOW_USER, User, has_capabilities, is_root};
 use bentpipe_serve::{Address, Certificate, JobSettings, Listening, Network, Security};
 use bentpipe_units::Bytes;
 use clap::{Args, Subcommand};
 
+use crate::confine::{Reach, confine};
 use crate::show;
 
 /// Arguments of `bentpipe serve`.
@@ -61,6 +64,11 @@ pub(crate) struct ServeArguments {
     /// Most room of a user: scenarios, files and results of jobs together
     #[arg(long, value_name = "SIZE", default_value = "20 GB")]
     quota: Bytes,
+    /// User of processes of requests and jobs [default: 65534 for root, else its own]
+    ///
+    /// Only root can name one. Emulations have the user of the server.
+    #[arg(long, value_name = "NAME")]
+    job_user: Option<String>,
     /// End with the standard input, with all jobs, and remove the data folder
     #[arg(long, hide = true)]
     temporary: bool,
@@ -86,6 +94,16 @@ Without a password on standard input one is generated and printed once.")]
         #[arg(long)]
         password_stdin: bool,
     },
+    /// Print how the processes of a server on this machine are confined
+    #[command(after_help = "\
+Examples:
+  bentpipe serve doctor
+  systemd-run --pipe -p User=bentpipe -p Delegate=yes -p DelegateSubgroup=server \\
+      bentpipe serve doctor
+
+Exit code 1 if anything is missing. It is about a server that is started in the same way, by the
+same user.")]
+    Doctor,
     /// Do a task on standard input, as a child of a server
     #[command(hide = true)]
     Work,
@@ -112,7 +130,8 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<u8, String> {
         Some(ServeCommand::Init { data, name, password_stdin }) => {
             init(&folder(data)?, &name, password_stdin)
         }
-        Some(ServeCommand::Work) => bentpipe_serve::work().map(|()| 0),
+        Some(ServeCommand::Doctor) => Ok(doctor()),
+        Some(ServeCommand::Work) => bentpipe_serve::work(confined).map(|()| 0),
         Some(ServeCommand::Backup { file, data }) => {
             bentpipe_serve::back_up(&folder(data)?, &file).map_err(|error| error.to_string())?;
             show::out(&format!("{}\n", file.display()));
@@ -120,6 +139,11 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<u8, String> {
         }
         None => serve(arguments),
     }
+}
+
+/// Confines a child to its working folder, and to what its task reads.
+fn confined(readable: &[PathBuf]) -> Result<(), String> {
+    confine(readable, Reach::Work)
 }
 
 fn folder(given: Option<PathBuf>) -> Result<PathBuf, String> {
@@ -166,7 +190,9 @@ fn serve(arguments: ServeArguments) -> Result<u8, String> {
         proxies: arguments.trusted_proxy,
     };
     let known = STUDIES.iter().map(PathBuf::from).find(|folder| folder.is_dir());
+    let user = job_user(arguments.job_user.as_deref())?;
     let jobs = JobSettings {
+        user,
         at_once: jobs.into(),
         campaign_runs: campaign_runs.into(),
         keep_free: arguments.keep_free.get(),
@@ -185,11 +211,66 @@ fn serve(arguments: ServeArguments) -> Result<u8, String> {
             show::out(&format!("programs trust it by its file: {}\n", file.display()));
         }
     };
-    if !bentpipe_emu::privileges::has_landlock() {
-        show::note(
-            "this kernel has no Landlock: processes of jobs open their own inputs alone, but are not confined to files",
-        );
+    for (what, state) in confinement(user) {
+        if let Err(why) = state {
+            show::note(&format!("{what}: {why}"));
+        }
     }
     bentpipe_serve::run(&folder, &address, jobs, ready).map_err(|error| error.to_string())?;
     Ok(0)
+}
+
+/// Capabilities by which a server gives its children another user.
+const OTHER_USER: CapabilitySet =
+    CapabilitySet::SETUID.union(CapabilitySet::SETGID).union(CapabilitySet::CHOWN);
+/// Capabilities of emulations.
+const NAMESPACES: CapabilitySet = CapabilitySet::NET_ADMIN.union(CapabilitySet::SYS_ADMIN);
+
+/// Returns user and group of processes of requests and jobs.
+///
+/// `None` for those of the server.
+fn job_user(name: Option<&str>) -> Result<Option<(u32, u32)>, String> {
+    let may = is_root() && has_capabilities(OTHER_USER);
+    match name {
+        Some(_) if !may => Err("--job-user: only root can have jobs of another user".to_owned()),
+        None if !may => Ok(None),
+        name => {
+            let user = User::find(name.unwrap_or(OVERFLOW_USER));
+            user.map(|user| Some((user.uid, user.gid))).map_err(|error| format!("--job-user: {error}"))
+        }
+    }
+}
+
+/// Returns the parts of the confinement of children here.
+///
+/// Each has its state, or what is missing.
+fn confinement(user: Option<(u32, u32)>) -> [(&'static str, Result<String, String>); 3] {
+    let files = match bentpipe_emu::privileges::has_landlock() {
+        true => Ok("limited by Landlock to inputs and working folder; not those of emulations".to_owned()),
+        false => Err("this kernel has no Landlock: children open their own inputs alone, but are not confined to files".to_owned()),
+    };
+    let own_user = match user {
+        Some((uid, _)) => Ok(format!("{uid}; emulations have that of the server")),
+        None => Err("that of the server, as only root can give them another".to_owned()),
+    };
+    let emulations = match has_capabilities(NAMESPACES) {
+        true => Ok("possible".to_owned()),
+        false => Err("refused: they need CAP_NET_ADMIN and CAP_SYS_ADMIN".to_owned()),
+    };
+    [("files of jobs", files), ("user of jobs", own_user), ("emulations", emulations)]
+}
+
+/// Prints how a server's children are confined here; the exit code.
+fn doctor() -> u8 {
+    let groups = ("control groups", bentpipe_serve::may_make_groups());
+    let user = job_user(None).unwrap_or_default();
+    let all: Vec<_> = confinement(user).into_iter().chain([groups]).collect();
+    for (what, state) in &all {
+        let (mark, text) = match state {
+            Ok(text) => ("", text),
+            Err(text) => ("missing: ", text),
+        };
+        show::out(&format!("{what}: {mark}{text}\n"));
+    }
+    u8::from(all.iter().any(|(_, state)| state.is_err()))
 }

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 
-use bentpipe_record::write_whole;
+use bentpipe_record::{LedgerRow, LedgerText, PointSummary, write_whole};
 use bentpipe_report::Table;
 
 /// Prints to standard output. A reader that closes the pipe (`| head`) is not an error.
@@ -45,6 +45,14 @@ pub(crate) fn error(text: &str) {
 /// Returns `true` if standard output takes colours.
 pub(crate) fn coloured() -> bool {
     std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
+/// Returns a line for each end of a flow with drops.
+///
+/// It has the sums over all seeds of a point.
+pub(crate) fn lost(point: &PointSummary) -> String {
+    let (rows, runs) = (&LedgerRow::lossy(&point.ledger), point.seeds.len());
+    LedgerText { rows, runs, has_warm_up: !point.warm_up.is_zero() }.to_string()
 }
 
 /// Formats a table for standard output.

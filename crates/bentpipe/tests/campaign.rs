@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use bentpipe_campaign::{Campaign, Driver, drive};
 use bentpipe_lab::run::Silent;
-use bentpipe_record::{Frame, read_frame};
+use bentpipe_record::{Frame, FrameWriter, read_frame};
 use bentpipe_study::Study;
 use bentpipe_testkit::{Folder, Process, run as run_program, said};
 
@@ -108,6 +108,27 @@ fn a_campaign_gives_the_rows_of_one_command() {
             .collect()
     };
     assert_eq!(rows(&folder.file("c/summary.csv")), rows(&results.join("summary.csv")));
+}
+
+#[test]
+fn parts_whose_measures_have_other_definitions_are_not_mixed() {
+    let folder = planned();
+    said(&bentpipe(&folder, &["campaign", "part", "c", "--runs", "0..2"]), 0);
+    said(&bentpipe(&folder, &["campaign", "part", "c", "--runs", "2..4"]), 0);
+    let mut paths = parts(&folder);
+    paths.sort();
+    // An earlier release had no such column.
+    let mut older = read_frame(&paths[0], |_| true).expect("a part");
+    older.columns.retain(|column| column.title != "definitions");
+    let columns = older.columns.iter().map(|column| (column.title.clone(), column.values.kind())).collect();
+    let mut file = fs::File::create(folder.file("c/parts/0-older.parquet")).expect("a file");
+    let mut writer = FrameWriter::new(&mut file, "runs", columns).expect("a writer");
+    writer.write(&older).expect("written");
+    writer.close().expect("whole");
+    let text = said(&bentpipe(&folder, &["campaign", "gather", "c"]), 2);
+    assert!(text.contains("definitions 1") && text.contains("got 2"), "{text}");
+    paths.into_iter().for_each(|path| fs::remove_file(path).expect("there"));
+    assert_eq!(gathered(&folder, 1).rows(), 2, "alone it is gathered");
 }
 
 #[test]

@@ -58,6 +58,7 @@ fn a_run_leaves_a_folder_and_says_where() {
     let page = folder.path().join(report(&output));
     let shown = text(&output.stdout);
     assert!(shown.contains("fingerprint: ") && shown.contains("one") && shown.contains("Mbit/s"), "{shown}");
+    assert!(shown.contains("packets of flow.one.sender: ") && shown.contains(" delivered"), "{shown}");
     let run = page.parent().expect("a folder");
     for name in [
         "scenario.toml",
@@ -65,6 +66,8 @@ fn a_run_leaves_a_folder_and_says_where() {
         "manifest.json",
         "series.csv",
         "series.parquet",
+        "ledger.csv",
+        "ledger.parquet",
         "metrics.json",
         "outcome.json",
         "timing.json",
@@ -82,6 +85,11 @@ fn a_run_leaves_a_folder_and_says_where() {
     assert_eq!(manifest["inputs"]["small.toml"].as_str().map(str::len), Some(64), "{manifest}");
     let measures = fs::read_to_string(run.join("measures.csv")).expect("a table");
     assert!(measures.contains("\n0,1,flow.one.goodput,bit/s,"), "{measures}");
+    assert!(measures.contains("\n0,1,flow.one.dropped-queue,packets,"), "{measures}");
+    let sums = fs::read_to_string(run.join("SHA256SUMS")).expect("checksums");
+    assert!(sums.contains("ledger.parquet") && sums.contains("ledger.csv"), "{sums}");
+    let accounts = fs::read_to_string(run.join("ledger.csv")).expect("a table");
+    assert!(accounts.contains("\nflow.one.sender,dropped,link.sat.forward,queue,"), "{accounts}");
     let header = fs::read_to_string(run.join("series.csv")).expect("a series");
     assert!(header.starts_with("time_s,") && header.contains("flow.one.sender.cwnd [B]"));
     // The scenario as run can be run, and is the same experiment.
@@ -89,6 +97,127 @@ fn a_run_leaves_a_folder_and_says_where() {
     let again = run.join(report(&again));
     let outcome = |page: &Path| fs::read(page.with_file_name("outcome.json")).expect("an outcome");
     assert_eq!(outcome(&again), outcome(&page));
+}
+
+#[test]
+fn losses_of_several_runs_have_place_and_reason_and_no_goodput_a_cause() {
+    let folder = folder();
+    let lossy = |extra: &[&str]| {
+        let set = ["run", "small.toml", "--seeds", "2", "--set", "duration=3 s"];
+        let output = bentpipe(folder.path(), &[&set[..], extra].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let dropped = |shown: &str, of: &str| {
+        let line = format!("packets of flow.{of}.sender in 2 runs: ");
+        let found = shown.lines().find(|shown| shown.starts_with(&line)).unwrap_or_else(|| panic!("{shown}"));
+        assert!(found.contains(" dropped (queue, link.sat.forward)"), "{found}");
+    };
+    dropped(&lossy(&[]), "one");
+    dropped(&lossy(&["--set", "sweep={\"link.sat.delay\" = [\"20 ms\", \"30 ms\"]}"]), "one");
+    let all = "link.sat.forward.channel={kind = \"packet-errors\", loss = 1}";
+    let shown = lossy(&["--set", all]);
+    let note = "note: one has no goodput: of both its ends ";
+    let found = shown.lines().find(|line| line.starts_with(note)).unwrap_or_else(|| panic!("{shown}"));
+    assert!(found.contains("dropped (channel, link.sat.forward.channel"), "{found}");
+}
+
+#[test]
+fn no_goodput_has_the_cause_that_the_scenario_has() {
+    let folder = folder();
+    let notes = |sets: &[&str]| {
+        let sets = sets.iter().flat_map(|set| ["--set", set]);
+        let words: Vec<&str> =
+            ["run", "small.toml", "--set", "duration=4 s"].into_iter().chain(sets).collect();
+        let output = bentpipe(folder.path(), &words);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let has = |sets: &[&str], line: &str| {
+        let shown = notes(sets);
+        assert!(shown.lines().any(|shown| shown == line), "{line}\n{shown}");
+    };
+    has(
+        &["flow.two.active=false"],
+        "note: two has no goodput: it is turned off for all of its time (active = false)",
+    );
+    has(
+        &["flow.two.application={kind = \"nothing\"}"],
+        "note: two has no goodput: its application asks for nothing",
+    );
+    has(
+        &[
+            "flow.two.stop=2 s",
+            "probe.warm_up=3 s",
+            "flow.two.traffic={kind = \"udp\", pattern = {kind = \"constant\", interval = \"1 s\"}, payload = \"100 B\"}",
+        ],
+        "note: two has no goodput: its time ends in the warm-up, which is left out",
+    );
+    has(
+        &["flow.two.count=3", "flow.two.stagger=1 s", "flow.two.stop=2 s"],
+        "note: 2 copies of two.* have no goodput: of each, it would start after its stop",
+    );
+}
+
+/// Two nodes of bundles over a lossless line.
+const BUNDLES: &str = r#"
+title = "Bundles"
+duration = "10 s"
+dtn.n = { layer = "udp", plan = "a contact +0 +100 a b 125000\na range +0 +100 a b 0.01" }
+node.a = { role = { kind = "dtn", network = "n" } }
+node.b = { role = { kind = "dtn", network = "n" } }
+link.l = { between = ["a", "b"], rate = "1 Mbit/s", delay = "10 ms" }
+[flow.notes]
+from = "a"
+to = "b"
+stop = "5 s"
+traffic = { kind = "bundles", payload = "1000 B", interval = "1 s" }
+"#;
+
+#[test]
+fn flows_whose_data_others_carry_name_them_with_their_packets() {
+    let folder = folder();
+    fs::write(folder.path().join("bundles.toml"), BUNDLES).expect("written");
+    let shown = text(&bentpipe(folder.path(), &["run", "bundles.toml"]).stdout);
+    let note = "note: notes has no account of packets of its own: its data are in packets of node.a.dtn: ";
+    let found = shown.lines().find(|line| line.starts_with(note)).unwrap_or_else(|| panic!("{shown}"));
+    let (_, packets) = found.split_once("node.a.dtn: ").expect("packets");
+    let [sent, delivered] = [" sent", " delivered"].map(|what| {
+        let number = packets.split(", ").find_map(|part| part.strip_suffix(what)).expect("a number");
+        number.parse::<u64>().expect("packets")
+    });
+    assert!(sent >= 5 && sent == delivered, "{found}");
+}
+
+#[test]
+fn a_copy_that_would_start_as_the_run_ends_is_in_no_account() {
+    let folder = folder();
+    let sets = ["--set", "flow.two.count=3", "--set", "flow.two.stagger=1 s", "--set", "duration=3 s"];
+    let words: Vec<&str> = ["run", "small.toml", "--csv"].into_iter().chain(sets).collect();
+    let output = bentpipe(folder.path(), &words);
+    let accounts = fs::read_to_string(folder.path().join(report(&output)).with_file_name("ledger.csv"));
+    let accounts = accounts.expect("accounts");
+    assert!(accounts.contains("\nflow.two.2.sender,") && !accounts.contains("flow.two.3."), "{accounts}");
+    let shown = text(&output.stdout);
+    assert!(shown.contains("note: two: 2 of 3 copies; 1 would start after the end\n"), "{shown}");
+}
+
+#[test]
+fn accounts_say_that_they_have_the_warm_up_and_measures_have_not() {
+    let folder = folder();
+    let output = bentpipe(folder.path(), &["run", "small.toml", "--set", "probe.warm_up=2 s"]);
+    let shown = text(&output.stdout);
+    for line in [
+        "packets of flow.one.sender, warm-up included: ",
+        "note: measures leave out the warm-up of 2 s; accounts of packets are of the whole run\n",
+    ] {
+        assert!(shown.contains(line), "{line}\n{shown}");
+    }
+    let page = fs::read_to_string(folder.path().join(report(&output))).expect("a page");
+    assert!(
+        page.contains("Here measures leave out the warm-up of 2 s"),
+        "the table of measures says so, too"
+    );
 }
 
 #[test]
@@ -190,7 +319,9 @@ fn results_have_tables_fairness_and_convergence() {
     assert!(latex.starts_with("\\begin{tabular}{") && latex.contains(" & "), "{latex}");
     let (csv, ..) = of("tables", &["--format", "csv"]);
     let (plain, ..) = of("tables", &[]);
-    assert!(csv.contains("one") && plain.contains("one") && !plain.contains(','), "{csv}{plain}");
+    let (table, accounts) = plain.split_once("packets of ").expect("accounts behind the tables");
+    assert!(csv.contains("one") && table.contains("one") && !table.contains(','), "{csv}{plain}");
+    assert!(accounts.lines().all(|line| line.contains(" sent, ")), "{plain}");
     let (fairness, ..) = of("fairness", &["--select", "flow.*.sender.cwnd"]);
     let mut lines = fairness.lines();
     assert!(lines.next().expect("a head").ends_with("seed,time_s,flows,fairness"), "{fairness}");

@@ -58,7 +58,7 @@ fn amounts_beyond_reason_are_refused() {
         ),
         (&["run", "none.toml", "--jobs", "99999999"], "is not in 0..=1024"),
         (&["video", "carry", "call.ts", "out.ts", "--loss", "nan"], "expected a number from 0 to 1"),
-        (&["check", "/dev/zero"], "longer than 1048576 bytes"),
+        (&["check", "/dev/zero"], "longer than 4194304 bytes"),
     ] {
         let said = refusal(folder.path(), words);
         assert!(said.contains(expected), "{words:?}: {said}");

@@ -6,6 +6,7 @@ mod accounts;
 mod browser;
 mod campaigns;
 mod client;
+mod confinement;
 mod disks;
 mod doors;
 mod emulation;

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bentpipe_record::stats::Estimate;
-use bentpipe_record::{Frame, FrameColumn, FrameKind, FrameValues, FrameWriter, WholeFile, quoted};
+use bentpipe_record::{
+    Frame, FrameColumn, FrameKind, FrameValues, FrameWriter, WholeFile, account_total, quoted,
+};
 use indexmap::IndexMap;
 
 use crate::campaign::Campaign;
@@ -93,16 +95,25 @@ struct Index {
     places: Vec<Place>,
     columns: Vec<(String, FrameKind)>,
     duplicates: u64,
+    /// Version of the definitions of the measures, of the first part.
+    definitions: Option<u64>,
 }
 
 impl Index {
     fn read(campaign: &Campaign) -> Result<Index> {
-        let mut index = Index { parts: Vec::new(), places: Vec::new(), columns: Vec::new(), duplicates: 0 };
+        let mut index = Index {
+            parts: Vec::new(),
+            places: Vec::new(),
+            columns: Vec::new(),
+            duplicates: 0,
+            definitions: None,
+        };
         let mut columns: IndexMap<String, FrameKind> = IndexMap::new();
         let (mut front, keys) = (Vec::new(), campaign.manifest().keys.len());
         for path in part::list(&campaign.parts())? {
             // Only the heads of the other columns are kept, and a damaged part is left out.
             let Ok(frame) = part::read(&path, |_| true) else { continue };
+            index.ensure_alike(&path, &frame)?;
             let number = index.parts.len() as u32;
             for (row, &run) in part::whole(&frame, RUN).iter().enumerate() {
                 let fingerprint = u64::from_str_radix(part::text(&frame, FINGERPRINT, row), 16).unwrap_or(0);
@@ -113,7 +124,7 @@ impl Index {
             }
             let titles = frame.columns.iter().map(|column| (column.title.clone(), column.values.kind()));
             let (first, rest): (Vec<_>, Vec<_>) =
-                titles.enumerate().partition(|(number, _)| *number < part::front(keys));
+                titles.enumerate().partition(|(number, _)| *number < part::front_of(&frame, keys));
             if front.is_empty() {
                 front = first.into_iter().map(|(_, column)| column).collect();
             }
@@ -133,6 +144,19 @@ impl Index {
         index.columns.extend(columns);
         index.unite()?;
         Ok(index)
+    }
+
+    /// Refuses a part whose measures have other definitions than those of the first.
+    fn ensure_alike(&mut self, path: &Path, frame: &Frame) -> Result<()> {
+        let found = part::definitions(frame);
+        let first = *self.definitions.get_or_insert(found);
+        if found == first {
+            return Ok(());
+        }
+        let first_part = self.parts.first().map(|path| path.display().to_string()).unwrap_or_default();
+        Err(at(path)(format!(
+            "expected measures of definitions {first}, as in {first_part}, got {found}; run those of one part again"
+        )))
     }
 
     /// Keeps one row of each run.
@@ -226,15 +250,22 @@ struct Points {
     keys: Vec<String>,
     /// Titles of the measures and their units.
     measures: Vec<(String, String)>,
+    /// Places of the packets sent, of measures that are a part of them.
+    totals: Vec<Option<usize>>,
     /// The present point, the values of its keys, and those of its measures.
     point: Option<(u64, Vec<String>, Vec<Vec<f64>>)>,
 }
 
 impl Points {
     fn new(keys: &[String], columns: &[(String, FrameKind)]) -> Points {
-        let measures =
-            columns.iter().skip(part::front(keys.len())).map(|(title, _)| part::name_and_unit(title));
-        Points { keys: keys.to_vec(), measures: measures.collect(), point: None }
+        let front = part::front(columns.iter().map(|(title, _)| title), keys.len());
+        let measures: Vec<(String, String)> =
+            columns.iter().skip(front).map(|(title, _)| part::name_and_unit(title)).collect();
+        let places: IndexMap<&str, usize> =
+            measures.iter().enumerate().map(|(place, (name, _))| (&name[..], place)).collect();
+        let totals =
+            measures.iter().map(|(name, _)| places.get(&account_total(name)?[..]).copied()).collect();
+        Points { keys: keys.to_vec(), totals, measures, point: None }
     }
 
     fn head(&self, out: &mut impl Write) -> std::io::Result<()> {
@@ -243,7 +274,7 @@ impl Points {
     }
 
     fn add(&mut self, frame: &Frame, out: &mut impl Write) -> std::io::Result<()> {
-        let numbers: Vec<&[f64]> = frame.columns[part::front(self.keys.len())..]
+        let numbers: Vec<&[f64]> = frame.columns[part::front_of(frame, self.keys.len())..]
             .iter()
             .map(|column| match &column.values {
                 FrameValues::Numbers(values) => &values[..],
@@ -265,7 +296,14 @@ impl Points {
     }
 
     fn end(&mut self, out: &mut impl Write) -> std::io::Result<()> {
-        let Some((point, values, samples)) = self.point.take() else { return Ok(()) };
+        let Some((point, values, mut samples)) = self.point.take() else { return Ok(()) };
+        // A reason that some runs of the point lack is zero there. One that all lack has no row, as in `run`.
+        for (place, total) in self.totals.iter().enumerate() {
+            let runs = total.map_or(0, |total| samples[total].len());
+            if !samples[place].is_empty() && samples[place].len() < runs {
+                samples[place].resize(runs, 0.0);
+            }
+        }
         let keys: String = values.iter().map(|value| quoted(value) + ",").collect();
         for ((name, unit), samples) in self.measures.iter().zip(&samples) {
             let Some(Estimate { n, mean, ci95 }) = Estimate::of(samples) else { continue };

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use bentpipe_record::{
-    Frame, FrameColumn, FrameValues, FrameWriter, Outcome, file_hash, read_frame, write_whole,
+    DEFINITIONS, Frame, FrameColumn, FrameValues, FrameWriter, Outcome, file_hash, read_frame, write_whole,
 };
 use sha2::{Digest, Sha256};
 
@@ -25,6 +25,8 @@ pub(crate) const ERROR: &str = "error";
 pub(crate) const WALL: &str = "wall [s]";
 pub(crate) const BUILD: &str = "build";
 pub(crate) const HOST: &str = "host";
+/// Column of the version of the definitions of the measures. Parts without it are of version 1.
+pub(crate) const DEFINED: &str = "definitions";
 
 /// A finished run.
 #[derive(Clone, Debug)]
@@ -62,6 +64,7 @@ pub(crate) fn frame(rows: &[Row], keys: &[String], build: &str, host: &str) -> F
         FrameColumn::numbers(WALL, "s", rows.iter().map(|row| row.wall_s)),
         text(BUILD, &|_| build.to_owned()),
         text(HOST, &|_| host.to_owned()),
+        whole(DEFINED, &|_| DEFINITIONS.into()),
     ]);
     columns.extend(measures(rows));
     Frame { columns }
@@ -71,7 +74,7 @@ pub(crate) fn frame(rows: &[Row], keys: &[String], build: &str, host: &str) -> F
 fn measures(rows: &[Row]) -> Vec<FrameColumn> {
     let mut found: indexmap::IndexMap<(String, String), Vec<f64>> = indexmap::IndexMap::new();
     for (number, row) in rows.iter().enumerate() {
-        for measure in row.outcome.iter().flat_map(|outcome| &outcome.measures) {
+        for measure in row.outcome.iter().flat_map(Outcome::figures) {
             let key = (measure.name.clone(), measure.unit.clone());
             let values = found.entry(key).or_default();
             values.resize(number, f64::NAN);
@@ -93,8 +96,18 @@ pub(crate) fn name_and_unit(title: &str) -> (String, String) {
 }
 
 /// Returns how many columns are in front of the measures.
-pub(crate) fn front(keys: usize) -> usize {
-    10 + keys
+pub(crate) fn front<'a>(mut titles: impl Iterator<Item = &'a String>, keys: usize) -> usize {
+    10 + keys + usize::from(titles.any(|title| title == DEFINED))
+}
+
+/// Returns how many columns of a frame are in front of the measures.
+pub(crate) fn front_of(frame: &Frame, keys: usize) -> usize {
+    front(frame.columns.iter().map(|column| &column.title), keys)
+}
+
+/// Returns the version of the definitions of the measures.
+pub(crate) fn definitions(frame: &Frame) -> u64 {
+    whole(frame, DEFINED).first().copied().unwrap_or(1)
 }
 
 /// Writes a part. Its name has the first and the last run, and a hash of its contents: the same rows give the same name.
@@ -189,8 +202,7 @@ mod tests {
     use super::*;
 
     fn row(run: u64, measures: &[(&str, f64)]) -> Row {
-        let measure =
-            |(name, value): &(&str, f64)| Measure { name: (*name).into(), unit: "s".into(), value: *value };
+        let measure = |(name, value): &(&str, f64)| Measure::new(*name, "s", *value).expect("finite");
         let outcome = Outcome {
             hash: "h".into(),
             seed: 1,
@@ -201,7 +213,11 @@ mod tests {
             interval_asked: Default::default(),
             interval: Default::default(),
             captures: Vec::new(),
+            definitions: DEFINITIONS,
             measures: measures.iter().map(measure).collect(),
+            ledger: Vec::new(),
+            flow_notes: Vec::new(),
+            warm_up: Default::default(),
             distributions: Vec::new(),
             totals: Default::default(),
         };
@@ -233,7 +249,7 @@ mod tests {
                 .all(|name| runs_of(Path::new(name)).is_none())
         );
         let read = read(&path, |_| true).expect("a part");
-        assert_eq!(read.columns.len(), front(1) + 2);
+        assert_eq!((read.columns.len(), definitions(&read)), (front_of(&read, 1) + 2, DEFINITIONS.into()));
         let values = |title: &str| {
             let column = read.column(title).expect("a column");
             (0..3).map(|row| column.values.text(row)).collect::<Vec<_>>()

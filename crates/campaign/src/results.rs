@@ -43,7 +43,10 @@ pub fn results(campaign: &Campaign, build: &str) -> Result<Option<CampaignResult
         Plan::new(&document, campaign.seeds()).map_err(|error| CampaignError::File(error.to_string()))?;
     let runs = runs(campaign)?;
     let settings = plan.points.iter().map(|point| &point.settings[..]);
-    let summary = Summary::new(&manifest.title, &plan.axes, settings, &runs);
+    let mut summary = Summary::new(&manifest.title, &plan.axes, settings, &runs);
+    for (point, of) in summary.points.iter_mut().zip(&plan.points) {
+        point.warm_up = of.scenario.probe.warm_up;
+    }
     Ok(Some(CampaignResults { document, plan, runs, summary }))
 }
 
@@ -56,7 +59,7 @@ fn runs(campaign: &Campaign) -> Result<Vec<RunResult>> {
     let measures: Vec<(String, String, &Vec<f64>)> = frame
         .columns
         .iter()
-        .skip(part::front(campaign.manifest().keys.len()))
+        .skip(part::front_of(&frame, campaign.manifest().keys.len()))
         .filter_map(|column| match &column.values {
             FrameValues::Numbers(values) => {
                 let (name, unit) = part::name_and_unit(&column.title);
@@ -73,12 +76,13 @@ fn runs(campaign: &Campaign) -> Result<Vec<RunResult>> {
         let text = |title: &str| part::text(&frame, title, row).to_owned();
         let measures = measures.iter().filter_map(|(name, unit, values)| {
             let value = values.get(row).copied().filter(|value| !value.is_nan())?;
-            Some(Measure { name: name.clone(), unit: unit.clone(), value })
+            Measure::new(name.clone(), unit, value)
         });
         let outcome = Outcome {
             hash: text(HASH),
             seed: seeds[row],
             fingerprint: text(FINGERPRINT),
+            definitions: u32::try_from(part::definitions(&frame)).unwrap_or(1),
             deliveries: events.get(row).copied().unwrap_or(0),
             wakeups: 0,
             stray: 0,
@@ -86,6 +90,9 @@ fn runs(campaign: &Campaign) -> Result<Vec<RunResult>> {
             interval: Span::ZERO,
             captures: Vec::new(),
             measures: measures.collect(),
+            ledger: Vec::new(),
+            flow_notes: Vec::new(),
+            warm_up: Span::ZERO,
             distributions: Vec::new(),
             totals: FinalValues::default(),
         };

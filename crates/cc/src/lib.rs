@@ -32,6 +32,7 @@ mod delivery;
 pub mod fixed;
 pub mod hybla;
 pub mod new_reno;
+mod ramp;
 mod rho;
 mod round;
 pub mod rtt;
@@ -43,6 +44,7 @@ mod window;
 
 pub use choice::{ControllerConfig, NAMES, UnknownName};
 pub use classic::{Classic, Counting, Pacing, WindowLaw};
+pub use ramp::{Climb, Ramp, ramp};
 pub use rtt::RttEstimator;
 pub use slow_start::{Exit, Growth};
 pub use window::Window;

@@ -1,10 +1,14 @@
 //! Metrics of bundle nodes in the simulator.
 
-use bentpipe_net::metric::{Draw, How, Sum};
+use bentpipe_net::metric::{Draw, End, How, Sum};
+use bentpipe_transport::app::metrics::EXPECTED;
 
 bentpipe_net::metrics! {
     // Not the metric of datagrams: bundles may wait for contacts for any time, so those that have not arrived are not lost.
     Counter SENT = "sent", Packets, "Bundles sent";
+    Counter ARRIVED = "bundles-arrived", Packets, "Bundles that an application took" => .summed(&[
+        Sum::new("loss", "Loss", How::LossOfStored { sent: &SENT, stored: &STORED, expected: &EXPECTED }).at(End::Receiver).since(2),
+    ]);
     Gauge STORED = "stored", Count, "Bundles stored" => .drawn(Draw::Line("Bundles stored"));
     Gauge STORED_BYTES = "stored-bytes", Bytes, "Bytes stored" => .drawn(Draw::Line("Bytes stored"))
         .summed(&[Sum::new("stored-mean", "Mean of stored bytes", How::Mean)]);

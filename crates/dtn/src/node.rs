@@ -420,7 +420,7 @@ impl Node {
         if bundle.primary.fragment.is_none() {
             // Fragments of a bundle that came whole after all are of no use.
             self.partial.remove(&key);
-            return self.hand_over(bundle, now);
+            return self.deliveries.push_back(bundle);
         }
         if self.partial.len() >= MAX_PARTIAL && !self.partial.contains_key(&key) {
             self.counts.refused += 1;
@@ -432,17 +432,19 @@ impl Node {
             self.partial.remove(&key);
             let expiry = self.expiry(&whole, now);
             self.know(&whole, expiry);
-            self.hand_over(whole, now);
+            self.deliveries.push_back(whole);
         }
     }
 
-    fn hand_over(&mut self, bundle: Bundle, now: Time) {
+    /// Records that an application took a bundle of [`Node::poll_delivery`], and reports it.
+    pub fn note_delivery(&mut self, bundle: &Bundle, now: Time) {
         self.counts.delivered += 1;
-        self.report_delivery(&bundle, now);
-        self.deliveries.push_back(bundle);
+        self.report_delivery(bundle, now);
     }
 
     /// Removes and returns the next bundle for an application of this node.
+    ///
+    /// It counts as delivered once the application has it ([`Node::note_delivery`]).
     pub fn poll_delivery(&mut self) -> Option<Bundle> {
         self.deliveries.pop_front()
     }

@@ -10,7 +10,7 @@ use crate::{
     Slots,
 };
 use bentpipe_net::Port;
-use bentpipe_units::{Bytes, Rate};
+use bentpipe_units::{Bytes, Rate, Span};
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -65,9 +65,12 @@ impl MediumKind for Kind {
 
     fn costs(all: &[Member<'_, Self>], lines: &Named<Line>) -> Result<Vec<Box<dyn Cost>>, Problem> {
         let cost = |member: &Member<'_, Self>| -> Box<dyn Cost> {
-            let rate = lines.get(&member.medium.line).map(Line::rate).unwrap_or_default();
+            let line = lines.get(&member.medium.line);
+            let rates = line.map(|line| crate::timing::rates(line, member.medium.modcod)).unwrap_or_default();
+            let rate = rates.first().map(|(_, rate)| *rate).or_else(|| line.map(Line::rate));
+            let rate = rate.unwrap_or_default();
             let multiplex = format!("carrier {} of {}", member.medium.line, member.from);
-            Box::new(StreamCost { rate, stream: member.medium.stream.clone(), multiplex })
+            Box::new(StreamCost { rate, rates, stream: member.medium.stream.clone(), multiplex })
         };
         Ok(all.iter().map(cost).collect())
     }
@@ -260,6 +263,7 @@ fn fixed_part(line: &str, key: &str) -> Problem {
 /// Cost of packets in a stream.
 struct StreamCost {
     rate: Rate,
+    rates: Vec<(Span, Rate)>,
     stream: Config,
     multiplex: String,
 }
@@ -267,6 +271,10 @@ struct StreamCost {
 impl Cost for StreamCost {
     fn rate(&self) -> Rate {
         self.rate
+    }
+
+    fn rates(&self) -> Vec<(Span, Rate)> {
+        self.rates.clone()
     }
 
     fn wire_len(&self, len: usize) -> Bytes {

@@ -3,8 +3,7 @@
 use std::any::Any;
 use std::collections::VecDeque;
 
-use bentpipe_net::LONGEST_HEADERS;
-use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, InvalidConfig, LONGEST_HEADERS, Observer, Packet, Port, Why, ledger};
 use bentpipe_units::Time;
 use bentpipe_wire::bbframe::{self, Deframer};
 use bentpipe_wire::ts::PACKET_LEN;
@@ -80,16 +79,16 @@ impl Receiver {
         of(&self.decapsulator.received()) + self.common.as_ref().map_or(0, |common| of(&common.received()))
     }
 
-    fn unit(&mut self, now: Time, unit: &Unit) {
+    fn unit(&mut self, now: Time, unit: &mut Unit) {
         let Receiver { decapsulator, common, deframer, packets, frame_errors, altered, .. } = self;
-        let mut carried_packets = &unit.carried_packets[..];
+        let mut carried_packets = VecDeque::from(std::mem::take(&mut unit.carried_packets));
         let mut sink = |event: Event<'_>| {
             let bytes = match event {
                 Event::Ip(bytes) => Some(bytes),
                 Event::Ethernet(frame) => frame.get(ethernet::HEADER_LEN..),
                 _ => None,
             };
-            packets.extend(bytes.map(|bytes| created_at(bytes, &mut carried_packets, altered)));
+            packets.extend(bytes.map(|bytes| restored(bytes, &mut carried_packets, altered)));
         };
         let mut push = |packet: &[u8; PACKET_LEN]| {
             decapsulator.push(now, packet, &mut sink);
@@ -138,10 +137,10 @@ impl Card {
 
 impl Receiver {
     /// Decapsulates a unit, and emits its packets and feedback.
-    fn process(&mut self, packet: Packet, cx: &mut Cx<'_>) {
-        if let Some(unit) = packet.carried::<Unit>() {
-            self.unit(cx.now(), unit);
-        }
+    fn process(&mut self, mut packet: Packet, cx: &mut Cx<'_>) {
+        let (now, unit) = (cx.now(), packet.carried_mut::<Unit>());
+        // What is not restored now is lost: it ends in this unit.
+        ledger::dropping(Why::Restoration, || unit.into_iter().for_each(|unit| self.unit(now, unit)));
         self.packets.drain(..).for_each(|packet| cx.emit(Port(0), packet));
         self.feedback.clear();
         if self.decapsulator.take_feedback(&mut self.feedback) {
@@ -155,18 +154,17 @@ impl Receiver {
     }
 }
 
-/// Returns a decapsulated packet with the creation time of the packet that was sent.
+/// Returns a decapsulated packet with the origin of the packet that was sent.
 ///
 /// Of the packets that end in the unit, those before it were lost. An unknown one was altered in flight, and counts as the next.
-fn created_at(bytes: &[u8], carried_packets: &mut &[CarriedPacket], altered: &mut u64) -> Packet {
+fn restored(bytes: &[u8], carried_packets: &mut VecDeque<CarriedPacket>, altered: &mut u64) -> Packet {
     let known = digest(bytes, 0);
     let found = carried_packets.iter().position(|carried| carried.digest == known);
     *altered += u64::from(found.is_none());
     let at = found.unwrap_or(0);
     let mut packet = restore(bytes);
-    if let Some(carried) = carried_packets.get(at) {
-        packet.set_created_at(carried.created_at);
-        *carried_packets = &carried_packets[at + 1..];
+    if let Some(carried) = carried_packets.drain(..(at + 1).min(carried_packets.len())).next_back() {
+        packet.set_origin(carried.origin);
     }
     packet
 }

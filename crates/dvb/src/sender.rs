@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bentpipe_net::link::metrics as link_metrics;
 use bentpipe_net::queue::Discipline;
-use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port, Why};
 use bentpipe_units::{Bytes, Rate, Span, Time};
 use bentpipe_wire::ts::PACKET_LEN;
 use bentpipe_wire::{bbframe, gse};
@@ -320,6 +320,7 @@ impl Sender {
                 self.dispatch(source, end, unit);
             } else {
                 path.lost += 1;
+                unit.into_packet().lose(Why::Channel);
             }
         }
         true
@@ -340,7 +341,11 @@ impl Sender {
     fn dispatch_to_all(&mut self, list: usize, end: Time, unit: Unit) {
         let receivers = Arc::clone(&self.listeners[list]);
         if self.framed.is_some() {
-            return receivers.iter().for_each(|(_, number)| self.dispatch(*number, end, unit.clone()));
+            let [others @ .., (_, last)] = &receivers[..] else {
+                return unit.into_packet().lose(Why::NoMember);
+            };
+            others.iter().for_each(|(_, number)| self.dispatch(*number, end, unit.copy()));
+            return self.dispatch(*last, end, unit);
         }
         receivers.iter().for_each(|(_, number)| self.paths[*number].in_flight += 1);
         self.pipe.put_for_all(end, receivers, unit);
@@ -530,6 +535,10 @@ impl Element for Sender {
     fn forwards(&self, from: Port, to: Port) -> bool {
         let count = self.common.streams().max(1);
         self.common.are_joined(usize::from(from.0) % count, usize::from(to.0))
+    }
+
+    fn alike(&self, from: Port) -> Port {
+        Port(from.0 % u16::try_from(self.common.streams().max(1)).unwrap_or(u16::MAX))
     }
 
     fn observe(&mut self, now: Time, observer: &mut dyn Observer) {

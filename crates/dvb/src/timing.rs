@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bentpipe_units::{Span, Time};
+use bentpipe_units::{Rate, Span, Time};
 use bentpipe_wire::bbframe;
 
 use super::line::{InputStreams, Line, Modcod, NANOS, RS_BITS, RollOff, Step, TS_BITS};
@@ -97,6 +97,21 @@ impl Line {
             input_streams: *input_streams,
         })
     }
+}
+
+/// Returns the rates of data fields from their times on, as a sender has them. Empty if they stay.
+///
+/// `own` is the MODCOD of a stream that has its own.
+pub(super) fn rates(line: &Line, own: Option<Modcod>) -> Vec<(Span, Rate)> {
+    let Some(frames) = line.frames(own.is_some()) else { return Vec::new() };
+    let Line::DvbS2 { symbol_rate, reaction, .. } = line else { return Vec::new() };
+    let times = frames.steps.iter().map(|step| step.at + *reaction).filter(|at| *at > *reaction);
+    let rate = |at: Span| {
+        let sending = frames.sending(Time::ZERO + at, own);
+        let bits = u128::from(*symbol_rate) * 8 * sending.capacity as u128;
+        (at, Rate::from_bps(u64::try_from(bits / u128::from(sending.symbols.max(1))).unwrap_or(u64::MAX)))
+    };
+    std::iter::once(Span::ZERO).chain(times).map(rate).collect()
 }
 
 /// Returns the duration of a symbol.

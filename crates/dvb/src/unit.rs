@@ -1,7 +1,6 @@
 //! Transmission units: TS packets and BBFRAMEs, with the packets that end in them.
 
-use bentpipe_net::{Carried, Packet};
-use bentpipe_units::Time;
+use bentpipe_net::{Carried, Origin, Packet};
 use bentpipe_wire::bbframe::Adaptation;
 use bentpipe_wire::ts::PACKET_LEN;
 
@@ -10,7 +9,7 @@ const KNOWN_LEN: usize = 64;
 
 /// TS packet, or BBFRAME without its padding, as bytes.
 ///
-/// It also has the creation time of each IP packet that ends in it, which is not in its bytes.
+/// It also has the origin of each IP packet that ends in it, which is not in its bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unit {
     /// Number of its slot or frame on the carrier. Frames with GSE are counted as they are sent.
@@ -23,15 +22,24 @@ pub struct Unit {
     pub carried_packets: Vec<CarriedPacket>,
 }
 
-/// Identity, length in bytes and creation time of an IP packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Identity, length in bytes and origin of an IP packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CarriedPacket {
     pub(super) digest: u64,
     pub(super) len: u32,
-    pub(super) created_at: Time,
+    pub(super) origin: Origin,
 }
 
 impl Unit {
+    /// Returns a copy for another receiver, with copies of its packets.
+    pub(super) fn copy(&self) -> Unit {
+        let mut copy = self.clone();
+        for (copy, carried) in copy.carried_packets.iter_mut().zip(&self.carried_packets) {
+            copy.origin = carried.origin.copy();
+        }
+        copy
+    }
+
     /// Returns the unit as a packet.
     pub(super) fn into_packet(self) -> Packet {
         Packet::carrying(0, Box::new(self))
@@ -58,6 +66,10 @@ impl Carried for Unit {
 
     fn boxed_clone(&self) -> Box<dyn Carried> {
         Box::new(self.clone())
+    }
+
+    fn boxed_copy(&self) -> Box<dyn Carried> {
+        Box::new(self.copy())
     }
 
     fn same(&self, other: &dyn Carried) -> bool {

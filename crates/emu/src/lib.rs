@@ -24,6 +24,7 @@ pub mod interface;
 pub mod joint;
 mod lateness;
 mod merge;
+pub mod names;
 mod namespace;
 mod neighbours;
 mod occupants;

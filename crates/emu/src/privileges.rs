@@ -95,6 +95,9 @@ impl Confinement {
             change_user(user, self.capabilities)?;
         }
         limit_capabilities(self.capabilities)?;
+        if self.user.is_some() {
+            hand_on(self.capabilities)?;
+        }
         thread::set_no_new_privs(true)?;
         let is_landlocked = self.files.as_ref().map_or(Ok(false), Files::restrict)?;
         let calls = self.calls.restrict()?;
@@ -107,6 +110,16 @@ impl Confinement {
             has_programs: self.calls == Calls::OfPrograms,
         })
     }
+}
+
+/// Returns `true` if this process is root's.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Returns `true` if this process has capabilities.
+pub fn has_capabilities(capabilities: CapabilitySet) -> bool {
+    thread::capabilities(None).is_ok_and(|own| own.effective.contains(capabilities))
 }
 
 /// Returns an error if other threads run: credentials are those of each thread.
@@ -143,6 +156,14 @@ fn limit_capabilities(kept: CapabilitySet) -> io::Result<()> {
     let kept = kept & thread::capabilities(None)?.permitted;
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: kept };
     Ok(thread::set_capabilities(None, sets)?)
+}
+
+/// Adds the capabilities that are left to the ambient set.
+///
+/// Programs that the process starts have them. Those of root get them anyway.
+fn hand_on(kept: CapabilitySet) -> io::Result<()> {
+    let kept = kept & thread::capabilities(None)?.permitted;
+    kept.iter().try_for_each(|one| Ok(thread::configure_capability_in_ambient_set(one, true)?))
 }
 
 impl fmt::Display for Confined {

@@ -14,7 +14,7 @@ use bentpipe_lab::run::{self, CapturePoint, Folder, Request, Results};
 use bentpipe_lab::video;
 use bentpipe_record::{CaptureLimits, RealTime, Series};
 use bentpipe_report::results_page;
-use bentpipe_scenario::{Document, Event, Moment, Scenario};
+use bentpipe_scenario::{Difference, Document, Event, Moment, Scenario};
 use bentpipe_units::Span;
 
 use crate::attachment::Attachment;
@@ -192,7 +192,7 @@ impl Emulation<'_> {
         }
         let connections = Connections::start(hosts.tcp_connections(), plan.points[0].scenario.probe.interval);
         hosts.open(&mut driver);
-        let timeline = plan.points[0].scenario.timeline.clone();
+        let timeline = plan.points[0].scenario.timeline.to_vec();
         let control = control::Server::start(self.document, timeline, changer, driver.control());
         let control =
             control.map_err(|error| Error::other(format!("no socket for `bentpipe set`: {error}")))?;
@@ -273,15 +273,16 @@ struct Ends {
 
 /// Adds the changes made at the socket to the events of a scenario.
 fn mark(scenario: &mut Scenario, made: Vec<Made>) {
-    let number = scenario.event.len();
+    let (number, mut timeline) = (scenario.event.len(), scenario.timeline.to_vec());
     for (n, Made { at, key, value }) in made.into_iter().enumerate() {
         let set = [(key.clone(), value.clone().into())].into_iter().collect();
         scenario.event.push(Event { at, set, ..Event::default() });
-        let (changes, after) =
-            (vec![(key, Some(value))], Scenario { timeline: Vec::new(), ..scenario.clone() });
-        scenario.timeline.push(Moment { at, event: number + n, changes, scenario: after });
+        // The run is over: nothing takes on the difference.
+        let (changes, difference) = (vec![(key, Some(value))], Difference::default());
+        timeline.push(Moment { at, event: number + n, changes, difference });
     }
-    scenario.timeline.sort_by_key(|moment| moment.at);
+    timeline.sort_by_key(|moment| moment.at);
+    scenario.timeline = timeline.into();
 }
 
 /// Returns the seconds since 1970, so that each emulation has a folder of its own.

@@ -128,7 +128,7 @@ impl Office {
     /// Starts a helper that has no capability but `CAP_NET_ADMIN`. It can write only to the socket's folder.
     pub(crate) fn start(self) -> io::Result<Administrator> {
         let writable = self.socket.parent().map(Path::to_owned).into_iter().collect();
-        let files = Files { readable: vec!["/".into()], writable };
+        let files = Files { readable: vec!["/".into()], writable, has_tcp: false };
         let confinement = Confinement {
             user: None,
             capabilities: CapabilitySet::NET_ADMIN,

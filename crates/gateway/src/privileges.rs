@@ -102,5 +102,6 @@ fn files(folder: &Path, config: &Config) -> Files {
         readable: [folder.to_owned()].into_iter().chain(inputs.iter().cloned()).collect(),
         // A FIFO is opened for reading and writing, whichever it is for.
         writable: config.outputs.iter().filter_map(of_output).chain(fifos).collect(),
+        has_tcp: false,
     }
 }

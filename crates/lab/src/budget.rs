@@ -1,33 +1,42 @@
 //! Budget of a scenario before its run: `bentpipe check`.
 //!
 //! Arithmetic only: capacities after framing, round trips without queueing, and the windows and buffers they
-//! require. Formulas are next to the fields of their results. Not considered: interactions of flows other
-//! than fair sharing, loss, and needs of random traffic beyond its mean. Of calls with signalling the voice is counted, on each
-//! leg of its way by exchanges.
+//! require. Formulas are next to the fields of their results. Rates and delays are those of the run's states: after each event,
+//! of files of values in time, of signals and outages, with what channels lose on average. Not considered: interactions of flows
+//! other than max-min fair shares, what a sender does about losses, and needs of random traffic beyond its mean. Of calls with
+//! signalling the voice is counted, on each leg of its way by exchanges.
 
+mod active;
 mod contacts;
+mod loss;
 mod medium;
+mod notes;
 mod path;
+mod share;
+mod sharing;
 pub(crate) mod show;
+mod states;
 mod voice;
 
-use std::collections::{HashMap, HashSet};
-use std::rc::Rc;
+use std::collections::HashMap;
 
 use bentpipe_net::queue::DEFAULT_PACKETS;
 use bentpipe_record::ContactPlan;
 use bentpipe_scenario::copies::copies as copies_between;
-use bentpipe_scenario::{Flow, Link, Medium, Problem, Queue, Role, Scenario, Way};
+use bentpipe_scenario::{Access, Flow, Link, Medium, Problem, Queue, Scenario, Way};
 pub use bentpipe_site::{Airtime, Compressed, ShareBudget};
-use bentpipe_site::{Passage, Router, SharingCopies, Window};
+use bentpipe_site::{Ascent, Opened, Passage, Recorded, Router, Topology, TrafficKind, Window};
 use bentpipe_units::{Bytes, Rate, Span};
-use indexmap::IndexMap;
 use serde::Serialize;
 
+use active::Activities;
 use contacts::Contacts;
 pub use contacts::{Arrival, BundleForecast, ContactBudget};
 use medium::Media;
 use path::{Load, Path};
+use sharing::{Forecast, Sharing, Sharings};
+use states::States;
+pub use states::{DelayRange, RateShare};
 pub use voice::{CallBudget, VoiceLoad};
 
 /// Budget of a scenario.
@@ -120,6 +129,12 @@ pub struct LinkBudget {
     /// Voice on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub voice: Option<VoiceLoad>,
+    /// Line rates over the run, the least first. Empty if it stays.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rates: Vec<RateShare>,
+    /// Delays over the run, with its channel's. `None` if it stays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delays: Option<DelayRange>,
     /// Composition of the capacity, a line each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -140,19 +155,32 @@ pub struct FlowBudget {
     pub payload: Bytes,
     /// That packet's length with IP and transport headers.
     pub packet: Bytes,
+    /// Number of fragments of a datagram longer than the path's MTU.
+    ///
+    /// Payload and packet are means over them.
+    #[serde(skip_serializing_if = "is_one")]
+    pub fragments: u64,
     /// Propagation and transmission one way.
     pub one_way: Span,
-    /// Propagation and transmission of a packet there and an ACK back; TCP only.
+    /// Least propagation and transmission of a packet there and an ACK back.
+    ///
+    /// Random delays count by their mean.
     pub min_rtt: Option<Span>,
+    /// Least, mean and greatest of that over the run, if it changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub round_trips: Option<[Span; 3]>,
     /// Links that compress its headers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub compressed: Vec<CompressedFlow>,
     /// The link that limits it.
     pub bottleneck: String,
-    /// Most goodput: of payload, at the bottleneck, alone.
+    /// Most goodput: of payload, without other flows, the mean over its time. ACKs back count too.
     pub ceiling: Rate,
-    /// Most goodput of each if all flows there share it evenly.
+    /// Max-min fair share of each copy. Flows that send at a time share, each up to what it offers or its window allows.
     pub fair_share: Rate,
+    /// Mean part of its packets, or of its datagrams in fragments, that channels lose.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub lost: f64,
     /// The rate it offers, where its source has one. For calls with signalling, that of all of their speech.
     pub offered: Option<Rate>,
     /// Calls with signalling on this part of their way.
@@ -162,6 +190,14 @@ pub struct FlowBudget {
     pub tcp: Option<TcpBudget>,
     /// Warnings about its limits, in sentences.
     pub warnings: Vec<String>,
+}
+
+fn is_one(count: &u64) -> bool {
+    *count == 1
+}
+
+fn is_nothing(part: &f64) -> bool {
+    *part == 0.0
 }
 
 /// Header compression of a flow on a link.
@@ -181,16 +217,18 @@ pub struct CompressedFlow {
 /// Window that a flow needs to fill its path.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TcpBudget {
-    /// Bandwidth-delay product in payload bytes, ceiling * min_rtt: the window needed.
+    /// Bandwidth-delay product in payload bytes, the window needed: goodput without losses * mean round trip.
     pub window_needed: Bytes,
     /// Window allowed by its buffers: the least of send and receive buffer. Without scaling at most 65535 B.
     pub window_allowed: Bytes,
     /// Queue that a halved window needs to stay busy: one bandwidth-delay product. In IP bytes.
     pub buffer_needed: Bytes,
-    /// Goodput that the window allows: window_allowed / min_rtt, at most the ceiling.
+    /// Goodput that the window allows: window_allowed / mean round trip, at most the ceiling.
     pub window_limit: Rate,
-    /// Time until slow start has opened the window needed: min_rtt * log2(window / initial window).
-    pub slow_start: Span,
+    /// Time from the SYN until the controller has opened the window on the idle path. The window is the one needed, or allowed.
+    ///
+    /// `None` if it does not get there, or cannot be known.
+    pub slow_start: Option<Span>,
 }
 
 impl Budget {
@@ -199,38 +237,88 @@ impl Budget {
     /// # Errors
     /// Returns an error if a flow has no path.
     pub fn new(scenario: &Scenario) -> Result<Budget, Problem> {
+        Budget::with_files(scenario, None)
+    }
+
+    /// Computes the budget of a valid scenario with access to its files.
+    ///
+    /// # Errors
+    /// Returns an error if a flow has no path.
+    pub fn with_files(scenario: &Scenario, access: Option<&Access>) -> Result<Budget, Problem> {
         let media = Media::new(scenario)?;
+        let recorded = recorded(scenario, access);
+        let lasting = recorded.iter().map(|(n, file)| (*n, file.lasts)).collect();
+        let states = States::new(scenario, &media, access, Activities::new(scenario, &lasting))?;
         let topology = media.layout.topology(&media.facts);
-        let mut routers = [Router::new(&topology)?, Router::of_groups(&topology)?];
-        let (mut paths, legs) = (Vec::new(), voice::legs(scenario));
-        for (n, (name, flow)) in scenario.flow.iter().enumerate() {
-            let router = &mut routers[usize::from(scenario.group.contains_key(&flow.to))];
-            let voice = legs[n].iter().filter(|leg| leg.ends[0] != leg.ends[1]);
-            let voice = voice.map(|leg| Load::of_leg(leg, flow.ip));
-            // Voice takes the place of messages, which are few.
-            let own = receivers(scenario, flow).into_iter().flat_map(|to| Load::of_flow(flow, to));
-            let loads: Vec<Load<'_>> = if legs[n].is_empty() { own.collect() } else { voice.collect() };
-            for load in loads {
-                let mut path = Path::new(&topology, router, name, load)?;
-                path.compress(&media, flow, |link| flows_on(scenario, &scenario.link[link], flow));
-                paths.push((n, path));
-            }
-        }
-        let users = Users::new(&paths);
-        let links = link_budgets(scenario, &media, &users);
-        let mut sharings = Sharings::new(scenario, &media);
-        let flow = |(n, path): &(usize, Path)| {
-            let sharing = sharings.of(&users, path.bottleneck(&media).0);
-            FlowBudget::new(scenario, &media, *n, path, &sharing)
-        };
-        let mut flows: Vec<FlowBudget> = paths.iter().map(flow).collect();
+        let paths = paths(scenario, &media, &topology, &recorded)?;
+        let users = Users::new(scenario, &paths);
+        let links = link_budgets(scenario, &media, &users, &states);
         let terminals = Medium::shares(&media.layout.members(), &scenario.shared)?;
-        contend(&mut flows, &terminals);
+        let contended = contended(scenario, &terminals);
+        let forecasts = sharing::forecasts(scenario, &media, &states, &paths, &contended);
+        let mut sharings = Sharings::new(scenario, &media);
+        let (recorded, climbs) = (&recorded, Climbs { acks: MOST_ACKS, known: HashMap::new() });
+        let mut ground = Ground { scenario, media: &media, states: &states, recorded, climbs };
+        let flow = |((n, path), forecast): (&(usize, Path), &Forecast)| {
+            let sharing = sharings.of(&users, forecast.limit);
+            FlowBudget::new(&mut ground, *n, path, forecast, &sharing)
+        };
+        let mut flows: Vec<FlowBudget> = paths.iter().zip(&forecasts).map(flow).collect();
+        notes::contend(&mut flows, &terminals);
         let plans = Contacts::new(scenario, topology.node.keys().map(String::as_str).collect());
         let (contacts, bundles) = (plans.pairs()?, plans.forecasts()?);
         let plans = plans.named()?;
         Ok(Budget { links, terminals, flows, contacts, plans, dial: dial_plans(scenario), bundles })
     }
+}
+
+/// Returns the propagation and transmission one way of each flow, towards each of its receivers.
+///
+/// # Errors
+/// Returns an error if a flow has no path.
+pub(crate) fn one_ways(scenario: &Scenario) -> Result<Vec<(&str, Span)>, Problem> {
+    let media = Media::new(scenario)?;
+    let topology = media.layout.topology(&media.facts);
+    let paths = paths(scenario, &media, &topology, &HashMap::new())?;
+    let name = |flow: usize| scenario.flow.get_index(flow).map_or("", |(name, _)| name);
+    Ok(paths.iter().map(|(flow, path)| (name(*flow), path.one_way(&media))).collect())
+}
+
+/// Returns the ways of each flow, with the number of the flow.
+fn paths(
+    scenario: &Scenario,
+    media: &Media<'_>,
+    topology: &Topology,
+    recorded: &HashMap<usize, Recorded>,
+) -> Result<Vec<(usize, Path)>, Problem> {
+    let mut routers = [Router::new(topology)?, Router::of_groups(topology)?];
+    let (mut paths, legs) = (Vec::new(), voice::legs(scenario));
+    for (n, (name, flow)) in scenario.flow.iter().enumerate() {
+        let router = &mut routers[usize::from(scenario.group.contains_key(&flow.to))];
+        let voice = legs[n].iter().filter(|leg| leg.ends[0] != leg.ends[1]);
+        let voice = voice.map(|leg| Load::of_leg(leg, flow.ip));
+        // Voice takes the place of messages, which are few.
+        let file = recorded.get(&n).copied();
+        let own = receivers(scenario, flow).into_iter().flat_map(|to| Load::of_flow(flow, to, file));
+        let loads: Vec<Load<'_>> = if legs[n].is_empty() { own.collect() } else { voice.collect() };
+        for load in loads {
+            let mut path = Path::new(topology, router, name, load)?;
+            path.compress(media, flow, |link| flows_on(scenario, &scenario.link[link], flow));
+            paths.push((n, path));
+        }
+    }
+    Ok(paths)
+}
+
+/// Returns the packets of files that flows send, by the numbers of the flows. Files that cannot be read are left out.
+fn recorded(scenario: &Scenario, access: Option<&Access>) -> HashMap<usize, Recorded> {
+    let open = |name: &std::path::Path| {
+        let access = access.ok_or("no access to files")?;
+        let file = access.open(name).map_err(|error| error.to_string())?;
+        Ok(Opened { shown: access.shown(name), bytes: Box::new(file) })
+    };
+    let of = |(n, flow): (usize, &Flow)| Some((n, flow.traffic.kind().recorded(&mut { open })?.ok()?));
+    scenario.flow.values().enumerate().filter_map(of).collect()
 }
 
 /// Returns the nodes that a flow goes to.
@@ -252,11 +340,16 @@ struct Users<'a> {
 }
 
 impl<'a> Users<'a> {
-    fn new(paths: &'a [(usize, Path)]) -> Users<'a> {
+    fn new(scenario: &Scenario, paths: &'a [(usize, Path)]) -> Users<'a> {
         let mut of: HashMap<_, Vec<(usize, &Path)>> = HashMap::new();
         for (flow, path) in paths {
+            let to_group = scenario.group.contains_key(&scenario.flow[*flow].to);
             for at in path.directions() {
-                of.entry(at).or_default().push((*flow, path));
+                let users = of.entry(at).or_default();
+                // A packet to a group passes once, however many of its members are behind.
+                if !(to_group && users.last().is_some_and(|(last, _)| last == flow)) {
+                    users.push((*flow, path));
+                }
             }
         }
         Users { of }
@@ -268,7 +361,7 @@ impl<'a> Users<'a> {
     }
 }
 
-fn link_budgets(scenario: &Scenario, media: &Media<'_>, all: &Users<'_>) -> Vec<LinkBudget> {
+fn link_budgets(scenario: &Scenario, media: &Media<'_>, all: &Users<'_>, states: &States) -> Vec<LinkBudget> {
     let both = |(n, (name, link)): (usize, (&String, &Link))| {
         let is_own =
             |way: &Way| matches!(media.side(n, *way).medium.passage(*way), Passage::Own | Passage::Groups);
@@ -280,7 +373,11 @@ fn link_budgets(scenario: &Scenario, media: &Media<'_>, all: &Users<'_>) -> Vec<
             let longest = users.iter().map(|(_, len)| *len).max().unwrap_or(media.layout.mtu(n).get());
             let flows = users.iter().map(|(flow, _)| flows_on(scenario, link, &scenario.flow[*flow])).sum();
             let voice = VoiceLoad::new(scenario, media, all, (n, way));
-            LinkBudget { voice, ..LinkBudget::new(media, (n, name), way, longest, flows) }
+            let (rates, delays) = (states.rates((n, way)).to_vec(), states.delays((n, way)));
+            let mut budget =
+                LinkBudget { voice, rates, delays, ..LinkBudget::new(media, (n, name), way, longest, flows) };
+            budget.notes.extend(notes::of_link(media, states, (n, way)));
+            budget
         });
         budgets.collect::<Vec<_>>()
     };
@@ -299,120 +396,6 @@ fn flows_on_copies(scenario: &Scenario, link: &Link, flow: &Flow, some: u32) -> 
     (all * u64::from(some)).div_ceil(copies)
 }
 
-/// Returns the number of copies of a link that share the resource of one.
-fn sharing_copies(scenario: &Scenario, media: &Media<'_>, (link, way): (usize, Way)) -> u32 {
-    let cost = media.cost(link, way);
-    let between = &scenario.link[link].between;
-    let [from, to] = [&between[way.index()], &between[1 - way.index()]].map(String::as_str);
-    let all = copies_between(scenario, [from, to]);
-    match cost.shared().map(|_| cost.sharing_copies()) {
-        None | Some(SharingCopies::One) => 1,
-        Some(SharingCopies::All) => all,
-        Some(SharingCopies::OfNode) => all / copies_between(scenario, [from; 2]),
-    }
-}
-
-/// Flows that share the rate of a direction of a link, or of its multiplex.
-struct Sharing {
-    /// Link and direction, or the multiplex.
-    name: String,
-    /// Flows with the number of their copies; the most numerous first.
-    flows: Vec<(String, u64)>,
-}
-
-/// Shares of links and multiplexes, computed once for all flows of each.
-struct Sharings<'a> {
-    scenario: &'a Scenario,
-    media: &'a Media<'a>,
-    /// Directions of links by the name of what they share.
-    members: HashMap<&'a str, Vec<(usize, Way)>>,
-    known: HashMap<(usize, Way), Rc<Sharing>>,
-}
-
-impl<'a> Sharings<'a> {
-    fn new(scenario: &'a Scenario, media: &'a Media<'a>) -> Sharings<'a> {
-        let mut members: HashMap<&str, Vec<(usize, Way)>> = HashMap::new();
-        for at in (0..scenario.link.len()).flat_map(|n| [(n, Way::Forward), (n, Way::Return)]) {
-            if let Some(shared) = media.cost(at.0, at.1).shared() {
-                members.entry(shared).or_default().push(at);
-            }
-        }
-        Sharings { scenario, media, members, known: HashMap::new() }
-    }
-
-    /// Returns the flows that share the rate of a direction of a link.
-    fn of(&mut self, users: &Users<'_>, at: (usize, Way)) -> Rc<Sharing> {
-        let shared = self.media.cost(at.0, at.1).shared();
-        let all = shared
-            .and_then(|shared| self.members.get(shared))
-            .map_or(std::slice::from_ref(&at), Vec::as_slice);
-        // Of those that share, the first stands for all.
-        if let Some(known) = self.known.get(&all[0]) {
-            return Rc::clone(known);
-        }
-        let (link_name, _) = self.scenario.link.get_index(at.0).expect("a path is of links");
-        let name = shared.map_or_else(|| format!("{link_name} {}", at.1.name()), str::to_owned);
-        let sharing = Rc::new(Sharing::new(self.scenario, self.media, users, name, all));
-        self.known.insert(all[0], Rc::clone(&sharing));
-        sharing
-    }
-}
-
-impl Sharing {
-    fn new(
-        scenario: &Scenario,
-        media: &Media<'_>,
-        users: &Users<'_>,
-        name: String,
-        all: &[(usize, Way)],
-    ) -> Sharing {
-        let mut flows: IndexMap<usize, u64> = IndexMap::new();
-        let (mut counted, mut streams) = (HashSet::new(), HashSet::new());
-        for &(n, way) in all {
-            let link = &scenario.link[n];
-            let copies = sharing_copies(scenario, media, (n, way));
-            for &(flow, _) in users.on(n, way) {
-                // Where both directions are one medium, a flow shares it once, with its ACKs.
-                if !counted.insert((n, flow)) && way == Way::Return {
-                    continue;
-                }
-                // A stream that links have in common carries packets to a group once.
-                let side = media.side(n, way);
-                let group = scenario.group.get(&scenario.flow[flow].to);
-                if let Some(stream) = group.and_then(|_| side.medium.multicast())
-                    && !streams.insert((flow, &link.between[way.index()], stream))
-                {
-                    continue;
-                }
-                *flows.entry(flow).or_default() +=
-                    flows_on_copies(scenario, link, &scenario.flow[flow], copies);
-            }
-        }
-        let named =
-            |(flow, count)| (scenario.flow.get_index(flow).map_or("", |(name, _)| name).to_owned(), count);
-        let mut flows: Vec<(String, u64)> = flows.into_iter().map(named).collect();
-        flows.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        Sharing { name, flows }
-    }
-
-    /// Returns the number of flows, at least 1.
-    fn count(&self) -> u64 {
-        self.flows.iter().map(|(_, count)| count).sum::<u64>().max(1)
-    }
-
-    /// Describes the flows: their number, the shared resource, and the names of the most numerous.
-    fn describe(&self) -> String {
-        const SHOWN: usize = 5;
-        let name = |(name, count): &(String, u64)| match count {
-            1 => name.clone(),
-            count => format!("{name} ({count})"),
-        };
-        let mut names: Vec<String> = self.flows.iter().take(SHOWN).map(name).collect();
-        names.extend((self.flows.len() > SHOWN).then(|| format!("{} others", self.flows.len() - SHOWN)));
-        format!("{} flows share {}: {}", self.count(), self.name, names.join(", "))
-    }
-}
-
 impl LinkBudget {
     fn new(
         media: &Media<'_>,
@@ -429,7 +412,7 @@ impl LinkBudget {
             direction: way.name(),
             rate: cost.rate(),
             usable: cost.usable(),
-            delay: media.delay(link, way),
+            delay: media.facts[2 * link + way.index()].delay,
             mtu: media.layout.mtu(link),
             packet: Bytes::new(packet_len),
             on_line,
@@ -440,18 +423,12 @@ impl LinkBudget {
             flows,
             wifi: cost.airtime(packet_len as usize),
             voice: None,
+            rates: Vec::new(),
+            delays: None,
             notes: cost.notes(packet_len as usize),
         }
     }
 }
-
-/// Delay in a queue that is worth a note.
-///
-/// The queue also holds [`BDPS_OF_QUEUE`].
-const LONGEST_WAIT: Span = Span::from_secs(1);
-
-/// Number of bandwidth-delay products of a queue that is too long.
-const BDPS_OF_QUEUE: u64 = 2;
 
 /// Returns the queue in front of a transmitter; `None` for a medium that has others.
 fn queue_of(media: &Media<'_>, link: usize, way: Way) -> Option<Queue> {
@@ -472,14 +449,60 @@ fn queue_text(queue: &Queue) -> String {
     }
 }
 
+/// The most ACKs of a slow start.
+const MOST_ACKS_EACH: u64 = 200_000;
+
+/// The most ACKs of all slow starts of a budget together.
+const MOST_ACKS: u64 = 2_000_000;
+
+/// Network of a budget.
+struct Ground<'a> {
+    scenario: &'a Scenario,
+    media: &'a Media<'a>,
+    states: &'a States,
+    /// Packets of files, by the numbers of their flows.
+    recorded: &'a HashMap<usize, Recorded>,
+    climbs: Climbs,
+}
+
+/// Slow starts of flows, those of equal flows once.
+struct Climbs {
+    /// Number of ACKs that they may still take.
+    acks: u64,
+    known: HashMap<String, Option<Span>>,
+}
+
+impl Climbs {
+    /// Returns the time of a flow's slow start, if it is forecast.
+    fn of(&mut self, kind: &dyn TrafficKind, path: &Ascent) -> Option<Span> {
+        let key = format!("{kind:?} {path:?}");
+        if let Some(known) = self.known.get(&key) {
+            return *known;
+        }
+        let most_acks = path.most_acks.min(self.acks);
+        let (time, taken) = kind.ascend(&Ascent { most_acks, ..*path }).unwrap_or((None, 0));
+        self.acks -= taken.min(self.acks);
+        self.known.insert(key, time);
+        time
+    }
+}
+
 impl FlowBudget {
-    fn new(scenario: &Scenario, media: &Media<'_>, n: usize, path: &Path, sharing: &Sharing) -> FlowBudget {
+    fn new(
+        ground: &mut Ground<'_>,
+        n: usize,
+        path: &Path,
+        forecast: &Forecast,
+        sharing: &Sharing,
+    ) -> FlowBudget {
+        let (scenario, media, states) = (ground.scenario, ground.media, ground.states);
         let (name, flow) = scenario.flow.get_index(n).expect("a path is of a flow");
         let kind = flow.traffic.kind();
-        let (bottleneck, ceiling) = path.bottleneck(media);
+        let of_flow = states.of_flow(n);
+        let round_trips = path.round_trips(media, states, &of_flow);
         let voice = path.voice.as_ref();
-        let of_calls = voice.and_then(|voice| voice.offered());
-        let offered = of_calls.or_else(|| kind.offered(Bytes::new(path.packet)));
+        let offered = sharing::offered(flow, path);
+        let arrives = forecast.alone.as_bps() as f64 / forecast.sent.as_bps().max(1) as f64;
         let mut budget = FlowBudget {
             name: name.clone(),
             copies: flow.count * copies_between(scenario, [&flow.from, &flow.to]),
@@ -487,27 +510,43 @@ impl FlowBudget {
             mtu: Bytes::new(path.mtu),
             payload: Bytes::new(path.payload),
             packet: Bytes::new(path.packet),
+            fragments: path.fragments,
             one_way: path.one_way(media),
-            min_rtt: path.min_rtt(media),
+            min_rtt: round_trips.map(|[least, ..]| least),
+            round_trips: round_trips.filter(|[least, _, most]| least < most),
             compressed: compressed(scenario, media, path, offered),
-            bottleneck: direction(scenario, bottleneck),
-            ceiling,
-            fair_share: ceiling.mul_f64(1.0 / sharing.count() as f64),
+            bottleneck: direction(scenario, forecast.limit),
+            ceiling: forecast.alone,
+            fair_share: forecast.fair.min(forecast.alone),
+            lost: if forecast.alone < forecast.sent { 1.0 - arrives } else { 0.0 },
             offered,
             voice: voice.and_then(|voice| voice.budget()),
             tcp: None,
             warnings: Vec::new(),
         };
-        budget.tcp = path.window.map(|window| TcpBudget::new(window, &budget));
-        budget.warnings = match budget.tcp.as_ref().and_then(|_| splitter(scenario, path)) {
-            Some((node, link)) => vec![format!(
-                "the proxy of {node} splits it in front of {link}: window, round trip and slow start are those without it"
-            )],
-            None => tcp_warnings(scenario, media, flow, &budget, bottleneck),
-        };
-        budget.warnings.extend(warnings(flow, &budget, sharing));
+        let rtt = round_trips.map(|[_, mean, _]| mean).unwrap_or_default();
+        let first = path.round_trips(media, states, &[(of_flow[0].0, 1.0)]).map_or(rtt, |[_, mean, _]| mean);
+        let begin = (forecast.first, first);
+        budget.tcp = path.window.map(|window| {
+            TcpBudget::new((window, rtt), begin, (kind, forecast.sent), &budget, &mut ground.climbs)
+        });
+        budget.warnings = notes::of_flow(ground, (n, path), (forecast, sharing), &budget);
         budget
     }
+}
+
+/// Returns the part of their rates that terminals have if all of a carrier request.
+fn contended(scenario: &Scenario, terminals: &[ShareBudget]) -> HashMap<(usize, Way), f64> {
+    let mut counts: HashMap<&str, u32> = HashMap::new();
+    terminals.iter().for_each(|terminal| *counts.entry(&terminal.carrier).or_default() += terminal.copies);
+    let shared =
+        terminals.iter().filter(|terminal| counts[&*terminal.carrier] > 1 && terminal.share < terminal.most);
+    let part = |terminal: &ShareBudget| {
+        let link = scenario.link.get_index_of(&terminal.name)?;
+        let way = Way::BOTH.into_iter().find(|way| way.name() == terminal.direction)?;
+        Some(((link, way), terminal.share.as_bps().max(1) as f64 / terminal.most.as_bps().max(1) as f64))
+    };
+    shared.filter_map(part).collect()
 }
 
 /// Returns the name of a direction of a link.
@@ -533,130 +572,32 @@ fn compressed(
     path.compressed().map(of_link).collect()
 }
 
-/// Limits the fair share of flows to that under contention for a carrier.
-///
-/// Notes the contenders.
-fn contend(flows: &mut [FlowBudget], terminals: &[ShareBudget]) {
-    let by_name: HashMap<String, &ShareBudget> = terminals
-        .iter()
-        .map(|terminal| (format!("{} {}", terminal.name, terminal.direction), terminal))
-        .collect();
-    let mut counts: HashMap<&str, u32> = HashMap::new();
-    terminals.iter().for_each(|terminal| *counts.entry(&terminal.carrier).or_default() += terminal.copies);
-    for flow in flows {
-        let Some(terminal) = by_name.get(&flow.bottleneck) else { continue };
-        let count = counts[&*terminal.carrier];
-        if count < 2 || terminal.share >= terminal.most {
-            continue;
-        }
-        let part = terminal.share.as_bps() as f64 / terminal.most.as_bps().max(1) as f64;
-        flow.fair_share = flow.fair_share.mul_f64(part);
-        flow.warnings.push(format!(
-            "{count} terminals share carrier {}; if all request, {} has {} of {}",
-            terminal.carrier, flow.bottleneck, terminal.share, terminal.most
-        ));
-    }
-}
-
 impl TcpBudget {
-    fn new(window: Window, flow: &FlowBudget) -> TcpBudget {
-        let rtt = flow.min_rtt.unwrap_or_default();
-        let window_needed = flow.ceiling.bdp(rtt);
-        let initial = u64::from(window.initial) * flow.payload.get();
-        let doublings = (window_needed.get().max(1) as f64 / initial.max(1) as f64).log2().max(0.0);
+    /// Computes windows of a path. `begin` has rate and round trip at the start of the flow, `carries` the mean rate.
+    fn new(
+        (window, rtt): (Window, Span),
+        begin: (Rate, Span),
+        (kind, carries): (&dyn TrafficKind, Rate),
+        flow: &FlowBudget,
+        climbs: &mut Climbs,
+    ) -> TcpBudget {
+        let window_needed = carries.bdp(rtt);
         let in_packets = flow.packet.get() as f64 / flow.payload.get().max(1) as f64;
+        let path = Ascent {
+            rtt: begin.1,
+            rate: begin.0,
+            payload: flow.payload,
+            window: begin.0.bdp(begin.1).min(window.most),
+            most_acks: MOST_ACKS_EACH,
+        };
+        let slow_start = if begin.0.as_bps() == 0 { None } else { climbs.of(kind, &path) };
         TcpBudget {
             window_needed,
             window_allowed: window.most,
             buffer_needed: Bytes::new((window_needed.get() as f64 * in_packets) as u64),
             window_limit: Rate::of(window.most, rtt).min(flow.ceiling),
-            slow_start: rtt.mul_f64(doublings),
+            slow_start,
         }
-    }
-}
-
-/// Returns the first node on a path that splits connections, and the link behind it.
-fn splitter<'s>(scenario: &'s Scenario, path: &Path) -> Option<(&'s str, &'s str)> {
-    let [_, inner @ .., _] = &path.nodes[..] else { return None };
-    inner.iter().find_map(|node| {
-        let (node, _) = scenario.node.get_key_value(node)?;
-        let mut links = scenario.roles_of(node).iter().filter_map(Role::splits_at);
-        let is_on = |link: &&str| {
-            let number = scenario.link.get_index_of(*link);
-            path.directions().iter().any(|(on, _)| Some(*on) == number)
-        };
-        Some((node.as_str(), links.find(is_on)?))
-    })
-}
-
-fn tcp_warnings(
-    scenario: &Scenario,
-    media: &Media<'_>,
-    flow: &Flow,
-    budget: &FlowBudget,
-    bottleneck: (usize, Way),
-) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let at = &budget.bottleneck;
-    if let Some(tcp) = &budget.tcp {
-        let (allowed, needed) = (tcp.window_allowed, tcp.window_needed);
-        if allowed < needed && u64::from(flow.count) * allowed.get() < needed.get() {
-            warnings.push(format!(
-                "the window of {allowed} limits it to {} ({needed} would fill the path)",
-                tcp.window_limit
-            ));
-        }
-        let queue = queue_of(media, bottleneck.0, bottleneck.1);
-        if let Some(held) = queue
-            .as_ref()
-            .and_then(|queue| queue_bytes(queue, budget.packet))
-            .filter(|held| *held < tcp.buffer_needed)
-        {
-            warnings.push(format!(
-                "the queue of {at} holds {held}; the path's bandwidth-delay product is {}",
-                tcp.buffer_needed
-            ));
-        }
-        let all = Bytes::new(allowed.get().saturating_mul(u64::from(flow.count)));
-        let fits = queue.as_ref().and_then(|queue| queue_bytes(queue, budget.packet)).unwrap_or_default();
-        let waits = fits.min(Bytes::new(all.get().saturating_sub(needed.get())));
-        let delay = budget.ceiling.span_of(waits);
-        if delay > LONGEST_WAIT && waits.get() > BDPS_OF_QUEUE * tcp.buffer_needed.get() {
-            warnings.push(format!(
-                "windows of {all} let {waits} wait in the queue of {at}, {} of delay; set `queue` to about {}",
-                show::time(delay),
-                tcp.buffer_needed
-            ));
-        }
-        let lasts = scenario.duration.saturating_sub(flow.start);
-        if tcp.slow_start > lasts {
-            warnings.push(format!("slow start alone takes {}; the flow lasts {lasts}", tcp.slow_start));
-        }
-    }
-    warnings
-}
-
-fn warnings(flow: &Flow, budget: &FlowBudget, sharing: &Sharing) -> Vec<String> {
-    let (mut warnings, at) = (Vec::new(), &budget.bottleneck);
-    let all = budget.offered.map_or(0.0, |offered| offered.as_bps() as f64 * f64::from(flow.count));
-    if all > budget.ceiling.as_bps() as f64 {
-        let (all, ceiling) = (Rate::from_bps(all as u64), budget.ceiling);
-        warnings.push(format!("it offers {all}, but {at} carries only {ceiling} of such packets"));
-    }
-    if sharing.count() > u64::from(flow.count) {
-        warnings.push(sharing.describe());
-    }
-    warnings
-}
-
-/// Returns the capacity of a queue in bytes, if it is bounded.
-fn queue_bytes(queue: &Queue, packet: Bytes) -> Option<Bytes> {
-    let text = queue_text(queue);
-    match text.strip_suffix(" packets") {
-        Some(packets) => {
-            packets.parse::<u64>().ok().map(|packets| Bytes::new(packets.saturating_mul(packet.get())))
-        }
-        None => text.parse().ok(),
     }
 }
 

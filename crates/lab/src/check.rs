@@ -16,6 +16,9 @@ const MAX_CHECKED: usize = 100;
 /// The most nodes, links and flows of all checked points together. At least two points are checked.
 const MAX_ELEMENTS: usize = 100_000;
 
+/// Nodes, links and flows that take as long to check as what an event changes.
+const OF_CHANGE: usize = 10;
+
 /// A file without errors.
 #[derive(Clone, Debug)]
 pub struct Checked {
@@ -83,9 +86,11 @@ pub fn check(document: &Document) -> Result<Checked, PointError> {
     (0..lengths.len()).filter_map(|axis| document.scenario_without(axis)).try_for_each(|scenario| {
         scenario.and_then(|scenario| assemble::check(document, &scenario)).map_err(PointError::from)
     })?;
-    let most = (MAX_ELEMENTS / plan::elements(&first).max(1)).clamp(2, MAX_CHECKED);
+    let size = plan::elements(&first) + OF_CHANGE * plan::changed(&first);
+    let most = (MAX_ELEMENTS / size.max(1)).clamp(2, MAX_CHECKED);
     let sample = sample(&lengths, most);
-    for point in &sample {
+    // The first point is checked already.
+    for point in sample.iter().filter(|point| point.iter().any(|number| *number > 0)) {
         let scenario = document.scenario_at(point);
         scenario.and_then(|scenario| assemble::check(document, &scenario)).map_err(|error| {
             let settings = document.settings_at(point).map(|(_, key, value)| format!("{key} = {value}"));

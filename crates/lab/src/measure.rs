@@ -1,19 +1,21 @@
 //! Measures of flows and links: goodput, loss, delay, utilisation, queues.
 //!
 //! A measure's name is the scenario's path with dots, and what is measured: `flow.cubic.goodput`,
-//! `link.satellite.forward.utilisation`. Rates and means leave out the warm-up. What a flow delivered is divided by the time that
-//! it was active: from its start until it stopped, all its data had been delivered, or the run ended. Copies of a flow, a link or
+//! `link.satellite.forward.utilisation`. Rates and means leave out the warm-up. What a flow delivered is divided by the time in
+//! which it could arrive: from its start until all its data had been delivered, the last arrived after its stop, or the run ended. Copies of a flow, a link or
 //! an ATM line also form a group (`group.download.goodput.mean`).
 
 mod flows;
 mod groups;
 mod loss;
+mod notes;
 mod run;
 mod subjects;
 mod unloaded;
 
 use bentpipe_record::{Measure, Recording};
 use bentpipe_scenario::Scenario;
+pub(crate) use notes::idle;
 use run::{Run, Summed};
 use subjects::Kind;
 pub(crate) use unloaded::empty_paths;
@@ -28,7 +30,9 @@ pub fn measures(scenario: &Scenario, seed: u64, recording: &Recording) -> Vec<Me
     let mut measures: Vec<Measure> = flows.iter().filter_map(|summed| summed.measure()).collect();
     measures.extend(flows::of_all(scenario, &flows, run.whole_s()));
     measures.extend(others.iter().filter_map(|summed| summed.measure()));
-    measures.extend(groups::measures(flows.iter().chain(&others)));
+    let all: Vec<&Summed<'_>> = flows.iter().chain(&others).collect();
+    measures.extend(groups::counts(&subjects, &all));
+    measures.extend(groups::measures(&all, run.whole_s()));
     measures
 }
 

@@ -4,7 +4,7 @@
 //! Does not model: fragments of a packet, copies that a router makes for a group (the first one that arrives counts), and
 //! packets inside of tunnels and frames, which are seen again where they come out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -91,8 +91,8 @@ struct Follower {
     packets: Packets,
     /// Inputs that the ends of flows send to.
     entries: HashMap<Input, End>,
-    /// Elements at the ends of flows, which receive.
-    exits: HashMap<ElementId, End>,
+    /// Elements at the ends of flows, which receive. A node that answers by itself is an end too, of any number of flows.
+    exits: HashSet<(ElementId, End)>,
     /// Records of packets in flight.
     open: HashMap<u64, usize>,
     /// Delays of empty paths by flow.
@@ -103,15 +103,21 @@ struct Follower {
 
 impl Follower {
     fn new(network: &Network, flows: &[&FlowHandle]) -> Follower {
-        let (mut entries, mut exits) = (HashMap::new(), HashMap::new());
+        let (mut entries, mut exits) = (HashMap::new(), HashSet::new());
         for (n, flow) in flows.iter().enumerate() {
             let mut end = |element: ElementId, is_sender: bool| {
                 entries
                     .extend(network.leads_to(element, Port(0)).map(|entry| (entry, (n as u32, !is_sender))));
-                exits.insert(element, (n as u32, is_sender));
+                exits.insert((element, (n as u32, is_sender)));
             };
             end(flow.sender, true);
             flow.receivers.iter().for_each(|receiver| end(*receiver, false));
+            if flow.receivers.is_empty() {
+                let node = format!("node/{}", flow.to);
+                exits.extend(
+                    network.ids().find(|id| network.path(*id) == node).map(|node| (node, (n as u32, false))),
+                );
+            }
         }
         let named = |flow: &&FlowHandle| RecordedFlow {
             name: flow.name.clone(),
@@ -140,7 +146,7 @@ impl Follower {
         let Some(number) = self.open.get(&key).copied() else { return };
         let record = &mut self.packets.records[number];
         record.place = at.0.index() as u32;
-        if self.exits.get(&at.0) == Some(&(record.flow, record.is_return)) {
+        if self.exits.contains(&(at.0, (record.flow, record.is_return))) {
             record.arrived = Some(now);
             self.open.remove(&key);
         }

@@ -9,6 +9,7 @@ use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
 
 use bentpipe_record::{Setting, VERSION};
+use bentpipe_scenario::files::is_file_key;
 use bentpipe_scenario::{Access, Document, MAX_POINTS, Scenario, ScenarioError};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -196,10 +197,17 @@ impl<'a> Points<'a> {
     }
 }
 
-/// Returns the number of nodes, links and flows, copies counted.
+/// Returns the number of nodes, links and flows, and of those that events change.
+///
+/// Copies of flows are counted.
 pub(crate) fn elements(scenario: &Scenario) -> usize {
     let flows: usize = scenario.flow.values().map(|flow| flow.count as usize).sum();
-    scenario.node.len() + scenario.link.len() + flows
+    scenario.node.len() + scenario.link.len() + flows + changed(scenario)
+}
+
+/// Returns the number of nodes, links and flows that events change.
+pub(crate) fn changed(scenario: &Scenario) -> usize {
+    scenario.timeline.iter().map(|moment| moment.difference.len()).sum()
 }
 
 /// Contents of the files that a scenario names, each read once.
@@ -210,16 +218,12 @@ struct Contents<'a> {
 }
 
 impl Contents<'_> {
-    /// Appends the hash of each file that a key `file` in `value` names.
-    fn collect(&mut self, value: &Value, into: &mut Vec<u8>) {
+    /// Appends the hash of each file that a value names. `key` is that of the value.
+    fn collect(&mut self, key: &str, value: &Value, into: &mut Vec<u8>) {
         match value {
-            Value::Object(table) => {
-                if let Some(Value::String(file)) = table.get("file") {
-                    into.extend(self.hash(file).0);
-                }
-                table.values().for_each(|value| self.collect(value, into));
-            }
-            Value::Array(list) => list.iter().for_each(|value| self.collect(value, into)),
+            Value::String(file) if is_file_key(key) => into.extend(self.hash(file).0),
+            Value::Object(table) => table.iter().for_each(|(key, value)| self.collect(key, value, into)),
+            Value::Array(list) => list.iter().for_each(|value| self.collect(key, value, into)),
             _ => {}
         }
     }
@@ -270,7 +274,7 @@ impl Point {
         let canonical = Scenario { seed: 0, seeds: 1, ..scenario.clone() };
         let canonical = canonical.to_json().map_err(|error| document.refusal("", error.to_string()))?;
         let mut contents = Vec::new();
-        files.collect(&canonical, &mut contents);
+        files.collect("", &canonical, &mut contents);
         let hash = Hash::of(&[VERSION.as_bytes(), canonical.to_string().as_bytes(), &contents]);
         let seeds = (0..count).map(|n| first.wrapping_add(n)).collect();
         Ok(Point { index, settings: settings.collect(), scenario, seeds, hash })
@@ -342,22 +346,48 @@ link.l.rate = ["1 Mbit/s", "2 Mbit/s"]
         assert_eq!(point.hash.to_string().len(), 16);
     }
 
+    /// One for every key of a scenario that names a file.
     #[test]
     fn a_hash_is_of_the_files_named_too() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let text = SWEPT.replace(
-            "rate = \"1 Mbit/s\"\n",
-            "rate = \"1 Mbit/s\"\nchannel = { kind = \"trace\", file = \"losses\" }\n",
-        );
-        let (scenario, losses) = (folder.path().join("file.toml"), folder.path().join("losses"));
-        std::fs::write(&scenario, text).expect("written");
-        let hash = |trace: &str| {
-            std::fs::write(&losses, trace).expect("written");
-            let document = bentpipe_paths::document(&scenario).expect("readable");
-            Plan::new(&document, Seeds::default()).unwrap_or_else(|refusal| panic!("{refusal}")).hash()
+        let link =
+            |more: &str| SWEPT.replace("rate = \"1 Mbit/s\"\n", &format!("rate = \"1 Mbit/s\"\n{more}\n"));
+        let with = |more: &str| SWEPT.replace("node.b = {}\n", &format!("node.b = {{}}\n{more}\n"));
+        let flow = |traffic: &str| {
+            with(&format!("flow.f = {{ from = \"a\", to = \"b\", traffic = {{ {traffic} }} }}"))
         };
-        assert_eq!(hash("0001\n"), hash("0001\n"));
-        assert_ne!(hash("0001\n"), hash("0011\n"));
+        let field = "node.g = { role = { kind = \"sensor-gateway\", field = \"f\" } }\n\
+             field.f = { layout = { kind = \"grid\", columns = 2, rows = 2, spacing = 30.0 }, samples = \"named\" }";
+        let contacts = "contacts = { file = \"named\", from = \"a\", to = \"b\" }";
+        for text in [
+            link("channel = { kind = \"trace\", file = \"named\" }"),
+            link("delay_changes = { file = \"named\" }"),
+            link(&format!("channel = {{ kind = \"outages\", {contacts} }}")),
+            flow("kind = \"replay\", file = \"named\""),
+            flow("kind = \"stream\", file = \"named\""),
+            flow("kind = \"stream\", model = { sizes = \"named\" }"),
+            with(field),
+        ] {
+            ensure_hash_is_of(&text, ["0001\n", "0011\n"]);
+        }
+        let event = format!("{SWEPT}[[event]]\nat = \"0 s\"\nfile = \"named\"\n");
+        let values = |rate: u8| format!("time_s,link.l.rate\n0.5,{rate} Mbit/s\n");
+        ensure_hash_is_of(&event, [&values(3), &values(4)]);
+    }
+
+    fn ensure_hash_is_of(text: &str, contents: [&str; 2]) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (scenario, named) = (folder.path().join("file.toml"), folder.path().join("named"));
+        std::fs::write(&scenario, text).expect("written");
+        let hash = |content: &str| {
+            std::fs::write(&named, content).expect("written");
+            let document = bentpipe_paths::document(&scenario).expect("readable");
+            let plan = Plan::new(&document, Seeds::default());
+            let plan = plan.unwrap_or_else(|refusal| panic!("{text}\n{refusal}"));
+            assert!(plan.inputs.contains_key(&named), "{text}\n{:?}", plan.inputs);
+            plan.hash()
+        };
+        assert_eq!(hash(contents[0]), hash(contents[0]), "{text}");
+        assert_ne!(hash(contents[0]), hash(contents[1]), "{text}");
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //!     series.parquet            samples over time (several runs: one folder for each, points/p003-s1/)
 //!     metrics.json              declarations of the metrics: name, unit, kind, label, how they are drawn
 //!     SHA256SUMS                checksums of all of it but the report, in each folder of a run
+//!     ledger.parquet            accounts of packets, a row for each sender, column, place and reason
 //!     outcome.json              what one run gave: fingerprint, measures, totals
 //!     timing.json               how long it took, and the build that ran it
 //!     <node>-<link>.pcap        captures asked for; of a terminal also <node>-<link>-bursts.pcap, its MPEG cells,
@@ -26,6 +27,7 @@
 //! `manifest.json`, `timing.json`, `SHA256SUMS` and `report.html` is the same to the byte for any number of jobs and on any machine;
 //! those hold times.
 
+mod accounts;
 mod assembled;
 mod execute;
 mod folder;

@@ -238,7 +238,7 @@ fn files_that_are_no_scenarios_are_refused() {
         cut.starts_with("file.toml:24:") && cut.contains("the file ends here: is it cut short?"),
         "{cut}"
     );
-    assert!(refused(&vec![b'#'; 1 << 21]).contains("longer than 1048576 bytes"));
+    assert!(refused(&vec![b'#'; 1 << 23]).contains("longer than 4194304 bytes"));
     let twice = said("[node.server]", "[node.client]");
     assert!(twice.contains(":8:") && twice.contains("duplicate key"), "{twice}");
     assert_eq!(refused(b"").lines().count(), 7);
@@ -324,6 +324,9 @@ fn sweeps_say_what_is_wrong_with_them() {
     );
     assert!(error("\"link.satellite.rate\" = []").contains("an empty list"));
     assert!(error("\"link.satellite.rate\" = 5").contains("expected a list of values"));
+    let twice = "\"link.satellite.rate\" = [\"1 Mbit/s\"]\n\"link.satellite. rate\" = [\"2 Mbit/s\"]";
+    let expected = "26:1: sweep.link.satellite.rate: \"link.satellite.rate\" is swept further down, which replaces these values";
+    assert!(error(twice).contains(expected), "{}", error(twice));
     let many = format!("seed = {:?}\nseeds = {:?}", [1; 400], [1; 400]);
     assert!(error(&many).contains("sweep: 160000 points: expected at most 100000"));
 }

@@ -23,9 +23,9 @@ impl TrafficKind for SourceConfig {
     }
 
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
-        at.ensure_fits(self.payload(), self.header_len(), "ts_packets")?;
         self.rate.check().map_err(|error| at.impossible("rate", &error))?;
         let datagrams = ground.datagrams(at, Protocol::UDP, port_numbers(self.header, 1))?;
+        ground.fit(at, &datagrams, (self.payload(), self.header_len()), "ts_packets")?;
         let source = Source::new(self, endpoints(&datagrams), at.start, at.stop);
         let source = source.map_err(|error| at.impossible("", &error))?;
         let first_port = datagrams.destination.port();

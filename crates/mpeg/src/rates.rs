@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
+use std::sync::Arc;
 
 use bentpipe_net::InvalidConfig;
 use bentpipe_units::{Bytes, RandomStream, Rate, Span, Time};
@@ -160,6 +161,13 @@ impl RateConfig {
         }
     }
 
+    /// Returns the noise that its rates follow.
+    pub fn noise(&self) -> Arc<Fgn> {
+        // A constant rate needs no noise.
+        let samples = if self.deviation.as_bps() == 0 { 4 } else { self.samples as usize };
+        Arc::new(Fgn::new(self.synthesis, self.hurst, samples))
+    }
+
     /// Rejects invalid values, and those with unbounded run time.
     ///
     /// # Errors
@@ -254,7 +262,7 @@ pub struct Piece {
 #[derive(Debug)]
 pub struct Rates {
     config: RateConfig,
-    noise: Fgn,
+    noise: Arc<Fgn>,
     programmes: Vec<Programme>,
     /// Time of each programme's next change of rate.
     changes: BinaryHeap<Reverse<(Time, u16)>>,
@@ -284,11 +292,25 @@ impl Rates {
     /// The key whose value is impossible.
     pub fn new(config: &RateConfig, start: Time, stream: &mut RandomStream) -> Result<Rates, InvalidConfig> {
         config.check()?;
-        // A constant rate needs no noise.
-        let samples = if config.deviation.as_bps() == 0 { 4 } else { config.samples as usize };
+        Rates::of_noise(config, config.noise(), start, stream)
+    }
+
+    /// Creates rates as [`Rates::new`] does, with the noise of the same configuration.
+    ///
+    /// The number of programmes may differ.
+    ///
+    /// # Errors
+    /// The key whose value is impossible.
+    pub fn of_noise(
+        config: &RateConfig,
+        noise: Arc<Fgn>,
+        start: Time,
+        stream: &mut RandomStream,
+    ) -> Result<Rates, InvalidConfig> {
+        config.check()?;
         let mut rates = Rates {
             config: *config,
-            noise: Fgn::new(config.synthesis, config.hurst, samples),
+            noise,
             programmes: vec![Programme::default(); config.programmes.into()],
             changes: BinaryHeap::with_capacity(config.programmes.into()),
             total: 0,

@@ -16,10 +16,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{InvalidConfig, probability};
-use crate::{Cx, Element, Observer, Packet, Port};
+use crate::{Cx, Element, Observer, Packet, Port, Why};
 
 mod frames;
 pub mod loss;
+mod mean;
 pub mod metrics;
 mod outage;
 mod signal;
@@ -286,6 +287,14 @@ impl JitterLaw {
         }
     }
 
+    /// Returns the mean delay; of a normal law before cutting.
+    pub fn mean(self) -> Span {
+        match self {
+            JitterLaw::Uniform { min, max } => (min + max).mul_f64(0.5),
+            JitterLaw::Exponential { mean } | JitterLaw::Normal { mean, .. } => mean,
+        }
+    }
+
     fn shortest(self) -> Span {
         match self {
             JitterLaw::Uniform { min, .. } => min,
@@ -401,6 +410,7 @@ impl Channel {
     fn pass_or_lose(&mut self, is_lost: bool, packet: Packet, cx: &mut Cx<'_>) {
         if is_lost {
             self.lost += 1;
+            packet.lose(Why::Channel);
         } else {
             self.deliver(packet, cx);
         }
@@ -447,7 +457,7 @@ impl Element for Channel {
             Fault::Duplication(trials) => {
                 if trials.hits(cx.stream()) {
                     self.duplicated += 1;
-                    self.deliver(packet.clone(), cx);
+                    self.deliver(packet.copy(), cx);
                 }
                 self.deliver(packet, cx);
             }

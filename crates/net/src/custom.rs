@@ -11,7 +11,8 @@ use bentpipe_units::{Id, RandomStream, Rate, Registered, Registry, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Cx, Element, Observer, Packet, Port};
+use crate::ledger::{self, Entry};
+use crate::{Cx, Element, Observer, Packet, Port, Why};
 
 /// Work of a registered element. It must depend on its arguments alone, as results are repeatable.
 pub trait Script: Send {
@@ -95,9 +96,15 @@ impl Custom {
     fn start(&mut self, cx: &mut Cx<'_>) {
         if !self.is_started {
             self.is_started = true;
-            self.script.start(cx.stream(), &mut self.done);
+            self.call(|script, done| script.start(cx.stream(), done));
             self.pass_on(cx);
         }
+    }
+
+    /// Calls the script. Packets that it does not keep are dropped by it.
+    fn call(&mut self, call: impl FnOnce(&mut dyn Script, &mut Done)) {
+        let Custom { script, done, .. } = self;
+        ledger::with_entry(Entry::Dropped(Why::Policy), || call(&mut **script, done));
     }
 
     /// Sends what a call left, and returns the time of the next wake-up.
@@ -116,7 +123,7 @@ impl Element for Custom {
     fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
         self.start(cx);
         self.received += 1;
-        self.script.receive(cx.now(), packet, &mut self.done);
+        self.call(|script, done| script.receive(cx.now(), packet, done));
         self.pass_on(cx)
     }
 
@@ -124,7 +131,7 @@ impl Element for Custom {
         self.start(cx);
         if self.done.wake <= cx.now() {
             self.done.wake = Time::NEVER;
-            self.script.wake(cx.now(), &mut self.done);
+            self.call(|script, done| script.wake(cx.now(), done));
         }
         self.pass_on(cx)
     }

@@ -8,10 +8,11 @@ pub mod metrics;
 
 use std::any::Any;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use bentpipe_units::{Span, Time};
 
-use crate::{Cx, Element, Observer, Packet, Port};
+use crate::{Cx, Element, Observer, Packet, Port, Why};
 
 /// Maximum number of packets that wait in each direction; further ones are dropped and counted.
 const MAX_WAITING: usize = 1 << 16;
@@ -28,6 +29,8 @@ pub struct Cut {
     late: u64,
     max_lateness: Span,
     dropped: u64,
+    /// Number of the account of packets that come from the other side.
+    account: u32,
 }
 
 /// Packet that came from the other side.
@@ -57,6 +60,7 @@ impl Cut {
             late: 0,
             max_lateness: Span::ZERO,
             dropped: 0,
+            account: 0,
         }
     }
 
@@ -71,7 +75,7 @@ impl Cut {
     pub fn schedule(&mut self, now: Time, number: u64, due: Time, packet: Packet) {
         if self.coming.len() >= MAX_WAITING {
             self.dropped += 1;
-            return;
+            return packet.lose(Why::Queue);
         }
         self.received += 1;
         if due < now {
@@ -91,13 +95,16 @@ impl Cut {
 }
 
 impl Element for Cut {
-    fn receive(&mut self, port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+    fn receive(&mut self, port: Port, mut packet: Packet, cx: &mut Cx<'_>) -> Time {
         if port == Cut::LINE {
             if self.leaving.len() < MAX_WAITING {
                 self.sent += 1;
+                // It goes on in the other part, which has an account of its own.
+                cx.accept(&mut packet);
                 self.leaving.push_back((cx.now() + self.ahead, packet));
             } else {
                 self.dropped += 1;
+                packet.lose(Why::Queue);
             }
         }
         self.coming.front().map_or(Time::NEVER, |first| first.due)
@@ -105,7 +112,8 @@ impl Element for Cut {
 
     fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
         while self.coming.front().is_some_and(|first| first.due <= cx.now()) {
-            let Some(first) = self.coming.pop_front() else { break };
+            let Some(mut first) = self.coming.pop_front() else { break };
+            cx.offer(&mut first.packet, self.account);
             cx.emit(Cut::END, first.packet);
         }
         self.coming.front().map_or(Time::NEVER, |first| first.due)
@@ -113,6 +121,11 @@ impl Element for Cut {
 
     fn forwards(&self, _: Port, _: Port) -> bool {
         false
+    }
+
+    fn open_accounts(&mut self, first: u32) -> Option<Range<u16>> {
+        self.account = first;
+        Some(0..0)
     }
 
     fn observe(&mut self, _: Time, observer: &mut dyn Observer) {

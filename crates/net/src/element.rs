@@ -1,11 +1,13 @@
 //! Contract between elements and their engine.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use bentpipe_units::{RandomStream, Span, Time};
 
+use crate::ledger::Accounts;
 use crate::metric::{self, Counter, Gauge, Of};
-use crate::{Histogram, Packet};
+use crate::{Histogram, Packet, Why};
 
 /// An input or output of an element. Inputs and outputs are numbered separately, each from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,10 +46,18 @@ pub trait Element: Send {
 
     /// Returns the input that stands for all with the same outputs.
     ///
-    /// The element forwards from each of these inputs to the same outputs. The search for loops visits it alone. An element that may have thousands of inputs says so here: otherwise
-    /// each of them is followed to each output.
-    fn alike(&self, from: Port) -> Port {
-        from
+    /// The element forwards from each of these inputs to the same outputs. The search for loops visits it alone: if each of thousands of inputs were followed to
+    /// each output, it would take minutes. Default: all inputs are alike, as they are in the default of [`Element::forwards`]. An element for
+    /// which they are not has both.
+    fn alike(&self, _from: Port) -> Port {
+        Port(0)
+    }
+
+    /// Sets the numbers of its accounts of packets.
+    ///
+    /// The first is of packets of its own. One follows for each input of the range that is returned, in order. Default: none.
+    fn open_accounts(&mut self, _first: u32) -> Option<Range<u16>> {
+        None
     }
 
     /// Reports counters and gauges as they are at `now`. May bring lazily kept state up to `now`, but never changes
@@ -81,6 +91,14 @@ pub trait Observer {
     /// Announces the part that what follows is of, such as "link/trunk/forward" of a switch. Without it, that is the
     /// element as a whole.
     fn part(&mut self, _path: &str) {}
+
+    /// Returns `true` at the end of the warm-up, where the window of all measures starts.
+    ///
+    /// Means, extremes and ratings that an element reports from then on are those of the window. Totals and distributions go on:
+    /// the recorder subtracts them.
+    fn starts_window(&self) -> bool {
+        false
+    }
 }
 
 /// Connection of an output to an input of an element.
@@ -138,9 +156,21 @@ pub struct Outbox {
     /// Packets after the first; empty without a first one.
     rest: VecDeque<(Wire, Packet)>,
     unrouted: u64,
+    /// Accounts of the network.
+    accounts: Accounts,
 }
 
 impl Outbox {
+    /// Creates an empty one for a network of these accounts.
+    pub fn new(accounts: Accounts) -> Outbox {
+        Outbox { accounts, ..Outbox::default() }
+    }
+
+    /// Returns the accounts of packets.
+    pub fn accounts(&self) -> &Accounts {
+        &self.accounts
+    }
+
     /// Removes and returns the next packet to deliver, with its wire.
     #[inline]
     pub fn pop(&mut self) -> Option<(Wire, Packet)> {
@@ -156,6 +186,7 @@ impl Outbox {
     pub fn push(&mut self, wire: Wire, packet: Packet) {
         if !wire.is_connected() {
             self.unrouted += 1;
+            packet.lose(Why::NoRoute);
         } else if self.first.is_none() {
             self.first = Some((wire, packet));
         } else {
@@ -195,6 +226,25 @@ impl<'a> Cx<'a> {
     pub fn emit(&mut self, port: Port, packet: Packet) {
         let wire = self.wires.get(usize::from(port.0)).copied().unwrap_or(Wire::UNCONNECTED);
         self.outbox.push(wire, packet);
+    }
+
+    /// Enters a packet into an account. A packet that is in one stays there.
+    #[inline]
+    pub fn offer(&mut self, packet: &mut Packet, account: u32) {
+        let len = packet.len();
+        let tag = packet.tag_mut();
+        if !tag.is_set() && self.outbox.accounts.send(account, len) {
+            tag.set(account);
+        }
+    }
+
+    /// Counts a packet as delivered, which ends its account.
+    #[inline]
+    pub fn accept(&mut self, packet: &mut Packet) {
+        let account = packet.tag_mut().take_account();
+        if account != 0 {
+            self.outbox.accounts.deliver(account, packet.len());
+        }
     }
 
     /// Returns the element's own random stream.

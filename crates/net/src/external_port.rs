@@ -4,10 +4,11 @@ pub mod metrics;
 
 use std::any::Any;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use bentpipe_units::{Span, Time};
 
-use crate::{Cx, Element, Observer, Packet, Port};
+use crate::{Cx, Element, Observer, Packet, Port, Why};
 
 /// External port: represents a real host outside the network, after a network interface.
 ///
@@ -22,6 +23,8 @@ pub struct ExternalPort {
     /// Path of the host's connections, if they are reported here.
     connections: Option<String>,
     known: [Option<HostConnection>; MAX_CONNECTIONS],
+    /// Number of the account of the host's packets.
+    account: u32,
 }
 
 /// Maximum number of connections of a host that are reported.
@@ -81,15 +84,18 @@ impl ExternalPort {
 }
 
 impl Element for ExternalPort {
-    fn receive(&mut self, port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+    fn receive(&mut self, port: Port, mut packet: Packet, cx: &mut Cx<'_>) -> Time {
         if port == ExternalPort::OUTSIDE {
             self.entered.add(&packet);
+            cx.offer(&mut packet, self.account);
             cx.emit(ExternalPort::NETWORK, packet);
         } else if self.leaving.len() < MAX_WAITING {
             self.left.add(&packet);
+            cx.accept(&mut packet);
             self.leaving.push_back((cx.now(), packet));
         } else {
             self.refused_packets += 1;
+            packet.lose(Why::Queue);
         }
         Time::NEVER
     }
@@ -100,6 +106,15 @@ impl Element for ExternalPort {
 
     fn forwards(&self, from: Port, _: Port) -> bool {
         from == ExternalPort::OUTSIDE
+    }
+
+    fn alike(&self, from: Port) -> Port {
+        from
+    }
+
+    fn open_accounts(&mut self, first: u32) -> Option<Range<u16>> {
+        self.account = first;
+        Some(0..0)
     }
 
     fn observe(&mut self, _: Time, observer: &mut dyn Observer) {

@@ -7,6 +7,9 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// A hash map with [`Mixer`].
 pub(crate) type Map<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<Mixer>>;
 
+/// A hash set with [`Mixer`].
+pub(crate) type Set<K> = std::collections::HashSet<K, BuildHasherDefault<Mixer>>;
+
 /// Multiplies and rotates, a word at a time.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Mixer(u64);
@@ -34,6 +37,10 @@ impl Hasher for Mixer {
     #[inline]
     fn write_u64(&mut self, value: u64) {
         self.mix(value);
+    }
+    #[inline]
+    fn write_isize(&mut self, value: isize) {
+        self.mix(value as u64);
     }
     #[inline]
     fn write_u128(&mut self, value: u128) {

@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::queue::{Discipline, Queue};
-use crate::{Cx, Element, Framing, InvalidConfig, Observer, Packet, Port};
+use crate::{Cx, Element, Framing, InvalidConfig, Observer, Packet, Port, Why};
 
 /// A link in one direction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -141,6 +141,7 @@ impl Element for Link {
         self.catch_up(now);
         if packet.len() > self.mtu {
             self.too_big += 1;
+            packet.lose(Why::TooBig);
         } else if self.transmitter.is_idle(now) {
             let passed = self.queue.pass(packet, now, self.transmitter.free_at, cx.stream());
             if let Some(packet) = passed {
@@ -178,7 +179,7 @@ impl Element for Link {
         observer.gauge(&metrics::IN_FLIGHT, self.pipe.packets() as f64);
         observer.gauge(&metrics::BUSY, busy);
         observer.gauge(&metrics::UTILISATION, busy / now.as_secs_f64());
-        self.queue.observe(observer);
+        self.queue.observe(now, observer);
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

@@ -84,6 +84,10 @@ impl Element for Marker {
         from == to
     }
 
+    fn alike(&self, from: Port) -> Port {
+        from
+    }
+
     fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
         observer.counter(&metrics::MATCHED, self.matched);
         observer.counter(&metrics::CHANGED, self.changed);

@@ -181,6 +181,17 @@ pub enum How {
         /// Packets sent, at the sender.
         sent: &'static Of<Counter>,
     },
+    /// Ratio of units that neither arrived nor wait somewhere. Those that may be in flight are left out.
+    ///
+    /// The metric counts arrivals.
+    LossOfStored {
+        /// Units sent, at the sender.
+        sent: &'static Of<Counter>,
+        /// Units that wait, of any element: they may be of this flow.
+        stored: &'static Of<Gauge>,
+        /// Units up to the last one that arrived, at the receiver.
+        expected: &'static Of<Counter>,
+    },
     /// Growth of all drops of the same part, added to that of the metric.
     Dropped,
     /// Drops divided by the sum of drops and packets not dropped.
@@ -200,17 +211,25 @@ pub struct Sum {
     pub end: Option<End>,
     /// Metric of the same part that must have grown for the measure to exist.
     pub given: Option<&'static Of<Counter>>,
+    /// Version of the definitions with which its present meaning began.
+    pub since: u32,
 }
 
 impl Sum {
     /// Creates a measure of this name and label.
     pub const fn new(name: &'static str, label: &'static str, how: How) -> Sum {
-        Sum { name, label, how, end: None, given: None }
+        Sum { name, label, how, end: None, given: None, since: 1 }
     }
 
     /// Restricts the measure to one end of a flow.
     pub const fn at(mut self, end: End) -> Sum {
         self.end = Some(end);
+        self
+    }
+
+    /// Declares the version of the definitions with which its present meaning began.
+    pub const fn since(mut self, version: u32) -> Sum {
+        self.since = version;
         self
     }
 
@@ -243,6 +262,10 @@ pub struct Metric {
     pub is_drop: bool,
     /// Set if it counts what a receiver of a medium loses to errors.
     pub is_loss: bool,
+    /// Set if its flow carries the same in both directions, as a call does.
+    ///
+    /// Both ends report it.
+    pub is_both_ways: bool,
     /// Names that it had in earlier releases.
     pub once: &'static [&'static str],
 }
@@ -310,8 +333,9 @@ impl Of<Histogram> {
 impl<K> Of<K> {
     const fn of_kind(kind: Kind, name: &'static str, unit: Unit, label: &'static str) -> Of<K> {
         let (draw, drawn_at, sums) = (Draw::No, None, &[]);
-        let (is_drop, is_loss, once) = (false, false, &[]);
-        let metric = Metric { name, unit, kind, label, draw, drawn_at, sums, is_drop, is_loss, once };
+        let (is_drop, is_loss, is_both_ways, once) = (false, false, false, &[]);
+        let metric =
+            Metric { name, unit, kind, label, draw, drawn_at, sums, is_drop, is_loss, is_both_ways, once };
         Of { metric, kind: PhantomData }
     }
 
@@ -331,6 +355,12 @@ impl<K> Of<K> {
     /// Declares the measures that are made of it.
     pub const fn summed(mut self, sums: &'static [Sum]) -> Of<K> {
         self.metric.sums = sums;
+        self
+    }
+
+    /// Declares that a flow whose sender reports it carries the same in both directions.
+    pub const fn both_ways(mut self) -> Of<K> {
+        self.metric.is_both_ways = true;
         self
     }
 

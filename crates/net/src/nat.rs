@@ -15,7 +15,7 @@ use bentpipe_units::{Span, Time};
 use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::{ipv4, tcp};
 
-use crate::{Cx, Element, Observer, Packet, Port};
+use crate::{Cx, Element, Observer, Packet, Port, Why};
 
 pub mod metrics;
 
@@ -306,7 +306,7 @@ impl Element for Nat {
             Ok(()) => cx.emit(port, packet),
             Err(refusal) => {
                 self.count(refusal);
-                packet.recycle();
+                packet.lose(Why::Policy);
             }
         }
         Time::NEVER
@@ -318,6 +318,10 @@ impl Element for Nat {
 
     fn forwards(&self, from: Port, to: Port) -> bool {
         from == to
+    }
+
+    fn alike(&self, from: Port) -> Port {
+        from
     }
 
     fn observe(&mut self, now: Time, observer: &mut dyn Observer) {

@@ -2,8 +2,8 @@
 //!
 //! Modelled: IPv4 and IPv6 forwarding by longest prefix with hop limits and header checksums (RFC 1812, RFC 8200), local
 //! delivery by protocol and port, diversion of packets in transit to endpoints, configured IPv6-in-IPv4 tunnels (RFC 4213),
-//! multicast to static groups and to those that hosts join (IGMP, MLD), fragmentation and reassembly of IPv4 (RFC 791), ICMP and ICMPv6 errors and echo (RFC 1812,
-//! RFC 4443). Not modelled: reassembly of IPv6, ARP and neighbour discovery, routing protocols, loopback, IPv6 scopes other
+//! multicast to static groups and to those that hosts join (IGMP, MLD), fragmentation and reassembly (RFC 791, RFC 8200), ICMP and ICMPv6 errors and echo
+//! (RFC 1812, RFC 4443). Not modelled: ARP and neighbour discovery, routing protocols, loopback, IPv6 scopes other
 //! than link-local multicast.
 //!
 //! Ports: the network interfaces come first, then the local endpoints, as inputs and as outputs.
@@ -11,14 +11,18 @@
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
+use std::ops::Range;
+use std::sync::Arc;
 
 use bentpipe_units::Time;
+use bentpipe_wire::ip::fragments::Reassembler;
 use bentpipe_wire::ip::{self, Protocol};
-use bentpipe_wire::{Kind, ipv4};
+use bentpipe_wire::{Kind, ipv4, ipv6};
 
 use crate::hash::Map;
+use crate::ledger::AccountNumber;
 pub use crate::text::Prefix;
-use crate::{Cx, Element, Observer, Packet, Port};
+use crate::{Cx, Element, Observer, Packet, Port, Why, ledger};
 
 mod answer;
 mod demux;
@@ -33,9 +37,10 @@ use answer::Limit;
 use demux::{Demux, Service};
 pub use divert::Divert;
 use divert::Diverts;
-use fragments::Reassembly;
+use fragments::{Sources, Tagged, is_fragment};
 use multicast::Multicast;
 pub use multicast::Neighbour;
+pub use routes::Destinations;
 use routes::{Key, Routes, Via, key};
 pub use tunnel::Tunnel;
 
@@ -67,7 +72,13 @@ pub struct Node {
     ident: u16,
     limit: Limit,
     /// Incomplete datagrams, if there were any.
-    reassembly: Option<Box<Reassembly>>,
+    reassembly: Option<Box<Reassembler<Tagged>>>,
+    /// Endpoints whose longer packets are fragmented here, if there are any.
+    sources: Option<Box<Sources>>,
+    /// Number of the account of its own packets. Those of its endpoints follow.
+    account: u32,
+    /// Endpoints whose accounts others ask for, with the number that they get.
+    named: Vec<(Port, AccountNumber)>,
     counts: Counts,
 }
 
@@ -126,6 +137,20 @@ impl Drop {
         Drop::Reassembly,
         Drop::NoMember,
     ];
+
+    /// Returns the reason in accounts of packets.
+    const fn why(self) -> Why {
+        match self {
+            Drop::NoRoute => Why::NoRoute,
+            Drop::HopLimit => Why::HopLimit,
+            Drop::BadChecksum => Why::Checksum,
+            Drop::BadHeader => Why::Malformed,
+            Drop::TooBig => Why::TooBig,
+            Drop::NoListener => Why::NoListener,
+            Drop::Reassembly => Why::Reassembly,
+            Drop::NoMember => Why::NoMember,
+        }
+    }
 }
 
 /// Setting up.
@@ -152,6 +177,9 @@ impl Node {
             ident: 0,
             limit: Limit::default(),
             reassembly: None,
+            sources: None,
+            account: 0,
+            named: Vec::new(),
             counts: Counts::default(),
         }
     }
@@ -185,6 +213,20 @@ impl Node {
         self.routes.insert(prefix, Via::Interface(interface));
     }
 
+    /// Sends packets to any of these addresses out of an interface.
+    ///
+    /// Routes to single addresses come first.
+    pub fn share_routes(&mut self, destinations: &Arc<Destinations>, interface: Port) {
+        self.routes.share(Arc::clone(destinations), Via::Interface(interface));
+    }
+
+    /// Sends packets to any of these IPv6 addresses through a tunnel.
+    ///
+    /// Routes to single addresses come first.
+    pub fn share_tunnel_routes(&mut self, destinations: &Arc<Destinations>, tunnel: u16) {
+        self.routes.share(Arc::clone(destinations), Via::Tunnel(tunnel));
+    }
+
     /// Adds a tunnel's end; returns its number for [`Node::add_tunnel_route`].
     pub fn add_tunnel(&mut self, tunnel: Tunnel) -> u16 {
         let number = self.tunnels.len() as u16;
@@ -206,6 +248,22 @@ impl Node {
     /// Binds an endpoint to a local port for one remote address and port. Takes precedence over [`Node::bind`].
     pub fn bind_connection(&mut self, endpoint: Port, protocol: Protocol, port: u16, remote: (IpAddr, u16)) {
         self.demux.bind_connection(Service::new(protocol, port), (key(remote.0), remote.1), endpoint);
+    }
+
+    /// Returns the number that the account of an endpoint will have.
+    ///
+    /// The other end of its flow asks for it: [`Node::bind_account`].
+    pub fn account_of(&mut self, endpoint: Port) -> AccountNumber {
+        let number = AccountNumber::default();
+        self.named.push((endpoint, number.clone()));
+        number
+    }
+
+    /// Binds an endpoint to the packets of one account, with any addresses and ports.
+    ///
+    /// It takes precedence over all others. The account's fragments are its packets: they are not reassembled.
+    pub fn bind_account(&mut self, endpoint: Port, number: AccountNumber) {
+        self.demux.bind_account(number, endpoint);
     }
 
     /// Binds an endpoint to all packets that no other endpoint is bound to.
@@ -295,7 +353,7 @@ impl Node {
     fn handle(&mut self, mut packet: Packet, origin: Origin, cx: &mut Cx<'_>) {
         let (destination, len) = match read(&packet, origin) {
             Ok(read) => read,
-            Err(cause) => return self.refuse(&packet, cause, cx),
+            Err(cause) => return self.refuse(packet, cause, cx),
         };
         if packet.len() > len {
             cut(&mut packet, len);
@@ -304,7 +362,7 @@ impl Node {
             Via::Interface(port) => {
                 if origin != Origin::Here {
                     if !take_hop(&mut packet) {
-                        return self.refuse(&packet, Drop::HopLimit, cx);
+                        return self.refuse(packet, Drop::HopLimit, cx);
                     }
                     if self.diverts.is_some() {
                         return self.divert_or_send(packet, Via::Interface(port), origin, cx);
@@ -316,6 +374,8 @@ impl Node {
             via @ (Via::Group(_) | Via::NoGroup) => {
                 if self.multicast.is_none() || !self.takes_membership(&packet, origin, cx) {
                     self.distribute(packet, via, origin, destination, cx);
+                } else {
+                    cx.accept(&mut packet);
                 }
             }
             via => self.forward(packet, via, origin, cx),
@@ -325,7 +385,7 @@ impl Node {
     #[inline(never)]
     fn forward(&mut self, mut packet: Packet, via: Via, origin: Origin, cx: &mut Cx<'_>) {
         if origin != Origin::Here && !take_hop(&mut packet) {
-            return self.refuse(&packet, Drop::HopLimit, cx);
+            return self.refuse(packet, Drop::HopLimit, cx);
         }
         if origin != Origin::Here && self.diverts.is_some() && matches!(via, Via::Tunnel(_)) {
             return self.divert_or_send(packet, via, origin, cx);
@@ -352,25 +412,12 @@ impl Node {
         cx.emit(port, packet);
     }
 
-    /// Sends a packet that is longer than the MTU in fragments, or refuses it.
-    #[cold]
-    #[inline(never)]
-    fn send_fragments(&mut self, packet: Packet, port: Port, cx: &mut Cx<'_>) {
-        let mtu = self.mtus.get(usize::from(port.0)).copied().unwrap_or_default();
-        let Some(fragments) = fragments::split(&packet, mtu) else {
-            return self.refuse_too_big(&packet, mtu, cx);
-        };
-        self.counts.forwarded += 1;
-        self.counts.fragments += fragments.len() as u64;
-        fragments.into_iter().for_each(|fragment| cx.emit(port, fragment));
-    }
-
     fn send(&mut self, packet: Packet, via: Via, cx: &mut Cx<'_>) {
         match via {
             Via::Interface(port) => self.send_out(packet, port, cx),
             Via::Tunnel(number) => self.send_through(packet, number, cx),
             Via::Local | Via::Group(_) | Via::NoGroup | Via::Nowhere => {
-                self.refuse(&packet, Drop::NoRoute, cx)
+                self.refuse(packet, Drop::NoRoute, cx)
             }
         }
     }
@@ -378,58 +425,58 @@ impl Node {
     /// Encapsulates an IPv6 packet and routes it to the tunnel's other end. It does not enter another tunnel.
     fn send_through(&mut self, mut packet: Packet, number: u16, cx: &mut Cx<'_>) {
         let Some(tunnel) = self.tunnels.get_mut(usize::from(number)) else {
-            return self.refuse(&packet, Drop::NoRoute, cx);
+            return self.refuse(packet, Drop::NoRoute, cx);
         };
         if packet.len() > tunnel.mtu {
             let mtu = tunnel.mtu;
-            return self.refuse_too_big(&packet, mtu, cx);
+            return self.refuse_too_big(packet, mtu, cx);
         }
         let destination = key(tunnel.outer.dst.into());
         match (self.routes.find(destination), tunnel.encapsulate(&mut packet)) {
             (via @ Via::Interface(_), Some(())) => self.send(packet, via, cx),
-            _ => self.refuse(&packet, Drop::NoRoute, cx),
+            _ => self.refuse(packet, Drop::NoRoute, cx),
         }
     }
 
     #[inline(never)]
     fn deliver(&mut self, packet: Packet, cx: &mut Cx<'_>) {
-        if is_fragment(&packet) && !self.demux.has_rest() {
-            return self.reassemble(&packet, cx);
+        if self.demux.has_accounts()
+            && let Some(endpoint) = self.demux.of_account(packet.account())
+        {
+            return self.hand_over(packet, endpoint, cx);
+        }
+        if is_fragment(&packet) && (!self.demux.has_rest() || self.demux.has_accounts()) {
+            return self.reassemble(packet, cx);
         }
         match target(&packet) {
             Ok(Target::Tunnelled(ends)) => self.unwrap(packet, ends, cx),
             Ok(Target::Service(service, from)) => match self.demux.find(service, from, || source(&packet)) {
-                Some(endpoint) => {
-                    self.counts.delivered += 1;
-                    cx.emit(endpoint, packet);
-                }
+                Some(endpoint) => self.hand_over(packet, endpoint, cx),
                 None if service.is_icmp() => self.receive_icmp(packet, cx),
-                None => self.refuse(&packet, Drop::NoListener, cx),
+                None => self.refuse(packet, Drop::NoListener, cx),
             },
-            Err(cause) => self.refuse(&packet, cause, cx),
+            Err(cause) => self.refuse(packet, cause, cx),
         }
     }
 
-    /// Keeps a fragment, and delivers the packet that it completes.
-    #[cold]
-    #[inline(never)]
-    fn reassemble(&mut self, fragment: &Packet, cx: &mut Cx<'_>) {
-        if let Some(whole) = self.reassembly.get_or_insert_default().add(fragment, cx.now()) {
-            self.counts.reassembled += 1;
-            self.deliver(whole, cx);
-        }
+    /// Delivers a packet to an endpoint.
+    #[inline]
+    fn hand_over(&mut self, mut packet: Packet, endpoint: Port, cx: &mut Cx<'_>) {
+        self.counts.delivered += 1;
+        cx.accept(&mut packet);
+        cx.emit(endpoint, packet);
     }
 
     /// Decapsulates a tunnelled packet from the tunnel's other end, and handles its content. See RFC 4213, section 3.6.
     #[inline(never)]
     fn unwrap(&mut self, mut packet: Packet, ends: (Ipv4Addr, Ipv4Addr), cx: &mut Cx<'_>) {
         let Some(number) = self.tunnel_ends.get(&ends).copied() else {
-            return self.refuse(&packet, Drop::BadHeader, cx);
+            return self.refuse(packet, Drop::BadHeader, cx);
         };
         let outer_len = ipv4::Packet::new_unchecked(packet.header()).header_len();
         match tunnel::decapsulate(&mut packet, outer_len) {
             Some(()) => self.handle(packet, Origin::Elsewhere(Via::Tunnel(number)), cx),
-            None => self.refuse(&packet, Drop::BadHeader, cx),
+            None => self.refuse(packet, Drop::BadHeader, cx),
         }
     }
 
@@ -443,14 +490,14 @@ impl Node {
         destination: Key,
         cx: &mut Cx<'_>,
     ) {
-        let Via::Group(group) = via else { return self.refuse(&packet, Drop::NoMember, cx) };
+        let Via::Group(group) = via else { return self.refuse(packet, Drop::NoMember, cx) };
         if self.is_echo(&packet, origin) {
-            return self.refuse(&packet, Drop::NoMember, cx);
+            return self.refuse(packet, Drop::NoMember, cx);
         }
         let group = usize::from(group);
         let members = match self.give_members(&packet, group, origin, cx) {
             Ok(members) => members,
-            Err(cause) => return self.refuse(&packet, cause, cx),
+            Err(cause) => return self.refuse(packet, cause, cx),
         };
         let is_here = origin == Origin::Here;
         let branches = self.groups[group].branches.len();
@@ -466,19 +513,20 @@ impl Node {
             (!is_here && !take_hop(&mut packet)).then_some(Drop::HopLimit)
         };
         match cause {
-            Some(_) if members > 0 => return,
-            Some(cause) => return self.refuse(&packet, cause, cx),
+            Some(_) if members > 0 => return packet.replaced(),
+            Some(cause) => return self.refuse(packet, cause, cx),
             None => {}
         }
         for branch in 0..branches {
             let via = self.groups[group].branches[branch];
             if origin != Origin::Elsewhere(via) {
-                self.send(packet.clone(), via, cx);
+                self.send(packet.copy(), via, cx);
             }
         }
         if !self.groups[group].shared.is_empty() {
             self.distribute_once(&packet, group, origin, cx);
         }
+        packet.replaced();
     }
 
     /// Sends a packet once into each stream for groups.
@@ -487,7 +535,7 @@ impl Node {
     fn distribute_once(&mut self, packet: &Packet, group: usize, origin: Origin, cx: &mut Cx<'_>) {
         let streams = self.groups[group].shared.iter().filter(|(_, ports)| goes_on(ports, origin));
         let streams: Vec<Port> = streams.map(|(stream, _)| *stream).collect();
-        streams.into_iter().for_each(|stream| self.send(packet.clone(), Via::Interface(stream), cx));
+        streams.into_iter().for_each(|stream| self.send(packet.copy(), Via::Interface(stream), cx));
     }
 
     /// Returns `true` for a packet that a stream for groups brings back.
@@ -530,9 +578,24 @@ impl Node {
         if origin == Origin::Here {
             return Ok(0);
         }
+        if is_fragment(packet) && !self.groups[group].members.is_empty() {
+            return match self.whole(packet.copy(), cx.now()) {
+                Some(whole) => {
+                    let given = self.give_members(&whole, group, origin, cx);
+                    whole.replaced();
+                    given
+                }
+                None => Ok(1),
+            };
+        }
         let Target::Service(service, _) = target(packet)? else { return Err(Drop::BadHeader) };
         let members = self.groups[group].members.iter().filter(|(wanted, _)| *wanted == service);
-        let count = members.map(|(_, endpoint)| cx.emit(*endpoint, packet.clone())).count();
+        let mut give = |endpoint: Port| {
+            let mut copy = packet.copy();
+            cx.accept(&mut copy);
+            cx.emit(endpoint, copy);
+        };
+        let count = members.map(|(_, endpoint)| give(*endpoint)).count();
         self.counts.delivered += count as u64;
         Ok(count)
     }
@@ -571,20 +634,12 @@ fn target_v6(packet: &Packet) -> Result<Target, Drop> {
     Ok(Target::Service(Service::new(upper.protocol, to), from))
 }
 
-/// Returns `true` for a fragment of an IPv4 packet whose header [`read`] has checked.
-#[inline]
-fn is_fragment(packet: &Packet) -> bool {
-    let header = packet.header();
-    // More fragments to come, or an offset.
-    header[0] >> 4 == 4 && (header[6] & 0x3f, header[7]) != (0, 0)
-}
-
 /// The source of a packet whose header [`read`] has checked.
 fn source(packet: &Packet) -> Key {
     let header = packet.header();
     match header[0] >> 4 {
         4 => key(ipv4::Packet::new_unchecked(header).src().into()),
-        _ => key(bentpipe_wire::ipv6::Packet::new_unchecked(header).src().into()),
+        _ => key(ipv6::Packet::new_unchecked(header).src().into()),
     }
 }
 
@@ -635,7 +690,7 @@ fn take_hop(packet: &mut Packet) -> bool {
     let header = packet.header_mut();
     match header.first().map(|first| first >> 4) {
         Some(4) => ipv4::Packet::new_unchecked(header).decrement_ttl(),
-        _ => bentpipe_wire::ipv6::Packet::new_unchecked(header).decrement_hop_limit(),
+        _ => ipv6::Packet::new_unchecked(header).decrement_hop_limit(),
     }
 }
 
@@ -656,8 +711,15 @@ fn is_link_local_group(destination: Key) -> bool {
 }
 
 impl Element for Node {
-    fn receive(&mut self, port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+    fn receive(&mut self, port: Port, mut packet: Packet, cx: &mut Cx<'_>) -> Time {
         let is_local = port.0 >= self.interfaces();
+        if is_local {
+            cx.offer(&mut packet, self.account + 1 + u32::from(port.0 - self.interfaces()));
+            if self.sources.is_some() {
+                self.send_as_source(packet, port, cx);
+                return self.deadline();
+            }
+        }
         let origin = if is_local { Origin::Here } else { Origin::Elsewhere(Via::Interface(port)) };
         self.handle(packet, origin, cx);
         self.deadline()
@@ -672,13 +734,21 @@ impl Element for Node {
         from.0 < self.interfaces() || to.0 < self.interfaces()
     }
 
+    fn open_accounts(&mut self, first: u32) -> Option<Range<u16>> {
+        self.account = first;
+        let interfaces = self.interfaces();
+        let number = |endpoint: Port| first + 1 + u32::from(endpoint.0 - interfaces);
+        self.named.iter().for_each(|(endpoint, named)| named.open(number(*endpoint)));
+        Some(self.interfaces()..self.interfaces() + self.endpoints)
+    }
+
     fn alike(&self, from: Port) -> Port {
         Port(if from.0 < self.interfaces() { 0 } else { self.interfaces() })
     }
 
     fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
         if let Some(reassembly) = &mut self.reassembly {
-            reassembly.expire(now);
+            ledger::dropping(Why::Reassembly, || reassembly.expire(now));
         }
         observer.counter(&metrics::DELIVERED, self.counts.delivered);
         observer.counter(&metrics::FORWARDED, self.counts.forwarded);

@@ -6,6 +6,8 @@ use std::collections::VecDeque;
 use bentpipe_units::Time;
 use bentpipe_wire::{ipv4, ipv6, quick_start, tcp};
 
+use crate::ledger::{self, Entry, Tag, Why};
+
 mod carried;
 
 pub use carried::Carried;
@@ -68,9 +70,59 @@ struct Inner {
     /// Offset of the headers.
     start: u8,
     /// Length of the whole packet, which is read at every step and changed at few.
-    len: usize,
+    len: u32,
+    tag: Tag,
     body: Body,
     created_at: Time,
+}
+
+/// Origin of a packet: the time of its creation, and its account. Units that carry packets as bytes keep
+/// it next to them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Time at which the application passed the data.
+    pub created_at: Time,
+    tag: Tag,
+}
+
+impl Origin {
+    /// Returns the origin of something that is in no account.
+    pub fn at(created_at: Time) -> Origin {
+        Origin { created_at, tag: Tag::NONE }
+    }
+
+    /// Returns the origin of another copy, as [`Packet::copy`] does.
+    pub fn copy(&self) -> Origin {
+        Origin { created_at: self.created_at, tag: self.tag.copy() }
+    }
+
+    /// Returns the origins of a packet's fragments. The loss of any is the end of the packet.
+    pub(crate) fn fragments(self, count: usize) -> Vec<Origin> {
+        let created_at = self.created_at;
+        self.tag.fragments(count).into_iter().map(|tag| Origin { created_at, tag }).collect()
+    }
+
+    /// Returns the origin of the packet whose fragments had these.
+    pub(crate) fn joined(origins: Vec<Origin>) -> Origin {
+        let created_at = origins.first().map_or(Time::ZERO, |origin| origin.created_at);
+        Origin { created_at, tag: Tag::joined(origins.into_iter().map(|origin| origin.tag)) }
+    }
+
+    /// Returns the origin of each packet that the one carried.
+    pub fn split(self) -> Vec<Origin> {
+        let created_at = self.created_at;
+        self.tag.split().into_iter().map(|tag| Origin { created_at, tag }).collect()
+    }
+
+    /// Ends a packet that does not come out of a unit, and keeps the time.
+    pub fn end(&mut self, why: Why) {
+        ledger::with_entry(Entry::Dropped(why), || drop(self.tag.take()));
+    }
+
+    /// Ends a packet whose bytes are gone.
+    pub fn lose(self, why: Why) {
+        ledger::with_entry(Entry::Dropped(why), || drop(self));
+    }
 }
 
 impl Inner {
@@ -126,9 +178,11 @@ impl Packet {
     /// none.
     #[inline]
     fn written(head: &[u8; HEAD], start: usize, zeros: u32) -> Packet {
-        let (len, body, created_at) = (HEAD - start + zeros as usize, Body::Zeros(zeros), Time::ZERO);
+        let len = (HEAD - start) as u32 + zeros;
+        let (body, created_at) = (Body::Zeros(zeros), Time::ZERO);
         let Some(mut inner) = SPARE.with_borrow_mut(VecDeque::pop_front) else {
-            return Packet(Box::new(Inner { head: *head, start: start as u8, len, body, created_at }));
+            let (start, tag) = (start as u8, Tag::NONE);
+            return Packet(Box::new(Inner { head: *head, start, len, tag, body, created_at }));
         };
         inner.write_head(head, start);
         (inner.start, inner.len, inner.body, inner.created_at) = (start as u8, len, body, created_at);
@@ -138,12 +192,79 @@ impl Packet {
     /// Recycles the memory of a delivered packet. Dropping it does as well, but costs more.
     #[inline]
     pub fn recycle(mut self) {
+        if self.0.tag.is_set() {
+            self.0.tag.end();
+        }
         self.0.body = Body::Zeros(0);
         SPARE.with_borrow_mut(|spare| {
             if spare.len() < MOST_SPARE {
                 spare.push_back(self.0);
             }
         });
+    }
+
+    /// Drops the packet, and those that it carries, for a reason.
+    #[cold]
+    pub fn lose(self, why: Why) {
+        ledger::with_entry(Entry::Dropped(why), || self.recycle());
+    }
+
+    /// Returns a copy that goes its own way, as for a member of a group. It is counted in the packet's account, while a
+    /// clone has none.
+    pub fn copy(&self) -> Packet {
+        let mut copy = self.clone();
+        if let Body::Carried(content) = &self.0.body {
+            copy.0.body = Body::Carried(content.boxed_copy());
+        }
+        copy.0.tag = self.0.tag.copy();
+        copy
+    }
+
+    /// Recycles a packet in whose place are its copies.
+    pub fn replaced(mut self) {
+        self.0.tag.replace();
+        self.recycle();
+    }
+
+    /// Returns `true` if the packet is in an account.
+    #[inline]
+    pub fn is_accounted(&self) -> bool {
+        self.0.tag.is_set()
+    }
+
+    /// Returns the number of the packet's account; zero without one.
+    #[inline]
+    pub(crate) fn account(&self) -> u32 {
+        self.0.tag.account()
+    }
+
+    #[inline]
+    pub(crate) fn tag_mut(&mut self) -> &mut Tag {
+        &mut self.0.tag
+    }
+
+    /// Removes and returns the packet's origin, for another form of it.
+    #[inline]
+    pub fn take_origin(&mut self) -> Origin {
+        Origin { created_at: self.0.created_at, tag: self.0.tag.take() }
+    }
+
+    /// Consumes the packet and returns its origin, for units of bytes. It stands for all packets that the packet carries.
+    #[inline]
+    pub fn into_origin(mut self) -> Origin {
+        let mut origin = self.take_origin();
+        if matches!(self.0.body, Body::Carried(_)) {
+            origin.tag = ledger::gathered(|| drop((std::mem::take(&mut origin.tag), self)));
+            return origin;
+        }
+        self.recycle();
+        origin
+    }
+
+    /// Sets the origin of a packet that was restored, or is another form of one.
+    #[inline]
+    pub fn set_origin(&mut self, origin: Origin) {
+        (self.0.created_at, self.0.tag) = (origin.created_at, origin.tag);
     }
 
     /// Creates a packet with `header_len` zero header bytes and `zeros` elided payload bytes. The header is
@@ -210,6 +331,15 @@ impl Packet {
         }
     }
 
+    /// Returns carried content of type `T`, to change; `None` if the packet carries anything else.
+    #[inline]
+    pub fn carried_mut<T: Carried>(&mut self) -> Option<&mut T> {
+        match &mut self.0.body {
+            Body::Carried(content) => content.downcast_mut(),
+            Body::Zeros(_) | Body::Bytes(_) => None,
+        }
+    }
+
     /// Consumes the packet and returns its carried content; `None` unless that is a `T`.
     #[inline]
     pub fn into_carried<T: Carried>(self) -> Option<Box<T>> {
@@ -232,13 +362,13 @@ impl Packet {
 
     /// Updates the length.
     fn count(&mut self) {
-        self.0.len = HEAD - self.0.start() + self.0.body.len();
+        self.0.len = (HEAD - self.0.start() + self.0.body.len()) as u32;
     }
 
     /// Returns the packet's length in bytes, elided ones included.
     #[inline]
     pub fn len(&self) -> usize {
-        self.0.len
+        self.0.len as usize
     }
 
     /// Returns `true` if the packet has no bytes.
@@ -305,7 +435,7 @@ impl Packet {
         }
         assert!(len <= self.0.start(), "a header of {len} bytes; there is room for {HEAD}");
         self.0.start -= len as u8;
-        self.0.len += len;
+        self.0.len += len as u32;
         let start = self.0.start();
         let header = &mut self.0.head[start..start + len];
         header.fill(0);
@@ -323,7 +453,7 @@ impl Packet {
             return;
         };
         self.0.head[start..start + N].copy_from_slice(header);
-        (self.0.start, self.0.len) = (start as u8, self.0.len + N);
+        (self.0.start, self.0.len) = (start as u8, self.0.len + N as u32);
     }
 
     /// Removes up to `len` bytes from the front: decapsulation.
@@ -331,7 +461,7 @@ impl Packet {
     pub fn trim_front(&mut self, len: usize) {
         if len < HEAD - self.0.start() {
             self.0.start += len as u8;
-            self.0.len -= len;
+            self.0.len -= len as u32;
         } else {
             self.trim_all(len);
         }
@@ -437,10 +567,10 @@ impl Packet {
         let Body::Bytes(bytes) = &mut self.0.body else { return };
         bytes.drain(..skip.min(bytes.len()));
         if usize::from(self.0.start) == HEAD {
-            let created_at = self.0.created_at;
             let bytes = std::mem::take(bytes);
+            let origin = self.take_origin();
             *self = Packet::from_bytes(&bytes);
-            self.0.created_at = created_at;
+            self.set_origin(origin);
         }
     }
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::{InvalidConfig, Observer, Packet};
 
 mod drop_tail;
+mod integral;
 pub mod metrics;
 mod priority;
 mod red;
@@ -51,8 +52,8 @@ pub trait Queue: Send {
     /// The key whose value is impossible, `kind` if the discipline is another; nothing is changed then.
     fn set(&mut self, discipline: &Discipline) -> Result<(), InvalidConfig>;
 
-    /// Reports the counters of the discipline.
-    fn observe(&self, observer: &mut dyn Observer);
+    /// Reports the counters of the discipline. It has been served up to `now`.
+    fn observe(&self, now: Time, observer: &mut dyn Observer);
 }
 
 /// Error for parameters of another discipline.

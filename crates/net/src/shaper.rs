@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::InvalidConfig;
 use crate::queue::Backlog;
-use crate::{Cx, Element, Observer, Packet, Port};
+use crate::{Cx, Element, Observer, Packet, Port, Why};
 
 /// A token bucket shaper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -39,6 +39,28 @@ pub struct Config {
     /// packets leave as soon as they have their tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timer: Option<Span>,
+    /// Clock by which tokens come. Default: "fine".
+    #[serde(default, skip_serializing_if = "Clock::is_fine")]
+    pub clock: Clock,
+}
+
+/// Clock of a shaper's tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clock {
+    /// Clock of a processor: tokens come at every instant.
+    #[default]
+    Fine,
+    /// The tick of `timer`: tokens come at its start alone.
+    ///
+    /// Linux 2.4 has such a clock by default, `PSCHED_JIFFIES`.
+    Jiffies,
+}
+
+impl Clock {
+    fn is_fine(&self) -> bool {
+        *self == Clock::Fine
+    }
 }
 
 fn default_mtu() -> Bytes {
@@ -48,7 +70,21 @@ fn default_mtu() -> Bytes {
 impl Config {
     /// Creates the configuration of a shaper without a peak rate.
     pub fn new(rate: Rate, burst: Bytes, limit: Bytes) -> Config {
-        Config { rate, burst, limit, peak_rate: None, mtu: Bytes::new(1500), timer: None }
+        Config { rate, burst, limit, peak_rate: None, mtu: Bytes::new(1500), timer: None, clock: Clock::Fine }
+    }
+
+    /// Returns the rate that passes in the long run.
+    ///
+    /// With a clock of jiffies it is at most a bucket a tick.
+    pub fn long_run(&self) -> Rate {
+        let of_bucket =
+            |tick: Span| u128::from(self.burst.get()) * 8_000_000_000 / u128::from(tick.as_nanos());
+        match (self.clock, self.timer.filter(|tick| !tick.is_zero())) {
+            (Clock::Jiffies, Some(tick)) => {
+                self.rate.min(Rate::from_bps(u64::try_from(of_bucket(tick)).unwrap_or(u64::MAX)))
+            }
+            _ => self.rate,
+        }
     }
 
     /// Checks the values.
@@ -66,6 +102,12 @@ impl Config {
             self.peak_rate.is_none_or(|peak| peak > self.rate),
             "peak_rate",
             "more than rate",
+        )?;
+        let has_tick = self.timer.is_some_and(|tick| !tick.is_zero());
+        InvalidConfig::ensure(
+            self.clock.is_fine() || has_tick,
+            "timer",
+            "given with clock = \"jiffies\": the tick, \"10 ms\" at HZ = 100",
         )
     }
 }
@@ -78,6 +120,7 @@ pub struct Shaper {
     waiting: Backlog,
     limit: u64,
     timer: Option<Span>,
+    clock: Clock,
     /// Time at which the first waiting packet is tried again.
     release: Time,
     delivered: u64,
@@ -99,6 +142,7 @@ impl Shaper {
             waiting: Backlog::default(),
             limit: config.limit.get(),
             timer: config.timer.filter(|tick| !tick.is_zero()),
+            clock: config.clock,
             release: Time::NEVER,
             delivered: 0,
             delivered_bytes: 0,
@@ -114,20 +158,36 @@ impl Shaper {
     /// The key whose value is impossible; nothing is changed then.
     pub fn set(&mut self, now: Time, config: &Config) -> Result<(), InvalidConfig> {
         config.check()?;
-        self.sustained.set(now, config.rate, config.burst);
+        let read = self.reading(now);
+        self.sustained.set(read, config.rate, config.burst);
         match (&mut self.peak, config.peak_rate) {
-            (Some(peak), Some(rate)) => peak.set(now, rate, config.mtu),
+            (Some(peak), Some(rate)) => peak.set(read, rate, config.mtu),
             (peak, rate) => *peak = rate.map(|rate| Bucket::full(rate, config.mtu)),
         }
         (self.limit, self.timer) = (config.limit.get(), config.timer.filter(|tick| !tick.is_zero()));
+        self.clock = config.clock;
         Ok(())
     }
 
     /// Returns the departure time of a packet of `len_bytes`. Never if it does not fit a bucket.
     #[inline]
     fn when(&mut self, len_bytes: usize, now: Time) -> Time {
-        let sustained = self.sustained.when(len_bytes, now);
-        self.peak.as_mut().map_or(sustained, |peak| sustained.max(peak.when(len_bytes, now)))
+        let read = self.reading(now);
+        let sustained = self.sustained.when(len_bytes, read);
+        let when = self.peak.as_mut().map_or(sustained, |peak| sustained.max(peak.when(len_bytes, read)));
+        // Tokens that come at ticks alone are not there between two, also not for a packet that arrives then.
+        if self.clock == Clock::Jiffies && !when.is_never() { self.ticked(when) } else { when }
+    }
+
+    /// Returns what the clock of the tokens reads.
+    #[inline]
+    fn reading(&self, now: Time) -> Time {
+        match (self.clock, self.timer) {
+            (Clock::Jiffies, Some(tick)) => {
+                Time::ZERO + tick * (now.since(Time::ZERO).as_nanos() / tick.as_nanos())
+            }
+            _ => now,
+        }
     }
 
     #[inline]
@@ -151,11 +211,13 @@ impl Shaper {
                 self.release = self.ticked(when);
                 return;
             }
-            let Some(packet) = self.waiting.pop() else { break };
+            let Some(packet) = self.waiting.pop(cx.now()) else { break };
             // A bucket may have become smaller than a waiting packet.
-            match when.is_never() {
-                true => self.too_big += 1,
-                false => self.send(packet, cx),
+            if when.is_never() {
+                self.too_big += 1;
+                packet.lose(Why::TooBig);
+            } else {
+                self.send(packet, cx);
             }
         }
         self.release = Time::NEVER;
@@ -173,12 +235,14 @@ impl Element for Shaper {
         let when = self.when(packet.len(), cx.now());
         if when.is_never() {
             self.too_big += 1;
+            packet.lose(Why::TooBig);
         } else if self.waiting.packets() == 0 && when <= cx.now() {
             self.send(packet, cx);
         } else if self.waiting.bytes() + packet.len() as u64 > self.limit {
             self.dropped += 1;
+            packet.lose(Why::Queue);
         } else {
-            self.waiting.push(packet);
+            self.waiting.push(packet, cx.now());
             self.serve(cx);
         }
         self.release
@@ -189,15 +253,16 @@ impl Element for Shaper {
         self.release
     }
 
-    fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
+    fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
         observer.counter(&metrics::DELIVERED, self.delivered);
         observer.counter(&metrics::DELIVERED_BYTES, self.delivered_bytes);
         observer.counter(&metrics::DROPPED_QUEUE, self.dropped);
         observer.counter(&metrics::DROPPED_TOO_BIG, self.too_big);
         observer.gauge(&metrics::QUEUE, self.waiting.packets() as f64);
         observer.gauge(&metrics::QUEUE_BYTES, self.waiting.bytes() as f64);
-        observer.gauge(&metrics::QUEUE_MAX, self.waiting.max_packets() as f64);
-        observer.gauge(&metrics::QUEUE_MAX_BYTES, self.waiting.max_bytes() as f64);
+        let [_, mean_bytes] = self.waiting.means(now, observer);
+        observer.gauge(&metrics::QUEUE_MEAN_BYTES, mean_bytes);
+        self.waiting.observe_peaks(&metrics::QUEUE_MAX, &metrics::QUEUE_MAX_BYTES, observer);
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

@@ -130,7 +130,7 @@ impl Packet {
 
     /// Returns another packet that is the same.
     fn copy(&self) -> PyResult<Packet> {
-        self.read(|packet| Packet::new(packet.clone()))
+        self.read(|packet| Packet::new(packet.copy()))
     }
 
     /// Returns a packet of other bytes and the same time of creation.
@@ -141,11 +141,10 @@ impl Packet {
                 bytes.len()
             )));
         }
-        self.read(|packet| {
-            let mut made = net::Packet::from_bytes(bytes);
-            made.set_created_at(packet.created_at());
-            Packet::new(made)
-        })
+        let mut packet = self.locked();
+        let mut made = net::Packet::from_bytes(bytes);
+        made.set_origin(packet.as_mut().ok_or_else(gone)?.take_origin());
+        Ok(Packet::new(made))
     }
 
     fn __repr__(&self) -> String {

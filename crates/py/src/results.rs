@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use bentpipe_record::compare::{Variant, difference_frame, differences};
+use bentpipe_record::compare::{Comparison, Variant, difference_frame};
 use bentpipe_record::stats::{running_means, samples_needed};
 use bentpipe_record::{Cell, Form, RunResult, Selection, SelectionError, StoredResults, Table};
-use bentpipe_report::{delay_plot, flow_table, link_table, run_plots};
-use pyo3::exceptions::{PyIndexError, PyKeyError, PyOSError};
+use bentpipe_report::{delay_plot, flow_table, link_table, notes, run_plots};
+use pyo3::exceptions::{PyIndexError, PyKeyError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::errors;
@@ -92,6 +92,12 @@ impl Results {
         self.0.measures().into()
     }
 
+    /// Accounts of packets: a row for each run, sender, column, place and reason.
+    #[getter]
+    fn _ledger(&self) -> Frame {
+        self.0.ledger().into()
+    }
+
     /// Returns a measure or final value of a point, averaged over the seeds.
     fn _value(&self, name: &str, point: usize) -> PyResult<Estimate> {
         let found = self.0.summary.points.get(point).and_then(|point| point.value(name));
@@ -123,11 +129,20 @@ impl Results {
     }
 
     /// Returns differences to a point of other results, seed by seed.
-    fn _compare(&self, py: Python<'_>, point: usize, other: &Results, of_other: usize) -> PyResult<Frame> {
+    ///
+    /// With them a note on measures that are left out.
+    fn _compare(
+        &self,
+        py: Python<'_>,
+        point: usize,
+        other: &Results,
+        of_other: usize,
+    ) -> PyResult<(Frame, Option<String>)> {
         let read = |results: &Results, point| Variant::read(&format!("{}#{point}", results.0.path.display()));
         let both = py.detach(|| Ok((read(self, point)?, read(other, of_other)?)));
         let (first, second) = both.map_err(|error: String| PyOSError::new_err(error))?;
-        Ok(difference_frame(&differences(&first, &second)).into())
+        let comparison = Comparison::of(&first, &second).about("").map_err(PyValueError::new_err)?;
+        Ok((difference_frame(&comparison.differences).into(), comparison.note()))
     }
 
     /// Returns the tables of flows and links of a point: titles and cells.
@@ -137,6 +152,12 @@ impl Results {
         let cells = |row: &Vec<Cell>| row.iter().map(|cell| cell.text().to_owned()).collect();
         let texts = |table: Table| (table.head, table.rows.iter().map(cells).collect());
         Ok([flow_table(point), link_table(point)].into_iter().flatten().map(texts).collect())
+    }
+
+    /// Returns notes on what a point's tables do not show.
+    fn _notes(&self, point: usize) -> PyResult<Vec<String>> {
+        let found = self.0.summary.points.get(point);
+        found.map(notes).ok_or_else(|| PyIndexError::new_err(format!("point {point}")))
     }
 
     /// Returns the diagrams of a point: title and SVG. They are of its first seed, distributions of all.

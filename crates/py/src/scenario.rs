@@ -169,7 +169,7 @@ impl Scenario {
     fn check(&self, py: Python<'_>) -> PyResult<String> {
         let checked =
             py.detach(|| check::check(&self.document)).map_err(|error| errors::point(py, &error))?;
-        let budget = Budget::new(&checked.first);
+        let budget = Budget::with_files(&checked.first, Some(self.document.access()));
         let refused = budget.map_err(|problem| self.document.refusal(&problem.key, problem.problem));
         refused.map(|budget| budget.to_string()).map_err(|error| errors::scenario(py, &error))
     }

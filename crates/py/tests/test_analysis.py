@@ -20,6 +20,9 @@ LOSSY = bentpipe.EXAMPLE.replace(
 )
 
 
+COLUMNS = ["sent", "copied", "delivered", "taken-over", "dropped", "remaining"]
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> bentpipe.Results:
     scenario = bentpipe.parse(LOSSY).sweep({"flow.file.traffic.controller": ["newreno", "cubic"]})
@@ -36,6 +39,20 @@ def test_paired_differences_are_those_of_the_values(results: bentpipe.Results) -
     assert row["ci95"] == pytest.approx(3.182446305 * statistics.stdev(pairs) / 2, rel=1e-6)
     with pytest.raises(OSError, match="expected"):
         results.compare(other_point=9)
+
+
+def test_accounts_close_and_measures_are_their_sums(results: bentpipe.Results) -> None:
+    rows = list(results.ledger.rows())
+    assert {(row["point"], row["seed"]) for row in rows} == {(run.point, run.seed) for run in results.runs}
+    for run in results.runs:
+        of_run = [row for row in rows if (row["point"], row["seed"]) == (run.point, run.seed)]
+        of_sender = [row for row in of_run if row["sender"] == "flow.file.sender"]
+        packets = {column: sum(row["packets"] for row in of_sender if row["column"] == column) for column in COLUMNS}
+        assert packets["sent"] + packets["copied"] == sum(packets[column] for column in COLUMNS[2:])
+        assert all(row["place"] and row["reason"] for row in of_sender if row["column"] == "dropped")
+    lost = sum(row["packets"] for row in rows if row["point"] == 0 and row["reason"] == "channel" and "sender" in row["sender"])
+    assert lost > 0
+    assert sum(results.values("flow.file.dropped-channel")) == lost
 
 
 def test_the_seeds_needed_give_the_interval(results: bentpipe.Results) -> None:
@@ -83,6 +100,9 @@ def test_tables_and_plots_are_those_of_the_report(results: bentpipe.Results) -> 
     assert "<table>" in results._repr_html_()
     with pytest.raises(IndexError):
         results.plots(2)
+    assert results.notes(1) == []
+    with pytest.raises(IndexError):
+        results.notes(2)
 
 
 def test_rohc_of_bytes_and_captures() -> None:

@@ -12,6 +12,7 @@ use bentpipe_units::{Span, Time};
 use super::nullable::Kind::{self, Number, Text, Whole};
 use super::nullable::{column, writer};
 use super::packets::RecordedFlow;
+use super::parquet::Out;
 
 /// Name of the file with the calls of a run.
 pub const CALLS_FILE: &str = "calls.parquet";
@@ -36,7 +37,11 @@ pub struct CallRow {
 ///
 /// # Errors
 /// Returns an error if `out` cannot be written to.
-pub fn write_calls(rows: &[CallRow], now: Time, out: impl Write + Send) -> Result<()> {
+pub fn write_calls(rows: &[CallRow], now: Time, mut out: impl Write + Send) -> Result<()> {
+    write_to(rows, now, &mut out)
+}
+
+fn write_to(rows: &[CallRow], now: Time, out: Out<'_>) -> Result<()> {
     let mut file = writer(out, "calls", COLUMNS)?;
     for rows in rows.chunks(GROUP_ROWS) {
         let mut group = file.next_row_group()?;

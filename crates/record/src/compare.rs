@@ -3,13 +3,18 @@
 //! Runs of both with the same seed have the same random numbers wherever the variants use them alike, so differences are taken
 //! in pairs: their interval leaves out what the seed does to both (A. M. Law, *Simulation Modeling and Analysis*, section 11.2).
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use indexmap::IndexMap;
+use bentpipe_units::Span;
+use indexmap::{IndexMap, IndexSet};
 
+use super::outcome;
 use super::results_folder::{Run, manifest, read_json};
 use super::stats::Estimate;
-use super::{Declaration, Frame, FrameColumn, Measure, Outcome, Series, SeriesError, read_series};
+use super::{
+    Declaration, Frame, FrameColumn, Measure, Outcome, Series, SeriesError, account_total, read_series,
+};
 
 /// Runs of one point.
 #[derive(Clone, Debug)]
@@ -102,27 +107,119 @@ impl Variant {
 }
 
 /// Unit of each measure, and its values by seed.
-type Values<'a> = IndexMap<&'a str, (&'a str, IndexMap<u64, f64>)>;
+type Values = IndexMap<String, (String, IndexMap<u64, f64>)>;
 
-fn values<'a>(runs: impl Iterator<Item = &'a Outcome>) -> Values<'a> {
-    let mut values: Values<'a> = IndexMap::new();
+fn values<'a>(runs: impl Iterator<Item = &'a Outcome>) -> Values {
+    let mut values = Values::new();
     for outcome in runs {
-        for Measure { name, unit, value } in &outcome.measures {
-            values.entry(name).or_insert_with(|| (unit, IndexMap::new())).1.insert(outcome.seed, *value);
+        for measure in outcome.figures() {
+            let Measure { name, unit, value, .. } = measure.into_owned();
+            values.entry(name).or_insert_with(|| (unit, IndexMap::new())).1.insert(outcome.seed, value);
         }
     }
     values
 }
 
+/// Adds the zeros of accounts.
+///
+/// A reason for which no packet of a run was dropped has no measure there.
+fn add_zeros(values: &mut Values, others: &Values) {
+    let names: IndexSet<String> = values.keys().chain(others.keys()).cloned().collect();
+    for name in names {
+        let total = account_total(&name).and_then(|total| values.get(&total));
+        let Some((unit, totals)) = total.cloned() else { continue };
+        let (_, found) = values.entry(name).or_insert_with(|| (unit, IndexMap::new()));
+        totals.keys().for_each(|seed| {
+            found.entry(*seed).or_insert(0.0);
+        });
+    }
+}
+
 impl Difference {
+    /// Returns `true` for the same number of packets of an account in both.
+    fn is_same_account(&self) -> bool {
+        let is_zero = |paired: Estimate| paired.mean == 0.0 && paired.ci95.is_none_or(|half| half == 0.0);
+        self.first.mean == self.second.mean
+            && self.paired.is_none_or(is_zero)
+            && account_total(&self.name).is_some()
+    }
+
     /// Returns `true` if the interval of the paired difference leaves out zero.
     pub fn is_clear(&self) -> bool {
         self.paired.as_ref().is_some_and(|paired| paired.ci95.is_some_and(|half| half < paired.mean.abs()))
     }
 }
 
+/// Comparison of two variants.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// Differences of the measures that both have with the same meaning.
+    pub differences: Vec<Difference>,
+    /// Versions of the definitions of both.
+    pub definitions: [u32; 2],
+    /// Measures that both have, with another meaning.
+    pub changed: Vec<String>,
+    /// Initial times that the measures of both leave out.
+    pub warm_up: [Span; 2],
+}
+
+impl Comparison {
+    /// Returns the differences between two variants, without measures that mean something else in each.
+    pub fn of(first: &Variant, second: &Variant) -> Comparison {
+        let definitions = [first, second].map(|variant| outcome::lowest(variant.runs.values()));
+        let outcomes = first.runs.values().chain(second.runs.values());
+        let newer: HashSet<&str> = match definitions {
+            [one, other] if one == other => HashSet::new(),
+            [one, other] => outcome::changed_since(one.min(other), outcomes).into_iter().collect(),
+        };
+        let (left_out, differences): (Vec<_>, Vec<_>) =
+            differences(first, second).into_iter().partition(|difference| newer.contains(&*difference.name));
+        let changed = left_out.into_iter().map(|difference| difference.name).collect();
+        let warm_up = [first, second]
+            .map(|variant| variant.runs.values().map(|outcome| outcome.warm_up).max().unwrap_or_default());
+        Comparison { differences, definitions, changed, warm_up }
+    }
+
+    /// Keeps the measures whose names contain `text`. An empty text leaves out accounts that are equal.
+    ///
+    /// # Errors
+    /// Returns an error, in words, if there are none, or if all of them mean something else in each.
+    pub fn about(mut self, text: &str) -> Result<Comparison, String> {
+        self.differences.retain(|difference| match text {
+            "" => !difference.is_same_account(),
+            text => difference.name.contains(text),
+        });
+        self.changed.retain(|name| name.contains(text));
+        match (self.differences.is_empty(), self.note()) {
+            (true, Some(note)) => Err(format!("{note}; run both with this version")),
+            (true, None) => Err(format!("no common measure has \"{text}\" in its name")),
+            (false, _) => Ok(self),
+        }
+    }
+
+    /// Returns a note on the intervals of the measures, if they are not all alike.
+    pub fn intervals(&self) -> Option<String> {
+        let left_out = match self.warm_up {
+            [first, second] if first == second => format!("the warm-up of {first}"),
+            [first, second] => format!("the warm-up: {first} of the first, {second} of the second"),
+        };
+        let is_none = self.warm_up.iter().all(|warm_up| warm_up.is_zero());
+        (!is_none).then(|| format!("measures leave out {left_out}; accounts of packets are of the whole run"))
+    }
+
+    /// Returns a note on measures that are left out.
+    pub fn note(&self) -> Option<String> {
+        let [first, second] = self.definitions;
+        let names = self.changed.join(", ");
+        let note = || {
+            format!("not compared, as definitions {first} and {second} give them another meaning: {names}")
+        };
+        (!self.changed.is_empty()).then(note)
+    }
+}
+
 /// Returns the differences of all measures that both have.
-pub fn differences(first: &Variant, second: &Variant) -> Vec<Difference> {
+fn differences(first: &Variant, second: &Variant) -> Vec<Difference> {
     differences_of(first.runs.values(), second.runs.values())
 }
 
@@ -131,20 +228,22 @@ pub fn differences_of<'a>(
     first: impl Iterator<Item = &'a Outcome>,
     second: impl Iterator<Item = &'a Outcome>,
 ) -> Vec<Difference> {
-    let others = values(second);
+    let (mut own, mut others) = (values(first), values(second));
+    add_zeros(&mut own, &others);
+    add_zeros(&mut others, &own);
     let estimate = |values: &IndexMap<u64, f64>| Estimate::of(&values.values().copied().collect::<Vec<_>>());
-    let difference = |(name, (unit, values)): (&str, (&str, IndexMap<u64, f64>))| {
-        let (_, other) = others.get(name)?;
+    let difference = |(name, (unit, values)): (String, (String, IndexMap<u64, f64>))| {
+        let (_, other) = others.get(&name)?;
         let pairs = values.iter().filter_map(|(seed, value)| Some(other.get(seed)? - value));
         Some(Difference {
-            name: name.to_owned(),
-            unit: unit.to_owned(),
             first: estimate(&values)?,
             second: estimate(other)?,
             paired: Estimate::of(&pairs.collect::<Vec<_>>()),
+            name,
+            unit,
         })
     };
-    values(first).into_iter().filter_map(difference).collect()
+    own.into_iter().filter_map(difference).collect()
 }
 
 /// Returns a row for each difference. An interval leaves out zero where `clear` is 1.
@@ -170,11 +269,17 @@ mod tests {
     use super::*;
 
     fn variant(values: &[(u64, f64)]) -> Variant {
+        variant_with(("", ""), values)
+    }
+
+    /// Returns a variant whose outcomes, and measures of goodput, have more keys.
+    fn variant_with((more, since): (&str, &str), values: &[(u64, f64)]) -> Variant {
         let outcome = |&(seed, value): &(u64, f64)| {
             let json = format!(
                 "{{\"hash\":\"\",\"seed\":{seed},\"fingerprint\":\"\",\"deliveries\":0,\"wakeups\":0,\"stray\":0,\
-                 \"interval_asked\":\"1 s\",\"interval\":\"1 s\",\"captures\":[],\"totals\":{{}},\
-                 \"measures\":[{{\"name\":\"flow.a.goodput\",\"unit\":\"bit/s\",\"value\":{value:?}}}]}}"
+                 {more}\"interval_asked\":\"1 s\",\"interval\":\"1 s\",\"captures\":[],\"totals\":{{}},\
+                 \"measures\":[{{\"name\":\"flow.a.goodput\",\"unit\":\"bit/s\",\"value\":{value:?}{since}}},\
+                 {{\"name\":\"flow.a.timeouts\",\"unit\":\"count\",\"value\":1.0}}]}}"
             );
             (seed, serde_json::from_str(&json).expect("an outcome"))
         };
@@ -187,9 +292,66 @@ mod tests {
     fn differences_are_taken_seed_by_seed() {
         let first = variant(&[(1, 10.0), (2, 20.0), (3, 30.0)]);
         let second = variant(&[(2, 21.0), (1, 11.0), (9, 500.0)]);
-        let [only] = &differences(&first, &second)[..] else { panic!("one measure") };
+        let [only, _] = &differences(&first, &second)[..] else { panic!("two measures") };
         assert_eq!((only.first.mean, only.second.n), (20.0, 3));
         // What the seeds do to both is left out: each pair differs by one.
         assert_eq!(only.paired, Some(Estimate { n: 2, mean: 1.0, ci95: Some(0.0) }));
+    }
+
+    #[test]
+    fn accounts_that_differ_are_compared_and_what_was_not_dropped_is_zero() {
+        let ledger = |delivered: u64, more: &str| {
+            format!(
+                "\"ledger\":[{{\"sender\":\"flow.a.sender\",\"column\":\"sent\",\"packets\":9}},\
+                 {{\"sender\":\"flow.a.sender\",\"column\":\"delivered\",\"packets\":{delivered}}}{more}],"
+            )
+        };
+        let dropped = ",{\"sender\":\"flow.a.sender\",\"column\":\"dropped\",\"place\":\"link.l.forward\",\
+                       \"reason\":\"queue\",\"packets\":2}";
+        let whole = variant_with((&ledger(9, ""), ""), &[(1, 10.0), (2, 20.0)]);
+        let lossy = variant_with((&ledger(7, dropped), ""), &[(1, 10.0), (2, 20.0)]);
+        for (first, second, more) in [(&whole, &lossy, 2.0), (&lossy, &whole, -2.0)] {
+            let comparison = Comparison::of(first, second).about("").expect("measures");
+            let paired = |name: &str| {
+                let of = comparison.differences.iter().find(|it| it.name == name)?;
+                of.paired.map(|paired| (paired.n, paired.mean))
+            };
+            assert_eq!(paired("flow.a.dropped-queue"), Some((2, more)));
+            assert_eq!(paired("flow.a.delivered-packets"), Some((2, -more)));
+            assert_eq!(paired("flow.a.sent-packets"), None, "as many in both");
+        }
+        let asked = Comparison::of(&whole, &lossy).about("sent-packets").expect("it is there");
+        assert_eq!((asked.differences.len(), asked.intervals()), (1, None));
+    }
+
+    #[test]
+    fn intervals_that_are_not_alike_are_stated() {
+        let [none, one, five] = ["", "\"warm_up\":\"1 s\",", "\"warm_up\":\"5 s\","]
+            .map(|more| variant_with((more, ""), &[(1, 1.0)]));
+        let note = |first, second| Comparison::of(first, second).intervals();
+        let of_all = "accounts of packets are of the whole run";
+        assert_eq!(note(&none, &none), None);
+        assert_eq!(note(&five, &five), Some(format!("measures leave out the warm-up of 5 s; {of_all}")));
+        let differ = format!("measures leave out the warm-up: 1 s of the first, 5 s of the second; {of_all}");
+        assert_eq!(note(&one, &five), Some(differ));
+    }
+
+    #[test]
+    fn measures_that_changed_their_meaning_are_listed_and_not_compared() {
+        let older = variant(&[(1, 10.0), (2, 20.0)]);
+        let newer = variant_with(("\"definitions\":2,", ",\"since\":2"), &[(1, 11.0), (2, 21.0)]);
+        let alike = Comparison::of(&newer, &newer);
+        assert_eq!((alike.differences.len(), alike.note()), (2, None));
+        for (first, second) in [(&older, &newer), (&newer, &older)] {
+            let comparison = Comparison::of(first, second);
+            let names: Vec<&str> = comparison.differences.iter().map(|it| &it.name[..]).collect();
+            assert_eq!(
+                (names, &comparison.changed.join(" ")[..]),
+                (vec!["flow.a.timeouts"], "flow.a.goodput")
+            );
+            assert!(comparison.clone().about("timeouts").is_ok_and(|about| about.note().is_none()));
+            let refused = comparison.about("goodput").expect_err("another meaning");
+            assert!(refused.starts_with("not compared") && refused.contains("flow.a.goodput"), "{refused}");
+        }
     }
 }

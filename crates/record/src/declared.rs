@@ -8,6 +8,8 @@ use bentpipe_net::metric::{End, Kind, Metric, Style};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::definitions::{first, is_first};
+
 /// Declaration of a column: the running program's own or one from a file.
 #[derive(Clone, Debug)]
 pub enum Declared {
@@ -130,6 +132,9 @@ pub struct DeclaredMeasure {
     pub name: String,
     /// Noun phrase for readers.
     pub label: String,
+    /// Version of the definitions with which its present meaning began; 1 if it is absent.
+    #[serde(default = "first", skip_serializing_if = "is_first")]
+    pub since: u32,
 }
 
 impl Declaration {
@@ -147,6 +152,7 @@ impl Declaration {
         let measure = |sum: &bentpipe_net::metric::Sum| DeclaredMeasure {
             name: sum.name.to_owned(),
             label: sum.label.to_owned(),
+            since: sum.since,
         };
         let drawing = |(style, diagram): (Style, &str)| Drawing {
             style,

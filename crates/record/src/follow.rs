@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use bentpipe_sim::Network;
 use bentpipe_units::{Span, Time};
 
-use super::recorder::{MAX_CELLS, Parts, Recorder, Stopped, totals};
+use super::recorder::{MAX_CELLS, Parts, Recorder, Stopped, start_window, totals};
 use super::series::{Recording, Sampling, Series};
 
 /// A network that moves on in real time.
@@ -41,7 +41,7 @@ impl Recorder {
             let ended = live.run_until(next.min(end));
             let now = live.network().now();
             if warm.is_none() && now >= Time::ZERO + self.warm_up {
-                warm = Some(totals(live.network(), &parts));
+                warm = Some(start_window(live.network(), &parts));
             }
             // An end before the first instant is over leaves nothing new.
             if series.times.last().is_none_or(|last| *last < now) {

@@ -4,6 +4,7 @@
 //! nothing: the fingerprint is the same with any interval, with captures and without. Memory is bounded: a
 //! run of more samples than fit is sampled more coarsely, and the recording reports it.
 
+mod account;
 mod calls;
 mod capture;
 mod checksums;
@@ -11,13 +12,17 @@ pub mod compare;
 mod contact_plan;
 mod csv;
 mod declared;
+pub mod definitions;
 mod dissection;
 mod distribution;
 mod files;
 mod finals;
+mod flow_notes;
 mod follow;
 mod frame;
 mod frame_file;
+mod ledger;
+mod ledger_file;
 mod measure;
 mod network_map;
 mod nullable;
@@ -37,6 +42,7 @@ mod stored;
 mod summary;
 mod table;
 
+pub use account::account_total;
 pub use calls::{CALLS_FILE, CallRow, write_calls};
 pub use capture::{Capture, CaptureLimits};
 pub use checksums::{
@@ -45,12 +51,16 @@ pub use checksums::{
 pub use contact_plan::{ContactPlan, PlannedContact};
 pub use csv::{quoted, write_csv};
 pub use declared::{Catalogue, Declaration, Declared, DeclaredMeasure, Drawing, pattern};
+pub use definitions::DEFINITIONS;
 pub use distribution::Distribution;
 pub use files::{WholeFile, remove_unfinished, write_compact, write_json, write_whole};
 pub use finals::FinalValues;
+pub use flow_notes::{FlowFact, FlowNote};
 pub use follow::Live;
 pub use frame::{Frame, FrameColumn, FrameValues};
 pub use frame_file::{FrameKind, FrameWriter, read_frame};
+pub use ledger::{LedgerColumn, LedgerLine, LedgerRow, LedgerText};
+pub use ledger_file::{LEDGER_CSV, LEDGER_FILE, ledger_frame, write_ledger};
 pub use measure::Measure;
 pub use network_map::{MappedKind, MappedLink, MappedNode, NetworkMap};
 pub use outcome::{CaptureFile, Outcome, RealTime, RunResult, Timing};
@@ -63,7 +73,7 @@ pub use plan::{Burst, plan_file, read_plan};
 pub use recorder::{Recorder, Stopped};
 pub use results::{EventRow, Point, ResultSet};
 pub use ring::{MAX_RING_FILES, MIN_RING_FILE_BYTES, Ring, RingSize, RingSizeError};
-pub use selection::{Form, Selected, Selection, SelectionError};
+pub use selection::{Form, Selected, Selection, SelectionError, is_measure_of};
 pub use series::{Column, Data, Recording, Sampling, Series, Total, Totals, Value};
 pub use stored::StoredResults;
 pub use summary::{Averaged, PointSummary, Setting, Summary, measures_frame, write_measures};

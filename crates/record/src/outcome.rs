@@ -1,5 +1,6 @@
 //! Outcome of one run.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -7,7 +8,8 @@ use bentpipe_units::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Distribution, FinalValues, Measure};
+use super::definitions::{DEFINITIONS, first};
+use super::{Distribution, FinalValues, FlowNote, LedgerRow, Measure, account};
 
 /// Outcome of one run, apart from its series. The same scenario and seed give the same to the byte.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -18,6 +20,9 @@ pub struct Outcome {
     pub seed: u64,
     /// The hash over all that happened, in 16 hexadecimal digits.
     pub fingerprint: String,
+    /// Version of the definitions of its measures; 1 if it is absent.
+    #[serde(default = "first")]
+    pub definitions: u32,
     /// Packets handed to elements.
     pub deliveries: u64,
     /// Wake-ups of elements.
@@ -28,16 +33,30 @@ pub struct Outcome {
     pub interval_asked: Span,
     /// The time between samples that was used: longer if there were too many columns.
     pub interval: Span,
+    /// Initial time that measures leave out. The ledger is of the whole run.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub warm_up: Span,
     /// Captures that were made.
     pub captures: Vec<CaptureFile>,
     /// Measures of flows and links.
     pub measures: Vec<Measure>,
+    /// Accounts of packets, by sender.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ledger: Vec<LedgerRow>,
+    /// Causes of no goodput, and flows without an account of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flow_notes: Vec<FlowNote>,
     /// Distributions of delays.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub distributions: Vec<Distribution>,
     /// Final values of all counters and gauges.
     #[schemars(with = "BTreeMap<String, BTreeMap<String, f64>>")]
     pub totals: FinalValues,
+}
+
+/// Returns `true` for no warm-up, which is not written out.
+fn is_none(warm_up: &Span) -> bool {
+    warm_up.is_zero()
 }
 
 /// A capture file.
@@ -53,6 +72,14 @@ impl Outcome {
     /// Events that the engine handled.
     pub fn events(&self) -> u64 {
         self.deliveries + self.wakeups
+    }
+
+    /// Returns the measures, then those of the accounts of flows.
+    ///
+    /// The latter are sums of rows of the ledger.
+    pub fn figures(&self) -> impl Iterator<Item = Cow<'_, Measure>> {
+        let accounts = account::measures(&self.ledger).into_iter().map(Cow::Owned);
+        self.measures.iter().map(Cow::Borrowed).chain(accounts)
     }
 }
 
@@ -128,4 +155,16 @@ pub struct RunResult {
     pub timing: Timing,
     /// Set if the run had been finished before.
     pub reused: bool,
+}
+
+/// Returns the lowest version of outcomes; that of the program without any.
+pub(super) fn lowest<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> u32 {
+    outcomes.map(|outcome| outcome.definitions).min().unwrap_or(DEFINITIONS)
+}
+
+/// Returns the measures of outcomes whose meaning is newer than `version`.
+pub(super) fn changed_since<'a>(version: u32, outcomes: impl Iterator<Item = &'a Outcome>) -> Vec<&'a str> {
+    let measures = outcomes.flat_map(|outcome| &outcome.measures);
+    let changed = measures.filter(|measure| measure.since > version).map(|measure| &measure.name[..]);
+    changed.collect::<indexmap::IndexSet<_>>().into_iter().collect()
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::nullable::Kind::{self, Number, Text, Whole};
 use super::nullable::{column, writer};
+use super::parquet::Out;
 
 /// Name of the file with the packets of a run.
 pub const PACKETS_FILE: &str = "packets.parquet";
@@ -167,7 +168,11 @@ impl Packets {
     ///
     /// # Errors
     /// Returns an error if `out` cannot be written to.
-    pub fn write_parquet(&self, out: impl Write + Send) -> Result<()> {
+    pub fn write_parquet(&self, mut out: impl Write + Send) -> Result<()> {
+        self.write_to(&mut out)
+    }
+
+    fn write_to(&self, out: Out<'_>) -> Result<()> {
         let mut file = writer(out, "packets", COLUMNS)?;
         for rows in self.records.chunks(GROUP_ROWS) {
             let mut group = file.next_row_group()?;

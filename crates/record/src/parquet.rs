@@ -34,7 +34,14 @@ const TEXTS: [&str; 3] = ["subject", "metric", "unit"];
 ///
 /// # Errors
 /// Returns an error if `out` cannot be written to.
-pub fn write_parquet(series: &Series, out: impl Write + Send) -> Result<()> {
+pub fn write_parquet(series: &Series, mut out: impl Write + Send) -> Result<()> {
+    write_to(series, &mut out)
+}
+
+/// Writer of a file. A type parameter would compile the encoders in each caller's crate.
+pub(crate) type Out<'a> = &'a mut (dyn Write + Send);
+
+fn write_to(series: &Series, out: Out<'_>) -> Result<()> {
     let value = || ColumnPath::from("value");
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
@@ -94,10 +101,10 @@ fn groups<'a, 'b>(mut columns: &'b [Kept<'a>]) -> impl Iterator<Item = &'b [Kept
     })
 }
 
-type GroupWriter<'a, W> = ::parquet::file::writer::SerializedRowGroupWriter<'a, W>;
+type GroupWriter<'a, 'b> = ::parquet::file::writer::SerializedRowGroupWriter<'a, Out<'b>>;
 
-fn write_numbers<W: Write + Send>(
-    writer: &mut GroupWriter<'_, W>,
+fn write_numbers(
+    writer: &mut GroupWriter<'_, '_>,
     group: &[Kept<'_>],
     numbers: impl Fn(&Kept<'_>, &mut Vec<f64>),
 ) -> Result<()> {
@@ -111,8 +118,8 @@ fn write_numbers<W: Write + Send>(
     out.close()
 }
 
-fn write_texts<W: Write + Send>(
-    writer: &mut GroupWriter<'_, W>,
+fn write_texts(
+    writer: &mut GroupWriter<'_, '_>,
     group: &[Kept<'_>],
     text: impl Fn(&Column) -> &[u8],
 ) -> Result<()> {

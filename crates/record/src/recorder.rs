@@ -80,7 +80,7 @@ impl Recorder {
             let until = next_sample.min(next_look).min(end);
             if warm.is_none() && warm_up <= until {
                 network.run_until(warm_up);
-                warm = Some(totals(network, &parts));
+                warm = Some(start_window(network, &parts));
             }
             network.run_until(until);
             if until == next_look {
@@ -232,17 +232,27 @@ impl Observer for Row<'_> {
 
 /// Returns the present values of all elements.
 pub(super) fn totals(network: &mut Network, parts: &Parts) -> Totals {
+    observe_all(network, parts, false)
+}
+
+/// Returns the values of all elements where the window of measures starts.
+pub(super) fn start_window(network: &mut Network, parts: &Parts) -> Totals {
+    observe_all(network, parts, true)
+}
+
+fn observe_all(network: &mut Network, parts: &Parts, starts_window: bool) -> Totals {
     let parts_of = Arc::clone(&parts.paths);
     let mut totals =
         Totals { at: network.now(), parts: parts_of, entries: Vec::new(), histograms: Vec::new() };
     for (id, &part) in network.ids().zip(&parts.first) {
-        network.observe(id, &mut All { part, totals: &mut totals });
+        network.observe(id, &mut All { part, starts_window, totals: &mut totals });
     }
     totals
 }
 
 struct All<'a> {
     part: u32,
+    starts_window: bool,
     totals: &'a mut Totals,
 }
 
@@ -253,6 +263,9 @@ impl All<'_> {
 }
 
 impl Observer for All<'_> {
+    fn starts_window(&self) -> bool {
+        self.starts_window
+    }
     fn part(&mut self, _: &str) {
         self.part += 1;
     }

@@ -328,6 +328,14 @@ fn cell(column: &Column, row: usize) -> String {
     if value.is_nan() { String::new() } else { value.to_string() }
 }
 
+/// Returns `true` if a pattern names a measure; `*` stands for any text.
+///
+/// The other direction of a call, `flow.NAME.back`, is matched by a pattern that names it.
+pub fn is_measure_of(pattern: &str, measure: &str) -> bool {
+    let names_back = |name: &str| name.split('.').any(|part| part == "back");
+    matches(pattern, measure) && (names_back(pattern) || !names_back(measure))
+}
+
 /// Returns `true` if a text matches a pattern, in which `*` stands for any characters.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
@@ -358,6 +366,14 @@ mod tests {
 
     use super::*;
     use crate::{Declaration, Declared};
+
+    #[test]
+    fn a_star_does_not_stand_for_the_other_direction() {
+        assert!(is_measure_of("flow.*.r", "flow.calls.12.r") && is_measure_of("*", "x"));
+        assert!(!is_measure_of("flow.calls.*.r", "flow.calls.12.back.r"));
+        assert!(is_measure_of("flow.calls.*.back.r", "flow.calls.12.back.r"));
+        assert!(!is_measure_of("flow.*.loss", "flow.call.loss-p95") && !is_measure_of("a*b*c", "ab"));
+    }
 
     #[test]
     fn stars_stand_for_any_characters() {

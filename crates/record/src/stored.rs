@@ -6,7 +6,10 @@ use indexmap::IndexMap;
 use indexmap::map::Entry;
 
 use super::results_folder::{RunFolder, manifest, read_json, runs};
-use super::{Distribution, Frame, FrameColumn, Outcome, RunResult, Summary, Timing, measures_frame};
+use super::{
+    Distribution, Frame, FrameColumn, Outcome, RunResult, Summary, Timing, account_total, ledger_file,
+    measures_frame,
+};
 
 /// Results of a plan, read from the folder that a run left.
 #[derive(Clone, Debug)]
@@ -37,10 +40,11 @@ impl StoredResults {
         let found = runs(folder)?;
         let mut summary: Summary = read_json(&folder.join("summary.json"))?;
         let runs = found.iter().map(run).collect::<Result<Vec<RunResult>, String>>()?;
-        for run in &runs {
-            let point = summary.points.get_mut(run.point);
-            let point = point.ok_or_else(|| format!("{}: summary.json lacks a point", folder.display()))?;
-            point.totals.push(run.outcome.totals.clone());
+        if runs.iter().any(|run| run.point >= summary.points.len()) {
+            return Err(format!("{}: summary.json lacks a point", folder.display()));
+        }
+        for (number, point) in summary.points.iter_mut().enumerate() {
+            point.take(&runs.iter().filter(|run| run.point == number).collect::<Vec<_>>());
         }
         Ok(StoredResults {
             path: folder.to_owned(),
@@ -56,9 +60,13 @@ impl StoredResults {
     /// Returns the values of a measure or of a final value, seed by seed.
     pub fn values(&self, name: &str, point: usize) -> Vec<f64> {
         let outcomes = self.runs.iter().filter(|run| run.point == point).map(|run| &run.outcome);
-        let of_measures = |outcome: &Outcome| {
-            let found = outcome.measures.iter().find(|measure| measure.name == name)?;
-            Some(found.value)
+        let total = account_total(name);
+        let of_measures = |outcome: &Outcome| match &total {
+            None => Some(outcome.measures.iter().find(|measure| measure.name == name)?.value),
+            Some(total) => {
+                let own = outcome.figures().find(|measure| measure.name == name).map(|measure| measure.value);
+                own.or_else(|| outcome.figures().any(|measure| measure.name == *total).then_some(0.0))
+            }
         };
         let value = |outcome| of_measures(outcome).or_else(|| Some(outcome.totals.get(name)?.0));
         outcomes.filter_map(value).collect()
@@ -92,6 +100,11 @@ impl StoredResults {
             FrameColumn::numbers("share", "", rows.iter().map(|row| row.3)),
         ]);
         Frame { columns }
+    }
+
+    /// Returns a row for each run and row of its accounts of packets.
+    pub fn ledger(&self) -> Frame {
+        ledger_file::all_ledgers(&self.summary, &self.runs)
     }
 
     /// Returns a row for each run and measure.

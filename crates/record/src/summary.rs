@@ -1,14 +1,20 @@
 //! Means over the seeds, for each point of a sweep.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use bentpipe_units::Span;
 use indexmap::{IndexMap, IndexSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::definitions::first;
+use super::outcome::lowest;
 use super::stats::Estimate;
-use super::{FinalValues, Frame, FrameColumn, Measure, RunResult, VERSION};
+use super::{
+    FinalValues, FlowNote, Frame, FrameColumn, LedgerRow, Measure, RunResult, VERSION, account, account_total,
+};
 
 /// A key that a sweep set, and the value.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +41,9 @@ pub struct Summary {
     pub title: String,
     /// The version that ran it.
     pub version: String,
+    /// Lowest version of the definitions of its runs; 1 if it is absent.
+    #[serde(default = "first")]
+    pub definitions: u32,
     /// The names of the sweep's axes.
     pub axes: Vec<String>,
     /// The points, in the order of the plan.
@@ -57,6 +66,15 @@ pub struct PointSummary {
     /// Final values of all counters and gauges, of each seed. The runs' outcomes have them.
     #[serde(skip)]
     pub totals: Vec<FinalValues>,
+    /// Sums of the accounts of packets over the seeds. The runs' outcomes have those of each.
+    #[serde(skip)]
+    pub ledger: Vec<LedgerRow>,
+    /// Facts about flows, with the number of runs that have each.
+    #[serde(skip)]
+    pub flow_notes: IndexMap<FlowNote, usize>,
+    /// Initial time that measures leave out.
+    #[serde(skip)]
+    pub warm_up: Span,
 }
 
 /// A measure averaged over the seeds that gave it.
@@ -84,6 +102,7 @@ impl Summary {
         Summary {
             title: title.to_owned(),
             version: VERSION.to_owned(),
+            definitions: lowest(runs.iter().map(|run| &run.outcome)),
             axes: axes.to_vec(),
             points: points.collect(),
         }
@@ -136,14 +155,14 @@ impl Summary {
 
 /// Returns a row for each run and measure.
 pub fn measures_frame(summary: &Summary, runs: &[RunResult]) -> Frame {
-    let of = |run: &'_ RunResult| run.outcome.measures.len();
-    let rows = runs.iter().flat_map(|run| run.outcome.measures.iter().map(move |measure| (run, measure)));
-    let mut columns = summary.front(runs.iter().flat_map(|run| std::iter::repeat_n(run.point, of(run))));
+    let rows = runs.iter().flat_map(|run| run.outcome.figures().map(move |measure| (run, measure)));
+    let rows: Vec<(&RunResult, Cow<'_, Measure>)> = rows.collect();
+    let mut columns = summary.front(rows.iter().map(|(run, _)| run.point));
     columns.extend([
-        FrameColumn::integers("seed", rows.clone().map(|(run, _)| run.outcome.seed)),
-        FrameColumn::texts("measure", rows.clone().map(|(_, measure)| &measure.name)),
-        FrameColumn::texts("unit", rows.clone().map(|(_, measure)| &measure.unit)),
-        FrameColumn::numbers("value", "", rows.map(|(_, measure)| measure.value)),
+        FrameColumn::integers("seed", rows.iter().map(|(run, _)| run.outcome.seed)),
+        FrameColumn::texts("measure", rows.iter().map(|(_, measure)| &measure.name)),
+        FrameColumn::texts("unit", rows.iter().map(|(_, measure)| &measure.unit)),
+        FrameColumn::numbers("value", "", rows.iter().map(|(_, measure)| measure.value)),
     ]);
     Frame { columns }
 }
@@ -158,18 +177,44 @@ pub fn write_measures(summary: &Summary, runs: &[RunResult], out: &mut impl Writ
 
 impl PointSummary {
     fn new(settings: &[Setting], runs: &[&RunResult]) -> PointSummary {
-        PointSummary {
+        let mut point = PointSummary {
             settings: settings.iter().map(|set| (set.key.clone(), set.value.clone())).collect(),
             seeds: runs.iter().map(|run| run.outcome.seed).collect(),
             fingerprints: runs.iter().map(|run| run.outcome.fingerprint.clone()).collect(),
-            measures: averaged(runs.iter().map(|run| &run.outcome.measures)),
-            totals: runs.iter().map(|run| run.outcome.totals.clone()).collect(),
+            measures: averaged(runs.iter().flat_map(|run| run.outcome.figures())),
+            totals: Vec::new(),
+            ledger: Vec::new(),
+            flow_notes: IndexMap::new(),
+            warm_up: Span::ZERO,
+        };
+        point.take(runs);
+        point
+    }
+
+    /// Sets what only the outcomes of runs have.
+    pub(super) fn take(&mut self, runs: &[&RunResult]) {
+        let outcomes = || runs.iter().map(|run| &run.outcome);
+        self.totals = outcomes().map(|outcome| outcome.totals.clone()).collect();
+        self.ledger = LedgerRow::summed(outcomes().flat_map(|outcome| &outcome.ledger));
+        self.flow_notes.clear();
+        for note in outcomes().flat_map(|outcome| &outcome.flow_notes) {
+            *self.flow_notes.entry(note.clone()).or_default() += 1;
         }
+        self.warm_up = outcomes().map(|outcome| outcome.warm_up).max().unwrap_or_default();
     }
 
     /// Returns a measure, or a counter or gauge at the end, by its name.
+    ///
+    /// A reason for which no packet of an account was dropped is zero.
     pub fn value(&self, name: &str) -> Option<Averaged> {
-        self.measures.get(name).cloned().or_else(|| self.total(name))
+        self.measures.get(name).cloned().or_else(|| self.zero(name)).or_else(|| self.total(name))
+    }
+
+    /// Returns the zero of a part of an account that no run has.
+    fn zero(&self, name: &str) -> Option<Averaged> {
+        let sent = self.measures.get(&account_total(name)?)?;
+        let estimate = Estimate::of(&vec![0.0; sent.estimate.n as usize])?;
+        Some(Averaged { unit: sent.unit.clone(), estimate })
     }
 
     /// Returns a counter or gauge at the end.
@@ -183,7 +228,10 @@ impl PointSummary {
     /// Returns the measures whose names satisfy `is_it`; without any, the final values.
     pub fn matching(&self, is_it: impl Fn(&str) -> bool) -> Vec<Averaged> {
         let measures = self.measures.iter().filter(|(name, _)| is_it(name));
-        let measures: Vec<Averaged> = measures.map(|(_, averaged)| averaged.clone()).collect();
+        let mut measures: Vec<Averaged> = measures.map(|(_, averaged)| averaged.clone()).collect();
+        let absent = self.measures.keys().flat_map(|name| account::parts(name));
+        let absent = absent.filter(|name| is_it(name) && !self.measures.contains_key(name));
+        measures.extend(absent.filter_map(|name| self.zero(&name)));
         if !measures.is_empty() {
             return measures;
         }
@@ -196,13 +244,33 @@ impl PointSummary {
 }
 
 /// Returns the mean of each measure over its runs, in order of first appearance.
-fn averaged<'a>(runs: impl Iterator<Item = &'a Vec<Measure>>) -> IndexMap<String, Averaged> {
-    let mut samples: IndexMap<&str, (&str, Vec<f64>)> = IndexMap::new();
-    for measure in runs.flatten() {
-        samples.entry(&measure.name).or_insert((&measure.unit, Vec::new())).1.push(measure.value);
+fn averaged<'a>(measures: impl Iterator<Item = Cow<'a, Measure>>) -> IndexMap<String, Averaged> {
+    let mut samples: IndexMap<String, (String, Vec<f64>)> = IndexMap::new();
+    for measure in measures {
+        match samples.get_mut(&measure.name) {
+            Some((_, values)) => values.push(measure.value),
+            None => {
+                let Measure { name, unit, value, .. } = measure.into_owned();
+                samples.insert(name, (unit, vec![value]));
+            }
+        }
     }
-    let average = |(name, (unit, values)): (&str, (&str, Vec<f64>))| {
-        Some((name.to_owned(), Averaged { unit: unit.to_owned(), estimate: Estimate::of(&values)? }))
+    add_zeros(&mut samples);
+    let average = |(name, (unit, values)): (String, (String, Vec<f64>))| {
+        Some((name, Averaged { unit, estimate: Estimate::of(&values)? }))
     };
     samples.into_iter().filter_map(average).collect()
+}
+
+/// Adds the zeros of accounts that lack a reason which those of other seeds have.
+fn add_zeros(samples: &mut IndexMap<String, (String, Vec<f64>)>) {
+    for place in 0..samples.len() {
+        let total = samples.get_index(place).and_then(|(name, _)| account_total(name));
+        let runs = total.and_then(|total| Some(samples.get(&total)?.1.len())).unwrap_or(0);
+        if let Some((_, (_, values))) = samples.get_index_mut(place)
+            && values.len() < runs
+        {
+            values.resize(runs, 0.0);
+        }
+    }
 }

@@ -17,6 +17,7 @@ pub fn plot<'a>(runs: impl Iterator<Item = &'a Outcome> + Clone) -> Option<Plot>
         flows = merged(all(), pattern);
     }
     let mut flows: Vec<(String, Distribution)> = flows.into_iter().collect();
+    let all = flows.len();
     flows.truncate(MAX_CURVES);
     let mut plot =
         Plot::new("Distribution of the one-way delay", Axis::new("delay", "s"), Axis::new("share", ""));
@@ -28,6 +29,10 @@ pub fn plot<'a>(runs: impl Iterator<Item = &'a Outcome> + Clone) -> Option<Plot>
     };
     plot.curves = flows.into_iter().enumerate().map(curve).collect();
     plot.x.from_zero = false;
+    if all > MAX_CURVES {
+        plot.note =
+            format!("Shown: the first {MAX_CURVES} of {all}; bentpipe results distributions has all.");
+    }
     Some(plot.spread_x()).filter(|plot| !plot.is_empty())
 }
 

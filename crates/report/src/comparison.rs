@@ -1,7 +1,7 @@
 //! The page of a comparison: two results side by side.
 
 use bentpipe_record::Table;
-use bentpipe_record::compare::{Difference, Variant};
+use bentpipe_record::compare::{Comparison, Difference, Variant};
 
 use super::page::{Block, Page};
 use super::plot::Plot;
@@ -9,12 +9,13 @@ use super::tables::difference_table;
 use super::{cdf, timed};
 
 /// Returns the page: differences of measures, and plots side by side over common axes.
-pub fn comparison_page(first: &Variant, second: &Variant, differences: &[Difference]) -> Page {
+pub fn comparison_page(first: &Variant, second: &Variant, comparison: &Comparison) -> Page {
     let common = first.runs.keys().filter(|seed| second.runs.contains_key(*seed)).count();
     let mut facts: Vec<(String, String)> =
         vec![("first".into(), first.name()), ("second".into(), second.name())];
     facts.push(("common seeds".into(), common.to_string()));
-    let mut blocks = tables(differences);
+    let mut blocks = tables(&comparison.differences);
+    blocks.extend(comparison.note().into_iter().chain(comparison.intervals()).map(Block::Paragraph));
     let pairs = pairs(plots(first), plots(second));
     if !pairs.is_empty() {
         blocks.push(Block::Heading("Side by side".into()));

@@ -4,6 +4,7 @@
 //! light or dark scheme, prints in black on white, and distinguishes its lines by colour and by markers. Nothing is
 //! fetched, and nothing in the page depends on the machine or the time, so the same results give the same page.
 
+mod accounts;
 pub mod amount;
 mod axis;
 mod captures;
@@ -30,6 +31,7 @@ pub mod swept;
 mod tables;
 mod timed;
 
+pub use accounts::interval;
 pub use axis::{Axis, Scale};
 pub use bentpipe_record::{Cell, Table};
 pub use gantt::contact_chart;
@@ -43,7 +45,7 @@ pub use cdf::plot as delay_plot;
 pub use comparison::comparison_page;
 pub use results::results_page;
 pub use savings::Savings;
-pub use tables::{difference_table, flow_table, group_table, link_table};
+pub use tables::{difference_table, flow_notes, flow_table, group_table, link_table, notes};
 pub use timed::run_plots;
 
 #[cfg(test)]

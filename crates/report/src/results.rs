@@ -5,13 +5,14 @@ use bentpipe_record::{EventRow, Point, PointSummary, RealTime, ResultSet, RunRes
 use bentpipe_units::Span;
 use indexmap::IndexMap;
 
+use super::accounts::{account_table, drop_table};
 use super::axis::Axis;
 use super::captures::capture_table;
 use super::numbers::{number, quantity};
 use super::page::{Block, Format, Page, Picture};
 use super::plot::{Curve, Mark, Plot};
 use super::tables::{
-    all_flows_table, end_table, flow_table, group_table, line_table, link_table, measure_table,
+    all_flows_table, end_table, flow_table, group_table, line_table, link_table, measure_table, notes,
 };
 use super::{amount, cdf, plan, points, seeds, swept, timed};
 
@@ -43,21 +44,33 @@ pub fn results_page(results: &ResultSet<'_>) -> Page {
         [point] => {
             let mut rest = timed_blocks(results);
             blocks.extend(first_plots(&mut rest));
-            blocks.extend(flow_table(point).map(with_meaning).map(|table| long("Flows", table)));
+            blocks.extend(
+                flow_table(point).map(|table| with_meaning(table, point)).map(|table| long("Flows", table)),
+            );
+            blocks.extend(drop_table(results).map(|table| long("Packets dropped", table)));
             blocks.extend(link_table(point).map(|table| long("Links", table)));
             blocks.extend(rest);
             blocks.extend(sequences(results));
             blocks.extend(pictures(results));
             blocks.extend(folded_tables(point));
+            let accounts = account_table(point);
+            blocks.extend(
+                accounts.map(|table| Block::Folded("Accounts of packets".into(), vec![Block::Table(table)])),
+            );
         }
         points => {
             blocks.push(Block::Plots(swept_plots(results)));
             blocks.push(Block::Folded("All points".into(), vec![Block::Table(points::chosen(points))]));
             blocks.extend(points::all(points));
+            let dropped = drop_table(results);
+            blocks.extend(
+                dropped.map(|table| Block::Folded("Packets dropped".into(), vec![Block::Table(table)])),
+            );
             blocks.extend(seeds::differences(results));
             let timed = timed_blocks(results);
             if !timed.is_empty() {
                 blocks.push(Block::Heading("Each point".into()));
+                blocks.extend(timed_part(results.points.len()).map(Block::Paragraph));
             }
             blocks.extend(timed);
         }
@@ -103,11 +116,13 @@ fn first_plots(blocks: &mut [Block]) -> Option<Block> {
     Some(Block::Plots(first))
 }
 
-/// Says what a flow's goodput is over.
-fn with_meaning(table: Table) -> Table {
+/// Says what a flow's goodput is over, and which copies are left out.
+fn with_meaning(table: Table, point: &PointSummary) -> Table {
     let caption = "Goodput is over the time that a flow was active: from its start until it stopped, all its data had been \
                    delivered (its completion time), or the run ended.";
-    Table { caption: caption.into(), ..table }
+    let caption =
+        [caption.to_owned()].into_iter().chain(notes(point).into_iter().map(|note| format!("{note}.")));
+    Table { caption: caption.collect::<Vec<_>>().join(" "), ..table }
 }
 
 /// Returns the tables that are long, or of interest to some.
@@ -214,6 +229,15 @@ fn long(title: &str, table: Table) -> Block {
     Block::Folded(title.to_owned(), vec![Block::Table(table)])
 }
 
+/// Returns a note on points that are not shown over time.
+fn timed_part(points: usize) -> Option<String> {
+    let step = points.div_ceil(MAX_TIMED).max(1);
+    let shown = points.div_ceil(step);
+    (shown < points).then(|| {
+        format!("Shown: {shown} of {points} points, evenly spaced; bentpipe series has the samples of all.")
+    })
+}
+
 /// Returns the time plots of each point's first seed, collapsed if there are several points.
 fn timed_blocks(results: &ResultSet<'_>) -> Vec<Block> {
     let several = results.points.len() > 1;
@@ -297,7 +321,8 @@ fn swept_plot(results: &ResultSet<'_>, axis: usize, measure: &str, title: &str) 
     let ending = format!(".{measure}");
     let names: Vec<&String> = points[0].measures.keys().filter(|name| name.ends_with(&ending)).collect();
     let mut shown: Vec<&String> = names.iter().copied().filter(|name| matters(name, points)).collect();
-    if shown.len() > MAX_SHOWN {
+    let all = shown.len();
+    if all > MAX_SHOWN {
         shown.sort_by(|a, b| most(b, points).total_cmp(&most(a, points)));
         shown.truncate(MAX_SHOWN);
     }
@@ -315,6 +340,9 @@ fn swept_plot(results: &ResultSet<'_>, axis: usize, measure: &str, title: &str) 
         if unit == "ratio" { ("share".to_owned(), "") } else { (timed::label(title), &unit[..]) };
     let mut plot = Plot::new(title, x, Axis::new(label, unit));
     plot.curves = curves;
+    if all > MAX_SHOWN {
+        plot.note = format!("Shown: the {MAX_SHOWN} largest of {all}; summary.csv has all.");
+    }
     Some(swept::spread(plot)).filter(|plot| !plot.is_empty())
 }
 
@@ -344,5 +372,17 @@ fn called(name: &str, ending: &str, several: bool, group: &str) -> String {
         (true, true) => thing.to_owned(),
         (true, false) => format!("{thing}, {group}"),
         (false, _) => group.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::timed_part;
+
+    #[test]
+    fn points_that_are_not_shown_are_counted() {
+        assert_eq!(timed_part(12), None);
+        let note = timed_part(15).expect("a note");
+        assert!(note.starts_with("Shown: 8 of 15 points"), "{note}");
     }
 }

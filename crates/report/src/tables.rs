@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use bentpipe_record::compare::Difference;
 use bentpipe_record::stats::Estimate;
-use bentpipe_record::{Averaged, Cell, PointSummary, Table, pattern};
+use bentpipe_record::{Averaged, Cell, FinalValues, PointSummary, Table, pattern};
 use indexmap::IndexMap;
 
+use super::accounts::{self, interval};
 use super::numbers::quantity;
 
 /// Maximum number of copies that have a row each; of more there is their mean.
@@ -71,6 +72,7 @@ pub fn link_table(point: &PointSummary) -> Option<Table> {
         ("queue-mean-bytes", "mean queue"),
         ("queue-max-bytes", "peak queue"),
         ("dropped", "dropped"),
+        ("channel-lost", "lost in the channel"),
         ("shaper-queue-mean-bytes", "mean queue of the shaper"),
         ("shaper-queue-max-bytes", "its peak"),
         ("shaper-dropped", "dropped there"),
@@ -118,19 +120,35 @@ pub(super) fn end_table(point: &PointSummary) -> Option<Table> {
         ("rm-destination-sent", "RM cells made"),
     ];
     let mut ends = things("vc.", point);
-    ends.retain(|_, measures| measures.values().any(|measure| measure.estimate.mean != 0.0));
+    ends.retain(|_, measures| measures.values().any(|measure| measure.averaged.estimate.mean != 0.0));
     collected("channel.end", ends, &columns, point)
 }
 
 /// Measures of each thing, by its name.
-type Things<'a> = IndexMap<String, IndexMap<&'a str, Averaged>>;
+type Things<'a> = IndexMap<String, IndexMap<&'a str, Shown>>;
+
+/// Measure of a thing, or the mean over a group of things.
+#[derive(Clone)]
+struct Shown {
+    averaged: Averaged,
+    /// Number of values that it is the mean of, if it is not the row's.
+    n: Option<f64>,
+}
+
+impl Shown {
+    fn text(&self) -> String {
+        let n = self.n.map(|n| format!(" (of {})", quantity(n, None, "count"))).unwrap_or_default();
+        format!("{}{n}", text(&self.averaged))
+    }
+}
 
 /// Returns the measures of the things whose names begin with `prefix`.
 fn things<'a>(prefix: &str, point: &'a PointSummary) -> Things<'a> {
     let mut things = Things::new();
     for (name, averaged) in &point.measures {
         if let Some((thing, measure)) = name.strip_prefix(prefix).and_then(|rest| rest.rsplit_once('.')) {
-            things.entry(thing.to_owned()).or_default().insert(measure, averaged.clone());
+            let shown = Shown { averaged: averaged.clone(), n: None };
+            things.entry(thing.to_owned()).or_default().insert(measure, shown);
         }
     }
     things
@@ -161,8 +179,8 @@ fn collected(
         let copies_of = pattern(&thing);
         match copies[&copies_of] {
             count if count > most => {
-                let name = format!("{copies_of}, mean of {count}");
-                shown.entry(name).or_insert_with(|| of_group(&copies_of, columns, point));
+                let name = format!("{copies_of}, mean of {}", counted(&copies_of, count, point));
+                shown.entry(name).or_insert_with(|| of_group((&copies_of, count), columns, point));
             }
             _ => {
                 shown.insert(thing, measures);
@@ -172,22 +190,96 @@ fn collected(
     rows(what, columns, &shown)
 }
 
-/// Returns the means over the copies of a group.
+/// Returns the number of copies that a mean is of.
+///
+/// With it the number that the scenario has, if some never start.
+fn counted(copies: &str, count: usize, point: &PointSummary) -> String {
+    match group_value(&group_of(copies), "of", point) {
+        Some(of) if of > count as f64 => format!("{count} of {of}"),
+        _ => count.to_string(),
+    }
+}
+
+/// Returns the name of the group of copies: "access.forward" of "access.*.forward".
+fn group_of(copies: &str) -> String {
+    copies.split('.').filter(|part| *part != "*").collect::<Vec<_>>().join(".")
+}
+
+fn group_value(group: &str, what: &str, point: &PointSummary) -> Option<f64> {
+    Some(point.measures.get(&format!("group.{group}.{what}"))?.estimate.mean)
+}
+
+/// Returns notes on flows, on units of links, and on the interval.
+pub fn notes(point: &PointSummary) -> Vec<String> {
+    let of_links = fragments(point).into_iter().chain(interval(point));
+    [flow_notes(point), good_calls(point), of_links.collect()].concat()
+}
+
+/// Returns notes on copies that never start, and on flows without goodput or account.
+pub fn flow_notes(point: &PointSummary) -> Vec<String> {
+    let of_flows = accounts::silent(point).into_iter().chain(accounts::carried(point));
+    copies_left_out(point).into_iter().chain(of_flows).collect()
+}
+
+/// Returns the criterion of good calls of each flow. Copies have one.
+fn good_calls(point: &PointSummary) -> Vec<String> {
+    let flows =
+        point.measures.keys().filter_map(|name| name.strip_prefix("flow.")?.strip_suffix(".good-loss"));
+    let mut notes: IndexMap<String, String> = IndexMap::new();
+    for flow in flows.filter(|flow| !flow.ends_with(".back")) {
+        let value = |name: &str| point.measures.get(&format!("flow.{flow}.{name}")).map(text);
+        let (Some(loss), Some(delay)) = (value("good-loss"), value("good-delay")) else { continue };
+        let r = value("good-r").map(|r| format!(", R of {r} or more")).unwrap_or_default();
+        let criterion = format!("at most {loss} lost or late, mouth to ear at most {delay}{r}");
+        notes.entry(pattern(flow)).or_insert(criterion);
+    }
+    notes.into_iter().map(|(flow, criterion)| format!("good calls of {flow}: {criterion}")).collect()
+}
+
+/// Returns a note on the units of links, if nodes made fragments.
+fn fragments(point: &PointSummary) -> Option<String> {
+    let mut totals = point.totals.iter().flat_map(FinalValues::iter);
+    let made = |(subject, name, _, value): (&str, &str, &str, f64)| {
+        name == "fragments" && subject.starts_with("node.") && value > 0.0
+    };
+    let note = "links count fragments, each as a packet; flows and accounts count whole packets";
+    totals.any(made).then(|| note.to_owned())
+}
+
+/// Returns the numbers of copies that never start, which measures leave out.
+fn copies_left_out(point: &PointSummary) -> Vec<String> {
+    let groups = point.measures.keys().filter_map(|name| name.strip_prefix("group.")?.strip_suffix(".of"));
+    let note = |group: &str| {
+        let [n, of] = [group_value(group, "n", point)?, group_value(group, "of", point)?];
+        let [n_text, of_text, left_out] = [n, of, of - n].map(|count| quantity(count, None, "count"));
+        (n < of)
+            .then(|| format!("{group}: {n_text} of {of_text} copies; {left_out} would start after the end"))
+    };
+    groups.filter_map(note).collect()
+}
+
+/// Returns the means over the copies of a group of `count`.
+///
+/// Copies without a delivery have no delay, and others never time out: each measure is of those that have it.
 fn of_group<'a>(
-    copies: &str,
+    (copies, count): (&str, usize),
     columns: &[(&'a str, &str)],
     point: &PointSummary,
-) -> IndexMap<&'a str, Averaged> {
-    let group = copies.split('.').filter(|part| *part != "*").collect::<Vec<_>>().join(".");
-    let mean = |measure: &str| point.measures.get(&format!("group.{group}.{measure}.mean")).cloned();
+) -> IndexMap<&'a str, Shown> {
+    let group = group_of(copies);
+    let mean = |measure: &str| {
+        let averaged = point.measures.get(&format!("group.{group}.{measure}.mean"))?.clone();
+        let n = group_value(&group, &format!("{measure}.n"), point).filter(|n| *n != count as f64);
+        Some(Shown { averaged, n })
+    };
     columns.iter().filter_map(|(measure, _)| Some((*measure, mean(measure)?))).collect()
 }
 
 fn rows(what: &str, columns: &[(&str, &str)], things: &Things<'_>) -> Option<Table> {
     let used = |(measure, _): &&(&str, &str)| things.values().any(|measures| measures.contains_key(measure));
     let columns: Vec<&(&str, &str)> = columns.iter().filter(used).collect();
-    let cell = |averaged: Option<&Averaged>| Cell::Number(averaged.map(text).unwrap_or_default());
-    let row = |(thing, measures): (&String, &IndexMap<&str, Averaged>)| {
+    let cell = |shown: Option<&Shown>| Cell::Number(shown.map(Shown::text).unwrap_or_default());
+    let row = |(thing, measures): (&String, &IndexMap<&str, Shown>)| {
         let cells = columns.iter().map(|(measure, _)| cell(measures.get(measure)));
         std::iter::once(Cell::Text(thing.clone())).chain(cells).collect()
     };
@@ -206,6 +298,8 @@ pub(super) fn text(averaged: &Averaged) -> String {
 /// Returns the spread of each measure over the copies of each group.
 pub fn group_table(point: &PointSummary) -> Option<Table> {
     let columns = [
+        ("n", "copies"),
+        ("of", "of"),
         ("mean", "mean"),
         ("sd", "standard deviation"),
         ("p5", "5 %"),
@@ -244,7 +338,8 @@ pub(super) fn measure_table(point: &PointSummary) -> Table {
     let shown = point.measures.iter().filter(|(name, _)| copies[&pattern(name)] <= MAX_COPIES);
     let row = |(name, a): (&String, &Averaged)| vec![Cell::Text(name.clone()), Cell::Number(text(a))];
     let rows = shown.map(row).collect();
-    Table { caption: String::new(), head: vec!["measure".into(), "value".into()], rows }
+    let caption = interval(point).map(|text| format!("Here {text}.")).unwrap_or_default();
+    Table { caption, head: vec!["measure".into(), "value".into()], rows }
 }
 
 #[cfg(test)]
@@ -265,6 +360,9 @@ mod tests {
             fingerprints: vec![String::new()],
             measures,
             totals: Vec::new(),
+            ledger: Vec::new(),
+            flow_notes: IndexMap::new(),
+            warm_up: bentpipe_units::Span::ZERO,
         }
     }
 
@@ -279,8 +377,72 @@ mod tests {
         assert_eq!(first_column(all_flows_table(&many)).len(), 14);
         assert_eq!(first_column(flow_table(&point(2))), ["a.1", "a.2", "single"]);
         assert_eq!(first_column(group_table(&many)), ["a.goodput"]);
+        assert_eq!(notes(&many), [""; 0]);
         assert_eq!(measure_table(&many).rows.len(), 3);
     }
+
+    #[test]
+    fn means_of_fewer_copies_than_the_row_name_their_number() {
+        let mut point = point(13);
+        for (name, mean) in [("goodput.n", 13.0), ("delay-mean.mean", 0.3), ("delay-mean.n", 5.0)] {
+            let unit = if name.ends_with(".n") { "count" } else { "s" };
+            let averaged = Averaged { unit: unit.into(), estimate: Estimate { n: 1, mean, ci95: None } };
+            point.measures.insert(format!("group.a.{name}"), averaged);
+        }
+        point
+            .measures
+            .insert("flow.a.1.delay-mean".into(), point.measures["group.a.delay-mean.mean"].clone());
+        let table = flow_table(&point).expect("a table");
+        let cells: Vec<&str> = table.rows[0].iter().map(Cell::text).collect();
+        assert_eq!(cells, ["a.*, mean of 13", "7.000\u{a0}Mbit/s", "300.0\u{a0}ms (of 5)"]);
+    }
+
+    #[test]
+    fn copies_that_never_start_are_counted_apart() {
+        let mut point = point(13);
+        for (what, mean) in [("n", 13.0), ("of", 500.0)] {
+            let estimate = Estimate { n: 1, mean, ci95: None };
+            let counted = Averaged { unit: "count".into(), estimate };
+            point.measures.insert(format!("group.a.{what}"), counted);
+        }
+        assert_eq!(first_column(flow_table(&point)), ["a.*, mean of 13 of 500", "single"]);
+        assert_eq!(notes(&point), ["a: 13 of 500 copies; 487 would start after the end"]);
+        let table = group_table(&point).expect("a table");
+        let cells = |row: usize| table.rows[row][..3].iter().map(Cell::text).collect::<Vec<_>>();
+        assert_eq!((cells(0), cells(1)), (vec!["a.goodput", "", ""], vec!["a", "13", "500"]));
+    }
+
+    #[test]
+    fn what_a_channel_loses_is_in_the_row_of_its_link() {
+        let mut point = point(0);
+        let mean = |mean| Averaged { unit: "packets".into(), estimate: Estimate { n: 1, mean, ci95: None } };
+        for (measure, packets) in [("dropped", 3.0), ("channel-lost", 50.0)] {
+            point.measures.insert(format!("link.sat.forward.{measure}"), mean(packets));
+        }
+        let table = link_table(&point).expect("a table");
+        assert_eq!(table.head, ["link", "dropped", "lost in the channel"]);
+        assert_eq!(
+            table.rows[0].iter().map(Cell::text).collect::<Vec<_>>(),
+            ["sat.forward", "3\u{a0}packets", "50\u{a0}packets"]
+        );
+    }
+
+    #[test]
+    fn good_calls_have_their_criterion_in_a_note() {
+        let mut point = point(0);
+        for (measure, unit, mean) in
+            [("good-loss", "ratio", 0.05), ("good-delay", "s", 0.4), ("good-r", "count", 60.0)]
+        {
+            for call in ["call.1", "call.2", "call.2.back"] {
+                let averaged = Averaged { unit: unit.into(), estimate: Estimate { n: 1, mean, ci95: None } };
+                point.measures.insert(format!("flow.{call}.{measure}"), averaged);
+            }
+        }
+        let notes = notes(&point).join("\n").replace('\u{a0}', " ");
+        assert!(notes.starts_with("good calls of call.*: at most 5.000 % lost or late"), "{notes}");
+        assert!(notes.ends_with("R of 60 or more"), "{notes}");
+    }
+
     #[test]
     fn ends_of_channels_that_carried_nothing_have_no_row() {
         let mut point = point(0);

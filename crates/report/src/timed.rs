@@ -5,6 +5,7 @@ use std::path::Path;
 
 use bentpipe_net::metric::{Kind, Style};
 use bentpipe_record::{Column, Declaration, Series, SeriesError, pattern};
+use bentpipe_units::Span;
 use indexmap::IndexMap;
 
 use super::axis::Axis;
@@ -40,14 +41,25 @@ const COMPLETION: &str = "completion";
 /// Metric that says whether a flow has ended, at its sender. Flows without it end when their data have arrived.
 const ENDED: &str = "ended";
 
-/// Returns `true` if a metric is in a diagram, or ends a curve.
+/// Metrics of which the first growth at its sender is the start of a flow.
+const BEGUN: [&str; 4] = ["sent", "segments-sent", "requests", "calls"];
+
+/// Returns `true` if a metric is in a diagram, or begins or ends a curve.
 pub(super) fn is_drawn(subject: &str, metric: &Declaration) -> bool {
-    metric.is_drawn_of(subject) || metric.makes(COMPLETION) || metric.name == ENDED
+    let begins = || BEGUN.contains(&&*metric.name) && sender_of(subject).is_some();
+    metric.is_drawn_of(subject) || metric.makes(COMPLETION) || metric.name == ENDED || begins()
 }
 
-/// Samples, and when flows ended.
+/// Returns the flow that an element is the sender of.
+fn sender_of(element: &str) -> Option<&str> {
+    element.strip_suffix(".sender").filter(|flow| flow.starts_with("flow."))
+}
+
+/// Samples, and when flows began and ended.
 struct Times<'a> {
     seconds: Vec<f64>,
+    /// Last sample before a flow sent anything; infinite if it never did. Absent of flows that began with the run.
+    begins: HashMap<&'a str, f64>,
     ends: HashMap<&'a str, f64>,
 }
 
@@ -65,7 +77,21 @@ impl<'a> Times<'a> {
             let flow = column.element.strip_suffix(".receiver")?;
             (!unended.contains(flow)).then_some((flow, last))
         };
-        Times { seconds: series.seconds(), ends: ending.filter_map(end).collect() }
+        let seconds = series.seconds();
+        Times { begins: begins(series, &seconds), ends: ending.filter_map(end).collect(), seconds }
+    }
+
+    /// Returns the last sample before an element's flow began.
+    fn begin(&self, element: &str) -> f64 {
+        let flow = element.rsplit_once('.').map_or(element, |(flow, _)| flow);
+        self.begins.get(flow).copied().unwrap_or(f64::NEG_INFINITY)
+    }
+
+    /// Returns the length of the windows that rates are means of.
+    fn window(&self) -> Option<Span> {
+        let step = window_of(self.seconds.len());
+        let (from, to) = (self.seconds.first()?, self.seconds.get(step)?);
+        Some(Span::from_secs_f64(to - from))
     }
 
     /// Returns when a flow's curves end.
@@ -73,6 +99,21 @@ impl<'a> Times<'a> {
         let flow = element.rsplit_once('.').map_or(element, |(flow, _)| flow);
         self.ends.get(flow).copied().unwrap_or(f64::INFINITY)
     }
+}
+
+/// Returns the last sample before each flow sent anything.
+///
+/// Flows that begin with the run have none.
+fn begins<'a>(series: &'a Series, seconds: &[f64]) -> HashMap<&'a str, f64> {
+    let mut first: HashMap<&str, usize> = HashMap::new();
+    let columns = series.columns.iter().filter(|column| BEGUN.contains(&column.metric.name()));
+    for column in columns {
+        let Some(flow) = sender_of(&column.element) else { continue };
+        let grown = column.data.to_f64().iter().position(|sent| *sent > 0.0).unwrap_or(usize::MAX);
+        first.entry(flow).and_modify(|known| *known = grown.min(*known)).or_insert(grown);
+    }
+    let late = first.into_iter().filter(|(_, first)| *first > 1);
+    late.map(|(flow, first)| (flow, seconds.get(first - 1).copied().unwrap_or(f64::INFINITY))).collect()
 }
 
 /// Reads the series of the run in a folder, and returns its diagrams.
@@ -179,7 +220,20 @@ fn plot(times: &Times<'_>, title: &str, drawn: &[Drawn<'_>]) -> Plot {
         unit => (label(title), unit),
     };
     let mut plot = Plot::new(title, Axis::time(), Axis::new(label, unit));
-    plot.curves = few(curves(&own, times));
+    if own.iter().any(|drawn| drawn.style == Style::Rate) {
+        plot.note =
+            times.window().map(|window| format!("Each value is the mean of {window}.")).unwrap_or_default();
+    }
+    let (shown, part) = few(curves(&own, times));
+    plot.curves = shown;
+    let is_late = |drawn: &Drawn<'_>| times.begin(&drawn.column.element).is_finite();
+    let is_band = plot.curves.iter().any(|curve| curve.mark == Mark::Band);
+    let of_begun = match own.iter().any(is_late) && is_band {
+        true => "Means are of the copies that have begun.".to_owned(),
+        false => String::new(),
+    };
+    let notes = [plot.note, of_begun, part];
+    plot.note = notes.into_iter().filter(|note| !note.is_empty()).collect::<Vec<_>>().join(" ");
     for (colour, curve) in plot.curves.iter_mut().filter(|curve| curve.mark == Mark::Line).enumerate() {
         curve.colour = colour;
     }
@@ -265,6 +319,8 @@ pub(super) fn label(title: &str) -> String {
 /// A curve with the pattern of its subject, and its metric.
 struct Named {
     copies: String,
+    /// Last sample before its flow began.
+    begin: f64,
     curve: Curve,
 }
 
@@ -281,7 +337,8 @@ fn curves<'a>(drawn: &[Drawn<'a>], times: &Times<'_>) -> Vec<Named> {
         let label = if several { format!(": {}", drawn.column.metric.label()) } else { String::new() };
         let name = format!("{}{end}{label}", drawn.subject());
         let copies = format!("{}{end}{label}", pattern(drawn.subject()));
-        Named { copies, curve: Curve { name, points: drawn.points(times), ..Curve::default() } }
+        let begin = times.begin(&drawn.column.element);
+        Named { copies, begin, curve: Curve { name, points: drawn.points(times), ..Curve::default() } }
     };
     drawn.iter().map(named).collect()
 }
@@ -295,11 +352,16 @@ fn limit_of(limit: &Drawn<'_>, shown: &[Curve], times: &Times<'_>) -> Option<Cur
     has_points.then_some(Curve { name, points, mark: Mark::Dashed, colour: owner.colour, ..Curve::default() })
 }
 
+/// Returns the number of sampling intervals of a rate's window.
+fn window_of(samples: usize) -> usize {
+    samples.div_ceil(RATE_WINDOWS).max(1)
+}
+
 /// Returns the growth per second up to `end`, times `factor`.
 ///
 /// A last window of less than half the length would show single packets: it is one with the window before.
 fn growth(samples: Vec<(f64, f64)>, end: f64, factor: f64) -> Vec<(f64, f64)> {
-    let step = samples.len().div_ceil(RATE_WINDOWS).max(1);
+    let step = window_of(samples.len());
     let mut windows: Vec<(f64, f64)> = samples.into_iter().step_by(step).collect();
     let after = windows.partition_point(|window| window.0 < end);
     if let Some(last) = windows.get_mut(after) {
@@ -325,31 +387,40 @@ fn peak(curve: &Curve) -> f64 {
 /// Returns the curves themselves if they are few. Otherwise copies become their mean and spread, and of the rest those that reach
 /// highest remain.
 ///
-/// Curves that stay at zero are left out, unless they are of copies: one that gets nothing is part of the mean.
-fn few(curves: Vec<Named>) -> Vec<Curve> {
+/// Curves that stay at zero are left out, unless they are of copies: one that gets nothing is part of the mean, from the start of its
+/// flow on. With them a note on those that do not remain; may be empty.
+fn few(curves: Vec<Named>) -> (Vec<Curve>, String) {
     let has_any = |curve: &Curve| peak(curve) > 0.0;
     if curves.iter().filter(|named| has_any(&named.curve)).count() <= MAX_CURVES {
-        return curves.into_iter().map(|named| named.curve).filter(has_any).collect();
+        return (curves.into_iter().map(|named| named.curve).filter(has_any).collect(), String::new());
     }
     let mut groups: IndexMap<String, Vec<Curve>> = IndexMap::new();
-    for Named { copies, curve } in curves {
-        groups.entry(copies).or_default().push(curve);
+    let mut all: HashMap<String, usize> = HashMap::new();
+    for Named { copies, begin, mut curve } in curves {
+        *all.entry(copies.clone()).or_default() += 1;
+        curve.points.iter_mut().filter(|(at, _)| *at <= begin).for_each(|(_, y)| *y = f64::NAN);
+        let of_copies = groups.entry(copies).or_default();
+        if begin < f64::INFINITY {
+            of_copies.push(curve);
+        }
     }
     groups.retain(|_, curves| curves.iter().any(has_any));
     let mut groups: Vec<Vec<Curve>> = groups
         .into_iter()
-        .map(|(name, curves)| if curves.len() == 1 { curves } else { spread(&name, &curves) })
+        .map(|(name, curves)| if all[&name] == 1 { curves } else { spread((&name, all[&name]), &curves) })
         .collect();
-    if groups.len() > MAX_CURVES {
+    let (all, mut part) = (groups.len(), String::new());
+    if all > MAX_CURVES {
+        part = format!("Shown: the {MAX_CURVES} highest of {all}; bentpipe series has all.");
         let highest = |group: &Vec<Curve>| group.iter().map(peak).fold(0.0, f64::max);
         groups.sort_by(|a, b| highest(b).total_cmp(&highest(a)));
         groups.truncate(MAX_CURVES);
     }
-    groups.into_iter().flatten().collect()
+    (groups.into_iter().flatten().collect(), part)
 }
 
-/// Returns the mean of copies, and the band that nine of ten are in.
-fn spread(name: &str, copies: &[Curve]) -> Vec<Curve> {
+/// Returns the mean of copies, and the band that nine of ten are in. `all` is their number with those that never began.
+fn spread((name, all): (&str, usize), copies: &[Curve]) -> Vec<Curve> {
     let rows = copies.iter().map(|copy| copy.points.len()).max().unwrap_or(0);
     let (mut mean, mut middle, mut halves) = (Vec::new(), Vec::new(), Vec::new());
     for row in 0..rows {
@@ -369,8 +440,9 @@ fn spread(name: &str, copies: &[Curve]) -> Vec<Curve> {
         halves.push((high - low) / 2.0);
     }
     let curve = |name: String, points, errors, mark| Curve { name, points, errors, mark, ..Curve::default() };
+    let of = if copies.len() < all { format!("{} of {all}", copies.len()) } else { all.to_string() };
     vec![
-        curve(format!("{name}, mean of {}", copies.len()), mean, Vec::new(), Mark::Line),
+        curve(format!("{name}, mean of {of}"), mean, Vec::new(), Mark::Line),
         curve(format!("{name}, 5 % to 95 %"), middle, halves, Mark::Band),
     ]
 }
@@ -398,7 +470,7 @@ mod tests {
 
     fn declaration(name: &str, unit: Unit, draw: Option<Style>, makes: &str) -> Arc<Declaration> {
         let draw = draw.map(|style| Drawing { style, diagram: "Goodput".into(), at: None });
-        let measures = vec![DeclaredMeasure { name: makes.into(), label: makes.into() }];
+        let measures = vec![DeclaredMeasure { name: makes.into(), label: makes.into(), since: 1 }];
         let (name, label) = (name.to_owned(), name.to_owned());
         let (kind, once, of) = (Kind::Gauge, Vec::new(), Vec::new());
         Arc::new(Declaration { name, unit, kind, label, draw, measures, once, of })
@@ -527,6 +599,47 @@ mod tests {
         };
         let (none, some): (Vec<Vec<usize>>, Vec<Vec<usize>>) = (runs([0.0, 0.0]), runs([0.0, 3.0]));
         assert_eq!((none.len(), some), (0, vec![vec![1]]));
+    }
+
+    #[test]
+    fn curves_that_are_left_out_are_counted() {
+        let mut several = series(&[20.0; 11]);
+        for (number, column) in several.columns.iter_mut().enumerate() {
+            column.element = format!("flow.{}.receiver", char::from(b'a' + number as u8 / 2)).into();
+        }
+        let plot = plots(&several).remove(0);
+        assert!(
+            plot.note.ends_with(" Shown: the 8 highest of 11; bentpipe series has all."),
+            "{}",
+            plot.note
+        );
+        assert!(!plots(&series(&[20.0; 3]))[0].note.contains("Shown"));
+    }
+
+    #[test]
+    fn copies_count_from_their_start_on_and_those_that_never_begin_do_not() {
+        let mut series = series(&[20.0; 19]);
+        let sent = declaration("sent", Unit::Packets, None, "none");
+        // The first ten begin with the run, six at 5 s, three never.
+        for part in 0..19 {
+            let begin = match part {
+                ..10 => 0,
+                10..16 => 5,
+                _ => 20,
+            };
+            let data = (0..=10).map(|second: i32| f64::from((second - begin).max(0))).collect();
+            let element = format!("flow.a.{}.sender", part + 1).into();
+            let metric = Declared::Read(Arc::clone(&sent));
+            series.columns.push(Column { part: 100 + part, element, metric, data: Data::Gauge(data) });
+            if let Data::Gauge(bytes) = &mut series.columns[2 * part as usize].data {
+                *bytes = (0..=10).map(|second| 1000.0 * f64::from((second - begin).max(0))).collect();
+            }
+        }
+        let plots = plots(&series);
+        let mean = &plots[0].curves[0];
+        assert_eq!(mean.name, "a.*, mean of 16 of 19");
+        assert!(mean.points.iter().all(|(_, rate)| *rate == 8000.0), "{:?}", mean.points);
+        assert!(plots[0].note.contains("copies that have begun"), "{}", plots[0].note);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Axes of a sweep as written, with their places in the file.
 
+use std::collections::HashSet;
+
 use super::error::{Diagnostic, Origin};
 use super::key::normal;
 use super::older::current_key;
@@ -87,13 +89,15 @@ pub(crate) fn take(root: &mut Node) -> Result<Vec<Axis>, Vec<Diagnostic>> {
     reader.finish(&sweep.origin)
 }
 
-/// Sweeps `key` over the list or range `node`, replacing its axis in the file.
+/// Sweeps `key` over the list or range `node`.
+///
+/// It replaces the key's axis in the file, and those of keys in it.
 pub(crate) fn replace(axes: &mut Vec<Axis>, key: &str, origin: &Origin, node: &Node) -> Result<(), String> {
     let key = &normal(key);
     let mut reader = Reader::default();
     let mut keys = Vec::new();
     reader.flatten(key, origin, node, &mut keys);
-    reader.axes.extend(axes.iter().filter(|axis| !axis.has(key)).cloned());
+    reader.axes.extend(axes.iter().filter(|axis| !axis.ends_with(key)).cloned());
     reader.axes.extend(keys.into_iter().map(|key| Axis { name: current_key(&key.0), keys: vec![key] }));
     *axes = reader.finish(origin).map_err(|mut diagnostics| diagnostics.remove(0).problem)?;
     Ok(())
@@ -189,6 +193,30 @@ impl Reader {
         for (key, origin, _) in keys.iter().filter(|(key, ..)| key.split('.').next() == Some("sweep")) {
             self.report(key, origin, "a sweep in a sweep: expected keys of the scenario");
         }
+        self.refuse_replaced(&keys);
         if self.diagnostics.is_empty() { Ok(self.axes) } else { Err(self.diagnostics) }
     }
+
+    /// Reports keys whose values never apply.
+    ///
+    /// A later axis sets the same key, or a table around it.
+    fn refuse_replaced(&mut self, keys: &[(String, Origin, Vec<Node>)]) {
+        let mut later = HashSet::new();
+        for (key, origin, _) in keys.iter().rev() {
+            let current = current_key(key);
+            if let Some(table) = tables_around(&current).find(|table| later.contains(*table)) {
+                let problem = format!(
+                    "\"{table}\" is swept further down, which replaces these values: expected one of them"
+                );
+                self.report(key, origin, problem);
+            }
+            later.insert(current);
+        }
+    }
+}
+
+/// Returns a key and the tables around it, such as `link.l.rate`, `link.l`, `link`.
+fn tables_around(key: &str) -> impl Iterator<Item = &str> {
+    let ends = key.match_indices('.').map(|(end, _)| end).chain([key.len()]);
+    ends.map(|end| &key[..end]).collect::<Vec<_>>().into_iter().rev()
 }

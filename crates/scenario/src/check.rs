@@ -113,6 +113,17 @@ impl<'a> Checker<'a> {
         checker.found
     }
 
+    /// Checks the keys of a part of a file, which may lack others.
+    pub(crate) fn check_part(schema: &'a Schema, part: &Table) -> Findings {
+        let found = Findings { diagnostics: Vec::new(), shorthands: Vec::new() };
+        let mut checker = Checker { schema, found };
+        for (key, origin, node) in part.iter() {
+            let property = schema.property(schema.root(), key);
+            property.into_iter().for_each(|property| checker.node(property, node, key, origin));
+        }
+        checker.found
+    }
+
     fn report(&mut self, key: &str, origin: &Origin, problem: impl Into<String>) {
         self.found.diagnostics.push(Diagnostic {
             key: key.to_owned(),

@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use bentpipe_site::numbered;
 use bentpipe_units::{RandomStream, Span};
 
-use crate::{Flow, Link, Problem, Scenario};
+use crate::{Difference, Flow, Link, Node, Problem, Scenario};
 
 /// Returns the number of copies of a node; one for an unknown name.
 pub fn count(scenario: &Scenario, node: &str) -> u32 {
@@ -26,21 +26,18 @@ pub fn original<'a>(scenario: &Scenario, name: &'a str) -> Option<&'a str> {
 }
 
 /// Returns original and number, from zero, of a copy with settings of its own.
-fn apart<'a, T>(table: &IndexMap<String, T>, name: &'a str) -> Option<(&'a str, u32)> {
+pub(crate) fn apart<'a, T>(table: &IndexMap<String, T>, name: &'a str) -> Option<(&'a str, u32)> {
     let (original, number) = name.rsplit_once('.')?;
     let number: u32 = number.parse().ok().filter(|number| *number > 0)?;
     table.contains_key(original).then_some((original, number - 1))
 }
 
 /// Numbers the media of links that are copies with settings of their own.
-pub(crate) fn set_apart(scenario: &mut Scenario) {
-    let numbered: Vec<(String, u32)> = scenario
-        .link
-        .keys()
-        .filter_map(|name| Some((name.clone(), apart(&scenario.link, name)?.1)))
-        .collect();
+pub(crate) fn set_apart(links: &mut IndexMap<String, Link>) {
+    let numbered: Vec<(String, u32)> =
+        links.keys().filter_map(|name| Some((name.clone(), apart(links, name)?.1))).collect();
     for (name, number) in numbered {
-        scenario.link[&name].media_mut().for_each(|medium| medium.copy(number));
+        links[&name].media_mut().for_each(|medium| medium.copy(number));
     }
 }
 
@@ -69,6 +66,13 @@ pub fn start(scenario: &Scenario, (name, flow): (&str, &Flow), n: u64, seed: u64
     start + flow.start_spread.mul_f64(part)
 }
 
+/// Returns the numbers of a flow's copies: those that start during the run, and all.
+pub fn started(scenario: &Scenario, (name, flow): (&str, &Flow), seed: u64) -> (u64, u64) {
+    let of = u64::from(flow.count) * u64::from(copies(scenario, [&flow.from, &flow.to]));
+    let starts = (0..of).map(|n| start(scenario, (name, flow), n, seed));
+    (starts.filter(|at| *at < scenario.duration).count() as u64, of)
+}
+
 /// Returns the start of a copy without its random delay. Copies go round the copies of the node.
 fn fixed_start(flow: &Flow, n: u64, several: u64) -> Span {
     flow.start + flow.stagger * n + flow.node_stagger * (n % several.max(1))
@@ -83,56 +87,122 @@ pub fn spread(scenario: &Scenario) -> Cow<'_, Scenario> {
     }
     let (node, link, flow) = (&scenario.node, &scenario.link, &scenario.flow);
     let mut spread = scenario.clone();
-    let copied = |name: &str, n: u32| {
-        if count(scenario, name) > 1 { numbered(name, n) } else { name.to_owned() }
-    };
-    spread.node = IndexMap::new();
+    (spread.node, spread.link, spread.flow) = (IndexMap::new(), IndexMap::new(), IndexMap::new());
     for (name, node) in node.iter().filter(|(name, _)| apart(node, name).is_none()) {
-        let one = crate::Node { count: 1, ..node.clone() };
-        for copy in (0..node.count).map(|n| copied(name, n)) {
-            let own = scenario.node.get(&copy).filter(|_| node.count > 1).unwrap_or(&one);
-            spread.node.insert(copy, own.clone());
-        }
+        spread.node.extend(copies_of_node(scenario, name, node));
     }
-    spread.link = IndexMap::new();
     for (name, link) in link.iter().filter(|(name, _)| apart(link, name).is_none()) {
-        match copies(scenario, [&link.between[0], &link.between[1]]) {
-            1 => drop(spread.link.insert(name.clone(), link.clone())),
-            several => spread.link.extend((0..several).map(|n| {
-                let between = link.between.each_ref().map(|end| copied(end, n));
-                let copy = numbered(name, n);
-                let own = scenario.link.get(&copy).cloned();
-                (copy, own.unwrap_or_else(|| Link { between, ..copy_of(link, n) }))
-            })),
-        }
+        spread.link.extend(copies_of_link(scenario, name, link));
     }
     spread.shared.spread(&|name| count(scenario, name));
     spread.role_tables.spread(&|name| count(scenario, name));
     for group in spread.group.values_mut() {
-        let copies = |name: &String| (0..count(scenario, name)).map(|n| copied(name, n)).collect::<Vec<_>>();
+        let copies =
+            |name: &String| (0..count(scenario, name)).map(|n| copied(scenario, name, n)).collect::<Vec<_>>();
         group.members = group.members.iter().flat_map(copies).collect();
     }
-    spread.flow = IndexMap::new();
     for (name, flow) in flow.iter().filter(|(name, _)| apart(flow, name).is_none()) {
-        let several = copies(scenario, [&flow.from, &flow.to]);
-        if several == 1 {
-            spread.flow.insert(name.clone(), flow.clone());
-            continue;
-        }
-        // One after the other through the nodes, as `stagger` counts them.
-        spread.flow.extend((0..several * flow.count).map(|n| {
-            let (from, to) = (copied(&flow.from, n % several), copied(&flow.to, n % several));
-            let copy = numbered(name, n);
-            let settings = scenario.flow.get(&copy).unwrap_or(flow);
-            let start = fixed_start(settings, n.into(), several.into());
-            (copy, Flow { from, to, start, count: 1, ..settings.clone() })
-        }));
+        spread.flow.extend(copies_of_flow(scenario, name, flow));
     }
     Cow::Owned(spread)
 }
 
+/// Returns the number of nodes, links and flows that a difference changes, copies counted.
+pub(crate) fn changed(scenario: &Scenario, difference: &Difference) -> usize {
+    let Difference { node, link, flow, shared, .. } = difference;
+    let nodes: usize = node.iter().map(|(_, node)| node.count as usize).sum();
+    let of_link = |link: &Link| copies(scenario, [&link.between[0], &link.between[1]]) as usize;
+    let of_flow = |flow: &Flow| flow.count as usize * copies(scenario, [&flow.from, &flow.to]) as usize;
+    let links: usize = link.iter().map(|(_, link)| of_link(link)).sum();
+    let flows: usize = flow.iter().map(|(_, flow)| of_flow(flow)).sum();
+    nodes + links + flows + usize::from(shared.is_some())
+}
+
+/// Returns the difference between scenarios with all copies expanded. `scenario` is that after it, before expansion.
+pub fn spread_difference(scenario: &Scenario, difference: &Difference) -> Difference {
+    let Difference { node, link, flow, shared, is_more } = difference;
+    let mut spread = Difference { is_more: *is_more, ..Difference::default() };
+    for (name, node) in node {
+        match apart(&scenario.node, name) {
+            Some(_) => spread.node.push((name.clone(), node.clone())),
+            None => spread.node.extend(copies_of_node(scenario, name, node)),
+        }
+    }
+    for (name, link) in link {
+        match apart(&scenario.link, name) {
+            Some(_) => spread.link.push((name.clone(), link.clone())),
+            None => spread.link.extend(copies_of_link(scenario, name, link)),
+        }
+    }
+    for (name, own) in flow {
+        let (name, of) = match apart(&scenario.flow, name) {
+            Some((name, _)) => (name, &scenario.flow[name]),
+            None => (name.as_str(), own),
+        };
+        spread.flow.extend(copies_of_flow(scenario, name, of));
+    }
+    spread.shared.clone_from(shared);
+    spread.shared.iter_mut().for_each(|shared| shared.spread(&|name| count(scenario, name)));
+    spread
+}
+
+/// Returns the name of copy `n` of a node.
+fn copied(scenario: &Scenario, name: &str, n: u32) -> String {
+    if count(scenario, name) > 1 { numbered(name, n) } else { name.to_owned() }
+}
+
+fn copies_of_node<'a>(
+    scenario: &'a Scenario,
+    name: &'a str,
+    node: &'a Node,
+) -> impl Iterator<Item = (String, Node)> {
+    (0..node.count).map(move |n| {
+        let copy = copied(scenario, name, n);
+        let own = scenario.node.get(&copy).filter(|_| node.count > 1);
+        let own = own.cloned().unwrap_or_else(|| Node { count: 1, ..node.clone() });
+        (copy, own)
+    })
+}
+
+fn copies_of_link<'a>(
+    scenario: &'a Scenario,
+    name: &'a str,
+    link: &'a Link,
+) -> impl Iterator<Item = (String, Link)> {
+    let several = copies(scenario, [&link.between[0], &link.between[1]]);
+    (0..several).map(move |n| {
+        if several == 1 {
+            return (name.to_owned(), link.clone());
+        }
+        let between = link.between.each_ref().map(|end| copied(scenario, end, n));
+        let copy = numbered(name, n);
+        let own = scenario.link.get(&copy).cloned();
+        (copy, own.unwrap_or_else(|| Link { between, ..copy_of(link, n) }))
+    })
+}
+
+fn copies_of_flow<'a>(
+    scenario: &'a Scenario,
+    name: &'a str,
+    flow: &'a Flow,
+) -> impl Iterator<Item = (String, Flow)> {
+    let several = copies(scenario, [&flow.from, &flow.to]);
+    // One after the other through the nodes, as `stagger` counts them.
+    let count = if several == 1 { 1 } else { several * flow.count };
+    (0..count).map(move |n| {
+        if several == 1 {
+            return (name.to_owned(), flow.clone());
+        }
+        let [from, to] = [&flow.from, &flow.to].map(|end| copied(scenario, end, n % several));
+        let copy = numbered(name, n);
+        let settings = scenario.flow.get(&copy).unwrap_or(flow);
+        let start = fixed_start(settings, n.into(), several.into());
+        (copy, Flow { from, to, start, count: 1, ..settings.clone() })
+    })
+}
+
 /// Returns copy `n` of a link.
-fn copy_of(link: &Link, n: u32) -> Link {
+pub(crate) fn copy_of(link: &Link, n: u32) -> Link {
     let mut link = link.clone();
     link.media_mut().for_each(|medium| medium.copy(n));
     link

@@ -4,23 +4,24 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use bentpipe_units::Span;
-use serde::de::DeserializeOwned;
 use toml::de::DeTable;
 
 use super::axes::{self, Axis};
-use super::check::{Checker, join};
+use super::check::Checker;
 use super::error::{Diagnostic, Origin, Problem, ScenarioError};
 use super::schema::SCHEMA;
+use super::states::States;
 use super::tree::{Node, OutOfRange, Table, Value};
+use super::typed::typed;
 use super::{
     Access, Moment, Scenario, copies, events, files, key, older, place, resolve, separate, validate,
 };
 
-/// The longest scenario file that is read.
-pub const MAX_FILE_BYTES: u64 = 1 << 20;
+/// The longest scenario file that is read. Ten thousand terminals with a link and a flow each have 1.6 MB.
+pub const MAX_FILE_BYTES: u64 = 1 << 22;
 
-/// Maximum number of nodes, links and flows in all states of a scenario with events.
-const MAX_STATES: usize = 1_000_000;
+/// Maximum number of nodes, links and flows that all events change, copies counted.
+const MAX_CHANGED: usize = 100_000;
 
 /// Error returned when a scenario cannot be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -180,49 +181,47 @@ impl Document {
         if !diagnostics.is_empty() {
             return Err(self.refuse(diagnostics));
         }
-        let mut scenario = self.typed_scenario(root.clone(), false)?;
+        let mut scenario = self.typed_scenario(root.clone())?;
         if let Some(written) = events::take(&mut root) {
-            scenario.timeline = self.timeline(&scenario, &written, root)?;
+            scenario.timeline = self.timeline(&scenario, &written, root)?.into();
         }
         Ok(scenario)
     }
 
-    /// Returns the states of a scenario after each of its events. `root` is the file without them.
+    /// Returns what each event of a scenario changes. `root` is the file without them.
     fn timeline(
         &self,
         scenario: &Scenario,
         written: &Node,
-        mut root: Node,
+        root: Node,
     ) -> Result<Vec<Moment>, ScenarioError> {
-        let refuse = |diagnostics| self.refuse(diagnostics);
         let defaults = serde_json::to_value(scenario).unwrap_or_default();
         let (access, duration) = (&self.access, scenario.duration);
         let ground = events::Ground { root: &root, defaults: &defaults, access, duration };
-        let steps = events::steps(&scenario.event, written, ground).map_err(refuse)?;
-        let size = scenario.node.len() + scenario.link.len() + scenario.flow.len();
-        if steps.len().saturating_mul(size) > MAX_STATES {
-            let problem = format!("{} changes of {size} nodes, links and flows: expected fewer", steps.len());
-            return Err(self.refusal("event", problem));
-        }
-        let moment = |step: events::Step| {
-            let diagnostics = events::apply(&mut root, &step);
-            if !diagnostics.is_empty() {
-                return Err(self.refuse(diagnostics));
+        let steps = events::steps(&scenario.event, written, ground).map_err(|errors| self.refuse(errors))?;
+        let (mut states, mut size) = (States::new(root, scenario), 0);
+        let mut moments = Vec::new();
+        for step in steps {
+            let difference = states.step(&step).map_err(|errors| self.refuse(errors))?;
+            size += copies::changed(scenario, &difference);
+            if size > MAX_CHANGED {
+                let key = format!("event.{}", step.event);
+                let problem = format!(
+                    "up to {} more than {MAX_CHANGED} nodes, links and flows change, copies counted: expected fewer steps",
+                    step.at
+                );
+                return Err(self.refusal(&key, problem));
             }
-            let after = self.typed_scenario(root.clone(), true);
-            let after = after.map_err(|error| error.map(|diagnostic| events::blame(&step, diagnostic)))?;
-            let changes = step
-                .values
-                .iter()
-                .map(|(key, value)| (key.clone(), value.as_ref().map(Node::shown)))
-                .collect();
-            Ok(Moment { at: step.at, event: step.event, changes, scenario: after })
-        };
-        steps.into_iter().map(moment).collect()
+            let shown =
+                |(key, value): &(String, Option<Node>)| (key.clone(), value.as_ref().map(Node::shown));
+            let changes = step.values.iter().map(shown).collect();
+            moments.push(Moment { at: step.at, event: step.event, changes, difference });
+        }
+        Ok(moments)
     }
 
-    /// Returns the scenario of a tree whose sweep is resolved. `is_later` is set for a state that an event makes.
-    fn typed_scenario(&self, mut root: Node, is_later: bool) -> Result<Scenario, ScenarioError> {
+    /// Returns the scenario of a tree whose sweep is resolved.
+    fn typed_scenario(&self, mut root: Node) -> Result<Scenario, ScenarioError> {
         separate::separate(&mut root);
         let found = Checker::check(&SCHEMA, &root);
         if !found.diagnostics.is_empty() {
@@ -230,8 +229,8 @@ impl Document {
         }
         found.shorthands.iter().for_each(|(key, tag)| place::expand(&mut root, key, tag));
         let mut scenario: Scenario = typed(&root).map_err(|diagnostic| self.refuse(vec![diagnostic]))?;
-        copies::set_apart(&mut scenario);
-        let diagnostics = validate::validate(&scenario, &root, is_later);
+        copies::set_apart(&mut scenario.link);
+        let diagnostics = validate::validate(&scenario, &root);
         if !diagnostics.is_empty() {
             return Err(self.refuse(diagnostics));
         }
@@ -360,23 +359,6 @@ fn syntax_error(error: &toml::de::Error, text: &str) -> Diagnostic {
     let message = error.message().trim().replace('\n', ", ");
     let problem = if ended { format!("{message}; the file ends here: is it cut short?") } else { message };
     whole_file(Origin::File(range), problem)
-}
-
-/// Deserialises a tree that the schema allows.
-pub(super) fn typed<T: DeserializeOwned>(root: &Node) -> Result<T, Diagnostic> {
-    serde_path_to_error::deserialize(root.to_toml()).map_err(|error| {
-        // "receive[1]" is "receive.1" here.
-        let key =
-            error.path().to_string().replace('[', ".").replace(']', "").trim_start_matches('.').to_owned();
-        let problem = error.inner().message().trim().replace('\n', ", ");
-        let mut key = if key == "." { String::new() } else { key };
-        // Tables with a `kind`, and those whose keys are another's, hide the rest of the path.
-        let at = if key.is_empty() { Some(root) } else { root.at(&key) };
-        if let Some(more) = at.and_then(|node| node.quoted_in(&problem)) {
-            key = join(&key, &more);
-        }
-        Diagnostic { origin: root.nearest_origin(&key), key, problem }
-    })
 }
 
 #[cfg(test)]

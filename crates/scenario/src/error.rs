@@ -58,12 +58,6 @@ impl ScenarioError {
         ScenarioError { file: file.to_owned(), text: text.to_owned(), diagnostics }
     }
 
-    /// Changes each diagnostic.
-    pub(crate) fn map(mut self, change: impl FnMut(&mut Diagnostic)) -> ScenarioError {
-        self.diagnostics.iter_mut().for_each(change);
-        self
-    }
-
     /// Returns the diagnostics, of which there is at least one.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics

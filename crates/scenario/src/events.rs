@@ -2,7 +2,7 @@
 
 pub(crate) mod series;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::Value as Json;
@@ -62,7 +62,13 @@ pub(crate) fn steps(
         order.extend(starts.map(|start| (start, number)));
     }
     order.sort_by_key(|&(start, _)| start);
-    let mut schedule = Schedule { ground, now: BTreeMap::new(), steps: Vec::new(), diagnostics: Vec::new() };
+    let mut schedule = Schedule {
+        ground,
+        now: BTreeMap::new(),
+        steps: Vec::new(),
+        placed: BTreeSet::new(),
+        diagnostics: Vec::new(),
+    };
     for (at, number) in order {
         schedule.event(number, &Event { at, ..events[number].clone() }, written);
         if !schedule.diagnostics.is_empty() && events[number].every.is_some() {
@@ -79,6 +85,8 @@ struct Schedule<'a> {
     /// Value of each changed key, and the end of its last change.
     now: BTreeMap<String, (Option<Node>, Span)>,
     steps: Vec<(Span, usize, String, Option<Node>)>,
+    /// Keys that were found in the file.
+    placed: BTreeSet<String>,
     diagnostics: Vec<Diagnostic>,
 }
 
@@ -131,7 +139,7 @@ impl Schedule<'_> {
         for (line, at, key, text) in rows {
             let key = &key::normal(key);
             let node = Node::of_text(text, origin);
-            let placed = place::place(&mut self.ground.root.clone(), key, origin, node.clone());
+            let placed = self.ensure_placed(key, origin, &node);
             placed.map_err(|problem| format!("{shown}:{line}: {key}: {problem}"))?;
             let at = event.at + at;
             if self.now.get(key).is_some_and(|(_, until)| *until > at) {
@@ -142,6 +150,15 @@ impl Schedule<'_> {
             }
             self.steps.push((at, number, key.to_owned(), Some(node.clone())));
             self.now.insert(key.to_owned(), (Some(node), at));
+        }
+        Ok(())
+    }
+
+    /// Checks that a key is one of the file. Each is tried once, in a copy of the file.
+    fn ensure_placed(&mut self, key: &str, origin: &Origin, node: &Node) -> Result<(), String> {
+        if !self.placed.contains(key) {
+            place::place(&mut self.ground.root.clone(), key, origin, node.clone())?;
+            self.placed.insert(key.to_owned());
         }
         Ok(())
     }
@@ -162,7 +179,7 @@ impl Schedule<'_> {
         key: &str,
         node: &Node,
     ) -> Result<(), String> {
-        place::place(&mut self.ground.root.clone(), key, &node.origin, node.clone())?;
+        self.ensure_placed(key, &node.origin, node)?;
         if self.now.get(key).is_some_and(|(_, until)| *until > event.at) {
             return Err("another event still changes it at that time".to_owned());
         }

@@ -4,7 +4,7 @@
 //! [`Access::beneath`] the files of a folder. Access to any file is in `bentpipe-paths`, which the controller and the agent
 //! do not have.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
@@ -62,12 +62,14 @@ impl Access {
         Ok(Access::new(Beneath { folder: open_folder(folder)?, names: None }))
     }
 
-    /// Returns access to the files of a folder that have one of these names.
+    /// Returns access to files of a folder by the names that scenarios have for them.
+    ///
+    /// Each such name comes with the one in the folder.
     ///
     /// # Errors
     /// Returns an error if the folder cannot be opened.
-    pub fn named(folder: &Path, names: impl IntoIterator<Item = String>) -> io::Result<Access> {
-        let names = Some(names.into_iter().collect());
+    pub fn named(folder: &Path, files: impl IntoIterator<Item = (String, String)>) -> io::Result<Access> {
+        let names = Some(files.into_iter().collect());
         Ok(Access::new(Beneath { folder: open_folder(folder)?, names }))
     }
 
@@ -121,19 +123,22 @@ impl Resolver for NoFile {
 #[derive(Debug)]
 struct Beneath {
     folder: OwnedFd,
-    /// Names that may be read; `None` for all below the folder.
-    names: Option<BTreeSet<String>>,
+    /// Files that may be read, by their names in scenarios.
+    ///
+    /// `None` for all below the folder.
+    names: Option<BTreeMap<String, String>>,
 }
 
 impl Resolver for Beneath {
     fn open(&self, name: &Path) -> io::Result<File> {
-        let is_known = |names: &BTreeSet<String>| name.to_str().is_some_and(|name| names.contains(name));
-        if !self.names.as_ref().is_none_or(is_known) {
-            return Err(not_an_input());
-        }
+        let own = |names: &BTreeMap<String, String>| name.to_str().and_then(|name| names.get(name)).cloned();
+        let name = match &self.names {
+            Some(names) => PathBuf::from(own(names).ok_or_else(not_an_input)?),
+            None => name.to_owned(),
+        };
         let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let opened = rustix::fs::openat2(&self.folder, name, flags, Mode::empty(), beneath);
+        let opened = rustix::fs::openat2(&self.folder, &name, flags, Mode::empty(), beneath);
         let file = File::from(opened.map_err(refusal)?);
         if !file.metadata()?.is_file() {
             return Err(not_an_input());
@@ -305,7 +310,7 @@ mod tests {
                 "{name:?}"
             );
         }
-        let one = Access::named(&folder, ["own.csv".to_owned()]).expect("a folder");
+        let one = Access::named(&folder, [("own.csv".to_owned(), "own.csv".to_owned())]).expect("a folder");
         assert!(one.open(Path::new("own.csv")).is_ok() && one.open(Path::new("sub/own.csv")).is_err());
         assert!(Access::default().open(Path::new("own.csv")).is_err());
     }

@@ -1,6 +1,6 @@
 //! Values that depend on the network, such as segment sizes of TCP.
 
-use bentpipe_site::{PathFacts, Problem, Router, Topology, path_mtu};
+use bentpipe_site::{PathFacts, Problem, Router, Topology};
 use bentpipe_units::Bytes;
 
 use super::schema::{Ip, Scenario};
@@ -28,7 +28,6 @@ pub(crate) fn resolve(scenario: &mut Scenario, is_given: impl Fn(&str) -> bool) 
 fn facts(topology: &Topology, router: &mut Router<'_>, ends: [&String; 2], ip: Ip) -> Option<PathFacts> {
     let [from, to] = ends.map(|node| topology.find(node));
     let (from, to) = (from?, to?);
-    let there = path_mtu(router, from, to, ip).ok()?;
-    let back = path_mtu(router, to, from, ip).ok()?;
+    let (there, back) = (router.mtu(from, to, ip)?, router.mtu(to, from, ip)?);
     Some(PathFacts { ip, mtu: Bytes::new(there.min(back)) })
 }

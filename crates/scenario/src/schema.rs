@@ -4,7 +4,7 @@
 //! comments.
 
 use std::net::IpAddr;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use bentpipe_units::{Bytes, Rate, Span};
 use schemars::JsonSchema;
@@ -72,10 +72,10 @@ pub struct Scenario {
     pub sweep: Sweep,
     /// States after the events, computed from them.
     #[serde(skip)]
-    pub timeline: Vec<Moment>,
+    pub timeline: Arc<[Moment]>,
 }
 
-/// State of a scenario from a time of the run on, because of an event.
+/// Change of a scenario's state at a time of the run, because of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moment {
     /// Time from the start of the run.
@@ -84,8 +84,23 @@ pub struct Moment {
     pub event: usize,
     /// Changed keys and their values as text. `None`: the key is again as if the file did not give it.
     pub changes: Vec<(String, Option<String>)>,
-    /// The scenario from then on, without events.
-    pub scenario: Scenario,
+    /// Entries of the scenario that differ from then on.
+    pub difference: Difference,
+}
+
+/// Entries of a scenario that differ from those before.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Difference {
+    /// Nodes, which have other roles.
+    pub node: Vec<(String, Node)>,
+    /// Links, apart from their ends and what packets they take.
+    pub link: Vec<(String, Link)>,
+    /// Flows that are turned off or on.
+    pub flow: Vec<(String, Flow)>,
+    /// Objects that links share.
+    pub shared: Option<Box<Shared>>,
+    /// Set if more differs, which a running network cannot change.
+    pub is_more: bool,
 }
 
 const fn one() -> u64 {
@@ -313,6 +328,12 @@ pub struct Flow {
     /// The IP version.
     #[serde(default)]
     pub ip: Ip,
+    /// Refuses datagrams longer than the path's MTU. Default: false.
+    ///
+    /// Without it the sender's node fragments them, as a kernel does, and the receiver's reassembles them: a lost
+    /// fragment loses the datagram. Segments of TCP and packets of DCCP always fit.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub dont_fragment: bool,
     /// Enables sending. Default: true. An event turns it off and on: only UDP and TCP.
     ///
     /// While it is off, UDP's source sends nothing. TCP's application writes nothing and takes back what was not sent.
@@ -339,6 +360,10 @@ const fn yes() -> bool {
 
 const fn is_yes(value: &bool) -> bool {
     *value
+}
+
+const fn is_no(value: &bool) -> bool {
+    !*value
 }
 
 fn bulk() -> Application {

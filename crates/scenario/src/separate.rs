@@ -3,22 +3,32 @@
 //! A table with the number of a copy becomes an entry of its own, "access.3": the settings of all copies, and over them those
 //! of this one.
 
+use std::collections::HashMap;
+
 use super::error::Origin;
 use super::tree::{Node, Table, Value};
 
 /// Tables whose entries may have copies.
 const TABLES: [&str; 3] = ["node", "link", "flow"];
 
+/// Nodes with copies, and the number of these.
+pub(crate) type Counts = HashMap<String, u32>;
+
 /// Separates the copies that have settings of their own.
 pub(crate) fn separate(root: &mut Node) {
     let counts = counts(root);
+    separate_by(root, &counts);
+}
+
+/// Separates the copies that have settings of their own, where a tree may lack nodes.
+pub(crate) fn separate_by(root: &mut Node, counts: &Counts) {
     for name in TABLES {
         let Some(table) = root.table_mut().and_then(|root| root.find_mut(name)).and_then(Node::table_mut)
         else {
             continue;
         };
         let own: Vec<(String, Origin, Node)> =
-            table.values_mut().flat_map(|(entry, node)| take(name, entry, node, &counts)).collect();
+            table.values_mut().flat_map(|(entry, node)| take(name, entry, node, counts)).collect();
         for (key, origin, node) in own {
             if table.find(&key).is_none() {
                 *table.entry(&key, &origin) = node;
@@ -28,7 +38,7 @@ pub(crate) fn separate(root: &mut Node) {
 }
 
 /// Returns nodes with copies, and how many these are.
-fn counts(root: &Node) -> Vec<(String, u32)> {
+pub(crate) fn counts(root: &Node) -> Counts {
     let nodes = root.at("node").and_then(Node::table).into_iter().flat_map(Table::iter);
     let counted = nodes.filter_map(|(name, _, node)| match node.at("count")?.value {
         Value::Integer(count) => {
@@ -40,15 +50,15 @@ fn counts(root: &Node) -> Vec<(String, u32)> {
 }
 
 /// Removes the copies' own settings from an entry. Returns each copy with all of its settings.
-fn take(table: &str, name: &str, entry: &mut Node, counts: &[(String, u32)]) -> Vec<(String, Origin, Node)> {
+fn take(table: &str, name: &str, entry: &mut Node, counts: &Counts) -> Vec<(String, Origin, Node)> {
     let ends: Vec<String> = match table {
         "node" => vec![name.to_owned()],
         "link" => texts(entry.at("between")),
         _ => ["from", "to"].iter().flat_map(|end| texts(entry.at(end))).collect(),
     };
-    let copies =
-        ends.iter().filter_map(|end| counts.iter().find(|(node, _)| node == end)).map(|(_, count)| *count);
-    let Some(copies) = copies.max() else { return Vec::new() };
+    let Some(copies) = ends.iter().filter_map(|end| counts.get(end)).copied().max() else {
+        return Vec::new();
+    };
     let Some(settings) = entry.table_mut() else { return Vec::new() };
     let numbers: Vec<String> =
         settings.keys().filter(|key| is_copy(key, copies)).map(str::to_owned).collect();
@@ -99,7 +109,7 @@ fn overlay(under: &mut Node, over: Node) {
 }
 
 /// Sets the ends of a copy to copies of nodes. The copy of a node becomes a single one.
-fn point_ends(table: &str, node: &mut Node, number: &str, counts: &[(String, u32)]) {
+fn point_ends(table: &str, node: &mut Node, number: &str, counts: &Counts) {
     let Some(settings) = node.table_mut() else { return };
     if table == "node" {
         settings.remove("count");
@@ -107,7 +117,7 @@ fn point_ends(table: &str, node: &mut Node, number: &str, counts: &[(String, u32
     }
     let numbered = |node: &mut Node| {
         if let Value::String(name) = &mut node.value
-            && counts.iter().any(|(counted, _)| counted == name)
+            && counts.contains_key(name.as_str())
         {
             *name = format!("{name}.{number}");
         }

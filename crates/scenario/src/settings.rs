@@ -6,10 +6,11 @@ use serde::de::DeserializeOwned;
 
 use super::Error;
 use super::check::{Checker, Schema};
-use super::document::{read_tree, typed};
+use super::document::read_tree;
 use super::error::{Diagnostic, ScenarioError};
 use super::place;
 use super::tree::Node;
+use super::typed::typed;
 
 /// Settings file validated against the declaration of `T`.
 ///

@@ -100,6 +100,28 @@ fn or_else(kind: &line::Kind, link: &line::Kind) -> line::Kind {
     }
 }
 
+impl Scenario {
+    /// Returns a direction of a link by the link's number, with its settings.
+    pub fn member<'s>(&'s self, link: usize, way: Way, side: &'s Side) -> Member<'s, Medium> {
+        let (name, Link { between, .. }) = self.link.get_index(link).expect("a link of the scenario");
+        let (from, to) = (&between[way.index()], &between[way.back().index()]);
+        let node = self.node.get(from);
+        Member {
+            link,
+            name,
+            way,
+            from,
+            to,
+            from_router: node.is_some_and(|node| node.kind != NodeKind::Host),
+            copies: copies::copies(self, [from, to]),
+            common: &side.common,
+            line: &side.line,
+            place: &side.place,
+            medium: &side.medium,
+        }
+    }
+}
+
 impl Direction {
     /// Returns the keys that are given.
     fn keys(&self) -> Vec<&'static str> {
@@ -131,6 +153,26 @@ impl<'a> Layout<'a> {
         Layout { scenario, sides: sides.collect() }
     }
 
+    /// Creates the layout of a scenario from the directions of its links.
+    pub(crate) fn of(scenario: &'a Scenario, sides: Vec<[Side; 2]>) -> Layout<'a> {
+        Layout { scenario, sides }
+    }
+
+    /// Returns the directions of all links.
+    pub(crate) fn into_sides(self) -> Vec<[Side; 2]> {
+        self.sides
+    }
+
+    /// Returns the scenario.
+    pub(crate) fn scenario(&self) -> &'a Scenario {
+        self.scenario
+    }
+
+    /// Returns both directions of a link.
+    pub(crate) fn pair(&self, link: usize) -> &[Side; 2] {
+        &self.sides[link]
+    }
+
     /// Returns a direction of a link.
     pub fn side(&self, link: usize, way: Way) -> &Side {
         &self.sides[link][way.index()]
@@ -141,11 +183,6 @@ impl<'a> Layout<'a> {
         self.sides.iter().flatten()
     }
 
-    /// Returns both directions of every link.
-    pub(crate) fn pairs(&self) -> impl Iterator<Item = &[Side; 2]> {
-        self.sides.iter()
-    }
-
     /// Returns the longest IP packet on a link.
     pub fn mtu(&self, link: usize) -> Bytes {
         let [forward, back] = &self.sides[link];
@@ -154,34 +191,13 @@ impl<'a> Layout<'a> {
 
     /// Returns all directions: of each link forward and return, in the order of the file.
     pub fn members(&self) -> Vec<Member<'_, Medium>> {
-        let links = self.scenario.link.iter().enumerate();
-        let both = |(n, (name, link))| {
-            Way::BOTH.map(|way| self.member((n, name, link), way, &self.sides[n][way.index()]))
-        };
-        links.flat_map(both).collect()
+        self.members_of(0..self.sides.len())
     }
 
-    fn member<'s>(
-        &'s self,
-        (link, name, file): (usize, &'s String, &'s Link),
-        way: Way,
-        side: &'s Side,
-    ) -> Member<'s, Medium> {
-        let (from, to) = (&file.between[way.index()], &file.between[way.back().index()]);
-        let node = self.scenario.node.get(from);
-        Member {
-            link,
-            name,
-            way,
-            from,
-            to,
-            from_router: node.is_some_and(|node| node.kind != NodeKind::Host),
-            copies: copies::copies(self.scenario, [from, to]),
-            common: &side.common,
-            line: &side.line,
-            place: &side.place,
-            medium: &side.medium,
-        }
+    /// Returns the directions of some links, by their numbers.
+    pub(crate) fn members_of(&self, links: impl IntoIterator<Item = usize>) -> Vec<Member<'_, Medium>> {
+        let both = |n: usize| Way::BOTH.map(|way| self.scenario.member(n, way, &self.sides[n][way.index()]));
+        links.into_iter().flat_map(both).collect()
     }
 
     /// Returns rate and delay of all directions, in the order of [`Layout::members`].

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use indexmap::IndexMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -29,7 +30,7 @@ pub(crate) enum Value {
 
 /// Keys, where they were written, and their values, in the order of the file.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Table(Vec<(String, Origin, Node)>);
+pub(crate) struct Table(IndexMap<String, (Origin, Node)>);
 
 /// A number that TOML allows and that does not fit.
 #[derive(Debug)]
@@ -180,7 +181,7 @@ impl Node {
         self.origin = origin.clone();
         match &mut self.value {
             Value::Array(items) => items.iter_mut().for_each(|item| item.set_origin(origin)),
-            Value::Table(Table(entries)) => entries.iter_mut().for_each(|(_, named, node)| {
+            Value::Table(Table(entries)) => entries.values_mut().for_each(|(named, node)| {
                 *named = origin.clone();
                 node.set_origin(origin);
             }),
@@ -224,70 +225,66 @@ impl Table {
     pub(crate) fn from_toml(table: &DeTable<'_>) -> Result<Table, OutOfRange> {
         let entries = table.iter().map(|(key, value)| {
             let node = Node::from_toml(value)?;
-            Ok((key.get_ref().to_string(), Origin::File(key.span()), node))
+            Ok((key.get_ref().to_string(), (Origin::File(key.span()), node)))
         });
-        let mut entries: Vec<(String, Origin, Node)> = entries.collect::<Result<_, _>>()?;
-        entries.sort_by_key(|(_, origin, _)| if let Origin::File(range) = origin { range.start } else { 0 });
-        Ok(Table(entries))
+        let mut entries: Vec<(String, (Origin, Node))> = entries.collect::<Result<_, _>>()?;
+        let start = |origin: &Origin| if let Origin::File(range) = origin { range.start } else { 0 };
+        entries.sort_by_key(|(_, (origin, _))| start(origin));
+        Ok(Table(entries.into_iter().collect()))
     }
 
     /// Returns all entries.
     pub(crate) fn into_entries(self) -> impl Iterator<Item = (String, Origin, Node)> {
-        self.0.into_iter()
+        self.0.into_iter().map(|(key, (origin, node))| (key, origin, node))
     }
 
     /// Keys, where they are, and values.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Origin, &Node)> {
-        self.0.iter().map(|(key, origin, node)| (key.as_str(), origin, node))
+        self.0.iter().map(|(key, (origin, node))| (key.as_str(), origin, node))
     }
 
     /// Returns all keys.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|(key, ..)| key.as_str())
+        self.0.keys().map(String::as_str)
     }
 
     /// Returns the origin of the key, and its value.
     pub(crate) fn find(&self, key: &str) -> Option<(&Origin, &Node)> {
-        self.0.iter().find(|(name, ..)| name == key).map(|(_, origin, node)| (origin, node))
+        self.0.get(key).map(|(origin, node)| (origin, node))
     }
 
     /// Returns the value of `key`, to change, creating an empty table if necessary.
     pub(crate) fn entry(&mut self, key: &str, origin: &Origin) -> &mut Node {
-        let at = self.0.iter().position(|(name, ..)| name == key).unwrap_or_else(|| {
-            let node = Node { value: Value::Table(Table::default()), origin: origin.clone() };
-            self.0.push((key.to_owned(), origin.clone(), node));
-            self.0.len() - 1
-        });
-        &mut self.0[at].2
+        let empty = || Node { value: Value::Table(Table::default()), origin: origin.clone() };
+        &mut self.0.entry(key.to_owned()).or_insert_with(|| (origin.clone(), empty())).1
     }
 
     /// Returns the value of a key, to be changed.
     pub(crate) fn find_mut(&mut self, key: &str) -> Option<&mut Node> {
-        self.0.iter_mut().find(|(name, ..)| name == key).map(|(_, _, node)| node)
+        self.0.get_mut(key).map(|(_, node)| node)
     }
 
-    /// Renames a key, which keeps its place and its origin.
+    /// Renames a key, which keeps its place and its origin. The new name must be free.
     pub(crate) fn rename(&mut self, key: &str, to: &str) {
-        if let Some((name, ..)) = self.0.iter_mut().find(|(name, ..)| name == key) {
-            to.clone_into(name);
+        if let Some((place, _, entry)) = self.0.shift_remove_full(key) {
+            self.0.shift_insert(place, to.to_owned(), entry);
         }
     }
 
     /// Inserts a key in front of all others, unless it exists.
     pub(crate) fn put_first(&mut self, key: &str, origin: &Origin, node: Node) {
         if self.find(key).is_none() {
-            self.0.insert(0, (key.to_owned(), origin.clone(), node));
+            self.0.shift_insert(0, key.to_owned(), (origin.clone(), node));
         }
     }
 
     /// Returns all values, to be changed.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = (&str, &mut Node)> {
-        self.0.iter_mut().map(|(key, _, node)| (key.as_str(), node))
+        self.0.iter_mut().map(|(key, (_, node))| (key.as_str(), node))
     }
 
     /// Removes a key.
     pub(crate) fn remove(&mut self, key: &str) -> Option<Node> {
-        let at = self.0.iter().position(|(name, ..)| name == key)?;
-        Some(self.0.remove(at).2)
+        self.0.shift_remove(key).map(|(_, node)| node)
     }
 }

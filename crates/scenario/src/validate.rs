@@ -1,15 +1,19 @@
 //! Checks beyond types and schema: names that must exist, amounts that must be consistent.
 
-use bentpipe_site::{Copies, MAX_DELAY, Named, Scope, Way, stage};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use bentpipe_site::{Copies, MAX_DELAY, Named, Problem, Scope, Way, stage};
 use bentpipe_units::Span;
 use bentpipe_voice::aggregate::Outer;
+use indexmap::IndexSet;
 
 use super::check::join;
 use super::copies;
 use super::error::Diagnostic;
-use super::media::Medium;
+use super::media::{Medium, Shared};
 use super::place::NAMED;
-use super::schema::{Flow, Link, Scenario};
+use super::schema::{Difference, Flow, Link, Scenario};
 use super::sides::{Layout, Side};
 use super::stages::Stages;
 use super::suggest;
@@ -30,19 +34,71 @@ pub const REAL_HOST: &str =
 /// Tables whose entries may be copies with settings of their own: "access.3".
 const COPIED: [&str; 3] = ["node", "link", "flow"];
 
-/// Checks `scenario`, which was made from `tree`, and returns the errors. `is_later` is set for a state that an event makes.
-pub(crate) fn validate(scenario: &Scenario, tree: &Tree, is_later: bool) -> Vec<Diagnostic> {
-    let mut review = Review { scenario, tree, is_later, diagnostics: Vec::new() };
+/// Checks `scenario`, which was made from `tree`, and returns the errors.
+pub(crate) fn validate(scenario: &Scenario, tree: &Tree) -> Vec<Diagnostic> {
+    let mut review = Review { scenario, tree, is_later: false, diagnostics: Vec::new() };
     review.amounts();
     review.names();
     scenario.link.iter().for_each(|(name, link)| review.link(&join("link", name), link));
     review.pairs("tunnel", scenario.tunnel.iter().map(|(name, tunnel)| (name, &tunnel.between)));
     review.groups();
     review.copies();
-    review.kinds();
+    let names = scenario.node.keys().map(String::as_str).collect();
+    review.kinds(&Layout::new(scenario), &Part::all(scenario), Rc::new(names));
     scenario.flow.iter().for_each(|(name, flow)| review.flow(&join("flow", name), flow));
     review.probe();
     review.diagnostics
+}
+
+/// Checks the state of a scenario after an event, which was valid before. `tree` has the entries that the event changed.
+pub(crate) fn validate_difference(
+    layout: &Layout<'_>,
+    tree: &Tree,
+    difference: &Difference,
+    names: Rc<IndexSet<&str>>,
+) -> Vec<Diagnostic> {
+    let scenario = layout.scenario();
+    let mut review = Review { scenario, tree, is_later: true, diagnostics: Vec::new() };
+    let Difference { node, link, flow, shared, .. } = difference;
+    link.iter().for_each(|(name, link)| review.link(&join("link", name), link));
+    flow.iter().for_each(|(name, flow)| review.flow(&join("flow", name), flow));
+    let changed: Vec<usize> = link.iter().filter_map(|(name, _)| scenario.link.get_index_of(name)).collect();
+    let is_alone = |n: usize| layout.pair(n).iter().all(|side| side.medium.is_alone());
+    // What links share is checked with all of them.
+    let is_shared = shared.is_some() || !changed.iter().all(|n| is_alone(*n));
+    let others = (0..if is_shared { scenario.link.len() } else { 0 }).filter(|n| !is_alone(*n));
+    let links: BTreeSet<usize> = changed.into_iter().chain(others).collect();
+    let none = Shared::default();
+    let part = Part {
+        links: links.into_iter().collect(),
+        shared: if is_shared { &scenario.shared } else { &none },
+        nodes: node.iter().map(|(name, _)| name.as_str()).collect(),
+        flows: flow.iter().map(|(name, _)| name.as_str()).collect(),
+    };
+    review.kinds(layout, &part, names);
+    let facts = Medium::facts(&layout.members_of(part.links.iter().copied()), part.shared);
+    facts.err().into_iter().for_each(|Problem { key, problem }| review.report(&key, problem));
+    review.diagnostics
+}
+
+/// Part of a scenario whose kinds are checked.
+struct Part<'a> {
+    /// Numbers of the links.
+    links: Vec<usize>,
+    shared: &'a Shared,
+    nodes: Vec<&'a str>,
+    flows: Vec<&'a str>,
+}
+
+impl<'a> Part<'a> {
+    fn all(scenario: &'a Scenario) -> Part<'a> {
+        Part {
+            links: (0..scenario.link.len()).collect(),
+            shared: &scenario.shared,
+            nodes: scenario.node.keys().map(String::as_str).collect(),
+            flows: scenario.flow.keys().map(String::as_str).collect(),
+        }
+    }
 }
 
 /// Checks that PPP frames in place of packets are on a line.
@@ -223,30 +279,33 @@ impl Review<'_> {
         }
     }
 
-    /// Checks the kinds of media, roles and traffic, and their shared objects.
-    fn kinds(&mut self) {
-        let layout = Layout::new(self.scenario);
-        let nodes = self.scenario.node.keys().map(String::as_str).collect();
-        let mut review = bentpipe_site::Review::new(nodes, self.scenario.duration, |name, known| {
-            suggest::instead(name, known.iter().copied())
-        })
-        .after_events(self.is_later);
-        Medium::check(&layout.members(), &self.scenario.shared, &mut review);
-        layout.sides().for_each(|side| stage::check(&side.stages.by_row(), &side.place, &mut review));
-        layout.pairs().flat_map(|[one, other]| [(one, other), (other, one)]).for_each(|(side, back)| {
+    /// Checks the kinds of media, roles and traffic of a part, and their shared objects.
+    fn kinds(&mut self, layout: &Layout<'_>, part: &Part<'_>, names: Rc<IndexSet<&str>>) {
+        let instead: fn(&str, &[&str]) -> String =
+            |name, known| suggest::instead(name, known.iter().copied());
+        let mut review = bentpipe_site::Review::of_nodes(names, self.scenario.duration, instead)
+            .after_events(self.is_later);
+        Medium::check(&layout.members_of(part.links.iter().copied()), part.shared, &mut review);
+        let pairs = || part.links.iter().map(|link| layout.pair(*link));
+        let sides = || pairs().flatten();
+        sides().for_each(|side| stage::check(&side.stages.by_row(), &side.place, &mut review));
+        pairs().flat_map(|[one, other]| [(one, other), (other, one)]).for_each(|(side, back)| {
             let stages = [side, back].map(|side| side.stages.by_row());
             stage::check_feedback(&stages[0], &stages[1], &side.place, &mut review);
         });
-        layout.sides().for_each(|side| frames(side, &mut review));
+        sides().for_each(|side| frames(side, &mut review));
         let tables = &self.scenario.role_tables;
-        tables.check(&mut review);
-        for (at, role) in self.scenario.roles() {
+        if !self.is_later {
+            tables.check(&mut review);
+        }
+        for (at, role) in self.scenario.roles_at(part.nodes.iter().copied()) {
             role.check(&at, tables, &mut review);
             let is_real = self.scenario.node[at.node].real;
             review.ensure(!is_real || role.has_program(), &at.key, REAL_HOST);
         }
-        for (name, flow) in &self.scenario.flow {
-            flow.traffic.kind().check(&format!("flow.{name}.traffic"), &mut review);
+        for name in &part.flows {
+            let kind = self.scenario.flow[*name].traffic.kind();
+            kind.check(&format!("flow.{name}.traffic"), &mut review);
         }
         review.into_problems().into_iter().for_each(|problem| self.report(&problem.key, problem.problem));
     }

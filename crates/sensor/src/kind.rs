@@ -115,6 +115,10 @@ impl TrafficKind for Queries {
         }
     }
 
+    fn unknown_rate(&self) -> Option<&'static str> {
+        Some("rows of sensors decide what it carries")
+    }
+
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
         let to = at.receivers[0];
         InvalidConfig::ensure(at.from != to, "to", "another node")

@@ -109,15 +109,23 @@ const ROWS: &[(&str, &str)] = &[
 
 /// Returns all operations.
 pub(crate) fn operations() -> Vec<Operation> {
-    use crate::store::{
-        audit::Logged, files::UserFile, jobs as j, people as p, presets::Preset, reservations::Reservation,
-        scenarios as s, sites::Site,
-    };
-    let level = Access::Level;
+    [of_server, of_people, of_scenarios, of_jobs, of_testbed, of_results].iter().flat_map(|of| of()).collect()
+}
+
+/// Returns the operations on the server itself.
+fn of_server() -> Vec<Operation> {
     rows! {
         getOpenapi get "/openapi.json", Access::Public, "Describe this interface" => 200 serde_json::Value, openapi::get_document;
-        getHealth get "/health", Access::Public, "Report that the server answers" => 200 body::Health, people::health;
-        logIn post "/session", Access::Public, "Log in and receive a session cookie", body people::LogIn => 200 p::User, people::start_session;
+        getHealth get "/health", Access::Entry, "Report that the server answers" => 200 body::Health, people::health;
+    }
+}
+
+/// Returns the operations on users, sessions and tokens.
+fn of_people() -> Vec<Operation> {
+    use crate::store::{audit::Logged, people as p};
+    let level = Access::Level;
+    rows! {
+        logIn post "/session", Access::Entry, "Log in and receive a session cookie", body people::LogIn => 200 p::User, people::start_session;
         logOut delete "/session", level(0), "End this session" => 204, people::log_out;
         getMe get "/me", level(0), "Show the user of this session or token" => 200 p::User, people::me;
         getUsage get "/me/usage", level(0), "Show what is stored for this user, and the quota" => 200 crate::quota::Usage, people::usage;
@@ -134,6 +142,14 @@ pub(crate) fn operations() -> Vec<Operation> {
         addUser post "/users", level(3), "Add a user", body people::NewUser => 201 p::User, people::add_user;
         changeUser patch "/users/{id}", level(3), "Change the level or password of a user, or disable it", body people::UserChange => 200 p::User, people::change_user;
         listAudit get "/audit", level(3), "List the audit log, newest first", query &[("before", "Entries before this number")] => 200 Vec<Logged>, people::audit;
+    }
+}
+
+/// Returns the operations on scenarios and what they name.
+fn of_scenarios() -> Vec<Operation> {
+    use crate::store::{files::UserFile, presets::Preset, scenarios as s};
+    let level = Access::Level;
+    rows! {
         listScenarios get "/scenarios", level(0), "List scenarios", query SCENARIOS => 200 Vec<s::Scenario>, scenarios::list;
         addScenario post "/scenarios", level(1), "Add a scenario", body scenarios::NewScenario => 201 scenarios::ScenarioText, scenarios::add;
         getScenario get "/scenarios/{id}", level(0), "Show a scenario with its text" => 200 scenarios::ScenarioText, scenarios::show;
@@ -156,6 +172,14 @@ pub(crate) fn operations() -> Vec<Operation> {
         getFile get "/files/{id}", level(0), "Download a file" => 200, files::content;
         removeFile delete "/files/{id}", level(1), "Remove a file; jobs keep what they read" => 204, files::remove;
         getSchema get "/schema", level(0), "Show the JSON Schema of scenarios" => 200 serde_json::Value, scenarios::schema;
+    }
+}
+
+/// Returns the operations on jobs.
+fn of_jobs() -> Vec<Operation> {
+    use crate::store::jobs as j;
+    let level = Access::Level;
+    rows! {
         listJobs get "/jobs", level(0), "List jobs, newest first",
             query &[("before", "Jobs before this number"), ("limit", "Most jobs, 1 to 1000"), ("state", "State"), ("search", "Text in the name or the note, or a tag"), ("scenario", "Number of the scenario")] => 200 Vec<j::Job>, jobs::list;
         launchJob post "/jobs", level(1), "Launch a job; a repeated `Idempotency-Key` launches nothing", body jobs::NewJob => 201 j::Job, jobs::launch;
@@ -165,6 +189,14 @@ pub(crate) fn operations() -> Vec<Operation> {
         removeJob delete "/jobs/{id}", level(1), "Remove a job that is over, with its results" => 204, removal::remove;
         importJob post "/jobs/import", level(1), "Import a job with its results from an archive that `getArchive` made", body files::Octets => 201 j::Job, import::import;
         repeatJob post "/jobs/{id}/repeat", level(1), "Launch a job again as it was; its fingerprints are compared at the end" => 201 j::Job, import::repeat;
+    }
+}
+
+/// Returns the operations on what jobs share: studies, reservations and sites.
+fn of_testbed() -> Vec<Operation> {
+    use crate::store::{reservations::Reservation, sites::Site};
+    let level = Access::Level;
+    rows! {
         listStudies get "/studies", level(0), "List studies that a job can reproduce" => 200 Vec<jobs::StudyEntry>, jobs::studies;
         listReservations get "/reservations", level(0), "List reservations of the testbed that are not over" => 200 Vec<Reservation>, reservations::list;
         addReservation post "/reservations", level(1), "Reserve the testbed: only jobs of its owner start in that time", body reservations::NewReservation => 201 Reservation, reservations::add;
@@ -172,6 +204,14 @@ pub(crate) fn operations() -> Vec<Operation> {
         listSites get "/sites", level(0), "List sites: other machines that run tasks of jobs" => 200 Vec<Site>, sites::list;
         inviteSite post "/sites", level(3), "Make the one-time code with which a machine becomes a site", body sites::NewSite => 201 sites::MadeInvitation, sites::invite;
         revokeSite delete "/sites/{id}", level(3), "Revoke a site: its key is worth nothing from now on" => 204, sites::revoke;
+    }
+}
+
+/// Returns the operations on running jobs and results.
+fn of_results() -> Vec<Operation> {
+    use crate::store::jobs as j;
+    let level = Access::Level;
+    rows! {
         changeJob post "/jobs/{id}/set", level(1), "Change a key of an emulation that runs", body jobs::Change => 200 jobs::Changed, jobs::set;
         cancelJob post "/jobs/{id}/cancel", level(1), "Request the end of a job; finished runs stay" => 200 j::Job, jobs::cancel;
         listEvents get "/jobs/{id}/events", level(0), "List events of a job", query PAGE => 200 Vec<j::Event>, jobs::events;

@@ -6,17 +6,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::http::StatusCode;
 use bentpipe_agent::Network;
 use rusqlite::Transaction;
-use tokio::sync::{Semaphore, broadcast, watch};
+use tokio::sync::{Mutex as Turns, Semaphore, broadcast, watch};
 use tokio::task::JoinHandle;
 
-use crate::children::{Groups, LimitsFile, Pool};
+use crate::bodies::BODIES;
+use crate::children::{self, Groups, LimitsFile, Pool};
+use crate::devices::Devices;
+use crate::downloads::Downloads;
 use crate::inputs::{Arriving, Inputs};
+use crate::left;
 use crate::limits::Buckets;
 use crate::logins::Logins;
 use crate::password;
 use crate::places::Places;
 use crate::presence::Sites;
 use crate::problem::{Problem, Result};
+use crate::promised::Promised;
 use crate::store::{Store, files};
 
 /// Password hashes that are computed at a time; each takes 19 MiB.
@@ -25,8 +30,8 @@ const HASHES_AT_ONCE: usize = 2;
 /// Password hashes that wait for a turn.
 const HASHES_WAITING: usize = 64;
 
-/// Archives that are made at a time, of a user and in total. Each takes a thread.
-const ARCHIVES: (usize, usize) = (2, 16);
+/// Archives that are made at a time. Each takes a thread.
+const ARCHIVES: children::Places = children::Places { at_once: 16, per_user: 2, waiting: 2 };
 
 /// Streams that are open at a time, of a user and in total.
 const STREAMS: (usize, usize) = (20, 200);
@@ -34,11 +39,11 @@ const STREAMS: (usize, usize) = (20, 200);
 /// Requests of a user that are answered at a time, streams and downloads included.
 const REQUESTS: usize = 64;
 
-/// Archives that are read at a time; each takes memory for its directory.
-const IMPORTS_AT_ONCE: usize = 1;
-
 /// Events that a slow stream may lag behind before it reads them from the database.
 const EVENT_BACKLOG: usize = 256;
+
+/// Folder of results in that of a job.
+pub(crate) const RESULTS: &str = "results";
 
 /// Settings of the controller.
 #[derive(Clone, Debug)]
@@ -65,6 +70,8 @@ pub struct Settings {
     pub secure: bool,
     /// Limits of children.
     pub limits: LimitsFile,
+    /// User and group of children, if the server is root. Emulations are root's.
+    pub job_user: Option<(u32, u32)>,
     /// Set if users of level 3 need a second factor.
     ///
     /// Without one they have level 2.
@@ -88,14 +95,26 @@ pub(crate) struct Inner {
     pub(crate) hashes: Semaphore,
     /// Attempts to log in.
     pub(crate) logins: Logins,
+    /// Browsers in which users have logged in before.
+    pub(crate) devices: Devices,
     /// Bytes of files that users are sending.
     pub(crate) arriving: Arc<Arriving>,
-    /// Places of requests, of streams and of archives that are made.
+    /// Bytes of archives that users are sending.
+    pub(crate) importing: Arc<Arriving>,
+    /// Room on the disk for archives that are unpacked.
+    pub(crate) promised: Arc<Promised>,
+    /// Places of requests and of streams.
     pub(crate) requests: Arc<Places>,
     pub(crate) streams: Arc<Places>,
-    pub(crate) archives: Arc<Places>,
-    /// Turns at reading archives.
-    pub(crate) imports: Arc<Semaphore>,
+    /// Turns of archives that are made, and those that are being sent.
+    pub(crate) archives: Arc<Pool>,
+    pub(crate) downloads: Arc<Downloads>,
+    /// Memory of bodies that arrive.
+    pub(crate) bodies: Arc<Places>,
+    /// Turn at changing the database.
+    ///
+    /// Those that wait for it take none of the threads that others read with.
+    writing: Turns<()>,
     /// Turns of children that work on requests.
     pub(crate) pool: Arc<Pool>,
     /// Control groups of children, where the server may make some.
@@ -122,6 +141,7 @@ impl App {
         App(Arc::new(Inner {
             pool: Arc::new(Pool::new(settings.limits.places)),
             groups,
+            devices: Devices::of(&settings.folder),
             settings,
             store,
             buckets: Buckets::default(),
@@ -129,10 +149,14 @@ impl App {
             hashes: Semaphore::new(HASHES_AT_ONCE + HASHES_WAITING),
             logins: Logins::default(),
             arriving: Arc::default(),
+            importing: Arc::default(),
+            promised: Arc::default(),
             requests: Places::new(REQUESTS, usize::MAX),
             streams: Places::new(STREAMS.0, STREAMS.1),
-            archives: Places::new(ARCHIVES.0, ARCHIVES.1),
-            imports: Arc::new(Semaphore::new(IMPORTS_AT_ONCE)),
+            archives: Arc::new(Pool::new(ARCHIVES)),
+            downloads: Arc::default(),
+            bodies: Places::new(BODIES.0, BODIES.1),
+            writing: Turns::default(),
             dummy: password::Dummy(password::hash(&crate::clock::secret())),
             news: broadcast::channel(EVENT_BACKLOG).0,
             rights: watch::channel(0).0,
@@ -154,8 +178,10 @@ impl App {
         &self,
         change: impl FnOnce(&Transaction<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let app = self.clone();
-        blocking(move || app.store.write(change)).await
+        let (app, turn) = (self.clone(), self.writing.lock().await);
+        let written = blocking(move || app.store.write(change)).await;
+        drop(turn);
+        written
     }
 
     /// Returns the files that a user's scenarios can name.
@@ -168,6 +194,21 @@ impl App {
     pub(crate) async fn hash(&self, password: String) -> Result<String> {
         let _turn = self.hashing.acquire().await.map_err(|error| Problem::internal(&error))?;
         blocking(move || Ok(password::hash(&password))).await
+    }
+
+    /// Refuses a password that is weak, or among those of the operator's list.
+    pub(crate) async fn check_new_password(&self, name: &str, password: &str) -> Result<()> {
+        if let Some(reason) = password::refusal(name, password) {
+            return Err(Problem::bad(reason));
+        }
+        let (folder, password) = (self.settings.folder.clone(), password.to_owned());
+        let listed = blocking(move || {
+            password::is_listed(&folder, &password).map_err(|error| Problem::internal(&error))
+        });
+        match listed.await? {
+            true => Err(Problem::bad("password is in the server's list of known ones: choose another")),
+            false => Ok(()),
+        }
     }
 
     /// Returns `true` if a password fits a hash, after a wait for a turn.
@@ -194,6 +235,16 @@ impl App {
     /// Returns the folder of a job.
     pub(crate) fn job_folder(&self, job: i64) -> PathBuf {
         job_folder(&self.settings.folder, job)
+    }
+
+    /// Returns a folder below the results of a job. A link on the way is refused.
+    ///
+    /// # Errors
+    /// Returns an error if it is not there.
+    pub(crate) fn results(&self, job: i64, path: &str) -> std::io::Result<PathBuf> {
+        let folder = self.job_folder(job);
+        left::folder(&folder, &format!("{RESULTS}/{path}"))?;
+        Ok(folder.join(RESULTS).join(path))
     }
 }
 

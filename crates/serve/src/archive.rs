@@ -153,11 +153,19 @@ pub fn unpack_archive(archive: &mut File, into: &Path) -> Result<(), String> {
     unpack(archive, into).map(drop)
 }
 
-/// Reads an archive into a folder.
+/// Archive whose list was read and checked.
+struct Listed<'a> {
+    zip: ZipArchive<&'a mut File>,
+    /// Place of each file by its path.
+    entries: BTreeMap<String, usize>,
+    description: Description,
+}
+
+/// Reads the list of an archive.
 ///
 /// # Errors
 /// Returns what is wrong with it, in words.
-pub(crate) fn unpack(archive: &mut File, into: &Path) -> Result<Unpacked, String> {
+fn list(archive: &mut File) -> Result<Listed<'_>, String> {
     let stated = check_end(archive)?;
     let mut zip =
         ZipArchive::new(archive).map_err(|error| format!("not a zip file that can be read: {error}"))?;
@@ -170,6 +178,15 @@ pub(crate) fn unpack(archive: &mut File, into: &Path) -> Result<Unpacked, String
     let (folder, entries) = entries(&mut zip)?;
     let description = describe(&mut zip, &entries)?;
     check_list(&description, &entries, &folder)?;
+    Ok(Listed { zip, entries, description })
+}
+
+/// Reads an archive into a folder.
+///
+/// # Errors
+/// Returns what is wrong with it, in words.
+pub(crate) fn unpack(archive: &mut File, into: &Path) -> Result<Unpacked, String> {
+    let Listed { mut zip, entries, description } = list(archive)?;
     for entry in &description.files {
         extract(&mut zip, entries[&entry.path], entry, into)?;
     }
@@ -357,11 +374,21 @@ pub(crate) struct Arrived {
     pub(crate) has_summary: bool,
 }
 
+/// Returns the bytes that an archive has unpacked. More of them are never written.
+///
+/// # Errors
+/// Returns what is wrong with it.
+pub(crate) fn weigh(archive: &Path) -> problem::Result<u64> {
+    let mut file = File::open(archive).map_err(|error| Problem::internal(&error))?;
+    let listed = list(&mut file).map_err(|why| Problem::bad(format!("archive: {why}")))?;
+    Ok(listed.description.files.iter().map(|entry| entry.bytes).sum())
+}
+
 /// Unpacks an archive into [`UNPACKED`] in the working folder, and checks its files.
 ///
 /// # Errors
 /// Returns what is wrong with it.
-pub(crate) fn arrive(archive: &Path, data: &Path) -> problem::Result<(Arrived, Option<Summary>)> {
+pub(crate) fn arrive(archive: &Path) -> problem::Result<(Arrived, Option<Summary>)> {
     let wrong = |why: String| Problem::bad(format!("archive: {why}"));
     let folder = std::env::current_dir().map_err(|error| Problem::internal(&error))?.join(UNPACKED);
     let mut file = File::open(archive).map_err(|error| Problem::internal(&error))?;
@@ -369,7 +396,7 @@ pub(crate) fn arrive(archive: &Path, data: &Path) -> problem::Result<(Arrived, O
     let unpacked = unpack(&mut file, &folder).map_err(wrong)?;
     check_tables(&unpacked.description, &folder).map_err(wrong)?;
     unpacked.summary.as_ref().map_or(Ok(()), check_summary).map_err(wrong)?;
-    check_plan(&unpacked, (&folder, data))?;
+    check_plan(&unpacked, &folder)?;
     let Unpacked { mut description, summary, .. } = unpacked;
     // The summary has them too.
     description.points.clear();
@@ -409,16 +436,15 @@ fn check_tables(description: &Description, folder: &Path) -> Result<(), String> 
 }
 
 /// Checks that the results are those of the plan which this scenario has here.
-fn check_plan(unpacked: &Unpacked, (folder, data): (&Path, &Path)) -> problem::Result<()> {
+fn check_plan(unpacked: &Unpacked, folder: &Path) -> problem::Result<()> {
     let job = &unpacked.description;
     let Some(text) = &job.scenario else { return Ok(()) };
     // Another version may neither know the keys nor compute the same.
     if job.program != bentpipe_record::VERSION || job.kind != KindName::Simulate {
         return Ok(());
     }
-    let inputs = Inputs::in_folder(data, &folder.join("input"), contents(job));
-    let view = inputs.viewed_in(folder.parent().unwrap_or(folder));
-    let drafts::Draft { mut document, view: _view, .. } = drafts::checked(text, &view)?;
+    let inputs = Inputs::in_folder(&folder.join("input"), contents(job));
+    let drafts::Draft { mut document, .. } = drafts::checked(text, &inputs)?;
     let refused = |why: &dyn std::fmt::Display| Problem::bad(format!("archive: {}: {why}", NAME));
     if let Some(duration) = &job.duration {
         let assignment = format!("duration={}", serde_json::Value::from(duration.as_str()));

@@ -15,8 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::clock::now_ms;
-use crate::inputs::open_below;
-use crate::runner::list_files;
+use crate::left;
 
 /// Most packets of a list.
 pub(crate) const MAX_PACKETS: usize = 1000;
@@ -100,8 +99,7 @@ impl Found {
 
 /// Returns the captures below a folder, those that were changed last first.
 fn find(results: &Path) -> Vec<Found> {
-    let mut files = Vec::new();
-    list_files(results, "", &mut files);
+    let files = left::list(results);
     let changed = |path: &str| fs::symlink_metadata(results.join(path)).and_then(|data| data.modified()).ok();
     let mut all: Vec<Found> = files.iter().filter_map(|(path, _)| Found::new(path, changed(path)?)).collect();
     all.sort_by(|a, b| (b.is_growing, b.changed, &a.path).cmp(&(a.is_growing, a.changed, &b.path)));
@@ -263,7 +261,7 @@ impl Tail {
         let has_others = names != self.named;
         self.named = names;
         let Some(found) = choose(&all, &self.wanted) else { return has_others };
-        let opened = File::open(&self.results).and_then(|root| open_below(&root, &found.path)).ok();
+        let opened = left::root(&self.results).and_then(|root| left::file_in(&root, &found.path)).ok();
         let opened = opened.filter(|file| self.ended.is_none() || identity(file) != self.ended);
         self.current = opened.and_then(Scanner::new).map(|scanner| (found.clone(), scanner));
         has_others || self.current.is_some()

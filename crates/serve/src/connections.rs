@@ -1,8 +1,11 @@
 //! Connections: limits of addresses, and room for newcomers.
 //!
-//! A connection without a request of a known user makes room when others come: the oldest one of the address that has the
-//! most. So clients that hold connections and ask nothing keep out neither others nor themselves.
+//! A connection makes room when others come to an address that has as many as it may, or when all are taken: of the address that has
+//! the most. The oldest one goes that no known user has used. Then users share what is left: of one with many connections the idle
+//! ones go, then those in use, and of one with few the idle ones. So connections that are held, idle, slow or in use, keep out
+//! neither others at the same address nor elsewhere.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::future::Future;
 use std::io;
@@ -24,6 +27,8 @@ use crate::limits::source;
 const MAX: usize = 512;
 /// Most connections of an address that is not one of a trusted proxy.
 const MAX_OF_ADDRESS: usize = 256;
+/// Connections in use that a user keeps in a crowd: several pages of a browser.
+const KEPT: usize = 16;
 /// Time in which a peer takes something of what is sent, before its connection ends.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -40,9 +45,42 @@ struct Registry {
 #[derive(Debug)]
 struct Record {
     source: String,
-    /// Requests of users that are not answered in full. A site counts as one for good.
+    /// User of the last request that had one.
+    user: Option<i64>,
+    /// Requests of users that are not answered in full.
     held: usize,
+    /// Set for a site, whose connection never makes room.
+    is_kept: bool,
+    /// Last use: the beginning or end of a user's request, as a number that ascends.
+    used: u64,
     end: Arc<Notify>,
+}
+
+/// Turn of a connection to make room, the first ones first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    /// Connection without a request of a known user.
+    Unknown,
+    /// Connection without an open request, of a user with many.
+    IdleOfMany,
+    /// Connection in use, of a user with many.
+    BusyOfMany,
+    /// Connection without an open request, of a user with few.
+    Idle,
+}
+
+impl Turn {
+    /// Returns the turn of a connection; `None` if it stays. Its user has `own` at the address.
+    fn of(record: &Record, own: usize) -> Option<Turn> {
+        match (record.user, own > KEPT, record.held > 0) {
+            _ if record.is_kept => None,
+            (None, ..) => Some(Turn::Unknown),
+            (Some(_), true, false) => Some(Turn::IdleOfMany),
+            (Some(_), true, true) => Some(Turn::BusyOfMany),
+            (Some(_), false, false) => Some(Turn::Idle),
+            (Some(_), false, true) => None,
+        }
+    }
 }
 
 /// Connection in the registry, until the last copy is dropped.
@@ -66,37 +104,56 @@ impl Connections {
         let source = source(peer);
         let mut registry = self.lock();
         let own = registry.all.values().filter(|record| record.source == source).count();
-        let crowded = match () {
-            () if own >= MAX_OF_ADDRESS && !is_proxy => Some(source.clone()),
-            () if registry.all.len() >= MAX => Some(registry.largest()?),
-            () => None,
-        };
-        if let Some(crowded) = &crowded {
-            registry.make_room(crowded)?;
+        let is_crowded = own >= MAX_OF_ADDRESS && !is_proxy;
+        let is_full = registry.all.len() >= MAX;
+        match () {
+            () if is_crowded => registry.make_room(&source)?,
+            () if is_full => registry.make_any_room()?,
+            () => {}
         }
-        let (number, end) = (registry.next, Arc::new(Notify::new()));
-        registry.next += 1;
-        registry.all.insert(number, Record { source, held: 0, end: Arc::clone(&end) });
+        let (number, end) = (registry.tick(), Arc::new(Notify::new()));
+        let record =
+            Record { source, user: None, held: 0, is_kept: false, used: number, end: Arc::clone(&end) };
+        registry.all.insert(number, record);
         let entry = Entry { number, registry: self.clone(), end };
-        Some((Connection(Arc::new(entry)), crowded.is_some()))
+        Some((Connection(Arc::new(entry)), is_crowded || is_full))
     }
 }
 
 impl Registry {
-    /// Returns the address that has the most connections which can make room.
-    fn largest(&self) -> Option<String> {
-        let mut counts: HashMap<&str, usize> = HashMap::new();
-        for record in self.all.values().filter(|record| record.held == 0) {
-            *counts.entry(&record.source).or_default() += 1;
-        }
-        counts.into_iter().max_by_key(|(_, count)| *count).map(|(source, _)| source.to_owned())
+    /// Returns a number that is larger than all before.
+    fn tick(&mut self) -> u64 {
+        self.next += 1;
+        self.next
     }
 
-    /// Ends the oldest connection of an address without requests of known users.
+    /// Ends a connection of the address with the most, if one can go.
+    fn make_any_room(&mut self) -> Option<()> {
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        for record in self.all.values() {
+            *counts.entry(&record.source).or_default() += 1;
+        }
+        let mut sources: Vec<_> =
+            counts.into_iter().map(|(source, count)| (count, source.to_owned())).collect();
+        sources.sort_unstable();
+        sources.iter().rev().find_map(|(_, source)| self.make_room(source))
+    }
+
+    /// Ends the connection of an address that is the first to make room.
     fn make_room(&mut self, source: &str) -> Option<()> {
-        let can_go = |record: &Record| record.held == 0 && record.source == source;
-        let oldest = self.all.iter().filter(|(_, record)| can_go(record)).map(|(number, _)| *number).min()?;
-        let record = self.all.remove(&oldest)?;
+        let mut of_user: HashMap<Option<i64>, usize> = HashMap::new();
+        for record in self.all.values().filter(|record| record.source == source) {
+            *of_user.entry(record.user).or_default() += 1;
+        }
+        // Of users the one with the most goes first, and of its connections the one that was used the longest ago.
+        let order = |record: &Record| {
+            let own = of_user[&record.user];
+            Turn::of(record, own).map(|turn| (turn, Reverse(own), record.used))
+        };
+        let of_source = self.all.iter().filter(|(_, record)| record.source == source);
+        let able = of_source.filter_map(|(number, record)| Some((order(record)?, *number)));
+        let (_, first) = able.min()?;
+        let record = self.all.remove(&first)?;
         record.end.notify_one();
         Some(())
     }
@@ -108,18 +165,33 @@ impl Connection {
         self.0.end.notified().await;
     }
 
+    /// Ends the connection, as one that makes room.
+    pub(crate) fn end(&self) {
+        self.0.end.notify_one();
+    }
+
     /// Counts a request of a known user, until the result is dropped.
-    pub(crate) fn hold(&self) -> Hold {
-        if let Some(record) = self.0.registry.lock().all.get_mut(&self.0.number) {
+    pub(crate) fn hold(&self, user: i64) -> Hold {
+        self.0.change(|record, now| {
+            (record.user, record.used) = (Some(user), now);
             record.held += 1;
-        }
+        });
         Hold(self.clone())
     }
 
     /// Keeps the connection for good: it is one of a site.
     pub(crate) fn keep(&self) {
-        if let Some(record) = self.0.registry.lock().all.get_mut(&self.0.number) {
-            record.held = record.held.max(1);
+        self.0.change(|record, _| record.is_kept = true);
+    }
+}
+
+impl Entry {
+    /// Changes the record, unless the connection had to make room.
+    fn change(&self, change: impl FnOnce(&mut Record, u64)) {
+        let mut registry = self.registry.lock();
+        let now = registry.tick();
+        if let Some(record) = registry.all.get_mut(&self.number) {
+            change(record, now);
         }
     }
 }
@@ -136,10 +208,9 @@ pub(crate) struct Hold(Connection);
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let entry = &self.0.0;
-        if let Some(record) = entry.registry.lock().all.get_mut(&entry.number) {
-            record.held = record.held.saturating_sub(1);
-        }
+        self.0.0.change(|record, now| {
+            (record.held, record.used) = (record.held.saturating_sub(1), now);
+        });
     }
 }
 
@@ -265,16 +336,44 @@ mod tests {
         assert!(!crowded, "another address has its own");
     }
 
+    /// Opens connections with a request each, and returns them with their requests.
+    fn in_use(all: &Connections, last: u8, user: i64, count: usize) -> Vec<(Hold, Connection)> {
+        let open = |_| {
+            let (connection, _) = all.enter(at(last), false).expect("room");
+            (connection.hold(user), connection)
+        };
+        (0..count).map(open).collect()
+    }
+
+    fn is_there(all: &Connections, connection: &Connection) -> bool {
+        all.lock().all.contains_key(&connection.0.number)
+    }
+
     #[test]
-    fn requests_of_users_are_kept_and_the_largest_crowd_makes_room() {
+    fn who_shares_the_address_of_a_crowd_keeps_the_own_connection() {
         let all = Connections::default();
-        let held: Vec<_> = (0..MAX_OF_ADDRESS)
-            .map(|_| {
-                let (connection, _) = all.enter(at(1), false).expect("room");
-                (connection.hold(), connection)
-            })
-            .collect();
-        assert!(all.enter(at(1), false).is_none(), "all of the address are in use");
+        let (own, _) = all.enter(at(1), false).expect("room");
+        drop(own.hold(1));
+        // Connections without a request, with one, and with one that has no end, all younger.
+        let _silent: Vec<_> =
+            (0..2 * MAX_OF_ADDRESS).map(|_| all.enter(at(1), false).expect("room")).collect();
+        assert!(is_there(&all, &own), "of unknown ones the oldest goes");
+        let idle: Vec<_> = in_use(&all, 1, 2, MAX_OF_ADDRESS).into_iter().map(|(_, idle)| idle).collect();
+        assert!(is_there(&all, &own), "of users the one with the most");
+        let busy = in_use(&all, 1, 3, 2 * MAX_OF_ADDRESS);
+        assert!(is_there(&all, &own), "in use too");
+        assert!(is_there(&all, &busy[2 * MAX_OF_ADDRESS - 1].1) && !is_there(&all, &busy[0].1));
+        let left = idle.iter().filter(|idle| is_there(&all, idle)).count();
+        assert!(left <= KEPT, "idle ones go before those in use: {left}");
+        assert!(all.enter(at(2), false).is_some_and(|(_, crowded)| !crowded));
+    }
+
+    #[test]
+    fn few_connections_in_use_are_kept_and_the_largest_crowd_makes_room() {
+        let all = Connections::default();
+        let users = 0..(MAX_OF_ADDRESS / KEPT) as i64;
+        let held: Vec<_> = users.flat_map(|user| in_use(&all, 1, user, KEPT)).collect();
+        assert!(all.enter(at(1), false).is_none(), "all of the address are in use, by many");
         let idle: Vec<_> =
             (0..MAX - MAX_OF_ADDRESS).map(|_| all.enter(at(2), false).expect("room")).collect();
         let (_third, crowded) = all.enter(at(3), false).expect("room");

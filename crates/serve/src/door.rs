@@ -201,7 +201,7 @@ async fn live(
         })
         .await?;
     let Some((job, attempt)) = found else { return Ok(Json(Held { bytes: 0, wanted: false })) };
-    let path = live_file(&app.job_folder(job), attempt);
+    let path = app.job_folder(job).join(live_file(attempt));
     let held = blocking(move || {
         let wrong = |error: std::io::Error| Problem::internal(&format!("{}: {error}", path.display()));
         std::fs::create_dir_all(path.parent().unwrap_or(&path)).map_err(wrong)?;
@@ -232,10 +232,10 @@ async fn input(
 ) -> Result<Vec<u8>> {
     let site = channel.site().filter(|site| app.sites.is_current(*site, &channel)).ok_or_else(displaced)?;
     let hash = app.read(move |db| Ok(sites::given(db, site, (task, file))?)).await?;
-    let path = inputs::path(&app.settings.folder, &hash.ok_or_else(Problem::not_found)?);
+    let (data, hash) = (app.settings.folder.clone(), hash.ok_or_else(Problem::not_found)?);
     blocking(move || {
         let mut bytes = vec![0; PIECE as usize];
-        let file = std::fs::File::open(path).map_err(|_| Problem::not_found())?;
+        let file = inputs::open(&data, &hash).map_err(|_| Problem::not_found())?;
         let read = file.read_at(&mut bytes, u64::from(piece) * PIECE);
         bytes.truncate(read.map_err(|error| Problem::internal(&error))?);
         Ok(bytes)

@@ -3,12 +3,12 @@
 use bentpipe_agent::job::{self, SitesJob};
 use bentpipe_lab::budget::Budget;
 use bentpipe_record::NetworkMap;
-use bentpipe_scenario::{Access, Document, Scenario};
+use bentpipe_scenario::{Document, Scenario};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml_edit::{DocumentMut, Item, Key, Table, TableLike, Value};
 
-use crate::inputs::{Inputs, View};
+use crate::inputs::Inputs;
 use crate::problem::{Finding, Problem, Result, findings};
 use crate::store::files::Content;
 
@@ -35,10 +35,8 @@ pub(crate) struct Draft {
     pub(crate) points: usize,
     /// Budget, as `bentpipe check` prints it.
     pub(crate) budget: Option<Budget>,
-    /// Document with access to the files in `view`.
+    /// Document with access to the files that it names.
     pub(crate) document: Document,
-    /// Folder of the files that it names.
-    pub(crate) view: Option<View>,
     /// Files that it names.
     pub(crate) files: Vec<Content>,
 }
@@ -56,13 +54,9 @@ pub(crate) fn check(text: &str, inputs: &Inputs) -> std::result::Result<Draft, V
     let problem = |name: &str| inputs.find(name).is_none().then(|| unknown_file(name, inputs));
     document.check_files(problem).map_err(|error| findings(&error))?;
     let named: Vec<String> = document.named_files().into_iter().collect();
-    let view = match &named[..] {
-        [] => None,
-        named => Some(inputs.view(named).map_err(|error| whole(error.kind().to_string()))?),
-    };
-    if let Some(view) = &view {
-        let access = Access::named(view.path(), named.iter().cloned());
-        document = document.with_access(access.map_err(|error| whole(error.kind().to_string()))?);
+    if !named.is_empty() {
+        let access = inputs.access(&named).map_err(|error| whole(error.kind().to_string()))?;
+        document = document.with_access(access);
     }
     let checked = bentpipe_lab::check::check(&document).map_err(|error| {
         let mut found = findings(&error.error);
@@ -72,9 +66,9 @@ pub(crate) fn check(text: &str, inputs: &Inputs) -> std::result::Result<Draft, V
         }
         found
     })?;
-    let budget = Budget::new(&checked.first).ok();
+    let budget = Budget::with_files(&checked.first, Some(document.access())).ok();
     let files = named.iter().filter_map(|name| inputs.find(name).cloned()).collect();
-    Ok(Draft { points: checked.of, scenario: checked.first, budget, document, view, files })
+    Ok(Draft { points: checked.of, scenario: checked.first, budget, document, files })
 }
 
 /// Returns the problem of a name that no file of the user has.

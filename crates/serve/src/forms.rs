@@ -1,9 +1,11 @@
 //! Forms of scenario sections, generated from the JSON Schema. Changes go into the text in place.
 
 mod fields;
+mod outline;
 mod submit;
 
-pub(crate) use fields::{Branch, Field, Kind, fields};
+pub(crate) use fields::{Branch, Field, Kind};
+pub(crate) use outline::{Outline, columns, outline};
 pub(crate) use submit::apply;
 
 use toml_edit::{DocumentMut, Item};
@@ -36,13 +38,13 @@ pub(crate) fn is_path(path: &[String]) -> bool {
 }
 
 /// Returns the names of a section's entries, in the order of the text.
-pub(crate) fn names(document: &DocumentMut, section: &str) -> Vec<String> {
+fn names(document: &DocumentMut, section: &str) -> Vec<String> {
     let table = document.get(section).and_then(Item::as_table_like);
     table.map(|table| table.iter().map(|(name, _)| name.to_owned()).collect()).unwrap_or_default()
 }
 
 /// Returns a value of the text as a short text for tables.
-pub(crate) fn short(document: &DocumentMut, path: &[&str]) -> String {
+fn short(document: &DocumentMut, path: &[&str]) -> String {
     let mut item: &Item = document.as_item();
     for part in path {
         match item.as_table_like().and_then(|table| table.get(part)) {

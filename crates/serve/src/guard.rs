@@ -1,6 +1,7 @@
 //! Checks before every request: host, origin, limits, session or token, level.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
@@ -8,7 +9,9 @@ use axum::middleware::Next;
 use axum::response::Response;
 
 use crate::app::App;
+use crate::bodies;
 use crate::connections::{Connection, holding};
+use crate::devices;
 use crate::forwarded;
 use crate::limits::{KNOWN, SITE, UNKNOWN, source};
 use crate::places::Full;
@@ -25,6 +28,11 @@ pub(crate) const COOKIE: &str = "bentpipe-session";
 pub(crate) enum Access {
     /// No session.
     Public,
+    /// The way in: the log-in with its page, and `health`.
+    ///
+    /// It is counted in no bucket, so that a flood of other requests keeps out no user of the same address. A log-in is counted by
+    /// account and address (`logins`), and the rest costs no more than a refusal: no session is looked for.
+    Entry,
     /// A user of at least this level.
     Level(u8),
     /// A program that may become a site.
@@ -49,8 +57,7 @@ pub(crate) struct Caller {
     pub(crate) session: Option<i64>,
     /// Number of the token, of a program.
     pub(crate) token: Option<i64>,
-    /// Address, and the same as text.
-    pub(crate) peer: IpAddr,
+    /// Address of the client.
     pub(crate) address: String,
 }
 
@@ -81,7 +88,7 @@ pub(crate) async fn guard(State(guard): State<Guard>, mut request: Request, next
     };
     let (caller, from) = (request.extensions().get::<Caller>().cloned(), page_before(&request));
     let mut response = match checked {
-        Ok(()) => next.run(request).await,
+        Ok(()) => run(&guard, request, caller.as_ref(), next).await,
         Err(problem) => (guard.refuse)(&problem, request.method()),
     };
     if let Some(Shown(problem)) = response.extensions_mut().remove() {
@@ -94,6 +101,18 @@ pub(crate) async fn guard(State(guard): State<Guard>, mut request: Request, next
     }
 }
 
+/// Passes a request to its handler, with a bound on its body.
+async fn run(guard: &Guard, request: Request, caller: Option<&Caller>, next: Next) -> Response {
+    // Each site sends one file at a time, of the size that it stated.
+    if guard.access == Access::Site {
+        return next.run(request).await;
+    }
+    let (method, taken) = (request.method().clone(), Arc::default());
+    let user = caller.map(|caller| (Arc::clone(&guard.app.bodies), caller.user.id));
+    let response = next.run(bodies::bound(request, user, &taken)).await;
+    taken.problem(caller.is_some()).map_or(response, |problem| (guard.refuse)(&problem, &method))
+}
+
 /// Counts a request of a known caller, until the answer was sent.
 fn hold(app: &App, request: &Request) -> Result<Option<impl Send + Unpin + 'static>> {
     let Some(caller) = request.extensions().get::<Caller>() else { return Ok(None) };
@@ -104,7 +123,7 @@ fn hold(app: &App, request: &Request) -> Result<Option<impl Send + Unpin + 'stat
         },
         Full::OfAll => Problem::later(1),
     })?;
-    let connection = request.extensions().get::<Connection>().map(Connection::hold);
+    let connection = request.extensions().get::<Connection>().map(|one| one.hold(caller.user.id));
     Ok(Some((place, connection)))
 }
 
@@ -132,7 +151,7 @@ async fn check(guard: &Guard, request: &mut Request) -> Result<()> {
     // Sites have neither cookies nor tokens: no page makes a browser act for one.
     match access {
         Access::Stranger => {
-            return app.buckets.take(&format!("from {}", source(peer)), UNKNOWN).map_err(Problem::later);
+            return app.buckets.take(&format!("site from {}", source(peer)), UNKNOWN).map_err(Problem::later);
         }
         Access::Site => {
             let site = request.extensions().get::<Channel>().and_then(Channel::site);
@@ -140,11 +159,14 @@ async fn check(guard: &Guard, request: &mut Request) -> Result<()> {
             request.extensions().get::<Connection>().iter().for_each(|connection| connection.keep());
             return app.buckets.take(&format!("site {site}"), SITE).map_err(Problem::later);
         }
-        Access::Public | Access::Level(_) => {}
+        Access::Public | Access::Entry | Access::Level(_) => {}
     }
     let bearer = bearer(request.headers());
     if bearer.is_none() {
         check_origin(request.method(), request.headers())?;
+    }
+    if *access == Access::Entry {
+        return Ok(());
     }
     let caller = match bearer {
         Some(token) => by_token(app, token, peer).await?,
@@ -231,22 +253,27 @@ async fn by_token(app: &App, token: String, peer: IpAddr) -> Result<Option<Calle
         _ => 0,
     };
     user.level = user.level.min(most);
-    Ok(Some(Caller { user, session: None, token: Some(id), peer, address: peer.to_string() }))
+    Ok(Some(Caller { user, session: None, token: Some(id), address: peer.to_string() }))
 }
 
-async fn by_cookie(app: &App, headers: &HeaderMap, peer: IpAddr) -> Result<Option<Caller>> {
+pub(crate) async fn by_cookie(app: &App, headers: &HeaderMap, peer: IpAddr) -> Result<Option<Caller>> {
     let Some(secret) = cookie(headers, &cookie_name(app)) else { return Ok(None) };
     let found = app.read(move |db| Ok(people::session(db, &secret)?)).await?;
     let Some((user, id, is_stale)) = found else { return Ok(None) };
     if is_stale {
         app.write(move |db| Ok(people::touch_session(db, id)?)).await?;
     }
-    Ok(Some(Caller { user, session: Some(id), token: None, peer, address: peer.to_string() }))
+    Ok(Some(Caller { user, session: Some(id), token: None, address: peer.to_string() }))
 }
 
 /// Returns the name of the session cookie.
 pub(crate) fn cookie_name(app: &App) -> String {
-    if app.settings.secure { format!("__Host-{COOKIE}") } else { COOKIE.to_owned() }
+    name_of(app, COOKIE)
+}
+
+fn name_of(app: &App, cookie: &str) -> String {
+    let prefix = if app.settings.secure { "__Host-" } else { "" };
+    format!("{prefix}{cookie}")
 }
 
 /// Returns the value of a cookie.
@@ -258,10 +285,23 @@ pub(crate) fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
 
 /// Returns the cookie that starts a session, or ends it if `secret` is empty.
 pub(crate) fn session_cookie(app: &App, secret: &str) -> String {
-    let name = cookie_name(app);
-    let secure = if app.settings.secure { "; Secure" } else { "" };
     let age = if secret.is_empty() { "; Max-Age=0" } else { "" };
-    format!("{name}={secret}; Path=/; HttpOnly; SameSite=Strict{secure}{age}")
+    set_cookie(app, (COOKIE, secret), age)
+}
+
+/// Returns the cookie of a device on which a user has logged in.
+pub(crate) fn device_cookie(app: &App, value: &str) -> String {
+    set_cookie(app, (devices::COOKIE, value), &format!("; Max-Age={}", devices::LIFE_S))
+}
+
+/// Returns the devices that a client states, and that are still to be proved.
+pub(crate) fn stated_devices(app: &App, headers: &HeaderMap) -> String {
+    cookie(headers, &name_of(app, devices::COOKIE)).unwrap_or_default()
+}
+
+fn set_cookie(app: &App, (cookie, value): (&str, &str), age: &str) -> String {
+    let secure = if app.settings.secure { "; Secure" } else { "" };
+    format!("{}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{age}", name_of(app, cookie))
 }
 
 /// Adds an entry to the audit log.

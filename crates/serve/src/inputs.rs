@@ -1,4 +1,4 @@
-//! Content of users' files by hash, and folders with their names.
+//! Content of users' files by hash, and access to it by their names.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -6,13 +6,14 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{Mode, OFlags, ResolveFlags};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 pub(crate) use bentpipe_agent::files::is_name;
+use bentpipe_scenario::Access;
 
 use crate::clock::{hex, secret};
+use crate::left;
 use crate::store::files::Content;
 
 /// Largest file, in bytes.
@@ -22,7 +23,7 @@ pub(crate) const MAX_OWN: u64 = 1 << 30;
 pub(crate) const MAX_FILES: u64 = 1000;
 /// Ending of what is being received, and beginning of folders for checks.
 const PART: &str = ".part";
-const VIEW: &str = "view-";
+const STAGING: &str = "view-";
 
 /// Returns the folder of content in a data folder.
 pub(crate) fn folder(data: &Path) -> PathBuf {
@@ -34,20 +35,13 @@ pub(crate) fn path(data: &Path, sha256: &str) -> PathBuf {
     folder(data).join(sha256)
 }
 
-/// Opens a file below a folder. No link is followed.
-pub(crate) fn open_below(root: &File, path: &str) -> io::Result<File> {
-    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    Ok(File::from(rustix::fs::openat2(root, path, flags, Mode::empty(), beneath)?))
-}
-
 /// Removes what a server left that was killed: halves of files, and folders of checks.
 pub(crate) fn clean(data: &Path) {
     for entry in fs::read_dir(folder(data)).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let _ = match () {
             () if name.ends_with(PART) => fs::remove_file(entry.path()),
-            () if name.starts_with(VIEW) => fs::remove_dir_all(entry.path()),
+            () if name.starts_with(STAGING) => fs::remove_dir_all(entry.path()),
             () => Ok(()),
         };
     }
@@ -167,28 +161,20 @@ impl Drop for Arrival {
 /// Files that a user's scenarios can name.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Inputs {
-    data: PathBuf,
+    folder: PathBuf,
     all: Vec<Content>,
-    /// Folder in which they have their names already.
-    named: Option<PathBuf>,
-    /// Folder of folders for checks. Default: that of the content.
-    #[serde(default)]
-    views: Option<PathBuf>,
+    /// Set if they have their names in the folder, not those of their content.
+    is_named: bool,
 }
 
 impl Inputs {
     pub(crate) fn new(data: &Path, all: Vec<Content>) -> Inputs {
-        Inputs { data: data.to_owned(), all, named: None, views: None }
+        Inputs { folder: folder(data), all, is_named: false }
     }
 
     /// Returns files that a folder has under their names.
-    pub(crate) fn in_folder(data: &Path, folder: &Path, all: Vec<Content>) -> Inputs {
-        Inputs { data: data.to_owned(), all, named: Some(folder.to_owned()), views: None }
-    }
-
-    /// Returns the same files with another folder for the folders of checks.
-    pub(crate) fn viewed_in(self, folder: &Path) -> Inputs {
-        Inputs { views: Some(folder.to_owned()), ..self }
+    pub(crate) fn in_folder(folder: &Path, all: Vec<Content>) -> Inputs {
+        Inputs { folder: folder.to_owned(), all, is_named: true }
     }
 
     /// Returns the content that a name stands for.
@@ -201,34 +187,50 @@ impl Inputs {
         self.all.iter().map(|content| &content.name[..]).collect()
     }
 
-    /// Creates a folder in which these files have their names. It goes when the result is dropped.
+    /// Returns the files of the contents.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        self.all.iter().map(|content| self.folder.join(self.file_of(content))).collect()
+    }
+
+    /// Returns access to the files of these names.
     ///
     /// # Errors
-    /// Returns an error if the data folder cannot be written.
-    pub(crate) fn view(&self, names: &[String]) -> io::Result<View> {
-        let view = View::new(self.views.as_deref().unwrap_or(&folder(&self.data)))?;
+    /// Returns an error if their folder cannot be opened.
+    pub(crate) fn access(&self, names: &[String]) -> io::Result<Access> {
         let found = names.iter().filter_map(|name| self.find(name));
-        found.into_iter().try_for_each(|content| match &self.named {
-            Some(named) => fs::hard_link(named.join(&content.name), view.0.join(&content.name)),
-            None => place(&self.data, content, &view.0),
-        })?;
-        Ok(view)
+        let files = found.map(|content| (content.name.clone(), self.file_of(content).to_owned()));
+        Access::named(&self.folder, files)
+    }
+
+    fn file_of<'a>(&self, content: &'a Content) -> &'a str {
+        if self.is_named { &content.name } else { &content.sha256 }
     }
 }
 
-/// Creates an empty folder in the data folder. It goes when the result is dropped.
+/// Opens content by its hash.
+///
+/// # Errors
+/// Returns an error if it is not there.
+pub(crate) fn open(data: &Path, sha256: &str) -> io::Result<File> {
+    left::file_in(&File::open(folder(data))?, sha256)
+}
+
+/// Creates an empty folder in the data folder, for a child of a user. It goes when the result is dropped.
 ///
 /// # Errors
 /// Returns an error if the data folder cannot be written.
-pub(crate) fn staging(data: &Path) -> io::Result<View> {
-    View::new(&folder(data))
+pub(crate) fn staging(data: &Path, user: Option<(u32, u32)>) -> io::Result<Staging> {
+    let staging = Staging::new(&folder(data))?;
+    user.map_or(Ok(()), |user| left::give(&staging.0, user))?;
+    Ok(staging)
 }
 
 /// Keeps content, which a folder has under its name, by its hash too.
 ///
 /// # Errors
-/// Returns an error if it cannot be linked.
+/// Returns an error if it cannot be linked, or is not a file.
 pub(crate) fn adopt(data: &Path, content: &Content, from: &Path) -> io::Result<()> {
+    left::file(from, &content.name)?;
     match fs::hard_link(from.join(&content.name), path(data, &content.sha256)) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),
@@ -246,15 +248,15 @@ pub(crate) fn place(data: &Path, content: &Content, into: &Path) -> io::Result<(
     }
 }
 
-/// Folder with files under their names.
+/// Folder of a child's work. It goes when it is dropped.
 #[derive(Debug)]
-pub(crate) struct View(PathBuf);
+pub(crate) struct Staging(PathBuf);
 
-impl View {
-    fn new(below: &Path) -> io::Result<View> {
-        let view = View(below.join(format!("{VIEW}{}", secret())));
-        fs::create_dir_all(&view.0)?;
-        Ok(view)
+impl Staging {
+    fn new(below: &Path) -> io::Result<Staging> {
+        let staging = Staging(below.join(format!("{STAGING}{}", secret())));
+        fs::create_dir_all(&staging.0)?;
+        Ok(staging)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -262,7 +264,7 @@ impl View {
     }
 }
 
-impl Drop for View {
+impl Drop for Staging {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -295,10 +297,16 @@ mod tests {
         assert_eq!(content.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
         drop(Receiving::new(folder.path()).expect("a file"));
         let inputs = Inputs::new(folder.path(), vec![content]);
-        let view = inputs.view(&["x.csv".to_owned(), "no.csv".to_owned()]).expect("a folder");
-        assert_eq!(fs::read(view.path().join("x.csv")).expect("read"), b"abc");
-        let seen = view.path().to_owned();
-        drop(view);
+        let access = inputs.access(&["x.csv".to_owned(), "no.csv".to_owned()]).expect("a folder");
+        assert_eq!(access.read_at_most(Path::new("x.csv"), 9).expect("read"), b"abc");
+        assert_eq!(inputs.paths().len(), 1);
+        for name in ["no.csv", "y.csv", &inputs.all[0].sha256] {
+            assert!(access.open(Path::new(name)).is_err(), "{name}");
+        }
+        let staging = staging(folder.path(), None).expect("a folder");
+        let seen = staging.path().to_owned();
+        assert!(seen.is_dir());
+        drop(staging);
         assert!(!seen.exists());
         assert_eq!(fs::read_dir(super::folder(folder.path())).expect("a folder").count(), 1);
     }

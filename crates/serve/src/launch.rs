@@ -34,8 +34,7 @@ pub(crate) struct LaunchSettings {
 /// # Errors
 /// Returns an error if they do not fit the scenario, or ask for too many runs.
 pub(crate) fn check(draft: Draft, new: &LaunchSettings) -> Result<()> {
-    // The view goes last, as the document reads from it.
-    let Draft { mut document, points, scenario, view: _view, .. } = draft;
+    let Draft { mut document, points, scenario, .. } = draft;
     if let Some(duration) = &new.duration {
         let refused = |error: &bentpipe_scenario::ScenarioError| Problem {
             problems: findings(error),

@@ -7,15 +7,16 @@
 //! - `runner` runs jobs as child processes, `bentpipe run`, and adopts those that outlived a server.
 //! - `inputs` keeps the content of users' files, and gives scenarios folders in which they have their names.
 //! - `work` has all that is computed from users' input; `children` are the processes that do it, within limits.
+//! - `left` opens what children left, and believes nothing of it.
 //! - `launch` checks the settings of a job with its scenario.
-//! - `space` watches the room on the disk, and removes results from it; `quota` counts what each user has, and `reserve` keeps some
+//! - `space` watches the room on the disk, of which `promised` is a part, and removes results from it; `quota` counts what each user has, and `reserve` keeps some
 //!   room for log-ins and removals.
 //! - `archive` reads the archives of jobs that others made, and believes nothing in them.
 //! - `captures` reads captures, also those that are being written.
 //! - `queries` reads queries to sensor fields and their rows, also while they come.
 //! - `door` answers other machines that dial in, and `sites` advances jobs that run on them.
 //! - `api` has one table of operations, of which routes, access and OpenAPI are made; `guard` checks each request.
-//! - `connections`, `forwarded`, `logins`, `limits` and `places` bound what an address or a user takes from others.
+//! - `connections`, `devices`, `downloads`, `forwarded`, `logins`, `limits` and `places` bound what an address or a user takes from others.
 //! - `pages` writes HTML that works without scripts.
 //!
 //! Without TLS the server binds to loopback addresses alone.
@@ -24,19 +25,23 @@ mod anchor;
 mod api;
 mod app;
 mod archive;
+mod bodies;
 mod captures;
 mod children;
 mod clock;
 mod connections;
 mod control;
+mod devices;
 mod diff;
 mod door;
+mod downloads;
 mod drafts;
 mod forms;
 mod forwarded;
 mod guard;
 mod inputs;
 mod launch;
+mod left;
 mod limits;
 mod log;
 mod logins;
@@ -47,6 +52,7 @@ mod places;
 mod plots;
 mod presence;
 mod problem;
+mod promised;
 mod queries;
 mod quota;
 mod remote;
@@ -66,7 +72,7 @@ mod work;
 pub use app::Settings;
 pub use archive::unpack_archive;
 pub use bentpipe_agent::Network;
-pub use children::{Limits, LimitsError, LimitsFile};
+pub use children::{Limits, LimitsError, LimitsFile, may_make_groups};
 pub use remote::{Property, RemoteOperation, remote_operations};
 pub use server::{Address, JobSettings, Listening, Security, run};
 pub use setup::{Error, back_up, init};

@@ -66,6 +66,14 @@ impl Buckets {
         *level -= 1.0;
         Ok(())
     }
+
+    /// Returns what a request took from the bucket of `key`.
+    pub(crate) fn give_back(&self, key: &str, limit: Limit) {
+        let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((level, _)) = buckets.get_mut(key) {
+            *level = (*level + 1.0).min(limit.burst);
+        }
+    }
 }
 
 /// Drops buckets that are full, or the fullest one.

@@ -1,11 +1,13 @@
 //! Pages for people: server-rendered HTML that works without scripts.
 
+mod accounts;
 mod assets;
 mod entry;
 mod field;
 mod files;
 mod form;
 mod history;
+mod job;
 mod jobs;
 mod layout;
 mod packets;
@@ -51,9 +53,9 @@ macro_rules! rows {
 pub(crate) fn pages() -> Vec<Page> {
     let level = Access::Level;
     rows! {
-        "/style.css", Access::Public => get(assets::style);
-        "/script.js", Access::Public => get(assets::script);
-        "/login", Access::Public => get(entry::login_page).post(entry::log_in);
+        "/style.css", Access::Entry => get(assets::style);
+        "/script.js", Access::Entry => get(assets::script);
+        "/login", Access::Entry => get(entry::login_page).post(entry::log_in);
         "/logout", level(0) => post(entry::log_out);
         "/", level(0) => get(scenarios::list);
         "/scenarios", level(1) => post(scenarios::add);
@@ -80,7 +82,7 @@ pub(crate) fn pages() -> Vec<Page> {
         "/scenarios/{id}/preset/load", level(1) => post(form::load_preset);
         "/scenarios/{id}/preset/remove", level(1) => post(form::remove_preset);
         "/jobs", level(0) => get(jobs::list);
-        "/jobs/{id}", level(0) => get(jobs::show);
+        "/jobs/{id}", level(0) => get(job::show);
         "/jobs/import", level(1) => post(jobs::add).layer(DefaultBodyLimit::max(MAX_ARCHIVE));
         "/jobs/remove", level(1) => get(removal::ask).post(removal::remove);
         "/jobs/{id}/repeat", level(1) => post(jobs::repeat);

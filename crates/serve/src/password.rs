@@ -1,5 +1,9 @@
 //! Rules and hashes of passwords.
 
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 
 use crate::clock::hex;
@@ -10,6 +14,9 @@ const MIN_CHARS: usize = 12;
 const MAX_BYTES: usize = 1024;
 /// Passwords that are long enough and still among the first guesses, by their start.
 const COMMON: &str = include_str!("common_passwords.txt");
+
+/// File of the operator with passwords that are refused, one a line.
+const LIST: &str = "refused-passwords.txt";
 
 /// Hash of a password that no user has, compared for unknown names.
 pub(crate) struct Dummy(pub(crate) String);
@@ -33,6 +40,29 @@ pub(crate) fn refusal(name: &str, password: &str) -> Option<String> {
         return Some("password is among the first that are guessed".to_owned());
     }
     None
+}
+
+/// Returns `true` if a password is in the operator's list, in letters of either case.
+///
+/// The list may be long, such as one of leaked passwords: it is read for each password that is set.
+///
+/// # Errors
+/// Returns an error if there is a list that cannot be read.
+pub(crate) fn is_listed(data: &Path, password: &str) -> io::Result<bool> {
+    let file = match File::open(data.join(LIST)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        file => file?,
+    };
+    let (mut lines, mut line) = (BufReader::with_capacity(1 << 16, file), Vec::new());
+    let wanted = password.to_lowercase();
+    while lines.read_until(b'\n', &mut line)? > 0 {
+        let known = line.trim_ascii_end();
+        if String::from_utf8_lossy(known).to_lowercase() == wanted {
+            return Ok(true);
+        }
+        line.clear();
+    }
+    Ok(false)
 }
 
 /// Returns `true` if a password has the user's name.
@@ -137,6 +167,20 @@ mod tests {
             assert_eq!(refusal(name, "correct horse battery bo"), None, "{name}");
         }
         assert!(refusal("hannah", "shannah-like-it").is_some());
+    }
+
+    #[test]
+    fn passwords_of_the_operators_list_are_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let is_listed = |password: &str| is_listed(folder.path(), password).expect("read");
+        assert!(!is_listed("correct horse battery"), "no list");
+        std::fs::write(
+            folder.path().join(LIST),
+            b"\xff\xfe\nCorrect Horse Battery\r\n\xc3\xbcber-mut-tut-gut",
+        )
+        .expect("written");
+        assert!(is_listed("correct horse batterY") && is_listed("\u{dc}ber-mut-tut-gut"));
+        assert!(!is_listed("correct horse") && !is_listed("") && !is_listed("another correct horse"));
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Plots of what jobs left: of one, or of several overlaid on common axes.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use bentpipe_report::{Curve, Mark, Plot, number, run_plots};
 use maud::{Markup, html};
 
 use serde::{Deserialize, Serialize};
 
+use crate::app::App;
 use crate::store::jobs::Artifact;
 use crate::url::encoded;
 
@@ -24,18 +25,18 @@ const SERIES: &str = "series.parquet";
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Source {
     job: i64,
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// Size of the series in bytes.
     pub(crate) bytes: i64,
 }
 
 impl Source {
     /// Returns the first run with series among the results of a job.
-    pub(crate) fn new(job: i64, results: &Path, files: &[Artifact]) -> Option<Source> {
+    pub(crate) fn new(app: &App, (job, results): (i64, &str), files: &[Artifact]) -> Option<Source> {
         let is_series =
             |path: &str| path.strip_suffix(SERIES).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'));
         let file = files.iter().find(|file| is_series(&file.path))?;
-        let folder = results.join(file.path.strip_suffix(SERIES)?);
+        let folder = app.results(job, &format!("{results}/{}", file.path.strip_suffix(SERIES)?)).ok()?;
         Some(Source { job, folder, bytes: file.bytes })
     }
 }

@@ -8,8 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::now_ms;
-use crate::inputs::open_below;
-use crate::runner::list_files;
+use crate::left;
 
 /// Most rows of a list.
 pub(crate) const MAX_ROWS: usize = 1000;
@@ -234,8 +233,7 @@ impl Tail {
 
     /// Returns `true` if it finds the files of another run, or other flows.
     fn look(&mut self) -> bool {
-        let mut files = Vec::new();
-        list_files(&self.results, "", &mut files);
+        let files = left::list(&self.results);
         let changed =
             |path: &str| fs::symlink_metadata(self.results.join(path)).and_then(|data| data.modified()).ok();
         let mut found: Vec<(&str, bool, &str)> = files
@@ -269,7 +267,7 @@ impl Tail {
     }
 
     fn open(&self, path: &str) -> Option<File> {
-        open_below(&File::open(&self.results).ok()?, path).ok()
+        left::file_in(&left::root(&self.results).ok()?, path).ok()
     }
 
     /// Reads the description, if it has become longer.
@@ -317,9 +315,7 @@ pub(crate) fn has_query<'a>(mut paths: impl Iterator<Item = &'a str>) -> bool {
 
 /// Returns `true` if a folder of results has a query, finished or not.
 pub(crate) fn is_there(results: &Path) -> bool {
-    let mut files = Vec::new();
-    list_files(results, "", &mut files);
-    has_query(files.iter().map(|(path, _)| &path[..]))
+    has_query(left::list(results).iter().map(|(path, _)| &path[..]))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,19 +16,19 @@ use std::time::Duration;
 
 use bentpipe_record::Summary;
 use rusqlite::Transaction;
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, OFlags};
 use rustix::process::{Pid, Signal};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::app::App;
+use crate::app::{App, RESULTS};
 use crate::children::{self, Excess, Group, JOB, Limits};
 use crate::clock::now_ms;
 use crate::store::files::{self, Content};
 use crate::store::jobs::{self, Job, JobKind, JobState, MAX_ATTEMPTS, Method, Question};
-use crate::store::{Result, StoreError, people, reservations};
+use crate::store::{Result, StoreError, people, reservations, turns};
 use crate::work::{self, ROWS, Task};
-use crate::{inputs, log, nightly, reserve, sites, space};
+use crate::{inputs, left, log, nightly, reserve, sites, space};
 
 /// Time between two looks at running children.
 const TURN: Duration = Duration::from_millis(100);
@@ -47,10 +48,10 @@ const MISSED: i32 = 1;
 const MAX_READ: u64 = 1 << 20;
 /// Bytes of a child's last errors that are kept.
 const STDERR_TAIL: u64 = 64 << 10;
-/// Most files of a job that are listed.
-const MAX_FILES: usize = 20_000;
 /// Largest summary that is read here; a child reads larger ones.
 const MAX_SUMMARY: u64 = 1 << 20;
+/// Most processor time in which a child reads a large summary, in seconds.
+const MAX_ROWS_S: u64 = 60;
 /// Table of a campaign's runs, and the folder of its parts.
 const GATHERED: &str = "runs.parquet";
 const PARTS: &str = "parts/";
@@ -59,10 +60,13 @@ const CAMPAIGN_FOLDER: &str = "results/campaign";
 /// Folder of a job's scenario and of the files that it names.
 const INPUT: &str = "input";
 const SCENARIO: &str = "input/scenario.toml";
+/// File whose lock a child holds, and file of its errors.
+const LOCK: &str = "lock";
+const ERRORS: &str = "errors.txt";
 /// Folder of temporary files, which goes with the end of the job.
 const SCRATCH: &str = "scratch";
-/// Lowered priority of children.
-const NICENESS: i32 = 10;
+/// Lowered priority of jobs: the server, and work on requests, go first.
+const NICENESS: i32 = 15;
 
 /// Line of a child's progress.
 #[derive(Debug, Deserialize)]
@@ -83,13 +87,35 @@ pub(crate) struct Runner {
     /// Control groups of those children.
     groups: HashMap<i64, Group>,
     /// Children that reported their end.
-    ending: Vec<(Child, Option<Group>)>,
+    ending: Vec<Ending>,
     /// Times at which children were asked to end, in milliseconds.
     interrupted: HashMap<i64, i64>,
     /// Jobs that were stopped because the disk has no room, and why.
     stopped: HashMap<i64, String>,
     /// Set while the disk has no room for jobs.
     is_short: bool,
+}
+
+/// Child that reported its end.
+struct Ending {
+    child: Child,
+    group: Option<Group>,
+    /// Time of the report, in milliseconds.
+    since: i64,
+}
+
+impl Ending {
+    /// Returns `true` once the child has ended. One that goes on for too long is killed, and with it all of its group.
+    fn is_over(&mut self) -> bool {
+        let has_ended = matches!(self.child.try_wait(), Ok(Some(_)));
+        if has_ended {
+            self.group.iter().for_each(Group::kill);
+        } else if now_ms() - self.since > PATIENCE_MS {
+            let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+            pid.map(|pid| rustix::process::kill_process_group(pid, Signal::KILL));
+        }
+        has_ended
+    }
 }
 
 /// Progress that was read in a turn.
@@ -160,7 +186,7 @@ impl Runner {
 
     /// Follows running jobs and starts others. Returns `true` while any runs.
     fn turn(&mut self) -> Result<bool> {
-        self.ending.retain_mut(|(child, _)| !matches!(child.try_wait(), Ok(Some(_))));
+        self.ending.retain_mut(|ending| !ending.is_over());
         let mut running = 0;
         let shortage = space::shortage(&self.app.settings);
         for job in self.app.store.read(jobs::running)? {
@@ -170,7 +196,7 @@ impl Runner {
             running += usize::from(self.follow(job)?);
         }
         while running < self.app.settings.jobs && self.has_room() {
-            let Some(job) = self.app.store.write(|db| jobs::claim(db, MAX_PER_USER))? else { break };
+            let Some(job) = self.app.store.write(|db| turns::claim(db, MAX_PER_USER))? else { break };
             self.app.announce(job.id);
             self.start(&job)?;
             running += 1;
@@ -201,7 +227,7 @@ impl Runner {
             self.end_child(&job);
         }
         let offset = self.app.store.read(|db| jobs::offset(db, job.id))?;
-        let (text, more) = new_text(&progress_file(&self.folder(job.id), job.attempt), offset);
+        let (text, more) = new_text(&self.folder(job.id), &progress_file(job.attempt), offset);
         let news = read_lines(&mut job, &text);
         let is_over = news.end.is_some() || (!lives && !more);
         if news.events.is_empty() && !is_over && text.is_empty() {
@@ -229,9 +255,12 @@ impl Runner {
         let is_out = group.as_ref().is_some_and(Group::is_out_of_memory);
         let status = match (child, &end) {
             // It has released its lock without a word: it has ended.
-            (Some(mut child), None) => child.wait().ok(),
+            (Some(mut child), None) => {
+                group.iter().for_each(Group::kill);
+                child.wait().ok()
+            }
             (Some(child), Some(_)) => {
-                self.ending.push((child, group));
+                self.ending.push(Ending { child, group, since: now_ms() });
                 None
             }
             (None, _) => None,
@@ -259,24 +288,26 @@ impl Runner {
     ///
     /// A child makes those of a large summary.
     fn rows(&self, job: &Job, results: &str) -> Option<Box<dyn BufRead>> {
-        let results = self.folder(job.id).join("results").join(results);
-        let size = fs::metadata(results.join("summary.json")).ok()?.len();
-        if size <= MAX_SUMMARY {
-            let summary: Summary =
-                serde_json::from_slice(&fs::read(results.join("summary.json")).ok()?).ok()?;
-            let mut lines = Vec::new();
-            jobs::write_lines(&summary, &mut lines).ok()?;
-            return Some(Box::new(Cursor::new(lines)));
+        let results = self.app.results(job.id, results).ok()?;
+        match left::read(&results, "summary.json", MAX_SUMMARY) {
+            Ok(bytes) => {
+                let summary: Summary = serde_json::from_slice(&bytes).ok()?;
+                let mut lines = Vec::new();
+                jobs::write_lines(&summary, &mut lines).ok()?;
+                return Some(Box::new(Cursor::new(lines)));
+            }
+            Err(error) if error.kind() != io::ErrorKind::FileTooLarge => return None,
+            Err(_) => {}
         }
-        let staging = inputs::staging(&self.app.settings.folder).ok()?;
-        let made = work::do_now::<bool>(
-            &self.app.settings,
-            &self.limits_of(job),
-            (&Task::Rows { results }, staging.path()),
-        );
+        let staging = self.app.staging_now().ok()?;
+        // Other jobs wait for this one.
+        let limits = self.limits_of(job);
+        let limits = Limits { processor_s: limits.processor_s.min(MAX_ROWS_S), ..limits };
+        let made =
+            work::do_now::<bool>(&self.app.settings, &limits, (&Task::Rows { results }, staging.path()));
         match made {
             // The folder goes, and the file with its last reader.
-            Ok(true) => Some(Box::new(BufReader::new(File::open(staging.path().join(ROWS)).ok()?))),
+            Ok(true) => Some(Box::new(BufReader::new(left::file(staging.path(), ROWS).ok()?))),
             Ok(false) => None,
             Err(why) => {
                 log::line(&format!("error: job {}: summary.json: {why}", job.id));
@@ -301,9 +332,16 @@ impl Runner {
         self.app.job_folder(job)
     }
 
-    /// Returns `true` if a child holds the lock of a job.
-    fn lives(&self, job: i64) -> bool {
-        let Ok(file) = File::open(self.folder(job).join("lock")) else { return false };
+    /// Returns `true` while the child of a job runs.
+    ///
+    /// One of an earlier server holds the lock of the job.
+    fn lives(&mut self, job: i64) -> bool {
+        // A child can remove its lock, but not look as if it had ended.
+        let runs = |child: &mut Child| matches!(child.try_wait(), Ok(None));
+        if self.children.get_mut(&job).is_some_and(runs) {
+            return true;
+        }
+        let Ok(file) = left::file(&self.folder(job), LOCK) else { return false };
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err()
     }
 
@@ -342,8 +380,7 @@ impl Runner {
             }
             Some(0 | MISSED) if matches!(job.method(), Some(Method::Search(_))) && results.is_some() => {
                 let name = results.as_deref().unwrap_or_default();
-                let folder = self.folder(job.id).join("results").join(name);
-                jobs::set_state(db, job.id, JobState::DONE, &answer(&folder))
+                jobs::set_state(db, job.id, JobState::DONE, &answer(&self.folder(job.id), name))
             }
             Some(0) => jobs::set_state(db, job.id, JobState::DONE, ""),
             Some(MISSED) if job.is_emulation() && results.is_some() => jobs::set_state(
@@ -392,11 +429,11 @@ impl Runner {
         job: &Job,
         (results, rows): (&str, Option<Box<dyn BufRead>>),
     ) -> Result<()> {
-        let folder = self.folder(job.id).join("results").join(results);
+        let Ok(folder) = self.app.results(job.id, results) else { return Ok(()) };
         jobs::set_folder(db, job.id, results)?;
-        keep_inputs(&self.app.settings.folder, &files::of_job(db, job.id)?, &folder);
-        let mut files = Vec::new();
-        list_files(&folder, "", &mut files);
+        let inputs = files::of_job(db, job.id)?;
+        keep_inputs(&self.app.settings.folder, &inputs, (&self.folder(job.id), results));
+        let mut files = left::list(&folder);
         if files.iter().any(|(path, _)| path == GATHERED) {
             files.retain(|(path, _)| !path.starts_with(PARTS));
         }
@@ -408,6 +445,9 @@ impl Runner {
 
     /// Starts the child of a job that was claimed.
     fn start(&mut self, job: &Job) -> Result<()> {
+        if job.attempt == 1 {
+            space::put_lost_aside(&self.app.settings.folder, job.id)?;
+        }
         if job.is_on_sites() {
             return sites::begin(&self.app, job);
         }
@@ -433,23 +473,22 @@ impl Runner {
 
     fn spawn(&self, job: &Job, text: &str, files: &[Content]) -> io::Result<Child> {
         let folder = self.folder(job.id);
-        fs::create_dir_all(folder.join("results"))?;
+        fs::create_dir_all(&folder)?;
+        let lock = taken_lock(&folder)?;
+        clear(&folder);
+        left::make(&folder, ".", RESULTS)?;
         if job.method().is_some() {
-            let input = folder.join(INPUT);
-            fs::create_dir_all(&input)?;
+            let input = left::make(&folder, ".", INPUT)?;
             fs::write(input.join("scenario.toml"), text)?;
             let data = &self.app.settings.folder;
             files.iter().try_for_each(|content| inputs::place(data, content, &input))?;
         }
-        let lock = OpenOptions::new().create(true).append(true).read(true).open(folder.join("lock"))?;
-        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| io::Error::other("an earlier process of the job still runs"))?;
         let mut command = Command::new(&self.app.settings.program);
         match &job.kind {
             JobKind::Study { name, quick } => {
                 let studies = self.app.settings.studies.clone();
                 let missing = || io::Error::other("the server has no folder of studies");
-                command.args(["reproduce", name, "--studies"]).arg(studies.ok_or_else(missing)?);
+                command.args(["reproduce", name, "--confine", "--studies"]).arg(studies.ok_or_else(missing)?);
                 command.args(quick.then_some("--quick"));
             }
             JobKind::Scenario { method, .. } => add_method(&mut command, method),
@@ -460,16 +499,16 @@ impl Runner {
             if !job.is_emulation() {
                 command.args(["--out", "results", "--jobs", "1"]);
             }
-            command.arg("--live").arg(live_file(Path::new(""), job.attempt));
+            command.arg("--live").arg(live_file(job.attempt));
         }
-        command.args(["--quiet", "--progress"]).arg(progress_file(Path::new(""), job.attempt));
+        command.args(["--quiet", "--progress"]).arg(progress_file(job.attempt));
         if let Some(seeds) = job.seeds.filter(|_| !job.is_emulation()) {
             command.arg("--seeds").arg(seeds.to_string());
         }
         if let Some(duration) = &job.duration {
             command.arg("--set").arg(format!("duration={}", serde_json::Value::from(duration.as_str())));
         }
-        let errors = File::create(folder.join("errors.txt"))?;
+        let errors = File::create_new(folder.join(ERRORS))?;
         command.current_dir(&folder).process_group(0).env_clear();
         for name in ["PATH", "LANG", "TMPDIR"] {
             if let Some(value) = std::env::var_os(name) {
@@ -478,9 +517,10 @@ impl Runner {
         }
         if !job.is_emulation() {
             // The job's folder is all that a confined process writes to.
-            let scratch = folder.join(SCRATCH);
-            fs::create_dir_all(&scratch)?;
-            command.env("TMPDIR", scratch);
+            command.env("TMPDIR", left::make(&folder, ".", SCRATCH)?);
+            if let Some(user) = self.app.settings.job_user {
+                give(&folder, user)?;
+            }
         }
         command.stdin(lock).stdout(Stdio::null()).stderr(errors).spawn()
     }
@@ -508,6 +548,35 @@ impl Runner {
     }
 }
 
+/// Opens the lock of a job, and takes it. What an earlier process put in its place is refused.
+fn taken_lock(folder: &Path) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let mut options = OpenOptions::new();
+    let lock = options.create(true).append(true).read(true).custom_flags(flags).open(folder.join(LOCK))?;
+    if !lock.metadata()?.is_file() {
+        return Err(io::Error::other("its lock is not a file"));
+    }
+    rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
+        .map_err(|_| io::Error::other("an earlier process of the job still runs"))?;
+    Ok(lock)
+}
+
+/// Removes what an earlier process of a job may have changed into links.
+fn clear(folder: &Path) {
+    for name in [INPUT, SCRATCH] {
+        let _ = fs::remove_dir_all(folder.join(name));
+    }
+    let _ = fs::remove_file(folder.join(ERRORS));
+}
+
+/// Changes the owner of a job's folder to the user of its process.
+///
+/// The inputs keep theirs.
+fn give(folder: &Path, (uid, gid): (u32, u32)) -> io::Result<()> {
+    std::os::unix::fs::lchown(folder, Some(uid), Some(gid))?;
+    [RESULTS, SCRATCH].iter().try_for_each(|name| left::give(&folder.join(name), (uid, gid)))
+}
+
 /// Adds the command that treats a job's scenario.
 fn add_method(command: &mut Command, method: &Method) {
     match method {
@@ -531,11 +600,11 @@ fn add_method(command: &mut Command, method: &Method) {
 /// Links the files that a scenario names into the folder of its results.
 ///
 /// An archive has them there.
-fn keep_inputs(data: &Path, files: &[Content], folder: &Path) {
-    let input = folder.join(INPUT);
-    if files.is_empty() || fs::create_dir_all(&input).is_err() {
+fn keep_inputs(data: &Path, files: &[Content], (folder, results): (&Path, &str)) {
+    if files.is_empty() {
         return;
     }
+    let Ok(input) = left::make(folder, &format!("{RESULTS}/{results}"), INPUT) else { return };
     for content in files {
         if let Err(error) = inputs::place(data, content, &input) {
             log::line(&format!("error: {}: {error}", input.join(&content.name).display()));
@@ -544,28 +613,30 @@ fn keep_inputs(data: &Path, files: &[Content], folder: &Path) {
 }
 
 /// Returns the answer of a search, from the file in the folder of its results.
-fn answer(folder: &Path) -> String {
-    let found: Option<serde_json::Value> =
-        fs::read(folder.join("search.json")).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+fn answer(folder: &Path, results: &str) -> String {
+    let bytes = left::read(folder, &format!("{RESULTS}/{results}/search.json"), MAX_SUMMARY).ok();
+    let found: Option<serde_json::Value> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     match found.as_ref().and_then(|found| found["last"].as_str()) {
         Some(last) => format!("the last value for which all conditions hold: {last}"),
         None => "the conditions fail at the first value: see the report".to_owned(),
     }
 }
 
-fn progress_file(folder: &Path, attempt: i64) -> PathBuf {
-    folder.join(format!("progress-{attempt}.jsonl"))
+fn progress_file(attempt: i64) -> String {
+    format!("progress-{attempt}.jsonl")
 }
 
-/// Returns the file of live samples of a job's attempt.
-pub(crate) fn live_file(folder: &Path, attempt: i64) -> PathBuf {
-    folder.join(format!("live-{attempt}.jsonl"))
+/// Returns the name of the file of live samples of a job's attempt.
+pub(crate) fn live_file(attempt: i64) -> String {
+    format!("live-{attempt}.jsonl")
 }
 
-/// Returns whole lines from `offset` on, and `true` if there are more.
-pub(crate) fn new_text(path: &Path, offset: u64) -> (String, bool) {
+/// Returns whole lines of a job's file from `offset` on.
+///
+/// Returns `true` too if there are more.
+pub(crate) fn new_text(folder: &Path, name: &str, offset: u64) -> (String, bool) {
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|mut file| {
+    let read = left::file(folder, name).and_then(|mut file| {
         file.seek(SeekFrom::Start(offset))?;
         file.take(MAX_READ).read_to_end(&mut bytes)
     });
@@ -628,12 +699,20 @@ fn is_name(text: &str) -> bool {
 }
 
 /// Returns the process of a job's attempt, by the folder of the job.
+///
+/// It is one that has the lock of the job as its standard input: what a child states could be any process.
 pub(crate) fn pid_of(folder: &Path, attempt: i64) -> Option<Pid> {
-    let (text, _) = new_text(&progress_file(folder, attempt), 0);
-    match serde_json::from_str(text.lines().next()?).ok()? {
+    let (text, _) = new_text(folder, &progress_file(attempt), 0);
+    let pid = match serde_json::from_str(text.lines().next()?).ok()? {
         Line::Start { pid } if pid > 1 => Pid::from_raw(pid),
         _ => None,
-    }
+    };
+    let lock = left::file(folder, LOCK).and_then(|file| file.metadata()).ok()?;
+    let has_lock = |pid: &Pid| {
+        let input = fs::metadata(format!("/proc/{}/fd/0", pid.as_raw_nonzero()));
+        input.is_ok_and(|input| (input.dev(), input.ino()) == (lock.dev(), lock.ino()))
+    };
+    pid.filter(has_lock)
 }
 
 /// Returns the name of the only folder in `path`.
@@ -642,26 +721,10 @@ fn only_folder(path: &Path) -> Option<String> {
     names.next().filter(|_| names.next().is_none())
 }
 
-/// Lists the regular files below `folder` with their sizes. Links are left out.
-pub(crate) fn list_files(folder: &Path, prefix: &str, into: &mut Vec<(String, u64)>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let (Ok(kind), Ok(name)) = (entry.file_type(), entry.file_name().into_string()) else { continue };
-        let path = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
-        if into.len() >= MAX_FILES {
-            return;
-        }
-        if kind.is_dir() && path.matches('/').count() < 8 {
-            list_files(&entry.path(), &path, into);
-        } else if kind.is_file() {
-            into.push((path, entry.metadata().map_or(0, |data| data.len())));
-        }
-    }
-}
-
 /// Returns the last errors that a child wrote.
 fn last_errors(folder: &Path) -> String {
     let mut bytes = Vec::new();
-    let _ = File::open(folder.join("errors.txt")).and_then(|mut file| {
+    let _ = left::file(folder, ERRORS).and_then(|mut file| {
         let length = file.metadata()?.len();
         file.seek(SeekFrom::Start(length.saturating_sub(STDERR_TAIL)))?;
         file.take(STDERR_TAIL).read_to_end(&mut bytes)
@@ -684,12 +747,34 @@ mod tests {
     fn only_whole_lines_count() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("progress-1.jsonl");
-        assert_eq!(new_text(&path, 0), (String::new(), false));
+        let new_text = |offset| new_text(folder.path(), "progress-1.jsonl", offset);
+        assert_eq!(new_text(0), (String::new(), false));
         fs::write(&path, "{\"event\":\"start\",\"pid\":77}\n{\"event\":\"pro").expect("written");
-        let (text, _) = new_text(&path, 0);
+        let (text, _) = new_text(0);
         assert_eq!(text, "{\"event\":\"start\",\"pid\":77}\n");
-        assert_eq!(new_text(&path, text.len() as u64), (String::new(), false));
-        assert_eq!(pid_of(folder.path(), 1), Pid::from_raw(77));
+        assert_eq!(new_text(text.len() as u64), (String::new(), false));
+    }
+
+    #[test]
+    fn a_child_that_states_another_process_is_not_believed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let start = |pid: u32| {
+            let line = format!("{{\"event\":\"start\",\"pid\":{pid}}}\n");
+            fs::write(folder.path().join("progress-1.jsonl"), line).expect("written");
+            pid_of(folder.path(), 1)
+        };
+        let lock = File::create(folder.path().join(LOCK)).expect("made");
+        let own = std::process::id();
+        let mut child = Command::new("sleep").arg("60").stdin(lock).spawn().expect("started");
+        assert_eq!(start(child.id()), i32::try_from(child.id()).ok().and_then(Pid::from_raw));
+        for other in [own, 1, 0] {
+            assert_eq!(start(other), None);
+        }
+        // A link to what another process reads does not count.
+        fs::remove_file(folder.path().join(LOCK)).expect("removed");
+        std::os::unix::fs::symlink(format!("/proc/{own}/fd/0"), folder.path().join(LOCK)).expect("linked");
+        assert_eq!((start(own), start(child.id())), (None, None));
+        child.kill().and_then(|()| child.wait()).expect("ended");
     }
 
     #[test]
@@ -698,16 +783,5 @@ mod tests {
             assert!(!is_name(bad), "{bad:?}");
         }
         assert!(is_name("scenario-0123abc"));
-    }
-
-    #[test]
-    fn links_are_no_results() {
-        let folder = tempfile::tempdir().expect("a folder");
-        fs::create_dir(folder.path().join("points")).expect("made");
-        fs::write(folder.path().join("points/outcome.json"), "{}").expect("written");
-        std::os::unix::fs::symlink("/etc/passwd", folder.path().join("planted")).expect("linked");
-        let mut files = Vec::new();
-        list_files(folder.path(), "", &mut files);
-        assert_eq!(files, [("points/outcome.json".to_owned(), 2)]);
     }
 }

@@ -21,7 +21,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tower::ServiceExt;
 
-use crate::api::{self, body};
+use crate::api;
 use crate::app::{App, Settings};
 use crate::children::{Groups, LimitsFile};
 use crate::connections::{Connection, Connections, Patient};
@@ -32,9 +32,9 @@ use crate::presence::Channel;
 use crate::problem::Problem;
 use crate::runner::Runner;
 use crate::setup::{self, Error};
-use crate::store::{jobs, people};
+use crate::store::{Store, jobs, people};
 use crate::tls::{self, Certificate, Tls};
-use crate::{anchor, log, pages, reserve};
+use crate::{anchor, bodies, log, pages, reserve};
 
 /// Time in which a client sends the head of a request.
 const HEAD_TIME: Duration = Duration::from_secs(10);
@@ -112,6 +112,10 @@ pub struct JobSettings {
     pub studies: Option<PathBuf>,
     /// File of the limits of children. Default: `limits.toml` of the data folder, if it is there.
     pub limits: Option<PathBuf>,
+    /// User and group of jobs' processes but emulations.
+    ///
+    /// Only root can have others than its own.
+    pub user: Option<(u32, u32)>,
     /// Set for a server of another program, which is its parent.
     ///
     /// When the standard input ends, so do the server, its jobs and the data folder.
@@ -136,79 +140,141 @@ pub fn run(
         return Err(Error::NoUsers(folder.display().to_string()));
     }
     let limits = LimitsFile::read(jobs.limits.as_deref(), folder)?;
-    let wrong = |error: std::io::Error| Error::Address(format!("{}: {error}", address.listen));
-    let listener = StdListener::bind(address.listen).map_err(wrong)?;
-    listener.set_nonblocking(true).map_err(wrong)?;
-    let bound = listener.local_addr().map_err(wrong)?;
     let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-    let tls = match &address.security {
-        Security::Own(certificate) => {
-            let names = tls::names(&address.hosts, address.listen.ip());
-            Some(Arc::new(Tls::new(certificate, &folder, &names)?))
+    let socket = Socket::open(&folder, address)?;
+    let is_temporary = jobs.is_temporary;
+    let settings = settings(&folder, (address, &socket), jobs, limits);
+    // The lock lasts as long as the jobs are looked after.
+    let setup::Data { store, lock } = data;
+    let app = prepared(settings, store, socket.tls.as_ref());
+    let (wake, woken) = sync_channel(1);
+    let runner = Runner::new(app.clone());
+    let jobs = std::thread::spawn(move || runner.run(&woken));
+    let served = answer(&app, socket, (wake, is_temporary), ready);
+    let _ = jobs.join();
+    drop(lock);
+    if is_temporary {
+        let _ = std::fs::remove_dir_all(folder);
+    }
+    served.map_err(|error| wrong_address(address.listen, &error))
+}
+
+/// Socket that listens, with the certificate of its connections.
+struct Socket {
+    listener: StdListener,
+    bound: SocketAddr,
+    tls: Option<Arc<Tls>>,
+}
+
+impl Socket {
+    fn open(folder: &Path, address: &Address) -> Result<Socket, Error> {
+        let bind = || {
+            let listener = StdListener::bind(address.listen)?;
+            listener.set_nonblocking(true)?;
+            Ok((listener.local_addr()?, listener))
+        };
+        let (bound, listener) = bind().map_err(|error| wrong_address(address.listen, &error))?;
+        let tls = match &address.security {
+            Security::Own(certificate) => {
+                let names = tls::names(&address.hosts, address.listen.ip());
+                Some(Arc::new(Tls::new(certificate, folder, &names)?))
+            }
+            _ => None,
+        };
+        Ok(Socket { listener, bound, tls })
+    }
+
+    fn listening(&self) -> Listening {
+        let (bound, tls) = (self.bound, self.tls.as_ref());
+        Listening {
+            url: format!("{}://{bound}", if tls.is_some() { "https" } else { "http" }),
+            fingerprint: tls.map(|tls| tls.fingerprint.clone()),
+            trust: tls.and_then(|tls| tls.trust.clone()),
         }
-        _ => None,
-    };
-    let listening = Listening {
-        url: format!("{}://{bound}", if tls.is_some() { "https" } else { "http" }),
-        fingerprint: tls.as_ref().map(|tls| tls.fingerprint.clone()),
-        trust: tls.as_ref().and_then(|tls| tls.trust.clone()),
-    };
-    let (is_temporary, data_folder) = (jobs.is_temporary, folder.clone());
-    let settings = Settings {
-        folder,
+    }
+}
+
+fn settings(
+    folder: &Path,
+    (address, socket): (&Address, &Socket),
+    jobs: JobSettings,
+    limits: LimitsFile,
+) -> Settings {
+    Settings {
+        folder: folder.to_owned(),
         program: jobs.program,
         studies: jobs.studies.and_then(|folder| std::fs::canonicalize(folder).ok()),
-        hosts: hosts(bound, &address.hosts, tls.is_some()),
+        hosts: hosts(socket.bound, &address.hosts, socket.tls.is_some()),
         jobs: jobs.at_once,
         campaign_runs: jobs.campaign_runs,
         keep_free: jobs.keep_free,
         quota: jobs.quota,
         secure: address.security != Security::Plain,
         limits,
+        job_user: jobs.user,
         needs_second_factor: address.needs_second_factor,
         proxies: address.proxies.clone(),
-    };
+    }
+}
+
+/// Prepares disk and kernel, and returns the state of a server.
+fn prepared(settings: Settings, store: Store, tls: Option<&Arc<Tls>>) -> App {
     if let Err(error) = reserve::make(&settings.folder) {
         log::line(&format!("note: no reserve of the disk: {error}"));
     }
-    let groups = Groups::find().unwrap_or_else(|why| {
+    let groups = Groups::find().map(Groups::swept).unwrap_or_else(|why| {
         log::line(&format!("note: children have limits for each process alone: {why}"));
         Groups::default()
     });
-    // The lock lasts as long as the jobs are looked after.
-    let setup::Data { store, lock } = data;
     let app = App::new(settings, store, groups);
-    if let Some(tls) = &tls {
-        let tls = Arc::clone(tls);
+    if let Some(tls) = tls.cloned() {
         let _ = app.sites.certificate.set(Box::new(move || tls.hash()));
     }
-    let (wake, woken) = sync_channel(1);
-    let runner = Runner::new(app.clone());
-    let jobs = std::thread::spawn(move || runner.run(&woken));
+    app
+}
+
+/// Answers requests until the server is to end.
+fn answer(
+    app: &App,
+    socket: Socket,
+    (wake, is_temporary): (SyncSender<()>, bool),
+    ready: impl FnOnce(&Listening),
+) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .max_blocking_threads(8)
         .enable_all()
-        .build()
-        .map_err(wrong)?;
-    ready(&listening);
+        .build()?;
+    ready(&socket.listening());
     let served = runtime.block_on(async {
-        let over = serve(app.clone(), listener, tls, wake.clone(), input_end(is_temporary)?).await;
+        let over = serve(app.clone(), socket, wake.clone(), input_end(is_temporary)?).await;
         if is_temporary {
-            end_jobs(&app, &wake).await;
+            end_jobs(app, &wake).await;
         }
-        anchor::write(&app, 0).await;
-        drop(wake);
+        anchor::write(app, 0).await;
         over
     });
-    let served = served.map_err(wrong);
+    // The jobs are looked after until it is dropped.
+    drop(wake);
     runtime.shutdown_timeout(Duration::from_secs(1));
-    let _ = jobs.join();
-    drop(lock);
-    if is_temporary {
-        let _ = std::fs::remove_dir_all(data_folder);
-    }
     served
+}
+
+fn wrong_address(listen: SocketAddr, error: &std::io::Error) -> Error {
+    Error::Address(format!("{listen}: {}", refusal(error)))
+}
+
+/// Returns the reason for which an address cannot be listened at, with what helps.
+fn refusal(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            format!(
+                "{error}: ports below 1024 are for root or CAP_NET_BIND_SERVICE: take another, such as 8443"
+            )
+        }
+        std::io::ErrorKind::AddrInUse => format!("{error}: another program listens there: take another port"),
+        _ => error.to_string(),
+    }
 }
 
 /// Returns what reports the end of the standard input, if the server ends with it.
@@ -307,7 +373,7 @@ pub(crate) fn router(app: &App) -> Router {
     router
         .method_not_allowed_fallback(method)
         .fallback_service(nowhere.layer(guarded(Access::Public, pages::refuse)).with_state(app.clone()))
-        .layer(DefaultBodyLimit::max(body::MAX_BYTES))
+        .layer(DefaultBodyLimit::max(bodies::MAX_BYTES))
         .layer(middleware::from_fn(in_time))
         .with_state(app.clone())
 }
@@ -323,11 +389,11 @@ fn unknown(uri: &Uri, problem: &Problem) -> Response {
 
 async fn serve(
     app: App,
-    listener: StdListener,
-    tls: Option<Arc<Tls>>,
+    socket: Socket,
     wake: SyncSender<()>,
     mut input: oneshot::Receiver<()>,
 ) -> std::io::Result<()> {
+    let Socket { listener, tls, .. } = socket;
     if let Some(tls) = &tls {
         tokio::spawn(Arc::clone(tls).renew());
     }

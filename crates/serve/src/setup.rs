@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
@@ -90,6 +90,7 @@ pub(crate) struct Data {
 pub(crate) fn open(folder: &Path) -> Result<Data, Error> {
     let wrap = |source| Error::Folder { path: folder.display().to_string(), source };
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(wrap)?;
+    refuse_foreign_owner(folder).map_err(wrap)?;
     fs::set_permissions(folder, Permissions::from_mode(0o700)).map_err(wrap)?;
     refuse_network_file_system(folder).map_err(wrap)?;
     let open = |name: &str| {
@@ -139,6 +140,18 @@ fn newest_whole(folder: &Path) -> Option<PathBuf> {
         entries.filter(|path| path.extension().is_some_and(|end| end == "sqlite")).collect();
     all.sort();
     all.into_iter().rev().find(|path| store::check_backup(path).is_ok())
+}
+
+/// Refuses a folder of another user, with what helps. Root may open all.
+fn refuse_foreign_owner(folder: &Path) -> io::Result<()> {
+    let (own, owner) = (rustix::process::geteuid(), fs::metadata(folder)?.uid());
+    if own.is_root() || own.as_raw() == owner {
+        return Ok(());
+    }
+    Err(io::Error::other(format!(
+        "it belongs to user {owner}, and this is user {}: run the command as that user, or choose another folder with --data",
+        own.as_raw()
+    )))
 }
 
 /// Refuses file systems on which SQLite's write-ahead log loses data.
@@ -198,7 +211,8 @@ pub fn back_up(folder: &Path, file: &Path) -> Result<(), Error> {
         let source = io::Error::from(io::ErrorKind::AlreadyExists);
         return Err(Error::Folder { path: file.display().to_string(), source });
     }
-    Store::open(&path)?.back_up(file)?;
+    // Not opened as a server does: one of another version may be using it.
+    store::back_up(&path, file)?;
     let wrap = |source| Error::Folder { path: file.display().to_string(), source };
     fs::set_permissions(file, Permissions::from_mode(0o600)).map_err(wrap)
 }
@@ -228,6 +242,21 @@ mod tests {
         assert!(matches!(open(&folder), Err(Error::InUse(_))));
         drop(first);
         open(&folder).expect("opens again");
+    }
+
+    #[test]
+    fn a_backup_leaves_a_database_of_another_version_as_it_is() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let (folder, copy) = (parent.path().join("data"), parent.path().join("copy.sqlite"));
+        fs::create_dir(&folder).expect("made");
+        let database = folder.join("data.sqlite");
+        fs::write(&database, include_bytes!("../tests/schema-1.sqlite")).expect("written");
+        back_up(&folder, &copy).expect("copied");
+        let schema = |path: &Path| {
+            let file = rusqlite::Connection::open(path).expect("opens");
+            file.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).expect("read")
+        };
+        assert_eq!([schema(&database), schema(&copy)], [1, 1]);
     }
 
     #[test]

@@ -3,12 +3,15 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use axum::http::StatusCode;
 
 use crate::app::{Settings, job_folder};
+use crate::clock::now_ms;
 use crate::log;
 use crate::problem::{Problem, Result};
+use crate::promised::{Promise, Promised};
 use crate::reserve;
 pub(crate) use crate::reserve::free;
 use crate::store::{self, Store, jobs, usage};
@@ -35,6 +38,34 @@ pub(crate) fn check(settings: &Settings) -> Result<()> {
         Some(why) => Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, why)),
         None => Ok(()),
     }
+}
+
+/// Bytes after which an upload looks at the disk again.
+const STEP: u64 = 4 << 20;
+
+/// Refuses the rest of an upload once the disk has no room left, as [`check`].
+///
+/// # Errors
+/// Returns an error if the disk has less free than it keeps.
+pub(crate) fn check_growth(settings: &Settings, before: u64, added: u64) -> Result<()> {
+    let is_time = before / STEP != (before + added) / STEP;
+    if is_time { check(settings) } else { Ok(()) }
+}
+
+/// Promises room for what an archive has unpacked, before anything of it is written.
+///
+/// # Errors
+/// Returns an error if the disk would have less free than it keeps.
+pub(crate) fn promise(settings: &Settings, all: &Arc<Promised>, bytes: u64) -> Result<Promise> {
+    let free = free(&settings.folder).map_err(|error| Problem::internal(&error))?;
+    let refused = |left| {
+        let (bytes, left) = (shown(bytes), shown(left));
+        let detail = format!(
+            "the archive has {bytes} unpacked, and the server's disk has room for {left}: remove jobs to make room"
+        );
+        Problem::new(StatusCode::INSUFFICIENT_STORAGE, detail)
+    };
+    all.take(free.saturating_sub(settings.keep_free), bytes).map_err(refused)
 }
 
 /// Refuses texts that take the last room of the disk.
@@ -81,6 +112,25 @@ pub(crate) fn put_aside(data: &Path, job: i64) -> io::Result<()> {
 /// Renames the folder of a job back, as the job was not removed.
 pub(crate) fn put_back(data: &Path, job: i64) {
     let _ = fs::rename(aside(data, job), job_folder(data, job));
+}
+
+/// Renames a folder with results that is there before its job.
+///
+/// Numbers are used again after a backup was restored: the results are of a job that came after it, perhaps of another user. What else is there is
+/// made again for each attempt.
+///
+/// # Errors
+/// Returns an error if the folder cannot be moved.
+pub(crate) fn put_lost_aside(data: &Path, job: i64) -> io::Result<()> {
+    let folder = job_folder(data, job);
+    // A link is none: it may lead to any place, and makes the attempt fail.
+    if !fs::symlink_metadata(folder.join("results")).is_ok_and(|results| results.is_dir()) {
+        return Ok(());
+    }
+    let lost = data.join("jobs").join(format!("{job}.lost-{}", now_ms()));
+    fs::rename(folder, &lost)?;
+    log::line(&format!("note: {}: results of a job that the database does not have", lost.display()));
+    Ok(())
 }
 
 /// Removes the folder of a job that was put aside.

@@ -9,6 +9,7 @@ pub(crate) mod queue;
 pub(crate) mod reservations;
 pub(crate) mod scenarios;
 pub(crate) mod sites;
+pub(crate) mod turns;
 pub(crate) mod usage;
 
 use std::path::{Path, PathBuf};
@@ -29,6 +30,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0006.sql"),
     include_str!("../migrations/0007.sql"),
     include_str!("../migrations/0008.sql"),
+    include_str!("../migrations/0009.sql"),
 ];
 
 /// Number of idle connections for reading that are kept.
@@ -123,12 +125,22 @@ impl Store {
         }
     }
 
-    /// Copies the database to `path` while it is in use, and verifies the copy.
+    /// Copies the database to `path`, as [`back_up`].
     pub(crate) fn back_up(&self, path: &Path) -> Result<()> {
-        let source = connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        source.execute("VACUUM INTO ?1", [path.to_string_lossy()])?;
-        verify(path, OpenFlags::SQLITE_OPEN_READ_ONLY, "PRAGMA integrity_check")
+        back_up(&self.path, path)
     }
+}
+
+/// Copies a database of any version while it is in use, and verifies the copy.
+///
+/// The database stays as it is.
+///
+/// # Errors
+/// Returns an error if the copy cannot be made, or is damaged.
+pub(crate) fn back_up(from: &Path, to: &Path) -> Result<()> {
+    let source = connect(from, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    source.execute("VACUUM INTO ?1", [to.to_string_lossy()])?;
+    verify(to, OpenFlags::SQLITE_OPEN_READ_ONLY, "PRAGMA integrity_check")
 }
 
 /// Checks that the structure of a database with its write-ahead log is whole.

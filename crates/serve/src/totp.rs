@@ -43,6 +43,11 @@ pub(crate) fn step_of(secret: &[u8], given: &str, now_ms: i64, last: Option<i64>
     found.into_iter().find(is_new)
 }
 
+/// Returns `true` if a text is as short as a code: recovery codes are longer.
+pub(crate) fn may_be_code(text: &str) -> bool {
+    text.chars().filter(char::is_ascii_alphanumeric).count() <= DIGITS
+}
+
 fn is_equal(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }

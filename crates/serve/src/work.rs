@@ -19,8 +19,8 @@ use crate::app::{App, Settings, blocking};
 use crate::archive::{self, Arrived};
 use crate::children::{Child, Failure, Limits};
 use crate::drafts::{self, Draft, Edited};
-use crate::forms;
-use crate::inputs::{self, Inputs, View};
+use crate::forms::{self, Outline};
+use crate::inputs::{self, Inputs, Staging};
 use crate::launch::{self, LaunchSettings};
 use crate::problem::{Finding, Problem, Result};
 use crate::store::files::Content;
@@ -30,8 +30,12 @@ use crate::url::form_address;
 /// Work of a child.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Task {
-    /// Check of a scenario, for its pages and for a launch.
-    Check { text: String, inputs: Inputs, drawn_for: Option<i64>, job: Option<LaunchSettings> },
+    /// Check of a scenario, also for a launch.
+    Check { text: String, inputs: Inputs, job: Option<LaunchSettings> },
+    /// Check and outline of a scenario for its pages, with the fields of a form.
+    Open { text: String, inputs: Inputs, scenario: i64, form: Option<Vec<String>> },
+    /// Outline alone.
+    Outline { text: String, form: Option<Vec<String>> },
     /// Change of a key, with a check of the result.
     Edit { text: String, key: String, value: Option<String>, inputs: Inputs },
     /// Removal of a key.
@@ -46,8 +50,10 @@ pub(crate) enum Task {
     LoadPreset { text: String, entry: [String; 2], preset: String },
     /// Job file of a job on sites.
     Sites { file: String, scenario: String },
+    /// Bytes that the archive of a job has unpacked.
+    Weigh { archive: PathBuf },
     /// Archive of a job, unpacked into the folder `archive` of the working folder.
-    Import { archive: PathBuf, data: PathBuf },
+    Import { archive: PathBuf },
     /// Points and measures of a summary, as lines of a file in the working folder.
     Rows { results: PathBuf },
     /// Selected series of results, as CSV.
@@ -88,28 +94,48 @@ pub(crate) type Findings = std::result::Result<Checked, Vec<Finding>>;
 
 /// Does the task on the standard input, and writes its answer to the standard output.
 ///
-/// It is the whole of a child of a server.
+/// It is the whole of a child of a server. `confine` confines the process to the working folder, and to files and folders that
+/// the task reads, before anything of a user is parsed.
 ///
 /// # Errors
-/// Returns an error if the one cannot be read, or the other cannot be written.
-pub fn work() -> std::result::Result<(), String> {
+/// Returns an error if the one cannot be read, the other cannot be written, or the process cannot be confined.
+pub fn work(
+    confine: impl FnOnce(&[PathBuf]) -> std::result::Result<(), String>,
+) -> std::result::Result<(), String> {
     let mut bytes = Vec::new();
     std::io::stdin().lock().read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     let task: Task = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
     drop(bytes);
+    confine(&task.readable())?;
     let answer = serde_json::to_vec(&task.run()).map_err(|error| error.to_string())?;
     std::io::stdout().lock().write_all(&answer).map_err(|error| error.to_string())
 }
 
 impl Task {
+    /// Returns the files and folders outside of the working folder that it reads.
+    fn readable(&self) -> Vec<PathBuf> {
+        match self {
+            Task::Check { inputs, .. } | Task::Open { inputs, .. } | Task::Edit { inputs, .. } => {
+                inputs.paths()
+            }
+            Task::Weigh { archive } | Task::Import { archive } => vec![archive.clone()],
+            Task::Rows { results } | Task::Select { results, .. } => vec![results.clone()],
+            Task::Draw(drawing) => drawing.runs.iter().map(|run| run.folder.clone()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     fn run(self) -> Result<serde_json::Value> {
         match self {
-            Task::Check { text, inputs, drawn_for, job } => {
-                value(&check(&text, &inputs.viewed_in(&here()?), (drawn_for, job.as_ref()))?)
+            Task::Check { text, inputs, job } => value(&check(&text, &inputs, (None, job.as_ref()))?),
+            Task::Open { text, inputs, scenario, form } => {
+                let outline = forms::outline(&text, form.as_deref());
+                value(&(check(&text, &inputs, (Some(scenario), None))?, outline))
             }
+            Task::Outline { text, form } => value(&forms::outline(&text, form.as_deref())),
             Task::Edit { text, key, value: new, inputs } => {
                 let text = drafts::edit(&text, &key, new.as_deref())?;
-                let problems = drafts::check(&text, &inputs.viewed_in(&here()?)).err().unwrap_or_default();
+                let problems = drafts::check(&text, &inputs).err().unwrap_or_default();
                 value(&Edited { text, problems })
             }
             Task::Remove { text, key } => value(&drafts::edit(&text, &key, None)?),
@@ -122,18 +148,14 @@ impl Task {
                 value(&drafts::load_preset(&text, [&section, &name], &preset)?)
             }
             Task::Sites { file, scenario } => value(&planned(&file, &scenario)?),
-            Task::Import { archive, data } => value(&arrived(&archive, &data)?),
+            Task::Weigh { archive } => value(&archive::weigh(&archive)?),
+            Task::Import { archive } => value(&arrived(&archive)?),
             Task::Rows { results } => value(&results::write_rows(&results)?),
             Task::Select { results, patterns } => value(&results::select(&results, patterns)?),
             Task::Draw(drawing) => value(&drawing.html()),
             Task::Compare { texts, jobs } => value(&results::compare(&texts, &jobs)),
         }
     }
-}
-
-/// Returns the working folder, which the server removes.
-fn here() -> Result<PathBuf> {
-    std::env::current_dir().map_err(|error| Problem::internal(&error))
 }
 
 fn value(answer: &impl Serialize) -> Result<serde_json::Value> {
@@ -185,8 +207,8 @@ fn drawing(draft: &Draft, scenario: i64) -> Option<String> {
 /// Unpacks and checks an archive.
 ///
 /// The points and measures of its summary are left in a file.
-fn arrived(archive: &Path, data: &Path) -> Result<Arrived> {
-    let (arrived, summary) = archive::arrive(archive, data)?;
+fn arrived(archive: &Path) -> Result<Arrived> {
+    let (arrived, summary) = archive::arrive(archive)?;
     summary.map_or(Ok(()), |summary| results::write_summary(&summary))?;
     Ok(arrived)
 }
@@ -245,7 +267,14 @@ impl App {
         task: &Task,
     ) -> std::result::Result<T, Failure> {
         let folder = self.staging().await.map_err(Failure::Other)?;
-        self.attempt_in(user, (task, folder.path())).await
+        let answer = self.attempt_in(user, (task, folder.path())).await;
+        // Not on the threads that serve requests.
+        let gone = blocking(move || {
+            drop(folder);
+            Ok(())
+        })
+        .await;
+        gone.map_err(Failure::Other).and(answer)
     }
 
     async fn attempt_in<T: DeserializeOwned>(
@@ -259,9 +288,38 @@ impl App {
     }
 
     /// Creates an empty folder in the data folder. It goes when the result is dropped.
-    pub(crate) async fn staging(&self) -> Result<View> {
-        let data = self.settings.folder.clone();
-        blocking(move || inputs::staging(&data).map_err(|error| Problem::internal(&error))).await
+    pub(crate) async fn staging(&self) -> Result<Staging> {
+        let app = self.clone();
+        blocking(move || app.staging_now().map_err(|error| Problem::internal(&error))).await
+    }
+
+    /// Creates a folder as [`App::staging`]. It is for threads that may block.
+    pub(crate) fn staging_now(&self) -> std::io::Result<Staging> {
+        inputs::staging(&self.settings.folder, self.settings.job_user)
+    }
+
+    /// Checks a scenario's text for its pages.
+    ///
+    /// Returns its outline too, with the fields of a form.
+    ///
+    /// # Errors
+    /// Returns an error if that could not be done.
+    pub(crate) async fn open(
+        &self,
+        user: &User,
+        (text, inputs): (String, Inputs),
+        (scenario, form): (i64, Option<Vec<String>>),
+    ) -> Result<(Findings, Outline)> {
+        let task = Task::Open { text: text.clone(), inputs, scenario, form: form.clone() };
+        match self.attempt(user, &task).await {
+            Ok(opened) => Ok(opened),
+            Err(Failure::Other(problem)) => Err(problem),
+            // Forms and lists of a text that costs too much to be checked are there all the same.
+            Err(failure @ Failure::Excess(_)) => {
+                let outline = self.work(user, Task::Outline { text, form }).await?;
+                Ok((Err(vec![excess(failure, user.level)]), outline))
+            }
+        }
     }
 
     /// Checks a scenario's text.
@@ -274,20 +332,20 @@ impl App {
         &self,
         user: &User,
         (text, inputs): (String, Inputs),
-        (drawn_for, job): (Option<i64>, Option<LaunchSettings>),
+        job: Option<LaunchSettings>,
     ) -> Result<Findings> {
-        let task = Task::Check { text, inputs, drawn_for, job };
+        let task = Task::Check { text, inputs, job };
         match self.attempt(user, &task).await {
             Ok(findings) => Ok(findings),
             Err(Failure::Other(problem)) => Err(problem),
-            Err(failure @ Failure::Excess(_)) => Ok(Err(vec![Finding {
-                line: 0,
-                column: 0,
-                key: String::new(),
-                message: refused(failure, user.level).detail,
-            }])),
+            Err(failure @ Failure::Excess(_)) => Ok(Err(vec![excess(failure, user.level)])),
         }
     }
+}
+
+/// Returns the finding of a text whose check went over a limit.
+fn excess(failure: Failure, level: u8) -> Finding {
+    Finding { line: 0, column: 0, key: String::new(), message: refused(failure, level).detail }
 }
 
 /// Returns the answer to a request whose work failed.

@@ -13,7 +13,9 @@ mod components;
 mod fingerprint;
 mod loops;
 mod network;
+mod statement;
 
 pub use agenda::Agenda;
 pub use fingerprint::Fingerprint;
 pub use network::{BuildError, Builder, ElementId, EngineCounters, Network};
+pub use statement::Statement;

@@ -1,13 +1,16 @@
 //! The network of wired elements, and the loop that runs it.
 
 use std::any::Any;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
+use bentpipe_net::ledger::{Accounts, Ledger, set_place};
+use bentpipe_net::metric::{Counter, Gauge, Of};
 use bentpipe_net::{Cx, Element, Observer, Outbox, Packet, Port, Wire};
 use bentpipe_units::{RandomStream, Span, Time};
 
 use crate::clusters::{Cluster, Clusters};
 use crate::components::{Components, Place};
+use crate::statement::{Statement, statements};
 use crate::{Fingerprint, loops};
 
 /// An element's number in its network.
@@ -141,6 +144,9 @@ pub struct Network {
     paths: Vec<String>,
     agenda: Components,
     outbox: Outbox,
+    ledger: Ledger,
+    /// Senders of the accounts, by number from 1. Each is an input, or an element with packets of its own.
+    senders: Vec<(ElementId, Option<Port>)>,
     now: Time,
     fingerprint: Fingerprint,
     work: EngineCounters,
@@ -161,11 +167,15 @@ impl Network {
         slots.iter_mut().for_each(|slot| slot.deadline = Time::ZERO);
         let (fingerprint, work) = (Fingerprint::EMPTY, EngineCounters::default());
         let agenda = enter_all(&mut slots, components);
+        let senders = open_accounts(&mut slots);
+        let outbox = Outbox::new(Accounts::up_to(senders.len() as u32));
         Network {
             slots,
             paths,
             agenda,
-            outbox: Outbox::default(),
+            outbox,
+            ledger: Ledger::default(),
+            senders,
             now: Time::ZERO,
             fingerprint,
             work,
@@ -199,6 +209,12 @@ impl Network {
     ///
     /// The network is then at `end`.
     pub fn run_until(&mut self, end: Time) {
+        let outer = self.ledger.open(0);
+        self.run_all_until(end);
+        self.ledger.close(outer);
+    }
+
+    fn run_all_until(&mut self, end: Time) {
         while self.scheduled.front().is_some_and(|(at, _)| *at <= end) {
             let Some((at, action)) = self.scheduled.pop_front() else { break };
             self.run_elements_until(at);
@@ -320,10 +336,23 @@ impl Network {
 
     /// Reports the counters and gauges of an element.
     pub fn observe(&mut self, id: ElementId, observer: &mut dyn Observer) {
+        let outer = self.ledger.open(id.0);
         self.slots[id.index()].element.observe(self.now, observer);
+        self.ledger.close(outer);
     }
 
-    /// Returns an element of a known type. Wake it afterwards if its deadline may have changed.
+    /// Changes an element of a known type. Wake it afterwards if its deadline may have changed.
+    ///
+    /// What it does with packets meanwhile is in their accounts, as in its calls.
+    pub fn change<E: Any, R>(&mut self, id: ElementId, change: impl FnOnce(&mut E) -> R) -> Option<R> {
+        let element = self.slots[id.index()].element.as_any().downcast_mut()?;
+        let outer = self.ledger.open(id.0);
+        let result = change(element);
+        self.ledger.close(outer);
+        Some(result)
+    }
+
+    /// Returns an element of a known type, to be read. A change that may end packets is for [`Network::change`].
     pub fn element<E: Any>(&mut self, id: ElementId) -> Option<&mut E> {
         self.slots[id.index()].element.as_any().downcast_mut()
     }
@@ -335,7 +364,45 @@ impl Network {
 
     /// Wakes an element now, as after a change from outside.
     pub fn poke(&mut self, id: ElementId) {
+        let outer = self.ledger.open(id.0);
         self.wake(id.index());
+        self.ledger.close(outer);
+    }
+
+    /// Returns the accounts of packets up to now, in the order of their senders. Where packets are that are still on
+    /// their way is not known before [`Network::close`].
+    pub fn statements(&self) -> Vec<Statement> {
+        self.state(self.sender_paths())
+    }
+
+    /// Ends the run, and returns the accounts of packets.
+    ///
+    /// They have the places of packets that are on their way.
+    pub fn close(mut self) -> Vec<Statement> {
+        // Lines are served when they are looked at.
+        self.ids().for_each(|id| self.observe(id, &mut Unheeded));
+        let senders = self.sender_paths();
+        let mut slots = std::mem::take(&mut self.slots).into_iter();
+        self.ledger.take_stock(self.paths.len() as u32, |_| drop(slots.next()));
+        self.state(senders)
+    }
+
+    fn state(&self, senders: Vec<String>) -> Vec<Statement> {
+        statements(senders.into_iter().zip(1..), self.outbox.accounts(), &self.ledger, &self.paths)
+    }
+
+    /// Returns the path of each account's sender.
+    ///
+    /// That is the element that leads to the input, or the element itself.
+    fn sender_paths(&self) -> Vec<String> {
+        let wires = self.slots.iter().enumerate();
+        let wires = wires.flat_map(|(from, slot)| slot.wires.iter().map(move |wire| (wire.number(), from)));
+        let leading: HashMap<u64, usize> = wires.collect();
+        let path = |(id, input): &(ElementId, Option<Port>)| {
+            let from = input.and_then(|input| leading.get(&Wire::new(id.0, input).number()));
+            self.paths[from.copied().unwrap_or(id.index())].clone()
+        };
+        self.senders.iter().map(path).collect()
     }
 
     /// Returns all elements, in their order.
@@ -376,6 +443,7 @@ impl Network {
     #[inline]
     fn wake(&mut self, element: usize) {
         self.work.wakeups += 1;
+        set_place(element as u32);
         let slot = &mut self.slots[element];
         let mut cx = Cx::new(self.now, &slot.wires, &mut self.outbox, &mut slot.stream);
         let deadline = slot.element.wake(&mut cx);
@@ -394,6 +462,7 @@ impl Network {
         self.work.deliveries += 1;
         self.fingerprint.add(self.now, wire.number(), packet.digest());
         let element = wire.to() as usize;
+        set_place(wire.to());
         let slot = &mut self.slots[element];
         if slot.tapped {
             let taps = self.taps.iter_mut().filter(|(at, _)| *at == wire);
@@ -432,6 +501,27 @@ impl Slot {
             agenda.set(self.place, self.deadline);
         }
     }
+}
+
+/// Observer of nothing.
+struct Unheeded;
+
+impl Observer for Unheeded {
+    fn counter(&mut self, _: &'static Of<Counter>, _: u64) {}
+    fn gauge(&mut self, _: &'static Of<Gauge>, _: f64) {}
+}
+
+/// Opens the accounts of all elements, and returns their senders.
+fn open_accounts(slots: &mut [Slot]) -> Vec<(ElementId, Option<Port>)> {
+    let mut senders = Vec::new();
+    for (n, slot) in slots.iter_mut().enumerate() {
+        if let Some(inputs) = slot.element.open_accounts(senders.len() as u32 + 1) {
+            let id = ElementId(n as u32);
+            senders.push((id, None));
+            senders.extend(inputs.map(|input| (id, Some(Port(input)))));
+        }
+    }
+    senders
 }
 
 /// Enters the deadlines of all elements into these components.

@@ -83,6 +83,19 @@ impl Default for OnOff {
 }
 
 impl Application {
+    /// Returns the mean rate that it writes, where that does not depend on the connection.
+    pub fn offered(&self) -> Option<Rate> {
+        match self {
+            Application::Nothing => Some(Rate::from_bps(0)),
+            Application::Bulk(_) => None,
+            Application::Paced(paced) => Some(paced.rate),
+            Application::OnOff(OnOff { on, off, rate, .. }) => {
+                let part = on.as_secs_f64() / (*on + *off).as_secs_f64().max(f64::MIN_POSITIVE);
+                rate.map(|rate| rate.mul_f64(part))
+            }
+        }
+    }
+
     /// Returns the application with an end after `duration` where it does not say one.
     pub fn lasting(mut self, duration: Option<Span>) -> Application {
         match &mut self {

@@ -67,9 +67,9 @@ impl Changes {
         let apply = move |network: &mut Network| {
             let now = network.now();
             let path = network.path(element).to_owned();
-            let target =
-                network.element::<E>(element).ok_or_else(|| format!("\"{path}\" does not take it"))?;
-            set(target, now, value).map_err(|refusal| refusal.to_string())
+            let changed = network.change::<E, _>(element, |target| set(target, now, value));
+            let changed = changed.ok_or_else(|| format!("\"{path}\" does not take it"))?;
+            changed.map_err(|refusal| refusal.to_string())
         };
         self.0.push(Change { element, key: key.into(), value: shown, apply: Box::new(apply) });
     }

@@ -26,6 +26,13 @@ pub trait Cost {
         self.rate()
     }
 
+    /// Returns the rates that it has by itself from their times on. The first is from the start. Default: it stays.
+    ///
+    /// Events are not among them: a state after one has a cost of its own.
+    fn rates(&self) -> Vec<(Span, Rate)> {
+        Vec::new()
+    }
+
     /// Returns the cells of a packet of `len` bytes, and the padding. `None` without cells.
     fn cells(&self, _len: usize) -> Option<(u64, Bytes)> {
         None

@@ -24,6 +24,8 @@ use crate::topology::{IpVersion, Topology, Way};
 
 /// First port of flows to groups, far from those of single nodes.
 const FIRST_GROUP_PORT: u16 = 40_000;
+/// Length of the longest IPv4 packet, in bytes.
+const MAX_PACKET_LEN: u64 = 65_535;
 /// Maximum number of flows with a port number each at a node.
 const MAX_FLOWS: u16 = 64_511;
 
@@ -44,6 +46,8 @@ pub struct FlowAt<'a> {
     pub ip: IpVersion,
     /// Longest IP packet that reaches all receivers.
     pub mtu: Bytes,
+    /// Set if its datagrams must not be fragmented.
+    pub dont_fragment: bool,
     /// Start of the first copy.
     pub start: Span,
     /// End, if it has one.
@@ -80,7 +84,7 @@ impl FlowAt<'_> {
         Problem::impossible(&key, impossible)
     }
 
-    /// Checks that packets of `payload` after `headers` bytes of transport headers fit the path. `key` is in
+    /// Checks that packets of `payload` after `headers` bytes of transport headers fit the path, whole. `key` is in
     /// the traffic.
     ///
     /// # Errors
@@ -90,8 +94,29 @@ impl FlowAt<'_> {
         if len <= most {
             return Ok(());
         }
-        let problem = format!("makes packets of {len} B: expected at most the path's MTU, {most} B");
-        Err(Problem::new(self.key(&format!("traffic.{key}")), problem))
+        Err(self.too_long(len, &format!("the path's MTU, {most} B"), key))
+    }
+
+    fn too_long(&self, len: u64, most: &str, key: &str) -> Problem {
+        let problem = format!("makes packets of {len} B: expected at most {most}");
+        Problem::new(self.key(&format!("traffic.{key}")), problem)
+    }
+
+    /// Returns `true` if packets travel in fragments.
+    ///
+    /// They are of `payload` after `headers` bytes of transport headers. `key` is in the traffic.
+    ///
+    /// # Errors
+    /// Returns an error if they are longer than the path's MTU and may not be fragmented, or longer than any IP packet.
+    fn is_fragmented(&self, payload: Bytes, headers: u64, key: &str) -> Result<bool, Problem> {
+        let (len, mtu) = (header_len(self.ip, headers).get() + payload.get(), self.mtu.get());
+        if len > mtu && self.dont_fragment {
+            return Err(self.too_long(len, &format!("the path's MTU, {mtu} B, with `dont_fragment`"), key));
+        }
+        if len > mtu.max(MAX_PACKET_LEN) {
+            return Err(self.too_long(len, &format!("{MAX_PACKET_LEN} B"), key));
+        }
+        Ok(len > mtu)
     }
 }
 
@@ -453,6 +478,48 @@ impl<'g, 't> FlowGround<'g, 't> {
             None => self.receiver(at, protocol, numbers)?,
         };
         Ok(Datagrams { source, destination, sender: (at.from, sender), receivers })
+    }
+
+    /// Has both ends' nodes fragment datagrams longer than the path's MTU.
+    ///
+    /// They are of `payload` after `headers` bytes of transport headers. `key` is in the traffic.
+    ///
+    /// # Errors
+    /// Returns an error if they are, and may not be fragmented, or if they are longer than any IP packet.
+    pub fn fit(
+        &mut self,
+        at: &FlowAt<'_>,
+        ends: &Datagrams,
+        (payload, headers): (Bytes, u64),
+        key: &str,
+    ) -> Result<(), Problem> {
+        if at.is_fragmented(payload, headers, key)? {
+            for (node, port) in ends.receivers.iter().chain([&ends.sender]) {
+                self.nodes.node(*node).fragment_at(*port, at.mtu.get() as usize);
+            }
+        }
+        Ok(())
+    }
+
+    /// Has both ends' nodes fragment echo requests and replies, as [`FlowGround::fit`] does.
+    ///
+    /// The requests come from the sender's `port`.
+    ///
+    /// # Errors
+    /// Returns the errors of [`FlowGround::fit`].
+    pub fn fit_echo(
+        &mut self,
+        at: &FlowAt<'_>,
+        port: Port,
+        (payload, headers): (Bytes, u64),
+        key: &str,
+    ) -> Result<(), Problem> {
+        if at.is_fragmented(payload, headers, key)? {
+            let mtu = at.mtu.get() as usize;
+            self.nodes.node(at.from).fragment_at(port, mtu);
+            self.nodes.node(at.receivers[0]).fragment_own_at(mtu);
+        }
+        Ok(())
     }
 
     fn receiver(

@@ -89,7 +89,7 @@ impl<'g, 'a> Ground<'g, 'a> {
         let mut found = Vec::new();
         let versions = [IpVersion::V4, IpVersion::V6];
         for (node, ip) in (0..self.topology.node.len()).flat_map(|node| versions.map(|ip| (node, ip))) {
-            if self.router.towards(self.node, ip)[node].is_none() {
+            if node == self.node || self.router.steps(node, self.node, ip).is_none() {
                 continue;
             }
             let way = self.router.path_of_links(node, self.node, ip).unwrap_or_default();
@@ -139,9 +139,11 @@ impl<'g, 'a> Ground<'g, 'a> {
     /// Adds routes of all nodes to a node that the role sends packets to.
     ///
     /// # Errors
-    /// Returns an error if no path exists.
+    /// Returns an error if no path exists, or there are copies in place of the node.
     pub fn reach(&mut self, node: &str, ip: IpVersion) -> Result<(), Problem> {
-        let to = self.topology.number(node);
+        let several =
+            || Problem::new(self.key, format!("\"{node}\" is not one node: expected one without `count`"));
+        let to = self.topology.find(node).ok_or_else(several)?;
         let unreachable = |error: crate::Unreachable| Problem::new(self.key, error.to_string());
         self.router.path(self.node, to, ip).map_err(unreachable)?;
         self.nodes.send_to(to, ip);

@@ -62,13 +62,13 @@ pub use problem::Problem;
 pub use real::{RealAt, RealProgram, RealTraffic};
 pub use review::Review;
 pub use role::{Client, RoleAt, RoleHandle, RoleKind, RolePlans, Roles};
-pub use routes::{Hop, Router, Unreachable, header_len, path_mtu};
+pub use routes::{Hop, Router, Steps, Unreachable, header_len, path_mtu};
 pub use sample::Sample;
 pub use shared::SharedTable;
 pub use stage::{Ahead, ByRow, Stage, StageElements, StageRow};
 pub use table::{Assemblies, Native, Row, is_default, numbered_parts};
 pub use topology::{IpVersion, IpVersions, LinkAt, Named, NodeAt, Passage, Topology, Way};
-pub use traffic::{Copies, FlowTakes, PathFacts, TrafficKind, Window};
+pub use traffic::{Ascent, Copies, FlowTakes, PathFacts, Recorded, TrafficKind, Window};
 
 /// Names that the expansion of [`media`] needs.
 #[doc(hidden)]

@@ -16,6 +16,8 @@ pub const MAX_RATE: Rate = Rate::from_bps(100_000_000_000_000);
 impl MediumKind for Kind {
     type Shared = ();
 
+    const IS_ALONE: bool = true;
+
     fn check(all: &[Member<'_, Self>], (): &(), review: &mut Review<'_>) {
         all.iter().for_each(|member| check_rate(member, review));
     }

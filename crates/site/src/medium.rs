@@ -140,6 +140,8 @@ pub trait MediumKind: Sized + Clone + PartialEq + 'static {
     const SCOPE: Scope = Scope::Direction;
     /// Settings that it takes.
     const TAKES: Takes = Takes { queue: None, channel: None, stages: None, real_ends: None };
+    /// Set if [`MediumKind::check`] and [`MediumKind::facts`] look at each member by itself. Default: they compare members.
+    const IS_ALONE: bool = false;
 
     /// Reports the errors of members.
     fn check(all: &[Member<'_, Self>], shared: &Self::Shared, review: &mut Review<'_>);

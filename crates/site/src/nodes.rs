@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::rc::Rc;
+use std::sync::Arc;
 
-use bentpipe_net::node::{Prefix, Tunnel};
+use bentpipe_net::node::{Destinations, Prefix, Tunnel};
 use bentpipe_net::{Node, Port};
 use bentpipe_wire::ip::Protocol;
 
+use crate::routes::SharedRoute;
 use crate::{Hop, IpVersion, LinkAt, NodeAt, Order, Part, Problem, Router, Site, Topology, Way};
 
 /// First port number that ends of flows get.
@@ -16,6 +19,8 @@ const FIRST_PORT: u16 = 1024;
 pub struct Nodes<'a> {
     topology: &'a Topology,
     nodes: Vec<State>,
+    /// Nodes by their first addresses.
+    owners: HashMap<IpAddr, usize>,
     /// Addresses that packets are sent to, with the node that has them: these need routes.
     destinations: BTreeSet<(IpVersion, usize)>,
     /// Numbers of each tunnel's ends at its first and second node.
@@ -102,11 +107,15 @@ impl<'a> Nodes<'a> {
         }
         let states =
             topology.node.values().zip(&links).map(|(node, links)| State::new(node, links, &mut free));
-        let nodes = states.collect();
+        let nodes: Vec<State> = states.collect();
+        let owned =
+            nodes.iter().enumerate().flat_map(|(n, state)| state.addresses.map(|address| (address, n)));
+        let owners = owned.collect();
         let interfaces = interfaces(topology);
         Nodes {
             topology,
             nodes,
+            owners,
             interfaces,
             hidden: BTreeSet::new(),
             destinations: BTreeSet::new(),
@@ -216,26 +225,47 @@ impl<'a> Nodes<'a> {
         Ok(())
     }
 
-    /// Adds a second address of a node, with routes of all others by `router`.
+    /// Adds a second address of a node, to which [`Nodes::route_to`] adds routes.
     ///
     /// # Errors
     /// Returns an error if another node has the address.
-    pub fn add_address(
-        &mut self,
-        node: usize,
-        address: IpAddr,
-        router: &mut Router<'_>,
-    ) -> Result<(), String> {
-        if let Some(owner) = self.nodes.iter().position(|state| state.addresses.contains(&address)) {
-            return Err(format!("{address} is node \"{}\"'s: expected another", self.topology.name(owner)));
+    pub fn add_address(&mut self, node: usize, address: IpAddr) -> Result<(), String> {
+        if let Some(owner) = self.owners.get(&address) {
+            return Err(format!("{address} is node \"{}\"'s: expected another", self.topology.name(*owner)));
         }
-        let (prefix, ip) =
-            (Prefix::host(address), if address.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 });
-        for (other, step) in router.towards(node, ip).to_vec().into_iter().enumerate() {
-            self.route(other, prefix, step);
-        }
-        self.node(node).add_address(prefix);
+        self.node(node).add_address(Prefix::host(address));
         Ok(())
+    }
+
+    /// Adds routes of all nodes to addresses, each with the node that has it.
+    pub fn route_to(&mut self, addresses: &[(IpAddr, usize)], router: &mut Router<'_>) {
+        for ip in [IpVersion::V4, IpVersion::V6] {
+            let is_meant = |(address, _): &&(IpAddr, usize)| address.is_ipv4() == (ip == IpVersion::V4);
+            let (addresses, owners): (Vec<IpAddr>, Vec<usize>) =
+                addresses.iter().filter(is_meant).copied().unzip();
+            let own = |node, n: usize, hop| self.route(node, Prefix::host(addresses[n]), hop);
+            let shared = router.routes(ip, &owners, own);
+            self.share(&addresses, &shared);
+        }
+    }
+
+    /// Adds routes that many nodes share. Nodes with the same list follow each other, or have one of few.
+    fn share(&mut self, addresses: &[IpAddr], routes: &[SharedRoute]) {
+        let mut known: HashMap<*const Vec<usize>, Arc<Destinations>> = HashMap::new();
+        for SharedRoute { node, hop, destinations } in routes {
+            let named = || Arc::new(destinations.iter().map(|n| addresses[*n]).collect::<Destinations>());
+            let destinations = known.entry(Rc::as_ptr(destinations)).or_insert_with(named);
+            match *hop {
+                Hop::Link(link, _) => {
+                    let interface = self.interface(*node, link);
+                    self.nodes[*node].node.share_routes(destinations, interface);
+                }
+                Hop::Tunnel(tunnel, way) => {
+                    let end = self.tunnel_end(tunnel, way);
+                    self.nodes[*node].node.share_tunnel_routes(destinations, end);
+                }
+            }
+        }
     }
 
     /// Adds routes for `address`, which no node has, from node to node.
@@ -252,7 +282,7 @@ impl<'a> Nodes<'a> {
         let (prefix, ip) =
             (Prefix::host(address), if address.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 });
         router.path(from, to, ip).map_err(|error| error.to_string())?;
-        match self.nodes.iter().position(|state| state.addresses.contains(&address)) {
+        match self.owners.get(&address).copied() {
             Some(owner) if owner == to => {
                 self.send_to(to, ip);
                 return Ok(());
@@ -265,19 +295,9 @@ impl<'a> Nodes<'a> {
             }
             None => {}
         }
-        let next = router.towards(to, ip).to_vec();
         let mut node = from;
-        while let Some((hop, then)) = next[node] {
-            match hop {
-                Hop::Link(link, _) => {
-                    let interface = self.interface(node, link);
-                    self.node(node).add_route(prefix, interface);
-                }
-                Hop::Tunnel(tunnel, way) => {
-                    let end = self.tunnel_end(tunnel, way);
-                    self.node(node).add_tunnel_route(prefix, end);
-                }
-            }
+        for (hop, then) in router.steps(from, to, ip).unwrap_or_default() {
+            self.route(node, prefix, hop);
             node = then;
         }
         self.node(to).add_address(prefix);
@@ -286,12 +306,9 @@ impl<'a> Nodes<'a> {
 
     /// Adds all routes to the nodes and records the nodes.
     pub fn install(mut self, site: &mut Site<'_>, router: &mut Router<'_>) -> Vec<NodeHandle> {
-        for (ip, destination) in std::mem::take(&mut self.destinations) {
-            let prefix = Prefix::host(self.address(destination, ip));
-            for (node, step) in router.towards(destination, ip).iter().enumerate() {
-                self.route(node, prefix, *step);
-            }
-        }
+        let destinations = std::mem::take(&mut self.destinations);
+        let addresses = destinations.into_iter().map(|(ip, node)| (self.address(node, ip), node));
+        self.route_to(&addresses.collect::<Vec<_>>(), router);
         let named = self.topology.node.keys().zip(self.nodes).enumerate();
         let add = |(n, (name, state)): (usize, (&String, State))| {
             let part = site.add(Order::Node(n), format!("node/{name}"), state.node);
@@ -301,17 +318,16 @@ impl<'a> Nodes<'a> {
     }
 
     /// Adds a node's route towards a prefix.
-    fn route(&mut self, node: usize, prefix: Prefix, step: Option<(Hop, usize)>) {
-        match step {
-            Some((Hop::Link(link, _), _)) => {
-                let interface = self.interfaces[node][&link];
+    fn route(&mut self, node: usize, prefix: Prefix, hop: Hop) {
+        match hop {
+            Hop::Link(link, _) => {
+                let interface = self.interface(node, link);
                 self.node(node).add_route(prefix, interface);
             }
-            Some((Hop::Tunnel(tunnel, way), _)) => {
+            Hop::Tunnel(tunnel, way) => {
                 let end = self.tunnel_end(tunnel, way);
                 self.node(node).add_tunnel_route(prefix, end);
             }
-            None => {}
         }
     }
 }

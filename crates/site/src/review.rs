@@ -1,5 +1,7 @@
 //! Review of a scenario: errors collected with their keys.
 
+use std::rc::Rc;
+
 use bentpipe_units::Span;
 use indexmap::IndexSet;
 
@@ -7,7 +9,7 @@ use crate::{Named, Problem};
 
 /// Errors of a scenario found up to now, with the context of checks.
 pub struct Review<'a> {
-    nodes: IndexSet<&'a str>,
+    nodes: Rc<IndexSet<&'a str>>,
     duration: Span,
     /// Set for a state that an event makes.
     is_later: bool,
@@ -19,13 +21,16 @@ pub struct Review<'a> {
 impl<'a> Review<'a> {
     /// Creates a review of a scenario with these nodes and this duration. `instead` makes the hint after an unknown name.
     pub fn new(nodes: Vec<&'a str>, duration: Span, instead: fn(&str, &[&str]) -> String) -> Review<'a> {
-        Review {
-            nodes: nodes.into_iter().collect(),
-            duration,
-            is_later: false,
-            instead,
-            problems: Vec::new(),
-        }
+        Review::of_nodes(Rc::new(nodes.into_iter().collect()), duration, instead)
+    }
+
+    /// Creates a review as [`Review::new`] does, with nodes that several reviews have in common.
+    pub fn of_nodes(
+        nodes: Rc<IndexSet<&'a str>>,
+        duration: Span,
+        instead: fn(&str, &[&str]) -> String,
+    ) -> Review<'a> {
+        Review { nodes, duration, is_later: false, instead, problems: Vec::new() }
     }
 
     /// Sets that an event makes the reviewed state, in which a line may be down.

@@ -1,11 +1,12 @@
 //! Paths through a topology: least delay, then fewest hops, then the order of the file.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+mod graph;
 
 use bentpipe_units::{Bytes, Span};
 
 use crate::{IpVersion, LinkAt, Passage, Problem, Topology, Way};
+pub(crate) use graph::SharedRoute;
+use graph::{Edge, Graph};
 
 /// Step of a path, out of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -21,35 +22,14 @@ pub enum Hop {
 #[error("{0}")]
 pub struct Unreachable(String);
 
-#[derive(Clone, Copy)]
-struct Edge {
-    from: usize,
-    to: usize,
-    hop: Hop,
-    delay: Span,
-}
+/// Hops of a path, each with the node that it leads to.
+pub type Steps = Vec<(Hop, usize)>;
 
-/// Hop of each node, by its number, and the next node; `None` without a route.
-type NextHops = Vec<Option<(Hop, usize)>>;
-
-/// Ways to destinations: for each node the hop to take, found once for each destination.
+/// Paths between nodes.
 pub struct Router<'a> {
     topology: &'a Topology,
-    /// Edges by IP version.
-    edges: BTreeMap<IpVersion, Vec<Edge>>,
-    /// Routes found, by IP version and destination.
-    found: BTreeMap<(IpVersion, usize), NextHops>,
-    /// Trees found, by IP version and root, if paths are found by them.
-    trees: Option<BTreeMap<(IpVersion, usize), Vec<Reached>>>,
-}
-
-/// Last hop to a node from the root of a tree.
-#[derive(Clone, Copy, Default)]
-struct Reached {
-    /// Hop and the node before; `None` at the root and without a path.
-    hop: Option<(Hop, usize)>,
-    /// Set if another path is as good.
-    is_tied: bool,
+    /// Graphs of IPv4 and IPv6.
+    graphs: [Graph; 2],
 }
 
 impl<'a> Router<'a> {
@@ -58,8 +38,7 @@ impl<'a> Router<'a> {
     /// # Errors
     /// Returns an error if the ends of a tunnel do not reach each other over IPv4.
     pub fn new(topology: &'a Topology) -> Result<Router<'a>, Problem> {
-        Router::over(topology, &|passage| !matches!(passage, Passage::Closed | Passage::Groups))
-            .with_tunnels()
+        Router::with_tunnels(topology, edges(topology, &is_ordinary))
     }
 
     /// Creates a router of packets to groups, which also pass directions for groups alone.
@@ -69,50 +48,32 @@ impl<'a> Router<'a> {
     /// # Errors
     /// As [`Router::new`].
     pub fn of_groups(topology: &'a Topology) -> Result<Router<'a>, Problem> {
-        let mut router = Router::over(topology, &|passage| passage != Passage::Closed);
+        let mut edges = edges(topology, &|passage| passage != Passage::Closed);
         let is_ordinary = |edge: &Edge| match edge.hop {
             Hop::Link(n, way) => topology.link[n].passage[way.index()] != Passage::Groups,
             Hop::Tunnel(..) => true,
         };
-        router.edges.values_mut().for_each(|edges| edges.sort_by_key(is_ordinary));
-        router.trees = Some(BTreeMap::new());
-        router.with_tunnels()
+        edges.iter_mut().for_each(|edges| edges.sort_by_key(is_ordinary));
+        Router::with_tunnels(topology, edges)
     }
 
-    fn with_tunnels(mut self) -> Result<Router<'a>, Problem> {
-        // Packets in a tunnel are addressed to its end.
-        let tunnels = if self.topology.tunnel.is_empty() {
-            Vec::new()
-        } else {
-            Router::over(self.topology, &|passage| !matches!(passage, Passage::Closed | Passage::Groups))
-                .tunnel_edges()?
-        };
-        self.edges.entry(IpVersion::V6).or_default().extend(tunnels);
-        Ok(self)
+    fn with_tunnels(topology: &'a Topology, mut edges: [Vec<Edge>; 2]) -> Result<Router<'a>, Problem> {
+        edges[IpVersion::V6 as usize].extend(tunnel_edges(topology)?);
+        Ok(Router::over(topology, edges))
     }
 
     /// Creates a router over links alone, apart from directions that are tunnelled.
     pub fn underlay(topology: &'a Topology) -> Router<'a> {
-        Router::over(topology, &|passage| passage == Passage::Own)
+        Router::over(topology, edges(topology, &|passage| passage == Passage::Own))
     }
 
-    fn over(topology: &'a Topology, has: &dyn Fn(Passage) -> bool) -> Router<'a> {
-        let edges = [IpVersion::V4, IpVersion::V6].map(|ip| (ip, link_edges(topology, ip, has)));
-        Router { topology, edges: BTreeMap::from(edges), found: BTreeMap::new(), trees: None }
+    fn over(topology: &'a Topology, edges: [Vec<Edge>; 2]) -> Router<'a> {
+        let forwards: Vec<bool> = topology.node.values().map(|node| node.forwards).collect();
+        Router { topology, graphs: edges.map(|edges| Graph::new(forwards.clone(), edges)) }
     }
 
-    fn tunnel_edges(&mut self) -> Result<Vec<Edge>, Problem> {
-        let mut edges = Vec::new();
-        for (n, name) in self.topology.tunnel.keys().enumerate() {
-            for way in Way::BOTH {
-                let [from, to] = self.topology.tunnel_ends(n, way);
-                let path = self.path(from, to, IpVersion::V4);
-                let path = path.map_err(|error| Problem::new(format!("tunnel.{name}"), error.to_string()))?;
-                let delay = path.iter().map(|hop| self.delay(*hop)).sum();
-                edges.push(Edge { from, to, hop: Hop::Tunnel(n, way), delay });
-            }
-        }
-        Ok(edges)
+    fn graph(&mut self, ip: IpVersion) -> &mut Graph {
+        &mut self.graphs[ip as usize]
     }
 
     /// Returns the nominal delay of a hop over a link.
@@ -123,13 +84,22 @@ impl<'a> Router<'a> {
         }
     }
 
-    /// Returns each node's hop towards `destination`, and the next node. `None` without a path.
-    pub fn towards(&mut self, destination: usize, ip: IpVersion) -> &[Option<(Hop, usize)>] {
-        let (edges, topology) = (&self.edges[&ip], self.topology);
-        let forwards = |node: usize| topology.node[node].forwards;
-        self.found
-            .entry((ip, destination))
-            .or_insert_with(|| search(topology.node.len(), edges, destination, forwards))
+    /// Returns the hops from one node to another, with the nodes that they lead to. `None` without a path.
+    pub fn steps(&mut self, from: usize, to: usize, ip: IpVersion) -> Option<Steps> {
+        self.graph(ip).steps(from, to)
+    }
+
+    /// Returns the routes of all nodes to destinations.
+    ///
+    /// `own` is called with a node, the number of a destination and the hop. Routes that many nodes share are returned: they
+    /// count where a node has no other.
+    pub(crate) fn routes(
+        &mut self,
+        ip: IpVersion,
+        to: &[usize],
+        own: impl FnMut(usize, usize, Hop),
+    ) -> Vec<SharedRoute> {
+        self.graph(ip).routes(to, own)
     }
 
     /// Returns the hops from one node to another.
@@ -137,37 +107,26 @@ impl<'a> Router<'a> {
     /// # Errors
     /// Returns an error that names both nodes and the obstacle if no path exists.
     pub fn path(&mut self, from: usize, to: usize, ip: IpVersion) -> Result<Vec<Hop>, Unreachable> {
-        if let Some(hops) = self.path_in_tree(from, to, ip) {
-            return Ok(hops);
-        }
-        let next = self.towards(to, ip);
-        match walk(next, from, to) {
-            Some(hops) => Ok(hops.into_iter().map(|(hop, _)| hop).collect()),
+        match self.steps(from, to, ip) {
+            Some(steps) => Ok(steps.into_iter().map(|(hop, _)| hop).collect()),
             None => Err(self.unreachable(from, to, ip)),
         }
     }
 
-    /// Returns the hops of the only shortest path, by the tree of its first node.
-    ///
-    /// One tree serves all receivers of a group. `None` without a path, or with another one as good, between which a search
-    /// from the receiver decides.
-    fn path_in_tree(&mut self, from: usize, to: usize, ip: IpVersion) -> Option<Vec<Hop>> {
-        let (edges, topology) = (&self.edges[&ip], self.topology);
-        let forwards = |node: usize| topology.node[node].forwards;
-        let tree = self
-            .trees
-            .as_mut()?
-            .entry((ip, from))
-            .or_insert_with(|| tree(topology.node.len(), edges, from, forwards));
-        let (mut node, mut hops) = (to, Vec::new());
-        while node != from {
-            let Reached { hop, is_tied } = tree[node];
-            let (hop, before) = hop.filter(|_| !is_tied)?;
-            hops.push(hop);
-            node = before;
+    /// Returns the maximum IP packet that passes from one node to another. `None` without a path.
+    pub fn mtu(&mut self, from: usize, to: usize, ip: IpVersion) -> Option<u64> {
+        let mut narrowest = u64::MAX;
+        for (hop, _) in self.steps(from, to, ip)? {
+            let own = match hop {
+                Hop::Link(link, _) => self.topology.link[link].mtu.get(),
+                Hop::Tunnel(tunnel, way) => {
+                    let [a, b] = self.topology.tunnel_ends(tunnel, way);
+                    self.mtu(a, b, IpVersion::V4)?.saturating_sub(20)
+                }
+            };
+            narrowest = narrowest.min(own);
         }
-        hops.reverse();
-        Some(hops)
+        Some(narrowest)
     }
 
     /// Returns the links from one node to another, those under tunnels included.
@@ -199,8 +158,7 @@ impl<'a> Router<'a> {
     fn unreachable(&self, from: usize, to: usize, ip: IpVersion) -> Unreachable {
         let name = |node: usize| self.topology.name(node);
         let none = format!("no way from \"{}\" to \"{}\" for IPv{}", name(from), name(to), u8::from(ip));
-        let count = self.topology.node.len();
-        if let Some(hops) = walk(&search(count, &self.edges[&ip], to, |_| true), from, to) {
+        if let Some(hops) = self.graphs[ip as usize].if_all_forwarded().steps(from, to) {
             let on_way = hops.iter().map(|(_, node)| *node).filter(|node| *node != to);
             let host = on_way.into_iter().find(|&node| !self.topology.node[node].forwards);
             let host = host.map_or("", name);
@@ -208,15 +166,16 @@ impl<'a> Router<'a> {
                 "{none}: \"{host}\" is a host and does not forward; expected `kind = \"router\"` there"
             ));
         }
-        let of_groups = link_edges(self.topology, ip, &|passage| passage != Passage::Closed);
-        if walk(&search(count, &of_groups, to, |_| true), from, to).is_some() {
+        let of_groups = edges(self.topology, &|passage| passage != Passage::Closed);
+        let of_groups = Router::over(self.topology, of_groups);
+        if of_groups.graphs[ip as usize].if_all_forwarded().steps(from, to).is_some() {
             return Unreachable(format!(
                 "{none}: a link on the way is a point-to-multipoint channel, which carries packets to groups alone; expected \
                  a group, or another link"
             ));
         }
         let other = if ip == IpVersion::V4 { IpVersion::V6 } else { IpVersion::V4 };
-        if walk(&search(count, &self.edges[&other], to, |_| true), from, to).is_some() {
+        if self.graphs[other as usize].if_all_forwarded().steps(from, to).is_some() {
             let hint = if ip == IpVersion::V6 { ", or a tunnel" } else { "" };
             return Unreachable(format!(
                 "{none}: a link on the way does not carry it; expected `ip_versions = \"both\"`{hint}"
@@ -224,6 +183,16 @@ impl<'a> Router<'a> {
         }
         Unreachable(format!("{none}: expected links that join them"))
     }
+}
+
+/// Returns `true` for a passage that packets to one node take.
+fn is_ordinary(passage: Passage) -> bool {
+    !matches!(passage, Passage::Closed | Passage::Groups)
+}
+
+/// Returns the edges of IPv4 and IPv6 over links.
+fn edges(topology: &Topology, has: &dyn Fn(Passage) -> bool) -> [Vec<Edge>; 2] {
+    [IpVersion::V4, IpVersion::V6].map(|ip| link_edges(topology, ip, has))
 }
 
 fn link_edges(topology: &Topology, ip: IpVersion, has: &dyn Fn(Passage) -> bool) -> Vec<Edge> {
@@ -238,66 +207,23 @@ fn link_edges(topology: &Topology, ip: IpVersion, has: &dyn Fn(Passage) -> bool)
     links.flat_map(both).collect()
 }
 
-/// Searches backwards from the destination (Dijkstra).
-fn search(count: usize, edges: &[Edge], destination: usize, forwards: impl Fn(usize) -> bool) -> NextHops {
-    let mut into: Vec<Vec<&Edge>> = vec![Vec::new(); count];
-    edges.iter().for_each(|edge| into[edge.to].push(edge));
-    let mut best: Vec<Option<(Span, u32)>> = vec![None; count];
-    let mut next = vec![None; count];
-    best[destination] = Some((Span::ZERO, 0));
-    let mut open = BinaryHeap::from([Reverse((Span::ZERO, 0_u32, destination))]);
-    while let Some(Reverse((delay, hops, node))) = open.pop() {
-        if best[node] != Some((delay, hops)) || (node != destination && !forwards(node)) {
-            continue;
-        }
-        for edge in &into[node] {
-            let cost = (delay + edge.delay, hops + 1);
-            if best[edge.from].is_none_or(|known| cost < known) {
-                best[edge.from] = Some(cost);
-                next[edge.from] = Some((edge.hop, node));
-                open.push(Reverse((cost.0, cost.1, edge.from)));
-            }
+/// Returns the edges of tunnels. Packets in a tunnel are addressed to its end.
+fn tunnel_edges(topology: &Topology) -> Result<Vec<Edge>, Problem> {
+    let mut edges_of_tunnels = Vec::new();
+    if topology.tunnel.is_empty() {
+        return Ok(edges_of_tunnels);
+    }
+    let mut router = Router::over(topology, edges(topology, &is_ordinary));
+    for (n, name) in topology.tunnel.keys().enumerate() {
+        for way in Way::BOTH {
+            let [from, to] = topology.tunnel_ends(n, way);
+            let path = router.path(from, to, IpVersion::V4);
+            let path = path.map_err(|error| Problem::new(format!("tunnel.{name}"), error.to_string()))?;
+            let delay = path.iter().map(|hop| router.delay(*hop)).sum();
+            edges_of_tunnels.push(Edge { from, to, hop: Hop::Tunnel(n, way), delay });
         }
     }
-    next
-}
-
-/// Searches forwards from the root (Dijkstra).
-fn tree(count: usize, edges: &[Edge], root: usize, forwards: impl Fn(usize) -> bool) -> Vec<Reached> {
-    let mut out: Vec<Vec<&Edge>> = vec![Vec::new(); count];
-    edges.iter().for_each(|edge| out[edge.from].push(edge));
-    let mut best: Vec<Option<(Span, u32)>> = vec![None; count];
-    let mut reached = vec![Reached::default(); count];
-    best[root] = Some((Span::ZERO, 0));
-    let mut open = BinaryHeap::from([Reverse((Span::ZERO, 0_u32, root))]);
-    while let Some(Reverse((delay, hops, node))) = open.pop() {
-        if best[node] != Some((delay, hops)) || (node != root && !forwards(node)) {
-            continue;
-        }
-        for edge in &out[node] {
-            let cost = (delay + edge.delay, hops + 1);
-            match best[edge.to] {
-                Some(known) if known < cost => {}
-                Some(known) if known == cost => reached[edge.to].is_tied = true,
-                _ => {
-                    best[edge.to] = Some(cost);
-                    reached[edge.to] = Reached { hop: Some((edge.hop, node)), is_tied: false };
-                    open.push(Reverse((cost.0, cost.1, edge.to)));
-                }
-            }
-        }
-    }
-    reached
-}
-
-fn walk(next: &[Option<(Hop, usize)>], from: usize, to: usize) -> Option<Vec<(Hop, usize)>> {
-    let (mut node, mut hops) = (from, Vec::new());
-    while node != to {
-        let (hop, then) = next[node]?;
-        hops.push((hop, then));
-        node = then;
-    }
-    Some(hops)
+    Ok(edges_of_tunnels)
 }
 
 /// Returns the length of the IP header and of `transport` bytes of headers after it.
@@ -313,19 +239,8 @@ pub const fn header_len(ip: IpVersion, transport: u64) -> Bytes {
 /// # Errors
 /// Returns an error without a key if no path exists.
 pub fn path_mtu(router: &mut Router<'_>, from: usize, to: usize, ip: IpVersion) -> Result<u64, Problem> {
-    let unreachable = |error: Unreachable| Problem::new("", error.to_string());
-    let mut narrowest = u64::MAX;
-    for hop in router.path(from, to, ip).map_err(unreachable)? {
-        let own = match hop {
-            Hop::Link(link, _) => router.topology.link[link].mtu.get(),
-            Hop::Tunnel(tunnel, way) => {
-                let [a, b] = router.topology.tunnel_ends(tunnel, way);
-                path_mtu(router, a, b, IpVersion::V4)?.saturating_sub(20)
-            }
-        };
-        narrowest = narrowest.min(own);
-    }
-    Ok(narrowest)
+    let mtu = router.mtu(from, to, ip);
+    mtu.ok_or_else(|| Problem::new("", router.unreachable(from, to, ip).to_string()))
 }
 
 #[cfg(test)]
@@ -383,13 +298,10 @@ mod tests {
         let link = right.chain((0..50).map(|n| at(n, n + 10))).collect();
         let topology = Topology { node: (0..60).map(node).collect(), link, tunnel: Default::default() };
         let (mut one, mut all) = (Router::new(&topology).unwrap(), Router::of_groups(&topology).unwrap());
-        let mut in_tree = 0;
         for (from, to) in (0..60).flat_map(|from| (0..60).map(move |to| (from, to))) {
             let found = all.path(from, to, IpVersion::V4);
             assert_eq!(found, one.path(from, to, IpVersion::V4), "{from} to {to}");
-            in_tree += usize::from(all.path_in_tree(from, to, IpVersion::V4).is_some());
         }
-        assert!((1000..3600).contains(&in_tree), "{in_tree} without ties");
     }
 
     #[test]

@@ -77,7 +77,7 @@ impl Stage for shaper::Config {
     }
 
     fn limit(&self) -> Option<Rate> {
-        Some(self.rate)
+        Some(self.long_run())
     }
 
     fn change(&self, at: &StageHandle, key: String, to: &mut Changes) -> Result<(), Problem> {

@@ -161,6 +161,11 @@ macro_rules! media {
                 match self { $( Medium::$Variant(_) => <$Config as $crate::MediumKind>::SCOPE, )* }
             }
 
+            /// Returns `true` if a link of this kind is checked without the others.
+            pub fn is_alone(&self) -> bool {
+                match self { $( Medium::$Variant(_) => <$Config as $crate::MediumKind>::IS_ALONE, )* }
+            }
+
             /// Returns the settings that it takes.
             pub fn takes(&self) -> $crate::Takes {
                 match self { $( Medium::$Variant(_) => <$Config as $crate::MediumKind>::TAKES, )* }
@@ -320,6 +325,9 @@ macro_rules! media {
         }
 
         impl Shared {
+            /// Names of all tables.
+            pub const TABLES: &[&str] = &[$($(stringify!($table),)?)*];
+
             /// Copies what ends at nodes of which there are several.
             pub fn spread(&mut self, count: &dyn Fn(&str) -> u32) {
                 $($( $crate::SharedTable::spread(&mut self.$table, count); )?)*

@@ -1,9 +1,11 @@
 //! Contract of traffic: the kind of data that a flow sends.
 
 use std::fmt::Debug;
+use std::path::Path;
 
-use bentpipe_units::{Bytes, Rate};
+use bentpipe_units::{Bytes, Rate, Span};
 
+use crate::files::Opened;
 use crate::flow::{FlowAt, FlowEnds, FlowGround};
 use crate::problem::Problem;
 use crate::real::RealTraffic;
@@ -54,6 +56,32 @@ pub struct Window {
     pub initial: u32,
 }
 
+/// Idle path on which a connection's window grows, for budgets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ascent {
+    /// Round trip without queueing.
+    pub rtt: Span,
+    /// Rate of payload at the bottleneck.
+    pub rate: Rate,
+    /// Payload of a full packet.
+    pub payload: Bytes,
+    /// Window at which it ends.
+    pub window: Bytes,
+    /// Number of ACKs after which it is given up.
+    pub most_acks: u64,
+}
+
+/// Packets of a file that a flow sends, for budgets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// Number of packets, repetitions counted.
+    pub packets: u64,
+    /// Bytes of all of them.
+    pub bytes: Bytes,
+    /// Time from the first to the last.
+    pub lasts: Span,
+}
+
 /// Kind of data that a flow sends.
 pub trait TrafficKind: Debug {
     /// Returns the settings that it takes of its flow.
@@ -77,6 +105,13 @@ pub trait TrafficKind: Debug {
         None
     }
 
+    /// Returns `true` if it cuts its data to packets that its path carries.
+    ///
+    /// Default: it sends datagrams, however long, which nodes fragment.
+    fn cuts(&self) -> bool {
+        false
+    }
+
     /// Returns the length of full packets of the other direction without their IP header. Default: headers alone, an ACK.
     fn answer_len(&self) -> u64 {
         self.header_len()
@@ -89,6 +124,19 @@ pub trait TrafficKind: Debug {
         None
     }
 
+    /// Returns the packets of a file that it sends, or the problem with that file. Default: `None`, as it has none.
+    fn recorded(
+        &self,
+        _open: &mut dyn FnMut(&Path) -> Result<Opened, String>,
+    ) -> Option<Result<Recorded, String>> {
+        None
+    }
+
+    /// Returns the reason why its rate is not known before the run. Default: it is, or is all that it gets.
+    fn unknown_rate(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Returns the packets that `copies` of it send, where they are known before the run. Default: `None`.
     ///
     /// Addresses are examples; ports are those of the first flow between two nodes.
@@ -98,6 +146,18 @@ pub trait TrafficKind: Debug {
 
     /// Returns the window of its connections, if they have one.
     fn window(&self) -> Option<Window> {
+        None
+    }
+
+    /// Returns the mean number of full-sized answers to a packet. Default: none but rare feedback.
+    fn answers_per_packet(&self) -> f64 {
+        0.0
+    }
+
+    /// Returns the time until a connection's window has grown, and the ACKs for it.
+    ///
+    /// The time is `None` if its law does not get there. Default: no window.
+    fn ascend(&self, _path: &Ascent) -> Option<(Option<Span>, u64)> {
         None
     }
 

@@ -84,6 +84,10 @@ impl Element for Relay {
     fn forwards(&self, from: Port, to: Port) -> bool {
         from != to
     }
+
+    fn alike(&self, from: Port) -> Port {
+        from
+    }
     fn observe(&mut self, _: Time, _: &mut dyn Observer) {}
     fn as_any(&mut self) -> &mut dyn Any {
         self

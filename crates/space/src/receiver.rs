@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::collections::VecDeque;
 
-use bentpipe_net::{Cx, Element, LONGEST_HEADERS, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, LONGEST_HEADERS, Observer, Packet, Port, Why, ledger};
 use bentpipe_units::Time;
 use bentpipe_wire::space::encapsulation::{self, Protocol};
 use bentpipe_wire::space::{FirstHeader, aos, proximity, tm};
@@ -179,7 +179,7 @@ impl Receiver {
         self.counts.packet_bytes += bytes.len() as u64;
         let mut packet = restore(&bytes);
         match origin {
-            Some(origin) => packet.set_created_at(origin.created_at),
+            Some(carried) => packet.set_origin(carried.origin),
             None => self.counts.altered += 1,
         }
         cx.emit(Port(0), packet);
@@ -201,18 +201,26 @@ impl Element for Receiver {
     fn receive(&mut self, _: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
         let Some(mut unit) = packet.into_carried::<Unit>() else { return Time::NEVER };
         self.counts.frames += 1;
+        let ending = unit.carried.len();
         self.origins.extend(unit.carried.drain(..));
         while self.origins.len() > MEMORY {
             self.origins.pop_front();
         }
         let config = unit.config;
-        match self.channel.pass(&mut unit.bytes, &config, cx.stream()) {
+        let passed = self.channel.pass(&mut unit.bytes, &config, cx.stream());
+        let why = match passed {
             Decoded::Passed(corrected) => {
                 self.counts.corrected += corrected;
-                self.take(&unit, cx);
+                ledger::dropping(Why::Restoration, || self.take(&unit, cx));
+                Why::Restoration
             }
-            Decoded::Lost => self.counts.uncorrectable += 1,
-        }
+            Decoded::Lost => {
+                self.counts.uncorrectable += 1;
+                Why::Channel
+            }
+        };
+        // What did not come out of the frame that it ends in is lost.
+        self.origins.iter_mut().rev().take(ending).for_each(|carried| carried.origin.end(why));
         Time::NEVER
     }
 

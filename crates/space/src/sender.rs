@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use bentpipe_net::link::metrics as link_metrics;
 use bentpipe_net::queue::{Discipline, Queue};
-use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Origin, Packet, Port, Why};
 use bentpipe_units::{Bytes, Span, Time};
 use bentpipe_wire::dtn::{BUNDLE_PORT, LTP_PORT};
 use bentpipe_wire::space::encapsulation::{self, IDLE, Protocol};
@@ -25,7 +25,7 @@ struct Waiting {
     /// Numbers of its bytes in the stream of data fields: first, and behind the last.
     start: u64,
     end: u64,
-    created_at: Time,
+    origin: Origin,
     headers: Vec<u8>,
     /// Length of the packet before encapsulation.
     len: u64,
@@ -137,7 +137,8 @@ impl Sender {
             let rest = (first.end - self.offset) as usize;
             self.buffer.drain(..rest);
             self.offset = first.end;
-            self.waiting.pop_front();
+            let first = self.waiting.pop_front();
+            first.into_iter().for_each(|first| first.origin.lose(Why::Restoration));
             self.counts.cut += 1;
         }
     }
@@ -189,10 +190,9 @@ impl Sender {
         self.buffer.extend(header.iter().chain(front).chain(&bytes[at..]));
         let end = self.offset + self.buffer.len() as u64;
         let (headers, len) = (bytes[..at].to_vec(), bytes.len() as u64);
-        self.waiting.push_back(Waiting { start, end, created_at: packet.created_at(), headers, len });
+        self.waiting.push_back(Waiting { start, end, origin: packet.into_origin(), headers, len });
         self.counts.packets += 1;
         self.counts.packet_bytes += (bytes.len() - at) as u64;
-        packet.recycle();
     }
 
     /// Encapsulates waiting packets until a data field is full.
@@ -228,8 +228,8 @@ impl Sender {
         let ended = self.waiting.iter().take_while(|packet| packet.end <= self.offset).count();
         let content = [ended as u64, self.waiting.iter().take(ended).map(|packet| packet.len).sum()];
         let carried = self.waiting.drain(..ended).map(|packet| {
-            let Waiting { start, created_at, headers, .. } = packet;
-            CarriedPacket { start, created_at, headers }
+            let Waiting { start, origin, headers, .. } = packet;
+            CarriedPacket { start, origin, headers }
         });
         let unit = Unit { bytes, config: self.config, offset, carried: carried.collect() };
         // A shorter delay does not let frames overtake one another.
@@ -380,7 +380,7 @@ impl Element for Sender {
         let now = cx.now();
         if packet.len() as u64 > self.mtu.get() || packet.is_empty() {
             self.counts.too_big += 1;
-            packet.recycle();
+            packet.lose(Why::TooBig);
         } else if !self.has_data() && self.free_at <= now {
             if let Some(packet) = self.queue.pass(packet, now, self.free_at, cx.stream()) {
                 self.put(packet);
@@ -422,7 +422,7 @@ impl Element for Sender {
         observer.counter(&metrics::PACKETS_IN, packets);
         observer.counter(&metrics::PACKETS_IN_BYTES, packet_bytes);
         observer.counter(&metrics::DROPPED_CUT, self.counts.cut);
-        self.queue.observe(observer);
+        self.queue.observe(now, observer);
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

@@ -1,7 +1,6 @@
 //! Frame on the channel, with the packets that end in it.
 
-use bentpipe_net::{Carried, Packet};
-use bentpipe_units::Time;
+use bentpipe_net::{Carried, Origin, Packet};
 
 use crate::config::Config;
 
@@ -23,7 +22,7 @@ pub struct Unit {
 pub(crate) struct CarriedPacket {
     /// Number of its first byte in the stream.
     pub(crate) start: u64,
-    pub(crate) created_at: Time,
+    pub(crate) origin: Origin,
     /// Headers that are not sent.
     pub(crate) headers: Vec<u8>,
 }
@@ -49,6 +48,14 @@ impl Carried for Unit {
 
     fn boxed_clone(&self) -> Box<dyn Carried> {
         Box::new(self.clone())
+    }
+
+    fn boxed_copy(&self) -> Box<dyn Carried> {
+        let mut copy = self.clone();
+        for (copy, carried) in copy.carried.iter_mut().zip(&self.carried) {
+            copy.origin = carried.origin.copy();
+        }
+        Box::new(copy)
     }
 
     fn same(&self, other: &dyn Carried) -> bool {

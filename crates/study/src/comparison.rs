@@ -2,12 +2,14 @@
 
 use bentpipe_record::PointSummary;
 use bentpipe_record::stats::Estimate;
-use bentpipe_report::{amount, with_interval};
+use bentpipe_report::{amount, number, with_interval};
 use bentpipe_scenario::current_key;
 
-use crate::expected::{Kind, Verdict};
+use crate::expected::{Kind, Simulated, Verdict};
 use crate::numbers::number_of;
+use crate::reduce::Across;
 use crate::runs::{StudyRuns, estimate, measure};
+use crate::spread::{self, Interval};
 use crate::study::{Row, Statistic, Study, Value};
 
 /// Row with its simulated value.
@@ -17,6 +19,10 @@ pub struct Comparison {
     pub row: Row,
     /// Simulated value in the row's unit, or the reason why there is none.
     pub simulated: Result<Estimate, String>,
+    /// 95 % confidence interval of its mean, of quantities with a greatest value.
+    pub interval: Option<Interval>,
+    /// Values that agree with the published one. Of a single published run it is the prediction interval of a simulated one.
+    pub band: Option<Interval>,
     /// Result of the comparison.
     pub verdict: Verdict,
 }
@@ -27,21 +33,30 @@ pub fn compare(study: &Study, runs: &StudyRuns, quick: bool) -> Vec<Comparison> 
 }
 
 fn compare_row(row: &Row, runs: &StudyRuns, quick: bool) -> Comparison {
-    let simulated = simulated(row, runs);
-    let verdict = match &simulated {
+    let samples = samples(row, runs);
+    let simulated = samples.as_ref().map_err(String::clone).and_then(|samples| estimate(samples));
+    let interval = samples.as_ref().ok().and_then(|samples| spread::of_mean(samples, row.most?));
+    let judged = simulated.as_ref().ok().map(|estimate| Simulated {
+        mean: estimate.mean,
+        interval: interval.unwrap_or_else(|| estimate.interval()),
+        next: samples.as_ref().ok().and_then(|samples| spread::of_next(samples, row.most)),
+    });
+    let verdict = match &judged {
         _ if quick && !row.quick => Verdict::NotJudged,
         _ if row.statistic.runs().iter().any(|run| runs.is_lost(run)) => Verdict::NotJudged,
         _ if matches!(row.statistic, Statistic::Live(..)) && !runs.is_live() => Verdict::NotJudged,
-        Ok(estimate) => row.expected.verdict(estimate),
-        Err(_) => Verdict::Missed,
+        Some(judged) => row.expected.verdict(judged),
+        None => Verdict::Missed,
     };
-    Comparison { row: row.clone(), simulated, verdict }
+    let band = judged.and_then(|judged| row.expected.band(&judged));
+    Comparison { row: row.clone(), simulated, interval, band, verdict }
 }
 
 /// Returns the counts of verdicts, one line per kind of row.
-pub fn summary(comparisons: &[Comparison]) -> Vec<String> {
+pub fn summary<'a>(comparisons: impl IntoIterator<Item = &'a Comparison>) -> Vec<String> {
+    let comparisons: Vec<&Comparison> = comparisons.into_iter().collect();
     let line = |kind: Kind| {
-        let of_kind = || comparisons.iter().filter(move |comparison| comparison.row.kind == kind);
+        let of_kind = || comparisons.iter().filter(|comparison| comparison.row.kind == kind);
         let count = |verdict| of_kind().filter(|comparison| comparison.verdict == verdict).count();
         let counts = Verdict::ALL.map(|verdict| (verdict, count(verdict)));
         let counts = counts.iter().filter(|(_, count)| *count > 0);
@@ -51,43 +66,80 @@ pub fn summary(comparisons: &[Comparison]) -> Vec<String> {
     Kind::ALL.into_iter().filter_map(line).collect()
 }
 
-/// Returns the mean over the seeds of the runs that a row names.
-fn simulated(row: &Row, runs: &StudyRuns) -> Result<Estimate, String> {
+/// Returns the rows with a published value, and the checks of the study itself.
+pub fn by_origin(comparisons: &[Comparison]) -> (Vec<&Comparison>, Vec<&Comparison>) {
+    comparisons.iter().partition(|comparison| comparison.row.kind.is_published())
+}
+
+/// Returns the value of each seed of the runs that a row names.
+fn samples(row: &Row, runs: &StudyRuns) -> Result<Vec<f64>, String> {
     if let Statistic::Code(name) = &row.statistic {
         return runs.computed(name);
     }
     if let Statistic::Live(name, place) = &row.statistic {
+        witnessed(row, || runs.live(name, &row.witness))?;
         let base = if place.ends_with("_s") { "s" } else { "count" };
-        return estimate(&[runs.live(name, place)? / amount::factor(base, &row.unit)?]);
+        return Ok(vec![runs.live(name, place)? / amount::factor(base, &row.unit)?]);
     }
-    let views = runs.views(&row.statistic.runs());
-    let samples = views.iter().map(|view| in_unit(row, view)).collect::<Result<Vec<f64>, String>>()?;
-    estimate(&samples)
+    runs.views(&row.statistic.runs()).iter().map(|view| in_unit(row, view)).collect()
 }
 
 /// Returns a row's number of one view of the runs, in the row's unit.
 fn in_unit(row: &Row, runs: &StudyRuns) -> Result<f64, String> {
     match &row.statistic {
         Statistic::Measure(value) => {
+            witnessed(row, || Ok(number_of(runs, &witness(row, value))?.value))?;
             let number = number_of(runs, value)?;
-            Ok(number.value / amount::factor(&number.unit, &row.unit)?)
+            Ok(number.value / size_of_unit(row, &number.unit)?)
         }
         Statistic::Ratio(value, over) => {
+            witnessed(row, || Ok(number_of(runs, &witness(row, value))?.value))?;
             let ratio = number_of(runs, value)?.value / number_of(runs, over)?.value;
             Ok(ratio / amount::factor("ratio", &row.unit)?)
         }
-        Statistic::BestAt(value, key) => best_at(runs, value, key, &row.unit),
-        Statistic::Code(name) => runs.computed(name).map(|estimate| estimate.mean),
+        Statistic::BestAt(value, key, within) => best_at(runs, value, key, *within, &row.unit),
+        Statistic::Code(name) => Ok(estimate(&runs.computed(name)?)?.mean),
         Statistic::Live(name, place) => runs.live(name, place),
     }
 }
 
-/// Returns the value of `key`, in `unit`, at the point where the measure is largest.
-fn best_at(runs: &StudyRuns, value: &Value, key: &str, unit: &str) -> Result<f64, String> {
+/// Returns the size of a row's unit in the base unit of its measure.
+fn size_of_unit(row: &Row, base: &str) -> Result<f64, String> {
+    if row.per.is_empty() {
+        return amount::factor(base, &row.unit);
+    }
+    match amount::number(&row.per) {
+        Some((size, unit)) if unit == base => Ok(size),
+        _ => Err(format!("`per` is \"{}\", and the simulated value is in {base}", row.per)),
+    }
+}
+
+/// Returns the witness of a row: the least at the points of its value.
+fn witness(row: &Row, value: &Value) -> Value {
+    let Value { run, at, .. } = value.clone();
+    Value { run, at, across: Some(Across::Least), measure: row.witness.clone(), ..Value::default() }
+}
+
+/// Returns an error if the witness of a row says that nothing happened.
+fn witnessed(row: &Row, witness: impl FnOnce() -> Result<f64, String>) -> Result<(), String> {
+    match row.witness.is_empty() || witness()? > 0.0 {
+        true => Ok(()),
+        false => Err(format!("{} is 0: nothing was sent", row.witness)),
+    }
+}
+
+/// Returns the value of `key` where a measure is largest, in `unit`.
+///
+/// It is that of the first point within a share of the largest.
+fn best_at(runs: &StudyRuns, value: &Value, key: &str, within: f64, unit: &str) -> Result<f64, String> {
     let points = runs.points(&value.run, &value.at)?;
     let means = points.iter().map(|point| Ok((measure(point, &value.measure)?.estimate.mean, point)));
     let means = means.collect::<Result<Vec<(f64, &&PointSummary)>, String>>()?;
-    let best = means.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, point)| point);
+    let most = means.iter().map(|(mean, _)| *mean).fold(0.0, f64::max);
+    if most <= 0.0 {
+        return Err(format!("{} is 0 at each point", value.measure));
+    }
+    let best = means.into_iter().find(|(mean, _)| *mean >= most * (1.0 - within)).map(|(_, point)| point);
     let set = best.and_then(|point| point.settings.get(&current_key(key)));
     let set = set.ok_or_else(|| format!("run \"{}\" does not sweep \"{key}\"", value.run))?;
     let (number, base) = amount::number(set).ok_or_else(|| format!("\"{set}\" is not a number"))?;
@@ -95,8 +147,8 @@ fn best_at(runs: &StudyRuns, value: &Value, key: &str, unit: &str) -> Result<f64
 }
 
 impl Comparison {
-    /// Returns the published value with its unit.
-    pub fn published_text(&self) -> String {
+    /// Returns the value to compare with, published or of the study itself, with its unit.
+    pub fn expected_text(&self) -> String {
         with_unit(&self.row.expected.to_string(), &self.row.unit)
     }
 
@@ -104,8 +156,22 @@ impl Comparison {
     pub fn simulated_text(&self) -> String {
         match &self.simulated {
             Err(reason) => reason.clone(),
-            Ok(estimate) => with_unit(&with_interval(estimate.mean, estimate.ci95), &self.row.unit),
+            Ok(estimate) => {
+                let text = match self.interval {
+                    Some((low, high)) => {
+                        format!("{} ({} to {})", number(estimate.mean), number(low), number(high))
+                    }
+                    None => with_interval(estimate.mean, estimate.ci95),
+                };
+                with_unit(&text, &self.row.unit)
+            }
         }
+    }
+
+    /// Returns the values that agree with the published one. It is empty for an inequality, which states them.
+    pub fn band_text(&self) -> String {
+        let band = self.band.filter(|(low, high)| low.is_finite() && high.is_finite() && low < high);
+        band.map(|(low, high)| format!("{} to {}", number(low), number(high))).unwrap_or_default()
     }
 
     /// Returns the deviation in per cent; empty where there is none.

@@ -4,16 +4,15 @@ use std::collections::BTreeSet;
 use std::io;
 
 use bentpipe_lab::run::{Failure, Monitor};
-use bentpipe_record::stats::Estimate;
 use rayon::prelude::*;
 
-use crate::runs::{Computed, Points, StudyRuns, estimate};
+use crate::runs::{Computed, Points, StudyRuns};
 use crate::studies;
 use crate::study::{Statistic, Study};
 
 /// Result of one function.
 enum Output {
-    Value(Result<Estimate, String>),
+    Value(Result<Vec<f64>, String>),
     Curve(Result<Points, String>),
 }
 
@@ -61,14 +60,13 @@ fn output(runs: &StudyRuns, name: &str, is_curve: bool) -> Output {
     if is_curve { Output::Curve(curve(runs, name)) } else { Output::Value(value(runs, name)) }
 }
 
-/// Returns the mean over the seeds of what a function computes from each.
-fn value(runs: &StudyRuns, name: &str) -> Result<Estimate, String> {
+/// Returns what a function computes from each seed.
+fn value(runs: &StudyRuns, name: &str) -> Result<Vec<f64>, String> {
     if let Some(constant) = studies::constant(name) {
-        return estimate(&[constant(runs)?]);
+        return Ok(vec![constant(runs)?]);
     }
     let code = studies::code(name).ok_or_else(|| format!("unknown code \"{name}\""))?;
-    let samples = runs.all_views().iter().map(code).collect::<Result<Vec<f64>, String>>()?;
-    estimate(&samples)
+    runs.all_views().iter().map(code).collect()
 }
 
 fn curve(runs: &StudyRuns, name: &str) -> Result<Points, String> {

@@ -2,50 +2,79 @@
 
 use std::fmt;
 
-use bentpipe_record::stats::Estimate;
 use serde::{Deserialize, Serialize};
+
+use crate::spread::Interval;
 
 /// Worth of a row's comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Published value on which free parameters were chosen. It shows only that they can be.
-    Calibrated,
-    /// Published value on which nothing was tuned.
+    /// Published value. Nothing that was free to choose was chosen with the row in view.
     Predicted,
-    /// Published value that the study's inputs determine. It shows only that nothing contradicts them.
-    Input,
-    /// Published statement without a number, written as an inequality.
+    /// Sentence of the publication without a number, written as an inequality.
     Claim,
-    /// Statement of this study, not of the publication.
+    /// Published value on which something was chosen. It shows only that it can be.
+    Calibrated,
+    /// Published value that follows by arithmetic from inputs of the study or of the publication.
+    Arithmetic,
+    /// Published value that is an input of the study. It shows only that nothing contradicts it.
+    Input,
+    /// Check of this study, about which the publication says nothing.
     Own,
 }
 
 impl Kind {
     /// Kinds in the order of a summary.
-    pub const ALL: [Kind; 5] = [Kind::Predicted, Kind::Claim, Kind::Calibrated, Kind::Input, Kind::Own];
+    pub const ALL: [Kind; 6] =
+        [Kind::Predicted, Kind::Claim, Kind::Calibrated, Kind::Arithmetic, Kind::Input, Kind::Own];
 
     /// Returns the name of the rows of this kind in a summary.
     pub fn heading(self) -> &'static str {
         match self {
-            Kind::Predicted => "published values",
-            Kind::Claim => "published claims",
-            Kind::Calibrated => "calibrated values",
+            Kind::Predicted => "predicted",
+            Kind::Claim => "claims",
+            Kind::Calibrated => "calibrated",
+            Kind::Arithmetic => "arithmetic",
             Kind::Input => "inputs",
-            Kind::Own => "own statements",
+            Kind::Own => "own checks, not published",
         }
+    }
+
+    /// Returns `true` if the row has a published value or sentence.
+    pub fn is_published(self) -> bool {
+        self != Kind::Own
     }
 }
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Kind::Calibrated => "calibrated",
             Kind::Predicted => "predicted",
-            Kind::Input => "input",
             Kind::Claim => "claim",
+            Kind::Calibrated => "calibrated",
+            Kind::Arithmetic => "arithmetic",
+            Kind::Input => "input",
             Kind::Own => "own",
         })
+    }
+}
+
+/// Simulated value with the intervals that a verdict needs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Simulated {
+    /// Mean over the seeds.
+    pub mean: f64,
+    /// 95 % confidence interval of the mean; the mean itself where there is none.
+    pub interval: Interval,
+    /// 95 % prediction interval of one further run, if there are several.
+    pub next: Option<Interval>,
+}
+
+impl Simulated {
+    /// Returns an exact value.
+    pub fn exact(value: f64) -> Simulated {
+        Simulated { mean: value, interval: (value, value), next: None }
     }
 }
 
@@ -79,17 +108,15 @@ pub enum Expected {
 impl Expected {
     /// Returns the least and the greatest simulated value that agrees with the published one.
     ///
-    /// `estimate` gives the spread of single runs: their 95 % prediction interval for one further run.
-    pub fn band(&self, estimate: &Estimate) -> Option<(f64, f64)> {
+    /// Of a single published run it is the prediction interval of a simulated one, in which the published value has to be. There is none
+    /// if that is wider than the value itself on both sides: it could hardly be missed.
+    pub fn band(&self, simulated: &Simulated) -> Option<Interval> {
         match *self {
             Expected::Value { value, tolerance } => {
                 let half = tolerance * value.abs() + f64::EPSILON;
                 Some((value - half, value + half))
             }
-            Expected::OneRun(value) => {
-                let half = estimate.ci95? * ((estimate.n + 1) as f64).sqrt();
-                Some((value - half, value + half))
-            }
+            Expected::OneRun(value) => simulated.next.filter(|(low, high)| high - low <= 2.0 * value.abs()),
             Expected::Between { low, high, tolerance } => {
                 Some((low - tolerance * low.abs(), high + tolerance * high.abs()))
             }
@@ -98,19 +125,27 @@ impl Expected {
         }
     }
 
+    /// Returns `true` if an exact value agrees.
+    pub fn holds(&self, value: f64) -> bool {
+        self.verdict(&Simulated::exact(value)) == Verdict::Met
+    }
+
     /// Compares a simulated value, with its confidence interval if it has one.
     ///
     /// It is met if the whole interval agrees and missed if none of it does. The value of a single published run is compared
-    /// with the mean alone, as the spread of the runs makes the band.
-    pub fn verdict(&self, estimate: &Estimate) -> Verdict {
-        let Some((low, high)) = self.band(estimate) else { return Verdict::Undecided };
-        let (from, to) = match self {
-            Expected::OneRun(_) => (estimate.mean, estimate.mean),
-            _ => estimate.interval(),
+    /// with the prediction interval of one simulated run.
+    pub fn verdict(&self, simulated: &Simulated) -> Verdict {
+        if !simulated.mean.is_finite() {
+            return Verdict::Missed;
+        }
+        let Some((low, high)) = self.band(simulated) else { return Verdict::Undecided };
+        let (from, to) = match *self {
+            Expected::OneRun(value) => (value, value),
+            _ => simulated.interval,
         };
         match () {
             () if from >= low && to <= high => Verdict::Met,
-            () if to < low || from > high || !estimate.mean.is_finite() => Verdict::Missed,
+            () if to < low || from > high => Verdict::Missed,
             () => Verdict::Undecided,
         }
     }
@@ -143,7 +178,7 @@ impl fmt::Display for Expected {
 }
 
 /// Result of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Within the tolerance, with the whole confidence interval.

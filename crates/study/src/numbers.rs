@@ -1,6 +1,6 @@
 //! Numbers of a run: measures and series of a study file, reduced to one number.
 
-use bentpipe_record::{Averaged, PointSummary};
+use bentpipe_record::{Averaged, PointSummary, is_measure_of};
 use bentpipe_scenario::metrics::current;
 use bentpipe_units::Span;
 
@@ -62,7 +62,7 @@ fn measured(runs: &StudyRuns, value: &Value, across: Option<Across>) -> Result<N
 /// Returns the means and units of a point's measures, or else totals, whose names match.
 fn matching(point: &PointSummary, pattern: &str) -> Vec<(f64, String)> {
     let pattern = current(pattern);
-    let found = point.matching(|name| matches(name, &pattern)).into_iter();
+    let found = point.matching(|name| is_measure_of(&pattern, name)).into_iter();
     found.map(|averaged| (averaged.estimate.mean, averaged.unit)).collect()
 }
 
@@ -113,17 +113,4 @@ fn only_or_across(numbers: &[f64], across: Option<Across>, run: &str) -> Result<
         (None, _) => Err(format!("{} values in run \"{run}\": expected `across`", numbers.len())),
         (Some(across), _) => across.of(numbers).ok_or_else(|| format!("no values in run \"{run}\"")),
     }
-}
-
-/// Returns `true` if a name matches a pattern, in which `*` stands for any characters.
-fn matches(name: &str, pattern: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let Some(mut rest) = name.strip_prefix(parts.next().unwrap_or("")) else { return false };
-    let mut last = None;
-    for part in parts {
-        last = Some(part);
-        let Some(at) = rest.find(part) else { return false };
-        rest = &rest[at + part.len()..];
-    }
-    last.map_or(rest.is_empty(), |last| name.ends_with(last))
 }

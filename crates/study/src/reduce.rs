@@ -111,6 +111,11 @@ impl Reduce {
         }
     }
 
+    /// Returns `true` if a series that stays at 0 has no such number.
+    pub(super) fn fails_of_nothing(&self) -> bool {
+        matches!(self, Reduce::Reaches { .. } | Reduce::Exceeds { .. } | Reduce::DoublingTime { .. })
+    }
+
     /// Returns `true` if the number is a time.
     pub(super) fn is_time(&self) -> bool {
         use Reduce::{DoublingTime, Exceeds, Reaches, Settles};

@@ -5,7 +5,7 @@ use bentpipe_report::{Axis, Block, Cell, Curve, Format, Mark, Page, Picture, Plo
 use bentpipe_scenario::current_key;
 use bentpipe_scenario::metrics::current;
 
-use crate::comparison::{Comparison, summary};
+use crate::comparison::{Comparison, by_origin, summary};
 use crate::expected::Verdict;
 use crate::runs::{Points, StudyRuns};
 use crate::study::{Curves, Draw, EmbeddedImage, Figure, Instant, Study};
@@ -19,7 +19,9 @@ pub fn study_page(
     facts: Vec<(String, String)>,
 ) -> Page {
     let mut blocks: Vec<Block> = summary(comparisons).into_iter().map(Block::Paragraph).collect();
-    blocks.push(Block::Table(table(comparisons)));
+    let (published, own) = by_origin(comparisons);
+    blocks.push(Block::Table(table("Published and simulated values", "Published", &published)));
+    blocks.push(Block::Table(table("Checks of this study, not published", "Expected", &own)));
     blocks.extend(study.tables.iter().map(|table| Block::Table(rendered(table, runs))));
     let plots: Vec<Plot> = study.figures.iter().filter_map(|figure| plot(figure, runs)).collect();
     if !plots.is_empty() {
@@ -53,25 +55,32 @@ fn paragraphs(text: &str) -> Vec<Block> {
     parts.map(Block::Paragraph).collect()
 }
 
-fn table(comparisons: &[Comparison]) -> Table {
-    let head = ["", "What", "Published", "Simulated", "Deviation", "Verdict", "Kind", "Source"];
+fn table(caption: &str, expected: &str, comparisons: &[&Comparison]) -> Table {
+    let head = ["", "What", expected, "Simulated", "Deviation", "Verdict", "Kind", "Source"];
     Table {
-        caption: "Published and simulated values".into(),
+        caption: caption.into(),
         head: head.map(String::from).to_vec(),
-        rows: comparisons.iter().map(row).collect(),
+        rows: comparisons.iter().map(|comparison| row(comparison)).collect(),
     }
 }
 
 fn row(comparison: &Comparison) -> Vec<Cell> {
     let row = &comparison.row;
     let verdict = comparison.verdict.to_string();
-    let notes = [("", &row.note), ("tolerance: ", &row.basis), ("known deviation: ", &row.missed)];
+    let band = comparison.band_text();
+    let notes = [
+        ("", &row.note),
+        ("chosen: ", &row.fitted),
+        ("tolerance: ", &row.basis),
+        ("agrees: ", &band),
+        ("known deviation: ", &row.missed),
+    ];
     let notes = notes.iter().filter(|(_, note)| !note.is_empty());
     let note: String = notes.map(|(what, note)| format!(" ({what}{note})")).collect();
     vec![
         Cell::Text(row.id.clone()),
         Cell::Text(format!("{}{note}", row.what)),
-        Cell::Number(comparison.published_text()),
+        Cell::Number(comparison.expected_text()),
         Cell::Number(comparison.simulated_text()),
         Cell::Number(comparison.deviation_text()),
         match comparison.verdict {

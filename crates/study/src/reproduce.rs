@@ -19,6 +19,7 @@ use crate::kernel::{self, KernelComparison};
 use crate::report::study_page;
 use crate::request::{Planned, Request};
 use crate::runs::{Finished, Length, StudyRuns};
+use crate::spread::Interval;
 use crate::study::Run;
 use crate::transfer::Streams;
 
@@ -32,6 +33,8 @@ pub struct Reproduced {
     pub kernel: Vec<KernelComparison>,
     /// Flows that the test controller simulated and emulated, if requested.
     pub emulated: Vec<EmulatedFlow>,
+    /// Wall-clock time of all runs in seconds, one after the other. Those that were there count too.
+    pub seconds: f64,
 }
 
 impl Reproduced {
@@ -78,7 +81,8 @@ pub fn reproduce(request: &Request<'_>, monitor: &dyn Monitor) -> Result<Reprodu
     let emulated = emulated::compare(request, &folder, monitor)?;
     page.blocks.extend(emulated::blocks(&emulated));
     page.write(&folder.join("report.html"))?;
-    Ok(Reproduced { folder, comparisons, kernel, emulated })
+    let seconds = runs.iter().flat_map(|(_, run)| &run.results).map(|result| result.timing.wall_s).sum();
+    Ok(Reproduced { folder, comparisons, kernel, emulated, seconds })
 }
 
 /// Has a test controller make the runs, if the study is of one. Returns a remark for the report.
@@ -108,7 +112,7 @@ fn by_controller(
             label: name.clone(),
             scenario: request.study.folder.join(&run.scenario),
             sets: run.set.iter().chain(quick).cloned().collect(),
-            seeds: if request.quick { Some(1) } else { run.seeds },
+            seeds: run.seeds(request.quick),
             folder: Folder::new(parent, name, &planned.plan).path().to_owned(),
             curves: curves.map(|curve| curve.measure.clone()).collect(),
             is_emulated: false,
@@ -169,8 +173,7 @@ fn kernel_comparisons(
 
 fn planned(request: &Request<'_>, run: &Run) -> Result<Planned, Failure> {
     let quick = run.quick.iter().filter(|_| request.quick);
-    let seeds = if request.quick { Some(1) } else { run.seeds };
-    request.planned(&run.scenario, run.set.iter().chain(quick), seeds)
+    request.planned(&run.scenario, run.set.iter().chain(quick), run.seeds(request.quick))
 }
 
 /// Executes a run of the study and writes its own report.
@@ -211,10 +214,18 @@ struct Line<'a> {
     id: &'a str,
     what: &'a str,
     kind: Kind,
-    published: String,
+    /// Choice that was made, and on which row.
+    fitted: &'a str,
+    published: Option<String>,
+    /// Value of a check of the study itself.
+    expected: Option<String>,
     unit: &'a str,
     simulated: Option<f64>,
     ci95: Option<f64>,
+    /// 95 % confidence interval of quantities with a greatest value.
+    interval: Option<Interval>,
+    /// Values that agree; of a single published run, those that one simulated run can have.
+    agrees: String,
     problem: Option<&'a str>,
     deviation: Option<f64>,
     verdict: Verdict,
@@ -230,10 +241,14 @@ impl<'a> Line<'a> {
             id: &row.id,
             what: &row.what,
             kind: row.kind,
-            published: row.expected.to_string(),
+            fitted: &row.fitted,
+            published: row.kind.is_published().then(|| row.expected.to_string()),
+            expected: (!row.kind.is_published()).then(|| row.expected.to_string()),
             unit: &row.unit,
             simulated: simulated.map(|estimate| estimate.mean),
             ci95: simulated.and_then(|estimate| estimate.ci95),
+            interval: comparison.interval,
+            agrees: comparison.band_text(),
             problem: comparison.simulated.as_ref().err().map(String::as_str),
             deviation: simulated.and_then(|estimate| row.expected.deviation(estimate.mean)),
             verdict: comparison.verdict,

@@ -81,8 +81,8 @@ pub(crate) type Points = Vec<(f64, f64)>;
 /// Results of the crate's functions, by their names.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Computed {
-    /// Values of rows.
-    pub(crate) values: BTreeMap<String, Result<Estimate, String>>,
+    /// Values of rows, one for each seed.
+    pub(crate) values: BTreeMap<String, Result<Vec<f64>, String>>,
     /// Points of curves.
     pub(crate) curves: BTreeMap<String, Result<Points, String>>,
 }
@@ -226,11 +226,11 @@ impl StudyRuns {
         Ok(recorded.seconds().into_iter().zip(column.data.to_f64()).collect())
     }
 
-    /// Returns the value computed by a function of the crate, in its row's unit.
+    /// Returns the values computed by a function of the crate, in its row's unit. There is one for each seed.
     ///
     /// # Errors
     /// Returns the function's error, or an error if nothing of that name was computed.
-    pub(crate) fn computed(&self, name: &str) -> Result<Estimate, String> {
+    pub(crate) fn computed(&self, name: &str) -> Result<Vec<f64>, String> {
         self.computed.values.get(name).cloned().unwrap_or_else(|| Err(format!("unknown code \"{name}\"")))
     }
 

@@ -81,6 +81,7 @@ const CODES: &[(&str, Code)] = &[
     ("votos-shortest-transient", votos::shortest_transient),
     ("votos-length-ratio", votos::length_ratio),
     ("votos-height-ratio", votos::height_ratio),
+    ("votos-height-ratio-middle", votos::height_ratio_middle),
     ("votos-silence", votos::silence),
     ("wichmo-closest", |runs| wichmo::closest(runs, "hybrid")),
     ("wichmo-farthest", |runs| wichmo::farthest(runs, "hybrid")),

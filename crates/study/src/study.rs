@@ -33,6 +33,8 @@ pub struct Study {
     pub source: String,
     /// Description of the experiment, and of the assumptions where the publication is silent; paragraphs.
     pub description: String,
+    /// Published results by their names in rows ("K2"), in words.
+    pub published: IndexMap<String, String>,
     /// Runs by name.
     pub runs: IndexMap<String, Run>,
     /// Published values.
@@ -64,9 +66,18 @@ pub struct Run {
     pub set: Vec<String>,
     /// Number of seeds. Default: the scenario's.
     pub seeds: Option<u32>,
-    /// Keys to set in addition for `--quick`, which also runs only one seed.
+    /// Keys to set in addition for `--quick`.
     #[serde(default)]
     pub quick: Vec<String>,
+    /// Number of seeds for `--quick`. Default: one.
+    pub quick_seeds: Option<u32>,
+}
+
+impl Run {
+    /// Returns the number of seeds; `None` for that of the scenario.
+    pub(crate) fn seeds(&self, is_quick: bool) -> Option<u32> {
+        if is_quick { self.quick_seeds.or(Some(1)) } else { self.seeds }
+    }
 }
 
 /// Error returned when a study file is invalid.
@@ -86,6 +97,8 @@ struct StudyFile {
     source: String,
     #[serde(default)]
     description: String,
+    #[serde(default)]
+    published: IndexMap<String, String>,
     #[serde(default)]
     run: IndexMap<String, Run>,
     row: Vec<RowFile>,
@@ -134,6 +147,7 @@ impl Study {
             title: file.title,
             source: file.source,
             description: file.description,
+            published: file.published,
             runs: file.run,
             rows: rows.collect::<Result<_, _>>()?,
             figures: file.figure,
@@ -145,6 +159,7 @@ impl Study {
             emulated: file.emulated,
         };
         study.check_runs()?;
+        study.check_published()?;
         study.check_causes()?;
         study.check_live()?;
         for network in &study.emulated {
@@ -152,6 +167,15 @@ impl Study {
         }
         study.tables.iter().try_for_each(Tabulated::check)?;
         Ok(study)
+    }
+
+    /// Checks that every published row names one of the results, where a study lists them.
+    fn check_published(&self) -> Result<(), String> {
+        let is_named = |row: &&Row| self.published.contains_key(&row.id) || !row.kind.is_published();
+        let unnamed = self.rows.iter().find(|row| !self.published.is_empty() && !is_named(row));
+        unnamed.map_or(Ok(()), |row| {
+            Err(format!("row {}: expected `{} = \"...\"` in [published]", row.id, row.id))
+        })
     }
 
     /// Checks that every row named as a cause exists.

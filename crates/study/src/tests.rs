@@ -1,7 +1,6 @@
 //! Studies: their files, and verdicts.
 
 use bentpipe_lab::plan::Point;
-use bentpipe_record::stats::Estimate;
 use bentpipe_record::{RunResult, Setting, Summary, Timing};
 
 use super::study::parsed;
@@ -84,12 +83,15 @@ link.l = { between = ["a", "b"], rate = "1 Mbit/s", delay = "1 ms" }
     StudyRuns::new([("window".to_owned(), window)].into_iter().collect(), Length::Full)
 }
 
-/// A run of one seed whose only measure is its goodput.
+/// A run of one seed with a goodput, and without loss.
 fn result(point: usize, seed: u64, goodput: f64) -> RunResult {
     let outcome = serde_json::json!({
         "hash": "", "seed": seed, "fingerprint": "0", "deliveries": 0, "wakeups": 0, "stray": 0,
         "interval_asked": "1 s", "interval": "1 s", "captures": [], "totals": {},
-        "measures": [{"name": "flow.bulk.goodput", "unit": "bit/s", "value": goodput}],
+        "measures": [
+            {"name": "flow.bulk.goodput", "unit": "bit/s", "value": goodput},
+            {"name": "flow.bulk.loss", "unit": "ratio", "value": 0.0},
+        ],
     });
     let outcome = serde_json::from_value(outcome).expect("an outcome");
     let timing = Timing { build: String::new(), wall_s: 0.0, real_time: None };
@@ -102,7 +104,7 @@ fn rows_are_held_against_runs() {
     let comparisons = compare(&study, &runs(), false);
     let shown: Vec<[String; 4]> = comparisons
         .iter()
-        .map(|c| [c.published_text(), c.simulated_text(), c.deviation_text(), c.verdict.to_string()])
+        .map(|c| [c.expected_text(), c.simulated_text(), c.deviation_text(), c.verdict.to_string()])
         .collect();
     assert_eq!(shown[0], ["113 Mbit/s", "110.0 \u{b1} 2.5 Mbit/s", "-2.7 %", "met"]);
     assert_eq!(shown[1], ["\u{2265} 95 %", "110.0 \u{b1} 3.0 %", "", "met"]);
@@ -157,6 +159,11 @@ fn a_study_that_makes_no_sense_is_refused() {
         ),
         (
             "basis = \"two runs\"",
+            "basis = \"two runs\"\nmissed = \"unknown\"\ncause = [\"sack\"]",
+            "or `missed = \"unknown\"`",
+        ),
+        (
+            "basis = \"two runs\"",
             "basis = \"two runs\"\nmissed = \"why\"\ncause = [\"sack\"]",
             "row K2: cause \"sack\": expected the `key`",
         ),
@@ -205,9 +212,10 @@ fn the_page_shows_every_row() {
     assert_eq!(html.matches("class=\"good\"").count(), 3);
 }
 
-/// An estimate of five seeds, or of one.
-fn of(mean: f64, ci95: Option<f64>) -> Estimate {
-    Estimate { n: if ci95.is_some() { 5 } else { 1 }, mean, ci95 }
+/// A mean of several seeds, or an exact value.
+fn of(mean: f64, ci95: Option<f64>) -> Simulated {
+    let half = ci95.unwrap_or(0.0);
+    Simulated { mean, interval: (mean - half, mean + half), next: None }
 }
 
 #[test]
@@ -232,25 +240,111 @@ fn an_interval_across_the_bound_is_undecided() {
     assert_eq!(value.verdict(&of(f64::NAN, None)), Verdict::Missed);
 }
 
-/// Samples 8, 9, 10, 11 and 12 have s = 1.58, so t s/sqrt(5) = 1.963 and the next sample is within 10 +- 4.81.
+/// A spread of more than the value on both sides cannot miss it, so nothing is decided.
 #[test]
 fn a_single_published_run_is_compared_with_the_spread_of_runs() {
-    let estimate = Estimate::of(&[8.0, 9.0, 10.0, 11.0, 12.0]).expect("samples");
-    let (low, high) = Expected::OneRun(10.0).band(&estimate).expect("a spread");
-    assert!((low - 5.19).abs() < 0.01 && (high - 14.81).abs() < 0.01, "{low} {high}");
-    assert_eq!(Expected::OneRun(14.0).verdict(&estimate), Verdict::Met);
-    assert_eq!(Expected::OneRun(15.0).verdict(&estimate), Verdict::Missed);
+    let of_next = |low, high| Simulated { next: Some((low, high)), ..of(10.0, Some(2.0)) };
+    let verdict = |value, low, high| Expected::OneRun(value).verdict(&of_next(low, high));
+    assert_eq!([verdict(14.0, 6.0, 16.0), verdict(17.0, 6.0, 16.0)], [Verdict::Met, Verdict::Missed]);
+    assert_eq!([verdict(4.0, 1.0, 11.0), verdict(12.0, 1.0, 11.0)], [Verdict::Undecided, Verdict::Missed]);
     assert_eq!(Expected::OneRun(10.0).verdict(&of(10.0, None)), Verdict::Undecided);
+}
+
+/// Single runs of 98, 100 and 102 Mbit/s; the bound of a share stays below its greatest value.
+#[test]
+fn the_spread_of_runs_is_that_of_the_seeds() {
+    let row = |more: &str| {
+        let text = STUDY.replacen("tolerance = 0.05\n", more, 1).replacen("\"6 MB\"", "\"64 kB\"", 1);
+        compare(&parsed(&text).expect("a study"), &runs(), false).remove(0)
+    };
+    let found = row("tolerance = \"one-run\"\n");
+    let (low, high) = found.band.expect("a spread");
+    assert!((low - 90.53).abs() < 0.01 && (high - 110.43).abs() < 0.01, "{low} {high}");
+    assert_eq!((found.verdict, found.band_text()), (Verdict::Missed, "90.53 to 110.4".to_owned()));
+    let bounded = row("tolerance = \"one-run\"\nmost = 102.5\n");
+    let (low, high) = bounded.interval.expect("an interval");
+    assert!(low > 80.0 && low < 98.0 && high > 101.0 && high <= 102.5, "{low} {high}");
+    assert!(bounded.simulated_text().starts_with("100.0 ("), "{}", bounded.simulated_text());
+}
+
+/// Published values in segments, or in shares of a line.
+#[test]
+fn a_published_unit_has_its_size() {
+    let row = |unit: &str| {
+        let text = STUDY.replacen("published = 113\nunit = \"Mbit/s\"", unit, 1);
+        compare(&parsed(&text).expect("a study"), &runs(), false).remove(0)
+    };
+    let found = row("published = 0.22\nunit = \"ratio\"\nper = \"500 Mbit/s\"");
+    assert_eq!((found.simulated.expect("a value").mean, found.verdict), (0.22, Verdict::Met));
+    let wrong = row("published = 0.22\nunit = \"ratio\"\nper = \"1500 B\"").simulated_text();
+    assert_eq!(wrong, "`per` is \"1500 B\", and the simulated value is in bit/s");
 }
 
 #[test]
 fn verdicts_are_counted_by_kind() {
     let comparisons = compare(&parsed(STUDY).expect("a study"), &runs(), true);
-    let expected = ["published values: 1 met", "published claims: 1 met, 1 not judged"];
+    let expected = ["predicted: 1 met", "claims: 1 met, 1 not judged"];
     assert_eq!(summary(&comparisons), expected);
     let inputs = STUDY.replacen("\"predicted\"", "\"input\"", 1).replacen("\"claim\"", "\"own\"", 1);
     let comparisons = compare(&parsed(&inputs).expect("a study"), &runs(), false);
-    assert_eq!(summary(&comparisons), ["published claims: 1 met", "inputs: 1 met", "own statements: 1 met"]);
+    assert_eq!(summary(&comparisons), ["claims: 1 met", "inputs: 1 met", "own checks, not published: 1 met"]);
+}
+
+/// At 64 kB and 6 MB the seeds have 98 and 109, 100 and 110, 102 and 111 Mbit/s: within 15 % of the largest all are best.
+#[test]
+fn the_best_value_is_the_first_within_a_share_of_the_largest() {
+    let best = |within: &str| {
+        let text = STUDY.replacen("quick = false", within, 1);
+        compare(&parsed(&text).expect("a study"), &runs(), false)[2].simulated_text()
+    };
+    assert_eq!(best(""), "6.000 MB");
+    assert_eq!(best("within = 0.15"), "0.06400 MB");
+    assert!(parsed(&STUDY.replacen("quick = false", "within = 1", 1)).is_err());
+}
+
+/// Each kind needs what it promises, and refuses what contradicts it.
+#[test]
+fn a_row_has_what_its_kind_promises() {
+    let refused = |kind: &str, published: &str| {
+        let text =
+            STUDY.replacen("kind = \"predicted\"\npublished", &format!("kind = \"{kind}\"\n{published}"), 1);
+        parsed(&text).err().unwrap_or_default()
+    };
+    assert!(refused("own", "published").contains("`expected` in place of `published`"));
+    assert_eq!(refused("own", "expected"), "");
+    assert!(refused("predicted", "expected").contains("`published` in place of `expected`"));
+    assert!(refused("calibrated", "published").contains("expected `fitted`"));
+    assert_eq!(refused("calibrated", "fitted = \"the window, on this row\"\npublished"), "");
+    assert!(refused("arithmetic", "fitted = \"x\"\npublished").contains("of calibrated rows"));
+}
+
+/// A bound that 0 meets needs a witness that something was sent, and is missed without it.
+#[test]
+fn a_run_in_which_nothing_happened_meets_no_row() {
+    let with = |witness: &str| {
+        let text = STUDY.replacen("published = 113", "at_most = 200", 1);
+        parsed(&text.replacen("tolerance = 0.05\nbasis = \"two runs\"", witness, 1))
+    };
+    let verdict = |witness: &str| {
+        let comparisons = compare(&with(witness).expect("a study"), &runs(), false);
+        (comparisons[0].verdict, comparisons[0].simulated.clone().err())
+    };
+    assert!(with("").expect_err("refused").contains("expected `witness`"));
+    // A quotient of nothing over something is 0, the best of nothing is no point, and something over nothing is no number.
+    let quotient = STUDY.replacen("at_least = 95", "at_most = 200", 1);
+    assert!(parsed(&quotient).expect_err("refused").contains("row K4: expected `witness`"));
+    let of_loss = |from: &str, to: &str| {
+        let comparisons = compare(&parsed(&STUDY.replacen(from, to, 1)).expect("a study"), &runs(), false);
+        (comparisons[1].verdict, comparisons[2].simulated.clone().err())
+    };
+    let over = "measure = \"flow.bulk.goodput\", at = { receive_buffer = \"64 kB\"";
+    assert_eq!(of_loss(over, &over.replace("goodput", "loss")).0, Verdict::Missed);
+    let best = "measure = \"flow.bulk.goodput\"\nbest";
+    let why = "flow.bulk.loss is 0 at each point".to_owned();
+    assert_eq!(of_loss(best, &best.replace("goodput", "loss")).1, Some(why));
+    assert_eq!(verdict("witness = \"flow.bulk.goodput\""), (Verdict::Met, None));
+    let why = "flow.bulk.loss is 0: nothing was sent".to_owned();
+    assert_eq!(verdict("witness = \"flow.bulk.loss\""), (Verdict::Missed, Some(why)));
 }
 
 #[test]

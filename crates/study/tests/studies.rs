@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use bentpipe_assemble::Built;
 use bentpipe_lab::plan::{Plan, Seeds};
 use bentpipe_record::Recorder;
-use bentpipe_study::Study;
+use bentpipe_study::{Kind, Statistic, Study};
 use bentpipe_units::Span;
 
 fn studies() -> Vec<Study> {
@@ -59,4 +59,17 @@ fn every_curve_over_time_has_its_series() {
         }
     }
     assert!(curves > 30, "{curves}");
+}
+
+/// A quick reproduction guards a study only if it judges enough of what was published.
+#[test]
+fn quick_runs_judge_at_least_half_of_what_is_published() {
+    for study in studies() {
+        let is_published = |kind| matches!(kind, Kind::Predicted | Kind::Claim);
+        let rows = study.rows.iter().filter(|row| is_published(row.kind));
+        // Those of real programs need `--emulate`.
+        let rows: Vec<_> = rows.filter(|row| !matches!(row.statistic, Statistic::Live(..))).collect();
+        let quick = rows.iter().filter(|row| row.quick).count();
+        assert!(2 * quick >= rows.len(), "{}: {quick} of {} rows", study.name, rows.len());
+    }
 }

@@ -9,14 +9,14 @@ const fn at_caller(name: &'static str, label: &'static str, how: How) -> Sum {
 }
 
 bentpipe_net::metrics! {
-    Counter CALLS = "calls", Count, "Calls placed or received" => .drawn_at(End::Sender, Draw::Line("Calls offered and carried")).summed(&[at_caller("calls", "Calls placed", How::Last)]);
+    Counter CALLS = "calls", Count, "Calls placed or received" => .drawn_at(End::Sender, Draw::Line("Calls offered and carried")).summed(&[at_caller("calls", "Calls placed", How::Grown).since(2)]);
     Counter CALLS_ESTABLISHED = "calls-established", Count, "Calls established"
-        => .drawn_at(End::Sender, Draw::Line("Calls offered and carried")).summed(&[at_caller("calls-established", "Calls established", How::Last)]);
+        => .drawn_at(End::Sender, Draw::Line("Calls offered and carried")).summed(&[at_caller("calls-established", "Calls established", How::Grown).since(2)]);
     Counter CALLS_ENDED = "calls-ended", Count, "Established calls that are over";
     Counter CALLS_TIMED_OUT = "calls-timed-out", Count, "Calls failed by Timer B, or without acknowledgement"
-        => .summed(&[at_caller("calls-timed-out", "Calls failed by Timer B, or without acknowledgement", How::Last)]);
+        => .summed(&[at_caller("calls-timed-out", "Calls failed by Timer B, or without acknowledgement", How::Grown).since(2)]);
     Counter CALLS_FAILED = "calls-failed", Count, "Calls failed for other reasons"
-        => .summed(&[at_caller("calls-failed", "Calls failed for other reasons", How::Last)]);
+        => .summed(&[at_caller("calls-failed", "Calls failed for other reasons", How::Grown).since(2)]);
     Counter MESSAGES = "sip-messages", Count, "SIP messages sent";
     Counter SIP_BYTES = "sip-bytes", Bytes, "SIP bytes sent";
     Counter IAX_FRAMES = "iax-frames", Count, "IAX2 frames sent";

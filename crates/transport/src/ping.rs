@@ -5,7 +5,8 @@
 //!
 //! *Does not model*: errors about requests, record route, time stamps in the payload.
 //!
-//! A request counts as lost at the end of the run, or once 65,535 later ones were sent.
+//! A request is unanswered if a later one was answered, or if it was sent so long before the end of the run that it cannot be in
+//! flight: more than twice the longest round trip.
 
 mod kind;
 pub mod metrics;
@@ -34,14 +35,16 @@ pub struct Pinger {
     next: Time,
     stop: Time,
     sent: u64,
-    /// Sequence numbers and times of requests without a reply, in order.
-    outstanding: VecDeque<(u16, Time)>,
+    /// Numbers and times of requests without a reply, in order. The low 16 bits of a number are its sequence number.
+    outstanding: VecDeque<(u64, Time)>,
     replies: u64,
+    /// Number of requests up to the latest that was answered.
+    settled: u64,
     unexpected: u64,
     bad_checksum: u64,
     rtts: Histogram,
-    /// Sum of squared round-trip times in seconds.
-    squares: f64,
+    /// Round trips since the start of the window of measures.
+    window: RoundTrips,
     last: Option<(Time, Span)>,
 }
 
@@ -67,10 +70,11 @@ impl Pinger {
             sent: 0,
             outstanding: VecDeque::new(),
             replies: 0,
+            settled: 0,
             unexpected: 0,
             bad_checksum: 0,
             rtts: Histogram::default(),
-            squares: 0.0,
+            window: RoundTrips::default(),
             last: None,
         })
     }
@@ -126,20 +130,41 @@ impl Pinger {
 
     /// Counts a reply that arrives at `now`.
     fn count(&mut self, seq: u16, now: Time) -> Result<(), Refusal> {
-        let place = self.outstanding.iter().position(|(of, _)| *of == seq).ok_or(Refusal::Unexpected)?;
-        let Some((_, sent_at)) = self.outstanding.remove(place) else { return Err(Refusal::Unexpected) };
+        let place =
+            self.outstanding.iter().position(|(of, _)| *of as u16 == seq).ok_or(Refusal::Unexpected)?;
+        let Some((number, sent_at)) = self.outstanding.remove(place) else { return Err(Refusal::Unexpected) };
         let rtt = now.since(sent_at);
         self.replies += 1;
+        self.settled = self.settled.max(number + 1);
         self.rtts.record(rtt);
-        self.squares += rtt.as_secs_f64().powi(2);
+        self.window.add(rtt);
         self.last = Some((now, rtt));
         Ok(())
     }
+}
 
-    /// Returns the standard deviation of round-trip times in seconds; NaN without any.
+/// Extremes and deviation of round trips.
+#[derive(Clone, Copy, Debug, Default)]
+struct RoundTrips {
+    count: u64,
+    /// Sums of the times and of their squares, in seconds.
+    sums: [f64; 2],
+    range: Option<(Span, Span)>,
+}
+
+impl RoundTrips {
+    fn add(&mut self, rtt: Span) {
+        let seconds = rtt.as_secs_f64();
+        self.count += 1;
+        self.sums = [self.sums[0] + seconds, self.sums[1] + seconds * seconds];
+        let (least, most) = self.range.unwrap_or((rtt, rtt));
+        self.range = Some((least.min(rtt), most.max(rtt)));
+    }
+
+    /// Returns the standard deviation in seconds; NaN without any.
     fn deviation(&self) -> f64 {
-        let mean = self.rtts.mean().map_or(f64::NAN, Span::as_secs_f64);
-        (self.squares / self.replies as f64 - mean * mean).max(0.0).sqrt()
+        let [mean, square] = self.sums.map(|sum| sum / self.count as f64);
+        (square - mean * mean).max(0.0).sqrt()
     }
 }
 
@@ -167,7 +192,7 @@ impl Element for Pinger {
             if self.outstanding.len() == MAX_OUTSTANDING {
                 self.outstanding.pop_front();
             }
-            self.outstanding.push_back((self.sent as u16, cx.now()));
+            self.outstanding.push_back((self.sent, cx.now()));
             self.sent += 1;
             self.next += self.config.interval;
             cx.emit(Port(0), packet);
@@ -183,14 +208,19 @@ impl Element for Pinger {
         let seconds = |span: Option<Span>| span.map_or(f64::NAN, Span::as_secs_f64);
         observer.counter(&metrics::REQUESTS, self.sent);
         observer.counter(&metrics::REPLIES, self.replies);
-        observer.gauge(&metrics::UNANSWERED, (self.sent - self.replies) as f64);
+        observer.counter(&metrics::SETTLED, self.settled);
+        observer.gauge(&metrics::UNANSWERED, (self.settled - self.replies) as f64);
+        observer.gauge(&metrics::OUTSTANDING, (self.sent - self.settled) as f64);
         observer.counter(&metrics::DROPPED_BAD_CHECKSUM, self.bad_checksum);
         observer.counter(&metrics::DROPPED_UNEXPECTED, self.unexpected);
         observer.gauge(&metrics::RTT, seconds(self.last.map(|(_, rtt)| rtt)));
-        observer.gauge(&metrics::RTT_MIN, seconds(self.rtts.range().map(|range| range.0)));
-        observer.gauge(&metrics::RTT_MAX, seconds(self.rtts.range().map(|range| range.1)));
-        observer.gauge(&metrics::RTT_DEVIATION, self.deviation());
+        observer.gauge(&metrics::RTT_MIN, seconds(self.window.range.map(|range| range.0)));
+        observer.gauge(&metrics::RTT_MAX, seconds(self.window.range.map(|range| range.1)));
+        observer.gauge(&metrics::RTT_DEVIATION, self.window.deviation());
         observer.histogram(&metrics::RTTS, &self.rtts);
+        if observer.starts_window() {
+            self.window = RoundTrips::default();
+        }
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

@@ -19,6 +19,7 @@ mod quick_start;
 mod receiver;
 mod sender;
 mod udp;
+mod waits;
 
 use bentpipe_cc::tfrc::Params;
 use bentpipe_net::InvalidConfig;

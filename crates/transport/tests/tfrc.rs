@@ -1,8 +1,8 @@
 //! TFRC's two ends over links: against the equation, and with the handshakes and options of both transports.
 
 use bentpipe_cc::tfrc::{Params, Revision, rate};
-use bentpipe_net::metric::{Counter, Gauge, Of};
-use bentpipe_net::{Channel, Link, Observer, Port, channel, link, quick_start};
+use bentpipe_net::metric::{self, Counter, Gauge, Of};
+use bentpipe_net::{Channel, Histogram, Link, Observer, Port, channel, link, quick_start};
 use bentpipe_sim::{Builder, ElementId, Network};
 use bentpipe_transport::app::Endpoints;
 use bentpipe_transport::tfrc::{Config, Pauses, Receiver, Sender, Transport};
@@ -94,6 +94,16 @@ impl Observer for Find<'_> {
             self.1 = Some(value);
         }
     }
+    /// The waits at the sender have a mean, a 95 % quantile and a maximum.
+    fn histogram(&mut self, metric: &'static Of<metric::Histogram>, waits: &Histogram) {
+        let seconds = |span: Option<Span>| span.map_or(0.0, Span::as_secs_f64);
+        match self.0.strip_prefix("wait-").filter(|_| metric.name == "waits") {
+            Some("mean") => self.1 = Some(seconds(waits.mean())),
+            Some("p95") => self.1 = waits.quantile(0.95),
+            Some("max") => self.1 = Some(seconds(waits.range().map(|range| range.1))),
+            _ => {}
+        }
+    }
 }
 
 impl Pair {
@@ -145,6 +155,8 @@ fn an_application_slower_than_the_path_is_not_held_back() {
         assert_eq!(pair.value(pair.sender, "dropped-unexpected"), 0.0);
         let (least, p50) = (pair.value(pair.receiver, "delay-min"), pair.value(pair.receiver, "delay-p50"));
         assert!((0.05..0.051).contains(&least) && p50 < 0.052, "{transport:?}: {least} {p50}");
+        let wait = pair.value(pair.sender, "wait-mean");
+        assert!(wait > 0.0 && wait < 0.1, "{transport:?}: slow start alone waits, {wait} s in the mean");
     }
 }
 
@@ -159,7 +171,7 @@ fn losses_do_not_stop_a_source_of_few_packets() {
         let (sent, arrived) = (pair.value(pair.sender, "sent"), pair.value(pair.receiver, "packets"));
         assert!((1195.0..=1201.0).contains(&sent), "{transport:?}: {sent} of 1200 packets");
         assert!((1080.0..1190.0).contains(&arrived), "{transport:?}: {arrived} of {sent} packets");
-        let delay = pair.value(pair.receiver, "delay-p95");
+        let delay = pair.value(pair.receiver, "delay-p95") + pair.value(pair.sender, "wait-p95");
         assert!(delay < 0.3, "{transport:?}: {delay} s");
     }
 }
@@ -174,7 +186,7 @@ fn quick_start_shortens_the_start() {
         pair.run_to(20);
         let used = pair.value(pair.sender, "quick-start-used");
         assert_eq!(used, f64::from(u8::from(quick_start.is_some())), "{transport:?}");
-        pair.value(pair.receiver, "delay-max")
+        pair.value(pair.receiver, "delay-max") + pair.value(pair.sender, "wait-max")
     };
     for transport in [Transport::Udp, Transport::Dccp] {
         for ipv6 in [false, true] {
@@ -209,7 +221,7 @@ fn quick_start_shortens_what_follows_silence() {
                 assert_eq!(pair.value(pair.sender, "dropped-unexpected"), 0.0);
                 assert_eq!(pair.value(pair.receiver, "dropped-unexpected"), 0.0);
                 let used = pair.value(pair.sender, "quick-start-used");
-                (used, pair.value(pair.receiver, "delay-mean") - 0.05)
+                (used, pair.value(pair.receiver, "delay-mean") - 0.05 + pair.value(pair.sender, "wait-mean"))
             };
             let ((once, without), (each, with)) = (run(None), run(Some(Span::from_secs(6))));
             // At 0 s and after each of five silences.
@@ -285,7 +297,7 @@ fn rfc_3448_holds_a_changing_source_to_twice_what_was_received() {
         setting.config.control = Params { revision, ..Params::default() };
         let mut pair = setting.build();
         pair.run_to(4);
-        pair.value(pair.receiver, "delay-mean")
+        pair.value(pair.receiver, "delay-mean") + pair.value(pair.sender, "wait-mean")
     };
     assert!(median(Revision::Rfc3448) > 1.3 * median(Revision::Rfc5348));
 }

@@ -13,7 +13,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use bentpipe_hc as hc;
-use bentpipe_net::{Body, Carried, Cx, Element, InvalidConfig, Observer, Packet, Port};
+use bentpipe_net::{Body, Cx, Element, InvalidConfig, Observer, Origin, Packet, Port, Why, ledger};
 use bentpipe_rohc::{
     Channel, CidSpace, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode, Profiles,
 };
@@ -24,7 +24,10 @@ use bentpipe_wire::ipv4;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use subframes::{Origins, Subframes};
+
 pub mod metrics;
+mod subframes;
 
 /// Output of both elements.
 const OUT: Port = Port(0);
@@ -215,38 +218,6 @@ impl Stage for Config {
     }
 }
 
-/// Subframes of an aggregate, with the creation times of their packets.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Subframes {
-    bytes: Vec<u8>,
-    created_at: Vec<Time>,
-    /// Number of the frame. A line reports frames that are missing, by their check sequence.
-    number: u64,
-}
-
-impl Carried for Subframes {
-    fn len(&self) -> usize {
-        self.bytes.len()
-    }
-    fn write_to(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.bytes);
-    }
-    fn flip_bit(&mut self, bit: u64) {
-        if let Some(byte) = self.bytes.get_mut((bit / 8) as usize) {
-            *byte ^= 0x80 >> (bit % 8);
-        }
-    }
-    fn truncate(&mut self, len: usize) {
-        self.bytes.truncate(len);
-    }
-    fn boxed_clone(&self) -> Box<dyn Carried> {
-        Box::new(self.clone())
-    }
-    fn same(&self, other: &dyn Carried) -> bool {
-        other.downcast_ref() == Some(self)
-    }
-}
-
 /// Element that aggregates packets. Input and output 0.
 #[derive(Debug)]
 pub struct Aggregator {
@@ -254,7 +225,7 @@ pub struct Aggregator {
     compressor: Option<Compressor>,
     scheme: Option<hc::Compressor>,
     subframes: Vec<u8>,
-    created_at: Vec<Time>,
+    origins: Vec<Origin>,
     arrived_at: Vec<Time>,
     last_protocol: u16,
     /// Traffic class of the aggregate: that of its packets, or 0 if they differ.
@@ -266,6 +237,16 @@ pub struct Aggregator {
     feedback: u64,
     bytes_in: u64,
     bytes_out: u64,
+    waited_ns: u128,
+    /// Totals at the end of the warm-up.
+    warm: Totals,
+}
+
+/// Totals that means are made of.
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    sent: u64,
+    bytes: [u64; 2],
     waited_ns: u128,
 }
 
@@ -280,7 +261,7 @@ impl Aggregator {
             compressor,
             scheme: config.scheme.map(|scheme| hc::Compressor::new(scheme.config())),
             subframes: Vec::new(),
-            created_at: Vec::new(),
+            origins: Vec::new(),
             arrived_at: Vec::new(),
             last_protocol: 0,
             class: TrafficClass(0),
@@ -292,14 +273,20 @@ impl Aggregator {
             bytes_in: 0,
             bytes_out: 0,
             waited_ns: 0,
+            warm: Totals::default(),
         }
     }
 
+    fn totals(&self) -> Totals {
+        let sent = self.packets - self.origins.len() as u64;
+        Totals { sent, bytes: [self.bytes_in, self.bytes_out], waited_ns: self.waited_ns }
+    }
+
     /// Adds a packet to the aggregate, which is sent first if it is full.
-    fn add(&mut self, packet: &Packet, cx: &mut Cx<'_>) {
+    fn add(&mut self, packet: &mut Packet, cx: &mut Cx<'_>) {
         let bytes = packet.to_vec();
         let (protocol, content) = self.content(&bytes, cx.now());
-        self.append(protocol, &content, class_of(&bytes), packet.created_at(), cx);
+        self.append(protocol, &content, class_of(&bytes), packet.take_origin(), cx);
         self.packets += 1;
         self.bytes_in += bytes.len() as u64;
     }
@@ -310,29 +297,29 @@ impl Aggregator {
         protocol: u16,
         content: &[u8],
         class: TrafficClass,
-        created_at: Time,
+        origin: Origin,
         cx: &mut Cx<'_>,
     ) {
         let len = content.len() + 2 + field(protocol).len();
         if self.config.outer.len() + self.subframes.len() + len > self.config.size.get() as usize {
             self.flush(cx);
         }
-        if self.created_at.is_empty() {
+        if self.origins.is_empty() {
             self.deadline = cx.now() + self.config.period;
             self.class = class;
         } else if class != self.class {
             self.class = TrafficClass(0);
         }
         self.put(protocol, content);
-        self.created_at.push(created_at);
+        self.origins.push(origin);
         self.arrived_at.push(cx.now());
     }
 
     /// Sends feedback of the decompressor at this end, with the packets that wait.
     fn send_feedback(&mut self, content: &[u8], cx: &mut Cx<'_>) {
         let protocol = if self.scheme.is_some() { hc::Kind::ContextState.ppp() } else { ROHC };
-        let class = if self.created_at.is_empty() { TrafficClass(0) } else { self.class };
-        self.append(protocol, content, class, cx.now(), cx);
+        let class = if self.origins.is_empty() { TrafficClass(0) } else { self.class };
+        self.append(protocol, content, class, Origin::at(cx.now()), cx);
         self.feedback += 1;
         self.flush(cx);
     }
@@ -364,7 +351,7 @@ impl Aggregator {
 
     /// Writes a subframe. Its protocol field is left out if it is that of the one before.
     fn put(&mut self, protocol: u16, content: &[u8]) {
-        let is_new = self.created_at.is_empty() || protocol != self.last_protocol;
+        let is_new = self.origins.is_empty() || protocol != self.last_protocol;
         self.last_protocol = protocol;
         let field = field(protocol);
         let len = content.len() + if is_new { field.len() } else { 0 };
@@ -383,19 +370,19 @@ impl Aggregator {
     /// Sends what waits.
     fn flush(&mut self, cx: &mut Cx<'_>) {
         self.deadline = Time::NEVER;
-        let Some(first) = self.created_at.first().copied() else { return };
+        let Some(first) = self.origins.first().map(|origin| origin.created_at) else { return };
         let waits = self.arrived_at.drain(..).map(|at| u128::from(cx.now().since(at).as_nanos()));
         self.waited_ns += waits.sum::<u128>();
         let mut bytes = std::mem::take(&mut self.subframes);
-        let created_at = std::mem::take(&mut self.created_at);
-        let mut packet = match (self.config.outer, created_at.len()) {
+        let origins = std::mem::take(&mut self.origins);
+        let mut packet = match (self.config.outer, origins.len()) {
             (Outer::L2tp, _) => outer(bytes.len(), self.class),
             (Outer::Ppp, 1) => take_alone(&mut bytes),
             (Outer::Ppp, _) => frame(MULTIPLEXED),
         };
         packet.set_created_at(first);
         let number = self.aggregates;
-        let packet = packet.with_body(Body::Carried(Box::new(Subframes { bytes, created_at, number })));
+        let packet = packet.with_body(Body::Carried(Box::new(Subframes { bytes, origins, number })));
         self.aggregates += 1;
         self.bytes_out += packet.len() as u64;
         cx.emit(OUT, packet);
@@ -479,7 +466,7 @@ impl Element for Aggregator {
         }
         let is_small = packet.len() as u64 <= self.config.max_packet.get();
         if is_small && packet.carried::<Subframes>().is_none() {
-            self.add(&packet, cx);
+            self.add(&mut packet, cx);
             packet.recycle();
             if self.config.period.is_zero() {
                 self.flush(cx);
@@ -513,9 +500,14 @@ impl Element for Aggregator {
         }
         observer.counter(&metrics::BYTES_IN, self.bytes_in);
         observer.counter(&metrics::BYTES_OUT, self.bytes_out);
-        let sent = self.packets - self.created_at.len() as u64;
-        observer.gauge(&metrics::WAIT, self.waited_ns as f64 / sent as f64 / 1e9);
-        observer.gauge(&metrics::SAVED, 1.0 - self.bytes_out as f64 / self.bytes_in as f64);
+        let (now, warm) = (self.totals(), self.warm);
+        let waited_s = (now.waited_ns - warm.waited_ns) as f64 / 1e9;
+        observer.gauge(&metrics::WAIT, waited_s / (now.sent - warm.sent) as f64);
+        let [bytes_in, bytes_out] = [0, 1].map(|at| (now.bytes[at] - warm.bytes[at]) as f64);
+        observer.gauge(&metrics::SAVED, 1.0 - bytes_out / bytes_in);
+        if observer.starts_window() {
+            self.warm = now;
+        }
     }
 
     fn as_any(&mut self) -> &mut dyn Any {
@@ -572,8 +564,8 @@ impl Separator {
     }
 
     /// Sends the packets of an aggregate of `bytes`.
-    fn separate(&mut self, bytes: &[u8], times: &[Time], default: Time, cx: &mut Cx<'_>) {
-        let (mut rest, mut protocol, mut number) = (bytes, 0, 0);
+    fn separate(&mut self, bytes: &[u8], mut origins: Origins, cx: &mut Cx<'_>) {
+        let (mut rest, mut protocol) = (bytes, 0);
         while let [flags, after @ ..] = rest {
             let Some((subframe, next)) = subframe(*flags, after) else {
                 self.malformed += 1;
@@ -586,24 +578,44 @@ impl Separator {
                 }
                 _ => subframe,
             };
-            let created_at = times.get(number).copied().unwrap_or(default);
-            self.deliver(protocol, content, created_at, cx);
-            (rest, number) = (next, number + 1);
+            origins.begin();
+            self.deliver(protocol, content, &mut origins, cx);
+            rest = next;
+        }
+    }
+
+    /// Sends the packets of an aggregate in IP, and others as they are.
+    fn take_aggregate(&mut self, mut packet: Packet, cx: &mut Cx<'_>) {
+        if !is_aggregate(packet.header()) {
+            return cx.emit(OUT, packet);
+        }
+        let origins = Origins::of(&mut packet);
+        match packet.carried::<Subframes>() {
+            Some(subframes) => {
+                self.note(subframes.number);
+                self.separate(&subframes.bytes, origins, cx);
+            }
+            // A medium that rebuilds packets from their bytes leaves no times.
+            None => self.separate(&packet.to_vec()[OUTER_LEN..], origins, cx),
         }
     }
 
     /// Sends the packets of a PPP frame.
     fn take_frame(&mut self, mut packet: Packet, cx: &mut Cx<'_>) {
-        let created_at = packet.created_at();
         let protocol = split_field(packet.header()).map(|(protocol, _)| protocol);
+        let mut origins = Origins::of(&mut packet);
         if let Some(subframes) = packet.carried::<Subframes>() {
             self.note(subframes.number);
         }
         match (protocol, packet.carried::<Subframes>()) {
             (Some(MULTIPLEXED), Some(subframes)) => {
-                self.separate(&subframes.bytes, &subframes.created_at, created_at, cx);
+                self.separate(&subframes.bytes, origins, cx);
             }
-            (Some(protocol), Some(alone)) => self.deliver(protocol, &alone.bytes, created_at, cx),
+            (Some(protocol), Some(alone)) => {
+                // The frame has its time, of the only packet.
+                origins.begin();
+                self.deliver(protocol, &alone.bytes, &mut origins, cx);
+            }
             (Some(IPV4 | IPV6), None) => {
                 packet.trim_front(1);
                 cx.emit(OUT, packet);
@@ -611,8 +623,8 @@ impl Separator {
             (_, None) => {
                 let bytes = packet.to_vec();
                 match split_field(&bytes) {
-                    Some((MULTIPLEXED, content)) => self.separate(content, &[], created_at, cx),
-                    Some((protocol, content)) => self.deliver(protocol, content, created_at, cx),
+                    Some((MULTIPLEXED, content)) => self.separate(content, origins, cx),
+                    Some((protocol, content)) => self.deliver(protocol, content, &mut origins, cx),
                     None => self.malformed += 1,
                 }
             }
@@ -620,7 +632,7 @@ impl Separator {
         }
     }
 
-    fn deliver(&mut self, protocol: u16, content: &[u8], created_at: Time, cx: &mut Cx<'_>) {
+    fn deliver(&mut self, protocol: u16, content: &[u8], origins: &mut Origins, cx: &mut Cx<'_>) {
         let mut restored = Vec::new();
         let now = Duration::from_nanos(cx.now().as_nanos());
         let kind = self.scheme.as_ref().and_then(|_| hc::Kind::of_ppp(protocol));
@@ -650,9 +662,10 @@ impl Separator {
             }
         };
         if is_restored {
-            self.emit(Packet::from_bytes(&restored), created_at, cx);
+            self.emit(Packet::from_bytes(&restored), origins.take(), cx);
         } else {
             self.not_decompressed += 1;
+            origins.take().lose(Why::Restoration);
         }
         self.pass_feedback(now, cx);
     }
@@ -677,8 +690,8 @@ impl Separator {
         }
     }
 
-    fn emit(&mut self, mut packet: Packet, created_at: Time, cx: &mut Cx<'_>) {
-        packet.set_created_at(created_at);
+    fn emit(&mut self, mut packet: Packet, origin: Origin, cx: &mut Cx<'_>) {
+        packet.set_origin(origin);
         self.packets += 1;
         cx.emit(OUT, packet);
     }
@@ -706,23 +719,11 @@ fn is_aggregate(header: &[u8]) -> bool {
 
 impl Element for Separator {
     fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
-        if self.outer == Outer::Ppp {
-            self.take_frame(packet, cx);
-            return Time::NEVER;
-        }
-        if !is_aggregate(packet.header()) {
-            cx.emit(OUT, packet);
-            return Time::NEVER;
-        }
-        let created_at = packet.created_at();
-        match packet.carried::<Subframes>() {
-            Some(subframes) => {
-                self.note(subframes.number);
-                self.separate(&subframes.bytes, &subframes.created_at, created_at, cx);
-            }
-            // A medium that rebuilds packets from their bytes leaves no times.
-            None => self.separate(&packet.to_vec()[OUTER_LEN..], &[], created_at, cx),
-        }
+        // What is destroyed on the way out of a frame is not restored.
+        ledger::dropping(Why::Restoration, || match self.outer {
+            Outer::Ppp => self.take_frame(packet, cx),
+            Outer::L2tp => self.take_aggregate(packet, cx),
+        });
         Time::NEVER
     }
 

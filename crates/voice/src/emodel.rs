@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Maximum of R on the narrow-band scale; the default is 93.2.
-const NARROW_SCALE: f64 = 100.0;
+pub const NARROW_SCALE: f64 = 100.0;
 /// Ratio of the wide-band scale to the narrow-band one (G.107.1).
 pub const WIDE_RATIO: f64 = 1.29;
 /// Basic signal-to-noise ratio on the wide-band scale (G.107.1).

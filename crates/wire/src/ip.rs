@@ -6,6 +6,7 @@ pub mod checksum;
 pub mod dccp;
 pub mod dtcp;
 mod fields;
+pub mod fragments;
 pub mod gre;
 pub mod icmp;
 pub mod ipv4;

@@ -16,7 +16,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 
 use bentpipe_net::queue::Discipline;
-use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port, channel};
+use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port, Why, channel};
 use bentpipe_units::{Bytes, RandomStream, Rate, Span, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -286,9 +286,10 @@ impl Wifi {
         self.stations.iter_mut().for_each(|station| station.ifs = ifs);
         match sent {
             Sent::Whole | Sent::ToAll { .. } => {
-                let frame = self.stations[sender].finish(&self.timing, stream);
-                let received = sent != Sent::ToAll { received: false };
-                if let Some(frame) = frame.filter(|_| received) {
+                let Some(frame) = self.stations[sender].finish(&self.timing, stream) else { return until };
+                if sent == (Sent::ToAll { received: false }) {
+                    frame.packet.lose(Why::Channel);
+                } else {
                     self.pipe.push_back((sent_by + delay, Port(frame.path as u16), frame.packet));
                 }
             }
@@ -325,8 +326,9 @@ impl Wifi {
         station.ifs = ifs;
         let Some(path) = station.frame().map(|frame| frame.path) else { return };
         let limit = self.paths[path].attempts;
-        if station.fail(limit, &self.timing, stream).is_some() {
+        if let Some(frame) = station.fail(limit, &self.timing, stream) {
             self.paths[path].dropped += 1;
+            frame.packet.lose(Why::Retries);
         }
     }
 
@@ -351,7 +353,9 @@ impl Element for Wifi {
         self.catch_up(now, cx.stream());
         let number = usize::from(port.0);
         let Some(path) = self.paths.get_mut(number) else { return self.deadline() };
-        if !path.refuses(&packet) {
+        if path.refuses(&packet) {
+            packet.lose(Why::TooBig);
+        } else {
             let station = &mut self.stations[path.station];
             match self.medium {
                 Medium::Idle { .. } if station.frame().is_none() => {
@@ -386,6 +390,10 @@ impl Element for Wifi {
 
     fn forwards(&self, from: Port, to: Port) -> bool {
         from == to
+    }
+
+    fn alike(&self, from: Port) -> Port {
+        from
     }
 
     fn observe(&mut self, now: Time, observer: &mut dyn Observer) {

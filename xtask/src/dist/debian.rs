@@ -6,33 +6,22 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::{VERSION, copy_folder, output};
+use super::{COMPLETIONS, EXAMPLES, VERSION, copy_folder, output};
 use crate::{root, sh};
-
-/// Completions: shell, and the file that it reads.
-const COMPLETIONS: &[(&str, &str)] = &[
-    ("bash", "usr/share/bash-completion/completions/bentpipe"),
-    ("zsh", "usr/share/zsh/vendor-completions/_bentpipe"),
-    ("fish", "usr/share/fish/vendor_completions.d/bentpipe.fish"),
-];
 
 /// Files of the repository, and where they are installed.
 const FILES: &[(&str, &str)] = &[
     ("contrib/debian/bentpipe-serve.service", "usr/lib/systemd/system/bentpipe-serve.service"),
     ("contrib/debian/bentpipe-site.service", "usr/lib/systemd/system/bentpipe-site.service"),
     ("contrib/debian/bentpipe.sysusers", "usr/lib/sysusers.d/bentpipe.conf"),
-    ("contrib/debian/copyright", "usr/share/doc/bentpipe/copyright"),
     ("contrib/debian/postinst", "DEBIAN/postinst"),
     ("LICENSE-APACHE", "usr/share/doc/bentpipe/LICENSE-APACHE"),
     ("LICENSE-MIT", "usr/share/doc/bentpipe/LICENSE-MIT"),
     ("CHANGELOG.md", "usr/share/doc/bentpipe/changelog"),
 ];
 
-/// Folders of examples.
-const EXAMPLES: &[&str] = &["scenarios", "studies", "gateway", "sites", "contrib/wireshark"];
-
 /// Builds the package and returns its path.
-pub(super) fn build(program: &Path, dist: &Path) -> Result<PathBuf> {
+pub(super) fn build(program: &Path, copyright: &str, dist: &Path) -> Result<PathBuf> {
     let tree = root().join("target/debian");
     let _ = fs::remove_dir_all(&tree);
     let to = |path: &str| -> Result<PathBuf> {
@@ -44,6 +33,7 @@ pub(super) fn build(program: &Path, dist: &Path) -> Result<PathBuf> {
     for (from, path) in FILES {
         fs::copy(root().join(from), to(path)?)?;
     }
+    fs::write(to("usr/share/doc/bentpipe/copyright")?, copyright)?;
     for folder in EXAMPLES {
         copy_folder(&root().join(folder), &tree.join("usr/share/doc/bentpipe/examples").join(folder))?;
     }
@@ -69,7 +59,7 @@ pub(super) fn build(program: &Path, dist: &Path) -> Result<PathBuf> {
 }
 
 /// Returns the latest version of glibc whose symbols a program names, such as "2.34".
-fn glibc(program: &[u8]) -> String {
+pub(super) fn glibc(program: &[u8]) -> String {
     let name = b"GLIBC_2.";
     let minor = |at: usize| {
         let digits = program[at + name.len()..].iter().take_while(|byte| byte.is_ascii_digit());

@@ -1,67 +1,85 @@
 //! Software bill of materials (CycloneDX 1.5).
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use super::linked::Crate;
 use super::{VERSION, output};
 
-/// Packages that are shipped.
-const SHIPPED: &[&str] = &["bentpipe", "bentpipe-py"];
+/// Identifier of the whole in the bill.
+const WHOLE: &str = "bentpipe";
 
-/// Writes the crates that the shipped packages are linked from, with versions and licences.
-pub(super) fn write(path: &Path) -> Result<()> {
-    let text = output(
-        "cargo",
-        &["metadata", "--locked", "--format-version=1", "--filter-platform=x86_64-unknown-linux-gnu"],
-    )?;
-    let metadata: Value = serde_json::from_str(&text)?;
-    let linked = linked(&metadata).context("unknown form of cargo metadata")?;
-    let packages = metadata["packages"].as_array().context("no packages")?;
-    let is_linked = |package: &&Value| package["id"].as_str().is_some_and(|id| linked.contains(id));
-    let components: Vec<Value> = packages.iter().filter(is_linked).map(component).collect();
+/// Writes all crates of the lock file with versions, licences and checksums, and what is linked but is not a crate.
+///
+/// Crates of tests, builds and other platforms have the scope `excluded`.
+pub(super) fn write(crates: &[Crate], path: &Path) -> Result<()> {
+    let mut components: Vec<Value> = crates.iter().map(component).collect();
+    components.extend(others(crates)?);
     let materials = json!({
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",
         "version": 1,
-        "metadata": { "component": { "type": "application", "name": "bentpipe", "version": VERSION } },
+        "metadata": {
+            "lifecycles": [{ "phase": "build" }],
+            "component": { "type": "application", "bom-ref": WHOLE, "name": "bentpipe", "version": VERSION },
+        },
         "components": components,
+        "dependencies": dependencies(crates),
     });
     Ok(std::fs::write(path, serde_json::to_string_pretty(&materials)? + "\n")?)
 }
 
-fn component(package: &Value) -> Value {
-    let (name, version) = (&package["name"], &package["version"]);
-    let url =
-        format!("pkg:cargo/{}@{}", name.as_str().unwrap_or_default(), version.as_str().unwrap_or_default());
-    let licences: Vec<Value> =
-        package["license"].as_str().into_iter().map(|licence| json!({ "expression": licence })).collect();
-    json!({ "type": "library", "name": name, "version": version, "purl": url, "licenses": licences })
-}
-
-/// Returns the identifiers of all packages that the shipped ones depend on, tests and builds left out.
-fn linked(metadata: &Value) -> Option<BTreeSet<&str>> {
-    let nodes = metadata["resolve"]["nodes"].as_array()?;
-    let uses: BTreeMap<&str, Vec<&str>> =
-        nodes.iter().filter_map(|node| Some((node["id"].as_str()?, normal(node)))).collect();
-    let is_shipped = |package: &&Value| package["name"].as_str().is_some_and(|name| SHIPPED.contains(&name));
-    let shipped = metadata["packages"].as_array()?.iter().filter(is_shipped);
-    let mut open: Vec<&str> = shipped.filter_map(|package| package["id"].as_str()).collect();
-    let mut found = BTreeSet::new();
-    while let Some(id) = open.pop() {
-        if found.insert(id) {
-            open.extend(uses.get(id).into_iter().flatten());
-        }
+fn component(part: &Crate) -> Value {
+    let scope = if part.is_linked { "required" } else { "excluded" };
+    let mut component = json!({
+        "type": "library",
+        "bom-ref": part.url(),
+        "name": part.name,
+        "version": part.version,
+        "scope": scope,
+        "licenses": [{ "expression": part.licence }],
+        "purl": part.url(),
+    });
+    if let Some(checksum) = &part.checksum {
+        component["hashes"] = json!([{ "alg": "SHA-256", "content": checksum }]);
     }
-    Some(found)
+    component
 }
 
-fn normal(node: &Value) -> Vec<&str> {
-    let dependencies = node["deps"].as_array().into_iter().flatten();
-    let is_normal = |dependency: &&Value| {
-        dependency["dep_kinds"].as_array().into_iter().flatten().any(|kind| kind["kind"].is_null())
+/// Returns what is linked next to crates: SQLite, inside one of them, and the libraries of Rust and C.
+fn others(crates: &[Crate]) -> Result<Vec<Value>> {
+    let other = |name: &str, version: &str, licence: Value| json!({ "type": "library", "bom-ref": name, "name": name, "version": version, "scope": "required", "licenses": [licence] });
+    let rust = output("rustc", &["--version"])?;
+    let rust = rust.split(' ').nth(1).context("rustc names no version")?;
+    Ok(vec![
+        other("sqlite", &sqlite(crates)?, json!({ "license": { "id": "blessing" } })),
+        other("rust-std", rust, json!({ "expression": "MIT OR Apache-2.0" })),
+        other("glibc", &super::c_library()?, json!({ "license": { "id": "LGPL-2.1-or-later" } })),
+    ])
+}
+
+/// Returns the version of SQLite in the sources of its crate.
+fn sqlite(crates: &[Crate]) -> Result<String> {
+    let part = crates.iter().find(|part| part.name == "libsqlite3-sys").context("no crate of SQLite")?;
+    let header = std::fs::read_to_string(part.folder.join("sqlite3/sqlite3.h"))?;
+    let version = header.split("#define SQLITE_VERSION ").nth(1).and_then(|rest| rest.split('"').nth(1));
+    Ok(version.context("sqlite3.h names no version")?.to_owned())
+}
+
+fn dependencies(crates: &[Crate]) -> Vec<Value> {
+    let url = |id: &String| crates.iter().find(|part| part.id == *id).map(Crate::url);
+    let of_crate = |part: &Crate| {
+        let uses: Vec<String> = part.uses.iter().filter_map(url).collect();
+        json!({ "ref": part.url(), "dependsOn": uses })
     };
-    dependencies.filter(is_normal).filter_map(|dependency| dependency["pkg"].as_str()).collect()
+    let mut all: Vec<Value> = crates.iter().map(of_crate).collect();
+    let shipped: Vec<String> = crates
+        .iter()
+        .filter(|part| super::linked::SHIPPED.contains(&part.name.as_str()))
+        .map(Crate::url)
+        .collect();
+    all.push(json!({ "ref": WHOLE, "dependsOn": shipped }));
+    all
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{container, output};
+use super::{VERSION, container, output};
 use crate::{output_of, python, root, sh};
 
 /// Debian release of the clean root.
@@ -33,10 +33,31 @@ pub(super) fn wheel(wheel: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Unpacks the archive in an empty root, and runs its program there: without a shell, a C library, `/proc` and `/tmp`.
+pub(super) fn archive(archive: &Path) -> Result<()> {
+    let folder = root().join("target/trial/empty");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder)?;
+    let shown = folder.display().to_string();
+    sh("tar", &["--extract", "--file", &archive.display().to_string(), "--directory", &shown])?;
+    let name = format!("/bentpipe-{VERSION}-{}-linux", std::env::consts::ARCH);
+    let (program, scenario) = (format!("{name}/bentpipe"), format!("{name}/{SCENARIO}"));
+    // Without root a namespace of users has a root of its own.
+    let enter = ["--map-root-user", "chroot", &shown, &program, "run", &scenario, "--out", "/runs"];
+    let words = if is_root() { &enter[2..] } else { &enter[..] };
+    let said = output(if is_root() { "chroot" } else { "unshare" }, words)?;
+    fs::remove_dir_all(&folder)?;
+    print!("the archive is tried in an empty root: {said}");
+    Ok(())
+}
+
+fn is_root() -> bool {
+    output_of("id", &["-u"]).is_some_and(|id| id.trim() == "0")
+}
+
 /// Installs the Debian package in a new root and runs its example there. The root is that of the container file, which is tried too.
 pub(super) fn package(package: &Path, dist: &Path) -> Result<()> {
-    let is_root = output_of("id", &["-u"]).is_some_and(|id| id.trim() == "0");
-    if !is_root || output_of("debootstrap", &["--version"]).is_none() {
+    if !is_root() || output_of("debootstrap", &["--version"]).is_none() {
         println!(
             "the Debian package is not tried, and no container file is made: that needs root and debootstrap"
         );

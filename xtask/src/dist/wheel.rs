@@ -29,6 +29,9 @@ pub(super) fn build(program: &Path, zig: bool, dist: &Path) -> Result<PathBuf> {
     let made = wheels.first().context("maturin left no wheel")?.display().to_string();
     sh(&tool("python"), &["-m", "wheel", "unpack", "--dest", &shown, &made])?;
     let unpacked = folder.join(format!("bentpipe-{VERSION}"));
+    if zig {
+        files(&unpacked, ".so").iter().try_for_each(|library| super::suits(library))?;
+    }
     let scripts = unpacked.join(format!("bentpipe-{VERSION}.data/scripts"));
     fs::create_dir_all(&scripts)?;
     fs::copy(program, scripts.join("bentpipe"))?;

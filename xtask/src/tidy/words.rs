@@ -215,7 +215,8 @@ pub(super) fn pages(root: &Path) -> Vec<PathBuf> {
     let top = std::fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_page = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "md");
     pages.extend(top.filter(|path| is_page(path) && !path.ends_with("CONTRIBUTING.md")));
-    let generated = ["cli", "keys", "metrics"].map(|name| root.join(format!("docs/reference/{name}.md")));
+    let generated = ["cli", "keys", "metrics", "study-results"]
+        .map(|name| root.join(format!("docs/reference/{name}.md")));
     pages.retain(|path| !generated.contains(path));
     pages.sort();
     pages

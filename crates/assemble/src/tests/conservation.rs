@@ -1,13 +1,15 @@
 //! Packets are conserved in every shipped scenario: what goes into a link or node comes out, or is counted with a reason.
+//! The account of each sender closes.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bentpipe_net::ledger::Entry;
 use bentpipe_net::metric::{Counter, Gauge, Of};
-use bentpipe_net::{Observer, Port};
+use bentpipe_net::{Observer, Port, Why};
 use bentpipe_scenario::NodeKind;
-use bentpipe_sim::ElementId;
+use bentpipe_sim::{ElementId, Statement};
 
 use super::*;
 
@@ -169,6 +171,16 @@ fn faults_of_nodes(scenario: &Scenario, built: &Built, counts: &[[u64; 2]], valu
     faults
 }
 
+/// Lists the accounts that do not close, or have packets whose end no element declared.
+fn faults_of_accounts(statements: &[Statement]) -> Vec<String> {
+    let is_open = |statement: &&Statement| {
+        let undeclared = statement.sum(|entry| entry == Entry::Dropped(Why::Undeclared));
+        let is_negative = statement.entries.iter().any(|(.., count)| *count < 0);
+        statement.elsewhere() != 0 || undeclared != 0 || is_negative
+    };
+    statements.iter().filter(is_open).map(|statement| format!("{statement:?}")).collect()
+}
+
 #[test]
 fn what_does_not_arrive_is_counted_in_every_shipped_scenario() {
     for path in shipped() {
@@ -185,6 +197,10 @@ fn what_does_not_arrive_is_counted_in_every_shipped_scenario() {
             "{}: next to no packets",
             path.display()
         );
+        let statements = built.network.close();
+        faults.extend(faults_of_accounts(&statements));
+        let is_used = |statement: &Statement| statement.account.delivered > 100;
+        assert!(waits || statements.iter().any(is_used), "{}: next to no accounts", path.display());
         assert!(faults.is_empty(), "{}: {faults:#?}", path.display());
     }
 }

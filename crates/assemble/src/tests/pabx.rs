@@ -679,3 +679,13 @@ fn faults_of_links_are_refused() {
         assert!(expected.iter().all(|part| refusal.contains(part)), "{expected:?}: {refusal}");
     }
 }
+
+#[test]
+fn an_exchange_is_one_node() {
+    let text = sites("sip", &local());
+    for name in ["pisa", "genoa"] {
+        let node = format!("node.{name} = {{ kind = \"router\", ");
+        let refusal = refused(&text.replace(&node, &format!("{node}count = 2, ")));
+        assert!(refusal.contains("node.pisa") && refusal.contains("without `count`"), "{refusal}");
+    }
+}

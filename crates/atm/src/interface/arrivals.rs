@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use bentpipe_net::Packet;
+use bentpipe_net::{Packet, Why};
 use bentpipe_units::Time;
 
 use super::{End, Wrong};
@@ -100,7 +100,7 @@ impl Arrivals {
             let Some((place, end)) = place.and_then(|place| Some((place, ends.get_mut(usize::from(place))?)))
             else {
                 self.counts.unknown += 1;
-                unload(cargo, word);
+                unload(cargo, word, Why::NoRoute);
                 continue;
             };
             end.received += 1;

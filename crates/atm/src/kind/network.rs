@@ -1,6 +1,7 @@
 //! Switches, boxes and interfaces while channels are led through them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, OnceLock};
 
 use crate::interface::LINE;
 use crate::switch::Contract;
@@ -580,21 +581,27 @@ fn rates(name: &str, stream: &AtmStream, seed: u64) -> Result<Vec<Rates>, (&'sta
             vec![Box::new(period.into_iter().filter(|(span, _)| !span.is_zero()).cycle())]
         }
         CellSource::Video(config) => {
-            let single = video::RateConfig { programmes: 1, ..*config };
-            let programme = |n: u16| -> Result<Rates, (&'static str, &'static str)> {
-                let mut stream = RandomStream::new(seed, &format!("vc/{name}/source/{n}"));
-                let rates = video::Rates::new(&single, Time::ZERO, &mut stream);
-                let rates = rates.map_err(|error| (error.key, error.expected))?;
-                Ok(Box::new(Programme { rates, stream }))
+            config.check().map_err(|error| (error.key, error.expected))?;
+            let (programmes, config) = (config.programmes, video::RateConfig { programmes: 1, ..*config });
+            let noise = Arc::default();
+            let programme = |n: u16| -> Rates {
+                let stream = RandomStream::new(seed, &format!("vc/{name}/source/{n}"));
+                Box::new(Programme { config, noise: Arc::clone(&noise), rates: None, stream })
             };
-            (0..config.programmes).map(programme).collect::<Result<_, _>>()?
+            (0..programmes).map(programme).collect()
         }
     })
 }
 
 /// The rates of a programme, with the random numbers that they are drawn from.
+///
+/// A network that is only checked draws none, and there may be 65,535 programmes of some 100 kB each.
 struct Programme {
-    rates: video::Rates,
+    config: video::RateConfig,
+    /// Noise that all programmes of a stream have in common.
+    noise: Arc<OnceLock<Arc<video::Fgn>>>,
+    /// `None` before the first rate.
+    rates: Option<video::Rates>,
     stream: RandomStream,
 }
 
@@ -602,7 +609,12 @@ impl Iterator for Programme {
     type Item = (Span, Rate);
 
     fn next(&mut self) -> Option<(Span, Rate)> {
-        let piece = self.rates.next_piece(&mut self.stream);
+        let Programme { config, noise, rates, stream } = self;
+        if rates.is_none() {
+            let noise = Arc::clone(noise.get_or_init(|| config.noise()));
+            *rates = video::Rates::of_noise(config, noise, Time::ZERO, stream).ok();
+        }
+        let piece = rates.as_mut()?.next_piece(stream);
         Some((piece.span, piece.rate))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use bentpipe_net::{Cx, Element, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, Observer, Packet, Port, Why};
 use bentpipe_units::Time;
 
 /// Direction from a leaf to the root, which no route leads over. It drops all packets.
@@ -11,7 +11,7 @@ pub(super) struct NoReturn;
 
 impl Element for NoReturn {
     fn receive(&mut self, _: Port, packet: Packet, _: &mut Cx<'_>) -> Time {
-        packet.recycle();
+        packet.lose(Why::NoRoute);
         Time::NEVER
     }
 

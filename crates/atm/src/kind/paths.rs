@@ -1,62 +1,115 @@
 //! Paths of virtual channels over ATM lines: least delay, then fewest lines.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap};
 
 use bentpipe_units::Span;
 
 use super::Atm;
 use bentpipe_site::Way;
 
-/// Lines of a network by the ends that they lead to.
+/// Lines of a network by the ends that they join.
+///
+/// Only switches and the like pass cells on. A path has other ends at its two ends alone, so that a search visits
+/// none of them: its cost does not grow with the number of hosts.
 pub(super) struct Graph<'a> {
     atm: &'a Atm,
-    /// Lines into each end: number, direction, other end, in the order of the file.
-    into: HashMap<&'a str, Vec<(usize, Way, &'a str)>>,
+    /// Lines into each end, in the order of the file.
+    ///
+    /// They come from ends that pass cells on.
+    into: HashMap<&'a str, Vec<Hop<'a>>>,
+    /// Lines out of each end, likewise.
+    out_of: HashMap<&'a str, Vec<Hop<'a>>>,
 }
 
-/// Next line of each end towards one of them, and the end behind it.
-type Towards<'a> = BTreeMap<&'a str, (usize, Way, &'a str)>;
+/// A line, a direction on it, and an end of it.
+type Hop<'a> = (usize, Way, &'a str);
+
+/// Delay and lines to an end that is searched for.
+type Cost = (Span, u32);
+
+/// Costs of ends to one of them, and the next lines.
+///
+/// It has those that pass cells on.
+struct Towards<'a> {
+    best: HashMap<&'a str, Cost>,
+    next: HashMap<&'a str, Hop<'a>>,
+}
 
 impl<'a> Graph<'a> {
     pub(super) fn new(atm: &'a Atm) -> Graph<'a> {
-        let mut into: HashMap<&str, Vec<(usize, Way, &str)>> = HashMap::new();
+        let (mut into, mut out_of): (HashMap<&str, Vec<_>>, HashMap<&str, Vec<_>>) = Default::default();
         for (n, line) in atm.line.values().enumerate() {
             let [a, b] = line.between.each_ref().map(String::as_str);
             for (here, there, way) in [(a, b, Way::Forward), (b, a, Way::Return)] {
-                into.entry(there).or_default().push((n, way, here));
+                out_of.entry(here).or_default().push((n, way, there));
+                if atm.passes(here) {
+                    into.entry(there).or_default().push((n, way, here));
+                }
             }
         }
-        Graph { atm, into }
+        Graph { atm, into, out_of }
     }
 
     /// Returns the end of this name. Before copies are written out, the node stands for each: "home" for "home.2".
     fn end<'n>(&self, name: &'n str) -> &'n str {
         let original =
-            || name.rsplit_once('.').map(|(node, _)| node).filter(|node| self.into.contains_key(node));
-        if self.into.contains_key(name) { name } else { original().unwrap_or(name) }
+            || name.rsplit_once('.').map(|(node, _)| node).filter(|node| self.out_of.contains_key(node));
+        if self.out_of.contains_key(name) { name } else { original().unwrap_or(name) }
     }
 
-    /// Searches backwards from `to` (Dijkstra).
+    /// Returns the cost of a line in front of a path.
+    fn longer(&self, (delay, hops): Cost, line: usize) -> Cost {
+        (delay + self.atm.line[line].delay, hops + 1)
+    }
+
+    /// Searches backwards from `to` (Dijkstra), over ends that pass cells on.
     fn towards(&self, to: &str) -> Towards<'a> {
-        let Some((&to, _)) = self.into.get_key_value(to) else { return Towards::new() };
-        let mut best: BTreeMap<&str, (Span, u32)> = BTreeMap::from([(to, (Span::ZERO, 0))]);
-        let mut next = Towards::new();
-        let mut open = BinaryHeap::from([Reverse((Span::ZERO, 0_u32, to))]);
-        while let Some(Reverse((delay, hops, at))) = open.pop() {
-            if best[at] != (delay, hops) || (at != to && !self.atm.passes(at)) {
+        let mut found = Towards { best: HashMap::new(), next: HashMap::new() };
+        let Some((&to, _)) = self.out_of.get_key_value(to) else { return found };
+        found.best.insert(to, (Span::ZERO, 0));
+        let mut open = BinaryHeap::from([Reverse(((Span::ZERO, 0_u32), to))]);
+        while let Some(Reverse((cost, at))) = open.pop() {
+            if found.best[at] != cost {
                 continue;
             }
             for &(n, way, here) in self.into.get(at).map_or(&[][..], Vec::as_slice) {
-                let cost = (delay + self.atm.line[n].delay, hops + 1);
-                if best.get(here).is_none_or(|known| cost < *known) {
-                    best.insert(here, cost);
-                    next.insert(here, (n, way, at));
-                    open.push(Reverse((cost.0, cost.1, here)));
+                let cost = self.longer(cost, n);
+                if found.best.get(here).is_none_or(|known| cost < *known) {
+                    found.best.insert(here, cost);
+                    found.next.insert(here, (n, way, at));
+                    open.push(Reverse((cost, here)));
                 }
             }
         }
-        next
+        found
+    }
+
+    /// Returns the next line from an end towards the one that was searched from.
+    ///
+    /// Of equal ones it is that to the nearer end, by name and by number.
+    fn first(&self, found: &Towards<'a>, from: &str) -> Option<Hop<'a>> {
+        if self.atm.passes(from) {
+            return found.next.get(from).copied();
+        }
+        let reached = self.out_of.get(from)?.iter().filter_map(|hop| Some((*found.best.get(hop.2)?, hop)));
+        let least = reached.min_by_key(|(cost, (n, _, at))| (self.longer(*cost, *n), *cost, *at, *n))?;
+        Some(*least.1)
+    }
+
+    /// Returns the lines from one end to that which was searched from.
+    fn walk(&self, found: &Towards<'a>, from: &str, to: &str) -> Option<Vec<(usize, Way)>> {
+        if from == to {
+            return Some(Vec::new());
+        }
+        let (line, way, mut at) = self.first(found, from)?;
+        let mut lines = vec![(line, way)];
+        while at != to {
+            let (line, way, then) = found.next.get(at)?;
+            lines.push((*line, *way));
+            at = then;
+        }
+        Some(lines)
     }
 
     /// Returns the numbers of the lines from one node to another, each with its direction. The path leads over
@@ -66,7 +119,7 @@ impl<'a> Graph<'a> {
     /// Returns an error that names both if no lines join them.
     pub(super) fn path(&self, from: &str, to: &str) -> Result<Vec<(usize, Way)>, String> {
         let (from, to) = (self.end(from), self.end(to));
-        walk(&self.towards(to), from, to).ok_or_else(|| no_way(from, to))
+        self.walk(&self.towards(to), from, to).ok_or_else(|| no_way(from, to))
     }
 
     /// Returns the tree of paths from a node.
@@ -90,21 +143,12 @@ impl Tree<'_> {
     /// As [`Graph::path`].
     pub(super) fn path(&self, to: &str) -> Result<Vec<(usize, Way)>, String> {
         let to = self.graph.end(to);
-        let mut lines = walk(&self.towards, to, &self.root).ok_or_else(|| no_way(&self.root, to))?;
+        let walked = self.graph.walk(&self.towards, to, &self.root);
+        let mut lines = walked.ok_or_else(|| no_way(&self.root, to))?;
         lines.reverse();
         lines.iter_mut().for_each(|(_, way)| *way = way.back());
         Ok(lines)
     }
-}
-
-fn walk(next: &Towards<'_>, from: &str, to: &str) -> Option<Vec<(usize, Way)>> {
-    let (mut at, mut lines) = (from, Vec::new());
-    while at != to {
-        let (line, way, then) = next.get(at)?;
-        lines.push((*line, *way));
-        at = then;
-    }
-    Some(lines)
 }
 
 fn no_way(from: &str, to: &str) -> String {

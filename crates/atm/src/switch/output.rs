@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use bentpipe_net::{InvalidConfig, Observer, Packet};
+use bentpipe_net::{InvalidConfig, Observer, Packet, Why};
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::atm::rm;
 
@@ -188,7 +188,7 @@ impl Output {
     /// Stores copies of the packets of an enqueued cell, which are next in `cargo`.
     #[inline(never)]
     pub(super) fn load_copies(&mut self, channel: u16, word: Word, cargo: &VecDeque<Packet>) {
-        let copies = cargo.iter().take(word.cargo()).cloned();
+        let copies = cargo.iter().take(word.cargo()).map(Packet::copy);
         self.channels.all[usize::from(channel)].cargo.extend(copies);
     }
 
@@ -310,7 +310,7 @@ impl Output {
             reload(cargo, &mut self.attached[class].cargo, word);
         } else {
             waiting.refuse();
-            unload(cargo, word);
+            unload(cargo, word, Why::Queue);
         }
     }
 
@@ -412,8 +412,7 @@ impl Output {
         self.line.observe_sent(observer);
         self.line.observe_use(now, observer);
         for (category, waiting) in self.waiting.iter().enumerate() {
-            observer.gauge(&metrics::CATEGORY_QUEUE[category], waiting.len_at(waiting.end()) as f64);
-            observer.gauge(&metrics::CATEGORY_QUEUE_MAX[category], waiting.most as f64);
+            waiting.observe(category, observer);
             observer.counter(&metrics::CATEGORY_CELLS[category], waiting.arrived);
             observer.counter(&metrics::CATEGORY_DROPPED[category], waiting.dropped_full);
         }

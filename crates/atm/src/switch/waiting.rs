@@ -1,8 +1,10 @@
 //! Cells of a category at an output: the waiting ones, then those still to arrive.
 
+use bentpipe_net::{Observer, Peak};
 use bentpipe_units::Time;
 
 use crate::cell::Cell;
+use crate::metrics;
 use crate::sort::Sorter;
 
 /// Cells of a category, each from its entry until it is sent.
@@ -29,7 +31,7 @@ pub(super) struct Waiting {
     free: usize,
     limit: usize,
     /// Peak queue length, number of admitted cells, and number of cells dropped without room.
-    pub(super) most: usize,
+    most: Peak,
     pub(super) arrived: u64,
     pub(super) dropped_full: u64,
 }
@@ -73,7 +75,7 @@ impl Waiting {
             is_merged: false,
             free: cells(limit).min(cells(free)),
             limit: cells(limit),
-            most: 0,
+            most: Peak::default(),
             arrived: 0,
             dropped_full: 0,
         }
@@ -137,7 +139,7 @@ impl Waiting {
     /// Returns the cells that matter at their arrival.
     #[inline]
     pub(super) fn news(&self) -> News<'_> {
-        let ahead = self.most.min(self.free) + (self.seen - self.admitted);
+        let ahead = self.most().min(self.free) + (self.seen - self.admitted);
         News { cells: &self.cells, ahead, seen: self.seen }
     }
 
@@ -153,7 +155,7 @@ impl Waiting {
     /// instant.
     #[inline]
     pub(super) fn can_skip_first(&self) -> bool {
-        !self.is_merged && self.most.min(self.free) > 0
+        !self.is_merged && self.most().min(self.free) > 0
     }
 
     /// Returns the cells that can be sent without further examination.
@@ -215,7 +217,7 @@ impl Waiting {
         let len = self.len_at(come);
         let needs_inspection = len > self.free && come > self.seen;
         if !needs_inspection {
-            self.most = self.most.max(len);
+            self.most.note(len as u64);
         }
         needs_inspection
     }
@@ -234,7 +236,19 @@ impl Waiting {
     pub(super) fn admit(&mut self, cell: Cell) {
         self.cells[self.admitted] = cell;
         self.admitted += 1;
-        self.most = self.most.max(self.len());
+        self.most.note(self.len() as u64);
+    }
+
+    #[inline]
+    fn most(&self) -> usize {
+        self.most.get() as usize
+    }
+
+    /// Reports the present and the peak length.
+    pub(super) fn observe(&self, category: usize, observer: &mut dyn Observer) {
+        let present = self.len_at(self.end());
+        observer.gauge(&metrics::CATEGORY_QUEUE[category], present as f64);
+        self.most.observe(&metrics::CATEGORY_QUEUE_MAX[category], present as u64, observer);
     }
 
     /// Does not let in the cell that was looked at last.

@@ -347,12 +347,15 @@ pub(crate) enum PaceName {
 pub(crate) struct ReproduceArguments {
     /// Studies, by their folder's name; all if none is given
     pub(crate) study: Vec<String>,
-    /// Shorter runs with one seed, as the study specifies
+    /// Shorter runs with fewer seeds, as the study specifies
     #[arg(long)]
     pub(crate) quick: bool,
     /// Also run real programs: the kernel's TCP, voice and flows; needs root, iperf3
     #[arg(long)]
     pub(crate) emulate: bool,
+    /// Keep the results with each study, in `results.json` of its folder
+    #[arg(long, conflicts_with_all = ["quick", "confine"])]
+    pub(crate) write: bool,
     /// Folder that holds the studies
     #[arg(long, value_name = "FOLDER", default_value = "studies")]
     pub(crate) studies: PathBuf,
@@ -362,6 +365,14 @@ pub(crate) struct ReproduceArguments {
     /// Append samples to a file during the runs, a JSON object a line
     #[arg(long, value_name = "FILE", requires = "progress")]
     pub(crate) live: Option<PathBuf>,
+    /// Confine the process to writing below its working folder
+    ///
+    /// It changes nothing of the system.
+    ///
+    /// It reads the system's programs and libraries, and the folder of --studies (Landlock, seccomp). Root becomes the owner of the
+    /// working folder.
+    #[arg(long, conflicts_with = "emulate")]
+    pub(crate) confine: bool,
     #[command(flatten)]
     pub(crate) common: Common,
 }

@@ -1,11 +1,12 @@
 //! `bentpipe run`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use bentpipe_lab::plan::{Plan, Seeds};
 use bentpipe_lab::run::{self, Assembled, Folder, Request, Results};
-use bentpipe_record::PointSummary;
-use bentpipe_report::{flow_table, link_table, results_page};
+use bentpipe_record::{LedgerText, PointSummary};
+use bentpipe_report::{flow_notes, flow_table, interval, link_table, notes, results_page};
 use bentpipe_scenario::Document;
 
 use super::{Failure, command_line, document};
@@ -106,7 +107,11 @@ fn shown(results: &Results) -> String {
                     point.settings.iter().map(|(key, value)| format!("{key} = {value}")).collect();
                 text.push_str(&format!("{}\n", settings.join(", ")));
                 text.push_str(&flow_table(point).map(|table| show::table(&table)).unwrap_or_default());
+                text.push_str(&noted(flow_notes(point)));
+                text.push_str(&show::lost(point));
             }
+            let intervals: BTreeSet<String> = points.iter().filter_map(interval).collect();
+            text.push_str(&noted(intervals));
             let more = points.len().saturating_sub(MAX_POINTS_SHOWN);
             if more > 0 {
                 text.push_str(&format!("and {more} points more, in the report\n"));
@@ -120,15 +125,28 @@ fn shown(results: &Results) -> String {
 
 fn tables(point: &PointSummary) -> String {
     let tables = [flow_table(point), link_table(point)];
-    tables.into_iter().flatten().map(|table| show::table(&table)).collect::<Vec<_>>().join("\n")
+    let tables = tables.into_iter().flatten().map(|table| show::table(&table)).collect::<Vec<_>>().join("\n");
+    tables + &noted(notes(point))
+}
+
+/// Returns a line for each note on what the tables do not cover.
+fn noted(notes: impl IntoIterator<Item = String>) -> String {
+    notes.into_iter().map(|note| format!("note: {note}\n")).collect()
 }
 
 fn fingerprints(results: &Results) -> String {
     let reused = results.runs.iter().filter(|run| run.reused).count();
     let again = if reused > 0 { format!(" ({reused} finished before)") } else { String::new() };
-    match &results.runs[..] {
-        [run] => format!("fingerprint: {}{again}\n", run.outcome.fingerprint),
-        runs => format!("runs: {}{again}\n", runs.len()) + no_effect(results),
+    match (&results.runs[..], &results.summary.points[..]) {
+        ([run], [point]) => {
+            let accounts = LedgerText { rows: &point.ledger, runs: 1, has_warm_up: !point.warm_up.is_zero() };
+            format!("{accounts}fingerprint: {}{again}\n", run.outcome.fingerprint)
+        }
+        (runs, points) => {
+            // Of a sweep they are with each point.
+            let lost = if let [point] = points { show::lost(point) } else { String::new() };
+            format!("{lost}runs: {}{again}\n", runs.len()) + no_effect(results)
+        }
     }
 }
 

@@ -131,7 +131,7 @@ fn kind(example: &str) -> Kind {
 ///
 /// The book has those of two machines in namespaces.
 fn is_elsewhere(example: &str) -> bool {
-    let of_others = ["kill ", "tcpdump ", "bentpipe site "];
+    let of_others = ["kill ", "tcpdump ", "systemd-run ", "bentpipe site "];
     of_others.iter().any(|start| example.starts_with(start)) || example.contains(" --join ")
 }
 
@@ -140,7 +140,7 @@ fn examples(help: &str) -> Vec<String> {
     let lines = help.lines().skip_while(|line| *line != "Examples:").skip(1);
     let mut found: Vec<String> = Vec::new();
     for line in lines.take_while(|line| line.starts_with("  ")) {
-        let programs = ["bentpipe ", "tshark ", "ffmpeg ", "tcpdump ", "kill "];
+        let programs = ["bentpipe ", "tshark ", "ffmpeg ", "tcpdump ", "systemd-run ", "kill "];
         let begins = programs.iter().any(|program| line.trim_start().starts_with(program));
         match found.last_mut() {
             // A backslash continues a command; without one it is a line that the terminal broke.

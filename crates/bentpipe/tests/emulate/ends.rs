@@ -83,7 +83,8 @@ fn two_requests_at_once_are_one_and_a_late_one_leaves_nothing() {
 #[test]
 fn a_namespace_deleted_from_outside_goes_on_until_the_end() {
     let Some(mut running) = Running::start("unnamed") else { return };
-    let mut ping = running.shell("left", &["ping", "-n", "-c", "40", "-i", "0.05", "-W", "2", "10.0.0.2"]);
+    // For the last answer `ping` waits no longer than its interval.
+    let mut ping = running.shell("left", &["ping", "-n", "-c", "41", "-i", "0.05", "-W", "2", "10.0.0.2"]);
     let mut ping = Process::start(ping.stdout(Stdio::piped()));
     let mut lines = BufReader::new(ping.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
     let mut text = lines.by_ref().find(|line| line.contains("time=")).expect("an answer");
@@ -94,7 +95,7 @@ fn a_namespace_deleted_from_outside_goes_on_until_the_end() {
     }
     lines.for_each(|line| text += &format!("\n{line}"));
     ping.finish();
-    assert_eq!(rtts_ms(&text).len(), 40, "{text}");
+    assert!(rtts_ms(&text).len() >= 40, "{text}");
     let (code, errors) = running.end();
     assert_eq!(code, Some(0), "{errors}");
 }

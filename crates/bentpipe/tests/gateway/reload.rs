@@ -90,9 +90,11 @@ fn statistics_are_given_as_lines_and_to_prometheus() {
 
 /// Runs a program at a terminal, closes the terminal once it says that it is running, and exits with 0 if it ends.
 const AT_A_TERMINAL: &str = r#"
-import os, pty, sys, time
+import os, pty, signal, sys, time
 child, terminal = pty.fork()
 if child == 0:
+    # Ignored, as `nohup` has it, it would be inherited, and the program go on.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     os.execvp(sys.argv[1], sys.argv[1:])
 text = b""
 while b"Ctrl-C" not in text:

@@ -52,6 +52,13 @@ impl Answer {
         let start = format!("{name}: ");
         self.head.lines().find_map(|line| line.strip_prefix(&start[..]))
     }
+
+    /// Returns a cookie that the answer sets, as a request sends it.
+    pub(crate) fn cookie(&self, name: &str) -> Option<String> {
+        let start = format!("set-cookie: {name}=");
+        let line = self.head.lines().find(|line| line.starts_with(&start))?;
+        line["set-cookie: ".len()..].split(';').next().map(str::to_owned)
+    }
 }
 
 /// User of the interface: a cookie or a token.
@@ -169,12 +176,46 @@ impl Server {
         let _ = stream.write_all(request);
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes);
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or(bytes.len());
+        let (head, body) = (String::from_utf8_lossy(&bytes[..end]), bytes.get(end + 4..).unwrap_or_default());
         let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
         let is_chunked = head.to_lowercase().contains("transfer-encoding: chunked");
-        let body = if is_chunked { unchunked(body) } else { body.to_owned() };
+        let body = if is_chunked { unchunked(body) } else { body.to_vec() };
+        let body = String::from_utf8_lossy(&body).into_owned();
         Answer { status, head: head.replace("\r\n", "\n"), body }
+    }
+
+    /// Replaces the report of a job by bytes that compression shortens, or does not.
+    pub(crate) fn fill_report(&self, job: i64, bytes: usize, is_random: bool) {
+        let results = self.data().join(format!("jobs/{job}/results"));
+        let folder =
+            std::fs::read_dir(results).expect("results").next().expect("a folder").expect("an entry");
+        let mut state = 1_u64;
+        let mut next = || {
+            // Marsaglia, Xorshift RNGs (2003).
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_le_bytes()
+        };
+        let content = match is_random {
+            true => (0..bytes / 8).flat_map(|_| next()).collect(),
+            false => vec![0; bytes],
+        };
+        std::fs::write(folder.path().join("report.html"), content).expect("written");
+    }
+
+    /// Downloads the bytes of a path.
+    pub(crate) fn bytes(&self, user: &User, path: &str) -> Vec<u8> {
+        let mut stream = TcpStream::connect(&self.host).expect("connected");
+        let headers: String = user.0.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        // A body of HTTP/1.0 is not in chunks.
+        let head = format!("GET {path} HTTP/1.0\r\nhost: {}\r\n{headers}\r\n", self.host);
+        stream.write_all(head.as_bytes()).expect("written");
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).expect("read");
+        let start = bytes.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
+        bytes.split_off(start)
     }
 
     /// Sends a request with headers in addition to those of the user.
@@ -210,11 +251,8 @@ impl Server {
     pub(crate) fn log_in(&self, name: &str, password: &str) -> Result<User, Answer> {
         let body = serde_json::json!({ "name": name, "password": password });
         let answer = self.api(&User::default(), "POST", "/session", &body);
-        match answer.header("set-cookie") {
-            Some(cookie) if answer.status == 200 => {
-                let pair = cookie.split(';').next().unwrap_or_default().to_owned();
-                Ok(User(vec![("cookie".to_owned(), pair)]))
-            }
+        match answer.cookie("bentpipe-session") {
+            Some(cookie) if answer.status == 200 => Ok(User(vec![("cookie".to_owned(), cookie)])),
             _ => Err(answer),
         }
     }
@@ -249,15 +287,18 @@ impl Server {
         self.api(user, "GET", &format!("/jobs/{id}"), &Value::Null).json()
     }
 
-    /// Waits until a job is as `wanted` says.
+    /// Waits until a job is as `wanted` says, as long as it changes.
     pub(crate) fn wait(&self, user: &User, id: i64, wanted: impl Fn(&Value) -> bool) -> Value {
-        let start = Instant::now();
+        let (mut latest, mut changed) = (Value::Null, Instant::now());
         loop {
             let job = self.job(user, id);
             if wanted(&job) {
                 return job;
             }
-            assert!(start.elapsed() < Duration::from_secs(120), "{job}");
+            if job != latest {
+                (latest, changed) = (job, Instant::now());
+            }
+            assert!(changed.elapsed() < Duration::from_secs(120), "{latest}");
             std::thread::sleep(Duration::from_millis(100));
         }
     }
@@ -274,15 +315,27 @@ impl Drop for Server {
     }
 }
 
-fn unchunked(body: &str) -> String {
-    let (mut rest, mut whole) = (body, String::new());
-    while let Some((length, after)) = rest.split_once("\r\n") {
-        let length = usize::from_str_radix(length.trim(), 16).unwrap_or(0);
-        if length == 0 || after.len() < length || !after.is_char_boundary(length) {
+/// Returns the bytes of a body in chunks, up to where it is cut.
+///
+/// A chunk may end within a character: which ones do depends on the instants at which the server writes.
+fn unchunked(body: &[u8]) -> Vec<u8> {
+    let (mut rest, mut whole) = (body, Vec::new());
+    while let Some(end) = rest.windows(2).position(|two| two == b"\r\n") {
+        let length =
+            std::str::from_utf8(&rest[..end]).ok().and_then(|text| usize::from_str_radix(text, 16).ok());
+        let after = &rest[end + 2..];
+        let Some(chunk) = length.filter(|length| *length > 0).and_then(|length| after.get(..length)) else {
             break;
-        }
-        whole.push_str(&after[..length]);
-        rest = after[length..].trim_start_matches("\r\n");
+        };
+        whole.extend_from_slice(chunk);
+        rest = after.get(chunk.len() + 2..).unwrap_or_default();
     }
     whole
+}
+
+#[test]
+fn a_chunk_ends_within_a_character() {
+    let dash = "\u{2013}".as_bytes();
+    let body = [b"2\r\na", &dash[..1], b"\r\n4\r\n", &dash[1..], b"\r\n", b"\r\n0\r\n\r\n"].concat();
+    assert_eq!(unchunked(&body), "a\u{2013}\r\n".as_bytes());
 }

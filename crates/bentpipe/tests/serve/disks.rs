@@ -133,3 +133,41 @@ fn a_running_job_stops_with_the_reason_when_the_disk_has_no_room() {
     let next = server.launch(&boss, &json!({ "scenario": scenario }));
     server.wait_for(&boss, next, "done");
 }
+
+#[test]
+fn an_archive_is_refused_before_it_is_unpacked_where_the_disk_has_no_room() {
+    let here = Server::new();
+    let boss = here.boss();
+    let scenario = here.scenario(&boss, SCENARIO);
+    let job = here.launch(&boss, &json!({ "scenario": scenario }));
+    here.wait_for(&boss, job, "done");
+    let path = format!("/api/v1/jobs/{job}/archive");
+    let small = here.bytes(&boss, &path);
+    // Some kilobytes as they are sent.
+    here.fill_report(job, 100_000_000, false);
+    let large = here.bytes(&boss, &path);
+    assert!(large.len() < 1_000_000, "{}", large.len());
+    let Some(there) = Server::on_disk("120m", &["--keep-free", "50 MB"]) else {
+        skip("the right to mount a disk");
+        return;
+    };
+    let import = |archive: &[u8]| {
+        let user = there.boss();
+        let headers: String = user.0.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let head = format!(
+            "POST /api/v1/jobs/import HTTP/1.1\r\nhost: {}\r\nconnection: close\r\nsec-fetch-site: same-origin\r\n\
+             content-length: {}\r\n{headers}\r\n",
+            there.host,
+            archive.len()
+        );
+        there.raw(&[head.as_bytes(), archive].concat())
+    };
+    let refused = import(&large);
+    assert!(
+        refused.status == 507 && refused.body.contains("100.") && refused.body.contains("unpacked"),
+        "{refused:?}"
+    );
+    assert_eq!(import(&small).status, 201);
+    let left = std::fs::read_dir(there.data().join("files")).expect("a folder").count();
+    assert_eq!(left, 0, "nothing is left of what was refused");
+}

@@ -1,7 +1,7 @@
 //! Doors that one client or user cannot keep shut for others: connections, passwords, streams, proxies.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
 use serde_json::{Value, json};
@@ -74,6 +74,119 @@ fn wrong_passwords_at_once_are_not_all_tried_and_others_log_in() {
 }
 
 #[test]
+fn a_flood_from_an_address_keeps_nobody_there_from_logging_in() {
+    let server = Server::new();
+    let boss = server.boss();
+    server.user(&boss, "ann", 1);
+    let stranger = User::default();
+    let flood = |count: usize, path: &str| {
+        let refused = |_: &usize| server.send(&stranger, ("GET", path), &[], "").status == 429;
+        (0..count).filter(refused).count()
+    };
+    // Health, and the page to log in with what it needs, are counted nowhere: they cost no more than a refusal.
+    let entry = ["/api/v1/health", "/login", "/style.css", "/script.js"];
+    for path in entry {
+        assert_eq!(flood(80, path), 0, "{path}");
+    }
+    assert!(flood(200, "/api/v1/me") > 0 && flood(200, "/no/such/page") > 0);
+    for path in entry {
+        assert_eq!(server.send(&stranger, ("GET", path), &[], "").status, 200, "{path}");
+    }
+    assert_eq!(log_in(&server, "ann", PASSWORD, &[]), 200);
+    // Log-ins have limits of their own: of an address, but for those who are known there.
+    let guesses: Vec<u16> = (0..50).map(|n| wrong_password(&server, &format!("guest{n}"), &[])).collect();
+    assert!(guesses.contains(&429), "{guesses:?}");
+    assert_eq!(log_in(&server, "ann", PASSWORD, &[]), 200);
+    let change = json!({ "old": PASSWORD, "new": "another correct horse" });
+    assert_eq!(server.api(&boss, "PUT", "/me/password", &change).status, 204, "a session proves who it is");
+}
+
+/// Guesses at an account until guesses from here are not tried any more.
+fn exhaust(server: &Server, name: &str) {
+    let guesses: Vec<u16> = (0..20).map(|_| wrong_password(server, name, &[])).collect();
+    assert!(guesses.contains(&429), "{guesses:?}");
+}
+
+#[test]
+fn guesses_at_an_account_from_its_own_address_leave_its_browser_its_attempts() {
+    let mut server = Server::new();
+    let boss = server.boss();
+    for name in ["ann", "bob"] {
+        server.user(&boss, name, 1);
+    }
+    let body = json!({ "name": "ann", "password": PASSWORD });
+    let first = server.api(&User::default(), "POST", "/session", &body);
+    let device = first.cookie("bentpipe-device").expect("a cookie");
+    assert!(
+        first.head.contains(&format!("{device}; Path=/; HttpOnly; SameSite=Strict; Max-Age=")),
+        "{first:?}"
+    );
+    let own = [("cookie", &device[..])];
+    exhaust(&server, "ann");
+    assert_eq!(log_in(&server, "ann", PASSWORD, &[]), 429, "a browser that nobody knows");
+    assert_eq!(log_in(&server, "ann", PASSWORD, &own), 200);
+    // Who has the cookie guesses no more than others do, and at no other account.
+    let guesses: Vec<u16> = (0..9).map(|_| wrong_password(&server, "ann", &own)).collect();
+    assert!(guesses[..5] == [401; 5] && guesses.contains(&429), "{guesses:?}");
+    exhaust(&server, "bob");
+    assert_eq!(log_in(&server, "bob", PASSWORD, &own), 429);
+    // It outlives the server, and ends with the password.
+    server.kill_and_restart();
+    exhaust(&server, "ann");
+    let again = server.send(
+        &User(vec![("cookie".to_owned(), device.clone())]),
+        ("POST", "/api/v1/session"),
+        &[("content-type", "application/json"), ("sec-fetch-site", "same-origin")],
+        &body.to_string(),
+    );
+    let session = User(vec![("cookie".to_owned(), again.cookie("bentpipe-session").expect("logged in"))]);
+    let change = json!({ "old": PASSWORD, "new": "another correct horse" });
+    assert_eq!(server.api(&session, "PUT", "/me/password", &change).status, 204);
+    exhaust(&server, "ann");
+    assert_eq!(log_in(&server, "ann", "another correct horse", &own), 429);
+}
+
+/// Opens a request for the archive of a job and reads only its first bytes.
+fn unread(server: &Server, user: &User, job: i64) -> TcpStream {
+    let mut stream = TcpStream::connect(&server.host).expect("connected");
+    let (name, value) = &user.0[0];
+    let head = format!(
+        "GET /api/v1/jobs/{job}/archive HTTP/1.1\r\nhost: {}\r\n{name}: {value}\r\n\r\n",
+        server.host
+    );
+    stream.write_all(head.as_bytes()).expect("written");
+    stream.read_exact(&mut [0; 12]).expect("a status");
+    stream
+}
+
+#[test]
+fn downloads_that_stall_give_way_to_one_that_waits() {
+    let server = Server::new();
+    let boss = server.boss();
+    let ann = server.user(&boss, "ann", 1);
+    let scenario = server.scenario(&ann, SCENARIO);
+    let job = server.launch(&ann, &json!({ "scenario": scenario }));
+    server.wait_for(&ann, job, "done");
+    // More than buffers of sockets hold, and nothing that deflate shortens.
+    server.fill_report(job, 24 << 20, true);
+    let mut idle: Vec<TcpStream> = (0..2).map(|_| unread(&server, &ann, job)).collect();
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // They take a little again and again, so that they never take nothing.
+        scope.spawn(|| {
+            let mut block = [0; 4096];
+            while !over.load(std::sync::atomic::Ordering::SeqCst) {
+                idle.iter_mut().for_each(|stream| drop(stream.read(&mut block)));
+                std::thread::sleep(std::time::Duration::from_millis(500));
+            }
+        });
+        let whole = server.bytes(&ann, &format!("/api/v1/jobs/{job}/archive"));
+        over.store(true, std::sync::atomic::Ordering::SeqCst);
+        assert!(whole.len() > 24 << 20, "{}", String::from_utf8_lossy(&whole[..whole.len().min(300)]));
+    });
+}
+
+#[test]
 fn a_named_proxy_is_believed_and_no_other() {
     let server = Server::with(&["--trusted-proxy", "127.0.0.1/32"]);
     let boss = server.boss();
@@ -139,4 +252,100 @@ fn a_stream_ends_with_the_token_the_session_and_the_level_that_opened_it() {
         std::io::copy(&mut reader, &mut std::io::sink()).expect("it ends");
         assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
     }
+}
+
+/// Client with one connection that stays open.
+struct Lasting {
+    stream: TcpStream,
+    head: String,
+}
+
+impl Lasting {
+    fn new(server: &Server, user: &User) -> Lasting {
+        let stream = TcpStream::connect(&server.host).expect("connected");
+        let headers: String = user.0.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        Lasting { stream, head: format!("GET /api/v1/me HTTP/1.1\r\nhost: {}\r\n{headers}\r\n", server.host) }
+    }
+
+    /// Sends a request and returns its status; `None` if the connection has ended.
+    fn ask(&mut self) -> Option<u16> {
+        self.stream.write_all(self.head.as_bytes()).ok()?;
+        let mut reader = BufReader::new(&self.stream);
+        let (mut first, mut length) = (String::new(), 0);
+        reader.read_line(&mut first).ok()?;
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
+            match line.trim_end().to_lowercase().split_once(": ") {
+                Some(("content-length", value)) => length = value.parse().ok()?,
+                Some(_) => {}
+                None => break,
+            }
+        }
+        std::io::copy(&mut reader.by_ref().take(length), &mut std::io::sink()).ok()?;
+        first.split(' ').nth(1)?.parse().ok()
+    }
+}
+
+#[test]
+fn who_shares_the_address_of_many_connections_loses_no_request() {
+    let server = Server::new();
+    let boss = server.boss();
+    let [ann, eve, mallory] = ["ann", "eve", "mallory"].map(|name| server.user(&boss, name, 1));
+    let mut honest = Lasting::new(&server, &ann);
+    assert_eq!(honest.ask(), Some(200));
+    let mut crowd: Vec<Lasting> = Vec::new();
+    // Connections without a request, and others of two users, who ask at each and keep it.
+    for n in 0..600 {
+        let mut one = Lasting::new(&server, [&eve, &mallory][n % 2]);
+        if n >= 320 {
+            assert_eq!(one.ask(), Some(200), "a new one finds room");
+        }
+        crowd.push(one);
+        if n % 20 == 0 {
+            assert_eq!(honest.ask(), Some(200), "after {n}");
+            assert_eq!(server.api(&ann, "GET", "/me", &Value::Null).status, 200);
+        }
+    }
+    assert!(crowd[0].ask().is_none() && crowd[320].ask().is_none(), "the oldest ones made room");
+    assert_eq!(crowd[599].ask(), Some(200));
+}
+
+#[test]
+fn bad_archives_of_some_keep_nobody_from_importing() {
+    let server = Server::new();
+    let boss = server.boss();
+    let names = ["ann", "eve", "mallory", "trudy"];
+    let [ann, others @ ..] = names.map(|name| server.user(&boss, name, 1));
+    let scenario = server.scenario(&ann, SCENARIO);
+    let job = server.launch(&ann, &json!({ "scenario": scenario }));
+    server.wait_for(&ann, job, "done");
+    let archive = server.bytes(&ann, &format!("/api/v1/jobs/{job}/archive"));
+    let mut damaged = archive.clone();
+    let middle = damaged.len() / 2;
+    damaged[middle..middle + 100].fill(0);
+    let import = |user: &User, bytes: &[u8]| {
+        let headers: String = user.0.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let head = format!(
+            "POST /api/v1/jobs/import HTTP/1.1\r\nhost: {}\r\nconnection: close\r\nsec-fetch-site: same-origin\r\n\
+             content-length: {}\r\n{headers}\r\n",
+            server.host,
+            bytes.len()
+        );
+        server.raw(&[head.as_bytes(), bytes].concat()).status
+    };
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let load = std::sync::atomic::Ordering::SeqCst;
+    std::thread::scope(|scope| {
+        for other in others.iter().cycle().take(9) {
+            scope.spawn(|| {
+                while !is_over.load(load) {
+                    assert_ne!(import(other, &damaged), 201);
+                }
+            });
+        }
+        let imported: Vec<u16> = (0..8).map(|_| import(&ann, &archive)).collect();
+        is_over.store(true, load);
+        assert_eq!(imported, [201; 8]);
+    });
 }

@@ -146,3 +146,25 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     let ended = remote.wait_with_output().expect("ends");
     assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
 }
+
+#[test]
+fn a_job_whose_number_was_used_before_a_restored_backup_begins_with_an_empty_folder() {
+    let server = Server::new();
+    let boss = server.boss();
+    let scenario = server.scenario(&boss, SCENARIO);
+    let jobs = server.data().join("jobs");
+    let first = server.launch(&boss, &json!({ "scenario": scenario }));
+    server.wait_for(&boss, first, "done");
+    // As a job left it that the database does not have.
+    let next = jobs.join((first + 1).to_string());
+    std::fs::create_dir_all(next.join("results/other")).expect("made");
+    std::fs::write(next.join("results/other/summary.json"), "secret").expect("written");
+    let second = server.launch(&boss, &json!({ "scenario": scenario }));
+    assert_eq!(second, first + 1);
+    server.wait_for(&boss, second, "done");
+    assert!(!next.join("results/other").exists() && next.join("results").exists());
+    let names = std::fs::read_dir(&jobs).expect("a folder").flatten();
+    let lost: Vec<_> = names.filter(|entry| entry.file_name().to_string_lossy().contains(".lost-")).collect();
+    assert_eq!(lost.len(), 1);
+    assert!(lost[0].path().join("results/other/summary.json").exists());
+}

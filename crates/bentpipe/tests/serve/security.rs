@@ -44,6 +44,57 @@ fn nothing_is_open_before_there_is_an_administrator_and_other_machines_are_refus
 }
 
 #[test]
+fn a_port_in_use_and_a_folder_of_another_user_are_refused_with_what_helps() {
+    let serve = |listen: &str, data: &std::path::Path| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+        command.args(["serve", "--listen", listen, "--data"]).arg(data);
+        command
+    };
+    let refused = |mut command: std::process::Command| {
+        let output = command.output().expect("runs");
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let other = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = other.local_addr().expect("an address").to_string();
+    let ready = initialised();
+    let data = ready.path().join("data");
+    let text = refused(serve(&address, &data));
+    assert!(
+        text.contains(&address) && text.contains("another program listens there: take another port"),
+        "{text}"
+    );
+    // Nothing of the folder is kept in use by the one that was refused.
+    let server = Server::in_folder(ready, &[]);
+    let text = refused(serve("127.0.0.1:0", &server.data()));
+    assert!(text.contains("another server uses this data folder"), "{text}");
+    foreign_folder(&serve, &refused);
+}
+
+/// Starts a server of another user in a folder of root.
+fn foreign_folder(
+    serve: &dyn Fn(&str, &std::path::Path) -> std::process::Command,
+    refused: &dyn Fn(std::process::Command) -> String,
+) {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::os::unix::process::CommandExt;
+    let folder = tempfile::tempdir().expect("a folder");
+    if std::fs::metadata(folder.path()).expect("there").uid() != 0 {
+        let text = refused(serve("127.0.0.1:0", std::path::Path::new("/usr")));
+        assert!(text.contains("/usr: it belongs to user 0"), "{text}");
+        return;
+    }
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).expect("set");
+    let data = folder.path().join("data");
+    std::fs::create_dir(&data).expect("made");
+    let mut command = serve("127.0.0.1:0", &data);
+    command.uid(65534).gid(65534);
+    let text = refused(command);
+    let words = ["it belongs to user 0, and this is user 65534", "--data"];
+    assert!(words.iter().all(|words| text.contains(words)), "{text}");
+}
+
+#[test]
 fn every_operation_is_closed_below_its_level() {
     let server = Server::new();
     let boss = server.boss();
@@ -166,7 +217,8 @@ fn sessions_and_tokens_end_when_they_are_told_to() {
     let raised = server.api(&boss, "PATCH", &format!("/users/{id}"), &json!({ "level": 2 }));
     assert_eq!((raised.status, server.api(&ann, "GET", "/me", &Value::Null).status), (200, 401));
     let ann = server.log_in("ann", PASSWORD).expect("logged in");
-    assert_eq!(server.api(&ann, "DELETE", "/session", &Value::Null).status, 204);
+    let out = server.api(&ann, "DELETE", "/session", &Value::Null);
+    assert_eq!((out.status, out.header("clear-site-data")), (204, Some("\"cache\", \"storage\"")));
     assert_eq!(server.api(&ann, "GET", "/me", &Value::Null).status, 401);
     let own = server.api(&boss, "GET", "/me", &Value::Null).json()["id"].clone();
     let last = server.api(&boss, "PATCH", &format!("/users/{own}"), &json!({ "level": 1 }));

@@ -90,8 +90,11 @@ fn browsers_and_programs_reach_it_by_its_certificate_alone() {
     let api = format!("{url}/api/v1/session");
     session.push(&api);
     let answer = text(&curl(Some(&trust), &session).stdout);
-    let cookie = answer.lines().find(|line| line.starts_with("set-cookie:")).expect("a cookie");
-    assert!(cookie.contains("__Host-") && cookie.contains("; Secure"), "{cookie}");
+    let cookies: Vec<&str> = answer.lines().filter(|line| line.starts_with("set-cookie:")).collect();
+    assert_eq!(cookies.len(), 2, "of the session and of the device: {answer}");
+    for cookie in cookies {
+        assert!(cookie.contains("__Host-bentpipe-") && cookie.contains("; Secure"), "{cookie}");
+    }
 
     let remote = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));

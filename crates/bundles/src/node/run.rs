@@ -527,7 +527,9 @@ impl Daemon {
             Some(Item::Waiting(bundle, ..)) => self.node.done(bundle, is_sent, now),
             Some(Item::Local(bundle, _)) if is_sent => {
                 self.counters.delivered += 1;
-                self.mailboxes.remove(bundle);
+                if let Some(taken) = self.mailboxes.remove(bundle) {
+                    self.node.note_delivery(&taken, now);
+                }
                 self.journal.remove(Slot::Local(bundle));
             }
             Some(Item::Local(bundle, _)) => self.mailboxes.put_back(bundle),

@@ -161,8 +161,10 @@ impl Agent {
         }
     }
 
-    /// Sends what the connections or transmitters of all neighbours take.
+    /// Delivers what has arrived, and sends what the connections or transmitters of all neighbours take.
     fn transmit(&mut self, cx: &mut Cx<'_>) {
+        // Before sending: a delivery may ask for a report.
+        self.deliver(cx);
         for n in 0..self.neighbours.len() {
             if self.bearer.has_connections() {
                 self.bearer.run(n, &self.neighbours[n], &mut self.node, cx);
@@ -177,6 +179,7 @@ impl Agent {
                 cx.emit(port, packet);
             }
         }
+        // What connections have received meanwhile.
         self.deliver(cx);
     }
 
@@ -217,6 +220,7 @@ impl Agent {
             if let Eid::Ipn(ipn) = &bundle.primary.destination
                 && let Ok(service @ 2..) = u16::try_from(ipn.service)
             {
+                self.node.note_delivery(&bundle, cx.now());
                 cx.emit(Port(service), Packet::carrying(0, Box::new(Carry(bundle))));
             }
         }

@@ -86,8 +86,8 @@ impl Element for Sink {
         observer.counter(&metrics::PACKETS, self.packets);
         observer.counter(&metrics::DELIVERED_BYTES, self.bytes);
         observer.counter(&metrics::DUPLICATES, self.duplicates);
+        observer.counter(&crate::metrics::ARRIVED, unique);
         observer.counter(&metrics::EXPECTED, self.expected);
-        observer.gauge(&metrics::LOST, self.expected.saturating_sub(unique) as f64);
         observer.gauge(&metrics::DELAY, or_nan((unique > 0).then_some(self.delay)));
         observer.gauge(&metrics::DELAY_MEAN, or_nan(self.delays.mean()));
         observer.gauge(&metrics::DELAY_MAX, or_nan(self.delays.range().map(|range| range.1)));

@@ -235,6 +235,10 @@ impl Element for Cutter {
         from == NODE
     }
 
+    fn alike(&self, from: Port) -> Port {
+        from
+    }
+
     fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
         observer.counter(&metrics::SENT, self.sent);
         let present = self.stream.as_ref().map_or(0, Stream::retransmissions);

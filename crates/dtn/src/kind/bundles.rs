@@ -164,6 +164,11 @@ impl TrafficKind for Bundles {
         Some(self.bundle_len().get() + self.header_len())
     }
 
+    /// Returns `true`: nodes of bundles cut them to segments or fragments of the layer below.
+    fn cuts(&self) -> bool {
+        true
+    }
+
     /// Returns the connection to the proxy, with a measure in each segment.
     fn first_leg(&self) -> Option<(&str, Box<dyn TrafficKind>)> {
         let through = self.through.as_ref()?;

@@ -127,6 +127,8 @@ fn long_bundles_are_fragmented_and_reassembled() {
         count += 1;
     }
     let received = last.poll_delivery().unwrap();
+    assert_eq!(last.counts().delivered, 0, "no application has it yet");
+    last.note_delivery(&received, at(1));
     assert_eq!((received.payload.to_vec(), received.primary), (sent.payload.to_vec(), sent.primary));
     assert_eq!((last.counts().delivered, first.counts().fragments, first.stored().0), (1, count, 0));
     let mut whole = bundle(&mut first, 3, 1000, 60);
@@ -203,7 +205,10 @@ fn reports_are_sent_once_and_never_on_reports() {
     sent.primary.flags = BundleFlags::REPORT_DELIVERY.with(BundleFlags::REPORT_TIME);
     first.originate(sent.clone(), Time::ZERO);
     let (_, sent) = first.poll_transmit(3, WHOLE, Time::ZERO).unwrap();
-    last.receive(sent, 1, Arrival::Final, at(5));
+    last.receive(sent, 1, Arrival::Final, at(4));
+    let received = last.poll_delivery().unwrap();
+    assert_eq!(last.poll_transmit(1, WHOLE, at(4)), None, "no application has taken it");
+    last.note_delivery(&received, at(5));
     let (_, report) = last.poll_transmit(1, WHOLE, at(5)).unwrap();
     let Ok(Record::Status(status)) = Record::parse(&report.payload.to_vec()) else { panic!("{report:?}") };
     assert_eq!(

@@ -2,9 +2,9 @@
 //!
 //! As a [`Packet`] a burst is its head, its cells, and behind them for each IP packet that ends in it the number of the
 //! cell and when its data was handed over. These stamps are not sent: captures leave them out, and no length counts
-//! them. The head has a CRC of its own, as a request is protected apart from the cells.
+//! them. The accounts of the packets are next to the bytes. The head has a CRC of its own, as a request is protected apart from the cells.
 
-use bentpipe_net::{Body, Packet};
+use bentpipe_net::{Body, Carried, Origin, Packet};
 use bentpipe_units::Time;
 use bentpipe_wire::crc32::Crc32;
 
@@ -19,6 +19,43 @@ const CRC: usize = 4;
 const MAX_REQUESTS: usize = 2;
 const STAMP: usize = 2 + 8;
 
+/// Cells and stamps of a burst, and the packets that end in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cells {
+    bytes: Vec<u8>,
+    /// Cell and origin of each packet.
+    pub(super) ends: Vec<(u16, Origin)>,
+}
+
+impl Carried for Cells {
+    fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn write_to(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.bytes);
+    }
+
+    fn flip_bit(&mut self, bit: u64) {
+        if let Some(byte) = self.bytes.get_mut((bit / 8) as usize) {
+            *byte ^= 0x80 >> (bit % 8);
+        }
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Carried> {
+        Box::new(self.clone())
+    }
+
+    fn boxed_copy(&self) -> Box<dyn Carried> {
+        let ends = self.ends.iter().map(|(cell, origin)| (*cell, origin.copy())).collect();
+        Box::new(Cells { bytes: self.bytes.clone(), ends })
+    }
+
+    fn same(&self, other: &dyn Carried) -> bool {
+        other.downcast_ref() == Some(self)
+    }
+}
+
 /// Burst header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Head {
@@ -30,7 +67,7 @@ pub(super) struct Head {
 
 impl Head {
     /// Returns the burst as a packet, sent at `at`.
-    pub(super) fn packet(&self, filled: Option<&Filled>, at: Time) -> Packet {
+    pub(super) fn packet(&self, filled: Option<Filled>, at: Time) -> Packet {
         let len = FIXED + self.requests.len() * request::LEN;
         let mut packet = Packet::new(len + CRC, 0);
         let bytes = packet.header_mut();
@@ -44,7 +81,7 @@ impl Head {
         bytes[len..].copy_from_slice(&crc.to_be_bytes());
         packet.set_created_at(at);
         match filled {
-            Some(filled) => packet.with_body(Body::Bytes(body(filled))),
+            Some(filled) => packet.with_body(Body::Carried(Box::new(body(filled)))),
             None => packet,
         }
     }
@@ -67,14 +104,14 @@ impl Head {
     }
 }
 
-fn body(filled: &Filled) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(filled.cells.len() + filled.ends.len() * STAMP);
-    bytes.extend_from_slice(&filled.cells);
-    for (cell, created_at) in &filled.ends {
+fn body(filled: Filled) -> Cells {
+    let Filled { cells: mut bytes, ends, .. } = filled;
+    bytes.reserve_exact(ends.len() * STAMP);
+    for (cell, origin) in &ends {
         bytes.extend_from_slice(&cell.to_be_bytes());
-        bytes.extend_from_slice(&created_at.as_nanos().to_be_bytes());
+        bytes.extend_from_slice(&origin.created_at.as_nanos().to_be_bytes());
     }
-    bytes
+    Cells { bytes, ends }
 }
 
 /// Returns the MPEG cells of a burst, for a capture.
@@ -88,10 +125,8 @@ pub(super) fn parts(packet: &Packet) -> (&[u8], &[u8]) {
         [_, _, high, low, ..] => usize::from(u16::from_be_bytes([*high, *low])),
         _ => 0,
     };
-    match packet.body() {
-        Body::Bytes(bytes) => bytes.split_at_checked(count * CELL_LEN as usize).unwrap_or_default(),
-        _ => (&[], &[]),
-    }
+    let bytes = packet.carried::<Cells>().map_or(&[][..], |cells| &cells.bytes[..]);
+    bytes.split_at_checked(count * CELL_LEN as usize).unwrap_or_default()
 }
 
 /// Creation times of packets that end in a cell, in order.

@@ -8,8 +8,7 @@
 
 use std::collections::VecDeque;
 
-use bentpipe_net::{Body, Packet};
-use bentpipe_units::Time;
+use bentpipe_net::{Body, Origin, Packet, Why};
 use bentpipe_wire::ethernet::{EtherType, MacAddr};
 use bentpipe_wire::ts::{NULL_PACKET, PACKET_LEN, PAYLOAD_LEN, Pid};
 use bentpipe_wire::ule::{BASE_HEADER_LEN, CRC_LEN, Method, Payload, Type};
@@ -85,8 +84,8 @@ pub(super) fn carrier_bytes(encapsulation: Encapsulation, cells: u32, packets: u
 pub(super) struct Filled {
     /// Whole cells.
     pub(super) cells: Vec<u8>,
-    /// Cell number and arrival time of the data, for each packet that ends here.
-    pub(super) ends: Vec<(u16, Time)>,
+    /// Cell number and origin, for each packet that ends here.
+    pub(super) ends: Vec<(u16, Origin)>,
     /// Number of cells other than null packets.
     pub(super) used: u32,
 }
@@ -99,9 +98,9 @@ pub(super) struct Packer {
     ready: VecDeque<u8>,
     /// Packed bytes that are not queued yet.
     made: Vec<u8>,
-    /// Position of each packet's end in all sent data, and its arrival time. Counts cells, or with GSE and RLE bytes
+    /// Position of each packet's end in all sent data, and its origin. Counts cells, or with GSE and RLE bytes
     /// of packets.
-    ends: VecDeque<(u64, Time)>,
+    ends: VecDeque<(u64, Origin)>,
     /// Cells made and sent, or bytes of packets with GSE and RLE.
     made_so_far: u64,
     sent_so_far: u64,
@@ -209,7 +208,7 @@ impl Packer {
     }
 
     /// Packs an IP packet. One that is too long is dropped; the terminal admits none.
-    pub(super) fn push(&mut self, packet: &Packet) {
+    pub(super) fn push(&mut self, packet: Packet) {
         let pushed = match packet.body() {
             Body::Zeros(count) => self.form.push(packet.header(), *count as usize, &mut self.made),
             _ => self.form.push(&packet.to_vec(), 0, &mut self.made),
@@ -225,7 +224,9 @@ impl Packer {
             } else {
                 self.made_so_far - 1
             };
-            self.ends.push_back((end, packet.created_at()));
+            self.ends.push_back((end, packet.into_origin()));
+        } else {
+            packet.lose(Why::Refusal);
         }
     }
 
@@ -253,10 +254,11 @@ impl Packer {
             }
             _ => first + self.fill_with_cells(cells, &mut filled),
         };
-        while let Some((end, created_at)) = self.ends.front().filter(|(end, _)| *end < self.sent_so_far) {
+        while self.ends.front().is_some_and(|(end, _)| *end < self.sent_so_far)
+            && let Some((end, origin)) = self.ends.pop_front()
+        {
             // A burst without cells is taken in as a whole.
-            filled.ends.push((if whole.is_some() { 0 } else { (end - first) as u16 }, *created_at));
-            self.ends.pop_front();
+            filled.ends.push((if whole.is_some() { 0 } else { (end - first) as u16 }, origin));
         }
         filled
     }
@@ -359,6 +361,8 @@ impl Unpacker {
 
 #[cfg(test)]
 mod tests {
+    use bentpipe_units::Time;
+
     use super::*;
 
     fn packet(len: usize, nanos: u64) -> Packet {
@@ -387,7 +391,7 @@ mod tests {
         let (mut next, mut out, mut stamps) = (0, Vec::new(), Vec::new());
         while out.len() < lens.len() {
             while packer.has_room(8) && next < lens.len() {
-                packer.push(&packet(lens[next], next as u64));
+                packer.push(packet(lens[next], next as u64));
                 next += 1;
             }
             let filled = packer.fill(8);
@@ -396,7 +400,7 @@ mod tests {
             unpacker.burst(&filled.cells, |cell, packet| out.push((cell, packet.to_vec())));
             let ends: Vec<u16> = out[before..].iter().map(|(cell, _)| *cell).collect();
             assert_eq!(filled.ends.iter().map(|(cell, _)| *cell).collect::<Vec<_>>(), ends);
-            stamps.extend(filled.ends.iter().map(|(_, created_at)| created_at.as_nanos()));
+            stamps.extend(filled.ends.iter().map(|(_, origin)| origin.created_at.as_nanos()));
         }
         assert_eq!(stamps, (0..8).collect::<Vec<_>>());
         out.iter().zip(lens).for_each(|((_, bytes), len)| assert_eq!(*bytes, packet(len, 0).to_vec()));
@@ -409,7 +413,7 @@ mod tests {
             let mut packer = Packer::new(encapsulation);
             for _ in 0..100 {
                 // Such that no number of them is a burst.
-                packer.push(&packet(1300, 0));
+                packer.push(packet(1300, 0));
             }
             let mut made = 0;
             while !packer.is_empty() {

@@ -2,10 +2,10 @@
 
 use std::any::Any;
 
-use bentpipe_net::{Cx, Element, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, Observer, Packet, Port, Why, ledger};
 use bentpipe_units::Time;
 
-use super::burst::{self, Head};
+use super::burst::{self, Cells, Head};
 use super::cells::{Encapsulation, Unpacker};
 use crate::dama::metrics;
 
@@ -25,8 +25,11 @@ impl Receiver {
     }
 
     /// Emits the packets that end in a burst.
-    fn unpack(&mut self, packet: &Packet, cx: &mut Cx<'_>) {
-        let (sent, (cells, stamps)) = (packet.created_at(), burst::parts(packet));
+    fn unpack(&mut self, mut packet: Packet, cx: &mut Cx<'_>) {
+        let sent = packet.created_at();
+        let mut ends =
+            packet.carried_mut::<Cells>().map(|cells| std::mem::take(&mut cells.ends)).unwrap_or_default();
+        let (cells, stamps) = burst::parts(&packet);
         self.unpacker.burst(cells, |cell, packet| self.packets.push((cell, packet)));
         let mut packets = self.packets.drain(..).peekable();
         while let Some((cell, first)) = packets.next() {
@@ -38,7 +41,10 @@ impl Receiver {
             let created_at = burst::stamps(stamps, cell);
             let first = created_at.len().saturating_sub(of_cell.len());
             let mut created_at = created_at.into_iter().skip(first);
+            let of_cell_or_before = ends.iter().take_while(|(other, _)| *other <= cell).count();
+            let mut origins = ends.drain(..of_cell_or_before).rev().take(of_cell.len()).collect::<Vec<_>>();
             for mut packet in of_cell {
+                packet.set_origin(origins.pop().map(|(_, origin)| origin).unwrap_or_default());
                 packet.set_created_at(created_at.next().unwrap_or(sent));
                 cx.emit(Port(0), packet);
             }
@@ -50,14 +56,17 @@ impl Element for Receiver {
     fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
         let Some(head) = Head::parse(&packet) else {
             self.damaged_heads += 1;
+            packet.lose(Why::Channel);
             return Time::NEVER;
         };
+        let sent = packet.created_at();
         if head.cells > 0 {
             self.bursts += 1;
-            self.unpack(&packet, cx);
+            // What does not come out now is lost: it ends in this burst.
+            ledger::dropping(Why::Restoration, || self.unpack(packet, cx));
         }
         if !head.requests.is_empty() {
-            cx.emit(Port(1), Head { cells: 0, ..head }.packet(None, packet.created_at()));
+            cx.emit(Port(1), Head { cells: 0, ..head }.packet(None, sent));
         }
         Time::NEVER
     }

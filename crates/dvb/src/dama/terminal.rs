@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bentpipe_net::link::metrics as link_metrics;
 use bentpipe_net::queue::{Discipline, Queue};
-use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port, Why};
 use bentpipe_units::{Bytes, Rate, Span, Time};
 
 use super::burst::Head;
@@ -193,7 +193,7 @@ impl Terminal {
             && let Some(packet) = self.queue.dequeue(at)
         {
             self.counts.delivered_bytes += packet.len() as u64;
-            self.packer.push(&packet);
+            self.packer.push(packet);
         }
         let filled = self.packer.fill(cells);
         self.counts.bursts += 1;
@@ -205,7 +205,7 @@ impl Terminal {
             Requests::Slots { .. } => Vec::new(),
         };
         let head = Head { terminal: self.number, cells: cells as u16, requests };
-        self.send(head.packet(Some(&filled), at), at + self.frame.slot());
+        self.send(head.packet(Some(filled), at), at + self.frame.slot());
     }
 
     /// Sends requests in a slot at `at`, if any.
@@ -249,7 +249,7 @@ impl Terminal {
     fn take(&mut self, packet: Packet, cx: &mut Cx<'_>) {
         if packet.len() > self.mtu {
             self.counts.too_big += 1;
-            return;
+            return packet.lose(Why::TooBig);
         }
         let announced = self.announcement.and_then(|announcement| announcement(&packet));
         let before = self.queue.bytes();
@@ -324,7 +324,7 @@ impl Element for Terminal {
         observer.gauge(&metrics::RATE_ASSIGNED, self.schedule.rate_at(&self.frame, now));
         observer.gauge(&link_metrics::BUSY, counts.busy.as_secs_f64());
         observer.gauge(&link_metrics::UTILISATION, counts.busy.as_secs_f64() / now.as_secs_f64());
-        self.queue.observe(observer);
+        self.queue.observe(now, observer);
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

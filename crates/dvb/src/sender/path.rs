@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bentpipe_net::link::metrics as link_metrics;
 use bentpipe_net::queue::Queue;
-use bentpipe_net::{Body, Cx, Observer, Packet};
+use bentpipe_net::{Body, Cx, Observer, Packet, Why};
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::ts::PACKET_LEN;
 use bentpipe_wire::{bbframe, gse};
@@ -98,7 +98,7 @@ impl Path {
         let now = cx.now();
         if packet.len() > self.mtu {
             self.too_big += 1;
-            return;
+            return packet.lose(Why::TooBig);
         }
         if self.is_backlogged() || self.queue.packets() > 0 {
             self.queue.enqueue(packet, now, cx.stream());
@@ -135,19 +135,19 @@ impl Path {
         let pdu = if self.is_bridged { Pdu::ethernet(bytes) } else { Pdu::ip(bytes) };
         let ip = &bytes[header_len..];
         let len = ip.len() + elided;
+        let digest = digest(ip, elided);
+        let before = self.encapsulator.sent().dropped;
         if self.encapsulator.push(now, &pdu.with_zeros(elided)).is_ok() {
-            let carried = CarriedPacket {
-                digest: digest(ip, elided),
-                len: len as u32,
-                created_at: packet.created_at(),
-            };
+            let carried = CarriedPacket { digest, len: len as u32, origin: packet.into_origin() };
             let end = match self.encapsulator.waiting_len() as u64 {
                 0 => self.encapsulator.filled() - u64::from(!self.encapsulator.is_pending()),
                 waiting => self.consumed + waiting,
             };
             self.carried_packets.push_back((end, carried));
+        } else {
+            let is_filtered = self.encapsulator.sent().dropped > before;
+            packet.lose(if is_filtered { Why::Policy } else { Why::Refusal });
         }
-        packet.recycle();
     }
 
     /// Returns the unit of a TS packet just sent, with packets that end in it.
@@ -222,7 +222,7 @@ impl Path {
         let busy = self.busy.as_secs_f64();
         observer.gauge(&link_metrics::BUSY, busy);
         observer.gauge(&link_metrics::UTILISATION, busy / now.as_secs_f64());
-        self.queue.observe(observer);
+        self.queue.observe(now, observer);
     }
 }
 

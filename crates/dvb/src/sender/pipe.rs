@@ -5,6 +5,7 @@ use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
+use bentpipe_net::Why;
 use bentpipe_units::{Span, Time};
 
 use crate::unit::Unit;
@@ -52,6 +53,8 @@ impl Pipe {
         if let Some((nearest, _)) = receivers.first() {
             let next = self.order(end + *nearest);
             self.common.push(Reverse(Flight { next, end, receivers, reached: 0, unit }));
+        } else {
+            unit.into_packet().lose(Why::NoMember);
         }
     }
 
@@ -81,7 +84,7 @@ impl Pipe {
         let Some((delay, _)) = flight.0.receivers.get(flight.0.reached + 1).copied() else {
             return Some((number, PeekMut::pop(flight).0.unit));
         };
-        let unit = flight.0.unit.clone();
+        let unit = flight.0.unit.copy();
         let arrival = flight.0.end + delay;
         flight.0.reached += 1;
         flight.0.next.0 = arrival;

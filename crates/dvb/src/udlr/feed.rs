@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use bentpipe_net::{Body, Cx, Element, Observer, Packet, Port};
+use bentpipe_net::{Body, Cx, Element, Observer, Packet, Port, Why, ledger};
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::ethernet::{self, EtherType};
 use bentpipe_wire::{gre, ip, ipv4, sixin4};
@@ -73,14 +73,14 @@ fn strip(mut packet: Packet) -> Packet {
     }
     let bytes = packet.to_vec();
     let mut inner = Packet::from_bytes(&bytes[OVERHEAD.min(bytes.len())..]);
-    inner.set_created_at(packet.created_at());
+    inner.set_origin(packet.take_origin());
     packet.recycle();
     inner
 }
 
 impl Element for Feed {
     fn receive(&mut self, _: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
-        match untunnel(&self.ends, packet) {
+        match ledger::dropping(Why::Malformed, || untunnel(&self.ends, packet)) {
             Some(packet) => {
                 self.untunnelled += 1;
                 self.processing.push(cx.now(), packet);

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use bentpipe_net::{Cx, Element, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, Observer, Packet, Port, Why};
 use bentpipe_units::{Bytes, Rate, Span, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -109,7 +109,7 @@ struct NoCarrier {
 impl Element for NoCarrier {
     fn receive(&mut self, _: Port, packet: Packet, _: &mut Cx<'_>) -> Time {
         self.dropped += 1;
-        packet.recycle();
+        packet.lose(Why::NoRoute);
         Time::NEVER
     }
 

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::net::Ipv4Addr;
 
-use bentpipe_net::{Cx, Element, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, Observer, Packet, Port, Why, ledger};
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::ethernet::{self, EtherType, MacAddr};
 use bentpipe_wire::ip::{self, Protocol};
@@ -49,10 +49,10 @@ impl TunnelEnd {
     fn send(&mut self, packet: Packet, now: Time) {
         let Some(end) = self.announced.end(now) else {
             self.counts.no_tunnel += 1;
-            return;
+            return packet.lose(Why::NoRoute);
         };
         let len = packet.len();
-        match self.encapsulate(packet, end) {
+        match ledger::dropping(Why::Malformed, || self.encapsulate(packet, end)) {
             Some(packet) => {
                 self.counts.tunnelled += 1;
                 self.counts.tunnelled_bytes += len as u64;

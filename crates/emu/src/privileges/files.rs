@@ -17,13 +17,15 @@ pub fn has_landlock() -> bool {
     required.handle_access(AccessFs::from_all(ABI::V1)).and_then(Ruleset::create).is_ok()
 }
 
-/// Files and folders, with all below, that can be opened. No TCP connection is made or awaited at a new port.
+/// Files and folders, with all below, that can be opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files {
     /// Files and folders to read and execute.
     pub readable: Vec<PathBuf>,
     /// Files to write, and folders to make and remove files in.
     pub writable: Vec<PathBuf>,
+    /// Set if TCP connections may be made and awaited at new ports.
+    pub has_tcp: bool,
 }
 
 impl Files {
@@ -33,11 +35,11 @@ impl Files {
     }
 
     fn enforce(&self) -> Result<bool, RulesetError> {
-        let mut rules = Ruleset::default()
-            .handle_access(AccessFs::from_all(INTERFACE))?
-            .handle_access(AccessNet::from_all(INTERFACE))?
-            .scope(Scope::from_all(INTERFACE))?
-            .create()?;
+        let mut rules = Ruleset::default().handle_access(AccessFs::from_all(INTERFACE))?;
+        if !self.has_tcp {
+            rules = rules.handle_access(AccessNet::from_all(INTERFACE))?;
+        }
+        let mut rules = rules.scope(Scope::from_all(INTERFACE))?.create()?;
         let rights = [
             (&self.readable, AccessFs::from_read(INTERFACE)),
             (&self.writable, AccessFs::from_all(INTERFACE)),

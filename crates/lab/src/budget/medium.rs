@@ -1,7 +1,8 @@
 //! Directions of all links with the cost of packets on them.
 
+use bentpipe_net::channel::Config;
 use bentpipe_scenario::{Layout, Medium, Problem, Scenario, Side, Way};
-use bentpipe_site::{Cost, Facts};
+use bentpipe_site::{Channel, Cost, Facts};
 use bentpipe_units::Span;
 
 /// Directions of all links of a scenario.
@@ -26,9 +27,15 @@ impl<'a> Media<'a> {
         &*self.costs[2 * link + way.index()]
     }
 
-    /// Returns the nominal delay of a direction of a link.
+    /// Returns the delay of a direction, with the mean that its channel adds.
     pub(super) fn delay(&self, link: usize, way: Way) -> Span {
-        self.facts[2 * link + way.index()].delay
+        self.facts[2 * link + way.index()].delay + self.channel_delay(link, way)
+    }
+
+    /// Returns the mean delay that the channel of a direction adds.
+    pub(super) fn channel_delay(&self, link: usize, way: Way) -> Span {
+        let channel = self.side(link, way).common.channel.as_ref();
+        channel.map_or(&[][..], Channel::faults).iter().map(Config::mean_delay).sum()
     }
 
     /// Returns the settings of a direction of a link.

@@ -3,14 +3,17 @@
 use std::collections::BTreeSet;
 
 use bentpipe_dvb::udlr;
-use bentpipe_scenario::{Flow, Hop, Ip, Problem, Way};
+use bentpipe_scenario::{Flow, Hop, Ip, Problem, Role, Scenario, Way};
 use bentpipe_site::{
-    Compressed, Passage, Router, Sample, Topology, TrafficKind, Window, header_len, path_mtu, stage,
+    Compressed, Passage, Recorded, Router, Sample, Topology, TrafficKind, Window, header_len, path_mtu, stage,
 };
 use bentpipe_telephony::load::VoiceLeg;
 use bentpipe_units::{Rate, Span};
+use bentpipe_wire::ip::fragments;
 
+use super::loss::Losses;
 use super::medium::Media;
+use super::states::States;
 use super::voice::Voice;
 
 /// Packets between two nodes: those of a flow, or of its voice on a leg.
@@ -22,23 +25,33 @@ pub(super) struct Load<'a> {
     /// Length of a packet and of an answer without their IP header.
     pub(super) segment_len: Option<u64>,
     pub(super) answer_len: u64,
+    /// Set if it cuts its data to what the path carries.
+    pub(super) cuts: bool,
     pub(super) answers: bool,
+    /// Mean number of answers to a packet.
+    pub(super) answers_per_packet: f64,
     /// Window, if it is a connection.
     pub(super) window: Option<Window>,
     /// Voice, if that is what it is.
     pub(super) voice: Option<Voice>,
+    /// Packets of a file, if that is what they are.
+    pub(super) recorded: Option<Recorded>,
 }
 
 impl<'a> Load<'a> {
     /// Returns the packets of a flow to one of its receivers.
     ///
     /// Those to a proxy come first.
-    pub(super) fn of_flow(flow: &'a Flow, to: &'a str) -> impl Iterator<Item = Load<'a>> {
+    pub(super) fn of_flow(
+        flow: &'a Flow,
+        to: &'a str,
+        recorded: Option<Recorded>,
+    ) -> impl Iterator<Item = Load<'a>> {
         let kind = flow.traffic.kind();
         let leg = kind.first_leg();
         let from = leg.as_ref().map_or(flow.from.as_str(), |(proxy, _)| proxy);
-        let rest =
-            Load { voice: Voice::of_traffic(&flow.traffic), ..Load::of_kind(kind, [from, to], flow.ip) };
+        let voice = Voice::of_traffic(&flow.traffic);
+        let rest = Load { voice, recorded, ..Load::of_kind(kind, [from, to], flow.ip) };
         let first = leg.map(|(proxy, kind)| Load::of_kind(&*kind, [&flow.from, proxy], flow.ip));
         first.into_iter().chain([rest])
     }
@@ -50,9 +63,12 @@ impl<'a> Load<'a> {
             header_len: kind.header_len(),
             segment_len: kind.segment_len(),
             answer_len: kind.answer_len(),
+            cuts: kind.cuts(),
             answers: kind.takes().answers,
+            answers_per_packet: kind.answers_per_packet(),
             window: kind.window(),
             voice: None,
+            recorded: None,
         }
     }
 }
@@ -68,9 +84,12 @@ impl<'a> Load<'a> {
             header_len: len(there.len).saturating_sub(there.speech_len.round() as u64),
             segment_len: Some(len(there.len)),
             answer_len: len(back.len),
+            cuts: false,
             answers: true,
+            answers_per_packet: 0.0,
             window: None,
             voice: Some(Voice::of_leg(leg)),
+            recorded: None,
         }
     }
 }
@@ -81,8 +100,13 @@ pub(super) struct Path {
     pub(super) mtu: u64,
     pub(super) payload: u64,
     pub(super) packet: u64,
-    answer: u64,
+    /// Number of fragments of a datagram: payload and packet are means over them.
+    pub(super) fragments: u64,
+    /// Number and length of the fragments of an answer.
+    answer: (u64, u64),
     answers: bool,
+    /// Mean number of answers to a packet.
+    answers_per_packet: f64,
     pub(super) window: Option<Window>,
     /// Links with what tunnels add to a packet there.
     there: Vec<(usize, Way, u64)>,
@@ -90,6 +114,8 @@ pub(super) struct Path {
     /// Lengths behind header compression, by the links there, and by those back of voice.
     compressed: [Vec<Option<Compressed>>; 2],
     pub(super) voice: Option<Voice>,
+    /// Mean rate of packets of a file.
+    pub(super) recorded: Option<Rate>,
 }
 
 /// Voice of one copy of a flow on a direction of a link.
@@ -118,15 +144,42 @@ impl Path {
             true => links(topology, router, to, from, load.ip, 0).map_err(at)?,
             false => Vec::new(),
         };
-        let headers = header_len(load.ip, load.header_len).get();
+        // Packets of a file count whole, and by their mean length.
+        let mean = load.recorded.map(|file| file.bytes.get().div_ceil(file.packets.max(1)));
+        let headers = if mean.is_some() { 0 } else { header_len(load.ip, load.header_len).get() };
         let longest = load.segment_len.map_or(mtu, |len| header_len(load.ip, len).get());
-        let packet = longest.min(mtu);
+        let longest = mean.unwrap_or(longest);
+        let longest = if load.cuts { longest.min(mtu) } else { longest };
+        let is_v4 = load.ip == Ip::V4;
+        let (fragments, total) = fragments::sizes(is_v4, longest, mtu);
+        let packet = total / fragments;
         let nodes = nodes(topology, from, &there);
-        let payload = packet.saturating_sub(headers);
-        let answer = header_len(load.ip, load.answer_len).get().min(mtu);
+        let payload = longest.saturating_sub(headers) / fragments;
+        let answer = fragments::sizes(is_v4, header_len(load.ip, load.answer_len).get(), mtu);
+        let answer = (answer.0, answer.1 / answer.0);
         let Load { answers, window, voice, .. } = load;
+        // Speech goes both ways.
+        let speech = voice.as_ref().map(|voice| voice.packets_per_s[1] / voice.packets_per_s[0]);
+        let answers_per_packet = speech.filter(|ratio| ratio.is_finite()).unwrap_or(load.answers_per_packet);
         let compressed = Default::default();
-        Ok(Path { nodes, mtu, payload, packet, answer, answers, window, there, back, compressed, voice })
+        let rate = |file: Recorded| Rate::of(file.bytes, file.lasts);
+        let recorded = load.recorded.filter(|file| !file.lasts.is_zero()).map(rate);
+        Ok(Path {
+            nodes,
+            mtu,
+            payload,
+            packet,
+            fragments,
+            answer,
+            answers,
+            answers_per_packet,
+            window,
+            there,
+            back,
+            compressed,
+            voice,
+            recorded,
+        })
     }
 
     /// Computes header compression of `flows` copies on each link outside of tunnels.
@@ -150,7 +203,7 @@ impl Path {
     pub(super) fn voice_on(&self, link: usize, way: Way) -> impl Iterator<Item = VoiceOn> {
         let voice = self.voice.as_ref().into_iter();
         voice.flat_map(move |voice| {
-            let ways = [(&self.there, self.packet), (&self.back, self.answer)].into_iter().enumerate();
+            let ways = [(&self.there, self.packet), (&self.back, self.answer.1)].into_iter().enumerate();
             ways.flat_map(move |(n, (hops, len))| {
                 let here = hops.iter().enumerate().filter(move |(_, hop)| (hop.0, hop.1) == (link, way));
                 here.map(move |(at, hop)| VoiceOn {
@@ -180,36 +233,108 @@ impl Path {
             let hop = hops.iter().find(|hop| (hop.0, hop.1) == (link, way));
             hop.map(|(_, _, more)| len + more)
         };
-        on(&self.there, self.packet).or_else(|| on(&self.back, self.answer))
+        on(&self.there, self.packet).or_else(|| on(&self.back, self.answer.1))
     }
 
-    /// Returns the link with the least rate of payload, and that rate.
-    pub(super) fn bottleneck(&self, media: &Media<'_>) -> ((usize, Way), Rate) {
-        let rate = |&(link, way, more): &(usize, Way, u64)| {
-            let ip = match self.compressed().find(|(at, _)| *at == (link, way)) {
-                Some((_, compressed)) => media
-                    .cost(link, way)
-                    .usable()
-                    .mul_f64(self.packet as f64 / compressed.on_line_bytes.max(1.0)),
-                None => media.cost(link, way).capacity((self.packet + more) as usize),
-            };
-            let limit = stage::limit(&media.side(link, way).stages.by_row());
-            let ip = limit.map_or(ip, |limit| limit.min(ip));
-            ((link, way), ip.mul_f64(self.payload as f64 / (self.packet + more).max(1) as f64))
+    /// Returns the time of each direction that a bit of payload takes.
+    ///
+    /// Packets take it there, and answers back. The number is that of the link on the way there; of answers that of all of them.
+    pub(super) fn loads(&self, media: &Media<'_>) -> Vec<((usize, Way), usize, f64)> {
+        let there = self.there.iter().enumerate();
+        let there = there.map(|(n, hop)| ((hop.0, hop.1), n, 1.0 / self.rate(media, hop).max(1e-3)));
+        let per_bit = self.answers_per_packet * self.answer.0 as f64
+            / (8 * self.payload.max(1) * self.fragments) as f64;
+        let back = self.back.iter().enumerate().map(|(n, hop)| {
+            let compressed = self.compressed[1].get(n).copied().flatten();
+            ((hop.0, hop.1), self.there.len(), per_bit * self.answer_time(media, hop, compressed))
+        });
+        there.chain(back.filter(|(.., load)| *load > 0.0)).collect()
+    }
+
+    /// Returns the parts of packets that come to each link there and to the end.
+    pub(super) fn passing(&self, losses: &Losses, time: Span) -> Vec<f64> {
+        let mut all = vec![1.0];
+        for (link, way, more) in &self.there {
+            let lost = losses.part((*link, *way), time, self.packet + more);
+            all.push(all[all.len() - 1] * (1.0 - lost));
+        }
+        all
+    }
+
+    /// Returns the rate of payload on a link there.
+    fn rate(&self, media: &Media<'_>, &(link, way, more): &(usize, Way, u64)) -> f64 {
+        let ip = match self.compressed().find(|(at, _)| *at == (link, way)) {
+            Some((_, compressed)) => {
+                media.cost(link, way).usable().mul_f64(self.packet as f64 / compressed.on_line_bytes.max(1.0))
+            }
+            None => media.cost(link, way).capacity((self.packet + more) as usize),
         };
-        let least = self.there.iter().map(rate).min_by_key(|(_, rate)| *rate);
-        least.unwrap_or(((0, Way::Forward), Rate::default()))
+        let ip = stage::limit(&media.side(link, way).stages.by_row()).map_or(ip, |limit| limit.min(ip));
+        ip.mul_f64(self.payload as f64 / (self.packet + more).max(1) as f64).as_bps() as f64
     }
 
-    /// Returns propagation and transmission of a full packet.
+    /// Returns the time of a fragment of an answer on a link, in seconds.
+    fn answer_time(
+        &self,
+        media: &Media<'_>,
+        &(link, way, more): &(usize, Way, u64),
+        compressed: Option<Compressed>,
+    ) -> f64 {
+        let (cost, len) = (media.cost(link, way), self.answer.1 + more);
+        let (bytes, rate) = match compressed {
+            Some(compressed) => (compressed.on_line_bytes, cost.usable()),
+            None => (len as f64, cost.capacity(len as usize)),
+        };
+        8.0 * bytes / rate.as_bps().max(1) as f64
+    }
+
+    /// Returns `true` if only its answers use a direction of a link.
+    pub(super) fn answers_on(&self, link: usize, way: Way) -> bool {
+        !self.there.iter().any(|hop| (hop.0, hop.1) == (link, way))
+    }
+
+    /// Returns the length of an answer, or of its fragments.
+    pub(super) fn answer_len(&self) -> u64 {
+        self.answer.1
+    }
+
+    /// Returns least, mean and greatest round trip without queueing in some states.
+    pub(super) fn round_trips(
+        &self,
+        media: &Media<'_>,
+        states: &States,
+        of: &[(usize, f64)],
+    ) -> Option<[Span; 3]> {
+        let fixed = self.min_rtt(media)?.as_secs_f64();
+        let hops = || self.there.iter().chain(&self.back).map(|hop| (hop.0, hop.1));
+        let nominal: Span = hops().map(|(link, way)| media.delay(link, way)).sum();
+        let rtt = |state| {
+            let delays: Span = hops().map(|at| states.delay(state, media, at)).sum();
+            fixed - nominal.as_secs_f64() + delays.as_secs_f64()
+        };
+        let all = || of.iter().map(|(state, part)| (rtt(*state), part));
+        let least = all().fold(f64::INFINITY, |least, (rtt, _)| least.min(rtt));
+        let most = all().fold(0.0, |most: f64, (rtt, _)| most.max(rtt));
+        Some([least, all().map(|(rtt, part)| rtt * part).sum(), most].map(Span::from_secs_f64))
+    }
+
+    /// Returns propagation and transmission of a full packet, or of all its fragments.
     pub(super) fn one_way(&self, media: &Media<'_>) -> Span {
-        time(media, &self.there, self.packet)
+        train(media, &self.there, (self.fragments, self.packet))
     }
 
     /// Returns the one-way delay plus that of an answer, if it is answered.
     pub(super) fn min_rtt(&self, media: &Media<'_>) -> Option<Span> {
-        self.answers.then(|| self.one_way(media) + time(media, &self.back, self.answer))
+        self.answers.then(|| self.one_way(media) + train(media, &self.back, self.answer))
     }
+}
+
+/// Returns the time until the last of some packets of one length has arrived.
+///
+/// They queue at the slowest link.
+fn train(media: &Media<'_>, hops: &[(usize, Way, u64)], (count, len): (u64, u64)) -> Span {
+    let each = hops.iter().map(|(link, way, more)| media.cost(*link, *way).time((len + more) as usize));
+    time(media, hops, len) + each.max().unwrap_or_default() * (count - 1)
 }
 
 fn time(media: &Media<'_>, hops: &[(usize, Way, u64)], len: u64) -> Span {
@@ -252,4 +377,18 @@ fn nodes(topology: &Topology, from: usize, hops: &[(usize, Way, u64)]) -> Vec<St
         topology.link[link].between[usize::from(way == Way::Forward)].clone()
     };
     std::iter::once(first).chain(hops.iter().map(next)).collect()
+}
+
+/// Returns the first node on a path that splits connections, and the link behind it.
+pub(super) fn splitter<'s>(scenario: &'s Scenario, path: &Path) -> Option<(&'s str, &'s str)> {
+    let [_, inner @ .., _] = &path.nodes[..] else { return None };
+    inner.iter().find_map(|node| {
+        let (node, _) = scenario.node.get_key_value(node)?;
+        let mut links = scenario.roles_of(node).iter().filter_map(Role::splits_at);
+        let is_on = |link: &&str| {
+            let number = scenario.link.get_index_of(*link);
+            path.directions().iter().any(|(on, _)| Some(*on) == number)
+        };
+        Some((node.as_str(), links.find(is_on)?))
+    })
 }

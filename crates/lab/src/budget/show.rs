@@ -6,7 +6,7 @@ use bentpipe_units::{Rate, Span};
 
 use super::{
     Arrival, Budget, BundleForecast, CallBudget, Compressed, CompressedFlow, ContactBudget, DialBudget,
-    FlowBudget, LinkBudget, ShareBudget,
+    FlowBudget, LinkBudget, RateShare, ShareBudget,
 };
 
 impl fmt::Display for Budget {
@@ -14,6 +14,21 @@ impl fmt::Display for Budget {
         writeln!(f, "Links\n")?;
         let head = ["link", "line rate", "delay", "MTU", "packet", "wire size", "capacity", "queue", "flows"];
         table(f, &head, self.links.iter().map(link_row).collect())?;
+        let changing = || self.links.iter().filter(|link| !link.rates.is_empty() || link.delays.is_some());
+        if changing().next().is_some() {
+            writeln!(f, "\nOver the run\n")?;
+            let head = [
+                "link",
+                "line rate, least",
+                "mean",
+                "greatest",
+                "parts of the time",
+                "delay, least",
+                "mean",
+                "greatest",
+            ];
+            table(f, &head, changing().map(over_time_row).collect())?;
+        }
         if !self.terminals.is_empty() {
             writeln!(f, "\nTerminals\n")?;
             let head = [
@@ -131,6 +146,35 @@ fn link_row(link: &LinkBudget) -> Vec<String> {
     ]
 }
 
+/// Number of rates of a link that are shown with their parts of the time.
+const RATES_SHOWN: usize = 6;
+
+fn over_time_row(link: &LinkBudget) -> Vec<String> {
+    let mut row = vec![format!("{} {}", link.name, link.direction)];
+    let mean: f64 = link.rates.iter().map(|held| held.rate.as_bps() as f64 * held.share).sum();
+    row.extend(match (link.rates.first(), link.rates.last()) {
+        (Some(least), Some(most)) => {
+            [rate(least.rate), rate(Rate::from_bps(mean.round() as u64)), rate(most.rate), parts(&link.rates)]
+        }
+        _ => [rate(link.rate), String::new(), String::new(), String::new()],
+    });
+    row.extend(match link.delays {
+        Some(delays) => [time(delays.least), time(delays.mean), time(delays.most)],
+        None => [time(link.delay), String::new(), String::new()],
+    });
+    row
+}
+
+/// Returns rates with their parts of the time, those with the greatest.
+fn parts(rates: &[RateShare]) -> String {
+    let mut rates = rates.to_vec();
+    rates.sort_by(|a, b| b.share.total_cmp(&a.share));
+    let part = |held: &RateShare| format!("{} {:.1} %", rate(held.rate), 100.0 * held.share);
+    let mut parts: Vec<String> = rates.iter().take(RATES_SHOWN).map(part).collect();
+    parts.extend((rates.len() > RATES_SHOWN).then(|| format!("{} others", rates.len() - RATES_SHOWN)));
+    parts.join(", ")
+}
+
 fn voice_row(link: &LinkBudget) -> Option<Vec<String>> {
     let voice = link.voice.as_ref()?;
     Some(vec![
@@ -159,28 +203,55 @@ fn terminal_row(terminal: &ShareBudget) -> Vec<String> {
     ]
 }
 
+fn packets(flow: &FlowBudget) -> String {
+    let one = format!("{} of payload in {} (path MTU {})", flow.payload, flow.packet, flow.mtu);
+    match flow.fragments {
+        1 => one,
+        count => format!("{one}, mean of the {count} fragments of a datagram"),
+    }
+}
+
+impl FlowBudget {
+    /// Returns `true` if others leave it less than it asks for.
+    fn is_shared(&self) -> bool {
+        let window = self.tcp.as_ref().map(|tcp| tcp.window_limit);
+        let arrives = |rate: Rate| rate.mul_f64(1.0 - self.lost);
+        let asks =
+            [Some(self.ceiling), self.offered.map(arrives), window.map(arrives)].into_iter().flatten().min();
+        asks.is_some_and(|asks| (self.fair_share.as_bps() as f64) < asks.as_bps() as f64 * 0.9999 - 1.0)
+    }
+}
+
 impl fmt::Display for FlowBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let copies = if self.copies > 1 { format!(" ({} copies)", self.copies) } else { String::new() };
         writeln!(f, "Flow {}{copies}: {}\n", self.name, way(&self.path))?;
         let mut rows = vec![
-            ("packets", format!("{} of payload in {} (path MTU {})", self.payload, self.packet, self.mtu)),
+            ("packets", packets(self)),
             ("one way", time(self.one_way)),
             ("bottleneck", self.bottleneck.clone()),
             ("max goodput", rate(self.ceiling)),
         ];
         rows.extend(self.compressed.iter().map(|on| ("compressed", compressed(on))));
-        if self.fair_share != self.ceiling {
+        if self.lost > 0.0 {
+            rows.push(("lost by channels", percent(self.lost)));
+        }
+        if self.is_shared() {
             rows.push(("fair share", rate(self.fair_share)));
         }
         rows.extend(self.voice.as_ref().map(|voice| ("calls", calls(voice))));
         rows.extend(self.offered.map(|offered| ("offered", format!("{} each", rate(offered)))));
         rows.extend(self.min_rtt.map(|rtt| ("min RTT", time(rtt))));
+        let range = |[least, mean, most]: [Span; 3]| {
+            format!("{} to {}, mean {}", time(least), time(most), time(mean))
+        };
+        rows.extend(self.round_trips.map(|trips| ("RTT without queueing", range(trips))));
         if let Some(tcp) = &self.tcp {
             rows.push(("window", format!("{} allowed, {} needed", tcp.window_allowed, tcp.window_needed)));
             rows.push(("window-limited goodput", rate(tcp.window_limit)));
             rows.push(("buffer needed", tcp.buffer_needed.to_string()));
-            rows.push(("slow start", time(tcp.slow_start)));
+            let slow_start = tcp.slow_start.map_or_else(|| "not forecast".to_owned(), time);
+            rows.push(("slow start", slow_start));
         }
         rows.iter().try_for_each(|(name, value)| writeln!(f, "  {name:<22} {value}"))?;
         self.warnings.iter().try_for_each(|warning| writeln!(f, "  note: {warning}"))
@@ -218,6 +289,13 @@ pub(crate) fn rate(rate: Rate) -> String {
     };
     let text = format!("{:.2}", rate.as_bps() as f64 / scale);
     format!("{} {unit}", text.strip_suffix(".00").unwrap_or(&text))
+}
+
+/// Returns a part in per cent, with two digits that count.
+pub(super) fn percent(part: f64) -> String {
+    let percent = 100.0 * part;
+    let digits = if percent < 0.01 { 4 } else { 2 };
+    format!("{percent:.digits$} %")
 }
 
 /// Milliseconds or seconds to three digits.

@@ -112,7 +112,8 @@ fn stations_share_their_wifi_cell() {
     assert_eq!(shares(&one), [all, all]);
     assert_eq!(one.flows[0].fair_share, one.flows[0].ceiling.mul_f64(1.0 / 6.0));
     let apart = budget(&text(""));
-    assert_eq!(shares(&apart), ["2 flows share wlan: down, up"]);
+    // The upload has a cell of its own first, and the common one limits it.
+    assert_eq!(shares(&apart), ["2 flows share wlan: down, up"; 2]);
 }
 
 #[test]
@@ -152,8 +153,10 @@ fn what_tcp_needs_follows_from_the_round_trip() {
     let limit = 6e6 * 8.0 / rtt;
     assert!((tcp.window_limit.as_bps() as f64 / limit - 1.0).abs() < 1e-6);
     assert_eq!(six.warnings.len(), 2, "{:?}", six.warnings);
-    let doublings = (needed / 91_000.0).log2();
-    assert!((tcp.slow_start.as_secs_f64() - rtt * doublings).abs() < 1e-3);
+    // An ACK for two segments: 1.5 windows in a round trip, after the handshake.
+    let rounds = 1.0 + (6e6_f64 / 91_000.0).ln() / 1.5_f64.ln();
+    let slow_start = tcp.slow_start.expect("it grows").as_secs_f64();
+    assert!((slow_start / rtt - rounds).abs() < 1.0, "{slow_start}");
 }
 
 #[test]
@@ -507,6 +510,7 @@ fn a_cell_counts_compressed_headers() {
     }
 }
 
+mod over_time;
 mod voice;
 
 #[test]

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use bentpipe_net::metric::End;
 use bentpipe_record::Measure;
-use bentpipe_scenario::{Application, Flow, Scenario, copies};
+use bentpipe_scenario::{Application, Flow, Scenario, Traffic, copies};
 use bentpipe_transport::tcp;
 use bentpipe_units::Span;
 
@@ -11,40 +12,90 @@ use super::groups::{is_goodput, jain};
 use super::run::{Active, Run, Summed};
 use super::subjects::{Kind, Subject};
 
-/// Returns the measures of each flow.
+/// Returns the measures of each flow that starts before the end of the run.
+///
+/// Calls have them in both directions.
 pub(super) fn sums<'a>(scenario: &Scenario, run: &Run<'a>, subjects: &[Subject<'a>]) -> Vec<Summed<'a>> {
     let flows = subjects.iter().filter(|subject| subject.kind == Kind::Flow);
-    flows.flat_map(|flow| run.sums(flow, active(scenario, flow, run))).collect()
+    let active = flows.map(|flow| (flow, active(scenario, flow, run)));
+    let started = active.filter(|(_, [sending, _])| sending.start_s < run.duration_s);
+    let sums = |(flow, active): (&Subject<'a>, [Active; 2])| {
+        let mut sums = run.sums(flow, active);
+        if is_both_ways(flow, run) {
+            sums.extend(run.sums(&flow.back(), active));
+        }
+        sums
+    };
+    started.flat_map(sums).collect()
+}
+
+/// Returns `true` if a flow carries the same in both directions.
+fn is_both_ways(flow: &Subject<'_>, run: &Run<'_>) -> bool {
+    let reports = |wanted: End| {
+        let ends = flow.parts.iter().filter(|(_, end)| *end == Some(wanted));
+        ends.flat_map(|(part, _)| run.end.of(*part)).any(|total| total.metric.is_both_ways)
+    };
+    reports(End::Sender) && reports(End::Receiver)
 }
 
 /// Returns the measures of all flows together.
 pub(super) fn of_all(scenario: &Scenario, sums: &[Summed<'_>], whole_s: f64) -> Vec<Measure> {
-    let goodputs: Vec<&Summed<'_>> = sums.iter().filter(|summed| is_goodput(summed)).collect();
+    let goodputs: Vec<&Summed<'_>> =
+        sums.iter().filter(|summed| is_goodput(summed) && summed.way.is_empty()).collect();
     if goodputs.iter().filter(|flow| flow.value().is_finite()).count() < 2 {
         return Vec::new();
     }
-    // Of all together over the whole time: flows that were on at different times never had their sum at once.
-    let delivered: f64 = goodputs.iter().map(|flow| flow.mean()).sum();
-    let all = Measure::new("flows.goodput", "bit/s", delivered * 8.0 / whole_s);
+    let sum = goodputs.iter().map(|flow| flow.over(whole_s)).sum();
+    let all = Measure::new("flows.goodput", "bit/s", sum).map(|all| all.since(newest(&goodputs)));
     all.into_iter().chain(fairness(scenario, &goodputs)).collect()
 }
 
 /// Returns Jain's index of all flows, or of each kind if there are several.
+///
+/// Flows of a kind that ask for different rates get different ones however fair their shares are, so they have no index.
 fn fairness(scenario: &Scenario, goodputs: &[&Summed<'_>]) -> Vec<Measure> {
-    let mut kinds: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let since = newest(goodputs);
+    let mut kinds: BTreeMap<String, (Option<&Flow>, Vec<f64>)> = BTreeMap::new();
     for flow in goodputs.iter().filter(|flow| flow.value().is_finite()) {
-        kinds.entry(kind(scenario, flow)).or_default().push(flow.value());
+        let asking = find(scenario, flow.path).map(|(_, flow, _)| flow);
+        let (first, values) = kinds.entry(kind(scenario, flow)).or_insert((asking, Vec::new()));
+        if first.zip(asking).is_none_or(|(one, other)| asks_the_same(one, other)) {
+            values.push(flow.value());
+        } else {
+            values.push(f64::NAN);
+        }
     }
     let is_one = kinds.len() == 1;
     let name =
         |kind: &str| if is_one { "flows.fairness".to_owned() } else { format!("flows.{kind}.fairness") };
-    let several = kinds.iter().filter(|(_, values)| values.len() > 1);
-    several.filter_map(|(kind, values)| Measure::new(name(kind), "ratio", jain(values))).collect()
+    let several = kinds.iter().filter(|(_, (_, values))| values.len() > 1);
+    let measure = |(kind, (_, values)): (&String, &(Option<&Flow>, Vec<f64>))| {
+        Measure::new(name(kind), "ratio", jain(values))
+    };
+    several.filter_map(measure).map(|measure| measure.since(since)).collect()
+}
+
+/// Returns `true` if two flows of one kind ask for the same rate. Bulk transfers ask for all that there is.
+fn asks_the_same(one: &Flow, other: &Flow) -> bool {
+    match (&one.application, &other.application) {
+        (Application::Bulk(_), Application::Bulk(_)) if is_tcp(one) && is_tcp(other) => true,
+        (one_application, other_application) if is_tcp(one) => one_application == other_application,
+        _ => one.traffic == other.traffic,
+    }
+}
+
+fn is_tcp(flow: &Flow) -> bool {
+    matches!(flow.traffic, Traffic::Tcp(_))
+}
+
+/// Returns the version of the definitions with which the newest meaning of these values began.
+fn newest(sums: &[&Summed<'_>]) -> u32 {
+    sums.iter().map(|summed| summed.sum.since).max().unwrap_or(1)
 }
 
 /// Returns the kind of a flow. Flows of one kind can be compared with each other.
 fn kind(scenario: &Scenario, flow: &Summed<'_>) -> String {
-    if !flow.metric.is(&tcp::metrics::DELIVERED_BYTES) {
+    if !flow.metric.is(&tcp::metrics::ARRIVED_BYTES) {
         return "udp".to_owned();
     }
     let application = find(scenario, flow.path).map_or("other", |(_, flow, _)| word(&flow.application));
@@ -61,7 +112,7 @@ fn word(application: &Application) -> &'static str {
 }
 
 /// Returns a flow of the scenario, with its name and its copy's number from zero. Copy number n is called NAME.n.
-fn find<'a>(scenario: &'a Scenario, path: &str) -> Option<(&'a str, &'a Flow, u64)> {
+pub(super) fn find<'a>(scenario: &'a Scenario, path: &str) -> Option<(&'a str, &'a Flow, u64)> {
     let name = path.strip_prefix("flow/").unwrap_or(path);
     let of = |name: &str| scenario.flow.get_key_value(name).map(|(name, flow)| (name.as_str(), flow));
     let copy = || {
@@ -72,14 +123,17 @@ fn find<'a>(scenario: &'a Scenario, path: &str) -> Option<(&'a str, &'a Flow, u6
     of(name).map(|(name, flow)| (name, flow, 0)).or_else(copy)
 }
 
-/// Returns the time that a flow was active.
+/// Returns the times that a flow was active at its sender and at its receivers.
 ///
-/// It ends when the flow stopped, or all its data had been delivered.
-fn active(scenario: &Scenario, flow: &Subject<'_>, run: &Run<'_>) -> Active {
+/// The first ends when the flow stopped, or all its data had been delivered. What it sent before arrives later, and TCP goes on
+/// with its buffer: the second ends when all data had been delivered, or the last arrived.
+pub(super) fn active(scenario: &Scenario, flow: &Subject<'_>, run: &Run<'_>) -> [Active; 2] {
     let (start, stop) = match find(scenario, flow.path) {
         Some((name, flow, copy)) => (copies::start(scenario, (name, flow), copy, run.seed), flow.stop),
         None => (Span::ZERO, None),
     };
-    let completed = run.completed(flow).map(Span::from_secs_f64);
-    run.active(start, stop.into_iter().chain(completed).min())
+    let completed = run.completed(flow);
+    let stopped = stop.into_iter().chain(completed.map(Span::from_secs_f64)).min();
+    let arrived = completed.or_else(|| stop.map(|stop| run.last_arrival(flow, stop)));
+    [run.active(start, stopped), run.receiving(start, arrived)]
 }

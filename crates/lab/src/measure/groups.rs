@@ -1,15 +1,17 @@
 //! Measures of groups: copies of one flow, link or line.
 
+use std::collections::HashSet;
+
 use bentpipe_net::metric::{How, Metric};
 use bentpipe_record::{Measure, pattern, stats};
 use bentpipe_transport::{app, tcp};
 use indexmap::IndexMap;
 
 use super::run::Summed;
+use super::subjects::Subject;
 
 /// Bytes of application data that reached a receiver.
-static DELIVERED: [&Metric; 2] =
-    [&tcp::metrics::DELIVERED_BYTES.metric, &app::metrics::DELIVERED_BYTES.metric];
+static DELIVERED: [&Metric; 2] = [&tcp::metrics::ARRIVED_BYTES.metric, &app::metrics::DELIVERED_BYTES.metric];
 
 /// Returns `true` if a measure is a flow's goodput.
 pub(super) fn is_goodput(summed: &Summed<'_>) -> bool {
@@ -25,25 +27,50 @@ pub(super) fn jain(values: &[f64]) -> f64 {
 /// Values of one measure of all copies.
 struct Group<'a> {
     unit: &'static str,
-    /// Set if the copies compete for it.
-    is_shared: bool,
+    /// Sum over one common window, if the copies compete for it.
+    sum: Option<f64>,
     values: Vec<f64>,
     name: &'a str,
+    since: u32,
 }
 
-/// Returns mean, standard deviation and quantiles of each measure over a group's copies. For goodput also the sum and
-/// Jain's index.
-pub(super) fn measures<'a>(sums: impl Iterator<Item = &'a Summed<'a>>) -> Vec<Measure> {
+/// Returns the numbers of copies in each group: those with a value, and all.
+///
+/// Copies of a flow that start after the end of the run have no values.
+pub(super) fn counts(subjects: &[Subject<'_>], sums: &[&Summed<'_>]) -> Vec<Measure> {
+    let with_values: HashSet<&str> =
+        sums.iter().filter(|summed| summed.value().is_finite()).map(|summed| summed.path).collect();
+    let mut groups: IndexMap<String, [f64; 2]> = IndexMap::new();
+    for subject in subjects {
+        let Some(name) = group(subject.path) else { continue };
+        let [n, of] = groups.entry(name).or_default();
+        *n += f64::from(u8::from(with_values.contains(subject.path)));
+        *of += 1.0;
+    }
+    let several = groups.into_iter().filter(|(_, [_, of])| *of > 1.0);
+    let measure =
+        |name: &str, what: &str, count| Measure::new(format!("group.{name}.{what}"), "count", count);
+    several.flat_map(|(name, [n, of])| [measure(&name, "n", n), measure(&name, "of", of)]).flatten().collect()
+}
+
+/// Returns mean, standard deviation and quantiles of each measure over a group's copies. For goodput also the sum over the window
+/// of `window_s`, and Jain's index.
+pub(super) fn measures(sums: &[&Summed<'_>], window_s: f64) -> Vec<Measure> {
     let mut groups: IndexMap<(String, &str), Group<'_>> = IndexMap::new();
-    for summed in sums.filter(|summed| summed.value().is_finite()) {
-        let Some(of) = group(summed.path) else { continue };
+    for summed in sums.iter().filter(|summed| summed.value().is_finite()) {
+        let Some(mut of) = group(summed.path) else { continue };
+        if !summed.way.is_empty() {
+            of = format!("{of}.{}", summed.way);
+        }
         let group = groups.entry((of, summed.sum.name)).or_insert_with(|| Group {
             unit: summed.unit().symbol(),
-            is_shared: is_goodput(summed),
+            sum: is_goodput(summed).then_some(0.0),
             values: Vec::new(),
             name: summed.sum.name,
+            since: summed.sum.since,
         });
         group.values.push(summed.value());
+        group.sum = group.sum.map(|sum| sum + summed.over(window_s));
     }
     let several = groups.into_iter().filter(|(_, group)| group.values.len() > 1);
     several.flat_map(|((of, _), group)| group.measures(&of)).collect()
@@ -71,12 +98,15 @@ impl Group<'_> {
             ("p50", quantile(0.5)),
             ("p95", quantile(0.95)),
         ];
-        let measure =
-            |name: &str, unit, value| Measure::new(format!("group.{of}.{}.{name}", self.name), unit, value);
-        let mut measures: Vec<Measure> =
-            spread.into_iter().filter_map(|(name, value)| measure(name, self.unit, value)).collect();
-        if self.is_shared {
-            measures.extend(measure("sum", self.unit, self.values.iter().sum()));
+        let measure = |name: &str, unit, value| {
+            Measure::new(format!("group.{of}.{}.{name}", self.name), unit, value)
+                .map(|measure| measure.since(self.since))
+        };
+        let n = measure("n", "count", self.values.len() as f64);
+        let mut measures: Vec<Measure> = n.into_iter().collect();
+        measures.extend(spread.into_iter().filter_map(|(name, value)| measure(name, self.unit, value)));
+        if let Some(sum) = self.sum {
+            measures.extend(measure("sum", self.unit, sum));
             measures.extend(measure("jain", "ratio", jain(&self.values)));
         }
         measures

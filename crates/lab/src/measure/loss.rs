@@ -4,13 +4,14 @@
 //! sent so long before the end of the run that they cannot be in flight: more than [`Run::waiting`], as RFC 7680, section 2.4, has a
 //! waiting time. Packets in flight count neither as sent nor as lost.
 
-use bentpipe_net::metric::{Counter, End, Of};
+use bentpipe_net::metric::{Counter, End, Gauge, Of};
 use bentpipe_record::{Total, Totals};
+use bentpipe_transport::ping::metrics::REQUESTS;
 use bentpipe_units::Span;
 
 use super::run::Run;
 use super::subjects::Subject;
-use super::unloaded::{Unloaded, longest};
+use super::unloaded::{Unloaded, longest, longest_round_trip};
 
 /// Factor by which a packet in flight may take longer than any that arrived.
 const MARGIN: u64 = 2;
@@ -27,12 +28,37 @@ impl Run<'_> {
     ) -> (f64, f64) {
         let part = missing.part;
         let at_end = reported(self.end, part, expected).unwrap_or(0.0);
-        let waiting = self.waiting(flow, part, at_end > 0.0);
+        let is_round_trip = sent.is(&REQUESTS);
+        let waiting = self.waiting(flow, (part, at_end > 0.0), is_round_trip);
         let tail =
             self.sent_by(flow, sent, waiting).map_or(0.0, |[by, in_warm_up]| by - at_end.max(in_warm_up));
         let arrived_or_missing = at_end - reported(self.warm, part, expected).unwrap_or(0.0);
         let tail = tail.max(0.0);
         (self.grown(missing) + tail, arrived_or_missing + tail)
+    }
+
+    /// Returns the lost units of a flow with stores, and the lost and arrived ones.
+    ///
+    /// Lost are those that neither arrived nor wait in a store.
+    ///
+    /// What waits anywhere may be of this flow, so the loss is the least that is certain. Those before the last one that arrived
+    /// are not in flight, however lately they were sent.
+    pub(super) fn lost_of_stored(
+        &self,
+        flow: &Subject<'_>,
+        arrived: &Total,
+        (sent, stored, expected): (&'static Of<Counter>, &'static Of<Gauge>, &'static Of<Counter>),
+    ) -> Option<(f64, f64)> {
+        let part = arrived.part;
+        let waiting = self.waiting(flow, (part, arrived.value().as_f64() > 0.0), false);
+        let [sent_by, in_warm_up] = self.sent_by(flow, sent, waiting)?;
+        let [stored, before] = [self.end, self.warm].map(|totals| sum_of(totals, stored));
+        let [passed, passed_before] =
+            [self.end, self.warm].map(|totals| reported(totals, part, expected).unwrap_or(0.0));
+        let settled = (sent_by - in_warm_up).max(passed - passed_before);
+        let arrived = self.grown(arrived);
+        let missing = (settled - arrived - (stored - before)).max(0.0);
+        Some((missing, missing + arrived))
     }
 
     /// Returns the packets sent until the waiting time before the end, and in the warm-up.
@@ -47,14 +73,22 @@ impl Run<'_> {
     /// Returns the time after which a packet that has not arrived counts as lost.
     ///
     /// That is twice the longest delay of a packet that arrived. Of a flow from which nothing arrived it is twice the delay of
-    /// its empty path, or twice the longest delay of any flow, whichever is longer.
-    fn waiting(&self, flow: &Subject<'_>, part: u32, has_arrivals: bool) -> Span {
-        if let Some(longest) = longest(self.end.histograms_of(part)).filter(|_| has_arrivals) {
+    /// its empty path, or twice the longest delay of any flow, whichever is longer. Of requests it is round trips that count.
+    fn waiting(&self, flow: &Subject<'_>, (part, has_arrivals): (u32, bool), is_round_trip: bool) -> Span {
+        let histograms = self.end.histograms_of(part);
+        let known = if is_round_trip { longest_round_trip(histograms) } else { longest(histograms) };
+        if let Some(longest) = known.filter(|_| has_arrivals) {
             return longest * MARGIN;
         }
         let unloaded = self.unloaded.get_or_init(|| Unloaded::of(self.scenario, self.end));
-        unloaded.delay(self.scenario, flow.path) * MARGIN
+        unloaded.delay(self.scenario, flow.path) * (if is_round_trip { 2 * MARGIN } else { MARGIN })
     }
+}
+
+/// Returns the sum of a gauge over all elements.
+fn sum_of(totals: &Totals, metric: &Of<Gauge>) -> f64 {
+    let of_metric = totals.entries.iter().filter(|total| total.metric.is(metric));
+    of_metric.map(|total| total.value().as_f64()).sum()
 }
 
 /// Returns what a part reported.

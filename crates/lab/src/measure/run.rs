@@ -5,6 +5,7 @@ use std::cell::OnceCell;
 use bentpipe_net::Histogram;
 use bentpipe_net::metric::{Counter, End, How, Metric, Of, Sum, Unit};
 use bentpipe_scenario::Scenario;
+use bentpipe_transport::app::metrics::LAST_ARRIVAL;
 use bentpipe_units::Span;
 
 use super::subjects::{Kind, Subject};
@@ -32,6 +33,8 @@ pub(super) struct Run<'a> {
 pub(super) struct Summed<'a> {
     /// Subject's path.
     pub(super) path: &'a str,
+    /// Word for the opposite direction of a call, or nothing.
+    pub(super) way: &'static str,
     /// Declaration of the measure.
     pub(super) sum: &'static Sum,
     /// Metric that it is made of.
@@ -48,11 +51,18 @@ pub(super) struct Summed<'a> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Active {
     /// Start of it, from the beginning of the run.
-    start_s: f64,
+    pub(super) start_s: f64,
     /// End of it.
     end_s: f64,
     /// Length of it after the warm-up; NaN if there is nothing left.
     length_s: f64,
+}
+
+impl Active {
+    /// Returns `true` if nothing of it is left after the warm-up.
+    pub(super) fn is_empty(&self) -> bool {
+        self.length_s.is_nan()
+    }
 }
 
 impl<'a> Summed<'a> {
@@ -61,13 +71,19 @@ impl<'a> Summed<'a> {
         self.total / self.over
     }
 
+    /// Returns the growth over `seconds`, in [`Unit::per_second`].
+    ///
+    /// Values over one common window add up. Those over different active times do not: their flows never had the sum at once.
+    pub(super) fn over(&self, seconds: f64) -> f64 {
+        self.mean() * self.metric.unit.per_second_factor() / seconds
+    }
+
     /// Returns the value.
     pub(super) fn value(&self) -> f64 {
-        let factor = self.metric.unit.per_second_factor();
         match self.sum.how {
-            How::PerSecond => self.mean() * factor / self.active.length_s,
+            How::PerSecond => self.over(self.active.length_s),
             How::SinceStart => self.mean() - self.active.start_s,
-            How::MedianPerSecond => self.mean() * factor,
+            How::MedianPerSecond => self.mean() * self.metric.unit.per_second_factor(),
             How::Grown | How::Dropped => self.total,
             How::Last
             | How::Quantile(_)
@@ -76,6 +92,7 @@ impl<'a> Summed<'a> {
             | How::Median
             | How::Over(_)
             | How::Loss { .. }
+            | How::LossOfStored { .. }
             | How::DropRatio => self.mean(),
         }
     }
@@ -84,15 +101,16 @@ impl<'a> Summed<'a> {
         match self.sum.how {
             How::PerSecond | How::MedianPerSecond => self.metric.unit.per_second(),
             How::Over(other) if other.unit == self.metric.unit => Unit::Ratio,
-            How::DropRatio | How::Loss { .. } => Unit::Ratio,
+            How::DropRatio | How::Loss { .. } | How::LossOfStored { .. } => Unit::Ratio,
             _ => self.metric.unit,
         }
     }
 
     /// Returns the measure if it has a value.
     pub(super) fn measure(self) -> Option<Measure> {
-        let name = format!("{}.{}", self.path.replace('/', "."), self.sum.name);
-        Measure::new(name, self.unit().symbol(), self.value())
+        let way = if self.way.is_empty() { String::new() } else { format!(".{}", self.way) };
+        let name = format!("{}{way}.{}", self.path.replace('/', "."), self.sum.name);
+        Measure::new(name, self.unit().symbol(), self.value()).map(|measure| measure.since(self.sum.since))
     }
 }
 
@@ -116,9 +134,9 @@ impl<'a> Run<'a> {
         self.duration_s - self.warm_up_s
     }
 
-    /// Returns the whole run.
-    pub(super) fn whole(&self) -> Active {
-        self.active(Span::ZERO, None)
+    /// Returns the whole run, at both ends.
+    pub(super) fn whole(&self) -> [Active; 2] {
+        [self.active(Span::ZERO, None); 2]
     }
 
     /// Returns the time from `start` to `stop`, or to the end of the run.
@@ -129,6 +147,41 @@ impl<'a> Run<'a> {
         Active { start_s, end_s: to, length_s: if length_s > 0.0 { length_s } else { f64::NAN } }
     }
 
+    /// Returns the time of a receiver from `start` to `until`.
+    ///
+    /// Of a packet that began to arrive in the warm-up, all counts behind it. A time that begins there has the length of a sample
+    /// at least, so that this one packet does not become a rate.
+    pub(super) fn receiving(&self, start: Span, until: Option<f64>) -> Active {
+        let least_s = self.warm_up_s + self.scenario.probe.interval.as_secs_f64();
+        let is_cut = |until_s: f64| start.as_secs_f64() < self.warm_up_s && until_s > self.warm_up_s;
+        let until_s = until.map(|until_s| if is_cut(until_s) { until_s.max(least_s) } else { until_s });
+        self.active(start, until_s.map(Span::from_secs_f64))
+    }
+
+    /// Returns the instant of a flow's last arrival, in seconds.
+    ///
+    /// That is a sample's, and no instant before `stop`, if the receiver reports none.
+    pub(super) fn last_arrival(&self, flow: &Subject<'a>, stop: Span) -> f64 {
+        let receivers = flow.parts.iter().filter(|(_, end)| *end == Some(End::Receiver));
+        let last = receivers.flat_map(|(part, _)| self.end.of(*part)).filter_map(|total| {
+            let is_rate = total.metric.sums.iter().any(|sum| matches!(sum.how, How::PerSecond));
+            match total.metric.is(&LAST_ARRIVAL) {
+                true => Some(total.value().as_f64()),
+                false if is_rate => self.last_growth(total),
+                false => None,
+            }
+        });
+        last.fold(stop.as_secs_f64(), f64::max)
+    }
+
+    /// Returns the first sample with the final value of a counter, in seconds.
+    fn last_growth(&self, total: &Total) -> Option<f64> {
+        let values = self.column(total)?.data.to_f64();
+        let (last, before) = values.split_last()?;
+        let at = before.iter().rposition(|value| value < last).map_or(0, |at| at + 1);
+        self.seconds.get(at).copied()
+    }
+
     /// Returns the instant at which all data of a flow had been delivered, in seconds.
     pub(super) fn completed(&self, flow: &Subject<'a>) -> Option<f64> {
         let since_start = |summed: &Summed<'_>| matches!(summed.sum.how, How::SinceStart);
@@ -137,10 +190,13 @@ impl<'a> Run<'a> {
     }
 
     /// Returns all measures that the metrics of a subject's parts declare.
-    pub(super) fn sums(&self, subject: &Subject<'a>, active: Active) -> Vec<Summed<'a>> {
+    ///
+    /// `active` are its times at the sender and at receivers.
+    pub(super) fn sums(&self, subject: &Subject<'a>, active: [Active; 2]) -> Vec<Summed<'a>> {
         let mut found: Vec<Summed<'a>> = Vec::new();
         let mut known = Known::default();
         for (part, end) in &subject.parts {
+            let active = active[usize::from(*end == Some(End::Receiver))];
             for reported in self.end.of(*part) {
                 let declared = reported.metric.sums.iter();
                 let here = declared.filter(|sum| is_taken_at(sum, subject.kind, *end));
@@ -150,8 +206,8 @@ impl<'a> Run<'a> {
                     }
                     let values = self.values((subject, active), reported, sum, &mut known);
                     let Some((total, over)) = values else { continue };
-                    let path = subject.path;
-                    add(&mut found, Summed { path, sum, metric: reported.metric, total, over, active });
+                    let (path, way) = (subject.path, subject.way);
+                    add(&mut found, Summed { path, way, sum, metric: reported.metric, total, over, active });
                 }
             }
             self.quantiles(subject, (*part, *end), active, &mut found);
@@ -170,10 +226,10 @@ impl<'a> Run<'a> {
         for (_, metric, values) in self.end.histograms_of(part) {
             let before = self.warm.histograms_of(part).iter().find(|(_, known, _)| known.is(metric));
             let grown = before.map_or_else(|| values.clone(), |(.., before)| values.since(before));
-            let path = subject.path;
+            let (path, way) = (subject.path, subject.way);
             for sum in metric.sums.iter().filter(|sum| is_taken_at(sum, subject.kind, end)) {
                 let Some(total) = of_distribution(&grown, sum.how) else { continue };
-                add(found, Summed { path, sum, metric, total, over: 1.0, active });
+                add(found, Summed { path, way, sum, metric, total, over: 1.0, active });
             }
         }
     }
@@ -217,6 +273,9 @@ impl<'a> Run<'a> {
                 Some((self.grown(reported), over))
             }
             How::Loss { expected, sent } => Some(self.lost(subject, reported, [expected, sent])),
+            How::LossOfStored { sent, stored, expected } => {
+                self.lost_of_stored(subject, reported, (sent, stored, expected))
+            }
             How::Dropped => Some(one(self.dropped(reported.part))),
             How::DropRatio => {
                 let dropped = self.dropped(reported.part);
@@ -301,7 +360,10 @@ fn add<'a>(found: &mut Vec<Summed<'a>>, new: Summed<'a>) {
         return;
     };
     known.total += new.total;
-    if !matches!(new.sum.how, How::Over(_)) {
-        known.over += new.over;
+    match new.sum.how {
+        How::Over(_) => {}
+        // Channels of one line follow each other: what entered the first is what was sent.
+        How::DropRatio => known.over = known.over.max(new.over),
+        _ => known.over += new.over,
     }
 }

@@ -21,10 +21,25 @@ pub(super) enum Kind {
 pub(super) struct Subject<'a> {
     /// Path in the scenario: "flow/cubic", "link/satellite/forward".
     pub(super) path: &'a str,
+    /// Word for the opposite direction of a call: "back", or nothing.
+    pub(super) way: &'static str,
     /// Kind.
     pub(super) kind: Kind,
     /// Numbers of its parts, and the ends of a flow that they are.
     pub(super) parts: Vec<(u32, Option<End>)>,
+}
+
+impl<'a> Subject<'a> {
+    /// Returns the same flow in the opposite direction, in which its receiver sends.
+    pub(super) fn back(&self) -> Subject<'a> {
+        let other = |end: &Option<End>| match end {
+            Some(End::Sender) => Some(End::Receiver),
+            Some(End::Receiver) => Some(End::Sender),
+            None => None,
+        };
+        let parts = self.parts.iter().map(|(part, end)| (*part, other(end))).collect();
+        Subject { path: self.path, way: "back", kind: self.kind, parts }
+    }
 }
 
 /// Returns the subjects of these parts.
@@ -37,7 +52,7 @@ pub(super) fn of(parts: &[Arc<str>]) -> Vec<Subject<'_>> {
         let Some((path, kind, end)) = subject(path) else { continue };
         let place = *places.entry(path).or_insert(subjects.len());
         if place == subjects.len() {
-            subjects.push(Subject { path, kind, parts: Vec::new() });
+            subjects.push(Subject { path, way: "", kind, parts: Vec::new() });
         }
         subjects[place].parts.push((number as u32, end));
     }

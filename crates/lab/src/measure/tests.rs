@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use bentpipe_net::link::metrics as link;
 use bentpipe_net::queue::metrics as queue;
-use bentpipe_record::{Column, Data, Declared, FinalValues, Sampling, Series, Total, Totals, Value};
+use bentpipe_record::{
+    Column, Data, Declared, FinalValues, FlowFact, Sampling, Series, Total, Totals, Value,
+};
 use bentpipe_scenario::Document;
 use bentpipe_sim::{Builder, EngineCounters};
 use bentpipe_transport::app::metrics as udp;
@@ -52,7 +54,7 @@ fn totals_at(seconds: u64, scale: u64) -> Totals {
             Total::new(sender, &tcp::DATA_SEGMENTS_SENT, Value::Counter(200 * scale)),
             Total::new(sender, &tcp::RETRANSMITS, Value::Counter(scale)),
             Total::new(sender, &tcp::SRTT, Value::Gauge(f64::NAN)),
-            Total::new(receiver, &tcp::DELIVERED_BYTES, Value::Counter(bytes * scale)),
+            Total::new(receiver, &tcp::ARRIVED_BYTES, Value::Counter(bytes * scale)),
         ]);
     }
     entries.extend([
@@ -120,12 +122,25 @@ fn copies_are_a_group_and_fairness_is_of_like_flows() {
     let measures = measures(&scenario, 1, &recording());
     let value = |name: &str| measures.iter().find(|m| m.name == name).map(|m| m.value);
     assert_eq!(value("group.late.goodput.mean"), Some(3000.0));
-    assert_eq!(value("group.late.goodput.sum"), Some(6000.0));
+    assert_eq!(value("group.late.goodput.sum"), Some(2000.0), "over the window of 8 s, not over 4 s and 2 s");
+    assert_eq!([value("group.late.n"), value("group.late.of")], [Some(2.0); 2]);
+    assert_eq!(value("group.late.goodput.n"), Some(2.0));
     assert_eq!(value("group.late.goodput.sd"), Some(2_000_000_f64.sqrt()));
     assert_eq!(value("group.late.goodput.p50"), Some(3000.0));
     assert!((value("group.late.goodput.jain").expect("two") - 0.9).abs() < 1e-12);
     assert_eq!((value("flows.fairness"), value("flows.tcp-paced.fairness")), (None, None));
     assert!((value("flows.tcp-bulk.fairness").expect("two") - 0.9).abs() < 1e-12);
+}
+
+#[test]
+fn a_copy_that_never_starts_has_no_value_and_is_counted_apart() {
+    let late = TWO_FLOWS.replace("stagger = \"2 s\"", "stagger = \"6 s\"").replace("stop = \"8 s\"\n", "");
+    let scenario = Document::parse("test", late.as_bytes()).expect("TOML").scenario().expect("one");
+    let measures = measures(&scenario, 1, &recording());
+    let value = |name: &str| measures.iter().find(|m| m.name == name).map(|m| m.value);
+    assert_eq!([value("group.late.n"), value("group.late.of")], [Some(1.0), Some(2.0)]);
+    assert_eq!((value("group.late.retransmitted.n"), value("group.late.goodput.n")), (None, None));
+    assert!(!measures.iter().any(|measure| measure.name.starts_with("flow.late.2.")), "{measures:?}");
 }
 
 #[test]
@@ -159,7 +174,7 @@ fn averages_of_a_flow_are_over_the_time_that_it_was_active() {
         Column { part, element, metric, data }
     };
     recording.series.columns =
-        vec![column(0, &tcp::CWND.metric, cwnd), column(1, &tcp::DELIVERED_BYTES.metric, delivered)];
+        vec![column(0, &tcp::CWND.metric, cwnd), column(1, &tcp::ARRIVED_BYTES.metric, delivered)];
     let of_sender = recording.end.entries.partition_point(|total| total.part < 1);
     recording.end.entries.insert(of_sender, Total::new(0, &tcp::CWND, Value::Gauge(70_000.0)));
     let measures = measures(&scenario, 1, &recording);
@@ -207,6 +222,41 @@ fn drops_of_red_are_counted_once() {
 fn final_values_have_no_nan() {
     let values = FinalValues::of(&recording().end);
     assert!(values.iter().all(|(.., value)| value.is_finite()));
-    assert_eq!(values.get("flow.late.2.receiver.delivered-bytes"), Some((1500.0, "B")));
+    assert_eq!(values.get("flow.late.2.receiver.arrived-bytes"), Some((1500.0, "B")));
     assert_eq!(values.get("flow.late.2.sender.srtt"), None);
+}
+
+#[test]
+fn causes_of_no_goodput_are_those_of_the_scenario() {
+    let cause = |from: &str, to: &str| {
+        let text = TWO_FLOWS.replacen(from, to, 1);
+        let scenario =
+            Document::parse("test", text.as_bytes()).expect("TOML").scenario().expect("a scenario");
+        let mut recording = recording();
+        // Nothing arrives at the early flow, and at the second copy of the late one.
+        recording.end.entries.retain(|total| ![1, 5].contains(&total.part));
+        let measures = measures(&scenario, 1, &recording);
+        idle(&scenario, 1, &recording, &measures).into_iter().map(|it| (it.flow, it.fact)).collect::<Vec<_>>()
+    };
+    let early = |fact| vec![("flow.early".to_owned(), fact)];
+    let late = |fact| vec![("flow.late.2".to_owned(), fact)];
+    assert_eq!(cause("two", "2"), [], "packets say why");
+    assert_eq!(cause("traffic = \"tcp\"", "traffic = \"tcp\"\nactive = false"), early(FlowFact::Inactive));
+    let nothing = "traffic = \"tcp\"\napplication = \"nothing\"";
+    assert_eq!(cause("traffic = \"tcp\"", nothing), early(FlowFact::NothingAsked));
+    let empty = "traffic = \"tcp\"\napplication = { kind = \"bulk\", size = \"0 B\" }";
+    assert_eq!(cause("traffic = \"tcp\"", empty), early(FlowFact::NothingAsked));
+    assert_eq!(
+        cause("traffic = \"tcp\"", "traffic = \"tcp\"\nstop = \"1 s\""),
+        early(FlowFact::EndsInWarmUp)
+    );
+    assert_eq!(cause("stagger = \"2 s\"", "stagger = \"4 s\""), late(FlowFact::StartsAfterStop));
+    let at_the_end = cause("stagger = \"2 s\"\nstop = \"8 s\"", "stagger = \"6 s\"");
+    assert_eq!(at_the_end, [], "the group has the number of copies that do not start");
+    let set = |at: &str, key: &str| {
+        let event = format!("duration = \"10 s\"\nevent = [{{ at = \"{at}\", set = {{ \"flow.{key} }} }}]");
+        cause("duration = \"10 s\"", &event)
+    };
+    assert_eq!(set("1 s", "late.active\" = false"), late(FlowFact::Inactive), "off when it starts");
+    assert_eq!(set("7 s", "late.active\" = false"), [], "on when it starts");
 }

@@ -7,9 +7,10 @@ use bentpipe_net::metric::Metric;
 use bentpipe_record::Totals;
 use bentpipe_scenario::Scenario;
 use bentpipe_transport::app::metrics::DELAYS;
+use bentpipe_transport::ping::metrics::RTTS;
 use bentpipe_units::Span;
 
-use crate::budget::Budget;
+use crate::budget;
 
 /// Delays of empty paths and of other flows.
 pub(super) struct Unloaded {
@@ -42,16 +43,25 @@ fn base<'a>(scenario: &'a Scenario, path: &str) -> Option<&'a str> {
 
 /// Returns the longest one-way delay in distributions.
 pub(super) fn longest(histograms: &[(u32, &'static Metric, Histogram)]) -> Option<Span> {
-    let delays = histograms.iter().filter(|(_, metric, _)| metric.name == DELAYS.name);
-    delays.filter_map(|(.., delays)| Some(delays.range()?.1)).max()
+    longest_of(histograms, &DELAYS)
+}
+
+/// Returns the longest round trip of echo requests in distributions.
+pub(super) fn longest_round_trip(histograms: &[(u32, &'static Metric, Histogram)]) -> Option<Span> {
+    longest_of(histograms, &RTTS)
+}
+
+fn longest_of(histograms: &[(u32, &'static Metric, Histogram)], of: &Metric) -> Option<Span> {
+    let found = histograms.iter().filter(|(_, metric, _)| metric.name == of.name);
+    found.filter_map(|(.., values)| Some(values.range()?.1)).max()
 }
 
 /// Returns the delays of empty paths by flow, the longest of each.
 pub(crate) fn empty_paths(scenario: &Scenario) -> HashMap<String, Span> {
     let mut delays: HashMap<String, Span> = HashMap::new();
-    for flow in Budget::new(scenario).map_or(Vec::new(), |budget| budget.flows) {
-        let delay = delays.entry(flow.name).or_default();
-        *delay = flow.one_way.max(*delay);
+    for (flow, one_way) in budget::one_ways(scenario).unwrap_or_default() {
+        let delay = delays.entry(flow.to_owned()).or_default();
+        *delay = one_way.max(*delay);
     }
     delays
 }

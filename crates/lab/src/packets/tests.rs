@@ -121,3 +121,17 @@ fn packets_are_known_again_after_frames_and_cells() {
         assert!(arrived > 200 && lost == 0, "{name}: {arrived} arrived, {lost} lost");
     }
 }
+
+#[test]
+fn a_request_that_a_node_answers_has_arrived_and_the_last_one_is_in_flight() {
+    let ping = "title = \"t\"\nduration = \"2 s\"\nnode.a = {}\nnode.b = {}\n[link.l]\nbetween = [\"a\", \"b\"]\n\
+        rate = \"10 Mbit/s\"\ndelay = \"10 ms\"\n[flow.one]\nfrom = \"a\"\nto = \"b\"\n\
+        traffic = { kind = \"ping\", interval = \"100 ms\" }\n[flow.two]\nfrom = \"a\"\nto = \"b\"\ntraffic = \"ping\"\n";
+    let (_, packets) = run(ping, &["one", "two"]);
+    let fates = |flow: u32| {
+        let of_flow = packets.records.iter().filter(|record| record.flow == flow);
+        let count = |fate| of_flow.clone().filter(|record| record.delivery == fate).count();
+        [Delivery::Arrived, Delivery::Lost, Delivery::InFlight].map(count)
+    };
+    assert_eq!([fates(0), fates(1)], [[20, 0, 1], [2, 0, 1]]);
+}

@@ -38,11 +38,10 @@ impl<'a> Assembled<'a> {
     /// What cannot be assembled at the first such point, at its place in the file.
     pub fn unfinished(request: &Request<'a>) -> Result<Assembled<'a>, ScenarioError> {
         let to_do = |point: &Point| {
-            let mut finished = point
-                .seeds
-                .iter()
-                .map(|seed| request.folder.finished(point, *seed, request.build, &mut |_| ()));
-            request.force || finished.any(|run| run.is_none())
+            // Its files are hashed once, by [`super::execute`]. It assembles the network of a damaged run itself.
+            let mut complete =
+                point.seeds.iter().map(|seed| request.folder.complete(point, *seed, request.build));
+            request.force || complete.any(|run| run.is_none())
         };
         Assembled::of(request.document, request.plan, to_do)
     }

@@ -9,9 +9,9 @@ use std::sync::{Mutex, PoisonError};
 
 use bentpipe_assemble::Built;
 use bentpipe_record::{
-    Capture, CaptureFile, CaptureLimits, Distribution, EventRow, FinalValues, Outcome, Recorder, Recording,
-    ResultSet, RunResult, Stopped, Summary, Timing, VERSION, update_checksums, write_json, write_measures,
-    write_whole,
+    Capture, CaptureFile, CaptureLimits, DEFINITIONS, Distribution, EventRow, FinalValues, Outcome, Recorder,
+    Recording, ResultSet, RunResult, Stopped, Summary, Timing, VERSION, update_checksums, write_json,
+    write_measures, write_whole,
 };
 use bentpipe_scenario::{Document, Moment, Problem, Scenario};
 use bentpipe_sim::Network;
@@ -22,6 +22,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Monitor;
+use super::accounts::Accounts;
 use super::folder::{Folder, SUMMARIES};
 use super::growing::Growing;
 use super::network::network_map;
@@ -77,7 +78,7 @@ impl Results {
         let scenario = &request.plan.points[0].scenario;
         let command = request.command.join(" ");
         let name = request.document.name();
-        let budget = Budget::new(scenario).ok();
+        let budget = Budget::with_files(scenario, Some(request.document.access())).ok();
         ResultSet {
             title: &scenario.title,
             description: &scenario.description,
@@ -270,13 +271,13 @@ fn run_one(
     };
     calls::write(&prepared.calls, &mut prepared.network, &folder)?;
     // Its memory serves for the files.
-    drop(prepared.network);
+    let accounts = Accounts::of_ended(prepared.network);
     for (name, write) in artefacts {
         write_whole(&folder.join(name), |file| write(file))?;
     }
     let captures = captures.into_iter().map(|(_, capture)| capture.finish_files());
     let captures = captures.collect::<io::Result<Vec<_>>>()?.concat();
-    let mut outcome = outcome(point, seed, &recording, captures);
+    let mut outcome = outcome(point, seed, &recording, (captures, accounts));
     if let Some(finish) = prepared.finish {
         outcome.measures.extend(finish(&folder).map_err(Failure::Build)?);
     }
@@ -308,8 +309,8 @@ pub fn outcome_alone(
     let mut prepared = Prepared::new(built, false, &scenario);
     let recording =
         record((point, seed), &mut prepared.network, (&[], Growing::new(scratch, Vec::new())), monitor)?;
-    drop(prepared.network);
-    let mut outcome = outcome(point, seed, &recording, Vec::new());
+    let accounts = Accounts::of_ended(prepared.network);
+    let mut outcome = outcome(point, seed, &recording, (Vec::new(), accounts));
     if let Some(finish) = prepared.finish {
         outcome.measures.extend(finish(scratch).map_err(Failure::Build)?);
     }
@@ -396,19 +397,26 @@ pub(super) fn outcome(
     point: &Point,
     seed: u64,
     recording: &Recording,
-    captures: Vec<CaptureFile>,
+    (captures, accounts): (Vec<CaptureFile>, Accounts),
 ) -> Outcome {
+    let measures = measure::measures(&point.scenario, seed, recording);
+    let mut flow_notes = measure::idle(&point.scenario, seed, recording, &measures);
+    flow_notes.extend(accounts.carriage);
     Outcome {
         hash: point.run_hash(seed).to_hex(),
         seed,
         fingerprint: recording.fingerprint.to_string(),
+        definitions: DEFINITIONS,
         deliveries: recording.work.deliveries,
         wakeups: recording.work.wakeups,
         stray: recording.stray,
         interval_asked: recording.sampling.asked,
         interval: recording.sampling.used,
+        warm_up: point.scenario.probe.warm_up,
         captures,
-        measures: measure::measures(&point.scenario, seed, recording),
+        measures,
+        ledger: accounts.ledger,
+        flow_notes,
         distributions: Distribution::of(recording),
         totals: FinalValues::of(&recording.end),
     }

@@ -5,15 +5,19 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use bentpipe_record::{
-    Checksums, Outcome, Series, SeriesError, Timing, listed_files, read_series, verify_folder, write_compact,
-    write_csv, write_json, write_parquet, write_whole,
+    Checksums, LEDGER_CSV, LEDGER_FILE, LedgerRow, Outcome, Series, SeriesError, Timing, ledger_frame,
+    listed_files, read_series, verify_folder, write_compact, write_csv, write_json, write_ledger,
+    write_parquet, write_whole,
 };
 use serde::de::DeserializeOwned;
 
 use crate::plan::{Hash, Plan, Point};
 
 /// Files that every run has.
-const SERIES: [&str; 2] = ["series.parquet", "metrics.json"];
+const TABLES: [&str; 3] = ["series.parquet", "metrics.json", LEDGER_FILE];
+
+/// Files that a run has if they are asked for.
+const CSV: [&str; 2] = ["series.csv", LEDGER_CSV];
 
 /// File that marks a run as complete.
 const OUTCOME: &str = "outcome.json";
@@ -84,12 +88,13 @@ impl Folder {
         problems.is_empty().then_some(found)
     }
 
-    fn complete(&self, point: &Point, seed: u64, build: &str) -> Option<(Outcome, Timing)> {
+    /// Returns the outcome of a run that has all its files. They are not compared with their checksums.
+    pub(super) fn complete(&self, point: &Point, seed: u64, build: &str) -> Option<(Outcome, Timing)> {
         let folder = self.of_run(point, seed);
         let outcome: Outcome = read_json(&folder.join("outcome.json"))?;
         let timing: Timing = read_json(&folder.join("timing.json"))?;
-        let csv = self.csv.then_some("series.csv");
-        let complete = SERIES.into_iter().chain(csv).all(|name| folder.join(name).is_file())
+        let csv = CSV.into_iter().filter(|_| self.csv);
+        let complete = TABLES.into_iter().chain(csv).all(|name| folder.join(name).is_file())
             && outcome.captures.iter().all(|capture| folder.join(&capture.file).is_file());
         let same = outcome.hash == point.run_hash(seed).to_hex() && timing.build == build;
         (complete && same).then_some((outcome, timing))
@@ -119,11 +124,20 @@ impl Folder {
         write_whole(&folder.join("series.parquet"), |file| {
             write_parquet(series, file).map_err(io::Error::other)
         })?;
+        self.write_ledger(&folder, &outcome.ledger)?;
         let scenario = point.scenario.to_toml().map_err(io::Error::other)?;
         write_whole(&folder.join("scenario.toml"), |file| file.write_all(scenario.as_bytes()))?;
         write_json(&folder.join("timing.json"), timing)?;
         self.write_checksums(&folder, outcome)?;
         write_compact(&folder.join("outcome.json"), outcome)
+    }
+
+    /// Writes the accounts of packets as a table, and as CSV with the series.
+    fn write_ledger(&self, folder: &Path, ledger: &[LedgerRow]) -> io::Result<()> {
+        if self.csv {
+            write_whole(&folder.join(LEDGER_CSV), |file| ledger_frame(ledger.iter()).write_csv(file))?;
+        }
+        write_whole(&folder.join(LEDGER_FILE), |file| write_ledger(ledger, file).map_err(io::Error::other))
     }
 
     /// Writes the checksums of a run's files, and of the outcome that follows.

@@ -7,6 +7,7 @@ use bentpipe_record::{Live, RealTime, Recorder, RunResult, Series, Timing};
 use bentpipe_site::Growth;
 use bentpipe_units::{Span, Time};
 
+use super::accounts::Accounts;
 use super::execute::{naming, outcome, start_captures, summary, write_results};
 use super::growing::Growing;
 use super::{Failure, Request, Results};
@@ -67,7 +68,8 @@ pub fn follow<L: Live>(
         }
     }
     point.scenario.duration = recording.end.at.since(Time::ZERO);
-    let mut outcome = outcome(&point, seed, &recording, files);
+    let accounts = Accounts::of_running(live.network());
+    let mut outcome = outcome(&point, seed, &recording, (files, accounts));
     match finish.map_or(Ok(Vec::new()), |finish| finish(&folder)) {
         Ok(measures) => outcome.measures.extend(measures),
         Err(problem) => real_time.notices.push(format!("a stream was not judged: {problem}")),

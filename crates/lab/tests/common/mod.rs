@@ -22,6 +22,12 @@ pub(crate) fn built(scenario: &Scenario) -> Built {
 
 /// Runs a scenario with a sample a second, and returns its measures and totals by name.
 pub(crate) fn measured(scenario: &Scenario, built: &mut Built) -> impl Fn(&str) -> f64 + use<> {
+    let found = found(scenario, built);
+    move |name| found(name).unwrap_or_else(|| panic!("{name}"))
+}
+
+/// Does the same; `None` is a measure that the run does not have.
+pub(crate) fn found(scenario: &Scenario, built: &mut Built) -> impl Fn(&str) -> Option<f64> + use<> {
     let recorder = Recorder {
         elements: built.network.ids().collect(),
         interval: Span::from_secs(1),
@@ -32,8 +38,5 @@ pub(crate) fn measured(scenario: &Scenario, built: &mut Built) -> impl Fn(&str) 
         recorder.run(&mut built.network, |_| std::ops::ControlFlow::Continue(())).expect("no stop");
     let mut measures = measure::measures(scenario, 1, &recording);
     measures.extend(FinalValues::of(&recording.end).measures());
-    move |name| {
-        let found = measures.iter().find(|measure| measure.name == name);
-        found.unwrap_or_else(|| panic!("{name}")).value
-    }
+    move |name| measures.iter().find(|measure| measure.name == name).map(|measure| measure.value)
 }

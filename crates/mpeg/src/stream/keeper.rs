@@ -67,7 +67,13 @@ impl Keeper {
 
     /// Creates a receiver of UDP datagrams.
     pub(super) fn of_datagrams(shelf: Shelf) -> Keeper {
-        Keeper { arrivals: Arrivals::new(), shelf, of_datagrams: true, inserted: None, scratch: Vec::new() }
+        Keeper {
+            arrivals: Arrivals::of_payload(),
+            shelf,
+            of_datagrams: true,
+            inserted: None,
+            scratch: Vec::new(),
+        }
     }
 
     fn keep(&self, now: Time, packet: &[u8]) {

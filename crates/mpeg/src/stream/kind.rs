@@ -96,8 +96,8 @@ impl Stream {
         original: Original,
         times: &[Span],
     ) -> Result<FlowEnds, Problem> {
-        at.ensure_fits(self.payload(), self.header_len(), "ts_packets")?;
         let ends = ground.datagrams(at, Protocol::UDP, PortNumbers::consecutive(1))?;
+        ground.fit(at, &ends, (self.payload(), self.header_len()), "ts_packets")?;
         let count = usize::from(self.packets());
         let groups = original.whole.packets.chunks(count).zip(times.chunks(count));
         let packets = groups.map(|(group, times)| {

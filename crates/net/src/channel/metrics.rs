@@ -5,7 +5,7 @@ use crate::metric::{How, Sum};
 crate::metrics! {
     Counter DELIVERED = "delivered", Packets, "Packets delivered" => .summed(&[
         Sum::new("channel-lost", "Packets lost in the channel", How::Dropped),
-        Sum::new("channel-loss-ratio", "Loss ratio of the channel", How::DropRatio),
+        Sum::new("channel-loss-ratio", "Loss ratio of the channel", How::DropRatio).since(2),
     ]);
     Counter LOST = "lost", Packets, "Packets lost" => .drops();
     Counter DAMAGED = "damaged", Packets, "Packets with bit errors"

@@ -166,19 +166,20 @@ impl Node {
     /// Counts a dropped packet, and reports it to its source unless that is this node.
     #[cold]
     #[inline(never)]
-    pub(super) fn refuse(&mut self, packet: &Packet, cause: Drop, cx: &mut Cx<'_>) {
+    pub(super) fn refuse(&mut self, packet: Packet, cause: Drop, cx: &mut Cx<'_>) {
         self.refuse_for(packet, cause, usize::MAX, cx);
     }
 
     /// Counts a packet that is longer than an MTU, and reports it.
     #[cold]
-    pub(super) fn refuse_too_big(&mut self, packet: &Packet, mtu: usize, cx: &mut Cx<'_>) {
+    pub(super) fn refuse_too_big(&mut self, packet: Packet, mtu: usize, cx: &mut Cx<'_>) {
         self.refuse_for(packet, Drop::TooBig, mtu, cx);
     }
 
-    fn refuse_for(&mut self, packet: &Packet, cause: Drop, mtu: usize, cx: &mut Cx<'_>) {
+    fn refuse_for(&mut self, packet: Packet, cause: Drop, mtu: usize, cx: &mut Cx<'_>) {
         self.counts.drops[cause as usize] += 1;
-        self.report(packet, cause, mtu, cx);
+        self.report(&packet, cause, mtu, cx);
+        packet.lose(cause.why());
     }
 
     fn report(&mut self, packet: &Packet, cause: Drop, mtu: usize, cx: &mut Cx<'_>) {
@@ -203,11 +204,12 @@ impl Node {
     /// Sends a message of this node from an address to another.
     fn send_own(&mut self, (own, to): (IpAddr, IpAddr), message: Vec<u8>, cx: &mut Cx<'_>) {
         self.ident = self.ident.wrapping_add(1);
-        let packet = packet(own, to, self.ident, message);
+        let mut packet = packet(own, to, self.ident, message);
         if self.leads_elsewhere(to) {
             self.counts.icmp_sent += 1;
+            cx.offer(&mut packet, self.account);
             let via = self.routes.find(key(to));
-            self.send(packet, via, cx);
+            self.own_parts(packet).into_iter().for_each(|part| self.send(part, via, cx));
         }
     }
 
@@ -218,17 +220,18 @@ impl Node {
 
     /// Handles an ICMP message to this node that no endpoint is bound to.
     #[cold]
-    pub(super) fn receive_icmp(&mut self, packet: Packet, cx: &mut Cx<'_>) {
+    pub(super) fn receive_icmp(&mut self, mut packet: Packet, cx: &mut Cx<'_>) {
         let bytes = packet.to_vec();
         let ip = ip::Packet::new_checked(&bytes[..]);
-        let Ok(ip) = ip else { return self.refuse(&packet, Drop::BadHeader, cx) };
-        let Ok(upper) = ip.upper() else { return self.refuse(&packet, Drop::BadHeader, cx) };
+        let Ok(ip) = ip else { return self.refuse(packet, Drop::BadHeader, cx) };
+        let Ok(upper) = ip.upper() else { return self.refuse(packet, Drop::BadHeader, cx) };
         let message = Message::new_elided(upper.bytes, upper.elided);
         let is_sound = message.is_ok_and(|message| message.verify_checksum(pseudo(&ip).as_ref()).is_ok());
         if !is_sound && !upper.is_fragment {
-            return self.refuse(&packet, Drop::BadChecksum, cx);
+            return self.refuse(packet, Drop::BadChecksum, cx);
         }
         self.counts.icmp_received += 1;
+        cx.accept(&mut packet);
         if is_echo(&upper) && !ip.dst().is_multicast() {
             return self.send_own((ip.dst(), ip.src()), echo_reply(&upper), cx);
         }

@@ -5,6 +5,7 @@ use bentpipe_wire::ip::Protocol;
 use super::routes::Key;
 use crate::Port;
 use crate::hash::Map;
+use crate::ledger::AccountNumber;
 
 /// A protocol and a port at this node; protocols without ports have port 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,6 +35,8 @@ pub(super) struct Demux {
     /// Neighbouring ports together, as a flow of many calls has thousands of them.
     services: Map<u32, Block>,
     rest: Option<Port>,
+    /// Endpoints by the account of packets.
+    accounts: Vec<(AccountNumber, Port)>,
 }
 
 impl Demux {
@@ -49,6 +52,21 @@ impl Demux {
     /// Returns `true` if an endpoint gets all packets that no other endpoint is bound to.
     pub(super) fn has_rest(&self) -> bool {
         self.rest.is_some()
+    }
+
+    pub(super) fn bind_account(&mut self, number: AccountNumber, endpoint: Port) {
+        self.accounts.push((number, endpoint));
+    }
+
+    /// Returns `true` if endpoints are bound to accounts.
+    #[inline]
+    pub(super) fn has_accounts(&self) -> bool {
+        !self.accounts.is_empty()
+    }
+
+    /// Returns the endpoint that is bound to an account.
+    pub(super) fn of_account(&self, account: u32) -> Option<Port> {
+        self.accounts.iter().find(|(number, _)| number.is(account)).map(|(_, endpoint)| *endpoint)
     }
 
     pub(super) fn bind_rest(&mut self, endpoint: Port) {

@@ -1,180 +1,147 @@
-//! Fragmentation of IPv4 packets (RFC 791, section 3.2) and reassembly at their destination.
+//! Fragmentation on the way and at the sender's node, and reassembly.
+//!
+//! RFC 791, section 3.2; RFC 8200, section 4.5.
 
-use std::collections::VecDeque;
-use std::net::Ipv4Addr;
-
-use bentpipe_units::{Span, Time};
+use bentpipe_units::Time;
 use bentpipe_wire::ip::Protocol;
-use bentpipe_wire::ipv4;
+use bentpipe_wire::ip::fragments::{split, split_at_source};
+use bentpipe_wire::ipv6::{self, ext};
 
-use crate::Packet;
+use super::{Node, Origin};
+use crate::hash::Map;
+use crate::{Cx, Packet, Port, Why, ledger};
 
-/// Time after which an incomplete datagram is dropped (Linux `ipfrag_time`).
-const TIMEOUT: Span = Span::from_secs(30);
-/// Maximum number of incomplete datagrams; the oldest is dropped for another one.
-const MAX_OPEN: usize = 64;
-/// Offset of flags and fragment offset in the header.
-const FLAGS: usize = 6;
-const MORE_FRAGMENTS: u16 = 0x2000;
+/// Origin of a fragment that is in its packet's account.
+pub(super) type Tagged = Option<crate::Origin>;
 
-/// Returns the fragments of an IPv4 packet that fit in `mtu` bytes.
-///
-/// Returns `None` if the packet must not or cannot be fragmented.
-pub(super) fn split(packet: &Packet, mtu: usize) -> Option<Vec<Packet>> {
-    let bytes = packet.to_vec();
-    let ip = ipv4::Packet::new_checked(&bytes[..]).ok()?;
-    let (header, payload) = bytes.split_at(ip.header_len());
-    let later = later_header(header);
-    let unit = mtu.checked_sub(header.len())? / 8 * 8;
-    if ip.dont_fragment() || unit == 0 {
-        return None;
-    }
-    let (first, more) = (ip.fragment_offset(), ip.more_fragments());
-    let pieces = payload.chunks(unit).enumerate();
-    let fragment = |(n, piece): (usize, &[u8])| {
-        let is_last = (n + 1) * unit >= payload.len();
-        let head = if n == 0 { header } else { &later[..] };
-        let mut packet_of = emit(head, first + n * unit, !is_last || more, piece);
-        packet_of.set_created_at(packet.created_at());
-        packet_of
-    };
-    Some(pieces.map(fragment).collect())
-}
-
-/// Returns the header of fragments after the first, with copied options alone.
-fn later_header(header: &[u8]) -> Vec<u8> {
-    let (fixed, mut options) = header.split_at(ipv4::HEADER_LEN);
-    let mut later = fixed.to_vec();
-    while let [kind, rest @ ..] = options {
-        let len = match (kind, rest) {
-            (0, _) => break,
-            (1, _) => 1,
-            (_, [len, ..]) if (2..=options.len()).contains(&usize::from(*len)) => usize::from(*len),
-            _ => break,
-        };
-        if kind & 0x80 != 0 {
-            later.extend_from_slice(&options[..len]);
-        }
-        options = &options[len..];
-    }
-    later.resize(later.len().next_multiple_of(4), 0);
-    later[0] = 0x40 | (later.len() / 4) as u8;
-    later
-}
-
-/// Creates a packet of a header with the fields of a fragment at `offset`.
-fn emit(header: &[u8], offset: usize, more: bool, payload: &[u8]) -> Packet {
-    let mut bytes = [header, payload].concat();
-    let len = bytes.len() as u16;
-    let flags = (offset / 8) as u16 | if more { MORE_FRAGMENTS } else { 0 };
-    bytes[2..4].copy_from_slice(&len.to_be_bytes());
-    bytes[FLAGS..FLAGS + 2].copy_from_slice(&flags.to_be_bytes());
-    ipv4::Packet::new_unchecked(&mut bytes[..]).fill_checksum();
-    Packet::from_bytes(&bytes)
-}
-
-/// Identity of a datagram (RFC 791): source, destination, protocol and identification.
-type Identity = (Ipv4Addr, Ipv4Addr, Protocol, u16);
-
-/// Incomplete datagram.
+/// Endpoints whose packets their own node fragments.
 #[derive(Debug)]
-struct Datagram {
-    identity: Identity,
-    since: Time,
-    /// Header of the first fragment.
-    header: Option<Vec<u8>>,
-    /// Offset and bytes of the pieces, by offset.
-    pieces: Vec<(usize, Vec<u8>)>,
-    /// Length of the payload, once the last fragment is there.
-    len: Option<usize>,
+pub(super) struct Sources {
+    /// Length of each one's longest fragment, in bytes.
+    mtus: Map<Port, usize>,
+    /// Length of the longest fragment of the node's own messages, in bytes.
+    own: usize,
+    /// Identification of the last packet that was fragmented.
+    ident: u32,
 }
 
-/// Incomplete datagrams of a node.
-#[derive(Debug, Default)]
-pub(super) struct Reassembly {
-    /// Datagrams, the oldest first.
-    open: VecDeque<Datagram>,
-    /// Fragments of datagrams that were dropped.
-    dropped: u64,
-}
-
-impl Reassembly {
-    /// Adds a fragment and returns the packet that it completes. A fragment that contradicts others drops the datagram.
-    pub(super) fn add(&mut self, packet: &Packet, now: Time) -> Option<Packet> {
-        self.expire(now);
-        let bytes = packet.to_vec();
-        let ip = ipv4::Packet::new_checked(&bytes[..]).ok()?;
-        let identity = (ip.src(), ip.dst(), ip.protocol(), ip.ident());
-        let n = self.open.iter().position(|open| open.identity == identity);
-        let n = n.unwrap_or_else(|| self.begin(identity, now));
-        if !self.open[n].add(&ip) {
-            self.drop_datagram(n);
-            return None;
-        }
-        let mut whole = self.open[n].whole()?;
-        self.open.remove(n);
-        whole.set_created_at(packet.created_at());
-        Some(whole)
-    }
-
-    /// Begins a datagram and returns its place. The oldest is dropped if there are too many.
-    fn begin(&mut self, identity: Identity, now: Time) -> usize {
-        if self.open.len() == MAX_OPEN {
-            self.drop_datagram(0);
-        }
-        self.open.push_back(Datagram { identity, since: now, header: None, pieces: Vec::new(), len: None });
-        self.open.len() - 1
-    }
-
-    fn drop_datagram(&mut self, n: usize) {
-        self.dropped += self.open.remove(n).map_or(0, |datagram| datagram.pieces.len() as u64);
-    }
-
-    /// Drops the datagrams whose time is up.
-    pub(super) fn expire(&mut self, now: Time) {
-        while self.open.front().is_some_and(|oldest| now.since(oldest.since) > TIMEOUT) {
-            self.drop_datagram(0);
-        }
-    }
-
-    /// Returns the number of fragments of datagrams that were dropped.
-    pub(super) fn dropped(&self) -> u64 {
-        self.dropped
+impl Default for Sources {
+    fn default() -> Sources {
+        Sources { mtus: Map::default(), own: usize::MAX, ident: 0 }
     }
 }
 
-impl Datagram {
-    /// Returns `true` if the fragment, which is added, agrees with others.
-    fn add(&mut self, ip: &ipv4::Packet<&[u8]>) -> bool {
-        let (offset, payload) = (ip.fragment_offset(), ip.payload());
-        let end = offset + payload.len();
-        let is_twin = self.pieces.iter().any(|(at, bytes)| (*at, &bytes[..]) == (offset, payload));
-        let overlaps = self.pieces.iter().any(|(at, bytes)| *at < end && offset < at + bytes.len());
-        let is_odd = ip.more_fragments() && !payload.len().is_multiple_of(8);
-        let wrong_end = match (ip.more_fragments(), self.len) {
-            (_, Some(len)) => end > len || !ip.more_fragments() && end != len,
-            (false, None) => self.pieces.iter().any(|(at, bytes)| at + bytes.len() > end),
-            (true, None) => false,
+impl Node {
+    /// Fragments what an endpoint sends in packets of at most `mtu` bytes.
+    ///
+    /// The fragments have no don't-fragment flag: a sender that knows its path's MTU does so (RFC 8200, section 5; Linux for
+    /// UDP).
+    pub fn fragment_at(&mut self, endpoint: Port, mtu: usize) {
+        self.sources.get_or_insert_default().mtus.insert(endpoint, mtu);
+    }
+
+    /// Fragments the node's own messages in packets of at most `mtu` bytes.
+    pub fn fragment_own_at(&mut self, mtu: usize) {
+        let sources = self.sources.get_or_insert_default();
+        sources.own = sources.own.min(mtu);
+    }
+
+    /// Sends a packet that is longer than the MTU in fragments, or refuses it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn send_fragments(&mut self, packet: Packet, port: Port, cx: &mut Cx<'_>) {
+        let mtu = self.mtus.get(usize::from(port.0)).copied().unwrap_or_default();
+        let Some(fragments) = split(&packet.to_vec(), mtu) else {
+            return self.refuse_too_big(packet, mtu, cx);
         };
-        let at = self.pieces.partition_point(|(at, _)| *at < offset);
-        if !is_twin {
-            self.pieces.insert(at, (offset, payload.to_vec()));
-        }
-        if !ip.more_fragments() {
-            self.len = Some(end);
-        }
-        if offset == 0 {
-            self.header = Some(ip.into_inner()[..ip.header_len()].to_vec());
-        }
-        is_twin || !(overlaps || is_odd || wrong_end || end > usize::from(u16::MAX))
+        self.counts.forwarded += 1;
+        self.counts.fragments += fragments.len() as u64;
+        parts(&fragments, packet).into_iter().for_each(|part| cx.emit(port, part));
     }
 
-    /// Returns the packet if nothing is missing.
-    fn whole(&self) -> Option<Packet> {
-        let (header, len) = (self.header.as_ref()?, self.len?);
-        let have: usize = self.pieces.iter().map(|(_, bytes)| bytes.len()).sum();
-        let fits = header.len() + len <= usize::from(u16::MAX);
-        let payload = || self.pieces.iter().flat_map(|(_, bytes)| bytes).copied().collect::<Vec<u8>>();
-        (have == len && fits).then(|| emit(header, 0, false, &payload()))
+    /// Handles what an endpoint sends: in fragments, if its node fragments what is as long.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn send_as_source(&mut self, packet: Packet, endpoint: Port, cx: &mut Cx<'_>) {
+        let mtu = self.sources.as_ref().and_then(|sources| sources.mtus.get(&endpoint).copied());
+        let mtu = mtu.filter(|&mtu| packet.len() > mtu);
+        let cut = |mtu| split_at_source(&packet.to_vec(), mtu, self.next_ident());
+        let Some(fragments) = mtu.and_then(cut) else { return self.handle(packet, Origin::Here, cx) };
+        self.counts.fragments += fragments.len() as u64;
+        parts(&fragments, packet).into_iter().for_each(|part| self.handle(part, Origin::Here, cx));
     }
+
+    /// Returns a message of this node in fragments, if it fragments what is as long.
+    pub(super) fn own_parts(&mut self, message: Packet) -> Vec<Packet> {
+        let mtu = self.sources.as_ref().map_or(usize::MAX, |sources| sources.own);
+        if message.len() <= mtu {
+            return vec![message];
+        }
+        let fragments = split_at_source(&message.to_vec(), mtu, self.next_ident()).unwrap_or_default();
+        self.counts.fragments += fragments.len() as u64;
+        parts(&fragments, message)
+    }
+
+    /// Returns the next identification: another one for 2^32 packets, or 2^16 of IPv4.
+    fn next_ident(&mut self) -> u32 {
+        self.sources.as_mut().map_or(0, |sources| {
+            sources.ident = sources.ident.wrapping_add(1);
+            sources.ident
+        })
+    }
+
+    /// Keeps a fragment, and delivers the packet that it completes.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn reassemble(&mut self, fragment: Packet, cx: &mut Cx<'_>) {
+        if let Some(whole) = self.whole(fragment, cx.now()) {
+            self.deliver(whole, cx);
+        }
+    }
+
+    /// Keeps a fragment, and returns the packet that it completes.
+    pub(super) fn whole(&mut self, mut fragment: Packet, now: Time) -> Option<Packet> {
+        let (bytes, created_at) = (fragment.to_vec(), fragment.created_at());
+        let tagged = fragment.is_accounted().then(|| fragment.take_origin());
+        let reassembly = self.reassembly.get_or_insert_default();
+        // What does not come out, or came twice, ends here.
+        ledger::dropping(Why::Reassembly, || {
+            let (bytes, tagged) = reassembly.add_with(&bytes, now, tagged)?;
+            self.counts.reassembled += 1;
+            let mut whole = Packet::from_bytes(&bytes);
+            whole.set_origin(crate::Origin::joined(tagged.into_iter().flatten().collect()));
+            whole.set_created_at(created_at);
+            Some(whole)
+        })
+    }
+}
+
+/// Returns `true` for a fragment, atomic ones of IPv6 included.
+///
+/// [`read`](super::read) has checked its header.
+#[inline]
+pub(super) fn is_fragment(packet: &Packet) -> bool {
+    let header = packet.header();
+    match header[0] >> 4 {
+        // More fragments to come, or an offset.
+        4 => (header[6] & 0x3f, header[7]) != (0, 0),
+        _ => match Protocol(header[6]) {
+            Protocol::UDP | Protocol::TCP | Protocol::ICMPV6 => false,
+            Protocol::FRAGMENT => true,
+            protocol => {
+                ext::walk(protocol, &header[ipv6::HEADER_LEN..]).is_ok_and(|chain| chain.fragment.is_some())
+            }
+        },
+    }
+}
+
+/// Creates the packets of a packet's fragments, as old as it, and in its account.
+fn parts(fragments: &[Vec<u8>], mut of: Packet) -> Vec<Packet> {
+    let origins = of.take_origin().fragments(fragments.len());
+    let part = |(bytes, origin): (&Vec<u8>, crate::Origin)| {
+        let mut part = Packet::from_bytes(bytes);
+        part.set_origin(origin);
+        part
+    };
+    fragments.iter().zip(origins).map(part).collect()
 }

@@ -323,7 +323,9 @@ impl Node {
         let within_ms = u16::try_from(within.as_nanos() / 1_000_000).unwrap_or(u16::MAX);
         if let Some(multicast) = &mut self.multicast {
             multicast.sent += 1;
-            cx.emit(port, packet(own, to, repr, within_ms));
+            let mut packet = packet(own, to, repr, within_ms);
+            cx.offer(&mut packet, self.account);
+            cx.emit(port, packet);
         }
     }
 

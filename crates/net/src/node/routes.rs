@@ -1,10 +1,11 @@
 //! Longest prefix match, with a cache of recent destinations.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use super::Prefix;
 use crate::Port;
-use crate::hash::Map;
+use crate::hash::{Map, Set};
 
 /// Next hop of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,13 +42,28 @@ pub(super) fn is_v4(key: Key) -> bool {
     key >> 32 == 0xffff
 }
 
+/// Addresses that many nodes have a route to.
+#[derive(Clone, Debug, Default)]
+pub struct Destinations(Set<Key>);
+
+impl FromIterator<IpAddr> for Destinations {
+    fn from_iter<I: IntoIterator<Item = IpAddr>>(addresses: I) -> Destinations {
+        Destinations(addresses.into_iter().map(key).collect())
+    }
+}
+
 const CACHE_BITS: u32 = 6;
+
+/// Length of a whole address as a key.
+const HOST: u8 = 128;
 
 /// Routes by prefix.
 #[derive(Debug)]
 pub(super) struct Routes {
     /// Next hops by prefix length and masked key.
     table: Map<(u8, Key), Via>,
+    /// Next hops of addresses that the table lacks.
+    shared: Vec<(Arc<Destinations>, Via)>,
     /// The lengths of prefixes there are, longest first.
     lengths: Vec<u8>,
     /// Recent destinations, each in the one place its hash gives.
@@ -60,7 +76,14 @@ const EMPTY: (Key, Via) = (Key::MAX, Via::Nowhere);
 
 impl Routes {
     pub(super) fn new() -> Routes {
-        Routes { table: Map::default(), lengths: Vec::new(), cache: Box::new([EMPTY; 1 << CACHE_BITS]) }
+        let cache = Box::new([EMPTY; 1 << CACHE_BITS]);
+        Routes { table: Map::default(), shared: Vec::new(), lengths: Vec::new(), cache }
+    }
+
+    /// Sets the route of each of these addresses that has none of its own.
+    pub(super) fn share(&mut self, destinations: Arc<Destinations>, via: Via) {
+        self.shared.push((destinations, via));
+        self.cache.fill(EMPTY);
     }
 
     /// Sets the route of `prefix` to `via`, replacing a previous one.
@@ -91,7 +114,7 @@ impl Routes {
         if slot.0 == destination {
             return slot.1;
         }
-        let via = longest(&self.table, &self.lengths, destination);
+        let via = longest(&self.table, &self.shared, &self.lengths, destination);
         *slot = (destination, via);
         via
     }
@@ -103,7 +126,18 @@ fn slot(key: Key) -> usize {
     (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - CACHE_BITS)) as usize
 }
 
-fn longest(table: &Map<(u8, Key), Via>, lengths: &[u8], destination: Key) -> Via {
+fn longest(
+    table: &Map<(u8, Key), Via>,
+    shared: &[(Arc<Destinations>, Via)],
+    lengths: &[u8],
+    destination: Key,
+) -> Via {
+    if !shared.is_empty() && !table.contains_key(&(HOST, destination)) {
+        let mut of_all = shared.iter().filter(|(of, _)| of.0.contains(&destination));
+        if let Some((_, via)) = of_all.next() {
+            return *via;
+        }
+    }
     // IPv6 prefixes shorter than the mapped range would cover it.
     let floor = if is_v4(destination) { 96 } else { 0 };
     let lengths = lengths.iter().filter(|&&length| length >= floor);
@@ -155,6 +189,22 @@ mod tests {
         only_v6.insert("::/0".parse().expect("a prefix"), out(5));
         assert_eq!(find(&mut only_v6, "10.0.0.1"), Via::Nowhere);
         assert_eq!(find(&mut only_v6, "fe80::1"), out(5));
+    }
+
+    #[test]
+    fn a_shared_route_counts_where_the_address_has_none_of_its_own() {
+        let mut routes = Routes::new();
+        let out = |port| Via::Interface(Port(port));
+        routes.insert("10.0.0.1/32".parse().expect("a prefix"), Via::Local);
+        routes.insert("10.0.0.0/24".parse().expect("a prefix"), out(1));
+        assert_eq!(find(&mut routes, "10.0.0.2"), out(1));
+        let known = ["10.0.0.1", "10.0.0.2", "fd00::2"].map(|text| text.parse().expect("an address"));
+        routes.share(Arc::new(known.into_iter().collect()), out(2));
+        assert_eq!(find(&mut routes, "10.0.0.1"), Via::Local);
+        assert_eq!(find(&mut routes, "10.0.0.2"), out(2), "an address is longer than a prefix");
+        assert_eq!(find(&mut routes, "10.0.0.3"), out(1), "no other address is meant");
+        assert_eq!(find(&mut routes, "fd00::2"), out(2));
+        assert_eq!(find(&mut routes, "fd00::3"), Via::Nowhere);
     }
 
     #[test]

@@ -25,8 +25,13 @@ pub trait Carried: Debug + Send + Any {
     /// Cuts the content to its first `len` bytes. Default: no effect.
     fn truncate(&mut self, _len: usize) {}
 
-    /// Returns a boxed copy.
+    /// Returns a boxed copy, whose packets are in no account.
     fn boxed_clone(&self) -> Box<dyn Carried>;
+
+    /// Returns a boxed copy whose packets are counted as copies. Default: it carries none.
+    fn boxed_copy(&self) -> Box<dyn Carried> {
+        self.boxed_clone()
+    }
 
     /// Returns `true` if `other` is of the same type and equal.
     fn same(&self, other: &dyn Carried) -> bool;
@@ -37,6 +42,12 @@ impl dyn Carried {
     #[inline]
     pub fn downcast_ref<T: Carried>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
+    }
+
+    /// Returns the content as its own type, to change; `None` if it is of another.
+    #[inline]
+    pub fn downcast_mut<T: Carried>(&mut self) -> Option<&mut T> {
+        (self as &mut dyn Any).downcast_mut()
     }
 
     /// Consumes the content and returns it as its own type, or `None`.

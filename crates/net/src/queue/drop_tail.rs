@@ -6,9 +6,11 @@ use bentpipe_units::{Bytes, RandomStream, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::integral::Integral;
 use super::{Discipline, OTHER_KIND, Queue};
+use crate::metric::{Gauge, Of};
 use crate::queue::metrics;
-use crate::{InvalidConfig, Observer, Packet};
+use crate::{InvalidConfig, Observer, Packet, Peak, Why, ledger};
 
 /// Maximum number of packets in a queue, for any limits. That is a gigabyte of memory, and seconds of any
 /// line.
@@ -67,11 +69,12 @@ impl DropTail {
 }
 
 impl Queue for DropTail {
-    fn enqueue(&mut self, packet: Packet, _now: Time, _stream: &mut RandomStream) {
+    fn enqueue(&mut self, packet: Packet, now: Time, _stream: &mut RandomStream) {
         if self.limits.fits(&self.waiting, packet.len()) {
-            self.waiting.push(packet);
+            self.waiting.push(packet, now);
         } else {
             self.dropped += 1;
+            packet.lose(Why::Queue);
         }
     }
 
@@ -79,8 +82,8 @@ impl Queue for DropTail {
         Some(packet)
     }
 
-    fn dequeue(&mut self, _now: Time) -> Option<Packet> {
-        self.waiting.pop()
+    fn dequeue(&mut self, now: Time) -> Option<Packet> {
+        self.waiting.pop(now)
     }
 
     fn packets(&self) -> usize {
@@ -97,9 +100,9 @@ impl Queue for DropTail {
         Ok(())
     }
 
-    fn observe(&self, observer: &mut dyn Observer) {
+    fn observe(&self, now: Time, observer: &mut dyn Observer) {
         observer.counter(&metrics::DROPPED_QUEUE, self.dropped);
-        self.waiting.observe(observer);
+        self.waiting.observe(now, observer);
     }
 }
 
@@ -108,22 +111,31 @@ impl Queue for DropTail {
 pub(crate) struct Backlog {
     packets: VecDeque<Packet>,
     bytes: u64,
-    max_packets: usize,
-    max_bytes: u64,
+    integral: Integral,
+    most_packets: Peak,
+    most_bytes: Peak,
+}
+
+impl Drop for Backlog {
+    fn drop(&mut self) {
+        ledger::as_waiting(|| self.packets.clear());
+    }
 }
 
 impl Backlog {
     #[inline]
-    pub(crate) fn push(&mut self, packet: Packet) {
+    pub(crate) fn push(&mut self, packet: Packet, now: Time) {
+        self.integral.arrive(packet.len(), now);
         self.bytes += packet.len() as u64;
         self.packets.push_back(packet);
-        self.max_packets = self.max_packets.max(self.packets.len());
-        self.max_bytes = self.max_bytes.max(self.bytes);
+        self.most_packets.note(self.packets.len() as u64);
+        self.most_bytes.note(self.bytes);
     }
 
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Packet> {
+    pub(crate) fn pop(&mut self, now: Time) -> Option<Packet> {
         let packet = self.packets.pop_front()?;
+        self.integral.leave(packet.len(), now);
         self.bytes -= packet.len() as u64;
         Some(packet)
     }
@@ -141,23 +153,40 @@ impl Backlog {
         self.bytes
     }
 
-    /// Returns the most packets that ever waited.
-    pub(crate) fn max_packets(&self) -> usize {
-        self.max_packets
+    /// Returns the mean packets and bytes that waited since the window of measures started.
+    pub(crate) fn means(&self, now: Time, observer: &mut dyn Observer) -> [f64; 2] {
+        self.integral.means(now, (self.packets(), self.bytes), observer)
     }
 
-    /// Returns the most bytes that ever waited.
-    pub(crate) fn max_bytes(&self) -> u64 {
-        self.max_bytes
+    /// Reports the most packets and bytes that waited.
+    pub(crate) fn observe_peaks(
+        &self,
+        packets: &'static Of<Gauge>,
+        bytes: &'static Of<Gauge>,
+        observer: &mut dyn Observer,
+    ) {
+        self.most_packets.observe(packets, self.packets.len() as u64, observer);
+        self.observe_most_bytes(bytes, observer);
     }
 
-    /// Reports how much waits and how much ever did.
-    pub(crate) fn observe(&self, observer: &mut dyn Observer) {
+    /// Reports the most bytes that waited.
+    pub(crate) fn observe_most_bytes(&self, metric: &'static Of<Gauge>, observer: &mut dyn Observer) {
+        self.most_bytes.observe(metric, self.bytes, observer);
+    }
+
+    /// Reports how much waits, and how much did in the mean and at most.
+    pub(crate) fn observe(&self, now: Time, observer: &mut dyn Observer) {
         observer.gauge(&metrics::QUEUE, self.packets.len() as f64);
         observer.gauge(&metrics::QUEUE_BYTES, self.bytes as f64);
-        observer.gauge(&metrics::QUEUE_MAX, self.max_packets as f64);
-        observer.gauge(&metrics::QUEUE_MAX_BYTES, self.max_bytes as f64);
+        observe_means(self.means(now, observer), observer);
+        self.observe_peaks(&metrics::QUEUE_MAX, &metrics::QUEUE_MAX_BYTES, observer);
     }
+}
+
+/// Reports the mean packets and bytes of a queue.
+pub(super) fn observe_means([packets, bytes]: [f64; 2], observer: &mut dyn Observer) {
+    observer.gauge(&metrics::QUEUE_MEAN, packets);
+    observer.gauge(&metrics::QUEUE_MEAN_BYTES, bytes);
 }
 
 #[cfg(test)]
@@ -199,6 +228,43 @@ mod tests {
         (0..2).for_each(|_| assert!(queue.dequeue(Time::ZERO).is_some()));
         arrive(&mut queue);
         assert_eq!((queue.packets(), queue.dropped), (2, 1));
+    }
+
+    /// Observer that reads the mean queue, perhaps where the window starts.
+    struct Seen([f64; 2], bool);
+
+    impl Observer for Seen {
+        fn counter(&mut self, _: &'static Of<crate::metric::Counter>, _: u64) {}
+        fn gauge(&mut self, metric: &'static Of<Gauge>, value: f64) {
+            match metric.name {
+                "queue-mean" => self.0[0] = value,
+                "queue-mean-bytes" => self.0[1] = value,
+                _ => {}
+            }
+        }
+        fn starts_window(&self) -> bool {
+            self.1
+        }
+    }
+
+    /// A packet of 100 B waits for 1 ms in each 100 ms, and no sample sees it. Samples each 100 ms had a mean of 0.
+    #[test]
+    fn the_mean_queue_is_exact_and_of_the_window() {
+        let mut queue = DropTail::new(&Config::default());
+        let mut stream = RandomStream::new(1, "queue");
+        let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
+        let seen = |queue: &DropTail, ms, starts_window| {
+            let mut seen = Seen([f64::NAN; 2], starts_window);
+            queue.observe(at(ms), &mut seen);
+            seen.0
+        };
+        for n in 0..10 {
+            queue.enqueue(Packet::new(20, 80), at(100 * n + 50), &mut stream);
+            queue.dequeue(at(100 * n + 51));
+        }
+        assert_eq!(seen(&queue, 1000, true), [0.01, 1.0]);
+        queue.enqueue(Packet::new(20, 80), at(1500), &mut stream);
+        assert_eq!(seen(&queue, 2000, false), [0.5, 50.0]);
     }
 
     #[test]

@@ -4,14 +4,16 @@ use crate::metric::{Draw, How, Sum};
 
 crate::metrics! {
     Counter DROPPED_QUEUE = "dropped-queue", Packets, "Packets dropped by the queue" => .drops();
-    Gauge QUEUE = "queue", Packets, "Packets queued"
-        => .summed(&[Sum::new("queue-mean", "Mean queue", How::Mean)]);
-    Gauge QUEUE_BYTES = "queue-bytes", Bytes, "Bytes queued" => .drawn(Draw::Line("Queue"))
-        .summed(&[Sum::new("queue-mean-bytes", "Mean queue", How::Mean)]);
+    Gauge QUEUE = "queue", Packets, "Packets queued";
+    Gauge QUEUE_BYTES = "queue-bytes", Bytes, "Bytes queued" => .drawn(Draw::Line("Queue"));
+    Gauge QUEUE_MEAN = "queue-mean", Packets, "Mean queue in packets, over time"
+        => .summed(&[Sum::new("queue-mean", "Mean queue", How::Last).since(2)]);
+    Gauge QUEUE_MEAN_BYTES = "queue-mean-bytes", Bytes, "Mean queue in bytes, over time"
+        => .summed(&[Sum::new("queue-mean-bytes", "Mean queue", How::Last).since(2)]);
     Gauge QUEUE_MAX = "queue-max", Packets, "Peak queue in packets"
-        => .summed(&[Sum::new("queue-max", "Peak queue", How::Last)]);
+        => .summed(&[Sum::new("queue-max", "Peak queue", How::Last).since(2)]);
     Gauge QUEUE_MAX_BYTES = "queue-max-bytes", Bytes, "Peak queue in bytes"
-        => .summed(&[Sum::new("queue-max-bytes", "Peak queue", How::Last)]);
+        => .summed(&[Sum::new("queue-max-bytes", "Peak queue", How::Last).since(2)]);
     Counter RED_DROPPED_QUEUE = "dropped-queue", Packets, "Packets dropped for any of these causes";
     Counter DROPPED_LIMIT = "dropped-limit", Packets, "Packets dropped, queue full" => .drops();
     Counter DROPPED_EARLY = "dropped-early", Packets, "Packets dropped early at random" => .drops();

@@ -8,9 +8,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 use super::drop_tail::Limits;
+use super::drop_tail::observe_means;
 use super::{Backlog, Discipline, OTHER_KIND, Queue};
 use crate::queue::metrics;
-use crate::{InvalidConfig, Observer, Packet};
+use crate::{InvalidConfig, Observer, Packet, Peak, Why};
 
 /// Two drop-tail queues, of which the expedited one is always served first (RFC 3246).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -86,8 +87,8 @@ pub struct Priority {
     /// Expedited packets, then all others.
     waiting: [Backlog; 2],
     dropped: [u64; 2],
-    max_packets: usize,
-    max_bytes: u64,
+    most_packets: Peak,
+    most_bytes: Peak,
 }
 
 impl Priority {
@@ -98,8 +99,8 @@ impl Priority {
             limits: config.limits(),
             waiting: [Backlog::default(), Backlog::default()],
             dropped: [0; 2],
-            max_packets: 0,
-            max_bytes: 0,
+            most_packets: Peak::default(),
+            most_bytes: Peak::default(),
         }
     }
 
@@ -112,23 +113,23 @@ impl Priority {
 }
 
 impl Queue for Priority {
-    fn enqueue(&mut self, packet: Packet, _now: Time, _stream: &mut RandomStream) {
+    fn enqueue(&mut self, packet: Packet, now: Time, _stream: &mut RandomStream) {
         let class = self.class(&packet);
         if !self.limits.fits(&self.waiting[class], packet.len()) {
             self.dropped[class] += 1;
-            return;
+            return packet.lose(Why::Queue);
         }
-        self.waiting[class].push(packet);
-        self.max_packets = self.max_packets.max(self.packets());
-        self.max_bytes = self.max_bytes.max(self.bytes());
+        self.waiting[class].push(packet, now);
+        self.most_packets.note(self.packets() as u64);
+        self.most_bytes.note(self.bytes());
     }
 
     fn pass(&mut self, packet: Packet, _: Time, _: Time, _: &mut RandomStream) -> Option<Packet> {
         Some(packet)
     }
 
-    fn dequeue(&mut self, _now: Time) -> Option<Packet> {
-        self.waiting.iter_mut().find_map(Backlog::pop)
+    fn dequeue(&mut self, now: Time) -> Option<Packet> {
+        self.waiting.iter_mut().find_map(|waiting| waiting.pop(now))
     }
 
     fn packets(&self) -> usize {
@@ -145,15 +146,17 @@ impl Queue for Priority {
         Ok(())
     }
 
-    fn observe(&self, observer: &mut dyn Observer) {
+    fn observe(&self, now: Time, observer: &mut dyn Observer) {
         observer.counter(&metrics::DROPPED_QUEUE, self.dropped.iter().sum());
         observer.counter(&metrics::DROPPED_EXPEDITED, self.dropped[0]);
         observer.gauge(&metrics::QUEUE, self.packets() as f64);
         observer.gauge(&metrics::QUEUE_BYTES, self.bytes() as f64);
-        observer.gauge(&metrics::QUEUE_MAX, self.max_packets as f64);
-        observer.gauge(&metrics::QUEUE_MAX_BYTES, self.max_bytes as f64);
+        let [expedited, others] = [0, 1].map(|class| self.waiting[class].means(now, observer));
+        observe_means([expedited[0] + others[0], expedited[1] + others[1]], observer);
+        self.most_packets.observe(&metrics::QUEUE_MAX, self.packets() as u64, observer);
+        self.most_bytes.observe(&metrics::QUEUE_MAX_BYTES, self.bytes(), observer);
         observer.gauge(&metrics::EXPEDITED_BYTES, self.waiting[0].bytes() as f64);
-        observer.gauge(&metrics::EXPEDITED_MAX_BYTES, self.waiting[0].max_bytes() as f64);
+        self.waiting[0].observe_most_bytes(&metrics::EXPEDITED_MAX_BYTES, observer);
     }
 }
 
@@ -199,7 +202,7 @@ mod tests {
         let mut queue = Priority::new(&Config { packets: Some(2), ..Config::default() });
         fill(&mut queue, &[(0, 1), (0, 2), (0, 3), (46, 4), (46, 5), (46, 6), (46, 7)]);
         assert_eq!(queue.dropped, [2, 1]);
-        assert_eq!((queue.max_packets, queue.max_bytes), (4, 4 * 40 + 12));
+        assert_eq!((queue.most_packets.get(), queue.most_bytes.get()), (4, 4 * 40 + 12));
         let wider = Config { expedited: Dscps::try_from(vec![0, 46]).expect("DSCPs"), ..Config::default() };
         queue.set(&Discipline::Priority(wider)).expect("the same discipline");
         fill(&mut queue, &[(0, 8)]);

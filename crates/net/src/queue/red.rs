@@ -12,7 +12,7 @@ use super::drop_tail::Backlog;
 use super::{Discipline, OTHER_KIND, Queue};
 use crate::config::{InvalidConfig, probability};
 use crate::queue::metrics;
-use crate::{Observer, Packet};
+use crate::{Observer, Packet, Why};
 
 /// Random early detection. All lengths count waiting packets, without the packet in transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -214,14 +214,16 @@ impl Red {
     fn judge(&mut self, packet: Packet, stream: &mut RandomStream) -> Option<Packet> {
         match self.answer(stream) {
             Answer::Take => Some(packet),
-            Answer::Early => self.mark(packet, self.marks).or_else(|| {
-                self.dropped_early += 1;
-                None
-            }),
-            Answer::Forced => self.mark(packet, self.marks && !self.harddrop).or_else(|| {
-                self.dropped_forced += 1;
-                None
-            }),
+            Answer::Early => {
+                let marked = self.mark(packet, self.marks);
+                self.dropped_early += u64::from(marked.is_none());
+                marked
+            }
+            Answer::Forced => {
+                let marked = self.mark(packet, self.marks && !self.harddrop);
+                self.dropped_forced += u64::from(marked.is_none());
+                marked
+            }
         }
     }
 
@@ -244,17 +246,26 @@ impl Red {
         Answer::Take
     }
 
-    /// Returns the packet with its mark, if it may have one.
+    /// Returns the packet with its mark if it may have one, or drops it.
     fn mark(&mut self, mut packet: Packet, may: bool) -> Option<Packet> {
-        let elided = packet.len() - packet.header().len();
-        let mut ip = ip::Packet::new_elided(packet.header_mut(), elided).ok().filter(|_| may)?;
-        if ip.traffic_class().ecn() == Ecn::NotEct {
+        if !may || !mark(&mut packet) {
+            packet.lose(Why::Aqm);
             return None;
         }
-        ip.mark_ecn(Ecn::Ce);
         self.marked += 1;
         Some(packet)
     }
+}
+
+/// Returns `true` if the packet, of an ECN-capable transport, is marked.
+fn mark(packet: &mut Packet) -> bool {
+    let elided = packet.len() - packet.header().len();
+    let Ok(mut ip) = ip::Packet::new_elided(packet.header_mut(), elided) else { return false };
+    let is_capable = ip.traffic_class().ecn() != Ecn::NotEct;
+    if is_capable {
+        ip.mark_ecn(Ecn::Ce);
+    }
+    is_capable
 }
 
 impl Law {
@@ -293,14 +304,14 @@ impl Law {
 }
 
 impl Queue for Red {
-    fn enqueue(&mut self, packet: Packet, _now: Time, stream: &mut RandomStream) {
+    fn enqueue(&mut self, packet: Packet, now: Time, stream: &mut RandomStream) {
         self.average += self.law.weight * (self.waiting.bytes() as f64 - self.average);
         let Some(packet) = self.judge(packet, stream) else { return };
         if self.waiting.bytes() + packet.len() as u64 > self.limit {
             self.dropped_limit += 1;
-            return;
+            return packet.lose(Why::Queue);
         }
-        self.waiting.push(packet);
+        self.waiting.push(packet, now);
     }
 
     fn pass(
@@ -315,8 +326,8 @@ impl Queue for Red {
         self.judge(packet, stream)
     }
 
-    fn dequeue(&mut self, _now: Time) -> Option<Packet> {
-        self.waiting.pop()
+    fn dequeue(&mut self, now: Time) -> Option<Packet> {
+        self.waiting.pop(now)
     }
 
     fn packets(&self) -> usize {
@@ -335,10 +346,10 @@ impl Queue for Red {
         Ok(())
     }
 
-    fn observe(&self, observer: &mut dyn Observer) {
+    fn observe(&self, now: Time, observer: &mut dyn Observer) {
         let dropped = self.dropped_limit + self.dropped_early + self.dropped_forced;
         observer.counter(&metrics::RED_DROPPED_QUEUE, dropped);
-        self.waiting.observe(observer);
+        self.waiting.observe(now, observer);
         observer.counter(&metrics::DROPPED_LIMIT, self.dropped_limit);
         observer.counter(&metrics::DROPPED_EARLY, self.dropped_early);
         observer.counter(&metrics::DROPPED_FORCED, self.dropped_forced);

@@ -69,6 +69,22 @@ fn between_ticks_an_arrival_releases_what_has_its_tokens() {
     assert_eq!(times, [0, 0, 0, 1]);
 }
 
+/// Linux 2.4 counts tokens in jiffies: 10 000 bytes come at each tick of 10 ms and none between, capped at the bucket of 3000.
+#[test]
+fn tokens_of_a_clock_of_jiffies_come_at_ticks_alone() {
+    let timer = Some(Span::from_millis(10));
+    let slow = Config { timer, clock: Clock::Jiffies, limit: Bytes::new(100_000), ..config() };
+    let mut rig = rig(&slow);
+    (0..5).for_each(|_| rig.receive(0, 0, packet(1000)));
+    rig.receive(9 * MS, 0, packet(1000));
+    rig.run_until(100 * MS);
+    let times: Vec<u64> = rig.times().iter().map(|(at, _)| at / MS).collect();
+    assert_eq!(times, [0, 0, 0, 10, 10, 10]);
+    assert_eq!(slow.long_run(), Rate::from_bps(3000 * 8 * 100));
+    let error = Config { timer: None, ..slow }.check().expect_err("no tick");
+    assert!(error.to_string().contains("jiffies"), "{error}");
+}
+
 #[test]
 fn another_rate_holds_from_now_on_and_no_token_is_made_or_lost() {
     let mut rig = rig(&config());

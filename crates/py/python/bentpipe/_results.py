@@ -1,5 +1,6 @@
 """Folders of results."""
 
+import warnings
 from collections.abc import Sequence
 from functools import cached_property
 from html import escape
@@ -111,6 +112,19 @@ class Results:
         """Measures: a row for each run and measure."""
         return Table(self._native._measures)
 
+    @cached_property
+    def ledger(self) -> Table:
+        """Accounts of packets: a row for each run, ``sender``, ``column``, ``place`` and ``reason``, over the whole run.
+
+        In each run the packets ``sent`` and ``copied`` of a sender are ``delivered``, ``taken-over``, ``dropped`` or ``remaining``.
+
+        >>> import bentpipe
+        >>> results = bentpipe.parse(bentpipe.EXAMPLE).set("duration", "2 s").run(out=folder)
+        >>> results.ledger.columns
+        ['point', 'seed', 'sender', 'column', 'place', 'reason', 'packets', 'bytes']
+        """
+        return Table(self._native._ledger)
+
     def value(self, name: str, point: int = 0) -> Estimate:
         """Return a measure of a point, or a counter or gauge at the end, averaged over the seeds."""
         return Estimate(*self._native._value(name, point))
@@ -209,13 +223,27 @@ class Results:
         """Return the differences of measures to another point, seed by seed.
 
         Runs with the same seed have the same random numbers, so the interval of a paired difference leaves out what the seed does to
-        both. ``clear`` is 1 where it leaves out zero. Without `other` both points are of these results.
+        both. ``clear`` is 1 where it leaves out zero. Without `other` both points are of these results. Measures that mean something
+        else in each, as they are of two versions of the definitions, are left out; a warning lists them.
         """
-        return Table(self._native._compare(point, (other or self)._native, other_point))
+        frame, note = self._native._compare(point, (other or self)._native, other_point)
+        if note is not None:
+            warnings.warn(note, stacklevel=2)
+        return Table(frame)
 
     def tables(self, point: int = 0) -> list[TextTable]:
         """Return the tables of flows and links of a point, as the report has them: with units and intervals."""
         return [TextTable(*table) for table in self._native._tables(point)]
+
+    def notes(self, point: int = 0) -> list[str]:
+        """Return notes on what the tables of a point do not show: flows without goodput with the cause, copies that never start.
+
+        >>> import bentpipe
+        >>> quiet = bentpipe.parse(bentpipe.EXAMPLE).set("duration", "2 s").set("flow.file.active", False)
+        >>> quiet.run(out=folder).notes()
+        ['file has no goodput: it is turned off for all of its time (active = false)']
+        """
+        return self._native._notes(point)
 
     def plots(self, point: int = 0) -> list[Plot]:
         """Return the report's diagrams of a point: of its first seed over time, and distributions over all seeds."""

@@ -71,7 +71,7 @@ pub fn read_series_within(
     most: u64,
     wanted: impl Fn(&str, &Declaration) -> bool,
 ) -> Result<Series, SeriesError> {
-    read_runs(folder, most, wanted)?.series(most)
+    read_runs(folder, most, &wanted)?.series(most)
 }
 
 /// Checks that the series in a run's folder has at most `most` samples.
@@ -81,10 +81,11 @@ pub fn read_series_within(
 pub fn check_series(folder: &Path, most: u64) -> Result<(), SeriesError> {
     let count = std::cell::Cell::new(0);
     // No column is kept: only the instants of one take memory.
-    let runs = read_runs(folder, most, |_, _| {
+    let none = |_: &str, _: &Declaration| {
         count.set(count.get() + 1);
         false
-    })?;
+    };
+    let runs = read_runs(folder, most, &none)?;
     fits(count.get(), runs.times.len() as u64, most)
 }
 
@@ -96,12 +97,11 @@ fn fits(columns: u64, rows: u64, most: u64) -> Result<(), SeriesError> {
     }
 }
 
+/// Choice of columns. A type parameter would compile the decoders in each caller's crate.
+type Wanted<'a> = &'a dyn Fn(&str, &Declaration) -> bool;
+
 /// Reads the rows of the wanted columns.
-fn read_runs<F: Fn(&str, &Declaration) -> bool>(
-    folder: &Path,
-    most: u64,
-    wanted: F,
-) -> Result<Runs<F>, SeriesError> {
+fn read_runs<'a>(folder: &Path, most: u64, wanted: Wanted<'a>) -> Result<Runs<'a>, SeriesError> {
     let named =
         |path: &Path, error: &dyn std::fmt::Display| SeriesError::Io(format!("{}: {error}", path.display()));
     let (declared, samples) = (folder.join("metrics.json"), folder.join("series.parquet"));
@@ -124,9 +124,9 @@ fn read_runs<F: Fn(&str, &Declaration) -> bool>(
 }
 
 /// Columns of a file while its rows pass. A column is a run of rows.
-struct Runs<F> {
+struct Runs<'a> {
     index: Index,
-    wanted: F,
+    wanted: Wanted<'a>,
     found: Vec<Found>,
     /// Times of the longest run.
     times: Vec<f64>,
@@ -149,7 +149,7 @@ struct Found {
     values: Vec<f64>,
 }
 
-impl<F: Fn(&str, &Declaration) -> bool> Runs<F> {
+impl Runs<'_> {
     fn group(&mut self, group: &dyn RowGroupReader) -> Result<(), SeriesError> {
         let (mut times, mut values) = (numbers(group, 0)?, numbers(group, 4)?);
         let (mut subjects, mut metrics) = (texts(group, 1)?, texts(group, 2)?);

@@ -18,6 +18,17 @@ fn scenario(events: &str) -> Result<Scenario, String> {
     document.scenario().map_err(|refusal| refusal.to_string())
 }
 
+/// Returns the states after each event.
+fn states(scenario: &Scenario) -> Vec<Scenario> {
+    let mut state = Scenario { event: Vec::new(), timeline: [].into(), ..scenario.clone() };
+    let after = |moment: &Moment| {
+        assert!(!moment.difference.is_more, "{:?}", moment.changes);
+        moment.difference.apply(&mut state);
+        state.clone()
+    };
+    scenario.timeline.iter().map(after).collect()
+}
+
 /// Returns times and changes, as text.
 fn timeline(events: &str) -> Vec<String> {
     let scenario = scenario(events).unwrap_or_else(|refusal| panic!("{refusal}"));
@@ -80,8 +91,8 @@ fn states_are_scenarios_of_their_own_and_the_first_is_untouched() {
     let scenario = scenario("[[event]]\nat = \"5 s\"\nset = { \"link.hop.rate\" = \"2 Mbit/s\" }\n");
     let scenario = scenario.expect("a scenario");
     let rate = |scenario: &Scenario| scenario.link["hop"].rate.map(Rate::as_bps);
-    assert_eq!((rate(&scenario), rate(&scenario.timeline[0].scenario)), (Some(8_000_000), Some(2_000_000)));
-    assert!(scenario.timeline[0].scenario.event.is_empty());
+    assert_eq!((rate(&scenario), rate(&states(&scenario)[0])), (Some(8_000_000), Some(2_000_000)));
+    assert_eq!(scenario.timeline[0].difference.len(), 1, "it has nothing else");
 }
 
 /// The run is 60 s long.
@@ -174,7 +185,7 @@ fn a_key_that_the_file_does_not_give_starts_from_its_default_and_returns_to_it()
     let all = timeline(&format!("{with_queue}{shaped}"));
     assert_eq!(all, ["5 s: link.hop.forward.queue.packets 9", "6 s: link.hop.forward.queue.packets -"]);
     let scenario = scenario(&format!("{with_queue}{shaped}")).expect("a scenario");
-    assert_eq!(scenario.timeline[1].scenario.link, scenario.link, "as at the start");
+    assert_eq!(states(&scenario)[1].link, scenario.link, "as at the start");
     let off = "[flow.f]\nfrom = \"a\"\nto = \"b\"\ntraffic = { kind = \"tcp\" }\n\
                [[event]]\nat = \"5 s\"\nset = { \"flow.f.active\" = false }\nhold = \"1 s\"\n";
     assert_eq!(timeline(off), ["5 s: flow.f.active false", "6 s: flow.f.active -"]);
@@ -194,7 +205,8 @@ fn a_file_sets_keys_in_time() {
         read("time_s,link.hop.rate,link.hop.channel.loss\n0,4 Mbit/s,0.2\n1.5,2 Mbit/s,\n").expect("fine");
     let at: Vec<Span> = scenario.timeline.iter().map(|moment| moment.at).collect();
     assert_eq!(at, [Span::from_secs(10), Span::from_millis(11_500)]);
-    let rates = scenario.timeline.iter().map(|moment| moment.scenario.link["hop"].rate.map(Rate::as_bps));
+    let states = states(&scenario);
+    let rates = states.iter().map(|state| state.link["hop"].rate.map(Rate::as_bps));
     assert_eq!(rates.collect::<Vec<_>>(), [Some(4_000_000), Some(2_000_000)]);
     for (csv, problem) in [
         ("time_s,link.hop.speed\n0,1\n", "unknown key"),

@@ -89,6 +89,10 @@ impl Element for Relay {
         from != to
     }
 
+    fn alike(&self, from: Port) -> Port {
+        from
+    }
+
     fn observe(&mut self, _now: Time, _observer: &mut dyn Observer) {}
 
     fn as_any(&mut self) -> &mut dyn Any {

@@ -2,15 +2,19 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Extension;
 use axum::body::{Body as HttpBody, Bytes};
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use rusqlite::Transaction;
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
@@ -18,9 +22,12 @@ use super::body::Ids;
 use super::jobs::found;
 use crate::app::App;
 use crate::archive::{self, Description, Entry, Input, Prints};
+use crate::children::Turn;
 use crate::clock::hex;
+use crate::connections::Connection;
+use crate::downloads::Download;
 use crate::guard::Caller;
-use crate::places::Full;
+use crate::left;
 use crate::problem::{Problem, Result};
 use crate::store::files::{self, Content};
 use crate::store::jobs::{self, Artifact, Job, JobState, KindRow};
@@ -29,44 +36,50 @@ use crate::store::scenarios;
 /// Blocks that are ready before a client takes them, and their size.
 const BLOCKS: usize = 4;
 const BLOCK: usize = 64 << 10;
+/// Time between two looks for a download that stalls, while a user waits.
+const LOOK: Duration = Duration::from_secs(1);
 /// Endings of files that deflate does not shorten.
 const COMPRESSED: [&str; 5] = [".parquet", ".gz", ".png", ".zip", ".mp4"];
 
 pub(crate) async fn archive(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
+    connection: Option<Extension<Connection>>,
     Ids(id): Ids<i64>,
 ) -> Result<Response> {
     let job = found(&app, &caller, id).await?;
     let (files, folder, description) =
         app.read(move |db| Ok((jobs::artifacts(db, id)?, jobs::folder(db, id)?, describe(db, job)?))).await?;
     let folder = folder.filter(|_| !files.is_empty()).ok_or_else(Problem::not_found)?;
-    let place = app.archives.take(caller.user.id).map_err(|full| match full {
-        Full::OfUser(most) => Problem {
-            detail: format!("you are receiving {most} archives: try again when one is there"),
-            ..Problem::later(30)
-        },
-        Full::OfAll => {
-            let detail = "other archives are being sent: try again in a minute";
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
-        }
-    })?;
-    let root = app.job_folder(id).join("results").join(folder);
-    let root = File::open(root).map_err(|_| Problem::not_found())?;
+    let turn = turn(&app, caller.user.id).await?;
+    let download = app.downloads.begin(caller.user.id, connection.map(|Extension(own)| own));
+    let root =
+        app.results(id, &folder).and_then(|root| left::root(&root)).map_err(|_| Problem::not_found())?;
     let (sender, blocks) = mpsc::channel(BLOCKS);
     std::thread::spawn(move || {
-        let mut sink = Sink { block: Vec::with_capacity(BLOCK), sender };
+        let mut sink = Sink { block: Vec::with_capacity(BLOCK), sender, download };
         if let Err(error) = pack(&root, &format!("job-{id}"), (&files, description), &mut sink) {
             // The body ends before the archive's directory: no program takes it for whole.
             let _ = sink.sender.blocking_send(Err(error));
         }
-        drop(place);
+        drop(turn);
     });
     let headers = [
         (header::CONTENT_TYPE, "application/zip".to_owned()),
         (header::CONTENT_DISPOSITION, format!("attachment; filename=\"job-{id}.zip\"")),
     ];
     Ok((headers, HttpBody::from_stream(Blocks(blocks))).into_response())
+}
+
+/// Waits for a turn of a user. Downloads that stall give way meanwhile.
+async fn turn(app: &App, user: i64) -> Result<Turn> {
+    let mut asked = pin!(app.archives.turn(user));
+    loop {
+        match timeout(LOOK, &mut asked).await {
+            Ok(turn) => return turn,
+            Err(_) => app.downloads.make_room(user, app.archives.is_full()),
+        }
+    }
 }
 
 /// Returns the description of a job, without its files.
@@ -116,7 +129,7 @@ fn pack(
 ) -> io::Result<()> {
     let mut archive = ZipWriter::new_stream(&mut *sink);
     for artifact in files {
-        let mut file = match crate::inputs::open_below(root, &artifact.path) {
+        let mut file = match left::file_in(root, &artifact.path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
@@ -155,6 +168,7 @@ fn copy(from: &mut File, to: &mut impl Write) -> io::Result<(u64, String)> {
 struct Sink {
     block: Vec<u8>,
     sender: mpsc::Sender<io::Result<Bytes>>,
+    download: Arc<Download>,
 }
 
 impl Write for Sink {
@@ -171,8 +185,11 @@ impl Write for Sink {
             return Ok(());
         }
         let block = std::mem::replace(&mut self.block, Vec::with_capacity(BLOCK));
+        let bytes = block.len();
         // A channel without a receiver has lost its client.
-        self.sender.blocking_send(Ok(block.into())).map_err(|_| io::ErrorKind::BrokenPipe.into())
+        self.sender.blocking_send(Ok(block.into())).map_err(|_| io::ErrorKind::BrokenPipe)?;
+        self.download.pass(bytes);
+        Ok(())
     }
 }
 

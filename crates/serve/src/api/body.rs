@@ -7,10 +7,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::bodies::MAX_BYTES;
 use crate::problem::Problem;
-
-/// Most bytes of a JSON body.
-pub(crate) const MAX_BYTES: usize = 1 << 20;
 
 /// JSON body of a request.
 pub(crate) struct Body<T>(pub(crate) T);

@@ -93,7 +93,7 @@ impl Upload {
     }
 
     /// Adds a block.
-    pub(crate) fn add(&mut self, block: &Bytes) -> Result<()> {
+    pub(crate) fn add(&mut self, app: &App, block: &Bytes) -> Result<()> {
         let size = self.receiving.size() + block.len() as u64;
         let large = |detail: String| Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
         if size > MAX_FILE {
@@ -106,6 +106,7 @@ impl Upload {
                 MAX_OWN >> 20
             ));
         }
+        space::check_growth(&app.settings, self.receiving.size(), block.len() as u64)?;
         self.receiving.add(block).map_err(|error| Problem::internal(&error))
     }
 
@@ -174,7 +175,7 @@ pub(crate) async fn add(
                 break;
             }
         }
-        upload = upload.and_then(|mut upload| upload.add(&block).map(|()| upload));
+        upload = upload.and_then(|mut upload| upload.add(&app, &block).map(|()| upload));
     }
     Ok((StatusCode::CREATED, Json(upload?.save(&app, &caller).await?)))
 }
@@ -191,7 +192,7 @@ pub(crate) async fn content(
     Ids(id): Ids<i64>,
 ) -> Result<Response> {
     let file = found(&app, &caller, id).await?;
-    let opened = fs::File::open(inputs::path(&app.settings.folder, &file.sha256));
+    let opened = inputs::open(&app.settings.folder, &file.sha256);
     let opened = opened.map_err(|_| Problem::not_found())?;
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),

@@ -22,8 +22,10 @@ use crate::app::{App, blocking};
 use crate::archive::{self, Arrived, Description, MAX_PACKED};
 use crate::drafts;
 use crate::guard::{Caller, log};
-use crate::inputs::{self, Inputs, Receiving};
+use crate::inputs::{self, Inputs, Receiving, Staging};
+use crate::left;
 use crate::problem::{Problem, Result};
+use crate::promised::Promise;
 use crate::quota::{self, Added};
 use crate::space;
 use crate::store::files;
@@ -34,58 +36,83 @@ use crate::work::{ROWS, Task};
 
 /// Most bytes of all imported jobs of a user.
 const MAX_IMPORTED: i64 = 4 << 30;
+/// Most bytes of the archives that a user is sending, until they are imported.
+const MAX_ARRIVING: u64 = 2 * MAX_PACKED;
 /// Folder of results of an imported job.
 const FOLDER: &str = "imported";
 
 /// Archive that is being received.
 pub(crate) struct Arrival {
     receiving: Receiving,
+    /// Bytes that count among those of all archives of the user.
+    counted: inputs::Arrival,
 }
 
 impl Arrival {
     /// Begins to receive an archive.
-    pub(crate) async fn new(app: &App) -> Result<Arrival> {
+    pub(crate) async fn new(app: &App, caller: &Caller) -> Result<Arrival> {
         space::check(&app.settings)?;
         let data = app.settings.folder.clone();
         let receiving = blocking(move || Receiving::new(&data).map_err(|error| Problem::internal(&error)));
-        Ok(Arrival { receiving: receiving.await? })
+        let counted = inputs::Arrival::new(&app.importing, caller.user.id);
+        Ok(Arrival { receiving: receiving.await?, counted })
     }
 
     /// Adds a block.
-    pub(crate) fn add(&mut self, block: &Bytes) -> Result<()> {
-        if self.receiving.size() + block.len() as u64 > MAX_PACKED {
+    pub(crate) fn add(&mut self, app: &App, block: &Bytes) -> Result<()> {
+        let (before, bytes) = (self.receiving.size(), block.len() as u64);
+        if before + bytes > MAX_PACKED {
             let detail = format!("an archive has at most {} MiB", MAX_PACKED >> 20);
             return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
         }
+        if self.counted.add(bytes) > MAX_ARRIVING {
+            let most = MAX_ARRIVING >> 20;
+            let detail =
+                format!("archives that you send have at most {most} MiB together: send one after the other");
+            return Err(Problem { detail, ..Problem::later(30) });
+        }
+        space::check_growth(&app.settings, before, bytes)?;
         self.receiving.add(block).map_err(|error| Problem::internal(&error))
     }
 
     /// Reads the archive, checks it, and adds its job.
     pub(crate) async fn import(self, app: &App, caller: &Caller) -> Result<Job> {
-        let Ok(turn) = Arc::clone(&app.imports).try_acquire_owned() else {
-            let detail = "another archive is being read: try again in a minute";
-            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail));
-        };
         let (kept, user) = (app.clone(), caller.user.clone());
         // On its own, so that it goes on to the end if the client leaves.
         let added = tokio::spawn(async move {
-            let _turn = turn;
-            let staging = kept.staging().await?;
-            let data = kept.settings.folder.clone();
-            let task = Task::Import { archive: self.receiving.path().to_owned(), data };
-            let arrived: Arrived = kept.work_in(&user, (&task, staging.path())).await?;
-            check(&arrived.description)?;
-            let sha256 = self.receiving.sha256();
-            blocking(move || {
-                kept.store.write(|db| add(db, (&kept, &user), (&arrived, staging.path()), &sha256))
-            })
-            .await
+            let staging = Arc::new(kept.staging().await?);
+            let added = self.add_job(&kept, &user, &staging).await;
+            // Thousands of files may be left.
+            let gone = blocking(move || {
+                drop((staging, self));
+                Ok(())
+            });
+            gone.await.and(added)
         });
         let id = added.await.map_err(|error| Problem::internal(&error))??;
         app.announce(id);
         log(app, &caller.user.name, &caller.address, ("import job", &id.to_string(), "done")).await?;
         found(app, caller, id).await
     }
+
+    async fn add_job(&self, app: &App, user: &User, staging: &Arc<Staging>) -> Result<i64> {
+        let archive = self.receiving.path().to_owned();
+        let _room = room(app, user, (Task::Weigh { archive: archive.clone() }, staging)).await?;
+        let task = Task::Import { archive };
+        let arrived: Arrived = app.work_in(user, (&task, staging.path())).await?;
+        check(&arrived.description)?;
+        let (kept, user, staging) = (app.clone(), user.clone(), Arc::clone(staging));
+        let sha256 = self.receiving.sha256();
+        app.write(move |db| add(db, (&kept, &user), (&arrived, staging.path()), &sha256)).await
+    }
+}
+
+/// Promises room on the disk for an unpacked archive, within the quota of its user.
+async fn room(app: &App, user: &User, (weigh, staging): (Task, &Staging)) -> Result<Promise> {
+    let bytes: u64 = app.work_in(user, (&weigh, staging.path())).await?;
+    let (kept, id) = (app.clone(), user.id);
+    app.read(move |db| quota::admit(db, &kept, id, Added::Results(bytes))).await?;
+    space::promise(&app.settings, &app.promised, bytes)
 }
 
 /// Checks the description of a job. A child compared its results with the scenario.
@@ -159,11 +186,15 @@ fn add(
     let (data, folder, unpacked) =
         (&app.settings.folder, app.job_folder(id), staging.join(archive::UNPACKED));
     let move_in = || {
+        // They are the server's from here on.
+        let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        app.settings.job_user.map_or(Ok(()), |_| left::give(&unpacked, own))?;
         fs::create_dir_all(inputs::folder(data))?;
         inputs.iter().try_for_each(|one| inputs::adopt(data, one, &unpacked.join("input")))?;
         // What an import that was cut off left under this number.
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("results"))?;
+        left::root(&unpacked)?;
         fs::rename(&unpacked, folder.join("results").join(FOLDER))
     };
     move_in().map_err(|error: std::io::Error| Problem::internal(&error))?;
@@ -173,7 +204,7 @@ fn add(
     list.sort();
     jobs::set_artifacts(db, id, &list)?;
     if arrived.has_summary {
-        let rows = fs::File::open(staging.join(ROWS)).map_err(|error| Problem::internal(&error))?;
+        let rows = left::file(staging, ROWS).map_err(|error| Problem::internal(&error))?;
         jobs::set_rows(db, id, BufReader::new(rows))?;
     }
     Ok(id)
@@ -209,10 +240,10 @@ pub(crate) async fn import(
     body: HttpBody,
 ) -> Result<impl IntoResponse> {
     let mut blocks = body.into_data_stream();
-    let mut arrival = Arrival::new(&app).await;
+    let mut arrival = Arrival::new(&app, &caller).await;
     while let Some(block) = poll_fn(|cx| Pin::new(&mut blocks).poll_next(cx)).await {
         let block = block.map_err(|_| Problem::bad("the body ended early"))?;
-        arrival = arrival.and_then(|mut arrival| arrival.add(&block).map(|()| arrival));
+        arrival = arrival.and_then(|mut arrival| arrival.add(&app, &block).map(|()| arrival));
         if arrival.is_err() {
             break;
         }

@@ -16,11 +16,12 @@ use tokio::io::AsyncReadExt;
 use super::access::may_change;
 use super::body::{Body, Ids, Search};
 use super::scenarios::Page;
-use crate::app::{App, blocking};
+use crate::app::{App, RESULTS, blocking};
 use crate::control;
 use crate::guard::{Caller, log};
-use crate::inputs::{Inputs, open_below};
+use crate::inputs::Inputs;
 use crate::launch::LaunchSettings;
+use crate::left;
 use crate::problem::{Problem, Result};
 use crate::quota::{self, Added};
 use crate::space;
@@ -216,7 +217,7 @@ async fn of_text(
     let scenario = new.sites.is_some().then(|| text.clone());
     let NewJob { duration, seeds, campaign, emulate, search, .. } = new.clone();
     let settings = LaunchSettings { duration, seeds, campaign, emulate, search };
-    let findings = app.check(user, (text, inputs), (None, Some(settings))).await?;
+    let findings = app.check(user, (text, inputs), Some(settings)).await?;
     let refused = |problems| Problem { problems, ..Problem::bad("the scenario has errors") };
     let files = findings.map_err(refused)?.files;
     if new.emulate {
@@ -582,10 +583,10 @@ pub(crate) async fn open_artifact(
             Ok((found.ok_or_else(Problem::not_found)?, jobs::folder(db, id)?.unwrap_or_default()))
         })
         .await?;
-    let root = app.job_folder(id).join("results").join(folder);
+    let path = format!("{RESULTS}/{folder}/{}", artifact.path);
+    let root = app.job_folder(id);
     blocking(move || {
-        let root = File::open(root).map_err(|_| Problem::not_found())?;
-        let file = open_below(&root, &artifact.path).map_err(|_| Problem::not_found())?;
+        let file = left::file(&root, &path).map_err(|_| Problem::not_found())?;
         Ok((artifact, file))
     })
     .await
@@ -618,12 +619,13 @@ pub(crate) async fn series(
         let detail = "the series of this job have over 64 MB: download the files of the runs you need";
         return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
     }
-    let root = app.job_folder(id).join("results").join(folder.ok_or_else(Problem::not_found)?);
+    let folder = folder.ok_or_else(Problem::not_found)?;
+    let root = app.results(id, &folder).map_err(|_| Problem::not_found())?;
     let staging = app.staging().await?;
     let task = Task::Select { results: root, patterns };
     app.work_in::<()>(&caller.user, (&task, staging.path())).await?;
     // The folder goes while the file is sent: it is open.
-    let file = File::open(staging.path().join(SELECTED)).map_err(|error| Problem::internal(&error))?;
+    let file = left::file(staging.path(), SELECTED).map_err(|error| Problem::internal(&error))?;
     let bytes = file.metadata().map_err(|error| Problem::internal(&error))?.len();
     let headers = [
         (header::CONTENT_TYPE, "text/csv; charset=utf-8".to_owned()),

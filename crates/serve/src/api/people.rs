@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{AppendHeaders, IntoResponse};
 use axum::{Extension, Json};
 use schemars::JsonSchema;
@@ -12,13 +12,14 @@ use serde::{Deserialize, Serialize};
 use super::body::{Body, Health, Ids, Search};
 use crate::app::App;
 use crate::clock::now_ms;
-use crate::guard::{Caller, Peer, log, session_cookie};
+use crate::guard::{Caller, Peer, device_cookie, log, session_cookie, stated_devices};
 use crate::limits::{REFUSALS, source};
-use crate::password;
+use crate::logins::Source;
 use crate::problem::{Problem, Result};
 use crate::quota::{self, Usage};
 use crate::store::audit::{self, Logged};
 use crate::store::people::{self, Session, Token, User};
+use crate::totp;
 
 /// Validity of tokens in days, unless it is chosen, and the longest one.
 pub(crate) const TOKEN_DAYS: u32 = 90;
@@ -110,57 +111,118 @@ pub(crate) async fn health() -> Json<Health> {
     Json(Health { version: env!("CARGO_PKG_VERSION") })
 }
 
-/// Checks name and password and starts a session; returns its secret.
+/// Client that logs in.
+pub(crate) struct Client {
+    peer: IpAddr,
+    /// Name that a browser gives itself.
+    agent: String,
+    /// Devices that it states.
+    devices: String,
+}
+
+impl Client {
+    pub(crate) fn new(app: &App, peer: IpAddr, headers: &HeaderMap) -> Client {
+        let agent = headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok());
+        let agent = agent.unwrap_or_default().to_owned();
+        Client { peer, agent, devices: stated_devices(app, headers) }
+    }
+}
+
+/// Cookies of a log-in: of the device, and of the session.
+pub(crate) type Cookies = AppendHeaders<[(HeaderName, String); 2]>;
+
+/// Checks name and password and starts a session; returns its cookies.
 ///
 /// # Errors
 /// Returns the same problem for unknown names and wrong passwords, after the same time.
-pub(crate) async fn log_in(app: &App, peer: IpAddr, agent: String, sent: LogIn) -> Result<(User, String)> {
-    let LogIn { name, password, code } = sent;
-    let name: String = name.trim().chars().take(64).collect();
-    let address = peer.to_string();
-    if let Err(seconds) = app.logins.begin(&name, peer) {
-        if app.buckets.take(&format!("refusals from {}", source(peer)), REFUSALS).is_ok() {
-            log(app, &name, &address, ("log in", "", "refused: too many failures")).await?;
-        }
-        return Err(Problem::later(seconds));
+pub(crate) async fn log_in(app: &App, client: &Client, sent: LogIn) -> Result<(User, Cookies)> {
+    let name: String = sent.name.trim().chars().take(64).collect();
+    let from = origin(app, client, &name).await?;
+    begin(app, client, (&name, &from)).await?;
+    let (user, hash) = check_name(app, client, (&name, sent.password)).await?;
+    if user.second_factor {
+        check_code(app, (&user, &from), client, sent.code).await?;
     }
-    let asked = name.clone();
+    app.logins.succeeded(&name, &from);
+    app.logins.succeeded(&name, &Source::Address(client.peer));
+    let cookies = start(app, client, (&user, &hash)).await?;
+    log(app, &user.name, &client.peer.to_string(), ("log in", "", "done")).await?;
+    Ok((user, cookies))
+}
+
+/// Returns the proven device of a client, or its address.
+async fn origin(app: &App, client: &Client, name: &str) -> Result<Source> {
+    let address = Source::Address(client.peer);
+    let Some(device) = app.devices.find(&client.devices, name, now_ms() / 1000) else { return Ok(address) };
+    let asked = name.to_owned();
+    let found = app.read(move |db| Ok(people::by_name(db, &asked)?)).await?;
+    let is_current = found.is_some_and(|(_, hash)| app.devices.is_current(&device, &hash));
+    Ok(if is_current { Source::Device(device.number) } else { address })
+}
+
+/// Counts an attempt, or refuses it.
+async fn begin(app: &App, client: &Client, (name, from): (&str, &Source)) -> Result<()> {
+    let Err(seconds) = app.logins.begin(name, from) else { return Ok(()) };
+    log_refusal(app, client, (name, "", "refused: too many failures")).await?;
+    Err(Problem::later(seconds))
+}
+
+/// Logs a refusal that cost nothing, at a rate of its address.
+async fn log_refusal(app: &App, client: &Client, (name, object, outcome): (&str, &str, &str)) -> Result<()> {
+    match app.buckets.take(&format!("refusals from {}", source(client.peer)), REFUSALS) {
+        Ok(()) => log(app, name, &client.peer.to_string(), ("log in", object, outcome)).await,
+        Err(_) => Ok(()),
+    }
+}
+
+/// Returns a user and the hash of the password, if that is right.
+async fn check_name(app: &App, client: &Client, (name, password): (&str, String)) -> Result<(User, String)> {
+    let asked = name.to_owned();
     let found = app.read(move |db| Ok(people::by_name(db, &asked)?)).await?;
     let hash = found.as_ref().map_or_else(|| app.dummy.0.clone(), |(_, hash)| hash.clone());
     let is_right = app.is_right(password, hash).await?;
-    let Some((user, _)) = found.filter(|_| is_right) else {
-        log(app, &name, &address, ("log in", "", "refused")).await?;
-        return Err(Problem::new(StatusCode::UNAUTHORIZED, "name or password is wrong"));
-    };
-    if user.second_factor {
-        check_code(app, &user, &address, code).await?;
+    if let Some(found) = found.filter(|_| is_right) {
+        return Ok(found);
     }
-    app.logins.succeeded(&name, peer);
-    let (id, from) = (user.id, address.clone());
-    let secret = app.write(move |db| Ok(people::start_session(db, id, &from, &agent)?)).await?;
-    log(app, &user.name, &address, ("log in", "", "done")).await?;
-    Ok((user, secret))
+    log(app, name, &client.peer.to_string(), ("log in", "", "refused")).await?;
+    Err(Problem::new(StatusCode::UNAUTHORIZED, "name or password is wrong"))
 }
 
 /// Checks the second factor of a user whose password is right.
-async fn check_code(app: &App, user: &User, address: &str, code: String) -> Result<()> {
+async fn check_code(app: &App, (user, from): (&User, &Source), client: &Client, code: String) -> Result<()> {
     let refused = |detail: &str| Err(Problem::new(StatusCode::UNAUTHORIZED, detail));
     if code.trim().is_empty() {
         return refused("code: expected the code of the second factor, or one of its recovery codes");
     }
+    // Recovery codes are too long to be guessed: with one the account opens while another guesses.
+    let is_counted = totp::may_be_code(&code);
+    if is_counted && let Err(seconds) = app.logins.begin_code(&user.name, from) {
+        log_refusal(app, client, (&user.name, "second factor", "refused: too many wrong codes")).await?;
+        let detail = "too many wrong codes of this account: its password may be known to others. A recovery code is taken at once";
+        return Err(Problem { detail: detail.to_owned(), ..Problem::later(seconds) });
+    }
     let id = user.id;
     let is_right = app.write(move |db| Ok(people::take_second_factor(db, id, (&code, now_ms()))?)).await?;
     if !is_right {
-        log(app, &user.name, address, ("log in", "second factor", "refused")).await?;
+        log(app, &user.name, &client.peer.to_string(), ("log in", "second factor", "refused")).await?;
         return refused("code: wrong, or used before");
+    }
+    if is_counted {
+        app.logins.right_code(&user.name, from);
     }
     Ok(())
 }
 
-/// Returns the name that a browser gives itself.
-pub(crate) fn agent(headers: &HeaderMap) -> String {
-    let value = headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok());
-    value.unwrap_or_default().to_owned()
+/// Starts a session. Returns the cookies of the device and of the session.
+async fn start(app: &App, client: &Client, (user, hash): (&User, &str)) -> Result<Cookies> {
+    let (id, from, agent) = (user.id, client.peer.to_string(), client.agent.clone());
+    let secret = app.write(move |db| Ok(people::start_session(db, id, &from, &agent)?)).await?;
+    let device = app.devices.cookie(&client.devices, (&user.name, hash), now_ms() / 1000);
+    // That of the session comes last: programs that know one cookie alone take the last.
+    Ok(AppendHeaders([
+        (header::SET_COOKIE, device_cookie(app, &device)),
+        (header::SET_COOKIE, session_cookie(app, &secret)),
+    ]))
 }
 
 pub(crate) async fn start_session(
@@ -169,8 +231,8 @@ pub(crate) async fn start_session(
     headers: HeaderMap,
     Body(body): Body<LogIn>,
 ) -> Result<impl IntoResponse> {
-    let (user, secret) = log_in(&app, peer, agent(&headers), body).await?;
-    Ok((AppendHeaders([(header::SET_COOKIE, session_cookie(&app, &secret))]), Json(user)))
+    let (user, cookies) = log_in(&app, &Client::new(&app, peer, &headers), body).await?;
+    Ok((cookies, Json(user)))
 }
 
 pub(crate) async fn log_out(
@@ -181,7 +243,15 @@ pub(crate) async fn log_out(
         app.write(move |db| Ok(people::end_session(db, caller.user.id, session)?)).await?;
         app.right_ended();
     }
-    Ok((StatusCode::NO_CONTENT, AppendHeaders([(header::SET_COOKIE, session_cookie(&app, ""))])))
+    Ok((StatusCode::NO_CONTENT, AppendHeaders(cleared(&app))))
+}
+
+/// Returns the headers that end the session in a browser, and clear its pages.
+///
+/// Cookies of other servers of the same site stay.
+pub(crate) fn cleared(app: &App) -> [(HeaderName, String); 2] {
+    let clear = HeaderName::from_static("clear-site-data");
+    [(header::SET_COOKIE, session_cookie(app, "")), (clear, "\"cache\", \"storage\"".to_owned())]
 }
 
 pub(crate) async fn me(Extension(caller): Extension<Caller>) -> Json<User> {
@@ -203,16 +273,17 @@ pub(crate) async fn check_password(
     caller: &Caller,
     (action, password): (&str, String),
 ) -> Result<()> {
-    needs_session(caller)?;
+    let session = needs_session(caller)?;
     let name = caller.user.name.clone();
-    app.logins.begin(&name, caller.peer).map_err(Problem::later)?;
+    let from = Source::Session(session);
+    app.logins.begin(&name, &from).map_err(Problem::later)?;
     let found = app.read(move |db| Ok(people::by_name(db, &name)?)).await?;
     let (user, hash) = found.ok_or_else(Problem::not_found)?;
     if !app.is_right(password, hash).await? {
         log(app, &user.name, &caller.address, (action, &user.name, "refused")).await?;
         return Err(Problem::forbidden("the present password is wrong"));
     }
-    app.logins.succeeded(&user.name, caller.peer);
+    app.logins.succeeded(&user.name, &from);
     Ok(())
 }
 
@@ -223,9 +294,7 @@ pub(crate) async fn change_own_password(app: &App, caller: &Caller, change: NewP
     let NewPassword { old, new, keep_tokens } = change;
     let (id, name) = (caller.user.id, &caller.user.name);
     check_password(app, caller, ("change password", old)).await?;
-    if let Some(reason) = password::refusal(name, &new) {
-        return Err(Problem::bad(reason));
-    }
+    app.check_new_password(name, &new).await?;
     let hash = app.hash(new).await?;
     app.write(move |db| Ok(people::set_password(db, id, &hash, keep_tokens)?)).await?;
     app.right_ended();
@@ -242,9 +311,9 @@ pub(crate) async fn set_password(
 }
 
 /// Refuses tokens where a leaked one could become more than it is.
-pub(super) fn needs_session(caller: &Caller) -> Result<()> {
+pub(super) fn needs_session(caller: &Caller) -> Result<i64> {
     let refused = || Problem::forbidden("this needs a session: log in with name and password");
-    caller.session.map(drop).ok_or_else(refused)
+    caller.session.ok_or_else(refused)
 }
 
 pub(crate) async fn sessions(
@@ -336,9 +405,10 @@ pub(crate) fn name_refusal(name: &str) -> Option<String> {
 /// Adds a user in the name of `caller`.
 pub(crate) async fn make_user(app: &App, caller: &Caller, new: NewUser) -> Result<User> {
     needs_session(caller)?;
-    if let Some(reason) = name_refusal(&new.name).or_else(|| password::refusal(&new.name, &new.password)) {
+    if let Some(reason) = name_refusal(&new.name) {
         return Err(Problem::bad(reason));
     }
+    app.check_new_password(&new.name, &new.password).await?;
     if new.level > 3 {
         return Err(Problem::bad("level: expected 0 to 3"));
     }
@@ -377,8 +447,8 @@ pub(crate) async fn alter_user(app: &App, caller: &Caller, id: i64, change: User
     if change.level.is_some_and(|level| level > 3) {
         return Err(Problem::bad("level: expected 0 to 3"));
     }
-    if let Some(reason) = change.password.as_deref().and_then(|new| password::refusal(&user.name, new)) {
-        return Err(Problem::bad(reason));
+    if let Some(password) = &change.password {
+        app.check_new_password(&user.name, password).await?;
     }
     let hash = match change.password {
         Some(password) => Some(app.hash(password).await?),

@@ -365,7 +365,7 @@ pub(crate) async fn check(
     Body(body): Body<Text>,
 ) -> Result<Json<Verdict>> {
     let inputs = app.inputs(caller.user.id).await?;
-    let findings = app.check(&caller.user, (body.text, inputs), (None, None)).await?;
+    let findings = app.check(&caller.user, (body.text, inputs), None).await?;
     Ok(Json(match findings {
         Ok(checked) => Verdict {
             problems: Vec::new(),

@@ -40,6 +40,12 @@ impl Groups {
         Groups::next_to(&Path::new(ROOT).join(own))
     }
 
+    /// Removes groups that an earlier server left.
+    pub(crate) fn swept(self) -> Groups {
+        self.0.iter().for_each(|above| sweep(above));
+        self
+    }
+
     /// Prepares groups next to the one of the server.
     fn next_to(own: &Path) -> Result<Groups, String> {
         let above = own.parent().filter(|above| above.starts_with(ROOT) || cfg!(test));
@@ -64,7 +70,6 @@ impl Groups {
             let set = fs::write(above.join("cgroup.subtree_control"), asked);
             set.map_err(|error| format!("its control group is not delegated: {error}"))?;
         }
-        sweep(above);
         Ok(Groups(Some(above.to_owned())))
     }
 
@@ -91,6 +96,14 @@ impl Groups {
     }
 }
 
+/// Returns the use of control groups by a server started like this process.
+///
+/// # Errors
+/// Returns the reason why it may not make any.
+pub fn may_make_groups() -> Result<String, String> {
+    Groups::find().map(|_| "one for each request and job".to_owned())
+}
+
 /// Removes groups that an earlier server left. Those with processes stay.
 fn sweep(above: &Path) {
     for entry in fs::read_dir(above).into_iter().flatten().flatten() {
@@ -108,6 +121,11 @@ impl Group {
         let events = fs::read_to_string(self.0.join("memory.events")).unwrap_or_default();
         let killed = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
         killed.is_some_and(|count| count.trim() != "0")
+    }
+
+    /// Kills the processes that are left, however they were started.
+    pub(crate) fn kill(&self) {
+        let _ = fs::write(self.0.join("cgroup.kill"), "1");
     }
 }
 
@@ -142,6 +160,8 @@ mod tests {
         let read = |name: &str| fs::read_to_string(made.0.join(name)).expect("written");
         assert_eq!([read("memory.max"), read("pids.max"), read("cgroup.procs")], ["1234", "7", "77"]);
         assert!(!made.is_out_of_memory());
+        made.kill();
+        assert_eq!(read("cgroup.kill"), "1");
         fs::write(made.0.join("memory.events"), "oom 1\noom_kill 1\n").expect("written");
         assert!(made.is_out_of_memory());
     }

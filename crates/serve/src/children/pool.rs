@@ -1,6 +1,7 @@
-//! Turns of children that work on requests.
+//! Turns of work on requests: of children, and of archives that are made.
 //!
-//! They are bounded in all and for each user, and the next one is for a user with the fewest.
+//! They are bounded in all and for each user. The next one is for a user with the fewest, and of those for the one whose last turn is
+//! the longest ago: users take turns, however many requests one of them has.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +12,7 @@ use tokio::sync::oneshot;
 use super::limits::Places;
 use crate::problem::{Problem, Result};
 
-/// Turns of children.
+/// Turns of one kind.
 #[derive(Debug)]
 pub(crate) struct Pool {
     places: Places,
@@ -20,9 +21,12 @@ pub(crate) struct Pool {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Number of children in all, and of each user that has some.
+    /// Number of turns in all, and of each user that has some.
     running: usize,
     of_user: HashMap<i64, usize>,
+    /// Number of turns that were given, and the last one of each user.
+    given: u64,
+    last: HashMap<i64, u64>,
     /// Users that wait, in the order in which they came.
     waiting: Vec<(i64, oneshot::Sender<Turn>)>,
 }
@@ -68,6 +72,11 @@ impl Pool {
         receiver.await.map_err(|error| Problem::internal(&error))
     }
 
+    /// Returns `true` if all turns are taken.
+    pub(crate) fn is_full(&self) -> bool {
+        self.state().running >= self.places.at_once
+    }
+
     /// Sends the free turns to those that wait.
     fn give(self: &Arc<Pool>) {
         while let Some((user, sender)) = self.next() {
@@ -78,19 +87,22 @@ impl Pool {
 
     /// Removes the next in line from the queue.
     ///
-    /// Of the users with the fewest turns it is the one that came first.
+    /// Of the users with the fewest turns it is the one whose last turn is the longest ago.
     fn next(&self) -> Option<(i64, oneshot::Sender<Turn>)> {
         let mut state = self.state();
         if state.running >= self.places.at_once {
             return None;
         }
         let turns = |user: &i64| state.of_user.get(user).copied().unwrap_or(0);
-        let of = |(place, (user, _)): (usize, &(i64, _))| (turns(user), place);
-        let free =
-            state.waiting.iter().enumerate().map(of).filter(|(turns, _)| *turns < self.places.per_user);
-        let (_, place) = free.min()?;
+        let last = |user: &i64| state.last.get(user).copied().unwrap_or(0);
+        let of = |(place, (user, _)): (usize, &(i64, _))| (turns(user), last(user), place);
+        let free = state.waiting.iter().enumerate().map(of);
+        let (.., place) = free.filter(|(turns, ..)| *turns < self.places.per_user).min()?;
         let (user, sender) = state.waiting.remove(place);
         state.running += 1;
+        state.given += 1;
+        let given = state.given;
+        state.last.insert(user, given);
         *state.of_user.entry(user).or_default() += 1;
         Some((user, sender))
     }
@@ -147,6 +159,25 @@ mod tests {
         let more: Vec<_> = of_ann[2..].iter_mut().filter_map(|asked| poll(asked.as_mut())).collect();
         assert_eq!(more.len(), 1);
         drop((of_cid, held));
+    }
+
+    #[test]
+    fn users_take_turns_however_many_requests_one_of_them_has() {
+        let pool = pool(1, 1, 9);
+        let turn = |user| Box::pin(pool.turn(user));
+        let mut asked: Vec<_> = [1, 1, 1, 1, 2, 2].map(|user| (user, Some(turn(user)))).into();
+        let (mut held, mut order) = (Vec::new(), Vec::new());
+        for _ in 0..5 {
+            held.clear();
+            for (user, open) in &mut asked {
+                let ready = open.as_mut().and_then(|asked| poll(asked.as_mut()));
+                if let Some(turn) = ready {
+                    (*open, order) = (None, [order, vec![*user]].concat());
+                    held.push(turn);
+                }
+            }
+        }
+        assert_eq!(order, [1, 2, 1, 2, 1]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal};
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::cgroup::{Groups, WORK};
+use super::cgroup::{Group, Groups, WORK};
 use super::limits::Limits;
 use crate::problem::{Problem, Result};
 
@@ -24,6 +24,8 @@ const MB: u64 = 1_000_000;
 const MAX_ERRORS: u64 = 64 << 10;
 /// Time after which a child is killed, however little processor time it took.
 const MAX_TIME: Duration = Duration::from_secs(120);
+/// Lowered priority of children: the server answers others first. Jobs have a lower one.
+const NICENESS: i32 = 10;
 /// Seconds between SIGXCPU and SIGKILL of a process over its processor time.
 const GRACE_S: u64 = 2;
 
@@ -128,11 +130,13 @@ impl Child<'_> {
     fn command(&self) -> Command {
         let mut command = Command::new(self.program);
         command.args(self.arguments).current_dir(self.folder).process_group(0).env_clear();
-        for name in ["PATH", "LANG", "TMPDIR"] {
+        for name in ["PATH", "LANG"] {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
             }
         }
+        // A confined process writes to no other folder.
+        command.env("TMPDIR", self.folder);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -145,13 +149,11 @@ impl Child<'_> {
         groups: &Groups,
         task: Vec<u8>,
     ) -> std::result::Result<T, Failure> {
-        let mut command = tokio::process::Command::from(self.command());
-        let mut child = command.kill_on_drop(true).spawn().map_err(|error| Failure::internal(&error))?;
-        let pid = pid_of(child.id());
-        let group = pid.and_then(|pid| groups.enclose(WORK, pid, &self.limits));
-        if let Some(pid) = pid {
-            limit(pid, &self.limits);
-        }
+        let (command, groups, limits) = (self.command(), groups.clone(), self.limits);
+        // Threads that serve requests do not wait until it runs.
+        let spawned = tokio::task::spawn_blocking(move || spawn(command, &groups, &limits)).await;
+        let spawned = spawned.map_err(|error| Failure::internal(&error))?;
+        let (mut child, group) = spawned.map_err(|error| Failure::internal(&error))?;
         let (mut input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let written = async move {
             if let Some(input) = &mut input {
@@ -186,6 +188,7 @@ impl Child<'_> {
             let mut child = self.command().spawn()?;
             if let Some(pid) = pid_of(Some(child.id())) {
                 limit(pid, &self.limits);
+                let _ = rustix::process::setpriority_process(Some(pid), NICENESS);
             }
             if let Some(mut input) = child.stdin.take() {
                 let _ = input.write_all(task);
@@ -195,6 +198,20 @@ impl Child<'_> {
         let output = ended().map_err(|error| Failure::internal(&error))?;
         outcome(output.status, (&output.stdout, &output.stderr), (&self.limits, false))
     }
+}
+
+/// Starts a child with limits. It ends with the result.
+fn spawn(
+    command: Command,
+    groups: &Groups,
+    limits: &Limits,
+) -> io::Result<(tokio::process::Child, Option<Group>)> {
+    let child = tokio::process::Command::from(command).kill_on_drop(true).spawn()?;
+    let Some(pid) = pid_of(child.id()) else { return Ok((child, None)) };
+    let group = groups.enclose(WORK, pid, limits);
+    limit(pid, limits);
+    let _ = rustix::process::setpriority_process(Some(pid), NICENESS);
+    Ok((child, group))
 }
 
 fn pid_of(id: Option<u32>) -> Option<Pid> {

@@ -1,5 +1,6 @@
 //! Fields of a form: a walk through the schema along the values of the text.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use toml_edit::{DocumentMut, Item, TableLike, Value};
 
@@ -9,7 +10,7 @@ use crate::drafts::key_of;
 const MAX_DEPTH: usize = 5;
 
 /// Field of a form, or a group of fields.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Field {
     /// Key, its parts joined by dots.
     pub(crate) key: String,
@@ -26,7 +27,7 @@ pub(crate) struct Field {
 }
 
 /// Content of a field.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Kind {
     /// Text, perhaps a quantity with its unit.
     Text { value: String, example: String },

@@ -2,6 +2,7 @@ use std::path::Path;
 
 use toml_edit::{DocumentMut, Item, TableLike};
 
+use super::fields::fields;
 use super::*;
 use crate::drafts::key_of;
 

@@ -1,5 +1,7 @@
 //! Style and script, the same for all pages.
 
+use std::sync::LazyLock;
+
 use axum::http::header;
 use axum::response::IntoResponse;
 
@@ -12,7 +14,6 @@ const CACHE: &str = "private, max-age=3600";
 
 /// Returns the end of an asset's address, which changes with its content.
 pub(super) fn tag() -> &'static str {
-    use std::sync::LazyLock;
     static TAG: LazyLock<String> = LazyLock::new(|| {
         use sha2::Digest;
         let hash = sha2::Sha256::digest(STYLE.concat() + SCRIPT);
@@ -22,7 +23,8 @@ pub(super) fn tag() -> &'static str {
 }
 
 pub(super) async fn style() -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/css; charset=utf-8"), (header::CACHE_CONTROL, CACHE)], STYLE.concat())
+    static ALL: LazyLock<String> = LazyLock::new(|| STYLE.concat());
+    ([(header::CONTENT_TYPE, "text/css; charset=utf-8"), (header::CACHE_CONTROL, CACHE)], &ALL[..])
 }
 
 pub(super) async fn script() -> impl IntoResponse {

@@ -2,14 +2,14 @@
 
 use axum::Extension;
 use axum::extract::{Form, State};
-use axum::http::{HeaderMap, header};
+use axum::http::HeaderMap;
 use axum::response::{AppendHeaders, IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 
 use super::layout::{Sheet, page};
-use crate::api::people::{self, LogIn};
+use crate::api::people::{self, Client, LogIn};
 use crate::app::App;
-use crate::guard::{Caller, Peer, session_cookie};
+use crate::guard::{Caller, Peer, by_cookie};
 use crate::problem::{Problem, Result};
 
 fn form(problem: Option<&Problem>) -> Markup {
@@ -34,11 +34,15 @@ fn form(problem: Option<&Problem>) -> Markup {
     )
 }
 
-pub(super) async fn login_page(caller: Option<Extension<Caller>>) -> Response {
-    match caller {
+pub(super) async fn login_page(
+    State(app): State<App>,
+    Extension(Peer(peer)): Extension<Peer>,
+    headers: HeaderMap,
+) -> Result<Response> {
+    Ok(match by_cookie(&app, &headers, peer).await? {
         Some(_) => Redirect::to("/").into_response(),
         None => Sheet { status: axum::http::StatusCode::OK, html: form(None) }.into_response(),
-    }
+    })
 }
 
 pub(super) async fn log_in(
@@ -47,17 +51,13 @@ pub(super) async fn log_in(
     headers: HeaderMap,
     Form(sent): Form<LogIn>,
 ) -> Response {
-    match people::log_in(&app, peer, people::agent(&headers), sent).await {
-        Ok((_, secret)) => {
-            let cookie = AppendHeaders([(header::SET_COOKIE, session_cookie(&app, &secret))]);
-            (cookie, Redirect::to("/")).into_response()
-        }
+    match people::log_in(&app, &Client::new(&app, peer, &headers), sent).await {
+        Ok((_, cookies)) => (cookies, Redirect::to("/")).into_response(),
         Err(problem) => Sheet { status: problem.code(), html: form(Some(&problem)) }.into_response(),
     }
 }
 
 pub(super) async fn log_out(State(app): State<App>, caller: Extension<Caller>) -> Result<Response> {
     people::log_out(State(app.clone()), caller).await?;
-    let cookie = AppendHeaders([(header::SET_COOKIE, session_cookie(&app, ""))]);
-    Ok((cookie, Redirect::to("/login")).into_response())
+    Ok((AppendHeaders(people::cleared(&app)), Redirect::to("/login")).into_response())
 }

@@ -75,7 +75,7 @@ pub(super) async fn add(
             let name = if name.is_empty() { given.to_owned() } else { name };
             let mut upload = api::Upload::new(&app, &caller, name, shared).await?;
             while let Some(block) = field.chunk().await.map_err(|error| wrong(&error))? {
-                upload.add(&block)?;
+                upload.add(&app, &block)?;
             }
             upload.save(&app, &caller).await?;
             return Ok(Redirect::to("/files"));

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::layout::{Answer, Done, Refused, findings, sheet};
-use super::scenarios::{head, open};
+use super::scenarios::{head, open_form};
 use crate::api::body::{Ids, Search};
 use crate::api::presets::NewPreset;
 use crate::api::scenarios as api;
@@ -58,16 +58,9 @@ pub(super) async fn show(
     Search(query): Search<Path>,
 ) -> Answer {
     let path = parsed(&query.path)?;
-    let open = open(&app, &caller, id).await?;
-    let document = open.document();
-    if let [section, name] = &path[..]
-        && !forms::names(&document, section).contains(name)
-    {
-        return Err(Refused(Problem::not_found()));
-    }
-    let (can_change, all) = (open.may_change(&caller), forms::fields(&document, &path));
-    // A tree takes far more memory than its text: it does not wait for the database.
-    drop(document);
+    let mut open = open_form(&app, &caller, (id, Some(path.clone()))).await?;
+    let Some(all) = open.outline.fields.take() else { return Err(Refused(Problem::not_found())) };
+    let can_change = open.may_change(&caller);
     let prefix = drafts::key_of(&path);
     let (mine, others): (Vec<_>, Vec<_>) = open.findings().iter().cloned().partition(|finding| {
         !prefix.is_empty() && (finding.key == prefix || finding.key.starts_with(&format!("{prefix}.")))

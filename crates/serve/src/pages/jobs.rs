@@ -1,4 +1,4 @@
-//! Pages of jobs: list, progress, results, comparison.
+//! Pages of jobs: list, operations, comparison.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,29 +6,23 @@ use axum::Extension;
 use axum::extract::{Form, Multipart, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
-use bentpipe_agent::protocol::Program;
 use maud::{Markup, PreEscaped, html};
 use rusqlite::Transaction;
 use serde_json::Value;
 
-use super::field;
-use super::layout::{Answer, Done, Refused, sheet, state, time};
-use super::packets;
+use super::layout::{Answer, Done, Refused, estimate, sheet, state, time};
 use crate::api::body::{Ids, Search};
-use crate::api::{access, import, jobs as api};
-use crate::app::{App, blocking};
+use crate::api::{import, jobs as api};
+use crate::app::App;
 use crate::archive::MAX_PACKED;
 use crate::guard::Caller;
 use crate::plots::{MAX_OVERLAID, MAX_SERIES, Source, Window};
 use crate::problem::Problem;
 use crate::space;
-use crate::store::jobs::{self, Artifact, Event, Job, JobMeasure, JobState, Method, Selection};
-use crate::store::sites;
+use crate::store::jobs::{self, Job, JobMeasure, JobState, Selection};
 use crate::url::encoded;
 use crate::work::{ComparedJob, Comparison, Drawing, Task};
 
-/// Most files in the list of a page.
-const MAX_LISTED: usize = 200;
 /// Most jobs that are compared.
 const MAX_COMPARED: usize = 200;
 /// Most points and measures of them, and most bytes of their scenarios.
@@ -65,7 +59,7 @@ pub(super) fn job_table(all: &[Job], chooser: Option<&Caller>) -> Markup {
     } } }
 }
 
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
@@ -108,134 +102,6 @@ pub(super) async fn list(
     Ok(sheet(&caller, "Jobs", &body))
 }
 
-pub(super) async fn show(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
-    Ids(id): Ids<i64>,
-) -> Answer {
-    let user = caller.user.clone();
-    let (job, tasks, measures, files, events, points) = app
-        .read(move |db| {
-            Ok((
-                // With its events, after whose last one the page follows it: a state between the two would never be seen.
-                jobs::find(db, &user, id)?.ok_or_else(Problem::not_found)?,
-                sites::tasks(db, id)?,
-                jobs::measures(db, id, "")?,
-                jobs::artifacts(db, id)?,
-                jobs::events(db, id, 0, 1000)?,
-                jobs::points(db, id)?,
-            ))
-        })
-        .await?;
-    let results = app.read(move |db| Ok(jobs::folder(db, id)?)).await?;
-    let source =
-        results.and_then(|folder| Source::new(id, &app.job_folder(id).join("results").join(folder), &files));
-    let source = source.filter(|source| job.is_over() && source.bytes <= MAX_SERIES);
-    let pictures = drawn(&app, &caller, source.into_iter().collect(), Window::default()).await?;
-    let place = crate::api::queue::of(&app, &caller, id).await?;
-    let can_stop = caller.user.level >= 1 && access::may_change(&caller.user, job.owner_id).is_ok();
-    let report = files.iter().find(|file| file.path == "report.html");
-    let has_query = crate::queries::has_query(files.iter().map(|file| &file.path[..]))
-        || (job.is_running() && !job.is_campaign() && {
-            let results = app.job_folder(id).join("results");
-            blocking(move || Ok(crate::queries::is_there(&results))).await?
-        });
-    let capture = files.iter().find(|file| file.path.ends_with(".pcap"));
-    let has_emulation = tasks.iter().any(|task| matches!(task.program, Some(Program::Emulate { .. })));
-    let last = events.last().map_or(0, |event| event.id);
-    let body = html! {
-        p.crumb {
-            a href="/jobs" { "Jobs" } " / "
-            @if let Some(scenario) = job.scenario { a href={ "/scenarios/" (scenario) "/report" } { (job.name) } } @else { (job.name) }
-        }
-        h1 { (job.kind.name().noun()) " #" (job.id) }
-        div #live data-job=[(!job.is_over()).then_some(job.id)] data-last=(last) {
-            dl.facts aria-live="polite" {
-                div { dt { "State" } dd #state { (state(job.state.word())) } }
-                div { dt { "Runs" } dd #runs { (job.finished) @if job.runs > 0 { " of " (job.runs) } } }
-                div { dt { "Owner" } dd { (job.owner) } }
-                div { dt { (if job.origin.is_some() { "Imported (UTC)" } else { "Launched (UTC)" }) } dd { (time(job.created)) } }
-                @if let Some(ended) = job.ended { div { dt { "Ended (UTC)" } dd { (time(ended)) } } }
-                @if let Some(Method::Search(question)) = job.method() {
-                    div { dt { "Searched" } dd { (question.over) } }
-                    div { dt { "While" } dd { (question.conditions.join(", ")) } }
-                }
-                @if job.attempt > 1 { div { dt { "Attempt" } dd { (job.attempt) } } }
-                @if let [(_, fingerprint)] = &points[..] { div { dt { "Fingerprint" } dd { (fingerprint) } } }
-                @if let Some(other) = job.repeats { div { dt { "Repeats" } dd { a href={ "/jobs/" (other) } { "#" (other) } } } }
-                @if let Some(origin) = &job.origin { div { dt { "Origin" } dd { "job #" (origin.job) " of bentpipe " (origin.program) } } }
-            }
-            (reproduction(&job))
-            @if let Some(place) = &place {
-                p.note {
-                    "It waits: " (place.reason) ". Position " (place.position) " of " (place.of) " in the queue."
-                    @if let Some(expected) = place.expected { " Expected start: " (time(expected)) " (UTC)." }
-                }
-            }
-            @if !job.is_over() {
-                progress #progress max="1" value=(job.share) aria-label="Progress" { (percent(job.share)) }
-                p.hint {
-                    "This page follows the job. It can be closed: the job goes on."
-                    @if job.is_campaign() { " Finished runs are counted as processes end, each after about ten seconds." }
-                }
-                div #plots.plots {}
-                @if !job.is_campaign() && !job.is_on_sites() { (packets::tail(job.id)) }
-                @if job.is_emulation() || has_emulation { (changes(&job, &events, can_stop)) }
-                @if can_stop && !job.cancel {
-                    form method="post" action={ "/jobs/" (job.id) "/cancel" } { button.quiet { "Cancel, and keep finished runs" } }
-                } @else if job.cancel { p { "Its end was requested." } }
-            }
-        }
-        @if !job.message.is_empty() { h2 { "Message" } pre tabindex="0" { (job.message) } }
-        @if let Some(report) = report {
-            p { a.button href={ "/jobs/" (job.id) "/report" } { "Open the report" } " " a href={ "/jobs/" (job.id) "/files/" (report.number) } { "Download it" } }
-        }
-        @if job.is_over() && caller.user.level >= 1 {
-            form method="post" action={ "/jobs/" (id) "/repeat" } { button.quiet { "Run again, and compare fingerprints" } }
-        }
-        @if job.is_over() && can_stop {
-            form method="get" action="/jobs/remove" { input type="hidden" name="job" value=(id); button.quiet { "Remove it" } }
-        }
-        @if !tasks.is_empty() { (task_table(&tasks)) }
-        (remarks(&job, can_stop))
-        @if !pictures.0.is_empty() {
-            details open[!job.is_campaign()] {
-                summary { "Plots" @if job.runs > 1 { " of the first run" } }
-                (pictures)
-                p { a href={ "/compare?job=" (id) "&plots=yes" } { "Zoom into these plots" } }
-                p { a href={ "/api/v1/jobs/" (id) "/series?select=*" } download={ "job-" (id) "-series.csv" } { "The series as a table (CSV)" } }
-            }
-        }
-        (measure_table(&measures, &points))
-        @if has_query { (field::link(id)) }
-        (packets::link(id, capture.filter(|_| job.is_over()).map(|file| &file.path[..])))
-        (file_table(job.id, &files))
-        details { summary { "Events" }
-            div.scroll tabindex="0" role="region" aria-label="Events" { table {
-                thead { tr { th scope="col" { "Time (UTC)" } th scope="col" { "Kind" } th scope="col" { "Content" } } }
-                tbody { @for event in &events { tr { td { (time(event.at)) } td { (event.kind) } td { code { (event.content) } } } } }
-            } }
-        }
-    };
-    Ok(sheet(&caller, &format!("Job #{id}"), &body))
-}
-
-/// Returns what is known of a job's results in comparison with others.
-fn reproduction(job: &Job) -> Markup {
-    let other = job.repeats.unwrap_or_default();
-    html! {
-        @match (job.equal, job.repeats.is_some() && job.state == JobState::DONE) {
-            (Some(true), _) => p.note { "Equal fingerprints: it reproduces job #" (other) "." },
-            (Some(false), _) => p.alert role="alert" { "Different fingerprints: it does not reproduce job #" (other) "." },
-            (None, true) => p.note { "Not compared: jobs of this kind have no fingerprints, such as emulations." },
-            (None, false) => {}
-        }
-        @if job.origin.is_some() {
-            p.note { "Imported: its results are as its archive states them. Run it again to see whether they are reproduced here." }
-        }
-    }
-}
-
 pub(super) async fn repeat(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
@@ -256,64 +122,14 @@ pub(super) async fn add(
         if field.name() != Some("file") {
             continue;
         }
-        let mut arrival = import::Arrival::new(&app).await?;
+        let mut arrival = import::Arrival::new(&app, &caller).await?;
         while let Some(block) = field.chunk().await.map_err(|error| wrong(&error))? {
-            arrival.add(&block)?;
+            arrival.add(&app, &block)?;
         }
         let job = arrival.import(&app, &caller).await?;
         return Ok(Redirect::to(&format!("/jobs/{}", job.id)));
     }
     Err(Problem::bad("expected a file").into())
-}
-
-/// Returns the tasks of a job on sites.
-fn task_table(tasks: &[sites::Task]) -> Markup {
-    let clock = |task: &sites::Task| {
-        task.error_us.map_or(String::new(), |error_us| format!("\u{b1} {:.2} ms", error_us / 1e3))
-    };
-    html! {
-        h2 { "Tasks" }
-        div.scroll tabindex="0" role="region" aria-label="Tasks" { table {
-            thead { tr {
-                th scope="col" { "Task" } th scope="col" { "Site" } th scope="col" { "Program" } th scope="col" { "State" }
-                th scope="col" { "Clock" } th scope="col" { "Exit code" }
-            } }
-            tbody { @for task in tasks { tr {
-                td { (task.name) }
-                td { (task.site_name) }
-                td { (task.program.as_ref().map_or("", |program| program.name())) }
-                td { (task.state) @if !task.why.is_empty() { ": " (task.why) } }
-                td { (clock(task)) }
-                td { @if let Some(code) = task.code { (code) } }
-            } } }
-        } }
-    }
-}
-
-/// Returns the changes of this attempt, and a form for those who may make more.
-fn changes(job: &Job, events: &[Event], can_change: bool) -> Markup {
-    let is_start =
-        |event: &Event| event.kind == "state" && event.content["state"] == JobState::Running.word();
-    let attempt = events.iter().rposition(is_start).unwrap_or(0);
-    html! {
-        ul #changes.note aria-live="polite" {
-            @for event in events[attempt..].iter().filter(|event| event.kind == "set") {
-                @let at_s = event.content["at"].as_f64().unwrap_or_default();
-                li data-at=(at_s) { (format!("{at_s:.1} s: ")) code { (text_of(&event.content, "key")) " = " (text_of(&event.content, "value")) } }
-            }
-        }
-        @if can_change && job.is_running() {
-            form.row method="post" action={ "/jobs/" (job.id) "/set" } {
-                label { "Key" input name="key" required placeholder="link.satellite.delay" maxlength="1000"; }
-                label { "Value" input name="value" required placeholder="300 ms" maxlength="1000"; }
-                button { "Set while it runs" }
-            }
-        }
-    }
-}
-
-fn text_of<'a>(content: &'a Value, name: &str) -> &'a str {
-    content[name].as_str().unwrap_or_default()
 }
 
 pub(super) async fn set(
@@ -326,26 +142,6 @@ pub(super) async fn set(
     Ok(Redirect::to(&format!("/jobs/{id}")))
 }
 
-/// Returns note and tags, as a form for those who may change them.
-fn remarks(job: &Job, can_change: bool) -> Markup {
-    html! {
-        @if can_change {
-            details open[!job.note.is_empty() || !job.tags.is_empty()] {
-                summary { "Note and tags" }
-                form.stack method="post" action={ "/jobs/" (job.id) "/remarks" } {
-                    label { "Note" textarea name="note" rows="3" maxlength="4000" { "\n" (job.note) } }
-                    label { "Tags, separated by spaces" input name="tags" value=(job.tags.join(" ")) maxlength="900"; }
-                    button.quiet { "Save note and tags" }
-                }
-            }
-        } @else if !job.note.is_empty() || !job.tags.is_empty() {
-            h2 { "Note and tags" }
-            @if !job.note.is_empty() { p.note { (job.note) } }
-            p { @for tag in &job.tags { a.tag href={ "/jobs?search=" (encoded(tag)) } { (tag) } " " } }
-        }
-    }
-}
-
 pub(super) async fn annotate(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
@@ -354,61 +150,6 @@ pub(super) async fn annotate(
 ) -> Done {
     api::remark(&app, &caller, id, sent).await?;
     Ok(Redirect::to(&format!("/jobs/{id}")))
-}
-
-fn settings_text(settings: &Value) -> String {
-    let pairs = settings.as_object().into_iter().flatten();
-    pairs
-        .map(|(key, value)| format!("{key} = {}", value.as_str().unwrap_or_default()))
-        .collect::<Vec<_>>()
-        .join(", ")
-}
-
-fn measure_table(measures: &[JobMeasure], points: &[(Value, String)]) -> Markup {
-    html! {
-        @if !measures.is_empty() {
-            h2 { "Measures" }
-            details open[measures.len() <= 40] {
-            summary { (measures.len()) " values" }
-            div.scroll tabindex="0" role="region" aria-label="Measures" { table {
-                thead { tr { @if points.len() > 1 { th scope="col" { "Point" } } th scope="col" { "Measure" } th.num scope="col" { "Mean" } th scope="col" { "Unit" } th.num scope="col" { "Seeds" } } }
-                tbody { @for measure in measures.iter().take(500) { tr {
-                    @if points.len() > 1 { td { (points.get(measure.point as usize).map(|(settings, _)| settings_text(settings)).unwrap_or_default()) } }
-                    td { (measure.name) }
-                    td.num { (estimate(measure)) }
-                    td { (measure.unit) }
-                    td.num { (measure.n) }
-                } } }
-            } }
-            @if measures.len() > 500 { p.hint { "The first 500 of " (measures.len()) "; the file summary.csv has all." } }
-            }
-        }
-    }
-}
-
-fn estimate(measure: &JobMeasure) -> String {
-    match (measure.mean, measure.half) {
-        (Some(mean), Some(half)) => bentpipe_report::with_interval(mean, Some(half)),
-        (Some(mean), None) => bentpipe_report::number(mean),
-        (None, _) => "\u{2013}".to_owned(),
-    }
-}
-
-fn file_table(job: i64, files: &[Artifact]) -> Markup {
-    html! {
-        @if !files.is_empty() {
-            h2 { "Files" }
-            div.scroll tabindex="0" role="region" aria-label="Files" { table {
-                thead { tr { th scope="col" { "File" } th.num scope="col" { "Bytes" } } }
-                tbody { @for file in files.iter().take(MAX_LISTED) { tr {
-                    td { a href={ "/jobs/" (job) "/files/" (file.number) } { (file.path) } }
-                    td.num { (file.bytes) }
-                } } }
-            } }
-            p { a href={ "/api/v1/jobs/" (job) "/archive" } { "Download all as a zip file" } }
-            @if files.len() > MAX_LISTED { p.hint { "The first " (MAX_LISTED) " of " (files.len()) "; the API lists all." } }
-        }
-    }
 }
 
 pub(super) async fn cancel(
@@ -452,6 +193,8 @@ struct Compared {
     rows: Vec<(usize, Vec<JobMeasure>)>,
     /// Names and units of the measures.
     names: Vec<(String, String)>,
+    /// Versions of the definitions of the jobs' measures.
+    definitions: Vec<u32>,
     /// Work of a child: the keys that differ.
     texts: Vec<String>,
     points: Vec<ComparedJob>,
@@ -481,6 +224,7 @@ impl Compared {
                 "the scenarios of these jobs have over {most} MiB: compare fewer"
             )));
         }
+        self.definitions.push(jobs::definitions(db, job.id)?);
         let points = jobs::points(db, job.id)?;
         if self.rows.len() + points.len() > MAX_POINTS {
             return Err(Problem::bad(format!("these jobs have over {MAX_POINTS} points: compare fewer")));
@@ -522,7 +266,12 @@ fn pairs_of(settings: &Value) -> Vec<(String, String)> {
 }
 
 /// Returns plots of runs as a part of a page. Those that would be too much for one are left out.
-async fn drawn(app: &App, caller: &Caller, runs: Vec<Source>, window: Window) -> Found<PreEscaped<String>> {
+pub(super) async fn drawn(
+    app: &App,
+    caller: &Caller,
+    runs: Vec<Source>,
+    window: Window,
+) -> Found<PreEscaped<String>> {
     if runs.is_empty() {
         return Ok(PreEscaped(String::new()));
     }
@@ -610,9 +359,8 @@ async fn first_runs(app: &App, caller: &Caller, ids: &BTreeSet<i64>) -> Found<Ve
             for id in wanted {
                 let job = jobs::find(db, &user, id)?.filter(Job::is_over);
                 let folder = job.and(jobs::folder(db, id)?);
-                let results = folder.map(|folder| kept.job_folder(id).join("results").join(folder));
                 let files = jobs::artifacts(db, id)?;
-                all.extend(results.and_then(|results| Source::new(id, &results, &files)));
+                all.extend(folder.and_then(|folder| Source::new(&kept, (id, &folder), &files)));
             }
             Ok(all)
         })
@@ -622,7 +370,8 @@ async fn first_runs(app: &App, caller: &Caller, ids: &BTreeSet<i64>) -> Found<Ve
 
 /// Returns rows of points; the keys that differ come first, then the measures.
 fn comparison(ids: &BTreeSet<i64>, text: &str, compared: &Compared, differing: &Comparison) -> Markup {
-    let Compared { jobs, rows, names, .. } = compared;
+    let Compared { jobs, rows, names, definitions, .. } = compared;
+    let is_mixed = definitions.iter().any(|version| *version != definitions[0]);
     html! {
         h1 { "Compare" }
         form.row method="get" {
@@ -640,13 +389,19 @@ fn comparison(ids: &BTreeSet<i64>, text: &str, compared: &Compared, differing: &
                     @for (name, unit) in names { th.num scope="col" { (name) " (" (unit) ")" } }
                 } }
                 tbody { @for ((job, measures), values) in rows.iter().zip(&differing.rows) { tr {
-                    td { a href={ "/jobs/" (jobs[*job].id) } { "#" (jobs[*job].id) " " (jobs[*job].name) } }
+                    td {
+                        a href={ "/jobs/" (jobs[*job].id) } { "#" (jobs[*job].id) " " (jobs[*job].name) }
+                        @if is_mixed { " (definitions " (definitions[*job]) ")" }
+                    }
                     @for value in values { td { (value) } }
                     @for (name, _) in names {
                         td.num { (measures.iter().find(|measure| measure.name == *name).map(estimate).unwrap_or_default()) }
                     }
                 } } }
             } }
+            @if is_mixed {
+                p.note { "These jobs are of several versions of the definitions of measures: some mean something else in each. Run the older ones again." }
+            }
             p.hint { "Means over the seeds, with 95 % confidence intervals where a job has several." }
         }
     }

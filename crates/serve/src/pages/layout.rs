@@ -3,10 +3,12 @@
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{DOCTYPE, Markup, html};
+use serde_json::Value;
 
 use super::assets::tag;
 use crate::guard::Caller;
 use crate::problem::{Finding, Problem, Shown};
+use crate::store::jobs::JobMeasure;
 
 /// Page with a title.
 pub(super) struct Sheet {
@@ -167,4 +169,22 @@ pub(super) fn time(ms: i64) -> Markup {
 /// Returns the state of a job as a word with a colour.
 pub(super) fn state(state: &str) -> Markup {
     html! { span.state.(state) { (state) } }
+}
+
+/// Returns the settings of a point in a line.
+pub(super) fn settings_text(settings: &Value) -> String {
+    let pairs = settings.as_object().into_iter().flatten();
+    pairs
+        .map(|(key, value)| format!("{key} = {}", value.as_str().unwrap_or_default()))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// Returns the mean of a measure with its interval.
+pub(super) fn estimate(measure: &JobMeasure) -> String {
+    match (measure.mean, measure.half) {
+        (Some(mean), Some(half)) => bentpipe_report::with_interval(mean, Some(half)),
+        (Some(mean), None) => bentpipe_report::number(mean),
+        (None, _) => "\u{2013}".to_owned(),
+    }
 }

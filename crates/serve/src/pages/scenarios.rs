@@ -6,14 +6,13 @@ use axum::response::Redirect;
 use axum::{Extension, Json};
 use maud::{Markup, PreEscaped, html};
 use serde::Deserialize;
-use toml_edit::DocumentMut;
 
 use super::jobs::job_table;
 use super::layout::{Answer, Done, Refused, findings, sheet, time};
 use crate::api::body::{Ids, Search};
 use crate::api::{access, jobs as api_jobs, scenarios as api};
 use crate::app::App;
-use crate::forms::{self, SECTIONS, SINGLE};
+use crate::forms::{Outline, SECTIONS, SINGLE, columns};
 use crate::guard::Caller;
 use crate::problem::{Finding, Problem};
 use crate::store::jobs::{self, JobState, Question, Selection};
@@ -38,16 +37,12 @@ pub(super) struct Open {
     pub(super) scenario: Scenario,
     pub(super) text: String,
     pub(super) draft: Findings,
+    pub(super) outline: Outline,
 }
 
 impl Open {
     pub(super) fn findings(&self) -> &[Finding] {
         self.draft.as_ref().err().map_or(&[], |findings| findings)
-    }
-
-    /// Returns the text as a tree; an empty one if it is not TOML.
-    pub(super) fn document(&self) -> DocumentMut {
-        self.text.parse().unwrap_or_default()
     }
 
     pub(super) fn may_change(&self, caller: &Caller) -> bool {
@@ -56,10 +51,19 @@ impl Open {
 }
 
 pub(super) async fn open(app: &App, caller: &Caller, id: i64) -> Result<Open, Refused> {
+    open_form(app, caller, (id, None)).await
+}
+
+/// Opens a scenario with the fields of a form.
+pub(super) async fn open_form(
+    app: &App,
+    caller: &Caller,
+    (id, form): (i64, Option<Vec<String>>),
+) -> Result<Open, Refused> {
     let (scenario, text) = api::found(app, caller, id).await?;
     let inputs = app.inputs(caller.user.id).await?;
-    let draft = app.check(&caller.user, (text.clone(), inputs), (Some(id), None)).await?;
-    Ok(Open { scenario, text, draft })
+    let (draft, outline) = app.open(&caller.user, (text.clone(), inputs), (id, form)).await?;
+    Ok(Open { scenario, text, draft, outline })
 }
 
 /// Returns the head of a scenario's page.
@@ -224,30 +228,24 @@ pub(super) async fn archive(State(app): State<App>, caller: Extension<Caller>, i
 
 /// Returns the entries of sections as tables with links to their forms.
 fn entries(open: &Open, sections: &[(&str, &str)], can_change: bool) -> Markup {
-    let (document, id) = (open.document(), open.scenario.id);
-    let columns = |section: &str| -> &[&str] {
-        match section {
-            "node" => &["kind", "role"],
-            "link" => &["between", "rate", "delay", "queue"],
-            "flow" => &["from", "to", "traffic"],
-            _ => &["kind"],
-        }
-    };
+    let id = open.scenario.id;
     html! {
         @for (section, title) in sections {
-            @let names = forms::names(&document, section);
-            @if !names.is_empty() {
+            @if let Some(entries) = open.outline.sections.get(*section) {
                 h2 { (title) "s" }
                 div.scroll tabindex="0" role="region" aria-label={ (title) "s" } { table {
                     thead { tr {
                         th scope="col" { "Name" }
                         @for column in columns(section) { th scope="col" { (column) } }
                     } }
-                    tbody { @for name in &names { tr {
+                    tbody { @for (name, values) in &entries.first { tr {
                         td { a href=(form_address(id, &[section, name])) { (name) } }
-                        @for column in columns(section) { td { (shortened(&forms::short(&document, &[section, name, column]))) } }
+                        @for value in values { td { (value) } }
                     } } }
                 } }
+                @if entries.count > entries.first.len() {
+                    p.hint { "The first " (entries.first.len()) " of " (entries.count) ": " a href={ "/scenarios/" (id) "/text" } { "the text" } " has all." }
+                }
             }
         }
         @if can_change {
@@ -260,13 +258,6 @@ fn entries(open: &Open, sections: &[(&str, &str)], can_change: bool) -> Markup {
     }
 }
 
-fn shortened(text: &str) -> String {
-    if text.chars().count() <= 60 {
-        return text.to_owned();
-    }
-    text.chars().take(59).chain(['\u{2026}']).collect()
-}
-
 pub(super) async fn system(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
@@ -276,7 +267,6 @@ pub(super) async fn system(
     let can_change = open.may_change(&caller);
     let drawing = open.draft.as_ref().ok().and_then(|draft| draft.drawing.as_deref());
     let sections: Vec<_> = SECTIONS.iter().filter(|(name, _)| !CONNECTIONS.contains(name)).copied().collect();
-    let document = open.document();
     let body = html! {
         (head(&open.scenario, "system"))
         (findings(open.findings()))
@@ -286,7 +276,7 @@ pub(super) async fn system(
         h2 { "Further settings" }
         ul.plain {
             li { a href={ "/scenarios/" (id) "/form?path=" } { "Title, duration and seeds" } }
-            @for (table, title) in SINGLE { @if document.contains_key(table) || *table == "probe" {
+            @for (table, title) in SINGLE { @if open.outline.keys.iter().any(|key| key == table) || *table == "probe" {
                 li { a href=(form_address(id, &[table])) { (title) } }
             } }
         }
@@ -342,8 +332,7 @@ pub(super) async fn test(
     Ids(id): Ids<i64>,
 ) -> Answer {
     let open = open(&app, &caller, id).await?;
-    let document = open.document();
-    let sweep = document.get("sweep").map(|sweep| sweep.to_string()).unwrap_or_default();
+    let sweep = &open.outline.sweep;
     let body = html! {
         (head(&open.scenario, "test"))
         (findings(open.findings()))
@@ -605,7 +594,7 @@ pub(super) async fn save_text(
     }
     let open = open(&app, &caller, id).await?;
     let inputs = app.inputs(caller.user.id).await?;
-    let checked = app.check(&caller.user, (text.clone(), inputs), (None, None)).await?;
+    let checked = app.check(&caller.user, (text.clone(), inputs), None).await?;
     let found = checked.err().unwrap_or_default();
     let outcome = match (found.is_empty(), sent.check.is_some()) {
         (true, true) => "The scenario has no errors. It is not saved yet.",

@@ -173,7 +173,7 @@ pub(crate) struct Artifact {
 /// Characters of a message in a list.
 const MAX_LISTED: u32 = 1000;
 
-const JOB: &str =
+pub(super) const JOB: &str =
     "job.id, job.name, user.name, job.owner, version.scenario, job.version, job.shared, state, priority,
     attempt, seeds, duration, cancel, runs, finished, share, message, job.created, started, ended, job.kind,
     study, quick, note,
@@ -181,7 +181,7 @@ const JOB: &str =
     job.search, job.sites, job.origin, job.repeats, job.equal
     FROM job JOIN user ON user.id = job.owner LEFT JOIN version ON version.id = job.version";
 
-fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
+pub(super) fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
     Ok(Job {
         id: row.get(0)?,
         name: row.get(1)?,
@@ -448,64 +448,6 @@ pub(crate) fn set_state(db: &Transaction<'_>, id: i64, state: JobState, message:
     add_event(db, id, "state", &content)
 }
 
-/// Condition on jobs that no reservation of others keeps back at the time `?2`.
-///
-/// An owner's reserved places count as taken until jobs of the owner have them. Jobs on sites need none.
-pub(super) const PERMITTED: &str = "NOT EXISTS (
-        SELECT 1 FROM reservation AS of_other WHERE start <= ?2 AND end > ?2 AND of_other.owner <> job.owner AND (
-            what = 'testbed' OR (what = 'emulate' AND job.kind = 'emulate')
-            OR (what = 'processors' AND job.kind IN ('emulate', 'campaign'))
-            OR (what = 'site' AND EXISTS (
-                SELECT 1 FROM job_site WHERE job_site.job = job.id AND job_site.site = of_other.site))))
-    AND (job.kind = 'sites' OR NOT EXISTS (
-        SELECT 1 FROM reservation AS of_other
-        WHERE start <= ?2 AND end > ?2 AND of_other.owner <> job.owner AND what = 'processors')
-      OR (SELECT processors FROM capacity)
-        > (SELECT count(*) FROM job AS other WHERE other.state = 'running' AND other.kind <> 'sites')
-        + (SELECT coalesce(sum(max(0, held.places - (
-                SELECT count(*) FROM job AS other
-                WHERE other.state = 'running' AND other.kind <> 'sites' AND other.owner = held.owner))), 0)
-            FROM (SELECT owner, sum(processors) AS places FROM reservation
-                WHERE start <= ?2 AND end > ?2 AND what = 'processors' GROUP BY owner) AS held
-            WHERE held.owner <> job.owner))";
-
-/// Starts the first job in the queue and returns it.
-///
-/// What is reserved is for jobs of the reservation's owner: all of the testbed, emulations, sites, or places of jobs. An emulation
-/// runs alone: it waits for others to end, and nothing overtakes it.
-pub(crate) fn claim(db: &Transaction<'_>, most_per_user: u32) -> Result<Option<Job>> {
-    let next: Option<(i64, KindName)> = db
-        .query_row(
-            &format!(
-                "SELECT id, kind FROM job WHERE state = 'queued' AND cancel = 0 AND
-                 (SELECT count(*) FROM job AS other WHERE other.owner = job.owner AND other.state = 'running') < ?1
-                 AND {PERMITTED} ORDER BY priority, id LIMIT 1"
-            ),
-            params![most_per_user, now_ms()],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )
-        .optional()?;
-    let running = |condition: &str| -> Result<bool> {
-        let query = format!("SELECT EXISTS (SELECT 1 FROM job WHERE state = 'running' AND {condition})");
-        Ok(db.query_row(&query, [], |row| row.get(0))?)
-    };
-    let next = match next {
-        Some((_, KindName::Emulate)) if running("true")? => None,
-        Some(_) if running("kind = 'emulate'")? => None,
-        // Their sites may be the same machines.
-        Some((_, KindName::Sites)) if running("kind = 'sites'")? => None,
-        next => next.map(|(id, _)| id),
-    };
-    let Some(id) = next else { return Ok(None) };
-    db.execute(
-        "UPDATE job SET attempt = attempt + 1, offset = 0, runs = 0, finished = 0, started = coalesce(started, ?2)
-         WHERE id = ?1",
-        params![id, now_ms()],
-    )?;
-    set_state(db, id, JobState::Running, "")?;
-    Ok(Some(db.query_row(&format!("SELECT {JOB} WHERE job.id = ?1"), [id], job)?))
-}
-
 /// Requests the end of a job. A queued job ends at once. Returns `false` if it was over.
 pub(crate) fn cancel(db: &Transaction<'_>, id: i64) -> Result<bool> {
     let state = db.query_row("SELECT state FROM job WHERE id = ?1", [id], |row| row.get(0))?;
@@ -567,6 +509,11 @@ pub(crate) fn artifacts(db: &Transaction<'_>, id: i64) -> Result<Vec<Artifact>> 
     let rows = query
         .query_map([id], |row| Ok(Artifact { number: row.get(0)?, path: row.get(1)?, bytes: row.get(2)? }))?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Returns the version of the definitions of a job's measures.
+pub(crate) fn definitions(db: &Transaction<'_>, id: i64) -> Result<u32> {
+    Ok(db.query_row("SELECT definitions FROM job WHERE id = ?1", [id], |row| row.get(0))?)
 }
 
 /// Returns the measures of a job whose names contain `text`.

@@ -13,6 +13,8 @@ use crate::totp;
 const SESSION_IDLE_MS: i64 = 8 * 3_600_000;
 /// Longest life of a session, in milliseconds.
 const SESSION_MS: i64 = 7 * 86_400_000;
+/// Most sessions of a user.
+pub(crate) const MAX_SESSIONS: u32 = 20;
 /// Shortest time between two updates of "last seen", in milliseconds.
 const SEEN_MS: i64 = 60_000;
 
@@ -145,7 +147,7 @@ pub(crate) fn administrators(db: &Transaction<'_>) -> Result<i64> {
     Ok(db.query_row("SELECT count(*) FROM user WHERE level = 3 AND disabled = 0", [], |row| row.get(0))?)
 }
 
-/// Starts a session and returns its secret.
+/// Starts a session and returns its secret. Beyond the most, the one that was used the longest ago ends.
 pub(crate) fn start_session(db: &Transaction<'_>, user: i64, address: &str, agent: &str) -> Result<String> {
     let (secret, now) = (secret(), now_ms());
     let agent: String = agent.chars().filter(|c| !c.is_control()).take(200).collect();
@@ -154,6 +156,9 @@ pub(crate) fn start_session(db: &Transaction<'_>, user: i64, address: &str, agen
         "INSERT INTO session(hash, user, created, seen, expires, address, agent) VALUES (?1, ?2, ?3, ?3, ?4, ?5, ?6)",
         params![digest(&secret), user, now, now + SESSION_MS, address, agent],
     )?;
+    let surplus = "DELETE FROM session WHERE user = ?1 AND id NOT IN
+        (SELECT id FROM session WHERE user = ?1 ORDER BY seen DESC, id DESC LIMIT ?2)";
+    db.execute(surplus, params![user, MAX_SESSIONS])?;
     Ok(secret)
 }
 

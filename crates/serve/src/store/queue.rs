@@ -1,12 +1,12 @@
 //! Place of a job in the queue: its reason to wait, and its expected start.
 
-use rusqlite::{OptionalExtension, Transaction, params};
+use rusqlite::{OptionalExtension, Transaction};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Result;
-use super::jobs::PERMITTED;
 use super::reservations::{self, Reservation};
+use super::turns;
 use crate::clock::shown;
 
 /// Number of jobs that ended last, whose mean time is expected of others.
@@ -36,10 +36,8 @@ pub(crate) struct Room {
 
 /// Returns the place of a job, unless it is not queued.
 pub(crate) fn place(db: &Transaction<'_>, job: i64, room: Room, now: i64) -> Result<Option<QueuePlace>> {
-    let mut query =
-        db.prepare("SELECT id FROM job WHERE state = 'queued' AND cancel = 0 ORDER BY priority, id")?;
-    let queued: Vec<i64> = query.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-    let Some(before) = queued.iter().position(|id| *id == job) else { return Ok(None) };
+    let queued = turns::order(db)?;
+    let Some(before) = queued.iter().position(|(id, _)| *id == job) else { return Ok(None) };
     let blocking = blocking(db, job, now)?;
     let until = blocking.as_ref().map_or(now, |reservation| reservation.end);
     let expected = expected(db, before, room.places, now)?.map(|start| start.max(until));
@@ -57,8 +55,7 @@ pub(crate) fn place(db: &Transaction<'_>, job: i64, room: Room, now: i64) -> Res
 
 /// Returns the reservation of another user that keeps a job back.
 fn blocking(db: &Transaction<'_>, job: i64, now: i64) -> Result<Option<Reservation>> {
-    let permitted = format!("SELECT {PERMITTED} FROM job WHERE id = ?1");
-    if db.query_row(&permitted, params![job, now], |row| row.get(0))? {
+    if turns::permitted(db, job, now)?.is_some() {
         return Ok(None);
     }
     let owner: i64 = db.query_row("SELECT owner FROM job WHERE id = ?1", [job], |row| row.get(0))?;

@@ -3,7 +3,24 @@ use rusqlite::Connection;
 
 use super::jobs::{JobKind, JobState, KindName, Method};
 use super::reservations::{Reservation, What};
-use super::{MIGRATIONS, Store, StoreError, audit, files, jobs, people, reservations, scenarios, sites};
+use super::{
+    MIGRATIONS, Store, StoreError, audit, files, jobs, people, reservations, scenarios, sites, turns,
+};
+
+mod upgrade;
+
+/// Databases of all schemas, the first one of schema 1.
+const SCHEMAS: &[&[u8]] = &[
+    include_bytes!("../../tests/schema-1.sqlite"),
+    include_bytes!("../../tests/schema-2.sqlite"),
+    include_bytes!("../../tests/schema-3.sqlite"),
+    include_bytes!("../../tests/schema-4.sqlite"),
+    include_bytes!("../../tests/schema-5.sqlite"),
+    include_bytes!("../../tests/schema-6.sqlite"),
+    include_bytes!("../../tests/schema-7.sqlite"),
+    include_bytes!("../../tests/schema-8.sqlite"),
+    include_bytes!("../../tests/schema-9.sqlite"),
+];
 
 fn store() -> (tempfile::TempDir, Store) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -49,8 +66,8 @@ fn states_change_only_along_their_arrows_and_each_change_has_an_event() {
     let (_folder, store) = store();
     let owner = write(&store, |db| people::add(db, "ann", "x", 1)).expect("added");
     let id = write(&store, |db| launch(db, owner, None));
-    assert_eq!(write(&store, |db| jobs::claim(db, 1)).expect("queued").id, id);
-    assert!(write(&store, |db| jobs::claim(db, 1)).is_none(), "it is taken once");
+    assert_eq!(write(&store, |db| turns::claim(db, 1)).expect("queued").id, id);
+    assert!(write(&store, |db| turns::claim(db, 1)).is_none(), "it is taken once");
     write(&store, |db| jobs::set_state(db, id, JobState::DONE, ""));
     for state in [JobState::Queued, JobState::Running, JobState::FAILED] {
         let result: super::Result<()> = store.write(|db| jobs::set_state(db, id, state, ""));
@@ -161,18 +178,8 @@ fn sessions_end_with_a_new_level_and_secrets_are_not_stored() {
 
 #[test]
 fn a_database_of_every_schema_opens_and_answers() {
-    let all: &[&[u8]] = &[
-        include_bytes!("../../tests/schema-1.sqlite"),
-        include_bytes!("../../tests/schema-2.sqlite"),
-        include_bytes!("../../tests/schema-3.sqlite"),
-        include_bytes!("../../tests/schema-4.sqlite"),
-        include_bytes!("../../tests/schema-5.sqlite"),
-        include_bytes!("../../tests/schema-6.sqlite"),
-        include_bytes!("../../tests/schema-7.sqlite"),
-        include_bytes!("../../tests/schema-8.sqlite"),
-    ];
-    assert_eq!(all.len(), MIGRATIONS.len(), "a schema has no committed database");
-    for committed in all {
+    assert_eq!(SCHEMAS.len(), MIGRATIONS.len(), "a schema has no committed database");
+    for committed in SCHEMAS {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("data.sqlite");
         std::fs::write(&path, committed).expect("written");
@@ -242,10 +249,10 @@ fn while_the_testbed_is_reserved_only_its_owner_starts() {
     let reservation = write(&store, |db| {
         reservations::add(db, bob, What::Testbed, (now - 1000, now + 3_600_000), "campaign")
     });
-    assert_eq!(write(&store, |db| jobs::claim(db, 9)).expect("queued").id, second);
-    assert!(write(&store, |db| jobs::claim(db, 9)).is_none());
+    assert_eq!(write(&store, |db| turns::claim(db, 9)).expect("queued").id, second);
+    assert!(write(&store, |db| turns::claim(db, 9)).is_none());
     write(&store, |db| reservations::remove(db, reservation));
-    assert_eq!(write(&store, |db| jobs::claim(db, 9)).expect("queued").id, first);
+    assert_eq!(write(&store, |db| turns::claim(db, 9)).expect("queued").id, first);
 }
 
 #[test]
@@ -342,7 +349,7 @@ fn what_is_reserved_is_kept_for_its_owner_and_the_rest_is_not() {
         });
         id
     };
-    let claim = || write(&store, |db| jobs::claim(db, 9)).map(|job| job.id);
+    let claim = || write(&store, |db| turns::claim(db, 9)).map(|job| job.id);
     let end = |id| write(&store, |db| jobs::set_state(db, id, JobState::DONE, ""));
     // Emulations of bob wait; his simulations do not.
     let reservation = reserve(ann, What::Emulation);
@@ -378,9 +385,9 @@ fn a_job_on_sites_waits_for_those_that_others_reserved() {
     let now = crate::clock::now_ms();
     let time = (now - 1000, now + 3_600_000);
     let reservation = write(&store, |db| reservations::add(db, bob, What::Site(site), time, "test"));
-    assert!(write(&store, |db| jobs::claim(db, 9)).is_none());
+    assert!(write(&store, |db| turns::claim(db, 9)).is_none());
     write(&store, |db| reservations::remove(db, reservation));
-    assert_eq!(write(&store, |db| jobs::claim(db, 9)).map(|job| job.id), Some(task.job));
+    assert_eq!(write(&store, |db| turns::claim(db, 9)).map(|job| job.id), Some(task.job));
 }
 
 #[test]
@@ -498,4 +505,43 @@ fn numbers_of_commands_go_on_after_the_last_one_of_a_site() {
     write(&store, |db| sites::command(db, site, &Act::Stop { task: 1 }));
     let open = write(&store, |db| sites::commands(db, site)).expect("not revoked");
     assert_eq!(open.last().map(|command| command.id), Some(5001));
+}
+
+#[test]
+fn a_user_has_so_many_sessions_and_the_oldest_one_ends() {
+    let (_folder, store) = store();
+    let [ann, bob] =
+        ["ann", "bob"].map(|name| write(&store, |db| people::add(db, name, "x", 1)).expect("added"));
+    let start = |user| write(&store, |db| people::start_session(db, user, "::1", "test"));
+    let lasts = |secret: &str| write(&store, |db| people::session(db, secret)).is_some();
+    let other = start(bob);
+    let all: Vec<String> = (0..=people::MAX_SESSIONS).map(|_| start(ann)).collect();
+    assert!(!lasts(&all[0]) && all[1..].iter().all(|one| lasts(one)) && lasts(&other));
+}
+
+#[test]
+fn users_take_turns_however_many_jobs_one_of_them_has_queued() {
+    let (_folder, store) = store();
+    let owners =
+        ["ann", "bob", "cid"].map(|name| write(&store, |db| people::add(db, name, "x", 1)).expect("added"));
+    let [ann, bob, cid] = owners;
+    let queue = |owner| write(&store, |db| launch(db, owner, None));
+    let of_ann: Vec<i64> = (0..50).map(|_| queue(ann)).collect();
+    let of_bob: Vec<i64> = (0..2).map(|_| queue(bob)).collect();
+    let of_cid = queue(cid);
+    let order: Vec<i64> = write(&store, turns::order).into_iter().map(|(id, _)| id).collect();
+    assert_eq!(order[..5], [of_ann[0], of_bob[0], of_cid, of_ann[1], of_bob[1]]);
+    let claim = |most| write(&store, |db| turns::claim(db, most)).map(|job| job.id);
+    let end = |id| write(&store, |db| jobs::set_state(db, id, JobState::DONE, ""));
+    // One at a time: whose last start is the longest ago is next.
+    for expected in [of_ann[0], of_bob[0], of_cid, of_ann[1], of_bob[1], of_ann[2]] {
+        assert_eq!(claim(9), Some(expected));
+        end(expected);
+    }
+    // Several at a time: who has the fewest that run, and never more than a user may have.
+    assert_eq!([claim(2), claim(2), claim(2)], [Some(of_ann[3]), Some(of_ann[4]), None]);
+    let late = queue(cid);
+    let urgent = queue(bob);
+    write(&store, |db| Ok(db.execute("UPDATE job SET priority = -1 WHERE id = ?1", [urgent])?));
+    assert_eq!([claim(9), claim(9), claim(9)], [Some(urgent), Some(late), Some(of_ann[5])]);
 }

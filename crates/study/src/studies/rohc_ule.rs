@@ -87,6 +87,11 @@ pub(super) const CONSTANTS: &[(&str, Code)] = &[
         Ok(streams::estimated(Ip::V4(Ident::Constant), Some(Profile::Rtp)))
     }),
     ("rohc-ule-streams-rtp-v6", |_| Ok(streams::estimated(Ip::V6, Some(Profile::Rtp)))),
+    ("rohc-ule-streams-rtp-difference", |_| {
+        let of = |ip| streams::estimated(ip, Some(Profile::Rtp));
+        Ok(of(Ip::V6) - of(V4_HOST))
+    }),
+    ("rohc-ule-streams-rtp-v6-first-order", |_| Ok(streams::estimated_in_first_order(Ip::V6, Profile::Rtp))),
     ("rohc-ule-streams-ip-v6", |_| Ok(streams::estimated(Ip::V6, Some(Profile::Ip)))),
     ("rohc-ule-fresh-over-reused", |_| streams::fresh_over_reused()),
     ("rohc-ule-irs", |_| streams::irs_in_a_row(false)),

@@ -193,10 +193,22 @@ pub(super) fn length_ratio(runs: &StudyRuns) -> Result<f64, String> {
     Ok(length(&groups[groups.len() - 1]) / length(&groups[0]))
 }
 
-/// Returns the ratio of the mean peaks over that of the extreme heights.
+/// Returns the [`ratio_of_peaks`] at the greatest height.
 pub(super) fn height_ratio(runs: &StudyRuns) -> Result<f64, String> {
+    ratio_of_peaks(runs, usize::MAX)
+}
+
+/// Returns the [`ratio_of_peaks`] at the second height.
+pub(super) fn height_ratio_middle(runs: &StudyRuns) -> Result<f64, String> {
+    ratio_of_peaks(runs, 1)
+}
+
+/// Returns the ratio of mean peaks over that of the heights.
+///
+/// It is that of the `n`-th height, or the greatest, and the least.
+fn ratio_of_peaks(runs: &StudyRuns, n: usize) -> Result<f64, String> {
     let groups = by_height(runs)?;
-    let (last, first) = (&groups[groups.len() - 1], &groups[0]);
+    let (last, first) = (&groups[n.min(groups.len() - 1)], &groups[0]);
     let peak = |group: &Vec<Response>| mean_of(group, |response| response.peak);
     let height = |group: &Vec<Response>| mean_of(group, |response| response.height);
     Ok(peak(last) / peak(first) / (height(last) / height(first)))

@@ -35,11 +35,25 @@ pub(super) const CODES: &[(&str, Code)] = &[
         // Of 52 bytes of UDP payload 40 are voice, of 56 compressed ones 80 of two frames in 57.2 on average.
         Ok(voice("both", 121.0, 57.2)? * 2.0 / voice("plain", 65.0, 52.0)?)
     }),
-    ("wimax-voip-delay-66", |runs| Ok(delay(runs, "plain", 66.0)? * 1e3)),
-    ("wimax-voip-rohc-delay-72", |runs| Ok(delay(runs, "rohc", 72.0)? * 1e3)),
-    ("wimax-voip-rohc-loss-72", |runs| Ok(loss(runs, "rohc", 72.0)? * 100.0)),
-    ("wimax-voip-two-loss-96", |runs| Ok(loss(runs, "two", 96.0)? * 100.0)),
-    ("wimax-voip-two-loss-97", |runs| Ok(loss(runs, "two", 97.0)? * 100.0)),
+    ("wimax-voip-loss-65", |runs| percent_lost(runs, "plain", 65.0)),
+    ("wimax-voip-loss-66", |runs| percent_lost(runs, "plain", 66.0)),
+    ("wimax-voip-delay-65", |runs| delay_ms(runs, "plain", 65.0, 0.0)),
+    ("wimax-voip-delay-66", |runs| delay_ms(runs, "plain", 66.0, 0.0)),
+    ("wimax-voip-rohc-delay-72", |runs| delay_ms(runs, "rohc", 72.0, 0.0)),
+    ("wimax-voip-rohc-loss-69", |runs| percent_lost(runs, "rohc", 69.0)),
+    ("wimax-voip-rohc-loss-70", |runs| percent_lost(runs, "rohc", 70.0)),
+    ("wimax-voip-rohc-loss-72", |runs| percent_lost(runs, "rohc", 72.0)),
+    ("wimax-voip-two-loss-96", |runs| percent_lost(runs, "two", 96.0)),
+    ("wimax-voip-two-loss-97", |runs| percent_lost(runs, "two", 97.0)),
+    ("wimax-voip-two-loss-98", |runs| percent_lost(runs, "two", 98.0)),
+    ("wimax-voip-two-delay-94", |runs| delay_ms(runs, "two", 94.0, AGGREGATION)),
+    ("wimax-voip-two-delay-95", |runs| delay_ms(runs, "two", 95.0, AGGREGATION)),
+    ("wimax-voip-both-loss-122", |runs| percent_lost(runs, "both", 122.0)),
+    ("wimax-voip-both-loss-123", |runs| percent_lost(runs, "both", 123.0)),
+    ("wimax-voip-both-loss-126", |runs| percent_lost(runs, "both", 126.0)),
+    ("wimax-voip-both-delay-121", |runs| delay_ms(runs, "both", 121.0, AGGREGATION)),
+    ("wimax-voip-both-delay-122", |runs| delay_ms(runs, "both", 122.0, AGGREGATION)),
+    ("wimax-voip-both-delay-126", |runs| delay_ms(runs, "both", 126.0, AGGREGATION)),
     ("wimax-voip-two-loss-step", |runs| Ok((loss(runs, "two", 98.0)? - loss(runs, "two", 97.0)?) * 100.0)),
     ("wimax-voip-line-loss-97", |runs| Ok(line_loss(runs, 97.0)? * 100.0)),
     ("wimax-voip-line-loss-step", |runs| Ok((line_loss(runs, 98.0)? - line_loss(runs, 97.0)?) * 100.0)),
@@ -112,8 +126,13 @@ fn line_loss(runs: &StudyRuns, calls: f64) -> Result<f64, String> {
     at(&curve(runs, "line", of, 0.0)?, calls)
 }
 
-fn delay(runs: &StudyRuns, run: &str, calls: f64) -> Result<f64, String> {
-    at(&curve(runs, run, delay_of, 0.0)?, calls)
+fn percent_lost(runs: &StudyRuns, run: &str, calls: f64) -> Result<f64, String> {
+    Ok(loss(runs, run, calls)? * 100.0)
+}
+
+/// Returns the mean one-way delay in milliseconds, with `more` seconds of waiting at the sender.
+fn delay_ms(runs: &StudyRuns, run: &str, calls: f64, more: f64) -> Result<f64, String> {
+    Ok(at(&curve(runs, run, delay_of, more)?, calls)? * 1e3)
 }
 
 /// Returns the largest simulated number of calls that are good, with all smaller ones.

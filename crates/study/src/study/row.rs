@@ -15,16 +15,24 @@ pub struct Row {
     pub what: String,
     /// Worth of the comparison.
     pub kind: Kind,
-    /// Published value.
+    /// Choice that was made, and on which row; empty unless the row is calibrated.
+    pub fitted: String,
+    /// Published value, or that of the study itself in a row of its own.
     pub expected: Expected,
     /// Unit of the published value, to which the simulated one is converted.
     pub unit: String,
+    /// Size of the published unit, as "1500 B" of segments. It is empty where `unit` is one that converts.
+    pub per: String,
+    /// Greatest value that the quantity can have, in `unit`: its intervals stay below.
+    pub most: Option<f64>,
     /// Place in the publication.
     pub source: String,
     /// Remark; may be empty.
     pub note: String,
     /// Source of the simulated value.
     pub statistic: Statistic,
+    /// Measure of the same run that is above 0 if anything happened; may be empty.
+    pub witness: String,
     /// Set if a `--quick` run is long enough to judge it.
     pub quick: bool,
     /// Name by which other rows refer to it; may be empty.
@@ -44,8 +52,8 @@ pub enum Statistic {
     Measure(Value),
     /// Quotient of two numbers.
     Ratio(Box<Value>, Box<Value>),
-    /// Value of a swept key at which a measure is largest.
-    BestAt(Value, String),
+    /// Value of a swept key at which a measure is (nearly) largest.
+    BestAt(Value, String, f64),
     /// Result of a function of the crate.
     Code(String),
     /// Number of live streams: their name, and the place in the programs' figures.
@@ -56,7 +64,7 @@ impl Statistic {
     /// Returns the names of the runs that it reads; empty for code of the crate.
     pub fn runs(&self) -> Vec<&str> {
         match self {
-            Statistic::Measure(value) | Statistic::BestAt(value, _) => vec![&value.run],
+            Statistic::Measure(value) | Statistic::BestAt(value, ..) => vec![&value.run],
             Statistic::Ratio(value, over) => vec![&value.run, &over.run],
             Statistic::Code(_) | Statistic::Live(..) => Vec::new(),
         }
@@ -96,7 +104,10 @@ pub(super) struct RowFile {
     pub(super) id: String,
     what: String,
     kind: Kind,
+    #[serde(default)]
+    fitted: String,
     published: Option<f64>,
+    expected: Option<f64>,
     between: Option<[f64; 2]>,
     at_least: Option<f64>,
     at_most: Option<f64>,
@@ -105,6 +116,9 @@ pub(super) struct RowFile {
     basis: String,
     #[serde(default)]
     unit: String,
+    #[serde(default)]
+    per: String,
+    most: Option<f64>,
     source: String,
     #[serde(default)]
     note: String,
@@ -120,8 +134,12 @@ pub(super) struct RowFile {
     at: At,
     over: Option<Value>,
     best: Option<String>,
+    #[serde(default)]
+    within: f64,
     code: Option<String>,
     live: Option<String>,
+    #[serde(default)]
+    witness: String,
     #[serde(default = "yes")]
     quick: bool,
     #[serde(default)]
@@ -154,6 +172,9 @@ const fn yes() -> bool {
     true
 }
 
+/// Text of `missed` where no run shows the cause yet.
+const UNKNOWN: &str = "unknown";
+
 impl RowFile {
     /// Returns the row.
     ///
@@ -162,9 +183,86 @@ impl RowFile {
     pub(super) fn check(self) -> Result<Row, String> {
         let expected = self.expected()?;
         let statistic = self.statistic()?;
+        self.check_kind()?;
+        self.check_witness(&expected, &statistic)?;
         self.check_reasons(&expected)?;
-        let RowFile { id, what, kind, unit, source, note, quick, key, basis, missed, cause, .. } = self;
-        Ok(Row { id, what, kind, expected, unit, source, note, statistic, quick, key, basis, missed, cause })
+        let RowFile {
+            id,
+            what,
+            kind,
+            fitted,
+            unit,
+            per,
+            most,
+            source,
+            note,
+            witness,
+            quick,
+            key,
+            basis,
+            missed,
+            cause,
+            ..
+        } = self;
+        Ok(Row {
+            id,
+            what,
+            kind,
+            fitted,
+            expected,
+            unit,
+            per,
+            most,
+            source,
+            note,
+            statistic,
+            witness,
+            quick,
+            key,
+            basis,
+            missed,
+            cause,
+        })
+    }
+
+    /// Checks that the row has what its kind promises.
+    fn check_kind(&self) -> Result<(), String> {
+        match self.kind {
+            Kind::Own if self.published.is_some() => {
+                Err("kind \"own\": expected `expected` in place of `published`: no publication has the value"
+                    .into())
+            }
+            Kind::Own => Ok(()),
+            _ if self.expected.is_some() => {
+                Err(format!("kind \"{}\": expected `published` in place of `expected`", self.kind))
+            }
+            Kind::Calibrated if self.fitted.is_empty() => {
+                Err("kind \"calibrated\": expected `fitted`, what was chosen and on which row".into())
+            }
+            Kind::Claim if self.source.is_empty() => {
+                Err("kind \"claim\": expected `source`, the place of the sentence".into())
+            }
+            kind if kind != Kind::Calibrated && !self.fitted.is_empty() => {
+                Err(format!("kind \"{kind}\": `fitted` is of calibrated rows"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that a run in which nothing happened does not meet the row.
+    ///
+    /// There the measures are 0, so a quotient is 0 or NaN, and no point is best. Functions of the crate fail.
+    fn check_witness(&self, expected: &Expected, statistic: &Statistic) -> Result<(), String> {
+        let is_met_by_nothing = match statistic {
+            Statistic::Measure(value) => value.can_be_nothing() && expected.holds(0.0),
+            Statistic::Ratio(value, _) => value.can_be_nothing() && expected.holds(0.0),
+            Statistic::Live(..) => expected.holds(0.0),
+            Statistic::BestAt(..) | Statistic::Code(_) => false,
+        };
+        match is_met_by_nothing && self.witness.is_empty() {
+            true => Err("expected `witness`, a measure of the run that is above 0 if anything was sent: 0 meets the row".into()),
+            false => Ok(()),
+        }
     }
 
     /// Checks that a tolerance has its reason, and a known miss its cause.
@@ -177,11 +275,12 @@ impl RowFile {
         if !is_exact && self.basis.is_empty() {
             return Err("expected `basis`, the reason for the tolerance".into());
         }
-        match self.missed.is_empty() == self.cause.is_empty() {
+        let has_cause = !self.missed.is_empty() && self.missed != UNKNOWN;
+        match has_cause != self.cause.is_empty() {
             true => Ok(()),
-            false => {
-                Err("expected `missed` together with `cause`, the keys of rows that show the cause".into())
-            }
+            false => Err(format!(
+                "expected `missed` together with `cause`, the keys of rows that show the cause, or `missed = \"{UNKNOWN}\"`"
+            )),
         }
     }
 
@@ -190,11 +289,12 @@ impl RowFile {
             Some(Tolerance::Share(share)) => share,
             _ => 0.0,
         };
-        let needs_tolerance = self.published.is_some() && self.tolerance.is_none();
-        if needs_tolerance || !(0.0..=10.0).contains(&share) {
-            return Err("expected `tolerance`, a share of the published value or \"one-run\"".into());
+        let value = self.published.or(self.expected);
+        let needs_tolerance = value.is_some() && self.tolerance.is_none();
+        if needs_tolerance || !(0.0..=1.0).contains(&share) {
+            return Err("expected `tolerance`, a share of the value, at most 1, or \"one-run\"".into());
         }
-        match (self.published, self.between, self.at_least, self.at_most) {
+        match (value, self.between, self.at_least, self.at_most) {
             (Some(value), None, None, None) => match self.tolerance {
                 Some(Tolerance::Spread(Spread::OneRun)) => Ok(Expected::OneRun(value)),
                 _ => Ok(Expected::Value { value, tolerance: share }),
@@ -204,7 +304,7 @@ impl RowFile {
             }
             (None, None, Some(least), None) => Ok(Expected::AtLeast(least)),
             (None, None, None, Some(most)) => Ok(Expected::AtMost(most)),
-            _ => Err("expected one of `published`, `between = [low, high]`, `at_least` and `at_most`".into()),
+            _ => Err("expected one of `published` (or `expected`), `between = [low, high]`, `at_least` and `at_most`".into()),
         }
     }
 
@@ -226,7 +326,9 @@ impl RowFile {
             (Some(value), Some(over), None, None) => {
                 Ok(Statistic::Ratio(Box::new(value), Box::new(over.clone())))
             }
-            (Some(value), None, Some(key), None) => Ok(Statistic::BestAt(value, key.clone())),
+            (Some(value), None, Some(key), None) if (0.0..1.0).contains(&self.within) => {
+                Ok(Statistic::BestAt(value, key.clone(), self.within))
+            }
             (None, None, None, Some(code)) => Ok(Statistic::Code(code.clone())),
             _ => Err("expected `run` and `measure`, optionally with `over` or `best`; or `code`; or `live` and `measure`".into()),
         }
@@ -247,6 +349,11 @@ impl RowFile {
 }
 
 impl Value {
+    /// Returns `true` if a run in which nothing happened gives 0, rather than an error.
+    fn can_be_nothing(&self) -> bool {
+        !self.reduce.as_ref().is_some_and(Reduce::fails_of_nothing)
+    }
+
     /// Checks that either a measure or a series with its reduction is given.
     fn check(&self) -> Result<(), String> {
         let is_measure = !self.measure.is_empty();

@@ -35,7 +35,13 @@ impl RoleKind for Kind {
 
     fn plan(&self, exchanges: &Exchanges, ground: &mut Ground<'_, '_>) -> Result<Box<dyn Element>, Problem> {
         let name = ground.name();
-        let exchange = exchanges.0[name].clone();
+        // A copy of a node has a name of its own, which no table has.
+        let exchange = exchanges.0.get(name).cloned().ok_or_else(|| {
+            Problem::new(
+                ground.key(),
+                "has no dial plan of its own: an exchange is one node, without `count`",
+            )
+        })?;
         let ports = [ground.bind_at(Protocol::UDP, SIP_PORT)?, ground.bind_at(Protocol::UDP, IAX_PORT)?];
         debug_assert_eq!(ports, [SIP, IAX]);
         let is_sip = |rule: &Rule| rule.protocol == TrunkProtocol::Sip;

@@ -85,6 +85,10 @@ impl TrafficKind for Config {
         FlowTakes { groups: true, ..FlowTakes::default() }
     }
 
+    fn unknown_rate(&self) -> Option<&'static str> {
+        Some("a program decides what it sends")
+    }
+
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
         let header = Header::Sequence;
         let min_payload = Bytes::new(header.len_bytes() as u64);

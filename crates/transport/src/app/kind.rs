@@ -154,14 +154,14 @@ impl TrafficKind for Udp {
     }
 
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
-        at.ensure_fits(self.payload, self.header_len(), "payload")?;
-        if let Some(refresh) = self.refresh {
-            at.ensure_fits(refresh.payload, self.header_len(), "refresh.payload")?;
-        }
         let count = u16::try_from(at.copies)
             .map_err(|_| Problem::new(at.key("count"), "more than 65535 UDP flows"))?;
         let ports = if self.shared_ports { 1 } else { count };
         let datagrams = ground.datagrams(at, Protocol::UDP, port_numbers(self.header, ports))?;
+        ground.fit(at, &datagrams, (self.payload, self.header_len()), "payload")?;
+        if let Some(refresh) = self.refresh {
+            ground.fit(at, &datagrams, (refresh.payload, self.header_len()), "refresh.payload")?;
+        }
         let source = Source::new(&self.source(at.start, at.stop, count), endpoints(&datagrams));
         let source = source.map_err(|error| at.impossible("", &error))?;
         let first_port = datagrams.destination.port();

@@ -12,24 +12,24 @@ pub(crate) const ONE_WAY_DELAY: &[Sum] = &[
 
 bentpipe_net::metrics! {
     Counter SENT = "sent", Packets, "Packets sent";
-    Counter SENT_BYTES = "sent-bytes", Bytes, "Bytes sent"
-        => .summed(&[Sum::new("sent", "Sending rate", How::PerSecond).at(End::Sender)]);
+    Counter SENT_BYTES = "sent-bytes", Bytes, "Bytes sent, IP packets whole"
+        => .summed(&[Sum::new("sent", "Sending rate, IP packets whole", How::PerSecond).at(End::Sender)]);
     Gauge RATE = "rate", BitsPerSecond, "Rate of the source";
     Gauge COPIES = "copies", Count, "Flows that are counted together"
         => .summed(&[Sum::new("copies", "Flows counted together", How::Last).at(End::Receiver)]);
     Gauge COPIES_SILENT = "copies-silent", Count, "Copies from which nothing arrived"
-        => .summed(&[Sum::new("copies-silent", "Copies from which nothing arrived", How::Last).at(End::Receiver)]);
+        => .summed(&[Sum::new("copies-silent", "Copies from which nothing arrived", How::Last).at(End::Receiver).since(2)]);
     Gauge COPIES_LOSS_P50 = "copies-loss-p50", Ratio, "Loss of the median copy with packets"
-        => .summed(&[Sum::new("copies-loss-p50", "Loss of the median copy with packets", How::Last).at(End::Receiver)]);
+        => .summed(&[Sum::new("copies-loss-p50", "Loss of the median copy with packets", How::Last).at(End::Receiver).since(2)]);
     Gauge COPIES_LOSS_P95 = "copies-loss-p95", Ratio, "95th percentile of the loss of copies with packets"
-        => .summed(&[Sum::new("copies-loss-p95", "95th percentile of the loss of copies with packets", How::Last).at(End::Receiver)]);
+        => .summed(&[Sum::new("copies-loss-p95", "95th percentile of the loss of copies with packets", How::Last).at(End::Receiver).since(2)]);
     Gauge COPIES_LOSS_MAX = "copies-loss-max", Ratio, "Loss of the worst copy with packets"
-        => .summed(&[Sum::new("copies-loss-max", "Loss of the worst copy with packets", How::Last).at(End::Receiver)]);
+        => .summed(&[Sum::new("copies-loss-max", "Loss of the worst copy with packets", How::Last).at(End::Receiver).since(2)]);
     Gauge COPIES_JAIN = "copies-jain", Ratio, "Jain's index of the copies' bytes"
-        => .summed(&[Sum::new("copies-jain", "Jain's index of the copies' bytes", How::Last).at(End::Receiver)]);
+        => .summed(&[Sum::new("copies-jain", "Jain's index of the copies' bytes", How::Last).at(End::Receiver).since(2)]);
     Counter PACKETS = "packets", Packets, "Packets received";
-    Counter DELIVERED_BYTES = "delivered-bytes", Bytes, "Bytes received" => .drawn_at(End::Receiver, Draw::Rate("Goodput"))
-        .summed(&[Sum::new("goodput", "Goodput", How::PerSecond).at(End::Receiver)]).once(&["bytes"]);
+    Counter DELIVERED_BYTES = "delivered-bytes", Bytes, "Bytes of payload received" => .drawn_at(End::Receiver, Draw::Rate("Goodput"))
+        .summed(&[Sum::new("goodput", "Goodput", How::PerSecond).at(End::Receiver).since(2)]).once(&["bytes"]);
     Counter DUPLICATES = "duplicates", Packets, "Duplicate packets";
     Counter REORDERED = "reordered", Packets, "Packets out of order";
     Counter DROPPED_BAD_CHECKSUM = "dropped-bad-checksum", Packets, "Packets with a wrong checksum" => .drops();
@@ -48,9 +48,9 @@ bentpipe_net::metrics! {
     Gauge JITTER = "jitter", Seconds, "Jitter (RFC 3550)"
         => .summed(&[Sum::new("jitter", "Jitter", How::Last).at(End::Receiver)]);
     Gauge INTERARRIVAL = "interarrival", Seconds, "Mean interval between arrivals of a flow"
-        => .summed(&[Sum::new("interarrival", "Mean interarrival time", How::Last).at(End::Receiver)]);
+        => .summed(&[Sum::new("interarrival", "Mean interarrival time", How::Last).at(End::Receiver).since(2)]);
     Gauge INTERARRIVAL_DEVIATION = "interarrival-deviation", Seconds, "Standard deviation of a flow's intervals between arrivals"
-        => .summed(&[Sum::new("interarrival-deviation", "Deviation of interarrival time", How::Last).at(End::Receiver)]);
+        => .summed(&[Sum::new("interarrival-deviation", "Deviation of interarrival time", How::Last).at(End::Receiver).since(2)]);
     Counter ENDED = "ended", Count, "Sources that have sent all";
     Gauge LAST_ARRIVAL = "last-arrival", Seconds, "Time of the last arrival" => .summed(&[
         Sum::new("completion", "Completion time", How::SinceStart).at(End::Receiver).given(&ENDED),

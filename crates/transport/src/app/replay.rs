@@ -2,8 +2,10 @@
 
 mod capture;
 mod kind;
+mod sink;
 
 use std::any::Any;
+use std::sync::Arc;
 
 use bentpipe_net::InvalidConfig;
 use bentpipe_net::{Cx, Element, Observer, Packet, Port};
@@ -11,6 +13,7 @@ use bentpipe_units::{Span, Time};
 
 use crate::app::metrics;
 pub use kind::ReplayConfig;
+pub use sink::ReplaySink;
 
 /// Replay of a capture at port 0, with received packets ignored.
 ///
@@ -33,6 +36,11 @@ impl Replay {
         let in_order = packets.is_sorted_by_key(|(after, _)| *after);
         InvalidConfig::ensure(in_order, "capture", "packets in the order of their time")?;
         Ok(Replay { packets, start: Time::ZERO + start, next: 0, sent_bytes: 0 })
+    }
+
+    /// Returns the times at which the packets are sent, in order.
+    pub fn times(&self) -> Arc<[Time]> {
+        self.packets.iter().map(|(after, _)| self.start + *after).collect()
     }
 
     fn deadline(&self) -> Time {

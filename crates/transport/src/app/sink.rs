@@ -77,21 +77,38 @@ impl FlowStats {
         if self.packets == 0 { 0 } else { self.highest + 1 }
     }
 
-    /// Returns the mean interval between arrivals in seconds, if there are two.
-    pub fn interarrival_s(&self) -> Option<f64> {
-        let [first, last] = self.arrived;
-        (self.packets > 1).then(|| last.since(first).as_secs_f64() / (self.packets - 1) as f64)
+    /// Returns the number of intervals between arrivals.
+    fn intervals(&self) -> u64 {
+        self.packets.saturating_sub(1)
     }
 
-    /// Returns the standard deviation of intervals between arrivals in seconds, if there are two arrivals.
-    pub fn interarrival_deviation_s(&self) -> Option<f64> {
-        let mean = self.interarrival_s()?;
-        Some((self.squares / (self.packets - 1) as f64 - mean * mean).max(0.0).sqrt())
+    /// Returns the figures since the end of the warm-up, of which `warm` has the statistics.
+    fn since(&self, warm: &FlowStats) -> Figures {
+        let from = if warm.packets > 0 { warm.arrived[1] } else { self.arrived[0] };
+        Figures {
+            packets: self.packets - warm.packets,
+            bytes: self.bytes - warm.bytes,
+            expected: self.expected() - warm.expected(),
+            // What was missing then may have come since.
+            lost: self.lost().saturating_sub(warm.lost()),
+            intervals: self.intervals() - warm.intervals(),
+            spanned_s: self.arrived[1].since(from).as_secs_f64(),
+            squares: self.squares - warm.squares,
+        }
     }
 
     #[inline]
-    pub(crate) fn take(&mut self, sequence: u32, bits: u32, len: usize, (transit, at): (Span, Time)) {
-        self.place(extend(self.highest, sequence, bits));
+    pub(crate) fn take(&mut self, sequence: u32, bits: u32, len: usize, arrival: (Span, Time)) {
+        self.arrive(Some(extend(self.highest, sequence, bits)), len, arrival);
+    }
+
+    /// Counts a packet with its number, or a duplicate.
+    #[inline]
+    pub(crate) fn arrive(&mut self, number: Option<u64>, len: usize, (transit, at): (Span, Time)) {
+        match number {
+            Some(number) => self.place(number),
+            None => self.duplicates += 1,
+        }
         let transit_ns = transit.as_nanos();
         if self.packets == 0 {
             self.arrived[0] = at;
@@ -107,6 +124,22 @@ impl FlowStats {
         self.transit_ns = transit_ns;
         self.packets += 1;
         self.bytes += len as u64;
+    }
+
+    /// Reports one flow's statistics but for packets, bytes and delays.
+    ///
+    /// `warm` are those at the end of the warm-up.
+    pub(crate) fn observe(&self, warm: &FlowStats, observer: &mut dyn Observer) {
+        let figures = self.since(warm);
+        let or_nan = |value: Option<f64>| value.unwrap_or(f64::NAN);
+        observer.counter(&metrics::DUPLICATES, self.duplicates);
+        observer.counter(&metrics::REORDERED, self.reordered);
+        observer.counter(&metrics::EXPECTED, self.expected());
+        observer.gauge(&metrics::LOST, self.lost() as f64);
+        observer.gauge(&metrics::LOSS_RATIO, self.lost() as f64 / self.expected() as f64);
+        observer.gauge(&metrics::JITTER, if self.packets > 1 { self.jitter_ns / 1e9 } else { f64::NAN });
+        observer.gauge(&metrics::INTERARRIVAL, or_nan(figures.interarrival_s()));
+        observer.gauge(&metrics::INTERARRIVAL_DEVIATION, or_nan(figures.interarrival_deviation_s()));
     }
 
     /// Notes that `number` came.
@@ -128,6 +161,32 @@ impl FlowStats {
     }
 }
 
+/// Figures of a flow since the end of the warm-up.
+#[derive(Clone, Copy, Debug)]
+struct Figures {
+    packets: u64,
+    bytes: u64,
+    expected: u64,
+    lost: u64,
+    /// Intervals between arrivals: their number, sum, and sum of squares.
+    intervals: u64,
+    spanned_s: f64,
+    squares: f64,
+}
+
+impl Figures {
+    /// Returns the mean interval between arrivals in seconds, if there is one.
+    fn interarrival_s(&self) -> Option<f64> {
+        (self.intervals > 0).then(|| self.spanned_s / self.intervals as f64)
+    }
+
+    /// Returns the standard deviation of intervals between arrivals in seconds, if there is one.
+    fn interarrival_deviation_s(&self) -> Option<f64> {
+        let mean = self.interarrival_s()?;
+        Some((self.squares / self.intervals as f64 - mean * mean).max(0.0).sqrt())
+    }
+}
+
 /// Returns the number nearest to `highest` whose low `bits` are `sequence`. RFC 3550, appendix A.1, without
 /// its probation.
 #[inline]
@@ -144,6 +203,8 @@ fn extend(highest: u64, sequence: u32, bits: u32) -> u64 {
 pub struct Sink {
     config: SinkConfig,
     flows: Vec<FlowStats>,
+    /// The same at the end of the warm-up; empty without one.
+    warm: Vec<FlowStats>,
     delays: Histogram,
     bad_checksum: u64,
     unexpected: u64,
@@ -176,6 +237,7 @@ impl Sink {
         Sink {
             config,
             flows: vec![FlowStats::NONE; config.count.into()],
+            warm: Vec::new(),
             delays: Histogram::default(),
             bad_checksum: 0,
             unexpected: 0,
@@ -241,9 +303,15 @@ impl Sink {
         self.flows.iter().map(of).sum()
     }
 
+    /// Returns the figures of each flow since the end of the warm-up.
+    fn figures(&self) -> Vec<Figures> {
+        let warm = |number| self.warm.get(number).unwrap_or(&FlowStats::NONE);
+        self.flows.iter().enumerate().map(|(number, flow)| flow.since(warm(number))).collect()
+    }
+
     /// Returns the mean of a figure over flows with two packets; NaN without any.
-    fn mean_of(&self, of: impl Fn(&FlowStats) -> Option<f64>) -> f64 {
-        let values = self.flows.iter().filter_map(of);
+    fn mean_of(figures: &[Figures], of: impl Fn(&Figures) -> Option<f64>) -> f64 {
+        let values = figures.iter().filter_map(of);
         let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
         sum / count
     }
@@ -280,9 +348,10 @@ impl Element for Sink {
 
     fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
         let (lost, expected) = (self.total(FlowStats::lost), self.total(FlowStats::expected));
+        let figures = self.figures();
         if self.flows.len() > 1 {
             observer.gauge(&metrics::COPIES, self.flows.len() as f64);
-            spread::observe(&self.flows, observer);
+            spread::observe(&figures, observer);
         }
         observer.counter(&metrics::PACKETS, self.total(|flow| flow.packets));
         observer.counter(&metrics::DELIVERED_BYTES, self.total(|flow| flow.bytes));
@@ -296,9 +365,15 @@ impl Element for Sink {
         observer.gauge(&metrics::DELAY, self.last.map_or(f64::NAN, |last| last.delay.as_secs_f64()));
         delays::observe(&self.delays, observer);
         observer.gauge(&metrics::JITTER, self.mean_jitter());
-        observer.gauge(&metrics::INTERARRIVAL, self.mean_of(FlowStats::interarrival_s));
-        observer.gauge(&metrics::INTERARRIVAL_DEVIATION, self.mean_of(FlowStats::interarrival_deviation_s));
+        observer.gauge(&metrics::INTERARRIVAL, Sink::mean_of(&figures, Figures::interarrival_s));
+        observer.gauge(
+            &metrics::INTERARRIVAL_DEVIATION,
+            Sink::mean_of(&figures, Figures::interarrival_deviation_s),
+        );
         observer.gauge(&metrics::LAST_ARRIVAL, self.last.map_or(f64::NAN, |last| last.at.as_secs_f64()));
+        if observer.starts_window() {
+            self.warm.clone_from(&self.flows);
+        }
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

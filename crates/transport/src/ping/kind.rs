@@ -42,6 +42,14 @@ impl TrafficKind for Ping {
         FlowTakes { answers: true, copies: Copies::Each, ..FlowTakes::default() }
     }
 
+    fn answer_len(&self) -> u64 {
+        HEADER_LEN as u64 + self.payload.get()
+    }
+
+    fn answers_per_packet(&self) -> f64 {
+        1.0
+    }
+
     fn segment_len(&self) -> Option<u64> {
         Some(HEADER_LEN as u64 + self.payload.get())
     }
@@ -56,11 +64,11 @@ impl TrafficKind for Ping {
     }
 
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
-        at.ensure_fits(self.payload, HEADER_LEN as u64, "payload")?;
         let to = at.receivers[0];
         let is_v4 = ground.nodes().address(at.from, at.ip).is_ipv4();
         let protocol = if is_v4 { Protocol::ICMP } else { Protocol::ICMPV6 };
         let (port, ident) = ground.bind(at, at.from, protocol, PortNumbers::consecutive(1))?;
+        ground.fit_echo(at, port, (self.payload, HEADER_LEN as u64), "payload")?;
         [at.from, to].into_iter().for_each(|node| ground.nodes().send_to(node, at.ip));
         let local = SocketAddr::new(ground.nodes().address(at.from, at.ip), ident);
         let remote = SocketAddr::new(ground.nodes().address(to, at.ip), 0);

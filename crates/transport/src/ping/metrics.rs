@@ -13,16 +13,19 @@ const ROUND_TRIP: &[Sum] = &[
 bentpipe_net::metrics! {
     Counter REQUESTS = "requests", Packets, "Echo requests sent";
     Counter REPLIES = "replies", Packets, "Echo replies received";
-    Gauge UNANSWERED = "unanswered", Packets, "Echo requests without a reply"
-        => .summed(&[Sum::new("unanswered", "Requests without a reply", How::Over(&REQUESTS)).at(End::Sender)]);
+    Counter SETTLED = "requests-settled", Packets, "Echo requests up to the latest that was answered";
+    Gauge UNANSWERED = "unanswered", Packets, "Echo requests without a reply, though a later one has one" => .summed(&[
+        Sum::new("unanswered", "Requests without a reply", How::Loss { expected: &SETTLED, sent: &REQUESTS }).at(End::Sender).since(2),
+    ]);
+    Gauge OUTSTANDING = "outstanding", Packets, "Echo requests after the latest that was answered";
     Counter DROPPED_BAD_CHECKSUM = "dropped-bad-checksum", Packets, "Packets with a wrong checksum" => .drops();
     Counter DROPPED_UNEXPECTED = "dropped-unexpected", Packets, "Packets of other flows" => .drops();
     Gauge RTT = "rtt", Seconds, "Round-trip time" => .drawn_at(End::Sender, Draw::Line("Round-trip time"));
     Gauge RTT_MIN = "rtt-min", Seconds, "Minimum round-trip time"
-        => .summed(&[Sum::new("rtt-min", "Minimum round-trip time", How::Last).at(End::Sender)]);
+        => .summed(&[Sum::new("rtt-min", "Minimum round-trip time", How::Last).at(End::Sender).since(2)]);
     Gauge RTT_MAX = "rtt-max", Seconds, "Maximum round-trip time"
-        => .summed(&[Sum::new("rtt-max", "Maximum round-trip time", How::Last).at(End::Sender)]);
+        => .summed(&[Sum::new("rtt-max", "Maximum round-trip time", How::Last).at(End::Sender).since(2)]);
     Gauge RTT_DEVIATION = "rtt-deviation", Seconds, "Standard deviation of the round-trip time"
-        => .summed(&[Sum::new("rtt-deviation", "Deviation of round-trip time", How::Last).at(End::Sender)]);
+        => .summed(&[Sum::new("rtt-deviation", "Deviation of round-trip time", How::Last).at(End::Sender).since(2)]);
     Histogram RTTS = "rtts", Seconds, "Distribution of the round-trip time" => .summed(ROUND_TRIP);
 }

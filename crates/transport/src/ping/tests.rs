@@ -38,11 +38,28 @@ fn requests_are_those_of_ping_and_replies_give_round_trips() {
         let mut damaged = reply(&requests[3]);
         damaged.flip_bit(8 * (len as u64 - 1));
         rig.receive(341 * MS, 0, damaged);
-        assert_eq!((rig.value("requests"), rig.value("replies"), rig.value("unanswered")), (4.0, 2.0, 2.0));
+        assert_eq!((rig.value("requests"), rig.value("replies"), rig.value("unanswered")), (4.0, 2.0, 1.0));
+        assert_eq!(
+            rig.value("outstanding"),
+            1.0,
+            "none behind the fourth is answered, so it may be in flight"
+        );
         assert_eq!((rig.value("dropped-unexpected"), rig.value("dropped-bad-checksum")), (1.0, 1.0));
         // 325 and 135 ms.
         assert_eq!((rig.value("rtt-min"), rig.value("rtt-max"), rig.value("rtt")), (0.135, 0.325, 0.135));
         assert!((rig.value("rtt-deviation") - 0.095).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn a_late_reply_settles_no_request_behind_one_that_was_answered() {
+    let addresses = ["10.0.0.1:300", "10.0.0.2:0"];
+    let mut rig = pinger(addresses, Ping { interval: ms(100), packets: Some(4), ..Ping::default() });
+    rig.run_until(320 * MS);
+    let requests: Vec<Packet> = rig.out.iter().map(|(_, _, packet)| packet.clone()).collect();
+    for (number, settled, unanswered) in [(2, 3.0, 2.0), (0, 3.0, 1.0), (1, 3.0, 0.0), (3, 4.0, 0.0)] {
+        rig.receive(330 * MS, 0, reply(&requests[number]));
+        assert_eq!((rig.value("requests-settled"), rig.value("unanswered")), (settled, unanswered));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Configuration of one end of a TCP connection.
 
-use bentpipe_cc::{ControllerConfig, rtt};
+use bentpipe_cc::{Connection, ControllerConfig, rtt};
 use bentpipe_net::InvalidConfig;
 use bentpipe_site::Opener;
 use bentpipe_units::{Bytes, Rate, Span};
@@ -155,6 +155,16 @@ fn is_default(opener: &Opener) -> bool {
 const MAX_BUFFER: u64 = 1 << 30;
 
 impl Config {
+    /// Returns the facts for a controller of a connection with segments of `smss` bytes.
+    pub(super) fn connection(&self, smss: u32, initial_window: u32) -> Connection {
+        Connection {
+            smss,
+            initial_window_segments: initial_window.max(1),
+            initial_ssthresh: self.initial_ssthresh.map_or(u64::MAX, Bytes::get),
+            max_window: self.send_buffer.get().max(u64::from(smss)),
+        }
+    }
+
     /// Checks that a connection can be built from the configuration.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ mod too_big;
 use std::net::SocketAddr;
 
 use bentpipe_cc::RttEstimator;
-use bentpipe_net::{Cx, Packet, Port};
+use bentpipe_net::{Cx, Histogram, Packet, Port};
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::tcp::SeqNumber;
 
@@ -122,6 +122,8 @@ pub struct Connection {
     pub(super) sender: Sender,
     pub(super) receiver: Receiver,
     pub(super) tally: Tally,
+    /// Times from the writing of data to its first transmission, if the application is paced.
+    waits: Histogram,
 }
 
 /// Ticks for timestamps; remembers the last, as one event needs it several times.
@@ -181,6 +183,7 @@ impl Connection {
             sender: Sender::new(&config, agreed, config.initial_window, rtt),
             receiver: Receiver::new(&config, 536, 0),
             tally: Tally::default(),
+            waits: Histogram::default(),
             config,
         }
     }

@@ -257,9 +257,9 @@ impl Element for Endpoint {
         if !self.is_open(cx) {
             return self.begin;
         }
-        let before = self.connection.tally.bytes_delivered;
+        let before = self.connection.bytes_arrived();
         self.connection.receive(&packet, cx);
-        if self.connection.tally.bytes_delivered > before {
+        if self.connection.bytes_arrived() > before {
             let delay = cx.now().since(packet.created_at());
             self.delay = Some(delay);
             self.delays.record(delay);

@@ -1,10 +1,11 @@
 //! Traffic of TCP connections.
 
+use bentpipe_cc::{ControllerConfig, Ramp, ramp};
 use bentpipe_site::{
-    End, FlowAt, FlowEnds, FlowGround, FlowTakes, IpVersion, Opener, PathFacts, Problem, RealTraffic,
+    Ascent, End, FlowAt, FlowEnds, FlowGround, FlowTakes, IpVersion, Opener, PathFacts, Problem, RealTraffic,
     TrafficKind, Window, header_len,
 };
-use bentpipe_units::{Bytes, Time};
+use bentpipe_units::{Bytes, Span, Time};
 use bentpipe_wire::ip::Protocol;
 
 use super::config::{Config, ReceiveBuffer};
@@ -48,6 +49,10 @@ impl TrafficKind for Config {
         Some(self.mss.get() + HEADER_LEN)
     }
 
+    fn cuts(&self) -> bool {
+        true
+    }
+
     fn window(&self) -> Option<Window> {
         let receive = match self.receive_buffer {
             ReceiveBuffer::Exact(bytes) => bytes.get(),
@@ -60,6 +65,32 @@ impl TrafficKind for Config {
         let unscaled = if self.window_scaling { u64::MAX } else { 65_535 };
         let most = receive.min(self.send_buffer.get()).min(unscaled);
         Some(Window { most: Bytes::new(most), initial: self.initial_window })
+    }
+
+    fn answers_per_packet(&self) -> f64 {
+        1.0 / f64::from(self.ack_every.max(1))
+    }
+
+    fn ascend(&self, path: &Ascent) -> Option<(Option<Span>, u64)> {
+        // What a program or a router decides is not known before the run.
+        if matches!(self.controller, ControllerConfig::Custom(_)) || self.quick_start.is_some() {
+            return None;
+        }
+        let smss = u32::try_from(path.payload.get()).unwrap_or(u32::MAX).max(1);
+        let connection = self.connection(smss, self.initial_window);
+        let climb = ramp(
+            &mut *self.controller.build(&connection),
+            &Ramp {
+                rtt: path.rtt,
+                rate: path.rate,
+                smss,
+                ack_every: self.ack_every,
+                ack_delay: self.ack_delay,
+                target: path.window.get(),
+                most_acks: path.most_acks,
+            },
+        );
+        Some((climb.time, climb.acks))
     }
 
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {

@@ -21,6 +21,21 @@ const BURST: &[Sum] = &[
         .at(End::Sender),
 ];
 
+/// Measures that are made of the distribution of one-way delays. The wait at the sender is not among them.
+pub(crate) const NETWORK_DELAY: &[Sum] = &[
+    Sum::new("delay-mean", "Mean one-way delay", How::DistributionMean).at(End::Receiver).since(2),
+    Sum::new("delay-p50", "Median one-way delay", How::Quantile(50)).at(End::Receiver).since(2),
+    Sum::new("delay-p95", "95th-percentile one-way delay", How::Quantile(95)).at(End::Receiver).since(2),
+    Sum::new("delay-p99", "99th-percentile one-way delay", How::Quantile(99)).at(End::Receiver).since(2),
+];
+
+/// Measures that are made of the waits of written data at the sender.
+pub(crate) const WAIT: &[Sum] = &[
+    Sum::new("wait-mean", "Mean wait at the sender", How::DistributionMean).at(End::Sender),
+    Sum::new("wait-p50", "Median wait at the sender", How::Quantile(50)).at(End::Sender),
+    Sum::new("wait-p95", "95th-percentile wait at the sender", How::Quantile(95)).at(End::Sender),
+];
+
 bentpipe_net::metrics! {
     Counter SEGMENTS_SENT = "segments-sent", Packets, "Segments sent" => .once(&["segments_sent"]);
     Counter SEGMENTS_RECEIVED = "segments-received", Packets, "Segments received" => .once(&["segments_received"]);
@@ -49,11 +64,13 @@ bentpipe_net::metrics! {
     Counter QUICK_STARTS = "quick-starts", Count, "Quick-Start requests approved" => .once(&["quick_starts"]);
     Counter QUICK_STARTS_REFUSED = "quick-starts-refused", Count, "Quick-Start requests refused" => .once(&["quick_starts_refused"]);
     Counter BYTES_ACKED = "bytes-acked", Bytes, "Bytes acknowledged" => .once(&["bytes_acked"]);
-    Counter DELIVERED_BYTES = "delivered-bytes", Bytes, "Bytes delivered" => .drawn_at(End::Receiver, Draw::Rate("Goodput")).summed(&[
-        Sum::new("goodput", "Goodput", How::PerSecond).at(End::Receiver),
-        Sum::new("goodput-p50", "Median goodput", How::MedianPerSecond).at(End::Receiver),
-    ])
-        .once(&["bytes_delivered"]);
+    Counter DELIVERED_BYTES = "delivered-bytes", Bytes, "Bytes delivered" => .once(&["bytes_delivered"]);
+    // What waits behind a hole counts in the interval of its arrival, not in that of the segment which fills the hole.
+    Counter ARRIVED_BYTES = "arrived-bytes", Bytes, "Payload bytes that arrived for the first time"
+        => .drawn_at(End::Receiver, Draw::Rate("Goodput")).summed(&[
+            Sum::new("goodput", "Goodput", How::PerSecond).at(End::Receiver).since(2),
+            Sum::new("goodput-p50", "Median goodput", How::MedianPerSecond).at(End::Receiver).since(2),
+        ]);
     Gauge CWND = "cwnd", Bytes, "Congestion window" => .drawn_at(End::Sender, Draw::Line("Congestion window")).summed(&[
         Sum::new("cwnd", "Mean congestion window", How::Mean).at(End::Sender),
         Sum::new("cwnd-p50", "Median congestion window", How::Median).at(End::Sender),
@@ -77,5 +94,6 @@ bentpipe_net::metrics! {
         .once(&["one_way_delay"]);
     Gauge COMPLETED = "completed", Seconds, "Time at which all data had been delivered" => .summed(COMPLETION);
     Histogram BURSTS = "burst-completions", Seconds, "Distribution of the completion time of bursts" => .summed(BURST);
-    Histogram DELAYS = "delays", Seconds, "Distribution of the one-way delay" => .summed(crate::app::metrics::ONE_WAY_DELAY);
+    Histogram DELAYS = "delays", Seconds, "Distribution of the one-way delay" => .summed(NETWORK_DELAY);
+    Histogram WAITS = "waits", Seconds, "Distribution of the time from writing to the first transmission" => .summed(WAIT);
 }

@@ -17,7 +17,7 @@ mod split;
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
-use bentpipe_net::{Body, Cx, Element, InvalidConfig, Observer, Packet, Port};
+use bentpipe_net::{Body, Cx, Element, InvalidConfig, Observer, Packet, Port, ledger};
 use bentpipe_units::{Bytes, Span, Time};
 use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::tcp::{Flags, Segment};
@@ -331,8 +331,10 @@ impl Pep {
     }
 }
 
-impl Element for Pep {
-    fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+/// Handling.
+impl Pep {
+    /// Handles a packet.
+    fn take(&mut self, packet: Packet, cx: &mut Cx<'_>) -> Time {
         let Some(Seen { src, dst, flags }) = read(&packet) else {
             self.pass(packet, cx);
             return self.next();
@@ -358,7 +360,8 @@ impl Element for Pep {
         self.next()
     }
 
-    fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
+    /// Handles a wake-up.
+    fn serve(&mut self, cx: &mut Cx<'_>) -> Time {
         if self.state == PepState::Down {
             self.crash(cx);
         }
@@ -371,6 +374,16 @@ impl Element for Pep {
             self.finish(ends, cx);
         }
         self.next()
+    }
+}
+
+impl Element for Pep {
+    fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+        ledger::taking_over(|| self.take(packet, cx))
+    }
+
+    fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
+        ledger::taking_over(|| self.serve(cx))
     }
 
     fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {

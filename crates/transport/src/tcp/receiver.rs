@@ -126,6 +126,13 @@ impl Receiver {
         self.ts_recent
     }
 
+    /// Returns the bytes that arrived behind a gap and wait there.
+    #[inline]
+    pub(super) fn waiting(&self) -> u64 {
+        let has_fin = self.fin.is_some_and(|fin| self.out_of_order.around(fin).is_some());
+        self.out_of_order.total() - u64::from(has_fin)
+    }
+
     pub(super) fn has_gaps(&self) -> bool {
         !self.out_of_order.is_empty()
     }

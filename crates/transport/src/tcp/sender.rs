@@ -10,8 +10,8 @@ mod recovery;
 mod timeout;
 mod usage;
 
-use bentpipe_cc::{Connection, Controller, RttEstimator, Sent};
-use bentpipe_units::{Bytes, Span, Time};
+use bentpipe_cc::{Controller, RttEstimator, Sent};
+use bentpipe_units::{Span, Time};
 
 use super::config::{Config, WindowValidation};
 use super::scoreboard::{LossRule, Scoreboard};
@@ -144,12 +144,7 @@ pub(super) struct Sender {
 impl Sender {
     /// Creates a sender whose SYN was acknowledged, with an initial window in segments.
     pub(super) fn new(config: &Config, agreed: Agreed, initial_window: u32, rtt: RttEstimator) -> Sender {
-        let connection = Connection {
-            smss: agreed.smss,
-            initial_window_segments: initial_window.max(1),
-            initial_ssthresh: config.initial_ssthresh.map_or(u64::MAX, Bytes::get),
-            max_window: config.send_buffer.get().max(u64::from(agreed.smss)),
-        };
+        let connection = config.connection(agreed.smss, initial_window);
         Sender {
             board: Scoreboard::new(1, config.detect_lost_retransmissions && agreed.sack),
             rtt,

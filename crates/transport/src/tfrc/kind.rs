@@ -40,9 +40,10 @@ impl TrafficKind for Config {
         let endpoints = Endpoints { source: pair.local, destination: pair.remote };
         let sender = Sender::new(self, endpoints, at.start, at.stop);
         let sender = sender.map_err(|error| at.impossible("", &error))?;
+        let receiver = Receiver::new(self, pair.remote).with_waits(sender.waits());
         Ok(FlowEnds {
             sender: End::new(sender, pair.sender),
-            receivers: vec![End::new(Receiver::new(self, pair.remote), pair.receiver)],
+            receivers: vec![End::new(receiver, pair.receiver)],
             judges: Vec::new(),
         })
     }

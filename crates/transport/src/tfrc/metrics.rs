@@ -2,6 +2,8 @@
 
 use bentpipe_net::metric::Draw;
 
+use crate::tcp::metrics::{NETWORK_DELAY, WAIT};
+
 bentpipe_net::metrics! {
     Counter REPORTS = "reports", Packets, "Receiver reports";
     Counter DROPPED_BACKLOG = "dropped-backlog", Packets, "Packets dropped at the sender, backlog full" => .drops();
@@ -11,5 +13,8 @@ bentpipe_net::metrics! {
     Gauge LOSS_EVENT_RATE = "loss-event-rate", Ratio, "Loss event rate";
     Gauge SRTT = "srtt", Seconds, "Smoothed round-trip time" => .drawn(Draw::Line("Round-trip time"))
         .summed(crate::tcp::metrics::RTT);
+    Histogram DELAYS = "delays", Seconds, "Distribution of the one-way delay" => .summed(NETWORK_DELAY);
+    Histogram WAITS = "waits", Seconds, "Distribution of the time from generation to transmission" => .summed(WAIT);
+    Gauge DELAY_WITH_WAIT = "delay-with-wait", Seconds, "One-way delay and wait at the sender, of the last packet";
     Gauge BACKLOG = "backlog", Packets, "Packets waiting at the sender";
 }

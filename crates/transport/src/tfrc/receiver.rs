@@ -10,6 +10,7 @@ use bentpipe_units::{Bytes, Span, Time};
 use bentpipe_wire::quick_start::Response;
 
 use super::dccp::{Incoming, Server, UNSPECIFIED};
+use super::waits::Waits;
 use super::{Config, MeanLength, Report, Transport, udp};
 use crate::app::FlowStats;
 use crate::app::delays;
@@ -37,8 +38,10 @@ pub struct Receiver {
     response: Option<Response>,
     stats: FlowStats,
     delays: Histogram,
-    /// Delay of the last packet.
+    /// Delay of the last packet, and that with its wait at the sender.
     delay: Option<Span>,
+    with_wait: Option<Span>,
+    waits: Waits,
     reports: u64,
     bad_checksum: u64,
     unexpected: u64,
@@ -74,10 +77,17 @@ impl Receiver {
             stats: FlowStats::NONE,
             delays: Histogram::default(),
             delay: None,
+            with_wait: None,
+            waits: Waits::default(),
             reports: 0,
             bad_checksum: 0,
             unexpected: 0,
         }
+    }
+
+    /// Adds the sender's log of waits.
+    pub(super) fn with_waits(self, waits: Waits) -> Receiver {
+        Receiver { waits, ..self }
     }
 
     /// Creates the receiving end of messages of a DCCP service.
@@ -117,7 +127,7 @@ impl Receiver {
         self.response = arrived.quick_start_response().or(self.response);
         let arrival = Arrival { now: cx.now(), sequence: data.sequence, quarters: 0, is_marked: false };
         let is_due = self.control.on_data(&arrival, data.payload_len as u64, data.rtt);
-        self.count(packet, data.sequence as u32, data.payload_len, cx);
+        self.count(packet, (data.sequence, data.sequence as u32), data.payload_len, cx);
         // The response to a request is immediate (RFC 5634, section 2.2).
         if is_due || self.response.is_some() {
             self.report(cx);
@@ -153,7 +163,7 @@ impl Receiver {
         let number = sequence.saturating_sub(server.first_data()) as u32;
         let arrival = Arrival { now: cx.now(), sequence, quarters, is_marked: false };
         let is_due = self.control.on_data(&arrival, payload_len as u64, None);
-        self.count(packet, number, payload_len, cx);
+        self.count(packet, (sequence, number), payload_len, cx);
         // The response to a request is immediate (RFC 5634, section 2.2).
         if is_due || self.response.is_some() {
             self.report(cx);
@@ -161,11 +171,12 @@ impl Receiver {
         Ok(())
     }
 
-    fn count(&mut self, packet: &Packet, number: u32, payload_len: usize, cx: &Cx<'_>) {
+    fn count(&mut self, packet: &Packet, (sequence, number): (u64, u32), payload_len: usize, cx: &Cx<'_>) {
         let delay = cx.now().since(packet.created_at());
         self.stats.take(number, 32, payload_len, (delay, cx.now()));
         self.delays.record(delay);
         self.delay = Some(delay);
+        self.with_wait = self.waits.of(sequence).map(|wait| delay + wait);
     }
 
     fn report(&mut self, cx: &mut Cx<'_>) {
@@ -224,7 +235,9 @@ impl Element for Receiver {
         observer.gauge(&app_metrics::LOSS_RATIO, lost as f64 / expected as f64);
         observer.gauge(&metrics::LOSS_EVENT_RATE, self.control.loss_event_rate());
         observer.gauge(&app_metrics::DELAY, self.delay.map_or(f64::NAN, Span::as_secs_f64));
-        delays::observe(&self.delays, observer);
+        let with_wait = self.with_wait.map_or(f64::NAN, Span::as_secs_f64);
+        observer.gauge(&metrics::DELAY_WITH_WAIT, with_wait);
+        delays::observe_as(&metrics::DELAYS, &self.delays, observer);
         let jitter = if self.stats.packets > 1 { self.stats.jitter_ns / 1e9 } else { f64::NAN };
         observer.gauge(&app_metrics::JITTER, jitter);
     }

@@ -4,12 +4,13 @@ use std::any::Any;
 use std::collections::VecDeque;
 
 use bentpipe_cc::tfrc::{Feedback, Sender as Control};
-use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, Histogram, InvalidConfig, Observer, Packet, Port};
 use bentpipe_units::{Bytes, Serialiser, Span, Time};
 use bentpipe_wire::quick_start::{IpOption, RateCode, Response};
 
 use super::dccp::{Client, Data, UNSPECIFIED};
 use super::quick_start::QuickStart;
+use super::waits::Waits;
 use super::{Config, Inbound, MeanLength, Pauses, Report, Transport, udp};
 use crate::app::Endpoints;
 use crate::app::metrics as app_metrics;
@@ -38,6 +39,8 @@ pub struct Sender {
     service: u32,
     /// Packets not yet reported.
     sent: VecDeque<Sent>,
+    /// Times from generation to transmission, and the log for the receiver.
+    waits: (Histogram, Waits),
     tally: Tally,
 }
 
@@ -105,6 +108,7 @@ impl Sender {
             stop: stop.map_or(Time::NEVER, |stop| Time::ZERO + stop),
             service: UNSPECIFIED,
             sent: VecDeque::new(),
+            waits: (Histogram::default(), Waits::default()),
             tally: Tally::default(),
         })
     }
@@ -118,6 +122,11 @@ impl Sender {
     pub fn of_messages(segment: Bytes, endpoints: Endpoints, service: u32) -> Result<Sender, InvalidConfig> {
         let sender = Sender::new(&Config::of_messages(segment), endpoints, Span::ZERO, None)?;
         Ok(Sender { service, backlog: Backlog::Messages { waiting: VecDeque::new() }, ..sender })
+    }
+
+    /// Returns the log of waits, for the receiver.
+    pub(super) fn waits(&self) -> Waits {
+        self.waits.1.clone()
     }
 
     /// Returns `true` if the connection is open and fewer than two messages wait.
@@ -207,7 +216,7 @@ impl Sender {
 
     fn send(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
-        let Some((created_at, message)) = self.backlog.take(now) else { return };
+        let Some((generated_at, message)) = self.backlog.take(now) else { return };
         if let Some(message) = &message {
             self.control.set_segment(self.mean.with(message.len()));
         }
@@ -226,7 +235,11 @@ impl Sender {
                 (sequence, 0, data.packet(&self.path, option.as_ref()))
             }
         };
-        packet.set_created_at(created_at);
+        // The delay is the network's; what waits here has a distribution of its own.
+        packet.set_created_at(now);
+        let wait = now.since(generated_at);
+        self.waits.0.record(wait);
+        self.waits.1.note(sequence, wait);
         self.tally.packets += 1;
         self.tally.bytes += packet.len() as u64;
         self.control.on_sent(now, sequence, !self.backlog.is_empty());
@@ -472,6 +485,7 @@ impl Element for Sender {
         observer.gauge(&metrics::LOSS_EVENT_RATE, state.loss_event_rate);
         observer.gauge(&metrics::SRTT, state.rtt.map_or(f64::NAN, Span::as_secs_f64));
         observer.gauge(&metrics::BACKLOG, self.backlog.len() as f64);
+        observer.histogram(&metrics::WAITS, &self.waits.0);
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

@@ -465,7 +465,7 @@ impl Agent {
         let mut runs = [0_u64; RUN_CLASSES.len()];
         for receiver in &self.calls.receivers {
             let figures = receiver.figures();
-            delays.add(&figures.delays);
+            delays.add(&receiver.measured().delays);
             expected += figures.losses.expected();
             lost += figures.losses.lost;
             late += figures.losses.late;
@@ -520,7 +520,7 @@ impl Agent {
         for call in 0..self.calls.receivers.len() {
             let receiver = &mut self.calls.receivers[call];
             receiver.turn_windows(&settings, now);
-            let (figures, window) = (receiver.figures(), receiver.window());
+            let (figures, window) = (receiver.measured(), receiver.window());
             let ear = figures.delays.mouth_to_ear();
             let r = self.r(call, &figures.delays, &figures.losses);
             let r_now = self.r(call, &window.delays, &window.losses);
@@ -551,6 +551,10 @@ impl Agent {
         observer.gauge(&metrics::CALLS, f64::from(self.plan.count));
         observer.gauge(&metrics::SILENT_CALLS, f64::from(silent));
         observer.gauge(&metrics::GOOD_CALLS, f64::from(good));
+        let limits = settings.config.good;
+        observer.gauge(&metrics::GOOD_LOSS, limits.loss);
+        observer.gauge(&metrics::GOOD_DELAY, limits.delay.as_secs_f64());
+        observer.gauge(&metrics::GOOD_R, limits.r.unwrap_or(f64::NAN));
         observer.gauge(&metrics::GOOD_RATIO, f64::from(good) / f64::from(self.plan.count));
     }
 
@@ -604,6 +608,10 @@ impl Element for Agent {
         self.plan.side != Side::Bridge || from != to
     }
 
+    fn alike(&self, from: Port) -> Port {
+        from
+    }
+
     fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
         observer.counter(&app::SENT, self.speech_sent + self.noise_sent);
         observer.counter(&app::SENT_BYTES, self.bytes_sent);
@@ -628,6 +636,10 @@ impl Element for Agent {
         if matches!(self.plan.side, Side::Members { .. }) {
             observer.gauge(&metrics::TALKER_LOSS, mean(self.receptions.iter().map(Reception::loss)));
             observer.gauge(&metrics::ROOMS, mean(self.receptions.iter().map(Reception::rooms)));
+        }
+        if observer.starts_window() {
+            self.calls.receivers.iter_mut().for_each(Receiver::end_warm_up);
+            self.receptions.fill(Reception::default());
         }
     }
 

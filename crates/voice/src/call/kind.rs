@@ -69,12 +69,12 @@ impl TrafficKind for Config {
 
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
         let settings = self.settings().map_err(|error| at.impossible("", &error))?;
-        at.ensure_fits(Bytes::new(settings.payload_len().into()), HEADERS_LEN, "frames")?;
         if at.copies > MAX_CALLS {
             return Err(Problem::new(at.key("count"), format!("expected at most {MAX_CALLS} calls")));
         }
         let numbers = PortNumbers::consecutive(2 * at.copies as u16 + 1);
         let datagrams = ground.datagrams(at, Protocol::UDP, numbers)?;
+        ground.fit(at, &datagrams, (Bytes::new(settings.payload_len().into()), HEADERS_LEN), "frames")?;
         ground.nodes().send_to(at.from, at.ip);
         let [caller, called] = [datagrams.source, datagrams.destination].map(even);
         let end = |local, remote, party| Agent::new(plan(settings, at, Ends { local, remote }, party));

@@ -33,8 +33,22 @@ impl Rating {
         Rating { impairment: Impairment { ie, ..self.impairment }, ..self }
     }
 
-    /// Returns R for a mouth-to-ear delay and losses; NaN without packets.
+    /// Returns R for a mouth-to-ear delay and losses, within its scale; NaN without packets.
+    ///
+    /// G.107 adds impairments without a bound. A call is not worse than the end of the scale, and so it counts in a mean.
     pub(super) fn r(&self, delay: Option<Span>, losses: &Losses) -> f64 {
+        self.within_scale(self.sum_of_terms(delay, losses))
+    }
+
+    fn within_scale(&self, r: f64) -> f64 {
+        let most = match self.band {
+            Band::Narrow => emodel::NARROW_SCALE,
+            Band::Wide => emodel::NARROW_SCALE * emodel::WIDE_RATIO,
+        };
+        r.clamp(0.0, most)
+    }
+
+    fn sum_of_terms(&self, delay: Option<Span>, losses: &Losses) -> f64 {
         let (Some(delay), false) = (delay, losses.expected() == 0) else { return f64::NAN };
         let loss_percent = 100.0 * losses.ratio();
         // A window may cut a run of losses, and then has less than the shortest run.
@@ -53,7 +67,7 @@ impl Rating {
     /// The legs of the talkers add their equipment impairment, and their rooms their noise. Equipment impairments of codecs in tandem add up (G.113).
     pub(super) fn r_of_mix(&self, delay: Option<Span>, losses: &Losses, reception: &Reception) -> f64 {
         let Some(equipment) = reception.equipment() else { return f64::NAN };
-        self.r(delay, losses) - equipment - self.noise(reception.rooms())
+        self.within_scale(self.sum_of_terms(delay, losses) - equipment - self.noise(reception.rooms()))
     }
 
     /// Returns the impairment by the noise of more than one room at the sending side.

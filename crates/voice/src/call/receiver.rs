@@ -62,6 +62,12 @@ pub(super) struct Figures {
     pub(super) delays: Delays,
 }
 
+impl Figures {
+    fn since(&self, earlier: &Figures) -> Figures {
+        Figures { losses: self.losses.since(&earlier.losses), delays: self.delays.since(&earlier.delays) }
+    }
+}
+
 /// Receiving side of one call: losses, jitter, playout, delays.
 ///
 /// Each packet accesses all but the figures of windows, which are apart.
@@ -88,6 +94,9 @@ struct Windows {
     start: Figures,
     /// Figures of the last whole window.
     last: Figures,
+    /// Figures at the end of the warm-up, and the packets until then.
+    warm: Figures,
+    warm_packets: u64,
 }
 
 impl Receiver {
@@ -254,13 +263,27 @@ impl Receiver {
         Figures { losses: self.losses(), delays: self.delays }
     }
 
+    /// Returns the losses and delays since the end of the warm-up.
+    pub(super) fn measured(&self) -> Figures {
+        self.figures().since(&self.windows.warm)
+    }
+
+    /// Returns the packets received since the end of the warm-up.
+    pub(super) fn measured_packets(&self) -> u64 {
+        self.counts.packets - self.windows.warm_packets
+    }
+
+    /// Notes the end of the warm-up.
+    pub(super) fn end_warm_up(&mut self) {
+        self.windows.warm = self.figures();
+        self.windows.warm_packets = self.counts.packets;
+    }
+
     /// Ends the windows that are over by `now`.
     pub(super) fn turn_windows(&mut self, settings: &Settings, now: Time) {
         while self.window_end <= now && !self.window_end.is_never() {
             let figures = self.figures();
-            let Figures { losses, delays } = self.windows.start;
-            self.windows.last =
-                Figures { losses: figures.losses.since(&losses), delays: figures.delays.since(&delays) };
+            self.windows.last = figures.since(&self.windows.start);
             self.windows.start = figures;
             let over = now.since(self.window_end).as_nanos() / settings.config.window.as_nanos();
             // Windows without any packet are alike: one stands for all but the last.

@@ -27,14 +27,14 @@ impl KeepsCalls for Agent {
 }
 
 impl Agent {
-    /// Returns the quality of a call up to now.
+    /// Returns the quality of a call since the end of the warm-up.
     fn quality(&self, call: usize, receiver: &Receiver) -> CallQuality {
-        let figures = receiver.figures();
+        let figures = receiver.measured();
         let mouth_to_ear = figures.delays.mouth_to_ear();
         let rating = self.plan().settings.rating.filter(|_| mouth_to_ear.is_some());
         let r = Some(self.r(call, &figures.delays, &figures.losses)).filter(|r| !r.is_nan());
         CallQuality {
-            packets: receiver.counts.packets,
+            packets: receiver.measured_packets(),
             loss: (figures.losses.expected() > 0).then(|| figures.losses.ratio()),
             mouth_to_ear,
             r,

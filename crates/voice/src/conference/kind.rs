@@ -69,7 +69,6 @@ impl TrafficKind for Legs {
 
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
         let settings = self.0.settings().map_err(|error| at.impossible("", &error))?;
-        at.ensure_fits(Bytes::new(settings.payload_len().into()), HEADERS_LEN + SOURCES_LEN, "frames")?;
         if at.copies > MAX_CALLS {
             return Err(Problem::new(at.key("count"), format!("expected at most {MAX_CALLS} members")));
         }
@@ -77,6 +76,8 @@ impl TrafficKind for Legs {
         let conversation = format!("node/{}/{ROLE}", ground.name(at.from));
         let numbers = PortNumbers::consecutive(2 * at.copies as u16 + 1);
         let datagrams = ground.datagrams(at, Protocol::UDP, numbers)?;
+        let longest = (Bytes::new(settings.payload_len().into()), HEADERS_LEN + SOURCES_LEN);
+        ground.fit(at, &datagrams, longest, "frames")?;
         ground.nodes().send_to(at.from, at.ip);
         let [own, members] = [datagrams.source, datagrams.destination].map(even);
         let end = |local, remote, side| {

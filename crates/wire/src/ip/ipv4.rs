@@ -1,6 +1,6 @@
 //! IPv4 (RFC 791): header with options, checksum, in-place forwarding changes (RFC 1624).
 //!
-//! Fragment fields are read and written; reassembly is not done here.
+//! Fragment fields are read and written; reassembly: [`fragments`](super::fragments).
 
 use std::net::Ipv4Addr;
 

@@ -1,6 +1,6 @@
 //! IPv6 (RFC 8200): the fixed header, and a bounded walk over extension headers ([`ext`]).
 //!
-//! Not read: jumbograms (RFC 2675). Fragments are recognised; reassembly is not done here.
+//! Not read: jumbograms (RFC 2675). Fragments are recognised; reassembly: [`fragments`](super::fragments).
 
 use std::net::Ipv6Addr;
 

@@ -293,7 +293,7 @@ impl Path {
         let set = self.set_rates.iter().rfind(|(from, _)| *from <= now).map(|(_, rate)| *rate);
         let rate = self.standard.rates()[set.unwrap_or(self.control.rate)];
         observer.gauge(&metrics::WIFI_RATE, rate.as_bps() as f64);
-        self.queue.observe(observer);
+        self.queue.observe(now, observer);
         if let Some(runs) = &self.runs {
             runs.observe(observer);
         }

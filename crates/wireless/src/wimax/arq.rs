@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use bentpipe_net::Packet;
+use bentpipe_net::{Packet, Why};
 use bentpipe_units::Time;
 use bentpipe_wire::wman::arq::{Ack, Discard, Feedback};
 use bentpipe_wire::wman::{Cid, Fragment};
@@ -462,7 +462,7 @@ impl Link {
             if sdu.missing > 0 {
                 sdu.missing = 0;
                 self.counts.dropped += u64::from(sdu.packet.is_some());
-                sdu.packet.take().into_iter().for_each(Packet::recycle);
+                sdu.packet.take().into_iter().for_each(|packet| packet.lose(Why::Lifetime));
             }
         }
         let (first, count) = (self.start, (up_to + 1).saturating_sub(self.start));

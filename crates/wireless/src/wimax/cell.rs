@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use bentpipe_net::link::metrics as link_metrics;
 use bentpipe_net::queue::Discipline;
-use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port, Why};
 use bentpipe_units::{RandomStream, Span, Time};
 use bentpipe_wire::wman::Cid;
 
@@ -409,7 +409,7 @@ impl Wimax {
         let Some(path) = self.paths.get_mut(number) else { return };
         if packet.len() as u64 > path.mtu {
             path.too_big += 1;
-            return packet.recycle();
+            return packet.lose(Why::TooBig);
         }
         let conn = match path.conns[..] {
             [only] => Some(only).filter(|n| self.conns[*n].flow.takes_all()),
@@ -528,7 +528,7 @@ impl Wimax {
                 None => Some(arrival),
             };
             let Some(at) = arrival else {
-                packet.recycle();
+                packet.lose(Why::Queue);
                 continue;
             };
             self.in_flight += 1;
@@ -573,7 +573,7 @@ impl Wimax {
         }
     }
 
-    fn observe_conn(&self, conn: &Conn, is_downlink: bool, observer: &mut dyn Observer) {
+    fn observe_conn(&self, now: Time, (conn, is_downlink): (&Conn, bool), observer: &mut dyn Observer) {
         let (counts, station) = (&conn.counts, &self.stations[conn.station]);
         observer.counter(&metrics::PDUS_SENT, counts.pdus);
         observer.counter(&metrics::PDUS_LOST, counts.pdus_lost);
@@ -608,10 +608,10 @@ impl Wimax {
             observer.counter(&metrics::PIGGYBACKS, counts.piggybacks);
             observer.counter(&metrics::POLLS, counts.polls);
         }
-        conn.queued().observe(observer);
+        conn.queued().observe(now, observer);
     }
 
-    fn observe_path(&self, path: &Path, observer: &mut dyn Observer) {
+    fn observe_path(&self, now: Time, path: &Path, observer: &mut dyn Observer) {
         observer.part(&path.name);
         observer.counter(&link_metrics::DELIVERED, path.delivered);
         observer.counter(&link_metrics::DELIVERED_BYTES, path.delivered_bytes);
@@ -626,7 +626,7 @@ impl Wimax {
             if conn.name != path.name {
                 observer.part(&conn.name);
             }
-            self.observe_conn(conn, path.is_downlink, observer);
+            self.observe_conn(now, (conn, path.is_downlink), observer);
         }
     }
 }
@@ -677,7 +677,7 @@ impl Element for Wimax {
         observer.gauge(&metrics::DOWNLINK_BUSY, busy(self.usage.downlink, self.frame.downlink));
         observer.gauge(&metrics::UPLINK_BUSY, busy(self.usage.uplink, self.frame.uplink));
         observer.gauge(&metrics::MAP_SHARE, self.usage.maps as f64 / self.usage.downlink.max(1) as f64);
-        self.paths.iter().for_each(|path| self.observe_path(path, observer));
+        self.paths.iter().for_each(|path| self.observe_path(now, path, observer));
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

@@ -1,7 +1,7 @@
 //! Connection: the queue of a service flow, and the PDUs made of it.
 
 use bentpipe_net::queue::Queue;
-use bentpipe_net::{InvalidConfig, Packet};
+use bentpipe_net::{InvalidConfig, Packet, Why};
 use bentpipe_units::{RandomStream, Time};
 use bentpipe_wire::wman::{CRC_LEN, Cid, Fragment, Grant, HEADER_LEN, Layout, MAX_PDU_LEN, Numbers};
 
@@ -402,7 +402,7 @@ impl Conn {
     /// Drops the packet at the head.
     pub(super) fn drop_head(&mut self, mac: &Mac, now: Time) {
         if let Some(head) = self.head.take() {
-            head.packet.recycle();
+            head.packet.lose(Why::Retries);
             self.counts.dropped_requests += 1;
         }
         self.advance(mac, now);
@@ -659,7 +659,7 @@ impl Conn {
         }
         self.counts.pdus_lost += 1;
         self.counts.dropped_errors += (done.len() - first) as u64;
-        done.truncate(first);
+        done.drain(first..).for_each(|done| done.packet.lose(Why::Channel));
         // Of the packet at the head a fragment may have been in it.
         if let Some(head) = self.head.as_mut().filter(|head| head.sent > 0) {
             head.lost = true;
@@ -721,7 +721,7 @@ impl Conn {
             }
             if lost {
                 self.counts.dropped_errors += 1;
-                packet.recycle();
+                packet.lose(Why::Channel);
             } else {
                 done.push(Done { packet, end: 0 });
             }

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use bentpipe_net::{Carried, Packet};
+use bentpipe_net::{Carried, Packet, Why};
 use bentpipe_rohc::{
     Channel as RohcChannel, CidSpace, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode,
     Profiles, Refresh,
@@ -73,6 +73,9 @@ impl Carried for Compressed {
     }
     fn boxed_clone(&self) -> Box<dyn Carried> {
         Box::new(self.clone())
+    }
+    fn boxed_copy(&self) -> Box<dyn Carried> {
+        Box::new(Compressed { bytes: self.bytes.clone(), packet: self.packet.copy() })
     }
     fn same(&self, other: &dyn Carried) -> bool {
         other.downcast_ref::<Self>().is_some_and(|other| self.bytes == other.bytes)
@@ -227,19 +230,19 @@ impl Channel {
             return Received::Packet(packet);
         }
         let Some(compressed) = packet.into_carried::<Compressed>() else { return Received::Nothing };
-        let Compressed { bytes, packet } = *compressed;
+        let Compressed { bytes, mut packet } = *compressed;
         let mut restored = Vec::new();
         match self.decompressor.decompress(since_start(now), &bytes, &mut restored) {
             Ok(Some(_)) if restored == packet.to_vec() => Received::Packet(packet),
             Ok(Some(_)) => {
                 // A residual error of header compression: the node gets what the decompressor made of it.
                 let mut wrong = Packet::from_bytes(&restored);
-                wrong.set_created_at(packet.created_at());
+                wrong.set_origin(packet.take_origin());
                 Received::Packet(wrong)
             }
             _ => {
                 self.failed += 1;
-                packet.recycle();
+                packet.lose(Why::Restoration);
                 Received::Nothing
             }
         }

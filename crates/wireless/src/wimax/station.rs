@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use bentpipe_net::Packet;
+use bentpipe_net::{Packet, Why};
 use bentpipe_units::{RandomStream, Span, Time};
 
 use super::config::{Fading, Radio};
@@ -99,7 +99,7 @@ impl Processor {
     pub(super) fn take(&mut self, conn: usize, packet: Packet, now: Time) {
         if self.waiting.len() > self.ring {
             self.dropped += 1;
-            return packet.recycle();
+            return packet.lose(Why::Queue);
         }
         let done = self.finish(now);
         self.waiting.push_back((done, Some((conn, packet))));

@@ -135,7 +135,7 @@ impl Server {
                 pause(Duration::from_secs(seconds.parse().unwrap_or(1)));
                 continue;
             }
-            let cookie = text("set-cookie").and_then(|cookie| cookie.split(';').next()).map(str::to_owned);
+            let cookie = crate::remote::cookies(&headers);
             let mut bytes = Vec::new();
             let read = answer.body_mut().as_reader().take(MAX_ANSWER).read_to_end(&mut bytes);
             read.map_err(|error| wrong(&error))?;

@@ -1,17 +1,19 @@
 //! `bentpipe reproduce`.
 
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bentpipe_emulation::{ThisMachine, clean_up};
 use bentpipe_record::{Cell, Table};
 use bentpipe_study::{
-    Comparison, Kernel, Reproduced, Request, Study, Verdict, emulated_table, kernel_notes, kernel_table,
-    summary,
+    Comparison, Kernel, Recorded, Reproduced, Request, Study, Verdict, by_origin, emulated_table,
+    kernel_notes, kernel_table, summary,
 };
 
 use super::emulate::{Streams, display};
 use crate::arguments::tools::ReproduceArguments;
 use crate::commands::{Failure, command_line};
+use crate::confine::{Reach, confine};
 use crate::monitor::Terminal;
 use crate::progress::Journal;
 use crate::{build, show};
@@ -20,6 +22,9 @@ use crate::{build, show};
 const MISSED: u8 = 1;
 
 pub(super) fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
+    if arguments.confine {
+        confine(std::slice::from_ref(&arguments.studies), Reach::Study).map_err(Failure::bad)?;
+    }
     let Some(path) = &arguments.progress else {
         return reproduce_with(arguments, |_| ()).map(|ended| ended.0);
     };
@@ -64,7 +69,8 @@ fn reproduce_with(
     let controller: Option<&dyn bentpipe_study::Controller> = Some(&controller);
     #[cfg(not(feature = "serve"))]
     let controller: Option<&dyn bentpipe_study::Controller> = None;
-    let (mut all_met, mut folder) = (true, None);
+    let (mut all, mut folder) = (Vec::new(), None);
+    let mut all_met = true;
     for study in &studies {
         let request = Request {
             study,
@@ -81,11 +87,27 @@ fn reproduce_with(
         let reproduced = bentpipe_study::reproduce(&request, &monitor);
         monitor.clear();
         let reproduced = reproduced?;
+        if arguments.write {
+            keep(study, &reproduced)?;
+        }
         all_met &= reproduced.is_met();
         show::out(&shown(study, &reproduced, arguments.common.quiet));
         folder = Some(reproduced.folder);
+        all.extend(reproduced.comparisons);
+    }
+    if studies.len() > 1 {
+        show::out(&format!("all {} studies\n{}", studies.len(), counted(&all)));
     }
     Ok((if all_met { 0 } else { MISSED }, folder))
+}
+
+/// Keeps the results with the study.
+#[expect(clippy::disallowed_methods, reason = "kept results have their date")]
+fn keep(study: &Study, reproduced: &Reproduced) -> Result<(), Failure> {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let recorded = Recorded::new(reproduced, since_1970.as_secs());
+    let wrong = |error| Failure::bad(format!("{}: {error}", study.folder.display()));
+    recorded.write(&study.folder).map_err(wrong)
 }
 
 /// Returns the number of jobs at a time. Default: one for each processor.
@@ -112,18 +134,32 @@ fn shown(study: &Study, reproduced: &Reproduced, quiet: bool) -> String {
     };
     let notes: String = kernel_notes(&reproduced.kernel).iter().map(|note| format!("{note}\n")).collect();
     let table = compared(&reproduced.comparisons);
-    format!("{}\n{}\n\n{table}{kernel}{emulated}{notes}\n{report}", study.title, study.source)
+    let time = format!("runs: {:.0} s on one processor\n", reproduced.seconds);
+    format!("{}\n{}\n\n{table}{kernel}{emulated}{notes}{time}\n{report}", study.title, study.source)
 }
 
 /// Formats the rows of a study and the counts of their verdicts.
 fn compared(comparisons: &[Comparison]) -> String {
-    let head = ["", "what", "published", "simulated", "deviation", "verdict", "kind"];
-    let row = |comparison: &Comparison| {
+    let (published, own) = by_origin(comparisons);
+    let tables = [("published", published), ("expected", own)];
+    let tables = tables.iter().filter(|(_, rows)| !rows.is_empty());
+    let tables: String = tables.map(|(head, rows)| show::table(&rows_of(head, rows)) + "\n").collect();
+    tables + &counted(comparisons)
+}
+
+/// Returns the counts of verdicts, a line for each kind of row.
+fn counted<'a>(comparisons: impl IntoIterator<Item = &'a Comparison>) -> String {
+    summary(comparisons).iter().map(|line| format!("{line}\n")).collect()
+}
+
+fn rows_of(expected: &str, comparisons: &[&Comparison]) -> Table {
+    let head = ["", "what", expected, "simulated", "deviation", "verdict", "kind"];
+    let row = |comparison: &&Comparison| {
         let verdict = comparison.verdict.to_string();
         vec![
             Cell::Text(comparison.row.id.clone()),
             Cell::Text(comparison.row.what.clone()),
-            Cell::Number(comparison.published_text()),
+            Cell::Number(comparison.expected_text()),
             Cell::Number(comparison.simulated_text()),
             Cell::Number(comparison.deviation_text()),
             match comparison.verdict {
@@ -135,10 +171,7 @@ fn compared(comparisons: &[Comparison]) -> String {
         ]
     };
     let rows = comparisons.iter().map(row).collect();
-    let counts: String = summary(comparisons).iter().map(|line| format!("{line}\n")).collect();
-    show::table(&Table { caption: String::new(), head: head.map(String::from).to_vec(), rows })
-        + "\n"
-        + &counts
+    Table { caption: String::new(), head: head.map(String::from).to_vec(), rows }
 }
 
 /// Returns `true` if the kernel's TCP is asked for, and makes this machine ready.

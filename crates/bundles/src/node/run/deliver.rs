@@ -19,9 +19,15 @@ impl Daemon {
             let Some(bundle) = self.node.poll_delivery() else { return };
             match service(&bundle.primary.destination) {
                 // Status reports on what the node itself has sent.
-                0 => {}
-                DISCARD => self.counters.discarded += 1,
-                service if is_echo(service) => self.echo_back(&bundle, now),
+                0 => self.node.note_delivery(&bundle, now),
+                DISCARD => {
+                    self.node.note_delivery(&bundle, now);
+                    self.counters.discarded += 1;
+                }
+                service if is_echo(service) => {
+                    self.node.note_delivery(&bundle, now);
+                    self.echo_back(&bundle, now);
+                }
                 _ => self.wait_for_application(bundle),
             }
         }

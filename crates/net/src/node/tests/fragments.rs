@@ -134,3 +134,67 @@ proptest::proptest! {
         }
     }
 }
+
+/// A UDP packet to port 7 of so many bytes, from an endpoint and to a host of a version.
+fn from_endpoint(is_v4: bool, len: usize) -> Packet {
+    let [from, to] = if is_v4 { ["10.0.0.9", "20.0.0.1"] } else { ["fd00::9", "fd20::1"] };
+    let bytes = udp_packet(from, to, 9).to_vec();
+    let headers = bytes.len();
+    let mut bytes = [bytes, (headers..len).map(|n| (n / 8) as u8).collect()].concat();
+    let at = if is_v4 { 2 } else { 4 };
+    let field = if is_v4 { len } else { len - 40 } as u16;
+    bytes[at..at + 2].copy_from_slice(&field.to_be_bytes());
+    if is_v4 {
+        ipv4::Packet::new_unchecked(&mut bytes[..]).fill_checksum();
+    }
+    Packet::from_bytes(&bytes)
+}
+
+#[test]
+fn an_endpoint_s_node_fragments_both_versions_and_a_host_or_a_group_s_member_gets_the_whole() {
+    for (is_v4, group) in [(true, "239.0.0.1"), (false, "ff0e::1")] {
+        let mut sender = Node::new(1);
+        sender.add_route(prefix(if is_v4 { "0.0.0.0/0" } else { "::/0" }), Port(0));
+        let endpoint = sender.add_endpoint();
+        sender.fragment_at(endpoint, 1280);
+        let mut sender = Harness::new(sender);
+        sender.receive(0, 1, from_endpoint(is_v4, 3000));
+        sender.receive(0, 1, from_endpoint(is_v4, 1280));
+        assert_eq!((sender.out.len(), sender.value("fragments"), sender.value("forwarded")), (4, 3.0, 4.0));
+        let mut host = Node::new(1);
+        host.add_address(prefix(if is_v4 { "20.0.0.1" } else { "fd20::1" }));
+        let endpoint = host.add_endpoint();
+        host.bind(endpoint, Protocol::UDP, 7);
+        host.join(endpoint, group.parse().expect("an address"), Protocol::UDP, 7);
+        let mut host = Harness::new(host);
+        sender.out.iter().for_each(|(_, _, packet)| host.receive(0, 0, packet.clone()));
+        let lens: Vec<usize> = host.out.iter().map(|(_, _, packet)| packet.len()).collect();
+        assert_eq!((lens, host.value("reassembled"), host.value("delivered")), (vec![3000, 1280], 1.0, 2.0));
+        let regrouped = sender.out.iter().map(|(_, _, packet)| {
+            let mut bytes = packet.to_vec();
+            match group.parse().expect("an address") {
+                std::net::IpAddr::V4(group) => bytes[16..20].copy_from_slice(&group.octets()),
+                std::net::IpAddr::V6(group) => bytes[24..40].copy_from_slice(&group.octets()),
+            }
+            if is_v4 {
+                ipv4::Packet::new_unchecked(&mut bytes[..]).fill_checksum();
+            }
+            Packet::from_bytes(&bytes)
+        });
+        regrouped.for_each(|packet| host.receive(1, 0, packet));
+        let lens: Vec<usize> = host.out[2..].iter().map(|(_, _, packet)| packet.len()).collect();
+        assert_eq!((lens, host.value("reassembled")), (vec![3000, 1280], 2.0));
+        assert_eq!(dropped(&host), None);
+    }
+}
+
+#[test]
+fn a_sender_s_packet_without_its_fragments_is_refused() {
+    let mut sender = Node::new(1);
+    sender.add_route(prefix("::/0"), Port(0));
+    sender.set_mtu(Port(0), 1280);
+    sender.add_endpoint();
+    let mut sender = Harness::new(sender);
+    sender.receive(0, 1, from_endpoint(false, 3000));
+    assert_eq!((sender.out.len(), sender.value("dropped-too-big")), (0, 1.0));
+}

@@ -30,8 +30,8 @@ pub(super) async fn tail(app: &App, job: i64, sender: &mpsc::Sender<sse::Event>)
         {
             (attempt, offset, is_first) = (now, 0, true);
         }
-        let path = live_file(&app.job_folder(job), attempt);
-        let Ok((lines, read)) = read(path, offset, is_first).await else { return };
+        let file = (app.job_folder(job), live_file(attempt));
+        let Ok((lines, read)) = read(file, offset, is_first).await else { return };
         offset += read;
         is_first = is_first && read == 0;
         for line in lines {
@@ -44,10 +44,10 @@ pub(super) async fn tail(app: &App, job: i64, sender: &mpsc::Sender<sse::Event>)
 }
 
 /// Returns new lines, and how many bytes they had. `condenses`: the lines become few.
-async fn read(path: PathBuf, offset: u64, condenses: bool) -> Result<(Vec<String>, u64)> {
+async fn read((folder, name): (PathBuf, String), offset: u64, condenses: bool) -> Result<(Vec<String>, u64)> {
     if !condenses {
         return blocking(move || {
-            let (text, _) = new_text(&path, offset);
+            let (text, _) = new_text(&folder, &name, offset);
             Ok((text.lines().map(str::to_owned).collect(), text.len() as u64))
         })
         .await;
@@ -56,7 +56,7 @@ async fn read(path: PathBuf, offset: u64, condenses: bool) -> Result<(Vec<String
     blocking(move || {
         let (mut past, mut read) = (Past::default(), 0);
         loop {
-            let (text, more) = new_text(&path, offset + read);
+            let (text, more) = new_text(&folder, &name, offset + read);
             read += text.len() as u64;
             text.lines().for_each(|line| past.add(line));
             if !more {

@@ -18,6 +18,8 @@ const MAX_LINE: u64 = 1 << 20;
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Line {
+    /// Version of the definitions of all measures.
+    Definitions(u32),
     /// Settings and fingerprints of the next point.
     Point { settings: Value, fingerprints: Vec<String> },
     /// Measure of that point.
@@ -32,6 +34,7 @@ enum Line {
 /// Returns an error if `out` cannot be written to.
 pub(crate) fn write_lines(summary: &Summary, out: &mut impl Write) -> std::io::Result<()> {
     let finite = |value: f64| value.is_finite().then_some(value);
+    writeln!(out, "{}", json!(Line::Definitions(summary.definitions)))?;
     for point in &summary.points {
         let line = Line::Point { settings: json!(point.settings), fingerprints: point.fingerprints.clone() };
         writeln!(out, "{}", json!(line))?;
@@ -64,6 +67,9 @@ pub(crate) fn set_rows(db: &Transaction<'_>, id: i64, mut lines: impl BufRead) -
             return Ok(());
         }
         match serde_json::from_slice(&bytes).map_err(|error| StoreError::from(std::io::Error::from(error)))? {
+            Line::Definitions(version) => {
+                db.execute("UPDATE job SET definitions = ?2 WHERE id = ?1", params![id, version])?;
+            }
             Line::Point { settings, fingerprints } => {
                 add_point.execute(params![id, points, settings.to_string(), fingerprints.join(" ")])?;
                 points += 1;

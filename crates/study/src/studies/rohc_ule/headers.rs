@@ -43,7 +43,12 @@ const CYCLES: usize = 3;
 /// # Panics
 /// If the compressor refuses a packet: none of `traffic` is too long or empty.
 fn lengths(traffic: &Traffic, profile: Profile, interval: u32, irs: u8) -> Vec<(usize, bool)> {
-    let mut compressor = Compressor::new(config(profile, interval, irs));
+    lengths_of(config(profile, interval, irs), traffic, interval, irs)
+}
+
+/// Returns the same of a compressor with this configuration.
+fn lengths_of(config: CompressorConfig, traffic: &Traffic, interval: u32, irs: u8) -> Vec<(usize, bool)> {
+    let mut compressor = Compressor::new(config);
     let cycle = (interval as usize + usize::from(irs)) * traffic.streams;
     let mut out = Vec::new();
     let mut one = |index| {
@@ -57,7 +62,18 @@ fn lengths(traffic: &Traffic, profile: Profile, interval: u32, irs: u8) -> Vec<(
 
 /// Returns the mean length of compressed headers in octets.
 pub(super) fn average(traffic: &Traffic, profile: Profile, interval: u32, irs: u8) -> f64 {
-    let lengths = lengths(traffic, profile, interval, irs);
+    mean(&lengths(traffic, profile, interval, irs))
+}
+
+/// Returns the same of a compressor that stays in its FO state.
+///
+/// Every packet between refreshes has a CRC-7 (UOR-2).
+pub(super) fn average_in_first_order(traffic: &Traffic, profile: Profile, interval: u32, irs: u8) -> f64 {
+    let config = CompressorConfig { confirm: 1, ..config(profile, interval, irs) };
+    mean(&lengths_of(config, traffic, interval, irs))
+}
+
+fn mean(lengths: &[(usize, bool)]) -> f64 {
     lengths.iter().map(|(octets, _)| *octets as f64).sum::<f64>() / lengths.len() as f64
 }
 

@@ -45,13 +45,25 @@ pub(super) fn carried(runs: &StudyRuns, run: &str) -> Result<f64, String> {
 ///
 /// The length of CIDs depends on the number, which is found by iteration.
 pub(super) fn estimated(ip: Ip, profile: Option<Profile>) -> f64 {
-    let of =
-        |header: f64| equations::streams(LINK_BPS, equations::stream_bits(header, GSM_LEN as f64)).floor();
-    let Some(profile) = profile else { return of((ip.header_len() + 8 + 12) as f64) };
+    let Some(profile) = profile else { return of_header((ip.header_len() + 8 + 12) as f64) };
+    estimated_by(ip, profile, headers::average)
+}
+
+/// Returns the same of a compressor that stays in its FO state.
+pub(super) fn estimated_in_first_order(ip: Ip, profile: Profile) -> f64 {
+    estimated_by(ip, profile, headers::average_in_first_order)
+}
+
+/// Returns the number of streams with headers of this average length.
+fn of_header(header: f64) -> f64 {
+    equations::streams(LINK_BPS, equations::stream_bits(header, GSM_LEN as f64)).floor()
+}
+
+fn estimated_by(ip: Ip, profile: Profile, average: fn(&Traffic, Profile, u32, u8) -> f64) -> f64 {
     let mut count = 300.0;
     for _ in 0..8 {
-        let average = headers::average(&Traffic::gsm(ip, count as usize), profile, INTERVAL, IRS);
-        let found = of(average + headers::left_over(profile) as f64);
+        let average = average(&Traffic::gsm(ip, count as usize), profile, INTERVAL, IRS);
+        let found = of_header(average + headers::left_over(profile) as f64);
         if found == count {
             break;
         }

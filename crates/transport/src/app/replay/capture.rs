@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::io::BufReader;
 use std::net::IpAddr;
 
-use bentpipe_site::Opened;
-use bentpipe_units::Span;
+use bentpipe_site::{Opened, Recorded};
+use bentpipe_units::{Bytes, Span};
 use bentpipe_wire::{ip, link, pcap};
 
 /// The most bytes of packets that a replay holds, repetitions counted.
@@ -35,9 +35,32 @@ pub(super) fn read(file: Opened, times: u32) -> Result<Captured, String> {
     Ok(Captured { packets: repeat(once, times), destinations })
 }
 
+/// Returns number, bytes and length of what a replay of a capture sends.
+///
+/// # Errors
+/// Returns an error as [`read`] does.
+pub(super) fn recorded(file: Opened, times: u32) -> Result<Recorded, String> {
+    let Opened { shown, bytes } = file;
+    let (mut packets, mut sum, mut lasts) = (0, 0, Span::ZERO);
+    let count = |at, packet: Vec<u8>| {
+        (packets, sum, lasts) = (packets + 1, sum + packet.len() as u64, at);
+    };
+    each(BufReader::new(bytes), count).map_err(|problem| format!("{shown}: {problem}"))?;
+    let (times, spacing) = (u64::from(times), spacing(lasts, packets));
+    let bytes = Bytes::new(sum * times);
+    Ok(Recorded { packets: packets * times, bytes, lasts: (lasts + spacing) * times - spacing })
+}
+
 fn packets(file: impl std::io::Read) -> Result<Vec<(Span, Vec<u8>)>, String> {
+    let mut packets = Vec::new();
+    each(file, |at, packet| packets.push((at, packet)))?;
+    Ok(packets)
+}
+
+/// Calls `visit` with each IP packet and its time after the first.
+fn each(file: impl std::io::Read, mut visit: impl FnMut(Span, Vec<u8>)) -> Result<(), String> {
     let mut reader = pcap::Reader::new(file).map_err(|error| error.to_string())?;
-    let (mut packets, mut first, mut last, mut bytes) = (Vec::new(), None, 0, 0);
+    let (mut first, mut last, mut bytes) = (None, 0, 0);
     while let Some(record) = reader.next_record().map_err(|error| error.to_string())? {
         // Captures of several interfaces may be a little out of order; none is sent before the one in front of it.
         let time_ns = record.time_ns.unwrap_or(last).max(last);
@@ -48,9 +71,9 @@ fn packets(file: impl std::io::Read) -> Result<Vec<(Span, Vec<u8>)>, String> {
         if bytes > MAX_BYTES {
             return Err(format!("more than {MAX_BYTES} bytes of packets"));
         }
-        packets.push((Span::from_nanos(time_ns - start), packet));
+        visit(Span::from_nanos(time_ns - start), packet);
     }
-    Ok(packets)
+    Ok(())
 }
 
 /// Returns the IP packet of a record, with zeros for truncated bytes. `None` if it is not IP.
@@ -70,8 +93,13 @@ fn destination(packet: &[u8]) -> Option<IpAddr> {
 /// The packets `times` times, each time one mean spacing after the last.
 fn repeat(once: Vec<(Span, Vec<u8>)>, times: u32) -> Vec<(Span, Vec<u8>)> {
     let length = once.last().map_or(Span::ZERO, |(at, _)| *at);
-    let spacing = length / (once.len() as u64 - 1).max(1);
+    let spacing = spacing(length, once.len() as u64);
     let shifted =
         |n: u64| once.iter().map(move |(at, packet)| ((length + spacing) * n + *at, packet.clone()));
     (0..u64::from(times)).flat_map(shifted).collect()
+}
+
+/// Returns the mean time between packets of which the last is `length` after the first.
+fn spacing(length: Span, packets: u64) -> Span {
+    length / packets.saturating_sub(1).max(1)
 }

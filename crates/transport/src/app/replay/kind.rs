@@ -1,14 +1,15 @@
 //! Traffic of a capture file's packets.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use bentpipe_site::{Copies, End, FlowAt, FlowEnds, FlowGround, FlowTakes, Problem, TrafficKind};
+use bentpipe_site::{
+    Copies, End, FlowAt, FlowEnds, FlowGround, FlowTakes, Opened, Problem, Recorded, TrafficKind,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Replay;
 use super::capture;
-use crate::app::arrivals::Arrivals;
+use super::{Replay, ReplaySink};
 
 /// A capture file whose packets are sent again, with their spacing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +33,13 @@ impl TrafficKind for ReplayConfig {
         FlowTakes { copies: Copies::None, ..FlowTakes::default() }
     }
 
+    fn recorded(
+        &self,
+        open: &mut dyn FnMut(&Path) -> Result<Opened, String>,
+    ) -> Option<Result<Recorded, String>> {
+        Some(open(&self.file).and_then(|opened| capture::recorded(opened, self.times)))
+    }
+
     /// Plans the replay. Packets pass from node to node with any addresses: the nodes of the path get routes
     /// for them.
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
@@ -43,12 +51,16 @@ impl TrafficKind for ReplayConfig {
         }
         let (from, to) = (at.from, at.receivers[0]);
         let [sender_port, receiver_port] = [from, to].map(|node| ground.nodes().node(node).add_endpoint());
+        // Several captures may arrive at one node, with the same addresses and ports.
+        let account = ground.nodes().node(from).account_of(sender_port);
+        ground.nodes().node(to).bind_account(receiver_port, account);
         ground.nodes().node(to).bind_rest(receiver_port);
         let sender = Replay::new(captured.packets, at.start);
         let sender = sender.map_err(|error| Problem::impossible(&key, &error))?;
+        let receiver = ReplaySink::new(sender.times());
         Ok(FlowEnds {
             sender: End::new(sender, (from, sender_port)),
-            receivers: vec![End::new(Arrivals::new(), (to, receiver_port))],
+            receivers: vec![End::new(receiver, (to, receiver_port))],
             judges: Vec::new(),
         })
     }

@@ -2,15 +2,16 @@
 
 use bentpipe_net::Observer;
 
-use super::FlowStats;
+use super::Figures;
 use crate::app::metrics;
 
 /// Reports the spread over the copies of a flow.
 ///
 /// Losses are those up to the latest packet received. Copies without any have a gauge of their own.
-pub(super) fn observe(flows: &[FlowStats], observer: &mut dyn Observer) {
+pub(super) fn observe(flows: &[Figures], observer: &mut dyn Observer) {
     let with_packets = flows.iter().filter(|flow| flow.packets > 0);
-    let mut losses: Vec<f64> = with_packets.map(|flow| flow.lost() as f64 / flow.expected() as f64).collect();
+    let mut losses: Vec<f64> =
+        with_packets.map(|flow| flow.lost as f64 / flow.expected.max(1) as f64).collect();
     losses.sort_unstable_by(f64::total_cmp);
     observer.gauge(&metrics::COPIES_SILENT, (flows.len() - losses.len()) as f64);
     observer.gauge(&metrics::COPIES_LOSS_P50, nearest_rank(&losses, 0.5));

@@ -7,8 +7,15 @@ use super::{Connection, State};
 use crate::tcp::metrics;
 
 impl Connection {
+    /// Returns the payload bytes that arrived for the first time, behind a gap or not.
+    #[inline]
+    pub(in crate::tcp) fn bytes_arrived(&self) -> u64 {
+        self.tally.bytes_delivered + self.receiver.waiting()
+    }
+
     /// Reports counters and gauges.
     pub fn observe(&self, observer: &mut dyn Observer) {
+        observer.histogram(&metrics::WAITS, &self.waits);
         self.observe_totals(observer);
         self.observe_window(observer);
         self.observe_rtt(observer);
@@ -40,6 +47,7 @@ impl Connection {
             (&metrics::QUICK_STARTS_REFUSED, self.quick_start.refused),
             (&metrics::BYTES_ACKED, self.sender.bytes_acked()),
             (&metrics::DELIVERED_BYTES, tally.bytes_delivered),
+            (&metrics::ARRIVED_BYTES, self.bytes_arrived()),
         ];
         counters.into_iter().for_each(|(metric, total)| observer.counter(metric, total));
     }

@@ -7,7 +7,7 @@ use bentpipe_wire::tcp::{Flags, Options};
 
 use super::{Connection, Incoming, State, Timer};
 use crate::tcp::segment::{Extras, Outgoing};
-use crate::tcp::sender::Transmit;
+use crate::tcp::sender::{Kind, Transmit};
 use crate::tcp::template::Template;
 
 impl Connection {
@@ -64,8 +64,12 @@ impl Connection {
         };
         self.tally.data_segments_sent += 1;
         self.sender.on_sent(transmit, cx.now(), self.clock.ticks(cx.now()), &mut self.timers);
-        let written_at = self.schedule.map_or(cx.now(), |schedule| schedule.written_at(transmit.start - 1));
-        self.emit_written(&segment, transmit.start, written_at, cx);
+        if let Some(schedule) = self.schedule
+            && transmit.kind == Kind::New
+        {
+            self.waits.record(cx.now().since(schedule.written_at(transmit.start - 1)));
+        }
+        self.emit_at(&segment, transmit.start, cx);
     }
 
     /// Sends an ACK without data.
@@ -157,7 +161,7 @@ impl Connection {
 
     #[inline]
     pub(super) fn emit(&mut self, segment: &Outgoing, cx: &mut Cx<'_>) {
-        self.emit_written(segment, 0, cx.now(), cx);
+        self.emit_at(segment, 0, cx);
     }
 
     /// Sends a segment without data in a packet with a Quick-Start option, or without one.
@@ -169,15 +173,15 @@ impl Connection {
         cx.emit(self.port, packet);
     }
 
-    /// Sends a segment whose data has the position `start` and was written at `written_at`.
+    /// Sends a segment whose data has the position `start`.
     #[inline]
-    fn emit_written(&mut self, segment: &Outgoing, start: u64, written_at: Time, cx: &mut Cx<'_>) {
+    fn emit_at(&mut self, segment: &Outgoing, start: u64, cx: &mut Cx<'_>) {
         let Some(template) = self.template.as_mut() else { return };
         let mut packet = template.packet(segment);
         if !self.content.is_empty() {
             packet = self.content.fill(packet, start);
         }
-        packet.set_created_at(written_at);
+        packet.set_created_at(cx.now());
         self.tally.segments_sent += 1;
         cx.emit(self.port, packet);
     }

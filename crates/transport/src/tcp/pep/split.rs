@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use bentpipe_net::{Cx, Packet};
+use bentpipe_net::{Cx, Packet, Why};
 use bentpipe_units::{Bytes, Span, Time};
 
 use super::{Config, Ends, NODE, PepConfig, read};
@@ -155,7 +155,11 @@ impl Split {
             (true, None) => accept(&mut self.client, &mut self.server, &packet, room, cx),
             (false, _) => accept(&mut self.server, &mut self.client, &packet, room, cx),
         };
-        packet.recycle();
+        if is_stored {
+            packet.recycle();
+        } else {
+            packet.lose(Why::Queue);
+        }
         is_stored
     }
 

@@ -181,7 +181,7 @@ pub struct Fragment {
 
 impl Fragment {
     /// Reads the 8 bytes of a fragment header.
-    fn read(bytes: &[u8]) -> Fragment {
+    pub(crate) fn read(bytes: &[u8]) -> Fragment {
         let word = be16(bytes, 2);
         Fragment { offset: (word & !7).into(), more: word & MORE_FRAGMENTS != 0, ident: be32(bytes, 4) }
     }

@@ -1,0 +1,219 @@
+//! Growth of a window on an idle path without loss.
+
+use std::collections::VecDeque;
+
+use bentpipe_units::{Bytes, Rate, Span, Time};
+
+use crate::{Ack, Controller, RttEstimator, Sent, rtt};
+
+/// Path of a ramp, and the window that it leads to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ramp {
+    /// Round trip of a full segment without queueing.
+    pub rtt: Span,
+    /// Rate of payload at the bottleneck.
+    pub rate: Rate,
+    /// Payload of a full segment in bytes.
+    pub smss: u32,
+    /// Number of segments per ACK.
+    pub ack_every: u32,
+    /// Longest time that an ACK waits for more segments.
+    pub ack_delay: Span,
+    /// Window in bytes at which the ramp ends.
+    pub target: u64,
+    /// Number of ACKs after which it is given up.
+    pub most_acks: u64,
+}
+
+/// Result of a ramp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Climb {
+    /// Time from the SYN until the window has the target. `None` if it was given up.
+    pub time: Option<Span>,
+    /// Number of ACKs that it took.
+    pub acks: u64,
+}
+
+/// The most segments that are sent for each ACK that may be taken.
+const SEGMENTS_PER_ACK: u64 = 16;
+
+/// Feeds a controller with the ACKs of a path, from the SYN on.
+///
+/// The sender always has data. Segments queue at the bottleneck alone, and ACKs are never lost.
+pub fn ramp(controller: &mut dyn Controller, path: &Ramp) -> Climb {
+    let mut walk = Walk::new(controller, path);
+    while walk.controller.window() < path.target {
+        // Those on their way count, so that a flight of tiny segments is bounded too.
+        let acks = walk.acks + walk.on_way.len() as u64;
+        let sent_most = walk.segments >= SEGMENTS_PER_ACK * path.most_acks;
+        if acks >= path.most_acks || sent_most || !walk.step() {
+            return Climb { time: None, acks: acks.max(walk.segments / SEGMENTS_PER_ACK) };
+        }
+    }
+    Climb { time: Some(walk.now.since(Time::ZERO)), acks: walk.acks }
+}
+
+struct Walk<'a> {
+    controller: &'a mut dyn Controller,
+    path: &'a Ramp,
+    now: Time,
+    estimator: RttEstimator,
+    /// Time at which the bottleneck is idle.
+    idle_from: Time,
+    /// Time of the next segment of a sender that paces.
+    paced_from: Time,
+    flight: u64,
+    /// Number of segments sent.
+    segments: u64,
+    /// Number of segments without an ACK. With the time of the first, and the arrival of the last one's ACK.
+    pending: (u32, Time, Time),
+    /// Arrival of ACKs, number of segments, and the sending of the first.
+    on_way: VecDeque<(Time, u32, Time)>,
+    acks: u64,
+}
+
+impl<'a> Walk<'a> {
+    fn new(controller: &'a mut dyn Controller, path: &'a Ramp) -> Walk<'a> {
+        let now = Time::ZERO + path.rtt;
+        let mut estimator = RttEstimator::new(rtt::Params::RFC6298);
+        estimator.sample(path.rtt);
+        controller.on_established(now, Some(path.rtt));
+        Walk {
+            controller,
+            path,
+            now,
+            estimator,
+            idle_from: now,
+            paced_from: now,
+            flight: 0,
+            segments: 0,
+            pending: (0, now, now),
+            on_way: VecDeque::new(),
+            acks: 0,
+        }
+    }
+
+    /// Returns `true` if it sent a segment or took an ACK.
+    fn step(&mut self) -> bool {
+        let may_send = self.flight + u64::from(self.path.smss) <= self.controller.window();
+        let send_at = self.now.max(self.paced_from);
+        match self.on_way.front() {
+            Some((at, ..)) if !may_send || *at < send_at => self.take_ack(),
+            _ if may_send => self.send(send_at),
+            _ => return self.end_wait(),
+        }
+        true
+    }
+
+    fn send(&mut self, at: Time) {
+        let bytes = u64::from(self.path.smss);
+        self.now = at;
+        self.controller.on_sent(&Sent { now: at, bytes, flight: self.flight });
+        if let Some(rate) = self.controller.pacing_rate() {
+            self.paced_from = at + rate.span_of(Bytes::new(bytes));
+        }
+        // The round trip has the transmission of one segment in it already.
+        let begin = at.max(self.idle_from);
+        self.idle_from = begin + self.path.rate.span_of(Bytes::new(bytes));
+        (self.flight, self.segments) = (self.flight + bytes, self.segments + 1);
+        let (count, first, _) = self.pending;
+        let first = if count == 0 { at } else { first };
+        self.pending = (count + 1, first, begin + self.path.rtt);
+        if self.pending.0 >= self.path.ack_every.max(1) {
+            self.acknowledge(Span::ZERO);
+        }
+    }
+
+    fn acknowledge(&mut self, delay: Span) {
+        let (count, first, arrival) = self.pending;
+        self.on_way.push_back((arrival + delay, count, first));
+        self.pending.0 = 0;
+    }
+
+    /// Returns `true` if the receiver waited for more segments, and ends that.
+    fn end_wait(&mut self) -> bool {
+        let waits = self.pending.0 > 0;
+        if waits {
+            self.acknowledge(self.path.ack_delay);
+        }
+        waits
+    }
+
+    fn take_ack(&mut self) {
+        let Some((at, count, sent)) = self.on_way.pop_front() else { return };
+        let bytes = u64::from(count) * u64::from(self.path.smss);
+        let rtt = at.since(sent);
+        (self.now, self.flight, self.acks) = (at, self.flight.saturating_sub(bytes), self.acks + 1);
+        self.estimator.sample(rtt);
+        self.controller.on_ack(&Ack {
+            now: at,
+            acked: bytes,
+            delivered: bytes,
+            flight: self.flight,
+            pipe: self.flight,
+            rtt: Some(rtt),
+            srtt: self.estimator.srtt(),
+            min_rtt: self.estimator.min_rtt(),
+            cwnd_limited: true,
+            in_recovery: false,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Connection, ControllerConfig};
+
+    fn time(controller: &str, ack_every: u32) -> f64 {
+        let config: ControllerConfig = controller.parse().expect("a controller");
+        let connection = Connection {
+            smss: 1448,
+            initial_window_segments: 10,
+            initial_ssthresh: u64::MAX,
+            max_window: 16_000_000,
+        };
+        let path = Ramp {
+            rtt: Span::from_millis(541),
+            rate: Rate::from_bps(9_653_000),
+            smss: 1448,
+            ack_every,
+            ack_delay: Span::from_millis(200),
+            target: 653_000,
+            most_acks: 1_000_000,
+        };
+        let climb = ramp(&mut *config.build(&connection), &path);
+        climb.time.expect("it grows").as_secs_f64()
+    }
+
+    /// RFC 5681 3.1: a segment more for each ACK, so that one for two segments makes it 1.5 windows a round trip.
+    #[test]
+    fn delayed_acks_slow_the_growth() {
+        let rounds = |factor: f64| 1.0 + (653.0_f64 / 14.48).ln() / factor.ln();
+        for (ack_every, factor) in [(1, 2.0), (2, 1.5)] {
+            let measured = time("newreno", ack_every) / 0.541;
+            assert!((measured - rounds(factor)).abs() < 1.0, "{ack_every}: {measured}, {}", rounds(factor));
+        }
+    }
+
+    #[test]
+    fn a_law_that_does_not_reach_the_target_is_given_up() {
+        let config: ControllerConfig = "newreno".parse().expect("a controller");
+        let connection = Connection {
+            smss: 1000,
+            initial_window_segments: 2,
+            initial_ssthresh: u64::MAX,
+            max_window: 10_000,
+        };
+        let path = Ramp {
+            rtt: Span::from_millis(10),
+            rate: Rate::from_bps(1_000_000),
+            smss: 1000,
+            ack_every: 2,
+            ack_delay: Span::ZERO,
+            target: 100_000,
+            most_acks: 1000,
+        };
+        assert_eq!(ramp(&mut *config.build(&connection), &path), Climb { time: None, acks: 1000 });
+    }
+}

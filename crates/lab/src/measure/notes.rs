@@ -1,0 +1,86 @@
+//! Causes of no goodput that a scenario has.
+
+use std::collections::HashSet;
+
+use bentpipe_record::{FlowFact, FlowNote, Measure, Recording};
+use bentpipe_scenario::{Application, Flow, Scenario, Traffic, copies};
+use bentpipe_site::application::{Bulk, OnOff, Paced};
+use bentpipe_units::{Span, Time};
+
+use super::flows::{active, find};
+use super::run::Run;
+use super::subjects::{self, Kind, Subject};
+
+/// Returns the flows without goodput whose settings are the cause.
+///
+/// Copies that would start after the end are left out: their group has their number.
+pub(crate) fn idle(
+    scenario: &Scenario,
+    seed: u64,
+    recording: &Recording,
+    measures: &[Measure],
+) -> Vec<FlowNote> {
+    let run = Run::of(scenario, seed, recording);
+    let with_goodput: HashSet<&str> = measures
+        .iter()
+        .filter(|measure| measure.value > 0.0)
+        .filter_map(|measure| measure.name.strip_suffix(".goodput"))
+        .collect();
+    let flows = subjects::of(&recording.end.parts).into_iter().filter(|subject| subject.kind == Kind::Flow);
+    let note = |subject: Subject<'_>| {
+        let flow = subject.path.replace('/', ".");
+        let fact = if with_goodput.contains(&flow[..]) { None } else { cause(&run, &subject) };
+        fact.map(|fact| FlowNote { flow, fact })
+    };
+    flows.filter_map(note).collect()
+}
+
+fn cause(run: &Run<'_>, subject: &Subject<'_>) -> Option<FlowFact> {
+    let (name, flow, copy) = find(run.scenario, subject.path)?;
+    let start = copies::start(run.scenario, (name, flow), copy, run.seed);
+    let is_copy = !subject.path.ends_with(&format!("/{name}"));
+    let end = run.end.at.since(Time::ZERO);
+    if start >= end {
+        return (!is_copy).then_some(FlowFact::StartsAfterEnd);
+    }
+    let stop = flow.stop.unwrap_or(end).min(end);
+    Some(match () {
+        () if flow.stop.is_some_and(|stop| stop <= start) => FlowFact::StartsAfterStop,
+        () if !is_on(run.scenario, (name, flow), [start, stop]) => FlowFact::Inactive,
+        () if asks_nothing(flow) => FlowFact::NothingAsked,
+        () if active(run.scenario, subject, run)[1].is_empty() => FlowFact::EndsInWarmUp,
+        () => return None,
+    })
+}
+
+/// Returns `true` if a flow is turned on at some time in an interval.
+fn is_on(scenario: &Scenario, (name, flow): (&str, &Flow), [from, to]: [Span; 2]) -> bool {
+    let (mut is_on, mut since) = (flow.active, Span::ZERO);
+    for moment in scenario.timeline.iter() {
+        let Some((_, changed)) = moment.difference.flow.iter().find(|(changed, _)| changed == name) else {
+            continue;
+        };
+        if is_on && since < to && moment.at > from {
+            return true;
+        }
+        (is_on, since) = (changed.active, moment.at);
+    }
+    is_on && since < to
+}
+
+/// Returns `true` if nothing is asked of a flow.
+fn asks_nothing(flow: &Flow) -> bool {
+    if let Traffic::Udp(udp) = &flow.traffic {
+        return udp.packets == Some(0);
+    }
+    let is_no_time = |duration: Option<Span>| duration.is_some_and(|duration| duration.is_zero());
+    match flow.application {
+        _ if !flow.traffic.kind().takes().application => false,
+        Application::Nothing => true,
+        Application::Bulk(Bulk { size, duration }) => {
+            size.is_some_and(|size| size.get() == 0) || is_no_time(duration)
+        }
+        Application::Paced(Paced { rate, duration, .. }) => rate.as_bps() == 0 || is_no_time(duration),
+        Application::OnOff(OnOff { on, duration, .. }) => on.is_zero() || is_no_time(duration),
+    }
+}

@@ -1,0 +1,66 @@
+//! Accounts of packets of a network, and flows that have none of their own.
+
+use std::collections::HashSet;
+
+use bentpipe_net::Port;
+use bentpipe_record::{FlowFact, FlowNote, LedgerRow};
+use bentpipe_sim::{ElementId, Network};
+
+/// Accounts of a network's packets.
+pub(super) struct Accounts {
+    /// Rows, by sender.
+    pub(super) ledger: Vec<LedgerRow>,
+    /// Flows that send no packets of their own, with what carries their data.
+    pub(super) carriage: Vec<FlowNote>,
+}
+
+impl Accounts {
+    /// Returns those of a network that has come to its end.
+    pub(super) fn of_ended(network: Network) -> Accounts {
+        let flows = carried(&network);
+        Accounts::of(LedgerRow::of(&network.close()), flows)
+    }
+
+    /// Returns those of a network that goes on.
+    pub(super) fn of_running(network: &Network) -> Accounts {
+        Accounts::of(LedgerRow::of_running(&network.statements()), carried(network))
+    }
+
+    fn of(ledger: Vec<LedgerRow>, mut carriage: Vec<FlowNote>) -> Accounts {
+        let senders: HashSet<&str> = ledger.iter().map(|row| &row.sender[..]).collect();
+        carriage.retain(|note| !senders.contains(&format!("{}.sender", note.flow)[..]));
+        Accounts { ledger, carriage }
+    }
+}
+
+/// Returns the flows whose sender is not connected with a node.
+fn carried(network: &Network) -> Vec<FlowNote> {
+    let note = |sender: ElementId| {
+        let flow = network.path(sender).strip_prefix("flow/")?.strip_suffix("/sender")?;
+        let fact = carriage(network.path(network.leads_to(sender, Port(0))?.0))?;
+        Some(FlowNote { flow: format!("flow.{flow}"), fact })
+    };
+    network.ids().filter_map(note).collect()
+}
+
+/// Returns what carries the data of a flow whose sender leads to an element. `None` at a node.
+fn carriage(path: &str) -> Option<FlowFact> {
+    match path.strip_prefix("node/") {
+        None => Some(FlowFact::Cells),
+        Some(node) if node.contains('/') => Some(FlowFact::CarriedBy { sender: path.replace('/', ".") }),
+        Some(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_of_nodes_have_accounts_and_others_what_carries_them() {
+        assert_eq!(carriage("node/a"), None);
+        let sender = "node.a.dtn".to_owned();
+        assert_eq!(carriage("node/a/dtn"), Some(FlowFact::CarriedBy { sender }));
+        assert_eq!(carriage("vc/cells/near"), Some(FlowFact::Cells));
+    }
+}

@@ -1,0 +1,263 @@
+//! The cost of a check: every numeric key at the ends of its range, thousands of nodes, and ramps of thousands of steps.
+//!
+//! A program of its own, because it limits its memory and processor time: half a gigabyte, which the former checks of most of
+//! these exceeded several times. `cargo xtask bench check` times the same.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+
+use bentpipe_lab::budget::Budget;
+use bentpipe_lab::check::{Checked, check};
+use bentpipe_scenario::{Document, catalogue};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use serde_json::Value;
+
+const MEMORY_BYTES: u64 = 500 << 20;
+const PROCESSOR_S: u64 = 900;
+
+/// Limits the process. Tests take turns, as the limit is for the memory of each.
+fn limit() -> MutexGuard<'static, ()> {
+    static ONCE: Once = Once::new();
+    static TURN: Mutex<()> = Mutex::new(());
+    let set = |resource, most| {
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) }).expect("it is lowered");
+    };
+    ONCE.call_once(|| {
+        set(Resource::Data, MEMORY_BYTES);
+        set(Resource::Cpu, PROCESSOR_S);
+    });
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Numeric key in a shipped scenario.
+struct Numeric {
+    file: PathBuf,
+    key: String,
+    ends: Vec<String>,
+}
+
+/// Walk through the values of a scenario and their schemas.
+struct Walk<'a> {
+    file: &'a Path,
+    /// Keys by their path, in which names are left out.
+    found: &'a mut BTreeMap<String, Numeric>,
+}
+
+fn root() -> &'static Value {
+    catalogue::schema()
+}
+
+/// Returns the target of a schema's reference, or the schema itself.
+fn resolve(schema: &'static Value) -> &'static Value {
+    let target = schema.get("$ref").and_then(Value::as_str);
+    let target = target.filter(|_| schema.get("properties").is_none());
+    target.and_then(|target| root().pointer(target.trim_start_matches('#'))).map_or(schema, resolve)
+}
+
+fn alternatives(schema: &'static Value) -> Vec<&'static Value> {
+    let schema = resolve(schema);
+    let choices = schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(Value::as_array);
+    choices.map_or_else(|| vec![schema], |choices| choices.iter().flat_map(alternatives).collect())
+}
+
+fn properties(schema: &'static Value) -> Vec<(&'static str, &'static Value)> {
+    let own = schema.get("properties").and_then(Value::as_object);
+    let own = own.into_iter().flatten().map(|(key, schema)| (key.as_str(), schema));
+    let target = schema.get("$ref").and_then(Value::as_str).filter(|_| schema.get("properties").is_some());
+    let other = target.and_then(|target| root().pointer(target.trim_start_matches('#')));
+    own.chain(other.into_iter().flat_map(properties)).collect()
+}
+
+/// Returns the values at the ends of a numeric schema, and next to them where it states none.
+fn ends(schema: &Value) -> Vec<String> {
+    let is = |word: &str| {
+        schema["type"] == word || schema["type"].as_array().is_some_and(|all| all.contains(&word.into()))
+    };
+    let text = |ends: &[&str]| ends.iter().map(|end| (*end).to_owned()).collect();
+    let bound = |word: &str, none: &str| schema.get(word).map_or_else(|| none.to_owned(), Value::to_string);
+    match schema.get("x-quantity").and_then(Value::as_str) {
+        Some("Rate") => text(&["0 bit/s", "1 bit/s", "100000 Gbit/s"]),
+        Some("Span") => text(&["0 s", "1 ns", "1 d", "366 d"]),
+        Some("Bytes") => text(&["0 B", "1 B", "1000000000000 B"]),
+        _ if is("integer") => {
+            let most = match schema.get("format").and_then(Value::as_str) {
+                Some("uint8") => u64::from(u8::MAX),
+                Some("uint16") => u64::from(u16::MAX),
+                Some("uint32") => u64::from(u32::MAX),
+                _ => i64::MAX as u64,
+            };
+            vec![bound("minimum", "0"), bound("maximum", &most.to_string())]
+        }
+        _ if is("number") => vec![bound("minimum", "-1e300"), bound("maximum", "1e300")],
+        _ => Vec::new(),
+    }
+}
+
+impl Walk<'_> {
+    fn value(&mut self, schema: &'static Value, value: &Value, key: &str, path: &str) {
+        for schema in alternatives(schema) {
+            match value {
+                Value::Object(table) => self.table(schema, table, key, path),
+                Value::Array(items) => {
+                    let of = schema.get("items").filter(|of| of.is_object());
+                    let items = items.iter().enumerate().take(2).zip(of.into_iter().cycle());
+                    items.for_each(|((n, item), of)| {
+                        self.value(of, item, &join(key, &n.to_string()), &join(path, "0"))
+                    });
+                }
+                _ => self.leaf(schema, key, path),
+            }
+        }
+    }
+
+    fn table(
+        &mut self,
+        schema: &'static Value,
+        table: &serde_json::Map<String, Value>,
+        key: &str,
+        path: &str,
+    ) {
+        let properties = properties(schema);
+        let kind =
+            properties.iter().find(|(name, _)| *name == "kind").and_then(|(_, kind)| kind.get("const"));
+        if kind.is_some_and(|kind| table.get("kind") != Some(kind)) {
+            return;
+        }
+        let others = schema.get("additionalProperties").filter(|others| others.is_object());
+        for (name, value) in table {
+            match (properties.iter().find(|(known, _)| known == name), others) {
+                (Some((_, schema)), _) => self.value(schema, value, &join(key, name), &join(path, name)),
+                (None, Some(schema)) => self.value(schema, value, &join(key, name), &join(path, "*")),
+                (None, None) => {}
+            }
+        }
+        for (name, schema) in properties.iter().filter(|(name, _)| !table.contains_key(*name)) {
+            let (key, path) = (join(key, name), join(path, name));
+            alternatives(schema).into_iter().for_each(|schema| self.leaf(schema, &key, &path));
+        }
+    }
+
+    fn leaf(&mut self, schema: &Value, key: &str, path: &str) {
+        let ends = ends(schema);
+        if !ends.is_empty() {
+            let new = || Numeric { file: self.file.to_owned(), key: key.to_owned(), ends };
+            self.found.entry(path.to_owned()).or_insert_with(new);
+        }
+    }
+}
+
+fn join(key: &str, part: &str) -> String {
+    if key.is_empty() { part.to_owned() } else { format!("{key}.{part}") }
+}
+
+/// Returns the numeric keys of all shipped scenarios.
+fn numeric_keys() -> Vec<Numeric> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let files = std::fs::read_dir(folder).expect("the folder").map(|entry| entry.expect("an entry").path());
+    let mut files: Vec<PathBuf> =
+        files.filter(|file| file.extension().is_some_and(|end| end == "toml")).collect();
+    files.sort();
+    let mut found = BTreeMap::new();
+    for file in &files {
+        let document = bentpipe_paths::document(file).expect("readable");
+        let scenario = document.scenario().unwrap_or_else(|refusal| panic!("{refusal}"));
+        let value = scenario.to_json().expect("JSON");
+        Walk { file, found: &mut found }.value(root(), &value, "", "");
+    }
+    found.into_values().collect()
+}
+
+/// Checks a document and computes its budget. A refusal names a key or the file.
+fn cost(document: &Document) -> Result<Checked, String> {
+    let checked = check(document).map_err(|refusal| refusal.to_string())?;
+    match Budget::with_files(&checked.first, Some(document.access())) {
+        Ok(_) => Ok(checked),
+        Err(problem) => Err(document.refusal(&problem.key, problem.problem).to_string()),
+    }
+}
+
+#[test]
+fn every_numeric_key_at_its_ends_is_checked_within_bounds_or_refused() {
+    let _turn = limit();
+    let (mut taken, mut refused) = (0, 0);
+    for Numeric { file, key, ends } in numeric_keys() {
+        let document = bentpipe_paths::document(&file).expect("readable");
+        for end in ends {
+            let mut document = document.clone();
+            let set = document.set(&format!("{key}={end}")).map_err(|refusal| refusal.to_string());
+            match set.and_then(|()| cost(&document)) {
+                Ok(_) => taken += 1,
+                Err(refusal) => {
+                    refused += 1;
+                    assert!(refusal.contains(": ") && !refusal.contains("panic"), "{key} = {end}: {refusal}");
+                }
+            }
+        }
+    }
+    assert!(taken >= 400 && refused >= 100, "{taken} taken, {refused} refused: expected more of the schema");
+}
+
+/// A hub with terminals, each with a link and a flow.
+fn terminals(count: usize) -> Document {
+    let mut text = "title = \"t\"\nduration = \"1 s\"\nnode.hub = { kind = \"router\" }\nnode.server = {}\n\
+         link.up = { between = [\"server\", \"hub\"], rate = \"1 Gbit/s\", delay = \"1 ms\" }\n"
+        .to_owned();
+    for n in 0..count {
+        let _ = write!(
+            text,
+            "[node.t{n}]\n[link.a{n}]\nbetween = [\"hub\", \"t{n}\"]\nrate = \"10 Mbit/s\"\ndelay = \"270 ms\"\n\
+             [flow.f{n}]\nfrom = \"server\"\nto = \"t{n}\"\ntraffic = {{ kind = \"tcp\" }}\n"
+        );
+    }
+    Document::parse("terminals.toml", text.as_bytes()).expect("TOML")
+}
+
+#[test]
+fn thousands_of_terminals_take_memory_in_proportion() {
+    let _turn = limit();
+    let checked = cost(&terminals(3000)).unwrap_or_else(|refusal| panic!("{refusal}"));
+    assert_eq!(checked.first.flow.len(), 3000);
+    let text = "title = \"t\"\nduration = \"1 s\"\nnode.hub = { kind = \"router\" }\nnode.server = {}\nnode.t = { count = 5000 }\n\
+        link.up = { between = [\"server\", \"hub\"], rate = \"1 Gbit/s\" , delay = \"1 ms\" }\n\
+        link.a = { between = [\"hub\", \"t\"], rate = \"10 Mbit/s\", delay = \"270 ms\" }\n\
+        flow.f = { from = \"server\", to = \"t\", traffic = \"tcp\" }\n";
+    let copies = Document::parse("copies.toml", text.as_bytes()).expect("TOML");
+    cost(&copies).unwrap_or_else(|refusal| panic!("{refusal}"));
+}
+
+/// A chain of nodes, and a ramp of the first link's rate.
+fn ramp(nodes: usize, steps: usize) -> String {
+    let mut text = "title = \"t\"\nduration = \"1 s\"\n".to_owned();
+    for n in 0..nodes {
+        let _ = writeln!(text, "[node.n{n}]\nkind = \"router\"");
+    }
+    for n in 1..nodes {
+        let _ = writeln!(
+            text,
+            "[link.l{n}]\nbetween = [\"n{}\", \"n{n}\"]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"",
+            n - 1
+        );
+    }
+    let step_ns = 1_000_000_000 / steps;
+    let _ = writeln!(
+        text,
+        "[[event]]\nat = \"0 s\"\nset = {{ \"link.l1.rate\" = \"9 Mbit/s\" }}\nover = \"1 s\"\nramp = \"{step_ns} ns\""
+    );
+    text
+}
+
+#[test]
+fn states_of_ramps_are_what_they_change() {
+    let _turn = limit();
+    let document = Document::parse("ramp.toml", ramp(200, 10_000).as_bytes()).expect("TOML");
+    let checked = cost(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
+    let changed: usize = checked.first.timeline.iter().map(|moment| moment.difference.len()).sum();
+    assert_eq!((checked.first.timeline.len(), changed), (10_000, 10_000), "one link a step");
+    let rates: Vec<String> = (100..200).map(|rate| format!("\"{rate} kbit/s\"")).collect();
+    let swept = format!("{}[sweep]\n\"link.l2.rate\" = [{}]\n", ramp(3, 5000), rates.join(", "));
+    let document = Document::parse("swept.toml", swept.as_bytes()).expect("TOML");
+    let checked = cost(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
+    assert!(checked.of == 100 && checked.points * 5000 <= 100_000, "{} points", checked.points);
+}

@@ -1,0 +1,132 @@
+//! Datagrams longer than their path's MTU: carried in fragments, budgeted, refused by choice.
+
+use crate::common::{built, measured, scenario};
+use bentpipe_lab::budget::Budget;
+use bentpipe_net::Why;
+use bentpipe_net::ledger::Entry;
+
+/// Datagrams of 4000 bytes and pings over a path whose MTU is 1280 bytes behind the first hop, one way in a hundred frames lost.
+fn text(ip: u8, forward: &str) -> String {
+    format!(
+        r#"
+title = "Long datagrams"
+duration = "20 s"
+node.left = {{}}
+node.near = {{ kind = "router" }}
+node.far = {{ kind = "router" }}
+node.right = {{}}
+node.third = {{}}
+group.both = {{ address = "{group}", members = ["right", "third"] }}
+link.lan = {{ between = ["left", "near"], rate = "100 Mbit/s", delay = "1 ms", mtu = "1500 B" }}
+link.sky = {{ between = ["near", "far"], rate = "10 Mbit/s", delay = "100 ms", mtu = "1280 B"{forward} }}
+link.east = {{ between = ["far", "right"], rate = "100 Mbit/s", delay = "1 ms", mtu = "1500 B" }}
+link.west = {{ between = ["far", "third"], rate = "100 Mbit/s", delay = "1 ms", mtu = "1500 B" }}
+[flow.one]
+from = "left"
+to = "right"
+ip = {ip}
+traffic = {{ kind = "udp", pattern = {{ kind = "constant", interval = "10 ms" }}, payload = "4000 B" }}
+[flow.all]
+from = "left"
+to = "both"
+ip = {ip}
+traffic = {{ kind = "udp", pattern = {{ kind = "constant", interval = "100 ms" }}, payload = "2000 B" }}
+[flow.echo]
+from = "right"
+to = "left"
+ip = {ip}
+traffic = {{ kind = "ping", interval = "100 ms", payload = "3000 B" }}
+"#,
+        group = if ip == 4 { "239.1.1.1" } else { "ff0e::1" },
+    )
+}
+
+#[test]
+fn datagrams_groups_and_pings_longer_than_the_mtu_arrive() {
+    for ip in [4, 6] {
+        let scenario = scenario(&text(ip, "")).unwrap_or_else(|refusal| panic!("{refusal}"));
+        let mut built = built(&scenario);
+        let value = measured(&scenario, &mut built);
+        let goodput = value("flow.one.goodput");
+        assert!((goodput - 3_200_000.0).abs() < 32_000.0, "IPv{ip}: {goodput}");
+        // Both members have the group's datagrams; some of 0.1 s are under way at the end.
+        let (right, third) = (value("node.right.reassembled"), value("node.third.reassembled"));
+        assert!((2380.0..=2400.0).contains(&right) && (197.0..=200.0).contains(&third), "{right} {third}");
+        assert!(value("flow.echo.rtt-min") > 0.204, "IPv{ip}");
+        // All but those under way at the end.
+        let sent = value("node.left.fragments") + value("node.right.fragments");
+        assert!(sent >= 2000.0 * 4.0 + 200.0 * 2.0 + 400.0 * 3.0 - 40.0, "IPv{ip}: {sent}");
+        for node in ["left", "near", "far", "right", "third"] {
+            for cause in ["too-big", "reassembly", "bad-header", "no-listener"] {
+                assert_eq!(value(&format!("node.{node}.dropped-{cause}")), 0.0, "IPv{ip}: {node}, {cause}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lost_fragment_loses_its_datagram() {
+    let lossy = ", forward.channel = { kind = \"packet-errors\", loss = 0.02 }";
+    for ip in [4, 6] {
+        let scenario = scenario(&text(ip, lossy)).unwrap_or_else(|refusal| panic!("{refusal}"));
+        let value = measured(&scenario, &mut built(&scenario));
+        // Four fragments: 1 - 0.98^4 is 7.8 %; the deviation of 2000 datagrams is 0.6.
+        let loss = 1.0 - value("flow.one.goodput") / 3_200_000.0;
+        assert!((0.060..0.096).contains(&loss), "IPv{ip}: {loss}");
+    }
+}
+
+#[test]
+fn a_budget_counts_the_fragments() {
+    let budget = Budget::new(&scenario(&text(4, "")).expect("a scenario")).expect("a way");
+    let one = budget.flows.iter().find(|flow| flow.name == "one").expect("the flow");
+    // 4008 bytes behind IP in pieces of 1256: four headers of 20.
+    assert_eq!((one.fragments, one.packet.get(), one.payload.get()), (4, 4088 / 4, 1000));
+    let share = 4000.0 / 4088.0;
+    assert!((one.ceiling.as_bps() as f64 / 1e7 - share).abs() < 0.01, "{:?}", one.ceiling);
+    assert!(budget.to_string().contains("mean of the 4 fragments of a datagram"), "{budget}");
+    let scenario = scenario(&text(4, "")).expect("a scenario");
+    // The other flows' packets are in the way of the replies.
+    let echo = budget.flows.iter().find(|flow| flow.name == "echo").expect("the flow");
+    let value = measured(&scenario, &mut built(&scenario));
+    let (least, measured) = (echo.min_rtt.expect("answers").as_secs_f64(), value("flow.echo.rtt-min"));
+    assert!(least > 0.204 && (least..least + 0.005).contains(&measured), "{measured} for {least}");
+}
+
+#[test]
+fn who_forbids_fragments_is_told_of_datagrams_that_need_them() {
+    let text = text(6, "").replace("to = \"right\"\nip = 6", "to = \"right\"\nip = 6\ndont_fragment = true");
+    let refused = scenario(&text).expect_err("refused");
+    let expected = "flow.one.traffic.payload: makes packets of 4048 B: \
+                    expected at most the path's MTU, 1280 B, with `dont_fragment`";
+    assert!(refused.contains(expected), "{refused}");
+    let refused = scenario(&text.replace("dont_fragment = true", "").replace("4000 B", "65500 B"));
+    let refused = refused.expect_err("refused");
+    assert!(refused.contains("makes packets of 65548 B: expected at most 65535 B"), "{refused}");
+}
+
+/// One frame in twenty is lost on the channel, and so more datagrams than frames of a hundred.
+#[test]
+fn a_datagram_whose_fragment_is_lost_is_booked_where_it_was_lost() {
+    for ip in [4, 6] {
+        let lossy = ", forward.channel = { kind = \"packet-errors\", loss = 0.05 }";
+        let scenario = scenario(&text(ip, lossy)).unwrap_or_else(|refusal| panic!("{refusal}"));
+        let mut built = built(&scenario);
+        drop(measured(&scenario, &mut built));
+        let statements = built.network.close();
+        let one =
+            statements.iter().find(|statement| &*statement.sender == "flow/one/sender").expect("an account");
+        let [mut channel, mut elsewhere] = [0; 2];
+        for (entry, place, packets) in &one.entries {
+            match entry {
+                Entry::Dropped(Why::Channel) if &**place == "link/sky/forward/channel" => channel += packets,
+                Entry::Dropped(_) => elsewhere += packets,
+                _ => {}
+            }
+        }
+        // Four fragments each: 1 - 0.95^4.
+        let share = channel as f64 / one.account.sent as f64;
+        assert!((share - 0.185).abs() < 0.03 && elsewhere == 0, "IPv{ip}: {share}, {:?}", one.entries);
+        assert_eq!(one.elsewhere(), 0, "IPv{ip}: {one:?}");
+    }
+}

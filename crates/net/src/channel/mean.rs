@@ -1,0 +1,95 @@
+//! Means of faults over many packets, for forecasts.
+
+use bentpipe_units::Span;
+
+use super::Config;
+
+impl Config {
+    /// Returns the mean delay that it adds to a packet.
+    pub fn mean_delay(&self) -> Span {
+        match self {
+            Config::Jitter { law, .. } => law.mean(),
+            Config::Reordering { probability, delay } => delay.mul_f64(*probability),
+            _ => Span::ZERO,
+        }
+    }
+
+    /// Returns the mean part of packets of `len` bytes that it loses or damages.
+    ///
+    /// `None` for a trace and a signal, which have to be read or run. Outages lose packets by their times: none here.
+    pub fn mean_loss(&self, len: usize) -> Option<f64> {
+        match *self {
+            Config::PacketErrors { loss } => Some(loss),
+            Config::BitErrors { ber, .. } => Some(1.0 - libm::pow(1.0 - ber, 8.0 * len as f64)),
+            Config::BitBursts { p, r, ber_good, ber_bad } => {
+                Some(1.0 - clean([p, r], [1.0 - ber_good, 1.0 - ber_bad], 8 * len))
+            }
+            Config::GilbertElliott { p, r, loss_good, loss_bad } => {
+                let bad = stationary([p, r]);
+                Some((1.0 - bad) * loss_good + bad * loss_bad)
+            }
+            Config::Trace(_) | Config::Signal(_) => None,
+            Config::Outages { .. }
+            | Config::Duplication { .. }
+            | Config::Reordering { .. }
+            | Config::Jitter { .. } => Some(0.0),
+        }
+    }
+}
+
+/// Returns the probability of the bad state. A chain that never changes stays in the good one.
+fn stationary([p, r]: [f64; 2]) -> f64 {
+    if p + r > 0.0 { p / (p + r) } else { 0.0 }
+}
+
+/// Returns the probability that none of `bits` in succession is wrong. The first state is stationary.
+///
+/// `right` has the probabilities of a right bit in the good and the bad state. The state may change after each bit.
+fn clean([p, r]: [f64; 2], right: [f64; 2], bits: usize) -> f64 {
+    let bad = stationary([p, r]);
+    let step = [[right[0] * (1.0 - p), right[0] * p], [right[1] * r, right[1] * (1.0 - r)]];
+    let all = power(step, bits);
+    (1.0 - bad) * (all[0][0] + all[0][1]) + bad * (all[1][0] + all[1][1])
+}
+
+/// Returns a power of a matrix by repeated squaring.
+fn power(mut base: [[f64; 2]; 2], mut exponent: usize) -> [[f64; 2]; 2] {
+    let mut all = [[1.0, 0.0], [0.0, 1.0]];
+    while exponent > 0 {
+        if exponent % 2 == 1 {
+            all = product(all, base);
+        }
+        base = product(base, base);
+        exponent /= 2;
+    }
+    all
+}
+
+fn product(a: [[f64; 2]; 2], b: [[f64; 2]; 2]) -> [[f64; 2]; 2] {
+    let cell = |row: usize, column: usize| a[row][0] * b[0][column] + a[row][1] * b[1][column];
+    [[cell(0, 0), cell(0, 1)], [cell(1, 0), cell(1, 1)]]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_of_one_rate_are_independent_errors() {
+        let same = Config::BitBursts { p: 0.1, r: 0.3, ber_good: 1e-4, ber_bad: 1e-4 };
+        let independent = Config::BitErrors { ber: 1e-4, crc: true };
+        let [same, independent] = [same, independent].map(|fault| fault.mean_loss(1000).expect("a mean"));
+        assert!((same - independent).abs() < 1e-9, "{same} {independent}");
+        // Of long bursts a packet has all or nothing: the part of the time in the bad state.
+        let long = Config::BitBursts { p: 1e-7, r: 3e-7, ber_good: 0.0, ber_bad: 0.5 };
+        assert!((long.mean_loss(100).expect("a mean") - 0.25).abs() < 1e-3);
+    }
+
+    #[test]
+    fn two_states_lose_their_mean() {
+        let fault = Config::GilbertElliott { p: 0.01, r: 0.09, loss_good: 0.0, loss_bad: 0.5 };
+        assert!((fault.mean_loss(100).expect("a mean") - 0.05).abs() < 1e-12);
+        let still = Config::GilbertElliott { p: 0.0, r: 0.0, loss_good: 0.1, loss_bad: 1.0 };
+        assert_eq!(still.mean_loss(100), Some(0.1));
+    }
+}

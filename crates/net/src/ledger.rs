@@ -1,0 +1,625 @@
+//! Accounts of packets from their sender to their end.
+//!
+//! A packet has a tag of its account from the node or gate that takes it on ([`Cx::offer`](crate::Cx::offer)) until it
+//! is delivered ([`Cx::accept`](crate::Cx::accept)). A tag that is destroyed before is the end of its packet: it is
+//! booked with the element that is called at that moment, and with the reason that the element declares
+//! ([`Packet::lose`](crate::Packet::lose)), or [`Why::Undeclared`]. As no tag can be forgotten or copied,
+//! sent + copied = delivered + taken over + dropped + remaining. Does not model: bytes of ended packets.
+
+use std::cell::{Cell, RefCell};
+use std::sync::{Arc, OnceLock};
+
+use crate::hash::Map;
+
+/// Reason for which a packet ends before its destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Why {
+    /// No room in a queue or buffer.
+    Queue,
+    /// Dropped early by active queue management.
+    Aqm,
+    /// Lost or damaged on the channel.
+    Channel,
+    /// No route, no line or no tunnel leads on.
+    NoRoute,
+    /// Longer than the MTU.
+    TooBig,
+    /// Hop limit used up.
+    HopLimit,
+    /// Wrong checksum.
+    Checksum,
+    /// Malformed header.
+    Malformed,
+    /// No endpoint for its protocol and port.
+    NoListener,
+    /// No member of its group.
+    NoMember,
+    /// Fragment of a packet that was never complete.
+    Reassembly,
+    /// Attempts of a transmission exhausted.
+    Retries,
+    /// Too old.
+    Lifetime,
+    /// Not restored from the units that carried it: a part was lost, or its context.
+    Restoration,
+    /// Dropped by a rule: a filter, a translator, a program's element.
+    Policy,
+    /// Refused by the encapsulation.
+    Refusal,
+    /// No reason declared by the element.
+    Undeclared,
+}
+
+impl Why {
+    /// Reasons, in their order.
+    pub const ALL: [Why; 17] = [
+        Why::Queue,
+        Why::Aqm,
+        Why::Channel,
+        Why::NoRoute,
+        Why::TooBig,
+        Why::HopLimit,
+        Why::Checksum,
+        Why::Malformed,
+        Why::NoListener,
+        Why::NoMember,
+        Why::Reassembly,
+        Why::Retries,
+        Why::Lifetime,
+        Why::Restoration,
+        Why::Policy,
+        Why::Refusal,
+        Why::Undeclared,
+    ];
+
+    /// Returns the name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Why::Queue => "queue",
+            Why::Aqm => "aqm",
+            Why::Channel => "channel",
+            Why::NoRoute => "no-route",
+            Why::TooBig => "too-big",
+            Why::HopLimit => "hop-limit",
+            Why::Checksum => "checksum",
+            Why::Malformed => "malformed",
+            Why::NoListener => "no-listener",
+            Why::NoMember => "no-member",
+            Why::Reassembly => "reassembly",
+            Why::Retries => "retries",
+            Why::Lifetime => "lifetime",
+            Why::Restoration => "restoration",
+            Why::Policy => "policy",
+            Why::Refusal => "refusal",
+            Why::Undeclared => "undeclared",
+        }
+    }
+}
+
+/// Entry of an account, apart from what is sent and delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Entry {
+    /// Copies made, of duplication or for members of a group.
+    Copied,
+    /// Taken over by a role, which makes packets of its own of it.
+    TakenOver,
+    /// Dropped.
+    Dropped(Why),
+    /// Found in a queue at the end.
+    Waiting,
+    /// Found elsewhere at the end: on a line, in a frame.
+    InFlight,
+}
+
+/// Number of an account, which its network opens once it is complete.
+#[derive(Clone, Debug, Default)]
+pub struct AccountNumber(Arc<OnceLock<u32>>);
+
+impl AccountNumber {
+    /// Sets the number. The first one stays.
+    pub(crate) fn open(&self, number: u32) {
+        self.0.get_or_init(|| number);
+    }
+
+    /// Returns `true` if it is this number.
+    pub(crate) fn is(&self, number: u32) -> bool {
+        self.0.get() == Some(&number)
+    }
+}
+
+/// Tag of a packet's account, or of those of several packets that travel as one. Its clone is empty.
+#[derive(Debug, Default)]
+pub(crate) struct Tag(u32);
+
+/// Bit of a tag that stands for several. The rest is the number of the bundle.
+const BUNDLE: u32 = 1 << 31;
+/// Bit of a fragment's tag. The rest, but for [`LAST`], is the number of its packet among those in fragments.
+const FRAGMENT: u32 = 1 << 30;
+/// Bit of the last fragment's tag, whose copies stand for copies of the packet.
+const LAST: u32 = 1 << 29;
+/// Bits of the number of a fragment's packet.
+const NUMBER: u32 = LAST - 1;
+
+impl Tag {
+    pub(crate) const NONE: Tag = Tag(0);
+
+    #[inline]
+    pub(crate) fn is_set(&self) -> bool {
+        self.0 != 0
+    }
+
+    /// Returns the number of the account; zero without one.
+    #[inline]
+    pub(crate) fn account(&self) -> u32 {
+        self.0
+    }
+
+    #[inline]
+    pub(crate) fn set(&mut self, account: u32) {
+        self.0 = account;
+    }
+
+    #[inline]
+    pub(crate) fn take(&mut self) -> Tag {
+        Tag(std::mem::take(&mut self.0))
+    }
+
+    /// Removes and returns the number of the account; zero without one.
+    ///
+    /// Of fragments that are not reassembled the last one has it.
+    #[inline]
+    pub(crate) fn take_account(&mut self) -> u32 {
+        if self.0 >= FRAGMENT {
+            self.take_whole();
+        }
+        std::mem::take(&mut self.0)
+    }
+
+    /// Becomes the account of a fragment's packet. Of packets that travel as one, all are taken over.
+    #[cold]
+    #[inline(never)]
+    fn take_whole(&mut self) {
+        if self.0 < BUNDLE {
+            let tag = std::mem::take(&mut self.0);
+            self.0 = with_book(|book, _| book.accept_fragment(tag)).unwrap_or(0);
+        }
+        if self.0 >= BUNDLE {
+            with_mode(Mode::Book(Entry::TakenOver), || self.end());
+        }
+    }
+
+    /// Returns the tags of the fragments of the tag's packet. The loss of any is the end of the packet.
+    pub(crate) fn fragments(mut self, count: usize) -> Vec<Tag> {
+        let number = std::mem::take(&mut self.0);
+        let numbers = with_book(|book, _| book.fragments(number, count));
+        numbers.unwrap_or_else(|| vec![0; count]).into_iter().map(Tag).collect()
+    }
+
+    /// Returns the tag of the packet whose fragments had these. What is more than one packet's ends here.
+    pub(crate) fn joined(tags: impl Iterator<Item = Tag>) -> Tag {
+        let mut whole = Tag::NONE;
+        for mut tag in tags {
+            let number = std::mem::take(&mut tag.0);
+            let of = Tag(with_book(|book, _| book.packet_of(number)).unwrap_or(number));
+            if of.is_set() {
+                whole = of;
+            }
+        }
+        whole
+    }
+
+    /// Returns the tags of all packets that travel as one.
+    pub(crate) fn split(mut self) -> Vec<Tag> {
+        let accounts = with_book(|book, _| book.unbundle(self.0)).unwrap_or_default();
+        self.0 = 0;
+        accounts.into_iter().map(Tag).collect()
+    }
+
+    /// Returns another tag of the account, which is counted as a copy.
+    ///
+    /// Copies of fragments are a copy of their packet, and the last one's has the tag.
+    pub(crate) fn copy(&self) -> Tag {
+        if !self.is_set() {
+            return Tag::NONE;
+        }
+        Tag(with_book(|book, place| book.copy(self.0, place)).unwrap_or(0))
+    }
+
+    /// Removes the tag of a packet that copies have replaced.
+    pub(crate) fn replace(&mut self) {
+        if (FRAGMENT..BUNDLE).contains(&self.0) && self.0 & LAST == 0 {
+            let number = std::mem::take(&mut self.0);
+            with_book(|book, _| book.leave_out(number));
+        }
+        self.end_as(Entry::Copied, -1);
+    }
+
+    /// Books the end of the packet.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn end(&mut self) {
+        match MODE.get() {
+            Mode::Book(entry) => self.end_as(entry, 1),
+            Mode::Gather => {
+                GATHERED.with_borrow_mut(|gathered| gathered.push(std::mem::take(&mut self.0)));
+            }
+        }
+    }
+
+    fn end_as(&mut self, entry: Entry, count: i64) {
+        let number = std::mem::take(&mut self.0);
+        if number != 0 {
+            with_book(|book, place| book.end(number, place, entry, count));
+        }
+    }
+}
+
+impl Clone for Tag {
+    fn clone(&self) -> Tag {
+        Tag::NONE
+    }
+}
+
+/// Tags make no difference between packets.
+impl PartialEq for Tag {
+    fn eq(&self, _: &Tag) -> bool {
+        true
+    }
+}
+
+impl Eq for Tag {}
+
+impl Drop for Tag {
+    #[inline]
+    fn drop(&mut self) {
+        if self.is_set() {
+            self.end();
+        }
+    }
+}
+
+/// Entries by account, place and kind.
+type Entries = Map<(u32, u32, Entry), i64>;
+
+/// Entries of a network, and its bundles of accounts.
+#[derive(Debug, Default)]
+struct Book {
+    entries: Entries,
+    bundles: Vec<Vec<u32>>,
+    /// Numbers of bundles that are not in use.
+    free: Vec<u32>,
+    fragmented: Vec<Fragmented>,
+    /// Numbers of packets in fragments that are not in use.
+    free_fragmented: Vec<u32>,
+}
+
+/// Packet in fragments.
+#[derive(Debug)]
+struct Fragmented {
+    /// Tag of the packet; zero once its end is booked.
+    of: u32,
+    /// Number of fragments with a tag.
+    left: usize,
+}
+
+impl Book {
+    fn add(&mut self, account: u32, place: u32, entry: Entry, count: i64) {
+        *self.entries.entry((account, place, entry)).or_default() += count;
+    }
+
+    /// Books the end of what a tag stands for.
+    fn end(&mut self, tag: u32, place: u32, entry: Entry, count: i64) {
+        match tag {
+            0 => {}
+            BUNDLE.. => {
+                let tags = self.unbundle(tag);
+                tags.into_iter().for_each(|tag| self.end(tag, place, entry, count));
+            }
+            FRAGMENT.. => {
+                let of = self.take_packet(tag);
+                self.end(of, place, entry, count);
+            }
+            account => self.add(account, place, entry, count),
+        }
+    }
+
+    /// Books a copy of what a tag stands for, and returns its tag.
+    fn copy(&mut self, tag: u32, place: u32) -> u32 {
+        match tag {
+            0 => 0,
+            BUNDLE.. => {
+                let copies = self.accounts_of(tag).into_iter().map(|tag| self.copy(tag, place));
+                let copies = copies.filter(|tag| *tag != 0).collect();
+                self.bundle(copies)
+            }
+            FRAGMENT.. if tag & LAST == 0 => 0,
+            FRAGMENT.. => self.copy(self.fragmented[(tag & NUMBER) as usize].of, place),
+            account => {
+                self.add(account, place, Entry::Copied, 1);
+                account
+            }
+        }
+    }
+
+    /// Returns the tags of `count` fragments of a tag's packet.
+    fn fragments(&mut self, tag: u32, count: usize) -> Vec<u32> {
+        let (number, last) = match tag {
+            0 => return vec![0; count],
+            FRAGMENT..BUNDLE => {
+                // A fragment is fragmented again.
+                self.fragmented[(tag & NUMBER) as usize].left += count - 1;
+                (tag & NUMBER, tag & LAST)
+            }
+            of => (self.fragment(Fragmented { of, left: count }), LAST),
+        };
+        let mut tags = vec![FRAGMENT | number; count];
+        tags.last_mut().into_iter().for_each(|tag| *tag |= last);
+        tags
+    }
+
+    fn fragment(&mut self, packet: Fragmented) -> u32 {
+        match self.free_fragmented.pop() {
+            Some(number) => {
+                self.fragmented[number as usize] = packet;
+                number
+            }
+            None => {
+                self.fragmented.push(packet);
+                self.fragmented.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Removes a fragment.
+    fn leave_out(&mut self, tag: u32) {
+        let packet = &mut self.fragmented[(tag & NUMBER) as usize];
+        packet.left -= 1;
+        if packet.left == 0 {
+            self.free_fragmented.push(tag & NUMBER);
+        }
+    }
+
+    /// Removes a fragment, and returns the tag of its packet. The others have none then.
+    fn take_packet(&mut self, tag: u32) -> u32 {
+        let of = std::mem::take(&mut self.fragmented[(tag & NUMBER) as usize].of);
+        self.leave_out(tag);
+        of
+    }
+
+    /// Returns the tag of a fragment's packet, or that of a whole packet.
+    fn packet_of(&mut self, tag: u32) -> u32 {
+        if (FRAGMENT..BUNDLE).contains(&tag) { self.take_packet(tag) } else { tag }
+    }
+
+    /// Returns the tag of the packet that is delivered with a fragment: with the last.
+    fn accept_fragment(&mut self, tag: u32) -> u32 {
+        if tag & LAST != 0 {
+            return self.take_packet(tag);
+        }
+        self.leave_out(tag);
+        0
+    }
+
+    /// Returns the number of a tag of these accounts.
+    fn bundle(&mut self, accounts: Vec<u32>) -> u32 {
+        match accounts[..] {
+            [] => 0,
+            [account] => account,
+            _ => {
+                let number = self.free.pop().unwrap_or_else(|| {
+                    self.bundles.push(Vec::new());
+                    self.bundles.len() as u32 - 1
+                });
+                self.bundles[number as usize] = accounts;
+                number | BUNDLE
+            }
+        }
+    }
+
+    /// Returns the accounts of a tag.
+    fn accounts_of(&self, tag: u32) -> Vec<u32> {
+        match tag {
+            0 => Vec::new(),
+            BUNDLE.. => self.bundles.get((tag - BUNDLE) as usize).cloned().unwrap_or_default(),
+            account => vec![account],
+        }
+    }
+
+    /// Returns the accounts of a tag that ends.
+    fn unbundle(&mut self, tag: u32) -> Vec<u32> {
+        let accounts = self.accounts_of(tag);
+        if let Some(bundle) = tag.checked_sub(BUNDLE) {
+            self.bundles[bundle as usize].clear();
+            self.free.push(bundle);
+        }
+        accounts
+    }
+}
+
+/// Treatment of tags that are destroyed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// End of their packets.
+    Book(Entry),
+    /// Gathering, as their packets go on in another form.
+    Gather,
+}
+
+/// Place while no element of a network is called. Nothing is booked then.
+const NOWHERE: u32 = u32::MAX;
+
+thread_local! {
+    /// Number of the element that is called.
+    static PLACE: Cell<u32> = const { Cell::new(NOWHERE) };
+    static MODE: Cell<Mode> = const { Cell::new(Mode::Book(Entry::Dropped(Why::Undeclared))) };
+    /// Book of the network that is called.
+    static BOOK: Cell<Option<Box<Book>>> = const { Cell::new(None) };
+    static GATHERED: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Calls `work` with the book and the place of the element that is called.
+fn with_book<R>(work: impl FnOnce(&mut Book, u32) -> R) -> Option<R> {
+    let place = Some(PLACE.get()).filter(|place| *place != NOWHERE)?;
+    let mut book = BOOK.take().unwrap_or_default();
+    let result = work(&mut book, place);
+    BOOK.set(Some(book));
+    Some(result)
+}
+
+/// Sets the element that is called, by its number.
+#[inline]
+pub fn set_place(element: u32) {
+    PLACE.set(element);
+}
+
+/// Calls `work`, during which packets that are destroyed are dropped for a reason.
+///
+/// It is for receivers that restore packets from units.
+#[inline]
+pub fn dropping<R>(why: Why, work: impl FnOnce() -> R) -> R {
+    with_entry(Entry::Dropped(why), work)
+}
+
+/// Calls `work` of a role, which takes over packets that it destroys.
+#[inline]
+pub fn taking_over<R>(work: impl FnOnce() -> R) -> R {
+    with_entry(Entry::TakenOver, work)
+}
+
+/// Calls `work`, during which tags that are destroyed count as `entry`.
+#[inline]
+pub(crate) fn with_entry<R>(entry: Entry, work: impl FnOnce() -> R) -> R {
+    with_mode(Mode::Book(entry), work)
+}
+
+#[inline]
+fn with_mode<R>(mode: Mode, work: impl FnOnce() -> R) -> R {
+    let before = MODE.replace(mode);
+    let result = work();
+    MODE.set(before);
+    result
+}
+
+/// Calls `work`, and returns a tag in the place of those that it destroys.
+pub(crate) fn gathered(work: impl FnOnce()) -> Tag {
+    with_mode(Mode::Gather, work);
+    let accounts = GATHERED.take();
+    let bundle = |book: &mut Book, _| {
+        let accounts = accounts.into_iter().flat_map(|tag| book.unbundle(tag)).collect();
+        book.bundle(accounts)
+    };
+    Tag(with_book(bundle).unwrap_or(0))
+}
+
+/// Calls `work` of a queue that is destroyed. Its packets count as waiting, if others count as in flight.
+pub(crate) fn as_waiting(work: impl FnOnce()) {
+    let is_end = MODE.get() == Mode::Book(Entry::InFlight);
+    if is_end { with_entry(Entry::Waiting, work) } else { work() }
+}
+
+/// Packets that a sender sent, and those that were delivered of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// Number of packets sent.
+    pub sent: u64,
+    /// Bytes of packets sent, as the sender's node got them.
+    pub sent_bytes: u64,
+    /// Number of packets delivered, copies included.
+    pub delivered: u64,
+    /// Bytes of packets delivered, as the receiver's node got them.
+    pub delivered_bytes: u64,
+}
+
+/// Ledger of a network: what became of packets that were not delivered.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    book: Option<Box<Book>>,
+    /// Set while the thread has the book.
+    is_open: bool,
+}
+
+/// State of the thread before a network was called.
+#[derive(Debug)]
+pub struct Outer {
+    place: u32,
+    /// Another network's book; `None` inside of a call of the same network.
+    book: Option<Option<Box<Book>>>,
+}
+
+impl Ledger {
+    /// Books ends of packets from now on, at the element of this number.
+    #[inline]
+    pub fn open(&mut self, element: u32) -> Outer {
+        let is_first = !std::mem::replace(&mut self.is_open, true);
+        let book = is_first.then(|| BOOK.replace(self.book.take()));
+        Outer { place: PLACE.replace(element), book }
+    }
+
+    /// Ends what [`Ledger::open`] began.
+    #[inline]
+    pub fn close(&mut self, outer: Outer) {
+        PLACE.set(outer.place);
+        if let Some(book) = outer.book {
+            self.book = BOOK.replace(book);
+            self.is_open = false;
+        }
+    }
+
+    /// Calls `drop` for the number of each element, to destroy it. Packets in it are found there.
+    pub fn take_stock(&mut self, elements: u32, mut drop: impl FnMut(u32)) {
+        let outer = self.open(0);
+        with_entry(Entry::InFlight, || {
+            for element in 0..elements {
+                set_place(element);
+                drop(element);
+            }
+        });
+        self.close(outer);
+    }
+
+    /// Returns the entries in order: account, element, kind and number of packets.
+    pub fn entries(&self) -> Vec<(u32, u32, Entry, i64)> {
+        let entries = self.book.iter().flat_map(|book| book.entries.iter());
+        let mut entries: Vec<_> =
+            entries.map(|((account, place, entry), count)| (*account, *place, *entry, *count)).collect();
+        entries.sort_unstable();
+        entries
+    }
+}
+
+/// Accounts of a network, by number. The first is of packets without one.
+#[derive(Debug, Default)]
+pub struct Accounts(Vec<Account>);
+
+impl Accounts {
+    /// Creates accounts up to the number `last`.
+    pub fn up_to(last: u32) -> Accounts {
+        Accounts(vec![Account::default(); last as usize + 1])
+    }
+
+    /// Returns an account; an empty one for other numbers.
+    pub fn get(&self, number: u32) -> Account {
+        self.0.get(number as usize).copied().unwrap_or_default()
+    }
+
+    /// Returns `true` if the account exists. The packet then counts as sent.
+    #[inline]
+    pub(crate) fn send(&mut self, number: u32, len: usize) -> bool {
+        let Some(account) = self.0.get_mut(number as usize) else { return false };
+        account.sent += 1;
+        account.sent_bytes += len as u64;
+        true
+    }
+
+    /// Counts a packet as delivered.
+    #[inline]
+    pub(crate) fn deliver(&mut self, number: u32, len: usize) {
+        if let Some(account) = self.0.get_mut(number as usize) {
+            account.delivered += 1;
+            account.delivered_bytes += len as u64;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

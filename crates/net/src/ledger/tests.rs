@@ -1,0 +1,236 @@
+//! Accounts of packets, whatever becomes of them.
+
+use super::*;
+use crate::{Body, Carried, Origin, Packet};
+
+fn packet(account: u32) -> Packet {
+    let mut packet = Packet::new(20, 80);
+    packet.tag_mut().set(account);
+    packet
+}
+
+/// Returns the entries of what `work` does at element 7.
+fn entries(work: impl FnOnce()) -> Vec<(u32, u32, Entry, i64)> {
+    let mut ledger = Ledger::default();
+    let outer = ledger.open(7);
+    work();
+    ledger.close(outer);
+    assert_eq!(PLACE.get(), NOWHERE);
+    ledger.entries()
+}
+
+/// Content with packets in it.
+#[derive(Debug, Clone, PartialEq)]
+struct Frame(Vec<Packet>);
+
+impl Carried for Frame {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+    fn write_to(&self, _: &mut Vec<u8>) {}
+    fn boxed_clone(&self) -> Box<dyn Carried> {
+        Box::new(self.clone())
+    }
+    fn boxed_copy(&self) -> Box<dyn Carried> {
+        Box::new(Frame(self.0.iter().map(Packet::copy).collect()))
+    }
+    fn same(&self, other: &dyn Carried) -> bool {
+        other.downcast_ref() == Some(self)
+    }
+}
+
+#[test]
+fn however_a_packet_ends_it_is_booked_once() {
+    let lost = |why| Entry::Dropped(why);
+    assert_eq!(entries(|| drop(packet(1))), [(1, 7, lost(Why::Undeclared), 1)]);
+    assert_eq!(entries(|| packet(1).recycle()), [(1, 7, lost(Why::Undeclared), 1)]);
+    assert_eq!(entries(|| packet(2).lose(Why::Queue)), [(2, 7, lost(Why::Queue), 1)]);
+    assert_eq!(entries(|| drop(packet(2).into_body())), [(2, 7, lost(Why::Undeclared), 1)]);
+    let frame = || Packet::new(4, 0).with_body(Body::Carried(Box::new(Frame(vec![packet(1), packet(3)]))));
+    let expected = [(1, 7, lost(Why::Channel), 1), (3, 7, lost(Why::Channel), 1)];
+    assert_eq!(entries(|| frame().lose(Why::Channel)), expected);
+    assert_eq!(entries(|| Packet::new(20, 80).lose(Why::Queue)), []);
+    // Outside of a network nothing is booked.
+    drop(packet(1));
+}
+
+#[test]
+fn a_reused_packet_has_no_account() {
+    let entries = entries(|| {
+        packet(1).lose(Why::Queue);
+        assert!(!Packet::new(20, 80).is_accounted());
+    });
+    assert_eq!(entries.len(), 1);
+}
+
+#[test]
+fn a_clone_is_in_no_account_and_a_copy_is_counted() {
+    let copied = |count| (1, 7, Entry::Copied, count);
+    assert_eq!(
+        entries(|| {
+            let packet = packet(1);
+            assert!(!packet.clone().is_accounted());
+            let copies = [packet.copy(), packet.copy()];
+            packet.replaced();
+            copies.into_iter().for_each(|copy| copy.lose(Why::Channel));
+        }),
+        [copied(1), (1, 7, Entry::Dropped(Why::Channel), 2)]
+    );
+    let frame = || Packet::new(4, 0).with_body(Body::Carried(Box::new(Frame(vec![packet(1)]))));
+    let both = || [frame().copy(), frame()].into_iter().for_each(|frame| frame.lose(Why::Queue));
+    // The first frame, whose copy it is, ends undeclared.
+    let ends = [(1, 7, Entry::Dropped(Why::Queue), 2), (1, 7, Entry::Dropped(Why::Undeclared), 1)];
+    assert_eq!(entries(both), [&[copied(1)][..], &ends].concat());
+}
+
+#[test]
+fn the_origin_of_bytes_stands_for_all_packets_in_them() {
+    let frame = || Packet::new(4, 0).with_body(Body::Carried(Box::new(Frame(vec![packet(1), packet(3)]))));
+    let entries = entries(|| {
+        let mut origins = frame().into_origin().split();
+        assert_eq!(origins.len(), 2);
+        origins.remove(1).lose(Why::Restoration);
+        let mut restored = Packet::new(20, 80);
+        restored.set_origin(origins.remove(0));
+        restored.lose(Why::Queue);
+        frame().into_origin().copy().lose(Why::Channel);
+        Origin::default().lose(Why::Channel);
+        assert!(packet(5).into_origin().split().len() == 1);
+    });
+    let of = |account, entry| {
+        entries.iter().find(|(own, _, kind, _)| (*own, *kind) == (account, entry)).map(|entry| entry.3)
+    };
+    let lost = |why| Entry::Dropped(why);
+    assert_eq!((of(1, lost(Why::Queue)), of(3, lost(Why::Restoration))), (Some(1), Some(1)));
+    // A bundle is copied and ends as a whole.
+    assert_eq!((of(1, Entry::Copied), of(3, lost(Why::Channel))), (Some(1), Some(1)));
+    assert_eq!(of(3, lost(Why::Undeclared)), Some(1));
+    assert_eq!(of(5, lost(Why::Undeclared)), Some(1));
+}
+
+#[test]
+fn calls_inside_of_calls_keep_their_books_apart() {
+    let mut inner = Ledger::default();
+    let outer = entries(|| {
+        packet(1).lose(Why::Queue);
+        let before = inner.open(2);
+        packet(1).lose(Why::Channel);
+        // The same network again, as by an action that wakes an element.
+        let again = inner.open(3);
+        packet(1).lose(Why::Channel);
+        inner.close(again);
+        inner.close(before);
+        packet(1).lose(Why::Queue);
+    });
+    assert_eq!(outer, [(1, 7, Entry::Dropped(Why::Queue), 2)]);
+    let lost = Entry::Dropped(Why::Channel);
+    assert_eq!(inner.entries(), [(1, 2, lost, 1), (1, 3, lost, 1)]);
+}
+
+#[test]
+fn what_elements_hold_at_the_end_is_found_there() {
+    let mut queue = crate::queue::Backlog::default();
+    queue.push(packet(1), bentpipe_units::Time::ZERO);
+    let mut elements = vec![(Some(queue), None), (None, Some(packet(2)))].into_iter();
+    let mut ledger = Ledger::default();
+    ledger.take_stock(2, |_| drop(elements.next()));
+    assert_eq!(ledger.entries(), [(1, 0, Entry::Waiting, 1), (2, 1, Entry::InFlight, 1)]);
+}
+
+#[test]
+fn all_reasons_are_listed_in_their_order() {
+    // The last variant is known, so that a new one in front of it is missed.
+    assert_eq!(Why::ALL.len(), Why::Undeclared as usize + 1);
+    assert!(Why::ALL.iter().enumerate().all(|(place, why)| *why as usize == place));
+}
+
+/// Origins of the three fragments of a packet of account 1.
+fn fragments() -> Vec<Origin> {
+    packet(1).take_origin().fragments(3)
+}
+
+/// Returns the one origin of a list.
+fn only(mut origins: Vec<Origin>) -> Origin {
+    origins.pop().expect("one")
+}
+
+#[test]
+fn the_first_fragment_that_is_lost_is_the_end_of_its_packet() {
+    let channel = [(1, 7, Entry::Dropped(Why::Channel), 1)];
+    for first in 0..3 {
+        let lost = entries(|| {
+            let mut parts = fragments();
+            parts.remove(first).end(Why::Channel);
+            dropping(Why::Reassembly, || drop(parts));
+        });
+        assert_eq!(lost, channel, "fragment {first}");
+    }
+    let again = entries(|| {
+        let mut parts = fragments();
+        let mut smaller = parts.remove(0).fragments(2);
+        smaller.remove(1).end(Why::Channel);
+        dropping(Why::Reassembly, || drop((parts, smaller)));
+    });
+    assert_eq!(again, channel, "fragmented again");
+}
+
+#[test]
+fn fragments_that_all_arrive_are_their_packet() {
+    let whole = |order: [usize; 3]| {
+        entries(|| {
+            let mut parts: Vec<Option<Origin>> = fragments().into_iter().map(Some).collect();
+            let arrived = order.into_iter().filter_map(|n| parts[n].take()).collect();
+            let mut whole = dropping(Why::Reassembly, || Origin::joined(arrived));
+            whole.end(Why::Queue);
+        })
+    };
+    for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+        assert_eq!(whole(order), [(1, 7, Entry::Dropped(Why::Queue), 1)]);
+    }
+    // Packets of their own in fragments, as of a capture: all but one end there.
+    let own = entries(|| {
+        let tagged = [packet(1), packet(1)].map(|mut packet| packet.take_origin());
+        let mut whole = dropping(Why::Reassembly, || Origin::joined(tagged.into()));
+        whole.end(Why::Queue);
+    });
+    assert_eq!(own.iter().map(|(.., packets)| packets).sum::<i64>(), 2);
+}
+
+#[test]
+fn copies_of_fragments_are_a_copy_of_their_packet() {
+    let entries = entries(|| {
+        let parts: Vec<Packet> = fragments()
+            .into_iter()
+            .map(|origin| {
+                let mut part = Packet::new(20, 80);
+                part.set_origin(origin);
+                part
+            })
+            .collect();
+        let [first, second] = [0, 1].map(|_| parts.iter().map(Packet::copy).collect::<Vec<_>>());
+        parts.into_iter().for_each(Packet::replaced);
+        first.into_iter().for_each(|part| part.lose(Why::Queue));
+        let arrived = second.into_iter().map(|mut part| part.take_origin()).collect();
+        Origin::joined(arrived).end(Why::Channel);
+    });
+    assert_eq!(
+        entries,
+        [
+            (1, 7, Entry::Copied, 1),
+            (1, 7, Entry::Dropped(Why::Queue), 1),
+            (1, 7, Entry::Dropped(Why::Channel), 1)
+        ]
+    );
+}
+
+#[test]
+fn a_bundle_in_fragments_ends_with_the_first_that_is_lost() {
+    let lost = entries(|| {
+        let frame = Packet::new(4, 0).with_body(Body::Carried(Box::new(Frame(vec![packet(1), packet(3)]))));
+        let mut parts = frame.into_origin().fragments(2);
+        only(parts.split_off(1)).end(Why::Channel);
+        dropping(Why::Reassembly, || drop(parts));
+    });
+    let channel = Entry::Dropped(Why::Channel);
+    assert_eq!(lost, [(1, 7, channel, 1), (3, 7, channel, 1)]);
+}

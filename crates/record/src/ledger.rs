@@ -1,0 +1,400 @@
+//! Accounts of packets: what each sender sent, and what became of it.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use bentpipe_net::ledger::Entry as Booked;
+use bentpipe_sim::Statement;
+use indexmap::map::Entry;
+use indexmap::{IndexMap, IndexSet};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::pattern;
+
+/// Column of an account. Sent and copied packets are delivered, taken over, dropped or remaining.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LedgerColumn {
+    /// Packets that the sender's node took on.
+    Sent,
+    /// Further copies made on the way: duplicates, and those for members of a group.
+    Copied,
+    /// Packets that an endpoint got.
+    Delivered,
+    /// Packets that a role took, such as a proxy. It sends packets of its own instead.
+    TakenOver,
+    /// Packets that ended on the way.
+    Dropped,
+    /// Packets that were on their way at the end of the run.
+    Remaining,
+}
+
+impl LedgerColumn {
+    pub(super) const ALL: [LedgerColumn; 6] = [
+        LedgerColumn::Sent,
+        LedgerColumn::Copied,
+        LedgerColumn::Delivered,
+        LedgerColumn::TakenOver,
+        LedgerColumn::Dropped,
+        LedgerColumn::Remaining,
+    ];
+
+    /// Returns the name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LedgerColumn::TakenOver => "taken-over",
+            other => other.label(),
+        }
+    }
+
+    /// Returns the column of a name.
+    pub fn of(name: &str) -> Option<LedgerColumn> {
+        LedgerColumn::ALL.into_iter().find(|column| column.name() == name)
+    }
+
+    /// Returns the words for readers.
+    pub const fn label(self) -> &'static str {
+        match self {
+            LedgerColumn::Sent => "sent",
+            LedgerColumn::Copied => "copied",
+            LedgerColumn::Delivered => "delivered",
+            LedgerColumn::TakenOver => "taken over",
+            LedgerColumn::Dropped => "dropped",
+            LedgerColumn::Remaining => "remaining",
+        }
+    }
+}
+
+/// Reason of remaining packets of a network that goes on, whose places are not known.
+const ON_THE_WAY: &str = "on-the-way";
+/// Reason of packets that no element of a network had at its end. The account does not close.
+const UNACCOUNTED: &str = "unaccounted";
+
+/// Row of the account of a sender's packets, over the whole run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LedgerRow {
+    /// Element that sent them: "flow.download.sender". Messages of its own, such as ICMP, a node sends itself.
+    pub sender: String,
+    /// Column.
+    pub column: LedgerColumn,
+    /// Element at which they are copied, taken over, dropped or found. Empty of other columns.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub place: String,
+    /// Reason for which they are dropped: "queue", "channel". Of those that remain, "waiting" in a queue or "in-flight";
+    /// "on-the-way" where the network goes on. "unaccounted": the account does not close.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Number of packets.
+    pub packets: u64,
+    /// IP bytes, of packets sent and delivered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+}
+
+impl LedgerRow {
+    /// Returns the rows of all senders of a network that has ended, in its order.
+    pub fn of(statements: &[Statement]) -> Vec<LedgerRow> {
+        statements.iter().flat_map(|statement| LedgerRow::of_one(statement, UNACCOUNTED)).collect()
+    }
+
+    /// Returns the rows of a network that goes on.
+    pub fn of_running(statements: &[Statement]) -> Vec<LedgerRow> {
+        statements.iter().flat_map(|statement| LedgerRow::of_one(statement, ON_THE_WAY)).collect()
+    }
+
+    /// Returns the sums of rows of several runs, sender by sender.
+    pub fn summed<'a>(rows: impl Iterator<Item = &'a LedgerRow>) -> Vec<LedgerRow> {
+        let mut senders: IndexMap<&str, IndexMap<(LedgerColumn, &str, &str), LedgerRow>> = IndexMap::new();
+        for row in rows {
+            let of_sender = senders.entry(&row.sender).or_default();
+            match of_sender.entry((row.column, &row.place, &row.reason)) {
+                Entry::Vacant(new) => drop(new.insert(row.clone())),
+                Entry::Occupied(mut sum) => sum.get_mut().add(row),
+            }
+        }
+        senders.into_values().flat_map(IndexMap::into_values).collect()
+    }
+
+    /// Returns the rows of senders of flows whose packets were dropped.
+    pub fn lossy(rows: &[LedgerRow]) -> Vec<LedgerRow> {
+        let lossy: HashSet<&str> = rows
+            .iter()
+            .filter(|row| row.column == LedgerColumn::Dropped)
+            .map(|row| &row.sender[..])
+            .collect();
+        rows.iter().filter(|row| row.is_of_flow() && lossy.contains(&row.sender[..])).cloned().collect()
+    }
+
+    /// Returns `true` for the account of an end of a flow.
+    pub fn is_of_flow(&self) -> bool {
+        self.sender.starts_with("flow.")
+    }
+
+    fn add(&mut self, other: &LedgerRow) {
+        self.packets += other.packets;
+        self.bytes = self.bytes.zip(other.bytes).map(|(own, other)| own + other);
+    }
+
+    fn of_one(statement: &Statement, rest: &str) -> Vec<LedgerRow> {
+        let sender = statement.sender.replace('/', ".");
+        let row = |column, place: &str, reason: &str, packets: i64, bytes| LedgerRow {
+            sender: sender.clone(),
+            column,
+            place: place.replace('/', "."),
+            reason: reason.to_owned(),
+            packets: packets.unsigned_abs(),
+            bytes,
+        };
+        let account = statement.account;
+        let whole = |column, packets: u64, bytes| row(column, "", "", packets as i64, Some(bytes));
+        let mut rows = vec![
+            whole(LedgerColumn::Sent, account.sent, account.sent_bytes),
+            whole(LedgerColumn::Delivered, account.delivered, account.delivered_bytes),
+        ];
+        rows.extend(statement.entries.iter().filter(|(_, _, packets)| *packets != 0).map(
+            |(entry, place, packets)| {
+                let (column, reason) = named(*entry);
+                row(column, place, reason, *packets, None)
+            },
+        ));
+        let elsewhere = statement.elsewhere();
+        rows.extend((elsewhere != 0).then(|| row(LedgerColumn::Remaining, "", rest, elsewhere, None)));
+        rows.sort_by_key(|row| row.column);
+        rows
+    }
+}
+
+fn named(entry: Booked) -> (LedgerColumn, &'static str) {
+    match entry {
+        Booked::Copied => (LedgerColumn::Copied, ""),
+        Booked::TakenOver => (LedgerColumn::TakenOver, ""),
+        Booked::Dropped(why) => (LedgerColumn::Dropped, why.name()),
+        Booked::Waiting => (LedgerColumn::Remaining, "waiting"),
+        Booked::InFlight => (LedgerColumn::Remaining, "in-flight"),
+    }
+}
+
+/// Senders that have a line each; of more there is one line for all.
+const MAX_LINES: usize = 8;
+/// Reasons of remaining packets, and words for them.
+const REMAINING: [(&str, &str); 4] = [
+    ("waiting", "waiting"),
+    ("in-flight", "in flight"),
+    (ON_THE_WAY, "on their way"),
+    (UNACCOUNTED, "UNACCOUNTED FOR: please report it"),
+];
+/// Kinds of drops in a line: a reason, and places that differ by numbers.
+const MAX_DROPS: usize = 6;
+
+/// Text of the accounts of flows: a line for each sender, or one for all.
+#[derive(Clone, Copy, Debug)]
+pub struct LedgerText<'a> {
+    /// Rows, by sender.
+    pub rows: &'a [LedgerRow],
+    /// Number of runs that they are sums of.
+    pub runs: usize,
+    /// Set if the measures next to it leave out a warm-up.
+    pub has_warm_up: bool,
+}
+
+impl fmt::Display for LedgerText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of_flows: Vec<&LedgerRow> = self.rows.iter().filter(|row| row.is_of_flow()).collect();
+        let senders: Vec<&[&LedgerRow]> = of_flows.chunk_by(|a, b| a.sender == b.sender).collect();
+        let runs = if self.runs > 1 { format!(" in {} runs", self.runs) } else { String::new() };
+        let runs = runs + if self.has_warm_up { ", warm-up included" } else { "" };
+        if senders.len() > MAX_LINES {
+            let ends = senders.len();
+            return writeln!(f, "packets of {ends} ends of flows{runs}: {}", LedgerLine(&of_flows));
+        }
+        senders
+            .iter()
+            .try_for_each(|rows| writeln!(f, "packets of {}{runs}: {}", rows[0].sender, LedgerLine(rows)))
+    }
+}
+
+/// Sums of rows in a line, with reasons and places.
+#[derive(Clone, Copy, Debug)]
+pub struct LedgerLine<'a>(pub &'a [&'a LedgerRow]);
+
+impl LedgerLine<'_> {
+    fn sum(&self, is_meant: impl Fn(&LedgerRow) -> bool) -> u64 {
+        self.0.iter().filter(|row| is_meant(row)).map(|row| row.packets).sum()
+    }
+
+    /// Returns the drops by reason and places that differ by numbers alone, the most first.
+    fn drops(&self) -> Vec<Dropped<'_>> {
+        let mut drops: IndexMap<(&str, String), Dropped<'_>> = IndexMap::new();
+        for row in self.0.iter().filter(|row| row.column == LedgerColumn::Dropped) {
+            drops.entry((&row.reason, pattern(&row.place))).or_insert_with(|| Dropped::at(row)).add(row);
+        }
+        let mut drops: Vec<Dropped<'_>> = drops.into_values().collect();
+        drops.sort_by_key(|dropped| std::cmp::Reverse(dropped.packets));
+        drops
+    }
+}
+
+/// Packets dropped for a reason, at places that differ by numbers alone.
+struct Dropped<'a> {
+    packets: u64,
+    reason: &'a str,
+    places: IndexSet<&'a str>,
+}
+
+impl<'a> Dropped<'a> {
+    fn at(row: &'a LedgerRow) -> Dropped<'a> {
+        Dropped { packets: 0, reason: &row.reason, places: IndexSet::new() }
+    }
+
+    fn add(&mut self, row: &'a LedgerRow) {
+        self.packets += row.packets;
+        self.places.insert(&row.place);
+    }
+}
+
+impl fmt::Display for Dropped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Dropped { packets, reason, places } = self;
+        let first = places.first().copied().unwrap_or_default();
+        match places.len() {
+            // Measures have no places.
+            1 if first.is_empty() => write!(f, "{packets} dropped ({reason})"),
+            1 => write!(f, "{packets} dropped ({reason}, {first})"),
+            several => write!(f, "{packets} dropped ({reason}, {}: {several} places)", pattern(first)),
+        }
+    }
+}
+
+impl fmt::Display for LedgerLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let column = |wanted: LedgerColumn| self.sum(|row| row.column == wanted);
+        write!(f, "{} sent", column(LedgerColumn::Sent))?;
+        for other in [LedgerColumn::Copied, LedgerColumn::Delivered, LedgerColumn::TakenOver] {
+            let packets = column(other);
+            if packets > 0 || other == LedgerColumn::Delivered {
+                write!(f, ", {packets} {}", other.label())?;
+            }
+        }
+        let drops = self.drops();
+        drops.iter().take(MAX_DROPS).try_for_each(|dropped| write!(f, ", {dropped}"))?;
+        write_others(&drops[drops.len().min(MAX_DROPS)..], f)?;
+        for (reason, words) in REMAINING {
+            let packets = self.sum(|row| row.column == LedgerColumn::Remaining && row.reason == reason);
+            if packets > 0 {
+                write!(f, ", {packets} {words}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes the sums of drops that have no words of their own, by reason.
+fn write_others(drops: &[Dropped<'_>], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut reasons: IndexMap<&str, (u64, usize)> = IndexMap::new();
+    for Dropped { packets, reason, places } in drops {
+        let (sum, count) = reasons.entry(reason).or_default();
+        *sum += packets;
+        *count += places.len();
+    }
+    reasons.iter().try_for_each(|(reason, (packets, places))| {
+        write!(f, ", {packets} dropped ({reason}, {places} other places)")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use bentpipe_net::Why;
+    use bentpipe_net::ledger::Account;
+
+    use super::LedgerColumn::{Copied, Delivered, Dropped, Remaining, Sent};
+    use super::*;
+
+    fn statement() -> Statement {
+        Statement {
+            sender: "flow/x/sender".into(),
+            account: Account { sent: 100, sent_bytes: 9000, delivered: 90, delivered_bytes: 8100 },
+            entries: vec![
+                (Booked::Copied, "link/l/forward/channel.1".into(), 1),
+                (Booked::Dropped(Why::Queue), "link/l/forward".into(), 4),
+                (Booked::Dropped(Why::Channel), "link/l/forward/channel.1".into(), 3),
+                (Booked::InFlight, "link/l/forward".into(), 2),
+                (Booked::Waiting, "link/l/forward".into(), 1),
+            ],
+        }
+    }
+
+    #[test]
+    fn rows_add_up_and_what_is_missing_has_a_row() {
+        let rows = LedgerRow::of(&[statement()]);
+        let of =
+            |column| rows.iter().filter(move |row| row.column == column).map(|row| row.packets).sum::<u64>();
+        assert_eq!(of(Sent) + of(Copied), of(Delivered) + of(Dropped) + of(Remaining));
+        assert_eq!(rows.last().map(|row| (&row.reason[..], row.packets)), Some(("unaccounted", 1)));
+        let text = serde_json::to_string(&rows).expect("text");
+        assert_eq!(serde_json::from_str::<Vec<LedgerRow>>(&text).expect("rows"), rows);
+    }
+
+    #[test]
+    fn rows_of_several_runs_are_added_by_sender() {
+        let (one, mut other) = (LedgerRow::of(&[statement()]), LedgerRow::of(&[statement()]));
+        other.retain(|row| row.reason != "queue");
+        other.push(LedgerRow { sender: "node.a".to_owned(), ..other[0].clone() });
+        let sum = LedgerRow::summed(one.iter().chain(&other));
+        assert_eq!(sum.len(), one.len() + 1);
+        assert_eq!((sum[0].packets, sum[0].bytes), (200, Some(18_000)));
+        let of = |reason| sum.iter().find(|row| row.reason == reason).map(|row| row.packets);
+        assert_eq!((of("queue"), of("channel")), (Some(4), Some(6)));
+        assert_eq!(sum.last().map(|row| &row.sender[..]), Some("node.a"));
+    }
+
+    #[test]
+    fn senders_without_losses_are_left_out_where_losses_are_shown() {
+        let mut rows = LedgerRow::of(&[statement()]);
+        rows.push(LedgerRow { sender: "flow.y.sender".to_owned(), ..rows[0].clone() });
+        let lossy = LedgerRow::lossy(&rows);
+        let text = LedgerText { rows: &lossy, runs: 3, has_warm_up: true }.to_string();
+        assert!(
+            text.starts_with("packets of flow.x.sender in 3 runs, warm-up included: 100 sent, "),
+            "{text}"
+        );
+        assert_eq!(text.lines().count(), 1);
+    }
+
+    #[test]
+    fn a_line_names_where_packets_were_lost() {
+        let rows = LedgerRow::of(&[statement()]);
+        assert_eq!(
+            LedgerText { rows: &rows, runs: 1, has_warm_up: false }.to_string(),
+            "packets of flow.x.sender: 100 sent, 1 copied, 90 delivered, 4 dropped (queue, link.l.forward), \
+             3 dropped (channel, link.l.forward.channel.1), 1 waiting, 2 in flight, 1 UNACCOUNTED FOR: please report it\n"
+        );
+    }
+
+    #[test]
+    fn drops_at_the_places_of_copies_have_one_place_with_their_number() {
+        let dropped = |place: String, reason: &str| LedgerRow {
+            sender: "flow.x.sender".to_owned(),
+            column: Dropped,
+            place,
+            reason: reason.to_owned(),
+            packets: 2,
+            bytes: None,
+        };
+        let mut rows: Vec<LedgerRow> =
+            (1..=500).map(|n| dropped(format!("link.home.{n}.forward.channel"), "channel")).collect();
+        rows.push(dropped("node.home.7".to_owned(), "no-listener"));
+        rows.push(dropped("link.home.7.forward".to_owned(), "queue"));
+        rows.extend(
+            (0..6).map(|n| dropped(format!("node.{}", ["a", "b", "c", "d", "e", "f"][n]), "hop-limit")),
+        );
+        let line = LedgerLine(&rows.iter().collect::<Vec<_>>()).to_string();
+        assert_eq!(
+            line,
+            "0 sent, 0 delivered, 1000 dropped (channel, link.home.*.forward.channel: 500 places), \
+             2 dropped (no-listener, node.home.7), 2 dropped (queue, link.home.7.forward), \
+             2 dropped (hop-limit, node.a), 2 dropped (hop-limit, node.b), 2 dropped (hop-limit, node.c), \
+             6 dropped (hop-limit, 3 other places)"
+        );
+    }
+}
