@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Write;
 
 use bentpipe_net::metric::{Counter, Of};
+use time::{SignedDuration, UtcDateTime};
 
 use crate::Statistics;
 use crate::metrics::{Sample, declared};
@@ -87,28 +88,11 @@ impl Journal {
 
 /// Returns date and time of day, UTC (ISO 8601).
 fn stamp(unix_time_s: f64) -> String {
-    let millis = (unix_time_s * 1e3).max(0.0) as u64;
-    let (days, in_day) = (millis / 86_400_000, millis % 86_400_000);
-    let (hours, minutes) = (in_day / 3_600_000, in_day / 60_000 % 60);
-    let (year, month, day) = date(days);
-    let seconds = in_day % 60_000;
-    format!(
-        "{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{:02}.{:03}Z",
-        seconds / 1000,
-        seconds % 1000
-    )
-}
-
-/// Returns the date of a day since 1970, counted in years that begin with March.
-fn date(days: u64) -> (u64, u64, u64) {
-    let shifted = days + 719_468;
-    let (era, in_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (in_era - in_era / 1460 + in_era / 36_524 - in_era / 146_096) / 365;
-    let in_year = in_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * in_year + 2) / 153;
-    let day = in_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+    let since = SignedDuration::milliseconds((unix_time_s * 1e3).max(0.0) as i64);
+    let at = UtcDateTime::UNIX_EPOCH.saturating_add(since);
+    let (year, month, day) = at.to_calendar_date();
+    let (hour, minute, second, millis) = at.as_hms_milli();
+    format!("{year:04}-{:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z", u8::from(month))
 }
 
 #[cfg(test)]

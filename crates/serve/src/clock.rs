@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use time::{Date, SignedDuration, UtcDateTime};
 use tokio::time::Instant;
 
 /// Returns the milliseconds since 1970, UTC.
@@ -42,51 +43,40 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 /// Returns an instant as date and time, UTC: "2026-11-25 08:36:27".
 pub(crate) fn shown(ms: i64) -> String {
-    let (days, second) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000) / 1000);
-    let (year, month, day) = date(days);
-    let (hour, minute) = (second / 3600, second / 60 % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02}", second % 60)
+    let at = date_time(ms);
+    let (year, month, day) = at.to_calendar_date();
+    let (hour, minute, second) = at.as_hms();
+    format!("{year:04}-{:02}-{day:02} {hour:02}:{minute:02}:{second:02}", u8::from(month))
 }
 
 /// Returns the year of now, UTC.
 pub(crate) fn year() -> i32 {
-    i32::try_from(date(now_ms().div_euclid(86_400_000)).0).unwrap_or(1970)
+    date_time(now_ms()).year()
 }
 
 /// Returns the instant of a date and time, UTC, such as "2026-11-25T14:30" or "2026-11-25T14:30:15".
 pub(crate) fn parsed(text: &str) -> Option<i64> {
-    let number = |text: &str, length: usize| -> Option<i64> {
+    let number = |text: &str, length: usize| -> Option<u16> {
         let is_number = text.len() == length && text.bytes().all(|byte| byte.is_ascii_digit());
         is_number.then(|| text.parse().ok()).flatten()
     };
+    let of_two = |text: &str| number(text, 2).and_then(|value| u8::try_from(value).ok());
     let (day, clock) = text.trim().split_once('T')?;
-    let [year, month, of_month] = day.split('-').collect::<Vec<_>>().try_into().ok()?;
-    let (year, month, of_month) = (number(year, 4)?, number(month, 2)?, number(of_month, 2)?);
+    let [year, month, day] = day.split('-').collect::<Vec<_>>().try_into().ok()?;
+    let month = of_two(month)?.try_into().ok()?;
+    let date = Date::from_calendar_date(number(year, 4)?.into(), month, of_two(day)?).ok()?;
     let mut parts = clock.split(':');
-    let (hour, minute) = (number(parts.next()?, 2)?, number(parts.next()?, 2)?);
-    let second = parts.next().map_or(Some(0), |second| number(second, 2))?;
-    if parts.next().is_some() || hour > 23 || minute > 59 || second > 59 {
+    let (hour, minute) = (of_two(parts.next()?)?, of_two(parts.next()?)?);
+    let second = parts.next().map_or(Some(0), of_two)?;
+    if parts.next().is_some() {
         return None;
     }
-    // As `date` counts, from 1 March.
-    let (from_march, start) = ((month + 9) % 12, year - i64::from(month <= 2));
-    let leap_days = start.div_euclid(4) - start.div_euclid(100) + start.div_euclid(400);
-    let days = start * 365 + leap_days + (153 * from_march + 2) / 5 + of_month - 1 - 719_468;
-    let is_date = date(days) == (year, month, of_month);
-    is_date.then_some(((days * 24 + hour) * 60 + minute) * 60_000 + second * 1000)
+    Some(date.with_hms(hour, minute, second).ok()?.as_utc().unix_timestamp() * 1000)
 }
 
-/// Returns year, month and day of a number of days since 1970.
-fn date(days: i64) -> (i64, i64, i64) {
-    // Days since 1 March of the year 0, so that the leap day ends a year of 400 x 365.2425 days.
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
+/// Returns the date and time of an instant. One beyond the calendar is its end.
+fn date_time(ms: i64) -> UtcDateTime {
+    UtcDateTime::UNIX_EPOCH.saturating_add(SignedDuration::milliseconds(ms))
 }
 
 #[cfg(test)]

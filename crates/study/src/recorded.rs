@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use bentpipe_record::write_json;
 use serde::{Deserialize, Serialize};
+use time::{SignedDuration, UtcDateTime};
 
 use crate::comparison::Comparison;
 use crate::expected::{Kind, Verdict};
@@ -93,15 +94,11 @@ fn path(folder: &Path) -> PathBuf {
     folder.join("results.json")
 }
 
-/// Returns the date of a day after 1970-01-01 (H. Hinnant, *chrono-compatible low-level date algorithms*).
+/// Returns the date of a day after 1970-01-01.
 fn date(days: u64) -> String {
-    let (era, of_era) = ((days + 719_468) / 146_097, (days + 719_468) % 146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    format!("{:04}-{month:02}-{day:02}", era * 400 + year + u64::from(month <= 2))
+    let days = SignedDuration::days(i64::try_from(days).unwrap_or(0));
+    let date = UtcDateTime::UNIX_EPOCH.saturating_add(days).date();
+    format!("{:04}-{:02}-{:02}", date.year(), u8::from(date.month()), date.day())
 }
 
 /// Returns a Markdown table with the state of each published result of the studies.

@@ -13,6 +13,7 @@ use bentpipe_offline::Session;
 use bentpipe_offline::ts::monitor::{Alarm, Limits, MAX_ALARMS, Monitor, Second};
 use bentpipe_report::number;
 use bentpipe_units::Span;
+use time::{SignedDuration, UtcDateTime};
 
 use crate::interrupt::INTERRUPTED;
 use crate::session::Terminal;
@@ -142,18 +143,11 @@ fn now_ns() -> u64 {
 
 /// Formats a time as date and time of day, UTC, to the millisecond.
 fn stamp(at_ns: u64) -> String {
-    let (millis, days) = (at_ns / 1_000_000 % 86_400_000, at_ns / 86_400_000_000_000);
-    // Days from 1 March of the year 0, in eras of 400 years.
-    let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    let (hours, minutes, seconds) = (millis / 3_600_000, millis / 60_000 % 60, millis / 1000 % 60);
-    let year = era * 400 + year + carry;
-    format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{:03}Z", millis % 1000)
+    let since = SignedDuration::nanoseconds(i64::try_from(at_ns).unwrap_or(i64::MAX));
+    let at = UtcDateTime::UNIX_EPOCH.saturating_add(since);
+    let (year, month, day) = at.to_calendar_date();
+    let (hour, minute, second, millis) = at.as_hms_milli();
+    format!("{year:04}-{:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z", u8::from(month))
 }
 
 fn alarm_line(alarm: &Alarm) -> String {

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use bentpipe_units::{Rate, Span, Time};
+use time::Date;
 
 use super::{Contact, MAX_CONTACTS, Plan, PlanError, Range};
 
@@ -131,27 +132,17 @@ fn instant(seconds: f64) -> Time {
 /// Returns the Unix time of "yyyy/mm/dd-hh:mm:ss". Seconds may have a fraction.
 fn calendar(text: &str) -> Option<f64> {
     let (date, time) = text.split_once('-')?;
-    let [year, month, day] =
-        date.split('/').map(|part| part.parse::<i64>().ok()).collect::<Option<Vec<_>>>()?.try_into().ok()?;
-    let mut parts = time.split(':');
-    let (hours, minutes): (u32, u32) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-    let seconds: f64 = parts.next()?.parse().ok()?;
-    let is_valid = (1970..3000).contains(&year)
-        && (1..=12).contains(&month)
-        && (1..=31).contains(&day)
-        && hours < 24
-        && minutes < 60
-        && (0.0..60.0).contains(&seconds)
-        && parts.next().is_none();
-    is_valid
-        .then(|| days(year, month, day) as f64 * 86_400.0 + f64::from(hours * 3600 + minutes * 60) + seconds)
-}
-
-/// Returns the days from 1970-01-01 to a date of the Gregorian calendar.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (153 * month + 2) / 5 + day - 1 - 719_468
+    let [year, month, day] = date.split('/').collect::<Vec<_>>().try_into().ok()?;
+    let (year, month, day): (i32, u8, u8) = (year.parse().ok()?, month.parse().ok()?, day.parse().ok()?);
+    let [hours, minutes, seconds] = time.split(':').collect::<Vec<_>>().try_into().ok()?;
+    let (hours, minutes): (u8, u8) = (hours.parse().ok()?, minutes.parse().ok()?);
+    let seconds: f64 = seconds.parse().ok()?;
+    if !(1970..3000).contains(&year) || !(0.0..60.0).contains(&seconds) {
+        return None;
+    }
+    let date = Date::from_calendar_date(year, month.try_into().ok()?, day).ok()?;
+    let minute = date.with_hms(hours, minutes, 0).ok()?.as_utc();
+    Some(minute.unix_timestamp() as f64 + seconds)
 }
 
 fn seconds(time: Time) -> f64 {

@@ -47,6 +47,7 @@ fn errors_name_the_line() {
         ("a contact +0 +9 1 2", 1, "BYTES_PER_SECOND"),
         ("a contact +0 +9 1 2 5\na contact +5 +19 1 2 5", 2, "overlaps"),
         ("a contact 2026/13/01-00:00:00 +9 1 2 5", 1, "expected a time"),
+        ("a contact 2026/02/30-00:00:00 +9 1 2 5", 1, "expected a time"),
         ("a contact +1e300 +1e301 1 2 5", 1, "expected a time"),
         ("a contact +0 +9 1 2 99999999999999999999", 1, "bytes per second"),
         ("^ 2", 1, "region"),
