@@ -86,6 +86,7 @@ Examples:
   bentpipe rohc stats --rtp-ports likely --cid large --plot headers.svg capture.pcapng
   bentpipe rohc stats --mode o --profiles ip,udp capture.pcap
   bentpipe rohc stats --profiles v2 --reorder half capture.pcap
+  bentpipe rohc stats --cid large --cpu capture.pcap
   bentpipe rohc stats --flows capture.pcap          and the flows with the most header bytes";
 
 #[derive(Debug, Args)]
@@ -177,6 +178,9 @@ pub(crate) struct StatsArgs {
     compressor: CompressorArgs,
     #[command(flatten)]
     decompressor: DecompressorArgs,
+    /// Measure the processor time, by an index of contexts and by a linear search
+    #[arg(long)]
+    cpu: bool,
     #[command(flatten)]
     out: OutputArgs,
 }
@@ -251,6 +255,7 @@ impl StatsArgs {
             input: self.input.clone(),
             sending: self.compressor.sending(decompressor.channel),
             decompressor,
+            cpu: self.cpu,
             outputs: self.out.outputs(),
         }
         .run(session)

@@ -63,7 +63,7 @@ fn there_and_back() {
     let folder = Folder::new();
     let (lan, back) = (folder.file("lan.pcap"), folder.file("back.pcap"));
     let sent = capture(&lan, LinkType::RAW);
-    let ways: [(&[&str], &str); 8] = [
+    let ways: [(&[&str], &str); 11] = [
         (&[], "a.ts"),
         (&["--packing", "2 ms"], "a.ts"),
         (&["--packing", "2 ms", "--to", "02:00:00:00:00:01"], "a.ts.pcap"),
@@ -72,12 +72,15 @@ fn there_and_back() {
         (&["--format", "mpe", "--rohc", "--packing", "2 ms"], "a.ts.pcap"),
         (&["--format", "gse", "--packing", "5 ms"], "a.pcap"),
         (&["--format", "gse", "--rohc", "--short", "--modcod", "QPSK 1/4"], "a.pcap"),
+        (&["--rohc={ cid = \"large\", contexts = 1000, refresh = 3 }"], "a.ts"),
+        (&["--rohc={ mode = \"reliable\", cid = \"large\", contexts = 40 }", "--packing", "2 ms"], "a.ts"),
+        (&["--format", "gse", "--rohc={ mode = \"optimistic\" }"], "a.pcap"),
     ];
     for (words, name) in ways {
         let stream = folder.file(name);
         said(&ts(&[&["encap"], words].concat(), &[&lan, &stream]), 0);
-        let rohc: &[&str] = if words.contains(&"--rohc") { &["--rohc"] } else { &[] };
-        said(&ts(&[&["decap"], rohc].concat(), &[&stream, &back]), 0);
+        let rohc: Vec<&str> = words.iter().copied().filter(|word| word.starts_with("--rohc")).collect();
+        said(&ts(&[&["decap"], &rohc[..]].concat(), &[&stream, &back]), 0);
         assert_eq!(packets(&back), sent, "{words:?}");
         assert_eq!(records(&back).0, Some(LinkType::RAW));
     }

@@ -6,6 +6,7 @@
 //! same; the record of its ROHC packet is cut by as much. The schemes before ROHC have jobs of their own, with frames of PPP.
 
 mod comparison;
+mod cost;
 mod ends;
 mod flows;
 mod impairments;

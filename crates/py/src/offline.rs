@@ -60,7 +60,7 @@ pub(crate) fn rohc_stats(
     let sending =
         Sending { compressor: compressor(profiles, max_cid)?, mtu_bytes: None, reservations: Vec::new() };
     let outputs = Outputs { flows, skip_other: true, ..Outputs::default() };
-    let job = Stats { input, sending, decompressor: decompressor(profiles, max_cid)?, outputs };
+    let job = Stats { input, sending, decompressor: decompressor(profiles, max_cid)?, cpu: false, outputs };
     let session = Kept::default();
     let outcome = watched(py, &session, None, || job.run(&session))?.map_err(raised)?;
     Ok((outcome.text, session.notes.into_inner().unwrap_or_default()))
@@ -93,6 +93,11 @@ fn encapsulation(name: &str) -> PyResult<Encapsulation> {
     }
 }
 
+/// Reads ROHC's keys in JSON.
+fn rohc_keys(text: Option<&str>) -> PyResult<Option<Rohc>> {
+    text.map(serde_json::from_str).transpose().map_err(|error| errors::value(format!("rohc: {error}")))
+}
+
 /// Does a job and returns its remarks.
 fn remarks(
     py: Python<'_>,
@@ -113,14 +118,14 @@ pub(crate) fn ts_encap(
     format: &str,
     pid: u16,
     packing: Option<&str>,
-    rohc: bool,
+    rohc: Option<&str>,
     bridges: bool,
 ) -> PyResult<Vec<String>> {
     let stream = Config {
         pid: DataPid::new(pid).ok_or_else(|| errors::value(format!("pid {pid}: expected 0x20 to 0x1ffe")))?,
         encapsulation: encapsulation(format)?,
         packing: packing.map(str::parse).transpose().map_err(errors::value)?,
-        rohc: rohc.then(Rohc::default),
+        rohc: rohc_keys(rohc)?,
         ..Config::default()
     };
     let (map_pid, modcod) = (Pid::new(0x200), "QPSK 3/4".parse().map_err(errors::value)?);
@@ -136,7 +141,7 @@ pub(crate) fn ts_decap(
     output: PathBuf,
     format: Option<&str>,
     pids: Vec<u16>,
-    decompresses: bool,
+    rohc: Option<&str>,
     bridges: bool,
 ) -> PyResult<Vec<String>> {
     let pid = |number: u16| {
@@ -144,7 +149,7 @@ pub(crate) fn ts_decap(
     };
     let pids = pids.into_iter().map(pid).collect::<PyResult<_>>()?;
     let encapsulation = format.map(encapsulation).transpose()?;
-    let job = Decap { input, output, pids, encapsulation, decompresses, bridges };
+    let job = Decap { input, output, pids, encapsulation, rohc: rohc_keys(rohc)?, bridges };
     remarks(py, |session| job.run(session))
 }
 

@@ -53,9 +53,10 @@ pub(crate) struct EncapArgs {
     /// Receiver address: NPA address (ULE), MAC address (MPE), label (GSE) [default: none, or broadcast]
     #[arg(long, value_name = "MAC")]
     to: Option<Address>,
-    /// Compress IP headers with ROHC (small CIDs, U-mode), also inside bridged frames
-    #[arg(long)]
-    rohc: bool,
+    /// Compress IP headers with ROHC, also inside bridged frames. Keys as in a stream's `rohc` of scenarios, such as
+    /// '{ cid = "large", contexts = 1000 }'; in O- and R-mode a receiver that loses nothing gives feedback
+    #[arg(long, value_name = "TABLE", num_args = 0..=1, require_equals = true, default_missing_value = "{}", value_parser = rohc)]
+    rohc: Option<Rohc>,
     /// Carry whole Ethernet frames (ULE and GSE)
     #[arg(long)]
     bridge: bool,
@@ -98,7 +99,7 @@ impl EncapArgs {
             packing: self.packing,
             to: self.to,
             llc: self.llc,
-            rohc: self.rohc.then(Rohc::default),
+            rohc: self.rohc.clone(),
             ..Config::default()
         }
     }
@@ -116,9 +117,9 @@ pub(crate) struct DecapArgs {
     /// Encapsulation of the PIDs [default: from the PMT, or by CRCs]
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// Decompress ROHC packets, small CIDs, U-mode
-    #[arg(long)]
-    rohc: bool,
+    /// Decompress ROHC packets. Keys as those of the sender: CIDs, contexts and profiles have to agree
+    #[arg(long, value_name = "TABLE", num_args = 0..=1, require_equals = true, default_missing_value = "{}", value_parser = rohc)]
+    rohc: Option<Rohc>,
     /// Write the bridged frames
     #[arg(long)]
     bridge: bool,
@@ -132,7 +133,7 @@ impl DecapArgs {
             output: self.output.clone(),
             pids: self.pid.clone(),
             encapsulation: self.format.map(Format::encapsulation),
-            decompresses: self.rohc,
+            rohc: self.rohc.clone(),
             bridges: self.bridge,
         }
     }
@@ -259,6 +260,16 @@ impl MuxArgs {
             tables_ms: self.tables,
         }
     }
+}
+
+/// Reads a table of ROHC's keys.
+fn rohc(text: &str) -> Result<Rohc, String> {
+    #[derive(serde::Deserialize)]
+    struct File {
+        rohc: Rohc,
+    }
+    let file: Result<File, _> = toml::from_str(&format!("rohc = {text}"));
+    Ok(file.map_err(|error| error.message().to_owned())?.rohc)
 }
 
 /// Parses a PID: decimal, or hexadecimal after 0x.

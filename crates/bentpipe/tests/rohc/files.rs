@@ -422,6 +422,23 @@ fn a_lack_of_cids_is_told() {
 }
 
 #[test]
+fn stats_have_the_processor_time_of_both_searches() {
+    let folder = Folder::new();
+    let input = folder.file("in.pcap");
+    udp_capture(&input, 200, 65_535);
+    let text = said(&rohc(&["stats", "--cpu"], &[&input]), 0);
+    for search in ["hash of the static fields", "linear search"] {
+        let row = text.lines().find(|line| line.starts_with(search)).unwrap_or_else(|| panic!("{text}"));
+        let words: Vec<&str> = row[search.len()..].split_whitespace().collect();
+        assert_eq!(words[1..4], ["ns", "a", "packet,"], "{row}");
+        assert!(words[0].parse::<f64>().is_ok_and(|time| time > 0.0), "{row}");
+        // Two flows take turns: a search finds one of them first.
+        assert!(words[4].parse::<f64>().is_ok_and(|compared| (0.9..=2.0).contains(&compared)), "{row}");
+        assert!(row.ends_with(" % of a processor at the capture's rate"), "{row}");
+    }
+}
+
+#[test]
 fn losses_are_counted_and_cost_no_more_than_they_must() {
     let folder = Folder::new();
     let [input, table] = ["in.pcap", "rows.csv"].map(|name| folder.file(name));

@@ -146,6 +146,11 @@ impl Sender {
         })
     }
 
+    /// Returns the mean number of contexts compared to find that of a packet.
+    pub(crate) fn mean_comparisons(&self) -> f64 {
+        self.compressor.mean_comparisons()
+    }
+
     /// Describes a lack of CIDs, if 1 % of the packets took another flow's CID.
     pub(crate) fn lack_of_cids(&self) -> Option<String> {
         let (taken, packets) = (self.compressor.reassigned_cids(), self.compressor.stats().packets);

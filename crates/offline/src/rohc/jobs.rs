@@ -7,6 +7,7 @@ use bentpipe_wire::pcap::LinkType;
 use bentpipe_wire::rohc::esp::Icv;
 
 use super::comparison::{LikelyRtp, Predecessors, Versions};
+use super::cost::Cost;
 use super::ends::{Received, Receiver, Refusal, Sender, Sent, Unit};
 use super::impairments::ImpairmentConfig;
 use super::link::RohcLink;
@@ -85,6 +86,8 @@ pub struct Stats {
     pub sending: Sending,
     /// Decompressor.
     pub decompressor: DecompressorConfig,
+    /// Enables measurement of the processor time, by an index of contexts and by a linear search.
+    pub cpu: bool,
     /// Other files to write.
     pub outputs: Outputs,
 }
@@ -175,17 +178,20 @@ impl Stats {
         let mut likely = LikelyRtp::new(&self.sending, &self.decompressor);
         let mut versions = Versions::new(&self.sending, &self.decompressor);
         let mut predecessors = Predecessors::new();
+        let mut cost = self.cpu.then(|| Cost::new(&self.sending)).transpose()?;
         input.for_each(|packet| {
             let carried = channel.carry(packet);
             likely.compare(packet, &carried);
             versions.compare(packet, &carried);
             predecessors.compare(packet, &carried);
+            cost.iter_mut().for_each(|cost| cost.add(packet));
             record_carried(&mut log, packet, carried, None, true)?;
             Ok(!session.is_interrupted())
         })?;
         likely.remark().iter().for_each(|remark| session.note(remark));
         let outcome = end_sending(&channel, log, &input, session)?;
-        Ok(Outcome { text: outcome.text + &versions.text() + &predecessors.text(), ..outcome })
+        let cost = cost.map_or_else(String::new, Cost::text);
+        Ok(Outcome { text: outcome.text + &versions.text() + &predecessors.text() + &cost, ..outcome })
     }
 }
 

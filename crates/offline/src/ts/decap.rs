@@ -16,7 +16,7 @@ use crate::capture::Output;
 use crate::{Error, Outcome, Session};
 
 /// Decapsulation of the packets of a stream.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decap {
     /// Input: TS packets, bare or captured, or captured BBFRAMEs; "-" for standard input.
     pub input: PathBuf,
@@ -26,8 +26,8 @@ pub struct Decap {
     pub pids: Vec<Pid>,
     /// Encapsulation of the PIDs. Default: as the PMT names it or the CRCs bear it out.
     pub encapsulation: Option<Encapsulation>,
-    /// Enables decompression of ROHC packets: small CIDs, U-mode.
-    pub decompresses: bool,
+    /// Decompression of ROHC packets, as the sender's compression is set.
+    pub rohc: Option<Rohc>,
     /// Enables bridging: whole Ethernet frames are written.
     pub bridges: bool,
 }
@@ -115,9 +115,9 @@ fn packet(receivers: &mut BTreeMap<Pid, Decapsulator>, now: Time, bytes: &[u8; P
 }
 
 fn decapsulator(job: &Decap, pid: DataPid, encapsulation: Encapsulation) -> Result<Decapsulator, Error> {
-    let rohc = job.decompresses.then(Rohc::default);
-    let config = Config { pid, encapsulation, rohc, ..Config::default() };
-    Decapsulator::new(&config, Filter::All).map_err(|impossible| Error::Usage(impossible.expected.to_owned()))
+    let config = Config { pid, encapsulation, rohc: job.rohc.clone(), ..Config::default() };
+    Decapsulator::new(&config, Filter::All)
+        .map_err(|impossible| Error::Usage(format!("--{}: expected {}", impossible.key, impossible.expected)))
 }
 
 /// Creates a receiver for each PID asked for, or that carries data.

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use bentpipe_dvb::{Config, Encapsulation, Encapsulator, Pdu};
+use bentpipe_dvb::{Config, Decapsulator, Encapsulation, Encapsulator, Pdu, RohcMode};
+use bentpipe_net::InvalidConfig;
 use bentpipe_units::Time;
 use bentpipe_wire::bbframe::{self, Adaptation, FrameSize, Modcod};
+use bentpipe_wire::ethernet::Filter;
 use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::pcap::LinkType;
 use bentpipe_wire::psi::{Elementary, Pat, Pmt, Programme};
@@ -21,6 +23,8 @@ use crate::{Error, Outcome, Session};
 const TABLE_INTERVAL_NS: u64 = 100_000_000;
 
 /// Encapsulation of captured packets in a transport stream, or by GSE in BBFRAMEs.
+///
+/// In ROHC's O-mode and R-mode a receiver that loses nothing gives feedback.
 #[derive(Clone, Debug)]
 pub struct Encap {
     /// Capture of IP packets, or of Ethernet frames to bridge; "-" for standard input.
@@ -113,6 +117,8 @@ enum Carrier {
 struct Writer<'a> {
     job: &'a Encap,
     encapsulator: Encapsulator,
+    /// Receiver that gives feedback, which ROHC's modes but the unidirectional one need.
+    peer: Option<Decapsulator>,
     carrier: Carrier,
     tables: Option<Tables>,
     totals: Totals,
@@ -120,15 +126,19 @@ struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     fn new(job: &'a Encap) -> Result<Writer<'a>, Error> {
-        let encapsulator = Encapsulator::new(&job.stream).map_err(|impossible| {
+        let wrong = |impossible: InvalidConfig| {
             Error::Usage(format!("--{}: expected {}", impossible.key, impossible.expected))
-        })?;
+        };
+        let encapsulator = Encapsulator::new(&job.stream).map_err(wrong)?;
+        let has_feedback = job.stream.rohc.as_ref().is_some_and(|rohc| rohc.mode != RohcMode::Unidirectional);
+        let peer = has_feedback.then(|| Decapsulator::new(&job.stream, Filter::All)).transpose();
+        let peer = peer.map_err(wrong)?;
         let carrier = match job.is_gse() {
             false => Carrier::Ts(Sink::create(&job.output, &job.input)?),
             true => Carrier::Frames(Frames::new(job)?),
         };
         let tables = job.map_pid.filter(|_| !job.is_gse()).map(|map| Tables::new(&job.stream, map));
-        Ok(Writer { job, encapsulator, carrier, tables, totals: Totals::default() })
+        Ok(Writer { job, encapsulator, peer, carrier, tables, totals: Totals::default() })
     }
 
     fn packet(&mut self, packet: &Packet<'_>) -> Result<(), Error> {
@@ -162,15 +172,21 @@ impl<'a> Writer<'a> {
                 while let Some(packet) = self.encapsulator.pop(now) {
                     sink.write(now.as_nanos(), &packet)?;
                     self.totals.written += PACKET_LEN as u64;
+                    self.peer.iter_mut().for_each(|peer| peer.push(now, &packet, |_| {}));
                 }
             }
             Carrier::Frames(frames) => {
                 let mut field = Vec::with_capacity(frames.capacity);
                 while let Some(len) = self.encapsulator.fill(now, frames.capacity, &mut field) {
+                    self.peer.iter_mut().for_each(|peer| peer.push_field(now, &field[..len], |_| {}));
                     self.totals.written += frames.send(now.as_nanos(), len, &mut field)?;
                     field.clear();
                 }
             }
+        }
+        let mut feedback = Vec::new();
+        if self.peer.as_mut().is_some_and(|peer| peer.take_feedback(&mut feedback)) {
+            self.encapsulator.feedback(&feedback);
         }
         Ok(())
     }

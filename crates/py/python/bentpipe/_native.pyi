@@ -252,7 +252,7 @@ def ts_encap(
     format: str,
     pid: int,
     packing: str | None,
-    rohc: bool,
+    rohc: str | None,
     bridges: bool,
 ) -> list[str]: ...
 def ts_decap(
@@ -260,7 +260,7 @@ def ts_decap(
     output: pathlib.Path,
     format: str | None,
     pids: list[int],
-    decompresses: bool,
+    rohc: str | None,
     bridges: bool,
 ) -> list[str]: ...
 def ts_inspect(input: pathlib.Path, json: pathlib.Path, measure: bool) -> list[str]: ...

@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ def encap(
     format: str = "ule",
     pid: int = 0x201,
     packing: str | None = None,
-    rohc: bool = False,
+    rohc: bool | Mapping[str, Any] = False,
     bridge: bool = False,
 ) -> list[str]:
     """Encapsulate the packets of a capture, as ``bentpipe ts encap`` does. Returns remarks.
@@ -33,11 +33,11 @@ def encap(
     packing
         Longest wait of a partly filled packet, such as ``10 ms``. Default: no packing.
     rohc
-        Set to compress headers.
+        True, or keys of a stream's ``rohc`` in scenarios, to compress headers: ``{"cid": "large"}``.
     bridge
         Set to carry whole Ethernet frames.
     """
-    return _native.ts_encap(Path(capture), Path(output), format, pid, packing, rohc, bridge)
+    return _native.ts_encap(Path(capture), Path(output), format, pid, packing, _table(rohc), bridge)
 
 
 def decap(
@@ -46,7 +46,7 @@ def decap(
     *,
     format: str | None = None,
     pids: Iterable[int] = (),
-    rohc: bool = False,
+    rohc: bool | Mapping[str, Any] = False,
     bridge: bool = False,
 ) -> list[str]:
     """Write the packets of a stream to a capture, as ``bentpipe ts decap`` does. Returns remarks.
@@ -60,7 +60,14 @@ def decap(
     rohc, bridge
         As of `encap`.
     """
-    return _native.ts_decap(Path(stream), Path(output), format, list(pids), rohc, bridge)
+    return _native.ts_decap(Path(stream), Path(output), format, list(pids), _table(rohc), bridge)
+
+
+def _table(rohc: bool | Mapping[str, Any]) -> str | None:
+    """Return ROHC's keys as JSON, `None` without compression."""
+    if isinstance(rohc, bool):
+        return "{}" if rohc else None
+    return json.dumps(dict(rohc))
 
 
 def inspect(stream: str | PathLike[str], *, measure: bool = False) -> dict[str, Any]:
