@@ -26,10 +26,18 @@ pub(super) fn enable(
             let interface = nodes.interface(at, link);
             nodes.node(at).enable_multicast(interface, family(ip), Neighbour::Hosts);
         }
-        for (link, ends) in tree.trunks(&hosts, router) {
-            for end in ends {
-                let interface = nodes.interface(end, link);
-                nodes.node(end).enable_multicast(interface, family(ip), Neighbour::Router);
+        for (hop, ends) in tree.trunks(&hosts, router) {
+            for (end, is_far) in ends.into_iter().zip([false, true]) {
+                match hop {
+                    Hop::Link(link, _) => {
+                        let interface = nodes.interface(end, link);
+                        nodes.node(end).enable_multicast(interface, family(ip), Neighbour::Router);
+                    }
+                    Hop::Tunnel(tunnel, way) => {
+                        let number = nodes.tunnel_end(tunnel, if is_far { way.back() } else { way });
+                        nodes.node(end).enable_tunnel_multicast(number);
+                    }
+                }
             }
         }
         for (number, group) in scenario.group.values().enumerate() {
@@ -105,17 +113,17 @@ impl Tree<'_> {
         hosts
     }
 
-    /// Returns the links between routers that have real hosts on both sides, with their ends.
+    /// Returns the links and tunnels between routers that have real hosts on both sides, with their ends.
     ///
     /// They are the shortest paths to the first of the routers that reach each other.
-    fn trunks(&self, hosts: &[(usize, usize, usize)], router: &mut Router<'_>) -> Vec<(usize, [usize; 2])> {
+    fn trunks(&self, hosts: &[(usize, usize, usize)], router: &mut Router<'_>) -> Vec<(Hop, [usize; 2])> {
         let mut rest: Vec<usize> =
             (0..self.scenario.node.len()).filter(|node| self.is_router(*node)).collect();
         let mut trunks = Vec::new();
         while let Some(&root) = rest.first() {
             let mut steps = |node: usize| router.steps(node, root, self.ip);
-            // Real hosts behind each node, and the link and node towards the root.
-            let mut behind: BTreeMap<usize, (usize, Option<(usize, usize)>)> = BTreeMap::new();
+            // Real hosts behind each node, and the hop and node towards the root.
+            let mut behind: BTreeMap<usize, (usize, Option<(Hop, usize)>)> = BTreeMap::new();
             let mut all = 0;
             for &(_, at, _) in hosts {
                 let Some(steps) = steps(at) else { continue };
@@ -123,17 +131,13 @@ impl Tree<'_> {
                 let mut node = at;
                 // The way to the root, and the root itself.
                 for step in steps.into_iter().map(Some).chain([None]) {
-                    let step = match step {
-                        Some((Hop::Link(link, _), then)) => Some((link, then)),
-                        _ => None,
-                    };
                     behind.entry(node).or_insert((0, step)).0 += 1;
                     let Some((_, then)) = step else { break };
                     node = then;
                 }
             }
             let used = behind.into_iter().filter(|(_, (count, _))| *count < all);
-            trunks.extend(used.filter_map(|(node, (_, step))| step.map(|(link, then)| (link, [node, then]))));
+            trunks.extend(used.filter_map(|(node, (_, step))| step.map(|(hop, then)| (hop, [node, then]))));
             rest.retain(|node| steps(*node).is_none());
         }
         trunks

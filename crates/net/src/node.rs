@@ -553,12 +553,12 @@ impl Node {
         }
     }
 
-    /// Returns `true` for a membership message from an interface, which it handles.
+    /// Returns `true` for a membership message from an interface or a tunnel, which it handles.
     #[inline(never)]
     fn takes_membership(&mut self, packet: &Packet, origin: Origin, cx: &mut Cx<'_>) -> bool {
         match origin {
-            Origin::Elsewhere(Via::Interface(port)) => self.take_membership(packet, port, cx),
-            _ => false,
+            Origin::Elsewhere(via) => self.take_membership(packet, via, cx),
+            Origin::Here => false,
         }
     }
 

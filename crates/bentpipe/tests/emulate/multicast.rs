@@ -150,6 +150,22 @@ fn real_members_of_a_group_of_the_scenario_need_not_join() {
     assert_eq!(running.end().0, Some(0));
 }
 
+/// Joins cross the IPv4 satellite link in the tunnel, as the group does.
+#[test]
+fn a_group_passes_a_tunnel_to_hosts_that_joined() {
+    let text = SCENARIO.replace(r#"delay = "50 ms" }"#, r#"delay = "50 ms", ip_versions = "ipv4" }"#);
+    let text = format!("{text}\ntunnel.six = {{ between = [\"near\", \"far\"] }}\n");
+    let Some(mut running) = Running::start_scenario(&text, "tunnelled") else { return };
+    let [east, west] = [("tunnelled", "east"), ("third", "west")];
+    let before = delivered(&running, west);
+    let receiver = spawn(&running, east, "receive", "ff0e::1:3");
+    output(spawn(&running, ("left", "lan"), "send", "ff0e::1:3"));
+    let text = output(receiver);
+    assert!(text.contains("received 20 datagrams"), "{text}");
+    assert!(delivered(&running, west) - before < 50, "at a host that did not join");
+    assert_eq!(running.end().0, Some(0));
+}
+
 /// A sender behind a hub, and three sites on one carrier, with a stream for groups. The second loses a fifth of its TS packets.
 const BROADCAST: &str = r#"
 title = "A group by satellite"

@@ -2,7 +2,7 @@
 //!
 //! Each interface keeps the groups that hosts behind it have joined (RFC 3376, RFC 3810), asks for them as the querier, and
 //! forgets them after their time. Routers report the groups of their other interfaces to each other as a host would (RFC 4605),
-//! so a group is forwarded along a tree of routers to all its members. Not modelled: source lists (all sources are forwarded),
+//! so a group is forwarded along a tree of routers to all its members. A tunnel is an interface of IPv6 (RFC 4213). Not modelled: source lists (all sources are forwarded),
 //! election of a querier, timers for hosts of older versions.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,10 +44,10 @@ pub enum Neighbour {
     Router,
 }
 
-/// Interface with multicast, of one IP version.
+/// Interface or tunnel with multicast, of one IP version.
 #[derive(Clone, Copy, Debug)]
 struct Interface {
-    port: Port,
+    via: Via,
     family: Family,
     neighbour: Neighbour,
     is_started: bool,
@@ -59,11 +59,11 @@ enum Task {
     /// General query at the interface of this number.
     Query(usize),
     /// Query for the last members of a group.
-    QueryGroup(Port, IpAddr),
+    QueryGroup(Via, IpAddr),
     /// Report of a group's state to a router.
-    Report(Port, IpAddr),
+    Report(Via, IpAddr),
     /// End of a membership that was not refreshed.
-    Expire(Port, IpAddr),
+    Expire(Via, IpAddr),
 }
 
 /// Memberships of all interfaces.
@@ -71,7 +71,7 @@ enum Task {
 pub(super) struct Multicast {
     interfaces: Vec<Interface>,
     /// Ends of memberships, by interface and group.
-    memberships: BTreeMap<(IpAddr, Port), Time>,
+    memberships: BTreeMap<(IpAddr, Via), Time>,
     agenda: BTreeSet<(Time, Task)>,
     /// Interfaces with a common stream for groups, each with the first of them.
     streams: BTreeMap<Port, Port>,
@@ -100,7 +100,7 @@ impl Multicast {
 
     /// Returns `true` if multicast is enabled at an interface.
     pub(super) fn is_enabled(&self, port: Port) -> bool {
-        self.interfaces.iter().any(|at| at.port == port)
+        self.interfaces.iter().any(|at| at.via == Via::Interface(port))
     }
 
     /// Returns the number of memberships.
@@ -108,15 +108,19 @@ impl Multicast {
         self.memberships.len()
     }
 
-    /// Returns `true` if a group has a member at an interface other than `port`.
-    fn is_member_elsewhere(&self, group: IpAddr, port: Port) -> bool {
-        let of_group = self.memberships.range((group, Port(0))..=(group, Port(u16::MAX)));
-        of_group.into_iter().any(|((_, at), _)| *at != port)
+    /// Returns the interfaces at which a group has members.
+    fn of_group(&self, group: IpAddr) -> impl Iterator<Item = Via> {
+        self.memberships.range((group, Via::FIRST)..=(group, Via::LAST)).map(|((_, at), _)| *at)
     }
 
-    /// Returns the groups of a family with members at interfaces other than `port`.
-    fn groups_elsewhere(&self, family: Family, port: Port) -> BTreeSet<IpAddr> {
-        let keys = self.memberships.keys().filter(|(group, at)| *at != port && family_of(*group) == family);
+    /// Returns `true` if a group has a member at an interface other than `via`.
+    fn is_member_elsewhere(&self, group: IpAddr, via: Via) -> bool {
+        self.of_group(group).any(|at| at != via)
+    }
+
+    /// Returns the groups of a family with members at interfaces other than `via`.
+    fn groups_elsewhere(&self, family: Family, via: Via) -> BTreeSet<IpAddr> {
+        let keys = self.memberships.keys().filter(|(group, at)| *at != via && family_of(*group) == family);
         keys.map(|(group, _)| *group).collect()
     }
 
@@ -125,26 +129,23 @@ impl Multicast {
         self.agenda.extend((0..ROBUSTNESS).map(|n| (now + LAST_MEMBER_INTERVAL * n, task)));
     }
 
-    /// Schedules reports of a change at `port` to the routers at other interfaces.
-    fn announce(&mut self, group: IpAddr, port: Port, now: Time) {
-        let routers: Vec<Port> = self.routers(family_of(group)).filter(|at| *at != port).collect();
+    /// Schedules reports of a change at `via` to the routers at other interfaces.
+    fn announce(&mut self, group: IpAddr, via: Via, now: Time) {
+        let routers: Vec<Via> = self.routers(family_of(group)).filter(|at| *at != via).collect();
         // A router knows the group already, or needs it still, because of a third interface.
-        let others = |at: &Port| {
-            let keys = self.memberships.range((group, Port(0))..=(group, Port(u16::MAX)));
-            !keys.into_iter().any(|((_, third), _)| third != at && *third != port)
-        };
-        let changed: Vec<Port> = routers.into_iter().filter(others).collect();
+        let others = |at: &Via| !self.of_group(group).any(|third| third != *at && third != via);
+        let changed: Vec<Via> = routers.into_iter().filter(others).collect();
         changed.into_iter().for_each(|at| self.repeat(now, Task::Report(at, group)));
     }
 
-    fn routers(&self, family: Family) -> impl Iterator<Item = Port> {
+    fn routers(&self, family: Family) -> impl Iterator<Item = Via> {
         let routers = self.interfaces.iter();
         let routers = routers.filter(move |at| at.neighbour == Neighbour::Router && at.family == family);
-        routers.map(|at| at.port)
+        routers.map(|at| at.via)
     }
 
-    fn has(&self, port: Port, family: Family) -> Option<Neighbour> {
-        let found = self.interfaces.iter().find(|at| at.port == port && at.family == family);
+    fn has(&self, via: Via, family: Family) -> Option<Neighbour> {
+        let found = self.interfaces.iter().find(|at| at.via == via && at.family == family);
         found.map(|at| at.neighbour)
     }
 }
@@ -157,9 +158,18 @@ fn family_of(group: IpAddr) -> Family {
 impl Node {
     /// Enables IGMP or MLD at an interface, where this node is the querier.
     pub fn enable_multicast(&mut self, interface: Port, family: Family, neighbour: Neighbour) {
+        self.enable_multicast_via(Via::Interface(interface), family, neighbour);
+    }
+
+    /// Enables MLD in a tunnel, whose other end is a router.
+    pub fn enable_tunnel_multicast(&mut self, tunnel: u16) {
+        self.enable_multicast_via(Via::Tunnel(tunnel), Family::V6, Neighbour::Router);
+    }
+
+    fn enable_multicast_via(&mut self, via: Via, family: Family, neighbour: Neighbour) {
         let multicast = self.multicast.get_or_insert_default();
         multicast.agenda.insert((Time::ZERO, Task::Query(multicast.interfaces.len())));
-        multicast.interfaces.push(Interface { port: interface, family, neighbour, is_started: false });
+        multicast.interfaces.push(Interface { via, family, neighbour, is_started: false });
     }
 
     /// Sets interfaces that have a stream for groups in common: one transmission reaches all.
@@ -178,27 +188,27 @@ impl Node {
 
     /// Adds a member at an interface that never leaves. Multicast is enabled there.
     pub fn add_member(&mut self, interface: Port, group: IpAddr) {
-        self.add_membership(interface, group, (Time::ZERO, Time::NEVER));
+        self.add_membership(Via::Interface(interface), group, (Time::ZERO, Time::NEVER));
     }
 }
 
 /// Membership.
 impl Node {
     /// Returns `true` if the packet was a membership message, after handling it.
-    pub(super) fn take_membership(&mut self, packet: &Packet, port: Port, cx: &mut Cx<'_>) -> bool {
+    pub(super) fn take_membership(&mut self, packet: &Packet, via: Via, cx: &mut Cx<'_>) -> bool {
         let Ok(ip) = view(packet) else { return false };
         let Ok(upper) = ip.upper() else { return false };
         let Some(family) = Family::of(&upper) else { return false };
         let Some(multicast) = &mut self.multicast else { return false };
-        let Some(neighbour) = multicast.has(port, family) else { return false };
+        let Some(neighbour) = multicast.has(via, family) else { return false };
         let Ok(message) = family.parse(upper.bytes, &upper.pseudo) else { return false };
         multicast.received += 1;
         match message {
             Repr::Report(records) => {
-                records.iter().for_each(|record| self.change_membership(*record, port, cx.now()));
+                records.iter().for_each(|record| self.change_membership(*record, via, cx.now()));
             }
             Repr::Query { group } if neighbour == Neighbour::Router => {
-                self.answer_query(port, family, group, cx);
+                self.answer_query(via, family, group, cx);
             }
             Repr::Query { .. } => {}
         }
@@ -206,20 +216,20 @@ impl Node {
         true
     }
 
-    fn change_membership(&mut self, record: Record, port: Port, now: Time) {
+    fn change_membership(&mut self, record: Record, via: Via, now: Time) {
         let group = record.group;
         if !group.is_multicast() || is_link_local_group(key(group)) {
             return;
         }
         match record.change {
-            Change::Join => self.add_membership(port, group, (now, now + MEMBERSHIP_INTERVAL)),
-            Change::Leave => self.question_membership(port, group, now),
+            Change::Join => self.add_membership(via, group, (now, now + MEMBERSHIP_INTERVAL)),
+            Change::Leave => self.question_membership(via, group, now),
         }
     }
 
-    fn add_membership(&mut self, port: Port, group: IpAddr, (now, until): (Time, Time)) {
+    fn add_membership(&mut self, via: Via, group: IpAddr, (now, until): (Time, Time)) {
         let Some(multicast) = &mut self.multicast else { return };
-        if let Some(end) = multicast.memberships.get_mut(&(group, port)) {
+        if let Some(end) = multicast.memberships.get_mut(&(group, via)) {
             *end = until.max(*end);
             return;
         }
@@ -227,35 +237,35 @@ impl Node {
             multicast.refused += 1;
             return;
         }
-        multicast.announce(group, port, now);
-        multicast.memberships.insert((group, port), until);
-        multicast.agenda.insert((until, Task::Expire(port, group)));
-        self.add_group_interface(group, port);
+        multicast.announce(group, via, now);
+        multicast.memberships.insert((group, via), until);
+        multicast.agenda.insert((until, Task::Expire(via, group)));
+        self.add_group_via(group, via);
     }
 
     /// Asks whether a group has members left at an interface.
-    fn question_membership(&mut self, port: Port, group: IpAddr, now: Time) {
+    fn question_membership(&mut self, via: Via, group: IpAddr, now: Time) {
         let Some(multicast) = &mut self.multicast else { return };
-        let Some(end) = multicast.memberships.get_mut(&(group, port)) else { return };
+        let Some(end) = multicast.memberships.get_mut(&(group, via)) else { return };
         let soon = now + LAST_MEMBER_INTERVAL * ROBUSTNESS;
         if !end.is_never() && soon < *end {
             *end = soon;
-            multicast.repeat(now, Task::QueryGroup(port, group));
-            multicast.agenda.insert((soon, Task::Expire(port, group)));
+            multicast.repeat(now, Task::QueryGroup(via, group));
+            multicast.agenda.insert((soon, Task::Expire(via, group)));
         }
     }
 
     /// Ends a membership, unless it was refreshed.
-    fn expire(&mut self, port: Port, group: IpAddr, now: Time) {
+    fn expire(&mut self, via: Via, group: IpAddr, now: Time) {
         let Some(multicast) = &mut self.multicast else { return };
-        let Some(&end) = multicast.memberships.get(&(group, port)) else { return };
+        let Some(&end) = multicast.memberships.get(&(group, via)) else { return };
         if end > now {
-            multicast.agenda.insert((end, Task::Expire(port, group)));
+            multicast.agenda.insert((end, Task::Expire(via, group)));
             return;
         }
-        multicast.memberships.remove(&(group, port));
-        multicast.announce(group, port, now);
-        self.remove_group_interface(group, port);
+        multicast.memberships.remove(&(group, via));
+        multicast.announce(group, via, now);
+        self.remove_group_via(group, via);
     }
 
     /// Does what is due.
@@ -268,17 +278,17 @@ impl Node {
         }) {
             match task {
                 Task::Query(number) => self.query(number, cx),
-                Task::QueryGroup(port, group) => {
+                Task::QueryGroup(via, group) => {
                     let repr = Repr::Query { group: Some(group) };
-                    self.send_membership(port, group, &repr, LAST_MEMBER_INTERVAL, cx);
+                    self.send_membership(via, group, &repr, LAST_MEMBER_INTERVAL, cx);
                 }
-                Task::Report(port, group) => {
+                Task::Report(via, group) => {
                     let is_member =
-                        self.multicast.as_ref().is_some_and(|own| own.is_member_elsewhere(group, port));
+                        self.multicast.as_ref().is_some_and(|own| own.is_member_elsewhere(group, via));
                     let change = if is_member { Change::Join } else { Change::Leave };
-                    self.send_report(port, family_of(group), &[Record { group, change }], cx);
+                    self.send_report(via, family_of(group), &[Record { group, change }], cx);
                 }
-                Task::Expire(port, group) => self.expire(port, group, now),
+                Task::Expire(via, group) => self.expire(via, group, now),
             }
         }
     }
@@ -288,9 +298,11 @@ impl Node {
         let interface = &mut multicast.interfaces[number];
         let first = !std::mem::replace(&mut interface.is_started, true);
         let next = if first { STARTUP_QUERY_INTERVAL } else { QUERY_INTERVAL };
-        let Interface { port, family, .. } = *interface;
+        let Interface { via, family, .. } = *interface;
         multicast.agenda.insert((cx.now() + next, Task::Query(number)));
-        if multicast.stream(port).is_some_and(|first| first != port) {
+        if let Via::Interface(port) = via
+            && multicast.stream(port).is_some_and(|first| first != port)
+        {
             // The query of another interface reaches all.
             return;
         }
@@ -298,48 +310,63 @@ impl Node {
             Family::V4 => membership::IGMP_HOSTS.into(),
             Family::V6 => membership::MLD_HOSTS.into(),
         };
-        self.send_membership(port, to, &Repr::Query { group: None }, RESPONSE_INTERVAL, cx);
+        self.send_membership(via, to, &Repr::Query { group: None }, RESPONSE_INTERVAL, cx);
     }
 
-    fn answer_query(&mut self, port: Port, family: Family, group: Option<IpAddr>, cx: &mut Cx<'_>) {
+    fn answer_query(&mut self, via: Via, family: Family, group: Option<IpAddr>, cx: &mut Cx<'_>) {
         let Some(multicast) = &self.multicast else { return };
-        let mut groups = multicast.groups_elsewhere(family, port);
+        let mut groups = multicast.groups_elsewhere(family, via);
         groups.retain(|own| group.is_none_or(|group| group == *own));
         let record = |group| Record { group, change: Change::Join };
         let records: Vec<Record> = groups.into_iter().map(record).collect();
-        records.chunks(MAX_RECORDS).for_each(|records| self.send_report(port, family, records, cx));
+        records.chunks(MAX_RECORDS).for_each(|records| self.send_report(via, family, records, cx));
     }
 
-    fn send_report(&mut self, port: Port, family: Family, records: &[Record], cx: &mut Cx<'_>) {
+    fn send_report(&mut self, via: Via, family: Family, records: &[Record], cx: &mut Cx<'_>) {
         let to = match family {
             Family::V4 => membership::IGMP_ROUTERS.into(),
             Family::V6 => membership::MLD_ROUTERS.into(),
         };
-        self.send_membership(port, to, &Repr::Report(records.to_vec()), Span::ZERO, cx);
+        self.send_membership(via, to, &Repr::Report(records.to_vec()), Span::ZERO, cx);
     }
 
-    fn send_membership(&mut self, port: Port, to: IpAddr, repr: &Repr, within: Span, cx: &mut Cx<'_>) {
+    fn send_membership(&mut self, via: Via, to: IpAddr, repr: &Repr, within: Span, cx: &mut Cx<'_>) {
         let Some(own) = self.address(to) else { return };
         let within_ms = u16::try_from(within.as_nanos() / 1_000_000).unwrap_or(u16::MAX);
         if let Some(multicast) = &mut self.multicast {
             multicast.sent += 1;
             let mut packet = packet(own, to, repr, within_ms);
             cx.offer(&mut packet, self.account);
-            cx.emit(port, packet);
+            match via {
+                Via::Interface(port) => cx.emit(port, packet),
+                Via::Tunnel(tunnel) => self.send_through(packet, tunnel, cx),
+                Via::Local | Via::Group(_) | Via::NoGroup | Via::Nowhere => {}
+            }
         }
     }
 
-    /// Removes an interface from a multicast group, and an empty group.
-    fn remove_group_interface(&mut self, group: IpAddr, interface: Port) {
+    /// Sends what goes to a multicast group out of an interface or into a tunnel, in addition to others.
+    fn add_group_via(&mut self, group: IpAddr, via: Via) {
+        match via {
+            Via::Tunnel(tunnel) => self.add_group_tunnel(group, tunnel),
+            Via::Interface(interface) => self.add_group_interface(group, interface),
+            Via::Local | Via::Group(_) | Via::NoGroup | Via::Nowhere => {}
+        }
+    }
+
+    /// Removes an interface or tunnel from a multicast group, and an empty group.
+    fn remove_group_via(&mut self, group: IpAddr, via: Via) {
         let prefix = super::Prefix::host(group);
         let Some(Via::Group(number)) = self.routes.exact(prefix) else { return };
-        let stream = self.multicast.as_ref().and_then(|multicast| multicast.stream(interface));
         let own = &mut self.groups[usize::from(number)];
-        if let Some(ports) = stream.and_then(|stream| own.shared.get_mut(&stream)) {
-            ports.remove(&interface);
-            own.shared.retain(|_, ports| !ports.is_empty());
+        if let Via::Interface(interface) = via {
+            let stream = self.multicast.as_ref().and_then(|multicast| multicast.stream(interface));
+            if let Some(ports) = stream.and_then(|stream| own.shared.get_mut(&stream)) {
+                ports.remove(&interface);
+                own.shared.retain(|_, ports| !ports.is_empty());
+            }
         }
-        if let Some(at) = own.branches.iter().position(|via| *via == Via::Interface(interface)) {
+        if let Some(at) = own.branches.iter().position(|branch| *branch == via) {
             own.branches.remove(at);
         }
         if own.branches.is_empty() && own.shared.is_empty() && own.members.is_empty() {

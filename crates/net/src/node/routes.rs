@@ -8,7 +8,7 @@ use crate::Port;
 use crate::hash::{Map, Set};
 
 /// Next hop of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Via {
     /// Endpoints of this node.
     Local,
@@ -22,6 +22,13 @@ pub(super) enum Via {
     NoGroup,
     /// Nowhere.
     Nowhere,
+}
+
+impl Via {
+    /// First in order.
+    pub(super) const FIRST: Via = Via::Local;
+    /// Last in order.
+    pub(super) const LAST: Via = Via::Nowhere;
 }
 
 /// Address of either version as a number. IPv4 addresses are mapped as in RFC 4291, section 2.5.5.2.

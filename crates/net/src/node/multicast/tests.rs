@@ -2,7 +2,7 @@ use bentpipe_wire::ip::{self, Upper};
 use bentpipe_wire::udp;
 
 use super::*;
-use crate::node::{Drop, Prefix};
+use crate::node::{Drop, Prefix, Tunnel};
 use crate::testing::Harness;
 
 const SECOND: u64 = 1_000_000_000;
@@ -188,6 +188,52 @@ fn memberships_are_bounded_and_their_numbers_used_again() {
         assert!(rig.element.groups.len() <= 4096);
     }
     assert_eq!(rig.value("joins-refused"), 3.0 * (5000.0 - 4096.0));
+}
+
+/// Each router has hosts at interface 1, and at 0 an IPv4 link with a tunnel to the other.
+#[test]
+fn memberships_and_groups_pass_a_tunnel() {
+    let ends: [std::net::Ipv4Addr; 2] = [[10, 0, 0, 1].into(), [20, 0, 0, 1].into()];
+    let router = |own: usize, address: &str| {
+        let mut node = Node::new(2);
+        node.add_address(format!("{}/32", ends[own]).parse().unwrap());
+        node.add_address(address.parse::<Prefix>().unwrap());
+        node.add_route("0.0.0.0/0".parse().unwrap(), Port(0));
+        let tunnel = node.add_tunnel(Tunnel::new(ends[own], ends[1 - own], 1500));
+        node.enable_multicast(Port(1), Family::V6, Neighbour::Hosts);
+        node.enable_tunnel_multicast(tunnel);
+        Harness::new(node)
+    };
+    let (mut near, mut far) = (router(0, "fd00::1/128"), router(1, "fd01::1/128"));
+    let group = group(Family::V6);
+    // Hands over what came out at the link since the last call.
+    let pass = |from: &mut Harness<Node>, to: &mut Harness<Node>, at: u64| {
+        to.run_until(at);
+        to.out.clear();
+        let out: Vec<_> = from.out.drain(..).filter(|(_, port, _)| *port == Port(0)).collect();
+        out.into_iter().for_each(|(_, _, packet)| to.receive(at, 0, packet));
+    };
+    assert!(forwarded(&mut near, SECOND, 1, datagram(group, 9)).is_empty());
+    far.run_until(2 * SECOND);
+    far.out.clear();
+    far.receive(2 * SECOND, 1, change(group, Change::Join));
+    let report = far.out.iter().find(|(_, port, _)| *port == Port(0)).expect("a report");
+    let outer = report.2.to_vec();
+    let ip = ipv4::Packet::new_checked(&outer[..]).unwrap();
+    assert_eq!((ip.protocol(), ip.dst()), (Protocol::IPV6, ends[0]));
+    pass(&mut far, &mut near, 2 * SECOND);
+    near.out.clear();
+    near.receive(3 * SECOND, 1, datagram(group, 9));
+    pass(&mut near, &mut far, 3 * SECOND);
+    let got: Vec<u16> = far.out.iter().map(|(_, port, _)| port.0).collect();
+    assert_eq!(got, [1], "to the host alone, and not back");
+    // The last member leaves, its router says so, and nothing enters the tunnel.
+    far.out.clear();
+    far.receive(4 * SECOND, 1, change(group, Change::Leave));
+    far.run_until(8 * SECOND);
+    pass(&mut far, &mut near, 8 * SECOND);
+    near.run_until(12 * SECOND);
+    assert!(forwarded(&mut near, 13 * SECOND, 1, datagram(group, 9)).is_empty());
 }
 
 /// A hub with two sites at interfaces 0 and 1 of one stream for groups, and a host at 2.
