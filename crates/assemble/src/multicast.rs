@@ -113,7 +113,7 @@ impl Tree<'_> {
         hosts
     }
 
-    /// Returns the links and tunnels between routers that have real hosts on both sides, with their ends.
+    /// Returns the hops between routers with real hosts on both sides, with their ends.
     ///
     /// They are the shortest paths to the first of the routers that reach each other.
     fn trunks(&self, hosts: &[(usize, usize, usize)], router: &mut Router<'_>) -> Vec<(Hop, [usize; 2])> {

@@ -345,7 +345,7 @@ impl Node {
         }
     }
 
-    /// Sends what goes to a multicast group out of an interface or into a tunnel, in addition to others.
+    /// Adds an interface or tunnel to a multicast group.
     fn add_group_via(&mut self, group: IpAddr, via: Via) {
         match via {
             Via::Tunnel(tunnel) => self.add_group_tunnel(group, tunnel),

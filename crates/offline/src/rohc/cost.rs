@@ -29,7 +29,7 @@ struct Kept {
     start: usize,
 }
 
-/// One of the searches, and its time.
+/// A search, and its time.
 #[derive(Debug)]
 struct Way {
     name: &'static str,
@@ -37,10 +37,10 @@ struct Way {
     time: Duration,
 }
 
-/// Processor time that a capture takes to compress, by each search for contexts (U9, figure 21).
+/// Processor time of compression, by each search for contexts.
 ///
 /// Packets are kept by the batch. Both ways compress a batch one after the other, and take turns at being first: the second has its
-/// bytes in the cache. There is no feedback.
+/// bytes in the cache. Feedback is not given.
 #[derive(Debug)]
 pub(super) struct Cost {
     ways: [Way; 2],
@@ -101,7 +101,7 @@ impl Cost {
         }
     }
 
-    /// Returns a table: time a packet, and share of a processor at the rate of the capture.
+    /// Returns a table: time a packet, and share of a processor.
     pub(super) fn text(mut self) -> String {
         self.measure();
         self.ways.sort_by_key(|way| way.name);

@@ -86,7 +86,7 @@ pub struct Stats {
     pub sending: Sending,
     /// Decompressor.
     pub decompressor: DecompressorConfig,
-    /// Enables measurement of the processor time, by an index of contexts and by a linear search.
+    /// Enables measurement of the processor time, by an index and by a linear search.
     pub cpu: bool,
     /// Other files to write.
     pub outputs: Outputs,
