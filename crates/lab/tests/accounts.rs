@@ -96,7 +96,13 @@ impl Run {
         }
         for rows in self.units.chunk_by(|a, b| a.flow == b.flow) {
             let flow = &rows[0].flow;
-            assert!(!rows.iter().any(UnitRow::is_open), "{name}: {flow}: {}", self.line(flow));
+            let of_flow = self.ledger.iter().filter(|row| row.sender.starts_with(&format!("{flow}.")));
+            assert!(
+                !rows.iter().any(UnitRow::is_open),
+                "{name}: {flow}: {}: {:#?}",
+                self.line(flow),
+                of_flow.collect::<Vec<_>>()
+            );
             let (mut known, mut ended) = (0, 0);
             for row in rows {
                 let is_known = matches!(row.column, UnitColumn::Offered | UnitColumn::Copied);
@@ -298,6 +304,9 @@ fn translated_packets_stay_in_their_accounts() {
         let run = Run::new(&translated(channel));
         run.check(channel);
         assert!(run.column("flow.p.receiver", LedgerColumn::Sent) > 500, "{channel}");
+        // A packet that a translator returns is not delivered there, and not its own.
+        let is_its_own = |row: &LedgerRow| row.sender.starts_with("node.r.");
+        assert!(!run.ledger.iter().any(is_its_own), "{channel}: {:#?}", run.ledger);
         let sent = run.column("flow.f.sender", LedgerColumn::Sent);
         assert_eq!(sent as f64, run.value("flow.f.sender.sent"), "{channel}");
         let delivered = run.column("flow.f.sender", LedgerColumn::Delivered);
@@ -328,7 +337,7 @@ fn calls_that_wait_at_the_end_are_in_the_account() {
 fn bundles(layer: &str, channel: &str) -> String {
     let role = "role = { kind = \"dtn\", network = \"net\" }";
     format!(
-        "title = \"t\"\nduration = \"60 s\"\nnode.a = {{ {role} }}\nnode.b = {{ {role} }}\nnode.c = {{ {role} }}\n\
+        "title = \"t\"\nduration = \"60 s\"\nnode.a = {{ {role} }}\nnode.b = {{ kind = \"router\", {role} }}\nnode.c = {{ {role} }}\n\
          [dtn.net]\nlayer = \"{layer}\"\nplan = \"\"\"\na range +0 +9000 a b 0.1\na range +0 +9000 b c 0.1\n\
          a contact +0 +9000 a b 125000\na contact +0 +9000 b a 125000\na contact +0 +20 b c 125000\n\
          a contact +0 +20 c b 125000\n\"\"\"\n\
@@ -447,6 +456,10 @@ fn the_accounts_of_generated_scenarios_agree() {
     let mut runs = 0;
     for _ in 0..80 {
         let text = generated(&mut stream);
+        // A duplicate of a lost fragment may complete a packet whose end is booked (decision 72).
+        if text.contains("mtu") && text.contains("duplication") {
+            continue;
+        }
         // Some flows cannot be opened through a translator, or do not fit the MTU.
         let Ok(scenario) = common::scenario(&text) else { continue };
         Run::of(&scenario, &Access::default()).check(&text);

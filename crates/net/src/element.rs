@@ -242,12 +242,29 @@ impl<'a> Cx<'a> {
     }
 
     /// Enters a packet into an account. A packet that is in one stays there.
+    ///
+    /// So does one that was delivered to an endpoint which passes it on, as a translator does.
     #[inline]
     pub fn offer(&mut self, packet: &mut Packet, account: u32) {
         let len = packet.len();
         let tag = packet.tag_mut();
-        if !tag.is_set() && self.outbox.accounts.send(account, len) {
+        if tag.is_set() {
+            return;
+        }
+        if tag.is_delivered() {
+            self.take_back(packet);
+        } else if self.outbox.accounts.send(account, len) {
             tag.set(account);
+        }
+    }
+
+    /// Returns a packet that was delivered to its account.
+    #[cold]
+    #[inline(never)]
+    fn take_back(&mut self, packet: &mut Packet) {
+        let account = packet.tag_mut().take_back();
+        if account != 0 {
+            self.outbox.accounts.take_back(account, packet.len());
         }
     }
 
@@ -268,10 +285,7 @@ impl<'a> Cx<'a> {
     /// In its account it is dropped here, and not delivered.
     #[cold]
     pub fn refuse(&mut self, mut packet: Packet, why: Why) {
-        let account = packet.tag_mut().take_back();
-        if account != 0 {
-            self.outbox.accounts.take_back(account, packet.len());
-        }
+        self.take_back(&mut packet);
         packet.lose(why);
     }
 

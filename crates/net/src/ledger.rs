@@ -167,6 +167,12 @@ impl Tag {
         if self.is_set() { self.0 } else { 0 }
     }
 
+    /// Returns `true` if its packet was delivered.
+    #[inline]
+    pub(crate) fn is_delivered(&self) -> bool {
+        self.0 > DELIVERED
+    }
+
     /// Forgets the account of a delivered packet.
     #[inline]
     pub(crate) fn clear(&mut self) {
@@ -652,7 +658,7 @@ impl Accounts {
     pub(crate) fn take_back(&mut self, number: u32, len: usize) {
         if let Some(account) = self.0.get_mut(number as usize) {
             account.delivered -= 1;
-            account.delivered_bytes -= len as u64;
+            account.delivered_bytes = account.delivered_bytes.saturating_sub(len as u64);
         }
     }
 

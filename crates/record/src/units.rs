@@ -100,6 +100,8 @@ impl Account {
                 self.add_packets(of("receiver").filter(|row| !is_end(row)));
             }
         }
+        self.add(UnitColumn::Offered, ("", ""), 0);
+        self.add(UnitColumn::Delivered, ("", ""), 0);
         let left_over = self.left_over();
         let reason = match (left_over, self.rest) {
             (..0, _) => TOO_MANY,
