@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 
-use bentpipe_record::{LedgerRow, LedgerText, PointSummary, write_whole};
+use bentpipe_record::{LedgerRow, LedgerText, PointSummary, UnitRow, UnitText, write_whole};
 use bentpipe_report::Table;
 
 /// Prints to standard output. A reader that closes the pipe (`| head`) is not an error.
@@ -52,7 +52,14 @@ pub(crate) fn coloured() -> bool {
 /// It has the sums over all seeds of a point.
 pub(crate) fn lost(point: &PointSummary) -> String {
     let (rows, runs) = (&LedgerRow::lossy(&point.ledger), point.seeds.len());
-    LedgerText { rows, runs, has_warm_up: !point.warm_up.is_zero() }.to_string()
+    LedgerText { rows, runs, has_warm_up: !point.warm_up.is_zero() }.to_string() + &lost_units(point)
+}
+
+/// Returns a line for each flow with units that were refused or lost. Packets have the lines of their senders.
+pub(crate) fn lost_units(point: &PointSummary) -> String {
+    let mut rows = UnitRow::with_losses(&point.units);
+    rows.retain(|row| row.unit != "packets");
+    UnitText { rows: &rows, runs: point.seeds.len() }.to_string()
 }
 
 /// Formats a table for standard output.

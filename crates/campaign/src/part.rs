@@ -216,6 +216,7 @@ mod tests {
             definitions: DEFINITIONS,
             measures: measures.iter().map(measure).collect(),
             ledger: Vec::new(),
+            units: Vec::new(),
             flow_notes: Vec::new(),
             warm_up: Default::default(),
             distributions: Vec::new(),

@@ -91,6 +91,7 @@ fn runs(campaign: &Campaign) -> Result<Vec<RunResult>> {
             captures: Vec::new(),
             measures: measures.collect(),
             ledger: Vec::new(),
+            units: Vec::new(),
             flow_notes: Vec::new(),
             warm_up: Span::ZERO,
             distributions: Vec::new(),

@@ -1,14 +1,28 @@
 //! Metrics of bundle nodes in the simulator.
 
-use bentpipe_net::metric::{Draw, End, How, Sum};
-use bentpipe_transport::app::metrics::EXPECTED;
+use bentpipe_net::metric::{Draw, End, How, Sum, UnitColumn, UnitEntry, UnitRest};
 
 bentpipe_net::metrics! {
     // Not the metric of datagrams: bundles may wait for contacts for any time, so those that have not arrived are not lost.
-    Counter SENT = "sent", Packets, "Bundles sent";
-    Counter ARRIVED = "bundles-arrived", Packets, "Bundles that an application took" => .summed(&[
-        Sum::new("loss", "Loss", How::LossOfStored { sent: &SENT, stored: &STORED, expected: &EXPECTED }).at(End::Receiver).since(2),
-    ]);
+    Counter SENT = "sent", Packets, "Bundles sent"
+        => .units("bundles", &[UnitEntry::sender(UnitColumn::Offered, "")], UnitRest::None);
+    Counter ARRIVED = "bundles-arrived", Packets, "Bundles that an application took"
+        => .units("bundles", &[UnitEntry::receiver(UnitColumn::Delivered, "")], UnitRest::None);
+    Gauge BUNDLES_WAITING = "bundles-waiting", Count, "Bundles of the flow that nodes store"
+        => .summed(&[Sum::new("bundles-waiting", "Bundles in storage at the end", How::Last).at(End::Receiver)])
+        .units("bundles", &[UnitEntry::receiver(UnitColumn::Remaining, "waiting")], UnitRest::None);
+    Gauge BUNDLES_IN_FLIGHT = "bundles-in-flight", Count, "Bundles of the flow on their way between two nodes"
+        => .units("bundles", &[UnitEntry::receiver(UnitColumn::Remaining, "in-flight")], UnitRest::None);
+    Gauge BUNDLES_LOST = "bundles-lost", Count, "Bundles of the flow lost or deleted"
+        => .summed(&[Sum::new("loss", "Loss", How::OfAllWith(&ARRIVED)).at(End::Receiver).since(2)]);
+    Gauge BUNDLES_LOST_ON_THE_WAY = "bundles-lost-on-the-way", Count, "Bundles of the flow lost between two nodes"
+        => .units("bundles", &[UnitEntry::receiver(UnitColumn::Dropped, "on-the-way")], UnitRest::None);
+    Gauge BUNDLES_EXPIRED = "bundles-expired", Count, "Bundles of the flow whose lifetime ended"
+        => .units("bundles", &[UnitEntry::receiver(UnitColumn::Dropped, "expired")], UnitRest::None);
+    Gauge BUNDLES_WITHOUT_ROOM = "bundles-without-room", Count, "Bundles of the flow that storages had no room for"
+        => .units("bundles", &[UnitEntry::receiver(UnitColumn::Dropped, "no-room")], UnitRest::None);
+    Gauge BUNDLES_DELETED = "bundles-deleted", Count, "Bundles of the flow deleted for other reasons"
+        => .units("bundles", &[UnitEntry::receiver(UnitColumn::Dropped, "deleted")], UnitRest::None);
     Gauge STORED = "stored", Count, "Bundles stored" => .drawn(Draw::Line("Bundles stored"));
     Gauge STORED_BYTES = "stored-bytes", Bytes, "Bytes stored" => .drawn(Draw::Line("Bytes stored"))
         .summed(&[Sum::new("stored-mean", "Mean of stored bytes", How::Mean)]);
@@ -26,7 +40,8 @@ bentpipe_net::metrics! {
     Counter FRAGMENTS = "bundle-fragments", Count, "Fragments of bundles made";
     Counter REPORTS = "reports", Count, "Status reports sent";
     Counter DUPLICATES = "bundle-duplicates", Count, "Copies of bundles that a node has had";
-    Gauge WAITING = "measures-waiting", Count, "Measures that wait for the connection to the proxy";
+    Gauge WAITING = "measures-waiting", Count, "Measures that wait for the connection to the proxy"
+        => .units("bundles", &[UnitEntry::sender(UnitColumn::Remaining, "waiting-for-the-proxy")], UnitRest::InFlight);
     Counter SESSIONS = "tcpcl-sessions", Count, "TCPCL sessions established";
     Counter UNFINISHED = "tcpcl-unfinished", Count, "Bundles in transfer at the end of a TCPCL session";
     Counter PARTS = "bundle-parts", Count, "Parts kept of bundles whose transfer was cut";

@@ -10,6 +10,7 @@
 //! not know it forward it. Bundles without it are of priority 1.
 
 mod copies;
+mod holdings;
 mod hop;
 mod reports;
 mod routing;
@@ -26,6 +27,8 @@ use bentpipe_wire::dtn::eid::Eid;
 
 pub use copies::COPIES_BLOCK;
 use copies::Meeting;
+use holdings::Notes;
+pub use holdings::{Holdings, Registry, Whereabouts};
 pub use routing::Routing;
 use spread::Spread;
 pub use store::Change;
@@ -128,6 +131,8 @@ pub struct Node {
     direct: HashSet<u64>,
     /// Neighbours, copies in flight and bundles known, for routing that makes copies.
     meeting: Meeting,
+    /// Notes of what is stored, for the bundles of flows.
+    notes: Notes,
     sequence: u64,
     counts: Counts,
     /// Set while a report is stored. What it displaces has no report, or each might displace another.
@@ -181,6 +186,7 @@ impl Node {
             deliveries: VecDeque::new(),
             direct: HashSet::new(),
             meeting: Meeting::default(),
+            notes: Notes::default(),
             sequence: 0,
             counts: Counts::default(),
             is_reporting: false,
@@ -190,6 +196,25 @@ impl Node {
     /// Returns the counters.
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// Notes the whereabouts of bundles in a registry, that others of its network share.
+    ///
+    /// The light time is the longest to a neighbour.
+    pub fn register(&mut self, registry: Registry, light_time: Span) {
+        self.notes.register(registry, light_time);
+    }
+
+    /// Returns the registry of [`Node::register`].
+    pub fn registry(&self) -> Option<&Registry> {
+        self.notes.registry()
+    }
+
+    /// Removes a bundle from the storage.
+    fn unstore(&mut self, id: u64, now: Time) -> Option<Entry> {
+        let entry = self.store.remove(id)?;
+        self.notes.release(&entry.bundle, now);
+        Some(entry)
     }
 
     /// Returns the number of bundles in storage and their bytes.
@@ -316,6 +341,7 @@ impl Node {
         bundle.payload.elide();
         if bundle.check_received().is_err() || !reports::discard_unknown(&mut bundle) {
             self.counts.malformed += 1;
+            self.notes.delete(&bundle, reason::UNINTELLIGIBLE);
             return false;
         }
         if bundle.hop_count().is_some_and(|hops| hops.count > u64::from(hops.limit)) {
@@ -389,7 +415,9 @@ impl Node {
     fn put(&mut self, entry: Entry, is_promised: bool, now: Time) -> Option<u64> {
         match self.store.insert(entry, is_promised) {
             Ok((id, evicted)) => {
+                self.store.get(id).into_iter().for_each(|entry| self.notes.hold(&entry.bundle));
                 for entry in evicted {
+                    self.notes.release(&entry.bundle, now);
                     self.counts.evicted += 1;
                     self.forget(&entry);
                     self.report_deletion(&entry.bundle, reason::STORAGE, now);
@@ -419,25 +447,33 @@ impl Node {
         let key = bundle.key();
         if bundle.primary.fragment.is_none() {
             // Fragments of a bundle that came whole after all are of no use.
-            self.partial.remove(&key);
+            self.drop_parts(&key, now);
             return self.deliveries.push_back(bundle);
         }
         if self.partial.len() >= MAX_PARTIAL && !self.partial.contains_key(&key) {
             self.counts.refused += 1;
-            return;
+            return self.notes.delete(&bundle, reason::STORAGE);
         }
+        self.notes.hold(&bundle);
         let parts = self.partial.entry(key.clone()).or_default();
         parts.push(bundle);
         if let Some(whole) = Bundle::reassemble(parts) {
-            self.partial.remove(&key);
+            self.drop_parts(&key, now);
             let expiry = self.expiry(&whole, now);
             self.know(&whole, expiry);
             self.deliveries.push_back(whole);
         }
     }
 
+    /// Drops the parts of a bundle.
+    fn drop_parts(&mut self, key: &(Eid, Timestamp), now: Time) {
+        let parts = self.partial.remove(key).unwrap_or_default();
+        parts.iter().for_each(|part| self.notes.release(part, now));
+    }
+
     /// Records that an application took a bundle of [`Node::poll_delivery`], and reports it.
     pub fn note_delivery(&mut self, bundle: &Bundle, now: Time) {
+        self.notes.deliver(bundle);
         self.counts.delivered += 1;
         self.report_delivery(bundle, now);
     }
@@ -493,7 +529,7 @@ impl Node {
         let overhead = self.outgoing(entry, now).encoded_len() - entry.bundle.payload.len() + FRAGMENT_LEN;
         let backlog = |neighbour: u64| backlog(&self.queues, neighbour, entry.priority);
         let Some(sizes) = self.routing.parts((entry, overhead), now, &backlog) else { return };
-        let Some(entry) = self.store.remove(id) else { return };
+        let Some(entry) = self.unstore(id, now) else { return };
         let (mut parts, mut rest) = (Vec::new(), aged(&entry, now));
         for size in &sizes[..sizes.len() - 1] {
             let Ok([first, after]) = rest.clone().split(size - overhead) else { break };
@@ -604,7 +640,7 @@ impl Node {
 
     /// Replaces a bundle by fragments that leave room for the blocks of [`Node::outgoing`].
     fn fragment(&mut self, id: u64, limit: u64, now: Time) {
-        let Some(entry) = self.store.remove(id) else { return };
+        let Some(entry) = self.unstore(id, now) else { return };
         match &entry.place {
             // It is not in its queue any more; its fragments book the contacts again.
             Place::Waiting(hop) => self.routing.release(&entry, hop),
@@ -629,7 +665,7 @@ impl Node {
     /// The rest is stored in place of the bundle: reactive fragmentation. A bundle that must stay whole, and a copy, is sent again.
     pub fn cut(&mut self, id: u64, sent: u64, now: Time) {
         let Some(rest) = self.rest(id, sent, now) else { return self.done(id, false, now) };
-        let Some(entry) = self.store.remove(id) else { return };
+        let Some(entry) = self.unstore(id, now) else { return };
         self.counts.rerouted += 1;
         self.counts.fragments += 1;
         self.counts.resumed += 1;
@@ -649,7 +685,7 @@ impl Node {
         if copies::is_ticket(id) {
             self.copied(id, is_sent, now);
         } else if is_sent {
-            let Some(entry) = self.store.remove(id) else { return };
+            let Some(entry) = self.unstore(id, now) else { return };
             self.counts.forwarded += 1;
             self.report_forwarding(&entry.bundle, now);
         } else if self.store.get(id).is_some() {
@@ -681,15 +717,22 @@ impl Node {
     /// Deletes bundles whose lifetime has ended.
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some(entry) = self.store.pop_expired(now) {
+            self.notes.release(&entry.bundle, now);
             self.counts.expired += 1;
             self.forget(&entry);
             self.report_deletion(&entry.bundle, reason::EXPIRED, now);
         }
         self.meeting.expire(now);
         let epoch = self.dtn_time(now);
+        let notes = &self.notes;
         self.partial.retain(|(_, created), parts| {
-            created.time == 0
-                || parts.iter().any(|part| created.time.saturating_add(part.primary.lifetime) > epoch)
+            let is_kept = created.time == 0
+                || parts.iter().any(|part| created.time.saturating_add(part.primary.lifetime) > epoch);
+            for part in parts.iter().filter(|_| !is_kept) {
+                notes.release(part, now);
+                notes.delete(part, reason::EXPIRED);
+            }
+            is_kept
         });
     }
 }

@@ -11,6 +11,8 @@ bentpipe_net::metrics! {
     Counter UNITS_FLUSHED = "units-flushed", Count, "TS packets or BBFRAMEs padded after the packing threshold";
     Counter UNITS_FADED = "units-faded", Count, "BBFRAMEs below the threshold of their MODCOD"
         => .summed(&[Sum::new("units-faded", "BBFRAMEs below the threshold", How::Grown)]);
+    Counter PACKETS_FADED = "packets-faded", Packets, "Packets lost with a BBFRAME below the threshold"
+        => .summed(&[Sum::new("packets-faded", "Packets lost to fades", How::Grown)]).losses();
     Counter SNDUS = "sndus", Count, "SNDUs, sections or GSE packets"
         => .summed(&[Sum::new("sndus", "SNDUs", How::Grown)]);
     Counter SNDU_BYTES = "sndu-bytes", Bytes, "Bytes of SNDUs, sections or GSE packets";

@@ -319,8 +319,8 @@ impl Sender {
             if sending.is_received {
                 self.dispatch(source, end, unit);
             } else {
-                path.lost += 1;
-                unit.into_packet().lose(Why::Channel);
+                path.fade(&unit);
+                unit.into_packet().lose(Why::Fade);
             }
         }
         true

@@ -10,6 +10,7 @@
 //!     metrics.json              declarations of the metrics: name, unit, kind, label, how they are drawn
 //!     SHA256SUMS                checksums of all of it but the report, in each folder of a run
 //!     ledger.parquet            accounts of packets, a row for each sender, column, place and reason
+//!     units.parquet             accounts of units, a row for each flow, column, place and reason
 //!     outcome.json              what one run gave: fingerprint, measures, totals
 //!     timing.json               how long it took, and the build that ran it
 //!     <node>-<link>.pcap        captures asked for; of a terminal also <node>-<link>-bursts.pcap, its MPEG cells,

@@ -192,6 +192,7 @@ mod tests {
             measures: values.iter().map(averaged).collect(),
             totals: Vec::new(),
             ledger: Vec::new(),
+            units: Vec::new(),
             flow_notes: Default::default(),
             warm_up: Span::ZERO,
         }

@@ -1,5 +1,6 @@
 //! Integration tests, one program: each module is built and linked once.
 
+mod accounts;
 mod bursts;
 mod cells;
 mod common;

@@ -410,7 +410,8 @@ impl Channel {
     fn pass_or_lose(&mut self, is_lost: bool, packet: Packet, cx: &mut Cx<'_>) {
         if is_lost {
             self.lost += 1;
-            packet.lose(Why::Channel);
+            let is_outage = matches!(self.fault, Fault::Outages(_));
+            packet.lose(if is_outage { Why::Fade } else { Why::Channel });
         } else {
             self.deliver(packet, cx);
         }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use bentpipe_units::{RandomStream, Span, Time};
 
-use crate::ledger::Accounts;
+use crate::ledger::{AccountNumber, Accounts};
 use crate::metric::{self, Counter, Gauge, Of};
 use crate::{Histogram, Packet, Why};
 
@@ -55,9 +55,15 @@ pub trait Element: Send {
 
     /// Sets the numbers of its accounts of packets.
     ///
-    /// The first is of packets of its own. One follows for each input of the range that is returned, in order. Default: none.
+    /// The first is of packets of its own. One follows for each input of the range that is returned, in order, and one for
+    /// each of [`Element::answered`]. Default: none.
     fn open_accounts(&mut self, _first: u32) -> Option<Range<u16>> {
         None
+    }
+
+    /// Returns the accounts whose packets it answers. The answers have an account for each. Default: none.
+    fn answered(&self) -> &[AccountNumber] {
+        &[]
     }
 
     /// Reports counters and gauges as they are at `now`. May bring lazily kept state up to `now`, but never changes
@@ -91,6 +97,13 @@ pub trait Observer {
     /// Announces the part that what follows is of, such as "link/trunk/forward" of a switch. Without it, that is the
     /// element as a whole.
     fn part(&mut self, _path: &str) {}
+
+    /// Returns `true` if accounts of units are made, at the end of a run.
+    ///
+    /// An element then reports what is for them alone, too.
+    fn counts_units(&self) -> bool {
+        false
+    }
 
     /// Returns `true` at the end of the warm-up, where the window of all measures starts.
     ///
@@ -229,22 +242,51 @@ impl<'a> Cx<'a> {
     }
 
     /// Enters a packet into an account. A packet that is in one stays there.
+    ///
+    /// So does one that was delivered to an endpoint which passes it on, as a translator does.
     #[inline]
     pub fn offer(&mut self, packet: &mut Packet, account: u32) {
         let len = packet.len();
         let tag = packet.tag_mut();
-        if !tag.is_set() && self.outbox.accounts.send(account, len) {
+        if tag.is_set() {
+            return;
+        }
+        if tag.is_delivered() {
+            self.take_back(packet);
+        } else if self.outbox.accounts.send(account, len) {
             tag.set(account);
         }
     }
 
-    /// Counts a packet as delivered, which ends its account.
+    /// Returns a packet that was delivered to its account.
+    #[cold]
+    #[inline(never)]
+    fn take_back(&mut self, packet: &mut Packet) {
+        let account = packet.tag_mut().take_back();
+        if account != 0 {
+            self.outbox.accounts.take_back(account, packet.len());
+        }
+    }
+
+    /// Counts a packet as delivered, and returns the number of its account.
+    ///
+    /// That ends the packet. Without an account the number is zero.
     #[inline]
-    pub fn accept(&mut self, packet: &mut Packet) {
-        let account = packet.tag_mut().take_account();
+    pub fn accept(&mut self, packet: &mut Packet) -> u32 {
+        let account = packet.tag_mut().deliver();
         if account != 0 {
             self.outbox.accounts.deliver(account, packet.len());
         }
+        account
+    }
+
+    /// Drops a packet that was delivered to this endpoint, which does not take it.
+    ///
+    /// In its account it is dropped here, and not delivered.
+    #[cold]
+    pub fn refuse(&mut self, mut packet: Packet, why: Why) {
+        self.take_back(&mut packet);
+        packet.lose(why);
     }
 
     /// Returns the element's own random stream.

@@ -20,6 +20,8 @@ pub enum Why {
     Aqm,
     /// Lost or damaged on the channel.
     Channel,
+    /// No reception: a signal below the threshold of its modulation, or an outage.
+    Fade,
     /// No route, no line or no tunnel leads on.
     NoRoute,
     /// Longer than the MTU.
@@ -52,10 +54,11 @@ pub enum Why {
 
 impl Why {
     /// Reasons, in their order.
-    pub const ALL: [Why; 17] = [
+    pub const ALL: [Why; 18] = [
         Why::Queue,
         Why::Aqm,
         Why::Channel,
+        Why::Fade,
         Why::NoRoute,
         Why::TooBig,
         Why::HopLimit,
@@ -78,6 +81,7 @@ impl Why {
             Why::Queue => "queue",
             Why::Aqm => "aqm",
             Why::Channel => "channel",
+            Why::Fade => "fade",
             Why::NoRoute => "no-route",
             Why::TooBig => "too-big",
             Why::HopLimit => "hop-limit",
@@ -121,6 +125,11 @@ impl AccountNumber {
         self.0.get_or_init(|| number);
     }
 
+    /// Returns the number, once the account is open.
+    pub fn get(&self) -> Option<u32> {
+        self.0.get().copied()
+    }
+
     /// Returns `true` if it is this number.
     pub(crate) fn is(&self, number: u32) -> bool {
         self.0.get() == Some(&number)
@@ -131,27 +140,48 @@ impl AccountNumber {
 #[derive(Debug, Default)]
 pub(crate) struct Tag(u32);
 
+/// Bit of the tag of a packet that was delivered. Its end is booked; the rest is the number of its account.
+const DELIVERED: u32 = 1 << 31;
 /// Bit of a tag that stands for several. The rest is the number of the bundle.
-const BUNDLE: u32 = 1 << 31;
+const BUNDLE: u32 = 1 << 30;
 /// Bit of a fragment's tag. The rest, but for [`LAST`], is the number of its packet among those in fragments.
-const FRAGMENT: u32 = 1 << 30;
+const FRAGMENT: u32 = 1 << 29;
 /// Bit of the last fragment's tag, whose copies stand for copies of the packet.
-const LAST: u32 = 1 << 29;
+const LAST: u32 = 1 << 28;
 /// Bits of the number of a fragment's packet.
 const NUMBER: u32 = LAST - 1;
 
 impl Tag {
     pub(crate) const NONE: Tag = Tag(0);
 
+    /// Returns `true` if the end of its packet is not booked.
     #[inline]
     pub(crate) fn is_set(&self) -> bool {
-        self.0 != 0
+        // The highest bit is that of delivered packets.
+        self.0 as i32 > 0
     }
 
     /// Returns the number of the account; zero without one.
     #[inline]
     pub(crate) fn account(&self) -> u32 {
-        self.0
+        if self.is_set() { self.0 } else { 0 }
+    }
+
+    /// Returns `true` if its packet was delivered.
+    #[inline]
+    pub(crate) fn is_delivered(&self) -> bool {
+        self.0 > DELIVERED
+    }
+
+    /// Forgets the account of a delivered packet.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.0 = 0;
+    }
+
+    /// Removes and returns the number; zero of a delivered packet.
+    fn take_number(&mut self) -> u32 {
+        Some(std::mem::take(&mut self.0)).filter(|number| *number < DELIVERED).unwrap_or(0)
     }
 
     #[inline]
@@ -164,22 +194,35 @@ impl Tag {
         Tag(std::mem::take(&mut self.0))
     }
 
-    /// Removes and returns the number of the account; zero without one.
+    /// Notes that the packet is delivered, and returns the number of its account.
     ///
-    /// Of fragments that are not reassembled the last one has it.
+    /// It is zero without one. Of fragments that are not reassembled the last one has it.
     #[inline]
-    pub(crate) fn take_account(&mut self) -> u32 {
+    pub(crate) fn deliver(&mut self) -> u32 {
         if self.0 >= FRAGMENT {
             self.take_whole();
         }
-        std::mem::take(&mut self.0)
+        let account = self.0;
+        self.0 |= DELIVERED;
+        account
+    }
+
+    /// Reverts [`Tag::deliver`], and returns the number of the account.
+    ///
+    /// It is zero if the packet was not delivered.
+    pub(crate) fn take_back(&mut self) -> u32 {
+        let account = self.0.saturating_sub(DELIVERED);
+        self.0 &= !DELIVERED;
+        account
     }
 
     /// Becomes the account of a fragment's packet. Of packets that travel as one, all are taken over.
     #[cold]
     #[inline(never)]
     fn take_whole(&mut self) {
-        if self.0 < BUNDLE {
+        if self.0 >= DELIVERED {
+            self.0 = 0;
+        } else if self.0 < BUNDLE {
             let tag = std::mem::take(&mut self.0);
             self.0 = with_book(|book, _| book.accept_fragment(tag)).unwrap_or(0);
         }
@@ -190,7 +233,7 @@ impl Tag {
 
     /// Returns the tags of the fragments of the tag's packet. The loss of any is the end of the packet.
     pub(crate) fn fragments(mut self, count: usize) -> Vec<Tag> {
-        let number = std::mem::take(&mut self.0);
+        let number = self.take_number();
         let numbers = with_book(|book, _| book.fragments(number, count));
         numbers.unwrap_or_else(|| vec![0; count]).into_iter().map(Tag).collect()
     }
@@ -199,7 +242,7 @@ impl Tag {
     pub(crate) fn joined(tags: impl Iterator<Item = Tag>) -> Tag {
         let mut whole = Tag::NONE;
         for mut tag in tags {
-            let number = std::mem::take(&mut tag.0);
+            let number = tag.take_number();
             let of = Tag(with_book(|book, _| book.packet_of(number)).unwrap_or(number));
             if of.is_set() {
                 whole = of;
@@ -210,8 +253,8 @@ impl Tag {
 
     /// Returns the tags of all packets that travel as one.
     pub(crate) fn split(mut self) -> Vec<Tag> {
-        let accounts = with_book(|book, _| book.unbundle(self.0)).unwrap_or_default();
-        self.0 = 0;
+        let number = self.take_number();
+        let accounts = with_book(|book, _| book.unbundle(number)).unwrap_or_default();
         accounts.into_iter().map(Tag).collect()
     }
 
@@ -247,7 +290,7 @@ impl Tag {
     }
 
     fn end_as(&mut self, entry: Entry, count: i64) {
-        let number = std::mem::take(&mut self.0);
+        let number = self.take_number();
         if number != 0 {
             with_book(|book, place| book.end(number, place, entry, count));
         }
@@ -609,6 +652,14 @@ impl Accounts {
         account.sent += 1;
         account.sent_bytes += len as u64;
         true
+    }
+
+    /// Removes a packet from those delivered.
+    pub(crate) fn take_back(&mut self, number: u32, len: usize) {
+        if let Some(account) = self.0.get_mut(number as usize) {
+            account.delivered -= 1;
+            account.delivered_bytes = account.delivered_bytes.saturating_sub(len as u64);
+        }
     }
 
     /// Counts a packet as delivered.

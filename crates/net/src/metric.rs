@@ -181,17 +181,8 @@ pub enum How {
         /// Packets sent, at the sender.
         sent: &'static Of<Counter>,
     },
-    /// Ratio of units that neither arrived nor wait somewhere. Those that may be in flight are left out.
-    ///
-    /// The metric counts arrivals.
-    LossOfStored {
-        /// Units sent, at the sender.
-        sent: &'static Of<Counter>,
-        /// Units that wait, of any element: they may be of this flow.
-        stored: &'static Of<Gauge>,
-        /// Units up to the last one that arrived, at the receiver.
-        expected: &'static Of<Counter>,
-    },
+    /// Growth over its sum with that of another metric of the part.
+    OfAllWith(&'static Of<Counter>),
     /// Growth of all drops of the same part, added to that of the metric.
     Dropped,
     /// Drops divided by the sum of drops and packets not dropped.
@@ -240,6 +231,103 @@ impl Sum {
     }
 }
 
+/// Column of the account of a flow's units: bytes, calls, requests, bundles or packets.
+///
+/// Units offered and copied are refused, delivered, duplicates, dropped or remaining.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum UnitColumn {
+    /// Units that the application has, sent or not.
+    Offered,
+    /// Further copies made on the way.
+    Copied,
+    /// Units that were not taken on.
+    Refused,
+    /// Units that the other end has, each once.
+    ///
+    /// They are bytes in order, calls set up, requests answered.
+    Delivered,
+    /// Further arrivals of delivered units.
+    Duplicates,
+    /// Units that ended on the way, or before they began.
+    Dropped,
+    /// Units that were not at their end when the run ended.
+    Remaining,
+}
+
+impl UnitColumn {
+    /// Columns, in their order.
+    pub const ALL: [UnitColumn; 7] = [
+        UnitColumn::Offered,
+        UnitColumn::Copied,
+        UnitColumn::Refused,
+        UnitColumn::Delivered,
+        UnitColumn::Duplicates,
+        UnitColumn::Dropped,
+        UnitColumn::Remaining,
+    ];
+
+    /// Returns the name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            UnitColumn::Offered => "offered",
+            UnitColumn::Copied => "copied",
+            UnitColumn::Refused => "refused",
+            UnitColumn::Delivered => "delivered",
+            UnitColumn::Duplicates => "duplicates",
+            UnitColumn::Dropped => "dropped",
+            UnitColumn::Remaining => "remaining",
+        }
+    }
+}
+
+/// Share of a metric in the account of its flow's units.
+#[derive(Clone, Copy, Debug)]
+pub struct UnitEntry {
+    /// Column that it is added to.
+    pub column: UnitColumn,
+    /// Reason of refused, dropped and remaining units; empty of others.
+    pub reason: &'static str,
+    /// End of the flow at which it counts.
+    pub end: End,
+}
+
+impl UnitEntry {
+    /// Creates the entry of a metric of the sender.
+    pub const fn sender(column: UnitColumn, reason: &'static str) -> UnitEntry {
+        UnitEntry { column, reason, end: End::Sender }
+    }
+
+    /// Creates the entry of a metric of the receiver.
+    pub const fn receiver(column: UnitColumn, reason: &'static str) -> UnitEntry {
+        UnitEntry { column, reason, end: End::Receiver }
+    }
+}
+
+/// Other source of an account of units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnitRest {
+    /// Metrics alone.
+    None,
+    /// Flight between the ends, of all units in no column.
+    InFlight,
+    /// The account of the packets of the flow's sender.
+    Packets,
+    /// The accounts of the packets of both ends: the receiver answers each.
+    RoundTrips,
+}
+
+/// Share of a metric in the account of units of a kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Units {
+    /// Unit: "B", "calls".
+    pub unit: &'static str,
+    /// Columns that the metric is added to.
+    pub entries: &'static [UnitEntry],
+    /// Source of what no metric counts.
+    pub rest: UnitRest,
+}
+
 /// Declaration of a metric.
 #[derive(Debug)]
 pub struct Metric {
@@ -266,6 +354,8 @@ pub struct Metric {
     ///
     /// Both ends report it.
     pub is_both_ways: bool,
+    /// Share in the account of its flow's units, if it has one.
+    pub units: Option<Units>,
     /// Names that it had in earlier releases.
     pub once: &'static [&'static str],
 }
@@ -333,9 +423,21 @@ impl Of<Histogram> {
 impl<K> Of<K> {
     const fn of_kind(kind: Kind, name: &'static str, unit: Unit, label: &'static str) -> Of<K> {
         let (draw, drawn_at, sums) = (Draw::No, None, &[]);
-        let (is_drop, is_loss, is_both_ways, once) = (false, false, false, &[]);
-        let metric =
-            Metric { name, unit, kind, label, draw, drawn_at, sums, is_drop, is_loss, is_both_ways, once };
+        let (is_drop, is_loss, is_both_ways, units, once) = (false, false, false, None, &[]);
+        let metric = Metric {
+            name,
+            unit,
+            kind,
+            label,
+            draw,
+            drawn_at,
+            sums,
+            is_drop,
+            is_loss,
+            is_both_ways,
+            units,
+            once,
+        };
         Of { metric, kind: PhantomData }
     }
 
@@ -361,6 +463,12 @@ impl<K> Of<K> {
     /// Declares that a flow whose sender reports it carries the same in both directions.
     pub const fn both_ways(mut self) -> Of<K> {
         self.metric.is_both_ways = true;
+        self
+    }
+
+    /// Declares its share in the account of its flow's units.
+    pub const fn units(mut self, unit: &'static str, entries: &'static [UnitEntry], rest: UnitRest) -> Of<K> {
+        self.metric.units = Some(Units { unit, entries, rest });
         self
     }
 

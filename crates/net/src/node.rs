@@ -79,6 +79,8 @@ pub struct Node {
     account: u32,
     /// Endpoints whose accounts others ask for, with the number that they get.
     named: Vec<(Port, AccountNumber)>,
+    /// Accounts of echo requests, whose replies have accounts of their own behind those of endpoints.
+    answered: Vec<AccountNumber>,
     counts: Counts,
 }
 
@@ -180,6 +182,7 @@ impl Node {
             sources: None,
             account: 0,
             named: Vec::new(),
+            answered: Vec::new(),
             counts: Counts::default(),
         }
     }
@@ -257,6 +260,13 @@ impl Node {
         let number = AccountNumber::default();
         self.named.push((endpoint, number.clone()));
         number
+    }
+
+    /// Opens an account for the replies to the echo requests of another.
+    ///
+    /// Replies to others are in the account of the node's own packets.
+    pub fn answer(&mut self, requests: AccountNumber) {
+        self.answered.push(requests);
     }
 
     /// Binds an endpoint to the packets of one account, with any addresses and ports.
@@ -740,6 +750,10 @@ impl Element for Node {
         let number = |endpoint: Port| first + 1 + u32::from(endpoint.0 - interfaces);
         self.named.iter().for_each(|(endpoint, named)| named.open(number(*endpoint)));
         Some(self.interfaces()..self.interfaces() + self.endpoints)
+    }
+
+    fn answered(&self) -> &[AccountNumber] {
+        &self.answered
     }
 
     fn alike(&self, from: Port) -> Port {

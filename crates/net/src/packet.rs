@@ -195,6 +195,7 @@ impl Packet {
         if self.0.tag.is_set() {
             self.0.tag.end();
         }
+        self.0.tag.clear();
         self.0.body = Body::Zeros(0);
         SPARE.with_borrow_mut(|spare| {
             if spare.len() < MOST_SPARE {

@@ -98,6 +98,12 @@ impl Results {
         self.0.ledger().into()
     }
 
+    /// Accounts of units: a row for each run, flow, column, place and reason.
+    #[getter]
+    fn _units(&self) -> Frame {
+        self.0.units().into()
+    }
+
     /// Returns a measure or final value of a point, averaged over the seeds.
     fn _value(&self, name: &str, point: usize) -> PyResult<Estimate> {
         let found = self.0.summary.points.get(point).and_then(|point| point.value(name));

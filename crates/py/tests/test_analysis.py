@@ -55,6 +55,17 @@ def test_accounts_close_and_measures_are_their_sums(results: bentpipe.Results) -
     assert sum(results.values("flow.file.dropped-channel")) == lost
 
 
+def test_accounts_of_units_close(results: bentpipe.Results) -> None:
+    rows = list(results.units.rows())
+    assert {(row["point"], row["seed"]) for row in rows} == {(run.point, run.seed) for run in results.runs}
+    for run in results.runs:
+        of_run = [row for row in rows if (row["point"], row["seed"], row["flow"]) == (run.point, run.seed, "flow.file")]
+        assert {row["unit"] for row in of_run} == {"B"}
+        signs = {"offered": 1, "copied": 1}
+        assert sum(row["count"] * signs.get(row["column"], -1) for row in of_run) == 0
+        assert not any(row["reason"] == "unaccounted" for row in of_run)
+
+
 def test_the_seeds_needed_give_the_interval(results: bentpipe.Results) -> None:
     estimate = results.value("flow.file.goodput")
     assert estimate.ci95 is not None

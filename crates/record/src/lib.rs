@@ -39,8 +39,11 @@ mod selection;
 mod series;
 pub mod stats;
 mod stored;
+mod subject;
 mod summary;
 mod table;
+mod units;
+mod units_file;
 
 pub use account::account_total;
 pub use calls::{CALLS_FILE, CallRow, write_calls};
@@ -76,8 +79,11 @@ pub use ring::{MAX_RING_FILES, MIN_RING_FILE_BYTES, Ring, RingSize, RingSizeErro
 pub use selection::{Form, Selected, Selection, SelectionError, is_measure_of};
 pub use series::{Column, Data, Recording, Sampling, Series, Total, Totals, Value};
 pub use stored::StoredResults;
+pub use subject::Subject;
 pub use summary::{Averaged, PointSummary, Setting, Summary, measures_frame, write_measures};
 pub use table::{Cell, Table, latex};
+pub use units::{Reported, UnitLine, UnitRow, UnitText};
+pub use units_file::{UNITS_CSV, UNITS_FILE, units_frame, write_units};
 
 /// Version of bentpipe that results are of.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

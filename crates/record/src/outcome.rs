@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::definitions::{DEFINITIONS, first};
-use super::{Distribution, FinalValues, FlowNote, LedgerRow, Measure, account};
+use super::{Distribution, FinalValues, FlowNote, LedgerRow, Measure, UnitRow, account};
 
 /// Outcome of one run, apart from its series. The same scenario and seed give the same to the byte.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,6 +43,9 @@ pub struct Outcome {
     /// Accounts of packets, by sender.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ledger: Vec<LedgerRow>,
+    /// Accounts of units, by flow: bytes, calls, requests, bundles, packets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub units: Vec<UnitRow>,
     /// Causes of no goodput, and flows without an account of their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flow_notes: Vec<FlowNote>,

@@ -8,7 +8,7 @@ use indexmap::map::Entry;
 use super::results_folder::{RunFolder, manifest, read_json, runs};
 use super::{
     Distribution, Frame, FrameColumn, Outcome, RunResult, Summary, Timing, account_total, ledger_file,
-    measures_frame,
+    measures_frame, units_file,
 };
 
 /// Results of a plan, read from the folder that a run left.
@@ -105,6 +105,11 @@ impl StoredResults {
     /// Returns a row for each run and row of its accounts of packets.
     pub fn ledger(&self) -> Frame {
         ledger_file::all_ledgers(&self.summary, &self.runs)
+    }
+
+    /// Returns a row for each run and row of its accounts of units.
+    pub fn units(&self) -> Frame {
+        units_file::all_units(&self.summary, &self.runs)
     }
 
     /// Returns a row for each run and measure.

@@ -13,7 +13,8 @@ use super::definitions::first;
 use super::outcome::lowest;
 use super::stats::Estimate;
 use super::{
-    FinalValues, FlowNote, Frame, FrameColumn, LedgerRow, Measure, RunResult, VERSION, account, account_total,
+    FinalValues, FlowNote, Frame, FrameColumn, LedgerRow, Measure, RunResult, UnitRow, VERSION, account,
+    account_total,
 };
 
 /// A key that a sweep set, and the value.
@@ -69,6 +70,9 @@ pub struct PointSummary {
     /// Sums of the accounts of packets over the seeds. The runs' outcomes have those of each.
     #[serde(skip)]
     pub ledger: Vec<LedgerRow>,
+    /// Sums of the accounts of units over the seeds.
+    #[serde(skip)]
+    pub units: Vec<UnitRow>,
     /// Facts about flows, with the number of runs that have each.
     #[serde(skip)]
     pub flow_notes: IndexMap<FlowNote, usize>,
@@ -184,6 +188,7 @@ impl PointSummary {
             measures: averaged(runs.iter().flat_map(|run| run.outcome.figures())),
             totals: Vec::new(),
             ledger: Vec::new(),
+            units: Vec::new(),
             flow_notes: IndexMap::new(),
             warm_up: Span::ZERO,
         };
@@ -196,6 +201,7 @@ impl PointSummary {
         let outcomes = || runs.iter().map(|run| &run.outcome);
         self.totals = outcomes().map(|outcome| outcome.totals.clone()).collect();
         self.ledger = LedgerRow::summed(outcomes().flat_map(|outcome| &outcome.ledger));
+        self.units = UnitRow::summed(outcomes().flat_map(|outcome| &outcome.units));
         self.flow_notes.clear();
         for note in outcomes().flat_map(|outcome| &outcome.flow_notes) {
             *self.flow_notes.entry(note.clone()).or_default() += 1;

@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
+use bentpipe_net::metric::UnitColumn;
 use bentpipe_record::{
     Averaged, Cell, FlowFact, FlowNote, LedgerColumn, LedgerLine, LedgerRow, PointSummary, ResultSet, Table,
-    account_total, pattern,
+    UnitRow, account_total, pattern,
 };
 use indexmap::IndexMap;
 
@@ -24,6 +25,29 @@ pub(crate) fn account_table(point: &PointSummary) -> Option<Table> {
         part(rows.len())
     );
     table(caption, head, rows.iter().map(|row| cells(row)))
+}
+
+/// Returns the accounts of units of a point's flows, as sums over its seeds.
+pub(crate) fn unit_table(point: &PointSummary) -> Option<Table> {
+    let head = ["flow", "what", "count", "unit", "where", "why"].map(String::from).to_vec();
+    let caption = format!(
+        "Units offered and copied are refused, delivered, duplicates, dropped or remaining, warm-up included.{}{}",
+        of_runs(point.seeds.len()),
+        part_of(point.units.len(), "units.parquet")
+    );
+    let row = |row: &UnitRow| {
+        let label = row.column.name().to_owned();
+        let is_bad = row.is_open() || matches!(row.column, UnitColumn::Refused | UnitColumn::Dropped);
+        vec![
+            Cell::Text(row.flow.clone()),
+            if is_bad { Cell::Bad(label) } else { Cell::Text(label) },
+            Cell::Number(row.count.to_string()),
+            Cell::Text(row.unit.clone()),
+            Cell::Text(row.place.clone()),
+            Cell::Text(row.reason.clone()),
+        ]
+    };
+    table(caption, head, point.units.iter().map(row))
 }
 
 /// Returns the dropped packets of flows at each point, with place and reason.
@@ -63,10 +87,14 @@ fn of_runs(seeds: usize) -> String {
 
 /// Returns a note on rows that are left out.
 fn part(all: usize) -> String {
+    part_of(all, "ledger.parquet")
+}
+
+fn part_of(all: usize, file: &str) -> String {
     if all <= MAX_ROWS {
         return String::new();
     }
-    format!(" Shown: {MAX_ROWS} of {all} rows; ledger.parquet of each run has all.")
+    format!(" Shown: {MAX_ROWS} of {all} rows; {file} of each run has all.")
 }
 
 fn cells(row: &LedgerRow) -> Vec<Cell> {

@@ -5,7 +5,7 @@ use bentpipe_record::{EventRow, Point, PointSummary, RealTime, ResultSet, RunRes
 use bentpipe_units::Span;
 use indexmap::IndexMap;
 
-use super::accounts::{account_table, drop_table};
+use super::accounts::{account_table, drop_table, unit_table};
 use super::axis::Axis;
 use super::captures::capture_table;
 use super::numbers::{number, quantity};
@@ -56,6 +56,10 @@ pub fn results_page(results: &ResultSet<'_>) -> Page {
             let accounts = account_table(point);
             blocks.extend(
                 accounts.map(|table| Block::Folded("Accounts of packets".into(), vec![Block::Table(table)])),
+            );
+            let units = unit_table(point);
+            blocks.extend(
+                units.map(|table| Block::Folded("Accounts of units".into(), vec![Block::Table(table)])),
             );
         }
         points => {

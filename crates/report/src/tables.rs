@@ -361,6 +361,7 @@ mod tests {
             measures,
             totals: Vec::new(),
             ledger: Vec::new(),
+            units: Vec::new(),
             flow_notes: IndexMap::new(),
             warm_up: bentpipe_units::Span::ZERO,
         }

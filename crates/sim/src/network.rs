@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 
-use bentpipe_net::ledger::{Accounts, Ledger, set_place};
+use bentpipe_net::ledger::{AccountNumber, Accounts, Ledger, set_place};
 use bentpipe_net::metric::{Counter, Gauge, Of};
 use bentpipe_net::{Cx, Element, Observer, Outbox, Packet, Port, Wire};
 use bentpipe_units::{RandomStream, Span, Time};
@@ -145,8 +145,8 @@ pub struct Network {
     agenda: Components,
     outbox: Outbox,
     ledger: Ledger,
-    /// Senders of the accounts, by number from 1. Each is an input, or an element with packets of its own.
-    senders: Vec<(ElementId, Option<Port>)>,
+    /// Senders of the accounts, by number from 1.
+    senders: Vec<Sender>,
     now: Time,
     fingerprint: Fingerprint,
     work: EngineCounters,
@@ -398,9 +398,22 @@ impl Network {
         let wires = self.slots.iter().enumerate();
         let wires = wires.flat_map(|(from, slot)| slot.wires.iter().map(move |wire| (wire.number(), from)));
         let leading: HashMap<u64, usize> = wires.collect();
-        let path = |(id, input): &(ElementId, Option<Port>)| {
+        let of = |id: ElementId, input: Option<Port>| {
             let from = input.and_then(|input| leading.get(&Wire::new(id.0, input).number()));
             self.paths[from.copied().unwrap_or(id.index())].clone()
+        };
+        let asking = |number: &AccountNumber| match self.senders.get(number.get()?.checked_sub(1)? as usize)?
+        {
+            Sender::Input(id, input) => Some(of(*id, Some(*input))),
+            Sender::Own(_) | Sender::Answers(..) => None,
+        };
+        let path = |sender: &Sender| match sender {
+            Sender::Own(id) => of(*id, None),
+            Sender::Input(id, input) => of(*id, Some(*input)),
+            // The other end of a flow.
+            Sender::Answers(id, to) => asking(to)
+                .and_then(|asking| Some(format!("{}/receiver", asking.strip_suffix("/sender")?)))
+                .unwrap_or_else(|| of(*id, None)),
         };
         self.senders.iter().map(path).collect()
     }
@@ -511,14 +524,27 @@ impl Observer for Unheeded {
     fn gauge(&mut self, _: &'static Of<Gauge>, _: f64) {}
 }
 
+/// Sender of the packets of an account.
+#[derive(Clone, Debug)]
+enum Sender {
+    /// Element with packets of its own.
+    Own(ElementId),
+    /// Element that leads to an input.
+    Input(ElementId, Port),
+    /// Element that answers the packets of an account.
+    Answers(ElementId, AccountNumber),
+}
+
 /// Opens the accounts of all elements, and returns their senders.
-fn open_accounts(slots: &mut [Slot]) -> Vec<(ElementId, Option<Port>)> {
+fn open_accounts(slots: &mut [Slot]) -> Vec<Sender> {
     let mut senders = Vec::new();
     for (n, slot) in slots.iter_mut().enumerate() {
         if let Some(inputs) = slot.element.open_accounts(senders.len() as u32 + 1) {
             let id = ElementId(n as u32);
-            senders.push((id, None));
-            senders.extend(inputs.map(|input| (id, Some(Port(input)))));
+            senders.push(Sender::Own(id));
+            senders.extend(inputs.map(|input| Sender::Input(id, Port(input))));
+            let answered = slot.element.answered().iter().cloned();
+            senders.extend(answered.map(|account| Sender::Answers(id, account)));
         }
     }
     senders

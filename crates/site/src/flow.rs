@@ -327,6 +327,11 @@ impl<'g, 't> FlowGround<'g, 't> {
         self.roles.client_of(node, word).ok_or_else(|| Problem::new(at.key(key), problem))
     }
 
+    /// Returns the number of nodes.
+    pub fn node_count(&self) -> usize {
+        self.topology.node.len()
+    }
+
     /// Returns the number of a node by its name.
     pub fn number(&self, node: &str) -> Option<usize> {
         self.topology.node.get_index_of(node)

@@ -32,6 +32,8 @@ pub struct Placing<P: Protocol> {
     ended: u64,
     timed_out: u64,
     failed: u64,
+    given_up: u64,
+    blocked: u64,
     up: u64,
     post_dial: Histogram,
     set_up: Histogram,
@@ -48,6 +50,8 @@ struct Placed {
     at: Time,
     rang: bool,
     is_up: bool,
+    /// Set if this side ended it before an answer.
+    is_given_up: bool,
     end: Time,
 }
 
@@ -88,6 +92,8 @@ impl<P: Protocol> Party<P, Placing<P>> {
             ended: 0,
             timed_out: 0,
             failed: 0,
+            given_up: 0,
+            blocked: 0,
             up: 0,
             post_dial: Histogram::default(),
             set_up: Histogram::default(),
@@ -111,9 +117,12 @@ impl<P: Protocol> Placing<P> {
         if let Some(call) = station.protocol.place(now, self.remote) {
             let end = now + self.plan.ring_limit;
             let record = self.record(now);
-            self.calls.insert(call, Placed { record, at: now, rang: false, is_up: false, end });
+            self.calls
+                .insert(call, Placed { record, at: now, rang: false, is_up: false, is_given_up: false, end });
             self.ends.insert((end, call));
             self.placed += 1;
+        } else {
+            self.blocked += 1;
         }
         self.draw_next(now, cx);
     }
@@ -131,8 +140,9 @@ impl<P: Protocol> Placing<P> {
 
     /// Notes that this side ends a call, which cancels it before the answer.
     fn note_given_up(&mut self, call: P::Call) {
-        let waiting = self.calls.get(&call).filter(|placed| !placed.is_up);
-        if let Some(record) = waiting.and_then(|placed| self.records.get_mut(placed.record)) {
+        let Some(waiting) = self.calls.get_mut(&call).filter(|placed| !placed.is_up) else { return };
+        waiting.is_given_up = true;
+        if let Some(record) = self.records.get_mut(waiting.record) {
             record.end = CallEnd::Cancelled;
         }
     }
@@ -141,17 +151,34 @@ impl<P: Protocol> Placing<P> {
         match happening {
             Happening::Ringing => self.note_ringing(cx.now(), call),
             Happening::Answered => self.note_answer(call, cx),
-            Happening::Ended => self.ended += u64::from(self.forget(cx.now(), call, CallEnd::Ended)),
+            Happening::Ended => {
+                let is_given_up = self.is_given_up(call);
+                match self.forget(cx.now(), call, CallEnd::Ended) {
+                    true => self.ended += 1,
+                    false => self.note_failure(is_given_up),
+                }
+            }
             Happening::TimedOut => {
                 self.forget(cx.now(), call, CallEnd::TimedOut);
                 self.timed_out += 1;
             }
             Happening::Failed => {
+                let is_given_up = self.is_given_up(call);
                 self.forget(cx.now(), call, CallEnd::Failed);
-                self.failed += 1;
+                self.note_failure(is_given_up);
             }
             Happening::Incoming | Happening::Confirmed => {}
         }
+    }
+
+    fn is_given_up(&self, call: P::Call) -> bool {
+        self.calls.get(&call).is_some_and(|placed| placed.is_given_up)
+    }
+
+    /// Counts a call that ended before an answer.
+    fn note_failure(&mut self, is_given_up: bool) {
+        self.failed += 1;
+        self.given_up += u64::from(is_given_up);
     }
 
     fn note_quality(&mut self, call: P::Call, quality: Option<CallQuality>) {
@@ -256,6 +283,10 @@ impl<P: Protocol> Role<P> for Placing<P> {
         observer.counter(&metrics::CALLS_ENDED, self.ended);
         observer.counter(&metrics::CALLS_TIMED_OUT, self.timed_out);
         observer.counter(&metrics::CALLS_FAILED, self.failed);
+        observer.counter(&metrics::CALLS_REJECTED, self.failed - self.given_up);
+        observer.counter(&metrics::CALLS_BLOCKED, self.blocked);
+        observer.counter(&metrics::CALLS_GIVEN_UP, self.given_up);
+        observer.gauge(&metrics::CALLS_WAITING, self.calls.len() as f64 - self.up as f64);
         observer.gauge(&metrics::CALLS_UP, self.up as f64);
         observer.histogram(&metrics::POST_DIAL_DELAYS, &self.post_dial);
         observer.histogram(&metrics::SET_UP_TIMES, &self.set_up);

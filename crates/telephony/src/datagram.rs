@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use bentpipe_net::Packet;
+use bentpipe_net::{Packet, Why};
 use bentpipe_wire::checksum::Pseudo;
 use bentpipe_wire::ip::{self, Protocol, TrafficClass};
 use bentpipe_wire::udp::{self, Datagram};
@@ -51,6 +51,24 @@ fn headers(from: SocketAddr, to: SocketAddr, traffic_class: TrafficClass, len: u
 pub(crate) enum Refusal {
     BadChecksum,
     Unexpected,
+}
+
+impl Refusal {
+    /// Returns the reason in accounts of packets.
+    pub(crate) fn why(self) -> Why {
+        match self {
+            Refusal::BadChecksum => Why::Checksum,
+            Refusal::Unexpected => Why::NoListener,
+        }
+    }
+
+    /// Returns the counter of the reason.
+    pub(crate) fn of<'a>(self, bad_checksum: &'a mut u64, unexpected: &'a mut u64) -> &'a mut u64 {
+        match self {
+            Refusal::BadChecksum => bad_checksum,
+            Refusal::Unexpected => unexpected,
+        }
+    }
 }
 
 /// Returns the sender of a datagram, the port that it is for, and its payload.

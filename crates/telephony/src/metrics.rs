@@ -1,6 +1,6 @@
 //! Metrics of callers and callees.
 
-use bentpipe_net::metric::{Draw, End, How, Sum};
+use bentpipe_net::metric::{Draw, End, How, Sum, UnitColumn, UnitEntry, UnitRest};
 
 const CALLER: Option<End> = Some(End::Sender);
 
@@ -9,14 +9,33 @@ const fn at_caller(name: &'static str, label: &'static str, how: How) -> Sum {
 }
 
 bentpipe_net::metrics! {
-    Counter CALLS = "calls", Count, "Calls placed or received" => .drawn_at(End::Sender, Draw::Line("Calls offered and carried")).summed(&[at_caller("calls", "Calls placed", How::Grown).since(2)]);
+    Counter CALLS = "calls", Count, "Calls placed or received" => .drawn_at(End::Sender, Draw::Line("Calls offered and carried")).summed(&[at_caller("calls", "Calls placed", How::Grown).since(2)])
+        .units("calls", &[UnitEntry::sender(UnitColumn::Offered, "")], UnitRest::None);
     Counter CALLS_ESTABLISHED = "calls-established", Count, "Calls established"
-        => .drawn_at(End::Sender, Draw::Line("Calls offered and carried")).summed(&[at_caller("calls-established", "Calls established", How::Grown).since(2)]);
+        => .drawn_at(End::Sender, Draw::Line("Calls offered and carried")).summed(&[at_caller("calls-established", "Calls established", How::Grown).since(2)])
+        .units("calls", &[UnitEntry::sender(UnitColumn::Delivered, "")], UnitRest::None);
     Counter CALLS_ENDED = "calls-ended", Count, "Established calls that are over";
     Counter CALLS_TIMED_OUT = "calls-timed-out", Count, "Calls failed by Timer B, or without acknowledgement"
-        => .summed(&[at_caller("calls-timed-out", "Calls failed by Timer B, or without acknowledgement", How::Grown).since(2)]);
+        => .summed(&[at_caller("calls-timed-out", "Calls failed by Timer B, or without acknowledgement", How::Grown).since(2)])
+        .units("calls", &[UnitEntry::sender(UnitColumn::Dropped, "timed-out")], UnitRest::None);
     Counter CALLS_FAILED = "calls-failed", Count, "Calls failed for other reasons"
         => .summed(&[at_caller("calls-failed", "Calls failed for other reasons", How::Grown).since(2)]);
+    Counter CALLS_REJECTED = "calls-rejected", Count, "Calls that the other end refused"
+        => .summed(&[at_caller("calls-rejected", "Calls refused by the other end", How::Grown)])
+        .units("calls", &[UnitEntry::sender(UnitColumn::Refused, "by-the-other-end")], UnitRest::None);
+    Counter CALLS_BLOCKED = "calls-blocked", Count, "Calls not placed, all lines of the caller busy"
+        => .summed(&[at_caller("calls-blocked", "Calls not placed, all lines busy", How::Grown)])
+        .units(
+            "calls",
+            &[UnitEntry::sender(UnitColumn::Offered, ""), UnitEntry::sender(UnitColumn::Refused, "all-lines-busy")],
+            UnitRest::None,
+        );
+    Counter CALLS_GIVEN_UP = "calls-given-up", Count, "Calls that the caller gave up before an answer"
+        => .summed(&[at_caller("calls-given-up", "Calls given up before an answer", How::Grown)])
+        .units("calls", &[UnitEntry::sender(UnitColumn::Dropped, "given-up")], UnitRest::None);
+    Gauge CALLS_WAITING = "calls-waiting", Count, "Calls that wait for an answer"
+        => .summed(&[at_caller("calls-waiting", "Calls that wait for an answer at the end", How::Last)])
+        .units("calls", &[UnitEntry::sender(UnitColumn::Remaining, "waiting")], UnitRest::None);
     Counter MESSAGES = "sip-messages", Count, "SIP messages sent";
     Counter SIP_BYTES = "sip-bytes", Bytes, "SIP bytes sent";
     Counter IAX_FRAMES = "iax-frames", Count, "IAX2 frames sent";

@@ -49,9 +49,8 @@ impl<P: Protocol, R: Role<P>> Party<P, R> {
 
 impl<P: Protocol, R: Role<P>> Element for Party<P, R> {
     fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
-        let now = cx.now();
         if let Some(station) = &mut self.station {
-            station.receive(&packet, now);
+            station.receive(packet, cx);
         }
         self.turn(cx)
     }

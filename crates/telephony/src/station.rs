@@ -36,14 +36,22 @@ impl<P: Protocol> Station<P> {
         Station { protocol, local, dscp, messages: 0, bytes: 0, bad_checksum: 0, unexpected: 0 }
     }
 
-    pub(crate) fn receive(&mut self, packet: &Packet, now: Time) {
-        match datagram::read(packet) {
-            Ok((from, port, bytes)) if port == self.local.port() => self.protocol.receive(now, from, &bytes),
-            Ok((from, port, bytes)) => {
-                self.unexpected += u64::from(!self.protocol.receive_voice(now, from, port, &bytes));
+    pub(crate) fn receive(&mut self, packet: Packet, cx: &mut Cx<'_>) {
+        let taken = datagram::read(&packet).and_then(|(from, port, bytes)| {
+            let now = cx.now();
+            if port == self.local.port() {
+                self.protocol.receive(now, from, &bytes);
+            } else if !self.protocol.receive_voice(now, from, port, &bytes) {
+                return Err(Refusal::Unexpected);
             }
-            Err(Refusal::BadChecksum) => self.bad_checksum += 1,
-            Err(Refusal::Unexpected) => self.unexpected += 1,
+            Ok(())
+        });
+        match taken {
+            Ok(()) => packet.recycle(),
+            Err(refusal) => {
+                *refusal.of(&mut self.bad_checksum, &mut self.unexpected) += 1;
+                cx.refuse(packet, refusal.why());
+            }
         }
     }
 

@@ -15,7 +15,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use bentpipe_net::{Cx, Element, Histogram, InvalidConfig, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, Histogram, InvalidConfig, Observer, Packet, Port, Why};
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::icmp::{HEADER_LEN, Message, v4, v6};
 use bentpipe_wire::ip::{self, Protocol};
@@ -40,6 +40,7 @@ pub struct Pinger {
     replies: u64,
     /// Number of requests up to the latest that was answered.
     settled: u64,
+    duplicates: u64,
     unexpected: u64,
     bad_checksum: u64,
     rtts: Histogram,
@@ -71,6 +72,7 @@ impl Pinger {
             outstanding: VecDeque::new(),
             replies: 0,
             settled: 0,
+            duplicates: 0,
             unexpected: 0,
             bad_checksum: 0,
             rtts: Histogram::default(),
@@ -128,11 +130,14 @@ impl Pinger {
         found.filter(|(ident, _)| *ident == self.ident).map(|(_, seq)| seq).ok_or(Refusal::Unexpected)
     }
 
-    /// Counts a reply that arrives at `now`.
+    /// Counts a reply that arrives at `now`, or a duplicate of one.
     fn count(&mut self, seq: u16, now: Time) -> Result<(), Refusal> {
-        let place =
-            self.outstanding.iter().position(|(of, _)| *of as u16 == seq).ok_or(Refusal::Unexpected)?;
-        let Some((number, sent_at)) = self.outstanding.remove(place) else { return Err(Refusal::Unexpected) };
+        let place = self.outstanding.iter().position(|(of, _)| *of as u16 == seq);
+        let Some((number, sent_at)) = place.and_then(|place| self.outstanding.remove(place)) else {
+            let was_sent = u64::from(seq) < self.sent;
+            self.duplicates += u64::from(was_sent);
+            return Err(if was_sent { Refusal::Duplicate } else { Refusal::Unexpected });
+        };
         let rtt = now.since(sent_at);
         self.replies += 1;
         self.settled = self.settled.max(number + 1);
@@ -171,17 +176,28 @@ impl RoundTrips {
 /// Reason for which a packet is not counted.
 enum Refusal {
     BadChecksum,
+    /// Reply to a request that was answered.
+    Duplicate,
     Unexpected,
 }
 
 impl Element for Pinger {
     fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
         match self.reply(&packet).and_then(|seq| self.count(seq, cx.now())) {
-            Ok(()) => {}
-            Err(Refusal::BadChecksum) => self.bad_checksum += 1,
-            Err(Refusal::Unexpected) => self.unexpected += 1,
+            Ok(()) => packet.recycle(),
+            Err(Refusal::Duplicate) => {
+                self.unexpected += 1;
+                packet.recycle();
+            }
+            Err(Refusal::BadChecksum) => {
+                self.bad_checksum += 1;
+                cx.refuse(packet, Why::Checksum);
+            }
+            Err(Refusal::Unexpected) => {
+                self.unexpected += 1;
+                cx.refuse(packet, Why::NoListener);
+            }
         }
-        packet.recycle();
         self.deadline()
     }
 
@@ -211,6 +227,7 @@ impl Element for Pinger {
         observer.counter(&metrics::SETTLED, self.settled);
         observer.gauge(&metrics::UNANSWERED, (self.settled - self.replies) as f64);
         observer.gauge(&metrics::OUTSTANDING, (self.sent - self.settled) as f64);
+        observer.counter(&metrics::DUPLICATES, self.duplicates);
         observer.counter(&metrics::DROPPED_BAD_CHECKSUM, self.bad_checksum);
         observer.counter(&metrics::DROPPED_UNEXPECTED, self.unexpected);
         observer.gauge(&metrics::RTT, seconds(self.last.map(|(_, rtt)| rtt)));

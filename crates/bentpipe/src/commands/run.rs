@@ -140,7 +140,8 @@ fn fingerprints(results: &Results) -> String {
     match (&results.runs[..], &results.summary.points[..]) {
         ([run], [point]) => {
             let accounts = LedgerText { rows: &point.ledger, runs: 1, has_warm_up: !point.warm_up.is_zero() };
-            format!("{accounts}fingerprint: {}{again}\n", run.outcome.fingerprint)
+            let units = show::lost_units(point);
+            format!("{accounts}{units}fingerprint: {}{again}\n", run.outcome.fingerprint)
         }
         (runs, points) => {
             // Of a sweep they are with each point.

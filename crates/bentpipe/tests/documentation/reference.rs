@@ -285,14 +285,9 @@ fn quotient(metric: &Metric, sum: &Sum) -> (String, String, &'static str) {
                 "window, without those in flight",
             )
         }
-        How::LossOfStored { sent, stored, expected } => (
-            format!(
-                "`{}` or `{}`, less {name} and `{}` of all elements",
-                sent.name, expected.name, stored.name
-            ),
-            format!("the same, and {name}"),
-            "window, without those in flight",
-        ),
+        How::OfAllWith(other) => {
+            (grown, format!("the same, and growth of `{}`", other.name), "window, without those in flight")
+        }
         How::Dropped => ("growth of all drops of the part".to_owned(), none(), "window"),
         How::DropRatio => (
             "growth of all drops of the part".to_owned(),

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::net::IpAddr;
 
-use bentpipe_net::{Cx, Element, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, Observer, Packet, Port, Why};
 use bentpipe_transport::app::{Endpoints, datagram_packet};
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::KEEP_ALIVE;
@@ -18,7 +18,7 @@ use crate::carry::Carry;
 use crate::ltp::{self, Engine, Event, Peer};
 use crate::metrics;
 use crate::network::{Layer, LtpConfig, Network};
-use crate::node::{Arrival, Node};
+use crate::node::{Arrival, Node, Registry};
 
 /// Port of the element for bundles in UDP datagrams, or for connections that others open.
 const UDP: Port = Port(0);
@@ -85,6 +85,17 @@ impl Agent {
         }
     }
 
+    /// Returns the registry of its network, if it has one.
+    pub fn registry(&self) -> Option<&Registry> {
+        self.node.registry()
+    }
+
+    /// Sets the registry of its network.
+    pub fn register(&mut self, registry: Registry) {
+        let light_time = self.neighbours.iter().map(Neighbour::light_time).max();
+        self.node.register(registry, light_time.unwrap_or(Span::ZERO));
+    }
+
     /// Sends a bundle of an application, with a creation timestamp.
     fn originate(&mut self, mut bundle: Bundle, now: Time) {
         bundle.primary.timestamp = self.node.timestamp(now);
@@ -92,14 +103,20 @@ impl Agent {
     }
 
     /// Handles a datagram from another node.
-    fn arrive(&mut self, port: Port, packet: Packet, now: Time) {
+    fn arrive(&mut self, port: Port, packet: Packet, cx: &mut Cx<'_>) {
+        let now = cx.now();
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
         packet.write_to(&mut bytes);
-        packet.recycle();
         match payload(&bytes) {
-            Some((source, payload)) => self.take(port, source, payload, now),
-            None => self.refused += 1,
+            Some((source, payload)) => {
+                packet.recycle();
+                self.take(port, source, payload, now);
+            }
+            None => {
+                self.refused += 1;
+                cx.refuse(packet, Why::Checksum);
+            }
         }
         self.scratch = bytes;
     }
@@ -306,7 +323,7 @@ impl Element for Agent {
                 self.receive(&bundle, from, Arrival::Final, now);
             }
         } else {
-            self.arrive(port, packet, now);
+            self.arrive(port, packet, cx);
         }
         self.transmit(cx);
         self.next_wake(now)

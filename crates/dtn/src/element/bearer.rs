@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use bentpipe_net::{Cx, Observer, Packet};
+use bentpipe_net::{Cx, Observer, Packet, Why};
 use bentpipe_transport::tcp;
 use bentpipe_units::{Bytes, Time};
 
@@ -74,8 +74,10 @@ impl Bearer {
         match &mut self.0 {
             Kind::Datagrams => Vec::new(),
             Kind::Sessions(sessions) => {
-                sessions.receive(&packet, neighbours, node, cx);
-                packet.recycle();
+                match sessions.receive(&packet, neighbours, node, cx) {
+                    true => packet.recycle(),
+                    false => cx.refuse(packet, Why::Checksum),
+                }
                 Vec::new()
             }
             Kind::Flows(flows) => flows.receive(packet, neighbours, cx),

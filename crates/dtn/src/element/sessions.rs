@@ -212,21 +212,21 @@ impl Sessions {
         line.is_promised = false;
     }
 
-    /// Handles a packet for a connection with one of the neighbours.
+    /// Returns `true` if a packet, which it handles, is for a connection.
     pub(super) fn receive(
         &mut self,
         packet: &Packet,
         neighbours: &[Neighbour],
         node: &mut Node,
         cx: &mut Cx<'_>,
-    ) {
+    ) -> bool {
         let found = read(packet).and_then(|seen| {
             let n = neighbours.iter().position(|neighbour| neighbour.address == seen.source.ip())?;
             self.lines[n].is_reachable.then_some((n, seen))
         });
         let Some((n, seen)) = found else {
             self.counts.strays += 1;
-            return;
+            return false;
         };
         let is_present = |stream: &Stream| {
             stream.local() == seen.destination && stream.remote().is_none_or(|remote| remote == seen.source)
@@ -234,16 +234,14 @@ impl Sessions {
         if !self.lines[n].stream.as_ref().is_some_and(is_present) {
             if !seen.is_opening || seen.destination.port() != BUNDLE_PORT || self.lines[n].is_caller {
                 self.counts.strays += 1;
-                return;
+                return false;
             }
             // The neighbour begins again.
             self.forget(n, node, cx.now());
             let stream = Stream::listen(self.tcp.clone(), seen.destination, LISTENER);
             self.lines[n].stream = Some(stream);
         }
-        if let Some(stream) = &mut self.lines[n].stream {
-            stream.receive(packet, cx);
-        }
+        self.lines[n].stream.as_mut().is_some_and(|stream| stream.receive(packet, cx))
     }
 
     /// Opens the connection to a neighbour, if that is this end's to do.

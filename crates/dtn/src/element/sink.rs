@@ -8,6 +8,8 @@ use bentpipe_units::{Span, Time};
 
 use super::STAMP;
 use crate::carry::Carry;
+use crate::metrics as own;
+use crate::node::Holdings;
 
 /// Maximum number of bundles of which duplicates are detected.
 const MAX_NUMBERS: usize = 1 << 26;
@@ -24,12 +26,40 @@ pub struct Sink {
     delay: Span,
     delays: Histogram,
     last: Time,
+    /// Whereabouts of the flow's other bundles.
+    holdings: Option<Holdings>,
 }
 
 impl Sink {
     /// Creates a receiver.
     pub fn new() -> Sink {
         Sink::default()
+    }
+
+    /// Returns it with the whereabouts of the flow's bundles.
+    #[must_use]
+    pub fn with_holdings(self, holdings: Holdings) -> Sink {
+        Sink { holdings: Some(holdings), ..self }
+    }
+
+    /// Reports the bundles of the flow that have not arrived.
+    fn observe_others(&self, now: Time, observer: &mut dyn Observer) {
+        let Some(holdings) = &self.holdings else { return };
+        let others = holdings.whereabouts(now);
+        observer.gauge(&own::BUNDLES_WAITING, others.waiting as f64);
+        observer.gauge(&own::BUNDLES_LOST, others.gone() as f64);
+        if !observer.counts_units() {
+            return;
+        }
+        for (metric, bundles) in [
+            (&own::BUNDLES_IN_FLIGHT, others.in_flight),
+            (&own::BUNDLES_LOST_ON_THE_WAY, others.lost),
+            (&own::BUNDLES_EXPIRED, others.expired),
+            (&own::BUNDLES_WITHOUT_ROOM, others.no_room),
+            (&own::BUNDLES_DELETED, others.deleted),
+        ] {
+            observer.gauge(metric, bundles as f64);
+        }
     }
 
     fn take(&mut self, carry: &Carry, now: Time) {
@@ -80,13 +110,15 @@ impl Element for Sink {
         false
     }
 
-    fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
+    fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
         let unique = self.packets - self.duplicates;
         let or_nan = |span: Option<Span>| span.map_or(f64::NAN, Span::as_secs_f64);
         observer.counter(&metrics::PACKETS, self.packets);
         observer.counter(&metrics::DELIVERED_BYTES, self.bytes);
+        observer.counter(&metrics::ARRIVED_BYTES, self.bytes);
         observer.counter(&metrics::DUPLICATES, self.duplicates);
-        observer.counter(&crate::metrics::ARRIVED, unique);
+        observer.counter(&own::ARRIVED, unique);
+        self.observe_others(now, observer);
         observer.counter(&metrics::EXPECTED, self.expected);
         observer.gauge(&metrics::DELAY, or_nan((unique > 0).then_some(self.delay)));
         observer.gauge(&metrics::DELAY_MEAN, or_nan(self.delays.mean()));

@@ -18,8 +18,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::endpoint;
-use crate::element::{Cutter, Measures, Sender, Sink, Timing};
-use crate::node::priority_block;
+use crate::element::{Agent, Cutter, Measures, Sender, Sink, Timing};
+use crate::node::{Registry, priority_block};
 
 /// Bundles at a fixed interval, from a node with the role `dtn` to another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -121,7 +121,7 @@ impl Bundles {
         through: &Through,
         timing: Timing,
         ground: &mut FlowGround<'_, '_>,
-    ) -> Result<(End, Client), Problem> {
+    ) -> Result<(End, Client, Eid), Problem> {
         let refuse = |problem: &str| Problem::new(at.key("traffic.through.node"), problem);
         let (to, proxy) = (at.receivers[0], ground.number(&through.node));
         let proxy = proxy.filter(|proxy| *proxy != at.from && *proxy != to);
@@ -137,12 +137,29 @@ impl Bundles {
         let addresses = [(at.from, local), (proxy, remote)]
             .map(|(node, port)| SocketAddr::new(nodes.address(node, at.ip), port));
         let tcp = Bundles::connection(through);
-        let template = self.template([endpoint(proxy, own.port().0), endpoint(to, other.port().0)]);
+        let source = endpoint(proxy, own.port().0);
+        let template = self.template([source.clone(), endpoint(to, other.port().0)]);
         let cutter = Cutter::new(tcp.clone(), addresses[1], template);
         let cutter = End::new(cutter, (proxy, door)).joined(own);
         let measures = Measures::new(tcp, addresses, self.payload.get(), timing);
-        Ok((End::new(measures, (at.from, sender)).through(cutter), other))
+        Ok((End::new(measures, (at.from, sender)).through(cutter), other, source))
     }
+}
+
+/// Returns the registry that all bundle nodes share. The first flow makes it.
+fn registry(node: usize, ground: &mut FlowGround<'_, '_>) -> Registry {
+    let known = agent(node, ground).and_then(|agent| agent.registry().cloned());
+    known.unwrap_or_else(|| {
+        let registry = Registry::default();
+        for node in 0..ground.node_count() {
+            agent(node, ground).into_iter().for_each(|agent| agent.register(registry.clone()));
+        }
+        registry
+    })
+}
+
+fn agent<'g>(node: usize, ground: &'g mut FlowGround<'_, '_>) -> Option<&'g mut Agent> {
+    ground.role(node, "dtn")?.as_any().downcast_mut()
 }
 
 impl TrafficKind for Bundles {
@@ -201,18 +218,20 @@ impl TrafficKind for Bundles {
             .map_err(|error| at.impossible("", &error))?;
         let bundles = self.bundles.unwrap_or(u64::MAX);
         let timing = Timing { start: at.start, stop: at.stop, interval: self.interval, bundles };
-        let (sender, other) = match &self.through {
+        let (sender, other, source) = match &self.through {
             None => {
                 let [own, other] = [ground.client(at, at.from, "dtn")?, ground.client(at, to, "dtn")?];
                 let ends = [endpoint(at.from, own.port().0), endpoint(to, other.port().0)];
-                let sender = Sender::new(self.template(ends), timing);
-                (End::attached(sender, Attach::Role(own)), other)
+                let sender = Sender::new(self.template(ends.clone()), timing);
+                let [source, _] = ends;
+                (End::attached(sender, Attach::Role(own)), other, source)
             }
             Some(through) => self.cut(at, through, timing, ground)?,
         };
+        let holdings = registry(to, ground).add(source);
         Ok(FlowEnds {
             sender,
-            receivers: vec![End::attached(Sink::new(), Attach::Role(other))],
+            receivers: vec![End::attached(Sink::new().with_holdings(holdings), Attach::Role(other))],
             judges: Vec::new(),
         })
     }

@@ -316,7 +316,7 @@ impl Node {
         self.counts.forwarded += 1;
         self.report_copy(id, now);
         if is_last {
-            self.drop_copy(id);
+            self.drop_copy(id, now);
         } else if is_idle {
             self.store.place(id, Place::Kept);
         }
@@ -330,8 +330,8 @@ impl Node {
     }
 
     /// Removes a bundle that has reached its destination.
-    fn drop_copy(&mut self, id: u64) {
-        if let Some(entry) = self.store.remove(id) {
+    fn drop_copy(&mut self, id: u64, now: Time) {
+        if let Some(entry) = self.unstore(id, now) {
             self.forget(&entry);
         }
     }

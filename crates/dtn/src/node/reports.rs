@@ -32,6 +32,7 @@ impl Node {
     }
 
     pub(super) fn report_deletion(&mut self, bundle: &Bundle, reason: u64, now: Time) {
+        self.notes.delete(bundle, reason);
         self.report(bundle, BundleFlags::REPORT_DELETION, reason, now, |report| &mut report.deleted);
     }
 

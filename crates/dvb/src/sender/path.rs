@@ -17,6 +17,9 @@ use crate::metrics;
 use crate::multiplex::{PduSource, TsSource};
 use crate::unit::{CarriedPacket, Unit, digest};
 
+/// Beginning of a packet that a frame without reception has cut.
+const CUT: u64 = u64::MAX;
+
 /// Stream of a multiplex.
 pub(super) struct Path {
     name: String,
@@ -29,9 +32,9 @@ pub(super) struct Path {
     mtu: usize,
     /// Set if packets are carried in Ethernet frames.
     pub(super) is_bridged: bool,
-    /// Encapsulated packets: creation time and place of the end. The place is a TS packet, or a byte of all data
+    /// Encapsulated packets with the places of beginning and end. The end is a TS packet, or a byte of all data
     /// fields.
-    carried_packets: VecDeque<(u64, CarriedPacket)>,
+    carried_packets: VecDeque<([u64; 2], CarriedPacket)>,
     /// Bytes of all data fields sent.
     consumed: u64,
     /// Bytes that are encapsulated before packets wait in the queue.
@@ -41,7 +44,10 @@ pub(super) struct Path {
     pub(super) framed: VecDeque<(u64, Vec<CarriedPacket>)>,
     pub(super) in_flight: u64,
     too_big: u64,
-    pub(super) lost: u64,
+    lost: u64,
+    faded: u64,
+    /// Set if a unit without reception had a part of the last unit's first packet.
+    is_first_cut: bool,
     units: u64,
     unit_bytes: u64,
     delivered: u64,
@@ -72,6 +78,8 @@ impl Path {
             in_flight: 0,
             too_big: 0,
             lost: 0,
+            faded: 0,
+            is_first_cut: false,
             units: 0,
             unit_bytes: 0,
             delivered: 0,
@@ -137,13 +145,14 @@ impl Path {
         let len = ip.len() + elided;
         let digest = digest(ip, elided);
         let before = self.encapsulator.sent().dropped;
+        let begin = self.consumed + self.encapsulator.waiting_len() as u64;
         if self.encapsulator.push(now, &pdu.with_zeros(elided)).is_ok() {
             let carried = CarriedPacket { digest, len: len as u32, origin: packet.into_origin() };
             let end = match self.encapsulator.waiting_len() as u64 {
                 0 => self.encapsulator.filled() - u64::from(!self.encapsulator.is_pending()),
                 waiting => self.consumed + waiting,
             };
-            self.carried_packets.push_back((end, carried));
+            self.carried_packets.push_back(([begin, end], carried));
         } else {
             let is_filtered = self.encapsulator.sent().dropped > before;
             packet.lose(if is_filtered { Why::Policy } else { Why::Refusal });
@@ -172,12 +181,29 @@ impl Path {
     /// Returns a unit with the packets that end in it or before.
     fn unit(&mut self, bytes: Vec<u8>, end: u64) -> Unit {
         self.units += 1;
-        let ending = self.carried_packets.iter().take_while(|(at, _)| *at <= end).count();
+        let ending = self.carried_packets.iter().take_while(|([_, at], _)| *at <= end).count();
+        let first = self.carried_packets.front().filter(|_| ending > 0);
+        self.is_first_cut = first.is_some_and(|([begin, _], _)| *begin == CUT);
         Unit {
             number: 0,
             bytes,
             adaptation: None,
             carried_packets: self.carried_packets.drain(..ending).map(|(_, carried)| carried).collect(),
+        }
+    }
+
+    /// Counts a frame that is not received, and the packets with a part in it.
+    ///
+    /// The one that goes on in the next frame ends here too.
+    pub(super) fn fade(&mut self, unit: &Unit) {
+        self.lost += 1;
+        self.faded += unit.carried_packets.len() as u64 - u64::from(self.is_first_cut);
+        if let Some(([begin, _], next)) = self.carried_packets.front_mut()
+            && *begin < self.consumed
+        {
+            *begin = CUT;
+            self.faded += 1;
+            next.origin.end(Why::Fade);
         }
     }
 
@@ -204,6 +230,7 @@ impl Path {
         observer.counter(&metrics::UNITS_SENT_BYTES, self.unit_bytes);
         observer.counter(&metrics::UNITS_FLUSHED, sent.flushed);
         observer.counter(&metrics::UNITS_FADED, self.lost);
+        observer.counter(&metrics::PACKETS_FADED, self.faded);
         observer.counter(&metrics::SNDUS, sent.pdus + sent.feedback);
         observer.counter(&metrics::SNDU_BYTES, sent.sndu_bytes);
         observer.counter(&metrics::PACKETS_IN, sent.pdus);

@@ -11,7 +11,7 @@ use super::run::Summed;
 use super::subjects::Subject;
 
 /// Bytes of application data that reached a receiver.
-static DELIVERED: [&Metric; 2] = [&tcp::metrics::ARRIVED_BYTES.metric, &app::metrics::DELIVERED_BYTES.metric];
+static DELIVERED: [&Metric; 2] = [&tcp::metrics::ARRIVED_BYTES.metric, &app::metrics::ARRIVED_BYTES.metric];
 
 /// Returns `true` if a measure is a flow's goodput.
 pub(super) fn is_goodput(summed: &Summed<'_>) -> bool {

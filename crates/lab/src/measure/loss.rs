@@ -4,7 +4,7 @@
 //! sent so long before the end of the run that they cannot be in flight: more than [`Run::waiting`], as RFC 7680, section 2.4, has a
 //! waiting time. Packets in flight count neither as sent nor as lost.
 
-use bentpipe_net::metric::{Counter, End, Gauge, Of};
+use bentpipe_net::metric::{Counter, End, Of};
 use bentpipe_record::{Total, Totals};
 use bentpipe_transport::ping::metrics::REQUESTS;
 use bentpipe_units::Span;
@@ -37,30 +37,6 @@ impl Run<'_> {
         (self.grown(missing) + tail, arrived_or_missing + tail)
     }
 
-    /// Returns the lost units of a flow with stores, and the lost and arrived ones.
-    ///
-    /// Lost are those that neither arrived nor wait in a store.
-    ///
-    /// What waits anywhere may be of this flow, so the loss is the least that is certain. Those before the last one that arrived
-    /// are not in flight, however lately they were sent.
-    pub(super) fn lost_of_stored(
-        &self,
-        flow: &Subject<'_>,
-        arrived: &Total,
-        (sent, stored, expected): (&'static Of<Counter>, &'static Of<Gauge>, &'static Of<Counter>),
-    ) -> Option<(f64, f64)> {
-        let part = arrived.part;
-        let waiting = self.waiting(flow, (part, arrived.value().as_f64() > 0.0), false);
-        let [sent_by, in_warm_up] = self.sent_by(flow, sent, waiting)?;
-        let [stored, before] = [self.end, self.warm].map(|totals| sum_of(totals, stored));
-        let [passed, passed_before] =
-            [self.end, self.warm].map(|totals| reported(totals, part, expected).unwrap_or(0.0));
-        let settled = (sent_by - in_warm_up).max(passed - passed_before);
-        let arrived = self.grown(arrived);
-        let missing = (settled - arrived - (stored - before)).max(0.0);
-        Some((missing, missing + arrived))
-    }
-
     /// Returns the packets sent until the waiting time before the end, and in the warm-up.
     fn sent_by(&self, flow: &Subject<'_>, sent: &Of<Counter>, waiting: Span) -> Option<[f64; 2]> {
         let sender = flow.parts.iter().find(|(_, end)| *end == Some(End::Sender))?.0;
@@ -83,12 +59,6 @@ impl Run<'_> {
         let unloaded = self.unloaded.get_or_init(|| Unloaded::of(self.scenario, self.end));
         unloaded.delay(self.scenario, flow.path) * (if is_round_trip { 2 * MARGIN } else { MARGIN })
     }
-}
-
-/// Returns the sum of a gauge over all elements.
-fn sum_of(totals: &Totals, metric: &Of<Gauge>) -> f64 {
-    let of_metric = totals.entries.iter().filter(|total| total.metric.is(metric));
-    of_metric.map(|total| total.value().as_f64()).sum()
 }
 
 /// Returns what a part reported.

@@ -92,7 +92,7 @@ impl<'a> Summed<'a> {
             | How::Median
             | How::Over(_)
             | How::Loss { .. }
-            | How::LossOfStored { .. }
+            | How::OfAllWith(_)
             | How::DropRatio => self.mean(),
         }
     }
@@ -101,7 +101,7 @@ impl<'a> Summed<'a> {
         match self.sum.how {
             How::PerSecond | How::MedianPerSecond => self.metric.unit.per_second(),
             How::Over(other) if other.unit == self.metric.unit => Unit::Ratio,
-            How::DropRatio | How::Loss { .. } | How::LossOfStored { .. } => Unit::Ratio,
+            How::DropRatio | How::Loss { .. } | How::OfAllWith(_) => Unit::Ratio,
             _ => self.metric.unit,
         }
     }
@@ -273,8 +273,10 @@ impl<'a> Run<'a> {
                 Some((self.grown(reported), over))
             }
             How::Loss { expected, sent } => Some(self.lost(subject, reported, [expected, sent])),
-            How::LossOfStored { sent, stored, expected } => {
-                self.lost_of_stored(subject, reported, (sent, stored, expected))
+            How::OfAllWith(other) => {
+                let grown = self.grown(reported).max(0.0);
+                let others = self.end.of(reported.part).iter().filter(|total| total.metric.is(other));
+                Some((grown, grown + others.map(|total| self.grown(total)).sum::<f64>()))
             }
             How::Dropped => Some(one(self.dropped(reported.part))),
             How::DropRatio => {

@@ -3,33 +3,37 @@
 use std::collections::HashSet;
 
 use bentpipe_net::Port;
-use bentpipe_record::{FlowFact, FlowNote, LedgerRow};
+use bentpipe_record::{FlowFact, FlowNote, LedgerRow, Reported, UnitRow};
 use bentpipe_sim::{ElementId, Network};
 
 /// Accounts of a network's packets.
 pub(super) struct Accounts {
     /// Rows, by sender.
     pub(super) ledger: Vec<LedgerRow>,
+    /// Rows of units, by flow.
+    pub(super) units: Vec<UnitRow>,
     /// Flows that send no packets of their own, with what carries their data.
     pub(super) carriage: Vec<FlowNote>,
 }
 
 impl Accounts {
     /// Returns those of a network that has come to its end.
-    pub(super) fn of_ended(network: Network) -> Accounts {
-        let flows = carried(&network);
-        Accounts::of(LedgerRow::of(&network.close()), flows)
+    pub(super) fn of_ended(mut network: Network) -> Accounts {
+        let (flows, reported) = (carried(&network), Reported::of(&mut network));
+        Accounts::of(LedgerRow::of(&network.close()), &reported, flows)
     }
 
     /// Returns those of a network that goes on.
-    pub(super) fn of_running(network: &Network) -> Accounts {
-        Accounts::of(LedgerRow::of_running(&network.statements()), carried(network))
+    pub(super) fn of_running(network: &mut Network) -> Accounts {
+        let reported = Reported::of(network);
+        Accounts::of(LedgerRow::of_running(&network.statements()), &reported, carried(network))
     }
 
-    fn of(ledger: Vec<LedgerRow>, mut carriage: Vec<FlowNote>) -> Accounts {
+    fn of(ledger: Vec<LedgerRow>, reported: &Reported, mut carriage: Vec<FlowNote>) -> Accounts {
         let senders: HashSet<&str> = ledger.iter().map(|row| &row.sender[..]).collect();
         carriage.retain(|note| !senders.contains(&format!("{}.sender", note.flow)[..]));
-        Accounts { ledger, carriage }
+        let units = UnitRow::of(reported, &ledger);
+        Accounts { ledger, units, carriage }
     }
 }
 

@@ -416,6 +416,7 @@ pub(super) fn outcome(
         captures,
         measures,
         ledger: accounts.ledger,
+        units: accounts.units,
         flow_notes,
         distributions: Distribution::of(recording),
         totals: FinalValues::of(&recording.end),

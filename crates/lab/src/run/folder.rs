@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use bentpipe_record::{
-    Checksums, LEDGER_CSV, LEDGER_FILE, LedgerRow, Outcome, Series, SeriesError, Timing, ledger_frame,
-    listed_files, read_series, verify_folder, write_compact, write_csv, write_json, write_ledger,
-    write_parquet, write_whole,
+    Checksums, LEDGER_CSV, LEDGER_FILE, LedgerRow, Outcome, Series, SeriesError, Timing, UNITS_CSV,
+    UNITS_FILE, UnitRow, ledger_frame, listed_files, read_series, units_frame, verify_folder, write_compact,
+    write_csv, write_json, write_ledger, write_parquet, write_units, write_whole,
 };
 use serde::de::DeserializeOwned;
 
@@ -125,6 +125,7 @@ impl Folder {
             write_parquet(series, file).map_err(io::Error::other)
         })?;
         self.write_ledger(&folder, &outcome.ledger)?;
+        self.write_units(&folder, &outcome.units)?;
         let scenario = point.scenario.to_toml().map_err(io::Error::other)?;
         write_whole(&folder.join("scenario.toml"), |file| file.write_all(scenario.as_bytes()))?;
         write_json(&folder.join("timing.json"), timing)?;
@@ -138,6 +139,14 @@ impl Folder {
             write_whole(&folder.join(LEDGER_CSV), |file| ledger_frame(ledger.iter()).write_csv(file))?;
         }
         write_whole(&folder.join(LEDGER_FILE), |file| write_ledger(ledger, file).map_err(io::Error::other))
+    }
+
+    /// Writes the accounts of units as a table, and as CSV with the series.
+    fn write_units(&self, folder: &Path, units: &[UnitRow]) -> io::Result<()> {
+        if self.csv {
+            write_whole(&folder.join(UNITS_CSV), |file| units_frame(units.iter()).write_csv(file))?;
+        }
+        write_whole(&folder.join(UNITS_FILE), |file| write_units(units, file).map_err(io::Error::other))
     }
 
     /// Writes the checksums of a run's files, and of the outcome that follows.

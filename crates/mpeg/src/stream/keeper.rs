@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bentpipe_net::{Cx, Element, Observer, Packet, Port};
-use bentpipe_transport::app::Arrivals;
+use bentpipe_transport::app::{Arrivals, ReplaySink, Sent};
 use bentpipe_units::{RandomStream, Span, Time};
 use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::udp;
@@ -51,36 +51,38 @@ impl Misinsertion {
 /// Keeps the packets that arrive at port 0, and adds misinserted cells.
 #[derive(Debug)]
 pub(super) struct Keeper {
-    arrivals: Arrivals,
+    counted: Counted,
     shelf: Shelf,
-    /// Set if the payloads of datagrams are kept in place of whole packets.
-    of_datagrams: bool,
     inserted: Option<Misinsertion>,
     scratch: Vec<u8>,
+}
+
+/// Count of what arrives.
+#[derive(Debug)]
+enum Counted {
+    /// Cells, which are kept whole.
+    Cells(Arrivals),
+    /// Datagrams, of which the payload is kept.
+    Datagrams(Box<ReplaySink>),
 }
 
 impl Keeper {
     /// Creates a receiver of cells.
     pub(super) fn of_cells(shelf: Shelf, inserted: Option<Misinsertion>) -> Keeper {
-        Keeper { arrivals: Arrivals::new(), shelf, of_datagrams: false, inserted, scratch: Vec::new() }
+        Keeper { counted: Counted::Cells(Arrivals::new()), shelf, inserted, scratch: Vec::new() }
     }
 
-    /// Creates a receiver of UDP datagrams.
-    pub(super) fn of_datagrams(shelf: Shelf) -> Keeper {
-        Keeper {
-            arrivals: Arrivals::of_payload(),
-            shelf,
-            of_datagrams: true,
-            inserted: None,
-            scratch: Vec::new(),
-        }
+    /// Creates a receiver of UDP datagrams, which are sent so.
+    pub(super) fn of_datagrams(shelf: Shelf, sent: Arc<[Sent]>) -> Keeper {
+        let counted = Counted::Datagrams(Box::new(ReplaySink::new(sent)));
+        Keeper { counted, shelf, inserted: None, scratch: Vec::new() }
     }
 
     fn keep(&self, now: Time, packet: &[u8]) {
         let mut kept = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.of_datagrams {
-            false => kept.keep(now, packet),
-            true => kept.bad += u64::from(keep_payload(&mut kept, now, packet).is_none()),
+        match self.counted {
+            Counted::Cells(_) => kept.keep(now, packet),
+            Counted::Datagrams(_) => kept.bad += u64::from(keep_payload(&mut kept, now, packet).is_none()),
         }
     }
 
@@ -99,7 +101,10 @@ impl Element for Keeper {
         if let Some(inserted) = &mut self.inserted {
             inserted.begin(cx.now(), cx.stream());
         }
-        self.arrivals.receive(port, packet, cx);
+        match &mut self.counted {
+            Counted::Cells(arrivals) => _ = arrivals.receive(port, packet, cx),
+            Counted::Datagrams(sink) => _ = sink.receive(port, packet, cx),
+        }
         self.next()
     }
 
@@ -121,7 +126,10 @@ impl Element for Keeper {
     }
 
     fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
-        self.arrivals.observe(now, observer);
+        match &mut self.counted {
+            Counted::Cells(arrivals) => arrivals.observe(now, observer),
+            Counted::Datagrams(sink) => sink.observe(now, observer),
+        }
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

@@ -106,11 +106,13 @@ impl Stream {
         });
         let sender = Replay::new(packets.collect(), Span::ZERO);
         let sender = sender.map_err(|error| at.impossible("", &error))?;
+        let places = sender.sent();
         let due = times.chunks(count).map(|times| Time::ZERO + times.last().copied().unwrap_or_default());
         let sent = Sent::new(original.whole.to_bytes(), count * ts::PACKET_LEN, due.collect());
         let sent = Arc::new(sent);
         let at_nodes = ends.receivers.iter().map(|to| Attach::Node(to.0, to.1));
-        let (shelves, receivers) = kept(&sent, at_nodes, &Keeper::of_datagrams);
+        let (shelves, receivers) =
+            kept(&sent, at_nodes, &|shelf| Keeper::of_datagrams(shelf, Arc::clone(&places)));
         let sender = End::new(sender, ends.sender);
         Ok(FlowEnds { sender, receivers, judges: self.verdicts(at, ground, original, &sent, shelves) })
     }

@@ -193,7 +193,7 @@ impl Node {
             self.counts.icmp_suppressed += 1;
             return;
         }
-        self.send_own((own, ip.src()), report.message(&packet.to_vec()), cx);
+        self.send_own((own, ip.src()), report.message(&packet.to_vec()), self.account, cx);
     }
 
     /// Returns this node's address of the version of another one.
@@ -201,13 +201,13 @@ impl Node {
         self.addresses[usize::from(like.is_ipv6())]
     }
 
-    /// Sends a message of this node from an address to another.
-    fn send_own(&mut self, (own, to): (IpAddr, IpAddr), message: Vec<u8>, cx: &mut Cx<'_>) {
+    /// Sends a message of this node from an address to another. It is in an account.
+    fn send_own(&mut self, (own, to): (IpAddr, IpAddr), message: Vec<u8>, account: u32, cx: &mut Cx<'_>) {
         self.ident = self.ident.wrapping_add(1);
         let mut packet = packet(own, to, self.ident, message);
         if self.leads_elsewhere(to) {
             self.counts.icmp_sent += 1;
-            cx.offer(&mut packet, self.account);
+            cx.offer(&mut packet, account);
             let via = self.routes.find(key(to));
             self.own_parts(packet).into_iter().for_each(|part| self.send(part, via, cx));
         }
@@ -231,13 +231,20 @@ impl Node {
             return self.refuse(packet, Drop::BadChecksum, cx);
         }
         self.counts.icmp_received += 1;
-        cx.accept(&mut packet);
+        let account = cx.accept(&mut packet);
         if is_echo(&upper) && !ip.dst().is_multicast() {
-            return self.send_own((ip.dst(), ip.src()), echo_reply(&upper), cx);
+            let account = self.account_of_answers(account);
+            return self.send_own((ip.dst(), ip.src()), echo_reply(&upper), account, cx);
         }
         if let Some(endpoint) = self.concerned(&upper).or_else(|| self.requester(&upper)) {
             cx.emit(endpoint, packet);
         }
+    }
+
+    /// Returns the account of the replies to requests of an account.
+    fn account_of_answers(&self, requests: u32) -> u32 {
+        let place = self.answered.iter().position(|answered| answered.is(requests));
+        place.map_or(self.account, |place| self.account + 1 + u32::from(self.endpoints) + place as u32)
     }
 
     /// Returns the endpoint whose identifier an echo reply has.

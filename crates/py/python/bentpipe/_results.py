@@ -125,6 +125,20 @@ class Results:
         """
         return Table(self._native._ledger)
 
+    @cached_property
+    def units(self) -> Table:
+        """Accounts of units: a row for each run, ``flow``, ``column``, ``place`` and ``reason``, over the whole run.
+
+        Units are bytes, calls, requests, bundles or packets. In each run those ``offered`` and ``copied`` of a flow are
+        ``refused``, ``delivered``, ``duplicates``, ``dropped`` or ``remaining``.
+
+        >>> import bentpipe
+        >>> results = bentpipe.parse(bentpipe.EXAMPLE).set("duration", "2 s").run(out=folder)
+        >>> results.units.columns
+        ['point', 'seed', 'flow', 'unit', 'column', 'place', 'reason', 'count']
+        """
+        return Table(self._native._units)
+
     def value(self, name: str, point: int = 0) -> Estimate:
         """Return a measure of a point, or a counter or gauge at the end, averaged over the seeds."""
         return Estimate(*self._native._value(name, point))

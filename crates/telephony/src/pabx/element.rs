@@ -14,14 +14,14 @@ use bentpipe_site::{CallDetail, CallEnd, CallRecord, KeepsCalls};
 use bentpipe_units::{RandomStream, Time};
 use bentpipe_voice::conference::metrics as conference;
 
-use super::leg::{Leg, Link, cause_of, status_of};
+use super::leg::{Leg, Link, cause_of, codec_name, end_of, status_of};
 use super::media::{self, Media, RTP_PORT};
 use super::metrics;
 use super::plan::{Exchange, Step, TrunkProtocol};
 use super::relay::{Outgoing, Ports, Relay, iax_timestamp};
 use crate::datagram::{self, Refusal};
 use crate::metrics as calls;
-use crate::protocol::{Iax, IaxSettings, Protocol, Voice, capabilities, host};
+use crate::protocol::{Iax, IaxSettings, Protocol, capabilities, host};
 
 /// UDP ports.
 pub(super) const SIP_PORT: u16 = 5060;
@@ -101,6 +101,8 @@ pub(super) struct Bridge {
     pub(super) callee: Leg,
     record: usize,
     rule: Option<usize>,
+    /// Set from its answer on.
+    is_up: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -273,7 +275,8 @@ impl Pabx {
         if let Happened::Incoming { caller, number } = happened {
             return self.place(now, leg, (&caller, &number));
         }
-        let Some(bridge) = self.legs.get(&leg).and_then(|call| self.calls.get(call)).copied() else { return };
+        let Some(number) = self.legs.get(&leg).copied() else { return };
+        let Some(bridge) = self.calls.get(&number).copied() else { return };
         let other = if leg == bridge.caller { bridge.callee } else { bridge.caller };
         let is_callee = leg == bridge.callee;
         match happened {
@@ -288,6 +291,7 @@ impl Pabx {
                 self.join(now, leg, other);
                 let codec = codec.or_else(|| self.codec_of(leg, other));
                 self.counts.established += 1;
+                self.calls.entry(number).and_modify(|bridge| bridge.is_up = true);
                 self.note(bridge, |record| {
                     (record.answered, record.end, record.codec) = (Some(now), CallEnd::Up, codec);
                 });
@@ -295,9 +299,13 @@ impl Pabx {
             Happened::Ended => {
                 self.over(now, leg, bridge);
                 self.hang_up(now, other);
-                self.counts.ended += 1;
                 let by = if is_callee { "callee" } else { "caller" };
-                self.close(now, bridge, (CallEnd::Ended, format!("normal, by the {by}")));
+                let (count, end, how) = match bridge.is_up {
+                    true => (&mut self.counts.ended, CallEnd::Ended, "normal"),
+                    false => (&mut self.counts.failed, CallEnd::Cancelled, "before the answer"),
+                };
+                *count += 1;
+                self.close(now, bridge, (end, format!("{how}, by the {by}")));
             }
             Happened::Failed { status, cause } => {
                 self.over(now, leg, bridge);
@@ -307,12 +315,7 @@ impl Pabx {
                     self.hang_up(now, other)
                 }
                 self.counts.failed += 1;
-                let end = match status {
-                    487 => CallEnd::Cancelled,
-                    408 => CallEnd::TimedOut,
-                    _ => CallEnd::Failed,
-                };
-                self.close(now, bridge, (end, cause));
+                self.close(now, bridge, (end_of(status), cause));
             }
             Happened::Ringing | Happened::Answered(_) | Happened::Incoming { .. } => {}
         }
@@ -356,7 +359,7 @@ impl Pabx {
         self.next += 1;
         rule.into_iter().for_each(|rule| self.by_rule[rule] += 1);
         self.legs.extend([(caller_leg, self.next), (callee, self.next)]);
-        self.calls.insert(self.next, Bridge { caller: caller_leg, callee, record: at, rule });
+        self.calls.insert(self.next, Bridge { caller: caller_leg, callee, record: at, rule, is_up: false });
     }
 
     /// Places the second leg, and connects the voice of both if the exchange relays it.
@@ -631,22 +634,24 @@ impl Pabx {
         }
     }
 
-    fn take(&mut self, port: Port, packet: &Packet, now: Time) {
-        let Some(State { sip, iax, media, relay, .. }) = &mut self.state else { return };
-        match datagram::read(packet) {
-            Ok((from, _, bytes)) if port == SIP => {
+    fn take(&mut self, port: Port, packet: &Packet, now: Time) -> Result<(), Refusal> {
+        let Some(State { sip, iax, media, relay, .. }) = &mut self.state else { return Ok(()) };
+        let (from, number, bytes) = datagram::read(packet)?;
+        let is_expected = match port {
+            SIP => {
                 sip.receive(now, Peer { transport: Transport::Udp, address: from }, &bytes);
+                true
             }
-            Ok((from, number, bytes)) if self.voice.is_some_and(|(voice, ..)| voice == port) => {
-                self.counts.unexpected += u64::from(!relay.receive(now, from, number, &bytes));
+            _ if self.voice.is_some_and(|(voice, ..)| voice == port) => {
+                relay.receive(now, from, number, &bytes)
             }
-            Ok((from, _, bytes)) if port == RTP => {
-                self.counts.unexpected += u64::from(!media.receive(from, &bytes));
+            RTP => media.receive(from, &bytes),
+            _ => {
+                iax.receive(now, from, &bytes);
+                true
             }
-            Ok((from, _, bytes)) => iax.receive(now, from, &bytes),
-            Err(Refusal::BadChecksum) => self.counts.bad_checksum += 1,
-            Err(Refusal::Unexpected) => self.counts.unexpected += 1,
-        }
+        };
+        if is_expected { Ok(()) } else { Err(Refusal::Unexpected) }
     }
 }
 
@@ -704,11 +709,6 @@ fn failed_iax(failure: IaxFailure) -> Happened {
     Happened::Failed { status, cause }
 }
 
-/// Returns the name of a codec as flows have it in their records.
-fn codec_name(encoding: &str) -> String {
-    Voice::of_encoding(encoding).map_or(encoding, |voice| voice.name()).to_owned()
-}
-
 impl KeepsCalls for Pabx {
     fn calls(&self, _: Time) -> Vec<CallRecord> {
         let of = |record: &Record| CallRecord {
@@ -733,7 +733,13 @@ impl KeepsCalls for Pabx {
 
 impl Element for Pabx {
     fn receive(&mut self, port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
-        self.take(port, &packet, cx.now());
+        match self.take(port, &packet, cx.now()) {
+            Ok(()) => packet.recycle(),
+            Err(refusal) => {
+                *refusal.of(&mut self.counts.bad_checksum, &mut self.counts.unexpected) += 1;
+                cx.refuse(packet, refusal.why());
+            }
+        }
         self.turn(cx)
     }
 
@@ -759,7 +765,9 @@ impl Element for Pabx {
         observer.counter(&calls::CALLS_ESTABLISHED, counts.established);
         observer.counter(&calls::CALLS_ENDED, counts.ended);
         observer.counter(&calls::CALLS_FAILED, counts.failed);
-        observer.gauge(&calls::CALLS_UP, self.calls.len() as f64);
+        let up = self.calls.values().filter(|bridge| bridge.is_up).count();
+        observer.gauge(&calls::CALLS_UP, up as f64);
+        observer.gauge(&calls::CALLS_WAITING, (self.calls.len() - up) as f64);
         observer.counter(&calls::MESSAGES, counts.messages);
         observer.counter(&calls::SIP_BYTES, counts.bytes);
         observer.counter(&calls::IAX_FRAMES, counts.frames);

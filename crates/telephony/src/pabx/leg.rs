@@ -2,7 +2,10 @@
 
 use bentpipe_signalling::agent::CallId as SipId;
 use bentpipe_signalling::iax::CallId as IaxId;
+use bentpipe_site::CallEnd;
 use bentpipe_units::Time;
+
+use crate::protocol::Voice;
 
 /// Side of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,4 +54,18 @@ pub(super) fn status_of(cause: u8) -> u16 {
         102 => 408,
         _ => 480,
     }
+}
+
+/// Returns the end of a call that failed with a status.
+pub(super) fn end_of(status: u16) -> CallEnd {
+    match status {
+        487 => CallEnd::Cancelled,
+        408 => CallEnd::TimedOut,
+        _ => CallEnd::Failed,
+    }
+}
+
+/// Returns the name of a codec as flows have it in their records.
+pub(super) fn codec_name(encoding: &str) -> String {
+    Voice::of_encoding(encoding).map_or(encoding, |voice| voice.name()).to_owned()
 }

@@ -6,15 +6,12 @@ use bentpipe_net::{Cx, Element, Observer, Packet, Port};
 use bentpipe_units::{Span, Time};
 
 use crate::app::metrics;
-use crate::app::payload::payload_len;
 
 /// Receiver of packets without sequence numbers, such as a video stream's. It only counts them.
 #[derive(Clone, Debug, Default)]
 pub struct Arrivals {
     packets: u64,
     bytes: u64,
-    /// Set if the payload of IP packets is counted in place of whole packets.
-    is_of_payload: bool,
     /// The last packet's one-way delay.
     delay: Option<Span>,
     delay_sum_ns: u128,
@@ -27,17 +24,12 @@ impl Arrivals {
         Arrivals::default()
     }
 
-    /// Creates a receiver of IP packets, of which it counts the payload.
-    pub fn of_payload() -> Arrivals {
-        Arrivals { is_of_payload: true, ..Arrivals::default() }
-    }
-
     /// Returns the number of received packets.
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// Returns the number of received bytes: of payload, or of whole packets.
+    /// Returns the number of received bytes, of whole packets.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -58,7 +50,7 @@ impl Element for Arrivals {
     fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
         let delay = cx.now().since(packet.created_at());
         self.packets += 1;
-        self.bytes += if self.is_of_payload { payload_len(&packet) } else { packet.len() } as u64;
+        self.bytes += packet.len() as u64;
         self.delay_sum_ns += u128::from(delay.as_nanos());
         (self.delay, self.last) = (Some(delay), Some(cx.now()));
         Time::NEVER
@@ -75,6 +67,7 @@ impl Element for Arrivals {
     fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
         observer.counter(&metrics::PACKETS, self.packets);
         observer.counter(&metrics::DELIVERED_BYTES, self.bytes);
+        observer.counter(&metrics::ARRIVED_BYTES, self.bytes);
         observer.gauge(&metrics::DELAY, self.delay.map_or(f64::NAN, Span::as_secs_f64));
         observer.gauge(&metrics::DELAY_MEAN, self.mean_delay().map_or(f64::NAN, Span::as_secs_f64));
         observer.gauge(&metrics::LAST_ARRIVAL, self.last.map_or(f64::NAN, Time::as_secs_f64));

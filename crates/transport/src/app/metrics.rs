@@ -1,6 +1,6 @@
 //! Metrics of sources and sinks over UDP, and of what measures arrivals like a sink.
 
-use bentpipe_net::metric::{Draw, End, How, Sum};
+use bentpipe_net::metric::{Draw, End, How, Sum, UnitColumn, UnitEntry, UnitRest};
 
 /// Measures that are made of the distribution of one-way delays at a receiver.
 pub(crate) const ONE_WAY_DELAY: &[Sum] = &[
@@ -28,9 +28,17 @@ bentpipe_net::metrics! {
     Gauge COPIES_JAIN = "copies-jain", Ratio, "Jain's index of the copies' bytes"
         => .summed(&[Sum::new("copies-jain", "Jain's index of the copies' bytes", How::Last).at(End::Receiver).since(2)]);
     Counter PACKETS = "packets", Packets, "Packets received";
-    Counter DELIVERED_BYTES = "delivered-bytes", Bytes, "Bytes of payload received" => .drawn_at(End::Receiver, Draw::Rate("Goodput"))
-        .summed(&[Sum::new("goodput", "Goodput", How::PerSecond).at(End::Receiver).since(2)]).once(&["bytes"]);
-    Counter DUPLICATES = "duplicates", Packets, "Duplicate packets";
+    Counter DELIVERED_BYTES = "delivered-bytes", Bytes, "Bytes of payload received, duplicates included" => .once(&["bytes"]);
+    Counter ARRIVED_BYTES = "arrived-bytes", Bytes, "Bytes of payload that arrived for the first time"
+        => .drawn_at(End::Receiver, Draw::Rate("Goodput"))
+        .summed(&[Sum::new("goodput", "Goodput", How::PerSecond).at(End::Receiver).since(2)]);
+    Gauge UNSENT = "unsent", Packets, "Packets of the recording not sent yet" => .units(
+        "packets",
+        &[UnitEntry::sender(UnitColumn::Offered, ""), UnitEntry::sender(UnitColumn::Remaining, "unsent")],
+        UnitRest::Packets,
+    );
+    Counter DUPLICATES = "duplicates", Packets, "Duplicate packets"
+        => .units("packets", &[UnitEntry::receiver(UnitColumn::Duplicates, "")], UnitRest::Packets);
     Counter REORDERED = "reordered", Packets, "Packets out of order";
     Counter DROPPED_BAD_CHECKSUM = "dropped-bad-checksum", Packets, "Packets with a wrong checksum" => .drops();
     Counter DROPPED_UNEXPECTED = "dropped-unexpected", Packets, "Packets of other flows" => .drops();

@@ -2,6 +2,7 @@
 
 mod capture;
 mod kind;
+mod place;
 mod sink;
 
 use std::any::Any;
@@ -13,6 +14,7 @@ use bentpipe_units::{Span, Time};
 
 use crate::app::metrics;
 pub use kind::ReplayConfig;
+pub use place::Sent;
 pub use sink::ReplaySink;
 
 /// Replay of a capture at port 0, with received packets ignored.
@@ -38,9 +40,11 @@ impl Replay {
         Ok(Replay { packets, start: Time::ZERO + start, next: 0, sent_bytes: 0 })
     }
 
-    /// Returns the times at which the packets are sent, in order.
-    pub fn times(&self) -> Arc<[Time]> {
-        self.packets.iter().map(|(after, _)| self.start + *after).collect()
+    /// Returns what a receiver knows of the packets that are sent, in order.
+    pub fn sent(&self) -> Arc<[Sent]> {
+        let place =
+            |(after, bytes): &(Span, Vec<u8>)| Sent::new(self.start + *after, &Packet::from_bytes(bytes));
+        self.packets.iter().map(place).collect()
     }
 
     fn deadline(&self) -> Time {
@@ -72,6 +76,9 @@ impl Element for Replay {
     fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
         observer.counter(&metrics::SENT, self.next as u64);
         observer.counter(&metrics::SENT_BYTES, self.sent_bytes);
+        if observer.counts_units() {
+            observer.gauge(&metrics::UNSENT, (self.packets.len() - self.next) as f64);
+        }
         observer.counter(&metrics::ENDED, self.deadline().is_never().into());
     }
 

@@ -4,7 +4,7 @@ mod spread;
 
 use std::any::Any;
 
-use bentpipe_net::{Cx, Element, Histogram, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, Histogram, Observer, Packet, Port, Why};
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::udp;
@@ -34,6 +34,8 @@ pub struct FlowStats {
     pub packets: u64,
     /// Bytes of UDP payload received, duplicates among them.
     pub bytes: u64,
+    /// Bytes of UDP payload received for the first time.
+    pub arrived_bytes: u64,
     /// Packets with a number seen among the last 64 before.
     pub duplicates: u64,
     /// Packets with a lower number than one received before (RFC 4737, section 3, type-P-reordered).
@@ -56,6 +58,7 @@ impl FlowStats {
     pub(crate) const NONE: FlowStats = FlowStats {
         packets: 0,
         bytes: 0,
+        arrived_bytes: 0,
         duplicates: 0,
         reordered: 0,
         jitter_ns: 0.0,
@@ -87,7 +90,7 @@ impl FlowStats {
         let from = if warm.packets > 0 { warm.arrived[1] } else { self.arrived[0] };
         Figures {
             packets: self.packets - warm.packets,
-            bytes: self.bytes - warm.bytes,
+            bytes: self.arrived_bytes - warm.arrived_bytes,
             expected: self.expected() - warm.expected(),
             // What was missing then may have come since.
             lost: self.lost().saturating_sub(warm.lost()),
@@ -97,18 +100,20 @@ impl FlowStats {
         }
     }
 
+    /// Returns `true` if a packet, which it counts, came for the first time.
     #[inline]
-    pub(crate) fn take(&mut self, sequence: u32, bits: u32, len: usize, arrival: (Span, Time)) {
-        self.arrive(Some(extend(self.highest, sequence, bits)), len, arrival);
+    pub(crate) fn take(&mut self, sequence: u32, bits: u32, len: usize, arrival: (Span, Time)) -> bool {
+        self.arrive(Some(extend(self.highest, sequence, bits)), len, arrival)
     }
 
-    /// Counts a packet with its number, or a duplicate.
+    /// Returns `true` if a packet, which it counts, came for the first time.
+    ///
+    /// A duplicate may have no number.
     #[inline]
-    pub(crate) fn arrive(&mut self, number: Option<u64>, len: usize, (transit, at): (Span, Time)) {
-        match number {
-            Some(number) => self.place(number),
-            None => self.duplicates += 1,
-        }
+    pub(crate) fn arrive(&mut self, number: Option<u64>, len: usize, (transit, at): (Span, Time)) -> bool {
+        let is_new = number.is_some_and(|number| self.place(number));
+        self.duplicates += u64::from(!is_new);
+        self.arrived_bytes += if is_new { len as u64 } else { 0 };
         let transit_ns = transit.as_nanos();
         if self.packets == 0 {
             self.arrived[0] = at;
@@ -124,6 +129,7 @@ impl FlowStats {
         self.transit_ns = transit_ns;
         self.packets += 1;
         self.bytes += len as u64;
+        is_new
     }
 
     /// Reports one flow's statistics but for packets, bytes and delays.
@@ -142,22 +148,20 @@ impl FlowStats {
         observer.gauge(&metrics::INTERARRIVAL_DEVIATION, or_nan(figures.interarrival_deviation_s()));
     }
 
-    /// Notes that `number` came.
+    /// Returns `true` if `number` did not come before. It has now.
     #[inline]
-    fn place(&mut self, number: u64) {
+    fn place(&mut self, number: u64) -> bool {
         if self.packets == 0 || number > self.highest {
             let by = number - if self.packets == 0 { number } else { self.highest };
             self.recent = u32::try_from(by).ok().and_then(|by| self.recent.checked_shl(by)).unwrap_or(0) | 1;
             self.highest = number;
-            return;
+            return true;
         }
         let bit = 1_u64.checked_shl((self.highest - number).min(64) as u32).unwrap_or(0);
-        if self.recent & bit != 0 {
-            self.duplicates += 1;
-        } else {
-            self.reordered += 1;
-        }
+        let is_new = self.recent & bit == 0;
+        self.reordered += u64::from(is_new);
         self.recent |= bit;
+        is_new
     }
 }
 
@@ -294,8 +298,10 @@ impl Sink {
     #[inline]
     fn count(&mut self, arrival: &Arrival, (delay, at): (Span, Time)) -> Result<(), Refusal> {
         let flow = self.flows.get_mut(arrival.flow).ok_or(Refusal::Unexpected)?;
-        flow.take(arrival.sequence, self.config.header.sequence_bits(), arrival.payload_len, (delay, at));
-        self.delays.record(delay);
+        let bits = self.config.header.sequence_bits();
+        if flow.take(arrival.sequence, bits, arrival.payload_len, (delay, at)) {
+            self.delays.record(delay);
+        }
         Ok(())
     }
 
@@ -330,11 +336,19 @@ impl Element for Sink {
         let delay = cx.now().since(packet.created_at());
         let counted = self.read(&packet).and_then(|arrival| self.count(&arrival, (delay, cx.now())));
         match counted {
-            Ok(()) => self.last = Some(Arrived { at: cx.now(), delay }),
-            Err(Refusal::BadChecksum) => self.bad_checksum += 1,
-            Err(Refusal::Unexpected) => self.unexpected += 1,
+            Ok(()) => {
+                self.last = Some(Arrived { at: cx.now(), delay });
+                packet.recycle();
+            }
+            Err(Refusal::BadChecksum) => {
+                self.bad_checksum += 1;
+                cx.refuse(packet, Why::Checksum);
+            }
+            Err(Refusal::Unexpected) => {
+                self.unexpected += 1;
+                cx.refuse(packet, Why::NoListener);
+            }
         }
-        packet.recycle();
         Time::NEVER
     }
 
@@ -355,6 +369,7 @@ impl Element for Sink {
         }
         observer.counter(&metrics::PACKETS, self.total(|flow| flow.packets));
         observer.counter(&metrics::DELIVERED_BYTES, self.total(|flow| flow.bytes));
+        observer.counter(&metrics::ARRIVED_BYTES, self.total(|flow| flow.arrived_bytes));
         observer.counter(&metrics::DUPLICATES, self.total(|flow| flow.duplicates));
         observer.counter(&metrics::REORDERED, self.total(|flow| flow.reordered));
         observer.counter(&metrics::DROPPED_BAD_CHECKSUM, self.bad_checksum);

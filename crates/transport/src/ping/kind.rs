@@ -70,6 +70,8 @@ impl TrafficKind for Ping {
         let (port, ident) = ground.bind(at, at.from, protocol, PortNumbers::consecutive(1))?;
         ground.fit_echo(at, port, (self.payload, HEADER_LEN as u64), "payload")?;
         [at.from, to].into_iter().for_each(|node| ground.nodes().send_to(node, at.ip));
+        let requests = ground.nodes().node(at.from).account_of(port);
+        ground.nodes().node(to).answer(requests);
         let local = SocketAddr::new(ground.nodes().address(at.from, at.ip), ident);
         let remote = SocketAddr::new(ground.nodes().address(to, at.ip), 0);
         let pinger = Pinger::new(self, [local, remote], at.start, at.stop);

@@ -45,6 +45,7 @@ fn requests_are_those_of_ping_and_replies_give_round_trips() {
             "none behind the fourth is answered, so it may be in flight"
         );
         assert_eq!((rig.value("dropped-unexpected"), rig.value("dropped-bad-checksum")), (1.0, 1.0));
+        assert_eq!(rig.value("duplicates"), 1.0);
         // 325 and 135 ms.
         assert_eq!((rig.value("rtt-min"), rig.value("rtt-max"), rig.value("rtt")), (0.135, 0.325, 0.135));
         assert!((rig.value("rtt-deviation") - 0.095).abs() < 1e-9);

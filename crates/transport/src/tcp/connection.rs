@@ -209,22 +209,31 @@ impl Connection {
         self.timers.earliest()
     }
 
-    /// Accepts a packet. [`Connection::output`] must follow.
+    /// Returns `true` if a packet, which it accepts, is of its peer.
+    ///
+    /// That is a segment, or an error about one. Damaged ones are not. [`Connection::output`] must follow.
     #[inline]
-    pub fn receive(&mut self, packet: &Packet, cx: &mut Cx<'_>) {
+    pub fn receive(&mut self, packet: &Packet, cx: &mut Cx<'_>) -> bool {
         match self.template.as_ref().and_then(|template| template.read(packet)) {
-            Some(segment) => self.dispatch(&segment, cx),
+            Some(segment) => {
+                self.dispatch(&segment, cx);
+                true
+            }
             None => self.receive_any(packet, cx),
         }
     }
 
-    fn receive_any(&mut self, packet: &Packet, cx: &mut Cx<'_>) {
+    fn receive_any(&mut self, packet: &Packet, cx: &mut Cx<'_>) -> bool {
         let segment = Incoming::parse(packet, self.local);
         match segment.filter(|segment| self.remote.is_none_or(|remote| remote == segment.src)) {
             Some(segment) => self.dispatch(&segment, cx),
             None if too_big::is_icmp(packet) => self.receive_icmp(packet, cx),
-            None => self.tally.malformed += 1,
+            None => {
+                self.tally.malformed += 1;
+                return false;
+            }
         }
+        true
     }
 
     #[inline]

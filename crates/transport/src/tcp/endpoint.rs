@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use bentpipe_net::{Cx, Element, Histogram, InvalidConfig, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, Histogram, InvalidConfig, Observer, Packet, Port, Why};
 use bentpipe_site::Switchable;
 use bentpipe_units::{Span, Time};
 
@@ -258,7 +258,10 @@ impl Element for Endpoint {
             return self.begin;
         }
         let before = self.connection.bytes_arrived();
-        self.connection.receive(&packet, cx);
+        if !self.connection.receive(&packet, cx) {
+            cx.refuse(packet, Why::Checksum);
+            return self.run(cx);
+        }
         if self.connection.bytes_arrived() > before {
             let delay = cx.now().since(packet.created_at());
             self.delay = Some(delay);

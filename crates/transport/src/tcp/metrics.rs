@@ -1,6 +1,6 @@
 //! Metrics of an end of a TCP connection.
 
-use bentpipe_net::metric::{Draw, End, How, Sum};
+use bentpipe_net::metric::{Draw, End, How, Sum, UnitColumn, UnitEntry, UnitRest};
 
 /// Measures that are made of a smoothed round-trip time at the sender.
 pub(crate) const RTT: &[Sum] = &[
@@ -64,7 +64,14 @@ bentpipe_net::metrics! {
     Counter QUICK_STARTS = "quick-starts", Count, "Quick-Start requests approved" => .once(&["quick_starts"]);
     Counter QUICK_STARTS_REFUSED = "quick-starts-refused", Count, "Quick-Start requests refused" => .once(&["quick_starts_refused"]);
     Counter BYTES_ACKED = "bytes-acked", Bytes, "Bytes acknowledged" => .once(&["bytes_acked"]);
-    Counter DELIVERED_BYTES = "delivered-bytes", Bytes, "Bytes delivered" => .once(&["bytes_delivered"]);
+    Counter DELIVERED_BYTES = "delivered-bytes", Bytes, "Bytes delivered" => .once(&["bytes_delivered"])
+        .units("B", &[UnitEntry::receiver(UnitColumn::Delivered, "")], UnitRest::InFlight);
+    Gauge OFFERED_BYTES = "offered-bytes", Bytes, "Bytes that the application wrote"
+        => .units("B", &[UnitEntry::sender(UnitColumn::Offered, "")], UnitRest::InFlight);
+    Gauge UNSENT_BYTES = "unsent-bytes", Bytes, "Bytes written and never sent"
+        => .units("B", &[UnitEntry::sender(UnitColumn::Remaining, "unsent")], UnitRest::InFlight);
+    Gauge BYTES_BEHIND_HOLE = "bytes-behind-a-hole", Bytes, "Bytes that arrived behind a hole"
+        => .units("B", &[UnitEntry::receiver(UnitColumn::Remaining, "behind-a-hole")], UnitRest::InFlight);
     // What waits behind a hole counts in the interval of its arrival, not in that of the segment which fills the hole.
     Counter ARRIVED_BYTES = "arrived-bytes", Bytes, "Payload bytes that arrived for the first time"
         => .drawn_at(End::Receiver, Draw::Rate("Goodput")).summed(&[

@@ -232,6 +232,11 @@ impl Sender {
         self.written - 1
     }
 
+    /// Returns the number of bytes written and never sent.
+    pub(super) fn unsent(&self) -> u64 {
+        self.written.saturating_sub(self.board.high().max(1))
+    }
+
     /// Ends the application's data: a FIN follows.
     pub(super) fn close(&mut self) {
         self.closed = true;

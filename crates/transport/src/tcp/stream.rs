@@ -84,18 +84,18 @@ impl Stream {
         self.connection.deadline()
     }
 
-    /// Accepts a packet.
-    pub fn receive(&mut self, packet: &Packet, cx: &mut Cx<'_>) {
+    /// Returns `true` if a packet, which it accepts, is a segment of the peer.
+    pub fn receive(&mut self, packet: &Packet, cx: &mut Cx<'_>) -> bool {
         let (elided, payload) = match elide(packet, !self.inbox.is_empty()) {
             Elided::Parts(elided, payload) => (elided, payload),
             Elided::Plain => return self.connection.receive(packet, cx),
             // It is lost, and not delivered as zeros.
-            Elided::Unfit => return,
+            Elided::Unfit => return false,
         };
         let next = self.connection.receiver.next();
         let before = self.connection.tally.data_segments_received;
         let at = self.connection.peer_position(payload.seq);
-        self.connection.receive(&elided, cx);
+        let is_segment = self.connection.receive(&elided, cx);
         elided.recycle();
         // Content of a segment that was not accepted would replace what was. That in front of RCV.NXT may have been read.
         if self.connection.tally.data_segments_received > before
@@ -104,6 +104,7 @@ impl Stream {
             let known = next.saturating_sub(at).min(payload.bytes.len() as u64);
             self.inbox.put(at + known, &payload.bytes[known as usize..]);
         }
+        is_segment
     }
 
     /// Runs the timers that are due.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use bentpipe_cc::tfrc::{Arrival, Receiver as Control};
-use bentpipe_net::{Cx, Element, Histogram, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, Histogram, Observer, Packet, Port, Why};
 use bentpipe_units::{Bytes, Span, Time};
 use bentpipe_wire::quick_start::Response;
 
@@ -173,8 +173,9 @@ impl Receiver {
 
     fn count(&mut self, packet: &Packet, (sequence, number): (u64, u32), payload_len: usize, cx: &Cx<'_>) {
         let delay = cx.now().since(packet.created_at());
-        self.stats.take(number, 32, payload_len, (delay, cx.now()));
-        self.delays.record(delay);
+        if self.stats.take(number, 32, payload_len, (delay, cx.now())) {
+            self.delays.record(delay);
+        }
         self.delay = Some(delay);
         self.with_wait = self.waits.of(sequence).map(|wait| delay + wait);
     }
@@ -207,9 +208,15 @@ impl Receiver {
 impl Element for Receiver {
     fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
         match self.read(&packet, cx) {
-            Ok(()) => {}
-            Err(Refusal::BadChecksum) => self.bad_checksum += 1,
-            Err(Refusal::Unexpected) => self.unexpected += 1,
+            Ok(()) => packet.recycle(),
+            Err(Refusal::BadChecksum) => {
+                self.bad_checksum += 1;
+                cx.refuse(packet, Why::Checksum);
+            }
+            Err(Refusal::Unexpected) => {
+                self.unexpected += 1;
+                cx.refuse(packet, Why::NoListener);
+            }
         }
         self.control.deadline().max(cx.now())
     }
@@ -225,6 +232,7 @@ impl Element for Receiver {
         let (lost, expected) = (self.stats.lost(), self.stats.expected());
         observer.counter(&app_metrics::PACKETS, self.stats.packets);
         observer.counter(&app_metrics::DELIVERED_BYTES, self.stats.bytes);
+        observer.counter(&app_metrics::ARRIVED_BYTES, self.stats.arrived_bytes);
         observer.counter(&metrics::REPORTS, self.reports);
         observer.counter(&app_metrics::DUPLICATES, self.stats.duplicates);
         observer.counter(&app_metrics::REORDERED, self.stats.reordered);

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 
 use bentpipe_cc::tfrc::{Feedback, Sender as Control};
-use bentpipe_net::{Cx, Element, Histogram, InvalidConfig, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, Histogram, InvalidConfig, Observer, Packet, Port, Why};
 use bentpipe_units::{Bytes, Serialiser, Span, Time};
 use bentpipe_wire::quick_start::{IpOption, RateCode, Response};
 
@@ -460,9 +460,15 @@ impl Backlog {
 impl Element for Sender {
     fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
         match self.accept(&packet, cx) {
-            Ok(()) => {}
-            Err(Refusal::BadChecksum) => self.tally.bad_checksum += 1,
-            Err(Refusal::Unexpected) => self.tally.unexpected += 1,
+            Ok(()) => packet.recycle(),
+            Err(Refusal::BadChecksum) => {
+                self.tally.bad_checksum += 1;
+                cx.refuse(packet, Why::Checksum);
+            }
+            Err(Refusal::Unexpected) => {
+                self.tally.unexpected += 1;
+                cx.refuse(packet, Why::NoListener);
+            }
         }
         self.run(cx)
     }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use bentpipe_net::{Cx, Element, Histogram, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, Histogram, Observer, Packet, Port, Why};
 use bentpipe_transport::app::metrics as app;
 use bentpipe_units::{RandomStream, Span, Time};
 use bentpipe_wire::rtp;
@@ -580,11 +580,16 @@ impl Element for Agent {
             return self.deadline();
         }
         match self.take(&packet, cx) {
-            Ok(()) => {}
-            Err(Refusal::BadChecksum) => self.bad_checksum += 1,
-            Err(Refusal::Unexpected) => self.unexpected += 1,
+            Ok(()) => packet.recycle(),
+            Err(Refusal::BadChecksum) => {
+                self.bad_checksum += 1;
+                cx.refuse(packet, Why::Checksum);
+            }
+            Err(Refusal::Unexpected) => {
+                self.unexpected += 1;
+                cx.refuse(packet, Why::NoListener);
+            }
         }
-        packet.recycle();
         self.deadline()
     }
 
@@ -618,6 +623,7 @@ impl Element for Agent {
         observer.counter(&metrics::NOISE_SENT, self.noise_sent);
         observer.counter(&app::PACKETS, self.received(|counts| counts.packets));
         observer.counter(&app::DELIVERED_BYTES, self.received(|counts| counts.bytes));
+        observer.counter(&app::ARRIVED_BYTES, self.received(|counts| counts.arrived_bytes));
         observer.counter(&app::DUPLICATES, self.received(|counts| counts.duplicates));
         observer.counter(&app::REORDERED, self.received(|counts| counts.reordered));
         observer.counter(&metrics::REPORTS_SENT, self.reported(|reports| reports.sent));

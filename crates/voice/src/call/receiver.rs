@@ -51,6 +51,8 @@ struct Source {
 pub(super) struct Counts {
     pub(super) packets: u64,
     pub(super) bytes: u64,
+    /// Bytes of packets without duplicates.
+    pub(super) arrived_bytes: u64,
     pub(super) duplicates: u64,
     pub(super) reordered: u64,
 }
@@ -136,7 +138,9 @@ impl Receiver {
         let ticks = self.extend_ticks(packet, ahead);
         self.measure_jitter(settings, packet.now, ticks);
         let (outcome, played) = self.play(settings, packet, (ticks, begins_spurt), delay);
-        self.note(packet.seq, ahead, outcome);
+        if self.note(packet.seq, ahead, outcome) {
+            self.counts.arrived_bytes += len as u64;
+        }
         Ok(played)
     }
 
@@ -224,9 +228,11 @@ impl Receiver {
         (Outcome::Played, Some(instant))
     }
 
-    /// Notes the outcome of a packet that is `ahead` of the highest number.
-    fn note(&mut self, seq: u16, ahead: i64, outcome: Outcome) {
-        let Some(source) = &mut self.source else { return };
+    /// Returns `true` if a packet, whose outcome it notes, came for the first time.
+    ///
+    /// It is `ahead` of the highest number.
+    fn note(&mut self, seq: u16, ahead: i64, outcome: Outcome) -> bool {
+        let Some(source) = &mut self.source else { return false };
         debug_assert_eq!(seq, (source.highest as i64 + ahead) as u16);
         if ahead > 0 {
             source.advance(ahead as u64, &mut self.settled);
@@ -236,18 +242,19 @@ impl Receiver {
         if back >= u64::from(source.held) {
             // Its number is settled as lost, or is before the first.
             self.counts.reordered += 1;
-            return;
+            return true;
         }
         let bit = 1 << back;
         if (source.played | source.late) & bit != 0 {
             self.counts.duplicates += 1;
-            return;
+            return false;
         }
         self.counts.reordered += u64::from(is_reordered);
         match outcome {
             Outcome::Late => source.late |= bit,
             _ => source.played |= bit,
         }
+        true
     }
 
     /// Returns all outcomes up to the highest number.

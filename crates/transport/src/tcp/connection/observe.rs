@@ -19,6 +19,11 @@ impl Connection {
         self.observe_totals(observer);
         self.observe_window(observer);
         self.observe_rtt(observer);
+        if observer.counts_units() {
+            observer.gauge(&metrics::OFFERED_BYTES, self.sender.written() as f64);
+            observer.gauge(&metrics::UNSENT_BYTES, self.sender.unsent() as f64);
+            observer.gauge(&metrics::BYTES_BEHIND_HOLE, self.receiver.waiting() as f64);
+        }
     }
 
     fn observe_totals(&self, observer: &mut dyn Observer) {

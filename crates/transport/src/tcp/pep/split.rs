@@ -63,23 +63,29 @@ fn is_failed(connection: &Connection) -> bool {
     connection.failure().is_some() || is_closed && !connection.sender.is_finished()
 }
 
-/// Returns `true` if there was memory for a segment. Then its connection has it, and the other one its content.
+/// Delivers a segment to its connection, and its content to the other one.
 ///
 /// Content is kept within `room` bytes of the first that was not delivered, so that the next bytes always have their place.
-fn accept(from: &mut Connection, to: &mut Connection, packet: &Packet, room: u64, cx: &mut Cx<'_>) -> bool {
+///
+/// # Errors
+/// Returns the reason for which the segment is dropped: it is damaged, or memory for it is lacking.
+fn accept(
+    from: &mut Connection,
+    to: &mut Connection,
+    packet: &Packet,
+    room: u64,
+    cx: &mut Cx<'_>,
+) -> Result<(), Why> {
     let (elided, payload) = match elide(packet, !to.content.is_empty()) {
         Elided::Parts(elided, payload) => (elided, payload),
-        Elided::Plain => {
-            from.receive(packet, cx);
-            return true;
-        }
+        Elided::Plain => return from.receive(packet, cx).then_some(()).ok_or(Why::Checksum),
         // It is lost, and not delivered as zeros.
-        Elided::Unfit => return true,
+        Elided::Unfit => return Err(Why::Malformed),
     };
     let (next, before) = (from.receiver.next(), from.tally.data_segments_received);
     let (at, una) = (from.peer_position(payload.seq), to.sender.board.una());
     if at.is_some_and(|at| at + payload.bytes.len() as u64 > una.max(1).saturating_add(room)) {
-        return false;
+        return Err(Why::Queue);
     }
     from.receive(&elided, cx);
     elided.recycle();
@@ -91,7 +97,7 @@ fn accept(from: &mut Connection, to: &mut Connection, packet: &Packet, room: u64
         to.content.trim(una);
         to.content.put(at + known, &payload.bytes[known as usize..]);
     }
-    true
+    Ok(())
 }
 
 /// Moves received data to the other connection, as far as its buffer has room.
@@ -149,18 +155,17 @@ impl Split {
     /// Returns `true` if there was memory for a segment. Then its connection has it.
     pub(super) fn deliver(&mut self, packet: Packet, is_clients: bool, room: u64, cx: &mut Cx<'_>) -> bool {
         self.active_at = cx.now();
-        let is_stored = match (is_clients, &self.syn) {
+        let taken = match (is_clients, &self.syn) {
             // The client repeats its SYN while the server has not answered.
-            (true, Some(_)) => true,
+            (true, Some(_)) => Ok(()),
             (true, None) => accept(&mut self.client, &mut self.server, &packet, room, cx),
             (false, _) => accept(&mut self.server, &mut self.client, &packet, room, cx),
         };
-        if is_stored {
-            packet.recycle();
-        } else {
-            packet.lose(Why::Queue);
+        match taken {
+            Ok(()) => packet.recycle(),
+            Err(why) => packet.lose(why),
         }
-        is_stored
+        taken != Err(Why::Queue)
     }
 
     pub(super) fn wake(&mut self, cx: &mut Cx<'_>) {

@@ -1,0 +1,261 @@
+//! Whereabouts of the bundles of flows, over all nodes of a network.
+//!
+//! A bundle is waiting while a node has it or a part of it, delivered once an application took it, and else gone: deleted for a
+//! reason, lost or on its way. Several nodes may have copies, and a node keeps what it sends until its neighbour has it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bentpipe_units::{Span, Time};
+use bentpipe_wire::dtn::admin::reason;
+use bentpipe_wire::dtn::bundle::{Bundle, Timestamp};
+use bentpipe_wire::dtn::eid::Eid;
+use foldhash::fast::RandomState;
+
+/// Time beyond the light time in which a bundle may arrive.
+const SLACK: Span = Span::from_secs(1);
+
+/// Bundles of all flows of a network, by their source. Its nodes share it.
+#[derive(Clone, Debug, Default)]
+pub struct Registry(Arc<Mutex<HashMap<Eid, Bundles, RandomState>>>);
+
+/// Bundles of a flow in a [`Registry`].
+#[derive(Clone, Debug)]
+pub struct Holdings {
+    registry: Registry,
+    source: Eid,
+}
+
+/// Numbers of bundles that are not delivered, by their whereabouts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Whereabouts {
+    /// Stored somewhere.
+    pub waiting: u64,
+    /// On their way between two nodes.
+    pub in_flight: u64,
+    /// Lost on their way.
+    pub lost: u64,
+    /// Deleted as their lifetime ended.
+    pub expired: u64,
+    /// Deleted for want of room.
+    pub no_room: u64,
+    /// Deleted for other reasons.
+    pub deleted: u64,
+}
+
+impl Whereabouts {
+    /// Returns the number of bundles that will not arrive.
+    pub fn gone(&self) -> u64 {
+        self.lost + self.expired + self.no_room + self.deleted
+    }
+}
+
+/// Sequence number of a creation timestamp, which is unique at its node.
+type Number = u64;
+
+/// Bundles of a flow. Those that are neither delivered nor open are unknown.
+#[derive(Debug, Default)]
+struct Bundles {
+    open: HashMap<Number, Open, RandomState>,
+    /// Bundles on their way, by the time until which they may arrive. Some are stored again, or deleted.
+    flights: BTreeSet<(Time, Number)>,
+    /// Delivered bundles, a bit each.
+    delivered: Vec<u64>,
+    sums: Whereabouts,
+}
+
+/// Bundle that is not delivered.
+#[derive(Clone, Copy, Debug, Default)]
+struct Open {
+    /// Number of nodes that store it, or of its parts.
+    places: u32,
+    /// Time until which it may arrive, once it is stored nowhere.
+    due: Time,
+    is_lost: bool,
+    /// Reason for which the last part was deleted.
+    deleted: Option<u64>,
+}
+
+impl Open {
+    fn count<'a>(&self, sums: &'a mut Whereabouts) -> &'a mut u64 {
+        match (self.places, self.deleted) {
+            (1.., _) => &mut sums.waiting,
+            (0, Some(reason::EXPIRED)) => &mut sums.expired,
+            (0, Some(reason::STORAGE)) => &mut sums.no_room,
+            (0, Some(_)) => &mut sums.deleted,
+            (0, None) if self.is_lost => &mut sums.lost,
+            (0, None) => &mut sums.in_flight,
+        }
+    }
+}
+
+impl Bundles {
+    fn is_delivered(&self, number: Number) -> bool {
+        let word = self.delivered.get((number / 64) as usize);
+        word.is_some_and(|word| word >> (number % 64) & 1 == 1)
+    }
+
+    /// Changes the entry of a bundle that is not delivered.
+    fn change(&mut self, number: Number, change: impl FnOnce(&mut Open)) {
+        if self.is_delivered(number) {
+            return;
+        }
+        let known = self.open.get(&number);
+        known.into_iter().for_each(|open| *open.count(&mut self.sums) -= 1);
+        let mut open = known.copied().unwrap_or_default();
+        change(&mut open);
+        *open.count(&mut self.sums) += 1;
+        self.open.insert(number, open);
+        if open.places == 0 && open.deleted.is_none() {
+            self.flights.insert((open.due, number));
+        }
+    }
+
+    fn deliver(&mut self, number: Number) {
+        let word = (number / 64) as usize;
+        if word >= self.delivered.len() {
+            self.delivered.resize(word + 1, 0);
+        }
+        self.delivered[word] |= 1 << (number % 64);
+        if let Some(open) = self.open.remove(&number) {
+            *open.count(&mut self.sums) -= 1;
+        }
+    }
+
+    /// Notes the bundles that cannot arrive any more.
+    fn settle(&mut self, now: Time) {
+        while let Some((due, number)) = self.flights.first().copied().filter(|(due, _)| *due < now) {
+            self.flights.pop_first();
+            let is_on_its_way =
+                |open: &&Open| open.due == due && open.places == 0 && open.deleted.is_none() && !open.is_lost;
+            if self.open.get(&number).filter(is_on_its_way).is_some() {
+                self.sums.in_flight -= 1;
+                self.sums.lost += 1;
+                self.open.entry(number).and_modify(|open| open.is_lost = true);
+            }
+        }
+    }
+}
+
+impl Registry {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Eid, Bundles, RandomState>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a flow of bundles from a source.
+    pub fn add(&self, source: Eid) -> Holdings {
+        self.lock().entry(source.clone()).or_default();
+        Holdings { registry: self.clone(), source }
+    }
+}
+
+impl Holdings {
+    /// Returns the numbers of the flow's bundles that are not delivered.
+    pub fn whereabouts(&self, now: Time) -> Whereabouts {
+        let mut flows = self.registry.lock();
+        flows.get_mut(&self.source).map_or_else(Whereabouts::default, |bundles| {
+            bundles.settle(now);
+            bundles.sums
+        })
+    }
+}
+
+/// Notes of a node for the registry of its network.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    registry: Option<Registry>,
+    /// Longest time to a neighbour and back.
+    longest: Span,
+}
+
+impl Notes {
+    /// Returns the registry.
+    pub(super) fn registry(&self) -> Option<&Registry> {
+        self.registry.as_ref()
+    }
+
+    /// Sets the registry, and the longest light time to a neighbour.
+    pub(super) fn register(&mut self, registry: Registry, light_time: Span) {
+        (self.registry, self.longest) = (Some(registry), light_time * 2);
+    }
+
+    fn note(&self, bundle: &Bundle, note: impl FnOnce(&mut Bundles, Number)) {
+        let Some(registry) = &self.registry else { return };
+        let Timestamp { sequence, .. } = bundle.primary.timestamp;
+        let mut flows = registry.lock();
+        if let Some(flow) = flows.get_mut(&bundle.primary.source) {
+            note(flow, sequence);
+        }
+    }
+
+    /// Notes that the node stores a bundle or a part of it.
+    pub(super) fn hold(&self, bundle: &Bundle) {
+        self.note(bundle, |flow, number| {
+            flow.change(number, |open| {
+                open.places += 1;
+                (open.deleted, open.is_lost) = (None, false);
+            });
+        });
+    }
+
+    /// Notes that the node does not store a bundle any more.
+    pub(super) fn release(&self, bundle: &Bundle, now: Time) {
+        let due = now + self.longest + SLACK;
+        self.note(bundle, |flow, number| {
+            flow.change(number, |open| {
+                open.places = open.places.saturating_sub(1);
+                (open.due, open.deleted) = (open.due.max(due), None);
+            });
+        });
+    }
+
+    /// Notes that the node deletes a bundle.
+    pub(super) fn delete(&self, bundle: &Bundle, reason: u64) {
+        self.note(bundle, |flow, number| flow.change(number, |open| open.deleted = Some(reason)));
+    }
+
+    /// Notes that an application took a bundle.
+    pub(super) fn deliver(&self, bundle: &Bundle) {
+        self.note(bundle, Bundles::deliver);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bentpipe_wire::dtn::bundle::{Payload, Primary};
+
+    use super::*;
+
+    fn bundle(sequence: u64) -> Bundle {
+        let timestamp = Timestamp { time: 1, sequence };
+        let primary = Primary::new(Eid::ipn(1, 2), Eid::ipn(2, 2), timestamp, 1000);
+        Bundle { primary, blocks: vec![], payload: Payload::elided(10) }
+    }
+
+    #[test]
+    fn a_bundle_at_two_nodes_waits_once_and_is_delivered_once() {
+        let registry = Registry::default();
+        let flow = registry.add(Eid::ipn(1, 2));
+        let mut nodes = [Notes::default(), Notes::default()];
+        nodes.iter_mut().for_each(|node| node.register(registry.clone(), Span::from_secs(2)));
+        let at = |seconds| Time::ZERO + Span::from_secs(seconds);
+        (0..5).for_each(|n| nodes[0].hold(&bundle(n)));
+        nodes[1].hold(&bundle(0));
+        assert_eq!(flow.whereabouts(at(0)), Whereabouts { waiting: 5, ..Whereabouts::default() });
+        nodes[0].release(&bundle(0), at(1));
+        nodes[0].release(&bundle(1), at(1));
+        nodes[0].release(&bundle(2), at(1));
+        nodes[0].delete(&bundle(2), reason::EXPIRED);
+        nodes[1].deliver(&bundle(3));
+        nodes[0].release(&bundle(3), at(1));
+        let then = Whereabouts { waiting: 2, in_flight: 1, expired: 1, ..Whereabouts::default() };
+        assert_eq!(flow.whereabouts(at(2)), then, "a node keeps what it sent until it is acknowledged");
+        // 1 s, out and back in 4 s, and a second more.
+        assert_eq!(flow.whereabouts(at(7)), Whereabouts { in_flight: 0, lost: 1, ..then });
+        nodes[1].deliver(&bundle(1));
+        assert_eq!(flow.whereabouts(at(7)).gone(), 1, "late, and not lost after all");
+        let other = Bundle { primary: Primary { source: Eid::ipn(9, 2), ..bundle(7).primary }, ..bundle(7) };
+        nodes[0].hold(&other);
+        assert_eq!(flow.whereabouts(at(7)).waiting, 2, "the bundle of another flow");
+    }
+}

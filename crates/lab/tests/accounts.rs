@@ -1,0 +1,469 @@
+//! Accounts agree with what happened: columns add up, receivers count what accounts call delivered, and each loss has a place.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use bentpipe_assemble::{Built, checked};
+use bentpipe_lab::measure;
+use bentpipe_net::metric::UnitColumn;
+use bentpipe_record::{FinalValues, LedgerColumn, LedgerRow, Measure, Recorder, Reported, UnitLine, UnitRow};
+use bentpipe_scenario::{Access, Scenario};
+use bentpipe_testkit::Folder;
+use bentpipe_units::{RandomStream, Span};
+
+use super::common;
+
+/// Results of a run: measures and final values by name, accounts of packets and of units.
+struct Run {
+    values: BTreeMap<String, f64>,
+    ledger: Vec<LedgerRow>,
+    units: Vec<UnitRow>,
+}
+
+impl Run {
+    fn of(scenario: &Scenario, access: &Access) -> Run {
+        let mut built = Built::new(scenario, 1, access).unwrap_or_else(|problem| panic!("{problem}"));
+        let recorder = Recorder {
+            elements: built.network.ids().collect(),
+            interval: Span::from_millis(200),
+            warm_up: scenario.probe.warm_up,
+            duration: scenario.duration,
+        };
+        let recording = recorder.run(&mut built.network, |_| std::ops::ControlFlow::Continue(()));
+        let recording = recording.expect("no stop");
+        let mut measures = measure::measures(scenario, 1, &recording);
+        measures.extend(FinalValues::of(&recording.end).measures());
+        let values = measures.into_iter().map(|Measure { name, value, .. }| (name, value)).collect();
+        let reported = Reported::of(&mut built.network);
+        let ledger = LedgerRow::of(&built.network.close());
+        Run { values, units: UnitRow::of(&reported, &ledger), ledger }
+    }
+
+    fn new(text: &str) -> Run {
+        Run::of(
+            &common::scenario(text).unwrap_or_else(|refusal| panic!("{refusal}\n{text}")),
+            &Access::default(),
+        )
+    }
+
+    /// Returns a measure or final value; zero without it.
+    fn value(&self, name: &str) -> f64 {
+        self.values.get(name).copied().unwrap_or(0.0)
+    }
+
+    /// Returns the packets of a sender in a column, of one reason and place if they are given.
+    fn packets(&self, sender: &str, column: LedgerColumn, (reason, place): (&str, &str)) -> u64 {
+        let is_meant = |row: &&LedgerRow| {
+            row.sender == sender
+                && row.column == column
+                && (reason.is_empty() || row.reason == reason)
+                && (place.is_empty() || row.place == place)
+        };
+        self.ledger.iter().filter(is_meant).map(|row| row.packets).sum()
+    }
+
+    fn column(&self, sender: &str, column: LedgerColumn) -> u64 {
+        self.packets(sender, column, ("", ""))
+    }
+
+    /// Returns the units of a flow in a column, of one reason if it is given.
+    fn units(&self, flow: &str, column: UnitColumn, reason: &str) -> u64 {
+        let is_meant = |row: &&UnitRow| {
+            row.flow == flow && row.column == column && (reason.is_empty() || row.reason == reason)
+        };
+        self.units.iter().filter(is_meant).map(|row| row.count).sum()
+    }
+
+    fn line(&self, flow: &str) -> String {
+        let rows: Vec<&UnitRow> = self.units.iter().filter(|row| row.flow == flow).collect();
+        UnitLine(&rows).to_string()
+    }
+
+    /// Checks what holds for the accounts of any run.
+    fn check(&self, name: &str) {
+        for row in &self.ledger {
+            let is_wrong = ["unaccounted", "undeclared"].contains(&&row.reason[..])
+                || row.column == LedgerColumn::Dropped && row.place.is_empty();
+            assert!(!is_wrong, "{name}: {row:?}");
+        }
+        for rows in self.ledger.chunk_by(|a, b| a.sender == b.sender) {
+            let sum = |columns: &[LedgerColumn]| {
+                rows.iter().filter(|row| columns.contains(&row.column)).map(|row| row.packets).sum::<u64>()
+            };
+            use LedgerColumn::{Copied, Delivered, Dropped, Remaining, Sent, TakenOver};
+            let (known, ended) = (sum(&[Sent, Copied]), sum(&[Delivered, TakenOver, Dropped, Remaining]));
+            assert_eq!(known, ended, "{name}: {rows:#?}");
+        }
+        for rows in self.units.chunk_by(|a, b| a.flow == b.flow) {
+            let flow = &rows[0].flow;
+            let of_flow = self.ledger.iter().filter(|row| row.sender.starts_with(&format!("{flow}.")));
+            assert!(
+                !rows.iter().any(UnitRow::is_open),
+                "{name}: {flow}: {}: {:#?}",
+                self.line(flow),
+                of_flow.collect::<Vec<_>>()
+            );
+            let (mut known, mut ended) = (0, 0);
+            for row in rows {
+                let is_known = matches!(row.column, UnitColumn::Offered | UnitColumn::Copied);
+                *(if is_known { &mut known } else { &mut ended }) += row.count;
+            }
+            assert_eq!(known, ended, "{name}: {flow}: {}", self.line(flow));
+        }
+        self.check_receivers(name);
+    }
+
+    /// Checks that receivers have what accounts call delivered, and that what they drop is dropped in an account.
+    fn check_receivers(&self, name: &str) {
+        let of_metric = |end: &'static str| self.values.iter().filter(move |(name, _)| name.ends_with(end));
+        for (metric, dropped) in of_metric(".dropped-bad-checksum") {
+            let place = metric.strip_suffix(".dropped-bad-checksum").unwrap_or_default();
+            let is_meant = |row: &&LedgerRow| {
+                row.column == LedgerColumn::Dropped && row.place == place && row.reason == "checksum"
+            };
+            // What roles send one another has no account.
+            let booked: u64 = self.ledger.iter().filter(is_meant).map(|row| row.packets).sum();
+            assert!(booked <= *dropped as u64, "{name}: {metric} is {dropped}, {booked} in accounts");
+            let is_flow = place.starts_with("flow.");
+            assert!(
+                !is_flow || booked == *dropped as u64,
+                "{name}: {metric} is {dropped}, {booked} in accounts"
+            );
+        }
+        for (metric, arrived) in of_metric(".receiver.arrived-bytes") {
+            let bytes = self.value(&metric.replace("arrived", "delivered"));
+            let is_tcp = self.values.contains_key(&metric.replace("arrived-bytes", "segments-sent"));
+            assert!(is_tcp || *arrived <= bytes, "{name}: {metric} is {arrived} of {bytes}");
+        }
+    }
+}
+
+/// A path of two links between hosts, with a channel on the first.
+fn path(duration_s: u32, channel: &str, flows: &str) -> String {
+    format!(
+        "title = \"t\"\nduration = \"{duration_s} s\"\nnode.a = {{}}\nnode.r = {{ kind = \"router\" }}\nnode.b = {{}}\n\
+         link.near = {{ between = [\"a\", \"r\"], rate = \"10 Mbit/s\", delay = \"5 ms\"{channel} }}\n\
+         link.far = {{ between = [\"r\", \"b\"], rate = \"10 Mbit/s\", delay = \"50 ms\" }}\n{flows}"
+    )
+}
+
+fn flow(name: &str, traffic: &str) -> String {
+    format!("[flow.{name}]\nfrom = \"a\"\nto = \"b\"\ntraffic = {traffic}\n")
+}
+
+const UDP: &str =
+    "{ kind = \"udp\", pattern = { kind = \"constant\", interval = \"10 ms\" }, payload = \"1000 B\" }";
+const TWICE: &str = ", forward.channel = { kind = \"duplication\", probability = 0.5 }";
+
+#[test]
+fn each_payload_byte_counts_once_and_duplicates_are_a_column() {
+    let run = Run::new(&path(10, TWICE, &flow("f", UDP)));
+    run.check("duplication");
+    let goodput = run.value("flow.f.goodput");
+    assert!((goodput / 800_000.0 - 1.0).abs() < 0.02, "{goodput}: 100 datagrams of 1000 B a second");
+    let duplicates = run.units("flow.f", UnitColumn::Duplicates, "");
+    assert_eq!(duplicates as f64, run.value("flow.f.receiver.duplicates"));
+    assert!(duplicates > 400, "{}", run.line("flow.f"));
+    let delivered = run.units("flow.f", UnitColumn::Delivered, "");
+    assert_eq!(delivered, run.column("flow.f.sender", LedgerColumn::Delivered) - duplicates);
+    assert_eq!(run.value("flow.f.loss"), 0.0);
+}
+
+/// A capture of datagrams of which two are sent at a time.
+fn capture(folder: &Folder) -> PathBuf {
+    let ends = bentpipe_transport::app::Endpoints {
+        source: "10.9.0.1:5000".parse().expect("an end"),
+        destination: "10.9.0.2:9".parse().expect("an end"),
+    };
+    let mut pcap = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 101, 0, 0, 0];
+    for n in 0..400_u32 {
+        let packet = bentpipe_transport::app::datagram(ends, &[n as u8; 500]);
+        let at_us = n / 2 * 20_000;
+        let words = [at_us / 1_000_000, at_us % 1_000_000, packet.len() as u32, packet.len() as u32];
+        pcap.extend(words.into_iter().flat_map(u32::to_le_bytes));
+        pcap.extend(packet);
+    }
+    folder.write("packets.pcap", pcap)
+}
+
+fn replayed(channel: &str, stop_s: u32) -> Run {
+    let folder = Folder::new();
+    capture(&folder);
+    let text = path(stop_s, channel, &flow("f", "{ kind = \"replay\", file = \"packets.pcap\" }"));
+    let document = bentpipe_paths::document(&folder.write("replay.toml", text)).expect("TOML");
+    let scenario = checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
+    Run::of(&scenario, document.access())
+}
+
+#[test]
+fn replays_have_duplicates_damage_and_what_was_not_sent() {
+    let run = replayed(TWICE, 6);
+    run.check("replay, duplicated");
+    // 200 packets of 500 B in 4 s of sending, and nothing after.
+    assert_eq!(run.value("flow.f.receiver.arrived-bytes"), 200_000.0);
+    assert!(run.value("flow.f.receiver.delivered-bytes") > 280_000.0);
+    assert_eq!(run.units("flow.f", UnitColumn::Delivered, ""), 400);
+
+    let run = replayed(", forward.channel = { kind = \"bit-errors\", ber = 5e-5 }", 6);
+    run.check("replay, damaged");
+    let damaged = run.value("flow.f.receiver.dropped-bad-checksum");
+    let place = ("checksum", "flow.f.receiver");
+    assert_eq!(run.packets("flow.f.sender", LedgerColumn::Dropped, place) as f64, damaged);
+    assert!(damaged > 40.0, "{damaged}");
+    assert!(run.value("flow.f.loss") > 0.1, "{}", run.value("flow.f.loss"));
+
+    let run = replayed("", 2);
+    run.check("replay, cut");
+    assert_eq!(run.units("flow.f", UnitColumn::Offered, ""), 400);
+    let unsent = run.units("flow.f", UnitColumn::Remaining, "unsent");
+    assert!((190..=210).contains(&unsent), "{}", run.line("flow.f"));
+}
+
+#[test]
+fn a_datagram_damaged_on_the_way_is_dropped_at_its_receiver() {
+    let channel = ", forward.channel = { kind = \"bit-errors\", ber = 1e-5 }, return.channel = { kind = \"bit-errors\", ber = 1e-5 }";
+    let flows = [
+        flow("f", UDP),
+        flow("t", "\"tcp\""),
+        flow("v", "{ kind = \"voice\", codec = \"g711a\" }"),
+        flow("p", "{ kind = \"ping\", interval = \"20 ms\" }"),
+        flow("r", "{ kind = \"tfrc\", rate = \"1 Mbit/s\", payload = \"1000 B\" }"),
+    ];
+    let run = Run::new(&path(20, channel, &flows.concat()));
+    run.check("damage");
+    for (sender, place) in [("flow.f.sender", "flow.f.receiver"), ("flow.t.sender", "flow.t.receiver")] {
+        let dropped = run.packets(sender, LedgerColumn::Dropped, ("checksum", place));
+        assert!(dropped > 20, "{sender}: {dropped} {:#?}", run.ledger);
+    }
+    // All that is lost on a line without loss is damaged.
+    let is_of_channel = |row: &LedgerRow| row.reason == "channel";
+    assert!(!run.ledger.iter().any(is_of_channel));
+}
+
+#[test]
+fn fades_have_a_reason_of_their_own() {
+    let outage = ", forward.channel = [{ kind = \"outages\", outages = [{ at = \"2 s\", lasts = \"1 s\" }] }, { kind = \"packet-errors\", loss = 0.1 }]";
+    let run = Run::new(&path(10, outage, &flow("f", UDP)));
+    run.check("outage");
+    let faded = run.packets("flow.f.sender", LedgerColumn::Dropped, ("fade", "link.near.forward.channel"));
+    assert!((99..=101).contains(&faded), "{faded}");
+    assert!(
+        run.packets("flow.f.sender", LedgerColumn::Dropped, ("channel", "link.near.forward.channel.2")) > 50
+    );
+}
+
+#[test]
+fn answers_to_pings_have_an_account_of_their_flow() {
+    let lossy = ", forward.channel = { kind = \"packet-errors\", loss = 0.2 }, return.channel = { kind = \"packet-errors\", loss = 0.3 }";
+    for ip in [4, 6] {
+        let ping = flow("p", "{ kind = \"ping\", interval = \"20 ms\" }") + &format!("ip = {ip}\n");
+        let run = Run::new(&path(20, lossy, &ping));
+        run.check("pings");
+        let lost = |sender, place| run.packets(sender, LedgerColumn::Dropped, ("channel", place));
+        let there = lost("flow.p.sender", "link.near.forward.channel");
+        let back = lost("flow.p.receiver", "link.near.return.channel");
+        assert!(there > 100 && back > 100, "{there} {back}");
+        assert_eq!(
+            run.column("flow.p.receiver", LedgerColumn::Sent),
+            run.column("flow.p.sender", LedgerColumn::Delivered)
+        );
+        assert_eq!(run.units("flow.p", UnitColumn::Dropped, "channel"), there + back);
+        assert!(!run.ledger.iter().any(|row| row.sender == "node.b"), "no answer is the node's own");
+        assert_eq!(run.units("flow.p", UnitColumn::Delivered, "") as f64, run.value("flow.p.sender.replies"));
+    }
+    let twice = Run::new(&path(20, TWICE, &flow("p", "{ kind = \"ping\", interval = \"20 ms\" }")));
+    twice.check("pings twice");
+    assert!(twice.units("flow.p", UnitColumn::Duplicates, "") > 400, "{}", twice.line("flow.p"));
+}
+
+/// Hosts behind a translator, whose lines damage and lose packets.
+fn translated(channel: &str) -> String {
+    let head = format!(
+        "title = \"t\"\nduration = \"20 s\"\nnode.a = {{}}\nnode.b = {{}}\n\
+         node.r = {{ kind = \"router\", role = {{ kind = \"nat\", inside = [\"near\"] }} }}\n\
+         link.near = {{ between = [\"a\", \"r\"], rate = \"10 Mbit/s\", delay = \"5 ms\" }}\n\
+         link.far = {{ between = [\"r\", \"b\"], rate = \"10 Mbit/s\", delay = \"50 ms\"{channel} }}\n"
+    );
+    let flows = [
+        flow("f", UDP),
+        flow("t", "\"tcp\""),
+        flow("p", "{ kind = \"ping\", interval = \"20 ms\" }"),
+        flow("v", "{ kind = \"voice\", codec = \"g711a\" }"),
+    ];
+    head + &flows.concat()
+}
+
+#[test]
+fn translated_packets_stay_in_their_accounts() {
+    let channels = [
+        "",
+        ", forward.channel = { kind = \"bit-errors\", ber = 1e-5 }, return.channel = { kind = \"bit-errors\", ber = 1e-5 }",
+        ", forward.channel = { kind = \"packet-errors\", loss = 0.1 }, return.channel = { kind = \"duplication\", probability = 0.3 }",
+    ];
+    for channel in channels {
+        let run = Run::new(&translated(channel));
+        run.check(channel);
+        assert!(run.column("flow.p.receiver", LedgerColumn::Sent) > 500, "{channel}");
+        // A packet that a translator returns is not delivered there, and not its own.
+        let is_its_own = |row: &LedgerRow| row.sender.starts_with("node.r.");
+        assert!(!run.ledger.iter().any(is_its_own), "{channel}: {:#?}", run.ledger);
+        let sent = run.column("flow.f.sender", LedgerColumn::Sent);
+        assert_eq!(sent as f64, run.value("flow.f.sender.sent"), "{channel}");
+        let delivered = run.column("flow.f.sender", LedgerColumn::Delivered);
+        assert_eq!(delivered as f64, run.value("flow.f.receiver.packets"), "{channel}");
+    }
+}
+
+#[test]
+fn calls_that_wait_at_the_end_are_in_the_account() {
+    let calls = |to: &str| {
+        format!(
+            "title = \"t\"\nduration = \"60 s\"\nnode.a = {{}}\nnode.b = {{}}\n\
+             link.l = {{ between = [\"a\", \"b\"], rate = \"10 Mbit/s\", delay = \"50 ms\" }}\n\
+             [flow.c]\nfrom = \"a\"\nto = \"b\"\ntraffic = {{ kind = \"{to}\", interval = \"2 s\", ring = \"10 s\", hold = \"20 s\" }}\n"
+        )
+    };
+    for protocol in ["sip", "iax"] {
+        let run = Run::new(&calls(protocol));
+        run.check(protocol);
+        let waiting = run.units("flow.c", UnitColumn::Remaining, "waiting");
+        assert!(waiting > 0, "{protocol}: {}", run.line("flow.c"));
+        assert_eq!(run.value("flow.c.calls-waiting"), waiting as f64, "{protocol}");
+        assert!(run.units("flow.c", UnitColumn::Delivered, "") > 0, "{protocol}");
+    }
+}
+
+/// Two flows of bundles to one node, of which one waits for a contact that is over.
+fn bundles(layer: &str, channel: &str) -> String {
+    let role = "role = { kind = \"dtn\", network = \"net\" }";
+    format!(
+        "title = \"t\"\nduration = \"60 s\"\nnode.a = {{ {role} }}\nnode.b = {{ kind = \"router\", {role} }}\nnode.c = {{ {role} }}\n\
+         [dtn.net]\nlayer = \"{layer}\"\nplan = \"\"\"\na range +0 +9000 a b 0.1\na range +0 +9000 b c 0.1\n\
+         a contact +0 +9000 a b 125000\na contact +0 +9000 b a 125000\na contact +0 +20 b c 125000\n\
+         a contact +0 +20 c b 125000\n\"\"\"\n\
+         [link.near]\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\ndelay = \"100 ms\"\n{channel}\n\
+         [link.far]\nbetween = [\"b\", \"c\"]\nrate = \"1 Mbit/s\"\ndelay = \"100 ms\"\n\
+         [flow.short]\nfrom = \"a\"\nto = \"b\"\ntraffic = {{ kind = \"bundles\", interval = \"100 ms\", payload = \"500 B\" }}\n\
+         [flow.long]\nfrom = \"a\"\nto = \"c\"\ntraffic = {{ kind = \"bundles\", interval = \"100 ms\", payload = \"500 B\", lifetime = \"30 s\" }}\n"
+    )
+}
+
+#[test]
+fn bundles_of_one_flow_in_a_store_are_not_those_of_another() {
+    let lossy = "forward.channel = { kind = \"packet-errors\", loss = 0.2 }";
+    let run = Run::new(&bundles("udp", lossy));
+    run.check("bundles");
+    // Of the other flow hundreds wait at the nodes that both share.
+    let loss = run.value("flow.short.loss");
+    assert!((loss - 0.2).abs() < 0.05, "{loss}: {}", run.line("flow.short"));
+    assert_eq!(run.units("flow.short", UnitColumn::Remaining, "waiting"), 0, "{}", run.line("flow.short"));
+    let waiting = run.units("flow.long", UnitColumn::Remaining, "waiting");
+    let expired = run.units("flow.long", UnitColumn::Dropped, "expired");
+    assert!(waiting > 150 && expired > 50, "{}", run.line("flow.long"));
+    for layer in ["ltp", "tcpcl"] {
+        let run = Run::new(&bundles(layer, lossy));
+        run.check(layer);
+        assert_eq!(run.value("flow.short.loss"), 0.0, "{layer}: {}", run.line("flow.short"));
+    }
+}
+
+#[test]
+fn a_stream_has_its_bytes_at_the_end() {
+    let lossy = ", forward.channel = { kind = \"packet-errors\", loss = 0.05 }";
+    let run = Run::new(&path(10, lossy, &flow("t", "\"tcp\"")));
+    run.check("stream");
+    assert_eq!(
+        run.units("flow.t", UnitColumn::Delivered, "") as f64,
+        run.value("flow.t.receiver.delivered-bytes")
+    );
+    assert!(run.units("flow.t", UnitColumn::Remaining, "in-flight") > 0, "{}", run.line("flow.t"));
+    let size = "application = { kind = \"bulk\", size = \"100 kB\" }\n";
+    let run = Run::new(&path(30, "", &(flow("t", "\"tcp\"") + size)));
+    assert_eq!(run.line("flow.t"), "100000 offered, 100000 delivered");
+}
+
+#[test]
+fn the_accounts_of_every_example_agree() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let files = std::fs::read_dir(folder).expect("the examples").map(|entry| entry.expect("readable").path());
+    let mut files: Vec<PathBuf> =
+        files.filter(|path| path.extension().is_some_and(|it| it == "toml")).collect();
+    files.sort();
+    for file in files {
+        let document = bentpipe_paths::document(&file).unwrap_or_else(|error| panic!("{error}"));
+        let mut scenario = checked(&document).expect("valid");
+        scenario.duration = scenario.duration.min(Span::from_secs(8));
+        scenario.probe.warm_up = Span::ZERO;
+        Run::of(&scenario, document.access()).check(&file.display().to_string());
+    }
+}
+
+/// Returns one of some words.
+fn one_of<'a>(stream: &mut RandomStream, words: &[&'a str]) -> &'a str {
+    words[(stream.unit() * words.len() as f64) as usize % words.len()]
+}
+
+/// Returns a scenario with a router that may translate, a medium, and two channels.
+fn generated(stream: &mut RandomStream) -> String {
+    const CHANNELS: [&str; 7] = [
+        "",
+        "{ kind = \"packet-errors\", loss = 0.1 }",
+        "{ kind = \"bit-errors\", ber = 1e-5 }",
+        "{ kind = \"duplication\", probability = 0.2 }",
+        "{ kind = \"jitter\", law = { kind = \"exponential\", mean = \"5 ms\" }, keep_order = false }",
+        "{ kind = \"outages\", outages = [{ at = \"2 s\", lasts = \"700 ms\" }] }",
+        "[{ kind = \"duplication\", probability = 0.3 }, { kind = \"gilbert-elliott\", p = 0.05, r = 0.3 }]",
+    ];
+    let mut channel = |way: &str| match one_of(stream, &CHANNELS) {
+        "" => String::new(),
+        channel => format!(", {way}.channel = {channel}"),
+    };
+    let channels = channel("forward") + &channel("return");
+    let medium = one_of(
+        stream,
+        &[
+            "rate = \"2 Mbit/s\", delay = \"100 ms\"",
+            "rate = \"300 kbit/s\", delay = \"10 ms\", queue = { kind = \"drop-tail\", bytes = \"8 kB\" }",
+            "rate = \"2 Mbit/s\", delay = \"20 ms\", mtu = \"700 B\"",
+        ],
+    );
+    let role = one_of(stream, &["", ", role = { kind = \"nat\", inside = [\"near\"] }"]);
+    let mut flows = String::new();
+    for name in ["one", "two", "three"] {
+        let traffic = one_of(
+            stream,
+            &[
+                "\"tcp\"",
+                UDP,
+                "{ kind = \"ping\", interval = \"50 ms\", payload = \"900 B\" }",
+                "{ kind = \"voice\", codec = \"g729\" }",
+                "{ kind = \"tfrc\", rate = \"500 kbit/s\", payload = \"600 B\" }",
+                "{ kind = \"sip\", interval = \"1 s\", ring = \"500 ms\", hold = \"3 s\" }",
+            ],
+        );
+        flows += &flow(name, traffic);
+    }
+    format!(
+        "title = \"t\"\nduration = \"6 s\"\nnode.a = {{}}\nnode.r = {{ kind = \"router\"{role} }}\nnode.b = {{}}\n\
+         link.near = {{ between = [\"a\", \"r\"], rate = \"10 Mbit/s\", delay = \"2 ms\" }}\n\
+         link.far = {{ between = [\"r\", \"b\"], {medium}{channels} }}\n{flows}"
+    )
+}
+
+#[test]
+fn the_accounts_of_generated_scenarios_agree() {
+    let mut stream = RandomStream::new(7, "accounts");
+    let mut runs = 0;
+    for _ in 0..80 {
+        let text = generated(&mut stream);
+        // A duplicate of a lost fragment may complete a packet whose end is booked (decision 72).
+        if text.contains("mtu") && text.contains("duplication") {
+            continue;
+        }
+        // Some flows cannot be opened through a translator, or do not fit the MTU.
+        let Ok(scenario) = common::scenario(&text) else { continue };
+        Run::of(&scenario, &Access::default()).check(&text);
+        runs += 1;
+    }
+    assert!(runs > 40, "{runs}");
+}
