@@ -68,6 +68,8 @@ fn a_run_leaves_a_folder_and_says_where() {
         "series.parquet",
         "ledger.csv",
         "ledger.parquet",
+        "units.csv",
+        "units.parquet",
         "metrics.json",
         "outcome.json",
         "timing.json",
@@ -90,6 +92,8 @@ fn a_run_leaves_a_folder_and_says_where() {
     assert!(sums.contains("ledger.parquet") && sums.contains("ledger.csv"), "{sums}");
     let accounts = fs::read_to_string(run.join("ledger.csv")).expect("a table");
     assert!(accounts.contains("\nflow.one.sender,dropped,link.sat.forward,queue,"), "{accounts}");
+    let units = fs::read_to_string(run.join("units.csv")).expect("a table");
+    assert!(units.contains("\nflow.one,B,offered,,,"), "{units}");
     let header = fs::read_to_string(run.join("series.csv")).expect("a series");
     assert!(header.starts_with("time_s,") && header.contains("flow.one.sender.cwnd [B]"));
     // The scenario as run can be run, and is the same experiment.

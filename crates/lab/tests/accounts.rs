@@ -253,6 +253,32 @@ fn fades_have_a_reason_of_their_own() {
 }
 
 #[test]
+fn packets_with_a_part_in_a_faded_frame_are_faded() {
+    for encapsulation in ["gse", "ule"] {
+        let dense = UDP.replace("10 ms", "3 ms");
+        let text = format!(
+            "title = \"t\"\nduration = \"10 s\"\nnode.a = {{}}\nnode.b = {{}}\n\
+             dvb.down = {{ kind = \"dvb-s2\", symbol_rate = 2_000_000, es_n0_db = 11.0, margin_db = 1.0, reaction = \"9 s\" }}\n\
+             [link.sky]\nbetween = [\"a\", \"b\"]\ndelay = \"260 ms\"\nreturn.rate = \"1 Mbit/s\"\n\
+             forward.medium = {{ kind = \"dvb\", line = \"down\", encapsulation = \"{encapsulation}\" }}\n\
+             [[event]]\nat = \"3 s\"\nset = {{ \"dvb.down.es_n0_db\" = 2.0 }}\nhold = \"2 s\"\n{}",
+            flow("f", &dense)
+        );
+        let Ok(scenario) = common::scenario(&text) else {
+            assert_eq!(encapsulation, "ule", "{:?}", common::scenario(&text).err());
+            continue;
+        };
+        let run = Run::of(&scenario, &Access::default());
+        run.check(encapsulation);
+        let faded = run.packets("flow.f.sender", LedgerColumn::Dropped, ("fade", "dvb.down.a"));
+        assert!((600..720).contains(&faded), "{encapsulation}: {faded} in 2 s: {:#?}", run.ledger);
+        assert_eq!(run.value("link.sky.forward.packets-faded"), faded as f64);
+        let others = run.packets("flow.f.sender", LedgerColumn::Dropped, ("restoration", ""));
+        assert_eq!(others, 0, "{encapsulation}: a packet that goes on in the next frame is faded too");
+    }
+}
+
+#[test]
 fn answers_to_pings_have_an_account_of_their_flow() {
     let lossy = ", forward.channel = { kind = \"packet-errors\", loss = 0.2 }, return.channel = { kind = \"packet-errors\", loss = 0.3 }";
     for ip in [4, 6] {
@@ -396,6 +422,43 @@ fn the_accounts_of_every_example_agree() {
         scenario.probe.warm_up = Span::ZERO;
         Run::of(&scenario, document.access()).check(&file.display().to_string());
     }
+}
+
+/// Faults that all links of the examples get.
+const FAULTS: [&str; 5] = [
+    "{ kind = \"duplication\", probability = 0.3 }",
+    "{ kind = \"bit-errors\", ber = 1e-5 }",
+    "{ kind = \"packet-errors\", loss = 0.05 }",
+    "{ kind = \"jitter\", law = { kind = \"exponential\", mean = \"2 ms\" }, keep_order = false }",
+    "{ kind = \"outages\", outages = [{ at = \"1 s\", lasts = \"500 ms\" }] }",
+];
+
+#[test]
+fn the_accounts_of_every_example_with_faults_agree() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let files = std::fs::read_dir(folder).expect("the examples").map(|entry| entry.expect("readable").path());
+    let mut files: Vec<PathBuf> =
+        files.filter(|path| path.extension().is_some_and(|it| it == "toml")).collect();
+    files.sort();
+    let mut runs = 0;
+    for (file, fault) in files.iter().flat_map(|file| FAULTS.map(|fault| (file, fault))) {
+        let mut document = bentpipe_paths::document(file).unwrap_or_else(|error| panic!("{error}"));
+        let links: Vec<String> = checked(&document).expect("valid").link.keys().cloned().collect();
+        for (link, way) in links.iter().flat_map(|link| ["forward", "return"].map(|way| (link, way))) {
+            let before = document.clone();
+            // Some media have other faults.
+            let is_set = document.set(&format!("link.{link}.{way}.channel={fault}")).is_ok();
+            if !is_set || checked(&document).is_err() {
+                document = before;
+            }
+        }
+        let mut scenario = checked(&document).expect("valid");
+        scenario.duration = scenario.duration.min(Span::from_secs(4));
+        scenario.probe.warm_up = Span::ZERO;
+        Run::of(&scenario, document.access()).check(&format!("{} with {fault}", file.display()));
+        runs += 1;
+    }
+    assert!(runs > 100, "{runs}");
 }
 
 /// Returns one of some words.

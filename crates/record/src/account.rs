@@ -4,9 +4,10 @@
 //! as the ledger is: what was sent in the warm-up may end after it.
 
 use bentpipe_net::Why;
+use bentpipe_net::metric::End;
 use indexmap::IndexMap;
 
-use super::{LedgerColumn, LedgerRow, Measure};
+use super::{LedgerColumn, LedgerRow, Measure, Subject};
 
 /// Beginning of the names of measures of answers.
 const ANSWERS: &str = "return-";
@@ -17,7 +18,8 @@ const SENT: &str = "sent-packets";
 pub(super) fn measures(ledger: &[LedgerRow]) -> Vec<Measure> {
     let mut sums: IndexMap<String, u64> = IndexMap::new();
     for row in ledger {
-        let Some((flow, answers)) = end_of(&row.sender) else { continue };
+        let Some((flow, end)) = Subject::end_of_flow(&row.sender) else { continue };
+        let (flow, answers) = (Subject::Flow(flow), if end == End::Sender { "" } else { ANSWERS });
         let mut add = |what: &str, packets: u64| {
             *sums.entry(format!("{flow}.{answers}{what}")).or_default() += packets;
         };
@@ -35,21 +37,11 @@ pub(super) fn measures(ledger: &[LedgerRow]) -> Vec<Measure> {
     sums.into_iter().filter_map(|(name, packets)| Measure::new(name, "packets", packets as f64)).collect()
 }
 
-/// Returns the flow of a sender, and the beginning of the names of its measures.
-fn end_of(sender: &str) -> Option<(&str, &'static str)> {
-    let (flow, end) = sender.rsplit_once('.').filter(|_| sender.starts_with("flow."))?;
-    match end {
-        "sender" => Some((flow, "")),
-        "receiver" => Some((flow, ANSWERS)),
-        _ => None,
-    }
-}
-
 /// Returns the measure of the packets sent, of which a measure is a part. `None` of measures that are not of an account.
 ///
 /// A run that has the first and lacks the second has zero of it.
 pub fn account_total(name: &str) -> Option<String> {
-    let (flow, measure) = name.rsplit_once('.').filter(|_| name.starts_with("flow."))?;
+    let (flow @ Subject::Flow(_), measure) = Subject::of_name(name)? else { return None };
     let (answers, column) = match measure.strip_prefix(ANSWERS) {
         Some(column) => (ANSWERS, column),
         None => ("", measure),

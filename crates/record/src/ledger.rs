@@ -10,7 +10,7 @@ use indexmap::{IndexMap, IndexSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::pattern;
+use super::{Subject, pattern};
 
 /// Column of an account. Sent and copied packets are delivered, taken over, dropped or remaining.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -128,7 +128,7 @@ impl LedgerRow {
 
     /// Returns `true` for the account of an end of a flow.
     pub fn is_of_flow(&self) -> bool {
-        self.sender.starts_with("flow.")
+        matches!(Subject::of_name(&self.sender), Some((Subject::Flow(_), _)))
     }
 
     fn add(&mut self, other: &LedgerRow) {

@@ -2,13 +2,17 @@
 
 use std::fmt;
 
+use bentpipe_net::metric::End;
+
 /// Thing that figures are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Subject<'a> {
-    /// Flow, or a copy with its number: "download.3".
+    /// Flow or flow of calls, of copies with the number: "download.3".
     Flow(&'a str),
-    /// Direction of a link or of an ATM line: name and way.
-    Link(&'a str, &'a str),
+    /// Group of copies.
+    Group(&'a str),
+    /// Direction of a link or of an ATM line: kind, name and way.
+    Link(&'a str, &'a str, &'a str),
     /// End of a virtual channel: name and end.
     Channel(&'a str, &'a str),
     /// Node.
@@ -18,22 +22,83 @@ pub enum Subject<'a> {
 impl<'a> Subject<'a> {
     /// Returns the subject of an element, and the rest of its path.
     ///
-    /// The rest is "sender", "channel.2", or nothing.
-    ///
-    /// `None` for elements of something else, such as a medium that several links share.
+    /// The rest is "sender", "channel.2", or nothing. `None` for elements of something else, such as a medium that several links share.
     pub fn of_element(path: &'a str) -> Option<(Subject<'a>, &'a str)> {
         let (kind, rest) = path.split_once('/')?;
-        let (name, rest) = rest.split_once('/').unwrap_or((rest, ""));
-        let second = || rest.split_once('/').unwrap_or((rest, ""));
+        let (name, rest) = cut(rest, '/');
+        Subject::new(kind, name, rest, '/')
+    }
+
+    /// Returns the subject of a column or measure, and the rest of its name.
+    ///
+    /// Of "flow.download.3.sender" the rest is "sender", of "link.sky.forward.rate" it is "rate".
+    pub fn of_name(name: &'a str) -> Option<(Subject<'a>, &'a str)> {
+        let (kind, rest) = name.split_once('.')?;
+        let (name, rest) = numbered(rest);
+        Subject::new(kind, name, rest, '.')
+    }
+
+    fn new(kind: &'a str, name: &'a str, rest: &'a str, mark: char) -> Option<(Subject<'a>, &'a str)> {
+        let (second, others) = cut(rest, mark);
         match kind {
-            // Of a flow to a group, each member has a part of the receiver.
-            "flow" => Some((Subject::Flow(name), second().0)),
+            "flow" => Some((Subject::Flow(name), rest)),
+            "group" => Some((Subject::Group(name), rest)),
             "node" => Some((Subject::Node(name), rest)),
-            "link" | "line" if !rest.is_empty() => Some((Subject::Link(name, second().0), second().1)),
-            "vc" => Some((Subject::Channel(name, second().0), second().1)),
+            "link" | "line" if !rest.is_empty() => Some((Subject::Link(kind, name, second), others)),
+            "vc" => Some((Subject::Channel(name, second), others)),
             _ => None,
         }
     }
+
+    /// Returns the flow of which an element is an end, and the end.
+    pub fn end_of_flow(element: &'a str) -> Option<(&'a str, End)> {
+        Subject::part_of_flow(element)
+            .filter(|(.., member)| member.is_empty())
+            .map(|(flow, end, _)| (flow, end))
+    }
+
+    /// Returns the flow and the end that an element is, or is a part of.
+    ///
+    /// The part comes last. Of a flow to a group, each member has a part of the receiver.
+    pub fn part_of_flow(element: &'a str) -> Option<(&'a str, End, &'a str)> {
+        let mark = if element.contains('/') { '/' } else { '.' };
+        let found = if mark == '/' { Subject::of_element(element) } else { Subject::of_name(element) };
+        let (Subject::Flow(flow), rest) = found? else { return None };
+        match cut(rest, mark) {
+            ("sender", member) => Some((flow, End::Sender, member)),
+            ("receiver", member) => Some((flow, End::Receiver, member)),
+            _ => None,
+        }
+    }
+
+    /// Returns the name without the kind: that of a flow, or "satellite.forward" of a link.
+    pub fn title(&self) -> String {
+        match self {
+            Subject::Flow(name) | Subject::Group(name) | Subject::Node(name) => (*name).to_owned(),
+            Subject::Link(_, name, way) => format!("{name}.{way}"),
+            Subject::Channel(name, end) => format!("{name}.{end}"),
+        }
+    }
+}
+
+/// Returns the first part of a path, and the rest.
+fn cut(path: &str, mark: char) -> (&str, &str) {
+    path.split_once(mark).unwrap_or((path, ""))
+}
+
+/// Returns a name with the numbers of its copy, and the rest. In a pattern `*` stands for any number.
+fn numbered(path: &str) -> (&str, &str) {
+    let is_number =
+        |part: &str| part == "*" || !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let mut end = cut(path, '.').0.len();
+    while let Some(rest) = path[end..].strip_prefix('.') {
+        let part = cut(rest, '.').0;
+        if !is_number(part) {
+            return (&path[..end], rest);
+        }
+        end += 1 + part.len();
+    }
+    (path, "")
 }
 
 /// Beginning of the names of its measures.
@@ -41,7 +106,8 @@ impl fmt::Display for Subject<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Subject::Flow(name) => write!(f, "flow.{name}"),
-            Subject::Link(name, way) => write!(f, "link.{name}.{way}"),
+            Subject::Group(name) => write!(f, "group.{name}"),
+            Subject::Link(kind, name, way) => write!(f, "{kind}.{name}.{way}"),
             Subject::Channel(name, end) => write!(f, "vc.{name}.{end}"),
             Subject::Node(name) => write!(f, "node.{name}"),
         }
@@ -53,20 +119,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elements_have_subjects() {
-        for (path, subject, rest) in [
-            ("flow/f.1/sender", Subject::Flow("f.1"), "sender"),
-            ("flow/f/receiver/b", Subject::Flow("f"), "receiver"),
-            ("link/l/forward", Subject::Link("l", "forward"), ""),
-            ("link/l/forward/channel.1", Subject::Link("l", "forward"), "channel.1"),
-            ("vc/x/near", Subject::Channel("x", "near"), ""),
-            ("node/a", Subject::Node("a"), ""),
-            ("node/a/dtn", Subject::Node("a"), "dtn"),
+    fn elements_and_measures_have_subjects() {
+        for (path, name, subject, rest) in [
+            ("flow/f.1/sender", "flow.f.1.sender", Subject::Flow("f.1"), "sender"),
+            ("link/l/forward", "link.l.forward", Subject::Link("link", "l", "forward"), ""),
+            (
+                "link/l.2/forward/channel.1",
+                "link.l.2.forward.channel.1",
+                Subject::Link("link", "l.2", "forward"),
+                "channel.1",
+            ),
+            ("vc/x/near", "vc.x.near", Subject::Channel("x", "near"), ""),
+            ("node/a", "node.a", Subject::Node("a"), ""),
+            ("node/a/dtn", "node.a.dtn", Subject::Node("a"), "dtn"),
         ] {
             assert_eq!(Subject::of_element(path), Some((subject, rest)), "{path}");
+            assert_eq!(Subject::of_name(name), Some((subject, rest)), "{name}");
         }
         assert_eq!(Subject::of_element("link/w"), None, "a medium");
         assert_eq!(Subject::of_element("carrier/c"), None);
+        assert_eq!(Subject::of_name("flows.goodput"), None);
+        assert_eq!(Subject::of_name("group.f.goodput.sum"), Some((Subject::Group("f"), "goodput.sum")));
         assert_eq!(Subject::Flow("f.1").to_string(), "flow.f.1");
+        assert_eq!(Subject::Link("line", "l", "forward").title(), "l.forward");
+    }
+
+    #[test]
+    fn flows_have_two_ends() {
+        assert_eq!(Subject::end_of_flow("flow.f.1.sender"), Some(("f.1", End::Sender)));
+        assert_eq!(Subject::end_of_flow("flow/f/receiver/b"), None);
+        assert_eq!(Subject::part_of_flow("flow/f/receiver/b"), Some(("f", End::Receiver, "b")));
+        assert_eq!(Subject::end_of_flow("flow.f.*.receiver"), Some(("f.*", End::Receiver)));
+        assert_eq!(Subject::end_of_flow("flow.f.proxy"), None);
+        assert_eq!(Subject::end_of_flow("node.a.sender"), None);
     }
 }

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use bentpipe_net::Observer;
-use bentpipe_net::metric::{Counter, End, Gauge, Metric, Of, UnitColumn, UnitRest};
+use bentpipe_net::metric::{Counter, Gauge, Metric, Of, UnitColumn, UnitRest};
 use bentpipe_sim::Network;
 use indexmap::IndexMap;
 use indexmap::map::Entry;
@@ -143,18 +143,13 @@ struct Collector {
 impl Collector {
     fn take(&mut self, metric: &'static Metric, value: f64) {
         let Some(units) = metric.units else { return };
-        let Some((Subject::Flow(flow), end)) = Subject::of_element(&self.path) else { return };
-        let end = match end {
-            "sender" => End::Sender,
-            "receiver" => End::Receiver,
-            _ => return,
-        };
+        let Some((flow, end, _)) = Subject::part_of_flow(&self.path) else { return };
         let is_meant = units.entries.iter().any(|entry| entry.end == end);
         if !is_meant {
             return;
         }
         let new = || Account { unit: units.unit, rest: units.rest, counts: IndexMap::new() };
-        let account = self.accounts.entry(format!("flow.{flow}")).or_insert_with(new);
+        let account = self.accounts.entry(Subject::Flow(flow).to_string()).or_insert_with(new);
         // Bundles of a stream that a proxy cuts: one of the flow's metrics knows that some are between its ends.
         if units.rest == UnitRest::InFlight {
             account.rest = UnitRest::InFlight;

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use bentpipe_net::metric::UnitColumn;
 use bentpipe_record::{
-    Averaged, Cell, FlowFact, FlowNote, LedgerColumn, LedgerLine, LedgerRow, PointSummary, ResultSet, Table,
-    UnitRow, account_total, pattern,
+    Averaged, Cell, FlowFact, FlowNote, LedgerColumn, LedgerLine, LedgerRow, PointSummary, ResultSet,
+    Subject, Table, UnitRow, account_total, pattern,
 };
 use indexmap::IndexMap;
 
@@ -132,7 +132,7 @@ pub(crate) fn silent(point: &PointSummary) -> Vec<String> {
     let causes = causes.into_iter().filter(|(note, _)| goodput(&note.flow).is_none_or(|it| it == 0.0));
     let zero = point.measures.iter().filter(|(_, averaged)| averaged.estimate.mean == 0.0);
     let flows = zero
-        .filter_map(|(name, _)| name.strip_suffix(".goodput").filter(|it| it.starts_with("flow.")))
+        .filter_map(|(name, _)| name.strip_suffix(".goodput").filter(|it| flow_of(it).is_some()))
         .filter(|flow| !has_cause.contains(flow));
     let mut notes: Vec<String> = alike(point, causes);
     notes.extend(flows.filter_map(|flow| reason(flow, point)));
@@ -166,14 +166,21 @@ fn alike<'a>(point: &PointSummary, causes: impl Iterator<Item = (&'a FlowNote, u
 }
 
 fn named(flow: &str) -> &str {
-    flow.strip_prefix("flow.").unwrap_or(flow)
+    flow_of(flow).unwrap_or(flow)
+}
+
+/// Returns the name of a flow that the name of a subject is of.
+fn flow_of(name: &str) -> Option<&str> {
+    match Subject::of_name(name)? {
+        (Subject::Flow(flow), "") => Some(flow),
+        _ => None,
+    }
 }
 
 /// Returns what became of the packets of a flow without goodput. `None` for results of versions without accounts.
 fn reason(flow: &str, point: &PointSummary) -> Option<String> {
-    let is_own = |row: &&LedgerRow| {
-        row.sender.strip_prefix(flow).is_some_and(|end| end == ".sender" || end == ".receiver")
-    };
+    let is_own =
+        |row: &&LedgerRow| Subject::end_of_flow(&row.sender).is_some_and(|(of, _)| of == named(flow));
     let counted = counted(flow, point);
     let rows: Vec<&LedgerRow> = if point.ledger.is_empty() {
         counted.iter().collect()

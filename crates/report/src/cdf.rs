@@ -1,6 +1,7 @@
 //! Diagrams of distributions.
 
-use bentpipe_record::{Distribution, Outcome, pattern};
+use bentpipe_net::metric::End;
+use bentpipe_record::{Distribution, Outcome, Subject, pattern};
 use indexmap::IndexMap;
 
 use super::axis::Axis;
@@ -43,8 +44,12 @@ fn merged<'a>(
 ) -> IndexMap<String, Distribution> {
     let mut merged: IndexMap<String, Distribution> = IndexMap::new();
     for distribution in all {
-        let flow = distribution.subject.strip_prefix("flow.").unwrap_or(&distribution.subject);
-        let flow = flow.strip_suffix(".receiver").unwrap_or(flow);
+        let whole = &*distribution.subject;
+        let flow = match (Subject::end_of_flow(whole), Subject::of_name(whole)) {
+            (Some((flow, End::Receiver)), _) => flow,
+            (_, Some((Subject::Flow(_), _))) => whole.split_once('.').map_or(whole, |(_, flow)| flow),
+            _ => whole,
+        };
         match merged.entry(named(flow)) {
             indexmap::map::Entry::Occupied(mut known) => known.get_mut().add(distribution),
             indexmap::map::Entry::Vacant(new) => {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bentpipe_record::compare::Difference;
 use bentpipe_record::stats::Estimate;
-use bentpipe_record::{Averaged, Cell, FinalValues, PointSummary, Table, pattern};
+use bentpipe_record::{Averaged, Cell, FinalValues, PointSummary, Subject, Table, pattern};
 use indexmap::IndexMap;
 
 use super::accounts::{self, interval};
@@ -240,7 +240,9 @@ fn good_calls(point: &PointSummary) -> Vec<String> {
 fn fragments(point: &PointSummary) -> Option<String> {
     let mut totals = point.totals.iter().flat_map(FinalValues::iter);
     let made = |(subject, name, _, value): (&str, &str, &str, f64)| {
-        name == "fragments" && subject.starts_with("node.") && value > 0.0
+        name == "fragments"
+            && matches!(Subject::of_name(subject), Some((Subject::Node(_), "")))
+            && value > 0.0
     };
     let note = "links count fragments, each as a packet; flows and accounts count whole packets";
     totals.any(made).then(|| note.to_owned())

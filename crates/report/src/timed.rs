@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use bentpipe_net::metric::{Kind, Style};
-use bentpipe_record::{Column, Declaration, Series, SeriesError, pattern};
+use bentpipe_net::metric::{End, Kind, Style};
+use bentpipe_record::{Column, Declaration, Series, SeriesError, Subject, pattern};
 use bentpipe_units::Span;
 use indexmap::IndexMap;
 
@@ -52,7 +52,12 @@ pub(super) fn is_drawn(subject: &str, metric: &Declaration) -> bool {
 
 /// Returns the flow that an element is the sender of.
 fn sender_of(element: &str) -> Option<&str> {
-    element.strip_suffix(".sender").filter(|flow| flow.starts_with("flow."))
+    Subject::end_of_flow(element).filter(|(_, end)| *end == End::Sender).map(|(flow, _)| flow)
+}
+
+/// Returns the flow that an element is an end of, or the element.
+fn flow_of(element: &str) -> &str {
+    Subject::end_of_flow(element).map_or(element, |(flow, _)| flow)
 }
 
 /// Samples, and when flows began and ended.
@@ -70,11 +75,11 @@ impl<'a> Times<'a> {
         let senders = series.columns.iter().filter(|column| column.metric.name() == ENDED);
         let unended: HashSet<&str> = senders
             .filter(|column| last(column) == Some(0.0))
-            .filter_map(|column| column.element.strip_suffix(".sender"))
+            .filter_map(|column| sender_of(&column.element))
             .collect();
         let end = |column: &'a Column| {
             let last = last(column).filter(|end| end.is_finite())?;
-            let flow = column.element.strip_suffix(".receiver")?;
+            let (flow, _) = Subject::end_of_flow(&column.element).filter(|(_, end)| *end == End::Receiver)?;
             (!unended.contains(flow)).then_some((flow, last))
         };
         let seconds = series.seconds();
@@ -83,7 +88,7 @@ impl<'a> Times<'a> {
 
     /// Returns the last sample before an element's flow began.
     fn begin(&self, element: &str) -> f64 {
-        let flow = element.rsplit_once('.').map_or(element, |(flow, _)| flow);
+        let flow = flow_of(element);
         self.begins.get(flow).copied().unwrap_or(f64::NEG_INFINITY)
     }
 
@@ -96,7 +101,7 @@ impl<'a> Times<'a> {
 
     /// Returns when a flow's curves end.
     fn end(&self, element: &str) -> f64 {
-        let flow = element.rsplit_once('.').map_or(element, |(flow, _)| flow);
+        let flow = flow_of(element);
         self.ends.get(flow).copied().unwrap_or(f64::INFINITY)
     }
 }
@@ -150,8 +155,11 @@ pub(super) fn shares(series: &Series) -> Vec<(String, Vec<(f64, f64)>)> {
     let is_goodput = |column: &&Column| {
         column.metric.makes(GOODPUT) && column.metric.drawing().is_some_and(|(style, _)| style == Style::Rate)
     };
-    let of_flows =
-        series.columns.iter().filter(|column| column.element.starts_with("flow.")).filter(is_goodput);
+    let of_flows = series
+        .columns
+        .iter()
+        .filter(|column| Subject::part_of_flow(&column.element).is_some())
+        .filter(is_goodput);
     let drawn = of_flows.map(|column| Drawn { column, style: Style::Rate });
     drawn.map(|drawn| (drawn.subject().to_owned(), drawn.points(&times))).collect()
 }
@@ -177,9 +185,7 @@ impl<'a> Drawn<'a> {
 
     /// Returns the subject's name for a legend: "satellite.forward" of "link.satellite.forward".
     fn subject(&self) -> &'a str {
-        let path = &*self.column.element;
-        let path = SUBJECTS.iter().find_map(|kind| path.strip_prefix(kind)).unwrap_or(path);
-        path.strip_suffix(".sender").or_else(|| path.strip_suffix(".receiver")).unwrap_or(path)
+        legend(&self.column.element)
     }
 
     /// Returns the end of a flow that has it, for a legend with both.
@@ -198,12 +204,18 @@ impl<'a> Drawn<'a> {
     }
 }
 
+/// Returns the name of an element without kind and end of a flow.
+fn legend(element: &str) -> &str {
+    let without_kind = || SUBJECTS.iter().find_map(|kind| element.strip_prefix(kind)).unwrap_or(element);
+    Subject::end_of_flow(element).map_or_else(without_kind, |(flow, _)| flow)
+}
+
 /// Returns the end of a flow that an element is.
 fn end(path: &str) -> &'static str {
-    match path.rsplit_once('.') {
-        Some((_, "sender")) => ", at the sender",
-        Some((_, "receiver")) => ", at the receiver",
-        _ => "",
+    match Subject::end_of_flow(path) {
+        Some((_, End::Sender)) => ", at the sender",
+        Some((_, End::Receiver)) => ", at the receiver",
+        None => "",
     }
 }
 
@@ -261,11 +273,9 @@ fn stack(
     (title, subject, components): (&str, &str, &[&str]),
     drawn: &[Drawn<'_>],
 ) -> Plot {
-    let path = SUBJECTS.iter().find_map(|kind| subject.strip_prefix(kind)).unwrap_or(subject);
-    let flow = path.strip_suffix(".sender").or_else(|| path.strip_suffix(".receiver")).unwrap_or(path);
     let of_metrics = drawn.first().map_or("", |first| first.column.unit().symbol());
     let unit = if matches!(of_metrics, "count" | "packets") { "" } else { of_metrics };
-    let title = format!("{title}: {flow}{}", end(path));
+    let title = format!("{title}: {}{}", legend(subject), end(subject));
     let mut plot =
         Plot::new(title, Axis::time(), Axis::new(if unit.is_empty() { "number" } else { "delay" }, unit));
     plot.note = "Areas are stacked.".into();

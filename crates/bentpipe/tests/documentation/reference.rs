@@ -218,7 +218,9 @@ twice the longest delay before the end (RFC 7680, section 2.4).
 
 `goodput` counts payload: of UDP and TCP what is behind their headers, of a replayed capture too, and of other protocols in it all behind
 IP's. `sent` counts whole IP packets, so that the quotient of both is no loss ratio. A replayed packet is numbered by the time at which the
-capture has it, so that its flow has loss, delay and jitter as other UDP flows do.
+capture has it, so that its flow has loss, delay and jitter as other UDP flows do. A duplicate counts in `delivered-bytes` alone.
+
+`loss` of bundles is of those lost between two nodes and deleted at one. Bundles that a node stores, or that may still arrive from a neighbour, are not lost.
 
 Delays of a flow are the network's: from the instant at which the sender's node got the packet. What data waited at its sender before is the
 `wait` of TCP and TFRC; `delay-with-wait` of a TFRC receiver is both.
@@ -226,7 +228,8 @@ Delays of a flow are the network's: from the instant at which the sender's node 
 A call has its measures in both directions: `flow.call.r` is what its receiver hears, `flow.call.back.r` what its sender does.
 `calls.parquet` has the quality of each call over the window too. A call is good if it meets `good-loss`, `good-delay` and `good-r`, where given.
 
-`dropped` of a link is of its queue and its line; what its channels lose is `channel-lost`. A link counts what it carries: of a packet in
+`dropped` of a link is of its queue and its line; what its channels lose is `channel-lost`. BBFRAMEs lost to a fade never reach
+the channel: `channel-loss-ratio` leaves them out, and `packets-faded` has their packets. A link counts what it carries: of a packet in
 fragments, each fragment. Accounts count packets: one of which any fragment is lost ends there, once.
 
 Means and extremes that a gauge has count from the start of the window: mean and peak of a queue, mean playout delay, R and MOS. Mean queues of links and

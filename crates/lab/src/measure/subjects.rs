@@ -4,6 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bentpipe_net::metric::End;
+use bentpipe_record::Subject as Named;
+
+/// Beginning of the paths of flows.
+const FLOW: &str = "flow/";
 
 /// Kind of a subject, in the order in which measures are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,23 +66,17 @@ pub(super) fn of(parts: &[Arc<str>]) -> Vec<Subject<'_>> {
 
 /// Returns a part's subject: path, kind and end of a flow.
 fn subject(path: &str) -> Option<(&str, Kind, Option<End>)> {
-    let ends: Vec<usize> = path.match_indices('/').map(|(at, _)| at).chain([path.len()]).collect();
-    let third = |ends: &[usize]| &path[ends[1] + 1..ends[2]];
-    match (&path[..ends[0]], ends.len()) {
-        ("flow", 3..) => {
-            let end = match third(&ends) {
-                "sender" => Some(End::Sender),
-                "receiver" => Some(End::Receiver),
-                _ => None,
-            };
-            Some((&path[..ends[1]], Kind::Flow, end))
+    let (subject, rest) = Named::of_element(path)?;
+    match subject {
+        Named::Flow(name) => {
+            let end = Named::part_of_flow(path).map(|(_, end, _)| end);
+            Some((&path[..FLOW.len() + name.len()], Kind::Flow, end))
         }
-        ("flow", 2) => Some((path, Kind::Flow, None)),
         // What a link sends to a group on behalf of others too: a mean with the link's own stream would be of neither.
-        ("link", 4) if path.ends_with("/multicast") => Some((path, Kind::Line, None)),
-        ("link" | "line", 3..) => Some((&path[..ends[2]], Kind::Line, None)),
-        ("vc", _) => Some((path, Kind::ChannelEnd, None)),
-        _ => None,
+        Named::Link("link", ..) if rest == "multicast" => Some((path, Kind::Line, None)),
+        Named::Link(..) => Some((path.strip_suffix(rest)?.trim_end_matches('/'), Kind::Line, None)),
+        Named::Channel(..) => Some((path, Kind::ChannelEnd, None)),
+        Named::Group(_) | Named::Node(_) => None,
     }
 }
 

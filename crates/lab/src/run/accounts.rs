@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use bentpipe_net::Port;
-use bentpipe_record::{FlowFact, FlowNote, LedgerRow, Reported, UnitRow};
+use bentpipe_net::metric::End;
+use bentpipe_record::{FlowFact, FlowNote, LedgerRow, Reported, Subject, UnitRow};
 use bentpipe_sim::{ElementId, Network};
 
 /// Accounts of a network's packets.
@@ -40,19 +41,19 @@ impl Accounts {
 /// Returns the flows whose sender is not connected with a node.
 fn carried(network: &Network) -> Vec<FlowNote> {
     let note = |sender: ElementId| {
-        let flow = network.path(sender).strip_prefix("flow/")?.strip_suffix("/sender")?;
-        let fact = carriage(network.path(network.leads_to(sender, Port(0))?.0))?;
-        Some(FlowNote { flow: format!("flow.{flow}"), fact })
+        let (flow, end) = Subject::end_of_flow(network.path(sender))?;
+        let to = network.leads_to(sender, Port(0)).filter(|_| end == End::Sender)?.0;
+        Some(FlowNote { flow: Subject::Flow(flow).to_string(), fact: carriage(network.path(to))? })
     };
     network.ids().filter_map(note).collect()
 }
 
 /// Returns what carries the data of a flow whose sender leads to an element. `None` at a node.
 fn carriage(path: &str) -> Option<FlowFact> {
-    match path.strip_prefix("node/") {
-        None => Some(FlowFact::Cells),
-        Some(node) if node.contains('/') => Some(FlowFact::CarriedBy { sender: path.replace('/', ".") }),
-        Some(_) => None,
+    match Subject::of_element(path) {
+        Some((Subject::Node(_), "")) => None,
+        Some((Subject::Node(_), _)) => Some(FlowFact::CarriedBy { sender: path.replace('/', ".") }),
+        _ => Some(FlowFact::Cells),
     }
 }
 

@@ -173,7 +173,7 @@ fn no_flipped_bit_of_results_is_silent() {
     let run = results.folder.of_run(point, point.seeds[0]);
     let mut names = listed_files(&run).expect("a folder");
     names.push(CHECKSUMS_FILE.to_owned());
-    assert_eq!(names.len(), 8, "{names:?}");
+    assert_eq!(names.len(), 9, "{names:?}");
     for name in names.iter().cycle().take(600) {
         let whole = flip(&run.join(name), &mut random);
         let mut named = 0;

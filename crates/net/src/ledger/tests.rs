@@ -234,3 +234,50 @@ fn a_bundle_in_fragments_ends_with_the_first_that_is_lost() {
     let channel = Entry::Dropped(Why::Channel);
     assert_eq!(lost, [(1, 7, channel, 1), (3, 7, channel, 1)]);
 }
+
+/// Calls `work` with the context of an element of a network with one account.
+fn with_context(work: impl FnOnce(&mut crate::Cx<'_>)) -> Account {
+    let mut outbox = crate::element::Outbox::new(Accounts::up_to(1));
+    let mut stream = bentpipe_units::RandomStream::new(1, "test");
+    work(&mut crate::Cx::new(bentpipe_units::Time::ZERO, &[], &mut outbox, &mut stream));
+    outbox.accounts().get(1)
+}
+
+#[test]
+fn what_an_endpoint_refuses_is_dropped_there_and_not_delivered() {
+    let refuse = || {
+        with_context(|cx| {
+            let [mut taken, mut refused] = [(); 2].map(|()| Packet::new(20, 80));
+            [&mut taken, &mut refused].into_iter().for_each(|packet| cx.offer(packet, 1));
+            assert_eq!([cx.accept(&mut taken), cx.accept(&mut refused)], [1, 1]);
+            assert_eq!(cx.accept(&mut taken), 0, "a packet is delivered once");
+            taken.recycle();
+            cx.refuse(refused, Why::Checksum);
+            // Its memory is used again, without its account.
+            cx.refuse(Packet::new(20, 80), Why::Checksum);
+        });
+    };
+    assert_eq!(entries(refuse), [(1, 7, Entry::Dropped(Why::Checksum), 1)]);
+    let account = with_context(|cx| {
+        let mut packet = Packet::new(20, 80);
+        cx.offer(&mut packet, 1);
+        cx.accept(&mut packet);
+        cx.refuse(packet, Why::Checksum);
+    });
+    assert_eq!(account, Account { sent: 1, sent_bytes: 100, ..Account::default() });
+}
+
+#[test]
+fn a_packet_that_an_endpoint_passes_on_stays_in_its_account() {
+    let account = with_context(|cx| {
+        let mut packet = Packet::new(20, 80);
+        cx.offer(&mut packet, 1);
+        cx.accept(&mut packet);
+        assert!(!packet.is_accounted());
+        // The number of another account counts for packets without one.
+        cx.offer(&mut packet, 9);
+        assert!(packet.is_accounted());
+        cx.accept(&mut packet);
+    });
+    assert_eq!(account, Account { sent: 1, sent_bytes: 100, delivered: 1, delivered_bytes: 100 });
+}

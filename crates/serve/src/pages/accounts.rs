@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bentpipe_record::account_total;
+use bentpipe_record::{Subject, account_total};
 use bentpipe_report::quantity;
 use maud::{Markup, html};
 use serde_json::Value;
@@ -74,10 +74,10 @@ fn accounts(measures: &[JobMeasure]) -> BTreeMap<(i64, String), Account<'_>> {
 }
 
 fn title(end: &str) -> String {
-    let flow = end.strip_prefix("flow.").unwrap_or(end);
-    match flow.strip_suffix(".return-") {
-        Some(flow) => format!("{flow}, answers"),
-        None => flow.trim_end_matches('.').to_owned(),
+    match Subject::of_name(end) {
+        Some((Subject::Flow(flow), "return-")) => format!("{flow}, answers"),
+        Some((Subject::Flow(flow), _)) => flow.to_owned(),
+        _ => end.to_owned(),
     }
 }
 
