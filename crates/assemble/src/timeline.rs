@@ -51,6 +51,10 @@ fn changes<'a>(
     scenario: &'a Scenario,
     prepared: &Scenario,
 ) -> Result<Vec<(&'a Moment, Vec<Change>)>, Problem> {
+    // A network without events needs no scenario to compare with.
+    if scenario.timeline.is_empty() {
+        return Ok(Vec::new());
+    }
     let (mut changer, mut state) = (Changer::of(built, prepared), scenario.clone());
     let mut all = Vec::new();
     for moment in scenario.timeline.iter() {

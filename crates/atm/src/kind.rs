@@ -22,8 +22,8 @@ use bentpipe_wire::{aal5, llc};
 
 use bentpipe_site::{
     Assembly, At, CaptureFormat, Changes, Changing, Cost, Facts, Form, MediumKind, Member, NativeChannel,
-    NativeEnds, Order, Part, Passage, Problem, Review, Scope, SharedParts, Site, Slot, Takes, Way, Wired,
-    set_all,
+    NativeEnds, Order, Part, Passage, Passed, Problem, Review, Scope, SharedParts, Site, Slot, Takes, Way,
+    Wired, set_all,
 };
 use bottleneck::{Bottleneck, Streams};
 pub use config::{Atm, AtmLine, AtmStream, CellChannel, CellSource, Kind, Receivers};
@@ -82,10 +82,13 @@ impl MediumKind for Kind {
             let vc = member.medium.clone();
             let rate = peak(vc.service).map_or(lines, |peak| peak.min(lines));
             let yields = matches!(vc.service.class(), Class::Abr | Class::Ubr);
-            let path = if yields { ways.of(member, [member.from, member.to]).ok() } else { None };
-            let bottleneck = path.and_then(|path| Bottleneck::of(&path, atm, &streams));
+            let path = ways.of(member, [member.from, member.to]).unwrap_or_default();
+            let left = yields.then_some(&streams);
+            let bottleneck = left.and_then(|streams| Bottleneck::of(&path, atm, streams));
+            let is_abr = vc.service.class() == Class::Abr;
+            let passed = path.iter().map(|at| passed(*at, atm, (left, is_abr))).collect();
             let notes = notes.remove(&n).unwrap_or_default();
-            Ok(Box::new(ChannelCost { rate, vc, bottleneck, notes }))
+            Ok(Box::new(ChannelCost { rate, vc, bottleneck, passed, notes }))
         };
         all.iter().enumerate().map(cost).collect()
     }
@@ -258,6 +261,22 @@ fn peak(service: Service) -> Option<Rate> {
     }
 }
 
+/// Returns a line with what streams leave on it, for channels that yield to them.
+///
+/// A switch gives ABR a part of that by its rates.
+fn passed((line, way): (usize, Way), atm: &Atm, (streams, is_abr): (Option<&Streams>, bool)) -> Passed {
+    let (name, config) = atm.line.get_index(line).expect("a path is of lines");
+    let taken = streams.map_or(0, |streams| streams.on(line, way).as_bps());
+    let sender = &config.between[way.index()];
+    let part =
+        if is_abr { atm.switch.get(sender).map_or(1.0, |switch| switch.abr.utilisation()) } else { 1.0 };
+    Passed {
+        name: format!("line {name} {} of ATM", way.name()),
+        rate: Rate::from_bps(config.cell_rate().as_bps().saturating_sub(taken)).mul_f64(part),
+        between: config.between.clone(),
+    }
+}
+
 /// Cost of packets on a virtual channel.
 struct ChannelCost {
     /// Maximum rate of the channel on its lines.
@@ -265,6 +284,8 @@ struct ChannelCost {
     vc: Kind,
     /// Line with the least capacity left, for ABR and UBR.
     bottleneck: Option<Bottleneck>,
+    /// Lines on its way.
+    passed: Vec<Passed>,
     /// Tree of a point-to-multipoint channel, at its first leaf.
     notes: Vec<String>,
 }
@@ -288,6 +309,7 @@ impl Cost for ChannelCost {
     /// `nrm`.
     fn usable(&self) -> Rate {
         let left = self.bottleneck.as_ref().map_or(self.rate, |bottleneck| bottleneck.left.min(self.rate));
+        let left = self.vc.receive.as_ref().map_or(left, |receive| receive.rate.min(left));
         match self.vc.service {
             Service::Abr(abr) => {
                 let nrm = u128::from(abr.nrm.max(1));
@@ -295,6 +317,10 @@ impl Cost for ChannelCost {
             }
             _ => left,
         }
+    }
+
+    fn passed(&self) -> &[Passed] {
+        &self.passed
     }
 
     fn notes(&self, _len: usize) -> Vec<String> {

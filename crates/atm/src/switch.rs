@@ -151,6 +151,14 @@ fn most() -> f64 {
 }
 
 impl Algorithm {
+    /// Returns the part of the capacity that sources of ABR are given.
+    pub(crate) fn utilisation(&self) -> f64 {
+        match *self {
+            Algorithm::Erica { utilisation, .. } => utilisation,
+            _ => 1.0,
+        }
+    }
+
     fn target(&self) -> Option<(Measurement, Target)> {
         match *self {
             Algorithm::None => None,

@@ -23,15 +23,23 @@ pub struct Ramp {
     pub target: u64,
     /// Number of ACKs after which it is given up.
     pub most_acks: u64,
+    /// Bytes that the sender has. All of them acknowledged end the ramp.
+    pub data: u64,
+    /// Time from the SYN after which the ramp ends.
+    pub lasts: Span,
 }
 
 /// Result of a ramp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Climb {
-    /// Time from the SYN until the window has the target. `None` if it was given up.
+    /// Time from the SYN until the window has the target. `None` if it does not get there.
     pub time: Option<Span>,
     /// Number of ACKs that it took.
     pub acks: u64,
+    /// Time from the SYN to its end: the target, the end of the data or of the time. `None` if it was given up.
+    pub end: Option<Span>,
+    /// Bytes acknowledged by then.
+    pub acked: u64,
 }
 
 /// The most segments that are sent for each ACK that may be taken.
@@ -39,18 +47,24 @@ const SEGMENTS_PER_ACK: u64 = 16;
 
 /// Feeds a controller with the ACKs of a path, from the SYN on.
 ///
-/// The sender always has data. Segments queue at the bottleneck alone, and ACKs are never lost.
+/// Segments queue at the bottleneck alone, and ACKs are never lost.
 pub fn ramp(controller: &mut dyn Controller, path: &Ramp) -> Climb {
     let mut walk = Walk::new(controller, path);
     while walk.controller.window() < path.target {
+        let now = walk.now.since(Time::ZERO);
+        if walk.acked >= path.data || now >= path.lasts {
+            return Climb { time: None, acks: walk.acks, end: Some(now), acked: walk.acked };
+        }
         // Those on their way count, so that a flight of tiny segments is bounded too.
         let acks = walk.acks + walk.on_way.len() as u64;
         let sent_most = walk.segments >= SEGMENTS_PER_ACK * path.most_acks;
         if acks >= path.most_acks || sent_most || !walk.step() {
-            return Climb { time: None, acks: acks.max(walk.segments / SEGMENTS_PER_ACK) };
+            let acks = acks.max(walk.segments / SEGMENTS_PER_ACK);
+            return Climb { time: None, acks, end: None, acked: walk.acked };
         }
     }
-    Climb { time: Some(walk.now.since(Time::ZERO)), acks: walk.acks }
+    let time = Some(walk.now.since(Time::ZERO));
+    Climb { time, acks: walk.acks, end: time, acked: walk.acked }
 }
 
 struct Walk<'a> {
@@ -70,6 +84,7 @@ struct Walk<'a> {
     /// Arrival of ACKs, number of segments, and the sending of the first.
     on_way: VecDeque<(Time, u32, Time)>,
     acks: u64,
+    acked: u64,
 }
 
 impl<'a> Walk<'a> {
@@ -90,12 +105,14 @@ impl<'a> Walk<'a> {
             pending: (0, now, now),
             on_way: VecDeque::new(),
             acks: 0,
+            acked: 0,
         }
     }
 
     /// Returns `true` if it sent a segment or took an ACK.
     fn step(&mut self) -> bool {
-        let may_send = self.flight + u64::from(self.path.smss) <= self.controller.window();
+        let has_data = self.flight + self.acked < self.path.data;
+        let may_send = has_data && self.flight + u64::from(self.path.smss) <= self.controller.window();
         let send_at = self.now.max(self.paced_from);
         match self.on_way.front() {
             Some((at, ..)) if !may_send || *at < send_at => self.take_ack(),
@@ -144,6 +161,7 @@ impl<'a> Walk<'a> {
         let bytes = u64::from(count) * u64::from(self.path.smss);
         let rtt = at.since(sent);
         (self.now, self.flight, self.acks) = (at, self.flight.saturating_sub(bytes), self.acks + 1);
+        self.acked += bytes;
         self.estimator.sample(rtt);
         self.controller.on_ack(&Ack {
             now: at,
@@ -181,6 +199,8 @@ mod tests {
             ack_delay: Span::from_millis(200),
             target: 653_000,
             most_acks: 1_000_000,
+            data: u64::MAX,
+            lasts: Span::MAX,
         };
         let climb = ramp(&mut *config.build(&connection), &path);
         climb.time.expect("it grows").as_secs_f64()
@@ -213,7 +233,17 @@ mod tests {
             ack_delay: Span::ZERO,
             target: 100_000,
             most_acks: 1000,
+            data: u64::MAX,
+            lasts: Span::MAX,
         };
-        assert_eq!(ramp(&mut *config.build(&connection), &path), Climb { time: None, acks: 1000 });
+        let climb = ramp(&mut *config.build(&connection), &path);
+        assert_eq!((climb.time, climb.acks, climb.end), (None, 1000, None));
+        // Ten segments take the handshake and rounds of 2, 3 and 5, by an ACK for two segments.
+        let few = ramp(&mut *config.build(&connection), &Ramp { data: 10_000, ..path });
+        assert_eq!(few.acked, 10_000);
+        let rounds = few.end.expect("it has no more").as_secs_f64() / 0.010;
+        assert!((4.0..10.0).contains(&rounds), "{rounds}");
+        let early = ramp(&mut *config.build(&connection), &Ramp { lasts: Span::from_millis(25), ..path });
+        assert!(early.time.is_none() && early.acked < 10_000, "{early:?}");
     }
 }

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 pub use equation::{loss_event_rate, rate};
 pub use history::{Arrival, LossEventRule, LossHistory};
 pub use receiver::{Receiver, Report};
-pub use sender::{Feedback, Sender, State};
+pub use sender::{Feedback, SMALL_PACKET_GAP, Sender, State};
 
 /// Revision of the specification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

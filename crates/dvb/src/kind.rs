@@ -5,9 +5,13 @@
 mod capture;
 mod compressed;
 
+use std::any::Any;
+use std::collections::HashMap;
+
+use crate::timing::Forecast;
 use crate::{
     Config, DataPid, Encapsulation, Idle, Line, Modcod, PathConfig, Receiver, Refusal, RohcMode, Sender,
-    Slots,
+    Slots, Tables,
 };
 use bentpipe_net::Port;
 use bentpipe_units::{Bytes, Rate, Span};
@@ -64,13 +68,22 @@ impl MediumKind for Kind {
     }
 
     fn costs(all: &[Member<'_, Self>], lines: &Named<Line>) -> Result<Vec<Box<dyn Cost>>, Problem> {
+        let tables = rates_of_tables(all, lines);
         let cost = |member: &Member<'_, Self>| -> Box<dyn Cost> {
-            let line = lines.get(&member.medium.line);
-            let rates = line.map(|line| crate::timing::rates(line, member.medium.modcod)).unwrap_or_default();
-            let rate = rates.first().map(|(_, rate)| *rate).or_else(|| line.map(Line::rate));
-            let rate = rate.unwrap_or_default();
-            let multiplex = format!("carrier {} of {}", member.medium.line, member.from);
-            Box::new(StreamCost { rate, rates, stream: member.medium.stream.clone(), multiplex })
+            let kind = member.medium;
+            let line = lines.get(&kind.line);
+            let forecast = line.and_then(|line| Forecast::new(line, kind.modcod));
+            let at = (Span::ZERO, forecast.as_ref().map(|forecast| forecast.rate(Span::ZERO)));
+            Box::new(StreamCost {
+                rate: at.1.or_else(|| line.map(Line::rate)).unwrap_or_default(),
+                tables: tables.get(&(member.from, kind.line.as_str())).copied().unwrap_or_default(),
+                line: line.cloned(),
+                modcod: kind.modcod,
+                forecast,
+                since: at.0,
+                stream: kind.stream.clone(),
+                multiplex: format!("carrier {} of {}", kind.line, member.from),
+            })
         };
         Ok(all.iter().map(cost).collect())
     }
@@ -260,10 +273,43 @@ fn fixed_part(line: &str, key: &str) -> Problem {
     Problem::new(if key.is_empty() { line.to_owned() } else { format!("{line}.{key}") }, why)
 }
 
+/// Returns the rates of PAT and PMT of each multiplex with tables, by its node and line.
+fn rates_of_tables<'a>(
+    all: &[Member<'a, Kind>],
+    lines: &'a Named<Line>,
+) -> HashMap<(&'a str, &'a str), Rate> {
+    let mut streams: HashMap<(&str, &str), Vec<Config>> = HashMap::new();
+    for member in all {
+        let Some((line, at)) = lines.get_key_value(&member.medium.line) else { continue };
+        if at.tables().is_some() {
+            let copy = |n| {
+                let mut kind = member.medium.clone();
+                bentpipe_site::MediumKind::copy(&mut kind, n);
+                kind.stream
+            };
+            streams.entry((member.from, line)).or_default().extend((0..member.copies).map(copy));
+        }
+    }
+    let rate = |((from, line), streams): ((&'a str, &'a str), Vec<Config>)| {
+        let interval = lines[line].tables()?;
+        let tables = Tables::new(interval, 1, crate::tables::programmes(streams.iter()));
+        let bytes = (tables.packets() * bentpipe_wire::ts::PACKET_LEN) as u64;
+        Some(((from, line), Rate::of(Bytes::new(bytes), interval)))
+    };
+    streams.into_iter().filter_map(rate).collect()
+}
+
 /// Cost of packets in a stream.
 struct StreamCost {
     rate: Rate,
-    rates: Vec<(Span, Rate)>,
+    /// Rate of PAT and PMT of the multiplex.
+    tables: Rate,
+    line: Option<Line>,
+    modcod: Option<Modcod>,
+    /// Data fields over time, where there are frames.
+    forecast: Option<Forecast>,
+    /// Time from which on the forecast is asked.
+    since: Span,
     stream: Config,
     multiplex: String,
 }
@@ -273,12 +319,45 @@ impl Cost for StreamCost {
         self.rate
     }
 
+    fn usable(&self) -> Rate {
+        Rate::from_bps(self.rate.as_bps().saturating_sub(self.tables.as_bps()))
+    }
+
     fn rates(&self) -> Vec<(Span, Rate)> {
-        self.rates.clone()
+        self.forecast.as_ref().map(|forecast| forecast.rates(self.since)).unwrap_or_default()
+    }
+
+    /// Follows the signal: the sender knows it later, and steps to come end.
+    fn follow(&mut self, before: &dyn Cost, at: Span) {
+        let before = before.as_any().and_then(|before| before.downcast_ref::<StreamCost>());
+        let forecast = before.and_then(|before| before.forecast.as_ref());
+        if let (Some(forecast), Some(line)) = (forecast, &self.line) {
+            let forecast = forecast.changed(at, line, self.modcod);
+            (self.rate, self.since) = (forecast.rate(at), at);
+            self.forecast = Some(forecast);
+        }
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+
+    fn notes(&self, _len: usize) -> Vec<String> {
+        let tables = (self.tables.as_bps() > 0).then(|| format!("PAT and PMT take {} of it", self.tables));
+        tables.into_iter().collect()
     }
 
     fn wire_len(&self, len: usize) -> Bytes {
         self.stream.line_len(len)
+    }
+
+    /// Returns the time of whole frames, where there are frames.
+    fn time(&self, len: usize) -> Span {
+        let wire = self.wire_len(len);
+        match &self.forecast {
+            Some(forecast) => forecast.time(self.since, wire),
+            None => self.usable().span_of(wire),
+        }
     }
 
     fn compressed(&self, flows: u64, sample: &dyn Fn(u16) -> Option<Sample>) -> Option<Compressed> {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bentpipe_units::{Rate, Span, Time};
+use bentpipe_units::{Bytes, Rate, Span, Time};
 use bentpipe_wire::bbframe;
 
 use super::line::{InputStreams, Line, Modcod, NANOS, RS_BITS, RollOff, Step, TS_BITS};
@@ -99,19 +99,57 @@ impl Line {
     }
 }
 
-/// Returns the rates of data fields from their times on, as a sender has them. Empty if they stay.
-///
-/// `own` is the MODCOD of a stream that has its own.
-pub(super) fn rates(line: &Line, own: Option<Modcod>) -> Vec<(Span, Rate)> {
-    let Some(frames) = line.frames(own.is_some()) else { return Vec::new() };
-    let Line::DvbS2 { symbol_rate, reaction, .. } = line else { return Vec::new() };
-    let times = frames.steps.iter().map(|step| step.at + *reaction).filter(|at| *at > *reaction);
-    let rate = |at: Span| {
-        let sending = frames.sending(Time::ZERO + at, own);
-        let bits = u128::from(*symbol_rate) * 8 * sending.capacity as u128;
-        (at, Rate::from_bps(u64::try_from(bits / u128::from(sending.symbols.max(1))).unwrap_or(u64::MAX)))
-    };
-    std::iter::once(Span::ZERO).chain(times).map(rate).collect()
+/// Data fields of a stream over time, as its sender has them and as its receivers get them.
+#[derive(Clone, Debug)]
+pub(super) struct Forecast {
+    frames: Frames,
+    own: Option<Modcod>,
+}
+
+impl Forecast {
+    /// Creates the forecast of a line. `own` is the MODCOD of a stream that has its own. `None` without frames.
+    pub(super) fn new(line: &Line, own: Option<Modcod>) -> Option<Forecast> {
+        Some(Forecast { frames: line.frames(own.is_some())?, own })
+    }
+
+    /// Returns the forecast after a change of the line, for a stream that has then this MODCOD.
+    pub(super) fn changed(&self, at: Span, line: &Line, own: Option<Modcod>) -> Forecast {
+        let mut changed = Forecast { own, ..self.clone() };
+        changed.frames.set(Time::ZERO + at, line);
+        changed
+    }
+
+    /// Returns the rate that the sender has at a time.
+    pub(super) fn rate(&self, at: Span) -> Rate {
+        let (sending, Ratio { num, den }) = (self.sending(at), self.frames.symbol.rate);
+        let bits = 8 * sending.capacity as u128 * NANOS * den;
+        Rate::from_bps(u64::try_from(bits / (num * u128::from(sending.symbols.max(1)))).unwrap_or(u64::MAX))
+    }
+
+    /// Returns the time of whole frames with some bytes.
+    pub(super) fn time(&self, at: Span, bytes: Bytes) -> Span {
+        let (sending, Ratio { num, den }) = (self.sending(at), self.frames.symbol.rate);
+        let frames = bytes.get().div_ceil((sending.capacity as u64).max(1)).max(1);
+        let nanos = u128::from(frames) * u128::from(sending.symbols) * num / den;
+        Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// Returns the rates that arrive from a time on. Nothing does below the threshold of a MODCOD.
+    ///
+    /// Empty if it stays.
+    pub(super) fn rates(&self, from: Span) -> Vec<(Span, Rate)> {
+        let Frames { steps, reaction, .. } = &self.frames;
+        let times = steps.iter().flat_map(|step| [step.at, step.at + *reaction]);
+        let mut times: Vec<Span> = times.filter(|at| *at > from).chain([from]).collect();
+        times.sort_unstable();
+        times.dedup();
+        let arrives = |at: Span| if self.sending(at).is_received { self.rate(at) } else { Rate::default() };
+        times.into_iter().map(|at| (at, arrives(at))).collect()
+    }
+
+    fn sending(&self, at: Span) -> Sending {
+        self.frames.sending(Time::ZERO + at, self.own)
+    }
 }
 
 /// Returns the duration of a symbol.

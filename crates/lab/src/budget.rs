@@ -16,16 +16,18 @@ mod share;
 mod sharing;
 pub(crate) mod show;
 mod states;
+mod transfer;
 mod voice;
 
 use std::collections::HashMap;
 
+use bentpipe_dtn::network::Layer;
 use bentpipe_net::queue::DEFAULT_PACKETS;
 use bentpipe_record::ContactPlan;
-use bentpipe_scenario::copies::copies as copies_between;
-use bentpipe_scenario::{Access, Flow, Link, Medium, Problem, Queue, Scenario, Way};
+use bentpipe_scenario::copies::{self, copies as copies_between};
+use bentpipe_scenario::{Access, Flow, Link, Medium, Problem, Queue, Role, Scenario, Traffic, Way};
 pub use bentpipe_site::{Airtime, Compressed, ShareBudget};
-use bentpipe_site::{Ascent, Opened, Passage, Recorded, Router, Topology, TrafficKind, Window};
+use bentpipe_site::{Opened, Passage, Recorded, Router, Topology, Window};
 use bentpipe_units::{Bytes, Rate, Span};
 use serde::Serialize;
 
@@ -37,6 +39,7 @@ use path::{Load, Path};
 use sharing::{Forecast, Sharing, Sharings};
 use states::States;
 pub use states::{DelayRange, RateShare};
+use transfer::{Climbs, Transfer};
 pub use voice::{CallBudget, VoiceLoad};
 
 /// Budget of a scenario.
@@ -229,6 +232,12 @@ pub struct TcpBudget {
     ///
     /// `None` if it does not get there, or cannot be known.
     pub slow_start: Option<Span>,
+    /// Most goodput over its time with slow start on the idle path, where that is less.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub with_slow_start: Option<Rate>,
+    /// Least time from the start of a transfer of a size to the arrival of its last byte.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completion: Option<Span>,
 }
 
 impl Budget {
@@ -247,17 +256,16 @@ impl Budget {
     pub fn with_files(scenario: &Scenario, access: Option<&Access>) -> Result<Budget, Problem> {
         let media = Media::new(scenario)?;
         let recorded = recorded(scenario, access);
-        let lasting = recorded.iter().map(|(n, file)| (*n, file.lasts)).collect();
-        let states = States::new(scenario, &media, access, Activities::new(scenario, &lasting))?;
         let topology = media.layout.topology(&media.facts);
         let paths = paths(scenario, &media, &topology, &recorded)?;
+        let terminals = Medium::shares(&media.layout.members(), &scenario.shared)?;
+        let mut climbs = Climbs::default();
+        let outlook = outlook(scenario, access, (&media, &paths), &recorded, &mut climbs)?;
+        let (states, forecasts) = (outlook.states, outlook.forecasts);
         let users = Users::new(scenario, &paths);
         let links = link_budgets(scenario, &media, &users, &states);
-        let terminals = Medium::shares(&media.layout.members(), &scenario.shared)?;
-        let contended = contended(scenario, &terminals);
-        let forecasts = sharing::forecasts(scenario, &media, &states, &paths, &contended);
         let mut sharings = Sharings::new(scenario, &media);
-        let (recorded, climbs) = (&recorded, Climbs { acks: MOST_ACKS, known: HashMap::new() });
+        let recorded = &recorded;
         let mut ground = Ground { scenario, media: &media, states: &states, recorded, climbs };
         let flow = |((n, path), forecast): (&(usize, Path), &Forecast)| {
             let sharing = sharings.of(&users, forecast.limit);
@@ -265,11 +273,89 @@ impl Budget {
         };
         let mut flows: Vec<FlowBudget> = paths.iter().zip(&forecasts).map(flow).collect();
         notes::contend(&mut flows, &terminals);
+        notes::overload(scenario, &paths, &mut flows, &links);
         let plans = Contacts::new(scenario, topology.node.keys().map(String::as_str).collect());
         let (contacts, bundles) = (plans.pairs()?, plans.forecasts()?);
         let plans = plans.named()?;
         Ok(Budget { links, terminals, flows, contacts, plans, dial: dial_plans(scenario), bundles })
     }
+}
+
+/// States of a run, and what its paths carry in them.
+struct Outlook {
+    states: States,
+    forecasts: Vec<Forecast>,
+}
+
+/// The most times that the ends of transfers of a size are computed, by the shares of the time before.
+const MOST_ROUNDS: usize = 4;
+
+/// The most paths of which this is done more than once.
+const MOST_PATHS: usize = 2_000;
+
+/// Computes the states of a run. Transfers of a size end by the shares that they have.
+fn outlook(
+    scenario: &Scenario,
+    access: Option<&Access>,
+    (media, paths): (&Media<'_>, &[(usize, Path)]),
+    recorded: &HashMap<usize, Recorded>,
+    climbs: &mut Climbs,
+) -> Result<Outlook, Problem> {
+    let mut lasting = lasting(scenario, recorded);
+    let rounds = if paths.len() > MOST_PATHS { 1 } else { MOST_ROUNDS };
+    for round in 0.. {
+        let states = States::new(scenario, media, access, Activities::new(scenario, &lasting))?;
+        let forecasts = sharing::forecasts(scenario, media, &states, paths);
+        let mut has_changed = false;
+        for ((n, path), forecast) in paths.iter().zip(&forecasts) {
+            let flow = &scenario.flow[*n];
+            let drains = transfer::drains(scenario, flow);
+            if size(flow).is_none() && drains.is_none() {
+                continue;
+            }
+            let Some(window) = path.window else { continue };
+            let fluid =
+                |bytes: Bytes| Span::from_secs_f64((8 * bytes.get()) as f64 / at_least_one(forecast.fair));
+            let drained = drains.map_or(Span::MAX, |time| time + fluid(window.ends[0]));
+            let takes = size(flow).map_or(drained, |size| {
+                let transfer = Transfer::new(scenario, (media, &states), (*n, path), forecast, climbs);
+                let least = transfer.and_then(|transfer| transfer.takes).unwrap_or_default();
+                fluid(size).max(least).min(drained)
+            });
+            let before = lasting.insert(*n, takes);
+            has_changed |= before.is_none_or(|before| differs(before, takes));
+        }
+        if !has_changed || round >= rounds {
+            return Ok(Outlook { states, forecasts });
+        }
+    }
+    unreachable!("the number of rounds is bounded")
+}
+
+/// Returns `true` if two times differ by more than a hundredth.
+fn differs(one: Span, other: Span) -> bool {
+    let [one, other] = [one, other].map(Span::as_secs_f64);
+    (one - other).abs() > 0.01 * one.max(other)
+}
+
+fn at_least_one(rate: Rate) -> f64 {
+    rate.as_bps().max(1) as f64
+}
+
+/// Returns the size of a transfer that ends with its data.
+fn size(flow: &Flow) -> Option<Bytes> {
+    flow.traffic.kind().takes().application.then(|| flow.application.size()).flatten()
+}
+
+/// Returns the times that flows send for which end by themselves, by their numbers.
+fn lasting(scenario: &Scenario, recorded: &HashMap<usize, Recorded>) -> HashMap<usize, Span> {
+    let of = |(n, flow): (usize, &Flow)| {
+        let kind = flow.traffic.kind();
+        let file = recorded.get(&n).map(|file| file.lasts);
+        let written = kind.takes().application.then(|| flow.application.lasts()).flatten();
+        Some((n, [file, kind.lasts(), written].into_iter().flatten().min()?))
+    };
+    scenario.flow.values().enumerate().filter_map(of).collect()
 }
 
 /// Returns the propagation and transmission one way of each flow, towards each of its receivers.
@@ -301,13 +387,24 @@ fn paths(
         let file = recorded.get(&n).copied();
         let own = receivers(scenario, flow).into_iter().flat_map(|to| Load::of_flow(flow, to, file));
         let loads: Vec<Load<'_>> = if legs[n].is_empty() { own.collect() } else { voice.collect() };
+        let is_whole = is_whole(scenario, flow);
         for load in loads {
+            let load = Load { cuts: load.cuts && !(is_whole && load.window.is_none()), ..load };
             let mut path = Path::new(topology, router, name, load)?;
-            path.compress(media, flow, |link| flows_on(scenario, &scenario.link[link], flow));
+            path.compress(media, flow, |link| flows_on(scenario, &scenario.link[link], n));
             paths.push((n, path));
         }
     }
     Ok(paths)
+}
+
+/// Returns `true` for bundles that travel in a datagram each.
+fn is_whole(scenario: &Scenario, flow: &Flow) -> bool {
+    let Traffic::Bundles(bundles) = &flow.traffic else { return false };
+    scenario.roles_of(bundles.origin(&flow.from)).iter().any(|role| {
+        let Role::Dtn(dtn) = role else { return false };
+        scenario.role_tables.dtn.0.get(&dtn.network).is_some_and(|network| network.layer == Layer::Udp)
+    })
 }
 
 /// Returns the packets of files that flows send, by the numbers of the flows. Files that cannot be read are left out.
@@ -371,12 +468,16 @@ fn link_budgets(scenario: &Scenario, media: &Media<'_>, all: &Users<'_>, states:
             let users = users.filter_map(|(flow, path)| Some((*flow, path.packet_on(n, way)?)));
             let users: Vec<(usize, u64)> = users.collect();
             let longest = users.iter().map(|(_, len)| *len).max().unwrap_or(media.layout.mtu(n).get());
-            let flows = users.iter().map(|(flow, _)| flows_on(scenario, link, &scenario.flow[*flow])).sum();
+            let flows = users.iter().map(|(flow, _)| flows_on(scenario, link, *flow)).sum();
             let voice = VoiceLoad::new(scenario, media, all, (n, way));
             let (rates, delays) = (states.rates((n, way)).to_vec(), states.delays((n, way)));
             let mut budget =
                 LinkBudget { voice, rates, delays, ..LinkBudget::new(media, (n, name), way, longest, flows) };
             budget.notes.extend(notes::of_link(media, states, (n, way)));
+            let both = Way::BOTH
+                .into_iter()
+                .flat_map(|way| all.on(n, way).iter().filter_map(move |(_, path)| path.data_on(n, way)));
+            budget.notes.extend(notes::in_turn(media.cost(n, way), both));
             budget
         });
         budgets.collect::<Vec<_>>()
@@ -385,15 +486,19 @@ fn link_budgets(scenario: &Scenario, media: &Media<'_>, all: &Users<'_>, states:
 }
 
 /// Returns the number of copies of a flow on one copy of a link.
-fn flows_on(scenario: &Scenario, link: &Link, flow: &Flow) -> u64 {
+fn flows_on(scenario: &Scenario, link: &Link, flow: usize) -> u64 {
     flows_on_copies(scenario, link, flow, 1)
 }
 
 /// Returns the number of copies of a flow on some copies of a link.
-fn flows_on_copies(scenario: &Scenario, link: &Link, flow: &Flow, some: u32) -> u64 {
+fn flows_on_copies(scenario: &Scenario, link: &Link, flow: usize, some: u32) -> u64 {
     let copies = u64::from(copies_between(scenario, [&link.between[0], &link.between[1]]));
-    let all = u64::from(flow.count) * u64::from(copies_between(scenario, [&flow.from, &flow.to]));
-    (all * u64::from(some)).div_ceil(copies)
+    (copies_of(scenario, flow) * u64::from(some)).div_ceil(copies)
+}
+
+/// Returns the number of copies of a flow that have its settings.
+fn copies_of(scenario: &Scenario, flow: usize) -> u64 {
+    scenario.flow.get_index(flow).map_or(1, |(name, flow)| copies::of(scenario, (name, flow)).len() as u64)
 }
 
 impl LinkBudget {
@@ -449,12 +554,6 @@ fn queue_text(queue: &Queue) -> String {
     }
 }
 
-/// The most ACKs of a slow start.
-const MOST_ACKS_EACH: u64 = 200_000;
-
-/// The most ACKs of all slow starts of a budget together.
-const MOST_ACKS: u64 = 2_000_000;
-
 /// Network of a budget.
 struct Ground<'a> {
     scenario: &'a Scenario,
@@ -463,28 +562,6 @@ struct Ground<'a> {
     /// Packets of files, by the numbers of their flows.
     recorded: &'a HashMap<usize, Recorded>,
     climbs: Climbs,
-}
-
-/// Slow starts of flows, those of equal flows once.
-struct Climbs {
-    /// Number of ACKs that they may still take.
-    acks: u64,
-    known: HashMap<String, Option<Span>>,
-}
-
-impl Climbs {
-    /// Returns the time of a flow's slow start, if it is forecast.
-    fn of(&mut self, kind: &dyn TrafficKind, path: &Ascent) -> Option<Span> {
-        let key = format!("{kind:?} {path:?}");
-        if let Some(known) = self.known.get(&key) {
-            return *known;
-        }
-        let most_acks = path.most_acks.min(self.acks);
-        let (time, taken) = kind.ascend(&Ascent { most_acks, ..*path }).unwrap_or((None, 0));
-        self.acks -= taken.min(self.acks);
-        self.known.insert(key, time);
-        time
-    }
 }
 
 impl FlowBudget {
@@ -497,7 +574,6 @@ impl FlowBudget {
     ) -> FlowBudget {
         let (scenario, media, states) = (ground.scenario, ground.media, ground.states);
         let (name, flow) = scenario.flow.get_index(n).expect("a path is of a flow");
-        let kind = flow.traffic.kind();
         let of_flow = states.of_flow(n);
         let round_trips = path.round_trips(media, states, &of_flow);
         let voice = path.voice.as_ref();
@@ -505,7 +581,7 @@ impl FlowBudget {
         let arrives = forecast.alone.as_bps() as f64 / forecast.sent.as_bps().max(1) as f64;
         let mut budget = FlowBudget {
             name: name.clone(),
-            copies: flow.count * copies_between(scenario, [&flow.from, &flow.to]),
+            copies: u32::try_from(copies_of(scenario, n)).unwrap_or(u32::MAX),
             path: path.nodes.clone(),
             mtu: Bytes::new(path.mtu),
             payload: Bytes::new(path.payload),
@@ -525,28 +601,14 @@ impl FlowBudget {
             warnings: Vec::new(),
         };
         let rtt = round_trips.map(|[_, mean, _]| mean).unwrap_or_default();
-        let first = path.round_trips(media, states, &[(of_flow[0].0, 1.0)]).map_or(rtt, |[_, mean, _]| mean);
-        let begin = (forecast.first, first);
         budget.tcp = path.window.map(|window| {
-            TcpBudget::new((window, rtt), begin, (kind, forecast.sent), &budget, &mut ground.climbs)
+            let at = (media, states);
+            let transfer = Transfer::new(scenario, at, (n, path), forecast, &mut ground.climbs);
+            TcpBudget::new((window, rtt), forecast.sent, &budget, transfer)
         });
         budget.warnings = notes::of_flow(ground, (n, path), (forecast, sharing), &budget);
         budget
     }
-}
-
-/// Returns the part of their rates that terminals have if all of a carrier request.
-fn contended(scenario: &Scenario, terminals: &[ShareBudget]) -> HashMap<(usize, Way), f64> {
-    let mut counts: HashMap<&str, u32> = HashMap::new();
-    terminals.iter().for_each(|terminal| *counts.entry(&terminal.carrier).or_default() += terminal.copies);
-    let shared =
-        terminals.iter().filter(|terminal| counts[&*terminal.carrier] > 1 && terminal.share < terminal.most);
-    let part = |terminal: &ShareBudget| {
-        let link = scenario.link.get_index_of(&terminal.name)?;
-        let way = Way::BOTH.into_iter().find(|way| way.name() == terminal.direction)?;
-        Some(((link, way), terminal.share.as_bps().max(1) as f64 / terminal.most.as_bps().max(1) as f64))
-    };
-    shared.filter_map(part).collect()
 }
 
 /// Returns the name of a direction of a link.
@@ -573,30 +635,25 @@ fn compressed(
 }
 
 impl TcpBudget {
-    /// Computes windows of a path. `begin` has rate and round trip at the start of the flow, `carries` the mean rate.
+    /// Computes windows of a path that carries a rate in the mean.
     fn new(
         (window, rtt): (Window, Span),
-        begin: (Rate, Span),
-        (kind, carries): (&dyn TrafficKind, Rate),
+        carries: Rate,
         flow: &FlowBudget,
-        climbs: &mut Climbs,
+        transfer: Option<Transfer>,
     ) -> TcpBudget {
         let window_needed = carries.bdp(rtt);
         let in_packets = flow.packet.get() as f64 / flow.payload.get().max(1) as f64;
-        let path = Ascent {
-            rtt: begin.1,
-            rate: begin.0,
-            payload: flow.payload,
-            window: begin.0.bdp(begin.1).min(window.most),
-            most_acks: MOST_ACKS_EACH,
-        };
-        let slow_start = if begin.0.as_bps() == 0 { None } else { climbs.of(kind, &path) };
+        let limit = Rate::of(window.most, rtt).min(flow.ceiling);
+        let is_less = |rate: &Rate| (rate.as_bps() as f64) < 0.99 * limit.as_bps() as f64;
         TcpBudget {
             window_needed,
             window_allowed: window.most,
             buffer_needed: Bytes::new((window_needed.get() as f64 * in_packets) as u64),
-            window_limit: Rate::of(window.most, rtt).min(flow.ceiling),
-            slow_start,
+            window_limit: limit,
+            slow_start: transfer.and_then(|transfer| transfer.slow_start),
+            with_slow_start: transfer.and_then(|transfer| transfer.goodput).filter(is_less),
+            completion: transfer.and_then(|transfer| transfer.takes.filter(|_| transfer.is_of_size)),
         }
     }
 }

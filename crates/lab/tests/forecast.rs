@@ -207,6 +207,249 @@ fn a_ping_has_the_round_trip_of_the_forecast() {
     }
 }
 
+/// Two nodes with a link of these settings, and the rest of a scenario of 20 s.
+fn between(link: &str, rest: &str) -> String {
+    format!(
+        "title = \"t\"\nduration = \"20 s\"\nnode.a = {{}}\nnode.b = {{}}\n[link.l]\nbetween = [\"a\", \"b\"]\n{link}\n{rest}"
+    )
+}
+
+/// Line of 4 Mbit/s with a short delay.
+const LINE: &str =
+    "rate = \"4 Mbit/s\"\ndelay = \"20 ms\"\nqueue = { kind = \"drop-tail\", bytes = \"60 kB\" }\n";
+
+/// Datagrams of 1000 B in packets of 1028 B at a rate.
+fn datagrams(name: &str, rate: &str, more: &str) -> String {
+    format!(
+        "[flow.{name}]\nfrom = \"a\"\nto = \"b\"\n{more}traffic = {{ kind = \"udp\", payload = \"1000 B\", \
+         pattern = {{ kind = \"constant-rate\", rate = \"{rate}\" }} }}\n"
+    )
+}
+
+/// Ten homes behind one line, with the settings of flows to them.
+fn homes(flow: &str, rest: &str) -> String {
+    format!(
+        "title = \"t\"\nduration = \"20 s\"\nnode.a = {{}}\nnode.pop = {{ kind = \"router\" }}\nnode.b = {{ count = 10 }}\n\
+         link.trunk = {{ between = [\"a\", \"pop\"], rate = \"10 Mbit/s\", queue = {{ kind = \"drop-tail\", bytes = \"60 kB\" }} }}\n\
+         link.access = {{ between = [\"pop\", \"b\"], rate = \"4 Mbit/s\", delay = \"5 ms\" }}\n{}{rest}",
+        datagrams("d", "2 Mbit/s", flow)
+    )
+}
+
+/// Returns scenarios of kinds whose goodput is that of the fair share, with the part by which it may differ.
+///
+/// Each was once forecast wrong by more than this.
+fn kinds() -> Vec<(&'static str, String, f64)> {
+    let shaper = |burst: &str| {
+        format!("{LINE}forward.shaper = {{ rate = \"1 Mbit/s\", burst = \"{burst}\", limit = \"50 kB\" }}\n")
+    };
+    let event = |set: &str| format!("[[event]]\nat = \"10 s\"\nset = {{ \"{set} }}\n");
+    let over = |more: &str| format!("{}{more}", datagrams("f", "6 Mbit/s", ""));
+    let atm = "title = \"t\"\nduration = \"20 s\"\nnode.a = { count = 2 }\nnode.b = { count = 2 }\natm.switch.s = {}\natm.switch.t = {}\n\
+        atm.line.u = { between = [\"a\", \"s\"], rate = \"155.52 Mbit/s\", delay = \"1 ms\" }\n\
+        atm.line.m = { between = [\"s\", \"t\"], rate = \"10 Mbit/s\", delay = \"1 ms\" }\n\
+        atm.line.d = { between = [\"t\", \"b\"], rate = \"155.52 Mbit/s\", delay = \"1 ms\" }\n\
+        link.p = { between = [\"a\", \"b\"], medium = { kind = \"vc\", limit = 400 } }\n";
+    let acm = "delay = \"20 ms\"\nqueue = { kind = \"drop-tail\", bytes = \"20 kB\" }\nreturn.rate = \"1 Mbit/s\"\n\
+        forward.medium = { kind = \"dvb\", line = \"c\", encapsulation = \"gse\" }\n\
+        [dvb.c]\nkind = \"dvb-s2\"\nframe = \"short\"\nsymbol_rate = 1_000_000\nes_n0_db = 10.0\nreaction = \"1 s\"\n";
+    let tables = "delay = \"20 ms\"\nqueue = { kind = \"drop-tail\", bytes = \"20 kB\" }\nreturn.rate = \"1 Mbit/s\"\n\
+        forward.medium = { kind = \"dvb\", line = \"c\", encapsulation = \"ule\", packing = \"1 ms\" }\n\
+        [dvb.c]\nkind = \"transport-stream\"\nrate = \"500 kbit/s\"\ntables = \"20 ms\"\n";
+    let wifi = "medium = { kind = \"wifi\", standard = \"b\", rate = \"11 Mbit/s\" }\nqueue = { kind = \"drop-tail\", packets = 10 }\n";
+    let terminals = "title = \"t\"\nduration = \"60 s\"\nnode.b = {}\nnode.a = { count = 10 }\ncarrier.r = { preset = \"skyplex\" }\n[link.x]\n\
+        between = [\"a\", \"b\"]\ndelay = \"250 ms\"\nreturn.rate = \"1 Mbit/s\"\nqueue = { kind = \"drop-tail\", bytes = \"20 kB\" }\n\
+        forward.medium = { kind = \"dama\", carrier = \"r\", cra = \"64 kbit/s\", rbdc = \"1 Mbit/s\" }\n";
+    let station = "title = \"t\"\nduration = \"20 s\"\nnode.a = { kind = \"router\" }\nnode.b = {}\ncell.c = {}\n[link.r]\nbetween = [\"a\", \"b\"]\n\
+        medium = { kind = \"wimax\", cell_name = \"c\", packet_rate = 100 }\nqueue = { kind = \"drop-tail\", packets = 20 }\n";
+    let proxy = |role: &str, flow: &str| {
+        format!(
+            "title = \"t\"\nduration = \"60 s\"\nnode.a = {{}}\nnode.e = {{ kind = \"router\", role = {{ kind = \"pep\", link = \"sp\"{role} }} }}\n\
+             node.b = {{}}\nlink.core = {{ between = [\"a\", \"e\"], rate = \"1 Gbit/s\", delay = \"1 ms\" }}\n\
+             link.sp = {{ between = [\"e\", \"b\"], rate = \"10 Mbit/s\", delay = \"299 ms\" }}\n\
+             flow.f = {{ from = \"a\", to = \"b\", traffic = {{ kind = \"tcp\"{flow} }} }}\n"
+        )
+    };
+    let of_traffic =
+        |traffic: &str| format!("[flow.f]\nfrom = \"a\"\nto = \"b\"\ntraffic = {{ {traffic} }}\n");
+    vec![
+        ("a bucket passes at the start", between(&shaper("500 kB"), &datagrams("f", "3 Mbit/s", "")), 0.02),
+        (
+            "a shaper stays as its line slows down",
+            between(&shaper("5 kB"), &over(&event("link.l.forward.rate\" = \"2 Mbit/s\""))),
+            0.02,
+        ),
+        (
+            "an event changes a shaper",
+            between(&shaper("5 kB"), &over(&event("link.l.forward.shaper.rate\" = \"2 Mbit/s\""))),
+            0.02,
+        ),
+        ("a bucket is shorter than packets", between(&shaper("1000 B"), &over("")), 0.02),
+        (
+            "a number of packets ends",
+            between(LINE, &format!("{}{}", over(""), of_traffic("kind = \"udp\", payload = \"1000 B\", packets = 100, pattern = { kind = \"constant\", interval = \"100 ms\" }").replace("flow.f", "flow.g").replace("[flow.g]\n", "[flow.g]\nstart = \"15 s\"\n"))),
+            0.6,
+        ),
+        ("copies begin later", homes("stagger = \"2 s\"\n", ""), 0.05),
+        ("nodes begin later", homes("node_stagger = \"1500 ms\"\n", ""), 0.05),
+        ("channels share a line of ATM", format!("{atm}{}", datagrams("f", "8 Mbit/s", "")), 0.05),
+        ("idle terminals leave their carrier", format!("{terminals}{}", datagrams("f", "800 kbit/s", "").replace("\"a\"", "\"a.1\"")), 0.05),
+        ("a sender learns of a fade later", between(acm, &over(&event("dvb.c.es_n0_db\" = 4.0"))), 0.03),
+        ("nothing arrives below all thresholds", between(acm, &over(&event("dvb.c.es_n0_db\" = -10.0"))), 0.03),
+        ("tables take a part of a multiplex", between(tables, &over("")), 0.05),
+        (
+            "a rate of Wi-Fi is not that of packets",
+            between(wifi, &over(&event("link.l.medium.rate\" = \"1 Mbit/s\""))),
+            0.03,
+        ),
+        ("a station forwards a number of packets", format!("{station}{}", datagrams("f", "2 Mbit/s", "")), 0.05),
+        ("a proxy has the receiver's window", proxy("", ", receive_buffer = \"64 kB\""), 0.05),
+        ("a proxy sends at its own rate", proxy(", satellite = { controller = { name = \"fixed\", rate = \"3 Mbit/s\" } }", ""), 0.05),
+        ("a controller has a fixed rate", between(LINE, &of_traffic("kind = \"tcp\", controller = { name = \"fixed\", rate = \"2 Mbit/s\" }")), 0.02),
+        (
+            "refreshes are longer",
+            between(LINE, &of_traffic("kind = \"udp\", payload = \"100 B\", pattern = { kind = \"constant\", interval = \"4 ms\" }, refresh = { payload = \"1000 B\", every = 4 }")),
+            0.03,
+        ),
+        (
+            "media pauses",
+            between(LINE, &of_traffic("kind = \"tfrc\", payload = \"1000 B\", rate = \"1 Mbit/s\", pauses = { on = \"1 s\", off = \"1 s\" }")),
+            0.05,
+        ),
+        (
+            "small packets have a least distance",
+            between(LINE, &of_traffic("kind = \"tfrc\", payload = \"100 B\", control = { small_packets = true }")),
+            0.05,
+        ),
+        (
+            "packets that come twice",
+            between(&format!("{LINE}forward.channel = {{ kind = \"duplication\", probability = 0.5 }}\n"), &datagrams("f", "2 Mbit/s", "")),
+            0.03,
+        ),
+        (
+            "frames are lost on a space link",
+            between("delay = \"20 ms\"\nmedium = { kind = \"space\", rate = \"1 Mbit/s\", frame = \"tm\", ber = 2e-5 }\n", &datagrams("f", "200 kbit/s", "")),
+            0.08,
+        ),
+    ]
+}
+
+/// Returns the mean goodput of a flow's copies.
+fn goodput(flow: &FlowBudget, value: &dyn Fn(&str) -> Option<f64>) -> f64 {
+    if flow.copies == 1 {
+        return value(&format!("flow.{}.goodput", flow.name)).unwrap_or_default();
+    }
+    let of = |n: u32| value(&format!("flow.{}.{n}.goodput", flow.name));
+    let all: Vec<f64> = (1..=flow.copies).filter_map(of).collect();
+    all.iter().sum::<f64>() / all.len().max(1) as f64
+}
+
+#[test]
+fn each_kind_of_change_has_the_goodput_of_the_forecast() {
+    let mut problems = Vec::new();
+    for (name, text, part) in kinds() {
+        let scenario = scenario(&text).unwrap_or_else(|refusal| panic!("{name}: {refusal}\n{text}"));
+        let budget = Budget::new(&scenario).expect("ways");
+        let mut built = built(&scenario);
+        let value = found(&scenario, &mut built);
+        for flow in &budget.flows {
+            let (had, fair) = (goodput(flow, &value), flow.fair_share.as_bps() as f64);
+            if (had - fair).abs() > part * fair + 20_000.0 {
+                problems.push(format!("{name}: {} has {had:.0}, forecast {fair:.0}\n{budget}", flow.name));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// A transfer that ends in slow start has less than its line carries.
+#[test]
+fn short_transfers_have_the_goodput_of_slow_start() {
+    let flow = |more: &str| {
+        format!(
+            "[flow.f]\nfrom = \"a\"\nto = \"b\"\n{more}traffic = {{ kind = \"tcp\", controller = \"newreno\" }}\n"
+        )
+    };
+    let sized = |size: &str| flow(&format!("application = {{ kind = \"bulk\", size = \"{size}\" }}\n"));
+    let cases = [
+        sized("20 kB"),
+        sized("100 kB"),
+        sized("1 MB"),
+        flow("start = \"17 s\"\n"),
+        flow("stop = \"2 s\"\n"),
+    ];
+    for (n, case) in cases.iter().enumerate() {
+        let text = between("rate = \"20 Mbit/s\"\ndelay = \"250 ms\"\n", case);
+        let scenario = scenario(&text).unwrap_or_else(|refusal| panic!("{refusal}\n{text}"));
+        let budget = Budget::new(&scenario).expect("ways");
+        let mut built = built(&scenario);
+        let value = found(&scenario, &mut built);
+        let most = budget.flows[0].tcp.as_ref().and_then(|tcp| tcp.with_slow_start).expect("a forecast");
+        let (had, most) = (goodput(&budget.flows[0], &value), most.as_bps() as f64);
+        // The time to fill is within a tenth.
+        assert!((had / most - 1.0).abs() < 0.1, "case {n}: {had} for {most}\n{text}{budget}");
+    }
+}
+
+/// The round trip of a ping over media that send frames, or datagrams in fragments.
+#[test]
+fn pings_in_frames_and_fragments_take_no_less_than_the_forecast() {
+    let gse = "delay = \"20 ms\"\nmedium = { kind = \"dvb\", line = \"c\", encapsulation = \"gse\" }\n[dvb.c]\nkind = \"dvb-s2\"\nsymbol_rate = 1_000_000\n";
+    let space = "delay = \"20 ms\"\nmedium = { kind = \"space\", rate = \"128 kbit/s\", frame = \"aos\" }\n";
+    // Frames begin one after the other: a packet waits for the next one each way.
+    for (link, waits) in [(gse, 0.075), (space, 0.145), (LINE, 1e-6)] {
+        for payload in [100, 1400, 3000] {
+            let ping = format!(
+                "[flow.p]\nfrom = \"a\"\nto = \"b\"\ntraffic = {{ kind = \"ping\", interval = \"1 s\", payload = \"{payload} B\" }}\n"
+            );
+            let text = between(link, &ping);
+            let scenario = scenario(&text).unwrap_or_else(|refusal| panic!("{refusal}\n{text}"));
+            let budget = Budget::new(&scenario).expect("ways");
+            let rtt = measured(&scenario, &mut built(&scenario))("flow.p.rtt-min");
+            let least = budget.flows[0].min_rtt.expect("answers").as_secs_f64();
+            assert!(rtt > least - 1e-3 && rtt < least + waits + 1e-3, "{rtt} for {least}\n{text}");
+        }
+    }
+}
+
+/// What a forecast leaves out is in a note.
+#[test]
+fn what_is_not_known_is_noted() {
+    let noted = |text: &str, part: &str| {
+        let scenario = scenario(text).unwrap_or_else(|refusal| panic!("{refusal}\n{text}"));
+        let shown = Budget::new(&scenario).expect("ways").to_string();
+        assert!(shown.contains(part), "no {part:?} in\n{shown}");
+    };
+    let flow = datagrams("f", "2 Mbit/s", "");
+    noted(&between(&format!("{LINE}aggregate = {{}}\n"), &flow), "its `aggregate` makes other packets");
+    noted(
+        &between("rate = \"1 Mbit/s\"\nqueue = \"priority\"\n", &flow),
+        "its queue serves some packets first",
+    );
+    let jitter = "channel = { kind = \"jitter\", law = { kind = \"exponential\", mean = \"5 ms\" } }\n";
+    noted(&between(&format!("{LINE}{jitter}"), &flow), "channels delay each packet at random");
+    let small = "forward.shaper = { rate = \"1 Mbit/s\", burst = \"1000 B\", limit = \"9 kB\" }\n";
+    noted(&between(&format!("{LINE}{small}"), &flow), "packets of 1028 B never fit the bucket of 1000 B");
+    let bursts = "[flow.f]\nfrom = \"a\"\nto = \"b\"\ntraffic = \"tcp\"\napplication = { kind = \"on-off\", on = \"1 s\", off = \"1 s\", exponential = true }\n";
+    noted(&between(LINE, bursts), "the times of its bursts are random");
+    let down = "[[event]]\nat = \"5 s\"\nset = { \"link.l.rate\" = \"0 bit/s\" }\nhold = \"100 ms\"\n";
+    noted(&between(LINE, &format!("{flow}{down}")), "what its queue keeps until later is not counted");
+    noted(
+        &between(LINE, &format!("{}{}", datagrams("g", "6 Mbit/s", ""), datagrams("f", "1 Mbit/s", ""))),
+        "g sends more than its share of l forward",
+    );
+    let ping = "[flow.p]\nfrom = \"a\"\nto = \"b\"\ntraffic = \"ping\"\n";
+    noted(
+        &between(&format!("{LINE}return.channel = {{ kind = \"packet-errors\", loss = 0.2 }}\n"), ping),
+        "channels lose 20.00 % of the answers",
+    );
+    let bundles = "title = \"t\"\nduration = \"20 s\"\nnode.a = { role = { kind = \"dtn\", network = \"n\" } }\n\
+        node.b = { role = { kind = \"dtn\", network = \"n\" } }\nlink.l = { between = [\"a\", \"b\"], rate = \"1 Mbit/s\" }\n\
+        [dtn.n]\nlayer = \"udp\"\nplan = \"a range +0 +1000 a b 1\\na contact +0 +200 a b 100000\"\n\
+        [flow.f]\nfrom = \"a\"\nto = \"b\"\ntraffic = { kind = \"bundles\", payload = \"20000 B\", interval = \"2 s\" }\n";
+    noted(bundles, "each bundle is a datagram longer than the path's MTU of 1500 B");
+}
+
 /// Returns the first point of each shipped scenario, no longer than the runs, with its forecast.
 fn shipped() -> Vec<(PathBuf, Scenario, Built, Budget)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");

@@ -287,11 +287,15 @@ impl JitterLaw {
         }
     }
 
-    /// Returns the mean delay; of a normal law before cutting.
+    /// Returns the mean delay; of a normal law behind the cut.
     pub fn mean(self) -> Span {
         match self {
             JitterLaw::Uniform { min, max } => (min + max).mul_f64(0.5),
-            JitterLaw::Exponential { mean } | JitterLaw::Normal { mean, .. } => mean,
+            JitterLaw::Exponential { mean } => mean,
+            JitterLaw::Normal { mean, deviation } => {
+                let [mean, deviation] = [mean, deviation].map(Span::as_secs_f64);
+                Span::from_secs_f64(mean::cut_at_zero(mean, deviation))
+            }
         }
     }
 

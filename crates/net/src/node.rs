@@ -248,6 +248,11 @@ impl Node {
         self.demux.bind(Service::new(protocol, port), endpoint);
     }
 
+    /// Binds an endpoint to a row of local ports, for any remote. It takes the room of one.
+    pub fn bind_row(&mut self, endpoint: Port, protocol: Protocol, first: u16, count: u16) {
+        self.demux.bind_row(Service::new(protocol, first), count, endpoint);
+    }
+
     /// Binds an endpoint to a local port for one remote address and port. Takes precedence over [`Node::bind`].
     pub fn bind_connection(&mut self, endpoint: Port, protocol: Protocol, port: u16, remote: (IpAddr, u16)) {
         self.demux.bind_connection(Service::new(protocol, port), (key(remote.0), remote.1), endpoint);

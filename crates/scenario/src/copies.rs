@@ -66,11 +66,23 @@ pub fn start(scenario: &Scenario, (name, flow): (&str, &Flow), n: u64, seed: u64
     start + flow.start_spread.mul_f64(part)
 }
 
+/// Returns the numbers of the copies that have the settings of a flow in the file, from zero.
+///
+/// Those with settings of their own are flows of the file too.
+pub fn of(scenario: &Scenario, (name, flow): (&str, &Flow)) -> Vec<u64> {
+    if let Some((_, n)) = apart(&scenario.flow, name) {
+        return vec![n.into()];
+    }
+    let all = u64::from(flow.count) * u64::from(copies(scenario, [&flow.from, &flow.to]));
+    let is_alike = |n: &u64| all == 1 || !scenario.flow.contains_key(&format!("{name}.{}", n + 1));
+    (0..all).filter(is_alike).collect()
+}
+
 /// Returns the numbers of a flow's copies: those that start during the run, and all.
 pub fn started(scenario: &Scenario, (name, flow): (&str, &Flow), seed: u64) -> (u64, u64) {
-    let of = u64::from(flow.count) * u64::from(copies(scenario, [&flow.from, &flow.to]));
-    let starts = (0..of).map(|n| start(scenario, (name, flow), n, seed));
-    (starts.filter(|at| *at < scenario.duration).count() as u64, of)
+    let of = of(scenario, (name, flow));
+    let starts = of.iter().map(|n| start(scenario, (name, flow), *n, seed));
+    (starts.filter(|at| *at < scenario.duration).count() as u64, of.len() as u64)
 }
 
 /// Returns the start of a copy without its random delay. Copies go round the copies of the node.

@@ -69,6 +69,7 @@ fn take(table: &str, name: &str, entry: &mut Node, counts: &Counts) -> Vec<(Stri
             Some((number.clone(), origin, settings.remove(&number)?))
         })
         .collect();
+    settings.shrink();
     let merge = |(number, origin, own): (String, Origin, Node)| {
         let mut whole = entry.clone();
         overlay(&mut whole, own);

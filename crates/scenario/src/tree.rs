@@ -283,6 +283,11 @@ impl Table {
         self.0.iter_mut().map(|(key, (_, node))| (key.as_str(), node))
     }
 
+    /// Gives back the room of removed entries, which each clone would have too.
+    pub(crate) fn shrink(&mut self) {
+        self.0.shrink_to_fit();
+    }
+
     /// Removes a key.
     pub(crate) fn remove(&mut self, key: &str) -> Option<Node> {
         self.0.shift_remove(key).map(|(_, node)| node)

@@ -96,6 +96,32 @@ impl Application {
         }
     }
 
+    /// Returns the time after which it writes no more, if it has one.
+    pub fn lasts(&self) -> Option<Span> {
+        match self {
+            Application::Nothing => None,
+            Application::Bulk(bulk) => bulk.duration,
+            Application::Paced(paced) => paced.duration,
+            Application::OnOff(on_off) => on_off.duration,
+        }
+    }
+
+    /// Returns the number of bytes that it writes, if it ends after them.
+    pub fn size(&self) -> Option<Bytes> {
+        let Application::Bulk(bulk) = self else { return None };
+        bulk.size
+    }
+
+    /// Returns the seconds of writing and of silence in turn, where both are fixed and it writes all that passes.
+    pub fn cycle(&self) -> Option<[f64; 2]> {
+        match self {
+            Application::OnOff(OnOff { on, off, exponential: false, rate: None, .. }) if !on.is_zero() => {
+                Some([on.as_secs_f64(), off.as_secs_f64()])
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the application with an end after `duration` where it does not say one.
     pub fn lasting(mut self, duration: Option<Span>) -> Application {
         match &mut self {

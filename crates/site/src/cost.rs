@@ -1,5 +1,7 @@
 //! Cost of packets on a medium, for budgets.
 
+use std::any::Any;
+
 use bentpipe_units::{Bytes, Rate, Span};
 use serde::Serialize;
 
@@ -16,6 +18,17 @@ pub enum SharingCopies {
     All,
 }
 
+/// Line that members of a medium pass, and share where it is the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// Name, of which there is one.
+    pub name: String,
+    /// Rate that is left on it.
+    pub rate: Rate,
+    /// Ends, of which nodes may have copies. Each then has a line of its own.
+    pub between: [String; 2],
+}
+
 /// Cost of packets on a direction of a link.
 pub trait Cost {
     /// Returns the rate of frames or cells.
@@ -26,11 +39,42 @@ pub trait Cost {
         self.rate()
     }
 
-    /// Returns the rates that it has by itself from their times on. The first is from the start. Default: it stays.
+    /// Returns the rates that it has by itself from their times on, zero where nothing is received. Default: it stays.
     ///
-    /// Events are not among them: a state after one has a cost of its own.
+    /// The first is from the start, or from the event that it follows. Events are not among them: a state after one has a
+    /// cost of its own.
     fn rates(&self) -> Vec<(Span, Rate)> {
         Vec::new()
+    }
+
+    /// Follows an event at a time, before which another cost held. Default: the past does not matter.
+    fn follow(&mut self, _before: &dyn Cost, _at: Span) {}
+
+    /// Returns the cost, for the one that follows it. Default: none asks for it.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
+    }
+
+    /// Returns the lines that its packets pass with those of other members. Default: none.
+    ///
+    /// Each has the bytes on the line of its packets: [`Cost::wire_len`].
+    fn passed(&self) -> &[Passed] {
+        &[]
+    }
+
+    /// Returns the mean part of packets of `len` bytes that the medium itself loses, in frames of their own. Default: none.
+    fn mean_loss(&self, _len: usize) -> f64 {
+        0.0
+    }
+
+    /// Returns the part of a packet's time that is left while another sender waits for the medium too. Default: all of it.
+    fn contended(&self, _len: usize) -> f64 {
+        1.0
+    }
+
+    /// Returns the greatest number of packets per second. Default: their length alone limits them.
+    fn packet_rate(&self) -> Option<f64> {
+        None
     }
 
     /// Returns the cells of a packet of `len` bytes, and the padding. `None` without cells.

@@ -9,7 +9,7 @@ use bentpipe_wire::ip::Protocol;
 
 use crate::capture::Artefact;
 use crate::files::{Files, Opened};
-use crate::{At, IpVersion, Nodes, PortNumbers, Problem, Router, Topology, Way};
+use crate::{At, IpVersion, Nodes, Problem, Router, Topology, Way};
 
 /// Node of a role while networks are planned. Each call that makes a port of the role's element returns the next one.
 pub struct Ground<'g, 'a> {
@@ -72,10 +72,9 @@ impl<'g, 'a> Ground<'g, 'a> {
     /// Returns the interfaces to a link, or to the copies of one.
     pub fn interfaces(&self, link: &str) -> Vec<Port> {
         let is_meant = |name: &str| name == link || is_copy(name, link);
-        let name = self.name();
-        let links = self.topology.link.iter().enumerate();
-        let own = links.filter(|(_, (of, at))| is_meant(of) && at.between.iter().any(|end| end == name));
-        own.map(|(n, _)| self.nodes.interface(self.node, n)).collect()
+        let of = |n: usize| self.topology.link.get_index(n).is_some_and(|(name, _)| is_meant(name));
+        let own = self.nodes.interfaces_of(self.node).into_iter();
+        own.filter(|(n, _)| of(*n)).map(|(_, interface)| interface).collect()
     }
 
     /// Returns the addresses of all nodes whose packets arrive over a link.
@@ -116,7 +115,7 @@ impl<'g, 'a> Ground<'g, 'a> {
     /// # Errors
     /// Returns an error if too few port numbers are left.
     pub fn bind(&mut self, protocol: Protocol, count: u16) -> Result<(Port, u16), Problem> {
-        let bound = self.nodes.bind(self.node, protocol, PortNumbers::consecutive(count));
+        let bound = self.nodes.bind_row(self.node, protocol, count);
         let none = || Problem::new(self.key, format!("no port is left at node \"{}\"", self.name()));
         let (endpoint, first) = bound.ok_or_else(none)?;
         Ok((self.join(endpoint), first))

@@ -45,7 +45,7 @@ pub use call::{CallDetail, CallEnd, CallQuality, CallReader, CallRecord, KeepsCa
 pub use capture::{Artefact, CaptureFormat, CapturePoint, Input, RawIp, Records, Tap, WriteArtefact};
 pub use change::{Change, Changes, Changing, UNCHANGEABLE, set_all};
 pub use channel::Channel;
-pub use cost::{Airtime, Compressed, Cost, ShareBudget, SharingCopies};
+pub use cost::{Airtime, Compressed, Cost, Passed, ShareBudget, SharingCopies};
 pub use files::{Files, Opened};
 pub use flow::{
     Attach, Datagrams, End, FlowAt, FlowEnds, FlowGround, Form, NativeChannel, Opener, Pair, Peers, Switch,
@@ -65,10 +65,10 @@ pub use role::{Client, RoleAt, RoleHandle, RoleKind, RolePlans, Roles};
 pub use routes::{Hop, Router, Steps, Unreachable, header_len, path_mtu};
 pub use sample::Sample;
 pub use shared::SharedTable;
-pub use stage::{Ahead, ByRow, Stage, StageElements, StageRow};
+pub use stage::{Ahead, ByRow, Limit, Stage, StageElements, StageRow};
 pub use table::{Assemblies, Native, Row, is_default, numbered_parts};
 pub use topology::{IpVersion, IpVersions, LinkAt, Named, NodeAt, Passage, Topology, Way};
-pub use traffic::{Ascent, Copies, FlowTakes, PathFacts, Recorded, TrafficKind, Window};
+pub use traffic::{Ascent, Climbed, Copies, FlowTakes, PathFacts, Recorded, TrafficKind, Window};
 
 /// Names that the expansion of [`media`] needs.
 #[doc(hidden)]

@@ -124,6 +124,14 @@ impl<'a> Nodes<'a> {
         }
     }
 
+    /// Returns the links of a node with its interfaces to them, in the order of the file.
+    pub(crate) fn interfaces_of(&self, node: usize) -> Vec<(usize, Port)> {
+        let mut all: Vec<(usize, Port)> =
+            self.interfaces[node].iter().map(|(link, port)| (*link, *port)).collect();
+        all.sort_unstable();
+        all
+    }
+
     /// Returns the interface of a node to a link, both by number.
     pub fn interface(&self, node: usize, link: usize) -> Port {
         self.interfaces[node].get(&link).copied().unwrap_or(Port(0))
@@ -167,6 +175,18 @@ impl<'a> Nodes<'a> {
         state.next_port = numbers.end(first)?;
         let endpoint = state.node.add_endpoint();
         numbers.above(first).for_each(|port| state.node.bind(endpoint, protocol, port));
+        Some((endpoint, first))
+    }
+
+    /// Adds an endpoint with a row of port numbers that takes the room of one. Returns its port and the first number.
+    ///
+    /// Returns `None` if too few port numbers are left.
+    pub(crate) fn bind_row(&mut self, node: usize, protocol: Protocol, count: u16) -> Option<(Port, u16)> {
+        let (state, numbers) = (&mut self.nodes[node], PortNumbers::consecutive(count));
+        let first = state.free(protocol, numbers)?;
+        state.next_port = numbers.end(first)?;
+        let endpoint = state.node.add_endpoint();
+        state.node.bind_row(endpoint, protocol, first, count);
         Some((endpoint, first))
     }
 

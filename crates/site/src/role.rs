@@ -2,6 +2,7 @@
 
 use bentpipe_net::{Element, Port};
 use bentpipe_sim::ElementId;
+use bentpipe_units::Rate;
 
 use crate::call::CallReader;
 use crate::capture::Artefact;
@@ -49,6 +50,11 @@ pub trait RoleKind: Clone + PartialEq {
 
     /// Returns the link in front of which it splits TCP connections. Default: none.
     fn splits_at(&self) -> Option<&str> {
+        None
+    }
+
+    /// Returns the rate that it sends split connections with, if that is fixed. Default: it is not.
+    fn split_rate(&self) -> Option<Rate> {
         None
     }
 

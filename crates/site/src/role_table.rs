@@ -81,6 +81,11 @@ macro_rules! roles {
                 match self { $( Role::$Variant(kind) => $crate::RoleKind::splits_at(kind), )* }
             }
 
+            /// Returns the rate that it sends split connections with, if that is fixed.
+            pub fn split_rate(&self) -> Option<::bentpipe_units::Rate> {
+                match self { $( Role::$Variant(kind) => $crate::RoleKind::split_rate(kind), )* }
+            }
+
             /// Returns `true` if a program of this one stands for it at a real host.
             pub fn has_program(&self) -> bool {
                 match self { $( Role::$Variant(_) => <$Config as $crate::RoleKind>::HAS_PROGRAM, )* }

@@ -2,7 +2,7 @@
 
 use bentpipe_net::quick_start::{self, Approver};
 use bentpipe_net::{Element, InvalidConfig, Port, Shaper, custom, shaper};
-use bentpipe_units::Rate;
+use bentpipe_units::{Bytes, Rate};
 
 use crate::change::{Changes, UNCHANGEABLE};
 use crate::{At, Member, Order, Part, Place, Problem, Review, Site, Slot, StageHandle, Wired};
@@ -31,6 +31,17 @@ impl StageElements {
     }
 }
 
+/// Limit of the IP packets that pass a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Rate in the long run.
+    pub rate: Rate,
+    /// Bytes that pass at once after a pause.
+    pub burst: Bytes,
+    /// Longest packet that passes.
+    pub longest: Bytes,
+}
+
 /// Stage of a direction of a link.
 pub trait Stage {
     /// Checks the configuration.
@@ -53,9 +64,14 @@ pub trait Stage {
         false
     }
 
-    /// Returns the maximum rate of IP packets that pass in the long run. Default: no maximum.
-    fn limit(&self) -> Option<Rate> {
+    /// Returns the limit of IP packets that pass. Default: no limit.
+    fn limit(&self) -> Option<Limit> {
         None
+    }
+
+    /// Returns `true` if it makes other packets of those that come, or decides by a program. Default: false.
+    fn remakes(&self) -> bool {
+        false
     }
 
     /// Lists the change to this configuration of a stage that has another one. Default: refuses it.
@@ -76,8 +92,9 @@ impl Stage for shaper::Config {
         Shaper::new(self).map(StageElements::alone)
     }
 
-    fn limit(&self) -> Option<Rate> {
-        Some(self.long_run())
+    fn limit(&self) -> Option<Limit> {
+        let longest = if self.peak_rate.is_some() { self.burst.min(self.mtu) } else { self.burst };
+        Some(Limit { rate: self.long_run(), burst: self.burst, longest })
     }
 
     fn change(&self, at: &StageHandle, key: String, to: &mut Changes) -> Result<(), Problem> {
@@ -97,6 +114,10 @@ impl Stage for quick_start::Config {
 }
 
 impl Stage for custom::Config {
+    fn remakes(&self) -> bool {
+        true
+    }
+
     fn check(&self) -> Result<(), InvalidConfig> {
         Ok(())
     }
@@ -208,9 +229,17 @@ impl Staged {
     }
 }
 
-/// Returns the maximum rate of IP packets that pass all stages, if there is one.
-pub fn limit(stages: &ByRow<'_>) -> Option<Rate> {
-    stages.iter().filter_map(|(_, stage)| stage.and_then(Stage::limit)).min()
+/// Returns the tightest limit of the stages of a direction, if one has a limit.
+pub fn limit(stages: &ByRow<'_>) -> Option<Limit> {
+    let limits = stages.iter().filter_map(|(_, stage)| stage.and_then(Stage::limit));
+    limits.min_by_key(|limit| limit.rate)
+}
+
+/// Returns the stages of a direction that make other packets of those that come, by their keys.
+pub fn remaking(stages: &ByRow<'_>) -> Vec<&'static str> {
+    let remakes =
+        |(row, stage): &(StageRow, Option<&dyn Stage>)| stage.is_some_and(Stage::remakes).then_some(row.key);
+    stages.iter().filter_map(remakes).collect()
 }
 
 /// Lists the changes of the stages of a direction. `same` is set for each row that does not differ.

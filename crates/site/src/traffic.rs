@@ -54,10 +54,12 @@ pub struct Window {
     pub most: Bytes,
     /// Packets that it begins with.
     pub initial: u32,
+    /// Buffers of the sending and of the receiving end alone.
+    pub ends: [Bytes; 2],
 }
 
 /// Idle path on which a connection's window grows, for budgets.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ascent {
     /// Round trip without queueing.
     pub rtt: Span,
@@ -69,6 +71,23 @@ pub struct Ascent {
     pub window: Bytes,
     /// Number of ACKs after which it is given up.
     pub most_acks: u64,
+    /// Bytes that the flow has. `None` if there is no end of them.
+    pub data: Option<Bytes>,
+    /// Time for which it is followed at most.
+    pub lasts: Span,
+}
+
+/// Growth of a window on an idle path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Climbed {
+    /// Time from the start to the window. `None` if the law, the data or the time end before.
+    pub time: Option<Span>,
+    /// Number of ACKs that it took.
+    pub acks: u64,
+    /// Time from the start to the end of what was followed. `None` if it was given up.
+    pub end: Option<Span>,
+    /// Bytes acknowledged by then.
+    pub acked: Bytes,
 }
 
 /// Packets of a file that a flow sends, for budgets.
@@ -124,6 +143,13 @@ pub trait TrafficKind: Debug {
         None
     }
 
+    /// Returns the time after which it sends no more, if it ends by itself.
+    ///
+    /// Default: it does not, or its application does.
+    fn lasts(&self) -> Option<Span> {
+        None
+    }
+
     /// Returns the packets of a file that it sends, or the problem with that file. Default: `None`, as it has none.
     fn recorded(
         &self,
@@ -154,10 +180,8 @@ pub trait TrafficKind: Debug {
         0.0
     }
 
-    /// Returns the time until a connection's window has grown, and the ACKs for it.
-    ///
-    /// The time is `None` if its law does not get there. Default: no window.
-    fn ascend(&self, _path: &Ascent) -> Option<(Option<Span>, u64)> {
+    /// Returns the growth of a connection's window. Default: no window.
+    fn ascend(&self, _path: &Ascent) -> Option<Climbed> {
         None
     }
 

@@ -73,6 +73,18 @@ impl Config {
 
 struct FrameCost(Config);
 
+/// Returns the length of an IP packet in an encapsulation packet.
+fn encapsulated(len: usize) -> usize {
+    Repr::new(Protocol::Ip, len + 1).len()
+}
+
+impl FrameCost {
+    /// Returns the least number of frames with data fields of `field` bytes that a packet is in.
+    fn frames(&self, len: usize, field: usize) -> usize {
+        encapsulated(len).div_ceil(field.max(1))
+    }
+}
+
 impl Cost for FrameCost {
     fn rate(&self) -> Rate {
         self.0.rate
@@ -83,7 +95,7 @@ impl Cost for FrameCost {
     }
 
     fn wire_len(&self, len: usize) -> Bytes {
-        let packet = Repr::new(Protocol::Ip, len + 1).len();
+        let packet = encapsulated(len);
         let Ok(layout) = self.0.layout() else { return Bytes::new(len as u64) };
         if self.0.frame != Frame::Proximity1 {
             return Bytes::new(packet as u64);
@@ -140,8 +152,36 @@ impl Cost for FrameCost {
         notes
     }
 
+    /// Returns the time of whole frames, of Proximity-1 that of frames as long as the packet.
     fn time(&self, len: usize) -> Span {
-        self.usable().span_of(self.wire_len(len))
+        match self.0.layout() {
+            Ok(layout) if self.0.frame != Frame::Proximity1 => {
+                let symbols = (self.frames(len, layout.field) as u64 * layout.symbols) as f64;
+                Span::from_secs_f64(symbols / self.0.rate.as_bps().max(1) as f64)
+            }
+            _ => self.usable().span_of(self.wire_len(len)),
+        }
+    }
+
+    /// Returns the rate of packets back to back, of which a frame of Proximity-1 has several.
+    fn capacity(&self, len: usize) -> Rate {
+        let wire = self.wire_len(len).get() as f64;
+        let several = match self.0.layout() {
+            Ok(layout) if self.0.frame == Frame::Proximity1 => {
+                let packet = encapsulated(len) as f64;
+                let count = (layout.field as f64 / packet).floor().max(1.0);
+                packet + (wire - packet) / count
+            }
+            _ => wire,
+        };
+        self.usable().mul_f64(len as f64 / several)
+    }
+
+    /// Returns the loss of a packet with each of its frames.
+    fn mean_loss(&self, len: usize) -> f64 {
+        let Ok(layout) = self.0.layout() else { return 0.0 };
+        let frames = i32::try_from(self.frames(len, layout.field)).unwrap_or(i32::MAX);
+        frame_loss(&self.0).map_or(0.0, |loss| 1.0 - (1.0 - loss).powi(frames))
     }
 }
 

@@ -211,6 +211,10 @@ impl Stage for Config {
         self.feedback
     }
 
+    fn remakes(&self) -> bool {
+        true
+    }
+
     fn elements(&self, _: &Ahead) -> Result<StageElements, InvalidConfig> {
         self.check()?;
         let behind: Box<dyn Element> = Box::new(Separator::new(self));

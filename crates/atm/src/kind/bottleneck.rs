@@ -77,7 +77,8 @@ impl Streams {
         Streams(all)
     }
 
-    fn on(&self, line: usize, way: Way) -> Rate {
+    /// Returns the mean rate of all streams on a line.
+    pub(super) fn on(&self, line: usize, way: Way) -> Rate {
         Rate::from_bps(self.0.get(&(line, way)).copied().unwrap_or_default())
     }
 }

@@ -12,7 +12,7 @@ const FIRST_TIMEOUT: Span = Span::from_secs(2);
 /// Weight of the old value in the mean RTT and its square root. RFC 5348, sections 4.3 and 4.5.
 const SMOOTHING: f64 = 0.9;
 /// Minimum gap between small packets (RFC 4828, section 3).
-const SMALL_PACKET_GAP: Span = Span::from_millis(10);
+pub const SMALL_PACKET_GAP: Span = Span::from_millis(10);
 
 /// Minimum accepted RTT: the precision of reports. A receiver that reports a holding time as long as the
 /// round trip would otherwise have all data sent in one burst.

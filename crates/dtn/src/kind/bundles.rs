@@ -199,6 +199,10 @@ impl TrafficKind for Bundles {
         Some(Rate::of(self.payload, self.interval))
     }
 
+    fn lasts(&self) -> Option<Span> {
+        Some(self.interval * self.bundles?)
+    }
+
     fn real(&self, _ip: IpVersion) -> Result<RealTraffic, &'static str> {
         let Bundles { payload, interval, lifetime, bundles, .. } = *self;
         if self.through.is_some() {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use bentpipe_site::{
     Artefact, Assembly, At, CapturePoint, Changes, Changing, Cost, Facts, MediumKind, Member, Named, Order,
-    Part, Problem, Review, ShareBudget, SharedParts, Site, Slot, Wired,
+    Part, Passed, Problem, Review, ShareBudget, SharedParts, Site, Slot, Wired,
 };
 
 /// A terminal: its carriers, and what it may get of them. The sum of constant, asked and free capacity is what it sends
@@ -58,7 +58,12 @@ impl MediumKind for Kind {
         let cost = |member: &Member<'_, Self>| -> Result<Box<dyn Cost>, Problem> {
             let frame = frame(all, carriers, &member.medium.carrier)?;
             let rate = frame.rate_of(member.medium.contract.most_units(&frame));
-            Ok(Box::new(TerminalCost { rate, frame }))
+            let carrier = Passed {
+                name: format!("carrier {}", member.medium.carrier),
+                rate: frame.rate_of(frame.units()),
+                between: [member.to, member.to].map(str::to_owned),
+            };
+            Ok(Box::new(TerminalCost { rate, frame, carrier: [carrier] }))
         };
         all.iter().map(cost).collect()
     }
@@ -185,11 +190,17 @@ fn shares_of(
 struct TerminalCost {
     rate: Rate,
     frame: Frame,
+    /// All carriers, from which each terminal may get a part.
+    carrier: [Passed; 1],
 }
 
 impl Cost for TerminalCost {
     fn rate(&self) -> Rate {
         self.rate
+    }
+
+    fn passed(&self) -> &[Passed] {
+        &self.carrier
     }
 
     fn wire_len(&self, len: usize) -> Bytes {

@@ -5,20 +5,37 @@ use std::collections::{BTreeSet, HashMap};
 use bentpipe_scenario::{Flow, Scenario, copies};
 use bentpipe_units::Span;
 
+use super::transfer;
+
+/// The most instants of one flow at which its copies begin or end, or its application falls silent.
+const MOST_CUTS: usize = 64;
+
+/// The most copies of a flow times states of which each copy has its own mean.
+const MOST_WEIGHTS: usize = 20_000;
+
 /// Times in which one flow may send.
 struct Active {
     /// Set if an event turns it off or on.
     is_switched: bool,
-    /// Starts and ends in order, of its first copy.
+    /// Starts and ends in order of times in which it is on.
     times: Vec<(Span, Span)>,
-    /// Part of its copies that start before the end. All of them count from the first start on.
-    started: f64,
+    /// Starts of its copies in order, those after the end left out, in seconds.
+    starts: Vec<f64>,
+    /// Sums of the starts up to each of them.
+    sums: Vec<f64>,
+    /// Number of its copies.
+    copies: f64,
+    /// Time that each copy sends for, from its start on, in seconds.
+    lasts: f64,
+    /// Times of writing and of silence in turn, of an application that has them at fixed times.
+    cycle: Option<[f64; 2]>,
 }
 
 /// Times in which the flows of a scenario may send.
 pub(super) struct Activities {
     of: Vec<Active>,
     duration: Span,
+    warm_up: Span,
 }
 
 impl Activities {
@@ -26,36 +43,67 @@ impl Activities {
     pub(super) fn new(scenario: &Scenario, lasting: &HashMap<usize, Span>) -> Activities {
         let switches = switches(scenario);
         let one = |(n, (name, flow)): (usize, (&String, &Flow))| {
-            let end = lasting.get(&n).map_or(Span::MAX, |lasts| flow.start + *lasts);
-            let end = end.min(flow.stop.unwrap_or(Span::MAX)).min(scenario.duration);
+            let lasts = lasting.get(&n).map_or(f64::INFINITY, |lasts| lasts.as_secs_f64());
             let switched = switches.get(name.as_str()).map_or(&[][..], Vec::as_slice);
-            let is_switched = !switched.is_empty();
-            Active {
-                is_switched,
-                times: times(flow, switched, end),
-                started: started(scenario, (name, flow)),
-            }
+            Active::new(scenario, (name, flow), switched, lasts)
         };
-        Activities { of: scenario.flow.iter().enumerate().map(one).collect(), duration: scenario.duration }
+        let of = scenario.flow.iter().enumerate().map(one).collect();
+        Activities { of, duration: scenario.duration, warm_up: scenario.probe.warm_up }
     }
 
     /// Returns the instants at which a flow begins or ends to send.
     pub(super) fn cuts(&self) -> BTreeSet<Span> {
-        let ends =
-            |active: &Active| active.times.iter().flat_map(|(from, to)| [*from, *to]).collect::<Vec<_>>();
-        let all = self.of.iter().flat_map(ends);
+        let all = self.of.iter().flat_map(Active::cuts);
         all.filter(|at| !at.is_zero() && *at < self.duration).collect()
     }
 
-    /// Returns the seconds between two instants in which a flow's first copy may send.
+    /// Returns the end of the warm-up, if it is in the run.
+    pub(super) fn warm_up(&self) -> Option<Span> {
+        (!self.warm_up.is_zero() && self.warm_up < self.duration).then_some(self.warm_up)
+    }
+
+    /// Returns the seconds between two instants in which a flow's copies may send, of all of them together.
     pub(super) fn overlap(&self, flow: usize, from: Span, to: Span) -> f64 {
-        overlap(&self.of[flow].times, from, to)
+        self.of[flow].overlap(from.as_secs_f64(), to.as_secs_f64())
+    }
+
+    /// Returns the weights of some times in the mean over the copies of a flow, of their means over their own times.
+    ///
+    /// Of very many copies all their seconds count alike.
+    pub(super) fn weights(&self, flow: usize, spans: &[Option<(Span, Span)>]) -> Vec<f64> {
+        let active = &self.of[flow];
+        let over = |of: &dyn Fn(f64, f64) -> f64| -> Vec<f64> {
+            let one = |span: &Option<(Span, Span)>| {
+                span.map_or(0.0, |(from, to)| of(from.as_secs_f64(), to.as_secs_f64()))
+            };
+            spans.iter().map(one).collect()
+        };
+        let starts = &active.starts;
+        let are_alike = starts.first() == starts.last();
+        if are_alike || starts.len() * spans.len() > MOST_WEIGHTS {
+            return over(&|from, to| active.overlap(from, to));
+        }
+        let mut all = vec![0.0; spans.len()];
+        for start in starts {
+            let alone = active.copy_from(*start);
+            let own = over(&|from, to| alone.overlap(from, to));
+            let seconds: f64 = own.iter().sum();
+            if seconds > 0.0 {
+                all.iter_mut().zip(own).for_each(|(sum, part)| *sum += part / seconds);
+            }
+        }
+        all
+    }
+
+    /// Returns the seconds between two instants in which a copy may send, the mean of those that start.
+    pub(super) fn mean(&self, flow: usize, from: Span, to: Span) -> f64 {
+        self.overlap(flow, from, to) / self.of[flow].starts.len().max(1) as f64
     }
 
     /// Returns the mean part of a flow's copies that may send between two instants.
     pub(super) fn part(&self, flow: usize, from: Span, to: Span) -> f64 {
         let length = to.saturating_sub(from).as_secs_f64().max(f64::MIN_POSITIVE);
-        self.of[flow].started * self.overlap(flow, from, to) / length
+        self.overlap(flow, from, to) / (length * self.of[flow].copies)
     }
 
     /// Returns `true` if an event turns a flow off or on.
@@ -63,17 +111,102 @@ impl Activities {
         self.of[flow].is_switched
     }
 
-    /// Returns the seconds in which a flow's first copy may send, of how many.
+    /// Returns the seconds in which a flow's first copy is on, of how many.
     pub(super) fn total(&self, flow: usize, at: &Flow) -> [f64; 2] {
         let end = at.stop.unwrap_or(Span::MAX).min(self.duration);
-        [self.overlap(flow, Span::ZERO, Span::MAX), end.saturating_sub(at.start).as_secs_f64()]
+        let all: Span = self.of[flow].times.iter().map(|(from, to)| *to - *from).sum();
+        [all.as_secs_f64(), end.saturating_sub(at.start).as_secs_f64()]
     }
 }
 
-fn overlap(times: &[(Span, Span)], from: Span, to: Span) -> f64 {
-    let within =
-        |(begin, end): &(Span, Span)| (*end).min(to).saturating_sub((*begin).max(from)).as_secs_f64();
-    times.iter().map(within).sum()
+impl Active {
+    fn new(
+        scenario: &Scenario,
+        (name, flow): (&str, &Flow),
+        switched: &[(Span, bool)],
+        lasts: f64,
+    ) -> Active {
+        // A bulk transfer goes on with what is in its buffer: that is in `lasts`.
+        let stop = flow.stop.filter(|_| transfer::drains(scenario, flow).is_none());
+        let end = stop.unwrap_or(Span::MAX).min(scenario.duration);
+        let of = copies::of(scenario, (name, flow));
+        let starts = of.iter().map(|n| copies::start(scenario, (name, flow), *n, scenario.seed));
+        let mut starts: Vec<f64> = starts.filter(|at| *at < end).map(Span::as_secs_f64).collect();
+        starts.sort_by(f64::total_cmp);
+        let sum = |sum: &mut f64, start: &f64| {
+            *sum += start;
+            Some(*sum)
+        };
+        Active {
+            is_switched: !switched.is_empty(),
+            times: times(flow, switched, end),
+            sums: starts.iter().scan(0.0, sum).collect(),
+            starts,
+            copies: of.len().max(1) as f64,
+            lasts,
+            cycle: flow.traffic.kind().takes().application.then(|| flow.application.cycle()).flatten(),
+        }
+    }
+
+    /// Returns one of its copies, with its start.
+    fn copy_from(&self, start: f64) -> Active {
+        Active { times: self.times.clone(), starts: vec![start], sums: vec![start], copies: 1.0, ..*self }
+    }
+
+    /// Returns the seconds up to an instant of all copies since their starts.
+    fn since_starts(&self, at: f64) -> f64 {
+        let begun = self.starts.partition_point(|start| *start <= at);
+        if begun == 0 { 0.0 } else { begun as f64 * at - self.sums[begun - 1] }
+    }
+
+    /// Returns the seconds between two instants in which its copies send if nothing turns them off.
+    fn between(&self, from: f64, to: f64) -> f64 {
+        let begun = |from: f64, to: f64| self.since_starts(to) - self.since_starts(from);
+        let ended = if self.lasts.is_finite() { begun(from - self.lasts, to - self.lasts) } else { 0.0 };
+        begun(from, to) - ended
+    }
+
+    fn overlap(&self, from: f64, to: f64) -> f64 {
+        let of = |(begin, end): &(Span, Span)| {
+            let (begin, end) = (begin.as_secs_f64().max(from), end.as_secs_f64().min(to));
+            if begin < end { self.writing(begin, end) } else { 0.0 }
+        };
+        self.times.iter().map(of).sum()
+    }
+
+    /// Returns the part of that in which its application writes. All copies have the times of the first.
+    fn writing(&self, from: f64, to: f64) -> f64 {
+        let all = self.between(from, to);
+        let (Some([on, off]), Some(first)) = (self.cycle, self.starts.first()) else { return all };
+        let written = |at: f64| {
+            let at = (at - first).max(0.0);
+            let whole = (at / (on + off)).floor();
+            whole * on + (at - whole * (on + off)).min(on)
+        };
+        all * (written(to) - written(from)) / (to - from)
+    }
+
+    /// Returns the instants at which it begins and ends to send. Of many copies they are a sample.
+    fn cuts(&self) -> Vec<Span> {
+        let every = self.starts.len().div_ceil(MOST_CUTS).max(1);
+        let starts = || self.starts.iter().step_by(every).copied();
+        let ends = starts().map(|start| start + self.lasts).filter(|end| end.is_finite());
+        let on = self.times.iter().flat_map(|(from, to)| [*from, *to]);
+        let all = starts().chain(ends).chain(self.silences()).map(Span::from_secs_f64);
+        let is_on = |at: &Span| self.times.iter().any(|(from, to)| from < at && at < to);
+        on.chain(all.filter(is_on)).collect()
+    }
+
+    /// Returns the instants at which its application falls silent and writes again, if they are few.
+    fn silences(&self) -> Vec<f64> {
+        let (Some([on, off]), Some(first)) = (self.cycle, self.starts.first()) else { return Vec::new() };
+        let end = self.times.last().map_or(0.0, |(_, end)| end.as_secs_f64()).min(first + self.lasts);
+        let cycles = ((end - first) / (on + off)).ceil();
+        if cycles > MOST_CUTS as f64 / 2.0 {
+            return Vec::new();
+        }
+        (0..cycles as u32).map(|n| first + f64::from(n) * (on + off)).flat_map(|at| [at, at + on]).collect()
+    }
 }
 
 /// Returns the times at which events turn flows off and on.
@@ -105,12 +238,6 @@ fn times(flow: &Flow, switches: &[(Span, bool)], end: Span) -> Vec<(Span, Span)>
     times
 }
 
-/// Returns the part of a flow's copies that start before the end.
-fn started(scenario: &Scenario, flow: (&str, &Flow)) -> f64 {
-    let (started, of) = copies::started(scenario, flow, scenario.seed);
-    started as f64 / of.max(1) as f64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,10 +255,11 @@ mod tests {
         let active = Activities::new(&scenario, &HashMap::new());
         let s = Span::from_secs;
         assert_eq!(active.of[0].times, [(s(10), s(30)), (s(40), s(50))]);
-        assert_eq!(active.of[0].started, 1.0);
+        assert_eq!(active.of[0].starts, [5.0, 15.0, 25.0]);
         assert_eq!(active.total(0, &scenario.flow[0]), [30.0, 45.0]);
         assert!((active.part(0, s(25), s(35)) - 0.5).abs() < 1e-12);
         assert_eq!(active.part(0, s(30), s(40)), 0.0);
-        assert_eq!(active.cuts(), [10, 30, 40, 50].map(s).into());
+        // Two more copies start in the first of these times.
+        assert_eq!(active.cuts(), [10, 15, 25, 30, 40, 50].map(s).into());
     }
 }

@@ -88,6 +88,12 @@ impl Losses {
         1.0 - pass
     }
 
+    /// Returns the mean number of packets that leave a channel for one that it does not lose.
+    pub(super) fn copies(&self, at: (usize, Way), time: Span) -> f64 {
+        let faults = self.held(at, time).map_or(&[][..], |held| &held.faults);
+        faults.iter().map(Config::mean_copies).product()
+    }
+
     /// Returns `true` if a direction receives nothing at a time.
     pub(super) fn is_out(&self, at: (usize, Way), time: Span) -> bool {
         let out = |(outages, every): &(Vec<Outage>, Option<Span>)| {
@@ -97,6 +103,11 @@ impl Losses {
             begun > 0 && time < outages[begun - 1].at + outages[begun - 1].lasts
         };
         self.held(at, time).is_some_and(|held| held.outages.iter().any(out))
+    }
+
+    /// Returns `true` if a channel has times without reception.
+    pub(super) fn has_outages(&self, at: (usize, Way)) -> bool {
+        self.of.get(&at).is_some_and(|all| all.iter().any(|held| !held.outages.is_empty()))
     }
 
     /// Returns the times at which losses change or outages begin and end.

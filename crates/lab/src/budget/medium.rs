@@ -1,8 +1,8 @@
 //! Directions of all links with the cost of packets on them.
 
 use bentpipe_net::channel::Config;
-use bentpipe_scenario::{Layout, Medium, Problem, Scenario, Side, Way};
-use bentpipe_site::{Channel, Cost, Facts};
+use bentpipe_scenario::{Layout, Medium, Problem, Queue, Scenario, Side, Way};
+use bentpipe_site::{Channel, Cost, Facts, Limit, stage};
 use bentpipe_units::Span;
 
 /// Directions of all links of a scenario.
@@ -11,8 +11,11 @@ pub(super) struct Media<'a> {
     pub(super) layout: Layout<'a>,
     /// Rate and delay.
     pub(super) facts: Vec<Facts>,
-    costs: Vec<Box<dyn Cost>>,
+    costs: Costs,
 }
+
+/// Costs of all directions, forward and return of each link.
+pub(super) type Costs = Vec<Box<dyn Cost>>;
 
 impl<'a> Media<'a> {
     pub(super) fn new(scenario: &'a Scenario) -> Result<Media<'a>, Problem> {
@@ -20,6 +23,18 @@ impl<'a> Media<'a> {
         let facts = layout.facts()?;
         let costs = Medium::costs(&layout.members(), &scenario.shared)?;
         Ok(Media { layout, facts, costs })
+    }
+
+    /// Returns the costs after an event at a time, before which others held.
+    pub(super) fn into_costs<'c>(
+        mut self,
+        before: &dyn Fn(usize) -> Option<&'c dyn Cost>,
+        at: Span,
+    ) -> Costs {
+        for (n, cost) in self.costs.iter_mut().enumerate() {
+            before(n).into_iter().for_each(|before| cost.follow(before, at));
+        }
+        self.costs
     }
 
     /// Returns the cost of packets on a direction of a link.
@@ -36,6 +51,27 @@ impl<'a> Media<'a> {
     pub(super) fn channel_delay(&self, link: usize, way: Way) -> Span {
         let channel = self.side(link, way).common.channel.as_ref();
         channel.map_or(&[][..], Channel::faults).iter().map(Config::mean_delay).sum()
+    }
+
+    /// Returns the limit of the stages in front of a direction.
+    pub(super) fn limit(&self, link: usize, way: Way) -> Option<Limit> {
+        stage::limit(&self.side(link, way).stages.by_row())
+    }
+
+    /// Returns `true` if the channel of a direction delays packets at random.
+    pub(super) fn is_random(&self, link: usize, way: Way) -> bool {
+        let channel = self.side(link, way).common.channel.as_ref();
+        channel.map_or(&[][..], Channel::faults).iter().any(Config::is_random_delay)
+    }
+
+    /// Returns the key of a stage that makes other packets of those that come.
+    pub(super) fn remaking(&self, link: usize, way: Way) -> Option<&'static str> {
+        stage::remaking(&self.side(link, way).stages.by_row()).first().copied()
+    }
+
+    /// Returns `true` if the queue of a direction serves packets of some DSCPs first.
+    pub(super) fn serves_first(&self, link: usize, way: Way) -> bool {
+        matches!(self.side(link, way).common.queue, Some(Queue::Priority(_)))
     }
 
     /// Returns the settings of a direction of a link.

@@ -1,17 +1,17 @@
 //! Notes on flows and links: limits, and what a forecast leaves out.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use bentpipe_scenario::{Flow, Queue, Scenario, Way, copies};
 use bentpipe_site::application::Application;
-use bentpipe_site::{Recorded, ShareBudget};
+use bentpipe_site::{Cost, Recorded, ShareBudget};
 use bentpipe_units::{Bytes, Rate, Span};
 
 use super::medium::Media;
 use super::path::{Path, splitter};
 use super::sharing::{Forecast, Sharing};
 use super::states::States;
-use super::{FlowBudget, Ground, direction, queue_of, queue_text, show};
+use super::{FlowBudget, Ground, LinkBudget, direction, is_whole, queue_of, queue_text, show};
 
 /// Delay in a queue that is worth a note.
 ///
@@ -39,8 +39,16 @@ pub(super) fn of_flow(
         None => tcp_warnings(scenario, media, flow, budget, forecast.narrowest),
     };
     notes.extend(ack_note(scenario, path, forecast));
+    notes.extend(ack_share(scenario, path, forecast));
     notes.extend(warnings(flow, budget, forecast.sent, sharing));
     notes.extend(loss_note(budget));
+    notes.extend(answers_note(ground, path));
+    notes.extend(random_delay(media, path));
+    notes.extend(bucket(scenario, media, path));
+    notes.extend(waiting(ground, (n, path), forecast, budget));
+    notes.extend(bursts(flow));
+    notes.extend(proxy_events(scenario, path));
+    notes.extend(long_bundles(scenario, flow, path));
     notes.extend(file_note(ground, (n, flow)));
     notes.extend(silence(ground.states, (n, flow)));
     notes.extend(never_start(scenario, (name, flow)));
@@ -53,6 +61,162 @@ fn loss_note(budget: &FlowBudget) -> Option<String> {
         let part = show::percent(budget.lost);
         format!("channels lose {part} of its packets on average: a sender that slows down at a loss gets less than is forecast")
     })
+}
+
+/// Returns a note on answers that channels lose.
+fn answers_note(ground: &Ground<'_>, path: &Path) -> Option<String> {
+    let time = ground.states.start(0);
+    let part = path.answers_lost(&ground.states.losses, time);
+    (part > 0.0 && path.asks())
+        .then(|| format!("channels lose {} of the answers that come", show::percent(part)))
+}
+
+/// Returns a note on delays that are drawn for each packet.
+fn random_delay(media: &Media<'_>, path: &Path) -> Option<String> {
+    let is_random = |(link, way): (usize, Way)| media.is_random(link, way);
+    path.directions().into_iter().any(is_random).then(|| {
+        "channels delay each packet at random: delays are means of packets far apart, and single ones are shorter and longer"
+            .to_owned()
+    })
+}
+
+/// Returns a note on packets that never fit a bucket.
+fn bucket(scenario: &Scenario, media: &Media<'_>, path: &Path) -> Option<String> {
+    let too_long = |&(link, way): &(usize, Way)| {
+        let (limit, len) = (media.limit(link, way)?, path.packet_on(link, way)?);
+        (len > limit.longest.get()).then(|| {
+            let (len, at) = (Bytes::new(len), direction(scenario, (link, way)));
+            format!(
+                "packets of {len} never fit the bucket of {} of the shaper of {at}, which drops them",
+                limit.longest
+            )
+        })
+    };
+    path.directions().iter().find_map(too_long)
+}
+
+/// Returns a note on what waits while a line is slower than what comes.
+fn waiting(
+    ground: &Ground<'_>,
+    (n, path): (usize, &Path),
+    forecast: &Forecast,
+    budget: &FlowBudget,
+) -> Option<String> {
+    let offered = budget.offered?.as_bps() as f64 * (1.0 - budget.lost);
+    let is_less = (forecast.fair.as_bps() as f64) < 0.999 * offered;
+    let slows =
+        |at: &(usize, Way)| !ground.states.rates(*at).is_empty() && !ground.states.losses.has_outages(*at);
+    let slow = path.directions().into_iter().find(slows)?;
+    let has_room = offered < forecast.alone.as_bps() as f64;
+    (is_less && has_room && ground.states.of_flow(n).len() > 1).then(|| {
+        format!(
+            "{} is slower than what comes at times: what its queue keeps until later is not counted",
+            direction(ground.scenario, slow)
+        )
+    })
+}
+
+/// Returns a note on bursts as fast as the connection takes them.
+fn bursts(flow: &Flow) -> Option<String> {
+    let is_written = flow.traffic.kind().takes().application;
+    (is_written && flow.application.is_burst_without_rate()).then(|| {
+        let note = match flow.application.cycle() {
+            Some(_) => "its bursts begin in slow start: figures are those of bursts at the full rate",
+            None => "the times of its bursts are random: figures are those of bursts without end",
+        };
+        note.to_owned()
+    })
+}
+
+/// Returns a note on a proxy on the way that events change.
+fn proxy_events(scenario: &Scenario, path: &Path) -> Option<String> {
+    let splits = |node: &str| scenario.roles_of(node).iter().any(|role| role.word() == "pep");
+    let changed = scenario.timeline.iter().flat_map(|moment| &moment.difference.node);
+    let mut on_way = changed.map(|(node, _)| node).filter(|node| path.nodes.contains(node) && splits(node));
+    let node = on_way.next().filter(|_| path.window.is_some())?;
+    Some(format!("events change the proxy of {node}: figures are with the one of the start"))
+}
+
+/// Returns a note on bundles in datagrams that are longer than packets.
+fn long_bundles(scenario: &Scenario, flow: &Flow, path: &Path) -> Option<String> {
+    (is_whole(scenario, flow) && path.fragments > 1).then(|| {
+        format!(
+            "each bundle is a datagram longer than the path's MTU of {}: it travels in {} fragments, and is lost with any of them",
+            Bytes::new(path.mtu),
+            path.fragments
+        )
+    })
+}
+
+/// Notes shares of flows of which some do not slow down, where more comes than a link carries.
+pub(super) fn overload(
+    scenario: &Scenario,
+    paths: &[(usize, Path)],
+    flows: &mut [FlowBudget],
+    links: &[LinkBudget],
+) {
+    let is_more = |flow: &FlowBudget| {
+        let arrives = flow.offered.map(|offered| offered.as_bps() as f64 * (1.0 - flow.lost));
+        arrives.is_some_and(|arrives| flow.fair_share.as_bps() as f64 * 1.001 + 1.0 < arrives)
+    };
+    behind_data(scenario, paths, flows);
+    let mut pushing: HashMap<String, String> = HashMap::new();
+    for flow in flows.iter().filter(|flow| flow.tcp.is_none() && is_more(flow)) {
+        pushing.entry(flow.bottleneck.clone()).or_insert_with(|| flow.name.clone());
+    }
+    if pushing.is_empty() {
+        return;
+    }
+    let names: Vec<Vec<String>> = paths
+        .iter()
+        .map(|(_, path)| path.directions().into_iter().map(|at| direction(scenario, at)).collect())
+        .collect();
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    names.iter().flatten().for_each(|name| *counts.entry(name).or_default() += 1);
+    let cells: HashSet<String> = links
+        .iter()
+        .filter(|link| link.cells.is_some())
+        .map(|link| format!("{} {}", link.name, link.direction))
+        .collect();
+    for (flow, names) in flows.iter_mut().zip(&names) {
+        if let Some((at, name)) = names.iter().find_map(|at| pushing.get(at).map(|name| (at, name)))
+            && counts[at.as_str()] > 1
+        {
+            flow.warnings.push(format!(
+                "{name} sends more than its share of {at}, and does not slow down: it gets more, and others less"
+            ));
+        }
+        if pushing.get(&flow.bottleneck) == Some(&flow.name) {
+            flow.warnings.extend(whole_or_lost(flow, cells.contains(&flow.bottleneck)));
+        }
+    }
+}
+
+/// Notes transfers whose ACKs wait behind the data of others.
+fn behind_data(scenario: &Scenario, paths: &[(usize, Path)], flows: &mut [FlowBudget]) {
+    let fills = |flow: &&FlowBudget| flow.tcp.is_some() && flow.offered.is_none();
+    let full: HashMap<String, String> =
+        flows.iter().filter(fills).map(|flow| (flow.bottleneck.clone(), flow.name.clone())).collect();
+    for (flow, (_, path)) in flows.iter_mut().zip(paths).filter(|(flow, _)| flow.tcp.is_some()) {
+        let answers = path.directions().into_iter().filter(|(link, way)| path.answers_on(*link, *way));
+        let other = |at: String| full.get(&at).filter(|name| **name != flow.name).map(|_| at);
+        if let Some(at) = answers.map(|at| direction(scenario, at)).find_map(other) {
+            flow.warnings
+                .push(format!("its ACKs wait behind data of others on {at}: it gets less than is forecast"));
+        }
+    }
+}
+
+/// Returns a note on packets that are lost with any of their parts.
+fn whole_or_lost(flow: &FlowBudget, in_cells: bool) -> Option<String> {
+    let parts = if flow.fragments > 1 {
+        "fragments"
+    } else if in_cells {
+        "cells, where their queues have room for some of them,"
+    } else {
+        return None;
+    };
+    Some(format!("what does not fit is lost in {parts} and each takes its whole packet: fewer arrive"))
 }
 
 /// Returns a note on the file that a flow sends.
@@ -97,6 +261,16 @@ fn ack_note(scenario: &Scenario, path: &Path, forecast: &Forecast) -> Option<Str
         let (at, len) = (direction(scenario, (link, way)), Bytes::new(path.answer_len()));
         let rate = show::rate(forecast.alone);
         format!("its ACKs of {len} fill {at}, which limits it to {rate}, or to more where ACKs are lost")
+    })
+}
+
+/// Returns a note on a share that answers have of a link.
+fn ack_share(scenario: &Scenario, path: &Path, forecast: &Forecast) -> Option<String> {
+    let (link, way) = forecast.limit;
+    let is_apart = forecast.limit != forecast.narrowest;
+    (path.window.is_some() && is_apart && path.answers_on(link, way)).then(|| {
+        let at = direction(scenario, (link, way));
+        format!("its ACKs share {at} with others: it gets more than its share where ACKs are lost, and less where they wait")
     })
 }
 
@@ -161,9 +335,19 @@ fn tcp_warnings(
             ));
         }
         let lasts = scenario.duration.saturating_sub(flow.start);
-        if let Some(slow_start) = tcp.slow_start.filter(|slow_start| *slow_start > lasts) {
-            warnings
-                .push(format!("slow start alone takes {}; the flow lasts {lasts}", show::time(slow_start)));
+        match (tcp.slow_start, tcp.with_slow_start, tcp.completion) {
+            (Some(slow_start), ..) if slow_start > lasts => {
+                warnings.push(format!(
+                    "slow start alone takes {}; the flow lasts {lasts}",
+                    show::time(slow_start)
+                ));
+            }
+            (None, Some(_), Some(completion)) => warnings.push(format!(
+                "its data have arrived after {}, before its window is open",
+                show::time(completion)
+            )),
+            (None, Some(_), None) => warnings.push("it ends before its window is open".to_owned()),
+            _ => {}
         }
     }
     warnings
@@ -200,6 +384,15 @@ fn queue_bytes(queue: &Queue, packet: Bytes) -> Option<Bytes> {
     }
 }
 
+/// Returns a note on packets of several lengths on a medium that stations use in turn.
+pub(super) fn in_turn(cost: &dyn Cost, lens: impl Iterator<Item = u64>) -> Option<String> {
+    let lens: BTreeSet<u64> = lens.collect();
+    let (shortest, longest) = (*lens.first()?, *lens.last()?);
+    (cost.airtime(longest as usize).is_some() && longest > 2 * shortest.max(1)).then(|| {
+        "stations send a packet each in turn: flows of longer packets get more than an equal share".to_owned()
+    })
+}
+
 /// Returns notes on delay and losses of a direction.
 pub(super) fn of_link(media: &Media<'_>, states: &States, at: (usize, Way)) -> Vec<String> {
     let channel = media.channel_delay(at.0, at.1);
@@ -209,7 +402,18 @@ pub(super) fn of_link(media: &Media<'_>, states: &States, at: (usize, Way)) -> V
     let sample = "only a sample of the changes was looked at: shares of time are estimates".to_owned();
     let is_sample = states.is_sample && !states.rates(at).is_empty();
     let losses = states.losses.note(at);
-    let notes =
-        [channel, losses, states.unknown.contains(&at).then_some(unknown), is_sample.then_some(sample)];
+    let remade = media.remaking(at.0, at.1).map(|key| {
+        format!("its `{key}` makes other packets of those that come: figures are those without it")
+    });
+    let served = "its queue serves some packets first: shares are those without that".to_owned();
+    let served = media.serves_first(at.0, at.1).then_some(served);
+    let notes = [
+        remade,
+        served,
+        channel,
+        losses,
+        states.unknown.contains(&at).then_some(unknown),
+        is_sample.then_some(sample),
+    ];
     notes.into_iter().flatten().collect()
 }

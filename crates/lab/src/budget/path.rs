@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bentpipe_dvb::udlr;
 use bentpipe_scenario::{Flow, Hop, Ip, Problem, Role, Scenario, Way};
 use bentpipe_site::{
-    Compressed, Passage, Recorded, Router, Sample, Topology, TrafficKind, Window, header_len, path_mtu, stage,
+    Compressed, Passage, Recorded, Router, Sample, Topology, TrafficKind, Window, header_len, path_mtu,
 };
 use bentpipe_telephony::load::VoiceLeg;
 use bentpipe_units::{Rate, Span};
@@ -13,7 +13,7 @@ use bentpipe_wire::ip::fragments;
 
 use super::loss::Losses;
 use super::medium::Media;
-use super::states::States;
+use super::states::{Part, States};
 use super::voice::Voice;
 
 /// Packets between two nodes: those of a flow, or of its voice on a leg.
@@ -102,6 +102,8 @@ pub(super) struct Path {
     pub(super) packet: u64,
     /// Number of fragments of a datagram: payload and packet are means over them.
     pub(super) fragments: u64,
+    /// Fragments of a packet and of an answer.
+    longest: [Fragments; 2],
     /// Number and length of the fragments of an answer.
     answer: (u64, u64),
     answers: bool,
@@ -116,6 +118,52 @@ pub(super) struct Path {
     pub(super) voice: Option<Voice>,
     /// Mean rate of packets of a file.
     pub(super) recorded: Option<Rate>,
+}
+
+/// Time of a resource that a bit of payload takes.
+#[derive(Clone, Copy)]
+pub(super) struct Taken {
+    pub(super) at: (usize, Way),
+    pub(super) part: Part,
+    /// Number of the link on the way there. Of answers it is that of all of them.
+    pub(super) hop: usize,
+    pub(super) own: f64,
+    /// Length of its packets, if the time depends on it.
+    pub(super) len: Option<usize>,
+}
+
+/// Time of a resource in seconds that stands for none: of packets that do not pass.
+const NEVER_PASSES: f64 = 1e6;
+
+/// Packet on a direction of a link.
+struct Sent {
+    len: usize,
+    compressed: Option<Compressed>,
+}
+
+impl Sent {
+    /// Returns the seconds of each resource of a direction that it takes, with its length if they depend on that.
+    fn takes(&self, media: &Media<'_>, (link, way): (usize, Way)) -> Vec<(Part, f64, Option<usize>)> {
+        let (cost, bits) = (media.cost(link, way), 8.0 * self.len as f64);
+        let (line, len) = match self.compressed {
+            Some(compressed) => (8.0 * compressed.on_line_bytes / at_least_one(cost.usable()), None),
+            None => (bits / at_least_one(cost.capacity(self.len)), Some(self.len)),
+        };
+        let mut all = vec![(Part::Line, line, len)];
+        all.extend(media.limit(link, way).map(|limit| {
+            let passes = self.len as u64 <= limit.longest.get();
+            (Part::Stage, if passes { bits / at_least_one(limit.rate) } else { NEVER_PASSES }, None)
+        }));
+        let on_line = 8.0 * cost.wire_len(self.len).get() as f64;
+        let passed = cost.passed().iter().enumerate();
+        all.extend(passed.map(|(n, passed)| (Part::Passed(n), on_line / at_least_one(passed.rate), None)));
+        all.extend(cost.packet_rate().map(|rate| (Part::Packets, 1.0 / rate, None)));
+        all
+    }
+}
+
+fn at_least_one(rate: Rate) -> f64 {
+    rate.as_bps().max(1) as f64
 }
 
 /// Voice of one copy of a flow on a direction of a link.
@@ -155,8 +203,10 @@ impl Path {
         let packet = total / fragments;
         let nodes = nodes(topology, from, &there);
         let payload = longest.saturating_sub(headers) / fragments;
-        let answer = fragments::sizes(is_v4, header_len(load.ip, load.answer_len).get(), mtu);
+        let answer_len = header_len(load.ip, load.answer_len).get();
+        let answer = fragments::sizes(is_v4, answer_len, mtu);
         let answer = (answer.0, answer.1 / answer.0);
+        let all = [longest, answer_len].map(|len| Fragments::of(load.ip, len, mtu));
         let Load { answers, window, voice, .. } = load;
         // Speech goes both ways.
         let speech = voice.as_ref().map(|voice| voice.packets_per_s[1] / voice.packets_per_s[0]);
@@ -170,6 +220,7 @@ impl Path {
             payload,
             packet,
             fragments,
+            longest: all,
             answer,
             answers,
             answers_per_packet,
@@ -222,6 +273,18 @@ impl Path {
         links.zip(&self.compressed[0]).filter_map(|(link, compressed)| Some((link, (*compressed)?)))
     }
 
+    /// Returns the round trips without queueing in front of a node on the way and behind it.
+    ///
+    /// `None` if the way back does not pass it too.
+    pub(super) fn legs(&self, topology: &Topology, media: &Media<'_>, node: usize) -> Option<[Span; 2]> {
+        let at = 1 + self.there.iter().position(|hop| topology.link_ends(hop.0, hop.1)[1] == node)?;
+        let back_at = 1 + self.back.iter().position(|hop| topology.link_ends(hop.0, hop.1)[1] == node)?;
+        let [first, last] = [&self.there[..at], &self.there[at..]].map(|hops| time(media, hops, self.packet));
+        let [back_first, back_last] =
+            [&self.back[..back_at], &self.back[back_at..]].map(|hops| time(media, hops, self.answer.1));
+        Some([first + back_last, back_first + last])
+    }
+
     /// Returns the directions of links that it uses, each once.
     pub(super) fn directions(&self) -> BTreeSet<(usize, Way)> {
         self.there.iter().chain(&self.back).map(|(link, way, _)| (*link, *way)).collect()
@@ -236,56 +299,64 @@ impl Path {
         on(&self.there, self.packet).or_else(|| on(&self.back, self.answer.1))
     }
 
-    /// Returns the time of each direction that a bit of payload takes.
+    /// Returns the length of its data's packets on a direction of a link.
+    pub(super) fn data_on(&self, link: usize, way: Way) -> Option<u64> {
+        let hop = self.there.iter().find(|hop| (hop.0, hop.1) == (link, way));
+        hop.map(|(_, _, more)| self.packet + more)
+    }
+
+    /// Returns the time of each resource that a bit of payload takes.
     ///
-    /// Packets take it there, and answers back. The number is that of the link on the way there; of answers that of all of them.
-    pub(super) fn loads(&self, media: &Media<'_>) -> Vec<((usize, Way), usize, f64)> {
-        let there = self.there.iter().enumerate();
-        let there = there.map(|(n, hop)| ((hop.0, hop.1), n, 1.0 / self.rate(media, hop).max(1e-3)));
-        let per_bit = self.answers_per_packet * self.answer.0 as f64
-            / (8 * self.payload.max(1) * self.fragments) as f64;
+    /// Packets take it there, and answers back.
+    pub(super) fn loads(&self, media: &Media<'_>) -> Vec<Taken> {
+        let per_bit = 1.0 / (8 * self.payload.max(1)) as f64;
+        let there = self.there.iter().zip(&self.compressed[0]).enumerate();
+        let there = there.map(|(n, (hop, compressed))| (n, *hop, self.packet, *compressed, per_bit));
+        let answers = self.answers_per_packet * self.answer.0 as f64 * per_bit / self.fragments as f64;
+        let last = self.there.len();
         let back = self.back.iter().enumerate().map(|(n, hop)| {
             let compressed = self.compressed[1].get(n).copied().flatten();
-            ((hop.0, hop.1), self.there.len(), per_bit * self.answer_time(media, hop, compressed))
+            (last, *hop, self.answer.1, compressed, answers)
         });
-        there.chain(back.filter(|(.., load)| *load > 0.0)).collect()
+        let all = there.chain(back.filter(|(.., answers)| *answers > 0.0));
+        all.flat_map(|(hop, (link, way, more), len, compressed, count)| {
+            let packet = Sent { len: (len + more) as usize, compressed };
+            packet.takes(media, (link, way)).into_iter().map(move |(part, seconds, len)| Taken {
+                at: (link, way),
+                part,
+                hop,
+                own: seconds * count,
+                len,
+            })
+        })
+        .collect()
     }
 
     /// Returns the parts of packets that come to each link there and to the end.
-    pub(super) fn passing(&self, losses: &Losses, time: Span) -> Vec<f64> {
+    pub(super) fn passing(&self, media: &Media<'_>, states: &States, state: usize) -> Vec<f64> {
+        let (losses, time) = (&states.losses, states.start(state));
         let mut all = vec![1.0];
         for (link, way, more) in &self.there {
-            let lost = losses.part((*link, *way), time, self.packet + more);
-            all.push(all[all.len() - 1] * (1.0 - lost));
+            let (at, len) = ((*link, *way), self.packet + more);
+            let lost = losses.part(at, time, len);
+            let of_medium = states.cost(state, media, at).mean_loss(len as usize);
+            all.push(all[all.len() - 1] * (1.0 - lost) * (1.0 - of_medium) * losses.copies(at, time));
         }
         all
     }
 
-    /// Returns the rate of payload on a link there.
-    fn rate(&self, media: &Media<'_>, &(link, way, more): &(usize, Way, u64)) -> f64 {
-        let ip = match self.compressed().find(|(at, _)| *at == (link, way)) {
-            Some((_, compressed)) => {
-                media.cost(link, way).usable().mul_f64(self.packet as f64 / compressed.on_line_bytes.max(1.0))
-            }
-            None => media.cost(link, way).capacity((self.packet + more) as usize),
+    /// Returns the part of answers that channels lose on the way back.
+    pub(super) fn answers_lost(&self, losses: &Losses, time: Span) -> f64 {
+        let pass = |(link, way, more): &(usize, Way, u64)| {
+            1.0 - losses.part((*link, *way), time, self.answer.1 + more)
         };
-        let ip = stage::limit(&media.side(link, way).stages.by_row()).map_or(ip, |limit| limit.min(ip));
-        ip.mul_f64(self.payload as f64 / (self.packet + more).max(1) as f64).as_bps() as f64
+        let one: f64 = self.back.iter().map(pass).product();
+        1.0 - one.powi(i32::try_from(self.answer.0).unwrap_or(i32::MAX))
     }
 
-    /// Returns the time of a fragment of an answer on a link, in seconds.
-    fn answer_time(
-        &self,
-        media: &Media<'_>,
-        &(link, way, more): &(usize, Way, u64),
-        compressed: Option<Compressed>,
-    ) -> f64 {
-        let (cost, len) = (media.cost(link, way), self.answer.1 + more);
-        let (bytes, rate) = match compressed {
-            Some(compressed) => (compressed.on_line_bytes, cost.usable()),
-            None => (len as f64, cost.capacity(len as usize)),
-        };
-        8.0 * bytes / rate.as_bps().max(1) as f64
+    /// Returns `true` if each of its packets has an answer that is asked for.
+    pub(super) fn asks(&self) -> bool {
+        self.window.is_none() && self.answers_per_packet > 0.0
     }
 
     /// Returns `true` if only its answers use a direction of a link.
@@ -320,21 +391,62 @@ impl Path {
 
     /// Returns propagation and transmission of a full packet, or of all its fragments.
     pub(super) fn one_way(&self, media: &Media<'_>) -> Span {
-        train(media, &self.there, (self.fragments, self.packet))
+        train(media, &self.there, self.longest[0])
     }
 
     /// Returns the one-way delay plus that of an answer, if it is answered.
     pub(super) fn min_rtt(&self, media: &Media<'_>) -> Option<Span> {
-        self.answers.then(|| self.one_way(media) + train(media, &self.back, self.answer))
+        self.answers.then(|| self.one_way(media) + train(media, &self.back, self.longest[1]))
     }
 }
 
 /// Returns the time until the last of some packets of one length has arrived.
 ///
-/// They queue at the slowest link.
-fn train(media: &Media<'_>, hops: &[(usize, Way, u64)], (count, len): (u64, u64)) -> Span {
-    let each = hops.iter().map(|(link, way, more)| media.cost(*link, *way).time((len + more) as usize));
-    time(media, hops, len) + each.max().unwrap_or_default() * (count - 1)
+/// All but the last have the length of the first, and `len` is the mean. They queue at each link.
+fn train(media: &Media<'_>, hops: &[(usize, Way, u64)], fragments: Fragments) -> Span {
+    let Fragments { count, mean, longest } = fragments;
+    if count == 1 {
+        return time(media, hops, mean);
+    }
+    let last = (mean * count).saturating_sub(longest * (count - 1));
+    // Arrivals of the first one, of the last of those alike, and of the last one.
+    let [mut first, mut alike, mut end] = [Span::ZERO; 3];
+    let mut slowest = Span::ZERO;
+    for &(link, way, more) in hops {
+        let (cost, delay) = (media.cost(link, way), media.delay(link, way));
+        let alone = |len: u64| cost.time((len + more) as usize);
+        let next = |len: u64| cost.usable().span_of(cost.wire_len((len + more) as usize));
+        if next(longest) < alone(longest) {
+            // Frames have room for several.
+            let whole = first + cost.time((mean * count + more * count) as usize);
+            end = whole.max(end + alone(last)) + delay;
+            alike = end;
+        } else {
+            alike += alone(longest) + alone(longest).saturating_sub(slowest) * (count - 2);
+            end = (alike + alone(last)).max(end + alone(last)) + delay;
+            alike += delay;
+        }
+        slowest = slowest.max(alone(longest).min(next(longest)));
+        first += alone(longest) + delay;
+    }
+    end
+}
+
+/// Fragments of a packet.
+#[derive(Clone, Copy, Debug)]
+struct Fragments {
+    count: u64,
+    mean: u64,
+    longest: u64,
+}
+
+impl Fragments {
+    fn of(ip: Ip, len: u64, mtu: u64) -> Fragments {
+        let (count, total) = fragments::sizes(ip == Ip::V4, len, mtu);
+        let headers = if ip == Ip::V4 { 20 } else { 48 };
+        let longest = if count == 1 { len } else { headers + mtu.saturating_sub(headers) / 8 * 8 };
+        Fragments { count, mean: total / count, longest }
+    }
 }
 
 fn time(media: &Media<'_>, hops: &[(usize, Way, u64)], len: u64) -> Span {

@@ -4,28 +4,50 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use bentpipe_scenario::copies::copies as copies_between;
-use bentpipe_scenario::{Flow, Scenario, Way};
-use bentpipe_site::SharingCopies;
+use bentpipe_scenario::{Flow, Role, Scenario, Way};
+use bentpipe_site::{SharingCopies, Window};
 use bentpipe_units::{Bytes, Rate};
 use indexmap::IndexMap;
 
 use super::medium::Media;
-use super::path::{Path, splitter};
+use super::path::{Path, Taken, splitter};
 use super::share::{self, Demand};
-use super::states::States;
+use super::states::{Part, States};
 use super::{Users, flows_on_copies};
 
-/// Returns the number of copies of a link that share the resource of one.
-fn sharing_copies(scenario: &Scenario, media: &Media<'_>, (link, way): (usize, Way)) -> u32 {
+/// Returns the number of copies of a link that share a resource of one.
+fn sharing_copies(scenario: &Scenario, media: &Media<'_>, (link, way): (usize, Way), part: Part) -> u32 {
     let cost = media.cost(link, way);
     let between = &scenario.link[link].between;
     let [from, to] = [&between[way.index()], &between[1 - way.index()]].map(String::as_str);
     let all = copies_between(scenario, [from, to]);
-    match cost.shared().map(|_| cost.sharing_copies()) {
-        None | Some(SharingCopies::One) => 1,
-        Some(SharingCopies::All) => all,
-        Some(SharingCopies::OfNode) => all / copies_between(scenario, [from; 2]),
+    match (part, cost.shared().map(|_| cost.sharing_copies())) {
+        (Part::Stage | Part::Packets, _) | (Part::Line, None | Some(SharingCopies::One)) => 1,
+        (Part::Passed(number), _) => {
+            let ends = cost.passed()[number].between.each_ref().map(String::as_str);
+            all / copies_between(scenario, ends).min(all)
+        }
+        (Part::Line, Some(SharingCopies::All)) => all,
+        (Part::Line, Some(SharingCopies::OfNode)) => all / copies_between(scenario, [from; 2]),
     }
+}
+
+/// Returns the resource of a medium that others share: the medium, or the slowest of the lines that it passes.
+fn shared<'m>(media: &'m Media<'_>, (link, way): (usize, Way)) -> Option<(&'m str, Part)> {
+    let cost = media.cost(link, way);
+    let slowest = || {
+        let lines = cost.passed().iter().enumerate();
+        let slowest = lines.min_by_key(|(_, line)| line.rate);
+        slowest.map(|(n, line)| (line.name.as_str(), Part::Passed(n)))
+    };
+    cost.shared().map(|shared| (shared, Part::Line)).or_else(slowest)
+}
+
+/// Returns the resources of a direction that others may share.
+fn all_shared<'m>(media: &'m Media<'_>, (link, way): (usize, Way)) -> impl Iterator<Item = (&'m str, Part)> {
+    let cost = media.cost(link, way);
+    let lines = cost.passed().iter().enumerate().map(|(n, line)| (line.name.as_str(), Part::Passed(n)));
+    cost.shared().map(|shared| (shared, Part::Line)).into_iter().chain(lines)
 }
 
 /// Flows that share the rate of a direction of a link, or of its multiplex.
@@ -38,21 +60,24 @@ pub(super) struct Sharing {
     pub(super) count: u64,
 }
 
+/// Direction of a link, and the resource of it that others share.
+type Member = ((usize, Way), Part);
+
 /// Shares of links and multiplexes, computed once for all flows of each.
 pub(super) struct Sharings<'a> {
     scenario: &'a Scenario,
     media: &'a Media<'a>,
     /// Directions of links by the name of what they share.
-    members: HashMap<&'a str, Vec<(usize, Way)>>,
+    members: HashMap<&'a str, Vec<Member>>,
     known: HashMap<(usize, Way), Rc<Sharing>>,
 }
 
 impl<'a> Sharings<'a> {
     pub(super) fn new(scenario: &'a Scenario, media: &'a Media<'a>) -> Sharings<'a> {
-        let mut members: HashMap<&str, Vec<(usize, Way)>> = HashMap::new();
+        let mut members: HashMap<&str, Vec<_>> = HashMap::new();
         for at in (0..scenario.link.len()).flat_map(|n| [(n, Way::Forward), (n, Way::Return)]) {
-            if let Some(shared) = media.cost(at.0, at.1).shared() {
-                members.entry(shared).or_default().push(at);
+            for (shared, part) in all_shared(media, at) {
+                members.entry(shared).or_default().push((at, part));
             }
         }
         Sharings { scenario, media, members, known: HashMap::new() }
@@ -60,18 +85,17 @@ impl<'a> Sharings<'a> {
 
     /// Returns the flows that share the rate of a direction of a link.
     pub(super) fn of(&mut self, users: &Users<'_>, at: (usize, Way)) -> Rc<Sharing> {
-        let shared = self.media.cost(at.0, at.1).shared();
-        let all = shared
-            .and_then(|shared| self.members.get(shared))
-            .map_or(std::slice::from_ref(&at), Vec::as_slice);
+        let shared = shared(self.media, at);
+        let alone = [(at, Part::Line)];
+        let all = shared.and_then(|(name, _)| self.members.get(name)).map_or(&alone[..], Vec::as_slice);
         // Of those that share, the first stands for all.
-        if let Some(known) = self.known.get(&all[0]) {
+        if let Some(known) = self.known.get(&all[0].0) {
             return Rc::clone(known);
         }
         let (link_name, _) = self.scenario.link.get_index(at.0).expect("a path is of links");
-        let name = shared.map_or_else(|| format!("{link_name} {}", at.1.name()), str::to_owned);
+        let name = shared.map_or_else(|| format!("{link_name} {}", at.1.name()), |(name, _)| name.to_owned());
         let sharing = Rc::new(Sharing::new(self.scenario, self.media, users, name, all));
-        self.known.insert(all[0], Rc::clone(&sharing));
+        self.known.insert(all[0].0, Rc::clone(&sharing));
         sharing
     }
 }
@@ -82,13 +106,13 @@ impl Sharing {
         media: &Media<'_>,
         users: &Users<'_>,
         name: String,
-        all: &[(usize, Way)],
+        all: &[Member],
     ) -> Sharing {
         let mut flows: IndexMap<usize, u64> = IndexMap::new();
         let (mut counted, mut streams) = (HashSet::new(), HashSet::new());
-        for &(n, way) in all {
+        for &((n, way), part) in all {
             let link = &scenario.link[n];
-            let copies = sharing_copies(scenario, media, (n, way));
+            let copies = sharing_copies(scenario, media, (n, way), part);
             for &(flow, _) in users.on(n, way) {
                 // Where both directions are one medium, a flow shares it once, with its ACKs.
                 if !counted.insert((n, flow)) && way == Way::Return {
@@ -102,8 +126,7 @@ impl Sharing {
                 {
                     continue;
                 }
-                *flows.entry(flow).or_default() +=
-                    flows_on_copies(scenario, link, &scenario.flow[flow], copies);
+                *flows.entry(flow).or_default() += flows_on_copies(scenario, link, flow, copies);
             }
         }
         let named =
@@ -153,12 +176,13 @@ struct Use {
     hop: usize,
     resource: usize,
     at: (usize, Way),
+    part: Part,
+    /// Length of its packets, if the time depends on it.
+    len: Option<usize>,
     /// Time that one flow takes.
     own: f64,
     /// Number of copies of the flow at one copy of the resource.
     copies: f64,
-    /// Part of the rate that its terminal has if all of a carrier request.
-    contended: f64,
 }
 
 /// Rate of payload that a flow asks for, and what a unit of it takes.
@@ -172,24 +196,21 @@ struct Asked {
 type Passing = Vec<Vec<f64>>;
 
 /// Computes the forecast of each path.
-///
-/// `contended` has the part of their rates that terminals have if all of a carrier request.
 pub(super) fn forecasts(
     scenario: &Scenario,
     media: &Media<'_>,
     states: &States,
     paths: &[(usize, Path)],
-    contended: &HashMap<(usize, Way), f64>,
 ) -> Vec<Forecast> {
-    let mut resources = Resources { scenario, media, contended, numbers: HashMap::new() };
+    let mut resources = Resources { scenario, media, numbers: HashMap::new() };
     let uses: Vec<Vec<Use>> =
-        paths.iter().enumerate().map(|(n, (flow, path))| resources.uses(n, *flow, path)).collect();
+        paths.iter().enumerate().map(|(n, (flow, path))| resources.uses(states, n, *flow, path)).collect();
     let (asked, asked_of) = resources.asked(states, paths, &uses);
-    let passing = passing(states, paths);
+    let passing = passing(media, states, paths);
     let numbers = resources.numbers.len();
     let share = |state: usize| {
         let demands: Vec<Demand> =
-            asked.iter().map(|asked| asked.demand(states, state, &passing[state])).collect();
+            asked.iter().map(|asked| asked.demand(states, media, state, &passing[state])).collect();
         share::max_min(numbers, &demands)
     };
     let all: Vec<Vec<share::Share>> = (0..states.len()).map(share).collect();
@@ -198,22 +219,27 @@ pub(super) fn forecasts(
         let shares: Vec<share::Share> = of_flow.iter().map(|(state, _)| all[*state][asked_of[n]]).collect();
         let arriving: Vec<f64> =
             of_flow.iter().map(|(state, _)| arriving(&passing[*state], n, path)).collect();
-        forecast(&Ways { states, uses: &uses[n], passing: &passing }, &of_flow, &shares, &arriving)
+        let ways = Ways { states, media, uses: &uses[n], passing: &passing };
+        forecast(&ways, states.first_of(*flow), &of_flow, &shares, &arriving)
     };
     paths.iter().enumerate().map(forecast).collect()
 }
 
 /// Returns what passes in each state. States of equal losses have it in common.
-fn passing(states: &States, paths: &[(usize, Path)]) -> Vec<Rc<Passing>> {
+fn passing(media: &Media<'_>, states: &States, paths: &[(usize, Path)]) -> Vec<Rc<Passing>> {
     let mut all: Vec<Rc<Passing>> = Vec::new();
     for state in 0..states.len() {
-        let time = states.start(state);
-        let same = state > 0 && !states.losses.change_between(states.start(state - 1), time);
-        all.push(match all.last().filter(|_| same || states.losses.is_empty()) {
-            Some(last) => Rc::clone(last),
-            None if states.losses.is_empty() => Rc::default(),
-            None => Rc::new(paths.iter().map(|(_, path)| path.passing(&states.losses, time)).collect()),
-        });
+        let is_same = |before: usize| {
+            let changes = states.losses.change_between(states.start(before), states.start(state));
+            !changes && states.have_same_costs(before, state)
+        };
+        let last = all.last().filter(|_| is_same(state - 1)).map(Rc::clone);
+        all.push(last.unwrap_or_else(|| {
+            let of = |(_, path): &(usize, Path)| path.passing(media, states, state);
+            let parts: Passing = paths.iter().map(of).collect();
+            let is_lossless = parts.iter().flatten().all(|part| *part == 1.0);
+            if is_lossless { Rc::default() } else { Rc::new(parts) }
+        }));
     }
     all
 }
@@ -226,19 +252,19 @@ fn arriving(passing: &Passing, path: usize, way: &Path) -> f64 {
 
 impl Use {
     /// Returns the part of the resource that a unit of rate takes in a state.
-    fn own(&self, states: &States, state: usize, passing: &Passing) -> f64 {
+    fn own(&self, states: &States, media: &Media<'_>, state: usize, passing: &Passing) -> f64 {
         let comes = passing.get(self.path).map_or(1.0, |parts| parts[self.hop]);
-        self.own * comes / states.factor(state, self.at).max(1e-12)
+        self.own * comes / states.factor((state, self.part), media, self.at, self.len).max(1e-12)
     }
 }
 
 impl Asked {
     /// Returns the demand of its copies that send in a state.
-    fn demand(&self, states: &States, state: usize, passing: &Passing) -> Demand {
+    fn demand(&self, states: &States, media: &Media<'_>, state: usize, passing: &Passing) -> Demand {
         let part = states.part(state, self.flow);
         let all = |one: &Use| {
             let copies = (one.copies * part).max(1.0);
-            (one.resource, one.own(states, state, passing) * copies / one.contended)
+            (one.resource, one.own(states, media, state, passing) * copies)
         };
         let most = if part > 0.0 { self.most } else { 0.0 };
         Demand { most, uses: self.uses.iter().map(all).collect() }
@@ -248,6 +274,7 @@ impl Asked {
 /// Uses of a path.
 struct Ways<'a> {
     states: &'a States,
+    media: &'a Media<'a>,
     uses: &'a [Use],
     passing: &'a [Rc<Passing>],
 }
@@ -257,7 +284,7 @@ impl Ways<'_> {
     fn alone(&self, state: usize) -> (f64, (usize, Way)) {
         let mut taken: HashMap<usize, (f64, f64, (usize, Way))> = HashMap::new();
         for one in self.uses {
-            let time = one.own(self.states, state, &self.passing[state]);
+            let time = one.own(self.states, self.media, state, &self.passing[state]);
             let (sum, most, at) = taken.entry(one.resource).or_insert((0.0, 0.0, one.at));
             *sum += time;
             if time > *most {
@@ -281,6 +308,7 @@ impl Ways<'_> {
 
 fn forecast(
     ways: &Ways<'_>,
+    first: usize,
     of_flow: &[(usize, f64)],
     shares: &[share::Share],
     arriving: &[f64],
@@ -302,7 +330,7 @@ fn forecast(
     Forecast {
         alone: mean(&|n| alone[n].0 * arriving[n]),
         sent: mean(&|n| alone[n].0),
-        first: Rate::from_bps(alone.first().map_or(0.0, |(rate, _)| rate.min(1e15)).round() as u64),
+        first: Rate::from_bps(ways.alone(first).0.min(1e15).round() as u64),
         narrowest,
         fair: mean(&|n| shares[n].rate * arriving[n]),
         limit: longest(limits).unwrap_or(narrowest),
@@ -316,31 +344,38 @@ fn longest(times: HashMap<(usize, Way), f64>) -> Option<(usize, Way)> {
     most.map(|(at, _)| at)
 }
 
-/// Name of a shared medium, or else a direction of a link.
-type Key<'a> = (Option<&'a str>, Option<(usize, Way)>);
+/// Name of what is shared, or else a resource of a direction of a link.
+type Key<'a> = (Option<&'a str>, Option<((usize, Way), Part)>);
 
 /// Resources of a network by numbers.
 struct Resources<'a> {
     scenario: &'a Scenario,
     media: &'a Media<'a>,
-    contended: &'a HashMap<(usize, Way), f64>,
     numbers: HashMap<Key<'a>, usize>,
 }
 
 impl Resources<'_> {
-    fn uses(&mut self, number: usize, flow: usize, path: &Path) -> Vec<Use> {
-        let of = |(at, hop, own): ((usize, Way), usize, f64)| {
-            let shared = self.media.cost(at.0, at.1).shared();
+    fn uses(&mut self, states: &States, number: usize, flow: usize, path: &Path) -> Vec<Use> {
+        let seconds = states.seconds(flow, &states.of_flow(flow));
+        let (scenario, media) = (self.scenario, self.media);
+        let of = |Taken { at, part, hop, own, len }: Taken| {
+            let cost = media.cost(at.0, at.1);
+            let shared = match part {
+                Part::Line => cost.shared(),
+                Part::Passed(number) => cost.passed().get(number).map(|line| line.name.as_str()),
+                Part::Stage | Part::Packets => None,
+            };
             let next = self.numbers.len();
-            let key = (shared, shared.is_none().then_some(at));
+            let key = (shared, shared.is_none().then_some((at, part)));
             let resource = *self.numbers.entry(key).or_insert(next);
-            let some = sharing_copies(self.scenario, self.media, at);
-            let link = &self.scenario.link[at.0];
-            let copies = flows_on_copies(self.scenario, link, &self.scenario.flow[flow], some) as f64;
-            let contended = self.contended.get(&at).copied().unwrap_or(1.0);
-            Use { path: number, hop, resource, at, own, copies, contended }
+            let some = sharing_copies(scenario, media, at, part);
+            let copies = flows_on_copies(scenario, &scenario.link[at.0], flow, some) as f64;
+            let own = if part == Part::Stage { own * of_bucket(media, at, seconds) } else { own };
+            Use { path: number, hop, resource, at, part, len, own, copies }
         };
-        path.loads(self.media).into_iter().map(of).collect()
+        let mut all: Vec<Use> = path.loads(media).into_iter().map(of).collect();
+        contend(media, &mut all);
+        all
     }
 
     /// Returns what all flows ask for, and the number of each path's demand. The paths of a flow to a group have one.
@@ -370,6 +405,18 @@ impl Resources<'_> {
         (all, number_of)
     }
 
+    /// Returns the rate that a connection has on both sides of a proxy.
+    ///
+    /// On each side one of its buffers is that of the flow's end. Those of the proxy are not smaller.
+    fn split(&self, path: &Path, window: Window, node: &str) -> f64 {
+        let topology = self.media.layout.topology(&self.media.facts);
+        let legs = path.legs(&topology, self.media, topology.number(node));
+        let of_legs = legs.into_iter().flat_map(|legs| legs.into_iter().zip(window.ends));
+        let of_legs = of_legs.filter(|(rtt, _)| !rtt.is_zero()).map(|(rtt, most)| Rate::of(most, rtt));
+        let fixed = self.scenario.roles_of(node).iter().filter_map(Role::split_rate);
+        of_legs.chain(fixed).map(|rate| rate.as_bps() as f64).fold(f64::INFINITY, f64::min)
+    }
+
     /// Returns the rate of payload that a flow offers, or that its window allows.
     fn most(&self, states: &States, number: usize, path: &Path) -> f64 {
         let flow = &self.scenario.flow[number];
@@ -379,12 +426,31 @@ impl Resources<'_> {
         let offered = offered(flow, path).map_or(f64::INFINITY, |offered| offered.as_bps() as f64);
         let rtt = path.round_trips(self.media, states, &states.of_flow(number));
         let window = path.window.zip(rtt).filter(|(_, [_, mean, _])| !mean.is_zero());
-        // A proxy on the way has windows of its own for each part.
-        let window = window.filter(|_| splitter(self.scenario, path).is_none());
+        if let (Some(window), Some((node, _))) = (path.window, splitter(self.scenario, path)) {
+            return offered.min(self.split(path, window, node));
+        }
         window.map_or(offered, |(window, [_, mean, _])| {
             offered.min(Rate::of(window.most, mean).as_bps() as f64)
         })
     }
+}
+
+/// Shortens times on a medium on which packets and answers wait side by side.
+fn contend(media: &Media<'_>, uses: &mut [Use]) {
+    let both = |one: &Use| uses.iter().any(|other| other.resource == one.resource && other.at != one.at);
+    let factor = |one: &Use| match one.len.filter(|_| both(one)) {
+        Some(len) => media.cost(one.at.0, one.at.1).contended(len),
+        None => 1.0,
+    };
+    let factors: Vec<f64> = uses.iter().map(factor).collect();
+    uses.iter_mut().zip(factors).for_each(|(one, factor)| one.own *= factor);
+}
+
+/// Returns the part of the time on a stage that is left of a flow's, as a full bucket passes at its start.
+fn of_bucket(media: &Media<'_>, (link, way): (usize, Way), seconds: f64) -> f64 {
+    let Some(limit) = media.limit(link, way) else { return 1.0 };
+    let passes = limit.rate.as_bps() as f64 * seconds;
+    if passes > 0.0 { passes / (passes + 8.0 * limit.burst.get() as f64) } else { 1.0 }
 }
 
 /// Returns the mean rate of speech, packets or application data that a flow offers.
@@ -392,5 +458,6 @@ pub(super) fn offered(flow: &Flow, path: &Path) -> Option<Rate> {
     let speech = path.voice.as_ref().and_then(|voice| voice.offered());
     let packets = || flow.traffic.kind().offered(Bytes::new(path.packet * path.fragments));
     let written = || flow.traffic.kind().takes().application.then(|| flow.application.offered()).flatten();
-    speech.or(path.recorded).or_else(packets).or_else(written)
+    // A controller of a fixed rate sends no more than is written.
+    speech.or(path.recorded).or_else(|| packets().into_iter().chain(written()).min())
 }

@@ -252,6 +252,8 @@ impl fmt::Display for FlowBudget {
             rows.push(("buffer needed", tcp.buffer_needed.to_string()));
             let slow_start = tcp.slow_start.map_or_else(|| "not forecast".to_owned(), time);
             rows.push(("slow start", slow_start));
+            rows.extend(tcp.with_slow_start.map(|goodput| ("with slow start", rate(goodput))));
+            rows.extend(tcp.completion.map(|completion| ("completion", time(completion))));
         }
         rows.iter().try_for_each(|(name, value)| writeln!(f, "  {name:<22} {value}"))?;
         self.warnings.iter().try_for_each(|warning| writeln!(f, "  note: {warning}"))

@@ -8,13 +8,14 @@ use std::rc::Rc;
 
 use bentpipe_assemble as assemble;
 use bentpipe_net::link::DelayChange;
-use bentpipe_scenario::{Access, Medium, Moment, Problem, Scenario, Way};
+use bentpipe_scenario::{Access, Difference, Medium, Moment, Problem, Scenario, Way};
+use bentpipe_site::Cost;
 use bentpipe_units::{Rate, Span};
 use serde::Serialize;
 
 use super::active::Activities;
 use super::loss::Losses;
-use super::medium::Media;
+use super::medium::{Costs, Media};
 
 /// The most states: more are joined in the order of time, at equal means.
 const MOST: usize = 64;
@@ -47,7 +48,22 @@ pub struct DelayRange {
 struct Held {
     /// Rate as part of the one in the file.
     factor: f64,
+    /// Limit of its stages as part of the one in the file.
+    stage: f64,
     delay_s: f64,
+}
+
+/// Resource of a direction of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Part {
+    /// Its line or medium.
+    Line,
+    /// Stages in front of it.
+    Stage,
+    /// Line below it, by its number there.
+    Passed(usize),
+    /// Station that forwards a number of packets.
+    Packets,
 }
 
 /// Time in which rates, delays and flows stay.
@@ -57,6 +73,20 @@ struct State {
     to: Span,
     /// Values by directions, forward and return of each link. Empty if nothing changes in the run.
     held: Rc<[Held]>,
+    /// Costs after events. `None` if they are those of the file, or of several times.
+    costs: Option<Rc<Costs>>,
+}
+
+impl State {
+    /// Returns `true` if another one has the same rates, delays and costs.
+    fn is_like(&self, held: &[Held], costs: Option<&Rc<Costs>>) -> bool {
+        *self.held == *held && is_same(self.costs.as_ref(), costs)
+    }
+}
+
+/// Returns `true` if both are the same costs.
+fn is_same(one: Option<&Rc<Costs>>, other: Option<&Rc<Costs>>) -> bool {
+    one.map(Rc::as_ptr) == other.map(Rc::as_ptr)
 }
 
 /// States of the links of a scenario in the order of time.
@@ -81,15 +111,20 @@ impl States {
     ) -> Result<States, Problem> {
         let losses = Losses::new(scenario, media, access);
         let mut walk = Walk::new(scenario, media, access, &losses);
-        let (cuts, is_sample) = walk.cuts();
+        let (mut cuts, is_sample) = walk.cuts();
+        let is_still = walk.is_still(&cuts);
         let mut all: Vec<State> = Vec::new();
-        for (n, from) in cuts.iter().enumerate() {
-            let to = cuts.get(n + 1).copied().unwrap_or(scenario.duration);
-            let held: Rc<[Held]> =
-                if walk.is_still(&cuts) { Rc::default() } else { walk.held(*from)?.into() };
+        while let Some(from) = cuts.pop_first() {
+            let held: Rc<[Held]> = if is_still { Rc::default() } else { walk.held(from)?.into() };
+            if !is_sample {
+                cuts.extend(walk.found(from));
+            }
+            let to = cuts.first().copied().unwrap_or(scenario.duration);
+            // States that are joined have no costs in common.
+            let costs = walk.costs.clone().filter(|_| all.len() < 2 * MOST);
             match all.last_mut() {
-                Some(last) if last.held == held => last.to = to,
-                _ => all.push(State { from: *from, to, held }),
+                Some(last) if last.is_like(&held, costs.as_ref()) => last.to = to,
+                _ => all.push(State { from, to, held, costs }),
             }
         }
         let (rates, delays) = (rates(media, &all), delays(&all));
@@ -102,9 +137,51 @@ impl States {
         self.all.len()
     }
 
-    /// Returns the rate of a direction in a state, as part of the file's.
-    pub(super) fn factor(&self, state: usize, (link, way): (usize, Way)) -> f64 {
-        self.all[state].held.get(2 * link + way.index()).map_or(1.0, |held| held.factor)
+    /// Returns the rate of a resource in a state, as part of the file's.
+    ///
+    /// That of a medium may depend on the length of packets.
+    pub(super) fn factor(
+        &self,
+        (state, part): (usize, Part),
+        media: &Media<'_>,
+        (link, way): (usize, Way),
+        len: Option<usize>,
+    ) -> f64 {
+        let (n, of) = (2 * link + way.index(), &self.all[state]);
+        let Some(held) = of.held.get(n) else { return 1.0 };
+        let (file, now) = (media.cost(link, way), of.costs.as_ref().map(|costs| &*costs[n]));
+        match part {
+            Part::Stage => held.stage,
+            Part::Line => {
+                let by_len = now.zip(len).map(|(now, len)| by_length(file, now, len));
+                held.factor * by_len.unwrap_or(1.0)
+            }
+            Part::Passed(number) => {
+                let rate = |cost: &dyn Cost| Some(cost.passed().get(number)?.rate.as_bps() as f64);
+                now.and_then(|now| Some(rate(now)? / rate(file)?.max(1.0))).unwrap_or(1.0)
+            }
+            Part::Packets => {
+                now.and_then(|now| Some(now.packet_rate()? / file.packet_rate()?)).unwrap_or(1.0)
+            }
+        }
+    }
+
+    /// Returns the cost of packets on a direction in a state.
+    pub(super) fn cost<'c>(
+        &'c self,
+        state: usize,
+        media: &'c Media<'_>,
+        (link, way): (usize, Way),
+    ) -> &'c dyn Cost {
+        match &self.all[state].costs {
+            Some(costs) => &*costs[2 * link + way.index()],
+            None => media.cost(link, way),
+        }
+    }
+
+    /// Returns `true` if two states have the same costs.
+    pub(super) fn have_same_costs(&self, one: usize, other: usize) -> bool {
+        is_same(self.all[one].costs.as_ref(), self.all[other].costs.as_ref())
     }
 
     /// Returns the delay of a direction in a state.
@@ -123,15 +200,39 @@ impl States {
         self.activities.part(flow, self.all[state].from, self.all[state].to)
     }
 
-    /// Returns the states in which a flow sends, with their parts of that time.
+    /// Returns the states behind the warm-up in which a flow sends, with their parts of that time.
+    ///
+    /// Of a flow that does not send then, those before it.
     pub(super) fn of_flow(&self, flow: usize) -> Vec<(usize, f64)> {
-        let overlap = |state: &State| self.activities.overlap(flow, state.from, state.to);
-        let all: f64 = self.all.iter().map(overlap).sum();
-        if all <= 0.0 {
-            return vec![(0, 1.0)];
-        }
-        let parts = self.all.iter().map(|state| overlap(state) / all).enumerate();
-        parts.filter(|(_, part)| *part > 0.0).collect()
+        let from = self.activities.warm_up().unwrap_or_default();
+        let measured = self.sends(flow, |state| state.from >= from);
+        let of = if measured.is_empty() { self.sends(flow, |_| true) } else { measured };
+        if of.is_empty() { vec![(0, 1.0)] } else { of }
+    }
+
+    /// Returns the mean seconds that a copy of a flow sends in some states.
+    pub(super) fn seconds(&self, flow: usize, of: &[(usize, f64)]) -> f64 {
+        let states = of.iter().map(|(state, _)| &self.all[*state]);
+        states.map(|state| self.activities.mean(flow, state.from, state.to)).sum()
+    }
+
+    /// Returns the first state in which a flow sends.
+    pub(super) fn first_of(&self, flow: usize) -> usize {
+        let sends = |state: &State| self.activities.overlap(flow, state.from, state.to) > 0.0;
+        self.all.iter().position(sends).unwrap_or(0)
+    }
+
+    /// Returns the states in which a flow sends, with their parts of that time.
+    fn sends(&self, flow: usize, is_meant: impl Fn(&State) -> bool) -> Vec<(usize, f64)> {
+        let spans = self.all.iter().map(|state| is_meant(state).then_some((state.from, state.to)));
+        let overlaps = self.activities.weights(flow, &spans.collect::<Vec<_>>());
+        let all: f64 = overlaps.iter().sum();
+        overlaps
+            .into_iter()
+            .enumerate()
+            .filter(|(_, part)| *part > 0.0)
+            .map(|(n, part)| (n, part / all))
+            .collect()
     }
 
     /// Returns the rates of a direction that changes, the least first.
@@ -145,6 +246,22 @@ impl States {
     }
 }
 
+/// Returns the change of a medium's rate for packets of a length, beyond that of its usable rate.
+fn by_length(file: &dyn Cost, now: &dyn Cost, len: usize) -> f64 {
+    let ratio = |of: &dyn Fn(&dyn Cost) -> Rate| of(now).as_bps() as f64 / of(file).as_bps().max(1) as f64;
+    let usable = ratio(&|cost| cost.usable());
+    if usable > 0.0 { ratio(&|cost| cost.capacity(len)) / usable } else { 1.0 }
+}
+
+/// Values of a direction in a scenario.
+#[derive(Clone, Copy)]
+struct Now {
+    usable: f64,
+    rate: f64,
+    delay: Span,
+    limit: Option<f64>,
+}
+
 /// Walk along the changes of a run.
 struct Walk<'a> {
     media: &'a Media<'a>,
@@ -156,9 +273,13 @@ struct Walk<'a> {
     state: Cow<'a, Scenario>,
     /// Number of moments that it has in it.
     passed: usize,
-    /// Usable rate, delay, and own rates by directions, as of the scenario that holds now.
-    now: Vec<(f64, Span)>,
+    /// Usable and nominal rate, delay, limit of stages, and own rates by directions, as of the scenario that holds now.
+    now: Vec<Now>,
     own: Vec<Vec<(Span, Rate)>>,
+    /// Costs after events.
+    costs: Option<Rc<Costs>>,
+    /// Set if an event gave others since they were last looked at.
+    is_new: bool,
     files: HashMap<usize, Vec<DelayChange>>,
     unknown: BTreeSet<(usize, Way)>,
     losses: &'a Losses,
@@ -179,12 +300,13 @@ impl<'a> Walk<'a> {
             links: scenario.link.len(),
             state: Cow::Borrowed(scenario),
             passed: 0,
-            now: Vec::new(),
-            own: Vec::new(),
+            now: now(media, scenario.link.len()),
+            own: directions(scenario.link.len()).map(|(link, way)| media.cost(link, way).rates()).collect(),
+            costs: None,
+            is_new: false,
             files: HashMap::new(),
             unknown: BTreeSet::new(),
         };
-        (walk.now, walk.own) = values(media, scenario.link.len());
         directions(scenario.link.len()).for_each(|at| walk.load(at, access));
         walk
     }
@@ -202,10 +324,9 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns the times of changes, the start first, and `true` for a sample of them.
-    fn cuts(&self) -> (Vec<Span>, bool) {
-        let is_of_links =
-            |moment: &&Moment| !moment.difference.link.is_empty() || moment.difference.shared.is_some();
-        let moments = self.moments.iter().filter(is_of_links).map(|moment| moment.at);
+    fn cuts(&self) -> (BTreeSet<Span>, bool) {
+        let moments = self.moments.iter().filter(|moment| is_of_links(&moment.difference));
+        let moments = moments.map(|moment| moment.at);
         let own = self.own.iter().flatten().map(|(at, _)| *at);
         let files = self.files.values().flatten().map(|change| change.at);
         let losses = self.losses.cuts(self.duration);
@@ -216,56 +337,92 @@ impl<'a> Walk<'a> {
         (all.into_iter().step_by(every).collect(), every > 1)
     }
 
+    /// Returns the times of changes that an event has brought since the last call.
+    fn found(&mut self, from: Span) -> Vec<Span> {
+        if !std::mem::take(&mut self.is_new) {
+            return Vec::new();
+        }
+        let later = self.own.iter().flatten().map(|(at, _)| *at);
+        later.filter(|at| *at > from && *at < self.duration).collect()
+    }
+
     /// Returns `true` if nothing differs from the file at any of the times.
-    fn is_still(&self, cuts: &[Span]) -> bool {
+    fn is_still(&self, cuts: &BTreeSet<Span>) -> bool {
         let is_at_start = |moment: &Moment| moment.at.is_zero();
         cuts.len() == 1 && self.losses.is_empty() && !self.moments.iter().any(is_at_start)
     }
 
     /// Returns rates and delays from a time on. Times of calls are in order.
     fn held(&mut self, at: Span) -> Result<Vec<Held>, Problem> {
-        let before = self.passed;
         while let Some(moment) = self.moments.get(self.passed).filter(|moment| moment.at <= at) {
             moment.difference.apply(self.state.to_mut());
             self.passed += 1;
-        }
-        let is_of_links =
-            |moment: &Moment| !moment.difference.link.is_empty() || moment.difference.shared.is_some();
-        if self.moments[before..self.passed].iter().any(is_of_links) {
-            (self.now, self.own) = values(&Media::new(&self.state)?, self.links);
+            let next = self.moments.get(self.passed).map(|next| next.at);
+            if next != Some(moment.at) && is_of_links(&moment.difference) {
+                self.follow(moment.at)?;
+            }
         }
         Ok(directions(self.links).map(|of| self.held_of(of, at)).collect())
+    }
+
+    /// Takes the costs of the scenario after an event.
+    fn follow(&mut self, at: Span) -> Result<(), Problem> {
+        let media = Media::new(&self.state)?;
+        self.now = now(&media, self.links);
+        let (costs, file) = (self.costs.clone(), self.media);
+        let costs = costs.as_deref();
+        let before = |n: usize| -> Option<&dyn Cost> {
+            let (link, way) = (n / 2, Way::BOTH[n % 2]);
+            (link < self.links).then(|| match costs {
+                Some(costs) => &*costs[n],
+                None => file.cost(link, way),
+            })
+        };
+        let after = media.into_costs(&before, at);
+        self.own = after.iter().take(2 * self.links).map(|cost| cost.rates()).collect();
+        for (now, cost) in self.now.iter_mut().zip(&after) {
+            (now.usable, now.rate) = (cost.usable().as_bps() as f64, cost.rate().as_bps() as f64);
+        }
+        (self.costs, self.is_new) = (Some(Rc::new(after)), true);
+        Ok(())
     }
 
     fn held_of(&self, (link, way): (usize, Way), at: Span) -> Held {
         let n = 2 * link + way.index();
         let first = self.media.cost(link, way).usable().as_bps().max(1) as f64;
-        let (usable, delay) = self.now[n];
+        let Now { usable, rate, delay, limit } = self.now[n];
         let passed = self.own[n].partition_point(|(from, _)| *from <= at);
         let own = self.own[n][..passed].last();
-        let part =
-            own.map_or(1.0, |(_, rate)| rate.as_bps() as f64 / self.own[n][0].1.as_bps().max(1) as f64);
+        let part = own.map_or(1.0, |(_, own)| own.as_bps() as f64 / rate.max(1.0));
         let changes = self.files.get(&n).map_or(&[][..], Vec::as_slice);
         let change = changes[..changes.partition_point(|change| change.at <= at)].last();
         let added = self.media.channel_delay(link, way);
         let delay = change.map_or(delay, |change| change.delay + added);
         let received = if self.losses.is_out((link, way), at) { 0.0 } else { 1.0 };
-        Held { factor: received * usable * part / first, delay_s: delay.as_secs_f64() }
+        let of_file = self.media.limit(link, way).map(|limit| limit.rate.as_bps() as f64);
+        let stage = limit.zip(of_file).map_or(1.0, |(now, file)| now / file.max(1.0));
+        Held { factor: received * usable * part / first, stage, delay_s: delay.as_secs_f64() }
     }
+}
+
+/// Returns `true` if a difference has links or what they share.
+fn is_of_links(difference: &Difference) -> bool {
+    !difference.link.is_empty() || difference.shared.is_some()
 }
 
 fn directions(links: usize) -> impl Iterator<Item = (usize, Way)> {
     (0..links).flat_map(|link| Way::BOTH.map(|way| (link, way)))
 }
 
-/// Returns usable rate, delay and own rates of all directions.
-#[expect(clippy::type_complexity, reason = "two columns of a table")]
-fn values(media: &Media<'_>, links: usize) -> (Vec<(f64, Span)>, Vec<Vec<(Span, Rate)>>) {
+/// Returns the values of all directions.
+fn now(media: &Media<'_>, links: usize) -> Vec<Now> {
     let of = |(link, way)| {
         let cost = media.cost(link, way);
-        ((cost.usable().as_bps() as f64, media.delay(link, way)), cost.rates())
+        let [usable, rate] = [cost.usable(), cost.rate()].map(|rate| rate.as_bps() as f64);
+        let limit = media.limit(link, way).map(|limit| limit.rate.as_bps() as f64);
+        Now { usable, rate, delay: media.delay(link, way), limit }
     };
-    directions(links).map(of).unzip()
+    directions(links).map(of).collect()
 }
 
 /// Returns the rates of the directions that change.
@@ -321,9 +478,15 @@ fn joined(all: Vec<State>) -> Vec<State> {
         let mean = |n: usize, of: fn(&Held) -> f64| {
             group.iter().map(|state| of(&state.held[n]) * length(state) / time).sum()
         };
-        let held = |n| Held { factor: mean(n, |held| held.factor), delay_s: mean(n, |held| held.delay_s) };
+        let held = |n| Held {
+            factor: mean(n, |held| held.factor),
+            stage: mean(n, |held| held.stage),
+            delay_s: mean(n, |held| held.delay_s),
+        };
         let held = (0..group[0].held.len()).map(held).collect();
-        State { from: group[0].from, to: group[group.len() - 1].to, held }
+        let is_one = group.iter().all(|state| is_same(state.costs.as_ref(), group[0].costs.as_ref()));
+        let costs = group[0].costs.clone().filter(|_| is_one);
+        State { from: group[0].from, to: group[group.len() - 1].to, held, costs }
     };
     all.chunks(each).map(join).collect()
 }
@@ -335,11 +498,12 @@ const MOST_LOOKS: usize = 300_000;
 fn split(all: Vec<State>, activities: &Activities, flows: usize) -> Vec<State> {
     let cuts: Vec<Span> = activities.cuts().into_iter().collect();
     let most = (MOST_LOOKS / flows.max(1)).clamp(8, MOST);
-    let some: Vec<Span> = cuts.iter().step_by(cuts.len().div_ceil(most).max(1)).copied().collect();
+    let some = cuts.iter().step_by(cuts.len().div_ceil(most).max(1)).copied();
+    let some: BTreeSet<Span> = some.chain(activities.warm_up()).collect();
     let parts = |state: State| {
         let within = some.iter().filter(|at| state.from < **at && **at < state.to);
         let ends: Vec<Span> = [state.from].iter().chain(within).chain([&state.to]).copied().collect();
-        let part = |pair: &[Span]| State { from: pair[0], to: pair[1], held: Rc::clone(&state.held) };
+        let part = |pair: &[Span]| State { from: pair[0], to: pair[1], ..state.clone() };
         ends.windows(2).map(part).collect::<Vec<_>>()
     };
     all.into_iter().flat_map(parts).collect()

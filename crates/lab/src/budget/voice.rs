@@ -108,7 +108,7 @@ impl VoiceLoad {
         let cost = media.cost(link, way);
         let (mut has_voice, [mut calls, mut packets, mut bits, mut line_bits, mut share]) = (false, [0.0; 5]);
         for (flow, path) in users.on(link, way) {
-            let copies = flows_on(scenario, &scenario.link[link], &scenario.flow[*flow]) as f64;
+            let copies = flows_on(scenario, &scenario.link[link], *flow) as f64;
             for voice in path.voice_on(link, way) {
                 let (len, per_s) = (voice.len as usize, voice.packets_per_s * copies);
                 let on_line = voice

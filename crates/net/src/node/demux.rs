@@ -34,6 +34,8 @@ pub(super) struct Demux {
     connections: Map<(u64, Key), Port>,
     /// Neighbouring ports together, as a flow of many calls has thousands of them.
     services: Map<u32, Block>,
+    /// Endpoints of long rows of ports: that of a protocol and a first port, and the last one.
+    rows: Vec<(Service, Service, Port)>,
     rest: Option<Port>,
     /// Endpoints by the account of packets.
     accounts: Vec<(AccountNumber, Port)>,
@@ -43,6 +45,12 @@ impl Demux {
     pub(super) fn bind(&mut self, service: Service, endpoint: Port) {
         let block = self.services.entry(service.0 / BLOCK).or_default();
         block[(service.0 % BLOCK) as usize] = Some(endpoint);
+    }
+
+    /// Binds an endpoint to `count` ports from a first one on. Those that are bound alone come first.
+    pub(super) fn bind_row(&mut self, first: Service, count: u16, endpoint: Port) {
+        let Some(more) = count.checked_sub(1) else { return };
+        self.rows.push((first, Service(first.0 + u32::from(more)), endpoint));
     }
 
     pub(super) fn bind_connection(&mut self, service: Service, remote: (Key, u16), endpoint: Port) {
@@ -76,7 +84,14 @@ impl Demux {
     /// Returns the endpoint that is bound to a service itself.
     #[inline]
     pub(super) fn find_service(&self, service: Service) -> Option<Port> {
-        self.services.get(&(service.0 / BLOCK))?[(service.0 % BLOCK) as usize]
+        let of_block = self.services.get(&(service.0 / BLOCK));
+        of_block.and_then(|block| block[(service.0 % BLOCK) as usize]).or_else(|| self.find_row(service))
+    }
+
+    #[inline]
+    fn find_row(&self, service: Service) -> Option<Port> {
+        let of_row = self.rows.iter().find(|(first, last, _)| (first.0..=last.0).contains(&service.0));
+        of_row.map(|(.., endpoint)| *endpoint)
     }
 
     /// Returns the endpoint of packets from a port of `source`. It is the connection's, else the port's, else the one
@@ -110,5 +125,22 @@ pub(super) fn ports(protocol: Protocol, bytes: &[u8], later: bool) -> (u16, u16)
             (u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]))
         }
         _ => (0, 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_of_ports_takes_the_room_of_one() {
+        let (mut demux, of) = (Demux::default(), |port| Service::new(Protocol::UDP, port));
+        demux.bind_row(of(1000), 500, Port(3));
+        demux.bind(of(1100), Port(4));
+        let found = [999, 1000, 1100, 1101, 1499, 1500].map(|port| demux.find_service(of(port)));
+        let expected = [None, Some(3), Some(4), Some(3), Some(3), None].map(|port| port.map(Port));
+        assert_eq!(found, expected);
+        assert_eq!(demux.find_service(Service::new(Protocol::TCP, 1000)), None);
+        assert_eq!((demux.services.len(), demux.rows.len()), (1, 1));
     }
 }

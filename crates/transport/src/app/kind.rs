@@ -75,6 +75,14 @@ impl Udp {
 }
 
 impl Udp {
+    /// Returns the mean payload, with refreshes at their final distance.
+    fn mean_payload(&self) -> Bytes {
+        let Some(Refresh { payload, every }) = self.refresh else { return self.payload };
+        let every = every.max(1);
+        let all = u128::from(self.payload.get()) * u128::from(every - 1) + u128::from(payload.get());
+        Bytes::new((all / u128::from(every)) as u64)
+    }
+
     /// Returns the voice packets that `bentpipe rtp` sends in its place.
     fn real_voice(&self, interval: Span) -> Result<RealTraffic, &'static str> {
         let header = Header::Rtp.len_bytes() as u64;
@@ -132,12 +140,30 @@ impl TrafficKind for Udp {
         Ok(RealTraffic::Datagrams { payload: self.payload, rate, packets: self.packets, dscp: self.dscp })
     }
 
+    /// Returns the mean length, refreshes counted.
     fn segment_len(&self) -> Option<u64> {
-        Some(self.payload.get() + self.header_len())
+        Some(self.mean_payload().get() + self.header_len())
+    }
+
+    fn lasts(&self) -> Option<Span> {
+        let packets = self.packets? as f64;
+        let each = match self.pattern {
+            Pattern::Constant { interval } => interval.as_secs_f64(),
+            Pattern::Poisson { mean_interval } => mean_interval.as_secs_f64(),
+            Pattern::ConstantRate { rate } => {
+                let bits = 8 * (self.payload.get() + header_len(IpVersion::V4, self.header_len()).get());
+                bits as f64 / rate.as_bps().max(1) as f64
+            }
+            Pattern::OnOff { interval, mean_on, mean_off, .. } => {
+                let [on, off] = [mean_on, mean_off].map(Span::as_secs_f64);
+                interval.as_secs_f64() * (on + off) / on.max(1e-9)
+            }
+        };
+        Some(Span::from_secs_f64(packets * each))
     }
 
     fn offered(&self, packet: Bytes) -> Option<Rate> {
-        let payload = self.payload;
+        let payload = self.mean_payload();
         Some(match self.pattern {
             Pattern::Constant { interval } => Rate::of(payload, interval),
             Pattern::ConstantRate { rate } => rate.mul_f64(payload.get() as f64 / packet.get().max(1) as f64),

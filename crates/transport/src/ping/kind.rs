@@ -63,6 +63,10 @@ impl TrafficKind for Ping {
         Some(Rate::of(self.payload, self.interval))
     }
 
+    fn lasts(&self) -> Option<Span> {
+        Some(Span::from_secs_f64(self.interval.as_secs_f64() * self.packets? as f64))
+    }
+
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
         let to = at.receivers[0];
         let is_v4 = ground.nodes().address(at.from, at.ip).is_ipv4();

@@ -1,11 +1,11 @@
 //! Traffic of TCP connections.
 
-use bentpipe_cc::{ControllerConfig, Ramp, ramp};
+use bentpipe_cc::{Climb, ControllerConfig, Ramp, ramp};
 use bentpipe_site::{
-    Ascent, End, FlowAt, FlowEnds, FlowGround, FlowTakes, IpVersion, Opener, PathFacts, Problem, RealTraffic,
-    TrafficKind, Window, header_len,
+    Ascent, Climbed, End, FlowAt, FlowEnds, FlowGround, FlowTakes, IpVersion, Opener, PathFacts, Problem,
+    RealTraffic, TrafficKind, Window, header_len,
 };
-use bentpipe_units::{Bytes, Span, Time};
+use bentpipe_units::{Bytes, Rate, Time};
 use bentpipe_wire::ip::Protocol;
 
 use super::config::{Config, ReceiveBuffer};
@@ -63,15 +63,23 @@ impl TrafficKind for Config {
             }
         };
         let unscaled = if self.window_scaling { u64::MAX } else { 65_535 };
-        let most = receive.min(self.send_buffer.get()).min(unscaled);
-        Some(Window { most: Bytes::new(most), initial: self.initial_window })
+        let ends = [self.send_buffer.get(), receive].map(|end| Bytes::new(end.min(unscaled)));
+        Some(Window { most: ends[0].min(ends[1]), initial: self.initial_window, ends })
+    }
+
+    /// Returns the rate of a controller that has a fixed one.
+    fn offered(&self, _packet: Bytes) -> Option<Rate> {
+        match &self.controller {
+            ControllerConfig::Fixed(fixed) => Some(fixed.rate),
+            _ => None,
+        }
     }
 
     fn answers_per_packet(&self) -> f64 {
         1.0 / f64::from(self.ack_every.max(1))
     }
 
-    fn ascend(&self, path: &Ascent) -> Option<(Option<Span>, u64)> {
+    fn ascend(&self, path: &Ascent) -> Option<Climbed> {
         // What a program or a router decides is not known before the run.
         if matches!(self.controller, ControllerConfig::Custom(_)) || self.quick_start.is_some() {
             return None;
@@ -88,9 +96,12 @@ impl TrafficKind for Config {
                 ack_delay: self.ack_delay,
                 target: path.window.get(),
                 most_acks: path.most_acks,
+                data: path.data.map_or(u64::MAX, Bytes::get),
+                lasts: path.lasts,
             },
         );
-        Some((climb.time, climb.acks))
+        let Climb { time, acks, end, acked } = climb;
+        Some(Climbed { time, acks, end, acked: Bytes::new(acked) })
     }
 
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {

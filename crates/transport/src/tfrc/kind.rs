@@ -1,10 +1,11 @@
 //! Traffic of media under TFRC.
 
+use bentpipe_cc::tfrc::SMALL_PACKET_GAP;
 use bentpipe_site::{End, FlowAt, FlowEnds, FlowGround, FlowTakes, Opener, Problem, TrafficKind};
 use bentpipe_units::{Bytes, Rate};
 use bentpipe_wire::ip::Protocol;
 
-use super::{Config, Receiver, Sender, Transport};
+use super::{Config, Pauses, Receiver, Sender, Transport};
 use crate::app::Endpoints;
 
 /// Length of a DCCP header with an acknowledgement.
@@ -26,8 +27,13 @@ impl TrafficKind for Config {
         Some(self.payload.get() + TrafficKind::header_len(self))
     }
 
+    /// Returns the mean rate of the data, silences counted. Small packets have a least distance.
     fn offered(&self, _: Bytes) -> Option<Rate> {
-        self.rate
+        let part = self.pauses.map_or(1.0, |Pauses { on, off }| {
+            on.as_secs_f64() / (on + off).as_secs_f64().max(f64::MIN_POSITIVE)
+        });
+        let fastest = self.control.small_packets.then(|| Rate::of(self.payload, SMALL_PACKET_GAP));
+        self.rate.into_iter().chain(fastest).min().map(|rate| rate.mul_f64(part))
     }
 
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {

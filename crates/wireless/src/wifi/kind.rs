@@ -123,6 +123,13 @@ impl Cost for WifiCost {
         })
     }
 
+    /// Returns the part that is left as the shorter backoff of two is a third of the window in the mean, not half of it.
+    fn contended(&self, len: usize) -> f64 {
+        let exchange = self.config.exchange(len);
+        let all = exchange.with_access(self.config.standard).as_secs_f64();
+        1.0 - exchange.backoff(self.config.standard).as_secs_f64() / 3.0 / all
+    }
+
     fn shared(&self) -> Option<&str> {
         Some(&self.cell)
     }

@@ -165,7 +165,12 @@ impl Exchange {
 
     /// Returns the mean time of a lone sender's packet, with backoff and gaps, without losses.
     pub fn with_access(&self, standard: Standard) -> Span {
+        self.total() + Timing::of(standard).difs + self.backoff(standard)
+    }
+
+    /// Returns the mean backoff of a lone sender.
+    pub fn backoff(&self, standard: Standard) -> Span {
         let timing = Timing::of(standard);
-        self.total() + timing.difs + timing.slot.mul_f64(f64::from(timing.cw_min) / 2.0)
+        timing.slot.mul_f64(f64::from(timing.cw_min) / 2.0)
     }
 }

@@ -227,6 +227,7 @@ fn cost(
         shared,
         stations,
         flows: if is_downlink { &member.medium.downlink } else { &member.medium.uplink }.clone(),
+        packet_rate: member.medium.radio.packet_rate,
     })
 }
 
@@ -246,6 +247,8 @@ struct CellCost {
     shared: String,
     stations: usize,
     flows: Vec<ServiceFlow>,
+    /// Packets per second that the station forwards.
+    packet_rate: Option<u32>,
 }
 
 impl CellCost {
@@ -358,6 +361,10 @@ impl Cost for CellCost {
         Some(&self.shared)
     }
 
+    fn packet_rate(&self) -> Option<f64> {
+        self.packet_rate.map(f64::from)
+    }
+
     fn sharing_copies(&self) -> SharingCopies {
         SharingCopies::All
     }
@@ -383,6 +390,11 @@ impl Cost for CellCost {
                 all / 50
             ),
         ];
+        let more = if self.is_downlink { "" } else { ", for a request and a grant" };
+        notes.push(format!(
+            "packets wait for a frame of {}{more}: delays are without that",
+            self.frame.phy.frame()
+        ));
         notes.extend(self.lost());
         notes.extend(self.granted(len));
         notes.extend(self.suppressed(len));

@@ -267,3 +267,42 @@ fn equal_flows_climb_once() {
         "{slow_starts:?}"
     );
 }
+
+#[test]
+fn figures_are_those_behind_the_warm_up() {
+    let event =
+        "[[event]]\nat = \"60 s\"\nset = { \"link.l.rate\" = \"1 Mbit/s\" }\n[probe]\nwarm_up = \"90 s\"\n";
+    let found = budget(&one_link("rate = \"10 Mbit/s\"", event));
+    let flow = &found.flows[0];
+    assert!((flow.ceiling.as_bps() as f64 / (1e6 * 1448.0 / 1500.0) - 1.0).abs() < 1e-3, "{}", flow.ceiling);
+    // Slow start is over by then: it is that of the line at the start.
+    let whole = budget(&one_link("rate = \"10 Mbit/s\"", ""));
+    let slow_starts = [flow, &whole.flows[0]].map(|flow| flow.tcp.as_ref().expect("TCP").slow_start);
+    assert_eq!(slow_starts[0], slow_starts[1]);
+    // A flow that has stopped before has its own time.
+    let stopped = budget(&one_link(
+        "rate = \"10 Mbit/s\"",
+        &format!("{}[probe]\nwarm_up = \"90 s\"\n", datagrams("20 Mbit/s", "stop = \"60 s\"\n")),
+    ));
+    assert!((stopped.flows[0].fair_share.as_bps() as f64 / (10e6 * 1448.0 / 1500.0) - 1.0).abs() < 1e-3);
+}
+
+#[test]
+fn flows_end_with_their_packets_and_data() {
+    let ended = |more: &str| {
+        let found = budget(&one_link("rate = \"10 Mbit/s\"", more));
+        found.flows[0].fair_share.as_bps() as f64 / (10e6 * 1448.0 / 1500.0)
+    };
+    // Half of the line for 18 of 180 s.
+    let packets = datagrams("5 Mbit/s", "").replace("payload", "packets = 10944, payload");
+    assert!((ended(&packets) - 0.95).abs() < 0.005, "{}", ended(&packets));
+    let other = |application: &str| {
+        format!("[flow.o]\nfrom = \"a\"\nto = \"b\"\napplication = {{ {application} }}\ntraffic = \"tcp\"\n")
+    };
+    let lasting = other("kind = \"bulk\", duration = \"36 s\"");
+    // The buffer of 16 MB takes another 26.5 s.
+    assert!((ended(&lasting) - (1.0 - 0.5 * 62.5 / 180.0)).abs() < 0.01, "{}", ended(&lasting));
+    // 24 MB at half of the line take 40 s.
+    let sized = other("kind = \"bulk\", size = \"24 MB\"");
+    assert!((ended(&sized) - (1.0 - 0.5 * 39.8 / 180.0)).abs() < 0.01, "{}", ended(&sized));
+}

@@ -1,8 +1,10 @@
 //! Role `pep` of a node.
 
+use bentpipe_cc::ControllerConfig;
 use bentpipe_net::Element;
 use bentpipe_net::node::Divert;
 use bentpipe_site::{Changes, Ground, Problem, Review, RoleAt, RoleHandle, RoleKind};
+use bentpipe_units::Rate;
 use bentpipe_wire::ip::Protocol;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -90,6 +92,14 @@ impl RoleKind for Kind {
 
     fn splits_at(&self) -> Option<&str> {
         (self.state == PepState::On).then_some(&self.link)
+    }
+
+    fn split_rate(&self) -> Option<Rate> {
+        let rate = |config: &Config| match &config.controller {
+            ControllerConfig::Fixed(fixed) => Some(fixed.rate),
+            _ => None,
+        };
+        [rate(&self.satellite), rate(&self.ground)].into_iter().flatten().min()
     }
 
     fn change(&self, after: &Kind, at: &RoleHandle, to: &mut Changes) -> Result<(), Problem> {
