@@ -1,6 +1,7 @@
 //! Recording of the packets of flows: times, places and losses.
 //!
-//! Models: packets are followed from element to element by their addresses, ports, first transport bytes and time of creation.
+//! Models: packets are followed from element to element by their addresses, ports, first transport bytes and time of creation,
+//! through translators by the rest of these. A packet that its receiver drops for its checksum has not arrived.
 //! Does not model: fragments of a packet, copies that a router makes for a group (the first one that arrives counts), and
 //! packets inside of tunnels and frames, which are seen again where they come out.
 
@@ -12,12 +13,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bentpipe_assemble::FlowHandle;
 use bentpipe_net::{Body, Packet, Port};
 use bentpipe_record::{
-    Delivery, FIRST_PACKETS_FILE, PACKETS_FILE, PacketRecord, Packets, RecordedFlow, TcpFields,
+    Delivery, FIRST_PACKETS_FILE, PACKETS_FILE, PacketRecord, Packets, RecordedFlow, Subject, TcpFields,
     write_first_packets,
 };
 use bentpipe_scenario::Scenario;
 use bentpipe_sim::{ElementId, Network};
 use bentpipe_site::{Artefact, Input};
+use bentpipe_transport::app::verified;
 use bentpipe_units::{Span, Time};
 
 use crate::measure::empty_paths;
@@ -30,6 +32,9 @@ const IDENTIFYING: usize = 20;
 
 /// Protocol number of TCP.
 const TCP: u8 = 6;
+
+/// Protocol number of UDP.
+const UDP: u8 = 17;
 
 /// Watches the packets of the flows that the scenario's probe names. Returns the files that are written of them.
 pub(crate) fn record(
@@ -95,6 +100,12 @@ struct Follower {
     exits: HashSet<(ElementId, End)>,
     /// Records of packets in flight.
     open: HashMap<u64, usize>,
+    /// Inputs of translators, and those that they send to.
+    translators: HashMap<Input, Input>,
+    /// Records of packets at translators, by where they go and what is not translated.
+    crossing: HashMap<(Input, u64), usize>,
+    /// Set for records of packets whose checksum was right.
+    is_sound: Vec<bool>,
     /// Delays of empty paths by flow.
     empty_paths: Vec<Span>,
     /// Time of the last packet seen.
@@ -127,7 +138,17 @@ impl Follower {
         let places = network.ids().map(|id| network.path(id).to_owned()).collect();
         let packets = Packets { flows: flows.iter().map(named).collect(), places, records: Vec::new() };
         let empty_paths = vec![Span::ZERO; flows.len()];
-        Follower { packets, entries, exits, open: HashMap::new(), empty_paths, now: Time::ZERO }
+        Follower {
+            packets,
+            entries,
+            exits,
+            open: HashMap::new(),
+            translators: translators(network),
+            crossing: HashMap::new(),
+            is_sound: Vec::new(),
+            empty_paths,
+            now: Time::ZERO,
+        }
     }
 
     /// Sets the fates of packets at the end of the run.
@@ -141,22 +162,38 @@ impl Follower {
         let Some(seen) = Seen::of(packet) else { return };
         let key = seen.key(packet);
         if let Some(end) = self.entries.get(&at) {
-            return self.begin((now, at.0), *end, key, &seen);
+            return self.begin((now, at.0), *end, (key, packet), &seen);
+        }
+        if !self.crossing.is_empty()
+            && let Some(number) = self.crossing.remove(&(at, seen.untranslated(packet)))
+        {
+            self.open.insert(key, number);
         }
         let Some(number) = self.open.get(&key).copied() else { return };
         let record = &mut self.packets.records[number];
         record.place = at.0.index() as u32;
-        if self.exits.contains(&(at.0, (record.flow, record.is_return))) {
-            record.arrived = Some(now);
+        if let Some(to) = self.translators.get(&at) {
+            self.open.remove(&key);
+            self.crossing.insert((*to, seen.untranslated(packet)), number);
+        } else if self.exits.contains(&(at.0, (record.flow, record.is_return))) {
+            let is_damaged = self.is_sound[number] && verified(packet) != Some(true);
+            record.arrived = (!is_damaged).then_some(now);
             self.open.remove(&key);
         }
     }
 
     /// Begins the record of a packet that an end of a flow has sent.
-    fn begin(&mut self, (now, at): (Time, ElementId), (flow, is_return): End, key: u64, seen: &Seen) {
+    fn begin(
+        &mut self,
+        (now, at): (Time, ElementId),
+        (flow, is_return): End,
+        (key, packet): (u64, &Packet),
+        seen: &Seen,
+    ) {
         if self.packets.records.len() >= MAX_RECORDS {
             return;
         }
+        self.is_sound.push(verified(packet) == Some(true));
         self.open.insert(key, self.packets.records.len());
         self.packets.records.push(PacketRecord {
             flow,
@@ -171,6 +208,19 @@ impl Follower {
             delivery: Delivery::InFlight,
         });
     }
+}
+
+/// Returns the inputs of translators, and those that they send to.
+fn translators(network: &Network) -> HashMap<Input, Input> {
+    let is_translator = |id: &ElementId| {
+        let of_node = Subject::of_element(network.path(*id));
+        matches!(of_node, Some((Subject::Node(_), role)) if role.split('.').next() == Some("nat"))
+    };
+    let ports = |id: ElementId| {
+        let leads = move |port| network.leads_to(id, Port(port)).map(|to| ((id, Port(port)), to));
+        (0..u16::MAX).map_while(leads)
+    };
+    network.ids().filter(is_translator).flat_map(ports).collect()
 }
 
 /// Fields of an IP packet that stay the same on its way.
@@ -211,6 +261,22 @@ impl Seen {
         let kept = if self.is_ipv6 { 8..40 } else { 12..20 };
         (header.get(kept), header.get(4..6).filter(|_| !self.is_ipv6)).hash(&mut hasher);
         (self.len, self.protocol, self.transport, packet.created_at().as_nanos()).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Returns a hash of what a translator leaves as it is.
+    ///
+    /// It changes addresses, ports, identifiers of ICMP and checksums.
+    fn untranslated(&self, packet: &Packet) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let kept: [std::ops::Range<usize>; 2] = match self.protocol {
+            TCP => [4..16, 18..20],
+            UDP => [4..6, 8..20],
+            _ => [0..2, 6..20],
+        };
+        kept.map(|kept| self.transport[kept].to_vec()).hash(&mut hasher);
+        packet.header().get(4..6).hash(&mut hasher);
+        (self.len, self.protocol, packet.created_at().as_nanos()).hash(&mut hasher);
         hasher.finish()
     }
 

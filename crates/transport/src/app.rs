@@ -20,6 +20,6 @@ pub use arrivals::Arrivals;
 pub use flow::{Endpoints, Header, Identification, Template, datagram, datagram_packet};
 pub use kind::{Udp, datagram_ends, endpoints, port_numbers, sample};
 pub use refresh::Refresh;
-pub use replay::{Replay, ReplayConfig, ReplaySink, Sent};
+pub use replay::{Replay, ReplayConfig, ReplaySink, Sent, verified};
 pub use sink::{FlowStats, Sink, SinkConfig};
 pub use source::{Law, Pattern, Source, SourceConfig};

@@ -135,3 +135,41 @@ fn a_request_that_a_node_answers_has_arrived_and_the_last_one_is_in_flight() {
     };
     assert_eq!([fates(0), fates(1)], [[20, 0, 1], [2, 0, 1]]);
 }
+
+#[test]
+fn packets_are_followed_through_translators() {
+    let head = "title = \"t\"\nduration = \"5 s\"\nnode.a = {}\nnode.b = {}\n\
+        node.r = { kind = \"router\", role = { kind = \"nat\", inside = [\"near\"] } }\n\
+        link.near = { between = [\"a\", \"r\"], rate = \"10 Mbit/s\", delay = \"5 ms\" }\n\
+        link.far = { between = [\"r\", \"b\"], rate = \"10 Mbit/s\", delay = \"50 ms\" }\n";
+    let flows = "[flow.t]\nfrom = \"a\"\nto = \"b\"\ntraffic = \"tcp\"\n\
+        [flow.u]\nfrom = \"a\"\nto = \"b\"\ntraffic = { kind = \"udp\", payload = \"100 B\", pattern = { kind = \"constant\", interval = \"10 ms\" } }\n\
+        [flow.p]\nfrom = \"a\"\nto = \"b\"\ntraffic = { kind = \"ping\", interval = \"100 ms\" }\n";
+    let (_, packets) = run(&format!("{head}{flows}"), &["t", "u", "p"]);
+    for (flow, is_return) in [(0, false), (0, true), (1, false), (2, false)] {
+        let of_flow =
+            packets.records.iter().filter(|record| (record.flow, record.is_return) == (flow, is_return));
+        let arrived = of_flow.clone().filter(|record| record.delivery == Delivery::Arrived).count();
+        // The queue in front of the translator has losses, and what is behind it has none.
+        let is_lost_elsewhere = |record: &&PacketRecord| {
+            record.delivery == Delivery::Lost && packets.places[record.place as usize] != "link/near/forward"
+        };
+        let lost: Vec<&PacketRecord> = of_flow.filter(is_lost_elsewhere).collect();
+        assert!(arrived > 30 && lost.is_empty(), "{flow} {is_return}: {arrived} arrived, {lost:?}");
+    }
+}
+
+#[test]
+fn a_packet_that_its_receiver_drops_is_lost_there() {
+    let damaging = "[link.l]\nbetween = [\"a\", \"b\"]\nrate = \"10 Mbit/s\"\ndelay = \"100 ms\"\n\
+        forward.channel = { kind = \"bit-errors\", ber = 1e-4 }";
+    let (mut network, packets) = run(&text(damaging), &["call"]);
+    let lost = packets.records.iter().filter(|record| record.delivery == Delivery::Lost);
+    let at =
+        |place: &str| lost.clone().filter(|record| packets.places[record.place as usize] == place).count();
+    // What identifies a packet may be damaged too.
+    assert!(at("flow/call/receiver") > 3, "{}", at("flow/call/receiver"));
+    assert!(
+        at("link/l/forward/channel") + at("flow/call/receiver") <= value(&mut network, "damaged") as usize
+    );
+}

@@ -14,7 +14,7 @@ use bentpipe_units::{Span, Time};
 
 use crate::app::metrics;
 pub use kind::ReplayConfig;
-pub use place::Sent;
+pub use place::{Sent, verified};
 pub use sink::ReplaySink;
 
 /// Replay of a capture at port 0, with received packets ignored.

@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use bentpipe_net::Packet;
 use bentpipe_units::Time;
+use bentpipe_wire::icmp::Message;
 use bentpipe_wire::ip::{self, Protocol, Upper};
 use bentpipe_wire::{tcp, udp};
 
@@ -56,10 +57,16 @@ fn transport_len(upper: &Upper<'_>) -> usize {
 }
 
 /// Returns `true` if the checksum of a packet's content is right. `None` if it has none that can be checked.
-fn verified(packet: &Packet) -> Option<bool> {
+pub fn verified(packet: &Packet) -> Option<bool> {
     let header = packet.header();
     let ip = ip::Packet::new_elided(header, packet.len() - header.len()).ok()?;
     let upper = ip.upper().ok().filter(|upper| !upper.is_fragment)?;
+    if matches!(upper.protocol, Protocol::ICMP | Protocol::ICMPV6) {
+        let pseudo = (upper.protocol == Protocol::ICMPV6).then_some(&upper.pseudo);
+        let bytes = packet.to_vec();
+        let message = bytes.get(upper.offset..).and_then(|bytes| Message::new_checked(bytes).ok());
+        return Some(message.is_some_and(|message| message.verify_checksum(pseudo).is_ok()));
+    }
     let is_summed = match upper.protocol {
         Protocol::UDP => match udp::Datagram::new_elided(upper.bytes, upper.elided) {
             Ok(datagram) => datagram.checksum() != 0,
