@@ -443,6 +443,8 @@ fn what_is_not_known_is_noted() {
         &between(&format!("{LINE}return.channel = {{ kind = \"packet-errors\", loss = 0.2 }}\n"), ping),
         "channels lose 20.00 % of the answers",
     );
+    let own = "[link.access.3]\nrate = \"1 Mbit/s\"\n";
+    noted(&homes("", own), "copies of access with settings of their own (1) are not forecast");
     let bundles = "title = \"t\"\nduration = \"20 s\"\nnode.a = { role = { kind = \"dtn\", network = \"n\" } }\n\
         node.b = { role = { kind = \"dtn\", network = \"n\" } }\nlink.l = { between = [\"a\", \"b\"], rate = \"1 Mbit/s\" }\n\
         [dtn.n]\nlayer = \"udp\"\nplan = \"a range +0 +1000 a b 1\\na contact +0 +200 a b 100000\"\n\
