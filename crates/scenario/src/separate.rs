@@ -144,7 +144,7 @@ mod tests {
         let own: String = (1..=1000).map(|n| format!("[link.l.{n}]\ndelay = \"{n} ms\"\n")).collect();
         let text = format!("[node.a]\n[node.b]\ncount = 1000\n[link.l]\nbetween = [\"a\", \"b\"]\n{own}");
         let table = DeTable::parse(&text).expect("TOML");
-        let table = Table::from_toml(table.get_ref()).ok().expect("numbers that fit");
+        let Ok(table) = Table::from_toml(table.get_ref()) else { panic!("a number does not fit") };
         let mut root = Node { value: Value::Table(table), origin: Origin::File(0..0) };
         separate(&mut root);
         let links = root.at("link").and_then(Node::table).expect("links");
