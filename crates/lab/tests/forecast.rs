@@ -231,7 +231,7 @@ fn homes(flow: &str, rest: &str) -> String {
     format!(
         "title = \"t\"\nduration = \"20 s\"\nnode.a = {{}}\nnode.pop = {{ kind = \"router\" }}\nnode.b = {{ count = 10 }}\n\
          link.trunk = {{ between = [\"a\", \"pop\"], rate = \"10 Mbit/s\", queue = {{ kind = \"drop-tail\", bytes = \"60 kB\" }} }}\n\
-         link.access = {{ between = [\"pop\", \"b\"], rate = \"4 Mbit/s\", delay = \"5 ms\" }}\n{}{rest}",
+         [link.access]\nbetween = [\"pop\", \"b\"]\nrate = \"4 Mbit/s\"\ndelay = \"5 ms\"\n{}{rest}",
         datagrams("d", "2 Mbit/s", flow)
     )
 }
