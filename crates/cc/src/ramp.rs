@@ -36,7 +36,9 @@ pub struct Climb {
     pub time: Option<Span>,
     /// Number of ACKs that it took.
     pub acks: u64,
-    /// Time from the SYN to its end: the target, the end of the data or of the time. `None` if it was given up.
+    /// Time from the SYN to its end. `None` if it was given up.
+    ///
+    /// It ends at the target, or with the data or the time.
     pub end: Option<Span>,
     /// Bytes acknowledged by then.
     pub acked: u64,

@@ -273,7 +273,7 @@ fn fixed_part(line: &str, key: &str) -> Problem {
     Problem::new(if key.is_empty() { line.to_owned() } else { format!("{line}.{key}") }, why)
 }
 
-/// Returns the rates of PAT and PMT of each multiplex with tables, by its node and line.
+/// Returns the rates of PAT and PMT by the node and the line of multiplexes.
 fn rates_of_tables<'a>(
     all: &[Member<'a, Kind>],
     lines: &'a Named<Line>,

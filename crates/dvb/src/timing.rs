@@ -99,7 +99,7 @@ impl Line {
     }
 }
 
-/// Data fields of a stream over time, as its sender has them and as its receivers get them.
+/// Data fields of a stream over time, at its sender and at its receivers.
 #[derive(Clone, Debug)]
 pub(super) struct Forecast {
     frames: Frames,
@@ -112,7 +112,7 @@ impl Forecast {
         Some(Forecast { frames: line.frames(own.is_some())?, own })
     }
 
-    /// Returns the forecast after a change of the line, for a stream that has then this MODCOD.
+    /// Returns the forecast after a change of the line and of the stream's MODCOD.
     pub(super) fn changed(&self, at: Span, line: &Line, own: Option<Modcod>) -> Forecast {
         let mut changed = Forecast { own, ..self.clone() };
         changed.frames.set(Time::ZERO + at, line);

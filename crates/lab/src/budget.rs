@@ -232,10 +232,10 @@ pub struct TcpBudget {
     ///
     /// `None` if it does not get there, or cannot be known.
     pub slow_start: Option<Span>,
-    /// Most goodput over its time with slow start on the idle path, where that is less.
+    /// Most goodput over its time with slow start, where that is less.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub with_slow_start: Option<Rate>,
-    /// Least time from the start of a transfer of a size to the arrival of its last byte.
+    /// Least time from the start of a transfer of a size to its last byte.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion: Option<Span>,
 }
@@ -266,7 +266,8 @@ impl Budget {
         let links = link_budgets(scenario, &media, &users, &states);
         let mut sharings = Sharings::new(scenario, &media);
         let recorded = &recorded;
-        let mut ground = Ground { scenario, media: &media, states: &states, recorded, climbs };
+        let apart = apart(scenario);
+        let mut ground = Ground { apart, scenario, media: &media, states: &states, recorded, climbs };
         let flow = |((n, path), forecast): (&(usize, Path), &Forecast)| {
             let sharing = sharings.of(&users, forecast.limit);
             FlowBudget::new(&mut ground, *n, path, forecast, &sharing)
@@ -287,7 +288,7 @@ struct Outlook {
     forecasts: Vec<Forecast>,
 }
 
-/// The most times that the ends of transfers of a size are computed, by the shares of the time before.
+/// The most rounds in which ends of transfers are computed, by the shares before.
 const MOST_ROUNDS: usize = 4;
 
 /// The most paths of which this is done more than once.
@@ -309,7 +310,7 @@ fn outlook(
         let mut has_changed = false;
         for ((n, path), forecast) in paths.iter().zip(&forecasts) {
             let flow = &scenario.flow[*n];
-            let drains = transfer::drains(scenario, flow);
+            let drains = active::drains(scenario, flow);
             if size(flow).is_none() && drains.is_none() {
                 continue;
             }
@@ -556,6 +557,8 @@ fn queue_text(queue: &Queue) -> String {
 
 /// Network of a budget.
 struct Ground<'a> {
+    /// Links with copies that have settings of their own, and the number of those.
+    apart: HashMap<&'a str, u32>,
     scenario: &'a Scenario,
     media: &'a Media<'a>,
     states: &'a States,
@@ -609,6 +612,15 @@ impl FlowBudget {
         budget.warnings = notes::of_flow(ground, (n, path), (forecast, sharing), &budget);
         budget
     }
+}
+
+/// Returns the links with copies that have settings of their own, and the number of those.
+fn apart(scenario: &Scenario) -> HashMap<&str, u32> {
+    let mut counts: HashMap<&str, u32> = HashMap::new();
+    for link in scenario.link.keys().filter_map(|name| copies::link_of(scenario, name)) {
+        *counts.entry(link).or_default() += 1;
+    }
+    counts
 }
 
 /// Returns the name of a direction of a link.

@@ -231,7 +231,7 @@ fn homes(flow: &str, rest: &str) -> String {
     format!(
         "title = \"t\"\nduration = \"20 s\"\nnode.a = {{}}\nnode.pop = {{ kind = \"router\" }}\nnode.b = {{ count = 10 }}\n\
          link.trunk = {{ between = [\"a\", \"pop\"], rate = \"10 Mbit/s\", queue = {{ kind = \"drop-tail\", bytes = \"60 kB\" }} }}\n\
-         link.access = {{ between = [\"pop\", \"b\"], rate = \"4 Mbit/s\", delay = \"5 ms\" }}\n{}{rest}",
+         [link.access]\nbetween = [\"pop\", \"b\"]\nrate = \"4 Mbit/s\"\ndelay = \"5 ms\"\n{}{rest}",
         datagrams("d", "2 Mbit/s", flow)
     )
 }
@@ -443,6 +443,8 @@ fn what_is_not_known_is_noted() {
         &between(&format!("{LINE}return.channel = {{ kind = \"packet-errors\", loss = 0.2 }}\n"), ping),
         "channels lose 20.00 % of the answers",
     );
+    let own = "[link.access.3]\nrate = \"1 Mbit/s\"\n";
+    noted(&homes("", own), "copies of access with settings of their own (1) are not forecast");
     let bundles = "title = \"t\"\nduration = \"20 s\"\nnode.a = { role = { kind = \"dtn\", network = \"n\" } }\n\
         node.b = { role = { kind = \"dtn\", network = \"n\" } }\nlink.l = { between = [\"a\", \"b\"], rate = \"1 Mbit/s\" }\n\
         [dtn.n]\nlayer = \"udp\"\nplan = \"a range +0 +1000 a b 1\\na contact +0 +200 a b 100000\"\n\

@@ -42,7 +42,7 @@ pub(crate) fn set_apart(links: &mut IndexMap<String, Link>) {
 }
 
 /// Returns the link of which one is a copy with settings of its own.
-pub(crate) fn link_of<'a>(scenario: &Scenario, name: &'a str) -> Option<&'a str> {
+pub fn link_of<'a>(scenario: &Scenario, name: &'a str) -> Option<&'a str> {
     apart(&scenario.link, name).map(|(link, _)| link)
 }
 
@@ -66,7 +66,7 @@ pub fn start(scenario: &Scenario, (name, flow): (&str, &Flow), n: u64, seed: u64
     start + flow.start_spread.mul_f64(part)
 }
 
-/// Returns the numbers of the copies that have the settings of a flow in the file, from zero.
+/// Returns the numbers, from zero, of the copies with the settings of a flow.
 ///
 /// Those with settings of their own are flows of the file too.
 pub fn of(scenario: &Scenario, (name, flow): (&str, &Flow)) -> Vec<u64> {

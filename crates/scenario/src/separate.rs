@@ -131,3 +131,25 @@ fn point_ends(table: &str, node: &mut Node, number: &str, counts: &Counts) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use toml::de::DeTable;
+
+    use super::*;
+
+    /// Each clone of a table has its room: that of all copies would make them take room in proportion to their square.
+    #[test]
+    fn a_copy_has_no_room_for_the_others() {
+        let own: String = (1..=1000).map(|n| format!("[link.l.{n}]\ndelay = \"{n} ms\"\n")).collect();
+        let text = format!("[node.a]\n[node.b]\ncount = 1000\n[link.l]\nbetween = [\"a\", \"b\"]\n{own}");
+        let table = DeTable::parse(&text).expect("TOML");
+        let Ok(table) = Table::from_toml(table.get_ref()) else { panic!("a number does not fit") };
+        let mut root = Node { value: Value::Table(table), origin: Origin::File(0..0) };
+        separate(&mut root);
+        let links = root.at("link").and_then(Node::table).expect("links");
+        assert_eq!(links.keys().count(), 1001);
+        let room = links.iter().filter_map(|(_, _, link)| Some(link.table()?.room())).max();
+        assert!(room.is_some_and(|room| room < 20), "{room:?}");
+    }
+}

@@ -283,7 +283,13 @@ impl Table {
         self.0.iter_mut().map(|(key, (_, node))| (key.as_str(), node))
     }
 
-    /// Gives back the room of removed entries, which each clone would have too.
+    /// Returns the number of entries that it has room for.
+    #[cfg(test)]
+    pub(crate) fn room(&self) -> usize {
+        self.0.capacity()
+    }
+
+    /// Frees the room of removed entries, which each clone would have too.
     pub(crate) fn shrink(&mut self) {
         self.0.shrink_to_fit();
     }

@@ -112,7 +112,7 @@ impl Application {
         bulk.size
     }
 
-    /// Returns the seconds of writing and of silence in turn, where both are fixed and it writes all that passes.
+    /// Returns the fixed seconds of writing, without a rate, and of silence in turn.
     pub fn cycle(&self) -> Option<[f64; 2]> {
         match self {
             Application::OnOff(OnOff { on, off, exponential: false, rate: None, .. }) if !on.is_zero() => {

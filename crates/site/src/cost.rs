@@ -39,9 +39,9 @@ pub trait Cost {
         self.rate()
     }
 
-    /// Returns the rates that it has by itself from their times on, zero where nothing is received. Default: it stays.
+    /// Returns the rates that it has by itself from their times on. Default: it stays.
     ///
-    /// The first is from the start, or from the event that it follows. Events are not among them: a state after one has a
+    /// A rate is zero where nothing is received. The first is from the start, or from the event that it follows. Events are not among them: a state after one has a
     /// cost of its own.
     fn rates(&self) -> Vec<(Span, Rate)> {
         Vec::new()
@@ -62,12 +62,12 @@ pub trait Cost {
         &[]
     }
 
-    /// Returns the mean part of packets of `len` bytes that the medium itself loses, in frames of their own. Default: none.
+    /// Returns the mean part of packets that the medium itself loses. Default: none.
     fn mean_loss(&self, _len: usize) -> f64 {
         0.0
     }
 
-    /// Returns the part of a packet's time that is left while another sender waits for the medium too. Default: all of it.
+    /// Returns the part of a packet's time while another sender waits too. Default: all of it.
     fn contended(&self, _len: usize) -> f64 {
         1.0
     }

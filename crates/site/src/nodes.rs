@@ -124,7 +124,7 @@ impl<'a> Nodes<'a> {
         }
     }
 
-    /// Returns the links of a node with its interfaces to them, in the order of the file.
+    /// Returns the links of a node with its interfaces, in the order of the file.
     pub(crate) fn interfaces_of(&self, node: usize) -> Vec<(usize, Port)> {
         let mut all: Vec<(usize, Port)> =
             self.interfaces[node].iter().map(|(link, port)| (*link, *port)).collect();

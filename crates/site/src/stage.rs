@@ -69,7 +69,9 @@ pub trait Stage {
         None
     }
 
-    /// Returns `true` if it makes other packets of those that come, or decides by a program. Default: false.
+    /// Returns `true` if it makes other packets of those that come. Default: false.
+    ///
+    /// A program may do so.
     fn remakes(&self) -> bool {
         false
     }
@@ -235,7 +237,7 @@ pub fn limit(stages: &ByRow<'_>) -> Option<Limit> {
     limits.min_by_key(|limit| limit.rate)
 }
 
-/// Returns the stages of a direction that make other packets of those that come, by their keys.
+/// Returns the keys of the stages that make other packets of those that come.
 pub fn remaking(stages: &ByRow<'_>) -> Vec<&'static str> {
     let remakes =
         |(row, stage): &(StageRow, Option<&dyn Stage>)| stage.is_some_and(Stage::remakes).then_some(row.key);

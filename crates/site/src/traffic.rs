@@ -71,7 +71,7 @@ pub struct Ascent {
     pub window: Bytes,
     /// Number of ACKs after which it is given up.
     pub most_acks: u64,
-    /// Bytes that the flow has. `None` if there is no end of them.
+    /// Bytes that the flow has. `None` without an end.
     pub data: Option<Bytes>,
     /// Time for which it is followed at most.
     pub lasts: Span,

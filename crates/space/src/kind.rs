@@ -79,7 +79,7 @@ fn encapsulated(len: usize) -> usize {
 }
 
 impl FrameCost {
-    /// Returns the least number of frames with data fields of `field` bytes that a packet is in.
+    /// Returns the least number of frames with fields of `field` bytes for a packet.
     fn frames(&self, len: usize, field: usize) -> usize {
         encapsulated(len).div_ceil(field.max(1))
     }
@@ -152,7 +152,7 @@ impl Cost for FrameCost {
         notes
     }
 
-    /// Returns the time of whole frames, of Proximity-1 that of frames as long as the packet.
+    /// Returns the time of whole frames, which in Proximity-1 have the packet's length.
     fn time(&self, len: usize) -> Span {
         match self.0.layout() {
             Ok(layout) if self.0.frame != Frame::Proximity1 => {
@@ -163,7 +163,7 @@ impl Cost for FrameCost {
         }
     }
 
-    /// Returns the rate of packets back to back, of which a frame of Proximity-1 has several.
+    /// Returns the rate of packets back to back, several in a frame of Proximity-1.
     fn capacity(&self, len: usize) -> Rate {
         let wire = self.wire_len(len).get() as f64;
         let several = match self.0.layout() {

@@ -190,7 +190,7 @@ fn shares_of(
 struct TerminalCost {
     rate: Rate,
     frame: Frame,
-    /// All carriers, from which each terminal may get a part.
+    /// The carriers, from which each terminal may get a part.
     carrier: [Passed; 1],
 }
 

@@ -3,14 +3,13 @@
 use std::collections::{BTreeSet, HashMap};
 
 use bentpipe_scenario::{Flow, Scenario, copies};
+use bentpipe_site::application::Application;
 use bentpipe_units::Span;
 
-use super::transfer;
-
-/// The most instants of one flow at which its copies begin or end, or its application falls silent.
+/// The most instants of one flow: starts and ends of copies, silences of its application.
 const MOST_CUTS: usize = 64;
 
-/// The most copies of a flow times states of which each copy has its own mean.
+/// The most copies times states of a flow whose copies have means of their own.
 const MOST_WEIGHTS: usize = 20_000;
 
 /// Times in which one flow may send.
@@ -27,7 +26,7 @@ struct Active {
     copies: f64,
     /// Time that each copy sends for, from its start on, in seconds.
     lasts: f64,
-    /// Times of writing and of silence in turn, of an application that has them at fixed times.
+    /// Seconds of writing and of silence in turn, where these are fixed.
     cycle: Option<[f64; 2]>,
 }
 
@@ -62,14 +61,14 @@ impl Activities {
         (!self.warm_up.is_zero() && self.warm_up < self.duration).then_some(self.warm_up)
     }
 
-    /// Returns the seconds between two instants in which a flow's copies may send, of all of them together.
+    /// Returns the seconds between two instants in which copies may send, added up.
     pub(super) fn overlap(&self, flow: usize, from: Span, to: Span) -> f64 {
         self.of[flow].overlap(from.as_secs_f64(), to.as_secs_f64())
     }
 
-    /// Returns the weights of some times in the mean over the copies of a flow, of their means over their own times.
+    /// Returns the weights of some times in the mean over a flow's copies.
     ///
-    /// Of very many copies all their seconds count alike.
+    /// Each copy has a mean over its own time. Of very many copies all their seconds count alike.
     pub(super) fn weights(&self, flow: usize, spans: &[Option<(Span, Span)>]) -> Vec<f64> {
         let active = &self.of[flow];
         let over = |of: &dyn Fn(f64, f64) -> f64| -> Vec<f64> {
@@ -95,7 +94,7 @@ impl Activities {
         all
     }
 
-    /// Returns the seconds between two instants in which a copy may send, the mean of those that start.
+    /// Returns the mean seconds between two instants in which a started copy may send.
     pub(super) fn mean(&self, flow: usize, from: Span, to: Span) -> f64 {
         self.overlap(flow, from, to) / self.of[flow].starts.len().max(1) as f64
     }
@@ -127,7 +126,7 @@ impl Active {
         lasts: f64,
     ) -> Active {
         // A bulk transfer goes on with what is in its buffer: that is in `lasts`.
-        let stop = flow.stop.filter(|_| transfer::drains(scenario, flow).is_none());
+        let stop = flow.stop.filter(|_| drains(scenario, flow).is_none());
         let end = stop.unwrap_or(Span::MAX).min(scenario.duration);
         let of = copies::of(scenario, (name, flow));
         let starts = of.iter().map(|n| copies::start(scenario, (name, flow), *n, scenario.seed));
@@ -159,7 +158,7 @@ impl Active {
         if begun == 0 { 0.0 } else { begun as f64 * at - self.sums[begun - 1] }
     }
 
-    /// Returns the seconds between two instants in which its copies send if nothing turns them off.
+    /// Returns the seconds between two instants in which copies send unless turned off.
     fn between(&self, from: f64, to: f64) -> f64 {
         let begun = |from: f64, to: f64| self.since_starts(to) - self.since_starts(from);
         let ended = if self.lasts.is_finite() { begun(from - self.lasts, to - self.lasts) } else { 0.0 };
@@ -197,7 +196,7 @@ impl Active {
         on.chain(all.filter(is_on)).collect()
     }
 
-    /// Returns the instants at which its application falls silent and writes again, if they are few.
+    /// Returns the instants at which its application pauses and resumes, if they are few.
     fn silences(&self) -> Vec<f64> {
         let (Some([on, off]), Some(first)) = (self.cycle, self.starts.first()) else { return Vec::new() };
         let end = self.times.last().map_or(0.0, |(_, end)| end.as_secs_f64()).min(first + self.lasts);
@@ -236,6 +235,37 @@ fn times(flow: &Flow, switches: &[(Span, bool)], end: Span) -> Vec<(Span, Span)>
     }
     close(from, end);
     times
+}
+
+/// Returns the time that a flow writes for without a pause. `None` if it pauses.
+pub(super) fn time(scenario: &Scenario, flow: &Flow) -> Option<Span> {
+    let end = flow.stop.unwrap_or(Span::MAX).min(scenario.duration).saturating_sub(flow.start);
+    let lasts = flow.application.lasts().unwrap_or(Span::MAX).min(end);
+    let pauses = flow.application.offered().is_some() || flow.application.is_burst_without_rate();
+    (!pauses && flow.active && !lasts.is_zero()).then_some(lasts)
+}
+
+/// Returns `true` if it writes as fast as the connection takes it.
+pub(super) fn is_bulk(flow: &Flow) -> bool {
+    matches!(flow.application, Application::Bulk(_))
+}
+
+/// Returns the time from the start of a flow to the end of the run.
+pub(super) fn rest_of(scenario: &Scenario, flow: &Flow) -> Span {
+    scenario.duration.saturating_sub(flow.start)
+}
+
+/// Returns the time after which a bulk transfer writes no more. `None` if it writes to the end.
+///
+/// What is in its buffer is sent after that.
+pub(super) fn drains(scenario: &Scenario, flow: &Flow) -> Option<Span> {
+    let is_drained = flow.traffic.kind().takes().application && is_bulk(flow);
+    time(scenario, flow).filter(|_| is_drained && ends_early(scenario, flow))
+}
+
+/// Returns `true` if its application ends before the run, by its time.
+pub(super) fn ends_early(scenario: &Scenario, flow: &Flow) -> bool {
+    time(scenario, flow).is_some_and(|time| time < rest_of(scenario, flow))
 }
 
 #[cfg(test)]

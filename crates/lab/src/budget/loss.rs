@@ -88,7 +88,7 @@ impl Losses {
         1.0 - pass
     }
 
-    /// Returns the mean number of packets that leave a channel for one that it does not lose.
+    /// Returns the mean number of packets that leave a channel for one that passes.
     pub(super) fn copies(&self, at: (usize, Way), time: Span) -> f64 {
         let faults = self.held(at, time).map_or(&[][..], |held| &held.faults);
         faults.iter().map(Config::mean_copies).product()

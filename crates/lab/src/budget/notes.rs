@@ -49,6 +49,7 @@ pub(super) fn of_flow(
     notes.extend(bursts(flow));
     notes.extend(proxy_events(scenario, path));
     notes.extend(long_bundles(scenario, flow, path));
+    notes.extend(own_copies(ground, path));
     notes.extend(file_note(ground, (n, flow)));
     notes.extend(silence(ground.states, (n, flow)));
     notes.extend(never_start(scenario, (name, flow)));
@@ -137,6 +138,16 @@ fn proxy_events(scenario: &Scenario, path: &Path) -> Option<String> {
     Some(format!("events change the proxy of {node}: figures are with the one of the start"))
 }
 
+/// Returns a note on copies of a link on the way that have settings of their own.
+fn own_copies(ground: &Ground<'_>, path: &Path) -> Option<String> {
+    let links = path.directions().into_iter().filter_map(|(link, _)| ground.scenario.link.get_index(link));
+    let mut own = links.filter_map(|(name, _)| Some((name, ground.apart.get(name.as_str())?)));
+    let (name, count) = own.next()?;
+    Some(format!(
+        "copies of {name} with settings of their own ({count}) are not forecast: figures are those of the others"
+    ))
+}
+
 /// Returns a note on bundles in datagrams that are longer than packets.
 fn long_bundles(scenario: &Scenario, flow: &Flow, path: &Path) -> Option<String> {
     (is_whole(scenario, flow) && path.fragments > 1).then(|| {
@@ -148,7 +159,7 @@ fn long_bundles(scenario: &Scenario, flow: &Flow, path: &Path) -> Option<String>
     })
 }
 
-/// Notes shares of flows of which some do not slow down, where more comes than a link carries.
+/// Notes shares on overloaded links of flows that do not slow down.
 pub(super) fn overload(
     scenario: &Scenario,
     paths: &[(usize, Path)],
@@ -384,7 +395,7 @@ fn queue_bytes(queue: &Queue, packet: Bytes) -> Option<Bytes> {
     }
 }
 
-/// Returns a note on packets of several lengths on a medium that stations use in turn.
+/// Returns a note on packets of several lengths on a medium used in turn.
 pub(super) fn in_turn(cost: &dyn Cost, lens: impl Iterator<Item = u64>) -> Option<String> {
     let lens: BTreeSet<u64> = lens.collect();
     let (shortest, longest) = (*lens.first()?, *lens.last()?);

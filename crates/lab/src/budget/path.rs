@@ -132,7 +132,7 @@ pub(super) struct Taken {
     pub(super) len: Option<usize>,
 }
 
-/// Time of a resource in seconds that stands for none: of packets that do not pass.
+/// Seconds of a resource that packets take which never pass it.
 const NEVER_PASSES: f64 = 1e6;
 
 /// Packet on a direction of a link.
@@ -142,7 +142,9 @@ struct Sent {
 }
 
 impl Sent {
-    /// Returns the seconds of each resource of a direction that it takes, with its length if they depend on that.
+    /// Returns the seconds that it takes of each resource of a direction.
+    ///
+    /// The length is there if they depend on it.
     fn takes(&self, media: &Media<'_>, (link, way): (usize, Way)) -> Vec<(Part, f64, Option<usize>)> {
         let (cost, bits) = (media.cost(link, way), 8.0 * self.len as f64);
         let (line, len) = match self.compressed {
@@ -273,7 +275,7 @@ impl Path {
         links.zip(&self.compressed[0]).filter_map(|(link, compressed)| Some((link, (*compressed)?)))
     }
 
-    /// Returns the round trips without queueing in front of a node on the way and behind it.
+    /// Returns the round trips in front of a node on the way and behind it.
     ///
     /// `None` if the way back does not pass it too.
     pub(super) fn legs(&self, topology: &Topology, media: &Media<'_>, node: usize) -> Option<[Span; 2]> {

@@ -32,7 +32,7 @@ fn sharing_copies(scenario: &Scenario, media: &Media<'_>, (link, way): (usize, W
     }
 }
 
-/// Returns the resource of a medium that others share: the medium, or the slowest of the lines that it passes.
+/// Returns the shared resource of a medium: itself, or the slowest line that it passes.
 fn shared<'m>(media: &'m Media<'_>, (link, way): (usize, Way)) -> Option<(&'m str, Part)> {
     let cost = media.cost(link, way);
     let slowest = || {
@@ -446,7 +446,7 @@ fn contend(media: &Media<'_>, uses: &mut [Use]) {
     uses.iter_mut().zip(factors).for_each(|(one, factor)| one.own *= factor);
 }
 
-/// Returns the part of the time on a stage that is left of a flow's, as a full bucket passes at its start.
+/// Returns the part of a stage's time that is left behind a full bucket.
 fn of_bucket(media: &Media<'_>, (link, way): (usize, Way), seconds: f64) -> f64 {
     let Some(limit) = media.limit(link, way) else { return 1.0 };
     let passes = limit.rate.as_bps() as f64 * seconds;

@@ -56,7 +56,7 @@ struct Held {
 /// Resource of a direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Part {
-    /// Its line or medium.
+    /// Line or medium.
     Line,
     /// Stages in front of it.
     Stage,
@@ -200,7 +200,7 @@ impl States {
         self.activities.part(flow, self.all[state].from, self.all[state].to)
     }
 
-    /// Returns the states behind the warm-up in which a flow sends, with their parts of that time.
+    /// Returns the states behind the warm-up in which a flow sends, with their parts.
     ///
     /// Of a flow that does not send then, those before it.
     pub(super) fn of_flow(&self, flow: usize) -> Vec<(usize, f64)> {
@@ -246,7 +246,7 @@ impl States {
     }
 }
 
-/// Returns the change of a medium's rate for packets of a length, beyond that of its usable rate.
+/// Returns the change of a rate for a length, beyond that of the usable rate.
 fn by_length(file: &dyn Cost, now: &dyn Cost, len: usize) -> f64 {
     let ratio = |of: &dyn Fn(&dyn Cost) -> Rate| of(now).as_bps() as f64 / of(file).as_bps().max(1) as f64;
     let usable = ratio(&|cost| cost.usable());
@@ -273,7 +273,7 @@ struct Walk<'a> {
     state: Cow<'a, Scenario>,
     /// Number of moments that it has in it.
     passed: usize,
-    /// Usable and nominal rate, delay, limit of stages, and own rates by directions, as of the scenario that holds now.
+    /// Values and own rates by directions, as of the scenario that holds now.
     now: Vec<Now>,
     own: Vec<Vec<(Span, Rate)>>,
     /// Costs after events.
@@ -365,7 +365,7 @@ impl<'a> Walk<'a> {
         Ok(directions(self.links).map(|of| self.held_of(of, at)).collect())
     }
 
-    /// Takes the costs of the scenario after an event.
+    /// Sets the costs to those after an event.
     fn follow(&mut self, at: Span) -> Result<(), Problem> {
         let media = Media::new(&self.state)?;
         self.now = now(&media, self.links);

@@ -1,12 +1,12 @@
-//! Transfers over TCP on an idle path: slow start, and the time until their data have arrived.
+//! Transfers over TCP on an idle path: slow start and completion.
 
 use std::collections::HashMap;
 
 use bentpipe_scenario::{Flow, Scenario};
-use bentpipe_site::application::Application;
 use bentpipe_site::{Ascent, Climbed, TrafficKind};
 use bentpipe_units::{Bytes, Rate, Span};
 
+use super::active::{ends_early, is_bulk, rest_of, time};
 use super::medium::Media;
 use super::path::{Path, splitter};
 use super::sharing::Forecast;
@@ -19,7 +19,7 @@ const MOST_ACKS_EACH: u64 = 200_000;
 /// The most ACKs of all slow starts of a budget together.
 const MOST_ACKS: u64 = 2_000_000;
 
-/// Greatest difference of paths, as a ratio, that have a slow start in common once those ACKs are used up.
+/// Greatest ratio of paths that have a slow start in common beyond those ACKs.
 const LIKE: f64 = 1.05;
 
 /// Slow starts of flows, those of equal flows once.
@@ -131,38 +131,9 @@ fn differ(one: Rate, other: Rate) -> bool {
     (one - other).abs() > 0.01 * one.max(other)
 }
 
-/// Returns the time that a flow writes for without a pause. `None` if it pauses.
-fn time(scenario: &Scenario, flow: &Flow) -> Option<Span> {
-    let end = flow.stop.unwrap_or(Span::MAX).min(scenario.duration).saturating_sub(flow.start);
-    let lasts = flow.application.lasts().unwrap_or(Span::MAX).min(end);
-    let pauses = flow.application.offered().is_some() || flow.application.is_burst_without_rate();
-    (!pauses && flow.active && !lasts.is_zero()).then_some(lasts)
-}
-
-/// Returns `true` if it writes as fast as the connection takes it.
-fn is_bulk(flow: &Flow) -> bool {
-    matches!(flow.application, Application::Bulk(_))
-}
-
-/// Returns the time from the start of a flow to the end of the run.
-fn rest_of(scenario: &Scenario, flow: &Flow) -> Span {
-    scenario.duration.saturating_sub(flow.start)
-}
-
-/// Returns the time after which a bulk transfer writes no more, while its buffer is full. `None` if it writes to the end.
-pub(super) fn drains(scenario: &Scenario, flow: &Flow) -> Option<Span> {
-    let is_drained = flow.traffic.kind().takes().application && is_bulk(flow);
-    time(scenario, flow).filter(|_| is_drained && ends_early(scenario, flow))
-}
-
-/// Returns `true` if its application ends before the run, by its time.
-fn ends_early(scenario: &Scenario, flow: &Flow) -> bool {
-    time(scenario, flow).is_some_and(|time| time < rest_of(scenario, flow))
-}
-
-/// Returns goodput, and the time until all data of a transfer of a size have arrived.
+/// Returns goodput, and the completion of a transfer of a size.
 ///
-/// `back` is the time of ACKs: data have arrived so much earlier.
+/// `back` is the time of ACKs: data have arrived that earlier.
 fn measured(
     scenario: &Scenario,
     flow: &Flow,

@@ -14,7 +14,7 @@ impl Config {
         }
     }
 
-    /// Returns the mean number of packets that leave it for one that it does not lose.
+    /// Returns the mean number of packets that leave it for one that passes.
     pub fn mean_copies(&self) -> f64 {
         match self {
             Config::Duplication { probability } => 1.0 + probability,

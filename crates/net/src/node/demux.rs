@@ -34,7 +34,7 @@ pub(super) struct Demux {
     connections: Map<(u64, Key), Port>,
     /// Neighbouring ports together, as a flow of many calls has thousands of them.
     services: Map<u32, Block>,
-    /// Endpoints of long rows of ports: that of a protocol and a first port, and the last one.
+    /// Endpoints of long rows of ports, with the first and the last port.
     rows: Vec<(Service, Service, Port)>,
     rest: Option<Port>,
     /// Endpoints by the account of packets.

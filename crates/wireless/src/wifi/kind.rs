@@ -123,7 +123,9 @@ impl Cost for WifiCost {
         })
     }
 
-    /// Returns the part that is left as the shorter backoff of two is a third of the window in the mean, not half of it.
+    /// Returns the part that is left with the shorter of two backoffs.
+    ///
+    /// In the mean that is a third of the window, not half of it.
     fn contended(&self, len: usize) -> f64 {
         let exchange = self.config.exchange(len);
         let all = exchange.with_access(self.config.standard).as_secs_f64();
