@@ -470,7 +470,7 @@ pub enum TaskState {
         ended_us: i64,
         /// Exit code, unless it was killed.
         code: Option<i32>,
-        /// Reason of the end: "ended", "stopped", "deadline", "disk", or what failed.
+        /// Reason of the end: "ended", "stopped", "deadline" or "disk" with the limit, or what failed.
         why: String,
     },
 }

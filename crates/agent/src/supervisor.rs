@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use bentpipe_units::Bytes;
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 
 use crate::clock::{monotonic_us, now_us, sleep};
@@ -70,7 +71,7 @@ fn run(task: &Task, prepared: &Prepared) -> Ended {
         return failed(error.to_string());
     }
     let deadline_us = monotonic_us() + i64::from(prepared.most_s) * 1_000_000;
-    let mut asked: Option<(i64, &str)> = None;
+    let mut asked: Option<(i64, String)> = None;
     let mut turns = 0_u32;
     loop {
         match child.try_wait() {
@@ -79,22 +80,24 @@ fn run(task: &Task, prepared: &Prepared) -> Ended {
                 // What it left behind, such as a program of its own, goes with it.
                 let _ = rustix::process::kill_process_group(pid, Signal::KILL);
                 let killed = status.signal().map(|signal| format!("killed by signal {signal}"));
-                let why =
-                    asked.map(|(_, why)| why.to_owned()).or(killed).unwrap_or_else(|| "ended".to_owned());
+                // A write beyond the limit fails, or its signal ends the program.
+                let is_full = !status.success() && task.kept_bytes() >= prepared.most_bytes;
+                let why = asked.map(|(_, why)| why).or_else(|| is_full.then(|| full(prepared))).or(killed);
+                let why = why.unwrap_or_else(|| "ended".to_owned());
                 return Ended { ended_us: now_us(), code: status.code(), why };
             }
             Err(error) => return failed(error.to_string()),
         }
         turns = turns.wrapping_add(1);
         let now = monotonic_us();
-        match asked {
+        match &asked {
             None => {
                 asked = reason(task, prepared, now >= deadline_us, turns).map(|why| (now, why));
                 if asked.is_some() {
                     let _ = rustix::process::kill_process(pid, Signal::INT);
                 }
             }
-            Some((at, _)) if now - at > PATIENCE_US => {
+            Some((at, _)) if now - *at > PATIENCE_US => {
                 let _ = rustix::process::kill_process_group(pid, Signal::KILL);
             }
             Some(_) => {}
@@ -104,15 +107,20 @@ fn run(task: &Task, prepared: &Prepared) -> Ended {
 }
 
 /// Returns the reason to end a program.
-fn reason(task: &Task, prepared: &Prepared, is_late: bool, turns: u32) -> Option<&'static str> {
+fn reason(task: &Task, prepared: &Prepared, is_late: bool, turns: u32) -> Option<String> {
     if task.file(STOP).exists() {
-        return Some("stopped");
+        return Some("stopped".to_owned());
     }
     if is_late {
-        return Some("deadline");
+        return Some(format!("deadline: the task has at most {} s", prepared.most_s));
     }
     let is_full = || turns.is_multiple_of(TURNS_PER_LOOK) && task.kept_bytes() > prepared.most_bytes;
-    is_full().then_some("disk")
+    is_full().then(|| full(prepared))
+}
+
+/// Returns the reason to end a program when the site keeps no more.
+fn full(prepared: &Prepared) -> String {
+    format!("disk: the site keeps at most {} of all tasks (most_disk)", Bytes::new(prepared.most_bytes))
 }
 
 fn spawn(task: &Task, prepared: &Prepared) -> Result<Child, Error> {

@@ -55,6 +55,7 @@ use arguments::Arguments;
 
 fn main() -> ExitCode {
     bentpipe_emu::names::leave_out_modules();
+    bentpipe_emu::file_size::fail_at_limit();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&error),

@@ -69,6 +69,11 @@ pub(crate) struct ServeArguments {
     /// Only root can name one. Emulations have the user of the server.
     #[arg(long, value_name = "NAME")]
     job_user: Option<String>,
+    /// Make a new key of the audit log if it is missing
+    ///
+    /// The log states that entries before it cannot be verified.
+    #[arg(long)]
+    new_audit_key: bool,
     /// End with the standard input, with all jobs, and remove the data folder
     #[arg(long, hide = true)]
     temporary: bool,
@@ -112,9 +117,22 @@ same user.")]
 Examples:
   bentpipe serve backup lab.sqlite
 
-To restore it, put it in the data folder as data.sqlite while no server runs.")]
+FILE.sha256 has its hash. `bentpipe serve restore` puts it back.")]
     Backup {
         /// File of the copy
+        file: PathBuf,
+        /// Data folder [default: ~/.local/share/bentpipe]
+        #[arg(long, value_name = "FOLDER")]
+        data: Option<PathBuf>,
+    },
+    /// Replace the database by a copy that is whole, while no server runs
+    #[command(after_help = "\
+Examples:
+  bentpipe serve restore lab.sqlite
+
+The former database stays in the data folder, and its new name is printed. Results stay.")]
+    Restore {
+        /// Copy that `bentpipe serve backup` or the server made
         file: PathBuf,
         /// Data folder [default: ~/.local/share/bentpipe]
         #[arg(long, value_name = "FOLDER")]
@@ -135,6 +153,13 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<u8, String> {
         Some(ServeCommand::Backup { file, data }) => {
             bentpipe_serve::back_up(&folder(data)?, &file).map_err(|error| error.to_string())?;
             show::out(&format!("{}\n", file.display()));
+            Ok(0)
+        }
+        Some(ServeCommand::Restore { file, data }) => {
+            let before = bentpipe_serve::restore(&folder(data)?, &file).map_err(|error| error.to_string())?;
+            if let Some(before) = before {
+                show::out(&format!("the database before: {}\n", before.display()));
+            }
             Ok(0)
         }
         None => serve(arguments),
@@ -200,6 +225,8 @@ fn serve(arguments: ServeArguments) -> Result<u8, String> {
         program,
         studies: studies.or(known),
         limits: arguments.limits,
+        sweep: bentpipe_emu::clean_up_after_crash,
+        makes_audit_key: arguments.new_audit_key,
         is_temporary: arguments.temporary,
     };
     let ready = |listening: &Listening| {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use bentpipe_record::{LedgerRow, LedgerText, PointSummary, UnitRow, UnitText, write_whole};
 use bentpipe_report::Table;
+use bentpipe_units::Bytes;
 
 /// Prints to standard output. A reader that closes the pipe (`| head`) is not an error.
 pub(crate) fn out(text: &str) {
@@ -39,7 +40,18 @@ pub(crate) fn note(text: &str) {
 pub(crate) fn error(text: &str) {
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let label = if colour { "\u{1b}[1;31merror:\u{1b}[0m" } else { "error:" };
-    let _ = writeln!(std::io::stderr(), "{label} {text}");
+    let _ = writeln!(std::io::stderr(), "{label} {text}{}", exceeded(text));
+}
+
+/// Words of the system for a write beyond the limit of file sizes: EFBIG.
+const TOO_LARGE: &str = "(os error 27)";
+
+/// Returns the limit of file sizes for an error that is of it, in words.
+fn exceeded(text: &str) -> String {
+    let limit = bentpipe_emu::file_size::limit().filter(|_| text.contains(TOO_LARGE));
+    limit.map_or(String::new(), |limit| {
+        format!("; help: a file of this process has at most {} (RLIMIT_FSIZE)", Bytes::new(limit))
+    })
 }
 
 /// Returns `true` if standard output takes colours.

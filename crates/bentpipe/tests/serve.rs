@@ -7,6 +7,7 @@ mod browser;
 mod campaigns;
 mod client;
 mod confinement;
+mod damage;
 mod disks;
 mod doors;
 mod emulation;

@@ -19,6 +19,7 @@ mod dhcp;
 mod driver;
 pub mod exporter;
 pub mod exposition;
+pub mod file_size;
 mod helper;
 pub mod interface;
 pub mod joint;

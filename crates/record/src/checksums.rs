@@ -73,8 +73,24 @@ impl Checksums {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(format!("{}: {error}", path.display())),
         };
-        let sums = std::str::from_utf8(&bytes).ok().and_then(parse);
-        sums.map(Some).ok_or_else(|| damaged(&path, "expected \"SHA-256  NAME\" in each line"))
+        Checksums::parse(&bytes)
+            .map(Some)
+            .ok_or_else(|| damaged(&path, "expected \"SHA-256  NAME\" in each line"))
+    }
+
+    /// Reads the checksums of a file with this content. `None` if a line has another form.
+    pub fn parse(content: &[u8]) -> Option<Checksums> {
+        std::str::from_utf8(content).ok().and_then(parse)
+    }
+
+    /// Returns the checksum of a file.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(|hash| &hash[..])
+    }
+
+    /// Returns all files by name, with their checksums.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, hash)| (&name[..], &hash[..]))
     }
 
     /// Writes the checksums into their folder.

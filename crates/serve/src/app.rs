@@ -17,12 +17,14 @@ use crate::inputs::{Arriving, Inputs};
 use crate::left;
 use crate::limits::Buckets;
 use crate::logins::Logins;
+use crate::output::Outputs;
 use crate::password;
 use crate::places::Places;
 use crate::presence::Sites;
 use crate::problem::{Problem, Result};
 use crate::promised::Promised;
 use crate::store::{Store, files};
+use crate::whole::Hashes;
 
 /// Password hashes that are computed at a time; each takes 19 MiB.
 const HASHES_AT_ONCE: usize = 2;
@@ -70,6 +72,8 @@ pub struct Settings {
     pub secure: bool,
     /// Limits of children.
     pub limits: LimitsFile,
+    /// Remover of namespaces whose emulation is gone. It returns their names.
+    pub sweep: fn() -> Vec<String>,
     /// User and group of children, if the server is root. Emulations are root's.
     pub job_user: Option<(u32, u32)>,
     /// Set if users of level 3 need a second factor.
@@ -78,6 +82,15 @@ pub struct Settings {
     pub needs_second_factor: bool,
     /// Proxies that are believed when they name the address of a client.
     pub proxies: Vec<Network>,
+}
+
+impl Settings {
+    /// Returns the folders that messages of a job do not name.
+    pub(crate) fn folders(&self, job: i64) -> Vec<PathBuf> {
+        let above = |path: &Path| path.parent().map(Path::to_owned);
+        let all = [Some(self.folder.clone()), self.studies.as_deref().and_then(above), above(&self.program)];
+        all.into_iter().flatten().chain([job_folder(&self.folder, job)]).collect()
+    }
 }
 
 /// State of the controller that all requests share.
@@ -103,6 +116,10 @@ pub(crate) struct Inner {
     pub(crate) importing: Arc<Arriving>,
     /// Room on the disk for archives that are unpacked.
     pub(crate) promised: Arc<Promised>,
+    /// Output of running jobs.
+    pub(crate) outputs: Outputs,
+    /// Hashes of results that were read.
+    pub(crate) file_hashes: Hashes,
     /// Places of requests and of streams.
     pub(crate) requests: Arc<Places>,
     pub(crate) streams: Arc<Places>,
@@ -151,6 +168,8 @@ impl App {
             arriving: Arc::default(),
             importing: Arc::default(),
             promised: Arc::default(),
+            outputs: Outputs::default(),
+            file_hashes: Hashes::default(),
             requests: Places::new(REQUESTS, usize::MAX),
             streams: Places::new(STREAMS.0, STREAMS.1),
             archives: Arc::new(Pool::new(ARCHIVES)),

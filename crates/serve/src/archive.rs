@@ -21,6 +21,7 @@ use crate::inputs::{self, Inputs};
 use crate::problem::{self, Problem};
 use crate::store::files::Content;
 use crate::store::jobs::{End, KindName, Question};
+use crate::whole;
 
 /// Name of the file that describes a job, in the folder of an archive.
 pub(crate) const NAME: &str = "bentpipe-job.json";
@@ -191,6 +192,7 @@ pub(crate) fn unpack(archive: &mut File, into: &Path) -> Result<Unpacked, String
         extract(&mut zip, entries[&entry.path], entry, into)?;
     }
     check_inputs(&description)?;
+    check_sums(&description, into)?;
     let summary: Option<Summary> = json_of(into, "summary.json")?;
     check_fingerprints(&description, summary.as_ref(), into)?;
     let plan: Option<Manifest> = json_of(into, "manifest.json")?;
@@ -347,6 +349,15 @@ fn check_inputs(description: &Description) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Compares files with the lists of checksums among them.
+fn check_sums(description: &Description, folder: &Path) -> Result<(), String> {
+    let hashes = description.files.iter().map(|entry| (&entry.path[..], &entry.sha256[..])).collect();
+    whole::compare_all(&hashes, |path| {
+        let mut bytes = Vec::new();
+        File::open(folder.join(path))?.take(MAX_READ).read_to_end(&mut bytes).map(|_| bytes)
+    })
 }
 
 /// Reads a file of results, if it is there.

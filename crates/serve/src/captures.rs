@@ -226,6 +226,11 @@ impl Tail {
         self.bytes = if is_in_steps { STEP } else { u64::MAX };
     }
 
+    /// Returns the path of the file that is read, below the folder of all results.
+    pub(crate) fn path(&self) -> Option<&str> {
+        self.current.as_ref().map(|(found, _)| &found.path[..])
+    }
+
     /// Returns what is new; `None` if nothing is.
     ///
     /// A run that ended is followed by the next one with a capture of this name.

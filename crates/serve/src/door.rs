@@ -28,6 +28,7 @@ use crate::presence::Channel;
 use crate::problem::{Problem, Result};
 use crate::runner::live_file;
 use crate::sites::incoming;
+use crate::space;
 use crate::store::jobs;
 use crate::store::sites::{self, Task};
 
@@ -201,13 +202,15 @@ async fn live(
         })
         .await?;
     let Some((job, attempt)) = found else { return Ok(Json(Held { bytes: 0, wanted: false })) };
+    // The site sends them again until there is room.
+    let has_room = space::shortage(&app.settings).is_none();
     let path = app.job_folder(job).join(live_file(attempt));
     let held = blocking(move || {
         let wrong = |error: std::io::Error| Problem::internal(&format!("{}: {error}", path.display()));
         std::fs::create_dir_all(path.parent().unwrap_or(&path)).map_err(wrong)?;
         let mut file = OpenOptions::new().create(true).append(true).open(&path).map_err(wrong)?;
         let mut bytes = file.metadata().map_err(wrong)?.len();
-        if bytes == offset && bytes < MAX_LIVE {
+        if has_room && bytes == offset && bytes < MAX_LIVE {
             file.write_all(text.as_bytes()).map_err(wrong)?;
             bytes += text.len() as u64;
         }
@@ -275,6 +278,13 @@ async fn chunk(
         app.write(move |db| Ok(sites::fail(db, &task, &why)?)).await?;
         app.announce(job);
         return Err(Problem::bad(detail));
+    }
+    if let Some(why) = space::shortage(&app.settings) {
+        let (job, why) = (task.job, format!("file {:?}: {why}", entry.path));
+        let detail = why.clone();
+        app.write(move |db| Ok(sites::fail(db, &task, &why)?)).await?;
+        app.announce(job);
+        return Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, detail));
     }
     store(&app, &task, (file, chunk), bytes).await?;
     app.announce(task.job);

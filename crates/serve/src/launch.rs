@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::drafts::Draft;
 use crate::problem::{Problem, Result, findings};
+use crate::real_time;
 use crate::store::jobs::Question;
 
 /// Most runs of a job: points times seeds.
@@ -29,12 +30,12 @@ pub(crate) struct LaunchSettings {
     pub(crate) search: Option<Question>,
 }
 
-/// Checks the settings of a job.
+/// Checks the settings of a job. Returns its length in real time in milliseconds, if it is an emulation.
 ///
 /// # Errors
 /// Returns an error if they do not fit the scenario, or ask for too many runs.
-pub(crate) fn check(draft: Draft, new: &LaunchSettings) -> Result<()> {
-    let Draft { mut document, points, scenario, .. } = draft;
+pub(crate) fn check(draft: Draft, new: &LaunchSettings) -> Result<Option<i64>> {
+    let Draft { mut document, points, mut scenario, .. } = draft;
     if let Some(duration) = &new.duration {
         let refused = |error: &bentpipe_scenario::ScenarioError| Problem {
             problems: findings(error),
@@ -43,15 +44,16 @@ pub(crate) fn check(draft: Draft, new: &LaunchSettings) -> Result<()> {
         // As text, so that it cannot be anything but a duration.
         let assignment = format!("duration={}", serde_json::Value::from(duration.as_str()));
         document.set(&assignment).map_err(|error| refused(&error))?;
-        document.scenario().map_err(|error| refused(&error))?;
+        scenario = document.scenario().map_err(|error| refused(&error))?;
     }
     let seeds = new.seeds.unwrap_or(scenario.seeds).max(1) as usize;
     let runs = points.saturating_mul(seeds);
     if new.emulate {
-        return check_emulation(new, points);
+        let real_ms = real_time::milliseconds(scenario.duration.as_secs_f64());
+        return check_emulation(new, points).map(|()| Some(real_ms));
     }
     if let Some(question) = &new.search {
-        return check_search(new, &document, question, seeds);
+        return check_search(new, &document, question, seeds).map(|()| None);
     }
     match (runs > MAX_RUNS, new.campaign) {
         (true, false) => Err(Problem::bad(format!(
@@ -60,7 +62,7 @@ pub(crate) fn check(draft: Draft, new: &LaunchSettings) -> Result<()> {
         (_, true) if runs > MAX_CAMPAIGN => {
             Err(Problem::bad(format!("{runs} runs of points times seeds: expected at most {MAX_CAMPAIGN}")))
         }
-        _ => Ok(()),
+        _ => Ok(None),
     }
 }
 

@@ -7,16 +7,18 @@
 //! - `runner` runs jobs as child processes, `bentpipe run`, and adopts those that outlived a server.
 //! - `inputs` keeps the content of users' files, and gives scenarios folders in which they have their names.
 //! - `work` has all that is computed from users' input; `children` are the processes that do it, within limits.
-//! - `left` opens what children left, and believes nothing of it.
-//! - `launch` checks the settings of a job with its scenario.
-//! - `space` watches the room on the disk, of which `promised` is a part, and removes results from it; `quota` counts what each user has, and `reserve` keeps some
-//!   room for log-ins and removals.
+//! - `left` opens what children left, and believes nothing of it; `whole` compares results with their checksums.
+//! - `launch` checks the settings of a job with its scenario, and `real_time` its length on the clock.
+//! - `space` watches the room on the disk, of which `promised` is a part, and removes results from it; `quota` counts what each user has, with the `output` of
+//!   running jobs, and `reserve` keeps some room for log-ins and removals.
+//! - `backup` copies the database, with a hash.
 //! - `archive` reads the archives of jobs that others made, and believes nothing in them.
 //! - `captures` reads captures, also those that are being written.
 //! - `queries` reads queries to sensor fields and their rows, also while they come.
+//! - `hidden` keeps paths of the server out of messages.
 //! - `door` answers other machines that dial in, and `sites` advances jobs that run on them.
 //! - `api` has one table of operations, of which routes, access and OpenAPI are made; `guard` checks each request.
-//! - `connections`, `devices`, `downloads`, `forwarded`, `logins`, `limits` and `places` bound what an address or a user takes from others.
+//! - `connections`, `devices`, `downloads`, `forwarded`, `logins`, `limits`, `pace` and `places` bound what an address or a user takes from others.
 //! - `pages` writes HTML that works without scripts.
 //!
 //! Without TLS the server binds to loopback addresses alone.
@@ -25,6 +27,7 @@ mod anchor;
 mod api;
 mod app;
 mod archive;
+mod backup;
 mod bodies;
 mod captures;
 mod children;
@@ -39,6 +42,7 @@ mod drafts;
 mod forms;
 mod forwarded;
 mod guard;
+mod hidden;
 mod inputs;
 mod launch;
 mod left;
@@ -46,6 +50,8 @@ mod limits;
 mod log;
 mod logins;
 mod nightly;
+mod output;
+mod pace;
 mod pages;
 mod password;
 mod places;
@@ -55,6 +61,7 @@ mod problem;
 mod promised;
 mod queries;
 mod quota;
+mod real_time;
 mod remote;
 mod reserve;
 mod runner;
@@ -67,6 +74,7 @@ mod studies;
 mod tls;
 mod totp;
 mod url;
+mod whole;
 mod work;
 
 pub use app::Settings;
@@ -75,6 +83,6 @@ pub use bentpipe_agent::Network;
 pub use children::{Limits, LimitsError, LimitsFile, may_make_groups};
 pub use remote::{Property, RemoteOperation, remote_operations};
 pub use server::{Address, JobSettings, Listening, Security, run};
-pub use setup::{Error, back_up, init};
+pub use setup::{Error, back_up, init, restore};
 pub use tls::Certificate;
 pub use work::work;

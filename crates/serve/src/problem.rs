@@ -1,5 +1,7 @@
 //! Problem details (RFC 9457) with the words of the checker.
 
+use std::path::PathBuf;
+
 use axum::Json;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -7,6 +9,7 @@ use bentpipe_scenario::{Origin, ScenarioError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::hidden;
 use crate::store::StoreError;
 
 /// Problem with a request.
@@ -80,6 +83,15 @@ impl Problem {
     pub(crate) fn internal(error: &dyn std::fmt::Display) -> Problem {
         crate::log::line(&format!("error: {error}"));
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the server failed; its log has the reason")
+    }
+
+    /// Returns the problem without the paths of folders in its words.
+    pub(crate) fn without(mut self, folders: &[PathBuf]) -> Problem {
+        self.detail = hidden::without(&self.detail, folders);
+        for finding in &mut self.problems {
+            finding.message = hidden::without(&finding.message, folders);
+        }
+        self
     }
 
     /// Returns the status code.

@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::inputs::MAX_OWN;
 use crate::problem::{Problem, Result};
 use crate::space;
-use crate::store::usage;
+use crate::store::{self, usage};
 
 /// Most bytes of a user's texts: versions of scenarios, and presets. Each backup has them.
 pub(crate) const MAX_TEXTS: u64 = 256 << 20;
@@ -23,7 +23,7 @@ pub(crate) struct Usage {
     pub(crate) texts: u64,
     /// Bytes of files, those that only jobs still have included.
     pub(crate) files: u64,
-    /// Bytes of results of jobs, imported ones included.
+    /// Bytes of results of jobs, imported ones and those of running jobs included.
     pub(crate) results: u64,
     /// Most bytes of all together.
     pub(crate) quota: u64,
@@ -31,7 +31,15 @@ pub(crate) struct Usage {
 
 impl Usage {
     pub(crate) fn sum(&self) -> u64 {
-        self.texts + self.files + self.results
+        self.texts.saturating_add(self.files).saturating_add(self.results)
+    }
+
+    /// Returns why the user's running jobs stop, if all is more than the quota.
+    pub(crate) fn excess(&self) -> Option<String> {
+        let [sum, quota] = [self.sum(), self.quota].map(space::shown);
+        (self.sum() > self.quota).then(|| {
+            format!("stopped: with its output its owner has {sum}, and {quota} at most: remove jobs, files or old versions")
+        })
     }
 }
 
@@ -48,7 +56,13 @@ pub(crate) enum Added {
 
 /// Returns what is stored for a user.
 pub(crate) fn of(db: &Transaction<'_>, app: &App, user: i64) -> Result<Usage> {
+    Ok(stored(db, app, user)?)
+}
+
+/// Returns what is stored for a user, as [`of`], for those that answer no request.
+pub(crate) fn stored(db: &Transaction<'_>, app: &App, user: i64) -> store::Result<Usage> {
     let (texts, files, results) = usage::of(db, user)?;
+    let results = results.saturating_add(app.outputs.of(user));
     Ok(Usage { texts, files, results, quota: app.settings.quota })
 }
 
@@ -63,7 +77,7 @@ pub(crate) fn admit(db: &Transaction<'_>, app: &App, user: i64, added: Added) ->
         Added::Text(bytes) => bytes as u64,
         Added::Files(bytes) | Added::Results(bytes) => bytes,
     };
-    if used.sum() + bytes > used.quota {
+    if used.sum().saturating_add(bytes) > used.quota {
         let (sum, quota) = (space::shown(used.sum()), space::shown(used.quota));
         return large(format!("{sum} of {quota} are used: remove jobs, files or old versions"));
     }

@@ -4,6 +4,8 @@
 //! children live, adopts them, and starts no job twice. Children write their progress to a file, which outlives the server;
 //! how much of it is in the database changes in the same transaction as the events made of it.
 
+mod stops;
+
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
@@ -28,7 +30,8 @@ use crate::store::files::{self, Content};
 use crate::store::jobs::{self, Job, JobKind, JobState, MAX_ATTEMPTS, Method, Question};
 use crate::store::{Result, StoreError, people, reservations, turns};
 use crate::work::{self, ROWS, Task};
-use crate::{inputs, left, log, nightly, reserve, sites, space};
+use crate::{hidden, inputs, left, log, nightly, reserve, sites, space};
+use stops::Stops;
 
 /// Time between two looks at running children.
 const TURN: Duration = Duration::from_millis(100);
@@ -90,8 +93,8 @@ pub(crate) struct Runner {
     ending: Vec<Ending>,
     /// Times at which children were asked to end, in milliseconds.
     interrupted: HashMap<i64, i64>,
-    /// Jobs that were stopped because the disk has no room, and why.
-    stopped: HashMap<i64, String>,
+    /// Jobs that may not go on.
+    stops: Stops,
     /// Set while the disk has no room for jobs.
     is_short: bool,
 }
@@ -149,7 +152,7 @@ impl Runner {
             groups: HashMap::new(),
             ending: Vec::new(),
             interrupted: HashMap::new(),
-            stopped: HashMap::new(),
+            stops: Stops::default(),
             is_short: false,
         }
     }
@@ -169,7 +172,7 @@ impl Runner {
         loop {
             if now_ms() >= looked.saturating_add(BACKUP_LOOK_MS) {
                 looked = now_ms();
-                nightly::back_up(&self.app.store, &self.app.settings.folder);
+                nightly::back_up(&self.app.settings.folder);
                 // It went when the disk was full, and comes back when there is room.
                 let _ = reserve::make(&self.app.settings.folder);
             }
@@ -188,11 +191,9 @@ impl Runner {
     fn turn(&mut self) -> Result<bool> {
         self.ending.retain_mut(|ending| !ending.is_over());
         let mut running = 0;
-        let shortage = space::shortage(&self.app.settings);
-        for job in self.app.store.read(jobs::running)? {
-            if let Some(why) = shortage.as_ref().filter(|_| !job.is_on_sites()) {
-                self.stopped.entry(job.id).or_insert_with(|| format!("stopped: {why}"));
-            }
+        let all = self.app.store.read(jobs::running)?;
+        self.stops.look(&self.app, &all)?;
+        for job in all {
             running += usize::from(self.follow(job)?);
         }
         while running < self.app.settings.jobs && self.has_room() {
@@ -223,7 +224,7 @@ impl Runner {
         }
         // First, as a child that has ended writes no more.
         let lives = self.lives(job.id);
-        if lives && (job.cancel || self.stopped.contains_key(&job.id)) {
+        if lives && (job.cancel || self.stops.why(job.id).is_some()) {
             self.end_child(&job);
         }
         let offset = self.app.store.read(|db| jobs::offset(db, job.id))?;
@@ -244,7 +245,7 @@ impl Runner {
         self.app.announce(job.id);
         if is_over {
             self.interrupted.remove(&job.id);
-            self.stopped.remove(&job.id);
+            self.stops.forget(&self.app, job.id);
         }
         Ok(!is_over)
     }
@@ -266,11 +267,14 @@ impl Runner {
             (None, _) => None,
         };
         let limits = self.limits_of(job);
-        let errors = last_errors(&self.folder(job.id));
+        if job.is_emulation() && end.is_none() {
+            (self.app.settings.sweep)();
+        }
+        let errors = hidden::without(&last_errors(&self.folder(job.id)), &self.app.settings.folders(job.id));
         let excess = match status {
             Some(status) => Excess::of(status, &errors, &limits, is_out),
             // Of a child of another server only its errors are known.
-            None => Excess::of_memory(&errors, &limits),
+            None => Excess::of_errors(&errors, &limits),
         };
         let (code, results) = end.unzip();
         let results = results.flatten().or_else(|| only_folder(&self.folder(job.id).join("results")));
@@ -317,13 +321,17 @@ impl Runner {
     }
 
     /// Advances a job on sites. Returns `true` while it runs.
-    fn step(&self, job: &Job) -> Result<bool> {
-        let Some((end, message)) = sites::step(&self.app, job)? else { return Ok(true) };
+    fn step(&mut self, job: &Job) -> Result<bool> {
+        let why = self.stops.why(job.id).filter(|_| !job.cancel).map(str::to_owned);
+        let asked = Job { cancel: job.cancel || why.is_some(), ..job.clone() };
+        let Some((end, message)) = sites::step(&self.app, &asked)? else { return Ok(true) };
+        let (end, message) = why.map_or((end, message), |why| (jobs::End::Failed, why));
         let rows = self.rows(job, sites::folder());
         self.app.store.write(|db| {
             self.keep_results(db, job, (sites::folder(), rows))?;
             jobs::set_state(db, job.id, JobState::Over(end), &message)
         })?;
+        self.stops.forget(&self.app, job.id);
         self.app.announce(job.id);
         Ok(false)
     }
@@ -370,13 +378,24 @@ impl Runner {
         if let Some(results) = &results {
             self.keep_results(db, job, (results, rows))?;
         }
-        if let Some(why) = self.stopped.get(&job.id).filter(|_| code != Some(0) && !job.cancel) {
+        // Of an interrupted emulation the code does not say that it lacks its end.
+        let is_cut = code != Some(0) || (job.is_emulation() && self.interrupted.contains_key(&job.id));
+        if let Some(why) = self.stops.why(job.id).filter(|_| is_cut && !job.cancel) {
             return jobs::set_state(db, job.id, JobState::FAILED, why);
         }
         match code {
             // Interrupted, it ends as always, with what it has.
             Some(_) if job.cancel && job.is_emulation() && results.is_some() => {
                 jobs::set_state(db, job.id, JobState::CANCELLED, "")
+            }
+            // Runs of a campaign may be over limits that others keep.
+            code if excess.is_some()
+                && !job.cancel
+                && (code.is_none() || (job.is_emulation() && code != Some(0))) =>
+            {
+                let why = excess.map(|excess| excess.to_string()).unwrap_or_default();
+                let message = format!("over the limits of its owner's jobs: {why}\n{errors}");
+                jobs::set_state(db, job.id, JobState::FAILED, message.trim())
             }
             Some(0 | MISSED) if matches!(job.method(), Some(Method::Search(_))) && results.is_some() => {
                 let name = results.as_deref().unwrap_or_default();
@@ -399,11 +418,6 @@ impl Runner {
                 "some runs have no result: the column \"error\" of runs.parquet has the reasons",
             ),
             _ if job.cancel => jobs::set_state(db, job.id, JobState::CANCELLED, ""),
-            None if excess.is_some() => {
-                let why = excess.map(|excess| excess.to_string()).unwrap_or_default();
-                let message = format!("over the limits of its owner's jobs: {why}\n{errors}");
-                jobs::set_state(db, job.id, JobState::FAILED, message.trim())
-            }
             None if job.attempt < MAX_ATTEMPTS && job.is_emulation() => {
                 jobs::set_state(db, job.id, JobState::Queued, "its process was killed: it starts again")
             }
@@ -464,6 +478,7 @@ impl Runner {
             Err(error) => {
                 log::line(&format!("error: job {}: {error}", job.id));
                 let message = format!("its process could not be started: {error}");
+                let message = hidden::without(&message, &self.app.settings.folders(job.id));
                 self.app.store.write(|db| jobs::set_state(db, job.id, JobState::FAILED, &message))?;
                 self.app.announce(job.id);
                 Ok(())

@@ -28,6 +28,7 @@ use crate::connections::{Connection, Connections, Patient};
 use crate::door;
 use crate::forwarded;
 use crate::guard::{Access, Guard, Peer, Refuse, guard};
+use crate::pace::{Pace, in_time};
 use crate::presence::Channel;
 use crate::problem::Problem;
 use crate::runner::Runner;
@@ -38,8 +39,6 @@ use crate::{anchor, bodies, log, pages, reserve};
 
 /// Time in which a client sends the head of a request.
 const HEAD_TIME: Duration = Duration::from_secs(10);
-/// Time in which a client sends the rest of a request, and the server answers. Streams have their own.
-const REQUEST_TIME: Duration = Duration::from_secs(60);
 /// Most bytes of a request's head.
 const MAX_HEAD: usize = 32 << 10;
 /// Number of turns in which a temporary server waits for the end of its jobs.
@@ -116,6 +115,10 @@ pub struct JobSettings {
     ///
     /// Only root can have others than its own.
     pub user: Option<(u32, u32)>,
+    /// Remover of namespaces whose emulation is gone. It returns their names.
+    pub sweep: fn() -> Vec<String>,
+    /// Set to make a new key of the audit log if it is missing.
+    pub makes_audit_key: bool,
     /// Set for a server of another program, which is its parent.
     ///
     /// When the standard input ends, so do the server, its jobs and the data folder.
@@ -135,7 +138,8 @@ pub fn run(
     ready: impl FnOnce(&Listening),
 ) -> Result<(), Error> {
     check_address(address)?;
-    let data = setup::open(folder)?;
+    let open = if jobs.makes_audit_key { setup::open_with_new_key } else { setup::open };
+    let data = open(folder)?;
     if data.store.read(people::count)? == 0 {
         return Err(Error::NoUsers(folder.display().to_string()));
     }
@@ -211,6 +215,7 @@ fn settings(
         quota: jobs.quota,
         secure: address.security != Security::Plain,
         limits,
+        sweep: jobs.sweep,
         job_user: jobs.user,
         needs_second_factor: address.needs_second_factor,
         proxies: address.proxies.clone(),
@@ -374,7 +379,9 @@ pub(crate) fn router(app: &App) -> Router {
         .method_not_allowed_fallback(method)
         .fallback_service(nowhere.layer(guarded(Access::Public, pages::refuse)).with_state(app.clone()))
         .layer(DefaultBodyLimit::max(bodies::MAX_BYTES))
-        .layer(middleware::from_fn(in_time))
+        .layer(middleware::from_fn(|request: axum::extract::Request, next: middleware::Next| {
+            in_time(request, next, Pace::USUAL)
+        }))
         .with_state(app.clone())
 }
 
@@ -497,13 +504,4 @@ async fn connection(stream: impl AsyncRead + AsyncWrite + Unpin, client: Client,
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(MAX_HEAD);
     let _ = http.serve_connection(TokioIo::new(Patient::new(stream)), service).await;
-}
-
-/// Limits the time until an answer begins; streams go on after that.
-async fn in_time(request: axum::extract::Request, next: middleware::Next) -> axum::response::Response {
-    use axum::response::IntoResponse;
-    match tokio::time::timeout(REQUEST_TIME, next.run(request)).await {
-        Ok(response) => response,
-        Err(_) => axum::http::StatusCode::REQUEST_TIMEOUT.into_response(),
-    }
 }

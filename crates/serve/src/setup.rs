@@ -9,11 +9,11 @@ use rustix::fs::FlockOperation;
 
 use crate::api::name_refusal;
 use crate::children::LimitsError;
-use crate::store::audit::{self, Entry};
+use crate::store::audit::{self, Entry, Missing};
 use crate::store::people;
 use crate::store::scenarios;
 use crate::store::{self, Store, StoreError};
-use crate::{clock, password, reserve};
+use crate::{backup, clock, password, reserve};
 
 /// Scenarios that a new data folder has, shared by the first administrator.
 const EXAMPLES: &[(&str, &str)] = &[
@@ -88,6 +88,27 @@ pub(crate) struct Data {
 
 /// Opens a data folder, or makes it, for its owner alone.
 pub(crate) fn open(folder: &Path) -> Result<Data, Error> {
+    open_with(folder, Missing::Refused)
+}
+
+/// Opens a data folder as [`open`], and makes a key where none is.
+///
+/// The log has an entry of it.
+pub(crate) fn open_with_new_key(folder: &Path) -> Result<Data, Error> {
+    let data = open_with(folder, Missing::Replaced)?;
+    if let Some(first) = data.store.first_after_loss() {
+        let object = format!("entries before {first} cannot be verified");
+        let entry =
+            Entry { user: "", address: "", action: "make audit key", object: &object, outcome: "done" };
+        data.store.write(|db| {
+            let end = audit::end(db)?.map_or(0, |(id, _)| id);
+            if end < first { audit::append(db, &entry) } else { Ok(()) }
+        })?;
+    }
+    Ok(data)
+}
+
+fn open_with(folder: &Path, missing: Missing) -> Result<Data, Error> {
     let wrap = |source| Error::Folder { path: folder.display().to_string(), source };
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(wrap)?;
     refuse_foreign_owner(folder).map_err(wrap)?;
@@ -96,17 +117,25 @@ pub(crate) fn open(folder: &Path) -> Result<Data, Error> {
     let open = |name: &str| {
         OpenOptions::new().create(true).append(true).mode(0o600).open(folder.join(name)).map_err(wrap)
     };
-    let lock = open("lock")?;
-    rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
-        .map_err(|_| Error::InUse(folder.display().to_string()))?;
+    let lock = lock(folder)?;
     // On a full disk the database needs some room to be opened.
     reserve::release(folder);
     // SQLite gives its journal the permissions of the database.
     open("data.sqlite")?;
     let database = folder.join("data.sqlite");
     check(folder, &database)?;
-    let store = Store::open(&database)?;
+    let store = Store::open_with(&database, missing)?;
     Ok(Data { store, lock })
+}
+
+/// Locks a data folder until the result is dropped.
+fn lock(folder: &Path) -> Result<File, Error> {
+    let path = folder.join("lock");
+    let wrap = |source| Error::Folder { path: path.display().to_string(), source };
+    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path).map_err(wrap)?;
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)
+        .map_err(|_| Error::InUse(folder.display().to_string()))?;
+    Ok(file)
 }
 
 /// Refuses a database that is cut or damaged, and names the backup to take.
@@ -121,25 +150,20 @@ fn check(folder: &Path, database: &Path) -> Result<(), Error> {
         Err(StoreError::Damaged(why)) => why,
         Err(error) => return Err(error.into()),
     };
-    let database = database.display();
     let advice = match backup() {
         Some(backup) => format!(
-            "the newest whole backup is {}: put a copy of it in place of {database}, and remove {database}-wal and {database}-shm; \
-             what came after it is lost",
-            backup.display()
+            "the newest whole backup is {0}: `bentpipe serve restore {0} --data {1}` takes it; what came after it is lost",
+            backup.display(),
+            folder.display()
         ),
         None => "no backup is whole: take one that `bentpipe serve backup` made elsewhere".to_owned(),
     };
-    Err(Error::Damaged { path: database.to_string(), why, advice })
+    Err(Error::Damaged { path: database.display().to_string(), why, advice })
 }
 
-/// Returns the newest backup whose structure is whole.
+/// Returns the newest backup that is as it was made.
 fn newest_whole(folder: &Path) -> Option<PathBuf> {
-    let entries = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
-    let mut all: Vec<PathBuf> =
-        entries.filter(|path| path.extension().is_some_and(|end| end == "sqlite")).collect();
-    all.sort();
-    all.into_iter().rev().find(|path| store::check_backup(path).is_ok())
+    backup::list(folder).into_iter().rev().find(|path| backup::check(path).is_ok())
 }
 
 /// Refuses a folder of another user, with what helps. Root may open all.
@@ -197,7 +221,7 @@ pub fn init(folder: &Path, name: &str, password: Option<String>) -> Result<Optio
     Ok(generated)
 }
 
-/// Copies the database of a data folder, which may be in use, to `file`.
+/// Copies the database of a data folder, which may be in use, with its hash.
 ///
 /// # Errors
 /// Returns an error if the copy exists, cannot be written, or is not whole.
@@ -212,9 +236,44 @@ pub fn back_up(folder: &Path, file: &Path) -> Result<(), Error> {
         return Err(Error::Folder { path: file.display().to_string(), source });
     }
     // Not opened as a server does: one of another version may be using it.
-    store::back_up(&path, file)?;
-    let wrap = |source| Error::Folder { path: file.display().to_string(), source };
-    fs::set_permissions(file, Permissions::from_mode(0o600)).map_err(wrap)
+    Ok(backup::make(&path, file)?)
+}
+
+/// Replaces the database of a data folder by a backup, while no server runs.
+///
+/// Returns the name that the former database has from then on.
+///
+/// # Errors
+/// Returns an error if the backup is not as it was made, a server runs, or files cannot be moved.
+pub fn restore(folder: &Path, file: &Path) -> Result<Option<PathBuf>, Error> {
+    let wrap = |source| Error::Folder { path: folder.display().to_string(), source };
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(wrap)?;
+    let _lock = lock(folder)?;
+    match backup::check(file) {
+        Err(StoreError::Damaged(why)) => {
+            let advice = "take another backup".to_owned();
+            return Err(Error::Damaged { path: file.display().to_string(), why, advice });
+        }
+        checked => checked?,
+    }
+    let (database, copy) = (folder.join("data.sqlite"), folder.join("data.sqlite.restored"));
+    let copied = || {
+        fs::copy(file, &copy)?;
+        fs::set_permissions(&copy, Permissions::from_mode(0o600))?;
+        File::open(&copy)?.sync_all()
+    };
+    copied().map_err(wrap)?;
+    let before = folder.join(format!("data.sqlite.before-{}", clock::now_ms()));
+    let has_one = database.exists();
+    for end in ["-wal", "-shm", ""] {
+        let with_end = |path: &Path| PathBuf::from(format!("{}{end}", path.display()));
+        match fs::rename(with_end(&database), with_end(&before)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(wrap(error)),
+            _ => {}
+        }
+    }
+    fs::rename(&copy, &database).map_err(wrap)?;
+    Ok(has_one.then_some(before))
 }
 
 #[cfg(test)]
@@ -260,6 +319,33 @@ mod tests {
     }
 
     #[test]
+    fn a_backup_is_restored_if_each_of_its_bits_is_there() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let (folder, copy) = (parent.path().join("data"), parent.path().join("copy.sqlite"));
+        init(&folder, "ann", None).expect("made");
+        back_up(&folder, &copy).expect("copied");
+        let sum = backup::sum_of(&copy);
+        assert!(fs::read_to_string(&sum).expect("a hash").ends_with("  copy.sqlite\n"));
+        let whole = fs::read(&copy).expect("read");
+        // In the middle of a text, where the structure stays whole.
+        let mut flipped = whole.clone();
+        let at = whole.windows(10).rposition(|ten| ten == b"First look").expect("an example");
+        flipped[at] ^= 1;
+        fs::write(&copy, &flipped).expect("written");
+        assert!(store::check_backup(&copy).is_ok(), "the structure does not show it");
+        let error = restore(&folder, &copy).expect_err("refused").to_string();
+        assert!(error.contains("copy.sqlite: damaged: its SHA-256 is not that"), "{error}");
+        fs::write(&copy, &whole).expect("written");
+        let running = open(&folder).expect("opens");
+        assert!(matches!(restore(&folder, &copy), Err(Error::InUse(_))));
+        running.store.write(|db| people::add(db, "bob", "x", 1)).expect("added");
+        drop(running);
+        let before = restore(&folder, &copy).expect("restored").expect("one before");
+        assert!(before.exists());
+        assert_eq!(open(&folder).expect("opens").store.read(people::count).expect("read"), 1);
+    }
+
+    #[test]
     fn a_damaged_database_is_found_and_the_newest_whole_backup_is_named() {
         let parent = tempfile::tempdir().expect("a folder");
         let folder = parent.path().join("data");
@@ -269,9 +355,14 @@ mod tests {
         let copy = parent.path().join("copy.sqlite");
         back_up(&folder, &copy).expect("copied");
         let whole = fs::read(&copy).expect("read");
-        for (day, bytes) in [(1, &whole[..]), (2, &whole[..]), (3, &whole[..whole.len() / 2])] {
+        for (day, bytes) in
+            [(1, &whole[..]), (2, &whole[..]), (3, &whole[..whole.len() / 2]), (4, &whole[..])]
+        {
             fs::write(backups.join(format!("2026-11-0{day}.sqlite")), bytes).expect("written");
         }
+        // The newest one has another hash, though its structure is whole.
+        let sum = format!("{}  2026-11-04.sqlite\n", "0".repeat(64));
+        fs::write(backup::sum_of(&backups.join("2026-11-04.sqlite")), sum).expect("written");
         let mut damaged = whole.clone();
         damaged[whole.len() / 2..].fill(0xa5);
         let refusal = |bytes: &[u8]| {

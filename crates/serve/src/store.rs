@@ -19,6 +19,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::reserve;
+use audit::Missing;
 
 /// Steps from each schema to the next. A step that was released is never edited.
 const MIGRATIONS: &[&str] = &[
@@ -32,6 +33,9 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0008.sql"),
     include_str!("../migrations/0009.sql"),
 ];
+
+/// First schema whose audit log has a key.
+const KEYED: i64 = 8;
 
 /// Number of idle connections for reading that are kept.
 const READERS: usize = 4;
@@ -51,6 +55,12 @@ pub(crate) enum StoreError {
     /// The file is cut or damaged.
     #[error("database: damaged: {0}")]
     Damaged(String),
+    /// The key of the audit log is missing.
+    #[error(
+        "{path}: missing, and the audit log has entries up to {entries}: it may have been changed since\n\
+         help: put the key back from its copy; `--new-audit-key` makes another one, and marks in the log that what is before cannot be verified"
+    )]
+    NoKey { path: String, entries: i64 },
 }
 
 pub(crate) type Result<T> = std::result::Result<T, StoreError>;
@@ -66,10 +76,20 @@ pub(crate) struct Store {
 
 impl Store {
     /// Opens the database at `path`, creating or migrating it.
+    #[cfg(test)]
     pub(crate) fn open(path: &Path) -> Result<Store> {
+        Store::open_with(path, Missing::Refused)
+    }
+
+    /// Opens the database at `path`, creating or migrating it.
+    ///
+    /// The key of its audit log is next to it. One that is missing is treated as said.
+    pub(crate) fn open_with(path: &Path, missing: Missing) -> Result<Store> {
         let mut writer = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
+        let schema: i64 = writer.pragma_query_value(None, "user_version", |row| row.get(0))?;
         migrate(&mut writer)?;
-        let key = audit::Key::of(path.parent().unwrap_or(Path::new("")), &writer)?;
+        let missing = if schema < KEYED { Missing::Older } else { missing };
+        let key = audit::Key::of(path.parent().unwrap_or(Path::new("")), &writer, missing)?;
         key.install(&writer)?;
         Ok(Store { path: path.to_owned(), writer: Mutex::new(writer), readers: Mutex::new(Vec::new()), key })
     }
@@ -125,9 +145,9 @@ impl Store {
         }
     }
 
-    /// Copies the database to `path`, as [`back_up`].
-    pub(crate) fn back_up(&self, path: &Path) -> Result<()> {
-        back_up(&self.path, path)
+    /// Returns the first entry of the log that can be verified after a loss.
+    pub(crate) fn first_after_loss(&self) -> Option<i64> {
+        self.key.first_after_loss()
     }
 }
 

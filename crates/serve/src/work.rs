@@ -78,6 +78,8 @@ pub(crate) struct Checked {
     pub(crate) drawing: Option<String>,
     /// Files that the scenario names.
     pub(crate) files: Vec<Content>,
+    /// Length of the job in real time, if it is an emulation, in milliseconds.
+    pub(crate) real_ms: Option<i64>,
 }
 
 /// Task of a job file.
@@ -87,6 +89,8 @@ pub(crate) struct PlannedTask {
     pub(crate) site: String,
     /// Name of its program.
     pub(crate) program: String,
+    /// Longest time to its end from the common start, in milliseconds.
+    pub(crate) real_ms: i64,
 }
 
 /// Findings of a check, or what it found without any.
@@ -106,8 +110,11 @@ pub fn work(
     std::io::stdin().lock().read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     let task: Task = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
     drop(bytes);
-    confine(&task.readable())?;
-    let answer = serde_json::to_vec(&task.run()).map_err(|error| error.to_string())?;
+    let mut folders = task.readable();
+    confine(&folders)?;
+    folders.extend(std::env::current_dir());
+    let answer = task.run().map_err(|problem| problem.without(&folders));
+    let answer = serde_json::to_vec(&answer).map_err(|error| error.to_string())?;
     std::io::stdout().lock().write_all(&answer).map_err(|error| error.to_string())
 }
 
@@ -172,7 +179,7 @@ fn check(
         Ok(draft) => draft,
         Err(findings) => return Ok(Err(findings)),
     };
-    let checked = Checked {
+    let mut checked = Checked {
         points: draft.points,
         duration: draft.scenario.duration.to_string(),
         seed: draft.scenario.seed,
@@ -180,8 +187,9 @@ fn check(
         budget: draft.budget.as_ref().map(ToString::to_string),
         drawing: drawn_for.and_then(|scenario| drawing(&draft, scenario)),
         files: draft.files.clone(),
+        real_ms: None,
     };
-    job.map_or(Ok(()), |job| launch::check(draft, job))?;
+    checked.real_ms = job.map_or(Ok(None), |job| launch::check(draft, job))?;
     Ok(Ok(checked))
 }
 
@@ -189,6 +197,7 @@ fn planned(file: &str, scenario: &str) -> Result<Vec<PlannedTask>> {
     let planned = drafts::on_sites(file, scenario).map_err(|why| Problem::bad(format!("sites: {why}")))?;
     let task = |task: bentpipe_agent::job::SiteTask| PlannedTask {
         program: task.program.name().to_owned(),
+        real_ms: task.start_us / 1000 + i64::from(task.most_s) * 1000,
         name: task.name,
         site: task.site,
     };

@@ -1,5 +1,6 @@
 //! Disks: quotas that are counted atomically, versions that are removed, and a disk without a free byte.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::Write;
 
@@ -132,6 +133,28 @@ fn a_running_job_stops_with_the_reason_when_the_disk_has_no_room() {
     let scenario = server.scenario(&boss, SCENARIO);
     let next = server.launch(&boss, &json!({ "scenario": scenario }));
     server.wait_for(&boss, next, "done");
+}
+
+#[test]
+fn what_a_running_job_writes_counts_and_its_owner_alone_is_stopped() {
+    let server = Server::with(&["--quota", "20 MB", "--jobs", "2"]);
+    let boss = server.boss();
+    let (greedy, calm) = (server.user(&boss, "uno", 1), server.user(&boss, "eins", 1));
+    let captured = format!("{SCENARIO}[probe]\ncapture = [\"a:l\"]\n");
+    let flood = captured.replace("2 s", "99999 s").replace("1 Mbit/s", "100 Mbit/s");
+    let flood = server.scenario(&greedy, &flood);
+    let own = server.scenario(&calm, &SCENARIO.replace("2 s", "300 s"));
+    let flood = server.launch(&greedy, &json!({ "scenario": flood }));
+    let other = server.launch(&calm, &json!({ "scenario": own }));
+    let seen = Cell::new(0);
+    let stopped = server.wait(&greedy, flood, |job| {
+        seen.set(seen.get().max(usage(&server, &greedy)["results"].as_u64().unwrap_or_default()));
+        job["state"] == "failed"
+    });
+    let said = stopped["message"].as_str().unwrap_or_default();
+    assert!(said.contains("stopped: with its output") && said.contains("20.0 MB at most"), "{stopped}");
+    assert!(seen.get() > 0, "it counts while it runs");
+    server.wait_for(&calm, other, "done");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bentpipe_testkit::{able_live, namespaces};
 use serde_json::{Value, json};
 
-use super::client::{SCENARIO, Server, User};
+use super::client::{SCENARIO, Server, User, initialised};
 
 /// Scenario of some seconds in real time, with a transfer and echo requests. Its far host has a name of its own.
 fn scenario(seconds: u32, host: &str) -> String {
@@ -109,6 +109,86 @@ fn a_killed_emulation_starts_again_and_a_cancelled_one_keeps_its_report() {
     );
     server.wait_for(&boss, after, "done");
     assert!(left("killed").is_empty() && left("ended").is_empty());
+}
+
+#[test]
+fn an_emulation_beyond_the_real_time_of_its_owner_is_refused() {
+    let folder = initialised();
+    let limits = "[level.1.job]\nreal_time = \"1 min\"\n";
+    std::fs::write(folder.path().join("data/limits.toml"), limits).expect("written");
+    let server = Server::in_folder(folder, &[]);
+    let ann = server.user(&server.boss(), "ann", 1);
+    let sampled = format!("{SCENARIO}[probe]\ninterval = \"1 min\"\n");
+    let [year, second] =
+        ["31536000 s", "1 s"].map(|length| server.scenario(&ann, &sampled.replace("2 s", length)));
+    for body in [
+        json!({ "scenario": year, "emulate": true }),
+        json!({ "scenario": second, "emulate": true, "duration": "61 s" }),
+    ] {
+        let refused = server.api(&ann, "POST", "/jobs", &body);
+        let is_told = refused.body.contains("in real time: expected at most 60 s at level 1");
+        assert!(refused.status == 422 && is_told, "{refused:?}");
+    }
+    // A simulation of as much takes no real time.
+    let simulated = server.launch(&ann, &json!({ "scenario": year }));
+    assert_eq!(server.api(&ann, "POST", &format!("/jobs/{simulated}/cancel"), &Value::Null).status, 200);
+}
+
+#[test]
+fn others_know_when_an_emulation_ends_and_it_ends_when_its_owner_may_have_no_more() {
+    let Some(_turn) = able_live(&["iperf3", "ping"]) else { return };
+    let mut server = Server::new();
+    let boss = server.boss();
+    let long = server.scenario(&boss, &scenario(200, "overdue"));
+    let id = server.launch(&boss, &json!({ "scenario": long, "emulate": true }));
+    set_when_ready(&server, &boss, id, "link.l.delay", "20 ms");
+    let started = server.job(&boss, id)["started"].as_i64().expect("a time");
+    // One that is queued before has its own length.
+    let next = server.launch(&boss, &json!({ "scenario": long, "emulate": true, "duration": "50 s" }));
+    let last = server.launch(&boss, &json!({ "scenario": long }));
+    let expected = |job: i64| {
+        let place = server.api(&boss, "GET", &format!("/jobs/{job}/queue"), &Value::Null).json();
+        (place["expected"].as_i64().expect("a time") - started) / 1000
+    };
+    assert_eq!([next, last].map(expected), [200, 250]);
+    for job in [next, last] {
+        assert_eq!(server.api(&boss, "POST", &format!("/jobs/{job}/cancel"), &Value::Null).status, 200);
+    }
+    std::fs::write(server.data().join("limits.toml"), "[level.3.job]\nreal_time = \"1 s\"\n")
+        .expect("written");
+    server.kill_and_restart();
+    let boss = server.boss();
+    let job = server.wait_for(&boss, id, "failed");
+    let said = job["message"].as_str().unwrap_or_default();
+    assert!(said.contains("it ran for more than 1 s of real time"), "{job}");
+    assert!(left("overdue").is_empty());
+}
+
+#[test]
+fn an_emulation_over_the_size_of_files_ends_with_the_limit_and_one_that_is_killed_leaves_no_namespaces() {
+    let Some(_turn) = able_live(&["iperf3", "ping"]) else { return };
+    let folder = initialised();
+    std::fs::write(folder.path().join("data/limits.toml"), "[level.3.job]\nfile_size = \"400 kB\"\n")
+        .expect("written");
+    let server = Server::in_folder(folder, &[]);
+    let boss = server.boss();
+    let large = scenario(8, "large") + "[probe]\ncapture = [\"a:l\"]\n";
+    let large = server.scenario(&boss, &large);
+    let id = server.launch(&boss, &json!({ "scenario": large, "emulate": true }));
+    let job = server.wait_for(&boss, id, "failed");
+    let said = job["message"].as_str().unwrap_or_default();
+    assert!(said.contains("it writes a file of more than 400 kB"), "{job}");
+    assert!(job["attempt"] == 1 && left("large").is_empty(), "{job}");
+    let long = server.scenario(&boss, &scenario(100, "swept"));
+    let id = server.launch(&boss, &json!({ "scenario": long, "emulate": true }));
+    for attempt in 1..=3 {
+        server.wait(&boss, id, |job| job["attempt"] == attempt && job["state"] == "running");
+        set_when_ready(&server, &boss, id, "link.l.delay", "20 ms");
+        assert!(!left("swept").is_empty());
+        super::jobs::signal(super::jobs::pid_of(&server, id, attempt), "-KILL");
+    }
+    server.wait_for(&boss, id, "failed");
+    assert!(left("swept").is_empty());
 }
 
 #[test]

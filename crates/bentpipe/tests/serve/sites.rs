@@ -39,9 +39,15 @@ fn program(inside: Option<&str>) -> Command {
 }
 
 fn serve(folder: &Path, listen: &str, inside: Option<&str>) -> (Child, String) {
+    serve_with(folder, (listen, inside), &[])
+}
+
+/// Starts a server with further arguments.
+fn serve_with(folder: &Path, (listen, inside): (&str, Option<&str>), arguments: &[&str]) -> (Child, String) {
     let mut child = program(inside)
         .args(["serve", "--self-signed", "--listen", listen, "--data"])
         .arg(folder.join("data"))
+        .args(arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -618,6 +624,40 @@ fn a_clock_that_is_off_by_a_second_is_stated_and_taken_into_account() {
     puppet.poll(0, done(&order), Vec::new()).expect("answered");
     lab.ask(&["remove-job", &id]);
     assert!(lab.refused(&["get-job", &id]).contains("404"));
+}
+
+#[test]
+fn files_of_a_site_are_refused_by_a_disk_without_room() {
+    let mut lab = Lab::new("127.0.0.1:0", None);
+    let folder = lab.enrolled("east");
+    let log_in = || Puppet { session: Session::log_in(&folder, |_| {}).expect("logged in"), offset_us: 0.0 };
+    let mut puppet = log_in();
+    puppet.poll(0, Vec::new(), Vec::new()).expect("answered");
+    let id = lab.launch(SCENARIO, ECHO);
+    let prepare = puppet.next(Vec::new(), &[]);
+    let task = prepare.act.task();
+    let report = |state| [TaskReport { task, state }];
+    let start = puppet.next(done(&prepare), &report(TaskState::Prepared {}));
+    // A site that is away for minutes after its task is not waited for.
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    let ended_us = now.as_micros() as i64;
+    let ended = TaskState::Ended { started_us: Some(1), ended_us, code: Some(0), why: "ended".to_owned() };
+    let list = puppet.next(done(&start), &report(ended.clone()));
+    let entry = Entry { path: "output.txt".to_owned(), bytes: 3, sha256: sha256(b"abc"), chunks: Vec::new() };
+    let listed = vec![CommandResult { id: list.id, outcome: Outcome::Files { files: vec![entry] } }];
+    let order = puppet.next(listed, &report(ended.clone()));
+    assert_eq!(order.act, Act::Fetch { task, file: 0, chunk: 0 });
+    // Meanwhile the disk keeps more than it has.
+    lab.server.kill().expect("killed");
+    lab.server.wait().expect("ended");
+    (lab.server, lab.host) =
+        serve_with(lab.folder.path(), (&lab.host.clone(), None), &["--keep-free", "1000000 GB"]);
+    let mut puppet = log_in();
+    puppet.poll(0, Vec::new(), report(ended).to_vec()).expect("answered");
+    assert_eq!(puppet.session.send_chunk((task, 0, 0), b"abc").expect("answered").0, 507);
+    let job = lab.wait(&id, "failed");
+    let said = job["message"].as_str().expect("a message");
+    assert!(said.contains("file \"output.txt\": the server's disk has") && said.contains("keeps"), "{said}");
 }
 
 #[test]

@@ -20,24 +20,28 @@ use zip::{CompressionMethod, ZipWriter};
 
 use super::body::Ids;
 use super::jobs::found;
-use crate::app::App;
+use crate::app::{App, blocking};
 use crate::archive::{self, Description, Entry, Input, Prints};
 use crate::children::Turn;
-use crate::clock::hex;
+use crate::clock::{hex, since_start_ms};
 use crate::connections::Connection;
 use crate::downloads::Download;
 use crate::guard::Caller;
 use crate::left;
+use crate::log;
 use crate::problem::{Problem, Result};
 use crate::store::files::{self, Content};
 use crate::store::jobs::{self, Artifact, Job, JobState, KindRow};
 use crate::store::scenarios;
+use crate::whole::{self, Hashes, Sums};
 
 /// Blocks that are ready before a client takes them, and their size.
 const BLOCKS: usize = 4;
 const BLOCK: usize = 64 << 10;
 /// Time between two looks for a download that stalls, while a user waits.
 const LOOK: Duration = Duration::from_secs(1);
+/// Time in which files are compared with their checksums before an archive begins.
+const CHECKED: Duration = Duration::from_secs(20);
 /// Endings of files that deflate does not shorten.
 const COMPRESSED: [&str; 5] = [".parquet", ".gz", ".png", ".zip", ".mp4"];
 
@@ -55,10 +59,15 @@ pub(crate) async fn archive(
     let download = app.downloads.begin(caller.user.id, connection.map(|Extension(own)| own));
     let root =
         app.results(id, &folder).and_then(|root| left::root(&root)).map_err(|_| Problem::not_found())?;
+    let kept = app.clone();
+    let (root, files) =
+        blocking(move || check(&kept.file_hashes, &root, (&files, CHECKED)).map(|()| (root, files))).await?;
     let (sender, blocks) = mpsc::channel(BLOCKS);
     std::thread::spawn(move || {
         let mut sink = Sink { block: Vec::with_capacity(BLOCK), sender, download };
-        if let Err(error) = pack(&root, &format!("job-{id}"), (&files, description), &mut sink) {
+        let packed = pack((&root, &app.file_hashes), &format!("job-{id}"), (&files, description), &mut sink);
+        if let Err(error) = packed {
+            log::line(&format!("note: archive of job {id}: {error}"));
             // The body ends before the archive's directory: no program takes it for whole.
             let _ = sink.sender.blocking_send(Err(error));
         }
@@ -69,6 +78,25 @@ pub(crate) async fn archive(
         (header::CONTENT_DISPOSITION, format!("attachment; filename=\"job-{id}.zip\"")),
     ];
     Ok((headers, HttpBody::from_stream(Blocks(blocks))).into_response())
+}
+
+/// Compares files with their checksums for a time. What is left is compared while it is sent.
+///
+/// # Errors
+/// Returns an error that names the first damaged file.
+fn check(hashes: &Hashes, root: &File, (files, time): (&[Artifact], Duration)) -> Result<()> {
+    let (end, mut sums) = (since_start_ms() + time.as_millis() as i64, Sums::new(root));
+    for artifact in files {
+        match left::file_in(root, &artifact.path) {
+            _ if since_start_ms() > end => break,
+            Ok(mut file) => {
+                whole::check(hashes, &mut sums, (&artifact.path, &mut file)).map_err(whole::problem)?;
+            }
+            // It was removed, or is what only its download refuses.
+            Err(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// Waits for a turn of a user. Downloads that stall give way meanwhile.
@@ -120,14 +148,25 @@ fn describe(db: &Transaction<'_>, job: Job) -> Result<Description> {
     })
 }
 
+/// Returns the SHA-256 that a folder's list, or the job, states of a file.
+fn stated(sums: &mut Sums<'_>, description: &Description, path: &str) -> io::Result<Option<String>> {
+    let is_named = |input: &&Input| path.strip_prefix("input/") == Some(&input.name);
+    match description.inputs.iter().find(is_named) {
+        Some(input) => Ok(Some(input.sha256.clone())),
+        None => sums.of(path).map_err(io::Error::other),
+    }
+}
+
 /// Writes an archive of files below `root`, and their list. One that was removed since it was listed is left out.
+///
+/// It ends with an error at a file that is not as it was written.
 fn pack(
-    root: &File,
+    (root, hashes): (&File, &Hashes),
     folder: &str,
     (files, mut description): (&[Artifact], Description),
     sink: &mut Sink,
 ) -> io::Result<()> {
-    let mut archive = ZipWriter::new_stream(&mut *sink);
+    let (mut archive, mut sums) = (ZipWriter::new_stream(&mut *sink), Sums::new(root));
     for artifact in files {
         let mut file = match left::file_in(root, &artifact.path) {
             Ok(file) => file,
@@ -140,7 +179,10 @@ fn pack(
             .compression_method(method)
             .large_file(artifact.bytes > i64::from(u32::MAX) / 2);
         archive.start_file(format!("{folder}/{}", artifact.path), options).map_err(io::Error::other)?;
+        let (identity, stated) = (whole::identity(&file)?, stated(&mut sums, &description, &artifact.path)?);
         let (bytes, sha256) = copy(&mut file, &mut archive)?;
+        hashes.note(identity, &sha256);
+        whole::compare(&artifact.path, stated.as_deref(), &sha256).map_err(io::Error::other)?;
         description.files.push(Entry { path: artifact.path.clone(), bytes, sha256 });
     }
     let options = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated);

@@ -221,6 +221,7 @@ fn imported<'a>(owner: i64, kind: JobKind, origin: &'a Origin, job: &'a Descript
         priority: 0,
         request_key: None,
         repeats: None,
+        real_ms: None,
     };
     Imported {
         launch,

@@ -24,6 +24,7 @@ use crate::launch::LaunchSettings;
 use crate::left;
 use crate::problem::{Problem, Result};
 use crate::quota::{self, Added};
+use crate::real_time::{self, SITE_MARGIN_MS};
 use crate::space;
 use crate::store::files::{self, Content};
 use crate::store::jobs::{
@@ -31,6 +32,7 @@ use crate::store::jobs::{
 };
 use crate::store::people::User;
 use crate::store::scenarios;
+use crate::whole::{self, Sums};
 use crate::work::{PlannedTask, SELECTED, Task};
 
 /// Most jobs of a user that are queued or running.
@@ -159,6 +161,7 @@ async fn queue(
                 priority: new.priority,
                 request_key: key.as_deref(),
                 repeats,
+                real_ms: subject.real_ms,
             };
             quota::admit(db, &kept, user.id, Added::Results(0))?;
             let id = jobs::launch(db, &launch)?;
@@ -186,6 +189,8 @@ struct Subject {
     files: Vec<Content>,
     /// Numbers of the sites that it needs.
     sites: Vec<i64>,
+    /// Length in real time in milliseconds, if it is known.
+    real_ms: Option<i64>,
 }
 
 async fn of_scenario(app: &App, caller: &Caller, id: i64, new: &NewJob) -> Result<Subject> {
@@ -219,17 +224,21 @@ async fn of_text(
     let settings = LaunchSettings { duration, seeds, campaign, emulate, search };
     let findings = app.check(user, (text, inputs), Some(settings)).await?;
     let refused = |problems| Problem { problems, ..Problem::bad("the scenario has errors") };
-    let files = findings.map_err(refused)?.files;
+    let checked = findings.map_err(refused)?;
+    let (files, mut real_ms) = (checked.files, checked.real_ms);
+    let limits = app.settings.limits.of(user.level).job;
+    real_time::check("emulate", real_ms, &limits, user.level)?;
     if new.emulate {
         may_emulate()?;
     }
     // The scenario is read with its files before any other check of it.
-    let sites = match scenario {
-        Some(scenario) => check_sites((app, user), new, scenario).await?,
-        None => Vec::new(),
-    };
+    let mut sites = Vec::new();
+    if let Some(scenario) = scenario {
+        (sites, real_ms) = check_sites((app, user), new, scenario).await?;
+        real_time::check("sites", real_ms, &limits, user.level)?;
+    }
     let kind = JobKind::Scenario { version, method: method(new) };
-    Ok(Subject { kind, name, shared, files, sites })
+    Ok(Subject { kind, name, shared, files, sites, real_ms })
 }
 
 /// Returns the treatment of a scenario that a request asks for. Its settings were checked.
@@ -267,11 +276,18 @@ fn of_study(app: &App, name: &str, new: &NewJob) -> Result<Subject> {
         shared: true,
         files: Vec::new(),
         sites: Vec::new(),
+        real_ms: None,
     })
 }
 
-/// Checks a job file, and that its sites are connected with the same version. Returns their numbers.
-async fn check_sites((app, user): (&App, &User), new: &NewJob, scenario: String) -> Result<Vec<i64>> {
+/// Checks a job file, and that its sites are connected with the same version.
+///
+/// Returns their numbers, and the length of the job in real time in milliseconds.
+async fn check_sites(
+    (app, user): (&App, &User),
+    new: &NewJob,
+    scenario: String,
+) -> Result<(Vec<i64>, Option<i64>)> {
     if new.campaign || new.emulate || new.search.is_some() || new.seeds.is_some() || new.duration.is_some() {
         return Err(Problem::bad(
             "sites: a job on sites has no `campaign`, `emulate`, `search`, `seeds` or `duration`: its file says what runs",
@@ -301,7 +317,7 @@ async fn check_sites((app, user): (&App, &User), new: &NewJob, scenario: String)
             Some(site) => needed.push(site.id),
         }
     }
-    Ok(needed)
+    Ok((needed, planned.iter().map(|task| task.real_ms - SITE_MARGIN_MS).max()))
 }
 
 /// Checks that this server may start an emulation.
@@ -569,13 +585,15 @@ pub(crate) async fn artifacts(
 }
 
 /// Opens a file of a job that the caller sees. Its path comes from the database, and no link in it is followed.
+///
+/// Of a job that is over it is as it was written.
 pub(crate) async fn open_artifact(
     app: &App,
     caller: &Caller,
     id: i64,
     number: i64,
 ) -> Result<(Artifact, File)> {
-    found(app, caller, id).await?;
+    let is_over = found(app, caller, id).await?.is_over();
     let (artifact, folder) = app
         .read(move |db| {
             let all = jobs::artifacts(db, id)?;
@@ -583,10 +601,15 @@ pub(crate) async fn open_artifact(
             Ok((found.ok_or_else(Problem::not_found)?, jobs::folder(db, id)?.unwrap_or_default()))
         })
         .await?;
-    let path = format!("{RESULTS}/{folder}/{}", artifact.path);
-    let root = app.job_folder(id);
+    let app = app.clone();
     blocking(move || {
-        let file = left::file(&root, &path).map_err(|_| Problem::not_found())?;
+        let missing = |_| Problem::not_found();
+        let root = left::folder(&app.job_folder(id), &format!("{RESULTS}/{folder}")).map_err(missing)?;
+        let mut file = left::file_in(&root, &artifact.path).map_err(missing)?;
+        if is_over {
+            whole::check(&app.file_hashes, &mut Sums::new(&root), (&artifact.path, &mut file))
+                .map_err(whole::problem)?;
+        }
         Ok((artifact, file))
     })
     .await

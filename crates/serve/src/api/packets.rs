@@ -11,7 +11,9 @@ use super::tail;
 use crate::app::{App, blocking};
 use crate::captures::{MAX_PACKETS, Packets, Tail};
 use crate::guard::Caller;
+use crate::left;
 use crate::problem::{Problem, Result};
+use crate::whole::{self, Sums};
 
 /// Most new packets of a look.
 const MAX_NEW: usize = 100;
@@ -34,11 +36,19 @@ impl Asked {
 pub(crate) async fn last(app: &App, caller: &Caller, id: i64, asked: Asked) -> Result<Packets> {
     let job = found(app, caller, id).await?;
     let results = app.job_folder(id).join("results");
-    let _turn = tail::turn().await?;
+    let (_turn, kept) = (tail::turn().await?, app.clone());
     blocking(move || {
         let most = asked.most(100, MAX_PACKETS);
         let named = asked.capture.clone();
-        let packets = Tail::new(results, asked.capture, job.is_over(), most).step().unwrap_or_default();
+        let mut tail = Tail::new(results.clone(), asked.capture, job.is_over(), most);
+        let packets = tail.step().unwrap_or_default();
+        if let Some(path) = tail.path().filter(|_| job.is_over()) {
+            let missing = |_| Problem::not_found();
+            let root = left::root(&results).map_err(missing)?;
+            let mut file = left::file_in(&root, path).map_err(missing)?;
+            whole::check(&kept.file_hashes, &mut Sums::new(&root), (path, &mut file))
+                .map_err(whole::problem)?;
+        }
         match packets.capture.is_empty() && !named.is_empty() {
             true => Err(Problem::bad(format!("capture: expected one of {}", packets.captures.join(", ")))),
             false => Ok(packets),

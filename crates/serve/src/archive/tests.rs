@@ -87,6 +87,27 @@ fn an_archive_is_read_as_it_was_made() {
 }
 
 #[test]
+fn files_that_are_not_as_the_job_left_them_are_refused() {
+    let with_sums = |of_outcome: &str| {
+        let sums = format!("{}  outcome.json\n{}  summary.json\n", of_outcome, entry("", SUMMARY).sha256);
+        let mut description = description();
+        description.files.push(entry("SHA256SUMS", &sums));
+        (description, sums)
+    };
+    let whole = with_sums(&entry("", OUTCOME).sha256);
+    let files = |sums: &'static str| [&FILES[..], &[("job-7/SHA256SUMS", sums)]].concat();
+    let text = serde_json::to_string(&whole.0).expect("JSON");
+    assert!(read(&packed(&text, &files(whole.1.leak()))).is_ok());
+    // The list in the description was made of what was there at the export.
+    let damaged = with_sums(&entry("", "another outcome").sha256);
+    refused(
+        &damaged.0,
+        &files(damaged.1.leak()),
+        "outcome.json: damaged: its SHA-256 is not that in SHA256SUMS",
+    );
+}
+
+#[test]
 fn lies_are_refused_in_words() {
     let good = description();
     let with = |change: &dyn Fn(&mut Description)| {

@@ -154,7 +154,7 @@ mod tests {
         let groups = Groups::next_to(&above.path().join("server")).expect("delegated");
         let asked = fs::read_to_string(above.path().join("cgroup.subtree_control")).expect("set");
         assert_eq!(asked, "+memory +pids");
-        let limits = Limits { memory: 1234, processor_s: 1, file_size: 1, processes: 7 };
+        let limits = Limits { memory: 1234, processor_s: 1, real_s: 1, file_size: 1, processes: 7 };
         let pid = Pid::from_raw(77).expect("a number");
         let made = groups.enclose(WORK, pid, &limits).expect("made");
         let read = |name: &str| fs::read_to_string(made.0.join(name)).expect("written");
@@ -176,7 +176,7 @@ mod tests {
             assert!(error.contains(word), "{error}");
         }
         let pid = Pid::from_raw(77).expect("a number");
-        let limits = Limits { memory: 1, processor_s: 1, file_size: 1, processes: 1 };
+        let limits = Limits { memory: 1, processor_s: 1, real_s: 1, file_size: 1, processes: 1 };
         assert!(Groups::default().enclose(WORK, pid, &limits).is_none());
     }
 }

@@ -17,6 +17,8 @@ pub struct Limits {
     pub memory: u64,
     /// Most processor time in seconds.
     pub processor_s: u64,
+    /// Most seconds on the clock of a request, and of a job in real time.
+    pub real_s: u64,
     /// Largest file that is written, in bytes.
     pub file_size: u64,
     /// Most processes and threads, where the server may make control groups.
@@ -68,17 +70,25 @@ const GB: u64 = 1000 * MB;
 const HOUR_S: u64 = 3600;
 
 /// Limits of work on a request: checks of shipped scenarios take up to a tenth.
-const REQUEST: Limits = Limits { memory: GB, processor_s: 20, file_size: GB + GB / 4, processes: 64 };
+const REQUEST: Limits =
+    Limits { memory: GB, processor_s: 20, real_s: 120, file_size: GB + GB / 4, processes: 64 };
 /// Limits of a job at level 1.
 ///
 /// Runs of shipped scenarios and studies take up to a tenth of the memory.
-const JOB: Limits = Limits { memory: 4 * GB, processor_s: 24 * HOUR_S, file_size: GB, processes: 512 };
+const JOB: Limits =
+    Limits { memory: 4 * GB, processor_s: 24 * HOUR_S, real_s: 4 * HOUR_S, file_size: GB, processes: 512 };
 
 impl Default for LimitsFile {
     fn default() -> LimitsFile {
         let visitor = Limits { memory: GB / 2, processor_s: 10, ..REQUEST };
         let of = |request, job| OfLevel { request, job };
-        let trusted = Limits { memory: 8 * GB, processor_s: 72 * HOUR_S, file_size: 2 * GB, ..JOB };
+        let trusted = Limits {
+            memory: 8 * GB,
+            processor_s: 72 * HOUR_S,
+            real_s: 24 * HOUR_S,
+            file_size: 2 * GB,
+            ..JOB
+        };
         LimitsFile {
             places: Places::default(),
             levels: [of(visitor, JOB), of(REQUEST, JOB), of(REQUEST, trusted), of(REQUEST, trusted)],
@@ -159,6 +169,7 @@ struct Changed {
 struct ChangedLimits {
     memory: Option<Bytes>,
     processor_time: Option<Span>,
+    real_time: Option<Span>,
     file_size: Option<Bytes>,
     processes: Option<u32>,
 }
@@ -171,12 +182,14 @@ impl ChangedLimits {
         limits.memory = self.memory.map_or(limits.memory, Bytes::get);
         limits.file_size = self.file_size.map_or(limits.file_size, Bytes::get);
         limits.processes = self.processes.unwrap_or(limits.processes);
-        if let Some(time) = self.processor_time {
-            limits.processor_s = time.as_secs_f64().ceil() as u64;
-        }
-        if limits.memory < MIN_MEMORY || limits.processor_s == 0 || limits.processes == 0 {
+        let seconds = |time: Span| time.as_secs_f64().ceil() as u64;
+        limits.processor_s = self.processor_time.map_or(limits.processor_s, seconds);
+        limits.real_s = self.real_time.map_or(limits.real_s, seconds);
+        if limits.memory < MIN_MEMORY
+            || [limits.processor_s, limits.real_s, limits.processes.into()].contains(&0)
+        {
             return Err(format!(
-                "{key}: expected at least {} MB of `memory`, 1 s of `processor_time`, and 1 in `processes`",
+                "{key}: expected at least {} MB of `memory`, 1 s of `processor_time` and `real_time`, and 1 in `processes`",
                 MIN_MEMORY / MB
             ));
         }
@@ -190,11 +203,12 @@ mod tests {
 
     #[test]
     fn a_file_changes_what_it_names() {
-        let text = "[requests]\nper_user = 1\n[level.0.request]\nmemory = \"100 MB\"\n[level.1.job]\nprocessor_time = \"1500 ms\"\n";
+        let text = "[requests]\nper_user = 1\n[level.0.request]\nmemory = \"100 MB\"\n\
+            [level.1.job]\nprocessor_time = \"1500 ms\"\nreal_time = \"2 min\"\n";
         let (read, default) = (LimitsFile::parse(text).expect("right"), LimitsFile::default());
         assert_eq!(read.places, Places { per_user: 1, ..Places::default() });
         assert_eq!(read.of(0).request, Limits { memory: 100 * MB, ..default.of(0).request });
-        assert_eq!(read.of(1).job, Limits { processor_s: 2, ..default.of(1).job });
+        assert_eq!(read.of(1).job, Limits { processor_s: 2, real_s: 120, ..default.of(1).job });
         assert_eq!((read.of(2), read.of(9)), (default.of(2), default.of(3)));
         assert_eq!(LimitsFile::parse("").expect("right"), default);
     }
@@ -205,6 +219,7 @@ mod tests {
             ("[level.4.job]", "4"),
             ("[level.1.job]\nmemory = 5", "unit"),
             ("[level.1.job]\nmemory = \"1 MB\"", "level.1.job"),
+            ("[level.2.job]\nreal_time = \"0 s\"", "real_time"),
             ("[requests]\nat_once = 0", "at_once"),
             ("[request]", "request"),
         ] {

@@ -20,10 +20,10 @@ use crate::problem::{Problem, Result};
 const MAX_ANSWER: u64 = 8_000_000;
 /// Unit in which an excess is stated.
 const MB: u64 = 1_000_000;
+/// Words of the system for a write beyond the limit of file sizes: EFBIG. No child is ended by SIGXFSZ.
+const TOO_LARGE: &str = "(os error 27)";
 /// Bytes of a child's errors that are read.
 const MAX_ERRORS: u64 = 64 << 10;
-/// Time after which a child is killed, however little processor time it took.
-const MAX_TIME: Duration = Duration::from_secs(120);
 /// Lowered priority of children: the server answers others first. Jobs have a lower one.
 const NICENESS: i32 = 10;
 /// Seconds between SIGXCPU and SIGKILL of a process over its processor time.
@@ -44,7 +44,9 @@ pub(crate) enum Excess {
         most: u64,
     },
     Answer,
-    Time,
+    Time {
+        most_s: u64,
+    },
 }
 
 impl fmt::Display for Excess {
@@ -60,7 +62,7 @@ impl fmt::Display for Excess {
             Excess::Processor { most_s } => write!(f, "it needs more than {most_s} s of processor time"),
             Excess::File { most } => write!(f, "it writes a file of more than {}", Bytes::new(*most)),
             Excess::Answer => write!(f, "its answer has more than {}", Bytes::new(MAX_ANSWER)),
-            Excess::Time => write!(f, "it was not done after {} s", MAX_TIME.as_secs()),
+            Excess::Time { most_s } => write!(f, "it was not done after {most_s} s"),
         }
     }
 }
@@ -78,12 +80,17 @@ impl Excess {
             Some(Signal::XCPU) => Some(Excess::Processor { most_s: limits.processor_s }),
             Some(Signal::XFSZ) => Some(Excess::File { most: limits.file_size }),
             _ if is_out_of_memory => Some(Excess::Memory { most: limits.memory, asked: None }),
-            _ => Excess::of_memory(errors, limits),
+            _ => Excess::of_errors(errors, limits),
         }
     }
 
-    /// Returns the excess of memory that a program states on its standard error.
-    pub(crate) fn of_memory(errors: &str, limits: &Limits) -> Option<Excess> {
+    /// Returns the excess that a program states on its standard error.
+    pub(crate) fn of_errors(errors: &str, limits: &Limits) -> Option<Excess> {
+        let is_file = errors.contains(TOO_LARGE).then_some(Excess::File { most: limits.file_size });
+        Excess::of_memory(errors, limits).or(is_file)
+    }
+
+    fn of_memory(errors: &str, limits: &Limits) -> Option<Excess> {
         let (_, rest) = errors.rsplit_once("memory allocation of ")?;
         let (bytes, _) = rest.split_once(" bytes failed")?;
         Some(Excess::Memory { most: limits.memory, asked: bytes.parse().ok() })
@@ -171,8 +178,10 @@ impl Child<'_> {
             }
             child.wait().await.map(|status| (status, answer, errors, is_long))
         };
-        let Ok(ended) = tokio::time::timeout(MAX_TIME, ended).await else {
-            return Err(Failure::Excess(Excess::Time));
+        // However little processor time it took.
+        let most_s = self.limits.real_s;
+        let Ok(ended) = tokio::time::timeout(Duration::from_secs(most_s), ended).await else {
+            return Err(Failure::Excess(Excess::Time { most_s }));
         };
         let (status, answer, errors, is_long) = ended.map_err(|error| Failure::internal(&error))?;
         if is_long {
@@ -237,6 +246,9 @@ fn outcome<T: DeserializeOwned>(
         let answer: Result<T> = serde_json::from_slice(answer).map_err(|error| Failure::internal(&error))?;
         // The reason of a failure is for the server's log alone.
         if answer.as_ref().is_err_and(|problem| problem.code().is_server_error()) {
+            if let Some(excess) = Excess::of_errors(&errors, limits) {
+                return Err(Failure::Excess(excess));
+            }
             crate::log::line(&format!("error: work: {}", errors.trim()));
         }
         return answer.map_err(Failure::Other);
@@ -252,7 +264,7 @@ mod tests {
     use super::*;
 
     const LIMITS: Limits =
-        Limits { memory: 500_000_000, processor_s: 7, file_size: 5_000_000_000, processes: 9 };
+        Limits { memory: 500_000_000, processor_s: 7, real_s: 8, file_size: 5_000_000_000, processes: 9 };
 
     fn of_signal(signal: Signal, errors: &str) -> Option<String> {
         let status = ExitStatus::from_raw(signal.as_raw());
@@ -265,6 +277,11 @@ mod tests {
         for (signal, errors, words) in [
             (Signal::XCPU, "", "it needs more than 7 s of processor time"),
             (Signal::XFSZ, "", "it writes a file of more than 5 GB"),
+            (
+                Signal::TERM,
+                "error: x.pcap: File too large (os error 27)\n",
+                "it writes a file of more than 5 GB",
+            ),
             (
                 Signal::ABORT,
                 asked,

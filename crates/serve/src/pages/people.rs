@@ -289,14 +289,20 @@ pub(super) async fn audit(
     Search(search): Search<Before>,
 ) -> Answer {
     let before = search.before.unwrap_or(i64::MAX);
-    let (entries, broken) =
-        app.read(move |db| Ok((audit::list(db, before, 200)?, audit::broken_at(db)?))).await?;
+    let (entries, broken, first) = app
+        .read(move |db| {
+            Ok((audit::list(db, before, 200)?, audit::broken_at(db)?, audit::first_after_loss(db)?))
+        })
+        .await?;
     if let Some(id) = broken {
         log(&app, &caller.user.name, &caller.address, ("verify audit log", &id.to_string(), "broken"))
             .await?;
     }
     let body = html! {
         h1 { "Audit log" }
+        @if let Some(first) = first {
+            div.alert role="alert" { "Entries before " (first) " cannot be verified: their key was lost, and the operator had another one made." }
+        }
         @match broken {
             None => p { "The chain of hashes is whole. The journal of the server has the hash of its end once a minute: if an entry of that hash is missing, the log was cut." },
             Some(id) => div.alert role="alert" { "The chain of hashes is broken at entry " (id) ": it or one before it was changed." },

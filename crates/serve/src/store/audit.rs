@@ -10,7 +10,7 @@ use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use sha2::{Digest, Sha256};
 
-use super::Result;
+use super::{Result, StoreError};
 use crate::clock::{hex, now_ms, secret};
 
 /// File of the key.
@@ -24,29 +24,56 @@ pub(crate) struct Key {
     ///
     /// Those of an older bentpipe have none.
     first: i64,
+    /// Set if entries before have a key that was lost.
+    is_after_loss: bool,
+}
+
+/// Word of a key after entries whose key was lost.
+const AFTER_LOSS: &str = "after-loss";
+
+/// Treatment of a log with entries whose key is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// Refusal: the log may have been changed with the key.
+    Refused,
+    /// New key, of which the log states from where on it counts.
+    Replaced,
+    /// Entries of an older bentpipe, which had none.
+    Older,
 }
 
 impl Key {
     /// Reads the key in a folder, or makes one for the entries that come.
     ///
     /// # Errors
-    /// Returns an error if it cannot be read or made.
-    pub(crate) fn of(folder: &Path, db: &Connection) -> Result<Key> {
+    /// Returns an error if it cannot be read or made, or if it is missing and must not be.
+    pub(crate) fn of(folder: &Path, db: &Connection, missing: Missing) -> Result<Key> {
         let path = folder.join(KEY);
         if let Some(key) = Key::read(&path)? {
             return Ok(key);
         }
-        let next: i64 = db.query_row("SELECT coalesce(max(id), 0) + 1 FROM audit", [], |row| row.get(0))?;
+        let last: i64 = db.query_row("SELECT coalesce(max(id), 0) FROM audit", [], |row| row.get(0))?;
+        let words = match missing {
+            Missing::Refused if last > 0 => {
+                return Err(StoreError::NoKey { path: path.display().to_string(), entries: last });
+            }
+            Missing::Replaced if last > 0 => format!("{} {} {AFTER_LOSS}\n", last + 1, secret()),
+            _ => format!("{} {}\n", last + 1, secret()),
+        };
         match OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path) {
             Ok(mut file) => {
-                file.write_all(format!("{next} {}\n", secret()).as_bytes())?;
+                file.write_all(words.as_bytes())?;
                 file.sync_all()?;
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error.into()),
         }
-        let wrong = || io::Error::other(format!("{}: expected a number and a key", path.display()));
-        Ok(Key::read(&path)?.ok_or_else(wrong)?)
+        Ok(Key::read(&path)?.ok_or_else(|| wrong(&path))?)
+    }
+
+    /// Returns the first entry that can be verified, if an earlier key was lost.
+    pub(crate) fn first_after_loss(&self) -> Option<i64> {
+        self.is_after_loss.then_some(self.first)
     }
 
     fn read(path: &Path) -> io::Result<Option<Key>> {
@@ -54,18 +81,24 @@ impl Key {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             text => text?,
         };
-        let wrong = || io::Error::other(format!("{}: expected a number and a key", path.display()));
-        let (first, secret) = text.trim().split_once(' ').ok_or_else(wrong)?;
-        let first = first.parse().map_err(|_| wrong())?;
-        Ok(Some(Key { secret: secret.as_bytes().to_vec(), first }))
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let (first, secret, is_after_loss) = match words[..] {
+            [first, secret] => (first, secret, false),
+            [first, secret, AFTER_LOSS] => (first, secret, true),
+            _ => return Err(wrong(path)),
+        };
+        let first = first.parse().map_err(|_| wrong(path))?;
+        Ok(Some(Key { secret: secret.as_bytes().to_vec(), first, is_after_loss }))
     }
 
-    /// Installs the function of SQL that computes hashes of entries.
+    /// Installs functions of SQL: hashes of entries, and the first verified one.
     ///
     /// # Errors
     /// Returns an error if the database refuses.
     pub(crate) fn install(&self, connection: &Connection) -> Result<()> {
         let (key, flags) = (self.clone(), FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DIRECTONLY);
+        let first = self.first_after_loss();
+        connection.create_scalar_function("audit_first", 0, flags, move |_| Ok(first))?;
         Ok(connection.create_scalar_function("audit_hash", 2, flags, move |context| {
             Ok(key.hash(context.get(0)?, &context.get::<Vec<u8>>(1)?))
         })?)
@@ -80,6 +113,10 @@ impl Key {
         hash.update(content);
         hash.finalize().into_bytes().to_vec()
     }
+}
+
+fn wrong(path: &Path) -> io::Error {
+    io::Error::other(format!("{}: expected a number and a key", path.display()))
 }
 
 /// Entry to be logged. It never holds passwords, tokens or scenario texts.
@@ -177,19 +214,28 @@ pub(crate) fn list(db: &Transaction<'_>, before: i64, limit: u32) -> Result<Vec<
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
+/// Returns the first entry that can be verified, if an earlier key was lost.
+pub(crate) fn first_after_loss(db: &Transaction<'_>) -> Result<Option<i64>> {
+    Ok(db.query_row("SELECT audit_first()", [], |row| row.get(0))?)
+}
+
 /// Returns the number of the first entry whose hash is wrong.
+///
+/// Those whose key was lost cannot be verified.
 pub(crate) fn broken_at(db: &Transaction<'_>) -> Result<Option<i64>> {
     let mut query =
         db.prepare("SELECT id, at, user, address, action, object, outcome, hash FROM audit ORDER BY id")?;
     let mut expected = db.prepare("SELECT audit_hash(?1, ?2)")?;
     let mut rows = query.query([])?;
-    let mut before = Vec::new();
+    let (mut before, first) = (Vec::new(), first_after_loss(db)?.unwrap_or(0));
     while let Some(row) = rows.next()? {
         let entry = logged(row)?;
         let texts = [entry.user, entry.address, entry.action, entry.object, entry.outcome];
         let hash: Vec<u8> = row.get(7)?;
         let content = chained(&before, entry.at, &texts);
-        if hash != expected.query_row(params![entry.id, content], |row| row.get::<_, Vec<u8>>(0))? {
+        if entry.id >= first
+            && hash != expected.query_row(params![entry.id, content], |row| row.get::<_, Vec<u8>>(0))?
+        {
             return Ok(Some(entry.id));
         }
         before = hash;

@@ -170,6 +170,15 @@ pub(crate) struct Artifact {
     pub(crate) bytes: i64,
 }
 
+/// Term of a query: start of the attempt of a running job.
+pub(super) const ATTEMPT_STARTED: &str =
+    "(SELECT max(at) FROM job_event WHERE job_event.job = job.id AND kind = 'state'
+    AND json_extract(json, '$.state') = 'running')";
+/// Term of a query: length of a job in real time, in milliseconds.
+pub(super) const REAL_MS: &str =
+    "(SELECT json_extract(json, '$.real_ms') FROM job_event WHERE job_event.job = job.id
+    AND kind = 'state' ORDER BY id LIMIT 1)";
+
 /// Characters of a message in a list.
 const MAX_LISTED: u32 = 1000;
 
@@ -282,13 +291,16 @@ pub(crate) struct Launch<'a> {
     pub(crate) request_key: Option<&'a str>,
     /// Job that it repeats.
     pub(crate) repeats: Option<i64>,
+    /// Length in real time in milliseconds, if it is known. Its first event has it.
+    pub(crate) real_ms: Option<i64>,
 }
 
 /// Adds a job and returns its number.
 ///
 /// An earlier launch with the same request key is returned instead.
 pub(crate) fn launch(db: &Transaction<'_>, launch: &Launch<'_>) -> Result<i64> {
-    let Launch { owner, kind, name, shared, seeds, duration, priority, request_key, repeats } = launch;
+    let Launch { owner, kind, name, shared, seeds, duration, priority, request_key, repeats, real_ms } =
+        launch;
     let KindRow { kind, version, study, search, sites, quick } = kind.clone().into();
     let earlier = db.query_row(
         "SELECT id FROM job WHERE owner = ?1 AND request_key = ?2",
@@ -306,7 +318,11 @@ pub(crate) fn launch(db: &Transaction<'_>, launch: &Launch<'_>) -> Result<i64> {
             sites, repeats],
     )?;
     let id = db.last_insert_rowid();
-    add_event(db, id, "state", &json!({ "state": JobState::Queued }))?;
+    let content = match real_ms {
+        Some(real_ms) => json!({ "state": JobState::Queued, "real_ms": real_ms }),
+        None => json!({ "state": JobState::Queued }),
+    };
+    add_event(db, id, "state", &content)?;
     Ok(id)
 }
 
@@ -464,6 +480,12 @@ pub(crate) fn cancel(db: &Transaction<'_>, id: i64) -> Result<bool> {
 /// Returns the number of times that a job was started.
 pub(crate) fn attempt(db: &Transaction<'_>, id: i64) -> Result<i64> {
     Ok(db.query_row("SELECT attempt FROM job WHERE id = ?1", [id], |row| row.get(0))?)
+}
+
+/// Returns the start of a job's attempt in milliseconds since 1970, UTC.
+pub(crate) fn attempt_started(db: &Transaction<'_>, id: i64) -> Result<Option<i64>> {
+    let query = format!("SELECT {ATTEMPT_STARTED} FROM job WHERE id = ?1");
+    Ok(db.query_row(&query, [id], |row| row.get(0))?)
 }
 
 /// Returns how much of a job's progress file is in the database, in bytes.

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 use super::jobs::{JobKind, JobState, KindName, Method};
 use super::reservations::{Reservation, What};
 use super::{
-    MIGRATIONS, Store, StoreError, audit, files, jobs, people, reservations, scenarios, sites, turns,
+    MIGRATIONS, Store, StoreError, audit, files, jobs, people, queue, reservations, scenarios, sites, turns,
 };
 
 mod upgrade;
@@ -46,6 +46,7 @@ fn launch(db: &rusqlite::Transaction<'_>, owner: i64, key: Option<&str>) -> supe
         priority: 0,
         request_key: key,
         repeats: None,
+        real_ms: None,
     };
     jobs::launch(db, &launch)
 }
@@ -148,11 +149,44 @@ fn who_has_the_database_alone_cannot_make_the_audit_chain_again() {
 }
 
 #[test]
+fn a_log_whose_key_is_missing_is_refused_until_a_new_one_is_asked_for() {
+    let (folder, store) = store();
+    let entry = |store: &Store, object: &str| {
+        let entry = audit::Entry { user: "ann", address: "::1", action: "log in", object, outcome: "done" };
+        write(store, |db| audit::append(db, &entry));
+    };
+    ["a", "b"].into_iter().for_each(|object| entry(&store, object));
+    drop(store);
+    let (path, key) = (folder.path().join("data.sqlite"), folder.path().join("audit.key"));
+    let kept = std::fs::read(&key).expect("a key");
+    std::fs::remove_file(&key).expect("removed");
+    let error = Store::open(&path).err().expect("refused").to_string();
+    assert!(error.contains("audit.key: missing") && error.contains("up to 2"), "{error}");
+    assert!(!key.exists(), "nothing is made in its place");
+    std::fs::write(&key, kept).expect("written");
+    assert_eq!(write(&Store::open(&path).expect("opens"), audit::broken_at), None);
+    std::fs::remove_file(&key).expect("removed");
+    let replaced = Store::open_with(&path, audit::Missing::Replaced).expect("opens");
+    entry(&replaced, "c");
+    entry(&replaced, "d");
+    assert_eq!(write(&replaced, audit::broken_at), None);
+    assert_eq!(write(&replaced, audit::first_after_loss), Some(3));
+    drop(replaced);
+    // The mark stays, and what comes after it is verified.
+    let again = Store::open(&path).expect("opens");
+    assert_eq!(again.first_after_loss(), Some(3));
+    let raw = Connection::open(&path).expect("opens");
+    raw.execute_batch("DROP TRIGGER audit_is_kept; UPDATE audit SET outcome = 'x' WHERE id = 4")
+        .expect("forged");
+    assert_eq!(write(&again, audit::broken_at), Some(4));
+}
+
+#[test]
 fn a_copy_made_under_writes_is_whole() {
     let (folder, store) = store();
     write(&store, |db| people::add(db, "ann", "x", 3));
     let copy = folder.path().join("copy.sqlite");
-    store.back_up(&copy).expect("copied");
+    super::back_up(&folder.path().join("data.sqlite"), &copy).expect("copied");
     let copy = Store::open(&copy).expect("opens");
     assert_eq!(write(&copy, people::count), 1);
     assert_eq!(write(&copy, audit::broken_at), None);
@@ -183,7 +217,8 @@ fn a_database_of_every_schema_opens_and_answers() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("data.sqlite");
         std::fs::write(&path, committed).expect("written");
-        let store = Store::open(&path).expect("migrated");
+        // The committed ones have no keys.
+        let store = Store::open_with(&path, audit::Missing::Replaced).expect("migrated");
         let ann = write(&store, |db| people::find(db, 1)).expect("a user");
         assert_eq!(write(&store, |db| scenarios::list(db, &ann, 0, 9)).len(), 1);
         let job = write(&store, |db| jobs::find(db, &ann, 1)).expect("a job");
@@ -544,4 +579,54 @@ fn users_take_turns_however_many_jobs_one_of_them_has_queued() {
     let urgent = queue(bob);
     write(&store, |db| Ok(db.execute("UPDATE job SET priority = -1 WHERE id = ?1", [urgent])?));
     assert_eq!([claim(9), claim(9), claim(9)], [Some(urgent), Some(late), Some(of_ann[5])]);
+}
+
+#[test]
+fn a_queued_job_is_expected_when_those_before_it_have_ended() {
+    let (_folder, store) = store();
+    let owner = write(&store, |db| people::add(db, "ann", "x", 1)).expect("added");
+    let queued = |method: Method, real_ms: Option<i64>| {
+        write(&store, |db| {
+            let id = launch(db, owner, None)?;
+            let user = people::find(db, owner)?.expect("exists");
+            let version = jobs::find(db, &user, id)?.and_then(|job| job.kind.version()).expect("a version");
+            let kind = JobKind::Scenario { version, method: method.clone() };
+            let job = jobs::Launch {
+                owner,
+                kind,
+                name: "x",
+                shared: false,
+                seeds: None,
+                duration: None,
+                priority: 0,
+                request_key: None,
+                repeats: None,
+                real_ms,
+            };
+            jobs::cancel(db, id)?;
+            jobs::launch(db, &job)
+        })
+    };
+    const DAY_MS: i64 = 86_400_000;
+    let room = queue::Room { places: 2, most_of_user: 9 };
+    let expected =
+        |job: i64, now: i64| write(&store, |db| queue::place(db, job, room, now)).expect("queued").expected;
+    let running = queued(Method::Emulate, Some(DAY_MS));
+    assert_eq!(write(&store, |db| turns::claim(db, 9)).expect("queued").id, running);
+    let started = write(&store, |db| jobs::attempt_started(db, running)).expect("it runs");
+    let [first, second, third] = [
+        queued(Method::Simulate, Some(DAY_MS / 2)),
+        queued(Method::Emulate, Some(DAY_MS)),
+        queued(Method::Simulate, None),
+    ];
+    let now = started + 1000;
+    // Beside an emulation no place is free, and none overtakes it.
+    assert_eq!(expected(first, now), Some(started + DAY_MS));
+    assert_eq!(expected(second, now), Some(started + DAY_MS + DAY_MS / 2));
+    assert_eq!(expected(third, now), Some(started + 2 * DAY_MS + DAY_MS / 2));
+    assert_eq!(expected(first, started + 2 * DAY_MS), Some(started + 2 * DAY_MS), "it is about to end");
+    // The mean of those that have ended stands for the third one.
+    let fourth = queued(Method::Simulate, None);
+    write(&store, |db| jobs::set_state(db, running, JobState::FAILED, ""));
+    assert!(expected(fourth, now).is_some());
 }

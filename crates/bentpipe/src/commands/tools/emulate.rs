@@ -133,6 +133,9 @@ fn emulate_with(arguments: &EmulateArguments, samples: Option<Samples>) -> Resul
     let report = emulation.run()?;
     if let Some(real_time) = &report.real_time {
         show::out(&real_time.to_string());
+        // The output of a job leads nowhere.
+        let failed = real_time.notices.iter().filter(|notice| notice.starts_with("the capture "));
+        failed.for_each(|notice| show::error(notice));
     }
     show::out(&format!("report: {}\n", report.page.display()));
     Ok(report)
