@@ -614,7 +614,7 @@ impl FlowBudget {
     }
 }
 
-/// Returns the links with copies of settings of their own, and their numbers.
+/// Returns the number of copies with settings of their own by their links.
 fn apart(scenario: &Scenario) -> HashMap<&str, u32> {
     let mut counts: HashMap<&str, u32> = HashMap::new();
     for link in scenario.link.keys().filter_map(|name| copies::link_of(scenario, name)) {

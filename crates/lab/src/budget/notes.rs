@@ -138,7 +138,7 @@ fn proxy_events(scenario: &Scenario, path: &Path) -> Option<String> {
     Some(format!("events change the proxy of {node}: figures are with the one of the start"))
 }
 
-/// Returns a note on copies of a link with settings of their own.
+/// Returns a note on copies of links with settings of their own.
 fn own_copies(ground: &Ground<'_>, path: &Path) -> Option<String> {
     let links = path.directions().into_iter().filter_map(|(link, _)| ground.scenario.link.get_index(link));
     let mut own = links.filter_map(|(name, _)| Some((name, ground.apart.get(name.as_str())?)));
