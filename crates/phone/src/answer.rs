@@ -151,16 +151,82 @@ impl Answerer<'_> {
         phone.flush();
     }
 
-    /// Ends the calls that are left.
+    /// Ends the calls that are left: ended if up, else cut off.
     fn leave(&mut self, phone: &mut Phone) {
         let mut calls: Vec<CallId> = self.received.keys().copied().collect();
         calls.sort_unstable();
         calls.into_iter().for_each(|call| phone.hang_up(call));
         phone.flush();
+        for (_, received) in self.received.drain() {
+            match received.is_up {
+                true => self.figures.note_ended(),
+                false => self.figures.note_cut_off(),
+            }
+        }
         let counters = phone.agent().stack().counters();
         (self.figures.repeated, self.figures.absorbed) =
             (counters.requests_repeated, counters.requests_absorbed);
         self.figures.turned_away = counters.turned_away;
         self.figures.voice = phone.voice();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+
+    use bentpipe_signalling::agent::Config;
+    use bentpipe_signalling::sdp::{Codec, Direction};
+
+    use super::*;
+
+    /// Request of a caller for its call, as text.
+    fn request(method: &str, call: &str, (from, to): (SocketAddr, SocketAddr)) -> String {
+        format!(
+            "{method} sip:bob@{to} SIP/2.0\r\nVia: SIP/2.0/UDP {from};branch=z9hG4bK{call}\r\nMax-Forwards: 70\r\n\
+             From: <sip:alice@{from}>;tag={call}\r\nTo: <sip:bob@{to}>\r\nCall-ID: {call}\r\nCSeq: 1 {method}\r\n\
+             Contact: <sip:alice@{from}>\r\nContent-Length: 0\r\n\r\n"
+        )
+    }
+
+    #[test]
+    fn calls_that_were_given_up_are_in_the_account() {
+        let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let mut phone = Phone::open(Config::new("bob", local), 1).expect("sockets");
+        let caller = UdpSocket::bind(local).expect("a socket");
+        let between = (caller.local_addr().expect("bound"), phone.sockets().local());
+        let send = |method: &str, call: &str| {
+            caller.send_to(request(method, call, between).as_bytes(), between.1).expect("sent");
+        };
+        let plan = Answering {
+            refuse: None,
+            ring: Span::from_secs(60),
+            hold: None,
+            most: 100,
+            calls: None,
+            duration: Some(Span::from_secs(30)),
+            capabilities: Capabilities {
+                address: local.ip(),
+                port: 4000,
+                codecs: vec![Codec::new(0, "PCMU", 8000)],
+                ptime: 20,
+                direction: Direction::SendRecv,
+            },
+        };
+        // Two callers: one cancels, one falls silent.
+        send("INVITE", "first");
+        send("INVITE", "second");
+        let (stop, mut is_cancelled) = (AtomicBool::new(false), false);
+        let figures = answer(&mut phone, &plan, &stop, |figures| {
+            if figures.calls == 2 && !std::mem::replace(&mut is_cancelled, true) {
+                send("CANCEL", "first");
+            }
+            stop.store(figures.failures() > 0, Ordering::Relaxed);
+        })
+        .expect("no registration");
+        assert_eq!((figures.calls, figures.established, figures.not_established()), (2, 0, 2));
+        assert_eq!((figures.failed["cancelled"], figures.failed["cut off at the end"]), (1, 1));
+        let shown = figures.to_string();
+        assert!(shown.contains("2 calls: 0 established, 2 failed\n"), "{shown}");
     }
 }

@@ -20,8 +20,10 @@ pub struct Figures {
     pub established: u64,
     /// Established calls that are over.
     pub ended: u64,
-    /// Failed calls by reason.
+    /// Failed calls by reason, those that were established before included.
     pub failed: BTreeMap<String, u64>,
+    /// Failed calls that were established before.
+    pub lost: u64,
     /// Largest number of calls established at a time.
     pub peak: u64,
     /// Requests sent again.
@@ -46,6 +48,7 @@ impl Default for Figures {
             established: 0,
             ended: 0,
             failed: BTreeMap::new(),
+            lost: 0,
             peak: 0,
             repeated: 0,
             absorbed: 0,
@@ -67,6 +70,13 @@ impl Figures {
     /// Returns the number of failed calls.
     pub fn failures(&self) -> u64 {
         self.failed.values().sum()
+    }
+
+    /// Returns the number of calls that were not established.
+    ///
+    /// At the end it is that of all calls less [`Figures::established`].
+    pub fn not_established(&self) -> u64 {
+        self.failures() - self.lost
     }
 
     /// Returns the number of calls that are over, established or not.
@@ -102,14 +112,15 @@ impl Figures {
 
     pub(crate) fn note_failed(&mut self, failure: Failure, was_up: bool) {
         self.up -= u64::from(was_up);
+        self.lost += u64::from(was_up);
         *self.failed.entry(reason(failure)).or_default() += 1;
     }
 
     /// Returns the figures as JSON, delays in milliseconds.
     pub fn to_json(&self) -> Value {
         let mut figures = json!({
-            "calls": self.calls, "established": self.established, "ended": self.ended, "failed": self.failed,
-            "peak": self.peak, "requests-repeated": self.repeated, "requests-absorbed": self.absorbed,
+            "calls": self.calls, "established": self.established, "not-established": self.not_established(),
+            "ended": self.ended, "lost": self.lost, "failed": self.failed, "peak": self.peak, "requests-repeated": self.repeated, "requests-absorbed": self.absorbed,
             "requests-turned-away": self.turned_away,
             "post-dial-delay-ms": delays(&self.post_dial), "set-up-time-ms": delays(&self.set_up),
         });
@@ -167,8 +178,13 @@ fn write_delays(f: &mut fmt::Formatter<'_>, name: &str, histogram: &Histogram<u6
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Figures { calls, established, peak, repeated, absorbed, .. } = self;
-        writeln!(f, "{calls} calls: {established} established, {} failed", self.failures())?;
+        let Figures { calls, established, lost, peak, repeated, absorbed, .. } = self;
+        write!(f, "{calls} calls: {established} established, {} failed", self.not_established())?;
+        writeln!(
+            f,
+            "{}",
+            if *lost > 0 { format!("; {lost} established ones failed later") } else { String::new() }
+        )?;
         writeln!(f, "most at a time: {peak}")?;
         self.failed.iter().try_for_each(|(reason, count)| writeln!(f, "  {count} failed: {reason}"))?;
         write_delays(f, "post-dial delay", &self.post_dial)?;

@@ -247,8 +247,6 @@ pub fn back_up(folder: &Path, file: &Path) -> Result<(), Error> {
 /// Returns an error if the backup is not as it was made, a server runs, or files cannot be moved.
 pub fn restore(folder: &Path, file: &Path) -> Result<Option<PathBuf>, Error> {
     let wrap = |source| Error::Folder { path: folder.display().to_string(), source };
-    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(wrap)?;
-    let _lock = lock(folder)?;
     match backup::check(file) {
         Err(StoreError::Damaged(why)) => {
             let advice = "take another backup".to_owned();
@@ -256,6 +254,8 @@ pub fn restore(folder: &Path, file: &Path) -> Result<Option<PathBuf>, Error> {
         }
         checked => checked?,
     }
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(wrap)?;
+    let _lock = lock(folder)?;
     let (database, copy) = (folder.join("data.sqlite"), folder.join("data.sqlite.restored"));
     let copied = || {
         fs::copy(file, &copy)?;
