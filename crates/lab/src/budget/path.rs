@@ -335,15 +335,21 @@ impl Path {
     }
 
     /// Returns the parts of packets that come to each link there and to the end.
+    ///
+    /// Links carry duplicates. The end counts each packet once.
     pub(super) fn passing(&self, media: &Media<'_>, states: &States, state: usize) -> Vec<f64> {
         let (losses, time) = (&states.losses, states.start(state));
-        let mut all = vec![1.0];
+        let (mut all, mut first) = (Vec::with_capacity(self.there.len() + 1), 1.0);
+        let mut copies = 1.0;
         for (link, way, more) in &self.there {
+            all.push(first * copies);
             let (at, len) = ((*link, *way), self.packet + more);
             let lost = losses.part(at, time, len);
             let of_medium = states.cost(state, media, at).mean_loss(len as usize);
-            all.push(all[all.len() - 1] * (1.0 - lost) * (1.0 - of_medium) * losses.copies(at, time));
+            first *= (1.0 - lost) * (1.0 - of_medium);
+            copies *= losses.copies(at, time);
         }
+        all.push(first);
         all
     }
 
