@@ -359,7 +359,8 @@ impl Clock {
         check(pattern)?;
         let rate = if let Pattern::ConstantRate { rate } = pattern { rate } else { Rate::from_bps(1) };
         let packet_len = Bytes::new(packet_len as u64);
-        let lap = Lap { number: 0, step: Span::ZERO, serialiser: Serialiser::new(rate), packet_len };
+        // No packet has this number: one that is left out first has a distance too.
+        let lap = Lap { number: u64::MAX, step: Span::ZERO, serialiser: Serialiser::new(rate), packet_len };
         Ok(Clock { pattern, lap })
     }
 

@@ -49,6 +49,24 @@ fn a_constant_rate_is_met_without_drift() {
 }
 
 /// Packets that 200 flows send in 20 s, per flow and second.
+/// One that is off from its start left packets out at one instant for ever.
+#[test]
+fn a_flow_that_is_off_leaves_its_packets_out_at_their_times() {
+    for pattern in [
+        Pattern::ConstantRate { rate: Rate::from_mbps(1) },
+        Pattern::Constant { interval: Span::from_millis(8) },
+        Pattern::Poisson { mean_interval: Span::from_millis(8) },
+    ] {
+        let mut rig = source(&config(pattern));
+        rig.element.set_active(Time::ZERO, false);
+        rig.run_until(1_000_000_000);
+        assert!(rig.out.is_empty());
+        rig.element.set_active(Time::ZERO, true);
+        rig.run_until(2_000_000_000);
+        assert!(rig.out.len() > 20, "{pattern:?}: {}", rig.out.len());
+    }
+}
+
 fn rate(pattern: Pattern) -> f64 {
     let mut rig = source(&SourceConfig { count: 200, ..config(pattern) });
     rig.run_until(20_000 * MS);
