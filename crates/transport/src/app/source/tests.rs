@@ -53,7 +53,7 @@ fn a_constant_rate_is_met_without_drift() {
 #[test]
 fn a_flow_that_is_off_leaves_its_packets_out_at_their_times() {
     for pattern in [
-        Pattern::ConstantRate { rate: Rate::from_mbps(1) },
+        Pattern::ConstantRate { rate: Rate::from_bps(1_000_000) },
         Pattern::Constant { interval: Span::from_millis(8) },
         Pattern::Poisson { mean_interval: Span::from_millis(8) },
     ] {
