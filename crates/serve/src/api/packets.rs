@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::body::{Ids, Search};
 use super::jobs::found;
 use super::tail;
-use crate::app::{App, blocking};
+use crate::app::App;
 use crate::captures::{MAX_PACKETS, Packets, Tail};
 use crate::guard::Caller;
 use crate::left;
@@ -36,8 +36,8 @@ impl Asked {
 pub(crate) async fn last(app: &App, caller: &Caller, id: i64, asked: Asked) -> Result<Packets> {
     let job = found(app, caller, id).await?;
     let results = app.job_folder(id).join("results");
-    let (_turn, kept) = (tail::turn().await?, app.clone());
-    blocking(move || {
+    let kept = app.clone();
+    tail::reading(move || {
         let most = asked.most(100, MAX_PACKETS);
         let named = asked.capture.clone();
         let mut tail = Tail::new(results.clone(), asked.capture, job.is_over(), most);

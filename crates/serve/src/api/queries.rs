@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::body::{Ids, Search};
 use super::jobs::found;
 use super::tail;
-use crate::app::{App, blocking};
+use crate::app::App;
 use crate::guard::Caller;
 use crate::problem::{Problem, Result};
 use crate::queries::{Rows, Tail};
@@ -28,8 +28,7 @@ pub(crate) struct Asked {
 pub(crate) async fn last(app: &App, caller: &Caller, id: i64, asked: Asked) -> Result<Rows> {
     found(app, caller, id).await?;
     let results = app.job_folder(id).join("results");
-    let _turn = tail::turn().await?;
-    blocking(move || {
+    tail::reading(move || {
         let wanted = asked.flow.clone();
         let rows =
             Tail::new(results, asked.flow, asked.limit.unwrap_or(100) as usize).step().unwrap_or_default();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{AppendHeaders, IntoResponse};
 use serde::Serialize;
-use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 
 use super::jobs::found;
@@ -32,9 +32,18 @@ pub(super) trait Tail: Send + 'static {
     fn step(&mut self, is_over: bool) -> Option<Self::News>;
 }
 
-/// Waits for a turn at reading files.
-pub(super) async fn turn() -> Result<SemaphorePermit<'static>> {
-    TURNS.acquire().await.map_err(|error| Problem::internal(&error))
+/// Waits for a turn at reading files, and reads.
+///
+/// The turn is the thread's. A request that is given up leaves its thread at work, and threads are few.
+pub(super) async fn reading<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let turn = TURNS.acquire().await.map_err(|error| Problem::internal(&error))?;
+    blocking(move || {
+        let _turn = turn;
+        work()
+    })
+    .await
 }
 
 /// Streams what is new in a job that the caller sees, until the job ends.
@@ -61,13 +70,11 @@ async fn follow<T: Tail>(
     let mut looked = Instant::now();
     let mut ends = found(app, caller, id).await?.is_over();
     while !sender.is_closed() {
-        let turn = turn().await?;
-        let (read, news) = blocking(move || {
+        let (read, news) = reading(move || {
             let news = tail.step(ends);
             Ok((tail, news))
         })
         .await?;
-        drop(turn);
         tail = read;
         if let Some(news) = news {
             let data = serde_json::to_string(&news).map_err(|error| Problem::internal(&error))?;
@@ -84,4 +91,38 @@ async fn follow<T: Tail>(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_request_that_is_given_up_keeps_its_turn_until_its_thread_ends() {
+        let (started, starts) = channel();
+        let releases: Vec<_> = (0..2)
+            .map(|_| {
+                let (release, released) = channel::<()>();
+                let started = started.clone();
+                let task = tokio::spawn(reading(move || {
+                    let _ = started.send(());
+                    let _ = released.recv();
+                    Ok(())
+                }));
+                (release, task)
+            })
+            .collect();
+        let starts = blocking(move || {
+            (0..2).for_each(|_| starts.recv().expect("starts"));
+            Ok(starts)
+        });
+        starts.await.expect("both read");
+        releases.iter().for_each(|(_, task)| task.abort());
+        let third = tokio::time::timeout(Duration::from_millis(100), reading(|| Ok(())));
+        assert!(third.await.is_err(), "both threads still read");
+        drop(releases);
+        reading(|| Ok(())).await.expect("reads");
+    }
 }
