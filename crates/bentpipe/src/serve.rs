@@ -156,7 +156,14 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<u8, String> {
             Ok(0)
         }
         Some(ServeCommand::Restore { file, data }) => {
+            let mut sum = file.clone().into_os_string();
+            sum.push(".sha256");
+            let has_hash = Path::new(&sum).exists();
             let before = bentpipe_serve::restore(&folder(data)?, &file).map_err(|error| error.to_string())?;
+            if !has_hash {
+                let sum = Path::new(&sum).display();
+                show::note(&format!("the copy was not compared with its hash: {sum} is missing"));
+            }
             if let Some(before) = before {
                 show::out(&format!("the database before: {}\n", before.display()));
             }

@@ -100,6 +100,10 @@ fn a_backup_has_its_hash_and_is_restored_if_it_is_whole() {
     let (output, said) = serve(&["restore", &name], &data);
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && printed.contains("data.sqlite.before-"), "{said}");
+    assert!(!said.contains("not compared"), "{said}");
+    std::fs::remove_file(folder.path().join("copy.sqlite.sha256")).expect("there was one");
+    let (output, said) = serve(&["restore", &name], &data);
+    assert!(output.status.success() && said.contains("copy.sqlite.sha256 is missing"), "{said}");
     let server = Server::in_folder(folder, &[]);
     server.boss();
 }
