@@ -32,7 +32,9 @@ fn serve(words: &[&str], data: &Path) -> (Output, String) {
 fn a_flipped_bit_in_results_is_named_and_not_given_away() {
     let server = Server::new();
     let boss = server.boss();
-    let swept = format!("{SCENARIO}[sweep]\n\"link.l.delay\" = \"10 to 20 ms by 10 ms\"\n");
+    let swept = format!(
+        "{SCENARIO}[probe]\ncapture = [\"a:l\"]\n[sweep]\n\"link.l.delay\" = \"10 to 20 ms by 10 ms\"\n"
+    );
     let id = server.scenario(&boss, &swept);
     let job = server.launch(&boss, &json!({ "scenario": id }));
     server.wait_for(&boss, job, "done");
@@ -43,7 +45,7 @@ fn a_flipped_bit_in_results_is_named_and_not_given_away() {
     let results = server.data().join(format!("jobs/{job}/results"));
     let folder: PathBuf =
         std::fs::read_dir(results).expect("results").next().expect("a folder").expect("an entry").path();
-    let mut damaged = 0;
+    let (mut damaged, mut streamed) = (0, 0);
     for file in all.as_array().expect("a list") {
         let path = file["path"].as_str().expect("a path");
         let download = format!("/api/v1/jobs/{job}/artifacts/{}", file["number"]);
@@ -60,11 +62,18 @@ fn a_flipped_bit_in_results_is_named_and_not_given_away() {
                 let refused = get(&download);
                 assert!(refused.status == 500 && refused.body.contains(path), "{path}: {refused:?}");
             }
+            if path.ends_with(".pcap") {
+                for packets in ["packets", "packets/stream"] {
+                    let refused = get(&format!("/api/v1/jobs/{job}/{packets}?capture={path}"));
+                    assert!(refused.status == 500 && refused.body.contains(path), "{packets}: {refused:?}");
+                    streamed += 1;
+                }
+            }
             damaged += 1;
         }
         std::fs::write(folder.join(path), whole).expect("written");
     }
-    assert!(damaged > 10, "{all}");
+    assert!(damaged > 10 && streamed > 0, "{all}");
     assert_eq!(get(&archive).status, 200);
     // Words about a series name it below the job alone.
     let series = all

@@ -83,6 +83,10 @@ pub(crate) async fn stream(
     Search(asked): Search<Asked>,
 ) -> Result<impl IntoResponse> {
     let is_over = found(&app, &caller, id).await?.is_over();
+    if is_over {
+        // It compares the file with its checksum.
+        last(&app, &caller, id, asked.clone()).await?;
+    }
     let most = asked.most(MAX_NEW, MAX_NEW);
     let tail = Tail::new(app.job_folder(id).join("results"), asked.capture, is_over, most);
     tail::stream(app, caller, id, tail).await
