@@ -10,7 +10,7 @@
 use std::any::Any;
 use std::collections::VecDeque;
 
-use bentpipe_net::channel::{GilbertElliott, JitterLaw, Trials};
+use bentpipe_net::channel::{Coded, CodedConfig, GilbertElliott, JitterLaw, Trials};
 use bentpipe_net::{Cx, Element, Observer, Packet, Port, Why};
 use bentpipe_net::{InvalidConfig, probability};
 use bentpipe_units::{RandomStream, Span, Time};
@@ -57,6 +57,8 @@ pub enum Config {
         #[schemars(range(min = 0.0, max = 1.0))]
         ber: f64,
     },
+    /// Wrong bits behind the decoders of a satellite receiver in white noise, as DVB-S codes them.
+    Coded(CodedConfig),
     /// Misinserted cells of other connections, with random payload, after cells of this line.
     Misinsertion {
         /// Misinserted cells per second. No default.
@@ -92,6 +94,7 @@ enum Fault {
     Loss(Trials),
     Bursts(GilbertElliott),
     Bits { errors: Trials, receiver: hec::Receiver },
+    Coded { coded: Box<Coded>, receiver: hec::Receiver },
     Misinsertion { mean_s: f64, vc: Vc, next: Option<Time> },
     Delay(JitterLaw),
 }
@@ -106,6 +109,10 @@ impl Fault {
             }
             Config::BitErrors { ber } => {
                 Fault::Bits { errors: trials(ber, "ber")?, receiver: hec::Receiver::new() }
+            }
+            Config::Coded(config) => {
+                InvalidConfig::ensure(!config.crc, "crc", "false: of a cell, the header alone has a check")?;
+                Fault::Coded { coded: Box::new(Coded::new(&config)?), receiver: hec::Receiver::new() }
             }
             Config::Misinsertion { per_second, vci } => {
                 let possible = per_second > 0.0 && per_second <= 1e6;
@@ -166,15 +173,17 @@ impl Faults {
             Fault::Loss(trials) => trials.hits(stream),
             Fault::Bursts(chain) => chain.loses(stream),
             Fault::Bits { errors, receiver } => {
-                let bits = wrong_bits(errors, stream);
-                let (header, payload): (Vec<u64>, Vec<u64>) =
-                    bits.into_iter().partition(|bit| *bit < HEADER_BITS);
-                let judged = judge_header(cell.word, &header, receiver);
-                self.corrected += u64::from(judged == Some(cell.word) && !header.is_empty());
-                self.discarded += u64::from(judged.is_none());
-                self.misdelivered += u64::from(judged.is_some_and(|word| word != cell.word));
-                let word = judged.and_then(|word| damage(word, &payload, &mut cargo));
-                self.damaged += u64::from(!payload.is_empty());
+                let wrong = wrong_bits(errors, stream);
+                let (word, counts) = received(cell.word, &wrong, receiver, &mut cargo);
+                self.count(counts);
+                cell.word = word.unwrap_or(cell.word);
+                word.is_none()
+            }
+            Fault::Coded { coded, receiver } => {
+                let mut wrong = Vec::new();
+                coded.wrong_bits(CELL_BITS / 8, stream, |bit| wrong.push(bit));
+                let (word, counts) = received(cell.word, &wrong, receiver, &mut cargo);
+                self.count(counts);
                 cell.word = word.unwrap_or(cell.word);
                 word.is_none()
             }
@@ -197,6 +206,13 @@ impl Faults {
         self.insert(cell.at, out, stream);
     }
 
+    fn count(&mut self, found: Found) {
+        self.corrected += u64::from(found.is_corrected);
+        self.discarded += u64::from(found.is_discarded);
+        self.misdelivered += u64::from(found.is_misdelivered);
+        self.damaged += u64::from(found.is_damaged);
+    }
+
     /// Inserts a misinserted cell directly after one of the line's, if one is due.
     fn insert(&mut self, at: Time, out: &mut Train, stream: &mut RandomStream) {
         let Fault::Misinsertion { mean_s, vc, next } = &mut self.fault else { return };
@@ -214,6 +230,37 @@ impl Faults {
         self.last = Some(at);
         self.inserted += 1;
     }
+}
+
+/// What a receiver has found in a cell with wrong bits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Found {
+    /// The header was corrected.
+    is_corrected: bool,
+    /// The header was beyond correction.
+    is_discarded: bool,
+    /// The header was taken for that of another connection.
+    is_misdelivered: bool,
+    /// The payload has wrong bits.
+    is_damaged: bool,
+}
+
+/// Returns the cell as received with wrong bits, `None` if it is dropped, and what the receiver found.
+fn received(
+    sent: Word,
+    wrong: &[u64],
+    receiver: &mut hec::Receiver,
+    cargo: &mut VecDeque<Packet>,
+) -> (Option<Word>, Found) {
+    let (header, payload): (Vec<u64>, Vec<u64>) = wrong.iter().partition(|bit| **bit < HEADER_BITS);
+    let judged = judge_header(sent, &header, receiver);
+    let found = Found {
+        is_corrected: judged == Some(sent) && !header.is_empty(),
+        is_discarded: judged.is_none(),
+        is_misdelivered: judged.is_some_and(|word| word != sent),
+        is_damaged: !payload.is_empty(),
+    };
+    (judged.and_then(|word| damage(word, &payload, cargo)), found)
 }
 
 /// Returns the positions of a cell's corrupted bits.

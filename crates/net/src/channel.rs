@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{InvalidConfig, probability};
 use crate::{Cx, Element, Observer, Packet, Port, Why};
 
+mod coded;
 mod frames;
 pub mod loss;
 mod mean;
@@ -27,6 +28,7 @@ mod signal;
 mod synthetic;
 mod trace;
 
+pub use coded::{Budget, CodeRate, Coded, CodedConfig};
 pub use frames::FrameErrors;
 pub use outage::{MAX_OUTAGES, Outage};
 pub use signal::{SignalConfig, SignalLevel};
@@ -71,6 +73,8 @@ pub enum Config {
         #[serde(default = "half")]
         ber_bad: f64,
     },
+    /// Wrong bits behind the decoders of a satellite receiver in white noise, as DVB-S codes them.
+    Coded(CodedConfig),
     /// Two states that change from packet to packet (Gilbert 1960, Elliott 1963). Starts in the stationary state.
     GilbertElliott {
         /// The probability of going from good to bad after a packet, 0 to 1. No default.
@@ -329,6 +333,7 @@ enum Fault {
     Loss(Trials),
     Bits { errors: Trials, crc: bool },
     BitBursts(GilbertElliott),
+    Coded(Box<Coded>),
     Bursts(GilbertElliott),
     Trace(trace::Reader),
     Outages(outage::Outages),
@@ -351,6 +356,7 @@ impl Fault {
                     _ => error,
                 })?)
             }
+            Config::Coded(ref config) => Fault::Coded(Box::new(Coded::new(config)?)),
             Config::GilbertElliott { p, r, loss_good, loss_bad } => {
                 Fault::Bursts(GilbertElliott::new([p, r], [loss_good, loss_bad])?)
             }
@@ -459,6 +465,11 @@ impl Element for Channel {
                 self.damaged += u64::from(chain.flips(&mut packet, cx.stream()));
                 self.deliver(packet, cx);
             }
+            Fault::Coded(coded) => {
+                let (is_damaged, crc) = (coded.damage(&mut packet, cx.stream()), coded.crc);
+                self.damaged += u64::from(is_damaged);
+                self.pass_or_lose(is_damaged && crc, packet, cx);
+            }
             Fault::Duplication(trials) => {
                 if trials.hits(cx.stream()) {
                     self.duplicated += 1;
@@ -495,6 +506,9 @@ impl Element for Channel {
         observer.counter(&metrics::DAMAGED, self.damaged);
         observer.counter(&metrics::DUPLICATED, self.duplicated);
         observer.gauge(&metrics::HELD, self.held.packets.len() as f64);
+        if let Fault::Coded(coded) = &self.fault {
+            coded.observe(observer);
+        }
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

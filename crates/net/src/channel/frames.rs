@@ -38,6 +38,7 @@ impl FrameErrors {
             Config::Signal(_)
             | Config::Outages { .. }
             | Config::BitBursts { .. }
+            | Config::Coded(_)
             | Config::Duplication { .. }
             | Config::Reordering { .. }
             | Config::Jitter { .. } => {

@@ -32,6 +32,7 @@ impl Config {
     /// `None` for a trace and a signal, which have to be read or run. Outages lose packets by their times: none here.
     pub fn mean_loss(&self, len: usize) -> Option<f64> {
         match *self {
+            Config::Coded(ref config) => Some(config.mean_loss(len)),
             Config::PacketErrors { loss } => Some(loss),
             Config::BitErrors { ber, .. } => Some(1.0 - libm::pow(1.0 - ber, 8.0 * len as f64)),
             Config::BitBursts { p, r, ber_good, ber_bad } => {

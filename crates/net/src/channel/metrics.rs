@@ -11,5 +11,7 @@ crate::metrics! {
     Counter DAMAGED = "damaged", Packets, "Packets with bit errors"
         => .summed(&[Sum::new("channel-damaged", "Packets with bit errors", How::Grown)]);
     Counter DUPLICATED = "duplicated", Packets, "Packets duplicated";
+    Counter CORRECTED = "corrected-bytes", Bytes, "Bytes corrected by the Reed-Solomon code";
+    Counter UNCORRECTABLE = "uncorrectable-blocks", Count, "Blocks that the Reed-Solomon code could not correct";
     Gauge HELD = "held", Packets, "Packets held back";
 }

@@ -11,7 +11,7 @@ const VECTORS: [u8; 2] = [0b100_1111, 0b110_1101];
 pub const MEMORY: usize = 6;
 
 /// Returns both symbols of a register of seven bits, the newest last, without inversion.
-const fn symbols(register: u8) -> [bool; 2] {
+pub const fn symbols(register: u8) -> [bool; 2] {
     [(register & VECTORS[0]).count_ones() & 1 == 1, (register & VECTORS[1]).count_ones() & 1 == 1]
 }
 

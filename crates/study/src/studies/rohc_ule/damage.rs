@@ -77,3 +77,27 @@ pub(super) fn wrong(runs: &StudyRuns, names: [&str; 2]) -> Result<f64, String> {
     }
     Ok(wrong)
 }
+
+/// Returns the share of cases behind a coded link in which compression has more goodput, in per cent.
+///
+/// Cases in which neither delivers anything do not count.
+pub(super) fn coded_ahead(runs: &StudyRuns) -> Result<f64, String> {
+    let of = |run: &str| against(runs, run, "eb_n0_db", "flow.stream.goodput");
+    let (compressed, plain) = (of("coded-udp")?, of("coded")?);
+    let pairs = compressed.iter().zip(&plain).filter(|(a, b)| a.1 > 0.0 || b.1 > 0.0);
+    let (ahead, cases) =
+        pairs.fold((0, 0), |(ahead, cases), (a, b)| (ahead + u32::from(a.1 > b.1), cases + 1));
+    if cases == 0 {
+        Err("nothing arrives".to_owned())
+    } else {
+        Ok(100.0 * f64::from(ahead) / f64::from(cases))
+    }
+}
+
+/// Returns the greatest share of intact SNDUs behind a coded link that the decompressor refused, in per cent.
+pub(super) fn coded_refused(runs: &StudyRuns, run: &str) -> Result<f64, String> {
+    let refused = against(runs, run, "eb_n0_db", "link.sky.forward.rohc-refused")?;
+    let received = against(runs, run, "eb_n0_db", "link.sky.forward.receiver.sndus")?;
+    let shares = refused.iter().zip(&received).filter(|(_, received)| received.1 > 0.0);
+    Ok(shares.map(|(refused, received)| refused.1 / received.1 * 100.0).fold(0.0, f64::max))
+}
