@@ -3,6 +3,7 @@
 //! The chain is that of DVB-S (EN 300 421). What a link delivers is laid into blocks of 188 bytes; 16 bytes of parity follow each.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bentpipe_units::{RandomStream, Rate};
 use schemars::JsonSchema;
@@ -156,7 +157,10 @@ fn binomial_head(trials: usize, most: usize, p: f64) -> f64 {
 /// Receiver of a coded link.
 #[derive(Debug)]
 pub struct Coded {
-    events: Events,
+    code_rate: CodeRate,
+    es_n0: f64,
+    /// Found with the first packet: a link that carries none costs nothing.
+    events: Option<Arc<Events>>,
     pub(super) crc: bool,
     layout: Layout,
     /// Bit of the stream sent at which the next event begins. `None` before the first packet.
@@ -197,7 +201,9 @@ impl Coded {
             Layout { block: DATA, branches: 1, correctable: 0 }
         };
         Ok(Coded {
-            events: Events::new(config.code_rate, config.es_n0()),
+            code_rate: config.code_rate,
+            es_n0: config.es_n0(),
+            events: None,
             crc: config.crc,
             layout,
             event_at: None,
@@ -260,12 +266,14 @@ impl Coded {
     /// Draws the events that begin before a bit of the stream sent.
     fn draw_until(&mut self, end: u64, stream: &mut RandomStream) {
         let Layout { block, branches, .. } = self.layout;
+        let find = || Events::of(self.code_rate, self.es_n0);
+        let events = Arc::clone(self.events.get_or_insert_with(find));
         let mut at = match self.event_at {
             Some(at) => at,
-            None => stream.failures_before_success(self.events.begins),
+            None => stream.failures_before_success(events.begins),
         };
         while at < end {
-            let event = self.events.draw(stream);
+            let event = events.draw(stream);
             for bit in event {
                 let bit = at + u64::from(*bit);
                 let (sent, mask) = (bit / 8, 0x80 >> (bit % 8));
@@ -279,7 +287,7 @@ impl Coded {
                 }
             }
             let len = 1 + event.last().map_or(0, |last| u64::from(*last));
-            at = at.saturating_add(len).saturating_add(stream.failures_before_success(self.events.begins));
+            at = at.saturating_add(len).saturating_add(stream.failures_before_success(events.begins));
         }
         self.event_at = Some(at);
     }

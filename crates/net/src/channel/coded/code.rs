@@ -1,5 +1,8 @@
 //! Convolutional code of DVB-S: puncturing, its error events, and the decoder in noise.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use bentpipe_units::RandomStream;
 use bentpipe_wire::space::convolutional::{Decoder, MEMORY, symbols};
 use schemars::JsonSchema;
@@ -164,12 +167,33 @@ pub(super) struct Events {
     pub(super) begins: f64,
 }
 
+/// Most codes and ratios whose events are kept.
+const MOST_KEPT: usize = 64;
+
+/// Events that were found before: links of one kind share them. A kept value is what would be found again, so results do not depend on it.
+static KEPT: Mutex<BTreeMap<(CodeRate, u64), Arc<Events>>> = Mutex::new(BTreeMap::new());
+
 impl Events {
+    /// Returns the events of a code at a ratio of energy to noise for a coded bit.
+    pub(super) fn of(rate: CodeRate, es_n0: f64) -> Arc<Events> {
+        let key = (rate, es_n0.to_bits());
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(events) = kept.get(&key) {
+            return Arc::clone(events);
+        }
+        let events = Arc::new(Events::new(rate, es_n0));
+        if kept.len() == MOST_KEPT {
+            kept.pop_first();
+        }
+        kept.insert(key, Arc::clone(&events));
+        events
+    }
+
     /// Finds the events of a code at a ratio of energy to noise for a coded bit.
     ///
     /// Where the union bound is close they are all paths of small distance, each as probable as it wins over the right one; above it the
     /// decoder runs in noise, with random numbers of its own: events belong to the code, not to the run.
-    pub(super) fn new(rate: CodeRate, es_n0: f64) -> Events {
+    fn new(rate: CodeRate, es_n0: f64) -> Events {
         if rate.bound(es_n0)[0] < CLOSE {
             Events::of_paths(rate, es_n0)
         } else {
