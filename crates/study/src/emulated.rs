@@ -11,6 +11,7 @@ use indexmap::IndexMap;
 use serde::Serialize;
 
 use crate::controller::Order;
+use crate::expected::Verdict;
 use crate::request::Request;
 use crate::study::{EmulatedNetwork, Word};
 
@@ -31,6 +32,10 @@ pub struct EmulatedFlow {
     pub real: Option<Found>,
     /// Set if the kernel has the controller, so that there was a run.
     pub is_in_kernel: bool,
+    /// Share of the simulated value that the real one may deviate by; `None` if it is not judged.
+    pub tolerance: Option<f64>,
+    /// Cause of a known miss.
+    pub known: Option<String>,
 }
 
 /// Value of a measure.
@@ -57,6 +62,18 @@ impl EmulatedFlow {
             }
             _ => None,
         }
+    }
+}
+
+impl EmulatedFlow {
+    /// Returns the result of the comparison; `None` without a tolerance or without real programs.
+    pub fn verdict(&self) -> Option<Verdict> {
+        let tolerance = self.tolerance.filter(|_| self.is_in_kernel)?;
+        // Without a value there is nothing that could be within it.
+        Some(match self.deviation() {
+            Some(deviation) if deviation.abs() <= tolerance => Verdict::Met,
+            _ => Verdict::Missed,
+        })
     }
 }
 
@@ -177,12 +194,15 @@ impl Pair<'_> {
             simulated: of(&simulated),
             real: real.as_ref().and_then(of),
             is_in_kernel: self.real.is_some(),
+            tolerance: self.network.tolerance,
+            known: self.network.missed.get(&self.way).cloned(),
         };
         let number = |(value, unit)| Found::Number { value, unit };
         let each = |name: &String| line(name, &|measures| found(measures, name).map(number));
         let mut lines: Vec<EmulatedFlow> = self.network.measures.iter().map(each).collect();
         if !self.network.words.is_empty() {
-            lines.push(line("word", &|measures| self.word(&|name| Some(found(measures, name)?.0))));
+            let word = line("word", &|measures| self.word(&|name| Some(found(measures, name)?.0)));
+            lines.push(EmulatedFlow { tolerance: None, ..word });
         }
         Ok(lines)
     }
@@ -231,13 +251,24 @@ pub fn emulated_table(flows: &[EmulatedFlow]) -> Table {
                 false => Cell::Text("not in this kernel".to_owned()),
             },
             Cell::Number(deviation.unwrap_or_default()),
+            Cell::Text(verdict(flow)),
         ]
     };
     Table {
         caption: "Simulated, and by real programs over the emulated network".to_owned(),
-        head: ["Flow", "Network", "Measure", "Simulated", "Real", "Deviation"].map(String::from).to_vec(),
+        head: ["Flow", "Network", "Measure", "Simulated", "Real", "Deviation", "Verdict"]
+            .map(String::from)
+            .to_vec(),
         rows: flows.iter().map(row).collect(),
     }
+}
+
+/// Returns the verdict with the tolerance, and the cause of a known miss.
+fn verdict(flow: &EmulatedFlow) -> String {
+    let (Some(verdict), Some(tolerance)) = (flow.verdict(), flow.tolerance) else { return String::new() };
+    let known = flow.known.as_ref().filter(|_| verdict == Verdict::Missed);
+    let known = known.map(|cause| format!(": {cause}")).unwrap_or_default();
+    format!("{verdict} ({:.0} %){known}", 100.0 * tolerance)
 }
 
 /// Returns the section of the report, which is empty without emulations.
@@ -253,4 +284,33 @@ pub(crate) fn blocks(flows: &[EmulatedFlow]) -> Vec<Block> {
         Block::Paragraph(how.into()),
         Block::Table(emulated_table(flows)),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deviation_beyond_the_tolerance_is_a_miss_and_so_is_no_value() {
+        let number = |value| Some(Found::Number { value, unit: "bit/s".to_owned() });
+        let flow = |simulated, real, tolerance| EmulatedFlow {
+            flow: "bulk".to_owned(),
+            way: "clean".to_owned(),
+            controller: None,
+            measure: "goodput".to_owned(),
+            simulated,
+            real,
+            is_in_kernel: true,
+            tolerance,
+            known: Some("a pause of the machine".to_owned()),
+        };
+        assert_eq!(verdict(&flow(number(100.0), number(104.0), Some(0.05))), "met (5 %)");
+        assert_eq!(
+            verdict(&flow(number(100.0), number(94.0), Some(0.05))),
+            "missed (5 %): a pause of the machine"
+        );
+        assert_eq!(flow(number(100.0), None, Some(0.05)).verdict(), Some(Verdict::Missed));
+        assert_eq!(flow(number(0.0), number(0.0), Some(0.05)).verdict(), Some(Verdict::Missed));
+        assert_eq!(flow(number(100.0), number(50.0), None).verdict(), None);
+    }
 }

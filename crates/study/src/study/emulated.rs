@@ -24,6 +24,11 @@ pub struct EmulatedNetwork {
     /// Words of a publication for runs. The first whose rule holds is the word.
     #[serde(default)]
     pub words: Vec<Word>,
+    /// Deviation of the real programs, as a share of the simulated value, that each measure may have. Default: not judged.
+    pub tolerance: Option<f64>,
+    /// Causes of known misses, by variant.
+    #[serde(default)]
+    pub missed: IndexMap<String, String>,
     /// Keys to set for both.
     #[serde(default)]
     pub set: Vec<String>,
@@ -71,6 +76,12 @@ impl EmulatedNetwork {
     pub(super) fn check(&self) -> Result<(), String> {
         if self.measures.is_empty() || self.way.is_empty() {
             return Err("measures, way: expected at least one each".to_owned());
+        }
+        if self.tolerance.is_some_and(|share| !(share > 0.0 && share < 1.0)) {
+            return Err("tolerance: expected more than 0 and less than 1".to_owned());
+        }
+        if let Some(way) = self.missed.keys().find(|way| !self.way.contains_key(*way)) {
+            return Err(format!("missed: \"{way}\": expected a name of `way`"));
         }
         let is_ruled = |word: &&Word| word.at_most.is_none() && word.at_least.is_none();
         match self.words.iter().find(is_ruled) {
