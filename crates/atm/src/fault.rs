@@ -57,7 +57,7 @@ pub enum Config {
         #[schemars(range(min = 0.0, max = 1.0))]
         ber: f64,
     },
-    /// Wrong bits behind the decoders of a satellite receiver in white noise, as DVB-S codes them.
+    /// Wrong bits behind DVB-S's decoders, in white noise.
     Coded(CodedConfig),
     /// Misinserted cells of other connections, with random payload, after cells of this line.
     Misinsertion {
@@ -232,7 +232,7 @@ impl Faults {
     }
 }
 
-/// What a receiver has found in a cell with wrong bits.
+/// Findings of a receiver in a cell with wrong bits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Found {
     /// The header was corrected.
@@ -245,7 +245,7 @@ struct Found {
     is_damaged: bool,
 }
 
-/// Returns the cell as received with wrong bits, `None` if it is dropped, and what the receiver found.
+/// Returns the cell as received, `None` if it is dropped, and the receiver's findings.
 fn received(
     sent: Word,
     wrong: &[u64],

@@ -73,7 +73,7 @@ pub enum Config {
         #[serde(default = "half")]
         ber_bad: f64,
     },
-    /// Wrong bits behind the decoders of a satellite receiver in white noise, as DVB-S codes them.
+    /// Wrong bits behind DVB-S's decoders, in white noise.
     Coded(CodedConfig),
     /// Two states that change from packet to packet (Gilbert 1960, Elliott 1963). Starts in the stationary state.
     GilbertElliott {

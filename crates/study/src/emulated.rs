@@ -32,7 +32,7 @@ pub struct EmulatedFlow {
     pub real: Option<Found>,
     /// Set if the kernel has the controller, so that there was a run.
     pub is_in_kernel: bool,
-    /// Share of the simulated value that the real one may deviate by; `None` if it is not judged.
+    /// Deviation allowed, as a share of the simulated value; `None` if not judged.
     pub tolerance: Option<f64>,
     /// Cause of a known miss.
     pub known: Option<String>,

@@ -1,6 +1,6 @@
-//! Bits behind the receiver of a coded satellite link: noise, inner code with Viterbi decoder, interleaver, Reed-Solomon code.
+//! Bits behind the receiver of a coded satellite link.
 //!
-//! The chain is that of DVB-S (EN 300 421). What a link delivers is laid into blocks of 188 bytes; 16 bytes of parity follow each.
+//! Noise, inner code with Viterbi decoder, interleaver and Reed-Solomon code: the chain is that of DVB-S (EN 300 421). What a link delivers is laid into blocks of 188 bytes; 16 bytes of parity follow each.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -125,9 +125,9 @@ impl CodedConfig {
         })
     }
 
-    /// Returns the mean part of packets of `len` bytes with wrong bits, by the union bound.
+    /// Returns the mean part of packets of `len` bytes with wrong bits.
     ///
-    /// It is close while the code works, and too high below its threshold.
+    /// It comes from the union bound. That is close while the code works, and too high below its threshold.
     pub(super) fn mean_loss(&self, len: usize) -> f64 {
         let [events, _, bytes] = self.code_rate.bound(self.es_n0());
         if !self.outer {
@@ -182,7 +182,7 @@ pub struct Coded {
 struct Layout {
     /// Bytes of a block.
     block: u64,
-    /// Branches of the interleaver: byte `i` of a block is sent `i % branches` blocks later.
+    /// Branches of the interleaver. Byte `i` of a block is sent `i % branches` blocks later.
     branches: u64,
     /// Wrong bytes of a block that are corrected.
     correctable: usize,
@@ -215,7 +215,7 @@ impl Coded {
         })
     }
 
-    /// Flips the bits of a packet that are wrong behind the decoders. Returns `true` if there are any.
+    /// Returns `true` if bits of a packet are wrong behind the decoders, which it flips.
     pub(super) fn damage(&mut self, packet: &mut Packet, stream: &mut RandomStream) -> bool {
         let mut is_damaged = false;
         self.wrong_bits(packet.len() as u64, stream, |bit| {
@@ -225,7 +225,7 @@ impl Coded {
         is_damaged
     }
 
-    /// Calls `wrong` with each bit of the next `len` bytes that is wrong behind the decoders.
+    /// Calls `wrong` with each wrong bit of the next `len` bytes.
     pub fn wrong_bits(&mut self, len: u64, stream: &mut RandomStream, mut wrong: impl FnMut(u64)) {
         let (first, end) = (self.next, self.next + len);
         self.next = end;

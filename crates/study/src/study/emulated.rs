@@ -24,7 +24,7 @@ pub struct EmulatedNetwork {
     /// Words of a publication for runs. The first whose rule holds is the word.
     #[serde(default)]
     pub words: Vec<Word>,
-    /// Deviation of the real programs, as a share of the simulated value, that each measure may have. Default: not judged.
+    /// Deviation of the real programs that each measure may have. It is a share of the simulated value. Default: not judged.
     pub tolerance: Option<f64>,
     /// Causes of known misses, by variant.
     #[serde(default)]

@@ -29,7 +29,7 @@ const LONGEST: usize = 4_000_000;
 /// Longest event in bits; a longer one, at noise that nothing decodes, is cut.
 const LONGEST_EVENT: usize = 2048;
 
-/// Events a bit, by the union bound, above which they are found by simulation: the bound is no longer close.
+/// Events a bit by the union bound. Above it they are found by simulation, as the bound is not close.
 const CLOSE: f64 = 1e-4;
 
 // Events, wrong bits and wrong bytes by distance, from the free distance on. `tests` finds them by search.
@@ -74,7 +74,7 @@ const SEVEN_EIGHTHS: &[[f64; 3]] = &[
     [56_137.0, 1_402_089.0, 378_683.625],
 ];
 
-/// Code rate of the inner code, by puncturing of the code of rate 1/2 (EN 300 421, table 2).
+/// Code rate of the inner code, by puncturing (EN 300 421, table 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum CodeRate {
     /// 1/2, unpunctured.
@@ -95,7 +95,7 @@ pub enum CodeRate {
 }
 
 impl CodeRate {
-    /// All, from the strongest code.
+    /// Code rates from the strongest code on.
     pub const ALL: [CodeRate; 5] = [
         CodeRate::Half,
         CodeRate::TwoThirds,
@@ -124,7 +124,9 @@ impl CodeRate {
         bits / (bits + 1.0)
     }
 
-    /// Returns the free distance and the weight spectrum from it on: rows of events that begin in a period, their wrong bits and bytes.
+    /// Returns the free distance and the weight spectrum from it on.
+    ///
+    /// A row has the events that begin in a period, their wrong bits and their wrong bytes.
     const fn spectrum(self) -> (usize, &'static [[f64; 3]]) {
         match self {
             CodeRate::Half => (10, HALF),
@@ -135,9 +137,9 @@ impl CodeRate {
         }
     }
 
-    /// Returns events, wrong bits and wrong bytes behind the decoder for a bit of data, by the union bound.
+    /// Returns events, wrong bits and wrong bytes for a bit of data.
     ///
-    /// `es_n0` is the ratio for a coded bit.
+    /// They are those behind the decoder by the union bound. `es_n0` is the ratio for a coded bit.
     pub(super) fn bound(self, es_n0: f64) -> [f64; 3] {
         let (free, rows) = self.spectrum();
         let period = self.sent().len() as f64;
@@ -174,7 +176,7 @@ const MOST_KEPT: usize = 64;
 static KEPT: Mutex<BTreeMap<(CodeRate, u64), Arc<Events>>> = Mutex::new(BTreeMap::new());
 
 impl Events {
-    /// Returns the events of a code at a ratio of energy to noise for a coded bit.
+    /// Returns the events of a code at an Es/N0 of a coded bit.
     pub(super) fn of(rate: CodeRate, es_n0: f64) -> Arc<Events> {
         let key = (rate, es_n0.to_bits());
         let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -189,7 +191,7 @@ impl Events {
         events
     }
 
-    /// Finds the events of a code at a ratio of energy to noise for a coded bit.
+    /// Finds the events of a code at an Es/N0 of a coded bit.
     ///
     /// Where the union bound is close they are all paths of small distance, each as probable as it wins over the right one; above it the
     /// decoder runs in noise, with random numbers of its own: events belong to the code, not to the run.
@@ -281,19 +283,21 @@ fn events_of(wrong: &[usize]) -> Vec<Event> {
     events
 }
 
-/// Returns the weight of the symbols that are sent of a register, in a phase of the period.
+/// Returns the weight of a register's symbols that are sent in a phase.
 fn weight(rate: CodeRate, phase: usize, register: u8) -> usize {
     let sent = rate.sent()[phase];
     symbols(register).iter().zip(sent).filter(|(symbol, sent)| **symbol && *sent).count()
 }
 
-/// Returns the paths that leave the right one and come back to it, up to a distance: distance, and the wrong bits from the first on.
+/// Returns the paths that leave the right one and come back, up to a distance.
+///
+/// Each has its distance, and its wrong bits from the first on.
 fn paths(rate: CodeRate, longest: usize) -> Vec<(usize, Event)> {
     let period = rate.sent().len();
     let back = ways_back(rate);
     let mut found = Vec::new();
     for phase in 0..period {
-        // Registers of paths that have not come back: the next bit's phase, state, distance, bits so far, wrong ones.
+        // Registers of paths that have not come back: the next bit's phase, state, distance, bits behind it, wrong ones.
         let mut open = vec![(phase + 1, 1u8, weight(rate, phase, 1), 1u16, vec![0u16])];
         while let Some((at, state, distance, len, wrong)) = open.pop() {
             for bit in 0..2u8 {
@@ -318,20 +322,22 @@ fn paths(rate: CodeRate, longest: usize) -> Vec<(usize, Event)> {
     found
 }
 
-/// Returns the least weight on the way from each phase and state back to state 0.
+/// Returns the least weight on the way back to state 0.
+///
+/// It is that from each phase and state.
 fn ways_back(rate: CodeRate) -> Vec<[usize; STATES]> {
     let period = rate.sent().len();
     let mut least = vec![[usize::MAX / 2; STATES]; period];
     least.iter_mut().for_each(|states| states[0] = 0);
     loop {
         let before = least.clone();
-        for phase in 0..period {
-            for state in 1..STATES {
+        for (phase, states) in least.iter_mut().enumerate() {
+            let after = &before[(phase + 1) % period];
+            for (state, least) in states.iter_mut().enumerate().skip(1) {
                 for bit in 0..2 {
                     let register = (state << 1 | bit) as u8;
-                    let rest = before[(phase + 1) % period][usize::from(register) & (STATES - 1)];
-                    let way = weight(rate, phase, register) + rest;
-                    least[phase][state] = least[phase][state].min(way);
+                    let rest = after[usize::from(register) & (STATES - 1)];
+                    *least = (*least).min(weight(rate, phase, register) + rest);
                 }
             }
         }

@@ -113,7 +113,7 @@ fn a_budget_gives_the_ratio_of_its_sum() {
 fn what_does_not_fit_is_refused_by_its_key() {
     let key = |config: CodedConfig| Coded::new(&config).map(|_| ()).expect_err("a refusal").key;
     let sound = config(CodeRate::Half, 5.0, true);
-    assert_eq!(key(CodedConfig { eb_n0_db: None, ..sound.clone() }), "eb_n0_db");
-    assert_eq!(key(CodedConfig { eb_n0_db: Some(f64::NAN), ..sound.clone() }), "eb_n0_db");
+    assert_eq!(key(CodedConfig { eb_n0_db: None, ..sound }), "eb_n0_db");
+    assert_eq!(key(CodedConfig { eb_n0_db: Some(f64::NAN), ..sound }), "eb_n0_db");
     assert_eq!(key(CodedConfig { implementation_db: -1.0, ..sound }), "implementation_db");
 }

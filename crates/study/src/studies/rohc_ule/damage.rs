@@ -78,9 +78,9 @@ pub(super) fn wrong(runs: &StudyRuns, names: [&str; 2]) -> Result<f64, String> {
     Ok(wrong)
 }
 
-/// Returns the share of cases behind a coded link in which compression has more goodput, in per cent.
+/// Returns the share of cases in which compression has more goodput, in per cent.
 ///
-/// Cases in which neither delivers anything do not count.
+/// They are those behind a coded link. Cases in which neither delivers anything do not count.
 pub(super) fn coded_ahead(runs: &StudyRuns) -> Result<f64, String> {
     let of = |run: &str| against(runs, run, "eb_n0_db", "flow.stream.goodput");
     let (compressed, plain) = (of("coded-udp")?, of("coded")?);
@@ -94,7 +94,9 @@ pub(super) fn coded_ahead(runs: &StudyRuns) -> Result<f64, String> {
     }
 }
 
-/// Returns the greatest share of intact SNDUs behind a coded link that the decompressor refused, in per cent.
+/// Returns the greatest share of intact SNDUs that the decompressor refused, in per cent.
+///
+/// It is that of the runs behind a coded link.
 pub(super) fn coded_refused(runs: &StudyRuns, run: &str) -> Result<f64, String> {
     let refused = against(runs, run, "eb_n0_db", "link.sky.forward.rohc-refused")?;
     let received = against(runs, run, "eb_n0_db", "link.sky.forward.receiver.sndus")?;
