@@ -101,5 +101,6 @@ pub(super) fn coded_refused(runs: &StudyRuns, run: &str) -> Result<f64, String> 
     let refused = against(runs, run, "eb_n0_db", "link.sky.forward.rohc-refused")?;
     let received = against(runs, run, "eb_n0_db", "link.sky.forward.receiver.sndus")?;
     let shares = refused.iter().zip(&received).filter(|(_, received)| received.1 > 0.0);
-    Ok(shares.map(|(refused, received)| refused.1 / received.1 * 100.0).fold(0.0, f64::max))
+    let greatest = shares.map(|(refused, received)| refused.1 / received.1 * 100.0).reduce(f64::max);
+    greatest.ok_or_else(|| "nothing arrives".to_owned())
 }
