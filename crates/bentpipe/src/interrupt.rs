@@ -19,6 +19,7 @@ pub(crate) fn watch(ask: impl Fn() + Send + 'static) {
     let requests = EndRequests::new();
     let _ = ctrlc::set_handler(move || {
         if requests.is_insistent() {
+            crate::show::error("ended at once, as it was asked for again: what was not finished is not kept");
             remove_unfinished();
             bentpipe_emu::clean_up_before_exit();
             std::process::exit(INTERRUPTED.into());

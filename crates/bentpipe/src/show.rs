@@ -1,8 +1,10 @@
 //! Tables and messages on the terminal.
 
+use std::collections::HashSet;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 
+use bentpipe_net::metric::UnitColumn;
 use bentpipe_record::{LedgerRow, LedgerText, PointSummary, UnitRow, UnitText, write_whole};
 use bentpipe_report::Table;
 use bentpipe_units::Bytes;
@@ -67,10 +69,14 @@ pub(crate) fn lost(point: &PointSummary) -> String {
     LedgerText { rows, runs, has_warm_up: !point.warm_up.is_zero() }.to_string() + &lost_units(point)
 }
 
-/// Returns a line for each flow with units that were refused or lost. Packets have the lines of their senders.
+/// Returns a line for each flow with units that were refused or lost.
+///
+/// Packets have the lines of their senders, but for those that were never sent.
 pub(crate) fn lost_units(point: &PointSummary) -> String {
     let mut rows = UnitRow::with_losses(&point.units);
-    rows.retain(|row| row.unit != "packets");
+    let refused = rows.iter().filter(|row| row.column == UnitColumn::Refused);
+    let refused: HashSet<String> = refused.map(|row| row.flow.clone()).collect();
+    rows.retain(|row| row.unit != "packets" || refused.contains(&row.flow));
     UnitText { rows: &rows, runs: point.seeds.len() }.to_string()
 }
 

@@ -10,10 +10,11 @@ mod groups;
 mod loss;
 mod notes;
 mod run;
+mod sent;
 mod subjects;
 mod unloaded;
 
-use bentpipe_record::{Measure, Recording};
+use bentpipe_record::{LedgerRow, Measure, Recording};
 use bentpipe_scenario::Scenario;
 pub(crate) use notes::idle;
 use run::{Run, Summed};
@@ -22,8 +23,10 @@ pub(crate) use unloaded::empty_paths;
 
 /// Returns the measures of a recording's flows and links. Values that do not exist (the loss ratio of a flow that
 /// sent nothing) are left out.
-pub fn measures(scenario: &Scenario, seed: u64, recording: &Recording) -> Vec<Measure> {
-    let (run, subjects) = (Run::of(scenario, seed, recording), subjects::of(&recording.end.parts));
+///
+/// `ledger` has the accounts of the run's packets.
+pub fn measures(scenario: &Scenario, seed: u64, recording: &Recording, ledger: &[LedgerRow]) -> Vec<Measure> {
+    let (run, subjects) = (Run::of(scenario, seed, recording, ledger), subjects::of(&recording.end.parts));
     let flows = flows::sums(scenario, &run, &subjects);
     let others = subjects.iter().filter(|subject| subject.kind != Kind::Flow);
     let others: Vec<Summed<'_>> = others.flat_map(|subject| run.sums(subject, run.whole())).collect();

@@ -1,9 +1,9 @@
 //! Recording of the packets of flows: times, places and losses.
 //!
-//! Models: packets are followed from element to element by their addresses, ports, first transport bytes and time of creation,
+//! Models: what became of a packet, and where, is the end that its account has ([`Network::follow`]). Packets in no account, as in
+//! the cells of a virtual channel, are followed from element to element by their addresses, ports, first transport bytes and time of creation,
 //! through translators by the rest of these. A packet that its receiver drops for its checksum has not arrived.
-//! Does not model: fragments of a packet, copies that a router makes for a group (the first one that arrives counts), and
-//! packets inside of tunnels and frames, which are seen again where they come out.
+//! Does not model: copies that a router makes for a group (the last one that arrives counts).
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,13 +11,14 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bentpipe_assemble::FlowHandle;
+use bentpipe_net::ledger::{Entry, MAX_FOLLOWED};
 use bentpipe_net::{Body, Packet, Port};
 use bentpipe_record::{
     Delivery, FIRST_PACKETS_FILE, PACKETS_FILE, PacketRecord, Packets, RecordedFlow, Subject, TcpFields,
     write_first_packets,
 };
 use bentpipe_scenario::Scenario;
-use bentpipe_sim::{ElementId, Network};
+use bentpipe_sim::{ElementId, Network, PacketEnd};
 use bentpipe_site::{Artefact, Input};
 use bentpipe_transport::app::verified;
 use bentpipe_units::{Span, Time};
@@ -25,7 +26,7 @@ use bentpipe_units::{Span, Time};
 use crate::measure::empty_paths;
 
 /// Maximum number of packets of a run that are recorded: half a gigabyte.
-const MAX_RECORDS: usize = 4_000_000;
+const MAX_RECORDS: usize = MAX_FOLLOWED;
 
 /// Bytes of the transport header that identify a packet. They end behind the checksum of TCP.
 const IDENTIFYING: usize = 20;
@@ -55,11 +56,22 @@ pub(crate) fn record(
     let delay = |flow: &&FlowHandle| empty_paths.get(&flow.flow).copied().unwrap_or_default();
     follower.empty_paths = flows.iter().map(delay).collect();
     let follower = Arc::new(Mutex::new(follower));
+    follow(network, &follower);
     let watching = Arc::clone(&follower);
     network.watch(move |now, element, port, packet| {
         watching.lock().unwrap_or_else(PoisonError::into_inner).see(now, (element, port), packet);
     });
     files(&follower)
+}
+
+/// Follows the packets that enter the network, for a follower.
+fn follow(network: &mut Network, follower: &Arc<Mutex<Follower>>) {
+    let inputs: Vec<Input> =
+        follower.lock().unwrap_or_else(PoisonError::into_inner).entries.keys().copied().collect();
+    let follower = Arc::clone(follower);
+    network.follow(&inputs, move |ends| {
+        follower.lock().unwrap_or_else(PoisonError::into_inner).ends = ends;
+    });
 }
 
 /// Returns the files of a follower.
@@ -98,6 +110,10 @@ struct Follower {
     entries: HashMap<Input, End>,
     /// Elements at the ends of flows, which receive. A node that answers by itself is an end too, of any number of flows.
     exits: HashSet<(ElementId, End)>,
+    /// Records of the packets that accounts begin with, by the input that they enter.
+    sent: HashMap<Input, Vec<Option<usize>>>,
+    /// Ends of these packets, in the order of their sending at each input.
+    ends: Vec<PacketEnd>,
     /// Records of packets in flight.
     open: HashMap<u64, usize>,
     /// Inputs of translators, and those that they send to.
@@ -142,6 +158,8 @@ impl Follower {
             packets,
             entries,
             exits,
+            sent: HashMap::new(),
+            ends: Vec::new(),
             open: HashMap::new(),
             translators: translators(network),
             crossing: HashMap::new(),
@@ -154,12 +172,28 @@ impl Follower {
     /// Sets the fates of packets at the end of the run.
     fn settle(&mut self) {
         self.packets.settle(self.now, |flow| self.empty_paths[flow]);
+        let mut sent: HashMap<Input, std::vec::IntoIter<Option<usize>>> = std::mem::take(&mut self.sent)
+            .into_iter()
+            .map(|(at, records)| (at, records.into_iter()))
+            .collect();
+        for end in std::mem::take(&mut self.ends) {
+            let record = sent.get_mut(&end.input).and_then(Iterator::next).flatten();
+            if let Some(record) = record.and_then(|number| self.packets.records.get_mut(number)) {
+                conclude(record, &end);
+            }
+        }
     }
 
     /// Notes that a packet is at an input.
     fn see(&mut self, now: Time, at: Input, packet: &Packet) {
         self.now = now;
-        let Some(seen) = Seen::of(packet) else { return };
+        let seen = Seen::of(packet);
+        let is_entry = self.entries.contains_key(&at);
+        if is_entry && packet.is_new() {
+            let record = seen.is_some().then_some(self.packets.records.len());
+            self.sent.entry(at).or_default().push(record);
+        }
+        let Some(seen) = seen else { return };
         let key = seen.key(packet);
         if let Some(end) = self.entries.get(&at) {
             return self.begin((now, at.0), *end, (key, packet), &seen);
@@ -208,6 +242,25 @@ impl Follower {
             delivery: Delivery::InFlight,
         });
     }
+}
+
+/// Sets the fate of a packet to the end that its account has.
+fn conclude(record: &mut PacketRecord, end: &PacketEnd) {
+    record.arrived = end.arrived;
+    let of = |(entry, place): (Entry, ElementId)| {
+        let delivery = match entry {
+            Entry::Dropped(_) => Delivery::Lost,
+            Entry::TakenOver => Delivery::TakenOver,
+            Entry::Waiting => Delivery::Waiting,
+            Entry::InFlight | Entry::Copied => Delivery::InFlight,
+        };
+        (delivery, place.index() as u32)
+    };
+    (record.delivery, record.place) = match (end.arrived, end.end) {
+        (Some(_), _) => (Delivery::Arrived, record.place),
+        (None, Some(ended)) => of(ended),
+        (None, None) => (Delivery::InFlight, record.place),
+    };
 }
 
 /// Returns the inputs of translators, and those that they send to.

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use bentpipe_assemble::{Built, checked};
 use bentpipe_lab::measure::measures;
-use bentpipe_record::{Measure, Recorder};
+use bentpipe_record::{LedgerRow, Measure, Recorder};
 use bentpipe_scenario::Document;
 use bentpipe_units::Span;
 
@@ -47,7 +47,8 @@ fn measured(text: &str) -> HashMap<String, (String, f64)> {
     };
     let recording = recorder.run(&mut built.network, |_| ControlFlow::Continue(())).expect("short");
     let of = |measure: Measure| (measure.name, (measure.unit, measure.value));
-    measures(&scenario, 1, &recording).into_iter().map(of).collect()
+    let ledger = LedgerRow::of(&built.network.close());
+    measures(&scenario, 1, &recording, &ledger).into_iter().map(of).collect()
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use bentpipe_assemble::{Built, checked};
 use bentpipe_lab::budget::Budget;
 use bentpipe_lab::measure;
-use bentpipe_record::{Measure, Recorder, Recording};
+use bentpipe_record::{LedgerRow, Measure, Recorder, Recording};
 use bentpipe_scenario::Scenario;
 use bentpipe_units::{RandomStream, Span};
 
@@ -28,8 +28,14 @@ fn recorded(scenario: &Scenario, built: &mut Built) -> Recording {
 
 fn measures(text: &str) -> Measures {
     let scenario = common::scenario(text).unwrap_or_else(|refusal| panic!("{refusal}\n{text}"));
-    let recording = recorded(&scenario, &mut common::built(&scenario));
-    by_name(measure::measures(&scenario, 1, &recording))
+    all(&scenario, common::built(&scenario))
+}
+
+/// Returns the measures of a run.
+fn all(scenario: &Scenario, mut built: Built) -> Measures {
+    let recording = recorded(scenario, &mut built);
+    let ledger = LedgerRow::of(&built.network.close());
+    by_name(measure::measures(scenario, 1, &recording, &ledger))
 }
 
 fn by_name(measures: Vec<Measure>) -> Measures {
@@ -331,9 +337,7 @@ fn the_figures_of_every_example_agree() {
         scenario.duration = scenario.duration.min(Span::from_secs(8));
         for warm_up in [Span::ZERO, Span::from_secs(3)] {
             scenario.probe.warm_up = warm_up.min(scenario.duration / 2);
-            let mut built = Built::new(&scenario, 1, document.access()).expect("possible");
-            let recording = recorded(&scenario, &mut built);
-            let measures = by_name(measure::measures(&scenario, 1, &recording));
+            let measures = all(&scenario, Built::new(&scenario, 1, document.access()).expect("possible"));
             check(&file.display().to_string(), &scenario, &measures);
         }
     }
@@ -383,8 +387,7 @@ fn the_figures_of_generated_scenarios_agree() {
     for _ in 0..40 {
         let (bps, text) = generated(&mut stream);
         let scenario = common::scenario(&text).unwrap_or_else(|refusal| panic!("{refusal}\n{text}"));
-        let recording = recorded(&scenario, &mut common::built(&scenario));
-        let measures = by_name(measure::measures(&scenario, 1, &recording));
+        let measures = all(&scenario, common::built(&scenario));
         check(&text, &scenario, &measures);
         let window_s = (scenario.duration - scenario.probe.warm_up).as_secs_f64();
         // Of a packet that began to arrive before the window, all counts in it.
@@ -396,4 +399,25 @@ fn the_figures_of_generated_scenarios_agree() {
             assert!(!is_goodput_of_flow(name) || *value <= most(sample_s), "{name} {value}: {text}");
         }
     }
+}
+
+#[test]
+fn the_delay_of_a_conference_is_the_networks_and_its_voice_has_the_waits() {
+    let text = "title = \"t\"\nduration = \"30 s\"\nnode.a = { role = { kind = \"conference\" } }\nnode.b = {}\n\
+        link.l = { between = [\"a\", \"b\"], rate = \"10 Mbit/s\", delay = \"50 ms\" }\n\
+        [flow.c]\nfrom = \"a\"\nto = \"b\"\ncount = 3\ntraffic = { kind = \"conference\", codec = \"g711a\" }\n";
+    let measures = measures(text);
+    // 200 bytes and the propagation.
+    assert!((measures["flow.c.delay-p50"] - 0.0502).abs() < 0.0005, "{}", measures["flow.c.delay-p50"]);
+    assert!(measures["flow.c.mouth-to-ear"] > 0.15, "{}", measures["flow.c.mouth-to-ear"]);
+}
+
+#[test]
+fn a_link_of_frames_is_used_no_more_than_whole() {
+    let text = "title = \"t\"\nduration = \"20 s\"\nnode.a = {}\nnode.b = {}\n\
+        link.l = { between = [\"a\", \"b\"], delay = \"1 s\", medium = { kind = \"space\", rate = \"128 kbit/s\" } }\n\
+        [flow.u]\nfrom = \"a\"\nto = \"b\"\ntraffic = { kind = \"udp\", pattern = { kind = \"constant-rate\", rate = \"200 kbit/s\" }, \
+        payload = \"500 B\" }\n";
+    let utilisation = measures(text)["link.l.forward.utilisation"];
+    assert!((0.98..=1.0).contains(&utilisation), "{utilisation}");
 }

@@ -184,6 +184,11 @@ impl Outbox {
         &self.accounts
     }
 
+    /// Returns the accounts of packets, to change how they are kept.
+    pub fn accounts_mut(&mut self) -> &mut Accounts {
+        &mut self.accounts
+    }
+
     /// Removes and returns the next packet to deliver, with its wire.
     #[inline]
     pub fn pop(&mut self) -> Option<(Wire, Packet)> {
@@ -253,8 +258,8 @@ impl<'a> Cx<'a> {
         }
         if tag.is_delivered() {
             self.take_back(packet);
-        } else if self.outbox.accounts.send(account, len) {
-            tag.set(account);
+        } else {
+            tag.set(self.outbox.accounts.send(account, len));
         }
     }
 
@@ -273,11 +278,17 @@ impl<'a> Cx<'a> {
     /// That ends the packet. Without an account the number is zero.
     #[inline]
     pub fn accept(&mut self, packet: &mut Packet) -> u32 {
-        let account = packet.tag_mut().deliver();
-        if account != 0 {
-            self.outbox.accounts.deliver(account, packet.len());
+        let number = packet.tag_mut().deliver();
+        if number == 0 {
+            return 0;
         }
-        account
+        self.outbox.accounts.deliver(number, packet.len(), self.now);
+        self.outbox.accounts.account_of(number)
+    }
+
+    /// Returns the number of a packet's account; zero without one.
+    pub(crate) fn account_of(&self, packet: &Packet) -> u32 {
+        self.outbox.accounts.account_of(packet.account())
     }
 
     /// Drops a packet that was delivered to this endpoint, which does not take it.

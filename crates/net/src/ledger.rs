@@ -9,7 +9,10 @@
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, OnceLock};
 
+mod accounts;
+
 use crate::hash::Map;
+pub use accounts::{Account, Accounts, FollowedPacket, MAX_FOLLOWED};
 
 /// Reason for which a packet ends before its destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -167,6 +170,11 @@ impl Tag {
         if self.is_set() { self.0 } else { 0 }
     }
 
+    /// Returns `true` if its packet neither is nor was in an account.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0 == 0
+    }
+
     /// Returns `true` if its packet was delivered.
     #[inline]
     pub(crate) fn is_delivered(&self) -> bool {
@@ -239,7 +247,11 @@ impl Tag {
     }
 
     /// Returns the tag of the packet whose fragments had these. What is more than one packet's ends here.
+    ///
+    /// Duplicated fragments may complete a packet again, which is a copy.
     pub(crate) fn joined(tags: impl Iterator<Item = Tag>) -> Tag {
+        let tags: Vec<Tag> = tags.collect();
+        let again = tags.iter().find_map(|tag| with_book(|book, _| book.again(tag.0)).flatten());
         let mut whole = Tag::NONE;
         for mut tag in tags {
             let number = tag.take_number();
@@ -247,6 +259,9 @@ impl Tag {
             if of.is_set() {
                 whole = of;
             }
+        }
+        if let Some((account, place)) = again.filter(|_| !whole.is_set()) {
+            whole = Tag(with_book(|book, _| book.copy(account, place)).unwrap_or(0));
         }
         whole
     }
@@ -260,7 +275,7 @@ impl Tag {
 
     /// Returns another tag of the account, which is counted as a copy.
     ///
-    /// Copies of fragments are a copy of their packet, and the last one's has the tag.
+    /// A copy of a fragment may complete its packet in the other one's place: the packet is not copied.
     pub(crate) fn copy(&self) -> Tag {
         if !self.is_set() {
             return Tag::NONE;
@@ -268,13 +283,28 @@ impl Tag {
         Tag(with_book(|book, place| book.copy(self.0, place)).unwrap_or(0))
     }
 
+    /// Returns the tag of a copy for a branch of a group, as [`Tag::copy`] does.
+    ///
+    /// The copies of a packet's fragments for one branch are a copy of the packet. Branches come in one order, until
+    /// [`Tag::replace`].
+    pub(crate) fn branch(&self) -> Tag {
+        if !self.is_fragment() {
+            return self.copy();
+        }
+        Tag(with_book(|book, place| book.branch(self.0, place)).unwrap_or(0))
+    }
+
     /// Removes the tag of a packet that copies have replaced.
     pub(crate) fn replace(&mut self) {
-        if (FRAGMENT..BUNDLE).contains(&self.0) && self.0 & LAST == 0 {
+        if self.is_fragment() {
             let number = std::mem::take(&mut self.0);
-            with_book(|book, _| book.leave_out(number));
+            with_book(|book, place| book.replace(number, place));
         }
         self.end_as(Entry::Copied, -1);
+    }
+
+    fn is_fragment(&self) -> bool {
+        (FRAGMENT..BUNDLE).contains(&self.0)
     }
 
     /// Books the end of the packet.
@@ -337,12 +367,22 @@ struct Book {
 }
 
 /// Packet in fragments.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Fragmented {
-    /// Tag of the packet; zero once its end is booked.
+    /// Tag of the packet.
     of: u32,
-    /// Number of fragments with a tag.
+    /// Set once the end of the packet is booked, or goes with another tag.
+    is_ended: bool,
+    /// Number of fragments with a tag. A branch has one more while its packet has some.
     left: usize,
+    /// Element at which a fragment was duplicated. Then the loss of one need not be the packet's.
+    copied_at: Option<u32>,
+    /// First loss of a fragment of a packet with duplicates.
+    lost: Option<(u32, Entry)>,
+    /// Copies for the branches of a group, in their order.
+    branches: Vec<u32>,
+    /// Number of branches that the present fragment has copies for.
+    branched: usize,
 }
 
 impl Book {
@@ -358,11 +398,30 @@ impl Book {
                 let tags = self.unbundle(tag);
                 tags.into_iter().for_each(|tag| self.end(tag, place, entry, count));
             }
-            FRAGMENT.. => {
-                let of = self.take_packet(tag);
-                self.end(of, place, entry, count);
-            }
+            FRAGMENT.. => self.end_fragment(tag, place, entry, count),
             account => self.add(account, place, entry, count),
+        }
+    }
+
+    /// Books the end of a fragment.
+    ///
+    /// It is that of its packet and of its copies for branches, unless there are duplicates.
+    fn end_fragment(&mut self, tag: u32, place: u32, entry: Entry, count: i64) {
+        let packet = &mut self.fragmented[(tag & NUMBER) as usize];
+        if packet.copied_at.is_some() && entry != Entry::TakenOver {
+            packet.lost.get_or_insert((place, entry));
+            return self.leave_out(tag);
+        }
+        self.end_whole(tag & NUMBER, place, entry, count);
+        self.leave_out(tag);
+    }
+
+    /// Books the end of a packet in fragments, and of its copies for branches.
+    fn end_whole(&mut self, number: u32, place: u32, entry: Entry, count: i64) {
+        let of = self.take_ended(number);
+        self.end(of, place, entry, count);
+        for branch in self.fragmented[number as usize].branches.clone() {
+            self.end_whole(branch, place, entry, count);
         }
     }
 
@@ -375,8 +434,15 @@ impl Book {
                 let copies = copies.filter(|tag| *tag != 0).collect();
                 self.bundle(copies)
             }
-            FRAGMENT.. if tag & LAST == 0 => 0,
-            FRAGMENT.. => self.copy(self.fragmented[(tag & NUMBER) as usize].of, place),
+            FRAGMENT.. => {
+                let packet = &mut self.fragmented[(tag & NUMBER) as usize];
+                if packet.is_ended && packet.copied_at.is_none() {
+                    return 0;
+                }
+                packet.copied_at.get_or_insert(place);
+                packet.left += 1;
+                tag
+            }
             account => {
                 self.add(account, place, Entry::Copied, 1);
                 account
@@ -393,7 +459,7 @@ impl Book {
                 self.fragmented[(tag & NUMBER) as usize].left += count - 1;
                 (tag & NUMBER, tag & LAST)
             }
-            of => (self.fragment(Fragmented { of, left: count }), LAST),
+            of => (self.fragment(Fragmented { of, left: count, ..Fragmented::default() }), LAST),
         };
         let mut tags = vec![FRAGMENT | number; count];
         tags.last_mut().into_iter().for_each(|tag| *tag |= last);
@@ -413,20 +479,70 @@ impl Book {
         }
     }
 
-    /// Removes a fragment.
-    fn leave_out(&mut self, tag: u32) {
+    /// Returns the tag of a fragment's copy for the next branch.
+    ///
+    /// The packet's copy is booked with that of its first fragment.
+    fn branch(&mut self, tag: u32, place: u32) -> u32 {
         let packet = &mut self.fragmented[(tag & NUMBER) as usize];
-        packet.left -= 1;
-        if packet.left == 0 {
-            self.free_fragmented.push(tag & NUMBER);
+        let (number, copied_at, of) = (packet.branched, packet.copied_at, packet.of);
+        packet.branched += 1;
+        if packet.branches.len() <= number {
+            if packet.is_ended {
+                return 0;
+            }
+            let of = self.copy(of, place);
+            let branch = self.fragment(Fragmented { of, left: 1, copied_at, ..Fragmented::default() });
+            self.fragmented[(tag & NUMBER) as usize].branches.push(branch);
         }
+        let branch = self.fragmented[(tag & NUMBER) as usize].branches[number];
+        self.fragmented[branch as usize].left += 1;
+        FRAGMENT | branch | tag & LAST
+    }
+
+    /// Removes a fragment in whose place are its copies for branches.
+    fn replace(&mut self, tag: u32, place: u32) {
+        let packet = &mut self.fragmented[(tag & NUMBER) as usize];
+        packet.branched = 0;
+        let of = self.take_packet(tag);
+        self.end(of, place, Entry::Copied, -1);
+    }
+
+    /// Removes a fragment. With the last one, a packet that was not completed ends.
+    fn leave_out(&mut self, tag: u32) {
+        let number = tag & NUMBER;
+        let packet = &mut self.fragmented[number as usize];
+        packet.left -= 1;
+        if packet.left > 0 {
+            return;
+        }
+        let Fragmented { of, is_ended, lost, branches, .. } = std::mem::take(packet);
+        self.free_fragmented.push(number);
+        if let Some((place, entry)) = lost.filter(|_| !is_ended) {
+            self.end(of, place, entry, 1);
+        }
+        branches.into_iter().for_each(|branch| self.leave_out(branch));
     }
 
     /// Removes a fragment, and returns the tag of its packet. The others have none then.
     fn take_packet(&mut self, tag: u32) -> u32 {
-        let of = std::mem::take(&mut self.fragmented[(tag & NUMBER) as usize].of);
+        let of = self.take_ended(tag & NUMBER);
         self.leave_out(tag);
         of
+    }
+
+    /// Returns the tag of a packet in fragments, whose end is booked now.
+    ///
+    /// It is zero if it was booked before.
+    fn take_ended(&mut self, number: u32) -> u32 {
+        let packet = &mut self.fragmented[number as usize];
+        if std::mem::replace(&mut packet.is_ended, true) { 0 } else { packet.of }
+    }
+
+    /// Returns the account of a packet that was completed before, and a duplicate's place.
+    fn again(&self, tag: u32) -> Option<(u32, u32)> {
+        let packet = (FRAGMENT..BUNDLE).contains(&tag).then(|| &self.fragmented[(tag & NUMBER) as usize])?;
+        let is_alone = packet.is_ended && packet.of < FRAGMENT;
+        packet.copied_at.filter(|_| is_alone).map(|place| (packet.of, place))
     }
 
     /// Returns the tag of a fragment's packet, or that of a whole packet.
@@ -560,19 +676,6 @@ pub(crate) fn as_waiting(work: impl FnOnce()) {
     if is_end { with_entry(Entry::Waiting, work) } else { work() }
 }
 
-/// Packets that a sender sent, and those that were delivered of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Account {
-    /// Number of packets sent.
-    pub sent: u64,
-    /// Bytes of packets sent, as the sender's node got them.
-    pub sent_bytes: u64,
-    /// Number of packets delivered, copies included.
-    pub delivered: u64,
-    /// Bytes of packets delivered, as the receiver's node got them.
-    pub delivered_bytes: u64,
-}
-
 /// Ledger of a network: what became of packets that were not delivered.
 #[derive(Debug, Default)]
 pub struct Ledger {
@@ -620,55 +723,15 @@ impl Ledger {
         self.close(outer);
     }
 
-    /// Returns the entries in order: account, element, kind and number of packets.
+    /// Returns the entries in order: number of the tag, element, kind and number of packets.
+    ///
+    /// The account of a tag is [`Accounts::account_of`].
     pub fn entries(&self) -> Vec<(u32, u32, Entry, i64)> {
         let entries = self.book.iter().flat_map(|book| book.entries.iter());
         let mut entries: Vec<_> =
             entries.map(|((account, place, entry), count)| (*account, *place, *entry, *count)).collect();
         entries.sort_unstable();
         entries
-    }
-}
-
-/// Accounts of a network, by number. The first is of packets without one.
-#[derive(Debug, Default)]
-pub struct Accounts(Vec<Account>);
-
-impl Accounts {
-    /// Creates accounts up to the number `last`.
-    pub fn up_to(last: u32) -> Accounts {
-        Accounts(vec![Account::default(); last as usize + 1])
-    }
-
-    /// Returns an account; an empty one for other numbers.
-    pub fn get(&self, number: u32) -> Account {
-        self.0.get(number as usize).copied().unwrap_or_default()
-    }
-
-    /// Returns `true` if the account exists. The packet then counts as sent.
-    #[inline]
-    pub(crate) fn send(&mut self, number: u32, len: usize) -> bool {
-        let Some(account) = self.0.get_mut(number as usize) else { return false };
-        account.sent += 1;
-        account.sent_bytes += len as u64;
-        true
-    }
-
-    /// Removes a packet from those delivered.
-    pub(crate) fn take_back(&mut self, number: u32, len: usize) {
-        if let Some(account) = self.0.get_mut(number as usize) {
-            account.delivered -= 1;
-            account.delivered_bytes = account.delivered_bytes.saturating_sub(len as u64);
-        }
-    }
-
-    /// Counts a packet as delivered.
-    #[inline]
-    pub(crate) fn deliver(&mut self, number: u32, len: usize) {
-        if let Some(account) = self.0.get_mut(number as usize) {
-            account.delivered += 1;
-            account.delivered_bytes += len as u64;
-        }
     }
 }
 

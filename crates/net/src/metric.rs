@@ -174,12 +174,15 @@ pub enum How {
     Over(&'static Of<Counter>),
     /// Ratio of packets that did not arrive, those that may be in flight left out.
     ///
-    /// The metric counts missing numbers up to the latest received.
+    /// They are of the account of the flow's packets. Of a flow without one the metric counts missing numbers up to the latest
+    /// received.
     Loss {
         /// Packets sent up to the latest received, at the receiver.
         expected: &'static Of<Counter>,
         /// Packets sent, at the sender.
         sent: &'static Of<Counter>,
+        /// Packets of no use as they were late, which count as lost.
+        late: Option<&'static Of<Gauge>>,
     },
     /// Growth over its sum with that of another metric of the part.
     OfAllWith(&'static Of<Counter>),
@@ -311,6 +314,8 @@ pub enum UnitRest {
     None,
     /// Flight between the ends, of all units in no column.
     InFlight,
+    /// Loss of all units in no column, for this reason, as an end is over. Only if the metric is above zero; its value is in no column.
+    Lost(&'static str),
     /// The account of the packets of the flow's sender.
     Packets,
     /// The accounts of the packets of both ends: the receiver answers each.

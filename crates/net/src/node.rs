@@ -456,7 +456,7 @@ impl Node {
     #[inline(never)]
     fn deliver(&mut self, packet: Packet, cx: &mut Cx<'_>) {
         if self.demux.has_accounts()
-            && let Some(endpoint) = self.demux.of_account(packet.account())
+            && let Some(endpoint) = self.demux.of_account(cx.account_of(&packet))
         {
             return self.hand_over(packet, endpoint, cx);
         }
@@ -535,7 +535,7 @@ impl Node {
         for branch in 0..branches {
             let via = self.groups[group].branches[branch];
             if origin != Origin::Elsewhere(via) {
-                self.send(packet.copy(), via, cx);
+                self.send(packet.branch(), via, cx);
             }
         }
         if !self.groups[group].shared.is_empty() {
@@ -550,7 +550,7 @@ impl Node {
     fn distribute_once(&mut self, packet: &Packet, group: usize, origin: Origin, cx: &mut Cx<'_>) {
         let streams = self.groups[group].shared.iter().filter(|(_, ports)| goes_on(ports, origin));
         let streams: Vec<Port> = streams.map(|(stream, _)| *stream).collect();
-        streams.into_iter().for_each(|stream| self.send(packet.copy(), Via::Interface(stream), cx));
+        streams.into_iter().for_each(|stream| self.send(packet.branch(), Via::Interface(stream), cx));
     }
 
     /// Returns `true` for a packet that a stream for groups brings back.
@@ -594,7 +594,7 @@ impl Node {
             return Ok(0);
         }
         if is_fragment(packet) && !self.groups[group].members.is_empty() {
-            return match self.whole(packet.copy(), cx.now()) {
+            return match self.whole(packet.branch(), cx.now()) {
                 Some(whole) => {
                     let given = self.give_members(&whole, group, origin, cx);
                     whole.replaced();

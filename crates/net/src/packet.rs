@@ -221,6 +221,19 @@ impl Packet {
         copy
     }
 
+    /// Returns a copy for a branch of a group, as [`Packet::copy`] does.
+    ///
+    /// Of a fragment, the copies for one branch are those of a copy of the packet. Branches come in one order, and then
+    /// [`Packet::replaced`].
+    pub fn branch(&self) -> Packet {
+        if matches!(self.0.body, Body::Carried(_)) {
+            return self.copy();
+        }
+        let mut copy = self.clone();
+        copy.0.tag = self.0.tag.branch();
+        copy
+    }
+
     /// Recycles a packet in whose place are its copies.
     pub fn replaced(mut self) {
         self.0.tag.replace();
@@ -233,7 +246,12 @@ impl Packet {
         self.0.tag.is_set()
     }
 
-    /// Returns the number of the packet's account; zero without one.
+    /// Returns `true` if the packet neither is nor was in an account.
+    pub fn is_new(&self) -> bool {
+        self.0.tag.is_empty()
+    }
+
+    /// Returns the number of the packet's tag; zero without one.
     #[inline]
     pub(crate) fn account(&self) -> u32 {
         self.0.tag.account()

@@ -41,6 +41,9 @@ impl Recorder {
             let ended = live.run_until(next.min(end));
             let now = live.network().now();
             if warm.is_none() && now >= Time::ZERO + self.warm_up {
+                if !self.warm_up.is_zero() {
+                    live.network().start_window();
+                }
                 warm = Some(start_window(live.network(), &parts));
             }
             // An end before the first instant is over leaves nothing new.

@@ -1,6 +1,6 @@
 //! Accounts of packets: what each sender sent, and what became of it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use bentpipe_net::ledger::Entry as Booked;
@@ -66,6 +66,10 @@ impl LedgerColumn {
     }
 }
 
+fn is_zero(packets: &u64) -> bool {
+    *packets == 0
+}
+
 /// Reason of remaining packets of a network that goes on, whose places are not known.
 const ON_THE_WAY: &str = "on-the-way";
 /// Reason of packets that no element of a network had at its end. The account does not close.
@@ -87,6 +91,9 @@ pub struct LedgerRow {
     pub reason: String,
     /// Number of packets.
     pub packets: u64,
+    /// Number of packets of it that were sent in the warm-up. They are in no measure.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub in_warm_up: u64,
     /// IP bytes, of packets sent and delivered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
@@ -116,14 +123,17 @@ impl LedgerRow {
         senders.into_values().flat_map(IndexMap::into_values).collect()
     }
 
-    /// Returns the rows of senders of flows whose packets were dropped.
+    /// Returns the rows of senders of flows whose packets were dropped, or wait.
+    ///
+    /// Of more senders than have a line each, it returns those of all: the line of all is of what was asked.
     pub fn lossy(rows: &[LedgerRow]) -> Vec<LedgerRow> {
-        let lossy: HashSet<&str> = rows
-            .iter()
-            .filter(|row| row.column == LedgerColumn::Dropped)
-            .map(|row| &row.sender[..])
-            .collect();
-        rows.iter().filter(|row| row.is_of_flow() && lossy.contains(&row.sender[..])).cloned().collect()
+        let of_flows = || rows.iter().filter(|row| row.is_of_flow());
+        let mut sums: IndexMap<&str, Shown> = IndexMap::new();
+        of_flows().for_each(|row| sums.entry(&row.sender).or_default().add(row));
+        let shown: HashSet<&str> =
+            sums.iter().filter(|(_, sum)| sum.is_notable()).map(|(sender, _)| *sender).collect();
+        let is_all = shown.len() > MAX_LINES;
+        of_flows().filter(|row| is_all || shown.contains(&row.sender[..])).cloned().collect()
     }
 
     /// Returns `true` for the account of an end of a flow.
@@ -133,33 +143,43 @@ impl LedgerRow {
 
     fn add(&mut self, other: &LedgerRow) {
         self.packets += other.packets;
+        self.in_warm_up += other.in_warm_up;
         self.bytes = self.bytes.zip(other.bytes).map(|(own, other)| own + other);
     }
 
     fn of_one(statement: &Statement, rest: &str) -> Vec<LedgerRow> {
         let sender = statement.sender.replace('/', ".");
-        let row = |column, place: &str, reason: &str, packets: i64, bytes| LedgerRow {
+        let row = |column, place: &str, reason: &str, [packets, before]: [i64; 2], bytes| LedgerRow {
             sender: sender.clone(),
             column,
             place: place.replace('/', "."),
             reason: reason.to_owned(),
             packets: packets.unsigned_abs(),
+            in_warm_up: before.unsigned_abs(),
             bytes,
         };
-        let account = statement.account;
-        let whole = |column, packets: u64, bytes| row(column, "", "", packets as i64, Some(bytes));
+        let (account, before) = (statement.account, statement.before_window);
+        let whole = |column, packets: [u64; 2], bytes| {
+            row(column, "", "", packets.map(|packets| packets as i64), Some(bytes))
+        };
         let mut rows = vec![
-            whole(LedgerColumn::Sent, account.sent, account.sent_bytes),
-            whole(LedgerColumn::Delivered, account.delivered, account.delivered_bytes),
+            whole(LedgerColumn::Sent, [account.sent, before.sent], account.sent_bytes),
+            whole(LedgerColumn::Delivered, [account.delivered, before.delivered], account.delivered_bytes),
         ];
+        let before: HashMap<(Booked, &str), i64> = statement
+            .entries_before
+            .iter()
+            .map(|(entry, place, packets)| ((*entry, &place[..]), *packets))
+            .collect();
         rows.extend(statement.entries.iter().filter(|(_, _, packets)| *packets != 0).map(
             |(entry, place, packets)| {
                 let (column, reason) = named(*entry);
-                row(column, place, reason, *packets, None)
+                let before = before.get(&(*entry, &place[..])).copied().unwrap_or(0);
+                row(column, place, reason, [*packets, before], None)
             },
         ));
-        let elsewhere = statement.elsewhere();
-        rows.extend((elsewhere != 0).then(|| row(LedgerColumn::Remaining, "", rest, elsewhere, None)));
+        let elsewhere = [statement.elsewhere(), statement.elsewhere_before()];
+        rows.extend((elsewhere[0] != 0).then(|| row(LedgerColumn::Remaining, "", rest, elsewhere, None)));
         rows.sort_by_key(|row| row.column);
         rows
     }
@@ -172,6 +192,41 @@ fn named(entry: Booked) -> (LedgerColumn, &'static str) {
         Booked::Dropped(why) => (LedgerColumn::Dropped, why.name()),
         Booked::Waiting => (LedgerColumn::Remaining, "waiting"),
         Booked::InFlight => (LedgerColumn::Remaining, "in-flight"),
+    }
+}
+
+/// Sums by which an account is shown where losses are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Shown {
+    /// Set if anything was dropped, refused or is unaccounted for.
+    pub(crate) has_loss: bool,
+    /// Number asked for.
+    pub(crate) offered: u64,
+    /// Number that came to its end.
+    pub(crate) ended: u64,
+    /// Number that waits.
+    pub(crate) waiting: u64,
+}
+
+/// Divisor of what was asked: an account of which as many wait is shown.
+const MANY_WAIT: u64 = 10;
+
+impl Shown {
+    fn add(&mut self, row: &LedgerRow) {
+        match row.column {
+            LedgerColumn::Sent => self.offered += row.packets,
+            LedgerColumn::Copied => {}
+            LedgerColumn::Delivered | LedgerColumn::TakenOver => self.ended += row.packets,
+            LedgerColumn::Dropped => self.has_loss = true,
+            LedgerColumn::Remaining if row.reason == "waiting" => self.waiting += row.packets,
+            LedgerColumn::Remaining => {}
+        }
+    }
+
+    /// Returns `true` if figures alone would not show what became of it.
+    pub(crate) fn is_notable(self) -> bool {
+        let waits = self.waiting > 0 && self.waiting.saturating_mul(MANY_WAIT) >= self.offered;
+        self.has_loss || waits || self.offered > 0 && self.ended == 0
     }
 }
 
@@ -321,6 +376,8 @@ mod tests {
                 (Booked::InFlight, "link/l/forward".into(), 2),
                 (Booked::Waiting, "link/l/forward".into(), 1),
             ],
+            before_window: Account { sent: 9, delivered: 7, ..Account::default() },
+            entries_before: vec![(Booked::Dropped(Why::Queue), "link/l/forward".into(), 2)],
         }
     }
 
@@ -331,6 +388,8 @@ mod tests {
             |column| rows.iter().filter(move |row| row.column == column).map(|row| row.packets).sum::<u64>();
         assert_eq!(of(Sent) + of(Copied), of(Delivered) + of(Dropped) + of(Remaining));
         assert_eq!(rows.last().map(|row| (&row.reason[..], row.packets)), Some(("unaccounted", 1)));
+        let before = |row: &LedgerRow| (row.packets, row.in_warm_up);
+        assert_eq!(rows.iter().find(|row| row.reason == "queue").map(before), Some((4, 2)));
         let text = serde_json::to_string(&rows).expect("text");
         assert_eq!(serde_json::from_str::<Vec<LedgerRow>>(&text).expect("rows"), rows);
     }
@@ -342,7 +401,7 @@ mod tests {
         other.push(LedgerRow { sender: "node.a".to_owned(), ..other[0].clone() });
         let sum = LedgerRow::summed(one.iter().chain(&other));
         assert_eq!(sum.len(), one.len() + 1);
-        assert_eq!((sum[0].packets, sum[0].bytes), (200, Some(18_000)));
+        assert_eq!((sum[0].packets, sum[0].in_warm_up, sum[0].bytes), (200, 18, Some(18_000)));
         let of = |reason| sum.iter().find(|row| row.reason == reason).map(|row| row.packets);
         assert_eq!((of("queue"), of("channel")), (Some(4), Some(6)));
         assert_eq!(sum.last().map(|row| &row.sender[..]), Some("node.a"));
@@ -351,7 +410,8 @@ mod tests {
     #[test]
     fn senders_without_losses_are_left_out_where_losses_are_shown() {
         let mut rows = LedgerRow::of(&[statement()]);
-        rows.push(LedgerRow { sender: "flow.y.sender".to_owned(), ..rows[0].clone() });
+        let of_both = rows.clone().into_iter().filter(|row| matches!(row.column, Sent | Delivered));
+        rows.extend(of_both.map(|row| LedgerRow { sender: "flow.y.sender".to_owned(), ..row }));
         let lossy = LedgerRow::lossy(&rows);
         let text = LedgerText { rows: &lossy, runs: 3, has_warm_up: true }.to_string();
         assert!(
@@ -359,6 +419,46 @@ mod tests {
             "{text}"
         );
         assert_eq!(text.lines().count(), 1);
+    }
+
+    #[test]
+    fn one_line_for_many_senders_is_of_all_that_was_asked() {
+        let of = |n: usize, column, packets| LedgerRow {
+            sender: format!("flow.x.{n}.sender"),
+            column,
+            place: String::new(),
+            reason: String::new(),
+            packets,
+            in_warm_up: 0,
+            bytes: None,
+        };
+        let mut rows: Vec<LedgerRow> = (0..20).flat_map(|n| [of(n, Sent, 5), of(n, Delivered, 5)]).collect();
+        assert!(LedgerRow::lossy(&rows).is_empty());
+        rows.insert(1, of(0, Dropped, 2));
+        assert_eq!(LedgerRow::lossy(&rows).len(), 3);
+        let more = (1..10).map(|n| of(n, Dropped, 2));
+        rows.extend(more);
+        rows.sort_by(|a, b| a.sender.cmp(&b.sender));
+        let text = LedgerText { rows: &LedgerRow::lossy(&rows), runs: 1, has_warm_up: false }.to_string();
+        assert_eq!(text, "packets of 20 ends of flows: 100 sent, 100 delivered, 20 dropped ()\n");
+    }
+
+    #[test]
+    fn senders_whose_packets_wait_have_a_line() {
+        let waiting = |packets| {
+            let of = |column, reason: &str, packets| LedgerRow {
+                sender: "flow.x.sender".to_owned(),
+                column,
+                place: String::new(),
+                reason: reason.to_owned(),
+                packets,
+                in_warm_up: 0,
+                bytes: None,
+            };
+            let delivered = of(Delivered, "", 100 - packets);
+            LedgerRow::lossy(&[of(Sent, "", 100), delivered, of(Remaining, "waiting", packets)]).len()
+        };
+        assert_eq!([1, 10, 100].map(waiting), [0, 3, 3], "a few may wait in any queue");
     }
 
     #[test]
@@ -379,6 +479,7 @@ mod tests {
             place,
             reason: reason.to_owned(),
             packets: 2,
+            in_warm_up: 0,
             bytes: None,
         };
         let mut rows: Vec<LedgerRow> =

@@ -99,6 +99,7 @@ mod tests {
             place: place.to_owned(),
             reason: reason.to_owned(),
             packets: 7,
+            in_warm_up: 0,
             bytes,
         };
         vec![

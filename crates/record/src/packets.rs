@@ -30,9 +30,13 @@ const GROUP_ROWS: usize = 1 << 18;
 pub enum Delivery {
     /// Arrival at the other end.
     Arrived,
-    /// Loss: a later packet arrived, or it cannot be in flight.
+    /// Loss.
     Lost,
-    /// No arrival by the end of the run, nor of a later packet.
+    /// Taken over by a role, which sends packets of its own in its place.
+    TakenOver,
+    /// Wait in a queue at the end of the run.
+    Waiting,
+    /// Flight at the end of the run.
     InFlight,
 }
 
@@ -42,6 +46,8 @@ impl Delivery {
         match self {
             Delivery::Arrived => "arrived",
             Delivery::Lost => "lost",
+            Delivery::TakenOver => "taken-over",
+            Delivery::Waiting => "waiting",
             Delivery::InFlight => "in-flight",
         }
     }
@@ -124,7 +130,7 @@ pub struct Packets {
 }
 
 impl Packets {
-    /// Sets the fates of packets that did not arrive by the end of the run.
+    /// Sets the fates of packets that are in no account.
     ///
     /// Lines keep the order of a flow's packets, so a packet is lost if one that was sent later has arrived. It is lost as well if
     /// it was sent more than twice the longest delay of its flow and direction before the end. Where none arrived, `empty_path`
@@ -160,8 +166,22 @@ impl Packets {
 
     /// Returns where a packet was lost.
     fn lost_at(&self, record: &PacketRecord) -> Option<String> {
-        let place = self.places.get(record.place as usize)?;
-        (record.delivery == Delivery::Lost).then(|| place.replace('/', "."))
+        (record.delivery == Delivery::Lost).then(|| self.place(record)).flatten()
+    }
+
+    fn place(&self, record: &PacketRecord) -> Option<String> {
+        Some(self.places.get(record.place as usize)?.replace('/', "."))
+    }
+
+    /// Returns what became of a packet that neither arrived nor was lost, and where.
+    fn stays(&self, record: &PacketRecord) -> Option<String> {
+        let what = match record.delivery {
+            Delivery::Arrived | Delivery::Lost => return None,
+            Delivery::TakenOver => "taken over by",
+            Delivery::Waiting => "waiting at",
+            Delivery::InFlight => "in flight at",
+        };
+        Some(format!("{what} {}", self.place(record)?))
     }
 
     /// Writes the packets as Parquet, a row for each.
@@ -224,6 +244,7 @@ impl Packets {
                     sent_s: record.sent.as_secs_f64(),
                     arrived_s: record.arrived.map(Time::as_secs_f64),
                     lost_at: self.lost_at(record),
+                    stays: self.stays(record),
                     label,
                 });
             }
@@ -272,6 +293,9 @@ pub struct FirstPacket {
     pub arrived_s: Option<f64>,
     /// Path of the element that lost it.
     pub lost_at: Option<String>,
+    /// Other fate, and its place: "taken over by node.e.pep".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stays: Option<String>,
     /// Content: "SYN", "data 1 to 1448", "ACK 1449".
     pub label: String,
 }

@@ -80,6 +80,7 @@ impl Recorder {
             let until = next_sample.min(next_look).min(end);
             if warm.is_none() && warm_up <= until {
                 network.run_until(warm_up);
+                network.start_window();
                 warm = Some(start_window(network, &parts));
             }
             network.run_until(until);

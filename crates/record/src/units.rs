@@ -4,6 +4,7 @@
 //! accounts of the flow's packets. Offered and copied units are refused, delivered, duplicates, dropped or remaining; what is left over has
 //! a row of its own, with the reason "unaccounted".
 
+use std::collections::HashSet;
 use std::fmt;
 
 use bentpipe_net::Observer;
@@ -14,6 +15,7 @@ use indexmap::map::Entry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::ledger::Shown;
 use super::{LedgerColumn, LedgerRow, Subject};
 
 /// Reason of units that are in no column. The account does not close.
@@ -47,6 +49,8 @@ pub struct UnitRow {
 struct Account {
     unit: &'static str,
     rest: UnitRest,
+    /// End of the flow that is over before the run.
+    ended_at: String,
     counts: IndexMap<(UnitColumn, String, String), i64>,
 }
 
@@ -85,7 +89,7 @@ impl Account {
             ledger.iter().filter(move |row| row.sender == sender)
         };
         match self.rest {
-            UnitRest::None | UnitRest::InFlight => {}
+            UnitRest::None | UnitRest::InFlight | UnitRest::Lost(_) => {}
             UnitRest::Packets => {
                 self.add_packets(of("sender"));
                 // A duplicate was delivered too.
@@ -103,12 +107,14 @@ impl Account {
         self.add(UnitColumn::Offered, ("", ""), 0);
         self.add(UnitColumn::Delivered, ("", ""), 0);
         let left_over = self.left_over();
-        let reason = match (left_over, self.rest) {
-            (..0, _) => TOO_MANY,
-            (_, UnitRest::InFlight) => IN_FLIGHT,
-            _ => UNACCOUNTED,
+        let ended_at = self.ended_at.clone();
+        let (column, place, reason) = match (left_over, self.rest) {
+            (..0, _) => (UnitColumn::Remaining, "", TOO_MANY),
+            (_, UnitRest::InFlight) => (UnitColumn::Remaining, "", IN_FLIGHT),
+            (_, UnitRest::Lost(reason)) => (UnitColumn::Dropped, &ended_at[..], reason),
+            _ => (UnitColumn::Remaining, "", UNACCOUNTED),
         };
-        self.add(UnitColumn::Remaining, ("", reason), left_over);
+        self.add(column, (place, reason), left_over);
     }
 
     fn into_rows(self, flow: &str) -> Vec<UnitRow> {
@@ -148,10 +154,23 @@ impl Collector {
         if !is_meant {
             return;
         }
-        let new = || Account { unit: units.unit, rest: units.rest, counts: IndexMap::new() };
+        if matches!(units.rest, UnitRest::Lost(_)) && value == 0.0 {
+            return;
+        }
+        let new = || Account {
+            unit: units.unit,
+            rest: units.rest,
+            ended_at: String::new(),
+            counts: IndexMap::new(),
+        };
         let account = self.accounts.entry(Subject::Flow(flow).to_string()).or_insert_with(new);
+        if matches!(units.rest, UnitRest::Lost(_)) {
+            account.rest = units.rest;
+            account.ended_at = self.path.replace('/', ".");
+            return;
+        }
         // Bundles of a stream that a proxy cuts: one of the flow's metrics knows that some are between its ends.
-        if units.rest == UnitRest::InFlight {
+        if units.rest == UnitRest::InFlight && !matches!(account.rest, UnitRest::Lost(_)) {
             account.rest = UnitRest::InFlight;
         }
         if units.unit != account.unit {
@@ -193,7 +212,7 @@ impl UnitRow {
         let mut rows = Vec::new();
         for (flow, account) in &reported.0 {
             let mut account =
-                Account { unit: account.unit, rest: account.rest, counts: account.counts.clone() };
+                Account { ended_at: account.ended_at.clone(), counts: account.counts.clone(), ..*account };
             account.complete(flow, ledger);
             rows.extend(account.into_rows(flow));
         }
@@ -218,13 +237,28 @@ impl UnitRow {
         self.reason == UNACCOUNTED || self.reason == TOO_MANY
     }
 
-    /// Returns the rows of flows with refused, dropped or unaccounted units.
+    /// Returns the rows of flows with losses, unaccounted units, or many that wait.
+    ///
+    /// Of more flows than have a line each, it returns those of all with the same units: a line of all is of what was asked.
     pub fn with_losses(rows: &[UnitRow]) -> Vec<UnitRow> {
-        let is_loss =
-            |row: &&UnitRow| row.is_open() || matches!(row.column, UnitColumn::Refused | UnitColumn::Dropped);
-        let flows: std::collections::HashSet<&str> =
-            rows.iter().filter(is_loss).map(|row| &row.flow[..]).collect();
-        rows.iter().filter(|row| flows.contains(&row.flow[..])).cloned().collect()
+        let mut sums: IndexMap<&str, Shown> = IndexMap::new();
+        rows.iter().for_each(|row| row.add_to(sums.entry(&row.flow).or_default()));
+        let shown: HashSet<&str> =
+            sums.iter().filter(|(_, sum)| sum.is_notable()).map(|(flow, _)| *flow).collect();
+        let is_shown = |row: &&UnitRow| shown.contains(&row.flow[..]);
+        let units: HashSet<&str> = rows.iter().filter(is_shown).map(|row| &row.unit[..]).collect();
+        let is_all = shown.len() > MAX_LINES;
+        rows.iter().filter(|row| is_shown(row) || is_all && units.contains(&row.unit[..])).cloned().collect()
+    }
+
+    fn add_to(&self, sum: &mut Shown) {
+        sum.has_loss |= self.is_open() || matches!(self.column, UnitColumn::Refused | UnitColumn::Dropped);
+        match self.column {
+            UnitColumn::Offered => sum.offered += self.count,
+            UnitColumn::Delivered => sum.ended += self.count,
+            UnitColumn::Remaining if self.reason.starts_with("waiting") => sum.waiting += self.count,
+            _ => {}
+        }
     }
 }
 
@@ -305,7 +339,8 @@ mod tests {
     use super::*;
 
     fn account(rest: UnitRest, counts: &[(UnitColumn, &str, i64)]) -> Account {
-        let mut account = Account { unit: "packets", rest, counts: IndexMap::new() };
+        let ended_at = "flow.f.sender".to_owned();
+        let mut account = Account { unit: "packets", rest, ended_at, counts: IndexMap::new() };
         counts.iter().for_each(|(column, reason, count)| account.add(*column, ("", reason), *count));
         account
     }
@@ -313,7 +348,7 @@ mod tests {
     fn row(end: &str, column: LedgerColumn, place: &str, packets: u64) -> LedgerRow {
         let reason = if column == LedgerColumn::Dropped { "queue" } else { "" };
         let (sender, place) = (format!("flow.f.{end}"), place.to_owned());
-        LedgerRow { sender, column, place, reason: reason.to_owned(), packets, bytes: None }
+        LedgerRow { sender, column, place, reason: reason.to_owned(), packets, in_warm_up: 0, bytes: None }
     }
 
     fn line(mut account: Account, ledger: &[LedgerRow]) -> String {
@@ -362,6 +397,8 @@ mod tests {
     fn what_is_in_no_column_is_in_flight_or_unaccounted_for() {
         let counts = [(UnitColumn::Offered, "", 10), (UnitColumn::Delivered, "", 7)];
         assert_eq!(line(account(UnitRest::InFlight, &counts), &[]), "10 offered, 7 delivered, 3 in flight");
+        let given_up = "10 offered, 7 delivered, 3 dropped (given up)";
+        assert_eq!(line(account(UnitRest::Lost("given-up"), &counts), &[]), given_up);
         let open = "10 offered, 7 delivered, 3 UNACCOUNTED FOR: please report it";
         assert_eq!(line(account(UnitRest::None, &counts), &[]), open);
         let more = [(UnitColumn::Offered, "", 1), (UnitColumn::Delivered, "", 7)];

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use bentpipe_net::metric::UnitColumn;
 use bentpipe_record::{
     Averaged, Cell, FlowFact, FlowNote, LedgerColumn, LedgerLine, LedgerRow, PointSummary, ResultSet,
-    Subject, Table, UnitRow, account_total, pattern,
+    Subject, Table, UnitLine, UnitRow, account_total, pattern,
 };
 use indexmap::IndexMap;
 
@@ -187,7 +187,14 @@ fn reason(flow: &str, point: &PointSummary) -> Option<String> {
     } else {
         point.ledger.iter().filter(is_own).collect()
     };
+    let units: Vec<&UnitRow> = point.units.iter().filter(|row| row.flow == flow).collect();
     let flow = named(flow);
+    if rows.is_empty()
+        && let [first, ..] = units[..]
+    {
+        // Others carry its data.
+        return Some(format!("{flow} has no goodput: of its {}, {}", first.unit, UnitLine(&units)));
+    }
     if rows.is_empty() {
         let has_accounts =
             !point.ledger.is_empty() || point.measures.keys().any(|name| account_total(name).is_some());
@@ -213,7 +220,7 @@ fn counted(flow: &str, point: &PointSummary) -> Vec<LedgerRow> {
         let reason = if column == LedgerColumn::Remaining { "on-the-way" } else { reason };
         let (sender, reason, packets) =
             (flow.to_owned(), reason.to_owned(), averaged.estimate.mean.round() as u64);
-        Some(LedgerRow { sender, column, place: String::new(), reason, packets, bytes: None })
+        Some(LedgerRow { sender, column, place: String::new(), reason, packets, in_warm_up: 0, bytes: None })
     };
     point.measures.iter().filter_map(row).collect()
 }
@@ -260,10 +267,31 @@ mod tests {
             place: if reason.is_empty() { String::new() } else { "link.l.forward".to_owned() },
             reason: (*reason).to_owned(),
             packets: *packets,
+            in_warm_up: 0,
             bytes: None,
         };
         point.ledger = ledger.iter().map(row).collect();
         point
+    }
+
+    #[test]
+    fn what_others_carry_was_sent() {
+        let mut point = point(&[("flow.b.sender", LedgerColumn::Sent, "", 9)]);
+        let row = |column, reason: &str, count| UnitRow {
+            flow: "flow.a".to_owned(),
+            unit: "bundles".to_owned(),
+            column,
+            place: String::new(),
+            reason: reason.to_owned(),
+            count,
+        };
+        point.units = vec![
+            row(UnitColumn::Offered, "", 201),
+            row(UnitColumn::Delivered, "", 0),
+            row(UnitColumn::Dropped, "deleted", 201),
+        ];
+        let note = "a has no goodput: of its bundles, 201 offered, 0 delivered, 201 dropped (deleted)";
+        assert_eq!(silent(&point), [note]);
     }
 
     #[test]

@@ -26,7 +26,7 @@ const FIRST_PLOTS: usize = 2;
 const MAX_SHOWN: usize = 8;
 
 /// Note where all seeds give the same run.
-const NO_EFFECT: &str = "none: nothing in the scenario is random, so the seed has no effect";
+const NO_EFFECT: &str = "none: the runs of all seeds are the same, as nothing that happened was random";
 
 /// Maximum number of sequence diagrams.
 const MAX_SEQUENCES: usize = 8;

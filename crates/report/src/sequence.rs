@@ -113,7 +113,8 @@ fn arrow(svg: &mut String, packet: &FirstPacket, from: f64, to: Option<f64>) {
         }
         None => {
             let (x, y) = (start + (end - start) * 0.42, from + 12.0);
-            let what = packet.lost_at.as_deref().map_or("in flight".to_owned(), |at| format!("lost at {at}"));
+            let lost = packet.lost_at.as_deref().map(|at| format!("lost at {at}"));
+            let what = lost.or_else(|| packet.stays.clone()).unwrap_or_else(|| "in flight".to_owned());
             let cross = if packet.lost_at.is_some() { "m-4 -4l8 8m0 -8l-8 8" } else { "" };
             let _ =
                 write!(svg, "<path class=\"line {class}\" d=\"M{start} {from:.1}L{x:.1} {y:.1}{cross}\"/>");
@@ -149,7 +150,7 @@ mod tests {
 
     fn packet(is_return: bool, sent_s: f64, arrived_s: Option<f64>, label: &str) -> FirstPacket {
         let lost_at = arrived_s.is_none().then(|| "link.sky.forward".to_owned());
-        FirstPacket { is_return, sent_s, arrived_s, lost_at, label: label.to_owned() }
+        FirstPacket { is_return, sent_s, arrived_s, lost_at, stays: None, label: label.to_owned() }
     }
 
     #[test]
@@ -172,9 +173,13 @@ mod tests {
                 .collect();
             assert!(own.windows(2).all(|pair| pair[1] - pair[0] >= APART), "{own:?}");
         }
+        let mut packets = packets.to_vec();
+        let stays = Some("taken over by node.e.pep".to_owned());
+        packets.push(FirstPacket { lost_at: None, stays, ..packet(false, 0.9, None, "data") });
         let flow = RecordedFlow { name: "web".into(), from: "server".into(), to: "<client>".into() };
-        let svg = draw(&FirstPackets { flow, packets: packets.to_vec() });
+        let svg = draw(&FirstPackets { flow, packets });
+        assert!(svg.contains(">taken over by node.e.pep<"), "{svg}");
         assert!(svg.contains("lost at link.sky.forward") && svg.contains("&lt;client&gt;"), "{svg}");
-        assert_eq!(svg.matches("<path class=\"line").count(), 4);
+        assert_eq!(svg.matches("<path class=\"line").count(), 5);
     }
 }

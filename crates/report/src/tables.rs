@@ -133,13 +133,22 @@ struct Shown {
     averaged: Averaged,
     /// Number of values that it is the mean of, if it is not the row's.
     n: Option<f64>,
+    /// Number of runs with a value, and of all, if some have none.
+    runs: Option<(u64, usize)>,
 }
 
 impl Shown {
     fn text(&self) -> String {
         let n = self.n.map(|n| format!(" (of {})", quantity(n, None, "count"))).unwrap_or_default();
-        format!("{}{n}", text(&self.averaged))
+        let runs = self.runs.map(|(n, all)| format!(" ({n} of {all} runs)")).unwrap_or_default();
+        format!("{}{n}{runs}", text(&self.averaged))
     }
+}
+
+/// Returns the number of runs with a value and of all, if some have none.
+fn runs_of(averaged: &Averaged, point: &PointSummary) -> Option<(u64, usize)> {
+    let (n, all) = (averaged.estimate.n, point.seeds.len());
+    (n < all as u64).then_some((n, all))
 }
 
 /// Returns the measures of the things whose names begin with `prefix`.
@@ -147,7 +156,7 @@ fn things<'a>(prefix: &str, point: &'a PointSummary) -> Things<'a> {
     let mut things = Things::new();
     for (name, averaged) in &point.measures {
         if let Some((thing, measure)) = name.strip_prefix(prefix).and_then(|rest| rest.rsplit_once('.')) {
-            let shown = Shown { averaged: averaged.clone(), n: None };
+            let shown = Shown { averaged: averaged.clone(), n: None, runs: runs_of(averaged, point) };
             things.entry(thing.to_owned()).or_default().insert(measure, shown);
         }
     }
@@ -272,7 +281,8 @@ fn of_group<'a>(
     let mean = |measure: &str| {
         let averaged = point.measures.get(&format!("group.{group}.{measure}.mean"))?.clone();
         let n = group_value(&group, &format!("{measure}.n"), point).filter(|n| *n != count as f64);
-        Some(Shown { averaged, n })
+        let runs = runs_of(&averaged, point);
+        Some(Shown { averaged, n, runs })
     };
     columns.iter().filter_map(|(measure, _)| Some((*measure, mean(measure)?))).collect()
 }
@@ -398,6 +408,17 @@ mod tests {
         let table = flow_table(&point).expect("a table");
         let cells: Vec<&str> = table.rows[0].iter().map(Cell::text).collect();
         assert_eq!(cells, ["a.*, mean of 13", "7.000\u{a0}Mbit/s", "300.0\u{a0}ms (of 5)"]);
+    }
+
+    #[test]
+    fn a_mean_of_fewer_runs_says_of_how_many() {
+        let mut point = point(0);
+        point.seeds = vec![1, 2, 3, 4, 5];
+        let estimate = Estimate { n: 2, mean: 0.3, ci95: None };
+        point.measures.insert("flow.late.delay-mean".into(), Averaged { unit: "s".into(), estimate });
+        let table = flow_table(&point).expect("a table");
+        let cells: Vec<&str> = table.rows.iter().flatten().map(Cell::text).collect();
+        assert!(cells.contains(&"300.0\u{a0}ms (2 of 5 runs)"), "{cells:?}");
     }
 
     #[test]

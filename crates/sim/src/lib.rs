@@ -17,5 +17,5 @@ mod statement;
 
 pub use agenda::Agenda;
 pub use fingerprint::Fingerprint;
-pub use network::{BuildError, Builder, ElementId, EngineCounters, Network};
+pub use network::{BuildError, Builder, ElementId, EngineCounters, Network, PacketEnd};
 pub use statement::Statement;

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 
-use bentpipe_net::ledger::{AccountNumber, Accounts, Ledger, set_place};
+use bentpipe_net::ledger::{AccountNumber, Accounts, Entry, Ledger, set_place};
 use bentpipe_net::metric::{Counter, Gauge, Of};
 use bentpipe_net::{Cx, Element, Observer, Outbox, Packet, Port, Wire};
 use bentpipe_units::{RandomStream, Span, Time};
@@ -40,6 +40,20 @@ type Tap = Box<dyn FnMut(Time, &Packet) + Send>;
 
 /// Action on the network at a scheduled time.
 type Action = Box<dyn FnOnce(&mut Network) + Send>;
+
+/// Callback invoked with the ends of packets that were followed.
+type Conclusion = Box<dyn FnOnce(Vec<PacketEnd>) + Send>;
+
+/// End of a packet that was followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PacketEnd {
+    /// Input at which it was sent.
+    pub input: (ElementId, Port),
+    /// Time at which it, or the last of its copies, was delivered.
+    pub arrived: Option<Time>,
+    /// Other end, and the element where it was.
+    pub end: Option<(Entry, ElementId)>,
+}
 
 /// Callback invoked for each packet at any input.
 type Watch = Box<dyn FnMut(Time, ElementId, Port, &Packet) + Send>;
@@ -152,6 +166,7 @@ pub struct Network {
     work: EngineCounters,
     taps: Vec<(Wire, Tap)>,
     watch: Option<Watch>,
+    conclusion: Option<Conclusion>,
     clusters: Clusters,
     /// Scheduled actions, in the order of their times.
     scheduled: VecDeque<(Time, Action)>,
@@ -181,6 +196,7 @@ impl Network {
             work,
             taps: Vec::new(),
             watch: None,
+            conclusion: None,
             clusters,
             scheduled: VecDeque::new(),
         }
@@ -322,6 +338,49 @@ impl Network {
         self.watch = Some(Box::new(watch));
     }
 
+    /// Follows the packets that are sent at these inputs, each to its end.
+    ///
+    /// [`Network::close`] calls `conclude` with them, in the order in which they were sent. They are at most
+    /// [`MAX_FOLLOWED`](bentpipe_net::ledger::MAX_FOLLOWED).
+    pub fn follow(
+        &mut self,
+        inputs: &[(ElementId, Port)],
+        conclude: impl FnOnce(Vec<PacketEnd>) + Send + 'static,
+    ) {
+        let is_meant =
+            |sender: &Sender| matches!(sender, Sender::Input(id, port) if inputs.contains(&(*id, *port)));
+        let numbers = self.senders.iter().zip(1..).filter(|(sender, _)| is_meant(sender));
+        self.outbox.accounts_mut().follow(numbers.map(|(_, number)| number).collect());
+        self.conclusion = Some(Box::new(conclude));
+    }
+
+    /// Returns the ends of the packets that were followed.
+    fn ends(&self) -> Vec<PacketEnd> {
+        let accounts = self.outbox.accounts();
+        let mut ends = Vec::new();
+        for (account, packet) in accounts.followed() {
+            let input = match self.senders.get(account.saturating_sub(1) as usize) {
+                Some(Sender::Input(id, port)) => (*id, *port),
+                _ => (ElementId(u32::MAX), Port(0)),
+            };
+            ends.push(PacketEnd { input, arrived: (packet.delivered > 0).then_some(packet.at), end: None });
+        }
+        for (number, element, entry, count) in self.ledger.entries() {
+            let place = accounts.place_of_followed(number);
+            let Some(known) = place.and_then(|place| ends.get_mut(place)) else { continue };
+            // Of several copies one that may still arrive counts.
+            if count > 0 && entry != Entry::Copied && known.arrived.is_none() {
+                known.end = known.end.max(Some((entry, ElementId(element))));
+            }
+        }
+        ends
+    }
+
+    /// Starts the window of measures: packets that are sent from now on have accounts apart.
+    pub fn start_window(&mut self) {
+        self.outbox.accounts_mut().start_window();
+    }
+
     /// Executes all components in the order of time from now on.
     fn keep_order(&mut self) {
         let one = Components::one(self.slots.len());
@@ -384,6 +443,9 @@ impl Network {
         let senders = self.sender_paths();
         let mut slots = std::mem::take(&mut self.slots).into_iter();
         self.ledger.take_stock(self.paths.len() as u32, |_| drop(slots.next()));
+        if let Some(conclude) = self.conclusion.take() {
+            conclude(self.ends());
+        }
         self.state(senders)
     }
 

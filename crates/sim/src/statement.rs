@@ -13,6 +13,10 @@ pub struct Statement {
     pub account: Account,
     /// Other entries: kind, path of the element, number of packets.
     pub entries: Vec<(Entry, String, i64)>,
+    /// Packets of the account that were sent before the window of measures.
+    pub before_window: Account,
+    /// Entries of packets that were sent before the window of measures.
+    pub entries_before: Vec<(Entry, String, i64)>,
 }
 
 impl Statement {
@@ -25,14 +29,33 @@ impl Statement {
     ///
     /// They are on their way, or held outside of the network.
     pub fn elsewhere(&self) -> i64 {
-        let ended = self.account.delivered as i64 + self.sum(|entry| entry != Entry::Copied);
-        self.account.sent as i64 + self.copied() - ended
+        open(self.account, &self.entries)
+    }
+
+    /// Returns the number of those packets that were sent before the window of measures.
+    pub fn elsewhere_before(&self) -> i64 {
+        open(self.before_window, &self.entries_before)
     }
 
     /// Returns the sum of the entries of a kind.
     pub fn sum(&self, is_meant: impl Fn(Entry) -> bool) -> i64 {
         let meant = self.entries.iter().filter(|(entry, ..)| is_meant(*entry));
         meant.map(|(_, _, count)| count).sum()
+    }
+}
+
+/// Returns the number of packets of an account that are in no entry.
+fn open(account: Account, entries: &[(Entry, String, i64)]) -> i64 {
+    let signed =
+        entries.iter().map(|(entry, _, count)| if *entry == Entry::Copied { *count } else { -count });
+    account.sent as i64 - account.delivered as i64 + signed.sum::<i64>()
+}
+
+/// Adds packets to the entry of a kind and place.
+fn enter(entries: &mut Vec<(Entry, String, i64)>, (entry, path, count): (Entry, &str, i64)) {
+    match entries.iter_mut().find(|(kind, at, _)| *kind == entry && at == path) {
+        Some((.., sum)) => *sum += count,
+        None => entries.push((entry, path.to_owned(), count)),
     }
 }
 
@@ -52,25 +75,20 @@ pub(crate) fn statements(
         if place == statements.len() {
             statements.push(Statement { sender, ..Statement::default() });
         }
-        add(&mut statements[place].account, accounts.get(number));
+        statements[place].account.add(accounts.get(number));
+        statements[place].before_window.add(accounts.before_window(number));
         numbers.insert(number, place);
     }
     for (number, element, entry, count) in ledger.entries().into_iter().filter(|(.., count)| *count != 0) {
-        let Some(statement) = numbers.get(&number).map(|place| &mut statements[*place]) else { continue };
+        let account = accounts.account_of(number);
+        let Some(statement) = numbers.get(&account).map(|place| &mut statements[*place]) else { continue };
         let path = paths.get(element as usize).map_or("", |path| path);
-        match statement.entries.iter_mut().find(|(kind, at, _)| *kind == entry && at == path) {
-            Some((.., sum)) => *sum += count,
-            None => statement.entries.push((entry, path.to_owned(), count)),
+        enter(&mut statement.entries, (entry, path, count));
+        if accounts.is_before_window(number) {
+            enter(&mut statement.entries_before, (entry, path, count));
         }
     }
     statements
-}
-
-fn add(sum: &mut Account, account: Account) {
-    sum.sent += account.sent;
-    sum.sent_bytes += account.sent_bytes;
-    sum.delivered += account.delivered;
-    sum.delivered_bytes += account.delivered_bytes;
 }
 
 #[cfg(test)]
@@ -115,6 +133,7 @@ mod tests {
         let open = network.statements().remove(0);
         let closed = network.close().remove(0);
         assert_eq!((open.account, open.elsewhere()), (closed.account, 3));
+        assert_eq!(closed.before_window, Account::default());
         closed
     }
 
@@ -145,5 +164,28 @@ mod tests {
         let twice = after(Config::Duplication { probability: 1.0 });
         assert_eq!((twice.account.delivered, twice.copied(), twice.elsewhere()), (6, 3, 0));
         assert!(twice.entries.contains(&(Entry::Copied, path(), 3)), "{twice:?}");
+    }
+
+    #[test]
+    fn what_was_sent_before_the_window_stays_apart_whenever_it_ends() {
+        let (mut network, from) = network(Config::PacketErrors { loss: 0.0 });
+        let send = |network: &mut Network, count: usize| {
+            (0..count).for_each(|_| network.inject(from, ExternalPort::OUTSIDE, Packet::new(25, 100)));
+            network.run_until(network.now());
+        };
+        // Three are on the line or wait, and two are dropped.
+        send(&mut network, 5);
+        network.start_window();
+        network.run_until(Time::ZERO + Span::from_millis(20));
+        send(&mut network, 4);
+        let statement = network.close().remove(0);
+        let dropped = |entries: &[(Entry, String, i64)]| {
+            let dropped = entries.iter().filter(|(entry, ..)| *entry == Entry::Dropped(Why::Queue));
+            dropped.map(|(.., packets)| packets).sum::<i64>()
+        };
+        assert_eq!((statement.account.sent, statement.account.delivered), (9, 3));
+        assert_eq!((statement.before_window.sent, statement.before_window.delivered), (5, 3));
+        assert_eq!((dropped(&statement.entries), dropped(&statement.entries_before)), (3, 2));
+        assert_eq!((statement.elsewhere(), statement.elsewhere_before()), (0, 0));
     }
 }

@@ -412,7 +412,9 @@ impl Element for Sender {
         observer.counter(&link_metrics::DROPPED_TOO_BIG, self.counts.too_big);
         let in_flight: u64 = self.flight.iter().map(|(_, _, [packets, _])| packets).sum();
         observer.gauge(&link_metrics::IN_FLIGHT, (in_flight + self.waiting.len() as u64) as f64);
-        let busy = self.counts.busy.as_secs_f64();
+        // A frame counts as a whole where it begins.
+        let ahead = self.free_at.as_nanos().saturating_sub(now.as_nanos());
+        let busy = self.counts.busy.as_nanos().saturating_sub(ahead) as f64 / 1e9;
         observer.gauge(&link_metrics::BUSY, busy);
         observer.gauge(&link_metrics::UTILISATION, busy / now.as_secs_f64());
         observer.counter(&metrics::FRAMES_SENT, frames);

@@ -23,6 +23,7 @@ mod records;
 mod reports;
 mod sender;
 mod waiting;
+mod waits;
 
 pub use agent::{Agent, Ends, Plan, Side};
 pub use config::{Config, Good, Rtcp, Settings};
@@ -31,3 +32,4 @@ pub(crate) use kind::{HEADERS_LEN, MAX_CALLS, even};
 pub use phone::{Ear, Incoming, Mouth, Spoken};
 pub use rate::Adapt;
 pub use recording::{Arrived, Log, Score};
+pub use waits::Waits;

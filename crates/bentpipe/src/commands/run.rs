@@ -153,7 +153,7 @@ fn fingerprints(results: &Results) -> String {
 
 fn no_effect(results: &Results) -> &'static str {
     if results.summary.is_seed_without_effect() {
-        "note: nothing in the scenario is random, so the seed has no effect; one seed gives the same\n"
+        "note: the runs of all seeds are the same: nothing that happened was random\n"
     } else {
         ""
     }

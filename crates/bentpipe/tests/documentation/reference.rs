@@ -212,15 +212,21 @@ A measure is a quotient of what happened in one interval:
 
 Payload counts in the interval in which it arrived for the first time, whether or not a hole in front of it is filled later. What a flow
 sent before its stop arrives after it, a TCP sender's whole buffer too, so that its rate has the time until the last arrival. An interval that
-begins with the window is a sample (`probe.interval`) long at least. A packet
-in flight at the end is neither lost nor unanswered: it counts as lost if a later one of its flow arrived, or if it was sent more than
-twice the longest delay before the end (RFC 7680, section 2.4).
+begins with the window is a sample (`probe.interval`) long at least.
+
+`loss`, `voice-loss` and `unanswered` are of the account of the flow's packets that were sent in the window: of those dropped, delivered and taken
+over, the dropped. A packet counts by the time of its sending: what was sent in the warm-up is left out, whenever it ends. What waits or is
+in flight at the end is neither lost nor delivered. A request is lost with its answer. A packet of which a duplicate arrived is not lost. Each
+member of a group has packets of its own, and the loss is the mean of all members. `voice-loss` adds what came too late; RTCP is in the account
+too. Flows in ATM cells have no account: there a packet is lost if a later one of its flow arrived, or if it was sent more than
+twice the longest delay before the end (RFC 7680, section 2.4). `completion` of UDP has no value while packets are on their way.
 
 `goodput` counts payload: of UDP and TCP what is behind their headers, of a replayed capture too, and of other protocols in it all behind
 IP's. `sent` counts whole IP packets, so that the quotient of both is no loss ratio. A replayed packet is numbered by the time at which the
 capture has it, so that its flow has loss, delay and jitter as other UDP flows do. A duplicate counts in `delivered-bytes` alone.
 
 `loss` of bundles is of those lost between two nodes and deleted at one. Bundles that a node stores, or that may still arrive from a neighbour, are not lost.
+A bundle in fragments is lost with any of them, whatever nodes store of it.
 
 Delays of a flow are the network's: from the instant at which the sender's node got the packet. What data waited at its sender before is the
 `wait` of TCP and TFRC; `delay-with-wait` of a TFRC receiver is both.
@@ -230,7 +236,7 @@ A call has its measures in both directions: `flow.call.r` is what its receiver h
 
 `dropped` of a link is of its queue and its line; what its channels lose is `channel-lost`. BBFRAMEs lost to a fade never reach
 the channel: `channel-loss-ratio` leaves them out, and `packets-faded` has their packets. A link counts what it carries: of a packet in
-fragments, each fragment. Accounts count packets: one of which any fragment is lost ends there, once.
+fragments, each fragment. Accounts count packets: one of which any fragment is lost ends there, once. Duplicates of fragments stand in for lost ones.
 
 Means and extremes that a gauge has count from the start of the window: mean and peak of a queue, mean playout delay, R and MOS. Mean queues of links and
 shapers are exact: each packet counts for the time that it waited. R of each
@@ -280,12 +286,12 @@ fn quotient(metric: &Metric, sum: &Sum) -> (String, String, &'static str) {
             (format!("median of the {grown}{factor} between samples"), "seconds".to_owned(), time)
         }
         How::Over(other) => (grown, format!("growth of `{}`", other.name), "window"),
-        How::Loss { expected, sent } => {
-            let missing = format!("{grown}, and `{}` behind the last that arrived", sent.name);
+        How::Loss { late, .. } => {
+            let late = late.map_or(String::new(), |late| format!(", and growth of `{}`", late.name));
             (
-                missing,
-                format!("growth of `{}`, and the same", expected.name),
-                "window, without those in flight",
+                format!("packets dropped in the account{late}"),
+                "packets dropped, delivered and taken over".to_owned(),
+                "sent in the window",
             )
         }
         How::OfAllWith(other) => {

@@ -1,7 +1,8 @@
 //! Whereabouts of the bundles of flows, over all nodes of a network.
 //!
 //! A bundle is waiting while a node has it or a part of it, delivered once an application took it, and else gone: deleted for a
-//! reason, lost or on its way. Several nodes may have copies, and a node keeps what it sends until its neighbour has it.
+//! reason, lost or on its way. Several nodes may have copies, and a node keeps what it sends until its neighbour has it. A bundle in
+//! fragments is lost with any part that no node stores and that is not on its way: what nodes store of it is of no use.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -61,7 +62,55 @@ struct Bundles {
     flights: BTreeSet<(Time, Number)>,
     /// Delivered bundles, a bit each.
     delivered: Vec<u64>,
+    /// Parts of bundles in fragments that are not delivered.
+    parts: HashMap<Number, Parts, RandomState>,
+    /// Instant up to which losses are known.
+    settled_at: Time,
     sums: Whereabouts,
+}
+
+/// Parts of a bundle in fragments.
+#[derive(Debug, Default)]
+struct Parts {
+    /// Length of the whole payload.
+    total: u64,
+    of: Vec<Part>,
+}
+
+/// Part of a bundle's payload, at any number of nodes.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    start: u64,
+    end: u64,
+    /// Number of nodes that store it.
+    places: u32,
+    /// Time until which it may arrive, once it is stored nowhere.
+    due: Time,
+}
+
+impl Parts {
+    /// Returns the part from `start` to `end`.
+    fn part(&mut self, (start, end): (u64, u64)) -> &mut Part {
+        let known = self.of.iter().position(|part| (part.start, part.end) == (start, end));
+        let place = known.unwrap_or_else(|| {
+            let place = self.of.partition_point(|part| part.start <= start);
+            self.of.insert(place, Part { start, end, places: 0, due: Time::ZERO });
+            place
+        });
+        &mut self.of[place]
+    }
+
+    /// Returns `true` if each byte is stored somewhere, or may arrive at `now` or later.
+    fn are_complete(&self, now: Time) -> bool {
+        let mut covered = 0;
+        for part in self.of.iter().filter(|part| part.places > 0 || part.due >= now) {
+            if part.start > covered {
+                return false;
+            }
+            covered = covered.max(part.end);
+        }
+        covered >= self.total
+    }
 }
 
 /// Bundle that is not delivered.
@@ -72,6 +121,8 @@ struct Open {
     /// Time until which it may arrive, once it is stored nowhere.
     due: Time,
     is_lost: bool,
+    /// Set if a part is lost, and others are stored.
+    is_broken: bool,
     /// Reason for which the last part was deleted.
     deleted: Option<u64>,
 }
@@ -79,6 +130,7 @@ struct Open {
 impl Open {
     fn count<'a>(&self, sums: &'a mut Whereabouts) -> &'a mut u64 {
         match (self.places, self.deleted) {
+            _ if self.is_broken => &mut sums.lost,
             (1.., _) => &mut sums.waiting,
             (0, Some(reason::EXPIRED)) => &mut sums.expired,
             (0, Some(reason::STORAGE)) => &mut sums.no_room,
@@ -117,17 +169,51 @@ impl Bundles {
             self.delivered.resize(word + 1, 0);
         }
         self.delivered[word] |= 1 << (number % 64);
+        self.parts.remove(&number);
         if let Some(open) = self.open.remove(&number) {
             *open.count(&mut self.sums) -= 1;
         }
     }
 
+    /// Changes the part of a bundle in fragments that a node had or has.
+    fn change_part(&mut self, bundle: &Bundle, number: Number, change: impl FnOnce(&mut Part)) {
+        let (fragment, len) = (bundle.primary.fragment, bundle.payload.len());
+        if self.is_delivered(number) || fragment.is_none() && !self.parts.contains_key(&number) {
+            return;
+        }
+        let open = self.open.get(&number).copied().unwrap_or_default();
+        let total = fragment.map_or(len, |fragment| fragment.total);
+        let parts = self.parts.entry(number).or_insert_with(|| {
+            let whole = Part { start: 0, end: total, places: open.places, due: open.due };
+            Parts { total, of: vec![whole] }
+        });
+        let start = fragment.map_or(0, |fragment| fragment.offset);
+        let part = parts.part((start, start.saturating_add(len)));
+        change(part);
+        let due = (part.places == 0).then_some(part.due);
+        self.flights.extend(due.map(|due| (due, number)));
+        self.judge(number);
+    }
+
+    /// Notes whether a bundle in fragments can be complete.
+    fn judge(&mut self, number: Number) {
+        let Some(parts) = self.parts.get(&number) else { return };
+        let is_broken = !parts.are_complete(self.settled_at);
+        if self.open.get(&number).is_some_and(|open| open.is_broken != is_broken) {
+            self.change(number, |open| open.is_broken = is_broken);
+        }
+    }
+
     /// Notes the bundles that cannot arrive any more.
     fn settle(&mut self, now: Time) {
+        self.settled_at = self.settled_at.max(now);
         while let Some((due, number)) = self.flights.first().copied().filter(|(due, _)| *due < now) {
             self.flights.pop_first();
-            let is_on_its_way =
-                |open: &&Open| open.due == due && open.places == 0 && open.deleted.is_none() && !open.is_lost;
+            self.judge(number);
+            let is_on_its_way = |open: &&Open| {
+                let is_known = open.is_lost || open.is_broken;
+                open.due == due && open.places == 0 && open.deleted.is_none() && !is_known
+            };
             if self.open.get(&number).filter(is_on_its_way).is_some() {
                 self.sums.in_flight -= 1;
                 self.sums.lost += 1;
@@ -191,10 +277,12 @@ impl Notes {
     /// Notes that the node stores a bundle or a part of it.
     pub(super) fn hold(&self, bundle: &Bundle) {
         self.note(bundle, |flow, number| {
+            flow.change_part(bundle, number, |part| part.places += 1);
             flow.change(number, |open| {
                 open.places += 1;
                 (open.deleted, open.is_lost) = (None, false);
             });
+            flow.judge(number);
         });
     }
 
@@ -202,6 +290,10 @@ impl Notes {
     pub(super) fn release(&self, bundle: &Bundle, now: Time) {
         let due = now + self.longest + SLACK;
         self.note(bundle, |flow, number| {
+            flow.change_part(bundle, number, |part| {
+                part.places = part.places.saturating_sub(1);
+                part.due = part.due.max(due);
+            });
             flow.change(number, |open| {
                 open.places = open.places.saturating_sub(1);
                 (open.due, open.deleted) = (open.due.max(due), None);
@@ -222,7 +314,7 @@ impl Notes {
 
 #[cfg(test)]
 mod tests {
-    use bentpipe_wire::dtn::bundle::{Payload, Primary};
+    use bentpipe_wire::dtn::bundle::{Fragment, Payload, Primary};
 
     use super::*;
 
@@ -257,5 +349,39 @@ mod tests {
         let other = Bundle { primary: Primary { source: Eid::ipn(9, 2), ..bundle(7).primary }, ..bundle(7) };
         nodes[0].hold(&other);
         assert_eq!(flow.whereabouts(at(7)).waiting, 2, "the bundle of another flow");
+    }
+
+    /// Returns a fragment of a bundle of 10 bytes.
+    fn part(sequence: u64, offset: u64, len: u64) -> Bundle {
+        let whole = bundle(sequence);
+        let fragment = Some(Fragment { offset, total: 10 });
+        Bundle { primary: Primary { fragment, ..whole.primary }, payload: Payload::elided(len), ..whole }
+    }
+
+    #[test]
+    fn a_bundle_is_lost_with_any_of_its_parts() {
+        let registry = Registry::default();
+        let flow = registry.add(Eid::ipn(1, 2));
+        let mut nodes = [Notes::default(), Notes::default()];
+        nodes.iter_mut().for_each(|node| node.register(registry.clone(), Span::from_secs(2)));
+        let at = |seconds| Time::ZERO + Span::from_secs(seconds);
+        for number in 0..2 {
+            nodes[0].hold(&bundle(number));
+            nodes[0].release(&bundle(number), at(0));
+            for part in [part(number, 0, 4), part(number, 4, 6)] {
+                nodes[0].hold(&part);
+                nodes[0].release(&part, at(10));
+            }
+            nodes[1].hold(&part(number, 0, 4));
+        }
+        nodes[1].hold(&part(0, 4, 6));
+        let waiting = Whereabouts { waiting: 2, ..Whereabouts::default() };
+        assert_eq!(flow.whereabouts(at(14)), waiting, "the second part may arrive");
+        assert_eq!(flow.whereabouts(at(16)), Whereabouts { waiting: 1, lost: 1, ..waiting });
+        nodes[1].release(&part(1, 0, 4), at(20));
+        nodes[1].delete(&part(1, 0, 4), reason::EXPIRED);
+        assert_eq!(flow.whereabouts(at(30)).gone(), 1, "once");
+        nodes[1].deliver(&bundle(0));
+        assert_eq!(flow.whereabouts(at(30)), Whereabouts { lost: 1, ..Whereabouts::default() });
     }
 }

@@ -1,15 +1,19 @@
-//! Loss ratio of flows of numbered packets.
+//! Loss ratio of flows of packets.
 //!
-//! A packet is lost if a later one of its flow arrived and it did not. Packets after the last one that arrived are lost if they were
+//! It is of the accounts of their packets: dropped, of those dropped and delivered, that were sent in the window. What waits or is in
+//! flight at the end counts as neither. A packet of which a duplicate arrived is not lost. Each member of a group has packets of its own.
+//!
+//! Flows whose data others carry, such as cells, have no account. There a packet is lost if a later one arrived and it did not. Packets after the last one that arrived are lost if they were
 //! sent so long before the end of the run that they cannot be in flight: more than [`Run::waiting`], as RFC 7680, section 2.4, has a
-//! waiting time. Packets in flight count neither as sent nor as lost.
+//! waiting time.
 
-use bentpipe_net::metric::{Counter, End, Of};
+use bentpipe_net::metric::{Counter, End, Gauge, Of, UnitColumn};
 use bentpipe_record::{Total, Totals};
 use bentpipe_transport::ping::metrics::REQUESTS;
 use bentpipe_units::Span;
 
 use super::run::Run;
+use super::sent::{Loss, Sent};
 use super::subjects::Subject;
 use super::unloaded::{Unloaded, longest, longest_round_trip};
 
@@ -19,8 +23,82 @@ const MARGIN: u64 = 2;
 impl Run<'_> {
     /// Returns the packets lost on the way to a receiver, and those expected there.
     ///
-    /// The warm-up is left out.
-    pub(super) fn lost(
+    /// The warm-up is left out. The members of a group are counted with the first.
+    pub(super) fn lost(&self, flow: &Subject<'_>, missing: &Total, loss: Loss) -> (f64, f64) {
+        let Some(account) = self.account(flow, loss) else {
+            return self.missing(flow, missing, [loss.expected, loss.sent]);
+        };
+        let is_round_trip = loss.sent.is(&REQUESTS);
+        let receiving = Some(if is_round_trip { End::Sender } else { End::Receiver });
+        let reports = |part: &u32| self.end.of(*part).iter().any(|total| total.metric.is(missing.metric));
+        let parts = flow.parts.iter().filter(|(_, end)| *end == receiving).map(|(part, _)| *part);
+        let mut parts = parts.filter(reports).peekable();
+        if parts.peek() != Some(&missing.part) {
+            return (0.0, 0.0);
+        }
+        let parts: Vec<u32> = parts.collect();
+        let duplicates = parts.iter().map(|part| self.duplicates(*part)).sum();
+        let late: f64 = parts.iter().map(|part| self.late(*part, loss.late)).sum();
+        let (lost, all) = match parts.len() {
+            1 => account.lost(duplicates),
+            members => {
+                let behind = parts.iter().map(|part| self.behind(flow, *part, loss)).sum();
+                account.lost_to(members as f64, (duplicates, behind))
+            }
+        };
+        (lost + late, all)
+    }
+
+    /// Returns `true` if packets of a flow's sender are on their way at the end.
+    pub(super) fn is_under_way(&self, flow: &Subject<'_>) -> bool {
+        self.account_at(flow, End::Sender).is_some_and(|sent| sent.remaining > 0.0)
+    }
+
+    /// Returns the account of an end of a flow.
+    fn account_at(&self, flow: &Subject<'_>, wanted: End) -> Option<Sent> {
+        let mut ends = flow.parts.iter().filter(|(_, end)| *end == Some(wanted));
+        ends.find_map(|(part, _)| {
+            let path = self.end.parts.get(*part as usize)?.replace('/', ".");
+            self.accounts.get(&path[..]).copied()
+        })
+    }
+
+    /// Returns the account of the packets that a flow's loss is of.
+    fn account(&self, flow: &Subject<'_>, loss: Loss) -> Option<Sent> {
+        let sent = self.account_at(flow, End::Sender)?;
+        if !loss.sent.is(&REQUESTS) {
+            return Some(sent);
+        }
+        // An answering node is not a part of its flow.
+        let answers = format!("{}.receiver", flow.path.replace('/', "."));
+        Some(sent.and_back(self.accounts.get(&answers[..]).copied().unwrap_or_default()))
+    }
+
+    /// Returns the duplicates that arrived at a part.
+    fn duplicates(&self, part: u32) -> f64 {
+        let is_meant = |total: &&Total| {
+            total
+                .metric
+                .units
+                .is_some_and(|units| units.entries.iter().any(|entry| entry.column == UnitColumn::Duplicates))
+        };
+        self.end.of(part).iter().filter(is_meant).map(|total| self.grown(total)).sum()
+    }
+
+    fn late(&self, part: u32, late: Option<&Of<Gauge>>) -> f64 {
+        let is_meant = |total: &&Total| late.is_some_and(|late| total.metric.is(late));
+        self.end.of(part).iter().filter(is_meant).map(|total| self.grown(total)).sum()
+    }
+
+    /// Returns the packets that were sent behind the last that arrived at a part.
+    fn behind(&self, flow: &Subject<'_>, part: u32, loss: Loss) -> f64 {
+        let senders = flow.parts.iter().filter(|(_, end)| *end == Some(End::Sender));
+        let sent: f64 = senders.filter_map(|(sender, _)| reported(self.end, *sender, loss.sent)).sum();
+        (sent - reported(self.end, part, loss.expected).unwrap_or(0.0)).max(0.0)
+    }
+
+    /// Returns the packets that are missing by their numbers, and those expected.
+    fn missing(
         &self,
         flow: &Subject<'_>,
         missing: &Total,

@@ -20,7 +20,7 @@ pub(crate) fn idle(
     recording: &Recording,
     measures: &[Measure],
 ) -> Vec<FlowNote> {
-    let run = Run::of(scenario, seed, recording);
+    let run = Run::of(scenario, seed, recording, &[]);
     let with_goodput: HashSet<&str> = measures
         .iter()
         .filter(|measure| measure.value > 0.0)

@@ -1,6 +1,7 @@
 //! Making the declared measures of a subject from what its parts reported.
 
 use std::cell::OnceCell;
+use std::collections::HashMap;
 
 use bentpipe_net::Histogram;
 use bentpipe_net::metric::{Counter, End, How, Metric, Of, Sum, Unit};
@@ -8,9 +9,10 @@ use bentpipe_scenario::Scenario;
 use bentpipe_transport::app::metrics::LAST_ARRIVAL;
 use bentpipe_units::Span;
 
+use super::sent::{Loss, Sent};
 use super::subjects::{Kind, Subject};
 use super::unloaded::Unloaded;
-use bentpipe_record::{Column, Measure, Recording, Series, Total, Totals, stats};
+use bentpipe_record::{Column, LedgerRow, Measure, Recording, Series, Total, Totals, stats};
 
 /// Recording of a run, with the end of its warm-up.
 pub(super) struct Run<'a> {
@@ -26,6 +28,8 @@ pub(super) struct Run<'a> {
     pub(super) seed: u64,
     /// Delays for flows from which nothing arrived, once they are needed.
     pub(super) unloaded: OnceCell<Unloaded>,
+    /// Accounts of packets by sender.
+    pub(super) accounts: HashMap<&'a str, Sent>,
 }
 
 /// A measure of a subject in the making: values of several parts are added up.
@@ -115,11 +119,17 @@ impl<'a> Summed<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn of(scenario: &'a Scenario, seed: u64, recording: &'a Recording) -> Run<'a> {
+    pub(super) fn of(
+        scenario: &'a Scenario,
+        seed: u64,
+        recording: &'a Recording,
+        ledger: &'a [LedgerRow],
+    ) -> Run<'a> {
         Run {
             scenario,
             seed,
             unloaded: OnceCell::new(),
+            accounts: Sent::by_sender(ledger),
             end: &recording.end,
             warm: &recording.warm,
             series: &recording.series,
@@ -257,6 +267,8 @@ impl<'a> Run<'a> {
         let samples = || self.column(reported).map(|column| self.during(active, column.data.to_f64()));
         let one = |value: f64| (value, 1.0);
         match sum.how {
+            // The last arrival is known once nothing is on its way.
+            How::SinceStart if sum.given.is_some() && self.is_under_way(subject) => None,
             How::Last | How::SinceStart => Some(one(reported.value().as_f64())),
             How::Grown | How::PerSecond => Some(one(self.grown(reported))),
             How::Quantile(_) | How::DistributionMean => None,
@@ -272,7 +284,9 @@ impl<'a> Run<'a> {
                 });
                 Some((self.grown(reported), over))
             }
-            How::Loss { expected, sent } => Some(self.lost(subject, reported, [expected, sent])),
+            How::Loss { expected, sent, late } => {
+                Some(self.lost(subject, reported, Loss { expected, sent, late }))
+            }
             How::OfAllWith(other) => {
                 let grown = self.grown(reported).max(0.0);
                 let others = self.end.of(reported.part).iter().filter(|total| total.metric.is(other));

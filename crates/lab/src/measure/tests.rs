@@ -87,7 +87,7 @@ fn recording() -> Recording {
 fn rates_are_over_the_time_a_flow_was_on_after_the_warm_up() {
     let scenario =
         Document::parse("test", TWO_FLOWS.as_bytes()).expect("TOML").scenario().expect("a scenario");
-    let measures = measures(&scenario, 1, &recording());
+    let measures = measures(&scenario, 1, &recording(), &[]);
     let value = |name: &str| measures.iter().find(|m| m.name == name).map(|m| m.value);
     assert_eq!(value("flow.early.goodput"), Some(2000.0 * 8.0 / 8.0));
     assert_eq!(value("flow.late.1.goodput"), Some(1000.0 * 8.0 / 4.0));
@@ -107,7 +107,7 @@ fn goodput_is_over_the_time_until_a_flow_completed() {
     let mut recording = recording();
     let of_early = recording.end.entries.partition_point(|total| total.part < 2);
     recording.end.entries.insert(of_early, Total::new(1, &tcp::COMPLETED, Value::Gauge(6.0)));
-    let measures = measures(&scenario, 1, &recording);
+    let measures = measures(&scenario, 1, &recording, &[]);
     let value = |name: &str| measures.iter().find(|m| m.name == name).map(|m| m.value);
     assert_eq!(value("flow.early.completion"), Some(6.0));
     assert_eq!(value("flow.early.goodput"), Some(2000.0 * 8.0 / 4.0));
@@ -119,7 +119,7 @@ fn goodput_is_over_the_time_until_a_flow_completed() {
 fn copies_are_a_group_and_fairness_is_of_like_flows() {
     let calls = TWO_FLOWS.replacen("traffic = \"tcp\"", "traffic = \"tcp\"\napplication = \"paced\"", 1);
     let scenario = Document::parse("test", calls.as_bytes()).expect("TOML").scenario().expect("one");
-    let measures = measures(&scenario, 1, &recording());
+    let measures = measures(&scenario, 1, &recording(), &[]);
     let value = |name: &str| measures.iter().find(|m| m.name == name).map(|m| m.value);
     assert_eq!(value("group.late.goodput.mean"), Some(3000.0));
     assert_eq!(value("group.late.goodput.sum"), Some(2000.0), "over the window of 8 s, not over 4 s and 2 s");
@@ -136,7 +136,7 @@ fn copies_are_a_group_and_fairness_is_of_like_flows() {
 fn a_copy_that_never_starts_has_no_value_and_is_counted_apart() {
     let late = TWO_FLOWS.replace("stagger = \"2 s\"", "stagger = \"6 s\"").replace("stop = \"8 s\"\n", "");
     let scenario = Document::parse("test", late.as_bytes()).expect("TOML").scenario().expect("one");
-    let measures = measures(&scenario, 1, &recording());
+    let measures = measures(&scenario, 1, &recording(), &[]);
     let value = |name: &str| measures.iter().find(|m| m.name == name).map(|m| m.value);
     assert_eq!([value("group.late.n"), value("group.late.of")], [Some(1.0), Some(2.0)]);
     assert_eq!((value("group.late.retransmitted.n"), value("group.late.goodput.n")), (None, None));
@@ -152,7 +152,7 @@ fn delay_quantiles_of_tcp_leave_out_the_warm_up() {
     recording.warm.histograms = vec![(1, &tcp::DELAYS, delays.clone())];
     (0..100).for_each(|_| delays.record(Span::from_millis(300)));
     recording.end.histograms = vec![(1, &tcp::DELAYS, delays)];
-    let measures = measures(&scenario, 1, &recording);
+    let measures = measures(&scenario, 1, &recording, &[]);
     let value = |name: &str| measures.iter().find(|m| m.name == name).map(|m| m.value);
     let close = |name: &str| (value(name).unwrap_or_default() / 0.3 - 1.0).abs() < 0.01;
     assert!(close("flow.early.delay-p50") && close("flow.early.delay-p99"), "{measures:?}");
@@ -177,7 +177,7 @@ fn averages_of_a_flow_are_over_the_time_that_it_was_active() {
         vec![column(0, &tcp::CWND.metric, cwnd), column(1, &tcp::ARRIVED_BYTES.metric, delivered)];
     let of_sender = recording.end.entries.partition_point(|total| total.part < 1);
     recording.end.entries.insert(of_sender, Total::new(0, &tcp::CWND, Value::Gauge(70_000.0)));
-    let measures = measures(&scenario, 1, &recording);
+    let measures = measures(&scenario, 1, &recording, &[]);
     let value = |name: &str| measures.iter().find(|m| m.name == name).map(|m| m.value);
     assert_eq!(value("flow.early.cwnd"), Some(45_000.0));
     assert_eq!(value("flow.early.cwnd-p50"), Some(45_000.0));
@@ -198,7 +198,7 @@ fn losses_and_delays_of_datagrams_leave_out_the_warm_up() {
     recording.warm.histograms = vec![(1, &udp::DELAYS, delays.clone())];
     delays.record(Span::from_millis(300));
     recording.end.histograms = vec![(1, &udp::DELAYS, delays)];
-    let measures = measures(&scenario, 1, &recording);
+    let measures = measures(&scenario, 1, &recording, &[]);
     let value = |name: &str| measures.iter().find(|m| m.name == name).map(|m| m.value);
     assert_eq!(value("flow.early.loss"), Some(0.05));
     assert_eq!(value("flow.early.delay-mean"), Some(0.3));
@@ -213,7 +213,7 @@ fn drops_of_red_are_counted_once() {
     let causes = [&queue::DROPPED_LIMIT, &queue::DROPPED_EARLY, &queue::DROPPED_FORCED];
     let drops = causes.into_iter().zip([5, 7, 8]).chain([(&queue::RED_DROPPED_QUEUE, 20)]);
     recording.end.entries.extend(drops.map(|(cause, n)| Total::new(6, cause, Value::Counter(n))));
-    let measures = measures(&scenario, 1, &recording);
+    let measures = measures(&scenario, 1, &recording, &[]);
     let dropped = measures.iter().find(|measure| measure.name == "link.l.forward.dropped");
     assert_eq!(dropped.map(|measure| (measure.value, &measure.unit[..])), Some((20.0, "packets")));
 }
@@ -235,7 +235,7 @@ fn causes_of_no_goodput_are_those_of_the_scenario() {
         let mut recording = recording();
         // Nothing arrives at the early flow, and at the second copy of the late one.
         recording.end.entries.retain(|total| ![1, 5].contains(&total.part));
-        let measures = measures(&scenario, 1, &recording);
+        let measures = measures(&scenario, 1, &recording, &[]);
         idle(&scenario, 1, &recording, &measures).into_iter().map(|it| (it.flow, it.fact)).collect::<Vec<_>>()
     };
     let early = |fact| vec![("flow.early".to_owned(), fact)];

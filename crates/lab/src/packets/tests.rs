@@ -18,8 +18,8 @@ fn text(medium: &str) -> String {
     )
 }
 
-/// Network after its run, and the packets recorded.
-fn run(text: &str, flows: &[&str]) -> (Network, Packets) {
+/// Counters of the forward direction and its channel after a run, and the packets recorded.
+fn run(text: &str, flows: &[&str]) -> (Counters, Packets) {
     let document = Document::parse("test.toml", text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
     let scenario = document.scenario().unwrap_or_else(|error| panic!("{error}"));
     let Built { mut network, flows: handles, .. } =
@@ -27,14 +27,55 @@ fn run(text: &str, flows: &[&str]) -> (Network, Packets) {
     let wanted: Vec<String> = flows.iter().map(|name| (*name).to_owned()).collect();
     let chosen: Vec<&FlowHandle> = handles.iter().filter(|flow| wanted.contains(&flow.name)).collect();
     let follower = Arc::new(Mutex::new(Follower::new(&network, &chosen)));
+    follow(&mut network, &follower);
     let watching = Arc::clone(&follower);
     network.watch(move |now, at, port, packet| watching.lock().expect("alone").see(now, (at, port), packet));
     network.run_until(Time::ZERO + scenario.duration);
+    let counters = counters(&mut network);
+    let ledger = bentpipe_record::LedgerRow::of(&network.close());
     let mut follower = follower.lock().expect("alone");
     follower.settle();
     let packets = std::mem::take(&mut follower.packets);
     drop(follower);
-    (network, packets)
+    agree(&packets, &ledger);
+    (counters, packets)
+}
+
+/// Checks that the ends of packets are those in the accounts of their flows.
+fn agree(packets: &Packets, ledger: &[bentpipe_record::LedgerRow]) {
+    use bentpipe_record::LedgerColumn::{Copied, Delivered, Dropped, Remaining, Sent, TakenOver};
+    for (n, flow) in packets.flows.iter().enumerate() {
+        let sender = format!("flow.{}.sender", flow.name);
+        let rows: Vec<_> = ledger.iter().filter(|row| row.sender == sender).collect();
+        if rows.iter().any(|row| row.column == Copied) {
+            continue;
+        }
+        for row in rows {
+            let of = |record: &&PacketRecord| {
+                let fate = match (row.column, &row.reason[..]) {
+                    (Sent | Copied, _) => return true,
+                    (Delivered, _) => Delivery::Arrived,
+                    (TakenOver, _) => Delivery::TakenOver,
+                    (Dropped, _) => Delivery::Lost,
+                    (Remaining, "waiting") => Delivery::Waiting,
+                    (Remaining, _) => Delivery::InFlight,
+                };
+                let place = packets.places[record.place as usize].replace('/', ".");
+                record.delivery == fate && (row.place.is_empty() || row.place == place)
+            };
+            let data =
+                packets.records.iter().filter(|record| (record.flow, record.is_return) == (n as u32, false));
+            let of_reasons: u64 = ledger
+                .iter()
+                .filter(|other| {
+                    (&other.sender, other.column, &other.place) == (&row.sender, row.column, &row.place)
+                        && (row.column == Dropped || other.reason == row.reason)
+                })
+                .map(|row| row.packets)
+                .sum();
+            assert_eq!(data.filter(of).count() as u64, of_reasons, "{row:?}");
+        }
+    }
 }
 
 const LOSSY: &str = "[link.l]\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\ndelay = \"100 ms\"\n\
@@ -43,12 +84,12 @@ const LOSSY: &str = "[link.l]\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\nde
 
 #[test]
 fn each_lost_packet_says_where() {
-    let (mut network, packets) = run(&text(LOSSY), &["web", "call"]);
+    let (counters, packets) = run(&text(LOSSY), &["web", "call"]);
     let count = |place: &str| {
         let lost = packets.records.iter().filter(|record| record.delivery == Delivery::Lost);
         lost.filter(|record| packets.places[record.place as usize] == place).count() as f64
     };
-    let (queue, channel) = (value(&mut network, "dropped-queue"), value(&mut network, "lost"));
+    let (queue, channel) = (counters["dropped-queue"], counters["lost"]);
     assert!(queue > 0.0 && channel > 5.0, "{queue} {channel}");
     assert_eq!((count("link/l/forward"), count("link/l/forward/channel")), (queue, channel));
     let calls = packets.records.iter().filter(|record| record.flow == 1);
@@ -57,26 +98,27 @@ fn each_lost_packet_says_where() {
     assert_eq!(least, Span::from_micros(100_480));
 }
 
-/// Returns the sum of a counter of the forward direction and its channel at the end.
-fn value(network: &mut Network, name: &str) -> f64 {
-    struct Find<'a>(&'a str, f64);
-    impl bentpipe_net::Observer for Find<'_> {
+/// Sums of counters by name.
+type Counters = HashMap<&'static str, f64>;
+
+/// Returns the sums of the counters of the forward direction and its channel at the end.
+fn counters(network: &mut Network) -> Counters {
+    struct Find(Counters);
+    impl bentpipe_net::Observer for Find {
         fn counter(
             &mut self,
             of: &'static bentpipe_net::metric::Of<bentpipe_net::metric::Counter>,
             total: u64,
         ) {
-            if of.metric.name == self.0 {
-                self.1 += total as f64;
-            }
+            *self.0.entry(of.metric.name).or_default() += total as f64;
         }
         fn gauge(&mut self, _: &'static bentpipe_net::metric::Of<bentpipe_net::metric::Gauge>, _: f64) {}
     }
-    let mut find = Find(name, 0.0);
+    let mut find = Find(Counters::new());
     let ids: Vec<ElementId> =
         network.ids().filter(|id| network.path(*id).starts_with("link/l/forward")).collect();
     ids.into_iter().for_each(|id| network.observe(id, &mut find));
-    find.1
+    find.0
 }
 
 #[test]
@@ -131,9 +173,10 @@ fn a_request_that_a_node_answers_has_arrived_and_the_last_one_is_in_flight() {
     let fates = |flow: u32| {
         let of_flow = packets.records.iter().filter(|record| record.flow == flow);
         let count = |fate| of_flow.clone().filter(|record| record.delivery == fate).count();
-        [Delivery::Arrived, Delivery::Lost, Delivery::InFlight].map(count)
+        [Delivery::Arrived, Delivery::Lost, Delivery::Waiting, Delivery::InFlight].map(count)
     };
-    assert_eq!([fates(0), fates(1)], [[20, 0, 1], [2, 0, 1]]);
+    // The last ones of both are sent at once.
+    assert_eq!([fates(0), fates(1)], [[20, 0, 0, 1], [2, 0, 1, 0]]);
 }
 
 #[test]
@@ -163,13 +206,45 @@ fn packets_are_followed_through_translators() {
 fn a_packet_that_its_receiver_drops_is_lost_there() {
     let damaging = "[link.l]\nbetween = [\"a\", \"b\"]\nrate = \"10 Mbit/s\"\ndelay = \"100 ms\"\n\
         forward.channel = { kind = \"bit-errors\", ber = 1e-4 }";
-    let (mut network, packets) = run(&text(damaging), &["call"]);
+    let (counters, packets) = run(&text(damaging), &["call"]);
     let lost = packets.records.iter().filter(|record| record.delivery == Delivery::Lost);
     let at =
         |place: &str| lost.clone().filter(|record| packets.places[record.place as usize] == place).count();
     // What identifies a packet may be damaged too.
     assert!(at("flow/call/receiver") > 3, "{}", at("flow/call/receiver"));
-    assert!(
-        at("link/l/forward/channel") + at("flow/call/receiver") <= value(&mut network, "damaged") as usize
-    );
+    assert!(at("link/l/forward/channel") + at("flow/call/receiver") <= counters["damaged"] as usize);
+}
+
+#[test]
+fn packets_in_fragments_have_one_end_each() {
+    let line =
+        "[link.l]\nbetween = [\"a\", \"b\"]\nrate = \"10 Mbit/s\"\ndelay = \"100 ms\"\nmtu = \"576 B\"\n";
+    let lossy = "forward.channel = { kind = \"packet-errors\", loss = 0.1 }";
+    let long = |channel: &str| text(&format!("{line}{channel}")).replace("32 B", "4000 B");
+    for (channel, has_losses) in [("", false), (lossy, true)] {
+        let (_, packets) = run(&long(channel), &["call"]);
+        let count = |fate| packets.records.iter().filter(|record| record.delivery == fate).count();
+        assert!(count(Delivery::Arrived) > 10, "{}", count(Delivery::Arrived));
+        assert_eq!(count(Delivery::Lost) > 0, has_losses);
+    }
+}
+
+#[test]
+fn what_a_proxy_takes_over_and_what_waits_is_not_lost() {
+    let proxy = "title = \"t\"\nduration = \"5 s\"\nnode.a = {}\nnode.b = {}\n\
+        node.e = { kind = \"router\", role = { kind = \"pep\", link = \"far\" } }\n\
+        link.near = { between = [\"a\", \"e\"], rate = \"10 Mbit/s\", delay = \"5 ms\" }\n\
+        link.far = { between = [\"e\", \"b\"], rate = \"1 Mbit/s\", delay = \"250 ms\" }\n\
+        [flow.t]\nfrom = \"a\"\nto = \"b\"\ntraffic = \"tcp\"\napplication = { kind = \"bulk\", size = \"100 kB\" }\n";
+    let (_, packets) = run(proxy, &["t"]);
+    let count = |fate| packets.records.iter().filter(|record| record.delivery == fate).count();
+    assert_eq!(count(Delivery::Lost), 0);
+    assert!(count(Delivery::TakenOver) > 60, "{}", count(Delivery::TakenOver));
+    let down = "[link.l]\nbetween = [\"a\", \"b\"]\nrate = \"10 Mbit/s\"\ndelay = \"100 ms\"\n\
+        queue = { kind = \"drop-tail\", packets = 20 }\n\
+        [[event]]\nat = \"3 s\"\nset = { \"link.l.rate\" = \"0 bit/s\" }\n";
+    let (_, packets) = run(&text(down), &["call"]);
+    let count = |fate| packets.records.iter().filter(|record| record.delivery == fate).count();
+    assert_eq!(count(Delivery::Waiting), 20);
+    assert!(count(Delivery::Lost) > 50, "{}", count(Delivery::Lost));
 }

@@ -399,7 +399,7 @@ pub(super) fn outcome(
     recording: &Recording,
     (captures, accounts): (Vec<CaptureFile>, Accounts),
 ) -> Outcome {
-    let measures = measure::measures(&point.scenario, seed, recording);
+    let measures = measure::measures(&point.scenario, seed, recording, &accounts.ledger);
     let mut flow_notes = measure::idle(&point.scenario, seed, recording, &measures);
     flow_notes.extend(accounts.carriage);
     Outcome {

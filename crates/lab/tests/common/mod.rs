@@ -2,7 +2,7 @@
 
 use bentpipe_assemble::{Built, checked};
 use bentpipe_lab::measure;
-use bentpipe_record::{FinalValues, Recorder};
+use bentpipe_record::{FinalValues, LedgerRow, Recorder};
 use bentpipe_scenario::{Document, Scenario};
 use bentpipe_units::Span;
 
@@ -36,7 +36,8 @@ pub(crate) fn found(scenario: &Scenario, built: &mut Built) -> impl Fn(&str) -> 
     };
     let recording =
         recorder.run(&mut built.network, |_| std::ops::ControlFlow::Continue(())).expect("no stop");
-    let mut measures = measure::measures(scenario, 1, &recording);
+    let ledger = LedgerRow::of_running(&built.network.statements());
+    let mut measures = measure::measures(scenario, 1, &recording, &ledger);
     measures.extend(FinalValues::of(&recording.end).measures());
     move |name| measures.iter().find(|measure| measure.name == name).map(|measure| measure.value)
 }

@@ -196,31 +196,94 @@ fn fragments_that_all_arrive_are_their_packet() {
     assert_eq!(own.iter().map(|(.., packets)| packets).sum::<i64>(), 2);
 }
 
+/// Returns the fragments of a packet of account 1 as packets.
+fn parts() -> Vec<Packet> {
+    let part = |origin| {
+        let mut part = Packet::new(20, 80);
+        part.set_origin(origin);
+        part
+    };
+    fragments().into_iter().map(part).collect()
+}
+
+/// Returns the origin of the packet that these fragments complete.
+fn whole(parts: Vec<Packet>) -> Origin {
+    Origin::joined(parts.into_iter().map(|mut part| part.take_origin()).collect())
+}
+
+/// Returns the copies of fragments for two branches of a group, which replace them.
+fn branched(parts: Vec<Packet>) -> [Vec<Packet>; 2] {
+    let mut branches = [Vec::new(), Vec::new()];
+    for part in parts {
+        branches.iter_mut().for_each(|branch| branch.push(part.branch()));
+        part.replaced();
+    }
+    branches
+}
+
 #[test]
-fn copies_of_fragments_are_a_copy_of_their_packet() {
+fn copies_of_fragments_for_a_branch_are_a_copy_of_their_packet() {
+    for lost in 0..3 {
+        let entries = entries(|| {
+            let [mut first, second] = branched(parts());
+            // Whichever is lost, the branch is without the packet, and the other one is not.
+            first.remove(lost).lose(Why::Queue);
+            dropping(Why::Reassembly, || drop(first));
+            whole(second).end(Why::Channel);
+        });
+        let expected =
+            [(Entry::Copied, 1), (Entry::Dropped(Why::Queue), 1), (Entry::Dropped(Why::Channel), 1)];
+        assert_eq!(entries, expected.map(|(entry, count)| (1, 7, entry, count)), "fragment {lost}");
+    }
+}
+
+#[test]
+fn a_fragment_lost_in_front_of_branches_is_the_end_of_all_copies() {
     let entries = entries(|| {
-        let parts: Vec<Packet> = fragments()
-            .into_iter()
-            .map(|origin| {
-                let mut part = Packet::new(20, 80);
-                part.set_origin(origin);
-                part
-            })
-            .collect();
-        let [first, second] = [0, 1].map(|_| parts.iter().map(Packet::copy).collect::<Vec<_>>());
-        parts.into_iter().for_each(Packet::replaced);
-        first.into_iter().for_each(|part| part.lose(Why::Queue));
-        let arrived = second.into_iter().map(|mut part| part.take_origin()).collect();
-        Origin::joined(arrived).end(Why::Channel);
+        let mut parts = parts();
+        let last = parts.split_off(1);
+        let [first, second] = branched(parts);
+        // A branch has branches in turn.
+        let second = branched(second);
+        let mut last = last.into_iter();
+        last.next().into_iter().for_each(|part| part.lose(Why::Channel));
+        let rest = branched(last.collect());
+        dropping(Why::Reassembly, || drop((first, second, rest)));
     });
-    assert_eq!(
-        entries,
-        [
-            (1, 7, Entry::Copied, 1),
-            (1, 7, Entry::Dropped(Why::Queue), 1),
-            (1, 7, Entry::Dropped(Why::Channel), 1)
-        ]
-    );
+    assert_eq!(entries, [(1, 7, Entry::Copied, 2), (1, 7, Entry::Dropped(Why::Channel), 3)]);
+}
+
+#[test]
+fn a_duplicate_of_a_fragment_stands_in_for_a_lost_one() {
+    for lost in 0..3 {
+        let arrived = entries(|| {
+            let mut parts = parts();
+            let twin = parts[lost].copy();
+            std::mem::replace(&mut parts[lost], twin).lose(Why::Channel);
+            whole(parts).end(Why::Queue);
+        });
+        assert_eq!(arrived, [(1, 7, Entry::Dropped(Why::Queue), 1)], "fragment {lost}");
+    }
+    let both_lost = entries(|| {
+        let mut parts = parts();
+        let twin = parts[0].copy();
+        parts.remove(0).lose(Why::Channel);
+        twin.lose(Why::Queue);
+        dropping(Why::Reassembly, || drop(parts));
+    });
+    assert_eq!(both_lost, [(1, 7, Entry::Dropped(Why::Channel), 1)], "once, where the first was lost");
+}
+
+#[test]
+fn fragments_that_all_arrive_twice_are_a_packet_and_its_copy() {
+    let entries = entries(|| {
+        let parts = parts();
+        let twins = parts.iter().map(Packet::copy).collect();
+        whole(parts).end(Why::Queue);
+        whole(twins).end(Why::Channel);
+    });
+    let expected = [(Entry::Copied, 1), (Entry::Dropped(Why::Queue), 1), (Entry::Dropped(Why::Channel), 1)];
+    assert_eq!(entries, expected.map(|(entry, count)| (1, 7, entry, count)));
 }
 
 #[test]

@@ -44,7 +44,7 @@ bentpipe_net::metrics! {
     Counter DROPPED_UNEXPECTED = "dropped-unexpected", Packets, "Packets of other flows" => .drops();
     Counter EXPECTED = "expected-packets", Packets, "Packets sent up to the latest received";
     Gauge LOST = "lost", Packets, "Packets lost"
-        => .summed(&[Sum::new("loss", "Loss", How::Loss { expected: &EXPECTED, sent: &SENT }).at(End::Receiver)]);
+        => .summed(&[Sum::new("loss", "Loss", How::Loss { expected: &EXPECTED, sent: &SENT, late: None }).at(End::Receiver).since(2)]);
     Gauge LOSS_RATIO = "loss-ratio", Ratio, "Loss ratio";
     Gauge DELAY = "delay", Seconds, "One-way delay";
     Gauge DELAY_MEAN = "delay-mean", Seconds, "Mean one-way delay";

@@ -17,7 +17,7 @@ bentpipe_net::metrics! {
         => .units("requests", &[UnitEntry::sender(UnitColumn::Delivered, "")], UnitRest::RoundTrips);
     Counter SETTLED = "requests-settled", Packets, "Echo requests up to the latest that was answered";
     Gauge UNANSWERED = "unanswered", Packets, "Echo requests without a reply, though a later one has one" => .summed(&[
-        Sum::new("unanswered", "Requests without a reply", How::Loss { expected: &SETTLED, sent: &REQUESTS }).at(End::Sender).since(2),
+        Sum::new("unanswered", "Requests without a reply", How::Loss { expected: &SETTLED, sent: &REQUESTS, late: None }).at(End::Sender).since(2),
     ]);
     Gauge OUTSTANDING = "outstanding", Packets, "Echo requests after the latest that was answered";
     Counter DUPLICATES = "duplicates", Packets, "Duplicate echo replies"

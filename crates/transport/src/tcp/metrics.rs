@@ -36,6 +36,11 @@ pub(crate) const WAIT: &[Sum] = &[
     Sum::new("wait-p95", "95th-percentile wait at the sender", How::Quantile(95)).at(End::Sender),
 ];
 
+/// Reason of bytes between the ends of a connection that failed.
+///
+/// It was reset, or given up after its last retry.
+const GIVEN_UP: &str = "connection-given-up";
+
 bentpipe_net::metrics! {
     Counter SEGMENTS_SENT = "segments-sent", Packets, "Segments sent" => .once(&["segments_sent"]);
     Counter SEGMENTS_RECEIVED = "segments-received", Packets, "Segments received" => .once(&["segments_received"]);
@@ -60,7 +65,11 @@ bentpipe_net::metrics! {
     Counter OUTDATED = "outdated", Packets, "Segments with an outdated timestamp (PAWS)";
     Counter MALFORMED = "malformed", Packets, "Malformed segments";
     Counter SYNS = "syns", Packets, "SYN segments sent";
-    Counter FAILURES = "failures", Count, "Failed connections";
+    Counter FAILURES = "failures", Count, "Failed connections" => .units(
+        "B",
+        &[UnitEntry::sender(UnitColumn::Dropped, GIVEN_UP), UnitEntry::receiver(UnitColumn::Dropped, GIVEN_UP)],
+        UnitRest::Lost(GIVEN_UP),
+    );
     Counter QUICK_STARTS = "quick-starts", Count, "Quick-Start requests approved" => .once(&["quick_starts"]);
     Counter QUICK_STARTS_REFUSED = "quick-starts-refused", Count, "Quick-Start requests refused" => .once(&["quick_starts_refused"]);
     Counter BYTES_ACKED = "bytes-acked", Bytes, "Bytes acknowledged" => .once(&["bytes_acked"]);

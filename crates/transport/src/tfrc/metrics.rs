@@ -1,12 +1,16 @@
 //! Metrics of TFRC's sender and receiver, apart from those of any source and sink.
 
-use bentpipe_net::metric::Draw;
+use bentpipe_net::metric::{Draw, UnitColumn, UnitEntry, UnitRest};
 
 use crate::tcp::metrics::{NETWORK_DELAY, WAIT};
 
 bentpipe_net::metrics! {
     Counter REPORTS = "reports", Packets, "Receiver reports";
-    Counter DROPPED_BACKLOG = "dropped-backlog", Packets, "Packets dropped at the sender, backlog full" => .drops();
+    Counter DROPPED_BACKLOG = "dropped-backlog", Packets, "Packets dropped at the sender, backlog full" => .drops().units(
+        "packets",
+        &[UnitEntry::sender(UnitColumn::Offered, ""), UnitEntry::sender(UnitColumn::Refused, "backlog-full")],
+        UnitRest::Packets,
+    );
     Counter QUICK_START_USED = "quick-start-used", Count, "Quick-Start requests approved";
     Counter QUICK_START_REFUSED = "quick-start-refused", Count, "Quick-Start requests refused";
     Gauge ALLOWED_RATE = "allowed-rate", BitsPerSecond, "Allowed rate" => .drawn(Draw::Line("Allowed rate"));
@@ -16,5 +20,9 @@ bentpipe_net::metrics! {
     Histogram DELAYS = "delays", Seconds, "Distribution of the one-way delay" => .summed(NETWORK_DELAY);
     Histogram WAITS = "waits", Seconds, "Distribution of the time from generation to transmission" => .summed(WAIT);
     Gauge DELAY_WITH_WAIT = "delay-with-wait", Seconds, "One-way delay and wait at the sender, of the last packet";
-    Gauge BACKLOG = "backlog", Packets, "Packets waiting at the sender";
+    Gauge BACKLOG = "backlog", Packets, "Packets waiting at the sender" => .units(
+        "packets",
+        &[UnitEntry::sender(UnitColumn::Offered, ""), UnitEntry::sender(UnitColumn::Remaining, "waiting-at-the-sender")],
+        UnitRest::Packets,
+    );
 }

@@ -22,6 +22,7 @@ use super::recording::{Arrived, Log, Recording};
 use super::reports::Reports;
 use super::sender::{Emission, Origin, Sender, Talk};
 use super::waiting::Waiting;
+use super::waits::Waits;
 use crate::conversation::{Conversation, Party};
 use crate::losses::RUN_CLASSES;
 use crate::turns::Member;
@@ -108,6 +109,8 @@ pub struct Agent {
     rate_changes: u64,
     /// Sound of mixes by the member that receives them; empty without a conference.
     pub(super) receptions: Vec<Reception>,
+    /// Waits of the bridge's packets, at both ends of a conference.
+    pub(super) waits: Option<Waits>,
     /// Mixes that wait for their encoder.
     pub(super) mixes: Waiting,
     /// Next interval of each call, in the order of time.
@@ -138,6 +141,7 @@ impl Agent {
             modes: Vec::new(),
             rate_changes: 0,
             receptions: Vec::new(),
+            waits: None,
             mixes: Waiting::default(),
             intervals: VecDeque::new(),
             pending: None,
@@ -155,6 +159,17 @@ impl Agent {
             log: None,
             plan,
         }
+    }
+
+    /// Shares the waits of the bridge's packets with the other end of the conference.
+    pub fn share_waits(&mut self, waits: Waits) {
+        self.waits = Some(waits);
+    }
+
+    /// Returns the time that a packet waited at the bridge.
+    fn wait_of(&self, member: usize, seq: u16) -> Span {
+        let waits = self.waits.as_ref().filter(|_| self.plan.side != Side::Bridge);
+        waits.map_or(Span::ZERO, |waits| Span::from_nanos(waits.of(member, seq)))
     }
 
     /// Returns the plan.
@@ -428,6 +443,7 @@ impl Agent {
                 && (len == settings.payload_len as usize || mode.is_some()),
             ie: mode.map_or(0.0, |mode| mode.ie),
             created_at,
+            wait: self.wait_of(datagram.call, rtp.seq()),
             now,
         };
         let receiver = &mut self.calls.receivers[datagram.call];

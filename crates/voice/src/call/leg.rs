@@ -75,6 +75,9 @@ impl Agent {
         }
         // A receiver adds packetisation and look-ahead of its codec to the time from here: it gets that from the mouth.
         let created_at = mix.mouth.map_or(at, |mouth| mouth + settings.held);
+        if let Some(waits) = &self.waits {
+            waits.note(mix.member, header.seq, at.as_nanos().saturating_sub(created_at.as_nanos()));
+        }
         let packet = self.route.rtp_with(mix.member as usize, &header, &payload, created_at);
         self.bytes_sent += packet.len() as u64;
         self.mixes.push(at, packet);

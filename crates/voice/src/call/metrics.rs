@@ -14,7 +14,7 @@ bentpipe_net::metrics! {
         => .summed(&[Sum::new("late", "Late loss", How::Over(&app::EXPECTED)).at(End::Receiver).since(2)]);
     Gauge LATE_RATIO = "late-ratio", Ratio, "Late loss";
     Gauge LOST_OR_LATE = "lost-or-late", Packets, "Packets lost or discarded late" => .summed(&[
-        Sum::new("voice-loss", "Loss with late packets", How::Loss { expected: &app::EXPECTED, sent: &app::SENT }).at(End::Receiver),
+        Sum::new("voice-loss", "Loss with late packets", How::Loss { expected: &app::EXPECTED, sent: &app::SENT, late: Some(&LATE) }).at(End::Receiver).since(2),
     ]);
     Gauge VOICE_LOSS = "voice-loss", Ratio, "Loss, late packets included";
     Gauge BURST_RATIO = "burst-ratio", Count, "Burst ratio" => .summed(&[Sum::new("burst-ratio", "Burst ratio", How::Last).at(End::Receiver).since(2)]);

@@ -248,6 +248,7 @@ impl Ear {
             is_speech: packet.is_speech,
             ie: 0.0,
             created_at: created_at.min(now),
+            wait: bentpipe_units::Span::ZERO,
             now,
         };
         let due = self.receiver.receive(&self.settings, &received, packet.payload.len(), delays).ok()??;

@@ -24,6 +24,8 @@ pub(super) struct Received {
     /// Equipment impairment of its rate, if that may change.
     pub(super) ie: f64,
     pub(super) created_at: Time,
+    /// Time from then until the packet was sent, at a bridge.
+    pub(super) wait: Span,
     pub(super) now: Time,
 }
 
@@ -127,7 +129,8 @@ impl Receiver {
     ) -> Result<Option<Time>, ()> {
         self.turn_windows(settings, packet.now);
         let ahead = self.place(packet)?;
-        let delay = packet.now.since(packet.created_at);
+        let from_mouth = packet.now.since(packet.created_at);
+        let delay = from_mouth.saturating_sub(packet.wait);
         self.counts.packets += 1;
         self.counts.bytes += len as u64;
         self.last_delay = Some(delay);
@@ -137,7 +140,7 @@ impl Receiver {
         let begins_spurt = self.begins_spurt(settings, packet, ahead);
         let ticks = self.extend_ticks(packet, ahead);
         self.measure_jitter(settings, packet.now, ticks);
-        let (outcome, played) = self.play(settings, packet, (ticks, begins_spurt), delay);
+        let (outcome, played) = self.play(settings, packet, (ticks, begins_spurt), from_mouth);
         if self.note(packet.seq, ahead, outcome) {
             self.counts.arrived_bytes += len as u64;
         }

@@ -11,7 +11,7 @@ use bentpipe_wire::rtp;
 
 use super::config::{Legs, Role};
 use super::mixer::Mixer;
-use crate::call::{Agent, Ends, HEADERS_LEN, MAX_CALLS, Plan, Side, even};
+use crate::call::{Agent, Ends, HEADERS_LEN, MAX_CALLS, Plan, Side, Waits, even};
 
 /// Word of the role.
 const ROLE: &str = "conference";
@@ -90,6 +90,13 @@ impl TrafficKind for Legs {
                 stop: at.stop.map_or(Time::NEVER, |stop| Time::ZERO + stop),
                 conversations: (at.seed, conversation.clone()),
             })
+        };
+        let waits = Waits::default();
+        let end = |local, remote, side| {
+            let mut end = end(local, remote, side);
+            // Members send without a wait.
+            end.share_waits(waits.clone());
+            end
         };
         let side = Side::Members { first: at.peers.before, all: at.peers.all };
         Ok(FlowEnds {

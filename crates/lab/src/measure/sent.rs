@@ -1,0 +1,88 @@
+//! Packets of accounts that were sent in the window, and the losses among them.
+
+use std::collections::HashMap;
+
+use bentpipe_net::metric::{Counter, Gauge, Of};
+use bentpipe_record::{LedgerColumn, LedgerRow};
+
+/// Packets of an account that were sent in the window.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sent {
+    sent: f64,
+    copied: f64,
+    delivered: f64,
+    taken_over: f64,
+    dropped: f64,
+    pub(super) remaining: f64,
+}
+
+impl Sent {
+    /// Returns the packets of each sender.
+    pub(super) fn by_sender(ledger: &[LedgerRow]) -> HashMap<&str, Sent> {
+        let mut senders: HashMap<&str, Sent> = HashMap::new();
+        for row in ledger.iter().filter(|row| row.is_of_flow()) {
+            senders.entry(&row.sender).or_default().add(row);
+        }
+        senders
+    }
+
+    fn add(&mut self, row: &LedgerRow) {
+        let column = match row.column {
+            LedgerColumn::Sent => &mut self.sent,
+            LedgerColumn::Copied => &mut self.copied,
+            LedgerColumn::Delivered => &mut self.delivered,
+            LedgerColumn::TakenOver => &mut self.taken_over,
+            LedgerColumn::Dropped => &mut self.dropped,
+            LedgerColumn::Remaining => &mut self.remaining,
+        };
+        *column += row.packets.saturating_sub(row.in_warm_up) as f64;
+    }
+
+    /// Returns requests and answers as one.
+    ///
+    /// A request that was delivered goes on as its answer.
+    pub(super) fn and_back(self, answers: Sent) -> Sent {
+        Sent {
+            sent: self.sent,
+            copied: self.copied + answers.copied,
+            delivered: answers.delivered,
+            taken_over: self.taken_over + answers.taken_over,
+            dropped: self.dropped + answers.dropped,
+            remaining: self.remaining + answers.remaining,
+        }
+    }
+
+    /// Returns the packets lost, and those lost or arrived, of which some arrived several times.
+    pub(super) fn lost(self, duplicates: f64) -> (f64, f64) {
+        let arrived = self.delivered + self.taken_over;
+        if self.copied == 0.0 {
+            return (self.dropped, self.dropped + arrived);
+        }
+        let arrived = (arrived - duplicates).max(0.0);
+        let lost = (self.sent - arrived - self.remaining).clamp(0.0, self.dropped);
+        (lost, lost + arrived)
+    }
+
+    /// Returns the packets lost to members of a group, and those lost or arrived.
+    ///
+    /// `behind` are those that were sent after the last arrivals: what is in flight is among them.
+    pub(super) fn lost_to(self, members: f64, (duplicates, behind): (f64, f64)) -> (f64, f64) {
+        let arrived = (self.delivered - duplicates).max(0.0);
+        let undivided = (self.sent - self.copied / (members - 1.0)).clamp(0.0, self.remaining);
+        let in_flight = behind.min(undivided * members + self.remaining - undivided);
+        let lost = (self.sent * members - arrived - in_flight).max(0.0);
+        let lost = if self.dropped > 0.0 { lost } else { 0.0 };
+        (lost, lost + arrived)
+    }
+}
+
+/// Counters that a loss is declared with.
+#[derive(Clone, Copy)]
+pub(super) struct Loss {
+    /// Packets up to the latest that arrived.
+    pub(super) expected: &'static Of<Counter>,
+    /// Packets sent.
+    pub(super) sent: &'static Of<Counter>,
+    /// Packets that arrived too late.
+    pub(super) late: Option<&'static Of<Gauge>>,
+}
