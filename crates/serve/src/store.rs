@@ -3,6 +3,7 @@
 pub(crate) mod audit;
 pub(crate) mod files;
 pub(crate) mod jobs;
+mod lengths;
 pub(crate) mod people;
 pub(crate) mod presets;
 pub(crate) mod queue;
