@@ -465,11 +465,13 @@ impl Runner {
         let inputs = files::of_job(db, job.id)?;
         keep_inputs(&self.app.settings.folder, &inputs, (&self.folder(job.id), results));
         let mut files = left::list(&folder);
+        let mut unlisted = 0;
         if files.iter().any(|(path, _)| path == GATHERED) {
-            files.retain(|(path, _)| !path.starts_with(PARTS));
+            let parts = files.extract_if(.., |(path, _)| path.starts_with(PARTS));
+            unlisted = parts.map(|(_, bytes)| bytes).sum();
         }
         files.sort();
-        jobs::set_artifacts(db, job.id, &files)?;
+        jobs::set_artifacts(db, job.id, &files, unlisted)?;
         rows.map_or(Ok(()), |rows| jobs::set_rows(db, job.id, rows))?;
         jobs::compare(db, job).map(drop)
     }
