@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "waits for a server in real time")]
 
 mod accounts;
+mod answers;
 mod browser;
 mod campaigns;
 mod client;

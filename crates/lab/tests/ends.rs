@@ -12,6 +12,7 @@ use bentpipe_lab::budget::Budget;
 use bentpipe_lab::check::{Checked, check};
 use bentpipe_scenario::{Document, catalogue};
 use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
 
 const MEMORY_BYTES: u64 = 500 << 20;
@@ -225,6 +226,44 @@ fn thousands_of_terminals_take_memory_in_proportion() {
         flow.f = { from = \"server\", to = \"t\", traffic = \"tcp\" }\n";
     let copies = Document::parse("copies.toml", text.as_bytes()).expect("TOML");
     cost(&copies).unwrap_or_else(|refusal| panic!("{refusal}"));
+}
+
+/// Returns the processor time of a check, as the shortest of three.
+fn processor_time_s(text: &str) -> f64 {
+    let document = Document::parse("copies.toml", text.as_bytes()).expect("TOML");
+    let now = || {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+    };
+    let once = || {
+        let start = now();
+        cost(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
+        now() - start
+    };
+    (0..3).map(|_| once()).fold(f64::INFINITY, f64::min)
+}
+
+/// Four times the stations take four times the time, and not sixteen times.
+#[test]
+fn stations_of_a_cell_take_time_in_proportion() {
+    let _turn = limit();
+    let wifi = |count: usize| {
+        format!(
+            "title = \"t\"\nduration = \"1 s\"\nnode.hub = {{ kind = \"router\" }}\nnode.t = {{ count = {count} }}\n\
+             link.a = {{ between = [\"hub\", \"t\"], medium = {{ kind = \"wifi\", standard = \"b\", bss = \"floor\" }} }}\n"
+        )
+    };
+    let wimax = |count: usize| {
+        format!(
+            "title = \"t\"\nduration = \"1 s\"\nnode.hub = {{ kind = \"router\" }}\nnode.t = {{ count = {count} }}\n\
+             cell.c = {{ bandwidth = \"20 MHz\", frame = \"20 ms\" }}\n\
+             link.a = {{ between = [\"hub\", \"t\"], medium = {{ kind = \"wimax\", cell_name = \"c\" }} }}\n"
+        )
+    };
+    for (name, text) in [("wifi", &wifi as &dyn Fn(usize) -> String), ("wimax", &wimax)] {
+        let [few, many] = [1000, 4000].map(|count| processor_time_s(&text(count)));
+        assert!(many < 9.0 * few, "{name}: {few} s of 1000, {many} s of 4000");
+    }
 }
 
 /// A chain of nodes, and a ramp of the first link's rate.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::BorrowedFd;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -43,6 +43,7 @@ pub struct MediaSettings {
 
 /// Lines of a phone with their sockets.
 pub(crate) struct Media {
+    address: IpAddr,
     lines: Lines,
     sockets: BTreeMap<u16, UdpSocket>,
     readable: Readable,
@@ -74,7 +75,7 @@ impl Media {
     /// Opens a socket of RTP and one of RTCP for each line. `now` is the time of the phone.
     pub(crate) fn open(
         plan: &MediaSettings,
-        address: std::net::IpAddr,
+        address: IpAddr,
         now: Time,
         random: RandomStream,
     ) -> Result<Media, MediaError> {
@@ -98,6 +99,7 @@ impl Media {
         #[expect(clippy::disallowed_methods, reason = "marks have the time of the day")]
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
         Ok(Media {
+            address,
             lines: made,
             sockets,
             readable,
@@ -139,9 +141,16 @@ impl Media {
         Some(self.lines.capabilities(self.lines.port(call)?))
     }
 
-    /// Starts the voice of a call.
+    /// Starts the voice of a call. To a line of this phone it sends nothing: that would be its own caller.
     pub(crate) fn start(&mut self, now: Time, call: CallId, media: &Negotiated) {
-        self.lines.start(now, call, media);
+        if !media.address.is_some_and(|address| self.is_own(SocketAddr::new(address, media.port))) {
+            self.lines.start(now, call, media);
+        }
+    }
+
+    /// Returns `true` for the address of a line of this phone.
+    fn is_own(&self, at: SocketAddr) -> bool {
+        is_own(self.address, &self.sockets, at)
     }
 
     /// Ends what this side says.
@@ -180,13 +189,15 @@ impl Media {
 
     /// Receives what waits at the sockets. Silent lines cost nothing.
     pub(crate) fn receive(&mut self, now: Time) {
-        let Media { lines, marks, sockets, readable, inbox, .. } = self;
+        let Media { address, lines, marks, sockets, readable, inbox, .. } = self;
         for port in readable.ports() {
             let Some(socket) = sockets.get(&port) else { continue };
             for _ in 0..MAX_BATCHES {
                 let Ok(count) = inbox.receive(socket) else { break };
                 for datagram in inbox.iter().filter(|datagram| !datagram.is_truncated) {
-                    let Some(from) = datagram.from else { continue };
+                    let Some(from) = datagram.from.filter(|from| !is_own(*address, sockets, *from)) else {
+                        continue;
+                    };
                     // The kernel's time of arrival: reading is later.
                     let arrived = datagram.arrived_ns.map(|at| marks.time(at));
                     let arrived = arrived.map_or(now, |at| at.min(now));
@@ -241,6 +252,12 @@ impl Observer for Found {
     }
 }
 
+/// Returns `true` for one of the sockets of lines. Those at all addresses of the machine have that of loopback too.
+fn is_own(address: IpAddr, sockets: &BTreeMap<u16, UdpSocket>, at: SocketAddr) -> bool {
+    let is_here = at.ip() == address || (address.is_unspecified() && at.ip().is_loopback());
+    is_here && sockets.contains_key(&at.port())
+}
+
 fn open(at: SocketAddr) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind(at)?;
     socket.set_nonblocking(true)?;
@@ -277,6 +294,106 @@ mod tests {
             let error = open(port).expect_err("refused").to_string();
             assert_eq!(error, "expected an even first port with room for 32 lines of two ports each");
         }
+    }
+
+    /// Caller without a phone: it sends requests as text, and has a socket for voice.
+    struct Caller {
+        signals: UdpSocket,
+        voice: UdpSocket,
+        to: SocketAddr,
+    }
+
+    impl Caller {
+        fn new(host: IpAddr, to: SocketAddr) -> Caller {
+            let socket = || UdpSocket::bind((host, 0)).expect("a socket");
+            let caller = Caller { signals: socket(), voice: socket(), to };
+            let patience = Some(std::time::Duration::from_secs(20));
+            caller.signals.set_read_timeout(patience).expect("set");
+            caller.voice.set_read_timeout(patience).expect("set");
+            caller
+        }
+
+        /// Sends a request of a call, with a description of voice if it has one.
+        fn send(&self, method: &str, call: &str, to_tag: &str, voice: Option<SocketAddr>) {
+            let (from, to) = (self.signals.local_addr().expect("bound"), self.to);
+            let body = voice.map_or(String::new(), |at| {
+                format!(
+                    "v=0\r\no=- 1 1 IN IP4 {0}\r\ns=-\r\nc=IN IP4 {0}\r\nt=0 0\r\nm=audio {1} RTP/AVP 8\r\n",
+                    at.ip(),
+                    at.port()
+                )
+            });
+            let request = format!(
+                "{method} sip:bob@{to} SIP/2.0\r\nVia: SIP/2.0/UDP {from};branch=z9hG4bK{call}{method}\r\nMax-Forwards: 70\r\n\
+                 From: <sip:alice@{from}>;tag={call}\r\nTo: <sip:bob@{to}>{to_tag}\r\nCall-ID: {call}\r\nCSeq: 1 {method}\r\n\
+                 Contact: <sip:alice@{from}>\r\nContent-Type: application/sdp\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            self.signals.send_to(request.as_bytes(), to).expect("sent");
+        }
+
+        /// Waits for an answer of a call, and returns the tag in it.
+        fn answered(&self, call: &str) -> String {
+            let mut bytes = [0; 4000];
+            loop {
+                let count = self.signals.recv(&mut bytes).expect("an answer");
+                let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
+                if text.starts_with("SIP/2.0 200") && text.contains(&format!("Call-ID: {call}\r\n")) {
+                    let line = text.lines().find(|line| line.starts_with("To:")).expect("a header");
+                    return line[line.find(";tag=").expect("a tag")..].to_owned();
+                }
+            }
+        }
+    }
+
+    /// A forged address gets no voice, and a phone does not talk to itself.
+    #[test]
+    fn voice_is_sent_once_the_caller_is_proven_and_not_to_own_lines() {
+        let [_, _, high, low] = std::process::id().to_be_bytes();
+        let host = IpAddr::from(Ipv4Addr::new(127, high | 1, low, 3));
+        let at = SocketAddr::new(host, 25_060);
+        let mut phone = Phone::open(Config::new("bob", at), 3).expect("sockets");
+        let voice = PhoneVoice { lines: 2, ..PhoneVoice::default() };
+        phone.open_media(&MediaSettings { voice, first_port: 26_000, clock_error: None }).expect("lines");
+        let answering = Answering {
+            most: 100,
+            refuse: None,
+            ring: Span::ZERO,
+            hold: None,
+            calls: None,
+            duration: None,
+            capabilities: Capabilities {
+                address: host,
+                port: 4000,
+                codecs: vec![],
+                ptime: 20,
+                direction: Direction::SendRecv,
+            },
+        };
+        let (caller, stop) = (Caller::new(host, at), AtomicBool::new(false));
+        let mut packet = [0; 2000];
+        let figures = std::thread::scope(|scope| {
+            let answering = scope.spawn(|| answer(&mut phone, &answering, &stop, |_| {}));
+            caller.send("INVITE", "forged", "", caller.voice.local_addr().ok());
+            // The answer is repeated after half a second, in which 25 packets would have come.
+            let tag = caller.answered("forged");
+            assert_eq!(caller.answered("forged"), tag);
+            caller.voice.set_nonblocking(true).expect("set");
+            assert!(caller.voice.recv(&mut packet).is_err(), "voice before the ACK");
+            caller.voice.set_nonblocking(false).expect("set");
+            caller.send("ACK", "forged", &tag, None);
+            assert!(caller.voice.recv(&mut packet).is_ok(), "voice after the ACK");
+            // The other line is the caller's own address, as it says.
+            caller.send("INVITE", "mirror", "", Some(SocketAddr::new(host, 26_002)));
+            let tag = caller.answered("mirror");
+            caller.send("ACK", "mirror", &tag, None);
+            (0..20).for_each(|_| drop(caller.voice.recv(&mut packet)));
+            stop.store(true, Ordering::Relaxed);
+            answering.join().expect("no panic").expect("no registration")
+        });
+        assert_eq!((figures.calls, figures.established), (2, 2));
+        let voice = figures.voice.expect("figures");
+        assert!(voice["received"] == 0.0 && voice["sent"].as_f64() > Some(0.0), "{voice}");
     }
 
     /// Both phones hear each other, on addresses of loopback that are of this process alone.

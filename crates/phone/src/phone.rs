@@ -98,10 +98,6 @@ impl Phone {
         let now = self.now();
         let accepted = self.media.as_ref().and_then(|media| media.accepted(call));
         self.agent.answer(now, call, accepted.unwrap_or_else(|| capabilities.clone()));
-        // Both sides may speak from the answer on, even before its ACK (RFC 3264, section 5.1).
-        if let (Some(media), Some(negotiated)) = (&mut self.media, self.agent.media(call)) {
-            media.start(now, call, negotiated);
-        }
     }
 
     /// Ends or cancels a call.
@@ -122,7 +118,10 @@ impl Phone {
         let now = self.now();
         let Some(media) = &mut self.media else { return };
         match event {
-            Event::Answered { call, media: Some(negotiated) } => media.start(now, *call, negotiated),
+            // RFC 3264, section 5.1, lets both sides speak from the answer on. But before its ACK the caller may be one whose address
+            // was forged, and voice is a hundred times what was asked for.
+            Event::Answered { call, media: Some(negotiated) }
+            | Event::Confirmed { call, media: Some(negotiated) } => media.start(now, *call, negotiated),
             Event::Ended { call, .. } | Event::Failed { call, .. } => media.finish(now, *call),
             _ => {}
         }

@@ -165,6 +165,7 @@ fn of_scenarios() -> Vec<Operation> {
         editScenario post "/edit", level(0), "Set or remove a key of a text and check it; comments stay", body scenarios::Edit => 200 crate::drafts::Edited, scenarios::edit;
         listPresets get "/presets", level(0), "List presets: named settings of entries", query &[("section", "Section, such as link")] => 200 Vec<Preset>, presets::list;
         savePreset post "/presets", level(1), "Save a preset, in place of an own one of that name", body presets::NewPreset => 201 Preset, presets::save;
+        getPreset get "/presets/{id}", level(0), "Show a preset with its whole text" => 200 Preset, presets::show;
         removePreset delete "/presets/{id}", level(1), "Remove a preset" => 204, presets::remove;
         listFiles get "/files", level(0), "List files that scenarios can name", query PAGE => 200 Vec<UserFile>, files::list;
         addFile post "/files", level(1), "Upload a file, in place of an own one of that name",

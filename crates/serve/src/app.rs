@@ -9,10 +9,12 @@ use rusqlite::Transaction;
 use tokio::sync::{Mutex as Turns, Semaphore, broadcast, watch};
 use tokio::task::JoinHandle;
 
+use crate::answers::Answers;
 use crate::bodies::BODIES;
 use crate::children::{self, Groups, LimitsFile, Pool};
 use crate::devices::Devices;
 use crate::downloads::Downloads;
+use crate::gone::{Gone, Open};
 use crate::inputs::{Arriving, Inputs};
 use crate::left;
 use crate::limits::Buckets;
@@ -24,6 +26,7 @@ use crate::presence::Sites;
 use crate::problem::{Problem, Result};
 use crate::promised::Promised;
 use crate::store::{Store, files};
+use crate::threads::Threads;
 use crate::whole::Hashes;
 
 /// Password hashes that are computed at a time; each takes 19 MiB.
@@ -34,6 +37,14 @@ const HASHES_WAITING: usize = 64;
 
 /// Archives that are made at a time. Each takes a thread.
 const ARCHIVES: children::Places = children::Places { at_once: 16, per_user: 2, waiting: 2 };
+
+/// Turns at reading what jobs left, or write: captures, live samples, files to be compared.
+///
+/// A stream takes one at each look.
+const READINGS: children::Places = children::Places { at_once: 4, per_user: 2, waiting: 100 };
+
+/// Threads of the database. Each keeps a connection.
+const QUERIES: usize = 4;
 
 /// Streams that are open at a time, of a user and in total.
 const STREAMS: (usize, usize) = (20, 200);
@@ -102,8 +113,8 @@ pub(crate) struct Inner {
     pub(crate) store: Store,
     /// Limit of requests for each session or address.
     pub(crate) buckets: Buckets,
-    /// Turns at hashing passwords.
-    pub(crate) hashing: Semaphore,
+    /// Threads that hash passwords.
+    pub(crate) hashing: Threads,
     /// Places of password hashes, those that wait included.
     pub(crate) hashes: Semaphore,
     /// Attempts to log in.
@@ -120,6 +131,10 @@ pub(crate) struct Inner {
     pub(crate) outputs: Outputs,
     /// Hashes of results that were read.
     pub(crate) file_hashes: Hashes,
+    /// Turns at reading what jobs left.
+    readings: Arc<Pool>,
+    /// Memory of answers until they are sent.
+    pub(crate) answers: Arc<Answers>,
     /// Places of requests and of streams.
     pub(crate) requests: Arc<Places>,
     pub(crate) streams: Arc<Places>,
@@ -131,7 +146,9 @@ pub(crate) struct Inner {
     /// Turn at changing the database.
     ///
     /// Those that wait for it take none of the threads that others read with.
-    writing: Turns<()>,
+    writing: Arc<Turns<()>>,
+    /// Threads of the database.
+    queries: Threads,
     /// Turns of children that work on requests.
     pub(crate) pool: Arc<Pool>,
     /// Control groups of children, where the server may make some.
@@ -162,7 +179,7 @@ impl App {
             settings,
             store,
             buckets: Buckets::default(),
-            hashing: Semaphore::new(HASHES_AT_ONCE),
+            hashing: Threads::new("hashing", HASHES_AT_ONCE),
             hashes: Semaphore::new(HASHES_AT_ONCE + HASHES_WAITING),
             logins: Logins::default(),
             arriving: Arc::default(),
@@ -170,12 +187,15 @@ impl App {
             promised: Arc::default(),
             outputs: Outputs::default(),
             file_hashes: Hashes::default(),
+            readings: Arc::new(Pool::new(READINGS)),
+            answers: Arc::default(),
             requests: Places::new(REQUESTS, usize::MAX),
             streams: Places::new(STREAMS.0, STREAMS.1),
             archives: Arc::new(Pool::new(ARCHIVES)),
             downloads: Arc::default(),
             bodies: Places::new(BODIES.0, BODIES.1),
-            writing: Turns::default(),
+            writing: Arc::default(),
+            queries: Threads::new("database", QUERIES),
             dummy: password::Dummy(password::hash(&crate::clock::secret())),
             news: broadcast::channel(EVENT_BACKLOG).0,
             rights: watch::channel(0).0,
@@ -183,24 +203,43 @@ impl App {
         }))
     }
 
-    /// Runs a query outside of the threads that serve requests.
+    /// Runs a query in a thread of the database.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         query: impl FnOnce(&Transaction<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let app = self.clone();
-        blocking(move || app.store.read(query)).await
+        self.queries.run(move || app.store.read(query)).await
     }
 
-    /// Runs a change in a transaction, outside of the threads that serve requests.
+    /// Runs a change in a transaction, in a thread of the database.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         change: impl FnOnce(&Transaction<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (app, turn) = (self.clone(), self.writing.lock().await);
-        let written = blocking(move || app.store.write(change)).await;
-        drop(turn);
-        written
+        let (app, turn) = (self.clone(), Arc::clone(&self.writing).lock_owned().await);
+        let change = move || {
+            let _turn = turn;
+            app.store.write(change)
+        };
+        self.queries.run(change).await
+    }
+
+    /// Waits for a user's turn at reading what jobs left, and reads.
+    ///
+    /// The turn is the thread's, and `work` ends soon after its request is given up.
+    pub(crate) async fn reading<T: Send + 'static>(
+        &self,
+        user: i64,
+        work: impl FnOnce(&Gone) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (turn, open) = (self.readings.turn(user).await?, Open::default());
+        let gone = open.gone();
+        blocking(move || {
+            let _turn = turn;
+            work(&gone)
+        })
+        .await
     }
 
     /// Returns the files that a user's scenarios can name.
@@ -211,8 +250,7 @@ impl App {
 
     /// Returns the hash of a password, after a wait for a turn.
     pub(crate) async fn hash(&self, password: String) -> Result<String> {
-        let _turn = self.hashing.acquire().await.map_err(|error| Problem::internal(&error))?;
-        blocking(move || Ok(password::hash(&password))).await
+        self.hashing.run(move || Ok(password::hash(&password))).await
     }
 
     /// Refuses a password that is weak, or among those of the operator's list.
@@ -237,8 +275,7 @@ impl App {
     pub(crate) async fn is_right(&self, password: String, hash: String) -> Result<bool> {
         let busy = |_| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too many people log in: try again");
         let _place = self.hashes.try_acquire().map_err(busy)?;
-        let _turn = self.hashing.acquire().await.map_err(|error| Problem::internal(&error))?;
-        blocking(move || Ok(password::is_right(&password, &hash))).await
+        self.hashing.run(move || Ok(password::is_right(&password, &hash))).await
     }
 
     /// Reports that a right ended, so that streams look whether it was theirs.

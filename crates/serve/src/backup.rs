@@ -61,11 +61,12 @@ pub(crate) fn check(backup: &Path) -> Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         sum => {
             let sums = Checksums::parse(&sum?).unwrap_or_default();
-            let stated = sums.iter().next().map(|(_, hash)| hash.to_owned());
-            match stated {
+            let name = backup.file_name().unwrap_or_default().to_string_lossy();
+            match sums.get(&name) {
                 Some(stated) if stated == file_hash(backup)? => {}
                 Some(_) => return damaged("its SHA-256 is not that"),
-                None => return damaged("no SHA-256"),
+                // A list of another file says nothing of this one.
+                None => return damaged(&format!("no SHA-256 of {name}")),
             }
         }
     }

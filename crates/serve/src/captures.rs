@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::clock::now_ms;
+use crate::gone::Gone;
 use crate::left;
 
 /// Most packets of a list.
@@ -138,8 +139,13 @@ impl Scanner {
         Some(Scanner { file, header, offset: HEADER, count: 0 })
     }
 
-    /// Calls `each` for the whole records from `offset` to `until`, with its offset. Returns where they end.
-    fn walk(&mut self, offset: u64, until: u64, mut each: impl FnMut(u64, &Record<'_>)) -> u64 {
+    /// Calls `each` for the whole records between two offsets, with its own. Returns where they end.
+    fn walk(
+        &mut self,
+        (offset, until): (u64, u64),
+        gone: &Gone,
+        mut each: impl FnMut(u64, &Record<'_>),
+    ) -> u64 {
         let mut at = offset;
         if self.file.seek(SeekFrom::Start(offset)).is_err() {
             return at;
@@ -148,7 +154,8 @@ impl Scanner {
         let source = (&self.header[..]).chain(BufReader::with_capacity(CHUNK, content));
         let Ok(mut reader) = Reader::new(source) else { return at };
         // A record that is not whole yet ends it.
-        while let Ok(Some(record)) = reader.next_record() {
+        while !gone.is_set() {
+            let Ok(Some(record)) = reader.next_record() else { break };
             each(at, &record);
             at += RECORD_HEADER + record.bytes.len() as u64;
         }
@@ -161,13 +168,13 @@ impl Scanner {
     }
 
     /// Returns the last new packets, at most `most`, of those in the next `bytes`.
-    fn read(&mut self, most: usize, bytes: u64) -> Vec<Packet> {
+    fn read(&mut self, most: usize, bytes: u64, gone: &Gone) -> Vec<Packet> {
         // What is written meanwhile is for the next time.
         let len = self.file.metadata().map_or(0, |data| data.len());
         let until = len.min(self.offset.saturating_add(bytes));
         let mut last: VecDeque<u64> = VecDeque::with_capacity(most + 1);
         let mut count = self.count;
-        let end = self.walk(self.offset, until, |at, _| {
+        let end = self.walk((self.offset, until), gone, |at, _| {
             count += 1;
             last.push_back(at);
             if last.len() > most {
@@ -177,7 +184,7 @@ impl Scanner {
         let mut packets = Vec::with_capacity(last.len());
         if let Some(&first) = last.front() {
             let before = count - last.len() as u64;
-            self.walk(first, end, |_, record| {
+            self.walk((first, end), gone, |_, record| {
                 packets.push(line(before + packets.len() as u64 + 1, record));
             });
         }
@@ -233,8 +240,8 @@ impl Tail {
 
     /// Returns what is new; `None` if nothing is.
     ///
-    /// A run that ended is followed by the next one with a capture of this name.
-    pub(crate) fn step(&mut self) -> Option<Packets> {
+    /// A run that ended is followed by the next one with a capture of this name. For a request that is given up it reads no further.
+    pub(crate) fn step(&mut self, gone: &Gone) -> Option<Packets> {
         let mut is_new = false;
         if self.current.is_none() && self.looked.is_none_or(|looked| now_ms() - looked >= LOOK_MS) {
             self.looked = Some(now_ms());
@@ -244,7 +251,7 @@ impl Tail {
             return is_new.then(|| Packets { captures: self.named.clone(), ..Packets::default() });
         };
         let is_there = self.results.join(&found.path).exists();
-        let packets = scanner.read(self.most, self.bytes);
+        let packets = scanner.read(self.most, self.bytes, gone);
         let news = (is_new || !packets.is_empty() || !is_there).then(|| Packets {
             captures: self.named.clone(),
             capture: found.shown(self.is_over),
@@ -301,28 +308,28 @@ mod tests {
         let run = folder.path().join("plan/points/p000-s1");
         fs::create_dir_all(&run).expect("made");
         let mut followed = tail(folder.path(), "b-l.pcap");
-        assert_eq!(followed.step(), None);
+        assert_eq!(followed.step(&Gone::default()), None);
         let part = run.join(".b-l.pcap.77.part");
         let mut writer = Writer::new(File::create(&part).expect("made"), LinkType::RAW).expect("a header");
         for n in 1..=5 {
             writer.write(u64::from(n) * 1_500_000_000, &packet(n), 0).expect("written");
         }
         followed.looked = None;
-        let news = followed.step().expect("packets");
+        let news = followed.step(&Gone::default()).expect("packets");
         let numbers: Vec<u64> = news.packets.iter().map(|packet| packet.number).collect();
         assert_eq!((numbers, news.total, news.growing), (vec![3, 4, 5], 5, true));
         assert_eq!((&news.capture[..], news.captures), ("b-l.pcap", vec!["b-l.pcap".to_owned()]));
         let last = news.packets.last().expect("packets");
         assert_eq!((last.time, &last.source[..], &last.protocol[..]), (7.5, "10.0.0.5", "UDP"));
-        assert_eq!(followed.step(), None);
+        assert_eq!(followed.step(&Gone::default()), None);
         // Half of a packet is none.
         let mut half = writer.into_inner();
         half.write_all(&[&[0; 8][..], &[0, 0, 0, 28, 0, 0, 0, 28, 0x45]].concat()).expect("written");
-        assert_eq!(followed.step(), None);
+        assert_eq!(followed.step(&Gone::default()), None);
         fs::rename(&part, run.join("b-l.pcap")).expect("renamed");
-        assert!(!followed.step().expect("the end").growing);
+        assert!(!followed.step(&Gone::default()).expect("the end").growing);
         followed.looked = None;
-        assert_eq!(followed.step(), None, "it was read");
+        assert_eq!(followed.step(&Gone::default()), None, "it was read");
         let next = folder.path().join("plan/points/p001-s1");
         fs::create_dir_all(&next).expect("made");
         let mut writer =
@@ -330,7 +337,7 @@ mod tests {
                 .expect("a header");
         writer.write(1, &packet(9), 0).expect("written");
         followed.looked = None;
-        assert_eq!(followed.step().expect("the next run").packets.len(), 1);
+        assert_eq!(followed.step(&Gone::default()).expect("the next run").packets.len(), 1);
     }
 
     /// A run that writes as fast as its packets are read does not hold up what is shown.
@@ -346,10 +353,10 @@ mod tests {
         writer.into_inner().flush().expect("written");
         let mut followed = tail(folder.path(), "");
         followed.set_in_steps(true);
-        let first = followed.step().expect("packets").total;
+        let first = followed.step(&Gone::default()).expect("packets").total;
         assert!(first > 0 && first < count, "{first} of {count}");
         followed.set_in_steps(false);
-        let last = followed.step().expect("packets");
+        let last = followed.step(&Gone::default()).expect("packets");
         assert_eq!((last.total, last.packets.last().map(|packet| packet.number)), (count, Some(count)));
     }
 
@@ -358,10 +365,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("a.pcap"), [7; 4000]).expect("written");
         std::os::unix::fs::symlink("/etc/passwd", folder.path().join("b.pcap")).expect("linked");
-        let named = tail(folder.path(), "").step().expect("a name");
+        let named = tail(folder.path(), "").step(&Gone::default()).expect("a name");
         assert_eq!((named.captures, named.packets.len()), (vec!["a.pcap".to_owned()], 0));
         assert_eq!(
-            tail(folder.path(), "../../etc/passwd").step().map(|news| news.capture),
+            tail(folder.path(), "../../etc/passwd").step(&Gone::default()).map(|news| news.capture),
             Some(String::new())
         );
         for name in [".pcap", ".x.part", "..pcap.1.part", "x.pcap.1.part/y", "a"] {

@@ -4,10 +4,13 @@
 const CONTEXT: usize = 3;
 /// Most pairs of lines that are compared; longer texts are shown as removed and added.
 const MAX_CELLS: usize = 4_000_000;
+/// Most lines that are shown.
+const MAX_LINES: usize = 5000;
 
 /// Returns the lines of both texts with marks.
 ///
-/// '-' marks lines of the first alone, '+' of the second alone, ' ' of both. Long common parts are cut.
+/// '-' marks lines of the first alone, '+' of the second alone, ' ' of both. Long common parts are cut, and so is what follows 5000
+/// lines. It takes up to a second, and is for children.
 pub(crate) fn lines(from: &str, to: &str) -> Vec<(char, String)> {
     let (from, to): (Vec<&str>, Vec<&str>) = (from.lines().collect(), to.lines().collect());
     let start = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
@@ -73,13 +76,17 @@ fn shortened(all: &[(char, String)]) -> Vec<(char, String)> {
             shown.push((' ', "\u{22ef}".to_owned()));
             gap = true;
         }
+        if shown.len() == MAX_LINES {
+            shown.push((' ', "\u{22ef} the difference is longer".to_owned()));
+            return shown;
+        }
     }
     shown
 }
 
 #[cfg(test)]
 mod tests {
-    use super::lines;
+    use super::{MAX_LINES, lines};
 
     #[test]
     fn changed_lines_are_marked_and_far_ones_left_out() {
@@ -89,5 +96,7 @@ mod tests {
         assert_eq!(marks, "    -++    ");
         assert_eq!(lines("a\nb\nc\n", "a\nc\nd\n").iter().filter(|(mark, _)| *mark != ' ').count(), 2);
         assert!(lines(&from, &from).iter().all(|(mark, _)| *mark == ' '));
+        let long: String = (0..100_000).map(|_| "\n").collect();
+        assert_eq!(lines("", &long).len(), MAX_LINES + 1);
     }
 }

@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::Response;
 
+use crate::answers::Reader;
 use crate::app::App;
 use crate::bodies;
 use crate::connections::{Connection, holding};
@@ -87,6 +88,11 @@ pub(crate) async fn guard(State(guard): State<Guard>, mut request: Request, next
         Err(problem) => (Err(problem), None),
     };
     let (caller, from) = (request.extensions().get::<Caller>().cloned(), page_before(&request));
+    let (reader, method) = (reader(&request), request.method().clone());
+    let checked = match checked {
+        Ok(()) => guard.app.answers.room(&reader).await,
+        Err(problem) => Err(problem),
+    };
     let mut response = match checked {
         Ok(()) => run(&guard, request, caller.as_ref(), next).await,
         Err(problem) => (guard.refuse)(&problem, request.method()),
@@ -94,11 +100,30 @@ pub(crate) async fn guard(State(guard): State<Guard>, mut request: Request, next
     if let Some(Shown(problem)) = response.extensions_mut().remove() {
         response = (guard.page)(&problem, caller.as_ref(), from.as_deref());
     }
+    let bounded = guard.app.answers.bound(&reader, &method, response);
+    let mut response =
+        bounded.unwrap_or_else(|problem| refused(&guard, &problem, (caller.as_ref(), &method)));
     add_headers(&guard, response.headers_mut());
     match held {
         Some(held) => response.map(|body| holding(body, held)),
         None => response,
     }
+}
+
+/// Returns who reads the answer to a request.
+fn reader(request: &Request) -> Reader {
+    let (known, peer) = (request.extensions().get::<Caller>(), request.extensions().get::<Peer>());
+    known.map_or_else(
+        || Reader::Address(peer.map(|peer| source(peer.0)).unwrap_or_default()),
+        |caller| Reader::User(caller.user.id),
+    )
+}
+
+/// Returns the answer to a refused request, as the interface or as a page.
+fn refused(guard: &Guard, problem: &Problem, (caller, method): (Option<&Caller>, &Method)) -> Response {
+    let mut response = (guard.refuse)(problem, method);
+    let shown = response.extensions_mut().remove();
+    shown.map_or(response, |Shown(problem)| (guard.page)(&problem, caller, None))
 }
 
 /// Passes a request to its handler, with a bound on its body.

@@ -18,12 +18,14 @@
 //! - `hidden` keeps paths of the server out of messages.
 //! - `door` answers other machines that dial in, and `sites` advances jobs that run on them.
 //! - `api` has one table of operations, of which routes, access and OpenAPI are made; `guard` checks each request.
-//! - `connections`, `devices`, `downloads`, `forwarded`, `logins`, `limits`, `pace` and `places` bound what an address or a user takes from others.
+//! - `threads` keeps the database and passwords apart from other work, which ends with its request (`gone`).
+//! - `answers`, `bodies`, `connections`, `devices`, `downloads`, `forwarded`, `logins`, `limits`, `pace` and `places` bound what an address or a user takes from others.
 //! - `pages` writes HTML that works without scripts.
 //!
 //! Without TLS the server binds to loopback addresses alone.
 
 mod anchor;
+mod answers;
 mod api;
 mod app;
 mod archive;
@@ -41,6 +43,7 @@ mod downloads;
 mod drafts;
 mod forms;
 mod forwarded;
+mod gone;
 mod guard;
 mod hidden;
 mod inputs;
@@ -71,6 +74,7 @@ mod sites;
 mod space;
 mod store;
 mod studies;
+mod threads;
 mod tls;
 mod totp;
 mod url;

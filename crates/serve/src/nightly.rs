@@ -61,6 +61,8 @@ mod tests {
         for path in backup::list(&backups) {
             backup::check(&path).expect("whole");
         }
+        // The key of the audit log is not in a backup.
+        fs::copy(folder.path().join("audit.key"), backups.join("audit.key")).expect("copied");
         let restored = Store::open(&backups.join("1970-01-03.sqlite")).expect("opens");
         assert_eq!(restored.read(people::count).expect("counted"), 3);
         let broken = restored.read(|db| audit::broken_at(db).map_err(|error: StoreError| error));

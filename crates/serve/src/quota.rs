@@ -13,13 +13,13 @@ use crate::problem::{Problem, Result};
 use crate::space;
 use crate::store::{self, usage};
 
-/// Most bytes of a user's texts: versions of scenarios, and presets. Each backup has them.
+/// Most bytes of a user's texts: versions of scenarios, presets, and texts of jobs. Each backup has them.
 pub(crate) const MAX_TEXTS: u64 = 256 << 20;
 
 /// Bytes that are stored for a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Usage {
-    /// Bytes of versions of scenarios, and of presets.
+    /// Bytes of versions of scenarios, of presets, and of texts of jobs.
     pub(crate) texts: u64,
     /// Bytes of files, those that only jobs still have included.
     pub(crate) files: u64,
@@ -83,7 +83,7 @@ pub(crate) fn admit(db: &Transaction<'_>, app: &App, user: i64, added: Added) ->
     }
     match added {
         Added::Text(_) if used.texts + bytes > MAX_TEXTS => large(format!(
-            "scenarios and presets of a user have at most {} MiB together: remove old versions, or archived scenarios for good",
+            "scenarios, presets and texts of jobs of a user have at most {} MiB together: remove old versions, archived scenarios for good, or jobs",
             MAX_TEXTS >> 20
         )),
         Added::Text(_) => space::check_text(db, &app.settings),

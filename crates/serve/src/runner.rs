@@ -30,7 +30,7 @@ use crate::store::files::{self, Content};
 use crate::store::jobs::{self, Job, JobKind, JobState, MAX_ATTEMPTS, Method, Question};
 use crate::store::{Result, StoreError, people, reservations, turns};
 use crate::work::{self, ROWS, Task};
-use crate::{hidden, inputs, left, log, nightly, reserve, sites, space};
+use crate::{hidden, inputs, left, log, nightly, quota, reserve, sites, space};
 use stops::Stops;
 
 /// Time between two looks at running children.
@@ -68,6 +68,8 @@ const LOCK: &str = "lock";
 const ERRORS: &str = "errors.txt";
 /// Folder of temporary files, which goes with the end of the job.
 const SCRATCH: &str = "scratch";
+/// Bytes of a job's file beyond what its owner's quota has left.
+const MARGIN: u64 = 64 << 20;
 /// Lowered priority of jobs: the server, and work on requests, go first.
 const NICENESS: i32 = 15;
 
@@ -95,6 +97,8 @@ pub(crate) struct Runner {
     interrupted: HashMap<i64, i64>,
     /// Jobs that may not go on.
     stops: Stops,
+    /// Sizes of files of jobs whose owners' quotas have less left than the limit.
+    sizes: HashMap<i64, u64>,
     /// Set while the disk has no room for jobs.
     is_short: bool,
 }
@@ -153,6 +157,7 @@ impl Runner {
             ending: Vec::new(),
             interrupted: HashMap::new(),
             stops: Stops::default(),
+            sizes: HashMap::new(),
             is_short: false,
         }
     }
@@ -275,6 +280,18 @@ impl Runner {
             Some(status) => Excess::of(status, &errors, &limits, is_out),
             // Of a child of another server only its errors are known.
             None => Excess::of_errors(&errors, &limits),
+        };
+        let size = self.sizes.remove(&job.id);
+        let excess = match (excess, size) {
+            (Some(Excess::File { .. }), Some(most)) => {
+                let why = format!(
+                    "stopped: it wrote a file of more than {}, which is beyond its owner's quota: remove jobs, files or old versions",
+                    space::shown(most)
+                );
+                self.stops.stop(Some(job.id), Some(why));
+                None
+            }
+            (excess, _) => excess,
         };
         let (code, results) = end.unzip();
         let results = results.flatten().or_else(|| only_folder(&self.folder(job.id).join("results")));
@@ -448,11 +465,13 @@ impl Runner {
         let inputs = files::of_job(db, job.id)?;
         keep_inputs(&self.app.settings.folder, &inputs, (&self.folder(job.id), results));
         let mut files = left::list(&folder);
+        let mut unlisted = 0;
         if files.iter().any(|(path, _)| path == GATHERED) {
-            files.retain(|(path, _)| !path.starts_with(PARTS));
+            let parts = files.extract_if(.., |(path, _)| path.starts_with(PARTS));
+            unlisted = parts.map(|(_, bytes)| bytes).sum();
         }
         files.sort();
-        jobs::set_artifacts(db, job.id, &files)?;
+        jobs::set_artifacts(db, job.id, &files, unlisted)?;
         rows.map_or(Ok(()), |rows| jobs::set_rows(db, job.id, rows))?;
         jobs::compare(db, job).map(drop)
     }
@@ -540,10 +559,23 @@ impl Runner {
         command.stdin(lock).stdout(Stdio::null()).stderr(errors).spawn()
     }
 
+    /// Lowers the size of files to what the owner's quota has left, with a margin.
+    ///
+    /// A fast job writes much between two looks at its output.
+    fn within_quota(&mut self, job: &Job, limits: Limits) -> Limits {
+        let app = &self.app;
+        let Ok(used) = app.store.read(|db| quota::stored(db, app, job.owner_id)) else { return limits };
+        let most = used.quota.saturating_sub(used.sum()).saturating_add(MARGIN);
+        if most < limits.file_size {
+            self.sizes.insert(job.id, most);
+        }
+        Limits { file_size: limits.file_size.min(most), ..limits }
+    }
+
     /// Limits what a child takes of the machine. One in real time keeps its priority.
     fn enclose(&mut self, job: &Job, child: &Child) {
         let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return };
-        let limits = self.limits_of(job);
+        let limits = self.within_quota(job, self.limits_of(job));
         children::limit(pid, &limits);
         // A campaign has several processes, each with the memory of a job.
         let all = std::thread::available_parallelism().map_or(1, usize::from);

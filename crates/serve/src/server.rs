@@ -125,7 +125,7 @@ pub struct JobSettings {
     pub is_temporary: bool,
 }
 
-/// Serves a data folder until SIGINT or SIGTERM. Running jobs go on, and the next server adopts them.
+/// Serves a data folder until SIGINT, SIGTERM or SIGHUP. Running jobs go on, and the next server adopts them.
 ///
 /// `ready` is called once requests are answered.
 ///
@@ -406,6 +406,7 @@ async fn serve(
     }
     let listener = TcpListener::from_std(listener)?;
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let mut hangup = signal(SignalKind::hangup())?;
     tokio::spawn(anchor::keep(app.clone()));
     let router = router(&app);
     let connections = Connections::default();
@@ -431,6 +432,7 @@ async fn serve(
             _ = news.recv() => drop(wake.try_send(())),
             _ = interrupt.recv() => return Ok(()),
             _ = terminate.recv() => return Ok(()),
+            _ = hangup.recv() => return Ok(()),
             _ = &mut input => return Ok(()),
         }
     }

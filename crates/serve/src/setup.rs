@@ -272,6 +272,7 @@ pub fn restore(folder: &Path, file: &Path) -> Result<Option<PathBuf>, Error> {
             _ => {}
         }
     }
+    audit::put_end_aside(folder, clock::now_ms()).map_err(wrap)?;
     fs::rename(&copy, &database).map_err(wrap)?;
     Ok(has_one.then_some(before))
 }

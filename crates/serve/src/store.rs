@@ -3,6 +3,7 @@
 pub(crate) mod audit;
 pub(crate) mod files;
 pub(crate) mod jobs;
+mod lengths;
 pub(crate) mod people;
 pub(crate) mod presets;
 pub(crate) mod queue;
@@ -44,7 +45,7 @@ const READERS: usize = 4;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoreError {
     /// SQLite failed.
-    #[error("database: {0}")]
+    #[error("database: {}", words(.0))]
     Sqlite(#[from] rusqlite::Error),
     /// The file was written by a later version.
     #[error("database: schema {found} is of a later version of bentpipe; this one knows {known}")]
@@ -55,12 +56,26 @@ pub(crate) enum StoreError {
     /// The file is cut or damaged.
     #[error("database: damaged: {0}")]
     Damaged(String),
+    /// The audit log lacks an entry that was its last one.
+    #[error(
+        "{path}: entry {entry} of the audit log is missing or changed: the log was emptied or cut, or the database is an older one\n\
+         help: take a backup by `bentpipe serve restore`; `--new-audit-key` goes on, and marks in the log that what is before cannot be verified"
+    )]
+    Cut { path: String, entry: i64 },
     /// The key of the audit log is missing.
     #[error(
-        "{path}: missing, and the audit log has entries up to {entries}: it may have been changed since\n\
+        "{path}: missing, and the audit log has entries up to {entries}, or had some: it may have been changed since\n\
          help: put the key back from its copy; `--new-audit-key` makes another one, and marks in the log that what is before cannot be verified"
     )]
     NoKey { path: String, entries: i64 },
+}
+
+/// Returns the words of an error without a statement of SQL.
+fn words(error: &rusqlite::Error) -> String {
+    match error {
+        rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
+        error => error.to_string(),
+    }
 }
 
 pub(crate) type Result<T> = std::result::Result<T, StoreError>;
@@ -106,6 +121,7 @@ impl Store {
             writer.transaction_with_behavior(TransactionBehavior::Immediate).map_err(StoreError::from)?;
         let result = change(&transaction)?;
         transaction.commit().map_err(StoreError::from)?;
+        self.key.advance(&writer);
         Ok(result)
     }
 

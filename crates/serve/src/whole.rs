@@ -13,6 +13,7 @@ use bentpipe_record::{CHECKSUMS_FILE, Checksums};
 use sha2::{Digest, Sha256};
 
 use crate::clock::hex;
+use crate::gone::Gone;
 use crate::left;
 use crate::log;
 use crate::problem::Problem;
@@ -35,13 +36,17 @@ pub(crate) struct Hashes(Mutex<HashMap<Identity, String>>);
 
 impl Hashes {
     /// Returns the SHA-256 of an open file in hexadecimal digits. Reading begins at its start again.
-    pub(crate) fn of(&self, file: &mut File) -> io::Result<String> {
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be read, or its request is given up.
+    pub(crate) fn of(&self, file: &mut File, gone: &Gone) -> io::Result<String> {
         let identity = identity(file)?;
         if let Some(known) = self.lock().get(&identity) {
             return Ok(known.clone());
         }
         let (mut hash, mut block) = (Sha256::new(), vec![0; BLOCK]);
         loop {
+            gone.check()?;
             match file.read(&mut block)? {
                 0 => break,
                 read => hash.update(&block[..read]),
@@ -145,12 +150,12 @@ pub(crate) fn compare(path: &str, stated: Option<&str>, found: &str) -> Result<(
 /// # Errors
 /// Returns the damage in words, with the file.
 pub(crate) fn check(
-    hashes: &Hashes,
+    (hashes, gone): (&Hashes, &Gone),
     sums: &mut Sums<'_>,
     (path, file): (&str, &mut File),
 ) -> Result<(), String> {
     let Some(stated) = sums.of(path)? else { return Ok(()) };
-    let found = hashes.of(file).map_err(|error| format!("{path}: {error}"))?;
+    let found = hashes.of(file, gone).map_err(|error| format!("{path}: {error}"))?;
     compare(path, Some(&stated), &found)
 }
 
@@ -202,7 +207,7 @@ mod tests {
     fn checked(folder: &Path, path: &str) -> Result<(), String> {
         let (root, hashes) = (left::root(folder).expect("a folder"), Hashes::default());
         let mut file = left::file_in(&root, path).expect("a file");
-        check(&hashes, &mut Sums::new(&root), (path, &mut file))
+        check((&hashes, &Gone::default()), &mut Sums::new(&root), (path, &mut file))
     }
 
     #[test]
@@ -245,8 +250,8 @@ mod tests {
         let hash = |content: &str| {
             fs::write(&path, content).expect("written");
             let mut file = File::open(&path).expect("opens");
-            let found = hashes.of(&mut file).expect("read");
-            assert_eq!(hashes.of(&mut file).expect("known"), found);
+            let found = hashes.of(&mut file, &Gone::default()).expect("read");
+            assert_eq!(hashes.of(&mut file, &Gone::default()).expect("known"), found);
             let mut text = String::new();
             file.read_to_string(&mut text).expect("from the start");
             assert_eq!(text, content);

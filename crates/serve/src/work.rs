@@ -18,6 +18,7 @@ pub(crate) use results::{ComparedJob, Comparison, Drawing, ROWS, SELECTED};
 use crate::app::{App, Settings, blocking};
 use crate::archive::{self, Arrived};
 use crate::children::{Child, Failure, Limits};
+use crate::diff;
 use crate::drafts::{self, Draft, Edited};
 use crate::forms::{self, Outline};
 use crate::inputs::{self, Inputs, Staging};
@@ -60,6 +61,8 @@ pub(crate) enum Task {
     Select { results: PathBuf, patterns: Vec<String> },
     /// Plots of runs, as a part of a page.
     Draw(Drawing),
+    /// Lines that differ between two texts, with their marks.
+    Difference { from: String, to: String },
     /// Keys that differ between points of jobs.
     Compare { texts: Vec<String>, jobs: Vec<ComparedJob> },
 }
@@ -160,6 +163,7 @@ impl Task {
             Task::Rows { results } => value(&results::write_rows(&results)?),
             Task::Select { results, patterns } => value(&results::select(&results, patterns)?),
             Task::Draw(drawing) => value(&drawing.html()),
+            Task::Difference { from, to } => value(&diff::lines(&from, &to)),
             Task::Compare { texts, jobs } => value(&results::compare(&texts, &jobs)),
         }
     }
@@ -267,6 +271,27 @@ impl App {
         (task, folder): (&Task, &Path),
     ) -> Result<T> {
         let answer = self.attempt_in(user, (task, folder)).await;
+        answer.map_err(|failure| refused(failure, user.level))
+    }
+
+    /// Waits for a user's turn, then makes a task and does it.
+    ///
+    /// So the memory has no texts of tasks that wait.
+    ///
+    /// # Errors
+    /// Returns the problem that the child found, or the limit that it went over.
+    pub(crate) async fn work_on<T: DeserializeOwned>(
+        &self,
+        user: &User,
+        make: impl Future<Output = Result<Task>>,
+    ) -> Result<T> {
+        let _turn = self.pool.turn(user.id).await?;
+        let (task, folder) = (make.await?, self.staging().await?);
+        let limits = self.settings.limits.of(user.level).request;
+        let answer = match bytes_of(&task) {
+            Ok(bytes) => child(&self.settings, limits, folder.path()).run(&self.groups, bytes).await,
+            Err(failure) => Err(failure),
+        };
         answer.map_err(|failure| refused(failure, user.level))
     }
 

@@ -160,6 +160,8 @@ pub struct Wifi {
     senders: Vec<usize>,
     collisions: u64,
     busy: Span,
+    /// Minimum time in which any packet passes, over all directions.
+    lookahead: Span,
 }
 
 impl Wifi {
@@ -180,11 +182,15 @@ impl Wifi {
         }
         let built =
             paths.iter().enumerate().map(|(n, path)| Path::new(path).map_err(|e| Refusal { path: n, ..e }));
+        let built: Vec<Path> = built.collect::<Result<_, _>>()?;
         let stations = paths.iter().map(|path| path.station + 1).max().unwrap_or(0);
-        let of = |station| (0..paths.len()).filter(|n| paths[*n].station == station).collect();
+        let mut of_stations = vec![Vec::new(); stations];
+        paths.iter().enumerate().for_each(|(n, path)| of_stations[path.station].push(n));
         Ok(Wifi {
-            paths: built.collect::<Result<_, _>>()?,
-            stations: (0..stations).map(|n| Station::new(of(n), &timing)).collect(),
+            // Each input is asked for it when a network is built.
+            lookahead: built.iter().map(Path::lookahead).min().unwrap_or(Span::ZERO),
+            paths: built,
+            stations: of_stations.into_iter().map(|paths| Station::new(paths, &timing)).collect(),
             timing,
             medium: Medium::Idle { since: Time::ZERO },
             pipe: VecDeque::new(),
@@ -385,7 +391,7 @@ impl Element for Wifi {
     }
 
     fn lookahead(&self) -> Span {
-        self.paths.iter().map(Path::lookahead).min().unwrap_or(Span::ZERO)
+        self.lookahead
     }
 
     fn forwards(&self, from: Port, to: Port) -> bool {

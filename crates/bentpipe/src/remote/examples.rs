@@ -39,6 +39,7 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
     ("edit-scenario", &["--text geo.toml --key link.satellite.delay --value '\"300 ms\"'"]),
     ("list-presets", &["", "--section link"]),
     ("save-preset", &["--section link --name geo --text preset.toml"]),
+    ("get-preset", &["5"]),
     ("remove-preset", &["5"]),
     ("list-files", &[""]),
     ("add-file", &["fade.csv --name fade.csv"]),

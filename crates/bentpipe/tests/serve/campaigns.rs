@@ -63,6 +63,13 @@ fn a_campaign_gives_the_measures_of_a_job_and_leaves_its_tables() {
     let events =
         server.api(&boss, "GET", &format!("/jobs/{campaign}/events?limit=1000"), &Value::Null).json();
     assert!(!events.as_array().expect("a list").iter().any(|event| event["kind"] == "run"), "{events}");
+    // The parts are there still, and count.
+    let usage = server.api(&boss, "GET", "/me/usage", &Value::Null).json();
+    let listed = |job: i64| {
+        let all = server.api(&boss, "GET", &format!("/jobs/{job}/artifacts"), &Value::Null).json();
+        all.as_array().expect("a list").iter().filter_map(|file| file["bytes"].as_u64()).sum::<u64>()
+    };
+    assert!(usage["results"].as_u64() > Some(listed(campaign) + listed(plain)), "{usage}");
     let report = server.send(&boss, ("GET", &format!("/jobs/{campaign}/report")), &[], "");
     assert!(report.body.contains("Differences, seed by seed") && report.body.contains("Convergence"));
     let page = server.send(&boss, ("GET", &format!("/jobs/{campaign}")), &[], "");

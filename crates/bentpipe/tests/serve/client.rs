@@ -158,6 +158,11 @@ impl Server {
         self.child.id()
     }
 
+    /// Waits for its end, and returns its status.
+    pub(crate) fn ended(mut self) -> std::process::ExitStatus {
+        self.child.wait().expect("ended")
+    }
+
     pub(crate) fn data(&self) -> PathBuf {
         self.data.clone()
     }

@@ -110,11 +110,25 @@ fn a_backup_has_its_hash_and_is_restored_if_it_is_whole() {
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && printed.contains("data.sqlite.before-"), "{said}");
     assert!(!said.contains("not compared"), "{said}");
-    std::fs::remove_file(folder.path().join("copy.sqlite.sha256")).expect("there was one");
+    // A hash of another file says nothing of this one.
+    let sum = folder.path().join("copy.sqlite.sha256");
+    let hash = std::fs::read_to_string(&sum).expect("read");
+    std::fs::write(&sum, hash.replace("copy.sqlite", "other.sqlite")).expect("written");
+    let (output, said) = serve(&["restore", &name], &data);
+    assert!(!output.status.success() && said.contains("no SHA-256 of copy.sqlite"), "{said}");
+    std::fs::remove_file(&sum).expect("there was one");
     let (output, said) = serve(&["restore", &name], &data);
     assert!(output.status.success() && said.contains("copy.sqlite.sha256 is missing"), "{said}");
     let server = Server::in_folder(folder, &[]);
     server.boss();
+}
+
+#[test]
+fn a_closed_terminal_ends_a_server_in_order() {
+    let server = Server::new();
+    let sent = Command::new("kill").args(["-HUP", &server.id().to_string()]).status().expect("runs");
+    assert!(sent.success());
+    assert!(server.ended().success(), "as with SIGTERM");
 }
 
 #[test]

@@ -157,6 +157,36 @@ fn what_a_running_job_writes_counts_and_its_owner_alone_is_stopped() {
     server.wait_for(&calm, other, "done");
 }
 
+/// Returns the size of files that the jobs of a server may write.
+fn file_sizes(server: &Server) -> Vec<u64> {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.id())).expect("it runs");
+    let children = tasks.flat_map(|task| {
+        let path = task.expect("an entry").path().join("children");
+        let list = std::fs::read_to_string(path).unwrap_or_default();
+        list.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    });
+    let size = |pid: String| {
+        let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+        let line = limits.lines().find_map(|line| line.strip_prefix("Max file size"))?.to_owned();
+        line.split_whitespace().next()?.parse().ok()
+    };
+    children.filter_map(size).collect()
+}
+
+#[test]
+fn a_file_of_a_job_ends_soon_after_the_quota_of_its_owner() {
+    let server = Server::with(&["--quota", "60 MB"]);
+    let boss = server.boss();
+    let scenario = server.scenario(&boss, &SCENARIO.replace("2 s", "999999 s"));
+    let job = server.launch(&boss, &json!({ "scenario": scenario }));
+    server.wait_for(&boss, job, "running");
+    // Its limits are set just after its start.
+    server.wait(&boss, job, |_| {
+        file_sizes(&server).iter().any(|size| (60_000_000..130_000_000).contains(size))
+    });
+    server.api(&boss, "POST", &format!("/jobs/{job}/cancel"), &Value::Null);
+}
+
 #[test]
 fn an_archive_is_refused_before_it_is_unpacked_where_the_disk_has_no_room() {
     let here = Server::new();

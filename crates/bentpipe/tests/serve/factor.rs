@@ -60,7 +60,11 @@ fn a_login_needs_a_code_that_was_not_used_and_recovery_codes_stand_in_once() {
     let boss = server.boss();
     let ann = server.user(&boss, "ann", 1);
     assert_eq!(server.api(&ann, "POST", "/me/second-factor", &json!({ "password": "no" })).status, 403);
+    let before = server.log_in("ann", PASSWORD).expect("logged in");
     let (secret, recovery) = set_up(&server, &ann);
+    // A session that the password alone began has ended.
+    let me = |user: &User| server.api(user, "GET", "/me", &Value::Null).status;
+    assert_eq!((me(&before), me(&ann)), (401, 200));
     assert_eq!(recovery.len(), 10);
     let without = log_in(&server, "");
     assert!(without.status == 401 && without.body.contains("second factor"), "{without:?}");

@@ -24,14 +24,14 @@ fn long_scenario() -> String {
 }
 
 /// Most memory that a server has had, in bytes.
-fn peak(server: &Server) -> u64 {
+pub(super) fn peak(server: &Server) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux");
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
 }
 
 /// Most memory of a server, whatever is asked.
-const MAX_SERVER: u64 = 150_000_000;
+pub(super) const MAX_SERVER: u64 = 150_000_000;
 
 fn message(answer: &Value) -> &str {
     answer["problems"][0]["message"].as_str().or_else(|| answer["detail"].as_str()).unwrap_or_default()

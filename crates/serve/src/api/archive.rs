@@ -20,12 +20,13 @@ use zip::{CompressionMethod, ZipWriter};
 
 use super::body::Ids;
 use super::jobs::found;
-use crate::app::{App, blocking};
+use crate::app::App;
 use crate::archive::{self, Description, Entry, Input, Prints};
 use crate::children::Turn;
 use crate::clock::{hex, since_start_ms};
 use crate::connections::Connection;
 use crate::downloads::Download;
+use crate::gone::Gone;
 use crate::guard::Caller;
 use crate::left;
 use crate::log;
@@ -60,8 +61,11 @@ pub(crate) async fn archive(
     let root =
         app.results(id, &folder).and_then(|root| left::root(&root)).map_err(|_| Problem::not_found())?;
     let kept = app.clone();
-    let (root, files) =
-        blocking(move || check(&kept.file_hashes, &root, (&files, CHECKED)).map(|()| (root, files))).await?;
+    // Both turns are the thread's, also when the request is given up.
+    let checked = app.reading(caller.user.id, move |gone| {
+        check((&kept.file_hashes, gone), &root, (&files, CHECKED)).map(|()| (root, files, turn))
+    });
+    let (root, files, turn) = checked.await?;
     let (sender, blocks) = mpsc::channel(BLOCKS);
     std::thread::spawn(move || {
         let mut sink = Sink { block: Vec::with_capacity(BLOCK), sender, download };
@@ -84,13 +88,18 @@ pub(crate) async fn archive(
 ///
 /// # Errors
 /// Returns an error that names the first damaged file.
-fn check(hashes: &Hashes, root: &File, (files, time): (&[Artifact], Duration)) -> Result<()> {
+fn check(
+    (hashes, gone): (&Hashes, &Gone),
+    root: &File,
+    (files, time): (&[Artifact], Duration),
+) -> Result<()> {
     let (end, mut sums) = (since_start_ms() + time.as_millis() as i64, Sums::new(root));
     for artifact in files {
         match left::file_in(root, &artifact.path) {
-            _ if since_start_ms() > end => break,
+            _ if since_start_ms() > end || gone.is_set() => break,
             Ok(mut file) => {
-                whole::check(hashes, &mut sums, (&artifact.path, &mut file)).map_err(whole::problem)?;
+                whole::check((hashes, gone), &mut sums, (&artifact.path, &mut file))
+                    .map_err(whole::problem)?;
             }
             // It was removed, or is what only its download refuses.
             Err(_) => {}

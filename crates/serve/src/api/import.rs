@@ -16,7 +16,7 @@ use futures_core::Stream;
 use rusqlite::Transaction;
 
 use super::body::Ids;
-use super::jobs::{self as api, found, tags_of};
+use super::jobs::{self as api, checked_note, checked_question, found, tags_of};
 use super::people::checked_title;
 use crate::app::{App, blocking};
 use crate::archive::{self, Arrived, Description, MAX_PACKED};
@@ -29,7 +29,7 @@ use crate::promised::Promise;
 use crate::quota::{self, Added};
 use crate::space;
 use crate::store::files;
-use crate::store::jobs::{self, Imported, Job, JobKind, KindRow, Launch, Origin};
+use crate::store::jobs::{self, Imported, Job, JobKind, KindRow, Launch, Origin, Question};
 use crate::store::people::User;
 use crate::store::scenarios;
 use crate::work::{ROWS, Task};
@@ -38,6 +38,10 @@ use crate::work::{ROWS, Task};
 const MAX_IMPORTED: i64 = 4 << 30;
 /// Most bytes of the archives that a user is sending, until they are imported.
 const MAX_ARRIVING: u64 = 2 * MAX_PACKED;
+/// Most bytes of the reason of a failure.
+const MAX_MESSAGE: usize = 100_000;
+/// Most bytes of the name of a study or version, and of a duration.
+const MAX_NAME: usize = 200;
 /// Folder of results of an imported job.
 const FOLDER: &str = "imported";
 
@@ -126,10 +130,22 @@ fn check(job: &Description) -> Result<()> {
     if kind_of(job, job.scenario.as_ref().map(|_| 0)).is_none() {
         return wrong("kind", "what fits to `scenario`, `study`, `search` and `sites`");
     }
-    let lengths = [&job.message, &job.note, job.study.as_ref().unwrap_or(&job.name), &job.program];
-    let sites = job.sites.as_ref().map_or(0, String::len);
-    if lengths.iter().any(|text| text.len() > 100_000) || sites > drafts::MAX_TEXT {
-        return wrong("message", "texts of at most 100,000 bytes");
+    checked_note(&job.note)?;
+    job.search.as_ref().map_or(Ok(()), checked_question)?;
+    let names = [
+        ("study", job.study.as_deref()),
+        ("program", Some(&job.program)),
+        ("duration", job.duration.as_deref()),
+    ];
+    if let Some((key, _)) = names.iter().find(|(_, name)| name.is_some_and(|name| name.len() > MAX_NAME)) {
+        return wrong(key, &format!("at most {MAX_NAME} bytes"));
+    }
+    if job.message.len() > MAX_MESSAGE || job.sites.as_ref().is_some_and(|file| file.len() > drafts::MAX_TEXT)
+    {
+        return wrong(
+            "message",
+            &format!("at most {MAX_MESSAGE} bytes, and {} of `sites`", drafts::MAX_TEXT),
+        );
     }
     if job.seeds.is_some_and(|seeds| !(1..=1000).contains(&seeds)) || job.runs < 0 || job.finished < 0 {
         return wrong("seeds", "1 to 1000, and no negative number of runs");
@@ -167,7 +183,7 @@ fn add(
     let size: u64 = job.inputs.iter().map(|input| input.bytes).sum();
     quota::admit(db, app, user.id, Added::Files(size))?;
     quota::admit(db, app, user.id, Added::Results(size + bytes))?;
-    quota::admit(db, app, user.id, Added::Text(job.scenario.as_ref().map_or(0, String::len)))?;
+    quota::admit(db, app, user.id, Added::Text(texts(job)))?;
     let version = match &job.scenario {
         Some(text) => Some(match scenarios::version_of(db, user.id, text)? {
             Some(version) => version,
@@ -202,12 +218,19 @@ fn add(
     let mut list: Vec<(String, u64)> =
         job.files.iter().map(|entry| (entry.path.clone(), entry.bytes)).collect();
     list.sort();
-    jobs::set_artifacts(db, id, &list)?;
+    jobs::set_artifacts(db, id, &list, 0)?;
     if arrived.has_summary {
         let rows = left::file(staging, ROWS).map_err(|error| Problem::internal(&error))?;
         jobs::set_rows(db, id, BufReader::new(rows))?;
     }
     Ok(id)
+}
+
+/// Returns the length of all texts that are kept of a job.
+fn texts(job: &Description) -> usize {
+    let all = [Some(&job.message), Some(&job.note), job.sites.as_ref(), job.scenario.as_ref()];
+    let search = job.search.as_ref().map_or(0, Question::len);
+    all.into_iter().flatten().map(String::len).sum::<usize>() + search
 }
 
 fn imported<'a>(owner: i64, kind: JobKind, origin: &'a Origin, job: &'a Description) -> Imported<'a> {
@@ -271,4 +294,36 @@ pub(crate) async fn repeat(
     Ids(id): Ids<i64>,
 ) -> Result<impl IntoResponse> {
     Ok((StatusCode::CREATED, Json(again(&app, &caller, id).await?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_an_archive_have_the_limits_of_others() {
+        let whole = serde_json::json!({
+            "format": 1, "program": "1.0.0", "job": 7, "kind": "study", "name": "x", "state": "done", "message": "",
+            "study": "rohc-ule", "quick": false, "search": null, "sites": null, "seeds": null, "duration": null, "note": "",
+            "tags": [], "runs": 1, "finished": 1, "created": 1, "started": 1, "ended": 1, "scenario": null, "inputs": [],
+            "points": [], "files": [],
+        });
+        let checked = |key: &str, text: String| {
+            let mut changed = whole.clone();
+            changed[key] = text.into();
+            check(&serde_json::from_value(changed).expect("a description")).map_err(|problem| problem.detail)
+        };
+        assert_eq!(checked("note", "n".repeat(4000)), Ok(()));
+        assert_eq!(checked("message", "n".repeat(MAX_MESSAGE)), Ok(()));
+        for (key, most) in [
+            ("note", 4000),
+            ("message", MAX_MESSAGE),
+            ("program", MAX_NAME),
+            ("study", MAX_NAME),
+            ("duration", MAX_NAME),
+        ] {
+            let refused = checked(key, "n".repeat(most + 1)).expect_err(key);
+            assert!(refused.contains(key), "{refused}");
+        }
+    }
 }

@@ -38,6 +38,12 @@ use crate::work::{PlannedTask, SELECTED, Task};
 /// Most jobs of a user that are queued or running.
 const MAX_UNFINISHED: i64 = 100;
 
+/// Most characters of a note.
+const MAX_NOTE: usize = 4000;
+
+/// Most bytes of a question's texts.
+const MAX_QUESTION: usize = 20_000;
+
 /// Most bytes of files whose series are selected from.
 const MAX_SERIES: i64 = 64 << 20;
 
@@ -103,6 +109,7 @@ pub(crate) async fn start(app: &App, caller: &Caller, new: NewJob, key: Option<S
     if new.priority < 0 && caller.user.level < 2 {
         return Err(Problem::forbidden("a priority below 0 needs level 2"));
     }
+    new.search.as_ref().map_or(Ok(()), checked_question)?;
     let subject = match (new.scenario, &new.study) {
         (Some(id), None) => of_scenario(app, caller, id, &new).await?,
         (None, Some(name)) => of_study(app, name, &new)?,
@@ -531,16 +538,35 @@ pub(super) fn tags_of(text: &str) -> Result<Vec<String>> {
     }
 }
 
+/// Refuses a note that is too long.
+pub(super) fn checked_note(note: &str) -> Result<()> {
+    match note.chars().count() > MAX_NOTE {
+        true => Err(Problem::bad(format!("note: expected at most {MAX_NOTE} characters"))),
+        false => Ok(()),
+    }
+}
+
+/// Refuses a question that is too long.
+pub(super) fn checked_question(question: &Question) -> Result<()> {
+    match question.len() > MAX_QUESTION {
+        true => Err(Problem::bad(format!("search: expected texts of at most {MAX_QUESTION} bytes"))),
+        false => Ok(()),
+    }
+}
+
 /// Sets note and tags of a job.
 pub(crate) async fn remark(app: &App, caller: &Caller, id: i64, remarks: Remarks) -> Result<Job> {
     let job = found(app, caller, id).await?;
     may_change(&caller.user, job.owner_id)?;
     let note = remarks.note.map(|note| note.replace("\r\n", "\n"));
-    if note.as_ref().is_some_and(|note| note.chars().count() > 4000) {
-        return Err(Problem::bad("note: expected at most 4000 characters"));
-    }
+    note.as_deref().map_or(Ok(()), checked_note)?;
     let tags = remarks.tags.as_deref().map(tags_of).transpose()?;
+    let kept = app.clone();
     app.write(move |db| {
+        let more = note.as_ref().map_or(0, |note| note.len().saturating_sub(job.note.len()));
+        if more > 0 {
+            quota::admit(db, &kept, job.owner_id, Added::Text(more))?;
+        }
         note.map_or(Ok(()), |note| jobs::set_note(db, id, &note))?;
         tags.map_or(Ok(()), |tags| jobs::set_tags(db, id, &tags))?;
         Ok::<(), Problem>(())
@@ -601,13 +627,13 @@ pub(crate) async fn open_artifact(
             Ok((found.ok_or_else(Problem::not_found)?, jobs::folder(db, id)?.unwrap_or_default()))
         })
         .await?;
-    let app = app.clone();
-    blocking(move || {
+    let kept = app.clone();
+    app.reading(caller.user.id, move |gone| {
         let missing = |_| Problem::not_found();
-        let root = left::folder(&app.job_folder(id), &format!("{RESULTS}/{folder}")).map_err(missing)?;
+        let root = left::folder(&kept.job_folder(id), &format!("{RESULTS}/{folder}")).map_err(missing)?;
         let mut file = left::file_in(&root, &artifact.path).map_err(missing)?;
         if is_over {
-            whole::check(&app.file_hashes, &mut Sums::new(&root), (&artifact.path, &mut file))
+            whole::check((&kept.file_hashes, gone), &mut Sums::new(&root), (&artifact.path, &mut file))
                 .map_err(whole::problem)?;
         }
         Ok((artifact, file))

@@ -10,6 +10,7 @@ use super::jobs::found;
 use super::tail;
 use crate::app::App;
 use crate::captures::{MAX_PACKETS, Packets, Tail};
+use crate::gone::Gone;
 use crate::guard::Caller;
 use crate::left;
 use crate::problem::{Problem, Result};
@@ -37,16 +38,16 @@ pub(crate) async fn last(app: &App, caller: &Caller, id: i64, asked: Asked) -> R
     let job = found(app, caller, id).await?;
     let results = app.job_folder(id).join("results");
     let kept = app.clone();
-    tail::reading(move || {
+    app.reading(caller.user.id, move |gone| {
         let most = asked.most(100, MAX_PACKETS);
         let named = asked.capture.clone();
         let mut tail = Tail::new(results.clone(), asked.capture, job.is_over(), most);
-        let packets = tail.step().unwrap_or_default();
+        let packets = tail.step(gone).unwrap_or_default();
         if let Some(path) = tail.path().filter(|_| job.is_over()) {
             let missing = |_| Problem::not_found();
             let root = left::root(&results).map_err(missing)?;
             let mut file = left::file_in(&root, path).map_err(missing)?;
-            whole::check(&kept.file_hashes, &mut Sums::new(&root), (path, &mut file))
+            whole::check((&kept.file_hashes, gone), &mut Sums::new(&root), (path, &mut file))
                 .map_err(whole::problem)?;
         }
         match packets.capture.is_empty() && !named.is_empty() {
@@ -70,9 +71,9 @@ impl tail::Tail for Tail {
     type News = Packets;
     const EVENT: &'static str = "packets";
 
-    fn step(&mut self, is_over: bool) -> Option<Packets> {
+    fn step(&mut self, is_over: bool, gone: &Gone) -> Option<Packets> {
         self.set_in_steps(!is_over);
-        Tail::step(self)
+        Tail::step(self, gone)
     }
 }
 

@@ -51,6 +51,15 @@ pub(crate) async fn list(
     Ok(Json(app.read(move |db| Ok(presets::list(db, &caller.user, section.as_deref())?)).await?))
 }
 
+pub(crate) async fn show(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+) -> Result<Json<Preset>> {
+    let found = app.read(move |db| presets::find(db, &caller.user, id)?.ok_or_else(Problem::not_found));
+    Ok(Json(found.await?))
+}
+
 /// Saves a preset of the caller.
 pub(crate) async fn make(app: &App, caller: &Caller, new: NewPreset) -> Result<Preset> {
     may_share(&caller.user, new.shared)?;

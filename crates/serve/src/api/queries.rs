@@ -9,6 +9,7 @@ use super::body::{Ids, Search};
 use super::jobs::found;
 use super::tail;
 use crate::app::App;
+use crate::gone::Gone;
 use crate::guard::Caller;
 use crate::problem::{Problem, Result};
 use crate::queries::{Rows, Tail};
@@ -28,7 +29,7 @@ pub(crate) struct Asked {
 pub(crate) async fn last(app: &App, caller: &Caller, id: i64, asked: Asked) -> Result<Rows> {
     found(app, caller, id).await?;
     let results = app.job_folder(id).join("results");
-    tail::reading(move || {
+    app.reading(caller.user.id, move |_| {
         let wanted = asked.flow.clone();
         let rows =
             Tail::new(results, asked.flow, asked.limit.unwrap_or(100) as usize).step().unwrap_or_default();
@@ -53,7 +54,7 @@ impl tail::Tail for Tail {
     type News = Rows;
     const EVENT: &'static str = "rows";
 
-    fn step(&mut self, _is_over: bool) -> Option<Rows> {
+    fn step(&mut self, _: bool, _: &Gone) -> Option<Rows> {
         Tail::step(self)
     }
 }

@@ -66,11 +66,22 @@ pub(crate) async fn offer(app: &App, caller: &Caller, password: String) -> Resul
 
 /// Confirms the second factor of the caller by its first code. Returns the recovery codes.
 pub(crate) async fn confirm(app: &App, caller: &Caller, code: &str) -> Result<RecoveryCodes> {
-    needs_session(caller)?;
+    let session = needs_session(caller)?;
     let codes: Vec<String> = (0..RECOVERY_CODES).map(|_| secret()[..RECOVERY_CHARS].to_owned()).collect();
     let (user, code, kept) = (caller.user.id, code.trim().to_owned(), codes.clone());
-    let is_right =
-        app.write(move |db| Ok(people::confirm_second_factor(db, user, (&code, now_ms()), &kept)?)).await?;
+    let is_right = app
+        .write(move |db| {
+            let is_right = people::confirm_second_factor(db, user, (&code, now_ms()), &kept)?;
+            // They were begun with the password alone.
+            if is_right {
+                people::end_other_sessions(db, user, session)?;
+            }
+            Ok(is_right)
+        })
+        .await?;
+    if is_right {
+        app.right_ended();
+    }
     let (name, outcome) = (&caller.user.name, if is_right { "done" } else { "refused" });
     log(app, name, &caller.address, ("set up second factor", name, outcome)).await?;
     let detail = "code: not the one of now; is the clock of the phone right? A new secret starts again";

@@ -59,7 +59,7 @@ pub(crate) async fn stream(
     tokio::spawn(async move {
         tokio::select! {
             _ = follow(&app, &caller, (id, after), &sender) => {}
-            () = live::tail(&app, id, &sender) => {}
+            () = live::tail(&app, caller.user.id, id, &sender) => {}
             () = right_ends(&app, &caller) => {}
         }
         drop(place);

@@ -5,12 +5,13 @@ use std::time::Duration;
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{AppendHeaders, IntoResponse};
 use serde::Serialize;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::jobs::found;
 use super::stream::{CHECK, Events, HEADERS, place, right_ends};
-use crate::app::{App, blocking};
+use crate::app::App;
+use crate::gone::Gone;
 use crate::guard::Caller;
 use crate::problem::{Problem, Result};
 
@@ -18,8 +19,6 @@ use crate::problem::{Problem, Result};
 const LOOK: Duration = Duration::from_millis(250);
 /// Time between two looks at the job.
 const LOOK_AT_JOB: Duration = Duration::from_secs(1);
-/// Turns at reading files.
-static TURNS: Semaphore = Semaphore::const_new(2);
 
 /// Reader of what is new in files of a job.
 pub(super) trait Tail: Send + 'static {
@@ -29,21 +28,9 @@ pub(super) trait Tail: Send + 'static {
     const EVENT: &'static str;
 
     /// Returns what is new. It is the last time if the job `is_over`: then all that is left.
-    fn step(&mut self, is_over: bool) -> Option<Self::News>;
-}
-
-/// Waits for a turn at reading files, and reads.
-///
-/// The turn is the thread's. A request that is given up leaves its thread at work, and threads are few.
-pub(super) async fn reading<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let turn = TURNS.acquire().await.map_err(|error| Problem::internal(&error))?;
-    blocking(move || {
-        let _turn = turn;
-        work()
-    })
-    .await
+    ///
+    /// It ends soon after no client awaits it.
+    fn step(&mut self, is_over: bool, gone: &Gone) -> Option<Self::News>;
 }
 
 /// Streams what is new in a job that the caller sees, until the job ends.
@@ -70,11 +57,14 @@ async fn follow<T: Tail>(
     let mut looked = Instant::now();
     let mut ends = found(app, caller, id).await?.is_over();
     while !sender.is_closed() {
-        let (read, news) = reading(move || {
-            let news = tail.step(ends);
+        let reading = app.reading(caller.user.id, move |gone| {
+            let news = tail.step(ends, gone);
             Ok((tail, news))
-        })
-        .await?;
+        });
+        let (read, news) = tokio::select! {
+            read = reading => read?,
+            () = sender.closed() => return Ok(()),
+        };
         tail = read;
         if let Some(news) = news {
             let data = serde_json::to_string(&news).map_err(|error| Problem::internal(&error))?;
@@ -91,38 +81,4 @@ async fn follow<T: Tail>(
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::mpsc::channel;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn a_request_that_is_given_up_keeps_its_turn_until_its_thread_ends() {
-        let (started, starts) = channel();
-        let releases: Vec<_> = (0..2)
-            .map(|_| {
-                let (release, released) = channel::<()>();
-                let started = started.clone();
-                let task = tokio::spawn(reading(move || {
-                    let _ = started.send(());
-                    let _ = released.recv();
-                    Ok(())
-                }));
-                (release, task)
-            })
-            .collect();
-        let starts = blocking(move || {
-            (0..2).for_each(|_| starts.recv().expect("starts"));
-            Ok(starts)
-        });
-        starts.await.expect("both read");
-        releases.iter().for_each(|(_, task)| task.abort());
-        let third = tokio::time::timeout(Duration::from_millis(100), reading(|| Ok(())));
-        assert!(third.await.is_err(), "both threads still read");
-        drop(releases);
-        reading(|| Ok(())).await.expect("reads");
-    }
 }

@@ -12,13 +12,29 @@ use crate::api::body::{Ids, Search};
 use crate::api::{access, scenarios as api};
 use crate::app::App;
 use crate::guard::Caller;
+use crate::problem::Result;
 use crate::store::scenarios;
+use crate::work::Task;
 
 /// Versions to be compared.
 #[derive(Deserialize)]
 pub(super) struct Pair {
     from: Option<i64>,
     to: Option<i64>,
+}
+
+/// Returns the lines that differ between two versions, with their marks.
+async fn difference(
+    app: &App,
+    caller: &Caller,
+    id: i64,
+    (from, to): (i64, i64),
+) -> Result<Vec<(char, String)>> {
+    let task = async {
+        let from = api::version_text(app, caller, id, from).await?;
+        Ok(Task::Difference { from, to: api::version_text(app, caller, id, to).await? })
+    };
+    app.work_on(&caller.user, task).await
 }
 
 pub(super) async fn show(
@@ -29,12 +45,8 @@ pub(super) async fn show(
 ) -> Answer {
     let (scenario, _) = api::found(&app, &caller, id).await?;
     let versions = app.read(move |db| Ok(scenarios::versions(db, id)?)).await?;
-    let mut texts = Vec::new();
-    for version in [pair.from, pair.to].into_iter().flatten() {
-        texts.push(api::version_text(&app, &caller, id, version).await?);
-    }
-    let difference = match &texts[..] {
-        [from, to] => Some(crate::diff::lines(from, to)),
+    let difference = match (pair.from, pair.to) {
+        (Some(from), Some(to)) => Some(difference(&app, &caller, id, (from, to)).await?),
         _ => None,
     };
     let can_remove = caller.user.level >= 1 && access::may_change(&caller.user, scenario.owner_id).is_ok();

@@ -41,7 +41,7 @@ pub(super) async fn account(State(app): State<App>, Extension(caller): Extension
             div { dt { "Level" } dd { (LEVELS[usize::from(caller.user.level).min(3)]) } }
             div { dt { "Jobs that are over" } dd { (count) ", with " (space::shown(used.results)) " of results" } }
             div { dt { "Files" } dd { (space::shown(used.files)) " of " (space::shown(MAX_OWN)) } }
-            div { dt { "Scenarios and presets, with all versions" } dd { (space::shown(used.texts)) " of " (space::shown(quota::MAX_TEXTS)) } }
+            div { dt { "Scenarios with all versions, presets, texts of jobs" } dd { (space::shown(used.texts)) " of " (space::shown(quota::MAX_TEXTS)) } }
             div { dt { "All together" } dd { (space::shown(used.sum())) " of " (space::shown(used.quota)) } }
             @if let Ok(free) = free { div { dt { "Free disk of the server" } dd { (free) } } }
         }

@@ -11,9 +11,11 @@ use crate::store::{Result, StoreError, people};
 use crate::{quota, real_time, reserve, space};
 
 /// Time between two looks at the output of running jobs, in milliseconds.
-const LOOK_MS: i64 = 1000;
+const LOOK_MS: i64 = 250;
 /// Least time between two looks, as a multiple of the time that one takes.
 const REST: i64 = 20;
+/// Growth of the disk's content in bytes after which the next look is early.
+const GROWTH: u64 = 16 << 20;
 /// Divisor of the room that is kept free, below which all jobs stop at once.
 const LAST_ROOM: u64 = 2;
 
@@ -24,6 +26,8 @@ pub(super) struct Stops {
     outputs: Vec<Output>,
     /// Time of the next look, in milliseconds since the start.
     next: i64,
+    /// Free bytes of the disk at the last look.
+    free: u64,
 }
 
 impl Stops {
@@ -42,7 +46,9 @@ impl Stops {
     /// Notes which of the running jobs are to end.
     pub(super) fn look(&mut self, app: &App, running: &[Job]) -> Result<()> {
         let now = since_start_ms();
-        if now >= self.next {
+        let free = reserve::free(&app.settings.folder).unwrap_or_default();
+        if now >= self.next || free.saturating_add(GROWTH) < self.free {
+            self.free = free;
             self.measure(app, running);
             self.next = since_start_ms() + LOOK_MS.max(REST * (since_start_ms() - now));
             for job in running.iter().filter(|job| job.is_emulation() || job.is_on_sites()) {
@@ -100,7 +106,7 @@ impl Stops {
     }
 
     /// Notes that a job is to end. The first reason stays.
-    fn stop(&mut self, job: Option<i64>, why: Option<String>) {
+    pub(super) fn stop(&mut self, job: Option<i64>, why: Option<String>) {
         if let (Some(job), Some(why)) = (job, why) {
             self.why.entry(job).or_insert(why);
         }

@@ -3,7 +3,8 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hmac::{Hmac, Mac};
 use rusqlite::functions::FunctionFlags;
@@ -12,9 +13,11 @@ use sha2::{Digest, Sha256};
 
 use super::{Result, StoreError};
 use crate::clock::{hex, now_ms, secret};
+use crate::log;
 
-/// File of the key.
+/// File of the key, and file of the log's end.
 const KEY: &str = "audit.key";
+const END: &str = "audit.end";
 
 /// Key of the chain.
 #[derive(Clone, Debug)]
@@ -26,6 +29,87 @@ pub(crate) struct Key {
     first: i64,
     /// Set if entries before have a key that was lost.
     is_after_loss: bool,
+    end: Arc<KnownEnd>,
+}
+
+/// End of the log as it was when this file was written. A log that was emptied or cut since lacks it.
+#[derive(Debug, Default)]
+struct KnownEnd {
+    path: PathBuf,
+    /// Number and hash of the last entry.
+    last: Mutex<Option<(i64, Vec<u8>)>>,
+}
+
+impl KnownEnd {
+    /// Reads the file. One that is missing or not whole is of an older bentpipe, or of a crash.
+    fn read(path: PathBuf) -> io::Result<KnownEnd> {
+        let text = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            text => text?,
+        };
+        let last = match text.split_whitespace().collect::<Vec<_>>()[..] {
+            [number, hash] => number.parse().ok().zip(unhex(hash)),
+            _ => None,
+        };
+        Ok(KnownEnd { path, last: Mutex::new(last) })
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<(i64, Vec<u8>)>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the end of the log, unless the log lacks the one that is known.
+    fn advance(&self, db: &Connection) -> Result<()> {
+        let found = last_of(db)?;
+        let mut last = self.last();
+        if found == *last || lacks(db, last.as_ref())?.is_some() {
+            return Ok(());
+        }
+        let Some((number, hash)) = &found else { return Ok(()) };
+        let unfinished = self.path.with_extension("end.new");
+        let mut file =
+            OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&unfinished)?;
+        file.write_all(format!("{number} {}\n", hex(hash)).as_bytes())?;
+        fs::rename(&unfinished, &self.path)?;
+        *last = found;
+        Ok(())
+    }
+}
+
+/// Returns the bytes of hexadecimal digits.
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let pairs =
+        text.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok().filter(|pair| pair.len() == 2));
+    pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect()
+}
+
+/// Returns number and hash of the last entry.
+fn last_of(db: &Connection) -> Result<Option<(i64, Vec<u8>)>> {
+    let query = "SELECT id, hash FROM audit ORDER BY id DESC LIMIT 1";
+    Ok(db.query_row(query, [], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
+}
+
+/// Returns the number of a known entry that the log lacks.
+fn lacks(db: &Connection, known: Option<&(i64, Vec<u8>)>) -> Result<Option<i64>> {
+    let Some((number, hash)) = known else { return Ok(None) };
+    let query = "SELECT EXISTS (SELECT 1 FROM audit WHERE id = ?1 AND hash = ?2)";
+    let is_there: bool = db.query_row(query, params![number, hash], |row| row.get(0))?;
+    Ok((!is_there).then_some(*number))
+}
+
+/// Renames the file of the log's end, as the database is replaced.
+///
+/// # Errors
+/// Returns an error if it cannot be renamed.
+pub(crate) fn put_end_aside(folder: &Path, now: i64) -> io::Result<()> {
+    put_aside(folder, END, now)
+}
+
+fn put_aside(folder: &Path, name: &str, now: i64) -> io::Result<()> {
+    match fs::rename(folder.join(name), folder.join(format!("{name}.before-{now}"))) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Word of a key after entries whose key was lost.
@@ -46,18 +130,30 @@ impl Key {
     /// Reads the key in a folder, or makes one for the entries that come.
     ///
     /// # Errors
-    /// Returns an error if it cannot be read or made, or if it is missing and must not be.
+    /// Returns an error if it cannot be read or made, or if it is missing and must not be. So it is if the log lacks entries.
     pub(crate) fn of(folder: &Path, db: &Connection, missing: Missing) -> Result<Key> {
-        let path = folder.join(KEY);
+        let (path, end) = (folder.join(KEY), folder.join(END));
+        let known = KnownEnd::read(end.clone())?.last().take();
+        match lacks(db, known.as_ref())? {
+            Some(_) if missing == Missing::Replaced => {
+                put_aside(folder, END, now_ms())?;
+                put_aside(folder, KEY, now_ms())?;
+            }
+            Some(entry) => return Err(StoreError::Cut { path: end.display().to_string(), entry }),
+            None => {}
+        }
         if let Some(key) = Key::read(&path)? {
+            key.advance(db);
             return Ok(key);
         }
         let last: i64 = db.query_row("SELECT coalesce(max(id), 0) FROM audit", [], |row| row.get(0))?;
+        // A user is never without an entry: one who emptied the log removed the key with it.
+        let is_used: bool = db.query_row("SELECT EXISTS (SELECT 1 FROM user)", [], |row| row.get(0))?;
         let words = match missing {
-            Missing::Refused if last > 0 => {
+            Missing::Refused if last > 0 || is_used => {
                 return Err(StoreError::NoKey { path: path.display().to_string(), entries: last });
             }
-            Missing::Replaced if last > 0 => format!("{} {} {AFTER_LOSS}\n", last + 1, secret()),
+            Missing::Replaced if last > 0 || is_used => format!("{} {} {AFTER_LOSS}\n", last + 1, secret()),
             _ => format!("{} {}\n", last + 1, secret()),
         };
         match OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path) {
@@ -68,7 +164,18 @@ impl Key {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error.into()),
         }
-        Ok(Key::read(&path)?.ok_or_else(|| wrong(&path))?)
+        let key = Key::read(&path)?.ok_or_else(|| wrong(&path))?;
+        key.advance(db);
+        Ok(key)
+    }
+
+    /// Notes the end of the log next to the key.
+    ///
+    /// On a full disk the file lags behind, until there is room.
+    pub(crate) fn advance(&self, db: &Connection) {
+        if let Err(error) = self.end.advance(db) {
+            log::line(&format!("note: {}: {error}", self.end.path.display()));
+        }
     }
 
     /// Returns the first entry that can be verified, if an earlier key was lost.
@@ -88,7 +195,8 @@ impl Key {
             _ => return Err(wrong(path)),
         };
         let first = first.parse().map_err(|_| wrong(path))?;
-        Ok(Some(Key { secret: secret.as_bytes().to_vec(), first, is_after_loss }))
+        let end = Arc::new(KnownEnd::read(path.with_file_name(END))?);
+        Ok(Some(Key { secret: secret.as_bytes().to_vec(), first, is_after_loss, end }))
     }
 
     /// Installs functions of SQL: hashes of entries, and the first verified one.
@@ -99,6 +207,10 @@ impl Key {
         let (key, flags) = (self.clone(), FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DIRECTONLY);
         let first = self.first_after_loss();
         connection.create_scalar_function("audit_first", 0, flags, move |_| Ok(first))?;
+        let end = Arc::clone(&self.end);
+        connection.create_scalar_function("audit_known", 0, flags, move |_| {
+            Ok(end.last().as_ref().map(|(number, hash)| format!("{number} {}", hex(hash))))
+        })?;
         Ok(connection.create_scalar_function("audit_hash", 2, flags, move |context| {
             Ok(key.hash(context.get(0)?, &context.get::<Vec<u8>>(1)?))
         })?)
@@ -221,8 +333,14 @@ pub(crate) fn first_after_loss(db: &Transaction<'_>) -> Result<Option<i64>> {
 
 /// Returns the number of the first entry whose hash is wrong.
 ///
-/// Those whose key was lost cannot be verified.
+/// Those whose key was lost cannot be verified. A log that lacks the entry which was the last one is broken there.
 pub(crate) fn broken_at(db: &Transaction<'_>) -> Result<Option<i64>> {
+    // First, as the log goes on meanwhile.
+    let known: Option<String> = db.query_row("SELECT audit_known()", [], |row| row.get(0))?;
+    let known = known.and_then(|text| {
+        let (number, hash) = text.split_once(' ')?;
+        Some((number.parse().ok()?, unhex(hash)?))
+    });
     let mut query =
         db.prepare("SELECT id, at, user, address, action, object, outcome, hash FROM audit ORDER BY id")?;
     let mut expected = db.prepare("SELECT audit_hash(?1, ?2)")?;
@@ -240,7 +358,7 @@ pub(crate) fn broken_at(db: &Transaction<'_>) -> Result<Option<i64>> {
         }
         before = hash;
     }
-    Ok(None)
+    lacks(db, known.as_ref())
 }
 
 /// Returns number and hash of the last entry.

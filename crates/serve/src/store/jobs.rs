@@ -35,7 +35,7 @@ pub(crate) struct Job {
     pub(crate) owner_id: i64,
     /// Number of the scenario, unless it is a study.
     pub(crate) scenario: Option<i64>,
-    /// Note of the users who may change it.
+    /// Note of the users who may change it. In lists it has its first 300 characters.
     pub(crate) note: String,
     /// Tags, in alphabetical order.
     pub(crate) tags: Vec<String>,
@@ -93,6 +93,16 @@ impl Job {
     /// Returns the treatment of the scenario, unless the job is a study.
     pub(crate) fn method(&self) -> Option<&Method> {
         self.kind.method()
+    }
+
+    /// Returns the job with a short question.
+    ///
+    /// Of other texts the database gives their beginning alone.
+    fn listed(mut self) -> Job {
+        if let JobKind::Scenario { method: Method::Search(question), .. } = &mut self.kind {
+            question.shorten();
+        }
+        self
     }
 
     /// Returns `true` if the job is a campaign.
@@ -179,8 +189,8 @@ pub(super) const REAL_MS: &str =
     "(SELECT json_extract(json, '$.real_ms') FROM job_event WHERE job_event.job = job.id
     AND kind = 'state' ORDER BY id LIMIT 1)";
 
-/// Characters of a message in a list.
-const MAX_LISTED: u32 = 1000;
+/// Texts of a job, and their characters in a list.
+const LISTED: [(&str, u32); 3] = [(" message,", 1000), (" note,", 300), (" job.sites,", 1000)];
 
 pub(super) const JOB: &str =
     "job.id, job.name, user.name, job.owner, version.scenario, job.version, job.shared, state, priority,
@@ -256,11 +266,15 @@ pub(crate) fn list(db: &Transaction<'_>, user: &User, selection: &Selection) -> 
          AND (?5 IS NULL OR instr(lower(job.name), lower(?5)) > 0 OR instr(lower(note), lower(?5)) > 0
            OR EXISTS (SELECT 1 FROM tag WHERE tag.job = job.id AND lower(tag.name) = lower(?5))) AND (?6 IS NULL OR version.scenario = ?6)
          ORDER BY job.id DESC LIMIT ?7",
-        JOB.replace("message,", &format!("substr(message, 1, {MAX_LISTED}),"))
+        LISTED.iter().fold(JOB.to_owned(), |all, (text, most)| {
+            all.replace(text, &format!(" substr({}, 1, {most}),", text.trim_matches([' ', ','])))
+        })
     ))?;
     let Selection { before, state, search, scenario, limit } = selection;
     let before = before.unwrap_or(i64::MAX);
-    let rows = query.query_map(params![user.id, user.level, before, state, search, scenario, limit], job)?;
+    let listed = |row: &Row<'_>| job(row).map(Job::listed);
+    let rows =
+        query.query_map(params![user.id, user.level, before, state, search, scenario, limit], listed)?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
@@ -513,23 +527,34 @@ pub(crate) fn folder(db: &Transaction<'_>, id: i64) -> Result<Option<String>> {
     Ok(db.query_row("SELECT folder FROM job WHERE id = ?1", [id], |row| row.get(0))?)
 }
 
-/// Replaces the artifacts of a job.
-pub(crate) fn set_artifacts(db: &Transaction<'_>, id: i64, files: &[(String, u64)]) -> Result<()> {
+/// Number of the row that counts the files which no list has.
+const UNLISTED: i64 = -1;
+
+/// Replaces the artifacts of a job. `unlisted` is the size of its other files, which count in quotas.
+pub(crate) fn set_artifacts(
+    db: &Transaction<'_>,
+    id: i64,
+    files: &[(String, u64)],
+    unlisted: u64,
+) -> Result<()> {
     db.execute("DELETE FROM artifact WHERE job = ?1", [id])?;
+    let mut add = db.prepare("INSERT INTO artifact(job, number, path, bytes) VALUES (?1, ?2, ?3, ?4)")?;
     for (number, (path, bytes)) in files.iter().enumerate() {
-        db.execute(
-            "INSERT INTO artifact(job, number, path, bytes) VALUES (?1, ?2, ?3, ?4)",
-            params![id, number as i64, path, *bytes as i64],
-        )?;
+        add.execute(params![id, number as i64, path, *bytes as i64])?;
+    }
+    if unlisted > 0 {
+        add.execute(params![id, UNLISTED, "", unlisted as i64])?;
     }
     Ok(())
 }
 
 /// Returns the artifacts of a job.
 pub(crate) fn artifacts(db: &Transaction<'_>, id: i64) -> Result<Vec<Artifact>> {
-    let mut query = db.prepare("SELECT number, path, bytes FROM artifact WHERE job = ?1 ORDER BY number")?;
-    let rows = query
-        .query_map([id], |row| Ok(Artifact { number: row.get(0)?, path: row.get(1)?, bytes: row.get(2)? }))?;
+    let mut query = db
+        .prepare("SELECT number, path, bytes FROM artifact WHERE job = ?1 AND number > ?2 ORDER BY number")?;
+    let rows = query.query_map([id, UNLISTED], |row| {
+        Ok(Artifact { number: row.get(0)?, path: row.get(1)?, bytes: row.get(2)? })
+    })?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 

@@ -205,6 +205,12 @@ pub(crate) fn end_session(db: &Transaction<'_>, user: i64, id: i64) -> Result<bo
     Ok(db.execute("DELETE FROM session WHERE id = ?1 AND user = ?2", params![id, user])? == 1)
 }
 
+/// Ends the sessions of a user but one.
+pub(crate) fn end_other_sessions(db: &Transaction<'_>, user: i64, kept: i64) -> Result<()> {
+    db.execute("DELETE FROM session WHERE user = ?1 AND id <> ?2", params![user, kept])?;
+    Ok(())
+}
+
 /// Ends all sessions of a user.
 pub(crate) fn end_sessions(db: &Transaction<'_>, user: i64) -> Result<()> {
     db.execute("DELETE FROM session WHERE user = ?1", [user])?;

@@ -22,7 +22,7 @@ pub(crate) struct Preset {
     pub(crate) section: String,
     /// Name.
     pub(crate) name: String,
-    /// Keys and values, TOML.
+    /// Keys and values, TOML. In lists it has its first 1000 characters.
     pub(crate) text: String,
 }
 
@@ -38,11 +38,13 @@ fn preset(row: &Row<'_>) -> rusqlite::Result<Preset> {
 }
 
 const PRESET: &str = "SELECT id, owner, shared, section, name, toml FROM preset";
+/// The same with the beginning of its text.
+const LISTED: &str = "SELECT id, owner, shared, section, name, substr(toml, 1, 1000) FROM preset";
 
 /// Returns the presets that a user sees, personal ones first.
 pub(crate) fn list(db: &Transaction<'_>, user: &User, section: Option<&str>) -> Result<Vec<Preset>> {
     let mut query = db.prepare(&format!(
-        "{PRESET} WHERE {SEEN} AND (?3 IS NULL OR section = ?3) ORDER BY owner <> ?1, name LIMIT 1000"
+        "{LISTED} WHERE {SEEN} AND (?3 IS NULL OR section = ?3) ORDER BY owner <> ?1, name LIMIT 1000"
     ))?;
     let rows = query.query_map(params![user.id, user.level, section], preset)?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)

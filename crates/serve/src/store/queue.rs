@@ -1,19 +1,14 @@
 //! Place of a job in the queue: its reason to wait, and its expected start.
 
-use rusqlite::{OptionalExtension, Transaction};
+use rusqlite::Transaction;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Result;
-use super::jobs::{ATTEMPT_STARTED, REAL_MS};
+use super::lengths::{self, Timed};
 use super::reservations::{self, Reservation};
 use super::turns;
 use crate::clock::shown;
-
-/// Number of jobs that ended last, whose mean time is expected of others.
-const KNOWN: i64 = 20;
-/// Finished share from which a running job's time is computed by its own progress.
-const ENOUGH: f64 = 0.02;
 
 /// Place of a job in the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -86,14 +81,6 @@ fn reason(db: &Transaction<'_>, job: i64, (before, room): (usize, Room)) -> Resu
     })
 }
 
-/// Job whose end is expected.
-struct Timed {
-    /// Set for an emulation, which runs alone.
-    is_alone: bool,
-    /// Time to its end in milliseconds; that of one which is queued is its length.
-    left: Option<i64>,
-}
-
 /// Times at which the places of jobs are free, in milliseconds since 1970.
 struct Places(Vec<i64>);
 
@@ -104,7 +91,7 @@ impl Places {
         let (first, last) = (all.iter().min().copied(), all.iter().max().copied());
         let start = if is_alone { last } else { first }.unwrap_or_default();
         match all.iter_mut().min() {
-            // Nothing overtakes one that runs alone.
+            // What overtakes one that runs alone is to end before others have.
             _ if is_alone => all.fill(start.saturating_add(length)),
             Some(place) => *place = start.saturating_add(length),
             None => {}
@@ -120,10 +107,8 @@ fn expected(
     places: usize,
     now: i64,
 ) -> Result<Option<i64>> {
-    let mean = "SELECT CAST(avg(ended - started) AS INTEGER) FROM (SELECT started, ended FROM job
-        WHERE started IS NOT NULL AND ended IS NOT NULL AND origin IS NULL ORDER BY ended DESC LIMIT ?1)";
-    let mean: Option<i64> = db.query_row(mean, [KNOWN], |row| row.get(0)).optional()?.flatten();
-    let running = running(db, mean, now)?;
+    let mean = lengths::mean(db)?;
+    let running = lengths::running(db, mean, now)?;
     let mut ends = Vec::new();
     for one in &running {
         let Some(left) = one.left else { return Ok(None) };
@@ -134,38 +119,10 @@ fn expected(
     ends.resize(ends.len().max(places.max(1)), alone.unwrap_or(now));
     let mut places = Places(ends);
     for (id, _) in &queued[..position] {
-        let Timed { is_alone, left } = of_queue(db, *id, mean)?;
+        let Timed { is_alone, left, .. } = lengths::of_queue(db, *id, mean)?;
         let Some(left) = left else { return Ok(None) };
         places.take(is_alone, left);
     }
-    let own = of_queue(db, queued[position].0, mean)?;
+    let own = lengths::of_queue(db, queued[position].0, mean)?;
     Ok(Some(places.take(own.is_alone, 0)))
-}
-
-/// Returns the running jobs with the times that they have left.
-///
-/// In real time it is that of their length, else that of their progress, or that of other jobs.
-fn running(db: &Transaction<'_>, mean: Option<i64>, now: i64) -> Result<Vec<Timed>> {
-    let query = format!(
-        "SELECT kind = 'emulate', coalesce({ATTEMPT_STARTED}, started, ?1), share, {REAL_MS} FROM job WHERE state = 'running'"
-    );
-    let mut query = db.prepare(&query)?;
-    let rows = query.query_map([now], |row| {
-        let (is_alone, started, share): (bool, i64, f64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        let (passed, real_ms) = ((now - started).max(0), row.get::<_, Option<i64>>(3)?);
-        let by_share = (share > ENOUGH)
-            .then(|| (passed as f64 * (1.0 - share) / share) as i64)
-            .or(mean.map(|mean| mean - passed));
-        let left = real_ms.map(|real_ms| real_ms.saturating_sub(passed)).or(by_share);
-        Ok(Timed { is_alone, left: left.map(|left| left.max(0)) })
-    })?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
-}
-
-/// Returns the length of a queued job: its real time, or the mean of others.
-fn of_queue(db: &Transaction<'_>, id: i64, mean: Option<i64>) -> Result<Timed> {
-    let query = format!("SELECT kind = 'emulate', {REAL_MS} FROM job WHERE id = ?1");
-    Ok(db.query_row(&query, [id], |row| {
-        Ok(Timed { is_alone: row.get(0)?, left: row.get::<_, Option<i64>>(1)?.or(mean) })
-    })?)
 }

@@ -7,6 +7,7 @@ use super::{
     MIGRATIONS, Store, StoreError, audit, files, jobs, people, queue, reservations, scenarios, sites, turns,
 };
 
+mod bounds;
 mod upgrade;
 
 /// Databases of all schemas, the first one of schema 1.

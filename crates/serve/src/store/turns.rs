@@ -8,6 +8,7 @@ use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::Result;
 use super::jobs::{JOB, Job, JobState, KindName, job, set_state};
+use super::lengths;
 use crate::clock::now_ms;
 
 /// Queued jobs in the order of their starts, with running jobs of the owner.
@@ -60,15 +61,35 @@ pub(super) fn permitted(db: &Transaction<'_>, job: i64, now: i64) -> Result<Opti
     Ok(db.query_row(&query, params![job, now], |row| row.get(0)).optional()?)
 }
 
-/// Returns the first job that users and reservations let start.
-fn next(db: &Transaction<'_>, most_per_user: u32) -> Result<Option<(i64, KindName)>> {
-    let now = now_ms();
+/// Returns `true` if a job runs that fits a condition.
+fn runs(db: &Transaction<'_>, condition: &str) -> Result<bool> {
+    let query = format!("SELECT EXISTS (SELECT 1 FROM job WHERE state = 'running' AND {condition})");
+    Ok(db.query_row(&query, [], |row| row.get(0))?)
+}
+
+/// Returns the first job that users, reservations and running jobs let start.
+fn next(db: &Transaction<'_>, most_per_user: u32) -> Result<Option<i64>> {
+    if runs(db, "kind = 'emulate'")? {
+        return Ok(None);
+    }
+    let (now, is_busy) = (now_ms(), runs(db, "true")?);
+    // Their sites may be the same machines.
+    let has_sites = runs(db, "kind = 'sites'")?;
+    // Longest job that may overtake an emulation which waits.
+    let mut most = None;
     for (id, running) in order(db)? {
         if running >= most_per_user {
             continue;
         }
-        if let Some(kind) = permitted(db, id, now)? {
-            return Ok(Some((id, kind)));
+        match permitted(db, id, now)? {
+            None => {}
+            Some(KindName::Emulate) if is_busy || most.is_some() => {
+                let known = most.map_or_else(|| lengths::most_before(db, id, now), Ok)?;
+                most = Some(known);
+            }
+            Some(KindName::Sites) if has_sites => {}
+            Some(_) if most.map_or(Ok(true), |most| lengths::fits(db, id, most))? => return Ok(Some(id)),
+            Some(_) => {}
         }
     }
     Ok(None)
@@ -76,21 +97,10 @@ fn next(db: &Transaction<'_>, most_per_user: u32) -> Result<Option<(i64, KindNam
 
 /// Starts the first job in the queue and returns it.
 ///
-/// A reservation is for jobs of its owner: all of the testbed, emulations, sites, or places of jobs. An emulation
-/// runs alone: it waits for others to end, and nothing overtakes it.
+/// A reservation is for jobs of its owner: all of the testbed, emulations, sites, or places of jobs. An emulation runs alone, and
+/// waits for others to end. What is queued behind it starts if it is expected to end before those that ran when it came.
 pub(crate) fn claim(db: &Transaction<'_>, most_per_user: u32) -> Result<Option<Job>> {
     let next = next(db, most_per_user)?;
-    let running = |condition: &str| -> Result<bool> {
-        let query = format!("SELECT EXISTS (SELECT 1 FROM job WHERE state = 'running' AND {condition})");
-        Ok(db.query_row(&query, [], |row| row.get(0))?)
-    };
-    let next = match next {
-        Some((_, KindName::Emulate)) if running("true")? => None,
-        Some(_) if running("kind = 'emulate'")? => None,
-        // Their sites may be the same machines.
-        Some((_, KindName::Sites)) if running("kind = 'sites'")? => None,
-        next => next.map(|(id, _)| id),
-    };
     let Some(id) = next else { return Ok(None) };
     db.execute(
         "UPDATE job SET attempt = attempt + 1, offset = 0, runs = 0, finished = 0, started = coalesce(started, ?2)

@@ -4,12 +4,14 @@ use rusqlite::Transaction;
 
 use super::Result;
 
-/// Returns the bytes of a user's texts, files and results.
+/// Returns the bytes of a user's texts, files and results. Texts are also those of jobs.
 pub(crate) fn of(db: &Transaction<'_>, user: i64) -> Result<(u64, u64, u64)> {
     // `octet_length` reads the heads of rows alone.
     let query = "SELECT
         (SELECT coalesce(sum(octet_length(toml)), 0) FROM version JOIN scenario ON scenario.id = version.scenario WHERE owner = ?1)
-          + (SELECT coalesce(sum(octet_length(toml)), 0) FROM preset WHERE owner = ?1),
+          + (SELECT coalesce(sum(octet_length(toml)), 0) FROM preset WHERE owner = ?1)
+          + (SELECT coalesce(sum(octet_length(note) + octet_length(message) + coalesce(octet_length(sites), 0)
+              + coalesce(octet_length(search), 0) + coalesce(octet_length(origin), 0)), 0) FROM job WHERE owner = ?1),
         (SELECT coalesce(sum(size), 0) FROM (SELECT sha256, size FROM file WHERE owner = ?1
           UNION SELECT sha256, size FROM job_file JOIN job ON job.id = job_file.job WHERE job.owner = ?1)),
         (SELECT coalesce(sum(bytes), 0) FROM artifact JOIN job ON job.id = artifact.job WHERE job.owner = ?1)";

@@ -3,7 +3,7 @@
 use super::{Config, OVERHEAD, PathConfig, Wifi};
 use bentpipe_net::{Port, channel};
 use bentpipe_units::{Bytes, Rate, Span};
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 
 use bentpipe_site::{
     Airtime, Assembly, At, Changes, Changing, Cost, Facts, MediumKind, Member, Order, Problem, Review, Scope,
@@ -154,7 +154,7 @@ struct Cell<'s> {
     /// Numbers of the members in the order of their ports.
     members: Vec<usize>,
     /// Nodes: each is a station.
-    stations: Vec<&'s str>,
+    stations: IndexSet<&'s str>,
 }
 
 impl Assembly for Cells<'_> {
@@ -165,9 +165,7 @@ impl Assembly for Cells<'_> {
             let path = bss.map_or(format!("link/{}", member.name), |bss| format!("cell/{bss}"));
             let cell = cells.entry(path).or_default();
             cell.members.push(n);
-            if !cell.stations.contains(&member.from) {
-                cell.stations.push(member.from);
-            }
+            cell.stations.insert(member.from);
         }
         for (n, (path, cell)) in cells.into_iter().enumerate() {
             let element = site.add(Order::Shared(self.row, n), path, self.build(&cell, site)?);
@@ -204,7 +202,7 @@ impl Cells<'_> {
 fn path(member: &Member<'_, Config>, cell: &Cell<'_>, site: &Site<'_>) -> Result<PathConfig, Problem> {
     let path = member.path();
     Ok(PathConfig {
-        station: cell.stations.iter().position(|node| *node == member.from).unwrap_or(0),
+        station: cell.stations.get_index_of(member.from).unwrap_or(0),
         wifi: member.medium.clone(),
         queue: member.common.queue.unwrap_or_default(),
         errors: errors(member, &path, site)?,

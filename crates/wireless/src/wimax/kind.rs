@@ -1,5 +1,7 @@
 //! WiMAX links: the cells that they share, one element each.
 
+use std::collections::HashMap;
+
 use bentpipe_net::{InvalidConfig, Port};
 use bentpipe_units::{Bytes, Rate, Span};
 use schemars::JsonSchema;
@@ -38,12 +40,59 @@ pub struct Kind {
     pub downlink: Vec<ServiceFlow>,
 }
 
-/// Returns the members of a cell with their numbers.
-fn of_cell<'a, 's>(
-    all: &'a [Member<'s, Kind>],
-    cell: &'a str,
-) -> impl Iterator<Item = (usize, &'a Member<'s, Kind>)> {
-    all.iter().enumerate().filter(move |(_, member)| member.medium.cell_name == cell)
+/// Members of each cell, and what they have in common.
+///
+/// It is found once for all of them: cells may have thousands of links.
+struct Members<'s>(HashMap<&'s str, OfCell<'s>>);
+
+/// Members of a cell.
+#[derive(Default)]
+struct OfCell<'s> {
+    /// Numbers of the members.
+    numbers: Vec<usize>,
+    /// Node of the base station, if the links have one.
+    base: Option<&'s str>,
+    copies: usize,
+}
+
+impl<'s> Members<'s> {
+    fn of(all: &[Member<'s, Kind>]) -> Members<'s> {
+        let mut cells: HashMap<&'s str, OfCell<'s>> = HashMap::new();
+        for (n, member) in all.iter().enumerate() {
+            let cell = cells.entry(&member.medium.cell_name).or_default();
+            cell.numbers.push(n);
+            cell.copies += member.copies as usize;
+        }
+        for cell in cells.values_mut() {
+            cell.base = base(&cell.numbers.iter().map(|n| &all[*n]).collect::<Vec<_>>());
+        }
+        Members(cells)
+    }
+
+    /// Returns the numbers of a cell's members.
+    fn numbers(&self, cell: &str) -> &[usize] {
+        self.0.get(cell).map_or(&[], |cell| &cell.numbers)
+    }
+
+    /// Returns the node of the base station of a cell.
+    fn base(&self, cell: &str) -> Option<&'s str> {
+        self.0.get(cell)?.base
+    }
+
+    fn is_downlink(&self, member: &Member<'_, Kind>) -> bool {
+        self.base(&member.medium.cell_name) == Some(member.from)
+    }
+
+    /// Returns the number of a cell's service flows of one direction.
+    fn bursts(&self, cell: &str) -> usize {
+        self.0.get(cell).map_or(0, |cell| cell.copies) / 2
+    }
+
+    /// Returns the name of the node of a member's subscriber station.
+    fn station_name(&self, member: &Member<'_, Kind>) -> String {
+        let node = if self.is_downlink(member) { member.to } else { member.from };
+        node.to_owned()
+    }
 }
 
 /// Share of lost blocks from which `check` has a line on them.
@@ -52,26 +101,15 @@ const MANY_LOST: f64 = 1e-3;
 /// Problem of a cell whose links have no node in common.
 const NO_BASE: &str = "no base station: expected links of a cell to have one node in common, or `base`";
 
-/// Returns the node of the base station of a member's cell.
-fn base<'s>(all: &[Member<'s, Kind>], of: &Member<'s, Kind>) -> Option<&'s str> {
-    let of_it = || of_cell(all, &of.medium.cell_name).map(|(_, member)| member);
-    if let Some(named) = of_it().find_map(|member| member.medium.base.as_deref()) {
-        return of_it().flat_map(|member| [member.from, member.to]).find(|node| *node == named);
+/// Returns the node of the base station of a cell with these members.
+fn base<'s>(members: &[&Member<'s, Kind>]) -> Option<&'s str> {
+    let ends = |member: &&Member<'s, Kind>| [member.from, member.to];
+    if let Some(named) = members.iter().find_map(|member| member.medium.base.as_deref()) {
+        return members.iter().flat_map(ends).find(|node| *node == named);
     }
     // Of a lone link it is the first end.
-    let first = of_it().next()?;
-    [first.from, first.to]
-        .into_iter()
-        .find(|node| of_it().all(|member| [member.from, member.to].contains(node)))
-}
-
-fn is_downlink(all: &[Member<'_, Kind>], member: &Member<'_, Kind>) -> bool {
-    base(all, member) == Some(member.from)
-}
-
-/// Returns the number of a member's service flows of one direction, or 1.
-fn bursts(all: &[Member<'_, Kind>], cell: &str) -> usize {
-    of_cell(all, cell).map(|(_, member)| member.copies as usize).sum::<usize>() / 2
+    let has = |node: &&str| members.iter().all(|member| ends(member).contains(node));
+    ends(members.first()?).into_iter().find(has)
 }
 
 impl MediumKind for Kind {
@@ -85,24 +123,27 @@ impl MediumKind for Kind {
     };
 
     fn check(all: &[Member<'_, Self>], cells: &Named<Cell>, review: &mut Review<'_>) {
+        let members = Members::of(all);
         for member in all {
-            check(all, member, cells, review);
+            check(&members, member, cells, review);
         }
         for (name, cell) in cells {
-            check_cell(all, name, cell, review);
+            check_cell((all, &members), name, cell, review);
         }
     }
 
     fn facts(all: &[Member<'_, Self>], cells: &Named<Cell>) -> Result<Vec<Facts>, Problem> {
+        let members = Members::of(all);
         let facts = |member: &Member<'_, Self>| {
-            let rate = cost(all, member, cells)?.usable();
+            let rate = cost(&members, member, cells)?.usable();
             Ok(Facts { rate, delay: member.common.delay })
         };
         all.iter().map(facts).collect()
     }
 
     fn costs(all: &[Member<'_, Self>], cells: &Named<Cell>) -> Result<Vec<Box<dyn Cost>>, Problem> {
-        all.iter().map(|member| Ok(Box::new(cost(all, member, cells)?) as Box<dyn Cost>)).collect()
+        let members = Members::of(all);
+        all.iter().map(|member| Ok(Box::new(cost(&members, member, cells)?) as Box<dyn Cost>)).collect()
     }
 
     fn assembly<'s>(
@@ -112,7 +153,7 @@ impl MediumKind for Kind {
     ) -> Box<dyn Assembly + 's> {
         let logs = cells.iter().filter(|(_, cell)| cell.record.is_some());
         let logs = logs.map(|(name, _)| (name.as_str(), AirLog::default())).collect();
-        Box::new(Cells { row, places: vec![None; all.len()], all, cells, logs })
+        Box::new(Cells { row, places: vec![None; all.len()], members: Members::of(&all), all, cells, logs })
     }
 
     fn change(at: &Changing<'_, Self>, to: &mut Changes) -> Result<(), Problem> {
@@ -141,7 +182,7 @@ impl MediumKind for Kind {
     }
 }
 
-fn check(all: &[Member<'_, Kind>], member: &Member<'_, Kind>, cells: &Named<Cell>, review: &mut Review<'_>) {
+fn check(members: &Members<'_>, member: &Member<'_, Kind>, cells: &Named<Cell>, review: &mut Review<'_>) {
     let (place, kind) = (member.place, member.medium);
     review.ensure_named(cells, "cell", &place.key("medium.cell_name"), &kind.cell_name);
     if place.is_own("rate") || place.is_shared("rate") {
@@ -149,7 +190,7 @@ fn check(all: &[Member<'_, Kind>], member: &Member<'_, Kind>, cells: &Named<Cell
     }
     line::refuse_framing(member, "a WiMAX link has its own: expected none", review);
     review.ensure(
-        base(all, member).is_some_and(|node| [member.from, member.to].contains(&node)),
+        members.base(&kind.cell_name).is_some_and(|node| [member.from, member.to].contains(&node)),
         &place.key("medium.cell_name"),
         NO_BASE,
     );
@@ -166,7 +207,7 @@ fn check(all: &[Member<'_, Kind>], member: &Member<'_, Kind>, cells: &Named<Cell
 }
 
 /// Checks a cell, and that its uplink has room for unsolicited grants and polls.
-fn check_cell(all: &[Member<'_, Kind>], name: &str, cell: &Cell, review: &mut Review<'_>) {
+fn check_cell(of: (&[Member<'_, Kind>], &Members<'_>), name: &str, cell: &Cell, review: &mut Review<'_>) {
     let key = format!("cell.{name}");
     let frame = match Frame::new(cell) {
         Ok(frame) => frame,
@@ -175,7 +216,7 @@ fn check_cell(all: &[Member<'_, Kind>], name: &str, cell: &Cell, review: &mut Re
             return review.refuse(&problem.key, problem.problem);
         }
     };
-    let (reserved, room) = (reserved(all, name, cell, &frame), f64::from(frame.uplink_room()));
+    let (reserved, room) = (reserved(of, name, cell, &frame), f64::from(frame.uplink_room()));
     let problem = format!(
         "grants and polls of its service flows need {reserved:.1} uplink symbols per frame, where {room} are free: expected fewer flows, longer intervals or smaller SDUs"
     );
@@ -183,7 +224,12 @@ fn check_cell(all: &[Member<'_, Kind>], name: &str, cell: &Cell, review: &mut Re
 }
 
 /// Returns the uplink symbols per frame of unsolicited grants and polls.
-fn reserved(all: &[Member<'_, Kind>], name: &str, cell: &Cell, frame: &Frame) -> f64 {
+fn reserved(
+    (all, members): (&[Member<'_, Kind>], &Members<'_>),
+    name: &str,
+    cell: &Cell,
+    frame: &Frame,
+) -> f64 {
     let mac = Mac::new(cell);
     let symbols = |member: &Member<'_, Kind>, flow: &ServiceFlow| {
         let bytes = match flow.service {
@@ -195,7 +241,8 @@ fn reserved(all: &[Member<'_, Kind>], name: &str, cell: &Cell, frame: &Frame) ->
         let per_frame = frame.phy.frame().as_secs_f64() / flow.interval().as_secs_f64();
         f64::from(symbols) * per_frame * f64::from(member.copies)
     };
-    let up = of_cell(all, name).map(|(_, member)| member).filter(|member| !is_downlink(all, member));
+    let own = members.numbers(name).iter().map(|n| &all[*n]);
+    let up = own.filter(|member| !members.is_downlink(member));
     up.map(|member| member.medium.uplink.iter().map(|flow| symbols(member, flow)).sum::<f64>()).sum()
 }
 
@@ -205,19 +252,15 @@ fn profile(member: &Member<'_, Kind>, cell: &Cell, is_downlink: bool) -> Profile
     radio.profile.map_or_else(|| Profile::fastest(radio.snr[n], cell.margins[0]), |profiles| profiles[n])
 }
 
-fn cost(
-    all: &[Member<'_, Kind>],
-    member: &Member<'_, Kind>,
-    cells: &Named<Cell>,
-) -> Result<CellCost, Problem> {
+fn cost(members: &Members<'_>, member: &Member<'_, Kind>, cells: &Named<Cell>) -> Result<CellCost, Problem> {
     let name = &member.medium.cell_name;
     let none = || Problem::new(member.place.key("medium.cell_name"), "no such cell");
     let cell = cells.get(name).ok_or_else(none)?;
     let frame = Frame::new(cell).map_err(|error| Problem::impossible(&format!("cell.{name}"), &error))?;
-    let is_downlink = is_downlink(all, member);
+    let is_downlink = members.is_downlink(member);
     let way = if is_downlink { "downlink" } else { "uplink" };
     let shared = format!("cell {name} {way}");
-    let stations = bursts(all, name).max(1);
+    let stations = members.bursts(name).max(1);
     Ok(CellCost {
         mac: Mac::new(cell),
         profile: profile(member, cell, is_downlink),
@@ -407,6 +450,7 @@ impl Cost for CellCost {
 struct Cells<'s> {
     row: usize,
     all: Vec<Member<'s, Kind>>,
+    members: Members<'s>,
     cells: &'s Named<Cell>,
     places: Vec<Option<At>>,
     /// Records of the cells that have one.
@@ -416,10 +460,10 @@ struct Cells<'s> {
 impl Assembly for Cells<'_> {
     fn begin(&mut self, site: &mut Site<'_>) -> Result<(), Problem> {
         for (n, (name, cell)) in self.cells.iter().enumerate() {
-            let members: Vec<usize> = of_cell(&self.all, name).map(|(n, _)| n).collect();
+            let members = self.members.numbers(name);
             let many = || Problem::new(format!("cell.{name}"), "more than 32767 stations");
             u16::try_from(members.len()).map_err(|_| many())?;
-            let mut element = self.build(name, cell, &members)?;
+            let mut element = self.build(name, cell, members)?;
             if let Some((_, log)) = self.logs.iter().find(|(of, _)| of == name) {
                 element.record(log);
             }
@@ -435,7 +479,7 @@ impl Assembly for Cells<'_> {
         let place = self.places[member];
         let member = &self.all[member];
         let line = place.ok_or_else(|| Problem::new(member.place.key("medium.cell_name"), "no such cell"))?;
-        Ok(Wired::new(line, cost(&self.all, member, self.cells)?.usable()))
+        Ok(Wired::new(line, cost(&self.members, member, self.cells)?.usable()))
     }
 
     /// Returns a capture and a picture of each recorded cell.
@@ -465,9 +509,9 @@ impl Assembly for Cells<'_> {
 impl<'s> Cells<'s> {
     /// Returns the names of a cell's stations, in the order of their numbers.
     fn stations(&self, cell: &str) -> Vec<String> {
-        let mut links: Vec<(usize, String)> = of_cell(&self.all, cell)
-            .map(|(_, member)| (member.link, station_name(&self.all, member)))
-            .collect();
+        let own = self.members.numbers(cell).iter().map(|n| &self.all[*n]);
+        let mut links: Vec<(usize, String)> =
+            own.map(|member| (member.link, self.members.station_name(member))).collect();
         links.sort();
         links.dedup_by_key(|(link, _)| *link);
         links.into_iter().map(|(_, name)| name).collect()
@@ -478,7 +522,7 @@ impl<'s> Cells<'s> {
     /// Copies of a base station are nodes of their own, and have no cell in common.
     fn base(&self, members: &[usize]) -> Result<Option<&'s str>, Problem> {
         let Some(first) = members.first().map(|n| &self.all[*n]) else { return Ok(None) };
-        let found = base(&self.all, first);
+        let found = self.members.base(&first.medium.cell_name);
         found.map(Some).ok_or_else(|| Problem::new(first.place.key("medium.cell_name"), NO_BASE))
     }
 
@@ -500,12 +544,6 @@ impl<'s> Cells<'s> {
             None => Problem::impossible(&format!("cell.{name}"), &refusal.impossible),
         })
     }
-}
-
-/// Returns the node of a member's subscriber station.
-fn station_name(all: &[Member<'_, Kind>], member: &Member<'_, Kind>) -> String {
-    let node = if is_downlink(all, member) { member.to } else { member.from };
-    node.to_owned()
 }
 
 fn path(member: &Member<'_, Kind>, station: usize, is_downlink: bool) -> PathConfig {

@@ -6,22 +6,20 @@ use std::time::Duration;
 use axum::response::sse;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 
 use crate::app::{App, blocking};
-use crate::problem::{Problem, Result};
+use crate::gone::Gone;
 use crate::runner::{live_file, new_text};
 use crate::store::jobs;
 
 /// Time between two looks at the file: ten pictures a second.
 const FRAME: Duration = Duration::from_millis(100);
-/// Turns at reading the past, which bound the memory of many streams opened at once.
-static TURNS: Semaphore = Semaphore::const_new(2);
 /// Most points of each curve of the past.
 const MAX_POINTS: usize = 2000;
 
 /// Sends the samples of a job's present run until the connection is closed.
-pub(super) async fn tail(app: &App, job: i64, sender: &mpsc::Sender<sse::Event>) {
+pub(super) async fn tail(app: &App, user: i64, job: i64, sender: &mpsc::Sender<sse::Event>) {
     let (mut attempt, mut offset) = (0, 0);
     let mut is_first = true;
     while !sender.is_closed() {
@@ -31,7 +29,13 @@ pub(super) async fn tail(app: &App, job: i64, sender: &mpsc::Sender<sse::Event>)
             (attempt, offset, is_first) = (now, 0, true);
         }
         let file = (app.job_folder(job), live_file(attempt));
-        let Ok((lines, read)) = read(file, offset, is_first).await else { return };
+        let read = async {
+            match is_first {
+                true => app.reading(user, move |gone| Ok(past(&file, offset, gone))).await,
+                false => blocking(move || Ok(present(&file, offset))).await,
+            }
+        };
+        let Ok((lines, read)) = read.await else { return };
         offset += read;
         is_first = is_first && read == 0;
         for line in lines {
@@ -43,28 +47,23 @@ pub(super) async fn tail(app: &App, job: i64, sender: &mpsc::Sender<sse::Event>)
     }
 }
 
-/// Returns new lines, and how many bytes they had. `condenses`: the lines become few.
-async fn read((folder, name): (PathBuf, String), offset: u64, condenses: bool) -> Result<(Vec<String>, u64)> {
-    if !condenses {
-        return blocking(move || {
-            let (text, _) = new_text(&folder, &name, offset);
-            Ok((text.lines().map(str::to_owned).collect(), text.len() as u64))
-        })
-        .await;
-    }
-    let _turn = TURNS.acquire().await.map_err(|error| Problem::internal(&error))?;
-    blocking(move || {
-        let (mut past, mut read) = (Past::default(), 0);
-        loop {
-            let (text, more) = new_text(&folder, &name, offset + read);
-            read += text.len() as u64;
-            text.lines().for_each(|line| past.add(line));
-            if !more {
-                return Ok((past.lines(), read));
-            }
+/// Returns new lines, and how many bytes they had.
+fn present((folder, name): &(PathBuf, String), offset: u64) -> (Vec<String>, u64) {
+    let (text, _) = new_text(folder, name, offset);
+    (text.lines().map(str::to_owned).collect(), text.len() as u64)
+}
+
+/// Returns few lines for all that is there, and how many bytes it has.
+fn past((folder, name): &(PathBuf, String), offset: u64, gone: &Gone) -> (Vec<String>, u64) {
+    let (mut past, mut read) = (Past::default(), 0);
+    loop {
+        let (text, more) = new_text(folder, name, offset + read);
+        read += text.len() as u64;
+        text.lines().for_each(|line| past.add(line));
+        if !more || gone.is_set() {
+            return (past.lines(), read);
         }
-    })
-    .await
+    }
 }
 
 /// Samples of the present run, in few points however long it is.

@@ -22,6 +22,23 @@ pub(crate) struct Question {
     pub(crate) conditions: Vec<String>,
 }
 
+/// Characters of a question's key with its values, and number of conditions, in a list.
+const LISTED: (usize, usize) = (300, 10);
+
+impl Question {
+    /// Returns the length of its texts in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.over.len() + self.conditions.iter().map(String::len).sum::<usize>()
+    }
+
+    /// Leaves the beginning of its texts.
+    pub(super) fn shorten(&mut self) {
+        let cut = |text: &mut String| *text = text.chars().take(LISTED.0).collect();
+        self.conditions.truncate(LISTED.1);
+        self.conditions.iter_mut().chain([&mut self.over]).for_each(cut);
+    }
+}
+
 /// Work of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(into = "KindRow")]
@@ -69,9 +86,9 @@ pub(crate) struct KindRow {
     pub(crate) version: Option<i64>,
     /// Name of the study.
     pub(crate) study: Option<String>,
-    /// Question, if it is a search.
+    /// Question, if it is a search. In lists it is cut off after 300 characters and 10 conditions.
     pub(crate) search: Option<Question>,
-    /// Job file, if it runs on sites: TOML.
+    /// Job file, if it runs on sites: TOML. In lists it has its first 1000 characters.
     pub(crate) sites: Option<String>,
     /// Set if the study is shortened.
     pub(crate) quick: bool,
