@@ -7,6 +7,7 @@ use bentpipe_site::application::Application;
 use bentpipe_site::{Cost, Recorded, ShareBudget};
 use bentpipe_units::{Bytes, Rate, Span};
 
+use super::barrier;
 use super::medium::Media;
 use super::path::{Path, splitter};
 use super::sharing::{Forecast, Sharing};
@@ -30,6 +31,9 @@ pub(super) fn of_flow(
 ) -> Vec<String> {
     let (scenario, media) = (ground.scenario, ground.media);
     let (name, flow) = scenario.flow.get_index(n).expect("a path is of a flow");
+    if let Some(why) = &budget.blocked {
+        return std::iter::once(why.clone()).chain(never_start(scenario, (name, flow))).collect();
+    }
     let mut notes = match budget.tcp.as_ref().and_then(|_| splitter(scenario, path)) {
         Some((node, link)) => vec![format!(
             "the proxy of {node} splits it in front of {link}: window, round trip and slow start are those without it"
@@ -53,6 +57,7 @@ pub(super) fn of_flow(
     notes.extend(file_note(ground, (n, flow)));
     notes.extend(silence(ground.states, (n, flow)));
     notes.extend(never_start(scenario, (name, flow)));
+    notes.extend(barrier::few_ports(scenario, flow, path, u64::from(budget.copies)));
     notes
 }
 
@@ -162,11 +167,14 @@ fn long_bundles(scenario: &Scenario, flow: &Flow, path: &Path) -> Option<String>
 /// Notes shares on overloaded links of flows that do not slow down.
 pub(super) fn overload(
     scenario: &Scenario,
-    paths: &[(usize, Path)],
+    (paths, forecasts): (&[(usize, Path)], &[Forecast]),
     flows: &mut [FlowBudget],
     links: &[LinkBudget],
 ) {
     let is_more = |flow: &FlowBudget| {
+        if flow.blocked.is_some() {
+            return false;
+        }
         let arrives = flow.offered.map(|offered| offered.as_bps() as f64 * (1.0 - flow.lost));
         arrives.is_some_and(|arrives| flow.fair_share.as_bps() as f64 * 1.001 + 1.0 < arrives)
     };
@@ -189,9 +197,13 @@ pub(super) fn overload(
         .filter(|link| link.cells.is_some())
         .map(|link| format!("{} {}", link.name, link.direction))
         .collect();
-    for (flow, names) in flows.iter_mut().zip(&names) {
-        if let Some((at, name)) = names.iter().find_map(|at| pushing.get(at).map(|name| (at, name)))
-            && counts[at.as_str()] > 1
+    for ((flow, names), Forecast { pressed, .. }) in flows.iter_mut().zip(&names).zip(forecasts) {
+        // Where flows send more than fits, and where they are stopped.
+        let first = pressed.map(|(at, _)| direction(scenario, at));
+        let by = pressed.and_then(|(_, by)| scenario.flow.get_index(by)).map(|(name, _)| name.clone());
+        let limit = names.iter().find_map(|at| Some((at.clone(), pushing.get(at)?.clone())));
+        if let Some((at, name)) = first.zip(by).or(limit)
+            && (counts.get(at.as_str()).is_some_and(|count| *count > 1) || name != flow.name)
         {
             flow.warnings.push(format!(
                 "{name} sends more than its share of {at}, and does not slow down: it gets more, and others less"
@@ -199,6 +211,32 @@ pub(super) fn overload(
         }
         if pushing.get(&flow.bottleneck) == Some(&flow.name) {
             flow.warnings.extend(whole_or_lost(flow, cells.contains(&flow.bottleneck)));
+        }
+    }
+}
+
+/// Notes the goodput that a run shows of flows to groups with unequal members.
+pub(super) fn groups(scenario: &Scenario, flows: &mut [FlowBudget]) {
+    let mut of: HashMap<String, Vec<f64>> = HashMap::new();
+    let is_to_group = |flow: &&mut FlowBudget| {
+        scenario.flow.get(&flow.name).is_some_and(|flow| scenario.group.contains_key(&flow.to))
+    };
+    for flow in flows.iter_mut().filter(is_to_group) {
+        let gets = flow.fair_share.as_bps() as f64;
+        of.entry(flow.name.clone()).or_default().push(gets);
+    }
+    for flow in flows {
+        let Some(all) = of.get(&flow.name) else { continue };
+        let (least, most) = all
+            .iter()
+            .fold((f64::MAX, 0.0), |(least, most): (f64, f64), gets| (least.min(*gets), most.max(*gets)));
+        if least < 0.999 * most {
+            let mean = Rate::from_bps((all.iter().sum::<f64>() / all.len() as f64).round() as u64);
+            flow.warnings.push(format!(
+                "its figures in a run are over all {} members of its group: a goodput of {} is their mean",
+                all.len(),
+                show::rate(mean)
+            ));
         }
     }
 }
@@ -367,7 +405,8 @@ fn tcp_warnings(
 fn warnings(flow: &Flow, budget: &FlowBudget, carries: Rate, sharing: &Sharing) -> Vec<String> {
     let (mut warnings, at) = (Vec::new(), &budget.bottleneck);
     let all = budget.offered.map_or(0.0, |offered| offered.as_bps() as f64 * f64::from(flow.count));
-    if all > carries.as_bps() as f64 {
+    // Rates have four digits.
+    if all > 1.001 * carries.as_bps() as f64 {
         let all = Rate::from_bps(all as u64);
         warnings.push(format!("it offers {all}, but {at} carries only {carries} of such packets"));
     }

@@ -89,7 +89,7 @@ impl Transfer {
         let (flow, window) = (&scenario.flow[n], path.window?);
         let [_, rtt, _] = path.round_trips(media, states, &[(states.first_of(n), 1.0)])?;
         let rate = forecast.first;
-        if rate.as_bps() == 0 {
+        if rate.as_bps() == 0 || path.blocked.is_some() {
             return None;
         }
         let is_switched = states.activities.is_switched(n);
