@@ -468,7 +468,7 @@ fn transfers_of_a_size_take_as_long_as_is_forecast() {
             let text = between(&format!("rate = \"{rate}\"\ndelay = \"{delay} ms\"\n"), &flow);
             let scenario = scenario(&text).unwrap_or_else(|refusal| panic!("{refusal}\n{text}"));
             let budget = Budget::new(&scenario).expect("ways");
-            let took = measured(&scenario, &mut built(&scenario))("flow.f.completion-time");
+            let took = measured(&scenario, &mut built(&scenario))("flow.f.completion");
             let least =
                 budget.flows[0].tcp.as_ref().and_then(|tcp| tcp.completion).expect("a size").as_secs_f64();
             assert!((took / least - 1.0).abs() < 0.02, "{took} for {least}\n{text}{budget}");
