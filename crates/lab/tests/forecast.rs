@@ -459,6 +459,7 @@ fn transfers_of_a_size_take_as_long_as_is_forecast() {
         ("30 kB", 270, "2 Mbit/s"),
         ("1 MB", 270, "10 Mbit/s"),
         ("3 MB", 20, "4 Mbit/s"),
+        ("50 kB", 5, "4 Mbit/s"),
     ] {
         for controller in ["newreno", "cubic"] {
             let flow = format!(
@@ -541,6 +542,23 @@ fn what_is_not_known_is_noted() {
         between = [\"a\", \"b\"]\ndelay = \"250 ms\"\nreturn.rate = \"1 Mbit/s\"\n\
         forward.medium = { kind = \"dama\", carrier = \"r\", vbdc = \"20 kB\" }\n";
     noted(&format!("{volume}{flow}"), "volumes (`vbdc`) are requested as packets come");
+    let transfers = "[flow.f]\nfrom = \"a\"\nto = \"b\"\ntraffic = { kind = \"tcp\", controller = \"hybla\" }\n\
+        [flow.g]\nfrom = \"a\"\nto = \"b\"\ntraffic = \"tcp\"\n";
+    noted(&between(LINE, transfers), "flows that slow down share l forward");
+    noted(&between(LINE, transfers), "Hybla opens its window faster");
+    let random =
+        flow.replace("\"constant-rate\", rate = \"2 Mbit/s\"", "\"poisson\", mean_interval = \"40 ms\"");
+    noted(&between(LINE, &random), "it sends at random");
+    let spread = datagrams("f", "3 Mbit/s", "count = 3\nstart_spread = \"5 s\"\n");
+    noted(&between(LINE, &spread), "does not treat alike copies that start at random");
+    let refreshes = datagrams("f", "6 Mbit/s", "")
+        .replace("payload =", "refresh = { payload = \"1400 B\", every = 4 }, payload =");
+    noted(&between(LINE, &refreshes), "loses its larger refresh packets first");
+    let wifi = "medium = { kind = \"wifi\", standard = \"b\", rate = \"11 Mbit/s\" }\nqueue = { kind = \"drop-tail\", packets = 10 }\n";
+    noted(
+        &between(wifi, "[flow.f]\nfrom = \"a\"\nto = \"b\"\ntraffic = \"tcp\"\n"),
+        "its data and ACKs contend",
+    );
     let ping = "[flow.p]\nfrom = \"a\"\nto = \"b\"\ntraffic = \"ping\"\n";
     noted(
         &between(&format!("{LINE}return.channel = {{ kind = \"packet-errors\", loss = 0.2 }}\n"), ping),

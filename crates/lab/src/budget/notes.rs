@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use bentpipe_scenario::{Flow, Queue, Scenario, Way, copies};
+use bentpipe_scenario::{Controller, Flow, Queue, Scenario, Traffic, Way, copies};
 use bentpipe_site::application::Application;
 use bentpipe_site::{Cost, Recorded, ShareBudget};
+use bentpipe_transport::app::Pattern;
 use bentpipe_units::{Bytes, Rate, Span};
 
 use super::barrier;
@@ -57,8 +58,42 @@ pub(super) fn of_flow(
     notes.extend(file_note(ground, (n, flow)));
     notes.extend(silence(ground.states, (n, flow)));
     notes.extend(never_start(scenario, (name, flow)));
+    notes.extend(chance(scenario, flow, budget.copies));
+    notes.extend(by_turns(media, path, forecast));
     notes.extend(barrier::few_ports(scenario, flow, path, u64::from(budget.copies)));
     notes
+}
+
+/// Mean time of talk and silence of a call together.
+const TURN: Span = Span::from_secs(3);
+
+/// Numbers of random packets, and of turns, with a mean of their own.
+const MANY: [f64; 2] = [1600.0, 800.0];
+
+/// Returns a note on sources that are random over the run.
+fn chance(scenario: &Scenario, flow: &Flow, copies: u32) -> Option<String> {
+    let end = flow.stop.unwrap_or(Span::MAX).min(scenario.duration);
+    let time = end.saturating_sub(flow.start).as_secs_f64() * f64::from(copies);
+    let of = |cycle: Span| time / cycle.as_secs_f64().max(f64::MIN_POSITIVE);
+    let is_random = match &flow.traffic {
+        Traffic::Udp(udp) => match udp.pattern {
+            Pattern::Poisson { mean_interval } => of(mean_interval) < MANY[0],
+            Pattern::OnOff { mean_on, mean_off, .. } => of(mean_on + mean_off) < MANY[1],
+            Pattern::Constant { .. } | Pattern::ConstantRate { .. } => false,
+        },
+        Traffic::Voice(voice) => voice.silence_suppression && of(TURN) < MANY[1],
+        _ => false,
+    };
+    is_random.then(|| "it sends at random: what it offers is a mean, and a short run differs".to_owned())
+}
+
+/// Returns a note on data and ACKs that wait for each other at random.
+fn by_turns(media: &Media<'_>, path: &Path, forecast: &Forecast) -> Option<String> {
+    let (link, way) = forecast.narrowest;
+    let len = usize::try_from(path.packet).ok()?;
+    (path.window.is_some() && media.cost(link, way).airtime(len).is_some()).then(|| {
+        "its data and ACKs contend for the medium, and windows that open again after losses leave it idle: it gets up to what is forecast".to_owned()
+    })
 }
 
 /// Returns a note on losses of channels for a sender that they slow down.
@@ -210,7 +245,45 @@ pub(super) fn overload(
             ));
         }
         if pushing.get(&flow.bottleneck) == Some(&flow.name) {
+            flow.warnings.extend(scenario.flow.get(&flow.name).and_then(lost_unevenly));
             flow.warnings.extend(whole_or_lost(flow, cells.contains(&flow.bottleneck)));
+        }
+    }
+}
+
+/// Returns a note on packets or copies that a full queue does not treat alike.
+fn lost_unevenly(flow: &Flow) -> Option<String> {
+    let refreshes = matches!(&flow.traffic, Traffic::Udp(udp) if udp.refresh.is_some());
+    if refreshes {
+        return Some("a full queue loses its larger refresh packets first: less arrives".to_owned());
+    }
+    (!flow.start_spread.is_zero()).then(|| {
+        "a full queue does not treat alike copies that start at random: their means differ".to_owned()
+    })
+}
+
+/// Notes transfers that share a link with others that slow down.
+pub(super) fn unlike(flows: &mut [FlowBudget], scenario: &Scenario) {
+    let slows = |flow: &FlowBudget| {
+        let is_tfrc =
+            scenario.flow.get(&flow.name).is_some_and(|flow| matches!(flow.traffic, Traffic::Tfrc(_)));
+        let asks = flow.offered.map_or(f64::INFINITY, |offered| offered.as_bps() as f64);
+        let window = flow.tcp.as_ref().map_or(f64::INFINITY, |tcp| tcp.window_limit.as_bps() as f64);
+        let gets = flow.fair_share.as_bps() as f64;
+        (flow.tcp.is_some() || is_tfrc) && flow.blocked.is_none() && gets < 0.999 * asks.min(window)
+    };
+    let mut of: HashMap<String, Vec<String>> = HashMap::new();
+    for flow in flows.iter().filter(|flow| slows(flow)) {
+        let names = of.entry(flow.bottleneck.clone()).or_default();
+        names.extend((names.len() < 2 && names.last() != Some(&flow.name)).then(|| flow.name.clone()));
+    }
+    let shares: Vec<bool> = flows.iter().map(slows).collect();
+    for (flow, _) in flows.iter_mut().zip(shares).filter(|(_, shares)| *shares) {
+        if of.get(&flow.bottleneck).is_some_and(|names| names.len() > 1) {
+            flow.warnings.push(format!(
+                "flows that slow down share {}: equal parts are forecast, and controllers, round trips and starts make others",
+                flow.bottleneck
+            ));
         }
     }
 }
@@ -382,6 +455,13 @@ fn tcp_warnings(
                 show::time(delay),
                 tcp.buffer_needed
             ));
+        }
+        let is_hybla =
+            matches!(&flow.traffic, Traffic::Tcp(tcp) if matches!(tcp.controller, Controller::Hybla(_)));
+        if is_hybla && queue.is_some() && allowed > needed {
+            warnings.push(
+                "Hybla opens its window faster than its round trip: what it loses in the queue is not forecast".to_owned(),
+            );
         }
         let lasts = scenario.duration.saturating_sub(flow.start);
         match (tcp.slow_start, tcp.with_slow_start, tcp.completion) {

@@ -97,6 +97,9 @@ impl<'a> Load<'a> {
 /// Hop limit of packets, and so the greatest number of links on a path.
 pub(super) const MOST_LINKS: usize = 64;
 
+/// Length of packets of a handshake.
+const HANDSHAKE_LEN: u64 = 60;
+
 /// Place that no packet of a flow passes.
 #[derive(Clone, Debug)]
 pub(super) struct Barrier {
@@ -433,6 +436,12 @@ impl Path {
     /// Returns propagation and transmission of a full packet, or of all its fragments.
     pub(super) fn one_way(&self, media: &Media<'_>) -> Span {
         train(media, &self.there, self.longest[0])
+    }
+
+    /// Returns the part of a round trip that packets of a handshake do not take.
+    pub(super) fn handshake_less(&self, media: &Media<'_>) -> Span {
+        let short = [&self.there, &self.back].map(|hops| time(media, hops, HANDSHAKE_LEN));
+        self.min_rtt(media).unwrap_or_default().saturating_sub(short[0] + short[1])
     }
 
     /// Returns the one-way delay plus that of an answer, if it is answered.
