@@ -280,7 +280,7 @@ impl Budget {
         notes::contend(&mut flows, &terminals);
         notes::overload(scenario, (&paths, &forecasts), &mut flows, &links);
         notes::groups(scenario, &mut flows);
-        notes::unlike(&mut flows, scenario);
+        notes::unlike(scenario, &paths, &mut flows);
         let plans = Contacts::new(scenario, topology.node.keys().map(String::as_str).collect());
         let (contacts, bundles) = (plans.pairs()?, plans.forecasts()?);
         let plans = plans.named()?;

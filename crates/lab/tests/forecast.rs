@@ -545,6 +545,15 @@ fn what_is_not_known_is_noted() {
     let transfers = "[flow.f]\nfrom = \"a\"\nto = \"b\"\ntraffic = { kind = \"tcp\", controller = \"hybla\" }\n\
         [flow.g]\nfrom = \"a\"\nto = \"b\"\ntraffic = \"tcp\"\n";
     noted(&between(LINE, transfers), "flows that slow down share l forward");
+    let paced = format!(
+        "{transfers}[flow.p]\nfrom = \"a\"\nto = \"b\"\napplication = {{ kind = \"paced\", rate = \"100 kbit/s\" }}\ntraffic = \"tcp\"\n"
+    );
+    let scenario_of = scenario(&between(LINE, &paced)).unwrap_or_else(|refusal| panic!("{refusal}"));
+    let of_paced = &Budget::new(&scenario_of).expect("ways").flows[2].warnings;
+    assert!(
+        of_paced.iter().any(|note| note.starts_with("flows that slow down share l forward")),
+        "{of_paced:?}"
+    );
     noted(&between(LINE, transfers), "Hybla opens its window faster");
     let random =
         flow.replace("\"constant-rate\", rate = \"2 Mbit/s\"", "\"poisson\", mean_interval = \"40 ms\"");

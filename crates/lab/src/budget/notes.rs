@@ -262,29 +262,36 @@ fn lost_unevenly(flow: &Flow) -> Option<String> {
     })
 }
 
-/// Notes transfers that share a link with others that slow down.
-pub(super) fn unlike(flows: &mut [FlowBudget], scenario: &Scenario) {
+/// Notes flows that slow down on a link which others fill that slow down too.
+pub(super) fn unlike(scenario: &Scenario, paths: &[(usize, Path)], flows: &mut [FlowBudget]) {
     let slows = |flow: &FlowBudget| {
         let is_tfrc =
             scenario.flow.get(&flow.name).is_some_and(|flow| matches!(flow.traffic, Traffic::Tfrc(_)));
+        (flow.tcp.is_some() || is_tfrc) && flow.blocked.is_none()
+    };
+    let fills = |flow: &FlowBudget| {
         let asks = flow.offered.map_or(f64::INFINITY, |offered| offered.as_bps() as f64);
         let window = flow.tcp.as_ref().map_or(f64::INFINITY, |tcp| tcp.window_limit.as_bps() as f64);
-        let gets = flow.fair_share.as_bps() as f64;
-        (flow.tcp.is_some() || is_tfrc) && flow.blocked.is_none() && gets < 0.999 * asks.min(window)
+        slows(flow) && (flow.fair_share.as_bps() as f64) < 0.999 * asks.min(window)
     };
-    let mut of: HashMap<String, Vec<String>> = HashMap::new();
-    for flow in flows.iter().filter(|flow| slows(flow)) {
-        let names = of.entry(flow.bottleneck.clone()).or_default();
-        names.extend((names.len() < 2 && names.last() != Some(&flow.name)).then(|| flow.name.clone()));
-    }
-    let shares: Vec<bool> = flows.iter().map(slows).collect();
-    for (flow, _) in flows.iter_mut().zip(shares).filter(|(_, shares)| *shares) {
-        if of.get(&flow.bottleneck).is_some_and(|names| names.len() > 1) {
-            flow.warnings.push(format!(
-                "flows that slow down share {}: equal parts are forecast, and controllers, round trips and starts make others",
-                flow.bottleneck
-            ));
+    let full: HashSet<String> =
+        flows.iter().filter(|flow| fills(flow)).map(|flow| flow.bottleneck.clone()).collect();
+    let mut on: HashMap<String, HashSet<String>> = HashMap::new();
+    let ways: Vec<Vec<String>> = paths
+        .iter()
+        .map(|(_, path)| path.hops_there().iter().map(|hop| direction(scenario, (hop.0, hop.1))))
+        .map(|names| names.filter(|name| full.contains(name)).collect())
+        .collect();
+    for (flow, ways) in flows.iter().zip(&ways).filter(|(flow, _)| slows(flow)) {
+        for at in ways {
+            on.entry(at.clone()).or_default().insert(flow.name.clone());
         }
+    }
+    for (flow, ways) in flows.iter_mut().zip(ways).filter(|(flow, _)| slows(flow)) {
+        let Some(at) = ways.into_iter().find(|at| on[at].len() > 1) else { continue };
+        flow.warnings.push(format!(
+            "flows that slow down share {at}: equal parts are forecast, and controllers, round trips and starts make others"
+        ));
     }
 }
 
