@@ -38,7 +38,7 @@ pub struct Climb {
     pub acks: u64,
     /// Time from the SYN to its end. `None` if it was given up.
     ///
-    /// It ends at the target, or with the data or the time.
+    /// It ends at the target, or with the data or the time. The ACK of the last data does not wait for more.
     pub end: Option<Span>,
     /// Bytes acknowledged by then.
     pub acked: u64,
@@ -53,9 +53,8 @@ const SEGMENTS_PER_ACK: u64 = 16;
 pub fn ramp(controller: &mut dyn Controller, path: &Ramp) -> Climb {
     let mut walk = Walk::new(controller, path);
     while walk.controller.window() < path.target {
-        let now = walk.now.since(Time::ZERO);
-        if walk.acked >= path.data || now >= path.lasts {
-            return Climb { time: None, acks: walk.acks, end: Some(now), acked: walk.acked };
+        if walk.acked >= path.data || walk.now.since(Time::ZERO) >= path.lasts {
+            return walk.end(None);
         }
         // Those on their way count, so that a flight of tiny segments is bounded too.
         let acks = walk.acks + walk.on_way.len() as u64;
@@ -65,8 +64,7 @@ pub fn ramp(controller: &mut dyn Controller, path: &Ramp) -> Climb {
             return Climb { time: None, acks, end: None, acked: walk.acked };
         }
     }
-    let time = Some(walk.now.since(Time::ZERO));
-    Climb { time, acks: walk.acks, end: time, acked: walk.acked }
+    walk.end(Some(walk.now.since(Time::ZERO)))
 }
 
 struct Walk<'a> {
@@ -81,12 +79,25 @@ struct Walk<'a> {
     flight: u64,
     /// Number of segments sent.
     segments: u64,
-    /// Number of segments without an ACK. With the time of the first, and the arrival of the last one's ACK.
-    pending: (u32, Time, Time),
-    /// Arrival of ACKs, number of segments, and the sending of the first.
-    on_way: VecDeque<(Time, u32, Time)>,
+    /// Segments without an ACK.
+    pending: Pending,
+    /// Arrival of ACKs, with what they acknowledge.
+    on_way: VecDeque<(Time, Pending)>,
+    /// Arrival of the last segment's ACK, if that does not wait.
+    last: Time,
     acks: u64,
     acked: u64,
+}
+
+/// Segments that one ACK acknowledges.
+#[derive(Clone, Copy)]
+struct Pending {
+    segments: u32,
+    bytes: u64,
+    /// Sending of the first.
+    sent: Time,
+    /// Arrival of the last one's ACK, if that does not wait.
+    arrival: Time,
 }
 
 impl<'a> Walk<'a> {
@@ -104,28 +115,38 @@ impl<'a> Walk<'a> {
             paced_from: now,
             flight: 0,
             segments: 0,
-            pending: (0, now, now),
+            pending: Pending { segments: 0, bytes: 0, sent: now, arrival: now },
             on_way: VecDeque::new(),
+            last: now,
             acks: 0,
             acked: 0,
         }
     }
 
+    /// Ends the ramp, which may have got to its target at a time.
+    fn end(&self, time: Option<Span>) -> Climb {
+        let [now, last] = [self.now, self.last].map(|at| at.since(Time::ZERO));
+        let is_all_sent = self.flight + self.acked >= self.path.data;
+        // Data has arrived at its own time, whenever the receiver acknowledges it.
+        let (end, acked) =
+            if is_all_sent && last <= self.path.lasts { (last, self.path.data) } else { (now, self.acked) };
+        Climb { time, acks: self.acks, end: Some(end), acked }
+    }
+
     /// Returns `true` if it sent a segment or took an ACK.
     fn step(&mut self) -> bool {
-        let has_data = self.flight + self.acked < self.path.data;
-        let may_send = has_data && self.flight + u64::from(self.path.smss) <= self.controller.window();
+        let bytes = self.path.data.saturating_sub(self.flight + self.acked).min(self.path.smss.into());
+        let may_send = bytes > 0 && self.flight + bytes <= self.controller.window();
         let send_at = self.now.max(self.paced_from);
         match self.on_way.front() {
-            Some((at, ..)) if !may_send || *at < send_at => self.take_ack(),
-            _ if may_send => self.send(send_at),
+            Some((at, _)) if !may_send || *at < send_at => self.take_ack(),
+            _ if may_send => self.send(send_at, bytes),
             _ => return self.end_wait(),
         }
         true
     }
 
-    fn send(&mut self, at: Time) {
-        let bytes = u64::from(self.path.smss);
+    fn send(&mut self, at: Time, bytes: u64) {
         self.now = at;
         self.controller.on_sent(&Sent { now: at, bytes, flight: self.flight });
         if let Some(rate) = self.controller.pacing_rate() {
@@ -133,25 +154,30 @@ impl<'a> Walk<'a> {
         }
         // The round trip has the transmission of one segment in it already.
         let begin = at.max(self.idle_from);
-        self.idle_from = begin + self.path.rate.span_of(Bytes::new(bytes));
+        let takes = self.path.rate.span_of(Bytes::new(bytes));
+        let shorter = self.path.rate.span_of(Bytes::new(u64::from(self.path.smss) - bytes));
+        self.idle_from = begin + takes;
         (self.flight, self.segments) = (self.flight + bytes, self.segments + 1);
-        let (count, first, _) = self.pending;
-        let first = if count == 0 { at } else { first };
-        self.pending = (count + 1, first, begin + self.path.rtt);
-        if self.pending.0 >= self.path.ack_every.max(1) {
+        self.last = begin + self.path.rtt.saturating_sub(shorter);
+        if self.pending.segments > 0 && self.pending.arrival + self.path.ack_delay < self.last {
+            self.acknowledge(self.path.ack_delay);
+        }
+        let Pending { segments, bytes: before, sent, .. } = self.pending;
+        let sent = if segments == 0 { at } else { sent };
+        self.pending = Pending { segments: segments + 1, bytes: before + bytes, sent, arrival: self.last };
+        if self.pending.segments >= self.path.ack_every.max(1) {
             self.acknowledge(Span::ZERO);
         }
     }
 
     fn acknowledge(&mut self, delay: Span) {
-        let (count, first, arrival) = self.pending;
-        self.on_way.push_back((arrival + delay, count, first));
-        self.pending.0 = 0;
+        self.on_way.push_back((self.pending.arrival + delay, self.pending));
+        (self.pending.segments, self.pending.bytes) = (0, 0);
     }
 
     /// Returns `true` if the receiver waited for more segments, and ends that.
     fn end_wait(&mut self) -> bool {
-        let waits = self.pending.0 > 0;
+        let waits = self.pending.segments > 0;
         if waits {
             self.acknowledge(self.path.ack_delay);
         }
@@ -159,8 +185,7 @@ impl<'a> Walk<'a> {
     }
 
     fn take_ack(&mut self) {
-        let Some((at, count, sent)) = self.on_way.pop_front() else { return };
-        let bytes = u64::from(count) * u64::from(self.path.smss);
+        let Some((at, Pending { bytes, sent, .. })) = self.on_way.pop_front() else { return };
         let rtt = at.since(sent);
         (self.now, self.flight, self.acks) = (at, self.flight.saturating_sub(bytes), self.acks + 1);
         self.acked += bytes;
@@ -243,6 +268,10 @@ mod tests {
         // Ten segments take the handshake and rounds of 2, 3 and 5, by an ACK for two segments.
         let few = ramp(&mut *config.build(&connection), &Ramp { data: 10_000, ..path });
         assert_eq!(few.acked, 10_000);
+        // A segment and a half: the handshake, a round trip, and the half behind the whole. Its ACK waits, the data does not.
+        let waits = Ramp { data: 1500, ack_every: 3, ack_delay: Span::from_millis(200), ..path };
+        let odd = ramp(&mut *config.build(&connection), &waits);
+        assert_eq!((odd.end, odd.acked), (Some(Span::from_millis(24)), 1500));
         let rounds = few.end.expect("it has no more").as_secs_f64() / 0.010;
         assert!((4.0..10.0).contains(&rounds), "{rounds}");
         let early = ramp(&mut *config.build(&connection), &Ramp { lasts: Span::from_millis(25), ..path });

@@ -7,6 +7,7 @@
 //! signalling the voice is counted, on each leg of its way by exchanges.
 
 mod active;
+mod barrier;
 mod contacts;
 mod loss;
 mod medium;
@@ -181,6 +182,9 @@ pub struct FlowBudget {
     pub ceiling: Rate,
     /// Max-min fair share of each copy. Flows that send at a time share, each up to what it offers or its window allows.
     pub fair_share: Rate,
+    /// Reason why nothing of it arrives, if it is known before the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocked: Option<String>,
     /// Mean part of its packets, or of its datagrams in fragments, that channels lose.
     #[serde(skip_serializing_if = "is_nothing")]
     pub lost: f64,
@@ -274,7 +278,9 @@ impl Budget {
         };
         let mut flows: Vec<FlowBudget> = paths.iter().zip(&forecasts).map(flow).collect();
         notes::contend(&mut flows, &terminals);
-        notes::overload(scenario, &paths, &mut flows, &links);
+        notes::overload(scenario, (&paths, &forecasts), &mut flows, &links);
+        notes::groups(scenario, &mut flows);
+        notes::unlike(scenario, &paths, &mut flows);
         let plans = Contacts::new(scenario, topology.node.keys().map(String::as_str).collect());
         let (contacts, bundles) = (plans.pairs()?, plans.forecasts()?);
         let plans = plans.named()?;
@@ -393,6 +399,7 @@ fn paths(
             let load = Load { cuts: load.cuts && !(is_whole && load.window.is_none()), ..load };
             let mut path = Path::new(topology, router, name, load)?;
             path.compress(media, flow, |link| flows_on(scenario, &scenario.link[link], n));
+            path.blocked = barrier::find(scenario, flow, &path);
             paths.push((n, path));
         }
     }
@@ -597,7 +604,8 @@ impl FlowBudget {
             bottleneck: direction(scenario, forecast.limit),
             ceiling: forecast.alone,
             fair_share: forecast.fair.min(forecast.alone),
-            lost: if forecast.alone < forecast.sent { 1.0 - arrives } else { 0.0 },
+            blocked: path.blocked.as_ref().map(|barrier| barrier.why.clone()),
+            lost: if path.blocked.is_none() && forecast.alone < forecast.sent { 1.0 - arrives } else { 0.0 },
             offered,
             voice: voice.and_then(|voice| voice.budget()),
             tcp: None,

@@ -37,7 +37,9 @@ pub struct Config {
     pub is_filtered: bool,
 }
 
-/// Translator. Its ports below `inside` get packets from inside, the others those to the outside address.
+/// Translator. Its ports below `inside` get packets from inside.
+///
+/// The others get those from outside: to the outside address, or to a hidden one, which it drops.
 #[derive(Debug)]
 pub struct Nat {
     config: Config,
@@ -135,6 +137,9 @@ impl Nat {
     }
 
     fn inwards(&mut self, packet: &mut Packet, now: Time) -> Result<(), Refusal> {
+        if destination(packet) != Some(self.config.outside) {
+            return Err(Refusal::Unmapped);
+        }
         let fields = Fields::read(packet).filter(|fields| fields.protocol != 2 || !fields.is_request);
         let fields = fields.ok_or(Refusal::Untranslatable)?;
         let table = &mut self.tables[fields.protocol];
@@ -173,6 +178,12 @@ fn timeout([udp, established, transitory, icmp]: [Span; 4], protocol: usize, is_
         1 => transitory,
         _ => icmp,
     }
+}
+
+/// Returns the address that a packet goes to.
+fn destination(packet: &Packet) -> Option<Ipv4Addr> {
+    let header = packet.header();
+    Some(ipv4::Packet::new_elided(header, packet.len() - header.len()).ok()?.dst())
 }
 
 impl Table {

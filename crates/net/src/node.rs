@@ -412,7 +412,7 @@ impl Node {
     #[cold]
     #[inline(never)]
     fn divert_or_send(&mut self, packet: Packet, via: Via, origin: Origin, cx: &mut Cx<'_>) {
-        let endpoint = self.diverts.as_ref().and_then(|diverts| diverts.find(&packet, origin));
+        let endpoint = self.diverts.as_ref().and_then(|diverts| diverts.find(&packet, (origin, via)));
         let Some(endpoint) = endpoint else { return self.send(packet, via, cx) };
         self.counts.diverted += 1;
         cx.emit(endpoint, packet);

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use bentpipe_site::{Copies, MAX_DELAY, Named, Problem, Scope, Way, stage};
 use bentpipe_units::Span;
 use bentpipe_voice::aggregate::Outer;
-use indexmap::IndexSet;
+use indexmap::{IndexMap, IndexSet};
 
 use super::check::join;
 use super::copies;
@@ -398,7 +398,6 @@ impl Review<'_> {
             // There may be far too many copies.
             return;
         }
-        let spread = copies::spread(self.scenario);
         for (n, name) in self.scenario.probe.packets.iter().enumerate() {
             if !self.scenario.has_flow(name) {
                 let instead = instead(name, &self.scenario.flow);
@@ -406,6 +405,12 @@ impl Review<'_> {
                 self.report(&format!("probe.packets.{n}"), problem);
             }
         }
+        if self.scenario.probe.capture.is_empty() {
+            return;
+        }
+        // Points are of nodes and links. There may be very many flows.
+        let without_flows = Scenario { flow: IndexMap::new(), ..self.scenario.clone() };
+        let spread = copies::spread(&without_flows);
         for (n, point) in self.scenario.probe.capture.iter().enumerate() {
             let key = format!("probe.capture.{n}");
             if let Err(problem) = spread.capture_point(point) {

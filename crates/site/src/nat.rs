@@ -113,6 +113,12 @@ impl RoleKind for Kind {
                 inside += 1;
             }
         }
+        // What comes from outside has no mapping if it is for a host itself.
+        for link in &self.inside {
+            for into in ground.interfaces(link) {
+                ground.divert(Divert { into: Some(into), to: any, ..Divert::default() });
+            }
+        }
         let mut first = [0; 3];
         for (first, protocol) in first.iter_mut().zip(PROTOCOLS) {
             (_, *first) = ground.bind(protocol, self.ports)?;

@@ -117,3 +117,34 @@ fn a_openedworks_if_the_host_inside_opens_the_connection() {
     let at_terminal = download("\"tcp\"").replace("from = \"server\"", "from = \"terminal\"");
     drop(built(&at_terminal));
 }
+
+/// RFC 3022: an address inside is unknown outside, and RFC 4787 forwards what a mapping has.
+#[test]
+fn packets_from_outside_to_a_hidden_host_are_dropped() {
+    let flow = |name: &str, from: &str, traffic: &str| {
+        format!("\n[flow.{name}]\nfrom = \"{from}\"\nto = \"pc\"\ntraffic = {{ {traffic} }}")
+    };
+    let text = download("{ kind = \"tcp\", opened_by = \"receiver\" }")
+        + &flow(
+            "udp",
+            "server",
+            "kind = \"udp\", pattern = { kind = \"constant\", interval = \"1 s\" }, payload = \"32 B\", packets = 4",
+        )
+        + &flow("ping", "server", "kind = \"ping\", packets = 3")
+        + &flow(
+            "own",
+            "terminal",
+            "kind = \"udp\", pattern = { kind = \"constant\", interval = \"1 s\" }, payload = \"32 B\", packets = 5",
+        );
+    let mut built = built(&text);
+    built.network.run_until(at(20));
+    let arrived = |built: &mut Built, flow: usize| {
+        let sink = built.flows[flow].receivers[0];
+        built.network.element::<Sink>(sink).expect("a sink").flows()[0].packets
+    };
+    assert_eq!((arrived(&mut built, 1), arrived(&mut built, 3)), (0, 5));
+    let end: &mut tcp::Endpoint = built.network.element(built.flows[0].receivers[0]).expect("an end");
+    assert_eq!(end.bytes_delivered(), 300_000);
+    let pinger: &mut Pinger = built.network.element(built.flows[2].sender).expect("a source");
+    assert!(pinger.rtts().mean().is_none());
+}

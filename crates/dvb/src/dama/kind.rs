@@ -63,7 +63,8 @@ impl MediumKind for Kind {
                 rate: frame.rate_of(frame.units()),
                 between: [member.to, member.to].map(str::to_owned),
             };
-            Ok(Box::new(TerminalCost { rate, frame, carrier: [carrier] }))
+            let [_, volume] = member.medium.contract.units_on_demand(&frame);
+            Ok(Box::new(TerminalCost { rate, frame, carrier: [carrier], is_by_volume: volume > 0 }))
         };
         all.iter().map(cost).collect()
     }
@@ -192,6 +193,8 @@ struct TerminalCost {
     frame: Frame,
     /// The carriers, from which each terminal may get a part.
     carrier: [Passed; 1],
+    /// Set if it requests volumes.
+    is_by_volume: bool,
 }
 
 impl Cost for TerminalCost {
@@ -205,6 +208,11 @@ impl Cost for TerminalCost {
 
     fn wire_len(&self, len: usize) -> Bytes {
         self.frame.carrier_len(len)
+    }
+
+    fn notes(&self, _len: usize) -> Vec<String> {
+        let note = "volumes (`vbdc`) are requested as packets come: flows get less than a rate that they need all of";
+        self.is_by_volume.then(|| note.to_owned()).into_iter().collect()
     }
 
     /// Returns the time of whole bursts back to back, given enough slots.

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use bentpipe_scenario::{Flow, Queue, Scenario, Way, copies};
+use bentpipe_scenario::{Controller, Flow, Queue, Scenario, Traffic, Way, copies};
 use bentpipe_site::application::Application;
 use bentpipe_site::{Cost, Recorded, ShareBudget};
+use bentpipe_transport::app::Pattern;
 use bentpipe_units::{Bytes, Rate, Span};
 
+use super::barrier;
 use super::medium::Media;
 use super::path::{Path, splitter};
 use super::sharing::{Forecast, Sharing};
@@ -30,6 +32,9 @@ pub(super) fn of_flow(
 ) -> Vec<String> {
     let (scenario, media) = (ground.scenario, ground.media);
     let (name, flow) = scenario.flow.get_index(n).expect("a path is of a flow");
+    if let Some(why) = &budget.blocked {
+        return std::iter::once(why.clone()).chain(never_start(scenario, (name, flow))).collect();
+    }
     let mut notes = match budget.tcp.as_ref().and_then(|_| splitter(scenario, path)) {
         Some((node, link)) => vec![format!(
             "the proxy of {node} splits it in front of {link}: window, round trip and slow start are those without it"
@@ -53,7 +58,42 @@ pub(super) fn of_flow(
     notes.extend(file_note(ground, (n, flow)));
     notes.extend(silence(ground.states, (n, flow)));
     notes.extend(never_start(scenario, (name, flow)));
+    notes.extend(chance(scenario, flow, budget.copies));
+    notes.extend(by_turns(media, path, forecast));
+    notes.extend(barrier::few_ports(scenario, flow, path, u64::from(budget.copies)));
     notes
+}
+
+/// Mean time of talk and silence of a call together.
+const TURN: Span = Span::from_secs(3);
+
+/// Numbers of random packets, and of turns, with a mean of their own.
+const MANY: [f64; 2] = [1600.0, 800.0];
+
+/// Returns a note on sources that are random over the run.
+fn chance(scenario: &Scenario, flow: &Flow, copies: u32) -> Option<String> {
+    let end = flow.stop.unwrap_or(Span::MAX).min(scenario.duration);
+    let time = end.saturating_sub(flow.start).as_secs_f64() * f64::from(copies);
+    let of = |cycle: Span| time / cycle.as_secs_f64().max(f64::MIN_POSITIVE);
+    let is_random = match &flow.traffic {
+        Traffic::Udp(udp) => match udp.pattern {
+            Pattern::Poisson { mean_interval } => of(mean_interval) < MANY[0],
+            Pattern::OnOff { mean_on, mean_off, .. } => of(mean_on + mean_off) < MANY[1],
+            Pattern::Constant { .. } | Pattern::ConstantRate { .. } => false,
+        },
+        Traffic::Voice(voice) => voice.silence_suppression && of(TURN) < MANY[1],
+        _ => false,
+    };
+    is_random.then(|| "it sends at random: what it offers is a mean, and a short run differs".to_owned())
+}
+
+/// Returns a note on data and ACKs that wait for each other at random.
+fn by_turns(media: &Media<'_>, path: &Path, forecast: &Forecast) -> Option<String> {
+    let (link, way) = forecast.narrowest;
+    let len = usize::try_from(path.packet).ok()?;
+    (path.window.is_some() && media.cost(link, way).airtime(len).is_some()).then(|| {
+        "its data and ACKs contend for the medium, and windows that open again after losses leave it idle: it gets up to what is forecast".to_owned()
+    })
 }
 
 /// Returns a note on losses of channels for a sender that they slow down.
@@ -162,11 +202,14 @@ fn long_bundles(scenario: &Scenario, flow: &Flow, path: &Path) -> Option<String>
 /// Notes shares on overloaded links of flows that do not slow down.
 pub(super) fn overload(
     scenario: &Scenario,
-    paths: &[(usize, Path)],
+    (paths, forecasts): (&[(usize, Path)], &[Forecast]),
     flows: &mut [FlowBudget],
     links: &[LinkBudget],
 ) {
     let is_more = |flow: &FlowBudget| {
+        if flow.blocked.is_some() {
+            return false;
+        }
         let arrives = flow.offered.map(|offered| offered.as_bps() as f64 * (1.0 - flow.lost));
         arrives.is_some_and(|arrives| flow.fair_share.as_bps() as f64 * 1.001 + 1.0 < arrives)
     };
@@ -189,16 +232,91 @@ pub(super) fn overload(
         .filter(|link| link.cells.is_some())
         .map(|link| format!("{} {}", link.name, link.direction))
         .collect();
-    for (flow, names) in flows.iter_mut().zip(&names) {
-        if let Some((at, name)) = names.iter().find_map(|at| pushing.get(at).map(|name| (at, name)))
-            && counts[at.as_str()] > 1
+    for ((flow, names), Forecast { pressed, .. }) in flows.iter_mut().zip(&names).zip(forecasts) {
+        // Where flows send more than fits, and where they are stopped.
+        let first = pressed.map(|(at, _)| direction(scenario, at));
+        let by = pressed.and_then(|(_, by)| scenario.flow.get_index(by)).map(|(name, _)| name.clone());
+        let limit = names.iter().find_map(|at| Some((at.clone(), pushing.get(at)?.clone())));
+        if let Some((at, name)) = first.zip(by).or(limit)
+            && (counts.get(at.as_str()).is_some_and(|count| *count > 1) || name != flow.name)
         {
             flow.warnings.push(format!(
                 "{name} sends more than its share of {at}, and does not slow down: it gets more, and others less"
             ));
         }
         if pushing.get(&flow.bottleneck) == Some(&flow.name) {
+            flow.warnings.extend(scenario.flow.get(&flow.name).and_then(lost_unevenly));
             flow.warnings.extend(whole_or_lost(flow, cells.contains(&flow.bottleneck)));
+        }
+    }
+}
+
+/// Returns a note on packets or copies that a full queue does not treat alike.
+fn lost_unevenly(flow: &Flow) -> Option<String> {
+    let refreshes = matches!(&flow.traffic, Traffic::Udp(udp) if udp.refresh.is_some());
+    if refreshes {
+        return Some("a full queue loses its larger refresh packets first: less arrives".to_owned());
+    }
+    (!flow.start_spread.is_zero()).then(|| {
+        "a full queue does not treat alike copies that start at random: their means differ".to_owned()
+    })
+}
+
+/// Notes flows that slow down on a link which others fill that slow down too.
+pub(super) fn unlike(scenario: &Scenario, paths: &[(usize, Path)], flows: &mut [FlowBudget]) {
+    let slows = |flow: &FlowBudget| {
+        let is_tfrc =
+            scenario.flow.get(&flow.name).is_some_and(|flow| matches!(flow.traffic, Traffic::Tfrc(_)));
+        (flow.tcp.is_some() || is_tfrc) && flow.blocked.is_none()
+    };
+    let fills = |flow: &FlowBudget| {
+        let asks = flow.offered.map_or(f64::INFINITY, |offered| offered.as_bps() as f64);
+        let window = flow.tcp.as_ref().map_or(f64::INFINITY, |tcp| tcp.window_limit.as_bps() as f64);
+        slows(flow) && (flow.fair_share.as_bps() as f64) < 0.999 * asks.min(window)
+    };
+    let full: HashSet<String> =
+        flows.iter().filter(|flow| fills(flow)).map(|flow| flow.bottleneck.clone()).collect();
+    let mut on: HashMap<String, HashSet<String>> = HashMap::new();
+    let ways: Vec<Vec<String>> = paths
+        .iter()
+        .map(|(_, path)| path.hops_there().iter().map(|hop| direction(scenario, (hop.0, hop.1))))
+        .map(|names| names.filter(|name| full.contains(name)).collect())
+        .collect();
+    for (flow, ways) in flows.iter().zip(&ways).filter(|(flow, _)| slows(flow)) {
+        for at in ways {
+            on.entry(at.clone()).or_default().insert(flow.name.clone());
+        }
+    }
+    for (flow, ways) in flows.iter_mut().zip(ways).filter(|(flow, _)| slows(flow)) {
+        let Some(at) = ways.into_iter().find(|at| on[at].len() > 1) else { continue };
+        flow.warnings.push(format!(
+            "flows that slow down share {at}: equal parts are forecast, and controllers, round trips and starts make others"
+        ));
+    }
+}
+
+/// Notes the goodput that a run shows of flows to groups with unequal members.
+pub(super) fn groups(scenario: &Scenario, flows: &mut [FlowBudget]) {
+    let mut of: HashMap<String, Vec<f64>> = HashMap::new();
+    let is_to_group = |flow: &&mut FlowBudget| {
+        scenario.flow.get(&flow.name).is_some_and(|flow| scenario.group.contains_key(&flow.to))
+    };
+    for flow in flows.iter_mut().filter(is_to_group) {
+        let gets = flow.fair_share.as_bps() as f64;
+        of.entry(flow.name.clone()).or_default().push(gets);
+    }
+    for flow in flows {
+        let Some(all) = of.get(&flow.name) else { continue };
+        let (least, most) = all
+            .iter()
+            .fold((f64::MAX, 0.0), |(least, most): (f64, f64), gets| (least.min(*gets), most.max(*gets)));
+        if least < 0.999 * most {
+            let mean = Rate::from_bps((all.iter().sum::<f64>() / all.len() as f64).round() as u64);
+            flow.warnings.push(format!(
+                "its figures in a run are over all {} members of its group: a goodput of {} is their mean",
+                all.len(),
+                show::rate(mean)
+            ));
         }
     }
 }
@@ -345,6 +463,13 @@ fn tcp_warnings(
                 tcp.buffer_needed
             ));
         }
+        let is_hybla =
+            matches!(&flow.traffic, Traffic::Tcp(tcp) if matches!(tcp.controller, Controller::Hybla(_)));
+        if is_hybla && queue.is_some() && allowed > needed {
+            warnings.push(
+                "Hybla opens its window faster than its round trip: what it loses in the queue is not forecast".to_owned(),
+            );
+        }
         let lasts = scenario.duration.saturating_sub(flow.start);
         match (tcp.slow_start, tcp.with_slow_start, tcp.completion) {
             (Some(slow_start), ..) if slow_start > lasts => {
@@ -367,7 +492,8 @@ fn tcp_warnings(
 fn warnings(flow: &Flow, budget: &FlowBudget, carries: Rate, sharing: &Sharing) -> Vec<String> {
     let (mut warnings, at) = (Vec::new(), &budget.bottleneck);
     let all = budget.offered.map_or(0.0, |offered| offered.as_bps() as f64 * f64::from(flow.count));
-    if all > carries.as_bps() as f64 {
+    // Rates have four digits.
+    if all > 1.001 * carries.as_bps() as f64 {
         let all = Rate::from_bps(all as u64);
         warnings.push(format!("it offers {all}, but {at} carries only {carries} of such packets"));
     }

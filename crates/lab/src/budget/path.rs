@@ -94,6 +94,21 @@ impl<'a> Load<'a> {
     }
 }
 
+/// Hop limit of packets, and so the greatest number of links on a path.
+pub(super) const MOST_LINKS: usize = 64;
+
+/// Length of packets of a handshake.
+const HANDSHAKE_LEN: u64 = 60;
+
+/// Place that no packet of a flow passes.
+#[derive(Clone, Debug)]
+pub(super) struct Barrier {
+    /// Number of the first link that they do not come to. That of all links if they come to the end, which refuses them.
+    pub(super) hop: usize,
+    /// Reason in a sentence.
+    pub(super) why: String,
+}
+
 /// Way of packets.
 pub(super) struct Path {
     pub(super) nodes: Vec<String>,
@@ -102,6 +117,12 @@ pub(super) struct Path {
     pub(super) packet: u64,
     /// Number of fragments of a datagram: payload and packet are means over them.
     pub(super) fragments: u64,
+    /// Length of a whole packet and of its payload.
+    pub(super) whole: [u64; 2],
+    /// Numbers of links there and back on which the hop limit counts. Few have one.
+    pub(super) links: [usize; 2],
+    /// Place that none of its packets passes.
+    pub(super) blocked: Option<Barrier>,
     /// Fragments of a packet and of an answer.
     longest: [Fragments; 2],
     /// Number and length of the fragments of an answer.
@@ -194,6 +215,11 @@ impl Path {
             true => links(topology, router, to, from, load.ip, 0).map_err(at)?,
             false => Vec::new(),
         };
+        let mut steps = |from: usize, to: usize, hops: &[(usize, Way, u64)]| match hops.len() > MOST_LINKS {
+            true => router.path(from, to, load.ip).map_or(0, |path| path.len()),
+            false => hops.len(),
+        };
+        let counts = [steps(from, to, &there), steps(to, from, &back)];
         // Packets of a file count whole, and by their mean length.
         let mean = load.recorded.map(|file| file.bytes.get().div_ceil(file.packets.max(1)));
         let headers = if mean.is_some() { 0 } else { header_len(load.ip, load.header_len).get() };
@@ -204,7 +230,8 @@ impl Path {
         let (fragments, total) = fragments::sizes(is_v4, longest, mtu);
         let packet = total / fragments;
         let nodes = nodes(topology, from, &there);
-        let payload = longest.saturating_sub(headers) / fragments;
+        let whole = [longest, longest.saturating_sub(headers)];
+        let payload = whole[1] / fragments;
         let answer_len = header_len(load.ip, load.answer_len).get();
         let answer = fragments::sizes(is_v4, answer_len, mtu);
         let answer = (answer.0, answer.1 / answer.0);
@@ -222,6 +249,9 @@ impl Path {
             payload,
             packet,
             fragments,
+            whole,
+            links: counts,
+            blocked: None,
             longest: all,
             answer,
             answers,
@@ -311,7 +341,7 @@ impl Path {
     ///
     /// Packets take it there, and answers back.
     pub(super) fn loads(&self, media: &Media<'_>) -> Vec<Taken> {
-        let per_bit = 1.0 / (8 * self.payload.max(1)) as f64;
+        let per_bit = self.fragments as f64 / (8 * self.whole[1].max(1)) as f64;
         let there = self.there.iter().zip(&self.compressed[0]).enumerate();
         let there = there.map(|(n, (hop, compressed))| (n, *hop, self.packet, *compressed, per_bit));
         let answers = self.answers_per_packet * self.answer.0 as f64 * per_bit / self.fragments as f64;
@@ -336,21 +366,27 @@ impl Path {
 
     /// Returns the parts of packets that come to each link there and to the end.
     ///
-    /// Links carry duplicates. The end counts each packet once.
+    /// Links carry duplicates. The end counts each packet once. Nothing comes behind a barrier.
     pub(super) fn passing(&self, media: &Media<'_>, states: &States, state: usize) -> Vec<f64> {
         let (losses, time) = (&states.losses, states.start(state));
         let (mut all, mut first) = (Vec::with_capacity(self.there.len() + 1), 1.0);
         let mut copies = 1.0;
-        for (link, way, more) in &self.there {
-            all.push(first * copies);
+        let blocked = self.blocked.as_ref().map_or(usize::MAX, |barrier| barrier.hop);
+        for (n, (link, way, more)) in self.there.iter().enumerate() {
+            all.push(if n < blocked { first * copies } else { 0.0 });
             let (at, len) = ((*link, *way), self.packet + more);
             let lost = losses.part(at, time, len);
             let of_medium = states.cost(state, media, at).mean_loss(len as usize);
             first *= (1.0 - lost) * (1.0 - of_medium);
             copies *= losses.copies(at, time);
         }
-        all.push(first);
+        all.push(if blocked == usize::MAX { first } else { 0.0 });
         all
+    }
+
+    /// Returns the links there, with what tunnels add to a packet.
+    pub(super) fn hops_there(&self) -> &[(usize, Way, u64)] {
+        &self.there
     }
 
     /// Returns the part of answers that channels lose on the way back.
@@ -400,6 +436,12 @@ impl Path {
     /// Returns propagation and transmission of a full packet, or of all its fragments.
     pub(super) fn one_way(&self, media: &Media<'_>) -> Span {
         train(media, &self.there, self.longest[0])
+    }
+
+    /// Returns the part of a round trip that packets of a handshake do not take.
+    pub(super) fn handshake_less(&self, media: &Media<'_>) -> Span {
+        let short = [&self.there, &self.back].map(|hops| time(media, hops, HANDSHAKE_LEN));
+        self.min_rtt(media).unwrap_or_default().saturating_sub(short[0] + short[1])
     }
 
     /// Returns the one-way delay plus that of an answer, if it is answered.

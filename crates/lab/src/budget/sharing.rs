@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use bentpipe_scenario::copies::copies as copies_between;
-use bentpipe_scenario::{Flow, Role, Scenario, Way};
+use bentpipe_scenario::{Flow, Role, Scenario, Traffic, Way};
 use bentpipe_site::{SharingCopies, Window};
 use bentpipe_units::{Bytes, Rate};
 use indexmap::IndexMap;
@@ -165,6 +165,8 @@ pub(super) struct Forecast {
     pub(super) fair: Rate,
     /// Direction that limits it for most of the time. That of `narrowest` if it gets what it asks for.
     pub(super) limit: (usize, Way),
+    /// Overfilled direction on its way, and a flow that does not slow down there.
+    pub(super) pressed: Option<((usize, Way), usize)>,
 }
 
 /// Time of a resource that a bit of payload takes.
@@ -189,8 +191,13 @@ struct Use {
 struct Asked {
     flow: usize,
     most: f64,
+    /// Set if it does not slow down at losses.
+    is_fixed: bool,
     uses: Vec<Use>,
 }
+
+/// Share of a path without links.
+const IDLE: share::Share = share::Share { rate: 0.0, limit: None };
 
 /// Parts of each path's packets that come to each link and to the end. Empty if nothing is lost.
 type Passing = Vec<Vec<f64>>;
@@ -208,19 +215,28 @@ pub(super) fn forecasts(
     let (asked, asked_of) = resources.asked(states, paths, &uses);
     let passing = passing(media, states, paths);
     let numbers = resources.numbers.len();
+    let mut pressed: HashMap<usize, usize> = HashMap::new();
     let share = |state: usize| {
         let demands: Vec<Demand> =
             asked.iter().map(|asked| asked.demand(states, media, state, &passing[state])).collect();
-        share::max_min(numbers, &demands)
+        let shares = share::max_min(numbers, &demands);
+        pressed.extend(overfilled(numbers, &asked, &demands, &shares));
+        shares
     };
     let all: Vec<Vec<share::Share>> = (0..states.len()).map(share).collect();
     let forecast = |(n, (flow, path)): (usize, &(usize, Path))| {
         let of_flow = states.of_flow(*flow);
-        let shares: Vec<share::Share> = of_flow.iter().map(|(state, _)| all[*state][asked_of[n]]).collect();
+        let share = |state: usize| {
+            let own = asked_of[n].iter().map(|number| all[state][*number]);
+            own.reduce(|a, b| if b.rate < a.rate { b } else { a }).unwrap_or(IDLE)
+        };
+        let shares: Vec<share::Share> = of_flow.iter().map(|(state, _)| share(*state)).collect();
         let arriving: Vec<f64> =
             of_flow.iter().map(|(state, _)| arriving(&passing[*state], n, path)).collect();
         let ways = Ways { states, media, uses: &uses[n], passing: &passing };
-        forecast(&ways, states.first_of(*flow), &of_flow, &shares, &arriving)
+        let pressed = uses[n].iter().find_map(|one| Some((one.at, *pressed.get(&one.resource)?)));
+        let forecast = forecast(&ways, states.first_of(*flow), &of_flow, &shares, &arriving);
+        Forecast { pressed, ..forecast }
     };
     paths.iter().enumerate().map(forecast).collect()
 }
@@ -269,6 +285,38 @@ impl Asked {
         let most = if part > 0.0 { self.most } else { 0.0 };
         Demand { most, uses: self.uses.iter().map(all).collect() }
     }
+}
+
+/// Returns overfilled resources, each with a flow that does not slow down.
+///
+/// They send what they offer, and others their shares. What does not fit a resource does not come to those behind it.
+fn overfilled(
+    resources: usize,
+    asked: &[Asked],
+    demands: &[Demand],
+    shares: &[share::Share],
+) -> Vec<(usize, usize)> {
+    let all =
+        || asked.iter().zip(demands).zip(shares).map(|((asked, demand), share)| (asked, demand, share.rate));
+    let has_more =
+        |(asked, demand, rate): (&Asked, &Demand, f64)| asked.is_fixed && rate < 0.999 * demand.most;
+    if !all().any(has_more) {
+        return Vec::new();
+    }
+    let (mut load, mut greatest) = (vec![0.0; resources], vec![(0.0, 0); resources]);
+    for (asked, demand, rate) in all() {
+        let mut comes = if asked.is_fixed { demand.most } else { rate };
+        for (resource, part) in &demand.uses {
+            load[*resource] += comes * part;
+            let more = (comes - rate) * part;
+            if more > greatest[*resource].0 {
+                greatest[*resource] = (more, asked.flow);
+            }
+            comes = comes.min(1.0 / part.max(f64::MIN_POSITIVE));
+        }
+    }
+    let is_full = |(n, load): (usize, f64)| (load > 1.001 && greatest[n].0 > 0.0).then(|| (n, greatest[n].1));
+    load.into_iter().enumerate().filter_map(is_full).collect()
 }
 
 /// Uses of a path.
@@ -334,6 +382,7 @@ fn forecast(
         narrowest,
         fair: mean(&|n| shares[n].rate * arriving[n]),
         limit: longest(limits).unwrap_or(narrowest),
+        pressed: None,
     }
 }
 
@@ -378,31 +427,51 @@ impl Resources<'_> {
         all
     }
 
-    /// Returns what all flows ask for, and the number of each path's demand. The paths of a flow to a group have one.
-    fn asked(&self, states: &States, paths: &[(usize, Path)], uses: &[Vec<Use>]) -> (Vec<Asked>, Vec<usize>) {
-        let (mut all, mut number_of): (Vec<Asked>, Vec<usize>) = (Vec::new(), Vec::new());
-        let (mut last, mut seen, mut streams) = (None, HashSet::new(), HashSet::new());
+    /// Returns what all flows ask for, and the numbers of each path's demands.
+    ///
+    /// A flow to a group has a demand for each link, as each of its branches carries what it can.
+    fn asked(
+        &self,
+        states: &States,
+        paths: &[(usize, Path)],
+        uses: &[Vec<Use>],
+    ) -> (Vec<Asked>, Vec<Vec<usize>>) {
+        let (mut all, mut numbers_of): (Vec<Asked>, Vec<Vec<usize>>) = (Vec::new(), Vec::new());
+        let (mut last, mut tree) = (None, Tree::default());
         for ((flow, path), uses) in paths.iter().zip(uses) {
-            let to_group = self.scenario.group.contains_key(&self.scenario.flow[*flow].to);
-            if !(to_group && last == Some(*flow)) {
-                all.push(Asked { flow: *flow, most: self.most(states, *flow, path), uses: Vec::new() });
-                seen.clear();
+            let most = self.most(states, *flow, path);
+            let traffic = &self.scenario.flow[*flow].traffic;
+            let slows = path.window.is_some() || matches!(traffic, Traffic::Tfrc(_) | Traffic::Bundles(_));
+            let is_fixed = !slows && most.is_finite();
+            let demand = |uses: Vec<Use>| Asked { flow: *flow, most, is_fixed, uses };
+            if !self.scenario.group.contains_key(&self.scenario.flow[*flow].to) {
+                numbers_of.push(vec![all.len()]);
+                all.push(demand(uses.clone()));
+                continue;
             }
-            last = Some(*flow);
-            let number = all.len() - 1;
+            if last.replace(*flow) != Some(*flow) {
+                tree = Tree::default();
+            }
+            let (mut own, mut new) = (Vec::new(), HashSet::new());
             for one in uses {
                 let (link, way) = one.at;
-                let stream = self.media.side(link, way).medium.multicast().filter(|_| to_group);
-                let from = &self.scenario.link[link].between[way.index()];
-                let is_new = stream.is_none_or(|stream| streams.insert((*flow, from, stream)));
+                let stream = self.media.side(link, way).medium.multicast();
+                let stream =
+                    stream.map(|stream| (self.scenario.link[link].between[way.index()].as_str(), stream));
                 // A packet to a group passes once, however many of its members are behind.
-                if !to_group || (seen.insert(one.at) && is_new) {
+                let number = tree.number(one.at, stream.as_ref()).unwrap_or_else(|| {
+                    all.push(demand(Vec::new()));
+                    new.insert(one.at);
+                    tree.enter(one.at, stream, all.len() - 1)
+                });
+                if new.contains(&one.at) {
                     all[number].uses.push(*one);
                 }
+                own.push(number);
             }
-            number_of.push(number);
+            numbers_of.push(own);
         }
-        (all, number_of)
+        (all, numbers_of)
     }
 
     /// Returns the rate that a connection has on both sides of a proxy.
@@ -420,7 +489,7 @@ impl Resources<'_> {
     /// Returns the rate of payload that a flow offers, or that its window allows.
     fn most(&self, states: &States, number: usize, path: &Path) -> f64 {
         let flow = &self.scenario.flow[number];
-        if flow.traffic.kind().unknown_rate().is_some() {
+        if flow.traffic.kind().unknown_rate().is_some() || (path.blocked.is_some() && path.window.is_some()) {
             return 0.0;
         }
         let offered = offered(flow, path).map_or(f64::INFINITY, |offered| offered.as_bps() as f64);
@@ -432,6 +501,26 @@ impl Resources<'_> {
         window.map_or(offered, |(window, [_, mean, _])| {
             offered.min(Rate::of(window.most, mean).as_bps() as f64)
         })
+    }
+}
+
+/// Links of a flow to a group, with the numbers of their demands.
+#[derive(Default)]
+struct Tree<'a> {
+    links: HashMap<(usize, Way), usize>,
+    /// Streams that links have in common, by their senders.
+    streams: HashMap<(&'a str, String), usize>,
+}
+
+impl<'a> Tree<'a> {
+    fn number(&self, at: (usize, Way), stream: Option<&(&'a str, String)>) -> Option<usize> {
+        self.links.get(&at).or_else(|| self.streams.get(stream?)).copied()
+    }
+
+    fn enter(&mut self, at: (usize, Way), stream: Option<(&'a str, String)>, number: usize) -> usize {
+        self.links.insert(at, number);
+        stream.and_then(|stream| self.streams.insert(stream, number));
+        number
     }
 }
 
@@ -456,7 +545,7 @@ fn of_bucket(media: &Media<'_>, (link, way): (usize, Way), seconds: f64) -> f64 
 /// Returns the mean rate of speech, packets or application data that a flow offers.
 pub(super) fn offered(flow: &Flow, path: &Path) -> Option<Rate> {
     let speech = path.voice.as_ref().and_then(|voice| voice.offered());
-    let packets = || flow.traffic.kind().offered(Bytes::new(path.packet * path.fragments));
+    let packets = || flow.traffic.kind().offered(Bytes::new(path.whole[0]));
     let written = || flow.traffic.kind().takes().application.then(|| flow.application.offered()).flatten();
     // A controller of a fixed rate sends no more than is written.
     speech.or(path.recorded).or_else(|| packets().into_iter().chain(written()).min())

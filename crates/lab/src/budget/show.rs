@@ -253,7 +253,7 @@ impl fmt::Display for FlowBudget {
             let slow_start = tcp.slow_start.map_or_else(|| "not forecast".to_owned(), time);
             rows.push(("slow start", slow_start));
             rows.extend(tcp.with_slow_start.map(|goodput| ("with slow start", rate(goodput))));
-            rows.extend(tcp.completion.map(|completion| ("completion", time(completion))));
+            rows.extend(tcp.completion.map(|completion| ("completion, at least", time(completion))));
         }
         rows.iter().try_for_each(|(name, value)| writeln!(f, "  {name:<22} {value}"))?;
         self.warnings.iter().try_for_each(|warning| writeln!(f, "  note: {warning}"))

@@ -89,7 +89,7 @@ impl Transfer {
         let (flow, window) = (&scenario.flow[n], path.window?);
         let [_, rtt, _] = path.round_trips(media, states, &[(states.first_of(n), 1.0)])?;
         let rate = forecast.first;
-        if rate.as_bps() == 0 {
+        if rate.as_bps() == 0 || path.blocked.is_some() {
             return None;
         }
         let is_switched = states.activities.is_switched(n);
@@ -108,9 +108,11 @@ impl Transfer {
         if is_bulk(flow) && ends_early(scenario, flow) {
             let left = rate.bdp(ascent.lasts.saturating_sub(climbed.end?));
             let written = climbed.acked.get() + left.get() + window.ends[0].get();
-            (ascent.data, ascent.lasts) = (Some(Bytes::new(written)), rest_of(scenario, flow) + back);
+            let all = Bytes::new(size(flow).map_or(u64::MAX, Bytes::get).min(written));
+            (ascent.data, ascent.lasts) = (Some(all), rest_of(scenario, flow) + back);
             climbed = climbs.of(flow.traffic.kind(), &ascent)?;
         }
+        climbed = from_handshake(climbed, (rtt, path.handshake_less(media)), &ascent);
         // Rates that change, parts of the time and windows of proxies have other means.
         let is_even = !is_switched && !differ(rate, forecast.sent) && splitter(scenario, path).is_none();
         let limit = Rate::of(window.most, rtt).min(rate);
@@ -123,6 +125,16 @@ impl Transfer {
             is_of_size: size(flow).is_some(),
         })
     }
+}
+
+/// Returns a slow start behind a handshake, whose packets are short.
+///
+/// An open window that nothing was sent in yet fills the path first.
+fn from_handshake(climbed: Climbed, (rtt, less): (Span, Span), ascent: &Ascent) -> Climbed {
+    let fills = climbed.time.is_some() && climbed.acked.get() == 0;
+    let first = rtt.saturating_sub(ascent.rate.span_of(ascent.payload));
+    let more = if fills { first } else { Span::ZERO };
+    Climbed { end: climbed.end.map(|end| end.saturating_sub(less) + more), ..climbed }
 }
 
 /// Returns `true` if two rates differ by more than a hundredth.

@@ -17,15 +17,18 @@ pub struct Divert {
     pub to: Option<Prefix>,
     /// Interface that the packet came from.
     pub from: Option<Port>,
+    /// Interface that the packet would leave by.
+    pub into: Option<Port>,
     /// Differentiated services codepoint.
     pub dscp: Option<u8>,
 }
 
 impl Divert {
     /// Returns `true` if a packet meets the condition.
-    fn matches(&self, packet: &Packet, origin: Origin) -> bool {
+    fn matches(&self, packet: &Packet, (origin, via): (Origin, Via)) -> bool {
         let Ok(ip) = view(packet) else { return false };
         self.from.is_none_or(|port| origin == Origin::Elsewhere(Via::Interface(port)))
+            && self.into.is_none_or(|port| via == Via::Interface(port))
             && self.to.is_none_or(|prefix| prefix.contains(ip.dst()))
             && self.dscp.is_none_or(|dscp| ip.traffic_class().dscp() == dscp)
             && (self.protocol.is_none() && self.ports.is_none()
@@ -51,7 +54,7 @@ impl Diverts {
     }
 
     /// Returns the endpoint of the first condition that a packet meets.
-    pub(super) fn find(&self, packet: &Packet, origin: Origin) -> Option<Port> {
-        self.0.iter().find(|(what, _)| what.matches(packet, origin)).map(|(_, endpoint)| *endpoint)
+    pub(super) fn find(&self, packet: &Packet, way: (Origin, Via)) -> Option<Port> {
+        self.0.iter().find(|(what, _)| what.matches(packet, way)).map(|(_, endpoint)| *endpoint)
     }
 }

@@ -213,7 +213,11 @@ impl Source {
 
     /// Schedules the first packet of each flow.
     fn set_up(&mut self, stream: &mut RandomStream) {
-        let first = |flow| (self.end(self.first_instant(stream)), flow);
+        let is_none = self.config.packets == Some(0);
+        let first = |flow| {
+            let at = self.end(self.first_instant(stream));
+            (if is_none { Time::NEVER } else { at }, flow)
+        };
         let slots: Vec<(Time, u32)> = (0..u32::from(self.config.count)).map(first).collect();
         self.timetable = match self.config.pattern {
             Pattern::Constant { .. } | Pattern::ConstantRate { .. } => Timetable::ring(slots),

@@ -39,6 +39,15 @@ fn many_flows_share_one_element_each_with_its_phase() {
 }
 
 #[test]
+fn a_flow_of_no_packets_sends_none() {
+    for pattern in [Pattern::Constant { interval: ms(20) }, Pattern::Poisson { mean_interval: ms(20) }] {
+        let mut rig = source(&SourceConfig { packets: Some(0), ..config(pattern) });
+        rig.run_until(1000 * MS);
+        assert_eq!(rig.out.len(), 0);
+    }
+}
+
+#[test]
 fn a_constant_rate_is_met_without_drift() {
     let pattern = Pattern::ConstantRate { rate: Rate::from_bps(700_000) };
     let mut rig = source(&SourceConfig { spread: false, count: 3, ..config(pattern) });
