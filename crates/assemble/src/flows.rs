@@ -1,6 +1,6 @@
 //! Flows: the elements at their ends.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 use bentpipe_net::Port;
@@ -13,7 +13,7 @@ use bentpipe_site::{
 };
 use bentpipe_units::{Bytes, Span};
 
-use super::{FlowHandle, groups};
+use super::{FlowHandle, Flows, groups, shape};
 
 /// Ends of a flow or a copy of one, before the network has them.
 pub(super) struct Plan {
@@ -30,17 +30,19 @@ pub(super) fn plan<'t>(
     topology: &'t Topology,
     nodes: &mut Nodes<'t>,
     [router, of_groups]: [&mut Router<'t>; 2],
-    (files, seed): (&dyn Files, u64),
+    (files, seed, elements): (&dyn Files, u64, Flows),
     natives: &mut Vec<NativeChannel>,
     roles: &mut RolePlans,
 ) -> Result<Vec<Plan>, Problem> {
     let mut plans = Vec::new();
     let mut peers = peers(scenario);
+    let switched = switched(scenario);
     for (n, (name, flow)) in scenario.flow.iter().enumerate() {
         let is_group = scenario.group.contains_key(&flow.to);
         let router = if is_group { &mut *of_groups } else { &mut *router };
         let ends = Ends::new(scenario, topology, (name, flow), router)?;
         let mut ground = FlowGround::new(topology, nodes, router, files, natives, roles);
+        let is_switched = !flow.active || switched.contains(&name[..]) || switched.contains(original(name));
         for copy in copies(flow) {
             let own = peers.entry(group_of(flow)).or_default();
             let start = start(scenario, (name, flow), copy.unwrap_or(0).into(), seed);
@@ -49,11 +51,23 @@ pub(super) fn plan<'t>(
             let at = FlowAt { seed, peers: *own, start, ..ends.at(n, (name, flow), copy) };
             own.before += at.copies;
             let made = flow.traffic.kind().plan(&at, &mut ground)?;
+            let made = if elements == Flows::Shapes && !is_switched { shape::of_ends(made) } else { made };
             let name = copy_name(name, flow, copy);
             plans.push(Plan { name, flow: n, copies: at.copies, start: at.start, ends: made });
         }
     }
     Ok(plans)
+}
+
+/// Returns the names of flows that events turn off or on.
+fn switched(scenario: &Scenario) -> HashSet<&str> {
+    let moments = scenario.timeline.iter();
+    moments.flat_map(|moment| moment.difference.flow.iter().map(|(name, _)| &name[..])).collect()
+}
+
+/// Returns the name that a flow has in the file, if it is a copy: "bulk" of "bulk.2".
+fn original(name: &str) -> &str {
+    name.rsplit_once('.').map_or(name, |(name, _)| name)
 }
 
 /// Returns the sender and the kind of traffic of a flow.

@@ -16,6 +16,7 @@ mod links;
 mod multicast;
 mod real;
 pub mod scratch;
+mod shape;
 mod timeline;
 pub mod traces;
 mod tunnels;
@@ -199,7 +200,8 @@ impl Built {
     pub fn new(scenario: &Scenario, seed: u64, access: &Access) -> Result<Built, Problem> {
         let loader = Loader::new(access);
         rehearse(scenario, seed, &Loader { makes: false, ..loader.clone() })?;
-        Built::with_gates(scenario, seed, &loader, |_, _| Gates::default()).map(|(built, _)| built)
+        Built::with_gates(scenario, (seed, Flows::Whole), &loader, |_, _| Gates::default())
+            .map(|(built, _)| built)
     }
 
     /// Returns the nominal delay of all directions of links together, which no path exceeds.
@@ -212,12 +214,12 @@ impl Built {
     /// `real` is called with all nodes, and returns the gates.
     fn with_gates(
         scenario: &Scenario,
-        seed: u64,
+        (seed, flows): (u64, Flows),
         loader: &Loader,
         real: impl FnOnce(&mut Nodes<'_>, &mut Site<'_>) -> Gates<Part>,
     ) -> Result<(Built, Gates<ElementId>), Problem> {
         let spread = timeline::prepared(scenario);
-        Plan::new(&spread)
+        Plan::new(&spread, flows)
             .and_then(|plan| plan.install(&mut Site::new(seed, loader), real))
             .and_then(|(mut built, gates)| {
                 change::turn_off(&mut built, &spread)?;
@@ -267,24 +269,34 @@ fn rehearse(scenario: &Scenario, seed: u64, loader: &Loader) -> Result<(), Probl
     if scenario.timeline.is_empty() {
         return Ok(());
     }
-    let (mut built, _) = Built::with_gates(scenario, seed, loader, |_, _| Gates::default())?;
+    let (mut built, _) = Built::with_gates(scenario, (seed, Flows::Shapes), loader, |_, _| Gates::default())?;
     timeline::rehearse(&mut built, scenario, &timeline::prepared(scenario))
+}
+
+/// Elements of flows in a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flows {
+    /// All that they are, for a run.
+    Whole,
+    /// Shapes alone, but of flows that are turned off or on: for a check.
+    Shapes,
 }
 
 /// Scenario without copies of nodes, with the directions of its links and its graph.
 struct Plan<'a> {
     scenario: &'a Scenario,
+    flows: Flows,
     layout: Layout<'a>,
     facts: Vec<Facts>,
     topology: Topology,
 }
 
 impl<'a> Plan<'a> {
-    fn new(scenario: &'a Scenario) -> Result<Plan<'a>, Problem> {
+    fn new(scenario: &'a Scenario, flows: Flows) -> Result<Plan<'a>, Problem> {
         let layout = Layout::new(scenario);
         let facts = layout.facts()?;
         let topology = layout.topology(&facts);
-        Ok(Plan { scenario, layout, facts, topology })
+        Ok(Plan { scenario, flows, layout, facts, topology })
     }
 
     fn install(
@@ -304,7 +316,7 @@ impl<'a> Plan<'a> {
             &self.topology,
             &mut nodes,
             [&mut router, &mut of_groups],
-            (site.files(), site.seed()),
+            (site.files(), site.seed(), self.flows),
             &mut natives,
             &mut roles,
         )?;
@@ -411,8 +423,12 @@ pub fn checked(document: &Document) -> Result<Scenario, ScenarioError> {
 /// Returns the errors of [`Built::new`], at their places in the file.
 pub fn check(document: &Document, scenario: &Scenario) -> Result<(), ScenarioError> {
     let loader = Loader { makes: false, ..Loader::new(document.access()) };
-    let built = Built::with_gates(scenario, scenario.seed, &loader, |_, _| Gates::default()).map(drop);
-    let built = built.and_then(|()| rehearse(scenario, scenario.seed, &loader));
+    let built = if scenario.timeline.is_empty() {
+        let how = (scenario.seed, Flows::Shapes);
+        Built::with_gates(scenario, how, &loader, |_, _| Gates::default()).map(drop)
+    } else {
+        rehearse(scenario, scenario.seed, &loader)
+    };
     built.map_err(|Problem { key, problem }| document.refusal(&key, problem))
 }
 

@@ -14,7 +14,7 @@ use bentpipe_units::{Bytes, Span};
 
 use super::cut::{NetworkCut, ScenarioPart};
 use super::links::Joined;
-use super::{Built, Capture, Gates, Loader, Plan, multicast};
+use super::{Built, Capture, Flows, Gates, Loader, Plan, multicast};
 
 /// A host of the scenario that is to be real.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,16 +86,17 @@ impl Emulated {
         let mut scenario = original.clone();
         part.map_or(Ok(()), |part| part.adapt(&mut scenario))?;
         let layout = Layout::new(&scenario);
-        let topology = Plan::new(&scenario)?.topology;
+        let topology = Plan::new(&scenario, Flows::Whole)?.topology;
         let mut router = Router::new(&topology)?;
-        let built = Built::with_gates(&scenario, seed, &Loader::new(access), |nodes, site| {
-            destinations(&scenario).for_each(|node| {
-                [Ip::V4, Ip::V6].into_iter().for_each(|ip| nodes.send_to(node, ip));
-            });
-            multicast::enable(&scenario, &layout, &topology, nodes, &mut router);
-            let hosts = add_gates(&scenario, &layout, site);
-            Gates { hosts, cut: part.map(|part| (part.clone(), part.add(&scenario, site))) }
-        })?;
+        let built =
+            Built::with_gates(&scenario, (seed, Flows::Whole), &Loader::new(access), |nodes, site| {
+                destinations(&scenario).for_each(|node| {
+                    [Ip::V4, Ip::V6].into_iter().for_each(|ip| nodes.send_to(node, ip));
+                });
+                multicast::enable(&scenario, &layout, &topology, nodes, &mut router);
+                let hosts = add_gates(&scenario, &layout, site);
+                Gates { hosts, cut: part.map(|part| (part.clone(), part.add(&scenario, site))) }
+            })?;
         let (mut built, Gates { hosts: gates, cut }) = built;
         built.captures.iter_mut().for_each(|capture| at_gate(capture, &gates));
         let is_here = |name: &str| part.is_none_or(|part| part.has(name));

@@ -97,6 +97,40 @@ fn tcp_fills_the_link() {
     assert!((17_000_000..21_000_000).contains(&bytes), "{bytes}");
 }
 
+/// Elements of connections that never run: 127 MB of the 168 MB that `check` of 20,000 took.
+#[test]
+fn a_check_has_shapes_of_flows_but_of_those_that_events_turn_off() {
+    let scenario = scenario(&geo(r#"
+[flow.bulk]
+from = "client"
+to = "server"
+traffic = "tcp"
+count = 2
+[flow.stopped]
+from = "client"
+to = "server"
+traffic = "tcp"
+count = 2
+[flow.later]
+from = "client"
+to = "server"
+traffic = "tcp"
+active = false
+[[event]]
+at = "5 s"
+flow.stopped.active = false"#));
+    let loader = Loader { makes: false, ..Loader::new(&access()) };
+    let how = (1, Flows::Shapes);
+    let (mut built, _) = Built::with_gates(&scenario, how, &loader, |_, _| Gates::default())
+        .unwrap_or_else(|problem| panic!("{problem}"));
+    for flow in &built.flows {
+        for end in [flow.sender, flow.receivers[0]] {
+            let is_shape = built.network.element::<shape::Shape>(end).is_some();
+            assert_eq!(is_shape, flow.flow == "bulk", "{}", flow.name);
+        }
+    }
+}
+
 #[test]
 fn the_mss_is_the_paths() {
     let flow = "[flow.bulk]\nfrom = \"client\"\nto = \"server\"\nip = 6\ntraffic = \"tcp\"";

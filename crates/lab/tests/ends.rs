@@ -228,6 +228,18 @@ fn thousands_of_terminals_take_memory_in_proportion() {
     cost(&copies).unwrap_or_else(|refusal| panic!("{refusal}"));
 }
 
+#[test]
+fn thousands_of_proxies_beside_one_another_are_refused_by_their_role() {
+    let _turn = limit();
+    let text = "title = \"t\"\nduration = \"1 s\"\nnode.server = {}\nnode.client = {}\n\
+        node.edge = { kind = \"router\", count = 5000, role = { kind = \"pep\", link = \"space\", state = \"on\" } }\n\
+        link.core = { between = [\"server\", \"edge\"], rate = \"1 Gbit/s\", delay = \"1 ms\" }\n\
+        link.space = { between = [\"edge\", \"client\"], rate = \"10 Mbit/s\", delay = \"270 ms\" }\n";
+    let document = Document::parse("proxies.toml", text.as_bytes()).expect("TOML");
+    let refusal = cost(&document).expect_err("refused").to_string();
+    assert!(refusal.contains("node.edge.role") && refusal.contains("at most 799 such roles"), "{refusal}");
+}
+
 /// Returns the processor time of a check, as the shortest of three.
 fn processor_time_s(text: &str) -> f64 {
     let document = Document::parse("copies.toml", text.as_bytes()).expect("TOML");

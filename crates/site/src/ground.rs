@@ -80,7 +80,11 @@ impl<'g, 'a> Ground<'g, 'a> {
     /// Returns the addresses of all nodes whose packets arrive over a link.
     ///
     /// Copies of the link count as it.
-    pub fn behind(&mut self, link: &str) -> Vec<IpAddr> {
+    ///
+    /// # Errors
+    /// Returns the refusal of a network with too many nodes and roles that ask for them.
+    pub fn behind(&mut self, link: &str) -> Result<Vec<IpAddr>, Problem> {
+        self.router.survey(self.key)?;
         let is_meant = |(n, _): &(usize, Way)| {
             let (name, _) = self.topology.link.get_index(*n).expect("a link of the topology");
             name == link || is_copy(name, link)
@@ -96,7 +100,7 @@ impl<'g, 'a> Ground<'g, 'a> {
                 found.push(self.nodes.address(node, ip));
             }
         }
-        found
+        Ok(found)
     }
 
     /// Diverts the packets in transit that match.

@@ -82,7 +82,7 @@ impl RoleKind for Kind {
             connections: self.connections as usize,
             idle: None,
             memory: None,
-            behind_satellite: ground.behind(&self.link).into_iter().collect(),
+            behind_satellite: ground.behind(&self.link)?.into_iter().collect(),
             own: ground.addresses(ground.name()).into_iter().flatten().collect(),
             state: self.state,
         };
