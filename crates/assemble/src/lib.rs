@@ -276,9 +276,9 @@ fn rehearse(scenario: &Scenario, seed: u64, loader: &Loader) -> Result<(), Probl
 /// Elements of flows in a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flows {
-    /// All that they are, for a run.
+    /// Elements themselves, for a run.
     Whole,
-    /// Shapes alone, but of flows that are turned off or on: for a check.
+    /// Shapes alone, for a check. Flows that are turned off or on have their elements.
     Shapes,
 }
 

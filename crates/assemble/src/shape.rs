@@ -14,7 +14,7 @@ const PORTS: usize = 8;
 pub(super) struct Shape {
     lookahead: Span,
     min_reaction_delay: Span,
-    /// For each input a bit for each output to which it forwards.
+    /// Outputs to which each input forwards, a bit each.
     forwards: [u8; PORTS],
     alike: [Port; PORTS],
 }

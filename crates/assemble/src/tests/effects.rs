@@ -226,6 +226,9 @@ fn node_and_line_rows() -> Vec<Row> {
     const BURSTS: &str = "LINE.channel={kind=\"cell-loss-bursts\",p=0.01,r=0.5,loss_bad=0.5}";
     const LOSS: &str = "LINE.channel={kind=\"cell-loss\",ratio=0.01}";
     const BITS: &str = "LINE.channel={kind=\"bit-errors\",ber=1e-5}";
+    const CODED: &str = "LINE.channel={kind=\"coded\",code_rate=\"3/4\",eb_n0_db=3.0}";
+    // 3 dB: 50 dBW less 205.6 dB of free space and 70 dB for the rate, and 228.6 dB for Boltzmann's constant.
+    const BUDGET: &str = "LINE.channel={kind=\"coded\",code_rate=\"3/4\",budget={eirp_dbw=50.0,g_t_db=0.0,frequency_ghz=12.0,rate=\"10 Mbit/s\"}}";
     const INSERTED: &str = "LINE.channel={kind=\"misinsertion\",per_second=100.0,vci=32}";
     let law = |law: &str| format!("LINE.channel={{kind=\"delay-variation\",law={law}}}");
     let uniform = law("{kind=\"uniform\",max=\"1 ms\"}");
@@ -250,6 +253,25 @@ fn node_and_line_rows() -> Vec<Row> {
         row("atm.line.*.channel[cell-loss-bursts].loss_good", &[BURSTS], "LINE.channel.loss_good=0.1"),
         row("atm.line.*.channel[cell-loss-bursts].loss_bad", &[BURSTS], "LINE.channel.loss_bad=1.0"),
         row("atm.line.*.channel[bit-errors].ber", &[BITS], "LINE.channel.ber=1e-4"),
+        row("atm.line.*.channel[coded].code_rate", &[CODED], "LINE.channel.code_rate=\"7/8\""),
+        row("atm.line.*.channel[coded].eb_n0_db", &[CODED], "LINE.channel.eb_n0_db=2.0"),
+        row("atm.line.*.channel[coded].implementation_db", &[CODED], "LINE.channel.implementation_db=0.5"),
+        row("atm.line.*.channel[coded].outer", &[CODED], "LINE.channel.outer=false"),
+        row("atm.line.*.channel[coded].crc", &[CODED], "LINE.channel.crc=true"),
+        row("atm.line.*.channel[coded].budget.eirp_dbw", &[BUDGET], "LINE.channel.budget.eirp_dbw=49.5"),
+        row("atm.line.*.channel[coded].budget.g_t_db", &[BUDGET], "LINE.channel.budget.g_t_db=-0.5"),
+        row(
+            "atm.line.*.channel[coded].budget.frequency_ghz",
+            &[BUDGET],
+            "LINE.channel.budget.frequency_ghz=13.0",
+        ),
+        row(
+            "atm.line.*.channel[coded].budget.distance_km",
+            &[BUDGET],
+            "LINE.channel.budget.distance_km=40000.0",
+        ),
+        row("atm.line.*.channel[coded].budget.losses_db", &[BUDGET], "LINE.channel.budget.losses_db=0.5"),
+        row("atm.line.*.channel[coded].budget.rate", &[BUDGET], "LINE.channel.budget.rate=\"11 Mbit/s\""),
         row("atm.line.*.channel[misinsertion].per_second", &[INSERTED], "LINE.channel.per_second=1000.0"),
         row("atm.line.*.channel[misinsertion].vci", &[INSERTED], "LINE.channel.vci=33"),
         row(

@@ -216,7 +216,7 @@ begins with the window is a sample (`probe.interval`) long at least.
 
 `loss`, `voice-loss` and `unanswered` are of the account of the flow's packets that were sent in the window: of those dropped, delivered and taken
 over, the dropped. A packet counts by the time of its sending: what was sent in the warm-up is left out, whenever it ends. What waits or is
-in flight at the end is neither lost nor delivered; while it is more than what has arrived, losses have no ratio. A request is lost with its answer. A packet of which a duplicate arrived is not lost. Each
+in flight at the end is neither lost nor delivered. A request is lost with its answer. A packet of which a duplicate arrived is not lost. Each
 member of a group has packets of its own, and the loss is the mean of all members. `voice-loss` adds what came too late; RTCP is in the account
 too. Flows in ATM cells have no account: there a packet is lost if a later one of its flow arrived, or if it was sent more than
 twice the longest delay before the end (RFC 7680, section 2.4). `completion` of UDP has no value while packets are on their way.

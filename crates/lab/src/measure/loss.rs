@@ -1,7 +1,7 @@
 //! Loss ratio of flows of packets.
 //!
 //! It is of the accounts of their packets: dropped, of those dropped and delivered, that were sent in the window. What waits or is in
-//! flight at the end counts as neither; while that is more than what has arrived, losses have no ratio. A packet of which a duplicate arrived is not lost. Each member of a group has packets of its own.
+//! flight at the end counts as neither. A packet of which a duplicate arrived is not lost. Each member of a group has packets of its own.
 //!
 //! Flows whose data others carry, such as cells, have no account. There a packet is lost if a later one arrived and it did not. Packets after the last one that arrived are lost if they were
 //! sent so long before the end of the run that they cannot be in flight: more than [`Run::waiting`], as RFC 7680, section 2.4, has a

@@ -53,14 +53,8 @@ impl Sent {
     }
 
     /// Returns the packets lost, and those lost or arrived, of which some arrived several times.
-    ///
-    /// Both are 0 while more are on their way than have arrived.
     pub(super) fn lost(self, duplicates: f64) -> (f64, f64) {
         let arrived = self.delivered + self.taken_over;
-        // Drops end at once and arrivals behind the queue: where it is as long as the window, the losses alone have ended.
-        if self.dropped > 0.0 && self.remaining > arrived {
-            return (0.0, 0.0);
-        }
         if self.copied == 0.0 {
             return (self.dropped, self.dropped + arrived);
         }
