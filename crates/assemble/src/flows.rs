@@ -65,7 +65,7 @@ fn switched(scenario: &Scenario) -> HashSet<&str> {
     moments.flat_map(|moment| moment.difference.flow.iter().map(|(name, _)| &name[..])).collect()
 }
 
-/// Returns the name that a flow has in the file, if it is a copy: "bulk" of "bulk.2".
+/// Returns the name in the file of a copy: "bulk" of "bulk.2".
 fn original(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(name, _)| name)
 }

@@ -34,7 +34,9 @@ pub struct Router<'a> {
     surveyed: usize,
 }
 
-/// Most paths of all nodes to those that ask for them: of 2000 nodes in a network of 2000. They take a second and a half and 140 MB.
+/// Most paths of all nodes to those that ask for them.
+///
+/// 2000 nodes of 2000 may ask. That takes a second and a half and 140 MB.
 const MOST_SURVEYED: usize = 4_000_000;
 
 impl<'a> Router<'a> {
