@@ -118,7 +118,7 @@ traffic = "tcp"
 active = false
 [[event]]
 at = "5 s"
-flow.stopped.active = false"#));
+set = { "flow.stopped.active" = false }"#));
     let loader = Loader { makes: false, ..Loader::new(&access()) };
     let how = (1, Flows::Shapes);
     let (mut built, _) = Built::with_gates(&scenario, how, &loader, |_, _| Gates::default())
