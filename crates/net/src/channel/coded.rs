@@ -127,16 +127,18 @@ impl CodedConfig {
 
     /// Returns the mean part of packets of `len` bytes with wrong bits.
     ///
-    /// It comes from the union bound. That is close while the code works, and too high below its threshold.
-    pub(super) fn mean_loss(&self, len: usize) -> f64 {
+    /// It comes from the union bound. `None` where that is not close, near the code's threshold: there the decoder has to be run.
+    pub(super) fn mean_loss(&self, len: usize) -> Option<f64> {
         let [events, _, bytes] = self.code_rate.bound(self.es_n0());
+        if events >= code::CLOSE {
+            return None;
+        }
         if !self.outer {
-            return 1.0 - libm::exp(-8.0 * len as f64 * events);
+            return Some(1.0 - libm::exp(-8.0 * len as f64 * events));
         }
         // The interleaver puts the bytes of an event into blocks of their own.
-        let wrong = (8.0 * bytes).min(1.0);
-        let block = 1.0 - binomial_head(BLOCK as usize, CORRECTABLE, wrong);
-        1.0 - libm::pow(1.0 - block, len as f64 / DATA as f64)
+        let block = 1.0 - binomial_head(BLOCK as usize, CORRECTABLE, (8.0 * bytes).min(1.0));
+        Some(1.0 - libm::pow(1.0 - block, len as f64 / DATA as f64))
     }
 }
 

@@ -29,10 +29,10 @@ impl Config {
 
     /// Returns the mean part of packets of `len` bytes that it loses or damages.
     ///
-    /// `None` for a trace and a signal, which have to be read or run. Outages lose packets by their times: none here.
+    /// `None` for a trace, a signal and a code near its threshold, which have to be read or run. Outages lose packets by their times: none here.
     pub fn mean_loss(&self, len: usize) -> Option<f64> {
         match *self {
-            Config::Coded(ref config) => Some(config.mean_loss(len)),
+            Config::Coded(ref config) => config.mean_loss(len),
             Config::PacketErrors { loss } => Some(loss),
             Config::BitErrors { ber, .. } => Some(1.0 - libm::pow(1.0 - ber, 8.0 * len as f64)),
             Config::BitBursts { p, r, ber_good, ber_bad } => {

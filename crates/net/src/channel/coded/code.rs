@@ -30,7 +30,7 @@ const LONGEST: usize = 4_000_000;
 const LONGEST_EVENT: usize = 2048;
 
 /// Events a bit by the union bound. Above it they are found by simulation, as the bound is not close.
-const CLOSE: f64 = 1e-4;
+pub(super) const CLOSE: f64 = 1e-4;
 
 // Events, wrong bits and wrong bytes by distance, from the free distance on. `tests` finds them by search.
 const HALF: &[[f64; 3]] = &[

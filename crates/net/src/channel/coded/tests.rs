@@ -117,3 +117,15 @@ fn what_does_not_fit_is_refused_by_its_key() {
     assert_eq!(key(CodedConfig { eb_n0_db: Some(f64::NAN), ..sound }), "eb_n0_db");
     assert_eq!(key(CodedConfig { implementation_db: -1.0, ..sound }), "implementation_db");
 }
+
+#[test]
+fn a_forecast_is_that_of_a_code_above_its_threshold_alone() {
+    // 15 % of the blocks of rate 1/2 are wrong at 2 dB, where the union bound has 98 %.
+    assert_eq!(config(CodeRate::Half, 2.0, true).mean_loss(188), None);
+    let clear = config(CodeRate::Half, 5.0, true).mean_loss(188).expect("close");
+    assert!(clear < 1e-9, "{clear}");
+    let inner = config(CodeRate::ThreeQuarters, 5.0, false);
+    let forecast = inner.mean_loss(188).expect("close");
+    let found = shape(&blocks(&inner, 20_000, 1)).0;
+    assert!((0.7..1.3).contains(&(found / forecast)), "{found} {forecast}");
+}
