@@ -17,7 +17,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tower::ServiceExt;
 
@@ -250,9 +250,11 @@ fn answer(
         .max_blocking_threads(8)
         .enable_all()
         .build()?;
-    ready(&socket.listening());
     let served = runtime.block_on(async {
-        let over = serve(app.clone(), socket, wake.clone(), input_end(is_temporary)?).await;
+        // Before the address is printed: a signal that comes at once ends the server in order too.
+        let ends = Ends::new(input_end(is_temporary)?)?;
+        ready(&socket.listening());
+        let over = serve(app.clone(), socket, wake.clone(), ends).await;
         if is_temporary {
             end_jobs(app, &wake).await;
         }
@@ -394,19 +396,40 @@ fn unknown(uri: &Uri, problem: &Problem) -> Response {
     }
 }
 
-async fn serve(
-    app: App,
-    socket: Socket,
-    wake: SyncSender<()>,
-    mut input: oneshot::Receiver<()>,
-) -> std::io::Result<()> {
+/// Events that end a server.
+struct Ends {
+    signals: [Signal; 3],
+    input: oneshot::Receiver<()>,
+}
+
+impl Ends {
+    fn new(input: oneshot::Receiver<()>) -> std::io::Result<Ends> {
+        let signals = [
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+        ];
+        Ok(Ends { signals, input })
+    }
+
+    /// Waits for the first of them.
+    async fn come(&mut self) {
+        let [interrupt, terminate, hangup] = &mut self.signals;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+            _ = &mut self.input => {}
+        }
+    }
+}
+
+async fn serve(app: App, socket: Socket, wake: SyncSender<()>, mut ends: Ends) -> std::io::Result<()> {
     let Socket { listener, tls, .. } = socket;
     if let Some(tls) = &tls {
         tokio::spawn(Arc::clone(tls).renew());
     }
     let listener = TcpListener::from_std(listener)?;
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    let mut hangup = signal(SignalKind::hangup())?;
     tokio::spawn(anchor::keep(app.clone()));
     let router = router(&app);
     let connections = Connections::default();
@@ -430,10 +453,7 @@ async fn serve(
             },
             // A launch or a cancellation does not wait for the next turn.
             _ = news.recv() => drop(wake.try_send(())),
-            _ = interrupt.recv() => return Ok(()),
-            _ = terminate.recv() => return Ok(()),
-            _ = hangup.recv() => return Ok(()),
-            _ = &mut input => return Ok(()),
+            () = ends.come() => return Ok(()),
         }
     }
 }
