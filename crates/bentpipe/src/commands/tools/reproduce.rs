@@ -184,7 +184,7 @@ fn is_emulated(arguments: &ReproduceArguments, studies: &[Study]) -> Result<bool
         .all(|study| study.kernel.is_none() && study.live.is_empty() && study.emulated.is_empty())
     {
         return Err(Failure::bad(
-            "--emulate: none of these studies sends in real time; bentpipe's own do, but abr-video: the kernel's TCP, bundles, voice and calls",
+            "--emulate: none of these studies sends in real time; koreasat, pep and votos (the kernel's TCP), tatpa (its TCP, and bundles), rohc-ule and wimax-voip (voice) and voip-satellite (calls) do",
         ));
     }
     clean_up(&Streams);
