@@ -346,6 +346,23 @@ mod tests {
         }
     }
 
+    fn capabilities(address: IpAddr, codecs: Vec<bentpipe_signalling::sdp::Codec>) -> Capabilities {
+        Capabilities { address, port: 4000, codecs, ptime: 20, direction: Direction::SendRecv }
+    }
+
+    /// Returns the way of a phone that takes each call at once.
+    fn answering(capabilities: Capabilities) -> Answering {
+        Answering {
+            most: 100,
+            refuse: None,
+            ring: Span::ZERO,
+            hold: None,
+            calls: None,
+            duration: None,
+            capabilities,
+        }
+    }
+
     /// A forged address gets no voice, and a phone does not talk to itself.
     #[test]
     fn voice_is_sent_once_the_caller_is_proven_and_not_to_own_lines() {
@@ -355,21 +372,7 @@ mod tests {
         let mut phone = Phone::open(Config::new("bob", at), 3).expect("sockets");
         let voice = PhoneVoice { lines: 2, ..PhoneVoice::default() };
         phone.open_media(&MediaSettings { voice, first_port: 26_000, clock_error: None }).expect("lines");
-        let answering = Answering {
-            most: 100,
-            refuse: None,
-            ring: Span::ZERO,
-            hold: None,
-            calls: None,
-            duration: None,
-            capabilities: Capabilities {
-                address: host,
-                port: 4000,
-                codecs: vec![],
-                ptime: 20,
-                direction: Direction::SendRecv,
-            },
-        };
+        let answering = answering(capabilities(host, vec![]));
         let (caller, stop) = (Caller::new(host, at), AtomicBool::new(false));
         let mut packet = [0; 2000];
         let figures = std::thread::scope(|scope| {
@@ -409,22 +412,8 @@ mod tests {
         };
         let ((mut caller, _), (mut callee, address)) = (phone(1, "alice"), phone(2, "bob"));
         let codecs = vec![bentpipe_signalling::sdp::Codec::new(8, "PCMA", 8000)];
-        let capabilities = Capabilities {
-            address: address.ip(),
-            port: 4000,
-            codecs,
-            ptime: 20,
-            direction: Direction::SendRecv,
-        };
-        let answering = Answering {
-            most: 100,
-            refuse: None,
-            ring: Span::ZERO,
-            hold: None,
-            calls: None,
-            duration: None,
-            capabilities: capabilities.clone(),
-        };
+        let capabilities = capabilities(address.ip(), codecs);
+        let answering = answering(capabilities.clone());
         let dialling = Dialling {
             target: format!("sip:bob@{address}").parse().expect("a URI"),
             peer: Peer { transport: Transport::Udp, address },
