@@ -56,7 +56,8 @@ pub fn answer(
     stop: &AtomicBool,
     mut watch: impl FnMut(&Figures),
 ) -> Result<Figures, Failure> {
-    phone.agent().limit_peers(limits(plan.most));
+    let lines = phone.lines().unwrap_or(usize::MAX);
+    phone.agent().limit_peers(limits(plan.most, lines));
     let (ringing, holding) = (Schedule::default(), Schedule::default());
     let mut answerer =
         Answerer { plan, figures: Figures::default(), received: HashMap::new(), ringing, holding };
@@ -84,11 +85,11 @@ pub fn answer(
     }
 }
 
-/// Returns the limits of a phone with this number of calls at a time.
+/// Returns the limits of a phone with numbers of calls and of lines.
 ///
-/// A transaction is kept for 32 s: that of an INVITE, and that of the BYE.
-fn limits(most: usize) -> Limits {
-    Limits { calls: most, unproven: most.div_ceil(2), transactions: 4 * most.max(1000) }
+/// A transaction is kept for 32 s: that of an INVITE, and that of the BYE. Callers without proof have half of the lines at most.
+fn limits(most: usize, lines: usize) -> Limits {
+    Limits { calls: most, unproven: most.min(lines).div_ceil(2), transactions: 4 * most.max(1000) }
 }
 
 impl Answerer<'_> {

@@ -9,6 +9,7 @@
 
 mod address;
 mod answer;
+mod consent;
 mod figures;
 mod marks;
 mod media;

@@ -20,6 +20,7 @@ use bentpipe_units::{RandomStream, Span, Time};
 use serde_json::{Value, json};
 use socket2::SockRef;
 
+use crate::consent::Consents;
 use crate::marks::Marks;
 use crate::readable::Readable;
 
@@ -45,6 +46,7 @@ pub struct MediaSettings {
 pub(crate) struct Media {
     address: IpAddr,
     lines: Lines,
+    consents: Consents,
     sockets: BTreeMap<u16, UdpSocket>,
     readable: Readable,
     inbox: Inbox,
@@ -101,6 +103,7 @@ impl Media {
         Ok(Media {
             address,
             lines: made,
+            consents: Consents::default(),
             sockets,
             readable,
             inbox: Inbox::new(LONGEST),
@@ -141,11 +144,29 @@ impl Media {
         Some(self.lines.capabilities(self.lines.port(call)?))
     }
 
-    /// Starts the voice of a call. To a line of this phone it sends nothing: that would be its own caller.
-    pub(crate) fn start(&mut self, now: Time, call: CallId, media: &Negotiated) {
-        if !media.address.is_some_and(|address| self.is_own(SocketAddr::new(address, media.port))) {
-            self.lines.start(now, call, media);
-        }
+    /// Returns the number of lines.
+    pub(crate) fn lines(&self) -> usize {
+        self.sockets.len() / 2
+    }
+
+    /// Starts the voice of a call, which may have a caller.
+    ///
+    /// To a line of this phone it sends nothing: that would be its own caller. A caller's host has voice at once, and another
+    /// one that the caller names once it sends voice itself.
+    pub(crate) fn start(&mut self, now: Time, call: CallId, media: &Negotiated, caller: Option<IpAddr>) {
+        let to = media.address.map(|address| SocketAddr::new(address, media.port));
+        let (Some(to), Some(port)) = (to.filter(|to| !self.is_own(*to)), self.lines.port(call)) else {
+            return;
+        };
+        self.lines.start(now, call, media);
+        self.consents.start(now, (call, port), to, caller);
+        // Then the kernel reports that the peer has no such port open. Without a route, sending fails too.
+        let _ = self.sockets.get(&port).map(|socket| rustix::net::connect(socket, &to));
+    }
+
+    /// Returns the calls whose peers sent nothing for too long.
+    pub(crate) fn lost(&mut self, now: Time) -> Vec<CallId> {
+        self.consents.lost(now)
     }
 
     /// Returns `true` for the address of a line of this phone.
@@ -160,7 +181,13 @@ impl Media {
 
     /// Frees the line of a call that is over.
     pub(crate) fn finish(&mut self, now: Time, call: CallId) {
+        let port = self.lines.port(call);
         self.lines.finish(now, call);
+        // The goodbye goes while the consent is known.
+        self.send(now);
+        let Some(port) = port else { return };
+        self.consents.finish(port);
+        let _ = self.sockets.get(&port).map(rustix::net::connect_unspec);
     }
 
     /// Returns the time of the next packet.
@@ -178,22 +205,33 @@ impl Media {
     /// Sends what is due.
     pub(crate) fn send(&mut self, now: Time) {
         while let Some((port, to, mut bytes)) = self.lines.poll(now) {
+            if !self.consents.allows(now, port) {
+                continue;
+            }
             if port.is_multiple_of(2) {
                 self.marks.write(&mut bytes);
             }
-            let socket = self.sockets.get(&port);
-            let sent = socket.is_some_and(|socket| socket.send_to(&bytes, to).is_ok());
-            self.refused += u64::from(!sent);
+            let Some(socket) = self.sockets.get(&port) else { continue };
+            if let Err(error) = socket.send_to(&bytes, to) {
+                self.refused += 1;
+                note_refusal(&mut self.consents, port, &error);
+            }
         }
     }
 
     /// Receives what waits at the sockets. Silent lines cost nothing.
     pub(crate) fn receive(&mut self, now: Time) {
-        let Media { address, lines, marks, sockets, readable, inbox, .. } = self;
+        let Media { address, lines, consents, marks, sockets, readable, inbox, .. } = self;
         for port in readable.ports() {
             let Some(socket) = sockets.get(&port) else { continue };
             for _ in 0..MAX_BATCHES {
-                let Ok(count) = inbox.receive(socket) else { break };
+                let count = match inbox.receive(socket) {
+                    Ok(count) => count,
+                    Err(error) => {
+                        note_refusal(consents, port, &error);
+                        break;
+                    }
+                };
                 for datagram in inbox.iter().filter(|datagram| !datagram.is_truncated) {
                     let Some(from) = datagram.from.filter(|from| !is_own(*address, sockets, *from)) else {
                         continue;
@@ -204,6 +242,7 @@ impl Media {
                     let mut bytes = datagram.bytes.to_vec();
                     let of = port.is_multiple_of(2).then(|| marks.read(&mut bytes, arrived));
                     if lines.receive(arrived, from, port, &bytes) {
+                        consents.note(now, port);
                         of.flatten().into_iter().for_each(|of| self.clocks[of as usize] += 1);
                     }
                 }
@@ -229,11 +268,12 @@ impl Media {
         let of = |name: &str| found.0.get(name).copied().filter(|value| value.is_finite());
         let known = |name: &str| of(name).filter(|_| error.is_some());
         json!({
-            "sent": of("voice-sent"), "received": of("voice-received"), "loss": of("voice-loss"),
+            "sent": of("voice-sent").map(|sent| sent - self.consents.withheld as f64), "received": of("voice-received"), "loss": of("voice-loss"),
             "mouth-to-ear-ms": known("mouth-to-ear").map(|seconds| seconds * 1e3),
             "r": known("r"), "mos": known("mos"),
             "clock-error-ms": error.map(|error| error.as_secs_f64() * 1e3),
             "packets-of-unknown-clocks": unknown, "refused": self.refused,
+            "withheld": self.consents.withheld, "calls-ended-without-consent": self.consents.ended,
         })
     }
 }
@@ -249,6 +289,13 @@ impl Observer for Found {
 
     fn gauge(&mut self, metric: &'static Of<Gauge>, value: f64) {
         self.0.insert(metric.metric.name, value);
+    }
+}
+
+/// Notes that the peer's host refuses packets of a line.
+fn note_refusal(consents: &mut Consents, port: u16, error: &io::Error) {
+    if error.kind() == io::ErrorKind::ConnectionRefused {
+        consents.refuse(port);
     }
 }
 
@@ -397,6 +444,40 @@ mod tests {
         assert_eq!((figures.calls, figures.established), (2, 2));
         let voice = figures.voice.expect("figures");
         assert!(voice["received"] == 0.0 && voice["sent"].as_f64() > Some(0.0), "{voice}");
+    }
+
+    /// A caller that has proven its address names another host, which gets nothing. The call ends.
+    #[test]
+    fn a_third_party_gets_no_voice_and_the_call_ends() {
+        let [_, _, high, low] = std::process::id().to_be_bytes();
+        let host = |last: u8| IpAddr::from(Ipv4Addr::new(127, high | 1, low, last));
+        let at = SocketAddr::new(host(5), 25_060);
+        let mut phone = Phone::open(Config::new("bob", at), 3).expect("sockets");
+        let voice = PhoneVoice { lines: 2, ..PhoneVoice::default() };
+        phone.open_media(&MediaSettings { voice, first_port: 26_000, clock_error: None }).expect("lines");
+        let answering = answering(capabilities(host(5), vec![]));
+        let (caller, stop) = (Caller::new(host(6), at), AtomicBool::new(false));
+        let third = UdpSocket::bind((host(7), 0)).expect("a socket");
+        third.set_nonblocking(true).expect("set");
+        let figures = std::thread::scope(|scope| {
+            let answering = scope.spawn(|| answer(&mut phone, &answering, &stop, |_| {}));
+            caller.send("INVITE", "pointed", "", third.local_addr().ok());
+            let tag = caller.answered("pointed");
+            caller.send("ACK", "pointed", &tag, None);
+            let mut bytes = [0; 4000];
+            loop {
+                let count = caller.signals.recv(&mut bytes).expect("the end of the call");
+                if bytes[..count].starts_with(b"BYE") {
+                    break;
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+            answering.join().expect("no panic").expect("no registration")
+        });
+        assert!(third.recv(&mut [0; 2000]).is_err(), "nothing, and no goodbye");
+        let voice = figures.voice.expect("figures");
+        assert!(voice["sent"] == 0.0 && voice["withheld"].as_u64() > Some(100), "{voice}");
+        assert_eq!((figures.established, &voice["calls-ended-without-consent"]), (1, &json!(1)));
     }
 
     /// Both phones hear each other, on addresses of loopback that are of this process alone.

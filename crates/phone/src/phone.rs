@@ -120,8 +120,11 @@ impl Phone {
         match event {
             // RFC 3264, section 5.1, lets both sides speak from the answer on. But before its ACK the caller may be one whose address
             // was forged, and voice is a hundred times what was asked for.
-            Event::Answered { call, media: Some(negotiated) }
-            | Event::Confirmed { call, media: Some(negotiated) } => media.start(now, *call, negotiated),
+            Event::Answered { call, media: Some(negotiated) } => media.start(now, *call, negotiated, None),
+            Event::Confirmed { call, media: Some(negotiated) } => {
+                let caller = self.agent.peer(*call).map(|peer| peer.address.ip());
+                media.start(now, *call, negotiated, caller);
+            }
             Event::Ended { call, .. } | Event::Failed { call, .. } => media.finish(now, *call),
             _ => {}
         }
@@ -163,10 +166,24 @@ impl Phone {
         }
         let now = self.now();
         self.agent.handle_timeout(now);
+        self.hang_up_silent(now);
         self.flush();
         let events: Vec<Event> = std::iter::from_fn(|| self.agent.poll_event()).collect();
         events.iter().for_each(|event| self.follow(event));
         events
+    }
+
+    /// Ends calls whose peers sent nothing for too long.
+    ///
+    /// Voice would go on to one who does not want it.
+    fn hang_up_silent(&mut self, now: Time) {
+        let lost = self.media.as_mut().map(|media| media.lost(now)).unwrap_or_default();
+        lost.into_iter().for_each(|call| self.hang_up(call));
+    }
+
+    /// Returns the number of lines for voice.
+    pub(crate) fn lines(&self) -> Option<usize> {
+        self.media.as_ref().map(Media::lines)
     }
 
     /// Sends all messages of the agent, and the voice that is due.

@@ -12,6 +12,7 @@ mod call;
 mod client;
 mod registration;
 mod server;
+mod unproven;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -29,6 +30,7 @@ use crate::transaction::{
 use call::Call;
 pub use call::CallId;
 use registration::Registration;
+use unproven::Unproven;
 
 /// Settings of a user agent.
 #[derive(Clone, Debug)]
@@ -172,7 +174,7 @@ pub struct Agent {
     registrar: Option<Registrar>,
     gate: Option<Gate>,
     /// Incoming calls without an ACK from hosts that have not proved their address.
-    unproven: usize,
+    unproven: Unproven,
     events: VecDeque<Event>,
 }
 
@@ -200,7 +202,7 @@ impl Agent {
             registration: None,
             registrar: None,
             gate: None,
-            unproven: 0,
+            unproven: Unproven::default(),
             events: VecDeque::new(),
         }
     }
@@ -240,6 +242,11 @@ impl Agent {
     /// An incoming call has it from its answer on, before the ACK.
     pub fn media(&self, call: CallId) -> Option<&Negotiated> {
         self.calls.get(&call)?.media.as_ref()
+    }
+
+    /// Returns the peer that messages of a call go to, unless a route leads elsewhere.
+    pub fn peer(&self, call: CallId) -> Option<Peer> {
+        Some(self.calls.get(&call)?.peer)
     }
 
     /// Returns the number of calls that exist.

@@ -380,7 +380,9 @@ impl Agent {
     /// Removes a call and reports its end, once.
     pub(super) fn end(&mut self, id: CallId, event: Event) {
         let Some(call) = self.calls.remove(&id) else { return };
-        self.unproven -= usize::from(call.is_unproven);
+        if call.is_unproven {
+            self.unproven.remove(call.peer.address.ip(), id);
+        }
         self.by_dialog.remove(&call.key);
         call.merge_key.map(|key| self.merged.remove(&key));
         call.incoming.map(|incoming| self.by_server.remove(&incoming.server));

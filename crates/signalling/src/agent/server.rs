@@ -19,7 +19,7 @@ impl Agent {
         }
         let Some(method) = request.method() else { return };
         match method.as_str() {
-            "INVITE" if request.tag(name::TO).is_none() && self.is_overloaded(from) => {
+            "INVITE" if request.tag(name::TO).is_none() && self.is_overloaded(now, from) => {
                 self.stack.turn_away(server, request);
             }
             "INVITE" if request.tag(name::TO).is_none() => match self.demand(now, from, request) {
@@ -40,11 +40,23 @@ impl Agent {
     }
 
     /// Returns `true` if a limit leaves no room for a call of a peer.
-    fn is_overloaded(&self, from: Peer) -> bool {
-        self.stack.limits().is_some_and(|limits| {
-            let is_crowded = self.unproven >= limits.unproven && !self.stack.is_proven(from);
-            is_crowded || self.calls.len() >= limits.calls
-        })
+    ///
+    /// Where all room of callers without proof is taken, the oldest call gives way, of the source that has the most.
+    fn is_overloaded(&mut self, now: Time, from: Peer) -> bool {
+        let Some(limits) = self.stack.limits() else { return false };
+        let is_crowded = self.unproven.len() >= limits.unproven && !self.stack.is_proven(from);
+        let is_full = self.calls.len() >= limits.calls;
+        match self.unproven.in_the_way_of(from.address.ip()) {
+            Some(call) if is_crowded || is_full => self.give_way(now, call),
+            _ => return is_crowded || is_full,
+        }
+        false
+    }
+
+    /// Ends a call of a caller without proof. Its ACK may never come.
+    fn give_way(&mut self, now: Time, id: CallId) {
+        self.refuse_incoming(now, id, 503, Failure::NotAcknowledged);
+        self.end(id, Event::Failed { call: id, failure: Failure::NotAcknowledged });
     }
 
     /// Returns the refusal of a request that this agent cannot process (RFC 3261 8.2).
@@ -134,7 +146,9 @@ impl Agent {
             state.dialog = Some(dialog);
             state.merge_key = Some(merge_key.clone());
             state.is_unproven = !self.stack.is_proven(from);
-            self.unproven += usize::from(state.is_unproven);
+            if state.is_unproven {
+                self.unproven.insert(from.address.ip(), call);
+            }
             state.incoming = Some(Incoming { server, invite: invite.clone(), offer });
         }
         self.merged.insert(merge_key, call);
@@ -308,7 +322,9 @@ impl Agent {
         };
         // The tag of this side went to the peer of the INVITE alone.
         self.stack.prove(call.peer);
-        self.unproven -= usize::from(std::mem::take(&mut call.is_unproven));
+        if std::mem::take(&mut call.is_unproven) {
+            self.unproven.remove(call.peer.address.ip(), id);
+        }
         if let Some(offer) = &waiting.offer {
             let answer = Session::parse(&ack.body).ok();
             call.media = answer.and_then(|answer| sdp::outcome(offer, &answer).ok());

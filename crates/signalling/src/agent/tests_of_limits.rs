@@ -89,7 +89,11 @@ fn a_flood_of_calls_is_refused_without_state() {
     }
     assert_eq!(agent.stack().transactions(), 400);
     run(&mut agent, 0, 100);
-    assert_eq!((agent.calls(), agent.stack().transactions(), agent.unproven), (0, 0, 0), "nothing is left");
+    assert_eq!(
+        (agent.calls(), agent.stack().transactions(), agent.unproven.len()),
+        (0, 0, 0),
+        "nothing is left"
+    );
 }
 
 #[test]
@@ -116,9 +120,9 @@ fn a_caller_that_acknowledges_has_the_repeats_of_the_rfc() {
     let sent = answered(&mut agent, Time::ZERO);
     let ok = sent.iter().find(|transmit| status(transmit) == Some(200)).expect("an answer");
     let tag = Message::parse(&ok.bytes).expect("a response").tag(name::TO).expect("a tag");
-    assert_eq!(agent.unproven, 1);
+    assert_eq!(agent.unproven.len(), 1);
     agent.receive(Time::ZERO, peer(1), &request("ACK", 1, peer(1), &format!(";tag={tag}")));
-    assert_eq!(agent.unproven, 0);
+    assert_eq!(agent.unproven.len(), 0);
     // The next call's ACK is lost: ten repeats and a BYE.
     agent.receive(Time::ZERO, peer(1), &request("INVITE", 2, peer(1), ""));
     let sent = [answered(&mut agent, Time::ZERO), run(&mut agent, 0, 40)].concat();
@@ -130,4 +134,39 @@ fn a_caller_that_acknowledges_has_the_repeats_of_the_rfc() {
         agent.receive(Time::ZERO, peer(1), &request("INVITE", number, peer(1), ""));
     }
     assert_eq!(agent.calls(), 10);
+}
+
+/// Calls that are never acknowledged are of one host, then of many that are forged.
+#[test]
+fn callers_without_proof_share_their_room_by_source() {
+    let mut agent = agent(64);
+    let called = |agent: &mut Agent, number: u32, from: Peer| {
+        agent.receive(Time::ZERO, from, &request("INVITE", number, from, ""));
+        answered(agent, Time::ZERO)
+    };
+    let proved = |agent: &mut Agent, number: u32, from: Peer| {
+        let sent = called(agent, number, from);
+        let ok = sent.iter().find(|transmit| status(transmit) == Some(200)).expect("an answer");
+        let tag = Message::parse(&ok.bytes).expect("a response").tag(name::TO).expect("a tag");
+        agent.receive(Time::ZERO, from, &request("ACK", number, from, &format!(";tag={tag}")));
+        let is_up = |event: Event| matches!(event, Event::Confirmed { .. });
+        assert!(std::iter::from_fn(|| agent.poll_event()).any(is_up), "call {number}");
+    };
+    (0..40).for_each(|number| drop(called(&mut agent, number, peer(1))));
+    assert_eq!(agent.unproven.len(), 32);
+    // Its own calls are refused as they come, so that the first ones stay.
+    assert!(called(&mut agent, 41, peer(1)).iter().any(|transmit| status(transmit) == Some(503)));
+    proved(&mut agent, 50, peer(2));
+    // Now each forged host has one.
+    (100..400).for_each(|number| drop(called(&mut agent, number, peer(number))));
+    assert_eq!((agent.unproven.len(), agent.calls()), (32, 33));
+    proved(&mut agent, 500, peer(3));
+    assert_eq!((agent.unproven.len(), agent.calls()), (31, 33));
+    // Calls that are proven fill the rest, and take the room of those without proof.
+    for number in 600..680 {
+        called(&mut agent, number, peer(2));
+    }
+    assert_eq!((agent.unproven.len(), agent.calls()), (0, 64));
+    run(&mut agent, 0, 100);
+    assert_eq!(agent.unproven.len(), 0);
 }
