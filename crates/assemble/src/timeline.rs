@@ -23,13 +23,13 @@ pub(super) fn prepared(scenario: &Scenario) -> Cow<'_, Scenario> {
 /// # Errors
 /// Returns an error if an event changes what a running network cannot change.
 pub(super) fn schedule(built: &mut Built, scenario: &Scenario, prepared: &Scenario) -> Result<(), Problem> {
-    for (moment, changes) in changes(built, scenario, prepared)? {
+    each_moment(built, scenario, prepared, |built, moment, changes| {
         built.network.schedule(Time::ZERO + moment.at, move |network| {
             // Values were checked by `rehearse`.
             changes.into_iter().for_each(|change| drop(change.apply(network)));
         });
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Applies all changes at once to a network that will not run.
@@ -37,32 +37,33 @@ pub(super) fn schedule(built: &mut Built, scenario: &Scenario, prepared: &Scenar
 /// # Errors
 /// Returns the refusal of an element.
 pub(super) fn rehearse(built: &mut Built, scenario: &Scenario, prepared: &Scenario) -> Result<(), Problem> {
-    for (moment, changes) in changes(built, scenario, prepared)? {
-        for change in changes {
-            change.apply(&mut built.network).map_err(|problem| at_event(moment, problem))?;
-        }
-    }
-    Ok(())
+    // Those of one moment at a time: thousands of copies change in each step of a ramp.
+    each_moment(built, scenario, prepared, |built, moment, changes| {
+        let mut changes = changes.into_iter();
+        changes
+            .try_for_each(|change| change.apply(&mut built.network))
+            .map_err(|problem| at_event(moment, problem))
+    })
 }
 
-/// Returns the changes of elements at each moment.
-fn changes<'a>(
-    built: &Built,
-    scenario: &'a Scenario,
+/// Passes on the changes of elements at each moment.
+fn each_moment(
+    built: &mut Built,
+    scenario: &Scenario,
     prepared: &Scenario,
-) -> Result<Vec<(&'a Moment, Vec<Change>)>, Problem> {
+    mut pass: impl FnMut(&mut Built, &Moment, Vec<Change>) -> Result<(), Problem>,
+) -> Result<(), Problem> {
     // A network without events needs no scenario to compare with.
     if scenario.timeline.is_empty() {
-        return Ok(Vec::new());
+        return Ok(());
     }
     let (mut changer, mut state) = (Changer::of(built, prepared), scenario.clone());
-    let mut all = Vec::new();
     for moment in scenario.timeline.iter() {
         moment.difference.apply(&mut state);
         let changes = changer.turn(real::prepared_difference(&state, moment));
-        all.push((moment, changes.map_err(|problem| at_event(moment, problem))?));
+        pass(built, moment, changes.map_err(|problem| at_event(moment, problem))?)?;
     }
-    Ok(all)
+    Ok(())
 }
 
 /// Returns a problem at its event.

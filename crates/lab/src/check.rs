@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use bentpipe_assemble as assemble;
-use bentpipe_scenario::{Document, Scenario, ScenarioError};
+use bentpipe_scenario::{Document, Flow, Scenario, ScenarioError, copies};
 
 use crate::plan;
 
@@ -14,7 +14,7 @@ use crate::plan;
 const MAX_CHECKED: usize = 100;
 
 /// The most nodes, links and flows of all checked points together. At least two points are checked.
-const MAX_ELEMENTS: usize = 100_000;
+const MAX_ELEMENTS: usize = 60_000;
 
 /// Nodes, links and flows that take as long to check as what an event changes.
 const OF_CHANGE: usize = 10;
@@ -83,12 +83,15 @@ pub fn check(document: &Document) -> Result<Checked, PointError> {
     let first = assemble::checked(document)?;
     let lengths: Vec<usize> = document.axes().map(|(_, values)| values).collect();
     let of = lengths.iter().product();
+    let size = elements(&first) + (1 + OF_CHANGE) * plan::changed(&first);
+    let most = MAX_ELEMENTS / size.max(1);
+    let sample = sample(&lengths, most.clamp(2, MAX_CHECKED));
+    // Values that the sweep overrides are read and compared in any case, and assembled where that costs no more than the points do.
+    let is_assembled = sample.len() + lengths.len() <= most;
     (0..lengths.len()).filter_map(|axis| document.scenario_without(axis)).try_for_each(|scenario| {
-        scenario.and_then(|scenario| assemble::check(document, &scenario)).map_err(PointError::from)
+        let check = |scenario| if is_assembled { assemble::check(document, &scenario) } else { Ok(()) };
+        scenario.and_then(check).map_err(PointError::from)
     })?;
-    let size = plan::elements(&first) + OF_CHANGE * plan::changed(&first);
-    let most = (MAX_ELEMENTS / size.max(1)).clamp(2, MAX_CHECKED);
-    let sample = sample(&lengths, most);
     // The first point is checked already.
     for point in sample.iter().filter(|point| point.iter().any(|number| *number > 0)) {
         let scenario = document.scenario_at(point);
@@ -98,6 +101,15 @@ pub fn check(document: &Document) -> Result<Checked, PointError> {
         })?;
     }
     Ok(Checked { first, points: sample.len(), of })
+}
+
+/// Returns the number of nodes, links and flows, copies counted.
+fn elements(scenario: &Scenario) -> usize {
+    let copies = |ends| copies::copies(scenario, ends) as usize;
+    let of_flow = |flow: &Flow| flow.count as usize * copies([&flow.from, &flow.to]);
+    let nodes: usize = scenario.node.values().map(|node| node.count as usize).sum();
+    let links: usize = scenario.link.values().map(|link| copies([&link.between[0], &link.between[1]])).sum();
+    nodes + links + scenario.flow.values().map(of_flow).sum::<usize>()
 }
 
 /// Returns at most `most` points.

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use bentpipe_lab::budget::Budget;
 use bentpipe_lab::check::{Checked, check};
-use bentpipe_scenario::{Document, catalogue};
+use bentpipe_scenario::{Document, Flow, catalogue, copies};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
@@ -153,13 +153,18 @@ fn join(key: &str, part: &str) -> String {
     if key.is_empty() { part.to_owned() } else { format!("{key}.{part}") }
 }
 
-/// Returns the numeric keys of all shipped scenarios.
-fn numeric_keys() -> Vec<Numeric> {
+fn shipped() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
     let files = std::fs::read_dir(folder).expect("the folder").map(|entry| entry.expect("an entry").path());
     let mut files: Vec<PathBuf> =
         files.filter(|file| file.extension().is_some_and(|end| end == "toml")).collect();
     files.sort();
+    files
+}
+
+/// Returns the numeric keys of all shipped scenarios.
+fn numeric_keys() -> Vec<Numeric> {
+    let files = shipped();
     let mut found = BTreeMap::new();
     for file in &files {
         let document = bentpipe_paths::document(file).expect("readable");
@@ -198,6 +203,50 @@ fn every_numeric_key_at_its_ends_is_checked_within_bounds_or_refused() {
         }
     }
     assert!(taken >= 400 && refused >= 100, "{taken} taken, {refused} refused: expected more of the schema");
+}
+
+/// Most processor time of a check in seconds: twice the bar of a release, as tests are optimised a little.
+const MOST_S: f64 = 4.0;
+
+/// Returns the counts of copies of all nodes and flows in the shipped scenarios, each with its largest value.
+fn counts() -> Vec<(PathBuf, String)> {
+    let mut all = Vec::new();
+    for file in shipped() {
+        let document = bentpipe_paths::document(&file).expect("readable");
+        let scenario = document.scenario().unwrap_or_else(|refusal| panic!("{refusal}"));
+        all.extend(scenario.node.keys().map(|name| (file.clone(), format!("node.{name}.count=10000"))));
+        // As many as the others leave of 100,000.
+        let copies = |flow: &Flow| flow.count * copies::copies(&scenario, [&flow.from, &flow.to]);
+        let of_all: u32 = scenario.flow.values().map(copies).sum();
+        let most = |flow: &Flow| (100_000 - of_all + copies(flow)) / (copies(flow) / flow.count);
+        let flows = scenario.flow.iter().map(|(name, flow)| format!("flow.{name}.count={}", most(flow)));
+        all.extend(flows.map(|set| (file.clone(), set)));
+    }
+    all
+}
+
+#[test]
+fn copies_of_every_node_and_flow_are_checked_within_bounds_or_refused() {
+    let _turn = limit();
+    let (mut taken, mut refused) = (0, 0);
+    for (file, set) in counts() {
+        let mut document = bentpipe_paths::document(&file).expect("readable");
+        let start = thread_time_s();
+        let outcome = document
+            .set(&set)
+            .map_err(|refusal| refusal.to_string())
+            .and_then(|()| cost(&document).map(drop));
+        let took = thread_time_s() - start;
+        assert!(took < MOST_S, "{} with {set}: {took} s", file.display());
+        match outcome {
+            Ok(()) => taken += 1,
+            Err(refusal) => {
+                refused += 1;
+                assert!(refusal.contains("count") || refusal.contains(": "), "{set}: {refusal}");
+            }
+        }
+    }
+    assert!(taken >= 60 && refused >= 60, "{taken} taken, {refused} refused");
 }
 
 /// A hub with terminals, each with a link and a flow.
@@ -240,17 +289,18 @@ fn thousands_of_proxies_beside_one_another_are_refused_by_their_role() {
     assert!(refusal.contains("node.edge.role") && refusal.contains("at most 799 such roles"), "{refusal}");
 }
 
+fn thread_time_s() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
 /// Returns the processor time of a check, as the shortest of three.
 fn processor_time_s(text: &str) -> f64 {
     let document = Document::parse("copies.toml", text.as_bytes()).expect("TOML");
-    let now = || {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-    };
     let once = || {
-        let start = now();
+        let start = thread_time_s();
         cost(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
-        now() - start
+        thread_time_s() - start
     };
     (0..3).map(|_| once()).fold(f64::INFINITY, f64::min)
 }

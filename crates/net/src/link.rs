@@ -12,6 +12,7 @@ pub mod metrics;
 
 use std::any::Any;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use bentpipe_units::{Bytes, Rate, Serialiser, Span, Time};
 use schemars::JsonSchema;
@@ -81,6 +82,16 @@ impl Link {
         })
     }
 
+    /// Sets the changes of the delay, which many links may share.
+    ///
+    /// # Errors
+    /// Returns an error if they are not in the order of their time.
+    pub fn with_delay_changes(mut self, changes: Arc<[DelayChange]>) -> Result<Link, InvalidConfig> {
+        ensure_order(&changes)?;
+        self.propagation = Propagation::with_changes(self.propagation.delay, changes, 0);
+        Ok(self)
+    }
+
     /// Changes the rate from the next transmission on. Packets in transmission and in flight are not
     /// affected. `None`: no serialisation delay; zero: no transmissions. Poke the link afterwards.
     pub fn set_rate(&mut self, now: Time, rate: Option<Rate>) {
@@ -92,7 +103,7 @@ impl Link {
     /// order is preserved. Poke the link afterwards.
     pub fn set_delay(&mut self, now: Time, delay: Span) {
         self.catch_up(now);
-        self.propagation = Propagation::with_changes(delay, VecDeque::new());
+        self.propagation = Propagation::with_changes(delay, Arc::default(), 0);
     }
 
     /// Changes the queue's limits and parameters for later arrivals. Waiting packets are not affected.
@@ -288,40 +299,45 @@ impl Pipe {
     }
 }
 
+fn ensure_order(changes: &[DelayChange]) -> Result<(), InvalidConfig> {
+    let in_order = changes.is_sorted_by_key(|change| change.at);
+    InvalidConfig::ensure(in_order, "delay_changes", "changes in the order of their time")
+}
+
 /// Propagation delay, now and later.
 struct Propagation {
     delay: Span,
-    /// Changes that do not hold yet.
-    changes: VecDeque<DelayChange>,
+    /// Changes, which copies of a link share.
+    changes: Arc<[DelayChange]>,
+    /// Number of the first change that does not hold yet.
+    next: usize,
     /// Time of the first scheduled change.
     next_change: Time,
 }
 
 impl Propagation {
     fn new(config: &Config) -> Result<Propagation, InvalidConfig> {
-        let in_order = config.delay_changes.is_sorted_by_key(|change| change.at);
-        InvalidConfig::ensure(in_order, "delay_changes", "changes in the order of their time")?;
-        let changes = config.delay_changes.iter().copied().collect();
-        Ok(Propagation::with_changes(config.delay, changes))
+        ensure_order(&config.delay_changes)?;
+        Ok(Propagation::with_changes(config.delay, config.delay_changes.as_slice().into(), 0))
     }
 
-    fn with_changes(delay: Span, changes: VecDeque<DelayChange>) -> Propagation {
-        let next_change = changes.front().map_or(Time::NEVER, |change| Time::ZERO + change.at);
-        Propagation { delay, changes, next_change }
+    fn with_changes(delay: Span, changes: Arc<[DelayChange]>, next: usize) -> Propagation {
+        let next_change = changes.get(next).map_or(Time::NEVER, |change| Time::ZERO + change.at);
+        Propagation { delay, changes, next, next_change }
     }
 
     /// Returns the delay of packets sent at `now`, which never decreases.
     #[inline]
     fn delay_at(&mut self, now: Time) -> Span {
         while self.next_change <= now {
-            let Some(change) = self.changes.pop_front() else { break };
-            *self = Propagation::with_changes(change.delay, std::mem::take(&mut self.changes));
+            let Some(change) = self.changes.get(self.next).copied() else { break };
+            *self = Propagation::with_changes(change.delay, std::mem::take(&mut self.changes), self.next + 1);
         }
         self.delay
     }
 
     fn shortest(&self) -> Span {
-        self.changes.iter().map(|change| change.delay).fold(self.delay, Span::min)
+        self.changes[self.next..].iter().map(|change| change.delay).fold(self.delay, Span::min)
     }
 }
 

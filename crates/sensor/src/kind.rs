@@ -91,6 +91,9 @@ pub struct Queries {
     pub lifetime: Span,
 }
 
+/// Most queries of a field. Each takes some kilobytes before it is asked.
+const MAX_QUERIES: u16 = 10_000;
+
 const fn day() -> Span {
     Span::from_secs(86_400)
 }
@@ -125,6 +128,12 @@ impl TrafficKind for Queries {
             .map_err(|error| at.impossible("", &error))?;
         let [own, other] = [ground.client(at, at.from, "dtn")?, ground.client(at, to, "dtn")?];
         let field = ground.client(at, to, ROLE)?;
+        if field.port().0 >= MAX_QUERIES {
+            return Err(Problem::new(
+                at.key("count"),
+                format!("expected at most {MAX_QUERIES} queries of a field"),
+            ));
+        }
         let gateway = ground.role(to, ROLE).and_then(|role| role.as_any().downcast_ref::<Gateway>());
         let query = gateway
             .map_or_else(|| Query::parse_anywhere(&self.query), |gateway| gateway.field().parse(&self.query));

@@ -71,6 +71,34 @@ pub(crate) fn check(text: &str, inputs: &Inputs) -> std::result::Result<Draft, V
     Ok(Draft { points: checked.of, scenario: checked.first, budget, document, files })
 }
 
+/// Returns the findings of a text whose check cost too much.
+///
+/// They are at the key that makes most of it.
+pub(crate) fn too_costly(text: &str, detail: &str) -> Vec<Finding> {
+    let document = Document::parse(NAME, text.as_bytes()).ok();
+    let found =
+        document.zip(costliest(text)).map(|(document, key)| findings(&document.refusal(&key, detail)));
+    let whole = || Finding { line: 0, column: 0, key: "duration".to_owned(), message: detail.to_owned() };
+    found.filter(|found| !found.is_empty()).unwrap_or_else(|| vec![whole()])
+}
+
+/// Copies of a node or flow that are many.
+const MANY: i64 = 100;
+
+/// Returns the key of the most copies, or else of the sweep or the events.
+fn costliest(text: &str) -> Option<String> {
+    let table: toml::Table = text.parse().ok()?;
+    let of = |section: &'static str| {
+        let entries = table.get(section).and_then(toml::Value::as_table).into_iter().flatten();
+        entries.filter_map(move |(name, entry)| {
+            Some((entry.get("count")?.as_integer()?, format!("{section}.{name}.count")))
+        })
+    };
+    let copies = of("node").chain(of("flow")).max().filter(|(count, _)| *count >= MANY);
+    let other = || ["sweep", "event"].into_iter().find(|key| table.contains_key(*key)).map(str::to_owned);
+    copies.map(|(_, key)| key).or_else(other)
+}
+
 /// Returns the problem of a name that no file of the user has.
 fn unknown_file(name: &str, inputs: &Inputs) -> String {
     match inputs.names()[..] {

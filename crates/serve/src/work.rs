@@ -39,6 +39,8 @@ pub(crate) enum Task {
     Outline { text: String, form: Option<Vec<String>> },
     /// Change of a key, with a check of the result.
     Edit { text: String, key: String, value: Option<String>, inputs: Inputs },
+    /// Search for the key that makes a check cost too much.
+    Blame { text: String, detail: String },
     /// Removal of a key.
     Remove { text: String, key: String },
     /// Values of a form, written into a text.
@@ -148,6 +150,7 @@ impl Task {
                 let problems = drafts::check(&text, &inputs).err().unwrap_or_default();
                 value(&Edited { text, problems })
             }
+            Task::Blame { text, detail } => value(&drafts::too_costly(&text, &detail)),
             Task::Remove { text, key } => value(&drafts::edit(&text, &key, None)?),
             Task::Form { text, path, sent } => value(&forms::apply(&text, &path, &sent)?),
             Task::AddEntry { text, section, name } => value(&drafts::add_table(&text, &section, &name)?),
@@ -350,8 +353,9 @@ impl App {
             Err(Failure::Other(problem)) => Err(problem),
             // Forms and lists of a text that costs too much to be checked are there all the same.
             Err(failure @ Failure::Excess(_)) => {
+                let found = self.too_costly(user, text.clone(), failure).await?;
                 let outline = self.work(user, Task::Outline { text, form }).await?;
-                Ok((Err(vec![excess(failure, user.level)]), outline))
+                Ok((Err(found), outline))
             }
         }
     }
@@ -368,18 +372,19 @@ impl App {
         (text, inputs): (String, Inputs),
         job: Option<LaunchSettings>,
     ) -> Result<Findings> {
-        let task = Task::Check { text, inputs, job };
+        let task = Task::Check { text: text.clone(), inputs, job };
         match self.attempt(user, &task).await {
             Ok(findings) => Ok(findings),
             Err(Failure::Other(problem)) => Err(problem),
-            Err(failure @ Failure::Excess(_)) => Ok(Err(vec![excess(failure, user.level)])),
+            Err(failure @ Failure::Excess(_)) => Ok(Err(self.too_costly(user, text, failure).await?)),
         }
     }
-}
 
-/// Returns the finding of a text whose check went over a limit.
-fn excess(failure: Failure, level: u8) -> Finding {
-    Finding { line: 0, column: 0, key: String::new(), message: refused(failure, level).detail }
+    /// Returns the findings of a text whose check went over a limit.
+    async fn too_costly(&self, user: &User, text: String, failure: Failure) -> Result<Vec<Finding>> {
+        let detail = refused(failure, user.level).detail;
+        self.work(user, Task::Blame { text, detail }).await
+    }
 }
 
 /// Returns the answer to a request whose work failed.

@@ -324,7 +324,13 @@ impl<'g, 't> FlowGround<'g, 't> {
         let name = self.topology.name(node);
         let problem =
             format!("node \"{name}\" has no role \"{word}\": expected `node.{name}.role` of that kind");
-        self.roles.client_of(node, word).ok_or_else(|| Problem::new(at.key(key), problem))
+        self.roles.client_of(node, word).ok_or_else(|| match self.roles.clients_of(node, word) {
+            None => Problem::new(at.key(key), problem),
+            Some(most) => Problem::new(
+                at.key("count"),
+                format!("role \"{word}\" of node \"{name}\" has {most} clients: expected no more"),
+            ),
+        })
     }
 
     /// Returns the number of nodes.

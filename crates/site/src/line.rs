@@ -1,8 +1,10 @@
 //! Line: a queue, a serialiser at a rate, and a delay.
 
+use std::sync::Arc;
+
 use bentpipe_net::link::{self, DelayChange};
 use bentpipe_net::{Framing, Link, Port};
-use bentpipe_units::{Bytes, Rate};
+use bentpipe_units::{Bytes, Rate, Span};
 use bentpipe_wire::{aal5, llc};
 
 pub use crate::line_keys::{DelayChanges, LineKeys as Kind};
@@ -47,7 +49,7 @@ impl MediumKind for Kind {
     }
 
     fn assembly<'s>(_: usize, all: Vec<Member<'s, Self>>, (): &'s ()) -> Box<dyn Assembly + 's> {
-        Box::new(Lines(all))
+        Box::new(Lines { members: all, loaded: Vec::new() })
     }
 
     fn cut(member: &Member<'_, Self>) -> Result<(), Problem> {
@@ -131,21 +133,30 @@ impl Cost for LineCost {
     }
 }
 
-struct Lines<'s>(Vec<Member<'s, Kind>>);
+/// Changes of delays that are kept for the links that follow.
+const KEPT: usize = 4;
+
+struct Lines<'s> {
+    members: Vec<Member<'s, Kind>>,
+    /// Last changes that were loaded, with what they are of.
+    loaded: Vec<(&'s DelayChanges, Span, Arc<[DelayChange]>)>,
+}
 
 impl Assembly for Lines<'_> {
     fn wire(&mut self, member: usize, site: &mut Site<'_>) -> Result<Wired, Problem> {
-        let member = self.0[member];
+        let member = self.members[member];
         let (common, path) = (member.common, member.path());
         let config = link::Config {
             rate: member.medium.rate,
             delay: common.delay,
-            delay_changes: delay_changes(&member, site)?,
+            delay_changes: Vec::new(),
             framing: member.medium.framing(),
             mtu: Some(common.mtu),
             queue: common.queue.unwrap_or_default(),
         };
-        let line = Link::new(&config).map_err(|error| match error.key {
+        let changes = self.delay_changes(&member, site)?;
+        let line = Link::new(&config).and_then(|line| line.with_delay_changes(changes));
+        let line = line.map_err(|error| match error.key {
             "rate" => Problem::impossible(member.place.link_key(), &error),
             _ => Problem::impossible(&member.place.key("queue"), &error),
         })?;
@@ -157,9 +168,26 @@ impl Assembly for Lines<'_> {
     }
 }
 
-fn delay_changes(member: &Member<'_, Kind>, site: &Site<'_>) -> Result<Vec<DelayChange>, Problem> {
-    let Some(changes) = &member.medium.delay_changes else { return Ok(Vec::new()) };
-    let loaded = site.files().delay_changes(changes, member.common.delay);
-    loaded
-        .map_err(|(part, problem)| Problem::new(member.place.key(&format!("delay_changes.{part}")), problem))
+impl<'s> Lines<'s> {
+    /// Returns the changes of a line's delay. Copies of a link have those of the first one.
+    fn delay_changes(
+        &mut self,
+        member: &Member<'s, Kind>,
+        site: &Site<'_>,
+    ) -> Result<Arc<[DelayChange]>, Problem> {
+        let Some(changes) = &member.medium.delay_changes else { return Ok(Arc::default()) };
+        let delay = member.common.delay;
+        let known = self.loaded.iter().find(|(of, at, _)| *at == delay && *of == changes);
+        if let Some((.., known)) = known {
+            return Ok(Arc::clone(known));
+        }
+        let loaded = site.files().delay_changes(changes, delay);
+        let wrong = |(part, problem): (&str, String)| {
+            Problem::new(member.place.key(&format!("delay_changes.{part}")), problem)
+        };
+        let loaded: Arc<[DelayChange]> = loaded.map_err(wrong)?.into();
+        self.loaded.truncate(KEPT - 1);
+        self.loaded.insert(0, (changes, delay, Arc::clone(&loaded)));
+        Ok(loaded)
+    }
 }

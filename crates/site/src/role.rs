@@ -167,12 +167,21 @@ impl RolePlans {
         Some(&mut *planned.element)
     }
 
+    /// Returns the number of clients of a node's first role of a kind.
+    pub fn clients_of(&self, node: usize, word: &str) -> Option<u16> {
+        let role = self.planned.iter().find(|role| role.node == node && role.handle.word == word)?;
+        Some(role.clients)
+    }
+
     /// Returns the next client's place at a node's first role of a kind.
+    ///
+    /// The number of places is limited.
     pub fn client_of(&mut self, node: usize, word: &str) -> Option<Client> {
         let role = self.planned.iter().position(|role| role.node == node && role.handle.word == word)?;
         let planned = &mut self.planned[role];
-        let port = Port(planned.joined.len() as u16 + planned.clients);
-        planned.clients += 1;
+        let port = u16::try_from(planned.joined.len() + usize::from(planned.clients)).ok().map(Port)?;
+        // The last number is left, so that the count stays one.
+        planned.clients = planned.clients.checked_add(1)?;
         Some(Client { role, port })
     }
 

@@ -175,6 +175,7 @@ fn a_role_binds_ports_and_serves_clients() {
         .expect("possible");
     assert_eq!(plans.client_of(0, "idle"), None);
     assert_eq!(plans.client_of(1, "server"), None);
+    assert_eq!((plans.clients_of(0, "server"), plans.clients_of(0, "idle")), (Some(0), None));
     let client = plans.client_of(0, "server").expect("a role");
     let mut site = Site::new(1, &NoFiles);
     let nodes = nodes.install(&mut site, &mut router);

@@ -51,6 +51,7 @@ fn a_check_that_takes_too_much_is_ended_with_its_limit_and_the_server_goes_on() 
     let long = long_scenario();
     let said = check(&visitor, &long);
     assert!(message(&said).contains("level 0: it needs more than 32 MB of memory"), "{said}");
+    assert_ne!(said["problems"][0]["key"], "", "{said}");
     // The same for an administrator, whose limits are others.
     assert_eq!(check(&boss, &long)["problems"], json!([]));
     let slow = format!("{long}[sweep]\n\"link.l.delay\" = \"1 to 1000 ms by 1 ms\"\n");
