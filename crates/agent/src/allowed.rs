@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use bentpipe_units::{Bytes, Span};
 use serde::Deserialize;
 
-use crate::Error;
 use crate::protocol::{MAX_TASK_S, Program};
+use crate::{Error, regular};
 
 /// Most bytes of the file.
 const MAX_FILE: usize = 64 << 10;
@@ -74,7 +74,7 @@ impl Allowed {
     /// # Errors
     /// Returns an error with line and key if it is wrong.
     pub fn read(path: &Path) -> Result<Allowed, Error> {
-        let text = std::fs::read_to_string(path).map_err(|error| Error::file(path, error))?;
+        let text = regular::text(path, 2 * MAX_FILE as u64).map_err(|error| Error::file(path, error))?;
         Allowed::parse(&text).map_err(|why| Error::settings(path, why))
     }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::digits::{from_hex, hex};
 use crate::link::{Link, Trust};
 use crate::protocol::{Enrol, Enrolled, VERSION, name_refusal, parse};
-use crate::{Error, folder};
+use crate::{Error, folder, regular};
 
 /// Start of invitations, by which a leaked one is found.
 const PREFIX: &str = "bpe_";
@@ -18,6 +18,8 @@ const SECRET: usize = 16;
 /// File of the enrolment, and of the key, in the folder of a site.
 const ENROLMENT: &str = "site.json";
 const KEY: &str = "key";
+/// Largest file of a key.
+const MAX_KEY: u64 = 4096;
 
 /// Invitation of a site: a one-time secret, and the hash of the controller's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +109,7 @@ pub(crate) struct Key(Ed25519KeyPair);
 impl Key {
     pub(crate) fn read(folder: &Path) -> Result<Key, Error> {
         let path = folder.join(KEY);
-        let bytes = std::fs::read(&path).map_err(|error| Error::file(&path, error))?;
+        let bytes = regular::read(&path, MAX_KEY).map_err(|error| Error::file(&path, error))?;
         Ed25519KeyPair::from_pkcs8(&bytes).map(Key).map_err(|error| Error::settings(&path, error))
     }
 

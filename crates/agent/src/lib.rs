@@ -25,6 +25,7 @@ mod memory;
 mod names;
 pub mod program;
 pub mod protocol;
+pub mod regular;
 mod session;
 mod supervisor;
 mod task;

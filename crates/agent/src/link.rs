@@ -21,8 +21,8 @@ use rustls::{
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::Error;
 use crate::protocol::{MAX_MESSAGE, MAX_WAIT_MS};
+use crate::{Error, regular};
 
 /// Time to reach the controller, and for a write.
 const REACH: Duration = Duration::from_secs(10);
@@ -30,6 +30,8 @@ const REACH: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_millis(MAX_WAIT_MS as u64 + 10_000);
 /// Most bytes of the head of an answer.
 const MAX_HEAD: usize = 16 << 10;
+/// Largest file of authorities.
+const MAX_AUTHORITIES: u64 = 16 << 20;
 /// Label of the exporter value of a TLS session (RFC 9266).
 const BINDING: &[u8] = b"EXPORTER-Channel-Binding";
 
@@ -104,7 +106,7 @@ fn config(trust: &Trust) -> Result<ClientConfig, Error> {
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
         Trust::Pin(hash) => Arc::new(Pinned { hash: *hash, provider }),
         Trust::Authorities(file) => {
-            let bytes = std::fs::read(file).map_err(|error| Error::file(file, error))?;
+            let bytes = regular::read(file, MAX_AUTHORITIES).map_err(|error| Error::file(file, error))?;
             let mut roots = RootCertStore::empty();
             let found = CertificateDer::pem_slice_iter(&bytes).filter_map(Result::ok);
             let (added, _) = roots.add_parsable_certificates(found);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bentpipe_emu::CapabilitySet;
 use bentpipe_emu::privileges::{OVERFLOW_USER, User, has_capabilities, is_root};
-use bentpipe_serve::{Address, Certificate, JobSettings, Listening, Network, Security};
+use bentpipe_serve::{Address, Certificate, JobSettings, Listening, Lost, Network, Security};
 use bentpipe_units::Bytes;
 use clap::{Args, Subcommand};
 
@@ -159,17 +159,39 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<u8, String> {
             let mut sum = file.clone().into_os_string();
             sum.push(".sha256");
             let has_hash = Path::new(&sum).exists();
-            let before = bentpipe_serve::restore(&folder(data)?, &file).map_err(|error| error.to_string())?;
+            let restored =
+                bentpipe_serve::restore(&folder(data)?, &file).map_err(|error| error.to_string())?;
             if !has_hash {
                 let sum = Path::new(&sum).display();
                 show::note(&format!("the copy was not compared with its hash: {sum} is missing"));
             }
-            if let Some(before) = before {
+            if let Some(before) = &restored.before {
                 show::out(&format!("the database before: {}\n", before.display()));
             }
+            show_lost(&restored.lost);
             Ok(0)
         }
         None => serve(arguments),
+    }
+}
+
+/// Prints the entries of the audit log that a backup lacks.
+fn show_lost(lost: &Lost) {
+    let Lost { last, before, broken } = lost;
+    match (before, lost.entries()) {
+        (Some(before), Some(1..)) => {
+            show::out(&format!(
+                "audit log: it ends at entry {last} of {before}: {} entries are lost\n",
+                before - last
+            ));
+        }
+        (None, _) => show::note(&format!(
+            "the audit log ends at entry {last}, and it is not known how many came after it: its key or its end was missing"
+        )),
+        _ => {}
+    }
+    if let Some(entry) = broken {
+        show::note(&format!("entry {entry} of the copy's audit log was changed, or has another key"));
     }
 }
 

@@ -23,8 +23,8 @@ use crate::problem::{Problem, Result};
 const SHARE: usize = 16 << 20;
 /// Most bytes of the answers of all. One that is alone may be as large.
 const ALL: usize = 48 << 20;
-/// Bytes of an answer that is always sent.
-const SMALL: usize = 64 << 10;
+/// Bytes of an answer that is always sent: the description of the interface is one.
+pub(crate) const SMALL: usize = 88 << 10;
 /// Bytes that an answer of unknown size counts: it is made while it is sent.
 const STREAM: usize = 96 << 10;
 /// Bytes of an answer that are handed on at a time.
@@ -247,6 +247,14 @@ mod tests {
         assert_eq!(sum(&answers), 0);
         assert!(answers.held().is_empty());
         assert!(answers.admit(&bob, 2 * SHARE).is_ok(), "one that is large, alone");
+    }
+
+    #[test]
+    fn what_every_connection_may_have_fits() {
+        const { assert!(crate::connections::MAX * SMALL <= ALL) };
+        let description = serde_json::to_vec(&crate::api::document()).expect("JSON");
+        // With room for some more operations.
+        assert!(description.len() <= SMALL * 9 / 10, "{} B", description.len());
     }
 
     #[tokio::test]

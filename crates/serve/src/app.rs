@@ -14,6 +14,7 @@ use crate::bodies::BODIES;
 use crate::children::{self, Groups, LimitsFile, Pool};
 use crate::devices::Devices;
 use crate::downloads::Downloads;
+use crate::entries::Entries;
 use crate::gone::{Gone, Open};
 use crate::inputs::{Arriving, Inputs};
 use crate::left;
@@ -117,6 +118,8 @@ pub(crate) struct Inner {
     pub(crate) hashing: Threads,
     /// Places of password hashes, those that wait included.
     pub(crate) hashes: Semaphore,
+    /// Entries of the audit log, which are bounded by client.
+    pub(crate) entries: Entries,
     /// Attempts to log in.
     pub(crate) logins: Logins,
     /// Browsers in which users have logged in before.
@@ -181,6 +184,7 @@ impl App {
             buckets: Buckets::default(),
             hashing: Threads::new("hashing", HASHES_AT_ONCE),
             hashes: Semaphore::new(HASHES_AT_ONCE + HASHES_WAITING),
+            entries: Entries::default(),
             logins: Logins::default(),
             arriving: Arc::default(),
             importing: Arc::default(),

@@ -9,9 +9,13 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use bentpipe_agent::regular;
 use bentpipe_record::{Checksums, file_hash};
 
 use crate::store::{self, Result, StoreError};
+
+/// Largest file of a hash: the longest name of a file, escaped.
+const MAX_SUM: u64 = 4096;
 
 /// Returns the file with the hash of a backup.
 pub(crate) fn sum_of(backup: &Path) -> PathBuf {
@@ -55,22 +59,32 @@ fn finish(unfinished: &Path, backup: &Path) -> Result<()> {
 /// # Errors
 /// Returns an error with the first fault.
 pub(crate) fn check(backup: &Path) -> Result<()> {
+    // Reading a pipe or a device may have no end.
+    regular::open(backup)
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", backup.display())))?;
     let sum = sum_of(backup);
     let damaged = |why: &str| Err(StoreError::Damaged(format!("{why} in {}", sum.display())));
-    match fs::read(&sum) {
+    match regular::read(&sum, MAX_SUM) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        sum => {
-            let sums = Checksums::parse(&sum?).unwrap_or_default();
+        Err(error) => return damaged(&format!("no SHA-256 can be read ({error})")),
+        Ok(bytes) => {
             let name = backup.file_name().unwrap_or_default().to_string_lossy();
-            match sums.get(&name) {
+            match stated(&bytes, &name) {
                 Some(stated) if stated == file_hash(backup)? => {}
                 Some(_) => return damaged("its SHA-256 is not that"),
-                // A list of another file says nothing of this one.
-                None => return damaged(&format!("no SHA-256 of {name}")),
+                // A list of another file says nothing of this one, and of several lines none is the one.
+                None => return damaged(&format!("no SHA-256 of {name}, as the one line,")),
             }
         }
     }
     store::check_backup(backup)
+}
+
+/// Returns the hash that a file of one line states for a backup.
+fn stated(bytes: &[u8], name: &str) -> Option<String> {
+    let is_one = bytes.iter().filter(|byte| **byte == b'\n').count() == 1 && bytes.ends_with(b"\n");
+    let sums = Checksums::parse(bytes).filter(|_| is_one)?;
+    sums.get(name).map(str::to_owned)
 }
 
 /// Returns the backups of a folder, the oldest first.

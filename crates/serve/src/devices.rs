@@ -4,11 +4,12 @@
 //! for password and code like any client. But guesses of others, from the same address or any, do not use its attempts.
 //! A new password ends the cookies of the account: who had the old one has no attempts left over.
 
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use bentpipe_agent::regular;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
@@ -52,7 +53,7 @@ impl Devices {
     pub(crate) fn of(folder: &Path) -> Devices {
         let path = folder.join(KEY);
         let is_key = |text: &String| text.len() == KEY_DIGITS;
-        let known = fs::read_to_string(&path).ok().filter(is_key);
+        let known = regular::text(&path, KEY_DIGITS as u64).ok().filter(is_key);
         let key = known.unwrap_or_else(|| {
             let key = secret();
             let noted = |error| log::line(&format!("note: {}: {error}", path.display()));
@@ -190,6 +191,7 @@ mod tests {
 
     #[test]
     fn the_key_outlives_the_server_and_is_for_its_owner() {
+        use std::fs;
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().expect("a folder");
         let cookie = Devices::of(folder.path()).cookie("", ("ann", "hash"), 5);

@@ -21,8 +21,9 @@ use std::time::Duration;
 
 use crate::api::body::Search;
 use crate::app::{App, blocking};
+use crate::audited::{log, refused_from};
 use crate::clock::now_us;
-use crate::guard::{Access, Peer, log};
+use crate::guard::{Access, Peer};
 use crate::inputs;
 use crate::presence::Channel;
 use crate::problem::{Problem, Result};
@@ -84,11 +85,10 @@ async fn enrol(
     let key = from_hex(&key).filter(|key| key.len() == 32);
     let key = key.ok_or_else(|| Problem::bad("key: expected an Ed25519 key, 64 hexadecimal digits"))?;
     let name = app.write(move |db| Ok(sites::enrol(db, &secret, &key)?)).await?;
-    let (who, outcome) = match &name {
-        Some(name) => (&name[..], "done"),
-        None => ("?", "invitation not valid"),
-    };
-    log(&app, "", &peer.to_string(), ("enrol site", who, outcome)).await?;
+    match &name {
+        Some(name) => log(&app, "", &peer.to_string(), ("enrol site", name, "done")).await?,
+        None => refused_from(&app, ("", peer), ("enrol site", "?", "invitation not valid")).await?,
+    }
     let detail = "the invitation was used, is over 15 minutes old, or its name is taken: ask for another";
     name.map(|name| Json(Enrolled { name })).ok_or_else(|| Problem::forbidden(detail))
 }
@@ -114,7 +114,7 @@ async fn log_in(
     let address = peer.to_string();
     let Some((site, _)) = found else {
         let shown: String = name.chars().take(MAX_SHOWN).collect();
-        log(&app, &shown, &address, ("log in site", &shown, "refused")).await?;
+        refused_from(&app, (&shown, peer), ("log in site", &shown, "refused")).await?;
         return Err(Problem::forbidden(
             "no such site, or not its key: it was revoked, or another was enrolled",
         ));
@@ -271,7 +271,7 @@ async fn chunk(
     let (task, entry) = asked.ok_or_else(unasked)?;
     if let Some(why) = lie(&entry, chunk, &bytes) {
         let object = format!("job {} task {}", task.job, task.name);
-        log(&app, &task.site_name, &peer.to_string(), ("send file", &object, why)).await?;
+        refused_from(&app, (&task.site_name, peer), ("send file", &object, why)).await?;
         let job = task.job;
         let why = format!("file {:?}: {why}", entry.path);
         let detail = why.clone();

@@ -10,6 +10,7 @@ use axum::response::Response;
 
 use crate::answers::Reader;
 use crate::app::App;
+use crate::audited;
 use crate::bodies;
 use crate::connections::{Connection, holding};
 use crate::devices;
@@ -18,7 +19,6 @@ use crate::limits::{KNOWN, SITE, UNKNOWN, source};
 use crate::places::Full;
 use crate::presence::Channel;
 use crate::problem::{Problem, Result, Shown};
-use crate::store::audit::{self, Entry};
 use crate::store::people::{self, TOKEN_PREFIX, User};
 
 /// Name of the session cookie. Over TLS it has the prefix `__Host-`.
@@ -167,7 +167,6 @@ async fn check(guard: &Guard, request: &mut Request) -> Result<()> {
     let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([127, 0, 0, 1]), |peer| peer.0);
     let peer = forwarded::client(peer, request.headers(), &app.settings.proxies);
     request.extensions_mut().insert(Peer(peer));
-    let address = peer.to_string();
     check_host(app, request.headers())?;
     // No path has them, so that 405 follows at each level, and without a login.
     if !METHODS.contains(request.method()) {
@@ -207,7 +206,12 @@ async fn check(guard: &Guard, request: &mut Request) -> Result<()> {
         let caller = caller.as_ref().ok_or_else(Problem::unauthorized)?;
         if caller.user.level < *level {
             let object = format!("{} {}", request.method(), request.uri().path());
-            log(app, &caller.user.name, &address, ("request", &object, "level too low")).await?;
+            audited::refused(
+                app,
+                (&caller.user.name, &caller.address),
+                ("request", &object, "level too low"),
+            )
+            .await?;
             let has = caller.user.level;
             let lacks_factor = app.settings.needs_second_factor && !caller.user.second_factor;
             let until =
@@ -327,21 +331,6 @@ pub(crate) fn stated_devices(app: &App, headers: &HeaderMap) -> String {
 fn set_cookie(app: &App, (cookie, value): (&str, &str), age: &str) -> String {
     let secure = if app.settings.secure { "; Secure" } else { "" };
     format!("{}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{age}", name_of(app, cookie))
-}
-
-/// Adds an entry to the audit log.
-pub(crate) async fn log(
-    app: &App,
-    user: &str,
-    address: &str,
-    (action, object, outcome): (&str, &str, &str),
-) -> Result<()> {
-    let texts = [user, address, action, object, outcome].map(str::to_owned);
-    app.write(move |db| {
-        let [user, address, action, object, outcome] = &texts;
-        Ok(audit::append(db, &Entry { user, address, action, object, outcome })?)
-    })
-    .await
 }
 
 /// Policy of pages: what the server itself serves, nothing inline.

@@ -22,8 +22,6 @@ pub(crate) struct Limit {
 pub(crate) const KNOWN: Limit = Limit { rate: 50.0, burst: 200.0 };
 /// Limit of a site: small files come one a request.
 pub(crate) const SITE: Limit = Limit { rate: 100.0, burst: 400.0 };
-/// Limit of refusals that are logged of an address: the log is kept for good.
-pub(crate) const REFUSALS: Limit = Limit { rate: 1.0 / 60.0, burst: 20.0 };
 /// Limit without.
 pub(crate) const UNKNOWN: Limit = Limit { rate: 5.0, burst: 60.0 };
 

@@ -39,6 +39,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::setup;
     use crate::store::{Store, StoreError, audit, people};
 
     #[test]
@@ -62,8 +63,10 @@ mod tests {
             backup::check(&path).expect("whole");
         }
         // The key of the audit log is not in a backup.
-        fs::copy(folder.path().join("audit.key"), backups.join("audit.key")).expect("copied");
-        let restored = Store::open(&backups.join("1970-01-03.sqlite")).expect("opens");
+        let elsewhere = tempfile::tempdir().expect("a folder");
+        fs::copy(folder.path().join("audit.key"), elsewhere.path().join("audit.key")).expect("copied");
+        setup::restore(elsewhere.path(), &backups.join("1970-01-03.sqlite")).expect("restored");
+        let restored = Store::open(&elsewhere.path().join("data.sqlite")).expect("opens");
         assert_eq!(restored.read(people::count).expect("counted"), 3);
         let broken = restored.read(|db| audit::broken_at(db).map_err(|error: StoreError| error));
         assert_eq!(broken.expect("read"), None);

@@ -1,10 +1,10 @@
 //! Rules and hashes of passwords.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
 use argon2::{Algorithm, Argon2, Block, Params, Version};
+use bentpipe_agent::regular;
 
 use crate::clock::hex;
 
@@ -49,7 +49,7 @@ pub(crate) fn refusal(name: &str, password: &str) -> Option<String> {
 /// # Errors
 /// Returns an error if there is a list that cannot be read.
 pub(crate) fn is_listed(data: &Path, password: &str) -> io::Result<bool> {
-    let file = match File::open(data.join(LIST)) {
+    let file = match regular::open(&data.join(LIST)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         file => file?,
     };

@@ -9,7 +9,7 @@ use rustix::fs::FlockOperation;
 
 use crate::api::name_refusal;
 use crate::children::LimitsError;
-use crate::store::audit::{self, Entry, Missing};
+use crate::store::audit::{self, Entry, Lost, Missing};
 use crate::store::people;
 use crate::store::scenarios;
 use crate::store::{self, Store, StoreError};
@@ -125,7 +125,20 @@ fn open_with(folder: &Path, missing: Missing) -> Result<Data, Error> {
     let database = folder.join("data.sqlite");
     check(folder, &database)?;
     let store = Store::open_with(&database, missing)?;
+    log_restoration(&store)?;
     Ok(Data { store, lock })
+}
+
+/// Logs a restoration since the last start.
+fn log_restoration(store: &Store) -> Result<(), Error> {
+    let Some(lost) = store.restored() else { return Ok(()) };
+    let object = match (lost.before, lost.entries()) {
+        (None, _) | (_, None) => format!("what came after entry {} is not known", lost.last),
+        (Some(before), Some(1..)) => format!("entries {} to {before} are not in it", lost.last + 1),
+        _ => "no entry is missing".to_owned(),
+    };
+    let entry = Entry { user: "", address: "", action: "restore database", object: &object, outcome: "done" };
+    Ok(store.write(|db| audit::append(db, &entry))?)
 }
 
 /// Locks a data folder until the result is dropped.
@@ -239,13 +252,20 @@ pub fn back_up(folder: &Path, file: &Path) -> Result<(), Error> {
     Ok(backup::make(&path, file)?)
 }
 
+/// Backup that took the place of a database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// Name that the former database has from then on, if there was one.
+    pub before: Option<PathBuf>,
+    /// Entries of the audit log that the backup lacks. The log has an entry of it once a server has started.
+    pub lost: Lost,
+}
+
 /// Replaces the database of a data folder by a backup, while no server runs.
-///
-/// Returns the name that the former database has from then on.
 ///
 /// # Errors
 /// Returns an error if the backup is not as it was made, a server runs, or files cannot be moved.
-pub fn restore(folder: &Path, file: &Path) -> Result<Option<PathBuf>, Error> {
+pub fn restore(folder: &Path, file: &Path) -> Result<Restored, Error> {
     let wrap = |source| Error::Folder { path: folder.display().to_string(), source };
     match backup::check(file) {
         Err(StoreError::Damaged(why)) => {
@@ -264,7 +284,7 @@ pub fn restore(folder: &Path, file: &Path) -> Result<Option<PathBuf>, Error> {
     };
     copied().map_err(wrap)?;
     let before = folder.join(format!("data.sqlite.before-{}", clock::now_ms()));
-    let has_one = database.exists();
+    let (has_one, former) = (database.exists(), store::last_entry(&database));
     for end in ["-wal", "-shm", ""] {
         let with_end = |path: &Path| PathBuf::from(format!("{}{end}", path.display()));
         match fs::rename(with_end(&database), with_end(&before)) {
@@ -272,9 +292,9 @@ pub fn restore(folder: &Path, file: &Path) -> Result<Option<PathBuf>, Error> {
             _ => {}
         }
     }
-    audit::put_end_aside(folder, clock::now_ms()).map_err(wrap)?;
+    let lost = store::restored(folder, &copy, former)?;
     fs::rename(&copy, &database).map_err(wrap)?;
-    Ok(has_one.then_some(before))
+    Ok(Restored { before: has_one.then_some(before), lost })
 }
 
 #[cfg(test)]
@@ -341,9 +361,100 @@ mod tests {
         assert!(matches!(restore(&folder, &copy), Err(Error::InUse(_))));
         running.store.write(|db| people::add(db, "bob", "x", 1)).expect("added");
         drop(running);
-        let before = restore(&folder, &copy).expect("restored").expect("one before");
-        assert!(before.exists());
+        let Restored { before, lost } = restore(&folder, &copy).expect("restored");
+        assert!(before.expect("one before").exists());
+        assert_eq!((lost.entries(), lost.broken), (Some(0), None));
         assert_eq!(open(&folder).expect("opens").store.read(people::count).expect("read"), 1);
+    }
+
+    #[test]
+    fn a_restoration_says_what_the_backup_lacks() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let (folder, copy) = (parent.path().join("data"), parent.path().join("copy.sqlite"));
+        init(&folder, "ann", None).expect("made");
+        back_up(&folder, &copy).expect("copied");
+        fn entry(object: &str) -> Entry<'_> {
+            Entry { user: "ann", address: "", action: "add user", object, outcome: "done" }
+        }
+        let log = |objects: &[&str]| {
+            let data = open(&folder).expect("opens");
+            for object in objects {
+                data.store.write(|db| audit::append(db, &entry(object))).expect("logged");
+            }
+        };
+        log(&["bob", "cid", "dan"]);
+        let lost = restore(&folder, &copy).expect("restored").lost;
+        assert_eq!((lost.last, lost.before, lost.entries(), lost.broken), (1, Some(4), Some(3), None));
+        let logged = || {
+            let data = open(&folder).expect("opens");
+            data.store
+                .read(|db| {
+                    let all = audit::list(db, i64::MAX, 99)?;
+                    Ok::<_, StoreError>((audit::broken_at(db)?, all))
+                })
+                .expect("read")
+        };
+        let (broken, all) = logged();
+        assert_eq!((broken, all.len(), &all[0].action[..]), (None, 2, "restore database"));
+        assert_eq!(all[0].object, "entries 2 to 4 are not in it");
+        // Once: a later start has nothing to add. A log that was cut in the backup has fewer entries, and one that was changed is named.
+        assert_eq!(logged().1.len(), 2);
+        fs::remove_file(&copy).expect("removed");
+        log(&["eve"]);
+        back_up(&folder, &copy).expect("copied");
+        let raw = rusqlite::Connection::open(&copy).expect("opens");
+        raw.execute_batch(
+            "DROP TRIGGER audit_is_whole; DROP TRIGGER audit_is_kept; DELETE FROM audit WHERE id > 2;
+             UPDATE audit SET object = 'x' WHERE id = 2",
+        )
+        .expect("forged");
+        drop(raw);
+        fs::remove_file(backup::sum_of(&copy)).expect("removed");
+        let lost = restore(&folder, &copy).expect("restored").lost;
+        assert_eq!((lost.last, lost.entries(), lost.broken), (2, Some(1), Some(2)));
+        // The end of the log is then the backup's, and none is missing.
+        fs::remove_file(folder.join("audit.end")).expect("removed");
+        let error = open(&folder).err().expect("refused").to_string();
+        assert!(error.contains("audit.end: missing"), "{error}");
+        let lost = restore(&folder, &copy).expect("restored").lost;
+        assert_eq!((lost.last, lost.before), (2, Some(2)), "that of the database before");
+    }
+
+    #[test]
+    fn a_hash_is_one_line_and_only_regular_files_are_read() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let (folder, copy) = (parent.path().join("data"), parent.path().join("copy.sqlite"));
+        init(&folder, "ann", None).expect("made");
+        back_up(&folder, &copy).expect("copied");
+        let sum = backup::sum_of(&copy);
+        let right = fs::read_to_string(&sum).expect("a hash");
+        let refused = |copy: &Path| restore(&folder, copy).expect_err("refused").to_string();
+        let other = format!("{}  copy.sqlite\n", "0".repeat(64));
+        for text in
+            [format!("{other}{right}"), format!("{right}{right}"), String::new(), format!("{right}\n")]
+        {
+            fs::write(&sum, text).expect("written");
+            assert!(refused(&copy).contains("as the one line"), "{}", refused(&copy));
+        }
+        let pipe = |path: &Path| {
+            let (kind, mode) = (rustix::fs::FileType::Fifo, 0o600.into());
+            rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, 0).expect("made");
+        };
+        fs::remove_file(&sum).expect("removed");
+        pipe(&sum);
+        assert!(refused(&copy).contains("not a regular file"), "{}", refused(&copy));
+        fs::remove_file(&sum).expect("removed");
+        fs::create_dir(&sum).expect("made");
+        assert!(refused(&copy).contains("not a regular file"), "{}", refused(&copy));
+        fs::remove_dir(&sum).expect("removed");
+        let other = parent.path().join("pipe");
+        pipe(&other);
+        for path in [&other, parent.path(), Path::new("/dev/zero")] {
+            assert!(refused(path).contains("not a regular file"), "{}", refused(path));
+        }
+        assert!(folder.join("data.sqlite").exists());
+        fs::write(&sum, right).expect("written");
+        restore(&folder, &copy).expect("restored");
     }
 
     #[test]

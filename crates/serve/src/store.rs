@@ -33,6 +33,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0007.sql"),
     include_str!("../migrations/0008.sql"),
     include_str!("../migrations/0009.sql"),
+    include_str!("../migrations/0010.sql"),
 ];
 
 /// First schema whose audit log has a key.
@@ -62,6 +63,13 @@ pub(crate) enum StoreError {
          help: take a backup by `bentpipe serve restore`; `--new-audit-key` goes on, and marks in the log that what is before cannot be verified"
     )]
     Cut { path: String, entry: i64 },
+    /// The file of the log's end is missing, or not the server's.
+    #[error(
+        "{path}: {why}: without the end that the server noted, a log that was cut would pass as whole\n\
+         help: put the file back from its copy, or take a backup by `bentpipe serve restore`; `--new-audit-key` goes on, and marks in the log that \
+         what is before cannot be verified"
+    )]
+    NoEnd { path: String, why: String },
     /// The key of the audit log is missing.
     #[error(
         "{path}: missing, and the audit log has entries up to {entries}, or had some: it may have been changed since\n\
@@ -161,6 +169,11 @@ impl Store {
         }
     }
 
+    /// Returns the entries that a restored backup lacks, until one states it.
+    pub(crate) fn restored(&self) -> Option<audit::Lost> {
+        self.key.restored()
+    }
+
     /// Returns the first entry of the log that can be verified after a loss.
     pub(crate) fn first_after_loss(&self) -> Option<i64> {
         self.key.first_after_loss()
@@ -177,6 +190,20 @@ pub(crate) fn back_up(from: &Path, to: &Path) -> Result<()> {
     let source = connect(from, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     source.execute("VACUUM INTO ?1", [to.to_string_lossy()])?;
     verify(to, OpenFlags::SQLITE_OPEN_READ_ONLY, "PRAGMA integrity_check")
+}
+
+/// Returns the number of a database's last entry in the audit log, if readable.
+pub(crate) fn last_entry(path: &Path) -> Option<i64> {
+    let db = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY).ok()?;
+    db.query_row("SELECT max(id) FROM audit", [], |row| row.get(0)).ok()?
+}
+
+/// Notes that a backup takes the place of the database of a folder.
+///
+/// # Errors
+/// Returns an error if its audit log cannot be read, or its end not be noted.
+pub(crate) fn restored(folder: &Path, backup: &Path, former: Option<i64>) -> Result<audit::Lost> {
+    audit::restored(folder, &connect(backup, OpenFlags::SQLITE_OPEN_READ_ONLY)?, former)
 }
 
 /// Checks that the structure of a database with its write-ahead log is whole.

@@ -3,14 +3,15 @@
 //! Files are read again when they change, so that a renewed certificate needs no restart. A certificate of its own is signed
 //! by itself: browsers warn of it once, and programs trust it by its file.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
 use std::net::IpAddr;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bentpipe_agent::regular;
 use rustls::ServerConfig;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
@@ -140,10 +141,7 @@ fn wrong(path: &Path, why: impl std::fmt::Display) -> Error {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_FILE).read_to_end(&mut bytes));
-    read.map_err(|error| wrong(path, error))?;
-    Ok(bytes)
+    regular::read(path, MAX_FILE).map_err(|error| wrong(path, error))
 }
 
 /// Reads a chain and its key, which must belong together.

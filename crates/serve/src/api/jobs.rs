@@ -17,8 +17,9 @@ use super::access::may_change;
 use super::body::{Body, Ids, Search};
 use super::scenarios::Page;
 use crate::app::{App, RESULTS, blocking};
+use crate::audited::log;
 use crate::control;
-use crate::guard::{Caller, log};
+use crate::guard::Caller;
 use crate::inputs::Inputs;
 use crate::launch::LaunchSettings;
 use crate::left;
@@ -465,12 +466,14 @@ pub(crate) async fn change(app: &App, caller: &Caller, id: i64, change: Change) 
     if names_file(&assignment) {
         return Err(Problem::bad("value: files cannot be named while a job runs"));
     }
+    let (owner, bytes, state) = (job.owner_id, assignment.len() + 64, app.clone());
+    app.read(move |db| quota::admit(db, &state, owner, Added::Text(bytes))).await?;
     let at_s = match job.is_on_sites() {
         true => control::set_on_sites(app, &job, &assignment).await?,
         false => blocking(move || control::set(&folder, job.attempt, &assignment)).await?,
     };
     let content = serde_json::json!({ "key": key.trim(), "value": value.trim(), "at": at_s });
-    app.write(move |db| Ok(jobs::add_event(db, id, "set", &content)?)).await?;
+    app.write(move |db| Ok(jobs::add_change(db, id, &content)?)).await?;
     app.announce(id);
     log(app, &caller.user.name, &caller.address, ("change job", &id.to_string(), "done")).await?;
     Ok(Changed { at: at_s })

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::body::{Body, Health, Ids, Search};
 use crate::app::App;
+use crate::audited::{log, refused, refused_from};
 use crate::clock::now_ms;
-use crate::guard::{Caller, Peer, device_cookie, log, session_cookie, stated_devices};
-use crate::limits::{REFUSALS, source};
+use crate::guard::{Caller, Peer, device_cookie, session_cookie, stated_devices};
 use crate::logins::Source;
 use crate::problem::{Problem, Result};
 use crate::quota::{self, Usage};
@@ -167,12 +167,8 @@ async fn begin(app: &App, client: &Client, (name, from): (&str, &Source)) -> Res
     Err(Problem::later(seconds))
 }
 
-/// Logs a refusal that cost nothing, at a rate of its address.
 async fn log_refusal(app: &App, client: &Client, (name, object, outcome): (&str, &str, &str)) -> Result<()> {
-    match app.buckets.take(&format!("refusals from {}", source(client.peer)), REFUSALS) {
-        Ok(()) => log(app, name, &client.peer.to_string(), ("log in", object, outcome)).await,
-        Err(_) => Ok(()),
-    }
+    refused_from(app, (name, client.peer), ("log in", object, outcome)).await
 }
 
 /// Returns a user and the hash of the password, if that is right.
@@ -184,7 +180,7 @@ async fn check_name(app: &App, client: &Client, (name, password): (&str, String)
     if let Some(found) = found.filter(|_| is_right) {
         return Ok(found);
     }
-    log(app, name, &client.peer.to_string(), ("log in", "", "refused")).await?;
+    log_refusal(app, client, (name, "", "refused")).await?;
     Err(Problem::new(StatusCode::UNAUTHORIZED, "name or password is wrong"))
 }
 
@@ -204,7 +200,7 @@ async fn check_code(app: &App, (user, from): (&User, &Source), client: &Client, 
     let id = user.id;
     let is_right = app.write(move |db| Ok(people::take_second_factor(db, id, (&code, now_ms()))?)).await?;
     if !is_right {
-        log(app, &user.name, &client.peer.to_string(), ("log in", "second factor", "refused")).await?;
+        log_refusal(app, client, (&user.name, "second factor", "refused")).await?;
         return refused("code: wrong, or used before");
     }
     if is_counted {
@@ -280,7 +276,7 @@ pub(crate) async fn check_password(
     let found = app.read(move |db| Ok(people::by_name(db, &name)?)).await?;
     let (user, hash) = found.ok_or_else(Problem::not_found)?;
     if !app.is_right(password, hash).await? {
-        log(app, &user.name, &caller.address, (action, &user.name, "refused")).await?;
+        refused(app, (&user.name, &caller.address), (action, &user.name, "refused")).await?;
         return Err(Problem::forbidden("the present password is wrong"));
     }
     app.logins.succeeded(&user.name, &from);

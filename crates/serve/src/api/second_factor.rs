@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::body::Body;
 use super::people::{check_password, needs_session};
 use crate::app::App;
+use crate::audited::{log, refused};
 use crate::clock::{now_ms, secret};
-use crate::guard::{Caller, log};
+use crate::guard::Caller;
 use crate::problem::{Problem, Result};
 use crate::store::people;
 use crate::totp;
@@ -82,8 +83,11 @@ pub(crate) async fn confirm(app: &App, caller: &Caller, code: &str) -> Result<Re
     if is_right {
         app.right_ended();
     }
-    let (name, outcome) = (&caller.user.name, if is_right { "done" } else { "refused" });
-    log(app, name, &caller.address, ("set up second factor", name, outcome)).await?;
+    let (name, action) = (&caller.user.name, "set up second factor");
+    match is_right {
+        true => log(app, name, &caller.address, (action, name, "done")).await?,
+        false => refused(app, (name, &caller.address), (action, name, "refused")).await?,
+    }
     let detail = "code: not the one of now; is the clock of the phone right? A new secret starts again";
     is_right.then_some(RecoveryCodes { codes }).ok_or_else(|| Problem::bad(detail))
 }

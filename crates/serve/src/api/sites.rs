@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::body::{Body, Ids};
 use crate::app::App;
+use crate::audited::log;
 use crate::clock::now_ms;
-use crate::guard::{Caller, log};
+use crate::guard::Caller;
 use crate::problem::{Problem, Result};
 use crate::store::sites::{self, Site};
 

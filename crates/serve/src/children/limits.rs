@@ -2,11 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use bentpipe_agent::regular;
 use bentpipe_units::{Bytes, Span};
 use serde::Deserialize;
 
 /// Name of the file in the data folder.
 const NAME: &str = "limits.toml";
+/// Largest size of the file.
+const MAX_FILE: u64 = 1 << 20;
 /// Number of levels of users.
 const LEVELS: usize = 4;
 
@@ -107,7 +110,7 @@ impl LimitsFile {
             return Ok(LimitsFile::default());
         }
         let wrong = |why: String| LimitsError { file: path.clone(), why };
-        let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
+        let text = regular::text(&path, MAX_FILE).map_err(|error| wrong(error.to_string()))?;
         LimitsFile::parse(&text).map_err(wrong)
     }
 

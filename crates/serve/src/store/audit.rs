@@ -4,8 +4,10 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bentpipe_agent::regular;
 use hmac::{Hmac, Mac};
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
@@ -32,48 +34,72 @@ pub(crate) struct Key {
     end: Arc<KnownEnd>,
 }
 
-/// End of the log as it was when this file was written. A log that was emptied or cut since lacks it.
+/// End of the log as it was when its file was written. A log that was emptied or cut since lacks it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct End {
+    /// Number and hash of the last entry.
+    last: (i64, Vec<u8>),
+    /// Number of the last entry before a backup was restored.
+    ///
+    /// It is kept until the log has an entry of the restoration.
+    before: Option<i64>,
+}
+
+impl End {
+    fn words(&self) -> String {
+        let (number, hash) = &self.last;
+        let before = self.before.map(|before| format!(" before {before}")).unwrap_or_default();
+        format!("{number} {}{before}", hex(hash))
+    }
+
+    fn parse(words: &str) -> Option<End> {
+        let (number, hash, before) = match words.split(' ').collect::<Vec<_>>()[..] {
+            [number, hash] => (number, hash, None),
+            [number, hash, "before", before] => (number, hash, Some(before.parse().ok()?)),
+            _ => return None,
+        };
+        Some(End { last: (number.parse().ok()?, unhex(hash)?), before })
+    }
+}
+
+/// File of the log's end, and its content.
 #[derive(Debug, Default)]
 struct KnownEnd {
     path: PathBuf,
-    /// Number and hash of the last entry.
-    last: Mutex<Option<(i64, Vec<u8>)>>,
+    end: Mutex<Option<End>>,
+    /// Set once the key's file states that this one is there.
+    ///
+    /// An older bentpipe wrote no code of the key into it.
+    is_stated: AtomicBool,
 }
 
 impl KnownEnd {
-    /// Reads the file. One that is missing or not whole is of an older bentpipe, or of a crash.
-    fn read(path: PathBuf) -> io::Result<KnownEnd> {
-        let text = match fs::read_to_string(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            text => text?,
-        };
-        let last = match text.split_whitespace().collect::<Vec<_>>()[..] {
-            [number, hash] => number.parse().ok().zip(unhex(hash)),
-            _ => None,
-        };
-        Ok(KnownEnd { path, last: Mutex::new(last) })
+    fn lock(&self) -> MutexGuard<'_, Option<End>> {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn last(&self) -> MutexGuard<'_, Option<(i64, Vec<u8>)>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    fn last(&self) -> Option<(i64, Vec<u8>)> {
+        self.lock().as_ref().map(|end| end.last.clone())
     }
+}
 
-    /// Notes the end of the log, unless the log lacks the one that is known.
-    fn advance(&self, db: &Connection) -> Result<()> {
-        let found = last_of(db)?;
-        let mut last = self.last();
-        if found == *last || lacks(db, last.as_ref())?.is_some() {
-            return Ok(());
-        }
-        let Some((number, hash)) = &found else { return Ok(()) };
-        let unfinished = self.path.with_extension("end.new");
-        let mut file =
-            OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&unfinished)?;
-        file.write_all(format!("{number} {}\n", hex(hash)).as_bytes())?;
-        fs::rename(&unfinished, &self.path)?;
-        *last = found;
-        Ok(())
+/// Returns the text of the file of the log's end; `None` if it is missing.
+fn read_end(path: &Path) -> io::Result<Option<String>> {
+    match regular::read(path, MAX_FILE) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        bytes => Ok(Some(String::from_utf8_lossy(&bytes?).into_owned())),
     }
+}
+
+/// Writes a file whose name is there once all of it is on disk.
+fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(".new");
+    let mut file =
+        OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&unfinished)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&unfinished, path)
 }
 
 /// Returns the bytes of hexadecimal digits.
@@ -97,12 +123,48 @@ fn lacks(db: &Connection, known: Option<&(i64, Vec<u8>)>) -> Result<Option<i64>>
     Ok((!is_there).then_some(*number))
 }
 
-/// Renames the file of the log's end, as the database is replaced.
+/// Entries that a backup lacks, as it takes the place of a database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Number of the last entry of the backup.
+    pub last: i64,
+    /// Number of the last entry that is known to have been. Default: it is not known.
+    pub before: Option<i64>,
+    /// Number of the first entry of the backup that was changed.
+    pub broken: Option<i64>,
+}
+
+impl Lost {
+    /// Returns the number of entries after the last one of the backup, if known.
+    pub fn entries(&self) -> Option<i64> {
+        Some((self.before? - self.last).max(0))
+    }
+}
+
+/// Notes that a backup takes the place of the database.
+///
+/// Its end is the log's from here on. Without a key nothing is known of the log. The former file of the end is renamed.
 ///
 /// # Errors
-/// Returns an error if it cannot be renamed.
-pub(crate) fn put_end_aside(folder: &Path, now: i64) -> io::Result<()> {
-    put_aside(folder, END, now)
+/// Returns an error if a file cannot be read, renamed or written, or the backup has no log.
+pub(crate) fn restored(folder: &Path, backup: &Connection, former: Option<i64>) -> Result<Lost> {
+    let (path, found) = (folder.join(END), last_of(backup)?);
+    let last = found.as_ref().map_or(0, |(number, _)| *number);
+    let Some(key) = Key::read(&folder.join(KEY))? else {
+        put_aside(folder, END, now_ms())?;
+        return Ok(Lost { last, before: former, broken: None });
+    };
+    let known = read_end(&path)?.and_then(|text| key.verified(&text));
+    let known = known.map(|end| end.before.unwrap_or(0).max(end.last.0));
+    let before = known.into_iter().chain(former).max();
+    key.install(backup)?;
+    let broken = broken_entry(backup, key.first_after_loss())?;
+    put_aside(folder, END, now_ms())?;
+    if let Some(last) = found {
+        let end = End { last, before: Some(before.unwrap_or(UNKNOWN)) };
+        write_whole(&path, &key.coded(&end))?;
+    }
+    Ok(Lost { last, before, broken })
 }
 
 fn put_aside(folder: &Path, name: &str, now: i64) -> io::Result<()> {
@@ -114,6 +176,12 @@ fn put_aside(folder: &Path, name: &str, now: i64) -> io::Result<()> {
 
 /// Word of a key after entries whose key was lost.
 const AFTER_LOSS: &str = "after-loss";
+/// Word of a key that has a file of the log's end.
+const WITH_END: &str = "with-end";
+/// Number in place of the last entry before a restoration, if that is not known.
+const UNKNOWN: i64 = -1;
+/// Largest file of a key or of an end.
+const MAX_FILE: u64 = 4096;
 
 /// Treatment of a log with entries whose key is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,21 +198,23 @@ impl Key {
     /// Reads the key in a folder, or makes one for the entries that come.
     ///
     /// # Errors
-    /// Returns an error if it cannot be read or made, or if it is missing and must not be. So it is if the log lacks entries.
+    /// Returns an error if it cannot be read or made, or if it is missing and must not be. So it is if the log lacks entries, or its end is not
+    /// known though it was.
     pub(crate) fn of(folder: &Path, db: &Connection, missing: Missing) -> Result<Key> {
         let (path, end) = (folder.join(KEY), folder.join(END));
-        let known = KnownEnd::read(end.clone())?.last().take();
-        match lacks(db, known.as_ref())? {
-            Some(_) if missing == Missing::Replaced => {
+        match Key::read(&path)?.map(|key| key.with_end(&end, db)) {
+            Some(Ok(key)) => {
+                key.advance(db);
+                return Ok(key);
+            }
+            Some(Err(StoreError::Cut { .. } | StoreError::NoEnd { .. })) if missing == Missing::Replaced => {
                 put_aside(folder, END, now_ms())?;
                 put_aside(folder, KEY, now_ms())?;
             }
-            Some(entry) => return Err(StoreError::Cut { path: end.display().to_string(), entry }),
+            Some(Err(error)) => return Err(error),
+            // The end of a log whose key was lost cannot be verified.
+            None if missing == Missing::Replaced => put_aside(folder, END, now_ms())?,
             None => {}
-        }
-        if let Some(key) = Key::read(&path)? {
-            key.advance(db);
-            return Ok(key);
         }
         let last: i64 = db.query_row("SELECT coalesce(max(id), 0) FROM audit", [], |row| row.get(0))?;
         // A user is never without an entry: one who emptied the log removed the key with it.
@@ -169,13 +239,96 @@ impl Key {
         Ok(key)
     }
 
+    /// Reads the end of the log, and compares the log with it.
+    fn with_end(self, path: &Path, db: &Connection) -> Result<Key> {
+        let shown = || path.display().to_string();
+        let unknown = |why: &str| Err(StoreError::NoEnd { path: shown(), why: why.to_owned() });
+        let is_stated = self.end.is_stated.load(Ordering::Relaxed);
+        let end = match read_end(path)? {
+            None if is_stated => return unknown("missing"),
+            None => None,
+            Some(text) => match self.verified(&text) {
+                None if is_stated => return unknown("not what the server wrote with its key"),
+                // An older bentpipe wrote no code.
+                None => End::parse(text.trim_end()),
+                end => end,
+            },
+        };
+        if let Some(entry) = lacks(db, end.as_ref().map(|end| &end.last))? {
+            return Err(StoreError::Cut { path: shown(), entry });
+        }
+        *self.end.lock() = end;
+        Ok(self)
+    }
+
     /// Notes the end of the log next to the key.
     ///
     /// On a full disk the file lags behind, until there is room.
     pub(crate) fn advance(&self, db: &Connection) {
-        if let Err(error) = self.end.advance(db) {
+        if let Err(error) = self.try_to_advance(db) {
             log::line(&format!("note: {}: {error}", self.end.path.display()));
         }
+    }
+
+    /// Notes the end of the log, unless the log lacks the one that is known.
+    fn try_to_advance(&self, db: &Connection) -> Result<()> {
+        let Some(found) = last_of(db)? else { return Ok(()) };
+        let mut known = self.end.lock();
+        let last = known.as_ref().map(|end| &end.last);
+        let is_stated = self.end.is_stated.load(Ordering::Relaxed);
+        let is_known = last == Some(&found) && is_stated;
+        if is_known || lacks(db, last)?.is_some() {
+            return Ok(());
+        }
+        // Until there is an entry of a restoration, what it lacks is known.
+        let before = known.as_ref().filter(|end| end.last == found).and_then(|end| end.before);
+        let end = End { last: found, before };
+        write_whole(&self.end.path, &self.coded(&end))?;
+        *known = Some(end);
+        if !is_stated {
+            write_whole(&self.end.path.with_file_name(KEY), &self.words())?;
+            self.end.is_stated.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Returns the text of the key's file once there is one of the log's end.
+    fn words(&self) -> String {
+        let after_loss = if self.is_after_loss { format!(" {AFTER_LOSS}") } else { String::new() };
+        format!("{} {}{after_loss} {WITH_END}\n", self.first, String::from_utf8_lossy(&self.secret))
+    }
+
+    /// Returns the text of the file of an end: its words, and their code.
+    fn coded(&self, end: &End) -> String {
+        let words = end.words();
+        format!("{words} {}\n", hex(&self.code(&words).finalize().into_bytes()))
+    }
+
+    /// Returns the end in a file, if it has the code of this key.
+    fn verified(&self, text: &str) -> Option<End> {
+        let (words, code) = text.strip_suffix('\n')?.rsplit_once(' ')?;
+        self.code(words).verify_slice(&unhex(code)?).ok()?;
+        End::parse(words)
+    }
+
+    fn code(&self, words: &str) -> Hmac<Sha256> {
+        let mut code = self.hmac();
+        code.update(b"end of the log\0");
+        code.update(words.as_bytes());
+        code
+    }
+
+    fn hmac(&self) -> Hmac<Sha256> {
+        Hmac::<Sha256>::new_from_slice(&self.secret).expect("keys of any length are valid")
+    }
+
+    /// Returns the last entries of a restored backup and of the log before it.
+    ///
+    /// The log has no entry of the restoration yet.
+    pub(crate) fn restored(&self) -> Option<Lost> {
+        let end = self.end.lock().clone()?;
+        let before = end.before?;
+        Some(Lost { last: end.last.0, before: (before != UNKNOWN).then_some(before), broken: None })
     }
 
     /// Returns the first entry that can be verified, if an earlier key was lost.
@@ -184,18 +337,22 @@ impl Key {
     }
 
     fn read(path: &Path) -> io::Result<Option<Key>> {
-        let text = match fs::read_to_string(path) {
+        let bytes = match regular::read(path, MAX_FILE) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            text => text?,
+            bytes => bytes?,
         };
+        let text = String::from_utf8_lossy(&bytes);
         let words: Vec<&str> = text.split_whitespace().collect();
-        let (first, secret, is_after_loss) = match words[..] {
-            [first, secret] => (first, secret, false),
-            [first, secret, AFTER_LOSS] => (first, secret, true),
+        let (first, secret, is_after_loss, is_stated) = match words[..] {
+            [first, secret] => (first, secret, false, false),
+            [first, secret, AFTER_LOSS] => (first, secret, true, false),
+            [first, secret, WITH_END] => (first, secret, false, true),
+            [first, secret, AFTER_LOSS, WITH_END] => (first, secret, true, true),
             _ => return Err(wrong(path)),
         };
         let first = first.parse().map_err(|_| wrong(path))?;
-        let end = Arc::new(KnownEnd::read(path.with_file_name(END))?);
+        let (path, is_stated) = (path.with_file_name(END), AtomicBool::new(is_stated));
+        let end = Arc::new(KnownEnd { path, end: Mutex::default(), is_stated });
         Ok(Some(Key { secret: secret.as_bytes().to_vec(), first, is_after_loss, end }))
     }
 
@@ -209,7 +366,7 @@ impl Key {
         connection.create_scalar_function("audit_first", 0, flags, move |_| Ok(first))?;
         let end = Arc::clone(&self.end);
         connection.create_scalar_function("audit_known", 0, flags, move |_| {
-            Ok(end.last().as_ref().map(|(number, hash)| format!("{number} {}", hex(hash))))
+            Ok(end.last().map(|(number, hash)| format!("{number} {}", hex(&hash))))
         })?;
         Ok(connection.create_scalar_function("audit_hash", 2, flags, move |context| {
             Ok(key.hash(context.get(0)?, &context.get::<Vec<u8>>(1)?))
@@ -220,7 +377,7 @@ impl Key {
         if id < self.first {
             return Sha256::digest(content).to_vec();
         }
-        let mut hash = Hmac::<Sha256>::new_from_slice(&self.secret).expect("keys of any length are valid");
+        let mut hash = self.hmac();
         hash.update(&id.to_be_bytes());
         hash.update(content);
         hash.finalize().into_bytes().to_vec()
@@ -341,11 +498,17 @@ pub(crate) fn broken_at(db: &Transaction<'_>) -> Result<Option<i64>> {
         let (number, hash) = text.split_once(' ')?;
         Some((number.parse().ok()?, unhex(hash)?))
     });
+    let broken = broken_entry(db, first_after_loss(db)?)?;
+    broken.map_or_else(|| lacks(db, known.as_ref()), |entry| Ok(Some(entry)))
+}
+
+/// Returns the number of the first entry whose hash is wrong.
+fn broken_entry(db: &Connection, first: Option<i64>) -> Result<Option<i64>> {
     let mut query =
         db.prepare("SELECT id, at, user, address, action, object, outcome, hash FROM audit ORDER BY id")?;
     let mut expected = db.prepare("SELECT audit_hash(?1, ?2)")?;
     let mut rows = query.query([])?;
-    let (mut before, first) = (Vec::new(), first_after_loss(db)?.unwrap_or(0));
+    let (mut before, first) = (Vec::new(), first.unwrap_or(0));
     while let Some(row) = rows.next()? {
         let entry = logged(row)?;
         let texts = [entry.user, entry.address, entry.action, entry.object, entry.outcome];
@@ -358,7 +521,7 @@ pub(crate) fn broken_at(db: &Transaction<'_>) -> Result<Option<i64>> {
         }
         before = hash;
     }
-    lacks(db, known.as_ref())
+    Ok(None)
 }
 
 /// Returns number and hash of the last entry.

@@ -452,6 +452,16 @@ pub(crate) fn add_event(db: &Transaction<'_>, job: i64, kind: &str, content: &Va
     Ok(())
 }
 
+/// Adds the event of a change by a user while the job ran.
+///
+/// It counts for the owner of the job.
+pub(crate) fn add_change(db: &Transaction<'_>, job: i64, content: &Value) -> Result<()> {
+    add_event(db, job, "set", content)?;
+    let bytes = content.to_string().len() + rows::OF_CHANGE;
+    db.execute("UPDATE job SET rows = rows + ?2 WHERE id = ?1", params![job, bytes as i64])?;
+    Ok(())
+}
+
 /// Returns the events of a job after number `after`.
 pub(crate) fn events(db: &Transaction<'_>, job: i64, after: i64, limit: u32) -> Result<Vec<Event>> {
     let mut query = db.prepare(

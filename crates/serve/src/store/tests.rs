@@ -21,6 +21,7 @@ const SCHEMAS: &[&[u8]] = &[
     include_bytes!("../../tests/schema-7.sqlite"),
     include_bytes!("../../tests/schema-8.sqlite"),
     include_bytes!("../../tests/schema-9.sqlite"),
+    include_bytes!("../../tests/schema-10.sqlite"),
 ];
 
 fn store() -> (tempfile::TempDir, Store) {

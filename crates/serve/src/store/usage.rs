@@ -11,7 +11,7 @@ pub(crate) fn of(db: &Transaction<'_>, user: i64) -> Result<(u64, u64, u64)> {
         (SELECT coalesce(sum(octet_length(toml)), 0) FROM version JOIN scenario ON scenario.id = version.scenario WHERE owner = ?1)
           + (SELECT coalesce(sum(octet_length(toml)), 0) FROM preset WHERE owner = ?1)
           + (SELECT coalesce(sum(octet_length(note) + octet_length(message) + coalesce(octet_length(sites), 0)
-              + coalesce(octet_length(search), 0) + coalesce(octet_length(origin), 0)), 0) FROM job WHERE owner = ?1),
+              + coalesce(octet_length(search), 0) + coalesce(octet_length(origin), 0) + rows), 0) FROM job WHERE owner = ?1),
         (SELECT coalesce(sum(size), 0) FROM (SELECT sha256, size FROM file WHERE owner = ?1
           UNION SELECT sha256, size FROM job_file JOIN job ON job.id = job_file.job WHERE job.owner = ?1)),
         (SELECT coalesce(sum(bytes), 0) FROM artifact JOIN job ON job.id = artifact.job WHERE job.owner = ?1)";

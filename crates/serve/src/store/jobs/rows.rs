@@ -48,6 +48,19 @@ pub(crate) fn write_lines(summary: &Summary, out: &mut impl Write) -> std::io::R
     Ok(())
 }
 
+/// Bytes of a point, a measure and a change without their texts.
+const OF_POINT: usize = 16;
+const OF_MEASURE: usize = 32;
+pub(super) const OF_CHANGE: usize = 32;
+
+/// Returns the bytes that the changes of a job while it ran take.
+fn changes(db: &Transaction<'_>, id: i64) -> Result<usize> {
+    let query =
+        "SELECT coalesce(sum(octet_length(json) + ?2), 0) FROM job_event WHERE job = ?1 AND kind = 'set'";
+    let bytes: i64 = db.query_row(query, params![id, OF_CHANGE as i64], |row| row.get(0))?;
+    Ok(usize::try_from(bytes).unwrap_or(0))
+}
+
 /// Replaces the points and measures of a job by those of lines.
 ///
 /// # Errors
@@ -60,10 +73,11 @@ pub(crate) fn set_rows(db: &Transaction<'_>, id: i64, mut lines: impl BufRead) -
     let mut add_measure = db.prepare(
         "INSERT OR REPLACE INTO measure(job, point, name, unit, n, mean, half) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?;
-    let (mut bytes, mut points) = (Vec::new(), 0_i64);
+    let (mut bytes, mut points, mut taken) = (Vec::new(), 0_i64, changes(db, id)?);
     loop {
         bytes.clear();
         if (&mut lines).take(MAX_LINE).read_until(b'\n', &mut bytes)? == 0 {
+            db.execute("UPDATE job SET rows = ?2 WHERE id = ?1", params![id, taken as i64])?;
             return Ok(());
         }
         match serde_json::from_slice(&bytes).map_err(|error| StoreError::from(std::io::Error::from(error)))? {
@@ -71,10 +85,13 @@ pub(crate) fn set_rows(db: &Transaction<'_>, id: i64, mut lines: impl BufRead) -
                 db.execute("UPDATE job SET definitions = ?2 WHERE id = ?1", params![id, version])?;
             }
             Line::Point { settings, fingerprints } => {
-                add_point.execute(params![id, points, settings.to_string(), fingerprints.join(" ")])?;
+                let (settings, fingerprints) = (settings.to_string(), fingerprints.join(" "));
+                taken += OF_POINT + settings.len() + fingerprints.len();
+                add_point.execute(params![id, points, settings, fingerprints])?;
                 points += 1;
             }
             Line::Measure(name, unit, n, mean, half) => {
+                taken += OF_MEASURE + name.len() + unit.len();
                 add_measure.execute(params![id, points - 1, name, unit, n, mean, half])?;
             }
         }

@@ -54,6 +54,101 @@ fn an_audit_log_that_was_emptied_or_cut_is_not_whole() {
 }
 
 #[test]
+fn the_end_of_an_audit_log_is_there_and_has_a_code_of_its_key() {
+    let (folder, store) = store();
+    write(&store, |db| people::add(db, "ann", "x", 3));
+    let path = folder.path().join("data.sqlite");
+    let add = |store: &Store, object| {
+        let entry = audit::Entry { user: "ann", address: "::1", action: "log in", object, outcome: "done" };
+        write(store, |db| audit::append(db, &entry));
+    };
+    let end = folder.path().join("audit.end");
+    let read = || std::fs::read_to_string(&end).expect("an end");
+    add(&store, "a");
+    let first = read();
+    ["b", "c"].iter().for_each(|object| add(&store, object));
+    drop(store);
+    let (key, last) = (std::fs::read_to_string(folder.path().join("audit.key")).expect("a key"), read());
+    assert!(key.ends_with(" with-end\n"), "{key}");
+    // The log is cut, and what is put in place of its end is not the server's.
+    let raw = Connection::open(&path).expect("opens");
+    let cut = "DROP TRIGGER audit_is_whole; CREATE TABLE kept AS SELECT * FROM audit; DELETE FROM audit WHERE id > 1";
+    raw.execute_batch(cut).expect("cut");
+    let refused = |why: &str| {
+        let error = Store::open(&path).err().expect("refused").to_string();
+        assert!(error.contains(why), "{error}");
+    };
+    refused("entry 3");
+    std::fs::remove_file(&end).expect("removed");
+    refused("audit.end: missing");
+    let (words, code) = last.trim_end().rsplit_once(' ').expect("a code");
+    let rewritten = format!("{} {code}\n", first.rsplit_once(' ').expect("a code").0);
+    for text in ["", "\n", "garbage", words, &rewritten, &last[..last.len() - 9], &format!("{last}{last}")] {
+        std::fs::write(&end, text).expect("written");
+        refused("audit.end: not what the server wrote");
+    }
+    std::fs::write(&end, &last).expect("written");
+    raw.execute_batch("INSERT INTO audit SELECT * FROM kept WHERE id > 1").expect("put back");
+    let store = Store::open(&path).expect("opens");
+    assert_eq!(write(&store, audit::broken_at), None);
+    drop(store);
+    std::fs::remove_file(&end).expect("removed");
+    let again = Store::open_with(&path, audit::Missing::Replaced).expect("by choice");
+    assert_eq!(again.first_after_loss(), Some(4));
+    add(&again, "d");
+    drop(again);
+    assert!(Store::open(&path).is_ok());
+}
+
+#[test]
+fn the_end_of_an_older_log_gets_its_code() {
+    let (folder, store) = store();
+    let entry = audit::Entry { user: "ann", address: "::1", action: "log in", object: "a", outcome: "done" };
+    write(&store, |db| audit::append(db, &entry));
+    drop(store);
+    let [key, end] = ["audit.key", "audit.end"].map(|name| folder.path().join(name));
+    let read = |path: &std::path::Path| std::fs::read_to_string(path).expect("read");
+    let (older_key, older_end) =
+        (read(&key).replace(" with-end", ""), read(&end).rsplit_once(' ').expect("a code").0.to_owned());
+    // A key without an end, and an end without a code, as older ones wrote them.
+    for older in [Some(format!("{older_end}\n")), Some(String::new()), None] {
+        std::fs::write(&key, &older_key).expect("written");
+        match older {
+            Some(text) => std::fs::write(&end, text).expect("written"),
+            None => std::fs::remove_file(&end).expect("removed"),
+        }
+        drop(Store::open(&folder.path().join("data.sqlite")).expect("opens"));
+        assert!(read(&key).ends_with(" with-end\n") && read(&end).split(' ').count() == 3);
+    }
+}
+
+#[test]
+fn rows_of_jobs_count_for_their_owner() {
+    let (_folder, store) = store();
+    let ann = write(&store, |db| people::add(db, "ann", "x", 1)).expect("added");
+    let job = write(&store, |db| launch(db, ann, None));
+    let texts = || write(&store, |db| usage::of(db, ann)).0;
+    let before = texts();
+    let change = serde_json::json!({ "key": "link.l.rate", "value": "9".repeat(9000), "at": 1.0 });
+    (0..20).for_each(|_| write(&store, |db| jobs::add_change(db, job, &change)));
+    let changed = texts();
+    assert!(changed - before >= 180_000, "{changed}");
+    let name = "n".repeat(200);
+    let lines: String = (0..100)
+        .map(|n| {
+            let settings = serde_json::json!({ "point": { "settings": { "link.l.rate": "s".repeat(1000) }, "fingerprints": [] } });
+            format!("{settings}\n{}\n", serde_json::json!({ "measure": [format!("{name}{n}"), "bit/s", 1, 1.0, null] }))
+        })
+        .collect();
+    // Again and again, as runs of a job do: they replace each other.
+    for _ in 0..3 {
+        write(&store, |db| jobs::set_rows(db, job, lines.as_bytes()));
+        let with_rows = texts() - changed;
+        assert!((120_000..160_000).contains(&with_rows), "{with_rows}");
+    }
+}
+
+#[test]
 fn errors_of_the_database_show_no_statement() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("data.sqlite");
