@@ -186,7 +186,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("bentpipe-agent", &["units", "scenario"]),
-    ("bentpipe-serve", &["units", "wire", "scenario", "record", "assemble", "lab", "report", "agent"]),
+    ("bentpipe-serve", &["units", "wire", "scenario", "record", "assemble", "lab", "report", "emu", "agent"]),
     (
         "bentpipe-bench",
         &[

@@ -17,6 +17,9 @@ const READ: usize = 1 << 20;
 /// Bytes that wait for the kernel before more are made.
 const ENOUGH: usize = 1 << 18;
 
+/// Bytes that the kernel takes of a connection before it can send them.
+const UNSENT: u32 = 256 << 10;
+
 /// Connection that does not block.
 pub(crate) struct Link {
     stream: TcpStream,
@@ -29,6 +32,8 @@ impl Link {
     pub(crate) fn new(stream: TcpStream) -> io::Result<Link> {
         stream.set_nonblocking(true)?;
         let _ = stream.set_nodelay(true);
+        // What is on its way has the room that its path needs; the rest waits here, where it is bounded.
+        SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT)?;
         Ok(Link { stream, waiting: Vec::new(), written: 0 })
     }
 

@@ -5,11 +5,19 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::streams;
+
 /// Maximum length of a request.
 const MAX_REQUEST_BYTES: u64 = 8192;
 
 /// Maximum time of a client for its request, and for each part of the answer.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Bytes of the kernel's buffers of a connection.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Maximum time for which the kernel keeps an answer that its client does not take.
+const KEPT: Duration = Duration::from_secs(10);
 
 /// Served pages: `/metrics` for Prometheus, and `/` for a browser.
 #[derive(Clone, Debug, Default)]
@@ -60,7 +68,9 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
             "expected an address on loopback, such as 127.0.0.1",
         ));
     }
-    TcpListener::bind(address)
+    let listener = TcpListener::bind(address)?;
+    streams::bound(&listener, BUFFER_BYTES, KEPT)?;
+    Ok(listener)
 }
 
 /// Serves pages at a socket, in a thread that ends with the program.

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
+use bentpipe_emu::streams;
 use bentpipe_signalling::sip::{Framer, Malformed, Message, Transport};
 use bentpipe_signalling::transaction::{Peer, Transmit};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
@@ -17,6 +19,10 @@ const MAX_WAITING: usize = 4 << 20;
 const MAX_WAITING_IN_ALL: usize = 64 << 20;
 /// Maximum number of datagrams or connections taken before other sockets have their turn.
 const BATCH: usize = 256;
+/// Buffers of a TCP connection in bytes.
+const STREAM_BUFFER: usize = 64 << 10;
+/// Time for which a peer may leave what was sent to it.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Buffers of the UDP socket in bytes.
 const BUFFER: usize = 4 << 20;
 
@@ -54,6 +60,7 @@ impl Sockets {
     /// Returns an error if the address is taken or not local.
     pub fn open(at: SocketAddr) -> io::Result<Sockets> {
         let listener = TcpListener::bind(at)?;
+        streams::bound(&listener, STREAM_BUFFER, PATIENCE)?;
         let local = listener.local_addr()?;
         let socket = Socket::new(Domain::for_address(local), Type::DGRAM, None)?;
         // Smaller buffers than asked for lose datagrams, which are then sent again.

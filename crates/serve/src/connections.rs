@@ -11,26 +11,32 @@ use std::future::Future;
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
+use bentpipe_emu::streams;
 use hyper::body::{Frame, SizeHint};
+use rustix::net::Shutdown;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::limits::source;
 
 /// Most connections.
-const MAX: usize = 512;
+pub(crate) const MAX: usize = 512;
 /// Most connections of an address that is not one of a trusted proxy.
 const MAX_OF_ADDRESS: usize = 256;
 /// Connections in use that a user keeps in a crowd: several pages of a browser.
 const KEPT: usize = 16;
 /// Time in which a peer takes something of what is sent, before its connection ends.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Time between two looks at what a peer has taken.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Registry of the connections.
 #[derive(Clone, Debug, Default)]
@@ -245,16 +251,90 @@ impl<T: Unpin> HttpBody for Held<T> {
     }
 }
 
+/// Socket of a connection, of which its owner keeps a copy.
+///
+/// So it sees what the peer has not taken at the end.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared(Arc<Socket>);
+
+#[derive(Debug)]
+struct Socket {
+    stream: TcpStream,
+    /// Set once the peer has taken nothing for too long.
+    is_late: AtomicBool,
+    /// Longest time in which a peer takes nothing.
+    longest: Duration,
+}
+
+impl Shared {
+    pub(crate) fn new(stream: TcpStream) -> Shared {
+        Shared::with_limit(stream, PATIENCE)
+    }
+
+    fn with_limit(stream: TcpStream, longest: Duration) -> Shared {
+        Shared(Arc::new(Socket { stream, is_late: AtomicBool::new(false), longest }))
+    }
+
+    pub(crate) fn stream(&self) -> &TcpStream {
+        &self.0.stream
+    }
+
+    fn untaken(&self) -> u64 {
+        streams::unacknowledged(self.stream()).unwrap_or(0)
+    }
+
+    /// Ends the direction to the peer, and waits until it has taken what was sent.
+    ///
+    /// The connection keeps its place meanwhile. One that takes nothing for too long, or has to make room, is reset, so that the kernel drops the rest.
+    pub(crate) async fn finish(&self, own: &Connection) {
+        let is_over = tokio::select! {
+            biased;
+            () = own.ended() => false,
+            () = self.taken() => true,
+        };
+        if !is_over || self.untaken() > 0 {
+            self.reset();
+        }
+    }
+
+    /// Has the end of the socket drop what the peer has not taken.
+    pub(crate) fn reset(&self) {
+        // A connection that is gone needs none.
+        let _ = streams::reset_at_end(self.stream());
+    }
+
+    /// Waits until the peer has taken everything, or is late.
+    async fn taken(&self) {
+        if self.0.is_late.load(Ordering::Relaxed) {
+            return;
+        }
+        let _ = rustix::net::shutdown(self.stream(), Shutdown::Write);
+        let start = Instant::now();
+        let (mut least, mut since) = (u64::MAX, start);
+        loop {
+            let (left, now) = (self.untaken(), Instant::now());
+            if left < least {
+                (least, since) = (left, now);
+            }
+            if left == 0 || now >= since + self.0.longest || now >= start + 4 * self.0.longest {
+                return;
+            }
+            sleep(LOOK.min(self.0.longest / 4)).await;
+        }
+    }
+}
+
 /// Stream that fails if the peer takes nothing for a time.
-pub(crate) struct Patient<T> {
-    stream: T,
+pub(crate) struct Patient {
+    shared: Shared,
     end: Pin<Box<Sleep>>,
     waits: bool,
 }
 
-impl<T> Patient<T> {
-    pub(crate) fn new(stream: T) -> Patient<T> {
-        Patient { stream, end: Box::pin(sleep(PATIENCE)), waits: false }
+impl Patient {
+    pub(crate) fn new(shared: Shared) -> Patient {
+        let end = Box::pin(sleep(shared.0.longest));
+        Patient { shared, end, waits: false }
     }
 
     /// Passes the outcome of a write on; one that has waited too long fails.
@@ -265,30 +345,52 @@ impl<T> Patient<T> {
         }
         if !self.waits {
             self.waits = true;
-            self.end.as_mut().reset(Instant::now() + PATIENCE);
+            self.end.as_mut().reset(Instant::now() + self.shared.0.longest);
         }
         ready!(self.end.as_mut().poll(context));
+        self.shared.0.is_late.store(true, Ordering::Relaxed);
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Patient<T> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+/// Tries until there is an outcome, or the socket is not ready.
+fn attempt<V>(
+    mut ready: impl FnMut() -> Poll<io::Result<()>>,
+    mut attempt: impl FnMut() -> io::Result<V>,
+) -> Poll<io::Result<V>> {
+    loop {
+        ready!(ready())?;
+        match attempt() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            outcome => return Poll::Ready(outcome),
+        }
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Patient<T> {
+impl AsyncRead for Patient {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let stream = self.shared.stream();
+        let read = ready!(attempt(
+            || stream.poll_read_ready(context),
+            || stream.try_read(buffer.initialize_unfilled())
+        ))?;
+        buffer.advance(read);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Patient {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let outcome = Pin::new(&mut self.stream).poll_write(context, bytes);
+        let stream = self.shared.stream();
+        let outcome = attempt(|| stream.poll_write_ready(context), || stream.try_write(bytes));
         self.judge(context, outcome)
     }
 
@@ -297,22 +399,21 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Patient<T> {
         context: &mut Context<'_>,
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let outcome = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
+        let stream = self.shared.stream();
+        let outcome = attempt(|| stream.poll_write_ready(context), || stream.try_write_vectored(pieces));
         self.judge(context, outcome)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        true
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let outcome = Pin::new(&mut self.stream).poll_flush(context);
-        self.judge(context, outcome)
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let outcome = Pin::new(&mut self.stream).poll_shutdown(context);
-        self.judge(context, outcome)
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(rustix::net::shutdown(self.shared.stream(), Shutdown::Write)?))
     }
 }
 
@@ -394,5 +495,69 @@ mod tests {
             assert!(all.enter(at(1), true).is_some());
         }
         assert!(all.lock().all.contains_key(&site.0.number));
+    }
+
+    /// Returns a connection: the server's end, of which the kernel keeps 64 KiB, and that of a client.
+    async fn pair() -> (Shared, std::net::TcpStream) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        streams::bound(&listener, 64 << 10, Duration::from_secs(60)).expect("bounds");
+        let client = std::net::TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
+        let (stream, _) = listener.accept().expect("connected");
+        stream.set_nonblocking(true).expect("set");
+        let stream = TcpStream::from_std(stream).expect("a stream");
+        (Shared::with_limit(stream, Duration::from_millis(200)), client)
+    }
+
+    /// Returns the bytes that a client reads, and `true` if a reset is their end.
+    fn read(mut client: std::net::TcpStream) -> (usize, bool) {
+        let mut bytes = Vec::new();
+        let outcome = io::Read::read_to_end(&mut client, &mut bytes);
+        (bytes.len(), outcome.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionReset))
+    }
+
+    #[tokio::test]
+    async fn the_kernel_drops_what_a_peer_does_not_take() {
+        use tokio::io::AsyncWriteExt;
+        let all = Connections::default();
+        let (own, _) = all.enter(at(1), false).expect("room");
+        let (shared, client) = pair().await;
+        let (mut patient, mut taken) = (Patient::new(shared.clone()), 0);
+        let error = loop {
+            match patient.write(&[7; 16 << 10]).await {
+                Ok(len) => taken += len,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        let left = shared.untaken();
+        assert!(left > 0 && left <= 128 << 10 && taken < 1 << 20, "{taken} B, {left} B not taken");
+        shared.finish(&own).await;
+        drop((patient, shared));
+        let (got, is_reset) = read(client);
+        assert!(is_reset && got < taken, "{got} of {taken} B");
+        // An answer that fits is waited for, and one that is not taken is dropped too.
+        let (shared, client) = pair().await;
+        let mut rest = 0;
+        while shared.stream().writable().await.is_ok() && shared.stream().try_write(&[7; 4096]).is_ok() {
+            rest += 4096;
+        }
+        let start = Instant::now();
+        shared.finish(&own).await;
+        assert!(start.elapsed() >= Duration::from_millis(200));
+        drop(shared);
+        assert!(read(client).1, "{rest} B");
+        // One that is taken is whole.
+        let (shared, client) = pair().await;
+        Patient::new(shared.clone()).write_all(&[7; 3000]).await.expect("written");
+        shared.finish(&own).await;
+        drop(shared);
+        assert_eq!(read(client), (3000, false));
+        // A place that others need is not waited for.
+        let (shared, client) = pair().await;
+        while shared.stream().try_write(&[7; 4096]).is_ok() {}
+        own.end();
+        shared.finish(&own).await;
+        drop(shared);
+        assert!(read(client).1);
     }
 }

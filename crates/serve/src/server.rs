@@ -11,6 +11,7 @@ use axum::http::{Request, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::{Router, middleware};
 use bentpipe_agent::Network;
+use bentpipe_emu::streams;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -24,7 +25,7 @@ use tower::ServiceExt;
 use crate::api;
 use crate::app::{App, Settings};
 use crate::children::{Groups, LimitsFile};
-use crate::connections::{Connection, Connections, Patient};
+use crate::connections::{Connection, Connections, Patient, Shared};
 use crate::door;
 use crate::forwarded;
 use crate::guard::{Access, Guard, Peer, Refuse, guard};
@@ -35,10 +36,16 @@ use crate::runner::Runner;
 use crate::setup::{self, Error};
 use crate::store::{Store, jobs, people};
 use crate::tls::{self, Certificate, Tls};
-use crate::{anchor, bodies, log, pages, reserve};
+use crate::{anchor, audited, bodies, log, pages, reserve};
 
 /// Time in which a client sends the head of a request.
 const HEAD_TIME: Duration = Duration::from_secs(10);
+/// Bytes of the kernel's buffers of a connection, in each direction.
+///
+/// They are twice as many with what the kernel adds.
+const BUFFER: usize = 128 << 10;
+/// Longest time for which the kernel keeps what a peer does not take.
+const KEPT: Duration = Duration::from_secs(60);
 /// Most bytes of a request's head.
 const MAX_HEAD: usize = 32 << 10;
 /// Number of turns in which a temporary server waits for the end of its jobs.
@@ -174,6 +181,7 @@ impl Socket {
     fn open(folder: &Path, address: &Address) -> Result<Socket, Error> {
         let bind = || {
             let listener = StdListener::bind(address.listen)?;
+            streams::bound(&listener, BUFFER, KEPT)?;
             listener.set_nonblocking(true)?;
             Ok((listener.local_addr()?, listener))
         };
@@ -258,6 +266,7 @@ fn answer(
         if is_temporary {
             end_jobs(app, &wake).await;
         }
+        audited::write(app, true).await;
         anchor::write(app, 0).await;
         over
     });
@@ -431,6 +440,7 @@ async fn serve(app: App, socket: Socket, wake: SyncSender<()>, mut ends: Ends) -
     }
     let listener = TcpListener::from_std(listener)?;
     tokio::spawn(anchor::keep(app.clone()));
+    tokio::spawn(audited::keep(app.clone()));
     let router = router(&app);
     let connections = Connections::default();
     let mut news = app.news.subscribe();
@@ -476,16 +486,16 @@ fn binding(session: &rustls::ServerConnection) -> Option<[u8; 32]> {
 
 /// Serves a connection until it ends or has to make room.
 async fn attend(stream: TcpStream, client: Client, app: App, tls: Option<Arc<Tls>>) {
-    let own = client.own.clone();
+    let (own, shared) = (client.own.clone(), Shared::new(stream));
     let served = async {
         match tls {
-            Some(tls) => secured(stream, client, &app, &tls).await,
-            None => connection(stream, client, Channel::new(None)).await,
+            Some(tls) => secured(&shared, client, &app, &tls).await,
+            None => connection(Patient::new(shared.clone()), client, Channel::new(None)).await,
         }
     };
     tokio::select! {
-        () = own.ended() => {}
-        () = served => {}
+        () = own.ended() => shared.reset(),
+        () = served => shared.finish(&own).await,
     }
 }
 
@@ -496,10 +506,10 @@ struct Client {
     router: Router,
 }
 
-async fn secured(mut stream: TcpStream, client: Client, app: &App, tls: &Tls) {
-    let handshake = async move {
-        let mut first = [0];
-        if stream.peek(&mut first).await? == 1 && first[0] != HANDSHAKE {
+async fn secured(shared: &Shared, client: Client, app: &App, tls: &Tls) {
+    let handshake = async {
+        let (mut first, mut stream) = ([0], Patient::new(shared.clone()));
+        if shared.stream().peek(&mut first).await? == 1 && first[0] != HANDSHAKE {
             stream.write_all(NEEDS_TLS).await?;
             return Ok(None);
         }
@@ -525,5 +535,5 @@ async fn connection(stream: impl AsyncRead + AsyncWrite + Unpin, client: Client,
     let service = TowerToHyperService::new(service);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(MAX_HEAD);
-    let _ = http.serve_connection(TokioIo::new(Patient::new(stream)), service).await;
+    let _ = http.serve_connection(TokioIo::new(stream), service).await;
 }

@@ -47,7 +47,7 @@ fn answers_that_nobody_reads_are_bounded() {
     let page = format!("/scenarios/{id}/history?from={from}&to={to}");
     let whole = server.send(&ann, ("GET", &page), &[], "");
     assert!(whole.status == 200 && whole.body.contains("the difference is longer"), "{}", whole.body.len());
-    // The kernel takes some megabytes of each, so that shares of a user are for unit tests.
+    // Shares of a user are for unit tests.
     let mut unread: Vec<TcpStream> = Vec::new();
     for _ in 0..60 {
         let mut stream = ask(&server, &ann, &page);
@@ -64,6 +64,64 @@ fn answers_that_nobody_reads_are_bounded() {
         assert!(own.elapsed() < Duration::from_secs(60), "it ended with the connections");
         std::thread::sleep(Duration::from_millis(100));
     }
+}
+
+/// Returns the bytes of each connection of a server that its clients have not taken, as the kernel counts them.
+fn untaken(server: &Server) -> Vec<u64> {
+    let port: u16 = server.host.rsplit_once(':').expect("a port").1.parse().expect("a number");
+    let table = std::fs::read_to_string(format!("/proc/{}/net/tcp", server.id())).expect("a table");
+    let own = format!(":{port:04X}");
+    let queue = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let is_own = words.get(1)?.ends_with(&own) && words.get(3) != Some(&"0A");
+        let sent = words.get(4)?.split(':').next()?;
+        is_own.then(|| u64::from_str_radix(sent, 16).ok()).flatten()
+    };
+    table.lines().filter_map(queue).collect()
+}
+
+#[test]
+fn the_kernel_keeps_little_of_answers_that_nobody_reads() {
+    let server = Server::new();
+    let mut unread = Vec::new();
+    for _ in 0..20 {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        socket.set_recv_buffer_size(4096).expect("set");
+        socket.connect(&server.host.parse::<SocketAddr>().expect("an address").into()).expect("connected");
+        let mut stream = TcpStream::from(socket);
+        // One after the other: 3 MB in all, of any client.
+        let request = format!("GET /api/v1/openapi.json HTTP/1.1\r\nhost: {}\r\n\r\n", server.host);
+        stream.write_all(request.repeat(50).as_bytes()).expect("written");
+        unread.push(stream);
+    }
+    let (mut most, start) = (0, Instant::now());
+    while start.elapsed() < Duration::from_secs(3) {
+        let queues = untaken(&server);
+        most = most.max(queues.iter().sum());
+        assert!(queues.iter().all(|bytes| *bytes <= 256 << 10), "{queues:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(most > 0, "the answers came");
+    // All of it is lost once their clients took nothing for a time.
+    let lost = Instant::now();
+    while untaken(&server).iter().sum::<u64>() > 0 {
+        assert!(lost.elapsed() < Duration::from_secs(90), "{:?}", untaken(&server));
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+#[test]
+fn refusals_of_a_user_have_one_entry_together() {
+    let server = Server::new();
+    let boss = server.boss();
+    let ann = server.user(&boss, "ann", 0);
+    for n in 0..50 {
+        assert_eq!(server.api(&ann, "PATCH", &format!("/jobs/{n}"), &json!({ "note": "x" })).status, 403);
+    }
+    let audit = server.api(&boss, "GET", "/audit", &Value::Null).json();
+    let refused =
+        audit.as_array().expect("a list").iter().filter(|entry| entry["outcome"] == "level too low");
+    assert_eq!(refused.count(), 1);
 }
 
 #[test]
