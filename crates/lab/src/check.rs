@@ -105,7 +105,7 @@ pub fn check(document: &Document) -> Result<Checked, PointError> {
 
 /// Returns the number of nodes, links and flows, copies counted.
 fn elements(scenario: &Scenario) -> usize {
-    let copies = |ends| copies::copies(scenario, ends) as usize;
+    let copies = |ends: [&str; 2]| copies::copies(scenario, ends) as usize;
     let of_flow = |flow: &Flow| flow.count as usize * copies([&flow.from, &flow.to]);
     let nodes: usize = scenario.node.values().map(|node| node.count as usize).sum();
     let links: usize = scenario.link.values().map(|link| copies([&link.between[0], &link.between[1]])).sum();
