@@ -10,7 +10,8 @@
 use std::any::Any;
 use std::collections::VecDeque;
 
-use bentpipe_net::channel::{Coded, CodedConfig, GilbertElliott, JitterLaw, Trials};
+use bentpipe_net::channel::pieces::{self, Stage};
+use bentpipe_net::channel::{Coded, CodedConfig, Config as PacketFault, GilbertElliott, JitterLaw, Trials};
 use bentpipe_net::{Cx, Element, Observer, Packet, Port, Why};
 use bentpipe_net::{InvalidConfig, probability};
 use bentpipe_units::{RandomStream, Span, Time};
@@ -72,6 +73,49 @@ pub enum Config {
         /// Distribution of the delay. No default.
         law: JitterLaw,
     },
+}
+
+impl Config {
+    /// Returns the mean part of packets of some cells that it loses or damages.
+    ///
+    /// `None` for a code near its threshold and for misinserted cells: these have to be run.
+    pub fn mean_loss(&self, cells: u64) -> Option<f64> {
+        let chain = |stage: Stage| 1.0 - pieces::arrives(&[stage], cells);
+        match *self {
+            Config::CellLoss { ratio } => Some(chain(Stage::Loss(ratio))),
+            Config::CellLossBursts { p, r, loss_good, loss_bad } => {
+                let bursts = PacketFault::GilbertElliott { p, r, loss_good, loss_bad };
+                bursts.stage(atm::CELL_LEN).map(chain)
+            }
+            Config::BitErrors { ber } => Some(chain(wrong_cells(ber))),
+            Config::Coded(config) => {
+                PacketFault::Coded(config).mean_loss(usize::try_from(cells).ok()? * atm::CELL_LEN)
+            }
+            Config::Misinsertion { .. } => None,
+            Config::DelayVariation { .. } => Some(0.0),
+        }
+    }
+
+    /// Returns `true` if it delays cells at random.
+    pub const fn is_random_delay(&self) -> bool {
+        matches!(self, Config::DelayVariation { .. })
+    }
+}
+
+/// Returns the cells that pass a receiver at a bit error rate.
+///
+/// It corrects a wrong bit of a header unless the header before was wrong.
+fn wrong_cells(ber: f64) -> Stage {
+    let errors = PacketFault::BitErrors { ber, crc: true };
+    let right = |bytes: usize| 1.0 - errors.mean_loss(bytes).unwrap_or_default();
+    let (header, payload) = (right(HEADER_LEN), right(PAYLOAD_LEN));
+    let corrected = HEADER_BITS as f64 * ber * header / (1.0 - ber).max(f64::MIN_POSITIVE);
+    let all = [header, 1.0 - header];
+    Stage::Chain {
+        bad: 1.0 - header,
+        clean: [[header * payload, corrected * payload], [header * payload, 0.0]],
+        all: [all, all],
+    }
 }
 
 /// A fault on a line: input 0 to output 0.

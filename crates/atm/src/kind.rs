@@ -14,6 +14,7 @@ mod tree;
 
 use std::collections::HashMap;
 
+use crate::fault::Config as CellFault;
 use crate::{Class, Encapsulation, Faults, Interface, Service};
 use bentpipe_net::{Framing, InvalidConfig, Port};
 use bentpipe_sim::ElementId;
@@ -87,8 +88,10 @@ impl MediumKind for Kind {
             let bottleneck = left.and_then(|streams| Bottleneck::of(&path, atm, streams));
             let is_abr = vc.service.class() == Class::Abr;
             let passed = path.iter().map(|at| passed(*at, atm, (left, is_abr))).collect();
-            let notes = notes.remove(&n).unwrap_or_default();
-            Ok(Box::new(ChannelCost { rate, vc, bottleneck, passed, notes }))
+            let mut notes = notes.remove(&n).unwrap_or_default();
+            let faults = faults(&path, atm);
+            notes.extend(not_forecast(&path, atm));
+            Ok(Box::new(ChannelCost { rate, vc, bottleneck, passed, faults, notes }))
         };
         all.iter().enumerate().map(cost).collect()
     }
@@ -277,6 +280,29 @@ fn passed((line, way): (usize, Way), atm: &Atm, (streams, is_abr): (Option<&Stre
     }
 }
 
+/// Returns the faults of the lines of a path in their order.
+fn faults(path: &[(usize, Way)], atm: &Atm) -> Vec<CellFault> {
+    let channels = path.iter().filter_map(|(line, _)| atm.line[*line].channel.as_ref());
+    channels.flat_map(CellChannel::faults).copied().collect()
+}
+
+/// Returns notes on the faults of the lines of a path that are not forecast.
+fn not_forecast(path: &[(usize, Way)], atm: &Atm) -> Vec<String> {
+    let of = |(line, _): &(usize, Way)| -> Vec<String> {
+        let (name, config) = atm.line.get_index(*line).expect("a path is of lines");
+        let faults = config.channel.as_ref().map_or(&[][..], CellChannel::faults);
+        let is_unknown = faults.iter().any(|fault| fault.mean_loss(1).is_none());
+        let losses = is_unknown.then(|| {
+            format!("losses of ATM line {name} are not forecast: cells are inserted, or its decoder is near its threshold")
+        });
+        let delays = faults.iter().any(CellFault::is_random_delay).then(|| {
+            format!("ATM line {name} delays cells at random: delays are those without that, and are longer in a run")
+        });
+        losses.into_iter().chain(delays).collect()
+    };
+    path.iter().flat_map(of).collect()
+}
+
 /// Cost of packets on a virtual channel.
 struct ChannelCost {
     /// Maximum rate of the channel on its lines.
@@ -286,6 +312,8 @@ struct ChannelCost {
     bottleneck: Option<Bottleneck>,
     /// Lines on its way.
     passed: Vec<Passed>,
+    /// Faults of these lines, in their order.
+    faults: Vec<CellFault>,
     /// Tree of a point-to-multipoint channel, at its first leaf.
     notes: Vec<String>,
 }
@@ -327,6 +355,13 @@ impl Cost for ChannelCost {
         let is_abr = matches!(self.vc.service, Service::Abr(_));
         let of_line = self.bottleneck.as_ref().map(|bottleneck| bottleneck.notes(is_abr));
         self.notes.iter().cloned().chain(of_line.into_iter().flatten()).collect()
+    }
+
+    /// Returns the loss of packets with each of their cells.
+    fn mean_loss(&self, len: usize, count: u64) -> f64 {
+        let cells = aal5::cells(self.pdu_len(len)) as u64 * count;
+        let losses = self.faults.iter().filter_map(|fault| fault.mean_loss(cells));
+        1.0 - losses.map(|loss| 1.0 - loss).product::<f64>()
     }
 
     fn cells(&self, len: usize) -> Option<(u64, Bytes)> {

@@ -19,8 +19,10 @@ pub struct Ramp {
     pub ack_every: u32,
     /// Longest time that an ACK waits for more segments.
     pub ack_delay: Span,
-    /// Window in bytes at which the ramp ends.
+    /// Window in bytes that fills the path. The ramp ends a round trip behind it.
     pub target: u64,
+    /// The most bytes in flight, by the buffers of both ends.
+    pub most: u64,
     /// Number of ACKs after which it is given up.
     pub most_acks: u64,
     /// Bytes that the sender has. All of them acknowledged end the ramp.
@@ -38,7 +40,7 @@ pub struct Climb {
     pub acks: u64,
     /// Time from the SYN to its end. `None` if it was given up.
     ///
-    /// It ends at the target, or with the data or the time. The ACK of the last data does not wait for more.
+    /// It ends with a full path, or with the data or the time. The ACK of the last data does not wait for more.
     pub end: Option<Span>,
     /// Bytes acknowledged by then.
     pub acked: u64,
@@ -51,20 +53,25 @@ const SEGMENTS_PER_ACK: u64 = 16;
 ///
 /// Segments queue at the bottleneck alone, and ACKs are never lost.
 pub fn ramp(controller: &mut dyn Controller, path: &Ramp) -> Climb {
-    let mut walk = Walk::new(controller, path);
-    while walk.controller.window() < path.target {
-        if walk.acked >= path.data || walk.now.since(Time::ZERO) >= path.lasts {
-            return walk.end(None);
+    let (mut walk, mut open) = (Walk::new(controller, path), None);
+    loop {
+        if open.is_none() && walk.controller.window() >= path.target {
+            open = Some(walk.now.since(Time::ZERO));
+        }
+        let now = walk.now.since(Time::ZERO);
+        // A window that has opened fills the path in the next round trip.
+        let is_full = open.is_some_and(|open| now >= open + path.rtt);
+        if is_full || walk.acked >= path.data || now >= path.lasts {
+            return walk.end(open);
         }
         // Those on their way count, so that a flight of tiny segments is bounded too.
         let acks = walk.acks + walk.on_way.len() as u64;
         let sent_most = walk.segments >= SEGMENTS_PER_ACK * path.most_acks;
         if acks >= path.most_acks || sent_most || !walk.step() {
             let acks = acks.max(walk.segments / SEGMENTS_PER_ACK);
-            return Climb { time: None, acks, end: None, acked: walk.acked };
+            return Climb { time: open, acks, end: None, acked: walk.acked };
         }
     }
-    walk.end(Some(walk.now.since(Time::ZERO)))
 }
 
 struct Walk<'a> {
@@ -77,6 +84,8 @@ struct Walk<'a> {
     /// Time of the next segment of a sender that paces.
     paced_from: Time,
     flight: u64,
+    /// The most bytes in flight.
+    most: u64,
     /// Number of segments sent.
     segments: u64,
     /// Segments without an ACK.
@@ -114,6 +123,7 @@ impl<'a> Walk<'a> {
             idle_from: now,
             paced_from: now,
             flight: 0,
+            most: path.most.min(2 * path.target + u64::from(path.smss) * u64::from(path.ack_every.max(1))),
             segments: 0,
             pending: Pending { segments: 0, bytes: 0, sent: now, arrival: now },
             on_way: VecDeque::new(),
@@ -136,7 +146,9 @@ impl<'a> Walk<'a> {
     /// Returns `true` if it sent a segment or took an ACK.
     fn step(&mut self) -> bool {
         let bytes = self.path.data.saturating_sub(self.flight + self.acked).min(self.path.smss.into());
-        let may_send = bytes > 0 && self.flight + bytes <= self.controller.window();
+        // More than twice of what fills the path waits at the bottleneck, and changes nothing.
+        let window = self.controller.window().min(self.most);
+        let may_send = bytes > 0 && self.flight + bytes <= window;
         let send_at = self.now.max(self.paced_from);
         match self.on_way.front() {
             Some((at, _)) if !may_send || *at < send_at => self.take_ack(),
@@ -225,12 +237,44 @@ mod tests {
             ack_every,
             ack_delay: Span::from_millis(200),
             target: 653_000,
+            most: 16_000_000,
             most_acks: 1_000_000,
             data: u64::MAX,
             lasts: Span::MAX,
         };
         let climb = ramp(&mut *config.build(&connection), &path);
         climb.time.expect("it grows").as_secs_f64()
+    }
+
+    /// A window far beyond its data opens with the first ACK, behind which the rest is sent: a round trip more.
+    #[test]
+    fn a_window_that_opens_at_once_still_has_to_fill_the_path() {
+        let config: ControllerConfig = "hybla".parse().expect("a controller");
+        let connection = Connection {
+            smss: 1000,
+            initial_window_segments: 10,
+            initial_ssthresh: u64::MAX,
+            max_window: 16_000_000,
+        };
+        let path = Ramp {
+            rtt: Span::from_millis(500),
+            rate: Rate::from_bps(8_000_000),
+            smss: 1000,
+            ack_every: 2,
+            ack_delay: Span::ZERO,
+            target: 500_000,
+            most: 16_000_000,
+            most_acks: 100_000,
+            data: 20_000,
+            lasts: Span::MAX,
+        };
+        let climb = ramp(&mut *config.build(&connection), &path);
+        let (open, end) =
+            (climb.time.expect("it opens").as_secs_f64(), climb.end.expect("an end").as_secs_f64());
+        // Handshake and a round trip; eighteen segments more from then on, and what an ACK of two takes.
+        assert!((open - 1.0).abs() < 0.01, "{open}");
+        assert!((1.5..1.53).contains(&end), "{end}");
+        assert_eq!(climb.acked, 20_000);
     }
 
     /// RFC 5681 3.1: a segment more for each ACK, so that one for two segments makes it 1.5 windows a round trip.
@@ -259,6 +303,7 @@ mod tests {
             ack_every: 2,
             ack_delay: Span::ZERO,
             target: 100_000,
+            most: 16_000_000,
             most_acks: 1000,
             data: u64::MAX,
             lasts: Span::MAX,

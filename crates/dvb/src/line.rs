@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use bentpipe_net::InvalidConfig;
+pub use bentpipe_net::channel::CodeRate;
 use bentpipe_units::{Rate, Span};
 use bentpipe_wire::bbframe;
 use bentpipe_wire::ts::PACKET_LEN;
@@ -17,39 +18,6 @@ pub(super) const TS_BITS: u128 = 8 * PACKET_LEN as u128;
 pub(super) const RS_BITS: u128 = 8 * 204;
 /// Nanoseconds in a second.
 pub(super) const NANOS: u128 = 1_000_000_000;
-
-/// Rate of DVB-S's convolutional code (EN 300 421, section 4.4.4).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum CodeRate {
-    /// 1/2.
-    #[serde(rename = "1/2")]
-    Half,
-    /// 2/3.
-    #[serde(rename = "2/3")]
-    TwoThirds,
-    /// 3/4.
-    #[default]
-    #[serde(rename = "3/4")]
-    ThreeQuarters,
-    /// 5/6.
-    #[serde(rename = "5/6")]
-    FiveSixths,
-    /// 7/8.
-    #[serde(rename = "7/8")]
-    SevenEighths,
-}
-
-impl CodeRate {
-    pub(super) const fn fraction(self) -> (u128, u128) {
-        match self {
-            CodeRate::Half => (1, 2),
-            CodeRate::TwoThirds => (2, 3),
-            CodeRate::ThreeQuarters => (3, 4),
-            CodeRate::FiveSixths => (5, 6),
-            CodeRate::SevenEighths => (7, 8),
-        }
-    }
-}
 
 /// MODCOD: modulation and code rate of DVB-S2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

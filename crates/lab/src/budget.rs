@@ -19,6 +19,7 @@ pub(crate) mod show;
 mod states;
 mod transfer;
 mod voice;
+mod windows;
 
 use std::collections::HashMap;
 
@@ -26,7 +27,9 @@ use bentpipe_dtn::network::Layer;
 use bentpipe_net::queue::DEFAULT_PACKETS;
 use bentpipe_record::ContactPlan;
 use bentpipe_scenario::copies::{self, copies as copies_between};
-use bentpipe_scenario::{Access, Flow, Link, Medium, Problem, Queue, Role, Scenario, Traffic, Way};
+use bentpipe_scenario::{
+    Access, Controller, Flow, Link, Medium, Problem, Queue, Role, Scenario, Traffic, Way,
+};
 pub use bentpipe_site::{Airtime, Compressed, ShareBudget};
 use bentpipe_site::{Opened, Passage, Recorded, Router, Topology, Window};
 use bentpipe_units::{Bytes, Rate, Span};
@@ -277,7 +280,7 @@ impl Budget {
             FlowBudget::new(&mut ground, *n, path, forecast, &sharing)
         };
         let mut flows: Vec<FlowBudget> = paths.iter().zip(&forecasts).map(flow).collect();
-        notes::contend(&mut flows, &terminals);
+        notes::contend(scenario, &paths, &mut flows, &terminals);
         notes::overload(scenario, (&paths, &forecasts), &mut flows, &links);
         notes::groups(scenario, &mut flows);
         notes::unlike(scenario, &paths, &mut flows);
@@ -481,7 +484,7 @@ fn link_budgets(scenario: &Scenario, media: &Media<'_>, all: &Users<'_>, states:
             let (rates, delays) = (states.rates((n, way)).to_vec(), states.delays((n, way)));
             let mut budget =
                 LinkBudget { voice, rates, delays, ..LinkBudget::new(media, (n, name), way, longest, flows) };
-            budget.notes.extend(notes::of_link(media, states, (n, way)));
+            budget.notes.extend(notes::of_link(media, states, (n, way), longest));
             let both = Way::BOTH
                 .into_iter()
                 .flat_map(|way| all.on(n, way).iter().filter_map(move |(_, path)| path.data_on(n, way)));
@@ -615,6 +618,8 @@ impl FlowBudget {
         budget.tcp = path.window.map(|window| {
             let at = (media, states);
             let transfer = Transfer::new(scenario, at, (n, path), forecast, &mut ground.climbs);
+            let transfer =
+                transfer.map(|all| Transfer { takes: all.takes.map(|takes| least(flow, takes)), ..all });
             TcpBudget::new((window, rtt), forecast.sent, &budget, transfer)
         });
         budget.warnings = notes::of_flow(ground, (n, path), (forecast, sharing), &budget);
@@ -652,6 +657,21 @@ fn compressed(
         CompressedFlow { link: direction(scenario, (link, way)), lengths, room: offered.map(room) }
     };
     path.compressed().map(of_link).collect()
+}
+
+/// Part of a computed completion that none falls short of.
+///
+/// Packets of a run are not a fluid.
+const LEAST: f64 = 0.98;
+
+/// The same of a controller that sees the delay of each packet.
+const LEAST_BY_DELAYS: f64 = 0.93;
+
+/// Returns the least completion of a flow for a computed one.
+fn least(flow: &Flow, takes: Span) -> Span {
+    let is_by_delays =
+        matches!(&flow.traffic, Traffic::Tcp(tcp) if matches!(tcp.controller, Controller::Vegas(_)));
+    takes.mul_f64(if is_by_delays { LEAST_BY_DELAYS } else { LEAST })
 }
 
 impl TcpBudget {

@@ -450,7 +450,7 @@ fn short_transfers_have_the_goodput_of_slow_start() {
     }
 }
 
-/// Data has arrived when it is there, and not when a delayed ACK says so.
+/// Data has arrived when it is there, and not when a delayed ACK says so. None takes less than the least.
 #[test]
 fn transfers_of_a_size_take_as_long_as_is_forecast() {
     for (size, delay, rate) in [
@@ -461,10 +461,14 @@ fn transfers_of_a_size_take_as_long_as_is_forecast() {
         ("3 MB", 20, "4 Mbit/s"),
         ("50 kB", 5, "4 Mbit/s"),
     ] {
-        for controller in ["newreno", "cubic"] {
+        let more =
+            ["\"newreno\"", "\"cubic\"", "\"newreno\", opened_by = \"receiver\"", "\"cubic\", ack_every = 1"];
+        // What Hybla loses at its first burst is not forecast.
+        let hybla = (size == "10 kB").then_some("\"hybla\"");
+        for controller in more.into_iter().chain(hybla) {
             let flow = format!(
                 "[flow.f]\nfrom = \"a\"\nto = \"b\"\napplication = {{ kind = \"bulk\", size = \"{size}\" }}\n\
-                 traffic = {{ kind = \"tcp\", controller = \"{controller}\" }}\n"
+                 traffic = {{ kind = \"tcp\", controller = {controller} }}\n"
             );
             let text = between(&format!("rate = \"{rate}\"\ndelay = \"{delay} ms\"\n"), &flow);
             let scenario = scenario(&text).unwrap_or_else(|refusal| panic!("{refusal}\n{text}"));
@@ -472,9 +476,121 @@ fn transfers_of_a_size_take_as_long_as_is_forecast() {
             let took = measured(&scenario, &mut built(&scenario))("flow.f.completion");
             let least =
                 budget.flows[0].tcp.as_ref().and_then(|tcp| tcp.completion).expect("a size").as_secs_f64();
-            assert!((took / least - 1.0).abs() < 0.02, "{took} for {least}\n{text}{budget}");
+            assert!((1.0..1.04).contains(&(took / least)), "{took} for {least}\n{text}{budget}");
         }
     }
+}
+
+/// The window of Hybla opens with its first ACK. What is left then still has to be sent, and takes a round trip.
+#[test]
+fn a_window_that_opens_at_once_is_not_a_full_path() {
+    for size in ["15 kB", "20 kB", "60 kB"] {
+        let flow = format!(
+            "[flow.f]\nfrom = \"a\"\nto = \"b\"\napplication = {{ kind = \"bulk\", size = \"{size}\" }}\n\
+             traffic = {{ kind = \"tcp\", controller = \"hybla\" }}\n"
+        );
+        let text = between("rate = \"10 Mbit/s\"\ndelay = \"250 ms\"\n", &flow);
+        let scenario = scenario(&text).unwrap_or_else(|refusal| panic!("{refusal}\n{text}"));
+        let budget = Budget::new(&scenario).expect("ways");
+        let took = measured(&scenario, &mut built(&scenario))("flow.f.completion");
+        let least =
+            budget.flows[0].tcp.as_ref().and_then(|tcp| tcp.completion).expect("a size").as_secs_f64();
+        assert!((1.0..1.04).contains(&(took / least)), "{took} for {least}\n{text}{budget}");
+    }
+}
+
+/// An ATM network between two nodes, with faults of the cells of its first line.
+fn cells(channel: &str, flow: &str) -> String {
+    format!(
+        "title = \"t\"\nduration = \"60 s\"\nnode.a = {{}}\nnode.b = {{}}\natm.switch.s = {{}}\n\
+         atm.line.u = {{ between = [\"a\", \"s\"], rate = \"10 Mbit/s\", delay = \"1 ms\", channel = {{ {channel} }} }}\n\
+         atm.line.d = {{ between = [\"s\", \"b\"], rate = \"10 Mbit/s\", delay = \"1 ms\" }}\n\
+         link.p = {{ between = [\"a\", \"b\"], medium = {{ kind = \"vc\" }} }}\n{flow}"
+    )
+}
+
+/// Losses by chains, by copies and by cells. A packet in fragments is lost with any of them, and one that comes twice with both.
+#[test]
+fn packets_are_lost_as_is_forecast() {
+    let line = |channel: &str, payload: u32| {
+        let flow = datagrams("f", "4 Mbit/s", "").replace("1000 B", &format!("{payload} B"));
+        let text = between(&format!("rate = \"10 Mbit/s\"\nforward.channel = {channel}\n"), &flow);
+        text.replace("\"20 s\"", "\"60 s\"")
+    };
+    let bursts = "{ kind = \"gilbert-elliott\", p = 0.02, r = 0.2 }";
+    let twice = "{ kind = \"duplication\", probability = 0.5 }";
+    let loss = "{ kind = \"packet-errors\", loss = 0.3 }";
+    let bits = "{ kind = \"bit-bursts\", p = 1e-5, r = 1e-3, ber_bad = 0.1 }";
+    let outages = "{ kind = \"outages\", outages = [{ at = \"20 s\", lasts = \"9 s\" }] }";
+    let whole = || datagrams("f", "4 Mbit/s", "");
+    let cases = [
+        line(bursts, 4000),
+        line(bits, 4000),
+        line(&format!("[{twice}, {loss}]"), 1000),
+        line(&format!("[{loss}, {twice}]"), 1000),
+        line(&format!("[{twice}, {bursts}]"), 2500),
+        line(&format!("[{outages}, {loss}]"), 1000),
+        line(&format!("[{outages}, {bursts}]"), 4000),
+        cells("kind = \"cell-loss\", ratio = 0.02", &whole()),
+        cells(
+            "kind = \"cell-loss-bursts\", p = 0.001, r = 0.1, loss_bad = 1.0",
+            &whole().replace("1000 B", "20000 B"),
+        ),
+        cells("kind = \"bit-errors\", ber = 1e-5", &whole()),
+        cells(
+            "kind = \"bit-errors\", ber = 2e-4",
+            &whole().replace("1000 B", "100 B").replace("4 Mbit/s", "1 Mbit/s"),
+        ),
+        cells("kind = \"coded\", code_rate = \"1/2\", eb_n0_db = 4.0, outer = false", &whole()),
+    ];
+    for text in cases {
+        let scenario = scenario(&text).unwrap_or_else(|refusal| panic!("{refusal}\n{text}"));
+        let budget = Budget::new(&scenario).expect("ways");
+        let (lost, found) = (budget.flows[0].lost, measured(&scenario, &mut built(&scenario))("flow.f.loss"));
+        assert!(
+            lost > 0.01 && (found - lost).abs() < 0.01 + 0.03 * lost,
+            "{found} for {lost}\n{text}{budget}"
+        );
+        assert!(!budget.to_string().contains("are not forecast"), "{budget}");
+    }
+    let unknown = cells("kind = \"misinsertion\", per_second = 100, vci = 40", &whole());
+    let scenario = scenario(&unknown).unwrap_or_else(|refusal| panic!("{refusal}"));
+    let shown = Budget::new(&scenario).expect("ways").to_string();
+    assert!(shown.contains("losses of ATM line u are not forecast"), "{shown}");
+}
+
+/// Nothing is short where nothing is received: each flow sends what it would.
+#[test]
+fn an_outage_is_no_overload() {
+    let both = format!("{}{}", datagrams("f", "2 Mbit/s", ""), datagrams("g", "1 Mbit/s", ""));
+    let outages = "forward.channel = { kind = \"outages\", outages = [{ at = \"5 s\", lasts = \"3 s\" }] }\n";
+    let down = "[[event]]\nat = \"5 s\"\nset = { \"link.l.forward.rate\" = \"0 bit/s\" }\nhold = \"3 s\"\n";
+    let faded = "delay = \"20 ms\"\nreturn.rate = \"1 Mbit/s\"\nforward.medium = { kind = \"dvb\", line = \"c\", encapsulation = \"gse\" }\n\
+        [dvb.c]\nkind = \"dvb-s2\"\nsymbol_rate = 3_000_000\nes_n0_db = 10.0\nsteps = [{ at = \"5 s\", es_n0_db = -10.0 }, { at = \"8 s\", es_n0_db = 10.0 }]\n";
+    for text in [
+        between(&format!("{LINE}{outages}"), &both),
+        between(LINE, &format!("{both}{down}")),
+        between(faded, &both),
+    ] {
+        let scenario = scenario(&text).unwrap_or_else(|refusal| panic!("{refusal}\n{text}"));
+        let shown = Budget::new(&scenario).expect("ways").to_string();
+        let is_noted =
+            ["sends more than its share", "it offers", "carries only"].map(|note| shown.contains(note));
+        assert_eq!(is_noted, [false; 3], "{text}{shown}");
+    }
+}
+
+/// A round trip is shorter while a line is faster.
+#[test]
+fn no_round_trip_is_shorter_than_the_least_of_all_states() {
+    let ping = "[flow.p]\nfrom = \"a\"\nto = \"b\"\ntraffic = { kind = \"ping\", interval = \"500 ms\", payload = \"1400 B\" }\n";
+    let faster = "[[event]]\nat = \"10 s\"\nset = { \"link.l.rate\" = \"8 Mbit/s\" }\n";
+    let text = between("rate = \"400 kbit/s\"\ndelay = \"5 ms\"\n", &format!("{ping}{faster}"));
+    let scenario = scenario(&text).unwrap_or_else(|refusal| panic!("{refusal}\n{text}"));
+    let budget = Budget::new(&scenario).expect("ways");
+    let found = measured(&scenario, &mut built(&scenario))("flow.p.rtt-min");
+    let least = budget.flows[0].min_rtt.expect("answers").as_secs_f64();
+    assert!((found - least).abs() < 1e-5, "{found} for {least}\n{budget}");
 }
 
 /// The round trip of a ping over media that send frames, or datagrams in fragments.
@@ -519,7 +635,10 @@ fn what_is_not_known_is_noted() {
     let bursts = "[flow.f]\nfrom = \"a\"\nto = \"b\"\ntraffic = \"tcp\"\napplication = { kind = \"on-off\", on = \"1 s\", off = \"1 s\", exponential = true }\n";
     noted(&between(LINE, bursts), "the times of its bursts are random");
     let down = "[[event]]\nat = \"5 s\"\nset = { \"link.l.rate\" = \"0 bit/s\" }\nhold = \"100 ms\"\n";
-    noted(&between(LINE, &format!("{flow}{down}")), "what its queue keeps until later is not counted");
+    noted(
+        &between(LINE, &format!("{flow}{down}")),
+        "what queues and senders keep until later is not counted",
+    );
     noted(
         &between(LINE, &format!("{}{}", datagrams("g", "6 Mbit/s", ""), datagrams("f", "1 Mbit/s", ""))),
         "g sends more than its share of l forward",
@@ -555,6 +674,60 @@ fn what_is_not_known_is_noted() {
         "{of_paced:?}"
     );
     noted(&between(LINE, transfers), "Hybla opens its window faster");
+    let alone = |controller: &str, more: &str| {
+        format!(
+            "[flow.f]\nfrom = \"a\"\nto = \"b\"\n{more}traffic = {{ kind = \"tcp\", controller = \"{controller}\" }}\n"
+        )
+    };
+    let small =
+        "rate = \"10 Mbit/s\"\ndelay = \"100 ms\"\nqueue = { kind = \"drop-tail\", bytes = \"20 kB\" }\n";
+    noted(
+        &between(small, &alone("newreno", "")),
+        "it gets up to what is forecast, in the long run at most 80 % of that",
+    );
+    let open = "rate = \"10 Mbit/s\"\ndelay = \"250 ms\"\n";
+    noted(&between(open, &alone("vegas", "")), "Vegas ends its slow start at delays of single packets");
+    noted(&between(small, &alone("cubic", "")), "what is lost there leaves the line idle");
+    let bucket = "rate = \"10 Mbit/s\"\nforward.shaper = { rate = \"1 Mbit/s\", burst = \"1 MB\", limit = \"50 kB\" }\n";
+    noted(&between(bucket, &alone("bbr", "")), "it sends faster while the bucket of 1 MB");
+    noted(&cells("kind = \"cell-loss\", ratio = 0.01", &alone("cubic", "")), "channels lose");
+    let limited = cells("kind = \"cell-loss\", ratio = 0.0", &alone("cubic", ""));
+    let limited = limited.replace("kind = \"vc\"", "kind = \"vc\", limit = 100").replace("1 ms", "100 ms");
+    noted(&limited, "the queue of p forward holds 4800 B");
+    let paced = alone("cubic", "application = { kind = \"paced\", rate = \"2 Mbit/s\" }\n");
+    noted(&between("rate = \"10 Mbit/s\"\ndelay = \"270 ms\"\n", &paced), "it may send less than is written");
+    let several =
+        alone("cubic", "count = 3\nstagger = \"1 s\"\napplication = { kind = \"bulk\", size = \"1 MB\" }\n");
+    noted(&between(LINE, &several), "transfers that end leave their shares to others");
+    let tfrc = "[flow.f]\nfrom = \"a\"\nto = \"b\"\ntraffic = { kind = \"tfrc\", payload = \"200 B\", rate = \"500 kbit/s\" }\n";
+    noted(
+        &between("rate = \"10 Mbit/s\"\ndelay = \"270 ms\"\n", tfrc),
+        "its rate doubles in each round trip at first",
+    );
+    let lossy = "rate = \"10 Mbit/s\"\nforward.channel = { kind = \"packet-errors\", loss = 0.1 }\n";
+    noted(&between(lossy, tfrc), "a sender that slows down at a loss gets less");
+    let outage = "rate = \"10 Mbit/s\"\nforward.channel = { kind = \"outages\", outages = [{ at = \"5 s\", lasts = \"3 s\" }] }\n";
+    let written = alone("cubic", "application = { kind = \"paced\", rate = \"900 kbit/s\" }\n");
+    noted(&between(outage, &written), "what queues and senders keep until later is not counted");
+    noted(
+        &between(LINE, &format!("{}{}", datagrams("u", "200 kbit/s", ""), alone("cubic", ""))),
+        "others fill the queue of l forward and slow down at what it drops",
+    );
+    let long = datagrams("f", "500 kbit/s", "").replace("1000 B", "12000 B");
+    let short = "rate = \"10 Mbit/s\"\nqueue = { kind = \"drop-tail\", packets = 5 }\n";
+    let frames = "delay = \"20 ms\"\nmedium = { kind = \"space\", rate = \"10 Mbit/s\", frame = \"aos\", ber = 1e-5 }\n";
+    let noise =
+        "rate = \"10 Mbit/s\"\nforward.channel = { kind = \"coded\", code_rate = \"7/8\", eb_n0_db = 2.0 }\n";
+    noted(&between(noise, &flow), "a decoder near or below its threshold");
+    noted(&between(frames, &datagrams("f", "8 Mbit/s", "")), "frames have parts of two: up to 16.");
+    noted(&between(short, &long), "the fragments of a datagram come at once: some are lost");
+    let slots = "title = \"t\"\nduration = \"60 s\"\nnode.b = {}\nnode.a = {}\ncarrier.r = { preset = \"skyplex\" }\n[link.x]\n\
+        between = [\"a\", \"b\"]\ndelay = \"250 ms\"\nreturn.rate = \"1 Mbit/s\"\n\
+        forward.medium = { kind = \"dama\", carrier = \"r\", rbdc = \"1 Mbit/s\" }\n";
+    noted(
+        &format!("{slots}{}", alone("cubic", "")),
+        "what it sends or its answers wait for slots that are requested",
+    );
     let random =
         flow.replace("\"constant-rate\", rate = \"2 Mbit/s\"", "\"poisson\", mean_interval = \"40 ms\"");
     noted(&between(LINE, &random), "it sends at random");

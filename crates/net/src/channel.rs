@@ -24,6 +24,7 @@ pub mod loss;
 mod mean;
 pub mod metrics;
 mod outage;
+pub mod pieces;
 mod signal;
 mod synthetic;
 mod trace;

@@ -62,8 +62,10 @@ pub trait Cost {
         &[]
     }
 
-    /// Returns the mean part of packets that the medium itself loses. Default: none.
-    fn mean_loss(&self, _len: usize) -> f64 {
+    /// Returns the probability that the medium itself loses one of `count` packets in succession.
+    ///
+    /// Default: it loses none.
+    fn mean_loss(&self, _len: usize, _count: u64) -> f64 {
         0.0
     }
 

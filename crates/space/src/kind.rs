@@ -177,10 +177,11 @@ impl Cost for FrameCost {
         self.usable().mul_f64(len as f64 / several)
     }
 
-    /// Returns the loss of a packet with each of its frames.
-    fn mean_loss(&self, len: usize) -> f64 {
+    /// Returns the loss of packets with each of their frames, which they have in common.
+    fn mean_loss(&self, len: usize, count: u64) -> f64 {
         let Ok(layout) = self.0.layout() else { return 0.0 };
-        let frames = i32::try_from(self.frames(len, layout.field)).unwrap_or(i32::MAX);
+        let all = len.saturating_mul(usize::try_from(count).unwrap_or(usize::MAX));
+        let frames = i32::try_from(self.frames(all, layout.field)).unwrap_or(i32::MAX);
         frame_loss(&self.0).map_or(0.0, |loss| 1.0 - (1.0 - loss).powi(frames))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bentpipe_net::channel::pieces::Stage;
 use bentpipe_net::channel::{Config, Outage};
 use bentpipe_scenario::{Access, Link, Medium, Scenario, Side, Way, files};
 use bentpipe_site::Channel;
@@ -88,6 +89,16 @@ impl Losses {
         1.0 - pass
     }
 
+    /// Returns the faults that packets of `len` bytes meet on a direction at a time.
+    ///
+    /// Packets come in succession. Outages are apart. Copies alone if losses are not known.
+    pub(super) fn stages(&self, at: (usize, Way), time: Span, len: u64) -> impl Iterator<Item = Stage> {
+        let faults = self.held(at, time).map_or(&[][..], |held| &held.faults);
+        let is_unknown = self.unknown.contains_key(&at);
+        let stages = faults.iter().filter_map(move |fault| fault.stage(len as usize));
+        stages.filter(move |stage| !is_unknown || matches!(stage, Stage::Copies(_)))
+    }
+
     /// Returns the mean number of packets that leave a channel for one that passes.
     pub(super) fn copies(&self, at: (usize, Way), time: Span) -> f64 {
         let faults = self.held(at, time).map_or(&[][..], |held| &held.faults);
@@ -128,9 +139,9 @@ impl Losses {
         unread.or_else(|| Some(format!("losses of its channel are not forecast: {}", self.unknown.get(&at)?)))
     }
 
-    /// Returns `true` if a channel has other faults at a time than at one before.
-    pub(super) fn change_between(&self, before: Span, after: Span) -> bool {
-        self.of.values().flatten().any(|held| before < held.from && held.from <= after)
+    /// Returns the number of changes of faults up to a time.
+    pub(super) fn epoch(&self, time: Span) -> usize {
+        self.of.values().map(|all| all.partition_point(|held| held.from <= time)).sum()
     }
 
     /// Returns `true` if no channel has a fault in the run.
@@ -167,7 +178,7 @@ fn unknown(side: &Side, faults: &[Config]) -> Option<&'static str> {
         return Some("a stage in front of the line makes other packets");
     }
     let is_run = faults.iter().any(|fault| fault.mean_loss(1000).is_none());
-    is_run.then_some("they follow a trace, a signal or a decoder near its threshold")
+    is_run.then_some("they follow a trace, a signal or a decoder near or below its threshold")
 }
 
 /// Returns starts and ends of outages up to the end of the run.

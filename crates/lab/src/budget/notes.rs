@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use bentpipe_scenario::{Controller, Flow, Queue, Scenario, Traffic, Way, copies};
+use bentpipe_scenario::{Flow, Medium, Scenario, Traffic, Way, copies};
 use bentpipe_site::application::Application;
 use bentpipe_site::{Cost, Recorded, ShareBudget};
 use bentpipe_transport::app::Pattern;
@@ -13,15 +13,7 @@ use super::medium::Media;
 use super::path::{Path, splitter};
 use super::sharing::{Forecast, Sharing};
 use super::states::States;
-use super::{FlowBudget, Ground, LinkBudget, direction, is_whole, queue_of, queue_text, show};
-
-/// Delay in a queue that is worth a note.
-///
-/// The queue also holds [`BDPS_OF_QUEUE`].
-const LONGEST_WAIT: Span = Span::from_secs(1);
-
-/// Number of bandwidth-delay products of a queue that is too long.
-const BDPS_OF_QUEUE: u64 = 2;
+use super::{FlowBudget, Ground, LinkBudget, direction, is_whole, show, windows};
 
 /// Returns the notes on a flow towards a receiver.
 pub(super) fn of_flow(
@@ -41,13 +33,15 @@ pub(super) fn of_flow(
         )],
         // Data does not wait where ACKs do.
         None if path.answers_on(forecast.narrowest.0, forecast.narrowest.1) => Vec::new(),
-        None => tcp_warnings(scenario, media, flow, budget, forecast.narrowest),
+        None => windows::notes(ground, (n, path), forecast, budget),
     };
     notes.extend(ack_note(scenario, path, forecast));
     notes.extend(ack_share(scenario, path, forecast));
     notes.extend(warnings(flow, budget, forecast.sent, sharing));
-    notes.extend(loss_note(budget));
-    notes.extend(answers_note(ground, path));
+    notes.extend(loss_note(flow, budget));
+    notes.extend(windows::rate_start(scenario, flow, budget));
+    notes.extend(windows::long_datagrams(ground, path));
+    notes.extend(answers_note(ground, (n, path)));
     notes.extend(random_delay(media, path));
     notes.extend(bucket(scenario, media, path));
     notes.extend(waiting(ground, (n, path), forecast, budget));
@@ -97,19 +91,26 @@ fn by_turns(media: &Media<'_>, path: &Path, forecast: &Forecast) -> Option<Strin
 }
 
 /// Returns a note on losses of channels for a sender that they slow down.
-fn loss_note(budget: &FlowBudget) -> Option<String> {
-    (budget.lost > 0.0 && budget.tcp.is_some()).then(|| {
+fn loss_note(flow: &Flow, budget: &FlowBudget) -> Option<String> {
+    (budget.lost > 0.0 && (budget.tcp.is_some() || matches!(flow.traffic, Traffic::Tfrc(_)))).then(|| {
         let part = show::percent(budget.lost);
         format!("channels lose {part} of its packets on average: a sender that slows down at a loss gets less than is forecast")
     })
 }
 
 /// Returns a note on answers that channels lose.
-fn answers_note(ground: &Ground<'_>, path: &Path) -> Option<String> {
-    let time = ground.states.start(0);
-    let part = path.answers_lost(&ground.states.losses, time);
-    (part > 0.0 && path.asks())
-        .then(|| format!("channels lose {} of the answers that come", show::percent(part)))
+fn answers_note(ground: &Ground<'_>, (n, path): (usize, &Path)) -> Option<String> {
+    if !path.asks() {
+        return None;
+    }
+    let (media, states) = (ground.media, ground.states);
+    let (mut asked, mut answered) = (0.0, 0.0);
+    for (state, time) in states.of_flow(n) {
+        let [there, back] = path.answered(media, states, state);
+        (asked, answered) = (asked + time * there, answered + time * there * back);
+    }
+    let part = if asked > 0.0 { 1.0 - answered / asked } else { 0.0 };
+    (part > 1e-9).then(|| format!("channels lose {} of the answers that come", show::percent(part)))
 }
 
 /// Returns a note on delays that are drawn for each packet.
@@ -145,13 +146,14 @@ fn waiting(
 ) -> Option<String> {
     let offered = budget.offered?.as_bps() as f64 * (1.0 - budget.lost);
     let is_less = (forecast.fair.as_bps() as f64) < 0.999 * offered;
-    let slows =
-        |at: &(usize, Way)| !ground.states.rates(*at).is_empty() && !ground.states.losses.has_outages(*at);
+    // A connection keeps what is written in an outage. What others send is lost.
+    let keeps = |at: &(usize, Way)| budget.tcp.is_some() || !ground.states.losses.has_outages(*at);
+    let slows = |at: &(usize, Way)| !ground.states.rates(*at).is_empty() && keeps(at);
     let slow = path.directions().into_iter().find(slows)?;
     let has_room = offered < forecast.alone.as_bps() as f64;
     (is_less && has_room && ground.states.of_flow(n).len() > 1).then(|| {
         format!(
-            "{} is slower than what comes at times: what its queue keeps until later is not counted",
+            "{} is slower than what comes at times: what queues and senders keep until later is not counted",
             direction(ground.scenario, slow)
         )
     })
@@ -206,47 +208,34 @@ pub(super) fn overload(
     flows: &mut [FlowBudget],
     links: &[LinkBudget],
 ) {
-    let is_more = |flow: &FlowBudget| {
-        if flow.blocked.is_some() {
-            return false;
-        }
-        let arrives = flow.offered.map(|offered| offered.as_bps() as f64 * (1.0 - flow.lost));
-        arrives.is_some_and(|arrives| flow.fair_share.as_bps() as f64 * 1.001 + 1.0 < arrives)
-    };
     behind_data(scenario, paths, flows);
-    let mut pushing: HashMap<String, String> = HashMap::new();
-    for flow in flows.iter().filter(|flow| flow.tcp.is_none() && is_more(flow)) {
-        pushing.entry(flow.bottleneck.clone()).or_insert_with(|| flow.name.clone());
-    }
-    if pushing.is_empty() {
+    if forecasts.iter().all(|forecast| forecast.pressed.is_none()) {
         return;
     }
-    let names: Vec<Vec<String>> = paths
-        .iter()
-        .map(|(_, path)| path.directions().into_iter().map(|at| direction(scenario, at)).collect())
-        .collect();
-    let mut counts: HashMap<&str, usize> = HashMap::new();
-    names.iter().flatten().for_each(|name| *counts.entry(name).or_default() += 1);
+    let mut counts: HashMap<(usize, Way), usize> = HashMap::new();
+    let all = paths.iter().flat_map(|(_, path)| path.directions());
+    all.for_each(|at| *counts.entry(at).or_default() += 1);
     let cells: HashSet<String> = links
         .iter()
         .filter(|link| link.cells.is_some())
         .map(|link| format!("{} {}", link.name, link.direction))
         .collect();
-    for ((flow, names), Forecast { pressed, .. }) in flows.iter_mut().zip(&names).zip(forecasts) {
-        // Where flows send more than fits, and where they are stopped.
-        let first = pressed.map(|(at, _)| direction(scenario, at));
-        let by = pressed.and_then(|(_, by)| scenario.flow.get_index(by)).map(|(name, _)| name.clone());
-        let limit = names.iter().find_map(|at| Some((at.clone(), pushing.get(at)?.clone())));
-        if let Some((at, name)) = first.zip(by).or(limit)
-            && (counts.get(at.as_str()).is_some_and(|count| *count > 1) || name != flow.name)
-        {
+    for (flow, Forecast { pressed, .. }) in flows.iter_mut().zip(forecasts) {
+        // Where flows send more than fits.
+        let Some((at, by)) = pressed else { continue };
+        let Some((name, settings)) = scenario.flow.get_index(*by) else { continue };
+        if counts.get(at).is_some_and(|count| *count > 1) || *name != flow.name {
+            let at = direction(scenario, *at);
             flow.warnings.push(format!(
                 "{name} sends more than its share of {at}, and does not slow down: it gets more, and others less"
             ));
         }
-        if pushing.get(&flow.bottleneck) == Some(&flow.name) {
-            flow.warnings.extend(scenario.flow.get(&flow.name).and_then(lost_unevenly));
-            flow.warnings.extend(whole_or_lost(flow, cells.contains(&flow.bottleneck)));
+        if *name == flow.name {
+            flow.warnings.extend(lost_unevenly(settings));
+        }
+        // Each loses parts there, whichever flow fills it.
+        if flow.tcp.is_none() {
+            flow.warnings.extend(whole_or_lost(flow, cells.contains(&direction(scenario, *at))));
         }
     }
 }
@@ -287,10 +276,22 @@ pub(super) fn unlike(scenario: &Scenario, paths: &[(usize, Path)], flows: &mut [
             on.entry(at.clone()).or_default().insert(flow.name.clone());
         }
     }
+    among_others(flows, &ways, &on);
     for (flow, ways) in flows.iter_mut().zip(ways).filter(|(flow, _)| slows(flow)) {
         let Some(at) = ways.into_iter().find(|at| on[at].len() > 1) else { continue };
         flow.warnings.push(format!(
             "flows that slow down share {at}: equal parts are forecast, and controllers, round trips and starts make others"
+        ));
+    }
+}
+
+/// Notes flows that do not slow down on a link which others fill that do.
+fn among_others(flows: &mut [FlowBudget], ways: &[Vec<String>], on: &HashMap<String, HashSet<String>>) {
+    for (flow, ways) in flows.iter_mut().zip(ways) {
+        let fills = |at: &&String| on.get(*at).is_some_and(|names| !names.contains(&flow.name));
+        let Some(at) = ways.iter().find(fills).filter(|_| flow.blocked.is_none()) else { continue };
+        flow.warnings.push(format!(
+            "others fill the queue of {at} and slow down at what it drops: it waits there too, and may lose packets"
         ));
     }
 }
@@ -404,14 +405,31 @@ fn ack_share(scenario: &Scenario, path: &Path, forecast: &Forecast) -> Option<St
 }
 
 /// Notes the contenders for a carrier.
-pub(super) fn contend(flows: &mut [FlowBudget], terminals: &[ShareBudget]) {
+pub(super) fn contend(
+    scenario: &Scenario,
+    paths: &[(usize, Path)],
+    flows: &mut [FlowBudget],
+    terminals: &[ShareBudget],
+) {
     let by_name: HashMap<String, &ShareBudget> = terminals
         .iter()
         .map(|terminal| (format!("{} {}", terminal.name, terminal.direction), terminal))
         .collect();
     let mut counts: HashMap<&str, u32> = HashMap::new();
     terminals.iter().for_each(|terminal| *counts.entry(&terminal.carrier).or_default() += terminal.copies);
-    for flow in flows {
+    for (flow, (n, path)) in flows.iter_mut().zip(paths) {
+        if by_name.is_empty() {
+            continue;
+        }
+        let is_tfrc = matches!(scenario.flow[*n].traffic, Traffic::Tfrc(_));
+        let mut names = path.directions().into_iter().map(|at| direction(scenario, at));
+        let requests =
+            |name: String| by_name.get(&name).is_some_and(|terminal| terminal.least < terminal.most);
+        if (flow.tcp.is_some() || is_tfrc) && flow.blocked.is_none() && names.any(requests) {
+            flow.warnings.push(
+                "what it sends or its answers wait for slots that are requested: round trips and slow start are without that, and it gets up to what is forecast".to_owned(),
+            );
+        }
         let Some(terminal) = by_name.get(&flow.bottleneck) else { continue };
         let count = counts[&*terminal.carrier];
         if count < 2 || terminal.share >= terminal.most {
@@ -422,71 +440,6 @@ pub(super) fn contend(flows: &mut [FlowBudget], terminals: &[ShareBudget]) {
             terminal.carrier, flow.bottleneck, terminal.share, terminal.most
         ));
     }
-}
-
-fn tcp_warnings(
-    scenario: &Scenario,
-    media: &Media<'_>,
-    flow: &Flow,
-    budget: &FlowBudget,
-    bottleneck: (usize, Way),
-) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let at = &direction(scenario, bottleneck);
-    if let Some(tcp) = &budget.tcp {
-        let (allowed, needed) = (tcp.window_allowed, tcp.window_needed);
-        if allowed < needed && u64::from(flow.count) * allowed.get() < needed.get() {
-            warnings.push(format!(
-                "the window of {allowed} limits it to {} ({needed} would fill the path)",
-                tcp.window_limit
-            ));
-        }
-        let queue = queue_of(media, bottleneck.0, bottleneck.1);
-        if let Some(held) = queue
-            .as_ref()
-            .and_then(|queue| queue_bytes(queue, budget.packet))
-            .filter(|held| *held < tcp.buffer_needed)
-        {
-            warnings.push(format!(
-                "the queue of {at} holds {held}; the path's bandwidth-delay product is {}",
-                tcp.buffer_needed
-            ));
-        }
-        let all = Bytes::new(allowed.get().saturating_mul(u64::from(flow.count)));
-        let fits = queue.as_ref().and_then(|queue| queue_bytes(queue, budget.packet)).unwrap_or_default();
-        let waits = fits.min(Bytes::new(all.get().saturating_sub(needed.get())));
-        let delay = budget.ceiling.span_of(waits);
-        if delay > LONGEST_WAIT && waits.get() > BDPS_OF_QUEUE * tcp.buffer_needed.get() {
-            warnings.push(format!(
-                "windows of {all} let {waits} wait in the queue of {at}, {} of delay; set `queue` to about {}",
-                show::time(delay),
-                tcp.buffer_needed
-            ));
-        }
-        let is_hybla =
-            matches!(&flow.traffic, Traffic::Tcp(tcp) if matches!(tcp.controller, Controller::Hybla(_)));
-        if is_hybla && queue.is_some() && allowed > needed {
-            warnings.push(
-                "Hybla opens its window faster than its round trip: what it loses in the queue is not forecast".to_owned(),
-            );
-        }
-        let lasts = scenario.duration.saturating_sub(flow.start);
-        match (tcp.slow_start, tcp.with_slow_start, tcp.completion) {
-            (Some(slow_start), ..) if slow_start > lasts => {
-                warnings.push(format!(
-                    "slow start alone takes {}; the flow lasts {lasts}",
-                    show::time(slow_start)
-                ));
-            }
-            (None, Some(_), Some(completion)) => warnings.push(format!(
-                "its data have arrived after {}, before its window is open",
-                show::time(completion)
-            )),
-            (None, Some(_), None) => warnings.push("it ends before its window is open".to_owned()),
-            _ => {}
-        }
-    }
-    warnings
 }
 
 fn warnings(flow: &Flow, budget: &FlowBudget, carries: Rate, sharing: &Sharing) -> Vec<String> {
@@ -510,17 +463,6 @@ fn never_start(scenario: &Scenario, flow: (&str, &Flow)) -> Option<String> {
     (left_out > 0).then(|| format!("{started} of {of} copies run; {left_out} would start after the end"))
 }
 
-/// Returns the capacity of a queue in bytes, if it is bounded.
-fn queue_bytes(queue: &Queue, packet: Bytes) -> Option<Bytes> {
-    let text = queue_text(queue);
-    match text.strip_suffix(" packets") {
-        Some(packets) => {
-            packets.parse::<u64>().ok().map(|packets| Bytes::new(packets.saturating_mul(packet.get())))
-        }
-        None => text.parse().ok(),
-    }
-}
-
 /// Returns a note on packets of several lengths on a medium used in turn.
 pub(super) fn in_turn(cost: &dyn Cost, lens: impl Iterator<Item = u64>) -> Option<String> {
     let lens: BTreeSet<u64> = lens.collect();
@@ -530,8 +472,28 @@ pub(super) fn in_turn(cost: &dyn Cost, lens: impl Iterator<Item = u64>) -> Optio
     })
 }
 
+/// Returns a note on packets that are in more frames than they fill, with others.
+fn in_frames(media: &Media<'_>, at: (usize, Way), len: usize) -> Option<String> {
+    let cost = media.cost(at.0, at.1);
+    if !matches!(media.side(at.0, at.1).medium, Medium::Space(_)) {
+        return None;
+    }
+    let least = cost.mean_loss(len, 1);
+    let more = (2..=MOST_PACKETS).map(|count| cost.mean_loss(len, count)).find(|more| *more > least)?;
+    (more > least + 0.005).then(|| {
+        format!(
+            "where packets follow each other, frames have parts of two: up to {} of packets are lost in place of {}",
+            show::percent(more),
+            show::percent(least)
+        )
+    })
+}
+
+/// The most packets in a frame that are looked at.
+const MOST_PACKETS: u64 = 64;
+
 /// Returns notes on delay and losses of a direction.
-pub(super) fn of_link(media: &Media<'_>, states: &States, at: (usize, Way)) -> Vec<String> {
+pub(super) fn of_link(media: &Media<'_>, states: &States, at: (usize, Way), len: u64) -> Vec<String> {
     let channel = media.channel_delay(at.0, at.1);
     let channel =
         (!channel.is_zero()).then(|| format!("its channel adds {} on average", show::time(channel)));
@@ -545,6 +507,7 @@ pub(super) fn of_link(media: &Media<'_>, states: &States, at: (usize, Way)) -> V
     let served = "its queue serves some packets first: shares are those without that".to_owned();
     let served = media.serves_first(at.0, at.1).then_some(served);
     let notes = [
+        in_frames(media, at, len as usize),
         remade,
         served,
         channel,

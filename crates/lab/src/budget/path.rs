@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 
 use bentpipe_dvb::udlr;
-use bentpipe_scenario::{Flow, Hop, Ip, Problem, Role, Scenario, Way};
+use bentpipe_net::channel::pieces::{self, Stage};
+use bentpipe_scenario::{Flow, Hop, Ip, Problem, Role, Scenario, Traffic, Way};
 use bentpipe_site::{
-    Compressed, Passage, Recorded, Router, Sample, Topology, TrafficKind, Window, header_len, path_mtu,
+    Compressed, Opener, Passage, Recorded, Router, Sample, Topology, TrafficKind, Window, header_len,
+    path_mtu,
 };
 use bentpipe_telephony::load::VoiceLeg;
-use bentpipe_units::{Rate, Span};
+use bentpipe_units::{Bytes, Rate, Span};
 use bentpipe_wire::ip::fragments;
 
-use super::loss::Losses;
 use super::medium::Media;
 use super::states::{Part, States};
 use super::voice::Voice;
@@ -366,36 +367,33 @@ impl Path {
 
     /// Returns the parts of packets that come to each link there and to the end.
     ///
-    /// Links carry duplicates. The end counts each packet once. Nothing comes behind a barrier.
-    pub(super) fn passing(&self, media: &Media<'_>, states: &States, state: usize) -> Vec<f64> {
+    /// Links carry duplicates. The end counts each packet once, and one in fragments with all of them. Nothing comes behind a barrier.
+    pub(super) fn passing(&self, media: &Media<'_>, states: &States, state: usize, slows: bool) -> Vec<f64> {
         let (losses, time) = (&states.losses, states.start(state));
-        let (mut all, mut first) = (Vec::with_capacity(self.there.len() + 1), 1.0);
-        let mut copies = 1.0;
+        let (mut all, mut comes) = (Vec::with_capacity(self.there.len() + 1), 1.0);
         let blocked = self.blocked.as_ref().map_or(usize::MAX, |barrier| barrier.hop);
         for (n, (link, way, more)) in self.there.iter().enumerate() {
-            all.push(if n < blocked { first * copies } else { 0.0 });
+            all.push(if n < blocked { comes } else { 0.0 });
             let (at, len) = ((*link, *way), self.packet + more);
-            let lost = losses.part(at, time, len);
-            let of_medium = states.cost(state, media, at).mean_loss(len as usize);
-            first *= (1.0 - lost) * (1.0 - of_medium);
-            copies *= losses.copies(at, time);
+            let of_medium = states.cost(state, media, at).mean_loss(len as usize, 1);
+            comes *= (1.0 - losses.part(at, time, len)) * (1.0 - of_medium) * losses.copies(at, time);
+            comes *= if slows { 1.0 } else { states.received(state, at) };
         }
-        all.push(if blocked == usize::MAX { first } else { 0.0 });
+        let arrives = || whole(&self.there, (self.packet, self.fragments), (media, states, state), slows);
+        all.push(if blocked == usize::MAX { arrives() } else { 0.0 });
         all
+    }
+
+    /// Returns the parts of its packets and of their answers that come in a state.
+    pub(super) fn answered(&self, media: &Media<'_>, states: &States, state: usize) -> [f64; 2] {
+        let at = (media, states, state);
+        let there = whole(&self.there, (self.packet, self.fragments), at, false);
+        [there, whole(&self.back, (self.answer.1, self.answer.0), at, false)]
     }
 
     /// Returns the links there, with what tunnels add to a packet.
     pub(super) fn hops_there(&self) -> &[(usize, Way, u64)] {
         &self.there
-    }
-
-    /// Returns the part of answers that channels lose on the way back.
-    pub(super) fn answers_lost(&self, losses: &Losses, time: Span) -> f64 {
-        let pass = |(link, way, more): &(usize, Way, u64)| {
-            1.0 - losses.part((*link, *way), time, self.answer.1 + more)
-        };
-        let one: f64 = self.back.iter().map(pass).product();
-        1.0 - one.powi(i32::try_from(self.answer.0).unwrap_or(i32::MAX))
     }
 
     /// Returns `true` if each of its packets has an answer that is asked for.
@@ -425,7 +423,9 @@ impl Path {
         let nominal: Span = hops().map(|(link, way)| media.delay(link, way)).sum();
         let rtt = |state| {
             let delays: Span = hops().map(|at| states.delay(state, media, at)).sum();
-            fixed - nominal.as_secs_f64() + delays.as_secs_f64()
+            let [there, back] = [(&self.there, self.longest[0]), (&self.back, self.longest[1])]
+                .map(|(hops, fragments)| slower(hops, fragments, (media, states, state)));
+            (fixed - nominal.as_secs_f64() + delays.as_secs_f64() + there + back).max(0.0)
         };
         let all = || of.iter().map(|(state, part)| (rtt(*state), part));
         let least = all().fold(f64::INFINITY, |least, (rtt, _)| least.min(rtt));
@@ -444,10 +444,70 @@ impl Path {
         self.min_rtt(media).unwrap_or_default().saturating_sub(short[0] + short[1])
     }
 
+    /// Returns the time that data of one short packet gains beyond the bottleneck.
+    pub(super) fn shorter(&self, media: &Media<'_>, data: Bytes, rate: Rate) -> Span {
+        let less = self.payload.saturating_sub(data.get());
+        let [full, last] = [self.packet, self.packet - less].map(|len| time(media, &self.there, len));
+        full.saturating_sub(last).saturating_sub(rate.span_of(Bytes::new(less)))
+    }
+
+    /// Returns the time by which a connection is later that its receiver opens.
+    pub(super) fn opening(&self, media: &Media<'_>, flow: &Flow) -> Span {
+        let is_later = matches!(&flow.traffic, Traffic::Tcp(tcp) if tcp.opened_by == Opener::Receiver);
+        if is_later { time(media, &self.back, HANDSHAKE_LEN) } else { Span::ZERO }
+    }
+
     /// Returns the one-way delay plus that of an answer, if it is answered.
     pub(super) fn min_rtt(&self, media: &Media<'_>) -> Option<Span> {
         self.answers.then(|| self.one_way(media) + train(media, &self.back, self.longest[1]))
     }
+}
+
+/// Returns the part of packets that arrive whole in a state.
+///
+/// They are in `pieces` of `len` bytes. A sender that slows down waits in outages, which have no part here.
+fn whole(
+    hops: &[(usize, Way, u64)],
+    (len, pieces): (u64, u64),
+    (media, states, state): (&Media<'_>, &States, usize),
+    slows: bool,
+) -> f64 {
+    let (mut stages, mut whole, mut is_copied) = (Vec::new(), 1.0, false);
+    for (link, way, more) in hops {
+        let (at, len) = ((*link, *way), len + more);
+        let of_medium = |count| states.cost(state, media, at).mean_loss(len as usize, count);
+        match is_copied {
+            true => stages.push(Stage::Loss(of_medium(1))),
+            false => whole *= 1.0 - of_medium(pieces),
+        }
+        // What comes in one time is lost together.
+        whole *= if slows { 1.0 } else { states.received(state, at) };
+        stages.extend(states.losses.stages(at, states.start(state), len));
+        is_copied |= stages.iter().any(|stage| matches!(stage, Stage::Copies(_)));
+    }
+    whole * pieces::arrives(&stages, pieces)
+}
+
+/// Returns the seconds by which transmissions are longer in a state than in the file.
+///
+/// Fragments follow each other at the slowest line.
+fn slower(
+    hops: &[(usize, Way, u64)],
+    Fragments { count, mean, .. }: Fragments,
+    (media, states, state): (&Media<'_>, &States, usize),
+) -> f64 {
+    let takes = |&(link, way, more): &(usize, Way, u64)| {
+        let len = (mean + more) as usize;
+        let in_file = media.cost(link, way).time(len).as_secs_f64();
+        let factor = states.factor((state, Part::Line), media, (link, way), Some(len));
+        (in_file, if factor > 0.0 { in_file / factor } else { in_file })
+    };
+    let all: Vec<(f64, f64)> = hops.iter().map(takes).collect();
+    let train = |of: fn(&(f64, f64)) -> f64| {
+        let slowest = all.iter().map(of).fold(0.0, f64::max);
+        all.iter().map(of).sum::<f64>() + slowest * count.saturating_sub(1) as f64
+    };
+    train(|(_, now)| *now) - train(|(in_file, _)| *in_file)
 }
 
 /// Returns the time until the last of some packets of one length has arrived.

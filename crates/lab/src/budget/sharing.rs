@@ -12,7 +12,7 @@ use indexmap::IndexMap;
 use super::medium::Media;
 use super::path::{Path, Taken, splitter};
 use super::share::{self, Demand};
-use super::states::{Part, States};
+use super::states::{Part, PassageKey, States};
 use super::{Users, flows_on_copies};
 
 /// Returns the number of copies of a link that share a resource of one.
@@ -185,6 +185,8 @@ struct Use {
     own: f64,
     /// Number of copies of the flow at one copy of the resource.
     copies: f64,
+    /// Set if the flow waits where nothing is received.
+    slows: bool,
 }
 
 /// Rate of payload that a flow asks for, and what a unit of it takes.
@@ -213,7 +215,7 @@ pub(super) fn forecasts(
     let uses: Vec<Vec<Use>> =
         paths.iter().enumerate().map(|(n, (flow, path))| resources.uses(states, n, *flow, path)).collect();
     let (asked, asked_of) = resources.asked(states, paths, &uses);
-    let passing = passing(media, states, paths);
+    let passing = passing(scenario, media, states, paths);
     let numbers = resources.numbers.len();
     let mut pressed: HashMap<usize, usize> = HashMap::new();
     let share = |state: usize| {
@@ -224,15 +226,14 @@ pub(super) fn forecasts(
         shares
     };
     let all: Vec<Vec<share::Share>> = (0..states.len()).map(share).collect();
-    let forecast = |(n, (flow, path)): (usize, &(usize, Path))| {
+    let forecast = |(n, (flow, _)): (usize, &(usize, Path))| {
         let of_flow = states.of_flow(*flow);
         let share = |state: usize| {
             let own = asked_of[n].iter().map(|number| all[state][*number]);
             own.reduce(|a, b| if b.rate < a.rate { b } else { a }).unwrap_or(IDLE)
         };
         let shares: Vec<share::Share> = of_flow.iter().map(|(state, _)| share(*state)).collect();
-        let arriving: Vec<f64> =
-            of_flow.iter().map(|(state, _)| arriving(&passing[*state], n, path)).collect();
+        let arriving: Vec<f64> = of_flow.iter().map(|(state, _)| arriving(&passing[*state], n)).collect();
         let ways = Ways { states, media, uses: &uses[n], passing: &passing };
         let pressed = uses[n].iter().find_map(|one| Some((one.at, *pressed.get(&one.resource)?)));
         let forecast = forecast(&ways, states.first_of(*flow), &of_flow, &shares, &arriving);
@@ -242,35 +243,44 @@ pub(super) fn forecasts(
 }
 
 /// Returns what passes in each state. States of equal losses have it in common.
-fn passing(media: &Media<'_>, states: &States, paths: &[(usize, Path)]) -> Vec<Rc<Passing>> {
-    let mut all: Vec<Rc<Passing>> = Vec::new();
-    for state in 0..states.len() {
-        let is_same = |before: usize| {
-            let changes = states.losses.change_between(states.start(before), states.start(state));
-            !changes && states.have_same_costs(before, state)
-        };
-        let last = all.last().filter(|_| is_same(state - 1)).map(Rc::clone);
-        all.push(last.unwrap_or_else(|| {
-            let of = |(_, path): &(usize, Path)| path.passing(media, states, state);
+fn passing(
+    scenario: &Scenario,
+    media: &Media<'_>,
+    states: &States,
+    paths: &[(usize, Path)],
+) -> Vec<Rc<Passing>> {
+    let mut known: HashMap<PassageKey, Rc<Passing>> = HashMap::new();
+    let of_state = |state| {
+        let found = || {
+            let of = |(flow, path): &(usize, Path)| {
+                path.passing(media, states, state, slows(&scenario.flow[*flow], path))
+            };
             let parts: Passing = paths.iter().map(of).collect();
             let is_lossless = parts.iter().flatten().all(|part| *part == 1.0);
             if is_lossless { Rc::default() } else { Rc::new(parts) }
-        }));
-    }
-    all
+        };
+        Rc::clone(known.entry(states.passage(state)).or_insert_with(found))
+    };
+    (0..states.len()).map(of_state).collect()
 }
 
-/// Returns the part of a path's packets, or of its datagrams in fragments, that arrives.
-fn arriving(passing: &Passing, path: usize, way: &Path) -> f64 {
-    let packets = passing.get(path).and_then(|parts| parts.last());
-    packets.map_or(1.0, |part| part.powi(i32::try_from(way.fragments).unwrap_or(i32::MAX)))
+/// Returns the part of a path's packets that arrives.
+fn arriving(passing: &Passing, path: usize) -> f64 {
+    passing.get(path).and_then(|parts| parts.last()).copied().unwrap_or(1.0)
+}
+
+/// Returns `true` if a flow sends less where little arrives.
+fn slows(flow: &Flow, path: &Path) -> bool {
+    path.window.is_some() || matches!(flow.traffic, Traffic::Tfrc(_) | Traffic::Bundles(_))
 }
 
 impl Use {
     /// Returns the part of the resource that a unit of rate takes in a state.
     fn own(&self, states: &States, media: &Media<'_>, state: usize, passing: &Passing) -> f64 {
         let comes = passing.get(self.path).map_or(1.0, |parts| parts[self.hop]);
-        self.own * comes / states.factor((state, self.part), media, self.at, self.len).max(1e-12)
+        let received = if self.slows { states.received(state, self.at) } else { 1.0 };
+        let factor = received * states.factor((state, self.part), media, self.at, self.len);
+        self.own * comes / factor.max(1e-12)
     }
 }
 
@@ -306,7 +316,8 @@ fn overfilled(
     let (mut load, mut greatest) = (vec![0.0; resources], vec![(0.0, 0); resources]);
     for (asked, demand, rate) in all() {
         let mut comes = if asked.is_fixed { demand.most } else { rate };
-        for (resource, part) in &demand.uses {
+        // What carries nothing has no shares.
+        for (resource, part) in demand.uses.iter().filter(|(_, part)| *part < 1.0) {
             load[*resource] += comes * part;
             let more = (comes - rate) * part;
             if more > greatest[*resource].0 {
@@ -407,6 +418,7 @@ impl Resources<'_> {
     fn uses(&mut self, states: &States, number: usize, flow: usize, path: &Path) -> Vec<Use> {
         let seconds = states.seconds(flow, &states.of_flow(flow));
         let (scenario, media) = (self.scenario, self.media);
+        let slows = slows(&scenario.flow[flow], path);
         let of = |Taken { at, part, hop, own, len }: Taken| {
             let cost = media.cost(at.0, at.1);
             let shared = match part {
@@ -420,7 +432,7 @@ impl Resources<'_> {
             let some = sharing_copies(scenario, media, at, part);
             let copies = flows_on_copies(scenario, &scenario.link[at.0], flow, some) as f64;
             let own = if part == Part::Stage { own * of_bucket(media, at, seconds) } else { own };
-            Use { path: number, hop, resource, at, part, len, own, copies }
+            Use { path: number, hop, resource, at, part, len, own, copies, slows }
         };
         let mut all: Vec<Use> = path.loads(media).into_iter().map(of).collect();
         contend(media, &mut all);
@@ -440,9 +452,7 @@ impl Resources<'_> {
         let (mut last, mut tree) = (None, Tree::default());
         for ((flow, path), uses) in paths.iter().zip(uses) {
             let most = self.most(states, *flow, path);
-            let traffic = &self.scenario.flow[*flow].traffic;
-            let slows = path.window.is_some() || matches!(traffic, Traffic::Tfrc(_) | Traffic::Bundles(_));
-            let is_fixed = !slows && most.is_finite();
+            let is_fixed = !slows(&self.scenario.flow[*flow], path) && most.is_finite();
             let demand = |uses: Vec<Use>| Asked { flow: *flow, most, is_fixed, uses };
             if !self.scenario.group.contains_key(&self.scenario.flow[*flow].to) {
                 numbers_of.push(vec![all.len()]);
@@ -536,7 +546,7 @@ fn contend(media: &Media<'_>, uses: &mut [Use]) {
 }
 
 /// Returns the part of a stage's time that is left behind a full bucket.
-fn of_bucket(media: &Media<'_>, (link, way): (usize, Way), seconds: f64) -> f64 {
+pub(super) fn of_bucket(media: &Media<'_>, (link, way): (usize, Way), seconds: f64) -> f64 {
     let Some(limit) = media.limit(link, way) else { return 1.0 };
     let passes = limit.rate.as_bps() as f64 * seconds;
     if passes > 0.0 { passes / (passes + 8.0 * limit.burst.get() as f64) } else { 1.0 }

@@ -48,9 +48,18 @@ pub struct DelayRange {
 struct Held {
     /// Rate as part of the one in the file.
     factor: f64,
+    /// Part of what it sends that its receiver is there for: none in an outage.
+    received: f64,
     /// Limit of its stages as part of the one in the file.
     stage: f64,
     delay_s: f64,
+}
+
+impl Held {
+    /// Returns the rate of what is received, as part of the one in the file.
+    fn whole(&self) -> f64 {
+        self.factor * self.received
+    }
 }
 
 /// Resource of a direction of a link.
@@ -88,6 +97,9 @@ impl State {
 fn is_same(one: Option<&Rc<Costs>>, other: Option<&Rc<Costs>>) -> bool {
     one.map(Rc::as_ptr) == other.map(Rc::as_ptr)
 }
+
+/// Losses of channels, costs, and directions without a receiver for all that is sent.
+pub(super) type PassageKey = (usize, Option<*const Costs>, Vec<(usize, u64)>);
 
 /// States of the links of a scenario in the order of time.
 pub(super) struct States {
@@ -137,9 +149,22 @@ impl States {
         self.all.len()
     }
 
+    /// Returns the part of a state in which the receiver of a direction is there.
+    pub(super) fn received(&self, state: usize, (link, way): (usize, Way)) -> f64 {
+        self.all[state].held.get(2 * link + way.index()).map_or(1.0, |held| held.received)
+    }
+
+    /// Returns what packets that are lost in a state depend on.
+    pub(super) fn passage(&self, state: usize) -> PassageKey {
+        let State { from, held, costs, .. } = &self.all[state];
+        let parts = held.iter().enumerate().filter(|(_, held)| held.received < 1.0);
+        let parts = parts.map(|(n, held)| (n, held.received.to_bits())).collect();
+        (self.losses.epoch(*from), costs.as_ref().map(Rc::as_ptr), parts)
+    }
+
     /// Returns the rate of a resource in a state, as part of the file's.
     ///
-    /// That of a medium may depend on the length of packets.
+    /// That of a medium may depend on the length of packets. What its receiver is there for is apart.
     pub(super) fn factor(
         &self,
         (state, part): (usize, Part),
@@ -177,11 +202,6 @@ impl States {
             Some(costs) => &*costs[2 * link + way.index()],
             None => media.cost(link, way),
         }
-    }
-
-    /// Returns `true` if two states have the same costs.
-    pub(super) fn have_same_costs(&self, one: usize, other: usize) -> bool {
-        is_same(self.all[one].costs.as_ref(), self.all[other].costs.as_ref())
     }
 
     /// Returns the delay of a direction in a state.
@@ -401,7 +421,7 @@ impl<'a> Walk<'a> {
         let received = if self.losses.is_out((link, way), at) { 0.0 } else { 1.0 };
         let of_file = self.media.limit(link, way).map(|limit| limit.rate.as_bps() as f64);
         let stage = limit.zip(of_file).map_or(1.0, |(now, file)| now / file.max(1.0));
-        Held { factor: received * usable * part / first, stage, delay_s: delay.as_secs_f64() }
+        Held { factor: usable * part / first, received, stage, delay_s: delay.as_secs_f64() }
     }
 }
 
@@ -430,7 +450,8 @@ fn rates(media: &Media<'_>, all: &[State]) -> HashMap<(usize, Way), Vec<RateShar
     let run = all.last().map_or(0.0, |last| last.to.as_secs_f64()).max(f64::MIN_POSITIVE);
     let links = all.first().map_or(0, |first| first.held.len() / 2);
     let of = |(link, way): (usize, Way)| {
-        let parts = all.iter().map(|state| (state.held[2 * link + way.index()].factor, length(state) / run));
+        let factor = |state: &State| state.held[2 * link + way.index()].whole();
+        let parts = all.iter().map(|state| (factor(state), length(state) / run));
         let mut shares: Vec<(f64, f64)> = parts.collect();
         shares.sort_by(|a, b| a.0.total_cmp(&b.0));
         shares.dedup_by(|next, first| {
@@ -443,7 +464,7 @@ fn rates(media: &Media<'_>, all: &[State]) -> HashMap<(usize, Way), Vec<RateShar
             shares.into_iter().map(|(factor, share)| RateShare { rate: rate.mul_f64(factor), share });
         ((link, way), shares.collect::<Vec<_>>())
     };
-    let is_as_in_file = |n: usize| all.iter().all(|state| state.held[n].factor == 1.0);
+    let is_as_in_file = |n: usize| all.iter().all(|state| state.held[n].whole() == 1.0);
     let changing = directions(links).filter(|(link, way)| !is_as_in_file(2 * link + way.index()));
     changing.map(of).collect()
 }
@@ -480,6 +501,7 @@ fn joined(all: Vec<State>) -> Vec<State> {
         };
         let held = |n| Held {
             factor: mean(n, |held| held.factor),
+            received: mean(n, |held| held.received),
             stage: mean(n, |held| held.stage),
             delay_s: mean(n, |held| held.delay_s),
         };

@@ -9,7 +9,7 @@ use bentpipe_units::{Bytes, Rate, Span};
 use super::active::{ends_early, is_bulk, rest_of, time};
 use super::medium::Media;
 use super::path::{Path, splitter};
-use super::sharing::Forecast;
+use super::sharing::{Forecast, of_bucket};
 use super::size;
 use super::states::States;
 
@@ -94,6 +94,9 @@ impl Transfer {
         }
         let is_switched = states.activities.is_switched(n);
         let back = rtt.saturating_sub(path.one_way(media));
+        let (opens, less) = (path.opening(media, flow), path.handshake_less(media));
+        // The walk has a handshake of full packets.
+        let until = |time: Span| (time + back + less).saturating_sub(opens);
         let mut ascent = Ascent {
             rtt,
             rate,
@@ -101,7 +104,7 @@ impl Transfer {
             window: rate.bdp(rtt).min(window.most),
             most_acks: MOST_ACKS_EACH,
             data: size(flow),
-            lasts: time(scenario, flow).filter(|_| !is_switched).map_or(Span::MAX, |time| time + back),
+            lasts: time(scenario, flow).filter(|_| !is_switched).map_or(Span::MAX, until),
         };
         let mut climbed = climbs.of(flow.traffic.kind(), &ascent)?;
         // What is in the buffer when the application stops is sent after that.
@@ -109,32 +112,35 @@ impl Transfer {
             let left = rate.bdp(ascent.lasts.saturating_sub(climbed.end?));
             let written = climbed.acked.get() + left.get() + window.ends[0].get();
             let all = Bytes::new(size(flow).map_or(u64::MAX, Bytes::get).min(written));
-            (ascent.data, ascent.lasts) = (Some(all), rest_of(scenario, flow) + back);
+            (ascent.data, ascent.lasts) = (Some(all), until(rest_of(scenario, flow)));
             climbed = climbs.of(flow.traffic.kind(), &ascent)?;
         }
-        climbed = from_handshake(climbed, (rtt, path.handshake_less(media)), &ascent);
+        climbed = from_handshake(climbed, less, opens);
         // Rates that change, parts of the time and windows of proxies have other means.
         let is_even = !is_switched && !differ(rate, forecast.sent) && splitter(scenario, path).is_none();
+        // What passes a bucket is faster first.
+        let seconds = states.seconds(n, &states.of_flow(n));
+        let is_even =
+            is_even && path.hops_there().iter().all(|hop| of_bucket(media, (hop.0, hop.1), seconds) > 0.98);
         let limit = Rate::of(window.most, rtt).min(rate);
         let measured =
             if is_even { measured(scenario, flow, (&climbed, &ascent), (limit, back)) } else { None };
+        let shorter = size(flow).map_or(Span::ZERO, |size| path.shorter(media, size, rate));
         Some(Transfer {
             slow_start: climbed.time,
             goodput: measured.map(|(goodput, _)| goodput),
-            takes: measured.and_then(|(_, takes)| takes),
+            takes: measured.and_then(|(_, takes)| takes).map(|takes| takes.saturating_sub(shorter)),
             is_of_size: size(flow).is_some(),
         })
     }
 }
 
-/// Returns a slow start behind a handshake, whose packets are short.
+/// Returns a slow start behind a handshake with short packets.
 ///
-/// An open window that nothing was sent in yet fills the path first.
-fn from_handshake(climbed: Climbed, (rtt, less): (Span, Span), ascent: &Ascent) -> Climbed {
-    let fills = climbed.time.is_some() && climbed.acked.get() == 0;
-    let first = rtt.saturating_sub(ascent.rate.span_of(ascent.payload));
-    let more = if fills { first } else { Span::ZERO };
-    Climbed { end: climbed.end.map(|end| end.saturating_sub(less) + more), ..climbed }
+/// `opens` is the time by which it is later that a receiver opens.
+fn from_handshake(climbed: Climbed, less: Span, opens: Span) -> Climbed {
+    let [time, end] = [climbed.time, climbed.end].map(|at| at.map(|at| at + opens));
+    Climbed { time, end: end.map(|end| end.saturating_sub(less)), ..climbed }
 }
 
 /// Returns `true` if two rates differ by more than a hundredth.

@@ -3,6 +3,7 @@
 use bentpipe_units::Span;
 
 use super::Config;
+use super::pieces::{Matrix, Stage};
 
 impl Config {
     /// Returns the mean delay that it adds to a packet.
@@ -51,6 +52,31 @@ impl Config {
     }
 }
 
+impl Config {
+    /// Returns what it does to pieces of `len` bytes that come one after the other.
+    ///
+    /// `None` where its loss is not known ([`Config::mean_loss`]).
+    pub fn stage(&self, len: usize) -> Option<Stage> {
+        match *self {
+            Config::GilbertElliott { p, r, loss_good, loss_bad } => {
+                let right = [1.0 - loss_good, 1.0 - loss_bad];
+                Some(Stage::Chain {
+                    bad: stationary([p, r]),
+                    clean: step([p, r], right),
+                    all: step([p, r], [1.0; 2]),
+                })
+            }
+            Config::BitBursts { p, r, ber_good, ber_bad } => {
+                let over = |right: [f64; 2]| power(step([p, r], right), 8 * len);
+                let (clean, all) = (over([1.0 - ber_good, 1.0 - ber_bad]), over([1.0; 2]));
+                Some(Stage::Chain { bad: stationary([p, r]), clean, all })
+            }
+            Config::Duplication { probability } => Some(Stage::Copies(probability)),
+            _ => self.mean_loss(len).map(Stage::Loss),
+        }
+    }
+}
+
 /// Returns the mean of a normal distribution whose negative values are zero.
 pub(super) fn cut_at_zero(mean: f64, deviation: f64) -> f64 {
     if deviation <= 0.0 {
@@ -72,13 +98,17 @@ fn stationary([p, r]: [f64; 2]) -> f64 {
 /// `right` has the probabilities of a right bit in the good and the bad state. The state may change after each bit.
 fn clean([p, r]: [f64; 2], right: [f64; 2], bits: usize) -> f64 {
     let bad = stationary([p, r]);
-    let step = [[right[0] * (1.0 - p), right[0] * p], [right[1] * r, right[1] * (1.0 - r)]];
-    let all = power(step, bits);
+    let all = power(step([p, r], right), bits);
     (1.0 - bad) * (all[0][0] + all[0][1]) + bad * (all[1][0] + all[1][1])
 }
 
+/// Returns the probabilities of a right bit or packet with the state behind it.
+fn step([p, r]: [f64; 2], right: [f64; 2]) -> Matrix {
+    [[right[0] * (1.0 - p), right[0] * p], [right[1] * r, right[1] * (1.0 - r)]]
+}
+
 /// Returns a power of a matrix by repeated squaring.
-fn power(mut base: [[f64; 2]; 2], mut exponent: usize) -> [[f64; 2]; 2] {
+fn power(mut base: Matrix, mut exponent: usize) -> Matrix {
     let mut all = [[1.0, 0.0], [0.0, 1.0]];
     while exponent > 0 {
         if exponent % 2 == 1 {
@@ -90,7 +120,7 @@ fn power(mut base: [[f64; 2]; 2], mut exponent: usize) -> [[f64; 2]; 2] {
     all
 }
 
-fn product(a: [[f64; 2]; 2], b: [[f64; 2]; 2]) -> [[f64; 2]; 2] {
+fn product(a: Matrix, b: Matrix) -> Matrix {
     let cell = |row: usize, column: usize| a[row][0] * b[0][column] + a[row][1] * b[1][column];
     [[cell(0, 0), cell(0, 1)], [cell(1, 0), cell(1, 1)]]
 }

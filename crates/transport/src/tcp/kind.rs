@@ -95,6 +95,7 @@ impl TrafficKind for Config {
                 ack_every: self.ack_every,
                 ack_delay: self.ack_delay,
                 target: path.window.get(),
+                most: self.window().map_or(u64::MAX, |window| window.most.get()),
                 most_acks: path.most_acks,
                 data: path.data.map_or(u64::MAX, Bytes::get),
                 lasts: path.lasts,

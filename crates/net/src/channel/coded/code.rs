@@ -75,7 +75,9 @@ const SEVEN_EIGHTHS: &[[f64; 3]] = &[
 ];
 
 /// Code rate of the inner code, by puncturing (EN 300 421, table 2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub enum CodeRate {
     /// 1/2, unpunctured.
     #[serde(rename = "1/2")]
@@ -84,6 +86,7 @@ pub enum CodeRate {
     #[serde(rename = "2/3")]
     TwoThirds,
     /// 3/4.
+    #[default]
     #[serde(rename = "3/4")]
     ThreeQuarters,
     /// 5/6.
@@ -118,10 +121,16 @@ impl CodeRate {
         }
     }
 
+    /// Returns the bits of data and the coded bits of a period.
+    pub const fn fraction(self) -> (u128, u128) {
+        let bits = self.sent().len() as u128;
+        (bits, bits + 1)
+    }
+
     /// Returns the bits of data per coded bit.
     pub fn ratio(self) -> f64 {
-        let bits = self.sent().len() as f64;
-        bits / (bits + 1.0)
+        let (bits, coded) = self.fraction();
+        bits as f64 / coded as f64
     }
 
     /// Returns the free distance and the weight spectrum from it on.

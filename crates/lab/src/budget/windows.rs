@@ -1,0 +1,295 @@
+//! Notes on windows, and on the queues that they fill.
+
+use bentpipe_scenario::{Controller, Flow, Medium, Queue, Scenario, Traffic, Way};
+use bentpipe_units::{Bytes, Rate, Span};
+use bentpipe_wire::atm::PAYLOAD_LEN;
+
+use super::active::time;
+use super::path::Path;
+use super::sharing::{Forecast, of_bucket};
+use super::{FlowBudget, Ground, TcpBudget, direction, queue_of, queue_text, show, size};
+
+/// Delay in a queue that is worth a note.
+///
+/// The queue also holds [`BDPS_OF_QUEUE`].
+const LONGEST_WAIT: Span = Span::from_secs(1);
+
+/// Number of bandwidth-delay products of a queue that is too long.
+const BDPS_OF_QUEUE: u64 = 2;
+
+/// Part of data behind a bucket, or of time in slow start, worth a note.
+const PART: f64 = 0.02;
+
+/// Returns notes on the window of a flow at the direction that limits it.
+pub(super) fn notes(
+    ground: &Ground<'_>,
+    (n, path): (usize, &Path),
+    forecast: &Forecast,
+    budget: &FlowBudget,
+) -> Vec<String> {
+    let (Some(tcp), flow) = (&budget.tcp, &ground.scenario.flow[n]) else { return Vec::new() };
+    let way = forecast.narrowest;
+    let at = &direction(ground.scenario, way);
+    let held = held(ground, way, budget.packet);
+    let mut notes: Vec<String> = limited(flow, tcp).into_iter().collect();
+    let is_of_shaper = ground.media.side(way.0, way.1).stages.shaper.is_some();
+    let of = if is_of_shaper { format!("the shaper of {at}") } else { format!("the queue of {at}") };
+    notes.extend(held.and_then(|held| small_queue(flow, budget, tcp, &of, held)));
+    let fits = queue_of(ground.media, way.0, way.1).and_then(|queue| queue_bytes(&queue, budget.packet));
+    notes.extend(long_queue(flow, budget, tcp, at, fits.unwrap_or_default()));
+    let is_hybla = controller(flow).is_some_and(|controller| matches!(controller, Controller::Hybla(_)));
+    if is_hybla && held.is_some() && tcp.window_allowed > tcp.window_needed {
+        notes.push(
+            "Hybla opens its window faster than its round trip: what it loses in the queue is not forecast"
+                .to_owned(),
+        );
+    }
+    notes.extend(bucket(ground, (n, flow), way));
+    notes.extend(slow_start(ground.scenario, flow, budget, tcp));
+    notes.extend(ended(flow, budget, tcp));
+    let before = path.hops_there().iter().map(|hop| (hop.0, hop.1)).take_while(|hop| *hop != way);
+    notes.extend(bursts(ground, flow, budget, before));
+    notes
+}
+
+fn controller(flow: &Flow) -> Option<&Controller> {
+    match &flow.traffic {
+        Traffic::Tcp(tcp) => Some(&tcp.controller),
+        _ => None,
+    }
+}
+
+/// Returns a note on windows that do not fill the path.
+fn limited(flow: &Flow, tcp: &TcpBudget) -> Option<String> {
+    let (allowed, needed) = (tcp.window_allowed, tcp.window_needed);
+    (allowed < needed && u64::from(flow.count) * allowed.get() < needed.get()).then(|| {
+        format!("the window of {allowed} limits it to {} ({needed} would fill the path)", tcp.window_limit)
+    })
+}
+
+/// Returns the most bytes that wait in front of a direction.
+fn held(ground: &Ground<'_>, (link, way): (usize, Way), packet: Bytes) -> Option<Bytes> {
+    let side = ground.media.side(link, way);
+    if let Some(shaper) = &side.stages.shaper {
+        return Some(shaper.limit);
+    }
+    let Medium::Vc(channel) = &side.medium else {
+        return queue_bytes(&queue_of(ground.media, link, way)?, packet);
+    };
+    let of_switch = |limits: &[Option<u32>; 4]| limits.iter().flatten().min().copied();
+    let switches = ground.scenario.shared.atm.switch.values().map(|switch| &switch.limit);
+    let switches = switches.filter_map(|limit| of_switch(&[limit.cbr, limit.vbr, limit.abr, limit.ubr]));
+    let cells = switches.chain(channel.limit).min()?;
+    Some(Bytes::new(u64::from(cells) * PAYLOAD_LEN as u64))
+}
+
+/// Returns a note on a queue that is shorter than what is on the way.
+fn small_queue(
+    flow: &Flow,
+    budget: &FlowBudget,
+    tcp: &TcpBudget,
+    queue: &str,
+    held: Bytes,
+) -> Option<String> {
+    if held >= tcp.buffer_needed {
+        return None;
+    }
+    let note = format!("{queue} holds {held}; the path's bandwidth-delay product is {}", tcp.buffer_needed);
+    if !is_overrun(flow, budget, tcp, held) {
+        return Some(note);
+    }
+    let bound = match controller(flow) {
+        Some(Controller::NewReno(_) | Controller::Hybla(_)) => {
+            let part = halved(held.get() as f64 / tcp.buffer_needed.get().max(1) as f64);
+            if part < 0.99 {
+                format!(", in the long run at most {:.0} % of that", 100.0 * part)
+            } else {
+                String::new()
+            }
+        }
+        _ => String::new(),
+    };
+    Some(format!(
+        "{note}: what is lost there leaves the line idle, and it gets up to what is forecast{bound}"
+    ))
+}
+
+/// Returns `true` if a sender may send more at once than a queue holds.
+///
+/// In slow start that is half of its window.
+fn is_overrun(flow: &Flow, budget: &FlowBudget, tcp: &TcpBudget, held: Bytes) -> bool {
+    let needed = tcp.window_needed.get();
+    let allowed = tcp.window_allowed.min(size(flow).unwrap_or(Bytes::new(u64::MAX))).get();
+    let slow = budget.offered.is_some_and(|offered| offered.as_bps() < budget.ceiling.as_bps());
+    let is_full = allowed.saturating_mul(flow.count.into()) > needed.saturating_add(held.get());
+    !slow && (is_full || allowed.min(needed) / 2 > held.get())
+}
+
+/// Returns the part of a line that a window fills, halved at each loss.
+///
+/// `queue` is that in bandwidth-delay products. Below one of them the line idles; above, the queue delays each turn.
+fn halved(queue: f64) -> f64 {
+    let least = (1.0 + queue) / 2.0;
+    if least >= 1.0 {
+        return 1.0;
+    }
+    let (turns, full) = (1.0 - least, queue * (1.0 + queue / 2.0));
+    (turns * (1.0 + least) / 2.0 + full) / (turns + full)
+}
+
+/// Returns a note on a queue that delays for long.
+fn long_queue(flow: &Flow, budget: &FlowBudget, tcp: &TcpBudget, at: &str, fits: Bytes) -> Option<String> {
+    let all = Bytes::new(tcp.window_allowed.get().saturating_mul(u64::from(flow.count)));
+    let waits = fits.min(Bytes::new(all.get().saturating_sub(tcp.window_needed.get())));
+    let delay = budget.ceiling.span_of(waits);
+    (delay > LONGEST_WAIT && waits.get() > BDPS_OF_QUEUE * tcp.buffer_needed.get()).then(|| {
+        format!(
+            "windows of {all} let {waits} wait in the queue of {at}, {} of delay; set `queue` to about {}",
+            show::time(delay),
+            tcp.buffer_needed
+        )
+    })
+}
+
+/// Returns a note on a sender that a bucket lets send faster for a time.
+fn bucket(ground: &Ground<'_>, (n, flow): (usize, &Flow), (link, way): (usize, Way)) -> Option<String> {
+    let limit = ground.media.limit(link, way)?;
+    let is_written = flow.application.offered().is_some_and(|offered| offered <= limit.rate);
+    let seconds = ground.states.seconds(n, &ground.states.of_flow(n));
+    (of_bucket(ground.media, (link, way), seconds) < 1.0 - PART && !is_written).then(|| {
+        format!(
+            "it sends faster while the bucket of {} of {} is full, and loses packets when it is empty: it gets up to what is forecast",
+            limit.burst,
+            direction(ground.scenario, (link, way))
+        )
+    })
+}
+
+/// Returns a note on a slow start that takes a part of a flow's time.
+fn slow_start(scenario: &Scenario, flow: &Flow, budget: &FlowBudget, tcp: &TcpBudget) -> Option<String> {
+    let lasts = scenario.duration.saturating_sub(flow.start);
+    match (tcp.slow_start, tcp.with_slow_start, tcp.completion) {
+        (Some(slow_start), ..) if slow_start > lasts => {
+            Some(format!("slow start alone takes {}; the flow lasts {lasts}", show::time(slow_start)))
+        }
+        (None, Some(_), Some(completion)) => {
+            Some(format!("its data have arrived after {}, before its window is open", show::time(completion)))
+        }
+        (None, Some(_), None) => {
+            Some("it ends before its window is open: its goodput is that within a tenth".to_owned())
+        }
+        (Some(slow_start), ..) => {
+            let sends = time(scenario, flow).unwrap_or(lasts).as_secs_f64();
+            let is_long = slow_start.as_secs_f64() > PART * sends;
+            if is_long
+                && controller(flow).is_some_and(|controller| matches!(controller, Controller::Vegas(_)))
+            {
+                return Some(
+                    "Vegas ends its slow start at delays of single packets, and grows slowly then: it gets up to what is forecast".to_owned(),
+                );
+            }
+            if is_long && flow.application.offered().is_some() {
+                let slow_start = show::time(slow_start);
+                return Some(format!(
+                    "in its slow start of up to {slow_start} it may send less than is written: it gets up to what is forecast"
+                ));
+            }
+            let is_shared = (budget.fair_share.as_bps() as f64) < 0.999 * tcp.window_limit.as_bps() as f64;
+            (is_shared && is_long && size(flow).is_none()).then(|| {
+                format!(
+                    "its slow start takes {} of {}, which its share is without: it gets up to that",
+                    show::time(slow_start),
+                    show::time(Span::from_secs_f64(sends))
+                )
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Returns a note on a rate that doubles in each round trip (RFC 5348, 4.3).
+pub(super) fn rate_start(scenario: &Scenario, flow: &Flow, budget: &FlowBudget) -> Option<String> {
+    let (Traffic::Tfrc(_), Some(rtt)) = (&flow.traffic, budget.min_rtt) else { return None };
+    let lasts = flow.stop.unwrap_or(scenario.duration).min(scenario.duration).saturating_sub(flow.start);
+    let rate = budget.offered.unwrap_or(budget.ceiling).min(budget.ceiling);
+    let packets = rate.bdp(rtt).get() as f64 / budget.payload.get().max(1) as f64;
+    let rounds = packets.max(1.0).log2() + 1.0;
+    (rtt.as_secs_f64() * rounds > PART * lasts.as_secs_f64()).then(|| {
+        "its rate doubles in each round trip at first, and it sends less than is written: it gets up to what is forecast"
+            .to_owned()
+    })
+}
+
+/// Returns a note on datagrams whose fragments fill a queue at once.
+pub(super) fn long_datagrams(ground: &Ground<'_>, path: &Path) -> Option<String> {
+    if path.fragments == 1 || path.window.is_some() {
+        return None;
+    }
+    // One of them is sent while the others come.
+    let waits = Bytes::new(path.whole[0].saturating_sub(path.packet));
+    let ways = path.hops_there().iter().map(|hop| (hop.0, hop.1));
+    let (way, held) = ways
+        .filter_map(|way| Some((way, held(ground, way, Bytes::new(path.packet))?)))
+        .find(|of| of.1 < waits)?;
+    Some(format!(
+        "the queue of {} holds {held}, and the fragments of a datagram come at once: some are lost, and the datagram with them",
+        direction(ground.scenario, way)
+    ))
+}
+
+/// Returns a note on transfers that end one after the other.
+fn ended(flow: &Flow, budget: &FlowBudget, tcp: &TcpBudget) -> Option<String> {
+    let is_shared = (budget.fair_share.as_bps() as f64) < 0.999 * tcp.window_limit.as_bps() as f64;
+    (is_shared && size(flow).is_some()).then(|| {
+        "transfers that end leave their shares to others: figures are those of equal shares, and each has its own"
+            .to_owned()
+    })
+}
+
+/// Returns a note on a queue in front of others that a slow start overruns.
+fn bursts(
+    ground: &Ground<'_>,
+    flow: &Flow,
+    budget: &FlowBudget,
+    mut ways: impl Iterator<Item = (usize, Way)>,
+) -> Option<String> {
+    let tcp = budget.tcp.as_ref()?;
+    let half = tcp.window_allowed.get().min(tcp.window_needed.get()) / 2;
+    let is_short = |way: &(usize, Way)| {
+        let is_near = usable(ground, *way).as_bps() < 2 * budget.ceiling.as_bps();
+        let held = held(ground, *way, budget.packet);
+        is_near && held.is_some_and(|held| half > held.get() && is_overrun(flow, budget, tcp, held))
+    };
+    let way = ways.find(is_short)?;
+    Some(format!(
+        "the queue of {} holds less than bursts of slow start: it gets up to what is forecast",
+        direction(ground.scenario, way)
+    ))
+}
+
+fn usable(ground: &Ground<'_>, (link, way): (usize, Way)) -> Rate {
+    ground.media.cost(link, way).usable()
+}
+
+/// Returns the capacity of a queue in bytes, if it is bounded.
+fn queue_bytes(queue: &Queue, packet: Bytes) -> Option<Bytes> {
+    let text = queue_text(queue);
+    match text.strip_suffix(" packets") {
+        Some(packets) => {
+            packets.parse::<u64>().ok().map(|packets| Bytes::new(packets.saturating_mul(packet.get())))
+        }
+        None => text.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::halved;
+
+    #[test]
+    fn a_window_that_is_halved_fills_three_quarters_without_a_queue() {
+        assert!((halved(0.0) - 0.75).abs() < 1e-12);
+        assert!((halved(1.0) - 1.0).abs() < 1e-12);
+        assert!(halved(0.4) > 0.9 && halved(0.4) < 0.95);
+    }
+}
