@@ -716,6 +716,9 @@ fn what_is_not_known_is_noted() {
     let long = datagrams("f", "500 kbit/s", "").replace("1000 B", "12000 B");
     let short = "rate = \"10 Mbit/s\"\nqueue = { kind = \"drop-tail\", packets = 5 }\n";
     let frames = "delay = \"20 ms\"\nmedium = { kind = \"space\", rate = \"10 Mbit/s\", frame = \"aos\", ber = 1e-5 }\n";
+    let noise =
+        "rate = \"10 Mbit/s\"\nforward.channel = { kind = \"coded\", code_rate = \"7/8\", eb_n0_db = 2.0 }\n";
+    noted(&between(noise, &flow), "a decoder near or below its threshold");
     noted(&between(frames, &datagrams("f", "8 Mbit/s", "")), "frames have parts of two: up to 16.");
     noted(&between(short, &long), "the fragments of a datagram come at once: some are lost");
     let slots = "title = \"t\"\nduration = \"60 s\"\nnode.b = {}\nnode.a = {}\ncarrier.r = { preset = \"skyplex\" }\n[link.x]\n\

@@ -178,7 +178,7 @@ fn unknown(side: &Side, faults: &[Config]) -> Option<&'static str> {
         return Some("a stage in front of the line makes other packets");
     }
     let is_run = faults.iter().any(|fault| fault.mean_loss(1000).is_none());
-    is_run.then_some("they follow a trace, a signal or a decoder near its threshold")
+    is_run.then_some("they follow a trace, a signal or a decoder near or below its threshold")
 }
 
 /// Returns starts and ends of outages up to the end of the run.

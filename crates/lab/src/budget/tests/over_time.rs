@@ -173,7 +173,7 @@ fn channels_lose_a_part_of_what_is_sent() {
     assert!(
         unknown
             .to_string()
-            .contains("losses of its channel are not forecast: they follow a trace, a signal or a decoder near its threshold")
+            .contains("losses of its channel are not forecast: they follow a trace, a signal or a decoder near or below its threshold")
     );
 }
 
