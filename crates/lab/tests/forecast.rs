@@ -686,6 +686,7 @@ fn what_is_not_known_is_noted() {
         "it gets up to what is forecast, in the long run at most 80 % of that",
     );
     let open = "rate = \"10 Mbit/s\"\ndelay = \"250 ms\"\n";
+    noted(&between(open, &alone("bbr", "")), "BBR empties the path to measure its round trip");
     noted(&between(open, &alone("vegas", "")), "Vegas ends its slow start at delays of single packets");
     noted(&between(small, &alone("cubic", "")), "what is lost there leaves the line idle");
     let bucket = "rate = \"10 Mbit/s\"\nforward.shaper = { rate = \"1 Mbit/s\", burst = \"1 MB\", limit = \"50 kB\" }\n";

@@ -29,7 +29,7 @@ pub(super) fn of_flow(
     }
     let mut notes = match budget.tcp.as_ref().and_then(|_| splitter(scenario, path)) {
         Some((node, link)) => vec![format!(
-            "the proxy of {node} splits it in front of {link}: window, round trip and slow start are those without it"
+            "the proxy of {node} splits it in front of {link}: window, round trip and slow start are those without it, and it gets up to what is forecast"
         )],
         // Data does not wait where ACKs do.
         None if path.answers_on(forecast.narrowest.0, forecast.narrowest.1) => Vec::new(),

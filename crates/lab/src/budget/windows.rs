@@ -44,6 +44,7 @@ pub(super) fn notes(
                 .to_owned(),
         );
     }
+    notes.extend(probes(flow, budget));
     notes.extend(bucket(ground, (n, flow), way));
     notes.extend(slow_start(ground.scenario, flow, budget, tcp));
     notes.extend(ended(flow, budget, tcp));
@@ -162,6 +163,19 @@ fn bucket(ground: &Ground<'_>, (n, flow): (usize, &Flow), (link, way): (usize, W
             limit.burst,
             direction(ground.scenario, (link, way))
         )
+    })
+}
+
+/// Least time of a measurement of a round trip by BBR, and that between two.
+const PROBE: [Span; 2] = [Span::from_millis(200), Span::from_secs(10)];
+
+/// Returns a note on a controller that empties the path now and then.
+fn probes(flow: &Flow, budget: &FlowBudget) -> Option<String> {
+    let takes = PROBE[0] + budget.min_rtt?;
+    let is_long = takes.as_secs_f64() > 1.5 * PART * PROBE[1].as_secs_f64();
+    let is_bbr = controller(flow).is_some_and(|controller| matches!(controller, Controller::Bbr(_)));
+    (is_bbr && is_long && budget.offered.is_none()).then(|| {
+        "BBR empties the path to measure its round trip, which leaves the line idle: it gets up to what is forecast".to_owned()
     })
 }
 
