@@ -115,10 +115,9 @@ mod tests {
             // The kernel grows a buffer as acknowledgements come.
             let mut idle = 0;
             while idle < 20 {
-                match far.write(&[7; 65_536]) {
-                    Ok(_) => idle = 0,
-                    Err(_) => (idle, ()) = (idle + 1, std::thread::sleep(Duration::from_millis(5))),
-                }
+                let is_taken = far.write(&[7; 65_536]).is_ok_and(|len| len > 0);
+                idle = if is_taken { 0 } else { idle + 1 };
+                std::thread::sleep(Duration::from_millis(if is_taken { 0 } else { 5 }));
             }
             let left = unacknowledged(&far).expect("a socket");
             let limits = (sockopt::socket_send_buffer_size(&far), sockopt::socket_recv_buffer_size(&far));
@@ -128,6 +127,7 @@ mod tests {
         let (free, _) = taken(false);
         let (left, limits) = taken(true);
         assert_eq!(limits, (Ok(128 << 10), Ok(128 << 10)));
-        assert!(left <= 128 << 10 && free > 4 * left, "{left} B of {free} B");
+        // The last piece may go over the limit.
+        assert!(left <= 192 << 10 && free > 4 * left, "{left} B of {free} B");
     }
 }

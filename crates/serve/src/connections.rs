@@ -530,7 +530,8 @@ mod tests {
         };
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         let left = shared.untaken();
-        assert!(left > 0 && left <= 128 << 10 && taken < 1 << 20, "{taken} B, {left} B not taken");
+        // The last piece may go over the limit of 128 KiB.
+        assert!(left > 0 && left <= 192 << 10 && taken < 1 << 20, "{taken} B, {left} B not taken");
         shared.finish(&own).await;
         drop((patient, shared));
         let (got, is_reset) = read(client);

@@ -98,7 +98,8 @@ fn the_kernel_keeps_little_of_answers_that_nobody_reads() {
     while start.elapsed() < Duration::from_secs(3) {
         let queues = untaken(&server);
         most = most.max(queues.iter().sum());
-        assert!(queues.iter().all(|bytes| *bytes <= 256 << 10), "{queues:?}");
+        // 256 KiB, and the last piece of each.
+        assert!(queues.iter().all(|bytes| *bytes <= 320 << 10), "{queues:?}");
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(most > 0, "the answers came");
