@@ -201,8 +201,8 @@ impl Node {
     /// Notes the whereabouts of bundles in a registry, that others of its network share.
     ///
     /// The light time is the longest to a neighbour.
-    pub fn register(&mut self, registry: Registry, light_time: Span) {
-        self.notes.register(registry, light_time);
+    pub fn register(&mut self, registry: Registry, name: &str, light_time: Span) {
+        self.notes.register(registry, name, light_time);
     }
 
     /// Returns the registry of [`Node::register`].

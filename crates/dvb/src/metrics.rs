@@ -58,6 +58,8 @@ bentpipe_net::metrics! {
     Counter RESYNCHRONISED = "resynchronised", Count, "Times that the start of an SNDU was found again";
     Counter ALTERED = "altered", Packets, "Packets delivered with undetected errors"
         => .summed(&[Sum::new("altered", "Packets with undetected errors", How::Grown)]);
+    Counter NOT_RESTORED = "not-restored", Packets, "Packets of flows that could not be restored from what arrived"
+        => .summed(&[Sum::new("not-restored", "Packets not restored", How::Grown)]);
     Counter ROHC_REFUSED = "rohc-refused", Packets, "Packets refused by the decompressor"
         => .summed(&[Sum::new("rohc-refused", "Packets refused by the decompressor", How::Grown).given(&COMPRESSED)]);
     Counter ROHC_CRC_FAILURES = "rohc-crc-failures", Packets, "Headers whose ROHC CRC failed";

@@ -31,6 +31,8 @@ pub struct Receiver {
     frame_errors: u64,
     /// Packets delivered with undetected errors.
     altered: u64,
+    /// Packets in accounts that were not restored.
+    not_restored: u64,
 }
 
 impl Receiver {
@@ -50,6 +52,7 @@ impl Receiver {
             feedback: Vec::new(),
             frame_errors: 0,
             altered: 0,
+            not_restored: 0,
         })
     }
 
@@ -140,7 +143,9 @@ impl Receiver {
     fn process(&mut self, mut packet: Packet, cx: &mut Cx<'_>) {
         let (now, unit) = (cx.now(), packet.carried_mut::<Unit>());
         // What is not restored now is lost: it ends in this unit.
-        ledger::dropping(Why::Restoration, || unit.into_iter().for_each(|unit| self.unit(now, unit)));
+        let restore = || unit.into_iter().for_each(|unit| self.unit(now, unit));
+        let ((), lost) = ledger::dropping_counted(Why::Restoration, restore);
+        self.not_restored += lost;
         self.packets.drain(..).for_each(|packet| cx.emit(Port(0), packet));
         self.feedback.clear();
         if self.decapsulator.take_feedback(&mut self.feedback) {
@@ -208,6 +213,7 @@ impl Element for Receiver {
         observer.counter(&metrics::FORMAT_ERRORS, self.received(|received| received.format_errors));
         observer.counter(&metrics::RESYNCHRONISED, self.received(|received| received.resynchronised));
         observer.counter(&metrics::ALTERED, self.altered);
+        observer.counter(&metrics::NOT_RESTORED, self.not_restored);
         observer.counter(&metrics::ROHC_REFUSED, self.received(|received| received.rohc.refused));
         observer.counter(&metrics::ROHC_CRC_FAILURES, self.received(|received| received.rohc.crc_failures));
         observer.counter(

@@ -6,40 +6,38 @@ use std::path::PathBuf;
 use bentpipe_assemble::{Built, checked};
 use bentpipe_lab::measure;
 use bentpipe_net::metric::UnitColumn;
-use bentpipe_record::{FinalValues, LedgerColumn, LedgerRow, Measure, Recorder, Reported, UnitLine, UnitRow};
+use bentpipe_record::{FinalValues, LedgerColumn, LedgerRow, Reported, UnitLine, UnitRow};
 use bentpipe_scenario::{Access, Scenario};
+use bentpipe_site::CallRecord;
 use bentpipe_testkit::Folder;
 use bentpipe_units::{RandomStream, Span};
 
 use super::common;
 
 /// Results of a run: measures and final values by name, accounts of packets and of units.
-struct Run {
-    values: BTreeMap<String, f64>,
-    ledger: Vec<LedgerRow>,
+pub(super) struct Run {
+    pub(super) values: BTreeMap<String, f64>,
+    pub(super) ledger: Vec<LedgerRow>,
     units: Vec<UnitRow>,
+    /// Records of calls at each end.
+    pub(super) calls: Vec<CallRecord>,
 }
 
 impl Run {
     fn of(scenario: &Scenario, access: &Access) -> Run {
         let mut built = Built::new(scenario, 1, access).unwrap_or_else(|problem| panic!("{problem}"));
-        let recorder = Recorder {
-            elements: built.network.ids().collect(),
-            interval: Span::from_millis(200),
-            warm_up: scenario.probe.warm_up,
-            duration: scenario.duration,
-        };
-        let recording = recorder.run(&mut built.network, |_| std::ops::ControlFlow::Continue(()));
-        let recording = recording.expect("no stop");
+        let recording = common::recorded(scenario, &mut built, Span::from_millis(200));
+        let ends: Vec<_> = built.flows.iter().flat_map(|flow| flow.calls.clone()).collect();
+        let calls = ends.iter().flat_map(|(_, end, reader)| reader.read(&mut built.network, *end)).collect();
         let reported = Reported::of(&mut built.network);
         let ledger = LedgerRow::of(&built.network.close());
         let mut measures = measure::measures(scenario, 1, &recording, &ledger);
         measures.extend(FinalValues::of(&recording.end).measures());
-        let values = measures.into_iter().map(|Measure { name, value, .. }| (name, value)).collect();
-        Run { values, units: UnitRow::of(&reported, &ledger), ledger }
+        let values = common::by_name(measures);
+        Run { values, units: UnitRow::of(&reported, &ledger), ledger, calls }
     }
 
-    fn new(text: &str) -> Run {
+    pub(super) fn new(text: &str) -> Run {
         Run::of(
             &common::scenario(text).unwrap_or_else(|refusal| panic!("{refusal}\n{text}")),
             &Access::default(),
@@ -47,12 +45,12 @@ impl Run {
     }
 
     /// Returns a measure or final value; zero without it.
-    fn value(&self, name: &str) -> f64 {
+    pub(super) fn value(&self, name: &str) -> f64 {
         self.values.get(name).copied().unwrap_or(0.0)
     }
 
     /// Returns the packets of a sender in a column, of one reason and place if they are given.
-    fn packets(&self, sender: &str, column: LedgerColumn, (reason, place): (&str, &str)) -> u64 {
+    pub(super) fn packets(&self, sender: &str, column: LedgerColumn, (reason, place): (&str, &str)) -> u64 {
         let is_meant = |row: &&LedgerRow| {
             row.sender == sender
                 && row.column == column
@@ -62,25 +60,25 @@ impl Run {
         self.ledger.iter().filter(is_meant).map(|row| row.packets).sum()
     }
 
-    fn column(&self, sender: &str, column: LedgerColumn) -> u64 {
+    pub(super) fn column(&self, sender: &str, column: LedgerColumn) -> u64 {
         self.packets(sender, column, ("", ""))
     }
 
     /// Returns the units of a flow in a column, of one reason if it is given.
-    fn units(&self, flow: &str, column: UnitColumn, reason: &str) -> u64 {
+    pub(super) fn units(&self, flow: &str, column: UnitColumn, reason: &str) -> u64 {
         let is_meant = |row: &&UnitRow| {
             row.flow == flow && row.column == column && (reason.is_empty() || row.reason == reason)
         };
         self.units.iter().filter(is_meant).map(|row| row.count).sum()
     }
 
-    fn line(&self, flow: &str) -> String {
+    pub(super) fn line(&self, flow: &str) -> String {
         let rows: Vec<&UnitRow> = self.units.iter().filter(|row| row.flow == flow).collect();
         UnitLine(&rows).to_string()
     }
 
     /// Checks what holds for the accounts of any run.
-    fn check(&self, name: &str) {
+    pub(super) fn check(&self, name: &str) {
         for row in &self.ledger {
             let is_wrong = ["unaccounted", "undeclared"].contains(&&row.reason[..])
                 || row.column == LedgerColumn::Dropped && row.place.is_empty();
@@ -159,7 +157,7 @@ impl Run {
 }
 
 /// A path of two links between hosts, with a channel on the first.
-fn path(duration_s: u32, channel: &str, flows: &str) -> String {
+pub(super) fn path(duration_s: u32, channel: &str, flows: &str) -> String {
     format!(
         "title = \"t\"\nduration = \"{duration_s} s\"\nnode.a = {{}}\nnode.r = {{ kind = \"router\" }}\nnode.b = {{}}\n\
          link.near = {{ between = [\"a\", \"r\"], rate = \"10 Mbit/s\", delay = \"5 ms\"{channel} }}\n\
@@ -167,7 +165,7 @@ fn path(duration_s: u32, channel: &str, flows: &str) -> String {
     )
 }
 
-fn flow(name: &str, traffic: &str) -> String {
+pub(super) fn flow(name: &str, traffic: &str) -> String {
     format!("[flow.{name}]\nfrom = \"a\"\nto = \"b\"\ntraffic = {traffic}\n")
 }
 
@@ -548,7 +546,7 @@ fn the_accounts_of_generated_scenarios_agree() {
 }
 
 /// Two hosts and a link between them.
-fn line(duration_s: u32, rate: &str, delay: &str, flows: &str) -> String {
+pub(super) fn line(duration_s: u32, rate: &str, delay: &str, flows: &str) -> String {
     format!(
         "title = \"t\"\nduration = \"{duration_s} s\"\nnode.a = {{}}\nnode.b = {{}}\n\
          link.l = {{ between = [\"a\", \"b\"], rate = \"{rate}\", delay = \"{delay}\" }}\n{flows}"
@@ -666,6 +664,11 @@ fn bundles_in_fragments_are_lost_with_any_of_them() {
     assert!(run.units("flow.f", UnitColumn::Dropped, "on-the-way") > 150, "{}", run.line("flow.f"));
     let shown = UnitRow::with_losses(&run.units);
     assert!(shown.iter().any(|row| row.unit == "bundles"), "they have a line");
+    let lost = run.units.iter().find(|row| row.reason == "on-the-way").map(|row| &row.place[..]);
+    assert_eq!(lost, Some("node.a"), "the node that had them last");
+    // The layer's packets are a role's, whose losses have a line too.
+    let roles = LedgerRow::lossy(&run.ledger);
+    assert!(roles.iter().any(|row| row.sender == "node.a.dtn"), "{:?}", run.ledger);
 }
 
 /// Datagrams of two fragments over faults.

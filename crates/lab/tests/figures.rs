@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use bentpipe_assemble::{Built, checked};
 use bentpipe_lab::budget::Budget;
 use bentpipe_lab::measure;
-use bentpipe_record::{LedgerRow, Measure, Recorder, Recording};
+use bentpipe_record::LedgerRow;
 use bentpipe_scenario::Scenario;
 use bentpipe_units::{RandomStream, Span};
 
@@ -15,17 +15,6 @@ use super::common;
 /// Measures of a run, by name.
 type Measures = BTreeMap<String, f64>;
 
-/// Runs a scenario as it asks for, and returns its recording.
-fn recorded(scenario: &Scenario, built: &mut Built) -> Recording {
-    let recorder = Recorder {
-        elements: built.network.ids().collect(),
-        interval: Span::from_millis(100),
-        warm_up: scenario.probe.warm_up,
-        duration: scenario.duration,
-    };
-    recorder.run(&mut built.network, |_| std::ops::ControlFlow::Continue(())).expect("no stop")
-}
-
 fn measures(text: &str) -> Measures {
     let scenario = common::scenario(text).unwrap_or_else(|refusal| panic!("{refusal}\n{text}"));
     all(&scenario, common::built(&scenario))
@@ -33,13 +22,9 @@ fn measures(text: &str) -> Measures {
 
 /// Returns the measures of a run.
 fn all(scenario: &Scenario, mut built: Built) -> Measures {
-    let recording = recorded(scenario, &mut built);
+    let recording = common::recorded(scenario, &mut built, Span::from_millis(100));
     let ledger = LedgerRow::of(&built.network.close());
-    by_name(measure::measures(scenario, 1, &recording, &ledger))
-}
-
-fn by_name(measures: Vec<Measure>) -> Measures {
-    measures.into_iter().map(|Measure { name, value, .. }| (name, value)).collect()
+    common::by_name(measure::measures(scenario, 1, &recording, &ledger))
 }
 
 /// A link between two hosts with flows from one to the other.

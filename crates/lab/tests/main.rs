@@ -1,6 +1,7 @@
 //! Integration tests, one program: each module is built and linked once.
 
 mod accounts;
+mod books;
 mod bursts;
 mod cells;
 mod common;

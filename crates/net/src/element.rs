@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use bentpipe_units::{RandomStream, Span, Time};
 
-use crate::ledger::{AccountNumber, Accounts};
+use crate::ledger::{AccountNumber, Accounts, SubAccount, Tallies};
 use crate::metric::{self, Counter, Gauge, Of};
 use crate::{Histogram, Packet, Why};
 
@@ -61,6 +61,14 @@ pub trait Element: Send {
         None
     }
 
+    /// Returns the name of the account of its own packets, behind its path. Default: none, its path alone.
+    fn own_account(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Notes what is known of accounts within accounts. It is called before each [`Element::observe`].
+    fn settle(&mut self, _accounts: &Accounts) {}
+
     /// Returns the accounts whose packets it answers. The answers have an account for each. Default: none.
     fn answered(&self) -> &[AccountNumber] {
         &[]
@@ -104,6 +112,9 @@ pub trait Observer {
     fn counts_units(&self) -> bool {
         false
     }
+
+    /// Reports units of an account at a place. The metric declares their column.
+    fn units_at(&mut self, _metric: &'static Of<Gauge>, _place: &str, _units: u64) {}
 
     /// Returns `true` at the end of the warm-up, where the window of all measures starts.
     ///
@@ -261,6 +272,43 @@ impl<'a> Cx<'a> {
         } else {
             tag.set(self.outbox.accounts.send(account, len));
         }
+    }
+
+    /// Enters a packet into an account, and into one within it.
+    ///
+    /// It is for elements whose node would enter it into the same account. Without a number yet, the node does.
+    #[inline]
+    pub fn offer_apart(&mut self, packet: &mut Packet, account: &AccountNumber, within: &SubAccount) {
+        let len = packet.len();
+        if let (Some(number), true) = (account.get(), packet.tag_mut().is_empty()) {
+            packet.tag_mut().set(self.outbox.accounts.send_apart(number, within, len));
+        }
+    }
+
+    /// Enters a packet into an account, in the book of another one.
+    ///
+    /// An answer is of the window if what it answers was sent in it.
+    pub fn offer_with(&mut self, packet: &mut Packet, account: u32, other: &Packet) {
+        let len = packet.len();
+        packet.tag_mut().set(self.outbox.accounts.send_with(account, other.known_account(), len));
+    }
+
+    /// Notes that a packet that was delivered here is a duplicate.
+    ///
+    /// Its account distinguishes lost packets from lost copies by that.
+    pub fn note_duplicate(&mut self, packet: &Packet) {
+        self.outbox.accounts.repeat(packet.known_account());
+    }
+
+    /// Returns the account within its account that a packet is or was in.
+    pub fn sub_account_of(&self, packet: &Packet) -> Option<SubAccount> {
+        self.outbox.accounts.sub_account_of(packet.known_account())
+    }
+
+    /// Returns what is known now of an account within an account.
+    pub fn tallies(&mut self, of: &SubAccount) -> Tallies {
+        self.outbox.accounts.settle();
+        self.outbox.accounts.tallies(of)
     }
 
     /// Returns a packet that was delivered to its account.

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 mod accounts;
 
 use crate::hash::Map;
-pub use accounts::{Account, Accounts, FollowedPacket, MAX_FOLLOWED};
+pub use accounts::{Account, Accounts, FollowedPacket, MAX_FOLLOWED, SubAccount, Tallies, Tally};
 
 /// Reason for which a packet ends before its destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -168,6 +168,11 @@ impl Tag {
     #[inline]
     pub(crate) fn account(&self) -> u32 {
         if self.is_set() { self.0 } else { 0 }
+    }
+
+    /// Returns the number, of a delivered packet too.
+    pub(crate) fn known(&self) -> u32 {
+        self.0 & !DELIVERED
     }
 
     /// Returns `true` if its packet neither is nor was in an account.
@@ -364,6 +369,10 @@ struct Book {
     fragmented: Vec<Fragmented>,
     /// Numbers of packets in fragments that are not in use.
     free_fragmented: Vec<u32>,
+    /// Entries of packets that may be counted apart, until [`Accounts::settle`].
+    ended_apart: Vec<(u32, Entry, i64)>,
+    /// Set once an account has another within it.
+    counts_apart: bool,
 }
 
 /// Packet in fragments.
@@ -383,10 +392,18 @@ struct Fragmented {
     branches: Vec<u32>,
     /// Number of branches that the present fragment has copies for.
     branched: usize,
+    /// Element that made them.
+    branched_at: u32,
 }
 
 impl Book {
     fn add(&mut self, account: u32, place: u32, entry: Entry, count: i64) {
+        if matches!(entry, Entry::Dropped(_)) {
+            DROPS.set(DROPS.get() + count.unsigned_abs());
+        }
+        if self.counts_apart {
+            self.ended_apart.push((account, entry, count));
+        }
         *self.entries.entry((account, place, entry)).or_default() += count;
     }
 
@@ -416,13 +433,29 @@ impl Book {
         self.leave_out(tag);
     }
 
-    /// Books the end of a packet in fragments, and of its copies for branches.
+    /// Books the end of a packet in fragments.
+    ///
+    /// In front of the place where it is copied for branches, it ends once: copies that other fragments have were not made.
     fn end_whole(&mut self, number: u32, place: u32, entry: Entry, count: i64) {
         let of = self.take_ended(number);
         self.end(of, place, entry, count);
-        for branch in self.fragmented[number as usize].branches.clone() {
-            self.end_whole(branch, place, entry, count);
+        let mut copies = self.take_copies(number).into_iter();
+        if let Some((copy, _)) = copies.next() {
+            self.end(copy, place, entry, count);
         }
+        copies.for_each(|(copy, copied_at)| self.end(copy, copied_at, Entry::Copied, -1));
+    }
+
+    /// Removes and returns a packet's copies that have not ended, with their makers.
+    fn take_copies(&mut self, number: u32) -> Vec<(u32, u32)> {
+        let Fragmented { branched_at, ref branches, .. } = self.fragmented[number as usize];
+        let mut copies = Vec::new();
+        for branch in branches.clone() {
+            let copy = self.take_ended(branch);
+            copies.extend((copy != 0).then_some((copy, branched_at)));
+            copies.extend(self.take_copies(branch));
+        }
+        copies
     }
 
     /// Books a copy of what a tag stands for, and returns its tag.
@@ -492,7 +525,9 @@ impl Book {
             }
             let of = self.copy(of, place);
             let branch = self.fragment(Fragmented { of, left: 1, copied_at, ..Fragmented::default() });
-            self.fragmented[(tag & NUMBER) as usize].branches.push(branch);
+            let packet = &mut self.fragmented[(tag & NUMBER) as usize];
+            packet.branches.push(branch);
+            packet.branched_at = place;
         }
         let branch = self.fragmented[(tag & NUMBER) as usize].branches[number];
         self.fragmented[branch as usize].left += 1;
@@ -613,6 +648,8 @@ thread_local! {
     static MODE: Cell<Mode> = const { Cell::new(Mode::Book(Entry::Dropped(Why::Undeclared))) };
     /// Book of the network that is called.
     static BOOK: Cell<Option<Box<Book>>> = const { Cell::new(None) };
+    /// Number of packets dropped on this thread.
+    static DROPS: Cell<u64> = const { Cell::new(0) };
     static GATHERED: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -623,6 +660,18 @@ fn with_book<R>(work: impl FnOnce(&mut Book, u32) -> R) -> Option<R> {
     let result = work(&mut book, place);
     BOOK.set(Some(book));
     Some(result)
+}
+
+/// Notes that packets are counted apart.
+fn count_apart() {
+    with_book(|book, _| book.counts_apart = true);
+}
+
+/// Removes and returns the entries since the last call.
+///
+/// They are those of all packets, once any are counted apart.
+fn take_ended_apart() -> Vec<(u32, Entry, i64)> {
+    with_book(|book, _| std::mem::take(&mut book.ended_apart)).unwrap_or_default()
 }
 
 /// Sets the element that is called, by its number.
@@ -637,6 +686,14 @@ pub fn set_place(element: u32) {
 #[inline]
 pub fn dropping<R>(why: Why, work: impl FnOnce() -> R) -> R {
     with_entry(Entry::Dropped(why), work)
+}
+
+/// Does the same, and returns the number of packets that ended meanwhile as well.
+#[inline]
+pub fn dropping_counted<R>(why: Why, work: impl FnOnce() -> R) -> (R, u64) {
+    let before = DROPS.get();
+    let result = dropping(why, work);
+    (result, DROPS.get() - before)
 }
 
 /// Calls `work` of a role, which takes over packets that it destroys.

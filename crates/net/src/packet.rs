@@ -257,6 +257,11 @@ impl Packet {
         self.0.tag.account()
     }
 
+    /// Returns the number of its account, present or past; zero without one.
+    pub(crate) fn known_account(&self) -> u32 {
+        self.0.tag.known()
+    }
+
     #[inline]
     pub(crate) fn tag_mut(&mut self) -> &mut Tag {
         &mut self.0.tag

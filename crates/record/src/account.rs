@@ -67,7 +67,16 @@ mod tests {
 
     fn row(sender: &str, column: LedgerColumn, reason: &str, packets: u64) -> LedgerRow {
         let (place, reason) = (String::new(), reason.to_owned());
-        LedgerRow { sender: sender.to_owned(), column, place, reason, packets, in_warm_up: 0, bytes: None }
+        LedgerRow {
+            sender: sender.to_owned(),
+            column,
+            place,
+            reason,
+            packets,
+            in_warm_up: 0,
+            duplicates: 0,
+            bytes: None,
+        }
     }
 
     #[test]

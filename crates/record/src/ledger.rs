@@ -94,6 +94,9 @@ pub struct LedgerRow {
     /// Number of packets of it that were sent in the warm-up. They are in no measure.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub in_warm_up: u64,
+    /// Number of duplicates among the packets delivered that were sent in the window.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub duplicates: u64,
     /// IP bytes, of packets sent and delivered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
@@ -123,11 +126,13 @@ impl LedgerRow {
         senders.into_values().flat_map(IndexMap::into_values).collect()
     }
 
-    /// Returns the rows of senders of flows whose packets were dropped, or wait.
+    /// Returns the rows of senders whose packets were dropped, or wait.
+    ///
+    /// They are ends of flows, and roles.
     ///
     /// Of more senders than have a line each, it returns those of all: the line of all is of what was asked.
     pub fn lossy(rows: &[LedgerRow]) -> Vec<LedgerRow> {
-        let of_flows = || rows.iter().filter(|row| row.is_of_flow());
+        let of_flows = || rows.iter().filter(|row| row.is_of_traffic());
         let mut sums: IndexMap<&str, Shown> = IndexMap::new();
         of_flows().for_each(|row| sums.entry(&row.sender).or_default().add(row));
         let shown: HashSet<&str> =
@@ -141,9 +146,21 @@ impl LedgerRow {
         matches!(Subject::of_name(&self.sender), Some((Subject::Flow(_), _)))
     }
 
+    /// Returns `true` for the account of a flow's end or of a role.
+    ///
+    /// Accounts of other senders are of messages such as ICMP.
+    pub fn is_of_traffic(&self) -> bool {
+        match Subject::of_name(&self.sender) {
+            Some((Subject::Flow(_), _)) => true,
+            Some((Subject::Node(_), role)) => !role.is_empty(),
+            _ => false,
+        }
+    }
+
     fn add(&mut self, other: &LedgerRow) {
         self.packets += other.packets;
         self.in_warm_up += other.in_warm_up;
+        self.duplicates += other.duplicates;
         self.bytes = self.bytes.zip(other.bytes).map(|(own, other)| own + other);
     }
 
@@ -156,6 +173,7 @@ impl LedgerRow {
             reason: reason.to_owned(),
             packets: packets.unsigned_abs(),
             in_warm_up: before.unsigned_abs(),
+            duplicates: 0,
             bytes,
         };
         let (account, before) = (statement.account, statement.before_window);
@@ -166,6 +184,7 @@ impl LedgerRow {
             whole(LedgerColumn::Sent, [account.sent, before.sent], account.sent_bytes),
             whole(LedgerColumn::Delivered, [account.delivered, before.delivered], account.delivered_bytes),
         ];
+        rows[1].duplicates = account.duplicates - before.duplicates;
         let before: HashMap<(Booked, &str), i64> = statement
             .entries_before
             .iter()
@@ -255,13 +274,13 @@ pub struct LedgerText<'a> {
 
 impl fmt::Display for LedgerText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of_flows: Vec<&LedgerRow> = self.rows.iter().filter(|row| row.is_of_flow()).collect();
+        let of_flows: Vec<&LedgerRow> = self.rows.iter().filter(|row| row.is_of_traffic()).collect();
         let senders: Vec<&[&LedgerRow]> = of_flows.chunk_by(|a, b| a.sender == b.sender).collect();
         let runs = if self.runs > 1 { format!(" in {} runs", self.runs) } else { String::new() };
         let runs = runs + if self.has_warm_up { ", warm-up included" } else { "" };
         if senders.len() > MAX_LINES {
             let ends = senders.len();
-            return writeln!(f, "packets of {ends} ends of flows{runs}: {}", LedgerLine(&of_flows));
+            return writeln!(f, "packets of {ends} senders{runs}: {}", LedgerLine(&of_flows));
         }
         senders
             .iter()
@@ -368,7 +387,13 @@ mod tests {
     fn statement() -> Statement {
         Statement {
             sender: "flow/x/sender".into(),
-            account: Account { sent: 100, sent_bytes: 9000, delivered: 90, delivered_bytes: 8100 },
+            account: Account {
+                sent: 100,
+                sent_bytes: 9000,
+                delivered: 90,
+                delivered_bytes: 8100,
+                ..Account::default()
+            },
             entries: vec![
                 (Booked::Copied, "link/l/forward/channel.1".into(), 1),
                 (Booked::Dropped(Why::Queue), "link/l/forward".into(), 4),
@@ -422,6 +447,19 @@ mod tests {
     }
 
     #[test]
+    fn roles_have_lines_and_messages_of_nodes_have_none() {
+        let of = |sender: &str| LedgerRow {
+            sender: sender.to_owned(),
+            ..LedgerRow::of(&[statement()])[0].clone()
+        };
+        let dropped = |sender| LedgerRow { column: Dropped, ..of(sender) };
+        let rows = ["node.edge", "node.edge.pep", "flow.v.sender.rtcp"].map(dropped);
+        let shown: Vec<String> = LedgerRow::lossy(&rows).into_iter().map(|row| row.sender).collect();
+        assert_eq!(shown, ["node.edge.pep", "flow.v.sender.rtcp"]);
+        assert_eq!(rows.map(|row| row.is_of_flow()), [false, false, true]);
+    }
+
+    #[test]
     fn one_line_for_many_senders_is_of_all_that_was_asked() {
         let of = |n: usize, column, packets| LedgerRow {
             sender: format!("flow.x.{n}.sender"),
@@ -430,6 +468,7 @@ mod tests {
             reason: String::new(),
             packets,
             in_warm_up: 0,
+            duplicates: 0,
             bytes: None,
         };
         let mut rows: Vec<LedgerRow> = (0..20).flat_map(|n| [of(n, Sent, 5), of(n, Delivered, 5)]).collect();
@@ -440,7 +479,7 @@ mod tests {
         rows.extend(more);
         rows.sort_by(|a, b| a.sender.cmp(&b.sender));
         let text = LedgerText { rows: &LedgerRow::lossy(&rows), runs: 1, has_warm_up: false }.to_string();
-        assert_eq!(text, "packets of 20 ends of flows: 100 sent, 100 delivered, 20 dropped ()\n");
+        assert_eq!(text, "packets of 20 senders: 100 sent, 100 delivered, 20 dropped ()\n");
     }
 
     #[test]
@@ -453,6 +492,7 @@ mod tests {
                 reason: reason.to_owned(),
                 packets,
                 in_warm_up: 0,
+                duplicates: 0,
                 bytes: None,
             };
             let delivered = of(Delivered, "", 100 - packets);
@@ -480,6 +520,7 @@ mod tests {
             reason: reason.to_owned(),
             packets: 2,
             in_warm_up: 0,
+            duplicates: 0,
             bytes: None,
         };
         let mut rows: Vec<LedgerRow> =

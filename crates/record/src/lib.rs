@@ -5,6 +5,7 @@
 //! run of more samples than fit is sampled more coarsely, and the recording reports it.
 
 mod account;
+mod accounts_file;
 mod calls;
 mod capture;
 mod checksums;

@@ -7,8 +7,8 @@ use indexmap::map::Entry;
 
 use super::results_folder::{RunFolder, manifest, read_json, runs};
 use super::{
-    Distribution, Frame, FrameColumn, Outcome, RunResult, Summary, Timing, account_total, ledger_file,
-    measures_frame, units_file,
+    Distribution, Frame, FrameColumn, LedgerRow, Outcome, RunResult, Summary, Timing, UnitRow, account_total,
+    accounts_file, measures_frame,
 };
 
 /// Results of a plan, read from the folder that a run left.
@@ -104,12 +104,12 @@ impl StoredResults {
 
     /// Returns a row for each run and row of its accounts of packets.
     pub fn ledger(&self) -> Frame {
-        ledger_file::all_ledgers(&self.summary, &self.runs)
+        accounts_file::of_runs::<LedgerRow>(&self.summary, &self.runs)
     }
 
     /// Returns a row for each run and row of its accounts of units.
     pub fn units(&self) -> Frame {
-        units_file::all_units(&self.summary, &self.runs)
+        accounts_file::of_runs::<UnitRow>(&self.summary, &self.runs)
     }
 
     /// Returns a row for each run and measure.

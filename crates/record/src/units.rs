@@ -148,6 +148,10 @@ struct Collector {
 
 impl Collector {
     fn take(&mut self, metric: &'static Metric, value: f64) {
+        self.take_at(metric, "", value);
+    }
+
+    fn take_at(&mut self, metric: &'static Metric, place: &str, value: f64) {
         let Some(units) = metric.units else { return };
         let Some((flow, end, _)) = Subject::part_of_flow(&self.path) else { return };
         let is_meant = units.entries.iter().any(|entry| entry.end == end);
@@ -181,7 +185,11 @@ impl Collector {
             *account = new();
         }
         for entry in units.entries.iter().filter(|entry| entry.end == end) {
-            account.add(entry.column, ("", entry.reason), if value.is_finite() { value as i64 } else { 0 });
+            account.add(
+                entry.column,
+                (place, entry.reason),
+                if value.is_finite() { value as i64 } else { 0 },
+            );
         }
     }
 }
@@ -197,6 +205,10 @@ impl Observer for Collector {
 
     fn part(&mut self, path: &str) {
         path.clone_into(&mut self.path);
+    }
+
+    fn units_at(&mut self, metric: &'static Of<Gauge>, place: &str, units: u64) {
+        self.take_at(metric, place, units as f64);
     }
 
     fn counts_units(&self) -> bool {
@@ -308,29 +320,41 @@ impl fmt::Display for UnitText<'_> {
     }
 }
 
-/// Sums of rows in a line, by column and reason.
+/// Sums of rows in a line, by column and reason. Drops have their place, or the number of places.
 #[derive(Clone, Copy, Debug)]
 pub struct UnitLine<'a>(pub &'a [&'a UnitRow]);
 
 impl fmt::Display for UnitLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut sums: IndexMap<(UnitColumn, &str), u64> = IndexMap::new();
-        self.0.iter().for_each(|row| *sums.entry((row.column, &row.reason)).or_default() += row.count);
+        let mut sums: IndexMap<(UnitColumn, &str), (u64, HashSet<&str>)> = IndexMap::new();
+        for row in self.0 {
+            let (count, places) = sums.entry((row.column, &row.reason)).or_default();
+            *count += row.count;
+            places.extend(Some(&row.place[..]).filter(|place| !place.is_empty()));
+        }
         sums.sort_by(|(a, _), _, (b, _), _| a.cmp(b));
-        for (n, ((column, reason), count)) in sums.iter().enumerate() {
+        for (n, ((column, reason), (count, places))) in sums.iter().enumerate() {
             let separator = if n > 0 { ", " } else { "" };
             let (name, reason) = (column.name(), reason.replace('-', " "));
-            match (column, &reason[..]) {
-                (_, "unaccounted") => write!(f, "{separator}{count} UNACCOUNTED FOR: please report it")?,
-                (_, "more than offered") => {
-                    write!(f, "{separator}{count} MORE THAN OFFERED: please report it")?;
-                }
-                (_, "") => write!(f, "{separator}{count} {name}")?,
-                (UnitColumn::Remaining, _) => write!(f, "{separator}{count} {reason}")?,
-                _ => write!(f, "{separator}{count} {name} ({reason})")?,
-            }
+            let words = match (column, &reason[..]) {
+                (_, "unaccounted") => "UNACCOUNTED FOR: please report it".to_owned(),
+                (_, "more than offered") => "MORE THAN OFFERED: please report it".to_owned(),
+                (_, "") => name.to_owned(),
+                (UnitColumn::Remaining, reason) => reason.to_owned(),
+                _ => format!("{name} ({reason}{})", at(places)),
+            };
+            write!(f, "{separator}{count} {words}")?;
         }
         Ok(())
+    }
+}
+
+/// Returns the words for places.
+fn at(places: &HashSet<&str>) -> String {
+    match places.iter().next() {
+        None => String::new(),
+        Some(place) if places.len() == 1 => format!(", {place}"),
+        Some(_) => format!(", {} places", places.len()),
     }
 }
 
@@ -348,7 +372,16 @@ mod tests {
     fn row(end: &str, column: LedgerColumn, place: &str, packets: u64) -> LedgerRow {
         let reason = if column == LedgerColumn::Dropped { "queue" } else { "" };
         let (sender, place) = (format!("flow.f.{end}"), place.to_owned());
-        LedgerRow { sender, column, place, reason: reason.to_owned(), packets, in_warm_up: 0, bytes: None }
+        LedgerRow {
+            sender,
+            column,
+            place,
+            reason: reason.to_owned(),
+            packets,
+            in_warm_up: 0,
+            duplicates: 0,
+            bytes: None,
+        }
     }
 
     fn line(mut account: Account, ledger: &[LedgerRow]) -> String {
@@ -372,7 +405,7 @@ mod tests {
         ];
         assert_eq!(
             line(account(UnitRest::Packets, &counts), &ledger),
-            "15 offered, 3 copied, 8 delivered, 3 duplicates, 2 dropped (queue), 5 unsent"
+            "15 offered, 3 copied, 8 delivered, 3 duplicates, 2 dropped (queue, link.l.forward), 5 unsent"
         );
     }
 
@@ -389,7 +422,7 @@ mod tests {
         let counts = [(UnitColumn::Offered, "", 10), (UnitColumn::Delivered, "", 7)];
         assert_eq!(
             line(account(UnitRest::RoundTrips, &counts), &ledger),
-            "10 offered, 7 delivered, 3 dropped (queue)"
+            "10 offered, 7 delivered, 3 dropped (queue, 2 places)"
         );
     }
 
@@ -397,7 +430,7 @@ mod tests {
     fn what_is_in_no_column_is_in_flight_or_unaccounted_for() {
         let counts = [(UnitColumn::Offered, "", 10), (UnitColumn::Delivered, "", 7)];
         assert_eq!(line(account(UnitRest::InFlight, &counts), &[]), "10 offered, 7 delivered, 3 in flight");
-        let given_up = "10 offered, 7 delivered, 3 dropped (given up)";
+        let given_up = "10 offered, 7 delivered, 3 dropped (given up, flow.f.sender)";
         assert_eq!(line(account(UnitRest::Lost("given-up"), &counts), &[]), given_up);
         let open = "10 offered, 7 delivered, 3 UNACCOUNTED FOR: please report it";
         assert_eq!(line(account(UnitRest::None, &counts), &[]), open);

@@ -17,7 +17,7 @@ const MAX_SILENT: usize = 8;
 
 /// Returns the accounts of a point's flows, as sums over its seeds.
 pub(crate) fn account_table(point: &PointSummary) -> Option<Table> {
-    let rows: Vec<&LedgerRow> = point.ledger.iter().filter(|row| row.is_of_flow()).collect();
+    let rows: Vec<&LedgerRow> = point.ledger.iter().filter(|row| row.is_of_traffic()).collect();
     let head = ["packets of", "what", "packets", "where", "why"].map(String::from).to_vec();
     let caption = format!(
         "Packets sent and copied are delivered, taken over, dropped or remaining, warm-up included.{}{}",
@@ -53,7 +53,7 @@ pub(crate) fn unit_table(point: &PointSummary) -> Option<Table> {
 /// Returns the dropped packets of flows at each point, with place and reason.
 pub(crate) fn drop_table(results: &ResultSet<'_>) -> Option<Table> {
     let several = results.points.len() > 1;
-    let is_drop = |row: &&LedgerRow| row.is_of_flow() && row.column == LedgerColumn::Dropped;
+    let is_drop = |row: &&LedgerRow| row.is_of_traffic() && row.column == LedgerColumn::Dropped;
     let of_point = |(point, summary): (_, &'_ PointSummary)| {
         summary.ledger.clone().into_iter().filter(|row| is_drop(&row)).map(move |row| (point, row))
     };
@@ -220,7 +220,16 @@ fn counted(flow: &str, point: &PointSummary) -> Vec<LedgerRow> {
         let reason = if column == LedgerColumn::Remaining { "on-the-way" } else { reason };
         let (sender, reason, packets) =
             (flow.to_owned(), reason.to_owned(), averaged.estimate.mean.round() as u64);
-        Some(LedgerRow { sender, column, place: String::new(), reason, packets, in_warm_up: 0, bytes: None })
+        Some(LedgerRow {
+            sender,
+            column,
+            place: String::new(),
+            reason,
+            packets,
+            in_warm_up: 0,
+            duplicates: 0,
+            bytes: None,
+        })
     };
     point.measures.iter().filter_map(row).collect()
 }
@@ -268,6 +277,7 @@ mod tests {
             reason: (*reason).to_owned(),
             packets: *packets,
             in_warm_up: 0,
+            duplicates: 0,
             bytes: None,
         };
         point.ledger = ledger.iter().map(row).collect();

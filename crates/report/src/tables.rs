@@ -73,6 +73,7 @@ pub fn link_table(point: &PointSummary) -> Option<Table> {
         ("queue-max-bytes", "peak queue"),
         ("dropped", "dropped"),
         ("channel-lost", "lost in the channel"),
+        ("not-restored", "not restored behind it"),
         ("shaper-queue-mean-bytes", "mean queue of the shaper"),
         ("shaper-queue-max-bytes", "its peak"),
         ("shaper-dropped", "dropped there"),

@@ -396,7 +396,10 @@ impl Network {
     /// Reports the counters and gauges of an element.
     pub fn observe(&mut self, id: ElementId, observer: &mut dyn Observer) {
         let outer = self.ledger.open(id.0);
-        self.slots[id.index()].element.observe(self.now, observer);
+        self.outbox.accounts_mut().settle();
+        let element = &mut self.slots[id.index()].element;
+        element.settle(self.outbox.accounts());
+        element.observe(self.now, observer);
         self.ledger.close(outer);
     }
 
@@ -467,10 +470,11 @@ impl Network {
         let asking = |number: &AccountNumber| match self.senders.get(number.get()?.checked_sub(1)? as usize)?
         {
             Sender::Input(id, input) => Some(of(*id, Some(*input))),
-            Sender::Own(_) | Sender::Answers(..) => None,
+            Sender::Own(..) | Sender::Answers(..) => None,
         };
         let path = |sender: &Sender| match sender {
-            Sender::Own(id) => of(*id, None),
+            Sender::Own(id, None) => of(*id, None),
+            Sender::Own(id, Some(name)) => format!("{}/{name}", of(*id, None)),
             Sender::Input(id, input) => of(*id, Some(*input)),
             // The other end of a flow.
             Sender::Answers(id, to) => asking(to)
@@ -589,8 +593,8 @@ impl Observer for Unheeded {
 /// Sender of the packets of an account.
 #[derive(Clone, Debug)]
 enum Sender {
-    /// Element with packets of its own.
-    Own(ElementId),
+    /// Element with packets of its own, and the name of their account.
+    Own(ElementId, Option<&'static str>),
     /// Element that leads to an input.
     Input(ElementId, Port),
     /// Element that answers the packets of an account.
@@ -603,7 +607,7 @@ fn open_accounts(slots: &mut [Slot]) -> Vec<Sender> {
     for (n, slot) in slots.iter_mut().enumerate() {
         if let Some(inputs) = slot.element.open_accounts(senders.len() as u32 + 1) {
             let id = ElementId(n as u32);
-            senders.push(Sender::Own(id));
+            senders.push(Sender::Own(id, slot.element.own_account()));
             senders.extend(inputs.map(|input| Sender::Input(id, Port(input))));
             let answered = slot.element.answered().iter().cloned();
             senders.extend(answered.map(|account| Sender::Answers(id, account)));

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
+use bentpipe_net::ledger::AccountNumber;
 use bentpipe_net::{Element, InvalidConfig, Port};
 use bentpipe_sim::ElementId;
 use bentpipe_units::{Bytes, Span, Time};
@@ -489,6 +490,11 @@ impl<'g, 't> FlowGround<'g, 't> {
             None => self.receiver(at, protocol, numbers)?,
         };
         Ok(Datagrams { source, destination, sender: (at.from, sender), receivers })
+    }
+
+    /// Returns the account of the packets that an end sends.
+    pub fn account_of(&mut self, (node, port): (usize, Port)) -> AccountNumber {
+        self.nodes.node(node).account_of(port)
     }
 
     /// Has both ends' nodes fragment datagrams longer than the path's MTU.

@@ -64,6 +64,7 @@ impl<P: Protocol> Role<P> for Answering<P> {
         let now = cx.now();
         while let Some((call, happening)) = station.event() {
             if happening.is_last() {
+                station.settle(cx);
                 station.protocol.finish(call);
             }
             self.note(now, call, happening, station);

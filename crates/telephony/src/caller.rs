@@ -269,6 +269,7 @@ impl<P: Protocol> Role<P> for Placing<P> {
         }
         while let Some((call, happening)) = station.event() {
             if happening.is_last() {
+                station.settle(cx);
                 self.note_quality(call, station.protocol.finish(call));
             }
             self.note(call, happening, cx);

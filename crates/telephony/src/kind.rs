@@ -8,6 +8,7 @@ use bentpipe_wire::ip::Protocol as Transport;
 
 use crate::config::Calls;
 use crate::protocol::{Iax, Phone, Protocol, Sip};
+use crate::station::VoiceAccounts;
 use crate::{Callee, Caller, Config, IaxConfig};
 
 impl TrafficKind for Config {
@@ -73,8 +74,12 @@ fn plan<P: Protocol>(
     ground.nodes().send_to(at.from, at.ip);
     let (local, remote) = (ends.source, ends.destination);
     let caller = Caller::<P>::new(calls, of_caller, (local, remote), at.start, at.stop);
-    let caller = caller.map_err(|error| at.impossible("", &error))?;
-    let callee = Callee::<P>::new(calls, of_callee, remote);
+    let mut caller = caller.map_err(|error| at.impossible("", &error))?;
+    let mut callee = Callee::<P>::new(calls, of_callee, remote);
+    let accounts = [ends.sender, ends.receivers[0]].map(|end| ground.account_of(end));
+    let [of_caller, of_callee] = VoiceAccounts::of_ends(accounts);
+    caller.set_accounts(of_caller);
+    callee.set_accounts(of_callee);
     Ok(FlowEnds {
         sender: End::of_calls(caller, ends.sender),
         receivers: vec![End::new(callee, ends.receivers[0])],

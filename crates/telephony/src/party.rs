@@ -4,11 +4,12 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::net::SocketAddr;
 
+use bentpipe_net::ledger::Accounts;
 use bentpipe_net::{Cx, Element, Observer, Packet, Port};
 use bentpipe_units::Time;
 
 use crate::protocol::Protocol;
-use crate::station::Station;
+use crate::station::{Station, VoiceAccounts};
 
 /// Behaviour of an end: that of a caller or a callee.
 pub trait Role<P: Protocol>: Debug + Send + 'static {
@@ -32,11 +33,17 @@ pub struct Party<P: Protocol, R> {
     /// Absent until the start.
     pub(crate) station: Option<Station<P>>,
     pub(crate) role: R,
+    accounts: VoiceAccounts,
 }
 
 impl<P: Protocol, R: Role<P>> Party<P, R> {
     pub(crate) fn with_role(settings: P::Settings, dscp: u8, local: SocketAddr, role: R) -> Party<P, R> {
-        Party { settings, dscp, local, station: None, role }
+        Party { settings, dscp, local, station: None, role, accounts: VoiceAccounts::default() }
+    }
+
+    /// Sets the accounts of voice.
+    pub(crate) fn set_accounts(&mut self, accounts: VoiceAccounts) {
+        self.accounts = accounts;
     }
 
     /// Acts, sends, and returns the next time.
@@ -60,14 +67,18 @@ impl<P: Protocol, R: Role<P>> Element for Party<P, R> {
         match &mut self.station {
             Some(station) => station.protocol.handle_timeout(now),
             None => {
-                let mut station =
-                    Station::<P>::new(&self.settings, self.dscp, (R::USER, self.local), cx.stream());
+                let (name, accounts) = ((R::USER, self.local), self.accounts.clone());
+                let mut station = Station::<P>::new(&self.settings, self.dscp, name, accounts, cx.stream());
                 station.protocol.start(now);
                 self.station = Some(station);
                 self.role.start(cx);
             }
         }
         self.turn(cx)
+    }
+
+    fn settle(&mut self, accounts: &Accounts) {
+        self.station.iter_mut().for_each(|station| station.settle_from(accounts));
     }
 
     fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {

@@ -100,6 +100,10 @@ pub trait Protocol: Debug + Send + Sized + 'static {
     fn transmit_voice(&mut self) -> Option<(u16, SocketAddr, Vec<u8>)> {
         None
     }
+    /// Returns the lines with voice, if there are any.
+    fn lines(&mut self) -> Option<&mut Lines> {
+        None
+    }
     /// Returns the quality of a call's voice up to now, as this end receives it.
     fn quality(&self, _call: Self::Call) -> Option<CallQuality> {
         None

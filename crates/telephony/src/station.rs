@@ -1,7 +1,10 @@
 //! End of calls behind a port of a node.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use bentpipe_net::ledger::{AccountNumber, Accounts, SubAccount, Tallies};
 use bentpipe_net::{Cx, Observer, Packet, Port};
 use bentpipe_units::{RandomStream, Time};
 
@@ -11,6 +14,34 @@ use crate::protocol::{Happening, Protocol, RTP_DSCP, Repeats};
 
 /// The only port: packets from and to the node.
 const NODE: Port = Port(0);
+
+/// Accounts of the voice of a flow's calls.
+///
+/// They are that of all that an end sends, and those of mouths by the address that they speak to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct VoiceAccounts {
+    all: AccountNumber,
+    spoken: Arc<Mutex<HashMap<SocketAddr, SubAccount>>>,
+}
+
+impl VoiceAccounts {
+    /// Returns those of both ends.
+    pub(crate) fn of_ends(ends: [AccountNumber; 2]) -> [VoiceAccounts; 2] {
+        let spoken = Arc::default();
+        ends.map(|all| VoiceAccounts { all, spoken: Arc::clone(&spoken) })
+    }
+
+    /// Notes the account of a mouth that begins to speak to an address.
+    fn note(&self, to: SocketAddr, account: &SubAccount) {
+        let mut spoken = self.spoken.lock().unwrap_or_else(PoisonError::into_inner);
+        spoken.insert(to, account.clone());
+    }
+
+    /// Removes and returns the account of the mouth that speaks to an address.
+    fn take(&self, to: SocketAddr) -> Option<SubAccount> {
+        self.spoken.lock().unwrap_or_else(PoisonError::into_inner).remove(&to)
+    }
+}
 
 /// Protocol with its UDP port.
 #[derive(Debug)]
@@ -22,6 +53,7 @@ pub struct Station<P> {
     bytes: u64,
     bad_checksum: u64,
     unexpected: u64,
+    accounts: VoiceAccounts,
 }
 
 impl<P: Protocol> Station<P> {
@@ -29,11 +61,12 @@ impl<P: Protocol> Station<P> {
         settings: &P::Settings,
         dscp: u8,
         (user, local): (&str, SocketAddr),
+        accounts: VoiceAccounts,
         stream: &mut RandomStream,
     ) -> Station<P> {
         let seed = (stream.unit() * (1_u64 << 53) as f64) as u64;
         let protocol = P::new(settings, user, local, seed);
-        Station { protocol, local, dscp, messages: 0, bytes: 0, bad_checksum: 0, unexpected: 0 }
+        Station { protocol, local, dscp, messages: 0, bytes: 0, bad_checksum: 0, unexpected: 0, accounts }
     }
 
     pub(crate) fn receive(&mut self, packet: Packet, cx: &mut Cx<'_>) {
@@ -41,7 +74,7 @@ impl<P: Protocol> Station<P> {
             let now = cx.now();
             if port == self.local.port() {
                 self.protocol.receive(now, from, &bytes);
-            } else if !self.protocol.receive_voice(now, from, port, &bytes) {
+            } else if !self.receive_voice((from, port), (&packet, &bytes), cx) {
                 return Err(Refusal::Unexpected);
             }
             Ok(())
@@ -52,6 +85,50 @@ impl<P: Protocol> Station<P> {
                 *refusal.of(&mut self.bad_checksum, &mut self.unexpected) += 1;
                 cx.refuse(packet, refusal.why());
             }
+        }
+    }
+
+    /// Returns `true` if a packet to a port was taken as voice.
+    fn receive_voice(
+        &mut self,
+        (from, port): (SocketAddr, u16),
+        (packet, bytes): (&Packet, &[u8]),
+        cx: &mut Cx<'_>,
+    ) -> bool {
+        let duplicates = |protocol: &mut P| Some(protocol.lines()?.ear_at(port)?.duplicates());
+        let before = duplicates(&mut self.protocol);
+        self.adopt(port, packet, cx);
+        let is_taken = self.protocol.receive_voice(cx.now(), from, port, bytes);
+        if before.is_some_and(|before| duplicates(&mut self.protocol).is_some_and(|after| after > before)) {
+            cx.note_duplicate(packet);
+        }
+        is_taken
+    }
+
+    /// Sets the account of the ear at a port, if it has none.
+    fn adopt(&mut self, port: u16, packet: &Packet, cx: &Cx<'_>) {
+        let Some(lines) = self.protocol.lines() else { return };
+        if lines.ear_at(port).is_some_and(|ear| ear.account().is_none()) {
+            let known = self.accounts.take(SocketAddr::new(self.local.ip(), port));
+            let account = known.or_else(|| cx.sub_account_of(packet));
+            account.into_iter().for_each(|account| lines.set_account_at(port, account));
+        }
+    }
+
+    /// Has all ears know what became of what the others said up to now.
+    pub(crate) fn settle(&mut self, cx: &mut Cx<'_>) {
+        self.settle_lines(&mut |account| cx.tallies(account));
+    }
+
+    /// Does the same from the accounts of the network.
+    pub(crate) fn settle_from(&mut self, accounts: &Accounts) {
+        self.settle_lines(&mut |account| accounts.tallies(account));
+    }
+
+    fn settle_lines(&mut self, known: &mut dyn FnMut(&SubAccount) -> Tallies) {
+        let (local, accounts) = (self.local.ip(), self.accounts.clone());
+        if let Some(lines) = self.protocol.lines() {
+            lines.settle(&mut |port| accounts.take(SocketAddr::new(local, port)), known);
         }
     }
 
@@ -73,6 +150,12 @@ impl<P: Protocol> Station<P> {
             let from = SocketAddr::new(self.local.ip(), port);
             let Some(mut packet) = datagram::packet(from, to, RTP_DSCP, &bytes) else { continue };
             packet.set_created_at(cx.now());
+            if let Some(account) = self.protocol.lines().and_then(|lines| lines.spoken_at(port)) {
+                if account.is_new() {
+                    self.accounts.note(to, account);
+                }
+                cx.offer_apart(&mut packet, &self.accounts.all, account);
+            }
             cx.emit(NODE, packet);
         }
         self.protocol.deadline()

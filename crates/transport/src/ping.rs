@@ -187,6 +187,7 @@ impl Element for Pinger {
             Ok(()) => packet.recycle(),
             Err(Refusal::Duplicate) => {
                 self.unexpected += 1;
+                cx.note_duplicate(&packet);
                 packet.recycle();
             }
             Err(Refusal::BadChecksum) => {

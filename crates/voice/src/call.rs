@@ -28,7 +28,7 @@ mod waits;
 pub use agent::{Agent, Ends, Plan, Side};
 pub use config::{Config, Good, Rtcp, Settings};
 pub use control::{Control, ControlCounts, Malformed};
-pub(crate) use kind::{HEADERS_LEN, MAX_CALLS, even};
+pub(crate) use kind::{HEADERS_LEN, MAX_CALLS, count_apart, even};
 pub use phone::{Ear, Incoming, Mouth, Spoken};
 pub use rate::Adapt;
 pub use recording::{Arrived, Log, Score};

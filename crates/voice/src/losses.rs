@@ -132,6 +132,29 @@ impl Losses {
         }
     }
 
+    /// Counts packets lost in front of all others.
+    pub fn lose_first(&mut self, packets: u64) {
+        if packets > 0 {
+            self.lost += packets;
+            self.runs += 1;
+            self.by_length[class_of(packets)] += 1;
+        }
+    }
+
+    /// Counts `packets` consecutive packets behind the last, of which some are lost: `lost` in all.
+    ///
+    /// The rest of them is on its way. A packet that was thought lost before may have come since, or be on its way as well.
+    pub fn lose_last(&mut self, packets: u64, lost: u64) {
+        let excess = (self.lost + packets).saturating_sub(lost);
+        self.push_run(Outcome::Lost, packets.saturating_sub(excess));
+        self.lost = lost;
+    }
+
+    /// Counts a packet as late that was thought lost.
+    pub fn revise(&mut self) {
+        (self.lost, self.late) = (self.lost.saturating_sub(1), self.late + 1);
+    }
+
     /// Adds a loss to the open period, or closes that and opens another one.
     fn extend(&mut self) {
         match &mut self.open {
@@ -288,6 +311,21 @@ mod tests {
         }
         assert_eq!(at_once.runs_by_length(), [2, 1, 2, 2, 2]);
         assert_eq!(of("000").runs_by_length(), [0, 0, 1, 0, 0], "a run that has not ended");
+    }
+
+    #[test]
+    fn losses_that_nothing_followed_count_as_one_run() {
+        let mut losses = of("1110111");
+        losses.lose_first(2);
+        losses.lose_last(10, 8);
+        assert_eq!((losses.lost, losses.played, losses.runs), (8, 6, 3), "five of ten are on their way");
+        assert_eq!(losses.runs_by_length(), [1, 1, 1, 0, 0]);
+        let mut losses = of("11100");
+        losses.lose_last(3, 1);
+        assert_eq!((losses.lost, losses.runs), (1, 1), "one of the two came later");
+        let mut losses = of("11");
+        losses.lose_last(0, 0);
+        assert_eq!((losses.lost, losses.runs), (0, 0));
     }
 
     #[test]

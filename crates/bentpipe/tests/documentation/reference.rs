@@ -189,7 +189,7 @@ A measure is a quotient of what happened in one interval:
 
 | interval | begins | ends |
 |---|---|---|
-| window | `probe.warm_up` | end of the run |
+| window | behind `probe.warm_up` | end of the run |
 | active | start of the flow, within the window | its stop, its completion or the end of the run |
 | arriving | start of the flow, within the window | its completion; if it stopped, its last arrival; or the end of the run |
 | at the end | - | end of the run: an instant |
@@ -217,8 +217,9 @@ begins with the window is a sample (`probe.interval`) long at least.
 `loss`, `voice-loss` and `unanswered` are of the account of the flow's packets that were sent in the window: of those dropped, delivered and taken
 over, the dropped. A packet counts by the time of its sending: what was sent in the warm-up is left out, whenever it ends. What waits or is
 in flight at the end is neither lost nor delivered. A request is lost with its answer. A packet of which a duplicate arrived is not lost. Each
-member of a group has packets of its own, and the loss is the mean of all members. `voice-loss` adds what came too late; RTCP is in the account
-too. Flows in ATM cells have no account: there a packet is lost if a later one of its flow arrived, or if it was sent more than
+member of a group has packets of its own, and the loss is the mean of all members. One that is lost in front of the copying ends once in the
+account. `voice-loss` adds what came too late, and is of RTP: RTCP has an account of its own (`flow.NAME.sender.rtcp`). An answer is of the time of its
+request, and a duplicate of that of its packet. What is sent at the very end of the warm-up is in the warm-up. Flows in ATM cells have no account: there a packet is lost if a later one of its flow arrived, or if it was sent more than
 twice the longest delay before the end (RFC 7680, section 2.4). `completion` of UDP has no value while packets are on their way.
 
 `goodput` counts payload: of UDP and TCP what is behind their headers, of a replayed capture too, and of other protocols in it all behind
@@ -232,9 +233,13 @@ Delays of a flow are the network's: from the instant at which the sender's node 
 `wait` of TCP and TFRC; `delay-with-wait` of a TFRC receiver is both.
 
 A call has its measures in both directions: `flow.call.r` is what its receiver hears, `flow.call.back.r` what its sender does.
-`calls.parquet` has the quality of each call over the window too. A call is good if it meets `good-loss`, `good-delay` and `good-r`, where given.
+`calls.parquet` has the quality of each call over the window too. Loss, R, MOS, burst ratio and good calls are of the account of each call: what was sent
+and dropped counts, behind the last packet that arrived too, as one run. What is on its way at the end does not. Copies of a UDP flow that one element sends have such accounts
+as well, and `copies-loss-p50` and so on are of them. A call from which nothing arrives has a loss and no delay, so that it has no R and no MOS. It is
+neither good nor in `r-min`, and `silent-calls` counts it. A call is good if it meets `good-loss`, `good-delay` and `good-r`, where given.
 
-`dropped` of a link is of its queue and its line; what its channels lose is `channel-lost`. BBFRAMEs lost to a fade never reach
+`dropped` of a link is of its queue and its line; what its channels lose is `channel-lost`. Where a channel damages units that carry packets, the packets
+that could not be restored from them are `not-restored`. BBFRAMEs lost to a fade never reach
 the channel: `channel-loss-ratio` leaves them out, and `packets-faded` has their packets. A link counts what it carries: of a packet in
 fragments, each fragment. Accounts count packets: one of which any fragment is lost ends there, once. Duplicates of fragments stand in for lost ones.
 
@@ -287,7 +292,7 @@ fn quotient(metric: &Metric, sum: &Sum) -> (String, String, &'static str) {
         }
         How::Over(other) => (grown, format!("growth of `{}`", other.name), "window"),
         How::Loss { late, .. } => {
-            let late = late.map_or(String::new(), |late| format!(", and growth of `{}`", late.name));
+            let late = late.map_or(String::new(), |late| format!(", and `{}`", late.name));
             (
                 format!("packets dropped in the account{late}"),
                 "packets dropped, delivered and taken over".to_owned(),

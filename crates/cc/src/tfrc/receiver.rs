@@ -175,9 +175,12 @@ impl Receiver {
         }
     }
 
-    /// Returns the receive rate since the last report that is a round trip old. Zero in the first report.
+    /// Returns the receive rate since the last report that is a round trip old.
+    ///
+    /// It is zero in the first report, and until the RTT is known, over which it is measured (RFC 5348, sections 6.2 and 6.3). The time between
+    /// two packets alone, of which one may be a duplicate, does not measure a rate.
     fn receive_rate(&self, now: Time) -> f64 {
-        let rtt = self.rtt.unwrap_or(Span::ZERO);
+        let Some(rtt) = self.rtt.or(self.first_rtt) else { return 0.0 };
         let is_old = |checkpoint: &&Checkpoint| now.since(checkpoint.at) >= rtt;
         let from = self.checkpoints.iter().rev().find(is_old).or(self.checkpoints.front());
         let Some(from) = from else { return 0.0 };

@@ -344,6 +344,24 @@ fn an_approved_rate_is_used_until_it_is_validated_and_given_up_if_nothing_is_hea
 }
 
 #[test]
+fn a_duplicate_before_the_rtt_is_known_is_not_a_rate() {
+    for revision in [Revision::Rfc5348, Revision::Rfc3448] {
+        let mut receiver = Receiver::new(Params { revision, ..Params::default() }, Bytes::new(200));
+        let arrive = |receiver: &mut Receiver, micros: u64, sequence, rtt| {
+            let now = Time::ZERO + Span::from_micros(micros);
+            let arrival = Arrival { now, sequence, quarters: 0, is_marked: false };
+            assert!(receiver.on_data(&arrival, 200, rtt), "each is answered");
+            receiver.report(now).expect("data came").receive_rate
+        };
+        assert_eq!(arrive(&mut receiver, 0, 0, None), 0.0, "RFC 5348, section 6.3");
+        assert_eq!(arrive(&mut receiver, 160, 0, None), 0.0, "200 B in 160 us");
+        // Over the last round trip, as section 6.2 has it.
+        let rate = arrive(&mut receiver, 1_200_000, 1, Some(Span::from_millis(1200)));
+        assert!((rate - 400.0 / 1.2).abs() < 1.0, "{rate}");
+    }
+}
+
+#[test]
 fn a_sender_without_data_is_not_held_to_what_was_received() {
     // Ten packets a second where four times that is allowed: RFC 5348 keeps the rate, RFC 3448 holds it to twice.
     let rate = |revision| {

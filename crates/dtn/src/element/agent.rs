@@ -91,9 +91,9 @@ impl Agent {
     }
 
     /// Sets the registry of its network.
-    pub fn register(&mut self, registry: Registry) {
+    pub fn register(&mut self, registry: Registry, name: &str) {
         let light_time = self.neighbours.iter().map(Neighbour::light_time).max();
-        self.node.register(registry, light_time.unwrap_or(Span::ZERO));
+        self.node.register(registry, name, light_time.unwrap_or(Span::ZERO));
     }
 
     /// Sends a bundle of an application, with a creation timestamp.

@@ -53,12 +53,14 @@ impl Sink {
         }
         for (metric, bundles) in [
             (&own::BUNDLES_IN_FLIGHT, others.in_flight),
-            (&own::BUNDLES_LOST_ON_THE_WAY, others.lost),
             (&own::BUNDLES_EXPIRED, others.expired),
             (&own::BUNDLES_WITHOUT_ROOM, others.no_room),
             (&own::BUNDLES_DELETED, others.deleted),
         ] {
             observer.gauge(metric, bundles as f64);
+        }
+        for (node, bundles) in holdings.lost_behind(now) {
+            observer.units_at(&own::BUNDLES_LOST_ON_THE_WAY, &node, bundles);
         }
     }
 

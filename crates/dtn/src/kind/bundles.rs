@@ -152,7 +152,8 @@ fn registry(node: usize, ground: &mut FlowGround<'_, '_>) -> Registry {
     known.unwrap_or_else(|| {
         let registry = Registry::default();
         for node in 0..ground.node_count() {
-            agent(node, ground).into_iter().for_each(|agent| agent.register(registry.clone()));
+            let name = format!("node.{}", ground.name(node));
+            agent(node, ground).into_iter().for_each(|agent| agent.register(registry.clone(), &name));
         }
         registry
     })

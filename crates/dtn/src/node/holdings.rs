@@ -4,7 +4,7 @@
 //! reason, lost or on its way. Several nodes may have copies, and a node keeps what it sends until its neighbour has it. A bundle in
 //! fragments is lost with any part that no node stores and that is not on its way: what nodes store of it is of no use.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bentpipe_units::{Span, Time};
@@ -18,7 +18,11 @@ const SLACK: Span = Span::from_secs(1);
 
 /// Bundles of all flows of a network, by their source. Its nodes share it.
 #[derive(Clone, Debug, Default)]
-pub struct Registry(Arc<Mutex<HashMap<Eid, Bundles, RandomState>>>);
+pub struct Registry {
+    flows: Arc<Mutex<HashMap<Eid, Bundles, RandomState>>>,
+    /// Names of the nodes, by their number.
+    nodes: Arc<Mutex<Vec<String>>>,
+}
 
 /// Bundles of a flow in a [`Registry`].
 #[derive(Clone, Debug)]
@@ -125,9 +129,16 @@ struct Open {
     is_broken: bool,
     /// Reason for which the last part was deleted.
     deleted: Option<u64>,
+    /// Number of the node that had it last.
+    left: u32,
 }
 
 impl Open {
+    /// Returns `true` if it was lost between two nodes.
+    fn is_lost_on_its_way(&self) -> bool {
+        self.is_broken || self.is_lost && self.places == 0 && self.deleted.is_none()
+    }
+
     fn count<'a>(&self, sums: &'a mut Whereabouts) -> &'a mut u64 {
         match (self.places, self.deleted) {
             _ if self.is_broken => &mut sums.lost,
@@ -225,7 +236,11 @@ impl Bundles {
 
 impl Registry {
     fn lock(&self) -> MutexGuard<'_, HashMap<Eid, Bundles, RandomState>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.flows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn nodes(&self) -> MutexGuard<'_, Vec<String>> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a flow of bundles from a source.
@@ -244,12 +259,28 @@ impl Holdings {
             bundles.sums
         })
     }
+
+    /// Returns the numbers of bundles lost behind each node.
+    pub fn lost_behind(&self, now: Time) -> BTreeMap<String, u64> {
+        let (mut flows, nodes) = (self.registry.lock(), self.registry.nodes());
+        let mut behind = BTreeMap::new();
+        if let Some(bundles) = flows.get_mut(&self.source) {
+            bundles.settle(now);
+            for open in bundles.open.values().filter(|open| open.is_lost_on_its_way()) {
+                let node = nodes.get(open.left as usize).cloned().unwrap_or_default();
+                *behind.entry(node).or_default() += 1;
+            }
+        }
+        behind
+    }
 }
 
 /// Notes of a node for the registry of its network.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     registry: Option<Registry>,
+    /// Number of the node in it.
+    number: u32,
     /// Longest time to a neighbour and back.
     longest: Span,
 }
@@ -260,8 +291,12 @@ impl Notes {
         self.registry.as_ref()
     }
 
-    /// Sets the registry, and the longest light time to a neighbour.
-    pub(super) fn register(&mut self, registry: Registry, light_time: Span) {
+    /// Sets the registry, a name in it, and the longest light time.
+    pub(super) fn register(&mut self, registry: Registry, name: &str, light_time: Span) {
+        let mut nodes = registry.nodes();
+        self.number = nodes.len() as u32;
+        nodes.push(name.to_owned());
+        drop(nodes);
         (self.registry, self.longest) = (Some(registry), light_time * 2);
     }
 
@@ -288,7 +323,7 @@ impl Notes {
 
     /// Notes that the node does not store a bundle any more.
     pub(super) fn release(&self, bundle: &Bundle, now: Time) {
-        let due = now + self.longest + SLACK;
+        let (due, left) = (now + self.longest + SLACK, self.number);
         self.note(bundle, |flow, number| {
             flow.change_part(bundle, number, |part| {
                 part.places = part.places.saturating_sub(1);
@@ -296,7 +331,7 @@ impl Notes {
             });
             flow.change(number, |open| {
                 open.places = open.places.saturating_sub(1);
-                (open.due, open.deleted) = (open.due.max(due), None);
+                (open.due, open.deleted, open.left) = (open.due.max(due), None, left);
             });
         });
     }
@@ -329,7 +364,9 @@ mod tests {
         let registry = Registry::default();
         let flow = registry.add(Eid::ipn(1, 2));
         let mut nodes = [Notes::default(), Notes::default()];
-        nodes.iter_mut().for_each(|node| node.register(registry.clone(), Span::from_secs(2)));
+        for (node, name) in nodes.iter_mut().zip(["a", "b"]) {
+            node.register(registry.clone(), name, Span::from_secs(2));
+        }
         let at = |seconds| Time::ZERO + Span::from_secs(seconds);
         (0..5).for_each(|n| nodes[0].hold(&bundle(n)));
         nodes[1].hold(&bundle(0));
@@ -344,6 +381,7 @@ mod tests {
         assert_eq!(flow.whereabouts(at(2)), then, "a node keeps what it sent until it is acknowledged");
         // 1 s, out and back in 4 s, and a second more.
         assert_eq!(flow.whereabouts(at(7)), Whereabouts { in_flight: 0, lost: 1, ..then });
+        assert_eq!(flow.lost_behind(at(7)), BTreeMap::from([("a".to_owned(), 1)]));
         nodes[1].deliver(&bundle(1));
         assert_eq!(flow.whereabouts(at(7)).gone(), 1, "late, and not lost after all");
         let other = Bundle { primary: Primary { source: Eid::ipn(9, 2), ..bundle(7).primary }, ..bundle(7) };
@@ -363,7 +401,9 @@ mod tests {
         let registry = Registry::default();
         let flow = registry.add(Eid::ipn(1, 2));
         let mut nodes = [Notes::default(), Notes::default()];
-        nodes.iter_mut().for_each(|node| node.register(registry.clone(), Span::from_secs(2)));
+        for (node, name) in nodes.iter_mut().zip(["a", "b"]) {
+            node.register(registry.clone(), name, Span::from_secs(2));
+        }
         let at = |seconds| Time::ZERO + Span::from_secs(seconds);
         for number in 0..2 {
             nodes[0].hold(&bundle(number));

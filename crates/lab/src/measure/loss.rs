@@ -7,7 +7,7 @@
 //! sent so long before the end of the run that they cannot be in flight: more than [`Run::waiting`], as RFC 7680, section 2.4, has a
 //! waiting time.
 
-use bentpipe_net::metric::{Counter, End, Gauge, Of, UnitColumn};
+use bentpipe_net::metric::{Counter, End, Gauge, Of};
 use bentpipe_record::{Total, Totals};
 use bentpipe_transport::ping::metrics::REQUESTS;
 use bentpipe_units::Span;
@@ -37,13 +37,12 @@ impl Run<'_> {
             return (0.0, 0.0);
         }
         let parts: Vec<u32> = parts.collect();
-        let duplicates = parts.iter().map(|part| self.duplicates(*part)).sum();
         let late: f64 = parts.iter().map(|part| self.late(*part, loss.late)).sum();
         let (lost, all) = match parts.len() {
-            1 => account.lost(duplicates),
+            1 => account.lost(),
             members => {
                 let behind = parts.iter().map(|part| self.behind(flow, *part, loss)).sum();
-                account.lost_to(members as f64, (duplicates, behind))
+                account.lost_to(members as f64, behind)
             }
         };
         (lost + late, all)
@@ -74,20 +73,12 @@ impl Run<'_> {
         Some(sent.and_back(self.accounts.get(&answers[..]).copied().unwrap_or_default()))
     }
 
-    /// Returns the duplicates that arrived at a part.
-    fn duplicates(&self, part: u32) -> f64 {
-        let is_meant = |total: &&Total| {
-            total
-                .metric
-                .units
-                .is_some_and(|units| units.entries.iter().any(|entry| entry.column == UnitColumn::Duplicates))
-        };
-        self.end.of(part).iter().filter(is_meant).map(|total| self.grown(total)).sum()
-    }
-
+    /// Returns the packets sent in the window that came too late to a part.
+    ///
+    /// A receiver counts them from zero where the window begins.
     fn late(&self, part: u32, late: Option<&Of<Gauge>>) -> f64 {
         let is_meant = |total: &&Total| late.is_some_and(|late| total.metric.is(late));
-        self.end.of(part).iter().filter(is_meant).map(|total| self.grown(total)).sum()
+        self.end.of(part).iter().filter(is_meant).map(|total| total.value().as_f64()).sum()
     }
 
     /// Returns the packets that were sent behind the last that arrived at a part.

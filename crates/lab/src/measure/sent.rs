@@ -13,6 +13,8 @@ pub(super) struct Sent {
     delivered: f64,
     taken_over: f64,
     dropped: f64,
+    /// Packets delivered of which another copy had been delivered.
+    duplicates: f64,
     pub(super) remaining: f64,
 }
 
@@ -35,6 +37,7 @@ impl Sent {
             LedgerColumn::Dropped => &mut self.dropped,
             LedgerColumn::Remaining => &mut self.remaining,
         };
+        self.duplicates += row.duplicates as f64;
         *column += row.packets.saturating_sub(row.in_warm_up) as f64;
     }
 
@@ -49,16 +52,17 @@ impl Sent {
             taken_over: self.taken_over + answers.taken_over,
             dropped: self.dropped + answers.dropped,
             remaining: self.remaining + answers.remaining,
+            duplicates: answers.duplicates,
         }
     }
 
     /// Returns the packets lost, and those lost or arrived, of which some arrived several times.
-    pub(super) fn lost(self, duplicates: f64) -> (f64, f64) {
+    pub(super) fn lost(self) -> (f64, f64) {
         let arrived = self.delivered + self.taken_over;
         if self.copied == 0.0 {
             return (self.dropped, self.dropped + arrived);
         }
-        let arrived = (arrived - duplicates).max(0.0);
+        let arrived = (arrived - self.duplicates).max(0.0);
         let lost = (self.sent - arrived - self.remaining).clamp(0.0, self.dropped);
         (lost, lost + arrived)
     }
@@ -66,8 +70,8 @@ impl Sent {
     /// Returns the packets lost to members of a group, and those lost or arrived.
     ///
     /// `behind` are those that were sent after the last arrivals: what is in flight is among them.
-    pub(super) fn lost_to(self, members: f64, (duplicates, behind): (f64, f64)) -> (f64, f64) {
-        let arrived = (self.delivered - duplicates).max(0.0);
+    pub(super) fn lost_to(self, members: f64, behind: f64) -> (f64, f64) {
+        let arrived = (self.delivered - self.duplicates).max(0.0);
         let undivided = (self.sent - self.copied / (members - 1.0)).clamp(0.0, self.remaining);
         let in_flight = behind.min(undivided * members + self.remaining - undivided);
         let lost = (self.sent * members - arrived - in_flight).max(0.0);

@@ -1,8 +1,10 @@
 //! Scenarios of tests: read, run and measured.
 
+use std::collections::BTreeMap;
+
 use bentpipe_assemble::{Built, checked};
 use bentpipe_lab::measure;
-use bentpipe_record::{FinalValues, LedgerRow, Recorder};
+use bentpipe_record::{FinalValues, LedgerRow, Measure, Recorder, Recording};
 use bentpipe_scenario::{Document, Scenario};
 use bentpipe_units::Span;
 
@@ -18,6 +20,22 @@ pub(crate) fn scenario(text: &str) -> Result<Scenario, String> {
 /// Builds a scenario.
 pub(crate) fn built(scenario: &Scenario) -> Built {
     Built::new(scenario, 1, &bentpipe_scenario::Access::default()).expect("possible")
+}
+
+/// Runs a scenario as it asks for, with samples at an interval, and returns its recording.
+pub(crate) fn recorded(scenario: &Scenario, built: &mut Built, interval: Span) -> Recording {
+    let recorder = Recorder {
+        elements: built.network.ids().collect(),
+        interval,
+        warm_up: scenario.probe.warm_up,
+        duration: scenario.duration,
+    };
+    recorder.run(&mut built.network, |_| std::ops::ControlFlow::Continue(())).expect("no stop")
+}
+
+/// Returns measures by name.
+pub(crate) fn by_name(measures: Vec<Measure>) -> BTreeMap<String, f64> {
+    measures.into_iter().map(|Measure { name, value, .. }| (name, value)).collect()
 }
 
 /// Runs a scenario with a sample a second, and returns its measures and totals by name.

@@ -1,6 +1,11 @@
-//! Numbers of packets sent and delivered, and packets that are followed.
+//! Numbers of packets sent and delivered, and packets that are followed or counted apart.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use bentpipe_units::Time;
+
+use super::{Entry, FRAGMENT};
 
 /// Packets that a sender sent, and those that were delivered of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,6 +18,8 @@ pub struct Account {
     pub delivered: u64,
     /// Bytes of packets delivered, as the receiver's node got them.
     pub delivered_bytes: u64,
+    /// Number of packets delivered of which another copy had been delivered, as their receiver says.
+    pub duplicates: u64,
 }
 
 impl Account {
@@ -22,6 +29,7 @@ impl Account {
         self.sent_bytes += other.sent_bytes;
         self.delivered += other.delivered;
         self.delivered_bytes += other.delivered_bytes;
+        self.duplicates += other.duplicates;
     }
 }
 
@@ -38,6 +46,128 @@ pub struct Accounts {
     /// Difference of a packet's tag to its account: zero before the window.
     shift: u32,
     followed: Option<Box<Followed>>,
+    /// Parts of books whose packets are counted apart, by number from [`APART`].
+    apart: Vec<Apart>,
+}
+
+/// First number of the parts of books that are counted apart. Packets that are followed have lower ones.
+const APART: u32 = FRAGMENT >> 1;
+
+/// Account within an account, of packets that are counted apart.
+///
+/// They are those of one of many calls or copies of a flow. Its sender and its receiver share it.
+#[derive(Clone, Debug, Default)]
+pub struct SubAccount(Arc<Numbers>);
+
+#[derive(Debug, Default)]
+struct Numbers {
+    /// Numbers in both books; zero before the first packet.
+    books: [AtomicU32; 2],
+    /// Number that the sender gives to its first packet, plus one; zero: not known.
+    first: AtomicU32,
+}
+
+impl SubAccount {
+    /// Notes the number that the sender gives to its first packet.
+    pub fn set_first(&self, first: u16) {
+        self.0.first.store(u32::from(first) + 1, Ordering::Relaxed);
+    }
+
+    /// Returns the number that the sender gives to its first packet, if it is known.
+    pub fn first(&self) -> Option<u16> {
+        self.0.first.load(Ordering::Relaxed).checked_sub(1).map(|first| first as u16)
+    }
+
+    /// Returns `true` before the first packet.
+    pub fn is_new(&self) -> bool {
+        self.number(0) + self.number(1) == 0
+    }
+
+    fn number(&self, book: usize) -> u32 {
+        self.0.books[book].load(Ordering::Relaxed)
+    }
+}
+
+/// Packets of a book that are counted apart.
+#[derive(Debug)]
+struct Apart {
+    /// Number of the book.
+    book: u32,
+    of: SubAccount,
+    tally: Tally,
+}
+
+/// Packets of an account within an account, as far as is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Packets sent.
+    pub sent: u64,
+    /// Copies made on the way.
+    pub copied: u64,
+    /// Packets delivered, copies included.
+    pub delivered: u64,
+    /// Packets taken over.
+    pub taken_over: u64,
+    /// Packets dropped.
+    pub dropped: u64,
+    /// Packets delivered of which another copy had been delivered.
+    pub duplicates: u64,
+}
+
+impl Tally {
+    /// Adds the packets of another one.
+    #[must_use]
+    pub fn plus(self, other: Tally) -> Tally {
+        Tally {
+            sent: self.sent + other.sent,
+            copied: self.copied + other.copied,
+            delivered: self.delivered + other.delivered,
+            taken_over: self.taken_over + other.taken_over,
+            dropped: self.dropped + other.dropped,
+            duplicates: self.duplicates + other.duplicates,
+        }
+    }
+
+    /// Returns the packets that arrived, each once.
+    pub fn arrived(&self) -> u64 {
+        (self.delivered + self.taken_over).saturating_sub(self.duplicates)
+    }
+
+    /// Returns the packets lost. One of which a duplicate arrived is not.
+    pub fn lost(&self) -> u64 {
+        if self.copied == 0 {
+            return self.dropped;
+        }
+        let ended = self.delivered + self.taken_over + self.dropped;
+        let remaining = (self.sent + self.copied).saturating_sub(ended);
+        self.sent.saturating_sub(self.arrived() + remaining).min(self.dropped)
+    }
+
+    fn enter(&mut self, entry: Entry, count: i64) {
+        let sum = match entry {
+            Entry::Copied => &mut self.copied,
+            Entry::TakenOver => &mut self.taken_over,
+            Entry::Dropped(_) => &mut self.dropped,
+            Entry::Waiting | Entry::InFlight => return,
+        };
+        *sum = sum.saturating_add_signed(count);
+    }
+}
+
+/// Tallies of an account within an account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tallies {
+    /// Packets sent before the window of measures.
+    pub before: Tally,
+    /// Packets sent in the window.
+    pub window: Tally,
+}
+
+impl Tallies {
+    /// Returns the packets of the whole run.
+    pub fn all(&self) -> Tally {
+        self.before.plus(self.window)
+    }
 }
 
 /// Packets that are followed one by one.
@@ -51,7 +181,7 @@ struct Followed {
 /// Packet that is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FollowedPacket {
-    /// Number of its book.
+    /// Number of its book, or of the part of it that is counted apart.
     book: u32,
     /// Number of its copies that were delivered.
     pub delivered: u32,
@@ -103,7 +233,8 @@ impl Accounts {
 
     /// Returns the place among packets that are followed, of the number of an entry.
     pub fn place_of_followed(&self, number: u32) -> Option<usize> {
-        number.checked_sub(self.first_followed()).map(|place| place as usize)
+        let place = number.checked_sub(self.first_followed()).filter(|_| number < APART);
+        place.map(|place| place as usize)
     }
 
     fn first_followed(&self) -> u32 {
@@ -117,8 +248,53 @@ impl Accounts {
 
     /// Returns the number of the book of a tag.
     fn book_of(&self, number: u32) -> u32 {
-        let followed = || Some(self.followed.as_ref()?.packets.get(self.place_of_followed(number)?)?.book);
-        if number <= 2 * self.count { number } else { followed().unwrap_or(0) }
+        if number <= 2 * self.count {
+            return number;
+        }
+        let above = match number.checked_sub(APART) {
+            Some(part) => self.apart.get(part as usize).map(|apart| apart.book),
+            None => self.followed_book(number).map(|book| self.book_of(book)),
+        };
+        above.unwrap_or(0)
+    }
+
+    /// Returns the book of a packet that is followed, or its part.
+    fn followed_book(&self, number: u32) -> Option<u32> {
+        let packets = &self.followed.as_ref()?.packets;
+        Some(packets.get(self.place_of_followed(number)?)?.book)
+    }
+
+    /// Returns the account within an account that a tag is of.
+    pub(crate) fn sub_account_of(&self, number: u32) -> Option<SubAccount> {
+        let number = if number < APART { self.followed_book(number)? } else { number };
+        Some(self.apart.get(number.checked_sub(APART)? as usize)?.of.clone())
+    }
+
+    /// Returns what is known of an account within an account.
+    ///
+    /// [`Accounts::settle`] makes it known.
+    pub fn tallies(&self, of: &SubAccount) -> Tallies {
+        let tally = |book| {
+            let part = of.number(book).checked_sub(APART).and_then(|part| self.apart.get(part as usize));
+            part.map(|apart| apart.tally).unwrap_or_default()
+        };
+        let [first, second] = [0, 1].map(tally);
+        // Without a warm-up all is of the window.
+        if self.shift > 0 {
+            Tallies { before: first, window: second }
+        } else {
+            Tallies { before: second, window: first }
+        }
+    }
+
+    /// Enters what ended meanwhile into the accounts within accounts.
+    pub fn settle(&mut self) {
+        for (number, entry, count) in super::take_ended_apart() {
+            let number = if number < APART { self.followed_book(number) } else { Some(number) };
+            let part = number.and_then(|number| number.checked_sub(APART));
+            let apart = part.and_then(|part| self.apart.get_mut(part as usize));
+            apart.into_iter().for_each(|apart| apart.tally.enter(entry, count));
+        }
     }
 
     /// Returns the number of the account of an entry; zero without one.
@@ -141,10 +317,51 @@ impl Accounts {
     /// Counts a packet as sent, and returns its tag. It is zero without an account of this number.
     #[inline]
     pub(crate) fn send(&mut self, number: u32, len: usize) -> u32 {
+        self.send_in(number, self.shift, len)
+    }
+
+    /// Counts a packet as sent, in the book of another one.
+    pub(crate) fn send_with(&mut self, number: u32, other: u32, len: usize) -> u32 {
+        let is_before = other != 0 && self.is_before_window(other);
+        let shift = if is_before { 0 } else { self.shift };
+        self.send_in(number, shift, len)
+    }
+
+    /// Counts a packet as sent, in its account and in one within it.
+    #[inline]
+    pub(crate) fn send_apart(&mut self, number: u32, of: &SubAccount, len: usize) -> u32 {
+        let tag = self.send(number, len);
+        if tag == 0 {
+            return 0;
+        }
+        let known = of.number(usize::from(self.shift > 0));
+        let part = if known > 0 { known } else { self.open_apart(number, of) };
+        if let Some(apart) = self.apart.get_mut((part - APART) as usize) {
+            apart.tally.sent += 1;
+        }
+        match self.followed_packet(tag) {
+            Some(packet) => packet.book = part,
+            None => return part,
+        }
+        tag
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn open_apart(&mut self, number: u32, of: &SubAccount) -> u32 {
+        let part = APART + self.apart.len() as u32;
+        self.apart.push(Apart { book: number + self.shift, of: of.clone(), tally: Tally::default() });
+        of.0.books[usize::from(self.shift > 0)].store(part, Ordering::Relaxed);
+        super::count_apart();
+        part
+    }
+
+    #[inline]
+    fn send_in(&mut self, number: u32, shift: u32, len: usize) -> u32 {
         if number.wrapping_sub(1) >= self.count {
             return 0;
         }
-        let tag = number + self.shift;
+        let tag = number + shift;
         let Some(book) = self.books.get_mut(tag as usize) else { return 0 };
         book.sent += 1;
         book.sent_bytes += len as u64;
@@ -165,13 +382,32 @@ impl Accounts {
 
     /// Removes a packet from those delivered.
     pub(crate) fn take_back(&mut self, number: u32, len: usize) {
+        let mut part = number;
         if let Some(packet) = self.followed_packet(number) {
             packet.delivered = packet.delivered.saturating_sub(1);
+            part = packet.book;
+        }
+        let place = part.checked_sub(APART).map(|place| place as usize);
+        if let Some(apart) = place.and_then(|place| self.apart.get_mut(place)) {
+            apart.tally.delivered = apart.tally.delivered.saturating_sub(1);
         }
         let book = self.book_of(number);
         if let Some(account) = self.books.get_mut(book as usize) {
             account.delivered -= 1;
             account.delivered_bytes = account.delivered_bytes.saturating_sub(len as u64);
+        }
+    }
+
+    /// Counts a packet that was delivered as a duplicate.
+    pub(crate) fn repeat(&mut self, number: u32) {
+        let part = if number < APART { self.followed_book(number).unwrap_or(number) } else { number };
+        let place = part.checked_sub(APART).map(|place| place as usize);
+        if let Some(apart) = place.and_then(|place| self.apart.get_mut(place)) {
+            apart.tally.duplicates += 1;
+        }
+        let book = self.book_of(number);
+        if let Some(account) = self.books.get_mut(book as usize).filter(|_| book > 0) {
+            account.duplicates += 1;
         }
     }
 
@@ -182,7 +418,20 @@ impl Accounts {
             account.delivered += 1;
             account.delivered_bytes += len as u64;
         } else {
-            self.deliver_followed(number, len, now);
+            self.deliver_part(number, len, now);
+        }
+    }
+
+    #[inline(never)]
+    fn deliver_part(&mut self, number: u32, len: usize, now: Time) {
+        let Some(place) = number.checked_sub(APART) else {
+            return self.deliver_followed(number, len, now);
+        };
+        let Some(apart) = self.apart.get_mut(place as usize) else { return };
+        apart.tally.delivered += 1;
+        if let Some(account) = self.books.get_mut(apart.book as usize) {
+            account.delivered += 1;
+            account.delivered_bytes += len as u64;
         }
     }
 

@@ -238,7 +238,7 @@ fn copies_of_fragments_for_a_branch_are_a_copy_of_their_packet() {
 }
 
 #[test]
-fn a_fragment_lost_in_front_of_branches_is_the_end_of_all_copies() {
+fn a_packet_is_lost_once_with_a_fragment_lost_in_front_of_branches() {
     let entries = entries(|| {
         let mut parts = parts();
         let last = parts.split_off(1);
@@ -250,7 +250,7 @@ fn a_fragment_lost_in_front_of_branches_is_the_end_of_all_copies() {
         let rest = branched(last.collect());
         dropping(Why::Reassembly, || drop((first, second, rest)));
     });
-    assert_eq!(entries, [(1, 7, Entry::Copied, 2), (1, 7, Entry::Dropped(Why::Channel), 3)]);
+    assert_eq!(entries, [(1, 7, Entry::Copied, 0), (1, 7, Entry::Dropped(Why::Channel), 1)]);
 }
 
 #[test]
@@ -342,5 +342,57 @@ fn a_packet_that_an_endpoint_passes_on_stays_in_its_account() {
         assert!(packet.is_accounted());
         cx.accept(&mut packet);
     });
-    assert_eq!(account, Account { sent: 1, sent_bytes: 100, delivered: 1, delivered_bytes: 100 });
+    assert_eq!(
+        account,
+        Account { sent: 1, sent_bytes: 100, delivered: 1, delivered_bytes: 100, ..Account::default() }
+    );
+}
+
+#[test]
+fn packets_that_are_counted_apart_are_in_both_accounts() {
+    let mut accounts = Accounts::up_to(1);
+    let [one, other] = [SubAccount::default(), SubAccount::default()];
+    let mut ledger = Ledger::default();
+    let outer = ledger.open(7);
+    let send = |accounts: &mut Accounts, of: &SubAccount| {
+        let mut tag = Tag::NONE;
+        tag.set(accounts.send_apart(1, of, 100));
+        tag
+    };
+    let early = [send(&mut accounts, &one), send(&mut accounts, &other)];
+    accounts.start_window();
+    let [mut arrives, lost, on_its_way] = [(); 3].map(|()| send(&mut accounts, &one));
+    let [mut first, second] = early;
+    let number = first.deliver();
+    accounts.deliver(number, 100, bentpipe_units::Time::ZERO);
+    accounts.repeat(first.known());
+    let number = arrives.deliver();
+    accounts.deliver(number, 100, bentpipe_units::Time::ZERO);
+    with_entry(Entry::Dropped(Why::Queue), || drop((lost, second)));
+    accounts.settle();
+    let tallies = accounts.tallies(&one);
+    let before = Tally { sent: 1, delivered: 1, duplicates: 1, ..Tally::default() };
+    let window = Tally { sent: 3, delivered: 1, dropped: 1, ..Tally::default() };
+    assert_eq!(tallies, Tallies { before, window });
+    assert_eq!(accounts.tallies(&other).before, Tally { sent: 1, dropped: 1, ..Tally::default() });
+    let of = |number| (accounts.account_of(number), accounts.is_before_window(number));
+    assert_eq!([of(first.known()), of(arrives.known())], [(1, true), (1, false)]);
+    let all = Account { sent: 5, sent_bytes: 500, delivered: 2, delivered_bytes: 200, duplicates: 1 };
+    assert_eq!((accounts.get(1), accounts.before_window(1).sent), (all, 2));
+    // A packet that is refused is taken back in both.
+    let number = arrives.take_back();
+    accounts.take_back(number, 100);
+    assert_eq!((accounts.get(1).delivered, accounts.tallies(&one).window.delivered), (1, 0));
+    // What is followed is in an account within as well.
+    accounts.follow(vec![1]);
+    let mut followed = send(&mut accounts, &other);
+    let number = followed.deliver();
+    accounts.deliver(number, 100, bentpipe_units::Time::ZERO);
+    assert_eq!(accounts.tallies(&other).window, Tally { sent: 1, delivered: 1, ..Tally::default() });
+    assert_eq!(
+        accounts.followed().map(|(account, packet)| (account, packet.delivered)).collect::<Vec<_>>(),
+        [(1, 1)]
+    );
+    with_entry(Entry::InFlight, || drop((arrives, on_its_way)));
+    ledger.close(outer);
 }

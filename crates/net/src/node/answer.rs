@@ -202,12 +202,23 @@ impl Node {
     }
 
     /// Sends a message of this node from an address to another. It is in an account.
-    fn send_own(&mut self, (own, to): (IpAddr, IpAddr), message: Vec<u8>, account: u32, cx: &mut Cx<'_>) {
+    fn send_own(&mut self, ends: (IpAddr, IpAddr), message: Vec<u8>, account: u32, cx: &mut Cx<'_>) {
+        self.send_in(ends, message, |packet, cx| cx.offer(packet, account), cx);
+    }
+
+    /// Sends a message of this node, which `offer` enters into an account.
+    fn send_in(
+        &mut self,
+        (own, to): (IpAddr, IpAddr),
+        message: Vec<u8>,
+        offer: impl FnOnce(&mut Packet, &mut Cx<'_>),
+        cx: &mut Cx<'_>,
+    ) {
         self.ident = self.ident.wrapping_add(1);
         let mut packet = packet(own, to, self.ident, message);
         if self.leads_elsewhere(to) {
             self.counts.icmp_sent += 1;
-            cx.offer(&mut packet, account);
+            offer(&mut packet, cx);
             let via = self.routes.find(key(to));
             self.own_parts(packet).into_iter().for_each(|part| self.send(part, via, cx));
         }
@@ -234,7 +245,13 @@ impl Node {
         let account = cx.accept(&mut packet);
         if is_echo(&upper) && !ip.dst().is_multicast() {
             let account = self.account_of_answers(account);
-            return self.send_own((ip.dst(), ip.src()), echo_reply(&upper), account, cx);
+            let reply = echo_reply(&upper);
+            return self.send_in(
+                (ip.dst(), ip.src()),
+                reply,
+                |reply, cx| cx.offer_with(reply, account, &packet),
+                cx,
+            );
         }
         if let Some(endpoint) = self.concerned(&upper).or_else(|| self.requester(&upper)) {
             cx.emit(endpoint, packet);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
+use bentpipe_net::ledger::{SubAccount, Tallies};
 use bentpipe_net::{Histogram, InvalidConfig, Observer};
 use bentpipe_signalling::agent::CallId;
 use bentpipe_signalling::sdp::{Capabilities, Direction, Negotiated};
@@ -134,6 +135,8 @@ struct Talk {
     payload_type: u8,
     /// Silent after this side hung up.
     mouth: Mouth,
+    /// Account of what the mouth sends.
+    account: SubAccount,
     ear: Ear,
     /// RTCP, until this side hangs up.
     control: Option<Control>,
@@ -242,7 +245,9 @@ impl Lines {
         let control = Control::new(&self.settings, ip_header_len, now, &mut self.random);
         let ear = Ear::new(&self.settings, now);
         let to = SocketAddr::new(address, media.port);
-        let talk = Talk { to, payload_type, mouth, ear, control, is_over: false };
+        let account = SubAccount::default();
+        account.set_first(mouth.next_seq());
+        let talk = Talk { to, payload_type, mouth, account, ear, control, is_over: false };
         self.due.insert((talk.deadline(), call));
         line.voice = Some(talk);
     }
@@ -258,6 +263,48 @@ impl Lines {
             self.farewells.push_back((port + 1, talk.control_to(), report));
         }
         talk.is_over = true;
+    }
+
+    fn voice_at(&self, port: u16) -> Option<&Talk> {
+        self.calls.get(self.by_port.get(&port)?)?.voice.as_ref()
+    }
+
+    /// Returns the account of what the mouth at a port says. RTCP is not in it.
+    pub fn spoken_at(&self, port: u16) -> Option<&SubAccount> {
+        Some(&self.voice_at(port)?.account)
+    }
+
+    /// Returns the ear at a port.
+    pub fn ear_at(&self, port: u16) -> Option<&Ear> {
+        Some(&self.voice_at(port)?.ear)
+    }
+
+    /// Updates all ears from the accounts of what the others say.
+    ///
+    /// `find` has the account of what is sent to a port.
+    pub fn settle(
+        &mut self,
+        find: &mut dyn FnMut(u16) -> Option<SubAccount>,
+        known: &mut dyn FnMut(&SubAccount) -> Tallies,
+    ) {
+        for Line { port, voice } in self.calls.values_mut() {
+            let Some(ear) = voice.as_mut().map(|voice| &mut voice.ear) else { continue };
+            if ear.account().is_none()
+                && let Some(account) = find(*port)
+            {
+                ear.set_account(account);
+            }
+            if let Some(tallies) = ear.account().filter(|account| !account.is_new()).map(&mut *known) {
+                ear.settle(tallies);
+            }
+        }
+    }
+
+    /// Sets the account of what is sent to a port.
+    pub fn set_account_at(&mut self, port: u16, account: SubAccount) {
+        let line = self.by_port.get(&port).and_then(|call| self.calls.get_mut(call));
+        let voice = line.and_then(|line| line.voice.as_mut());
+        voice.into_iter().for_each(|voice| voice.ear.set_account(account.clone()));
     }
 
     /// Returns the quality of a call's voice as this side receives it.

@@ -170,6 +170,10 @@ impl Protocol for Sip {
         self.lines.as_mut()?.poll(self.now)
     }
 
+    fn lines(&mut self) -> Option<&mut Lines> {
+        self.lines.as_mut()
+    }
+
     fn quality(&self, call: CallId) -> Option<CallQuality> {
         self.lines.as_ref()?.quality(call)
     }

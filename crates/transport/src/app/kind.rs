@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use bentpipe_net::Element;
+use bentpipe_net::ledger::SubAccount;
 use bentpipe_site::{
     Copies, Datagrams, End, FlowAt, FlowEnds, FlowGround, FlowTakes, IpVersion, PortNumbers, Problem,
     RealTraffic, Sample, Switch, TrafficKind, header_len,
@@ -192,9 +193,27 @@ impl TrafficKind for Udp {
         let source = source.map_err(|error| at.impossible("", &error))?;
         let first_port = datagrams.destination.port();
         let sink = SinkConfig { first_port, count, header: self.header, shared_ports: self.shared_ports };
-        let ends = datagram_ends(source, sink, &datagrams);
+        let ends = counted_apart((source, sink), &datagrams, ground);
         let sender = End { switch: Some(Switch::of::<Source>()), ..ends.sender };
         Ok(FlowEnds { sender, ..ends })
+    }
+}
+
+/// Returns the ends of datagrams. Copies that one element sends to one receiver have an account each.
+fn counted_apart(
+    (source, sink): (Source, SinkConfig),
+    datagrams: &Datagrams,
+    ground: &mut FlowGround<'_, '_>,
+) -> FlowEnds {
+    let ([receiver], true) = (&datagrams.receivers[..], sink.count > 1) else {
+        return datagram_ends(source, sink, datagrams);
+    };
+    let each: Vec<SubAccount> = (0..sink.count).map(|_| SubAccount::default()).collect();
+    let all = ground.account_of(datagrams.sender);
+    FlowEnds {
+        sender: End::new(source.with_accounts(all, each.clone()), datagrams.sender),
+        receivers: vec![End::new(Sink::new(sink).with_accounts(each), *receiver)],
+        judges: Vec::new(),
     }
 }
 

@@ -4,6 +4,7 @@ mod spread;
 
 use std::any::Any;
 
+use bentpipe_net::ledger::{Accounts, SubAccount, Tally};
 use bentpipe_net::{Cx, Element, Histogram, Observer, Packet, Port, Why};
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::ip::{self, Protocol};
@@ -213,6 +214,10 @@ pub struct Sink {
     bad_checksum: u64,
     unexpected: u64,
     last: Option<Arrived>,
+    /// Accounts of the flows, if each has one.
+    accounts: Vec<SubAccount>,
+    /// Packets of the flows that were sent in the window of measures.
+    sent: Vec<Tally>,
 }
 
 /// The last packet counted.
@@ -246,7 +251,15 @@ impl Sink {
             bad_checksum: 0,
             unexpected: 0,
             last: None,
+            accounts: Vec::new(),
+            sent: Vec::new(),
         }
+    }
+
+    /// Sets an account for each flow, which its source has too.
+    #[must_use]
+    pub fn with_accounts(self, accounts: Vec<SubAccount>) -> Sink {
+        Sink { accounts, ..self }
     }
 
     /// Returns the statistics of each flow.
@@ -295,14 +308,16 @@ impl Sink {
         Ok(Arrival { flow, sequence, payload_len: udp.payload_len() })
     }
 
+    /// Counts a packet, and returns `true` if it came for the first time.
     #[inline]
-    fn count(&mut self, arrival: &Arrival, (delay, at): (Span, Time)) -> Result<(), Refusal> {
+    fn count(&mut self, arrival: &Arrival, (delay, at): (Span, Time)) -> Result<bool, Refusal> {
         let flow = self.flows.get_mut(arrival.flow).ok_or(Refusal::Unexpected)?;
         let bits = self.config.header.sequence_bits();
-        if flow.take(arrival.sequence, bits, arrival.payload_len, (delay, at)) {
+        let is_new = flow.take(arrival.sequence, bits, arrival.payload_len, (delay, at));
+        if is_new {
             self.delays.record(delay);
         }
-        Ok(())
+        Ok(is_new)
     }
 
     fn total(&self, of: impl Fn(&FlowStats) -> u64) -> u64 {
@@ -336,7 +351,10 @@ impl Element for Sink {
         let delay = cx.now().since(packet.created_at());
         let counted = self.read(&packet).and_then(|arrival| self.count(&arrival, (delay, cx.now())));
         match counted {
-            Ok(()) => {
+            Ok(is_new) => {
+                if !is_new {
+                    cx.note_duplicate(&packet);
+                }
                 self.last = Some(Arrived { at: cx.now(), delay });
                 packet.recycle();
             }
@@ -360,12 +378,19 @@ impl Element for Sink {
         false
     }
 
+    fn settle(&mut self, accounts: &Accounts) {
+        // Accounts of which nothing was sent may be another machine's.
+        let are_known = self.accounts.iter().any(|account| !account.is_new());
+        let known = self.accounts.iter().filter(|_| are_known);
+        self.sent = known.map(|account| accounts.tallies(account).window).collect();
+    }
+
     fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
         let (lost, expected) = (self.total(FlowStats::lost), self.total(FlowStats::expected));
         let figures = self.figures();
         if self.flows.len() > 1 {
             observer.gauge(&metrics::COPIES, self.flows.len() as f64);
-            spread::observe(&figures, observer);
+            spread::observe(&figures, &self.sent, observer);
         }
         observer.counter(&metrics::PACKETS, self.total(|flow| flow.packets));
         observer.counter(&metrics::DELIVERED_BYTES, self.total(|flow| flow.bytes));

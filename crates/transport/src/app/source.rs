@@ -3,6 +3,7 @@
 use std::any::Any;
 
 use bentpipe_net::InvalidConfig;
+use bentpipe_net::ledger::{AccountNumber, SubAccount};
 use bentpipe_net::{Cx, Element, Observer, Packet, Port};
 use bentpipe_site::Switchable;
 use bentpipe_units::{Bytes, RandomStream, Rate, Serialiser, Span, Time};
@@ -164,6 +165,8 @@ pub struct Source {
     /// Refresh packets, and how many were sent.
     refreshes: Option<(Refresh, Template)>,
     refreshed: u64,
+    /// Account of all flows, and one within it for each.
+    accounts: Option<(AccountNumber, Vec<SubAccount>)>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -208,7 +211,14 @@ impl Source {
             is_active: true,
             refreshes,
             refreshed: 0,
+            accounts: None,
         })
+    }
+
+    /// Sets the account of all flows, and one within it for each.
+    #[must_use]
+    pub fn with_accounts(self, all: AccountNumber, each: Vec<SubAccount>) -> Source {
+        Source { accounts: Some((all, each)), ..self }
     }
 
     /// Schedules the first packet of each flow.
@@ -260,6 +270,11 @@ impl Source {
             Identification::Zero => {}
             Identification::Flow => identify(&mut packet, flow.number as u16),
             Identification::Host => identify(&mut packet, self.sent as u16),
+        }
+        if let Some((all, each)) = &self.accounts
+            && let Some(own) = each.get(index as usize)
+        {
+            cx.offer_apart(&mut packet, all, own);
         }
         cx.emit(Port(0), packet);
         self.sent += 1;

@@ -171,10 +171,18 @@ impl Receiver {
         Ok(())
     }
 
-    fn count(&mut self, packet: &Packet, (sequence, number): (u64, u32), payload_len: usize, cx: &Cx<'_>) {
+    fn count(
+        &mut self,
+        packet: &Packet,
+        (sequence, number): (u64, u32),
+        payload_len: usize,
+        cx: &mut Cx<'_>,
+    ) {
         let delay = cx.now().since(packet.created_at());
         if self.stats.take(number, 32, payload_len, (delay, cx.now())) {
             self.delays.record(delay);
+        } else {
+            cx.note_duplicate(packet);
         }
         self.delay = Some(delay);
         self.with_wait = self.waits.of(sequence).map(|wait| delay + wait);

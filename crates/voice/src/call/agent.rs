@@ -3,7 +3,9 @@
 use std::any::Any;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::ops::Range;
 
+use bentpipe_net::ledger::{AccountNumber, Accounts, SubAccount};
 use bentpipe_net::{Cx, Element, Histogram, Observer, Packet, Port, Why};
 use bentpipe_transport::app::metrics as app;
 use bentpipe_units::{RandomStream, Span, Time};
@@ -24,13 +26,13 @@ use super::sender::{Emission, Origin, Sender, Talk};
 use super::waiting::Waiting;
 use super::waits::Waits;
 use crate::conversation::{Conversation, Party};
-use crate::losses::RUN_CLASSES;
+use crate::losses::{Losses, RUN_CLASSES};
 use crate::turns::Member;
 
 pub use super::packets::Ends;
 
 /// Packets from and to the node.
-pub(super) const NODE: Port = Port(0);
+const NODE: Port = Port(0);
 /// Messages from and to the bridge, at its end of a conference.
 pub(super) const BRIDGE: Port = Port(1);
 
@@ -111,6 +113,12 @@ pub struct Agent {
     pub(super) receptions: Vec<Reception>,
     /// Waits of the bridge's packets, at both ends of a conference.
     pub(super) waits: Option<Waits>,
+    /// Accounts of what each end sends in each call, this one first.
+    legs: [Vec<SubAccount>; 2],
+    /// Account of all that it sends but RTCP.
+    account: AccountNumber,
+    /// Number of the account of RTCP.
+    rtcp_account: u32,
     /// Mixes that wait for their encoder.
     pub(super) mixes: Waiting,
     /// Next interval of each call, in the order of time.
@@ -142,6 +150,9 @@ impl Agent {
             rate_changes: 0,
             receptions: Vec::new(),
             waits: None,
+            legs: [Vec::new(), Vec::new()],
+            account: AccountNumber::default(),
+            rtcp_account: 0,
             mixes: Waiting::default(),
             intervals: VecDeque::new(),
             pending: None,
@@ -164,6 +175,15 @@ impl Agent {
     /// Shares the waits of the bridge's packets with the other end of the conference.
     pub fn share_waits(&mut self, waits: Waits) {
         self.waits = Some(waits);
+    }
+
+    /// Sets the accounts of what both ends send.
+    ///
+    /// `account` is that of all that this end sends; `legs` are those within it for each call, and the other end's.
+    ///
+    /// The other end has the same, the other way round.
+    pub fn set_accounts(&mut self, account: AccountNumber, legs: [Vec<SubAccount>; 2]) {
+        (self.account, self.legs) = (account, legs);
     }
 
     /// Returns the time that a packet waited at the bridge.
@@ -232,8 +252,12 @@ impl Agent {
             let phase = settings.interval.mul_f64(stream.unit());
             let epoch = self.plan.start + phase;
             let sender = self.sender(number, epoch, stream);
+            let [own, other] = [0, 1].map(|end: usize| self.legs[end].get(number as usize));
+            own.into_iter().for_each(|leg| leg.set_first(sender.next_seq()));
+            let mut receiver = Receiver::new(&settings, self.plan.start);
+            other.into_iter().for_each(|leg| receiver.set_account(leg.clone()));
             self.calls.senders.push(sender);
-            self.calls.receivers.push(Receiver::new(&settings, self.plan.start));
+            self.calls.receivers.push(receiver);
             self.calls.reports.push(Reports::new());
             if self.plan.side != Side::Bridge {
                 slots.push(Interval { at: epoch + settings.held, call: number, quiet_until: Time::ZERO });
@@ -316,9 +340,17 @@ impl Agent {
         while let Some(pending) = self.pending.filter(|pending| pending.at <= cx.now()) {
             self.pending = None;
             let packet = self.packet(pending);
-            cx.emit(NODE, packet);
+            self.emit_rtp(pending.call, packet, cx);
             self.decide();
         }
+    }
+
+    /// Sends an RTP packet of a call, in the call's account.
+    pub(super) fn emit_rtp(&self, call: u32, mut packet: Packet, cx: &mut Cx<'_>) {
+        if let Some(leg) = self.legs[0].get(call as usize) {
+            cx.offer_apart(&mut packet, &self.account, leg);
+        }
+        cx.emit(NODE, packet);
     }
 
     fn packet(&mut self, Pending { at, call, emission }: Pending) -> Packet {
@@ -362,7 +394,11 @@ impl Agent {
         let (number, Calls { senders, receivers, reports, .. }) = (call as usize, &mut self.calls);
         let ends = (&senders[number], &receivers[number]);
         let payload = reports[number].compose(&self.plan.settings, ends, cx.now(), is_last);
-        cx.emit(NODE, self.route.rtcp(number, &payload, cx.now()));
+        let mut packet = self.route.rtcp(number, &payload, cx.now());
+        if self.rtcp_account > 0 {
+            cx.offer(&mut packet, self.rtcp_account);
+        }
+        cx.emit(NODE, packet);
     }
 
     /// Says goodbye in all calls.
@@ -389,7 +425,7 @@ impl Agent {
         let created_at = packet.created_at();
         route.read(packet, count, |datagram| match datagram.is_rtcp {
             true => self.take_rtcp(&datagram, cx.now()),
-            false => self.take_rtp(&datagram, created_at, cx),
+            false => self.take_rtp(&datagram, (packet, created_at), cx),
         })
     }
 
@@ -422,7 +458,7 @@ impl Agent {
     fn take_rtp(
         &mut self,
         datagram: &Datagram<'_>,
-        created_at: Time,
+        (whole, created_at): (&Packet, Time),
         cx: &mut Cx<'_>,
     ) -> Result<(), Refusal> {
         let now = cx.now();
@@ -447,7 +483,11 @@ impl Agent {
             now,
         };
         let receiver = &mut self.calls.receivers[datagram.call];
+        let duplicates = receiver.counts.duplicates;
         let received = receiver.receive(settings, &packet, len, &mut self.delays);
+        if receiver.counts.duplicates > duplicates {
+            cx.note_duplicate(whole);
+        }
         self.last_delay = receiver.last_delay;
         if let (Ok(Some(played)), Some(log), 0) = (received, &mut self.log, datagram.call) {
             log.push(packet.timestamp, rtp.payload(), (now, played));
@@ -477,14 +517,16 @@ impl Agent {
     fn observe_reception(&self, observer: &mut dyn Observer) {
         let settings = &self.plan.settings;
         let mut delays = Delays::default();
-        let (mut expected, mut lost, mut late, mut jitter, mut measured) = (0, 0, 0, 0.0, 0.0);
+        let (mut expected, mut losses, mut jitter, mut measured) = (0, [0_u64; 3], 0.0, 0.0);
         let mut runs = [0_u64; RUN_CLASSES.len()];
         for receiver in &self.calls.receivers {
             let figures = receiver.figures();
-            delays.add(&receiver.measured().delays);
+            let of_window = receiver.measured();
+            delays.add(&of_window.delays);
             expected += figures.losses.expected();
-            lost += figures.losses.lost;
-            late += figures.losses.late;
+            let Losses { lost, late, .. } = of_window.losses;
+            let of_call = [lost, late, of_window.losses.expected()];
+            losses.iter_mut().zip(of_call).for_each(|(sum, packets)| *sum += packets);
             let of_length = figures.losses.runs_by_length();
             runs.iter_mut().zip(of_length).for_each(|(sum, runs)| *sum += u64::from(runs));
             let of_call = receiver.jitter_s(settings);
@@ -492,7 +534,8 @@ impl Agent {
                 (jitter, measured) = (jitter + of_call, measured + 1.0);
             }
         }
-        let share = |packets: u64| packets as f64 / expected as f64;
+        let [lost, late, of_window] = losses;
+        let share = |packets: u64| packets as f64 / of_window as f64;
         observer.counter(&app::EXPECTED, expected);
         observer.gauge(&app::LOST, lost as f64);
         observer.gauge(&metrics::LOST_OR_LATE, (lost + late) as f64);
@@ -547,11 +590,11 @@ impl Agent {
             good += u32::from(is_good);
             all.push(r);
             recent.push(r_now);
-            if figures.losses.expected() > 0 {
+            let Losses { played, late, .. } = figures.losses;
+            if played + late > 0 {
                 bursts.push(figures.losses.burst_ratio());
-            } else {
-                silent += 1;
             }
+            silent += u32::from(self.calls.receivers[call].measured_packets() == 0);
             losses_now.push(window.losses.ratio());
         }
         let known =
@@ -633,7 +676,30 @@ impl Element for Agent {
         from
     }
 
+    fn open_accounts(&mut self, first: u32) -> Option<Range<u16>> {
+        self.rtcp_account = first;
+        Some(0..0)
+    }
+
+    fn own_account(&self) -> Option<&'static str> {
+        Some("rtcp")
+    }
+
+    fn settle(&mut self, accounts: &Accounts) {
+        for receiver in &mut self.calls.receivers {
+            // An account of which nothing was sent may be another machine's.
+            let known = receiver.account().filter(|account| !account.is_new());
+            if let Some(tallies) = known.map(|account| accounts.tallies(account)) {
+                receiver.settle(tallies);
+            }
+        }
+    }
+
     fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
+        if observer.starts_window() {
+            self.calls.receivers.iter_mut().for_each(Receiver::end_warm_up);
+            self.receptions.fill(Reception::default());
+        }
         observer.counter(&app::SENT, self.speech_sent + self.noise_sent);
         observer.counter(&app::SENT_BYTES, self.bytes_sent);
         observer.counter(&metrics::NOISE_SENT, self.noise_sent);
@@ -658,10 +724,6 @@ impl Element for Agent {
         if matches!(self.plan.side, Side::Members { .. }) {
             observer.gauge(&metrics::TALKER_LOSS, mean(self.receptions.iter().map(Reception::loss)));
             observer.gauge(&metrics::ROOMS, mean(self.receptions.iter().map(Reception::rooms)));
-        }
-        if observer.starts_window() {
-            self.calls.receivers.iter_mut().for_each(Receiver::end_warm_up);
-            self.receptions.fill(Reception::default());
         }
     }
 

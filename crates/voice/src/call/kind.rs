@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 
+use bentpipe_net::ledger::SubAccount;
 use bentpipe_site::{
-    Copies, End, FlowAt, FlowEnds, FlowGround, FlowTakes, IpVersion, PortNumbers, Problem, RealTraffic,
-    Review, Sample, TrafficKind,
+    Copies, Datagrams, End, FlowAt, FlowEnds, FlowGround, FlowTakes, IpVersion, PortNumbers, Problem,
+    RealTraffic, Review, Sample, TrafficKind,
 };
 use bentpipe_transport::app::{self, Header, Pattern, SourceConfig};
 use bentpipe_units::{Bytes, Rate, Time};
@@ -78,12 +79,28 @@ impl TrafficKind for Config {
         ground.nodes().send_to(at.from, at.ip);
         let [caller, called] = [datagrams.source, datagrams.destination].map(even);
         let end = |local, remote, party| Agent::new(plan(settings, at, Ends { local, remote }, party));
+        let mut ends = [end(caller, called, Party::A), end(called, caller, Party::B)];
+        count_apart(&mut ends, &datagrams, at.copies, ground);
+        let [caller, called] = ends;
         Ok(FlowEnds {
-            sender: End::of_calls(end(caller, called, Party::A), datagrams.sender),
-            receivers: vec![End::of_calls(end(called, caller, Party::B), datagrams.receivers[0])],
+            sender: End::of_calls(caller, datagrams.sender),
+            receivers: vec![End::of_calls(called, datagrams.receivers[0])],
             judges: Vec::new(),
         })
     }
+}
+
+/// Sets an account for each call and direction at both ends.
+pub(crate) fn count_apart(
+    ends: &mut [Agent; 2],
+    datagrams: &Datagrams,
+    calls: u32,
+    ground: &mut FlowGround<'_, '_>,
+) {
+    let [forward, back] = [0, 1].map(|_| (0..calls).map(|_| SubAccount::default()).collect::<Vec<_>>());
+    let [a, b] = ends;
+    a.set_accounts(ground.account_of(datagrams.sender), [forward.clone(), back.clone()]);
+    b.set_accounts(ground.account_of(datagrams.receivers[0]), [back, forward]);
 }
 
 /// Returns an address with the next even port.

@@ -4,7 +4,7 @@ use bentpipe_net::{Cx, Packet};
 use bentpipe_units::Time;
 use bentpipe_wire::rtp::{Csrcs, Repr};
 
-use super::agent::{Agent, BRIDGE, NODE, Side};
+use super::agent::{Agent, BRIDGE, Side};
 use super::exchange::{Frame, Mix, ToBridge};
 use super::receiver::Received;
 use super::sender::Emission;
@@ -80,14 +80,14 @@ impl Agent {
         }
         let packet = self.route.rtp_with(mix.member as usize, &header, &payload, created_at);
         self.bytes_sent += packet.len() as u64;
-        self.mixes.push(at, packet);
+        self.mixes.push(at, mix.member, packet);
         self.send_mixes(cx);
     }
 
     /// Sends the mixes that are due.
     pub(super) fn send_mixes(&mut self, cx: &mut Cx<'_>) {
-        while let Some(packet) = self.mixes.pop(cx.now()) {
-            cx.emit(NODE, packet);
+        while let Some((member, packet)) = self.mixes.pop(cx.now()) {
+            self.emit_rtp(member, packet, cx);
         }
     }
 }

@@ -10,9 +10,9 @@ bentpipe_net::metrics! {
     Counter REPORTS_SENT = "reports-sent", Packets, "RTCP packets sent";
     Counter REPORTS_RECEIVED = "reports-received", Packets, "RTCP packets received";
     Counter MALFORMED = "malformed", Packets, "Malformed RTP and RTCP packets" => .drops();
-    Gauge LATE = "late", Packets, "Packets discarded late by playout buffers"
-        => .summed(&[Sum::new("late", "Late loss", How::Over(&app::EXPECTED)).at(End::Receiver).since(2)]);
-    Gauge LATE_RATIO = "late-ratio", Ratio, "Late loss";
+    Gauge LATE = "late", Packets, "Packets discarded late by playout buffers";
+    Gauge LATE_RATIO = "late-ratio", Ratio, "Late loss"
+        => .summed(&[Sum::new("late", "Late loss", How::Last).at(End::Receiver).since(2)]);
     Gauge LOST_OR_LATE = "lost-or-late", Packets, "Packets lost or discarded late" => .summed(&[
         Sum::new("voice-loss", "Loss with late packets", How::Loss { expected: &app::EXPECTED, sent: &app::SENT, late: Some(&LATE) }).at(End::Receiver).since(2),
     ]);
@@ -31,7 +31,7 @@ bentpipe_net::metrics! {
         => .drawn(Draw::Line("Delay of voice")).summed(&[Sum::new("mouth-to-ear", "Mean mouth-to-ear delay", How::Last).at(End::Receiver).since(2)]);
     Gauge ROUND_TRIP = "round-trip", Seconds, "Mean round trip time by RTCP";
     Gauge R = "r", Count, "Rating R within 0 to 100, mean of calls" => .summed(&[Sum::new("r", "R", How::Last).at(End::Receiver).since(2)]);
-    Gauge R_MIN = "r-min", Count, "Rating R, worst call" => .summed(&[Sum::new("r-min", "R of the worst call", How::Last).at(End::Receiver).since(2)]);
+    Gauge R_MIN = "r-min", Count, "Rating R, worst of the calls that have one" => .summed(&[Sum::new("r-min", "R of the worst call that has one", How::Last).at(End::Receiver).since(2)]);
     Gauge R_NOW = "r-now", Count, "Rating R in the last window, mean of calls" => .drawn(Draw::Line("Rating R"));
     Gauge MOS = "mos", Count, "Mean opinion score by the E-model, mean of calls"
         => .summed(&[Sum::new("mos", "Mean opinion score", How::Last).at(End::Receiver).since(2)]);

@@ -4,6 +4,7 @@
 //! bridges on the way add to.
 
 use bentpipe_net::Histogram;
+use bentpipe_net::ledger::{SubAccount, Tallies};
 use bentpipe_site::CallQuality;
 use bentpipe_units::{RandomStream, Time};
 use bentpipe_wire::rtp;
@@ -138,6 +139,11 @@ impl Mouth {
         }
     }
 
+    /// Returns the number of its next packet.
+    pub fn next_seq(&self) -> u16 {
+        self.sender.next_seq()
+    }
+
     /// Counts a packet that others sent.
     pub fn note_sent(&mut self, payload_len: usize, now: Time) {
         self.sender.note_sent(payload_len as u32, now);
@@ -266,9 +272,31 @@ impl Ear {
         })
     }
 
-    /// Returns the outcomes of all packets up to the last.
+    /// Sets the account of what the other side sends.
+    ///
+    /// What was dropped of that counts as lost, also behind the last packet that came.
+    pub fn set_account(&mut self, account: SubAccount) {
+        self.receiver.set_account(account);
+    }
+
+    /// Returns the account of what the other side sends, if it is known.
+    pub fn account(&self) -> Option<&SubAccount> {
+        self.receiver.account()
+    }
+
+    /// Notes what is known of that account.
+    pub fn settle(&mut self, tallies: Tallies) {
+        self.receiver.settle(tallies);
+    }
+
+    /// Returns the number of packets that came again.
+    pub fn duplicates(&self) -> u64 {
+        self.receiver.counts.duplicates
+    }
+
+    /// Returns the known outcomes of all packets sent.
     pub fn losses(&self) -> Losses {
-        self.receiver.losses()
+        self.receiver.figures().losses
     }
 
     /// Returns the quality up to now, from the mouth to the ear.

@@ -1,6 +1,7 @@
 //! Receiving side of one call.
 
 use bentpipe_net::Histogram;
+use bentpipe_net::ledger::{SubAccount, Tallies};
 use bentpipe_units::{Span, Time};
 
 use super::config::Settings;
@@ -88,19 +89,28 @@ pub(super) struct Receiver {
     delays: Delays,
     /// Outcomes that do not change any more.
     settled: Losses,
+    /// Place of the first packet sent in the window of measures.
+    boundary: u64,
     windows: Box<Windows>,
 }
 
 /// Figures of windows of time.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Windows {
     /// Figures at the start of the present window.
     start: Figures,
     /// Figures of the last whole window.
     last: Figures,
-    /// Figures at the end of the warm-up, and the packets until then.
-    warm: Figures,
+    /// Delays at the end of the warm-up, and the packets until then.
+    warm_delays: Delays,
     warm_packets: u64,
+    /// Final outcomes of packets that were sent in the warm-up.
+    warm_losses: Option<Losses>,
+    /// Number of packets that the sender sent in front of the first one that arrived.
+    before_first: u64,
+    /// Account of what the sender sends, and what is known of it.
+    account: Option<SubAccount>,
+    tallies: Option<Tallies>,
 }
 
 impl Receiver {
@@ -114,6 +124,7 @@ impl Receiver {
             counts: Counts::default(),
             last_delay: None,
             window_end: start + settings.config.window,
+            boundary: 0,
             windows: Box::default(),
         }
     }
@@ -147,9 +158,29 @@ impl Receiver {
         Ok(played)
     }
 
+    /// Sets the account of what the sender sends.
+    ///
+    /// What was dropped counts as lost then, and not what is missing by its number alone.
+    pub(super) fn set_account(&mut self, account: SubAccount) {
+        self.windows.account = Some(account);
+    }
+
+    /// Returns the account of what the sender sends.
+    pub(super) fn account(&self) -> Option<&SubAccount> {
+        self.windows.account.as_ref()
+    }
+
+    /// Notes what is known of that account.
+    pub(super) fn settle(&mut self, tallies: Tallies) {
+        self.windows.tallies = Some(tallies);
+    }
+
     /// Returns the distance of a packet's number from the highest one. The first packet makes the source.
     fn place(&mut self, packet: &Received) -> Result<i64, ()> {
         let Some(source) = &self.source else {
+            let first_sent = self.windows.account.as_ref().and_then(SubAccount::first);
+            let before = first_sent.map_or(0, |first| packet.seq.wrapping_sub(first));
+            self.windows.before_first = before.into();
             let first = 1 << 16 | u64::from(packet.seq);
             self.source = Some(Source {
                 ssrc: packet.ssrc,
@@ -238,13 +269,20 @@ impl Receiver {
         let Some(source) = &mut self.source else { return false };
         debug_assert_eq!(seq, (source.highest as i64 + ahead) as u16);
         if ahead > 0 {
-            source.advance(ahead as u64, &mut self.settled);
+            self.advance(ahead as u64);
         }
+        let Some(source) = &mut self.source else { return false };
         let back = if ahead > 0 { 0 } else { ahead.unsigned_abs() };
         let is_reordered = ahead < 0;
         if back >= u64::from(source.held) {
             // Its number is settled as lost, or is before the first.
             self.counts.reordered += 1;
+            let (number, before) = (source.highest - back, self.windows.before_first);
+            if outcome == Outcome::Late && number >= source.first {
+                self.settled.revise();
+                let is_of_window = before + number - source.first >= self.boundary;
+                self.windows.warm_losses.iter_mut().filter(|_| !is_of_window).for_each(Losses::revise);
+            }
             return true;
         }
         let bit = 1 << back;
@@ -260,22 +298,81 @@ impl Receiver {
         true
     }
 
+    /// Advances the highest number. Where the outcomes that do not change any more reach the window of measures, they are kept.
+    fn advance(&mut self, by: u64) {
+        let Receiver { source: Some(source), settled, windows, boundary, .. } = self else { return };
+        // The place of the first number whose outcome may change.
+        let open = windows.before_first + source.settled();
+        if *boundary < open || *boundary > open + by {
+            return source.advance(by, settled);
+        }
+        for _ in 0..by {
+            if windows.before_first + source.settled() == *boundary {
+                windows.warm_losses = Some(*settled);
+            }
+            source.advance(1, settled);
+        }
+    }
+
     /// Returns all outcomes up to the highest number.
     pub(super) fn losses(&self) -> Losses {
+        self.losses_before(u64::MAX)
+    }
+
+    /// Returns the outcomes of numbers up to the highest, and below `end`.
+    fn losses_before(&self, end: u64) -> Losses {
         let mut losses = self.settled;
         if let Some(source) = &self.source {
-            source.settle(&mut losses);
+            source.settle(end, &mut losses);
         }
         losses
     }
 
-    pub(super) fn figures(&self) -> Figures {
+    /// Returns what the numbers of packets say up to now.
+    ///
+    /// It is all that a receiver knows, and can report to the sender.
+    pub(super) fn numbered(&self) -> Figures {
         Figures { losses: self.losses(), delays: self.delays }
     }
 
+    /// Returns the losses and delays of the whole run.
+    pub(super) fn figures(&self) -> Figures {
+        let mut losses = self.losses();
+        if let Some(tallies) = &self.windows.tallies {
+            losses.lose_first(self.windows.before_first);
+            losses.lose_last(self.behind(tallies.all().sent, 0), tallies.all().lost());
+        }
+        Figures { losses, delays: self.delays }
+    }
+
     /// Returns the losses and delays since the end of the warm-up.
+    ///
+    /// Losses are of packets sent since, delays of packets that arrived since. What did not arrive is lost once its account has it dropped,
+    /// also behind the last packet that arrived.
     pub(super) fn measured(&self) -> Figures {
-        self.figures().since(&self.windows.warm)
+        let windows = &self.windows;
+        let mut losses = self.losses().since(&self.warm_losses());
+        if let Some(tallies) = &windows.tallies {
+            let sent = tallies.all().sent;
+            losses.lose_first(windows.before_first.saturating_sub(self.boundary).min(sent));
+            losses.lose_last(self.behind(sent, self.boundary), tallies.window.lost());
+        }
+        Figures { losses, delays: self.delays.since(&windows.warm_delays) }
+    }
+
+    /// Returns the outcomes of packets that were sent in the warm-up.
+    fn warm_losses(&self) -> Losses {
+        let (Some(source), Some(seen)) = (&self.source, self.boundary.checked_sub(self.windows.before_first))
+        else {
+            return Losses::default();
+        };
+        self.windows.warm_losses.unwrap_or_else(|| self.losses_before(source.first + seen))
+    }
+
+    /// Returns the packets that were sent behind the highest number, from a place on.
+    fn behind(&self, sent: u64, from: u64) -> u64 {
+        let until = |source: &Source| self.windows.before_first + source.highest + 1 - source.first;
+        sent.saturating_sub(self.source.as_ref().map_or(0, until).max(from))
     }
 
     /// Returns the packets received since the end of the warm-up.
@@ -284,15 +381,21 @@ impl Receiver {
     }
 
     /// Notes the end of the warm-up.
+    ///
+    /// What is sent from now on is of the window. Without an account of it, that is what is behind the highest number.
     pub(super) fn end_warm_up(&mut self) {
-        self.windows.warm = self.figures();
+        let sent = self.windows.tallies.map(|tallies| tallies.all().sent);
+        let until = self.source.as_ref().map_or(0, |source| source.highest + 1 - source.first);
+        self.boundary = sent.unwrap_or(until);
+        self.windows.warm_losses = None;
+        self.windows.warm_delays = self.delays;
         self.windows.warm_packets = self.counts.packets;
     }
 
     /// Ends the windows that are over by `now`.
     pub(super) fn turn_windows(&mut self, settings: &Settings, now: Time) {
         while self.window_end <= now && !self.window_end.is_never() {
-            let figures = self.figures();
+            let figures = self.numbered();
             self.windows.last = figures.since(&self.windows.start);
             self.windows.start = figures;
             let over = now.since(self.window_end).as_nanos() / settings.config.window.as_nanos();
@@ -340,6 +443,11 @@ impl Receiver {
 }
 
 impl Source {
+    /// Returns the number of outcomes that do not change any more.
+    fn settled(&self) -> u64 {
+        self.highest + 1 - self.first - u64::from(self.held)
+    }
+
     /// Advances the highest number by `by`, and settles outcomes that leave the window.
     fn advance(&mut self, by: u64, settled: &mut Losses) {
         for _ in 0..by.min(u64::from(WINDOW)) {
@@ -353,15 +461,19 @@ impl Source {
         self.highest += by;
     }
 
-    /// Counts the outcomes that may still change, runs of played packets at once.
-    fn settle(&self, losses: &mut Losses) {
+    /// Counts the outcomes of numbers below `end` that may still change.
+    ///
+    /// Runs of played packets count at once.
+    fn settle(&self, end: u64, losses: &mut Losses) {
         let mut left = self.held;
-        while left > 0 {
+        // The number behind those that may change is the next one to arrive.
+        let last = (self.highest + 1).saturating_sub(end).min(left.into()) as u32;
+        while left > last {
             // The number `left` - 1 below the highest is the next; shifted, it is the top bit.
-            let played = (self.played << (WINDOW - left)).leading_ones().min(left);
+            let played = (self.played << (WINDOW - left)).leading_ones().min(left - last);
             losses.push_run(Outcome::Played, played.into());
             left -= played;
-            if left > 0 {
+            if left > last {
                 left -= 1;
                 losses.push(self.outcome(left));
             }

@@ -137,7 +137,7 @@ impl Reports {
     }
 
     fn voip_metrics(&self, settings: &Settings, receiver: &Receiver) -> VoipMetrics {
-        let figures = receiver.figures();
+        let figures = receiver.numbered();
         let losses = figures.losses;
         let (bursts, gaps) = losses.periods();
         let packet_ms = settings.interval.as_secs_f64() * 1e3;
@@ -173,7 +173,7 @@ impl Reports {
 
     /// Returns R, and the scores of conversation and of listening. The latter has no delay.
     fn scores(&self, settings: &Settings, receiver: &Receiver) -> [u8; 3] {
-        let figures = receiver.figures();
+        let figures = receiver.numbered();
         let rating = settings.rating_of(&figures.delays).filter(|_| figures.delays.played > 0);
         let Some(rating) = rating else {
             return [UNAVAILABLE; 3];

@@ -107,6 +107,11 @@ impl Sender {
         }
     }
 
+    /// Returns the number of the next packet.
+    pub(super) fn next_seq(&self) -> u16 {
+        self.seq
+    }
+
     /// Decides on the packet with speech from `begin` on. Calls go forward in time.
     pub(super) fn decide(&mut self, settings: &Settings, begin: Time) -> Option<Emission> {
         let is_active = self.is_active(settings, begin);

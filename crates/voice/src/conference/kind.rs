@@ -11,7 +11,7 @@ use bentpipe_wire::rtp;
 
 use super::config::{Legs, Role};
 use super::mixer::Mixer;
-use crate::call::{Agent, Ends, HEADERS_LEN, MAX_CALLS, Plan, Side, Waits, even};
+use crate::call::{Agent, Ends, HEADERS_LEN, MAX_CALLS, Plan, Side, Waits, count_apart, even};
 
 /// Word of the role.
 const ROLE: &str = "conference";
@@ -99,9 +99,12 @@ impl TrafficKind for Legs {
             end
         };
         let side = Side::Members { first: at.peers.before, all: at.peers.all };
+        let mut ends = [end(own, members, Side::Bridge), end(members, own, side)];
+        count_apart(&mut ends, &datagrams, at.copies, ground);
+        let [own, members] = ends;
         Ok(FlowEnds {
-            sender: End::of_calls(end(own, members, Side::Bridge), datagrams.sender).joined(bridge),
-            receivers: vec![End::of_calls(end(members, own, side), datagrams.receivers[0])],
+            sender: End::of_calls(own, datagrams.sender).joined(bridge),
+            receivers: vec![End::of_calls(members, datagrams.receivers[0])],
             judges: Vec::new(),
         })
     }

@@ -70,7 +70,8 @@ impl ReplaySink {
     }
 
     /// Returns `true` if a packet is taken. Damaged ones are not.
-    pub fn take(&mut self, packet: &Packet, now: Time) -> bool {
+    pub fn take(&mut self, packet: &Packet, cx: &mut Cx<'_>) -> bool {
+        let now = cx.now();
         let (delay, payload) = (now.since(packet.created_at()), payload_len(packet));
         let Some((place, is_duplicate)) = self.find(packet) else {
             self.others[0] += 1;
@@ -87,6 +88,8 @@ impl ReplaySink {
         self.has_arrived[place] = true;
         if self.stats.arrive(number, payload, (delay, now)) {
             self.delays.record(delay);
+        } else {
+            cx.note_duplicate(packet);
         }
         self.last = Some((now, delay));
         true
@@ -95,7 +98,7 @@ impl ReplaySink {
 
 impl Element for ReplaySink {
     fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
-        match self.take(&packet, cx.now()) {
+        match self.take(&packet, cx) {
             true => packet.recycle(),
             false => cx.refuse(packet, Why::Checksum),
         }

@@ -1,23 +1,35 @@
 //! Spread of a measure over the copies of a flow that one sink counts.
 
 use bentpipe_net::Observer;
+use bentpipe_net::ledger::Tally;
 
 use super::Figures;
 use crate::app::metrics;
 
 /// Reports the spread over the copies of a flow.
 ///
-/// Losses are those up to the latest packet received. Copies without any have a gauge of their own.
-pub(super) fn observe(flows: &[Figures], observer: &mut dyn Observer) {
-    let with_packets = flows.iter().filter(|flow| flow.packets > 0);
-    let mut losses: Vec<f64> =
-        with_packets.map(|flow| flow.lost as f64 / flow.expected.max(1) as f64).collect();
+/// `sent` are the accounts of the copies, if each has one. Their losses are those of all packets sent in the window whose end is known;
+/// without accounts, those up to the latest packet received.
+pub(super) fn observe(flows: &[Figures], sent: &[Tally], observer: &mut dyn Observer) {
+    let by_number = || {
+        let with_packets = flows.iter().filter(|flow| flow.packets > 0);
+        with_packets.map(|flow| flow.lost as f64 / flow.expected.max(1) as f64).collect()
+    };
+    let of_accounts = || sent.iter().filter_map(loss).collect();
+    let mut losses: Vec<f64> = if sent.is_empty() { by_number() } else { of_accounts() };
     losses.sort_unstable_by(f64::total_cmp);
-    observer.gauge(&metrics::COPIES_SILENT, (flows.len() - losses.len()) as f64);
+    let silent = flows.iter().filter(|flow| flow.packets == 0).count();
+    observer.gauge(&metrics::COPIES_SILENT, silent as f64);
     observer.gauge(&metrics::COPIES_LOSS_P50, nearest_rank(&losses, 0.5));
     observer.gauge(&metrics::COPIES_LOSS_P95, nearest_rank(&losses, 0.95));
     observer.gauge(&metrics::COPIES_LOSS_MAX, nearest_rank(&losses, 1.0));
     observer.gauge(&metrics::COPIES_JAIN, jain(flows.iter().map(|flow| flow.bytes as f64)));
+}
+
+/// Returns the share of packets lost, of those lost or arrived.
+fn loss(sent: &Tally) -> Option<f64> {
+    let (lost, arrived) = (sent.lost(), sent.arrived());
+    (lost + arrived > 0).then(|| lost as f64 / (lost + arrived) as f64)
 }
 
 /// Returns a quantile of sorted values by nearest rank; NaN without any.
@@ -42,6 +54,19 @@ mod tests {
         assert_eq!([0.5, 0.95, 1.0].map(|part| nearest_rank(&losses, part)), [10.0, 19.0, 20.0]);
         assert_eq!(nearest_rank(&losses[..1], 0.5), 1.0);
         assert!(nearest_rank(&[], 0.5).is_nan());
+    }
+
+    #[test]
+    fn losses_are_those_of_an_account_and_not_what_is_on_its_way() {
+        let sent = Tally { sent: 100, delivered: 30, dropped: 60, ..Tally::default() };
+        assert_eq!(loss(&sent), Some(2.0 / 3.0));
+        let copied = Tally { copied: 50, delivered: 60, dropped: 80, duplicates: 20, ..sent };
+        assert_eq!(
+            loss(&copied),
+            Some(50.0 / 90.0),
+            "40 arrived, 10 remain and 50 were lost with all their copies"
+        );
+        assert_eq!(loss(&Tally { sent: 5, ..Tally::default() }), None);
     }
 
     #[test]

@@ -1,0 +1,251 @@
+//! Losses and ratings are of what was sent in the window: each packet is of the time of its sending, whenever it ends.
+
+use bentpipe_record::LedgerColumn::{self, Delivered, Dropped, Sent};
+
+use super::accounts::{Run, flow};
+
+/// A link of 10 Mbit/s between hosts.
+fn link(duration_s: u32, settings: &str, flows: &str) -> String {
+    format!(
+        "title = \"t\"\nduration = \"{duration_s} s\"\nnode.a = {{}}\nnode.b = {{}}\n\
+         [link.l]\nbetween = [\"a\", \"b\"]\nrate = \"10 Mbit/s\"\n{settings}\n{flows}"
+    )
+}
+
+const DIES: &str = "delay = \"50 ms\"\nforward.channel = { kind = \"outages\", outages = [{ at = \"11 s\", lasts = \"40 s\" }] }";
+
+impl Run {
+    /// Returns the packets of a sender that were sent in the window.
+    fn of_window(&self, sender: &str, column: LedgerColumn) -> f64 {
+        let rows = self.ledger.iter().filter(|row| row.sender == sender && row.column == column);
+        rows.map(|row| row.packets - row.in_warm_up).sum::<u64>() as f64
+    }
+
+    /// Returns the share of packets of a sender's account of the window that was dropped.
+    fn share_dropped(&self, sender: &str) -> f64 {
+        let [dropped, delivered] = [Dropped, Delivered].map(|column| self.of_window(sender, column));
+        dropped / (dropped + delivered)
+    }
+}
+
+#[test]
+fn calls_over_a_link_that_dies_are_bad() {
+    let voice = flow("v", "{ kind = \"voice\", codec = \"g711u\", silence_suppression = false }");
+    let run = Run::new(&link(40, DIES, &(voice + "count = 5\n")));
+    run.check("calls, dead link");
+    let loss = run.value("flow.v.voice-loss");
+    assert!((loss - run.share_dropped("flow.v.sender")).abs() < 1e-9 && loss > 0.68, "{loss}");
+    assert_eq!(run.value("flow.v.good-calls"), 0.0);
+    assert_eq!(run.value("flow.v.back.good-calls"), 5.0);
+    let [r, mos, worst] = ["r", "mos", "r-min"].map(|name| run.value(&format!("flow.v.{name}")));
+    assert!(r < 20.0 && mos < 1.5 && worst < 20.0, "{r} {mos} {worst}");
+    // One run of losses in each call, of 29 s in packets of 20 ms.
+    let runs = run.value("flow.v.burst-ratio");
+    assert!((300.0..600.0).contains(&runs), "{runs}");
+    assert_eq!(run.value("flow.v.receiver.loss-runs-11"), 5.0);
+    let lost = run.calls.iter().filter(|call| {
+        let quality = call.quality.as_ref().expect("voice");
+        quality.loss.is_some_and(|loss| loss > 0.68) && quality.mos.is_some_and(|mos| mos < 1.5)
+    });
+    assert_eq!((run.calls.len(), lost.count()), (10, 5), "the records of the calls have them at one end");
+}
+
+#[test]
+fn packets_in_flight_at_the_end_of_a_call_are_not_lost() {
+    let voice = flow("v", "{ kind = \"voice\", codec = \"g711u\", silence_suppression = false }");
+    let run = Run::new(&link(20, "delay = \"5 s\"", &voice));
+    run.check("calls, long delay");
+    assert!(run.of_window("flow.v.sender", LedgerColumn::Remaining) > 240.0);
+    let figures =
+        ["voice-loss", "good-ratio", "burst-ratio"].map(|name| run.value(&format!("flow.v.{name}")));
+    assert_eq!(figures, [0.0, 0.0, 1.0], "no call of such a delay is good");
+    let rated = run.value("flow.v.r");
+    let before = Run::new(&link(20, "delay = \"5 s\"", &(voice_of(1) + "[probe]\nwarm_up = \"10 s\"\n")));
+    assert_eq!(before.value("flow.v.voice-loss"), 0.0, "{:?}", before.values.get("flow.v.voice-loss"));
+    assert!((before.value("flow.v.r") - rated).abs() < 0.1, "{rated}");
+}
+
+fn voice_of(calls: u32) -> String {
+    flow("v", "{ kind = \"voice\", codec = \"g711u\", silence_suppression = false }")
+        + &format!("count = {calls}\n")
+}
+
+#[test]
+fn calls_that_a_dead_link_never_began_count() {
+    let dead = "delay = \"50 ms\"\nforward.channel = { kind = \"packet-errors\", loss = 1.0 }";
+    let run = Run::new(&link(20, dead, &voice_of(3)));
+    run.check("calls without a packet");
+    assert_eq!((run.value("flow.v.voice-loss"), run.value("flow.v.good-calls")), (1.0, 0.0));
+    assert_eq!(run.value("flow.v.silent-calls"), 3.0);
+    let losses: Vec<Option<f64>> = run.calls.iter().map(|call| call.quality.as_ref()?.loss).collect();
+    assert_eq!(losses.iter().filter(|loss| **loss == Some(1.0)).count(), 3, "{losses:?}");
+    // The first packets are lost, and the rest arrives.
+    let late = DIES.replace("11 s", "0 s").replace("40 s", "8 s");
+    let run = Run::new(&link(20, &late, &voice_of(3)));
+    run.check("calls without their start");
+    let loss = run.value("flow.v.voice-loss");
+    assert!((loss - 0.4).abs() < 0.01, "{loss}");
+    let of_calls: f64 = run.calls.iter().filter_map(|call| call.quality.as_ref()?.loss).sum();
+    assert!((of_calls / 3.0 - loss).abs() < 1e-3, "{of_calls} in all");
+}
+
+#[test]
+fn copies_over_a_link_that_dies_have_its_losses() {
+    let udp = flow(
+        "u",
+        "{ kind = \"udp\", pattern = { kind = \"constant\", interval = \"10 ms\" }, payload = \"200 B\" }",
+    ) + "count = 5\n";
+    let run = Run::new(&link(40, DIES, &udp));
+    run.check("copies, dead link");
+    let loss = run.share_dropped("flow.u.sender");
+    assert!((run.value("flow.u.loss") - loss).abs() < 1e-9 && loss > 0.7, "{loss}");
+    for name in ["copies-loss-p50", "copies-loss-p95", "copies-loss-max"] {
+        let of_copies = run.value(&format!("flow.u.{name}"));
+        assert!((of_copies - loss).abs() < 1e-3, "{name} {of_copies}");
+    }
+    // All of the window is lost.
+    let run = Run::new(&link(40, DIES, &(udp + "[probe]\nwarm_up = \"12 s\"\n")));
+    assert_eq!(run.value("flow.u.copies-loss-p50"), 1.0);
+    assert_eq!(run.value("flow.u.copies-silent"), 5.0);
+}
+
+#[test]
+fn calls_of_phones_over_a_link_that_dies_are_bad() {
+    let sip = "{ kind = \"sip\", interval = \"2 s\", hold = \"60 s\", ring = \"1 s\", calls = 3, media = { codec = \"g711a\" } }";
+    let dies = DIES.replace("11 s", "20 s").replace("forward.", "return.");
+    let run = Run::new(&link(60, &dies, &flow("s", sip)));
+    run.check("phones, dead link");
+    let up: Vec<_> = run.calls.iter().filter_map(|call| call.quality.as_ref()).collect();
+    assert!(!up.is_empty());
+    for quality in up {
+        let loss = quality.loss.expect("voice");
+        // A call takes a minute in the mean, of which the phone hears up to 20 s.
+        assert!(loss > 0.3 && quality.mos.is_some_and(|mos| mos < 1.5), "{quality:?}");
+    }
+    let heard = run.value("flow.s.sender.voice-loss");
+    assert!(heard > 0.4, "{heard}");
+    assert!(run.value("flow.s.receiver.voice-loss") < 0.01);
+}
+
+#[test]
+fn packets_of_the_warm_up_that_come_late_are_not_of_the_window() {
+    let late = "delay = \"5 s\"\nforward.channel = { kind = \"jitter\", law = { kind = \"uniform\", max = \"400 ms\" }, keep_order = false }";
+    let voice =
+        flow("v", "{ kind = \"voice\", codec = \"g711u\", silence_suppression = false, rtcp = \"none\" }")
+            + "stop = \"7 s\"\n[probe]\nwarm_up = \"6 s\"\n";
+    let run = Run::new(&link(20, late, &voice));
+    run.check("late voice");
+    let [loss, late] = ["voice-loss", "late"].map(|name| run.value(&format!("flow.v.{name}")));
+    // Of delays evenly spread over 400 ms, those of more than 60 ms behind the first are late.
+    assert!((0.5..1.0).contains(&loss) && (loss - late).abs() < 1e-9, "{loss} {late}");
+    assert_eq!(run.of_window("flow.v.sender", Sent), 50.0);
+}
+
+#[test]
+fn duplicates_of_packets_of_the_warm_up_are_not_of_the_window() {
+    let twice = "delay = \"2 s\"\nforward.channel = [{ kind = \"packet-errors\", loss = 0.05 }, { kind = \"duplication\", probability = 1.0 }]";
+    let udp =
+        "{ kind = \"udp\", pattern = { kind = \"constant\", interval = \"1 ms\" }, payload = \"200 B\" }";
+    for warm_up in ["", "[probe]\nwarm_up = \"4 s\"\n"] {
+        let flows = flow("u", udp)
+            + "stop = \"5 s\"\n"
+            + &voice_of(20)
+            + "stop = \"5 s\"\n"
+            + &flow("p", "{ kind = \"ping\", interval = \"2 ms\" }")
+            + "stop = \"5 s\"\n"
+            + warm_up;
+        let run = Run::new(&link(10, twice, &flows));
+        run.check("duplicates");
+        for (name, measure) in [("u", "loss"), ("v", "voice-loss"), ("p", "unanswered")] {
+            let lost = run.of_window(&format!("flow.{name}.sender"), Dropped);
+            let sent = run.of_window(&format!("flow.{name}.sender"), Sent);
+            let loss = run.value(&format!("flow.{name}.{measure}"));
+            assert!((loss - lost / sent).abs() < 1e-9, "{name} {warm_up}: {loss} of {lost} of {sent}");
+            assert!((0.01..0.1).contains(&loss), "{name} {warm_up}: {loss}");
+        }
+    }
+}
+
+#[test]
+fn reports_of_calls_have_an_account_of_their_own() {
+    let lossy = "delay = \"20 ms\"\nforward.channel = { kind = \"packet-errors\", loss = 0.5 }";
+    let run = Run::new(&link(60, lossy, &voice_of(5)));
+    run.check("reports");
+    let [sent, delivered] = ["sent", "packets"].map(|name| {
+        run.value(&format!("flow.v.{}.{name}", if name == "sent" { "sender" } else { "receiver" }))
+    });
+    assert_eq!(run.of_window("flow.v.sender", Sent), sent, "{:#?}", run.ledger);
+    assert_eq!(run.of_window("flow.v.sender", Delivered), delivered);
+    assert_eq!(run.of_window("flow.v.sender.rtcp", Sent), run.value("flow.v.sender.reports-sent"));
+    assert_eq!(run.of_window("flow.v.sender.rtcp", Delivered), run.value("flow.v.receiver.reports-received"));
+    let loss = run.value("flow.v.voice-loss");
+    assert!((loss - run.share_dropped("flow.v.sender")).abs() < 1e-9, "{loss}");
+}
+
+#[test]
+fn an_answer_is_of_the_window_of_its_request() {
+    let dies = DIES.replace("50 ms", "2 s").replace("11 s", "12 s");
+    let pings = flow("p", "{ kind = \"ping\", interval = \"100 ms\" }")
+        + "stop = \"14 s\"\n[probe]\nwarm_up = \"10 s\"\n";
+    let run = Run::new(&link(20, &dies, &pings));
+    run.check("pings, dead link");
+    // Those of 10 s to 12 s leave the channel after it died.
+    assert_eq!(run.value("flow.p.unanswered"), 1.0, "{:#?}", run.ledger);
+    assert_eq!(run.of_window("flow.p.receiver", Sent), 0.0);
+}
+
+#[test]
+fn a_packet_that_is_lost_in_front_of_its_copying_is_lost_once() {
+    let members = ["b", "c", "d", "e", "f"];
+    let links: String = members
+        .iter()
+        .map(|name| format!("node.{name} = {{}}\nlink.{name} = {{ between = [\"r\", \"{name}\"], rate = \"10 Mbit/s\", delay = \"5 ms\" }}\n"))
+        .collect();
+    let text = format!(
+        "title = \"t\"\nduration = \"30 s\"\nnode.a = {{}}\nnode.r = {{ kind = \"router\" }}\n{links}\
+         group.g = {{ members = [\"b\", \"c\", \"d\", \"e\", \"f\"] }}\n\
+         link.up = {{ between = [\"a\", \"r\"], rate = \"10 Mbit/s\", delay = \"5 ms\", forward.channel = {{ kind = \"packet-errors\", loss = 0.05 }} }}\n\
+         [flow.f]\nfrom = \"a\"\nto = \"g\"\ntraffic = {{ kind = \"udp\", pattern = {{ kind = \"constant\", interval = \"20 ms\" }}, payload = \"4000 B\" }}\n"
+    );
+    let run = Run::new(&text);
+    run.check("group of five");
+    let [sent, dropped, delivered] =
+        [Sent, Dropped, Delivered].map(|column| run.of_window("flow.f.sender", column));
+    assert!((delivered - 5.0 * (sent - dropped)).abs() <= 5.0, "{delivered} of {sent}, {dropped} dropped");
+    assert!((dropped / sent - (1.0 - 0.95_f64.powi(3))).abs() < 0.03, "{dropped} of {sent}");
+    assert!((run.value("flow.f.loss") - dropped / sent).abs() < 2e-3, "{}", run.value("flow.f.loss"));
+}
+
+#[test]
+fn a_rate_that_duplicates_seem_to_have_is_not_sent() {
+    let text = "title = \"t\"\nduration = \"30 s\"\nseed = 2\nnode.s = {}\nnode.h = { kind = \"router\" }\nnode.c = {}\n\
+        link.up = { between = [\"s\", \"h\"], rate = \"500 kbit/s\", delay = \"1200 ms\", queue = { kind = \"drop-tail\", bytes = \"20 kB\" }, \
+        forward.channel = [{ kind = \"duplication\", probability = 0.5 }, { kind = \"packet-errors\", loss = 0.1 }] }\n\
+        link.down = { between = [\"h\", \"c\"], rate = \"10 Mbit/s\", delay = \"1 ms\" }\n\
+        [flow.f]\nfrom = \"s\"\nto = \"c\"\ntraffic = { kind = \"tfrc\", payload = \"200 B\" }\n";
+    let run = Run::new(text);
+    run.check("TFRC, duplicates");
+    // The line takes 270 packets a second; the sender is held to twice what arrives.
+    let sent = run.of_window("flow.f.sender", Sent);
+    assert!(sent < 8_000.0, "{sent}");
+}
+
+#[test]
+fn a_link_has_the_packets_that_its_damaged_units_carried() {
+    let run = Run::new(&format!(
+        "title = \"t\"\nduration = \"20 s\"\nnode.a = {{}}\nnode.b = {{}}\n\
+         dvb.down = {{ kind = \"dvb-s\", symbol_rate = 2_000_000, code_rate = \"3/4\" }}\n\
+         [link.sky]\nbetween = [\"a\", \"b\"]\ndelay = \"260 ms\"\nreturn.rate = \"1 Mbit/s\"\n\
+         forward.channel = {{ kind = \"bit-errors\", ber = 1e-5 }}\n\
+         forward.medium = {{ kind = \"dvb\", line = \"down\", encapsulation = \"ule\" }}\n{}",
+        flow(
+            "f",
+            "{ kind = \"udp\", pattern = { kind = \"constant\", interval = \"10 ms\" }, payload = \"1000 B\" }"
+        )
+    ));
+    run.check("DVB, damaged");
+    let lost = run.packets("flow.f.sender", Dropped, ("restoration", ""));
+    assert!(lost > 100, "{:#?}", run.ledger);
+    assert_eq!(run.value("link.sky.forward.not-restored"), lost as f64);
+    assert_eq!(run.value("link.sky.forward.channel-lost"), 0.0);
+}
