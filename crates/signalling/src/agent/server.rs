@@ -19,7 +19,7 @@ impl Agent {
         }
         let Some(method) = request.method() else { return };
         match method.as_str() {
-            "INVITE" if request.tag(name::TO).is_none() && self.is_overloaded(now, from) => {
+            "INVITE" if request.tag(name::TO).is_none() && self.is_overloaded(from) => {
                 self.stack.turn_away(server, request);
             }
             "INVITE" if request.tag(name::TO).is_none() => match self.demand(now, from, request) {
@@ -42,20 +42,27 @@ impl Agent {
     /// Returns `true` if a limit leaves no room for a call of a peer.
     ///
     /// Where all room of callers without proof is taken, the oldest call gives way, of the source that has the most.
-    fn is_overloaded(&mut self, now: Time, from: Peer) -> bool {
+    fn is_overloaded(&mut self, from: Peer) -> bool {
         let Some(limits) = self.stack.limits() else { return false };
         let is_crowded = self.unproven.len() >= limits.unproven && !self.stack.is_proven(from);
         let is_full = self.calls.len() >= limits.calls;
         match self.unproven.in_the_way_of(from.address.ip()) {
-            Some(call) if is_crowded || is_full => self.give_way(now, call),
+            Some(call) if is_crowded || is_full => self.give_way(call),
             _ => return is_crowded || is_full,
         }
         false
     }
 
     /// Ends a call of a caller without proof. Its ACK may never come.
-    fn give_way(&mut self, now: Time, id: CallId) {
-        self.refuse_incoming(now, id, 503, Failure::NotAcknowledged);
+    ///
+    /// Its transaction goes with it: for 32 s after the 200 or a 503 it would fill the room that the call has left.
+    fn give_way(&mut self, id: CallId) {
+        let Some(call) = self.calls.get(&id) else { return };
+        match (&call.incoming, &call.unacknowledged) {
+            (Some(incoming), _) => self.stack.turn_away(incoming.server, &incoming.invite),
+            (None, Some(answered)) => drop(self.stack.forget(answered.server)),
+            (None, None) => {}
+        }
         self.end(id, Event::Failed { call: id, failure: Failure::NotAcknowledged });
     }
 

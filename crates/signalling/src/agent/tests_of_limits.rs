@@ -88,6 +88,13 @@ fn a_flood_of_calls_is_refused_without_state() {
         agent.receive(Time::ZERO, peer(2), &request("OPTIONS", number, peer(2), ""));
     }
     assert_eq!(agent.stack().transactions(), 400);
+    // They give way to a call.
+    let sent = {
+        agent.receive(Time::ZERO, peer(3), &request("INVITE", 9000, peer(3), ""));
+        answered(&mut agent, Time::ZERO)
+    };
+    assert!(sent.iter().any(|transmit| status(transmit) == Some(200)));
+    assert_eq!((agent.calls(), agent.stack().transactions()), (50, 399));
     run(&mut agent, 0, 100);
     assert_eq!(
         (agent.calls(), agent.stack().transactions(), agent.unproven.len()),
@@ -158,12 +165,13 @@ fn callers_without_proof_share_their_room_by_source() {
     assert!(called(&mut agent, 41, peer(1)).iter().any(|transmit| status(transmit) == Some(503)));
     proved(&mut agent, 50, peer(2));
     // Now each forged host has one.
-    (100..200).for_each(|number| drop(called(&mut agent, number, peer(number))));
+    (100..1000).for_each(|number| drop(called(&mut agent, number, peer(number))));
     assert_eq!((agent.unproven.len(), agent.calls()), (32, 33));
-    proved(&mut agent, 500, peer(3));
+    assert!(agent.stack().transactions() <= 34, "those of calls that there are");
+    proved(&mut agent, 1500, peer(3));
     assert_eq!((agent.unproven.len(), agent.calls()), (31, 33));
     // Calls that are proven fill the rest, and take the room of those without proof.
-    for number in 600..680 {
+    for number in 1600..1680 {
         called(&mut agent, number, peer(2));
     }
     assert_eq!((agent.unproven.len(), agent.calls()), (0, 64));

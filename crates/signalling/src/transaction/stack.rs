@@ -130,6 +130,8 @@ pub struct Stack {
     events: VecDeque<Event>,
     counters: Counters,
     guard: Option<Guard>,
+    /// Answered requests that made no call, the oldest first, if there are limits.
+    answered: VecDeque<ServerId>,
 }
 
 impl Stack {
@@ -149,6 +151,7 @@ impl Stack {
             events: VecDeque::new(),
             counters: Counters::default(),
             guard: None,
+            answered: VecDeque::new(),
         }
     }
 
@@ -190,9 +193,15 @@ impl Stack {
 
     /// Refuses a request with 503, and forgets its transaction (RFC 3261 8.2.7, 21.5.4).
     pub(crate) fn turn_away(&mut self, server: ServerId, request: &Message) {
-        let Some(entry) = self.servers.remove(&server) else { return };
+        let Some(to) = self.forget(server) else { return };
+        self.refuse_busy(to, request);
+    }
+
+    /// Forgets a transaction without a word, and returns its peer. A repeated request begins a new one.
+    pub(crate) fn forget(&mut self, server: ServerId) -> Option<Peer> {
+        let entry = self.servers.remove(&server)?;
         self.keys.remove(&entry.key);
-        self.refuse_busy(entry.to, request);
+        Some(entry.to)
     }
 
     fn refuse_busy(&mut self, to: Peer, request: &Message) {
@@ -297,13 +306,25 @@ impl Stack {
             Some(server) if is_ack => self.confirm(now, server, message),
             Some(server) => self.repeat(server),
             None if is_ack => self.events.push_back(Event::Ack(message)),
-            None if self.is_full() => self.refuse_busy(to, &message),
+            None if !self.makes_room() => self.refuse_busy(to, &message),
             None => self.begin(now, to, from, key, message),
         }
     }
 
-    fn is_full(&self) -> bool {
-        self.guard.as_ref().is_some_and(|guard| self.servers.len() >= guard.limits.transactions)
+    /// Returns `true` if there is room for one more request.
+    ///
+    /// The oldest answered request gives way: its transaction only absorbs repeats (RFC 3261 17.2), which would be answered anew.
+    fn makes_room(&mut self) -> bool {
+        let Some(guard) = &self.guard else { return true };
+        if self.servers.len() < guard.limits.transactions {
+            return true;
+        }
+        while let Some(oldest) = self.answered.pop_front() {
+            if self.forget(oldest).is_some() {
+                return true;
+            }
+        }
+        false
     }
 
     fn begin(&mut self, now: Time, to: Peer, from: Peer, key: ServerKey, message: Message) {
@@ -426,6 +447,9 @@ impl Stack {
             entry.response = if keeps { bytes.clone() } else { vec![] };
             entry.trying = if status >= 200 { vec![] } else { std::mem::take(&mut entry.trying) };
             self.transmits.push_back(Transmit { to: entry.to, bytes });
+            if self.guard.is_some() && entry.machine.state() == server::State::Completed {
+                self.answered.push_back(server);
+            }
         }
         self.settle_server(server);
     }
@@ -511,7 +535,10 @@ impl Stack {
     fn settle_server(&mut self, server: ServerId) {
         let Some(entry) = self.servers.get(&server) else { return };
         if entry.machine.state() == server::State::Terminated {
-            self.servers.remove(&server).map(|entry| self.keys.remove(&entry.key));
+            self.forget(server);
+            while self.answered.front().is_some_and(|oldest| !self.servers.contains_key(oldest)) {
+                self.answered.pop_front();
+            }
         } else {
             self.agenda.add(entry.machine.deadline(), Timer::Server(server));
         }
