@@ -188,7 +188,7 @@ fn what_a_stream_has() {
     for (line, pid) in lines[1..].iter().zip(pids) {
         assert_eq!(
             (line.len(), line[0], line[2]),
-            (12, &*pid["pid"].to_string(), &*pid["packets"].to_string())
+            (13, &*pid["pid"].to_string(), &*pid["packets"].to_string())
         );
     }
     let ule = pids.iter().find(|pid| pid["pid"] == 0x201).expect("a row");

@@ -28,6 +28,12 @@ fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { "-".into() } else { format!("{:.1} %", 100.0 * part as f64 / whole as f64) }
 }
 
+/// Lists causes with their counts, those without one left out.
+fn by_cause(causes: impl IntoIterator<Item = (&'static str, u64)>) -> String {
+    let counted = causes.into_iter().filter(|(_, count)| *count > 0);
+    counted.map(|(cause, count)| format!("{cause} {count}")).collect::<Vec<_>>().join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,6 +12,7 @@ use bentpipe_net::channel::loss::{Sequence, SequenceField};
 use bentpipe_paths::{open, read_at_most};
 use bentpipe_record::write_whole;
 use bentpipe_wire::ip::{self, Protocol};
+use bentpipe_wire::rtp::{Numbers, Place};
 use bentpipe_wire::{link, pcap, udp};
 use indexmap::IndexMap;
 
@@ -30,6 +31,9 @@ pub(crate) fn trace(path: &Path) -> Result<Trace, String> {
 
 /// The most streams that a capture may have.
 const MAX_STREAMS: usize = 1000;
+
+/// The most packets of a stream of RTP, missing ones counted.
+const MAX_PACKETS: usize = 1 << 26;
 
 /// The most streams that an error names.
 const MAX_NAMED: usize = 6;
@@ -68,7 +72,7 @@ pub(crate) fn of_capture(path: &Path, wanted: Wanted) -> Result<(Trace, String),
     let said = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
     let file = open(path).map_err(|error| said(&error))?;
     let mut reader = pcap::Reader::new(BufReader::new(file)).map_err(|error| said(&error))?;
-    let mut sequence = Sequence::new(wanted.numbers.bits());
+    let mut sequence = Followed::new(wanted.numbers);
     let mut streams: IndexMap<StreamId, u64> = IndexMap::new();
     let mut jump = None;
     let mut records = 0_u64;
@@ -98,13 +102,107 @@ pub(crate) fn of_capture(path: &Path, wanted: Wanted) -> Result<(Trace, String),
     let nothing = || said(&format!("none of {records} records is a packet of the stream{cut}"));
     let trace = sequence.trace().ok_or_else(nothing)?;
     let packets: u64 = streams.values().sum();
-    let about = format!(
-        "{}: {packets} packets of {records} records, {} of them late, {} twice{cut}",
-        path.display(),
-        sequence.late,
-        sequence.duplicates
-    );
+    let about = format!("{}: {packets} packets of {records} records, {sequence}{cut}", path.display());
     Ok((trace, about))
+}
+
+/// Numbers of the chosen stream.
+enum Followed {
+    /// Numbers of RTP.
+    Rtp(RtpTrace),
+    /// Other numbers.
+    Plain(Sequence),
+}
+
+impl Followed {
+    fn new(numbers: SequenceField) -> Followed {
+        match numbers {
+            SequenceField::Rtp => Followed::Rtp(RtpTrace::default()),
+            _ => Followed::Plain(Sequence::new(numbers.bits())),
+        }
+    }
+
+    fn note(&mut self, number: u64) -> Result<(), String> {
+        match self {
+            Followed::Rtp(trace) => trace.note(number as u16),
+            Followed::Plain(sequence) => sequence.note(number),
+        }
+    }
+
+    fn trace(&self) -> Option<Trace> {
+        match self {
+            Followed::Rtp(trace) => Trace::from_losses(trace.missing.iter().copied()),
+            Followed::Plain(sequence) => sequence.trace(),
+        }
+    }
+}
+
+impl fmt::Display for Followed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Followed::Plain(Sequence { late, duplicates, .. }) => {
+                write!(f, "{late} of them late, {duplicates} twice")
+            }
+            Followed::Rtp(trace) => {
+                write!(f, "{} of them late, {} twice", trace.late, trace.duplicates)?;
+                let (restarts, strays) = trace.numbers.map_or((0, 0), |it| (it.restarts(), it.strays()));
+                let counts = [(restarts, "restarts of the sender"), (strays, "with a number of no stream")];
+                let counts = counts.iter().filter(|(count, _)| *count > 0);
+                counts.clone().try_for_each(|(count, what)| write!(f, ", {count} {what}"))
+            }
+        }
+    }
+}
+
+/// Losses by the sequence numbers of RTP. What was lost while a sender restarted is not known.
+#[derive(Default)]
+struct RtpTrace {
+    numbers: Option<Numbers>,
+    /// Flag for each packet that was sent, set if it is missing.
+    missing: Vec<bool>,
+    /// Place of the first packet since the sender began.
+    start: usize,
+    late: u64,
+    duplicates: u64,
+}
+
+impl RtpTrace {
+    fn note(&mut self, seq: u16) -> Result<(), String> {
+        let Some(numbers) = &mut self.numbers else {
+            self.numbers = Some(Numbers::begin(seq));
+            self.missing.push(false);
+            return Ok(());
+        };
+        match numbers.take(seq) {
+            Place::Ahead(missing) => {
+                self.missing.extend(std::iter::repeat_n(true, missing.into()));
+                self.missing.push(false);
+            }
+            Place::Late(behind) => self.late(behind.into()),
+            Place::Duplicate => self.duplicates += 1,
+            Place::Jump => {}
+            Place::Restart => {
+                self.start = self.missing.len();
+                self.missing.extend([false; 2]);
+            }
+        }
+        match self.missing.len() {
+            0..=MAX_PACKETS => Ok(()),
+            _ => Err(format!("more than {MAX_PACKETS} packets were sent")),
+        }
+    }
+
+    /// Notes a packet `behind` the highest, which may be from before the first that came.
+    fn late(&mut self, behind: usize) {
+        self.late += 1;
+        let had = self.missing.len() - self.start;
+        if behind >= had {
+            let earlier = std::iter::repeat_n(true, behind + 1 - had);
+            self.missing.splice(self.start..self.start, earlier);
+        }
+        let place = self.missing.len() - 1 - behind;
+        self.missing[place] = false;
+    }
 }
 
 /// Returns the options that choose a stream.
@@ -169,4 +267,39 @@ fn rtp_source(payload: &[u8]) -> Option<u32> {
 /// Writes a file.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
     write_whole(path, |file| file.write_all(text.as_bytes())).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    /// Numbers that were taken, and the sent and lost packets of their trace.
+    fn followed(numbers: &[u16]) -> (RtpTrace, usize, usize) {
+        let mut trace = RtpTrace::default();
+        numbers.iter().for_each(|&seq| trace.note(seq).expect("few packets"));
+        let (sent, lost) = (trace.missing.len(), trace.missing.iter().filter(|is_lost| **is_lost).count());
+        (trace, sent, lost)
+    }
+
+    #[test]
+    fn a_sender_that_restarts_has_lost_nothing() {
+        let numbers: Vec<u16> = (100..120).chain(10_100..10_120).collect();
+        let (trace, sent, lost) = followed(&numbers);
+        assert_eq!((sent, lost, trace.numbers.expect("packets").restarts()), (40, 0, 1));
+        let (trace, sent, lost) = followed(&[5, 6, 9, 8, 4, 40_000, 10, 10]);
+        assert_eq!((sent, lost, trace.late, trace.duplicates), (7, 1, 2, 1));
+        let about = "2 of them late, 1 twice, 1 with a number of no stream";
+        assert_eq!(Followed::Rtp(trace).to_string(), about);
+    }
+
+    proptest! {
+        #[test]
+        fn the_trace_has_what_the_numbers_count(numbers in vec(prop_oneof![any::<u16>(), 0..300_u16], 1..300)) {
+            let (trace, sent, lost) = followed(&numbers);
+            let counted = trace.numbers.expect("packets");
+            prop_assert_eq!((sent as u64, lost as u64), (counted.expected(), counted.lost()));
+        }
+    }
 }

@@ -10,6 +10,7 @@ use bentpipe_wire::pcap::LinkType;
 use bentpipe_wire::ts::{PACKET_LEN, Packet, Pid};
 use bentpipe_wire::{bbframe, ip, link};
 
+use super::by_cause;
 use super::files::{Stream, Unit};
 use super::survey::{Role, Survey};
 use crate::capture::Output;
@@ -46,10 +47,11 @@ impl Decap {
         })?;
         let mut reader = Reader::new(self, &survey)?;
         stream.for_each(session, |time, unit| reader.unit(time.unwrap_or(0), unit))?;
-        let errors = reader.finish(session)? + survey.frame_errors;
+        let (errors, causes) = reader.finish(session)?;
+        let errors = errors + survey.frame_errors;
         if errors > 0 {
             let input = self.input.display();
-            session.note(&format!("{errors} errors; bentpipe ts inspect {input} says where"));
+            session.note(&format!("{errors} errors{causes}; bentpipe ts inspect {input} says where"));
         }
         Ok(Outcome::new(String::new(), session, errors > 0))
     }
@@ -84,26 +86,40 @@ impl Reader {
         sink.failed.take().map_or(Ok(()), Err)
     }
 
-    /// Ends the file, reports what was not written, and returns the number of errors.
-    fn finish(self, session: &dyn Session) -> Result<u64, Error> {
-        let (mut wrong, mut unknown, mut refused) = (0, 0, 0);
+    /// Ends the file and returns the number of errors with a list of their causes.
+    ///
+    /// What was not written is noted.
+    fn finish(self, session: &dyn Session) -> Result<(u64, String), Error> {
+        let (mut wrong, mut unknown, mut refused, mut tables) = (0, 0, 0, 0);
+        let mut causes: BTreeMap<&str, u64> = BTreeMap::new();
         for receiver in self.receivers.values().chain([&self.gse]) {
             let received = receiver.received();
             wrong += received.damaged + received.continuity_errors + received.crc_errors;
             wrong += received.format_errors + received.rohc.refused;
             unknown += received.unknown;
             refused += received.rohc.refused;
+            tables += received.other_tables;
+            receiver
+                .causes()
+                .into_iter()
+                .for_each(|(cause, count)| *causes.entry(cause).or_default() += count);
         }
         self.sink.finish(session)?;
         let left_out = "left out: neither IP nor Ethernet nor, with --rohc, ROHC packets";
-        for (count, what) in
-            [(unknown, left_out), (refused, "ROHC packets refused: without context, or damaged")]
-        {
+        for (count, what) in [
+            (unknown, left_out),
+            (tables, "left out: sections of other tables"),
+            (refused, "ROHC packets refused: without context, or damaged"),
+        ] {
             if count > 0 {
                 session.note(&format!("{count} {what}"));
             }
         }
-        Ok(wrong)
+        let causes = match by_cause(causes) {
+            causes if causes.is_empty() => causes,
+            causes => format!(" ({causes})"),
+        };
+        Ok((wrong, causes))
     }
 }
 

@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 
 use super::files::{Stream, Unit};
 use super::measurement::{self, Measurement};
-use super::percent;
 use super::rates::{RateFile, RateLog};
 use super::stamps;
 use super::survey::{Carried, Kinds, PidStream, Role, ServiceEntry, Survey};
+use super::{by_cause, percent};
 use crate::{Error, Outcome, Session};
 
 /// Description of a stream's contents as text, CSV and JSON.
@@ -167,11 +167,53 @@ fn text(survey: &Survey, colours: bool) -> String {
     if survey.frames > 0 {
         text.push_str(&frames(survey).to_text(colours));
     }
-    text
+    text + &reasons(survey)
 }
 
-const PID_HEAD: [&str; 11] =
-    ["PID", "what", "packets", "share", "bytes", "gaps", "damaged", "units", "types", "wrong", "efficiency"];
+/// Lists the causes of errors by PID, and those of GSE.
+fn reasons(survey: &Survey) -> String {
+    let (roles, mut text) = (survey.roles(), String::new());
+    for (pid, stream) in &survey.streams {
+        match roles.get(pid) {
+            Some(Role::Data(Encapsulation::Ule)) => {
+                text += &wrong_by(&format!("PID {pid}"), stream.ule.counts().causes());
+            }
+            Some(Role::Data(_)) => {
+                let counts = stream.mpe.counts();
+                text += &wrong_by(&format!("PID {pid}"), counts.causes(stream.mpe.section_counts()));
+                if counts.other_tables > 0 {
+                    text +=
+                        &format!("  PID {pid}: {} sections of other tables left out\n", counts.other_tables);
+                }
+            }
+            _ => {}
+        }
+    }
+    text + &wrong_by("GSE", survey.gse.counts().causes())
+}
+
+/// Returns a line with the causes of what is wrong, if anything is.
+fn wrong_by<const N: usize>(place: &str, causes: [(&'static str, u64); N]) -> String {
+    match by_cause(causes) {
+        causes if causes.is_empty() => causes,
+        causes => format!("  {place}: wrong by {causes}\n"),
+    }
+}
+
+const PID_HEAD: [&str; 12] = [
+    "PID",
+    "what",
+    "packets",
+    "share",
+    "bytes",
+    "gaps",
+    "damaged",
+    "scrambled",
+    "units",
+    "types",
+    "wrong",
+    "efficiency",
+];
 
 fn packets(survey: &Survey) -> Table {
     let roles = survey.roles();
@@ -189,7 +231,6 @@ struct Figures<'a> {
     /// Number of SNDUs or sections.
     units: Option<u64>,
     carried: Option<&'a Carried>,
-    damaged: u64,
     wrong: u64,
 }
 
@@ -204,13 +245,12 @@ impl<'a> Figures<'a> {
             Role::Pat | Role::Pmt | Role::Sdt => (Some(stream.mpe.section_counts().sections), None, 0),
             _ => (None, None, 0),
         };
-        let damaged = stream.transport_errors + stream.scrambled;
-        Figures { role, bytes: stream.packets * PACKET_LEN as u64, units, carried, damaged, wrong }
+        Figures { role, bytes: stream.packets * PACKET_LEN as u64, units, carried, wrong }
     }
 }
 
 fn row(survey: &Survey, pid: Pid, stream: &PidStream, roles: &Roles) -> Vec<Cell> {
-    let Figures { role, bytes, units, carried, damaged, wrong } = Figures::of(pid, stream, roles);
+    let Figures { role, bytes, units, carried, wrong } = Figures::of(pid, stream, roles);
     let number = |count: u64| Cell::Number(count.to_string());
     let errors = |count: u64| if count == 0 { number(0) } else { Cell::Bad(count.to_string()) };
     vec![
@@ -220,7 +260,8 @@ fn row(survey: &Survey, pid: Pid, stream: &PidStream, roles: &Roles) -> Vec<Cell
         Cell::Number(percent(stream.packets, survey.packets)),
         number(bytes),
         errors(stream.continuity_errors),
-        errors(damaged),
+        errors(stream.transport_errors),
+        number(stream.scrambled),
         units.map_or(Cell::Number(String::new()), number),
         Cell::Text(carried.map_or(String::new(), |carried| kinds(&carried.kinds))),
         errors(wrong),
@@ -230,7 +271,7 @@ fn row(survey: &Survey, pid: Pid, stream: &PidStream, roles: &Roles) -> Vec<Cell
 
 /// Describes one PID as JSON. Its keys are the columns of the CSV, in order.
 fn pid_json(pid: Pid, stream: &PidStream, roles: &Roles) -> Value {
-    let Figures { role, bytes, units, carried, damaged, wrong } = Figures::of(pid, stream, roles);
+    let Figures { role, bytes, units, carried, wrong } = Figures::of(pid, stream, roles);
     json!({
         "pid": pid.number(),
         "what": what(&role),
@@ -238,13 +279,19 @@ fn pid_json(pid: Pid, stream: &PidStream, roles: &Roles) -> Value {
         "bytes": bytes,
         "continuity_errors": stream.continuity_errors,
         "duplicates": stream.duplicates,
-        "damaged": damaged,
+        "damaged": stream.transport_errors,
+        "scrambled": stream.scrambled,
         "units": units,
         "wrong_units": wrong,
         "pdu_bytes": carried.map(|carried| carried.pdu_bytes),
         "efficiency": carried.map(|carried| carried.pdu_bytes as f64 / bytes.max(1) as f64),
         "types": carried.map(|carried| &carried.kinds),
     })
+}
+
+/// Returns the causes that have a count, as JSON.
+fn causes_json<const N: usize>(causes: [(&str, u64); N]) -> Value {
+    causes.into_iter().filter(|(_, count)| *count > 0).map(|(cause, count)| (cause, json!(count))).collect()
 }
 
 /// Writes one line per PID as CSV.
@@ -268,7 +315,7 @@ fn csv(survey: &Survey) -> String {
 }
 
 /// Columns of the CSV.
-const COLUMNS: [&str; 12] = [
+const COLUMNS: [&str; 13] = [
     "pid",
     "what",
     "packets",
@@ -276,6 +323,7 @@ const COLUMNS: [&str; 12] = [
     "continuity_errors",
     "duplicates",
     "damaged",
+    "scrambled",
     "units",
     "wrong_units",
     "pdu_bytes",
@@ -323,6 +371,7 @@ fn json(survey: &Survey, skipped_bytes: u64) -> Value {
             "gse_packets": gse.packets,
             "pdus": gse.pdus,
             "wrong_pdus": gse_errors(survey),
+            "causes": causes_json(gse.causes()),
             "pdu_bytes": as_gse.pdu_bytes,
             "efficiency": as_gse.pdu_bytes as f64 / survey.frame_bytes.max(1) as f64,
             "types": as_gse.kinds,
@@ -340,23 +389,12 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
 
 /// Returns the number of ULE errors other than gaps and transmission errors.
 fn ule_errors(stream: &PidStream) -> u64 {
-    let counts = stream.ule.counts();
-    counts.pointer_errors
-        + counts.reassembly_errors
-        + counts.delimiting_errors
-        + counts.length_errors
-        + counts.crc_errors
-        + counts.type_errors
-        + counts.concat_errors
-        + counts.adaptations
+    sum(&stream.ule.counts().causes())
 }
 
 /// Returns the number of MPE errors, as [`ule_errors`].
 fn mpe_errors(stream: &PidStream) -> u64 {
-    let (counts, sections) = (stream.mpe.counts(), stream.mpe.section_counts());
-    let framing = sections.pointer_errors + sections.delimiting_errors + sections.length_errors;
-    let parts = counts.orphans + counts.abandoned;
-    counts.length_errors + counts.crc_errors + counts.unsupported + parts + framing
+    sum(&stream.mpe.counts().causes(stream.mpe.section_counts()))
 }
 
 fn what(role: &Role) -> String {
@@ -458,13 +496,9 @@ fn frames(survey: &Survey) -> Table {
 
 /// Returns the number of GSE errors.
 fn gse_errors(survey: &Survey) -> u64 {
-    let counts = survey.gse.counts();
-    counts.length_errors
-        + counts.label_errors
-        + counts.orphans
-        + counts.abandoned
-        + counts.total_length_errors
-        + counts.crc_errors
-        + counts.type_errors
-        + counts.concat_errors
+    sum(&survey.gse.counts().causes())
+}
+
+fn sum(causes: &[(&str, u64)]) -> u64 {
+    causes.iter().map(|(_, count)| count).sum()
 }
