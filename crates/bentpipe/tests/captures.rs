@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Output;
 
-use bentpipe_testkit::{Folder, run, said};
+use bentpipe_testkit::{Folder, has, run, said};
 use bentpipe_wire::bbframe::{self, Adaptation, FrameSize, Modcod};
 use bentpipe_wire::ethernet::MacAddr;
 use bentpipe_wire::gse::{self, Label};
@@ -221,6 +221,211 @@ fn a_sender_of_rtp_that_restarts_has_lost_nothing() {
     capture(&folder.file("a.pcap"), &numbers.map(packet).collect::<Vec<_>>());
     let text = said(&bentpipe(&folder, &["channel", "fit", "--sequence", "rtp", "a.pcap"]), 0);
     assert!(text.contains("41 frames, 1 lost") && text.contains("1 restarts of the sender"), "{text}");
+}
+
+/// JSON that a description has written.
+fn json(folder: &Folder, name: &str) -> serde_json::Value {
+    serde_json::from_slice(&fs::read(folder.file(name)).expect("a file")).expect("JSON")
+}
+
+/// Another group of the same sender, and a name server.
+const RADIO: Ends = [TELEVISION[0], (Ipv4Addr::new(239, 1, 1, 2), 5004)];
+const NAMES: Ends = [(Ipv4Addr::new(10, 0, 0, 1), 3333), (Ipv4Addr::new(10, 0, 0, 2), 53)];
+
+#[test]
+fn datagrams_that_cut_packets_lose_nothing() {
+    let folder = Folder::new();
+    let stream = film(1, 200).concat();
+    let datagrams: Vec<_> = stream.chunks(1472).map(|piece| datagram(TELEVISION, piece)).collect();
+    capture(&folder.file("a.pcap"), &datagrams);
+    let text = said(&bentpipe(&folder, &["ts", "inspect", "--measure", "a.pcap", "--json", "a.json"]), 0);
+    assert_eq!(
+        (&row(&text, VIDEO)[3], &row(&text, VIDEO)[7]),
+        (&"200".to_owned(), &"0".to_owned()),
+        "{text}"
+    );
+    let all = json(&folder, "a.json");
+    assert_eq!((&all["skipped_bytes"], &all["intake"]["outside_bytes"]), (&0.into(), &0.into()));
+    assert_eq!(all["intake"]["used"]["records"], datagrams.len());
+    assert!(text.contains(&format!("a.pcap: {} records, all used", datagrams.len())), "{text}");
+}
+
+#[test]
+fn groups_are_streams_of_their_own() {
+    let folder = Folder::new();
+    let (television, radio) = (film(1, 140).concat(), film(2, 140).concat());
+    let pieces = television.chunks(1316).zip(radio.chunks(1316));
+    let mut datagrams: Vec<_> =
+        pieces.flat_map(|(one, other)| [datagram(TELEVISION, one), datagram(RADIO, other)]).collect();
+    datagrams.insert(3, datagram(NAMES, &[7; 40]));
+    datagrams.insert(9, datagram(NAMES, &[7; 700]));
+    capture(&folder.file("a.pcap"), &datagrams);
+    let words = [
+        "ts",
+        "inspect",
+        "--measure",
+        "a.pcap",
+        "--json",
+        "a.json",
+        "--csv",
+        "a.csv",
+        "--left-out",
+        "b.pcapng",
+    ];
+    let text = said(&bentpipe(&folder, &words), 0);
+    let names: Vec<String> =
+        ["239.1.1.1", "239.1.1.2"].map(|group| format!("10.0.0.1:5000 to {group}:5004")).into();
+    let all = json(&folder, "a.json");
+    for (stream, name) in all["streams"].as_array().expect("a list").iter().zip(&names) {
+        assert_eq!(stream["stream"]["name"], **name);
+        assert!(text.contains(name), "{text}");
+        let errors = |of: &serde_json::Value| of["errors"].as_u64().filter(|_| of["item"] != "1.6");
+        let indicators = stream["tr_101_290"]["indicators"].as_array().expect("a list");
+        let continuity = indicators.iter().find(|of| of["item"] == "1.4").and_then(errors);
+        assert_eq!((continuity, &stream["packets"]), (Some(0), &142.into()), "{stream}");
+    }
+    assert!(text.contains("programme 1") && text.contains("programme 2"), "{text}");
+    assert!(text.contains("2 left out: 2 of UDP without TS packets, the first 4"), "{text}");
+    let csv = fs::read_to_string(folder.file("a.csv")).expect("a table");
+    assert!(csv.starts_with("stream,pid,") && csv.contains(&names[1]), "{csv}");
+    let text = said(&bentpipe(&folder, &["ts", "inspect", "--group", "239.1.1.2", "a.pcap"]), 0);
+    assert!(!text.contains("programme 1") && text.contains("programme 2"), "{text}");
+    let text = said(&bentpipe(&folder, &["ts", "mux", "--rate", "3 Mbit/s", "a.pcap", "out.ts"]), 2);
+    assert!(text.contains("2 streams: choose one by --src, --dst") && text.contains(&names[1]), "{text}");
+    assert!(!folder.file("out.ts").exists());
+    let words = ["ts", "mux", "--rate", "3 Mbit/s", "--dst", "239.1.1.1", "a.pcap", "out.ts"];
+    said(&bentpipe(&folder, &words), 0);
+    assert_eq!(records(&folder.file("b.pcapng")), 2);
+    if has("tshark") {
+        let words = ["-r", "b.pcapng", "-T", "fields", "-e", "frame.comment", "-e", "udp.length"];
+        let comments = said(&run("tshark", folder.path(), &words), 0);
+        let lines: Vec<&str> = comments.lines().filter(|line| line.contains("record")).collect();
+        let has_comment = |comment: &str| lines.iter().any(|line| line.trim() == comment);
+        assert!(has_comment("record 4: of UDP without TS packets\t48"), "{comments}");
+        assert!(has_comment("record 10: of UDP without TS packets\t708"), "{comments}");
+    }
+}
+
+#[test]
+fn input_streams_are_kept_apart() {
+    let folder = Folder::new();
+    let packet = datagram(TELEVISION, &[5; 300]);
+    let frames: Vec<Vec<u8>> = (0..10)
+        .flat_map(|n| {
+            // Both input streams have the same fragment identifier, one behind the other.
+            let [first, last] = fragments(n, &packet, 0);
+            [(1, &first), (2, &first), (1, &last), (2, &last)].map(|(isi, field)| frame(n, Some(isi), field))
+        })
+        .collect();
+    capture(&folder.file("a.pcap"), &frames);
+    said(&bentpipe(&folder, &["ts", "decap", "a.pcap", "out.pcap"]), 0);
+    assert_eq!(records(&folder.file("out.pcap")), 20);
+    let text = said(&bentpipe(&folder, &["ts", "inspect", "a.pcap"]), 0);
+    assert!(text.contains("ISI 1") && text.contains("ISI 2"), "{text}");
+    said(&bentpipe(&folder, &["ts", "decap", "--isi", "2", "a.pcap", "out.pcap"]), 0);
+    assert_eq!(records(&folder.file("out.pcap")), 10);
+    let text = said(&bentpipe(&folder, &["ts", "decap", "--isi", "3", "a.pcap", "other.pcap"]), 2);
+    assert!(text.contains("40 records, none used, 40 left out: not selected by --isi 3"), "{text}");
+    assert!(!folder.file("other.pcap").exists());
+}
+
+#[test]
+fn layouts_are_found_by_all_commands() {
+    let folder = Folder::new();
+    let packets = film(1, 300);
+    let m2ts: Vec<u8> = packets.iter().flat_map(|packet| [&[1, 2, 3, 4][..], packet].concat()).collect();
+    let parity: Vec<u8> = packets.iter().flat_map(|packet| [&packet[..], &[9; 16]].concat()).collect();
+    fs::write(folder.file("a.m2ts"), m2ts).expect("writes");
+    fs::write(folder.file("a.ts"), parity).expect("writes");
+    for name in ["a.m2ts", "a.ts"] {
+        let text = said(&bentpipe(&folder, &["ts", "inspect", name]), 0);
+        assert_eq!(row(&text, VIDEO)[3], "300", "{text}");
+        assert!(text.contains("bytes, all used"), "{text}");
+        said(&bentpipe(&folder, &["ts", "mux", "--rate", "3 Mbit/s", name, "out.ts"]), 0);
+        let bytes = fs::metadata(folder.file("out.ts")).expect("a file").len();
+        assert!(bytes >= 300 * 188, "{bytes}");
+    }
+}
+
+#[test]
+fn an_input_without_packets_leaves_no_file() {
+    let folder = Folder::new();
+    fs::write(folder.file("a.ts"), [7; 5000]).expect("writes");
+    for words in [&["ts", "inspect", "a.ts"][..], &["ts", "decap", "a.ts", "out.pcap"]] {
+        let text = said(&bentpipe(&folder, words), 2);
+        assert!(text.contains("5,000 left out: bytes outside packets"), "{text}");
+    }
+    assert!(!folder.file("out.pcap").exists());
+}
+
+/// TCP segment of the download of another test, without a length in its header as offload leaves it.
+fn segment(is_v6: bool, ident: u16, payload_len: usize) -> Vec<u8> {
+    let mut tcp = vec![0x78; 20 + payload_len];
+    tcp[..20].fill(0);
+    tcp[..4].copy_from_slice(&[0, 1, 0, 2]);
+    tcp[4..8].copy_from_slice(&(u32::from(ident) * payload_len as u32 + 1).to_be_bytes());
+    (tcp[12], tcp[13]) = (0x50, 0x10);
+    if is_v6 {
+        let mut header = [0; 40];
+        (header[0], header[6], header[7], header[23], header[39]) = (0x60, 6, 64, 1, 2);
+        return [&header[..], &tcp].concat();
+    }
+    let (src, dst) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+    let ip = ipv4::Repr { ident, ..ipv4::Repr::new(src, dst, Protocol::TCP, tcp.len()) };
+    let mut header = vec![0; ip.buffer_len()];
+    ip.emit(&mut header);
+    header[2..4].fill(0);
+    header[10..12].fill(0);
+    [header, tcp].concat()
+}
+
+#[test]
+fn lengths_that_offload_leaves_out_are_taken_from_the_record() {
+    let folder = Folder::new();
+    capture(&folder.file("a.pcap"), &(0..6).map(|n| segment(false, n, 3000)).collect::<Vec<_>>());
+    let text = said(&bentpipe(&folder, &["traffic", "sequence", "a.pcap"]), 0);
+    assert!(text.contains("18000") && text.contains("6 of length 0, taken from the record"), "{text}");
+    let text = said(&bentpipe(&folder, &["rohc", "stats", "a.pcap"]), 0);
+    assert!(!text.contains("Uncompressed") && text.contains("6 of length 0"), "{text}");
+    let six = segment(true, 0, 1000);
+    capture(&folder.file("six.pcap"), std::slice::from_ref(&six));
+    for format in ["ule", "mpe", "gse"] {
+        let name = if format == "gse" { "out.pcap" } else { "out.ts" };
+        let text = said(&bentpipe(&folder, &["ts", "encap", "--format", format, "six.pcap", name]), 0);
+        assert!(text.contains("1 of length 0, taken from the record"), "{text}");
+        said(&bentpipe(&folder, &["ts", "decap", name, "back.pcap"]), 0);
+        let file = fs::read(folder.file("back.pcap")).expect("a file");
+        let mut reader = Reader::new(&file[..]).expect("a capture");
+        let record = reader.next_record().expect("a record").expect("one");
+        assert_eq!((record.bytes.len(), &record.bytes[40..]), (1060, &six[40..]), "{format}");
+    }
+}
+
+#[test]
+fn headers_without_a_checksum_count_as_headers() {
+    let folder = Folder::new();
+    let packet = |n: u16| {
+        let mut bytes = [0x55; rtp::HEADER_LEN + 160];
+        rtp::Repr::new(0, n, 160 * u32::from(n), 7).emit(&mut bytes);
+        let mut bytes = datagram(TELEVISION, &bytes);
+        if n % 2 == 1 {
+            bytes[10..12].fill(0);
+        }
+        bytes
+    };
+    capture(&folder.file("a.pcap"), &(0..1000).map(packet).collect::<Vec<_>>());
+    let text = said(&bentpipe(&folder, &["rohc", "stats", "--rtp-ports", "5004", "a.pcap"]), 0);
+    assert!(text.contains("Not compressed: 500 without an IPv4 header checksum"), "{text}");
+    assert!(text.contains("500 without a header checksum"), "{text}");
+    let text = said(&bentpipe(&folder, &["rohc", "stats", "--ssrc", "8", "a.pcap"]), 2);
+    assert!(text.contains("1,000 left out: not selected by --ssrc 0x00000008"), "{text}");
+    let words = ["rohc", "stats", "--ssrc", "7", "--port", "5004", "--rtp-ports", "5004", "a.pcap"];
+    let text = said(&bentpipe(&folder, &words), 0);
+    // Half of the headers stay as they are.
+    let all = text.lines().find(|line| line.starts_with("all ")).expect("a sum");
+    let cells: Vec<&str> = all.split_whitespace().collect();
+    let gain: f64 = cells[cells.len() - 2].parse().expect("a share");
+    assert!(cells[4] == "40.0" && (40.0..50.0).contains(&gain), "{text}");
 }
 
 /// CRC-32 of sections (ISO/IEC 13818-1, annex A), bit by bit.

@@ -220,8 +220,8 @@ fn damage_is_said_and_survived() {
     let text = said(&ts(&["decap"], &[&stream, &back]), 1);
     assert!(text.contains("2 errors"), "{text}");
     assert_eq!(packets(&back).len(), 198);
-    let text = said(&ts(&["inspect"], &[&stream]), 0);
-    assert!(text.contains("IPv4 198") && text.contains("5 bytes outside packets"), "{text}");
+    let text = said(&ts(&["inspect"], &[&stream]), 1);
+    assert!(text.contains("IPv4 198") && text.contains("5 left out: 5 bytes outside packets"), "{text}");
 }
 
 #[test]

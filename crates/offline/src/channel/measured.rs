@@ -2,21 +2,22 @@
 
 use std::cmp::Reverse;
 use std::fmt;
-use std::io::{BufReader, Write};
+use std::io::Write;
 use std::net::IpAddr;
 use std::path::Path;
 
 use bentpipe_assemble::traces;
 use bentpipe_net::channel::Trace;
 use bentpipe_net::channel::loss::{Sequence, SequenceField};
-use bentpipe_paths::{open, read_at_most};
+use bentpipe_paths::read_at_most;
 use bentpipe_record::write_whole;
 use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::rtp::{Numbers, Place};
-use bentpipe_wire::{link, pcap, udp};
+use bentpipe_wire::udp;
 use indexmap::IndexMap;
 
-use crate::capture::is_cut_short;
+use crate::capture::{Capture, Packet, Wanted};
+use crate::{Error, Intake, Session};
 
 /// Reads a trace file; a capture is refused with the option that reads it.
 pub(crate) fn trace(path: &Path) -> Result<Trace, String> {
@@ -38,15 +39,13 @@ const MAX_PACKETS: usize = 1 << 26;
 /// The most streams that an error names.
 const MAX_NAMED: usize = 6;
 
-/// Selection of the packets of one stream.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
-    /// Place of the sequence numbers.
-    pub(crate) numbers: SequenceField,
-    /// UDP destination port; any if `None`.
-    pub(crate) port: Option<u16>,
-    /// Synchronisation source of RTP; any if `None`.
-    pub(crate) ssrc: Option<u32>,
+/// Trace of a capture.
+pub(crate) struct Measured {
+    pub(crate) trace: Trace,
+    /// Description of the capture; empty for a trace.
+    pub(crate) about: String,
+    /// Set if the capture is damaged.
+    pub(crate) has_damage: bool,
 }
 
 /// Identity of a numbered stream.
@@ -68,42 +67,46 @@ impl fmt::Display for StreamId {
 }
 
 /// Finds the packets missing in a capture, and describes the capture.
-pub(crate) fn of_capture(path: &Path, wanted: Wanted) -> Result<(Trace, String), String> {
+pub(crate) fn of_capture(
+    path: &Path,
+    numbers: SequenceField,
+    intake: &Intake,
+    session: &dyn Session,
+) -> Result<Measured, String> {
     let said = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
-    let file = open(path).map_err(|error| said(&error))?;
-    let mut reader = pcap::Reader::new(BufReader::new(file)).map_err(|error| said(&error))?;
-    let mut sequence = Followed::new(wanted.numbers);
+    let mut capture = Capture::open(path, Wanted::Ip, intake, session).map_err(|error| error.to_string())?;
+    let mut sequence = Followed::new(numbers);
     let mut streams: IndexMap<StreamId, u64> = IndexMap::new();
     let mut jump = None;
-    let mut records = 0_u64;
-    let cut = loop {
-        let record = match reader.next_record() {
-            Ok(Some(record)) => record,
-            Ok(None) => break String::new(),
-            Err(error) if is_cut_short(&error) => break format!(", cut short within record {}", records + 1),
-            Err(error) => return Err(said(&error)),
-        };
-        records += 1;
-        let Some((stream, number)) = number(&record, wanted) else { continue };
+    let read = capture.for_each(|packet| {
+        let Some((stream, number)) = number(packet, numbers, intake.select.ssrc) else { return Ok(true) };
         if streams.len() == MAX_STREAMS && !streams.contains_key(&stream) {
-            return Err(said(&format!("more than {MAX_STREAMS} streams: {}", choose(wanted))));
+            let text = format!("more than {MAX_STREAMS} streams: {}", choose(numbers));
+            return Err(Error::Usage(said(&text)));
         }
         *streams.entry(stream).or_default() += 1;
         if streams.len() == 1 && jump.is_none() {
-            jump = sequence.note(number).err().map(|problem| format!("record {records}: {problem}"));
+            let record = packet.number;
+            jump = sequence.note(number).err().map(|problem| format!("record {record}: {problem}"));
         }
-    };
+        Ok(true)
+    });
+    read.map_err(|error| error.to_string())?;
     if streams.len() > 1 {
-        return Err(said(&several(&streams, wanted)));
+        return Err(said(&several(&streams, numbers)));
     }
     if let Some(problem) = jump {
         return Err(said(&problem));
     }
-    let nothing = || said(&format!("none of {records} records is a packet of the stream{cut}"));
+    let account = capture.account();
+    let records = account.read.records;
+    let nothing = || said(&format!("none of {records} records is a packet of the stream: {account}"));
     let trace = sequence.trace().ok_or_else(nothing)?;
+    session.note(&capture.remark());
     let packets: u64 = streams.values().sum();
+    let cut = account.cut_in.map_or_else(String::new, |record| format!(", cut short within record {record}"));
     let about = format!("{}: {packets} packets of {records} records, {sequence}{cut}", path.display());
-    Ok((trace, about))
+    Ok(Measured { trace, about, has_damage: account.has_damage() })
 }
 
 /// Numbers of the chosen stream.
@@ -206,29 +209,28 @@ impl RtpTrace {
 }
 
 /// Returns the options that choose a stream.
-fn choose(wanted: Wanted) -> &'static str {
-    match wanted.numbers {
-        SequenceField::Rtp => "choose one by --port, --ssrc, or both",
-        SequenceField::IpId => "expected a capture of one sender and one receiver",
-        SequenceField::Probe | SequenceField::Field { .. } => "choose one by --port",
+fn choose(numbers: SequenceField) -> &'static str {
+    match numbers {
+        SequenceField::Rtp => "choose one by --src, --dst, --port or --ssrc",
+        SequenceField::IpId => "choose one by --src and --dst",
+        SequenceField::Probe | SequenceField::Field { .. } => "choose one by --src, --dst or --port",
     }
 }
 
 /// Returns the error of a capture with several streams, those with the most packets first.
-fn several(streams: &IndexMap<StreamId, u64>, wanted: Wanted) -> String {
+fn several(streams: &IndexMap<StreamId, u64>, numbers: SequenceField) -> String {
     let mut sorted: Vec<_> = streams.iter().collect();
     sorted.sort_by_key(|(_, packets)| Reverse(**packets));
     let named =
         sorted.iter().take(MAX_NAMED).map(|(stream, packets)| format!("{stream} ({packets} packets)"));
     let named = named.collect::<Vec<_>>().join(", ");
     let more = if streams.len() > MAX_NAMED { ", and others" } else { "" };
-    format!("{} streams: {}: {named}{more}", streams.len(), choose(wanted))
+    format!("{} streams: {}: {named}{more}", streams.len(), choose(numbers))
 }
 
-/// Returns the stream and sequence number of a record of a wanted stream.
-fn number(record: &pcap::Record<'_>, wanted: Wanted) -> Option<(StreamId, u64)> {
-    let network = link::network(record.link_type, record.bytes).ok()?;
-    let packet = ip::Packet::new_elided(network.bytes, usize::from(u16::MAX)).ok()?;
+/// Returns the stream and sequence number of a packet with one.
+fn number(packet: &Packet<'_>, numbers: SequenceField, wanted_ssrc: Option<u32>) -> Option<(StreamId, u64)> {
+    let packet = ip::Packet::new_elided(packet.bytes, packet.len - packet.bytes.len()).ok()?;
     let upper = packet.upper().ok()?;
     if upper.is_later_fragment {
         return None;
@@ -237,17 +239,14 @@ fn number(record: &pcap::Record<'_>, wanted: Wanted) -> Option<(StreamId, u64)> 
     let datagram =
         is_udp.then(|| udp::Datagram::new_elided(upper.bytes, usize::from(u16::MAX)).ok()).flatten();
     let ports = datagram.as_ref().map(|datagram| (datagram.src_port(), datagram.dst_port()));
-    if wanted.port.is_some() && ports.map(|(_, port)| port) != wanted.port {
-        return None;
-    }
     let stream = StreamId { src: packet.src(), dst: packet.dst(), ports, ssrc: None };
-    let Some((offset, bytes)) = wanted.numbers.place() else {
+    let Some((offset, bytes)) = numbers.place() else {
         let ip::Packet::V4(packet) = &packet else { return None };
         return Some((StreamId { ports: None, ..stream }, u64::from(packet.ident())));
     };
     let payload = upper.bytes.get(udp::HEADER_LEN..).filter(|_| datagram.is_some())?;
-    let ssrc = if wanted.numbers == SequenceField::Rtp { Some(rtp_source(payload)?) } else { None };
-    if wanted.ssrc.is_some() && ssrc != wanted.ssrc {
+    let ssrc = if numbers == SequenceField::Rtp { Some(rtp_source(payload)?) } else { None };
+    if wanted_ssrc.is_some() && ssrc != wanted_ssrc {
         return None;
     }
     let field = payload.get(offset..offset + bytes)?;
