@@ -7,6 +7,7 @@ pub mod dvb;
 pub mod emu;
 pub mod gateway;
 pub mod hc;
+pub mod intake;
 pub mod lab;
 pub mod net;
 pub mod offline;

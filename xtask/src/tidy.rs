@@ -25,6 +25,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("bentpipe-units", &[]),
     ("bentpipe-testkit", &[]),
     ("bentpipe-wire", &["units"]),
+    ("bentpipe-intake", &["units", "wire", "hc"]),
     ("bentpipe-rohc", &["wire", "units"]),
     ("bentpipe-hc", &[]),
     ("bentpipe-cc", &["units"]),
@@ -128,8 +129,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "bentpipe-offline",
         &[
-            "units", "wire", "rohc", "hc", "net", "site", "dvb", "mpeg", "voice", "scenario", "record",
-            "assemble", "lab", "report", "paths",
+            "units", "wire", "intake", "rohc", "hc", "net", "site", "dvb", "mpeg", "voice", "scenario",
+            "record", "assemble", "lab", "report", "paths",
         ],
     ),
     (

@@ -5,9 +5,12 @@ mod generate;
 use std::path::PathBuf;
 
 use bentpipe_net::channel::loss::SequenceField;
-use bentpipe_offline::Error;
 use bentpipe_offline::channel::Fit;
+use bentpipe_offline::{ExitReason, Outcome};
 use clap::{Args, Subcommand};
+
+use crate::intake::IntakeArgs;
+use crate::session::Terminal;
 
 /// Models of lossy channels.
 #[derive(Debug, Subcommand)]
@@ -39,12 +42,6 @@ pub(crate) struct FitArgs {
     /// Sequence number of captured packets: rtp, probe, ip-id, or OFFSET:BYTES in the UDP payload
     #[arg(long, value_name = "WHERE")]
     sequence: Option<SequenceField>,
-    /// Only UDP packets to this port, of a capture
-    #[arg(long, requires = "sequence")]
-    port: Option<u16>,
-    /// Only RTP packets of this synchronisation source, of a capture: 305419896 or 0x12345678
-    #[arg(long, requires = "sequence", value_parser = source)]
-    ssrc: Option<u32>,
     /// Number of transmissions of each packet by a link layer, for the residual loss ratio
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
     attempts: u32,
@@ -60,17 +57,21 @@ pub(crate) struct FitArgs {
     /// Write the trace that was found in a capture
     #[arg(long, value_name = "FILE", requires = "sequence")]
     trace_out: Option<PathBuf>,
+    #[command(flatten)]
+    intake: IntakeArgs,
 }
 
-/// Runs a command, and returns the text that it prints.
-///
-/// # Errors
-/// Returns what is wrong with its input, or cannot be written.
-pub(crate) fn run(command: &Command) -> Result<String, Error> {
-    match command {
-        Command::Fit(args) => args.job().run(),
-        Command::Generate(command) => command.job().run(),
-    }
+/// Runs a command, prints its result, and returns the exit code.
+pub(crate) fn run(command: &Command) -> u8 {
+    let session = Terminal::new("note");
+    let result = match command {
+        Command::Fit(args) => args.job().run(&session),
+        Command::Generate(command) => {
+            let made = command.job().run();
+            made.map(|text| Outcome { text, reason: ExitReason::Clean })
+        }
+    };
+    session.end(result, false)
 }
 
 impl FitArgs {
@@ -78,8 +79,7 @@ impl FitArgs {
         Fit {
             trace: self.trace.clone(),
             sequence: self.sequence,
-            port: self.port,
-            ssrc: self.ssrc,
+            intake: self.intake.intake(),
             attempts: self.attempts,
             json: self.json.clone(),
             plot: self.plot.clone(),
@@ -87,13 +87,4 @@ impl FitArgs {
             trace_out: self.trace_out.clone(),
         }
     }
-}
-
-/// Parses a synchronisation source, decimal or hexadecimal.
-fn source(text: &str) -> Result<u32, String> {
-    let parsed = match text.strip_prefix("0x") {
-        Some(digits) => u32::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    parsed.map_err(|_| "expected a number of 32 bits, such as 0x12345678".to_owned())
 }

@@ -16,6 +16,8 @@ mod confine;
 mod dtn;
 #[cfg(feature = "tools")]
 mod gateway;
+#[cfg(feature = "tools")]
+mod intake;
 mod interrupt;
 mod left_out;
 mod monitor;

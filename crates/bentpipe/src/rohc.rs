@@ -57,8 +57,8 @@ Examples:
       voice.pcap voice.ipsec.pcap
   tcpdump -w - port 5004 | bentpipe rohc compress --rtp-ports 5004 - out.rohc.pcap
 
-The exit status is 1 if a packet could not be compressed or a record is not IP (--skip-other
-accepts those), 2 for a bad command or file.";
+The exit status is 1 if a packet could not be compressed or a record is damaged, 2 if there is no
+packet, for a bad command or file.";
 
 const DECOMPRESS_EXAMPLES: &str = "\
 Examples:

@@ -6,6 +6,7 @@ use bentpipe_offline::traffic::{Describe, Sequence};
 use bentpipe_units::Span;
 use clap::{Args, Subcommand};
 
+use crate::intake::IntakeArgs;
 use crate::session::Terminal;
 use crate::show;
 
@@ -53,6 +54,8 @@ pub(crate) struct SequenceArgs {
     /// Write the graph for xplot
     #[arg(long, value_name = "FILE")]
     xplot: Option<PathBuf>,
+    #[command(flatten)]
+    intake: IntakeArgs,
 }
 
 impl SequenceArgs {
@@ -64,6 +67,7 @@ impl SequenceArgs {
             report: self.report.clone(),
             xplot: self.xplot.clone(),
             colours: show::coloured(),
+            intake: self.intake.intake(),
         }
     }
 }
@@ -87,6 +91,8 @@ pub(crate) struct DescribeArgs {
     /// Write a page with all figures and plots
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    #[command(flatten)]
+    intake: IntakeArgs,
 }
 
 /// Runs a command, prints its result, and returns the exit code.
@@ -109,6 +115,7 @@ impl DescribeArgs {
             json: self.json.clone(),
             report: self.report.clone(),
             colours: show::coloured(),
+            intake: self.intake.intake(),
         }
     }
 }

@@ -47,20 +47,23 @@ Examples:
   bentpipe ts decap --bridge in.ts frames.pcap
 
 Without --pid every PID that carries data is read, as ULE, MPE or GSE by its PMT, or else by its
-CRCs. The exit status is 1 if something was lost or wrong, 2 for a bad command or file.";
+CRCs. Streams of several senders or input stream identifiers are taken out each by itself. The
+exit status is 1 if something was lost or wrong, 2 for a bad command or file.";
 
 const INSPECT_EXAMPLES: &str = "\
 Examples:
   bentpipe ts inspect recording.ts
   bentpipe ts inspect --measure udp-multicast.pcap
+  bentpipe ts inspect --left-out rest.pcapng udp-multicast.pcap
   ffmpeg -i film.mp4 -f mpegts - | bentpipe ts inspect -
   bentpipe ts inspect --csv pids.csv --json all.json recording.ts
   bentpipe ts inspect --rates rates.csv --report rates.html udp-multicast.pcap
   bentpipe ts inspect udp://127.0.0.1:5004 --for '1 min' --min-rate '3 Mbit/s'
   bentpipe ts inspect udp://239.1.1.1:5004 --interface eth0 --rates rates.csv
 
-A transport stream in baseband frames is taken out of them. Efficiency is bytes of PDUs for each
-byte of the PID's TS packets. A live stream is TS packets in UDP or RTP. It has a line each
+A transport stream in baseband frames is taken out of them. Several streams are described each by
+itself. Efficiency is bytes of PDUs for each byte of the PID's TS packets. The exit status is 1 if
+something of the file was lost or damaged, 2 if it has no stream. A live stream is TS packets in UDP or RTP. It has a line each
 second, and one for each alarm. Its exit status is 1 if an alarm was raised, 130 if Ctrl-C came
 before the end of --for.";
 

@@ -553,13 +553,14 @@ traffic = { kind = "udp", pattern = { kind = "constant", interval = "5 ms" }, pa
     fs::write(at.join("cut.pcap"), &bytes[..bytes.len() - 5]).expect("written");
     let output = bentpipe(at, &["channel", "fit", "--sequence", "rtp", "cut.pcap"]);
     assert!(text(&output.stdout).contains("twice, cut short within record"), "{}", text(&output.stdout));
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     let two = report(&bentpipe(at, &["run", "rtp.toml", "--pcap", "b:sat", "--set", "flow.voice.count=2"]));
     let two = at.join(two).with_file_name("b-sat.pcap");
     let two = two.to_str().expect("a path");
     for (arguments, expected) in [
         (
             &["channel", "fit", "--sequence", "rtp", two][..],
-            "2 streams: choose one by --port, --ssrc, or both: ",
+            "2 streams: choose one by --src, --dst, --port or --ssrc: ",
         ),
         (&["channel", "fit", capture], "a capture: expected a trace"),
         (&["channel", "fit", "--sequence", "rtp", "--port", "9", capture], "none of"),

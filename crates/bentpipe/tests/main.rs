@@ -2,6 +2,7 @@
 
 mod calls;
 mod campaign;
+mod captures;
 mod cfdp;
 mod cli;
 mod damage;

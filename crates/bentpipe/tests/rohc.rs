@@ -14,13 +14,8 @@ use std::process::Output;
 use bentpipe_testkit::{Folder, run, said};
 use bentpipe_wire::pcap::{LinkType, Reader, Writer};
 
-/// Runs `bentpipe rohc` with these words and files. The ARP frame of [`udp_capture`] is skipped.
+/// Runs `bentpipe rohc` with these words and files.
 fn rohc(words: &[&str], files: &[&Path]) -> Output {
-    rohc_as_is(&[&words[..1], &["--skip-other"], &words[1..]].concat(), files)
-}
-
-/// Runs `bentpipe rohc` with these words and files, and no others.
-fn rohc_as_is(words: &[&str], files: &[&Path]) -> Output {
     let files = files.iter().map(|file| file.as_os_str());
     let words = std::iter::once("rohc").chain(words.iter().copied()).map(OsStr::new);
     run(env!("CARGO_BIN_EXE_bentpipe"), ".", &words.chain(files).collect::<Vec<_>>())

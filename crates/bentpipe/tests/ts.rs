@@ -188,7 +188,7 @@ fn what_a_stream_has() {
     for (line, pid) in lines[1..].iter().zip(pids) {
         assert_eq!(
             (line.len(), line[0], line[2]),
-            (12, &*pid["pid"].to_string(), &*pid["packets"].to_string())
+            (13, &*pid["pid"].to_string(), &*pid["packets"].to_string())
         );
     }
     let ule = pids.iter().find(|pid| pid["pid"] == 0x201).expect("a row");
@@ -220,8 +220,8 @@ fn damage_is_said_and_survived() {
     let text = said(&ts(&["decap"], &[&stream, &back]), 1);
     assert!(text.contains("2 errors"), "{text}");
     assert_eq!(packets(&back).len(), 198);
-    let text = said(&ts(&["inspect"], &[&stream]), 0);
-    assert!(text.contains("IPv4 198") && text.contains("5 bytes outside packets"), "{text}");
+    let text = said(&ts(&["inspect"], &[&stream]), 1);
+    assert!(text.contains("IPv4 198") && text.contains("5 left out: 5 bytes outside packets"), "{text}");
 }
 
 #[test]

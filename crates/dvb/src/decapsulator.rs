@@ -69,6 +69,8 @@ pub struct Received {
     pub others: u64,
     /// PDUs of an unknown type, and ROHC without a decompressor.
     pub unknown: u64,
+    /// Intact sections of other tables on the PID of MPE.
+    pub other_tables: u64,
     /// Duplicate TS packets.
     pub duplicates: u64,
     /// Damaged TS packets: see [`Anomaly::Damaged`].
@@ -296,6 +298,10 @@ impl Decapsulator {
             pdus: self.inner.pdus,
             pdu_bytes: self.inner.pdu_bytes,
             unknown: self.inner.unknown,
+            other_tables: match &self.carrier {
+                Carrier::Mpe(receiver) => receiver.counts().other_tables,
+                Carrier::Ule(_) | Carrier::Gse(..) => 0,
+            },
             damaged: errors.damaged,
             continuity_errors: errors.continuity,
             crc_errors: errors.crc,
@@ -303,6 +309,26 @@ impl Decapsulator {
             resynchronised: self.resynchronised,
             rohc: self.inner.decompressor.as_ref().map(Decompressor::stats).unwrap_or_default(),
         }
+    }
+
+    /// Returns the errors by their cause.
+    pub fn causes(&self) -> Vec<(&'static str, u64)> {
+        let (mut all, packets) = match &self.carrier {
+            Carrier::Gse(receiver, _) => return receiver.counts().causes().to_vec(),
+            Carrier::Ule(receiver) => {
+                let of = receiver.counts();
+                let packets = [of.malformed, of.transmission_errors, of.scrambled, of.continuity_errors];
+                (of.causes().to_vec(), packets)
+            }
+            Carrier::Mpe(receiver) => {
+                let of = receiver.section_counts();
+                let packets = [of.malformed, of.transmission_errors, of.scrambled, of.continuity_errors];
+                (receiver.counts().causes(of).to_vec(), packets)
+            }
+        };
+        let names = ["malformed TS packet", "transport error", "scrambled TS packet", "continuity"];
+        all.extend(names.into_iter().zip(packets));
+        all
     }
 
     /// Returns the number of bytes of the incomplete SNDU.

@@ -9,7 +9,8 @@ use bentpipe_net::channel::{Fit as FitKind, SyntheticTrace, Trace};
 use bentpipe_report::losses;
 use bentpipe_units::RandomStream;
 
-use crate::Error;
+use crate::{Error, Intake, Outcome, Session, Unattended};
+use measured::Measured;
 
 /// Comparison of loss models fitted to a trace, or to the gaps of a capture.
 #[derive(Clone, Debug)]
@@ -18,10 +19,8 @@ pub struct Fit {
     pub trace: PathBuf,
     /// Place of the sequence numbers in the packets of a capture.
     pub sequence: Option<SequenceField>,
-    /// UDP destination port of the packets. Default: any.
-    pub port: Option<u16>,
-    /// SSRC of the RTP packets. Default: any.
-    pub ssrc: Option<u32>,
+    /// Choice of the packets of a capture, and a file for the rest.
+    pub intake: Intake,
     /// Number of transmissions per packet by a link layer, for the residual loss.
     pub attempts: u32,
     /// JSON file with the figures.
@@ -39,8 +38,11 @@ impl Fit {
     ///
     /// # Errors
     /// Returns an error if a file cannot be read or written, or has no trace.
-    pub fn run(&self) -> Result<String, Error> {
-        self.compare().map_err(Error::Usage)
+    pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        let measured = self.measured(session).map_err(Error::Usage)?;
+        let has_damage = measured.has_damage;
+        let text = self.compare(measured).map_err(Error::Usage)?;
+        Ok(Outcome::new(text, session, has_damage))
     }
 
     /// Returns the figures as JSON; writes nothing.
@@ -48,24 +50,24 @@ impl Fit {
     /// # Errors
     /// Returns an error if the file cannot be read or has no trace.
     pub fn figures(&self) -> Result<String, Error> {
-        let (trace, _) = self.measured().map_err(Error::Usage)?;
+        let Measured { trace, .. } = self.measured(&Unattended).map_err(Error::Usage)?;
         let comparison = loss::comparison(&trace, self.attempts);
         serde_json::to_string(&comparison).map_err(|error| Error::Usage(error.to_string()))
     }
 
     /// Returns the trace, and a remark on its measurement.
-    fn measured(&self) -> Result<(Trace, String), String> {
+    fn measured(&self, session: &dyn Session) -> Result<Measured, String> {
         match self.sequence {
-            Some(numbers) => {
-                let wanted = measured::Wanted { numbers, port: self.port, ssrc: self.ssrc };
-                measured::of_capture(&self.trace, wanted)
+            Some(numbers) => measured::of_capture(&self.trace, numbers, &self.intake, session),
+            None => {
+                let (trace, about) = (measured::trace(&self.trace)?, String::new());
+                Ok(Measured { trace, about, has_damage: false })
             }
-            None => Ok((measured::trace(&self.trace)?, String::new())),
         }
     }
 
-    fn compare(&self) -> Result<String, String> {
-        let (trace, about) = self.measured()?;
+    fn compare(&self, measured: Measured) -> Result<String, String> {
+        let Measured { trace, about, .. } = measured;
         let comparison = loss::comparison(&trace, self.attempts);
         let title = format!("Loss models of {}", self.trace.display());
         let page = losses::page(&title, &about, &trace, &comparison);

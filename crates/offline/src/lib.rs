@@ -17,6 +17,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+pub use bentpipe_intake::{Interface, Select};
 use bentpipe_scenario::Document;
 use bentpipe_wire::pcap::ReadError;
 
@@ -34,6 +35,15 @@ pub(crate) fn document(path: Option<&Path>, default: &str, set: &[String]) -> Re
     let done = set.iter().try_for_each(|assignment| document.set(assignment));
     done.map_err(|error| error.to_string())?;
     Ok(document)
+}
+
+/// Choice of the streams of an input, and a file for the rest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Intake {
+    /// Selection of streams.
+    pub select: Select,
+    /// pcapng file for the records that are left out, with their reasons as comments.
+    pub left_out: Option<PathBuf>,
 }
 
 /// Caller of a job: receives its remarks and progress, and may interrupt it.

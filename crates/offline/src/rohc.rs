@@ -19,6 +19,7 @@ mod sending;
 mod series;
 pub mod text;
 mod totals;
+mod uncompressed;
 
 pub use bentpipe_hc::{Config as SchemeConfig, Scheme};
 pub use impairments::ImpairmentConfig;

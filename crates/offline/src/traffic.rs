@@ -16,7 +16,7 @@ use bentpipe_report::{Cell, Table, number};
 use bentpipe_units::Span;
 use serde_json::{Value, json};
 
-use crate::{Error, Outcome, Session};
+use crate::{Error, Intake, Outcome, Session};
 pub use sequence::Sequence;
 
 /// Lags at which the autocorrelation is given, in intervals.
@@ -42,6 +42,8 @@ pub struct Describe {
     pub report: Option<PathBuf>,
     /// Enables ANSI colours in the text.
     pub colours: bool,
+    /// Choice of a capture's packets, and a file for the records that are left out.
+    pub intake: Intake,
 }
 
 /// Rate of traffic over consecutive intervals.

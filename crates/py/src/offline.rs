@@ -8,7 +8,7 @@ use bentpipe_dvb::{Config, DataPid, Encapsulation, Rohc};
 use bentpipe_offline::channel::Fit;
 use bentpipe_offline::rohc::{Outputs, Sending, Stats};
 use bentpipe_offline::ts::{Decap, Encap, Inspect};
-use bentpipe_offline::{Error, Session};
+use bentpipe_offline::{Error, Intake, Select, Session};
 use bentpipe_wire::bbframe::FrameSize;
 use bentpipe_wire::ts::Pid;
 use pyo3::exceptions::PyOSError;
@@ -59,7 +59,7 @@ pub(crate) fn rohc_stats(
 ) -> PyResult<(String, Vec<String>)> {
     let sending =
         Sending { compressor: compressor(profiles, max_cid)?, mtu_bytes: None, reservations: Vec::new() };
-    let outputs = Outputs { flows, skip_other: true, ..Outputs::default() };
+    let outputs = Outputs { flows, ..Outputs::default() };
     let job = Stats { input, sending, decompressor: decompressor(profiles, max_cid)?, cpu: false, outputs };
     let session = Kept::default();
     let outcome = watched(py, &session, None, || job.run(&session))?.map_err(raised)?;
@@ -79,7 +79,9 @@ pub(crate) fn fit_losses(
 ) -> PyResult<String> {
     let sequence = sequence.map(str::parse).transpose().map_err(errors::value)?;
     let (json, plot, report, trace_out) = (None, None, None, None);
-    let job = Fit { trace, sequence, port, ssrc: None, attempts, json, plot, report, trace_out };
+    let select = Select { port, ..Select::default() };
+    let intake = Intake { select, left_out: None };
+    let job = Fit { trace, sequence, intake, attempts, json, plot, report, trace_out };
     py.detach(|| job.figures()).map_err(raised)
 }
 
@@ -129,7 +131,8 @@ pub(crate) fn ts_encap(
         ..Config::default()
     };
     let (map_pid, modcod) = (Pid::new(0x200), "QPSK 3/4".parse().map_err(errors::value)?);
-    let job = Encap { input, output, stream, bridges, map_pid, modcod, frame_size: FrameSize::Normal };
+    let (frame_size, intake) = (FrameSize::Normal, Intake::default());
+    let job = Encap { input, output, stream, bridges, map_pid, modcod, frame_size, intake };
     remarks(py, |session| job.run(session))
 }
 
@@ -149,7 +152,8 @@ pub(crate) fn ts_decap(
     };
     let pids = pids.into_iter().map(pid).collect::<PyResult<_>>()?;
     let encapsulation = format.map(encapsulation).transpose()?;
-    let job = Decap { input, output, pids, encapsulation, rohc: rohc_keys(rohc)?, bridges };
+    let job =
+        Decap { input, output, pids, encapsulation, rohc: rohc_keys(rohc)?, bridges, ..Decap::default() };
     remarks(py, |session| job.run(session))
 }
 

@@ -1,8 +1,6 @@
 //! Figures of one received stream.
 
-use bentpipe_wire::rtp::Packet;
-
-use super::sequence::{Place, Sequence};
+use bentpipe_wire::rtp::{Numbers, Packet, Place};
 
 /// A packet that came.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +81,7 @@ pub struct Figures {
     pub delay: Moments,
     /// Arrival of the first and last packet, since 1970.
     pub span_ns: (u64, u64),
-    sequence: Sequence,
+    numbers: Numbers,
     jitter_ns: f64,
     /// The last packet's time stamp and arrival.
     last: (u32, u64),
@@ -103,7 +101,7 @@ impl Figures {
             intervals: Moments::default(),
             delay: Moments::default(),
             span_ns: (arrival.at_ns, arrival.at_ns),
-            sequence: Sequence::begin(rtp.seq()),
+            numbers: Numbers::begin(rtp.seq()),
             jitter_ns: 0.0,
             last: (rtp.timestamp(), arrival.at_ns),
         };
@@ -113,9 +111,9 @@ impl Figures {
 
     /// Another packet came. `clock_hz` is the rate of its timestamps, if that is known.
     pub(crate) fn take(&mut self, arrival: &Arrival<'_>, clock_hz: Option<u32>) {
-        match self.sequence.take(arrival.rtp.seq()) {
-            Place::Ahead => {}
-            Place::Late => self.reordered += 1,
+        match self.numbers.take(arrival.rtp.seq()) {
+            Place::Ahead(_) | Place::Restart => {}
+            Place::Late(_) => self.reordered += 1,
             Place::Duplicate => self.duplicates += 1,
             // Where its source means to be is not known yet.
             Place::Jump => return self.count(arrival),
@@ -145,22 +143,22 @@ impl Figures {
 
     /// Returns the number of packets sent from the first to the last received.
     pub fn expected(&self) -> u64 {
-        self.sequence.expected()
+        self.numbers.expected()
     }
 
     /// Returns the number of those that were not received.
     pub fn lost(&self) -> u64 {
-        self.sequence.lost()
+        self.numbers.lost()
     }
 
     /// Returns the number of packets with isolated sequence numbers.
     pub fn strays(&self) -> u64 {
-        self.sequence.strays()
+        self.numbers.strays()
     }
 
     /// Returns the number of restarts of the source.
     pub fn restarts(&self) -> u64 {
-        self.sequence.restarts()
+        self.numbers.restarts()
     }
 
     /// Returns the mean time between arrivals (equation 4 of Ang, Sarwar and Wan).

@@ -17,7 +17,6 @@ mod receiver;
 mod reception;
 pub mod report;
 mod sender;
-mod sequence;
 
 pub use bentpipe_transport::app::Refresh;
 pub use codec::{Codec, Format, FormatError, clock_of_static};

@@ -8,7 +8,7 @@ mod savings;
 
 use clap::CommandFactory;
 
-use super::{Failure, print};
+use super::Failure;
 use crate::arguments::Arguments;
 use crate::arguments::tools::{Packaging, RealTime, Tool};
 use crate::{campaign, channel, dtn, gateway, pep, phone, rohc, rtp, traffic, ts, video, voice};
@@ -28,7 +28,7 @@ pub(super) fn run(command: &Tool) -> Result<u8, Failure> {
         Tool::Campaign(command) => campaign::run(command).map_err(|(text, code)| Failure { text, code }),
         Tool::Reproduce(arguments) => reproduce::reproduce(arguments),
         Tool::Rohc(command) => Ok(rohc::run(command)),
-        Tool::Channel(command) => print(&channel::run(command).map_err(Failure::bad)?),
+        Tool::Channel(command) => Ok(channel::run(command)),
         Tool::Traffic(command) => Ok(traffic::run(command)),
         Tool::Ts(command) => Ok(ts::run(command)),
         Tool::Rtp(command) => rtp::run(command).map_err(Failure::bad),

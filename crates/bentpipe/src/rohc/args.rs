@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::intake::IntakeArgs;
 use bentpipe_offline::Error;
 use bentpipe_offline::rohc::link::{icv, key};
 use bentpipe_offline::rohc::text::{
@@ -408,12 +409,14 @@ pub(crate) struct OutputArgs {
     /// List the flows with the most header bytes: 20, or N
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "20")]
     flows: Option<usize>,
-    /// Skip records of other protocols, such as ARP, without exit status 1
-    #[arg(long)]
+    /// No effect: records of other protocols, such as ARP, never make the exit status 1
+    #[arg(long, hide = true)]
     skip_other: bool,
     /// No table at the end
     #[arg(long, short)]
     pub(super) quiet: bool,
+    #[command(flatten)]
+    intake: IntakeArgs,
 }
 
 impl OutputArgs {
@@ -422,7 +425,7 @@ impl OutputArgs {
             csv: self.csv.clone(),
             plot: self.plot.clone(),
             flows: self.flows,
-            skip_other: self.skip_other,
+            intake: self.intake.intake(),
         }
     }
 }

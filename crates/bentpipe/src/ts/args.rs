@@ -11,6 +11,7 @@ use bentpipe_wire::ts::Pid;
 use clap::{Args, ValueEnum};
 
 use super::live::{Live, SCHEME};
+use crate::intake::IntakeArgs;
 use crate::show;
 
 /// Encapsulation.
@@ -75,6 +76,8 @@ pub(crate) struct EncapArgs {
     /// Short FECFRAMEs
     #[arg(long)]
     short: bool,
+    #[command(flatten)]
+    intake: IntakeArgs,
 }
 
 impl EncapArgs {
@@ -88,6 +91,7 @@ impl EncapArgs {
             map_pid: (!self.no_tables).then_some(self.pmt_pid),
             modcod: self.modcod,
             frame_size: if self.short { FrameSize::Short } else { FrameSize::Normal },
+            intake: self.intake.intake(),
         }
     }
 
@@ -123,6 +127,8 @@ pub(crate) struct DecapArgs {
     /// Write the bridged frames
     #[arg(long)]
     bridge: bool,
+    #[command(flatten)]
+    intake: IntakeArgs,
 }
 
 impl DecapArgs {
@@ -135,6 +141,7 @@ impl DecapArgs {
             encapsulation: self.format.map(Format::encapsulation),
             rohc: self.rohc.clone(),
             bridges: self.bridge,
+            intake: self.intake.intake(),
         }
     }
 }
@@ -164,9 +171,6 @@ pub(crate) struct InspectArgs {
     /// Live: duration [default: until Ctrl-C]
     #[arg(long = "for", value_name = "TIME")]
     lasts: Option<Span>,
-    /// Live: interface on which a multicast group is joined
-    #[arg(long, value_name = "NAME")]
-    interface: Option<String>,
     /// Live: alarm if the rate over a second is lower
     #[arg(long, value_name = "RATE")]
     min_rate: Option<Rate>,
@@ -176,6 +180,8 @@ pub(crate) struct InspectArgs {
     /// Live: alarm if a PID of a PMT has no packets for longer
     #[arg(long, value_name = "TIME", default_value = "5 s")]
     pid_timeout: Span,
+    #[command(flatten)]
+    intake: IntakeArgs,
 }
 
 impl InspectArgs {
@@ -188,7 +194,6 @@ impl InspectArgs {
         let Some(address) = address else {
             let of_live = [
                 (self.lasts.is_some(), "--for"),
-                (self.interface.is_some(), "--interface"),
                 (self.min_rate.is_some(), "--min-rate"),
                 (self.max_rate.is_some(), "--max-rate"),
             ];
@@ -205,10 +210,13 @@ impl InspectArgs {
         if let Some((_, option, instead)) = of_files.iter().find(|(is_set, ..)| *is_set) {
             return Err(format!("{option}: expected a file: {instead}"));
         }
+        if let Some(option) = self.intake.of_files() {
+            return Err(format!("{option}: expected a file"));
+        }
         let rate = [self.min_rate, self.max_rate];
         Ok(Some(Live {
             address: address.to_owned(),
-            interface: self.interface.clone(),
+            interface: self.intake.interface.clone(),
             lasts: self.lasts,
             limits: Limits { pid: self.pid_timeout, rate, ..Limits::default() },
             rates: self.rates.clone(),
@@ -228,6 +236,7 @@ impl InspectArgs {
             report: self.report.clone(),
             interval: self.interval,
             colours: show::coloured(),
+            intake: self.intake.intake(),
         }
     }
 }
@@ -246,6 +255,8 @@ pub(crate) struct MuxArgs {
     /// Interval of the tables in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     tables: u64,
+    #[command(flatten)]
+    intake: IntakeArgs,
 }
 
 impl MuxArgs {
@@ -258,6 +269,7 @@ impl MuxArgs {
             rate: self.rate,
             queue_packets: self.queue,
             tables_ms: self.tables,
+            intake: self.intake.intake(),
         }
     }
 }

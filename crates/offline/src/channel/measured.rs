@@ -2,20 +2,22 @@
 
 use std::cmp::Reverse;
 use std::fmt;
-use std::io::{BufReader, Write};
+use std::io::Write;
 use std::net::IpAddr;
 use std::path::Path;
 
 use bentpipe_assemble::traces;
 use bentpipe_net::channel::Trace;
 use bentpipe_net::channel::loss::{Sequence, SequenceField};
-use bentpipe_paths::{open, read_at_most};
+use bentpipe_paths::read_at_most;
 use bentpipe_record::write_whole;
 use bentpipe_wire::ip::{self, Protocol};
-use bentpipe_wire::{link, pcap, udp};
+use bentpipe_wire::rtp::{Numbers, Place};
+use bentpipe_wire::udp;
 use indexmap::IndexMap;
 
-use crate::capture::is_cut_short;
+use crate::capture::{Capture, Packet, Wanted};
+use crate::{Error, Intake, Session};
 
 /// Reads a trace file; a capture is refused with the option that reads it.
 pub(crate) fn trace(path: &Path) -> Result<Trace, String> {
@@ -31,18 +33,19 @@ pub(crate) fn trace(path: &Path) -> Result<Trace, String> {
 /// The most streams that a capture may have.
 const MAX_STREAMS: usize = 1000;
 
+/// The most packets of a stream of RTP, missing ones counted.
+const MAX_PACKETS: usize = 1 << 26;
+
 /// The most streams that an error names.
 const MAX_NAMED: usize = 6;
 
-/// Selection of the packets of one stream.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
-    /// Place of the sequence numbers.
-    pub(crate) numbers: SequenceField,
-    /// UDP destination port; any if `None`.
-    pub(crate) port: Option<u16>,
-    /// Synchronisation source of RTP; any if `None`.
-    pub(crate) ssrc: Option<u32>,
+/// Trace of a capture.
+pub(crate) struct Measured {
+    pub(crate) trace: Trace,
+    /// Description of the capture; empty for a trace.
+    pub(crate) about: String,
+    /// Set if the capture is damaged.
+    pub(crate) has_damage: bool,
 }
 
 /// Identity of a numbered stream.
@@ -64,73 +67,170 @@ impl fmt::Display for StreamId {
 }
 
 /// Finds the packets missing in a capture, and describes the capture.
-pub(crate) fn of_capture(path: &Path, wanted: Wanted) -> Result<(Trace, String), String> {
+pub(crate) fn of_capture(
+    path: &Path,
+    numbers: SequenceField,
+    intake: &Intake,
+    session: &dyn Session,
+) -> Result<Measured, String> {
     let said = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
-    let file = open(path).map_err(|error| said(&error))?;
-    let mut reader = pcap::Reader::new(BufReader::new(file)).map_err(|error| said(&error))?;
-    let mut sequence = Sequence::new(wanted.numbers.bits());
+    let mut capture = Capture::open(path, Wanted::Ip, intake, session).map_err(|error| error.to_string())?;
+    let mut sequence = Followed::new(numbers);
     let mut streams: IndexMap<StreamId, u64> = IndexMap::new();
     let mut jump = None;
-    let mut records = 0_u64;
-    let cut = loop {
-        let record = match reader.next_record() {
-            Ok(Some(record)) => record,
-            Ok(None) => break String::new(),
-            Err(error) if is_cut_short(&error) => break format!(", cut short within record {}", records + 1),
-            Err(error) => return Err(said(&error)),
-        };
-        records += 1;
-        let Some((stream, number)) = number(&record, wanted) else { continue };
+    let read = capture.for_each(|packet| {
+        let Some((stream, number)) = number(packet, numbers, intake.select.ssrc) else { return Ok(true) };
         if streams.len() == MAX_STREAMS && !streams.contains_key(&stream) {
-            return Err(said(&format!("more than {MAX_STREAMS} streams: {}", choose(wanted))));
+            let text = format!("more than {MAX_STREAMS} streams: {}", choose(numbers));
+            return Err(Error::Usage(said(&text)));
         }
         *streams.entry(stream).or_default() += 1;
         if streams.len() == 1 && jump.is_none() {
-            jump = sequence.note(number).err().map(|problem| format!("record {records}: {problem}"));
+            let record = packet.number;
+            jump = sequence.note(number).err().map(|problem| format!("record {record}: {problem}"));
         }
-    };
+        Ok(true)
+    });
+    read.map_err(|error| error.to_string())?;
     if streams.len() > 1 {
-        return Err(said(&several(&streams, wanted)));
+        return Err(said(&several(&streams, numbers)));
     }
     if let Some(problem) = jump {
         return Err(said(&problem));
     }
-    let nothing = || said(&format!("none of {records} records is a packet of the stream{cut}"));
+    let account = capture.account();
+    let records = account.read.records;
+    let nothing = || said(&format!("none of {records} records is a packet of the stream: {account}"));
     let trace = sequence.trace().ok_or_else(nothing)?;
+    session.note(&capture.remark());
     let packets: u64 = streams.values().sum();
-    let about = format!(
-        "{}: {packets} packets of {records} records, {} of them late, {} twice{cut}",
-        path.display(),
-        sequence.late,
-        sequence.duplicates
-    );
-    Ok((trace, about))
+    let cut = account.cut_in.map_or_else(String::new, |record| format!(", cut short within record {record}"));
+    let about = format!("{}: {packets} packets of {records} records, {sequence}{cut}", path.display());
+    Ok(Measured { trace, about, has_damage: account.has_damage() })
+}
+
+/// Numbers of the chosen stream.
+enum Followed {
+    /// Numbers of RTP.
+    Rtp(RtpTrace),
+    /// Other numbers.
+    Plain(Sequence),
+}
+
+impl Followed {
+    fn new(numbers: SequenceField) -> Followed {
+        match numbers {
+            SequenceField::Rtp => Followed::Rtp(RtpTrace::default()),
+            _ => Followed::Plain(Sequence::new(numbers.bits())),
+        }
+    }
+
+    fn note(&mut self, number: u64) -> Result<(), String> {
+        match self {
+            Followed::Rtp(trace) => trace.note(number as u16),
+            Followed::Plain(sequence) => sequence.note(number),
+        }
+    }
+
+    fn trace(&self) -> Option<Trace> {
+        match self {
+            Followed::Rtp(trace) => Trace::from_losses(trace.missing.iter().copied()),
+            Followed::Plain(sequence) => sequence.trace(),
+        }
+    }
+}
+
+impl fmt::Display for Followed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Followed::Plain(Sequence { late, duplicates, .. }) => {
+                write!(f, "{late} of them late, {duplicates} twice")
+            }
+            Followed::Rtp(trace) => {
+                write!(f, "{} of them late, {} twice", trace.late, trace.duplicates)?;
+                let (restarts, strays) = trace.numbers.map_or((0, 0), |it| (it.restarts(), it.strays()));
+                let counts = [(restarts, "restarts of the sender"), (strays, "with a number of no stream")];
+                let counts = counts.iter().filter(|(count, _)| *count > 0);
+                counts.clone().try_for_each(|(count, what)| write!(f, ", {count} {what}"))
+            }
+        }
+    }
+}
+
+/// Losses by the sequence numbers of RTP. What was lost while a sender restarted is not known.
+#[derive(Default)]
+struct RtpTrace {
+    numbers: Option<Numbers>,
+    /// Flag for each packet that was sent, set if it is missing.
+    missing: Vec<bool>,
+    /// Place of the first packet since the sender began.
+    start: usize,
+    late: u64,
+    duplicates: u64,
+}
+
+impl RtpTrace {
+    fn note(&mut self, seq: u16) -> Result<(), String> {
+        let Some(numbers) = &mut self.numbers else {
+            self.numbers = Some(Numbers::begin(seq));
+            self.missing.push(false);
+            return Ok(());
+        };
+        match numbers.take(seq) {
+            Place::Ahead(missing) => {
+                self.missing.extend(std::iter::repeat_n(true, missing.into()));
+                self.missing.push(false);
+            }
+            Place::Late(behind) => self.late(behind.into()),
+            Place::Duplicate => self.duplicates += 1,
+            Place::Jump => {}
+            Place::Restart => {
+                self.start = self.missing.len();
+                self.missing.extend([false; 2]);
+            }
+        }
+        match self.missing.len() {
+            0..=MAX_PACKETS => Ok(()),
+            _ => Err(format!("more than {MAX_PACKETS} packets were sent")),
+        }
+    }
+
+    /// Notes a packet `behind` the highest, which may be from before the first that came.
+    fn late(&mut self, behind: usize) {
+        self.late += 1;
+        let had = self.missing.len() - self.start;
+        if behind >= had {
+            let earlier = std::iter::repeat_n(true, behind + 1 - had);
+            self.missing.splice(self.start..self.start, earlier);
+        }
+        let place = self.missing.len() - 1 - behind;
+        self.missing[place] = false;
+    }
 }
 
 /// Returns the options that choose a stream.
-fn choose(wanted: Wanted) -> &'static str {
-    match wanted.numbers {
-        SequenceField::Rtp => "choose one by --port, --ssrc, or both",
-        SequenceField::IpId => "expected a capture of one sender and one receiver",
-        SequenceField::Probe | SequenceField::Field { .. } => "choose one by --port",
+fn choose(numbers: SequenceField) -> &'static str {
+    match numbers {
+        SequenceField::Rtp => "choose one by --src, --dst, --port or --ssrc",
+        SequenceField::IpId => "choose one by --src and --dst",
+        SequenceField::Probe | SequenceField::Field { .. } => "choose one by --src, --dst or --port",
     }
 }
 
 /// Returns the error of a capture with several streams, those with the most packets first.
-fn several(streams: &IndexMap<StreamId, u64>, wanted: Wanted) -> String {
+fn several(streams: &IndexMap<StreamId, u64>, numbers: SequenceField) -> String {
     let mut sorted: Vec<_> = streams.iter().collect();
     sorted.sort_by_key(|(_, packets)| Reverse(**packets));
     let named =
         sorted.iter().take(MAX_NAMED).map(|(stream, packets)| format!("{stream} ({packets} packets)"));
     let named = named.collect::<Vec<_>>().join(", ");
     let more = if streams.len() > MAX_NAMED { ", and others" } else { "" };
-    format!("{} streams: {}: {named}{more}", streams.len(), choose(wanted))
+    format!("{} streams: {}: {named}{more}", streams.len(), choose(numbers))
 }
 
-/// Returns the stream and sequence number of a record of a wanted stream.
-fn number(record: &pcap::Record<'_>, wanted: Wanted) -> Option<(StreamId, u64)> {
-    let network = link::network(record.link_type, record.bytes).ok()?;
-    let packet = ip::Packet::new_elided(network.bytes, usize::from(u16::MAX)).ok()?;
+/// Returns the stream and sequence number of a packet with one.
+fn number(packet: &Packet<'_>, numbers: SequenceField, wanted_ssrc: Option<u32>) -> Option<(StreamId, u64)> {
+    let packet = ip::Packet::new_elided(packet.bytes, packet.len - packet.bytes.len()).ok()?;
     let upper = packet.upper().ok()?;
     if upper.is_later_fragment {
         return None;
@@ -139,17 +239,14 @@ fn number(record: &pcap::Record<'_>, wanted: Wanted) -> Option<(StreamId, u64)> 
     let datagram =
         is_udp.then(|| udp::Datagram::new_elided(upper.bytes, usize::from(u16::MAX)).ok()).flatten();
     let ports = datagram.as_ref().map(|datagram| (datagram.src_port(), datagram.dst_port()));
-    if wanted.port.is_some() && ports.map(|(_, port)| port) != wanted.port {
-        return None;
-    }
     let stream = StreamId { src: packet.src(), dst: packet.dst(), ports, ssrc: None };
-    let Some((offset, bytes)) = wanted.numbers.place() else {
+    let Some((offset, bytes)) = numbers.place() else {
         let ip::Packet::V4(packet) = &packet else { return None };
         return Some((StreamId { ports: None, ..stream }, u64::from(packet.ident())));
     };
     let payload = upper.bytes.get(udp::HEADER_LEN..).filter(|_| datagram.is_some())?;
-    let ssrc = if wanted.numbers == SequenceField::Rtp { Some(rtp_source(payload)?) } else { None };
-    if wanted.ssrc.is_some() && ssrc != wanted.ssrc {
+    let ssrc = if numbers == SequenceField::Rtp { Some(rtp_source(payload)?) } else { None };
+    if wanted_ssrc.is_some() && ssrc != wanted_ssrc {
         return None;
     }
     let field = payload.get(offset..offset + bytes)?;
@@ -169,4 +266,39 @@ fn rtp_source(payload: &[u8]) -> Option<u32> {
 /// Writes a file.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
     write_whole(path, |file| file.write_all(text.as_bytes())).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    /// Numbers that were taken, and the sent and lost packets of their trace.
+    fn followed(numbers: &[u16]) -> (RtpTrace, usize, usize) {
+        let mut trace = RtpTrace::default();
+        numbers.iter().for_each(|&seq| trace.note(seq).expect("few packets"));
+        let (sent, lost) = (trace.missing.len(), trace.missing.iter().filter(|is_lost| **is_lost).count());
+        (trace, sent, lost)
+    }
+
+    #[test]
+    fn a_sender_that_restarts_has_lost_nothing() {
+        let numbers: Vec<u16> = (100..120).chain(10_100..10_120).collect();
+        let (trace, sent, lost) = followed(&numbers);
+        assert_eq!((sent, lost, trace.numbers.expect("packets").restarts()), (40, 0, 1));
+        let (trace, sent, lost) = followed(&[5, 6, 9, 8, 4, 40_000, 10, 10]);
+        assert_eq!((sent, lost, trace.late, trace.duplicates), (7, 1, 2, 1));
+        let about = "2 of them late, 1 twice, 1 with a number of no stream";
+        assert_eq!(Followed::Rtp(trace).to_string(), about);
+    }
+
+    proptest! {
+        #[test]
+        fn the_trace_has_what_the_numbers_count(numbers in vec(prop_oneof![any::<u16>(), 0..300_u16], 1..300)) {
+            let (trace, sent, lost) = followed(&numbers);
+            let counted = trace.numbers.expect("packets");
+            prop_assert_eq!((sent as u64, lost as u64), (counted.expected(), counted.lost()));
+        }
+    }
 }

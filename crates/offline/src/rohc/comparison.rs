@@ -86,8 +86,8 @@ impl Versions {
     pub(super) fn compare(&mut self, packet: &Packet<'_>, carried: &Result<(Sent, PacketOutcome), Refusal>) {
         let Some((path, _)) = &mut self.other else { return };
         let (Ok((own, _)), Ok((other, _))) = (carried, path.carry(packet)) else { return };
-        self.own_sum.add(&sizes_sent(own, packet.len));
-        self.other_sum.add(&sizes_sent(&other, packet.len));
+        self.own_sum.add(&sizes_sent(own, packet));
+        self.other_sum.add(&sizes_sent(&other, packet));
     }
 
     /// Returns a table of both. It is empty if there was nothing to compare.
@@ -136,15 +136,15 @@ impl Predecessors {
     /// Counts a packet that ROHC carries. Its headers are those that ROHC compresses, or the scheme if it knows more.
     pub(super) fn compare(&mut self, packet: &Packet<'_>, carried: &Result<(Sent, PacketOutcome), Refusal>) {
         let Ok((own, _)) = carried else { return };
-        let own = sizes_sent(own, packet.len);
+        let own = sizes_sent(own, packet);
         self.own_sum.add(&own);
         for (_, compressor, sum) in &mut self.schemes {
             let now = Duration::from_nanos(packet.time_ns);
             let sent = compressor.compress_cut(now, packet.bytes, packet.len, &mut self.frame);
             let rohc_len = packet.len - sent.header_in + sent.header_out;
-            let ip_header = own.ip_header.max(sent.header_in);
+            let ip_header = (own.ip_header + own.kept).max(sent.header_in);
             let rohc_header = rohc_len - (packet.len - ip_header);
-            sum.add(&Sizes { rohc_len, rohc_header, ip_header, ..own });
+            sum.add(&Sizes { rohc_len, rohc_header, ip_header, kept: 0, ..own });
         }
     }
 

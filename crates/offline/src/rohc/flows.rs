@@ -131,6 +131,7 @@ mod tests {
             form: Form::Rohc(PacketType::Uo0),
             ip_len: 128,
             ip_header: 28,
+            kept: 0,
             rohc_len: 102,
             rohc_header: 2,
         };

@@ -15,7 +15,7 @@ use super::packet_log::{Entry, Outputs, PacketLog, entry};
 use super::path::{PacketOutcome, Path as Channel};
 use super::sending::{Sending, receiver, sizes_sent};
 use super::totals::{Form, Method, Sizes};
-use crate::capture::{Capture, Content, Output, Packet};
+use crate::capture::{Capture, Output, Packet, Wanted};
 use crate::{Error, Outcome, Session};
 
 /// Compression of a capture. In O-mode and R-mode a decompressor gives feedback.
@@ -98,7 +98,7 @@ impl Compress {
     /// # Errors
     /// Returns an error if a file cannot be read or written, or a setting does not fit.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
-        let mut input = Capture::open(&self.input, Content::Network, session)?;
+        let mut input = Capture::open(&self.input, Wanted::Network, &self.outputs.intake, session)?;
         let mut channel = channel(&self.sending, &self.decompressor, self.verify)?;
         let mut log = PacketLog::new(&self.outputs, &self.input, session)?;
         let mut output = Output::create(&self.output, self.link.link_type(), &self.input)?;
@@ -142,7 +142,7 @@ impl RoundTrip {
     /// # Errors
     /// Returns an error if a file cannot be read or written, or a setting does not fit.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
-        let mut input = Capture::open(&self.input, Content::Network, session)?;
+        let mut input = Capture::open(&self.input, Wanted::Network, &self.outputs.intake, session)?;
         let channel = channel(&self.sending, &self.decompressor, true)?;
         let mut channel = channel.with_impairments(&self.impairments);
         let mut log = PacketLog::new(&self.outputs, &self.input, session)?;
@@ -172,7 +172,7 @@ impl Stats {
     /// # Errors
     /// Returns an error if a file cannot be read or written, or a setting does not fit.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
-        let mut input = Capture::open(&self.input, Content::Network, session)?;
+        let mut input = Capture::open(&self.input, Wanted::Network, &self.outputs.intake, session)?;
         let mut channel = channel(&self.sending, &self.decompressor, false)?;
         let mut log = PacketLog::new(&self.outputs, &self.input, session)?;
         let mut likely = LikelyRtp::new(&self.sending, &self.decompressor);
@@ -205,8 +205,8 @@ impl Decompress {
     /// Returns an error if a file cannot be read or written.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
         let has_large_cids = matches!(self.decompressor.channel.cids, CidSpace::Large { .. });
-        let content = Content::Rohc { has_large_cids, pdcp: self.link.pdcp() };
-        let mut input = Capture::open(&self.input, content, session)?;
+        let content = Wanted::Rohc { has_large_cids, pdcp: self.link.pdcp() };
+        let mut input = Capture::open(&self.input, content, &self.outputs.intake, session)?;
         let mut receiver = Receiver::new(self.decompressor);
         let mut log = PacketLog::new(&self.outputs, &self.input, session)?.with_hint(OTHER_CHANNEL);
         let mut output = Output::create(&self.output, LinkType::RAW, &self.input)?;
@@ -296,7 +296,7 @@ fn record_carried(
         PacketOutcome::Nothing => ("without a packet".to_owned(), is_ideal),
         PacketOutcome::Wrong => ("wrong".to_owned(), true),
     };
-    let flow = Some((Some(sent.compressed.cid), sizes_sent(&sent, packet.len)));
+    let flow = Some((Some(sent.compressed.cid), sizes_sent(&sent, packet)));
     let (rohc_len, state) = (sent.len, sent.state);
     log.record(&Entry { record, rohc_len, flow, state, ..entry(packet, &status, is_failure) })
 }
@@ -307,6 +307,7 @@ fn sizes_received(received: &Received, rohc_len: usize) -> Sizes {
         form: Form::Rohc(received.decompressed.packet_type),
         ip_len: received.len,
         ip_header: received.decompressed.header_out,
+        kept: 0,
         rohc_len,
         rohc_header: received.decompressed.header_in,
     }

@@ -9,10 +9,11 @@ use bentpipe_rohc::{CompressorState, Mode, Profile};
 use super::flows::{Ends, Flows};
 use super::series::Series;
 use super::totals::{Method, Sizes, Totals};
+use super::uncompressed::reason;
 use crate::capture::{Capture, Packet, Sink};
-use crate::{Error, Outcome, Session};
+use crate::{Error, Intake, Outcome, Session};
 
-/// Report of a job: further files, and the treatment of skipped records.
+/// Report of a job: further files, and the choice of packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outputs {
     /// CSV file with a row per packet.
@@ -21,8 +22,8 @@ pub struct Outputs {
     pub plot: Option<PathBuf>,
     /// Number of flows to list in the text, those with the most header bytes first. Default: none.
     pub flows: Option<usize>,
-    /// Accepts skipped records, such as ARP. Default: they are a failure.
-    pub skip_other: bool,
+    /// Choice of packets, and a file for the records that are left out.
+    pub intake: Intake,
 }
 
 /// Result for a packet.
@@ -49,9 +50,6 @@ pub(crate) struct Entry<'a> {
 /// Maximum number of failures that are reported one by one.
 const MAX_REPORTED: u64 = 10;
 
-/// Remark for skipped records.
-const INCOMPLETE: &str = "skipped records make the exit status 1; --skip-other accepts them";
-
 /// Totals, rows and the plot's points.
 pub(crate) struct PacketLog<'a> {
     session: &'a dyn Session,
@@ -61,7 +59,8 @@ pub(crate) struct PacketLog<'a> {
     totals: Totals,
     counts: BTreeMap<String, u64>,
     failures: u64,
-    skip_other: bool,
+    /// Packets that were sent uncompressed, by reason.
+    uncompressed: BTreeMap<&'static str, u64>,
     flows: Option<Flows>,
     rows: Option<Rows>,
     plot: Option<(PathBuf, Series)>,
@@ -84,7 +83,7 @@ impl<'a> PacketLog<'a> {
             totals: Totals::default(),
             counts: BTreeMap::new(),
             failures: 0,
-            skip_other: outputs.skip_other,
+            uncompressed: BTreeMap::new(),
             flows: outputs.flows.map(Flows::new),
             rows: outputs.csv.as_deref().map(Rows::create).transpose()?,
             plot: outputs.plot.clone().map(|path| (path, Series::default())),
@@ -108,6 +107,10 @@ impl<'a> PacketLog<'a> {
         }
         if let Some((_, sizes)) = &entry.flow {
             self.totals.add(sizes);
+            if let (Method::Rohc(Profile::Uncompressed), Some(bytes)) = (sizes.method, entry.ip) {
+                let reason = reason(bytes, entry.ip_len);
+                *self.uncompressed.entry(reason).or_default() += 1;
+            }
             if let Some(flows) = &mut self.flows {
                 flows.add(entry.ip, sizes);
             }
@@ -135,11 +138,8 @@ impl<'a> PacketLog<'a> {
     /// # Errors
     /// Returns an error if a file cannot be written.
     pub(crate) fn finish(self, capture: &Capture) -> Result<Outcome, Error> {
-        capture.remarks().iter().for_each(|remark| self.session.note(remark));
-        let is_incomplete = capture.has_skipped() && !self.skip_other;
-        if is_incomplete {
-            self.session.note(INCOMPLETE);
-        }
+        self.session.note(&capture.remark());
+        let is_incomplete = capture.account().has_damage();
         if let (Some(hint), true) = (self.hint, self.failures > 0 && self.totals == Totals::default()) {
             self.session.note(hint);
         }
@@ -155,7 +155,8 @@ impl<'a> PacketLog<'a> {
         }
         let flows = self.flows.map_or_else(String::new, |flows| format!("{flows}\n"));
         let totals = &self.totals;
-        let text = format!("{}\n{}\n{totals}\n{flows}", totals.headline(), counts(&self.counts));
+        let (counts, reasons) = (counts(&self.counts), reasons(&self.uncompressed));
+        let text = format!("{}\n{counts}\n{reasons}{totals}\n{flows}", totals.headline());
         Ok(Outcome::new(text, self.session, self.failures > 0 || is_incomplete))
     }
 }
@@ -163,6 +164,12 @@ impl<'a> PacketLog<'a> {
 /// Returns the word that a status begins with.
 fn kind(status: &str) -> &str {
     status.split_once(':').map_or(status, |(kind, _)| kind)
+}
+
+/// Lists the reasons for packets that were sent uncompressed.
+fn reasons(reasons: &BTreeMap<&'static str, u64>) -> String {
+    let parts: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    if parts.is_empty() { String::new() } else { format!("Not compressed: {}.\n", parts.join("; ")) }
 }
 
 fn counts(counts: &BTreeMap<String, u64>) -> String {
@@ -291,6 +298,7 @@ mod tests {
             form: Form::Rohc(PacketType::Ir),
             ip_len: 9,
             ip_header: 8,
+            kept: 0,
             rohc_len: 12,
             rohc_header: 11,
         };

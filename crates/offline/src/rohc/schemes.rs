@@ -15,7 +15,7 @@ use bentpipe_wire::udp;
 use super::impairments::{ImpairmentConfig, Impairments};
 use super::packet_log::{Entry, Outputs, PacketLog, entry};
 use super::totals::{Form, Method, Sizes};
-use crate::capture::{Capture, Content, Output, Packet};
+use crate::capture::{Capture, Output, Packet, Wanted};
 use crate::{Error, Outcome, Session};
 
 /// Octet of direction: sent by the capturing host.
@@ -72,7 +72,7 @@ impl SchemeCompress {
     /// # Errors
     /// Returns an error if a file cannot be read or written.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
-        let mut input = Capture::open(&self.input, Content::Network, session)?;
+        let mut input = Capture::open(&self.input, Wanted::Network, &self.outputs.intake, session)?;
         let mut compressor = hc::Compressor::new(self.config);
         let mut decompressor = self.verify.then(|| hc::Decompressor::new(self.config));
         let mut log = PacketLog::new(&self.outputs, &self.input, session)?;
@@ -104,7 +104,7 @@ impl SchemeDecompress {
     /// # Errors
     /// Returns an error if a file cannot be read or written.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
-        let mut input = Capture::open(&self.input, Content::Schemes, session)?;
+        let mut input = Capture::open(&self.input, Wanted::Schemes, &self.outputs.intake, session)?;
         let mut decompressor = hc::Decompressor::new(self.config);
         let mut log = PacketLog::new(&self.outputs, &self.input, session)?.with_hint(OTHER_SCHEME);
         let mut output = Output::create(&self.output, LinkType::RAW, &self.input)?;
@@ -154,7 +154,7 @@ impl SchemeRoundTrip {
     /// # Errors
     /// Returns an error if a file cannot be read or written.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
-        let mut input = Capture::open(&self.input, Content::Network, session)?;
+        let mut input = Capture::open(&self.input, Wanted::Network, &self.outputs.intake, session)?;
         let mut path = Path::new(self);
         let mut log = PacketLog::new(&self.outputs, &self.input, session)?;
         let create = |path: &PathBuf| Output::create(path, LinkType::RAW, &self.input);
@@ -295,6 +295,7 @@ fn sizes(scheme: hc::Scheme, sent: &hc::Sent, ip_len: usize) -> Sizes {
         form: Form::Scheme(sent.kind),
         ip_len,
         ip_header: sent.header_in,
+        kept: 0,
         rohc_len: ip_len - sent.header_in + sent.header_out,
         rohc_header: sent.header_out,
     }
@@ -306,6 +307,7 @@ fn sizes_received(scheme: hc::Scheme, kind: hc::Kind, restored: &hc::Restored, l
         form: Form::Scheme(kind),
         ip_len: len - restored.header_in + restored.header_out,
         ip_header: restored.header_out,
+        kept: 0,
         rohc_len: len,
         rohc_header: restored.header_in,
     }

@@ -90,7 +90,7 @@ mod tests {
 
     fn sizes(rohc_header: usize) -> Sizes {
         let (method, form) = (Method::Rohc(Profile::Udp), Form::Rohc(PacketType::Uo0));
-        Sizes { method, form, ip_len: 100, ip_header: 28, rohc_len: 72 + rohc_header, rohc_header }
+        Sizes { method, form, ip_len: 100, ip_header: 28, kept: 0, rohc_len: 72 + rohc_header, rohc_header }
     }
 
     #[test]

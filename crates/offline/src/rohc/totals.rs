@@ -87,6 +87,8 @@ pub(crate) struct Sizes {
     /// Bytes of the IP packet, and of its compressed header chain.
     pub(crate) ip_len: usize,
     pub(crate) ip_header: usize,
+    /// Bytes of headers behind those that are compressed, sent as they are.
+    pub(crate) kept: usize,
     /// Bytes of the ROHC packet, and of its header.
     pub(crate) rohc_len: usize,
     pub(crate) rohc_header: usize,
@@ -106,9 +108,9 @@ impl PacketTotals {
     pub(crate) fn add(&mut self, sizes: &Sizes) {
         self.packets += 1;
         self.ip_len += sizes.ip_len as u64;
-        self.ip_header += sizes.ip_header as u64;
+        self.ip_header += (sizes.ip_header + sizes.kept) as u64;
         self.rohc_len += sizes.rohc_len as u64;
-        self.rohc_header += sizes.rohc_header as u64;
+        self.rohc_header += (sizes.rohc_header + sizes.kept) as u64;
     }
 
     fn plus(mut self, other: &PacketTotals) -> PacketTotals {
@@ -266,6 +268,7 @@ mod tests {
             form: Form::Rohc(packet_type),
             ip_len: 128,
             ip_header: 28,
+            kept: 0,
             rohc_len: 100 + rohc_header,
             rohc_header,
         };

@@ -10,8 +10,8 @@ use bentpipe_scenario::{Scenario, Traffic};
 use bentpipe_units::{RandomStream, Time};
 
 use super::{Describe, Series};
-use crate::capture::{Capture, Content};
-use crate::{Error, Session};
+use crate::capture::{Capture, Wanted};
+use crate::{Error, Intake, Session};
 
 /// Maximum number of intervals.
 const MAX_INTERVALS: usize = 1 << 22;
@@ -26,7 +26,7 @@ pub(super) fn read(job: &Describe, session: &dyn Session) -> Result<Series, Erro
     let (about, rates) = if is_scenario {
         of_scenario(job, interval_s)?
     } else if is_capture(&job.input)? {
-        of_capture(&job.input, interval_s, session)?
+        of_capture(&job.input, &job.intake, interval_s, session)?
     } else {
         of_stream(&job.input, interval_s, session)?
     };
@@ -47,10 +47,15 @@ fn too_many(path: &Path) -> Error {
     Error::Usage(format!("{shown}: more than {MAX_INTERVALS} intervals: expected a longer --interval"))
 }
 
-fn of_capture(path: &Path, interval_s: f64, session: &dyn Session) -> Result<(String, Vec<f64>), Error> {
+fn of_capture(
+    path: &Path,
+    intake: &Intake,
+    interval_s: f64,
+    session: &dyn Session,
+) -> Result<(String, Vec<f64>), Error> {
     let (mut first, mut packets, mut early) = (None, 0_u64, 0_u64);
     let mut bits: Vec<f64> = Vec::new();
-    let mut capture = Capture::open(path, Content::Ip, session)?;
+    let mut capture = Capture::open(path, Wanted::Ip, intake, session)?;
     capture.for_each(|packet| {
         let first = *first.get_or_insert(packet.time_ns);
         let Some(since) = packet.time_ns.checked_sub(first) else {
@@ -68,6 +73,8 @@ fn of_capture(path: &Path, interval_s: f64, session: &dyn Session) -> Result<(St
         packets += 1;
         Ok(!session.is_interrupted())
     })?;
+    capture.check_found()?;
+    session.note(&capture.remark());
     if early > 0 {
         session.note(&format!("{early} packets before the first one in time are not counted"));
     }

@@ -14,8 +14,8 @@ use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::tcp::{Flags, Options, Segment, SeqNumber};
 
 use super::write;
-use crate::capture::{Capture, Content};
-use crate::{Error, Outcome, Session};
+use crate::capture::{Capture, Wanted};
+use crate::{Error, Intake, Outcome, Session};
 
 /// Maximum number of connections.
 const MAX_CONNECTIONS: usize = 10_000;
@@ -44,6 +44,8 @@ pub struct Sequence {
     pub xplot: Option<PathBuf>,
     /// Enables ANSI colours in the text.
     pub colours: bool,
+    /// Choice of packets, and a file for the records that are left out.
+    pub intake: Intake,
 }
 
 /// Segment with data, SYN or FIN.
@@ -153,9 +155,10 @@ struct Connections {
 }
 
 impl Connections {
-    fn read(path: &Path, session: &dyn Session) -> Result<Connections, Error> {
+    fn read(path: &Path, intake: &Intake, session: &dyn Session) -> Result<(Connections, bool), Error> {
         let mut found = Connections::default();
-        Capture::open(path, Content::Ip, session)?.for_each(|packet| {
+        let mut capture = Capture::open(path, Wanted::Ip, intake, session)?;
+        capture.for_each(|packet| {
             found.packet(packet.time_ns, packet.bytes, packet.len);
             let is_much = found.all.len() > 2 * MAX_CONNECTIONS || found.events > MAX_EVENTS;
             if is_much {
@@ -166,9 +169,11 @@ impl Connections {
         })?;
         found.all.retain(|(_, direction)| direction.bytes() > 1);
         if found.all.is_empty() {
-            return Err(Error::Usage(format!("{}: no TCP connection with data", path.display())));
+            let (shown, account) = (path.display(), capture.account());
+            return Err(Error::Usage(format!("{shown}: no TCP connection with data: {account}")));
         }
-        Ok(found)
+        session.note(&capture.remark());
+        Ok((found, capture.account().has_damage()))
     }
 
     fn packet(&mut self, time_ns: u64, bytes: &[u8], len: usize) {
@@ -207,7 +212,7 @@ impl Sequence {
         if from.is_nan() || to.is_nan() || from >= to {
             return Err(Error::Usage("--from: expected less than --to".to_owned()));
         }
-        let found = Connections::read(&self.input, session)?;
+        let (found, has_damage) = Connections::read(&self.input, &self.intake, session)?;
         let chosen = self.chosen(&found)?;
         let (ends, direction) = &found.all[chosen];
         let shown = direction.between(self.range_s);
@@ -226,7 +231,7 @@ impl Sequence {
         if let Some(path) = &self.xplot {
             write(path, &xplot(*ends, &shown))?;
         }
-        Ok(Outcome::new(table(&found.all).to_text(self.colours), session, false))
+        Ok(Outcome::new(table(&found.all).to_text(self.colours), session, has_damage))
     }
 
     /// Returns the place of the connection that is drawn.

@@ -12,8 +12,9 @@ use bentpipe_wire::{bbframe, ip, link};
 
 use super::files::{Stream, Unit};
 use super::survey::{Role, Survey};
+use super::{by_cause, of};
 use crate::capture::Output;
-use crate::{Error, Outcome, Session};
+use crate::{Error, Intake, Outcome, Session};
 
 /// Decapsulation of the packets of a stream.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,6 +31,8 @@ pub struct Decap {
     pub rohc: Option<Rohc>,
     /// Enables bridging: whole Ethernet frames are written.
     pub bridges: bool,
+    /// Choice of the streams. Those of several are taken out each by itself.
+    pub intake: Intake,
 }
 
 impl Decap {
@@ -38,39 +41,65 @@ impl Decap {
     /// # Errors
     /// Returns an error if a file cannot be read or written, or carries no data.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
-        let stream = Stream::read(&self.input, session)?;
-        let mut survey = Survey::new();
-        stream.for_each(session, |_, unit| {
-            survey.add(unit);
+        let stream = Stream::open(&self.input, &self.intake, session)?;
+        let mut surveys: Vec<Survey> = Vec::new();
+        let summary = stream.for_each(session, &mut |place, _, unit| {
+            of(&mut surveys, place).add(unit);
             Ok(())
         })?;
-        let mut reader = Reader::new(self, &survey)?;
-        stream.for_each(session, |time, unit| reader.unit(time.unwrap_or(0), unit))?;
-        let errors = reader.finish(session)? + survey.frame_errors;
+        let mut reader = Reader::new(self, &surveys)?;
+        stream.for_each(session, &mut |place, time, unit| reader.unit(place, time.unwrap_or(0), unit))?;
+        let (errors, causes) = reader.finish(session)?;
+        let errors = errors + surveys.iter().map(|survey| survey.frame_errors).sum::<u64>();
         if errors > 0 {
             let input = self.input.display();
-            session.note(&format!("{errors} errors; bentpipe ts inspect {input} says where"));
+            session.note(&format!("{errors} errors{causes}; bentpipe ts inspect {input} says where"));
         }
-        Ok(Outcome::new(String::new(), session, errors > 0))
+        Ok(Outcome::new(String::new(), session, errors > 0 || summary.has_damage))
     }
 }
 
-struct Reader {
-    receivers: BTreeMap<Pid, Decapsulator>,
+/// Receivers of a stream.
+struct Receivers {
+    pids: BTreeMap<Pid, Decapsulator>,
     /// Receiver of frames, which have no PIDs.
     gse: Decapsulator,
+}
+
+struct Reader {
+    /// Receivers by the place of their stream.
+    streams: Vec<Receivers>,
     sink: Sink,
 }
 
 impl Reader {
-    fn new(job: &Decap, survey: &Survey) -> Result<Reader, Error> {
-        let receivers = receivers(job, survey)?;
-        let gse = decapsulator(job, Config::default().pid, Encapsulation::Gse)?;
-        Ok(Reader { receivers, gse, sink: Sink::new(job, &job.input)? })
+    fn new(job: &Decap, surveys: &[Survey]) -> Result<Reader, Error> {
+        let mut streams = Vec::new();
+        let (mut has_any, mut problem) = (false, None);
+        for survey in surveys {
+            let gse = decapsulator(job, Config::default().pid, Encapsulation::Gse)?;
+            let pids = match receivers(job, survey) {
+                Ok(pids) => {
+                    has_any = true;
+                    pids
+                }
+                // Another stream may have what is asked for.
+                Err(error) => {
+                    problem.get_or_insert(error);
+                    BTreeMap::new()
+                }
+            };
+            streams.push(Receivers { pids, gse });
+        }
+        match problem.filter(|_| !has_any) {
+            Some(problem) => Err(problem),
+            None => Ok(Reader { streams, sink: Sink::new(job, &job.input)? }),
+        }
     }
 
-    fn unit(&mut self, time_ns: u64, unit: Unit<'_>) -> Result<(), Error> {
-        let Reader { receivers, gse, sink } = self;
+    fn unit(&mut self, place: usize, time_ns: u64, unit: Unit<'_>) -> Result<(), Error> {
+        let Reader { streams, sink } = self;
+        let Some(Receivers { pids, gse }) = streams.get_mut(place) else { return Ok(()) };
         sink.time_ns = time_ns;
         let now = Time::from_nanos(time_ns);
         match unit {
@@ -79,31 +108,46 @@ impl Reader {
                     gse.push_field(now, field, |event| sink.event(event));
                 }
             }
-            Unit::Ts(bytes) => packet(receivers, now, bytes, sink),
+            Unit::Ts(bytes) => packet(pids, now, bytes, sink),
         }
         sink.failed.take().map_or(Ok(()), Err)
     }
 
-    /// Ends the file, reports what was not written, and returns the number of errors.
-    fn finish(self, session: &dyn Session) -> Result<u64, Error> {
-        let (mut wrong, mut unknown, mut refused) = (0, 0, 0);
-        for receiver in self.receivers.values().chain([&self.gse]) {
+    /// Ends the file and returns the number of errors with a list of their causes.
+    ///
+    /// What was not written is noted.
+    fn finish(self, session: &dyn Session) -> Result<(u64, String), Error> {
+        let (mut wrong, mut unknown, mut refused, mut tables) = (0, 0, 0, 0);
+        let mut causes: BTreeMap<&str, u64> = BTreeMap::new();
+        let all = self.streams.iter().flat_map(|stream| stream.pids.values().chain([&stream.gse]));
+        for receiver in all {
             let received = receiver.received();
             wrong += received.damaged + received.continuity_errors + received.crc_errors;
             wrong += received.format_errors + received.rohc.refused;
             unknown += received.unknown;
             refused += received.rohc.refused;
+            tables += received.other_tables;
+            receiver
+                .causes()
+                .into_iter()
+                .for_each(|(cause, count)| *causes.entry(cause).or_default() += count);
         }
         self.sink.finish(session)?;
         let left_out = "left out: neither IP nor Ethernet nor, with --rohc, ROHC packets";
-        for (count, what) in
-            [(unknown, left_out), (refused, "ROHC packets refused: without context, or damaged")]
-        {
+        for (count, what) in [
+            (unknown, left_out),
+            (tables, "left out: sections of other tables"),
+            (refused, "ROHC packets refused: without context, or damaged"),
+        ] {
             if count > 0 {
                 session.note(&format!("{count} {what}"));
             }
         }
-        Ok(wrong)
+        let causes = match by_cause(causes) {
+            causes if causes.is_empty() => causes,
+            causes => format!(" ({causes})"),
+        };
+        Ok((wrong, causes))
     }
 }
 

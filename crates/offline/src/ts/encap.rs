@@ -16,8 +16,8 @@ use bentpipe_wire::{ipv4, section, udp};
 
 use super::files::{Sink, is_bare};
 use super::percent;
-use crate::capture::{Capture, Content, Output, Packet};
-use crate::{Error, Outcome, Session};
+use crate::capture::{Capture, Output, Packet, Wanted};
+use crate::{Error, Intake, Outcome, Session};
 
 /// Interval of PAT and PMT.
 const TABLE_INTERVAL_NS: u64 = 100_000_000;
@@ -41,6 +41,8 @@ pub struct Encap {
     pub modcod: Modcod,
     /// Size of GSE's FECFRAMEs.
     pub frame_size: FrameSize,
+    /// Choice of packets, and a file for the records that are left out.
+    pub intake: Intake,
 }
 
 impl Encap {
@@ -50,17 +52,19 @@ impl Encap {
     /// Returns an error if a file cannot be read or written, or settings contradict one another.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
         self.check()?;
-        let content = if self.bridges { Content::Ethernet } else { Content::Ip };
-        let mut input = Capture::open(&self.input, content, session)?;
+        let content = if self.bridges { Wanted::Ethernet } else { Wanted::Ip };
+        let mut input = Capture::open(&self.input, content, &self.intake, session)?;
         let mut encap = Writer::new(self)?;
         input.for_each(|packet| {
             encap.packet(packet)?;
             Ok(!session.is_interrupted())
         })?;
+        input.check_found()?;
         let totals = encap.finish()?;
-        input.remarks().iter().for_each(|remark| session.note(remark));
+        session.note(&input.remark());
         totals.report(session);
-        Ok(Outcome::new(String::new(), session, totals.refused > 0))
+        let has_damage = totals.refused + totals.cut > 0 || input.account().has_damage();
+        Ok(Outcome::new(String::new(), session, has_damage))
     }
 
     fn check(&self) -> Result<(), Error> {

@@ -1,17 +1,18 @@
 //! Files of streams.
 
 use std::cell::Cell;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use bentpipe_wire::bbframe::{self, ADAPTATION_LEN, Deframer};
-use bentpipe_wire::ip::{Packet, Protocol};
-use bentpipe_wire::pcap::{LinkType, Reader};
+use bentpipe_intake::{LeftOut, StreamEntry, Streams};
+use bentpipe_wire::pcap::{LinkType, ReadError, Reader};
 use bentpipe_wire::ts::{self, PACKET_LEN, Packet as TsPacket};
-use bentpipe_wire::{link, udp};
+use serde_json::Value;
+
+pub use bentpipe_intake::Unit;
 
 use crate::capture::{self, Output};
-use crate::{Error, Session};
+use crate::{Error, Intake, Session};
 
 /// Maximum number of bytes read from a pipe, which may have no end.
 const MAX_PIPED_BYTES: u64 = 1 << 32;
@@ -19,190 +20,208 @@ const MAX_PIPED_BYTES: u64 = 1 << 32;
 /// Length of a pipe's start that must have part of a stream, in bytes.
 const PROBED_BYTES: u64 = 1 << 20;
 
-/// Unit of a stream.
-#[derive(Clone, Copy, Debug)]
-pub enum Unit<'a> {
-    /// A TS packet.
-    Ts(&'a [u8; PACKET_LEN]),
-    /// A baseband frame.
-    Frame(&'a [u8]),
-}
+/// Bytes of a file that are read at a time.
+const CHUNK_LEN: usize = 1 << 18;
 
-/// Stream that was read into memory.
-pub struct Stream {
+/// Most streams that an error names.
+const MAX_NAMED: usize = 6;
+
+/// Input of streams, which is read as often as it is asked for.
+pub struct Stream<'a> {
     path: PathBuf,
-    bytes: Vec<u8>,
+    intake: &'a Intake,
+    /// Bytes of a pipe.
+    piped: Option<Vec<u8>>,
     is_capture: bool,
-    /// The note on an end within a record was given.
-    cut_noted: Cell<bool>,
+    /// The account was given, and the records left out are written.
+    is_noted: Cell<bool>,
 }
 
-impl Stream {
-    /// Reads a file, or standard input for "-".
+/// Streams of an input, and what became of all that was read.
+pub struct Summary {
+    /// Streams in the order of their first packets.
+    pub entries: Vec<StreamEntry>,
+    /// Account as JSON.
+    pub account: Value,
+    /// Set if something of the input was lost.
+    pub has_damage: bool,
+}
+
+impl Summary {
+    /// Returns the one stream.
+    ///
+    /// # Errors
+    /// Returns an error that lists the streams if there are several.
+    pub(super) fn one(&self, path: &Path) -> Result<StreamEntry, Error> {
+        let count = self.entries.len();
+        if let [one] = self.entries[..] {
+            return Ok(one);
+        }
+        let named = self.entries.iter().take(MAX_NAMED).map(|entry| entry.id.to_string());
+        let named = named.collect::<Vec<_>>().join("; ");
+        let more = if count > MAX_NAMED { "; and others" } else { "" };
+        let flags = "choose one by --src, --dst, --port, --ssrc, --isi or --interface";
+        Err(Error::Usage(format!("{}: {count} streams: {flags}: {named}{more}", path.display())))
+    }
+}
+
+/// Callback invoked with the place of a stream, the time in nanoseconds, and a unit.
+pub type Each<'a> = dyn FnMut(usize, Option<u64>, Unit<'_>) -> Result<(), Error> + 'a;
+
+/// Receiver of an intake, which ends with the first error.
+struct Receiver<'a, 'b> {
+    each: &'a mut Each<'b>,
+    left_out: Option<capture::LeftOutFile>,
+    failed: Option<Error>,
+}
+
+impl bentpipe_intake::Sink for Receiver<'_, '_> {
+    fn unit(&mut self, stream: usize, time_ns: Option<u64>, unit: Unit<'_>) {
+        if self.failed.is_none() {
+            self.failed = (self.each)(stream, time_ns, unit).err();
+        }
+    }
+
+    fn left_out(&mut self, left_out: &LeftOut<'_>) {
+        if let (Some(file), None) = (&mut self.left_out, &self.failed) {
+            self.failed = file.write(left_out).err();
+        }
+    }
+}
+
+impl<'a> Stream<'a> {
+    /// Opens a file, or reads standard input for "-".
     ///
     /// # Errors
     /// Returns an error if it cannot be read, or is a pipe with no end in 4 GiB.
-    pub fn read(path: &Path, session: &dyn Session) -> Result<Stream, Error> {
+    pub fn open(path: &Path, intake: &'a Intake, session: &dyn Session) -> Result<Stream<'a>, Error> {
         let failed = |source| Error::Open { path: path.into(), source };
-        let most = if path.is_file() { u64::MAX } else { MAX_PIPED_BYTES };
-        let mut bytes = Vec::new();
-        let mut source = capture::source(path, session).map_err(failed)?;
-        source.by_ref().take(PROBED_BYTES).read_to_end(&mut bytes).map_err(failed)?;
-        if bytes.len() as u64 == PROBED_BYTES
-            && Reader::new(&bytes[..]).is_err()
-            && ts::find_sync(&bytes).is_none()
-        {
-            return Err(nothing_found(path));
+        let mut stream =
+            Stream { path: path.into(), intake, piped: None, is_capture: false, is_noted: Cell::new(false) };
+        if path.is_file() {
+            stream.is_capture =
+                Reader::new(capture::source(path, &crate::Unattended).map_err(failed)?).is_ok();
+        } else {
+            let bytes = piped(path, session)?;
+            stream.is_capture = Reader::new(&bytes[..]).is_ok();
+            stream.piped = Some(bytes);
         }
-        source.take(most - PROBED_BYTES).read_to_end(&mut bytes).map_err(failed)?;
-        if bytes.len() as u64 == most {
-            let shown = path.display();
-            return Err(Error::Usage(format!(
-                "{shown}: no end in {most} bytes: expected a part of a stream"
-            )));
-        }
-        let is_capture = Reader::new(&bytes[..]).is_ok();
-        Ok(Stream { path: path.into(), bytes, is_capture, cut_noted: Cell::new(false) })
+        Ok(stream)
     }
 
-    /// Passes every TS packet and BBFRAME to `each` and returns the number of other bytes. Each has its time in
-    /// nanoseconds if the file has times. Ends early on an interrupt or error.
+    /// Returns the bytes from the start on.
+    fn source<'s>(&'s self, session: &dyn Session) -> Result<Box<dyn Read + 's>, Error> {
+        match &self.piped {
+            Some(bytes) => Ok(Box::new(&bytes[..])),
+            None => capture::source(&self.path, session)
+                .map(|source| source as Box<dyn Read>)
+                .map_err(|source| Error::Open { path: self.path.clone(), source }),
+        }
+    }
+
+    /// Passes every TS packet and BBFRAME to `each`. Ends early on an interrupt or error.
+    ///
+    /// The first time the session gets the account in a line.
     ///
     /// # Errors
-    /// Returns the error of `each`, or one if a capture cannot be read on or the file has nothing of the kind. A last
-    /// record that is cut short is the end of the capture.
-    pub fn for_each(
-        &self,
-        session: &dyn Session,
-        mut each: impl FnMut(Option<u64>, Unit<'_>) -> Result<(), Error>,
-    ) -> Result<u64, Error> {
-        let mut found = false;
-        let mut counted = |time: Option<u64>, unit: Unit<'_>| {
-            found = true;
-            each(time, unit)
-        };
-        let skipped = if self.is_capture {
-            self.records(session, &mut counted)?
-        } else {
-            bare(session, &self.bytes, None, &mut counted)?
-        };
-        if !found && !session.is_interrupted() {
-            return Err(nothing_found(&self.path));
+    /// Returns the error of `each`, or one if a file cannot be read on or has nothing of the kind. A last record that is cut
+    /// short is the end of the capture.
+    pub fn for_each(&self, session: &dyn Session, each: &mut Each<'_>) -> Result<Summary, Error> {
+        let is_first = !self.is_noted.replace(true);
+        let left_out = self.intake.left_out.as_deref().filter(|_| is_first);
+        let left_out = left_out.map(|path| capture::LeftOutFile::create(path, &self.path)).transpose()?;
+        let mut sink = Receiver { each, left_out, failed: None };
+        let mut streams = Streams::new(self.intake.select.clone());
+        match self.is_capture {
+            true => self.records(session, &mut streams, &mut sink)?,
+            false => self.bytes(session, &mut streams, &mut sink)?,
         }
-        Ok(skipped)
+        streams.finish(&mut sink);
+        if let Some(error) = sink.failed {
+            return Err(error);
+        }
+        sink.left_out.map_or(Ok(()), capture::LeftOutFile::finish)?;
+        let (shown, account) = (self.path.display(), streams.account());
+        if account.is_unused() && !session.is_interrupted() {
+            let nothing = nothing_found(&self.path);
+            return Err(Error::Usage(format!("{nothing}: {account}")));
+        }
+        if is_first {
+            session.note(&format!("{shown}: {account}"));
+        }
+        let json = account.json(&shown.to_string());
+        Ok(Summary { entries: streams.entries().collect(), account: json, has_damage: account.has_damage() })
     }
 
     fn records(
         &self,
         session: &dyn Session,
-        each: &mut impl FnMut(Option<u64>, Unit<'_>) -> Result<(), Error>,
-    ) -> Result<u64, Error> {
-        let failed = |source| Error::Read { path: self.path.clone(), source };
-        let mut reader = Reader::new(&self.bytes[..]).map_err(failed)?;
-        let (mut skipped, mut deframer) = (0, Deframer::new());
-        let mut records = 0_u64;
-        loop {
-            let record = match reader.next_record() {
-                Ok(Some(record)) => record,
+        streams: &mut Streams,
+        sink: &mut Receiver<'_, '_>,
+    ) -> Result<(), Error> {
+        let failed = |source: ReadError| Error::Read { path: self.path.clone(), source };
+        let mut reader = Reader::new(self.source(session)?).map_err(failed)?;
+        while sink.failed.is_none() && !session.is_interrupted() {
+            match reader.next_record() {
+                Ok(Some(record)) => streams.record(&record, sink),
                 Ok(None) => break,
                 Err(error) if capture::is_cut_short(&error) => {
-                    self.note_cut(records + 1, session);
+                    streams.cut();
                     break;
                 }
                 Err(error) => return Err(failed(error)),
-            };
-            records += 1;
-            if session.is_interrupted() {
-                break;
             }
-            let payload = if record.link_type == LinkType::MPEG_2_TS {
-                Some(record.bytes)
-            } else {
-                datagram(record.link_type, record.bytes)
-            };
-            skipped += match payload {
-                Some([0xb8, ..]) => frame(payload.unwrap_or_default(), record.time_ns, &mut deframer, each)?,
-                Some(payload) => bare(session, payload, record.time_ns, each)?,
-                None => record.bytes.len() as u64,
-            };
         }
-        Ok(skipped)
+        Ok(())
     }
 
-    /// Notes that the capture ends within a record, once however often it is read.
-    fn note_cut(&self, record: u64, session: &dyn Session) {
-        if !self.cut_noted.replace(true) {
-            session.note(&capture::cut_remark(&self.path, record));
+    fn bytes(
+        &self,
+        session: &dyn Session,
+        streams: &mut Streams,
+        sink: &mut Receiver<'_, '_>,
+    ) -> Result<(), Error> {
+        let (mut source, mut chunk) = (self.source(session)?, vec![0; CHUNK_LEN]);
+        while sink.failed.is_none() && !session.is_interrupted() {
+            let len = match source.read(&mut chunk) {
+                Ok(0) => break,
+                Ok(len) => len,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(source) => return Err(Error::Open { path: self.path.clone(), source }),
+            };
+            streams.bytes(&chunk[..len], sink);
         }
+        Ok(())
     }
+}
+
+/// Reads standard input or another pipe to its end.
+fn piped(path: &Path, session: &dyn Session) -> Result<Vec<u8>, Error> {
+    let failed = |source| Error::Open { path: path.into(), source };
+    let mut bytes = Vec::new();
+    let mut source = capture::source(path, session).map_err(failed)?;
+    source.by_ref().take(PROBED_BYTES).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 == PROBED_BYTES && Reader::new(&bytes[..]).is_err() && !has_packets(&bytes) {
+        return Err(nothing_found(path));
+    }
+    source.take(MAX_PIPED_BYTES - PROBED_BYTES).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 == MAX_PIPED_BYTES {
+        let shown = path.display();
+        let text = format!("{shown}: no end in {MAX_PIPED_BYTES} bytes: expected a part of a stream");
+        return Err(Error::Usage(text));
+    }
+    Ok(bytes)
+}
+
+/// Returns `true` if there are packets of any layout.
+fn has_packets(bytes: &[u8]) -> bool {
+    let (mut joint, mut found) = (bentpipe_intake::Joint::new(), false);
+    joint.bytes(bytes, |_| found = true);
+    found
 }
 
 fn nothing_found(path: &Path) -> Error {
     Error::Usage(format!("{}: neither TS packets nor baseband frames", path.display()))
-}
-
-/// Returns the payload of a captured UDP datagram, without an RTP header.
-fn datagram(link_type: LinkType, bytes: &[u8]) -> Option<&[u8]> {
-    let network = link::network(link_type, bytes).ok()?;
-    let packet = Packet::new_checked(network.bytes).ok()?;
-    let upper = packet.upper().ok().filter(|upper| upper.protocol == Protocol::UDP)?;
-    let start = network.offset + upper.offset;
-    let end = start + upper.bytes.len();
-    let payload = bytes.get(start..end)?.get(udp::HEADER_LEN..)?;
-    match payload {
-        [0x80, 0x21 | 0xa1, ..] if payload.len() % PACKET_LEN == 12 => payload.get(12..),
-        _ => Some(payload),
-    }
-}
-
-/// Passes a BBFRAME, or the TS packets that end in it, to `each`.
-fn frame(
-    payload: &[u8],
-    time: Option<u64>,
-    deframer: &mut Deframer,
-    each: &mut impl FnMut(Option<u64>, Unit<'_>) -> Result<(), Error>,
-) -> Result<u64, Error> {
-    if bbframe::Adaptation::parse(payload).is_err() {
-        return Ok(payload.len() as u64);
-    }
-    let frame = &payload[ADAPTATION_LEN..];
-    match bbframe::parse(frame) {
-        Ok((repr, field)) if repr.stream == bbframe::Stream::Transport => {
-            let mut done = Ok(());
-            deframer.push(&repr, field, |packet| {
-                if done.is_ok() {
-                    done = each(time, Unit::Ts(packet));
-                }
-            });
-            done?;
-        }
-        _ => each(time, Unit::Frame(frame))?,
-    }
-    Ok(0)
-}
-
-/// Passes TS packets that follow one another to `each`, wherever they start.
-fn bare(
-    session: &dyn Session,
-    bytes: &[u8],
-    time: Option<u64>,
-    each: &mut impl FnMut(Option<u64>, Unit<'_>) -> Result<(), Error>,
-) -> Result<u64, Error> {
-    let (mut rest, mut skipped) = (bytes, 0);
-    while let Some(at) = ts::find_sync(rest) {
-        skipped += at as u64;
-        rest = &rest[at..];
-        while let Some((packet, behind)) =
-            rest.split_first_chunk::<PACKET_LEN>().filter(|(packet, _)| packet[0] == ts::SYNC)
-        {
-            if session.is_interrupted() {
-                return Ok(skipped);
-            }
-            each(time, Unit::Ts(packet))?;
-            rest = behind;
-        }
-    }
-    Ok(skipped + rest.len() as u64)
 }
 
 /// File of TS packets that is being written.

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use bentpipe_dvb::Encapsulation;
+use bentpipe_intake::StreamEntry;
 use bentpipe_record::WholeFile;
 use bentpipe_report::{Block, Cell, Page, Table};
 use bentpipe_units::Span;
@@ -12,13 +13,13 @@ use bentpipe_wire::si::Description;
 use bentpipe_wire::ts::{PACKET_LEN, Packet, Pid};
 use serde_json::{Value, json};
 
-use super::files::{Stream, Unit};
+use super::files::{Stream, Summary, Unit};
 use super::measurement::{self, Measurement};
-use super::percent;
 use super::rates::{RateFile, RateLog};
 use super::stamps;
 use super::survey::{Carried, Kinds, PidStream, Role, ServiceEntry, Survey};
-use crate::{Error, Outcome, Session};
+use super::{by_cause, of, percent};
+use crate::{Error, Intake, Outcome, Session};
 
 /// Description of a stream's contents as text, CSV and JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub struct Inspect {
     pub interval: Span,
     /// Enables ANSI colours in the text.
     pub colours: bool,
+    /// Choice of the streams. Several are described each by itself.
+    pub intake: Intake,
 }
 
 impl Inspect {
@@ -47,34 +50,52 @@ impl Inspect {
     /// # Errors
     /// Returns an error if a file cannot be read or written, or has no stream.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
-        let (mut survey, mut measurement) = (Survey::new(), Measurement::default());
-        let stream = Stream::read(&self.input, session)?;
-        let skipped = stream.for_each(session, |time_ns, unit| {
+        let mut all: Vec<Described> = Vec::new();
+        let stream = Stream::open(&self.input, &self.intake, session)?;
+        let summary = stream.for_each(session, &mut |place, time_ns, unit| {
+            let Described { survey, measurement } = of(&mut all, place);
             survey.add(unit);
             if let Unit::Ts(packet) = unit {
                 measurement.survey(time_ns, packet);
             }
             Ok(())
         })?;
-        measurement.choose_clock(clocks(&survey));
-        let logs = self.second_pass(&mut measurement, &survey, &stream, session)?;
-        let measured = self.measure.then(|| (measurement.indicators(skipped), measurement.clocks()));
+        all.resize_with(summary.entries.len(), Described::default);
+        let has_rates = self.rates.is_some() || self.report.is_some();
+        if has_rates {
+            summary.one(&self.input)?;
+        }
+        for Described { survey, measurement } in &mut all {
+            measurement.choose_clock(clocks(survey));
+        }
+        let logs = self.second_pass(&mut all, &stream, session)?;
+        let parts: Vec<Part> =
+            all.iter_mut().zip(&summary.entries).map(|(it, entry)| self.part(it, *entry)).collect();
         if let Some(path) = &self.csv {
-            write(path, &csv(&survey))?;
+            write(path, &csv(&all, &summary.entries))?;
         }
         if let Some(path) = &self.json {
-            let mut value = json(&survey, skipped);
-            if let (Some((indicators, clocks)), Some(all)) = (&measured, value.as_object_mut()) {
-                all.insert("tr_101_290".to_owned(), measurement::json(indicators, clocks, &measurement));
-            }
+            let value = whole_json(&parts, &summary);
             let text = serde_json::to_string_pretty(&value).expect("figures are JSON");
             write(path, &(text + "\n"))?;
         }
-        let remarks = [(skipped, "bytes outside packets"), (survey.malformed, "malformed TS packets")];
-        for (count, what) in remarks.iter().filter(|(count, _)| *count > 0) {
-            session.note(&format!("{count} {what}"));
+        for malformed in all.iter().map(|it| it.survey.malformed).filter(|count| *count > 0) {
+            session.note(&format!("{malformed} malformed TS packets"));
         }
-        let mut text = text(&survey, self.colours);
+        let text = self.text(&parts, &summary.entries);
+        if let (Some(path), Some(part)) = (&self.report, parts.into_iter().next()) {
+            write(path, &self.page(&all[0].survey, part.tables, &logs).to_html())?;
+        }
+        Ok(Outcome::new(text, session, summary.has_damage))
+    }
+
+    /// Describes a stream.
+    fn part(&self, Described { survey, measurement }: &mut Described, entry: StreamEntry) -> Part {
+        let measured = self.measure.then(|| (measurement.indicators(entry.outside), measurement.clocks()));
+        let mut value = json(survey, entry.outside);
+        if let (Some((indicators, clocks)), Some(all)) = (&measured, value.as_object_mut()) {
+            all.insert("tr_101_290".to_owned(), measurement::json(indicators, clocks, measurement));
+        }
         let mut tables: Vec<Table> = measured
             .iter()
             .flat_map(|(indicators, clocks)| measurement::tables(indicators, clocks))
@@ -82,22 +103,32 @@ impl Inspect {
         if self.measure && measurement.stamps().next().is_some() {
             tables.push(stamps::table(measurement.stamps()));
         }
-        tables.iter().for_each(|table| text += &format!("\n{}", table.to_text(self.colours)));
-        if let Some(path) = &self.report {
-            write(path, &self.page(&survey, tables, &logs).to_html())?;
+        Part { text: text(survey, self.colours), tables, json: value }
+    }
+
+    /// Returns the descriptions of all streams, behind a list of them if there are several.
+    fn text(&self, parts: &[Part], entries: &[StreamEntry]) -> String {
+        let is_one = parts.len() == 1;
+        let mut text = if is_one { String::new() } else { streams(entries).to_text(self.colours) };
+        for (part, entry) in parts.iter().zip(entries) {
+            if !is_one {
+                text += &format!("\n{}\n", entry.id);
+            }
+            text += &part.text;
+            part.tables.iter().for_each(|table| text += &format!("\n{}", table.to_text(self.colours)));
         }
-        Ok(Outcome::new(text, session, false))
+        text
     }
 
     /// Reads the stream again for measurements and rates, if they are wanted.
     fn second_pass(
         &self,
-        measurement: &mut Measurement,
-        survey: &Survey,
-        stream: &Stream,
+        all: &mut [Described],
+        stream: &Stream<'_>,
         session: &dyn Session,
     ) -> Result<Vec<RateLog>, Error> {
-        let has_rates = (self.rates.is_some() || self.report.is_some()) && survey.packets > 0;
+        let has_packets = all.iter().any(|it| it.survey.packets > 0);
+        let has_rates = (self.rates.is_some() || self.report.is_some()) && has_packets;
         if has_rates && self.interval < Span::from_micros(1) {
             return Err(Error::Usage("--interval: expected at least 1 us".to_owned()));
         }
@@ -108,8 +139,9 @@ impl Inspect {
         let [mut by_clock, mut by_capture] = ["pcr", "capture"].map(|clock| RateLog::new(clock, interval_s));
         let mut file = self.rates.as_deref().filter(|_| has_rates).map(RateFile::create).transpose()?;
         let mut number = 0;
-        stream.for_each(session, |time_ns, unit| {
+        stream.for_each(session, &mut |place, time_ns, unit| {
             let Unit::Ts(packet) = unit else { return Ok(()) };
+            let measurement = &mut all[place].measurement;
             measurement.add(time_ns, packet);
             if let (true, Ok(view)) = (has_rates, Packet::new_checked(packet)) {
                 if let Some(at_s) = measurement.since_start_s(number) {
@@ -153,6 +185,66 @@ impl Inspect {
     }
 }
 
+/// Stream with its contents and measurements.
+#[derive(Debug, Default)]
+struct Described {
+    survey: Survey,
+    measurement: Measurement,
+}
+
+/// Description of a stream.
+struct Part {
+    text: String,
+    tables: Vec<Table>,
+    json: Value,
+}
+
+/// Lists the streams of an input.
+fn streams(entries: &[StreamEntry]) -> Table {
+    let head = ["", "stream", "datagrams", "TS packets", "frames", "RTP missing", "bytes outside"];
+    let row = |(number, entry): (usize, &StreamEntry)| {
+        let counts = [entry.datagrams, entry.packets, entry.frames, entry.missing, entry.outside];
+        let mut cells = vec![Cell::Text((number + 1).to_string()), Cell::Text(entry.id.to_string())];
+        cells.extend(counts.map(|count| Cell::Number(count.to_string())));
+        cells
+    };
+    let rows = entries.iter().enumerate().map(row).collect();
+    Table { caption: String::new(), head: head.map(String::from).to_vec(), rows }
+}
+
+/// Describes all streams with the account: of one its own object, of several a list.
+fn whole_json(parts: &[Part], summary: &Summary) -> Value {
+    let with_stream = |(part, entry): (&Part, &StreamEntry)| {
+        let mut value = part.json.clone();
+        let stream = json!({
+            "name": entry.id.to_string(),
+            "interface": entry.id.interface,
+            "source": entry.id.ends.map(|(from, _)| from.to_string()),
+            "destination": entry.id.ends.map(|(_, to)| to.to_string()),
+            "ssrc": entry.id.ssrc,
+            "isi": entry.id.isi,
+            "datagrams": entry.datagrams,
+            "rtp_missing": entry.missing,
+            "packet_bytes": entry.layout.map(|layout| layout.stride),
+        });
+        value
+            .as_object_mut()
+            .into_iter()
+            .for_each(|all| drop(all.insert("stream".to_owned(), stream.clone())));
+        value
+    };
+    let mut all: Vec<Value> = parts.iter().zip(&summary.entries).map(with_stream).collect();
+    let mut value = match all.len() {
+        1 => all.remove(0),
+        _ => json!({ "streams": all }),
+    };
+    value
+        .as_object_mut()
+        .into_iter()
+        .for_each(|all| drop(all.insert("intake".to_owned(), summary.account.clone())));
+    value
+}
+
 /// Returns the clocks of elementary streams by PID.
 fn clocks(survey: &Survey) -> BTreeMap<Pid, Pid> {
     survey.elementary_streams().into_iter().map(|(pid, (_, clock))| (pid, clock)).collect()
@@ -167,11 +259,53 @@ fn text(survey: &Survey, colours: bool) -> String {
     if survey.frames > 0 {
         text.push_str(&frames(survey).to_text(colours));
     }
-    text
+    text + &reasons(survey)
 }
 
-const PID_HEAD: [&str; 11] =
-    ["PID", "what", "packets", "share", "bytes", "gaps", "damaged", "units", "types", "wrong", "efficiency"];
+/// Lists the causes of errors by PID, and those of GSE.
+fn reasons(survey: &Survey) -> String {
+    let (roles, mut text) = (survey.roles(), String::new());
+    for (pid, stream) in &survey.streams {
+        match roles.get(pid) {
+            Some(Role::Data(Encapsulation::Ule)) => {
+                text += &wrong_by(&format!("PID {pid}"), stream.ule.counts().causes());
+            }
+            Some(Role::Data(_)) => {
+                let counts = stream.mpe.counts();
+                text += &wrong_by(&format!("PID {pid}"), counts.causes(stream.mpe.section_counts()));
+                if counts.other_tables > 0 {
+                    text +=
+                        &format!("  PID {pid}: {} sections of other tables left out\n", counts.other_tables);
+                }
+            }
+            _ => {}
+        }
+    }
+    text + &wrong_by("GSE", survey.gse.counts().causes())
+}
+
+/// Returns a line with the causes of what is wrong, if anything is.
+fn wrong_by<const N: usize>(place: &str, causes: [(&'static str, u64); N]) -> String {
+    match by_cause(causes) {
+        causes if causes.is_empty() => causes,
+        causes => format!("  {place}: wrong by {causes}\n"),
+    }
+}
+
+const PID_HEAD: [&str; 12] = [
+    "PID",
+    "what",
+    "packets",
+    "share",
+    "bytes",
+    "gaps",
+    "damaged",
+    "scrambled",
+    "units",
+    "types",
+    "wrong",
+    "efficiency",
+];
 
 fn packets(survey: &Survey) -> Table {
     let roles = survey.roles();
@@ -189,7 +323,6 @@ struct Figures<'a> {
     /// Number of SNDUs or sections.
     units: Option<u64>,
     carried: Option<&'a Carried>,
-    damaged: u64,
     wrong: u64,
 }
 
@@ -204,13 +337,12 @@ impl<'a> Figures<'a> {
             Role::Pat | Role::Pmt | Role::Sdt => (Some(stream.mpe.section_counts().sections), None, 0),
             _ => (None, None, 0),
         };
-        let damaged = stream.transport_errors + stream.scrambled;
-        Figures { role, bytes: stream.packets * PACKET_LEN as u64, units, carried, damaged, wrong }
+        Figures { role, bytes: stream.packets * PACKET_LEN as u64, units, carried, wrong }
     }
 }
 
 fn row(survey: &Survey, pid: Pid, stream: &PidStream, roles: &Roles) -> Vec<Cell> {
-    let Figures { role, bytes, units, carried, damaged, wrong } = Figures::of(pid, stream, roles);
+    let Figures { role, bytes, units, carried, wrong } = Figures::of(pid, stream, roles);
     let number = |count: u64| Cell::Number(count.to_string());
     let errors = |count: u64| if count == 0 { number(0) } else { Cell::Bad(count.to_string()) };
     vec![
@@ -220,7 +352,8 @@ fn row(survey: &Survey, pid: Pid, stream: &PidStream, roles: &Roles) -> Vec<Cell
         Cell::Number(percent(stream.packets, survey.packets)),
         number(bytes),
         errors(stream.continuity_errors),
-        errors(damaged),
+        errors(stream.transport_errors),
+        number(stream.scrambled),
         units.map_or(Cell::Number(String::new()), number),
         Cell::Text(carried.map_or(String::new(), |carried| kinds(&carried.kinds))),
         errors(wrong),
@@ -230,7 +363,7 @@ fn row(survey: &Survey, pid: Pid, stream: &PidStream, roles: &Roles) -> Vec<Cell
 
 /// Describes one PID as JSON. Its keys are the columns of the CSV, in order.
 fn pid_json(pid: Pid, stream: &PidStream, roles: &Roles) -> Value {
-    let Figures { role, bytes, units, carried, damaged, wrong } = Figures::of(pid, stream, roles);
+    let Figures { role, bytes, units, carried, wrong } = Figures::of(pid, stream, roles);
     json!({
         "pid": pid.number(),
         "what": what(&role),
@@ -238,7 +371,8 @@ fn pid_json(pid: Pid, stream: &PidStream, roles: &Roles) -> Value {
         "bytes": bytes,
         "continuity_errors": stream.continuity_errors,
         "duplicates": stream.duplicates,
-        "damaged": damaged,
+        "damaged": stream.transport_errors,
+        "scrambled": stream.scrambled,
         "units": units,
         "wrong_units": wrong,
         "pdu_bytes": carried.map(|carried| carried.pdu_bytes),
@@ -247,13 +381,23 @@ fn pid_json(pid: Pid, stream: &PidStream, roles: &Roles) -> Value {
     })
 }
 
-/// Writes one line per PID as CSV.
-fn csv(survey: &Survey) -> String {
-    let (mut lines, roles) = (csv::Writer::from_writer(Vec::new()), survey.roles());
+/// Returns the causes that have a count, as JSON.
+fn causes_json<const N: usize>(causes: [(&str, u64); N]) -> Value {
+    causes.into_iter().filter(|(_, count)| *count > 0).map(|(cause, count)| (cause, json!(count))).collect()
+}
+
+/// Writes one line per PID as CSV, of several streams with their names.
+fn csv(all: &[Described], entries: &[StreamEntry]) -> String {
+    let mut lines = csv::Writer::from_writer(Vec::new());
     let in_memory = "writing to memory does not fail";
-    lines.write_record(COLUMNS).expect(in_memory);
-    for (&pid, stream) in &survey.streams {
-        let value = pid_json(pid, stream, &roles);
+    let is_one = all.len() == 1;
+    let name = |name: &str| (!is_one).then(|| name.to_owned());
+    lines.write_record(name("stream").into_iter().chain(COLUMNS.map(str::to_owned))).expect(in_memory);
+    let surveys = all.iter().map(|it| (&it.survey, it.survey.roles())).zip(entries);
+    let rows = surveys.flat_map(|((survey, roles), entry)| {
+        survey.streams.iter().map(move |(&pid, stream)| (entry, pid_json(pid, stream, &roles)))
+    });
+    for (entry, value) in rows {
         let cells = value.as_object().into_iter().flatten().map(|(_, value)| match value {
             Value::Null => String::new(),
             Value::String(text) => text.clone(),
@@ -262,13 +406,13 @@ fn csv(survey: &Survey) -> String {
             }
             value => value.to_string(),
         });
-        lines.write_record(cells).expect(in_memory);
+        lines.write_record(name(&entry.id.to_string()).into_iter().chain(cells)).expect(in_memory);
     }
     String::from_utf8(lines.into_inner().expect(in_memory)).expect("cells are UTF-8")
 }
 
 /// Columns of the CSV.
-const COLUMNS: [&str; 12] = [
+const COLUMNS: [&str; 13] = [
     "pid",
     "what",
     "packets",
@@ -276,6 +420,7 @@ const COLUMNS: [&str; 12] = [
     "continuity_errors",
     "duplicates",
     "damaged",
+    "scrambled",
     "units",
     "wrong_units",
     "pdu_bytes",
@@ -323,6 +468,7 @@ fn json(survey: &Survey, skipped_bytes: u64) -> Value {
             "gse_packets": gse.packets,
             "pdus": gse.pdus,
             "wrong_pdus": gse_errors(survey),
+            "causes": causes_json(gse.causes()),
             "pdu_bytes": as_gse.pdu_bytes,
             "efficiency": as_gse.pdu_bytes as f64 / survey.frame_bytes.max(1) as f64,
             "types": as_gse.kinds,
@@ -340,23 +486,12 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
 
 /// Returns the number of ULE errors other than gaps and transmission errors.
 fn ule_errors(stream: &PidStream) -> u64 {
-    let counts = stream.ule.counts();
-    counts.pointer_errors
-        + counts.reassembly_errors
-        + counts.delimiting_errors
-        + counts.length_errors
-        + counts.crc_errors
-        + counts.type_errors
-        + counts.concat_errors
-        + counts.adaptations
+    sum(&stream.ule.counts().causes())
 }
 
 /// Returns the number of MPE errors, as [`ule_errors`].
 fn mpe_errors(stream: &PidStream) -> u64 {
-    let (counts, sections) = (stream.mpe.counts(), stream.mpe.section_counts());
-    let framing = sections.pointer_errors + sections.delimiting_errors + sections.length_errors;
-    let parts = counts.orphans + counts.abandoned;
-    counts.length_errors + counts.crc_errors + counts.unsupported + parts + framing
+    sum(&stream.mpe.counts().causes(stream.mpe.section_counts()))
 }
 
 fn what(role: &Role) -> String {
@@ -458,13 +593,9 @@ fn frames(survey: &Survey) -> Table {
 
 /// Returns the number of GSE errors.
 fn gse_errors(survey: &Survey) -> u64 {
-    let counts = survey.gse.counts();
-    counts.length_errors
-        + counts.label_errors
-        + counts.orphans
-        + counts.abandoned
-        + counts.total_length_errors
-        + counts.crc_errors
-        + counts.type_errors
-        + counts.concat_errors
+    sum(&survey.gse.counts().causes())
+}
+
+fn sum(causes: &[(&str, u64)]) -> u64 {
+    causes.iter().map(|(_, count)| count).sum()
 }

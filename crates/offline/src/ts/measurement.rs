@@ -229,8 +229,8 @@ impl Measurement {
             return;
         }
         self.pids.entry(pid).or_default().note(at_s, PID_S);
-        let is_gap = matches!(self.continuity.entry(pid).or_default().admit(&packet), Ok(true));
-        self.continuity_errors += u64::from(is_gap);
+        let step = self.continuity.entry(pid).or_default().follow(&packet);
+        self.continuity_errors += u64::from(step.is_error());
         let is_scrambled = packet.scrambling() != 0;
         self.scrambled += u64::from(is_scrambled);
         self.pat_errors += u64::from(pid == Pid::PAT && is_scrambled);
@@ -238,6 +238,7 @@ impl Measurement {
         if pid == Pid::PAT || pid.number() == CAT || self.maps.contains(&pid) {
             self.table(pid, at_s, bytes);
         } else if packet.unit_start()
+            && !step.is_repeat()
             && let Ok(header) = packet.payload().and_then(pes::Repr::parse)
         {
             let clock = self.clock_at(pid, number);

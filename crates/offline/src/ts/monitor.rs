@@ -219,6 +219,7 @@ impl Monitor {
         let pid = packet.pid();
         self.log(at_ns, pid);
         if packet.has_error() {
+            self.pids.entry(pid).or_default().continuity.forget();
             let text = "transport error indicated".to_owned();
             return self.raise(event(at_ns, Indicator::Transport, Some(pid), text), sink);
         }
@@ -230,18 +231,21 @@ impl Monitor {
         }
         let mut alarms = Vec::new();
         alarms.extend(noted(state.any.note(at_ns, limits.pid), at_ns, Indicator::Pid, Some(pid)));
-        if matches!(state.continuity.admit(&packet), Ok(true)) {
+        let step = state.continuity.follow(&packet);
+        if step.is_error() {
             state.gaps += 1;
             self.second.gaps += 1;
             // One alarm a second of each PID; the second's line has their number.
             if state.gaps == 1 {
-                alarms.push(event(at_ns, Indicator::Continuity, Some(pid), "packets lost".to_owned()));
+                let text = if step.is_repeat() { "a packet three times" } else { "packets lost" };
+                alarms.push(event(at_ns, Indicator::Continuity, Some(pid), text.to_owned()));
             }
         }
         if let Ok(Some(pcr)) = packet.adaptation().map(|adaptation| adaptation.and_then(|field| field.pcr)) {
             state.note_clock(at_ns, pid, pcr, packet.is_discontinuous(), limits, &mut alarms);
         }
-        let starts = packet.unit_start().then(|| packet.payload().and_then(pes::Repr::parse).ok()).flatten();
+        let is_start = packet.unit_start() && !step.is_repeat();
+        let starts = is_start.then(|| packet.payload().and_then(pes::Repr::parse).ok()).flatten();
         if starts.is_some_and(|header| header.pts.is_some()) {
             alarms.extend(noted(state.stamp.note(at_ns, limits.stamps), at_ns, Indicator::Pts, Some(pid)));
         }

@@ -12,7 +12,7 @@ use bentpipe_wire::ts::{self, PACKET_LEN, Packet, Pcr, Pid};
 use super::files::{Sink, Stream, Unit, clock};
 use super::percent;
 use super::survey::{Role, Survey};
-use crate::{Error, Outcome, Session};
+use crate::{Error, Intake, Outcome, Session};
 
 /// Bits of a TS packet.
 const PACKET_BITS: u64 = PACKET_LEN as u64 * 8;
@@ -36,6 +36,8 @@ pub struct Mux {
     pub queue_packets: usize,
     /// Interval of the tables in milliseconds.
     pub tables_ms: u64,
+    /// Choice of the one stream of each input.
+    pub intake: Intake,
 }
 
 /// Input stream. Either all packets have a time from the input's start, or none.
@@ -60,21 +62,25 @@ impl Mux {
         if rate == 0 {
             return Err(Error::Usage("--rate 0: a multiplex has a rate".into()));
         }
-        let read = self.inputs.iter().map(|path| Read::new(path, session));
+        if self.inputs.len() > 1 && self.intake.left_out.is_some() {
+            return Err(Error::Usage("--left-out: expected one input".into()));
+        }
+        let read = self.inputs.iter().map(|path| Read::new(path, &self.intake, session));
         let mut read: Vec<Read> = read.collect::<Result<_, _>>()?;
         keep_first_tables(&mut read);
         check_length(&read, self.rate)?;
         let tables = tables(&read, Span::from_millis(self.tables_ms), rate)?;
+        let has_damage = read.iter().any(|read| read.has_damage);
         let mut queues = vec![TsQueue::new(self.queue_packets).restamping(); read.len()];
         let mut inputs: Vec<Input> = read.into_iter().map(|read| Input { packets: read.packets }).collect();
         let mut sink = Sink::create(&self.output, &self.inputs[0])?;
         let mut multiplex = Multiplex::new(Some(tables));
         let slots = send(&mut multiplex, &mut queues, &mut inputs, rate, &mut sink, session)?;
         sink.finish()?;
-        Ok(self.report(&slots, &queues, session))
+        Ok(self.report(&slots, &queues, has_damage, session))
     }
 
-    fn report(&self, slots: &Slots, queues: &[TsQueue], session: &dyn Session) -> Outcome {
+    fn report(&self, slots: &Slots, queues: &[TsQueue], has_damage: bool, session: &dyn Session) -> Outcome {
         let mut dropped = 0;
         for (queue, path) in queues.iter().zip(&self.inputs) {
             dropped += queue.dropped();
@@ -83,7 +89,7 @@ impl Mux {
         }
         let Slots { count, nulls } = slots;
         session.note(&format!("{count} packets in all, {} of them NULL", percent(*nulls, *count)));
-        Outcome::new(String::new(), session, dropped > 0)
+        Outcome::new(String::new(), session, dropped > 0 || has_damage)
     }
 }
 
@@ -145,18 +151,24 @@ struct Read {
     packets: VecDeque<(Option<u64>, [u8; PACKET_LEN])>,
     maps: Vec<(Pid, Pmt)>,
     pids: BTreeSet<Pid>,
+    has_damage: bool,
 }
 
 impl Read {
-    fn new(path: &Path, session: &dyn Session) -> Result<Read, Error> {
+    fn new(path: &Path, intake: &Intake, session: &dyn Session) -> Result<Read, Error> {
         let (mut survey, mut packets) = (Survey::new(), VecDeque::new());
-        Stream::read(path, session)?.for_each(session, |time, unit| {
-            survey.add(unit);
-            if let Unit::Ts(packet) = unit {
-                packets.push_back((time, *packet));
+        let stream = Stream::open(path, intake, session)?;
+        let summary = stream.for_each(session, &mut |place, time, unit| {
+            // Several streams are refused below.
+            if place == 0 {
+                survey.add(unit);
+                if let Unit::Ts(packet) = unit {
+                    packets.push_back((time, *packet));
+                }
             }
             Ok(())
         })?;
+        summary.one(path)?;
         if packets.is_empty() {
             return Err(Error::Usage(format!("{}: no TS packets", path.display())));
         }
@@ -171,7 +183,7 @@ impl Read {
             .retain(|(_, packet)| Packet::new_checked(packet).is_ok_and(|packet| is_carried(&packet.pid())));
         let pids = survey.streams.keys().copied().filter(|pid| is_carried(pid)).collect();
         let maps = survey.maps().map(|(pid, pmt)| (pid, pmt.clone())).collect();
-        Ok(Read { path: path.into(), packets, maps, pids })
+        Ok(Read { path: path.into(), packets, maps, pids, has_damage: summary.has_damage })
     }
 }
 

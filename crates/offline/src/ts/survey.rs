@@ -6,7 +6,7 @@ use bentpipe_dvb::Encapsulation;
 use bentpipe_wire::ethernet::{EtherType, Filter};
 use bentpipe_wire::psi::{Elementary, Pat, Pmt, Programme};
 use bentpipe_wire::si::{Description, Sdt};
-use bentpipe_wire::ts::{Continuity, Packet, Pid, Refusal};
+use bentpipe_wire::ts::{Continuity, Packet, Pid, Step};
 use bentpipe_wire::{bbframe, gse, mpe, section, ule};
 
 use super::files::Unit;
@@ -57,9 +57,9 @@ fn name(ethertype: EtherType) -> String {
 pub struct PidStream {
     /// TS packets.
     pub packets: u64,
-    /// Gaps of the continuity counter.
+    /// Gaps of the continuity counter, and TS packets that came more than twice.
     pub continuity_errors: u64,
-    /// Repeated TS packets.
+    /// TS packets that came for the second time.
     pub duplicates: u64,
     /// TS packets marked as erroneous.
     pub transport_errors: u64,
@@ -92,13 +92,14 @@ impl PidStream {
 
     fn follow(&mut self, packet: &Packet<&[u8; 188]>) {
         self.packets += 1;
-        match self.continuity.admit(packet) {
-            Ok(true) => self.continuity_errors += 1,
-            Err(Refusal::TransmissionError) => self.transport_errors += 1,
-            Err(Refusal::Scrambled) => self.scrambled += 1,
-            Err(Refusal::Duplicate) => self.duplicates += 1,
-            Ok(false) | Err(Refusal::NoPayload) => {}
+        if packet.has_error() {
+            self.transport_errors += 1;
+            return self.continuity.forget();
         }
+        self.scrambled += u64::from(packet.scrambling() != 0);
+        let step = self.continuity.follow(packet);
+        self.continuity_errors += u64::from(step.is_error());
+        self.duplicates += u64::from(step == Step::Duplicate);
     }
 
     /// Returns the encapsulation with more right CRCs, if either has one.

@@ -1,11 +1,11 @@
-//! Capture files: pcap, read and written, and pcapng, read. pcap has micro- or nanosecond stamps in either
+//! Capture files: pcap and pcapng, read and written. pcap has micro- or nanosecond stamps in either
 //! byte order.
 //!
 //! Reading is bounded for any input: one record of at most [`MAX_RECORD_LEN`] bytes in memory at a time, and at
 //! most [`MAX_INTERFACES`] interfaces of a pcapng section. Errors give the offset in the file.
 //!
-//! Not read: compressed files, pcapng's name resolution, statistics, decryption secrets and options other than a stamp's
-//! resolution and offset.
+//! Not read: compressed files, pcapng's name resolution, statistics, decryption secrets and options other than an
+//! interface's name and its stamps' resolution and offset.
 
 use std::io::{self, Read};
 
@@ -13,11 +13,13 @@ use crate::{Error, Layer};
 
 mod classic;
 mod ng;
+mod ng_writer;
 mod source;
 #[cfg(test)]
 mod tests;
 mod writer;
 
+pub use ng_writer::NgWriter;
 use source::Source;
 pub use writer::Writer;
 
@@ -80,6 +82,10 @@ impl LinkType {
 pub struct Record<'a> {
     /// Time stamp in nanoseconds since 1970; `None` in a pcapng simple packet block.
     pub time_ns: Option<u64>,
+    /// Number of its interface in the section of a pcapng file; 0 in pcap.
+    pub interface: u32,
+    /// Name of its interface, if the file has it.
+    pub interface_name: Option<&'a str>,
     /// Link type of the bytes.
     pub link_type: LinkType,
     /// Length in bytes on the link, of which the capture may hold fewer.
@@ -132,6 +138,15 @@ enum Format {
     Ng(ng::Section),
 }
 
+impl Format {
+    fn interface_name(&self, interface: u32) -> Option<&str> {
+        match self {
+            Format::Classic(_) => None,
+            Format::Ng(section) => section.interface_name(interface),
+        }
+    }
+}
+
 impl<R: Read> Reader<R> {
     /// Starts reading a pcap or pcapng file, detected by its first four bytes. Wrap a file in a `BufReader`.
     ///
@@ -167,6 +182,8 @@ impl<R: Read> Reader<R> {
         self.failed = false;
         Ok(Some(Record {
             time_ns: meta.time_ns,
+            interface: meta.interface,
+            interface_name: self.format.interface_name(meta.interface),
             link_type: meta.link_type,
             original_len: meta.original_len,
             bytes: &self.source.buffer()[meta.range],
@@ -177,6 +194,7 @@ impl<R: Read> Reader<R> {
 /// A record whose bytes are in a range of the source's buffer.
 struct Meta {
     time_ns: Option<u64>,
+    interface: u32,
     link_type: LinkType,
     original_len: usize,
     range: std::ops::Range<usize>,

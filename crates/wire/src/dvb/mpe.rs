@@ -27,6 +27,9 @@ pub const MAX_DATAGRAM_LEN: usize = 40 + 65_535;
 /// table_id of a datagram_section.
 pub const TABLE_ID: u8 = 0x3e;
 
+/// Shortest section with a CRC-32 in bytes: its header of eight bytes and the CRC-32.
+const OTHER_LEN: usize = 8 + CRC_LEN;
+
 /// section_syntax_indicator: a CRC-32, not a checksum, at the end.
 const SYNTAX: u8 = 0x80;
 const RESERVED: u8 = 0x30;
@@ -179,6 +182,14 @@ fn check_table(bytes: &[u8]) -> Result<(), Error> {
         [TABLE_ID, _, ..] => Err(Error::unsupported(Layer::Mpe, 1, "checksum in place of CRC-32")),
         [_, _, ..] => Err(Error::unsupported(Layer::Mpe, 0, "table other than datagram_section")),
         _ => Err(Error::truncated(Layer::Mpe, 0, HEADER_LEN + 1 + CRC_LEN, bytes.len())),
+    }
+}
+
+/// Checks a section of another table. It has a CRC-32 with section_syntax_indicator alone.
+fn check_other(bytes: &[u8]) -> Result<(), Error> {
+    match bytes {
+        [_, flags, ..] if flags & SYNTAX != 0 => section::check(Layer::Mpe, bytes, OTHER_LEN),
+        _ => Ok(()),
     }
 }
 

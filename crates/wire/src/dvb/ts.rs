@@ -226,6 +226,15 @@ impl<T: AsRef<[u8]>> Packet<T> {
         Ok(if self.has_payload() { &self.bytes()[self.header_len()..PACKET_LEN] } else { &[] })
     }
 
+    /// Returns the payload as it was sent, in clear or scrambled.
+    ///
+    /// It is empty behind a transport error indicator.
+    #[inline]
+    pub(crate) fn sent_payload(&self) -> &[u8] {
+        let has_any = self.has_payload() && !self.has_error();
+        if has_any { &self.bytes()[self.header_len()..PACKET_LEN] } else { &[] }
+    }
+
     fn check_error(&self) -> Result<(), Error> {
         if self.has_error() {
             return Err(Error::malformed(Layer::Ts, 1, "transport error indicated"));

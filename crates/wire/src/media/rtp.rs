@@ -2,6 +2,10 @@
 //!
 //! The extension's content (RFC 8285) and the payload formats are not parsed.
 
+mod numbers;
+
+pub use numbers::{Numbers, Place};
+
 use crate::bytes::{be16, be32, put16, put32};
 use crate::{Error, Layer};
 

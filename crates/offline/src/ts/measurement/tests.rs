@@ -111,6 +111,25 @@ fn stamps_are_compared_with_the_clock() {
     near("arrival_gap_max_s", 800_000.0 / 27e6);
 }
 
+#[test]
+fn a_duplicate_counts_its_picture_once() {
+    let mut packets = packets();
+    assert_eq!(pid_of(&packets[1000]), 0x100);
+    packets[1000][1] |= 0x40;
+    pes::Repr::new(0xe0, Some(Stamp::new(90_000)), None).emit(&mut packets[1000][12..]);
+    let repeated = |copies: usize| {
+        let mut measurement = Measurement::default();
+        let all = [&packets[..1000], &vec![packets[1000]; copies], &packets[1001..]].concat();
+        all.iter().for_each(|packet| measurement.survey(None, packet));
+        measurement.choose_clock(BTreeMap::new());
+        all.iter().for_each(|packet| measurement.add(None, packet));
+        let json = measurement.stamps().map(|(pid, of, longest_s)| stamps::json(pid, of, longest_s)).next();
+        let pictures = json.expect("time stamps")["pts"].as_u64();
+        (pictures, errors(&measurement.indicators(0), "1.4"))
+    };
+    assert_eq!([1, 2, 3].map(repeated), [(Some(1), 0), (Some(1), 0), (Some(1), 1)]);
+}
+
 fn pid_of(packet: &Bytes) -> u16 {
     Packet::new_checked(packet).map_or(0, |packet| packet.pid().number())
 }

@@ -50,6 +50,7 @@ impl File {
         source.fill(Layer::Pcap, kept)?;
         Ok(Some(Meta {
             time_ns: Some(seconds * 1_000_000_000 + fraction * self.fraction_ns),
+            interface: 0,
             link_type: self.link_type,
             original_len: original_len.max(kept),
             range: 0..kept,

@@ -7,15 +7,20 @@ use super::{LinkType, MAX_INTERFACES, MAX_RECORD_LEN, Meta, Order, ReadError};
 use crate::{Error, Layer};
 
 pub(super) const SECTION: u32 = 0x0a0d_0d0a;
-const INTERFACE: u32 = 1;
+pub(super) const INTERFACE: u32 = 1;
 const OLD_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
-const ENHANCED_PACKET: u32 = 6;
+pub(super) const ENHANCED_PACKET: u32 = 6;
 
-const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
+pub(super) const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 const OPTION_END: u16 = 0;
-const OPTION_STAMP_RESOLUTION: u16 = 9;
+pub(super) const OPTION_COMMENT: u16 = 1;
+pub(super) const OPTION_NAME: u16 = 2;
+pub(super) const OPTION_STAMP_RESOLUTION: u16 = 9;
 const OPTION_STAMP_OFFSET: u16 = 14;
+
+/// Longest name of an interface that is kept in bytes.
+const MAX_NAME_LEN: usize = 256;
 
 /// Overhead of a block in bytes: type and length before the body, length after it.
 const BLOCK_OVERHEAD: usize = 12;
@@ -29,8 +34,10 @@ pub(super) struct Section {
     interfaces: Vec<Interface>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Interface {
+    /// Empty for none.
+    name: String,
     link_type: LinkType,
     snap_len: usize,
     /// Number of time stamp units per second.
@@ -117,6 +124,7 @@ impl Section {
             len => len.min(MAX_RECORD_LEN),
         };
         let mut interface = Interface {
+            name: String::new(),
             link_type: LinkType::from_file(self.order.u16(body, 0)),
             snap_len,
             units_per_second: 1_000_000,
@@ -135,6 +143,10 @@ impl Section {
             let value = options.get(4..4 + len).ok_or(malformed)?;
             match (code, value) {
                 (OPTION_END, _) => break,
+                (OPTION_NAME, name) => {
+                    let name = String::from_utf8_lossy(&name[..len.min(MAX_NAME_LEN)]);
+                    interface.name = name.trim_end_matches('\0').to_owned();
+                }
                 (OPTION_STAMP_RESOLUTION, &[resolution]) => {
                     interface.units_per_second = units_per_second(resolution).ok_or(malformed)?;
                 }
@@ -168,7 +180,7 @@ impl Section {
     }
 
     fn stamped(&self, body: &[u8], interface: usize, start: usize) -> Result<Meta, Error> {
-        let interface = self.interface(interface, start)?;
+        let (number, interface) = (interface as u32, self.interface(interface, start)?);
         let field = |at| self.order.u32(body, at);
         let stamp = u64::from(field(4)) << 32 | u64::from(field(8));
         let time_ns = time_ns(stamp, interface);
@@ -180,6 +192,7 @@ impl Section {
         }
         Ok(Meta {
             time_ns: Some(time_ns),
+            interface: number,
             link_type: interface.link_type,
             original_len: original_len.max(kept),
             range: 20..20 + kept,
@@ -191,7 +204,19 @@ impl Section {
         let interface = self.interface(0, start)?;
         let original_len = self.order.u32(body, 0) as usize;
         let kept = original_len.min(interface.snap_len).min(body.len() - 4);
-        Ok(Meta { time_ns: None, link_type: interface.link_type, original_len, range: 4..4 + kept })
+        Ok(Meta {
+            time_ns: None,
+            interface: 0,
+            link_type: interface.link_type,
+            original_len,
+            range: 4..4 + kept,
+        })
+    }
+
+    /// Returns the name of an interface that was described with one.
+    pub(super) fn interface_name(&self, interface: u32) -> Option<&str> {
+        let name = &self.interfaces.get(interface as usize)?.name;
+        (!name.is_empty()).then_some(name)
     }
 
     fn interface(&self, index: usize, start: usize) -> Result<&Interface, Error> {

@@ -170,6 +170,32 @@ fn microseconds_are_written_as_most_programs_do() {
     assert_eq!(records(&file).unwrap(), [(Some(3_000_004_000), LinkType::USER0, 9, vec![7, 8])]);
 }
 
+#[test]
+fn pcapng_is_written_as_it_is_read() {
+    let mut writer = NgWriter::new(Vec::new()).unwrap();
+    let record = |link_type, interface_name: Option<&'static str>, bytes: &'static [u8]| Record {
+        time_ns: Some(1_700_000_000_123_456_789),
+        interface: u32::from(interface_name.is_none()),
+        interface_name,
+        link_type,
+        original_len: 99,
+        bytes,
+    };
+    let all = [
+        (record(LinkType::ETHERNET, Some("eth0"), &[1, 2, 3]), "of ARP"),
+        (record(LinkType::RAW, None, &[0x45]), ""),
+        (record(LinkType::ETHERNET, Some("eth0"), &[]), "cut"),
+    ];
+    all.iter().for_each(|(record, comment)| writer.write(record, comment).unwrap());
+    let file = writer.into_inner();
+    let mut reader = Reader::new(&file[..]).unwrap();
+    for (record, _) in all {
+        assert_eq!(reader.next_record().unwrap(), Some(record));
+    }
+    assert!(reader.next_record().unwrap().is_none());
+    assert!(file.windows(6).any(|part| part == b"of ARP"));
+}
+
 proptest! {
     #[test]
     fn round_trip(packets in proptest::collection::vec((0u64..4_000_000_000_000_000_000, proptest::collection::vec(any::<u8>(), 0..50), 0usize..100), 0..10)) {

@@ -80,6 +80,22 @@ pub struct Counts {
     pub concat_errors: u64,
 }
 
+impl Counts {
+    /// Returns the errors by their cause.
+    pub const fn causes(&self) -> [(&'static str, u64); 8] {
+        [
+            ("length of a packet", self.length_errors),
+            ("label", self.label_errors),
+            ("fragment without its first", self.orphans),
+            ("incomplete PDU", self.abandoned),
+            ("total length", self.total_length_errors),
+            ("CRC", self.crc_errors),
+            ("unknown extension header", self.type_errors),
+            ("concatenated PDUs", self.concat_errors),
+        ]
+    }
+}
+
 /// Incomplete PDU.
 #[derive(Clone, Debug)]
 struct Partial {

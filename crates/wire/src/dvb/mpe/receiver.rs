@@ -1,6 +1,6 @@
 //! Reassembly of datagrams from TS packets.
 
-use super::{Datagram, MAX_DATAGRAM_LEN, Section};
+use super::{Datagram, MAX_DATAGRAM_LEN, Section, TABLE_ID, check_other};
 use crate::dvb::section;
 use crate::dvb::ts::{PACKET_LEN, Pid};
 use crate::lan::ethernet::{Filter, MacAddr};
@@ -23,12 +23,29 @@ pub struct Counts {
     pub length_errors: u64,
     /// Sections with a wrong CRC-32.
     pub crc_errors: u64,
-    /// Unsupported sections: other table, scrambled, with a checksum, neither SNAP nor IP.
+    /// Unsupported sections: scrambled, with a checksum, neither SNAP nor IP.
     pub unsupported: u64,
+    /// Intact sections of other tables, as of DSM-CC.
+    pub other_tables: u64,
     /// Sections that continue no datagram.
     pub orphans: u64,
     /// Datagrams of which a section did not come.
     pub abandoned: u64,
+}
+
+impl Counts {
+    /// Returns the errors of datagrams by their cause, with those of the PID's sections.
+    pub const fn causes(&self, sections: &section::Counts) -> [(&'static str, u64); 7] {
+        [
+            ("pointer to a section", sections.pointer_errors),
+            ("bytes behind a section", sections.delimiting_errors),
+            ("length of a section", sections.length_errors + self.length_errors),
+            ("CRC", self.crc_errors),
+            ("unsupported section", self.unsupported),
+            ("section that continues no datagram", self.orphans),
+            ("incomplete datagram", self.abandoned),
+        ]
+    }
 }
 
 /// Receives the datagrams of one PID.
@@ -76,6 +93,10 @@ impl Receiver {
     pub fn push(&mut self, packet: &[u8; PACKET_LEN], mut sink: impl FnMut(&Datagram<'_>)) {
         let Receiver { sections, filter, parts, counts } = self;
         sections.push(packet, |bytes| match Section::parse(bytes) {
+            Err(_) if bytes.first() != Some(&TABLE_ID) => match check_other(bytes) {
+                Ok(()) => counts.other_tables += 1,
+                Err(error) => *counts.of(error) += 1,
+            },
             Ok(section) if filter.accepts(Some(section.dst)) => {
                 match parts.add(&section, bytes.len(), counts) {
                     Ok(Some((datagram, section_bytes))) => {

@@ -174,6 +174,19 @@ fn others_datagrams_are_not_ours() {
     assert_eq!((seen, receiver.counts().others), (vec![DST, MacAddr::BROADCAST], 1));
 }
 
+#[test]
+fn sections_of_other_tables_are_no_errors() {
+    let datagram = section(&Repr::new(DST), &[0x45; 40]);
+    // A section of DSM-CC's download messages, one without a CRC-32, and one that is damaged.
+    let dsm_cc = sealed([&[0x3b, 0xb0, 15][..], &[0, 1, 0xc1, 0, 0], &[9; 6]].concat());
+    let private = [&[0x80, 0x30, 6][..], &[7; 6]].concat();
+    let mut damaged = dsm_cc.clone();
+    damaged[9] ^= 1;
+    let (datagrams, counts) = received(&[&dsm_cc, &datagram, &private, &damaged, &datagram]);
+    assert_eq!(datagrams.len(), 2);
+    assert_eq!((counts.other_tables, counts.unsupported, counts.crc_errors), (2, 0, 1));
+}
+
 proptest! {
     #[test]
     fn round_trip(

@@ -1,6 +1,8 @@
-//! The continuity counter of one PID (ISO/IEC 13818-1, section 2.4.3.3).
+//! The continuity counter of one PID.
+//!
+//! ISO/IEC 13818-1, section 2.4.3.3; ETSI TR 101 290, item 1.4.
 
-use super::{Packet, Pid};
+use super::{PACKET_LEN, Packet, Pid};
 
 /// Relation of a packet to the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,10 +11,24 @@ pub enum Step {
     Unknown,
     /// The next one.
     Next,
-    /// The same one again.
+    /// The same one for the second time, which is legal.
     Duplicate,
-    /// Packets in between were lost.
+    /// The same one for the third time or more often.
+    Repeated,
+    /// Packets in between were lost. The counter is another one, or the same one comes with another payload.
     Gap,
+}
+
+impl Step {
+    /// Returns `true` if the step is a Continuity_count_error of TR 101 290.
+    pub const fn is_error(self) -> bool {
+        matches!(self, Step::Gap | Step::Repeated)
+    }
+
+    /// Returns `true` if the payload came before.
+    pub const fn is_repeat(self) -> bool {
+        matches!(self, Step::Duplicate | Step::Repeated)
+    }
 }
 
 /// Reason to ignore a packet's payload.
@@ -24,14 +40,32 @@ pub enum Refusal {
     Scrambled,
     /// No payload.
     NoPayload,
-    /// Duplicate packet.
+    /// Packet that came before, however often.
     Duplicate,
 }
 
+/// Packet that the next one is compared with.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    counter: u8,
+    /// Set once it came twice.
+    is_doubled: bool,
+    /// Bytes of the payload.
+    len: u8,
+    payload: [u8; PACKET_LEN],
+}
+
+impl Last {
+    /// Returns `true` if the packet is this one again. Clock references of a duplicate differ, so payloads count.
+    fn is_repeated_by(&self, counter: u8, payload: &[u8]) -> bool {
+        self.counter == counter && self.payload[..self.len.into()] == *payload
+    }
+}
+
 /// Follows the continuity counter of one PID.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Continuity {
-    last: Option<u8>,
+    last: Option<Last>,
 }
 
 impl Continuity {
@@ -42,16 +76,29 @@ impl Continuity {
         if !packet.has_payload() || packet.pid() == Pid::NULL {
             return Step::Unknown;
         }
-        if packet.is_discontinuous() {
-            self.forget();
-        }
-        let now = packet.continuity();
-        match self.last.replace(now) {
+        let (counter, payload) = (packet.continuity(), packet.sent_payload());
+        let step = match &mut self.last {
             None => Step::Unknown,
-            Some(last) if last == now => Step::Duplicate,
-            Some(last) if (last + 1) & 0x0f == now => Step::Next,
+            Some(last) if last.is_repeated_by(counter, payload) => {
+                let step = if last.is_doubled { Step::Repeated } else { Step::Duplicate };
+                last.is_doubled = true;
+                return step;
+            }
+            // A duplicate may repeat the announcement of a jump.
+            Some(_) if packet.is_discontinuous() => Step::Unknown,
+            Some(last) if (last.counter + 1) & 0x0f == counter => Step::Next,
             Some(_) => Step::Gap,
-        }
+        };
+        self.keep(counter, payload);
+        step
+    }
+
+    #[inline]
+    fn keep(&mut self, counter: u8, payload: &[u8]) {
+        let empty = Last { counter, is_doubled: false, len: 0, payload: [0; PACKET_LEN] };
+        let last = self.last.get_or_insert(empty);
+        (last.counter, last.is_doubled, last.len) = (counter, false, payload.len() as u8);
+        last.payload[..payload.len()].copy_from_slice(payload);
     }
 
     /// Records any packet and returns whether its payload is usable and follows a loss.
@@ -71,7 +118,7 @@ impl Continuity {
             return Err(Refusal::NoPayload);
         }
         match self.follow(packet) {
-            Step::Duplicate => Err(Refusal::Duplicate),
+            Step::Duplicate | Step::Repeated => Err(Refusal::Duplicate),
             step => Ok(step == Step::Gap),
         }
     }

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use super::{PACKET_LEN, SYNC};
-use crate::media::rtp;
+use crate::media::rtp::{self, Numbers, Place};
 
 /// Maximum number of TS packets in a datagram (Ethernet, MTU 1500): 1316 bytes.
 pub const MAX_DATAGRAM_PACKETS: usize = 7;
@@ -36,18 +36,12 @@ pub struct UnpackerCounts {
 /// Most senders whose RTP numbers are followed at a time.
 const MAX_SENDERS: usize = 32;
 
-/// Largest jump of numbers within a stream; beyond it the sender restarted. RFC 3550, appendix A.1,
-/// MAX_DROPOUT.
-const MAX_DROPOUT: u16 = 3000;
-/// A step back by more as well (MAX_MISORDER).
-const MAX_MISORDER: u16 = 100;
-
 /// Unpacker of datagrams.
 #[derive(Clone, Debug, Default)]
 pub struct Unpacker {
     expects_rtp: bool,
-    /// Senders by SSRC with their next number, the most recent first.
-    senders: VecDeque<(u32, u16)>,
+    /// Senders by SSRC with their numbers, the most recent first.
+    senders: VecDeque<(u32, Numbers)>,
     counts: UnpackerCounts,
 }
 
@@ -103,17 +97,20 @@ impl Unpacker {
     /// continued after it.
     fn is_next(&mut self, ssrc: u32, seq: u16) -> bool {
         let known = self.senders.iter().position(|(sender, _)| *sender == ssrc);
-        let (_, expected) = known.and_then(|at| self.senders.remove(at)).unwrap_or((ssrc, seq));
-        let (ahead, behind) = (seq.wrapping_sub(expected), expected.wrapping_sub(seq));
-        let is_late = (1..=MAX_MISORDER).contains(&behind);
-        if is_late {
-            self.counts.out_of_order += 1;
-        } else if ahead <= MAX_DROPOUT {
-            self.counts.missing += u64::from(ahead);
+        let Some((_, mut numbers)) = known.and_then(|at| self.senders.remove(at)) else {
+            self.senders.push_front((ssrc, Numbers::begin(seq)));
+            self.senders.truncate(MAX_SENDERS);
+            return true;
+        };
+        let place = numbers.take(seq);
+        self.senders.push_front((ssrc, numbers));
+        match place {
+            Place::Ahead(missing) => self.counts.missing += u64::from(missing),
+            Place::Late(_) | Place::Duplicate => self.counts.out_of_order += 1,
+            // A sender that restarts sends on at once.
+            Place::Jump | Place::Restart => {}
         }
-        self.senders.push_front((ssrc, if is_late { expected } else { seq.wrapping_add(1) }));
-        self.senders.truncate(MAX_SENDERS);
-        !is_late
+        !matches!(place, Place::Late(_) | Place::Duplicate)
     }
 }
 

@@ -77,10 +77,15 @@ fn continuity_by_the_book() {
     assert_eq!(follow(0x10, &[]), Step::Next);
     assert_eq!(follow(0x20, &full), Step::Unknown, "no payload, no count");
     assert_eq!(follow(0x10, &[]), Step::Duplicate);
+    assert_eq!(follow(0x10, &[]), Step::Repeated, "three times");
     assert_eq!(follow(0x11, &[]), Step::Next);
-    assert_eq!(follow(0x13, &[]), Step::Gap);
-    assert_eq!(follow(0x14, &[]), Step::Next);
+    assert_eq!(follow(0x11, &[1]), Step::Gap, "16 packets later");
+    assert_eq!(follow(0x11, &[1]), Step::Duplicate);
+    assert_eq!(follow(0x12, &[1]), Step::Next, "the payload may stay");
+    assert_eq!(follow(0x14, &[]), Step::Gap);
+    assert_eq!(follow(0x15, &[]), Step::Next);
     assert_eq!(follow(0x39, &[1, 0x80]), Step::Unknown, "an announced jump");
+    assert_eq!(follow(0x39, &[1, 0x80]), Step::Duplicate);
     assert_eq!(follow(0x1a, &[]), Step::Next);
 }
 

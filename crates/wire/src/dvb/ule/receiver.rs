@@ -51,6 +51,22 @@ pub struct Counts {
     pub concat_errors: u64,
 }
 
+impl Counts {
+    /// Returns the errors by their cause.
+    pub const fn causes(&self) -> [(&'static str, u64); 8] {
+        [
+            ("payload pointer", self.pointer_errors),
+            ("incomplete SNDU", self.reassembly_errors),
+            ("bytes behind an SNDU", self.delimiting_errors),
+            ("length of an SNDU", self.length_errors),
+            ("CRC", self.crc_errors),
+            ("unknown extension header", self.type_errors),
+            ("concatenated PDUs", self.concat_errors),
+            ("adaptation field", self.adaptations),
+        ]
+    }
+}
+
 /// Reassembles the SNDUs of one PID.
 #[derive(Clone, Debug)]
 pub struct Receiver {

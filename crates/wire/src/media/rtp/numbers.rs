@@ -1,4 +1,6 @@
 //! Sequence numbers of one source: losses, duplicates and restarts (RFC 3550, appendix A.1).
+//!
+//! A source that sends already is joined without probation: its first packet counts.
 
 /// A step ahead of less than this is loss, a larger one a jump.
 const MAX_DROPOUT: u16 = 3000;
@@ -8,20 +10,22 @@ const MAX_MISORDER: u16 = 100;
 
 /// Position of a packet relative to those before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// The first, or ahead of all.
-    Ahead,
-    /// Later than one that came before.
-    Late,
+pub enum Place {
+    /// Ahead of all that came before, which this count of missing packets separates it from.
+    Ahead(u16),
+    /// First of its number, this far behind the highest.
+    Late(u16),
     /// Duplicate.
     Duplicate,
     /// Jump too far to belong to the stream. If the next number follows it, the source has restarted.
     Jump,
+    /// Second packet of a source that restarted; the last jump was its first.
+    Restart,
 }
 
 /// State of a source's sequence numbers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sequence {
+pub struct Numbers {
     highest: u16,
     /// Bit i is set if number `highest` - i came.
     recent: u128,
@@ -38,14 +42,15 @@ pub(crate) struct Sequence {
     after_jump: Option<u16>,
 }
 
-impl Sequence {
-    pub(crate) fn begin(seq: u16) -> Sequence {
+impl Numbers {
+    /// Begins with the first packet of a source.
+    pub fn begin(seq: u16) -> Numbers {
         let (recent, expected, received, past) = (1, 1, 1, (0, 0));
-        Sequence { highest: seq, recent, expected, received, past, restarts: 0, strays: 0, after_jump: None }
+        Numbers { highest: seq, recent, expected, received, past, restarts: 0, strays: 0, after_jump: None }
     }
 
     /// Notes that `seq` came.
-    pub(crate) fn take(&mut self, seq: u16) -> Place {
+    pub fn take(&mut self, seq: u16) -> Place {
         let (ahead, behind) = (seq.wrapping_sub(self.highest), self.highest.wrapping_sub(seq));
         if behind < MAX_MISORDER {
             return self.late(behind);
@@ -55,11 +60,11 @@ impl Sequence {
             self.received += 1;
             self.recent = self.recent.checked_shl(ahead.into()).unwrap_or(0) | 1;
             (self.highest, self.after_jump) = (seq, None);
-            return Place::Ahead;
+            return Place::Ahead(ahead - 1);
         }
         if self.after_jump == Some(seq) {
             self.restart(seq);
-            return Place::Ahead;
+            return Place::Restart;
         }
         self.after_jump = Some(seq.wrapping_add(1));
         self.strays += 1;
@@ -75,34 +80,34 @@ impl Sequence {
         // One from before the first that came makes the beginning earlier.
         self.expected = self.expected.max(u64::from(behind) + 1);
         self.received += 1;
-        Place::Late
+        Place::Late(behind)
     }
 
     /// Restarts after two consecutive numbers following a jump, with the first of them.
     fn restart(&mut self, seq: u16) {
         let past = (self.past.0 + self.expected, self.past.1 + self.received);
-        let began = Sequence::begin(seq);
+        let began = Numbers::begin(seq);
         let (restarts, strays) = (self.restarts + 1, self.strays - 1);
-        *self = Sequence { expected: 2, received: 2, recent: 0b11, past, restarts, strays, ..began };
+        *self = Numbers { expected: 2, received: 2, recent: 0b11, past, restarts, strays, ..began };
     }
 
     /// Returns the number of packets sent from the first to the last received.
-    pub(crate) fn expected(&self) -> u64 {
+    pub fn expected(&self) -> u64 {
         self.past.0 + self.expected
     }
 
     /// Returns the number of those that were not received.
-    pub(crate) fn lost(&self) -> u64 {
+    pub fn lost(&self) -> u64 {
         self.expected() - (self.past.1 + self.received)
     }
 
     /// Returns the number of packets with isolated sequence numbers.
-    pub(crate) fn strays(&self) -> u64 {
+    pub fn strays(&self) -> u64 {
         self.strays
     }
 
     /// Returns the number of restarts of the source.
-    pub(crate) fn restarts(&self) -> u64 {
+    pub fn restarts(&self) -> u64 {
         self.restarts
     }
 }
@@ -113,8 +118,8 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    fn taken(numbers: &[u16]) -> (Sequence, Vec<Place>) {
-        let mut sequence = Sequence::begin(numbers[0]);
+    fn taken(numbers: &[u16]) -> (Numbers, Vec<Place>) {
+        let mut sequence = Numbers::begin(numbers[0]);
         let places = numbers[1..].iter().map(|&seq| sequence.take(seq)).collect();
         (sequence, places)
     }
@@ -122,26 +127,26 @@ mod tests {
     #[test]
     fn losses_are_gaps_also_where_numbers_wrap() {
         let (sequence, places) = taken(&[65_534, 65_535, 1, 2, 5]);
-        assert_eq!(places, [Place::Ahead; 4]);
+        assert_eq!(places, [0, 1, 0, 2].map(Place::Ahead));
         assert_eq!((sequence.expected(), sequence.lost()), (8, 3));
     }
 
     #[test]
     fn late_ones_fill_gaps_and_duplicates_do_not() {
         let (sequence, places) = taken(&[10, 12, 11, 12, 11, 9]);
-        let (late, twice) = (Place::Late, Place::Duplicate);
-        assert_eq!(places, [Place::Ahead, late, twice, twice, late]);
+        let twice = Place::Duplicate;
+        assert_eq!(places, [Place::Ahead(1), Place::Late(1), twice, twice, Place::Late(3)]);
         assert_eq!((sequence.expected(), sequence.lost()), (4, 0));
     }
 
     #[test]
     fn a_stray_number_changes_nothing_and_two_in_a_row_begin_anew() {
         let (mut sequence, places) = taken(&[10, 11, 30_000, 12]);
-        assert_eq!(places, [Place::Ahead, Place::Jump, Place::Ahead]);
+        assert_eq!(places, [Place::Ahead(0), Place::Jump, Place::Ahead(0)]);
         assert_eq!((sequence.expected(), sequence.lost(), sequence.restarts()), (3, 0, 0));
         assert_eq!(
             [40_000, 40_001, 40_003].map(|seq| sequence.take(seq)),
-            [Place::Jump, Place::Ahead, Place::Ahead]
+            [Place::Jump, Place::Restart, Place::Ahead(1)]
         );
         assert_eq!((sequence.expected(), sequence.lost(), sequence.restarts()), (7, 1, 1));
     }

@@ -1,0 +1,72 @@
+//! Options that choose a stream of an input.
+//!
+//! They are the same for all commands that read captures.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use bentpipe_offline::{Intake, Interface, Select};
+use clap::Args;
+
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Streams of the input")]
+pub(crate) struct IntakeArgs {
+    /// Interface of a pcapng file, by name or number; live: where to join a group
+    #[arg(long, value_name = "NAME")]
+    pub(crate) interface: Option<String>,
+    /// Only datagrams from this address
+    #[arg(long, value_name = "ADDRESS")]
+    src: Option<IpAddr>,
+    /// Only datagrams to this address or multicast group
+    #[arg(long, value_name = "ADDRESS", visible_alias = "group")]
+    dst: Option<IpAddr>,
+    /// Only datagrams to this port
+    #[arg(long)]
+    port: Option<u16>,
+    /// Only RTP packets of this synchronisation source: 305419896 or 0x12345678
+    #[arg(long, value_parser = ssrc)]
+    ssrc: Option<u32>,
+    /// Only baseband frames of this input stream
+    #[arg(long, value_name = "NUMBER")]
+    isi: Option<u8>,
+    /// Write the records that are left out as pcapng, with their reasons as comments
+    #[arg(long, value_name = "FILE")]
+    left_out: Option<PathBuf>,
+}
+
+impl IntakeArgs {
+    /// Returns the choice of streams.
+    pub(crate) fn intake(&self) -> Intake {
+        let select = Select {
+            interface: self.interface.clone().map(Interface),
+            source: self.src,
+            destination: self.dst,
+            port: self.port,
+            ssrc: self.ssrc,
+            isi: self.isi,
+        };
+        Intake { select, left_out: self.left_out.clone() }
+    }
+
+    /// Returns the first option that is set and has no effect on a live stream.
+    pub(crate) fn of_files(&self) -> Option<&'static str> {
+        let all = [
+            (self.src.is_some(), "--src"),
+            (self.dst.is_some(), "--dst"),
+            (self.port.is_some(), "--port"),
+            (self.ssrc.is_some(), "--ssrc"),
+            (self.isi.is_some(), "--isi"),
+            (self.left_out.is_some(), "--left-out"),
+        ];
+        all.into_iter().find(|(is_set, _)| *is_set).map(|(_, option)| option)
+    }
+}
+
+/// Parses a synchronisation source, decimal or hexadecimal.
+pub(crate) fn ssrc(text: &str) -> Result<u32, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| "expected a number of 32 bits, such as 0x12345678".to_owned())
+}
