@@ -233,7 +233,7 @@ fn changed(assignment: &str) -> Result<Vec<String>, String> {
     let scenario = checked(&document).map_err(|refusal| refusal.to_string())?;
     let changes =
         changer.change(&scenario).map_err(|problem| format!("{}: {}", problem.key, problem.problem))?;
-    Ok(changes.into_iter().map(|change| change.value).collect())
+    Ok(changes.into_iter().map(|change| change.value()).collect())
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn changed_cells(assignment: &str) -> Result<Vec<String>, String> {
     let scenario = checked(&document).map_err(|refusal| refusal.to_string())?;
     let changes =
         changer.change(&scenario).map_err(|problem| format!("{}: {}", problem.key, problem.problem))?;
-    Ok(changes.into_iter().map(|change| change.value).collect())
+    Ok(changes.into_iter().map(|change| change.value()).collect())
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn a_host_of_a_virtual_channel_becomes_slower() {
     assert_eq!(config.limit, 500);
     let keys: Vec<&str> = changes.iter().map(|change| change.key.as_str()).collect();
     assert_eq!(keys, ["link.path.forward.medium.receive", "link.path.return.medium.receive"]);
-    assert!(changes.iter().all(|change| change.value == format!("{config:?}")));
+    assert!(changes.iter().all(|change| change.value() == format!("{config:?}")));
     // It holds at the element that the channel ends at.
     let network = &mut emulated(&text).built.network;
     let ends = [("atm/near/up", "vc/path/near"), ("atm/far/down", "vc/path/far")];
@@ -388,7 +388,7 @@ fn changed_sky(assignment: &str) -> Result<Vec<String>, String> {
     let scenario = checked(&document).map_err(|refusal| refusal.to_string())?;
     let changes =
         changer.change(&scenario).map_err(|problem| format!("{}: {}", problem.key, problem.problem))?;
-    Ok(changes.into_iter().map(|change| change.value).collect())
+    Ok(changes.into_iter().map(|change| change.value()).collect())
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::marker::PhantomData;
 use std::mem::discriminant;
 
 use bentpipe_net::queue::Discipline;
@@ -18,33 +19,64 @@ use crate::problem::Problem;
 pub const UNCHANGEABLE: &str =
     "cannot be changed while it runs: `bentpipe set --help` lists the keys that can";
 
-type Apply = Box<dyn FnOnce(&mut Network) -> Result<(), String> + Send>;
-
 /// Change of one element. It applies to later transmissions; packets in flight are untouched.
 pub struct Change {
     /// Element.
     pub element: ElementId,
     /// Dotted key.
     pub key: String,
-    /// New value, as text.
-    pub value: String,
-    apply: Apply,
+    setting: Box<dyn Set>,
+}
+
+/// Value of a key, with what sets it. Its text is made where it is asked for: a ramp changes thousands of copies.
+trait Set: Send {
+    fn value(&self) -> String;
+    fn set(self: Box<Self>, element: ElementId, network: &mut Network) -> Result<(), String>;
+}
+
+struct Setting<E, V, F> {
+    value: V,
+    set: F,
+    element: PhantomData<fn(E)>,
+}
+
+impl<E: Any, V, F> Set for Setting<E, V, F>
+where
+    V: fmt::Debug + Send,
+    F: FnOnce(&mut E, Time, V) -> Result<(), InvalidConfig> + Send,
+{
+    fn value(&self) -> String {
+        format!("{:?}", self.value)
+    }
+
+    fn set(self: Box<Self>, element: ElementId, network: &mut Network) -> Result<(), String> {
+        let (now, Setting { value, set, .. }) = (network.now(), *self);
+        match network.change::<E, _>(element, |target| set(target, now, value)) {
+            Some(changed) => changed.map_err(|refusal| refusal.to_string()),
+            None => Err(format!("\"{}\" does not take it", network.path(element))),
+        }
+    }
 }
 
 impl fmt::Debug for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} = {}", self.key, self.value)
+        write!(f, "{} = {}", self.key, self.value())
     }
 }
 
 impl Change {
+    /// Returns the new value, as text.
+    pub fn value(&self) -> String {
+        self.setting.value()
+    }
+
     /// Applies the change at the network's present instant.
     ///
     /// # Errors
     /// Returns an error if the element rejects the value, or has another type than expected.
     pub fn apply(self, network: &mut Network) -> Result<(), Problem> {
-        let Change { element, key, apply, .. } = self;
-        apply(network).map_err(|problem| Problem::new(key, problem))?;
+        let Change { element, key, setting } = self;
+        setting.set(element, network).map_err(|problem| Problem::new(key, problem))?;
         network.poke(element);
         Ok(())
     }
@@ -63,15 +95,8 @@ impl Changes {
         value: V,
         set: impl FnOnce(&mut E, Time, V) -> Result<(), InvalidConfig> + Send + 'static,
     ) {
-        let shown = format!("{value:?}");
-        let apply = move |network: &mut Network| {
-            let now = network.now();
-            let path = network.path(element).to_owned();
-            let changed = network.change::<E, _>(element, |target| set(target, now, value));
-            let changed = changed.ok_or_else(|| format!("\"{path}\" does not take it"))?;
-            changed.map_err(|refusal| refusal.to_string())
-        };
-        self.0.push(Change { element, key: key.into(), value: shown, apply: Box::new(apply) });
+        let setting = Box::new(Setting { value, set, element: PhantomData });
+        self.0.push(Change { element, key: key.into(), setting });
     }
 
     /// Returns the changes.

@@ -313,7 +313,7 @@ impl Stack {
 
     /// Returns `true` if there is room for one more request.
     ///
-    /// The oldest answered request gives way: its transaction only absorbs repeats (RFC 3261 17.2), which would be answered anew.
+    /// The oldest answered request gives way: its transaction only absorbs repeats (RFC 3261 17.2), which would be answered again.
     fn makes_room(&mut self) -> bool {
         let Some(guard) = &self.guard else { return true };
         if self.servers.len() < guard.limits.transactions {

@@ -123,7 +123,7 @@ enum Slot {
 #[derive(Clone, Debug)]
 pub struct Receiver {
     filter: Filter,
-    /// Fragmented PDUs by fragment identifier.
+    /// Fragmented PDUs by fragment identifier, none before the first fragment.
     slots: Vec<Slot>,
     counts: Counts,
 }
@@ -131,7 +131,7 @@ pub struct Receiver {
 impl Receiver {
     /// Creates a receiver without incomplete PDUs.
     pub fn new(filter: Filter) -> Receiver {
-        Receiver { filter, slots: vec![Slot::Empty; 256], counts: Counts::default() }
+        Receiver { filter, slots: Vec::new(), counts: Counts::default() }
     }
 
     /// Returns the counters.
@@ -186,7 +186,7 @@ impl Receiver {
             }
             Packet::Middle { frag_id, body } => {
                 if let Some(partial) = self.continued(frag_id, body, false) {
-                    self.slots[usize::from(frag_id)] = Slot::Partial(partial);
+                    *self.slot(frag_id) = Slot::Partial(partial);
                 }
             }
             Packet::Last { frag_id, body, crc } => {
@@ -208,8 +208,15 @@ impl Receiver {
         label
     }
 
+    fn slot(&mut self, frag_id: u8) -> &mut Slot {
+        if self.slots.is_empty() {
+            self.slots.resize_with(usize::from(u8::MAX) + 1, Slot::default);
+        }
+        &mut self.slots[usize::from(frag_id)]
+    }
+
     fn begin(&mut self, frag_id: u8, slot: Slot) {
-        let before = std::mem::replace(&mut self.slots[usize::from(frag_id)], slot);
+        let before = std::mem::replace(self.slot(frag_id), slot);
         self.counts.abandoned += u64::from(matches!(before, Slot::Partial(_)));
     }
 
@@ -218,12 +225,13 @@ impl Receiver {
     fn continued(&mut self, frag_id: u8, fragment: &[u8], is_last: bool) -> Option<Partial> {
         let frames = self.counts.frames;
         let is_in_time = |first: u64| frames - first < MAX_FRAMES;
-        let slot = &mut self.slots[usize::from(frag_id)];
-        let mut partial = match std::mem::take(slot) {
+        let mut partial = match std::mem::take(self.slot(frag_id)) {
             Slot::Partial(partial) if is_in_time(partial.first_frame) => partial,
             Slot::Other(first) if is_in_time(first) => {
                 self.counts.others += u64::from(is_last);
-                *slot = if is_last { Slot::Empty } else { Slot::Other(first) };
+                if !is_last {
+                    *self.slot(frag_id) = Slot::Other(first);
+                }
                 return None;
             }
             _ => {
