@@ -438,3 +438,35 @@ fn crc32(bytes: &[u8]) -> u32 {
         |register, byte: &u8| (0..8).rev().fold(register, |register, n| bit(register, byte >> n & 1 == 1));
     bytes.iter().fold(u32::MAX, byte)
 }
+
+/// Each file that a command writes beside its text is checked against the input and the others before anything is written.
+#[test]
+fn nothing_that_is_written_replaces_what_is_read_or_another_file() {
+    let folder = Folder::new();
+    let packets: Vec<Vec<u8>> = (0..20).map(|n| datagram(TELEVISION, &[n; 40])).collect();
+    capture(&folder.file("x.pcap"), &packets);
+    let before = fs::read(folder.file("x.pcap")).expect("a capture");
+    for (command, options) in [
+        ("ts inspect", &["--csv", "--json", "--rates", "--report", "--left-out"][..]),
+        ("channel fit --sequence 0:4", &["--json", "--plot", "--report", "--trace-out", "--left-out"]),
+        ("rohc stats", &["--csv", "--plot", "--left-out"]),
+        ("traffic describe", &["--json", "--report", "--left-out"]),
+    ] {
+        let words = |more: &[&str]| {
+            let words = command.split(' ').chain(more.iter().copied()).map(str::to_owned);
+            words.chain(["x.pcap".to_owned()]).collect::<Vec<_>>()
+        };
+        for option in options {
+            let refused = bentpipe(&folder, &words(&[option, "./x.pcap"]));
+            let text = String::from_utf8_lossy(&refused.stderr);
+            assert!(text.contains("would overwrite what is read"), "{command} {option}: {text}");
+            assert_eq!(refused.status.code(), Some(2), "{command} {option}");
+            assert_eq!(fs::read(folder.file("x.pcap")).expect("a capture"), before, "{command} {option}");
+        }
+        let twice = bentpipe(&folder, &words(&[options[0], "out", options[1], "./out"]));
+        let text = String::from_utf8_lossy(&twice.stderr);
+        assert!(text.contains("is to be written twice"), "{command}: {text}");
+        assert_eq!(twice.status.code(), Some(2), "{command}");
+        assert!(!folder.file("out").exists(), "{command}");
+    }
+}

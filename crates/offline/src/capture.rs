@@ -213,6 +213,39 @@ pub(crate) fn is_same(output: &Path, input: &Path) -> bool {
     }
 }
 
+/// Checks that files to write are neither what is read nor one another.
+///
+/// # Errors
+/// Returns an error that names the first of them that is.
+pub(crate) fn check_apart<const N: usize>(
+    input: &Path,
+    outputs: [Option<&Path>; N],
+    intake: &Intake,
+) -> Result<(), Error> {
+    let is_new = |output: &&Path| output.is_file() || !output.exists();
+    let outputs = outputs.into_iter().chain([intake.left_out.as_deref()]).flatten();
+    let files: Vec<&Path> = outputs.filter(|output| *output != Path::new("-")).filter(is_new).collect();
+    for (n, output) in files.iter().enumerate() {
+        let refusal = |fault: &str| Err(Error::Usage(format!("{} {fault}", output.display())));
+        if is_same(output, input) {
+            return refusal("would overwrite what is read");
+        }
+        if files[..n].iter().any(|other| is_one_name(output, other)) {
+            return refusal("is to be written twice");
+        }
+    }
+    Ok(())
+}
+
+/// Returns `true` if both are one name of a folder.
+fn is_one_name(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        Some((folder.unwrap_or(Path::new(".")).canonicalize().ok()?, path.file_name()?.to_owned()))
+    };
+    one == other || place(one).is_some_and(|one| Some(one) == place(other))
+}
+
 /// Standard output, or a file that appears under its name once it is finished.
 pub(crate) enum Sink {
     Stdout(BufWriter<StdoutLock<'static>>),

@@ -39,6 +39,8 @@ impl Fit {
     /// # Errors
     /// Returns an error if a file cannot be read or written, or has no trace.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        let outputs = [&self.json, &self.plot, &self.report, &self.trace_out].map(Option::as_deref);
+        crate::capture::check_apart(&self.trace, outputs, &self.intake)?;
         let measured = self.measured(session).map_err(Error::Usage)?;
         let has_damage = measured.has_damage;
         let text = self.compare(measured).map_err(Error::Usage)?;

@@ -73,6 +73,8 @@ impl Describe {
         if self.interval.is_zero() {
             return Err(Error::Usage("--interval: expected more than no time".to_owned()));
         }
+        let outputs = [&self.json, &self.report].map(Option::as_deref);
+        crate::capture::check_apart(&self.input, outputs, &self.intake)?;
         let series = rates::read(self, session)?;
         let Some(statistics) = Statistics::of(&series.rates) else {
             let shown = self.input.display();

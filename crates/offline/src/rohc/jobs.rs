@@ -98,6 +98,7 @@ impl Compress {
     /// # Errors
     /// Returns an error if a file cannot be read or written, or a setting does not fit.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        self.outputs.check_apart(&self.input, [Some(&*self.output), self.feedback.as_deref()])?;
         let mut input = Capture::open(&self.input, Wanted::Network, &self.outputs.intake, session)?;
         let mut channel = channel(&self.sending, &self.decompressor, self.verify)?;
         let mut log = PacketLog::new(&self.outputs, &self.input, session)?;
@@ -142,6 +143,7 @@ impl RoundTrip {
     /// # Errors
     /// Returns an error if a file cannot be read or written, or a setting does not fit.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        self.outputs.check_apart(&self.input, [self.output.as_deref(), None])?;
         let mut input = Capture::open(&self.input, Wanted::Network, &self.outputs.intake, session)?;
         let channel = channel(&self.sending, &self.decompressor, true)?;
         let mut channel = channel.with_impairments(&self.impairments);
@@ -172,6 +174,7 @@ impl Stats {
     /// # Errors
     /// Returns an error if a file cannot be read or written, or a setting does not fit.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        self.outputs.check_apart(&self.input, [None, None])?;
         let mut input = Capture::open(&self.input, Wanted::Network, &self.outputs.intake, session)?;
         let mut channel = channel(&self.sending, &self.decompressor, false)?;
         let mut log = PacketLog::new(&self.outputs, &self.input, session)?;
@@ -206,6 +209,7 @@ impl Decompress {
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
         let has_large_cids = matches!(self.decompressor.channel.cids, CidSpace::Large { .. });
         let content = Wanted::Rohc { has_large_cids, pdcp: self.link.pdcp() };
+        self.outputs.check_apart(&self.input, [Some(&*self.output), self.feedback.as_deref()])?;
         let mut input = Capture::open(&self.input, content, &self.outputs.intake, session)?;
         let mut receiver = Receiver::new(self.decompressor);
         let mut log = PacketLog::new(&self.outputs, &self.input, session)?.with_hint(OTHER_CHANNEL);

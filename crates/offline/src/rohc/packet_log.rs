@@ -26,6 +26,18 @@ pub struct Outputs {
     pub intake: Intake,
 }
 
+impl Outputs {
+    /// Checks that no file to write is the input or another of them. `others` are those of the job.
+    ///
+    /// # Errors
+    /// Returns an error that names the file.
+    pub(crate) fn check_apart(&self, input: &Path, others: [Option<&Path>; 2]) -> Result<(), Error> {
+        let [first, second] = others;
+        let outputs = [first, second, self.csv.as_deref(), self.plot.as_deref()];
+        crate::capture::check_apart(input, outputs, &self.intake)
+    }
+}
+
 /// Result for a packet.
 #[derive(Debug)]
 pub(crate) struct Entry<'a> {

@@ -41,6 +41,7 @@ impl Decap {
     /// # Errors
     /// Returns an error if a file cannot be read or written, or carries no data.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        crate::capture::check_apart(&self.input, [Some(&*self.output)], &self.intake)?;
         let stream = Stream::open(&self.input, &self.intake, session)?;
         let mut surveys: Vec<Survey> = Vec::new();
         let summary = stream.for_each(session, &mut |place, _, unit| {

@@ -50,6 +50,8 @@ impl Inspect {
     /// # Errors
     /// Returns an error if a file cannot be read or written, or has no stream.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        let outputs = [&self.csv, &self.json, &self.rates, &self.report].map(Option::as_deref);
+        crate::capture::check_apart(&self.input, outputs, &self.intake)?;
         let mut all: Vec<Described> = Vec::new();
         let stream = Stream::open(&self.input, &self.intake, session)?;
         let summary = stream.for_each(session, &mut |place, time_ns, unit| {
