@@ -50,6 +50,18 @@ pub(super) fn turn_off(built: &mut Built, scenario: &Scenario) -> Result<(), Pro
     changes.into_vec().into_iter().try_for_each(|change| change.apply(&mut built.network))
 }
 
+/// Returns a scenario in which links without faults have no `channel`.
+fn without_idle_channels(scenario: &Scenario) -> Scenario {
+    let mut scenario = scenario.clone();
+    for link in scenario.link.values_mut() {
+        let channels = [&mut link.channel, &mut link.forward.channel, &mut link.reverse.channel];
+        if channels.iter().all(|channel| channel.as_ref().is_none_or(|channel| channel.faults().is_empty())) {
+            channels.into_iter().for_each(|channel| *channel = None);
+        }
+    }
+    scenario
+}
+
 /// Builder of changes to a running network, from the scenario it was built from.
 #[derive(Clone, Debug)]
 pub struct Changer {
@@ -117,7 +129,7 @@ impl Changer {
         let difference = Difference::between(&self.scenario, &self.adapted(new)?);
         let mut after = self.clone();
         let changes = after.turn(difference)?;
-        if changes.is_empty() && self.asked != *new {
+        if changes.is_empty() && without_idle_channels(&self.asked) != without_idle_channels(new) {
             return Err(Problem::new("", self.without_effect(new)));
         }
         after.asked.clone_from(new);

@@ -264,8 +264,9 @@ pub(super) fn fill_channels(name: &str, link: &mut Link) {
     for way in Way::BOTH {
         let side = link.side(name, way);
         if side.medium.takes().channel.is_none() {
-            let none = || Channel::One(Fault::PacketErrors { loss: 0.0 });
-            link.own_mut(way).channel = Some(side.common.channel.unwrap_or_else(none));
+            let channel = side.common.channel.filter(|channel| !channel.faults().is_empty());
+            let idle = || Channel::One(Fault::PacketErrors { loss: 0.0 });
+            link.own_mut(way).channel = Some(channel.unwrap_or_else(idle));
         }
     }
 }

@@ -268,7 +268,9 @@ impl<C: Clock> Driver<C> {
         self.network.run_until(now);
         let changed = self.make_changes();
         // What comes after the end belongs to the next run.
-        let read = if clock < end { (0..self.doors.len()).map(|door| self.drain(door)).sum() } else { 0 };
+        let read =
+            if clock < end { (0..self.doors.len()).map(|door| self.drain(door, end)).sum() } else { 0 };
+        let now = self.network.now();
         let came = self.receive(now);
         if read + came > 0 || changed {
             self.network.run_until(now);
@@ -283,12 +285,20 @@ impl<C: Clock> Driver<C> {
         changes.count() > 0
     }
 
-    fn drain(&mut self, door: usize) -> usize {
+    /// Reads the packets that wait at a door, at most [`BATCH`]. Each enters at the instant at which it was read.
+    ///
+    /// The instant of the pass is older, by what the pass has done since and by any time for which the thread was not run: a
+    /// packet that came in between would leave early by that much (4 of 25,000 by up to 0.2 ms on a busy machine).
+    fn drain(&mut self, door: usize, end: Time) -> usize {
         let Door { gate, port, errors_in_a_row } = &mut self.doors[door];
         for taken in 0..BATCH {
             match port.read(&mut self.buffer) {
                 Ok(Some(len)) => {
                     *errors_in_a_row = 0;
+                    let read_at = self.clock.now().min(end);
+                    if self.network.now() < read_at {
+                        self.network.run_until(read_at);
+                    }
                     self.network.inject(
                         *gate,
                         ExternalPort::OUTSIDE,

@@ -1,9 +1,11 @@
 //! The driver does what a simulation does: the same packets leave at the same instants.
 
-use std::sync::atomic::AtomicBool;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use bentpipe_emu::{Driver, FakeClock, Queue};
+use bentpipe_emu::{Clock, Driver, FakeClock, Queue};
 use bentpipe_net::link::{self, Link};
 use bentpipe_net::queue::{Discipline, DropTailConfig};
 use bentpipe_net::{ExternalPort, Packet, Port};
@@ -137,4 +139,66 @@ fn on_a_slow_clock_packets_enter_later_and_all_that_follows_is_the_simulation() 
     assert_eq!(out, simulated.left.each_ref().map(bytes));
     // A reading for the pass, and one for each packet that left in it: it is seen, and it is small.
     assert!(late >= Span::from_micros(7) && late < Span::from_millis(1), "{late}");
+}
+
+/// Clock of which each reading takes 7 µs, and which passes elsewhere too.
+#[derive(Clone, Default)]
+struct Passing(Arc<AtomicU64>);
+
+impl Passing {
+    fn pass(&self, span: Span) -> Time {
+        Time::from_nanos(self.0.fetch_add(span.as_nanos(), Ordering::Relaxed) + span.as_nanos())
+    }
+}
+
+impl Clock for Passing {
+    fn now(&self) -> Time {
+        self.pass(Span::from_micros(7))
+    }
+
+    fn pass_until(&self, deadline: Time) {
+        self.0.fetch_max(deadline.as_nanos(), Ordering::Relaxed);
+    }
+}
+
+/// Port to which packets come while it is read, a millisecond after one another.
+struct Busy {
+    clock: Passing,
+    came_at: Arc<Mutex<Vec<Time>>>,
+}
+
+impl bentpipe_emu::Port for Busy {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let mut came_at = self.came_at.lock().expect("one thread");
+        if came_at.len() == 200 {
+            return Ok(None);
+        }
+        came_at.push(self.clock.pass(Span::from_millis(1)));
+        buffer[..40].fill(1);
+        Ok(Some(40))
+    }
+
+    fn write(&mut self, _: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+#[test]
+fn a_packet_that_comes_during_a_pass_enters_no_earlier_than_it_came() {
+    let (mut network, gates) = network();
+    let entered = watch(&mut network, gates[0], ExternalPort::OUTSIDE);
+    let (clock, came_at) = (Passing::default(), Arc::new(Mutex::new(Vec::new())));
+    let mut driver = Driver::new(network, clock.clone());
+    driver.open(gates[0], Busy { clock, came_at: Arc::clone(&came_at) });
+    driver.run(END, &AtomicBool::new(false));
+    let (entered, came_at) = (taken(&entered), came_at.lock().expect("one thread").clone());
+    assert_eq!(entered.len(), 200);
+    for ((entered, _), came) in entered.iter().zip(&came_at) {
+        let wait = *entered - *came;
+        assert!(*entered >= *came && wait <= Span::from_micros(7), "came at {came}, entered at {entered}");
+    }
 }

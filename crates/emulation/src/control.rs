@@ -1,6 +1,7 @@
 //! Changes of a running emulation: a socket in `/run/bentpipe`, lines of JSON both ways.
 //!
-//! A request is `{"set": "link.satellite.delay=300 ms"}`, its answer `{"ok": true, "at": 12.5}` or `{"error": "..."}`.
+//! A request is `{"set": "link.satellite.delay=300 ms"}`, or `{"set": [...]}` with several that hold from one instant on. Its
+//! answer is `{"ok": true, "at": 12.5}` or `{"error": "..."}`. That of `{"show": "link.satellite"}` has a `value` too.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -113,28 +114,65 @@ impl Target {
             if (&mut reader).take(MAX_LINE_BYTES).read_line(&mut line)? == 0 {
                 return Ok(());
             }
-            let answer = match self.answer(&line) {
-                Ok(at) => json!({ "ok": true, "at": at.as_secs_f64() }),
-                Err(problem) => json!({ "error": problem }),
-            };
+            let answer = self.answer(&line).unwrap_or_else(|problem| json!({ "error": problem }));
             let mut stream = stream;
             writeln!(stream, "{answer}")?;
         }
     }
 
-    fn answer(&mut self, line: &str) -> Result<Span, String> {
-        let expected = |why: &str| format!("expected {{\"set\": \"KEY=VALUE\"}}{why}");
+    fn answer(&mut self, line: &str) -> Result<Value, String> {
+        let expected = |why: &str| {
+            format!("expected {{\"set\": \"KEY=VALUE\"}}, a list of them, or {{\"show\": \"KEY\"}}{why}")
+        };
         let request: Value = serde_json::from_str(line).map_err(|error| expected(&format!(": {error}")))?;
-        let assignment = request.get("set").and_then(Value::as_str).ok_or_else(|| expected(""))?;
-        let (key, value) = assignment.split_once('=').ok_or_else(|| expected(""))?;
-        let (key, value) = (key.trim(), value.trim());
-        let at = self.change(assignment, key);
-        let at = at.map_err(|problem| format!("cannot set {key} to {value}: {problem}"))?;
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if made.len() < MAX_MADE {
-            made.push(Made { at, key: key.to_owned(), value: value.to_owned() });
+        let at = |at: Span| json!({ "ok": true, "at": at.as_secs_f64() });
+        match (&request["set"], &request["show"]) {
+            (Value::String(one), Value::Null) => self.set(&[one]).map(at),
+            (Value::Array(several), Value::Null) => {
+                let texts: Option<Vec<&str>> = several.iter().map(Value::as_str).collect();
+                self.set(&texts.filter(|texts| !texts.is_empty()).ok_or_else(|| expected(""))?).map(at)
+            }
+            (Value::Null, Value::String(key)) => {
+                let value = self.show(key)?;
+                let now = Span::from_secs_f64(self.start.elapsed().as_secs_f64());
+                Ok(json!({ "ok": true, "at": now.as_secs_f64(), "value": value }))
+            }
+            _ => Err(expected("")),
         }
+    }
+
+    /// Sets several keys at one instant, all or none. Returns its time.
+    fn set<T: AsRef<str>>(&mut self, assignments: &[T]) -> Result<Span, String> {
+        let parts = assignments.iter().map(|assignment| {
+            let parts = assignment.as_ref().split_once('=');
+            let parts = parts.ok_or_else(|| format!("expected KEY=VALUE, not {:?}", assignment.as_ref()))?;
+            Ok((parts.0.trim(), parts.1.trim()))
+        });
+        let parts = parts.collect::<Result<Vec<(&str, &str)>, String>>()?;
+        let at = self.change(&parts)?;
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = MAX_MADE.saturating_sub(made.len());
+        made.extend(parts.iter().take(room).map(|(key, value)| Made {
+            at,
+            key: (*key).to_owned(),
+            value: (*value).to_owned(),
+        }));
         Ok(at)
+    }
+
+    /// Returns the present value of a key with all that is in it, defaults too. The empty key is the whole scenario.
+    fn show(&mut self, key: &str) -> Result<Value, String> {
+        self.catch_up()?;
+        let scenario = checked(&self.document).map_err(|refusal| without_places(&refusal, key))?;
+        let whole = serde_json::to_value(&scenario).map_err(|error| error.to_string())?;
+        let parts = key.split('.').filter(|part| !part.is_empty());
+        let value = parts.clone().try_fold(&whole, |value, part| match value {
+            Value::Array(items) => items.get(part.parse::<usize>().ok()?),
+            _ => value.get(part),
+        });
+        value.cloned().ok_or_else(|| {
+            format!("{key}: the scenario has no such key, or no value there and no default: expected a key such as link.NAME")
+        })
     }
 
     /// Records the events that have happened.
@@ -157,26 +195,40 @@ impl Target {
         Ok(())
     }
 
-    /// Applies a change, and returns its time.
-    fn change(&mut self, assignment: &str, key: &str) -> Result<Span, String> {
+    /// Applies changes, and returns their time.
+    fn change(&mut self, parts: &[(&str, &str)]) -> Result<Span, String> {
         self.catch_up()?;
+        let refused =
+            |key: &str, value: &str, problem: String| format!("cannot set {key} to {value}: {problem}");
         let mut document = self.document.clone();
-        document.set(assignment).map_err(|refusal| without_places(&refusal, key))?;
-        let scenario = checked(&document).map_err(|refusal| without_places(&refusal, key))?;
+        for (key, value) in parts {
+            let placed = document.set(&format!("{key}={value}"));
+            placed.map_err(|refusal| refused(key, value, without_places(&refusal, key)))?;
+        }
+        let (key, value) = match parts {
+            [(key, value)] => ((*key).to_owned(), (*value).to_owned()),
+            several => (join(several.iter().map(|part| part.0)), join(several.iter().map(|part| part.1))),
+        };
+        let refused = |problem: String| refused(&key, &value, problem);
+        let scenario = checked(&document).map_err(|refusal| refused(without_places(&refusal, &key)))?;
         let mut changer = self.changer.clone();
         let changes = changer.change(&scenario);
-        let changes = changes.map_err(|problem| of_key(&problem.key, &problem.problem, key))?;
+        let changes = changes.map_err(|problem| refused(of_key(&problem.key, &problem.problem, &key)))?;
         let (done, made) = channel();
         self.control.apply(move |network| {
             let applied = changes.into_iter().try_for_each(|change| change.apply(network));
             let _ = done.send(applied.map(|()| network.now().since(Time::ZERO)));
         });
         let applied = made.recv_timeout(Duration::from_secs(2));
-        let applied = applied.map_err(|_| "the emulation did not take it".to_owned())?;
-        let at = applied.map_err(|problem| of_key(&problem.key, &problem.problem, key))?;
+        let applied = applied.map_err(|_| refused("the emulation did not take it".to_owned()))?;
+        let at = applied.map_err(|problem| refused(of_key(&problem.key, &problem.problem, &key)))?;
         (self.document, self.changer) = (document, changer);
         Ok(at)
     }
+}
+
+fn join<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    texts.collect::<Vec<_>>().join(", ")
 }
 
 /// Describes the refusal without lines of the file, which lacks the key asked for.
@@ -191,25 +243,38 @@ fn of_key(key: &str, problem: &str, asked: &str) -> String {
     if key.is_empty() || key == asked { problem.to_owned() } else { format!("{key}: {problem}") }
 }
 
-/// Changes keys of an emulation that runs, by its process if several do.
+/// Changes keys of an emulation that runs, all at one instant or none of them. `emulation` is its process, if several run.
 ///
 /// # Errors
 /// Returns an error if none runs, or it refuses a change.
 pub fn set(assignments: &[String], emulation: Option<u32>) -> Result<(), Error> {
+    ask(&json!({ "set": assignments }), emulation).map(|_| ())
+}
+
+/// Returns the present value of a key of an emulation that runs.
+///
+/// # Errors
+/// Returns an error if none runs, or it has no such key.
+pub fn show(key: &str, emulation: Option<u32>) -> Result<Value, Error> {
+    ask(&json!({ "show": key }), emulation).map(|mut answer| answer["value"].take())
+}
+
+fn ask(request: &Value, emulation: Option<u32>) -> Result<Value, Error> {
     let path = find(emulation)?;
     let failed = |error: io::Error| Error::other(format!("{}: {error}", path.display()));
-    let stream = UnixStream::connect(&path).map_err(failed)?;
-    let mut reader = BufReader::new(&stream);
-    for assignment in assignments {
-        writeln!(&stream, "{}", json!({ "set": assignment })).map_err(failed)?;
-        let mut line = String::new();
-        reader.read_line(&mut line).map_err(failed)?;
-        let answer: Value = serde_json::from_str(&line).map_err(Error::other)?;
-        if let Some(problem) = answer.get("error").and_then(Value::as_str) {
-            return Err(Error::other(problem));
-        }
+    let line = request.to_string();
+    if line.len() as u64 >= MAX_LINE_BYTES {
+        return Err(Error::other(format!("too much at once: expected less than {MAX_LINE_BYTES} bytes")));
     }
-    Ok(())
+    let stream = UnixStream::connect(&path).map_err(failed)?;
+    writeln!(&stream, "{line}").map_err(failed)?;
+    let mut line = String::new();
+    BufReader::new(&stream).read_line(&mut line).map_err(failed)?;
+    let answer: Value = serde_json::from_str(&line).map_err(Error::other)?;
+    match answer.get("error").and_then(Value::as_str) {
+        Some(problem) => Err(Error::other(problem)),
+        None => Ok(answer),
+    }
 }
 
 fn find(emulation: Option<u32>) -> Result<PathBuf, Error> {

@@ -318,15 +318,33 @@ fn normal(stream: &mut RandomStream) -> f64 {
     radius * libm::cos(std::f64::consts::TAU * stream.unit())
 }
 
-/// A fault on the way: input 0 to output 0.
+/// Faults on the way: input 0 to output 0.
+///
+/// There is one, unless a change while it runs gives several.
 #[derive(Debug)]
 pub struct Channel {
-    fault: Fault,
-    held: Held,
+    first: Stage,
+    /// Stages behind the first, in the order in which packets meet them.
+    more: Vec<Stage>,
     delivered: u64,
     lost: u64,
     damaged: u64,
     duplicated: u64,
+}
+
+/// A fault, and the packets that it holds back.
+#[derive(Debug)]
+struct Stage {
+    fault: Fault,
+    held: Held,
+}
+
+/// Decision of a fault on a packet.
+enum Fate {
+    Passes,
+    Doubled,
+    Lost(Why),
+    Held { due: Time, keep_order: bool },
 }
 
 #[derive(Debug)]
@@ -344,6 +362,51 @@ enum Fault {
 }
 
 impl Fault {
+    /// Returns the fault that does nothing.
+    fn idle() -> Fault {
+        Fault::Loss(Trials::new(0.0))
+    }
+
+    /// Decides on a packet, which it may damage; `damaged` counts that.
+    #[inline]
+    fn meet(&mut self, packet: &mut Packet, damaged: &mut u64, cx: &mut Cx<'_>) -> Fate {
+        let lost = |is_lost, why| if is_lost { Fate::Lost(why) } else { Fate::Passes };
+        match self {
+            Fault::Loss(trials) => lost(trials.hits(cx.stream()), Why::Channel),
+            Fault::Bursts(chain) => lost(chain.loses(cx.stream()), Why::Channel),
+            Fault::Trace(reader) => lost(reader.loses(cx.now(), cx.stream()), Why::Channel),
+            Fault::Outages(outages) => lost(outages.is_out(cx.now()), Why::Fade),
+            Fault::Bits { errors, crc } => {
+                let is_damaged = damage(packet, errors, cx.stream());
+                *damaged += u64::from(is_damaged);
+                lost(is_damaged && *crc, Why::Channel)
+            }
+            Fault::BitBursts(chain) => {
+                *damaged += u64::from(chain.flips(packet, cx.stream()));
+                Fate::Passes
+            }
+            Fault::Coded(coded) => {
+                let is_damaged = coded.damage(packet, cx.stream());
+                *damaged += u64::from(is_damaged);
+                lost(is_damaged && coded.crc, Why::Channel)
+            }
+            Fault::Duplication(trials) => {
+                if trials.hits(cx.stream()) {
+                    Fate::Doubled
+                } else {
+                    Fate::Passes
+                }
+            }
+            Fault::Reordering { trials, delay } => {
+                let held_for = if trials.hits(cx.stream()) { *delay } else { Span::ZERO };
+                Fate::Held { due: cx.now() + held_for, keep_order: false }
+            }
+            Fault::Jitter { law, keep_order } => {
+                Fate::Held { due: cx.now() + law.draw(cx.stream()), keep_order: *keep_order }
+            }
+        }
+    }
+
     fn new(fault: &LoadedFault) -> Result<Fault, InvalidConfig> {
         let trials = |value, key| probability(value, key).map(Trials::new);
         Ok(match fault.config {
@@ -399,94 +462,74 @@ impl Channel {
     /// # Errors
     /// Returns an error that names the key with an invalid value.
     pub fn new(fault: impl Into<LoadedFault>) -> Result<Channel, InvalidConfig> {
-        let fault = Fault::new(&fault.into())?;
-        Ok(Channel { fault, held: Held::default(), delivered: 0, lost: 0, damaged: 0, duplicated: 0 })
+        let first = Stage::new(Fault::new(&fault.into())?);
+        Ok(Channel { first, more: Vec::new(), delivered: 0, lost: 0, damaged: 0, duplicated: 0 })
     }
 
-    /// Changes the fault from the next packet on. Held packets keep their times, and the counters continue.
+    /// Changes the faults from the next packet on, to any number of them.
+    ///
+    /// Packets that a fault holds keep their times, and meet those behind it then. The counters continue.
     ///
     /// # Errors
     /// Returns an error that names the key with an invalid value; then nothing is changed.
-    pub fn set(&mut self, config: &Config) -> Result<(), InvalidConfig> {
-        self.fault = Fault::new(&config.into())?;
+    pub fn set(&mut self, faults: &[Config]) -> Result<(), InvalidConfig> {
+        let faults = faults.iter().map(|config| Fault::new(&config.into()));
+        let mut faults = faults.collect::<Result<Vec<_>, _>>()?.into_iter();
+        let stages = std::iter::once(&mut self.first).chain(&mut self.more);
+        stages.for_each(|stage| stage.fault = faults.next().unwrap_or_else(Fault::idle));
+        self.more.extend(faults.map(Stage::new));
         Ok(())
     }
 
-    #[inline]
-    fn deliver(&mut self, packet: Packet, cx: &mut Cx<'_>) {
-        self.delivered += 1;
-        cx.emit(Port(0), packet);
+    fn stage(&mut self, n: usize) -> Option<&mut Stage> {
+        if n == 0 { Some(&mut self.first) } else { self.more.get_mut(n - 1) }
     }
 
-    fn pass_or_lose(&mut self, is_lost: bool, packet: Packet, cx: &mut Cx<'_>) {
-        if is_lost {
-            self.lost += 1;
-            let is_outage = matches!(self.fault, Fault::Outages(_));
-            packet.lose(if is_outage { Why::Fade } else { Why::Channel });
-        } else {
-            self.deliver(packet, cx);
+    /// Passes a packet to stage `n`, or emits it behind the last.
+    #[inline]
+    fn pass(&mut self, n: usize, mut packet: Packet, cx: &mut Cx<'_>) {
+        let stage = if n == 0 { Some(&mut self.first) } else { self.more.get_mut(n - 1) };
+        let Some(stage) = stage else {
+            self.delivered += 1;
+            return cx.emit(Port(0), packet);
+        };
+        match stage.fault.meet(&mut packet, &mut self.damaged, cx) {
+            Fate::Passes => self.pass(n + 1, packet, cx),
+            Fate::Doubled => {
+                self.duplicated += 1;
+                self.pass(n + 1, packet.copy(), cx);
+                self.pass(n + 1, packet, cx);
+            }
+            Fate::Lost(why) => {
+                self.lost += 1;
+                packet.lose(why);
+            }
+            Fate::Held { due, keep_order } => stage.held.push(packet, due, keep_order),
         }
     }
 
     /// Releases all packets that are due.
     fn release(&mut self, cx: &mut Cx<'_>) -> Time {
-        while let Some(packet) = self.held.pop_due(cx.now()) {
-            self.deliver(packet, cx);
+        let mut next = Time::NEVER;
+        for n in 0..=self.more.len() {
+            while let Some(packet) = self.stage(n).and_then(|stage| stage.held.pop_due(cx.now())) {
+                self.pass(n + 1, packet, cx);
+            }
+            next = next.min(self.stage(n).map_or(Time::NEVER, |stage| stage.held.next()));
         }
-        self.held.next()
+        next
+    }
+}
+
+impl Stage {
+    fn new(fault: Fault) -> Stage {
+        Stage { fault, held: Held::default() }
     }
 }
 
 impl Element for Channel {
     fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
-        let mut packet = packet;
-        match &mut self.fault {
-            Fault::Loss(trials) => {
-                let is_lost = trials.hits(cx.stream());
-                self.pass_or_lose(is_lost, packet, cx);
-            }
-            Fault::Bursts(chain) => {
-                let is_lost = chain.loses(cx.stream());
-                self.pass_or_lose(is_lost, packet, cx);
-            }
-            Fault::Trace(reader) => {
-                let is_lost = reader.loses(cx.now(), cx.stream());
-                self.pass_or_lose(is_lost, packet, cx);
-            }
-            Fault::Outages(outages) => {
-                let is_lost = outages.is_out(cx.now());
-                self.pass_or_lose(is_lost, packet, cx);
-            }
-            Fault::Bits { errors, crc } => {
-                let (is_damaged, crc) = (damage(&mut packet, errors, cx.stream()), *crc);
-                self.damaged += u64::from(is_damaged);
-                self.pass_or_lose(is_damaged && crc, packet, cx);
-            }
-            Fault::BitBursts(chain) => {
-                self.damaged += u64::from(chain.flips(&mut packet, cx.stream()));
-                self.deliver(packet, cx);
-            }
-            Fault::Coded(coded) => {
-                let (is_damaged, crc) = (coded.damage(&mut packet, cx.stream()), coded.crc);
-                self.damaged += u64::from(is_damaged);
-                self.pass_or_lose(is_damaged && crc, packet, cx);
-            }
-            Fault::Duplication(trials) => {
-                if trials.hits(cx.stream()) {
-                    self.duplicated += 1;
-                    self.deliver(packet.copy(), cx);
-                }
-                self.deliver(packet, cx);
-            }
-            Fault::Reordering { trials, delay } => {
-                let held_for = if trials.hits(cx.stream()) { *delay } else { Span::ZERO };
-                self.held.push(packet, cx.now() + held_for, false);
-            }
-            Fault::Jitter { law, keep_order } => {
-                let due = cx.now() + law.draw(cx.stream());
-                self.held.push(packet, due, *keep_order);
-            }
-        }
+        self.pass(0, packet, cx);
         self.release(cx)
     }
 
@@ -495,7 +538,7 @@ impl Element for Channel {
     }
 
     fn lookahead(&self) -> Span {
-        match self.fault {
+        match self.first.fault {
             Fault::Jitter { law, .. } => law.shortest(),
             _ => Span::ZERO,
         }
@@ -506,8 +549,14 @@ impl Element for Channel {
         observer.counter(&metrics::LOST, self.lost);
         observer.counter(&metrics::DAMAGED, self.damaged);
         observer.counter(&metrics::DUPLICATED, self.duplicated);
-        observer.gauge(&metrics::HELD, self.held.packets.len() as f64);
-        if let Fault::Coded(coded) = &self.fault {
+        let stages = || std::iter::once(&self.first).chain(&self.more);
+        observer.gauge(&metrics::HELD, stages().map(|stage| stage.held.packets.len()).sum::<usize>() as f64);
+        // Figures of one decoder, as they have one name each.
+        let mut coded = stages().filter_map(|stage| match &stage.fault {
+            Fault::Coded(coded) => Some(coded),
+            _ => None,
+        });
+        if let Some(coded) = coded.next() {
             coded.observe(observer);
         }
     }

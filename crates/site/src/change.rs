@@ -154,16 +154,26 @@ impl<M> Changing<'_, M> {
         Ok((had != wanted).then_some(wanted))
     }
 
-    /// Adds changes of all faults after the line. Setting one to the same value changes nothing.
+    /// Adds changes of all faults after the line. The last element takes those that exceed the number of elements.
     ///
     /// # Errors
-    /// Returns an error if their number differs, or one is a trace.
+    /// Returns an error if the direction began without a fault, or one is a trace.
     pub fn faults(&self, to: &mut Changes) -> Result<(), Problem> {
         let Some(faults) = self.new_faults()? else { return Ok(()) };
-        let key = self.key("channel");
-        set_all(key, &self.handle.channels, faults, to, |element: &mut ChannelElement, _, config| {
-            element.set(&config)
-        })
+        let (key, mut faults) = (self.key("channel"), faults.into_iter());
+        let Some((last, others)) = self.handle.channels.split_last() else {
+            let problem = "cannot be given while it runs, as there was none; \
+                           help: begin with { kind = \"packet-errors\", loss = 0.0 }";
+            return Err(Problem::new(key, problem));
+        };
+        let mut set = |element: ElementId, faults: Vec<channel::Config>| {
+            to.set(element, key.clone(), faults, |element: &mut ChannelElement, _, faults| {
+                element.set(&faults)
+            });
+        };
+        others.iter().for_each(|element| set(*element, faults.next().into_iter().collect()));
+        set(*last, faults.collect());
+        Ok(())
     }
 
     /// Returns the new faults if they differ.

@@ -4,7 +4,7 @@ use bentpipe_net::channel::Config;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Impairments of packets: one fault, or several in a row.
+/// Impairments of packets: one fault, several in a row, or the word `none`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Channel {
@@ -12,6 +12,16 @@ pub enum Channel {
     One(Config),
     /// Several, in the order that packets meet them.
     Several(Vec<Config>),
+    /// No fault.
+    No(NoFault),
+}
+
+/// Word for a channel without faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoFault {
+    /// No fault.
+    None,
 }
 
 impl Channel {
@@ -20,6 +30,7 @@ impl Channel {
         match self {
             Channel::One(fault) => std::slice::from_ref(fault),
             Channel::Several(faults) => faults,
+            Channel::No(NoFault::None) => &[],
         }
     }
 }

@@ -42,14 +42,25 @@ Examples:
     },
     /// Change a running emulation: rates, delays, queues, shapers and channels of its links
     #[command(after_help = set_help())]
-    Set {
-        /// Keys of the scenario and their new values
-        #[arg(value_name = "KEY=VALUE", required = true)]
-        assignments: Vec<String>,
-        /// Process ID of the emulation, if several are running
-        #[arg(long, value_name = "PID")]
-        emulation: Option<u32>,
-    },
+    Set(SetArguments),
+}
+
+/// Arguments of `set`.
+#[derive(Debug, Args)]
+pub(crate) struct SetArguments {
+    /// Keys of the scenario and their new values, set at one instant: all or none
+    #[arg(value_name = "KEY=VALUE", required_unless_present_any = ["file", "show"])]
+    pub(crate) assignments: Vec<String>,
+    /// Also set the lines KEY=VALUE of a file; # begins a comment
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Print the present value of a key, or the whole scenario, as JSON
+    #[arg(long, value_name = "KEY", num_args = 0..=1, default_missing_value = "",
+          conflicts_with_all = ["assignments", "file"])]
+    pub(crate) show: Option<String>,
+    /// Process ID of the emulation, if several are running
+    #[arg(long, value_name = "PID")]
+    pub(crate) emulation: Option<u32>,
 }
 
 /// Campaigns, studies, and work on files, sockets and devices.
@@ -385,7 +396,9 @@ fn set_help() -> String {
 Examples:
   bentpipe set link.satellite.forward.rate='2 Mbit/s'
   bentpipe set link.satellite.channel='{{ kind = \"packet-errors\", loss = 0.01 }}'
+  bentpipe set link.satellite.channel=none
   bentpipe set link.satellite.forward.queue.bytes='50 kB' link.satellite.return.delay='300 ms'
+  bentpipe set --show link.satellite
 
 The scenario of the examples is scenarios/geo.toml. Keys that can change, with all that is in
 them; a link's also in its `forward` or `return`:

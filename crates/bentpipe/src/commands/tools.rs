@@ -18,7 +18,7 @@ pub(super) fn in_real_time(command: &RealTime) -> Result<u8, Failure> {
     match command {
         RealTime::Emulate(arguments) => emulate::emulate(arguments),
         RealTime::Shell { host, emulation, command } => emulate::shell(host, *emulation, command),
-        RealTime::Set { assignments, emulation } => emulate::set(assignments, *emulation),
+        RealTime::Set(arguments) => emulate::set(arguments),
     }
 }
 

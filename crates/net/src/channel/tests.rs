@@ -133,12 +133,33 @@ fn jitter_has_its_law_and_may_keep_order() {
 fn a_new_fault_holds_from_the_next_packet_on() {
     let mut rig = rig(Config::Reordering { probability: 1.0, delay: ms(5) });
     rig.receive(0, 0, packet(100));
-    rig.element.set(&Config::PacketErrors { loss: 1.0 }).expect("possible");
+    rig.element.set(&[Config::PacketErrors { loss: 1.0 }]).expect("possible");
     rig.receive(MS, 0, packet(200));
-    assert!(rig.element.set(&Config::PacketErrors { loss: 2.0 }).is_err());
+    assert!(rig.element.set(&[Config::PacketErrors { loss: 2.0 }]).is_err());
     rig.receive(2 * MS, 0, packet(300));
     rig.run_until(10 * MS);
     assert_eq!((rig.times(), rig.value("lost")), (vec![(5 * MS, 100)], 2.0));
+}
+
+#[test]
+fn new_faults_may_be_more_or_fewer_than_before() {
+    let mut rig = rig(Config::Reordering { probability: 1.0, delay: ms(5) });
+    rig.receive(0, 0, packet(100));
+    let doubling = Config::Duplication { probability: 1.0 };
+    rig.element.set(&[doubling.clone(), doubling.clone(), doubling]).expect("possible");
+    rig.receive(MS, 0, packet(200));
+    rig.element.set(&[]).expect("possible");
+    rig.receive(2 * MS, 0, packet(300));
+    let later = Config::Reordering { probability: 1.0, delay: ms(7) };
+    rig.element.set(&[Config::PacketErrors { loss: 0.0 }, later]).expect("possible");
+    rig.receive(3 * MS, 0, packet(400));
+    rig.element.set(&[Config::PacketErrors { loss: 1.0 }]).expect("possible");
+    rig.receive(4 * MS, 0, packet(500));
+    rig.run_until(20 * MS);
+    let eight = std::iter::repeat_n((MS, 200), 8);
+    let expected: Vec<_> = eight.chain([(2 * MS, 300), (5 * MS, 100), (10 * MS, 400)]).collect();
+    assert_eq!(rig.times(), expected);
+    assert_eq!((rig.value("lost"), rig.value("duplicated"), rig.value("delivered")), (1.0, 7.0, 11.0));
 }
 
 #[test]

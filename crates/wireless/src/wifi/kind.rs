@@ -72,15 +72,13 @@ impl MediumKind for Config {
                 cell.set_queue(port, &queue)
             });
         }
-        let Some(faults) = at.new_faults()? else { return Ok(()) };
-        let [fault] = &faults[..] else {
-            return Err(Problem::new(at.key("channel"), "expected one fault while it runs, as before"));
-        };
-        if before.channel.as_ref().map_or(0, |channel| channel.faults().len()) != 1 {
-            return Err(Problem::new(at.key("channel"), "has 0 faults: expected as many while it runs"));
+        let Some(mut faults) = at.new_faults()? else { return Ok(()) };
+        if faults.len() > 1 {
+            let problem = "several faults: expected one, which acts on frames";
+            return Err(Problem::new(at.key("channel"), problem));
         }
-        to.set(at.handle.line, at.key("channel"), fault.clone(), move |cell: &mut Wifi, _, fault| {
-            cell.set_errors(port, Some(&fault))
+        to.set(at.handle.line, at.key("channel"), faults.pop(), move |cell: &mut Wifi, _, fault| {
+            cell.set_errors(port, fault.as_ref())
         });
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! `bentpipe emulate`, `shell` and `set`: scenarios in real time.
 
-use std::io::{ErrorKind, IsTerminal};
+use std::io::{ErrorKind, IsTerminal, Read};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 use bentpipe_emu::{SetupError, terminal_size};
@@ -12,7 +13,7 @@ use bentpipe_emulation::{
 };
 use bentpipe_record::CaptureLimits;
 
-use crate::arguments::tools::{EmulateArguments, PaceName};
+use crate::arguments::tools::{EmulateArguments, PaceName, SetArguments};
 use crate::commands::run::add_captures;
 use crate::commands::{Failure, command_line, document};
 use crate::progress::Journal;
@@ -163,8 +164,49 @@ pub(super) fn shell(host: &str, emulation: Option<u32>, command: &[String]) -> R
     })
 }
 
-/// Changes an emulation that runs.
-pub(super) fn set(assignments: &[String], emulation: Option<u32>) -> Result<u8, Failure> {
-    control::set(assignments, emulation)?;
+/// Changes an emulation that runs, or shows keys of it.
+pub(super) fn set(arguments: &SetArguments) -> Result<u8, Failure> {
+    let SetArguments { assignments, file, show, emulation } = arguments;
+    if let Some(key) = show {
+        let value = control::show(key, *emulation)?;
+        show::out(&format!("{}\n", serde_json::to_string_pretty(&value).map_err(Failure::bad)?));
+        return Ok(0);
+    }
+    let mut assignments = assignments.clone();
+    if let Some(file) = file {
+        assignments.extend(assignments_of(file)?);
+    }
+    control::set(&assignments, *emulation)?;
     Ok(0)
+}
+
+/// Largest file of changes.
+const MAX_CHANGES_BYTES: u64 = 1 << 16;
+
+/// Returns the lines `KEY=VALUE` of a file. Empty lines and those that begin with `#` are none.
+fn assignments_of(file: &Path) -> Result<Vec<String>, Failure> {
+    let failed = |error: std::io::Error| Failure::bad(format!("{}: {error}", file.display()));
+    let mut text = String::new();
+    let mut reader = std::fs::File::open(file).map_err(failed)?.take(MAX_CHANGES_BYTES + 1);
+    reader.read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > MAX_CHANGES_BYTES {
+        let problem = format!("{}: over {MAX_CHANGES_BYTES} bytes of changes", file.display());
+        return Err(Failure::bad(problem));
+    }
+    let mut assignments = Vec::new();
+    for (n, line) in text.lines().map(str::trim).enumerate() {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if !line.contains('=') {
+            let problem = format!("{}:{}: expected KEY=VALUE, not {line:?}", file.display(), n + 1);
+            return Err(Failure::bad(problem));
+        }
+        assignments.push(line.to_owned());
+    }
+    if assignments.is_empty() {
+        let problem = format!("{}: has no changes: expected lines of KEY=VALUE", file.display());
+        return Err(Failure::bad(problem));
+    }
+    Ok(assignments)
 }
