@@ -222,18 +222,51 @@ fn what_is_declared_as_changeable_is_accepted_and_nothing_else() {
     }
 }
 
-/// The examples of `bentpipe set --help`.
-#[test]
-fn the_examples_of_the_help_work_on_the_shipped_scenario() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/geo.toml");
-    let mut document = bentpipe_paths::document(&path).unwrap_or_else(|error| panic!("{error}"));
+/// Returns `scenarios/geo.toml`, and what changes it while it runs.
+fn geo() -> (Document, Emulated, Changer) {
+    let document = bentpipe_paths::document(&path).unwrap_or_else(|error| panic!("{error}"));
     let asked = checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
     let emulated = Emulated::new(&asked, 1, &bentpipe_scenario::Access::default())
         .unwrap_or_else(|problem| panic!("{problem}"));
-    let mut changer = Changer::new(&emulated, &asked);
+    let changer = Changer::new(&emulated, &asked);
+    (document, emulated, changer)
+}
+
+#[test]
+fn each_setting_of_the_page_on_netem_is_accepted() {
+    let page = include_str!("../../../../docs/how-to/from-netem.md");
+    let (mut document, mut emulated, mut changer) = geo();
+    let mut accepted = 0;
+    for row in page.lines().filter(|line| line.starts_with('|')) {
+        let column = row.split('|').nth(2).expect("a second column");
+        let settings = column.split('`').filter(|span| span.starts_with("link."));
+        let settings: Vec<String> = settings.map(|setting| setting.replace('\'', "")).collect();
+        if settings.is_empty() {
+            continue;
+        }
+        settings
+            .iter()
+            .for_each(|setting| document.set(setting).unwrap_or_else(|refusal| panic!("{refusal}")));
+        let scenario = checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
+        let changes = changer.change(&scenario).unwrap_or_else(|problem| panic!("{settings:?}: {problem}"));
+        for change in changes {
+            change
+                .apply(&mut emulated.built.network)
+                .unwrap_or_else(|problem| panic!("{settings:?}: {problem}"));
+        }
+        accepted += 1;
+    }
+    assert!(accepted >= 12, "only {accepted} rows");
+}
+
+/// The examples of `bentpipe set --help`.
+#[test]
+fn the_examples_of_the_help_work_on_the_shipped_scenario() {
+    let (mut document, _, mut changer) = geo();
     for assignment in [
         "link.satellite.forward.rate=2 Mbit/s",
         "link.satellite.channel={ kind = \"packet-errors\", loss = 0.01 }",
+        "link.satellite.channel=none",
         "link.satellite.forward.queue.bytes=50 kB",
         "link.satellite.return.delay=300 ms",
     ] {
