@@ -25,6 +25,11 @@ const FOLDER: &str = "/run/bentpipe";
 /// Maximum length of a request.
 const MAX_LINE_BYTES: u64 = 1 << 16;
 
+/// Returns the message that a request is not as it should be.
+fn expected(why: &str) -> String {
+    format!("expected {{\"set\": \"KEY=VALUE\"}}, with several in a list, or {{\"show\": \"KEY\"}}{why}")
+}
+
 /// Socket that accepts changes, removed with the value.
 pub(crate) struct Server {
     path: PathBuf,
@@ -121,9 +126,6 @@ impl Target {
     }
 
     fn answer(&mut self, line: &str) -> Result<Value, String> {
-        let expected = |why: &str| {
-            format!("expected {{\"set\": \"KEY=VALUE\"}}, a list of them, or {{\"show\": \"KEY\"}}{why}")
-        };
         let request: Value = serde_json::from_str(line).map_err(|error| expected(&format!(": {error}")))?;
         let at = |at: Span| json!({ "ok": true, "at": at.as_secs_f64() });
         match (&request["set"], &request["show"]) {
@@ -145,7 +147,7 @@ impl Target {
     fn set<T: AsRef<str>>(&mut self, assignments: &[T]) -> Result<Span, String> {
         let parts = assignments.iter().map(|assignment| {
             let parts = assignment.as_ref().split_once('=');
-            let parts = parts.ok_or_else(|| format!("expected KEY=VALUE, not {:?}", assignment.as_ref()))?;
+            let parts = parts.ok_or_else(|| expected(&format!(", not {:?}", assignment.as_ref())))?;
             Ok((parts.0.trim(), parts.1.trim()))
         });
         let parts = parts.collect::<Result<Vec<(&str, &str)>, String>>()?;

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use bentpipe_testkit::{Process, until};
 
-use super::rig::{Running, SCENARIO, emulate_text, rtts_ms, shortest};
+use super::rig::{Running, SCENARIO, bentpipe, emulate_text, rtts_ms, shortest};
 
 #[test]
 fn set_changes_what_a_shell_sees() {
@@ -56,6 +56,35 @@ fn a_change_leaves_what_is_under_way_alone() {
 }
 
 #[test]
+fn faults_come_and_go_and_are_shown() {
+    let Some(running) = Running::start("faulty") else { return };
+    let both = "link.hop.channel=[{ kind = \"duplication\", probability = 1.0 }, { kind = \"packet-errors\", loss = 1.0 }]";
+    assert_eq!(running.set(both), (Some(0), String::new()));
+    assert!(rtts_ms(&running.ping(3)).is_empty());
+    assert_eq!(running.set("link.hop.forward.channel=none").0, Some(0));
+    assert!(rtts_ms(&running.ping(3)).is_empty(), "the answers are lost");
+    assert_eq!(running.set("link.hop.channel=none").0, Some(0));
+    assert_eq!(rtts_ms(&running.ping(3)).len(), 3);
+    assert_eq!(running.set("link.hop.channel=none").0, Some(0), "as it is");
+    let folder = bentpipe_testkit::Folder::new();
+    let file = folder.path().join("rain.txt");
+    std::fs::write(&file, "# rain\n\nlink.hop.delay = 20 ms\nlink.hop.channel=[]\n").expect("written");
+    let process = running.process().to_string();
+    let set = |words: &[&str]| {
+        let mut set = bentpipe();
+        let output = set.args([&["set", "--emulation", &process], words].concat()).output().expect("starts");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    assert_eq!(set(&["--file", file.to_str().expect("text")]).0, Some(0));
+    assert_eq!(set(&["--show", "link.hop.delay"]), (Some(0), "\"20 ms\"\n".to_owned()));
+    let (code, whole) = set(&["--show"]);
+    assert!(code == Some(0) && whole.contains("\"channel\": []"), "{whole}");
+    assert_eq!(set(&["--show", "link.hopp"]).0, Some(2));
+    std::fs::write(&file, "link.hop.delay\n").expect("written");
+    assert_eq!(set(&["--file", file.to_str().expect("text")]).0, Some(2));
+}
+
+#[test]
 fn limits_of_queues_change_and_what_cannot_change_is_said_with_key_and_value() {
     let Some(running) = Running::start("refused") else { return };
     assert_eq!(running.set("link.hop.queue.bytes=20 kB"), (Some(0), String::new()));
@@ -80,9 +109,16 @@ fn the_socket_answers_each_line_and_survives_nonsense() {
     let mut answers = BufReader::new(&stream).lines();
     for (line, answer) in [
         ("{\"set\": \"link.hop.delay=30 ms\"}", "\"ok\":true"),
-        ("nonsense", "{\"error\":\"expected {\\\"set\\\": \\\"KEY=VALUE\\\"}: "),
+        ("nonsense", "{\"error\":\"expected {\\\"set\\\": \\\"KEY=VALUE\\\"}, "),
         ("{\"set\": 5}", "{\"error\":\"expected {\\\"set\\\""),
         ("{\"set\": \"link.hop.delay\"}", "{\"error\":\"expected {\\\"set\\\""),
+        ("{\"set\": [\"link.hop.delay=70 ms\", \"link.hop.mtu=1200 B\"]}", "cannot be changed while it runs"),
+        ("{\"show\": \"link.hop.delay\"}", "\"value\":\"30 ms\""),
+        ("{\"set\": [\"link.hop.delay=35 ms\", \"link.hop.rate=9 Mbit/s\"]}", "\"ok\":true"),
+        ("{\"show\": \"link.hop.rate\"}", "\"value\":\"9 Mbit/s\""),
+        ("{\"set\": []}", "{\"error\":\"expected {\\\"set\\\""),
+        ("{\"set\": [5]}", "{\"error\":\"expected {\\\"set\\\""),
+        ("{\"show\": \"link.hopp\"}", "no such key"),
         ("", "{\"error\":"),
         ("{\"set\": \"link.hop.delay=40 ms\"}", "\"ok\":true"),
     ] {
