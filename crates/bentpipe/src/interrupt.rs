@@ -21,7 +21,7 @@ pub(crate) fn watch(ask: impl Fn() + Send + 'static) {
         if requests.is_insistent() {
             crate::show::error("ended at once, as it was asked for again: what was not finished is not kept");
             remove_unfinished();
-            bentpipe_emu::clean_up_before_exit();
+            bentpipe_emu::clean_up_of(std::process::id());
             std::process::exit(INTERRUPTED.into());
         }
         ask();

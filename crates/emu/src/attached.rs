@@ -96,9 +96,9 @@ pub(crate) fn put_back_after_crash() -> Vec<String> {
     put_back_if(|process, namespace| namespace == own && is_gone(process))
 }
 
-/// Undoes the changes of this process.
-pub(crate) fn put_back_before_exit() {
-    put_back_if(|process, _| process == std::process::id());
+/// Undoes the changes of a process.
+pub(crate) fn put_back_of(process: u32) {
+    put_back_if(|owner, _| owner == process);
 }
 
 fn put_back_if(is_meant: impl Fn(u32, u64) -> bool) -> Vec<String> {

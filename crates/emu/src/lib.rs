@@ -51,7 +51,7 @@ pub use driver::{Control, Driver, Ended, Errors, Lost, Pace, Pass};
 pub use helper::Helper;
 pub use joint::Joint;
 pub use lateness::Lateness;
-pub use namespace::{Namespace, clean_up_after_crash, clean_up_before_exit};
+pub use namespace::{Namespace, clean_up_after_crash, clean_up_after_kill, clean_up_of};
 pub use pacer::Pacer;
 pub use port::{Port, Queue};
 pub use realtime::{

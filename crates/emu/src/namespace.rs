@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 use crate::attached;
 use crate::interface::{TX_QUEUE_PACKETS, ip, suppress_autoconfiguration};
@@ -249,11 +250,30 @@ pub fn clean_up_after_crash() -> Vec<String> {
     gone
 }
 
-/// Removes the namespaces of this process, with the programs inside, before it exits without returning.
-pub fn clean_up_before_exit() {
-    remove_if(|name| owner(name) == Some(std::process::id()));
-    remove_names_if(|process| process == std::process::id());
-    attached::put_back_before_exit();
+/// Number of checks for the end of a process that was killed.
+const MAX_CHECKS: u32 = 40;
+
+/// Interval between checks.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Removes the namespaces of a process that was killed, with the programs inside.
+///
+/// Its end closes its files a moment before it is gone, so that this waits for two seconds at most.
+pub fn clean_up_after_kill(process: u32) {
+    for _ in 0..MAX_CHECKS {
+        if !Path::new(&format!("/proc/{process}")).exists() {
+            break;
+        }
+        std::thread::sleep(CHECK_INTERVAL);
+    }
+    clean_up_of(process);
+}
+
+/// Removes the namespaces of a process, with the programs inside.
+pub fn clean_up_of(process: u32) {
+    remove_if(|name| owner(name) == Some(process));
+    remove_names_if(|owner| owner == process);
+    attached::put_back_of(process);
 }
 
 /// Removes names that were given to other programs' namespaces, which stay.

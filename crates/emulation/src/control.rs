@@ -88,6 +88,11 @@ impl Drop for Server {
     }
 }
 
+/// Removes the socket of an emulation that was killed.
+pub fn remove_socket(process: u32) {
+    let _ = fs::remove_file(Path::new(FOLDER).join(format!("{process}.sock")));
+}
+
 /// Removes the sockets of emulations whose process is gone.
 pub(crate) fn remove_orphans() {
     for entry in fs::read_dir(FOLDER).into_iter().flatten().flatten() {

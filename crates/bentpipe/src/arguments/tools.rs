@@ -43,6 +43,12 @@ Examples:
     /// Change a running emulation: rates, delays, queues, shapers and channels of its links
     #[command(after_help = set_help())]
     Set(SetArguments),
+    /// Wait for the end of an emulation, and clean up if it was killed
+    #[command(hide = true)]
+    Survive {
+        /// Process ID of the emulation
+        process: u32,
+    },
 }
 
 /// Arguments of `set`.

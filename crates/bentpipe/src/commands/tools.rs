@@ -5,6 +5,7 @@ mod controlled;
 mod emulate;
 mod reproduce;
 mod savings;
+mod survivor;
 
 use clap::CommandFactory;
 
@@ -19,6 +20,7 @@ pub(super) fn in_real_time(command: &RealTime) -> Result<u8, Failure> {
         RealTime::Emulate(arguments) => emulate::emulate(arguments),
         RealTime::Shell { host, emulation, command } => emulate::shell(host, *emulation, command),
         RealTime::Set(arguments) => emulate::set(arguments),
+        RealTime::Survive { process } => survivor::survive(*process),
     }
 }
 

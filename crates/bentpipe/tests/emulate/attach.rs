@@ -128,6 +128,7 @@ fn an_interface_is_put_back_after_a_crash_by_the_next_start() {
     let arguments = ["--set", DELAY, "--attach", "left=eth1"];
     let Some(mut running) = Running::start_in(&lab.machine, "killed", &arguments) else { return };
     assert!(lab.ping("10.0.0.2").len() >= 4);
+    running.kill_survivor();
     running.signal("-KILL");
     running.finish();
     assert_ne!(lab.state(), before, "nothing puts it back");

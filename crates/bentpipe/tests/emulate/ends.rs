@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
-use bentpipe_testkit::Process;
+use bentpipe_testkit::{Process, until};
 
 use super::rig::{Running, bentpipe, emulate, namespaces, rtts_ms};
 
@@ -27,6 +27,7 @@ fn two_emulations_run_side_by_side() {
 #[test]
 fn what_a_killed_emulator_leaves_is_removed_at_the_next_start() {
     let Some(mut killed) = Running::start("killed") else { return };
+    killed.kill_survivor();
     killed.signal("-KILL");
     assert_eq!(killed.finish().0, None);
     assert_eq!(killed.left().len(), 3, "two namespaces and a socket");
@@ -34,6 +35,18 @@ fn what_a_killed_emulator_leaves_is_removed_at_the_next_start() {
     assert_eq!(killed.left(), [""; 0]);
     assert_eq!(next.end().0, Some(0));
     assert_eq!(namespaces(), [""; 0]);
+}
+
+#[test]
+fn programs_end_with_an_emulation_that_is_killed() {
+    let Some(mut killed) = Running::start("struck") else { return };
+    let mut shell = started(&killed, "left", "trap '' TERM HUP; sleep 600 & echo runs; sleep 600; wait");
+    let mut sleeper = started(&killed, "struck", "echo runs; exec sleep 600");
+    assert!(shell.is_running() && sleeper.is_running());
+    killed.signal("-KILL");
+    assert_eq!(killed.finish().0, None);
+    until("nothing is left", || killed.left().is_empty());
+    assert!(!shell.is_running() && !sleeper.is_running(), "programs outlive the emulation");
 }
 
 /// Starts a script at a host that prints a line once it has started what it is to start.
@@ -61,6 +74,7 @@ fn programs_of_a_shell_end_with_the_emulation() {
 fn programs_that_a_killed_emulator_leaves_end_at_the_next_start() {
     let Some(mut killed) = Running::start("abandoned") else { return };
     let mut sleeper = started(&killed, "left", "echo runs; exec sleep 600");
+    killed.kill_survivor();
     killed.signal("-KILL");
     killed.finish();
     assert!(sleeper.is_running());

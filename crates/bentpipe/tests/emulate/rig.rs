@@ -229,6 +229,20 @@ impl Running {
         folders.filter_map(|entry| std::fs::read_to_string(entry.path().join("timing.json")).ok()).collect()
     }
 
+    /// Kills the process that would clean up if this emulation was killed.
+    pub(crate) fn kill_survivor(&self) {
+        let words = format!("survive\0{}\0", self.process());
+        let is_meant = |process: &i32| {
+            std::fs::read(format!("/proc/{process}/cmdline"))
+                .is_ok_and(|line| line.ends_with(words.as_bytes()))
+        };
+        let entries = std::fs::read_dir("/proc").expect("there").flatten();
+        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let process = numbers.into_iter().find(is_meant).expect("a survivor");
+        let killed = Command::new("kill").args(["-KILL", &process.to_string()]).status().expect("starts");
+        assert!(killed.success());
+    }
+
     /// Sends a signal to it.
     pub(crate) fn signal(&self, signal: &str) {
         self.process.signal(signal);

@@ -15,6 +15,7 @@ use bentpipe_record::CaptureLimits;
 
 use crate::arguments::tools::{EmulateArguments, PaceName, SetArguments};
 use crate::commands::run::add_captures;
+use crate::commands::tools::survivor::Survivor;
 use crate::commands::{Failure, command_line, document};
 use crate::progress::Journal;
 use crate::{build, interrupt, show};
@@ -131,7 +132,10 @@ fn emulate_with(arguments: &EmulateArguments, samples: Option<Samples>) -> Resul
         display: (!arguments.quiet && !shares_terminal).then(display),
         samples,
     };
-    let report = emulation.run()?;
+    let survivor = Survivor::start();
+    let report = emulation.run();
+    drop(survivor);
+    let report = report?;
     if let Some(real_time) = &report.real_time {
         show::out(&real_time.to_string());
         // The output of a job leads nowhere.
