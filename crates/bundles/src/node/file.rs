@@ -38,7 +38,7 @@ pub struct NodeFile {
     /// Enables status reports. Default: true.
     #[serde(default = "default_true")]
     pub reports: bool,
-    /// Time for which a bundle waits for a route before it is deleted. Default: 10 s.
+    /// Time for which a bundle waits for a route before it is deleted. Default: 5 s.
     ///
     /// Bundles for nodes that have been connected wait until their lifetime ends.
     #[serde(default = "default_no_route")]
@@ -250,7 +250,7 @@ fn default_true() -> bool {
 }
 
 fn default_no_route() -> Span {
-    Span::from_secs(10)
+    Span::from_secs(5)
 }
 
 fn default_rate() -> Rate {
