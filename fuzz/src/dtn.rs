@@ -182,6 +182,7 @@ fn copying_nodes(rule: u8) -> Vec<Node> {
             storage: STORAGE,
             reports: true,
             epoch: 800_000_000_000,
+            no_route: Some(Span::from_secs(5)),
         };
         Node::new(config, routing)
     };

@@ -2,6 +2,7 @@
 
 mod cfdp;
 mod node;
+mod operate;
 mod perf;
 mod ping;
 mod plan;
@@ -64,6 +65,24 @@ pub(crate) enum Command {
     /// Run a bundle node with a store that survives crashes
     #[command(after_help = NODE_EXAMPLES)]
     Node(node::NodeArgs),
+    /// Show a running node: its counters and neighbours
+    #[command(after_help = STATUS_EXAMPLES)]
+    Status(operate::StatusArgs),
+    /// List the bundles that a running node stores
+    #[command(after_help = LIST_EXAMPLES)]
+    List(operate::ListArgs),
+    /// Delete bundles of a running node
+    #[command(after_help = DELETE_EXAMPLES)]
+    Delete(operate::DeleteArgs),
+    /// Show or change the contacts of a running node
+    #[command(after_help = CONTACTS_EXAMPLES)]
+    Contacts(operate::ContactsArgs),
+    /// Show or change the static routes of a running node
+    #[command(after_help = ROUTES_EXAMPLES)]
+    Routes(operate::RoutesArgs),
+    /// Show or change the neighbours of a running node
+    #[command(after_help = NEIGHBOURS_EXAMPLES)]
+    Neighbours(operate::NeighboursArgs),
     /// Measure round trips to the echo service of a node
     #[command(after_help = PING_EXAMPLES)]
     Ping(ping::PingArgs),
@@ -102,10 +121,59 @@ const NODE_EXAMPLES: &str = "\
 Examples:
   bentpipe dtn node node.toml                     until Ctrl-C
   bentpipe dtn node node.toml --json figures.json
+  bentpipe dtn node node.toml --prometheus 127.0.0.1:9100
 
 The node file has `eid`, `store`, [[listen]], [[neighbour]], [routes] or `plan`, and [tls]:
 docs/reference/dtn.md. Applications of this machine connect to its TCPCL listener: ping, perf,
 receive --via and send.";
+
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  bentpipe dtn status node.toml
+  bentpipe dtn status node.toml --json
+
+The node is asked by the socket `control` in the folder of its store, as its own user or root.";
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  bentpipe dtn list node.toml
+  bentpipe dtn list node.toml --most 100000 --json
+
+Numbers that begin with `a` are of bundles that wait for applications.";
+
+const DELETE_EXAMPLES: &str = "\
+Examples:
+  bentpipe dtn delete node.toml 17 18 a4
+
+A deletion is reported as \"transmission cancelled\" to bundles that ask for it. The exit status is
+1 if a bundle was not there.";
+
+const CONTACTS_EXAMPLES: &str = "\
+Examples:
+  bentpipe dtn contacts node.toml
+  bentpipe dtn contacts node.toml --add 'a contact +3600 +7200 1 2 125000'
+  bentpipe dtn contacts node.toml --remove 1,2            all contacts from 1 to 2
+  bentpipe dtn contacts node.toml --remove 1,2 --at 5000  the one at that second
+
+Times count from the start of the plan. Changes last until the node ends.";
+
+const ROUTES_EXAMPLES: &str = "\
+Examples:
+  bentpipe dtn routes node.toml
+  bentpipe dtn routes node.toml --add 7=2 --add default=dtn://two/
+  bentpipe dtn routes node.toml --remove 7
+
+Changes last until the node ends.";
+
+const NEIGHBOURS_EXAMPLES: &str = "\
+Examples:
+  bentpipe dtn neighbours node.toml
+  bentpipe dtn neighbours node.toml --add 'node = 3
+    layer = \"tcpcl\"
+    at = \"10.0.0.3:4556\"'
+  bentpipe dtn neighbours node.toml --remove 3
+
+The text of --add has the keys of [[neighbour]]. Changes last until the node ends.";
 
 const PING_EXAMPLES: &str = "\
 Examples:
@@ -177,6 +245,12 @@ pub(crate) fn run(command: &Command) -> Result<u8, String> {
         Command::Send(args) => send::run(args, &interrupt::flag()),
         Command::Receive(args) => receive::run(args, &interrupt::flag()),
         Command::Node(args) => node::run(args, &interrupt::flag()),
+        Command::Status(args) => operate::status(args),
+        Command::List(args) => operate::list(args),
+        Command::Delete(args) => operate::delete(args),
+        Command::Contacts(args) => operate::contacts(args),
+        Command::Routes(args) => operate::routes(args),
+        Command::Neighbours(args) => operate::neighbours(args),
         Command::Ping(args) => ping::run(args, &interrupt::flag()),
         Command::Trace(args) => trace::run(args, &interrupt::flag()),
         Command::Proxy(args) => proxy::run(args, &interrupt::flag()),

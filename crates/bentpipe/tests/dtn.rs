@@ -222,6 +222,55 @@ fn killed_nodes_lose_nothing_that_was_acknowledged_and_deliver_once() {
     );
 }
 
+#[test]
+fn a_running_node_is_asked_and_changed() {
+    let folder = Folder::new();
+    let (at, second) = (free_address(), free_address());
+    let file = folder.write(
+        "node.toml",
+        format!(
+            "eid = \"ipn:1.0\"\nstore = \"store\"\nno_route = \"1 h\"\n[[listen]]\nlayer = \"tcpcl\"\nat = \"{at}\"\n"
+        ),
+    );
+    let file = file.to_str().expect("a path");
+    let none = run(&["status", file]);
+    assert!(
+        none.status.code() == Some(2) && text(&none).contains("no node runs with the store"),
+        "{}",
+        text(&none)
+    );
+    let mut node = start(file, &at);
+    let sent = run(&["send", &at, "--from", "ipn:1.5", "--to", "ipn:2.6", "--size", "10 B", "--count", "2"]);
+    assert_eq!(sent.status.code(), Some(0), "{}", text(&sent));
+    let asked = |words: &[&str]| {
+        let output = run(&[&words[..1], &[file], &words[1..]].concat());
+        (output.status.code(), text(&output))
+    };
+    let (code, list) = asked(&["list"]);
+    assert!(code == Some(0) && list.contains("no route") && list.contains("2 bundles"), "{list}");
+    assert_eq!(asked(&["delete", "0"]).0, Some(0));
+    assert_eq!(asked(&["delete", "0"]).0, Some(1), "it is gone");
+    let table = format!("node = \"dtn://two/\"\nlayer = \"tcpcl\"\nat = \"{second}\"");
+    let (code, neighbours) = asked(&["neighbours", "--add", &table]);
+    assert!(
+        code == Some(0) && neighbours.contains("dtn://two/") && neighbours.contains(&second),
+        "{neighbours}"
+    );
+    let (_, routes) = asked(&["routes", "--add", "default=dtn://two/"]);
+    assert!(routes.contains("default by dtn://two/"), "{routes}");
+    let (_, status) = asked(&["status"]);
+    assert!(
+        status.contains("ipn:1.0 up") && status.contains("cancelled 1") && !status.contains("expired"),
+        "{status}"
+    );
+    let (_, json) = asked(&["status", "--json"]);
+    assert!(json.contains("\"waiting\": 1"), "{json}");
+    let (code, contacts) = asked(&["contacts"]);
+    assert!(code == Some(2) && contacts.contains("no contact plan"), "{contacts}");
+    node.kill().expect("a process");
+    node.wait().expect("it ends");
+}
+
 /// Returns the folder of dtn7's programs, if they are installed.
 fn dtn7() -> Option<std::path::PathBuf> {
     let folders = std::env::var_os("PATH")

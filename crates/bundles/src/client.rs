@@ -77,6 +77,8 @@ pub struct Client {
     received: VecDeque<Bundle>,
     acknowledged: u64,
     lost: Option<String>,
+    /// Bundles that came and are not acknowledged, if that is deferred.
+    unaccepted: Option<usize>,
 }
 
 impl Client {
@@ -85,6 +87,18 @@ impl Client {
     /// # Errors
     /// Returns an error if the node does not answer, or not in time.
     pub fn connect(node: &Access, endpoint: &Eid) -> Result<Client, String> {
+        Client::open(node, endpoint, false)
+    }
+
+    /// Connects as [`Client::connect`]. A bundle is acknowledged when [`Client::accept`] is called for it.
+    ///
+    /// # Errors
+    /// Returns an error if the node does not answer, or not in time.
+    pub fn connect_deferred(node: &Access, endpoint: &Eid) -> Result<Client, String> {
+        Client::open(node, endpoint, true)
+    }
+
+    fn open(node: &Access, endpoint: &Eid, is_deferred: bool) -> Result<Client, String> {
         let Access { place, security } = node;
         let begun = dtn_time();
         let address: SocketAddr = resolve(place)?;
@@ -92,7 +106,7 @@ impl Client {
         let link = Link::connect(address).map_err(wrong)?;
         let clock = Monotonic::start();
         let secure = security.active(host(place), address.ip());
-        let config = Config::new(endpoint.to_string());
+        let config = Config { is_deferred, ..Config::new(endpoint.to_string()) };
         let mut client = Client {
             connection: SessionLink::new(config, security.policy(), link, secure, clock.now()),
             endpoint: endpoint.clone(),
@@ -101,6 +115,7 @@ impl Client {
             received: VecDeque::new(),
             acknowledged: 0,
             lost: None,
+            unaccepted: is_deferred.then_some(0),
         };
         while !client.connection.session.is_established() {
             client.turn(Span::from_millis(50)).map_err(|problem| format!("{place}: {problem}"))?;
@@ -193,7 +208,10 @@ impl Client {
         }
         while let Some(event) = self.connection.session.poll_event() {
             match event {
-                Event::Received(bytes) => self.received.extend(Bundle::parse(&bytes).ok()),
+                Event::Received(bytes) => {
+                    self.unaccepted.iter_mut().for_each(|count| *count += 1);
+                    self.received.extend(Bundle::parse(&bytes).ok());
+                }
                 Event::Sent(_) => self.acknowledged += 1,
                 Event::Refused(_, reason) => {
                     self.lost.get_or_insert(format!("the node refused a bundle: {}", refused(reason)));
@@ -226,8 +244,19 @@ impl Client {
         self.received.pop_front()
     }
 
-    /// Ends the session in order, for at most a second.
+    /// Acknowledges the first of the bundles that came, if that is deferred.
+    pub fn accept(&mut self) {
+        if let Some(count) = self.unaccepted.as_mut().filter(|count| **count > 0) {
+            *count -= 1;
+            self.connection.session.accept();
+        }
+    }
+
+    /// Ends the session in order, for at most a second. The node keeps bundles that are not acknowledged.
     pub fn close(mut self) {
+        for _ in 0..self.unaccepted.take().unwrap_or(0) {
+            self.connection.session.decline(refusal::NO_RESOURCES);
+        }
         self.connection.session.end(0);
         let until = self.now() + Span::from_secs(1);
         while self.turn(Span::from_millis(50)).is_ok() && self.now() < until {}

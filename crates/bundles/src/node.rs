@@ -7,10 +7,11 @@
 //!
 //! *Models* TCPCLv4 (both directions of a session), MTCP, UDP and LTP over UDP; static routes, contact plans, to whose contacts
 //! transmission keeps, and copies to all neighbours; applications of this machine as TCPCL sessions whose node identifier is an endpoint of this node; echo
-//! (services 7 and 2047) and discard (service 9).
+//! (services 7 and 2047) and discard (service 9); operation while it runs, by the socket of [`control`].
 //!
 //! *Does not model* discovery, endpoints of scheme dtn at this node, and storage beyond memory: waiting bundles are in both.
 
+pub mod control;
 mod counters;
 mod echo;
 mod file;
@@ -19,10 +20,11 @@ pub mod journal;
 mod local;
 mod peers;
 mod radio;
+mod rare;
 mod run;
 mod schedule;
 mod sync;
 
 pub use counters::Counters;
-pub use file::{Copies, Listen, Neighbour, NodeFile, NodeLayer};
+pub use file::{Copies, Listen, Neighbour, NodeFile, NodeId, NodeLayer};
 pub use run::Daemon;

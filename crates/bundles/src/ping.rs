@@ -56,10 +56,15 @@ impl fmt::Display for RoundTrips {
         times.sort_by(f64::total_cmp);
         let (Some(first), Some(last)) = (times.first(), times.last()) else { return writeln!(f) };
         let mean = times.iter().sum::<f64>() / times.len() as f64;
+        let middle = times.len() / 2;
+        let median = if times.len().is_multiple_of(2) {
+            (times[middle - 1] + times[middle]) / 2.0
+        } else {
+            times[middle]
+        };
         writeln!(
             f,
-            "\nround trip min {first:.3} ms, mean {mean:.3} ms, median {:.3} ms, max {last:.3} ms",
-            times[times.len() / 2]
+            "\nround trip min {first:.3} ms, mean {mean:.3} ms, median {median:.3} ms, max {last:.3} ms"
         )
     }
 }
@@ -117,4 +122,20 @@ pub fn ping(
     }
     client.close();
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_of_an_even_number_is_between_the_middle_two() {
+        let found = |times: &[u64]| {
+            let times = times.iter().map(|ms| Span::from_millis(*ms)).collect::<Vec<_>>();
+            RoundTrips { sent: times.len() as u64, times, duplicates: 0 }.to_string()
+        };
+        assert!(found(&[10, 20]).contains("median 15.000 ms"), "{}", found(&[10, 20]));
+        assert!(found(&[10, 40, 20, 30]).contains("median 25.000 ms"));
+        assert!(found(&[10, 40, 20]).contains("median 20.000 ms"));
+    }
 }

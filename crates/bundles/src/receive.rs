@@ -12,6 +12,7 @@ use bentpipe_wire::dtn::KEEP_ALIVE;
 use bentpipe_wire::dtn::bundle::Bundle;
 use bentpipe_wire::dtn::eid::Eid;
 use bentpipe_wire::dtn::mtcp;
+use bentpipe_wire::dtn::tcpcl::refusal;
 
 use crate::Layer;
 use crate::client::{Access, Client};
@@ -81,22 +82,27 @@ pub fn receive_via(
     stop: &AtomicBool,
     take: &mut dyn FnMut(Arrival<'_>) -> Result<(), String>,
 ) -> Result<(), String> {
-    let mut client = Some(Client::connect(node, endpoint)?);
+    let mut client = Some(Client::connect_deferred(node, endpoint)?);
     let (mut known, mut order) = (HashSet::new(), VecDeque::new());
     let mut received = 0;
     while !stop.load(Ordering::Relaxed) && count.is_none_or(|count| received < count) {
         let Some(connected) = &mut client else {
             std::thread::sleep(4 * TURN);
-            client = Client::connect(node, endpoint).ok();
+            client = Client::connect_deferred(node, endpoint).ok();
             continue;
         };
         let ended = connected.turn(Span::from_millis(50)).err();
-        while let Some(bundle) = connected.receive() {
-            if known.insert(bundle.key()) {
-                order.push_back(bundle.key());
+        while count.is_none_or(|count| received < count)
+            && let Some(bundle) = connected.receive()
+        {
+            // Bundles of the null source have no identity.
+            let is_nameless = bundle.primary.source.is_null();
+            if is_nameless || known.insert(bundle.key()) {
+                order.extend((!is_nameless).then(|| bundle.key()));
                 received += 1;
                 take(Arrival::Bundle(&bundle, bundle.encoded_len() as usize))?;
             }
+            connected.accept();
             if order.len() > MEMORY
                 && let Some(key) = order.pop_front()
             {
@@ -126,21 +132,29 @@ impl Inbox<'_> {
 
     /// Checks an encoded bundle and gives it to the caller.
     fn take(&mut self, bytes: &[u8]) -> Result<(), String> {
-        let bundle = Bundle::parse(bytes).map_err(|error| error.to_string());
-        let bundle = bundle.and_then(|bundle| match bundle.check_received() {
-            Ok(()) => Ok(bundle),
-            Err(breach) => Err(breach.to_string()),
-        });
-        match bundle {
+        match Bundle::receive(bytes) {
             Ok(bundle) => {
                 self.received += 1;
                 (self.take)(Arrival::Bundle(&bundle, bytes.len()))
             }
-            Err(problem) => {
+            Err(malformed) => {
                 self.refused += 1;
-                (self.take)(Arrival::Refused(&format!("bundle of {} B refused: {problem}", bytes.len())))
+                let problem = format!("bundle of {} B refused: {}", bytes.len(), malformed.flaw);
+                (self.take)(Arrival::Refused(&problem))
             }
         }
+    }
+
+    /// Accepts a bundle, or returns the reason for which it is refused.
+    ///
+    /// Its sender keeps what comes after the last one that is wanted.
+    fn answer(&mut self, bytes: &[u8]) -> Result<Option<u8>, String> {
+        if self.is_over() {
+            return Ok(Some(refusal::NO_RESOURCES));
+        }
+        let refused = self.refused;
+        self.take(bytes)?;
+        Ok((self.refused > refused).then_some(refusal::NOT_ACCEPTABLE))
     }
 
     fn datagrams(&mut self) -> Result<(), String> {
@@ -195,7 +209,10 @@ impl Inbox<'_> {
                 Err(error) if is_idle(&error) => {}
                 Err(error) => return Err(error.to_string()),
             }
-            while let Some((len, head)) = mtcp::read_head(&input, LIMIT).map_err(|error| error.to_string())? {
+            while !self.is_over()
+                && let Some((len, head)) =
+                    mtcp::read_head(&input, LIMIT).map_err(|error| error.to_string())?
+            {
                 if input.len() < head + len {
                     break;
                 }
@@ -210,7 +227,7 @@ impl Inbox<'_> {
         let clock = Monotonic::start();
         let address = stream.peer_addr().map_err(|error| error.to_string())?;
         let link = Link::new(stream).map_err(|error| error.to_string())?;
-        let config = Config::new(self.receiving.node.node().to_string());
+        let config = Config { is_deferred: true, ..Config::new(self.receiving.node.node().to_string()) };
         let security = &self.receiving.security;
         let secure = security.passive(address.ip());
         let mut connection = SessionLink::new(config, security.policy(), link, secure, clock.now());
@@ -219,7 +236,10 @@ impl Inbox<'_> {
             is_open = turn(&mut connection, &clock)?;
             while let Some(event) = connection.session.poll_event() {
                 if let Event::Received(bundle) = event {
-                    self.take(&bundle)?;
+                    match self.answer(&bundle)? {
+                        None => connection.session.accept(),
+                        Some(reason) => connection.session.decline(reason),
+                    }
                 }
             }
             if self.is_over() {

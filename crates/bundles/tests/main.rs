@@ -3,4 +3,5 @@
 mod fuzz;
 mod guard;
 mod node;
+mod operation;
 mod tls;

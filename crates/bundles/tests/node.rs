@@ -264,7 +264,8 @@ fn hostile_peers_end_alone() {
     let found = round_trips(apps, Eid::ipn(1, 7), 64);
     drop(silent);
     assert_eq!(found.times.len(), 5, "the node still serves");
-    assert_eq!(node.end().malformed, 1);
+    let counters = node.end();
+    assert_eq!((counters.malformed, counters.node.malformed, counters.node.received), (0, 1, 1));
 }
 
 /// Calls `test` with the address of a proxy at a node, whose partner at another node leads to `back`. Returns the totals of both.
@@ -535,7 +536,10 @@ fn send_over_a_cut(is_crash: bool) -> [Counters; 3] {
         std::fs::create_dir(&copy).expect("a folder");
         for entry in std::fs::read_dir(&store).expect("a store") {
             let path = entry.expect("a file").path();
-            std::fs::copy(&path, copy.join(path.file_name().expect("a name"))).expect("a file");
+            // The control socket has nothing of the store.
+            if path.is_file() {
+                std::fs::copy(&path, copy.join(path.file_name().expect("a name"))).expect("a file");
+            }
         }
     };
     // Acknowledgements of a megabyte and more. They come after a second, as the relay passes nothing more.

@@ -167,6 +167,11 @@ impl Blocks {
         Some(block)
     }
 
+    /// Returns the sessions with blocks for a neighbour.
+    pub fn sessions(&self, to: u64) -> Vec<SessionId> {
+        self.all.iter().filter(|(_, block)| block.to == to).map(|(session, _)| *session).collect()
+    }
+
     /// Returns the neighbour of a session's block.
     pub fn neighbour(&self, session: SessionId) -> Option<u64> {
         self.all.get(&session).map(|block| block.to)

@@ -10,13 +10,13 @@ mod receiving;
 mod segments;
 mod sending;
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::cfdp::{ChecksumKind, Common, Condition, Content, Pdu, Status, Transaction};
 
-use receiving::Receiving;
+use receiving::{Past, Receiving};
 use sending::Sending;
 
 /// Maximum length of a file's name.
@@ -106,6 +106,8 @@ pub enum Event {
     Received(Transaction, ReceivedFile),
     /// A transaction failed: the condition, and bytes received or acknowledged.
     Failed(Transaction, Condition, u64),
+    /// The number of a transaction that is over came again, with another file.
+    Reused(Transaction),
 }
 
 /// Error returned when a file cannot be sent.
@@ -129,7 +131,8 @@ pub struct Entity {
     /// Memory of data received.
     used: usize,
     closed: VecDeque<Transaction>,
-    is_closed: HashSet<Transaction>,
+    /// Files of transactions that are over.
+    past: HashMap<Transaction, Past>,
     /// Answers on transactions that are over.
     replies: VecDeque<(u64, Vec<u8>)>,
     events: VecDeque<Event>,
@@ -156,7 +159,7 @@ impl Entity {
             receiving: BTreeMap::new(),
             used: 0,
             closed: VecDeque::new(),
-            is_closed: HashSet::new(),
+            past: HashMap::new(),
             replies: VecDeque::new(),
             events: VecDeque::new(),
         }
@@ -237,14 +240,14 @@ impl Entity {
 
     fn handle_to_receiver(&mut self, pdu: &Pdu<'_>, now: Time) {
         let transaction = pdu.common.transaction;
-        if self.is_closed.contains(&transaction) {
-            if let Content::EndOfFile { condition, .. } = pdu.content
-                && pdu.common.is_acknowledged
-            {
-                let ack = Content::AckEndOfFile(condition, Status::Terminated);
-                self.reply(pdu.common, transaction.source, ack);
+        if let Some(past) = self.past.get(&transaction) {
+            if !past.is_other(&pdu.content) {
+                return self.answer_late(pdu);
             }
-            return;
+            // A sender that began again counts from its first number: this is another file.
+            self.past.remove(&transaction);
+            self.closed.retain(|closed| *closed != transaction);
+            self.events.push_back(Event::Reused(transaction));
         }
         let is_start =
             matches!(pdu.content, Content::Metadata(_) | Content::Data(..) | Content::EndOfFile { .. });
@@ -257,6 +260,17 @@ impl Entity {
         let Some(receiving) = self.receiving.get_mut(&transaction) else { return };
         let room = self.config.memory.saturating_sub(self.used);
         receiving.handle(&pdu.content, room, now);
+    }
+
+    /// Answers the repeated end of a file whose transaction is over.
+    fn answer_late(&mut self, pdu: &Pdu<'_>) {
+        let Content::EndOfFile { condition, .. } = pdu.content else { return };
+        let Some(finished) = self.past.get(&pdu.common.transaction).map(Past::finished) else { return };
+        if pdu.common.is_acknowledged {
+            let to = pdu.common.transaction.source;
+            self.reply(pdu.common, to, Content::AckEndOfFile(condition, Status::Terminated));
+            self.reply(pdu.common, to, finished);
+        }
     }
 
     fn reply(&mut self, common: Common, to: u64, content: Content<'_>) {
@@ -293,15 +307,14 @@ impl Entity {
     }
 
     fn close(&mut self, transaction: Transaction) {
-        if let Some(receiving) = self.receiving.remove(&transaction) {
-            self.used -= receiving.counted;
-        }
+        let Some(receiving) = self.receiving.remove(&transaction) else { return };
+        self.used -= receiving.counted;
         self.closed.push_back(transaction);
-        self.is_closed.insert(transaction);
+        self.past.insert(transaction, receiving.past());
         if self.closed.len() > REMEMBERED
             && let Some(oldest) = self.closed.pop_front()
         {
-            self.is_closed.remove(&oldest);
+            self.past.remove(&oldest);
         }
     }
 

@@ -93,6 +93,7 @@ impl RoleKind for Kind {
             storage: self.storage.get(),
             reports: self.reports,
             epoch: EPOCH,
+            no_route: None,
         };
         let number = |name: &str| ground.index(name).map(|node| node as u64 + 1);
         let routing = network.routing(&self.network, (ground.name(), own), &graph, &number)?;

@@ -17,7 +17,7 @@ mod timers;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use bentpipe_units::{RandomStream, Span, Time};
-use bentpipe_wire::dtn::ltp::{Content, Data, Reason, Report, Segment, SessionId};
+use bentpipe_wire::dtn::ltp::{BUNDLE_PROTOCOL, Content, Data, Reason, Report, Segment, SessionId};
 use foldhash::quality::RandomState;
 
 use export::Export;
@@ -55,6 +55,8 @@ pub struct Config {
     ///
     /// An engine that starts again must not use numbers that its peers remember.
     pub first_session: Option<u64>,
+    /// Client service whose blocks are received. Those for others are cancelled. Default: that of bundles.
+    pub service: u64,
 }
 
 impl Config {
@@ -70,6 +72,7 @@ impl Config {
             incomplete: 1 << 28,
             seed: engine,
             first_session: None,
+            service: BUNDLE_PROTOCOL,
         }
     }
 }
@@ -231,6 +234,11 @@ impl Engine {
     /// Adds or changes a peer.
     pub fn set_peer(&mut self, engine: u64, peer: Peer) {
         self.peers.insert(engine, peer);
+    }
+
+    /// Limits the length of segments further, as for a peer that is new.
+    pub fn limit_segment(&mut self, len: usize) {
+        self.config.segment = self.config.segment.min(len.max(64));
     }
 
     /// Returns the counters.

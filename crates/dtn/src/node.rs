@@ -1,6 +1,6 @@
 //! Bundle node (RFC 9171, section 5), without I/O.
 //!
-//! Models forwarding by contact plan or static routes, storage bounded in bytes with three priorities, lifetime by clock or
+//! Models the reception of bundles with blocks that are malformed or not known, forwarding by contact plan or static routes, storage bounded in bytes with three priorities, lifetime by clock or
 //! age, hop limits, proactive fragmentation to the length that a convergence layer takes, reactive fragmentation of transfers
 //! that were cut, reassembly, and status reports.
 //! Epidemic routing and spray and wait forward copies, in `copies`.
@@ -12,10 +12,13 @@
 mod copies;
 mod holdings;
 mod hop;
+mod operate;
+mod reception;
 mod reports;
 mod routing;
 mod spread;
 mod store;
+mod stranded;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -29,10 +32,13 @@ pub use copies::COPIES_BLOCK;
 use copies::Meeting;
 use holdings::Notes;
 pub use holdings::{Holdings, Registry, Whereabouts};
+pub use operate::{Listed, State};
 pub use routing::Routing;
 use spread::Spread;
 pub use store::Change;
 use store::{Entry, Place, Store};
+pub use stranded::Problem;
+use stranded::Stranded;
 
 /// Type code of the priority block.
 pub const PRIORITY_BLOCK: u64 = 193;
@@ -56,6 +62,10 @@ pub struct Config {
     pub reports: bool,
     /// Time of instant 0 in milliseconds since 2000.
     pub epoch: u64,
+    /// Time without a route after which forwarding has failed (RFC 9171, section 5.4.2).
+    ///
+    /// `None` if a bundle is kept until its lifetime ends.
+    pub no_route: Option<Span>,
 }
 
 /// Counters of a node.
@@ -81,6 +91,10 @@ pub struct Counts {
     pub hop_limit: u64,
     /// Bundles that no convergence layer takes.
     pub too_long: u64,
+    /// Bundles deleted as no route led to their destination.
+    pub no_route: u64,
+    /// Bundles that an operator has deleted.
+    pub cancelled: u64,
     /// Bundles queued again after a transmission failed or a contact ended.
     pub rerouted: u64,
     /// Fragments made.
@@ -129,6 +143,10 @@ pub struct Node {
     deliveries: VecDeque<Bundle>,
     /// Neighbours that are reached directly, not by the routes.
     direct: HashSet<u64>,
+    /// Numbers of nodes whose identifiers are of scheme dtn.
+    names: HashMap<Eid, u64>,
+    /// Bundles without a route, and what is to be said of them.
+    stranded: Stranded,
     /// Neighbours, copies in flight and bundles known, for routing that makes copies.
     meeting: Meeting,
     /// Notes of what is stored, for the bundles of flows.
@@ -185,6 +203,8 @@ impl Node {
             partial: HashMap::new(),
             deliveries: VecDeque::new(),
             direct: HashSet::new(),
+            names: HashMap::new(),
+            stranded: Stranded::default(),
             meeting: Meeting::default(),
             notes: Notes::default(),
             sequence: 0,
@@ -278,12 +298,14 @@ impl Node {
         // Copies that were given away before are not known any more.
         let spread = self.routing.copies(Some(None)).map(Spread::boxed);
         let place = Place::Limbo;
+        self.stranded.note_restart(now);
         self.store.put(id, Entry { size, priority, from, expiry, arrival: now, place, spread, bundle });
     }
 
     /// Adds a neighbour that can be reached at this time. Bundles for it need no route.
     pub fn add_direct(&mut self, neighbour: u64, now: Time) {
         if self.direct.insert(neighbour) {
+            self.stranded.meet(neighbour);
             self.meet(neighbour);
             self.reroute(now);
         }
@@ -335,63 +357,9 @@ impl Node {
         self.accept(bundle, None, now)
     }
 
-    /// Returns `true` if a bundle from a neighbour is accepted.
-    pub fn receive(&mut self, mut bundle: Bundle, from: u64, arrival: Arrival, now: Time) -> bool {
-        self.counts.received += 1;
-        bundle.payload.elide();
-        if bundle.check_received().is_err() || !reports::discard_unknown(&mut bundle) {
-            self.counts.malformed += 1;
-            self.notes.delete(&bundle, reason::UNINTELLIGIBLE);
-            return false;
-        }
-        if bundle.hop_count().is_some_and(|hops| hops.count > u64::from(hops.limit)) {
-            self.counts.hop_limit += 1;
-            self.report_reception(&bundle, now);
-            self.report_deletion(&bundle, reason::HOP_LIMIT, now);
-            return true;
-        }
-        self.accept(bundle, Some((from, arrival)), now)
-    }
-
     /// Returns `true` if the storage has room for as many bytes.
     pub fn has_room(&self, len: u64) -> bool {
         self.store.has_room(len)
-    }
-
-    /// Returns `true` if a bundle is accepted. Without an origin it is this node's.
-    fn accept(&mut self, bundle: Bundle, origin: Option<(u64, Arrival)>, now: Time) -> bool {
-        let (from, arrival) = origin.unzip();
-        let expiry = self.expiry(&bundle, now);
-        self.meeting.expire(now);
-        let is_copy = self.is_copy(&bundle, from);
-        let is_local = bundle.primary.destination.is_at(&self.config.eid);
-        let is_kept = !is_copy && !is_local && expiry > now;
-        // A neighbour that is refused a bundle keeps it, so that there is nothing to report.
-        let is_refusable = arrival == Some(Arrival::Refusable);
-        if is_kept && is_refusable && !self.store.fits(bundle.encoded_len(), priority(&bundle)) {
-            self.counts.refused += 1;
-            return false;
-        }
-        if from.is_some() {
-            self.report_reception(&bundle, now);
-        }
-        if is_kept {
-            let spread = self.spread(&bundle, from);
-            // The report may have taken the room that there was.
-            let is_promised = is_refusable || arrival == Some(Arrival::Promised);
-            return self.keep(bundle, (from, expiry), spread, is_promised, now);
-        }
-        if is_copy {
-            return true;
-        }
-        if expiry <= now {
-            self.counts.expired += 1;
-            self.report_deletion(&bundle, reason::EXPIRED, now);
-            return true;
-        }
-        self.know(&bundle, expiry);
-        self.deliver(bundle, now);
-        true
     }
 
     /// Returns `true` if a bundle is stored. It then has a route, if there is one.
@@ -501,6 +469,7 @@ impl Node {
     fn dispatch(&mut self, id: u64, now: Time) {
         if !self.enqueue(id, now) {
             self.divide(id, now);
+            self.strand(id, now);
         }
     }
 
@@ -512,9 +481,10 @@ impl Node {
             return true;
         }
         let backlog = |neighbour: u64| backlog(&self.queues, neighbour, entry.priority);
-        let hop = match direct(&self.direct, entry) {
+        let to = number(&self.names, &entry.bundle.primary.destination);
+        let hop = match direct(&self.direct, to, entry) {
             Some(hop) => Some(hop),
-            None => self.routing.choose(entry, now, &backlog),
+            None => self.routing.choose((entry, to), now, &backlog),
         };
         let Some(hop) = hop else { return false };
         let (size, priority) = (entry.size, entry.priority);
@@ -528,7 +498,8 @@ impl Node {
         let Some(entry) = self.store.get(id).filter(|entry| entry.bundle.is_divisible()) else { return };
         let overhead = self.outgoing(entry, now).encoded_len() - entry.bundle.payload.len() + FRAGMENT_LEN;
         let backlog = |neighbour: u64| backlog(&self.queues, neighbour, entry.priority);
-        let Some(sizes) = self.routing.parts((entry, overhead), now, &backlog) else { return };
+        let to = number(&self.names, &entry.bundle.primary.destination);
+        let Some(sizes) = self.routing.parts((entry, overhead), to, now, &backlog) else { return };
         let Some(entry) = self.unstore(id, now) else { return };
         let (mut parts, mut rest) = (Vec::new(), aged(&entry, now));
         for size in &sizes[..sizes.len() - 1] {
@@ -711,10 +682,10 @@ impl Node {
 
     /// Returns the instant at which [`Node::handle_timeout`] is to be called.
     pub fn next_timeout(&self) -> Time {
-        self.store.next_expiry()
+        self.store.next_expiry().min(self.stranded.next_timeout())
     }
 
-    /// Deletes bundles whose lifetime has ended.
+    /// Deletes bundles whose lifetime, or time without a route, has ended.
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some(entry) = self.store.pop_expired(now) {
             self.notes.release(&entry.bundle, now);
@@ -722,6 +693,7 @@ impl Node {
             self.forget(&entry);
             self.report_deletion(&entry.bundle, reason::EXPIRED, now);
         }
+        self.fail_stranded(now);
         self.meeting.expire(now);
         let epoch = self.dtn_time(now);
         let notes = &self.notes;
@@ -752,10 +724,19 @@ fn aged(entry: &Entry, now: Time) -> Bundle {
     bundle
 }
 
+/// Returns the number of an endpoint's node, if it has one.
+fn number(names: &HashMap<Eid, u64>, eid: &Eid) -> Option<u64> {
+    match eid {
+        Eid::Ipn(ipn) => Some(ipn.number()),
+        Eid::Dtn(_) if names.is_empty() => None,
+        Eid::Dtn(_) => names.get(&eid.node()).copied(),
+        Eid::None => None,
+    }
+}
+
 /// Returns the hop to a destination that is a direct neighbour.
-fn direct(neighbours: &HashSet<u64>, entry: &Entry) -> Option<hop::Hop> {
-    let Eid::Ipn(ipn) = &entry.bundle.primary.destination else { return None };
-    let neighbour = ipn.number();
+fn direct(neighbours: &HashSet<u64>, to: Option<u64>, entry: &Entry) -> Option<hop::Hop> {
+    let neighbour = to?;
     let is_direct = neighbours.contains(&neighbour) && Some(neighbour) != entry.from;
     is_direct.then_some(hop::Hop { neighbour, route: None })
 }

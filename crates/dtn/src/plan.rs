@@ -89,11 +89,11 @@ impl Plan {
         ion::write(self)
     }
 
-    /// Returns the plan in HDTN's form.
+    /// Returns the plan in HDTN's form, and the number of contacts whose times are rounded.
     ///
-    /// # Errors
-    /// Returns an error if a time is not of whole seconds, which that form cannot say.
-    pub fn to_hdtn(&self) -> Result<String, PlanError> {
+    /// That form has whole seconds: a contact begins no earlier and ends no later, and light times are longer. Without a whole
+    /// second it is left out.
+    pub fn to_hdtn(&self) -> (String, usize) {
         hdtn::write(self)
     }
 

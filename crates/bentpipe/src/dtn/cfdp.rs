@@ -232,7 +232,7 @@ fn send(args: &SendArgs, stop: &AtomicBool) -> Result<u8, String> {
                 failed += 1;
                 note(&format!("{} failed after {progress} B: {condition}", name_of(transaction)));
             }
-            Event::Received(..) => left += 1,
+            Event::Received(..) | Event::Reused(_) => left += 1,
         }
         Ok(left > 0)
     })?;
@@ -267,6 +267,10 @@ fn receive(args: &ReceiveArgs, stop: &AtomicBool) -> Result<u8, String> {
                 (ended, failed) = (ended + 1, failed + 1);
                 note(&format!("{} failed after {progress} B: {condition}", name_of(transaction)));
             }
+            Event::Reused(transaction) => note(&format!(
+                "{}: the number of a transaction that is over came again with another file, which is taken as a new one",
+                name_of(transaction)
+            )),
             Event::Sent(..) => {}
         }
         Ok(args.count.is_none_or(|count| ended < count))

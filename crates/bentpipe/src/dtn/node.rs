@@ -1,6 +1,7 @@
 //! `bentpipe dtn node`.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
@@ -17,6 +18,9 @@ pub(crate) struct NodeArgs {
     /// Write the counters as JSON at the end
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Serve the counters to Prometheus at this address on loopback
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    prometheus: Option<SocketAddr>,
     /// Print nothing but errors
     #[arg(long, short)]
     quiet: bool,
@@ -25,6 +29,9 @@ pub(crate) struct NodeArgs {
 /// Runs the node until the end and returns the exit code.
 pub(super) fn run(args: &NodeArgs, stop: &AtomicBool) -> Result<u8, String> {
     let mut daemon = Daemon::open(NodeFile::read(&args.file)?)?;
+    if let Some(address) = args.prometheus {
+        daemon.export_at(address)?;
+    }
     daemon.run(stop, &mut |line| {
         if !args.quiet {
             note(line);

@@ -53,7 +53,12 @@ pub(super) fn run(args: &PlanArgs) -> Result<u8, String> {
     let plan = read(&args.plan)?;
     if let Some(path) = &args.write {
         let is_json = path.extension().is_some_and(|ending| ending == "json");
-        let text = if is_json { plan.to_hdtn().map_err(|error| error.to_string())? } else { plan.to_ion() };
+        let (text, rounded) = if is_json { plan.to_hdtn() } else { (plan.to_ion(), 0) };
+        if rounded > 0 {
+            note(&format!(
+                "{rounded} contacts rounded to whole seconds, as HDTN's form has no fractions: shorter, with longer light times"
+            ));
+        }
         write_whole(path, |file| file.write_all(text.as_bytes())).map_err(|error| error.to_string())?;
     }
     if let Some(path) = &args.svg {

@@ -88,14 +88,46 @@ impl ReceiveArgs {
     fn keep(&self, number: u64, bundle: &Bundle, len: usize) -> Result<(), String> {
         if !self.quiet {
             let (source, destination) = (&bundle.primary.source, &bundle.primary.destination);
-            let age = dtn_time().saturating_sub(bundle.primary.timestamp.time);
             let payload = bundle.payload.len();
             out(&format!(
-                "{number} {source} -> {destination} payload {payload} B of {len} B, {age} ms after its creation\n"
+                "{number} {source} -> {destination} payload {payload} B of {len} B, {}\n",
+                age(bundle, dtn_time())
             ));
         }
         let Some(folder) = &self.out else { return Ok(()) };
         let path = folder.join(format!("{number:06}.bin"));
         write_whole(&path, |file| file.write_all(&bundle.payload.to_vec())).map_err(|error| error.to_string())
+    }
+}
+
+/// Returns the age of a bundle in words. Without a clock at its source that is in its age block.
+fn age(bundle: &Bundle, now: u64) -> String {
+    let since = |start: u64| format!("{} ms after its creation", now.saturating_sub(start));
+    match (bundle.primary.timestamp.time, bundle.age()) {
+        (0, age) => format!("{} ms old by its age block", age.unwrap_or(0)),
+        // The clock of the source is ahead of this one.
+        (created, _) if created > now => format!("created {} ms ahead of this clock", created - now),
+        (created, _) => since(created),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bentpipe_wire::dtn::bundle::{Content, Payload, Primary, Timestamp};
+
+    use super::*;
+
+    #[test]
+    fn an_age_is_shown_as_an_age() {
+        let bundle = |time: u64, age: Option<u64>| {
+            let stamp = Timestamp { time, sequence: 1 };
+            let primary = Primary::new(Eid::ipn(1, 1), Eid::ipn(2, 1), stamp, 1000);
+            let mut bundle = Bundle { primary, blocks: vec![], payload: Payload::new(vec![1]) };
+            age.into_iter().for_each(|age| bundle.set(Content::Age(age)));
+            bundle
+        };
+        assert_eq!(age(&bundle(0, Some(1500)), 900_000), "1500 ms old by its age block");
+        assert_eq!(age(&bundle(899_000, Some(7)), 900_000), "1000 ms after its creation");
+        assert_eq!(age(&bundle(900_020, None), 900_000), "created 20 ms ahead of this clock");
     }
 }

@@ -49,10 +49,13 @@ impl Counters {
             "delivered": self.delivered,
             "duplicates": self.duplicates + node.duplicates,
             "malformed": self.malformed + node.malformed,
+            "too_long": node.too_long,
             "expired": node.expired,
             "evicted": node.evicted,
             "refused": node.refused + self.no_room,
             "hop_limit": node.hop_limit,
+            "no_route": node.no_route,
+            "cancelled": node.cancelled,
             "rerouted": node.rerouted,
             "fragments": node.fragments,
             "parts": self.parts,
@@ -74,5 +77,96 @@ impl Counters {
             "waiting": self.waiting,
             "restored": self.restored,
         })
+    }
+}
+
+/// Figures in Prometheus' format: name in JSON, meaning, and whether it only grows.
+const FIGURES: [(&str, &str, bool); 33] = [
+    ("originated", "Bundles from applications and of the node", true),
+    ("received", "Bundles from other nodes", true),
+    ("forwarded", "Bundles sent to neighbours", true),
+    ("delivered", "Bundles that applications have acknowledged", true),
+    ("duplicates", "Bundles that had come before", true),
+    ("malformed", "Bundles deleted as a block is malformed or not supported", true),
+    ("too_long", "Bundles that no convergence layer takes", true),
+    ("expired", "Bundles whose lifetime ended", true),
+    ("evicted", "Bundles displaced by others of higher priority", true),
+    ("refused", "Bundles that had no room", true),
+    ("hop_limit", "Bundles beyond their hop limit", true),
+    ("no_route", "Bundles deleted as no route led to their destination", true),
+    ("cancelled", "Bundles deleted by the operator", true),
+    ("rerouted", "Bundles queued again", true),
+    ("fragments", "Fragments made", true),
+    ("parts", "Parts kept of cut transfers", true),
+    ("resumed", "Bundles of which only the rest was sent", true),
+    ("spared_bytes", "Bytes not sent again", true),
+    ("reports", "Status reports sent", true),
+    ("echoed", "Bundles echoed", true),
+    ("echo_refused", "Bundles for the echo service without an answer", true),
+    ("discarded", "Bundles dropped by the discard service", true),
+    ("datagrams_refused", "Datagrams of unknown neighbours, or not sent", true),
+    ("ltp_sent", "LTP data segments sent", true),
+    ("ltp_repeated", "LTP data segments sent again", true),
+    ("ltp_timeouts", "LTP timers expired", true),
+    ("ltp_failed", "LTP sessions failed or cancelled", true),
+    ("ltp_cancelled", "LTP blocks that neighbours cancelled", true),
+    ("ltp_refused", "LTP segments refused", true),
+    ("stored", "Bundles waiting for neighbours", false),
+    ("stored_bytes", "Bytes waiting for neighbours", false),
+    ("waiting", "Bundles waiting for applications", false),
+    ("restored", "Bundles found in the store at the start", true),
+];
+
+/// Neighbour in the figures: its name, bytes that wait, and if it is connected.
+pub(super) type NeighbourRow = (String, u64, bool);
+
+/// Returns the counters in Prometheus' text format (version 0.0.4).
+pub(super) fn prometheus(eid: &str, counters: &Counters, neighbours: &[NeighbourRow]) -> String {
+    let values = counters.to_json();
+    let mut text = String::new();
+    for (name, help, is_counter) in FIGURES {
+        let (kind, end) = if is_counter { ("counter", "_total") } else { ("gauge", "") };
+        let full = format!("bentpipe_dtn_{name}{end}");
+        text += &format!(
+            "# HELP {full} {help}\n# TYPE {full} {kind}\n{full}{{node=\"{eid}\"}} {}\n",
+            values[name]
+        );
+    }
+    let mut gauge = |name: &str, help: &str, value: &dyn Fn(&NeighbourRow) -> u64| {
+        text += &format!("# HELP bentpipe_dtn_{name} {help}\n# TYPE bentpipe_dtn_{name} gauge\n");
+        for row in neighbours {
+            // Names of nodes are visible ASCII; a quote or a backslash would end the label.
+            let neighbour = row.0.replace('\\', "\\\\").replace('"', "\\\"");
+            text +=
+                &format!("bentpipe_dtn_{name}{{node=\"{eid}\",neighbour=\"{neighbour}\"}} {}\n", value(row));
+        }
+    };
+    if !neighbours.is_empty() {
+        gauge("neighbour_waiting_bytes", "Bytes waiting for a neighbour", &|row| row.1);
+        let connected = "1 if a TCPCL session with a neighbour is there";
+        gauge("neighbour_connected", connected, &|row| u64::from(row.2));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prometheus_has_every_counter_once() {
+        let counters = Counters { duplicates: 7, ..Counters::default() };
+        let text = prometheus("ipn:1.0", &counters, &[("dtn://two/".to_owned(), 5, true)]);
+        assert!(text.contains("bentpipe_dtn_duplicates_total{node=\"ipn:1.0\"} 7\n"), "{text}");
+        assert!(
+            text.contains(
+                "bentpipe_dtn_neighbour_waiting_bytes{node=\"ipn:1.0\",neighbour=\"dtn://two/\"} 5\n"
+            )
+        );
+        let names: Vec<&str> = FIGURES.iter().map(|(name, ..)| *name).collect();
+        let values = counters.to_json();
+        let keys = values.as_object().expect("an object");
+        assert!(keys.keys().all(|key| names.contains(&key.as_str())), "{keys:?}");
+        assert_eq!(keys.len(), names.len());
     }
 }

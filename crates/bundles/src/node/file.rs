@@ -12,7 +12,9 @@ use bentpipe_units::{Bytes, Rate, Span};
 use serde::{Deserialize, Deserializer, de};
 
 use bentpipe_wire::dtn::eid::Eid;
+use sha2::{Digest, Sha256};
 
+use crate::resolve;
 use crate::tls::{Policy, Settings};
 
 /// Bundle node: endpoint, store, listeners, neighbours and routes.
@@ -36,6 +38,11 @@ pub struct NodeFile {
     /// Enables status reports. Default: true.
     #[serde(default = "default_true")]
     pub reports: bool,
+    /// Time for which a bundle waits for a route before it is deleted. Default: 5 s.
+    ///
+    /// Bundles for nodes that have been connected wait until their lifetime ends.
+    #[serde(default = "default_no_route")]
+    pub no_route: Span,
     /// Contact plan, in ION's form or HDTN's JSON. Without one, routes are static.
     pub plan: Option<PathBuf>,
     /// Start of the plan's relative times, in Unix seconds. Default: the start of the node.
@@ -48,7 +55,7 @@ pub struct NodeFile {
     pub neighbour: Vec<Neighbour>,
     /// Neighbours by destination node; `default` for all others.
     #[serde(default)]
-    pub routes: BTreeMap<String, u64>,
+    pub routes: BTreeMap<String, NodeId>,
     /// Copies to neighbours in place of routes. Default: none; bundles follow the plan or the routes.
     pub routing: Option<Copies>,
     /// Interval of keepalives on TCPCL. Default: 30 s.
@@ -116,15 +123,90 @@ pub struct Listen {
     pub tls: Option<Policy>,
 }
 
+/// Node by its number, with its identifier if that is of scheme dtn.
+///
+/// The number of a node of scheme dtn is a hash of its name above all others, the same in every run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeId {
+    /// Number.
+    pub number: u64,
+    /// Identifier of scheme dtn.
+    pub name: Option<Eid>,
+}
+
+/// First number of nodes of scheme dtn.
+const NAMED: u64 = 0xffff_ffff_0000_0000;
+
+impl NodeId {
+    /// Returns the node of an endpoint.
+    ///
+    /// `None` for the null endpoint and those that have meaning on one node alone.
+    pub fn of(eid: &Eid) -> Option<NodeId> {
+        match eid {
+            _ if eid.is_null() || eid.is_local() => None,
+            Eid::Ipn(ipn) => Some(NodeId { number: ipn.number(), name: None }),
+            Eid::Dtn(_) => {
+                let name = eid.node();
+                let digest = Sha256::digest(name.to_string());
+                let hash = digest[..4].iter().fold(0, |hash, byte| hash << 8 | u64::from(*byte));
+                Some(NodeId { number: NAMED | hash, name: Some(name) })
+            }
+            Eid::None => None,
+        }
+    }
+}
+
+impl From<u64> for NodeId {
+    fn from(number: u64) -> NodeId {
+        NodeId { number, name: None }
+    }
+}
+
+impl std::fmt::Display for NodeId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.name {
+            Some(name) => name.fmt(f),
+            None => self.number.fmt(f),
+        }
+    }
+}
+
+impl std::str::FromStr for NodeId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<NodeId, String> {
+        let of_number = text.parse().ok().map(|number: u64| NodeId::from(number));
+        let of_name = || text.parse().ok().as_ref().and_then(NodeId::of);
+        of_number
+            .or_else(of_name)
+            .ok_or_else(|| format!("expected a node as 2, \"ipn:2.0\" or \"dtn://two/\", got \"{text}\""))
+    }
+}
+
+impl<'de> Deserialize<'de> for NodeId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<NodeId, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "expected a node as 2, \"ipn:2.0\" or \"dtn://two/\"")]
+        enum Written {
+            Number(u64),
+            Name(String),
+        }
+        match Written::deserialize(deserializer)? {
+            Written::Number(number) => Ok(number.into()),
+            Written::Name(name) => name.parse().map_err(de::Error::custom),
+        }
+    }
+}
+
 /// Neighbour.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Neighbour {
-    /// Node number.
-    pub node: u64,
+    /// Node: its number, or its identifier as "ipn:2.0" or "dtn://two/".
+    pub node: NodeId,
     /// Convergence layer.
     pub layer: NodeLayer,
-    /// Address. Without one, a neighbour on TCPCL has to connect itself.
+    /// Address or host name, and port. Without one, a neighbour on TCPCL has to connect itself.
     #[serde(default, deserialize_with = "some_address")]
     pub at: Option<SocketAddr>,
     /// Rate of UDP and LTP without a contact plan. Default: 10 Mbit/s.
@@ -167,6 +249,10 @@ fn default_true() -> bool {
     true
 }
 
+fn default_no_route() -> Span {
+    Span::from_secs(5)
+}
+
 fn default_rate() -> Rate {
     Rate::from_bps(10_000_000)
 }
@@ -203,8 +289,17 @@ fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::
     })
 }
 
+/// Reads the address of a neighbour. A host name is looked up when the file is read.
 fn some_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAddr>, D::Error> {
-    address(deserializer).map(Some)
+    let text = String::deserialize(deserializer)?;
+    let is_place =
+        text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+    if !is_place {
+        return Err(de::Error::custom(format!(
+            "expected an address or a host name, and a port as \"127.0.0.1:4556\", got \"{text}\""
+        )));
+    }
+    resolve(&text).map(Some).map_err(de::Error::custom)
 }
 
 /// Flaw in a node file, at a key of one of its tables.
@@ -275,10 +370,10 @@ impl NodeFile {
                 Flaw::new(Some(("neighbour", n)), key, format!("neighbour {}: {problem}", n + 1))
             };
             neighbour.check().map_err(|(key, problem)| at(key, problem))?;
-            if matches!(&self.eid, Eid::Ipn(own) if own.number() == neighbour.node) {
+            if self.is_own(&neighbour.node) {
                 return Err(at("node", format!("node {} is this node: expected another", neighbour.node)));
             }
-            if self.neighbour[..n].iter().any(|other| other.node == neighbour.node) {
+            if self.neighbour[..n].iter().any(|other| other.node.number == neighbour.node.number) {
                 return Err(at("node", format!("node {} is listed twice", neighbour.node)));
             }
         }
@@ -305,7 +400,37 @@ impl NodeFile {
             return top("ltp_sessions", problem);
         }
         self.check_copies()?;
-        self.routes.iter().try_for_each(|(to, via)| self.check_route(to, *via))
+        self.routes.iter().try_for_each(|(to, via)| self.check_route(to, via))
+    }
+
+    /// Checks a file that was changed while the node runs.
+    ///
+    /// # Errors
+    /// Returns the first mistake.
+    pub(super) fn verify(&self) -> Result<(), String> {
+        self.check().map_err(|flaw| flaw.problem)
+    }
+
+    fn is_own(&self, node: &NodeId) -> bool {
+        matches!(&self.eid, Eid::Ipn(own) if own.number() == node.number)
+    }
+
+    /// Adds a neighbour while the node runs: the text of its table.
+    ///
+    /// # Errors
+    /// Returns an error if it has a mistake, or is there.
+    pub(super) fn add_neighbour(&mut self, text: &str) -> Result<(), String> {
+        let neighbour: Neighbour = toml::from_str(text).map_err(|error| error.message().to_owned())?;
+        let mut file = self.clone();
+        file.neighbour.push(neighbour);
+        file.verify()?;
+        *self = file;
+        Ok(())
+    }
+
+    /// Returns the neighbour of a number.
+    pub(super) fn neighbour(&self, number: u64) -> Option<&Neighbour> {
+        self.neighbour.iter().find(|neighbour| neighbour.node.number == number)
     }
 
     fn check_copies(&self) -> Result<(), Flaw> {
@@ -345,15 +470,15 @@ impl NodeFile {
         Ok(())
     }
 
-    fn check_route(&self, to: &str, via: u64) -> Result<(), Flaw> {
+    fn check_route(&self, to: &str, via: &NodeId) -> Result<(), Flaw> {
         let at = |problem: String| Err(Flaw::new(Some(("routes", 0)), to, problem));
-        if to != "default" && to.parse::<u64>().is_err() {
-            return at(format!("`routes.{to}`: expected a node number or `default`"));
+        if to != "default" && to.parse::<NodeId>().is_err() {
+            return at(format!("`routes.{to}`: expected a node as 2 or \"dtn://two/\", or `default`"));
         }
         if self.plan.is_some() {
             return at("`routes` conflicts with `plan`: routes are computed from the plan".to_owned());
         }
-        match self.neighbour.iter().any(|neighbour| neighbour.node == via) {
+        match self.neighbour(via.number).is_some() {
             true => Ok(()),
             false => at(format!("`routes.{to}`: node {via} is not a neighbour")),
         }

@@ -71,11 +71,21 @@ impl Mailboxes {
         self.items.get(&id).map(|item| (id, &item.bundle))
     }
 
-    /// Returns a bundle to the front of its line.
+    /// Returns a bundle to its line, in front of those that came later.
     pub(crate) fn put_back(&mut self, id: u64) {
         if let Some(item) = self.items.get(&id) {
-            self.waiting.entry(service(&item.bundle.primary.destination)).or_default().push_front(id);
+            let line = self.waiting.entry(service(&item.bundle.primary.destination)).or_default();
+            line.insert(line.partition_point(|other| *other < id), id);
         }
+    }
+
+    /// Returns the bundles that wait for applications and fragments, in the order of their arrival.
+    pub(crate) fn list(&self, first: u64, most: usize) -> Vec<(u64, &Bundle, u64, u64)> {
+        let mut ids: Vec<u64> = self.items.keys().copied().filter(|id| *id >= first).collect();
+        ids.sort_unstable();
+        ids.truncate(most);
+        let item = |id: u64| self.items.get(&id).map(|item| (id, &item.bundle, item.len, item.expiry));
+        ids.into_iter().filter_map(item).collect()
     }
 
     pub(crate) fn bundle(&self, id: u64) -> Option<&Bundle> {

@@ -278,6 +278,11 @@ impl MtcpOutput {
         Some((fd, flags | more))
     }
 
+    /// Ends the connection. Bundles that are not sent are queued again.
+    pub(super) fn give_up(self, node: &mut Node, now: Time) {
+        self.ids.into_iter().for_each(|id| node.done(id, false, now));
+    }
+
     /// Sends nothing more for the present, as the contact is closed.
     pub(super) fn rest(&mut self) {
         self.has_more = false;
@@ -335,7 +340,8 @@ mod tests {
     #[test]
     fn a_neighbour_over_mtcp_is_sent_to_while_bundles_wait() {
         let routing = Routing::Static { routes: HashMap::new(), default: Some(2) };
-        let config = Config { eid: Eid::ipn(1, 0), storage: 100_000_000, reports: false, epoch: 0 };
+        let config =
+            Config { eid: Eid::ipn(1, 0), storage: 100_000_000, reports: false, epoch: 0, no_route: None };
         let mut node = Node::new(config, routing);
         node.add_direct(2, Time::ZERO);
         for _ in 0..1000 {

@@ -10,7 +10,7 @@ use bentpipe_dtn::node::Node;
 use bentpipe_units::{Rate, Span, Time};
 use bentpipe_wire::dtn::KEEP_ALIVE;
 use bentpipe_wire::dtn::bundle::Bundle;
-use bentpipe_wire::dtn::ltp::{BUNDLE_PROTOCOL, Segment, SessionId};
+use bentpipe_wire::dtn::ltp::{BUNDLE_PROTOCOL, Reason, Segment, SessionId};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::file::{Neighbour, NodeLayer};
@@ -23,6 +23,8 @@ const BUFFER: usize = 4 << 20;
 const HEADERS: usize = 28;
 /// Bytes of LTP blocks in flight to a neighbour.
 const MAX_FLIGHT: u64 = 64 << 20;
+/// Maximum number of hosts that are noted in a turn.
+const MAX_UNKNOWN: usize = 16;
 /// Time for which a neighbour may send in one batch.
 const BURST: Span = Span::from_millis(5);
 
@@ -69,6 +71,30 @@ pub(crate) struct Radio {
     pub(crate) refused: u64,
     /// Blocks that neighbours have cancelled.
     pub(crate) refusals: u64,
+    /// Neighbours that sent blocks for a client service that does not exist.
+    pub(crate) unserved: Vec<u64>,
+    /// Hosts whose datagrams were refused.
+    pub(crate) unknown_hosts: Vec<SocketAddr>,
+}
+
+/// Returns the target of a neighbour of datagrams, and makes it known to the engine.
+fn target(neighbour: &Neighbour, engine: &mut Engine) -> Option<Target> {
+    let address = neighbour.at.filter(|_| is_datagram(neighbour.layer))?;
+    let peer = Peer { light_time: neighbour.light_time, margin: neighbour.margin };
+    engine.set_peer(neighbour.node.number, peer);
+    Some(Target {
+        number: neighbour.node.number,
+        layer: neighbour.layer,
+        address,
+        datagram: neighbour.datagram.get(),
+        is_red: neighbour.red,
+        margin: neighbour.margin,
+        aggregation: neighbour.aggregate,
+        free_at: Time::ZERO,
+        block_at: Time::ZERO,
+        is_open: true,
+        flight: 0,
+    })
 }
 
 fn open(at: SocketAddr) -> io::Result<UdpSocket> {
@@ -105,25 +131,37 @@ impl Radio {
         };
         let mut engine = Engine::new(config);
         let mut targets = Vec::new();
-        for neighbour in neighbours {
-            let (true, Some(address)) = (is_datagram(neighbour.layer), neighbour.at) else { continue };
-            let peer = Peer { light_time: neighbour.light_time, margin: neighbour.margin };
-            engine.set_peer(neighbour.node, peer);
-            targets.push(Target {
-                number: neighbour.node,
-                layer: neighbour.layer,
-                address,
-                datagram: neighbour.datagram.get(),
-                is_red: neighbour.red,
-                margin: neighbour.margin,
-                aggregation: neighbour.aggregate,
-                free_at: Time::ZERO,
-                block_at: Time::ZERO,
-                is_open: true,
-                flight: 0,
-            });
+        targets.extend(neighbours.iter().filter_map(|neighbour| target(neighbour, &mut engine)));
+        Radio {
+            sockets: Vec::new(),
+            targets,
+            engine,
+            blocks: Blocks::default(),
+            refused: 0,
+            refusals: 0,
+            unserved: Vec::new(),
+            unknown_hosts: Vec::new(),
         }
-        Radio { sockets: Vec::new(), targets, engine, blocks: Blocks::default(), refused: 0, refusals: 0 }
+    }
+
+    /// Adds a neighbour, if it is one of datagrams.
+    ///
+    /// # Errors
+    /// Returns an error if its socket cannot be opened.
+    pub(crate) fn add(&mut self, neighbour: &Neighbour) -> io::Result<()> {
+        self.targets.extend(target(neighbour, &mut self.engine));
+        if neighbour.layer == NodeLayer::Ltp {
+            self.engine.limit_segment(neighbour.datagram.get() as usize);
+        }
+        self.complete()
+    }
+
+    /// Removes a neighbour. Its blocks end without success.
+    pub(crate) fn remove(&mut self, number: u64) {
+        self.targets.retain(|target| target.number != number);
+        for session in self.blocks.sessions(number) {
+            self.engine.cancel(session, Reason::Client);
+        }
     }
 
     pub(crate) fn listen(&mut self, layer: NodeLayer, at: SocketAddr) -> io::Result<SocketAddr> {
@@ -172,7 +210,12 @@ impl Radio {
                         bundles.push(Arrived { from, bytes, session: None });
                     }
                     (_, Some(from)) => self.engine.handle_segment(from, bytes, now),
-                    (_, None) => self.refused += 1,
+                    (_, None) => {
+                        self.refused += 1;
+                        if self.unknown_hosts.len() < MAX_UNKNOWN {
+                            self.unknown_hosts.push(source);
+                        }
+                    }
                 }
             }
         }
@@ -190,6 +233,7 @@ impl Radio {
                     bundles.extend(split(data).map(arrived));
                 }
                 Event::Received { .. } => self.refused += 1,
+                Event::Cancelled(session, Reason::Unreachable) => self.unserved.push(session.engine),
                 event => {
                     let Some(block) = self.blocks.end(&event, node, now) else { continue };
                     if let Some(target) = self.targets.iter_mut().find(|target| target.number == block.to) {
@@ -280,10 +324,10 @@ impl Radio {
 
 /// Returns the bundles of a block. ION puts several into one.
 ///
-/// What cannot be read is the last of them.
+/// Without a structure to follow, what cannot be read is the last of them.
 fn split(mut block: Vec<u8>) -> impl Iterator<Item = Vec<u8>> {
     std::iter::from_fn(move || {
-        let len = Bundle::parse_first(&block).map_or(block.len(), |(_, len)| len);
+        let len = Bundle::receive_first(&block).1;
         let rest = block.split_off(len);
         Some(std::mem::replace(&mut block, rest)).filter(|bundle| !bundle.is_empty())
     })
@@ -302,7 +346,8 @@ pub(crate) fn is_datagram(layer: NodeLayer) -> bool {
 
 /// Returns the neighbour that a datagram comes from, by its address.
 ///
-/// Engines such as ION's send from a port of their own. Then the host's address counts, and the engine that a segment names if
+/// Of UDP only the neighbour's own port counts: other programs of its host may send bundles too.
+/// Engines of LTP such as ION's send from a port of their own. Then the host's address counts, and the engine that a segment names if
 /// several neighbours have that address.
 fn sender(
     targets: &[Target],
@@ -314,9 +359,12 @@ fn sender(
     if let Some(target) = of_layer().find(|target| same(target.address, source)) {
         return Some(target.number);
     }
+    if layer == NodeLayer::Udp {
+        return None;
+    }
     let at_host: Vec<u64> =
         of_layer().filter(|target| target.address.ip() == source.ip()).map(|target| target.number).collect();
-    if at_host.len() < 2 || layer != NodeLayer::Ltp {
+    if at_host.len() < 2 {
         return at_host.first().copied().filter(|_| at_host.len() == 1);
     }
     let session = Segment::parse(bytes).ok()?.session;
@@ -360,6 +408,7 @@ mod tests {
             storage: 1_000_000,
             reports: false,
             epoch: 800_000_000_000,
+            no_route: None,
         };
         let routes = HashMap::from([(to, to)]);
         let mut node = Node::new(config, bentpipe_dtn::node::Routing::Static { routes, default: None });
@@ -394,6 +443,10 @@ mod tests {
         assert_eq!(from(&shared, "10.0.0.2:5000", &report), Some(3));
         assert_eq!(from(&shared, "10.0.0.2:5000", &[0, 7, 5, 0, 1, 0, 1, 7]), None);
         assert_eq!(from(&shared, "10.0.0.2:5000", &[]), None);
+        let datagrams = [Target { layer: NodeLayer::Udp, ..target(2, "10.0.0.2:4556") }];
+        let from =
+            |at: &str| sender(&datagrams, &blocks, (NodeLayer::Udp, at.parse().expect("an address")), &[]);
+        assert_eq!((from("10.0.0.2:4556"), from("10.0.0.2:5000")), (Some(2), None), "another program");
     }
 
     #[test]

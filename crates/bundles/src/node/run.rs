@@ -3,7 +3,9 @@
 mod accept;
 mod deliver;
 mod disk;
+mod operate;
 mod parts;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
@@ -14,7 +16,7 @@ use std::sync::mpsc;
 use accept::Origin;
 use bentpipe_dtn::node::{Arrival, Config, Node};
 use bentpipe_dtn::session::{self, Event};
-use bentpipe_emu::{Clock, Monotonic};
+use bentpipe_emu::{Clock, Monotonic, exporter};
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::bundle::{Bundle, UNIX_OFFSET};
 use bentpipe_wire::dtn::eid::Eid;
@@ -22,15 +24,17 @@ use bentpipe_wire::dtn::tcpcl::refusal;
 use disk::Fresh;
 use rustix::event::PollFlags;
 
+use super::control::Control;
 use super::counters::Counters;
 use super::echo::{Echo, is_own};
-use super::file::{Listen, NodeFile, NodeLayer};
+use super::file::{Listen, Neighbour, NodeFile, NodeId, NodeLayer};
 use super::identity::expiry;
 use super::journal::{Content, Journal, Kept, Slot};
 use super::local::{Mailboxes, service};
 use super::peers::{Dial, Item, MtcpInput, MtcpOutput, Peer, Role, Verdict};
 use super::radio::{Arrived, Radio, first_session, is_datagram};
-use super::schedule::{Schedule, opening, routing};
+use super::rare::Rare;
+use super::schedule::{Schedule, opening, routing, schedule};
 use crate::clock::dtn_time;
 use crate::link::{Link, SessionLink, wait};
 use crate::tls::Security;
@@ -39,6 +43,8 @@ use crate::tls::Security;
 const LONGEST_WAIT: Span = Span::from_millis(50);
 /// Maximum number of connections.
 const MAX_CONNECTIONS: usize = 1024;
+/// Maximum number of nodes of scheme dtn.
+const MAX_NAMES: usize = 10_000;
 /// Connections of a listener that are accepted in a turn.
 const ACCEPTED: usize = 128;
 /// Wait after a peer had no room.
@@ -80,6 +86,12 @@ pub struct Daemon {
     has_datagrams: bool,
     counters: Counters,
     log: Vec<String>,
+    rare: Rare,
+    /// Identifiers of nodes of scheme dtn by their numbers.
+    names: BTreeMap<u64, Eid>,
+    control: Option<Control>,
+    /// Pages of the exporter, if there is one.
+    pages: Option<exporter::Shared>,
 }
 
 impl Daemon {
@@ -96,9 +108,15 @@ impl Daemon {
             _ => start,
         };
         let offset = start.checked_sub(epoch).ok_or("`plan_start` lies in the future")?;
-        let (routing, schedule) = routing(&file, own, epoch)?;
-        let config =
-            Config { eid: file.eid.clone(), storage: file.storage.get(), reports: file.reports, epoch };
+        let schedule = schedule(&file, own, epoch)?;
+        let routing = routing(&file, schedule.as_ref(), own);
+        let config = Config {
+            eid: file.eid.clone(),
+            storage: file.storage.get(),
+            reports: file.reports,
+            epoch,
+            no_route: Some(file.no_route),
+        };
         let (journal, content) = Journal::open(&file.store, file.sync, start)
             .map_err(|error| format!("{}: {error}", file.store.display()))?;
         let security = file.tls.as_ref().map_or(Ok(Security::default()), Security::open)?;
@@ -133,11 +151,22 @@ impl Daemon {
             has_datagrams: false,
             counters: Counters::default(),
             log: Vec::new(),
+            rare: Rare::default(),
+            names: BTreeMap::new(),
+            control: None,
+            pages: None,
             file,
         };
+        daemon.know_names();
         daemon.restore(content);
         daemon.listen()?;
         daemon.know_neighbours();
+        match Control::open(&daemon.file.store) {
+            Ok(control) => daemon.control = Some(control),
+            Err(error) => {
+                daemon.log.push(format!("no control socket in {}: {error}", daemon.file.store.display()))
+            }
+        }
         Ok(daemon)
     }
 
@@ -203,7 +232,7 @@ impl Daemon {
                 self.listeners.push((listen, listener));
                 at
             };
-            self.log.push(format!("listening for {} at {at}", name(listen.layer)));
+            self.log.push(format!("listening for {} at {at}", layer_name(listen.layer)));
         }
         self.radio.complete().map_err(|error| error.to_string())
     }
@@ -211,19 +240,56 @@ impl Daemon {
     fn know_neighbours(&mut self) {
         let now = self.now();
         for neighbour in self.file.neighbour.clone() {
-            if self.schedule.is_none() {
-                self.node.add_direct(neighbour.node, now);
-            }
-            self.node.meet(neighbour.node);
-            match (neighbour.layer, neighbour.at) {
-                (NodeLayer::Tcpcl, Some(at)) => self.dials.push(Dial::new(neighbour.node, at)),
-                (NodeLayer::Mtcp, Some(at)) => {
-                    self.outputs.push(MtcpOutput::new(Dial::new(neighbour.node, at)));
-                }
-                _ => {}
-            }
+            self.know_neighbour(&neighbour, now);
         }
         self.node.reroute(now);
+    }
+
+    fn know_neighbour(&mut self, neighbour: &Neighbour, now: Time) {
+        let number = neighbour.node.number;
+        let is_planned =
+            self.schedule.as_ref().is_some_and(|schedule| schedule.contacts.contains_key(&number));
+        // No plan has contacts of a node whose identifier is of scheme dtn.
+        if self.schedule.is_none() || !is_planned && neighbour.node.name.is_some() {
+            self.node.add_direct(number, now);
+        }
+        self.node.meet(number);
+        match (neighbour.layer, neighbour.at) {
+            (NodeLayer::Tcpcl, Some(at)) => self.dials.push(Dial::new(number, at)),
+            (NodeLayer::Mtcp, Some(at)) => self.outputs.push(MtcpOutput::new(Dial::new(number, at))),
+            _ => {}
+        }
+    }
+
+    /// Notes the numbers of the nodes of scheme dtn in the file.
+    fn know_names(&mut self) {
+        let destinations = self.file.routes.keys().filter_map(|to| to.parse().ok());
+        let neighbours = self.file.neighbour.iter().map(|neighbour| neighbour.node.clone());
+        for node in destinations.chain(neighbours).collect::<Vec<NodeId>>() {
+            self.know_name(&node);
+        }
+    }
+
+    /// Returns `true` if no other node of scheme dtn has the same number. It is noted then.
+    fn know_name(&mut self, node: &NodeId) -> bool {
+        let Some(name) = &node.name else { return true };
+        if self.names.len() >= MAX_NAMES && !self.names.contains_key(&node.number) {
+            return false;
+        }
+        let is_own = *self.names.entry(node.number).or_insert_with(|| name.clone()) == *name;
+        if is_own {
+            self.node.set_name(name, node.number);
+        }
+        is_own
+    }
+
+    /// Returns a node as the log names it.
+    fn name_of(&self, number: u64) -> String {
+        match self.names.get(&number) {
+            Some(name) => name.to_string(),
+            None if number == 0 => "an unknown node".to_owned(),
+            None => number.to_string(),
+        }
     }
 
     /// Returns the time of the node: from the start of its plan.
@@ -256,7 +322,7 @@ impl Daemon {
     /// Returns an error if the store cannot be written.
     pub fn run(&mut self, stop: &AtomicBool, log: &mut dyn FnMut(&str)) -> Result<(), String> {
         while !stop.load(Ordering::Relaxed) {
-            self.log.drain(..).for_each(|line| log(&line));
+            self.log.drain(..).chain(self.rare.take()).for_each(|line| log(&line));
             self.turn()?;
         }
         self.store().map_err(|error| self.wrong(&error))?;
@@ -274,6 +340,8 @@ impl Daemon {
         self.receive(now);
         self.deliver(now);
         self.node.handle_timeout(now);
+        self.serve_operators(now);
+        self.watch(now);
         self.sweep(now);
         self.store_parts(now);
         self.store().map_err(|error| self.wrong(&error))?;
@@ -312,7 +380,11 @@ impl Daemon {
             .chain(self.journal.descriptor())
             .map(|fd| (fd, PollFlags::IN));
         let outputs = self.outputs.iter().filter_map(MtcpOutput::interest);
-        wait(links.map(Link::interest).chain(outputs).chain(others), (until - now).min(LONGEST_WAIT));
+        let operators = self.control.iter().flat_map(Control::interests);
+        wait(
+            links.map(Link::interest).chain(outputs).chain(operators).chain(others),
+            (until - now).min(LONGEST_WAIT),
+        );
     }
 
     /// Returns the settings of a session. With `is_reactive` parts of cut transfers may be kept.
@@ -370,7 +442,7 @@ impl Daemon {
             self.dials[n].is_plain = false;
             match Link::connect(address) {
                 Ok(link) => {
-                    let neighbour = self.file.neighbour.iter().find(|neighbour| neighbour.node == number);
+                    let neighbour = self.file.neighbour(number);
                     let security = self.security.with_policy(neighbour.and_then(|neighbour| neighbour.tls));
                     let name = neighbour.and_then(|neighbour| neighbour.name.as_deref());
                     let is_reactive = neighbour.is_some_and(|neighbour| neighbour.reactive) && !is_plain;
@@ -381,7 +453,10 @@ impl Daemon {
                     peer.dialled = Some(number);
                     self.add_peer(peer);
                 }
-                Err(_) => self.dials[n].fail(now),
+                Err(error) => {
+                    self.dials[n].fail(now);
+                    self.complain(number, &format!("{address}: {error}"), now);
+                }
             }
         }
     }
@@ -468,7 +543,12 @@ impl Daemon {
             }
             Event::Refused(transfer, _) => {
                 let pause = now + PAUSE;
-                self.peers.get_mut(&id).into_iter().for_each(|peer| peer.paused_until = pause);
+                if let Some(peer) = self.peers.get_mut(&id) {
+                    peer.paused_until = pause;
+                    if let Role::Neighbour(number) = peer.role {
+                        self.complain(number, "it has no room for bundles", now);
+                    }
+                }
                 self.finish(id, transfer, false, now);
             }
             Event::Ended => self.leave(id, now),
@@ -489,27 +569,22 @@ impl Daemon {
                 return peer.connection.session.end(4);
             }
             Ok(eid) if eid.is_at(&self.file.eid) && peer.may_apply => Role::Application(service(eid)),
-            Ok(Eid::Ipn(ipn))
-                if !eid.as_ref().is_ok_and(|eid| eid.is_at(&self.file.eid) || eid.is_null()) =>
-            {
-                Role::Neighbour(ipn.number())
-            }
-            _ => {
-                self.log.push(format!("{}: refused a peer that is \"{node}\"", peer.address));
-                return peer.connection.session.end(4);
-            }
+            _ => match eid.as_ref().ok().filter(|eid| !eid.is_at(&self.file.eid)).and_then(NodeId::of) {
+                Some(node) if self.know_name(&node) => Role::Neighbour(node.number),
+                _ => return self.refuse_peer(id, node, now),
+            },
         };
+        let Some(peer) = self.peers.get_mut(&id) else { return };
         peer.role = role;
-        let is_reactive = |number: u64| {
-            let neighbour = self.file.neighbour.iter().find(|neighbour| neighbour.node == number);
-            neighbour.is_none_or(|neighbour| neighbour.reactive)
-        };
+        let is_reactive =
+            |number: u64| self.file.neighbour(number).is_none_or(|neighbour| neighbour.reactive);
         if !matches!(role, Role::Neighbour(number) if is_reactive(number)) {
             peer.connection.session.keep_whole();
         }
         match role {
             Role::Neighbour(number) => {
-                self.log.push(format!("neighbour {number} connected, {}", peer.address));
+                let address = peer.address;
+                self.log.push(format!("neighbour {} connected, {address}", self.name_of(number)));
                 self.dials.iter_mut().filter(|dial| dial.number == number).for_each(Dial::succeed);
                 if self.schedule.as_ref().is_none_or(|schedule| !schedule.contacts.contains_key(&number)) {
                     self.node.add_direct(number, now);
@@ -551,19 +626,21 @@ impl Daemon {
         let why = peer.failure.map_or(String::new(), |failure| format!(": {failure}"));
         match peer.role {
             Role::Neighbour(number) => {
-                self.log.push(format!("neighbour {number} disconnected{why}"));
+                self.log.push(format!("neighbour {} disconnected{why}", self.name_of(number)));
                 let is_other = |other: &Peer| other.role == peer.role;
-                let is_configured = self.file.neighbour.iter().any(|neighbour| neighbour.node == number);
+                let is_configured = self.file.neighbour(number).is_some();
                 if !is_configured && !self.peers.values().any(is_other) {
                     self.node.remove_direct(number, now);
                 }
             }
             Role::Application(service) => self.log.push(format!("application at service {service} left")),
-            // A neighbour that cannot be reached is tried again without a word.
             Role::Unknown if peer.dialled.is_none() || peer.connection.concerns_tls() => {
                 self.log.push(format!("{}: no session{why}", peer.address));
             }
-            Role::Unknown => {}
+            Role::Unknown => {
+                let number = peer.dialled.unwrap_or(0);
+                self.complain(number, &format!("{}: no session{why}", peer.address), now);
+            }
         }
     }
 
@@ -574,6 +651,7 @@ impl Daemon {
         self.next_sweep = now + SWEEP;
         let today = dtn_time();
         self.journal.expire(today);
+        self.publish();
         self.measure_disk();
         let over = self.mailboxes.expire(today);
         over.into_iter().for_each(|id| self.journal.remove(Slot::Local(id)));
@@ -586,8 +664,15 @@ impl Daemon {
         while schedule.changes.get(schedule.done).is_some_and(|change| *change <= now) {
             schedule.done += 1;
         }
+        let is_over = schedule.done == schedule.changes.len();
         if schedule.done > before {
             self.node.reroute(now);
+            if is_over {
+                let waiting = self.node.stored().0;
+                self.log.push(format!(
+                    "the contact plan has no more contacts of this node; {waiting} bundles wait"
+                ));
+            }
         }
     }
 
@@ -675,7 +760,7 @@ fn feed_application(peer: &mut Peer, service: u32, mailboxes: &mut Mailboxes) ->
     is_sent
 }
 
-fn name(layer: NodeLayer) -> &'static str {
+fn layer_name(layer: NodeLayer) -> &'static str {
     match layer {
         NodeLayer::Tcpcl => "TCPCL",
         NodeLayer::Mtcp => "MTCP",

@@ -34,7 +34,13 @@ struct Ends {
 impl Ends {
     fn new(aggregation: Option<Aggregation>) -> Ends {
         let routes = HashMap::from([(2, 2)]);
-        let config = node::Config { eid: Eid::ipn(1, 0), storage: 1_000_000, reports: false, epoch: EPOCH };
+        let config = node::Config {
+            eid: Eid::ipn(1, 0),
+            storage: 1_000_000,
+            reports: false,
+            epoch: EPOCH,
+            no_route: None,
+        };
         let mut engine = Engine::new(ltp::Config::new(1));
         engine.set_peer(2, Peer { light_time: Span::from_secs(1), margin: Span::ZERO });
         let rate = Rate::from_bps(80_000);

@@ -1,5 +1,7 @@
 //! Transaction at the receiver of a file.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::cfdp::{
     ChecksumKind, Common, Condition, Content, FileStatus, Metadata, Pdu, Status, checksum,
@@ -16,8 +18,49 @@ const MAX_REQUESTS: usize = 64;
 struct Description {
     kind: Option<ChecksumKind>,
     wants_closure: bool,
+    /// Hash of the names and the size.
+    hash: u64,
     source: Vec<u8>,
     destination: Vec<u8>,
+}
+
+/// Memory of a transaction that is over.
+#[derive(Clone, Debug)]
+pub(super) struct Past {
+    condition: Condition,
+    status: FileStatus,
+    /// Hash of the names and the size, if they came.
+    description: Option<u64>,
+    /// Checksum and size, if they came.
+    end: Option<(u32, u64)>,
+}
+
+impl Past {
+    /// Returns `true` if a PDU is of another file than that of the transaction.
+    ///
+    /// What is repeated late is as it was.
+    pub(super) fn is_other(&self, content: &Content<'_>) -> bool {
+        match content {
+            Content::Metadata(metadata) => self.description.is_some_and(|known| known != hash(metadata)),
+            Content::EndOfFile { condition: Condition::NoError, checksum, size } => {
+                self.end.is_some_and(|known| known != (*checksum, *size))
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the report of the transaction's end.
+    pub(super) fn finished(&self) -> Content<'static> {
+        let is_complete = self.condition == Condition::NoError;
+        Content::Finished { condition: self.condition, is_complete, status: self.status }
+    }
+}
+
+/// Returns a hash of the names and the size of a file.
+fn hash(metadata: &Metadata<'_>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (metadata.size, metadata.source, metadata.destination).hash(&mut hasher);
+    hasher.finish()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +130,12 @@ impl Receiving {
         }
     }
 
+    /// Returns what is remembered after the end.
+    pub(super) fn past(&self) -> Past {
+        let description = self.description.as_ref().map(|file| file.hash);
+        Past { condition: self.condition, status: self.status, description, end: self.end }
+    }
+
     pub(super) fn used(&self) -> usize {
         self.segments.used()
     }
@@ -118,6 +167,7 @@ impl Receiving {
         self.description = Some(Description {
             kind: ChecksumKind::from_number(metadata.checksum),
             wants_closure: metadata.wants_closure,
+            hash: hash(metadata),
             source: metadata.source.to_vec(),
             destination: metadata.destination.to_vec(),
         });
@@ -277,6 +327,7 @@ impl Receiving {
 
     fn abandon(&mut self, condition: Condition) {
         if self.stage == Stage::Receiving {
+            (self.condition, self.status) = (condition, FileStatus::Discarded);
             self.event = Some(Event::Failed(self.common.transaction, condition, self.segments.bytes()));
         }
         self.stage = Stage::Over;

@@ -257,3 +257,31 @@ fn memory_is_bounded_and_files_arrive_one_after_the_other() {
     flooded.handle_timeout(Time::ZERO + Span::from_secs(600));
     assert_eq!((flooded.transactions(), flooded.used()), ((0, 0), 0));
 }
+
+#[test]
+fn a_number_that_is_used_again_has_an_answer() {
+    let send = |rig: &mut Rig, len: usize, name: &str, is_acknowledged: bool| {
+        // A sender that starts again counts from its first number.
+        rig.ends[0] = entity(1, |_| {});
+        rig.events = [Vec::new(), Vec::new()];
+        let put = Put { destination_name: name.into(), ..put(len, is_acknowledged) };
+        rig.now = Time::ZERO;
+        let transaction = rig.ends[0].put(put, rig.now).expect("room");
+        rig.run(|_, _| false);
+        transaction
+    };
+    for is_acknowledged in [true, false] {
+        let mut rig = Rig::new([entity(1, |_| {}), entity(2, |_| {})]);
+        let first = send(&mut rig, 300, "first", is_acknowledged);
+        assert_eq!(received(&rig).len(), 1);
+        let second = send(&mut rig, 200, "second", is_acknowledged);
+        assert_eq!(first, second);
+        assert_eq!(rig.events[1][0], Event::Reused(second));
+        assert_eq!(received(&rig)[0].destination_name, b"second");
+        assert_eq!(rig.events[0], [Event::Sent(second, is_acknowledged)]);
+        // The same file again is not taken twice, and its sender has an answer.
+        let third = send(&mut rig, 200, "second", is_acknowledged);
+        assert_eq!(rig.events, [vec![Event::Sent(third, is_acknowledged)], vec![]]);
+        assert!(rig.at_rest());
+    }
+}

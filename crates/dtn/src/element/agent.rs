@@ -141,9 +141,15 @@ impl Agent {
     fn receive(&mut self, mut bytes: &[u8], from: u64, arrival: Arrival, now: Time) -> bool {
         let mut is_first = true;
         while !bytes.is_empty() {
-            let Ok((bundle, len)) = Bundle::parse_first(bytes) else {
-                self.refused += 1;
-                return true;
+            let (bundle, len) = Bundle::receive_first(bytes);
+            let bundle = match bundle {
+                Ok(bundle) => bundle,
+                Err(malformed) => {
+                    self.refused += 1;
+                    self.node.reject(&malformed, now);
+                    (is_first, bytes) = (false, &bytes[len..]);
+                    continue;
+                }
             };
             let is_local = bundle.primary.destination.is_at(self.node.eid());
             let is_alone = is_first && len == bytes.len();

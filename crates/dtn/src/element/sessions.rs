@@ -404,7 +404,10 @@ impl Sessions {
 
 /// Stores a bundle in the node, or returns the reason for refusing it.
 fn take(bytes: &[u8], from: u64, arrival: Arrival, node: &mut Node, now: Time) -> Result<(), u8> {
-    let bundle = Bundle::parse(bytes).map_err(|_| refusal::NOT_ACCEPTABLE)?;
+    let bundle = Bundle::receive(bytes).map_err(|malformed| {
+        node.reject(&malformed, now);
+        refusal::NOT_ACCEPTABLE
+    })?;
     let refused = node.counts().refused;
     match node.receive(bundle, from, arrival, now) {
         true => Ok(()),

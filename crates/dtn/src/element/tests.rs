@@ -64,7 +64,8 @@ fn a_node_counts_from_the_date_of_an_emulation() {
     };
     let addresses = [[10, 0, 0, 2].into(), [10, 0, 0, 1].into()];
     let graph = Graph::new(plan.clone(), Options { candidates: 10, margin: 0.0 });
-    let config = node::Config { eid: Eid::ipn(2, 0), storage: 10_000, reports: true, epoch: EPOCH };
+    let config =
+        node::Config { eid: Eid::ipn(2, 0), storage: 10_000, reports: true, epoch: EPOCH, no_route: None };
     let node = Node::new(config, Routing::contacts(2, graph));
     let neighbours = vec![Neighbour::new(2, 1, addresses, &plan)];
     let mut agent = Agent::new(2, node, (neighbours, Bearer::datagrams()), &network);

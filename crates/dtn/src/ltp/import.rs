@@ -179,6 +179,10 @@ impl Engine {
         if import.cancelled.is_some() {
             return;
         }
+        // Nothing of a block for a client service that does not exist is kept (RFC 5326, section 6.1).
+        if self.config.service != data.client {
+            return self.cancel_import(session, Reason::Unreachable);
+        }
         let before = import.content.held();
         let taken = import.take(data, bytes, limit);
         self.held = self.held + import.content.held() - before;

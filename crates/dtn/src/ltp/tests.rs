@@ -201,6 +201,7 @@ fn a_hostile_peer_is_bounded() {
     let mut engine = Engine::new(Config { imports: 10, block: 1000, ..Config::new(1) });
     engine.set_peer(2, Peer { light_time: LIGHT, margin: Span::ZERO });
     let send = |engine: &mut Engine, from, number, data: Data, bytes: &[u8]| {
+        let data = Data { client: BUNDLE_PROTOCOL, ..data };
         let segment = Segment::new(SessionId { engine: from, number }, Content::Data(data, bytes));
         engine.handle_segment(from, &segment.to_vec(), Time::ZERO);
     };
@@ -264,6 +265,37 @@ fn a_receivers_cancellation_is_acknowledged_each_time() {
         assert_eq!(Segment::parse(&answer).unwrap(), Segment::new(session, Content::ReceiverCancelAck));
     }
     assert_eq!((engine.poll_event(), engine.counts().failed), (None, 0));
+}
+
+#[test]
+fn blocks_for_a_client_service_that_does_not_exist_are_cancelled() {
+    for is_green in [false, true] {
+        let mut engine = Engine::new(Config::new(1));
+        engine.set_peer(2, Peer { light_time: LIGHT, margin: Span::ZERO });
+        let session = SessionId { engine: 2, number: 5 };
+        let checkpoint = (!is_green).then_some((9, 0));
+        let data = Data {
+            client: 4,
+            ends_block: true,
+            ends_red: !is_green,
+            is_green,
+            checkpoint,
+            ..Data::default()
+        };
+        engine.handle_segment(2, &Segment::new(session, Content::Data(data, b"block")).to_vec(), Time::ZERO);
+        let answer = engine.poll_transmit(2, Time::ZERO).expect("a cancellation");
+        let cancel = Segment::new(session, Content::CancelByReceiver(Reason::Unreachable));
+        assert_eq!(Segment::parse(&answer).unwrap(), cancel);
+        assert_eq!((engine.poll_transmit(2, Time::ZERO), engine.held()), (None, 0));
+        assert_eq!(engine.poll_event(), Some(Event::Cancelled(session, Reason::Unreachable)));
+        assert_eq!(engine.poll_event(), None, "nothing is delivered");
+        // It is repeated until it is acknowledged.
+        let later = engine.next_timeout();
+        engine.handle_timeout(later);
+        assert_eq!(engine.poll_transmit(2, later), Some(answer));
+        engine.handle_segment(2, &Segment::new(session, Content::ReceiverCancelAck).to_vec(), later);
+        assert_eq!((engine.sessions().1, engine.next_timeout()), (0, Time::NEVER));
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ use bentpipe_wire::dtn::eid::Eid;
 
 use super::spread::Spread;
 use super::store::{Entry, Place};
-use super::{Node, Queue, Routing};
+use super::{Node, Queue, Routing, number};
 
 /// Type code of the block with the number of copies.
 pub const COPIES_BLOCK: u64 = 192;
@@ -122,11 +122,6 @@ fn copies_block(copies: u32) -> Content {
     Content::Other { code: COPIES_BLOCK, data: data.into() }
 }
 
-/// Returns the number of a bundle's source or destination.
-fn number(eid: &Eid) -> Option<u64> {
-    if let Eid::Ipn(ipn) = eid { Some(ipn.number()) } else { None }
-}
-
 impl Queue {
     /// Appends a bundle.
     pub(super) fn push(&mut self, id: u64, priority: usize, size: u64) {
@@ -166,7 +161,7 @@ impl Node {
         let copies = self.routing.copies(from.map(|_| given(bundle)))?;
         let mut spread = Spread::boxed(copies);
         spread.had.extend(from);
-        spread.had.extend(number(&bundle.primary.source).filter(|source| Some(*source) != from));
+        spread.had.extend(number(&self.names, &bundle.primary.source).filter(|source| Some(*source) != from));
         Some(spread)
     }
 
@@ -210,7 +205,7 @@ impl Node {
     /// Queues a stored bundle for the neighbours that may get a copy.
     pub(super) fn offer(&mut self, id: u64) {
         let Some(entry) = self.store.get_mut(id) else { return };
-        let to = number(&entry.bundle.primary.destination);
+        let to = number(&self.names, &entry.bundle.primary.destination);
         let (size, priority) = (entry.size, entry.priority);
         let Some(spread) = &mut entry.spread else { return };
         let mut longest = 0;
@@ -246,7 +241,7 @@ impl Node {
     /// Removes a bundle from the queues of all neighbours but its destination.
     fn withdraw(&mut self, id: u64) {
         let Some(entry) = self.store.get_mut(id) else { return };
-        let to = number(&entry.bundle.primary.destination);
+        let to = number(&self.names, &entry.bundle.primary.destination);
         let (size, priority) = (entry.size, entry.priority);
         let Some(spread) = &mut entry.spread else { return };
         let gone: Vec<u64> = spread.waiting.extract_if(.., |other| Some(*other) != to).collect();
@@ -263,7 +258,7 @@ impl Node {
     pub(super) fn copy(&mut self, id: u64, neighbour: u64, limit: u64, now: Time) -> Option<(u64, Bundle)> {
         let entry = self.store.get(id)?;
         let spread = entry.spread.as_ref()?;
-        let is_last = number(&entry.bundle.primary.destination) == Some(neighbour);
+        let is_last = number(&self.names, &entry.bundle.primary.destination) == Some(neighbour);
         let gift = if is_last { 0 } else { self.routing.gift(spread.copies) };
         let mut bundle = self.outgoing(entry, now);
         let is_too_long = self.mark(&mut bundle, gift) > limit;
@@ -303,7 +298,7 @@ impl Node {
     pub(super) fn copied(&mut self, ticket: u64, is_sent: bool, now: Time) {
         let Some(Flight { id, neighbour, gift }) = self.meeting.flights.remove(&ticket) else { return };
         let Some(entry) = self.store.get_mut(id) else { return };
-        let is_last = number(&entry.bundle.primary.destination) == Some(neighbour);
+        let is_last = number(&self.names, &entry.bundle.primary.destination) == Some(neighbour);
         let Some(spread) = &mut entry.spread else { return };
         spread.flying -= 1;
         let is_idle = spread.flying == 0;

@@ -1,24 +1,22 @@
-//! Status reports of a node, and blocks that it does not know.
+//! Status reports of a node.
 
 use bentpipe_units::Time;
 use bentpipe_wire::dtn::admin::{Record, Status, StatusReport, reason};
-use bentpipe_wire::dtn::bundle::{BlockFlags, Bundle, BundleFlags, Content, Payload, Primary};
+use bentpipe_wire::dtn::bundle::{Bundle, BundleFlags, Payload, Primary};
 
-use super::{Node, PRIORITY_BLOCK, place_of};
+use super::{Node, place_of};
 
-/// Returns `true` if the bundle can be kept, without the unknown blocks to be discarded.
-pub(super) fn discard_unknown(bundle: &mut Bundle) -> bool {
-    let is_unknown =
-        |content: &Content| matches!(content, Content::Other { code, .. } if *code != PRIORITY_BLOCK);
-    let unknown = bundle.blocks.iter().filter(|block| is_unknown(&block.content));
-    let is_deleted = unknown.into_iter().any(|block| block.flags.has(BlockFlags::DELETE_BUNDLE));
-    bundle.blocks.retain(|block| !(is_unknown(&block.content) && block.flags.has(BlockFlags::DISCARD)));
-    !is_deleted
-}
+/// Least lifetime of a report in milliseconds. One on a bundle without lifetime has to arrive too.
+const LEAST_LIFETIME: u64 = 3_600_000;
 
 impl Node {
     pub(super) fn report_reception(&mut self, bundle: &Bundle, now: Time) {
         self.report(bundle, BundleFlags::REPORT_RECEPTION, reason::NONE, now, |report| &mut report.received);
+    }
+
+    /// Reports a block that cannot be processed. Its own flag has asked for it.
+    pub(super) fn report_unsupported(&mut self, bundle: &Bundle, now: Time) {
+        self.send_report(bundle, reason::UNSUPPORTED, now, |report| &mut report.received);
     }
 
     pub(super) fn report_forwarding(&mut self, bundle: &Bundle, now: Time) {
@@ -36,7 +34,7 @@ impl Node {
         self.report(bundle, BundleFlags::REPORT_DELETION, reason, now, |report| &mut report.deleted);
     }
 
-    /// Sends a report if the bundle asks for it. Records are never reported on, nor anything to the null endpoint.
+    /// Sends a report if the bundle asks for it.
     fn report(
         &mut self,
         bundle: &Bundle,
@@ -45,9 +43,24 @@ impl Node {
         now: Time,
         event: fn(&mut StatusReport) -> &mut Status,
     ) {
+        if bundle.primary.flags.has(flag) {
+            self.send_report(bundle, reason, now, event);
+        }
+    }
+
+    /// Sends a report, except on records and bundles of the null source.
+    ///
+    /// The null endpoint gets no reports either.
+    fn send_report(
+        &mut self,
+        bundle: &Bundle,
+        reason: u64,
+        now: Time,
+        event: fn(&mut StatusReport) -> &mut Status,
+    ) {
         let Primary { flags, report_to, source, timestamp, lifetime, .. } = &bundle.primary;
-        let is_wanted = self.config.reports && flags.has(flag) && !flags.has(BundleFlags::ADMIN);
-        if !is_wanted || report_to.is_null() || self.is_reporting {
+        let is_nameless = flags.has(BundleFlags::ADMIN) || source.is_null();
+        if !self.config.reports || is_nameless || report_to.is_null() || self.is_reporting {
             return;
         }
         let (fragment, len) = place_of(bundle);
@@ -55,8 +68,8 @@ impl Node {
             StatusReport { reason, ..StatusReport::new(source.clone(), *timestamp, fragment, len) };
         let time = flags.has(BundleFlags::REPORT_TIME).then(|| self.dtn_time(now));
         *event(&mut report) = Status { is_asserted: true, time };
-        let stamp = self.timestamp(now);
-        let mut primary = Primary::new(self.config.eid.clone(), report_to.clone(), stamp, *lifetime);
+        let (stamp, lifetime) = (self.timestamp(now), (*lifetime).max(LEAST_LIFETIME));
+        let mut primary = Primary::new(self.config.eid.clone(), report_to.clone(), stamp, lifetime);
         primary.flags = BundleFlags::ADMIN;
         let payload = Payload::new(Record::Status(report).to_vec());
         self.counts.reports += 1;

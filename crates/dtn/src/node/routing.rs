@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bentpipe_units::Time;
+use bentpipe_wire::dtn::admin::reason;
 use bentpipe_wire::dtn::bundle::BundleFlags;
-use bentpipe_wire::dtn::eid::Eid;
 
 use super::hop::Hop;
 use super::store::Entry;
@@ -79,14 +79,20 @@ impl Routing {
         }
     }
 
-    pub(crate) fn choose(&mut self, entry: &Entry, now: Time, backlog: &dyn Fn(u64) -> u64) -> Option<Hop> {
-        let Eid::Ipn(ipn) = &entry.bundle.primary.destination else { return None };
+    /// Returns the next hop of a bundle. `to` is the number of the destination's node, if it has one.
+    pub(crate) fn choose(
+        &mut self,
+        (entry, to): (&Entry, Option<u64>),
+        now: Time,
+        backlog: &dyn Fn(u64) -> u64,
+    ) -> Option<Hop> {
         match self {
+            Routing::Static { .. } if entry.bundle.primary.destination.is_null() => None,
             Routing::Static { routes, default } => {
-                let neighbour = routes.get(&ipn.number()).copied().or(*default)?;
+                let neighbour = to.and_then(|to| routes.get(&to).copied()).or(*default)?;
                 (Some(neighbour) != entry.from).then_some(Hop { neighbour, route: None })
             }
-            Routing::Contacts(contacts) => contacts.choose(entry, ipn.number(), now, backlog),
+            Routing::Contacts(contacts) => contacts.choose(entry, to?, now, backlog),
             Routing::Epidemic | Routing::Spray { .. } => None,
         }
     }
@@ -97,14 +103,25 @@ impl Routing {
     pub(crate) fn parts(
         &mut self,
         (entry, overhead): (&Entry, u64),
+        to: Option<u64>,
         now: Time,
         backlog: &dyn Fn(u64) -> u64,
     ) -> Option<Vec<u64>> {
-        let (Routing::Contacts(contacts), Eid::Ipn(ipn)) = (self, &entry.bundle.primary.destination) else {
-            return None;
-        };
-        let parts = contacts.parts((entry, overhead), ipn.number(), now, backlog)?;
+        let (Routing::Contacts(contacts), Some(to)) = (self, to) else { return None };
+        let parts = contacts.parts((entry, overhead), to, now, backlog)?;
         Some(parts.iter().map(|part| part.size).collect())
+    }
+
+    /// Returns the reason for which a bundle will get no route.
+    ///
+    /// `None` if it may.
+    /// Static routes do not change. A plan may have other contacts, or its volume may be taken for the present.
+    pub(crate) fn obstacle(&mut self, to: Option<u64>, now: Time) -> Option<u64> {
+        match self {
+            Routing::Static { .. } => Some(reason::NO_ROUTE),
+            Routing::Contacts(contacts) => contacts.obstacle(to, now),
+            Routing::Epidemic | Routing::Spray { .. } => None,
+        }
     }
 
     /// Releases the volume of a bundle that will not go that way.
@@ -151,6 +168,15 @@ impl Contacts {
         let routes = self.routes(entry, to, now).into_owned();
         let demand = Demand { size: entry.bundle.payload.len() + overhead, ..demand(entry) };
         self.graph.parts(&routes, (&demand, overhead), &mut self.ledger, now, backlog)
+    }
+
+    fn obstacle(&mut self, to: Option<u64>, now: Time) -> Option<u64> {
+        let Some(to) = to.filter(|to| self.graph.plan().contacts.iter().any(|contact| contact.to == *to))
+        else {
+            return Some(reason::NO_ROUTE);
+        };
+        self.refresh(to, now);
+        self.candidates[&to].is_empty().then_some(reason::NO_CONTACT)
     }
 
     /// Finds the candidates of a destination again if one of them is over.

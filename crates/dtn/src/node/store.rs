@@ -258,6 +258,18 @@ impl Store {
         ids
     }
 
+    /// Returns the first numbers of entries from one on, `most` at most.
+    pub(crate) fn first_numbers(&self, first: u64, most: usize) -> Vec<u64> {
+        let mut lowest = BinaryHeap::new();
+        for id in self.entries.keys().copied().filter(|id| *id >= first) {
+            lowest.push(id);
+            if lowest.len() > most {
+                lowest.pop();
+            }
+        }
+        lowest.into_sorted_vec()
+    }
+
     pub(crate) fn next_expiry(&self) -> Time {
         self.by_expiry.peek().map_or(Time::NEVER, |Reverse((expiry, _))| *expiry)
     }

@@ -1,5 +1,5 @@
 use bentpipe_wire::dtn::admin::Record;
-use bentpipe_wire::dtn::bundle::{Block, BlockFlags, BundleFlags, Payload, Primary};
+use bentpipe_wire::dtn::bundle::{Block, BlockFlags, BundleFlags, Malformed, Payload, Primary};
 
 use super::*;
 use crate::plan::Plan;
@@ -13,7 +13,7 @@ fn at(seconds: u64) -> Time {
 }
 
 fn config(node: u32, storage: u64) -> Config {
-    Config { eid: Eid::ipn(node, 0), storage, reports: true, epoch: EPOCH }
+    Config { eid: Eid::ipn(node, 0), storage, reports: true, epoch: EPOCH, no_route: None }
 }
 
 fn node(number: u32, default: u64) -> Node {
@@ -233,6 +233,260 @@ fn unknown_blocks_follow_their_flags() {
             .then(|| node.poll_transmit(3, WHOLE, at(1)).unwrap().1.blocks.len())
     };
     assert_eq!((receive(0), receive(0x10), receive(4)), (Some(2), Some(1), None));
+}
+
+/// Returns the reports that a node sends by neighbour 3: asserted events as letters, and the reason.
+fn reports(node: &mut Node, now: Time) -> Vec<(String, u64)> {
+    let mut found = Vec::new();
+    while let Some((id, bundle)) = node.poll_transmit(3, WHOLE, now) {
+        node.done(id, true, now);
+        if bundle.primary.flags.has(BundleFlags::ADMIN)
+            && let Ok(Record::Status(report)) = Record::parse(&bundle.payload.to_vec())
+        {
+            let events = [report.received, report.forwarded, report.delivered, report.deleted];
+            let names = events.iter().zip("RFDX".chars()).filter(|(event, _)| event.is_asserted);
+            found.push((names.map(|(_, name)| name).collect(), report.reason));
+        }
+    }
+    found
+}
+
+fn reported(reports: &[(&str, u64)]) -> Vec<(String, u64)> {
+    reports.iter().map(|(events, reason)| ((*events).to_owned(), *reason)).collect()
+}
+
+/// Sends a bundle with reports to ipn:9.1 through a node, and returns the reports and if it goes on.
+fn through(edit: impl FnOnce(&mut Bundle)) -> (Vec<(String, u64)>, bool) {
+    let (mut from, mut node) = (node(1, 2), node(2, 3));
+    let mut sent = bundle(&mut from, 3, 10, 60);
+    sent.primary.report_to = Eid::ipn(9, 1);
+    edit(&mut sent);
+    node.receive(sent, 1, Arrival::Final, at(1));
+    let stored = node.list(0, 10);
+    let goes_on = stored.iter().any(|listed| !listed.bundle.primary.flags.has(BundleFlags::ADMIN));
+    (reports(&mut node, at(1)), goes_on)
+}
+
+#[test]
+fn every_combination_of_block_flags_and_report_flags_has_its_reports() {
+    for flags in 0..32u64 {
+        for asked in [0, 0x4000, 0x1_0000, 0x4_0000, 0x5_4000] {
+            let (found, goes_on) = through(|bundle| {
+                bundle.primary.flags = BundleFlags(asked);
+                let content = Content::Other { code: 200, data: [1].into() };
+                bundle.blocks.push(Block { flags: BlockFlags(flags), ..Block::new(2, content) });
+            });
+            let is_deleted = flags & 4 != 0;
+            let mut right = Vec::new();
+            if asked & 0x4000 != 0 {
+                right.push(("R", reason::NONE));
+            }
+            if flags & 2 != 0 {
+                right.push(("R", reason::UNSUPPORTED));
+            }
+            if asked & 0x4_0000 != 0 && is_deleted {
+                right.push(("X", reason::UNSUPPORTED));
+            }
+            if asked & 0x1_0000 != 0 && !is_deleted {
+                // The bundle leaves after the reports that came before it, and its own report last.
+                right.push(("F", reason::NONE));
+            }
+            assert_eq!(
+                (found, goes_on),
+                (reported(&right), !is_deleted),
+                "flags {flags:#x}, asked {asked:#x}"
+            );
+        }
+    }
+}
+
+#[test]
+fn unknown_blocks_take_effect_in_their_order() {
+    let blocks = |flags: &[u64]| {
+        through(|bundle| {
+            bundle.primary.flags = BundleFlags::REPORT_DELETION;
+            for (n, flags) in flags.iter().enumerate() {
+                let content = Content::Other { code: 200 + n as u64, data: [].into() };
+                bundle.blocks.push(Block { flags: BlockFlags(*flags), ..Block::new(2 + n as u64, content) });
+            }
+        })
+    };
+    let unsupported = reason::UNSUPPORTED;
+    assert_eq!(blocks(&[2, 2]).0, reported(&[("R", unsupported), ("R", unsupported)]), "a report for each");
+    assert_eq!(
+        blocks(&[2, 4, 2]).0,
+        reported(&[("R", unsupported), ("X", unsupported)]),
+        "none after the end"
+    );
+    assert_eq!(blocks(&[4, 2]).0, reported(&[("X", unsupported)]));
+}
+
+#[test]
+fn security_blocks_are_not_processed_and_the_own_blocks_are() {
+    let with = |content: Content| {
+        through(|bundle| bundle.blocks.push(Block { flags: BlockFlags(6), ..Block::new(2, content) }))
+    };
+    assert_eq!(with(Content::Integrity([].into())), (reported(&[("R", reason::UNSUPPORTED)]), false));
+    assert_eq!(with(priority_block(2)), (vec![], true));
+    assert_eq!(with(Content::HopCount(HopCount { limit: 3, count: 1 })), (vec![], true));
+    assert_eq!(with(Content::PreviousNode(Eid::ipn(1, 0))), (vec![], true));
+}
+
+#[test]
+fn malformed_bundles_are_deleted_with_a_report() {
+    let all = BundleFlags::REPORT_RECEPTION.with(BundleFlags::REPORT_DELETION);
+    let unintelligible = reported(&[("R", reason::NONE), ("X", reason::UNINTELLIGIBLE)]);
+    let (found, goes_on) = through(|bundle| {
+        bundle.primary.flags = all;
+        bundle.primary.timestamp.time = 0;
+    });
+    assert_eq!((found, goes_on), (unintelligible.clone(), false), "no clock and no age");
+    let reject = |edit: &dyn Fn(&mut Primary), is_readable: bool| {
+        let (mut from, mut node) = (node(1, 2), node(2, 3));
+        let mut primary = bundle(&mut from, 3, 10, 60).primary;
+        (primary.flags, primary.report_to) = (all, Eid::ipn(9, 1));
+        edit(&mut primary);
+        let primary = is_readable.then(|| Box::new(primary));
+        let flaw = bentpipe_wire::dtn::bundle::Breach::NoAge.into();
+        node.reject(&Malformed { primary, len: 10, flaw }, at(1));
+        assert_eq!((node.counts().malformed, node.counts().received), (1, 1));
+        reports(&mut node, at(1))
+    };
+    assert_eq!(reject(&|_| {}, true), unintelligible);
+    assert_eq!(reject(&|_| {}, false), [], "what asks for reports is what cannot be read");
+    assert_eq!(reject(&|primary| primary.report_to = Eid::None, true), []);
+    assert_eq!(reject(&|primary| primary.source = Eid::None, true), [], "the null source");
+    assert_eq!(reject(&|primary| primary.flags = all.with(BundleFlags::ADMIN), true), [], "a record");
+}
+
+#[test]
+fn the_end_of_a_lifetime_and_of_the_hops_is_reported() {
+    let all = BundleFlags::REPORT_RECEPTION.with(BundleFlags::REPORT_DELETION);
+    let end = |edit: &dyn Fn(&mut Bundle)| {
+        through(|bundle| {
+            bundle.primary.flags = all;
+            edit(bundle);
+        })
+    };
+    let ends = |reason: u64| (reported(&[("R", reason::NONE), ("X", reason)]), false);
+    assert_eq!(end(&|bundle| bundle.primary.lifetime = 0), ends(reason::EXPIRED));
+    let clockless = |bundle: &mut Bundle| {
+        bundle.primary.timestamp.time = 0;
+        bundle.set(Content::Age(60_001));
+    };
+    assert_eq!(end(&clockless), ends(reason::EXPIRED));
+    let hops =
+        |count: u64| move |bundle: &mut Bundle| bundle.set(Content::HopCount(HopCount { limit: 2, count }));
+    assert_eq!(end(&hops(3)), ends(reason::HOP_LIMIT));
+    assert_eq!(end(&hops(2)), (reported(&[("R", reason::NONE)]), true), "the limit is not exceeded");
+}
+
+#[test]
+fn fragments_that_are_kept_elsewhere_are_examined_too() {
+    let (mut from, mut last) = (node(1, 2), node(3, 3));
+    let mut sent = bundle(&mut from, 3, 100, 60);
+    sent.primary.flags = BundleFlags::REPORT_RECEPTION;
+    sent.primary.report_to = Eid::ipn(9, 1);
+    let content = Content::Other { code: 200, data: [].into() };
+    sent.blocks.push(Block { flags: BlockFlags(0x13), ..Block::new(2, content) });
+    let [first, second] = sent.clone().split(40).expect("two");
+    assert_eq!(last.admit(first, at(1)).expect("kept").blocks, [], "without the block");
+    assert!(last.admit(second, at(1)).is_some());
+    sent.blocks.clear();
+    last.deliver_whole(sent, at(1));
+    assert!(last.poll_delivery().is_some());
+    let each = [("R", reason::NONE), ("R", reason::UNSUPPORTED)];
+    let found: Vec<_> = {
+        // Reports go to node 9 by the default neighbour, which is number 3 here.
+        reports(&mut last, at(1))
+    };
+    assert_eq!(found, reported(&[each, each].concat()));
+}
+
+#[test]
+fn a_bundle_without_a_route_fails_after_its_time() {
+    let no_route = Some(Span::from_secs(10));
+    let config = Config { no_route, ..config(2, 10_000) };
+    let routes = HashMap::from([(9, 3)]);
+    let mut node = Node::new(config, Routing::Static { routes, default: None });
+    let mut from = super::tests::node(1, 2);
+    let mut lost = |node: &mut Node, to: Eid, now: Time| {
+        let mut sent = bundle(&mut from, 5, 10, 600);
+        (sent.primary.destination, sent.primary.report_to) = (to, Eid::ipn(9, 1));
+        sent.primary.flags = BundleFlags::REPORT_DELETION;
+        assert!(node.receive(sent, 1, Arrival::Refusable, now));
+    };
+    lost(&mut node, Eid::ipn(5, 7), at(1));
+    let problem = node.poll_problem().expect("a line for the log");
+    assert_eq!((problem.reason, problem.is_deleted), (reason::NO_ROUTE, false));
+    assert_eq!(node.next_timeout(), at(11));
+    node.handle_timeout(at(11));
+    assert!(node.poll_problem().is_some_and(|problem| problem.is_deleted));
+    assert_eq!(reports(&mut node, at(11)), reported(&[("X", reason::NO_ROUTE)]));
+    assert_eq!((node.counts().no_route, node.stored().0), (1, 0));
+    lost(&mut node, Eid::None, at(20));
+    node.handle_timeout(at(30));
+    assert_eq!(reports(&mut node, at(30)), reported(&[("X", reason::UNAVAILABLE)]), "the null endpoint");
+    // A node that has been there may come again.
+    node.add_direct(5, at(31));
+    node.remove_direct(5, at(32));
+    lost(&mut node, Eid::ipn(5, 7), at(33));
+    node.handle_timeout(at(300));
+    assert_eq!((node.stored().0, node.counts().no_route), (1, 2));
+    // A route that is added in time is taken.
+    lost(&mut node, "dtn://far/x".parse().expect("an endpoint"), at(301));
+    node.set_routing(Routing::Static { routes: HashMap::from([(9, 3)]), default: Some(4) }, at(302));
+    node.handle_timeout(at(312));
+    assert_eq!((node.queued(4).0, node.counts().no_route), (2, 2));
+}
+
+#[test]
+fn a_plan_without_further_contacts_is_an_obstacle() {
+    let text =
+        "a contact +0 +10 1 2 1000\na contact +0 +99 1 3 1000\na range +0 +99 1 2 1\na range +0 +99 1 3 1\n";
+    let graph = Graph::new(Plan::parse(text, 0.0).unwrap(), Options::default());
+    let config = Config { no_route: Some(Span::from_secs(5)), ..config(1, 100_000) };
+    let mut node = Node::new(config, Routing::contacts(1, graph));
+    for to in [2, 7] {
+        let mut sent = bundle(&mut node, to, 100, 90);
+        (sent.primary.report_to, sent.primary.flags) = (Eid::ipn(3, 1), BundleFlags::REPORT_DELETION);
+        node.originate(sent, at(20));
+    }
+    node.handle_timeout(at(25));
+    let right = [("X", reason::NO_CONTACT), ("X", reason::NO_ROUTE)];
+    assert_eq!(reports(&mut node, at(25)), reported(&right));
+}
+
+#[test]
+fn nodes_of_scheme_dtn_have_numbers_and_the_default_route() {
+    let mut node = node(1, 4);
+    let name: Eid = "dtn://two/".parse().expect("a node");
+    node.set_name(&name, 77);
+    node.add_direct(77, Time::ZERO);
+    for to in ["dtn://two/in/box", "dtn://three/x", "ipn:9.1"] {
+        let mut sent = bundle(&mut node, 3, 10, 60);
+        sent.primary.destination = to.parse().expect("an endpoint");
+        node.originate(sent, Time::ZERO);
+    }
+    assert_eq!((node.queued(77).0, node.queued(4).0), (1, 2));
+}
+
+#[test]
+fn an_operator_lists_and_deletes_bundles() {
+    let mut node = node(2, 3);
+    let mut from = super::tests::node(1, 2);
+    for _ in 0..3 {
+        let mut sent = bundle(&mut from, 5, 10, 60);
+        (sent.primary.report_to, sent.primary.flags) = (Eid::ipn(9, 1), BundleFlags::REPORT_DELETION);
+        node.receive(sent, 1, Arrival::Final, at(1));
+    }
+    let ids = |node: &Node, first: u64, most: usize| {
+        node.list(first, most).iter().map(|listed| listed.id).collect::<Vec<_>>()
+    };
+    assert_eq!((ids(&node, 0, 2), ids(&node, 1, 10)), (vec![0, 1], vec![1, 2]));
+    assert_eq!(node.list(0, 1)[0].state, State::Waiting(3));
+    assert!(node.cancel(1, at(2)) && !node.cancel(1, at(2)));
+    assert_eq!(reports(&mut node, at(2)), reported(&[("X", reason::CANCELLED)]));
 }
 
 #[test]

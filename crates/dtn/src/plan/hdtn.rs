@@ -30,8 +30,10 @@ pub(super) fn parse(text: &str) -> Result<Plan, PlanError> {
     if file.contacts.len() > MAX_CONTACTS {
         return Err(PlanError::new(1, format!("expected at most {MAX_CONTACTS} contacts")));
     }
-    let contacts = file.contacts.iter().map(contact).collect::<Result<Vec<_>, _>>()?;
-    let lines = vec![1; contacts.len()];
+    let count = file.contacts.len();
+    // Other objects than contacts are not of this form, and are looked over.
+    let lines = Some(lines(text)).filter(|lines| lines.len() == count).unwrap_or_else(|| vec![1; count]);
+    let contacts = file.contacts.iter().zip(&lines).map(contact).collect::<Result<Vec<_>, _>>()?;
     let range = |contact: &Contact| Range {
         from: contact.from,
         to: contact.to,
@@ -43,8 +45,8 @@ pub(super) fn parse(text: &str) -> Result<Plan, PlanError> {
     Plan { contacts, ranges }.finish(&lines)
 }
 
-fn contact(entry: &Entry) -> Result<Contact, PlanError> {
-    let problem = |what: &str| PlanError::new(1, format!("contact {}: {what}", entry.contact));
+fn contact((entry, line): (&Entry, &usize)) -> Result<Contact, PlanError> {
+    let problem = |what: &str| PlanError::new(*line, format!("contact {}: {what}", entry.contact));
     let times = [entry.start_time, entry.end_time, entry.owlt];
     if times.iter().any(|time| !(0.0..9e9).contains(time)) {
         return Err(problem("expected times from 0 on, below 9e9 seconds"));
@@ -68,24 +70,51 @@ fn contact(entry: &Entry) -> Result<Contact, PlanError> {
     })
 }
 
-pub(super) fn write(plan: &Plan) -> Result<String, PlanError> {
-    let entry = |(n, contact): (usize, &Contact)| {
-        let whole = |seconds: f64| match seconds.fract() == 0.0 {
-            true => Ok(seconds),
-            false => {
-                Err(PlanError::new(n + 1, format!("{seconds} s is not of whole seconds, as this form needs")))
+/// Returns the plan, and the number of contacts whose times are rounded to whole seconds.
+pub(super) fn write(plan: &Plan) -> (String, usize) {
+    let mut rounded = 0;
+    let mut contacts: Vec<Entry> = Vec::new();
+    for contact in &plan.contacts {
+        let (start, end) = (contact.start.as_secs_f64(), contact.end.as_secs_f64());
+        let light_time = contact.light_time.unwrap_or(Span::ZERO).as_secs_f64();
+        rounded += usize::from([start, end, light_time].iter().any(|time| time.fract() != 0.0));
+        // Within the contact, and not before the light arrives.
+        let (start_time, end_time, owlt) = (start.ceil(), end.floor(), light_time.ceil());
+        if start_time < end_time {
+            contacts.push(Entry {
+                contact: contacts.len() as u64,
+                source: contact.from,
+                dest: contact.to,
+                start_time,
+                end_time,
+                rate_bits_per_sec: contact.rate.as_bps(),
+                owlt,
+            });
+        }
+    }
+    (serde_json::to_string_pretty(&File { contacts }).expect("plain values"), rounded)
+}
+
+/// Returns the lines at which the contacts begin: the objects in that of the file.
+fn lines(text: &str) -> Vec<usize> {
+    let (mut lines, mut line, mut depth) = (Vec::new(), 1, 0);
+    let (mut is_string, mut is_escaped) = (false, false);
+    for byte in text.bytes() {
+        line += usize::from(byte == b'\n');
+        if is_string {
+            is_string = is_escaped || byte != b'"';
+            is_escaped = !is_escaped && byte == b'\\';
+            continue;
+        }
+        match byte {
+            b'"' => is_string = true,
+            b'{' => {
+                depth += 1;
+                lines.extend((depth == 2).then_some(line));
             }
-        };
-        Ok(Entry {
-            contact: n as u64,
-            source: contact.from,
-            dest: contact.to,
-            start_time: whole(contact.start.as_secs_f64())?,
-            end_time: whole(contact.end.as_secs_f64())?,
-            rate_bits_per_sec: contact.rate.as_bps(),
-            owlt: whole(contact.light_time.unwrap_or(Span::ZERO).as_secs_f64())?,
-        })
-    };
-    let contacts = plan.contacts.iter().enumerate().map(entry).collect::<Result<_, _>>()?;
-    Ok(serde_json::to_string_pretty(&File { contacts }).expect("plain values"))
+            b'}' => depth -= 1,
+            _ => {}
+        }
+    }
+    lines
 }

@@ -35,7 +35,7 @@ fn a_plan_in_the_form_of_hdtn() {
         "rateBitsPerSec": 1000000, "owlt": 1}]}"#;
     let plan = Plan::parse(text, 0.0).unwrap();
     assert_eq!(plan.contacts[0].light_time, Some(Span::from_secs_f64(1.0)));
-    assert_eq!(Plan::parse(&plan.to_hdtn().unwrap(), 0.0), Ok(plan.clone()));
+    assert_eq!(Plan::parse(&plan.to_hdtn().0, 0.0), Ok(plan.clone()));
     assert_eq!(Plan::parse(&plan.to_ion(), 0.0), Ok(plan));
 }
 
@@ -68,4 +68,29 @@ fn capacity_is_rate_times_time() {
     assert_eq!(plan.capacity(1, 2), 1000 + 2100);
     assert_eq!(plan.at(1, 2, at(10.0)), None);
     assert!(plan.at(1, 2, at(20.0)).is_some());
+}
+
+#[test]
+fn fractions_are_rounded_within_the_contact_for_hdtn() {
+    let text = "a contact +0.5 +10.7 1 2 100\na contact +20.2 +20.9 1 2 100\na contact +30 +40 2 3 100\n\
+        a range +0 +50 1 2 0.3\na range +0 +50 2 3 1\n";
+    let (written, rounded) = Plan::parse(text, 0.0).unwrap().to_hdtn();
+    let plan = Plan::parse(&written, 0.0).unwrap();
+    let times: Vec<_> = plan.contacts.iter().map(|contact| (contact.start, contact.end)).collect();
+    assert_eq!((times, rounded), (vec![(at(1.0), at(10.0)), (at(30.0), at(40.0))], 2));
+    assert_eq!(plan.contacts[0].light_time, Some(Span::from_secs(1)));
+}
+
+#[test]
+fn errors_in_json_name_the_line_of_their_contact() {
+    let contact = |number: u32, start: f64| {
+        format!(
+            "{{\"contact\": {number}, \"source\": 1, \"dest\": 2,\n\"startTime\": {start}, \"endTime\": 60, \"rateBitsPerSec\": 1}}"
+        )
+    };
+    let text = format!("{{\"contacts\": [\n{},\n{}]}}", contact(0, 50.0), contact(1, 0.5));
+    assert_eq!(Plan::parse(&text, 0.0).unwrap_err().line, 4);
+    let text = format!("{{\"contacts\": [\n{},\n{}]}}", contact(0, 0.0), contact(1, 5.0));
+    let error = Plan::parse(&text, 0.0).unwrap_err();
+    assert!(error.line == 4 && error.problem.contains("overlaps"), "{error}");
 }

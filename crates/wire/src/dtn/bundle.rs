@@ -18,6 +18,7 @@ pub use block::{Block, BlockFlags, Content, HopCount};
 pub use fragment::FragmentError;
 pub use payload::Payload;
 pub use primary::{BundleFlags, Fragment, Primary, Timestamp, UNIX_OFFSET};
+pub use read::{Flaw, Malformed};
 
 use super::cbor;
 
@@ -66,6 +67,9 @@ pub enum Breach {
     /// An administrative record asks for reports (section 4.2.3).
     #[error("administrative record with reports asked for")]
     ReportedRecord,
+    /// A block asks for reports in a record or of the null source (section 4.2.4).
+    #[error("block that asks for a report, in an administrative record or a bundle of the null source")]
+    ReportedBlock,
     /// A fragment that forbids fragments.
     #[error("fragment of a bundle that must not be fragmented")]
     ForbiddenFragment,
@@ -139,10 +143,13 @@ impl Bundle {
         let Primary { flags, source, timestamp, fragment, .. } = &self.primary;
         let end = fragment.map(|fragment| fragment.offset.saturating_add(self.payload.len()));
         let asks = flags.has(BundleFlags::ANY_REPORT);
+        let block_asks = self.payload.flags.has(BlockFlags::REPORT)
+            || self.blocks.iter().any(|block| block.flags.has(BlockFlags::REPORT));
         let rules = [
             (timestamp.time == 0 && self.age().is_none(), Breach::NoAge),
             (source.is_null() && (asks || !flags.has(BundleFlags::WHOLE)), Breach::AnonymousFlags),
             (flags.has(BundleFlags::ADMIN) && asks, Breach::ReportedRecord),
+            ((source.is_null() || flags.has(BundleFlags::ADMIN)) && block_asks, Breach::ReportedBlock),
             (fragment.is_some() && flags.has(BundleFlags::WHOLE), Breach::ForbiddenFragment),
             (fragment.is_some_and(|fragment| end > Some(fragment.total)), Breach::FragmentBeyondEnd),
             (source.is_local() || self.primary.destination.is_local(), Breach::LocalEndpoint),

@@ -3,7 +3,6 @@
 use bentpipe_dtn::node::{Arrival, Change};
 use bentpipe_units::Time;
 use bentpipe_wire::dtn::bundle::Bundle;
-use bentpipe_wire::dtn::eid::Eid;
 use bentpipe_wire::dtn::tcpcl::refusal;
 
 use super::super::identity::{expiry, identity, whole_identity};
@@ -25,11 +24,19 @@ pub(super) struct Origin {
 impl Daemon {
     /// Accepts a bundle, or returns the reason for which it is refused.
     pub(super) fn take(&mut self, bytes: &[u8], origin: Origin, now: Time) -> Result<(), u8> {
-        let bundle = Bundle::parse(bytes).ok().filter(|bundle| bundle.check_received().is_ok());
-        match bundle {
-            Some(bundle) => self.accept(bundle, bytes, origin, now),
-            None => {
-                self.counters.malformed += 1;
+        match Bundle::receive(bytes) {
+            Ok(bundle) => self.accept(bundle, bytes, origin, now),
+            Err(malformed) => {
+                let from = self.name_of(origin.from);
+                self.rare.say(
+                    &format!("malformed {from}"),
+                    format!("{from}: bundle refused: {}", malformed.flaw),
+                    now,
+                );
+                match origin.is_own {
+                    true => self.counters.malformed += 1,
+                    false => self.node.reject(&malformed, now),
+                }
                 Err(refusal::NOT_ACCEPTABLE)
             }
         }
@@ -44,13 +51,16 @@ impl Daemon {
         now: Time,
     ) -> Result<(), u8> {
         let from = match (origin.from, bundle.previous_node()) {
-            (0, Some(Eid::Ipn(ipn))) => ipn.number(),
+            (0, Some(node)) => self.node.number(&node).unwrap_or(0),
             (from, _) => from,
         };
         let origin = Origin { from, ..origin };
         let is_local = bundle.primary.destination.is_at(&self.file.eid);
         let senders = self.senders(from, is_local);
-        let hashes: Vec<u128> = senders.clone().map(|sender| identity(&bundle, sender)).collect();
+        // Bundles of the null source have no identity (RFC 9171, section 4.2.3): two of them may be alike in all that names them.
+        let has_identity = !bundle.primary.source.is_null();
+        let hashes = senders.clone().filter(|_| has_identity).map(|sender| identity(&bundle, sender));
+        let hashes: Vec<u128> = hashes.collect();
         // Of a bundle that came whole, a fragment may follow whose sender did not know it.
         let wholes = senders.filter_map(|sender| whole_identity(&bundle, sender));
         if hashes.iter().copied().chain(wholes).any(|hash| self.journal.has_seen(hash)) {
@@ -68,7 +78,7 @@ impl Daemon {
             return Err(refusal::NO_RESOURCES);
         }
         if is_local && bundle.primary.fragment.is_some() {
-            self.collect(bundle, bytes, from, expiry, now);
+            self.collect(bundle, from, expiry, now);
         } else {
             self.pass(bundle, origin, now)?;
         }
@@ -108,12 +118,13 @@ impl Daemon {
     }
 
     /// Keeps a fragment for this node until the others are there.
-    fn collect(&mut self, bundle: Bundle, bytes: &[u8], from: u64, expiry: u64, now: Time) {
-        let (key, id) = (bundle.key(), self.next_local);
+    fn collect(&mut self, bundle: Bundle, from: u64, expiry: u64, now: Time) {
+        let Some(bundle) = self.node.admit(bundle, now) else { return };
+        let (key, id, bytes) = (bundle.key(), self.next_local, bundle.to_vec());
         let wholes = self.senders(from, true).filter_map(|sender| whole_identity(&bundle, sender));
         let wholes: Vec<u128> = wholes.collect();
         self.next_local += 1;
-        self.journal.store(Slot::Local(id), from, dtn_time(), bytes);
+        self.journal.store(Slot::Local(id), from, dtn_time(), &bytes);
         self.fresh.slots.push(Slot::Local(id));
         self.mailboxes.keep(id, bundle, bytes.len() as u64, expiry);
         if let Some((bundle, parts)) = self.mailboxes.reassemble(&key) {
@@ -123,7 +134,7 @@ impl Daemon {
             }
             // The whole bundle may follow, from a sender that does not know what has arrived.
             wholes.into_iter().for_each(|hash| self.journal.note_seen(hash, expiry));
-            self.node.receive(bundle, from, Arrival::Final, now);
+            self.node.deliver_whole(bundle, now);
         }
     }
 }

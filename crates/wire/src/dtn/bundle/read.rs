@@ -2,8 +2,30 @@
 
 use super::super::cbor::{self, Reader};
 use super::block::{Head, verify_crc};
-use super::{Block, Bundle, Fragment, MAX_BLOCKS, Payload, Primary, code};
+use super::{Block, Breach, Bundle, Fragment, MAX_BLOCKS, Payload, Primary, code};
 use crate::{Error, Layer};
+
+/// Malformed bundle, which a node has to delete (RFC 9171, section 5.6, step 3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// Primary block, for reports; `None` if it cannot be read or its CRC is wrong.
+    pub primary: Option<Box<Primary>>,
+    /// Length of the payload; 0 if it cannot be read.
+    pub len: u64,
+    /// Flaw that was found first.
+    pub flaw: Flaw,
+}
+
+/// Flaw of a malformed bundle.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Flaw {
+    /// The encoding is wrong.
+    #[error(transparent)]
+    Encoding(#[from] Error),
+    /// The fields break a rule.
+    #[error(transparent)]
+    Breach(#[from] Breach),
+}
 
 impl Bundle {
     /// Parses a bundle that fills `bytes`, and checks its structure and CRCs.
@@ -27,6 +49,42 @@ impl Bundle {
         let mut reader = Reader::new(bytes);
         let bundle = Bundle::read(&mut reader)?;
         Ok((bundle, reader.position()))
+    }
+
+    /// Parses a bundle from another node, and checks structure, CRCs and rules.
+    ///
+    /// # Errors
+    /// Returns what is left of a bundle that must be deleted.
+    pub fn receive(bytes: &[u8]) -> Result<Bundle, Malformed> {
+        let (bundle, len) = Bundle::receive_first(bytes);
+        let bundle = bundle?;
+        match Reader::nested(&bytes[len..], len) {
+            rest if rest.rest().is_empty() => Ok(bundle),
+            rest => {
+                let flaw = Flaw::Encoding(rest.malformed("bytes after the bundle"));
+                Err(Malformed { len: bundle.payload.len(), primary: Some(Box::new(bundle.primary)), flaw })
+            }
+        }
+    }
+
+    /// Parses the first of several bundles as [`Bundle::receive`], and returns its length too.
+    ///
+    /// Without a structure to follow, a malformed bundle extends to the end.
+    pub fn receive_first(bytes: &[u8]) -> (Result<Bundle, Malformed>, usize) {
+        match Bundle::parse_first(bytes) {
+            Ok((bundle, len)) => match bundle.check_received() {
+                Ok(()) => (Ok(bundle), len),
+                Err(breach) => {
+                    let (len_of_payload, primary) = (bundle.payload.len(), Some(Box::new(bundle.primary)));
+                    (Err(Malformed { primary, len: len_of_payload, flaw: breach.into() }), len)
+                }
+            },
+            Err(error) => {
+                let (primary, extent) = salvage(bytes);
+                let (len, end) = extent.unwrap_or((0, bytes.len()));
+                (Err(Malformed { primary: primary.map(Box::new), len, flaw: error.into() }), end)
+            }
+        }
     }
 
     /// Parses the first bytes of a bundle as a fragment (RFC 9171, section 5.8).
@@ -114,4 +172,37 @@ fn ensure_unique(blocks: &[Block]) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Returns what can be read of a malformed bundle.
+///
+/// That is its primary block, the length of its payload and its end.
+fn salvage(bytes: &[u8]) -> (Option<Primary>, Option<(u64, usize)>) {
+    let mut reader = Reader::new(bytes);
+    if reader.byte().ok() != Some(cbor::OPEN_ARRAY) {
+        return (None, None);
+    }
+    let start = reader;
+    let Ok(primary) = Primary::read(&mut reader) else { return (None, None) };
+    // The end of the block is where its CRC ends, right or wrong.
+    let mut rest = reader;
+    let is_intact = verify_crc(&mut reader, &start, primary.crc).is_ok();
+    let is_followed = primary.crc.is_empty() || rest.bytes().is_ok();
+    let extent = if is_followed { extent(rest) } else { None };
+    (Some(primary).filter(|_| is_intact), extent)
+}
+
+/// Returns the length of the payload and the end, by the blocks' structure alone.
+fn extent(mut reader: Reader<'_>) -> Option<(u64, usize)> {
+    loop {
+        let head = Head::read(&mut reader).ok()?;
+        let data = reader.bytes().ok()?;
+        if !head.crc.is_empty() {
+            reader.bytes().ok()?;
+        }
+        if head.code == code::PAYLOAD {
+            let is_over = reader.byte().ok()? == cbor::BREAK;
+            return is_over.then(|| (data.len() as u64, reader.position()));
+        }
+    }
 }

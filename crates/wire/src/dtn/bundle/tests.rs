@@ -301,3 +301,84 @@ fn bundles_that_must_stay_whole_have_no_part() {
     beyond.primary.fragment = Some(Fragment { offset: 1001, total: 5000 });
     assert_eq!(part(&beyond), None, "a fragment beyond the end, although its part is not");
 }
+
+/// Returns the encoding of a bundle with a block that is replaced by other bytes.
+fn with_data(bundle: &Bundle, code: u64, data: &[u8]) -> Vec<u8> {
+    let mut changed = bundle.clone();
+    let place = changed.blocks.iter_mut().find(|block| block.content.code() == code).expect("a block");
+    // The type of the block with any data: written as such, and read as its type.
+    place.content = Content::Other { code, data: data.into() };
+    changed.to_vec()
+}
+
+#[test]
+fn what_is_left_of_a_malformed_bundle_names_it() {
+    let hops = Content::HopCount(HopCount { limit: 30, count: 0 });
+    let whole = Bundle {
+        primary: primary("ipn:2.1", "ipn:1.2"),
+        blocks: vec![
+            block(2, hops, CrcKind::Castagnoli),
+            block(3, Content::Age(0), CrcKind::X25),
+            block(4, Content::PreviousNode(eid("ipn:7.0")), CrcKind::None),
+        ],
+        payload: Payload { crc: CrcKind::X25, ..Payload::new(b"hello".to_vec()) },
+    };
+    assert_eq!(Bundle::receive(&whole.to_vec()), Ok(whole.clone()));
+    let malformed = [
+        with_data(&whole, code::HOP_COUNT, b"\xff\xff"),
+        with_data(&whole, code::HOP_COUNT, b"\x82\x00\x00"),
+        with_data(&whole, code::AGE, b"\x61a"),
+        with_data(&whole, code::PREVIOUS_NODE, b"\x01"),
+    ];
+    for bytes in &malformed {
+        let found = Bundle::receive(bytes).unwrap_err();
+        assert_eq!((found.primary.as_deref(), found.len), (Some(&whole.primary), 5), "{}", found.flaw);
+        // Another bundle after it is found.
+        let both = [&bytes[..], &whole.to_vec()].concat();
+        let (first, len) = Bundle::receive_first(&both);
+        assert!(first.is_err() && len == bytes.len());
+    }
+    // A wrong CRC of the payload block leaves the primary block as it is, and one of the primary block nothing.
+    let mut bytes = whole.to_vec();
+    let last = bytes.len() - 2;
+    bytes[last] ^= 1;
+    assert_eq!(Bundle::receive(&bytes).unwrap_err().primary.as_deref(), Some(&whole.primary));
+    let mut bytes = whole.to_vec();
+    bytes[3] ^= 0x20;
+    let found = Bundle::receive(&bytes).unwrap_err();
+    assert_eq!((found.primary, found.len), (None, 5));
+    // Without a structure nothing but the primary block is there.
+    let cut = &whole.to_vec()[..whole.to_vec().len() - 8];
+    let found = Bundle::receive(cut).unwrap_err();
+    assert_eq!((found.primary.as_deref(), found.len), (Some(&whole.primary), 0));
+    let longer = [whole.to_vec(), vec![0]].concat();
+    assert!(Bundle::receive(&longer).is_err() && Bundle::receive(&[]).is_err());
+}
+
+#[test]
+fn blocks_of_records_and_nameless_bundles_ask_for_no_reports() {
+    let check = |edit: &dyn Fn(&mut Bundle)| {
+        let blocks = vec![block(2, Content::Other { code: 200, data: [1].into() }, CrcKind::None)];
+        let mut bundle =
+            Bundle { primary: primary("ipn:2.1", "ipn:1.2"), blocks, payload: Payload::new(vec![1]) };
+        edit(&mut bundle);
+        bundle.check_received()
+    };
+    let ask = |bundle: &mut Bundle| bundle.blocks[0].flags = BlockFlags::REPORT;
+    assert_eq!(check(&ask), Ok(()));
+    let nameless = |bundle: &mut Bundle| {
+        bundle.primary.source = Eid::None;
+        bundle.primary.flags = BundleFlags::WHOLE;
+    };
+    assert_eq!(check(&nameless), Ok(()));
+    let both = |bundle: &mut Bundle| {
+        nameless(bundle);
+        ask(bundle);
+    };
+    assert_eq!(check(&both), Err(Breach::ReportedBlock));
+    let record = |bundle: &mut Bundle| {
+        bundle.primary.flags = BundleFlags::ADMIN;
+        bundle.payload.flags = BlockFlags::REPORT;
+    };
+    assert_eq!(check(&record), Err(Breach::ReportedBlock), "the payload block too");
+}

@@ -1,0 +1,91 @@
+//! Events that an operator is to know, and figures for Prometheus.
+
+use std::net::SocketAddr;
+
+use bentpipe_dtn::node::Problem;
+use bentpipe_emu::exporter::{self, Pages};
+use bentpipe_units::Time;
+use bentpipe_wire::dtn::admin::reason;
+
+use super::super::counters::prometheus;
+use super::super::peers::Role;
+use super::Daemon;
+
+impl Daemon {
+    /// Serves the counters to Prometheus at an address on loopback.
+    ///
+    /// # Errors
+    /// Returns an error if the address cannot be used.
+    pub fn export_at(&mut self, address: SocketAddr) -> Result<(), String> {
+        let pages = exporter::Shared::default();
+        exporter::start(address, pages.clone())
+            .map_err(|error| format!("--prometheus: {address}: {error}"))?;
+        self.pages = Some(pages);
+        self.publish();
+        Ok(())
+    }
+
+    /// Publishes the counters.
+    pub(super) fn publish(&self) {
+        let Some(pages) = &self.pages else { return };
+        let sent_to = |number: u64| self.peers.values().any(|peer| peer.role == Role::Neighbour(number));
+        let rows = self.file.neighbour.iter().map(|neighbour| {
+            let number = neighbour.node.number;
+            (self.name_of(number), self.node.queued_bytes(number), sent_to(number))
+        });
+        let metrics = prometheus(&self.file.eid.to_string(), &self.counters(), &rows.collect::<Vec<_>>());
+        let page = exporter::page(&format!("bentpipe dtn {}", self.file.eid), &metrics);
+        exporter::publish(pages, Pages { metrics, page });
+    }
+
+    /// Logs what cannot leave or was refused.
+    pub(super) fn watch(&mut self, now: Time) {
+        while let Some(problem) = self.node.poll_problem() {
+            let (matter, line) = self.describe(&problem);
+            self.rare.say(&matter, line, now);
+        }
+        for number in std::mem::take(&mut self.radio.unserved) {
+            let name = self.name_of(number);
+            let line = format!(
+                "neighbour {name}: a block of LTP for a client service that nothing serves, cancelled"
+            );
+            self.rare.say(&format!("service {number}"), line, now);
+        }
+        for host in std::mem::take(&mut self.radio.unknown_hosts) {
+            let line = format!("{host}: a segment of LTP refused, as no neighbour on LTP has this address");
+            self.rare.say(&format!("host {}", host.ip()), line, now);
+        }
+    }
+
+    fn describe(&self, problem: &Problem) -> (String, String) {
+        let node = problem.destination.node();
+        let what = match problem.reason {
+            reason::UNAVAILABLE => "no node has this endpoint",
+            reason::NO_CONTACT => "the contact plan has no contact on the way any more",
+            _ => "no route",
+        };
+        let end = match problem.is_deleted {
+            true => "a bundle was deleted".to_owned(),
+            false => format!("a bundle waits {} for one", self.file.no_route),
+        };
+        (format!("{node} {} {}", problem.reason, problem.is_deleted), format!("{node}: {what}, {end}"))
+    }
+
+    /// Logs the reason for which a neighbour gets nothing.
+    pub(super) fn complain(&mut self, number: u64, problem: &str, now: Time) {
+        let name = self.name_of(number);
+        self.rare.say(
+            &format!("neighbour {number}"),
+            format!("neighbour {name}: {problem}; tried again"),
+            now,
+        );
+    }
+
+    /// Ends the session of a peer that is neither a neighbour nor an application.
+    pub(super) fn refuse_peer(&mut self, id: u64, node: &str, now: Time) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let (address, line) = (peer.address, format!("{}: refused a peer that is \"{node}\"", peer.address));
+        peer.connection.session.end(4);
+        self.rare.say(&format!("peer {}", address.ip()), line, now);
+    }
+}
