@@ -44,6 +44,7 @@ pub(super) fn notes(
                 .to_owned(),
         );
     }
+    notes.extend(westwood(ground.scenario, flow, budget, held.unwrap_or_default()));
     notes.extend(probes(flow, budget));
     notes.extend(bucket(ground, (n, flow), way));
     notes.extend(slow_start(ground.scenario, flow, budget, tcp));
@@ -58,6 +59,10 @@ fn controller(flow: &Flow) -> Option<&Controller> {
         Traffic::Tcp(tcp) => Some(&tcp.controller),
         _ => None,
     }
+}
+
+fn is_vegas(flow: &Flow) -> bool {
+    controller(flow).is_some_and(|controller| matches!(controller, Controller::Vegas(_)))
 }
 
 /// Returns a note on windows that do not fill the path.
@@ -179,10 +184,34 @@ fn probes(flow: &Flow, budget: &FlowBudget) -> Option<String> {
     })
 }
 
+/// Returns a note on a window that follows a mean of the rate.
+///
+/// Behind slow start the mean is that of some ten round trips, and has a part of the rate by then. The rest of the window grows by a segment in each.
+fn westwood(scenario: &Scenario, flow: &Flow, budget: &FlowBudget, held: Bytes) -> Option<String> {
+    let is_westwood =
+        controller(flow).is_some_and(|controller| matches!(controller, Controller::Westwood(_)));
+    let tcp = budget.tcp.as_ref().filter(|tcp| is_westwood && is_overrun(flow, budget, tcp, held))?;
+    let sends = time(scenario, flow).unwrap_or_else(|| scenario.duration.saturating_sub(flow.start));
+    let segments = tcp.window_needed.get() as f64 / budget.payload.get().max(1) as f64;
+    let grows = segments * budget.min_rtt?.as_secs_f64();
+    (grows / 2.0 > PART * sends.as_secs_f64()).then(|| {
+        "Westwood+ takes its window after a loss from a mean of the rate over some ten round trips, which is low behind slow start: the line idles then, and it gets up to what is forecast".to_owned()
+    })
+}
+
 /// Returns a note on a slow start that takes a part of a flow's time.
 fn slow_start(scenario: &Scenario, flow: &Flow, budget: &FlowBudget, tcp: &TcpBudget) -> Option<String> {
     let lasts = scenario.duration.saturating_sub(flow.start);
+    let sends = time(scenario, flow).unwrap_or(lasts).as_secs_f64();
+    let is_long = |time: Span| time.as_secs_f64() > PART * sends;
     match (tcp.slow_start, tcp.with_slow_start, tcp.completion) {
+        (slow_start, less, _)
+            if is_vegas(flow) && (less.is_some() || slow_start.is_none_or(is_long)) =>
+        {
+            Some(
+                "Vegas ends its slow start at delays of single packets or of a tick of its clock, and grows slowly then: it gets up to what is forecast".to_owned(),
+            )
+        }
         (Some(slow_start), ..) if slow_start > lasts => {
             Some(format!("slow start alone takes {}; the flow lasts {lasts}", show::time(slow_start)))
         }
@@ -193,15 +222,7 @@ fn slow_start(scenario: &Scenario, flow: &Flow, budget: &FlowBudget, tcp: &TcpBu
             Some("it ends before its window is open: its goodput is that within a tenth".to_owned())
         }
         (Some(slow_start), ..) => {
-            let sends = time(scenario, flow).unwrap_or(lasts).as_secs_f64();
-            let is_long = slow_start.as_secs_f64() > PART * sends;
-            if is_long
-                && controller(flow).is_some_and(|controller| matches!(controller, Controller::Vegas(_)))
-            {
-                return Some(
-                    "Vegas ends its slow start at delays of single packets, and grows slowly then: it gets up to what is forecast".to_owned(),
-                );
-            }
+            let is_long = is_long(slow_start);
             if is_long && flow.application.offered().is_some() {
                 let slow_start = show::time(slow_start);
                 return Some(format!(
