@@ -403,10 +403,19 @@ fn paths(
             let mut path = Path::new(topology, router, name, load)?;
             path.compress(media, flow, |link| flows_on(scenario, &scenario.link[link], n));
             path.blocked = barrier::find(scenario, flow, &path);
+            path.stops = stops(scenario, flow, &path.nodes);
             paths.push((n, path));
         }
     }
     Ok(paths)
+}
+
+/// Returns the numbers of links behind which nodes on a way keep bundles.
+fn stops(scenario: &Scenario, flow: &Flow, nodes: &[String]) -> Vec<usize> {
+    let keeps = |node: &String| scenario.roles_of(node).iter().any(|role| matches!(role, Role::Dtn(_)));
+    let inner = nodes.iter().enumerate().skip(1).take(nodes.len().saturating_sub(2));
+    let is_of_bundles = matches!(flow.traffic, Traffic::Bundles(_));
+    inner.filter(|(_, node)| is_of_bundles && keeps(node)).map(|(n, _)| n).collect()
 }
 
 /// Returns `true` for bundles that travel in a datagram each.

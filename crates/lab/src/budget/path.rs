@@ -124,6 +124,8 @@ pub(super) struct Path {
     pub(super) links: [usize; 2],
     /// Place that none of its packets passes.
     pub(super) blocked: Option<Barrier>,
+    /// Numbers of links there behind which a node makes whole packets of its own of what comes. Few have one.
+    pub(super) stops: Vec<usize>,
     /// Fragments of a packet and of an answer.
     longest: [Fragments; 2],
     /// Number and length of the fragments of an answer.
@@ -253,6 +255,7 @@ impl Path {
             whole,
             links: counts,
             blocked: None,
+            stops: Vec::new(),
             longest: all,
             answer,
             answers,
@@ -370,25 +373,41 @@ impl Path {
     /// Links carry duplicates. The end counts each packet once, and one in fragments with all of them. Nothing comes behind a barrier.
     pub(super) fn passing(&self, media: &Media<'_>, states: &States, state: usize, slows: bool) -> Vec<f64> {
         let (losses, time) = (&states.losses, states.start(state));
-        let (mut all, mut comes) = (Vec::with_capacity(self.there.len() + 1), 1.0);
+        let mut all = Vec::with_capacity(self.there.len() + 1);
         let blocked = self.blocked.as_ref().map_or(usize::MAX, |barrier| barrier.hop);
-        for (n, (link, way, more)) in self.there.iter().enumerate() {
-            all.push(if n < blocked { comes } else { 0.0 });
-            let (at, len) = ((*link, *way), self.packet + more);
-            let of_medium = states.cost(state, media, at).mean_loss(len as usize, 1);
-            comes *= (1.0 - losses.part(at, time, len)) * (1.0 - of_medium) * losses.copies(at, time);
-            comes *= if slows { 1.0 } else { states.received(state, at) };
+        let mut arrives = 1.0;
+        for leg in self.legs_there() {
+            let (first, mut comes) = (all.len(), arrives);
+            for (n, (link, way, more)) in leg.iter().enumerate() {
+                all.push(if first + n < blocked { comes } else { 0.0 });
+                let (at, len) = ((*link, *way), self.packet + more);
+                let of_medium = states.cost(state, media, at).mean_loss(len as usize, 1);
+                comes *= (1.0 - losses.part(at, time, len)) * (1.0 - of_medium) * losses.copies(at, time);
+                comes *= if slows { 1.0 } else { states.received(state, at) };
+            }
+            arrives *= whole(leg, (self.packet, self.fragments), (media, states, state), slows);
         }
-        let arrives = || whole(&self.there, (self.packet, self.fragments), (media, states, state), slows);
-        all.push(if blocked == usize::MAX { arrives() } else { 0.0 });
+        all.push(if blocked == usize::MAX { arrives } else { 0.0 });
         all
     }
 
-    /// Returns the parts of its packets and of their answers that come in a state.
+    /// Returns the links there between nodes that make packets of their own.
+    fn legs_there(&self) -> impl Iterator<Item = &[(usize, Way, u64)]> {
+        let ends = self.stops.iter().copied().chain([self.there.len()]);
+        let mut from = 0;
+        ends.map(move |to| &self.there[std::mem::replace(&mut from, to)..to])
+    }
+
+    /// Returns the parts of its packets that come in a state, and of them and their answers together.
     pub(super) fn answered(&self, media: &Media<'_>, states: &States, state: usize) -> [f64; 2] {
         let at = (media, states, state);
         let there = whole(&self.there, (self.packet, self.fragments), at, false);
-        [there, whole(&self.back, (self.answer.1, self.answer.0), at, false)]
+        if self.fragments > 1 || self.answer.0 > 1 {
+            return [there, there * whole(&self.back, (self.answer.1, self.answer.0), at, false)];
+        }
+        // Each copy of a packet has an answer.
+        let both: Vec<_> = self.there.iter().chain(&self.back).copied().collect();
+        [there, whole(&both, (self.packet, 1), at, false)]
     }
 
     /// Returns the links there, with what tunnels add to a packet.
