@@ -34,7 +34,10 @@ pub(super) fn of_flow(
         )],
         // Data does not wait where ACKs do.
         None if path.answers_on(forecast.narrowest.0, forecast.narrowest.1) => Vec::new(),
-        None => windows::notes(ground, (n, path), forecast, budget),
+        None => {
+            let is_among_others = sharing.count > u64::from(flow.count);
+            windows::notes(ground, (n, path), forecast, budget, is_among_others)
+        }
     };
     notes.extend(ack_note(scenario, path, forecast));
     notes.extend(ack_share(scenario, path, forecast));
@@ -42,6 +45,7 @@ pub(super) fn of_flow(
     notes.extend(loss_note(flow, budget));
     notes.extend(windows::rate_start(scenario, flow, budget));
     notes.extend(windows::long_datagrams(ground, path));
+    notes.extend(acks_note(ground, (n, path)));
     notes.extend(answers_note(ground, (n, path)));
     notes.extend(outage_note(ground, flow, path));
     notes.extend(copied_bundles(ground, path));
@@ -102,6 +106,27 @@ fn loss_note(flow: &Flow, budget: &FlowBudget) -> Option<String> {
         format!("channels lose {part} of its packets on average: a sender that slows down at a loss gets less than is forecast")
     })
 }
+
+/// Returns a note on ACKs that channels lose.
+fn acks_note(ground: &Ground<'_>, (n, path): (usize, &Path)) -> Option<String> {
+    let of_state = |(state, time): (usize, f64)| {
+        let [there, both] = path.answered(ground.media, ground.states, state);
+        (time * there, time * both)
+    };
+    let states = ground.states.of_flow(n).into_iter().filter(|_| path.window.is_some());
+    let sum = |a: (f64, f64), b: (f64, f64)| (a.0 + b.0, a.1 + b.1);
+    let (there, both) = states.map(of_state).reduce(sum).filter(|(there, _)| *there > 0.0)?;
+    let part = 1.0 - both / there;
+    (part > FEW_ACKS).then(|| {
+        format!(
+            "channels lose {} of its ACKs: windows open later, and its timers wait at times: it gets up to what is forecast",
+            show::percent(part)
+        )
+    })
+}
+
+/// Part of ACKs whose loss changes little.
+const FEW_ACKS: f64 = 0.005;
 
 /// Returns a note on answers that channels lose.
 fn answers_note(ground: &Ground<'_>, (n, path): (usize, &Path)) -> Option<String> {

@@ -26,6 +26,7 @@ pub(super) fn notes(
     (n, path): (usize, &Path),
     forecast: &Forecast,
     budget: &FlowBudget,
+    is_among_others: bool,
 ) -> Vec<String> {
     let (Some(tcp), flow) = (&budget.tcp, &ground.scenario.flow[n]) else { return Vec::new() };
     let way = forecast.narrowest;
@@ -37,10 +38,17 @@ pub(super) fn notes(
     notes.extend(held.and_then(|held| small_queue(flow, budget, tcp, &of, held)));
     let fits = queue_of(ground.media, way.0, way.1).and_then(|queue| queue_bytes(&queue, budget.packet));
     notes.extend(long_queue(flow, budget, tcp, at, fits.unwrap_or_default()));
+    let is_shared = (budget.fair_share.as_bps() as f64) < 0.999 * tcp.window_limit.as_bps() as f64;
     let is_hybla = controller(flow).is_some_and(|controller| matches!(controller, Controller::Hybla(_)));
-    if is_hybla && held.is_some() && tcp.window_allowed > tcp.window_needed {
+    if is_hybla && held.is_some() && (tcp.window_allowed > tcp.window_needed || is_shared) {
         notes.push(
             "Hybla opens its window faster than its round trip: what it loses in the queue is not forecast"
+                .to_owned(),
+        );
+    }
+    if is_vegas(flow) && is_among_others {
+        notes.push(
+            "Vegas takes delays behind packets of others for its own queue, and yields to them: it gets up to what is forecast"
                 .to_owned(),
         );
     }
@@ -192,9 +200,12 @@ fn westwood(scenario: &Scenario, flow: &Flow, budget: &FlowBudget, held: Bytes) 
         controller(flow).is_some_and(|controller| matches!(controller, Controller::Westwood(_)));
     let tcp = budget.tcp.as_ref().filter(|tcp| is_westwood && is_overrun(flow, budget, tcp, held))?;
     let sends = time(scenario, flow).unwrap_or_else(|| scenario.duration.saturating_sub(flow.start));
+    let sends = tcp.completion.map_or(sends, |takes| takes.min(sends));
     let segments = tcp.window_needed.get() as f64 / budget.payload.get().max(1) as f64;
     let grows = segments * budget.min_rtt?.as_secs_f64();
-    (grows / 2.0 > PART * sends.as_secs_f64()).then(|| {
+    // What the queue held is lost as well, and sent again in that window.
+    let again = budget.ceiling.span_of(held).as_secs_f64();
+    (grows / 2.0 + again > PART * sends.as_secs_f64()).then(|| {
         "Westwood+ takes its window after a loss from a mean of the rate over some ten round trips, which is low behind slow start: the line idles then, and it gets up to what is forecast".to_owned()
     })
 }
