@@ -820,6 +820,9 @@ fn what_is_not_known_is_noted() {
         &between(copies, &datagrams("f", "1 Mbit/s", "").replace("1000 B", "4000 B")),
         "and contradict right ones",
     );
+    let startup =
+        "rate = \"10 Mbit/s\"\ndelay = \"1 ms\"\nqueue = { kind = \"drop-tail\", bytes = \"8 kB\" }\n";
+    noted(&between(startup, &alone("bbr", "")), "what is lost there leaves the line idle");
     let of_acks = format!("{LINE}return.channel = {{ kind = \"packet-errors\", loss = 0.1 }}\n");
     noted(&between(&of_acks, &alone("cubic", "")), "channels lose 10.00 % of its ACKs");
     let others = format!("{}{}", datagrams("u", "200 kbit/s", ""), alone("vegas", ""));

@@ -17,6 +17,9 @@ const LONGEST_WAIT: Span = Span::from_secs(1);
 /// Number of bandwidth-delay products of a queue that is too long.
 const BDPS_OF_QUEUE: u64 = 2;
 
+/// Number of bandwidth-delay products of a queue that holds what BBR sends at first.
+const BDPS_OF_BBR: u64 = 3;
+
 /// Part of data behind a bucket, or of time in slow start, worth a note.
 const PART: f64 = 0.02;
 
@@ -105,7 +108,13 @@ fn small_queue(
     queue: &str,
     held: Bytes,
 ) -> Option<String> {
-    if held >= tcp.buffer_needed {
+    let is_bbr = controller(flow).is_some_and(|controller| matches!(controller, Controller::Bbr(_)));
+    // Startup of BBR has twice the product in the queue, and more where ACKs wait for others.
+    let is_small = held < tcp.buffer_needed
+        || is_bbr
+            && held.get() / BDPS_OF_BBR < tcp.buffer_needed.get()
+            && is_overrun(flow, budget, tcp, held);
+    if !is_small {
         return None;
     }
     let note = format!("{queue} holds {held}; the path's bandwidth-delay product is {}", tcp.buffer_needed);
