@@ -823,6 +823,9 @@ fn what_is_not_known_is_noted() {
     let startup =
         "rate = \"10 Mbit/s\"\ndelay = \"1 ms\"\nqueue = { kind = \"drop-tail\", bytes = \"8 kB\" }\n";
     noted(&between(startup, &alone("bbr", "")), "what is lost there leaves the line idle");
+    let held = "rate = \"2 Mbit/s\"\nqueue = { kind = \"drop-tail\", bytes = \"200 kB\" }\n";
+    let stops = datagrams("f", "3 Mbit/s", "stop = \"8 s\"\n");
+    noted(&between(held, &stops), "when it stops arrives behind that: up to 10.28 % more than is forecast");
     let of_acks = format!("{LINE}return.channel = {{ kind = \"packet-errors\", loss = 0.1 }}\n");
     noted(&between(&of_acks, &alone("cubic", "")), "channels lose 10.00 % of its ACKs");
     let others = format!("{}{}", datagrams("u", "200 kbit/s", ""), alone("vegas", ""));

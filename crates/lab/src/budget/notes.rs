@@ -45,6 +45,7 @@ pub(super) fn of_flow(
     notes.extend(loss_note(flow, budget));
     notes.extend(windows::rate_start(scenario, flow, budget));
     notes.extend(windows::long_datagrams(ground, path));
+    notes.extend(windows::stopped(ground, flow, forecast, budget));
     notes.extend(acks_note(ground, (n, path)));
     notes.extend(answers_note(ground, (n, path)));
     notes.extend(outage_note(ground, flow, path));
@@ -181,7 +182,9 @@ fn copied_bundles(ground: &Ground<'_>, path: &Path) -> Option<String> {
     ))
 }
 
-/// Returns a note on packets that pass others, for a sender that takes them for lost.
+/// Returns a note on packets that pass others.
+///
+/// A sender that slows down takes late ones for lost.
 fn order_note(ground: &Ground<'_>, flow: &Flow, path: &Path) -> Option<String> {
     let slows = path.window.is_some() || matches!(flow.traffic, Traffic::Tfrc(_));
     let mut ways = path.hops_there().iter().map(|hop| (hop.0, hop.1)).filter(|_| slows);

@@ -275,6 +275,30 @@ pub(super) fn rate_start(scenario: &Scenario, flow: &Flow, budget: &FlowBudget) 
     })
 }
 
+/// Returns a note on what waits when a sender stops.
+///
+/// It sends more than a line carries.
+pub(super) fn stopped(
+    ground: &Ground<'_>,
+    flow: &Flow,
+    forecast: &Forecast,
+    budget: &FlowBudget,
+) -> Option<String> {
+    let sends = flow.stop.filter(|stop| *stop < ground.scenario.duration)?.saturating_sub(flow.start);
+    let offered = budget.offered?.as_bps().saturating_mul(flow.count.into());
+    let is_over =
+        budget.tcp.is_none() && offered > budget.fair_share.as_bps().saturating_mul(flow.count.into());
+    let held = held(ground, forecast.limit, budget.packet).filter(|_| is_over)?;
+    let more = held.get() as f64 / forecast.sent.bdp(sends).get().max(1) as f64;
+    (more > PART).then(|| {
+        let at = direction(ground.scenario, forecast.limit);
+        format!(
+            "what waits in front of {at} when it stops arrives behind that: up to {} more than is forecast",
+            show::percent(more)
+        )
+    })
+}
+
 /// Returns a note on datagrams whose fragments fill a queue at once.
 pub(super) fn long_datagrams(ground: &Ground<'_>, path: &Path) -> Option<String> {
     if path.fragments == 1 || path.window.is_some() {
