@@ -823,6 +823,18 @@ fn what_is_not_known_is_noted() {
     let startup =
         "rate = \"10 Mbit/s\"\ndelay = \"1 ms\"\nqueue = { kind = \"drop-tail\", bytes = \"8 kB\" }\n";
     noted(&between(startup, &alone("bbr", "")), "what is lost there leaves the line idle");
+    let bursts = datagrams("u", "0", "").replace(
+        "\"constant-rate\", rate = \"0\"",
+        "\"on-off\", interval = \"3 ms\", mean_on = \"500 ms\", mean_off = \"500 ms\"",
+    );
+    noted(&between(LINE, &format!("{bursts}{}", alone("cubic", ""))), "u sends in bursts on its way");
+    let rounds = alone("newreno", "").replace("\"newreno\"", "\"newreno\", receive_buffer = \"64 kB\"");
+    noted(&between("rate = \"50 Mbit/s\"\ndelay = \"270 ms\"\n", &rounds), "up to 2.70 % more or less");
+    let late = alone("cubic", "start = \"17 s\"\napplication = { kind = \"paced\", rate = \"20 Mbit/s\" }\n");
+    noted(
+        &between("rate = \"50 Mbit/s\"\ndelay = \"270 ms\"\n", &late),
+        "the flow lasts 3 s: it gets up to what",
+    );
     let held = "rate = \"2 Mbit/s\"\nqueue = { kind = \"drop-tail\", bytes = \"200 kB\" }\n";
     let stops = datagrams("f", "3 Mbit/s", "stop = \"8 s\"\n");
     noted(&between(held, &stops), "when it stops arrives behind that: up to 10.28 % more than is forecast");

@@ -56,6 +56,7 @@ pub(super) fn of_flow(
     notes.extend(bucket(scenario, media, path));
     notes.extend(waiting(ground, (n, path), forecast, budget));
     notes.extend(bursts(flow));
+    notes.extend(bursty_others(scenario, (name, path), sharing));
     notes.extend(proxy_events(scenario, path));
     notes.extend(long_bundles(scenario, flow, path));
     notes.extend(own_copies(ground, path));
@@ -275,6 +276,22 @@ fn bursts(flow: &Flow) -> Option<String> {
         };
         note.to_owned()
     })
+}
+
+/// Returns a note on others that send in bursts.
+///
+/// A connection takes what they leave.
+fn bursty_others(scenario: &Scenario, (name, path): (&str, &Path), sharing: &Sharing) -> Option<String> {
+    let is_bursty = |other: &&str| {
+        let flow = scenario.flow.get(*other).filter(|_| *other != name);
+        flow.is_some_and(
+            |flow| matches!(&flow.traffic, Traffic::Udp(udp) if matches!(udp.pattern, Pattern::OnOff { .. })),
+        )
+    };
+    let other = sharing.names().find(is_bursty).filter(|_| path.window.is_some())?;
+    Some(format!(
+        "{other} sends in bursts on its way: windows grow slowly into what that leaves, and it gets up to what is forecast"
+    ))
 }
 
 /// Returns a note on a proxy on the way that events change.

@@ -137,6 +137,11 @@ impl Sharing {
         Sharing { name, flows, count }
     }
 
+    /// Returns the names of the flows.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.flows.iter().map(|(name, _)| name.as_str())
+    }
+
     /// Describes the flows: their number, the shared resource, and the names of the most numerous.
     pub(super) fn describe(&self) -> String {
         const SHOWN: usize = 5;

@@ -20,6 +20,9 @@ const BDPS_OF_QUEUE: u64 = 2;
 /// Number of bandwidth-delay products of a queue that holds what BBR sends at first.
 const BDPS_OF_BBR: u64 = 3;
 
+/// Number of packets that it sends beyond them.
+const BURST_OF_BBR: u64 = 16;
+
 /// Part of data behind a bucket, or of time in slow start, worth a note.
 const PART: f64 = 0.02;
 
@@ -59,6 +62,7 @@ pub(super) fn notes(
     notes.extend(probes(flow, budget));
     notes.extend(bucket(ground, (n, flow), way));
     notes.extend(slow_start(ground.scenario, flow, budget, tcp));
+    notes.extend(in_rounds(ground.scenario, flow, budget, tcp));
     notes.extend(ended(flow, budget, tcp));
     let before = path.hops_there().iter().map(|hop| (hop.0, hop.1)).take_while(|hop| *hop != way);
     notes.extend(bursts(ground, flow, budget, before));
@@ -109,11 +113,10 @@ fn small_queue(
     held: Bytes,
 ) -> Option<String> {
     let is_bbr = controller(flow).is_some_and(|controller| matches!(controller, Controller::Bbr(_)));
-    // Startup of BBR has twice the product in the queue, and more where ACKs wait for others.
-    let is_small = held < tcp.buffer_needed
-        || is_bbr
-            && held.get() / BDPS_OF_BBR < tcp.buffer_needed.get()
-            && is_overrun(flow, budget, tcp, held);
+    // Startup of BBR has twice the product in the queue, and bursts of segments where that is few of them.
+    let at_first = BDPS_OF_BBR * tcp.buffer_needed.get() + BURST_OF_BBR * budget.packet.get();
+    let is_small =
+        held < tcp.buffer_needed || is_bbr && held.get() < at_first && is_overrun(flow, budget, tcp, held);
     if !is_small {
         return None;
     }
@@ -233,7 +236,8 @@ fn slow_start(scenario: &Scenario, flow: &Flow, budget: &FlowBudget, tcp: &TcpBu
             )
         }
         (Some(slow_start), ..) if slow_start > lasts => {
-            Some(format!("slow start alone takes {}; the flow lasts {lasts}", show::time(slow_start)))
+            let less = if tcp.with_slow_start.is_none() { ": it gets up to what is forecast" } else { "" };
+            Some(format!("slow start alone takes {}; the flow lasts {lasts}{less}", show::time(slow_start)))
         }
         (None, Some(_), Some(completion)) => {
             Some(format!("its data have arrived after {}, before its window is open", show::time(completion)))
@@ -260,6 +264,18 @@ fn slow_start(scenario: &Scenario, flow: &Flow, budget: &FlowBudget, tcp: &TcpBu
         }
         _ => None,
     }
+}
+
+/// Returns a note on a window that is sent once in a round trip.
+///
+/// A short time has few of them.
+fn in_rounds(scenario: &Scenario, flow: &Flow, budget: &FlowBudget, tcp: &TcpBudget) -> Option<String> {
+    let sends = time(scenario, flow)?.as_secs_f64();
+    let part = budget.min_rtt?.as_secs_f64() / sends;
+    let is_limited = tcp.window_allowed < tcp.window_needed && size(flow).is_none();
+    (is_limited && part > PART).then(|| {
+        format!("its window is sent once in a round trip: it gets up to {} more or less", show::percent(part))
+    })
 }
 
 /// Returns a note on a rate that doubles in each round trip (RFC 5348, 4.3).
