@@ -823,6 +823,11 @@ fn what_is_not_known_is_noted() {
     let startup =
         "rate = \"10 Mbit/s\"\ndelay = \"1 ms\"\nqueue = { kind = \"drop-tail\", bytes = \"8 kB\" }\n";
     noted(&between(startup, &alone("bbr", "")), "what is lost there leaves the line idle");
+    let each = alone("cubic", "").replace("\"cubic\"", "\"cubic\", ack_every = 1");
+    noted(
+        &between("rate = \"50 Mbit/s\"\ndelay = \"100 ms\"\n", &each),
+        "its slow start doubles the window in each round trip",
+    );
     let bursts = datagrams("u", "0", "").replace(
         "\"constant-rate\", rate = \"0\"",
         "\"on-off\", interval = \"3 ms\", mean_on = \"500 ms\", mean_off = \"500 ms\"",

@@ -59,6 +59,7 @@ pub(super) fn notes(
         );
     }
     notes.extend(westwood(ground.scenario, flow, budget, held.unwrap_or_default()));
+    notes.extend(overshoot(ground.scenario, flow, budget, held.unwrap_or_default()));
     notes.extend(probes(flow, budget));
     notes.extend(bucket(ground, (n, flow), way));
     notes.extend(slow_start(ground.scenario, flow, budget, tcp));
@@ -201,6 +202,22 @@ fn probes(flow: &Flow, budget: &FlowBudget) -> Option<String> {
     let is_bbr = controller(flow).is_some_and(|controller| matches!(controller, Controller::Bbr(_)));
     (is_bbr && is_long && budget.offered.is_none()).then(|| {
         "BBR empties the path to measure its round trip, which leaves the line idle: it gets up to what is forecast".to_owned()
+    })
+}
+
+/// Returns a note on a slow start that doubles its window.
+///
+/// It loses as much as fits the path. With an ACK for two segments it loses half as much, and sends that again while the queue is served.
+fn overshoot(scenario: &Scenario, flow: &Flow, budget: &FlowBudget, held: Bytes) -> Option<String> {
+    let Traffic::Tcp(config) = &flow.traffic else { return None };
+    let grows = matches!(&config.controller, Controller::NewReno(_) | Controller::Cubic(_));
+    let doubles = grows && config.ack_every <= 1;
+    let tcp = budget.tcp.as_ref().filter(|tcp| doubles && is_overrun(flow, budget, tcp, held))?;
+    let sends = time(scenario, flow).unwrap_or_else(|| scenario.duration.saturating_sub(flow.start));
+    let sends = tcp.completion.map_or(sends, |takes| takes.min(sends));
+    let again = budget.ceiling.span_of(Bytes::new(held.get().saturating_add(tcp.window_needed.get())));
+    (again.as_secs_f64() > PART * sends.as_secs_f64()).then(|| {
+        "its slow start doubles the window in each round trip, and loses as much at once as fits the path: it gets up to what is forecast".to_owned()
     })
 }
 
