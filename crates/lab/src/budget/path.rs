@@ -385,7 +385,7 @@ impl Path {
                 comes *= (1.0 - losses.part(at, time, len)) * (1.0 - of_medium) * losses.copies(at, time);
                 comes *= if slows { 1.0 } else { states.received(state, at) };
             }
-            arrives *= whole(leg, (self.packet, self.fragments), (media, states, state), slows);
+            arrives *= whole(lengths(leg, self.packet), self.fragments, (media, states, state), slows);
         }
         all.push(if blocked == usize::MAX { arrives } else { 0.0 });
         all
@@ -401,13 +401,14 @@ impl Path {
     /// Returns the parts of its packets that come in a state, and that are answered.
     pub(super) fn answered(&self, media: &Media<'_>, states: &States, state: usize) -> [f64; 2] {
         let at = (media, states, state);
-        let there = whole(&self.there, (self.packet, self.fragments), at, false);
+        let go = || lengths(&self.there, self.packet);
+        let come = || lengths(&self.back, self.answer.1);
+        let there = whole(go(), self.fragments, at, false);
         if self.fragments > 1 || self.answer.0 > 1 {
-            return [there, there * whole(&self.back, (self.answer.1, self.answer.0), at, false)];
+            return [there, there * whole(come(), self.answer.0, at, false)];
         }
         // Each copy of a packet has an answer.
-        let both: Vec<_> = self.there.iter().chain(&self.back).copied().collect();
-        [there, whole(&both, (self.packet, 1), at, false)]
+        [there, whole(go().chain(come()), 1, at, false)]
     }
 
     /// Returns the links there, with what tunnels add to a packet.
@@ -484,16 +485,16 @@ impl Path {
 
 /// Returns the part of packets that arrive whole in a state.
 ///
-/// They are in `pieces` of `len` bytes. A sender that slows down waits in outages, which have no part here.
+/// They are in `pieces`, whose lengths are with the links. A sender that slows down waits in outages, which have no part here.
 fn whole(
-    hops: &[(usize, Way, u64)],
-    (len, pieces): (u64, u64),
+    hops: impl Iterator<Item = (usize, Way, u64)>,
+    pieces: u64,
     (media, states, state): (&Media<'_>, &States, usize),
     slows: bool,
 ) -> f64 {
     let (mut stages, mut whole, mut is_copied) = (Vec::new(), 1.0, false);
-    for (link, way, more) in hops {
-        let (at, len) = ((*link, *way), len + more);
+    for (link, way, len) in hops {
+        let at = (link, way);
         let of_medium = |count| states.cost(state, media, at).mean_loss(len as usize, count);
         match is_copied {
             true => stages.push(Stage::Loss(of_medium(1))),
@@ -505,6 +506,11 @@ fn whole(
         is_copied |= stages.iter().any(|stage| matches!(stage, Stage::Copies(_)));
     }
     whole * pieces::arrives(&stages, pieces)
+}
+
+/// Returns links with the lengths of packets there.
+fn lengths(hops: &[(usize, Way, u64)], len: u64) -> impl Iterator<Item = (usize, Way, u64)> {
+    hops.iter().map(move |(link, way, more)| (*link, *way, len + more))
 }
 
 /// Returns the seconds by which transmissions are longer in a state than in the file.
