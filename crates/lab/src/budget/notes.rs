@@ -172,11 +172,11 @@ fn outage_note(ground: &Ground<'_>, flow: &Flow, path: &Path) -> Option<String> 
 /// Returns a note on copies of bundles that nodes on the way send on.
 fn copied_bundles(ground: &Ground<'_>, path: &Path) -> Option<String> {
     let before = path.stops.last().copied().unwrap_or_default();
-    let hops = path.hops_there()[..before].iter().map(|hop| (hop.0, hop.1));
+    let mut hops = path.hops_there()[..before].iter().map(|hop| (hop.0, hop.1));
     let is_copied = |at: &(usize, Way)| {
         ground.states.losses.all(*at).any(|fault| matches!(fault, Config::Duplication { .. }))
     };
-    let at = hops.into_iter().find(is_copied)?;
+    let at = hops.find(is_copied)?;
     Some(format!(
         "bundles come twice over {}, and nodes send both on: fewer are lost than is forecast",
         direction(ground.scenario, at)

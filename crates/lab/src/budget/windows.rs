@@ -319,8 +319,7 @@ pub(super) fn stopped(
 ) -> Option<String> {
     let sends = flow.stop.filter(|stop| *stop < ground.scenario.duration)?.saturating_sub(flow.start);
     let offered = budget.offered?.as_bps().saturating_mul(flow.count.into());
-    let is_over =
-        budget.tcp.is_none() && offered > budget.fair_share.as_bps().saturating_mul(flow.count.into());
+    let is_over = budget.tcp.is_none() && offered as f64 > 1.001 * forecast.sent.as_bps() as f64;
     let held = held(ground, forecast.limit, budget.packet).filter(|_| is_over)?;
     let more = held.get() as f64 / forecast.sent.bdp(sends).get().max(1) as f64;
     (more > PART).then(|| {
