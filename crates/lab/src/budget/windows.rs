@@ -115,7 +115,8 @@ fn small_queue(
 ) -> Option<String> {
     let is_bbr = controller(flow).is_some_and(|controller| matches!(controller, Controller::Bbr(_)));
     // Startup of BBR has twice the product in the queue, and bursts of segments where that is few of them.
-    let at_first = BDPS_OF_BBR * tcp.buffer_needed.get() + BURST_OF_BBR * budget.packet.get();
+    let at_first = BDPS_OF_BBR.saturating_mul(tcp.buffer_needed.get());
+    let at_first = at_first.saturating_add(BURST_OF_BBR * budget.packet.get());
     let is_small =
         held < tcp.buffer_needed || is_bbr && held.get() < at_first && is_overrun(flow, budget, tcp, held);
     if !is_small {
