@@ -10,7 +10,7 @@
 use std::any::Any;
 use std::collections::VecDeque;
 
-use bentpipe_net::channel::pieces::{self, Stage};
+use bentpipe_net::channel::pieces::Matrix;
 use bentpipe_net::channel::{Coded, CodedConfig, Config as PacketFault, GilbertElliott, JitterLaw, Trials};
 use bentpipe_net::{Cx, Element, Observer, Packet, Port, Why};
 use bentpipe_net::{InvalidConfig, probability};
@@ -76,24 +76,22 @@ pub enum Config {
 }
 
 impl Config {
-    /// Returns the mean part of packets of some cells that it loses or damages.
+    /// Returns the probability that one of `count` packets in succession is lost or damaged.
     ///
-    /// `None` for a code near its threshold and for misinserted cells: these have to be run.
-    pub fn mean_loss(&self, cells: u64) -> Option<f64> {
-        let chain = |stage: Stage| 1.0 - pieces::arrives(&[stage], cells);
-        match *self {
-            Config::CellLoss { ratio } => Some(chain(Stage::Loss(ratio))),
+    /// Each has some cells. The first is also lost with the last cell of the one before, whose
+    /// other cells are taken for its own. `None` for a code near its threshold and for misinserted cells: these have to be run.
+    pub fn mean_loss(&self, cells: u64, count: u64) -> Option<f64> {
+        let steps = match *self {
+            Config::CellLoss { ratio } => Steps::of_chain([0.0, 1.0], [ratio, ratio]),
             Config::CellLossBursts { p, r, loss_good, loss_bad } => {
-                let bursts = PacketFault::GilbertElliott { p, r, loss_good, loss_bad };
-                bursts.stage(atm::CELL_LEN).map(chain)
+                Steps::of_chain([p, r], [loss_good, loss_bad])
             }
-            Config::BitErrors { ber } => Some(chain(wrong_cells(ber))),
-            Config::Coded(config) => {
-                PacketFault::Coded(config).mean_loss(usize::try_from(cells).ok()? * atm::CELL_LEN)
-            }
-            Config::Misinsertion { .. } => None,
-            Config::DelayVariation { .. } => Some(0.0),
-        }
+            Config::BitErrors { ber } => Steps::of_bits(ber),
+            Config::Coded(config) => return of_code(config, cells, count),
+            Config::Misinsertion { .. } => return None,
+            Config::DelayVariation { .. } => return Some(0.0),
+        };
+        Some(1.0 - steps.arrives(cells, count))
     }
 
     /// Returns `true` if it delays cells at random.
@@ -102,20 +100,76 @@ impl Config {
     }
 }
 
-/// Returns the cells that pass a receiver at a bit error rate.
-///
-/// It corrects a wrong bit of a header unless the header before was wrong.
-fn wrong_cells(ber: f64) -> Stage {
-    let errors = PacketFault::BitErrors { ber, crc: true };
-    let right = |bytes: usize| 1.0 - errors.mean_loss(bytes).unwrap_or_default();
-    let (header, payload) = (right(HEADER_LEN), right(PAYLOAD_LEN));
-    let corrected = HEADER_BITS as f64 * ber * header / (1.0 - ber).max(f64::MIN_POSITIVE);
-    let all = [header, 1.0 - header];
-    Stage::Chain {
-        bad: 1.0 - header,
-        clean: [[header * payload, corrected * payload], [header * payload, 0.0]],
-        all: [all, all],
+/// Returns the part of packets that a code loses whose errors come in bursts. One in a header loses the cell.
+fn of_code(config: CodedConfig, cells: u64, count: u64) -> Option<f64> {
+    let loss = |bytes: usize| PacketFault::Coded(config).mean_loss(bytes);
+    let whole = loss(usize::try_from(cells.checked_mul(count)?).ok()?.checked_mul(atm::CELL_LEN)?)?;
+    let header = if cells > 1 { loss(HEADER_LEN)? } else { 0.0 };
+    Some(1.0 - (1.0 - whole) * (1.0 - header))
+}
+
+/// Probabilities of a cell's ways with the state behind it, by the state before it.
+struct Steps {
+    /// Probability of the bad state.
+    bad: f64,
+    clean: Matrix,
+    damaged: Matrix,
+    lost: Matrix,
+}
+
+impl Steps {
+    /// Returns those of two states that lose cells.
+    fn of_chain([p, r]: [f64; 2], loss: [f64; 2]) -> Steps {
+        let step = [[1.0 - p, p], [r, 1.0 - r]];
+        let part = |of: [f64; 2]| [0, 1].map(|from| step[from].map(|to| to * of[from]));
+        let bad = if p + r > 0.0 { p / (p + r) } else { 0.0 };
+        Steps { bad, clean: part(loss.map(|loss| 1.0 - loss)), damaged: [[0.0; 2]; 2], lost: part(loss) }
     }
+
+    /// Returns those of a receiver at a bit error rate.
+    ///
+    /// It corrects a wrong bit of a header unless the header before was wrong.
+    fn of_bits(ber: f64) -> Steps {
+        let errors = PacketFault::BitErrors { ber, crc: true };
+        let right = |bytes: usize| 1.0 - errors.mean_loss(bytes).unwrap_or_default();
+        let (header, payload) = (right(HEADER_LEN), right(PAYLOAD_LEN));
+        let corrected = HEADER_BITS as f64 * ber * header / (1.0 - ber).max(f64::MIN_POSITIVE);
+        let passes = [[header, corrected], [header, 0.0]];
+        let part = |of: f64| passes.map(|row| row.map(|to| to * of));
+        let lost = [[0.0, 1.0 - header - corrected], [0.0, 1.0 - header]];
+        Steps { bad: 1.0 - header, clean: part(payload), damaged: part(1.0 - payload), lost }
+    }
+
+    /// Returns the probability that `count` packets in succession arrive, of some cells each.
+    ///
+    /// A packet before leaves nothing behind if its last cell arrives, or if none of its cells does behind one that left nothing.
+    fn arrives(&self, cells: u64, count: u64) -> f64 {
+        let first = [1.0 - self.bad, self.bad];
+        let sum = |a: [f64; 2], b: [f64; 2]| [a[0] + b[0], a[1] + b[1]];
+        let all = |from, step: &Matrix, times| (0..times).fold(from, |states, _| after(states, step));
+        // The first state is stationary, and so is that in front of each last cell.
+        let ended = sum(after(first, &self.clean), after(first, &self.damaged));
+        let (mut nothing, mut before) = (ended, ended);
+        for _ in 0..MOST_LOST {
+            before = all(before, &self.lost, cells);
+            if before[0] + before[1] < NEVER {
+                break;
+            }
+            nothing = sum(nothing, before);
+        }
+        all(nothing, &self.clean, cells.saturating_mul(count)).iter().sum()
+    }
+}
+
+/// The most packets in succession of which no cell arrives.
+const MOST_LOST: u32 = 64;
+
+/// Probability that does not count.
+const NEVER: f64 = 1e-12;
+
+/// Returns the probabilities of the states behind a step.
+fn after(states: [f64; 2], step: &Matrix) -> [f64; 2] {
+    [0, 1].map(|to| states[0] * step[0][to] + states[1] * step[1][to])
 }
 
 /// A fault on a line: input 0 to output 0.
@@ -450,6 +504,23 @@ mod tests {
         train.cells.push(Cell { at: Time::from_nanos(1_000_000_000), word: Word::data(VC, 0, 0, false) });
         assert!(faults.pass(Box::new(train), &mut RandomStream::new(3, "faults")).cells.is_empty());
         assert_eq!((faults.passed, faults.lost), (120, 1));
+    }
+
+    /// A packet of two cells is lost with each of them, and with the last one before unless both of those are lost.
+    #[test]
+    fn a_lost_last_cell_takes_the_next_packet_with_it() {
+        let loss = |cells, count| Config::CellLoss { ratio: 0.1 }.mean_loss(cells, count).expect("a mean");
+        let kept = (0.1 - 0.01) / (1.0 - 0.01);
+        assert!((loss(2, 1) - (1.0 - 0.81 * (1.0 - kept))).abs() < 1e-12, "{}", loss(2, 1));
+        assert!((loss(1, 1) - 0.1).abs() < 1e-12, "{}", loss(1, 1));
+        assert!((loss(2, 3) - (1.0 - 0.9_f64.powi(6) * (1.0 - kept))).abs() < 1e-12);
+        // Bursts lose both of them more often together.
+        let bursts = Config::CellLossBursts { p: 0.01, r: 0.09, loss_good: 0.0, loss_bad: 1.0 };
+        let lost = bursts.mean_loss(2, 1).expect("a mean");
+        let together = 1.0 - 0.9 * 0.99 * 0.99 - 0.1 * 0.91 * 0.0;
+        assert!(lost < loss(2, 1) && lost > 1.0 - 0.9 * 0.99, "{lost} {together}");
+        assert_eq!(Config::CellLoss { ratio: 1.0 }.mean_loss(3, 1), Some(1.0));
+        assert_eq!(Config::CellLoss { ratio: 0.0 }.mean_loss(3, 1), Some(0.0));
     }
 
     #[test]

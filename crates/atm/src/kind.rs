@@ -291,7 +291,7 @@ fn not_forecast(path: &[(usize, Way)], atm: &Atm) -> Vec<String> {
     let of = |(line, _): &(usize, Way)| -> Vec<String> {
         let (name, config) = atm.line.get_index(*line).expect("a path is of lines");
         let faults = config.channel.as_ref().map_or(&[][..], CellChannel::faults);
-        let is_unknown = faults.iter().any(|fault| fault.mean_loss(1).is_none());
+        let is_unknown = faults.iter().any(|fault| fault.mean_loss(1, 1).is_none());
         let losses = is_unknown.then(|| {
             format!("losses of ATM line {name} are not forecast: cells are inserted, or its decoder is near its threshold")
         });
@@ -358,9 +358,11 @@ impl Cost for ChannelCost {
     }
 
     /// Returns the loss of packets with each of their cells.
+    ///
+    /// The last cell of a packet that is lost takes the next one with it.
     fn mean_loss(&self, len: usize, count: u64) -> f64 {
-        let cells = aal5::cells(self.pdu_len(len)) as u64 * count;
-        let losses = self.faults.iter().filter_map(|fault| fault.mean_loss(cells));
+        let cells = aal5::cells(self.pdu_len(len)) as u64;
+        let losses = self.faults.iter().filter_map(|fault| fault.mean_loss(cells, count));
         1.0 - losses.map(|loss| 1.0 - loss).product::<f64>()
     }
 

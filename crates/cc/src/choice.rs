@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{Connection, Controller, bbr, cubic, custom, fixed, hybla, new_reno, vegas, westwood};
+use crate::{Connection, Controller, Exit, bbr, cubic, custom, fixed, hybla, new_reno, vegas, westwood};
 
 /// Description of controllers that a program registers.
 macro_rules! custom_line {
@@ -85,6 +85,23 @@ choices! {
     Vegas, vegas, "vegas", "keeps two to four segments queued, estimated from delay (Brakmo & Peterson 1995)";
     Bbr, bbr, "bbr", "paces at the measured rate, ignores loss (BBR version 1, 2016)";
     Fixed, fixed, "fixed", "sends at a given rate, for capacity that is known and not shared (RFC 3135)";
+}
+
+impl ControllerConfig {
+    /// Returns `true` if delays end its slow start: those of Vegas, or HyStart's.
+    pub fn ends_slow_start_by_delays(&self) -> bool {
+        let exit = match self {
+            ControllerConfig::Vegas(_) => return true,
+            ControllerConfig::NewReno(params) => params.slow_start_exit,
+            ControllerConfig::Westwood(params) => params.slow_start_exit,
+            ControllerConfig::Hybla(params) => params.slow_start_exit,
+            ControllerConfig::Cubic(params) => params.slow_start_exit,
+            ControllerConfig::Bbr(_) | ControllerConfig::Fixed(_) | ControllerConfig::Custom(_) => {
+                return false;
+            }
+        };
+        exit == Exit::Hystart
+    }
 }
 
 impl Default for ControllerConfig {

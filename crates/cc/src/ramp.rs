@@ -19,6 +19,12 @@ pub struct Ramp {
     pub ack_every: u32,
     /// Longest time that an ACK waits for more segments.
     pub ack_delay: Span,
+    /// Number of segments at the start with an ACK each.
+    pub alone: u64,
+    /// Tick of the clock that measures round trips. Zero: they are exact.
+    pub tick: Span,
+    /// Time since a tick at the SYN.
+    pub phase: Span,
     /// Window in bytes that fills the path. The ramp ends a round trip behind it.
     pub target: u64,
     /// The most bytes in flight, by the buffers of both ends.
@@ -29,6 +35,18 @@ pub struct Ramp {
     pub data: u64,
     /// Time from the SYN after which the ramp ends.
     pub lasts: Span,
+}
+
+impl Ramp {
+    /// Returns the round trip that the clock shows: at least a tick.
+    fn measured(&self, sent: Time, at: Time) -> Span {
+        let tick = self.tick.as_nanos();
+        if tick == 0 {
+            return at.since(sent);
+        }
+        let ticks = |time: Time| (time.as_nanos() + self.phase.as_nanos()) / tick;
+        Span::from_nanos(tick * (ticks(at) - ticks(sent)).max(1))
+    }
 }
 
 /// Result of a ramp.
@@ -113,7 +131,7 @@ impl<'a> Walk<'a> {
     fn new(controller: &'a mut dyn Controller, path: &'a Ramp) -> Walk<'a> {
         let now = Time::ZERO + path.rtt;
         let mut estimator = RttEstimator::new(rtt::Params::RFC6298);
-        estimator.sample(path.rtt);
+        estimator.sample(path.measured(Time::ZERO, now));
         controller.on_established(now, Some(path.rtt));
         Walk {
             controller,
@@ -177,7 +195,7 @@ impl<'a> Walk<'a> {
         let Pending { segments, bytes: before, sent, .. } = self.pending;
         let sent = if segments == 0 { at } else { sent };
         self.pending = Pending { segments: segments + 1, bytes: before + bytes, sent, arrival: self.last };
-        if self.pending.segments >= self.path.ack_every.max(1) {
+        if self.pending.segments >= self.path.ack_every.max(1) || self.segments <= self.path.alone {
             self.acknowledge(Span::ZERO);
         }
     }
@@ -198,7 +216,7 @@ impl<'a> Walk<'a> {
 
     fn take_ack(&mut self) {
         let Some((at, Pending { bytes, sent, .. })) = self.on_way.pop_front() else { return };
-        let rtt = at.since(sent);
+        let rtt = self.path.measured(sent, at);
         (self.now, self.flight, self.acks) = (at, self.flight.saturating_sub(bytes), self.acks + 1);
         self.acked += bytes;
         self.estimator.sample(rtt);
@@ -236,6 +254,9 @@ mod tests {
             smss: 1448,
             ack_every,
             ack_delay: Span::from_millis(200),
+            alone: 0,
+            tick: Span::ZERO,
+            phase: Span::ZERO,
             target: 653_000,
             most: 16_000_000,
             most_acks: 1_000_000,
@@ -262,6 +283,9 @@ mod tests {
             smss: 1000,
             ack_every: 2,
             ack_delay: Span::ZERO,
+            alone: 0,
+            tick: Span::ZERO,
+            phase: Span::ZERO,
             target: 500_000,
             most: 16_000_000,
             most_acks: 100_000,
@@ -287,6 +311,71 @@ mod tests {
         }
     }
 
+    /// The ACK of a first segment leaves an odd one behind, whose delayed ACK opens the window too.
+    #[test]
+    fn a_first_segment_with_an_ack_of_its_own_opens_the_window_earlier() {
+        let climb = |alone| {
+            let config: ControllerConfig = "newreno".parse().expect("a controller");
+            let connection = Connection {
+                smss: 1000,
+                initial_window_segments: 10,
+                initial_ssthresh: u64::MAX,
+                max_window: 16_000_000,
+            };
+            let path = Ramp {
+                rtt: Span::from_millis(500),
+                rate: Rate::from_bps(8_000_000),
+                smss: 1000,
+                ack_every: 2,
+                ack_delay: Span::from_millis(200),
+                alone,
+                tick: Span::ZERO,
+                phase: Span::ZERO,
+                target: 500_000,
+                most: 16_000_000,
+                most_acks: 100_000,
+                data: 26_000,
+                lasts: Span::MAX,
+            };
+            ramp(&mut *config.build(&connection), &path).end.expect("an end").as_secs_f64()
+        };
+        // Ten segments, and then fifteen. The last one leaves with the ACK that waited, or a round trip later.
+        let [pairs, odd] = [0, 1].map(climb);
+        assert!((2.0..2.05).contains(&pairs) && (1.7..1.75).contains(&odd), "{pairs} {odd}");
+    }
+
+    /// A tick in two hundred is a segment of two hundred: Vegas takes it for a queue.
+    #[test]
+    fn ticks_end_a_slow_start_that_goes_by_delays() {
+        let end = |tick| {
+            let config: ControllerConfig = "vegas".parse().expect("a controller");
+            let connection = Connection {
+                smss: 1448,
+                initial_window_segments: 10,
+                initial_ssthresh: u64::MAX,
+                max_window: 16_000_000,
+            };
+            let path = Ramp {
+                rtt: Span::from_micros(200_480),
+                rate: Rate::from_bps(48_000_000),
+                smss: 1448,
+                ack_every: 2,
+                ack_delay: Span::from_millis(200),
+                alone: 1,
+                tick,
+                phase: Span::ZERO,
+                target: 1_200_000,
+                most: 16_000_000,
+                most_acks: 100_000,
+                data: u64::MAX,
+                lasts: Span::from_secs(5),
+            };
+            ramp(&mut *config.build(&connection), &path).acked
+        };
+        let [exact, ticks] = [Span::ZERO, Span::from_millis(1)].map(end);
+        assert!(ticks < exact * 2 / 3, "{ticks} {exact}");
+    }
+
     #[test]
     fn a_law_that_does_not_reach_the_target_is_given_up() {
         let config: ControllerConfig = "newreno".parse().expect("a controller");
@@ -302,6 +391,9 @@ mod tests {
             smss: 1000,
             ack_every: 2,
             ack_delay: Span::ZERO,
+            alone: 0,
+            tick: Span::ZERO,
+            phase: Span::ZERO,
             target: 100_000,
             most: 16_000_000,
             most_acks: 1000,

@@ -253,6 +253,20 @@ mod tests {
         }
     }
 
+    /// Behind a slow start the mean is far below the rate, and the window of the first loss with it (Grieco & Mascolo: a = 0.9).
+    ///
+    /// Of samples that grow by g each it has (1 - a) / (1 - a / g), and then comes nearer by a tenth with each at the rate.
+    #[test]
+    fn a_slow_start_leaves_a_part_of_the_rate() {
+        let mut estimate = Estimate::new(Filter::Paper, 0.9, Span::ZERO);
+        (0..60).rev().for_each(|n| estimate.filter(1.5_f64.powi(-n)));
+        let part = estimate.value.expect("samples");
+        assert!((part - 0.1 / (1.0 - 0.9 / 1.5)).abs() < 1e-6, "{part}");
+        (0..2).for_each(|_| estimate.filter(1.0));
+        let part = estimate.value.expect("samples");
+        assert!((part - (1.0 - 0.75 * 0.81)).abs() < 1e-6, "{part}");
+    }
+
     /// Linux's integers: both filters stop below a steady sample. From zero the inner one stops seven below
     /// it, the outer one seven below that.
     #[test]

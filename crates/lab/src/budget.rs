@@ -27,9 +27,7 @@ use bentpipe_dtn::network::Layer;
 use bentpipe_net::queue::DEFAULT_PACKETS;
 use bentpipe_record::ContactPlan;
 use bentpipe_scenario::copies::{self, copies as copies_between};
-use bentpipe_scenario::{
-    Access, Controller, Flow, Link, Medium, Problem, Queue, Role, Scenario, Traffic, Way,
-};
+use bentpipe_scenario::{Access, Flow, Link, Medium, Problem, Queue, Role, Scenario, Traffic, Way};
 pub use bentpipe_site::{Airtime, Compressed, ShareBudget};
 use bentpipe_site::{Opened, Passage, Recorded, Router, Topology, Window};
 use bentpipe_units::{Bytes, Rate, Span};
@@ -403,10 +401,19 @@ fn paths(
             let mut path = Path::new(topology, router, name, load)?;
             path.compress(media, flow, |link| flows_on(scenario, &scenario.link[link], n));
             path.blocked = barrier::find(scenario, flow, &path);
+            path.stops = stops(scenario, flow, &path.nodes);
             paths.push((n, path));
         }
     }
     Ok(paths)
+}
+
+/// Returns the numbers of links behind which nodes on a way keep bundles.
+fn stops(scenario: &Scenario, flow: &Flow, nodes: &[String]) -> Vec<usize> {
+    let keeps = |node: &String| scenario.roles_of(node).iter().any(|role| matches!(role, Role::Dtn(_)));
+    let inner = nodes.iter().enumerate().skip(1).take(nodes.len().saturating_sub(2));
+    let is_of_bundles = matches!(flow.traffic, Traffic::Bundles(_));
+    inner.filter(|(_, node)| is_of_bundles && keeps(node)).map(|(n, _)| n).collect()
 }
 
 /// Returns `true` for bundles that travel in a datagram each.
@@ -591,7 +598,6 @@ impl FlowBudget {
         let round_trips = path.round_trips(media, states, &of_flow);
         let voice = path.voice.as_ref();
         let offered = sharing::offered(flow, path);
-        let arrives = forecast.alone.as_bps() as f64 / forecast.sent.as_bps().max(1) as f64;
         let mut budget = FlowBudget {
             name: name.clone(),
             copies: u32::try_from(copies_of(scenario, n)).unwrap_or(u32::MAX),
@@ -608,7 +614,11 @@ impl FlowBudget {
             ceiling: forecast.alone,
             fair_share: forecast.fair.min(forecast.alone),
             blocked: path.blocked.as_ref().map(|barrier| barrier.why.clone()),
-            lost: if path.blocked.is_none() && forecast.alone < forecast.sent { 1.0 - arrives } else { 0.0 },
+            lost: if path.blocked.is_none() && forecast.arrives < MOST_WHOLE {
+                1.0 - forecast.arrives
+            } else {
+                0.0
+            },
             offered,
             voice: voice.and_then(|voice| voice.budget()),
             tcp: None,
@@ -619,7 +629,7 @@ impl FlowBudget {
             let at = (media, states);
             let transfer = Transfer::new(scenario, at, (n, path), forecast, &mut ground.climbs);
             let transfer =
-                transfer.map(|all| Transfer { takes: all.takes.map(|takes| least(flow, takes)), ..all });
+                transfer.map(|all| Transfer { takes: all.takes.map(|takes| takes.mul_f64(LEAST)), ..all });
             TcpBudget::new((window, rtt), forecast.sent, &budget, transfer)
         });
         budget.warnings = notes::of_flow(ground, (n, path), (forecast, sharing), &budget);
@@ -659,20 +669,13 @@ fn compressed(
     path.compressed().map(of_link).collect()
 }
 
+/// Part that arrives where nothing is lost, with the roundings of its sum.
+const MOST_WHOLE: f64 = 1.0 - 1e-9;
+
 /// Part of a computed completion that none falls short of.
 ///
 /// Packets of a run are not a fluid.
 const LEAST: f64 = 0.98;
-
-/// The same of a controller that sees the delay of each packet.
-const LEAST_BY_DELAYS: f64 = 0.93;
-
-/// Returns the least completion of a flow for a computed one.
-fn least(flow: &Flow, takes: Span) -> Span {
-    let is_by_delays =
-        matches!(&flow.traffic, Traffic::Tcp(tcp) if matches!(tcp.controller, Controller::Vegas(_)));
-    takes.mul_f64(if is_by_delays { LEAST_BY_DELAYS } else { LEAST })
-}
 
 impl TcpBudget {
     /// Computes windows of a path that carries a rate in the mean.

@@ -530,7 +530,23 @@ fn packets_are_lost_as_is_forecast() {
         line(&format!("[{twice}, {bursts}]"), 2500),
         line(&format!("[{outages}, {loss}]"), 1000),
         line(&format!("[{outages}, {bursts}]"), 4000),
+        // In an outage nothing comes to the slower link behind it.
+        format!(
+            "title = \"t\"\nduration = \"60 s\"\nnode.a = {{}}\nnode.r = {{ kind = \"router\" }}\nnode.b = {{}}\n\
+             link.k = {{ between = [\"a\", \"r\"], rate = \"100 Mbit/s\", forward.channel = {outages} }}\n\
+             link.l = {{ between = [\"r\", \"b\"], rate = \"5 Mbit/s\" }}\n{}",
+            whole()
+        ),
         cells("kind = \"cell-loss\", ratio = 0.02", &whole()),
+        // The last of two cells takes the next packet with it.
+        cells(
+            "kind = \"cell-loss\", ratio = 0.1",
+            &whole().replace("1000 B", "48 B").replace("4 Mbit/s", "500 kbit/s"),
+        ),
+        cells(
+            "kind = \"cell-loss-bursts\", p = 0.02, r = 0.3, loss_bad = 0.9",
+            &whole().replace("1000 B", "120 B").replace("4 Mbit/s", "1 Mbit/s"),
+        ),
         cells(
             "kind = \"cell-loss-bursts\", p = 0.001, r = 0.1, loss_bad = 1.0",
             &whole().replace("1000 B", "20000 B"),
@@ -556,6 +572,84 @@ fn packets_are_lost_as_is_forecast() {
     let scenario = scenario(&unknown).unwrap_or_else(|refusal| panic!("{refusal}"));
     let shown = Budget::new(&scenario).expect("ways").to_string();
     assert!(shown.contains("losses of ATM line u are not forecast"), "{shown}");
+}
+
+/// A request is unanswered if it or its answer is lost. Each copy of one has an answer.
+#[test]
+fn the_unanswered_are_those_of_both_ways() {
+    let loss = "{ kind = \"packet-errors\", loss = 0.1 }";
+    let twice = "{ kind = \"duplication\", probability = 0.5 }";
+    for (there, back, payload, part) in [
+        (loss.to_owned(), loss.to_owned(), 4000, 1.0 - 0.9_f64.powi(6)),
+        (
+            format!("[{twice}, {loss}]").replace("0.1", "0.3"),
+            loss.replace("0.1", "0.3"),
+            56,
+            0.5 * 0.51 + 0.5 * 0.51 * 0.51,
+        ),
+    ] {
+        let ping = format!(
+            "[flow.p]\nfrom = \"a\"\nto = \"b\"\ntraffic = {{ kind = \"ping\", interval = \"20 ms\", payload = \"{payload} B\" }}\n"
+        );
+        let channels = format!("rate = \"10 Mbit/s\"\nforward.channel = {there}\nreturn.channel = {back}\n");
+        let text = between(&channels, &ping).replace("\"20 s\"", "\"100 s\"");
+        let scenario = scenario(&text).unwrap_or_else(|refusal| panic!("{refusal}\n{text}"));
+        let budget = Budget::new(&scenario).expect("ways");
+        let found = measured(&scenario, &mut built(&scenario))("flow.p.unanswered");
+        let noted = format!("{:.2} % of requests are unanswered", 100.0 * part);
+        assert!((found - part).abs() < 0.03, "{found} for {part}");
+        assert!(budget.to_string().contains(&noted), "no {noted} in\n{budget}");
+    }
+}
+
+/// Each node on the way makes packets of its own of a bundle: what one lost is not sent by the next.
+#[test]
+fn bundles_are_lost_on_each_part_of_their_way() {
+    let way = |first: &str, second: &str| {
+        let node = |name: &str| {
+            format!(
+                "node.{name} = {{ kind = \"satellite\", role = {{ kind = \"dtn\", network = \"n\" }} }}\n"
+            )
+        };
+        let nodes: String = ["a", "o", "e"].map(node).concat();
+        let link = |name: &str, ends: &str, channel: &str| {
+            format!(
+                "[link.{name}]\nbetween = [{ends}]\nrate = \"1 Mbit/s\"\ndelay = \"10 ms\"\nforward.channel = {channel}\n"
+            )
+        };
+        format!(
+            "title = \"t\"\nduration = \"100 s\"\n{nodes}{}{}[dtn.n]\nlayer = \"udp\"\n\
+             plan = \"a range +0 +1000 a o 0.01\\na range +0 +1000 o e 0.01\\n\
+             a contact +0 +1000 a o 125000\\na contact +0 +1000 o e 125000\"\n\
+             [flow.f]\nfrom = \"a\"\nto = \"e\"\ntraffic = {{ kind = \"bundles\", payload = \"400 B\", interval = \"50 ms\" }}\n",
+            link("x", "\"a\", \"o\"", first),
+            link("y", "\"o\", \"e\"", second)
+        )
+    };
+    let loss = |loss: &str| format!("{{ kind = \"packet-errors\", loss = {loss} }}");
+    let text = way(&loss("0.1"), &loss("0.2"));
+    let of = scenario(&text).unwrap_or_else(|refusal| panic!("{refusal}\n{text}"));
+    let budget = Budget::new(&of).expect("ways");
+    let found = measured(&of, &mut built(&of))("flow.f.loss");
+    assert!((budget.flows[0].lost - 0.28).abs() < 1e-5 && (found - 0.28).abs() < 0.03, "{found}\n{budget}");
+    for (first, second, note) in [
+        (
+            "{ kind = \"duplication\", probability = 0.5 }".to_owned(),
+            loss("0.2"),
+            "nodes send both on: fewer are lost",
+        ),
+        (
+            loss("0.1"),
+            "{ kind = \"outages\", outages = [{ at = \"40 s\", lasts = \"30 s\" }] }".to_owned(),
+            "at times nothing comes over y forward: bundles that are sent then are lost",
+        ),
+    ] {
+        let text = way(&first, &second);
+        let of = scenario(&text).unwrap_or_else(|refusal| panic!("{refusal}\n{text}"));
+        let budget = Budget::new(&of).expect("ways");
+        let found = measured(&of, &mut built(&of))("flow.f.loss");
+        assert!(budget.to_string().contains(note) && found > 0.05, "{found}\n{budget}");
+    }
 }
 
 /// Nothing is short where nothing is received: each flow sends what it would.
@@ -721,6 +815,39 @@ fn what_is_not_known_is_noted() {
     noted(&between(noise, &flow), "a decoder near or below its threshold");
     noted(&between(frames, &datagrams("f", "8 Mbit/s", "")), "frames have parts of two: up to 16.");
     noted(&between(short, &long), "the fragments of a datagram come at once: some are lost");
+    let copies = "rate = \"10 Mbit/s\"\nforward.channel = [{ kind = \"duplication\", probability = 0.5 }, { kind = \"bit-errors\", ber = 1e-5, crc = false }]\n";
+    noted(
+        &between(copies, &datagrams("f", "1 Mbit/s", "").replace("1000 B", "4000 B")),
+        "and contradict right ones",
+    );
+    let startup =
+        "rate = \"10 Mbit/s\"\ndelay = \"1 ms\"\nqueue = { kind = \"drop-tail\", bytes = \"8 kB\" }\n";
+    noted(&between(startup, &alone("bbr", "")), "what is lost there leaves the line idle");
+    let each = alone("cubic", "").replace("\"cubic\"", "\"cubic\", ack_every = 1");
+    noted(
+        &between("rate = \"50 Mbit/s\"\ndelay = \"100 ms\"\n", &each),
+        "its slow start doubles the window in each round trip",
+    );
+    let bursts = datagrams("u", "0", "").replace(
+        "\"constant-rate\", rate = \"0\"",
+        "\"on-off\", interval = \"3 ms\", mean_on = \"500 ms\", mean_off = \"500 ms\"",
+    );
+    noted(&between(LINE, &format!("{bursts}{}", alone("cubic", ""))), "u sends in bursts on its way");
+    let rounds = alone("newreno", "").replace("\"newreno\"", "\"newreno\", receive_buffer = \"64 kB\"");
+    noted(&between("rate = \"50 Mbit/s\"\ndelay = \"270 ms\"\n", &rounds), "up to 2.70 % more or less");
+    let late = alone("cubic", "start = \"17 s\"\napplication = { kind = \"paced\", rate = \"20 Mbit/s\" }\n");
+    noted(
+        &between("rate = \"50 Mbit/s\"\ndelay = \"270 ms\"\n", &late),
+        "the flow lasts 3 s: it gets up to what",
+    );
+    let held = "rate = \"2 Mbit/s\"\nqueue = { kind = \"drop-tail\", bytes = \"200 kB\" }\n";
+    let stops = datagrams("f", "3 Mbit/s", "stop = \"8 s\"\n");
+    noted(&between(held, &stops), "when it stops arrives behind that: up to 10.28 % more than is forecast");
+    let of_acks = format!("{LINE}return.channel = {{ kind = \"packet-errors\", loss = 0.1 }}\n");
+    noted(&between(&of_acks, &alone("cubic", "")), "channels lose 10.00 % of its ACKs");
+    let others = format!("{}{}", datagrams("u", "200 kbit/s", ""), alone("vegas", ""));
+    noted(&between(LINE, &others), "Vegas takes delays behind packets of others for its own queue");
+    noted(&between(open, &alone("westwood+", "")), "Westwood+ takes its window after a loss from a mean");
     let slots = "title = \"t\"\nduration = \"60 s\"\nnode.b = {}\nnode.a = {}\ncarrier.r = { preset = \"skyplex\" }\n[link.x]\n\
         between = [\"a\", \"b\"]\ndelay = \"250 ms\"\nreturn.rate = \"1 Mbit/s\"\n\
         forward.medium = { kind = \"dama\", carrier = \"r\", rbdc = \"1 Mbit/s\" }\n";

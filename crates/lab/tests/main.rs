@@ -13,5 +13,6 @@ mod fuzz;
 mod losses;
 mod refusals;
 mod scenarios;
+mod transfers;
 mod wifi;
 mod wimax;

@@ -116,6 +116,11 @@ impl Losses {
         self.held(at, time).is_some_and(|held| held.outages.iter().any(out))
     }
 
+    /// Returns the faults of a direction over the run, in their order.
+    pub(super) fn all(&self, at: (usize, Way)) -> impl Iterator<Item = &Config> {
+        self.of.get(&at).into_iter().flatten().flat_map(|held| &held.faults)
+    }
+
     /// Returns `true` if a channel has times without reception.
     pub(super) fn has_outages(&self, at: (usize, Way)) -> bool {
         self.of.get(&at).is_some_and(|all| all.iter().any(|held| !held.outages.is_empty()))

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use bentpipe_net::channel::Config;
 use bentpipe_scenario::{Flow, Medium, Scenario, Traffic, Way, copies};
 use bentpipe_site::application::Application;
 use bentpipe_site::{Cost, Recorded, ShareBudget};
@@ -33,7 +34,10 @@ pub(super) fn of_flow(
         )],
         // Data does not wait where ACKs do.
         None if path.answers_on(forecast.narrowest.0, forecast.narrowest.1) => Vec::new(),
-        None => windows::notes(ground, (n, path), forecast, budget),
+        None => {
+            let is_among_others = sharing.count > u64::from(flow.count);
+            windows::notes(ground, (n, path), forecast, budget, is_among_others)
+        }
     };
     notes.extend(ack_note(scenario, path, forecast));
     notes.extend(ack_share(scenario, path, forecast));
@@ -41,11 +45,18 @@ pub(super) fn of_flow(
     notes.extend(loss_note(flow, budget));
     notes.extend(windows::rate_start(scenario, flow, budget));
     notes.extend(windows::long_datagrams(ground, path));
+    notes.extend(windows::stopped(ground, flow, forecast, budget));
+    notes.extend(acks_note(ground, (n, path)));
     notes.extend(answers_note(ground, (n, path)));
+    notes.extend(outage_note(ground, flow, path));
+    notes.extend(copied_bundles(ground, path));
+    notes.extend(order_note(ground, flow, path));
+    notes.extend(contradictions(ground, path));
     notes.extend(random_delay(media, path));
     notes.extend(bucket(scenario, media, path));
     notes.extend(waiting(ground, (n, path), forecast, budget));
     notes.extend(bursts(flow));
+    notes.extend(bursty_others(scenario, (name, path), sharing));
     notes.extend(proxy_events(scenario, path));
     notes.extend(long_bundles(scenario, flow, path));
     notes.extend(own_copies(ground, path));
@@ -98,6 +109,27 @@ fn loss_note(flow: &Flow, budget: &FlowBudget) -> Option<String> {
     })
 }
 
+/// Returns a note on ACKs that channels lose.
+fn acks_note(ground: &Ground<'_>, (n, path): (usize, &Path)) -> Option<String> {
+    let of_state = |(state, time): (usize, f64)| {
+        let [there, both] = path.answered(ground.media, ground.states, state);
+        (time * there, time * both)
+    };
+    let states = ground.states.of_flow(n).into_iter().filter(|_| path.window.is_some());
+    let sum = |a: (f64, f64), b: (f64, f64)| (a.0 + b.0, a.1 + b.1);
+    let (there, both) = states.map(of_state).reduce(sum).filter(|(there, _)| *there > 0.0)?;
+    let part = 1.0 - both / there;
+    (part > FEW_ACKS).then(|| {
+        format!(
+            "channels lose {} of its ACKs: windows open later, and its timers wait at times: it gets up to what is forecast",
+            show::percent(part)
+        )
+    })
+}
+
+/// Part of ACKs whose loss changes little.
+const FEW_ACKS: f64 = 0.005;
+
 /// Returns a note on answers that channels lose.
 fn answers_note(ground: &Ground<'_>, (n, path): (usize, &Path)) -> Option<String> {
     if !path.asks() {
@@ -106,11 +138,86 @@ fn answers_note(ground: &Ground<'_>, (n, path): (usize, &Path)) -> Option<String
     let (media, states) = (ground.media, ground.states);
     let (mut asked, mut answered) = (0.0, 0.0);
     for (state, time) in states.of_flow(n) {
-        let [there, back] = path.answered(media, states, state);
-        (asked, answered) = (asked + time * there, answered + time * there * back);
+        let [there, both] = path.answered(media, states, state);
+        (asked, answered) = (asked + time * there, answered + time * both);
     }
     let part = if asked > 0.0 { 1.0 - answered / asked } else { 0.0 };
-    (part > 1e-9).then(|| format!("channels lose {} of the answers that come", show::percent(part)))
+    (part > 1e-9).then(|| {
+        let [part, all] = [part, 1.0 - answered].map(show::percent);
+        format!("channels lose {part} of the answers that come: {all} of requests are unanswered")
+    })
+}
+
+/// Returns a note on times without reception for a sender that waits in them.
+fn outage_note(ground: &Ground<'_>, flow: &Flow, path: &Path) -> Option<String> {
+    let is_out =
+        |at: &(usize, Way)| ground.states.rates(*at).first().is_some_and(|least| least.rate.as_bps() == 0);
+    let out = path.directions().into_iter().find(is_out)?;
+    let at = direction(ground.scenario, out);
+    match &flow.traffic {
+        Traffic::Bundles(_) => Some(format!(
+            "at times nothing comes over {at}: bundles that are sent then are lost, or wait and are sent again: up to what is forecast arrives"
+        )),
+        Traffic::Tfrc(_) => Some(format!(
+            "at times nothing comes over {at}, and its rate is low behind them: it gets up to what is forecast"
+        )),
+        _ => path.window.map(|_| {
+            format!(
+                "at times nothing comes over {at}: its timers wait for up to twice as long, and it begins in slow start then: it gets up to what is forecast"
+            )
+        }),
+    }
+}
+
+/// Returns a note on copies of bundles that nodes on the way send on.
+fn copied_bundles(ground: &Ground<'_>, path: &Path) -> Option<String> {
+    let before = path.stops.last().copied().unwrap_or_default();
+    let mut hops = path.hops_there()[..before].iter().map(|hop| (hop.0, hop.1));
+    let is_copied = |at: &(usize, Way)| {
+        ground.states.losses.all(*at).any(|fault| matches!(fault, Config::Duplication { .. }))
+    };
+    let at = hops.find(is_copied)?;
+    Some(format!(
+        "bundles come twice over {}, and nodes send both on: fewer are lost than is forecast",
+        direction(ground.scenario, at)
+    ))
+}
+
+/// Returns a note on packets that pass others.
+///
+/// A sender that slows down takes late ones for lost.
+fn order_note(ground: &Ground<'_>, flow: &Flow, path: &Path) -> Option<String> {
+    let slows = path.window.is_some() || matches!(flow.traffic, Traffic::Tfrc(_));
+    let mut ways = path.hops_there().iter().map(|hop| (hop.0, hop.1)).filter(|_| slows);
+    let at = ways.find(|at| ground.states.losses.all(*at).any(changes_order))?;
+    Some(format!(
+        "the channel of {} lets packets pass others, and late ones are taken for lost: it slows down then, and gets up to what is forecast",
+        direction(ground.scenario, at)
+    ))
+}
+
+fn changes_order(fault: &Config) -> bool {
+    match fault {
+        Config::Reordering { probability, delay } => *probability > 0.0 && !delay.is_zero(),
+        Config::Jitter { keep_order, .. } => !keep_order,
+        _ => false,
+    }
+}
+
+/// Returns a note on copies of fragments with wrong bits, which contradict right ones.
+fn contradictions(ground: &Ground<'_>, path: &Path) -> Option<String> {
+    let ways = path.hops_there().iter().map(|hop| (hop.0, hop.1)).filter(|_| path.fragments > 1);
+    let mut faults = ways.flat_map(|at| ground.states.losses.all(at));
+    let is_copied = faults.any(|fault| matches!(fault, Config::Duplication { .. }));
+    let is_wrong = |fault: &Config| match fault {
+        Config::BitErrors { crc, .. } => !crc,
+        Config::Coded(config) => !config.crc,
+        Config::BitBursts { .. } => true,
+        _ => false,
+    };
+    (is_copied && faults.any(is_wrong)).then(|| {
+        "copies of its fragments have wrong bits, and contradict right ones: more of its datagrams are lost than is forecast".to_owned()
+    })
 }
 
 /// Returns a note on delays that are drawn for each packet.
@@ -169,6 +276,22 @@ fn bursts(flow: &Flow) -> Option<String> {
         };
         note.to_owned()
     })
+}
+
+/// Returns a note on others that send in bursts.
+///
+/// A connection takes what they leave.
+fn bursty_others(scenario: &Scenario, (name, path): (&str, &Path), sharing: &Sharing) -> Option<String> {
+    let is_bursty = |other: &&str| {
+        let flow = scenario.flow.get(*other).filter(|_| *other != name);
+        flow.is_some_and(
+            |flow| matches!(&flow.traffic, Traffic::Udp(udp) if matches!(udp.pattern, Pattern::OnOff { .. })),
+        )
+    };
+    let other = sharing.names().find(is_bursty).filter(|_| path.window.is_some())?;
+    Some(format!(
+        "{other} sends in bursts on its way: windows grow slowly into what that leaves, and it gets up to what is forecast"
+    ))
 }
 
 /// Returns a note on a proxy on the way that events change.

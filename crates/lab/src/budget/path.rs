@@ -124,6 +124,8 @@ pub(super) struct Path {
     pub(super) links: [usize; 2],
     /// Place that none of its packets passes.
     pub(super) blocked: Option<Barrier>,
+    /// Numbers of links there behind which a node makes packets of its own. Few have one.
+    pub(super) stops: Vec<usize>,
     /// Fragments of a packet and of an answer.
     longest: [Fragments; 2],
     /// Number and length of the fragments of an answer.
@@ -253,6 +255,7 @@ impl Path {
             whole,
             links: counts,
             blocked: None,
+            stops: Vec::new(),
             longest: all,
             answer,
             answers,
@@ -370,25 +373,42 @@ impl Path {
     /// Links carry duplicates. The end counts each packet once, and one in fragments with all of them. Nothing comes behind a barrier.
     pub(super) fn passing(&self, media: &Media<'_>, states: &States, state: usize, slows: bool) -> Vec<f64> {
         let (losses, time) = (&states.losses, states.start(state));
-        let (mut all, mut comes) = (Vec::with_capacity(self.there.len() + 1), 1.0);
+        let mut all = Vec::with_capacity(self.there.len() + 1);
         let blocked = self.blocked.as_ref().map_or(usize::MAX, |barrier| barrier.hop);
-        for (n, (link, way, more)) in self.there.iter().enumerate() {
-            all.push(if n < blocked { comes } else { 0.0 });
-            let (at, len) = ((*link, *way), self.packet + more);
-            let of_medium = states.cost(state, media, at).mean_loss(len as usize, 1);
-            comes *= (1.0 - losses.part(at, time, len)) * (1.0 - of_medium) * losses.copies(at, time);
-            comes *= if slows { 1.0 } else { states.received(state, at) };
+        let mut arrives = 1.0;
+        for leg in self.legs_there() {
+            let (first, mut comes) = (all.len(), arrives);
+            for (n, (link, way, more)) in leg.iter().enumerate() {
+                all.push(if first + n < blocked { comes } else { 0.0 });
+                let (at, len) = ((*link, *way), self.packet + more);
+                let of_medium = states.cost(state, media, at).mean_loss(len as usize, 1);
+                comes *= (1.0 - losses.part(at, time, len)) * (1.0 - of_medium) * losses.copies(at, time);
+                comes *= if slows { 1.0 } else { states.received(state, at) };
+            }
+            arrives *= whole(lengths(leg, self.packet), self.fragments, (media, states, state), slows);
         }
-        let arrives = || whole(&self.there, (self.packet, self.fragments), (media, states, state), slows);
-        all.push(if blocked == usize::MAX { arrives() } else { 0.0 });
+        all.push(if blocked == usize::MAX { arrives } else { 0.0 });
         all
     }
 
-    /// Returns the parts of its packets and of their answers that come in a state.
+    /// Returns the links there between nodes that make packets of their own.
+    fn legs_there(&self) -> impl Iterator<Item = &[(usize, Way, u64)]> {
+        let ends = self.stops.iter().copied().chain([self.there.len()]);
+        let mut from = 0;
+        ends.map(move |to| &self.there[std::mem::replace(&mut from, to)..to])
+    }
+
+    /// Returns the parts of its packets that come in a state, and that are answered.
     pub(super) fn answered(&self, media: &Media<'_>, states: &States, state: usize) -> [f64; 2] {
         let at = (media, states, state);
-        let there = whole(&self.there, (self.packet, self.fragments), at, false);
-        [there, whole(&self.back, (self.answer.1, self.answer.0), at, false)]
+        let go = || lengths(&self.there, self.packet);
+        let come = || lengths(&self.back, self.answer.1);
+        let there = whole(go(), self.fragments, at, false);
+        if self.fragments > 1 || self.answer.0 > 1 {
+            return [there, there * whole(come(), self.answer.0, at, false)];
+        }
+        // Each copy of a packet has an answer.
+        [there, whole(go().chain(come()), 1, at, false)]
     }
 
     /// Returns the links there, with what tunnels add to a packet.
@@ -465,16 +485,16 @@ impl Path {
 
 /// Returns the part of packets that arrive whole in a state.
 ///
-/// They are in `pieces` of `len` bytes. A sender that slows down waits in outages, which have no part here.
+/// They are in `pieces`, whose lengths are with the links. A sender that slows down waits in outages, which have no part here.
 fn whole(
-    hops: &[(usize, Way, u64)],
-    (len, pieces): (u64, u64),
+    hops: impl Iterator<Item = (usize, Way, u64)>,
+    pieces: u64,
     (media, states, state): (&Media<'_>, &States, usize),
     slows: bool,
 ) -> f64 {
     let (mut stages, mut whole, mut is_copied) = (Vec::new(), 1.0, false);
-    for (link, way, more) in hops {
-        let (at, len) = ((*link, *way), len + more);
+    for (link, way, len) in hops {
+        let at = (link, way);
         let of_medium = |count| states.cost(state, media, at).mean_loss(len as usize, count);
         match is_copied {
             true => stages.push(Stage::Loss(of_medium(1))),
@@ -486,6 +506,11 @@ fn whole(
         is_copied |= stages.iter().any(|stage| matches!(stage, Stage::Copies(_)));
     }
     whole * pieces::arrives(&stages, pieces)
+}
+
+/// Returns links with the lengths of packets there.
+fn lengths(hops: &[(usize, Way, u64)], len: u64) -> impl Iterator<Item = (usize, Way, u64)> {
+    hops.iter().map(move |(link, way, more)| (*link, *way, len + more))
 }
 
 /// Returns the seconds by which transmissions are longer in a state than in the file.

@@ -137,6 +137,11 @@ impl Sharing {
         Sharing { name, flows, count }
     }
 
+    /// Returns the names of the flows.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.flows.iter().map(|(name, _)| name.as_str())
+    }
+
     /// Describes the flows: their number, the shared resource, and the names of the most numerous.
     pub(super) fn describe(&self) -> String {
         const SHOWN: usize = 5;
@@ -157,7 +162,11 @@ pub(super) struct Forecast {
     pub(super) alone: Rate,
     /// Mean rate of payload that can be sent without other flows. Losses of channels are in it.
     pub(super) sent: Rate,
-    /// The same in the first state in which it sends.
+    /// Mean part of its packets that arrives.
+    ///
+    /// It is over time, and over what is sent where it slows down.
+    pub(super) arrives: f64,
+    /// Rate of payload that can be sent in the first state in which it sends.
     pub(super) first: Rate,
     /// Direction that limits that.
     pub(super) narrowest: (usize, Way),
@@ -226,7 +235,7 @@ pub(super) fn forecasts(
         shares
     };
     let all: Vec<Vec<share::Share>> = (0..states.len()).map(share).collect();
-    let forecast = |(n, (flow, _)): (usize, &(usize, Path))| {
+    let forecast = |(n, (flow, path)): (usize, &(usize, Path))| {
         let of_flow = states.of_flow(*flow);
         let share = |state: usize| {
             let own = asked_of[n].iter().map(|number| all[state][*number]);
@@ -237,9 +246,16 @@ pub(super) fn forecasts(
         let ways = Ways { states, media, uses: &uses[n], passing: &passing };
         let pressed = uses[n].iter().find_map(|one| Some((one.at, *pressed.get(&one.resource)?)));
         let forecast = forecast(&ways, states.first_of(*flow), &of_flow, &shares, &arriving);
-        Forecast { pressed, ..forecast }
+        let is_fixed = !slows(&scenario.flow[*flow], path);
+        let arrives = if is_fixed { mean_of(&of_flow, &arriving) } else { forecast.arrives };
+        Forecast { pressed, arrives, ..forecast }
     };
     paths.iter().enumerate().map(forecast).collect()
+}
+
+/// Returns the mean over states with their parts.
+fn mean_of(states: &[(usize, f64)], values: &[f64]) -> f64 {
+    states.iter().zip(values).map(|((_, part), value)| part * value).sum()
 }
 
 /// Returns what passes in each state. States of equal losses have it in common.
@@ -386,9 +402,19 @@ fn forecast(
         let sum: f64 = of_flow.iter().enumerate().map(|(n, (_, part))| rate(n).min(1e15) * part).sum();
         Rate::from_bps(sum.round() as u64)
     };
+    // Where nothing comes to a line, any rate would pass it.
+    let open: f64 =
+        of_flow.iter().zip(arriving).filter(|(_, part)| **part > 0.0).map(|((_, time), _)| time).sum();
+    let sent = |n: usize| match open > 0.0 {
+        true if arriving[n] > 0.0 => alone[n].0 / open,
+        true => 0.0,
+        false => alone[n].0,
+    };
+    let [arrived, sent] = [mean(&|n| alone[n].0 * arriving[n]), mean(&sent)];
     Forecast {
-        alone: mean(&|n| alone[n].0 * arriving[n]),
-        sent: mean(&|n| alone[n].0),
+        alone: arrived,
+        sent,
+        arrives: arrived.as_bps() as f64 / (sent.as_bps() as f64 * open).max(1.0),
         first: Rate::from_bps(ways.alone(first).0.min(1e15).round() as u64),
         narrowest,
         fair: mean(&|n| shares[n].rate * arriving[n]),

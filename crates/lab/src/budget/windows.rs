@@ -17,6 +17,12 @@ const LONGEST_WAIT: Span = Span::from_secs(1);
 /// Number of bandwidth-delay products of a queue that is too long.
 const BDPS_OF_QUEUE: u64 = 2;
 
+/// Number of bandwidth-delay products of a queue that holds what BBR sends at first.
+const BDPS_OF_BBR: u64 = 3;
+
+/// Number of packets that it sends beyond them.
+const BURST_OF_BBR: u64 = 16;
+
 /// Part of data behind a bucket, or of time in slow start, worth a note.
 const PART: f64 = 0.02;
 
@@ -26,6 +32,7 @@ pub(super) fn notes(
     (n, path): (usize, &Path),
     forecast: &Forecast,
     budget: &FlowBudget,
+    is_among_others: bool,
 ) -> Vec<String> {
     let (Some(tcp), flow) = (&budget.tcp, &ground.scenario.flow[n]) else { return Vec::new() };
     let way = forecast.narrowest;
@@ -37,16 +44,26 @@ pub(super) fn notes(
     notes.extend(held.and_then(|held| small_queue(flow, budget, tcp, &of, held)));
     let fits = queue_of(ground.media, way.0, way.1).and_then(|queue| queue_bytes(&queue, budget.packet));
     notes.extend(long_queue(flow, budget, tcp, at, fits.unwrap_or_default()));
+    let is_shared = (budget.fair_share.as_bps() as f64) < 0.999 * tcp.window_limit.as_bps() as f64;
     let is_hybla = controller(flow).is_some_and(|controller| matches!(controller, Controller::Hybla(_)));
-    if is_hybla && held.is_some() && tcp.window_allowed > tcp.window_needed {
+    if is_hybla && held.is_some() && (tcp.window_allowed > tcp.window_needed || is_shared) {
         notes.push(
             "Hybla opens its window faster than its round trip: what it loses in the queue is not forecast"
                 .to_owned(),
         );
     }
+    if is_vegas(flow) && is_among_others {
+        notes.push(
+            "Vegas takes delays behind packets of others for its own queue, and yields to them: it gets up to what is forecast"
+                .to_owned(),
+        );
+    }
+    notes.extend(westwood(ground.scenario, flow, budget, held.unwrap_or_default()));
+    notes.extend(overshoot(ground.scenario, flow, budget, held.unwrap_or_default()));
     notes.extend(probes(flow, budget));
     notes.extend(bucket(ground, (n, flow), way));
     notes.extend(slow_start(ground.scenario, flow, budget, tcp));
+    notes.extend(in_rounds(ground.scenario, flow, budget, tcp));
     notes.extend(ended(flow, budget, tcp));
     let before = path.hops_there().iter().map(|hop| (hop.0, hop.1)).take_while(|hop| *hop != way);
     notes.extend(bursts(ground, flow, budget, before));
@@ -58,6 +75,10 @@ fn controller(flow: &Flow) -> Option<&Controller> {
         Traffic::Tcp(tcp) => Some(&tcp.controller),
         _ => None,
     }
+}
+
+fn is_vegas(flow: &Flow) -> bool {
+    controller(flow).is_some_and(|controller| matches!(controller, Controller::Vegas(_)))
 }
 
 /// Returns a note on windows that do not fill the path.
@@ -92,7 +113,13 @@ fn small_queue(
     queue: &str,
     held: Bytes,
 ) -> Option<String> {
-    if held >= tcp.buffer_needed {
+    let is_bbr = controller(flow).is_some_and(|controller| matches!(controller, Controller::Bbr(_)));
+    // Startup of BBR has twice the product in the queue, and bursts of segments where that is few of them.
+    let at_first = BDPS_OF_BBR.saturating_mul(tcp.buffer_needed.get());
+    let at_first = at_first.saturating_add(BURST_OF_BBR * budget.packet.get());
+    let is_small =
+        held < tcp.buffer_needed || is_bbr && held.get() < at_first && is_overrun(flow, budget, tcp, held);
+    if !is_small {
         return None;
     }
     let note = format!("{queue} holds {held}; the path's bandwidth-delay product is {}", tcp.buffer_needed);
@@ -179,12 +206,56 @@ fn probes(flow: &Flow, budget: &FlowBudget) -> Option<String> {
     })
 }
 
+/// Returns a note on a slow start that doubles its window.
+///
+/// It loses as much as fits the path. With an ACK for two segments it loses half as much, and sends that again while the queue is served.
+fn overshoot(scenario: &Scenario, flow: &Flow, budget: &FlowBudget, held: Bytes) -> Option<String> {
+    let Traffic::Tcp(config) = &flow.traffic else { return None };
+    let grows = matches!(&config.controller, Controller::NewReno(_) | Controller::Cubic(_));
+    let doubles = grows && config.ack_every <= 1;
+    let tcp = budget.tcp.as_ref().filter(|tcp| doubles && is_overrun(flow, budget, tcp, held))?;
+    let sends = time(scenario, flow).unwrap_or_else(|| scenario.duration.saturating_sub(flow.start));
+    let sends = tcp.completion.map_or(sends, |takes| takes.min(sends));
+    let again = budget.ceiling.span_of(Bytes::new(held.get().saturating_add(tcp.window_needed.get())));
+    (again.as_secs_f64() > PART * sends.as_secs_f64()).then(|| {
+        "its slow start doubles the window in each round trip, and loses as much at once as fits the path: it gets up to what is forecast".to_owned()
+    })
+}
+
+/// Returns a note on a window that follows a mean of the rate.
+///
+/// Behind slow start the mean is that of some ten round trips, and has a part of the rate by then. The rest of the window grows by a segment in each.
+fn westwood(scenario: &Scenario, flow: &Flow, budget: &FlowBudget, held: Bytes) -> Option<String> {
+    let is_westwood =
+        controller(flow).is_some_and(|controller| matches!(controller, Controller::Westwood(_)));
+    let tcp = budget.tcp.as_ref().filter(|tcp| is_westwood && is_overrun(flow, budget, tcp, held))?;
+    let sends = time(scenario, flow).unwrap_or_else(|| scenario.duration.saturating_sub(flow.start));
+    let sends = tcp.completion.map_or(sends, |takes| takes.min(sends));
+    let segments = tcp.window_needed.get() as f64 / budget.payload.get().max(1) as f64;
+    let grows = segments * budget.min_rtt?.as_secs_f64();
+    // What the queue held is lost as well, and sent again in that window.
+    let again = budget.ceiling.span_of(held).as_secs_f64();
+    (grows / 2.0 + again > PART * sends.as_secs_f64()).then(|| {
+        "Westwood+ takes its window after a loss from a mean of the rate over some ten round trips, which is low behind slow start: the line idles then, and it gets up to what is forecast".to_owned()
+    })
+}
+
 /// Returns a note on a slow start that takes a part of a flow's time.
 fn slow_start(scenario: &Scenario, flow: &Flow, budget: &FlowBudget, tcp: &TcpBudget) -> Option<String> {
     let lasts = scenario.duration.saturating_sub(flow.start);
+    let sends = time(scenario, flow).unwrap_or(lasts).as_secs_f64();
+    let is_long = |time: Span| time.as_secs_f64() > PART * sends;
     match (tcp.slow_start, tcp.with_slow_start, tcp.completion) {
+        (slow_start, less, _)
+            if is_vegas(flow) && (less.is_some() || slow_start.is_none_or(is_long)) =>
+        {
+            Some(
+                "Vegas ends its slow start at delays of single packets or of a tick of its clock, and grows slowly then: it gets up to what is forecast".to_owned(),
+            )
+        }
         (Some(slow_start), ..) if slow_start > lasts => {
-            Some(format!("slow start alone takes {}; the flow lasts {lasts}", show::time(slow_start)))
+            let less = if tcp.with_slow_start.is_none() { ": it gets up to what is forecast" } else { "" };
+            Some(format!("slow start alone takes {}; the flow lasts {lasts}{less}", show::time(slow_start)))
         }
         (None, Some(_), Some(completion)) => {
             Some(format!("its data have arrived after {}, before its window is open", show::time(completion)))
@@ -193,15 +264,7 @@ fn slow_start(scenario: &Scenario, flow: &Flow, budget: &FlowBudget, tcp: &TcpBu
             Some("it ends before its window is open: its goodput is that within a tenth".to_owned())
         }
         (Some(slow_start), ..) => {
-            let sends = time(scenario, flow).unwrap_or(lasts).as_secs_f64();
-            let is_long = slow_start.as_secs_f64() > PART * sends;
-            if is_long
-                && controller(flow).is_some_and(|controller| matches!(controller, Controller::Vegas(_)))
-            {
-                return Some(
-                    "Vegas ends its slow start at delays of single packets, and grows slowly then: it gets up to what is forecast".to_owned(),
-                );
-            }
+            let is_long = is_long(slow_start);
             if is_long && flow.application.offered().is_some() {
                 let slow_start = show::time(slow_start);
                 return Some(format!(
@@ -221,6 +284,18 @@ fn slow_start(scenario: &Scenario, flow: &Flow, budget: &FlowBudget, tcp: &TcpBu
     }
 }
 
+/// Returns a note on a window that is sent once in a round trip.
+///
+/// A short time has few of them.
+fn in_rounds(scenario: &Scenario, flow: &Flow, budget: &FlowBudget, tcp: &TcpBudget) -> Option<String> {
+    let sends = time(scenario, flow)?.as_secs_f64();
+    let part = budget.min_rtt?.as_secs_f64() / sends;
+    let is_limited = tcp.window_allowed < tcp.window_needed && size(flow).is_none();
+    (is_limited && part > PART).then(|| {
+        format!("its window is sent once in a round trip: it gets up to {} more or less", show::percent(part))
+    })
+}
+
 /// Returns a note on a rate that doubles in each round trip (RFC 5348, 4.3).
 pub(super) fn rate_start(scenario: &Scenario, flow: &Flow, budget: &FlowBudget) -> Option<String> {
     let (Traffic::Tfrc(_), Some(rtt)) = (&flow.traffic, budget.min_rtt) else { return None };
@@ -231,6 +306,29 @@ pub(super) fn rate_start(scenario: &Scenario, flow: &Flow, budget: &FlowBudget) 
     (rtt.as_secs_f64() * rounds > PART * lasts.as_secs_f64()).then(|| {
         "its rate doubles in each round trip at first, and it sends less than is written: it gets up to what is forecast"
             .to_owned()
+    })
+}
+
+/// Returns a note on what waits when a sender stops.
+///
+/// It sends more than a line carries.
+pub(super) fn stopped(
+    ground: &Ground<'_>,
+    flow: &Flow,
+    forecast: &Forecast,
+    budget: &FlowBudget,
+) -> Option<String> {
+    let sends = flow.stop.filter(|stop| *stop < ground.scenario.duration)?.saturating_sub(flow.start);
+    let offered = budget.offered?.as_bps().saturating_mul(flow.count.into());
+    let is_over = budget.tcp.is_none() && offered as f64 > 1.001 * forecast.sent.as_bps() as f64;
+    let held = held(ground, forecast.limit, budget.packet).filter(|_| is_over)?;
+    let more = held.get() as f64 / forecast.sent.bdp(sends).get().max(1) as f64;
+    (more > PART).then(|| {
+        let at = direction(ground.scenario, forecast.limit);
+        format!(
+            "what waits in front of {at} when it stops arrives behind that: up to {} more than is forecast",
+            show::percent(more)
+        )
     })
 }
 

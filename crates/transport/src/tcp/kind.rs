@@ -5,18 +5,41 @@ use bentpipe_site::{
     Ascent, Climbed, End, FlowAt, FlowEnds, FlowGround, FlowTakes, IpVersion, Opener, PathFacts, Problem,
     RealTraffic, TrafficKind, Window, header_len,
 };
-use bentpipe_units::{Bytes, Rate, Time};
+use bentpipe_units::{Bytes, Rate, Span, Time};
 use bentpipe_wire::ip::Protocol;
 
 use super::config::{Config, ReceiveBuffer};
 use super::endpoint::Endpoint;
+use super::receiver::QUICK_ACKS;
+use super::window::Buffer;
 
 /// Length of a TCP header without options.
 const HEADER_LEN: u64 = 20;
 /// Length of the timestamps option with its padding (RFC 7323 appendix A).
 const TIMESTAMPS_LEN: u64 = 12;
+/// Number of times in a tick at which a connection is forecast to begin.
+const PHASES: u64 = 8;
 /// Longest MSS: the longest IPv4 packet less 40.
 const MAX_MSS: u64 = 65_495;
+
+impl Config {
+    /// Returns the number of first segments that the receiver acknowledges one by one.
+    ///
+    /// The window of a SYN is not scaled. Where the buffer has room for much more, the first segment brings an update.
+    fn alone(&self, smss: u64) -> u64 {
+        let sayable = if self.window_scaling { u64::MAX } else { 0xffff };
+        let buffer = Buffer::new(&self.receive_buffer, smss, sayable);
+        let (space, unit) = (buffer.space(0), smss.min(buffer.clamp() / 2).max(1));
+        let offered = space.min(0xffff).saturating_sub(smss);
+        let is_far = space >= offered + unit && (offered < unit || space - offered >= buffer.clamp() / 2);
+        // A receiver that opens the connection has sent an ACK before.
+        let update = u64::from(is_far && self.opened_by == Opener::Sender);
+        // Each segment that opens a window further has an ACK too.
+        let opens = (buffer.clamp() - space).div_ceil(2 * smss.max(1));
+        let quick = (space / (2 * smss.max(1))).clamp(2, QUICK_ACKS) + opens;
+        if self.quick_acks { quick.max(update) } else { update }
+    }
+}
 
 impl TrafficKind for Config {
     fn takes(&self) -> FlowTakes {
@@ -86,22 +109,35 @@ impl TrafficKind for Config {
         }
         let smss = u32::try_from(path.payload.get()).unwrap_or(u32::MAX).max(1);
         let connection = self.connection(smss, self.initial_window);
-        let climb = ramp(
-            &mut *self.controller.build(&connection),
-            &Ramp {
+        let tick = if self.timestamps { self.timestamp_granularity } else { Span::ZERO };
+        // Where a law ends slow start at a delay, the times of ticks decide when.
+        let phases = if self.controller.ends_slow_start_by_delays() && !tick.is_zero() { PHASES } else { 1 };
+        let climb = |phase: u64| {
+            let path = Ramp {
                 rtt: path.rtt,
                 rate: path.rate,
                 smss,
                 ack_every: self.ack_every,
                 ack_delay: self.ack_delay,
+                alone: self.alone(smss.into()),
+                tick,
+                phase: tick * phase / phases,
                 target: path.window.get(),
                 most: self.window().map_or(u64::MAX, |window| window.most.get()),
-                most_acks: path.most_acks,
+                most_acks: path.most_acks / phases,
                 data: path.data.map_or(u64::MAX, Bytes::get),
                 lasts: path.lasts,
-            },
-        );
-        let Climb { time, acks, end, acked } = climb;
+            };
+            ramp(&mut *self.controller.build(&connection), &path)
+        };
+        let climbs: Vec<Climb> = (0..phases).map(climb).collect();
+        let acks = climbs.iter().map(|climb| climb.acks).sum();
+        // The fastest: what a forecast says is the most that may come.
+        let late = |climb: &Climb| {
+            let end = climb.end.map_or(f64::INFINITY, Span::as_secs_f64);
+            end - path.rate.span_of(Bytes::new(climb.acked)).as_secs_f64()
+        };
+        let Climb { time, end, acked, .. } = climbs.into_iter().min_by(|a, b| late(a).total_cmp(&late(b)))?;
         Some(Climbed { time, acks, end, acked: Bytes::new(acked) })
     }
 

@@ -53,6 +53,9 @@ pub(super) struct Receiver {
     twice: Option<(u64, u64)>,
 }
 
+/// The most first segments that Linux acknowledges without delay.
+pub(super) const QUICK_ACKS: u64 = 16;
+
 /// Linux's ACKs without delay at the start and after a pause.
 #[derive(Clone, Copy, Debug)]
 struct QuickAcks {
@@ -61,10 +64,8 @@ struct QuickAcks {
 }
 
 impl QuickAcks {
-    const MOST: u64 = 16;
-
     fn refill(&mut self, window: u64, mss: u64) {
-        self.left = (window / (2 * mss.max(1))).clamp(2, QuickAcks::MOST) as u32;
+        self.left = (window / (2 * mss.max(1))).clamp(2, QUICK_ACKS) as u32;
     }
 }
 
