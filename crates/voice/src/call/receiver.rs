@@ -643,9 +643,8 @@ mod tests {
         missing.add(10, 11);
         missing.add(11, 14);
         missing.add(20, 21);
-        assert_eq!([9, 12, 12, 10, 13, 14, 20, 20, 11].map(|number| missing.take(number)), {
-            [false, true, false, true, true, false, true, false, true]
-        });
+        let taken = [9, 12, 12, 10, 13, 14, 20, 20, 11].map(|number| missing.take(number));
+        assert_eq!(taken, [false, true, false, true, true, false, true, false, true]);
         assert!(missing.0.is_empty());
         (0..5000).for_each(|n| missing.add(10 * n, 10 * n + 1));
         assert!(missing.0.len() < 320, "{}", missing.0.len());
