@@ -107,7 +107,8 @@ impl RoleKind for Kind {
             Layer::Dccp => Bearer::flows(at, network.datagram, neighbours.len()),
         };
         let node = Node::new(config, routing);
-        Ok(Box::new(Agent::new(own, node, (neighbours, bearer), network)))
+        let account = ground.account_of(Port(0));
+        Ok(Box::new(Agent::new(own, node, (neighbours, bearer), network).with_account(account)))
     }
 }
 

@@ -22,6 +22,7 @@ mod stranded;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use bentpipe_net::ledger::SubAccount;
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::admin::reason;
 use bentpipe_wire::dtn::bundle::{Bundle, Content, Fragment, HopCount, Timestamp};
@@ -31,7 +32,7 @@ use bentpipe_wire::dtn::eid::Eid;
 pub use copies::COPIES_BLOCK;
 use copies::Meeting;
 use holdings::Notes;
-pub use holdings::{Holdings, Registry, Whereabouts};
+pub use holdings::{Gone, Holdings, Registry, Whereabouts};
 pub use operate::{Listed, State};
 pub use routing::Routing;
 use spread::Spread;
@@ -228,6 +229,11 @@ impl Node {
     /// Returns the registry of [`Node::register`].
     pub fn registry(&self) -> Option<&Registry> {
         self.notes.registry()
+    }
+
+    /// Returns the account of the datagrams of a stored bundle's flow, if the flow is known.
+    pub fn datagrams_of(&self, id: u64) -> Option<SubAccount> {
+        self.notes.datagrams_of(&self.store.get(id)?.bundle)
     }
 
     /// Removes a bundle from the storage.

@@ -58,8 +58,8 @@ pub(crate) fn record(
     let follower = Arc::new(Mutex::new(follower));
     follow(network, &follower);
     let watching = Arc::clone(&follower);
-    network.watch(move |now, element, port, packet| {
-        watching.lock().unwrap_or_else(PoisonError::into_inner).see(now, (element, port), packet);
+    network.watch(move |now, at, packet, place| {
+        watching.lock().unwrap_or_else(PoisonError::into_inner).see(now, at, (packet, place));
     });
     files(&follower)
 }
@@ -110,9 +110,9 @@ struct Follower {
     entries: HashMap<Input, End>,
     /// Elements at the ends of flows, which receive. A node that answers by itself is an end too, of any number of flows.
     exits: HashSet<(ElementId, End)>,
-    /// Records of the packets that accounts begin with, by the input that they enter.
-    sent: HashMap<Input, Vec<Option<usize>>>,
-    /// Ends of these packets, in the order of their sending at each input.
+    /// Places of recorded packets among those that their accounts follow.
+    followed: Vec<Option<usize>>,
+    /// Ends of the packets that are followed.
     ends: Vec<PacketEnd>,
     /// Records of packets in flight.
     open: HashMap<u64, usize>,
@@ -158,7 +158,7 @@ impl Follower {
             packets,
             entries,
             exits,
-            sent: HashMap::new(),
+            followed: Vec::new(),
             ends: Vec::new(),
             open: HashMap::new(),
             translators: translators(network),
@@ -172,31 +172,23 @@ impl Follower {
     /// Sets the fates of packets at the end of the run.
     fn settle(&mut self) {
         self.packets.settle(self.now, |flow| self.empty_paths[flow]);
-        let mut sent: HashMap<Input, std::vec::IntoIter<Option<usize>>> = std::mem::take(&mut self.sent)
-            .into_iter()
-            .map(|(at, records)| (at, records.into_iter()))
-            .collect();
-        for end in std::mem::take(&mut self.ends) {
-            let record = sent.get_mut(&end.input).and_then(Iterator::next).flatten();
-            if let Some(record) = record.and_then(|number| self.packets.records.get_mut(number)) {
-                conclude(record, &end);
+        for (record, place) in self.packets.records.iter_mut().zip(&self.followed) {
+            if let Some(end) = place.and_then(|place| self.ends.get(place)) {
+                conclude(record, end);
             }
         }
     }
 
     /// Notes that a packet is at an input.
-    fn see(&mut self, now: Time, at: Input, packet: &Packet) {
+    ///
+    /// It has its place among those that are followed, if it enters there.
+    fn see(&mut self, now: Time, at: Input, (packet, place): (&Packet, Option<usize>)) {
         self.now = now;
-        let seen = Seen::of(packet);
-        let is_entry = self.entries.contains_key(&at);
-        if is_entry && packet.is_new() {
-            let record = seen.is_some().then_some(self.packets.records.len());
-            self.sent.entry(at).or_default().push(record);
-        }
-        let Some(seen) = seen else { return };
+        let Some(seen) = Seen::of(packet) else { return };
         let key = seen.key(packet);
         if let Some(end) = self.entries.get(&at) {
-            return self.begin((now, at.0), *end, (key, packet), &seen);
+            self.begin((now, at.0), *end, (key, packet), &seen);
+            return self.followed.resize(self.packets.records.len(), place);
         }
         if !self.crossing.is_empty()
             && let Some(number) = self.crossing.remove(&(at, seen.untranslated(packet)))

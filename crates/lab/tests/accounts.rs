@@ -671,6 +671,48 @@ fn bundles_in_fragments_are_lost_with_any_of_them() {
     assert!(roles.iter().any(|row| row.sender == "node.a.dtn"), "{:?}", run.ledger);
 }
 
+#[test]
+fn bundles_are_lost_where_they_or_a_part_of_them_is() {
+    let text = |payload: &str, channel: &str, lifetime: &str| {
+        let role = "role = { kind = \"dtn\", network = \"n\" }";
+        format!(
+            "title = \"t\"\nduration = \"60 s\"\nnode.a = {{ {role} }}\nnode.o = {{ kind = \"router\", {role} }}\nnode.b = {{ {role} }}\n\
+             [dtn.n]\nlayer = \"udp\"\nplan = \"\"\"\na range +0 +1000 a o 1\na range +0 +1000 o b 1\na contact +0 +1000 a o 125000\n\
+             a contact +0 +50 o b 125000\n\"\"\"\n\
+             [link.near]\nbetween = [\"a\", \"o\"]\nrate = \"1 Mbit/s\"\ndelay = \"1 s\"\n{channel}\n\
+             [link.far]\nbetween = [\"o\", \"b\"]\nrate = \"1 Mbit/s\"\ndelay = \"1 s\"\n\
+             [flow.f]\nfrom = \"a\"\nto = \"b\"\ntraffic = {{ kind = \"bundles\", payload = \"{payload}\", interval = \"500 ms\"{lifetime} }}\n"
+        )
+    };
+    let lossy = "forward.channel = { kind = \"packet-errors\", loss = 0.3 }";
+    for payload in ["500 B", "5000 B"] {
+        let run = Run::new(&text(payload, lossy, ""));
+        run.check("bundles over two hops");
+        let places: Vec<_> = run.units.iter().filter(|row| row.column == UnitColumn::Dropped).collect();
+        assert!(places.iter().all(|row| row.place == "node.a"), "{payload}: {places:?}");
+        assert!(!places.is_empty(), "{payload}: {}", run.line("flow.f"));
+    }
+    // The channel loses all of the last twelve seconds: of what entered it, nothing is on its way.
+    let dies = "forward.channel = { kind = \"packet-errors\", loss = 0.0 }\n\
+        [[event]]\nat = \"48 s\"\nset = { \"link.near.forward.channel.loss\" = 1.0 }";
+    for payload in ["500 B", "5000 B"] {
+        let run = Run::new(&text(payload, dies, ""));
+        run.check("bundles, dead link");
+        let dropped = run.column("node.a.dtn", LedgerColumn::Dropped);
+        let in_flight = run.units("flow.f", UnitColumn::Remaining, "in-flight");
+        let on_the_way = run.units("flow.f", UnitColumn::Dropped, "on-the-way");
+        assert!(
+            (1..=3).contains(&in_flight) && on_the_way > 18,
+            "{payload}: {} of {dropped}",
+            run.line("flow.f")
+        );
+    }
+    let run = Run::new(&text("500 B", "", ", lifetime = \"4 s\""));
+    run.check("bundles that expire");
+    let expired: Vec<_> = run.units.iter().filter(|row| row.reason == "expired").collect();
+    assert!(matches!(expired[..], [row] if row.place == "node.o"), "{}", run.line("flow.f"));
+}
+
 /// Datagrams of two fragments over faults.
 fn fragments(channels: &str) -> Run {
     let long = UDP.replace("1000 B", "2000 B");

@@ -249,3 +249,169 @@ fn a_link_has_the_packets_that_its_damaged_units_carried() {
     assert_eq!(run.value("link.sky.forward.not-restored"), lost as f64);
     assert_eq!(run.value("link.sky.forward.channel-lost"), 0.0);
 }
+
+const PLAIN: &str = "{ kind = \"voice\", codec = \"g711u\", speech = { kind = \"continuous\" }, silence_suppression = false, rtcp = \"none\" }";
+
+/// Returns a channel that loses all for a time.
+fn hole(at_s: u32, lasts_s: u32) -> String {
+    format!(
+        "delay = \"50 ms\"\nforward.channel = {{ kind = \"outages\", outages = [{{ at = \"{at_s} s\", lasts = \"{lasts_s} s\" }}] }}"
+    )
+}
+
+#[test]
+fn a_run_of_losses_over_the_end_of_the_warm_up_is_one_of_the_window() {
+    let warm_up = |seconds: u32| format!("[probe]\nwarm_up = \"{seconds} s\"\n");
+    let figures = |run: &Run| {
+        ["burst-ratio", "r", "r-min", "voice-loss"].map(|name| run.value(&format!("flow.v.{name}")))
+    };
+    let over = Run::new(&link(20, &hole(9, 2), &(flow("v", PLAIN) + &warm_up(10))));
+    let within = Run::new(&link(20, &hole(11, 1), &(flow("v", PLAIN) + &warm_up(10))));
+    over.check("hole over the end of the warm-up");
+    for (of_one, of_other) in figures(&over).into_iter().zip(figures(&within)) {
+        assert!((of_one / of_other - 1.0).abs() < 0.05, "{:?} {:?}", figures(&over), figures(&within));
+    }
+    // 50 packets in a row of 500.
+    assert!((figures(&over)[0] / (50.0 * 0.9) - 1.0).abs() < 0.05, "{:?}", figures(&over));
+    let of_call = |run: &Run| run.calls.iter().filter_map(|call| call.quality?.r).fold(100.0, f64::min);
+    assert!((of_call(&over) - figures(&over)[1]).abs() < 1e-9);
+    let long = Run::new(&link(20, &hole(8, 7), &(flow("v", PLAIN) + &warm_up(8))));
+    let [bursts, r, ..] = figures(&long);
+    assert!(bursts > 100.0 && r < 20.0, "{bursts} {r}");
+}
+
+#[test]
+fn packets_in_front_of_the_first_that_came_are_late_or_played() {
+    let late = "delay = \"50 ms\"\nforward.channel = { kind = \"jitter\", law = { kind = \"uniform\", max = \"900 ms\" }, keep_order = false }";
+    for warm_up in ["", "[probe]\nwarm_up = \"2 s\"\n"] {
+        let voice = flow("v", PLAIN) + "count = 40\nstop = \"3 s\"\n" + warm_up;
+        let run = Run::new(&link(8, late, &voice));
+        run.check("late voice");
+        let [loss, late] = ["voice-loss", "late"].map(|name| run.value(&format!("flow.v.{name}")));
+        assert!((loss - late).abs() < 1e-9 && loss > 0.3, "{loss} {late}");
+        let sent = run.of_window("flow.v.sender", Sent);
+        let packets: u64 =
+            run.calls.iter().step_by(1).filter_map(|call| call.quality).map(|quality| quality.packets).sum();
+        let back = run.of_window("flow.v.receiver", Sent);
+        assert_eq!(packets as f64, sent + back, "each packet has an outcome");
+    }
+}
+
+#[test]
+fn calls_of_the_warm_up_are_neither_good_nor_silent() {
+    let udp =
+        "{ kind = \"udp\", pattern = { kind = \"constant\", interval = \"10 ms\" }, payload = \"200 B\" }";
+    let flows = flow("v", PLAIN)
+        + "count = 3\nstop = \"2 s\"\n"
+        + &flow("u", udp)
+        + "count = 3\nstop = \"2 s\"\n"
+        + &flow("w", PLAIN)
+        + "count = 3\nstart = \"2 s\"\nstagger = \"20 s\"\n[probe]\nwarm_up = \"5 s\"\n";
+    let run = Run::new(&link(20, "delay = \"50 ms\"", &flows));
+    run.check("calls of the warm-up");
+    for name in ["flow.v.good-calls", "flow.v.silent-calls", "flow.v.good-ratio", "flow.u.copies-silent"] {
+        assert_eq!(run.values.get(name), None, "{name}");
+    }
+    for name in ["flow.v.calls-left-out", "flow.v.back.calls-left-out", "flow.u.copies-left-out"] {
+        assert_eq!(run.value(name), 3.0, "{name}");
+    }
+    let good: f64 = run
+        .values
+        .iter()
+        .filter(|(name, _)| name.starts_with("flow.w") && name.ends_with(".good-calls"))
+        .map(|(_, good)| good)
+        .sum();
+    assert_eq!(
+        good,
+        2.0,
+        "both directions of the one that began: {:#?}",
+        run.values.keys().filter(|name| name.starts_with("flow.w")).collect::<Vec<_>>()
+    );
+    assert_eq!(run.calls.iter().filter(|call| call.placed.as_secs_f64() >= 20.0).count(), 0);
+}
+
+#[test]
+fn calls_of_phones_have_their_loss_in_both_directions() {
+    let sip = "{ kind = \"sip\", interval = \"3 s\", hold = \"20 s\", ring = \"100 ms\", media = { codec = \"g711a\" } }";
+    let lossy =
+        |way: &str| format!("delay = \"20 ms\"\n{way}.channel = {{ kind = \"packet-errors\", loss = 0.3 }}");
+    for (way, lost, clear) in [("return", "s.back", "s"), ("forward", "s", "s.back")] {
+        let run = Run::new(&link(60, &lossy(way), &flow("s", sip)));
+        run.check("phones, loss");
+        let value = |of: &str, name: &str| run.value(&format!("flow.{of}.{name}"));
+        assert!((value(lost, "voice-loss") - 0.3).abs() < 0.03, "{way}: {}", value(lost, "voice-loss"));
+        assert_eq!(value(clear, "voice-loss"), 0.0);
+        assert!(
+            value(clear, "r") > 90.0 && value(lost, "r") < 60.0 && value(lost, "r-min") <= value(lost, "r")
+        );
+        assert_eq!(run.values.get("flow.s.back.calls"), None, "calls have one direction");
+    }
+}
+
+#[test]
+fn calls_that_are_established_are_of_those_placed_in_the_window() {
+    let sip = "{ kind = \"sip\", interval = \"1 s\", hold = \"10 s\", ring = \"4 s\", media = { codec = \"g711a\" } }";
+    for warm_up in [5, 15] {
+        let flows = flow("s", sip) + &format!("stop = \"20 s\"\n[probe]\nwarm_up = \"{warm_up} s\"\n");
+        let run = Run::new(&link(60, "delay = \"50 ms\"", &flows));
+        let [placed, established] =
+            ["calls", "calls-established"].map(|name| run.value(&format!("flow.s.{name}")));
+        assert!(placed > 0.0 && placed == established, "{established} of {placed}");
+    }
+}
+
+/// Two offices with an exchange each, and a trunk between them over a link with these settings.
+fn offices(duration_s: u32, trunk: &str, codec: &str, more: &str) -> String {
+    let mut text = format!("title = \"t\"\nduration = \"{duration_s} s\"\n");
+    for (own, other, extensions, dialled) in [("p", "g", "2XX", "3XX"), ("g", "p", "3XX", "2XX")] {
+        text += &format!(
+            "node.{own}-phone = {{}}\nnode.{own} = {{ role = \"pabx\" }}\nnode.{own}-router = {{ kind = \"router\" }}\n\
+             pabx.{own} = {{ extensions = [\"{extensions}\"], dial = [{{ pattern = \"{dialled}\", trunk = \"{other}\"{codec} }}], trunk_period = \"20 ms\" }}\n\
+             link.{own}-lan = {{ between = [\"{own}-phone\", \"{own}-router\"], rate = \"100 Mbit/s\", delay = \"1 ms\" }}\n\
+             link.{own}-own = {{ between = [\"{own}\", \"{own}-router\"], rate = \"100 Mbit/s\", delay = \"1 ms\" }}\n"
+        );
+    }
+    text += &format!("[link.sat]\nbetween = [\"p-router\", \"g-router\"]\nrate = \"10 Mbit/s\"\n{trunk}\n");
+    text + "[flow.s]\nfrom = \"p-phone\"\nto = \"g-phone\"\n"
+        + more
+        + "traffic = { kind = \"sip\", interval = \"10 s\", hold = \"200 s\", ring = \"1 s\", calls = 3, \
+           media = { codec = \"gsm\", rtcp = \"none\" }, pabx = { at = \"p\", number = \"201\", dial = \"301\" } }\n"
+}
+
+#[test]
+fn calls_through_exchanges_count_what_a_dead_trunk_loses() {
+    let both = |at_s: u32, lasts_s: u32| {
+        let hole = hole(at_s, lasts_s);
+        let back = hole.lines().last().expect("a channel").replace("forward.", "return.");
+        format!("{hole}\n{back}")
+    };
+    for protocol in ["", ", protocol = \"sip\""] {
+        for (lasts_s, warm_up_s) in [(100, 0), (100, 40), (10, 0)] {
+            let warm_up = format!("[probe]\nwarm_up = \"{warm_up_s} s\"\n");
+            let run = Run::new(&(offices(120, &both(60, lasts_s), protocol, "") + &warm_up));
+            run.check("exchanges, dead trunk");
+            let calls: Vec<_> = run.calls.iter().filter(|call| call.quality.is_some()).collect();
+            assert!(!calls.is_empty());
+            for call in calls {
+                let quality = call.quality.expect("voice");
+                let answered = (call.placed + call.set_up.expect("an answer")).as_secs_f64();
+                // A trunk of IAX2 ends its calls after a while without answers.
+                let end = call.ended.map_or(120.0, |ended| ended.as_secs_f64());
+                let expected =
+                    (end.min(60.0 + f64::from(lasts_s)) - 60.0) / (end - answered.max(f64::from(warm_up_s)));
+                let loss = quality.loss.expect("voice");
+                assert!(
+                    (loss - expected).abs() < 0.03,
+                    "{protocol} {lasts_s}: {loss}, not {expected}: {call:?}"
+                );
+            }
+            if protocol.is_empty() || lasts_s < 60 {
+                continue;
+            }
+            for way in ["s", "s.back"] {
+                let [loss, mos] = ["voice-loss", "mos"].map(|name| run.value(&format!("flow.{way}.{name}")));
+                assert!(loss > 0.5 && mos < 1.5, "{way}: {loss} {mos}");
+            }
+        }
+    }
+}

@@ -143,3 +143,22 @@ fn a_host_that_says_it_is_slow_has_fewer_cells_waiting() {
     let told_s = 0.5 + 500.0 / excess + 0.02;
     assert!((acr / (1e6 * (10.0 + 5.0 * told_s / 10.0)) - 1.0).abs() < 0.01, "{acr}");
 }
+
+/// A PDU that lost its last cell is joined to the next one, and both are lost (I.363.5): PDUs arrive with (1 - p)^k (1 - q),
+/// q being the probability that cells of the one in front wait.
+#[test]
+fn a_pdu_dies_with_the_last_cell_of_the_one_in_front_of_it() {
+    for (payload, cells, loss) in [("4 B", 1, 0.1), ("40 B", 2, 0.1), ("1060 B", 23, 0.02)] {
+        let text = NETWORK
+            .replace(
+                "channel = [{ kind = \"cell-loss\", ratio = 0.02 }, { kind = \"bit-errors\", ber = 1e-5 }]",
+                &format!("channel = {{ kind = \"cell-loss\", ratio = {loss} }}"),
+            )
+            .replace("432 B", payload)
+            .replace("424 us", "4 ms");
+        let lost = measured(&text)["flow.load.loss"].1;
+        let waiting = loss * (1.0 - f64::powi(loss, cells - 1)) / (1.0 - f64::powi(loss, cells));
+        let expected = 1.0 - f64::powi(1.0 - loss, cells) * (1.0 - waiting);
+        assert!((lost - expected).abs() < 0.03, "{cells} cells: {lost}, not {expected}");
+    }
+}

@@ -207,12 +207,17 @@ pub struct Sum {
     pub given: Option<&'static Of<Counter>>,
     /// Version of the definitions with which its present meaning began.
     pub since: u32,
+    /// Set if it is of a whole flow, and not of one direction.
+    pub is_of_whole: bool,
+    /// Set if it is a setting, of which copies have no spread.
+    pub is_setting: bool,
 }
 
 impl Sum {
     /// Creates a measure of this name and label.
     pub const fn new(name: &'static str, label: &'static str, how: How) -> Sum {
-        Sum { name, label, how, end: None, given: None, since: 1 }
+        let (is_of_whole, is_setting) = (false, false);
+        Sum { name, label, how, end: None, given: None, since: 1, is_of_whole, is_setting }
     }
 
     /// Restricts the measure to one end of a flow.
@@ -224,6 +229,18 @@ impl Sum {
     /// Declares the version of the definitions with which its present meaning began.
     pub const fn since(mut self, version: u32) -> Sum {
         self.since = version;
+        self
+    }
+
+    /// Declares that it is of a flow as a whole, and has no second direction.
+    pub const fn of_whole(mut self) -> Sum {
+        self.is_of_whole = true;
+        self
+    }
+
+    /// Declares that it is a setting. Copies of a flow have no mean and no quantiles of it.
+    pub const fn setting(mut self) -> Sum {
+        self.is_setting = true;
         self
     }
 

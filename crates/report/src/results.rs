@@ -122,8 +122,9 @@ fn first_plots(blocks: &mut [Block]) -> Option<Block> {
 
 /// Says what a flow's goodput is over, and which copies are left out.
 fn with_meaning(table: Table, point: &PointSummary) -> Table {
-    let caption = "Goodput is over the time that a flow was active: from its start until it stopped, all its data had been \
-                   delivered (its completion time), or the run ended.";
+    let caption = "Goodput is what arrived for the first time behind the warm-up, over the time from the flow's start to the end of \
+                   the run. Of a flow whose data had all been delivered, that ends with its completion; of one that stopped, with its \
+                   last arrival.";
     let caption =
         [caption.to_owned()].into_iter().chain(notes(point).into_iter().map(|note| format!("{note}.")));
     Table { caption: caption.collect::<Vec<_>>().join(" "), ..table }

@@ -31,6 +31,7 @@ const FLOW: &[(&str, &str)] = &[
     ("mos", "MOS"),
     ("mouth-to-ear", "mouth to ear"),
     ("good-calls", "good calls"),
+    ("calls-left-out", "calls with nothing in the window"),
     ("calls", "calls"),
     ("calls-established", "established"),
     ("calls-timed-out", "timed out"),
@@ -66,19 +67,27 @@ pub(super) fn all_flows_table(point: &PointSummary) -> Option<Table> {
 
 /// Returns the table of link directions, or `None` without links.
 pub fn link_table(point: &PointSummary) -> Option<Table> {
-    let columns = [
+    let mut columns = vec![
         ("utilisation", "utilisation"),
         ("rate", "IP rate"),
         ("queue-mean-bytes", "mean queue"),
         ("queue-max-bytes", "peak queue"),
         ("dropped", "dropped"),
         ("channel-lost", "lost in the channel"),
+        ("channel-damaged", "damaged in it"),
         ("not-restored", "not restored behind it"),
         ("shaper-queue-mean-bytes", "mean queue of the shaper"),
         ("shaper-queue-max-bytes", "its peak"),
         ("shaper-dropped", "dropped there"),
         ("line-rate", "mean line rate"),
     ];
+    let mut measures = point.measures.iter();
+    let is_damaged = |(name, of): (&String, &Averaged)| {
+        name.starts_with("link.") && name.ends_with(".channel-damaged") && of.estimate.mean > 0.0
+    };
+    if !measures.any(is_damaged) {
+        columns.retain(|(name, _)| *name != "channel-damaged");
+    }
     grouped("link", "link.", &columns, point)
 }
 
@@ -446,6 +455,10 @@ mod tests {
         }
         let table = link_table(&point).expect("a table");
         assert_eq!(table.head, ["link", "dropped", "lost in the channel"]);
+        for (damaged, columns) in [(0.0, 3), (7.0, 4)] {
+            point.measures.insert("link.sat.forward.channel-damaged".to_owned(), mean(damaged));
+            assert_eq!(link_table(&point).expect("a table").head.len(), columns);
+        }
         assert_eq!(
             table.rows[0].iter().map(Cell::text).collect::<Vec<_>>(),
             ["sat.forward", "3\u{a0}packets", "50\u{a0}packets"]

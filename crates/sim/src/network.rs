@@ -1,7 +1,7 @@
 //! The network of wired elements, and the loop that runs it.
 
 use std::any::Any;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use bentpipe_net::ledger::{AccountNumber, Accounts, Entry, Ledger, set_place};
 use bentpipe_net::metric::{Counter, Gauge, Of};
@@ -47,8 +47,6 @@ type Conclusion = Box<dyn FnOnce(Vec<PacketEnd>) + Send>;
 /// End of a packet that was followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketEnd {
-    /// Input at which it was sent.
-    pub input: (ElementId, Port),
     /// Time at which it, or the last of its copies, was delivered.
     pub arrived: Option<Time>,
     /// Other end, and the element where it was.
@@ -56,7 +54,9 @@ pub struct PacketEnd {
 }
 
 /// Callback invoked for each packet at any input.
-type Watch = Box<dyn FnMut(Time, ElementId, Port, &Packet) + Send>;
+///
+/// It gets the packet's place among those that are followed, if the packet enters there.
+type Watch = Box<dyn FnMut(Time, (ElementId, Port), &Packet, Option<usize>) + Send>;
 
 struct Slot {
     element: Box<dyn Element>,
@@ -167,6 +167,8 @@ pub struct Network {
     taps: Vec<(Wire, Tap)>,
     watch: Option<Watch>,
     conclusion: Option<Conclusion>,
+    /// Inputs at which packets are followed, by the numbers of their wires.
+    followed: HashSet<u64>,
     clusters: Clusters,
     /// Scheduled actions, in the order of their times.
     scheduled: VecDeque<(Time, Action)>,
@@ -197,6 +199,7 @@ impl Network {
             taps: Vec::new(),
             watch: None,
             conclusion: None,
+            followed: HashSet::new(),
             clusters,
             scheduled: VecDeque::new(),
         }
@@ -332,7 +335,12 @@ impl Network {
     }
 
     /// Calls `watch` with every packet that arrives at any input. It sees, and changes nothing. It replaces an earlier one.
-    pub fn watch(&mut self, watch: impl FnMut(Time, ElementId, Port, &Packet) + Send + 'static) {
+    ///
+    /// At an input where packets are followed ([`Network::follow`]), it has the packet's place among them.
+    pub fn watch(
+        &mut self,
+        watch: impl FnMut(Time, (ElementId, Port), &Packet, Option<usize>) + Send + 'static,
+    ) {
         self.keep_order();
         self.slots.iter_mut().for_each(|slot| slot.tapped = true);
         self.watch = Some(Box::new(watch));
@@ -347,10 +355,23 @@ impl Network {
         inputs: &[(ElementId, Port)],
         conclude: impl FnOnce(Vec<PacketEnd>) + Send + 'static,
     ) {
-        let is_meant =
-            |sender: &Sender| matches!(sender, Sender::Input(id, port) if inputs.contains(&(*id, *port)));
+        let input = |id: &ElementId, port: &Port| Wire::new(id.0, *port).number();
+        let wanted: HashSet<u64> = inputs.iter().map(|(id, port)| input(id, port)).collect();
+        let leads_there =
+            |id: &ElementId| self.slots[id.index()].wires.iter().any(|wire| wanted.contains(&wire.number()));
+        // What an element has an account of its own for is sent there too.
+        let is_meant = |sender: &Sender| match sender {
+            Sender::Input(id, port) => wanted.contains(&input(id, port)),
+            Sender::Own(id, _) => leads_there(id),
+            Sender::Answers(..) => false,
+        };
         let numbers = self.senders.iter().zip(1..).filter(|(sender, _)| is_meant(sender));
         self.outbox.accounts_mut().follow(numbers.map(|(_, number)| number).collect());
+        let begins = |sender: &Sender| match sender {
+            Sender::Input(id, port) => Some(input(id, port)).filter(|number| wanted.contains(number)),
+            Sender::Own(..) | Sender::Answers(..) => None,
+        };
+        self.followed = self.senders.iter().filter_map(begins).collect();
         self.conclusion = Some(Box::new(conclude));
     }
 
@@ -358,12 +379,8 @@ impl Network {
     fn ends(&self) -> Vec<PacketEnd> {
         let accounts = self.outbox.accounts();
         let mut ends = Vec::new();
-        for (account, packet) in accounts.followed() {
-            let input = match self.senders.get(account.saturating_sub(1) as usize) {
-                Some(Sender::Input(id, port)) => (*id, *port),
-                _ => (ElementId(u32::MAX), Port(0)),
-            };
-            ends.push(PacketEnd { input, arrived: (packet.delivered > 0).then_some(packet.at), end: None });
+        for packet in accounts.followed() {
+            ends.push(PacketEnd { arrived: (packet.delivered > 0).then_some(packet.at), end: None });
         }
         for (number, element, entry, count) in self.ledger.entries() {
             let place = accounts.place_of_followed(number);
@@ -547,7 +564,9 @@ impl Network {
             let taps = self.taps.iter_mut().filter(|(at, _)| *at == wire);
             taps.for_each(|(_, tap)| tap(self.now, &packet));
             if let Some(watch) = &mut self.watch {
-                watch(self.now, ElementId(wire.to()), wire.port(), &packet);
+                let is_entry = self.followed.contains(&wire.number());
+                let place = if is_entry { self.outbox.accounts().place_at_entry(&packet) } else { None };
+                watch(self.now, (ElementId(wire.to()), wire.port()), &packet, place);
             }
         }
         let mut cx = Cx::new(self.now, &slot.wires, &mut self.outbox, &mut slot.stream);

@@ -39,7 +39,7 @@ impl CallEnd {
 /// Quality of a call's voice as one end receives it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CallQuality {
-    /// Packets that arrived.
+    /// Packets that the loss is of: those that arrived or were lost.
     pub packets: u64,
     /// Share of packets lost or late.
     pub loss: Option<f64>,

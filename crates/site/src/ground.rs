@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use bentpipe_net::Port;
+use bentpipe_net::ledger::AccountNumber;
 use bentpipe_net::node::Divert;
 use bentpipe_wire::ip::Protocol;
 
@@ -137,6 +138,12 @@ impl<'g, 'a> Ground<'g, 'a> {
         };
         let endpoint = bound.ok_or_else(taken)?;
         Ok(self.join(endpoint))
+    }
+
+    /// Returns the account of the packets that the element sends at a port.
+    pub fn account_of(&mut self, port: Port) -> AccountNumber {
+        let own = self.joined.get(usize::from(port.0)).copied();
+        own.map(|own| self.nodes.node(self.node).account_of(own)).unwrap_or_default()
     }
 
     /// Adds routes of all nodes to a node that the role sends packets to.

@@ -35,9 +35,20 @@ pub struct Placing<P: Protocol> {
     given_up: u64,
     blocked: u64,
     up: u64,
+    /// Calls placed in the window of measures, by what became of them.
+    of_window: OfWindow,
     post_dial: Histogram,
     set_up: Histogram,
     records: Vec<Record>,
+}
+
+/// Calls placed in the window of measures, by what became of them.
+#[derive(Clone, Copy, Debug, Default)]
+struct OfWindow {
+    established: u64,
+    timed_out: u64,
+    failed: u64,
+    given_up: u64,
 }
 
 /// Maximum number of calls with a record.
@@ -52,6 +63,8 @@ struct Placed {
     is_up: bool,
     /// Set if this side ended it before an answer.
     is_given_up: bool,
+    /// Set if it was placed in the warm-up.
+    is_of_warm_up: bool,
     end: Time,
 }
 
@@ -95,6 +108,7 @@ impl<P: Protocol> Party<P, Placing<P>> {
             given_up: 0,
             blocked: 0,
             up: 0,
+            of_window: OfWindow::default(),
             post_dial: Histogram::default(),
             set_up: Histogram::default(),
             records: Vec::new(),
@@ -117,8 +131,18 @@ impl<P: Protocol> Placing<P> {
         if let Some(call) = station.protocol.place(now, self.remote) {
             let end = now + self.plan.ring_limit;
             let record = self.record(now);
-            self.calls
-                .insert(call, Placed { record, at: now, rang: false, is_up: false, is_given_up: false, end });
+            self.calls.insert(
+                call,
+                Placed {
+                    record,
+                    at: now,
+                    rang: false,
+                    is_up: false,
+                    is_given_up: false,
+                    is_of_warm_up: false,
+                    end,
+                },
+            );
             self.ends.insert((end, call));
             self.placed += 1;
         } else {
@@ -152,33 +176,38 @@ impl<P: Protocol> Placing<P> {
             Happening::Ringing => self.note_ringing(cx.now(), call),
             Happening::Answered => self.note_answer(call, cx),
             Happening::Ended => {
-                let is_given_up = self.is_given_up(call);
+                let known = self.known(call);
                 match self.forget(cx.now(), call, CallEnd::Ended) {
                     true => self.ended += 1,
-                    false => self.note_failure(is_given_up),
+                    false => self.note_failure(known),
                 }
             }
             Happening::TimedOut => {
+                let [_, is_of_window] = self.known(call);
                 self.forget(cx.now(), call, CallEnd::TimedOut);
                 self.timed_out += 1;
+                self.of_window.timed_out += u64::from(is_of_window);
             }
             Happening::Failed => {
-                let is_given_up = self.is_given_up(call);
+                let known = self.known(call);
                 self.forget(cx.now(), call, CallEnd::Failed);
-                self.note_failure(is_given_up);
+                self.note_failure(known);
             }
             Happening::Incoming | Happening::Confirmed => {}
         }
     }
 
-    fn is_given_up(&self, call: P::Call) -> bool {
-        self.calls.get(&call).is_some_and(|placed| placed.is_given_up)
+    /// Returns two facts of a call: it was given up, and it was placed in the window.
+    fn known(&self, call: P::Call) -> [bool; 2] {
+        self.calls.get(&call).map_or([false; 2], |placed| [placed.is_given_up, !placed.is_of_warm_up])
     }
 
     /// Counts a call that ended before an answer.
-    fn note_failure(&mut self, is_given_up: bool) {
+    fn note_failure(&mut self, [is_given_up, is_of_window]: [bool; 2]) {
         self.failed += 1;
         self.given_up += u64::from(is_given_up);
+        self.of_window.failed += u64::from(is_of_window);
+        self.of_window.given_up += u64::from(is_of_window && is_given_up);
     }
 
     fn note_quality(&mut self, call: P::Call, quality: Option<CallQuality>) {
@@ -204,6 +233,7 @@ impl<P: Protocol> Placing<P> {
             (record.answered, record.end) = (Some(now), CallEnd::Up);
         }
         self.established += 1;
+        self.of_window.established += u64::from(!placed.is_of_warm_up);
         self.up += 1;
         self.set_up.record(now - placed.at);
         self.ends.remove(&(placed.end, call));
@@ -287,9 +317,22 @@ impl<P: Protocol> Role<P> for Placing<P> {
         observer.counter(&metrics::CALLS_REJECTED, self.failed - self.given_up);
         observer.counter(&metrics::CALLS_BLOCKED, self.blocked);
         observer.counter(&metrics::CALLS_GIVEN_UP, self.given_up);
+        let OfWindow { established, timed_out, failed, given_up } = self.of_window;
+        observer.gauge(&metrics::ESTABLISHED_OF_WINDOW, established as f64);
+        observer.gauge(&metrics::TIMED_OUT_OF_WINDOW, timed_out as f64);
+        observer.gauge(&metrics::FAILED_OF_WINDOW, failed as f64);
+        observer.gauge(&metrics::REJECTED_OF_WINDOW, (failed - given_up) as f64);
+        observer.gauge(&metrics::GIVEN_UP_OF_WINDOW, given_up as f64);
         observer.gauge(&metrics::CALLS_WAITING, self.calls.len() as f64 - self.up as f64);
         observer.gauge(&metrics::CALLS_UP, self.up as f64);
         observer.histogram(&metrics::POST_DIAL_DELAYS, &self.post_dial);
         observer.histogram(&metrics::SET_UP_TIMES, &self.set_up);
+    }
+
+    fn start_window(&mut self) {
+        self.of_window = OfWindow::default();
+        self.calls.values_mut().for_each(|placed| placed.is_of_warm_up = true);
+        // Calls that are over have nothing in the window.
+        self.records.iter_mut().for_each(|record| record.quality = None);
     }
 }

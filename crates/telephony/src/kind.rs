@@ -46,9 +46,11 @@ impl TrafficKind for Config {
                 [Some(caller), callee]
             }
         };
+        // A conference mixes what its members say.
+        let are_relayed = callee.is_some();
         let settings = [self.settings(caller), self.settings(callee)];
         let ports = self.media.map_or(1, |media| media.ports());
-        plan::<Sip>((at, ground), (&self.calls(), ports), settings, self.ensure())
+        plan::<Sip>((at, ground), (&self.calls(), ports, are_relayed), settings, self.ensure())
     }
 }
 
@@ -58,14 +60,16 @@ impl TrafficKind for IaxConfig {
     }
 
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
-        plan::<Iax>((at, ground), (&self.calls(), 1), [self.settings(); 2], self.ensure())
+        plan::<Iax>((at, ground), (&self.calls(), 1, false), [self.settings(); 2], self.ensure())
     }
 }
 
 /// Creates both ends of a flow, each with this number of UDP ports.
+///
+/// Their voice is relayed if exchanges are between them.
 fn plan<P: Protocol>(
     (at, ground): (&FlowAt<'_>, &mut FlowGround<'_, '_>),
-    (calls, ports): (&Calls, u16),
+    (calls, ports, are_relayed): (&Calls, u16, bool),
     [of_caller, of_callee]: [P::Settings; 2],
     checked: Result<(), InvalidConfig>,
 ) -> Result<FlowEnds, Problem> {
@@ -77,7 +81,7 @@ fn plan<P: Protocol>(
     let mut caller = caller.map_err(|error| at.impossible("", &error))?;
     let mut callee = Callee::<P>::new(calls, of_callee, remote);
     let accounts = [ends.sender, ends.receivers[0]].map(|end| ground.account_of(end));
-    let [of_caller, of_callee] = VoiceAccounts::of_ends(accounts);
+    let [of_caller, of_callee] = VoiceAccounts::of_ends(accounts, are_relayed);
     caller.set_accounts(of_caller);
     callee.set_accounts(of_callee);
     Ok(FlowEnds {

@@ -5,24 +5,26 @@ use bentpipe_net::metric::{Draw, End, How, Sum, UnitColumn, UnitEntry, UnitRest}
 const CALLER: Option<End> = Some(End::Sender);
 
 const fn at_caller(name: &'static str, label: &'static str, how: How) -> Sum {
-    Sum { end: CALLER, ..Sum::new(name, label, how) }
+    Sum { end: CALLER, ..Sum::new(name, label, how).of_whole() }
+}
+
+/// Returns a measure of calls placed in the window, whenever they end.
+const fn of_window(name: &'static str, label: &'static str) -> Sum {
+    at_caller(name, label, How::Last).since(2)
 }
 
 bentpipe_net::metrics! {
     Counter CALLS = "calls", Count, "Calls placed or received" => .drawn_at(End::Sender, Draw::Line("Calls offered and carried")).summed(&[at_caller("calls", "Calls placed", How::Grown).since(2)])
         .units("calls", &[UnitEntry::sender(UnitColumn::Offered, "")], UnitRest::None);
     Counter CALLS_ESTABLISHED = "calls-established", Count, "Calls established"
-        => .drawn_at(End::Sender, Draw::Line("Calls offered and carried")).summed(&[at_caller("calls-established", "Calls established", How::Grown).since(2)])
+        => .drawn_at(End::Sender, Draw::Line("Calls offered and carried"))
         .units("calls", &[UnitEntry::sender(UnitColumn::Delivered, "")], UnitRest::None);
     Counter CALLS_ENDED = "calls-ended", Count, "Established calls that are over";
     Counter CALLS_TIMED_OUT = "calls-timed-out", Count, "Calls failed by Timer B, or without acknowledgement"
-        => .summed(&[at_caller("calls-timed-out", "Calls failed by Timer B, or without acknowledgement", How::Grown).since(2)])
-        .units("calls", &[UnitEntry::sender(UnitColumn::Dropped, "timed-out")], UnitRest::None);
-    Counter CALLS_FAILED = "calls-failed", Count, "Calls failed for other reasons"
-        => .summed(&[at_caller("calls-failed", "Calls failed for other reasons", How::Grown).since(2)]);
+        => .units("calls", &[UnitEntry::sender(UnitColumn::Dropped, "timed-out")], UnitRest::None);
+    Counter CALLS_FAILED = "calls-failed", Count, "Calls failed for other reasons";
     Counter CALLS_REJECTED = "calls-rejected", Count, "Calls that the other end refused"
-        => .summed(&[at_caller("calls-rejected", "Calls refused by the other end", How::Grown)])
-        .units("calls", &[UnitEntry::sender(UnitColumn::Refused, "by-the-other-end")], UnitRest::None);
+        => .units("calls", &[UnitEntry::sender(UnitColumn::Refused, "by-the-other-end")], UnitRest::None);
     Counter CALLS_BLOCKED = "calls-blocked", Count, "Calls not placed, all lines of the caller busy"
         => .summed(&[at_caller("calls-blocked", "Calls not placed, all lines busy", How::Grown)])
         .units(
@@ -31,8 +33,17 @@ bentpipe_net::metrics! {
             UnitRest::None,
         );
     Counter CALLS_GIVEN_UP = "calls-given-up", Count, "Calls that the caller gave up before an answer"
-        => .summed(&[at_caller("calls-given-up", "Calls given up before an answer", How::Grown)])
-        .units("calls", &[UnitEntry::sender(UnitColumn::Dropped, "given-up")], UnitRest::None);
+        => .units("calls", &[UnitEntry::sender(UnitColumn::Dropped, "given-up")], UnitRest::None);
+    Gauge ESTABLISHED_OF_WINDOW = "window-established", Count, "Calls placed in the window and established"
+        => .summed(&[of_window("calls-established", "Calls established")]);
+    Gauge TIMED_OUT_OF_WINDOW = "window-timed-out", Count, "Calls placed in the window that failed by Timer B, or without acknowledgement"
+        => .summed(&[of_window("calls-timed-out", "Calls failed by Timer B, or without acknowledgement")]);
+    Gauge FAILED_OF_WINDOW = "window-failed", Count, "Calls placed in the window that failed for other reasons"
+        => .summed(&[of_window("calls-failed", "Calls failed for other reasons")]);
+    Gauge REJECTED_OF_WINDOW = "window-rejected", Count, "Calls placed in the window that the other end refused"
+        => .summed(&[of_window("calls-rejected", "Calls refused by the other end")]);
+    Gauge GIVEN_UP_OF_WINDOW = "window-given-up", Count, "Calls placed in the window that the caller gave up before an answer"
+        => .summed(&[of_window("calls-given-up", "Calls given up before an answer")]);
     Gauge CALLS_WAITING = "calls-waiting", Count, "Calls that wait for an answer"
         => .summed(&[at_caller("calls-waiting", "Calls that wait for an answer at the end", How::Last)])
         .units("calls", &[UnitEntry::sender(UnitColumn::Remaining, "waiting")], UnitRest::None);
@@ -42,6 +53,8 @@ bentpipe_net::metrics! {
     Counter IAX_BYTES = "iax-bytes", Bytes, "IAX2 bytes sent";
     Counter VOICE_SENT = "voice-sent", Count, "Voice frames sent";
     Counter VOICE_RECEIVED = "voice-received", Count, "Voice frames received";
+    Gauge VOICE_LOSS = "voice-loss", Ratio, "Loss of the voice of calls, late packets included" => .both_ways()
+        .summed(&[Sum::new("voice-loss", "Loss with late packets", How::Last).at(End::Receiver).since(2)]);
     Counter REQUESTS_REPEATED = "requests-repeated", Count, "Requests or full frames sent again";
     Counter REQUESTS_ABSORBED = "requests-absorbed", Count, "Repeated requests or full frames received";
     Counter DROPPED_BAD_CHECKSUM = "dropped-bad-checksum", Packets, "Packets dropped, UDP checksum wrong" => .drops();

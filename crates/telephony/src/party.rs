@@ -22,6 +22,8 @@ pub trait Role<P: Protocol>: Debug + Send + 'static {
     fn act(&mut self, station: &mut Station<P>, cx: &mut Cx<'_>) -> Time;
     /// Reports counters, gauges and distributions.
     fn observe(&self, observer: &mut dyn Observer);
+    /// Notes the end of the warm-up.
+    fn start_window(&mut self) {}
 }
 
 /// End of a flow of calls. Port 0, in and out, carries whole IP packets.
@@ -81,9 +83,14 @@ impl<P: Protocol, R: Role<P>> Element for Party<P, R> {
         self.station.iter_mut().for_each(|station| station.settle_from(accounts));
     }
 
-    fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
+    fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
+        self.station.iter_mut().for_each(|station| station.settle_unheard(now));
         self.role.observe(observer);
         Station::observe(&self.settings, self.station.as_ref(), observer);
+        if observer.starts_window() {
+            self.station.iter_mut().for_each(|station| station.start_window(now));
+            self.role.start_window();
+        }
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

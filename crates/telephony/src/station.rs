@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bentpipe_net::ledger::{AccountNumber, Accounts, SubAccount, Tallies};
 use bentpipe_net::{Cx, Observer, Packet, Port};
 use bentpipe_units::{RandomStream, Time};
+use bentpipe_voice::call::Mouths;
 
 use crate::datagram::{self, Refusal};
 use crate::metrics;
@@ -22,13 +23,20 @@ const NODE: Port = Port(0);
 pub(crate) struct VoiceAccounts {
     all: AccountNumber,
     spoken: Arc<Mutex<HashMap<SocketAddr, SubAccount>>>,
+    /// Mouths of this end and of the other, if exchanges are between them.
+    mouths: Option<[Mouths; 2]>,
 }
 
 impl VoiceAccounts {
     /// Returns those of both ends.
-    pub(crate) fn of_ends(ends: [AccountNumber; 2]) -> [VoiceAccounts; 2] {
+    pub(crate) fn of_ends(ends: [AccountNumber; 2], are_relayed: bool) -> [VoiceAccounts; 2] {
         let spoken = Arc::default();
-        ends.map(|all| VoiceAccounts { all, spoken: Arc::clone(&spoken) })
+        let [a, b] = [Mouths::default(), Mouths::default()];
+        let mut mouths = [[a.clone(), b.clone()], [b, a]].into_iter();
+        ends.map(|all| {
+            let mouths = mouths.next().filter(|_| are_relayed);
+            VoiceAccounts { all, spoken: Arc::clone(&spoken), mouths }
+        })
     }
 
     /// Notes the account of a mouth that begins to speak to an address.
@@ -65,7 +73,10 @@ impl<P: Protocol> Station<P> {
         stream: &mut RandomStream,
     ) -> Station<P> {
         let seed = (stream.unit() * (1_u64 << 53) as f64) as u64;
-        let protocol = P::new(settings, user, local, seed);
+        let mut protocol = P::new(settings, user, local, seed);
+        if let (Some(lines), Some(mouths)) = (protocol.lines(), &accounts.mouths) {
+            lines.relay(mouths.clone());
+        }
         Station { protocol, local, dscp, messages: 0, bytes: 0, bad_checksum: 0, unexpected: 0, accounts }
     }
 
@@ -117,12 +128,23 @@ impl<P: Protocol> Station<P> {
 
     /// Has all ears know what became of what the others said up to now.
     pub(crate) fn settle(&mut self, cx: &mut Cx<'_>) {
+        self.settle_unheard(cx.now());
         self.settle_lines(&mut |account| cx.tallies(account));
+    }
+
+    /// Has ears behind exchanges know what was said by now and is lost.
+    pub(crate) fn settle_unheard(&mut self, now: Time) {
+        self.protocol.lines().into_iter().for_each(|lines| lines.settle_unheard(now));
     }
 
     /// Does the same from the accounts of the network.
     pub(crate) fn settle_from(&mut self, accounts: &Accounts) {
         self.settle_lines(&mut |account| accounts.tallies(account));
+    }
+
+    /// Notes the end of the warm-up.
+    pub(crate) fn start_window(&mut self, now: Time) {
+        self.protocol.lines().into_iter().for_each(|lines| lines.start_window(now));
     }
 
     fn settle_lines(&mut self, known: &mut dyn FnMut(&SubAccount) -> Tallies) {

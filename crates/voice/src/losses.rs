@@ -41,6 +41,8 @@ pub struct Losses {
     by_length: [u32; RUN_CLASSES.len()],
     /// Length of the present run; 0 if the last packet was played.
     run: u64,
+    /// Length of the run in front of the first packet played.
+    lead: u64,
     bursts: Periods,
     gaps: Periods,
     open: Option<Open>,
@@ -104,6 +106,7 @@ impl Losses {
             self.by_length[class_of(self.run)] -= 1;
         }
         self.run += packets;
+        self.lead += if self.played == 0 { packets } else { 0 };
         self.by_length[class_of(self.run)] += 1;
     }
 
@@ -132,12 +135,38 @@ impl Losses {
         }
     }
 
-    /// Counts packets lost in front of all others.
-    pub fn lose_first(&mut self, packets: u64) {
-        if packets > 0 {
-            self.lost += packets;
-            self.runs += 1;
-            self.by_length[class_of(packets)] += 1;
+    /// Returns the counts up to now, and begins at zero with the next packet.
+    ///
+    /// A run that goes on is one of both parts. Bursts and gaps go on.
+    pub fn cut(&mut self) -> Losses {
+        let before = *self;
+        (self.played, self.lost, self.late) = (0, 0, 0);
+        (self.runs, self.by_length, self.run, self.lead) = (0, [0; RUN_CLASSES.len()], 0, 0);
+        before
+    }
+
+    /// Returns the counts of these packets and of the ones that follow.
+    ///
+    /// A run that was cut is one run. Bursts and gaps are those of `next`.
+    #[must_use]
+    pub fn followed_by(&self, next: &Losses) -> Losses {
+        let is_one = self.run > 0 && next.lead > 0;
+        let mut by_length = self.by_length;
+        by_length.iter_mut().zip(next.by_length).for_each(|(sum, runs)| *sum += runs);
+        if is_one {
+            by_length[class_of(self.run)] -= 1;
+            by_length[class_of(next.lead)] -= 1;
+            by_length[class_of(self.run + next.lead)] += 1;
+        }
+        Losses {
+            played: self.played + next.played,
+            lost: self.lost + next.lost,
+            late: self.late + next.late,
+            runs: self.runs + next.runs - u64::from(is_one),
+            by_length,
+            run: next.run + if next.played == 0 { self.run } else { 0 },
+            lead: self.lead + if self.played == 0 { next.lead } else { 0 },
+            ..*next
         }
     }
 
@@ -150,9 +179,14 @@ impl Losses {
         self.lost = lost;
     }
 
-    /// Counts a packet as late that was thought lost.
-    pub fn revise(&mut self) {
-        (self.lost, self.late) = (self.lost.saturating_sub(1), self.late + 1);
+    /// Counts a packet that was thought lost as what it is.
+    pub fn revise(&mut self, outcome: Outcome) {
+        self.lost = self.lost.saturating_sub(1);
+        match outcome {
+            Outcome::Played => self.played += 1,
+            Outcome::Lost => self.lost += 1,
+            Outcome::Late => self.late += 1,
+        }
     }
 
     /// Adds a loss to the open period, or closes that and opens another one.
@@ -314,9 +348,29 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_is_cut_is_one_of_each_part_and_one_of_both() {
+        for (first, second) in [("1100", "0011"), ("1100", "1100"), ("", "00"), ("00", "00"), ("000", "00X")]
+        {
+            let both = format!("{first}{second}");
+            let mut losses = of(&both[..first.len()]);
+            let before = losses.cut();
+            second.chars().for_each(|symbol| {
+                losses.push(match symbol {
+                    '1' => Outcome::Played,
+                    '0' => Outcome::Lost,
+                    _ => Outcome::Late,
+                });
+            });
+            let alone = of(second);
+            assert_eq!((losses.burst_ratio(), losses.runs), (alone.burst_ratio(), alone.runs), "{both}");
+            assert_eq!(losses.runs_by_length(), alone.runs_by_length(), "{both}");
+            assert_eq!(before.followed_by(&losses), of(&both));
+        }
+    }
+
+    #[test]
     fn losses_that_nothing_followed_count_as_one_run() {
-        let mut losses = of("1110111");
-        losses.lose_first(2);
+        let mut losses = of("001110111");
         losses.lose_last(10, 8);
         assert_eq!((losses.lost, losses.played, losses.runs), (8, 6, 3), "five of ten are on their way");
         assert_eq!(losses.runs_by_length(), [1, 1, 1, 0, 0]);

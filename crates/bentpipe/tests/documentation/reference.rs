@@ -226,17 +226,24 @@ twice the longest delay before the end (RFC 7680, section 2.4). `completion` of 
 IP's. `sent` counts whole IP packets, so that the quotient of both is no loss ratio. A replayed packet is numbered by the time at which the
 capture has it, so that its flow has loss, delay and jitter as other UDP flows do. A duplicate counts in `delivered-bytes` alone.
 
-`loss` of bundles is of those lost between two nodes and deleted at one. Bundles that a node stores, or that may still arrive from a neighbour, are not lost.
-A bundle in fragments is lost with any of them, whatever nodes store of it.
+`loss` of bundles is of those lost between two nodes and deleted at one, and has the node that had the bundle last, or the part of it that is missing.
+Bundles that a node stores, or that are on their way to a neighbour, are not lost. Over UDP each node's datagrams of a flow have an account, which tells how many of
+its bundles are on their way: the last that it sent. A bundle in fragments is lost with any of them, whatever nodes store of it.
 
 Delays of a flow are the network's: from the instant at which the sender's node got the packet. What data waited at its sender before is the
 `wait` of TCP and TFRC; `delay-with-wait` of a TFRC receiver is both.
 
 A call has its measures in both directions: `flow.call.r` is what its receiver hears, `flow.call.back.r` what its sender does.
 `calls.parquet` has the quality of each call over the window too. Loss, R, MOS, burst ratio and good calls are of the account of each call: what was sent
-and dropped counts, behind the last packet that arrived too, as one run. What is on its way at the end does not. Copies of a UDP flow that one element sends have such accounts
+and dropped counts, behind the last packet that arrived and in front of the first too. Of a run of losses over the end of the warm-up, what lies in the
+window is a run. What is on its way at the end does not count. Copies of a UDP flow that one element sends have such accounts
 as well, and `copies-loss-p50` and so on are of them. A call from which nothing arrives has a loss and no delay, so that it has no R and no MOS. It is
-neither good nor in `r-min`, and `silent-calls` counts it. A call is good if it meets `good-loss`, `good-delay` and `good-r`, where given.
+neither good nor in `r-min`, and `silent-calls` counts it. A call is good if it meets `good-loss`, `good-delay` and `good-r`, where given. A call or copy of
+which nothing was sent in the window is neither good nor silent: `calls-left-out` and `copies-left-out` count those, where there are any.
+
+Calls of SIP with `media` have R, MOS, burst ratio and loss in both directions. `calls-established` and what became of other calls are of those placed in
+the window, as `calls` is. No account reaches from phone to phone through exchanges: there a packet is lost if the numbers of those that arrive leave it
+out, or if it was said behind the last that arrived and more than twice the longest delay of its call ago.
 
 `dropped` of a link is of its queue and its line; what its channels lose is `channel-lost`. Where a channel damages units that carry packets, the packets
 that could not be restored from them are `not-restored`. BBFRAMEs lost to a fade never reach

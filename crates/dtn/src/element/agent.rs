@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::net::IpAddr;
 
+use bentpipe_net::ledger::{AccountNumber, SubAccount};
 use bentpipe_net::{Cx, Element, Observer, Packet, Port, Why};
 use bentpipe_transport::app::{Endpoints, datagram_packet};
 use bentpipe_units::{Span, Time};
@@ -45,7 +46,12 @@ pub struct Agent {
     is_set_up: bool,
     /// Bytes of a packet, to reuse their memory.
     scratch: Vec<u8>,
+    /// Account of its datagrams with bundles.
+    account: AccountNumber,
 }
+
+/// Datagram for a neighbour: port, addresses, payload, and the account of its flow's bundles.
+type Outgoing = (Port, Endpoints, Vec<u8>, Option<SubAccount>);
 
 impl Agent {
     /// Creates the node with number `own`.
@@ -82,7 +88,14 @@ impl Agent {
             refused: 0,
             is_set_up: false,
             scratch: Vec::new(),
+            account: AccountNumber::default(),
         }
+    }
+
+    /// Returns it with the account of its datagrams with bundles.
+    #[must_use]
+    pub fn with_account(self, account: AccountNumber) -> Agent {
+        Agent { account, ..self }
     }
 
     /// Returns the registry of its network, if it has one.
@@ -195,10 +208,13 @@ impl Agent {
             }
             let now = cx.now();
             while let Some(rate) = self.neighbours[n].open(now).filter(|_| self.neighbours[n].is_free(now)) {
-                let Some((port, ends, payload)) = self.next(n, now) else { break };
+                let Some((port, ends, payload, within)) = self.next(n, now) else { break };
                 self.neighbours[n].occupy(payload.len(), rate, now);
                 let mut packet = datagram_packet(ends, payload);
                 packet.set_created_at(now);
+                if let Some(within) = within {
+                    cx.offer_apart(&mut packet, &self.account, &within);
+                }
                 cx.emit(port, packet);
             }
         }
@@ -207,19 +223,20 @@ impl Agent {
     }
 
     /// Returns the next datagram for a neighbour.
-    fn next(&mut self, n: usize, now: Time) -> Option<(Port, Endpoints, Vec<u8>)> {
+    fn next(&mut self, n: usize, now: Time) -> Option<Outgoing> {
         let Neighbour { number, bundle_ends, ltp_ends, .. } = self.neighbours[n];
         if self.layer == Layer::Udp {
             let (id, bundle) = self.node.poll_transmit(number, self.datagram as u64, now)?;
+            let within = self.node.datagrams_of(id);
             self.node.done(id, true, now);
-            return Some((UDP, bundle_ends, bundle.to_vec()));
+            return Some((UDP, bundle_ends, bundle.to_vec(), within));
         }
         if !self.engine.has_segment(number) && self.engine.has_session() {
             self.load(n, now);
         }
         let segment = self.engine.poll_transmit(number, now);
         self.handle_events(now);
-        segment.map(|segment| (LTP, ltp_ends, segment))
+        segment.map(|segment| (LTP, ltp_ends, segment, None))
     }
 
     /// Begins a block for a neighbour, if it is time to.

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 
+use bentpipe_net::ledger::Accounts;
 use bentpipe_net::{Cx, Element, Histogram, Observer, Packet, Port};
 use bentpipe_transport::app::metrics;
 use bentpipe_units::{Span, Time};
@@ -9,7 +10,7 @@ use bentpipe_units::{Span, Time};
 use super::STAMP;
 use crate::carry::Carry;
 use crate::metrics as own;
-use crate::node::Holdings;
+use crate::node::{Gone, Holdings};
 
 /// Maximum number of bundles of which duplicates are detected.
 const MAX_NUMBERS: usize = 1 << 26;
@@ -51,16 +52,15 @@ impl Sink {
         if !observer.counts_units() {
             return;
         }
-        for (metric, bundles) in [
-            (&own::BUNDLES_IN_FLIGHT, others.in_flight),
-            (&own::BUNDLES_EXPIRED, others.expired),
-            (&own::BUNDLES_WITHOUT_ROOM, others.no_room),
-            (&own::BUNDLES_DELETED, others.deleted),
-        ] {
-            observer.gauge(metric, bundles as f64);
-        }
-        for (node, bundles) in holdings.lost_behind(now) {
-            observer.units_at(&own::BUNDLES_LOST_ON_THE_WAY, &node, bundles);
+        observer.gauge(&own::BUNDLES_IN_FLIGHT, others.in_flight as f64);
+        for ((why, node), bundles) in holdings.gone(now) {
+            let metric = match why {
+                Gone::Lost => &own::BUNDLES_LOST_ON_THE_WAY,
+                Gone::Expired => &own::BUNDLES_EXPIRED,
+                Gone::NoRoom => &own::BUNDLES_WITHOUT_ROOM,
+                Gone::Deleted => &own::BUNDLES_DELETED,
+            };
+            observer.units_at(metric, &node, bundles);
         }
     }
 
@@ -110,6 +110,10 @@ impl Element for Sink {
 
     fn forwards(&self, _from: Port, _to: Port) -> bool {
         false
+    }
+
+    fn settle(&mut self, accounts: &Accounts) {
+        self.holdings.iter().for_each(|holdings| holdings.settle(accounts));
     }
 
     fn observe(&mut self, now: Time, observer: &mut dyn Observer) {

@@ -1,12 +1,14 @@
 //! Whereabouts of the bundles of flows, over all nodes of a network.
 //!
 //! A bundle is waiting while a node has it or a part of it, delivered once an application took it, and else gone: deleted for a
-//! reason, lost or on its way. Several nodes may have copies, and a node keeps what it sends until its neighbour has it. A bundle in
+//! reason, lost or on its way. Several nodes may have copies, and a node keeps what it sends until its neighbour has it. Over UDP the account of
+//! a node's datagrams of the flow tells what is on its way; otherwise that is what was sent so lately that it may arrive. A bundle in
 //! fragments is lost with any part that no node stores and that is not on its way: what nodes store of it is of no use.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bentpipe_net::ledger::{Accounts, SubAccount};
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::admin::reason;
 use bentpipe_wire::dtn::bundle::{Bundle, Timestamp};
@@ -55,6 +57,19 @@ impl Whereabouts {
     }
 }
 
+/// Reason for which bundles will not arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Gone {
+    /// Lost on their way.
+    Lost,
+    /// Lifetime ended.
+    Expired,
+    /// No room.
+    NoRoom,
+    /// Deleted for another reason.
+    Deleted,
+}
+
 /// Sequence number of a creation timestamp, which is unique at its node.
 type Number = u64;
 
@@ -71,6 +86,12 @@ struct Bundles {
     /// Instant up to which losses are known.
     settled_at: Time,
     sums: Whereabouts,
+    /// Bundles that are stored nowhere, by the node that had them last: on their way or lost.
+    away: BTreeMap<u32, u64>,
+    /// Accounts of each node's datagrams of the flow, where each has a bundle.
+    datagrams: BTreeMap<u32, SubAccount>,
+    /// Datagrams on their way by node, if accounts say it.
+    on_their_way: Option<BTreeMap<u32, u64>>,
 }
 
 /// Parts of a bundle in fragments.
@@ -90,6 +111,8 @@ struct Part {
     places: u32,
     /// Time until which it may arrive, once it is stored nowhere.
     due: Time,
+    /// Number of the node that had it last.
+    left: u32,
 }
 
 impl Parts {
@@ -98,16 +121,22 @@ impl Parts {
         let known = self.of.iter().position(|part| (part.start, part.end) == (start, end));
         let place = known.unwrap_or_else(|| {
             let place = self.of.partition_point(|part| part.start <= start);
-            self.of.insert(place, Part { start, end, places: 0, due: Time::ZERO });
+            self.of.insert(place, Part { start, end, places: 0, due: Time::ZERO, left: 0 });
             place
         });
         &mut self.of[place]
     }
 
-    /// Returns `true` if each byte is stored somewhere, or may arrive at `now` or later.
-    fn are_complete(&self, now: Time) -> bool {
+    /// Returns the first part that is neither stored nor on its way.
+    fn lost(&self, is_on_its_way: impl Fn(u32, Time) -> bool) -> Option<&Part> {
+        let is_lost = |part: &&Part| part.places == 0 && !is_on_its_way(part.left, part.due);
+        self.of.iter().filter(is_lost).min_by_key(|part| part.due)
+    }
+
+    /// Returns `true` if each byte is stored somewhere, or on its way.
+    fn are_complete(&self, is_on_its_way: impl Fn(u32, Time) -> bool) -> bool {
         let mut covered = 0;
-        for part in self.of.iter().filter(|part| part.places > 0 || part.due >= now) {
+        for part in self.of.iter().filter(|part| part.places > 0 || is_on_its_way(part.left, part.due)) {
             if part.start > covered {
                 return false;
             }
@@ -134,9 +163,21 @@ struct Open {
 }
 
 impl Open {
-    /// Returns `true` if it was lost between two nodes.
-    fn is_lost_on_its_way(&self) -> bool {
-        self.is_broken || self.is_lost && self.places == 0 && self.deleted.is_none()
+    /// Returns `true` if it is stored nowhere, and neither deleted nor in fragments that are lost.
+    fn is_away(&self) -> bool {
+        !self.is_broken && self.places == 0 && self.deleted.is_none()
+    }
+
+    /// Returns the reason for which it will not arrive, if it will not.
+    fn gone(&self) -> Option<Gone> {
+        match (self.places, self.deleted) {
+            _ if self.is_broken => Some(Gone::Lost),
+            (0, Some(reason::EXPIRED)) => Some(Gone::Expired),
+            (0, Some(reason::STORAGE)) => Some(Gone::NoRoom),
+            (0, Some(_)) => Some(Gone::Deleted),
+            (0, None) if self.is_lost => Some(Gone::Lost),
+            _ => None,
+        }
     }
 
     fn count<'a>(&self, sums: &'a mut Whereabouts) -> &'a mut u64 {
@@ -164,14 +205,90 @@ impl Bundles {
             return;
         }
         let known = self.open.get(&number);
-        known.into_iter().for_each(|open| *open.count(&mut self.sums) -= 1);
-        let mut open = known.copied().unwrap_or_default();
+        let known = known.copied();
+        known.into_iter().for_each(|open| self.leave_out(open));
+        let mut open = known.unwrap_or_default();
         change(&mut open);
         *open.count(&mut self.sums) += 1;
+        if open.is_away() {
+            *self.away.entry(open.left).or_default() += 1;
+        }
         self.open.insert(number, open);
         if open.places == 0 && open.deleted.is_none() {
             self.flights.insert((open.due, number));
         }
+    }
+
+    /// Takes a bundle out of all sums.
+    fn leave_out(&mut self, open: Open) {
+        *open.count(&mut self.sums) -= 1;
+        if open.is_away() {
+            self.away.entry(open.left).and_modify(|away| *away -= 1);
+        }
+    }
+
+    /// Returns the bundles behind a node that are on their way, and those that are lost there.
+    fn behind(&self, node: u32, away: u64) -> Option<[u64; 2]> {
+        let on_their_way = self.on_their_way.as_ref()?.get(&node).copied().unwrap_or(0).min(away);
+        Some([on_their_way, away - on_their_way])
+    }
+
+    /// Returns the whereabouts, as far as accounts and times tell.
+    fn whereabouts(&self) -> Whereabouts {
+        if self.on_their_way.is_none() {
+            return self.sums;
+        }
+        if !self.parts.is_empty() {
+            return self.judged().0;
+        }
+        let behind = self.away.iter().filter_map(|(node, away)| self.behind(*node, *away));
+        let [in_flight, lost] = behind.fold([0; 2], |sum, of| [sum[0] + of[0], sum[1] + of[1]]);
+        Whereabouts { in_flight, lost, ..self.sums }
+    }
+
+    /// Returns whereabouts and ends of all bundles, each looked at.
+    ///
+    /// Of what a node sent, the last is on its way: as much as its datagrams are.
+    fn judged(&self) -> (Whereabouts, BTreeMap<(Gone, u32), u64>) {
+        let since = self.on_their_way.as_ref().map(|on_their_way| self.sent_since(on_their_way));
+        let is_on_its_way = |left: u32, due: Time| match &since {
+            Some(since) => since.get(&left).is_some_and(|since| due >= *since),
+            None => due >= self.settled_at,
+        };
+        let (mut sums, mut gone) = (Whereabouts::default(), BTreeMap::new());
+        for (number, open) in &self.open {
+            let parts = self.parts.get(number);
+            let is_broken = parts.is_some_and(|parts| !parts.are_complete(is_on_its_way));
+            let part = parts.and_then(|parts| parts.lost(is_on_its_way)).filter(|_| is_broken);
+            let is_lost = !is_on_its_way(open.left, open.due);
+            let judged = Open { is_broken, is_lost, ..*open };
+            *judged.count(&mut sums) += 1;
+            if let Some(why) = judged.gone() {
+                *gone.entry((why, part.map_or(open.left, |part| part.left))).or_default() += 1;
+            }
+        }
+        (sums, gone)
+    }
+
+    /// Returns the time of the first of each node's bundles and parts that are on their way.
+    fn sent_since(&self, on_their_way: &BTreeMap<u32, u64>) -> BTreeMap<u32, Time> {
+        let mut away: BTreeMap<u32, Vec<Time>> = BTreeMap::new();
+        for (number, open) in &self.open {
+            match self.parts.get(number) {
+                Some(parts) => {
+                    let parts = parts.of.iter().filter(|part| part.places == 0);
+                    parts.for_each(|part| away.entry(part.left).or_default().push(part.due));
+                }
+                None if open.is_away() => away.entry(open.left).or_default().push(open.due),
+                None => {}
+            }
+        }
+        let first = |(node, mut sent): (u32, Vec<Time>)| {
+            sent.sort_unstable();
+            let count = on_their_way.get(&node).copied().unwrap_or(0).min(sent.len() as u64);
+            Some((node, *sent.get(sent.len() - count as usize)?))
+        };
+        away.into_iter().filter_map(first).collect()
     }
 
     fn deliver(&mut self, number: Number) {
@@ -182,7 +299,7 @@ impl Bundles {
         self.delivered[word] |= 1 << (number % 64);
         self.parts.remove(&number);
         if let Some(open) = self.open.remove(&number) {
-            *open.count(&mut self.sums) -= 1;
+            self.leave_out(open);
         }
     }
 
@@ -195,7 +312,8 @@ impl Bundles {
         let open = self.open.get(&number).copied().unwrap_or_default();
         let total = fragment.map_or(len, |fragment| fragment.total);
         let parts = self.parts.entry(number).or_insert_with(|| {
-            let whole = Part { start: 0, end: total, places: open.places, due: open.due };
+            let (places, due, left) = (open.places, open.due, open.left);
+            let whole = Part { start: 0, end: total, places, due, left };
             Parts { total, of: vec![whole] }
         });
         let start = fragment.map_or(0, |fragment| fragment.offset);
@@ -209,7 +327,8 @@ impl Bundles {
     /// Notes whether a bundle in fragments can be complete.
     fn judge(&mut self, number: Number) {
         let Some(parts) = self.parts.get(&number) else { return };
-        let is_broken = !parts.are_complete(self.settled_at);
+        let now = self.settled_at;
+        let is_broken = !parts.are_complete(|_, due| due >= now);
         if self.open.get(&number).is_some_and(|open| open.is_broken != is_broken) {
             self.change(number, |open| open.is_broken = is_broken);
         }
@@ -256,22 +375,36 @@ impl Holdings {
         let mut flows = self.registry.lock();
         flows.get_mut(&self.source).map_or_else(Whereabouts::default, |bundles| {
             bundles.settle(now);
-            bundles.sums
+            bundles.whereabouts()
         })
     }
 
-    /// Returns the numbers of bundles lost behind each node.
-    pub fn lost_behind(&self, now: Time) -> BTreeMap<String, u64> {
+    /// Notes what the accounts of the flow's datagrams say.
+    pub fn settle(&self, accounts: &Accounts) {
+        let mut flows = self.registry.lock();
+        let Some(bundles) = flows.get_mut(&self.source) else { return };
+        let on_its_way = |account: &SubAccount| {
+            let tally = accounts.tallies(account).all();
+            (tally.sent + tally.copied).saturating_sub(tally.delivered + tally.taken_over + tally.dropped)
+        };
+        // Accounts of which nothing was sent may be another machine's.
+        let known = bundles.datagrams.iter().filter(|(_, account)| !account.is_new());
+        let on_their_way: BTreeMap<u32, u64> =
+            known.map(|(node, account)| (*node, on_its_way(account))).collect();
+        bundles.on_their_way = (!on_their_way.is_empty()).then_some(on_their_way);
+    }
+
+    /// Returns the numbers of bundles that will not arrive, by reason and by the node that had them last.
+    pub fn gone(&self, now: Time) -> BTreeMap<(Gone, String), u64> {
         let (mut flows, nodes) = (self.registry.lock(), self.registry.nodes());
-        let mut behind = BTreeMap::new();
-        if let Some(bundles) = flows.get_mut(&self.source) {
-            bundles.settle(now);
-            for open in bundles.open.values().filter(|open| open.is_lost_on_its_way()) {
-                let node = nodes.get(open.left as usize).cloned().unwrap_or_default();
-                *behind.entry(node).or_default() += 1;
-            }
+        let mut gone = BTreeMap::new();
+        let Some(bundles) = flows.get_mut(&self.source) else { return gone };
+        bundles.settle(now);
+        for ((why, node), count) in bundles.judged().1 {
+            let node = nodes.get(node as usize).cloned().unwrap_or_default();
+            *gone.entry((why, node)).or_default() += count;
         }
-        behind
+        gone
     }
 }
 
@@ -298,6 +431,13 @@ impl Notes {
         nodes.push(name.to_owned());
         drop(nodes);
         (self.registry, self.longest) = (Some(registry), light_time * 2);
+    }
+
+    /// Returns the account of the node's datagrams of a bundle's flow, if the flow is known.
+    pub(super) fn datagrams_of(&self, bundle: &Bundle) -> Option<SubAccount> {
+        let mut flows = self.registry.as_ref()?.lock();
+        let flow = flows.get_mut(&bundle.primary.source)?;
+        Some(flow.datagrams.entry(self.number).or_default().clone())
     }
 
     fn note(&self, bundle: &Bundle, note: impl FnOnce(&mut Bundles, Number)) {
@@ -327,7 +467,7 @@ impl Notes {
         self.note(bundle, |flow, number| {
             flow.change_part(bundle, number, |part| {
                 part.places = part.places.saturating_sub(1);
-                part.due = part.due.max(due);
+                (part.due, part.left) = (part.due.max(due), left);
             });
             flow.change(number, |open| {
                 open.places = open.places.saturating_sub(1);
@@ -338,7 +478,10 @@ impl Notes {
 
     /// Notes that the node deletes a bundle.
     pub(super) fn delete(&self, bundle: &Bundle, reason: u64) {
-        self.note(bundle, |flow, number| flow.change(number, |open| open.deleted = Some(reason)));
+        let left = self.number;
+        self.note(bundle, |flow, number| {
+            flow.change(number, |open| (open.deleted, open.left) = (Some(reason), left));
+        });
     }
 
     /// Notes that an application took a bundle.
@@ -381,7 +524,8 @@ mod tests {
         assert_eq!(flow.whereabouts(at(2)), then, "a node keeps what it sent until it is acknowledged");
         // 1 s, out and back in 4 s, and a second more.
         assert_eq!(flow.whereabouts(at(7)), Whereabouts { in_flight: 0, lost: 1, ..then });
-        assert_eq!(flow.lost_behind(at(7)), BTreeMap::from([("a".to_owned(), 1)]));
+        let gone = [(Gone::Lost, 1), (Gone::Expired, 1)].map(|(why, count)| ((why, "a".to_owned()), count));
+        assert_eq!(flow.gone(at(7)), BTreeMap::from(gone));
         nodes[1].deliver(&bundle(1));
         assert_eq!(flow.whereabouts(at(7)).gone(), 1, "late, and not lost after all");
         let other = Bundle { primary: Primary { source: Eid::ipn(9, 2), ..bundle(7).primary }, ..bundle(7) };

@@ -22,7 +22,8 @@ pub(super) fn sums<'a>(scenario: &Scenario, run: &Run<'a>, subjects: &[Subject<'
     let sums = |(flow, active): (&Subject<'a>, [Active; 2])| {
         let mut sums = run.sums(flow, active);
         if is_both_ways(flow, run) {
-            sums.extend(run.sums(&flow.back(), active));
+            let back = run.sums(&flow.back(), active);
+            sums.extend(back.into_iter().filter(|summed| !summed.sum.is_of_whole));
         }
         sums
     };

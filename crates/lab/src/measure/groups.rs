@@ -57,7 +57,8 @@ pub(super) fn counts(subjects: &[Subject<'_>], sums: &[&Summed<'_>]) -> Vec<Meas
 /// of `window_s`, and Jain's index.
 pub(super) fn measures(sums: &[&Summed<'_>], window_s: f64) -> Vec<Measure> {
     let mut groups: IndexMap<(String, &str), Group<'_>> = IndexMap::new();
-    for summed in sums.iter().filter(|summed| summed.value().is_finite()) {
+    let is_meant = |summed: &&&Summed<'_>| summed.value().is_finite() && !summed.sum.is_setting;
+    for summed in sums.iter().filter(is_meant) {
         let Some(mut of) = group(summed.path) else { continue };
         if !summed.way.is_empty() {
             of = format!("{of}.{}", summed.way);

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use bentpipe_units::Time;
 
 use super::{Entry, FRAGMENT};
+use crate::Packet;
 
 /// Packets that a sender sent, and those that were delivered of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -225,16 +226,25 @@ impl Accounts {
         self.followed = Some(Box::new(Followed { accounts, packets: Vec::new() }));
     }
 
-    /// Returns the packets that were followed, each with the number of its account.
-    pub fn followed(&self) -> impl Iterator<Item = (u32, FollowedPacket)> {
-        let packets = self.followed.iter().flat_map(|followed| &followed.packets);
-        packets.map(|packet| (self.account_of(packet.book), *packet))
+    /// Returns the packets that were followed, in the order of their sending.
+    pub fn followed(&self) -> impl Iterator<Item = FollowedPacket> {
+        self.followed.iter().flat_map(|followed| &followed.packets).copied()
     }
 
     /// Returns the place among packets that are followed, of the number of an entry.
     pub fn place_of_followed(&self, number: u32) -> Option<usize> {
         let place = number.checked_sub(self.first_followed()).filter(|_| number < APART);
         place.map(|place| place as usize)
+    }
+
+    /// Returns the place of an entering packet among those that are followed.
+    ///
+    /// A packet that its sender has not entered into an account becomes the next one there.
+    pub fn place_at_entry(&self, packet: &Packet) -> Option<usize> {
+        if packet.is_new() {
+            return Some(self.followed.as_ref()?.packets.len());
+        }
+        self.place_of_followed(packet.account())
     }
 
     fn first_followed(&self) -> u32 {

@@ -10,7 +10,7 @@ use bentpipe_signalling::sdp::{Capabilities, Direction, Negotiated};
 use bentpipe_site::CallQuality;
 use bentpipe_units::{RandomStream, Span, Time};
 use bentpipe_voice::call::{
-    Control, ControlCounts, Ear, Incoming, Mouth, Rtcp, Settings as VoiceSettings, metrics as quality,
+    Control, ControlCounts, Ear, Incoming, Mouth, Mouths, Rtcp, Settings as VoiceSettings, metrics as quality,
 };
 use bentpipe_voice::emodel::Impairment;
 use bentpipe_voice::{Config as VoiceConfig, Losses, Playout, Speech};
@@ -119,6 +119,8 @@ pub struct Lines {
     control: ControlCounts,
     /// Last reports of calls that are over.
     farewells: VecDeque<(u16, SocketAddr, Vec<u8>)>,
+    /// Mouths of this end of a flow and of the other, behind exchanges.
+    mouths: Option<[Mouths; 2]>,
 }
 
 /// Line with a call.
@@ -164,8 +166,11 @@ struct Figures {
     mouth_to_ear_s: f64,
     rated: u32,
     r: f64,
+    r_min: Option<f64>,
     mos: f64,
     losses: [u64; 2],
+    /// Sum of the burst ratios of calls from which anything arrived, and their number.
+    bursts: (f64, u32),
 }
 
 impl Figures {
@@ -176,6 +181,10 @@ impl Figures {
         }
         if let (Some(r), Some(mos)) = (quality.r, quality.mos) {
             (self.rated, self.r, self.mos) = (self.rated + 1, self.r + r, self.mos + mos);
+            self.r_min = Some(self.r_min.map_or(r, |least| least.min(r)));
+        }
+        if losses.played + losses.late > 0 {
+            self.bursts = (self.bursts.0 + losses.burst_ratio(), self.bursts.1 + 1);
         }
         self.losses[0] += losses.lost + losses.late;
         self.losses[1] += losses.expected();
@@ -201,7 +210,22 @@ impl Lines {
             over: Figures::default(),
             control: ControlCounts::default(),
             farewells: VecDeque::new(),
+            mouths: None,
         })
+    }
+
+    /// Notes that exchanges are between these mouths and those of the other end.
+    ///
+    /// They send packets of their own.
+    pub(crate) fn relay(&mut self, mouths: [Mouths; 2]) {
+        self.mouths = Some(mouths);
+    }
+
+    /// Notes the end of the warm-up: figures are of what is said from now on.
+    pub(crate) fn start_window(&mut self, now: Time) {
+        self.over = Figures::default();
+        let voices = self.calls.values_mut().filter_map(|line| line.voice.as_mut());
+        voices.for_each(|voice| voice.ear.start_window(now));
     }
 
     /// Returns a free port, if a line is free.
@@ -240,10 +264,14 @@ impl Lines {
             return;
         }
         let payload_type = media.codec.payload_type;
-        let mouth = Mouth::new(&self.settings, payload_type, self.config.speech, now, &mut self.random);
+        let mut mouth = Mouth::new(&self.settings, payload_type, self.config.speech, now, &mut self.random);
         let ip_header_len = if address.is_ipv4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN };
         let control = Control::new(&self.settings, ip_header_len, now, &mut self.random);
-        let ear = Ear::new(&self.settings, now);
+        let mut ear = Ear::new(&self.settings, now);
+        if let Some([own, other]) = &self.mouths {
+            mouth.join(own);
+            ear.listen(other);
+        }
         let to = SocketAddr::new(address, media.port);
         let account = SubAccount::default();
         account.set_first(mouth.next_seq());
@@ -298,6 +326,12 @@ impl Lines {
                 ear.settle(tallies);
             }
         }
+    }
+
+    /// Has ears behind exchanges know what was said by now and is lost.
+    pub(crate) fn settle_unheard(&mut self, now: Time) {
+        let voices = self.calls.values_mut().filter_map(|line| line.voice.as_mut());
+        voices.for_each(|voice| voice.ear.settle_unheard(now));
     }
 
     /// Sets the account of what is sent to a port.
@@ -394,9 +428,11 @@ impl Lines {
         observer.counter(&metrics::VOICE_RECEIVED, lines.map_or(0, |lines| lines.received));
         lines.map(|lines| lines.control).unwrap_or_default().observe(observer);
         let [lost, expected] = all.losses;
-        observer.gauge(&quality::VOICE_LOSS, lost as f64 / expected as f64);
+        observer.gauge(&metrics::VOICE_LOSS, lost as f64 / expected as f64);
+        observer.gauge(&quality::BURST_RATIO, all.bursts.0 / f64::from(all.bursts.1));
         observer.gauge(&quality::MOUTH_TO_EAR, all.mouth_to_ear_s / f64::from(all.played));
         observer.gauge(&quality::R, all.r / f64::from(all.rated));
+        observer.gauge(&quality::R_MIN, all.r_min.unwrap_or(f64::NAN));
         observer.gauge(&quality::MOS, all.mos / f64::from(all.rated));
     }
 }

@@ -574,27 +574,29 @@ impl Agent {
     /// Means and the worst rating are those of calls that received packets; the others are counted.
     fn observe_quality(&mut self, now: Time, observer: &mut dyn Observer) {
         let settings = self.plan.settings;
-        let (mut all, mut recent, mut good) = (Vec::new(), Vec::new(), 0_u32);
+        let (mut all, mut recent, mut good, mut counted) = (Vec::new(), Vec::new(), 0_u32, 0_u32);
         let (mut bursts, mut losses_now, mut silent) = (Vec::new(), Vec::new(), 0_u32);
+        let limits = settings.config.good;
         for call in 0..self.calls.receivers.len() {
             let receiver = &mut self.calls.receivers[call];
             receiver.turn_windows(&settings, now);
             let (figures, window) = (receiver.measured(), receiver.window());
+            let (is_counted, is_silent) = (receiver.has_window().unwrap_or(true), receiver.is_silent());
             let ear = figures.delays.mouth_to_ear();
             let r = self.r(call, &figures.delays, &figures.losses);
             let r_now = self.r(call, &window.delays, &window.losses);
-            let limits = settings.config.good;
             let is_good = figures.losses.ratio() <= limits.loss
                 && ear.is_some_and(|ear| ear <= limits.delay)
                 && limits.r.is_none_or(|least| r >= least);
-            good += u32::from(is_good);
+            counted += u32::from(is_counted);
+            good += u32::from(is_counted && is_good);
+            silent += u32::from(is_counted && is_silent);
             all.push(r);
             recent.push(r_now);
             let Losses { played, late, .. } = figures.losses;
             if played + late > 0 {
                 bursts.push(figures.losses.burst_ratio());
             }
-            silent += u32::from(self.calls.receivers[call].measured_packets() == 0);
             losses_now.push(window.losses.ratio());
         }
         let known =
@@ -608,13 +610,17 @@ impl Agent {
         observer.gauge(&metrics::MOS, mos);
         observer.gauge(&metrics::LOSS_NOW, mean(known(&losses_now).into_iter()));
         observer.gauge(&metrics::CALLS, f64::from(self.plan.count));
-        observer.gauge(&metrics::SILENT_CALLS, f64::from(silent));
-        observer.gauge(&metrics::GOOD_CALLS, f64::from(good));
-        let limits = settings.config.good;
+        // A call of which nothing was sent in the window is in none of these.
+        let of_counted = |calls: u32| if counted > 0 { f64::from(calls) } else { f64::NAN };
+        let left_out = self.plan.count - counted.min(self.plan.count);
+        let left_out = Some(left_out).filter(|calls| *calls > 0 && !self.calls.receivers.is_empty());
+        observer.gauge(&metrics::SILENT_CALLS, of_counted(silent));
+        observer.gauge(&metrics::GOOD_CALLS, of_counted(good));
+        observer.gauge(&metrics::CALLS_LEFT_OUT, left_out.map_or(f64::NAN, f64::from));
         observer.gauge(&metrics::GOOD_LOSS, limits.loss);
         observer.gauge(&metrics::GOOD_DELAY, limits.delay.as_secs_f64());
         observer.gauge(&metrics::GOOD_R, limits.r.unwrap_or(f64::NAN));
-        observer.gauge(&metrics::GOOD_RATIO, f64::from(good) / f64::from(self.plan.count));
+        observer.gauge(&metrics::GOOD_RATIO, f64::from(good) / f64::from(counted));
     }
 
     fn received(&self, of: impl Fn(&Counts) -> u64) -> u64 {

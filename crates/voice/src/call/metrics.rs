@@ -40,15 +40,17 @@ bentpipe_net::metrics! {
         => .drawn(Draw::Line("Rate of the codec")).summed(&[Sum::new("codec-rate", "Mean rate of the codec at the end", How::Last).at(End::Receiver)]);
     Counter RATE_CHANGES = "rate-changes", Count, "Changes of the codec's rate";
     Gauge CALLS = "calls", Count, "Calls" => .both_ways();
-    Gauge SILENT_CALLS = "silent-calls", Count, "Calls without a received packet"
-        => .summed(&[Sum::new("silent-calls", "Calls without a received packet", How::Last).at(End::Receiver).since(2)]);
+    Gauge SILENT_CALLS = "silent-calls", Count, "Calls of whose packets none arrived"
+        => .summed(&[Sum::new("silent-calls", "Calls of whose packets none arrived", How::Last).at(End::Receiver).since(2)]);
     Gauge GOOD_CALLS = "good-calls", Count, "Good calls" => .summed(&[Sum::new("good-calls", "Good calls", How::Last).at(End::Receiver).since(2)]);
+    Gauge CALLS_LEFT_OUT = "calls-left-out", Count, "Calls of which nothing was sent in the window"
+        => .summed(&[Sum::new("calls-left-out", "Calls of which nothing was sent in the window", How::Last).at(End::Receiver).since(2)]);
     Gauge GOOD_LOSS = "good-loss", Ratio, "Most lost or late packets of a good call"
-        => .summed(&[Sum::new("good-loss", "Most lost or late packets of a good call", How::Last).at(End::Receiver)]);
+        => .summed(&[Sum::new("good-loss", "Most lost or late packets of a good call", How::Last).at(End::Receiver).setting()]);
     Gauge GOOD_DELAY = "good-delay", Seconds, "Longest mouth-to-ear delay of a good call"
-        => .summed(&[Sum::new("good-delay", "Longest mouth-to-ear delay of a good call", How::Last).at(End::Receiver)]);
+        => .summed(&[Sum::new("good-delay", "Longest mouth-to-ear delay of a good call", How::Last).at(End::Receiver).setting()]);
     Gauge GOOD_R = "good-r", Count, "Least rating R of a good call, if it needs one"
-        => .summed(&[Sum::new("good-r", "Least R of a good call", How::Last).at(End::Receiver)]);
+        => .summed(&[Sum::new("good-r", "Least R of a good call", How::Last).at(End::Receiver).setting()]);
     Gauge TALKER_LOSS = "talker-loss", Ratio, "Talkers' frames lost or late on their way to the bridge"
         => .summed(&[Sum::new("talker-loss", "Talkers' frames lost or late before the bridge", How::Last).at(End::Receiver).since(2)]);
     Gauge ROOMS = "rooms", Count, "Mean number of rooms in a mix"

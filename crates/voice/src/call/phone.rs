@@ -6,12 +6,13 @@
 use bentpipe_net::Histogram;
 use bentpipe_net::ledger::{SubAccount, Tallies};
 use bentpipe_site::CallQuality;
-use bentpipe_units::{RandomStream, Time};
+use bentpipe_units::{RandomStream, Span, Time};
 use bentpipe_wire::rtp;
 use rand::RngCore;
 
 use super::config::Settings;
 use super::exchange::{Frame, Sound, Source};
+use super::heard::{Mouths, Said};
 use super::receiver::{Received, Receiver};
 use super::reception::Reception;
 use super::sender::{Emission, Origin, ROOM_LEVEL, Sender, Talk};
@@ -88,6 +89,10 @@ pub struct Mouth {
     /// Next interval to decide on.
     next: Time,
     pending: Option<Pending>,
+    /// Start of its speech.
+    start: Time,
+    /// Packets for the ear behind exchanges.
+    said: Option<Said>,
 }
 
 /// Packet that is decided on.
@@ -121,6 +126,8 @@ impl Mouth {
             level: Member::new(Speech::Continuous, (seed, "mouth"), (0, 1)).level(),
             next: start + settings.held,
             pending: None,
+            start,
+            said: None,
         };
         mouth.decide();
         mouth
@@ -136,7 +143,16 @@ impl Mouth {
             level: ROOM_LEVEL,
             next: Time::NEVER,
             pending: None,
+            start: now,
+            said: None,
         }
+    }
+
+    /// Adds it to the mouths of its end, for the other end's ears.
+    pub fn join(&mut self, mouths: &Mouths) {
+        let said = Said::new(self.start, self.settings.interval);
+        mouths.add(&said);
+        self.said = Some(said);
     }
 
     /// Returns the number of its next packet.
@@ -192,6 +208,7 @@ impl Mouth {
                 let impairment = Some(Impairment { ie: 0.0, bpl: 1.0 });
                 let sound = Sound { rooms: 1, speech: Some(Source { is_concealed: false, impairment }) };
                 Spoken { sound, mouth, level }.emit(payload);
+                self.said.iter().for_each(|said| said.push(mouth));
             }
             // The level of the noise (RFC 3389, section 3).
             Emission::Noise if !is_of_codec => payload[0] = ROOM_LEVEL,
@@ -225,12 +242,61 @@ pub struct Ear {
     settings: Settings,
     pub(super) receiver: Receiver,
     reception: Reception,
+    /// Mouths of the other end behind exchanges, and the one that it hears.
+    mouths: Option<Mouths>,
+    hears: Option<Said>,
+    /// Longest delay since the mouth.
+    longest: Span,
+    /// Start of the window of measures.
+    window: Time,
 }
 
 impl Ear {
     /// Creates an ear for packets of these settings.
     pub fn new(settings: &Settings, now: Time) -> Ear {
-        Ear { settings: *settings, receiver: Receiver::new(settings, now), reception: Reception::default() }
+        Ear {
+            settings: *settings,
+            receiver: Receiver::new(settings, now),
+            reception: Reception::default(),
+            mouths: None,
+            hears: None,
+            longest: Span::ZERO,
+            window: Time::ZERO,
+        }
+    }
+
+    /// Has it listen to one of the other end's mouths, behind exchanges.
+    ///
+    /// What that says and is not heard is lost, although no account says so.
+    pub fn listen(&mut self, mouths: &Mouths) {
+        self.mouths = Some(mouths.clone());
+    }
+
+    fn hear(&mut self, mouth: Time, now: Time) {
+        let Some(mouths) = &self.mouths else { return };
+        if !self.hears.as_ref().is_some_and(|said| said.hear(mouth)) {
+            self.hears = mouths.find(mouth).filter(|said| said.hear(mouth));
+        }
+        if self.hears.is_some() {
+            self.longest = self.longest.max(now.since(mouth));
+        }
+    }
+
+    /// Notes the end of the warm-up.
+    ///
+    /// The quality is of what is sent from now on.
+    pub fn start_window(&mut self, now: Time) {
+        self.receiver.end_warm_up();
+        self.reception = Reception::default();
+        self.window = now;
+    }
+
+    /// Notes what was said by now and cannot be on its way any more.
+    pub fn settle_unheard(&mut self, now: Time) {
+        if let Some(said) = &self.hears {
+            let until = Time::from_nanos(now.as_nanos().saturating_sub(2 * self.longest.as_nanos()));
+            self.receiver.set_lost_behind(said.unheard(self.window, until));
+        }
     }
 
     /// Receives a packet, and notes its delay since the mouth.
@@ -254,9 +320,12 @@ impl Ear {
             is_speech: packet.is_speech,
             ie: 0.0,
             created_at: created_at.min(now),
-            wait: bentpipe_units::Span::ZERO,
+            wait: Span::ZERO,
             now,
         };
+        if packet.is_speech {
+            self.hear(spoken.mouth, now);
+        }
         let due = self.receiver.receive(&self.settings, &received, packet.payload.len(), delays).ok()??;
         if due < now {
             return None;
@@ -294,20 +363,20 @@ impl Ear {
         self.receiver.counts.duplicates
     }
 
-    /// Returns the known outcomes of all packets sent.
+    /// Returns the known outcomes of the packets sent in the window of measures.
     pub fn losses(&self) -> Losses {
-        self.receiver.figures().losses
+        self.receiver.measured().losses
     }
 
-    /// Returns the quality up to now, from the mouth to the ear.
+    /// Returns the quality in the window up to now, from mouth to ear.
     pub fn quality(&self) -> CallQuality {
-        let figures = self.receiver.figures();
+        let figures = self.receiver.measured();
         let mouth_to_ear = figures.delays.mouth_to_ear();
         let rating = self.settings.rating.filter(|_| mouth_to_ear.is_some());
         let r = rating.map(|rating| rating.r_of_mix(mouth_to_ear, &figures.losses, &self.reception));
         let r = r.filter(|r| !r.is_nan());
         CallQuality {
-            packets: self.receiver.counts.packets,
+            packets: figures.losses.expected(),
             loss: (figures.losses.expected() > 0).then(|| figures.losses.ratio()),
             mouth_to_ear,
             r,
@@ -353,7 +422,7 @@ mod tests {
             let rtp = rtp::Packet::new_checked(&bytes).expect("RTP");
             let (seq, timestamp, ssrc, payload) = (rtp.seq(), rtp.timestamp(), rtp.ssrc(), rtp.payload());
             if number % 10 != 5 {
-                let arrives = at + bentpipe_units::Span::from_millis(250);
+                let arrives = at + Span::from_millis(250);
                 let frame = ear.receive(
                     Incoming { seq, timestamp, ssrc, marker: false, is_speech: true, payload },
                     arrives,

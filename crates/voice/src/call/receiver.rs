@@ -1,5 +1,7 @@
 //! Receiving side of one call.
 
+use std::collections::VecDeque;
+
 use bentpipe_net::Histogram;
 use bentpipe_net::ledger::{SubAccount, Tallies};
 use bentpipe_units::{Span, Time};
@@ -104,13 +106,103 @@ struct Windows {
     /// Delays at the end of the warm-up, and the packets until then.
     warm_delays: Delays,
     warm_packets: u64,
-    /// Final outcomes of packets that were sent in the warm-up.
+    /// Final outcomes of packets of the warm-up, once `settled` has none.
     warm_losses: Option<Losses>,
-    /// Number of packets that the sender sent in front of the first one that arrived.
-    before_first: u64,
+    /// Packets that the sender sent in front of the first one that arrived.
+    front: Front,
+    /// Numbers that are settled as lost.
+    missing: Missing,
     /// Account of what the sender sends, and what is known of it.
     account: Option<SubAccount>,
     tallies: Option<Tallies>,
+    /// Packets lost behind the last one that arrived, where the sender's account does not reach.
+    lost_behind: u64,
+}
+
+/// Numbers that are settled as lost and may still arrive, in ranges.
+#[derive(Clone, Debug, Default)]
+struct Missing(VecDeque<(u64, u64)>);
+
+impl Missing {
+    /// Adds the numbers from `start` to in front of `end`, which are the highest.
+    #[cold]
+    #[inline(never)]
+    fn add(&mut self, start: u64, end: u64) {
+        // Packets so far behind are refused.
+        let least = end.saturating_sub(MAX_DROPOUT as u64 + u64::from(WINDOW));
+        while self.0.front().is_some_and(|(_, end)| *end < least) {
+            self.0.pop_front();
+        }
+        match self.0.back_mut() {
+            Some((_, last)) if *last == start => *last = end,
+            _ => self.0.push_back((start, end)),
+        }
+    }
+
+    /// Removes a number. Returns `false` if it is not missing.
+    fn take(&mut self, number: u64) -> bool {
+        let place = self.0.partition_point(|(_, end)| *end <= number);
+        let Some((start, end)) = self.0.get(place).copied().filter(|(start, _)| *start <= number) else {
+            return false;
+        };
+        self.0.remove(place);
+        for (start, end) in [(number + 1, end), (start, number)] {
+            if start < end {
+                self.0.insert(place, (start, end));
+            }
+        }
+        true
+    }
+}
+
+/// Packets in front of the first one that arrived. Those of them that come later are not lost.
+#[derive(Clone, Copy, Debug, Default)]
+struct Front {
+    /// Number of them.
+    packets: u64,
+    /// Outcomes of those next to the first.
+    ///
+    /// Bit i is set if the packet i + 1 in front of it was played, or was late.
+    played: u64,
+    late: u64,
+    /// Packets further in front that came, of warm-up and window: played, late.
+    far: [[u64; 2]; 2],
+}
+
+impl Front {
+    /// Returns `true` if a packet came for the first time, and notes its outcome.
+    ///
+    /// It is `distance` in front of the first.
+    fn note(&mut self, distance: u64, outcome: Outcome, is_of_window: bool) -> bool {
+        let Some(bit) = 1_u64.checked_shl(distance.saturating_sub(1).min(64) as u32) else {
+            self.far[usize::from(is_of_window)][usize::from(outcome == Outcome::Late)] += 1;
+            return true;
+        };
+        if (self.played | self.late) & bit != 0 {
+            return false;
+        }
+        *(if outcome == Outcome::Late { &mut self.late } else { &mut self.played }) |= bit;
+        true
+    }
+
+    /// Returns the outcomes of the last `packets` of them, of the window or in all.
+    fn losses(&self, packets: u64, is_window: bool) -> Losses {
+        let mut losses = Losses::default();
+        let near = packets.min(64);
+        losses.push_run(Outcome::Lost, packets - near);
+        for place in (0..near).rev() {
+            losses.push(match (self.played >> place & 1, self.late >> place & 1) {
+                (1, _) => Outcome::Played,
+                (_, 1) => Outcome::Late,
+                _ => Outcome::Lost,
+            });
+        }
+        for far in self.far.iter().skip(usize::from(is_window)) {
+            (0..far[0]).for_each(|_| losses.revise(Outcome::Played));
+            (0..far[1]).for_each(|_| losses.revise(Outcome::Late));
+        }
+        losses
+    }
 }
 
 impl Receiver {
@@ -180,7 +272,7 @@ impl Receiver {
         let Some(source) = &self.source else {
             let first_sent = self.windows.account.as_ref().and_then(SubAccount::first);
             let before = first_sent.map_or(0, |first| packet.seq.wrapping_sub(first));
-            self.windows.before_first = before.into();
+            self.windows.front.packets = before.into();
             let first = 1 << 16 | u64::from(packet.seq);
             self.source = Some(Source {
                 ssrc: packet.ssrc,
@@ -275,15 +367,9 @@ impl Receiver {
         let back = if ahead > 0 { 0 } else { ahead.unsigned_abs() };
         let is_reordered = ahead < 0;
         if back >= u64::from(source.held) {
-            // Its number is settled as lost, or is before the first.
-            self.counts.reordered += 1;
-            let (number, before) = (source.highest - back, self.windows.before_first);
-            if outcome == Outcome::Late && number >= source.first {
-                self.settled.revise();
-                let is_of_window = before + number - source.first >= self.boundary;
-                self.windows.warm_losses.iter_mut().filter(|_| !is_of_window).for_each(Losses::revise);
-            }
-            return true;
+            let is_new = self.note_old(back, outcome);
+            *(if is_new { &mut self.counts.reordered } else { &mut self.counts.duplicates }) += 1;
+            return is_new;
         }
         let bit = 1 << back;
         if (source.played | source.late) & bit != 0 {
@@ -298,34 +384,66 @@ impl Receiver {
         true
     }
 
-    /// Advances the highest number. Where the outcomes that do not change any more reach the window of measures, they are kept.
+    /// Returns `true` if an old packet came for the first time.
+    ///
+    /// Its number is settled as lost, or is in front of the first. Its outcome is noted.
+    fn note_old(&mut self, back: u64, outcome: Outcome) -> bool {
+        let Receiver { source: Some(source), settled, windows, boundary, .. } = self else { return false };
+        let (front, number) = (&mut windows.front, source.highest - back);
+        let Some(distance) = source.first.checked_sub(number).filter(|distance| *distance > 0) else {
+            if !windows.missing.take(number) {
+                return false;
+            }
+            let place = front.packets + number - source.first;
+            match &mut windows.warm_losses {
+                Some(warm) if place < *boundary => warm.revise(outcome),
+                _ => settled.revise(outcome),
+            }
+            return true;
+        };
+        let Some(place) = front.packets.checked_sub(distance) else { return true };
+        front.note(distance, outcome, place >= *boundary)
+    }
+
+    /// Advances the highest number. Where the outcomes that do not change any more reach the window of measures, they begin there.
     fn advance(&mut self, by: u64) {
         let Receiver { source: Some(source), settled, windows, boundary, .. } = self else { return };
         // The place of the first number whose outcome may change.
-        let open = windows.before_first + source.settled();
-        if *boundary < open || *boundary > open + by {
-            return source.advance(by, settled);
+        let open = windows.front.packets + source.settled();
+        let is_in_front = *boundary <= windows.front.packets;
+        if is_in_front || *boundary < open || *boundary > open + by {
+            return source.advance(by, settled, &mut windows.missing);
         }
         for _ in 0..by {
-            if windows.before_first + source.settled() == *boundary {
-                windows.warm_losses = Some(*settled);
+            if windows.front.packets + source.settled() == *boundary {
+                windows.warm_losses = Some(settled.cut());
             }
-            source.advance(1, settled);
+            source.advance(1, settled, &mut windows.missing);
         }
     }
 
-    /// Returns all outcomes up to the highest number.
+    /// Returns all outcomes from the first number that arrived up to the highest.
     pub(super) fn losses(&self) -> Losses {
-        self.losses_before(u64::MAX)
+        let [warm, window] = self.parts();
+        warm.followed_by(&window)
     }
 
-    /// Returns the outcomes of numbers up to the highest, and below `end`.
-    fn losses_before(&self, end: u64) -> Losses {
+    /// Returns these outcomes, of packets that were sent in the warm-up and in the window.
+    fn parts(&self) -> [Losses; 2] {
         let mut losses = self.settled;
-        if let Some(source) = &self.source {
-            source.settle(end, &mut losses);
+        let Some(source) = &self.source else { return [Losses::default(), losses] };
+        if let Some(warm) = self.windows.warm_losses {
+            source.settle((0, u64::MAX), &mut losses);
+            return [warm, losses];
         }
-        losses
+        let seen = self.boundary.saturating_sub(self.windows.front.packets);
+        let mut warm = Losses::default();
+        if seen > 0 {
+            source.settle((0, source.first + seen), &mut losses);
+            warm = losses.cut();
+        }
+        source.settle((source.first + seen, u64::MAX), &mut losses);
+        [warm, losses]
     }
 
     /// Returns what the numbers of packets say up to now.
@@ -337,46 +455,58 @@ impl Receiver {
 
     /// Returns the losses and delays of the whole run.
     pub(super) fn figures(&self) -> Figures {
-        let mut losses = self.losses();
-        if let Some(tallies) = &self.windows.tallies {
-            losses.lose_first(self.windows.before_first);
-            losses.lose_last(self.behind(tallies.all().sent, 0), tallies.all().lost());
-        }
+        let front = self.windows.front;
+        let mut losses = front.losses(front.packets, false).followed_by(&self.losses());
+        self.lose_behind(&mut losses, 0, |tallies| tallies.all().lost());
         Figures { losses, delays: self.delays }
     }
 
     /// Returns the losses and delays since the end of the warm-up.
     ///
     /// Losses are of packets sent since, delays of packets that arrived since. What did not arrive is lost once its account has it dropped,
-    /// also behind the last packet that arrived.
+    /// also behind the last packet that arrived. A run of losses over the end of the warm-up is one of those sent since.
     pub(super) fn measured(&self) -> Figures {
-        let windows = &self.windows;
-        let mut losses = self.losses().since(&self.warm_losses());
-        if let Some(tallies) = &windows.tallies {
-            let sent = tallies.all().sent;
-            losses.lose_first(windows.before_first.saturating_sub(self.boundary).min(sent));
-            losses.lose_last(self.behind(sent, self.boundary), tallies.window.lost());
-        }
+        let (windows, front) = (&self.windows, self.windows.front);
+        let of_front = front.packets.saturating_sub(self.boundary);
+        let mut losses = front.losses(of_front, true).followed_by(&self.parts()[1]);
+        self.lose_behind(&mut losses, self.boundary, |tallies| tallies.window.lost());
         Figures { losses, delays: self.delays.since(&windows.warm_delays) }
     }
 
-    /// Returns the outcomes of packets that were sent in the warm-up.
-    fn warm_losses(&self) -> Losses {
-        let (Some(source), Some(seen)) = (&self.source, self.boundary.checked_sub(self.windows.before_first))
-        else {
-            return Losses::default();
-        };
-        self.windows.warm_losses.unwrap_or_else(|| self.losses_before(source.first + seen))
+    /// Adds the packets behind the last one that arrived, from a place on, as far as they are known to be lost.
+    fn lose_behind(&self, losses: &mut Losses, from: u64, lost: impl FnOnce(&Tallies) -> u64) {
+        match &self.windows.tallies {
+            Some(tallies) => losses.lose_last(self.behind(tallies.all().sent, from), lost(tallies)),
+            None => losses.push_run(Outcome::Lost, self.windows.lost_behind),
+        }
     }
 
     /// Returns the packets that were sent behind the highest number, from a place on.
     fn behind(&self, sent: u64, from: u64) -> u64 {
-        let until = |source: &Source| self.windows.before_first + source.highest + 1 - source.first;
+        let until = |source: &Source| self.windows.front.packets + source.highest + 1 - source.first;
         sent.saturating_sub(self.source.as_ref().map_or(0, until).max(from))
     }
 
+    /// Returns `true` if its sender sent anything in the window, as far as the account says; `None` without one.
+    pub(super) fn has_window(&self) -> Option<bool> {
+        self.windows.tallies.map(|tallies| tallies.window.sent > 0)
+    }
+
+    /// Returns `true` if nothing arrived of what was sent in the window.
+    pub(super) fn is_silent(&self) -> bool {
+        match &self.windows.tallies {
+            Some(tallies) => tallies.window.arrived() == 0,
+            None => self.measured_packets() == 0,
+        }
+    }
+
+    /// Sets the number of packets lost behind the last one that arrived, where no account says it.
+    pub(super) fn set_lost_behind(&mut self, packets: u64) {
+        self.windows.lost_behind = packets;
+    }
+
     /// Returns the packets received since the end of the warm-up.
-    pub(super) fn measured_packets(&self) -> u64 {
+    fn measured_packets(&self) -> u64 {
         self.counts.packets - self.windows.warm_packets
     }
 
@@ -387,7 +517,11 @@ impl Receiver {
         let sent = self.windows.tallies.map(|tallies| tallies.all().sent);
         let until = self.source.as_ref().map_or(0, |source| source.highest + 1 - source.first);
         self.boundary = sent.unwrap_or(until);
-        self.windows.warm_losses = None;
+        if let Some(warm) = self.windows.warm_losses.take() {
+            self.settled = warm.followed_by(&self.settled);
+        }
+        let [warm, window] = self.windows.front.far;
+        self.windows.front.far = [[warm[0] + window[0], warm[1] + window[1]], [0; 2]];
         self.windows.warm_delays = self.delays;
         self.windows.warm_packets = self.counts.packets;
     }
@@ -449,25 +583,34 @@ impl Source {
     }
 
     /// Advances the highest number by `by`, and settles outcomes that leave the window.
-    fn advance(&mut self, by: u64, settled: &mut Losses) {
-        for _ in 0..by.min(u64::from(WINDOW)) {
+    fn advance(&mut self, by: u64, settled: &mut Losses, missing: &mut Missing) {
+        for step in 0..by.min(u64::from(WINDOW)) {
             if self.held == WINDOW {
-                settled.push(self.outcome(WINDOW - 1));
+                let outcome = self.outcome(WINDOW - 1);
+                settled.push(outcome);
                 self.held -= 1;
+                if outcome == Outcome::Lost {
+                    let number = self.highest + step + 1 - u64::from(WINDOW);
+                    missing.add(number, number + 1);
+                }
             }
             (self.played, self.late, self.held) = (self.played << 1, self.late << 1, self.held + 1);
         }
-        settled.push_run(Outcome::Lost, by.saturating_sub(WINDOW.into()));
+        let over = by.saturating_sub(WINDOW.into());
+        settled.push_run(Outcome::Lost, over);
+        if over > 0 {
+            missing.add(self.highest + 1, self.highest + 1 + over);
+        }
         self.highest += by;
     }
 
-    /// Counts the outcomes of numbers below `end` that may still change.
+    /// Counts the outcomes of numbers from `begin` and below `end` that may still change.
     ///
     /// Runs of played packets count at once.
-    fn settle(&self, end: u64, losses: &mut Losses) {
-        let mut left = self.held;
+    fn settle(&self, (begin, end): (u64, u64), losses: &mut Losses) {
         // The number behind those that may change is the next one to arrive.
-        let last = (self.highest + 1).saturating_sub(end).min(left.into()) as u32;
+        let left_from = |number: u64| (self.highest + 1).saturating_sub(number).min(self.held.into()) as u32;
+        let (mut left, last) = (left_from(begin), left_from(end));
         while left > last {
             // The number `left` - 1 below the highest is the next; shifted, it is the top bit.
             let played = (self.played << (WINDOW - left)).leading_ones().min(left - last);
@@ -487,5 +630,23 @@ impl Source {
             (_, 1) => Outcome::Late,
             _ => Outcome::Lost,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_is_missing_arrives_once() {
+        let mut missing = Missing::default();
+        missing.add(10, 11);
+        missing.add(11, 14);
+        missing.add(20, 21);
+        let taken = [9, 12, 12, 10, 13, 14, 20, 20, 11].map(|number| missing.take(number));
+        assert_eq!(taken, [false, true, false, true, true, false, true, false, true]);
+        assert!(missing.0.is_empty());
+        (0..5000).for_each(|n| missing.add(10 * n, 10 * n + 1));
+        assert!(missing.0.len() < 320, "{}", missing.0.len());
     }
 }

@@ -9,6 +9,10 @@ use super::receiver::Receiver;
 impl KeepsCalls for Agent {
     fn calls(&self, now: Time) -> Vec<CallRecord> {
         let plan = self.plan();
+        // Copies that would start at the end or later are no calls.
+        if plan.start >= now {
+            return Vec::new();
+        }
         let has_ended = plan.stop <= now;
         let record = |(call, receiver): (usize, &Receiver)| CallRecord {
             protocol: "rtp",
@@ -34,7 +38,7 @@ impl Agent {
         let rating = self.plan().settings.rating.filter(|_| mouth_to_ear.is_some());
         let r = Some(self.r(call, &figures.delays, &figures.losses)).filter(|r| !r.is_nan());
         CallQuality {
-            packets: receiver.measured_packets(),
+            packets: figures.losses.expected(),
             loss: (figures.losses.expected() > 0).then(|| figures.losses.ratio()),
             mouth_to_ear,
             r,

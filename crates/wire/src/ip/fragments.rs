@@ -1,7 +1,9 @@
 //! Fragments of IP packets, and their reassembly.
 //!
 //! IPv4: RFC 791, section 3.2. IPv6: RFC 8200, section 4.5; atomic fragments: RFC 6946. Fragments that overlap drop
-//! their packet in both versions (RFC 5722; Linux does so for IPv4 too); one that is repeated as it was does not.
+//! their packet in both versions (RFC 5722; Linux does so for IPv4 too). One of the same place as another is its duplicate, and is dropped
+//! alone (RFC 8200, section 4.5): the first one that came stays, as in Linux, which does not compare their bytes either. A damaged
+//! one is found by the checksum of the whole packet.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -316,11 +318,13 @@ fn fragment_header(packet: &[u8]) -> Option<(usize, usize, ext::Fragment)> {
 }
 
 impl<T> Open<T> {
-    /// Returns `true` if the fragment, which is added, agrees with others.
+    /// Returns `true` if the fragment, which is added, agrees with others. A duplicate of one that came is left out.
     fn add(&mut self, piece: &Piece<'_>) -> bool {
         let (offset, payload) = (piece.offset, piece.payload);
         let end = offset + payload.len();
-        let is_twin = self.pieces.iter().any(|(at, bytes)| (*at, &bytes[..]) == (offset, payload));
+        if self.pieces.iter().any(|(at, bytes)| (*at, bytes.len()) == (offset, payload.len())) {
+            return true;
+        }
         let overlaps = self.pieces.iter().any(|(at, bytes)| *at < end && offset < at + bytes.len());
         let is_odd = piece.more && (payload.is_empty() || !payload.len().is_multiple_of(8));
         let wrong_end = match (piece.more, self.len) {
@@ -328,17 +332,15 @@ impl<T> Open<T> {
             (false, None) => self.pieces.iter().any(|(at, bytes)| at + bytes.len() > end),
             (true, None) => false,
         };
-        if !is_twin {
-            let at = self.pieces.partition_point(|(at, _)| *at < offset);
-            self.pieces.insert(at, (offset, payload.to_vec()));
-        }
+        let at = self.pieces.partition_point(|(at, _)| *at < offset);
+        self.pieces.insert(at, (offset, payload.to_vec()));
         if !piece.more {
             self.len = Some(end);
         }
         if offset == 0 {
             self.header = Some(piece.header.clone());
         }
-        is_twin || !(overlaps || is_odd || wrong_end || end > usize::from(u16::MAX))
+        !(overlaps || is_odd || wrong_end || end > usize::from(u16::MAX))
     }
 
     /// Returns the packet if nothing is missing.

@@ -18,12 +18,21 @@ pub(super) fn observe(flows: &[Figures], sent: &[Tally], observer: &mut dyn Obse
     let of_accounts = || sent.iter().filter_map(loss).collect();
     let mut losses: Vec<f64> = if sent.is_empty() { by_number() } else { of_accounts() };
     losses.sort_unstable_by(f64::total_cmp);
-    let silent = flows.iter().filter(|flow| flow.packets == 0).count();
-    observer.gauge(&metrics::COPIES_SILENT, silent as f64);
+    // A copy of which nothing was sent in the window is in none of these.
+    let is_counted = |copy: usize| sent.get(copy).is_none_or(|sent| sent.sent > 0);
+    let counted = || flows.iter().enumerate().filter(|(copy, _)| is_counted(*copy));
+    let is_silent = |copy: usize, flow: &Figures| match sent.get(copy) {
+        Some(sent) => sent.arrived() == 0,
+        None => flow.packets == 0,
+    };
+    let silent = counted().filter(|(copy, flow)| is_silent(*copy, flow)).count();
+    let left_out = flows.len() - counted().count();
+    observer.gauge(&metrics::COPIES_SILENT, if left_out < flows.len() { silent as f64 } else { f64::NAN });
+    observer.gauge(&metrics::COPIES_LEFT_OUT, if left_out > 0 { left_out as f64 } else { f64::NAN });
     observer.gauge(&metrics::COPIES_LOSS_P50, nearest_rank(&losses, 0.5));
     observer.gauge(&metrics::COPIES_LOSS_P95, nearest_rank(&losses, 0.95));
     observer.gauge(&metrics::COPIES_LOSS_MAX, nearest_rank(&losses, 1.0));
-    observer.gauge(&metrics::COPIES_JAIN, jain(flows.iter().map(|flow| flow.bytes as f64)));
+    observer.gauge(&metrics::COPIES_JAIN, jain(counted().map(|(_, flow)| flow.bytes as f64)));
 }
 
 /// Returns the share of packets lost, of those lost or arrived.

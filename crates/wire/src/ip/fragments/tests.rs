@@ -95,6 +95,23 @@ fn routers_fragment_neither_ipv6_nor_what_forbids_it() {
 }
 
 #[test]
+fn of_two_fragments_of_one_place_the_first_one_stays() {
+    for is_v4 in [true, false] {
+        let whole = packet(is_v4, 3000);
+        let parts = split_at_source(&whole, 1280, 1).unwrap();
+        let mut damaged = parts[1].clone();
+        *damaged.last_mut().unwrap() ^= 1;
+        let mut reassembler = Reassembler::default();
+        let order = [parts[0].clone(), parts[1].clone(), damaged.clone(), parts[2].clone()];
+        assert_eq!(add_all(&mut reassembler, &order), [reassembled(whole.clone(), 1)]);
+        let order = [parts[0].clone(), damaged, parts[1].clone(), parts[2].clone()];
+        let [taken] = &add_all(&mut reassembler, &order)[..] else { panic!("one packet") };
+        assert!(*taken != reassembled(whole, 1), "its checksum tells");
+        assert_eq!(reassembler.dropped(), 0);
+    }
+}
+
+#[test]
 fn an_atomic_fragment_is_whole_and_disturbs_no_other() {
     let (one, two) = (packet(false, 2000), packet(false, 30));
     let [of_one, of_two] = [&one, &two].map(|whole| split_at_source(whole, 1280, 9).unwrap());
