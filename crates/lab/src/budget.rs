@@ -669,7 +669,7 @@ fn compressed(
     path.compressed().map(of_link).collect()
 }
 
-/// Part that arrives of packets of which none is lost, with the roundings of its sum.
+/// Part that arrives where nothing is lost, with the roundings of its sum.
 const MOST_WHOLE: f64 = 1.0 - 1e-9;
 
 /// Part of a computed completion that none falls short of.

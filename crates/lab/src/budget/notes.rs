@@ -181,7 +181,9 @@ fn copied_bundles(ground: &Ground<'_>, path: &Path) -> Option<String> {
     ))
 }
 
-/// Returns a note on packets that pass others, for a sender that takes them for lost.
+/// Returns a note on packets that pass others.
+///
+/// A sender that slows down takes late ones for lost.
 fn order_note(ground: &Ground<'_>, flow: &Flow, path: &Path) -> Option<String> {
     let slows = path.window.is_some() || matches!(flow.traffic, Traffic::Tfrc(_));
     let mut ways = path.hops_there().iter().map(|hop| (hop.0, hop.1)).filter(|_| slows);

@@ -124,7 +124,7 @@ pub(super) struct Path {
     pub(super) links: [usize; 2],
     /// Place that none of its packets passes.
     pub(super) blocked: Option<Barrier>,
-    /// Numbers of links there behind which a node makes whole packets of its own of what comes. Few have one.
+    /// Numbers of links there behind which a node makes packets of its own. Few have one.
     pub(super) stops: Vec<usize>,
     /// Fragments of a packet and of an answer.
     longest: [Fragments; 2],
@@ -398,7 +398,7 @@ impl Path {
         ends.map(move |to| &self.there[std::mem::replace(&mut from, to)..to])
     }
 
-    /// Returns the parts of its packets that come in a state, and of them and their answers together.
+    /// Returns the parts of its packets that come in a state, and that are answered.
     pub(super) fn answered(&self, media: &Media<'_>, states: &States, state: usize) -> [f64; 2] {
         let at = (media, states, state);
         let there = whole(&self.there, (self.packet, self.fragments), at, false);

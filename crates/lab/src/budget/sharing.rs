@@ -157,7 +157,9 @@ pub(super) struct Forecast {
     pub(super) alone: Rate,
     /// Mean rate of payload that can be sent without other flows. Losses of channels are in it.
     pub(super) sent: Rate,
-    /// Mean part of its packets that arrives: over time, or over what is sent where it slows down.
+    /// Mean part of its packets that arrives.
+    ///
+    /// It is over time, and over what is sent where it slows down.
     pub(super) arrives: f64,
     /// Rate of payload that can be sent in the first state in which it sends.
     pub(super) first: Rate,
