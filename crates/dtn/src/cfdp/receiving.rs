@@ -87,6 +87,11 @@ impl Receiving {
         }
     }
 
+    /// Returns the time at which it ends unless more comes.
+    pub(super) fn quiet_at(&self) -> Time {
+        self.quiet_at
+    }
+
     pub(super) fn used(&self) -> usize {
         self.segments.used()
     }
@@ -130,7 +135,7 @@ impl Receiving {
             return self.cancel(Condition::FileSize, now);
         }
         // Without memory it is lost, and requested later.
-        if data.len() + 256 <= room {
+        if data.len() + super::MARGIN <= room {
             self.segments.put(offset, data);
         }
     }
