@@ -66,6 +66,9 @@ struct Hub {
     best: Vec<Option<Cost>>,
 }
 
+/// Most edges in trees that are kept for routes: 64 MB.
+const MOST_KEPT: usize = 1 << 24;
+
 /// Most neighbours of a destination that is reached by their trees.
 const FEW: usize = 4;
 
@@ -233,8 +236,18 @@ impl Graph {
         let down: Vec<Option<usize>> = (0..to.len()).map(|n| self.descend(n, to[n], &mut own)).collect();
         for (n, root) in down.into_iter().enumerate() {
             let Some(root) = root else { continue };
-            self.tree(root);
-            let next = self.core.iter().zip(&self.trees[&root]).filter(|(_, edge)| **edge != NONE);
+            if self.trees.len() * self.core.len() < MOST_KEPT {
+                self.tree(root);
+            }
+            let found;
+            let tree = match self.trees.get(&root) {
+                Some(kept) => kept,
+                None => {
+                    found = self.search(root).next;
+                    &found
+                }
+            };
+            let next = self.core.iter().zip(tree).filter(|(_, edge)| **edge != NONE);
             next.for_each(|(node, edge)| own(*node, n, self.edges[*edge as usize].hop));
         }
         self.shared(to)
