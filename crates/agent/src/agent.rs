@@ -28,6 +28,8 @@ const IDLE_MS: u32 = 10_000;
 const BUSY_MS: u32 = 200;
 /// The same while live samples are sent: ten pictures a second.
 const LIVE_MS: u32 = 100;
+/// Least time of a turn. A controller that answers at once keeps no processor busy.
+const TURN: Duration = Duration::from_millis(20);
 /// Time between two examinations of the machine, in microseconds.
 const EXAMINE_US: i64 = 30_000_000;
 /// Shortest and longest wait before the next connection.
@@ -147,6 +149,7 @@ impl Agent {
 
     fn serve(&mut self, session: &mut Session, stop: &Arc<AtomicBool>) -> Result<(), Error> {
         while !stop.load(Ordering::SeqCst) {
+            let began = clock::monotonic_us();
             let tasks = self.tasks()?;
             let is_busy = |report: &TaskReport| {
                 matches!(report.state, TaskState::Waiting {} | TaskState::Running { .. })
@@ -188,6 +191,8 @@ impl Agent {
                 self.results.push(CommandResult { id: command.id, outcome });
             }
             self.children.retain(|_, child| !matches!(child.try_wait(), Ok(Some(_))));
+            let took = Duration::from_micros(clock::monotonic_us().abs_diff(began));
+            clock::sleep(TURN.saturating_sub(took));
         }
         Ok(())
     }

@@ -22,12 +22,16 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::protocol::{MAX_MESSAGE, MAX_WAIT_MS};
-use crate::{Error, regular};
+use crate::{Error, clock, regular};
 
-/// Time to reach the controller, and for a write.
+/// Time to reach the controller, and for a part of a request.
 const REACH: Duration = Duration::from_secs(10);
 /// Time for an answer, longer than the controller holds one.
 const ANSWER: Duration = Duration::from_millis(MAX_WAIT_MS as u64 + 10_000);
+/// Bytes that earn another second.
+///
+/// A controller that sends or takes a byte now and then keeps no site waiting.
+const RATE: i64 = 4 << 10;
 /// Most bytes of the head of an answer.
 const MAX_HEAD: usize = 16 << 10;
 /// Largest file of authorities.
@@ -46,10 +50,61 @@ pub(crate) enum Trust {
 
 /// Connection to the controller.
 pub(crate) struct Link {
-    stream: StreamOwned<ClientConnection, TcpStream>,
+    stream: StreamOwned<ClientConnection, Timed>,
     host: String,
     /// Exporter value of the TLS session.
     pub(crate) binding: [u8; 32],
+}
+
+/// Connection with a time at which it ends, unless bytes pass.
+struct Timed {
+    tcp: TcpStream,
+    /// Microseconds of the monotonic clock.
+    end_us: i64,
+}
+
+impl Timed {
+    fn new(tcp: TcpStream, time: Duration) -> Timed {
+        let mut timed = Timed { tcp, end_us: 0 };
+        timed.begin(time);
+        timed
+    }
+
+    /// Sets the time from now on.
+    fn begin(&mut self, time: Duration) {
+        self.end_us = clock::monotonic_us().saturating_add(time.as_micros() as i64);
+    }
+
+    /// Returns the time that is left.
+    fn left(&self) -> std::io::Result<Duration> {
+        match u64::try_from(self.end_us.saturating_sub(clock::monotonic_us())) {
+            Ok(left) if left > 0 => Ok(Duration::from_micros(left)),
+            _ => Err(std::io::ErrorKind::TimedOut.into()),
+        }
+    }
+
+    fn earn(&mut self, bytes: usize) -> usize {
+        self.end_us += bytes as i64 * 1_000_000 / RATE;
+        bytes
+    }
+}
+
+impl Read for Timed {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        self.tcp.set_read_timeout(Some(self.left()?))?;
+        self.tcp.read(bytes).map(|read| self.earn(read))
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.tcp.set_write_timeout(Some(self.left()?.min(REACH)))?;
+        self.tcp.write(bytes).map(|written| self.earn(written))
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.tcp.flush()
+    }
 }
 
 /// Verifier of one certificate.
@@ -135,13 +190,9 @@ impl Link {
         let lost = |error: &dyn std::fmt::Display| Error::Connection(format!("{host}: {error}"));
         let name = host.rsplit_once(':').map_or(host, |(name, _)| name).trim_matches(['[', ']']).to_owned();
         let name = ServerName::try_from(name).map_err(|error| lost(&error))?;
-        let mut tcp = connect(host)?;
-        let set = |tcp: &TcpStream| {
-            tcp.set_nodelay(true)?;
-            tcp.set_write_timeout(Some(REACH))?;
-            tcp.set_read_timeout(Some(REACH))
-        };
-        set(&tcp).map_err(|error| lost(&error))?;
+        let tcp = connect(host)?;
+        tcp.set_nodelay(true).map_err(|error| lost(&error))?;
+        let mut tcp = Timed::new(tcp, REACH);
         let mut tls = ClientConnection::new(Arc::new(config(trust)?), name).map_err(|error| lost(&error))?;
         while tls.is_handshaking() {
             tls.complete_io(&mut tcp).map_err(|error| match error.to_string() {
@@ -153,7 +204,6 @@ impl Link {
         }
         let binding =
             tls.export_keying_material([0; 32], BINDING, Some(&[])).map_err(|error| lost(&error))?;
-        tcp.set_read_timeout(Some(ANSWER)).map_err(|error| lost(&error))?;
         Ok(Link { stream: StreamOwned::new(tls, tcp), host: host.to_owned(), binding })
     }
 
@@ -181,6 +231,7 @@ impl Link {
         );
         let lost = |error: std::io::Error| Error::Connection(format!("{}: {error}", self.host));
         let stream = &mut self.stream;
+        stream.sock.begin(ANSWER);
         let sent = stream
             .write_all(head.as_bytes())
             .and_then(|()| stream.write_all(body))
@@ -261,6 +312,36 @@ mod tests {
     fn read(text: &str) -> Option<(u16, String)> {
         let answer = read_answer(&mut text.as_bytes()).ok()?;
         Some((answer.status, String::from_utf8_lossy(&answer.body).into_owned()))
+    }
+
+    /// A controller sends a byte now and then, which a time for each read would wait for without an end.
+    #[test]
+    fn an_answer_that_comes_byte_by_byte_is_late() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let tcp = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
+        let (mut far, _) = listener.accept().expect("connected");
+        let slow = std::thread::spawn(move || {
+            let sent = b"HTTP/1.1 200 OK".iter().cycle().take(2000);
+            let count = sent.take_while(|byte| {
+                clock::sleep(Duration::from_millis(5));
+                far.write_all(&[**byte]).is_ok()
+            });
+            count.count()
+        });
+        let mut near = Timed::new(tcp, Duration::from_millis(200));
+        let error = read_answer(&mut near).err().expect("late");
+        assert!(
+            matches!(error.kind(), std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock),
+            "{error}"
+        );
+        drop(near);
+        assert!(slow.join().expect("no panic") < 2000);
+        // Bytes at a good rate have the time that they take.
+        let tcp = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
+        let mut timed = Timed::new(tcp, Duration::ZERO);
+        assert!(timed.left().is_err());
+        timed.earn(1 << 20);
+        assert!(timed.left().expect("earned") > Duration::from_secs(200));
     }
 
     #[test]

@@ -138,11 +138,12 @@ struct Loader {
     access: Access,
     /// Set if programs make what is ordered: a check orders nothing.
     makes: bool,
+    traces: traces::Traces,
 }
 
 impl Loader {
     fn new(access: &Access) -> Loader {
-        Loader { access: access.clone(), makes: true }
+        Loader { access: access.clone(), makes: true, traces: traces::Traces::default() }
     }
 }
 
@@ -153,7 +154,7 @@ impl bentpipe_site::Files for Loader {
         seed: u64,
         path: &str,
     ) -> Result<Arc<Trace>, (&'static str, String)> {
-        traces::load(config, &self.access, seed, path)
+        traces::load(config, (&self.access, &self.traces), self.makes.then_some((seed, path)))
     }
 
     fn outages(&self, contacts: &ContactFile) -> Result<Vec<Outage>, (&'static str, String)> {

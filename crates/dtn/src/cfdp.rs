@@ -22,6 +22,9 @@ use sending::Sending;
 /// Maximum length of a file's name.
 pub const MAX_NAME: usize = 255;
 
+/// Memory of a segment apart from its data.
+const MARGIN: usize = 256;
+
 /// Transactions of which the end is remembered.
 const REMEMBERED: usize = 1024;
 
@@ -252,10 +255,16 @@ impl Entity {
         let is_start =
             matches!(pdu.content, Content::Metadata(_) | Content::Data(..) | Content::EndOfFile { .. });
         if !self.receiving.contains_key(&transaction) {
-            if !is_start || self.receiving.len() >= self.config.transactions {
+            let is_full = self.receiving.len() >= self.config.transactions;
+            if !is_start || is_full && !self.make_room(transaction.source, |_| 1, now) {
                 return;
             }
             self.receiving.insert(transaction, Receiving::new(&self.config, pdu.common, now));
+        }
+        if let Content::Data(_, data) = pdu.content
+            && data.len() + MARGIN > self.config.memory.saturating_sub(self.used)
+        {
+            self.make_room(transaction.source, |receiving| receiving.counted, now);
         }
         let Some(receiving) = self.receiving.get_mut(&transaction) else { return };
         let room = self.config.memory.saturating_sub(self.used);
@@ -271,6 +280,38 @@ impl Entity {
             self.reply(pdu.common, to, Content::AckEndOfFile(condition, Status::Terminated));
             self.reply(pdu.common, to, finished);
         }
+    }
+
+    /// Returns `true` if a transaction of another source gave way.
+    ///
+    /// It is of a source that has more, or has been silent for two timeouts. So no source takes all transactions, or all memory. Of the source that has the most, it is the one that has been silent for longest.
+    /// Sources can be forged: each may then have one transaction, of which nothing more comes.
+    fn make_room(&mut self, source: u64, amount: fn(&Receiving) -> usize, now: Time) -> bool {
+        let mut by_source: BTreeMap<u64, usize> = BTreeMap::new();
+        self.receiving.iter().for_each(|(transaction, receiving)| {
+            *by_source.entry(transaction.source).or_default() += amount(receiving)
+        });
+        let own = by_source.get(&source).copied().unwrap_or(0);
+        let greedy = by_source.into_iter().max_by_key(|(_, amount)| *amount);
+        let greedy =
+            greedy.filter(|(other, most)| *other != source && *most > own + 1).map(|(other, _)| other);
+        let is_silent = |receiving: &Receiving| {
+            receiving.quiet_at() + self.config.timeout * 2 <= now + self.config.inactivity
+        };
+        let gives_way = |(transaction, receiving): &(&Transaction, &Receiving)| match greedy {
+            Some(greedy) => transaction.source == greedy,
+            None => transaction.source != source && is_silent(receiving),
+        };
+        let others = self.receiving.iter().filter(|(_, receiving)| amount(receiving) > 0).filter(gives_way);
+        let longest = others.min_by_key(|(_, receiving)| receiving.quiet_at());
+        let Some((transaction, bytes)) =
+            longest.map(|(transaction, receiving)| (*transaction, receiving.used()))
+        else {
+            return false;
+        };
+        self.events.push_back(Event::Failed(transaction, Condition::FilestoreRejection, bytes as u64));
+        self.close(transaction);
+        true
     }
 
     fn reply(&mut self, common: Common, to: u64, content: Content<'_>) {

@@ -36,6 +36,7 @@ mod port;
 pub mod privileges;
 mod realtime;
 mod setup;
+pub mod shares;
 pub mod signals;
 pub mod streams;
 mod tap;

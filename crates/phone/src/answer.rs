@@ -168,6 +168,7 @@ impl Answerer<'_> {
         (self.figures.repeated, self.figures.absorbed) =
             (counters.requests_repeated, counters.requests_absorbed);
         self.figures.turned_away = counters.turned_away;
+        self.figures.displaced = phone.agent().displaced();
         self.figures.voice = phone.voice();
     }
 }

@@ -32,6 +32,8 @@ pub struct Figures {
     pub absorbed: u64,
     /// Requests refused with 503, as a limit was reached.
     pub turned_away: u64,
+    /// Calls ended for one of a host with fewer.
+    pub displaced: u64,
     /// Figures of voice, if calls have it.
     pub voice: Option<Value>,
     up: u64,
@@ -53,6 +55,7 @@ impl Default for Figures {
             repeated: 0,
             absorbed: 0,
             turned_away: 0,
+            displaced: 0,
             voice: None,
             up: 0,
             post_dial: histogram(),
@@ -121,7 +124,7 @@ impl Figures {
         let mut figures = json!({
             "calls": self.calls, "established": self.established, "not-established": self.not_established(),
             "ended": self.ended, "lost": self.lost, "failed": self.failed, "peak": self.peak, "requests-repeated": self.repeated, "requests-absorbed": self.absorbed,
-            "requests-turned-away": self.turned_away,
+            "requests-turned-away": self.turned_away, "calls-displaced": self.displaced,
             "post-dial-delay-ms": delays(&self.post_dial), "set-up-time-ms": delays(&self.set_up),
         });
         if let Some(voice) = &self.voice {
@@ -191,6 +194,9 @@ impl fmt::Display for Figures {
         write_delays(f, "set-up time", &self.set_up)?;
         if self.turned_away > 0 {
             writeln!(f, "{} requests refused with 503: no room", self.turned_away)?;
+        }
+        if self.displaced > 0 {
+            writeln!(f, "{} calls ended for others: their hosts had more", self.displaced)?;
         }
         if repeated + absorbed > 0 {
             writeln!(f, "{repeated} requests sent again, {absorbed} received again")?;

@@ -3,7 +3,7 @@
 //! They have mouths, playout buffers and the E-model. A payload of speech begins with the mark of `bentpipe rtp`: the time of
 //! sending and the machine whose clock it is of. In place of it the phones get the properties of speech that they have in scenarios.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::BorrowedFd;
@@ -47,6 +47,8 @@ pub(crate) struct Media {
     address: IpAddr,
     lines: Lines,
     consents: Consents,
+    /// Calls that this side has ended, in this order. They keep their lines until others need them.
+    leaving: VecDeque<CallId>,
     sockets: BTreeMap<u16, UdpSocket>,
     readable: Readable,
     inbox: Inbox,
@@ -104,6 +106,7 @@ impl Media {
             address,
             lines: made,
             consents: Consents::default(),
+            leaving: VecDeque::new(),
             sockets,
             readable,
             inbox: Inbox::new(LONGEST),
@@ -119,9 +122,25 @@ impl Media {
     }
 
     /// Returns what a call offers or accepts, if a line is free.
-    pub(crate) fn reserve(&mut self) -> Option<(u16, Capabilities)> {
-        let port = self.lines.reserve()?;
+    pub(crate) fn reserve(&mut self, now: Time) -> Option<(u16, Capabilities)> {
+        let port = self.free(now)?;
         Some((port, self.lines.capabilities(port)))
+    }
+
+    /// Returns the port of a free line.
+    ///
+    /// Lines whose call this side has ended are free too: the peer need not answer the BYE.
+    fn free(&mut self, now: Time) -> Option<u16> {
+        if let Some(port) = self.lines.reserve() {
+            return Some(port);
+        }
+        while let Some(call) = self.leaving.pop_front() {
+            self.finish(now, call);
+            if let Some(port) = self.lines.reserve() {
+                return Some(port);
+            }
+        }
+        None
     }
 
     /// Assigns a reserved line to a call, or frees it.
@@ -133,8 +152,8 @@ impl Media {
     }
 
     /// Returns `true` if a line was free for an incoming call. It is then reserved.
-    pub(crate) fn take(&mut self, call: CallId) -> bool {
-        let Some(port) = self.lines.reserve() else { return false };
+    pub(crate) fn take(&mut self, now: Time, call: CallId) -> bool {
+        let Some(port) = self.free(now) else { return false };
         self.lines.take(call, port);
         true
     }
@@ -177,12 +196,16 @@ impl Media {
     /// Ends what this side says.
     pub(crate) fn hush(&mut self, now: Time, call: CallId) {
         self.lines.hush(now, call);
+        if self.lines.port(call).is_some() && !self.leaving.contains(&call) {
+            self.leaving.push_back(call);
+        }
     }
 
     /// Frees the line of a call that is over.
     pub(crate) fn finish(&mut self, now: Time, call: CallId) {
         let port = self.lines.port(call);
         self.lines.finish(now, call);
+        self.leaving.retain(|other| *other != call);
         // The goodbye goes while the consent is known.
         self.send(now);
         let Some(port) = port else { return };
@@ -393,6 +416,20 @@ mod tests {
         }
     }
 
+    impl Caller {
+        /// Waits for a message by its beginning.
+        fn receive(&self, beginning: &str) -> String {
+            let mut bytes = [0; 4000];
+            loop {
+                let count = self.signals.recv(&mut bytes).expect("a message");
+                let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
+                if text.starts_with(beginning) {
+                    return text;
+                }
+            }
+        }
+    }
+
     fn capabilities(address: IpAddr, codecs: Vec<bentpipe_signalling::sdp::Codec>) -> Capabilities {
         Capabilities { address, port: 4000, codecs, ptime: 20, direction: Direction::SendRecv }
     }
@@ -478,6 +515,63 @@ mod tests {
         let voice = figures.voice.expect("figures");
         assert!(voice["sent"] == 0.0 && voice["withheld"].as_u64() > Some(100), "{voice}");
         assert_eq!((figures.established, &voice["calls-ended-without-consent"]), (1, &json!(1)));
+    }
+
+    /// One host acknowledges its calls, says nothing and answers no BYE. Another has a line at once.
+    #[test]
+    fn a_host_never_takes_all_lines() {
+        let [_, _, high, low] = std::process::id().to_be_bytes();
+        let host = |last: u8| IpAddr::from(Ipv4Addr::new(127, high | 1, low, last));
+        let at = SocketAddr::new(host(8), 25_060);
+        let mut phone = Phone::open(Config::new("bob", at), 3).expect("sockets");
+        let voice = PhoneVoice { lines: 4, ..PhoneVoice::default() };
+        phone.open_media(&MediaSettings { voice, first_port: 26_000, clock_error: None }).expect("lines");
+        let answering = answering(capabilities(host(8), vec![]));
+        let (greedy, modest) = (Caller::new(host(9), at), Caller::new(host(10), at));
+        let stop = AtomicBool::new(false);
+        let call = |caller: &Caller, name: &str| {
+            caller.send("INVITE", name, "", caller.voice.local_addr().ok());
+            let tag = caller.answered(name);
+            caller.send("ACK", name, &tag, None);
+        };
+        let figures = std::thread::scope(|scope| {
+            let answering = scope.spawn(|| answer(&mut phone, &answering, &stop, |_| {}));
+            ["a", "b", "c", "d"].iter().for_each(|name| call(&greedy, name));
+            ["e", "f"].iter().for_each(|name| call(&modest, name));
+            // It has its share: more calls of it are busy, and end no other.
+            modest.send("INVITE", "g", "", modest.voice.local_addr().ok());
+            assert!(modest.receive("SIP/2.0 486").contains("Call-ID: g\r\n"));
+            assert!(greedy.receive("BYE").contains("Call-ID: a\r\n"), "the oldest ends");
+            stop.store(true, Ordering::Relaxed);
+            answering.join().expect("no panic").expect("no registration")
+        });
+        assert_eq!((figures.established, figures.displaced, figures.peak), (6, 2, 4));
+    }
+
+    /// The peer answers no BYE of a call that this side ends.
+    #[test]
+    fn a_line_is_free_with_the_bye() {
+        let [_, _, high, low] = std::process::id().to_be_bytes();
+        let host = |last: u8| IpAddr::from(Ipv4Addr::new(127, high | 1, low, last));
+        let at = SocketAddr::new(host(11), 25_060);
+        let mut phone = Phone::open(Config::new("bob", at), 3).expect("sockets");
+        let voice = PhoneVoice { lines: 1, ..PhoneVoice::default() };
+        phone.open_media(&MediaSettings { voice, first_port: 26_000, clock_error: None }).expect("lines");
+        let answering =
+            Answering { hold: Some(Span::from_millis(10)), ..answering(capabilities(host(11), vec![])) };
+        let (caller, stop) = (Caller::new(host(12), at), AtomicBool::new(false));
+        let figures = std::thread::scope(|scope| {
+            let answering = scope.spawn(|| answer(&mut phone, &answering, &stop, |_| {}));
+            for name in ["first", "second", "third"] {
+                caller.send("INVITE", name, "", caller.voice.local_addr().ok());
+                let tag = caller.answered(name);
+                caller.send("ACK", name, &tag, None);
+                while !caller.receive("BYE").contains(&format!("Call-ID: {name}\r\n")) {}
+            }
+            stop.store(true, Ordering::Relaxed);
+            answering.join().expect("no panic").expect("no registration")
+        });
+        assert_eq!((figures.established, figures.failures()), (3, 0));
     }
 
     /// Both phones hear each other, on addresses of loopback that are of this process alone.

@@ -74,7 +74,7 @@ impl Phone {
         let Some(media) = &mut self.media else {
             return self.agent.call(now, target, peer, capabilities.clone());
         };
-        let (port, offered) = media.reserve()?;
+        let (port, offered) = media.reserve(now)?;
         let call = self.agent.call(now, target, peer, offered);
         media.assign(call, port);
         call
@@ -82,15 +82,25 @@ impl Phone {
 
     /// Returns `true` if a line was free for an incoming call.
     ///
-    /// It then rings, and is refused otherwise.
+    /// It then rings, and is refused otherwise. A host with more calls than the caller's has its oldest one ended for it.
     pub(crate) fn ring(&mut self, call: CallId) -> bool {
         let now = self.now();
-        let is_free = self.media.as_mut().is_none_or(|media| media.take(call));
+        let is_free = self.take_line(now, call);
         match is_free {
             true => self.agent.ring(now, call),
             false => self.agent.reject(now, call, BUSY),
         }
         is_free
+    }
+
+    fn take_line(&mut self, now: Time, call: CallId) -> bool {
+        let Some(media) = &mut self.media else { return true };
+        if media.take(now, call) {
+            return true;
+        }
+        let displaced = self.agent.make_room(now, call);
+        displaced.into_iter().for_each(|other| media.finish(now, other));
+        media.take(now, call)
     }
 
     /// Answers a call. Without voice it accepts `capabilities`.

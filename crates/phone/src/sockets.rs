@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use bentpipe_emu::streams;
+use bentpipe_emu::{shares, streams};
 use bentpipe_signalling::sip::{Framer, Malformed, Message, Transport};
 use bentpipe_signalling::transaction::{Peer, Transmit};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
@@ -41,6 +41,10 @@ struct Connection {
     stream: TcpStream,
     framer: Framer,
     waiting: Vec<u8>,
+    /// Number among the connections, in the order of their beginning.
+    number: u64,
+    /// Set if the peer began it.
+    is_accepted: bool,
 }
 
 /// UDP socket and TCP listener at the same address, with the connections made and accepted.
@@ -48,8 +52,11 @@ pub struct Sockets {
     udp: UdpSocket,
     listener: TcpListener,
     connections: HashMap<SocketAddr, Connection>,
+    /// Connections that gave way.
+    lost: Vec<Peer>,
     local: SocketAddr,
     refused: u64,
+    next: u64,
     buffer: Vec<u8>,
 }
 
@@ -69,7 +76,16 @@ impl Sockets {
         let udp = UdpSocket::from(socket);
         udp.set_nonblocking(true)?;
         listener.set_nonblocking(true)?;
-        Ok(Sockets { udp, listener, connections: HashMap::new(), local, refused: 0, buffer: vec![0; 65_536] })
+        Ok(Sockets {
+            udp,
+            listener,
+            connections: HashMap::new(),
+            lost: Vec::new(),
+            local,
+            refused: 0,
+            next: 0,
+            buffer: vec![0; 65_536],
+        })
     }
 
     /// Returns the local address.
@@ -118,7 +134,7 @@ impl Sockets {
         let address = transmit.to.address;
         if !self.connections.contains_key(&address) {
             let stream = connect(address)?;
-            self.insert(address, stream)?;
+            self.insert(address, stream, false)?;
         }
         let is_crowded = self.is_slow(address) && self.waiting() > MAX_WAITING_IN_ALL;
         let Some(connection) = self.connections.get_mut(&address) else { return Ok(()) };
@@ -139,13 +155,20 @@ impl Sockets {
         self.connections.values().map(|connection| connection.waiting.len()).sum()
     }
 
-    fn insert(&mut self, address: SocketAddr, stream: TcpStream) -> io::Result<()> {
+    /// Adds a connection. If there are too many, the oldest of the host that began the most gives way to one of another.
+    fn insert(&mut self, address: SocketAddr, stream: TcpStream, is_accepted: bool) -> io::Result<()> {
         if self.connections.len() >= MAX_CONNECTIONS {
-            return Err(ErrorKind::ConnectionRefused.into());
+            let accepted = self.connections.iter().filter(|(_, connection)| connection.is_accepted);
+            let places = accepted.map(|(at, connection)| (at.ip(), (connection.number, *at)));
+            let (_, oldest) = shares::gives_way(places, address.ip()).ok_or(ErrorKind::ConnectionRefused)?;
+            self.connections.remove(&oldest);
+            self.lost.push(Peer { transport: Transport::Tcp, address: oldest });
         }
+        self.next += 1;
         stream.set_nonblocking(true)?;
         let _ = stream.set_nodelay(true);
-        self.connections.insert(address, Connection { stream, framer: Framer::default(), waiting: vec![] });
+        let (framer, waiting, number) = (Framer::default(), vec![], self.next);
+        self.connections.insert(address, Connection { stream, framer, waiting, number, is_accepted });
         Ok(())
     }
 
@@ -159,8 +182,9 @@ impl Sockets {
         }
         for _ in 0..BATCH {
             let Ok((stream, address)) = self.listener.accept() else { break };
-            self.refused += u64::from(self.insert(address, stream).is_err());
+            self.refused += u64::from(self.insert(address, stream, true).is_err());
         }
+        arrivals.extend(self.lost.drain(..).map(Arrival::Lost));
         self.take_streams(&mut arrivals);
         arrivals
     }

@@ -2,9 +2,9 @@
 //!
 //! Requests are counted, but each may have an answer that its client does not read. What all of them hold is bounded here, by user, or by
 //! address without one, and in all. A request waits for a time before its answer is made, while its user has a whole share. An answer that
-//! takes more is not sent: words take its place. Small answers are always sent, so that a full server explains itself, and users log in.
+//! takes more is not sent: words take its place, and connections end whose clients take their answers too slowly. Small answers are always sent, so that a full server explains itself, and users log in.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -17,6 +17,7 @@ use hyper::body::{Buf, Frame, SizeHint};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
+use crate::connections::Connection;
 use crate::problem::{Problem, Result};
 
 /// Most bytes of the answers of a user, or of an address.
@@ -31,6 +32,11 @@ const STREAM: usize = 96 << 10;
 ///
 /// A connection holds a few of them, however much is left of the answer.
 const PIECE: usize = 16 << 10;
+/// Bytes a second at which an answer is to be taken, after a grace.
+///
+/// One that is slower ends when others have no room.
+const RATE: usize = 64 << 10;
+const GRACE: Duration = Duration::from_secs(30);
 /// Time in which a request waits for room.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -44,8 +50,56 @@ pub(crate) enum Reader {
 /// Answers that were made, until they are sent.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
-    held: Mutex<HashMap<Reader, usize>>,
+    held: Mutex<Held>,
     is_less: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    next: u64,
+    by_reader: HashMap<Reader, usize>,
+    large: BTreeMap<u64, Large>,
+}
+
+/// Answer that is not small, until it is sent.
+#[derive(Debug)]
+struct Large {
+    bytes: usize,
+    /// Time at which it is to be taken.
+    due: Instant,
+    connection: Option<Connection>,
+}
+
+impl Held {
+    fn sum(&self) -> usize {
+        self.by_reader.values().sum()
+    }
+
+    fn of(&self, reader: &Reader) -> usize {
+        self.by_reader.get(reader).copied().unwrap_or(0)
+    }
+
+    /// Ends connections whose answers were to be taken before now, until there would be room.
+    fn end_slow(&mut self, now: Instant, bytes: usize) {
+        let mut late: Vec<(Instant, u64)> = self
+            .large
+            .iter()
+            .filter(|(_, large)| large.due <= now)
+            .map(|(n, large)| (large.due, *n))
+            .collect();
+        late.sort_unstable();
+        let mut over = (self.sum() + bytes).saturating_sub(ALL);
+        for (_, number) in late {
+            if over == 0 {
+                return;
+            }
+            let Some(Large { bytes, connection: Some(connection), .. }) = self.large.remove(&number) else {
+                continue;
+            };
+            connection.end();
+            over = over.saturating_sub(bytes);
+        }
+    }
 }
 
 /// Bytes of an answer, until it is sent or its connection ends.
@@ -54,10 +108,11 @@ pub(crate) struct Charge {
     answers: Arc<Answers>,
     reader: Reader,
     bytes: usize,
+    number: u64,
 }
 
 impl Answers {
-    fn held(&self) -> MutexGuard<'_, HashMap<Reader, usize>> {
+    fn held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -83,8 +138,8 @@ impl Answers {
     /// While all together have too much it refuses any that has some.
     fn look(&self, reader: &Reader) -> Result<()> {
         let held = self.held();
-        let own = held.get(reader).copied().unwrap_or(0);
-        match held.values().sum::<usize>() {
+        let own = held.of(reader);
+        match held.sum() {
             _ if own >= SHARE => Err(of_reader()),
             all if all >= ALL && own > SMALL => Err(of_all()),
             _ => Ok(()),
@@ -95,20 +150,34 @@ impl Answers {
     ///
     /// # Errors
     /// Returns "too many requests" or "service unavailable" if it is too much.
-    fn admit(self: &Arc<Self>, reader: &Reader, bytes: usize) -> Result<Charge> {
+    fn admit(
+        self: &Arc<Self>,
+        reader: &Reader,
+        connection: Option<Connection>,
+        bytes: usize,
+    ) -> Result<Charge> {
         let mut held = self.held();
-        let (own, all) = (held.get(reader).copied().unwrap_or(0), held.values().sum::<usize>());
+        let (own, all, now) = (held.of(reader), held.sum(), Instant::now());
         if bytes > SMALL {
-            // The first one of a reader may be larger than a share.
-            if own > SMALL && own + bytes > SHARE {
+            // The first one of a reader may be larger than a share. Further ones leave as much to others as the reader has.
+            let share = SHARE.min(ALL.saturating_sub(all));
+            if own > SMALL && own + bytes > share {
+                held.end_slow(now, bytes);
                 return Err(of_reader());
             }
             if all + bytes > ALL && all > 0 {
+                held.end_slow(now, bytes);
                 return Err(of_all());
             }
         }
-        *held.entry(reader.clone()).or_default() += bytes;
-        Ok(Charge { answers: Arc::clone(self), reader: reader.clone(), bytes })
+        held.next += 1;
+        let number = held.next;
+        if bytes > SMALL {
+            let due = now + GRACE + Duration::from_secs((bytes / RATE) as u64);
+            held.large.insert(number, Large { bytes, due, connection });
+        }
+        *held.by_reader.entry(reader.clone()).or_default() += bytes;
+        Ok(Charge { answers: Arc::clone(self), reader: reader.clone(), bytes, number })
     }
 
     /// Counts an answer until it is sent.
@@ -117,7 +186,7 @@ impl Answers {
     /// Returns the problem that takes its place if it is too much.
     pub(crate) fn bound(
         self: &Arc<Self>,
-        reader: &Reader,
+        (reader, connection): (&Reader, Option<Connection>),
         method: &Method,
         response: Response,
     ) -> Result<Response> {
@@ -126,7 +195,7 @@ impl Answers {
         if bytes == 0 {
             return Ok(response);
         }
-        let charge = self.admit(reader, bytes).map_err(|problem| match method.is_safe() {
+        let charge = self.admit(reader, connection, bytes).map_err(|problem| match method.is_safe() {
             true => problem,
             false => Problem { detail: format!("it is done, but {}", problem.detail), ..problem },
         })?;
@@ -139,10 +208,10 @@ impl Answers {
 impl Drop for Charge {
     fn drop(&mut self) {
         let mut held = self.answers.held();
-        let left = held.get(&self.reader).map_or(0, |own| own.saturating_sub(self.bytes));
-        match left {
-            0 => drop(held.remove(&self.reader)),
-            left => drop(held.insert(self.reader.clone(), left)),
+        held.large.remove(&self.number);
+        match held.of(&self.reader).saturating_sub(self.bytes) {
+            0 => drop(held.by_reader.remove(&self.reader)),
+            left => drop(held.by_reader.insert(self.reader.clone(), left)),
         }
         drop(held);
         self.answers.is_less.notify_waiters();
@@ -151,7 +220,8 @@ impl Drop for Charge {
 
 fn of_reader() -> Problem {
     let detail = format!(
-        "answers to you that were not read yet take {} MiB, the most that there is for them: read them, and try again",
+        "answers to you that were not read yet take the most that there is for them, {} MiB or as much as is left to others: \
+         read them, and try again",
         SHARE >> 20
     );
     Problem { detail, ..Problem::later(5) }
@@ -227,26 +297,68 @@ mod tests {
     }
 
     fn sum(answers: &Answers) -> usize {
-        answers.held().values().sum()
+        answers.held().sum()
     }
 
     #[test]
     fn a_reader_has_a_share_and_all_together_a_bound() {
         let (answers, [ann, bob]) = answers();
         let large = 5 << 20;
-        let held: Vec<_> = (0..150).map_while(|_| answers.admit(&ann, large).ok()).collect();
+        let held: Vec<_> = (0..150).map_while(|_| answers.admit(&ann, None, large).ok()).collect();
         assert_eq!((held.len(), sum(&answers)), (3, 3 * large));
-        let refused = answers.admit(&ann, large).expect_err("a share");
+        let refused = answers.admit(&ann, None, large).expect_err("a share");
         assert_eq!((refused.status, refused.retry_after_s), (429, Some(5)));
-        assert!(answers.admit(&ann, SMALL).is_ok(), "words are sent");
-        let others: Vec<_> = (3..99).map_while(|n| answers.admit(&Reader::User(n), large).ok()).collect();
+        assert!(answers.admit(&ann, None, SMALL).is_ok(), "words are sent");
+        let others: Vec<_> =
+            (3..99).map_while(|n| answers.admit(&Reader::User(n), None, large).ok()).collect();
         assert_eq!(others.len(), ALL / large - 3);
-        assert_eq!(answers.admit(&bob, large).expect_err("all").status, 503);
-        assert!(answers.admit(&bob, SMALL).is_ok());
+        assert_eq!(answers.admit(&bob, None, large).expect_err("all").status, 503);
+        assert!(answers.admit(&bob, None, SMALL).is_ok());
         drop((held, others));
         assert_eq!(sum(&answers), 0);
-        assert!(answers.held().is_empty());
-        assert!(answers.admit(&bob, 2 * SHARE).is_ok(), "one that is large, alone");
+        assert!(answers.held().by_reader.is_empty() && answers.held().large.is_empty());
+        assert!(answers.admit(&bob, None, 2 * SHARE).is_ok(), "one that is large, alone");
+    }
+
+    /// Readers ask for more whenever they are let, and another one comes.
+    #[test]
+    fn many_answers_of_few_readers_leave_room_for_others() {
+        let (answers, [_, bob]) = answers();
+        let mut held = Vec::new();
+        for _ in 0..100 {
+            held.extend((5..8).filter_map(|n| answers.admit(&Reader::User(n), None, 1 << 19).ok()));
+        }
+        assert!(sum(&answers) <= ALL * 3 / 4, "{} B", sum(&answers));
+        held.push(answers.admit(&bob, None, 10 << 20).expect("a part of what is left"));
+    }
+
+    /// Three readers hold all of the memory, and take their answers slowly.
+    #[tokio::test]
+    async fn slow_readers_end_when_others_have_no_room() {
+        let (answers, [_, bob]) = answers();
+        let all = crate::connections::Connections::default();
+        let address = std::net::Ipv4Addr::LOCALHOST.into();
+        let connections: Vec<Connection> =
+            (0..3).map(|_| all.enter(address, false).expect("room").0).collect();
+        let hold = |n: usize| answers.admit(&Reader::User(n as i64 + 5), Some(connections[n].clone()), SHARE);
+        let charges: Vec<Charge> = (0..3).map(|n| hold(n).expect("a share")).collect();
+        assert_eq!(answers.admit(&bob, None, 1 << 20).expect_err("all").status, 503);
+        let ended = || async {
+            let mut count = 0;
+            for connection in &connections {
+                let wait = tokio::time::timeout(Duration::from_millis(10), connection.ended());
+                count += usize::from(wait.await.is_ok());
+            }
+            count
+        };
+        assert_eq!(ended().await, 0, "they have time");
+        let due = Instant::now() + GRACE + Duration::from_secs((SHARE / RATE) as u64);
+        answers.held().end_slow(due - Duration::from_secs(10), 1 << 20);
+        assert_eq!(ended().await, 0);
+        answers.held().end_slow(due, 1 << 20);
+        assert_eq!(ended().await, 1, "one makes room enough");
+        drop(charges);
+        assert!(answers.admit(&bob, None, 1 << 20).is_ok());
     }
 
     #[test]
@@ -260,7 +372,7 @@ mod tests {
     #[tokio::test]
     async fn a_request_waits_for_room() {
         let (answers, [ann, bob]) = answers();
-        let held = answers.admit(&ann, SHARE).expect("a share");
+        let held = answers.admit(&ann, None, SHARE).expect("a share");
         let mut waits = Box::pin(answers.room(&ann));
         assert!(tokio::time::timeout(Duration::from_millis(50), &mut waits).await.is_err());
         assert!(answers.room(&bob).await.is_ok());
@@ -275,7 +387,7 @@ mod tests {
         let all: Vec<u8> = (0..100_000).map(|n| n as u8).collect();
         let whole = Bytes::from(all.clone());
         let response = Response::new(Body::from(whole.clone()));
-        let mut body = answers.bound(&ann, &Method::GET, response).expect("sent").into_body();
+        let mut body = answers.bound((&ann, None), &Method::GET, response).expect("sent").into_body();
         assert_eq!((body.size_hint().exact(), sum(&answers)), (Some(100_000), 100_000));
         let mut pieces = Vec::new();
         while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {

@@ -35,6 +35,8 @@ const MAX_OF_ADDRESS: usize = 256;
 const KEPT: usize = 16;
 /// Time in which a peer takes something of what is sent, before its connection ends.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Least rate in bytes a second at which a peer takes what waits for it. Below it, the connection ends after twice that time.
+const RATE: u32 = 8 << 10;
 /// Time between two looks at what a peer has taken.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -264,15 +266,17 @@ struct Socket {
     is_late: AtomicBool,
     /// Longest time in which a peer takes nothing.
     longest: Duration,
+    /// Least rate in bytes a second.
+    rate: u32,
 }
 
 impl Shared {
     pub(crate) fn new(stream: TcpStream) -> Shared {
-        Shared::with_limit(stream, PATIENCE)
+        Shared::with_limit(stream, PATIENCE, RATE)
     }
 
-    fn with_limit(stream: TcpStream, longest: Duration) -> Shared {
-        Shared(Arc::new(Socket { stream, is_late: AtomicBool::new(false), longest }))
+    fn with_limit(stream: TcpStream, longest: Duration, rate: u32) -> Shared {
+        Shared(Arc::new(Socket { stream, is_late: AtomicBool::new(false), longest, rate }))
     }
 
     pub(crate) fn stream(&self) -> &TcpStream {
@@ -325,27 +329,42 @@ impl Shared {
 }
 
 /// Stream that fails if the peer takes nothing for a time.
+///
+/// So it does if the peer takes too little for longer.
 pub(crate) struct Patient {
     shared: Shared,
     end: Pin<Box<Sleep>>,
-    waits: bool,
+    /// Time since which the peer is waited for.
+    since: Option<Instant>,
+    /// Time for which it may be waited for. Each byte that it takes adds to it.
+    left: Duration,
 }
 
 impl Patient {
     pub(crate) fn new(shared: Shared) -> Patient {
         let end = Box::pin(sleep(shared.0.longest));
-        Patient { shared, end, waits: false }
+        let left = 2 * shared.0.longest;
+        Patient { shared, end, since: None, left }
     }
 
     /// Passes the outcome of a write on; one that has waited too long fails.
-    fn judge<V>(&mut self, context: &mut Context<'_>, outcome: Poll<io::Result<V>>) -> Poll<io::Result<V>> {
-        if outcome.is_ready() {
-            self.waits = false;
+    fn judge(
+        &mut self,
+        context: &mut Context<'_>,
+        outcome: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        let Socket { longest, rate, .. } = *self.shared.0;
+        if let Poll::Ready(taken) = &outcome {
+            let waited = self.since.take().map_or(Duration::ZERO, |since| since.elapsed());
+            let bytes = taken.as_ref().copied().unwrap_or(0);
+            let earned = Duration::from_secs_f64(bytes as f64 / f64::from(rate));
+            self.left = (self.left.saturating_sub(waited) + earned).min(2 * longest);
             return outcome;
         }
-        if !self.waits {
-            self.waits = true;
-            self.end.as_mut().reset(Instant::now() + self.shared.0.longest);
+        if self.since.is_none() {
+            let now = Instant::now();
+            self.since = Some(now);
+            self.end.as_mut().reset(now + longest.min(self.left));
         }
         ready!(self.end.as_mut().poll(context));
         self.shared.0.is_late.store(true, Ordering::Relaxed);
@@ -505,7 +524,7 @@ mod tests {
         let (stream, _) = listener.accept().expect("connected");
         stream.set_nonblocking(true).expect("set");
         let stream = TcpStream::from_std(stream).expect("a stream");
-        (Shared::with_limit(stream, Duration::from_millis(200)), client)
+        (Shared::with_limit(stream, Duration::from_millis(200), RATE), client)
     }
 
     /// Returns the bytes that a client reads, and `true` if a reset is their end.
@@ -513,6 +532,38 @@ mod tests {
         let mut bytes = Vec::new();
         let outcome = io::Read::read_to_end(&mut client, &mut bytes);
         (bytes.len(), outcome.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionReset))
+    }
+
+    /// A client takes something each tenth of a second, which is far from the least rate.
+    #[tokio::test]
+    async fn a_peer_that_takes_too_little_is_late() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let (shared, client) = pair().await;
+        let stream = Arc::into_inner(shared.0).expect("one").stream;
+        let shared = Shared::with_limit(stream, Duration::from_millis(400), 100 << 20);
+        client.set_nonblocking(true).expect("set");
+        let mut client = TcpStream::from_std(client).expect("a stream");
+        let reading = tokio::spawn(async move {
+            let (mut bytes, mut count) = (vec![0; 40 << 10], 0);
+            while let Ok(1..) = client.read(&mut bytes).await {
+                count += 1;
+                sleep(Duration::from_millis(100)).await;
+            }
+            count
+        });
+        let mut patient = Patient::new(shared.clone());
+        let write = async {
+            loop {
+                if let Err(error) = patient.write(&[7; 16 << 10]).await {
+                    return error;
+                }
+            }
+        };
+        let error = tokio::time::timeout(Duration::from_secs(10), write).await.expect("it is late");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        shared.reset();
+        drop((patient, shared));
+        assert!(reading.await.expect("no panic") > 4, "it took something all the time");
     }
 
     #[tokio::test]

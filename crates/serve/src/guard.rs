@@ -89,6 +89,9 @@ pub(crate) async fn guard(State(guard): State<Guard>, mut request: Request, next
     };
     let (caller, from) = (request.extensions().get::<Caller>().cloned(), page_before(&request));
     let (reader, method) = (reader(&request), request.method().clone());
+    // Sites may be behind slow links.
+    let connection =
+        request.extensions().get::<Connection>().filter(|_| guard.access != Access::Site).cloned();
     let checked = match checked {
         Ok(()) => guard.app.answers.room(&reader).await,
         Err(problem) => Err(problem),
@@ -100,7 +103,7 @@ pub(crate) async fn guard(State(guard): State<Guard>, mut request: Request, next
     if let Some(Shown(problem)) = response.extensions_mut().remove() {
         response = (guard.page)(&problem, caller.as_ref(), from.as_deref());
     }
-    let bounded = guard.app.answers.bound(&reader, &method, response);
+    let bounded = guard.app.answers.bound((&reader, connection), &method, response);
     let mut response =
         bounded.unwrap_or_else(|problem| refused(&guard, &problem, (caller.as_ref(), &method)));
     add_headers(&guard, response.headers_mut());

@@ -455,6 +455,17 @@ mod tests {
         assert!(folder.join("data.sqlite").exists());
         fs::write(&sum, right).expect("written");
         restore(&folder, &copy).expect("restored");
+        drop(open(&folder).expect("opens"));
+        // Files next to the database are named as such.
+        for name in ["audit.end", "audit.key"] {
+            let (path, aside) = (folder.join(name), folder.join("aside"));
+            fs::rename(&path, &aside).expect("moved");
+            pipe(&path);
+            let error = open(&folder).err().expect("refused").to_string();
+            assert_eq!(error, format!("{}: not a regular file", path.display()));
+            fs::rename(&aside, &path).expect("moved back");
+        }
+        drop(open(&folder).expect("opens"));
     }
 
     #[test]

@@ -70,6 +70,9 @@ pub(crate) enum StoreError {
          what is before cannot be verified"
     )]
     NoEnd { path: String, why: String },
+    /// A file next to the database cannot be read or written.
+    #[error("{path}: {source}")]
+    File { path: String, source: std::io::Error },
     /// The key of the audit log is missing.
     #[error(
         "{path}: missing, and the audit log has entries up to {entries}, or had some: it may have been changed since\n\

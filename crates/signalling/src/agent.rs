@@ -12,9 +12,9 @@ mod call;
 mod client;
 mod registration;
 mod server;
-mod unproven;
+mod sources;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use bentpipe_units::{RandomStream, Time};
@@ -30,7 +30,7 @@ use crate::transaction::{
 use call::Call;
 pub use call::CallId;
 use registration::Registration;
-use unproven::Unproven;
+use sources::Sources;
 
 /// Settings of a user agent.
 #[derive(Clone, Debug)]
@@ -174,7 +174,12 @@ pub struct Agent {
     registrar: Option<Registrar>,
     gate: Option<Gate>,
     /// Incoming calls without an ACK from hosts that have not proved their address.
-    unproven: Unproven,
+    unproven: Sources,
+    /// Incoming calls that this side has not ended, where there are limits.
+    incoming: Sources,
+    /// Calls that this side has ended, whose BYE has no answer yet.
+    ending: BTreeSet<CallId>,
+    displaced: u64,
     events: VecDeque<Event>,
 }
 
@@ -202,7 +207,10 @@ impl Agent {
             registration: None,
             registrar: None,
             gate: None,
-            unproven: Unproven::default(),
+            unproven: Sources::default(),
+            incoming: Sources::default(),
+            ending: BTreeSet::new(),
+            displaced: 0,
             events: VecDeque::new(),
         }
     }
@@ -252,6 +260,11 @@ impl Agent {
     /// Returns the number of calls that exist.
     pub fn calls(&self) -> usize {
         self.calls.len()
+    }
+
+    /// Returns the number of calls that were ended for one of a host with fewer.
+    pub fn displaced(&self) -> u64 {
+        self.displaced
     }
 
     /// Returns the next message to send.

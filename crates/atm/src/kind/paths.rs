@@ -92,9 +92,38 @@ impl<'a> Graph<'a> {
         if self.atm.passes(from) {
             return found.next.get(from).copied();
         }
-        let reached = self.out_of.get(from)?.iter().filter_map(|hop| Some((*found.best.get(hop.2)?, hop)));
-        let least = reached.min_by_key(|(cost, (n, _, at))| (self.longer(*cost, *n), *cost, *at, *n))?;
-        Some(*least.1)
+        let hops = self.out_of.get(from)?;
+        let key = |(cost, (n, _, at)): &(Cost, Hop<'a>)| (self.longer(*cost, *n), *cost, *at, *n);
+        let least = match self.has_fewer(found, hops.len()) {
+            true => self.by_ends(found, from).min_by_key(key),
+            false => hops.iter().filter_map(|hop| Some((*found.best.get(hop.2)?, *hop))).min_by_key(key),
+        };
+        Some(least?.1)
+    }
+
+    /// Returns `true` if the ends that were found have fewer lines than this.
+    fn has_fewer(&self, found: &Towards<'a>, lines: usize) -> bool {
+        let mut left = lines;
+        found.best.keys().all(|end| {
+            left = left.saturating_sub(self.out_of.get(end).map_or(0, Vec::len));
+            left > 0
+        })
+    }
+
+    /// Returns the lines from a node to the ends that were found.
+    ///
+    /// They are looked for among the lines of these ends.
+    fn by_ends<'f>(
+        &'f self,
+        found: &'f Towards<'a>,
+        from: &'f str,
+    ) -> impl Iterator<Item = (Cost, Hop<'a>)> + 'f {
+        found.best.iter().flat_map(move |(at, cost)| {
+            let lines = self.out_of.get(at).map_or(&[][..], Vec::as_slice).iter();
+            let back =
+                move |(n, way, there): &Hop<'a>| (*there == from).then_some((*cost, (*n, way.back(), *at)));
+            lines.filter_map(back)
+        })
     }
 
     /// Returns the lines from one end to that which was searched from.

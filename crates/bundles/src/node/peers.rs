@@ -219,13 +219,14 @@ impl Dial {
 /// MTCP connection that brings bundles.
 pub(super) struct MtcpInput {
     pub(super) link: Link,
+    pub(super) address: SocketAddr,
     input: Vec<u8>,
     limit: u64,
 }
 
 impl MtcpInput {
-    pub(super) fn new(link: Link, limit: u64) -> MtcpInput {
-        MtcpInput { link, input: Vec::new(), limit }
+    pub(super) fn new(link: Link, address: SocketAddr, limit: u64) -> MtcpInput {
+        MtcpInput { link, address, input: Vec::new(), limit }
     }
 
     pub(super) fn buffered(&self) -> usize {

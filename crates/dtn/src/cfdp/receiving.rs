@@ -136,6 +136,11 @@ impl Receiving {
         Past { condition: self.condition, status: self.status, description, end: self.end }
     }
 
+    /// Returns the time at which it ends unless more comes.
+    pub(super) fn quiet_at(&self) -> Time {
+        self.quiet_at
+    }
+
     pub(super) fn used(&self) -> usize {
         self.segments.used()
     }
@@ -180,7 +185,7 @@ impl Receiving {
             return self.cancel(Condition::FileSize, now);
         }
         // Without memory it is lost, and requested later.
-        if data.len() + 256 <= room {
+        if data.len() + super::MARGIN <= room {
             self.segments.put(offset, data);
         }
     }

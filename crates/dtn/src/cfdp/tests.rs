@@ -285,3 +285,42 @@ fn a_number_that_is_used_again_has_an_answer() {
         assert!(rig.at_rest());
     }
 }
+
+/// A source begins as many transactions as there may be, and others are then forged.
+#[test]
+fn no_source_takes_all_transactions_or_all_memory() {
+    let data = |source: u64, number: u64, part: u64, len: usize| {
+        let common = Common::new(Transaction { source, number }, 2);
+        Pdu { common, content: Content::Data(part * 1000, &vec![7; len]) }.to_vec()
+    };
+    let mut entity = entity(2, |config| (config.memory, config.transactions) = (9000, 4));
+    let mut take = |bytes: Vec<u8>, s: u64| {
+        entity.handle_pdu(&bytes, Time::ZERO + Span::from_secs(s)).expect("a PDU");
+        let ended: Vec<Event> = std::iter::from_fn(|| entity.poll_event()).collect();
+        let count = |source: u64| entity.receiving.keys().filter(|one| one.source == source).count();
+        (count(1), count(3), ended.len())
+    };
+    for number in 0..10 {
+        take(data(1, number, 0, 10), 0);
+    }
+    assert_eq!(take(data(3, 1, 0, 10), 1), (3, 1, 1));
+    assert_eq!(take(data(3, 2, 0, 10), 1), (2, 2, 1));
+    assert_eq!(take(data(3, 3, 0, 10), 1), (2, 2, 0), "it has its share");
+    assert_eq!(take(data(1, 20, 0, 10), 1), (2, 2, 0));
+    // Forged sources have one each, and what is silent gives way.
+    assert_eq!(take(data(4, 1, 0, 10), 2).2, 1);
+    assert_eq!(take(data(5, 1, 0, 10), 2).2, 1);
+    assert_eq!(take(data(6, 1, 0, 10), 2).2, 0);
+    assert_eq!(take(data(6, 1, 0, 10), 30).2, 1);
+    // One source has most of the memory.
+    for part in 0..20 {
+        take(data(6, 1, part, 500), 31);
+    }
+    let before = entity.used();
+    for part in 0..8 {
+        entity.handle_pdu(&data(3, 7, part, 500), Time::ZERO + Span::from_secs(60)).expect("a PDU");
+    }
+    assert!(before > 7000, "{before}");
+    let taken = entity.receiving.iter().filter(|(one, _)| one.source == 3).map(|(_, one)| one.used());
+    assert!(taken.sum::<usize>() > 3000 && entity.used() <= 9000);
+}

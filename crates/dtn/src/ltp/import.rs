@@ -1,5 +1,7 @@
 //! Sessions that receive a block.
 
+use std::collections::BTreeMap;
+
 use bentpipe_units::Time;
 use bentpipe_wire::dtn::sdnv;
 
@@ -150,6 +152,54 @@ impl Engine {
         ((self.config.segment.max(fixed + 20) - fixed) / 10).max(1)
     }
 
+    /// Returns `true` if a block of an engine may begin.
+    fn has_room(&mut self, engine: u64, len: u64) -> bool {
+        loop {
+            let is_beyond = self.held.saturating_add(len) > self.config.incomplete;
+            if !is_beyond && self.imports.len() < self.config.imports {
+                return true;
+            }
+            if !self.make_room(engine, is_beyond) {
+                return false;
+            }
+        }
+    }
+
+    /// Returns `true` if a session of another engine gave way.
+    ///
+    /// It is of the engine that has the most, and more than this one is to have. So no peer takes all sessions, or all bytes of incomplete blocks. Sessions of which only a report is not acknowledged go first.
+    fn make_room(&mut self, engine: u64, is_for_bytes: bool) -> bool {
+        let amount = |import: &Import| if is_for_bytes { import.content.held() } else { 1 };
+        let mut by_engine: BTreeMap<u64, u64> = BTreeMap::new();
+        self.imports
+            .iter()
+            .for_each(|(session, import)| *by_engine.entry(session.engine).or_default() += amount(import));
+        let own = by_engine.get(&engine).copied().unwrap_or(0);
+        let Some((greedy, most)) = by_engine.into_iter().max_by_key(|(_, amount)| *amount) else {
+            return false;
+        };
+        if greedy == engine || most <= own + u64::from(!is_for_bytes) {
+            return false;
+        }
+        let of_it =
+            self.imports.iter().filter(|(session, import)| session.engine == greedy && amount(import) > 0);
+        let state = |import: &Import| (import.has_delivered_red, import.cancelled.is_some());
+        let oldest = of_it.min_by_key(|(session, import)| (state(import) == (false, false), session.number));
+        let Some((session, state)) = oldest.map(|(session, import)| (*session, state(import))) else {
+            return false;
+        };
+        match state {
+            (true, _) => self.close_import(session),
+            (false, true) => self.forget_import(session),
+            (false, false) => {
+                self.counts.failed += 1;
+                self.events.push_back(Event::Cancelled(session, Reason::System));
+                self.forget_import(session);
+            }
+        }
+        true
+    }
+
     pub(super) fn handle_data(&mut self, session: SessionId, data: &Data, bytes: &[u8], now: Time) {
         if let Some(closed) = self.closed.get_mut(&session) {
             // The report's acknowledgement may have closed it while a checkpoint was on its way again.
@@ -168,9 +218,12 @@ impl Engine {
             return;
         }
         let is_new = !self.imports.contains_key(&session);
-        let most = self.config.incomplete.saturating_mul(if is_new { 1 } else { 2 });
-        let is_beyond = self.held.saturating_add(bytes.len() as u64) > most;
-        if is_beyond || is_new && self.imports.len() >= self.config.imports {
+        let len = bytes.len() as u64;
+        let has_room = match is_new {
+            true => self.has_room(session.engine, len),
+            false => self.held.saturating_add(len) <= self.config.incomplete.saturating_mul(2),
+        };
+        if !has_room {
             self.counts.refused += 1;
             return;
         }

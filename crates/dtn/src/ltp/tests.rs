@@ -221,6 +221,35 @@ fn a_hostile_peer_is_bounded() {
     assert_eq!(engine.counts().refused, 992);
 }
 
+/// One peer begins as many blocks as there may be, or fills the memory of incomplete ones.
+#[test]
+fn no_peer_takes_all_sessions_or_all_memory() {
+    let mut engine = Engine::new(Config { imports: 4, incomplete: 1000, ..Config::new(1) });
+    (2..5).for_each(|peer| engine.set_peer(peer, Peer { light_time: LIGHT, margin: Span::ZERO }));
+    let send = |engine: &mut Engine, from, number, data: Data, bytes: &[u8]| {
+        let segment = Segment::new(SessionId { engine: from, number }, Content::Data(data, bytes));
+        engine.handle_segment(from, &segment.to_vec(), Time::ZERO);
+        std::iter::from_fn(|| engine.poll_event()).collect::<Vec<_>>()
+    };
+    let whole = Data { ends_red: true, ends_block: true, checkpoint: Some((1, 0)), ..Data::default() };
+    for number in 0..10 {
+        send(&mut engine, 2, number, Data::default(), &[1]);
+    }
+    let events = send(&mut engine, 3, 1, whole, &[1, 2]);
+    assert!(matches!(events[..], [Event::Cancelled(..), Event::Received { .. }]), "{events:?}");
+    let events = send(&mut engine, 4, 1, whole, &[1, 2]);
+    assert!(matches!(events[..], [Event::Cancelled(..), Event::Received { .. }]), "{events:?}");
+    assert!(send(&mut engine, 2, 20, Data::default(), &[1]).is_empty());
+    assert_eq!((engine.sessions().1, engine.counts().refused), (4, 7), "it has its share");
+    // Two blocks of its bytes are all that there may be.
+    let mut engine = Engine::new(Config { imports: 10, incomplete: 1000, ..Config::new(1) });
+    (2..4).for_each(|peer| engine.set_peer(peer, Peer { light_time: LIGHT, margin: Span::ZERO }));
+    (0..2).for_each(|number| drop(send(&mut engine, 2, number, Data::default(), &[7; 500])));
+    let events = send(&mut engine, 3, 1, whole, &[7; 400]);
+    assert!(matches!(events[..], [Event::Cancelled(..), Event::Received { .. }]), "{events:?}");
+    assert_eq!(engine.held(), 500);
+}
+
 #[test]
 fn a_cancelled_block_is_forgotten_at_both_ends() {
     let mut pair = Pair::new(short);

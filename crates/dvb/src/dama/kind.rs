@@ -3,6 +3,7 @@
 mod capture;
 mod plan;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Config, Contract, ControlCentre, Frame, Frames, Receiver, Terminal, TerminalConfig};
@@ -46,17 +47,22 @@ impl MediumKind for Kind {
     }
 
     fn facts(all: &[Member<'_, Self>], carriers: &Named<Config>) -> Result<Vec<Facts>, Problem> {
+        let mut frames = FramesOf::new(all, carriers);
         let facts = |member: &Member<'_, Self>| {
-            let rate = carriers.get(&member.medium.carrier).map(|carrier| frame_of(all, carrier, member));
-            let rate = rate.transpose()?.map_or_else(Rate::default, |frame| frame.rate());
-            Ok(Facts { rate, delay: member.common.delay })
+            let is_there = carriers.contains_key(&member.medium.carrier);
+            let rate = is_there.then(|| frames.of(&member.medium.carrier)).transpose()?;
+            Ok(Facts {
+                rate: rate.map_or_else(Rate::default, |frame| frame.rate()),
+                delay: member.common.delay,
+            })
         };
         all.iter().map(facts).collect()
     }
 
     fn costs(all: &[Member<'_, Self>], carriers: &Named<Config>) -> Result<Vec<Box<dyn Cost>>, Problem> {
+        let mut frames = FramesOf::new(all, carriers);
         let cost = |member: &Member<'_, Self>| -> Result<Box<dyn Cost>, Problem> {
-            let frame = frame(all, carriers, &member.medium.carrier)?;
+            let frame = frames.of(&member.medium.carrier)?;
             let rate = frame.rate_of(member.medium.contract.most_units(&frame));
             let carrier = Passed {
                 name: format!("carrier {}", member.medium.carrier),
@@ -141,10 +147,30 @@ pub fn frame(all: &[Member<'_, Kind>], carriers: &Named<Config>, name: &str) -> 
     Frame::new(config, count).map_err(|error| Problem::impossible(&key, &error))
 }
 
-fn frame_of(all: &[Member<'_, Kind>], config: &Config, member: &Member<'_, Kind>) -> Result<Frame, Problem> {
-    let name = &member.medium.carrier;
-    let count = terminals(all, name).map(|member| member.copies).sum();
-    Frame::new(config, count).map_err(|error| Problem::impossible(&format!("carrier.{name}"), &error))
+/// Structures of carriers, each of which is found once.
+struct FramesOf<'a, 's> {
+    all: &'a [Member<'s, Kind>],
+    carriers: &'a Named<Config>,
+    found: HashMap<String, Arc<Frame>>,
+}
+
+impl<'a, 's> FramesOf<'a, 's> {
+    fn new(all: &'a [Member<'s, Kind>], carriers: &'a Named<Config>) -> FramesOf<'a, 's> {
+        FramesOf { all, carriers, found: HashMap::new() }
+    }
+
+    /// Returns the structure of a carrier.
+    ///
+    /// # Errors
+    /// As [`frame`].
+    fn of(&mut self, name: &str) -> Result<Arc<Frame>, Problem> {
+        if let Some(frame) = self.found.get(name) {
+            return Ok(Arc::clone(frame));
+        }
+        let frame = Arc::new(frame(self.all, self.carriers, name)?);
+        self.found.insert(name.to_owned(), Arc::clone(&frame));
+        Ok(frame)
+    }
 }
 
 /// Returns the terminals of a carrier in the order of the file.
@@ -190,7 +216,7 @@ fn shares_of(
 /// The most that a terminal may get of its carriers, and their structure.
 struct TerminalCost {
     rate: Rate,
-    frame: Frame,
+    frame: Arc<Frame>,
     /// The carriers, from which each terminal may get a part.
     carrier: [Passed; 1],
     /// Set if it requests volumes.

@@ -198,6 +198,12 @@ fn add(
     let origin = Origin { job: job.job, program: job.program.clone(), sha256: sha256.to_owned() };
     let kind = kind_of(job, version).ok_or_else(|| Problem::bad("archive: a kind without its scenario"))?;
     let id = jobs::import(db, &imported(user.id, kind, &origin, job))?;
+    if arrived.has_summary {
+        let rows = left::file(staging, ROWS).map_err(|error| Problem::internal(&error))?;
+        jobs::set_rows(db, id, BufReader::new(rows))?;
+        // Rows count as texts, once they are there.
+        quota::admit(db, app, user.id, Added::Text(0))?;
+    }
     files::give(db, id, &inputs)?;
     files::save_new(db, user.id, &inputs)?;
     let (data, folder, unpacked) =
@@ -220,10 +226,6 @@ fn add(
         job.files.iter().map(|entry| (entry.path.clone(), entry.bytes)).collect();
     list.sort();
     jobs::set_artifacts(db, id, &list, 0)?;
-    if arrived.has_summary {
-        let rows = left::file(staging, ROWS).map_err(|error| Problem::internal(&error))?;
-        jobs::set_rows(db, id, BufReader::new(rows))?;
-    }
     Ok(id)
 }
 

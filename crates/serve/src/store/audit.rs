@@ -84,22 +84,30 @@ impl KnownEnd {
 }
 
 /// Returns the text of the file of the log's end; `None` if it is missing.
-fn read_end(path: &Path) -> io::Result<Option<String>> {
+fn read_end(path: &Path) -> Result<Option<String>> {
     match regular::read(path, MAX_FILE) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        bytes => Ok(Some(String::from_utf8_lossy(&bytes?).into_owned())),
+        bytes => Ok(Some(String::from_utf8_lossy(&bytes.map_err(of_file(path))?).into_owned())),
     }
 }
 
+/// Returns an error that names its file.
+fn of_file(path: &Path) -> impl Fn(io::Error) -> StoreError {
+    move |source| StoreError::File { path: path.display().to_string(), source }
+}
+
 /// Writes a file whose name is there once all of it is on disk.
-fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+fn write_whole(path: &Path, text: &str) -> Result<()> {
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(".new");
-    let mut file =
-        OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&unfinished)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&unfinished, path)
+    let write = || {
+        let mut file =
+            OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&unfinished)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&unfinished, path)
+    };
+    write().map_err(of_file(path))
 }
 
 /// Returns the bytes of hexadecimal digits.
@@ -167,9 +175,10 @@ pub(crate) fn restored(folder: &Path, backup: &Connection, former: Option<i64>) 
     Ok(Lost { last, before, broken })
 }
 
-fn put_aside(folder: &Path, name: &str, now: i64) -> io::Result<()> {
-    match fs::rename(folder.join(name), folder.join(format!("{name}.before-{now}"))) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+fn put_aside(folder: &Path, name: &str, now: i64) -> Result<()> {
+    let path = folder.join(name);
+    match fs::rename(&path, folder.join(format!("{name}.before-{now}"))) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(of_file(&path)(error)),
         _ => Ok(()),
     }
 }
@@ -228,13 +237,13 @@ impl Key {
         };
         match OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path) {
             Ok(mut file) => {
-                file.write_all(words.as_bytes())?;
-                file.sync_all()?;
+                let written = file.write_all(words.as_bytes()).and_then(|()| file.sync_all());
+                written.map_err(of_file(&path))?;
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(of_file(&path)(error)),
         }
-        let key = Key::read(&path)?.ok_or_else(|| wrong(&path))?;
+        let key = Key::read(&path)?.ok_or_else(|| of_file(&path)(wrong()))?;
         key.advance(db);
         Ok(key)
     }
@@ -266,7 +275,7 @@ impl Key {
     /// On a full disk the file lags behind, until there is room.
     pub(crate) fn advance(&self, db: &Connection) {
         if let Err(error) = self.try_to_advance(db) {
-            log::line(&format!("note: {}: {error}", self.end.path.display()));
+            log::line(&format!("note: end of the audit log: {error}"));
         }
     }
 
@@ -336,10 +345,10 @@ impl Key {
         self.is_after_loss.then_some(self.first)
     }
 
-    fn read(path: &Path) -> io::Result<Option<Key>> {
+    fn read(path: &Path) -> Result<Option<Key>> {
         let bytes = match regular::read(path, MAX_FILE) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            bytes => bytes?,
+            bytes => bytes.map_err(of_file(path))?,
         };
         let text = String::from_utf8_lossy(&bytes);
         let words: Vec<&str> = text.split_whitespace().collect();
@@ -348,9 +357,9 @@ impl Key {
             [first, secret, AFTER_LOSS] => (first, secret, true, false),
             [first, secret, WITH_END] => (first, secret, false, true),
             [first, secret, AFTER_LOSS, WITH_END] => (first, secret, true, true),
-            _ => return Err(wrong(path)),
+            _ => return Err(of_file(path)(wrong())),
         };
-        let first = first.parse().map_err(|_| wrong(path))?;
+        let first = first.parse().map_err(|_| of_file(path)(wrong()))?;
         let (path, is_stated) = (path.with_file_name(END), AtomicBool::new(is_stated));
         let end = Arc::new(KnownEnd { path, end: Mutex::default(), is_stated });
         Ok(Some(Key { secret: secret.as_bytes().to_vec(), first, is_after_loss, end }))
@@ -384,8 +393,8 @@ impl Key {
     }
 }
 
-fn wrong(path: &Path) -> io::Error {
-    io::Error::other(format!("{}: expected a number and a key", path.display()))
+fn wrong() -> io::Error {
+    io::Error::other("expected a number and a key")
 }
 
 /// Entry to be logged. It never holds passwords, tokens or scenario texts.

@@ -73,12 +73,16 @@ pub(super) struct Call {
     pub(super) is_up: bool,
     /// Set until the ACK, if the host has not proved its address.
     pub(super) is_unproven: bool,
+    /// Set while it counts as a call of its source.
+    pub(super) is_counted: bool,
     /// Set once BYE is sent, or to be sent after the ACK.
     pub(super) is_ending: bool,
     /// Set once the end of the call is reported, before its BYE is answered.
     pub(super) is_reported: bool,
     /// Transaction of the last INVITE, in which branches of a fork answer.
     pub(super) client: Option<ClientId>,
+    /// Transaction of the BYE of this side.
+    pub(super) bye: Option<ClientId>,
     /// BYE of this side, to be sent again with credentials.
     pub(super) has_bye_credentials: bool,
     /// Time of the next try of a re-INVITE after 491.

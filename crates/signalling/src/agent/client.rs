@@ -79,9 +79,11 @@ impl Agent {
                 version: 0,
                 is_up: false,
                 is_unproven: false,
+                is_counted: false,
                 is_ending: false,
                 is_reported: false,
                 client: None,
+                bye: None,
                 has_bye_credentials: false,
                 retry: Time::NEVER,
             },
@@ -151,6 +153,7 @@ impl Agent {
         if call.unacknowledged.is_none() && is_first {
             self.send_bye(now, id);
         }
+        self.note_ending(id);
     }
 
     pub(super) fn send_bye(&mut self, now: Time, id: CallId) {
@@ -158,6 +161,7 @@ impl Agent {
         let Some(dialog) = &mut call.dialog else { return };
         let (bye, to) = (dialog.request(Method::BYE), peer_of(dialog.next_hop()).unwrap_or(call.peer));
         let client = self.stack.request(now, bye, to);
+        call.bye = Some(client);
         self.clients.insert(client, Purpose::Bye(id));
     }
 
@@ -358,6 +362,7 @@ impl Agent {
         }
         let client = self.stack.request(now, bye, to);
         self.clients.insert(client, Purpose::Bye(id));
+        self.calls.get_mut(&id).into_iter().for_each(|call| call.bye = Some(client));
         true
     }
 
@@ -383,6 +388,10 @@ impl Agent {
         if call.is_unproven {
             self.unproven.remove(call.peer.address.ip(), id);
         }
+        if call.is_counted {
+            self.incoming.remove(call.peer.address.ip(), id);
+        }
+        self.ending.remove(&id);
         self.by_dialog.remove(&call.key);
         call.merge_key.map(|key| self.merged.remove(&key));
         call.incoming.map(|incoming| self.by_server.remove(&incoming.server));

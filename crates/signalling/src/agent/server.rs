@@ -2,7 +2,7 @@
 
 use bentpipe_units::Time;
 
-use super::call::{Incoming, Unacknowledged};
+use super::call::{Call, Incoming, Unacknowledged};
 use super::client::{ALLOW, key};
 use super::{Agent, CallId, Capabilities, Event, Failure, Peer};
 use crate::dialog::Dialog;
@@ -19,7 +19,7 @@ impl Agent {
         }
         let Some(method) = request.method() else { return };
         match method.as_str() {
-            "INVITE" if request.tag(name::TO).is_none() && self.is_overloaded(from) => {
+            "INVITE" if request.tag(name::TO).is_none() && self.is_overloaded(now, from) => {
                 self.stack.turn_away(server, request);
             }
             "INVITE" if request.tag(name::TO).is_none() => match self.demand(now, from, request) {
@@ -41,21 +41,63 @@ impl Agent {
 
     /// Returns `true` if a limit leaves no room for a call of a peer.
     ///
-    /// Where all room of callers without proof is taken, the oldest call gives way, of the source that has the most.
-    fn is_overloaded(&mut self, from: Peer) -> bool {
+    /// Where all room is taken, the oldest call gives way, of the source that has the most: first of callers without proof.
+    fn is_overloaded(&mut self, now: Time, from: Peer) -> bool {
         let Some(limits) = self.stack.limits() else { return false };
         let is_crowded = self.unproven.len() >= limits.unproven && !self.stack.is_proven(from);
-        let is_full = self.calls.len() >= limits.calls;
-        match self.unproven.in_the_way_of(from.address.ip()) {
-            Some(call) if is_crowded || is_full => self.give_way(call),
-            _ => return is_crowded || is_full,
+        // Calls that have ended have room of their own, as their peers may never answer.
+        let is_full = self.calls.len() - self.ending.len() >= limits.calls;
+        if !is_crowded && !is_full {
+            return false;
+        }
+        let host = from.address.ip();
+        match (self.unproven.in_the_way_of(host, 0), self.incoming.in_the_way_of(host, 1)) {
+            (Some(call), _) => self.give_way(call),
+            (None, Some(call)) if !is_crowded => self.displace(now, call),
+            _ => return true,
         }
         false
     }
 
-    /// Ends a call of a caller without proof. Its ACK may never come.
+    /// Ends the oldest call of the source that has the most, and returns it.
     ///
-    /// Its transaction goes with it: for 32 s after the 200 or a 503 it would fill the room that the call has left.
+    /// That has more than the source of a call that came in, that found none of the lines free.
+    pub fn make_room(&mut self, now: Time, id: CallId) -> Option<CallId> {
+        let host = self.calls.get(&id)?.peer.address.ip();
+        let other = self.incoming.in_the_way_of(host, 0)?;
+        self.displace(now, other);
+        Some(other)
+    }
+
+    /// Ends a call, and reports it before its BYE is answered.
+    fn displace(&mut self, now: Time, id: CallId) {
+        self.displaced += 1;
+        self.hang_up(now, id);
+        if let Some(call) = self.calls.get_mut(&id).filter(|call| !call.is_reported) {
+            call.is_reported = true;
+            self.events.push_back(ended(id, call));
+        }
+    }
+
+    /// Notes that this side has ended a call. It no longer counts for its source.
+    ///
+    /// As many as the limit of calls wait for an answer to their BYE.
+    pub(super) fn note_ending(&mut self, id: CallId) {
+        let (Some(limits), Some(call)) = (self.stack.limits(), self.calls.get_mut(&id)) else { return };
+        if std::mem::take(&mut call.is_counted) {
+            self.incoming.remove(call.peer.address.ip(), id);
+            self.ending.insert(id);
+        }
+        if self.ending.len() > limits.calls
+            && let Some(oldest) = self.ending.first().copied()
+        {
+            self.give_way(oldest);
+        }
+    }
+
+    /// Forgets a call of a caller without proof, or one that has ended. Its ACK or the answer to its BYE may never come.
+    ///
+    /// Its transactions go with it: for 32 s they would fill the room that the call has left.
     fn give_way(&mut self, id: CallId) {
         let Some(call) = self.calls.get(&id) else { return };
         match (&call.incoming, &call.unacknowledged) {
@@ -63,7 +105,12 @@ impl Agent {
             (None, Some(answered)) => drop(self.stack.forget(answered.server)),
             (None, None) => {}
         }
-        self.end(id, Event::Failed { call: id, failure: Failure::NotAcknowledged });
+        if let Some(bye) = call.bye {
+            self.clients.remove(&bye);
+            self.stack.drop_client(bye);
+        }
+        let event = ended(id, call);
+        self.end(id, event);
     }
 
     /// Returns the refusal of a request that this agent cannot process (RFC 3261 8.2).
@@ -155,6 +202,10 @@ impl Agent {
             state.is_unproven = !self.stack.is_proven(from);
             if state.is_unproven {
                 self.unproven.insert(from.address.ip(), call);
+            }
+            state.is_counted = self.stack.limits().is_some();
+            if state.is_counted {
+                self.incoming.insert(from.address.ip(), call);
             }
             state.incoming = Some(Incoming { server, invite: invite.clone(), offer });
         }
@@ -329,6 +380,7 @@ impl Agent {
         };
         // The tag of this side went to the peer of the INVITE alone.
         self.stack.prove(call.peer);
+        self.stack.note_acknowledged(waiting.server);
         if std::mem::take(&mut call.is_unproven) {
             self.unproven.remove(call.peer.address.ip(), id);
         }
@@ -380,6 +432,14 @@ impl Agent {
             self.send_bye(now, id);
         }
         self.end(id, Event::Failed { call: id, failure: Failure::NotAcknowledged });
+    }
+}
+
+/// Returns the report of a call that ends for another's sake.
+fn ended(call: CallId, state: &Call) -> Event {
+    match state.unacknowledged.is_some() || state.incoming.is_some() {
+        true => Event::Failed { call, failure: Failure::NotAcknowledged },
+        false => Event::Ended { call, by_peer: false },
     }
 }
 

@@ -178,3 +178,51 @@ fn callers_without_proof_share_their_room_by_source() {
     run(&mut agent, 0, 100);
     assert_eq!(agent.unproven.len(), 0);
 }
+
+/// Calls a peer's way and acknowledges. Returns the tag of the answer, if it was answered.
+fn acknowledged(agent: &mut Agent, number: u32, from: Peer) -> Option<String> {
+    agent.receive(Time::ZERO, from, &request("INVITE", number, from, ""));
+    let sent = answered(agent, Time::ZERO);
+    let ok = sent.iter().find(|transmit| transmit.to == from && status(transmit) == Some(200))?;
+    let tag = format!(";tag={}", Message::parse(&ok.bytes).ok()?.tag(name::TO)?);
+    agent.receive(Time::ZERO, from, &request("ACK", number, from, &tag));
+    Some(tag)
+}
+
+/// A host proves its address, takes all calls, and answers no BYE.
+#[test]
+fn callers_with_proof_share_the_calls_by_source() {
+    let mut agent = agent(8);
+    let taken = (0..20).filter(|number| acknowledged(&mut agent, *number, peer(1)).is_some()).count();
+    assert_eq!((taken, agent.calls()), (8, 8), "all while no other host calls");
+    let others = (100..120).filter(|number| acknowledged(&mut agent, *number, peer(2)).is_some()).count();
+    assert_eq!((others, agent.displaced(), agent.ending.len()), (4, 4, 4), "half of them");
+    let thirds = (200..220).filter(|number| acknowledged(&mut agent, *number, peer(3)).is_some()).count();
+    assert_eq!(thirds, 2);
+    assert!((300..320).all(|number| acknowledged(&mut agent, number, peer(1)).is_none()), "it has its share");
+    // The ends of those calls are known before an answer to a BYE.
+    let ended = std::iter::from_fn(|| agent.poll_event()).count();
+    assert!(ended <= 6 && agent.calls() - agent.ending.len() == 8, "{ended} {}", agent.calls());
+    run(&mut agent, 0, 100);
+    assert_eq!((agent.calls(), agent.ending.len(), agent.incoming.len()), (8, 0, 8));
+}
+
+/// Calls that this side has ended make room at once.
+#[test]
+fn calls_end_with_their_bye() {
+    // Transactions of 16 requests: those of calls that were acknowledged give way.
+    let mut agent = agent(4);
+    for round in 0..20 {
+        for number in 0..4 {
+            acknowledged(&mut agent, 10 * round + number, peer(1)).expect("room");
+        }
+        let calls: Vec<CallId> =
+            agent.calls.iter().filter(|(_, call)| !call.is_ending).map(|(id, _)| *id).collect();
+        calls.into_iter().for_each(|call| agent.hang_up(Time::ZERO, call));
+        let byes = std::iter::from_fn(|| agent.poll_transmit()).filter(|sent| sent.bytes.starts_with(b"BYE"));
+        assert_eq!(byes.count(), 4);
+        assert!(agent.calls() <= 8 && agent.clients.len() <= 8, "{} calls", agent.calls());
+    }
+    run(&mut agent, 0, 100);
+    assert_eq!((agent.calls(), agent.clients.len(), agent.incoming.len()), (0, 0, 0));
+}

@@ -130,7 +130,7 @@ pub struct Stack {
     events: VecDeque<Event>,
     counters: Counters,
     guard: Option<Guard>,
-    /// Answered requests that made no call, the oldest first, if there are limits.
+    /// Answered requests whose transactions only absorb repeats, the oldest first, if there are limits.
     answered: VecDeque<ServerId>,
 }
 
@@ -202,6 +202,13 @@ impl Stack {
         let entry = self.servers.remove(&server)?;
         self.keys.remove(&entry.key);
         Some(entry.to)
+    }
+
+    /// Notes that the 2xx of a request was acknowledged. Then its transaction only absorbs repeats.
+    pub(crate) fn note_acknowledged(&mut self, server: ServerId) {
+        if self.guard.is_some() {
+            self.answered.push_back(server);
+        }
     }
 
     fn refuse_busy(&mut self, to: Peer, request: &Message) {
@@ -544,7 +551,8 @@ impl Stack {
         }
     }
 
-    fn drop_client(&mut self, client: ClientId) {
+    /// Forgets a request. An answer to it is a stray one.
+    pub(crate) fn drop_client(&mut self, client: ClientId) {
         self.clients.remove(&client).map(|entry| self.branches.remove(&entry.key));
     }
 

@@ -2,7 +2,8 @@
 //!
 //! A node with one neighbour hangs on it, and so does a node whose other neighbours hang on it. All of their ways lead over
 //! the node that they hang on, so that searches are needed in the core alone: one for each of its nodes with destinations
-//! behind it, however many these are.
+//! behind it, however many these are. A node of the core with few neighbours needs none of its own where those have many: it is reached
+//! by way of one of them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -52,7 +53,24 @@ pub(super) struct Graph {
     into: Vec<Vec<u32>>,
     /// Next edges of the core's nodes by the destination there.
     trees: BTreeMap<usize, Vec<u32>>,
+    /// Trees with costs, of neighbours of destinations.
+    hubs: BTreeMap<usize, Rc<Hub>>,
 }
+
+/// Delay and hops of a path.
+type Cost = (Span, u32);
+
+/// Paths of the core's nodes to one of them.
+struct Hub {
+    next: Vec<u32>,
+    best: Vec<Option<Cost>>,
+}
+
+/// Most edges in trees that are kept for routes: 64 MB.
+const MOST_KEPT: usize = 1 << 24;
+
+/// Most neighbours of a destination that is reached by their trees.
+const FEW: usize = 4;
 
 /// Route of a node to all destinations that it has no other route to.
 pub(crate) struct SharedRoute {
@@ -60,6 +78,12 @@ pub(crate) struct SharedRoute {
     pub(crate) hop: Hop,
     /// Numbers of the destinations. Many nodes have the same list.
     pub(crate) destinations: Rc<Vec<usize>>,
+}
+
+impl Hub {
+    fn at(&self, place: usize) -> (Option<Cost>, u32) {
+        (self.best[place], self.next[place])
+    }
 }
 
 impl Graph {
@@ -75,7 +99,8 @@ impl Graph {
                 into[in_core[edge.to] as usize].push(n as u32);
             }
         }
-        Graph { edges, forwards, branches, core, in_core, into, trees: BTreeMap::new() }
+        let (trees, hubs) = (BTreeMap::new(), BTreeMap::new());
+        Graph { edges, forwards, branches, core, in_core, into, trees, hubs }
     }
 
     /// Returns the same graph with all nodes as routers.
@@ -115,21 +140,68 @@ impl Graph {
     /// Returns the next edge from one node of the core to another.
     fn in_core(&mut self, from: usize, to: usize) -> Option<usize> {
         let place = self.in_core[from] as usize;
-        let edge = self.tree(to)[place];
+        let edge = match self.trees.contains_key(&to) {
+            false => self.by_hubs(from, to),
+            true => None,
+        };
+        let edge = edge.unwrap_or_else(|| self.tree(to)[place]);
         (edge != NONE).then_some(edge as usize)
+    }
+
+    /// Returns the next edge by the trees of the destination's neighbours, which many destinations share.
+    ///
+    /// `None` if it has many, or they have few themselves, or the paths by two of them are equal: the search decides then.
+    fn by_hubs(&mut self, from: usize, to: usize) -> Option<u32> {
+        let into = |node: usize| &self.into[self.in_core[node] as usize];
+        let edge =
+            |number: &u32| (*number, self.edges[*number as usize].from, self.edges[*number as usize].delay);
+        let last: Vec<(u32, usize, Span)> = into(to).iter().take(FEW + 1).map(edge).collect();
+        if last.len() > FEW || last.iter().any(|(_, hub, _)| into(*hub).len() <= FEW) {
+            return None;
+        }
+        let place = self.in_core[from] as usize;
+        let mut least: Option<(Cost, u32)> = None;
+        let mut is_equal = false;
+        for (number, hub, delay) in last {
+            let (best, next) = match hub == from {
+                true => (Some((Span::ZERO, 0)), number),
+                false if !self.forwards[hub] => continue,
+                false => self.hub(hub).at(place),
+            };
+            let Some((before, hops)) = best else { continue };
+            let cost = (before + delay, hops + 1);
+            match least {
+                Some((known, _)) if known < cost => {}
+                // Of several lines to the destination itself the first one counts.
+                Some((known, other)) if known == cost => is_equal |= other != next && hub != from,
+                _ => (least, is_equal) = (Some((cost, next)), false),
+            }
+        }
+        (!is_equal).then(|| least.map_or(NONE, |(_, next)| next))
+    }
+
+    /// Returns the paths to a neighbour of destinations.
+    fn hub(&mut self, node: usize) -> Rc<Hub> {
+        if let Some(hub) = self.hubs.get(&node) {
+            return Rc::clone(hub);
+        }
+        let hub = Rc::new(self.search(node));
+        self.hubs.insert(node, Rc::clone(&hub));
+        hub
     }
 
     /// Returns the next edges of the core's nodes towards one of them.
     fn tree(&mut self, to: usize) -> &[u32] {
         if !self.trees.contains_key(&to) {
-            self.trees.insert(to, self.search(to));
+            let Hub { next, .. } = self.search(to);
+            self.trees.insert(to, next);
         }
         &self.trees[&to]
     }
 
     /// Searches backwards from the destination (Dijkstra).
-    fn search(&self, destination: usize) -> Vec<u32> {
-        let mut best: Vec<Option<(Span, u32)>> = vec![None; self.core.len()];
+    fn search(&self, destination: usize) -> Hub {
+        let mut best: Vec<Option<Cost>> = vec![None; self.core.len()];
         let mut next = vec![NONE; self.core.len()];
         let place = |node: usize| self.in_core[node] as usize;
         best[place(destination)] = Some((Span::ZERO, 0));
@@ -149,7 +221,7 @@ impl Graph {
                 }
             }
         }
-        next
+        Hub { next, best }
     }
 
     /// Returns the routes of all nodes to these destinations.
@@ -164,8 +236,18 @@ impl Graph {
         let down: Vec<Option<usize>> = (0..to.len()).map(|n| self.descend(n, to[n], &mut own)).collect();
         for (n, root) in down.into_iter().enumerate() {
             let Some(root) = root else { continue };
-            self.tree(root);
-            let next = self.core.iter().zip(&self.trees[&root]).filter(|(_, edge)| **edge != NONE);
+            if self.trees.len() * self.core.len() < MOST_KEPT {
+                self.tree(root);
+            }
+            let found;
+            let tree = match self.trees.get(&root) {
+                Some(kept) => kept,
+                None => {
+                    found = self.search(root).next;
+                    &found
+                }
+            };
+            let next = self.core.iter().zip(tree).filter(|(_, edge)| **edge != NONE);
             next.for_each(|(node, edge)| own(*node, n, self.edges[*edge as usize].hop));
         }
         self.shared(to)

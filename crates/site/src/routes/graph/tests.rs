@@ -54,11 +54,34 @@ fn drawn(stream: &mut RandomStream) -> (Vec<bool>, Vec<Edge>) {
     (forwards, edges)
 }
 
+/// A graph of two or three hubs and many nodes between them, some of which have a line to each other.
+fn between_hubs(stream: &mut RandomStream) -> (Vec<bool>, Vec<Edge>) {
+    let mut below = |most: usize| (stream.unit() * most as f64) as usize;
+    let (hubs, count) = (2 + below(2), 12 + below(12));
+    let forwards: Vec<bool> = (0..count).map(|node| below(4) > usize::from(node < hubs)).collect();
+    let mut edges = Vec::new();
+    for n in hubs..count {
+        for hub in 0..hubs + below(8) / 7 {
+            let other = if hub < hubs { hub } else { hubs + below(count - hubs) };
+            let delays = [below(40), below(40)].map(|ms| Span::from_millis(ms as u64));
+            let hop = |way| Hop::Link(8 * n + hub, way);
+            edges.extend([
+                Edge { from: other, to: n, hop: hop(Way::Forward), delay: delays[0] },
+                Edge { from: n, to: other, hop: hop(Way::Return), delay: delays[1] },
+            ]);
+        }
+    }
+    edges.retain(|edge| edge.from != edge.to && below(30) > 0);
+    (forwards, edges)
+}
+
 #[test]
 fn paths_are_those_of_a_search_through_the_whole_graph() {
     let (mut stream, mut paths, mut trees) = (RandomStream::new(1, "graphs"), 0, 0);
-    for round in 0..400 {
-        let (forwards, edges) = drawn(&mut stream);
+    let mut by_hubs = 0;
+    for round in 0..800 {
+        let draw = if round % 2 == 0 { drawn } else { between_hubs };
+        let (forwards, edges) = draw(&mut stream);
         let mut graph = Graph::new(forwards.clone(), edges.clone());
         trees += graph.branches.iter().flatten().filter(|branch| branch.depth > 1).count();
         for to in 0..forwards.len() {
@@ -78,8 +101,29 @@ fn paths_are_those_of_a_search_through_the_whole_graph() {
                 );
             }
         }
+        by_hubs += if graph.hubs.is_empty() { 0 } else { graph.core.len() - graph.trees.len() };
     }
     assert!(paths > 10_000 && trees > 500, "{paths} paths, {trees} nodes deep in trees");
+    assert!(by_hubs > 1000, "{by_hubs} destinations without a search of their own");
+}
+
+/// Thousands of nodes between two routers are searched for by these two.
+#[test]
+fn nodes_between_hubs_need_no_search_of_their_own() {
+    let mut edges = Vec::new();
+    for n in 2..2002 {
+        for hub in 0..2 {
+            let delay = Span::from_millis(1 + 249 * hub as u64);
+            let hop = |way| Hop::Link(2 * n + hub, way);
+            edges.push(Edge { from: hub, to: n, hop: hop(Way::Forward), delay });
+            edges.push(Edge { from: n, to: hub, hop: hop(Way::Return), delay });
+        }
+    }
+    let mut graph = Graph::new(vec![true; 2002], edges);
+    for n in 2..2002 {
+        assert!((0..2).all(|hub| graph.steps(hub, n).is_some_and(|steps| steps.len() == 1)));
+    }
+    assert_eq!((graph.trees.len(), graph.hubs.len()), (0, 2));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Incoming calls of hosts that have not proved their address.
+//! Shares of incoming calls by source, so that one host never takes all.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -9,25 +9,25 @@ use super::CallId;
 /// Bits of an IPv6 address that a site has, with all addresses behind them.
 const SITE: u32 = 64;
 
-/// Calls without an ACK, by the source of their INVITE.
+/// Calls by the source of their INVITE.
 #[derive(Debug, Default)]
-pub(super) struct Unproven {
+pub(super) struct Sources {
     by_source: HashMap<IpAddr, BTreeSet<CallId>>,
     /// Sources by their number of calls, then by the age of their oldest.
     order: BTreeSet<(usize, Reverse<CallId>, IpAddr)>,
     count: usize,
 }
 
-impl Unproven {
+impl Sources {
     pub(super) fn len(&self) -> usize {
         self.count
     }
 
     /// Returns the oldest call of the source with the most.
     ///
-    /// That has more than the host. It makes room for a call of the host.
-    pub(super) fn in_the_way_of(&self, host: IpAddr) -> Option<CallId> {
-        let own = self.by_source.get(&source(host)).map_or(0, BTreeSet::len);
+    /// That has more calls than the host has, or is to have. It makes room for a call of the host.
+    pub(super) fn in_the_way_of(&self, host: IpAddr, further: usize) -> Option<CallId> {
+        let own = self.by_source.get(&source(host)).map_or(0, BTreeSet::len) + further;
         self.order.last().filter(|(most, ..)| *most > own).map(|(_, Reverse(oldest), _)| *oldest)
     }
 
