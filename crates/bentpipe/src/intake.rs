@@ -5,6 +5,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use bentpipe_dvb::Rohc;
 use bentpipe_offline::{Intake, Interface, Select};
 use clap::Args;
 
@@ -29,6 +30,10 @@ pub(crate) struct IntakeArgs {
     /// Only baseband frames of this input stream
     #[arg(long, value_name = "NUMBER")]
     isi: Option<u8>,
+    /// The capture has ROHC packets: decompress them where IP packets are read. Keys as in a stream's `rohc` of scenarios,
+    /// such as '{ cid = "large", contexts = 100 }', as the sender's
+    #[arg(long, value_name = "TABLE", num_args = 0..=1, require_equals = true, default_missing_value = "{}", value_parser = rohc)]
+    from_rohc: Option<Rohc>,
     /// Write the records that are left out as pcapng, with their reasons as comments
     #[arg(long, value_name = "FILE")]
     left_out: Option<PathBuf>,
@@ -45,7 +50,7 @@ impl IntakeArgs {
             ssrc: self.ssrc,
             isi: self.isi,
         };
-        Intake { select, left_out: self.left_out.clone() }
+        Intake { select, left_out: self.left_out.clone(), rohc: self.from_rohc.clone() }
     }
 
     /// Returns the first option that is set and has no effect on a live stream.
@@ -56,6 +61,7 @@ impl IntakeArgs {
             (self.port.is_some(), "--port"),
             (self.ssrc.is_some(), "--ssrc"),
             (self.isi.is_some(), "--isi"),
+            (self.from_rohc.is_some(), "--from-rohc"),
             (self.left_out.is_some(), "--left-out"),
         ];
         all.into_iter().find(|(is_set, _)| *is_set).map(|(_, option)| option)
@@ -69,4 +75,14 @@ pub(crate) fn ssrc(text: &str) -> Result<u32, String> {
         None => text.parse(),
     };
     parsed.map_err(|_| "expected a number of 32 bits, such as 0x12345678".to_owned())
+}
+
+/// Reads a table of ROHC's keys.
+pub(crate) fn rohc(text: &str) -> Result<Rohc, String> {
+    #[derive(serde::Deserialize)]
+    struct File {
+        rohc: Rohc,
+    }
+    let file: Result<File, _> = toml::from_str(&format!("rohc = {text}"));
+    Ok(file.map_err(|error| error.message().to_owned())?.rohc)
 }

@@ -417,6 +417,10 @@ fn headers_without_a_checksum_count_as_headers() {
     let text = said(&bentpipe(&folder, &["rohc", "stats", "--rtp-ports", "5004", "a.pcap"]), 0);
     assert!(text.contains("Not compressed: 500 without an IPv4 header checksum"), "{text}");
     assert!(text.contains("500 without a header checksum"), "{text}");
+    let flow = "  10.0.0.1 5000 > 239.1.1.1 5004: 500 without an IPv4 header checksum, as offload leaves it";
+    assert!(text.lines().any(|line| line == flow), "{text}");
+    assert!(text.contains("VJ, RFC 1144 sends whole: 1000 that are not TCP."), "{text}");
+    assert!(text.contains("CRTP, RFC 2508 sends whole: 500 without an IPv4 header checksum"), "{text}");
     let text = said(&bentpipe(&folder, &["rohc", "stats", "--ssrc", "8", "a.pcap"]), 2);
     assert!(text.contains("1,000 left out: not selected by --ssrc 0x00000008"), "{text}");
     let words = ["rohc", "stats", "--ssrc", "7", "--port", "5004", "--rtp-ports", "5004", "a.pcap"];
@@ -469,4 +473,127 @@ fn nothing_that_is_written_replaces_what_is_read_or_another_file() {
         assert_eq!(twice.status.code(), Some(2), "{command}");
         assert!(!folder.file("out").exists(), "{command}");
     }
+}
+
+/// Opening a named pipe waits for its reader, and no signal ends that.
+#[test]
+fn a_named_pipe_or_folder_to_write_is_refused_before_anything_is() {
+    let folder = Folder::new();
+    let packets: Vec<Vec<u8>> = (0..20).map(|n| datagram(TELEVISION, &[n; 40])).collect();
+    capture(&folder.file("x.pcap"), &packets);
+    fs::write(folder.file("a.ts"), film(1, 50).concat()).expect("a stream");
+    fs::create_dir(folder.file("folder")).expect("a folder");
+    assert!(run("mkfifo", folder.path(), &["pipe"]).status.success());
+    let names = folder.names();
+    for command in [
+        "ts inspect --left-out OUT x.pcap",
+        "ts inspect --rates OUT a.ts",
+        "ts decap a.ts OUT",
+        "ts encap x.pcap OUT",
+        "ts encap --left-out OUT x.pcap out.ts",
+        "ts mux --rate 1Mbit/s a.ts OUT",
+        "rohc stats --csv OUT x.pcap",
+        "rohc compress x.pcap OUT",
+        "rohc compress --scheme crtp x.pcap OUT",
+        "channel fit --sequence 0:4 --plot OUT x.pcap",
+        "channel generate synthetic --loss 0.05 OUT",
+        "traffic describe --json OUT x.pcap",
+        "traffic sequence --report OUT x.pcap",
+        "video mux a.ts OUT",
+        "video demux a.ts OUT",
+        "rtp send --packets 1 --json OUT 127.0.0.1:9",
+    ] {
+        for (output, expected) in [("pipe", "pipe is a named pipe"), ("folder", "folder is a folder")] {
+            let words: Vec<&str> =
+                command.split(' ').map(|word| if word == "OUT" { output } else { word }).collect();
+            let text = said(&bentpipe(&folder, &words), 2);
+            assert!(text.contains(expected), "{command}: {text}");
+            assert_eq!(folder.names(), names, "{command}");
+        }
+    }
+    let text =
+        said(&bentpipe(&folder, &["ts", "mux", "--rate", "1 Mbit/s", "a.ts", "x.pcap", "./x.pcap"]), 2);
+    assert!(text.contains("x.pcap would overwrite what is read"), "{text}");
+}
+
+#[test]
+fn pids_beyond_the_room_are_counted() {
+    let folder = Folder::new();
+    let stream: Vec<Packet> = (0..8190)
+        .map(|number| {
+            let mut packet = [0; PACKET_LEN];
+            ts::Repr::new(pid(number), 0).emit(&mut packet);
+            packet
+        })
+        .collect();
+    let to = |group: u8| [TELEVISION[0], (Ipv4Addr::new(239, 1, 1, group), 5004)];
+    let packets = |group| stream.chunks(7).map(move |packets| datagram(to(group), &packets.concat()));
+    capture(&folder.file("x.pcap"), &(1..4).flat_map(packets).collect::<Vec<_>>());
+    for words in [&["ts", "inspect", "x.pcap"][..], &["ts", "inspect", "--measure", "x.pcap"]] {
+        let text = said(&bentpipe(&folder, words), 1);
+        assert!(text.contains("8186 TS packets of more than 16384 PIDs are not described"), "{text}");
+    }
+}
+
+#[test]
+fn what_the_end_cuts_is_counted() {
+    let folder = Folder::new();
+    let packets: Vec<Vec<u8>> = (0..3).map(|n| datagram(TELEVISION, &[n; 1000])).collect();
+    capture(&folder.file("x.pcap"), &packets);
+    for format in ["ule", "mpe"] {
+        said(&bentpipe(&folder, &["ts", "encap", "--format", format, "x.pcap", "x.ts"]), 0);
+        said(&bentpipe(&folder, &["ts", "decap", "x.ts", "out.pcap"]), 0);
+        let stream = fs::read(folder.file("x.ts")).expect("a stream");
+        fs::write(folder.file("x.ts"), &stream[..stream.len() - 2 * PACKET_LEN]).expect("a stream");
+        let text = said(&bentpipe(&folder, &["ts", "decap", "x.ts", "out.pcap"]), 1);
+        assert!(text.contains("2 packets written") && text.contains("(cut by the end 1)"), "{text}");
+        let text = said(&bentpipe(&folder, &["ts", "inspect", "x.ts"]), 1);
+        assert!(text.contains("wrong by cut by the end 1"), "{text}");
+    }
+    let [first, _] = fragments(1, &packets[0], 0);
+    capture(&folder.file("gse.pcap"), &[frame(0, None, &first)]);
+    let text = said(&bentpipe(&folder, &["ts", "decap", "gse.pcap", "out.pcap"]), 1);
+    assert!(text.contains("(cut by the end 1)"), "{text}");
+}
+
+#[test]
+fn packets_without_such_a_number_are_left_out() {
+    let folder = Folder::new();
+    let packets: Vec<Vec<u8>> = (0..3).map(|n| datagram(NAMES, &[n; 40])).collect();
+    capture(&folder.file("x.pcap"), &packets);
+    let words = ["channel", "fit", "--sequence", "rtp", "--left-out", "rest.pcapng", "x.pcap"];
+    let text = said(&bentpipe(&folder, &words), 2);
+    let expected = "no packet has such a number: 3 records, none used, 3 left out: without RTP";
+    assert!(text.contains(expected), "{text}");
+    assert_eq!(records(&folder.file("rest.pcapng")), 3);
+    let text = said(&bentpipe(&folder, &["traffic", "sequence", "x.pcap"]), 2);
+    assert!(text.contains("3 records, none used, 3 left out: of UDP, not TCP"), "{text}");
+}
+
+#[test]
+fn rohc_is_read_where_ip_is() {
+    let folder = Folder::new();
+    let packet = |n: u16| {
+        let mut bytes = [0x55; rtp::HEADER_LEN + 160];
+        rtp::Repr::new(0, n, 160 * u32::from(n), 7).emit(&mut bytes);
+        datagram(if n % 2 == 0 { TELEVISION } else { NAMES }, &bytes)
+    };
+    capture(&folder.file("x.pcap"), &(0..1000).filter(|n| n % 50 > 3).map(packet).collect::<Vec<_>>());
+    said(&bentpipe(&folder, &["rohc", "compress", "x.pcap", "x.rohc.pcap"]), 0);
+    for words in [
+        &["channel", "fit", "--sequence", "rtp", "--dst", "10.0.0.2"][..],
+        &["traffic", "describe", "--interval", "10 ms"],
+        &["rohc", "stats"],
+    ] {
+        let with = |more: &[&str]| {
+            let done = bentpipe(&folder, &[words, more].concat());
+            assert_eq!(done.status.code(), Some(0), "{more:?}: {}", String::from_utf8_lossy(&done.stderr));
+            String::from_utf8_lossy(&done.stdout).replace("x.rohc.pcap", "x.pcap")
+        };
+        assert_eq!(with(&["--from-rohc", "x.rohc.pcap"]), with(&["x.pcap"]));
+    }
+    let text = said(&bentpipe(&folder, &["ts", "encap", "--from-rohc", "x.rohc.pcap", "x.ts"]), 0);
+    assert!(text.contains("920 packets of"), "{text}");
+    let text = said(&bentpipe(&folder, &["traffic", "describe", "--from-rohc", "x.pcap"]), 2);
+    assert!(text.contains("920 left out: of link type 101"), "{text}");
 }

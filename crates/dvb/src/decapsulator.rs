@@ -311,6 +311,15 @@ impl Decapsulator {
         }
     }
 
+    /// Returns the number of incomplete SNDUs, datagrams or PDUs.
+    pub fn waiting(&self) -> u64 {
+        match &self.carrier {
+            Carrier::Ule(receiver) => u64::from(receiver.waiting_len() > 0),
+            Carrier::Mpe(receiver) => u64::from(receiver.is_waiting()),
+            Carrier::Gse(receiver, _) => receiver.waiting() as u64,
+        }
+    }
+
     /// Returns the errors by their cause.
     pub fn causes(&self) -> Vec<(&'static str, u64)> {
         let (mut all, packets) = match &self.carrier {

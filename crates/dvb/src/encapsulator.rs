@@ -8,7 +8,7 @@ use bentpipe_units::{Span, Time};
 use bentpipe_wire::ethernet::{EtherType, Frame, MacAddr};
 use bentpipe_wire::ts::{Method, PACKET_LEN};
 use bentpipe_wire::ule::Type;
-use bentpipe_wire::{gse, ip, mpe, ule};
+use bentpipe_wire::{gse, ip, ipv6, mpe, ule};
 
 use super::config::{Config, Encapsulation};
 use super::filter::{Action, Filter, FilterDecision};
@@ -82,6 +82,9 @@ pub enum Refused {
     /// PDU longer than the maximum of the encapsulation.
     #[error("longer than the encapsulation carries")]
     TooLong,
+    /// IPv6 packet without a length in its header. A receiver takes the header's length.
+    #[error("an IPv6 packet of payload length 0: a jumbogram, or a length that offload left out")]
+    Jumbo,
 }
 
 /// Counters of an encapsulator.
@@ -521,6 +524,13 @@ struct Network<'a> {
     is_rohc: bool,
 }
 
+/// Returns `true` if an IPv6 header of payload length 0 has a payload (RFC 2675).
+fn is_jumbo(bytes: &[u8], len: usize) -> bool {
+    const NO_NEXT_HEADER: u8 = 59;
+    let [first, _, _, _, high, low, next, ..] = *bytes else { return false };
+    first >> 4 == 6 && [high, low] == [0, 0] && next != NO_NEXT_HEADER && len > ipv6::HEADER_LEN
+}
+
 impl<'a> Network<'a> {
     fn of(pdu: &Pdu<'a>) -> Result<Network<'a>, Refused> {
         let header_len = match pdu.kind {
@@ -540,8 +550,13 @@ impl<'a> Network<'a> {
         if header_len.is_none() && !matches!(version, 4 | 6) {
             return Err(Refused::Unknown);
         }
+        let is_jumbo = is_jumbo(inner.bytes, inner.len());
+        if header_len.is_none() && is_jumbo {
+            return Err(Refused::Jumbo);
+        }
         let len = ip::Packet::new_elided(inner.bytes, inner.elided).map(|packet| packet.total_len());
-        let packet = len.ok().filter(|len| *len <= inner.len()).map(|len| inner.cut(len));
+        let len = len.ok().filter(|_| !is_jumbo);
+        let packet = len.filter(|len| *len <= inner.len()).map(|len| inner.cut(len));
         Ok(Network { header_len, packet, version, is_rohc: false })
     }
 

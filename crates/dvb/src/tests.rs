@@ -141,6 +141,20 @@ fn frames_are_compressed_behind_their_header() {
 }
 
 #[test]
+fn an_ipv6_packet_without_a_length_is_refused_or_bridged_whole() {
+    let mut jumbo = packet(true, 0, 33);
+    jumbo[4..6].fill(0);
+    for encapsulation in [Encapsulation::Ule, Encapsulation::Mpe, Encapsulation::Gse] {
+        let mut sender = Encapsulator::new(&config(encapsulation, None, true)).unwrap();
+        assert_eq!(sender.push(Time::ZERO, &Pdu::ip(&jumbo)), Err(Refused::Jumbo));
+    }
+    let mut pair = Pair::new(&config(Encapsulation::Ule, None, true));
+    pair.sender.push(Time::ZERO, &Pdu::ethernet(&frame(&jumbo))).unwrap();
+    pair.carry(LATE, &[]);
+    assert_eq!(pair.frames, [frame(&jumbo)]);
+}
+
+#[test]
 fn padding_of_a_short_frame_is_not_compressed() {
     let mut pair = Pair::new(&config(Encapsulation::Ule, None, true));
     let mut bytes = frame(&packet(false, 0, 2));

@@ -5,6 +5,11 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
+/// Most details of a reason that are kept apart.
+const MAX_DETAILS: usize = 64;
+/// Most details that a line lists.
+const MAX_LISTED: usize = 12;
+
 /// Kind of reason to leave a record out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
@@ -119,7 +124,7 @@ pub struct Account {
     pub read: Tally,
     /// Records and bytes that were used.
     pub used: Tally,
-    left_out: BTreeMap<(Reason, String), Tally>,
+    left_out: BTreeMap<Reason, BTreeMap<String, Tally>>,
     repaired: BTreeMap<Repair, u64>,
     /// Bytes of used records that belong to no packet.
     pub outside_bytes: u64,
@@ -157,7 +162,12 @@ impl Account {
     }
 
     fn leave(&mut self, reason: Reason, detail: &str, records: u64, bytes: u64, at: u64) {
-        self.left_out.entry((reason, detail.to_owned())).or_default().add(records, bytes, at);
+        let of = self.left_out.entry(reason).or_default();
+        if let Some(tally) = of.get_mut(detail) {
+            return tally.add(records, bytes, at);
+        }
+        let detail = if of.len() < MAX_DETAILS { detail } else { "of other kinds" };
+        of.entry(detail.to_owned()).or_default().add(records, bytes, at);
     }
 
     pub(crate) fn repair(&mut self, repair: Repair, count: u64) {
@@ -168,13 +178,15 @@ impl Account {
 
     /// Returns what was left out, by reason and detail.
     pub fn left_out(&self) -> impl Iterator<Item = (Reason, &str, Tally)> {
-        self.left_out.iter().map(|((reason, detail), tally)| (*reason, &**detail, *tally))
+        self.left_out
+            .iter()
+            .flat_map(|(reason, of)| of.iter().map(|(detail, tally)| (*reason, &**detail, *tally)))
     }
 
     /// Returns the sum of what was left out.
     pub fn left_out_sum(&self) -> Tally {
         let mut sum = Tally::default();
-        self.left_out.values().for_each(|tally| sum.add(tally.records, tally.bytes, tally.first));
+        self.left_out().for_each(|(.., tally)| sum.add(tally.records, tally.bytes, tally.first));
         sum
     }
 
@@ -185,7 +197,7 @@ impl Account {
 
     /// Returns `true` if something was lost: damage, a cut, or bytes outside packets.
     pub fn has_damage(&self) -> bool {
-        let is_damage = self.left_out.keys().any(|(reason, _)| reason.is_damage());
+        let is_damage = self.left_out.keys().any(|reason| reason.is_damage());
         is_damage || self.outside_bytes > 0 || self.cut_in.is_some()
     }
 
@@ -259,8 +271,12 @@ impl fmt::Display for Account {
         }
         let left_out = self.count(self.left_out_sum());
         if left_out > 0 {
-            let parts = self.left_out().map(|(_, detail, tally)| self.part(detail, tally));
+            let parts = self.left_out().take(MAX_LISTED).map(|(_, detail, tally)| self.part(detail, tally));
             write!(f, ", {} left out: {}", thousands(left_out), parts.collect::<Vec<_>>().join("; "))?;
+            let rest = self.left_out().skip(MAX_LISTED).map(|(.., tally)| self.count(tally)).sum();
+            if rest > 0 {
+                write!(f, "; {} of other kinds", thousands(rest))?;
+            }
         }
         if self.outside_bytes > 0 {
             write!(f, ", {} bytes outside packets", thousands(self.outside_bytes))?;

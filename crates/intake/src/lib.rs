@@ -4,7 +4,7 @@
 //! stream ([`Streams`]), apart from those of others. What was read is used or left out with its reason: an [`Account`] has both.
 //!
 //! It reads no file and no clock. Memory is bounded: [`MAX_STREAMS`] streams, [`MAX_PENDING`] senders that may become one,
-//! 64 incomplete datagrams.
+//! 64 incomplete datagrams, 8 MiB of fragments.
 //!
 //! *Does not do*: descramble; put datagrams in order.
 
@@ -20,7 +20,7 @@ mod tests;
 
 pub use account::{Account, Reason, Repair, Tally};
 pub use joint::{Joint, Layout};
-pub use packets::{Packet, Packets, Wanted};
+pub use packets::{Packet, Packets, Refusal, Wanted};
 pub use select::{Interface, Select};
 pub use stream::StreamId;
 pub use streams::{LeftOut, MAX_PENDING, MAX_STREAMS, Sink, StreamEntry, Streams, Unit};

@@ -17,7 +17,7 @@ use crate::streams::ethertype;
 use crate::{Account, LeftOut, Reason, Repair, Select, StreamId};
 
 /// Reason in words.
-type Refusal = (Reason, Cow<'static, str>);
+pub type Refusal = (Reason, Cow<'static, str>);
 
 /// IP or ROHC packet, as far as the capture kept it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,12 +98,31 @@ impl Packets {
     /// # Errors
     /// The record with its reason, if it is left out.
     pub fn take<'a>(&'a mut self, record: &Record<'a>) -> Result<Packet<'a>, LeftOut<'a>> {
+        self.take_if(record, |_| Ok(()))
+    }
+
+    /// Returns the packet of a record, if the caller wants it as well.
+    ///
+    /// `wants` returns the reason for which it does not, such as content "that is not TCP".
+    ///
+    /// # Errors
+    /// The record with its reason, if it is left out.
+    pub fn take_if<'a>(
+        &'a mut self,
+        record: &Record<'a>,
+        wants: impl FnOnce(&Packet<'_>) -> Result<(), Refusal>,
+    ) -> Result<Packet<'a>, LeftOut<'a>> {
         let number = self.account.read_record(record.bytes.len());
-        match self.packet(record, number) {
-            Ok(packet) => {
+        let found = self.packet(record, number).map(|packet| (packet, self.with_length(&packet)));
+        let found = found.and_then(|(packet, repaired)| {
+            let bytes = repaired.as_deref().unwrap_or(packet.bytes);
+            wants(&Packet { bytes, ..packet })?;
+            Ok((packet, repaired))
+        });
+        match found {
+            Ok((packet, repaired)) => {
                 self.account.use_record(number, record.bytes.len());
-                let packet = self.repair(packet);
-                Ok(packet)
+                Ok(self.repair(packet, repaired))
             }
             Err((reason, detail)) => {
                 self.account.leave_out(reason, &detail, number, record.bytes.len());
@@ -123,19 +142,25 @@ impl Packets {
 
     /// Returns `true` if interface, addresses, port and sender are selected.
     fn admits(&self, record: &Record<'_>, packet: &Packet<'_>) -> bool {
-        if self.select == Select::default() {
-            return true;
-        }
-        let id = stream_of(packet).unwrap_or_default();
-        self.select.admits_record(record) && self.select.admits_ends(&id) && self.select.admits_sender(&id)
+        self.select == Select::default()
+            || self.select.admits_record(record) && self.select.admits_packet(packet)
+    }
+
+    /// Returns an IP packet with its length in the header, if that is 0.
+    fn with_length(&self, packet: &Packet<'_>) -> Option<Vec<u8>> {
+        if self.is_ip() { with_length(packet.bytes, packet.len) } else { None }
+    }
+
+    fn is_ip(&self) -> bool {
+        matches!(self.wanted, Wanted::Ip | Wanted::Network)
     }
 
     /// Completes the length in the header of an IP packet, and counts what offload left.
-    fn repair<'a>(&'a mut self, packet: Packet<'a>) -> Packet<'a> {
-        if !matches!(self.wanted, Wanted::Ip | Wanted::Network) {
+    fn repair<'a>(&'a mut self, packet: Packet<'a>, repaired: Option<Vec<u8>>) -> Packet<'a> {
+        if !self.is_ip() {
             return packet;
         }
-        if let Some(repaired) = with_length(packet.bytes, packet.len) {
+        if let Some(repaired) = repaired {
             self.account.repair(Repair::Length, 1);
             self.repaired = repaired;
             return Packet { bytes: &self.repaired, ..packet };
@@ -273,6 +298,14 @@ fn negotiation(protocol: u16, bytes: &[u8]) -> String {
     format!("of {name}: {code} of ROHC with CIDs 0 to {cid}, MRRU {mrru}, profiles {}", profiles.join(", "))
 }
 
+impl Select {
+    /// Returns `true` if addresses, port and sender of an IP packet are selected.
+    pub fn admits_packet(&self, packet: &Packet<'_>) -> bool {
+        let id = stream_of(packet).unwrap_or_default();
+        self.admits_ends(&id) && self.admits_sender(&id)
+    }
+}
+
 /// Returns the stream of an IP packet.
 ///
 /// It has the synchronisation source of what can be RTP.
@@ -317,9 +350,11 @@ fn ip_len(bytes: &[u8], on_link: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bentpipe_wire::pcap::Options;
 
     fn record(link_type: LinkType, bytes: &[u8], original_len: usize) -> Record<'_> {
-        Record { time_ns: Some(5), interface: 0, interface_name: None, link_type, original_len, bytes }
+        let (interface_name, options) = (None, Options::default());
+        Record { time_ns: Some(5), interface: 0, interface_name, link_type, original_len, bytes, options }
     }
 
     fn ethernet(ethertype: u16, content: &[u8]) -> Vec<u8> {

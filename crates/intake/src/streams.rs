@@ -10,7 +10,7 @@ use bentpipe_wire::bbframe::{self, ADAPTATION_LEN, Deframer};
 use bentpipe_wire::ethernet::EtherType;
 use bentpipe_wire::ip::fragments::Reassembler;
 use bentpipe_wire::ip::{self, Protocol};
-use bentpipe_wire::pcap::{LinkType, Record};
+use bentpipe_wire::pcap::{LinkType, OptionsBuf, Record};
 use bentpipe_wire::rtp::{self, Numbers, Place};
 use bentpipe_wire::ts::{PACKET_LEN, RTP_PAYLOAD_TYPE, SYNC};
 use bentpipe_wire::{Kind, link, udp};
@@ -24,6 +24,12 @@ pub const MAX_STREAMS: usize = 1000;
 pub const MAX_PENDING: usize = 64;
 /// Most short datagrams of a sender that are searched.
 const MAX_HELD: usize = 16;
+/// Longest record that waits with its datagram, in bytes.
+const MAX_HELD_LEN: usize = 2048;
+/// Longest options that wait with their record, in bytes.
+const MAX_OPTIONS_LEN: usize = 512;
+/// Most fragments, and bytes of their records, that wait for others.
+const MAX_FRAGMENTS: [usize; 2] = [1 << 14, 1 << 23];
 /// Length from which a datagram shows by itself whether it has packets.
 const LONG: usize = 640;
 
@@ -98,6 +104,7 @@ struct Kept {
     link_type: LinkType,
     original_len: usize,
     bytes: Vec<u8>,
+    options: OptionsBuf,
 }
 
 impl Kept {
@@ -110,6 +117,7 @@ impl Kept {
             link_type: record.link_type,
             original_len: record.original_len,
             bytes: record.bytes.to_vec(),
+            options: record.options.copied(MAX_OPTIONS_LEN),
         }
     }
 
@@ -121,6 +129,7 @@ impl Kept {
             link_type: self.link_type,
             original_len: self.original_len,
             bytes: &self.bytes,
+            options: self.options.options(),
         }
     }
 }
@@ -178,6 +187,8 @@ pub struct Streams {
     last: Option<(StreamId, usize)>,
     pending: VecDeque<Pending>,
     fragments: Reassembler<Fragment>,
+    /// Fragments that wait, and bytes of their records.
+    waiting: [usize; 2],
     dropped: Dropped,
 }
 
@@ -255,9 +266,7 @@ impl Streams {
 
     /// Ends the input: what waits is used or left out.
     pub fn finish<S: Sink>(&mut self, sink: &mut S) {
-        let fragments = std::mem::take(&mut self.fragments);
-        drop(fragments);
-        self.drop_fragments(sink);
+        self.give_up_fragments(sink);
         for pending in std::mem::take(&mut self.pending) {
             self.refuse(Origin::Kept(pending.held), no_packets(), sink);
         }
@@ -310,13 +319,20 @@ impl Streams {
 
     /// Handles a fragment, and the datagram that it completes.
     fn fragment<S: Sink>(&mut self, number: u64, record: &Record<'_>, packet: &[u8], sink: &mut S) {
-        let kept = Some(Kept::new(number, record));
+        let [count, bytes] = [self.waiting[0] + 1, self.waiting[1] + record.bytes.len()];
+        if count > MAX_FRAGMENTS[0] || bytes > MAX_FRAGMENTS[1] {
+            self.give_up_fragments(sink);
+        }
+        let kept = Kept::new(number, record);
+        self.wait(&kept);
+        let kept = Some(kept);
         let attached = Fragment { kept, dropped: Arc::clone(&self.dropped) };
         let now = Time::from_nanos(record.time_ns.unwrap_or(0));
         let whole = self.fragments.add_with(packet, now, attached);
         self.drop_fragments(sink);
         let Some((packet, mut attached)) = whole else { return };
         let all: Vec<Kept> = attached.iter_mut().filter_map(|fragment| fragment.kept.take()).collect();
+        self.wait_no_longer(&all);
         let count = all.len() as u64;
         let whole =
             Record { link_type: LinkType::RAW, original_len: packet.len(), bytes: &packet, ..*record };
@@ -330,9 +346,26 @@ impl Streams {
         }
     }
 
+    /// Drops the datagrams that are incomplete.
+    fn give_up_fragments<S: Sink>(&mut self, sink: &mut S) {
+        drop(std::mem::take(&mut self.fragments));
+        self.drop_fragments(sink);
+    }
+
+    fn wait(&mut self, fragment: &Kept) {
+        self.waiting[0] += 1;
+        self.waiting[1] += fragment.bytes.len();
+    }
+
+    fn wait_no_longer(&mut self, all: &[Kept]) {
+        self.waiting[0] -= all.len();
+        self.waiting[1] -= all.iter().map(|fragment| fragment.bytes.len()).sum::<usize>();
+    }
+
     fn drop_fragments<S: Sink>(&mut self, sink: &mut S) {
         let dropped = std::mem::take(&mut *self.dropped.lock().unwrap_or_else(PoisonError::into_inner));
         if !dropped.is_empty() {
+            self.wait_no_longer(&dropped);
             self.refuse(Origin::Kept(dropped), incomplete(), sink);
         }
     }
@@ -505,7 +538,8 @@ impl Streams {
         let Origin::Record(number, record) = &origin else {
             return self.refuse(origin, no_packets(), sink);
         };
-        if bytes.is_empty() || bytes.len() >= LONG || self.place(&id).is_some() {
+        let is_held = record.bytes.len() <= MAX_HELD_LEN;
+        if bytes.is_empty() || bytes.len() >= LONG || !is_held || self.place(&id).is_some() {
             return self.refuse(origin, no_packets(), sink);
         }
         let at = match self.pending.iter().position(|pending| pending.id == id) {

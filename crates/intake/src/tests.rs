@@ -2,7 +2,7 @@ use std::net::Ipv4Addr;
 
 use bentpipe_wire::bbframe::{self, ADAPTATION_LEN, Adaptation, FrameSize, Modcod};
 use bentpipe_wire::ip::{Protocol, fragments};
-use bentpipe_wire::pcap::{LinkType, Record};
+use bentpipe_wire::pcap::{LinkType, Options, Record};
 use bentpipe_wire::ts::{PACKET_LEN, SYNC};
 use bentpipe_wire::{ipv4, rtp, udp};
 use proptest::collection::vec;
@@ -71,6 +71,7 @@ fn record(bytes: &[u8]) -> Record<'_> {
         link_type: LinkType::RAW,
         original_len: bytes.len(),
         bytes,
+        options: Options::default(),
     }
 }
 
@@ -275,6 +276,35 @@ fn memory_is_bounded() {
         (streams.entries().count(), left_out),
         (1000, vec![(Reason::Content, 300), (Reason::Streams, 10)])
     );
+}
+
+#[test]
+fn a_fragment_that_comes_again_and_again_takes_bounded_memory() {
+    let fragment = fragments::split_at_source(&datagram(&[1; 2000]), 700, 7).expect("fragments").remove(0);
+    let (mut taken, mut streams) = (Taken::default(), Streams::default());
+    let mut most = 0;
+    for _ in 0..40_000_u64 {
+        streams.record(&record(&fragment), &mut taken);
+        let waiting = streams.account().read.records - streams.account().left_out_sum().records;
+        most = most.max(waiting);
+    }
+    streams.finish(&mut taken);
+    closes(&streams);
+    assert!((8_000..1 << 14).contains(&most), "{most}");
+    assert_eq!(streams.account().left_out_sum().records, 40_000);
+}
+
+#[test]
+fn details_of_reasons_are_bounded() {
+    let mut streams = Streams::default();
+    for kind in 0x9000..0x9100_u16 {
+        let frame = [&[2; 12][..], &kind.to_be_bytes(), &[0; 40]].concat();
+        streams.record(&Record { link_type: LinkType::ETHERNET, ..record(&frame) }, &mut Taken::default());
+    }
+    closes(&streams);
+    assert_eq!(streams.account().left_out().count(), 65);
+    let said = streams.account().to_string();
+    assert!(said.ends_with("; 244 of other kinds") && said.len() < 900, "{said}");
 }
 
 #[test]

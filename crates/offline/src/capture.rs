@@ -1,12 +1,18 @@
 //! Captures in and out: IP packets of any link type, ROHC packets.
 
+use std::borrow::Cow;
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, StdoutLock, Write};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::receiver::{Receiver, Unit};
 use crate::{Error, Intake, Session};
-use bentpipe_intake::{Account, LeftOut, Packets};
+use bentpipe_dvb::Rohc;
+use bentpipe_intake::{Account, LeftOut, Packets, Reason, Refusal, Select};
 pub use bentpipe_intake::{Packet, Wanted};
 use bentpipe_record::WholeFile;
+use bentpipe_rohc::CidSpace;
 use bentpipe_wire as wire;
 use bentpipe_wire::pcap::{self, LinkType, ReadError};
 
@@ -20,6 +26,8 @@ pub struct Capture {
     packets: Packets,
     wanted: Wanted,
     left_out: Option<LeftOutFile>,
+    /// Decompression of the packets, and the choice among those restored.
+    rohc: Option<(Receiver, Select)>,
 }
 
 impl Capture {
@@ -41,19 +49,43 @@ impl Capture {
         let reader = pcap::Reader::new(source).map_err(|source| Error::Read { path: path.into(), source })?;
         let left_out = intake.left_out.as_deref();
         let left_out = left_out.map(|file| LeftOutFile::create(file, path)).transpose()?;
-        let packets = Packets::new(wanted, intake.select.clone());
-        Ok(Capture { path: path.into(), reader, packets, wanted, left_out })
+        if intake.rohc.is_some() && !matches!(wanted, Wanted::Ip | Wanted::Network) {
+            return Err(Error::Usage("--from-rohc: expected where IP packets are read".to_owned()));
+        }
+        let Some(config) = intake.rohc.as_ref().map(Rohc::decompressor) else {
+            let packets = Packets::new(wanted, intake.select.clone());
+            return Ok(Capture { path: path.into(), reader, packets, wanted, left_out, rohc: None });
+        };
+        let has_large_cids = matches!(config.channel.cids, CidSpace::Large { .. });
+        let wanted = Wanted::Rohc { has_large_cids, pdcp: None };
+        let Select { interface, .. } = &intake.select;
+        let packets = Packets::new(wanted, Select { interface: interface.clone(), ..Select::default() });
+        let select = Select { interface: None, ..intake.select.clone() };
+        let rohc = Some((Receiver::new(config), select));
+        Ok(Capture { path: path.into(), reader, packets, wanted, left_out, rohc })
     }
 
     /// Passes every packet to `each`, until the end or until `each` returns `false`.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read on, or `each` fails. A last record that is cut short is the end of the file.
-    pub fn for_each(
+    pub fn for_each(&mut self, each: impl FnMut(&Packet<'_>) -> Result<bool, Error>) -> Result<(), Error> {
+        self.for_each_if(|_| Ok(()), each)
+    }
+
+    /// Passes every packet that the job wants to `each`, as [`Capture::for_each`].
+    ///
+    /// `wants` returns the reason for which a packet is left out.
+    ///
+    /// # Errors
+    /// As [`Capture::for_each`].
+    pub fn for_each_if(
         &mut self,
+        mut wants: impl FnMut(&Packet<'_>) -> Result<(), Cow<'static, str>>,
         mut each: impl FnMut(&Packet<'_>) -> Result<bool, Error>,
     ) -> Result<(), Error> {
-        let Capture { path, reader, packets, left_out, .. } = self;
+        let Capture { path, reader, packets, left_out, rohc, .. } = self;
+        let mut wants = |packet: &Packet<'_>| wants(packet).map_err(|detail| (Reason::Content, detail));
         loop {
             let record = match reader.next_record() {
                 Ok(Some(record)) => record,
@@ -67,7 +99,19 @@ impl Capture {
                     return Err(Error::Record { path, number, source });
                 }
             };
-            match packets.take(&record) {
+            let mut len = 0;
+            let taken = packets.take_if(&record, |packet| match rohc {
+                None => wants(packet),
+                Some((receiver, select)) => {
+                    len = restore(receiver, select, packet)?;
+                    wants(&Packet { len, bytes: receiver.ip(), ..*packet })
+                }
+            });
+            let taken = taken.map(|packet| match rohc {
+                None => packet,
+                Some((receiver, _)) => Packet { len, bytes: receiver.ip(), ..packet },
+            });
+            match taken {
                 Ok(packet) if !each(&packet)? => break,
                 Ok(_) => {}
                 Err(of) => left_out.as_mut().map_or(Ok(()), |file| file.write(&of))?,
@@ -102,6 +146,27 @@ impl Capture {
             Wanted::Ip | Wanted::Network => "IP packets",
         };
         Err(Error::Usage(format!("{}: no {wanted}: {account}", self.path.display())))
+    }
+}
+
+/// Restores the IP packet of a ROHC packet, and returns its length.
+///
+/// It is in [`Receiver::ip`] then.
+///
+/// # Errors
+/// The reason for which there is none, or it is not selected.
+fn restore(receiver: &mut Receiver, select: &Select, packet: &Packet<'_>) -> Result<usize, Refusal> {
+    let unit = Unit { len: packet.len, bytes: packet.bytes };
+    match receiver.receive(packet.at(), unit) {
+        Ok(Some(received)) => {
+            let restored = Packet { len: received.len, bytes: receiver.ip(), ..*packet };
+            match *select == Select::default() || select.admits_packet(&restored) {
+                true => Ok(received.len),
+                false => Err((Reason::NotSelected, format!("not selected by {select}").into())),
+            }
+        }
+        Ok(None) => Err((Reason::Content, "of ROHC without a packet, such as feedback".into())),
+        Err(error) => Err((Reason::Malformed, format!("of ROHC that cannot be restored: {error}").into())),
     }
 }
 
@@ -213,28 +278,66 @@ pub(crate) fn is_same(output: &Path, input: &Path) -> bool {
     }
 }
 
-/// Checks that files to write are neither what is read nor one another.
+/// Checks the files that a job writes, with that of the records left out.
 ///
 /// # Errors
-/// Returns an error that names the first of them that is.
+/// As [`check_files`].
 pub(crate) fn check_apart<const N: usize>(
     input: &Path,
     outputs: [Option<&Path>; N],
     intake: &Intake,
 ) -> Result<(), Error> {
-    let is_new = |output: &&Path| output.is_file() || !output.exists();
-    let outputs = outputs.into_iter().chain([intake.left_out.as_deref()]).flatten();
-    let files: Vec<&Path> = outputs.filter(|output| *output != Path::new("-")).filter(is_new).collect();
-    for (n, output) in files.iter().enumerate() {
+    check_files(&[input], outputs.into_iter().chain([intake.left_out.as_deref()]).flatten())
+}
+
+/// Checks the files that a job writes, before it writes anything.
+///
+/// # Errors
+/// Returns an error that names the first of them that is read too, is to be written twice, or is a folder, a named pipe or a
+/// device of blocks.
+pub fn check_files<'a>(inputs: &[&Path], outputs: impl IntoIterator<Item = &'a Path>) -> Result<(), Error> {
+    let outputs = outputs.into_iter().filter(|output| *output != Path::new("-"));
+    let mut files: Vec<&Path> = Vec::new();
+    for output in outputs {
         let refusal = |fault: &str| Err(Error::Usage(format!("{} {fault}", output.display())));
-        if is_same(output, input) {
+        if let Some(fault) = unwritable(output) {
+            return refusal(fault);
+        }
+        if inputs.iter().any(|input| is_same(output, input)) {
             return refusal("would overwrite what is read");
         }
-        if files[..n].iter().any(|other| is_one_name(output, other)) {
+        // Nothing of a device such as /dev/null is overwritten.
+        if output.exists() && !output.is_file() {
+            continue;
+        }
+        if files.iter().any(|other| is_one_name(output, other)) {
             return refusal("is to be written twice");
         }
+        files.push(output);
     }
     Ok(())
+}
+
+/// Returns the reason for which an output cannot be written.
+fn unwritable(output: &Path) -> Option<&'static str> {
+    // What is not there is created.
+    let kind = output.metadata().ok()?.file_type();
+    match kind {
+        _ if kind.is_file() || kind.is_char_device() => None,
+        _ if kind.is_dir() => Some("is a folder: expected a file"),
+        // Opening one waits for its reader, and no signal ends that. Only a named one has a name in a folder.
+        _ if kind.is_fifo() && output.canonicalize().is_ok() => {
+            Some("is a named pipe: expected a file, or \"-\" and a pipe of the shell")
+        }
+        _ if kind.is_fifo() => (!has_reader(output)).then_some("is a pipe without a reader"),
+        _ => Some("is a device or socket: expected a file"),
+    }
+}
+
+/// Returns `true` if a pipe has a reader, so that opening it does not wait.
+fn has_reader(pipe: &Path) -> bool {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    File::options().write(true).custom_flags(flags).open(pipe).is_ok()
 }
 
 /// Returns `true` if both are one name of a folder.
@@ -295,6 +398,29 @@ impl Write for Sink {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bentpipe_testkit::Folder;
+
+    #[test]
+    fn what_cannot_be_written_is_refused_before_anything_is() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        let folder = Folder::new();
+        let (input, output, fifo) = (folder.write("in", "x"), folder.file("out"), folder.file("fifo"));
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let link = folder.file("link");
+        std::os::unix::fs::symlink(&input, &link).unwrap();
+        let refusal = |outputs: &[&Path]| {
+            let refused = check_files(&[&input], outputs.iter().copied());
+            refused.err().map_or_else(String::new, |error| error.to_string())
+        };
+        let null = Path::new("/dev/null");
+        assert_eq!(refusal(&[&output, Path::new("-"), null, null]), "");
+        assert!(refusal(&[&output, &fifo]).contains("fifo is a named pipe"));
+        assert!(refusal(&[folder.path()]).ends_with("is a folder: expected a file"));
+        assert!(refusal(&[&output, &link]).ends_with("link would overwrite what is read"));
+        let other_name = folder.path().join(".").join("out");
+        assert!(refusal(&[&output, &other_name]).ends_with("is to be written twice"));
+        assert_eq!(folder.names(), ["fifo", "in", "link"]);
+    }
 
     #[test]
     fn a_file_that_ends_within_a_record_is_read_up_to_there() {

@@ -8,7 +8,9 @@ use bentpipe_net::channel::loss::{self, Counts, Model, SequenceField};
 use bentpipe_net::channel::{Fit as FitKind, SyntheticTrace, Trace};
 use bentpipe_report::losses;
 use bentpipe_units::RandomStream;
+use serde_json::Value;
 
+use crate::capture::check_files;
 use crate::{Error, Intake, Outcome, Session, Unattended};
 use measured::Measured;
 
@@ -52,9 +54,9 @@ impl Fit {
     /// # Errors
     /// Returns an error if the file cannot be read or has no trace.
     pub fn figures(&self) -> Result<String, Error> {
-        let Measured { trace, .. } = self.measured(&Unattended).map_err(Error::Usage)?;
+        let Measured { trace, account, .. } = self.measured(&Unattended).map_err(Error::Usage)?;
         let comparison = loss::comparison(&trace, self.attempts);
-        serde_json::to_string(&comparison).map_err(|error| Error::Usage(error.to_string()))
+        json(&comparison, account).map(|value| value.to_string()).map_err(Error::Usage)
     }
 
     /// Returns the trace, and a remark on its measurement.
@@ -63,19 +65,18 @@ impl Fit {
             Some(numbers) => measured::of_capture(&self.trace, numbers, &self.intake, session),
             None => {
                 let (trace, about) = (measured::trace(&self.trace)?, String::new());
-                Ok(Measured { trace, about, has_damage: false })
+                Ok(Measured { trace, about, has_damage: false, account: None })
             }
         }
     }
 
     fn compare(&self, measured: Measured) -> Result<String, String> {
-        let Measured { trace, about, .. } = measured;
+        let Measured { trace, about, account, .. } = measured;
         let comparison = loss::comparison(&trace, self.attempts);
         let title = format!("Loss models of {}", self.trace.display());
         let page = losses::page(&title, &about, &trace, &comparison);
         if let Some(path) = &self.json {
-            let text = serde_json::to_string_pretty(&comparison).map_err(|error| error.to_string())?;
-            measured::write(path, &format!("{text}\n"))?;
+            measured::write(path, &format!("{:#}\n", json(&comparison, account)?))?;
         }
         if let Some(path) = &self.plot {
             measured::write(path, &losses::bursts_plot(&trace, &comparison).to_svg())?;
@@ -94,6 +95,15 @@ impl Fit {
         text += &losses::table(&comparison).to_text(false);
         Ok(text)
     }
+}
+
+/// Describes a comparison as JSON, with the account of a capture.
+fn json(comparison: &loss::Comparison, account: Option<Value>) -> Result<Value, String> {
+    let mut value = serde_json::to_value(comparison).map_err(|error| error.to_string())?;
+    if let (Some(all), Some(account)) = (value.as_object_mut(), account) {
+        all.insert("intake".to_owned(), account);
+    }
+    Ok(value)
 }
 
 /// Source of a generated trace.
@@ -131,6 +141,11 @@ impl Generate {
     /// # Errors
     /// Returns an error if a file cannot be read or written, or the model cannot be fitted.
     pub fn run(&self) -> Result<String, Error> {
+        let inputs = match &self.source {
+            Source::Fitted { trace, .. } => vec![&**trace],
+            Source::Model(..) | Source::Synthetic(_) => Vec::new(),
+        };
+        check_files(&inputs, [&*self.file])?;
         self.generate().map_err(Error::Usage)
     }
 

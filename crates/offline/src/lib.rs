@@ -7,6 +7,7 @@
 
 pub mod capture;
 pub mod channel;
+mod receiver;
 pub mod rohc;
 pub mod traffic;
 pub mod ts;
@@ -17,6 +18,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use bentpipe_dvb::Rohc;
 pub use bentpipe_intake::{Interface, Select};
 use bentpipe_scenario::Document;
 use bentpipe_wire::pcap::ReadError;
@@ -38,12 +40,14 @@ pub(crate) fn document(path: Option<&Path>, default: &str, set: &[String]) -> Re
 }
 
 /// Choice of the streams of an input, and a file for the rest.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Intake {
     /// Selection of streams.
     pub select: Select,
     /// pcapng file for the records that are left out, with their reasons as comments.
     pub left_out: Option<PathBuf>,
+    /// Decompressor of captured ROHC packets, where IP packets are read. Default: records are IP.
+    pub rohc: Option<Rohc>,
 }
 
 /// Caller of a job: receives its remarks and progress, and may interrupt it.

@@ -54,6 +54,8 @@ struct Series {
     interval_s: f64,
     /// Rate in bits per second.
     rates: Vec<f64>,
+    /// Account of a capture, and `true` if it has damage.
+    account: Option<(Value, bool)>,
 }
 
 /// Statistics of a series.
@@ -93,7 +95,8 @@ impl Describe {
         }
         let tables = tables(&series, &statistics);
         let tables: Vec<String> = tables.iter().map(|table| table.to_text(self.colours)).collect();
-        Ok(Outcome::new(format!("{}\n\n{}", series.about, tables.join("\n")), session, false))
+        let has_damage = series.account.as_ref().is_some_and(|(_, has_damage)| *has_damage);
+        Ok(Outcome::new(format!("{}\n\n{}", series.about, tables.join("\n")), session, has_damage))
     }
 }
 
@@ -191,5 +194,6 @@ fn json(series: &Series, statistics: &Statistics) -> Value {
         "autocorrelation": statistics.autocorrelation,
         "hurst": hurst.collect::<Vec<_>>(),
         "rates": series.rates,
+        "intake": series.account.as_ref().map(|(account, _)| account),
     })
 }

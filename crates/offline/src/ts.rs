@@ -24,6 +24,9 @@ pub use inspect::Inspect;
 pub use mux::Mux;
 pub use survey::{Carried, Kinds, PidStream, Role, ServiceEntry, Survey};
 
+/// Name of the cause of incomplete units at the end of a stream.
+const CUT_BY_END: &str = "cut by the end";
+
 /// Formats a share of a whole in percent, with one decimal.
 fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { "-".into() } else { format!("{:.1} %", 100.0 * part as f64 / whole as f64) }

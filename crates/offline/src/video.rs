@@ -18,6 +18,7 @@ use bentpipe_scenario::{
 use bentpipe_site::Judged;
 use bentpipe_units::{RandomStream, Rate, Span, Time};
 
+use crate::capture::check_files;
 use crate::{Error, Outcome, Session};
 
 /// Path without a scenario: an STM-1's cells over a GEO satellite.
@@ -64,6 +65,8 @@ impl MakeCard {
         if self.source_right.is_some() && self.card.eyes < 2 {
             return Err(Error::Usage("--source-right: expected with --eyes 2".to_owned()));
         }
+        let sources = [&self.source, &self.source_right].into_iter().filter_map(Option::as_deref);
+        check_files(&[], [&*self.out].into_iter().chain(sources))?;
         session.progress("making the test card", None);
         let made = video::card(&self.card);
         let sources = [&self.source, &self.source_right].into_iter().zip(0..);
@@ -96,6 +99,8 @@ impl MakeModel {
         if let Some((key, expected)) = self.model.problem() {
             return Err(Error::Usage(format!("{key}: expected {expected}")));
         }
+        let inputs: Vec<&Path> = self.model.sizes.iter().map(PathBuf::as_path).collect();
+        check_files(&inputs, [&*self.out])?;
         let read = |path: &PathBuf| {
             read_at_most(path, MAX_LEN).map_err(|source| Error::Open { path: path.clone(), source })
         };
@@ -203,6 +208,8 @@ impl Carry {
     /// # Errors
     /// Returns an error if a file cannot be read or written, or the scenario is wrong.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        let inputs = [Some(&*self.input), self.scenario.as_deref()].into_iter().flatten();
+        check_files(&inputs.collect::<Vec<_>>(), [&*self.out])?;
         let table = self.carry(session).map_err(Error::Usage)?;
         Ok(Outcome::new(table.to_text(false), session, false))
     }
@@ -268,6 +275,8 @@ impl Mux {
     /// # Errors
     /// Returns an error if a file cannot be read or written, or the rate does not suffice.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        let inputs: Vec<&Path> = self.inputs.iter().map(PathBuf::as_path).collect();
+        check_files(&inputs, [&*self.out])?;
         self.multiplex(session).map_err(Error::Usage)?;
         Ok(Outcome::new(String::new(), session, false))
     }
@@ -294,6 +303,7 @@ impl Demux {
     /// # Errors
     /// Returns an error if a file cannot be read or written, or there are more files than programmes.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        check_files(&[&self.input], self.outputs.iter().map(PathBuf::as_path))?;
         self.demultiplex(session).map_err(Error::Usage)?;
         Ok(Outcome::new(String::new(), session, false))
     }
@@ -334,6 +344,7 @@ impl Pack {
     /// # Errors
     /// Returns an error if ffmpeg or a file fails, or the sizes do not fit.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        check_files(&self.eyes.each_ref().map(PathBuf::as_path), [&*self.out])?;
         self.pack(session).map_err(Error::Usage)?;
         Ok(Outcome::new(String::new(), session, false))
     }
@@ -384,6 +395,7 @@ impl Unpack {
     /// # Errors
     /// Returns an error if ffmpeg or a file fails.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        check_files(&[&self.input], self.eyes.iter().map(PathBuf::as_path))?;
         self.unpack(session).map_err(Error::Usage)?;
         Ok(Outcome::new(String::new(), session, false))
     }

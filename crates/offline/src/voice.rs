@@ -21,6 +21,7 @@ pub use bentpipe_voice::Codec;
 use bentpipe_voice::call::{Config, Score, Settings};
 use bentpipe_wire::wav;
 
+use crate::capture::check_files;
 use crate::{Error, Outcome, Session};
 use coder::{Coded, Coder};
 pub use judge::Judge;
@@ -123,6 +124,9 @@ impl Carry {
     /// # Errors
     /// Returns an error if a file cannot be read or written, the scenario is wrong, or the codec cannot be coded here.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        let inputs = [Some(&*self.input), self.scenario.as_deref()].into_iter().flatten();
+        let outputs = [Some(&*self.out), self.svg.as_deref()].into_iter().flatten();
+        check_files(&inputs.collect::<Vec<_>>(), outputs)?;
         let carried = self.carry(session);
         session.progress_finished();
         let carried = carried.map_err(Error::Usage)?;
@@ -146,6 +150,11 @@ impl Carry {
         let each = |(place, point): (usize, &'_ Point)| -> Vec<(usize, u64)> {
             point.seeds.iter().map(|seed| (place, *seed)).collect()
         };
+        if runs > 1 {
+            let outputs: Vec<PathBuf> = (1..=runs).map(|number| numbered(&self.out, number)).collect();
+            let outputs = outputs.iter().map(PathBuf::as_path).chain(self.svg.as_deref());
+            check_files(&[&self.input], outputs).map_err(|error| error.to_string())?;
+        }
         for (place, seed) in points.iter().enumerate().flat_map(each) {
             let point = &points[place];
             if session.is_interrupted() {

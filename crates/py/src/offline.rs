@@ -80,7 +80,7 @@ pub(crate) fn fit_losses(
     let sequence = sequence.map(str::parse).transpose().map_err(errors::value)?;
     let (json, plot, report, trace_out) = (None, None, None, None);
     let select = Select { port, ..Select::default() };
-    let intake = Intake { select, left_out: None };
+    let intake = Intake { select, ..Intake::default() };
     let job = Fit { trace, sequence, intake, attempts, json, plot, report, trace_out };
     py.detach(|| job.figures()).map_err(raised)
 }

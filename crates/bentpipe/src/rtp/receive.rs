@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bentpipe_offline::capture::check_files;
 use bentpipe_rtp::{Limits, Receiver, report};
 use bentpipe_units::Span;
 use clap::Args;
@@ -63,6 +64,8 @@ fn place(text: &str) -> Result<(Option<IpAddr>, u16), String> {
 
 /// Receives until the end, prints the figures, and returns the exit code.
 pub(super) fn run(args: &ReceiveArgs, stop: &AtomicBool) -> Result<u8, String> {
+    let outputs = [&args.csv, &args.json].into_iter().filter_map(Option::as_deref);
+    check_files(&[], outputs).map_err(|error| error.to_string())?;
     let receiver = Receiver::listen(args.at, args.ports, args.streams as usize, args.clock);
     let receiver = receiver.map_err(|error| error.to_string())?;
     let mut receiver = match args.clock_error {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use bentpipe_offline::capture::check_files;
 use bentpipe_rtp::{Codec, Format, Phases, Plan, Refresh, Sender, Streams, Tally, report};
 use bentpipe_units::{Bytes, Rate, Span};
 use clap::{Args, ValueEnum};
@@ -136,6 +137,7 @@ enum PhasesName {
 
 /// Sends until all is sent or `stop` is set, and returns the exit code.
 pub(super) fn run(args: &SendArgs, stop: &AtomicBool) -> Result<u8, String> {
+    check_files(&[], args.json.as_deref()).map_err(|error| error.to_string())?;
     let plan = args.plan()?;
     let streams = if args.by == By::Port { Streams::ByPort } else { Streams::BySsrc };
     let seed = args.seed.unwrap_or_else(any_seed);

@@ -11,7 +11,7 @@ use bentpipe_wire::ts::Pid;
 use clap::{Args, ValueEnum};
 
 use super::live::{Live, SCHEME};
-use crate::intake::IntakeArgs;
+use crate::intake::{IntakeArgs, rohc};
 use crate::show;
 
 /// Encapsulation.
@@ -272,16 +272,6 @@ impl MuxArgs {
             intake: self.intake.intake(),
         }
     }
-}
-
-/// Reads a table of ROHC's keys.
-fn rohc(text: &str) -> Result<Rohc, String> {
-    #[derive(serde::Deserialize)]
-    struct File {
-        rohc: Rohc,
-    }
-    let file: Result<File, _> = toml::from_str(&format!("rohc = {text}"));
-    Ok(file.map_err(|error| error.message().to_owned())?.rohc)
 }
 
 /// Parses a PID: decimal, or hexadecimal after 0x.

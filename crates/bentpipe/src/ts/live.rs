@@ -10,6 +10,7 @@ use bentpipe_emu::datagrams::{BATCH, Inbox, stamp_arrivals};
 use bentpipe_emu::poll;
 use bentpipe_gateway::{Listen, listener};
 use bentpipe_offline::Session;
+use bentpipe_offline::capture::check_files;
 use bentpipe_offline::ts::monitor::{Alarm, Limits, MAX_ALARMS, Monitor, Second};
 use bentpipe_report::number;
 use bentpipe_units::Span;
@@ -66,6 +67,8 @@ impl Live {
         {
             return Err(format!("--min-rate: expected at most --max-rate, {high}, got {low}"));
         }
+        let outputs = [&self.rates, &self.json].into_iter().filter_map(Option::as_deref);
+        check_files(&[], outputs).map_err(|error| error.to_string())?;
         let failed = |error: std::io::Error| format!("{SCHEME}{at}: {error}");
         let listen = Listen { at, interface: self.interface.clone(), from: Vec::new() };
         let socket = listener(&listen).map_err(failed)?;
@@ -110,6 +113,7 @@ impl Live {
     fn end(&self, mut monitor: Monitor, session: &Terminal) -> Result<u8, String> {
         let finished = monitor.finish(now_ns(), &mut |alarm| show::out(&alarm_line(alarm)));
         finished.map_err(|error| error.to_string())?;
+        monitor.remark().iter().for_each(|remark| session.note(remark));
         show::out(&format!("\n{}", monitor.summary(show::coloured())));
         if let Some(path) = &self.json {
             bentpipe_record::write_json(path, &monitor.json()).map_err(|error| error.to_string())?;

@@ -1,5 +1,6 @@
 //! Loss traces from files and captures.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt;
 use std::io::Write;
@@ -12,9 +13,11 @@ use bentpipe_net::channel::loss::{Sequence, SequenceField};
 use bentpipe_paths::read_at_most;
 use bentpipe_record::write_whole;
 use bentpipe_wire::ip::{self, Protocol};
+use bentpipe_wire::pcap::is_capture;
 use bentpipe_wire::rtp::{Numbers, Place};
 use bentpipe_wire::udp;
 use indexmap::IndexMap;
+use serde_json::Value;
 
 use crate::capture::{Capture, Packet, Wanted};
 use crate::{Error, Intake, Session};
@@ -23,8 +26,7 @@ use crate::{Error, Intake, Session};
 pub(crate) fn trace(path: &Path) -> Result<Trace, String> {
     let said = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
     let bytes = read_at_most(path, traces::MAX_BYTES).map_err(|error| said(&error))?;
-    let magic = bytes.first_chunk().map_or(0, |first| u32::from_be_bytes(*first));
-    if matches!(magic, 0xa1b2_c3d4 | 0xd4c3_b2a1 | 0xa1b2_3c4d | 0x4d3c_b2a1 | 0x0a0d_0d0a) {
+    if bytes.first_chunk().is_some_and(|start| is_capture(*start)) {
         return Err(said(&"a capture: expected a trace, or --sequence to say where its numbers are"));
     }
     Trace::parse(&bytes).map_err(|error| said(&error))
@@ -46,6 +48,8 @@ pub(crate) struct Measured {
     pub(crate) about: String,
     /// Set if the capture is damaged.
     pub(crate) has_damage: bool,
+    /// Account of the capture.
+    pub(crate) account: Option<Value>,
 }
 
 /// Identity of a numbered stream.
@@ -78,8 +82,12 @@ pub(crate) fn of_capture(
     let mut sequence = Followed::new(numbers);
     let mut streams: IndexMap<StreamId, u64> = IndexMap::new();
     let mut jump = None;
-    let read = capture.for_each(|packet| {
-        let Some((stream, number)) = number(packet, numbers, intake.select.ssrc) else { return Ok(true) };
+    let wants = |packet: &Packet<'_>| match number(packet, numbers) {
+        Some(_) => Ok(()),
+        None => Err(Cow::Borrowed(without(numbers))),
+    };
+    let read = capture.for_each_if(wants, |packet| {
+        let Some((stream, number)) = number(packet, numbers) else { return Ok(true) };
         if streams.len() == MAX_STREAMS && !streams.contains_key(&stream) {
             let text = format!("more than {MAX_STREAMS} streams: {}", choose(numbers));
             return Err(Error::Usage(said(&text)));
@@ -100,13 +108,23 @@ pub(crate) fn of_capture(
     }
     let account = capture.account();
     let records = account.read.records;
-    let nothing = || said(&format!("none of {records} records is a packet of the stream: {account}"));
+    let nothing = || said(&format!("no packet has such a number: {account}"));
     let trace = sequence.trace().ok_or_else(nothing)?;
     session.note(&capture.remark());
     let packets: u64 = streams.values().sum();
     let cut = account.cut_in.map_or_else(String::new, |record| format!(", cut short within record {record}"));
     let about = format!("{}: {packets} packets of {records} records, {sequence}{cut}", path.display());
-    Ok(Measured { trace, about, has_damage: account.has_damage() })
+    let json = account.json(&path.display().to_string());
+    Ok(Measured { trace, about, has_damage: account.has_damage(), account: Some(json) })
+}
+
+/// Describes packets that have no such number.
+fn without(numbers: SequenceField) -> &'static str {
+    match numbers {
+        SequenceField::Rtp => "without RTP",
+        SequenceField::IpId => "of later fragments or without an identification of IPv4",
+        SequenceField::Probe | SequenceField::Field { .. } => "without UDP or with too short a payload",
+    }
 }
 
 /// Numbers of the chosen stream.
@@ -229,7 +247,7 @@ fn several(streams: &IndexMap<StreamId, u64>, numbers: SequenceField) -> String 
 }
 
 /// Returns the stream and sequence number of a packet with one.
-fn number(packet: &Packet<'_>, numbers: SequenceField, wanted_ssrc: Option<u32>) -> Option<(StreamId, u64)> {
+fn number(packet: &Packet<'_>, numbers: SequenceField) -> Option<(StreamId, u64)> {
     let packet = ip::Packet::new_elided(packet.bytes, packet.len - packet.bytes.len()).ok()?;
     let upper = packet.upper().ok()?;
     if upper.is_later_fragment {
@@ -246,9 +264,6 @@ fn number(packet: &Packet<'_>, numbers: SequenceField, wanted_ssrc: Option<u32>)
     };
     let payload = upper.bytes.get(udp::HEADER_LEN..).filter(|_| datagram.is_some())?;
     let ssrc = if numbers == SequenceField::Rtp { Some(rtp_source(payload)?) } else { None };
-    if wanted_ssrc.is_some() && ssrc != wanted_ssrc {
-        return None;
-    }
     let field = payload.get(offset..offset + bytes)?;
     let number = field.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
     Some((StreamId { ssrc, ..stream }, number))

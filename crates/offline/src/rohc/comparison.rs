@@ -1,5 +1,6 @@
 //! Compression of the same packets with other settings, to compare.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -10,7 +11,9 @@ use super::ends::{Refusal, Sender, Sent};
 use super::path::{PacketOutcome, Path};
 use super::sending::{Sending, receiver, sizes_sent};
 use super::totals::{Method, PacketTotals, Sizes, heading, row};
+use super::uncompressed::{NO_PROFILE, reason};
 use crate::capture::Packet;
+use bentpipe_wire::ip::{self, Protocol};
 
 /// Compression of the same packets with the rule `likely` for RTP, to compare.
 #[derive(Debug)]
@@ -116,6 +119,8 @@ impl fmt::Display for Versions {
 #[derive(Debug)]
 pub(super) struct Predecessors {
     schemes: [(Method, hc::Compressor, PacketTotals); 3],
+    /// Packets that each scheme sends whole, by reason.
+    whole: [BTreeMap<&'static str, u64>; 3],
     own_sum: PacketTotals,
     frame: Vec<u8>,
 }
@@ -128,6 +133,7 @@ impl Predecessors {
         };
         Predecessors {
             schemes: hc::Scheme::ALL.map(scheme),
+            whole: Default::default(),
             own_sum: PacketTotals::default(),
             frame: Vec::new(),
         }
@@ -138,9 +144,12 @@ impl Predecessors {
         let Ok((own, _)) = carried else { return };
         let own = sizes_sent(own, packet);
         self.own_sum.add(&own);
-        for (_, compressor, sum) in &mut self.schemes {
+        for ((method, compressor, sum), whole) in self.schemes.iter_mut().zip(&mut self.whole) {
             let now = Duration::from_nanos(packet.time_ns);
             let sent = compressor.compress_cut(now, packet.bytes, packet.len, &mut self.frame);
+            if matches!(sent.kind, hc::Kind::Ipv4 | hc::Kind::Ipv6) {
+                *whole.entry(whole_reason(*method, packet)).or_default() += 1;
+            }
             let rohc_len = packet.len - sent.header_in + sent.header_out;
             let ip_header = (own.ip_header + own.kept).max(sent.header_in);
             let rohc_header = rohc_len - (packet.len - ip_header);
@@ -158,7 +167,30 @@ impl fmt::Display for Predecessors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         heading(f, "scheme", "")?;
         self.schemes.iter().try_for_each(|(method, _, sum)| row(f, method.name(), "", sum))?;
-        row(f, "ROHC", "", &self.own_sum)
+        row(f, "ROHC", "", &self.own_sum)?;
+        for ((method, ..), whole) in self.schemes.iter().zip(&self.whole) {
+            let parts: Vec<String> =
+                whole.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+            if !parts.is_empty() {
+                writeln!(f, "{} sends whole: {}.", method.name(), parts.join("; "))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the reason for which a scheme sends a packet whole.
+fn whole_reason(method: Method, packet: &Packet<'_>) -> &'static str {
+    let is_tcp = || {
+        let found = ip::Packet::new_elided(packet.bytes, packet.len.saturating_sub(packet.bytes.len()));
+        found.is_ok_and(|of| of.upper().is_ok_and(|upper| upper.protocol == Protocol::TCP))
+    };
+    if method == Method::Scheme(hc::Scheme::VanJacobson) && !is_tcp() {
+        return "that are not TCP";
+    }
+    match reason(packet.bytes, packet.len) {
+        NO_PROFILE => "with headers that it does not compress",
+        reason => reason,
     }
 }
 

@@ -10,7 +10,7 @@ use bentpipe_wire::{ipv4, ipv6};
 use super::totals::{Method, PacketTotals, Sizes, row};
 
 /// Source and destination of the innermost IP header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Ends {
     source: IpAddr,
     destination: IpAddr,
@@ -22,6 +22,11 @@ impl Ends {
     /// Reads those of the IP packet `bytes`, compressed by `method`.
     pub(crate) fn of(bytes: &[u8], method: Method) -> Option<Ends> {
         Ends::within(bytes, method, DEPTH)
+    }
+
+    /// Reads those of the IP packet `bytes` with their ports.
+    pub(crate) fn with_ports(bytes: &[u8]) -> Option<Ends> {
+        Ends::within(bytes, Method::Rohc(Profile::Udp), DEPTH)
     }
 
     /// Reads those in tunnels up to `depth` deep.

@@ -1,5 +1,6 @@
 //! Log of the packets of a job: totals, rows of CSV, flows and the plot.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use crate::capture::{Capture, Packet, Sink};
 use crate::{Error, Intake, Outcome, Session};
 
 /// Report of a job: further files, and the choice of packets.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outputs {
     /// CSV file with a row per packet.
     pub csv: Option<PathBuf>,
@@ -59,6 +60,11 @@ pub(crate) struct Entry<'a> {
     pub(crate) state: Option<(Mode, CompressorState)>,
 }
 
+/// Maximum number of flows of a reason whose packets are counted.
+const MAX_FLOWS: usize = 10_000;
+/// Number of flows of a reason that are listed.
+const LISTED_FLOWS: usize = 5;
+
 /// Maximum number of failures that are reported one by one.
 const MAX_REPORTED: u64 = 10;
 
@@ -71,8 +77,8 @@ pub(crate) struct PacketLog<'a> {
     totals: Totals,
     counts: BTreeMap<String, u64>,
     failures: u64,
-    /// Packets that were sent uncompressed, by reason.
-    uncompressed: BTreeMap<&'static str, u64>,
+    /// Packets that were sent uncompressed, by reason, and those of each flow.
+    uncompressed: BTreeMap<&'static str, (u64, BTreeMap<Ends, u64>)>,
     flows: Option<Flows>,
     rows: Option<Rows>,
     plot: Option<(PathBuf, Series)>,
@@ -112,7 +118,10 @@ impl<'a> PacketLog<'a> {
     /// # Errors
     /// Returns an error if its row cannot be written.
     pub(crate) fn record(&mut self, entry: &Entry<'_>) -> Result<(), Error> {
-        *self.counts.entry(kind(entry.status).to_owned()).or_default() += 1;
+        match self.counts.get_mut(kind(entry.status)) {
+            Some(count) => *count += 1,
+            None => _ = self.counts.insert(kind(entry.status).to_owned(), 1),
+        }
         if entry.is_failure {
             self.failures += 1;
             self.report(entry);
@@ -120,8 +129,13 @@ impl<'a> PacketLog<'a> {
         if let Some((_, sizes)) = &entry.flow {
             self.totals.add(sizes);
             if let (Method::Rohc(Profile::Uncompressed), Some(bytes)) = (sizes.method, entry.ip) {
-                let reason = reason(bytes, entry.ip_len);
-                *self.uncompressed.entry(reason).or_default() += 1;
+                let (count, flows) = self.uncompressed.entry(reason(bytes, entry.ip_len)).or_default();
+                *count += 1;
+                if let Some(ends) = Ends::with_ports(bytes)
+                    && (flows.len() < MAX_FLOWS || flows.contains_key(&ends))
+                {
+                    *flows.entry(ends).or_default() += 1;
+                }
             }
             if let Some(flows) = &mut self.flows {
                 flows.add(entry.ip, sizes);
@@ -179,9 +193,24 @@ fn kind(status: &str) -> &str {
 }
 
 /// Lists the reasons for packets that were sent uncompressed.
-fn reasons(reasons: &BTreeMap<&'static str, u64>) -> String {
-    let parts: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
-    if parts.is_empty() { String::new() } else { format!("Not compressed: {}.\n", parts.join("; ")) }
+fn reasons(reasons: &BTreeMap<&'static str, (u64, BTreeMap<Ends, u64>)>) -> String {
+    let parts: Vec<String> = reasons.iter().map(|(reason, (count, _))| format!("{count} {reason}")).collect();
+    if parts.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("Not compressed: {}.\n", parts.join("; "));
+    for (reason, (_, flows)) in reasons {
+        let mut flows: Vec<_> = flows.iter().map(|(ends, count)| (Reverse(*count), ends)).collect();
+        flows.sort_unstable();
+        for (Reverse(count), ends) in flows.iter().take(LISTED_FLOWS) {
+            text += &format!("  {ends}: {count} {reason}\n");
+        }
+        let rest = flows.len().saturating_sub(LISTED_FLOWS);
+        if rest > 0 {
+            text += &format!("  {rest} other flows or more {reason}\n");
+        }
+    }
+    text
 }
 
 fn counts(counts: &BTreeMap<String, u64>) -> String {

@@ -72,6 +72,7 @@ impl SchemeCompress {
     /// # Errors
     /// Returns an error if a file cannot be read or written.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        self.outputs.check_apart(&self.input, [Some(&*self.output), None])?;
         let mut input = Capture::open(&self.input, Wanted::Network, &self.outputs.intake, session)?;
         let mut compressor = hc::Compressor::new(self.config);
         let mut decompressor = self.verify.then(|| hc::Decompressor::new(self.config));
@@ -104,6 +105,7 @@ impl SchemeDecompress {
     /// # Errors
     /// Returns an error if a file cannot be read or written.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        self.outputs.check_apart(&self.input, [Some(&*self.output), self.feedback.as_deref()])?;
         let mut input = Capture::open(&self.input, Wanted::Schemes, &self.outputs.intake, session)?;
         let mut decompressor = hc::Decompressor::new(self.config);
         let mut log = PacketLog::new(&self.outputs, &self.input, session)?.with_hint(OTHER_SCHEME);
@@ -154,6 +156,7 @@ impl SchemeRoundTrip {
     /// # Errors
     /// Returns an error if a file cannot be read or written.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        self.outputs.check_apart(&self.input, [self.output.as_deref(), None])?;
         let mut input = Capture::open(&self.input, Wanted::Network, &self.outputs.intake, session)?;
         let mut path = Path::new(self);
         let mut log = PacketLog::new(&self.outputs, &self.input, session)?;

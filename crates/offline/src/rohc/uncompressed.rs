@@ -10,6 +10,9 @@ const DEPTH: u8 = 4;
 /// Lowest port that RTP has.
 const FIRST_PORT: u16 = 1024;
 
+/// Reason of packets without any other.
+pub(super) const NO_PROFILE: &str = "for which no profile is enabled, or no context is free";
+
 /// Returns the length of a packet's headers: IP, those within, UDP with RTP, TCP.
 pub(super) fn header_len(packet: &Packet<'_>) -> usize {
     within(packet.bytes, packet.len, DEPTH).min(packet.len)
@@ -65,7 +68,7 @@ pub(super) fn reason(bytes: &[u8], len: usize) -> &'static str {
     }
     match found.upper() {
         Ok(upper) if upper.is_fragment => "that are fragments",
-        Ok(_) => "for which no profile is enabled, or no context is free",
+        Ok(_) => NO_PROFILE,
         Err(_) => "with a malformed extension header",
     }
 }

@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
+use bentpipe_intake::Account;
 use bentpipe_mpeg::lrd::resample;
 use bentpipe_mpeg::stream::{MAX_LEN, TransportStream};
 use bentpipe_mpeg::{RateConfig, Rates};
 use bentpipe_paths::{open, read_at_most};
 use bentpipe_scenario::{Scenario, Traffic};
 use bentpipe_units::{RandomStream, Time};
+use bentpipe_wire::pcap;
 
 use super::{Describe, Series};
 use crate::capture::{Capture, Wanted};
@@ -23,14 +25,17 @@ pub(super) fn read(job: &Describe, session: &dyn Session) -> Result<Series, Erro
     if job.source.is_some() && !is_scenario {
         return Err(Error::Usage("--source: expected a scenario file".to_owned()));
     }
+    let (mut account, path) = (None, &*job.input);
     let (about, rates) = if is_scenario {
         of_scenario(job, interval_s)?
-    } else if is_capture(&job.input)? {
-        of_capture(&job.input, &job.intake, interval_s, session)?
+    } else if is_capture(path)? {
+        let (about, rates, of) = of_capture(path, &job.intake, interval_s, session)?;
+        account = Some((of.json(&path.display().to_string()), of.has_damage()));
+        (about, rates)
     } else {
-        of_stream(&job.input, interval_s, session)?
+        of_stream(path, interval_s, session)?
     };
-    Ok(Series { about, interval_s, rates })
+    Ok(Series { about, interval_s, rates, account })
 }
 
 /// Returns `true` if a file starts as a capture.
@@ -38,8 +43,7 @@ fn is_capture(path: &Path) -> Result<bool, Error> {
     let failed = |source| Error::Open { path: path.into(), source };
     let mut start = [0; 4];
     let read = std::io::Read::read(&mut open(path).map_err(failed)?, &mut start).map_err(failed)?;
-    let magic = u32::from_be_bytes(start);
-    Ok(read == 4 && matches!(magic, 0xa1b2_c3d4 | 0xd4c3_b2a1 | 0xa1b2_3c4d | 0x4d3c_b2a1 | 0x0a0d_0d0a))
+    Ok(read == 4 && pcap::is_capture(start))
 }
 
 fn too_many(path: &Path) -> Error {
@@ -52,7 +56,7 @@ fn of_capture(
     intake: &Intake,
     interval_s: f64,
     session: &dyn Session,
-) -> Result<(String, Vec<f64>), Error> {
+) -> Result<(String, Vec<f64>, Account), Error> {
     let (mut first, mut packets, mut early) = (None, 0_u64, 0_u64);
     let mut bits: Vec<f64> = Vec::new();
     let mut capture = Capture::open(path, Wanted::Ip, intake, session)?;
@@ -81,7 +85,7 @@ fn of_capture(
     // The last interval is not whole.
     bits.pop();
     let rates = bits.into_iter().map(|bits| bits / interval_s).collect();
-    Ok((format!("{}: {packets} IP packets", path.display()), rates))
+    Ok((format!("{}: {packets} IP packets", path.display()), rates, capture.account().clone()))
 }
 
 fn of_stream(path: &Path, interval_s: f64, session: &dyn Session) -> Result<(String, Vec<f64>), Error> {

@@ -4,6 +4,7 @@
 //! Sequence numbers are relative to the first, beyond 2^32. Near the sender the graph shows what the sender does; near the
 //! receiver a segment that fills a hole looks like a retransmission.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -14,7 +15,7 @@ use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::tcp::{Flags, Options, Segment, SeqNumber};
 
 use super::write;
-use crate::capture::{Capture, Wanted};
+use crate::capture::{Capture, Packet, Wanted};
 use crate::{Error, Intake, Outcome, Session};
 
 /// Maximum number of connections.
@@ -154,11 +155,26 @@ struct Connections {
     events: usize,
 }
 
+/// Returns the reason for which a packet is not a segment of TCP.
+fn is_segment(packet: &Packet<'_>) -> Result<(), Cow<'static, str>> {
+    let elided = packet.len.saturating_sub(packet.bytes.len());
+    let upper = ip::Packet::new_elided(packet.bytes, elided);
+    let upper = upper.as_ref().map_err(|_| "of malformed IP packets")?.upper();
+    let upper = upper.map_err(|_| "of malformed IP packets")?;
+    match upper.protocol {
+        Protocol::TCP if upper.is_fragment => Err("of TCP in fragments".into()),
+        Protocol::TCP => Segment::new_elided(upper.bytes, upper.elided)
+            .map(|_| ())
+            .map_err(|_| "of malformed TCP segments".into()),
+        other => Err(format!("of {other}, not TCP").into()),
+    }
+}
+
 impl Connections {
     fn read(path: &Path, intake: &Intake, session: &dyn Session) -> Result<(Connections, bool), Error> {
         let mut found = Connections::default();
         let mut capture = Capture::open(path, Wanted::Ip, intake, session)?;
-        capture.for_each(|packet| {
+        capture.for_each_if(is_segment, |packet| {
             found.packet(packet.time_ns, packet.bytes, packet.len);
             let is_much = found.all.len() > 2 * MAX_CONNECTIONS || found.events > MAX_EVENTS;
             if is_much {
@@ -212,6 +228,8 @@ impl Sequence {
         if from.is_nan() || to.is_nan() || from >= to {
             return Err(Error::Usage("--from: expected less than --to".to_owned()));
         }
+        let outputs = [&self.report, &self.xplot].map(Option::as_deref);
+        crate::capture::check_apart(&self.input, outputs, &self.intake)?;
         let (found, has_damage) = Connections::read(&self.input, &self.intake, session)?;
         let chosen = self.chosen(&found)?;
         let (ends, direction) = &found.all[chosen];

@@ -11,8 +11,8 @@ use bentpipe_wire::ts::{PACKET_LEN, Packet, Pid};
 use bentpipe_wire::{bbframe, ip, link};
 
 use super::files::{Stream, Unit};
-use super::survey::{Role, Survey};
-use super::{by_cause, of};
+use super::survey::{Role, Survey, Surveys, beyond_room};
+use super::{CUT_BY_END, by_cause};
 use crate::capture::Output;
 use crate::{Error, Intake, Outcome, Session};
 
@@ -43,11 +43,14 @@ impl Decap {
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
         crate::capture::check_apart(&self.input, [Some(&*self.output)], &self.intake)?;
         let stream = Stream::open(&self.input, &self.intake, session)?;
-        let mut surveys: Vec<Survey> = Vec::new();
+        let mut surveys = Surveys::default();
         let summary = stream.for_each(session, &mut |place, _, unit| {
-            of(&mut surveys, place).add(unit);
+            surveys.add(place, unit);
             Ok(())
         })?;
+        let surveys = surveys.into_all(summary.entries.len());
+        let beyond = beyond_room(&surveys);
+        beyond.iter().for_each(|text| session.note(text));
         let mut reader = Reader::new(self, &surveys)?;
         stream.for_each(session, &mut |place, time, unit| reader.unit(place, time.unwrap_or(0), unit))?;
         let (errors, causes) = reader.finish(session)?;
@@ -56,7 +59,8 @@ impl Decap {
             let input = self.input.display();
             session.note(&format!("{errors} errors{causes}; bentpipe ts inspect {input} says where"));
         }
-        Ok(Outcome::new(String::new(), session, errors > 0 || summary.has_damage))
+        let has_damage = errors > 0 || summary.has_damage || beyond.is_some();
+        Ok(Outcome::new(String::new(), session, has_damage))
     }
 }
 
@@ -132,6 +136,9 @@ impl Reader {
                 .causes()
                 .into_iter()
                 .for_each(|(cause, count)| *causes.entry(cause).or_default() += count);
+            let cut = receiver.waiting();
+            wrong += cut;
+            *causes.entry(CUT_BY_END).or_default() += cut;
         }
         self.sink.finish(session)?;
         let left_out = "left out: neither IP nor Ethernet nor, with --rohc, ROHC packets";

@@ -52,6 +52,7 @@ impl Encap {
     /// Returns an error if a file cannot be read or written, or settings contradict one another.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
         self.check()?;
+        crate::capture::check_apart(&self.input, [Some(&*self.output)], &self.intake)?;
         let content = if self.bridges { Wanted::Ethernet } else { Wanted::Ip };
         let mut input = Capture::open(&self.input, content, &self.intake, session)?;
         let mut encap = Writer::new(self)?;

@@ -95,6 +95,11 @@ impl<'a> Stream<'a> {
     /// # Errors
     /// Returns an error if it cannot be read, or is a pipe with no end in 4 GiB.
     pub fn open(path: &Path, intake: &'a Intake, session: &dyn Session) -> Result<Stream<'a>, Error> {
+        if intake.rohc.is_some() {
+            return Err(Error::Usage(
+                "--from-rohc: expected IP packets: streams are not read out of ROHC".to_owned(),
+            ));
+        }
         let failed = |source| Error::Open { path: path.into(), source };
         let mut stream =
             Stream { path: path.into(), intake, piped: None, is_capture: false, is_noted: Cell::new(false) };

@@ -14,15 +14,15 @@ use bentpipe_wire::ts::{PACKET_LEN, Packet, Pid};
 use serde_json::{Value, json};
 
 use super::files::{Stream, Summary, Unit};
-use super::measurement::{self, Measurement};
+use super::measurement::{self, MAX_REFERENCES, Measurement};
 use super::rates::{RateFile, RateLog};
 use super::stamps;
-use super::survey::{Carried, Kinds, PidStream, Role, ServiceEntry, Survey};
-use super::{by_cause, of, percent};
+use super::survey::{Carried, Kinds, PidStream, Role, ServiceEntry, Survey, Surveys, beyond_room};
+use super::{CUT_BY_END, by_cause, of, percent};
 use crate::{Error, Intake, Outcome, Session};
 
 /// Description of a stream's contents as text, CSV and JSON.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Inspect {
     /// Input: TS packets, bare or captured, or captured BBFRAMEs; "-" for standard input.
     pub input: PathBuf,
@@ -52,19 +52,9 @@ impl Inspect {
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
         let outputs = [&self.csv, &self.json, &self.rates, &self.report].map(Option::as_deref);
         crate::capture::check_apart(&self.input, outputs, &self.intake)?;
-        let mut all: Vec<Described> = Vec::new();
         let stream = Stream::open(&self.input, &self.intake, session)?;
-        let summary = stream.for_each(session, &mut |place, time_ns, unit| {
-            let Described { survey, measurement } = of(&mut all, place);
-            survey.add(unit);
-            if let Unit::Ts(packet) = unit {
-                measurement.survey(time_ns, packet);
-            }
-            Ok(())
-        })?;
-        all.resize_with(summary.entries.len(), Described::default);
-        let has_rates = self.rates.is_some() || self.report.is_some();
-        if has_rates {
+        let (mut all, summary) = self.first_pass(&stream, session)?;
+        if self.has_rates() {
             summary.one(&self.input)?;
         }
         for Described { survey, measurement } in &mut all {
@@ -88,7 +78,38 @@ impl Inspect {
         if let (Some(path), Some(part)) = (&self.report, parts.into_iter().next()) {
             write(path, &self.page(&all[0].survey, part.tables, &logs).to_html())?;
         }
-        Ok(Outcome::new(text, session, summary.has_damage))
+        let is_cut = all.iter().any(|it| it.survey.beyond_room + it.survey.cut_by_end() > 0);
+        Ok(Outcome::new(text, session, summary.has_damage || is_cut))
+    }
+
+    fn has_rates(&self) -> bool {
+        self.rates.is_some() || self.report.is_some()
+    }
+
+    /// Reads the stream for its contents and clock references.
+    fn first_pass(
+        &self,
+        stream: &Stream<'_>,
+        session: &dyn Session,
+    ) -> Result<(Vec<Described>, Summary), Error> {
+        let (mut surveys, mut measurements) = (Surveys::default(), Vec::new());
+        let (mut room, is_measured) = (MAX_REFERENCES, self.has_rates() || self.measure);
+        let summary = stream.for_each(session, &mut |place, time_ns, unit| {
+            surveys.add(place, unit);
+            if let (Unit::Ts(packet), true) = (unit, is_measured) {
+                let measurement: &mut Measurement = of(&mut measurements, place);
+                room -= usize::from(measurement.survey(time_ns, packet, room > 0));
+            }
+            Ok(())
+        })?;
+        if room == 0 {
+            session.note(&format!("clock references behind the first {MAX_REFERENCES} are not measured"));
+        }
+        measurements.resize_with(summary.entries.len(), Measurement::default);
+        let surveys = surveys.into_all(summary.entries.len());
+        beyond_room(&surveys).iter().for_each(|text| session.note(text));
+        let all = surveys.into_iter().zip(measurements);
+        Ok((all.map(|(survey, measurement)| Described { survey, measurement }).collect(), summary))
     }
 
     /// Describes a stream.
@@ -130,7 +151,7 @@ impl Inspect {
         session: &dyn Session,
     ) -> Result<Vec<RateLog>, Error> {
         let has_packets = all.iter().any(|it| it.survey.packets > 0);
-        let has_rates = (self.rates.is_some() || self.report.is_some()) && has_packets;
+        let has_rates = self.has_rates() && has_packets;
         if has_rates && self.interval < Span::from_micros(1) {
             return Err(Error::Usage("--interval: expected at least 1 us".to_owned()));
         }
@@ -143,8 +164,8 @@ impl Inspect {
         let mut number = 0;
         stream.for_each(session, &mut |place, time_ns, unit| {
             let Unit::Ts(packet) = unit else { return Ok(()) };
-            let measurement = &mut all[place].measurement;
-            measurement.add(time_ns, packet);
+            let Described { survey, measurement } = &mut all[place];
+            measurement.add(time_ns, packet, survey.describes(packet));
             if let (true, Ok(view)) = (has_rates, Packet::new_checked(packet)) {
                 if let Some(at_s) = measurement.since_start_s(number) {
                     by_clock.add(at_s, view.pid(), file.as_mut())?;
@@ -166,7 +187,8 @@ impl Inspect {
             );
             return Err(Error::Usage(format!("{text} a stream longer than --interval")));
         }
-        file.map_or(Ok(()), RateFile::finish)?;
+        let remark = file.map_or(Ok(None), RateFile::finish)?;
+        remark.iter().for_each(|remark| session.note(remark));
         Ok(logs)
     }
 
@@ -270,11 +292,12 @@ fn reasons(survey: &Survey) -> String {
     for (pid, stream) in &survey.streams {
         match roles.get(pid) {
             Some(Role::Data(Encapsulation::Ule)) => {
-                text += &wrong_by(&format!("PID {pid}"), stream.ule.counts().causes());
+                let cut = stream.cut_by_end(Encapsulation::Ule);
+                text += &wrong_by(&format!("PID {pid}"), stream.ule.counts().causes(), cut);
             }
-            Some(Role::Data(_)) => {
-                let counts = stream.mpe.counts();
-                text += &wrong_by(&format!("PID {pid}"), counts.causes(stream.mpe.section_counts()));
+            Some(Role::Data(encapsulation)) => {
+                let (counts, cut) = (stream.mpe.counts(), stream.cut_by_end(*encapsulation));
+                text += &wrong_by(&format!("PID {pid}"), counts.causes(stream.mpe.section_counts()), cut);
                 if counts.other_tables > 0 {
                     text +=
                         &format!("  PID {pid}: {} sections of other tables left out\n", counts.other_tables);
@@ -283,12 +306,12 @@ fn reasons(survey: &Survey) -> String {
             _ => {}
         }
     }
-    text + &wrong_by("GSE", survey.gse.counts().causes())
+    text + &wrong_by("GSE", survey.gse.counts().causes(), survey.gse.waiting() as u64)
 }
 
 /// Returns a line with the causes of what is wrong, if anything is.
-fn wrong_by<const N: usize>(place: &str, causes: [(&'static str, u64); N]) -> String {
-    match by_cause(causes) {
+fn wrong_by<const N: usize>(place: &str, causes: [(&'static str, u64); N], cut: u64) -> String {
+    match by_cause(causes.into_iter().chain([(CUT_BY_END, cut)])) {
         causes if causes.is_empty() => causes,
         causes => format!("  {place}: wrong by {causes}\n"),
     }
@@ -471,6 +494,7 @@ fn json(survey: &Survey, skipped_bytes: u64) -> Value {
             "pdus": gse.pdus,
             "wrong_pdus": gse_errors(survey),
             "causes": causes_json(gse.causes()),
+            "cut_by_end": survey.gse.waiting(),
             "pdu_bytes": as_gse.pdu_bytes,
             "efficiency": as_gse.pdu_bytes as f64 / survey.frame_bytes.max(1) as f64,
             "types": as_gse.kinds,

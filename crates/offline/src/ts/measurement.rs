@@ -30,8 +30,8 @@ const STAMPS_S: f64 = 0.7;
 const ACCURACY_S: f64 = 500e-9;
 /// Conditional access table.
 const CAT: u16 = 1;
-/// Maximum number of clock references that are kept.
-const MAX_REFERENCES: usize = 1 << 22;
+/// Maximum number of clock references of an input that are kept.
+pub(super) const MAX_REFERENCES: usize = 1 << 22;
 
 /// Clock reference at a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -133,19 +133,21 @@ pub(super) struct Measurement {
 }
 
 impl Measurement {
-    /// Notes a packet's clock reference in the first pass. `time_ns` is the time of its capture.
-    pub(super) fn survey(&mut self, time_ns: Option<u64>, bytes: &[u8; PACKET_LEN]) {
+    /// Notes a packet's clock reference in the first pass.
+    ///
+    /// It returns `true` if it keeps one, for which there has to be room. `time_ns` is the time of its capture.
+    pub(super) fn survey(&mut self, time_ns: Option<u64>, bytes: &[u8; PACKET_LEN], has_room: bool) -> bool {
         let number = self.packets;
         self.packets += 1;
         self.first_ns = self.first_ns.or(time_ns);
-        let Ok(packet) = Packet::new_checked(bytes) else { return };
-        let Ok(Some(adaptation)) = packet.adaptation() else { return };
-        let Some(pcr) = adaptation.pcr else { return };
+        let reference = Packet::new_checked(bytes).ok().and_then(|packet| {
+            let pcr = packet.adaptation().ok()??.pcr?;
+            Some((packet.pid(), pcr, packet.is_discontinuous()))
+        });
+        let Some((pid, pcr, is_jump)) = reference.filter(|_| has_room) else { return false };
         let time_s = time_ns.map(|time_ns| self.since_first(time_ns));
-        let all = self.references.entry(packet.pid()).or_default();
-        if all.len() < MAX_REFERENCES {
-            all.push(Reference { packet: number, time_s, pcr, is_jump: packet.is_discontinuous() });
-        }
+        self.references.entry(pid).or_default().push(Reference { packet: number, time_s, pcr, is_jump });
+        true
     }
 
     fn since_first(&self, time_ns: u64) -> f64 {
@@ -213,8 +215,8 @@ impl Measurement {
         from_s + (packet as f64 - a as f64) * (to_s - from_s) / (b as f64 - a as f64).max(1.0)
     }
 
-    /// Adds a packet in the second pass.
-    pub(super) fn add(&mut self, time_ns: Option<u64>, bytes: &[u8; PACKET_LEN]) {
+    /// Adds a packet in the second pass. Of a PID that is not described it counts the packets alone.
+    pub(super) fn add(&mut self, time_ns: Option<u64>, bytes: &[u8; PACKET_LEN], is_described: bool) {
         let at_s = time_ns.map_or_else(|| self.time_s(self.packets), |time_ns| self.since_first(time_ns));
         let number = self.packets;
         self.packets += 1;
@@ -225,7 +227,7 @@ impl Measurement {
         };
         let pid = packet.pid();
         self.transport_errors += u64::from(packet.has_error());
-        if packet.has_error() || pid == Pid::NULL {
+        if packet.has_error() || pid == Pid::NULL || !is_described {
             return;
         }
         self.pids.entry(pid).or_default().note(at_s, PID_S);

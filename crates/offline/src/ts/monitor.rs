@@ -100,6 +100,7 @@ pub struct Monitor {
     log: Option<RateLog>,
     file: Option<RateFile>,
     failure: Option<Error>,
+    remark: Option<String>,
 }
 
 /// Callback invoked with each alarm.
@@ -131,6 +132,7 @@ impl Monitor {
             log: None,
             file: None,
             failure: None,
+            remark: None,
         }
     }
 
@@ -471,7 +473,12 @@ impl Monitor {
         };
         let first_ns = self.first_ns.unwrap_or(self.packet_ns);
         log.advance((self.packet_ns - first_ns) as f64 / 1e9, Some(&mut file))?;
-        file.finish()
+        file.finish().map(|remark| self.remark = remark)
+    }
+
+    /// Returns a remark on the log of rates, once it has ended.
+    pub fn remark(&self) -> Option<&str> {
+        self.remark.as_deref()
     }
 
     /// Returns the number of alarms by indicator, and the programmes with their services, as text.

@@ -24,7 +24,7 @@ const MOST_BYTES: u64 = 1 << 40;
 const OFFERED: usize = 2;
 
 /// Multiplexing of streams at a constant rate, with one PAT for all programmes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Mux {
     /// Streams, bare or in captures.
     pub inputs: Vec<PathBuf>,
@@ -65,6 +65,9 @@ impl Mux {
         if self.inputs.len() > 1 && self.intake.left_out.is_some() {
             return Err(Error::Usage("--left-out: expected one input".into()));
         }
+        let inputs: Vec<&Path> = self.inputs.iter().map(PathBuf::as_path).collect();
+        let outputs = [Some(&*self.output), self.intake.left_out.as_deref()];
+        crate::capture::check_files(&inputs, outputs.into_iter().flatten())?;
         let read = self.inputs.iter().map(|path| Read::new(path, &self.intake, session));
         let mut read: Vec<Read> = read.collect::<Result<_, _>>()?;
         keep_first_tables(&mut read);

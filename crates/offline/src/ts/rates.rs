@@ -16,6 +16,8 @@ use crate::Error;
 
 /// Maximum number of intervals of a file.
 const MAX_INTERVALS: u64 = 1 << 22;
+/// Number of intervals without packets that a file has in any case.
+const EMPTY_LINES: u64 = 10_000;
 /// Maximum number of points of a curve.
 const MAX_POINTS: usize = 1024;
 /// Number of PIDs that are drawn, those with the most packets.
@@ -27,6 +29,10 @@ const PIDS: usize = 1 << 13;
 pub(super) struct RateFile {
     path: PathBuf,
     file: WholeFile,
+    /// Lines of intervals without packets that may still be written.
+    room: u64,
+    /// Intervals without packets that are not in the file.
+    left_out: u64,
 }
 
 impl RateFile {
@@ -35,13 +41,33 @@ impl RateFile {
         let failed = |source| Error::Write { path: path.into(), source };
         let mut file = WholeFile::create(path).map_err(failed)?;
         file.write_all(b"clock,time_s,pid,packets,bit_per_s\n").map_err(failed)?;
-        Ok(RateFile { path: path.into(), file })
+        Ok(RateFile { path: path.into(), file, room: EMPTY_LINES, left_out: 0 })
     }
 
-    /// Ends the file.
-    pub(super) fn finish(self) -> Result<(), Error> {
-        let RateFile { path, file } = self;
-        file.finish().map_err(|source| Error::Write { path, source })
+    /// Ends the file, and returns a remark on intervals that are not in it.
+    pub(super) fn finish(self) -> Result<Option<String>, Error> {
+        let RateFile { path, file, left_out, .. } = self;
+        let shown = path.display();
+        let remark = (left_out > 0).then(|| {
+            format!("{shown}: {left_out} intervals without packets left out: expected a longer --interval")
+        });
+        file.finish().map_err(|source| Error::Write { path, source })?;
+        Ok(remark)
+    }
+
+    /// Returns `true` if an interval with this number of packets has a line.
+    ///
+    /// Times may be anything, so lines of empty intervals are bounded by those of packets.
+    fn has_room(&mut self, packets: u64) -> bool {
+        match (packets, self.room) {
+            (1.., _) => self.room += packets,
+            (0, 0) => {
+                self.left_out += 1;
+                return false;
+            }
+            (0, _) => self.room -= 1,
+        }
+        true
     }
 }
 
@@ -103,6 +129,9 @@ impl RateLog {
         // Without the digits that binary fractions add to times.
         let at_s = (self.current as f64 * self.interval_s * 1e9).round() / 1e9;
         let total = self.touched.iter().map(|pid| self.counts[*pid]).sum();
+        if !file.has_room(total) {
+            return Ok(());
+        }
         let line = |file: &mut WholeFile, pid: &dyn std::fmt::Display, packets: u64| {
             let rate = (packets * 8 * PACKET_LEN as u64) as f64 / self.interval_s;
             writeln!(file, "{},{at_s},{pid},{packets},{rate:.0}", self.clock)
@@ -209,6 +238,22 @@ mod tests {
         assert_eq!((log.intervals(), log.overview.total.clone()), (5, vec![2, 0, 0, 2, 0]));
         assert_eq!(log.overview.by_pid[&1], [1, 0, 0, 2]);
         assert!(log.advance(1e9, None).is_err() && log.advance(f64::NAN, None).is_ok());
+    }
+
+    #[test]
+    fn a_file_grows_with_the_packets_and_not_with_their_times() {
+        let folder = bentpipe_testkit::Folder::new();
+        let path = folder.file("rates.csv");
+        let (mut file, mut log) = (RateFile::create(&path).unwrap(), RateLog::new("capture", 0.001));
+        let pid = Pid::new(1).expect("13 bits");
+        for at_s in [0.0, 0.001, 4000.0, 4000.0015] {
+            log.add(at_s, pid, Some(&mut file)).expect("few intervals");
+        }
+        let remark = file.finish().unwrap().expect("a remark");
+        assert!(remark.contains("3989996 intervals without packets left out"), "{remark}");
+        let lines = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(lines.lines().count(), 1 + 3 * 2 + 10_002);
+        assert!(lines.ends_with("capture,4000,all,1,1504000\ncapture,4000,1,1,1504000\n"), "{lines:.200}");
     }
 
     #[test]

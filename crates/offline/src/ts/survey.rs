@@ -1,18 +1,65 @@
 //! Contents of a stream by PID.
 
+use std::borrow::Cow;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bentpipe_dvb::Encapsulation;
 use bentpipe_wire::ethernet::{EtherType, Filter};
 use bentpipe_wire::psi::{Elementary, Pat, Pmt, Programme};
 use bentpipe_wire::si::{Description, Sdt};
-use bentpipe_wire::ts::{Continuity, Packet, Pid, Step};
+use bentpipe_wire::ts::{Continuity, PACKET_LEN, Packet, Pid, Step};
 use bentpipe_wire::{bbframe, gse, mpe, section, ule};
 
 use super::files::Unit;
+use super::of;
 
 /// Number of PDUs by the name of their kind.
 pub type Kinds = BTreeMap<String, u64>;
+
+/// Most PIDs of all streams of an input whose contents are kept. A stream has at most 8192.
+const MAX_PIDS: usize = 1 << 14;
+/// Most kinds of PDUs that are kept apart.
+const MAX_KINDS: usize = 64;
+
+/// Surveys of the streams of an input, which share the room for PIDs and maps.
+#[derive(Debug, Default)]
+pub(super) struct Surveys {
+    all: Vec<Survey>,
+    pids: usize,
+    maps: usize,
+}
+
+impl Surveys {
+    /// Adds a TS packet or a frame of the stream with this place.
+    pub(super) fn add(&mut self, place: usize, unit: Unit<'_>) {
+        let survey = of(&mut self.all, place);
+        let (pids, maps) = (survey.streams.len(), survey.pmts.len());
+        survey.room = Room { pids: MAX_PIDS - self.pids, maps: MAX_MAPS - self.maps };
+        survey.add(unit);
+        self.pids += survey.streams.len() - pids;
+        self.maps += survey.pmts.len() - maps;
+    }
+
+    /// Returns the surveys by place, at least `count` of them.
+    pub(super) fn into_all(mut self, count: usize) -> Vec<Survey> {
+        self.all.resize_with(self.all.len().max(count), Survey::default);
+        self.all
+    }
+}
+
+/// Describes what the surveys of an input had no room for.
+pub(super) fn beyond_room(all: &[Survey]) -> Option<String> {
+    let beyond: u64 = all.iter().map(|survey| survey.beyond_room).sum();
+    (beyond > 0).then(|| format!("{beyond} TS packets of more than {MAX_PIDS} PIDs are not described"))
+}
+
+/// Room for further PIDs and programme maps.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    pids: usize,
+    maps: usize,
+}
 
 /// PDUs of a PID, or of all frames, by one encapsulation.
 #[derive(Debug, Default)]
@@ -25,9 +72,14 @@ pub struct Carried {
 
 impl Carried {
     fn count(&mut self, payload: &ule::Payload<'_>) {
-        let mut pdu = |name: String, len: usize| {
-            *self.kinds.entry(name).or_default() += 1;
+        let mut pdu = |name: Cow<'static, str>, len: usize| {
             self.pdu_bytes += len as u64;
+            if let Some(count) = self.kinds.get_mut(&*name) {
+                *count += 1;
+                return;
+            }
+            let name = if self.kinds.len() < MAX_KINDS { name } else { "other".into() };
+            *self.kinds.entry(name.into_owned()).or_default() += 1;
         };
         match payload {
             ule::Payload::Pdu(ethertype, bytes) => pdu(name(*ethertype), bytes.len()),
@@ -42,13 +94,13 @@ impl Carried {
 }
 
 /// Returns the name of an EtherType.
-fn name(ethertype: EtherType) -> String {
+fn name(ethertype: EtherType) -> Cow<'static, str> {
     match ethertype {
         EtherType::IPV4 => "IPv4".into(),
         EtherType::IPV6 => "IPv6".into(),
         EtherType::ROHC => "ROHC".into(),
         EtherType::ARP => "ARP".into(),
-        EtherType(other) => format!("{other:#06x}"),
+        EtherType(other) => format!("{other:#06x}").into(),
     }
 }
 
@@ -102,6 +154,15 @@ impl PidStream {
         self.duplicates += u64::from(step == Step::Duplicate);
     }
 
+    /// Returns the number of SNDUs or datagrams that the end of the stream cuts.
+    pub(super) fn cut_by_end(&self, encapsulation: Encapsulation) -> u64 {
+        match encapsulation {
+            Encapsulation::Ule => u64::from(self.ule.waiting_len() > 0),
+            Encapsulation::Mpe => u64::from(self.mpe.is_waiting()),
+            Encapsulation::Gse => 0,
+        }
+    }
+
     /// Returns the encapsulation with more right CRCs, if either has one.
     fn borne_out(&self) -> Option<Encapsulation> {
         let (ule, mpe) = (self.ule.counts().sndus, self.mpe.counts().datagrams);
@@ -132,7 +193,7 @@ pub enum Role {
     Unknown,
 }
 
-/// Maximum number of programme maps that are kept.
+/// Maximum number of programme maps of an input that are kept.
 const MAX_MAPS: usize = 1 << 16;
 
 /// Service of the service description table.
@@ -172,6 +233,9 @@ pub struct Survey {
     pub(crate) gse: gse::Receiver,
     /// PDUs of GSE.
     pub as_gse: Carried,
+    room: Room,
+    /// TS packets of PIDs beyond the room for them.
+    pub beyond_room: u64,
 }
 
 impl Default for Survey {
@@ -197,6 +261,8 @@ impl Survey {
             frame_bytes: 0,
             gse: gse::Receiver::new(gse::Filter::All),
             as_gse: Carried::default(),
+            room: Room { pids: MAX_PIDS, maps: MAX_MAPS },
+            beyond_room: 0,
         }
     }
 
@@ -226,7 +292,17 @@ impl Survey {
             return;
         };
         let pid = packet.pid();
-        let stream = self.streams.entry(pid).or_insert_with(|| PidStream::new(pid));
+        let stream = match self.streams.entry(pid) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) if self.room.pids > 0 => {
+                self.room.pids -= 1;
+                entry.insert(PidStream::new(pid))
+            }
+            Entry::Vacant(_) => {
+                self.beyond_room += 1;
+                return;
+            }
+        };
         stream.follow(&packet);
         if pid == Pid::NULL {
             return;
@@ -251,7 +327,10 @@ impl Survey {
             _ => {
                 let Ok(pmt) = Pmt::parse(section) else { return };
                 let key = (pid, pmt.number);
-                if self.pmts.len() < MAX_MAPS || self.pmts.contains_key(&key) {
+                if self.pmts.contains_key(&key) {
+                    self.pmts.insert(key, pmt);
+                } else if self.room.maps > 0 {
+                    self.room.maps -= 1;
                     self.pmts.insert(key, pmt);
                 }
             }
@@ -280,6 +359,21 @@ impl Survey {
             let entry = ServiceEntry { running: service.running, description: service.description() };
             self.services.insert(service.number, entry);
         }
+    }
+
+    /// Returns `true` if the contents of a packet's PID are kept.
+    pub(super) fn describes(&self, packet: &[u8; PACKET_LEN]) -> bool {
+        self.beyond_room == 0
+            || Packet::new_checked(packet).is_ok_and(|packet| self.streams.contains_key(&packet.pid()))
+    }
+
+    /// Returns the number of SNDUs, datagrams and PDUs that the end of the stream cuts.
+    pub(super) fn cut_by_end(&self) -> u64 {
+        let of = |(pid, role): (&Pid, &Role)| match role {
+            Role::Data(encapsulation) => Some(self.streams.get(pid)?.cut_by_end(*encapsulation)),
+            _ => None,
+        };
+        self.roles().iter().filter_map(of).sum::<u64>() + self.gse.waiting() as u64
     }
 
     /// Returns `true` if the stream has a programme association table.

@@ -1,11 +1,11 @@
-//! Capture files: pcap and pcapng, read and written. pcap has micro- or nanosecond stamps in either
-//! byte order.
+//! Capture files: pcap and pcapng, read and written, and snoop (RFC 1761), which is read. pcap has micro- or nanosecond
+//! stamps in either byte order.
 //!
 //! Reading is bounded for any input: one record of at most [`MAX_RECORD_LEN`] bytes in memory at a time, and at
 //! most [`MAX_INTERFACES`] interfaces of a pcapng section. Errors give the offset in the file.
 //!
-//! Not read: compressed files, pcapng's name resolution, statistics, decryption secrets and options other than an
-//! interface's name and its stamps' resolution and offset.
+//! Options of pcapng's packets are kept as they are. Not read: compressed files, pcapng's name resolution, statistics,
+//! decryption secrets and options of interfaces other than the name and the stamps' resolution and offset.
 
 use std::io::{self, Read};
 
@@ -14,6 +14,7 @@ use crate::{Error, Layer};
 mod classic;
 mod ng;
 mod ng_writer;
+mod snoop;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -92,6 +93,50 @@ pub struct Record<'a> {
     pub original_len: usize,
     /// The bytes kept.
     pub bytes: &'a [u8],
+    /// Options of its block in a pcapng file.
+    pub options: Options<'a>,
+}
+
+/// Options of a packet in a pcapng file, such as flags and comments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options<'a> {
+    order: Order,
+    bytes: &'a [u8],
+}
+
+/// Copy of [`Options`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OptionsBuf {
+    order: Order,
+    bytes: Vec<u8>,
+}
+
+impl OptionsBuf {
+    /// Returns the options.
+    pub fn options(&self) -> Options<'_> {
+        Options { order: self.order, bytes: &self.bytes }
+    }
+}
+
+impl<'a> Options<'a> {
+    /// Returns a copy of options of at most `most` bytes, and nothing of longer ones.
+    pub fn copied(&self, most: usize) -> OptionsBuf {
+        match self.bytes.len() > most {
+            true => OptionsBuf::default(),
+            false => OptionsBuf { order: self.order, bytes: self.bytes.to_vec() },
+        }
+    }
+
+    /// Returns the code and value of each, up to one that is malformed.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, &'a [u8])> {
+        let (order, mut rest) = (self.order, self.bytes);
+        std::iter::from_fn(move || {
+            let (code, len) = (order.u16(rest.get(..4)?, 0), usize::from(order.u16(rest, 2)));
+            let value = rest.get(4..4 + len).filter(|_| code != ng::OPTION_END)?;
+            rest = rest.get(4 + len.next_multiple_of(4)..).unwrap_or_default();
+            Some((code, value))
+        })
+    }
 }
 
 impl Record<'_> {
@@ -112,7 +157,16 @@ pub enum ReadError {
     Io(#[from] io::Error),
 }
 
-/// Reads a capture file of either format, record by record.
+/// Returns `true` if a file that starts with these bytes has one of the formats.
+pub fn is_capture(start: [u8; 4]) -> bool {
+    let magic = u32::from_be_bytes(start);
+    let classic = [classic::MAGIC_MICROS, classic::MAGIC_NANOS];
+    magic == ng::SECTION
+        || start == snoop::MAGIC
+        || classic.into_iter().any(|known| [known, known.swap_bytes()].contains(&magic))
+}
+
+/// Reads a capture file of any format, record by record.
 ///
 /// ```
 /// use bentpipe_wire::pcap::{LinkType, Reader, Writer};
@@ -136,27 +190,38 @@ pub struct Reader<R> {
 enum Format {
     Classic(classic::File),
     Ng(ng::Section),
+    Snoop(snoop::File),
 }
 
 impl Format {
+    /// Returns the byte order of pcapng's options.
+    fn order(&self) -> Order {
+        match self {
+            Format::Classic(_) | Format::Snoop(_) => Order::default(),
+            Format::Ng(section) => section.order(),
+        }
+    }
+
     fn interface_name(&self, interface: u32) -> Option<&str> {
         match self {
-            Format::Classic(_) => None,
+            Format::Classic(_) | Format::Snoop(_) => None,
             Format::Ng(section) => section.interface_name(interface),
         }
     }
 }
 
 impl<R: Read> Reader<R> {
-    /// Starts reading a pcap or pcapng file, detected by its first four bytes. Wrap a file in a `BufReader`.
+    /// Starts reading a file, whose format its first four bytes show. Wrap a file in a `BufReader`.
     ///
     /// # Errors
-    /// Returns an error if it is neither format, or its header is truncated or of an unknown version.
+    /// Returns an error if it has none of the formats, or its header is truncated or of an unknown version.
     pub fn new(inner: R) -> Result<Reader<R>, ReadError> {
         let mut source = Source::new(inner);
         let magic = source.array::<4>(Layer::Pcap)?;
         let format = if u32::from_be_bytes(magic) == ng::SECTION {
             Format::Ng(ng::Section::start(&mut source)?)
+        } else if magic == snoop::MAGIC {
+            Format::Snoop(snoop::File::start(&mut source)?)
         } else {
             Format::Classic(classic::File::start(magic, &mut source)?)
         };
@@ -177,6 +242,7 @@ impl<R: Read> Reader<R> {
         let meta = match &mut self.format {
             Format::Classic(file) => file.next(&mut self.source)?,
             Format::Ng(section) => section.next(&mut self.source)?,
+            Format::Snoop(file) => file.next(&mut self.source)?,
         };
         let Some(meta) = meta else { return Ok(None) };
         self.failed = false;
@@ -187,6 +253,7 @@ impl<R: Read> Reader<R> {
             link_type: meta.link_type,
             original_len: meta.original_len,
             bytes: &self.source.buffer()[meta.range],
+            options: Options { order: self.format.order(), bytes: &self.source.buffer()[meta.options] },
         }))
     }
 }
@@ -198,12 +265,15 @@ struct Meta {
     link_type: LinkType,
     original_len: usize,
     range: std::ops::Range<usize>,
+    /// Place of pcapng's options.
+    options: std::ops::Range<usize>,
 }
 
 /// The byte order a file or section was written in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Order {
     Big,
+    #[default]
     Little,
 }
 

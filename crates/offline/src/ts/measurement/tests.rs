@@ -16,10 +16,10 @@ fn packets() -> Vec<Bytes> {
 fn measured(packets: &[Bytes], time_ns: impl Fn(u64) -> Option<u64>) -> (Vec<Indicator>, Vec<Clock>) {
     let mut measurement = Measurement::default();
     let numbered = || (0_u64..).zip(packets);
-    numbered().for_each(|(n, packet)| measurement.survey(time_ns(n), packet));
+    numbered().for_each(|(n, packet)| _ = measurement.survey(time_ns(n), packet, true));
     let video = Pid::new(0x100).expect("13 bits");
     measurement.choose_clock(BTreeMap::from([(video, video)]));
-    numbered().for_each(|(n, packet)| measurement.add(time_ns(n), packet));
+    numbered().for_each(|(n, packet)| measurement.add(time_ns(n), packet, true));
     (measurement.indicators(0), measurement.clocks())
 }
 
@@ -93,10 +93,10 @@ fn stamps_are_compared_with_the_clock() {
         header.emit(&mut packets[n][12..]);
     }
     let mut measurement = Measurement::default();
-    packets.iter().for_each(|packet| measurement.survey(None, packet));
+    packets.iter().for_each(|packet| _ = measurement.survey(None, packet, true));
     let video = Pid::new(0x100).expect("13 bits");
     measurement.choose_clock(BTreeMap::from([(video, video)]));
-    packets.iter().for_each(|packet| measurement.add(None, packet));
+    packets.iter().for_each(|packet| measurement.add(None, packet, true));
     let json = measurement.stamps().map(|(pid, of, longest_s)| stamps::json(pid, of, longest_s)).next();
     let json = json.expect("time stamps");
     let near = |key: &str, expected: f64| {
@@ -120,9 +120,9 @@ fn a_duplicate_counts_its_picture_once() {
     let repeated = |copies: usize| {
         let mut measurement = Measurement::default();
         let all = [&packets[..1000], &vec![packets[1000]; copies], &packets[1001..]].concat();
-        all.iter().for_each(|packet| measurement.survey(None, packet));
+        all.iter().for_each(|packet| _ = measurement.survey(None, packet, true));
         measurement.choose_clock(BTreeMap::new());
-        all.iter().for_each(|packet| measurement.add(None, packet));
+        all.iter().for_each(|packet| measurement.add(None, packet, true));
         let json = measurement.stamps().map(|(pid, of, longest_s)| stamps::json(pid, of, longest_s)).next();
         let pictures = json.expect("time stamps")["pts"].as_u64();
         (pictures, errors(&measurement.indicators(0), "1.4"))

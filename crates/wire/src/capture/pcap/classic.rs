@@ -54,6 +54,7 @@ impl File {
             link_type: self.link_type,
             original_len: original_len.max(kept),
             range: 0..kept,
+            options: 0..0,
         }))
     }
 }

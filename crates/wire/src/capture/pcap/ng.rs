@@ -13,7 +13,7 @@ const SIMPLE_PACKET: u32 = 3;
 pub(super) const ENHANCED_PACKET: u32 = 6;
 
 pub(super) const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
-const OPTION_END: u16 = 0;
+pub(super) const OPTION_END: u16 = 0;
 pub(super) const OPTION_COMMENT: u16 = 1;
 pub(super) const OPTION_NAME: u16 = 2;
 pub(super) const OPTION_STAMP_RESOLUTION: u16 = 9;
@@ -196,6 +196,7 @@ impl Section {
             link_type: interface.link_type,
             original_len: original_len.max(kept),
             range: 20..20 + kept,
+            options: (20 + kept.next_multiple_of(4)).min(body.len())..body.len(),
         })
     }
 
@@ -210,7 +211,13 @@ impl Section {
             link_type: interface.link_type,
             original_len,
             range: 4..4 + kept,
+            options: 0..0,
         })
+    }
+
+    /// Returns the byte order of the section.
+    pub(super) fn order(&self) -> Order {
+        self.order
     }
 
     /// Returns the name of an interface that was described with one.

@@ -23,11 +23,14 @@ const NANOSECONDS: u8 = 9;
 ///     link_type: LinkType::RAW,
 ///     original_len: 20,
 ///     bytes: &[0x45],
+///     options: Default::default(),
 /// };
 /// writer.write(&record, "cut by the capture")?;
 /// let file = writer.into_inner();
 /// let mut reader = Reader::new(&file[..])?;
-/// assert_eq!(reader.next_record()?, Some(record));
+/// let read = reader.next_record()?.unwrap();
+/// assert_eq!((read.interface_name, read.bytes), (record.interface_name, record.bytes));
+/// assert_eq!(read.options.iter().next(), Some((1, &b"cut by the capture"[..])));
 /// # Ok::<(), bentpipe_wire::pcap::ReadError>(())
 /// ```
 #[derive(Debug)]
@@ -51,7 +54,7 @@ impl<W: Write> NgWriter<W> {
         Ok(writer)
     }
 
-    /// Writes a record. A comment that is not empty is kept with it.
+    /// Writes a record with its options. A comment that is not empty is kept in front of them.
     ///
     /// # Errors
     /// Returns the errors of the sink; `InvalidInput` for a record over 4 GiB.
@@ -65,7 +68,14 @@ impl<W: Write> NgWriter<W> {
         let mut body = words.map(|word| ORDER.bytes32(word)).concat();
         body.extend_from_slice(record.bytes);
         body.resize(body.len().next_multiple_of(4), 0);
+        let bytes_end = body.len();
         option(&mut body, OPTION_COMMENT, comment.as_bytes());
+        for (code, value) in record.options.iter() {
+            option(&mut body, code, &in_order(code, value, record.options.order));
+        }
+        if body.len() > bytes_end {
+            body.extend_from_slice(&[0; 4]);
+        }
         self.block(ENHANCED_PACKET, &body)
     }
 
@@ -93,6 +103,24 @@ impl<W: Write> NgWriter<W> {
     pub fn into_inner(self) -> W {
         self.inner
     }
+}
+
+/// Returns the value of a packet's option in the byte order that is written.
+///
+/// Numbers are turned: flags, drops, packet and queue identifiers, and the enterprise number of custom options.
+fn in_order(code: u16, value: &[u8], order: Order) -> Vec<u8> {
+    let number_len = match code {
+        2 | 4..=6 => value.len(),
+        2988 | 2989 | 19372 | 19373 => 4,
+        _ => 0,
+    };
+    let mut value = value.to_vec();
+    if order != ORDER
+        && let Some(number) = value.get_mut(..number_len)
+    {
+        number.reverse();
+    }
+    value
 }
 
 /// Appends an option, unless its value is empty.

@@ -180,6 +180,7 @@ fn pcapng_is_written_as_it_is_read() {
         link_type,
         original_len: 99,
         bytes,
+        options: Options::default(),
     };
     let all = [
         (record(LinkType::ETHERNET, Some("eth0"), &[1, 2, 3]), "of ARP"),
@@ -189,11 +190,58 @@ fn pcapng_is_written_as_it_is_read() {
     all.iter().for_each(|(record, comment)| writer.write(record, comment).unwrap());
     let file = writer.into_inner();
     let mut reader = Reader::new(&file[..]).unwrap();
-    for (record, _) in all {
-        assert_eq!(reader.next_record().unwrap(), Some(record));
+    for (record, comment) in all {
+        let read = reader.next_record().unwrap().unwrap();
+        let comments: Vec<_> = read.options.iter().collect();
+        assert_eq!(Record { options: Options::default(), ..read }, record);
+        let expected = (!comment.is_empty()).then_some((ng::OPTION_COMMENT, comment.as_bytes()));
+        assert_eq!(comments, expected.into_iter().collect::<Vec<_>>());
     }
     assert!(reader.next_record().unwrap().is_none());
     assert!(file.windows(6).any(|part| part == b"of ARP"));
+}
+
+#[test]
+fn options_of_packets_are_kept_in_either_order() {
+    for order in [Order::Little, Order::Big] {
+        let word = |code: u32, len: u32| {
+            if order == Order::Little { len << 16 | code } else { code << 16 | len }
+        };
+        let options = [word(2, 4), 0x0102_0304, word(1, 2), u32::from_be_bytes(*b"hi\0\0"), 0];
+        let mut file = section(order);
+        file.extend(interface(order, 1, &[]));
+        let text = if order == Order::Little { u32::from_le_bytes(*b"hi\0\0") } else { options[3] };
+        let body = [0, 0, 5, 4, 4, 0x0a0b_0c0d, options[0], options[1], options[2], text, options[4]];
+        let len = 12 + 4 * body.len() as u32;
+        file.extend(words(order, &[&[6, len][..], &body, &[len]].concat()));
+        let mut reader = Reader::new(&file[..]).unwrap();
+        let record = reader.next_record().unwrap().unwrap();
+        let mut writer = NgWriter::new(Vec::new()).unwrap();
+        writer.write(&record, "why").unwrap();
+        let file = writer.into_inner();
+        let mut reader = Reader::new(&file[..]).unwrap();
+        let read = reader.next_record().unwrap().unwrap();
+        let found: Vec<_> = read.options.iter().collect();
+        let expected: [(u16, &[u8]); 3] = [(1, b"why"), (2, &[4, 3, 2, 1]), (1, b"hi")];
+        assert_eq!((found, read.bytes.len()), (expected.to_vec(), 4), "{order:?}");
+    }
+}
+
+#[test]
+fn snoop_is_read() {
+    let mut file = b"snoop\0\0\0".to_vec();
+    file.extend(words(Order::Big, &[2, 4, 60, 3, 28, 0, 7, 5, 0x0102_0300, 2, 2, 28, 0, 8, 0, 0x0900_0000]));
+    let ethernet = LinkType::ETHERNET;
+    let expected =
+        [(Some(7_000_005_000), ethernet, 60, vec![1, 2, 3]), (Some(8_000_000_000), ethernet, 2, vec![9, 0])];
+    assert_eq!(records(&file).unwrap(), expected);
+    assert!(matches!(kind(&file[..50]).1, Kind::Truncated { .. }));
+    file[15] = 8;
+    assert_eq!(kind(&file).1, Kind::Unsupported("snoop datalink type other than Ethernet"));
+    file[8..12].fill(0);
+    assert_eq!(kind(&file).1, Kind::Unsupported("snoop version other than 2"));
+    let short = [&b"snoop\0\0\0"[..], &words(Order::Big, &[2, 4, 9, 9, 20, 0, 7, 5])].concat();
+    assert_eq!(kind(&short).1, Kind::Malformed("record length"));
 }
 
 proptest! {

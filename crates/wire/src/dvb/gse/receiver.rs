@@ -139,6 +139,11 @@ impl Receiver {
         &self.counts
     }
 
+    /// Returns the number of incomplete PDUs, without those of other receivers.
+    pub fn waiting(&self) -> usize {
+        self.slots.iter().filter(|slot| matches!(slot, Slot::Partial(_))).count()
+    }
+
     /// Handles a data field and calls `sink` with each PDU that ends in it.
     pub fn push(&mut self, data_field: &[u8], mut sink: impl FnMut(&Pdu<'_>)) {
         self.counts.frames += 1;

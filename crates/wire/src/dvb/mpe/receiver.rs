@@ -88,6 +88,11 @@ impl Receiver {
         if self.parts.awaited.is_some() { self.parts.bytes.len() } else { 0 }
     }
 
+    /// Returns `true` if a section or a datagram in several sections is incomplete.
+    pub fn is_waiting(&self) -> bool {
+        self.sections.waiting_len() > 0 || self.parts.awaited.is_some()
+    }
+
     /// Handles a TS packet and calls `sink` with each datagram that ends in it. Ignores packets of another
     /// PID.
     pub fn push(&mut self, packet: &[u8; PACKET_LEN], mut sink: impl FnMut(&Datagram<'_>)) {
