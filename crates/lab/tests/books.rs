@@ -315,18 +315,9 @@ fn calls_of_the_warm_up_are_neither_good_nor_silent() {
     for name in ["flow.v.calls-left-out", "flow.v.back.calls-left-out", "flow.u.copies-left-out"] {
         assert_eq!(run.value(name), 3.0, "{name}");
     }
-    let good: f64 = run
-        .values
-        .iter()
-        .filter(|(name, _)| name.starts_with("flow.w") && name.ends_with(".good-calls"))
-        .map(|(_, good)| good)
-        .sum();
-    assert_eq!(
-        good,
-        2.0,
-        "both directions of the one that began: {:#?}",
-        run.values.keys().filter(|name| name.starts_with("flow.w")).collect::<Vec<_>>()
-    );
+    let good = ["flow.w.1.good-calls", "flow.w.1.back.good-calls", "flow.w.2.good-calls"]
+        .map(|name| run.value(name));
+    assert_eq!(good, [1.0, 1.0, 0.0], "one of three began");
     assert_eq!(run.calls.iter().filter(|call| call.placed.as_secs_f64() >= 20.0).count(), 0);
 }
 
