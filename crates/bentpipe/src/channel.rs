@@ -22,7 +22,7 @@ Examples:
   bentpipe channel fit --report office.html office.trace
   bentpipe channel fit --sequence rtp --port 5004 received.pcapng
   bentpipe channel fit --sequence 0:4 --plot fit.svg --json fit.json received.pcap")]
-    Fit(FitArgs),
+    Fit(Box<FitArgs>),
     /// Write a loss trace: of a model, fitted to another trace, or synthetic
     #[command(
         subcommand,

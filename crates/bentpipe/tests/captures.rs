@@ -576,7 +576,7 @@ fn rohc_is_read_where_ip_is() {
     let packet = |n: u16| {
         let mut bytes = [0x55; rtp::HEADER_LEN + 160];
         rtp::Repr::new(0, n, 160 * u32::from(n), 7).emit(&mut bytes);
-        datagram(if n % 2 == 0 { TELEVISION } else { NAMES }, &bytes)
+        datagram(if n.is_multiple_of(2) { TELEVISION } else { NAMES }, &bytes)
     };
     capture(&folder.file("x.pcap"), &(0..1000).filter(|n| n % 50 > 3).map(packet).collect::<Vec<_>>());
     said(&bentpipe(&folder, &["rohc", "compress", "x.pcap", "x.rohc.pcap"]), 0);

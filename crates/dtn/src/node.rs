@@ -231,7 +231,7 @@ impl Node {
         self.notes.registry()
     }
 
-    /// Returns the account of the datagrams of a stored bundle's flow, if the flow is known.
+    /// Returns the account of the datagrams of a stored bundle's flow.
     pub fn datagrams_of(&self, id: u64) -> Option<SubAccount> {
         self.notes.datagrams_of(&self.store.get(id)?.bundle)
     }

@@ -251,6 +251,11 @@ impl Packet {
         self.0.tag.is_empty()
     }
 
+    /// Returns the number of the account that its sender has entered it into, if one.
+    pub fn entered(&self) -> Option<u32> {
+        (!self.is_new()).then(|| self.account())
+    }
+
     /// Returns the number of the packet's tag; zero without one.
     #[inline]
     pub(crate) fn account(&self) -> u32 {

@@ -565,7 +565,8 @@ impl Network {
             taps.for_each(|(_, tap)| tap(self.now, &packet));
             if let Some(watch) = &mut self.watch {
                 let is_entry = self.followed.contains(&wire.number());
-                let place = if is_entry { self.outbox.accounts().place_at_entry(&packet) } else { None };
+                let entry = is_entry.then(|| self.outbox.accounts().place_at_entry(packet.entered()));
+                let place = entry.flatten();
                 watch(self.now, (ElementId(wire.to()), wire.port()), &packet, place);
             }
         }

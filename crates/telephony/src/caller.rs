@@ -197,7 +197,7 @@ impl<P: Protocol> Placing<P> {
         }
     }
 
-    /// Returns two facts of a call: it was given up, and it was placed in the window.
+    /// Returns whether a call was given up, and whether it is of the window.
     fn known(&self, call: P::Call) -> [bool; 2] {
         self.calls.get(&call).map_or([false; 2], |placed| [placed.is_given_up, !placed.is_of_warm_up])
     }

@@ -84,7 +84,7 @@ impl<P: Protocol, R: Role<P>> Element for Party<P, R> {
     }
 
     fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
-        self.station.iter_mut().for_each(|station| station.settle_unheard(now));
+        self.station.iter_mut().for_each(|station| station.settle_losses(now));
         self.role.observe(observer);
         Station::observe(&self.settings, self.station.as_ref(), observer);
         if observer.starts_window() {

@@ -128,13 +128,13 @@ impl<P: Protocol> Station<P> {
 
     /// Has all ears know what became of what the others said up to now.
     pub(crate) fn settle(&mut self, cx: &mut Cx<'_>) {
-        self.settle_unheard(cx.now());
+        self.settle_losses(cx.now());
         self.settle_lines(&mut |account| cx.tallies(account));
     }
 
-    /// Has ears behind exchanges know what was said by now and is lost.
-    pub(crate) fn settle_unheard(&mut self, now: Time) {
-        self.protocol.lines().into_iter().for_each(|lines| lines.settle_unheard(now));
+    /// Has ears behind exchanges count what cannot be on its way any more.
+    pub(crate) fn settle_losses(&mut self, now: Time) {
+        self.protocol.lines().into_iter().for_each(|lines| lines.settle_losses(now));
     }
 
     /// Does the same from the accounts of the network.

@@ -224,6 +224,7 @@ fn what_is_declared_as_changeable_is_accepted_and_nothing_else() {
 
 /// Returns `scenarios/geo.toml`, and what changes it while it runs.
 fn geo() -> (Document, Emulated, Changer) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/geo.toml");
     let document = bentpipe_paths::document(&path).unwrap_or_else(|error| panic!("{error}"));
     let asked = checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
     let emulated = Emulated::new(&asked, 1, &bentpipe_scenario::Access::default())

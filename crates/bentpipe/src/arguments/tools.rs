@@ -103,7 +103,7 @@ Examples:
   bentpipe rohc stats capture.pcap
   bentpipe rohc compress voice.pcap voice.rohc.pcap"
     )]
-    Rohc(rohc::Command),
+    Rohc(Box<rohc::Command>),
     /// Fit loss models to traces and captures, and generate traces
     #[command(
         subcommand,

@@ -5,10 +5,11 @@ mod deliver;
 mod disk;
 mod operate;
 mod parts;
+mod places;
 mod watch;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -16,7 +17,7 @@ use std::sync::mpsc;
 use accept::Origin;
 use bentpipe_dtn::node::{Arrival, Config, Node};
 use bentpipe_dtn::session::{self, Event};
-use bentpipe_emu::{Clock, Monotonic, exporter, shares};
+use bentpipe_emu::{Clock, Monotonic, exporter};
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::bundle::{Bundle, UNIX_OFFSET};
 use bentpipe_wire::dtn::eid::Eid;
@@ -55,13 +56,6 @@ const SWEEP: Span = Span::from_secs(1);
 const BATCH: usize = 256;
 /// Batches of them that may wait.
 const READ_AHEAD: usize = 16;
-
-/// Place of a connection that others began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
-    Session(u64),
-    Input(usize),
-}
 
 /// Bundle node on sockets.
 pub struct Daemon {
@@ -431,29 +425,6 @@ impl Daemon {
                 self.add_peer(peer);
             }
         }
-    }
-
-    /// Returns `true` if a connection of another host gave way.
-    ///
-    /// It is of the host that began the most: one without a session, or the oldest.
-    fn make_room(&mut self, host: IpAddr, now: Time) -> bool {
-        let accepted = self.peers.iter().filter(|(_, peer)| peer.dialled.is_none());
-        let peers =
-            accepted.map(|(id, peer)| (peer.address.ip(), (peer.role != Role::Unknown, Place::Session(*id))));
-        let inputs = self.inputs.iter().enumerate();
-        let inputs = inputs.map(|(n, input)| (input.address.ip(), (true, Place::Input(n))));
-        match shares::gives_way(peers.chain(inputs), host) {
-            None => return false,
-            Some((_, Place::Input(n))) => drop(self.inputs.remove(n)),
-            Some((_, Place::Session(id))) => {
-                if let Some(peer) = self.peers.get_mut(&id) {
-                    peer.failure = Some("its host had the most of all connections".to_owned());
-                    peer.connection.session.disconnect();
-                }
-                self.handle_events(id, now);
-            }
-        }
-        true
     }
 
     fn add_peer(&mut self, peer: Peer) {

@@ -2,7 +2,7 @@
 //!
 //! A bundle is waiting while a node has it or a part of it, delivered once an application took it, and else gone: deleted for a
 //! reason, lost or on its way. Several nodes may have copies, and a node keeps what it sends until its neighbour has it. Over UDP the account of
-//! a node's datagrams of the flow tells what is on its way; otherwise that is what was sent so lately that it may arrive. A bundle in
+//! a node's datagrams of the flow has what is on its way; otherwise that is what was sent so lately that it may arrive. A bundle in
 //! fragments is lost with any part that no node stores and that is not on its way: what nodes store of it is of no use.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -86,7 +86,7 @@ struct Bundles {
     /// Instant up to which losses are known.
     settled_at: Time,
     sums: Whereabouts,
-    /// Bundles that are stored nowhere, by the node that had them last: on their way or lost.
+    /// Bundles that are stored nowhere, by the node that had them last.
     away: BTreeMap<u32, u64>,
     /// Accounts of each node's datagrams of the flow, where each has a bundle.
     datagrams: BTreeMap<u32, SubAccount>,
@@ -163,7 +163,7 @@ struct Open {
 }
 
 impl Open {
-    /// Returns `true` if it is stored nowhere, and neither deleted nor in fragments that are lost.
+    /// Returns `true` if it is stored nowhere, not deleted and not broken.
     fn is_away(&self) -> bool {
         !self.is_broken && self.places == 0 && self.deleted.is_none()
     }
@@ -219,7 +219,7 @@ impl Bundles {
         }
     }
 
-    /// Takes a bundle out of all sums.
+    /// Subtracts a bundle from all sums.
     fn leave_out(&mut self, open: Open) {
         *open.count(&mut self.sums) -= 1;
         if open.is_away() {
@@ -227,13 +227,13 @@ impl Bundles {
         }
     }
 
-    /// Returns the bundles behind a node that are on their way, and those that are lost there.
+    /// Returns the bundles behind a node: on their way, and lost.
     fn behind(&self, node: u32, away: u64) -> Option<[u64; 2]> {
         let on_their_way = self.on_their_way.as_ref()?.get(&node).copied().unwrap_or(0).min(away);
         Some([on_their_way, away - on_their_way])
     }
 
-    /// Returns the whereabouts, as far as accounts and times tell.
+    /// Returns the whereabouts, as far as accounts and times show.
     fn whereabouts(&self) -> Whereabouts {
         if self.on_their_way.is_none() {
             return self.sums;
@@ -270,7 +270,7 @@ impl Bundles {
         (sums, gone)
     }
 
-    /// Returns the time of the first of each node's bundles and parts that are on their way.
+    /// Returns the time of the first bundle or part behind each node.
     fn sent_since(&self, on_their_way: &BTreeMap<u32, u64>) -> BTreeMap<u32, Time> {
         let mut away: BTreeMap<u32, Vec<Time>> = BTreeMap::new();
         for (number, open) in &self.open {
@@ -394,7 +394,7 @@ impl Holdings {
         bundles.on_their_way = (!on_their_way.is_empty()).then_some(on_their_way);
     }
 
-    /// Returns the numbers of bundles that will not arrive, by reason and by the node that had them last.
+    /// Returns the numbers of bundles that will not arrive, by reason and last node.
     pub fn gone(&self, now: Time) -> BTreeMap<(Gone, String), u64> {
         let (mut flows, nodes) = (self.registry.lock(), self.registry.nodes());
         let mut gone = BTreeMap::new();
@@ -433,7 +433,7 @@ impl Notes {
         (self.registry, self.longest) = (Some(registry), light_time * 2);
     }
 
-    /// Returns the account of the node's datagrams of a bundle's flow, if the flow is known.
+    /// Returns the account of the node's datagrams of a bundle's flow.
     pub(super) fn datagrams_of(&self, bundle: &Bundle) -> Option<SubAccount> {
         let mut flows = self.registry.as_ref()?.lock();
         let flow = flows.get_mut(&bundle.primary.source)?;

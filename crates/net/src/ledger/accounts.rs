@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use bentpipe_units::Time;
 
 use super::{Entry, FRAGMENT};
-use crate::Packet;
 
 /// Packets that a sender sent, and those that were delivered of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -237,14 +236,14 @@ impl Accounts {
         place.map(|place| place as usize)
     }
 
-    /// Returns the place of an entering packet among those that are followed.
+    /// Returns the place of an entering packet among those that are followed. `account` is its account.
     ///
-    /// A packet that its sender has not entered into an account becomes the next one there.
-    pub fn place_at_entry(&self, packet: &Packet) -> Option<usize> {
-        if packet.is_new() {
-            return Some(self.followed.as_ref()?.packets.len());
+    /// A packet that its sender has not entered into one becomes the next one there.
+    pub fn place_at_entry(&self, account: Option<u32>) -> Option<usize> {
+        match account {
+            None => Some(self.followed.as_ref()?.packets.len()),
+            Some(account) => self.place_of_followed(account),
         }
-        self.place_of_followed(packet.account())
     }
 
     fn first_followed(&self) -> u32 {

@@ -221,7 +221,7 @@ impl Lines {
         self.mouths = Some(mouths);
     }
 
-    /// Notes the end of the warm-up: figures are of what is said from now on.
+    /// Notes the end of the warm-up: figures are of what is sent from now on.
     pub(crate) fn start_window(&mut self, now: Time) {
         self.over = Figures::default();
         let voices = self.calls.values_mut().filter_map(|line| line.voice.as_mut());
@@ -328,10 +328,10 @@ impl Lines {
         }
     }
 
-    /// Has ears behind exchanges know what was said by now and is lost.
-    pub(crate) fn settle_unheard(&mut self, now: Time) {
+    /// Has ears behind exchanges count what cannot be on its way any more.
+    pub(crate) fn settle_losses(&mut self, now: Time) {
         let voices = self.calls.values_mut().filter_map(|line| line.voice.as_mut());
-        voices.for_each(|voice| voice.ear.settle_unheard(now));
+        voices.for_each(|voice| voice.ear.settle_losses(now));
     }
 
     /// Sets the account of what is sent to a port.

@@ -12,7 +12,7 @@ use rand::RngCore;
 
 use super::config::Settings;
 use super::exchange::{Frame, Sound, Source};
-use super::heard::{Mouths, Said};
+use super::mouths::{Mouths, Said};
 use super::receiver::{Received, Receiver};
 use super::reception::Reception;
 use super::sender::{Emission, Origin, ROOM_LEVEL, Sender, Talk};
@@ -242,9 +242,9 @@ pub struct Ear {
     settings: Settings,
     pub(super) receiver: Receiver,
     reception: Reception,
-    /// Mouths of the other end behind exchanges, and the one that it hears.
+    /// Mouths of the other end behind exchanges, and the one that speaks.
     mouths: Option<Mouths>,
-    hears: Option<Said>,
+    speaker: Option<Said>,
     /// Longest delay since the mouth.
     longest: Span,
     /// Start of the window of measures.
@@ -259,7 +259,7 @@ impl Ear {
             receiver: Receiver::new(settings, now),
             reception: Reception::default(),
             mouths: None,
-            hears: None,
+            speaker: None,
             longest: Span::ZERO,
             window: Time::ZERO,
         }
@@ -267,17 +267,17 @@ impl Ear {
 
     /// Has it listen to one of the other end's mouths, behind exchanges.
     ///
-    /// What that says and is not heard is lost, although no account says so.
+    /// Its packets that do not arrive are lost, although no account has them.
     pub fn listen(&mut self, mouths: &Mouths) {
         self.mouths = Some(mouths.clone());
     }
 
-    fn hear(&mut self, mouth: Time, now: Time) {
+    fn find_speaker(&mut self, mouth: Time, now: Time) {
         let Some(mouths) = &self.mouths else { return };
-        if !self.hears.as_ref().is_some_and(|said| said.hear(mouth)) {
-            self.hears = mouths.find(mouth).filter(|said| said.hear(mouth));
+        if !self.speaker.as_ref().is_some_and(|said| said.record(mouth)) {
+            self.speaker = mouths.find(mouth).filter(|said| said.record(mouth));
         }
-        if self.hears.is_some() {
+        if self.speaker.is_some() {
             self.longest = self.longest.max(now.since(mouth));
         }
     }
@@ -291,11 +291,11 @@ impl Ear {
         self.window = now;
     }
 
-    /// Notes what was said by now and cannot be on its way any more.
-    pub fn settle_unheard(&mut self, now: Time) {
-        if let Some(said) = &self.hears {
+    /// Counts as lost what cannot be on its way any more.
+    pub fn settle_losses(&mut self, now: Time) {
+        if let Some(said) = &self.speaker {
             let until = Time::from_nanos(now.as_nanos().saturating_sub(2 * self.longest.as_nanos()));
-            self.receiver.set_lost_behind(said.unheard(self.window, until));
+            self.receiver.set_lost_behind(said.behind(self.window, until));
         }
     }
 
@@ -324,7 +324,7 @@ impl Ear {
             now,
         };
         if packet.is_speech {
-            self.hear(spoken.mouth, now);
+            self.find_speaker(spoken.mouth, now);
         }
         let due = self.receiver.receive(&self.settings, &received, packet.payload.len(), delays).ok()??;
         if due < now {

@@ -128,7 +128,7 @@ impl Missing {
     #[cold]
     #[inline(never)]
     fn add(&mut self, start: u64, end: u64) {
-        // Packets so far behind are refused.
+        // Packets that far behind are refused.
         let least = end.saturating_sub(MAX_DROPOUT as u64 + u64::from(WINDOW));
         while self.0.front().is_some_and(|(_, end)| *end < least) {
             self.0.pop_front();
@@ -139,8 +139,8 @@ impl Missing {
         }
     }
 
-    /// Removes a number. Returns `false` if it is not missing.
-    fn take(&mut self, number: u64) -> bool {
+    /// Returns `true` if a number is missing, and fills it in.
+    fn fill(&mut self, number: u64) -> bool {
         let place = self.0.partition_point(|(_, end)| *end <= number);
         let Some((start, end)) = self.0.get(place).copied().filter(|(start, _)| *start <= number) else {
             return false;
@@ -391,7 +391,7 @@ impl Receiver {
         let Receiver { source: Some(source), settled, windows, boundary, .. } = self else { return false };
         let (front, number) = (&mut windows.front, source.highest - back);
         let Some(distance) = source.first.checked_sub(number).filter(|distance| *distance > 0) else {
-            if !windows.missing.take(number) {
+            if !windows.missing.fill(number) {
                 return false;
             }
             let place = front.packets + number - source.first;
@@ -473,7 +473,7 @@ impl Receiver {
         Figures { losses, delays: self.delays.since(&windows.warm_delays) }
     }
 
-    /// Adds the packets behind the last one that arrived, from a place on, as far as they are known to be lost.
+    /// Adds the lost packets behind the last arrival, from a place on.
     fn lose_behind(&self, losses: &mut Losses, from: u64, lost: impl FnOnce(&Tallies) -> u64) {
         match &self.windows.tallies {
             Some(tallies) => losses.lose_last(self.behind(tallies.all().sent, from), lost(tallies)),
@@ -487,7 +487,7 @@ impl Receiver {
         sent.saturating_sub(self.source.as_ref().map_or(0, until).max(from))
     }
 
-    /// Returns `true` if its sender sent anything in the window, as far as the account says; `None` without one.
+    /// Returns `true` if its sender sent anything in the window; `None` without an account.
     pub(super) fn has_window(&self) -> Option<bool> {
         self.windows.tallies.map(|tallies| tallies.window.sent > 0)
     }
@@ -500,7 +500,7 @@ impl Receiver {
         }
     }
 
-    /// Sets the number of packets lost behind the last one that arrived, where no account says it.
+    /// Sets the number of packets lost behind the last arrival, without an account.
     pub(super) fn set_lost_behind(&mut self, packets: u64) {
         self.windows.lost_behind = packets;
     }
@@ -643,7 +643,7 @@ mod tests {
         missing.add(10, 11);
         missing.add(11, 14);
         missing.add(20, 21);
-        let taken = [9, 12, 12, 10, 13, 14, 20, 20, 11].map(|number| missing.take(number));
+        let taken = [9, 12, 12, 10, 13, 14, 20, 20, 11].map(|number| missing.fill(number));
         assert_eq!(taken, [false, true, false, true, true, false, true, false, true]);
         assert!(missing.0.is_empty());
         (0..5000).for_each(|n| missing.add(10 * n, 10 * n + 1));

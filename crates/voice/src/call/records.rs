@@ -9,7 +9,7 @@ use super::receiver::Receiver;
 impl KeepsCalls for Agent {
     fn calls(&self, now: Time) -> Vec<CallRecord> {
         let plan = self.plan();
-        // Copies that would start at the end or later are no calls.
+        // Copies that would start at the end or later are none.
         if plan.start >= now {
             return Vec::new();
         }

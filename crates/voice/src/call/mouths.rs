@@ -1,4 +1,4 @@
-//! Speech that phones behind exchanges say, as far as the other phone has heard it.
+//! Speech packets of phones behind exchanges, of which the other phone has some.
 //!
 //! Exchanges send packets of their own, so that no account reaches from phone to phone. A packet behind the last that arrived is lost once it was
 //! sent more than twice the longest delay ago, as RFC 7680, section 2.4, has a waiting time.
@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bentpipe_units::{Span, Time};
 
-/// Number of packets that are kept although they were heard.
+/// Number of packets that are kept although they arrived.
 const KEPT: usize = 4096;
 
-/// Speech packets of one mouth. It shares them with the ear that hears it.
+/// Speech packets of one mouth. It shares them with the ear at the other end.
 #[derive(Clone, Debug)]
 pub(super) struct Said(Arc<Mutex<Packets>>);
 
@@ -22,8 +22,8 @@ struct Packets {
     interval: Span,
     /// Intervals of the packets sent, counted from the first.
     sent: VecDeque<u32>,
-    /// Interval behind that of the last packet that was heard.
-    heard: u32,
+    /// Interval behind that of the last packet that arrived.
+    arrived: u32,
 }
 
 impl Packets {
@@ -38,7 +38,7 @@ impl Packets {
 impl Said {
     /// Creates the packets of a mouth that begins to speak.
     pub(super) fn new(start: Time, interval: Span) -> Said {
-        Said(Arc::new(Mutex::new(Packets { start, interval, sent: VecDeque::new(), heard: 0 })))
+        Said(Arc::new(Mutex::new(Packets { start, interval, sent: VecDeque::new(), arrived: 0 })))
     }
 
     fn lock(&self) -> MutexGuard<'_, Packets> {
@@ -49,28 +49,29 @@ impl Said {
     pub(super) fn push(&self, mouth: Time) {
         let mut packets = self.lock();
         let Some(interval) = packets.interval_of(mouth) else { return };
-        while packets.sent.len() >= KEPT && packets.sent.front().is_some_and(|first| *first < packets.heard) {
+        while packets.sent.len() >= KEPT && packets.sent.front().is_some_and(|first| *first < packets.arrived)
+        {
             packets.sent.pop_front();
         }
         packets.sent.push_back(interval);
     }
 
-    /// Notes that a packet was heard. Returns `false` if it is not of this mouth.
-    pub(super) fn hear(&self, mouth: Time) -> bool {
+    /// Returns `true` if an arrival is of this mouth, and records it.
+    pub(super) fn record(&self, mouth: Time) -> bool {
         let mut packets = self.lock();
         let Some(interval) = packets.interval_of(mouth) else { return false };
-        packets.heard = packets.heard.max(interval.saturating_add(1));
+        packets.arrived = packets.arrived.max(interval.saturating_add(1));
         true
     }
 
-    /// Returns the packets behind the last one heard whose first sample is in this time.
-    pub(super) fn unheard(&self, from: Time, until: Time) -> u64 {
+    /// Returns the packets behind the last arrival whose first sample is in this time.
+    pub(super) fn behind(&self, from: Time, until: Time) -> u64 {
         let packets = self.lock();
         let interval = packets.interval.as_nanos().max(1);
         let count = |at: Time| {
             let intervals = at.as_nanos().saturating_sub(packets.start.as_nanos()).div_ceil(interval);
             let intervals = u32::try_from(intervals).unwrap_or(u32::MAX);
-            packets.sent.partition_point(|sent| *sent < intervals.max(packets.heard)) as u64
+            packets.sent.partition_point(|sent| *sent < intervals.max(packets.arrived)) as u64
         };
         count(until).saturating_sub(count(from))
     }
@@ -85,14 +86,14 @@ impl Mouths {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a mouth. Those that neither speak nor are heard any more are removed.
+    /// Adds a mouth. Those without a speaker and an ear are removed.
     pub(super) fn add(&self, said: &Said) {
         let mut mouths = self.lock();
         mouths.retain(|said| Arc::strong_count(&said.0) > 1);
         mouths.push(said.clone());
     }
 
-    /// Returns the latest mouth that a packet may be of, by the instant of its first sample.
+    /// Returns the latest mouth that may have sent a packet with this first sample.
     pub(super) fn find(&self, mouth: Time) -> Option<Said> {
         let is_meant = |said: &&Said| {
             let packets = said.lock();
@@ -111,18 +112,18 @@ mod tests {
     }
 
     #[test]
-    fn packets_behind_the_last_one_heard_are_counted() {
+    fn packets_behind_the_last_arrival_are_counted() {
         let (said, mouths) = (Said::new(at(7), Span::from_millis(20)), Mouths::default());
         mouths.add(&said);
         (0..100).for_each(|n| said.push(at(7 + 20 * n)));
         assert!(
             mouths.find(at(27)).is_some() && mouths.find(at(28)).is_none() && mouths.find(at(5)).is_none()
         );
-        assert!(said.hear(at(7 + 20 * 9)) && !said.hear(at(8)));
-        assert_eq!(said.unheard(Time::ZERO, at(2000)), 90, "ten were heard");
-        assert_eq!(said.unheard(Time::ZERO, at(1007)), 40);
-        assert_eq!(said.unheard(at(1007), at(2000)), 50);
-        assert_eq!(said.unheard(Time::ZERO, at(100)), 0);
+        assert!(said.record(at(7 + 20 * 9)) && !said.record(at(8)));
+        assert_eq!(said.behind(Time::ZERO, at(2000)), 90, "ten arrived");
+        assert_eq!(said.behind(Time::ZERO, at(1007)), 40);
+        assert_eq!(said.behind(at(1007), at(2000)), 50);
+        assert_eq!(said.behind(Time::ZERO, at(100)), 0);
         drop(said);
         mouths.add(&Said::new(at(0), Span::from_millis(20)));
         assert!(mouths.find(at(27)).is_none());
