@@ -164,7 +164,7 @@ impl Changer {
         if Difference::between(&self.asked, asked).is_more {
             "has no effect: the emulation leaves out what a real host has an end of"
         } else {
-            "has no effect: each direction of the link says its own"
+            "has no effect: each direction of the link says its own, or it is so already"
         }
     }
 

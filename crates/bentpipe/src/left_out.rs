@@ -37,6 +37,7 @@ const FEATURES: [Feature; 2] = [
             "gateway",
             "completions",
             "man",
+            "survive",
         ],
     },
     Feature { name: "serve", is_built: cfg!(feature = "serve"), commands: &["serve", "remote", "site"] },

@@ -1,7 +1,7 @@
 //! Files by the CCSDS File Delivery Protocol, over UDP or as bundles.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -207,7 +207,8 @@ impl Carrier {
                 for _ in 0..PENDING {
                     let Ok((len, from)) = socket.recv_from(&mut buffer) else { break };
                     peers.learn(&buffer[..len], from);
-                    handle(entity, &buffer[..len], self.clock.now(), &mut self.counts);
+                    let host = Some(host_key(from.ip()));
+                    handle(entity, host, &buffer[..len], self.clock.now(), &mut self.counts);
                 }
                 Ok(())
             }
@@ -216,7 +217,7 @@ impl Carrier {
                 while let Some(bundle) = client.receive() {
                     let pdu = bundle.payload.to_vec();
                     peers.learn(&pdu, bundle.primary.source.clone());
-                    handle(entity, &pdu, self.clock.now(), &mut self.counts);
+                    handle(entity, None, &pdu, self.clock.now(), &mut self.counts);
                 }
                 Ok(())
             }
@@ -224,9 +225,21 @@ impl Carrier {
     }
 }
 
-fn handle(entity: &mut Entity, pdu: &[u8], now: Time, counts: &mut Counts) {
+fn handle(entity: &mut Entity, host: Option<u64>, pdu: &[u8], now: Time, counts: &mut Counts) {
     counts.received += 1;
-    counts.refused += u64::from(entity.handle_pdu(pdu, now).is_err());
+    let handled = match host {
+        Some(host) => entity.handle_pdu_of(host, pdu, now),
+        None => entity.handle_pdu(pdu, now),
+    };
+    counts.refused += u64::from(handled.is_err());
+}
+
+/// Returns the key of a host: its address, or with IPv6 its network.
+fn host_key(address: IpAddr) -> u64 {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => (address.to_bits() >> 64) as u64,
+    }
 }
 
 /// Addresses of other entities.

@@ -206,20 +206,32 @@ impl Entity {
         self.used
     }
 
-    /// Accepts a PDU.
+    /// Accepts a PDU. Places of transactions are shared by their sources.
     ///
     /// # Errors
     /// Returns an error if it cannot be parsed.
     pub fn handle_pdu(&mut self, bytes: &[u8], now: Time) -> Result<(), bentpipe_wire::Error> {
-        let pdu = Pdu::parse(bytes)?;
+        self.accept(&Pdu::parse(bytes)?, None, now);
+        Ok(())
+    }
+
+    /// Accepts a PDU of a host. Places of transactions are shared by hosts, as a host may name any source.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be parsed.
+    pub fn handle_pdu_of(&mut self, host: u64, bytes: &[u8], now: Time) -> Result<(), bentpipe_wire::Error> {
+        self.accept(&Pdu::parse(bytes)?, Some(host), now);
+        Ok(())
+    }
+
+    fn accept(&mut self, pdu: &Pdu<'_>, host: Option<u64>, now: Time) {
         let transaction = pdu.common.transaction;
         if pdu.content.is_to_sender() {
-            self.handle_to_sender(&pdu, now);
+            self.handle_to_sender(pdu, now);
         } else if pdu.common.destination == self.config.entity {
-            self.handle_to_receiver(&pdu, now);
+            self.handle_to_receiver(pdu, host.unwrap_or(transaction.source), now);
         }
         self.settle(transaction);
-        Ok(())
     }
 
     fn handle_to_sender(&mut self, pdu: &Pdu<'_>, now: Time) {
@@ -241,7 +253,7 @@ impl Entity {
         }
     }
 
-    fn handle_to_receiver(&mut self, pdu: &Pdu<'_>, now: Time) {
+    fn handle_to_receiver(&mut self, pdu: &Pdu<'_>, origin: u64, now: Time) {
         let transaction = pdu.common.transaction;
         if let Some(past) = self.past.get(&transaction) {
             if !past.is_other(&pdu.content) {
@@ -256,15 +268,15 @@ impl Entity {
             matches!(pdu.content, Content::Metadata(_) | Content::Data(..) | Content::EndOfFile { .. });
         if !self.receiving.contains_key(&transaction) {
             let is_full = self.receiving.len() >= self.config.transactions;
-            if !is_start || is_full && !self.make_room(transaction.source, |_| 1, now) {
+            if !is_start || is_full && !self.make_room(origin, |_| 1, now) {
                 return;
             }
-            self.receiving.insert(transaction, Receiving::new(&self.config, pdu.common, now));
+            self.receiving.insert(transaction, Receiving::new(&self.config, pdu.common, origin, now));
         }
         if let Content::Data(_, data) = pdu.content
             && data.len() + MARGIN > self.config.memory.saturating_sub(self.used)
         {
-            self.make_room(transaction.source, |receiving| receiving.counted, now);
+            self.make_room(origin, |receiving| receiving.counted, now);
         }
         let Some(receiving) = self.receiving.get_mut(&transaction) else { return };
         let room = self.config.memory.saturating_sub(self.used);
@@ -282,25 +294,24 @@ impl Entity {
         }
     }
 
-    /// Returns `true` if a transaction of another source gave way.
+    /// Returns `true` if a transaction of another host or source gave way.
     ///
-    /// It is of a source that has more, or has been silent for two timeouts. So no source takes all transactions, or all memory. Of the source that has the most, it is the one that has been silent for longest.
-    /// Sources can be forged: each may then have one transaction, of which nothing more comes.
-    fn make_room(&mut self, source: u64, amount: fn(&Receiving) -> usize, now: Time) -> bool {
-        let mut by_source: BTreeMap<u64, usize> = BTreeMap::new();
-        self.receiving.iter().for_each(|(transaction, receiving)| {
-            *by_source.entry(transaction.source).or_default() += amount(receiving)
-        });
-        let own = by_source.get(&source).copied().unwrap_or(0);
-        let greedy = by_source.into_iter().max_by_key(|(_, amount)| *amount);
+    /// It is of one that has more, or has been silent for two timeouts. So none takes all transactions, or all memory. Of the one that has the most, it
+    /// is the transaction that has been silent for longest. Addresses can be forged: each may then have one transaction, of which nothing more comes.
+    fn make_room(&mut self, origin: u64, amount: fn(&Receiving) -> usize, now: Time) -> bool {
+        let mut by_origin: BTreeMap<u64, usize> = BTreeMap::new();
+        let receiving = self.receiving.values();
+        receiving.for_each(|receiving| *by_origin.entry(receiving.origin).or_default() += amount(receiving));
+        let own = by_origin.get(&origin).copied().unwrap_or(0);
+        let greedy = by_origin.into_iter().max_by_key(|(_, amount)| *amount);
         let greedy =
-            greedy.filter(|(other, most)| *other != source && *most > own + 1).map(|(other, _)| other);
+            greedy.filter(|(other, most)| *other != origin && *most > own + 1).map(|(other, _)| other);
         let is_silent = |receiving: &Receiving| {
             receiving.quiet_at() + self.config.timeout * 2 <= now + self.config.inactivity
         };
-        let gives_way = |(transaction, receiving): &(&Transaction, &Receiving)| match greedy {
-            Some(greedy) => transaction.source == greedy,
-            None => transaction.source != source && is_silent(receiving),
+        let gives_way = |(_, receiving): &(&Transaction, &Receiving)| match greedy {
+            Some(greedy) => receiving.origin == greedy,
+            None => receiving.origin != origin && is_silent(receiving),
         };
         let others = self.receiving.iter().filter(|(_, receiving)| amount(receiving) > 0).filter(gives_way);
         let longest = others.min_by_key(|(_, receiving)| receiving.quiet_at());

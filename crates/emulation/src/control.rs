@@ -172,11 +172,19 @@ impl Target {
         self.catch_up()?;
         let scenario = checked(&self.document).map_err(|refusal| without_places(&refusal, key))?;
         let whole = serde_json::to_value(&scenario).map_err(|error| error.to_string())?;
-        let parts = key.split('.').filter(|part| !part.is_empty());
-        let value = parts.clone().try_fold(&whole, |value, part| match value {
-            Value::Array(items) => items.get(part.parse::<usize>().ok()?),
-            _ => value.get(part),
-        });
+        let parts: Vec<&str> = key.split('.').filter(|part| !part.is_empty()).collect();
+        let find = |parts: &[&str]| {
+            parts.iter().try_fold(&whole, |value, part| match value {
+                Value::Array(items) => items.get(part.parse::<usize>().ok()?),
+                _ => value.get(part),
+            })
+        };
+        // A direction has what its link says, unless it says its own.
+        let of_link = match &parts[..] {
+            ["link", name, "forward" | "return", rest @ ..] => Some([&["link", *name], rest].concat()),
+            _ => None,
+        };
+        let value = find(&parts).or_else(|| of_link.as_deref().and_then(find));
         value.cloned().ok_or_else(|| {
             format!("{key}: the scenario has no such key, or no value there and no default: expected a key such as link.NAME")
         })

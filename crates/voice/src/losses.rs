@@ -189,6 +189,38 @@ impl Losses {
         }
     }
 
+    /// Counts a packet of a run thought lost as what it is.
+    ///
+    /// `run` is the length of the run in packets. With `is_edge` the packet is its first or last one.
+    pub fn revise_in(&mut self, run: u64, is_edge: bool, outcome: Outcome) {
+        self.revise(outcome);
+        // A late one stays in its run, as one lost does.
+        if outcome != Outcome::Played {
+            return;
+        }
+        self.remove_run(run);
+        match (run, is_edge) {
+            (0 | 1, _) => {}
+            (_, true) => self.add_run(run - 1),
+            (_, false) => {
+                self.add_run(run / 2);
+                self.add_run(run - 1 - run / 2);
+            }
+        }
+    }
+
+    fn add_run(&mut self, packets: u64) {
+        self.runs += 1;
+        self.by_length[class_of(packets)] += 1;
+    }
+
+    /// Removes a run of packets thought lost.
+    pub fn remove_run(&mut self, packets: u64) {
+        self.runs = self.runs.saturating_sub(1);
+        let class = &mut self.by_length[class_of(packets)];
+        *class = class.saturating_sub(1);
+    }
+
     /// Adds a loss to the open period, or closes that and opens another one.
     fn extend(&mut self) {
         match &mut self.open {
@@ -243,10 +275,12 @@ impl Losses {
     ///
     /// It is 1 without losses.
     pub fn burst_ratio(&self) -> f64 {
-        if self.runs == 0 {
+        let packets = self.lost + self.late;
+        let runs = self.runs.min(packets);
+        if runs == 0 {
             return 1.0;
         }
-        let run = (self.lost + self.late) as f64 / self.runs as f64;
+        let run = packets as f64 / runs as f64;
         (run * (1.0 - self.ratio())).max(f64::MIN_POSITIVE)
     }
 

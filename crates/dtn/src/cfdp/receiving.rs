@@ -74,6 +74,8 @@ enum Stage {
 #[derive(Debug)]
 pub(super) struct Receiving {
     common: Common,
+    /// Key of the host that began it, or the source.
+    pub(super) origin: u64,
     limit: u64,
     timeout: Span,
     inactivity: Span,
@@ -103,9 +105,10 @@ pub(super) struct Receiving {
 }
 
 impl Receiving {
-    pub(super) fn new(config: &Config, common: Common, now: Time) -> Receiving {
+    pub(super) fn new(config: &Config, common: Common, origin: u64, now: Time) -> Receiving {
         Receiving {
             common,
+            origin,
             limit: config.file,
             timeout: config.timeout,
             inactivity: config.inactivity,

@@ -286,6 +286,25 @@ fn a_number_that_is_used_again_has_an_answer() {
     }
 }
 
+/// A host names another source each time.
+#[test]
+fn no_host_takes_all_transactions_by_other_sources() {
+    let data = |source: u64| {
+        let common = Common::new(Transaction { source, number: 1 }, 2);
+        Pdu { common, content: Content::Data(0, &[7; 10]) }.to_vec()
+    };
+    let mut entity = entity(2, |config| config.transactions = 4);
+    for s in 0..10 {
+        for source in 10..20 {
+            entity.handle_pdu_of(1, &data(source), Time::ZERO + Span::from_secs(s)).expect("a PDU");
+        }
+    }
+    assert!(entity.poll_event().is_none());
+    entity.handle_pdu_of(2, &data(3), Time::ZERO + Span::from_secs(10)).expect("a PDU");
+    assert!(matches!(entity.poll_event(), Some(Event::Failed(..))));
+    assert!(entity.receiving.contains_key(&Transaction { source: 3, number: 1 }));
+}
+
 /// A source begins as many transactions as there may be, and others are then forged.
 #[test]
 fn no_source_takes_all_transactions_or_all_memory() {

@@ -231,20 +231,21 @@ fn no_peer_takes_all_sessions_or_all_memory() {
         engine.handle_segment(from, &segment.to_vec(), Time::ZERO);
         std::iter::from_fn(|| engine.poll_event()).collect::<Vec<_>>()
     };
-    let whole = Data { ends_red: true, ends_block: true, checkpoint: Some((1, 0)), ..Data::default() };
+    let client = Data { client: 1, ..Data::default() };
+    let whole = Data { client: 1, ends_red: true, ends_block: true, checkpoint: Some((1, 0)), ..client };
     for number in 0..10 {
-        send(&mut engine, 2, number, Data::default(), &[1]);
+        send(&mut engine, 2, number, client, &[1]);
     }
     let events = send(&mut engine, 3, 1, whole, &[1, 2]);
     assert!(matches!(events[..], [Event::Cancelled(..), Event::Received { .. }]), "{events:?}");
     let events = send(&mut engine, 4, 1, whole, &[1, 2]);
     assert!(matches!(events[..], [Event::Cancelled(..), Event::Received { .. }]), "{events:?}");
-    assert!(send(&mut engine, 2, 20, Data::default(), &[1]).is_empty());
+    assert!(send(&mut engine, 2, 20, client, &[1]).is_empty());
     assert_eq!((engine.sessions().1, engine.counts().refused), (4, 7), "it has its share");
     // Two blocks of its bytes are all that there may be.
     let mut engine = Engine::new(Config { imports: 10, incomplete: 1000, ..Config::new(1) });
     (2..4).for_each(|peer| engine.set_peer(peer, Peer { light_time: LIGHT, margin: Span::ZERO }));
-    (0..2).for_each(|number| drop(send(&mut engine, 2, number, Data::default(), &[7; 500])));
+    (0..2).for_each(|number| drop(send(&mut engine, 2, number, client, &[7; 500])));
     let events = send(&mut engine, 3, 1, whole, &[7; 400]);
     assert!(matches!(events[..], [Event::Cancelled(..), Event::Received { .. }]), "{events:?}");
     assert_eq!(engine.held(), 500);

@@ -143,6 +143,11 @@ impl Tally {
         self.sent.saturating_sub(self.arrived() + remaining).min(self.dropped)
     }
 
+    /// Returns `true` if packets arrived or are lost: not all are on their way.
+    pub fn has_ends(&self) -> bool {
+        self.arrived() + self.lost() > 0
+    }
+
     fn enter(&mut self, entry: Entry, count: i64) {
         let sum = match entry {
             Entry::Copied => &mut self.copied,

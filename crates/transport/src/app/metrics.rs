@@ -19,8 +19,8 @@ bentpipe_net::metrics! {
         => .summed(&[Sum::new("copies", "Flows counted together", How::Last).at(End::Receiver)]);
     Gauge COPIES_SILENT = "copies-silent", Count, "Copies from which nothing arrived"
         => .summed(&[Sum::new("copies-silent", "Copies from which nothing arrived", How::Last).at(End::Receiver).since(2)]);
-    Gauge COPIES_LEFT_OUT = "copies-left-out", Count, "Copies of which nothing was sent in the window"
-        => .summed(&[Sum::new("copies-left-out", "Copies of which nothing was sent in the window", How::Last).at(End::Receiver).since(2)]);
+    Gauge COPIES_LEFT_OUT = "copies-left-out", Count, "Copies of whose packets in the window none has ended"
+        => .summed(&[Sum::new("copies-left-out", "Copies of whose packets in the window none has ended", How::Last).at(End::Receiver).since(2)]);
     Gauge COPIES_LOSS_P50 = "copies-loss-p50", Ratio, "Loss of the median copy"
         => .summed(&[Sum::new("copies-loss-p50", "Loss of the median copy", How::Last).at(End::Receiver).since(2)]);
     Gauge COPIES_LOSS_P95 = "copies-loss-p95", Ratio, "95th percentile of the loss of copies"

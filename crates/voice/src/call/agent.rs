@@ -593,8 +593,8 @@ impl Agent {
             silent += u32::from(is_counted && is_silent);
             all.push(r);
             recent.push(r_now);
-            let Losses { played, late, .. } = figures.losses;
-            if played + late > 0 {
+            // Independent losses of all packets have one run without an end.
+            if figures.losses.played > 0 {
                 bursts.push(figures.losses.burst_ratio());
             }
             losses_now.push(window.losses.ratio());
@@ -610,7 +610,7 @@ impl Agent {
         observer.gauge(&metrics::MOS, mos);
         observer.gauge(&metrics::LOSS_NOW, mean(known(&losses_now).into_iter()));
         observer.gauge(&metrics::CALLS, f64::from(self.plan.count));
-        // A call of which nothing was sent in the window is in none of these.
+        // A call of which nothing was sent in the window, or all is on its way, is in none of these.
         let of_counted = |calls: u32| if counted > 0 { f64::from(calls) } else { f64::NAN };
         let left_out = self.plan.count - counted.min(self.plan.count);
         let left_out = Some(left_out).filter(|calls| *calls > 0 && !self.calls.receivers.is_empty());

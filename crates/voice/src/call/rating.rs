@@ -49,6 +49,10 @@ impl Rating {
     }
 
     fn sum_of_terms(&self, delay: Option<Span>, losses: &Losses) -> f64 {
+        // Packets came, and none was in time. G.107's equipment impairment has no value there: the burst ratio is zero.
+        if losses.played == 0 && losses.late > 0 {
+            return 0.0;
+        }
         let (Some(delay), false) = (delay, losses.expected() == 0) else { return f64::NAN };
         let loss_percent = 100.0 * losses.ratio();
         // A window may cut a run of losses, and then has less than the shortest run.

@@ -139,19 +139,17 @@ impl Missing {
         }
     }
 
-    /// Returns `true` if a number is missing, and fills it in.
-    fn fill(&mut self, number: u64) -> bool {
+    /// Fills a number in, and returns the range in which it was missing.
+    fn fill(&mut self, number: u64) -> Option<(u64, u64)> {
         let place = self.0.partition_point(|(_, end)| *end <= number);
-        let Some((start, end)) = self.0.get(place).copied().filter(|(start, _)| *start <= number) else {
-            return false;
-        };
+        let (start, end) = self.0.get(place).copied().filter(|(start, _)| *start <= number)?;
         self.0.remove(place);
         for (start, end) in [(number + 1, end), (start, number)] {
             if start < end {
                 self.0.insert(place, (start, end));
             }
         }
-        true
+        Some((start, end))
     }
 }
 
@@ -391,14 +389,13 @@ impl Receiver {
         let Receiver { source: Some(source), settled, windows, boundary, .. } = self else { return false };
         let (front, number) = (&mut windows.front, source.highest - back);
         let Some(distance) = source.first.checked_sub(number).filter(|distance| *distance > 0) else {
-            if !windows.missing.fill(number) {
-                return false;
-            }
+            let Some((start, end)) = windows.missing.fill(number) else { return false };
             let place = front.packets + number - source.first;
-            match &mut windows.warm_losses {
-                Some(warm) if place < *boundary => warm.revise(outcome),
-                _ => settled.revise(outcome),
-            }
+            let losses = match &mut windows.warm_losses {
+                Some(warm) if place < *boundary => warm,
+                _ => settled,
+            };
+            losses.revise_in(end - start, number == start || number + 1 == end, outcome);
             return true;
         };
         let Some(place) = front.packets.checked_sub(distance) else { return true };
@@ -476,9 +473,52 @@ impl Receiver {
     /// Adds the lost packets behind the last arrival, from a place on.
     fn lose_behind(&self, losses: &mut Losses, from: u64, lost: impl FnOnce(&Tallies) -> u64) {
         match &self.windows.tallies {
-            Some(tallies) => losses.lose_last(self.behind(tallies.all().sent, from), lost(tallies)),
+            Some(tallies) => {
+                let (behind, lost) = (self.behind(tallies.all().sent, from), lost(tallies));
+                let on_their_way = losses.lost.saturating_sub(lost);
+                losses.lose_last(behind, lost);
+                self.take_back(losses, from, on_their_way);
+            }
             None => losses.push_run(Outcome::Lost, self.windows.lost_behind),
         }
+    }
+
+    /// Removes the runs of the latest missing packets, which are on their way. `packets` is their number.
+    fn take_back(&self, losses: &mut Losses, from: u64, packets: u64) {
+        let Some(source) = self.source.filter(|_| packets > 0) else { return };
+        let first = (source.first + from).saturating_sub(self.windows.front.packets);
+        let (mut left, mut run, mut is_kept) = (packets, 0, false);
+        let end_of_run = |losses: &mut Losses, run: &mut u64, is_kept: &mut bool| {
+            if *run > 0 && !*is_kept {
+                losses.remove_run(*run);
+            }
+            (*run, *is_kept) = (0, false);
+        };
+        let lowest = (source.highest + 1 - u64::from(source.held)).max(first);
+        let mut number = source.highest + 1;
+        while number > lowest {
+            match source.outcome((source.highest + 1 - number) as u32) {
+                Outcome::Lost if left > 0 => (run, left) = (run + 1, left - 1),
+                Outcome::Played if left > 0 => end_of_run(losses, &mut run, &mut is_kept),
+                Outcome::Played => break,
+                // The rest of this run is lost or late.
+                Outcome::Lost | Outcome::Late => is_kept = true,
+            }
+            number -= 1;
+        }
+        for &(start, end) in self.windows.missing.0.iter().rev().take_while(|(_, end)| *end > first) {
+            if end != number {
+                end_of_run(losses, &mut run, &mut is_kept);
+            }
+            if left == 0 {
+                is_kept |= end == number;
+                break;
+            }
+            let taken = (end - start.max(first)).min(left);
+            (run, left, number) = (run + taken, left - taken, end - taken);
+            is_kept |= number > start;
+        }
+        end_of_run(losses, &mut run, &mut is_kept);
     }
 
     /// Returns the packets that were sent behind the highest number, from a place on.
@@ -487,9 +527,9 @@ impl Receiver {
         sent.saturating_sub(self.source.as_ref().map_or(0, until).max(from))
     }
 
-    /// Returns `true` if its sender sent anything in the window; `None` without an account.
+    /// Returns `true` if packets of the window arrived or are lost; `None` without an account.
     pub(super) fn has_window(&self) -> Option<bool> {
-        self.windows.tallies.map(|tallies| tallies.window.sent > 0)
+        self.windows.tallies.map(|tallies| tallies.window.has_ends())
     }
 
     /// Returns `true` if nothing arrived of what was sent in the window.
@@ -643,7 +683,7 @@ mod tests {
         missing.add(10, 11);
         missing.add(11, 14);
         missing.add(20, 21);
-        let taken = [9, 12, 12, 10, 13, 14, 20, 20, 11].map(|number| missing.fill(number));
+        let taken = [9, 12, 12, 10, 13, 14, 20, 20, 11].map(|number| missing.fill(number).is_some());
         assert_eq!(taken, [false, true, false, true, true, false, true, false, true]);
         assert!(missing.0.is_empty());
         (0..5000).for_each(|n| missing.add(10 * n, 10 * n + 1));

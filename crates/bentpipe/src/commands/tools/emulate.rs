@@ -176,11 +176,10 @@ pub(super) fn set(arguments: &SetArguments) -> Result<u8, Failure> {
         show::out(&format!("{}\n", serde_json::to_string_pretty(&value).map_err(Failure::bad)?));
         return Ok(0);
     }
-    let mut assignments = assignments.clone();
-    if let Some(file) = file {
-        assignments.extend(assignments_of(file)?);
-    }
-    control::set(&assignments, *emulation)?;
+    // What is typed holds over what the file says.
+    let mut all = file.as_deref().map_or(Ok(Vec::new()), assignments_of)?;
+    all.extend(assignments.iter().cloned());
+    control::set(&all, *emulation)?;
     Ok(0)
 }
 

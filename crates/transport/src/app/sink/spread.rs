@@ -18,8 +18,8 @@ pub(super) fn observe(flows: &[Figures], sent: &[Tally], observer: &mut dyn Obse
     let of_accounts = || sent.iter().filter_map(loss).collect();
     let mut losses: Vec<f64> = if sent.is_empty() { by_number() } else { of_accounts() };
     losses.sort_unstable_by(f64::total_cmp);
-    // A copy of which nothing was sent in the window is in none of these.
-    let is_counted = |copy: usize| sent.get(copy).is_none_or(|sent| sent.sent > 0);
+    // A copy of which nothing was sent in the window, or all is on its way, is in none of these.
+    let is_counted = |copy: usize| sent.get(copy).is_none_or(Tally::has_ends);
     let counted = || flows.iter().enumerate().filter(|(copy, _)| is_counted(*copy));
     let is_silent = |copy: usize, flow: &Figures| match sent.get(copy) {
         Some(sent) => sent.arrived() == 0,
