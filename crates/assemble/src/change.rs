@@ -50,14 +50,14 @@ pub(super) fn turn_off(built: &mut Built, scenario: &Scenario) -> Result<(), Pro
     changes.into_vec().into_iter().try_for_each(|change| change.apply(&mut built.network))
 }
 
-/// Returns a scenario in which links without faults have no `channel`.
-fn without_idle_channels(scenario: &Scenario) -> Scenario {
+/// Returns a scenario whose links have no settings of directions, and no empty `channel`.
+///
+/// What a direction says itself has its effect, unless it is so already.
+fn of_links(scenario: &Scenario) -> Scenario {
     let mut scenario = scenario.clone();
     for link in scenario.link.values_mut() {
-        let channels = [&mut link.channel, &mut link.forward.channel, &mut link.reverse.channel];
-        if channels.iter().all(|channel| channel.as_ref().is_none_or(|channel| channel.faults().is_empty())) {
-            channels.into_iter().for_each(|channel| *channel = None);
-        }
+        (link.forward, link.reverse) = Default::default();
+        link.channel = link.channel.take().filter(|channel| !channel.faults().is_empty());
     }
     scenario
 }
@@ -129,7 +129,7 @@ impl Changer {
         let difference = Difference::between(&self.scenario, &self.adapted(new)?);
         let mut after = self.clone();
         let changes = after.turn(difference)?;
-        if changes.is_empty() && without_idle_channels(&self.asked) != without_idle_channels(new) {
+        if changes.is_empty() && of_links(&self.asked) != of_links(new) {
             return Err(Problem::new("", self.without_effect(new)));
         }
         after.asked.clone_from(new);
@@ -164,7 +164,7 @@ impl Changer {
         if Difference::between(&self.asked, asked).is_more {
             "has no effect: the emulation leaves out what a real host has an end of"
         } else {
-            "has no effect: each direction of the link says its own, or it is so already"
+            "has no effect: each direction of the link says its own"
         }
     }
 

@@ -557,6 +557,23 @@ fn what_the_end_cuts_is_counted() {
 }
 
 #[test]
+fn a_damaged_length_ends_a_capture_whose_records_before_it_are_used() {
+    let folder = Folder::new();
+    let stream: Vec<Vec<u8>> =
+        film(1, 70).chunks(7).map(|packets| datagram(TELEVISION, &packets.concat())).collect();
+    capture(&folder.file("x.pcap"), &stream);
+    let mut bytes = fs::read(folder.file("x.pcap")).expect("a capture");
+    let place: usize = 24 + stream[..5].iter().map(|packet| 16 + packet.len()).sum::<usize>() + 8;
+    bytes[place..place + 4].copy_from_slice(&[0xff; 4]);
+    fs::write(folder.file("x.pcap"), bytes).expect("a capture");
+    for words in [&["ts", "inspect", "x.pcap"][..], &["rohc", "stats", "x.pcap"]] {
+        let text = said(&bentpipe(&folder, words), 1);
+        let expected = "5 records, all used, not read on from record 6: ";
+        assert!(text.contains(expected) && text.contains("record over 262144 bytes"), "{text}");
+    }
+}
+
+#[test]
 fn packets_without_such_a_number_are_left_out() {
     let folder = Folder::new();
     let packets: Vec<Vec<u8>> = (0..3).map(|n| datagram(NAMES, &[n; 40])).collect();

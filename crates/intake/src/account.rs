@@ -128,8 +128,10 @@ pub struct Account {
     repaired: BTreeMap<Repair, u64>,
     /// Bytes of used records that belong to no packet.
     pub outside_bytes: u64,
-    /// Number of the record within which the file ends.
+    /// Number of the record within which the file ends or is damaged.
     pub cut_in: Option<u64>,
+    /// Error in that record, unless the file ends.
+    pub damage: Option<String>,
 }
 
 impl Account {
@@ -227,6 +229,7 @@ impl Account {
             "duplicated": self.duplicated(),
             "outside_bytes": self.outside_bytes,
             "cut_in": self.cut_in,
+            "damage": self.damage,
         })
     }
 
@@ -281,9 +284,13 @@ impl fmt::Display for Account {
         if self.outside_bytes > 0 {
             write!(f, ", {} bytes outside packets", thousands(self.outside_bytes))?;
         }
-        self.cut_in
-            .iter()
-            .try_for_each(|record| write!(f, ", cut short within record {}", thousands(*record)))
+        match (self.cut_in, &self.damage) {
+            (None, _) => Ok(()),
+            (Some(record), None) => write!(f, ", cut short within record {}", thousands(record)),
+            (Some(record), Some(damage)) => {
+                write!(f, ", not read on from record {}: {damage}", thousands(record))
+            }
+        }
     }
 }
 

@@ -213,9 +213,10 @@ impl Streams {
         &self.account
     }
 
-    /// Notes that the file ends within the next record.
-    pub fn cut(&mut self) {
+    /// Records that the file ends within the next record, or has a `damage` there.
+    pub fn cut(&mut self, damage: Option<String>) {
         self.account.cut_in = Some(self.account.read.records + 1);
+        self.account.damage = damage;
     }
 
     /// Handles a record of a capture.

@@ -327,7 +327,7 @@ fn the_account_as_json() {
     let mut taken = Taken::default();
     streams.record(&Record { link_type: LinkType::ETHERNET, ..record(&arp) }, &mut taken);
     streams.record(&record(&datagram(&packets(7).concat())), &mut taken);
-    streams.cut();
+    streams.cut(None);
     streams.finish(&mut taken);
     let json = streams.account().json("a.pcap");
     assert_eq!(

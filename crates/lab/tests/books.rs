@@ -406,3 +406,43 @@ fn calls_through_exchanges_count_what_a_dead_trunk_loses() {
         }
     }
 }
+
+#[test]
+fn packets_on_their_way_between_others_make_no_runs_of_losses() {
+    let held =
+        "delay = \"5 ms\"\nforward.channel = { kind = \"reordering\", probability = 0.5, delay = \"2.5 s\" }";
+    let g729 = "{ kind = \"voice\", codec = \"g729\", silence_suppression = false }";
+    for warm_up in [0, 8] {
+        let probe = format!("[probe]\nwarm_up = \"{warm_up} s\"\n");
+        let run = Run::new(&link(12, held, &(flow("v", g729) + &probe)));
+        run.check("voice, reordered");
+        let [ratio, loss, r] =
+            ["burst-ratio", "voice-loss", "r"].map(|name| run.value(&format!("flow.v.{name}")));
+        // A run has a packet at least.
+        assert!(ratio / (1.0 - loss) >= 1.0 && loss > 0.2, "{ratio} {loss}");
+        assert!((22.0..26.0).contains(&r), "{r}");
+    }
+}
+
+#[test]
+fn calls_and_copies_of_which_all_is_on_its_way_are_left_out() {
+    let udp =
+        "{ kind = \"udp\", pattern = { kind = \"constant\", interval = \"10 ms\" }, payload = \"200 B\" }";
+    let flows = flow("v", PLAIN) + "start = \"18 s\"\n" + &flow("u", udp) + "start = \"18 s\"\ncount = 2\n";
+    let run = Run::new(&link(20, "delay = \"5 s\"", &flows));
+    run.check("all on its way");
+    for name in ["flow.v.silent-calls", "flow.v.good-calls", "flow.u.copies-silent"] {
+        assert_eq!(run.values.get(name), None, "{name}");
+    }
+    assert_eq!(["flow.v.calls-left-out", "flow.u.copies-left-out"].map(|name| run.value(name)), [1.0, 2.0]);
+}
+
+#[test]
+fn a_call_whose_packets_all_come_late_has_the_worst_rating() {
+    let changes = "delay = \"50 ms\"\ndelay_changes = { points = [{ at = \"5 s\", delay = \"150 ms\" }] }";
+    let flows = flow("v", "{ kind = \"voice\", codec = \"g711u\", silence_suppression = false }")
+        + "count = 4\nstagger = \"2 s\"\n[probe]\nwarm_up = \"6 s\"\n";
+    let run = Run::new(&link(20, changes, &flows));
+    run.check("late calls");
+    assert_eq!(run.value("flow.v.r-min"), 0.0);
+}

@@ -90,8 +90,8 @@ impl Capture {
             let record = match reader.next_record() {
                 Ok(Some(record)) => record,
                 Ok(None) => break,
-                Err(error) if is_cut_short(&error) => {
-                    packets.cut();
+                Err(error) if ends_early(&error, packets.account().read.records) => {
+                    packets.cut(damage(&error));
                     break;
                 }
                 Err(source) => {
@@ -183,8 +183,19 @@ pub(crate) fn source(path: &Path, session: &dyn Session) -> io::Result<Box<dyn R
     Ok(Box::new(BufReader::with_capacity(1 << 18, session.track(file, len_bytes))))
 }
 
-/// Returns `true` if the file ends too early, as after a killed capture.
-pub(crate) fn is_cut_short(error: &ReadError) -> bool {
+/// Returns `true` if an error ends a capture whose `records` before it are used.
+///
+/// It is cut, as after a killed capture, or damaged behind them.
+pub(crate) fn ends_early(error: &ReadError, records: u64) -> bool {
+    is_cut_short(error) || records > 0 && matches!(error, ReadError::Format(_))
+}
+
+/// Returns what is wrong with a file that does not just end.
+pub(crate) fn damage(error: &ReadError) -> Option<String> {
+    (!is_cut_short(error)).then(|| error.to_string())
+}
+
+fn is_cut_short(error: &ReadError) -> bool {
     matches!(error, ReadError::Format(wire::Error { kind: wire::Kind::Truncated { .. }, .. }))
 }
 

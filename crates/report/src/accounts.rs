@@ -131,12 +131,17 @@ pub(crate) fn silent(point: &PointSummary) -> Vec<String> {
     let goodput = |flow: &str| point.measures.get(&format!("{flow}.goodput")).map(|it| it.estimate.mean);
     let causes = causes.into_iter().filter(|(note, _)| goodput(&note.flow).is_none_or(|it| it == 0.0));
     let zero = point.measures.iter().filter(|(_, averaged)| averaged.estimate.mean == 0.0);
-    let flows = zero
+    let flows: Vec<&str> = zero
         .filter_map(|(name, _)| name.strip_suffix(".goodput").filter(|it| flow_of(it).is_some()))
-        .filter(|flow| !has_cause.contains(flow));
+        .filter(|flow| !has_cause.contains(flow))
+        .collect();
     let mut notes: Vec<String> = alike(point, causes);
-    notes.extend(flows.filter_map(|flow| reason(flow, point)));
-    let more = notes.len().saturating_sub(MAX_SILENT);
+    // Each reason is sought in the whole ledger, and only these are shown. All flows have one, or none has.
+    let (first, others) = flows.split_at(flows.len().min(MAX_SILENT.saturating_sub(notes.len())));
+    let reasons: Vec<String> = first.iter().filter_map(|flow| reason(flow, point)).collect();
+    let has_reasons = !reasons.is_empty() || first.is_empty();
+    let more = notes.len().saturating_sub(MAX_SILENT) + if has_reasons { others.len() } else { 0 };
+    notes.extend(reasons);
     notes.truncate(MAX_SILENT);
     notes.extend(
         (more > 0).then(|| format!("{more} notes more of flows without goodput; outcome.json has all")),

@@ -103,7 +103,9 @@ impl Losses {
     /// Adds packets to the present run, and moves it to the class of its length.
     fn lengthen(&mut self, packets: u64) {
         if self.run > 0 {
-            self.by_length[class_of(self.run)] -= 1;
+            // The run may have been removed meanwhile, as its packets came late.
+            let class = &mut self.by_length[class_of(self.run)];
+            *class = class.saturating_sub(1);
         }
         self.run += packets;
         self.lead += if self.played == 0 { packets } else { 0 };
@@ -154,15 +156,17 @@ impl Losses {
         let mut by_length = self.by_length;
         by_length.iter_mut().zip(next.by_length).for_each(|(sum, runs)| *sum += runs);
         if is_one {
-            by_length[class_of(self.run)] -= 1;
-            by_length[class_of(next.lead)] -= 1;
+            for run in [self.run, next.lead] {
+                let class = &mut by_length[class_of(run)];
+                *class = class.saturating_sub(1);
+            }
             by_length[class_of(self.run + next.lead)] += 1;
         }
         Losses {
             played: self.played + next.played,
             lost: self.lost + next.lost,
             late: self.late + next.late,
-            runs: self.runs + next.runs - u64::from(is_one),
+            runs: (self.runs + next.runs).saturating_sub(u64::from(is_one)),
             by_length,
             run: next.run + if next.played == 0 { self.run } else { 0 },
             lead: self.lead + if self.played == 0 { next.lead } else { 0 },

@@ -112,7 +112,11 @@ pub(crate) fn of_capture(
     let trace = sequence.trace().ok_or_else(nothing)?;
     session.note(&capture.remark());
     let packets: u64 = streams.values().sum();
-    let cut = account.cut_in.map_or_else(String::new, |record| format!(", cut short within record {record}"));
+    let cut = match (account.cut_in, &account.damage) {
+        (None, _) => String::new(),
+        (Some(record), None) => format!(", cut short within record {record}"),
+        (Some(record), Some(damage)) => format!(", not read on from record {record}: {damage}"),
+    };
     let about = format!("{}: {packets} packets of {records} records, {sequence}{cut}", path.display());
     let json = account.json(&path.display().to_string());
     Ok(Measured { trace, about, has_damage: account.has_damage(), account: Some(json) })

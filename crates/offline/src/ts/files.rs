@@ -170,8 +170,8 @@ impl<'a> Stream<'a> {
             match reader.next_record() {
                 Ok(Some(record)) => streams.record(&record, sink),
                 Ok(None) => break,
-                Err(error) if capture::is_cut_short(&error) => {
-                    streams.cut();
+                Err(error) if capture::ends_early(&error, streams.account().read.records) => {
+                    streams.cut(capture::damage(&error));
                     break;
                 }
                 Err(error) => return Err(failed(error)),
