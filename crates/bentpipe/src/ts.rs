@@ -63,9 +63,10 @@ Examples:
 
 A transport stream in baseband frames is taken out of them. Several streams are described each by
 itself. Efficiency is bytes of PDUs for each byte of the PID's TS packets. The exit status is 1 if
-something of the file was lost or damaged, 2 if it has no stream. A live stream is TS packets in UDP
-or RTP. It has a line each second, and one for each alarm. Its exit status is 1 if an alarm was
-raised, 130 if Ctrl-C came before the end of --for.";
+the file is cut or damaged, 2 if it has no stream. Continuity errors are figures of the stream, not
+damage of the file. A live stream is TS packets in UDP or RTP. It has a line each second, and one
+for each alarm. Its exit status is 1 if an alarm was raised, 130 if Ctrl-C came before the end of
+--for.";
 
 const MUX_EXAMPLES: &str = "\
 Examples:
