@@ -33,17 +33,30 @@ fn what_failed_leaves_nothing_and_what_was_there_as_it_was() {
     refusal(folder.path(), &["rohc", "decompress", "call.pcap", "out.pcap"]);
     assert_eq!(fs::read(folder.path().join("out.pcap")).expect("there"), b"old");
     assert_eq!(folder.names(), ["call.pcap", "out.pcap"]);
-    // A capture that is damaged in its middle.
+}
+
+/// What stands before a damaged record is used, and the program says that it is not all with exit status 1.
+#[test]
+fn what_comes_before_a_damaged_record_is_kept() {
+    let folder = folder();
     let mut capture = fs::read(folder.path().join("call.pcap")).expect("there");
     let at = capture.len() / 76 / 2 * 76 + 24 + 8;
     capture[at..at + 8].fill(0xff);
     fs::write(folder.path().join("damaged.pcap"), capture).expect("written");
     for words in [["rohc", "compress", "damaged.pcap", "new.pcap"], ["ts", "encap", "damaged.pcap", "new.ts"]]
     {
-        let said = refusal(folder.path(), &words);
-        assert!(said.contains("damaged.pcap: record 126: pcap at byte"), "{said}");
+        let made = run(env!("CARGO_BIN_EXE_bentpipe"), folder.path(), &words);
+        let said = bentpipe_testkit::said(&made, 1);
+        assert!(
+            said.contains("damaged.pcap: 125 records, all used, not read on from record 126: pcap at byte"),
+            "{said}"
+        );
     }
-    assert_eq!(folder.names(), ["call.pcap", "damaged.pcap", "out.pcap"]);
+    assert_eq!(folder.names(), ["call.pcap", "damaged.pcap", "new.pcap", "new.ts"]);
+    let back =
+        run(env!("CARGO_BIN_EXE_bentpipe"), folder.path(), &["rohc", "decompress", "new.pcap", "back.pcap"]);
+    let said = bentpipe_testkit::said(&back, 0);
+    assert!(said.contains("125 packets"), "{said}");
 }
 
 #[test]
