@@ -83,7 +83,9 @@ impl LinkType {
 pub struct Record<'a> {
     /// Time stamp in nanoseconds since 1970; `None` in a pcapng simple packet block.
     pub time_ns: Option<u64>,
-    /// Number of its interface in the section of a pcapng file; 0 in pcap.
+    /// Number of its interface in a pcapng file; 0 in pcap.
+    ///
+    /// Numbers go on in further sections. An interface that has name and link type of an earlier section's is the same.
     pub interface: u32,
     /// Name of its interface, if the file has it.
     pub interface_name: Option<&'a str>,
@@ -202,10 +204,10 @@ impl Format {
         }
     }
 
-    fn interface_name(&self, interface: u32) -> Option<&str> {
+    fn interface_name(&self, index: usize) -> Option<&str> {
         match self {
             Format::Classic(_) | Format::Snoop(_) => None,
-            Format::Ng(section) => section.interface_name(interface),
+            Format::Ng(section) => section.interface_name(index),
         }
     }
 }
@@ -249,7 +251,7 @@ impl<R: Read> Reader<R> {
         Ok(Some(Record {
             time_ns: meta.time_ns,
             interface: meta.interface,
-            interface_name: self.format.interface_name(meta.interface),
+            interface_name: self.format.interface_name(meta.index),
             link_type: meta.link_type,
             original_len: meta.original_len,
             bytes: &self.source.buffer()[meta.range],
@@ -262,6 +264,8 @@ impl<R: Read> Reader<R> {
 struct Meta {
     time_ns: Option<u64>,
     interface: u32,
+    /// Place of the interface in its section.
+    index: usize,
     link_type: LinkType,
     original_len: usize,
     range: std::ops::Range<usize>,

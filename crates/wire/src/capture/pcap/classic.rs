@@ -51,6 +51,7 @@ impl File {
         Ok(Some(Meta {
             time_ns: Some(seconds * 1_000_000_000 + fraction * self.fraction_ns),
             interface: 0,
+            index: 0,
             link_type: self.link_type,
             original_len: original_len.max(kept),
             range: 0..kept,

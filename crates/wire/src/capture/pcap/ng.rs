@@ -32,10 +32,47 @@ const MAX_BLOCK_LEN: usize = MAX_RECORD_LEN + 65_536;
 pub(super) struct Section {
     order: Order,
     interfaces: Vec<Interface>,
+    numbers: Numbers,
+}
+
+/// Numbers of interfaces over all sections of a file.
+#[derive(Debug, Default)]
+struct Numbers {
+    next: u32,
+    /// Names, link types and numbers of interfaces in earlier sections.
+    earlier: Vec<(String, LinkType, u32)>,
+}
+
+impl Numbers {
+    /// Returns the numbers for another section, after one with these interfaces.
+    fn after(mut self, interfaces: Vec<Interface>) -> Numbers {
+        for Interface { name, link_type, number, .. } in interfaces {
+            let is_new = !name.is_empty() && self.earlier.iter().all(|(.., known)| *known != number);
+            if is_new && self.earlier.len() < MAX_INTERFACES {
+                self.earlier.push((name, link_type, number));
+            }
+        }
+        self
+    }
+
+    /// Returns the number of an interface next to others of its section.
+    fn number(&mut self, interface: &Interface, others: &[Interface]) -> u32 {
+        let is_same = |(name, link_type, number): &&(String, LinkType, u32)| {
+            *name == interface.name
+                && *link_type == interface.link_type
+                && others.iter().all(|other| other.number != *number)
+        };
+        if let Some((.., number)) = self.earlier.iter().find(is_same) {
+            return *number;
+        }
+        self.next = self.next.saturating_add(1);
+        self.next - 1
+    }
 }
 
 #[derive(Clone, Debug)]
 struct Interface {
+    number: u32,
     /// Empty for none.
     name: String,
     link_type: LinkType,
@@ -55,6 +92,10 @@ struct Block {
 impl Section {
     /// Reads a section header after its block type.
     pub(super) fn start<R: Read>(source: &mut Source<R>) -> Result<Section, ReadError> {
+        Section::start_after(source, Numbers::default())
+    }
+
+    fn start_after<R: Read>(source: &mut Source<R>, numbers: Numbers) -> Result<Section, ReadError> {
         let start = source.offset() - 4;
         let head = source.array::<8>(Layer::Pcapng)?;
         let order = match (Order::Big.u32(&head, 4), Order::Little.u32(&head, 4)) {
@@ -71,7 +112,7 @@ impl Section {
             return Err(Error::unsupported(Layer::Pcapng, start + 12, "version other than 1").into());
         }
         source.skip(Layer::Pcapng, rest - 12 + 4)?;
-        Ok(Section { order, interfaces: Vec::new() })
+        Ok(Section { order, interfaces: Vec::new(), numbers })
     }
 
     /// Reads blocks until one is a packet.
@@ -97,7 +138,8 @@ impl Section {
         let Some(kind) = source.array_or_end::<4>(Layer::Pcapng)? else { return Ok(None) };
         let kind = self.order.u32(&kind, 0);
         if kind == SECTION {
-            *self = Section::start(source)?;
+            let numbers = std::mem::take(&mut self.numbers).after(std::mem::take(&mut self.interfaces));
+            *self = Section::start_after(source, numbers)?;
             return Ok(Some(Block { kind, start }));
         }
         let len = body_len(self.order.u32(&source.array::<4>(Layer::Pcapng)?, 0), start)?;
@@ -124,6 +166,7 @@ impl Section {
             len => len.min(MAX_RECORD_LEN),
         };
         let mut interface = Interface {
+            number: 0,
             name: String::new(),
             link_type: LinkType::from_file(self.order.u16(body, 0)),
             snap_len,
@@ -131,6 +174,7 @@ impl Section {
             offset_seconds: 0,
         };
         self.read_options(&body[8..], &mut interface, start)?;
+        interface.number = self.numbers.number(&interface, &self.interfaces);
         self.interfaces.push(interface);
         Ok(())
     }
@@ -180,7 +224,7 @@ impl Section {
     }
 
     fn stamped(&self, body: &[u8], interface: usize, start: usize) -> Result<Meta, Error> {
-        let (number, interface) = (interface as u32, self.interface(interface, start)?);
+        let (index, interface) = (interface, self.interface(interface, start)?);
         let field = |at| self.order.u32(body, at);
         let stamp = u64::from(field(4)) << 32 | u64::from(field(8));
         let time_ns = time_ns(stamp, interface);
@@ -192,7 +236,8 @@ impl Section {
         }
         Ok(Meta {
             time_ns: Some(time_ns),
-            interface: number,
+            interface: interface.number,
+            index,
             link_type: interface.link_type,
             original_len: original_len.max(kept),
             range: 20..20 + kept,
@@ -207,7 +252,8 @@ impl Section {
         let kept = original_len.min(interface.snap_len).min(body.len() - 4);
         Ok(Meta {
             time_ns: None,
-            interface: 0,
+            interface: interface.number,
+            index: 0,
             link_type: interface.link_type,
             original_len,
             range: 4..4 + kept,
@@ -221,8 +267,8 @@ impl Section {
     }
 
     /// Returns the name of an interface that was described with one.
-    pub(super) fn interface_name(&self, interface: u32) -> Option<&str> {
-        let name = &self.interfaces.get(interface as usize)?.name;
+    pub(super) fn interface_name(&self, index: usize) -> Option<&str> {
+        let name = &self.interfaces.get(index)?.name;
         (!name.is_empty()).then_some(name)
     }
 

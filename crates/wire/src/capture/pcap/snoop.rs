@@ -56,6 +56,7 @@ impl File {
         Ok(Some(Meta {
             time_ns: Some(time_ns),
             interface: 0,
+            index: 0,
             link_type: self.link_type,
             original_len: original_len.max(kept),
             range: 0..kept,

@@ -102,6 +102,47 @@ fn enhanced(order: Order, interface: u32, stamp: u64, word: u32) -> Vec<u8> {
 }
 
 #[test]
+fn interfaces_of_sections_have_numbers_of_their_own_unless_their_names_agree() {
+    let order = Order::Little;
+    let named = |name: &[u8; 4]| [0x0004_0002, u32::from_le_bytes(*name), 0];
+    let sections: [&[Vec<u8>]; 3] = [
+        &[
+            interface(order, 1, &named(b"eth0")),
+            interface(order, 101, &[]),
+            interface(order, 1, &named(b"eth0")),
+        ],
+        &[
+            interface(order, 101, &[]),
+            interface(order, 1, &named(b"eth0")),
+            interface(order, 1, &named(b"eth1")),
+        ],
+        &[
+            interface(order, 12, &named(b"eth0")),
+            interface(order, 1, &named(b"eth1")),
+            interface(order, 1, &[]),
+        ],
+    ];
+    let mut file = Vec::new();
+    for interfaces in sections {
+        file.extend(section(order));
+        file.extend(interfaces.concat());
+        (0..3).for_each(|n| file.extend(enhanced(order, n, 5, 1)));
+    }
+    let mut reader = Reader::new(&file[..]).expect("pcapng");
+    let mut found = Vec::new();
+    while let Some(record) = reader.next_record().expect("whole") {
+        found.push((record.interface, record.interface_name.map(str::to_owned)));
+    }
+    let eth = |n: u32| Some(format!("eth{n}"));
+    let right = [
+        [(0, eth(0)), (1, None), (2, eth(0))],
+        [(3, None), (0, eth(0)), (4, eth(1))],
+        [(5, eth(0)), (4, eth(1)), (6, None)],
+    ];
+    assert_eq!(found, right.concat());
+}
+
+#[test]
 fn pcapng_of_two_sections_and_orders() {
     let (little, big) = (Order::Little, Order::Big);
     let nanoseconds = [0x0001_0009, 9, 0];
