@@ -52,6 +52,8 @@ pub struct Compressor {
     sessions: Contexts<Session>,
     /// Connection number of the last frame of RFC 1144.
     last: Option<u8>,
+    /// Set if the last packet was sent whole as its context had changed too often.
+    has_wrapped: bool,
 }
 
 impl Compressor {
@@ -63,7 +65,15 @@ impl Compressor {
             tcp: Contexts::new(config.tcp_contexts.into()),
             sessions: Contexts::new(config.contexts.into()),
             last: None,
+            has_wrapped: false,
         }
+    }
+
+    /// Returns `true` if the context of the last packet had changed too often.
+    ///
+    /// A generation does not come again within 3 s (RFC 2507, section 3.3). So the packet is sent whole, as where more flows than contexts alternate.
+    pub fn has_wrapped(&self) -> bool {
+        self.has_wrapped
     }
 
     /// Writes the frame of a packet to `out`, which is cleared.
@@ -74,6 +84,7 @@ impl Compressor {
     /// Writes the frame of a packet of `len` bytes that a capture may have cut.
     pub fn compress_cut(&mut self, now: Duration, packet: &[u8], len: usize, out: &mut Vec<u8>) -> Sent {
         out.clear();
+        self.has_wrapped = false;
         let chain = Chain::of(packet).filter(|chain| chain.is_restorable(packet, len));
         let sent = chain.and_then(|chain| match (self.config.scheme, chain.upper) {
             (Scheme::VanJacobson, Upper::Tcp) if chain.is_v4 => self.van_jacobson(&chain, packet, len, out),
@@ -197,7 +208,10 @@ impl Compressor {
             }
             Kind::CompressedNonTcp
         } else {
-            session.send_full(chain, header, now, max_period)?;
+            if session.send_full(chain, header, now, max_period).is_none() {
+                self.has_wrapped = true;
+                return None;
+            }
             put_full(chain, header, id, is_long, session.generation, None, out);
             Kind::FullHeader
         };

@@ -148,7 +148,11 @@ impl Predecessors {
             let now = Duration::from_nanos(packet.time_ns);
             let sent = compressor.compress_cut(now, packet.bytes, packet.len, &mut self.frame);
             if matches!(sent.kind, hc::Kind::Ipv4 | hc::Kind::Ipv6) {
-                *whole.entry(whole_reason(*method, packet)).or_default() += 1;
+                let reason = match compressor.has_wrapped() {
+                    true => WRAPPED,
+                    false => whole_reason(*method, packet),
+                };
+                *whole.entry(reason).or_default() += 1;
             }
             let rohc_len = packet.len - sent.header_in + sent.header_out;
             let ip_header = (own.ip_header + own.kept).max(sent.header_in);
@@ -178,6 +182,9 @@ impl fmt::Display for Predecessors {
         Ok(())
     }
 }
+
+/// Reason of packets whose flow gets no context.
+const WRAPPED: &str = "whose context had changed too often, as more flows than contexts alternate";
 
 /// Returns the reason for which a scheme sends a packet whole.
 fn whole_reason(method: Method, packet: &Packet<'_>) -> &'static str {
@@ -227,6 +234,26 @@ mod tests {
         assert!(rows[1].starts_with("IPHC, RFC 2507") && rows[1].contains(" 10.60 "), "{text}");
         assert!(rows[2].starts_with("CRTP, RFC 2508") && rows[2].contains(" 5.10 "), "{text}");
         assert!(rows[3].starts_with("ROHC "), "{text}");
+    }
+
+    #[test]
+    fn flows_that_alternate_in_too_few_contexts_have_their_reason() {
+        let (sending, _) = sending(Profiles::V1);
+        let mut predecessors = Predecessors::new();
+        let mut own = Path::new(Sender::new(sending.compressor, None), None);
+        let mut bytes = [&[0x60, 0, 0, 0, 0, 12, 17, 64][..], &[1; 32]].concat();
+        bytes.extend([0x13, 0x8b, 0x13, 0x8d, 0, 12, 1, 1, b'd', b'a', b't', b'a']);
+        for number in 0..100_000u64 {
+            let flow = (number % 300) as u16;
+            bytes[38..40].copy_from_slice(&flow.to_be_bytes());
+            let packet =
+                Packet { number, time_ns: number * 1000, len: bytes.len(), bytes: &bytes, protocol: 0 };
+            let carried = own.carry(&packet);
+            predecessors.compare(&packet, &carried);
+        }
+        let text = predecessors.text();
+        let line = text.lines().find(|line| line.starts_with("IPHC, RFC 2507 sends whole")).expect("a line");
+        assert!(line.contains("more flows than contexts") && !line.contains("does not compress"), "{line}");
     }
 
     /// Rows of the comparison of 50 UDP packets of IPv6.
