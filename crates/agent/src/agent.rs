@@ -141,6 +141,10 @@ impl Agent {
             hello.last = self.memory.last();
         })?;
         note(&format!("connected as {} to {}", self.enrolment.name, self.enrolment.controller));
+        if let Some(after) = session.after.filter(|after| *after < self.memory.last()) {
+            note(&format!("commands go on after number {after}: none reaches {}", self.memory.last()));
+            self.memory.go_on_after(after)?;
+        }
         self.examined_us = i64::MIN;
         self.difference = Difference::default();
         self.samples.clear();

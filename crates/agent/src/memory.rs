@@ -98,6 +98,15 @@ impl Memory {
         if self.lines > 3 * REMEMBERED { self.compact() } else { Ok(()) }
     }
 
+    /// Forgets commands of higher numbers: others go on after this one.
+    ///
+    /// A controller that was taken over may have sent the highest number, after which no other would be new.
+    pub(crate) fn go_on_after(&mut self, number: u64) -> Result<(), Error> {
+        self.records.retain(|record| record.id <= number);
+        self.last = self.last.min(number);
+        self.compact()
+    }
+
     fn compact(&mut self) -> Result<(), Error> {
         let lines =
             self.records.iter().map(|record| serde_json::to_string(record).unwrap_or_default() + "\n");
@@ -139,6 +148,21 @@ mod tests {
             assert_eq!(memory.recall(&stop(5, 2)), refused("another command had this number"));
             assert_eq!(memory.recall(&stop(4, 1)), refused("an old command"));
             assert_eq!(memory.last(), 5);
+        }
+    }
+
+    #[test]
+    fn the_highest_number_does_not_block_commands_for_good() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("memory.jsonl");
+        let mut memory = Memory::open(&path).expect("opens");
+        memory.remember(&stop(7, 1), &Outcome::Done {}).expect("written");
+        memory.remember(&stop(u64::MAX, 1), &Outcome::Done {}).expect("written");
+        assert_ne!(memory.recall(&stop(8, 1)), Recalled::New);
+        memory.go_on_after(7).expect("written");
+        for memory in [memory, Memory::open(&path).expect("opens")] {
+            assert_eq!((memory.last(), memory.recall(&stop(8, 1))), (7, Recalled::New));
+            assert_eq!(memory.recall(&stop(7, 1)), Recalled::Known(Outcome::Done {}));
         }
     }
 

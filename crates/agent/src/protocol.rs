@@ -80,6 +80,11 @@ pub struct Welcome {
     pub version: u32,
     /// Version of bentpipe.
     pub program: String,
+    /// Number after which commands go on.
+    ///
+    /// It is there if the site has had a number that no controller reaches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
 }
 
 /// Request for commands, with what happened since the last one.

@@ -10,7 +10,11 @@ use crate::protocol::{Hello, VERSION, Welcome, parse};
 use crate::{Enrolment, Error};
 
 /// Connection over which a site logged in.
-pub struct Session(Link);
+pub struct Session {
+    link: Link,
+    /// Number after which commands go on, if that of the site is to be forgotten.
+    pub(crate) after: Option<u64>,
+}
 
 impl Session {
     /// Connects to the controller of an enrolled site, and logs in. `change` may alter what the site says of itself.
@@ -37,7 +41,7 @@ impl Session {
             );
             return Err(Error::Refused(why));
         }
-        Ok(Session(link))
+        Ok(Session { link, after: welcome.after })
     }
 
     /// Sends a message, and returns the body of the answer.
@@ -45,7 +49,7 @@ impl Session {
     /// # Errors
     /// Returns an error if the connection ends, or the controller refuses the message.
     pub fn send(&mut self, what: &str, message: &impl Serialize) -> Result<Vec<u8>, Error> {
-        self.0.send_json(what, message)
+        self.link.send_json(what, message)
     }
 
     /// Returns a piece of a file of a scenario, by the number of the file.
@@ -56,11 +60,11 @@ impl Session {
     /// Returns an error if the connection ends.
     pub fn piece(&mut self, (task, file, piece): (u64, u32, u32)) -> Result<Result<Vec<u8>, String>, Error> {
         let path = format!("input?task={task}&file={file}&piece={piece}");
-        let Answer { status, body } = self.0.post(&path, "application/octet-stream", &[])?;
+        let Answer { status, body } = self.link.post(&path, "application/octet-stream", &[])?;
         match status {
             200..=299 => Ok(Ok(body)),
             404 | 409 | 422 => Ok(Err(problem(&body))),
-            _ => Err(refusal(self.0.host(), status, &body)),
+            _ => Err(refusal(self.link.host(), status, &body)),
         }
     }
 
@@ -74,7 +78,7 @@ impl Session {
         bytes: &[u8],
     ) -> Result<(u16, Vec<u8>), Error> {
         let path = format!("chunk?task={task}&file={file}&chunk={chunk}");
-        let Answer { status, body } = self.0.post(&path, "application/octet-stream", bytes)?;
+        let Answer { status, body } = self.link.post(&path, "application/octet-stream", bytes)?;
         Ok((status, body))
     }
 }

@@ -123,10 +123,10 @@ async fn log_in(
         return Err(Problem::new(StatusCode::CONFLICT, "another site logged in over this connection"));
     }
     let program: String = program.chars().take(MAX_SHOWN).collect();
-    app.write(move |db| Ok(sites::log_in(db, site, &program, last)?)).await?;
+    let after = app.write(move |db| Ok(sites::log_in(db, site, &program, last)?)).await?;
     app.sites.enter(site, &channel);
     log(&app, &name, &address, ("log in site", &name, "done")).await?;
-    Ok(Json(Welcome { version: VERSION, program: env!("CARGO_PKG_VERSION").to_owned() }))
+    Ok(Json(Welcome { version: VERSION, program: env!("CARGO_PKG_VERSION").to_owned(), after }))
 }
 
 fn displaced() -> Problem {

@@ -368,6 +368,28 @@ mod tests {
     }
 
     #[test]
+    fn a_backup_of_a_later_version_or_of_something_else_is_not_restored() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let (folder, copy) = (parent.path().join("data"), parent.path().join("copy.sqlite"));
+        init(&folder, "ann", None).expect("made");
+        for (version, word) in
+            [(99, "schema 99 is of a later version"), (0, "no schema of a test controller")]
+        {
+            back_up(&folder, &copy).expect("copied");
+            let raw = rusqlite::Connection::open(&copy).expect("opens");
+            raw.pragma_update(None, "user_version", version).expect("set");
+            drop(raw);
+            fs::remove_file(backup::sum_of(&copy)).expect("removed");
+            let error = restore(&folder, &copy).expect_err("refused").to_string();
+            assert!(error.contains(word), "{error}");
+            fs::remove_file(&copy).expect("removed");
+        }
+        fs::write(&copy, []).expect("written");
+        assert!(restore(&folder, &copy).is_err(), "an empty file");
+        assert_eq!(open(&folder).expect("opens").store.read(people::count).expect("read"), 1, "as before");
+    }
+
+    #[test]
     fn a_restoration_says_what_the_backup_lacks() {
         let parent = tempfile::tempdir().expect("a folder");
         let (folder, copy) = (parent.path().join("data"), parent.path().join("copy.sqlite"));

@@ -222,7 +222,25 @@ pub(crate) fn check(path: &Path) -> Result<()> {
 /// # Errors
 /// Returns an error with the first fault.
 pub(crate) fn check_backup(path: &Path) -> Result<()> {
-    verify(path, OpenFlags::SQLITE_OPEN_READ_ONLY, "PRAGMA quick_check(1)")
+    verify(path, OpenFlags::SQLITE_OPEN_READ_ONLY, "PRAGMA quick_check(1)")?;
+    match schema(&connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?)? {
+        // An empty file is a whole database too.
+        0 => Err(StoreError::Damaged("it has no schema of a test controller".to_owned())),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the number of the schema.
+///
+/// # Errors
+/// Returns an error if a later version of bentpipe wrote it.
+fn schema(connection: &Connection) -> Result<usize> {
+    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let found = usize::try_from(found).unwrap_or(usize::MAX);
+    match found > MIGRATIONS.len() {
+        true => Err(StoreError::Newer { found, known: MIGRATIONS.len() }),
+        false => Ok(found),
+    }
 }
 
 fn verify(path: &Path, flags: OpenFlags, pragma: &str) -> Result<()> {
@@ -254,11 +272,7 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
 }
 
 fn migrate(connection: &mut Connection) -> Result<()> {
-    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let found = usize::try_from(found).unwrap_or(usize::MAX);
-    if found > MIGRATIONS.len() {
-        return Err(StoreError::Newer { found, known: MIGRATIONS.len() });
-    }
+    let found = schema(connection)?;
     // A table that others refer to can be made again only without their checks, which are made up for.
     connection.execute_batch("PRAGMA foreign_keys = OFF")?;
     for (version, step) in MIGRATIONS.iter().enumerate().skip(found) {

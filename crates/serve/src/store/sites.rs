@@ -15,8 +15,10 @@ use super::files::Content;
 use super::jobs::add_event;
 use crate::clock::now_ms;
 
-/// Highest number of a site that commands go on after: sites may lie.
-const MAX_NUMBER: u64 = 1 << 52;
+/// Highest number of a site that commands of all sites go on after.
+///
+/// Sites may lie, and a controller that was taken over may have sent any number.
+const MAX_NUMBER: u64 = 1 << 50;
 
 /// Most characters of a site's reasons that are kept.
 const MAX_WORDS: usize = 2000;
@@ -141,18 +143,21 @@ pub(crate) fn revoke(db: &Transaction<'_>, id: i64) -> Result<Vec<i64>> {
 
 /// Notes a login. Numbers of commands go on after the last one of the site.
 ///
-/// A database that was restored from a backup has numbers which the site has seen before.
-pub(crate) fn log_in(db: &Transaction<'_>, id: i64, program: &str, last: u64) -> Result<()> {
+/// A database that was restored from a backup has numbers which the site has seen before. It returns the number after which a site goes on
+/// whose own is beyond those of any controller.
+pub(crate) fn log_in(db: &Transaction<'_>, id: i64, program: &str, last: u64) -> Result<Option<u64>> {
     db.execute("UPDATE site SET seen = ?2, program = ?3 WHERE id = ?1", params![id, now_ms(), program])?;
     if last >= MAX_NUMBER {
-        return Ok(());
+        let known = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'site_command'";
+        let known = db.query_row(known, [], |row| row.get::<_, i64>(0))? as u64;
+        return Ok((last > known).then_some(known));
     }
     let last = last as i64;
     let known = "UPDATE sqlite_sequence SET seq = max(seq, ?1) WHERE name = 'site_command'";
     if db.execute(known, [last])? == 0 {
         db.execute("INSERT INTO sqlite_sequence(name, seq) VALUES ('site_command', ?1)", [last])?;
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Notes the state of a site's machine and clock.
