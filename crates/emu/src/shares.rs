@@ -34,7 +34,7 @@ pub fn gives_way<K: Ord>(held: impl IntoIterator<Item = (IpAddr, K)>, newcomer: 
 }
 
 /// Returns the address, or the network of a site with IPv6.
-fn source(host: IpAddr) -> IpAddr {
+pub fn source(host: IpAddr) -> IpAddr {
     match host.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> (128 - SITE) << (128 - SITE)).into(),
         v4 => v4,

@@ -182,7 +182,10 @@ impl Door {
             self.drops = inbox.drops().unwrap_or(self.drops);
             for datagram in inbox.iter() {
                 match (datagram.arrived_ns, datagram.is_truncated) {
-                    (Some(at_ns), false) => reception.take(self.port, at_ns, datagram.bytes),
+                    (Some(at_ns), false) => {
+                        let host = datagram.from.map(|from| from.ip());
+                        reception.take_from(host, self.port, at_ns, datagram.bytes);
+                    }
                     _ => reception.take_truncated(),
                 }
             }

@@ -1,7 +1,9 @@
 //! Reception of any number of streams in bounded memory.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::net::IpAddr;
 
+use bentpipe_emu::shares::source;
 use bentpipe_wire::rtp::Packet;
 use hdrhistogram::Histogram;
 
@@ -29,6 +31,10 @@ pub struct Strays {
     pub refused: u64,
     /// Sources forgotten for others' sake after one packet.
     pub forgotten: u64,
+    /// Streams forgotten as their host had more than half of the room.
+    pub displaced: u64,
+    /// Packets of those.
+    pub displaced_packets: u64,
 }
 
 /// Delays over this count as this in quantiles: an hour.
@@ -37,11 +43,60 @@ const LONGEST_NS: u64 = 3_600_000_000_000;
 /// Time after which a source without a second packet may be evicted.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
+/// Host of a stream, or its network with IPv6. `None` if it is not known.
+type Host = Option<IpAddr>;
+
+/// Hosts of the streams, and the number of streams of each.
+#[derive(Default)]
+struct Hosts {
+    of: Vec<Host>,
+    counts: HashMap<Host, usize>,
+    by_count: BTreeSet<(usize, Host)>,
+}
+
+impl Hosts {
+    fn of(&self, place: usize) -> Host {
+        self.of.get(place).copied().flatten()
+    }
+
+    fn count(&self, host: Host) -> usize {
+        self.counts.get(&host).copied().unwrap_or(0)
+    }
+
+    /// Returns the host that has the most streams, and their number.
+    fn most(&self) -> Option<(usize, Host)> {
+        self.by_count.last().copied()
+    }
+
+    /// Sets the host of a place, in place of an earlier one.
+    fn put(&mut self, place: usize, host: Host) {
+        if place < self.of.len() {
+            let old = std::mem::replace(&mut self.of[place], host);
+            self.set(old, self.count(old) - 1);
+        } else {
+            self.of.push(host);
+        }
+        self.set(host, self.count(host) + 1);
+    }
+
+    fn set(&mut self, host: Host, count: usize) {
+        self.by_count.remove(&(self.count(host), host));
+        if count == 0 {
+            self.counts.remove(&host);
+        } else {
+            self.counts.insert(host, count);
+            self.by_count.insert((count, host));
+        }
+    }
+}
+
 /// Streams and their figures.
 pub struct Reception {
     /// A stream has its place in `streams`.
     places: HashMap<StreamId, usize>,
     streams: Vec<(StreamId, Figures)>,
+    /// Hosts of the streams, by their place.
+    hosts: Hosts,
     /// Sources that may have come once only, oldest first: they make room for others.
     probation: VecDeque<StreamId>,
     limit: usize,
@@ -61,6 +116,7 @@ impl Reception {
         Reception {
             places: HashMap::new(),
             streams: Vec::new(),
+            hosts: Hosts::default(),
             probation: VecDeque::new(),
             limit,
             machine,
@@ -86,6 +142,11 @@ impl Reception {
 
     /// Processes a datagram of local port `port`, received at `at_ns` (nanoseconds since 1970).
     pub fn take(&mut self, port: u16, at_ns: u64, datagram: &[u8]) {
+        self.take_from(None, port, at_ns, datagram);
+    }
+
+    /// Processes a datagram of a host, as [`Reception::take`] does. Room for streams is shared by hosts.
+    pub fn take_from(&mut self, host: Option<IpAddr>, port: u16, at_ns: u64, datagram: &[u8]) {
         let Ok(rtp) = Packet::new_checked(datagram) else {
             self.strays.not_rtp += 1;
             return;
@@ -102,7 +163,7 @@ impl Reception {
         self.others += u64::from(own.is_none() && whole.is_some());
         let sent_ns = whole.or_else(|| self.short_mark(id, rtp.payload(), at_ns));
         let arrival = Arrival { rtp, len: datagram.len(), at_ns, sent_ns };
-        self.note(id, &arrival);
+        self.note(id, host.map(source), &arrival);
     }
 
     /// Returns the time in a short mark, if its stream had a whole one.
@@ -117,7 +178,7 @@ impl Reception {
         self.strays.not_rtp += 1;
     }
 
-    fn note(&mut self, id: StreamId, arrival: &Arrival<'_>) {
+    fn note(&mut self, id: StreamId, host: Host, arrival: &Arrival<'_>) {
         if let Some(sent_ns) = arrival.sent_ns {
             self.delays.saturating_record(arrival.at_ns.saturating_sub(sent_ns));
         }
@@ -127,7 +188,10 @@ impl Reception {
         }
         let begun = (id, Figures::begin(arrival));
         let is_room = self.streams.len() < self.limit;
-        let place = if is_room { Some(self.streams.len()) } else { self.forget_one(arrival.at_ns) };
+        let place = match is_room {
+            true => Some(self.streams.len()),
+            false => self.forget_one(arrival.at_ns).or_else(|| self.displace_one(host)),
+        };
         let Some(place) = place else {
             self.strays.refused += 1;
             return;
@@ -137,6 +201,7 @@ impl Reception {
         } else {
             self.streams[place] = begun
         }
+        self.hosts.put(place, host);
         self.places.insert(id, place);
         self.probation.push_back(id);
     }
@@ -158,6 +223,36 @@ impl Reception {
             }
         }
         None
+    }
+
+    /// Evicts a stream of the host that has the most, for one of another host.
+    ///
+    /// It has sent one packet, or has been silent for longest. Streams are results, and addresses can be forged: half of the room stays with a host that has it.
+    fn displace_one(&mut self, newcomer: Host) -> Option<usize> {
+        let (most, host) = self.hosts.most()?;
+        if most < self.hosts.count(newcomer) + 2 {
+            return None;
+        }
+        let is_beyond_half = 2 * most > self.limit;
+        let of_host = (0..self.streams.len()).filter(|place| self.hosts.of(*place) == host);
+        let (_, _, place) = of_host
+            .map(|place| {
+                let figures = &self.streams[place].1;
+                (figures.packets > 1, figures.span_ns.1, place)
+            })
+            .filter(|(is_stream, ..)| !is_stream || is_beyond_half)
+            .min()?;
+        let (id, figures) = &self.streams[place];
+        match figures.packets {
+            1 => self.strays.forgotten += 1,
+            packets => {
+                self.strays.displaced += 1;
+                self.strays.displaced_packets += packets;
+            }
+        }
+        self.places.remove(id);
+        self.probation.retain(|other| other != id);
+        Some(place)
     }
 
     fn clock_of(&self, payload_type: u8) -> Option<u32> {

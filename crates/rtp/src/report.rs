@@ -117,6 +117,10 @@ pub fn problems(receiver: &Receiver) -> Vec<String> {
         ),
         (strays.refused, "packets were of streams beyond --streams"),
         (
+            strays.displaced,
+            "streams were left out of the table, as their host had more than half of --streams and others came",
+        ),
+        (
             receiver.overflows(),
             "datagrams were dropped by the kernel, as this program was too slow to read them",
         ),
@@ -231,6 +235,8 @@ pub fn received_json(receiver: &Receiver) -> Value {
             "not_rtp": strays.not_rtp,
             "rtcp": strays.rtcp,
             "refused": strays.refused,
+            "displaced_streams": strays.displaced,
+            "displaced_packets": strays.displaced_packets,
             "single_packet_sources": reception.singles() + strays.forgotten,
             "dropped_by_kernel": receiver.overflows(),
             "socket_errors": receiver.errors(),

@@ -157,6 +157,44 @@ fn when_all_room_is_taken_more_streams_are_refused() {
     assert_eq!((reception.packets(), reception.strays().refused), (600, 300));
 }
 
+#[test]
+fn a_host_that_has_all_places_keeps_half_of_them() {
+    let mut reception = Reception::new(8, MACHINE, None);
+    let host = |n: u8| Some(IpAddr::from([10, 0, 0, n]));
+    let mut take = |from: u8, ssrc: u32, seq: u16| {
+        let at_ns = u64::from(seq) * 20 * MS + u64::from(ssrc);
+        reception.take_from(host(from), 5004, at_ns, &packet(ssrc, seq, 0, 0));
+    };
+    for seq in 0..10 {
+        (0..20).for_each(|ssrc| take(1, ssrc, seq));
+    }
+    // Another host, then forged addresses of one stream each.
+    for seq in 100..110 {
+        (0..8).for_each(|ssrc| take(1, ssrc, seq));
+        take(2, 100, seq);
+        (3..40).for_each(|n| take(n, 200 + u32::from(n), seq));
+    }
+    let found: Vec<u32> = reception.streams().iter().map(|(id, _)| id.ssrc).collect();
+    assert_eq!(found.iter().filter(|ssrc| **ssrc < 20).count(), 4, "half of the room: {found:?}");
+    assert!(found.contains(&100), "the other host has its place: {found:?}");
+    let strays = reception.strays();
+    assert_eq!(strays.displaced, 4, "{strays:?}");
+    let counted = reception.packets() + strays.refused + strays.forgotten + strays.displaced_packets;
+    assert_eq!(counted, 10 * 20 + 10 * (8 + 1 + 37));
+}
+
+#[test]
+fn a_flood_of_single_packets_of_a_host_is_its_own() {
+    let mut reception = Reception::new(100, MACHINE, None);
+    let host = |n: u8| Some(IpAddr::from([10, 0, 0, n]));
+    for n in 0..10_000_u32 {
+        reception.take_from(host(1), 5004, u64::from(n), &packet(1_000_000 + n, 0, 0, 0));
+    }
+    reception.take_from(host(2), 5004, 20_000, &packet(7, 0, 0, 0));
+    reception.take_from(host(2), 5004, 20_001, &packet(7, 1, 0, 0));
+    assert_eq!(reception.streams().len(), 1, "at once, within a second");
+}
+
 proptest! {
     /// Whatever comes: no panic, no more memory than agreed, and every datagram counted once.
     #[test]
