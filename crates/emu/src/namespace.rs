@@ -9,6 +9,7 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use crate::attached;
+use crate::group::{self, Group};
 use crate::interface::{TX_QUEUE_PACKETS, ip, suppress_autoconfiguration};
 use crate::occupants::{Identity, end_all};
 use crate::setup::{Setup, SetupError};
@@ -28,6 +29,8 @@ pub struct Namespace {
     /// Identity, which outlasts the name; `None` if the system hides it.
     identity: Option<Identity>,
     origin: Origin,
+    /// Control group of the programs that the emulation starts inside.
+    group: Option<Group>,
 }
 
 /// Origin of a namespace.
@@ -52,7 +55,8 @@ impl Namespace {
         let name = format!("{PREFIX}{}-{host}", std::process::id());
         ip(&["netns", "add", &name])?;
         let identity = Identity::of_file(&Path::new(FOLDER).join(&name));
-        let namespace = Namespace { name, identity, origin: Origin::Made };
+        let group = Group::create(&name);
+        let namespace = Namespace { name, identity, origin: Origin::Made, group };
         namespace.ip(&["link", "set", "dev", "lo", "up"])?;
         Ok(namespace)
     }
@@ -65,8 +69,10 @@ impl Namespace {
     /// A missing capability by its name, or what the system said.
     pub fn join(host: &str, target: &str) -> Result<Namespace, SetupError> {
         check_rights()?;
+        let group = || Group::create(&format!("{PREFIX}{}-{host}", std::process::id()));
         if Path::new(FOLDER).join(target).is_file() && !target.contains('/') {
-            return Ok(Namespace { name: target.to_owned(), identity: None, origin: Origin::Foreign });
+            let (name, origin) = (target.to_owned(), Origin::Foreign);
+            return Ok(Namespace { name, identity: None, origin, group: group() });
         }
         let is_there =
             target.parse::<u32>().is_ok_and(|process| Path::new(&format!("/proc/{process}/ns/net")).exists());
@@ -75,7 +81,7 @@ impl Namespace {
         }
         let name = format!("{JOINED}{}-{host}", std::process::id());
         ip(&["netns", "attach", &name, target])?;
-        Ok(Namespace { name, identity: None, origin: Origin::Named })
+        Ok(Namespace { name, identity: None, origin: Origin::Named, group: group() })
     }
 
     /// Returns `true` if it was there before.
@@ -196,6 +202,7 @@ impl Namespace {
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name, program]);
+        self.group.iter().for_each(|group| group.enclose(&mut command));
         command
     }
 
@@ -221,7 +228,10 @@ impl Namespace {
 impl Drop for Namespace {
     fn drop(&mut self) {
         match self.origin {
-            Origin::Made => self.identity.iter().for_each(end_all),
+            Origin::Made => {
+                self.identity.iter().for_each(end_all);
+                self.group = None;
+            }
             Origin::Named => {}
             Origin::Foreign => return,
         }
@@ -245,6 +255,7 @@ fn enter(handle: &File) -> io::Result<()> {
 /// Removes namespaces of emulations whose process is gone, and returns their names. Programs inside end too.
 pub fn clean_up_after_crash() -> Vec<String> {
     let mut gone = remove_if(orphaned);
+    group::end_if(orphaned);
     gone.extend(remove_names_if(|process| !Path::new(&format!("/proc/{process}")).exists()));
     gone.extend(attached::put_back_after_crash());
     gone
@@ -272,6 +283,7 @@ pub fn clean_up_after_kill(process: u32) {
 /// Removes the namespaces of a process, with the programs inside.
 pub fn clean_up_of(process: u32) {
     remove_if(|name| owner(name) == Some(process));
+    group::end_if(|name| owner(name) == Some(process));
     remove_names_if(|owner| owner == process);
     attached::put_back_of(process);
 }

@@ -49,6 +49,35 @@ fn programs_end_with_an_emulation_that_is_killed() {
     assert!(!shell.is_running() && !sleeper.is_running(), "programs outlive the emulation");
 }
 
+#[test]
+fn programs_that_leave_the_namespace_end_too() {
+    for (host, is_killed) in [("fled", true), ("strayed", false)] {
+        let Some(mut running) = Running::start(host) else { return };
+        let group = format!("/run/bentpipe/{}.group", running.namespace("left"));
+        if !std::path::Path::new(&group).exists() {
+            assert!(std::env::var_os("CI").is_none(), "no control groups in CI");
+            return;
+        }
+        let script = "unshare --net setsid sh -c 'trap \"\" TERM HUP; echo $$; exec sleep 600' & wait";
+        let mut shell = running.shell("left", &["sh", "-c", script]);
+        let mut shell = Process::start(shell.stdout(Stdio::piped()).stderr(Stdio::null()));
+        let mut line = String::new();
+        BufReader::new(shell.stdout.take().expect("a pipe")).read_line(&mut line).expect("text");
+        let sleeper = format!("/proc/{}", line.trim());
+        let is_there = || std::path::Path::new(&sleeper).exists();
+        assert!(is_there(), "{line}");
+        match is_killed {
+            true => {
+                running.signal("-KILL");
+                assert_eq!(running.finish().0, None);
+            }
+            false => assert_eq!(running.end().0, Some(0)),
+        }
+        until("the program in a namespace of its own ends", || !is_there());
+        until("nothing is left", || running.left().is_empty() && !std::path::Path::new(&group).exists());
+    }
+}
+
 /// Starts a script at a host that prints a line once it has started what it is to start.
 fn started(running: &Running, host: &str, script: &str) -> Process {
     let mut shell = running.shell(host, &["sh", "-c", script]);

@@ -158,6 +158,7 @@ pub(super) fn shell(host: &str, emulation: Option<u32>, command: &[String]) -> R
     let namespace = namespace_of(host, emulation)?;
     let shell = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_owned());
     let words = if command.is_empty() { vec![shell] } else { command.to_vec() };
+    bentpipe_emu::enter_group(&namespace);
     let error = Command::new("ip").args(["netns", "exec", &namespace]).args(words).exec();
     Err(match error.kind() {
         ErrorKind::NotFound => {
