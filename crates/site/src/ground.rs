@@ -10,6 +10,7 @@ use bentpipe_wire::ip::Protocol;
 
 use crate::capture::Artefact;
 use crate::files::{Files, Opened};
+use crate::routes::is_copy;
 use crate::{At, IpVersion, Nodes, Problem, Router, Topology, Way};
 
 /// Node of a role while networks are planned. Each call that makes a port of the role's element returns the next one.
@@ -85,7 +86,7 @@ impl<'g, 'a> Ground<'g, 'a> {
     /// # Errors
     /// Returns the refusal of a network with too many nodes and roles that ask for them.
     pub fn behind(&mut self, link: &str) -> Result<Vec<IpAddr>, Problem> {
-        self.router.survey(self.key)?;
+        self.router.survey(self.key, self.node)?;
         let is_meant = |(n, _): &(usize, Way)| {
             let (name, _) = self.topology.link.get_index(*n).expect("a link of the topology");
             name == link || is_copy(name, link)
@@ -93,11 +94,15 @@ impl<'g, 'a> Ground<'g, 'a> {
         let mut found = Vec::new();
         let versions = [IpVersion::V4, IpVersion::V6];
         for (node, ip) in (0..self.topology.node.len()).flat_map(|node| versions.map(|ip| (node, ip))) {
-            if node == self.node || self.router.steps(node, self.node, ip).is_none() {
+            if node == self.node {
                 continue;
             }
-            let way = self.router.path_of_links(node, self.node, ip).unwrap_or_default();
-            if way.last().is_some_and(is_meant) {
+            let Some(steps) = self.router.steps(node, self.node, ip) else { continue };
+            let last = match self.router.plain_end(&steps) {
+                Some(last) => Some(last),
+                None => self.router.path_of_links(node, self.node, ip).unwrap_or_default().last().copied(),
+            };
+            if last.as_ref().is_some_and(is_meant) {
                 found.push(self.nodes.address(node, ip));
             }
         }
@@ -179,10 +184,4 @@ impl<'g, 'a> Ground<'g, 'a> {
     pub(crate) fn into_parts(self) -> (Vec<Port>, Vec<Artefact<At>>) {
         (self.joined, self.artefacts)
     }
-}
-
-/// Returns `true` if `name` is a copy of `of`: "access.2" of "access".
-fn is_copy(name: &str, of: &str) -> bool {
-    let number = name.strip_prefix(of).and_then(|rest| rest.strip_prefix('.'));
-    number.is_some_and(|number| number.parse::<u32>().is_ok())
 }

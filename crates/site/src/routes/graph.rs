@@ -53,6 +53,8 @@ pub(super) struct Graph {
     into: Vec<Vec<u32>>,
     /// Next edges of the core's nodes by the destination there.
     trees: BTreeMap<usize, Vec<u32>>,
+    /// The tree that was found last, once no more are kept.
+    latest: Option<(usize, Vec<u32>)>,
     /// Trees with costs, of neighbours of destinations.
     hubs: BTreeMap<usize, Rc<Hub>>,
 }
@@ -66,11 +68,14 @@ struct Hub {
     best: Vec<Option<Cost>>,
 }
 
-/// Most edges in trees that are kept for routes: 64 MB.
+/// Most edges in trees that are kept: 64 MB.
 const MOST_KEPT: usize = 1 << 24;
 
 /// Most neighbours of a destination that is reached by their trees.
-const FEW: usize = 4;
+const FEW: usize = 8;
+
+/// Neighbours that each of those has at least.
+const MANY: usize = 5;
 
 /// Route of a node to all destinations that it has no other route to.
 pub(crate) struct SharedRoute {
@@ -100,7 +105,7 @@ impl Graph {
             }
         }
         let (trees, hubs) = (BTreeMap::new(), BTreeMap::new());
-        Graph { edges, forwards, branches, core, in_core, into, trees, hubs }
+        Graph { edges, forwards, branches, core, in_core, into, trees, latest: None, hubs }
     }
 
     /// Returns the same graph with all nodes as routers.
@@ -140,7 +145,7 @@ impl Graph {
     /// Returns the next edge from one node of the core to another.
     fn in_core(&mut self, from: usize, to: usize) -> Option<usize> {
         let place = self.in_core[from] as usize;
-        let edge = match self.trees.contains_key(&to) {
+        let edge = match self.has_tree(to) {
             false => self.by_hubs(from, to),
             true => None,
         };
@@ -156,7 +161,8 @@ impl Graph {
         let edge =
             |number: &u32| (*number, self.edges[*number as usize].from, self.edges[*number as usize].delay);
         let last: Vec<(u32, usize, Span)> = into(to).iter().take(FEW + 1).map(edge).collect();
-        if last.len() > FEW || last.iter().any(|(_, hub, _)| into(*hub).len() <= FEW) {
+        let many = MANY.max(last.len() + 1);
+        if last.len() > FEW || last.iter().any(|(_, hub, _)| into(*hub).len() < many) {
             return None;
         }
         let place = self.in_core[from] as usize;
@@ -192,11 +198,27 @@ impl Graph {
 
     /// Returns the next edges of the core's nodes towards one of them.
     fn tree(&mut self, to: usize) -> &[u32] {
-        if !self.trees.contains_key(&to) {
+        if !self.has_tree(to) {
             let Hub { next, .. } = self.search(to);
-            self.trees.insert(to, next);
+            if self.keeps_more() {
+                self.trees.insert(to, next);
+            } else {
+                self.latest = Some((to, next));
+            }
         }
-        &self.trees[&to]
+        match (self.trees.get(&to), &self.latest) {
+            (Some(tree), _) | (None, Some((_, tree))) => tree,
+            (None, None) => &[],
+        }
+    }
+
+    fn has_tree(&self, to: usize) -> bool {
+        self.trees.contains_key(&to) || self.latest.as_ref().is_some_and(|(latest, _)| *latest == to)
+    }
+
+    /// Returns `true` if there is room for another tree.
+    fn keeps_more(&self) -> bool {
+        self.trees.len() * self.core.len() < MOST_KEPT
     }
 
     /// Searches backwards from the destination (Dijkstra).
@@ -236,7 +258,7 @@ impl Graph {
         let down: Vec<Option<usize>> = (0..to.len()).map(|n| self.descend(n, to[n], &mut own)).collect();
         for (n, root) in down.into_iter().enumerate() {
             let Some(root) = root else { continue };
-            if self.trees.len() * self.core.len() < MOST_KEPT {
+            if self.keeps_more() {
                 self.tree(root);
             }
             let found;

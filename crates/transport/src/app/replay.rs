@@ -17,14 +17,33 @@ pub use kind::ReplayConfig;
 pub use place::{Sent, verified};
 pub use sink::ReplaySink;
 
+/// Packets of a capture with their times, and the instant of the first.
+#[derive(Clone, Debug)]
+pub(super) struct Schedule {
+    packets: Arc<[(Span, Vec<u8>)]>,
+    start: Time,
+}
+
+impl Schedule {
+    /// Returns what a receiver knows of the packets, in order.
+    fn sent(&self) -> Arc<[Sent]> {
+        let place =
+            |(after, bytes): &(Span, Vec<u8>)| Sent::new(self.start + *after, &Packet::from_bytes(bytes));
+        self.packets.iter().map(place).collect()
+    }
+
+    fn len(&self) -> usize {
+        self.packets.len()
+    }
+}
+
 /// Replay of a capture at port 0, with received packets ignored.
 ///
 /// The packets are the whole IP packets of a capture, addresses included: the nodes of the path need routes
 /// for these. Each is sent at its time.
 #[derive(Debug)]
 pub struct Replay {
-    packets: Vec<(Span, Vec<u8>)>,
-    start: Time,
+    schedule: Schedule,
     next: usize,
     sent_bytes: u64,
 }
@@ -37,18 +56,18 @@ impl Replay {
     pub fn new(packets: Vec<(Span, Vec<u8>)>, start: Span) -> Result<Replay, InvalidConfig> {
         let in_order = packets.is_sorted_by_key(|(after, _)| *after);
         InvalidConfig::ensure(in_order, "capture", "packets in the order of their time")?;
-        Ok(Replay { packets, start: Time::ZERO + start, next: 0, sent_bytes: 0 })
+        let schedule = Schedule { packets: packets.into(), start: Time::ZERO + start };
+        Ok(Replay { schedule, next: 0, sent_bytes: 0 })
     }
 
     /// Returns what a receiver knows of the packets that are sent, in order.
     pub fn sent(&self) -> Arc<[Sent]> {
-        let place =
-            |(after, bytes): &(Span, Vec<u8>)| Sent::new(self.start + *after, &Packet::from_bytes(bytes));
-        self.packets.iter().map(place).collect()
+        self.schedule.sent()
     }
 
     fn deadline(&self) -> Time {
-        self.packets.get(self.next).map_or(Time::NEVER, |(after, _)| self.start + *after)
+        let Schedule { packets, start } = &self.schedule;
+        packets.get(self.next).map_or(Time::NEVER, |(after, _)| *start + *after)
     }
 }
 
@@ -59,7 +78,7 @@ impl Element for Replay {
 
     fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
         while self.deadline() <= cx.now() {
-            let Some((_, bytes)) = self.packets.get(self.next) else { break };
+            let Some((_, bytes)) = self.schedule.packets.get(self.next) else { break };
             let mut packet = Packet::from_bytes(bytes);
             packet.set_created_at(cx.now());
             self.sent_bytes += bytes.len() as u64;
@@ -77,7 +96,7 @@ impl Element for Replay {
         observer.counter(&metrics::SENT, self.next as u64);
         observer.counter(&metrics::SENT_BYTES, self.sent_bytes);
         if observer.counts_units() {
-            observer.gauge(&metrics::UNSENT, (self.packets.len() - self.next) as f64);
+            observer.gauge(&metrics::UNSENT, (self.schedule.len() - self.next) as f64);
         }
         observer.counter(&metrics::ENDED, self.deadline().is_never().into());
     }

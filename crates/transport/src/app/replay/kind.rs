@@ -57,7 +57,7 @@ impl TrafficKind for ReplayConfig {
         ground.nodes().node(to).bind_rest(receiver_port);
         let sender = Replay::new(captured.packets, at.start);
         let sender = sender.map_err(|error| Problem::impossible(&key, &error))?;
-        let receiver = ReplaySink::new(sender.sent());
+        let receiver = ReplaySink::of(&sender);
         Ok(FlowEnds {
             sender: End::new(sender, (from, sender_port)),
             receivers: vec![End::new(receiver, (to, receiver_port))],

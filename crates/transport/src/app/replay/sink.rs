@@ -1,12 +1,13 @@
 //! Receiver of a replayed capture.
 
 use std::any::Any;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bentpipe_net::{Cx, Element, Histogram, Observer, Packet, Port, Why};
 use bentpipe_units::{Span, Time};
 
 use super::place::{self, Sent};
+use super::{Replay, Schedule};
 use crate::app::payload::payload_len;
 use crate::app::{FlowStats, delays, metrics};
 
@@ -19,8 +20,8 @@ use crate::app::{FlowStats, delays, metrics};
 /// A packet with a wrong checksum is dropped, if it was sent with a right one.
 #[derive(Debug)]
 pub struct ReplaySink {
-    /// Packets that are sent, in order.
-    sent: Arc<[Sent]>,
+    /// Packets that are sent, in order. A network that is only checked needs none of them.
+    sent: Expected,
     /// Packets that have arrived, by their place.
     has_arrived: Vec<bool>,
     stats: FlowStats,
@@ -34,10 +35,36 @@ pub struct ReplaySink {
     last: Option<(Time, Span)>,
 }
 
+/// Packets that are sent, once they are asked for.
+#[derive(Debug)]
+struct Expected {
+    schedule: Option<Schedule>,
+    sent: OnceLock<Arc<[Sent]>>,
+}
+
+impl Expected {
+    fn get(&self) -> &[Sent] {
+        self.sent
+            .get_or_init(|| self.schedule.as_ref().map_or_else(|| Vec::<Sent>::new().into(), Schedule::sent))
+    }
+}
+
 impl ReplaySink {
     /// Creates a receiver of packets that are sent so, in order.
     pub fn new(sent: Arc<[Sent]>) -> ReplaySink {
-        let has_arrived = vec![false; sent.len()];
+        let len = sent.len();
+        ReplaySink::expecting(Expected { schedule: None, sent: OnceLock::from(sent) }, len)
+    }
+
+    /// Creates a receiver of what a replay sends.
+    pub fn of(replay: &Replay) -> ReplaySink {
+        let schedule = replay.schedule.clone();
+        let len = schedule.len();
+        ReplaySink::expecting(Expected { schedule: Some(schedule), sent: OnceLock::new() }, len)
+    }
+
+    fn expecting(sent: Expected, len: usize) -> ReplaySink {
+        let has_arrived = vec![false; len];
         let (stats, warm) = (FlowStats::NONE, FlowStats::NONE);
         let delays = Histogram::default();
         ReplaySink { sent, has_arrived, stats, warm, delays, others: [0; 2], bad_checksum: 0, last: None }
@@ -52,15 +79,16 @@ impl ReplaySink {
     ///
     /// `None` if no packet was sent at its time.
     fn find(&self, packet: &Packet) -> Option<(usize, bool)> {
-        let first = self.sent.partition_point(|sent| sent.at < packet.created_at());
-        let alike = self.sent[first..].partition_point(|sent| sent.at == packet.created_at());
+        let sent = self.sent.get();
+        let first = sent.partition_point(|sent| sent.at < packet.created_at());
+        let alike = sent[first..].partition_point(|sent| sent.at == packet.created_at());
         let places = first..first + alike;
         if alike < 2 {
             return places.clone().next().map(|place| (place, self.has_arrived[place]));
         }
         let content = place::content(packet);
         let is_new = |place: &usize| !self.has_arrived[*place];
-        let of_content = || places.clone().filter(|place| self.sent[*place].content == content);
+        let of_content = || places.clone().filter(|place| sent[*place].content == content);
         of_content()
             .find(is_new)
             .map(|place| (place, false))
@@ -80,7 +108,7 @@ impl ReplaySink {
             self.last = Some((now, delay));
             return true;
         };
-        if self.sent[place].is_damaged(packet) {
+        if self.sent.get()[place].is_damaged(packet) {
             self.bad_checksum += 1;
             return false;
         }
