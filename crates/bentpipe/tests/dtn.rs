@@ -271,6 +271,30 @@ fn a_running_node_is_asked_and_changed() {
     node.wait().expect("it ends");
 }
 
+#[test]
+fn a_contact_that_is_not_there_is_not_removed_in_silence() {
+    let (folder, at) = (Folder::new(), free_address());
+    folder.write("plan.ionrc", "a contact +0 +7200 1 2 125000\na range +0 +7200 1 2 0\n");
+    let text_of_file = format!(
+        "eid = \"ipn:1.0\"\nstore = \"store\"\nplan = \"plan.ionrc\"\n[[listen]]\nlayer = \"tcpcl\"\nat = \"{at}\"\n"
+    );
+    let file = folder.write("node.toml", text_of_file);
+    let file = file.to_str().expect("a path");
+    let mut node = start(file, &at);
+    let remove = |pair: &str, more: &[&str]| {
+        let output = run(&[&["contacts", file, "--remove", pair], more].concat());
+        (output.status.code(), text(&output))
+    };
+    let (code, words) = remove("1,9", &[]);
+    assert!(code == Some(1) && words.contains("no contact from 1 to 9: none removed"), "{words}");
+    let (code, words) = remove("1,2", &["--at", "9000"]);
+    assert!(code == Some(1) && words.contains("no contact from 1 to 2 at 9000 s"), "{words}");
+    let (code, words) = remove("1,2", &[]);
+    assert!(code == Some(0) && words.contains("1 contacts removed"), "{words}");
+    node.kill().expect("a process");
+    node.wait().expect("it ends");
+}
+
 /// Returns the folder of dtn7's programs, if they are installed.
 fn dtn7() -> Option<std::path::PathBuf> {
     let folders = std::env::var_os("PATH")

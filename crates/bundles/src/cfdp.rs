@@ -1,7 +1,7 @@
 //! Files by the CCSDS File Delivery Protocol, over UDP or as bundles.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,6 +14,7 @@ use bentpipe_wire::dtn::eid::Eid;
 use rustix::event::PollFlags;
 
 use crate::client::{Access, Client, Letter};
+use crate::host::host_key;
 use crate::link::wait;
 use crate::resolve;
 
@@ -232,14 +233,6 @@ fn handle(entity: &mut Entity, host: Option<u64>, pdu: &[u8], now: Time, counts:
         None => entity.handle_pdu(pdu, now),
     };
     counts.refused += u64::from(handled.is_err());
-}
-
-/// Returns the key of a host: its address, or with IPv6 its network.
-fn host_key(address: IpAddr) -> u64 {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.to_bits().into(),
-        IpAddr::V6(address) => (address.to_bits() >> 64) as u64,
-    }
 }
 
 /// Addresses of other entities.

@@ -13,6 +13,7 @@ pub mod cfdp;
 pub mod client;
 mod clock;
 pub mod forecast;
+mod host;
 mod link;
 pub mod node;
 pub mod perf;

@@ -158,6 +158,11 @@ impl SessionLink {
         self.secure.as_ref().is_some_and(Secure::is_begun) || self.session.refusal().is_some()
     }
 
+    /// Returns `true` if the session is in TLS.
+    pub(crate) fn is_secure(&self) -> bool {
+        self.session.is_established() && self.secure.as_ref().is_some_and(Secure::is_begun)
+    }
+
     /// Reads. Returns `false` if the peer has closed the connection.
     pub(crate) fn read(&mut self, now: Time) -> Result<bool, String> {
         let SessionLink { session, link, secure } = self;

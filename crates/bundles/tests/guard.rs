@@ -164,3 +164,67 @@ fn a_full_disk_refuses_bundles_and_takes_them_again() {
         .sum();
     assert!(log < 1 << 20, "{log} B of what is delivered are left");
 }
+
+/// Sends bundles of 60 kB from an endpoint until one is refused. Returns the number of those taken.
+fn fill(node: SocketAddr, from: &Eid, to: &Eid, most: u32) -> u32 {
+    let mut client = Client::connect(&node.to_string().into(), from).expect("a node");
+    let letter = Letter { to: to.clone(), lifetime: 600_000, hops: 10, flags: BundleFlags::default() };
+    for n in 0..most {
+        client.send(&letter, vec![n as u8; 60_000]).expect("a session");
+        while client.pending() > 0 {
+            if client.turn(Span::from_millis(50)).is_err() {
+                return n;
+            }
+        }
+    }
+    most
+}
+
+#[test]
+fn an_unknown_host_takes_no_storage_from_applications_of_the_node() {
+    let folder = Folder::new();
+    let (apps, nowhere) = (free(), free());
+    let rest = format!(
+        "storage = \"2 MB\"\nmax_bundle = \"1 MB\"\n[[listen]]\nlayer = \"tcpcl\"\nat = \"{apps}\"\n\
+         [[neighbour]]\nnode = 2\nlayer = \"mtcp\"\nat = \"{nowhere}\"\n[routes]\ndefault = 2\n"
+    );
+    let start = || Running::start(file(&folder.file("store"), 1, &rest));
+    let node = start();
+    let stranger = Eid::ipn(99, 0);
+    // What is to be forwarded, and what waits for an application that never comes.
+    for (to, own) in [(Eid::ipn(2, 6), Eid::ipn(2, 7)), (Eid::ipn(1, 6), Eid::ipn(1, 8))] {
+        let taken = fill(apps, &stranger, &to, 100);
+        assert!((25..35).contains(&taken), "it may have all: {taken}");
+        assert_eq!(fill(apps, &Eid::ipn(1, 5), &own, 10), 10, "an application of the node");
+        assert_eq!(fill(apps, &stranger, &to, 1), 0, "the unknown host has its share");
+    }
+    let (counters, _) = node.end();
+    assert!(counters.node.evicted >= 20 && counters.stored.1 <= 2_000_000, "{counters:?}");
+    let (stored, waiting) = (counters.stored.0, counters.waiting);
+    // A restart does not make them known.
+    let node = start();
+    for own in [Eid::ipn(2, 7), Eid::ipn(1, 8)] {
+        assert_eq!(fill(apps, &Eid::ipn(1, 5), &own, 20), 20);
+    }
+    let (counters, _) = node.end();
+    assert_eq!(counters.restored, stored + waiting);
+    assert!(counters.node.evicted >= 35 && counters.stored.0 >= 30, "{counters:?}");
+}
+
+#[test]
+fn a_host_that_connects_again_and_again_has_few_lines() {
+    let folder = Folder::new();
+    let apps = free();
+    let listen = format!("[[listen]]\nlayer = \"tcpcl\"\nat = \"{apps}\"\n");
+    let node = Running::start(file(&folder.file("store"), 1, &listen));
+    for _ in 0..300 {
+        drop(std::net::TcpStream::connect(apps).expect("a node"));
+    }
+    for _ in 0..50 {
+        drop(Client::connect(&apps.to_string().into(), &Eid::ipn(99, 0)).expect("a node"));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    let (_, lines) = node.end();
+    assert!((5..20).contains(&lines.len()), "{lines:?}");
+    assert!(lines.iter().any(|line| line.contains("like it before")), "{lines:?}");
+}

@@ -111,6 +111,8 @@ pub enum Event {
     Failed(Transaction, Condition, u64),
     /// The number of a transaction that is over came again, with another file.
     Reused(Transaction),
+    /// A transaction gave way to one of another host, with the bytes received.
+    Displaced(Transaction, u64),
 }
 
 /// Error returned when a file cannot be sent.
@@ -320,7 +322,7 @@ impl Entity {
         else {
             return false;
         };
-        self.events.push_back(Event::Failed(transaction, Condition::FilestoreRejection, bytes as u64));
+        self.events.push_back(Event::Displaced(transaction, bytes as u64));
         self.close(transaction);
         true
     }

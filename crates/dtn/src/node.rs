@@ -1,6 +1,7 @@
 //! Bundle node (RFC 9171, section 5), without I/O.
 //!
-//! Models the reception of bundles with blocks that are malformed or not known, forwarding by contact plan or static routes, storage bounded in bytes with three priorities, lifetime by clock or
+//! Models the reception of bundles with blocks that are malformed or not known, forwarding by contact plan or static routes, storage bounded in bytes with three priorities
+//! and shares of hosts that are not configured, lifetime by clock or
 //! age, hop limits, proactive fragmentation to the length that a convergence layer takes, reactive fragmentation of transfers
 //! that were cut, reassembly, and status reports.
 //! Epidemic routing and spray and wait forward copies, in `copies`.
@@ -10,9 +11,11 @@
 //! not know it forward it. Bundles without it are of priority 1.
 
 mod copies;
+mod guests;
 mod holdings;
 mod hop;
 mod operate;
+mod origination;
 mod reception;
 mod reports;
 mod routing;
@@ -31,6 +34,7 @@ use bentpipe_wire::dtn::eid::Eid;
 
 pub use copies::COPIES_BLOCK;
 use copies::Meeting;
+pub use guests::{Guests, Share};
 use holdings::Notes;
 pub use holdings::{Gone, Holdings, Registry, Whereabouts};
 pub use operate::{Listed, State};
@@ -82,12 +86,14 @@ pub struct Counts {
     pub delivered: u64,
     /// Bundles whose lifetime ended.
     pub expired: u64,
-    /// Bundles that others of higher priority displaced.
+    /// Bundles that others of higher priority displaced, or those of hosts that give way.
     pub evicted: u64,
     /// Bundles that did not fit the storage.
     pub refused: u64,
-    /// Bundles that break a rule or have an unsupported block that demands deletion.
+    /// Bundles that break a rule.
     pub malformed: u64,
+    /// Bundles with an unsupported block that demands deletion.
+    pub unsupported: u64,
     /// Bundles beyond their hop limit.
     pub hop_limit: u64,
     /// Bundles that no convergence layer takes.
@@ -141,7 +147,7 @@ pub struct Node {
     queues: HashMap<u64, Queue>,
     /// Fragments of bundles for this node.
     partial: HashMap<(Eid, Timestamp), Vec<Bundle>>,
-    deliveries: VecDeque<Bundle>,
+    deliveries: VecDeque<(Bundle, Share)>,
     /// Neighbours that are reached directly, not by the routes.
     direct: HashSet<u64>,
     /// Numbers of nodes whose identifiers are of scheme dtn.
@@ -156,6 +162,8 @@ pub struct Node {
     counts: Counts,
     /// Set while a report is stored. What it displaces has no report, or each might displace another.
     is_reporting: bool,
+    /// Account of the storage that reports count to.
+    reports: Share,
 }
 
 #[derive(Debug, Default)]
@@ -211,6 +219,7 @@ impl Node {
             sequence: 0,
             counts: Counts::default(),
             is_reporting: false,
+            reports: Share::Known,
         }
     }
 
@@ -248,6 +257,11 @@ impl Node {
         (self.store.len(), self.store.bytes())
     }
 
+    /// Counts memory of each stored bundle in addition to its bytes. Default: 0.
+    pub fn set_overhead(&mut self, bytes: u64) {
+        self.store.set_overhead(bytes);
+    }
+
     /// Records changes of the storage from here on, for [`Node::take_changes`]. New bundles are numbered from `next`.
     pub fn record_changes(&mut self, next: u64) {
         self.store.record(next);
@@ -282,6 +296,11 @@ impl Node {
         self.store.get(id).map(|entry| (&entry.bundle, entry.from, entry.arrival))
     }
 
+    /// Returns the account of a stored bundle.
+    pub fn share(&self, id: u64) -> Share {
+        self.store.get(id).map_or(Share::Known, |entry| entry.share)
+    }
+
     /// Stores a bundle of an earlier run again under its number.
     ///
     /// It has been at this node for `resided`, and its encoded length was `len`.
@@ -291,10 +310,11 @@ impl Node {
         &mut self,
         id: u64,
         (mut bundle, len): (Bundle, u64),
-        from: Option<u64>,
+        (from, share): (Option<u64>, Share),
         resided: Span,
         now: Time,
     ) {
+        self.note_share(share);
         let mut size = len;
         if let Some(age) = bundle.age() {
             bundle.set(Content::Age(age.saturating_add(resided.as_nanos() / 1_000_000)));
@@ -305,7 +325,8 @@ impl Node {
         let spread = self.routing.copies(Some(None)).map(Spread::boxed);
         let place = Place::Limbo;
         self.stranded.note_restart(now);
-        self.store.put(id, Entry { size, priority, from, expiry, arrival: now, place, spread, bundle });
+        self.store
+            .put(id, Entry { size, priority, from, expiry, arrival: now, place, share, spread, bundle });
     }
 
     /// Adds a neighbour that can be reached at this time. Bundles for it need no route.
@@ -357,12 +378,6 @@ impl Node {
         Timestamp { time: self.dtn_time(now), sequence: self.sequence }
     }
 
-    /// Returns `true` if the bundle of an application is accepted. Otherwise the storage is full.
-    pub fn originate(&mut self, bundle: Bundle, now: Time) -> bool {
-        self.counts.originated += 1;
-        self.accept(bundle, None, now)
-    }
-
     /// Returns `true` if the storage has room for as many bytes.
     pub fn has_room(&self, len: u64) -> bool {
         self.store.has_room(len)
@@ -372,14 +387,14 @@ impl Node {
     fn keep(
         &mut self,
         bundle: Bundle,
-        (from, expiry): (Option<u64>, Time),
+        (from, share, expiry): (Option<u64>, Share, Time),
         spread: Option<Box<Spread>>,
         is_promised: bool,
         now: Time,
     ) -> bool {
         let (size, priority) = (bundle.encoded_len(), priority(&bundle));
         let place = Place::Limbo;
-        let entry = Entry { size, priority, from, expiry, arrival: now, place, spread, bundle };
+        let entry = Entry { size, priority, from, expiry, arrival: now, place, share, spread, bundle };
         let id = self.put(entry, is_promised, now);
         id.into_iter().for_each(|id| self.dispatch(id, now));
         id.is_some()
@@ -417,12 +432,12 @@ impl Node {
         now + Span::from_millis(left.min(3_000_000_000_000))
     }
 
-    fn deliver(&mut self, bundle: Bundle, now: Time) {
+    fn deliver(&mut self, bundle: Bundle, share: Share, now: Time) {
         let key = bundle.key();
         if bundle.primary.fragment.is_none() {
             // Fragments of a bundle that came whole after all are of no use.
             self.drop_parts(&key, now);
-            return self.deliveries.push_back(bundle);
+            return self.deliveries.push_back((bundle, share));
         }
         if self.partial.len() >= MAX_PARTIAL && !self.partial.contains_key(&key) {
             self.counts.refused += 1;
@@ -435,7 +450,7 @@ impl Node {
             self.drop_parts(&key, now);
             let expiry = self.expiry(&whole, now);
             self.know(&whole, expiry);
-            self.deliveries.push_back(whole);
+            self.deliveries.push_back((whole, share));
         }
     }
 
@@ -456,6 +471,11 @@ impl Node {
     ///
     /// It counts as delivered once the application has it ([`Node::note_delivery`]).
     pub fn poll_delivery(&mut self) -> Option<Bundle> {
+        self.poll_delivery_of().map(|(bundle, _)| bundle)
+    }
+
+    /// Removes and returns the next bundle for an application, and its account.
+    pub fn poll_delivery_of(&mut self) -> Option<(Bundle, Share)> {
         self.deliveries.pop_front()
     }
 
@@ -515,10 +535,11 @@ impl Node {
         }
         parts.push(rest);
         self.counts.fragments += parts.len() as u64;
-        let Entry { from, expiry, priority, .. } = entry;
+        let Entry { from, share, expiry, priority, .. } = entry;
         for bundle in parts {
             let (size, place) = (bundle.encoded_len(), Place::Limbo);
-            let part = Entry { size, priority, from, expiry, arrival: now, place, spread: None, bundle };
+            let part =
+                Entry { size, priority, from, expiry, arrival: now, place, share, spread: None, bundle };
             // Headers alone make them longer than the bundle, which had its place.
             let id = self.put(part, true, now);
             id.into_iter().for_each(|id| _ = self.enqueue(id, now));
@@ -633,7 +654,7 @@ impl Node {
         };
         self.counts.fragments += parts.len() as u64;
         for part in parts {
-            self.keep(part, (entry.from, entry.expiry), spread.clone(), false, now);
+            self.keep(part, (entry.from, entry.share, entry.expiry), spread.clone(), false, now);
         }
     }
 
@@ -647,7 +668,7 @@ impl Node {
         self.counts.fragments += 1;
         self.counts.resumed += 1;
         self.counts.spared += entry.bundle.payload.len() - rest.payload.len();
-        self.keep(rest, (entry.from, entry.expiry), None, true, now);
+        self.keep(rest, (entry.from, entry.share, entry.expiry), None, true, now);
     }
 
     /// Returns the fragment of a bundle after its first bytes. It has one byte at least.

@@ -232,7 +232,7 @@ fn send(args: &SendArgs, stop: &AtomicBool) -> Result<u8, String> {
                 failed += 1;
                 note(&format!("{} failed after {progress} B: {condition}", name_of(transaction)));
             }
-            Event::Received(..) | Event::Reused(_) => left += 1,
+            Event::Received(..) | Event::Reused(_) | Event::Displaced(..) => left += 1,
         }
         Ok(left > 0)
     })?;
@@ -242,12 +242,15 @@ fn send(args: &SendArgs, stop: &AtomicBool) -> Result<u8, String> {
     Ok(u8::from(failed > 0 || left > 0))
 }
 
+/// Lines about transactions that gave way.
+const MAX_LINES: u64 = 20;
+
 fn receive(args: &ReceiveArgs, stop: &AtomicBool) -> Result<u8, String> {
     std::fs::create_dir_all(&args.out).map_err(|error| format!("{}: {error}", args.out.display()))?;
     let mut entity = args.own.entity(Config { file: args.longest.get(), ..args.own.config() });
     let at = args.at.unwrap_or((IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0).into());
     let mut carrier = args.own.carrier(at)?;
-    let (mut ended, mut failed) = (0, 0);
+    let (mut ended, mut failed, mut displaced) = (0, 0, 0);
     carrier.run(&mut entity, stop, &mut |event| {
         match event {
             Event::Received(transaction, file) => {
@@ -267,6 +270,17 @@ fn receive(args: &ReceiveArgs, stop: &AtomicBool) -> Result<u8, String> {
                 (ended, failed) = (ended + 1, failed + 1);
                 note(&format!("{} failed after {progress} B: {condition}", name_of(transaction)));
             }
+            Event::Displaced(transaction, progress) => {
+                (ended, failed, displaced) = (ended + 1, failed + 1, displaced + 1);
+                // A host may begin any number.
+                if displaced > MAX_LINES {
+                    return Ok(args.count.is_none_or(|count| ended < count));
+                }
+                note(&format!(
+                    "{} gave way after {progress} B: another host or source began a transaction, and this one's had the most",
+                    name_of(transaction)
+                ));
+            }
             Event::Reused(transaction) => note(&format!(
                 "{}: the number of a transaction that is over came again with another file, which is taken as a new one",
                 name_of(transaction)
@@ -281,6 +295,9 @@ fn receive(args: &ReceiveArgs, stop: &AtomicBool) -> Result<u8, String> {
     }
     let counts = carrier.counts();
     carrier.close();
+    if displaced > MAX_LINES {
+        note(&format!("{displaced} transactions gave way to those of other hosts"));
+    }
     if counts.refused > 0 {
         note(&format!("{} PDUs were not understood", counts.refused));
     }

@@ -209,9 +209,15 @@ pub(super) fn contacts(args: &ContactsArgs) -> Result<u8, String> {
         let answer = args.place.ask(&Request::AddContacts { lines })?;
         note(&format!("{} contacts added", answer["added"]));
     }
+    let mut is_missing = false;
     if let Some((from, to)) = args.remove {
         let answer = args.place.ask(&Request::RemoveContacts { from, to, at: args.at })?;
-        note(&format!("{} contacts removed", answer["removed"]));
+        is_missing = answer["removed"] == 0;
+        let at = args.at.map_or(String::new(), |at| format!(" at {at} s"));
+        note(&match is_missing {
+            true => format!("no contact from {from} to {to}{at}: none removed"),
+            false => format!("{} contacts removed", answer["removed"]),
+        });
     }
     let answer = args.place.ask(&Request::Contacts)?;
     let columns = [
@@ -233,7 +239,7 @@ pub(super) fn contacts(args: &ContactsArgs) -> Result<u8, String> {
             answer["count"]
         )
     });
-    Ok(0)
+    Ok(u8::from(is_missing))
 }
 
 pub(super) fn routes(args: &RoutesArgs) -> Result<u8, String> {

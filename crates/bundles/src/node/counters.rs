@@ -49,6 +49,7 @@ impl Counters {
             "delivered": self.delivered,
             "duplicates": self.duplicates + node.duplicates,
             "malformed": self.malformed + node.malformed,
+            "unsupported": node.unsupported,
             "too_long": node.too_long,
             "expired": node.expired,
             "evicted": node.evicted,
@@ -81,16 +82,17 @@ impl Counters {
 }
 
 /// Figures in Prometheus' format: name in JSON, meaning, and whether it only grows.
-const FIGURES: [(&str, &str, bool); 33] = [
+const FIGURES: [(&str, &str, bool); 34] = [
     ("originated", "Bundles from applications and of the node", true),
     ("received", "Bundles from other nodes", true),
     ("forwarded", "Bundles sent to neighbours", true),
     ("delivered", "Bundles that applications have acknowledged", true),
     ("duplicates", "Bundles that had come before", true),
-    ("malformed", "Bundles deleted as a block is malformed or not supported", true),
+    ("malformed", "Bundles deleted as they break a rule", true),
+    ("unsupported", "Bundles deleted as a block is not supported", true),
     ("too_long", "Bundles that no convergence layer takes", true),
     ("expired", "Bundles whose lifetime ended", true),
-    ("evicted", "Bundles displaced by others of higher priority", true),
+    ("evicted", "Bundles displaced by others", true),
     ("refused", "Bundles that had no room", true),
     ("hop_limit", "Bundles beyond their hop limit", true),
     ("no_route", "Bundles deleted as no route led to their destination", true),

@@ -26,7 +26,7 @@ pub struct NodeFile {
     pub eid: Eid,
     /// Folder of the store, from the folder of this file.
     pub store: PathBuf,
-    /// Bytes of bundles that wait, in memory and on disk. Default: 256 MB.
+    /// Bytes of bundles that wait, in memory and on disk, and 512 B of each. Default: 256 MB.
     #[serde(default = "default_storage")]
     pub storage: Bytes,
     /// Longest bundle that is accepted. Default: 64 MB.

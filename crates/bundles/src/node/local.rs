@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use bentpipe_dtn::node::{Guests, Share, priority};
 use bentpipe_wire::dtn::bundle::{Bundle, Timestamp};
 use bentpipe_wire::dtn::eid::Eid;
 
@@ -13,6 +14,14 @@ struct Item {
     bundle: Bundle,
     len: u64,
     expiry: u64,
+    share: Share,
+}
+
+impl Item {
+    /// Returns the place among those of its share that give way.
+    fn rank(&self, id: u64) -> (usize, u64, u64) {
+        (priority(&self.bundle), self.expiry, id)
+    }
 }
 
 /// Mailboxes of a node.
@@ -24,6 +33,8 @@ pub(crate) struct Mailboxes {
     /// Bundles that wait for an application, by service.
     waiting: BTreeMap<u32, VecDeque<u64>>,
     fragments: HashMap<(Eid, Timestamp), Vec<u64>>,
+    /// Bundles of hosts that are not known.
+    guests: Guests,
 }
 
 /// Returns the service of an endpoint of scheme ipn.
@@ -41,19 +52,38 @@ impl Mailboxes {
         self.bytes + len + OVERHEAD <= self.limit
     }
 
+    /// Removes and returns guests' bundles until another one has room.
+    ///
+    /// `None` if too few may give way.
+    pub(crate) fn make_room(&mut self, len: u64, newcomer: (Share, usize)) -> Option<Vec<(u64, Bundle)>> {
+        let size = len + OVERHEAD;
+        let excess = (self.bytes + size).saturating_sub(self.limit);
+        let (ids, freed) = self.guests.giving_way(newcomer, size, excess);
+        if freed < excess {
+            return None;
+        }
+        let displaced: Vec<_> = ids.into_iter().filter_map(|id| Some((id, self.remove(id)?))).collect();
+        if !displaced.is_empty() {
+            self.forget_fragments();
+        }
+        Some(displaced)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.items.len()
     }
 
     /// Keeps a bundle, at the end of its endpoint's line. Its life ends at `expiry`.
-    pub(crate) fn keep(&mut self, id: u64, bundle: Bundle, len: u64, expiry: u64) {
+    pub(crate) fn keep(&mut self, id: u64, bundle: Bundle, len: u64, expiry: u64, share: Share) {
         self.bytes += len + OVERHEAD;
         if bundle.primary.fragment.is_some() {
             self.fragments.entry(bundle.key()).or_default().push(id);
         } else {
             self.waiting.entry(service(&bundle.primary.destination)).or_default().push_back(id);
         }
-        self.items.insert(id, Item { bundle, len, expiry });
+        let item = Item { bundle, len, expiry, share };
+        self.guests.add(share, item.rank(id), len + OVERHEAD);
+        self.items.insert(id, item);
     }
 
     /// Removes and returns the next bundle that waits for a service.
@@ -88,13 +118,15 @@ impl Mailboxes {
         ids.into_iter().filter_map(item).collect()
     }
 
-    pub(crate) fn bundle(&self, id: u64) -> Option<&Bundle> {
-        self.items.get(&id).map(|item| &item.bundle)
+    /// Returns a bundle and its account of the storage.
+    pub(crate) fn bundle(&self, id: u64) -> Option<(&Bundle, Share)> {
+        self.items.get(&id).map(|item| (&item.bundle, item.share))
     }
 
     pub(crate) fn remove(&mut self, id: u64) -> Option<Bundle> {
         let item = self.items.remove(&id)?;
         self.bytes -= item.len + OVERHEAD;
+        self.guests.remove(item.share, item.rank(id));
         Some(item.bundle)
     }
 
@@ -116,13 +148,18 @@ impl Mailboxes {
             self.items.iter().filter(|(_, item)| item.expiry <= now).map(|(id, _)| *id).collect();
         over.iter().for_each(|id| _ = self.remove(*id));
         if !over.is_empty() {
-            let items = &self.items;
-            self.fragments.retain(|_, ids| {
-                ids.retain(|id| items.contains_key(id));
-                !ids.is_empty()
-            });
+            self.forget_fragments();
         }
         over
+    }
+
+    /// Removes fragments that are gone from the lists.
+    fn forget_fragments(&mut self) {
+        let items = &self.items;
+        self.fragments.retain(|_, ids| {
+            ids.retain(|id| items.contains_key(id));
+            !ids.is_empty()
+        });
     }
 }
 
@@ -143,7 +180,7 @@ mod tests {
         let mut boxes = Mailboxes::new(1000);
         for id in 0..3 {
             assert!(boxes.has_room(50));
-            boxes.keep(id, bundle(5, id, 10), 50, 100 + id);
+            boxes.keep(id, bundle(5, id, 10), 50, 100 + id, Share::Known);
         }
         assert!(!boxes.has_room(50), "each bundle costs its overhead too");
         assert_eq!(boxes.next(5).map(|(id, _)| id), Some(0));
@@ -157,6 +194,20 @@ mod tests {
     }
 
     #[test]
+    fn guests_give_way_and_no_line_has_them_then() {
+        let mut boxes = Mailboxes::new(1000);
+        for id in 0..3 {
+            boxes.keep(id, bundle(5, id, 10), 50, 100, Share::Host(1));
+        }
+        assert_eq!(boxes.make_room(50, (Share::Host(1), 1)), None, "its own");
+        let gone = boxes.make_room(50, (Share::Known, 0)).expect("room");
+        assert_eq!(gone.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [0]);
+        boxes.keep(3, bundle(6, 3, 10), 50, 100, Share::Known);
+        assert_eq!(boxes.make_room(900, (Share::Known, 2)), None, "known ones stay");
+        assert_eq!((boxes.len(), boxes.next(5).map(|(id, _)| id)), (3, Some(1)));
+    }
+
+    #[test]
     fn fragments_wait_for_each_other() {
         let mut boxes = Mailboxes::new(1 << 20);
         let whole = bundle(5, 1, 900);
@@ -164,7 +215,7 @@ mod tests {
         let count = parts.len() as u64;
         for (id, part) in parts.into_iter().enumerate() {
             assert_eq!(boxes.reassemble(&whole.key()), None);
-            boxes.keep(id as u64, part, 300, 100);
+            boxes.keep(id as u64, part, 300, 100, Share::Known);
         }
         let (found, ids) = boxes.reassemble(&whole.key()).expect("all parts");
         assert_eq!((found.payload.to_vec(), ids.len() as u64), (whole.payload.to_vec(), count));

@@ -62,7 +62,7 @@ pub(super) enum Verdict {
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) transfer: u64,
-    /// Number of the neighbour.
+    /// Number of the neighbour for the store.
     pub(super) from: u64,
     /// Bytes in the store.
     pub(super) len: u64,

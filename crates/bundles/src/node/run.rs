@@ -6,6 +6,7 @@ mod disk;
 mod operate;
 mod parts;
 mod places;
+mod sharing;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
 use accept::Origin;
-use bentpipe_dtn::node::{Arrival, Config, Node};
+use bentpipe_dtn::node::{Arrival, Config, Node, Share};
 use bentpipe_dtn::session::{self, Event};
 use bentpipe_emu::{Clock, Monotonic, exporter};
 use bentpipe_units::{Span, Time};
@@ -48,6 +49,10 @@ const MAX_CONNECTIONS: usize = 1024;
 const MAX_NAMES: usize = 10_000;
 /// Connections of a listener that are accepted in a turn.
 const ACCEPTED: usize = 128;
+/// Memory of a stored bundle in addition to its bytes.
+///
+/// 300,000 bundles of 46 B take 700 B each.
+const OVERHEAD: u64 = 512;
 /// Wait after a peer had no room.
 const PAUSE: Span = Span::from_secs(1);
 /// Interval of the search for bundles of applications whose life has ended.
@@ -88,6 +93,8 @@ pub struct Daemon {
     counters: Counters,
     log: Vec<String>,
     rare: Rare,
+    /// Lines about configured neighbours, which those about others do not crowd out.
+    complaints: Rare,
     /// Identifiers of nodes of scheme dtn by their numbers.
     names: BTreeMap<u64, Eid>,
     control: Option<Control>,
@@ -153,11 +160,13 @@ impl Daemon {
             counters: Counters::default(),
             log: Vec::new(),
             rare: Rare::default(),
+            complaints: Rare::default(),
             names: BTreeMap::new(),
             control: None,
             pages: None,
             file,
         };
+        daemon.node.set_overhead(OVERHEAD);
         daemon.know_names();
         daemon.restore(content);
         daemon.listen()?;
@@ -209,13 +218,14 @@ impl Daemon {
         let len = kept.bundle.len() as u64;
         match slot {
             Slot::Waiting(id) => {
-                let from = (kept.from != 0).then_some(kept.from);
+                let from = (kept.from != 0 && kept.from != self.own).then_some(kept.from);
                 let resided = Span::from_millis(today.saturating_sub(kept.arrival).min(1 << 40));
-                self.node.restore(id, (bundle, len), from, resided, now);
+                self.node.restore(id, (bundle, len), (from, self.share_of_kept(kept.from)), resided, now);
             }
             Slot::Local(id) => {
                 let expiry = expiry(&bundle, kept.arrival);
-                self.mailboxes.keep(id, bundle, len, expiry);
+                let share = self.share_of_kept(kept.from);
+                self.mailboxes.keep(id, bundle, len, expiry, share);
             }
             Slot::Part(_) => {}
         }
@@ -323,13 +333,15 @@ impl Daemon {
     /// Returns an error if the store cannot be written.
     pub fn run(&mut self, stop: &AtomicBool, log: &mut dyn FnMut(&str)) -> Result<(), String> {
         while !stop.load(Ordering::Relaxed) {
-            self.log.drain(..).chain(self.rare.take()).for_each(|line| log(&line));
+            self.write_log(log);
             self.turn()?;
         }
         self.store().map_err(|error| self.wrong(&error))?;
         self.journal.finish().map_err(|error| self.wrong(&error))?;
         self.peers.values_mut().for_each(|peer| peer.connection.session.end(0));
-        self.turn()
+        self.turn()?;
+        self.finish_log(log);
+        Ok(())
     }
 
     /// Receives, commits, acknowledges and sends once.
@@ -350,7 +362,7 @@ impl Daemon {
         self.feed(now);
         self.answer().map_err(|error| self.wrong(&error))?;
         self.write(now);
-        self.bound();
+        self.bound_incomplete();
         Ok(())
     }
 
@@ -469,9 +481,10 @@ impl Daemon {
         let mut inputs = std::mem::take(&mut self.inputs);
         inputs.retain_mut(|input| {
             let (bundles, is_open) = input.read();
+            let share = self.share_at(input.address);
             // Nothing is acknowledged on MTCP, so what is refused is lost.
             for bytes in bundles {
-                let origin = Origin { from: 0, is_own: false, arrival: Arrival::Final };
+                let origin = Origin { from: 0, is_own: false, share, arrival: Arrival::Final };
                 let _ = self.take(&bytes, origin, now);
             }
             is_open
@@ -488,7 +501,8 @@ impl Daemon {
                 }
                 false => {
                     let arrival = session.map_or(Arrival::Final, |_| Arrival::Refusable);
-                    self.take(&bytes, Origin { from, is_own: false, arrival }, now)
+                    let share = if from == 0 { Share::Unproven } else { Share::Known };
+                    self.take(&bytes, Origin { from, is_own: false, share, arrival }, now)
                 }
             };
             // No report has left yet. Of a block of several bundles, those that were taken are known when they come again.
@@ -526,15 +540,17 @@ impl Daemon {
         match event {
             Event::Established(node) => self.establish(id, &node, now),
             Event::Received(bytes) => {
-                let role = self.peers.get(&id).map(|peer| peer.role);
-                let verdict = match role {
-                    Some(Role::Neighbour(number)) => self.take_whole(id, &bytes, number, now),
-                    Some(Role::Application(_)) => {
+                let peer = self.peers.get(&id).map(|peer| (peer.role, self.share_of(peer)));
+                let verdict = match peer {
+                    Some((Role::Neighbour(number), share)) => {
+                        self.take_whole(id, &bytes, (number, share), now)
+                    }
+                    Some((Role::Application(_), share)) => {
                         let arrival = Arrival::Refusable;
-                        self.take(&bytes, Origin { from: self.own, is_own: true, arrival }, now)
+                        self.take(&bytes, Origin { from: self.own, is_own: true, share, arrival }, now)
                     }
                     // A peer that was refused may have sent a bundle before it could know.
-                    Some(Role::Unknown) | None => Err(refusal::NOT_ACCEPTABLE),
+                    Some((Role::Unknown, _)) | None => Err(refusal::NOT_ACCEPTABLE),
                 };
                 let verdict = verdict.map_or_else(Verdict::Decline, |()| Verdict::Accept);
                 self.peers.get_mut(&id).into_iter().for_each(|peer| peer.verdicts.push(verdict));
@@ -567,11 +583,12 @@ impl Daemon {
         let role = match &eid {
             Ok(eid) if eid.is_at(&self.file.eid) && is_own(service(eid)) => {
                 let service = service(eid);
-                self.log.push(format!(
-                    "{}: refused an application at service {service}, which the node serves itself",
-                    peer.address
-                ));
-                return peer.connection.session.end(4);
+                let address = peer.address;
+                peer.connection.session.end(4);
+                let line = format!(
+                    "{address}: refused an application at service {service}, which the node serves itself"
+                );
+                return self.say_of(address, line, now);
             }
             Ok(eid) if eid.is_at(&self.file.eid) && peer.may_apply => Role::Application(service(eid)),
             _ => match eid.as_ref().ok().filter(|eid| !eid.is_at(&self.file.eid)).and_then(NodeId::of) {
@@ -589,14 +606,15 @@ impl Daemon {
         match role {
             Role::Neighbour(number) => {
                 let address = peer.address;
-                self.log.push(format!("neighbour {} connected, {address}", self.name_of(number)));
+                self.say_of(address, format!("neighbour {} connected, {address}", self.name_of(number)), now);
                 self.dials.iter_mut().filter(|dial| dial.number == number).for_each(Dial::succeed);
                 if self.schedule.as_ref().is_none_or(|schedule| !schedule.contacts.contains_key(&number)) {
                     self.node.add_direct(number, now);
                 }
             }
             Role::Application(service) => {
-                self.log.push(format!("application at service {service} connected"))
+                let address = peer.address;
+                self.say_of(address, format!("application at service {service} connected"), now);
             }
             Role::Unknown => {}
         }
@@ -631,16 +649,19 @@ impl Daemon {
         let why = peer.failure.map_or(String::new(), |failure| format!(": {failure}"));
         match peer.role {
             Role::Neighbour(number) => {
-                self.log.push(format!("neighbour {} disconnected{why}", self.name_of(number)));
+                let line = format!("neighbour {} disconnected{why}", self.name_of(number));
+                self.say_of(peer.address, line, now);
                 let is_other = |other: &Peer| other.role == peer.role;
                 let is_configured = self.file.neighbour(number).is_some();
                 if !is_configured && !self.peers.values().any(is_other) {
                     self.node.remove_direct(number, now);
                 }
             }
-            Role::Application(service) => self.log.push(format!("application at service {service} left")),
+            Role::Application(service) => {
+                self.say_of(peer.address, format!("application at service {service} left"), now);
+            }
             Role::Unknown if peer.dialled.is_none() || peer.connection.concerns_tls() => {
-                self.log.push(format!("{}: no session{why}", peer.address));
+                self.say_of(peer.address, format!("{}: no session{why}", peer.address), now);
             }
             Role::Unknown => {
                 let number = peer.dialled.unwrap_or(0);
@@ -720,25 +741,6 @@ impl Daemon {
             if peer.connection.session.is_ended() {
                 self.receive_of(id, now);
             }
-        }
-    }
-
-    /// Ends the connection with most incomplete data if all of it exceeds the storage.
-    fn bound(&mut self) {
-        let sizes = self.peers.iter().map(|(id, peer)| (peer.connection.session.buffered(), *id));
-        let total: usize = sizes.clone().map(|(size, _)| size).sum();
-        let inputs: usize = self.inputs.iter().map(MtcpInput::buffered).sum();
-        if (total + inputs) as u64 <= self.file.storage.get() {
-            return;
-        }
-        if inputs > total {
-            let worst = self.inputs.iter().map(MtcpInput::buffered).max();
-            self.inputs.retain(|input| Some(input.buffered()) != worst);
-        } else if let Some((_, id)) = sizes.max()
-            && let Some(peer) = self.peers.get_mut(&id)
-        {
-            peer.failure = Some("incomplete bundles exceed the storage".to_owned());
-            peer.connection.session.disconnect();
         }
     }
 }

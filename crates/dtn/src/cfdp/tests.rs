@@ -301,7 +301,7 @@ fn no_host_takes_all_transactions_by_other_sources() {
     }
     assert!(entity.poll_event().is_none());
     entity.handle_pdu_of(2, &data(3), Time::ZERO + Span::from_secs(10)).expect("a PDU");
-    assert!(matches!(entity.poll_event(), Some(Event::Failed(..))));
+    assert!(matches!(entity.poll_event(), Some(Event::Displaced(..))));
     assert!(entity.receiving.contains_key(&Transaction { source: 3, number: 1 }));
 }
 

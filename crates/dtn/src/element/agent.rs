@@ -377,7 +377,10 @@ impl Element for Agent {
         observer.counter(&metrics::EXPIRED, counts.expired);
         observer.counter(&metrics::EVICTED, counts.evicted);
         observer.counter(&metrics::REFUSED, counts.refused);
-        observer.counter(&metrics::MALFORMED, counts.malformed + self.refused + self.bearer.strays());
+        observer.counter(
+            &metrics::MALFORMED,
+            counts.malformed + counts.unsupported + self.refused + self.bearer.strays(),
+        );
         observer.counter(&metrics::HOP_LIMIT, counts.hop_limit);
         observer.counter(&metrics::TOO_LONG, counts.too_long);
         observer.counter(&metrics::REROUTED, counts.rerouted);

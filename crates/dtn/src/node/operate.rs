@@ -108,6 +108,12 @@ impl Node {
         numbers
     }
 
+    /// Records that a bundle for an application was displaced, and reports it.
+    pub fn note_displaced(&mut self, bundle: &Bundle, now: Time) {
+        self.counts.evicted += 1;
+        self.report_deletion(bundle, reason::STORAGE, now);
+    }
+
     /// Records that the operator has deleted a bundle for an application, and reports it.
     pub fn note_cancelled(&mut self, bundle: &Bundle, now: Time) {
         self.counts.cancelled += 1;

@@ -8,7 +8,7 @@ use bentpipe_units::Time;
 use bentpipe_wire::dtn::admin::reason;
 use bentpipe_wire::dtn::bundle::{BlockFlags, Bundle, Content, Malformed, Payload};
 
-use super::{Arrival, COPIES_BLOCK, Node, PRIORITY_BLOCK, priority};
+use super::{Arrival, COPIES_BLOCK, Node, PRIORITY_BLOCK, Share, priority};
 
 /// Effect of the blocks of a bundle that the node does not know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,8 +31,20 @@ pub(super) struct Origin {
 impl Node {
     /// Returns `true` if a bundle from a neighbour is accepted.
     pub fn receive(&mut self, bundle: Bundle, from: u64, arrival: Arrival, now: Time) -> bool {
+        self.receive_for(bundle, (from, Share::Known), arrival, now)
+    }
+
+    /// Returns `true` if a bundle is accepted that counts to an account of the storage.
+    pub fn receive_for(
+        &mut self,
+        bundle: Bundle,
+        (from, share): (u64, Share),
+        arrival: Arrival,
+        now: Time,
+    ) -> bool {
+        self.note_share(share);
         match self.examine(bundle, now) {
-            Ok((bundle, reports)) => self.accept(bundle, Some(Origin { from, arrival, reports }), now),
+            Ok((bundle, reports)) => self.accept(bundle, Some(Origin { from, arrival, reports }), share, now),
             Err(is_accepted) => is_accepted,
         }
     }
@@ -52,8 +64,8 @@ impl Node {
     }
 
     /// Queues a bundle for an application whose fragments the caller has put together.
-    pub fn deliver_whole(&mut self, bundle: Bundle, now: Time) {
-        self.accept(bundle, None, now);
+    pub fn deliver_whole(&mut self, bundle: Bundle, share: Share, now: Time) {
+        self.accept(bundle, None, share, now);
     }
 
     /// Returns a bundle that goes on, and the reports on its unknown blocks.
@@ -69,17 +81,24 @@ impl Node {
         self.counts.received += 1;
         bundle.payload.elide();
         let Unsupported { reports, is_deleted } = self.process_unknown(&mut bundle);
-        let is_beyond = bundle.hop_count().is_some_and(|hops| hops.count > u64::from(hops.limit));
-        let reason = match (is_deleted, is_beyond) {
+        let reason = match (is_deleted, self.is_beyond(&bundle)) {
             (true, _) => reason::UNSUPPORTED,
             (false, true) => reason::HOP_LIMIT,
             (false, false) => return Ok((bundle, reports)),
         };
-        self.counts.malformed += u64::from(is_deleted);
+        self.counts.unsupported += u64::from(is_deleted);
         self.counts.hop_limit += u64::from(!is_deleted);
         self.report_arrival(&bundle, reports, now);
         self.report_deletion(&bundle, reason, now);
         Err(!is_deleted)
+    }
+
+    /// Returns `true` if the hop count exceeds its limit.
+    ///
+    /// The hop that is to come counts, unless the bundle is for this node: it is deleted before it is forwarded once too often.
+    pub(super) fn is_beyond(&self, bundle: &Bundle) -> bool {
+        let hop = u64::from(!bundle.primary.destination.is_at(&self.config.eid));
+        bundle.hop_count().is_some_and(|hops| hops.count.saturating_add(hop) > u64::from(hops.limit))
     }
 
     /// Deletes a bundle from another node of which a block is malformed, and reports it.
@@ -125,7 +144,7 @@ impl Node {
     }
 
     /// Returns `true` if a bundle is accepted. Without an origin it is this node's.
-    pub(super) fn accept(&mut self, bundle: Bundle, origin: Option<Origin>, now: Time) -> bool {
+    pub(super) fn accept(&mut self, bundle: Bundle, origin: Option<Origin>, share: Share, now: Time) -> bool {
         let (from, arrival) = origin.map(|origin| (origin.from, origin.arrival)).unzip();
         let expiry = self.expiry(&bundle, now);
         self.meeting.expire(now);
@@ -134,7 +153,7 @@ impl Node {
         let is_kept = !is_copy && !is_local && expiry > now;
         // A neighbour that is refused a bundle keeps it, so that there is nothing to report.
         let is_refusable = arrival == Some(Arrival::Refusable);
-        if is_kept && is_refusable && !self.store.fits(bundle.encoded_len(), priority(&bundle)) {
+        if is_kept && is_refusable && !self.store.fits(bundle.encoded_len(), (share, priority(&bundle))) {
             self.counts.refused += 1;
             return false;
         }
@@ -143,7 +162,7 @@ impl Node {
             let spread = self.spread(&bundle, from);
             // The report may have taken the room that there was.
             let is_promised = is_refusable || arrival == Some(Arrival::Promised);
-            return self.keep(bundle, (from, expiry), spread, is_promised, now);
+            return self.keep(bundle, (from, share, expiry), spread, is_promised, now);
         }
         if is_copy {
             return true;
@@ -154,7 +173,7 @@ impl Node {
             return true;
         }
         self.know(&bundle, expiry);
-        self.deliver(bundle, now);
+        self.deliver(bundle, share, now);
         true
     }
 }

@@ -74,7 +74,7 @@ impl Node {
         let payload = Payload::new(Record::Status(report).to_vec());
         self.counts.reports += 1;
         self.is_reporting = true;
-        self.accept(Bundle { primary, blocks: vec![], payload }, None, now);
+        self.accept(Bundle { primary, blocks: vec![], payload }, None, self.reports, now);
         self.is_reporting = false;
     }
 }

@@ -7,6 +7,7 @@ use bentpipe_units::Time;
 use bentpipe_wire::dtn::bundle::{Bundle, Payload};
 use foldhash::fast::RandomState;
 
+use super::guests::{Guests, Share};
 use super::hop::Hop;
 use super::spread::Spread;
 
@@ -34,11 +35,18 @@ pub(crate) struct Entry {
     pub(crate) arrival: Time,
     pub(crate) expiry: Time,
     pub(crate) place: Place,
+    /// Account of the storage that it counts to.
+    pub(crate) share: Share,
     /// Copies that may be made of it, if the routing makes copies.
     pub(crate) spread: Option<Box<Spread>>,
 }
 
 impl Entry {
+    /// Returns the place among those of its share that give way.
+    fn rank(&self, id: u64) -> (usize, u64, u64) {
+        (self.priority, self.expiry.as_nanos(), id)
+    }
+
     pub(crate) fn is_waiting_for(&self, neighbour: u64) -> bool {
         match &self.spread {
             Some(spread) => spread.waiting.contains(&neighbour),
@@ -73,13 +81,17 @@ const SLACK: usize = 4096;
 pub(crate) struct Store {
     limit: u64,
     bytes: u64,
+    /// Bytes that each entry takes in addition.
+    overhead: u64,
     next: u64,
     /// Boxed: a large table is half empty, and copied as it grows.
     entries: HashMap<u64, Box<Entry>, RandomState>,
     /// Entries of any place. The first is stored.
     by_expiry: Line,
-    /// Entries that may be displaced, by priority. Some are given to a convergence layer, and some are listed twice.
+    /// Known entries that may be displaced, by priority. Some are given to a convergence layer, and some are listed twice.
     displaceable: [Line; 3],
+    /// Entries of others. Those that a convergence layer has give way too.
+    guests: Guests,
     /// Changes since they were last taken, if they are recorded.
     changes: Option<Vec<Change>>,
 }
@@ -89,12 +101,26 @@ impl Store {
         Store {
             limit,
             bytes: 0,
+            overhead: 0,
             next: 0,
             entries: HashMap::default(),
             by_expiry: Line::new(),
             displaceable: Default::default(),
+            guests: Guests::default(),
             changes: None,
         }
+    }
+
+    /// Counts memory of each entry in addition to its bytes.
+    pub(crate) fn set_overhead(&mut self, overhead: u64) {
+        self.overhead = overhead;
+    }
+
+    /// Returns the bytes by which another entry exceeds the limit.
+    fn excess(&self, size: u64) -> u64 {
+        let count = self.entries.len() as u64 + 1;
+        let used = self.bytes.saturating_add(count.saturating_mul(self.overhead));
+        used.saturating_add(size).saturating_sub(self.limit)
     }
 
     /// Records changes from here on, and numbers entries from `next`.
@@ -127,14 +153,14 @@ impl Store {
 
     /// Returns `true` if as many bytes fit without displacing others.
     pub(crate) fn has_room(&self, len: u64) -> bool {
-        self.bytes.saturating_add(len) <= self.limit
+        self.excess(len) == 0
     }
 
     pub(crate) fn get(&self, id: u64) -> Option<&Entry> {
         self.entries.get(&id).map(Box::as_ref)
     }
 
-    /// Stores an entry and returns the entries of lower priority that it displaced.
+    /// Stores an entry and returns the entries that it displaced.
     ///
     /// Gives the entry back if it does not fit, unless it is to be kept even so.
     pub(crate) fn insert(
@@ -142,8 +168,9 @@ impl Store {
         entry: Entry,
         is_promised: bool,
     ) -> Result<(u64, Vec<Entry>), Box<Entry>> {
-        let excess = (self.bytes + entry.size).saturating_sub(self.limit);
-        let victims = self.victims(excess, entry.priority).or(is_promised.then(Vec::new));
+        let excess = self.excess(entry.size);
+        let newcomer = (entry.share, entry.priority);
+        let victims = self.victims(newcomer, entry.size, excess).or(is_promised.then(Vec::new));
         let Some(victims) = victims else { return Err(Box::new(entry)) };
         let evicted = victims.into_iter().filter_map(|id| self.remove(id)).collect();
         let id = self.next;
@@ -152,10 +179,10 @@ impl Store {
         Ok((id, evicted))
     }
 
-    /// Returns `true` if a bundle can be stored. It may displace others of lower priority.
-    pub(crate) fn fits(&mut self, size: u64, priority: usize) -> bool {
-        let excess = (self.bytes + size).saturating_sub(self.limit);
-        let victims = self.victims(excess, priority);
+    /// Returns `true` if a bundle can be stored. It may displace others: of guests, and of lower priority.
+    pub(crate) fn fits(&mut self, size: u64, newcomer: (Share, usize)) -> bool {
+        let excess = self.excess(size);
+        let victims = self.victims(newcomer, size, excess);
         victims.iter().flatten().for_each(|id| self.list(*id));
         victims.is_some()
     }
@@ -163,11 +190,27 @@ impl Store {
     /// Lists an entry among those that may be displaced.
     fn list(&mut self, id: u64) {
         let entry = &self.entries[&id];
-        self.displaceable[entry.priority].push(Reverse((entry.expiry, id)));
+        if !entry.share.is_guest() {
+            self.displaceable[entry.priority].push(Reverse((entry.expiry, id)));
+        }
     }
 
-    /// Returns entries below a priority that occupy `excess` bytes, if there are enough.
-    fn victims(&mut self, excess: u64, priority: usize) -> Option<Vec<u64>> {
+    /// Returns entries of `excess` bytes that give way to a newcomer of `size` bytes.
+    ///
+    /// `None` if there are too few. Guests come first, then lower priorities.
+    fn victims(&mut self, newcomer: (Share, usize), size: u64, excess: u64) -> Option<Vec<u64>> {
+        let (mut guests, freed) = self.guests.giving_way(newcomer, size + self.overhead, excess);
+        if freed < excess {
+            let (share, priority) = newcomer;
+            // Priorities of guests count among their own.
+            let priority = if share.is_guest() { 0 } else { priority };
+            guests.extend(self.known_victims(excess - freed, priority)?);
+        }
+        Some(guests)
+    }
+
+    /// Returns known entries below a priority that occupy `excess` bytes, if there are enough.
+    fn known_victims(&mut self, excess: u64, priority: usize) -> Option<Vec<u64>> {
         let (mut freed, mut victims) = (0, Vec::new());
         for line in &mut self.displaceable[..priority] {
             while freed < excess
@@ -175,7 +218,7 @@ impl Store {
             {
                 let entry = self.entries.get(&id).filter(|entry| entry.place != Place::Flying);
                 if let Some(entry) = entry.filter(|_| victims.last() != Some(&(expiry, id))) {
-                    freed += entry.size;
+                    freed += entry.size + self.overhead;
                     victims.push((expiry, id));
                 }
             }
@@ -192,13 +235,17 @@ impl Store {
         self.next = self.next.max(id.saturating_add(1));
         self.bytes += entry.size;
         self.by_expiry.push(Reverse((entry.expiry, id)));
-        self.displaceable[entry.priority].push(Reverse((entry.expiry, id)));
+        match entry.share.is_guest() {
+            true => self.guests.add(entry.share, entry.rank(id), entry.size + self.overhead),
+            false => self.displaceable[entry.priority].push(Reverse((entry.expiry, id))),
+        }
         self.entries.insert(id, Box::new(entry));
     }
 
     pub(crate) fn remove(&mut self, id: u64) -> Option<Entry> {
         let entry = *self.entries.remove(&id)?;
         self.bytes -= entry.size;
+        self.guests.remove(entry.share, entry.rank(id));
         self.tidy();
         self.note(Change::Removed(id));
         Some(entry)
@@ -226,7 +273,7 @@ impl Store {
     /// Moves an entry. What a convergence layer has is not displaced.
     pub(crate) fn place(&mut self, id: u64, place: Place) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
-        if entry.place == Place::Flying && place != Place::Flying {
+        if entry.place == Place::Flying && place != Place::Flying && !entry.share.is_guest() {
             self.displaceable[entry.priority].push(Reverse((entry.expiry, id)));
         }
         entry.place = place;
@@ -251,7 +298,7 @@ impl Store {
         self.numbers(|entry| matches!(&entry.place, Place::Waiting(hop) if is_over(hop)))
     }
 
-    fn numbers(&self, is_wanted: impl Fn(&Entry) -> bool) -> Vec<u64> {
+    pub(super) fn numbers(&self, is_wanted: impl Fn(&Entry) -> bool) -> Vec<u64> {
         let mut ids: Vec<u64> =
             self.entries.iter().filter(|(_, entry)| is_wanted(entry)).map(|(id, _)| *id).collect();
         ids.sort_unstable();

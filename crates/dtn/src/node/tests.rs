@@ -46,12 +46,11 @@ fn a_bundle_travels_with_its_age_hops_and_previous_node() {
     assert!(second.receive(sent, 1, Arrival::Final, at(3)));
     let (_, sent) = second.poll_transmit(3, WHOLE, at(3)).unwrap();
     assert_eq!((sent.hop_count().unwrap().count, sent.previous_node()), (2, Some(Eid::ipn(2, 0))));
-    let mut third = node(9, 4);
-    assert!(third.receive(sent.clone(), 2, Arrival::Final, at(4)));
-    let (_, beyond) = third.poll_transmit(4, WHOLE, at(4)).unwrap();
-    let mut last = node(8, 4);
-    assert!(last.receive(beyond, 9, Arrival::Final, at(5)));
-    assert_eq!((last.counts().hop_limit, last.stored().0), (1, 0));
+    let mut other = node(9, 4);
+    assert!(other.receive(sent.clone(), 2, Arrival::Final, at(4)));
+    assert_eq!((other.counts().hop_limit, other.stored().0), (1, 0), "a third hop exceeds the limit of two");
+    let mut last = node(3, 4);
+    assert!(last.receive(sent, 2, Arrival::Final, at(4)) && last.poll_delivery().is_some());
 }
 
 #[test]
@@ -349,7 +348,7 @@ fn malformed_bundles_are_deleted_with_a_report() {
         let primary = is_readable.then(|| Box::new(primary));
         let flaw = bentpipe_wire::dtn::bundle::Breach::NoAge.into();
         node.reject(&Malformed { primary, len: 10, flaw }, at(1));
-        assert_eq!((node.counts().malformed, node.counts().received), (1, 1));
+        assert_eq!((node.counts().malformed, node.counts().unsupported, node.counts().received), (1, 0, 1));
         reports(&mut node, at(1))
     };
     assert_eq!(reject(&|_| {}, true), unintelligible);
@@ -378,7 +377,53 @@ fn the_end_of_a_lifetime_and_of_the_hops_is_reported() {
     let hops =
         |count: u64| move |bundle: &mut Bundle| bundle.set(Content::HopCount(HopCount { limit: 2, count }));
     assert_eq!(end(&hops(3)), ends(reason::HOP_LIMIT));
-    assert_eq!(end(&hops(2)), (reported(&[("R", reason::NONE)]), true), "the limit is not exceeded");
+    assert_eq!(end(&hops(2)), ends(reason::HOP_LIMIT), "the next hop exceeds it");
+    assert_eq!(end(&hops(1)), (reported(&[("R", reason::NONE)]), true), "it does not");
+    assert_eq!(end(&hops(u64::MAX)), ends(reason::HOP_LIMIT));
+}
+
+#[test]
+fn a_host_that_is_not_known_gives_way_to_known_ones() {
+    let mut node = Node::new(config(1, 2000), Routing::Static { routes: HashMap::new(), default: Some(2) });
+    let urgent = |node: &mut Node, len: u64| with_priority(bundle(node, 3, len, 100), 2);
+    let (host, now) = (Share::Host(5), Time::ZERO);
+    while node.has_room(200) {
+        let sent = urgent(&mut node, 100);
+        assert!(node.receive_for(sent, (77, host), Arrival::Refusable, now), "it may have all");
+    }
+    let (full, _) = node.stored();
+    let sent = urgent(&mut node, 200);
+    assert!(!node.receive_for(sent, (77, host), Arrival::Refusable, now), "and no more");
+    // What its session has been given is not out of reach of others.
+    while node.poll_transmit(2, WHOLE, now).is_some() {}
+    let own = with_priority(bundle(&mut node, 3, 200, 100), 0);
+    assert!(node.originate(own, now), "an application of lowest priority");
+    let neighbours = bundle(&mut node, 3, 200, 100);
+    assert!(node.receive(neighbours, 4, Arrival::Refusable, now), "a neighbour");
+    let displaced = node.counts().evicted;
+    assert!(displaced > 0 && node.counts().refused == 1, "{:?}", node.counts());
+    let other = urgent(&mut node, 100);
+    assert!(node.receive_for(other, (78, Share::Host(6)), Arrival::Refusable, now), "another host");
+    assert!(node.counts().evicted > displaced, "the one with most gave way");
+    assert!(full > node.stored().0 - 3);
+    let known = node.store.numbers(|entry| entry.share == Share::Known);
+    assert_eq!(known.len(), 2, "known ones stay, of any priority");
+    let (_, bytes) = node.stored();
+    assert!(bytes <= 2000, "{bytes}");
+}
+
+#[test]
+fn reports_that_guests_ask_for_give_way_too() {
+    let mut node = Node::new(config(1, 1500), Routing::Static { routes: HashMap::new(), default: Some(2) });
+    for _ in 0..100 {
+        let mut sent = bundle(&mut node, 1, 10, 100);
+        sent.primary.flags = BundleFlags::REPORT_RECEPTION;
+        sent.primary.report_to = Eid::ipn(9, 1);
+        node.receive_for(sent, (77, Share::Unproven), Arrival::Final, Time::ZERO);
+    }
+    assert!(!node.has_room(500) && node.counts().reports > 5, "{:?}", node.counts());
+    let own = with_priority(bundle(&mut node, 3, 1000, 100), 0);
+    assert!(node.originate(own, Time::ZERO));
 }
 
 #[test]
@@ -393,7 +438,7 @@ fn fragments_that_are_kept_elsewhere_are_examined_too() {
     assert_eq!(last.admit(first, at(1)).expect("kept").blocks, [], "without the block");
     assert!(last.admit(second, at(1)).is_some());
     sent.blocks.clear();
-    last.deliver_whole(sent, at(1));
+    last.deliver_whole(sent, Share::Known, at(1));
     assert!(last.poll_delivery().is_some());
     let each = [("R", reason::NONE), ("R", reason::UNSUPPORTED)];
     let found: Vec<_> = {

@@ -1,6 +1,6 @@
 //! Bundles that arrive: recognised, kept, or refused.
 
-use bentpipe_dtn::node::{Arrival, Change};
+use bentpipe_dtn::node::{Arrival, Change, Share, priority};
 use bentpipe_units::Time;
 use bentpipe_wire::dtn::bundle::Bundle;
 use bentpipe_wire::dtn::tcpcl::refusal;
@@ -17,6 +17,8 @@ pub(super) struct Origin {
     pub(super) from: u64,
     /// Set if it is an application of this node.
     pub(super) is_own: bool,
+    /// Account of the storage that it counts to.
+    pub(super) share: Share,
     /// Arrival, by the keeper of what is not stored.
     pub(super) arrival: Arrival,
 }
@@ -69,16 +71,16 @@ impl Daemon {
         }
         let expiry = expiry(&bundle, dtn_time());
         bundle.payload.elide();
-        if is_local && origin.arrival != Arrival::Promised && !self.mailboxes.has_room(bytes.len() as u64) {
-            self.counters.no_room += 1;
-            return Err(refusal::NO_RESOURCES);
-        }
-        if origin.arrival != Arrival::Promised && !self.has_disk_for(bytes.len() as u64) {
+        let (len, newcomer) = (bytes.len() as u64, (origin.share, priority(&bundle)));
+        let is_promised = origin.arrival == Arrival::Promised;
+        if !is_promised
+            && (!self.has_disk_for(len) || is_local && !self.make_mailbox_room(len, newcomer, now))
+        {
             self.counters.no_room += 1;
             return Err(refusal::NO_RESOURCES);
         }
         if is_local && bundle.primary.fragment.is_some() {
-            self.collect(bundle, from, expiry, now);
+            self.collect(bundle, origin, expiry, now);
         } else {
             self.pass(bundle, origin, now)?;
         }
@@ -100,8 +102,8 @@ impl Daemon {
     fn pass(&mut self, bundle: Bundle, origin: Origin, now: Time) -> Result<(), u8> {
         let (refused, before) = (self.node.counts().refused, self.node.changes().len());
         let is_kept = match origin {
-            Origin { is_own: true, .. } => self.node.originate(bundle, now),
-            Origin { from, arrival, .. } => self.node.receive(bundle, from, arrival, now),
+            Origin { is_own: true, share, .. } => self.node.originate_for(bundle, share, now),
+            Origin { from, share, arrival, .. } => self.node.receive_for(bundle, (from, share), arrival, now),
         };
         if origin.arrival != Arrival::Promised {
             let stored = |change: &Change| match change {
@@ -118,15 +120,16 @@ impl Daemon {
     }
 
     /// Keeps a fragment for this node until the others are there.
-    fn collect(&mut self, bundle: Bundle, from: u64, expiry: u64, now: Time) {
+    fn collect(&mut self, bundle: Bundle, Origin { from, share, .. }: Origin, expiry: u64, now: Time) {
         let Some(bundle) = self.node.admit(bundle, now) else { return };
         let (key, id, bytes) = (bundle.key(), self.next_local, bundle.to_vec());
         let wholes = self.senders(from, true).filter_map(|sender| whole_identity(&bundle, sender));
         let wholes: Vec<u128> = wholes.collect();
         self.next_local += 1;
-        self.journal.store(Slot::Local(id), from, dtn_time(), &bytes);
+        let sender = self.sender_of(Some(from), share);
+        self.journal.store(Slot::Local(id), sender, dtn_time(), &bytes);
         self.fresh.slots.push(Slot::Local(id));
-        self.mailboxes.keep(id, bundle, bytes.len() as u64, expiry);
+        self.mailboxes.keep(id, bundle, bytes.len() as u64, expiry, share);
         if let Some((bundle, parts)) = self.mailboxes.reassemble(&key) {
             for part in parts {
                 self.mailboxes.remove(part);
@@ -134,7 +137,7 @@ impl Daemon {
             }
             // The whole bundle may follow, from a sender that does not know what has arrived.
             wholes.into_iter().for_each(|hash| self.journal.note_seen(hash, expiry));
-            self.node.deliver_whole(bundle, now);
+            self.node.deliver_whole(bundle, share, now);
         }
     }
 }

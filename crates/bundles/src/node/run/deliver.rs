@@ -1,5 +1,6 @@
 //! Bundles for endpoints of this node: applications, echo and discard.
 
+use bentpipe_dtn::node::{Share, priority};
 use bentpipe_units::Time;
 use bentpipe_wire::dtn::bundle::{Bundle, BundleFlags};
 
@@ -16,7 +17,7 @@ impl Daemon {
     /// Answers that the node makes of them have the next turn, so that signals and links have theirs.
     pub(super) fn deliver(&mut self, now: Time) {
         for _ in 0..self.node.deliveries() {
-            let Some(bundle) = self.node.poll_delivery() else { return };
+            let Some((bundle, share)) = self.node.poll_delivery_of() else { return };
             match service(&bundle.primary.destination) {
                 // Status reports on what the node itself has sent.
                 0 => self.node.note_delivery(&bundle, now),
@@ -26,14 +27,15 @@ impl Daemon {
                 }
                 service if is_echo(service) => {
                     self.node.note_delivery(&bundle, now);
-                    self.echo_back(&bundle, now);
+                    self.echo_back(&bundle, share, now);
                 }
-                _ => self.wait_for_application(bundle),
+                _ => self.wait_for_application(bundle, share, now),
             }
         }
     }
 
-    fn echo_back(&mut self, bundle: &Bundle, now: Time) {
+    /// Sends a bundle back, on the account of its sender.
+    fn echo_back(&mut self, bundle: &Bundle, share: Share, now: Time) {
         let node = &mut self.node;
         let Some(answer) = self.echo.answer(bundle, || node.timestamp(now), now) else {
             self.counters.echo_refused += 1;
@@ -41,26 +43,29 @@ impl Daemon {
         };
         let len = answer.encoded_len();
         let is_local = answer.primary.destination.is_at(&self.file.eid);
-        if !self.journal.has_room(len) || is_local && !self.mailboxes.has_room(len) {
+        let newcomer = (share, priority(&answer));
+        if !self.journal.has_room(len) || is_local && !self.make_mailbox_room(len, newcomer, now) {
             self.counters.no_room += 1;
             return;
         }
-        self.counters.echoed += u64::from(self.node.originate(answer, now));
+        self.counters.echoed += u64::from(self.node.originate_for(answer, share, now));
     }
 
-    fn wait_for_application(&mut self, bundle: Bundle) {
-        let (id, bytes, now) = (self.next_local, bundle.to_vec(), dtn_time());
+    fn wait_for_application(&mut self, bundle: Bundle, share: Share, now: Time) {
+        let (id, bytes, today) = (self.next_local, bundle.to_vec(), dtn_time());
         // There was room for what others sent; reports of this node were not asked for.
         let is_report =
             bundle.primary.flags.has(BundleFlags::ADMIN) && bundle.primary.source == self.file.eid;
-        if is_report && !self.mailboxes.has_room(bytes.len() as u64) {
+        let newcomer = (share, priority(&bundle));
+        if is_report && !self.make_mailbox_room(bytes.len() as u64, newcomer, now) {
             self.counters.no_room += 1;
             return;
         }
         self.next_local += 1;
-        self.journal.store(Slot::Local(id), 0, now, &bytes);
+        let sender = self.sender_of(None, share);
+        self.journal.store(Slot::Local(id), sender, today, &bytes);
         self.fresh.slots.push(Slot::Local(id));
-        let expiry = expiry(&bundle, now);
-        self.mailboxes.keep(id, bundle, bytes.len() as u64, expiry);
+        let expiry = expiry(&bundle, today);
+        self.mailboxes.keep(id, bundle, bytes.len() as u64, expiry, share);
     }
 }

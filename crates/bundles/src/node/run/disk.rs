@@ -131,8 +131,9 @@ impl Daemon {
             match slot {
                 Slot::Waiting(id) => self.write_waiting(id),
                 Slot::Local(id) => {
-                    if let Some(bundle) = self.mailboxes.bundle(id) {
-                        self.journal.store(slot, 0, dtn_time(), &bundle.to_vec());
+                    if let Some((bundle, share)) = self.mailboxes.bundle(id) {
+                        let sender = self.sender_of(None, share);
+                        self.journal.store(slot, sender, dtn_time(), &bundle.to_vec());
                     }
                 }
                 Slot::Part(id) => self.rewrite_part(id),
@@ -144,8 +145,9 @@ impl Daemon {
     fn write_waiting(&mut self, id: u64) {
         // A bundle may be gone again in the turn in which it came.
         if let Some((bundle, from, arrival)) = self.node.bundle(id) {
+            let sender = self.sender_of(from, self.node.share(id));
             let arrival = self.node.dtn_time(arrival);
-            self.journal.store(Slot::Waiting(id), from.unwrap_or(0), arrival, &bundle.to_vec());
+            self.journal.store(Slot::Waiting(id), sender, arrival, &bundle.to_vec());
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use bentpipe_dtn::node::Arrival;
+use bentpipe_dtn::node::{Arrival, Share};
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::bundle::{Bundle, Content};
 
@@ -37,8 +37,10 @@ impl Daemon {
     }
 
     fn store_part(&mut self, id: u64, now: Time) {
+        let Some(peer) = self.peers.get(&id) else { return };
+        let Role::Neighbour(number) = peer.role else { return };
+        let from = self.sender_of(Some(number), self.share_of(peer));
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        let Role::Neighbour(from) = peer.role else { return };
         let Some((transfer, data)) = peer.connection.session.incoming() else { return };
         let part =
             peer.part.get_or_insert_with(|| Part { transfer, from, len: 0, pieces: vec![], since: now });
@@ -83,20 +85,27 @@ impl Daemon {
     }
 
     /// Accepts a bundle of a neighbour, or returns the reason for which it is refused.
-    pub(super) fn take_whole(&mut self, id: u64, bytes: &[u8], from: u64, now: Time) -> Result<(), u8> {
+    pub(super) fn take_whole(
+        &mut self,
+        id: u64,
+        bytes: &[u8],
+        (from, share): (u64, Share),
+        now: Time,
+    ) -> Result<(), u8> {
         let part = self.peers.get_mut(&id).and_then(|peer| peer.part.take());
         let arrival = Arrival::Refusable.or_promised(is_promised(part.as_ref()));
-        let result = self.take(bytes, Origin { from, is_own: false, arrival }, now);
+        let result = self.take(bytes, Origin { from, is_own: false, share, arrival }, now);
         part.iter().for_each(|part| self.drop_pieces(part));
         result
     }
 
     /// Keeps the first bytes of a bundle whose transfer was cut, as a fragment.
     pub(super) fn take_part(&mut self, id: u64, bytes: &[u8], now: Time) {
+        let Some(share) = self.peers.get(&id).map(|peer| self.share_of(peer)) else { return };
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let (Role::Neighbour(from), part) = (peer.role, peer.part.take()) else { return };
         let arrival = Arrival::Final.or_promised(is_promised(part.as_ref()));
-        self.keep_part(bytes, Origin { from, is_own: false, arrival }, 0, now);
+        self.keep_part(bytes, Origin { from, is_own: false, share, arrival }, 0, now);
         part.iter().for_each(|part| self.drop_pieces(part));
     }
 
@@ -141,7 +150,8 @@ impl Daemon {
                 }
             }
             let resided = today.saturating_sub(first.arrival);
-            let origin = Origin { from: first.from, is_own: false, arrival: Arrival::Promised };
+            let share = self.share_of_kept(first.from);
+            let origin = Origin { from: first.from, is_own: false, share, arrival: Arrival::Promised };
             self.counters.restored += 1;
             self.keep_part(&bytes, origin, resided, now);
         }

@@ -1,11 +1,13 @@
 //! Places of connections, of which no host takes all.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use bentpipe_dtn::node::Share;
 use bentpipe_emu::shares;
 use bentpipe_units::Time;
 
-use super::super::peers::Role;
+use super::super::peers::{MtcpInput, Role};
 use super::Daemon;
 
 /// Place of a connection that others began.
@@ -37,5 +39,39 @@ impl Daemon {
             }
         }
         true
+    }
+
+    /// Ends a connection with incomplete bundles if all of them exceed the storage.
+    ///
+    /// It is the one with most of the host that has most. Known neighbours and applications stay while others have some.
+    pub(super) fn bound_incomplete(&mut self) {
+        let of_peers: usize = self.peers.values().map(|peer| peer.connection.session.buffered()).sum();
+        let of_inputs: usize = self.inputs.iter().map(MtcpInput::buffered).sum();
+        if (of_peers + of_inputs) as u64 <= self.file.storage.get() {
+            return;
+        }
+        let peers = self.peers.iter();
+        let peers = peers
+            .map(|(id, peer)| (self.share_of(peer), peer.connection.session.buffered(), Place::Session(*id)));
+        let inputs = self.inputs.iter().enumerate();
+        let inputs =
+            inputs.map(|(n, input)| (self.share_at(input.address), input.buffered(), Place::Input(n)));
+        let mut by_share: BTreeMap<Share, (usize, (usize, Place))> = BTreeMap::new();
+        for (share, size, place) in peers.chain(inputs).filter(|(_, size, _)| *size > 0) {
+            let (sum, most) = by_share.entry(share).or_insert((0, (size, place)));
+            *sum += size;
+            *most = (*most).max((size, place));
+        }
+        let worst = by_share.into_iter().max_by_key(|(share, (sum, _))| (share.is_guest(), *sum));
+        match worst.map(|(_, (_, (_, place)))| place) {
+            Some(Place::Input(n)) => drop(self.inputs.remove(n)),
+            Some(Place::Session(id)) => {
+                if let Some(peer) = self.peers.get_mut(&id) {
+                    peer.failure = Some("incomplete bundles exceed the storage".to_owned());
+                    peer.connection.session.disconnect();
+                }
+            }
+            None => {}
+        }
     }
 }

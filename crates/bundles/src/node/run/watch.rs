@@ -9,7 +9,12 @@ use bentpipe_wire::dtn::admin::reason;
 
 use super::super::counters::prometheus;
 use super::super::peers::Role;
+use super::super::rare::OF_HOST;
 use super::Daemon;
+use crate::host::host_key;
+
+/// Characters of a peer's name in the log.
+const MAX_NAME: usize = 100;
 
 impl Daemon {
     /// Serves the counters to Prometheus at an address on loopback.
@@ -53,7 +58,7 @@ impl Daemon {
         }
         for host in std::mem::take(&mut self.radio.unknown_hosts) {
             let line = format!("{host}: a segment of LTP refused, as no neighbour on LTP has this address");
-            self.rare.say(&format!("host {}", host.ip()), line, now);
+            self.rare.say(&format!("LTP of {}", host_key(host.ip())), line, now);
         }
     }
 
@@ -74,7 +79,7 @@ impl Daemon {
     /// Logs the reason for which a neighbour gets nothing.
     pub(super) fn complain(&mut self, number: u64, problem: &str, now: Time) {
         let name = self.name_of(number);
-        self.rare.say(
+        self.complaints.say(
             &format!("neighbour {number}"),
             format!("neighbour {name}: {problem}; tried again"),
             now,
@@ -84,8 +89,27 @@ impl Daemon {
     /// Ends the session of a peer that is neither a neighbour nor an application.
     pub(super) fn refuse_peer(&mut self, id: u64, node: &str, now: Time) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        let (address, line) = (peer.address, format!("{}: refused a peer that is \"{node}\"", peer.address));
+        let name: String = node.chars().take(MAX_NAME).collect();
+        let (address, line) = (peer.address, format!("{}: refused a peer that is {name:?}", peer.address));
         peer.connection.session.end(4);
-        self.rare.say(&format!("peer {}", address.ip()), line, now);
+        self.say_of(address, line, now);
+    }
+
+    /// Logs a line about a connection. Those of a host are bounded in time.
+    pub(super) fn say_of(&mut self, address: SocketAddr, line: String, now: Time) {
+        self.rare.say_some(&format!("host {}", host_key(address.ip())), OF_HOST, line, now);
+    }
+
+    /// Writes the lines that wait.
+    pub(super) fn write_log(&mut self, log: &mut dyn FnMut(&str)) {
+        let now = self.now();
+        let others = self.complaints.take(now).into_iter().chain(self.rare.take(now));
+        self.log.drain(..).chain(others).for_each(|line| log(&line));
+    }
+
+    /// Writes all lines at the end of the program.
+    pub(super) fn finish_log(&mut self, log: &mut dyn FnMut(&str)) {
+        let others = self.complaints.finish().into_iter().chain(self.rare.finish());
+        self.log.drain(..).chain(others).for_each(|line| log(&line));
     }
 }

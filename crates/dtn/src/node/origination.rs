@@ -1,0 +1,35 @@
+//! Bundles of applications, and the accounts that bundles count to.
+
+use bentpipe_units::Time;
+use bentpipe_wire::dtn::admin::reason;
+use bentpipe_wire::dtn::bundle::Bundle;
+
+use super::{Node, Share};
+
+impl Node {
+    /// Returns `true` if the bundle of an application is accepted. Otherwise the storage is full.
+    pub fn originate(&mut self, bundle: Bundle, now: Time) -> bool {
+        self.originate_for(bundle, Share::Known, now)
+    }
+
+    /// Returns `true` if the bundle of an application is accepted, on an account.
+    pub fn originate_for(&mut self, bundle: Bundle, share: Share, now: Time) -> bool {
+        self.counts.originated += 1;
+        self.note_share(share);
+        if self.is_beyond(&bundle) {
+            self.counts.hop_limit += 1;
+            self.report_deletion(&bundle, reason::HOP_LIMIT, now);
+            return false;
+        }
+        self.accept(bundle, None, share, now)
+    }
+
+    /// Notes the account of a bundle.
+    ///
+    /// Once there are guests, reports have an account of their own: a guest may ask for any number of them.
+    pub(super) fn note_share(&mut self, share: Share) {
+        if share.is_guest() {
+            self.reports = Share::Reports;
+        }
+    }
+}
