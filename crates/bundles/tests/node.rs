@@ -453,7 +453,8 @@ fn a_trace_lists_the_nodes_on_the_way() {
     };
     let way = [(1, Step::Forwarded), (2, Step::Received), (2, Step::Forwarded), (3, Step::Received)];
     assert!(follow(64, &[&way[..], &[(3, Step::Delivered)]].concat()));
-    assert!(!follow(1, &[&way[..], &[(3, Step::Deleted)]].concat()));
+    // The second hop would exceed the limit.
+    assert!(!follow(1, &[&way[..2], &[(2, Step::Deleted)]].concat()));
     let counters = nodes.map(Running::end);
     assert_eq!(counters[2].discarded, 1, "the other was deleted");
 }
@@ -616,7 +617,8 @@ fn parts_of_a_hostile_peer_are_bounded_by_the_storage() {
         let _ = peer.read_to_end(&mut Vec::new());
     }
     let counters = node.end();
-    assert!((80..100).contains(&counters.parts) && counters.stored.1 <= 100_000, "{counters:?}");
+    // A part of 1.1 kB counts 512 B in addition.
+    assert!((58..65).contains(&counters.parts) && counters.stored.1 <= 100_000, "{counters:?}");
     assert_eq!(counters.node.refused, 200 - counters.parts, "{counters:?}");
 }
 

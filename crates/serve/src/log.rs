@@ -1,11 +1,80 @@
 //! Log lines on standard error.
 
+use std::collections::BTreeMap;
 use std::io::Write;
+use std::sync::{Mutex, PoisonError};
 
 use crate::clock::{now_ms, shown};
+
+/// Interval in which lines of a kind are counted, in milliseconds.
+const PERIOD_MS: i64 = 60_000;
+/// Lines of a kind in an interval.
+const MOST: u64 = 10;
+/// Kinds that are told apart by their first characters.
+const KINDS: usize = 64;
+/// Characters of a kind.
+const LEN: usize = 24;
 
 /// Writes a line with the time. Control characters are replaced, so that one event is one line.
 pub(crate) fn line(text: &str) {
     let text: String = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     let _ = writeln!(std::io::stderr(), "{} {text}", shown(now_ms()));
+}
+
+/// Writes a line about what a client can bring about at will: ten of a kind in a minute.
+///
+/// The first one after that states how many were left out.
+pub(crate) fn often(text: &str) {
+    static SEEN: Mutex<Seen> = Mutex::new(Seen(BTreeMap::new()));
+    let left_out = SEEN.lock().unwrap_or_else(PoisonError::into_inner).note(text, now_ms());
+    match left_out {
+        Some(0) => line(text),
+        Some(count) => line(&format!("{text} (and {count} like it before)")),
+        None => {}
+    }
+}
+
+/// Kinds of lines: the end of the interval, and the lines in it.
+struct Seen(BTreeMap<String, (i64, u64)>);
+
+impl Seen {
+    /// Returns the number of lines that were left out before this one. `None` if it is left out too.
+    fn note(&mut self, text: &str, now_ms: i64) -> Option<u64> {
+        // Numbers name jobs and users, and are no kind.
+        let kind: String = text.chars().filter(|c| !c.is_numeric()).take(LEN).collect();
+        let is_new = !self.0.contains_key(&kind);
+        if is_new && self.0.len() >= KINDS {
+            self.0.retain(|_, (until, _)| *until > now_ms);
+        }
+        let kind = if is_new && self.0.len() >= KINDS { String::new() } else { kind };
+        let (until, count) = self.0.entry(kind).or_insert((now_ms + PERIOD_MS, 0));
+        let mut left_out = 0;
+        if *until <= now_ms {
+            left_out = count.saturating_sub(MOST);
+            (*until, *count) = (now_ms + PERIOD_MS, 0);
+        }
+        *count += 1;
+        (*count <= MOST).then_some(left_out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_kind_are_ten_in_a_minute_and_the_rest_is_counted() {
+        let mut seen = Seen(BTreeMap::new());
+        let written = (0..100).filter(|n| seen.note(&format!("note: archive of job {n}"), 5).is_some());
+        assert_eq!(written.count(), 10);
+        assert_eq!(seen.note("error: accept", 5), Some(0), "another kind");
+        assert_eq!(seen.note("note: archive of job 7", 5 + PERIOD_MS), Some(90));
+        assert_eq!(seen.note("note: archive of job 8", 6 + PERIOD_MS), Some(0));
+        let kinds = |seen: &mut Seen, from: u8| {
+            let kind = |n: u8| String::from_utf8(vec![b'!' + n / 80, b'!' + n % 80]).expect("ASCII");
+            (from..from + 100).filter(|n| seen.note(&kind(*n), 9).is_some()).count()
+        };
+        assert!(kinds(&mut seen, 0) <= KINDS + 10);
+        assert!(seen.0.len() <= KINDS + 1);
+    }
 }

@@ -81,7 +81,7 @@ impl Problem {
     }
 
     pub(crate) fn internal(error: &dyn std::fmt::Display) -> Problem {
-        crate::log::line(&format!("error: {error}"));
+        crate::log::often(&format!("error: {error}"));
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the server failed; its log has the reason")
     }
 

@@ -457,7 +457,7 @@ async fn serve(app: App, socket: Socket, wake: SyncSender<()>, mut ends: Ends) -
                     }
                 }
                 Err(error) => {
-                    log::line(&format!("error: accept: {error}"));
+                    log::often(&format!("error: accept: {error}"));
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             },

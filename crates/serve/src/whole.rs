@@ -161,7 +161,7 @@ pub(crate) fn check(
 
 /// Returns the answer to a request for a damaged file.
 pub(crate) fn problem(why: String) -> Problem {
-    log::line(&format!("error: results: {why}"));
+    log::often(&format!("error: results: {why}"));
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, why)
 }
 

@@ -71,7 +71,7 @@ pub(crate) async fn archive(
         let mut sink = Sink { block: Vec::with_capacity(BLOCK), sender, download };
         let packed = pack((&root, &app.file_hashes), &format!("job-{id}"), (&files, description), &mut sink);
         if let Err(error) = packed {
-            log::line(&format!("note: archive of job {id}: {error}"));
+            log::often(&format!("note: archive of job {id}: {error}"));
             // The body ends before the archive's directory: no program takes it for whole.
             let _ = sink.sender.blocking_send(Err(error));
         }

@@ -249,7 +249,7 @@ fn outcome<T: DeserializeOwned>(
             if let Some(excess) = Excess::of_errors(&errors, limits) {
                 return Err(Failure::Excess(excess));
             }
-            crate::log::line(&format!("error: work: {}", errors.trim()));
+            crate::log::often(&format!("error: work: {}", errors.trim()));
         }
         return answer.map_err(Failure::Other);
     }
