@@ -21,9 +21,9 @@ pub(crate) fn line(text: &str) {
     let _ = writeln!(std::io::stderr(), "{} {text}", shown(now_ms()));
 }
 
-/// Writes a line about what a client can bring about at will: ten of a kind in a minute.
+/// Writes a line about what clients can bring about at will.
 ///
-/// The first one after that states how many were left out.
+/// There are ten of a kind in a minute. The first one after that states how many were left out.
 pub(crate) fn often(text: &str) {
     static SEEN: Mutex<Seen> = Mutex::new(Seen(BTreeMap::new()));
     let left_out = SEEN.lock().unwrap_or_else(PoisonError::into_inner).note(text, now_ms());
