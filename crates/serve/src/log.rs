@@ -10,7 +10,7 @@ use crate::clock::{now_ms, shown};
 const PERIOD_MS: i64 = 60_000;
 /// Lines of a kind in an interval.
 const MOST: u64 = 10;
-/// Kinds that are told apart by their first characters.
+/// Kinds of lines, by their first characters.
 const KINDS: usize = 64;
 /// Characters of a kind.
 const LEN: usize = 24;
