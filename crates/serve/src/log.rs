@@ -40,7 +40,7 @@ struct Seen(BTreeMap<String, (i64, u64)>);
 impl Seen {
     /// Returns the number of lines that were left out before this one. `None` if it is left out too.
     fn note(&mut self, text: &str, now_ms: i64) -> Option<u64> {
-        // Numbers name jobs and users, and are no kind.
+        // Numbers name jobs and users.
         let kind: String = text.chars().filter(|c| !c.is_numeric()).take(LEN).collect();
         let is_new = !self.0.contains_key(&kind);
         if is_new && self.0.len() >= KINDS {
