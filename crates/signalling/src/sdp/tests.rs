@@ -113,7 +113,7 @@ fn offers_and_answers_that_cannot_be_used_are_refused() {
     assert_eq!(offered("m=audio 8 RTP/AVP 18\r\n"), Err(Unacceptable::NoCodec));
     assert_eq!(offered("m=audio 0 RTP/AVP 0\r\n"), Err(Unacceptable::NoCodec));
     assert_eq!(offered("m=video 8 RTP/AVP 0\r\n"), Err(Unacceptable::NoCodec));
-    assert_eq!(offered("m=audio 8 RTP/SAVP 0\r\n"), Err(Unacceptable::NoCodec));
+    assert_eq!(offered("m=audio 8 RTP/SAVP 0\r\n"), Err(Unacceptable::Encrypted));
     assert_eq!(offered(""), Err(Unacceptable::NoCodec));
     let offer = offer(&mine, 1, 1);
     assert_eq!(outcome(&offer, &parse(ALICE)), Err(Unacceptable::Mismatch));

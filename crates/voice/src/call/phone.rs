@@ -453,7 +453,7 @@ mod tests {
     fn a_muted_mouth_leaves_no_gap_in_its_numbers() {
         let settings = settings(Codec::G711A);
         let mut mouth = Mouth::new(&settings, 8, Speech::P59, Time::ZERO, &mut RandomStream::new(1, "m"));
-        let mut next = |mouth: &mut Mouth| {
+        let next = |mouth: &mut Mouth| {
             let at = mouth.deadline();
             let bytes = mouth.poll(at).expect("due");
             let packet = rtp::Packet::new_checked(&bytes[..]).expect("a packet");
