@@ -130,7 +130,7 @@ impl Changer {
         let mut after = self.clone();
         let changes = after.turn(difference)?;
         if changes.is_empty() && of_links(&self.asked) != of_links(new) {
-            return Err(Problem::new("", self.without_effect(new)));
+            return Err(self.without_effect(new));
         }
         after.asked.clone_from(new);
         *self = after;
@@ -160,12 +160,21 @@ impl Changer {
     }
 
     /// Returns the reason why `asked`, another scenario than before, changes nothing.
-    fn without_effect(&self, asked: &Scenario) -> &'static str {
-        if Difference::between(&self.asked, asked).is_more {
-            "has no effect: the emulation leaves out what a real host has an end of"
-        } else {
-            "has no effect: each direction of the link says its own"
+    fn without_effect(&self, asked: &Scenario) -> Problem {
+        let difference = Difference::between(&self.asked, asked);
+        if let Some((name, _)) = difference.flow.first() {
+            let problem = "has no effect: programs at real hosts send this flow, and no model does. End or start the program; of a flow \
+                           between simulated nodes, `active` can be set";
+            return Problem::new(format!("flow.{name}.active"), problem);
         }
+        Problem::new(
+            "",
+            if difference.is_more {
+                "has no effect: the emulation leaves out what a real host has an end of"
+            } else {
+                "has no effect: each direction of the link says its own"
+            },
+        )
     }
 
     /// Lists the changes of links, in the order of the file.

@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use bentpipe_phone::{
-    Answering, Dialling, Figures, MediaSettings, Phone, PhoneVoice, answer, local_for, place, random_seed,
-    resolve,
+    Answering, Dialling, Figures, MediaSettings, Phone, PhoneVoice, answer, is_digits, local_for, place,
+    random_seed, resolve,
 };
 use bentpipe_record::write_whole;
 use bentpipe_signalling::agent::{Config, Failure};
@@ -41,6 +41,9 @@ struct LocalArgs {
     /// Bound of the error between this machine's clock and the other's. Default: delays between machines are not known
     #[arg(long, value_name = "TIME", requires = "voice")]
     clock_error: Option<Span>,
+    /// Digits that each call sends as RTP events after half a second (RFC 4733)
+    #[arg(long, value_name = "DIGITS", requires = "voice", default_value = "", hide_default_value = true, value_parser = digits)]
+    dtmf: String,
     /// Estimate of the round-trip time (RFC 3261 T1)
     #[arg(long, value_name = "TIME", default_value = "500 ms")]
     t1: Span,
@@ -133,6 +136,9 @@ pub(crate) struct AnswerArgs {
     /// Length of a call, after which this side ends it. Default: the caller ends it
     #[arg(long, value_name = "TIME")]
     hold: Option<Span>,
+    /// Answer the offer in 183 Session Progress, so that media flow while the call rings
+    #[arg(long)]
+    early_media: bool,
     /// Refuse all calls with this status
     #[arg(long, value_name = "STATUS", value_parser = clap::value_parser!(u16).range(400..=699))]
     refuse: Option<u16>,
@@ -155,6 +161,12 @@ pub(crate) struct AnswerArgs {
 fn most(text: &str) -> Result<usize, String> {
     let most = text.parse().ok().filter(|most: &usize| (1..=1_000_000).contains(most));
     most.ok_or_else(|| "expected 1 to 1,000,000 calls".into())
+}
+
+fn digits(text: &str) -> Result<String, String> {
+    let most = 100;
+    let is_valid = is_digits(text) && text.len() <= most;
+    if is_valid { Ok(text.to_owned()) } else { Err(format!("expected up to {most} of 0 to 9, *, #, A to D")) }
 }
 
 /// Reads a table of voice.
@@ -228,6 +240,7 @@ pub(crate) fn receive(args: &AnswerArgs) -> Result<u8, String> {
         hold: args.hold,
         calls: args.calls,
         duration: args.duration,
+        early: args.early_media,
         capabilities: args.own.capabilities(args.at.ip()),
     };
     let figures = answer(&mut phone, &plan, &stop, |_| {}).map_err(|failure| registration(args, failure))?;
@@ -305,7 +318,14 @@ fn open(local: SocketAddr, transport: Transport, own: &LocalArgs) -> Result<Phon
     let mut phone = opened.map_err(|error| format!("cannot listen at {local}: {error}"))?;
     phone.set_dscp(own.dscp).map_err(|error| format!("--dscp: {error}"))?;
     if let Some(voice) = own.voice {
-        let settings = MediaSettings { voice, first_port: own.media_port, clock_error: own.clock_error };
+        if voice.silence_suppression && !own.dtmf.is_empty() {
+            return Err(
+                "--dtmf: digits take the place of speech, which `silence_suppression` leaves out".into()
+            );
+        }
+        let digits = own.dtmf.clone();
+        let settings =
+            MediaSettings { voice, first_port: own.media_port, clock_error: own.clock_error, digits };
         phone.open_media(&settings).map_err(|error| format!("--voice, --media-port: {error}"))?;
     }
     Ok(phone)

@@ -7,10 +7,12 @@ mod address;
 mod inbox;
 mod options;
 mod outbox;
+mod refusals;
 
 pub use inbox::{Datagram, Inbox};
-pub use options::{grow_receive_buffer, receive_drops, stamp_arrivals};
+pub use options::{grow_receive_buffer, receive_drops, report_refusals, stamp_arrivals};
 pub use outbox::{Outbox, Sent};
+pub use refusals::refusals;
 
 /// The most datagrams in one call of the kernel, and in an [`Inbox`].
 pub const BATCH: usize = 64;

@@ -1,7 +1,8 @@
 //! Changes of a running emulation: a socket in `/run/bentpipe`, lines of JSON both ways.
 //!
 //! A request is `{"set": "link.satellite.delay=300 ms"}`, or `{"set": [...]}` with several that hold from one instant on. Its
-//! answer is `{"ok": true, "at": 12.5}` or `{"error": "..."}`. That of `{"show": "link.satellite"}` has a `value` too.
+//! answer is `{"ok": true, "at": 12.5, "notes": []}` or `{"error": "..."}`. That of `{"show": "link.satellite"}` has a `value`.
+//! Notes name the directions that have a value of their own, which a link's does not change.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -132,7 +133,8 @@ impl Target {
 
     fn answer(&mut self, line: &str) -> Result<Value, String> {
         let request: Value = serde_json::from_str(line).map_err(|error| expected(&format!(": {error}")))?;
-        let at = |at: Span| json!({ "ok": true, "at": at.as_secs_f64() });
+        let at =
+            |(at, notes): (Span, Vec<String>)| json!({ "ok": true, "at": at.as_secs_f64(), "notes": notes });
         match (&request["set"], &request["show"]) {
             (Value::String(one), Value::Null) => self.set(&[one]).map(at),
             (Value::Array(several), Value::Null) => {
@@ -148,8 +150,8 @@ impl Target {
         }
     }
 
-    /// Sets several keys at one instant, all or none. Returns its time.
-    fn set<T: AsRef<str>>(&mut self, assignments: &[T]) -> Result<Span, String> {
+    /// Sets several keys at one instant, all or none. Returns its time, and what it does not change.
+    fn set<T: AsRef<str>>(&mut self, assignments: &[T]) -> Result<(Span, Vec<String>), String> {
         let parts = assignments.iter().map(|assignment| {
             let parts = assignment.as_ref().split_once('=');
             let parts = parts.ok_or_else(|| expected(&format!(", not {:?}", assignment.as_ref())))?;
@@ -164,14 +166,24 @@ impl Target {
             key: (*key).to_owned(),
             value: (*value).to_owned(),
         }));
-        Ok(at)
+        drop(made);
+        let notes =
+            self.whole("").map(|whole| parts.iter().flat_map(|(key, _)| own_values(&whole, key)).collect());
+        Ok((at, notes.unwrap_or_default()))
+    }
+
+    /// Returns the present scenario, defaults too.
+    fn whole(&self, key: &str) -> Result<Value, String> {
+        let scenario = checked(&self.document).map_err(|refusal| without_places(&refusal, key))?;
+        let mut whole = serde_json::to_value(&scenario).map_err(|error| error.to_string())?;
+        whole["link"].as_object_mut().into_iter().flatten().for_each(|(_, link)| name_no_channel(link));
+        Ok(whole)
     }
 
     /// Returns the present value of a key with all that is in it, defaults too. The empty key is the whole scenario.
     fn show(&mut self, key: &str) -> Result<Value, String> {
         self.catch_up()?;
-        let scenario = checked(&self.document).map_err(|refusal| without_places(&refusal, key))?;
-        let whole = serde_json::to_value(&scenario).map_err(|error| error.to_string())?;
+        let whole = self.whole(key)?;
         let parts: Vec<&str> = key.split('.').filter(|part| !part.is_empty()).collect();
         let find = |parts: &[&str]| {
             parts.iter().try_fold(&whole, |value, part| match value {
@@ -242,6 +254,31 @@ impl Target {
     }
 }
 
+/// Shows a link without faults as it can be set: with the channel "none".
+fn name_no_channel(link: &mut Value) {
+    let is_empty = |channel: Option<&Value>| match channel {
+        None | Some(Value::Null) => true,
+        Some(channel) => channel.as_array().is_some_and(Vec::is_empty),
+    };
+    if let Some(link) = link.as_object_mut().filter(|link| is_empty(link.get("channel"))) {
+        link.insert("channel".to_owned(), json!("none"));
+    }
+}
+
+/// Returns notes on directions with a value of their own for a link's key.
+fn own_values(whole: &Value, key: &str) -> Vec<String> {
+    let parts: Vec<&str> = key.split('.').collect();
+    let ["link", name, rest @ ..] = &parts[..] else { return Vec::new() };
+    let note = |direction: &&str| {
+        let first = whole["link"][*name].get(*direction)?;
+        let found = rest.iter().try_fold(first, |value, part| value.get(*part));
+        let own = found.filter(|value| !value.is_null() && !rest.is_empty())?;
+        let key = format!("link.{name}.{direction}.{}", rest.join("."));
+        Some(format!("{key} is not changed, as the direction has its own: {own}"))
+    };
+    ["forward", "return"].iter().filter_map(note).collect()
+}
+
 fn join<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
@@ -260,10 +297,14 @@ fn of_key(key: &str, problem: &str, asked: &str) -> String {
 
 /// Changes keys of an emulation that runs, all at one instant or none of them. `emulation` is its process, if several run.
 ///
+/// Returns notes on what does not follow.
+///
 /// # Errors
 /// Returns an error if none runs, or it refuses a change.
-pub fn set(assignments: &[String], emulation: Option<u32>) -> Result<(), Error> {
-    ask(&json!({ "set": assignments }), emulation).map(|_| ())
+pub fn set(assignments: &[String], emulation: Option<u32>) -> Result<Vec<String>, Error> {
+    let answer = ask(&json!({ "set": assignments }), emulation)?;
+    let notes = answer["notes"].as_array().into_iter().flatten();
+    Ok(notes.filter_map(|note| note.as_str().map(str::to_owned)).collect())
 }
 
 /// Returns the present value of a key of an emulation that runs.
@@ -308,5 +349,36 @@ fn find(emulation: Option<u32>) -> Result<PathBuf, Error> {
                 names.join(", ")
             )))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_direction_with_its_own_value_is_named() {
+        let whole = json!({ "link": {
+            "sat": { "channel": "none", "forward": { "channel": { "kind": "packet-errors", "loss": 0.1 } } },
+            "lan": { "return": {} },
+        } });
+        let notes = own_values(&whole, "link.sat.channel");
+        let said = r#"link.sat.forward.channel is not changed, as the direction has its own: {"kind":"packet-errors","loss":0.1}"#;
+        assert_eq!(notes, [said]);
+        assert_eq!(own_values(&whole, "link.sat.channel.loss").len(), 1);
+        for key in ["link.sat.forward.channel", "link.lan.channel", "link.sat", "flow.a.active"] {
+            assert!(own_values(&whole, key).is_empty(), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_link_without_faults_has_the_channel_none() {
+        for mut link in [json!({}), json!({ "channel": null }), json!({ "channel": [] })] {
+            name_no_channel(&mut link);
+            assert_eq!(link["channel"], "none");
+        }
+        let mut link = json!({ "channel": [{ "kind": "duplication" }] });
+        name_no_channel(&mut link);
+        assert_eq!(link["channel"][0]["kind"], "duplication");
     }
 }

@@ -26,6 +26,8 @@ pub struct Answering {
     pub calls: Option<u64>,
     /// Time after which to stop.
     pub duration: Option<Span>,
+    /// Set to answer the offer in 183 Session Progress while the call rings: early media.
+    pub early: bool,
     /// Audio of calls without voice.
     pub capabilities: Capabilities,
 }
@@ -141,7 +143,7 @@ impl Answerer<'_> {
         if let Some(status) = self.plan.refuse {
             return phone.agent().reject(now, call, status);
         }
-        if !phone.ring(call) {
+        if !phone.ring(call, self.plan.early.then_some(&self.plan.capabilities)) {
             return;
         }
         if self.plan.ring.is_zero() {
@@ -207,6 +209,7 @@ mod tests {
             most: 100,
             calls: None,
             duration: Some(Span::from_secs(30)),
+            early: false,
             capabilities: Capabilities {
                 address: local.ip(),
                 port: 4000,

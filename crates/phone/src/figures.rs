@@ -140,6 +140,8 @@ fn reason(failure: Failure) -> String {
         Failure::TimedOut => "no response (timer B)".into(),
         Failure::NotAcknowledged => "no ACK".into(),
         Failure::NoCodec => "no codec in common".into(),
+        Failure::Encrypted => "SRTP alone was offered".into(),
+        Failure::NoPrack => "no PRACK".into(),
         Failure::Cancelled => "cancelled".into(),
     }
 }
@@ -155,7 +157,19 @@ fn write_voice(f: &mut fmt::Formatter<'_>, voice: &Value) -> fmt::Result {
     let count = |key: &str| number(key).unwrap_or_default();
     writeln!(f, "voice: {} packets sent, {} received", count("sent"), count("received"))?;
     if let Some(loss) = number("loss") {
-        writeln!(f, "lost or late: {:.2} %", 100.0 * loss)?;
+        let (lost, late) = (count("lost"), count("late"));
+        writeln!(f, "lost or late: {:.2} % ({lost} lost, {late} late)", 100.0 * loss)?;
+    }
+    write_refused(f, &voice["refused"])?;
+    write_digits(f, &voice["digits"])?;
+    let back = &voice["sent-back"];
+    let returned = back["packets"].as_u64().unwrap_or_default();
+    if returned > 0 {
+        write!(f, "sent back by the other side: {returned} of these packets, {} missing", back["lost"])?;
+        match back["round-trip-ms"].as_f64() {
+            Some(ms) => writeln!(f, "; round trip p50 {ms:.1} ms, half of it {:.1} ms", ms / 2.0)?,
+            None => writeln!(f)?,
+        }
     }
     match (number("mouth-to-ear-ms"), number("clock-error-ms")) {
         (Some(delay), Some(error)) => {
@@ -166,8 +180,32 @@ fn write_voice(f: &mut fmt::Formatter<'_>, voice: &Value) -> fmt::Result {
         _ if count("received") > 0.0 => {
             writeln!(f, "mouth to ear: not known, as the other side's clock is not (--clock-error)")
         }
+        _ if returned > 0 => {
+            writeln!(f, "mouth to ear: not known, as the other side only sends back what it gets")
+        }
         _ => Ok(()),
     }
+}
+
+/// Writes the datagrams that were not taken, by reason.
+fn write_refused(f: &mut fmt::Formatter<'_>, refused: &Value) -> fmt::Result {
+    let reasons: Vec<String> = refused
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(reason, count)| format!("{count} {}", reason.replace('-', " ")))
+        .collect();
+    if reasons.is_empty() { Ok(()) } else { writeln!(f, "packets refused: {}", reasons.join(", ")) }
+}
+
+/// Writes the digits sent and received.
+fn write_digits(f: &mut fmt::Formatter<'_>, digits: &Value) -> fmt::Result {
+    for way in ["sent", "received"] {
+        if let Some(text) = digits[way].as_str().filter(|text| !text.is_empty()) {
+            writeln!(f, "digits {way}: {text}")?;
+        }
+    }
+    Ok(())
 }
 
 fn write_delays(f: &mut fmt::Formatter<'_>, name: &str, histogram: &Histogram<u64>) -> fmt::Result {

@@ -38,17 +38,29 @@ impl Marks {
         Time::from_nanos(at_ns.saturating_sub(self.origin_ns))
     }
 
-    /// Writes the mark of sending over the properties of speech.
-    pub(crate) fn write(&self, bytes: &mut [u8]) {
-        let Some((payload_type, len)) = described(bytes) else { return };
+    /// Writes the mark of sending over the properties of speech, and returns its time.
+    pub(crate) fn write(&self, bytes: &mut [u8]) -> Option<u64> {
+        let (payload_type, len) = described(bytes)?;
         if self.settings.is_noise(payload_type, len) {
-            return;
+            return None;
         }
         let payload = &mut bytes[rtp::HEADER_LEN..];
         let mouth = Spoken::parse(payload).mouth;
         payload.fill(0);
         let sent_ns = self.origin_ns + (mouth + self.settings.held()).as_nanos();
         Mark::new(self.machine, sent_ns).emit(payload);
+        Some(sent_ns)
+    }
+
+    /// Returns the time of sending in a payload that this side sent.
+    ///
+    /// `first_sent_ns` is that of the first packet of its call.
+    ///
+    /// Packets of a call are whole intervals apart, to the nanosecond. Those of another call on this machine are not.
+    pub(crate) fn returned(&self, payload: &[u8], first_sent_ns: Option<u64>) -> Option<u64> {
+        let (first, sent) = (first_sent_ns?, Mark::parse(payload, self.machine)?.sent_ns);
+        let since = sent.checked_sub(first)?;
+        since.is_multiple_of(self.settings.interval().as_nanos()).then_some(sent)
     }
 
     /// Writes the properties of speech over its mark, and returns whose clock that has.
@@ -123,6 +135,23 @@ mod tests {
         let mut foreign = packet(4);
         foreign[rtp::HEADER_LEN..].fill(0xd5);
         assert_eq!(read(&stated, &mut foreign), Some((Whose::Unknown, 980)));
+    }
+
+    #[test]
+    fn own_payloads_are_known_by_their_times() {
+        let marks = marks(None);
+        let first = Some(ORIGIN_NS + 700 * MS + 1);
+        let payload = |machine, sent_ns| {
+            let mut payload = [0; 160];
+            Mark::new(machine, sent_ns).emit(&mut payload);
+            payload
+        };
+        let own = ORIGIN_NS + 900 * MS + 1;
+        assert_eq!(marks.returned(&payload(3, own), first), Some(own));
+        assert_eq!(marks.returned(&payload(3, own), None), None);
+        for other in [payload(3, own + 1), payload(4, own), payload(3, ORIGIN_NS + 680 * MS + 1)] {
+            assert_eq!(marks.returned(&other, first), None);
+        }
     }
 
     #[test]

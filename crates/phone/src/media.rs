@@ -9,20 +9,24 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::BorrowedFd;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bentpipe_emu::datagrams::{BATCH, Inbox, stamp_arrivals};
+use bentpipe_emu::datagrams::{BATCH, Inbox, refusals, report_refusals, stamp_arrivals};
 use bentpipe_net::metric::{Counter, Gauge, Of};
 use bentpipe_net::{InvalidConfig, Observer};
 use bentpipe_rtp::machine;
 use bentpipe_signalling::agent::CallId;
-use bentpipe_signalling::sdp::{Capabilities, Negotiated};
+use bentpipe_signalling::sdp::{Capabilities, Codec, Direction, Events, Negotiated};
 use bentpipe_telephony::{Lines, PhoneVoice};
 use bentpipe_units::{RandomStream, Span, Time};
+use bentpipe_wire::rtp;
 use serde_json::{Value, json};
 use socket2::SockRef;
 
-use crate::consent::Consents;
+use crate::consent::{Asked, Consents};
+use crate::dtmf::{self, Digits};
+use crate::echo::{Echo, Returned};
 use crate::marks::Marks;
 use crate::readable::Readable;
+use crate::source::{Numbers, Refusal, Source, Stream};
 
 /// Longest datagram taken. A packet of speech is shorter.
 const LONGEST: usize = 2048;
@@ -30,6 +34,9 @@ const LONGEST: usize = 2048;
 const MAX_BATCHES: usize = 4;
 /// Codepoint of voice: expedited forwarding (RFC 4594).
 const DSCP: u8 = 46;
+
+/// Payload type of telephone events that this side offers. A peer's offer may have another.
+const EVENTS: u8 = 101;
 
 /// Voice of calls to open.
 #[derive(Clone, Debug)]
@@ -40,6 +47,8 @@ pub struct MediaSettings {
     pub first_port: u16,
     /// Bound of the error between this machine's clock and those of others. Default: other clocks are not believed.
     pub clock_error: Option<Span>,
+    /// Digits that each call sends after its beginning (RFC 4733).
+    pub digits: String,
 }
 
 /// Lines of a phone with their sockets.
@@ -55,7 +64,46 @@ pub(crate) struct Media {
     marks: Marks,
     /// Packets of speech by this machine's clock, by stated clocks, and by unknown ones.
     clocks: [u64; 3],
-    refused: u64,
+    /// Packets that the kernel did not send.
+    unsent: u64,
+    /// Streams of the lines with voice.
+    streams: BTreeMap<u16, Leg>,
+    /// Datagrams that were not taken, by reason.
+    refused: BTreeMap<Refusal, u64>,
+    /// Times that a line followed another stream.
+    changes: u64,
+    /// Own packets that came back, of calls that are over and of all.
+    echo: Echo,
+    digits: String,
+    sent_digits: Digits,
+    received_digits: Digits,
+}
+
+/// Streams of a call at its line.
+#[derive(Clone, Debug)]
+struct Leg {
+    source: Source,
+    /// Host that signals, which may be sent to.
+    signals: Option<IpAddr>,
+    described: SocketAddr,
+    /// Set once the port that voice comes from is closed to what is sent back.
+    is_one_way: bool,
+    events: Option<Events>,
+    /// Payload types of the codec, of the peer and of this side.
+    types: [u8; 2],
+    /// Time of sending in the first own packet.
+    first_sent_ns: Option<u64>,
+    returned: Returned,
+    sender: dtmf::Sender,
+    receiver: dtmf::Receiver,
+}
+
+/// Datagram at a line.
+struct Arrival {
+    port: u16,
+    from: SocketAddr,
+    at: Time,
+    bytes: Vec<u8>,
 }
 
 /// Reason why the lines of a phone were not opened.
@@ -117,14 +165,28 @@ impl Media {
                 clock_error: plan.clock_error,
             },
             clocks: [0; 3],
-            refused: 0,
+            unsent: 0,
+            streams: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            changes: 0,
+            echo: Echo::default(),
+            digits: plan.digits.clone(),
+            sent_digits: Digits::default(),
+            received_digits: Digits::default(),
         })
     }
 
     /// Returns what a call offers or accepts, if a line is free.
     pub(crate) fn reserve(&mut self, now: Time) -> Option<(u16, Capabilities)> {
         let port = self.free(now)?;
-        Some((port, self.lines.capabilities(port)))
+        Some((port, self.capabilities(port)))
+    }
+
+    /// Returns what a call at a port offers or accepts: speech, and telephone events.
+    fn capabilities(&self, port: u16) -> Capabilities {
+        let mut capabilities = self.lines.capabilities(port);
+        capabilities.codecs.push(Codec::telephone_events(EVENTS));
+        capabilities
     }
 
     /// Returns the port of a free line.
@@ -160,7 +222,7 @@ impl Media {
 
     /// Returns what a call that comes in accepts.
     pub(crate) fn accepted(&self, call: CallId) -> Option<Capabilities> {
-        Some(self.lines.capabilities(self.lines.port(call)?))
+        Some(self.capabilities(self.lines.port(call)?))
     }
 
     /// Returns the number of lines.
@@ -168,19 +230,76 @@ impl Media {
         self.sockets.len() / 2
     }
 
-    /// Starts the voice of a call, which may have a caller.
+    /// Starts the voice of a call, or changes it: moved, on hold, or resumed.
+    ///
+    /// Until the call is confirmed it only listens.
     ///
     /// To a line of this phone it sends nothing: that would be its own caller. A caller's host has voice at once, and another
     /// one that the caller names once it sends voice itself.
-    pub(crate) fn start(&mut self, now: Time, call: CallId, media: &Negotiated, caller: Option<IpAddr>) {
-        let to = media.address.map(|address| SocketAddr::new(address, media.port));
-        let (Some(to), Some(port)) = (to.filter(|to| !self.is_own(*to)), self.lines.port(call)) else {
-            return;
-        };
-        self.lines.start(now, call, media);
-        self.consents.start(now, (call, port), to, caller);
-        // Then the kernel reports that the peer has no such port open. Without a route, sending fails too.
-        let _ = self.sockets.get(&port).map(|socket| rustix::net::connect(socket, &to));
+    pub(crate) fn follow(
+        &mut self,
+        now: Time,
+        call: CallId,
+        media: &Negotiated,
+        (signals, is_caller, waits): (Option<IpAddr>, bool, bool),
+    ) {
+        let Some(port) = self.lines.port(call) else { return };
+        let nowhere: IpAddr = if self.address.is_ipv6() { [0_u16; 8].into() } else { [0, 0, 0, 0].into() };
+        let to = SocketAddr::new(media.address.unwrap_or(nowhere), media.port);
+        let to = if self.is_own(to) { SocketAddr::new(nowhere, 0) } else { to };
+        let is_held = to.ip().is_unspecified() || to.port() == 0;
+        let sends = media.direction.sends() && !is_held;
+        let direction = if waits { Direction::RecvOnly } else { media.direction };
+        let followed = Negotiated { address: Some(to.ip()), port: to.port(), direction, ..media.clone() };
+        self.lines.start(now, call, &followed);
+        let caller = signals.filter(|_| is_caller);
+        self.consents.follow(now, (call, port), Asked { to, caller, sends: sends && !waits, waits });
+        let types = [media.receive_type, media.codec.payload_type];
+        let leg = self.streams.entry(port).or_insert_with(|| Leg {
+            source: Source::new(to, signals),
+            signals,
+            described: to,
+            is_one_way: false,
+            events: media.events,
+            types,
+            first_sent_ns: None,
+            returned: Returned::default(),
+            sender: dtmf::Sender::new(&self.digits),
+            receiver: dtmf::Receiver::default(),
+        });
+        leg.source.describe(to);
+        let is_moved = std::mem::replace(&mut leg.described, to) != to;
+        (leg.events, leg.types) = (media.events, types);
+        // A peer behind NAT names an address that it does not send from. Without a new one it stays where it was.
+        if let Some(from) = leg.source.address().filter(|_| !is_moved) {
+            self.send_back(port, from);
+        }
+    }
+
+    /// Sends voice to the address that voice comes from, on the peer's host.
+    fn send_back(&mut self, port: u16, from: SocketAddr) {
+        let Some(leg) = self.streams.get(&port) else { return };
+        let host = from.ip().to_canonical();
+        let is_held = leg.described.ip().is_unspecified() || leg.described.port() == 0;
+        let is_signalling = leg.signals.is_some_and(|signals| signals.to_canonical() == host);
+        // Another port of the described host is the peer's too.
+        let is_named = leg.described.ip().to_canonical() == host;
+        let is_wanted = !is_held && !leg.is_one_way && (is_signalling || is_named);
+        if is_wanted && self.lines.destination_at(port) != Some(from) {
+            self.lines.send_to(port, from);
+            self.consents.move_to(port, from);
+        }
+    }
+
+    /// Notes a closed port. Voice goes to the described address then, if it did not.
+    fn note_closed(&mut self, port: u16, to: SocketAddr) {
+        self.consents.refuse(port, to);
+        let is_used = self.lines.destination_at(port) == Some(to);
+        if let Some(leg) = self.streams.get_mut(&port).filter(|leg| is_used && leg.described != to) {
+            leg.is_one_way = true;
+            self.lines.send_to(port, leg.described);
+            self.consents.move_to(port, leg.described);
+        }
     }
 
     /// Returns the calls whose peers sent nothing for too long.
@@ -210,7 +329,10 @@ impl Media {
         self.send(now);
         let Some(port) = port else { return };
         self.consents.finish(port);
-        let _ = self.sockets.get(&port).map(rustix::net::connect_unspec);
+        if let Some(leg) = self.streams.remove(&port) {
+            self.changes += leg.source.changes;
+            self.echo.add(&leg.returned);
+        }
     }
 
     /// Returns the time of the next packet.
@@ -231,49 +353,158 @@ impl Media {
             if !self.consents.allows(now, port) {
                 continue;
             }
-            if port.is_multiple_of(2) {
-                self.marks.write(&mut bytes);
+            if port.is_multiple_of(2) && !self.replace_by_digit(port, &mut bytes) {
+                let sent_ns = self.marks.write(&mut bytes);
+                if let Some(leg) = self.streams.get_mut(&port) {
+                    leg.first_sent_ns = leg.first_sent_ns.or(sent_ns);
+                }
             }
             let Some(socket) = self.sockets.get(&port) else { continue };
-            if let Err(error) = socket.send_to(&bytes, to) {
-                self.refused += 1;
-                note_refusal(&mut self.consents, port, &error);
-            }
+            // The refusal of an earlier packet is the error of this one, which is then sent again.
+            let sent = socket.send_to(&bytes, to).or_else(|error| match error.kind() {
+                io::ErrorKind::ConnectionRefused => socket.send_to(&bytes, to),
+                _ => Err(error),
+            });
+            self.unsent += u64::from(sent.is_err() && port.is_multiple_of(2));
         }
+    }
+
+    /// Returns `true` if a packet of speech has a digit in its place.
+    fn replace_by_digit(&mut self, port: u16, bytes: &mut Vec<u8>) -> bool {
+        let Some(leg) = self.streams.get_mut(&port) else { return false };
+        let (Some(events), true) = (leg.events, bytes.len() > rtp::HEADER_LEN + dtmf::PAYLOAD_LEN) else {
+            return false;
+        };
+        let ticks = self.marks.settings.format().ticks(self.marks.settings.interval()) as u32;
+        let len = bytes.len();
+        let digit = leg.sender.replace(bytes, events.send, ticks);
+        digit.into_iter().for_each(|digit| self.sent_digits.add(digit));
+        bytes.len() != len
     }
 
     /// Receives what waits at the sockets. Silent lines cost nothing.
     pub(crate) fn receive(&mut self, now: Time) {
-        let Media { address, lines, consents, marks, sockets, readable, inbox, .. } = self;
-        for port in readable.ports() {
-            let Some(socket) = sockets.get(&port) else { continue };
+        for port in self.readable.ports() {
             for _ in 0..MAX_BATCHES {
-                let count = match inbox.receive(socket) {
-                    Ok(count) => count,
-                    Err(error) => {
-                        note_refusal(consents, port, &error);
-                        break;
-                    }
-                };
-                for datagram in inbox.iter().filter(|datagram| !datagram.is_truncated) {
-                    let Some(from) = datagram.from.filter(|from| !is_own(*address, sockets, *from)) else {
-                        continue;
-                    };
-                    // The kernel's time of arrival: reading is later.
-                    let arrived = datagram.arrived_ns.map(|at| marks.time(at));
-                    let arrived = arrived.map_or(now, |at| at.min(now));
-                    let mut bytes = datagram.bytes.to_vec();
-                    let of = port.is_multiple_of(2).then(|| marks.read(&mut bytes, arrived));
-                    if lines.receive(arrived, from, port, &bytes) {
-                        consents.note(now, port);
-                        of.flatten().into_iter().for_each(|of| self.clocks[of as usize] += 1);
-                    }
+                let Some(socket) = self.sockets.get(&port) else { break };
+                let received = self.inbox.receive(socket);
+                if !received.as_ref().is_ok_and(|count| *count > 0) {
+                    let closed = refusals(socket);
+                    closed.into_iter().for_each(|to| self.note_closed(port, to));
+                    break;
                 }
-                if count < BATCH {
+                let arrivals = self.arrivals(port, now);
+                arrivals.into_iter().for_each(|arrival| self.take_in(arrival, now));
+                if received.is_ok_and(|count| count < BATCH) {
                     break;
                 }
             }
         }
+    }
+
+    fn arrivals(&self, port: u16, now: Time) -> Vec<Arrival> {
+        let datagrams = self.inbox.iter().filter(|datagram| !datagram.is_truncated);
+        let arrivals = datagrams.filter_map(|datagram| {
+            // The kernel's time of arrival: reading is later.
+            let arrived = datagram.arrived_ns.map(|at| self.marks.time(at));
+            let at = arrived.map_or(now, |at| at.min(now));
+            Some(Arrival { port, from: datagram.from?, at, bytes: datagram.bytes.to_vec() })
+        });
+        arrivals.collect()
+    }
+
+    /// Receives a datagram, or counts the reason against it.
+    fn take_in(&mut self, arrival: Arrival, now: Time) {
+        let (port, from) = (arrival.port, arrival.from);
+        let taken = match () {
+            () if self.is_own(from) => Err(Refusal::OwnLine),
+            () if port.is_multiple_of(2) => self.take_voice(arrival),
+            () => self.take_report(&arrival),
+        };
+        match taken {
+            Ok(()) => self.consents.note(now, port, from.ip()),
+            Err(reason) => *self.refused.entry(reason).or_default() += 1,
+        }
+    }
+
+    /// Receives a packet of RTCP from the host of the peer.
+    fn take_report(&mut self, arrival: &Arrival) -> Result<(), Refusal> {
+        let line = arrival.port & !1;
+        let leg = self.streams.get(&line).ok_or(Refusal::NoCall)?;
+        let own = self.lines.ssrc_at(line).ok_or(Refusal::NoCall)?;
+        let sender = arrival.bytes.get(4..8).ok_or(Refusal::Malformed)?;
+        if !leg.source.knows(arrival.from.ip()) {
+            return Err(Refusal::OtherSource);
+        }
+        if sender == own.to_be_bytes() {
+            // An own report that comes back says nothing about the other side but that it is there.
+            return Ok(());
+        }
+        let to = self.lines.destination_at(line).ok_or(Refusal::NoCall)?;
+        let to = SocketAddr::new(to.ip(), to.port().wrapping_add(1));
+        self.lines.receive(arrival.at, to, arrival.port, &arrival.bytes);
+        Ok(())
+    }
+
+    /// Receives a packet of RTP.
+    ///
+    /// It is speech, noise, a telephone event, or a packet of this side that comes back.
+    fn take_voice(&mut self, arrival: Arrival) -> Result<(), Refusal> {
+        let Arrival { port, from, at, mut bytes } = arrival;
+        let Media { streams, lines, marks, .. } = self;
+        let leg = streams.get_mut(&port).ok_or(Refusal::NoCall)?;
+        let own = lines.ssrc_at(port).ok_or(Refusal::NoCall)?;
+        let packet = rtp::Packet::new_checked(&bytes[..]).map_err(|_| Refusal::Malformed)?;
+        let (payload_type, len) = (packet.payload_type(), packet.payload().len());
+        let numbers = Numbers { seq: packet.seq(), timestamp: packet.timestamp() };
+        let stream = Stream { from, ssrc: packet.ssrc() };
+        let is_event = leg.events.is_some_and(|events| events.receive == payload_type);
+        let is_known = leg.types.contains(&payload_type) || is_event;
+        if !is_known && !marks.settings.is_noise(payload_type, len) {
+            return Err(Refusal::PayloadType);
+        }
+        let returned = marks.returned(packet.payload(), leg.first_sent_ns);
+        if stream.ssrc == own {
+            // A loop (RFC 3550 8.2): its numbers are of this side.
+            if !leg.source.knows(from.ip()) {
+                return Err(Refusal::OtherSource);
+            }
+            self.note_returned(port, numbers.seq, returned, at);
+            return Ok(());
+        }
+        let (format, before) = (*marks.settings.format(), leg.source.address());
+        let numbers = leg.source.take(at, stream, numbers, |span| format.ticks(span) as u32)?;
+        let (ssrc, address) = (leg.source.ssrc(), leg.source.address());
+        if returned.is_some() {
+            // Another source, with the payload of this side.
+            self.note_returned(port, numbers.seq, returned, at);
+        } else if is_event {
+            let event = leg.receiver.receive(packet.payload(), packet.timestamp());
+            let (digit, duration) = event.ok_or(Refusal::Malformed)?;
+            digit.into_iter().for_each(|digit| self.received_digits.add(digit));
+            // Its time stamp is that of the event's beginning.
+            let step = format.ticks(marks.settings.interval()) as u32;
+            let since = u32::from(duration).saturating_sub(step);
+            lines.receive_event(at, port, (numbers.seq, numbers.timestamp.wrapping_add(since), ssrc));
+        } else {
+            renumber(&mut bytes, numbers, ssrc);
+            let of = marks.read(&mut bytes, at);
+            let to = lines.destination_at(port).ok_or(Refusal::NoCall)?;
+            if !lines.receive(at, to, port, &bytes) {
+                return Err(Refusal::PayloadType);
+            }
+            of.into_iter().for_each(|of| self.clocks[of as usize] += 1);
+        }
+        address.filter(|_| address != before).into_iter().for_each(|from| self.send_back(port, from));
+        Ok(())
+    }
+
+    /// Notes a packet of this side that came back, with the time of its sending.
+    fn note_returned(&mut self, port: u16, seq: u16, sent_ns: Option<u64>, at: Time) {
+        if let Some(sent) = sent_ns.map(|sent_ns| self.marks.time(sent_ns)) {
+            self.echo.note(at.since(sent));
+        }
+        self.streams.get_mut(&port).into_iter().for_each(|leg| leg.returned.note(seq));
     }
 
     /// Returns the figures of all calls, as a simulation has them.
@@ -290,12 +521,26 @@ impl Media {
         };
         let of = |name: &str| found.0.get(name).copied().filter(|value| value.is_finite());
         let known = |name: &str| of(name).filter(|_| error.is_some());
+        let (mut echo, mut changes) = (self.echo.clone(), self.changes);
+        for leg in self.streams.values() {
+            echo.add(&leg.returned);
+            changes += leg.source.changes;
+        }
+        let outcomes = self.lines.outcomes();
+        let refused: BTreeMap<&str, u64> =
+            self.refused.iter().map(|(reason, count)| (reason.name(), *count)).collect();
+        let not_sent = self.consents.withheld + self.unsent;
         json!({
-            "sent": of("voice-sent").map(|sent| sent - self.consents.withheld as f64), "received": of("voice-received"), "loss": of("voice-loss"),
+            "sent": of("voice-sent").map(|sent| sent - not_sent as f64), "received": of("voice-received"), "loss": of("voice-loss"),
+            "played": outcomes.played, "late": outcomes.late, "lost": outcomes.lost, "duplicates": outcomes.duplicates,
+            "refused": refused, "source-changes": changes,
+            "sent-back": { "packets": echo.packets, "lost": echo.lost, "round-trip-ms": echo.round_trip_ms() },
+            "digits": { "sent": self.sent_digits.text, "received": self.received_digits.text,
+                "sent-count": self.sent_digits.count, "received-count": self.received_digits.count },
             "mouth-to-ear-ms": known("mouth-to-ear").map(|seconds| seconds * 1e3),
             "r": known("r"), "mos": known("mos"),
             "clock-error-ms": error.map(|error| error.as_secs_f64() * 1e3),
-            "packets-of-unknown-clocks": unknown, "refused": self.refused,
+            "packets-of-unknown-clocks": unknown, "unsent": self.unsent,
             "withheld": self.consents.withheld, "calls-ended-without-consent": self.consents.ended,
         })
     }
@@ -315,11 +560,11 @@ impl Observer for Found {
     }
 }
 
-/// Notes that the peer's host refuses packets of a line.
-fn note_refusal(consents: &mut Consents, port: u16, error: &io::Error) {
-    if error.kind() == io::ErrorKind::ConnectionRefused {
-        consents.refuse(port);
-    }
+/// Writes the numbers of the line's account over those of a packet.
+fn renumber(bytes: &mut [u8], Numbers { seq, timestamp }: Numbers, ssrc: u32) {
+    bytes[2..4].copy_from_slice(&seq.to_be_bytes());
+    bytes[4..8].copy_from_slice(&timestamp.to_be_bytes());
+    bytes[8..12].copy_from_slice(&ssrc.to_be_bytes());
 }
 
 /// Returns `true` for one of the sockets of lines. Those at all addresses of the machine have that of loopback too.
@@ -332,6 +577,7 @@ fn open(at: SocketAddr) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind(at)?;
     socket.set_nonblocking(true)?;
     stamp_arrivals(&socket)?;
+    report_refusals(&socket, at.is_ipv6())?;
     let (shared, traffic_class) = (SockRef::from(&socket), u32::from(DSCP) << 2);
     match at {
         SocketAddr::V4(_) => shared.set_tos_v4(traffic_class)?,
@@ -356,7 +602,12 @@ mod tests {
     #[test]
     fn impossible_ports_are_refused() {
         let open = |first_port| {
-            let plan = MediaSettings { voice: PhoneVoice::default(), first_port, clock_error: None };
+            let plan = MediaSettings {
+                voice: PhoneVoice::default(),
+                first_port,
+                clock_error: None,
+                digits: String::new(),
+            };
             let random = RandomStream::new(1, "media");
             Media::open(&plan, Ipv4Addr::LOCALHOST.into(), Time::ZERO, random).map(|_| ())
         };
@@ -443,6 +694,7 @@ mod tests {
             hold: None,
             calls: None,
             duration: None,
+            early: false,
             capabilities,
         }
     }
@@ -455,7 +707,14 @@ mod tests {
         let at = SocketAddr::new(host, 25_060);
         let mut phone = Phone::open(Config::new("bob", at), 3).expect("sockets");
         let voice = PhoneVoice { lines: 2, ..PhoneVoice::default() };
-        phone.open_media(&MediaSettings { voice, first_port: 26_000, clock_error: None }).expect("lines");
+        phone
+            .open_media(&MediaSettings {
+                voice,
+                first_port: 26_000,
+                clock_error: None,
+                digits: String::new(),
+            })
+            .expect("lines");
         let answering = answering(capabilities(host, vec![]));
         let (caller, stop) = (Caller::new(host, at), AtomicBool::new(false));
         let mut packet = [0; 2000];
@@ -491,7 +750,14 @@ mod tests {
         let at = SocketAddr::new(host(5), 25_060);
         let mut phone = Phone::open(Config::new("bob", at), 3).expect("sockets");
         let voice = PhoneVoice { lines: 2, ..PhoneVoice::default() };
-        phone.open_media(&MediaSettings { voice, first_port: 26_000, clock_error: None }).expect("lines");
+        phone
+            .open_media(&MediaSettings {
+                voice,
+                first_port: 26_000,
+                clock_error: None,
+                digits: String::new(),
+            })
+            .expect("lines");
         let answering = answering(capabilities(host(5), vec![]));
         let (caller, stop) = (Caller::new(host(6), at), AtomicBool::new(false));
         let third = UdpSocket::bind((host(7), 0)).expect("a socket");
@@ -525,7 +791,14 @@ mod tests {
         let at = SocketAddr::new(host(8), 25_060);
         let mut phone = Phone::open(Config::new("bob", at), 3).expect("sockets");
         let voice = PhoneVoice { lines: 4, ..PhoneVoice::default() };
-        phone.open_media(&MediaSettings { voice, first_port: 26_000, clock_error: None }).expect("lines");
+        phone
+            .open_media(&MediaSettings {
+                voice,
+                first_port: 26_000,
+                clock_error: None,
+                digits: String::new(),
+            })
+            .expect("lines");
         let answering = answering(capabilities(host(8), vec![]));
         let (greedy, modest) = (Caller::new(host(9), at), Caller::new(host(10), at));
         let stop = AtomicBool::new(false);
@@ -556,7 +829,14 @@ mod tests {
         let at = SocketAddr::new(host(11), 25_060);
         let mut phone = Phone::open(Config::new("bob", at), 3).expect("sockets");
         let voice = PhoneVoice { lines: 1, ..PhoneVoice::default() };
-        phone.open_media(&MediaSettings { voice, first_port: 26_000, clock_error: None }).expect("lines");
+        phone
+            .open_media(&MediaSettings {
+                voice,
+                first_port: 26_000,
+                clock_error: None,
+                digits: String::new(),
+            })
+            .expect("lines");
         let answering =
             Answering { hold: Some(Span::from_millis(10)), ..answering(capabilities(host(11), vec![])) };
         let (caller, stop) = (Caller::new(host(12), at), AtomicBool::new(false));
@@ -582,7 +862,14 @@ mod tests {
             let at = SocketAddr::from((Ipv4Addr::new(127, high | 1, low, host), 25_060));
             let mut phone = Phone::open(Config::new(user, at), u64::from(host)).expect("sockets");
             let voice = PhoneVoice { lines: 1, ..PhoneVoice::default() };
-            phone.open_media(&MediaSettings { voice, first_port: 26_000, clock_error: None }).expect("lines");
+            phone
+                .open_media(&MediaSettings {
+                    voice,
+                    first_port: 26_000,
+                    clock_error: None,
+                    digits: String::new(),
+                })
+                .expect("lines");
             (phone, at)
         };
         let ((mut caller, _), (mut callee, address)) = (phone(1, "alice"), phone(2, "bob"));

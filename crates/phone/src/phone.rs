@@ -38,6 +38,7 @@ impl Phone {
     pub fn open(mut config: Config, seed: u64) -> io::Result<Phone> {
         let sockets = Sockets::open(config.local)?;
         config.local = sockets.local();
+        config.has_extensions = true;
         let agent = Agent::new(config, RandomStream::new(seed, "phone"));
         Ok(Phone { agent, sockets, clock: Monotonic::start(), media: None, seed })
     }
@@ -83,14 +84,29 @@ impl Phone {
     /// Returns `true` if a line was free for an incoming call.
     ///
     /// It then rings, and is refused otherwise. A host with more calls than the caller's has its oldest one ended for it.
-    pub(crate) fn ring(&mut self, call: CallId) -> bool {
+    ///
+    /// With `early` it has its answer at once, in 183 Session Progress.
+    pub(crate) fn ring(&mut self, call: CallId, early: Option<&Capabilities>) -> bool {
         let now = self.now();
         let is_free = self.take_line(now, call);
-        match is_free {
-            true => self.agent.ring(now, call),
-            false => self.agent.reject(now, call, BUSY),
+        match (is_free, early) {
+            (true, Some(capabilities)) => {
+                let accepted = self.media.as_ref().and_then(|media| media.accepted(call));
+                let accepted = accepted.unwrap_or_else(|| capabilities.clone());
+                self.agent.progress(now, call, accepted);
+                self.listen(now, call);
+            }
+            (true, None) => self.agent.ring(now, call),
+            (false, _) => self.agent.reject(now, call, BUSY),
         }
         is_free
+    }
+
+    /// Has a call that came in take voice from its answer on. It sends none before the caller has shown that the answer arrived.
+    fn listen(&mut self, now: Time, call: CallId) {
+        let Some(negotiated) = self.agent.media(call).cloned() else { return };
+        let signals = self.agent.caller(call).map(|peer| peer.address.ip());
+        self.media.iter_mut().for_each(|media| media.follow(now, call, &negotiated, (signals, true, true)));
     }
 
     fn take_line(&mut self, now: Time, call: CallId) -> bool {
@@ -107,7 +123,11 @@ impl Phone {
     pub(crate) fn answer(&mut self, call: CallId, capabilities: &Capabilities) {
         let now = self.now();
         let accepted = self.media.as_ref().and_then(|media| media.accepted(call));
+        let is_early = self.agent.media(call).is_some();
         self.agent.answer(now, call, accepted.unwrap_or_else(|| capabilities.clone()));
+        if !is_early {
+            self.listen(now, call);
+        }
     }
 
     /// Ends or cancels a call.
@@ -128,12 +148,15 @@ impl Phone {
         let now = self.now();
         let Some(media) = &mut self.media else { return };
         match event {
-            // RFC 3264, section 5.1, lets both sides speak from the answer on. But before its ACK the caller may be one whose address
-            // was forged, and voice is a hundred times what was asked for.
-            Event::Answered { call, media: Some(negotiated) } => media.start(now, *call, negotiated, None),
-            Event::Confirmed { call, media: Some(negotiated) } => {
-                let caller = self.agent.peer(*call).map(|peer| peer.address.ip());
-                media.start(now, *call, negotiated, caller);
+            // RFC 3264, section 5.1, lets both sides speak from the answer on. But before ACK or PRACK the caller may be one whose
+            // address was forged, and voice is a hundred times what was asked for.
+            Event::Answered { call, media: Some(negotiated) }
+            | Event::Confirmed { call, media: Some(negotiated) }
+            | Event::Early { call, media: negotiated }
+            | Event::Changed { call, media: negotiated } => {
+                let caller = self.agent.caller(*call).map(|peer| peer.address.ip());
+                let signals = caller.or_else(|| self.agent.peer(*call).map(|peer| peer.address.ip()));
+                media.follow(now, *call, negotiated, (signals, caller.is_some(), false));
             }
             Event::Ended { call, .. } | Event::Failed { call, .. } => media.finish(now, *call),
             _ => {}

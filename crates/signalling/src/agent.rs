@@ -4,12 +4,18 @@
 //! [`Agent::receive`] and [`Agent::handle_timeout`]; send what [`Agent::poll_transmit`] returns; read [`Agent::poll_event`].
 //!
 //! *Models*: retransmitted 2xx until ACK (13.3.1.4), 2xx of several branches of a fork (the first one is kept, the others get ACK and
-//! BYE), CANCEL after a provisional response, re-INVITE both ways with 491, merged requests (8.2.2.2), offers in INVITE or in 2xx.
+//! BYE), CANCEL after a provisional response, re-INVITE both ways with 491, merged requests (8.2.2.2), offers in INVITE or in 2xx,
+//! descriptions as a part of multipart bodies. With [`Config::has_extensions`]: answers in provisional responses, reliable
+//! ones with PRACK (RFC 3262), and UPDATE (RFC 3311).
 //!
-//! *Does not model*: names of hosts other than those of the caller's peer (no DNS), PRACK, UPDATE, REFER, session timers.
+//! A callee's requests go to the Contact of a caller only if the INVITE or its ACK came from that host. Others go to the source of the
+//! INVITE.
+//!
+//! *Does not model*: names of hosts other than those of the caller's peer (no DNS), REFER, which is refused with 405, session timers.
 
 mod call;
 mod client;
+mod early;
 mod registration;
 mod server;
 mod sources;
@@ -49,6 +55,8 @@ pub struct Config {
     pub timers: Timers,
     /// Maximum number of calls at a time; more are refused with 486.
     pub max_calls: usize,
+    /// Enables reliable provisional responses and UPDATE (RFC 3262, 3311). Default: false.
+    pub has_extensions: bool,
 }
 
 impl Config {
@@ -62,6 +70,7 @@ impl Config {
             account: None,
             timers: Timers::default(),
             max_calls: 100_000,
+            has_extensions: false,
         }
     }
 }
@@ -77,6 +86,10 @@ pub enum Failure {
     NotAcknowledged,
     /// No codec in common.
     NoCodec,
+    /// The offer has SRTP alone.
+    Encrypted,
+    /// A reliable provisional response was not acknowledged within 64 T1 (RFC 3262 3).
+    NoPrack,
     /// The caller cancelled.
     Cancelled,
 }
@@ -100,6 +113,15 @@ pub enum Event {
         /// Status.
         status: u16,
     },
+    /// Media may flow before the call is answered.
+    ///
+    /// A provisional response has the answer to the offer; on the callee's side its PRACK came.
+    Early {
+        /// Call.
+        call: CallId,
+        /// Audio.
+        media: Negotiated,
+    },
     /// The callee answered, and the ACK is sent.
     Answered {
         /// Call.
@@ -114,7 +136,7 @@ pub enum Event {
         /// Audio, if negotiated.
         media: Option<Negotiated>,
     },
-    /// A re-INVITE of either side changed the session.
+    /// A re-INVITE or UPDATE of either side changed the session.
     Changed {
         /// Call.
         call: CallId,
@@ -157,6 +179,11 @@ enum Purpose {
     /// Request without consequences: CANCEL, BYE of a superfluous branch.
     Other,
 }
+
+/// Methods that an agent answers.
+const ALLOW: &str = "INVITE, ACK, BYE, CANCEL, OPTIONS";
+/// The same with PRACK and UPDATE.
+const ALLOW_WITH_EXTENSIONS: &str = "INVITE, ACK, BYE, CANCEL, OPTIONS, PRACK, UPDATE";
 
 /// User agent.
 #[derive(Debug)]
@@ -257,6 +284,11 @@ impl Agent {
         Some(self.calls.get(&call)?.peer)
     }
 
+    /// Returns the source of the INVITE of a call that came in.
+    pub fn caller(&self, call: CallId) -> Option<Peer> {
+        self.calls.get(&call).filter(|call| call.merge_key.is_some()).map(|call| call.peer)
+    }
+
     /// Returns the number of calls that exist.
     pub fn calls(&self) -> usize {
         self.calls.len()
@@ -322,7 +354,7 @@ impl Agent {
                 Transaction::Request { server, from, message } => {
                     self.on_request(now, server, from, &message)
                 }
-                Transaction::Ack(message) => self.on_ack(now, &message),
+                Transaction::Ack { from, message } => self.on_ack(now, from, &message),
                 Transaction::Response { client, message } => self.on_response(now, client, &message),
                 Transaction::Stray(message) => self.on_stray(&message),
                 Transaction::TimedOut(client) => self.on_timed_out(client),
@@ -360,6 +392,11 @@ impl Agent {
     fn address(&self, user: &str) -> NameAddr {
         let domain = self.config.domain.clone().unwrap_or_else(|| host(self.config.local));
         NameAddr::new(SipUri::new(Some(user), &domain).into())
+    }
+
+    /// Returns the methods that this agent answers.
+    fn allow(&self) -> &'static str {
+        if self.config.has_extensions { ALLOW_WITH_EXTENSIONS } else { ALLOW }
     }
 
     /// Returns the Contact of this agent.
@@ -406,5 +443,7 @@ pub(crate) fn peer_of(uri: &Uri) -> Option<Peer> {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_early;
 #[cfg(test)]
 mod tests_of_limits;

@@ -56,6 +56,13 @@ impl Dialog {
         })
     }
 
+    /// Returns the dialog with the numbers of an early one, which requests continue.
+    #[must_use]
+    pub(crate) fn numbered_as(self, early: &Dialog) -> Dialog {
+        let local_number = self.local_number.max(early.local_number);
+        Dialog { local_number, remote_number: self.remote_number.max(early.remote_number), ..self }
+    }
+
     /// Returns a request within the dialog, with the next number.
     pub fn request(&mut self, method: Method) -> Message {
         self.local_number += 1;

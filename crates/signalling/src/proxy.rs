@@ -103,7 +103,7 @@ impl Proxy {
         while let Some(event) = self.stack.poll_event() {
             match event {
                 Event::Request { server, message, .. } => self.on_request(now, server, message),
-                Event::Ack(message) => self.forward_ack(now, message),
+                Event::Ack { message, .. } => self.forward_ack(now, message),
                 Event::Response { client, message } => self.on_response(now, client, message),
                 Event::Stray(message) => self.forward_stray(message),
                 Event::TimedOut(client) => self.on_timed_out(now, client),

@@ -2,15 +2,18 @@
 //!
 //! [`Session::parse`] keeps what negotiation needs: origin, connection, bandwidth, times, media and all attributes.
 //!
-//! *Does not model*: repeat times, time zones, and keys, which are read and not written; grouping of media; ICE; SRTP.
+//! *Does not model*: repeat times, time zones, and keys, which are read and not written; grouping of media; ICE; SRTP, whose streams
+//! are refused.
 
+mod body;
 mod offer;
 mod parse;
 
 use std::fmt;
 use std::net::IpAddr;
 
-pub use offer::{Capabilities, Codec, Direction, Negotiated, Unacceptable, answer, offer, outcome};
+pub(crate) use body::{Body, body_of, is_accepted};
+pub use offer::{Capabilities, Codec, Direction, Events, Negotiated, Unacceptable, answer, offer, outcome};
 pub use parse::SdpError;
 
 /// Media type of session descriptions.

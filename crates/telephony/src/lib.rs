@@ -24,6 +24,7 @@ pub use caller::{Caller, Placing};
 pub use config::{Calls, Config, IaxConfig};
 pub use party::{Party, Role};
 pub use protocol::{
-    Happening, Iax, IaxSettings, Lines, Phone, PhoneVoice, Protocol, Repeats, Sip, SipSettings, Voice,
+    Happening, Iax, IaxSettings, Lines, Outcomes, Phone, PhoneVoice, Protocol, Repeats, Sip, SipSettings,
+    Voice,
 };
 pub use station::Station;

@@ -14,7 +14,7 @@ use bentpipe_units::Time;
 
 pub use iax::{Iax, Settings as IaxSettings, Voice};
 pub(crate) use lines::RTP_DSCP;
-pub use lines::{Lines, PhoneVoice};
+pub use lines::{Lines, Outcomes, PhoneVoice};
 pub use sip::{Phone, Settings as SipSettings, Sip};
 pub(crate) use sip::{capabilities, host};
 

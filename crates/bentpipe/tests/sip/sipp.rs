@@ -124,3 +124,61 @@ fn bad_words_are_refused_with_the_reason() {
         assert!(said(&output, 2).contains(problem), "{}", text(&output));
     }
 }
+
+/// sipp sends each packet of RTP back: the caller hears itself, and knows it.
+#[test]
+fn own_voice_that_sipp_sends_back_has_no_delay_from_mouth_to_ear() {
+    if !has("sipp") {
+        return;
+    }
+    let (folder, port, media) = (Folder::new(), free_port(), free_port() & !1);
+    let (port_text, media_text) = (port.to_string(), media.to_string());
+    let words =
+        ["-sn", "uas", "-p", &port_text, "-m", "1", "-rtp_echo", "-mi", "127.0.0.1", "-mp", &media_text];
+    let mut uas = Process::start(&mut sipp(&folder, &words));
+    wait_for("udp", port);
+    let json = folder.file("call.json").to_string_lossy().into_owned();
+    let (target, own) = (format!("sip:service@127.0.0.1:{port}"), (free_port() & !1).to_string());
+    let voice = "{ codec = \"g711u\", speech = { kind = \"continuous\" } }";
+    let words = ["call", &target, "--hold", "1 s", "--voice", voice, "--media-port", &own, "--json", &json];
+    let output = bentpipe(&words).output().expect("bentpipe starts");
+    let printed = said(&output, 0);
+    assert!(
+        printed.contains("sent back by the other side: ") && printed.contains("round trip p50"),
+        "{printed}"
+    );
+    assert!(printed.contains("mouth to ear: not known, as the other side only sends back"), "{printed}");
+    let figures = std::fs::read_to_string(json).expect("figures");
+    let figures: serde_json::Value = serde_json::from_str(&figures).expect("JSON");
+    let voice = &figures["voice"];
+    assert!(voice["sent-back"]["packets"].as_u64() > Some(30) && voice["received"] == 0.0, "{voice}");
+    assert!(voice["mouth-to-ear-ms"].is_null() && voice["r"].is_null(), "{voice}");
+    assert_eq!(uas.finish().0, Some(0), "sipp counts a failure");
+}
+
+/// Ringing is answered with voice at once; the answer comes later.
+#[test]
+fn media_flow_both_ways_while_a_call_rings() {
+    let (folder, port) = (Folder::new(), free_port());
+    let (port_text, lines) = (port.to_string(), (free_port() & !1).to_string());
+    let voice = "{ codec = \"g711a\", speech = { kind = \"continuous\" }, lines = 1 }";
+    let media = ["--voice", voice, "--media-port"];
+    let words =
+        [&["answer", &port_text, "--calls", "1", "--early-media", "--ring", "1 s"], &media[..], &[&lines]]
+            .concat();
+    let mut answerer = Process::start(&mut bentpipe(&words));
+    wait_for("udp", port);
+    let json = folder.file("call.json").to_string_lossy().into_owned();
+    let (target, own) = (format!("sip:bob@127.0.0.1:{port}"), (free_port() & !1).to_string());
+    let words =
+        [&["call", &target, "--hold", "200 ms", "--dtmf", "5#", "--json", &json], &media[..], &[&own]]
+            .concat();
+    let output = bentpipe(&words).output().expect("bentpipe starts");
+    assert!(said(&output, 0).contains("digits sent: 5#"), "{}", text(&output));
+    let figures = std::fs::read_to_string(json).expect("figures");
+    let figures: serde_json::Value = serde_json::from_str(&figures).expect("JSON");
+    // One second before the answer, and a fifth after it.
+    assert!(figures["voice"]["received"].as_f64() > Some(40.0), "{figures}");
+    let printed = printed_by(&mut answerer);
+    assert!(printed.contains("digits received: 5#"), "{printed}");
+}

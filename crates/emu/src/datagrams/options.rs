@@ -13,6 +13,21 @@ pub fn stamp_arrivals(socket: impl AsFd) -> io::Result<()> {
     set(&socket, libc::SO_RXQ_OVFL, 1)
 }
 
+/// Requests the kernel's reports of datagrams that a host refused (ip(7), `IP_RECVERR`).
+///
+/// A socket has them without being connected.
+/// [`super::refusals`] takes them; as long as one waits, the socket is in a state of error.
+///
+/// # Errors
+/// Returns the error of the kernel.
+pub fn report_refusals(socket: impl AsFd, is_v6: bool) -> io::Result<()> {
+    let (level, option) = match is_v6 {
+        true => (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
+        false => (libc::IPPROTO_IP, libc::IP_RECVERR),
+    };
+    set_at(&socket, level, option, 1)
+}
+
 /// Sets the receive buffer of a socket to `bytes`, and returns its size. Without `CAP_NET_ADMIN` it is at most
 /// `net.core.rmem_max`. The size is as the kernel counts: headers of its own with it.
 ///
@@ -36,9 +51,13 @@ pub fn receive_drops(socket: impl AsFd) -> Option<u32> {
 }
 
 fn set(socket: &impl AsFd, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    set_at(socket, libc::SOL_SOCKET, option, value)
+}
+
+fn set_at(socket: &impl AsFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     let (fd, len) = (socket.as_fd().as_raw_fd(), size_of_val(&value) as libc::socklen_t);
     // SAFETY: reads one `c_int`, which lives for the call, and its length is passed with it.
-    match unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, option, (&raw const value).cast(), len) } {
+    match unsafe { libc::setsockopt(fd, level, option, (&raw const value).cast(), len) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

@@ -1,11 +1,19 @@
 //! State of a call.
 
+use std::net::IpAddr;
+
 use bentpipe_units::{Span, Time};
 
+use super::peer_of;
 use crate::dialog::Dialog;
-use crate::sdp::{Capabilities, Negotiated, Session};
+use crate::sdp::{self, Body, Capabilities, Negotiated, Session, body_of};
 use crate::sip::Message;
 use crate::transaction::{ClientId, Peer, ServerId};
+
+/// Maximum number of branches of a fork that are acknowledged.
+pub(super) const MAX_BRANCHES: usize = 16;
+/// Option of reliable provisional responses.
+pub(super) const RELIABLE: &str = "100rel";
 
 /// Call of a user agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,6 +28,8 @@ pub(super) struct Outgoing {
     pub(super) has_credentials: bool,
     pub(super) is_provisional: bool,
     pub(super) is_cancelled: bool,
+    /// Audio by the answer in a provisional response.
+    pub(super) answered: Option<Negotiated>,
 }
 
 /// INVITE of the peer without a final response.
@@ -28,6 +38,37 @@ pub(super) struct Incoming {
     pub(super) server: ServerId,
     pub(super) invite: Message,
     pub(super) offer: Option<Session>,
+    /// Answer in a provisional response, and its outcome.
+    pub(super) answered: Option<(Session, Negotiated)>,
+    pub(super) reliable: Option<Reliable>,
+    /// Set once it is to be answered, when PRACK comes.
+    pub(super) waits_for_prack: bool,
+}
+
+impl Incoming {
+    pub(super) fn new(server: ServerId, invite: Message, offer: Option<Session>) -> Incoming {
+        Incoming { server, invite, offer, answered: None, reliable: None, waits_for_prack: false }
+    }
+}
+
+/// Reliable provisional response of this side (RFC 3262 3).
+#[derive(Debug)]
+pub(super) struct Reliable {
+    pub(super) response: Message,
+    /// Number in RSeq.
+    pub(super) number: u32,
+    pub(super) interval: Span,
+    pub(super) next: Time,
+    pub(super) until: Time,
+    pub(super) is_acknowledged: bool,
+}
+
+/// Early dialog of a caller with one branch (RFC 3261 12.1).
+#[derive(Debug)]
+pub(super) struct Early {
+    pub(super) dialog: Dialog,
+    /// RSeq of the last reliable response.
+    pub(super) number: Option<u32>,
 }
 
 /// 2xx of this side that waits for its ACK (RFC 3261 13.3.1.4).
@@ -60,6 +101,10 @@ pub(super) struct Call {
     pub(super) local_tag: String,
     pub(super) peer: Peer,
     pub(super) dialog: Option<Dialog>,
+    /// Dialogs of a caller before the answer.
+    pub(super) early: Vec<Early>,
+    /// Host that an ACK or PRACK of this dialog came from.
+    pub(super) proven: Option<IpAddr>,
     pub(super) outgoing: Option<Outgoing>,
     pub(super) incoming: Option<Incoming>,
     pub(super) unacknowledged: Option<Unacknowledged>,
@@ -94,7 +139,36 @@ impl Call {
     pub(super) fn deadline(&self) -> Time {
         let unacknowledged =
             self.unacknowledged.as_ref().map_or(Time::NEVER, |waiting| waiting.next.min(waiting.until));
-        unacknowledged.min(self.retry)
+        let reliable = self.incoming.as_ref().and_then(|incoming| incoming.reliable.as_ref());
+        let reliable = reliable.filter(|reliable| !reliable.is_acknowledged);
+        let reliable = reliable.map_or(Time::NEVER, |reliable| reliable.next.min(reliable.until));
+        unacknowledged.min(reliable).min(self.retry)
+    }
+
+    /// Returns the destination of requests of this side in its dialog.
+    ///
+    /// Any host may be in the Contact and the routes of an INVITE. They count if the INVITE or its ACK came from there; what this
+    /// side called was chosen by it.
+    pub(super) fn destination(&self) -> Peer {
+        let named = self.dialog.as_ref().and_then(|dialog| peer_of(dialog.next_hop()));
+        let is_caller = self.merge_key.is_none();
+        let host = |at: IpAddr| at.to_canonical();
+        let is_proven = |to: &Peer| {
+            let named = host(to.address.ip());
+            is_caller
+                || named == host(self.peer.address.ip())
+                || self.proven.is_some_and(|from| named == host(from))
+        };
+        named.filter(is_proven).unwrap_or(self.peer)
+    }
+
+    /// Returns the dialog with a tag of the peer, established or early.
+    pub(super) fn dialog_with(&mut self, tag: Option<&str>) -> Option<&mut Dialog> {
+        let is_of = |dialog: &Dialog| dialog.remote.tag().is_none() || dialog.remote.tag() == tag;
+        match &mut self.dialog {
+            Some(dialog) => Some(dialog).filter(|dialog| is_of(dialog)),
+            None => self.early.iter_mut().map(|early| &mut early.dialog).find(|dialog| is_of(dialog)),
+        }
     }
 
     /// Returns the next version of the session description.
@@ -102,4 +176,10 @@ impl Call {
         self.version += 1;
         self.version
     }
+}
+
+/// Returns the audio by the answer to an offer that a response has.
+pub(super) fn answer_in(offer: &Session, response: &Message) -> Option<Negotiated> {
+    let Body::Description(bytes) = body_of(response) else { return None };
+    sdp::outcome(offer, &Session::parse(bytes).ok()?).ok()
 }

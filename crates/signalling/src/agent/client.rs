@@ -2,17 +2,11 @@
 
 use bentpipe_units::{Span, Time};
 
-use super::call::{Acknowledged, Call, Outgoing};
+use super::call::{Acknowledged, Call, Early, MAX_BRANCHES, Outgoing, RELIABLE, answer_in};
 use super::{Agent, CallId, Capabilities, Event, Failure, Peer, Purpose, peer_of};
 use crate::dialog::Dialog;
 use crate::sdp::{self, Direction, Session};
 use crate::sip::{CSeq, Message, Method, NameAddr, Uri, name};
-
-/// Maximum number of branches of a fork that are acknowledged.
-const MAX_BRANCHES: usize = 16;
-
-/// Methods that an agent answers.
-pub(super) const ALLOW: &str = "INVITE, ACK, BYE, CANCEL, OPTIONS";
 
 impl Agent {
     /// Calls a URI by way of a peer: a proxy, or the callee itself. `None` if there are too many calls.
@@ -69,6 +63,8 @@ impl Agent {
                 local_tag,
                 peer,
                 dialog: None,
+                early: vec![],
+                proven: None,
                 outgoing: None,
                 incoming: None,
                 unacknowledged: None,
@@ -93,12 +89,15 @@ impl Agent {
 
     /// Adds Contact and an offer to an INVITE and sends it.
     fn send_invite(&mut self, now: Time, id: CallId, mut invite: Message) {
-        let contact = self.contact();
+        let (contact, allow) = (self.contact(), self.allow());
         let Some(call) = self.calls.get_mut(&id) else { return };
         let version = call.next_version();
         let offer = sdp::offer(&call.capabilities, call.session, version);
         invite.headers.push(name::CONTACT, contact);
-        invite.headers.push(name::ALLOW, ALLOW);
+        invite.headers.push(name::ALLOW, allow);
+        if self.config.has_extensions {
+            invite.headers.push(name::SUPPORTED, RELIABLE);
+        }
         invite.set_body(sdp::CONTENT_TYPE, offer.emit());
         self.start_invite(now, id, invite, offer, false);
     }
@@ -112,12 +111,13 @@ impl Agent {
         has_credentials: bool,
     ) {
         let Some(call) = self.calls.get_mut(&id) else { return };
-        let to = call.dialog.as_ref().and_then(|dialog| peer_of(dialog.next_hop())).unwrap_or(call.peer);
-        let client = self.stack.request(now, invite.clone(), to);
+        let client = self.stack.request(now, invite.clone(), call.destination());
+        call.early.clear();
         self.clients.insert(client, Purpose::Invite(id));
         let is_cancelled = call.outgoing.as_ref().is_some_and(|outgoing| outgoing.is_cancelled);
+        let (is_provisional, answered) = (false, None);
         let outgoing =
-            Outgoing { client, invite, offer, has_credentials, is_provisional: false, is_cancelled };
+            Outgoing { client, invite, offer, has_credentials, is_provisional, is_cancelled, answered };
         call.outgoing = Some(outgoing);
         if let Some(old) = call.client.replace(client) {
             self.clients.remove(&old);
@@ -138,7 +138,7 @@ impl Agent {
     }
 
     /// Sends CANCEL once a provisional response came (RFC 3261 9.1).
-    fn cancel_if_possible(&mut self, now: Time, id: CallId) {
+    pub(super) fn cancel_if_possible(&mut self, now: Time, id: CallId) {
         let Some(outgoing) = self.calls.get(&id).and_then(|call| call.outgoing.as_ref()) else { return };
         if outgoing.is_cancelled && outgoing.is_provisional {
             let cancel = self.stack.cancel(now, outgoing.client);
@@ -158,9 +158,9 @@ impl Agent {
 
     pub(super) fn send_bye(&mut self, now: Time, id: CallId) {
         let Some(call) = self.calls.get_mut(&id) else { return };
+        let to = call.destination();
         let Some(dialog) = &mut call.dialog else { return };
-        let (bye, to) = (dialog.request(Method::BYE), peer_of(dialog.next_hop()).unwrap_or(call.peer));
-        let client = self.stack.request(now, bye, to);
+        let client = self.stack.request(now, dialog.request(Method::BYE), to);
         call.bye = Some(client);
         self.clients.insert(client, Purpose::Bye(id));
     }
@@ -183,21 +183,9 @@ impl Agent {
     pub(super) fn on_invite_response(&mut self, now: Time, id: CallId, response: &Message) {
         let Some(status) = response.status() else { return };
         match status {
-            ..=199 => self.on_provisional(now, id, status),
+            ..=199 => self.on_provisional(now, id, response, status),
             200..=299 => self.on_success(now, id, response),
             _ => self.on_refusal(now, id, response, status),
-        }
-    }
-
-    fn on_provisional(&mut self, now: Time, id: CallId, status: u16) {
-        let Some(call) = self.calls.get_mut(&id) else { return };
-        let Some(outgoing) = &mut call.outgoing else { return };
-        let is_first = !std::mem::replace(&mut outgoing.is_provisional, true);
-        if status > 100 && !call.is_up {
-            self.events.push_back(Event::Progress { call: id, status });
-        }
-        if is_first {
-            self.cancel_if_possible(now, id);
         }
     }
 
@@ -220,7 +208,14 @@ impl Agent {
         let Some(call) = self.calls.get_mut(&id) else { return };
         match &mut call.dialog {
             Some(dialog) => dialog.refresh(response),
-            None => call.dialog = Dialog::of_caller(&outgoing.invite, response),
+            None => {
+                let early = call.early.drain(..).find(|early| early.dialog.remote.tag() == Some(tag));
+                let dialog = Dialog::of_caller(&outgoing.invite, response);
+                call.dialog = dialog.map(|dialog| match early {
+                    Some(Early { dialog: before, .. }) => dialog.numbered_as(&before),
+                    None => dialog,
+                });
+            }
         }
         let number = outgoing.invite.cseq().map_or(0, |cseq| cseq.number);
         let Some(dialog) = &call.dialog else {
@@ -230,9 +225,7 @@ impl Agent {
         let bytes = self.stack.send(ack, to);
         call.acknowledged.retain(|ack| ack.number == number);
         call.acknowledged.push(Acknowledged { tag: tag.to_owned(), number, bytes, to });
-        let media = Session::parse(&response.body)
-            .ok()
-            .and_then(|answer| sdp::outcome(&outgoing.offer, &answer).ok());
+        let media = answer_in(&outgoing.offer, response).or(outgoing.answered);
         let was_up = std::mem::replace(&mut call.is_up, true);
         call.media = media.clone().or(call.media.take());
         let event = match media {
@@ -355,8 +348,9 @@ impl Agent {
             return false;
         };
         call.has_bye_credentials = true;
+        let to = call.destination();
         let Some(dialog) = &mut call.dialog else { return false };
-        let (mut bye, to) = (dialog.request(Method::BYE), peer_of(dialog.next_hop()).unwrap_or(call.peer));
+        let mut bye = dialog.request(Method::BYE);
         if !self.authorise(&mut bye, response) {
             return false;
         }

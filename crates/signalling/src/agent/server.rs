@@ -2,15 +2,18 @@
 
 use bentpipe_units::Time;
 
-use super::call::{Call, Incoming, Unacknowledged};
-use super::client::{ALLOW, key};
+use super::call::{Call, Incoming, RELIABLE, Unacknowledged, answer_in};
+use super::client::key;
 use super::{Agent, CallId, Capabilities, Event, Failure, Peer};
 use crate::dialog::Dialog;
 use crate::digest::{Protected, Refusal};
 use crate::response::response;
-use crate::sdp::{self, Direction, Negotiated, Session, Unacceptable};
+use crate::sdp::{self, Body, Direction, Negotiated, Session, Unacceptable, body_of};
 use crate::sip::{Message, Method, SipUri, Uri, name};
-use crate::transaction::ServerId;
+use crate::transaction::{ServerId, host};
+
+/// Media types that an agent understands.
+const ACCEPT: &str = "application/sdp, multipart/mixed";
 
 impl Agent {
     pub(super) fn on_request(&mut self, now: Time, server: ServerId, from: Peer, request: &Message) {
@@ -31,9 +34,11 @@ impl Agent {
             "CANCEL" => self.on_cancel(now, server, request),
             "OPTIONS" => self.on_options(now, server, request),
             "REGISTER" if self.registrar.is_some() => self.on_register(now, server, request),
+            "PRACK" if self.config.has_extensions => self.on_prack(now, server, from, request),
+            "UPDATE" if self.config.has_extensions => self.on_update(now, server, request),
             _ => {
                 let mut response = self.response(request, if method.is_known() { 405 } else { 501 });
-                response.headers.push(name::ALLOW, ALLOW);
+                response.headers.push(name::ALLOW, self.allow());
                 self.stack.respond(now, server, &response);
             }
         }
@@ -116,19 +121,23 @@ impl Agent {
     /// Returns the refusal of a request that this agent cannot process (RFC 3261 8.2).
     fn inspect(&mut self, request: &Message) -> Option<Message> {
         let method = request.method()?;
-        let required = request.headers.list(name::REQUIRE);
+        let mut required = request.headers.list(name::REQUIRE);
+        if self.config.has_extensions && method == Method::INVITE {
+            required.retain(|option| !option.eq_ignore_ascii_case(RELIABLE));
+        }
+        let has_session = [Method::INVITE, Method::UPDATE, Method::PRACK].contains(&method);
         let is_sip = matches!(request.uri(), Some(Uri::Sip(_)));
         let status = match () {
             () if method.is_known() && !is_sip => 416,
             () if method != Method::CANCEL && !required.is_empty() => 420,
-            () if method == Method::INVITE && !has_description(request) => 415,
+            () if has_session && body_of(request) == Body::Other => 415,
             () if method == Method::INVITE && !accepts_description(request) => 406,
             () => return None,
         };
         let mut response = self.response(request, status);
         match status {
             420 => response.headers.push(name::UNSUPPORTED, required.join(", ")),
-            415 => response.headers.push(name::ACCEPT, sdp::CONTENT_TYPE),
+            415 => response.headers.push(name::ACCEPT, ACCEPT),
             _ => {}
         }
         Some(response)
@@ -158,8 +167,30 @@ impl Agent {
         response(request, status, &tag)
     }
 
-    fn refuse(&mut self, now: Time, server: ServerId, request: &Message, status: u16) {
+    pub(super) fn refuse(&mut self, now: Time, server: ServerId, request: &Message, status: u16) {
         let response = self.response(request, status);
+        self.stack.respond(now, server, &response);
+    }
+
+    /// Refuses an offer with 500 until another transaction is over.
+    ///
+    /// See RFC 3261 14.2 and RFC 3311 5.2.
+    pub(super) fn refuse_for_now(&mut self, now: Time, server: ServerId, request: &Message) {
+        let mut response = self.response(request, 500);
+        response.headers.push(name::RETRY_AFTER, self.stack.uniform(10.0) as u32);
+        self.stack.respond(now, server, &response);
+    }
+
+    /// Refuses an offer of a later request with 488, and the reason.
+    pub(super) fn refuse_offer(
+        &mut self,
+        now: Time,
+        server: ServerId,
+        request: &Message,
+        reason: Unacceptable,
+    ) {
+        let mut response = self.response(request, 488);
+        warn(&mut response, reason, &host(self.config.local));
         self.stack.respond(now, server, &response);
     }
 
@@ -173,8 +204,11 @@ impl Agent {
 
     fn on_options(&mut self, now: Time, server: ServerId, request: &Message) {
         let mut response = self.response(request, 200);
-        response.headers.push(name::ALLOW, ALLOW);
-        response.headers.push(name::ACCEPT, sdp::CONTENT_TYPE);
+        response.headers.push(name::ALLOW, self.allow());
+        response.headers.push(name::ACCEPT, ACCEPT);
+        if self.config.has_extensions {
+            response.headers.push(name::SUPPORTED, RELIABLE);
+        }
         self.stack.respond(now, server, &response);
     }
 
@@ -207,29 +241,26 @@ impl Agent {
             if state.is_counted {
                 self.incoming.insert(from.address.ip(), call);
             }
-            state.incoming = Some(Incoming { server, invite: invite.clone(), offer });
+            state.incoming = Some(Incoming::new(server, invite.clone(), offer));
         }
         self.merged.insert(merge_key, call);
         self.by_server.insert(server, call);
         self.events.extend(to.map(|to| Event::Incoming { call, from: caller, to }));
     }
 
-    /// Sends 180 Ringing for an incoming call.
-    pub fn ring(&mut self, now: Time, id: CallId) {
-        let contact = self.contact();
-        let Some(call) = self.calls.get(&id) else { return };
-        let Some(incoming) = &call.incoming else { return };
-        let mut ringing = response(&incoming.invite, 180, &call.local_tag);
-        copy_record_route(&incoming.invite, &mut ringing);
-        ringing.headers.push(name::CONTACT, contact);
-        self.stack.respond(now, incoming.server, &ringing);
-    }
-
     /// Answers an incoming call. It is refused with 488 if no codec is in common.
     pub fn answer(&mut self, now: Time, id: CallId, capabilities: Capabilities) {
         let Some(call) = self.calls.get_mut(&id) else { return };
-        let Some(incoming) = call.incoming.take() else { return };
-        call.capabilities = capabilities;
+        let Some(mut incoming) = call.incoming.take() else { return };
+        if incoming.answered.is_none() {
+            call.capabilities = capabilities;
+        }
+        // The answer waits for PRACK of what was sent before it (RFC 3262 3).
+        if incoming.reliable.as_ref().is_some_and(|reliable| !reliable.is_acknowledged) {
+            incoming.waits_for_prack = true;
+            call.incoming = Some(incoming);
+            return;
+        }
         match self.accept(now, id, &incoming) {
             Ok(media) => {
                 if let Some(call) = self.calls.get_mut(&id) {
@@ -237,11 +268,11 @@ impl Agent {
                 }
                 self.by_server.remove(&incoming.server);
             }
-            Err(Unacceptable::NoCodec | Unacceptable::Mismatch) => {
+            Err(reason) => {
                 if let Some(call) = self.calls.get_mut(&id) {
                     call.incoming = Some(incoming);
                 }
-                self.refuse_incoming(now, id, 488, Failure::NoCodec);
+                self.refuse_media(now, id, reason);
             }
         }
     }
@@ -254,20 +285,28 @@ impl Agent {
         incoming: &Incoming,
     ) -> Result<Option<Negotiated>, Unacceptable> {
         let (contact, t1, give_up) = (self.contact(), self.stack.timers().t1, self.stack.timers().give_up());
+        let allow = self.allow();
         let Some(call) = self.calls.get_mut(&id) else { return Ok(None) };
-        let version = call.next_version();
-        let (description, media) = match &incoming.offer {
-            Some(offer) => {
+        let (description, media) = match (&incoming.answered, &incoming.offer) {
+            // What a provisional response has is the answer (RFC 3261 13.2.1). An UPDATE may have changed it since.
+            (Some((answer, media)), _) => (answer.clone(), call.media.clone().or(Some(media.clone()))),
+            (None, Some(offer)) => {
+                let version = call.next_version();
                 let (answer, media) = sdp::answer(offer, &call.capabilities, call.session, version)?;
                 (answer, Some(media))
             }
-            None => (sdp::offer(&call.capabilities, call.session, version), None),
+            (None, None) => {
+                let version = call.next_version();
+                (sdp::offer(&call.capabilities, call.session, version), None)
+            }
         };
         let mut ok = response(&incoming.invite, 200, &call.local_tag);
         copy_record_route(&incoming.invite, &mut ok);
         ok.headers.push(name::CONTACT, contact);
-        ok.headers.push(name::ALLOW, ALLOW);
-        ok.set_body(sdp::CONTENT_TYPE, description.emit());
+        ok.headers.push(name::ALLOW, allow);
+        if !incoming.is_answered_reliably() {
+            ok.set_body(sdp::CONTENT_TYPE, description.emit());
+        }
         self.stack.respond(now, incoming.server, &ok);
         let is_first = !call.is_up;
         call.unacknowledged = Some(Unacknowledged {
@@ -289,10 +328,30 @@ impl Agent {
         self.refuse_incoming(now, id, status, Failure::Status(status));
     }
 
-    fn refuse_incoming(&mut self, now: Time, id: CallId, status: u16, failure: Failure) {
+    pub(super) fn refuse_incoming(&mut self, now: Time, id: CallId, status: u16, failure: Failure) {
+        self.refuse_call(now, id, status, (failure, None));
+    }
+
+    /// Refuses an incoming call whose offer cannot be accepted, with the reason.
+    pub(super) fn refuse_media(&mut self, now: Time, id: CallId, reason: Unacceptable) {
+        let failure = if reason == Unacceptable::Encrypted { Failure::Encrypted } else { Failure::NoCodec };
+        self.refuse_call(now, id, 488, (failure, Some(reason)));
+    }
+
+    fn refuse_call(
+        &mut self,
+        now: Time,
+        id: CallId,
+        status: u16,
+        (failure, reason): (Failure, Option<Unacceptable>),
+    ) {
+        let host = host(self.config.local);
         let Some(call) = self.calls.get_mut(&id) else { return };
         let Some(incoming) = call.incoming.take() else { return };
-        let refusal = response(&incoming.invite, status.max(300), &call.local_tag);
+        let mut refusal = response(&incoming.invite, status.max(300), &call.local_tag);
+        if let Some(reason) = reason {
+            warn(&mut refusal, reason, &host);
+        }
         self.by_server.remove(&incoming.server);
         self.stack.respond(now, incoming.server, &refusal);
         self.end(id, Event::Failed { call: id, failure });
@@ -305,17 +364,14 @@ impl Agent {
     }
 
     /// Returns the call of a request, if its number is in order; else refuses it.
-    fn in_order(&mut self, now: Time, server: ServerId, request: &Message) -> Option<CallId> {
+    pub(super) fn in_order(&mut self, now: Time, server: ServerId, request: &Message) -> Option<CallId> {
         let Some(id) = self.call_of(request) else {
             self.refuse(now, server, request, 481);
             return None;
         };
-        let dialog = self.calls.get_mut(&id).and_then(|call| call.dialog.as_mut());
-        let is_from_peer =
-            |remote: Option<&str>| remote.is_none() || remote.map(str::to_owned) == request.tag(name::FROM);
-        let is_new =
-            dialog.filter(|dialog| is_from_peer(dialog.remote.tag())).map(|dialog| dialog.accepts(request));
-        let status = match is_new {
+        let tag = request.tag(name::FROM);
+        let dialog = self.calls.get_mut(&id).and_then(|call| call.dialog_with(tag.as_deref()));
+        let status = match dialog.map(|dialog| dialog.accepts(request)) {
             Some(true) => return Some(id),
             Some(false) => 500,
             None => 481,
@@ -331,13 +387,13 @@ impl Agent {
             return self.refuse(now, server, invite, 491);
         }
         if call.incoming.is_some() || call.unacknowledged.is_some() || call.is_ending {
-            return self.refuse(now, server, invite, 500);
+            return self.refuse_for_now(now, server, invite);
         }
         let Ok(offer) = offer_of(invite) else { return self.refuse(now, server, invite, 400) };
         if let Some(dialog) = &mut call.dialog {
             dialog.refresh(invite);
         }
-        let incoming = Incoming { server, invite: invite.clone(), offer };
+        let incoming = Incoming::new(server, invite.clone(), offer);
         match self.accept(now, id, &incoming) {
             Ok(Some(media)) => {
                 if let Some(call) = self.calls.get_mut(&id) {
@@ -346,14 +402,16 @@ impl Agent {
                 self.events.push_back(Event::Changed { call: id, media });
             }
             Ok(None) => {}
-            Err(_) => self.refuse(now, server, invite, 488),
+            Err(reason) => self.refuse_offer(now, server, invite, reason),
         }
     }
 
     fn on_bye(&mut self, now: Time, server: ServerId, bye: &Message) {
         let Some(id) = self.in_order(now, server, bye) else { return };
-        self.refuse(now, server, bye, 200);
-        let Some(call) = self.calls.get_mut(&id) else { return };
+        // A callee ends no call before its answer (RFC 3261 15).
+        let status = if self.calls.get(&id).is_some_and(|call| call.dialog.is_some()) { 200 } else { 481 };
+        self.refuse(now, server, bye, status);
+        let Some(call) = self.calls.get_mut(&id).filter(|_| status == 200) else { return };
         if let Some(incoming) = call.incoming.take() {
             let terminated = response(&incoming.invite, 487, &call.local_tag);
             self.stack.respond(now, incoming.server, &terminated);
@@ -371,33 +429,44 @@ impl Agent {
         }
     }
 
-    pub(super) fn on_ack(&mut self, now: Time, ack: &Message) {
+    pub(super) fn on_ack(&mut self, now: Time, from: Peer, ack: &Message) {
         let Some(id) = self.call_of(ack) else { return };
         let Some(call) = self.calls.get_mut(&id) else { return };
         let number = ack.cseq().map(|cseq| cseq.number);
         let Some(waiting) = call.unacknowledged.take_if(|waiting| Some(waiting.number) == number) else {
             return;
         };
-        // The tag of this side went to the peer of the INVITE alone.
-        self.stack.prove(call.peer);
         self.stack.note_acknowledged(waiting.server);
-        if std::mem::take(&mut call.is_unproven) {
-            self.unproven.remove(call.peer.address.ip(), id);
-        }
         if let Some(offer) = &waiting.offer {
-            let answer = Session::parse(&ack.body).ok();
-            call.media = answer.and_then(|answer| sdp::outcome(offer, &answer).ok());
+            let before = call.media.take().filter(|_| !waiting.is_first);
+            call.media = answer_in(offer, ack).or(before);
         }
         let (media, is_ending) = (call.media.clone(), call.is_ending);
-        if waiting.is_first {
-            self.events.push_back(Event::Confirmed { call: id, media });
+        match media {
+            media if waiting.is_first => self.events.push_back(Event::Confirmed { call: id, media }),
+            Some(media) if waiting.offer.is_some() => {
+                self.events.push_back(Event::Changed { call: id, media })
+            }
+            _ => {}
         }
+        self.prove(id, from);
         if is_ending {
             self.send_bye(now, id);
         }
     }
 
-    /// Repeats a 2xx, gives it up, or sends a re-INVITE again.
+    /// Notes the host that acknowledged a message of this side.
+    pub(super) fn prove(&mut self, id: CallId, from: Peer) {
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        // The tag of this side went to the peer of the INVITE alone.
+        self.stack.prove(call.peer);
+        call.proven = Some(from.address.ip());
+        if std::mem::take(&mut call.is_unproven) {
+            self.unproven.remove(call.peer.address.ip(), id);
+        }
+    }
+
+    /// Repeats a response, gives it up, or sends a re-INVITE again.
     pub(super) fn call_timer(&mut self, now: Time, id: CallId) {
         let t2 = self.stack.timers().t2;
         let Some(call) = self.calls.get_mut(&id) else { return };
@@ -417,6 +486,7 @@ impl Agent {
             _ => {}
         }
         self.agenda.add(call.deadline(), id);
+        self.provisional_timer(now, id);
     }
 
     /// Ends a call whose 2xx was not acknowledged (RFC 3261 13.3.1.4).
@@ -443,35 +513,35 @@ fn ended(call: CallId, state: &Call) -> Event {
     }
 }
 
-fn copy_record_route(request: &Message, response: &mut Message) {
+pub(super) fn copy_record_route(request: &Message, response: &mut Message) {
     for route in request.headers.all(name::RECORD_ROUTE) {
         response.headers.push(name::RECORD_ROUTE, route);
     }
 }
 
-/// Returns `true` if the body is empty or a session description.
-fn has_description(invite: &Message) -> bool {
-    let kind = invite.headers.get(name::CONTENT_TYPE).unwrap_or(sdp::CONTENT_TYPE);
-    let kind = kind.split(';').next().unwrap_or_default().trim();
-    invite.body.is_empty() || kind.eq_ignore_ascii_case(sdp::CONTENT_TYPE)
-}
-
 /// Returns `true` if the sender accepts session descriptions.
 fn accepts_description(invite: &Message) -> bool {
     let kinds = invite.headers.list(name::ACCEPT);
-    let is_one = |kind: &&str| {
-        let kind = kind.split(';').next().unwrap_or_default().trim();
-        ["*/*", "application/*", sdp::CONTENT_TYPE].iter().any(|one| one.eq_ignore_ascii_case(kind))
-    };
-    invite.headers.get(name::ACCEPT).is_none() || kinds.iter().any(is_one)
+    invite.headers.get(name::ACCEPT).is_none() || kinds.iter().any(|kind| sdp::is_accepted(kind))
 }
 
-/// Returns the offer of an INVITE, if it has one.
-fn offer_of(invite: &Message) -> Result<Option<Session>, ()> {
-    if invite.body.is_empty() {
-        return Ok(None);
+/// Adds the reason of a refusal (RFC 3261 20.43).
+fn warn(refusal: &mut Message, reason: Unacceptable, host: &str) {
+    let (code, text) = match reason {
+        Unacceptable::Encrypted => (302, "SRTP is not supported, offer RTP/AVP"),
+        Unacceptable::NoCodec => (305, "No codec in common"),
+        Unacceptable::Mismatch => (399, "Streams in another order than before"),
+    };
+    refusal.headers.push(name::WARNING, format!("{code} {host} \"{text}\""));
+}
+
+/// Returns the offer of a request, if it has one.
+pub(super) fn offer_of(request: &Message) -> Result<Option<Session>, ()> {
+    match body_of(request) {
+        Body::Empty => Ok(None),
+        Body::Description(bytes) => Session::parse(bytes).map(Some).map_err(|_| ()),
+        Body::Other => Err(()),
     }
-    Session::parse(&invite.body).map(Some).map_err(|_| ())
 }
 
 /// Returns the capabilities of a call that is not answered yet.

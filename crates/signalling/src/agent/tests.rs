@@ -7,10 +7,10 @@ use super::*;
 use crate::net::{Net, Path, at, udp};
 use crate::sdp::{Codec, Direction};
 
-const CALLER: u16 = 5070;
-const CALLEE: u16 = 5080;
+pub(super) const CALLER: u16 = 5070;
+pub(super) const CALLEE: u16 = 5080;
 
-fn capabilities(port: u16) -> Capabilities {
+pub(super) fn capabilities(port: u16) -> Capabilities {
     let codecs = vec![Codec::new(8, "PCMA", 8000), Codec::new(18, "G729", 8000)];
     Capabilities { address: [192, 0, 2, 1].into(), port, codecs, ptime: 20, direction: Direction::SendRecv }
 }
@@ -19,23 +19,23 @@ fn agent(port: u16, seed: u64) -> Agent {
     Agent::new(Config::new(&format!("u{port}"), at(port)), RandomStream::new(seed, &port.to_string()))
 }
 
-fn two(path: Path, seed: u64) -> Net {
+pub(super) fn two(path: Path, seed: u64) -> Net {
     let mut net = Net::new(path, seed);
     [CALLER, CALLEE].into_iter().for_each(|port| net.add(port, agent(port, seed)));
     net
 }
 
-fn dial(net: &mut Net) -> CallId {
+pub(super) fn dial(net: &mut Net) -> CallId {
     let (now, target) = (net.now, "sip:bob@192.0.2.1:5080".parse().expect("a URI"));
     net.agent(CALLER).call(now, &target, udp(CALLEE), capabilities(4000)).expect("room")
 }
 
-fn events(net: &mut Net, port: u16) -> Vec<Event> {
+pub(super) fn events(net: &mut Net, port: u16) -> Vec<Event> {
     let agent = net.agent(port);
     std::iter::from_fn(|| agent.poll_event()).collect()
 }
 
-fn incoming(net: &mut Net) -> CallId {
+pub(super) fn incoming(net: &mut Net) -> CallId {
     let found = events(net, CALLEE).into_iter().find_map(|event| match event {
         Event::Incoming { call, .. } => Some(call),
         _ => None,
@@ -57,7 +57,7 @@ fn set_up(net: &mut Net) -> (CallId, CallId) {
     (call, other)
 }
 
-fn is_idle(net: &mut Net) {
+pub(super) fn is_idle(net: &mut Net) {
     assert!(!net.run_for(400.0), "timers are left");
     for port in [CALLER, CALLEE] {
         let agent = net.agent(port);

@@ -17,6 +17,9 @@ pub struct Codec {
     pub parameters: Option<String>,
 }
 
+/// Encoding name of telephone events (RFC 4733 7.1).
+const TELEPHONE_EVENT: &str = "telephone-event";
+
 /// Static payload types of audio (RFC 3551 6).
 const STATIC: &[(u8, &str, u32)] = &[
     (0, "PCMU", 8000),
@@ -36,6 +39,20 @@ impl Codec {
     /// Creates a codec without parameters.
     pub fn new(payload_type: u8, name: &str, clock: u32) -> Codec {
         Codec { payload_type, name: name.to_owned(), clock, parameters: None }
+    }
+
+    /// Creates the events of a telephone: digits and tones (RFC 4733).
+    pub fn telephone_events(payload_type: u8) -> Codec {
+        Codec { parameters: Some("0-15".into()), ..Codec::new(payload_type, TELEPHONE_EVENT, 8000) }
+    }
+
+    fn is_events(&self) -> bool {
+        self.name.eq_ignore_ascii_case(TELEPHONE_EVENT)
+    }
+
+    /// Returns `true` for an encoding of speech: neither comfort noise (RFC 3389) nor telephone events.
+    fn is_speech(&self) -> bool {
+        !self.name.eq_ignore_ascii_case("CN") && !self.is_events()
     }
 
     /// Returns `true` if both are the same encoding under any payload types.
@@ -90,11 +107,13 @@ impl Direction {
         }
     }
 
-    fn sends(self) -> bool {
+    /// Returns `true` if media are sent.
+    pub fn sends(self) -> bool {
         matches!(self, Direction::SendRecv | Direction::SendOnly)
     }
 
-    fn receives(self) -> bool {
+    /// Returns `true` if media are received.
+    pub fn receives(self) -> bool {
         matches!(self, Direction::SendRecv | Direction::RecvOnly)
     }
 
@@ -137,10 +156,23 @@ pub struct Negotiated {
     pub port: u16,
     /// Codec to send, with the payload type that the peer expects.
     pub codec: Codec,
+    /// Payload type of that codec in packets of the peer.
+    pub receive_type: u8,
+    /// Telephone events, if both sides have them.
+    pub events: Option<Events>,
     /// Packet interval in ms, if the peer asks for one.
     pub ptime: Option<u32>,
     /// Direction, as this side sees it.
     pub direction: Direction,
+}
+
+/// Payload types of telephone events (RFC 4733).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Events {
+    /// Type that the peer expects.
+    pub send: u8,
+    /// Type in packets of the peer.
+    pub receive: u8,
 }
 
 /// Error returned when an offer or answer cannot be used.
@@ -149,6 +181,9 @@ pub enum Unacceptable {
     /// No media and codec in common (488 Not Acceptable Here).
     #[error("no codec in common")]
     NoCodec,
+    /// No stream but those of SRTP has a port (488 Not Acceptable Here).
+    #[error("SRTP alone")]
+    Encrypted,
     /// The answer does not have the media of the offer, in their order.
     #[error("answer does not match the offer")]
     Mismatch,
@@ -178,15 +213,19 @@ pub fn answer(
     let mut media = Vec::with_capacity(offer.media.len());
     for theirs in &offer.media {
         let common = if negotiated.is_none() { in_common(theirs, capabilities) } else { vec![] };
-        let Some(codec) = common.first().cloned() else {
+        let Some(codec) = common.iter().find(|codec| codec.is_speech()).cloned() else {
             media.push(refusal(theirs));
             continue;
         };
         let direction = capabilities.direction.within(Direction::of_media(offer, theirs).reversed());
+        let direction = unless_held(offer, theirs, direction);
         media.push(audio(capabilities, &common, direction, &theirs.protocol));
-        negotiated = Some(outcome_of(offer, theirs, codec, direction));
+        let types = common.iter().find(|codec| codec.is_events()).map(|codec| codec.payload_type);
+        let events = types.map(|of| Events { send: of, receive: of });
+        let receive_type = codec.payload_type;
+        negotiated = Some(outcome_of(offer, theirs, (codec, receive_type, events), direction));
     }
-    let negotiated = negotiated.ok_or(Unacceptable::NoCodec)?;
+    let negotiated = negotiated.ok_or_else(|| reason_against(offer))?;
     Ok((describe(capabilities, session, version, media), negotiated))
 }
 
@@ -204,20 +243,52 @@ pub fn outcome(offer: &Session, answer: &Session) -> Result<Negotiated, Unaccept
         offer.media.iter().zip(&answer.media).find(|(ours, theirs)| ours.port != 0 && theirs.port != 0);
     let (ours, theirs) = accepted.ok_or(Unacceptable::NoCodec)?;
     let offered = codecs(ours);
-    let codec = codecs(theirs).into_iter().find(|codec| offered.iter().any(|other| codec.is_same(other)));
-    let codec = codec.ok_or(Unacceptable::NoCodec)?;
+    // The peer sends by the types of this side's description, and this side by those of the peer's.
+    let own_type = |codec: &Codec| offered.iter().find(|own| codec.is_same(own)).map(|own| own.payload_type);
+    let answered = codecs(theirs);
+    let (codec, receive_type) = answered
+        .iter()
+        .filter(|codec| codec.is_speech())
+        .find_map(|codec| Some((codec.clone(), own_type(codec)?)))
+        .ok_or(Unacceptable::NoCodec)?;
+    let events = answered.iter().filter(|codec| codec.is_events());
+    let events = events
+        .filter_map(|codec| Some(Events { send: codec.payload_type, receive: own_type(codec)? }))
+        .next();
     let direction = Direction::of_media(offer, ours).within(Direction::of_media(answer, theirs).reversed());
-    Ok(outcome_of(answer, theirs, codec, direction))
+    let direction = unless_held(answer, theirs, direction);
+    Ok(outcome_of(answer, theirs, (codec, receive_type, events), direction))
 }
 
-fn outcome_of(session: &Session, media: &Media, codec: Codec, direction: Direction) -> Negotiated {
-    let connection = media.connection.as_ref().or(session.connection.as_ref());
-    let address = connection.and_then(Address::ip);
-    // Before RFC 3264, 0.0.0.0 put media on hold.
-    let is_held = address.is_some_and(|ip| ip.is_unspecified());
-    let direction = if is_held { direction.within(Direction::RecvOnly) } else { direction };
+/// Returns the address of media.
+fn address_of(session: &Session, media: &Media) -> Option<IpAddr> {
+    media.connection.as_ref().or(session.connection.as_ref()).and_then(Address::ip)
+}
+
+/// Returns the direction without sending to a peer that named no address.
+///
+/// Before RFC 3264, 0.0.0.0 put media on hold.
+fn unless_held(session: &Session, media: &Media, direction: Direction) -> Direction {
+    let is_held = address_of(session, media).is_some_and(|ip| ip.is_unspecified());
+    if is_held { direction.within(Direction::RecvOnly) } else { direction }
+}
+
+/// Returns the reason why no stream of an offer can be accepted.
+fn reason_against(offer: &Session) -> Unacceptable {
+    let mut audio = offer.media.iter().filter(|media| media.kind == "audio" && media.port != 0).peekable();
+    let is_encrypted = audio.peek().is_some() && audio.all(|media| media.protocol.contains("SAVP"));
+    if is_encrypted { Unacceptable::Encrypted } else { Unacceptable::NoCodec }
+}
+
+fn outcome_of(
+    session: &Session,
+    media: &Media,
+    (codec, receive_type, events): (Codec, u8, Option<Events>),
+    direction: Direction,
+) -> Negotiated {
+    let address = address_of(session, media);
     let ptime = media.attribute("ptime").and_then(|ptime| ptime.value.as_deref()?.trim().parse().ok());
-    Negotiated { address, port: media.port, codec, ptime, direction }
+    Negotiated { address, port: media.port, codec, receive_type, events, ptime, direction }
 }
 
 fn in_common(media: &Media, capabilities: &Capabilities) -> Vec<Codec> {
@@ -225,9 +296,8 @@ fn in_common(media: &Media, capabilities: &Capabilities) -> Vec<Codec> {
     let theirs = if is_audio { codecs(media) } else { vec![] };
     let common: Vec<Codec> =
         theirs.into_iter().filter(|codec| capabilities.codecs.iter().any(|own| own.is_same(codec))).collect();
-    // Comfort noise alone does not make a conversation (RFC 3389, section 4).
-    let is_noise = |codec: &Codec| codec.name.eq_ignore_ascii_case("CN");
-    if common.iter().all(is_noise) { Vec::new() } else { common }
+    // Comfort noise alone does not make a conversation (RFC 3389, section 4), and neither do digits.
+    if common.iter().any(Codec::is_speech) { common } else { Vec::new() }
 }
 
 /// Returns the codecs of a media description, in its order. Formats that are not described are left out.

@@ -36,6 +36,40 @@ fn basic_exchange_of_rfc_3264() {
     assert_eq!((back.port, back.address), (49920, Some("192.0.2.9".parse().expect("an address"))));
 }
 
+/// Digits and comfort noise may come first, and are not the codec. Each side has its own payload types.
+#[test]
+fn telephone_events_go_with_speech() {
+    let offer = parse(&format!(
+        "{ALICE}m=audio 8 RTP/AVP 96 13 0\r\na=rtpmap:96 telephone-event/8000\r\na=fmtp:96 0-15\r\n"
+    ));
+    let mut own = capabilities(&[(0, "PCMU"), (13, "CN")]);
+    own.codecs.push(Codec::telephone_events(101));
+    let (answer, negotiated) = answer(&offer, &own, 1, 1).expect("a codec in common");
+    assert_eq!(answer.media[0].formats, ["96", "13", "0"]);
+    assert_eq!(negotiated.codec.name, "PCMU");
+    assert_eq!(negotiated.events, Some(Events { send: 96, receive: 96 }));
+    let mine = super::offer(&own, 1, 1);
+    let theirs = mine.to_string().replace("a=rtpmap:101", "a=rtpmap:97").replace("0 13 101", "97 0");
+    let back = outcome(&mine, &parse(&theirs)).expect("fits");
+    assert_eq!((back.codec.payload_type, back.events), (0, Some(Events { send: 97, receive: 101 })));
+    let alone = parse(&format!("{ALICE}m=audio 8 RTP/AVP 96\r\na=rtpmap:96 telephone-event/8000\r\n"));
+    assert_eq!(super::answer(&alone, &own, 1, 1), Err(Unacceptable::NoCodec));
+}
+
+#[test]
+fn a_stream_of_srtp_alone_is_refused_by_its_name_and_hold_is_answered_as_it_is_done() {
+    let srtp = "m=audio 8 RTP/SAVP 0\r\n";
+    let own = capabilities(&[(0, "PCMU")]);
+    assert_eq!(answer(&parse(&format!("{ALICE}{srtp}")), &own, 1, 1), Err(Unacceptable::Encrypted));
+    let both = parse(&format!("{ALICE}{srtp}m=audio 9 RTP/AVP 0\r\n"));
+    let (said, negotiated) = answer(&both, &own, 1, 1).expect("the second stream");
+    assert_eq!((said.media[0].port, negotiated.port), (0, 9));
+    let held = parse(&format!("{ALICE}m=audio 8 RTP/AVP 0\r\nc=IN IP4 0.0.0.0\r\n"));
+    let (said, negotiated) = answer(&held, &own, 1, 1).expect("a codec in common");
+    assert_eq!(negotiated.direction, Direction::RecvOnly);
+    assert_eq!(Direction::of_media(&said, &said.media[0]), Direction::RecvOnly);
+}
+
 #[test]
 fn one_of_several_codecs_of_rfc_3264() {
     let offer = parse(&format!(
@@ -79,7 +113,7 @@ fn offers_and_answers_that_cannot_be_used_are_refused() {
     assert_eq!(offered("m=audio 8 RTP/AVP 18\r\n"), Err(Unacceptable::NoCodec));
     assert_eq!(offered("m=audio 0 RTP/AVP 0\r\n"), Err(Unacceptable::NoCodec));
     assert_eq!(offered("m=video 8 RTP/AVP 0\r\n"), Err(Unacceptable::NoCodec));
-    assert_eq!(offered("m=audio 8 RTP/SAVP 0\r\n"), Err(Unacceptable::NoCodec));
+    assert_eq!(offered("m=audio 8 RTP/SAVP 0\r\n"), Err(Unacceptable::Encrypted));
     assert_eq!(offered(""), Err(Unacceptable::NoCodec));
     let offer = offer(&mine, 1, 1);
     assert_eq!(outcome(&offer, &parse(ALICE)), Err(Unacceptable::Mismatch));

@@ -65,6 +65,8 @@ names! {
     SUBJECT "Subject" "s";
     CONTENT_ENCODING "Content-Encoding" "e";
     WARNING "Warning";
+    RSEQ "RSeq";
+    RACK "RAck";
 }
 
 /// Names whose fields may be joined with commas (RFC 3261 7.3.1).

@@ -32,6 +32,22 @@ methods! {
     REGISTER
     /// Asks for capabilities.
     OPTIONS
+    /// Confirms a reliable provisional response (RFC 3262).
+    PRACK
+    /// Changes a session, also before its answer (RFC 3311).
+    UPDATE
+    /// Asks for a call to another party (RFC 3515).
+    REFER
+    /// Carries information of an application (RFC 6086).
+    INFO
+    /// Carries a text (RFC 3428).
+    MESSAGE
+    /// Asks for notifications (RFC 6665).
+    SUBSCRIBE
+    /// Notifies of a state (RFC 6665).
+    NOTIFY
+    /// Publishes a state (RFC 3903).
+    PUBLISH
 }
 
 impl Method {
@@ -41,7 +57,7 @@ impl Method {
         known.or_else(|| is_token(text).then(|| Method(Cow::Owned(text.to_owned()))))
     }
 
-    /// Returns `true` if RFC 3261 defines the method.
+    /// Returns `true` if a standard defines the method.
     pub fn is_known(&self) -> bool {
         Method::KNOWN.contains(self)
     }

@@ -57,7 +57,12 @@ pub enum Event {
         message: Message,
     },
     /// An ACK of a 2xx, or of no transaction.
-    Ack(Message),
+    Ack {
+        /// Sender.
+        from: Peer,
+        /// ACK.
+        message: Message,
+    },
     /// A response to a request.
     Response {
         /// Client transaction.
@@ -310,9 +315,9 @@ impl Stack {
         let Some(key) = ServerKey::of(&message) else { return };
         let is_ack = message.method() == Some(Method::ACK);
         match self.keys.get(&key).copied() {
-            Some(server) if is_ack => self.confirm(now, server, message),
+            Some(server) if is_ack => self.confirm(now, server, from, message),
             Some(server) => self.repeat(server),
-            None if is_ack => self.events.push_back(Event::Ack(message)),
+            None if is_ack => self.events.push_back(Event::Ack { from, message }),
             None if !self.makes_room() => self.refuse_busy(to, &message),
             None => self.begin(now, to, from, key, message),
         }
@@ -355,10 +360,10 @@ impl Stack {
         }
     }
 
-    fn confirm(&mut self, now: Time, server: ServerId, message: Message) {
+    fn confirm(&mut self, now: Time, server: ServerId, from: Peer, message: Message) {
         let Some(entry) = self.servers.get_mut(&server) else { return };
         if entry.machine.on_ack(now, &self.timers) {
-            self.events.push_back(Event::Ack(message));
+            self.events.push_back(Event::Ack { from, message });
         }
         self.settle_server(server);
     }

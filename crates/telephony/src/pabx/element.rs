@@ -677,8 +677,9 @@ fn failed(failure: Failure) -> Happened {
     let (status, cause) = match failure {
         Failure::Status(status) => (status, status.to_string()),
         Failure::TimedOut => (408, "no response".to_owned()),
-        Failure::NotAcknowledged => (408, "answer not acknowledged".to_owned()),
+        Failure::NotAcknowledged | Failure::NoPrack => (408, "answer not acknowledged".to_owned()),
         Failure::NoCodec => (488, "no codec in common".to_owned()),
+        Failure::Encrypted => (488, "SRTP alone was offered".to_owned()),
         Failure::Cancelled => (487, "cancelled by the caller".to_owned()),
     };
     Happened::Failed { status, cause }

@@ -13,7 +13,7 @@ use bentpipe_voice::call::{
     Control, ControlCounts, Ear, Incoming, Mouth, Mouths, Rtcp, Settings as VoiceSettings, metrics as quality,
 };
 use bentpipe_voice::emodel::Impairment;
-use bentpipe_voice::{Config as VoiceConfig, Losses, Playout, Speech};
+use bentpipe_voice::{Config as VoiceConfig, Playout, Speech};
 use bentpipe_wire::{ipv4, ipv6, rtp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -134,7 +134,10 @@ struct Line {
 #[derive(Debug)]
 struct Talk {
     to: SocketAddr,
+    /// Payload type of speech in packets of the peer.
     payload_type: u8,
+    /// Set while the peer has no address, as on hold before RFC 3264.
+    is_held: bool,
     /// Silent after this side hung up.
     mouth: Mouth,
     /// Account of what the mouth sends.
@@ -159,6 +162,19 @@ impl Talk {
     }
 }
 
+/// Packets of speech and noise of the others, by what became of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcomes {
+    /// Played.
+    pub played: u64,
+    /// Arrived too late to be played.
+    pub late: u64,
+    /// Missing between the first and the last number.
+    pub lost: u64,
+    /// Arrived again.
+    pub duplicates: u64,
+}
+
 /// Sums over calls.
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
@@ -169,12 +185,14 @@ struct Figures {
     r_min: Option<f64>,
     mos: f64,
     losses: [u64; 2],
+    outcomes: Outcomes,
     /// Sum of the burst ratios of calls from which anything arrived, and their number.
     bursts: (f64, u32),
 }
 
 impl Figures {
-    fn add(&mut self, quality: &CallQuality, losses: &Losses) {
+    fn add(&mut self, ear: &Ear) {
+        let (quality, losses) = (ear.quality(), ear.losses());
         if let Some(ear) = quality.mouth_to_ear {
             self.played += 1;
             self.mouth_to_ear_s += ear.as_secs_f64();
@@ -186,6 +204,10 @@ impl Figures {
         if losses.played + losses.late > 0 {
             self.bursts = (self.bursts.0 + losses.burst_ratio(), self.bursts.1 + 1);
         }
+        self.outcomes.played += losses.played;
+        self.outcomes.late += losses.late;
+        self.outcomes.lost += losses.lost;
+        self.outcomes.duplicates += ear.duplicates();
         self.losses[0] += losses.lost + losses.late;
         self.losses[1] += losses.expected();
     }
@@ -261,7 +283,7 @@ impl Lines {
     pub fn start(&mut self, now: Time, call: CallId, media: &Negotiated) {
         let (Some(line), Some(address)) = (self.calls.get_mut(&call), media.address) else { return };
         if line.voice.is_some() {
-            return;
+            return self.change(now, call, media);
         }
         let payload_type = media.codec.payload_type;
         let mut mouth = Mouth::new(&self.settings, payload_type, self.config.speech, now, &mut self.random);
@@ -273,11 +295,62 @@ impl Lines {
             ear.listen(other);
         }
         let to = SocketAddr::new(address, media.port);
+        mouth.set_muted(!sends(media), now);
         let account = SubAccount::default();
         account.set_first(mouth.next_seq());
-        let talk = Talk { to, payload_type, mouth, account, ear, control, is_over: false };
+        let (payload_type, is_held) = (media.receive_type, is_held(media));
+        let talk = Talk { to, payload_type, is_held, mouth, account, ear, control, is_over: false };
         self.due.insert((talk.deadline(), call));
         line.voice = Some(talk);
+    }
+
+    /// Has the voice of a call follow a new description: moved, on hold, or resumed.
+    fn change(&mut self, now: Time, call: CallId, media: &Negotiated) {
+        let voice = self.calls.get_mut(&call).and_then(|line| line.voice.as_mut());
+        let (Some(voice), Some(address)) = (voice.filter(|voice| !voice.is_over), media.address) else {
+            return;
+        };
+        self.due.remove(&(voice.deadline(), call));
+        (voice.payload_type, voice.is_held) = (media.receive_type, is_held(media));
+        if !voice.is_held {
+            voice.to = SocketAddr::new(address, media.port);
+        }
+        voice.mouth.set_payload_type(media.codec.payload_type);
+        voice.mouth.set_muted(!sends(media), now);
+        self.due.insert((voice.deadline(), call));
+    }
+
+    /// Returns the destination of the voice at a port.
+    pub fn destination_at(&self, port: u16) -> Option<SocketAddr> {
+        Some(self.voice_at(port)?.to)
+    }
+
+    /// Sets the destination of the voice at a port.
+    pub fn send_to(&mut self, port: u16, to: SocketAddr) {
+        let line = self.by_port.get(&port).and_then(|call| self.calls.get_mut(call));
+        line.and_then(|line| line.voice.as_mut()).into_iter().for_each(|voice| voice.to = to);
+    }
+
+    /// Returns the source of what the mouth at a port says.
+    pub fn ssrc_at(&self, port: u16) -> Option<u32> {
+        Some(self.voice_at(port)?.mouth.ssrc())
+    }
+
+    /// Receives a packet in place of speech, such as a telephone event (RFC 4733). It counts as arrived.
+    pub fn receive_event(&mut self, now: Time, port: u16, (seq, timestamp, ssrc): (u16, u32, u32)) {
+        let line = self.by_port.get(&port).and_then(|call| self.calls.get_mut(call));
+        let Some(voice) = line.and_then(|line| line.voice.as_mut()) else { return };
+        self.received += 1;
+        let packet = Incoming { seq, timestamp, ssrc, marker: false, is_speech: false, payload: &[] };
+        voice.ear.receive(packet, now, &mut self.delays);
+    }
+
+    /// Returns what became of the packets of all calls.
+    pub fn outcomes(&self) -> Outcomes {
+        let mut all = self.over;
+        let voices = self.calls.values().filter_map(|line| line.voice.as_ref());
+        voices.for_each(|voice| all.add(&voice.ear));
+        all.outcomes
     }
 
     /// Ends what this side says in a call, with goodbye.
@@ -287,8 +360,10 @@ impl Lines {
         self.due.remove(&(talk.deadline(), call));
         if let Some(mut control) = talk.control.take() {
             let report = control.leave((&talk.mouth, &talk.ear), now);
-            self.control.sent += 1;
-            self.farewells.push_back((port + 1, talk.control_to(), report));
+            if !talk.is_held {
+                self.control.sent += 1;
+                self.farewells.push_back((port + 1, talk.control_to(), report));
+            }
         }
         talk.is_over = true;
     }
@@ -354,7 +429,7 @@ impl Lines {
         self.free.push_back(line.port);
         let ear = line.voice?.ear;
         let quality = ear.quality();
-        self.over.add(&quality, &ear.losses());
+        self.over.add(&ear);
         Some(quality)
     }
 
@@ -389,6 +464,16 @@ impl Lines {
 
     /// Returns the next packet that is due, with its port and destination.
     pub fn poll(&mut self, now: Time) -> Option<(u16, SocketAddr, Vec<u8>)> {
+        // A report to a peer without an address is left out, and the next packet is another's.
+        while self.farewells.front().is_some() || self.deadline() <= now {
+            if let Some(packet) = self.poll_one(now) {
+                return Some(packet);
+            }
+        }
+        None
+    }
+
+    fn poll_one(&mut self, now: Time) -> Option<(u16, SocketAddr, Vec<u8>)> {
         if let Some(farewell) = self.farewells.pop_front() {
             return Some(farewell);
         }
@@ -405,6 +490,7 @@ impl Lines {
                 let ends = (&voice.mouth, &voice.ear);
                 let report =
                     voice.control.as_mut().and_then(|control| control.poll(ends, now, &mut self.random));
+                let report = report.filter(|_| !voice.is_held);
                 self.control.sent += u64::from(report.is_some());
                 report.map(|bytes| (port + 1, voice.control_to(), bytes))
             }
@@ -423,7 +509,7 @@ impl Lines {
         let mut all = lines.map(|lines| lines.over).unwrap_or_default();
         let voices =
             lines.iter().flat_map(|lines| lines.calls.values()).filter_map(|line| line.voice.as_ref());
-        voices.for_each(|voice| all.add(&voice.ear.quality(), &voice.ear.losses()));
+        voices.for_each(|voice| all.add(&voice.ear));
         observer.counter(&metrics::VOICE_SENT, lines.map_or(0, |lines| lines.sent));
         observer.counter(&metrics::VOICE_RECEIVED, lines.map_or(0, |lines| lines.received));
         lines.map(|lines| lines.control).unwrap_or_default().observe(observer);
@@ -435,4 +521,14 @@ impl Lines {
         observer.gauge(&quality::R_MIN, all.r_min.unwrap_or(f64::NAN));
         observer.gauge(&quality::MOS, all.mos / f64::from(all.rated));
     }
+}
+
+/// Returns `true` if this side sends voice to the peer.
+fn sends(media: &Negotiated) -> bool {
+    media.direction.sends() && !is_held(media)
+}
+
+/// Returns `true` if the peer has no address.
+fn is_held(media: &Negotiated) -> bool {
+    media.address.is_none_or(|address| address.is_unspecified()) || media.port == 0
 }

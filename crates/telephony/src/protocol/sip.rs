@@ -192,7 +192,11 @@ impl Protocol for Sip {
     fn event(&mut self) -> Option<(CallId, Happening)> {
         let Sip { agent, lines, now, .. } = self;
         std::iter::from_fn(|| agent.poll_event()).find_map(|event| {
-            if let (Some(lines), Event::Answered { call, media: Some(media) }) = (lines.as_mut(), &event) {
+            if let (
+                Some(lines),
+                Event::Answered { call, media: Some(media) } | Event::Changed { call, media },
+            ) = (lines.as_mut(), &event)
+            {
                 lines.start(*now, *call, media);
             }
             let (call, happening) = match event {

@@ -91,6 +91,10 @@ pub struct Mouth {
     pending: Option<Pending>,
     /// Start of its speech.
     start: Time,
+    /// Set while it sends nothing, as on hold.
+    is_muted: bool,
+    /// Set if the next packet is the first one after that.
+    resumes: bool,
     /// Packets for the ear behind exchanges.
     said: Option<Said>,
 }
@@ -127,6 +131,8 @@ impl Mouth {
             next: start + settings.held,
             pending: None,
             start,
+            is_muted: false,
+            resumes: false,
             said: None,
         };
         mouth.decide();
@@ -144,6 +150,8 @@ impl Mouth {
             next: Time::NEVER,
             pending: None,
             start: now,
+            is_muted: false,
+            resumes: false,
             said: None,
         }
     }
@@ -155,9 +163,35 @@ impl Mouth {
         self.said = Some(said);
     }
 
+    /// Sets the payload type of speech.
+    pub fn set_payload_type(&mut self, payload_type: u8) {
+        self.payload_type = payload_type;
+    }
+
+    /// Stops or resumes sending. Numbers go on without a gap, and time stamps by the time.
+    pub fn set_muted(&mut self, is_muted: bool, now: Time) {
+        if std::mem::replace(&mut self.is_muted, is_muted) == is_muted {
+            return;
+        }
+        self.pending = None;
+        if is_muted || self.next.is_never() {
+            return;
+        }
+        // Packets stay on the grid of intervals since the start.
+        let missed = now.since(self.next).as_nanos().div_ceil(self.settings.interval.as_nanos());
+        self.next += self.settings.interval * missed;
+        self.resumes = true;
+        self.decide();
+    }
+
     /// Returns the number of its next packet.
     pub fn next_seq(&self) -> u16 {
         self.sender.next_seq()
+    }
+
+    /// Returns its source.
+    pub fn ssrc(&self) -> u32 {
+        self.sender.ssrc()
     }
 
     /// Counts a packet that others sent.
@@ -198,7 +232,8 @@ impl Mouth {
         let (header, payload_len) = self.sender.header(&self.settings, emission, (mouth, at));
         let is_of_codec = header.payload_type == self.settings.format.payload_type;
         let payload_type = if is_of_codec { self.payload_type } else { header.payload_type };
-        let header = rtp::Repr { payload_type, ..header };
+        let marker = header.marker || std::mem::take(&mut self.resumes);
+        let header = rtp::Repr { payload_type, marker, ..header };
         let mut bytes = vec![0; header.buffer_len() + payload_len as usize];
         header.emit(&mut bytes[..header.buffer_len()]);
         let payload = &mut bytes[header.buffer_len()..];
@@ -363,6 +398,11 @@ impl Ear {
         self.receiver.counts.duplicates
     }
 
+    /// Returns the number of packets taken, duplicates with them.
+    pub fn packets(&self) -> u64 {
+        self.receiver.counts.packets
+    }
+
     /// Returns the known outcomes of the packets sent in the window of measures.
     pub fn losses(&self) -> Losses {
         self.receiver.measured().losses
@@ -407,6 +447,27 @@ mod tests {
         let source = tandem.sound.speech.expect("speech").impairment.expect("rated");
         assert_eq!(source.ie, 20.0 + 11.0);
         assert_eq!(Spoken::parse(&[]).mouth, Time::ZERO);
+    }
+
+    #[test]
+    fn a_muted_mouth_leaves_no_gap_in_its_numbers() {
+        let settings = settings(Codec::G711A);
+        let mut mouth = Mouth::new(&settings, 8, Speech::P59, Time::ZERO, &mut RandomStream::new(1, "m"));
+        let next = |mouth: &mut Mouth| {
+            let at = mouth.deadline();
+            let bytes = mouth.poll(at).expect("due");
+            let packet = rtp::Packet::new_checked(&bytes[..]).expect("a packet");
+            (at.as_nanos() / 1_000_000, packet.seq(), packet.timestamp(), packet.marker())
+        };
+        let first = next(&mut mouth);
+        mouth.set_muted(true, Time::from_nanos(25_000_000));
+        assert!(mouth.deadline().is_never());
+        mouth.set_muted(false, Time::from_nanos(105_000_000));
+        let second = next(&mut mouth);
+        assert_eq!((first.0, second.0), (20, 120));
+        assert_eq!(second.1, first.1.wrapping_add(1));
+        assert_eq!(second.2, first.2.wrapping_add(5 * 160));
+        assert!(second.3 && !first.3 && !next(&mut mouth).3, "the first packet has the marker");
     }
 
     /// Packets straight from the mouth, of which each tenth is lost, have the E-model's rating.

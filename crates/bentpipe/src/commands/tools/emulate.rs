@@ -180,14 +180,31 @@ pub(super) fn set(arguments: &SetArguments) -> Result<u8, Failure> {
     // What is typed holds over what the file says.
     let mut all = file.as_deref().map_or(Ok(Vec::new()), assignments_of)?;
     all.extend(assignments.iter().cloned());
-    control::set(&all, *emulation)?;
+    control::set(&all, *emulation)?.iter().for_each(|said| show::note(said));
     Ok(0)
 }
 
 /// Largest file of changes.
 const MAX_CHANGES_BYTES: u64 = 1 << 16;
 
-/// Returns the lines `KEY=VALUE` of a file. Empty lines and those that begin with `#` are none.
+/// Returns a line without its comment.
+///
+/// It begins with `#`, first in the line or behind a space, outside of quotes.
+fn without_comment(line: &str) -> &str {
+    let (mut quote, mut before) = (None, ' ');
+    for (at, letter) in line.char_indices() {
+        match (quote, letter) {
+            (None, '#') if before.is_whitespace() => return line[..at].trim_end(),
+            (None, '"' | '\'') => quote = Some(letter),
+            (Some(open), letter) if letter == open && before != '\\' => quote = None,
+            _ => {}
+        }
+        before = letter;
+    }
+    line
+}
+
+/// Returns the lines `KEY=VALUE` of a file. Empty lines are none, and a comment begins with `#`.
 fn assignments_of(file: &Path) -> Result<Vec<String>, Failure> {
     let failed = |error: std::io::Error| Failure::bad(format!("{}: {error}", file.display()));
     let mut text = String::new();
@@ -198,8 +215,8 @@ fn assignments_of(file: &Path) -> Result<Vec<String>, Failure> {
         return Err(Failure::bad(problem));
     }
     let mut assignments = Vec::new();
-    for (n, line) in text.lines().map(str::trim).enumerate() {
-        if line.is_empty() || line.starts_with('#') {
+    for (n, line) in text.lines().map(|line| without_comment(line.trim())).enumerate() {
+        if line.is_empty() {
             continue;
         }
         if !line.contains('=') {
@@ -213,4 +230,22 @@ fn assignments_of(file: &Path) -> Result<Vec<String>, Failure> {
         return Err(Failure::bad(problem));
     }
     Ok(assignments)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_stand_alone_or_behind_a_value() {
+        for (line, expected) in [
+            ("# all", ""),
+            ("link.a.delay=300 ms # as measured", "link.a.delay=300 ms"),
+            ("a={kind='trace',file='#1 x.csv'}", "a={kind='trace',file='#1 x.csv'}"),
+            (r##"a="x # y" # z"##, r##"a="x # y""##),
+            ("a=b#c", "a=b#c"),
+        ] {
+            assert_eq!(without_comment(line), expected);
+        }
+    }
 }

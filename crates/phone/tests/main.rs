@@ -1,0 +1,4 @@
+//! Integration tests, one program: each module is built and linked once.
+
+mod fuzz;
+mod peers;
