@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use bentpipe_dtn::network::Layer;
 use bentpipe_net::channel::Config;
 use bentpipe_scenario::{Flow, Medium, Scenario, Traffic, Way, copies};
 use bentpipe_site::application::Application;
@@ -14,7 +15,7 @@ use super::medium::Media;
 use super::path::{Path, splitter};
 use super::sharing::{Forecast, Sharing};
 use super::states::States;
-use super::{FlowBudget, Ground, LinkBudget, direction, is_whole, show, windows};
+use super::{FlowBudget, Ground, LinkBudget, direction, is_whole, layer, show, windows};
 
 /// Returns the notes on a flow towards a receiver.
 pub(super) fn of_flow(
@@ -39,7 +40,7 @@ pub(super) fn of_flow(
             windows::notes(ground, (n, path), forecast, budget, is_among_others)
         }
     };
-    notes.extend(ack_note(scenario, path, forecast));
+    notes.extend(ack_note(scenario, path, forecast, budget));
     notes.extend(ack_share(scenario, path, forecast));
     notes.extend(warnings(flow, budget, forecast.sent, sharing));
     notes.extend(loss_note(flow, budget));
@@ -49,6 +50,7 @@ pub(super) fn of_flow(
     notes.extend(acks_note(ground, (n, path)));
     notes.extend(answers_note(ground, (n, path)));
     notes.extend(outage_note(ground, flow, path));
+    notes.extend(repeated(ground, (n, flow), path));
     notes.extend(copied_bundles(ground, path));
     notes.extend(order_note(ground, flow, path));
     notes.extend(contradictions(ground, path));
@@ -166,6 +168,27 @@ fn outage_note(ground: &Ground<'_>, flow: &Flow, path: &Path) -> Option<String> 
                 "at times nothing comes over {at}: its timers wait for up to twice as long, and it begins in slow start then: it gets up to what is forecast"
             )
         }),
+    }
+}
+
+/// Returns a note on losses of channels below bundles.
+fn repeated(ground: &Ground<'_>, (n, flow): (usize, &Flow), path: &Path) -> Option<String> {
+    let layer = layer(ground.scenario, flow)?;
+    let states = ground.states.of_flow(n).into_iter();
+    let part: f64 =
+        states.map(|(state, part)| part * path.repeated(ground.media, ground.states, state)).sum();
+    let part = Some(part).filter(|part| *part > 1e-9).map(show::percent)?;
+    match layer {
+        Layer::Ltp => Some(format!(
+            "channels lose {part} of its packets, which LTP sends again: bundles come later, and up to what is forecast arrives"
+        )),
+        Layer::Tcpcl => Some(format!(
+            "channels lose {part} of its packets, which TCP sends again: it slows down at them, and up to what is forecast arrives"
+        )),
+        Layer::Dccp => Some(format!(
+            "channels lose {part} of its packets, and DCCP slows down at them: up to what is forecast arrives"
+        )),
+        Layer::Udp | Layer::LtpGreen => None,
     }
 }
 
@@ -383,8 +406,9 @@ pub(super) fn unlike(scenario: &Scenario, paths: &[(usize, Path)], flows: &mut [
     };
     let fills = |flow: &FlowBudget| {
         let asks = flow.offered.map_or(f64::INFINITY, |offered| offered.as_bps() as f64);
+        let most = asks.min(flow.by_answers.map_or(f64::INFINITY, |most| most.as_bps() as f64));
         let window = flow.tcp.as_ref().map_or(f64::INFINITY, |tcp| tcp.window_limit.as_bps() as f64);
-        slows(flow) && (flow.fair_share.as_bps() as f64) < 0.999 * asks.min(window)
+        slows(flow) && (flow.fair_share.as_bps() as f64) < 0.999 * most.min(window)
     };
     let full: HashSet<String> =
         flows.iter().filter(|flow| fills(flow)).map(|flow| flow.bottleneck.clone()).collect();
@@ -508,13 +532,14 @@ fn silence(states: &States, (n, flow): (usize, &Flow)) -> Option<String> {
 }
 
 /// Returns a note on a path that answers limit.
-fn ack_note(scenario: &Scenario, path: &Path, forecast: &Forecast) -> Option<String> {
+fn ack_note(scenario: &Scenario, path: &Path, forecast: &Forecast, budget: &FlowBudget) -> Option<String> {
     let (link, way) = forecast.narrowest;
-    (path.window.is_some() && path.answers_on(link, way)).then(|| {
-        let (at, len) = (direction(scenario, (link, way)), Bytes::new(path.answer_len()));
-        let rate = show::rate(forecast.alone);
-        format!("its ACKs of {len} fill {at}, which limits it to {rate}, or to more where ACKs are lost")
-    })
+    let by_answers = budget.by_answers.filter(|_| path.answers_on(link, way))?;
+    let (at, len) = (direction(scenario, (link, way)), Bytes::new(path.answer_len()));
+    let [by_answers, most] = [by_answers, budget.ceiling].map(show::rate);
+    Some(format!(
+        "its ACKs of {len} fill {at}, which limits it to {by_answers} where none is lost and its window stays; while it grows, or as ACKs are lost, it gets more, up to {most}"
+    ))
 }
 
 /// Returns a note on a share that answers have of a link.

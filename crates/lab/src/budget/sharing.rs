@@ -1,10 +1,12 @@
 //! Flows that share links and multiplexes, and what each of them gets.
 
+mod alone;
+
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use bentpipe_scenario::copies::copies as copies_between;
-use bentpipe_scenario::{Flow, Role, Scenario, Traffic, Way};
+use bentpipe_scenario::{Flow, Role, Scenario, Way};
 use bentpipe_site::{SharingCopies, Window};
 use bentpipe_units::{Bytes, Rate};
 use indexmap::IndexMap;
@@ -14,6 +16,7 @@ use super::path::{Path, Taken, splitter};
 use super::share::{self, Demand};
 use super::states::{Part, PassageKey, States};
 use super::{Users, flows_on_copies};
+pub(super) use alone::Alone;
 
 /// Returns the number of copies of a link that share a resource of one.
 fn sharing_copies(scenario: &Scenario, media: &Media<'_>, (link, way): (usize, Way), part: Part) -> u32 {
@@ -69,18 +72,21 @@ pub(super) struct Sharings<'a> {
     media: &'a Media<'a>,
     /// Directions of links by the name of what they share.
     members: HashMap<&'a str, Vec<Member>>,
+    /// Parts of each flow's copies that begin.
+    begin: Vec<f64>,
     known: HashMap<(usize, Way), Rc<Sharing>>,
 }
 
 impl<'a> Sharings<'a> {
-    pub(super) fn new(scenario: &'a Scenario, media: &'a Media<'a>) -> Sharings<'a> {
+    pub(super) fn new(scenario: &'a Scenario, media: &'a Media<'a>, states: &States) -> Sharings<'a> {
         let mut members: HashMap<&str, Vec<_>> = HashMap::new();
         for at in (0..scenario.link.len()).flat_map(|n| [(n, Way::Forward), (n, Way::Return)]) {
             for (shared, part) in all_shared(media, at) {
                 members.entry(shared).or_default().push((at, part));
             }
         }
-        Sharings { scenario, media, members, known: HashMap::new() }
+        let begin = (0..scenario.flow.len()).map(|flow| states.activities.begin(flow)).collect();
+        Sharings { scenario, media, members, begin, known: HashMap::new() }
     }
 
     /// Returns the flows that share the rate of a direction of a link.
@@ -94,7 +100,7 @@ impl<'a> Sharings<'a> {
         }
         let (link_name, _) = self.scenario.link.get_index(at.0).expect("a path is of links");
         let name = shared.map_or_else(|| format!("{link_name} {}", at.1.name()), |(name, _)| name.to_owned());
-        let sharing = Rc::new(Sharing::new(self.scenario, self.media, users, name, all));
+        let sharing = Rc::new(Sharing::new((self.scenario, self.media), &self.begin, users, name, all));
         self.known.insert(all[0].0, Rc::clone(&sharing));
         sharing
     }
@@ -102,8 +108,8 @@ impl<'a> Sharings<'a> {
 
 impl Sharing {
     fn new(
-        scenario: &Scenario,
-        media: &Media<'_>,
+        (scenario, media): (&Scenario, &Media<'_>),
+        begin: &[f64],
         users: &Users<'_>,
         name: String,
         all: &[Member],
@@ -126,7 +132,11 @@ impl Sharing {
                 {
                     continue;
                 }
-                *flows.entry(flow).or_default() += flows_on_copies(scenario, link, flow, copies);
+                let count = flows_on_copies(scenario, link, flow, copies) as f64 * begin[flow];
+                // Copies that never begin share nothing.
+                if count > 0.0 {
+                    *flows.entry(flow).or_default() += count.ceil() as u64;
+                }
             }
         }
         let named =
@@ -160,14 +170,14 @@ impl Sharing {
 pub(super) struct Forecast {
     /// Mean rate of payload that arrives without other flows.
     pub(super) alone: Rate,
+    /// Mean rate of payload that arrives alone if answers take nothing of their way.
+    pub(super) of_data: Rate,
     /// Mean rate of payload that can be sent without other flows. Losses of channels are in it.
     pub(super) sent: Rate,
     /// Mean part of its packets that arrives.
     ///
     /// It is over time, and over what is sent where it slows down.
     pub(super) arrives: f64,
-    /// Rate of payload that can be sent in the first state in which it sends.
-    pub(super) first: Rate,
     /// Direction that limits that.
     pub(super) narrowest: (usize, Way),
     /// Mean rate of payload that arrives with the other flows.
@@ -176,6 +186,13 @@ pub(super) struct Forecast {
     pub(super) limit: (usize, Way),
     /// Overfilled direction on its way, and a flow that does not slow down there.
     pub(super) pressed: Option<((usize, Way), usize)>,
+}
+
+impl Forecast {
+    /// Returns `true` if answers fill their way before data fills its own.
+    pub(super) fn is_by_answers(&self) -> bool {
+        self.of_data.as_bps() as f64 > 1.001 * self.alone.as_bps() as f64
+    }
 }
 
 /// Time of a resource that a bit of payload takes.
@@ -221,10 +238,13 @@ pub(super) fn forecasts(
     paths: &[(usize, Path)],
 ) -> Vec<Forecast> {
     let mut resources = Resources { scenario, media, numbers: HashMap::new() };
-    let uses: Vec<Vec<Use>> =
-        paths.iter().enumerate().map(|(n, (flow, path))| resources.uses(states, n, *flow, path)).collect();
+    let of_path = |(n, (flow, path)): (usize, &(usize, Path))| {
+        let seconds = states.seconds(*flow, &states.of_flow(*flow));
+        resources.uses(seconds, n, *flow, path)
+    };
+    let uses: Vec<Vec<Use>> = paths.iter().enumerate().map(of_path).collect();
     let (asked, asked_of) = resources.asked(states, paths, &uses);
-    let passing = passing(scenario, media, states, paths);
+    let passing = passing(media, states, paths);
     let numbers = resources.numbers.len();
     let mut pressed: HashMap<usize, usize> = HashMap::new();
     let share = |state: usize| {
@@ -243,10 +263,11 @@ pub(super) fn forecasts(
         };
         let shares: Vec<share::Share> = of_flow.iter().map(|(state, _)| share(*state)).collect();
         let arriving: Vec<f64> = of_flow.iter().map(|(state, _)| arriving(&passing[*state], n)).collect();
-        let ways = Ways { states, media, uses: &uses[n], passing: &passing };
+        let links = path.hops_there().len();
+        let ways = Ways { states, media, uses: &uses[n], links, passing: &passing };
         let pressed = uses[n].iter().find_map(|one| Some((one.at, *pressed.get(&one.resource)?)));
-        let forecast = forecast(&ways, states.first_of(*flow), &of_flow, &shares, &arriving);
-        let is_fixed = !slows(&scenario.flow[*flow], path);
+        let forecast = forecast(&ways, &of_flow, &shares, &arriving);
+        let is_fixed = !path.waits;
         let arrives = if is_fixed { mean_of(&of_flow, &arriving) } else { forecast.arrives };
         Forecast { pressed, arrives, ..forecast }
     };
@@ -259,18 +280,11 @@ fn mean_of(states: &[(usize, f64)], values: &[f64]) -> f64 {
 }
 
 /// Returns what passes in each state. States of equal losses have it in common.
-fn passing(
-    scenario: &Scenario,
-    media: &Media<'_>,
-    states: &States,
-    paths: &[(usize, Path)],
-) -> Vec<Rc<Passing>> {
+fn passing(media: &Media<'_>, states: &States, paths: &[(usize, Path)]) -> Vec<Rc<Passing>> {
     let mut known: HashMap<PassageKey, Rc<Passing>> = HashMap::new();
     let of_state = |state| {
         let found = || {
-            let of = |(flow, path): &(usize, Path)| {
-                path.passing(media, states, state, slows(&scenario.flow[*flow], path))
-            };
+            let of = |(_, path): &(usize, Path)| path.passing(media, states, state, path.waits);
             let parts: Passing = paths.iter().map(of).collect();
             let is_lossless = parts.iter().flatten().all(|part| *part == 1.0);
             if is_lossless { Rc::default() } else { Rc::new(parts) }
@@ -283,11 +297,6 @@ fn passing(
 /// Returns the part of a path's packets that arrives.
 fn arriving(passing: &Passing, path: usize) -> f64 {
     passing.get(path).and_then(|parts| parts.last()).copied().unwrap_or(1.0)
-}
-
-/// Returns `true` if a flow sends less where little arrives.
-fn slows(flow: &Flow, path: &Path) -> bool {
-    path.window.is_some() || matches!(flow.traffic, Traffic::Tfrc(_) | Traffic::Bundles(_))
 }
 
 impl Use {
@@ -351,6 +360,8 @@ struct Ways<'a> {
     states: &'a States,
     media: &'a Media<'a>,
     uses: &'a [Use],
+    /// Number of links there.
+    links: usize,
     passing: &'a [Rc<Passing>],
 }
 
@@ -375,6 +386,14 @@ impl Ways<'_> {
         (1.0 / time, at)
     }
 
+    /// Returns the greatest rate of payload in a state without answers.
+    ///
+    /// Where data passes too, they count.
+    fn of_data(&self, state: usize) -> f64 {
+        let own = |one: &Use| one.own(self.states, self.media, state, &self.passing[state]);
+        alone::longest(self.uses, self.links, own)[0].recip()
+    }
+
     /// Returns the direction of a resource on the way.
     fn of(&self, resource: usize) -> Option<(usize, Way)> {
         self.uses.iter().find(|one| one.resource == resource).map(|one| one.at)
@@ -383,7 +402,6 @@ impl Ways<'_> {
 
 fn forecast(
     ways: &Ways<'_>,
-    first: usize,
     of_flow: &[(usize, f64)],
     shares: &[share::Share],
     arriving: &[f64],
@@ -413,9 +431,9 @@ fn forecast(
     let [arrived, sent] = [mean(&|n| alone[n].0 * arriving[n]), mean(&sent)];
     Forecast {
         alone: arrived,
+        of_data: mean(&|n| ways.of_data(of_flow[n].0) * arriving[n]).max(arrived),
         sent,
         arrives: arrived.as_bps() as f64 / (sent.as_bps() as f64 * open).max(1.0),
-        first: Rate::from_bps(ways.alone(first).0.min(1e15).round() as u64),
         narrowest,
         fair: mean(&|n| shares[n].rate * arriving[n]),
         limit: longest(limits).unwrap_or(narrowest),
@@ -441,10 +459,10 @@ struct Resources<'a> {
 }
 
 impl Resources<'_> {
-    fn uses(&mut self, states: &States, number: usize, flow: usize, path: &Path) -> Vec<Use> {
-        let seconds = states.seconds(flow, &states.of_flow(flow));
+    /// Returns the uses of a path that sends for some seconds.
+    fn uses(&mut self, seconds: f64, number: usize, flow: usize, path: &Path) -> Vec<Use> {
         let (scenario, media) = (self.scenario, self.media);
-        let slows = slows(&scenario.flow[flow], path);
+        let slows = path.waits;
         let of = |Taken { at, part, hop, own, len }: Taken| {
             let cost = media.cost(at.0, at.1);
             let shared = match part {
@@ -478,7 +496,7 @@ impl Resources<'_> {
         let (mut last, mut tree) = (None, Tree::default());
         for ((flow, path), uses) in paths.iter().zip(uses) {
             let most = self.most(states, *flow, path);
-            let is_fixed = !slows(&self.scenario.flow[*flow], path) && most.is_finite();
+            let is_fixed = !path.waits && most.is_finite();
             let demand = |uses: Vec<Use>| Asked { flow: *flow, most, is_fixed, uses };
             if !self.scenario.group.contains_key(&self.scenario.flow[*flow].to) {
                 numbers_of.push(vec![all.len()]);
