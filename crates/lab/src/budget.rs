@@ -246,7 +246,7 @@ pub struct TcpBudget {
     pub window_allowed: Bytes,
     /// Queue that a halved window needs to stay busy: one bandwidth-delay product. In IP bytes.
     pub buffer_needed: Bytes,
-    /// Goodput that the window allows: window_allowed / mean round trip, at most the ceiling.
+    /// Mean goodput that the window allows: window_allowed / round trip, at most the ceiling.
     pub window_limit: Rate,
     /// Time from the SYN until the controller has opened the window on the idle path. The window is the one needed, or allowed.
     ///
@@ -641,6 +641,7 @@ impl FlowBudget {
         let transfer =
             transfer.map(|all| Transfer { takes: all.takes.map(|takes| takes.mul_f64(LEAST)), ..all });
         let acks_wait = transfer.is_some_and(|transfer| transfer.acks_wait);
+        let window = path.window.map(|window| path.window_rate(window.most, media, states, &of_flow));
         let mut budget = FlowBudget {
             name: name.clone(),
             copies: u32::try_from(copies_of(scenario, n)).unwrap_or(u32::MAX),
@@ -670,7 +671,7 @@ impl FlowBudget {
         };
         let rtt = round_trips.map(|[_, mean, _]| mean).unwrap_or_default();
         budget.tcp =
-            path.window.map(|window| TcpBudget::new((window, rtt), forecast.sent, &budget, transfer));
+            path.window.zip(window).map(|of| TcpBudget::new(of, (forecast.sent, rtt), &budget, transfer));
         budget.warnings = notes::of_flow(ground, (n, path), (forecast, sharing), &budget);
         budget.warnings.extend(windows::of_transfer(ground, flow, (&budget, transfer.as_ref())));
         budget
@@ -731,14 +732,14 @@ const LEAST: f64 = 0.98;
 impl TcpBudget {
     /// Computes windows of a path that carries a rate in the mean.
     fn new(
-        (window, rtt): (Window, Span),
-        carries: Rate,
+        (window, allowed): (Window, Rate),
+        (carries, rtt): (Rate, Span),
         flow: &FlowBudget,
         transfer: Option<Transfer>,
     ) -> TcpBudget {
         let window_needed = carries.bdp(rtt);
         let in_packets = flow.packet.get() as f64 / flow.payload.get().max(1) as f64;
-        let limit = Rate::of(window.most, rtt).min(flow.ceiling);
+        let limit = allowed.min(flow.ceiling);
         let is_less = |rate: &Rate| (rate.as_bps() as f64) < 0.99 * limit.as_bps() as f64;
         TcpBudget {
             window_needed,

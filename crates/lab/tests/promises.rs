@@ -190,7 +190,7 @@ fn what_a_slow_start_leaves_out_is_noted() {
     );
 }
 
-/// What is on the way when a shorter path begins does not arrive later than what follows, and a bound holds.
+/// A transfer whose slow start is not forecast takes no less than at the rate of the line.
 #[test]
 fn completion_has_a_bound_where_slow_start_has_none() {
     let proxied = "title = \"t\"\nduration = \"20 s\"\nnode.a = {}\nnode.e = { kind = \"router\", role = { kind = \"pep\", link = \"l\" } }\n\

@@ -58,7 +58,7 @@ pub(super) fn of_flow(
     notes.extend(bucket(scenario, media, path));
     notes.extend(waiting(ground, (n, path), forecast, budget));
     notes.extend(bursts(flow));
-    notes.extend(bursty_others(scenario, (name, path), sharing));
+    notes.extend(bursty_others(name, path, sharing));
     notes.extend(proxy_events(scenario, path));
     notes.extend(long_bundles(scenario, flow, path));
     notes.extend(own_copies(ground, path));
@@ -91,7 +91,9 @@ fn chance(scenario: &Scenario, flow: &Flow, copies: u32) -> Option<String> {
         Traffic::Voice(voice) => voice.silence_suppression && of(TURN) < MANY[1],
         _ => false,
     };
-    is_random.then(|| "it sends at random: what it offers is a mean, and a short run differs".to_owned())
+    is_random.then(|| {
+        "it sends at random: what it offers is a mean, as is what is lost, and a short run differs".to_owned()
+    })
 }
 
 /// Returns a note on data and ACKs that wait for each other at random.
@@ -174,10 +176,17 @@ fn outage_note(ground: &Ground<'_>, flow: &Flow, path: &Path) -> Option<String> 
 /// Returns a note on losses of channels below bundles.
 fn repeated(ground: &Ground<'_>, (n, flow): (usize, &Flow), path: &Path) -> Option<String> {
     let layer = layer(ground.scenario, flow)?;
+    let is_measured = matches!(layer, Layer::Tcpcl | Layer::Dccp);
     let states = ground.states.of_flow(n).into_iter();
     let part: f64 =
         states.map(|(state, part)| part * path.repeated(ground.media, ground.states, state)).sum();
-    let part = Some(part).filter(|part| *part > 1e-9).map(show::percent)?;
+    let part = Some(part).filter(|part| *part > 1e-9).map(show::percent);
+    let Some(part) = part else {
+        return is_measured.then(|| {
+            "connections below bundles limit their rate, with slow starts of their own: up to what is forecast arrives"
+                .to_owned()
+        });
+    };
     match layer {
         Layer::Ltp => Some(format!(
             "channels lose {part} of its packets, which LTP sends again: bundles come later, and up to what is forecast arrives"
@@ -304,14 +313,8 @@ fn bursts(flow: &Flow) -> Option<String> {
 /// Returns a note on others that send in bursts.
 ///
 /// A connection takes what they leave.
-fn bursty_others(scenario: &Scenario, (name, path): (&str, &Path), sharing: &Sharing) -> Option<String> {
-    let is_bursty = |other: &&str| {
-        let flow = scenario.flow.get(*other).filter(|_| *other != name);
-        flow.is_some_and(
-            |flow| matches!(&flow.traffic, Traffic::Udp(udp) if matches!(udp.pattern, Pattern::OnOff { .. })),
-        )
-    };
-    let other = sharing.names().find(is_bursty).filter(|_| path.window.is_some())?;
+fn bursty_others(name: &str, path: &Path, sharing: &Sharing) -> Option<String> {
+    let other = sharing.bursty_other(name).filter(|_| path.window.is_some())?;
     Some(format!(
         "{other} sends in bursts on its way: windows grow slowly into what that leaves, and it gets up to what is forecast"
     ))
@@ -579,6 +582,13 @@ pub(super) fn contend(
             );
         }
         let Some(terminal) = by_name.get(&flow.bottleneck) else { continue };
+        let needs =
+            flow.offered.is_some_and(|offered| offered > terminal.least) && terminal.least < terminal.most;
+        if needs && flow.tcp.is_none() && !is_tfrc && flow.blocked.is_none() {
+            flow.warnings.push(
+                "it waits for slots that are requested, at first for the first of them: it gets up to what is forecast".to_owned(),
+            );
+        }
         let count = counts[&*terminal.carrier];
         if count < 2 || terminal.share >= terminal.most {
             continue;

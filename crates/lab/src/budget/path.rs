@@ -462,6 +462,23 @@ impl Path {
         Some([least, all().map(|(rtt, part)| rtt * part).sum(), most].map(Span::from_secs_f64))
     }
 
+    /// Returns the mean goodput that a window allows in some states.
+    ///
+    /// Each has a round trip of its own.
+    pub(super) fn window_rate(
+        &self,
+        most: Bytes,
+        media: &Media<'_>,
+        states: &States,
+        of: &[(usize, f64)],
+    ) -> Rate {
+        let rates = of.iter().map(|(state, part)| {
+            let rtt: Span = self.ways(media, states, *state).into_iter().sum();
+            part * if rtt.is_zero() { 1e15 } else { Rate::of(most, rtt).as_bps() as f64 }
+        });
+        Rate::from_bps(rates.sum::<f64>().round() as u64)
+    }
+
     /// Returns propagation and transmission there and back in a state, without queueing.
     pub(super) fn ways(&self, media: &Media<'_>, states: &States, state: usize) -> [Span; 2] {
         self.ways_s(media, states, state).map(Span::from_secs_f64)

@@ -6,8 +6,9 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use bentpipe_scenario::copies::copies as copies_between;
-use bentpipe_scenario::{Flow, Role, Scenario, Way};
+use bentpipe_scenario::{Flow, Role, Scenario, Traffic, Way};
 use bentpipe_site::{SharingCopies, Window};
+use bentpipe_transport::app::Pattern;
 use bentpipe_units::{Bytes, Rate};
 use indexmap::IndexMap;
 
@@ -61,6 +62,8 @@ pub(super) struct Sharing {
     flows: Vec<(String, u64)>,
     /// Number of flows, at least 1.
     pub(super) count: u64,
+    /// The first two of them that send in bursts. Each flow looks at them.
+    bursty: Vec<String>,
 }
 
 /// Direction of a link, and the resource of it that others share.
@@ -144,12 +147,14 @@ impl Sharing {
         let mut flows: Vec<(String, u64)> = flows.into_iter().map(named).collect();
         flows.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         let count = flows.iter().map(|(_, count)| count).sum::<u64>().max(1);
-        Sharing { name, flows, count }
+        let is_bursty = |name: &&String| scenario.flow.get(*name).is_some_and(sends_in_bursts);
+        let bursty = flows.iter().map(|(name, _)| name).filter(is_bursty).take(2).cloned().collect();
+        Sharing { name, flows, count, bursty }
     }
 
-    /// Returns the names of the flows.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.flows.iter().map(|(name, _)| name.as_str())
+    /// Returns another flow that sends in bursts.
+    pub(super) fn bursty_other(&self, name: &str) -> Option<&str> {
+        self.bursty.iter().map(String::as_str).find(|other| *other != name)
     }
 
     /// Describes the flows: their number, the shared resource, and the names of the most numerous.
@@ -188,6 +193,10 @@ pub(super) struct Forecast {
     pub(super) pressed: Option<((usize, Way), usize)>,
 }
 
+fn sends_in_bursts(flow: &Flow) -> bool {
+    matches!(&flow.traffic, Traffic::Udp(udp) if matches!(udp.pattern, Pattern::OnOff { .. }))
+}
+
 impl Forecast {
     /// Returns `true` if answers fill their way before data fills its own.
     pub(super) fn is_by_answers(&self) -> bool {
@@ -219,6 +228,8 @@ struct Use {
 struct Asked {
     flow: usize,
     most: f64,
+    /// The most that its window allows in each state. Empty if that is the same in all.
+    windows: Rc<[f64]>,
     /// Set if it does not slow down at losses.
     is_fixed: bool,
     uses: Vec<Use>,
@@ -317,7 +328,8 @@ impl Asked {
             let copies = (one.copies * part).max(1.0);
             (one.resource, one.own(states, media, state, passing) * copies)
         };
-        let most = if part > 0.0 { self.most } else { 0.0 };
+        let window = self.windows.get(state).copied().unwrap_or(f64::INFINITY);
+        let most = if part > 0.0 { self.most.min(window) } else { 0.0 };
         Demand { most, uses: self.uses.iter().map(all).collect() }
     }
 }
@@ -495,9 +507,11 @@ impl Resources<'_> {
         let (mut all, mut numbers_of): (Vec<Asked>, Vec<Vec<usize>>) = (Vec::new(), Vec::new());
         let (mut last, mut tree) = (None, Tree::default());
         for ((flow, path), uses) in paths.iter().zip(uses) {
-            let most = self.most(states, *flow, path);
+            let windows = self.windows(states, *flow, path);
+            let most = self.most(states, *flow, path, windows.is_empty());
             let is_fixed = !path.waits && most.is_finite();
-            let demand = |uses: Vec<Use>| Asked { flow: *flow, most, is_fixed, uses };
+            let demand =
+                |uses: Vec<Use>| Asked { flow: *flow, most, windows: Rc::clone(&windows), is_fixed, uses };
             if !self.scenario.group.contains_key(&self.scenario.flow[*flow].to) {
                 numbers_of.push(vec![all.len()]);
                 all.push(demand(uses.clone()));
@@ -540,8 +554,23 @@ impl Resources<'_> {
         of_legs.chain(fixed).map(|rate| rate.as_bps() as f64).fold(f64::INFINITY, f64::min)
     }
 
+    /// Returns the rates that a window allows in all states, where its round trips differ.
+    fn windows(&self, states: &States, number: usize, path: &Path) -> Rc<[f64]> {
+        let Some(window) = path.window.filter(|_| splitter(self.scenario, path).is_none()) else {
+            return Rc::default();
+        };
+        let trips = path.round_trips(self.media, states, &states.of_flow(number));
+        if trips.is_none_or(|[least, _, most]| least == most || least.is_zero()) {
+            return Rc::default();
+        }
+        let rate = |state| path.window_rate(window.most, self.media, states, &[(state, 1.0)]).as_bps() as f64;
+        (0..states.len()).map(rate).collect()
+    }
+
     /// Returns the rate of payload that a flow offers, or that its window allows.
-    fn most(&self, states: &States, number: usize, path: &Path) -> f64 {
+    ///
+    /// `by_window` is false where the window is looked at in each state.
+    fn most(&self, states: &States, number: usize, path: &Path, by_window: bool) -> f64 {
         let flow = &self.scenario.flow[number];
         if flow.traffic.kind().unknown_rate().is_some() || (path.blocked.is_some() && path.window.is_some()) {
             return 0.0;
@@ -552,7 +581,7 @@ impl Resources<'_> {
         if let (Some(window), Some((node, _))) = (path.window, splitter(self.scenario, path)) {
             return offered.min(self.split(path, window, node));
         }
-        window.map_or(offered, |(window, [_, mean, _])| {
+        window.filter(|_| by_window).map_or(offered, |(window, [_, mean, _])| {
             offered.min(Rate::of(window.most, mean).as_bps() as f64)
         })
     }

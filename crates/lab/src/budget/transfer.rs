@@ -99,6 +99,11 @@ pub(super) struct Transfer {
     pub(super) is_without: Option<&'static str>,
 }
 
+/// Least part of a computed time where the path changes meanwhile.
+///
+/// Where in a flight a change falls is not followed to the packet.
+const OF_CHANGES: f64 = 0.94;
+
 /// The most starts of copies that are followed, where the path changes.
 const MOST_STARTS: usize = 8;
 
@@ -191,7 +196,8 @@ impl Ground<'_> {
             climbed = climbs.of(kind, &ascent);
         }
         let climbed = climbed.map(|climbed| from_handshake(climbed, less, opens));
-        let is_without = self.without(climbed.as_ref());
+        let changes = changes(&ascent.path, end);
+        let is_without = self.without(climbed.as_ref(), changes);
         let measured = climbed.as_ref().filter(|_| is_without.is_none());
         let measured =
             measured.and_then(|climbed| measured_of(self.scenario, flow, climbed, (&ascent, &all)));
@@ -201,19 +207,24 @@ impl Ground<'_> {
             (None, Some(size)) if is_without.is_some() => self.least(&ascent.path, size),
             _ => None,
         };
+        let seconds = self.states.seconds(self.n, &self.states.of_flow(self.n));
+        let of_buckets = path.hops_there().iter().map(|hop| of_bucket(self.media, (hop.0, hop.1), seconds));
+        let slack = of_buckets.product::<f64>() * if changes { OF_CHANGES } else { 1.0 };
         Some(Transfer {
             slow_start: climbed.and_then(|climbed| climbed.time),
-            goodput: measured.and_then(|(goodput, _)| goodput),
-            takes,
+            goodput: measured.and_then(|(goodput, _)| goodput).map(|rate| rate.mul_f64(1.0 / slack)),
+            takes: takes.map(|takes| takes.mul_f64(slack)),
             is_of_size: size(flow).is_some(),
-            changes: changes(&ascent.path, end),
+            changes,
             acks_wait: ascent.path.iter().any(|state| !state.ack.is_zero()),
             is_without,
         })
     }
 
     /// Returns the reason why a transfer cannot be followed.
-    fn without(&self, climbed: Option<&Climbed>) -> Option<&'static str> {
+    fn without(&self, climbed: Option<&Climbed>, changes: bool) -> Option<&'static str> {
+        let measures =
+            |controller: &Controller| matches!(controller, Controller::Bbr(_) | Controller::Vegas(_));
         let is_of_bucket = |hop: &(usize, Way, u64)| {
             let seconds = self.states.seconds(self.n, &self.states.of_flow(self.n));
             of_bucket(self.media, (hop.0, hop.1), seconds) <= 0.98
@@ -224,6 +235,11 @@ impl Ground<'_> {
             Some("a proxy splits it")
         } else if self.path.hops_there().iter().any(is_of_bucket) {
             Some("a bucket passes a part of it at once")
+        } else if changes
+            && let Traffic::Tcp(tcp) = &self.scenario.flow[self.n].traffic
+            && measures(&tcp.controller)
+        {
+            Some("its law goes by measured rates and delays, which change")
         } else {
             let is_unknown = climbed.is_none_or(|climbed| climbed.end.is_none());
             is_unknown.then(|| match &self.scenario.flow[self.n].traffic {

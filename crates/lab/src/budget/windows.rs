@@ -59,6 +59,10 @@ pub(super) fn notes(
                 .to_owned(),
         );
     }
+    if is_vegas(flow) && path.directions().into_iter().any(|(link, way)| ground.media.is_random(link, way)) {
+        notes.push("Vegas takes random delays for a queue: it gets up to what is forecast".to_owned());
+    }
+    notes.extend(few_segments(budget, tcp));
     notes.extend(westwood(ground.scenario, flow, budget, held.unwrap_or_default()));
     notes.extend(overshoot(ground.scenario, flow, budget, held.unwrap_or_default()));
     notes.extend(probes(flow, budget));
@@ -88,6 +92,19 @@ fn limited(flow: &Flow, tcp: &TcpBudget) -> Option<String> {
     let (allowed, needed) = (tcp.window_allowed, tcp.window_needed);
     (allowed < needed && u64::from(flow.count) * allowed.get() < needed.get()).then(|| {
         format!("the window of {allowed} limits it to {} ({needed} would fill the path)", tcp.window_limit)
+    })
+}
+
+/// Number of segments of a window of which one matters.
+const FEW: u64 = 20;
+
+/// Returns a note on a window that limits, and has room for few segments.
+fn few_segments(budget: &FlowBudget, tcp: &TcpBudget) -> Option<String> {
+    let segments = tcp.window_allowed.get() / budget.payload.get().max(1);
+    (tcp.window_allowed < tcp.window_needed && segments < FEW).then(|| {
+        format!(
+            "its window has room for {segments} segments, and waits for whole ones and their ACKs: it gets up to what is forecast"
+        )
     })
 }
 
@@ -259,10 +276,10 @@ fn slow_start(scenario: &Scenario, flow: &Flow, budget: &FlowBudget, tcp: &TcpBu
             let less = if tcp.with_slow_start.is_none() { ": it gets up to what is forecast" } else { "" };
             Some(format!("slow start alone takes {}; the flow lasts {lasts}{less}", show::time(slow_start)))
         }
-        (None, Some(_), Some(completion)) => {
+        (None, Some(_), Some(completion)) if completion <= lasts => {
             Some(format!("its data have arrived after {}, before its window is open", show::time(completion)))
         }
-        (None, Some(_), None) => {
+        (None, Some(_), _) => {
             Some("it ends before its window is open: its goodput is that within a tenth".to_owned())
         }
         (Some(slow_start), ..) => {
@@ -403,7 +420,11 @@ pub(super) fn of_transfer(
     let burst = burst.map(|burst| {
         format!("it sends at most {burst} segments for an ACK (`max_burst`), and its window may stay unused: it gets up to what is forecast")
     });
-    [without, changes, late, burst].into_iter().flatten().collect()
+    let warm_up = ground.scenario.probe.warm_up.saturating_sub(flow.start);
+    let is_cold = !warm_up.is_zero() && transfer.slow_start.is_none_or(|takes| takes > warm_up);
+    let cold = is_cold
+        .then(|| "its slow start goes on behind the warm-up: it gets up to what is forecast".to_owned());
+    [without, changes, late, burst, cold].into_iter().flatten().collect()
 }
 
 /// Returns a note on a queue in front of others that a slow start overruns.
