@@ -6,13 +6,33 @@ use bentpipe_units::{Bytes, Rate, Span, Time};
 
 use crate::{Ack, Controller, RttEstimator, Sent, rtt};
 
-/// Path of a ramp, and the window that it leads to.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ramp {
-    /// Round trip of a full segment without queueing.
-    pub rtt: Span,
-    /// Rate of payload at the bottleneck.
+/// Path from a time on, as a sender sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathState {
+    /// Time from the SYN on.
+    pub from: Span,
+    /// Rate of payload at the bottleneck. Zero: it sends nothing.
     pub rate: Rate,
+    /// Time that a full segment takes without queueing.
+    pub there: Span,
+    /// Time that an ACK takes without queueing.
+    pub back: Span,
+    /// Distance of ACKs at the bottleneck of the way back. Zero: none waits there.
+    pub ack: Span,
+}
+
+impl PathState {
+    /// Returns the path of a round trip, all of which is on the way there.
+    pub fn of_round_trip(rtt: Span, rate: Rate) -> PathState {
+        PathState { from: Span::ZERO, rate, there: rtt, back: Span::ZERO, ack: Span::ZERO }
+    }
+}
+
+/// Path of a ramp, and the windows that it leads to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ramp<'a> {
+    /// The path in the order of time, from the SYN on.
+    pub path: &'a [PathState],
     /// Payload of a full segment in bytes.
     pub smss: u32,
     /// Number of segments per ACK.
@@ -25,19 +45,45 @@ pub struct Ramp {
     pub tick: Span,
     /// Time since a tick at the SYN.
     pub phase: Span,
-    /// Window in bytes that fills the path. The ramp ends a round trip behind it.
+    /// Most segments that are sent for one ACK.
+    pub burst: u32,
+    /// Window in bytes that fills the path at the start.
     pub target: u64,
+    /// Window in bytes that fills it at any time. The ramp ends a round trip behind it.
+    pub full: u64,
     /// The most bytes in flight, by the buffers of both ends.
     pub most: u64,
     /// Number of ACKs after which it is given up.
     pub most_acks: u64,
     /// Bytes that the sender has. All of them acknowledged end the ramp.
     pub data: u64,
-    /// Time from the SYN after which the ramp ends.
+    /// Time from the SYN after which the ramp ends, at the receiver.
     pub lasts: Span,
 }
 
-impl Ramp {
+impl Ramp<'_> {
+    /// Returns the path at a time, and the time of its next state.
+    fn at(&self, time: Time) -> (&PathState, Time) {
+        let since = time.since(Time::ZERO);
+        let next = self.path.partition_point(|state| state.from <= since).max(1);
+        let until = self.path.get(next).map_or(Time::NEVER, |state| Time::ZERO + state.from);
+        (&self.path[next - 1], until)
+    }
+
+    /// Returns the end of a transmission at the bottleneck that begins at a time.
+    fn served(&self, begin: Time, bytes: u64) -> Time {
+        let (mut at, mut left) = (begin, bytes);
+        loop {
+            let (state, until) = self.at(at);
+            let end = at + state.rate.span_of(Bytes::new(left));
+            if end <= until || until.is_never() {
+                return end;
+            }
+            left = left.saturating_sub(state.rate.bdp(until.since(at)).get());
+            at = until;
+        }
+    }
+
     /// Returns the round trip that the clock shows: at least a tick.
     fn measured(&self, sent: Time, at: Time) -> Span {
         let tick = self.tick.as_nanos();
@@ -56,12 +102,12 @@ pub struct Climb {
     pub time: Option<Span>,
     /// Number of ACKs that it took.
     pub acks: u64,
-    /// Time from the SYN to its end. `None` if it was given up.
+    /// Time from the SYN to its end at the receiver. `None` if it was given up.
     ///
-    /// It ends with a full path, or with the data or the time. The ACK of the last data does not wait for more.
+    /// It ends with a full path, or with the data or the time.
     pub end: Option<Span>,
-    /// Bytes acknowledged by then.
-    pub acked: u64,
+    /// Bytes that have arrived by then.
+    pub arrived: u64,
 }
 
 /// The most segments that are sent for each ACK that may be taken.
@@ -69,17 +115,20 @@ const SEGMENTS_PER_ACK: u64 = 16;
 
 /// Feeds a controller with the ACKs of a path, from the SYN on.
 ///
-/// Segments queue at the bottleneck alone, and ACKs are never lost.
-pub fn ramp(controller: &mut dyn Controller, path: &Ramp) -> Climb {
-    let (mut walk, mut open) = (Walk::new(controller, path), None);
+/// Segments queue at the bottleneck, ACKs where they fill the way back. None is lost.
+pub fn ramp(controller: &mut dyn Controller, path: &Ramp<'_>) -> Climb {
+    let (mut walk, mut open, mut filled) = (Walk::new(controller, path), None, None);
     loop {
-        if open.is_none() && walk.controller.window() >= path.target {
-            open = Some(walk.now.since(Time::ZERO));
+        let (window, now) = (walk.controller.window(), walk.now.since(Time::ZERO));
+        if open.is_none() && window >= path.target {
+            open = Some(now);
         }
-        let now = walk.now.since(Time::ZERO);
-        // A window that has opened fills the path in the next round trip.
-        let is_full = open.is_some_and(|open| now >= open + path.rtt);
-        if is_full || walk.acked >= path.data || now >= path.lasts {
+        if filled.is_none() && window >= path.full {
+            filled = Some(walk.now + walk.rtt());
+        }
+        // A window that has opened fills the path in the next round trip. Behind ACKs that wait it never does.
+        let is_full = filled.is_some_and(|filled| walk.now >= filled && !walk.waits_for_acks());
+        if is_full || walk.acked >= path.data || walk.at_receiver() >= path.lasts {
             return walk.end(open);
         }
         // Those on their way count, so that a flight of tiny segments is bounded too.
@@ -87,14 +136,14 @@ pub fn ramp(controller: &mut dyn Controller, path: &Ramp) -> Climb {
         let sent_most = walk.segments >= SEGMENTS_PER_ACK * path.most_acks;
         if acks >= path.most_acks || sent_most || !walk.step() {
             let acks = acks.max(walk.segments / SEGMENTS_PER_ACK);
-            return Climb { time: open, acks, end: None, acked: walk.acked };
+            return Climb { time: open, acks, end: None, arrived: walk.acked };
         }
     }
 }
 
 struct Walk<'a> {
     controller: &'a mut dyn Controller,
-    path: &'a Ramp,
+    path: &'a Ramp<'a>,
     now: Time,
     estimator: RttEstimator,
     /// Time at which the bottleneck is idle.
@@ -110,8 +159,15 @@ struct Walk<'a> {
     pending: Pending,
     /// Arrival of ACKs, with what they acknowledge.
     on_way: VecDeque<(Time, Pending)>,
-    /// Arrival of the last segment's ACK, if that does not wait.
+    /// Number of segments that may be sent before the next ACK.
+    burst: u32,
+    /// Arrival of the last segment.
     last: Time,
+    /// Time at which the way back takes the next ACK.
+    acks_from: Time,
+    /// Arrivals with their bytes. Empty unless ACKs wait.
+    arrivals: VecDeque<(Time, u64)>,
+    arrived: u64,
     acks: u64,
     acked: u64,
 }
@@ -123,16 +179,17 @@ struct Pending {
     bytes: u64,
     /// Sending of the first.
     sent: Time,
-    /// Arrival of the last one's ACK, if that does not wait.
+    /// Arrival of the last one.
     arrival: Time,
 }
 
 impl<'a> Walk<'a> {
-    fn new(controller: &'a mut dyn Controller, path: &'a Ramp) -> Walk<'a> {
-        let now = Time::ZERO + path.rtt;
+    fn new(controller: &'a mut dyn Controller, path: &'a Ramp<'a>) -> Walk<'a> {
+        let rtt = path.path[0].there + path.path[0].back;
+        let now = Time::ZERO + rtt;
         let mut estimator = RttEstimator::new(rtt::Params::RFC6298);
         estimator.sample(path.measured(Time::ZERO, now));
-        controller.on_established(now, Some(path.rtt));
+        controller.on_established(now, Some(rtt));
         Walk {
             controller,
             path,
@@ -141,24 +198,62 @@ impl<'a> Walk<'a> {
             idle_from: now,
             paced_from: now,
             flight: 0,
-            most: path.most.min(2 * path.target + u64::from(path.smss) * u64::from(path.ack_every.max(1))),
+            most: most(path),
+            burst: path.burst,
             segments: 0,
             pending: Pending { segments: 0, bytes: 0, sent: now, arrival: now },
             on_way: VecDeque::new(),
             last: now,
+            acks_from: now,
+            arrivals: VecDeque::new(),
+            arrived: 0,
             acks: 0,
             acked: 0,
         }
     }
 
+    /// Returns the round trip without queueing.
+    fn rtt(&self) -> Span {
+        let (state, _) = self.path.at(self.now);
+        state.there + state.back
+    }
+
+    /// Returns `true` if the path spaces ACKs at any time.
+    fn waits_for_acks(&self) -> bool {
+        self.path.path.iter().any(|state| !state.ack.is_zero())
+    }
+
+    /// Returns the time of what the sender has seen of the receiver.
+    ///
+    /// Where ACKs wait, that is its own time: arrivals are counted.
+    fn at_receiver(&self) -> Span {
+        let now = self.now.since(Time::ZERO);
+        if self.waits_for_acks() { now } else { now.saturating_sub(self.path.at(self.now).0.back) }
+    }
+
     /// Ends the ramp, which may have got to its target at a time.
-    fn end(&self, time: Option<Span>) -> Climb {
-        let [now, last] = [self.now, self.last].map(|at| at.since(Time::ZERO));
+    fn end(&mut self, time: Option<Span>) -> Climb {
+        let last = self.last.since(Time::ZERO);
         let is_all_sent = self.flight + self.acked >= self.path.data;
         // Data has arrived at its own time, whenever the receiver acknowledges it.
-        let (end, acked) =
-            if is_all_sent && last <= self.path.lasts { (last, self.path.data) } else { (now, self.acked) };
-        Climb { time, acks: self.acks, end: Some(end), acked }
+        let (end, arrived) = if is_all_sent && last <= self.path.lasts {
+            (last, self.path.data)
+        } else if self.waits_for_acks() {
+            let end = self.at_receiver().min(self.path.lasts);
+            (end, self.arrived_by(Time::ZERO + end))
+        } else {
+            (self.at_receiver(), self.acked)
+        };
+        Climb { time, acks: self.acks, end: Some(end), arrived }
+    }
+
+    /// Returns the bytes that have arrived by a time, which never decreases.
+    fn arrived_by(&mut self, at: Time) -> u64 {
+        while let Some((_, bytes)) = self.arrivals.front().filter(|(arrival, _)| *arrival <= at) {
+            self.arrived += bytes;
+            self.arrivals.pop_front();
+        }
+        self.arrived
     }
 
     /// Returns `true` if it sent a segment or took an ACK.
@@ -166,9 +261,10 @@ impl<'a> Walk<'a> {
         let bytes = self.path.data.saturating_sub(self.flight + self.acked).min(self.path.smss.into());
         // More than twice of what fills the path waits at the bottleneck, and changes nothing.
         let window = self.controller.window().min(self.most);
-        let may_send = bytes > 0 && self.flight + bytes <= window;
+        let may_send = bytes > 0 && self.burst > 0 && self.flight + bytes <= window;
         let send_at = self.now.max(self.paced_from);
         match self.on_way.front() {
+            Some((Time::NEVER, _)) if !may_send => return false,
             Some((at, _)) if !may_send || *at < send_at => self.take_ack(),
             _ if may_send => self.send(send_at, bytes),
             _ => return self.end_wait(),
@@ -182,13 +278,17 @@ impl<'a> Walk<'a> {
         if let Some(rate) = self.controller.pacing_rate() {
             self.paced_from = at + rate.span_of(Bytes::new(bytes));
         }
-        // The round trip has the transmission of one segment in it already.
         let begin = at.max(self.idle_from);
-        let takes = self.path.rate.span_of(Bytes::new(bytes));
-        let shorter = self.path.rate.span_of(Bytes::new(u64::from(self.path.smss) - bytes));
-        self.idle_from = begin + takes;
+        self.idle_from = self.path.served(begin, bytes);
+        // A sender that paces sends with its own timer.
+        self.burst -= u32::from(self.controller.pacing_rate().is_none());
         (self.flight, self.segments) = (self.flight + bytes, self.segments + 1);
-        self.last = begin + self.path.rtt.saturating_sub(shorter);
+        // Segments stay in order.
+        self.last = self.last.max(self.arrival(begin, bytes));
+        if self.waits_for_acks() {
+            self.arrived_by(self.now);
+            self.arrivals.push_back((self.last, bytes));
+        }
         if self.pending.segments > 0 && self.pending.arrival + self.path.ack_delay < self.last {
             self.acknowledge(self.path.ack_delay);
         }
@@ -200,8 +300,26 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Returns the arrival of a segment whose transmission begins at a time.
+    fn arrival(&self, begin: Time, bytes: u64) -> Time {
+        // The way there has the transmission of a full segment in it already.
+        let (state, until) = self.path.at(begin);
+        let less = u64::from(self.path.smss) - bytes;
+        if self.idle_from <= until {
+            return begin + state.there.saturating_sub(state.rate.span_of(Bytes::new(less)));
+        }
+        let (state, _) = self.path.at(self.idle_from);
+        let full = state.rate.span_of(Bytes::new(self.path.smss.into()));
+        self.idle_from + state.there.saturating_sub(full)
+    }
+
     fn acknowledge(&mut self, delay: Span) {
-        self.on_way.push_back((self.pending.arrival + delay, self.pending));
+        let leaves = (self.pending.arrival + delay).max(self.acks_from);
+        let (state, _) = self.path.at(leaves);
+        self.acks_from = leaves + state.ack;
+        // ACKs stay in order.
+        let arrives = (leaves + state.back).max(self.on_way.back().map_or(Time::ZERO, |(at, _)| *at));
+        self.on_way.push_back((arrives, self.pending));
         (self.pending.segments, self.pending.bytes) = (0, 0);
     }
 
@@ -218,6 +336,7 @@ impl<'a> Walk<'a> {
         let Some((at, Pending { bytes, sent, .. })) = self.on_way.pop_front() else { return };
         let rtt = self.path.measured(sent, at);
         (self.now, self.flight, self.acks) = (at, self.flight.saturating_sub(bytes), self.acks + 1);
+        self.burst = self.path.burst;
         self.acked += bytes;
         self.estimator.sample(rtt);
         self.controller.on_ack(&Ack {
@@ -235,6 +354,16 @@ impl<'a> Walk<'a> {
     }
 }
 
+/// Returns the most bytes in flight that make a difference.
+///
+/// More than twice of what fills the path waits at the bottleneck. ACKs that wait have segments of their own.
+fn most(path: &Ramp<'_>) -> u64 {
+    if path.path.iter().any(|state| !state.ack.is_zero()) {
+        return path.most;
+    }
+    path.most.min(2 * path.full + u64::from(path.smss) * u64::from(path.ack_every.max(1)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,15 +378,16 @@ mod tests {
             max_window: 16_000_000,
         };
         let path = Ramp {
-            rtt: Span::from_millis(541),
-            rate: Rate::from_bps(9_653_000),
+            path: &[PathState::of_round_trip(Span::from_millis(541), Rate::from_bps(9_653_000))],
             smss: 1448,
             ack_every,
             ack_delay: Span::from_millis(200),
             alone: 0,
             tick: Span::ZERO,
             phase: Span::ZERO,
+            burst: u32::MAX,
             target: 653_000,
+            full: 653_000,
             most: 16_000_000,
             most_acks: 1_000_000,
             data: u64::MAX,
@@ -278,15 +408,16 @@ mod tests {
             max_window: 16_000_000,
         };
         let path = Ramp {
-            rtt: Span::from_millis(500),
-            rate: Rate::from_bps(8_000_000),
+            path: &[PathState::of_round_trip(Span::from_millis(500), Rate::from_bps(8_000_000))],
             smss: 1000,
             ack_every: 2,
             ack_delay: Span::ZERO,
             alone: 0,
             tick: Span::ZERO,
             phase: Span::ZERO,
+            burst: u32::MAX,
             target: 500_000,
+            full: 500_000,
             most: 16_000_000,
             most_acks: 100_000,
             data: 20_000,
@@ -298,7 +429,7 @@ mod tests {
         // Handshake and a round trip; eighteen segments more from then on, and what an ACK of two takes.
         assert!((open - 1.0).abs() < 0.01, "{open}");
         assert!((1.5..1.53).contains(&end), "{end}");
-        assert_eq!(climb.acked, 20_000);
+        assert_eq!(climb.arrived, 20_000);
     }
 
     /// RFC 5681 3.1: a segment more for each ACK, so that one for two segments makes it 1.5 windows a round trip.
@@ -323,15 +454,16 @@ mod tests {
                 max_window: 16_000_000,
             };
             let path = Ramp {
-                rtt: Span::from_millis(500),
-                rate: Rate::from_bps(8_000_000),
+                path: &[PathState::of_round_trip(Span::from_millis(500), Rate::from_bps(8_000_000))],
                 smss: 1000,
                 ack_every: 2,
                 ack_delay: Span::from_millis(200),
                 alone,
                 tick: Span::ZERO,
                 phase: Span::ZERO,
+                burst: u32::MAX,
                 target: 500_000,
+                full: 500_000,
                 most: 16_000_000,
                 most_acks: 100_000,
                 data: 26_000,
@@ -356,21 +488,22 @@ mod tests {
                 max_window: 16_000_000,
             };
             let path = Ramp {
-                rtt: Span::from_micros(200_480),
-                rate: Rate::from_bps(48_000_000),
+                path: &[PathState::of_round_trip(Span::from_micros(200_480), Rate::from_bps(48_000_000))],
                 smss: 1448,
                 ack_every: 2,
                 ack_delay: Span::from_millis(200),
                 alone: 1,
                 tick,
                 phase: Span::ZERO,
+                burst: u32::MAX,
                 target: 1_200_000,
+                full: 1_200_000,
                 most: 16_000_000,
                 most_acks: 100_000,
                 data: u64::MAX,
                 lasts: Span::from_secs(5),
             };
-            ramp(&mut *config.build(&connection), &path).acked
+            ramp(&mut *config.build(&connection), &path).arrived
         };
         let [exact, ticks] = [Span::ZERO, Span::from_millis(1)].map(end);
         assert!(ticks < exact * 2 / 3, "{ticks} {exact}");
@@ -386,15 +519,16 @@ mod tests {
             max_window: 10_000,
         };
         let path = Ramp {
-            rtt: Span::from_millis(10),
-            rate: Rate::from_bps(1_000_000),
+            path: &[PathState::of_round_trip(Span::from_millis(10), Rate::from_bps(1_000_000))],
             smss: 1000,
             ack_every: 2,
             ack_delay: Span::ZERO,
             alone: 0,
             tick: Span::ZERO,
             phase: Span::ZERO,
+            burst: u32::MAX,
             target: 100_000,
+            full: 100_000,
             most: 16_000_000,
             most_acks: 1000,
             data: u64::MAX,
@@ -404,14 +538,76 @@ mod tests {
         assert_eq!((climb.time, climb.acks, climb.end), (None, 1000, None));
         // Ten segments take the handshake and rounds of 2, 3 and 5, by an ACK for two segments.
         let few = ramp(&mut *config.build(&connection), &Ramp { data: 10_000, ..path });
-        assert_eq!(few.acked, 10_000);
+        assert_eq!(few.arrived, 10_000);
         // A segment and a half: the handshake, a round trip, and the half behind the whole. Its ACK waits, the data does not.
         let waits = Ramp { data: 1500, ack_every: 3, ack_delay: Span::from_millis(200), ..path };
         let odd = ramp(&mut *config.build(&connection), &waits);
-        assert_eq!((odd.end, odd.acked), (Some(Span::from_millis(24)), 1500));
+        assert_eq!((odd.end, odd.arrived), (Some(Span::from_millis(24)), 1500));
         let rounds = few.end.expect("it has no more").as_secs_f64() / 0.010;
         assert!((4.0..10.0).contains(&rounds), "{rounds}");
         let early = ramp(&mut *config.build(&connection), &Ramp { lasts: Span::from_millis(25), ..path });
-        assert!(early.time.is_none() && early.acked < 10_000, "{early:?}");
+        assert!(early.time.is_none() && early.arrived < 10_000, "{early:?}");
+    }
+
+    /// Path of 1 s and 8 Mbit/s, for 200 kB.
+    fn on(states: &[PathState], burst: u32) -> Climb {
+        let config: ControllerConfig = "newreno".parse().expect("a controller");
+        let connection = Connection {
+            smss: 1000,
+            initial_window_segments: 10,
+            initial_ssthresh: u64::MAX,
+            max_window: 16_000_000,
+        };
+        let path = Ramp {
+            path: states,
+            smss: 1000,
+            ack_every: 2,
+            ack_delay: Span::from_millis(200),
+            alone: 0,
+            tick: Span::ZERO,
+            phase: Span::ZERO,
+            burst,
+            target: 1_000_000,
+            full: 1_000_000,
+            most: 16_000_000,
+            most_acks: 100_000,
+            data: 200_000,
+            lasts: Span::MAX,
+        };
+        ramp(&mut *config.build(&connection), &path)
+    }
+
+    #[test]
+    fn a_slow_start_goes_through_states_of_its_path() {
+        let long = PathState {
+            there: Span::from_millis(500),
+            back: Span::from_millis(500),
+            ..PathState::of_round_trip(Span::ZERO, Rate::from_bps(8_000_000))
+        };
+        let from = |secs, state: PathState| PathState { from: Span::from_secs(secs), ..state };
+        let short = PathState { there: Span::from_millis(10), back: Span::from_millis(10), ..long };
+        let down = PathState { rate: Rate::from_bps(0), ..long };
+        let end = |states: &[PathState]| on(states, u32::MAX).end.map(|end| end.as_secs_f64());
+        // Nine round trips; most of them are short behind the change; a line that is down delays the rest.
+        let whole = end(&[long]).expect("an end");
+        assert!((6.0..9.0).contains(&whole), "{whole}");
+        let shorter = end(&[long, from(2, short)]).expect("an end");
+        assert!((2.0..3.2).contains(&shorter), "{shorter}");
+        let later = end(&[long, from(2, down), from(12, long)]).expect("an end");
+        assert!((later - whole - 9.5).abs() < 1.0, "{later}");
+        assert_eq!(end(&[long, from(2, down)]), None);
+        // One segment an ACK of two is a flight that gets shorter.
+        let few = on(&[long], 1).end.expect("an end").as_secs_f64();
+        assert!(few > 10.0 * whole, "{few}");
+    }
+
+    /// ACKs at a distance of 100 ms, each for two segments, that opens the window by a third: 30 segments a second.
+    #[test]
+    fn acks_that_wait_space_what_they_release() {
+        let state = PathState::of_round_trip(Span::from_millis(50), Rate::from_bps(80_000_000));
+        let waits = PathState { ack: Span::from_millis(100), ..state };
+        let [free, spaced] =
+            [state, waits].map(|state| on(&[state], u32::MAX).end.expect("an end").as_secs_f64());
+        assert!(free < 1.0 && (5.5..8.0).contains(&spaced), "{free} {spaced}");
     }
 }

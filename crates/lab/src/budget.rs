@@ -7,6 +7,7 @@
 //! signalling the voice is counted, on each leg of its way by exchanges.
 
 mod active;
+mod along;
 mod barrier;
 mod contacts;
 mod loss;
@@ -127,7 +128,7 @@ pub struct LinkBudget {
     pub capacity: Rate,
     /// Capacity of its queue, if it is bounded.
     pub queue: Option<String>,
-    /// Number of flows that use it, with copies and ACKs.
+    /// Number of flows that use it, with copies that begin and ACKs.
     pub flows: u64,
     /// Time that packet takes on a medium which both directions share.
     pub wifi: Option<Airtime>,
@@ -181,6 +182,11 @@ pub struct FlowBudget {
     pub bottleneck: String,
     /// Most goodput: of payload, without other flows, the mean over its time. ACKs back count too.
     pub ceiling: Rate,
+    /// Goodput that answers allow where they fill their way.
+    ///
+    /// It holds if none is lost and the window stays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by_answers: Option<Rate>,
     /// Max-min fair share of each copy. Flows that send at a time share, each up to what it offers or its window allows.
     pub fair_share: Rate,
     /// Reason why nothing of it arrives, if it is known before the run.
@@ -208,6 +214,15 @@ fn is_nothing(part: &f64) -> bool {
     *part == 0.0
 }
 
+impl FlowBudget {
+    /// Returns `true` if it gets less than its window and its answers allow.
+    fn is_squeezed(&self) -> bool {
+        let window = self.tcp.as_ref().map_or(Rate::from_bps(u64::MAX), |tcp| tcp.window_limit);
+        let most = self.by_answers.map_or(window, |by_answers| by_answers.min(window));
+        (self.fair_share.as_bps() as f64) < 0.999 * most.as_bps() as f64
+    }
+}
+
 /// Header compression of a flow on a link.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CompressedFlow {
@@ -231,7 +246,7 @@ pub struct TcpBudget {
     pub window_allowed: Bytes,
     /// Queue that a halved window needs to stay busy: one bandwidth-delay product. In IP bytes.
     pub buffer_needed: Bytes,
-    /// Goodput that the window allows: window_allowed / mean round trip, at most the ceiling.
+    /// Mean goodput that the window allows: window_allowed / round trip, at most the ceiling.
     pub window_limit: Rate,
     /// Time from the SYN until the controller has opened the window on the idle path. The window is the one needed, or allowed.
     ///
@@ -264,12 +279,12 @@ impl Budget {
         let topology = media.layout.topology(&media.facts);
         let paths = paths(scenario, &media, &topology, &recorded)?;
         let terminals = Medium::shares(&media.layout.members(), &scenario.shared)?;
-        let mut climbs = Climbs::default();
+        let mut climbs = Climbs::new(&paths);
         let outlook = outlook(scenario, access, (&media, &paths), &recorded, &mut climbs)?;
         let (states, forecasts) = (outlook.states, outlook.forecasts);
         let users = Users::new(scenario, &paths);
         let links = link_budgets(scenario, &media, &users, &states);
-        let mut sharings = Sharings::new(scenario, &media);
+        let mut sharings = Sharings::new(scenario, &media, &states);
         let recorded = &recorded;
         let apart = apart(scenario);
         let mut ground = Ground { apart, scenario, media: &media, states: &states, recorded, climbs };
@@ -326,7 +341,7 @@ fn outlook(
                 |bytes: Bytes| Span::from_secs_f64((8 * bytes.get()) as f64 / at_least_one(forecast.fair));
             let drained = drains.map_or(Span::MAX, |time| time + fluid(window.ends[0]));
             let takes = size(flow).map_or(drained, |size| {
-                let transfer = Transfer::new(scenario, (media, &states), (*n, path), forecast, climbs);
+                let transfer = Transfer::new(scenario, (media, &states), (*n, path), climbs);
                 let least = transfer.and_then(|transfer| transfer.takes).unwrap_or_default();
                 fluid(size).max(least).min(drained)
             });
@@ -387,6 +402,7 @@ fn paths(
 ) -> Result<Vec<(usize, Path)>, Problem> {
     let mut routers = [Router::new(topology)?, Router::of_groups(topology)?];
     let (mut paths, legs) = (Vec::new(), voice::legs(scenario));
+    let mut contacts = contacts::Open::new(scenario, topology);
     for (n, (name, flow)) in scenario.flow.iter().enumerate() {
         let router = &mut routers[usize::from(scenario.group.contains_key(&flow.to))];
         let voice = legs[n].iter().filter(|leg| leg.ends[0] != leg.ends[1]);
@@ -402,6 +418,10 @@ fn paths(
             path.compress(media, flow, |link| flows_on(scenario, &scenario.link[link], n));
             path.blocked = barrier::find(scenario, flow, &path);
             path.stops = stops(scenario, flow, &path.nodes);
+            let layer = layer(scenario, flow);
+            path.repeats = matches!(layer, Some(Layer::Ltp | Layer::Tcpcl));
+            path.waits = matches!(flow.traffic, Traffic::Tfrc(_)) || path.window.is_some() || path.repeats;
+            path.waits |= layer.is_some() && !contacts.is_open((flow, &path));
             paths.push((n, path));
         }
     }
@@ -418,10 +438,15 @@ fn stops(scenario: &Scenario, flow: &Flow, nodes: &[String]) -> Vec<usize> {
 
 /// Returns `true` for bundles that travel in a datagram each.
 fn is_whole(scenario: &Scenario, flow: &Flow) -> bool {
-    let Traffic::Bundles(bundles) = &flow.traffic else { return false };
-    scenario.roles_of(bundles.origin(&flow.from)).iter().any(|role| {
-        let Role::Dtn(dtn) = role else { return false };
-        scenario.role_tables.dtn.0.get(&dtn.network).is_some_and(|network| network.layer == Layer::Udp)
+    layer(scenario, flow) == Some(Layer::Udp)
+}
+
+/// Returns the convergence layer of a flow of bundles.
+fn layer(scenario: &Scenario, flow: &Flow) -> Option<Layer> {
+    let Traffic::Bundles(bundles) = &flow.traffic else { return None };
+    scenario.roles_of(bundles.origin(&flow.from)).iter().find_map(|role| {
+        let Role::Dtn(dtn) = role else { return None };
+        Some(scenario.role_tables.dtn.0.get(&dtn.network)?.layer)
     })
 }
 
@@ -486,7 +511,10 @@ fn link_budgets(scenario: &Scenario, media: &Media<'_>, all: &Users<'_>, states:
             let users = users.filter_map(|(flow, path)| Some((*flow, path.packet_on(n, way)?)));
             let users: Vec<(usize, u64)> = users.collect();
             let longest = users.iter().map(|(_, len)| *len).max().unwrap_or(media.layout.mtu(n).get());
-            let flows = users.iter().map(|(flow, _)| flows_on(scenario, link, *flow)).sum();
+            let begin = |flow: usize| {
+                (flows_on(scenario, link, flow) as f64 * states.activities.begin(flow)).ceil() as u64
+            };
+            let flows = users.iter().map(|(flow, _)| begin(*flow)).sum();
             let voice = VoiceLoad::new(scenario, media, all, (n, way));
             let (rates, delays) = (states.rates((n, way)).to_vec(), states.delays((n, way)));
             let mut budget =
@@ -572,6 +600,17 @@ fn queue_text(queue: &Queue) -> String {
     }
 }
 
+/// Returns the capacity of a queue in bytes, if it is bounded.
+fn queue_bytes(queue: &Queue, packet: Bytes) -> Option<Bytes> {
+    let text = queue_text(queue);
+    match text.strip_suffix(" packets") {
+        Some(packets) => {
+            packets.parse::<u64>().ok().map(|packets| Bytes::new(packets.saturating_mul(packet.get())))
+        }
+        None => text.parse().ok(),
+    }
+}
+
 /// Network of a budget.
 struct Ground<'a> {
     /// Links with copies that have settings of their own, and the number of those.
@@ -598,6 +637,11 @@ impl FlowBudget {
         let round_trips = path.round_trips(media, states, &of_flow);
         let voice = path.voice.as_ref();
         let offered = sharing::offered(flow, path);
+        let transfer = Transfer::new(scenario, (media, states), (n, path), &mut ground.climbs);
+        let transfer =
+            transfer.map(|all| Transfer { takes: all.takes.map(|takes| takes.mul_f64(LEAST)), ..all });
+        let acks_wait = transfer.is_some_and(|transfer| transfer.acks_wait);
+        let window = path.window.map(|window| path.window_rate(window.most, media, states, &of_flow));
         let mut budget = FlowBudget {
             name: name.clone(),
             copies: u32::try_from(copies_of(scenario, n)).unwrap_or(u32::MAX),
@@ -611,7 +655,8 @@ impl FlowBudget {
             round_trips: round_trips.filter(|[least, _, most]| least < most),
             compressed: compressed(scenario, media, path, offered),
             bottleneck: direction(scenario, forecast.limit),
-            ceiling: forecast.alone,
+            ceiling: most_goodput(path, forecast, acks_wait.then(|| states.seconds(n, &of_flow))),
+            by_answers: (path.window.is_some() && forecast.is_by_answers()).then_some(forecast.alone),
             fair_share: forecast.fair.min(forecast.alone),
             blocked: path.blocked.as_ref().map(|barrier| barrier.why.clone()),
             lost: if path.blocked.is_none() && forecast.arrives < MOST_WHOLE {
@@ -625,16 +670,23 @@ impl FlowBudget {
             warnings: Vec::new(),
         };
         let rtt = round_trips.map(|[_, mean, _]| mean).unwrap_or_default();
-        budget.tcp = path.window.map(|window| {
-            let at = (media, states);
-            let transfer = Transfer::new(scenario, at, (n, path), forecast, &mut ground.climbs);
-            let transfer =
-                transfer.map(|all| Transfer { takes: all.takes.map(|takes| takes.mul_f64(LEAST)), ..all });
-            TcpBudget::new((window, rtt), forecast.sent, &budget, transfer)
-        });
+        budget.tcp =
+            path.window.zip(window).map(|of| TcpBudget::new(of, (forecast.sent, rtt), &budget, transfer));
         budget.warnings = notes::of_flow(ground, (n, path), (forecast, sharing), &budget);
+        budget.warnings.extend(windows::of_transfer(ground, flow, (&budget, transfer.as_ref())));
         budget
     }
+}
+
+/// Returns the most goodput of a path without others.
+///
+/// Behind ACKs that fill their way a window may be sent more than they let through. Where they are lost, others acknowledge more.
+/// `seconds` are those in which it sends, if its ACKs wait and none is lost.
+fn most_goodput(path: &Path, forecast: &Forecast, seconds: Option<f64>) -> Rate {
+    let Some(window) = path.window.filter(|_| forecast.is_by_answers()) else { return forecast.alone };
+    let Some(seconds) = seconds else { return forecast.of_data };
+    let more = 8.0 * window.most.get() as f64 / seconds.max(1e-9);
+    forecast.of_data.min(Rate::from_bps((forecast.alone.as_bps() as f64 + more).min(1e18) as u64))
 }
 
 /// Returns the number of copies with settings of their own by their links.
@@ -680,14 +732,14 @@ const LEAST: f64 = 0.98;
 impl TcpBudget {
     /// Computes windows of a path that carries a rate in the mean.
     fn new(
-        (window, rtt): (Window, Span),
-        carries: Rate,
+        (window, allowed): (Window, Rate),
+        (carries, rtt): (Rate, Span),
         flow: &FlowBudget,
         transfer: Option<Transfer>,
     ) -> TcpBudget {
         let window_needed = carries.bdp(rtt);
         let in_packets = flow.packet.get() as f64 / flow.payload.get().max(1) as f64;
-        let limit = Rate::of(window.most, rtt).min(flow.ceiling);
+        let limit = allowed.min(flow.ceiling);
         let is_less = |rate: &Rate| (rate.as_bps() as f64) < 0.99 * limit.as_bps() as f64;
         TcpBudget {
             window_needed,

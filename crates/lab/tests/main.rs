@@ -11,6 +11,7 @@ mod forecast;
 mod fragments;
 mod fuzz;
 mod losses;
+mod promises;
 mod refusals;
 mod scenarios;
 mod transfers;

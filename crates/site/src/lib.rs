@@ -68,7 +68,7 @@ pub use shared::SharedTable;
 pub use stage::{Ahead, ByRow, Limit, Stage, StageElements, StageRow};
 pub use table::{Assemblies, Native, Row, is_default, numbered_parts};
 pub use topology::{IpVersion, IpVersions, LinkAt, Named, NodeAt, Passage, Topology, Way};
-pub use traffic::{Ascent, Climbed, Copies, FlowTakes, PathFacts, Recorded, TrafficKind, Window};
+pub use traffic::{Ascent, Climbed, Copies, FlowTakes, PathFacts, PathState, Recorded, TrafficKind, Window};
 
 /// Names that the expansion of [`media`] needs.
 #[doc(hidden)]

@@ -58,22 +58,37 @@ pub struct Window {
     pub ends: [Bytes; 2],
 }
 
-/// Idle path on which a connection's window grows, for budgets.
+/// Idle path from a time on, as a sender sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ascent {
-    /// Round trip without queueing.
-    pub rtt: Span,
-    /// Rate of payload at the bottleneck.
+pub struct PathState {
+    /// Time from the start of the flow.
+    pub from: Span,
+    /// Rate of payload at the bottleneck. Zero while it is down.
     pub rate: Rate,
+    /// Time of a full packet without queueing.
+    pub there: Span,
+    /// Time of an ACK without queueing.
+    pub back: Span,
+    /// Distance of ACKs at the bottleneck of the way back. Zero: none waits there.
+    pub ack: Span,
+}
+
+/// Idle path on which a connection's window grows, for budgets.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Ascent {
+    /// The path in the order of time, from the start of the flow on.
+    pub path: Vec<PathState>,
     /// Payload of a full packet.
     pub payload: Bytes,
-    /// Window at which it ends.
+    /// Window that fills the path at the start.
     pub window: Bytes,
+    /// Window that fills it at any time, with which it ends.
+    pub full: Bytes,
     /// Number of ACKs after which it is given up.
     pub most_acks: u64,
     /// Bytes that the flow has. `None` without an end.
     pub data: Option<Bytes>,
-    /// Time for which it is followed at most.
+    /// Time for which arrivals are followed at most.
     pub lasts: Span,
 }
 
@@ -84,10 +99,10 @@ pub struct Climbed {
     pub time: Option<Span>,
     /// Number of ACKs that it took.
     pub acks: u64,
-    /// Time from the start to the end of what was followed. `None` if it was given up.
+    /// Time from the start to the end of what was followed, at the receiver. `None` if it was given up.
     pub end: Option<Span>,
-    /// Bytes acknowledged by then.
-    pub acked: Bytes,
+    /// Bytes that have arrived by then.
+    pub arrived: Bytes,
 }
 
 /// Packets of a file that a flow sends, for budgets.

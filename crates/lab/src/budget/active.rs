@@ -105,6 +105,19 @@ impl Activities {
         self.overlap(flow, from, to) / (length * self.of[flow].copies)
     }
 
+    /// Returns the starts of a flow's copies in order, those after its end left out.
+    pub(super) fn starts(&self, flow: usize) -> &[f64] {
+        &self.of[flow].starts
+    }
+
+    /// Returns the part of a flow's copies that begin.
+    pub(super) fn begin(&self, flow: usize) -> f64 {
+        let active = &self.of[flow];
+        let sends =
+            active.times.iter().any(|(from, to)| active.overlap(from.as_secs_f64(), to.as_secs_f64()) > 0.0);
+        if sends { active.starts.len() as f64 / active.copies } else { 0.0 }
+    }
+
     /// Returns `true` if an event turns a flow off or on.
     pub(super) fn is_switched(&self, flow: usize) -> bool {
         self.of[flow].is_switched

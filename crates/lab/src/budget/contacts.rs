@@ -5,7 +5,7 @@
 
 mod hops;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use bentpipe_dtn::kind::Bundles;
 use bentpipe_dtn::network::{Layer, LtpConfig, Way};
@@ -13,8 +13,11 @@ use bentpipe_dtn::plan::{Contact, Plan};
 use bentpipe_dtn::route::{Demand, Graph, Ledger, Options};
 use bentpipe_record::{ContactPlan, PlannedContact};
 use bentpipe_scenario::{Flow, Problem, Role, Scenario, Traffic};
+use bentpipe_site::Topology;
 use bentpipe_units::{Bytes, Span, Time};
 use serde::Serialize;
+
+use super::path::Path;
 
 /// Contacts from a node to another.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -104,6 +107,46 @@ fn syn_time(initial: Span, most: Span, retries: u32) -> Span {
         wait = (wait * 2).min(most);
     }
     sum
+}
+
+/// Contacts of networks, for losses of what is sent in them.
+pub(super) struct Open<'s> {
+    contacts: Contacts<'s>,
+    plans: HashMap<&'s str, Option<Plan>>,
+}
+
+impl<'s> Open<'s> {
+    pub(super) fn new(scenario: &'s Scenario, topology: &'s Topology) -> Open<'s> {
+        let names = topology.node.keys().map(String::as_str).collect();
+        Open { contacts: Contacts::new(scenario, names), plans: HashMap::new() }
+    }
+
+    /// Returns `true` if contacts are open on all of a way while its flow sends.
+    pub(super) fn is_open(&mut self, (flow, path): (&Flow, &Path)) -> bool {
+        let Traffic::Bundles(bundles) = &flow.traffic else { return true };
+        let Some(network) = self.contacts.network_of(bundles.origin(&flow.from)) else { return false };
+        let contacts = &self.contacts;
+        let plan = self.plans.entry(network).or_insert_with(|| contacts.plan(network).ok().flatten());
+        let Some(plan) = plan else { return false };
+        let stops = path.stops.iter().filter_map(|at| path.nodes.get(*at));
+        let nodes: Vec<&String> =
+            path.nodes.first().into_iter().chain(stops).chain(path.nodes.last()).collect();
+        let end = Time::ZERO + flow.stop.unwrap_or(Span::MAX).min(contacts.scenario.duration);
+        let is_covered =
+            |pair: &[&String]| {
+                let Some((from, to)) = contacts.number(pair[0]).zip(contacts.number(pair[1])) else {
+                    return false;
+                };
+                let mut all: Vec<&Contact> = plan.between(from, to).collect();
+                all.sort_by_key(|contact| contact.start);
+                let begin = Time::ZERO + flow.start;
+                let until = all.iter().fold(begin, |until, contact| {
+                    if contact.start <= until { until.max(contact.end) } else { until }
+                });
+                until >= end
+            };
+        nodes.windows(2).all(is_covered)
+    }
 }
 
 /// Plans of a scenario's networks.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use bentpipe_dtn::network::Layer;
 use bentpipe_net::channel::Config;
 use bentpipe_scenario::{Flow, Medium, Scenario, Traffic, Way, copies};
 use bentpipe_site::application::Application;
@@ -14,7 +15,7 @@ use super::medium::Media;
 use super::path::{Path, splitter};
 use super::sharing::{Forecast, Sharing};
 use super::states::States;
-use super::{FlowBudget, Ground, LinkBudget, direction, is_whole, show, windows};
+use super::{FlowBudget, Ground, LinkBudget, direction, is_whole, layer, show, windows};
 
 /// Returns the notes on a flow towards a receiver.
 pub(super) fn of_flow(
@@ -39,7 +40,7 @@ pub(super) fn of_flow(
             windows::notes(ground, (n, path), forecast, budget, is_among_others)
         }
     };
-    notes.extend(ack_note(scenario, path, forecast));
+    notes.extend(ack_note(scenario, path, forecast, budget));
     notes.extend(ack_share(scenario, path, forecast));
     notes.extend(warnings(flow, budget, forecast.sent, sharing));
     notes.extend(loss_note(flow, budget));
@@ -49,6 +50,7 @@ pub(super) fn of_flow(
     notes.extend(acks_note(ground, (n, path)));
     notes.extend(answers_note(ground, (n, path)));
     notes.extend(outage_note(ground, flow, path));
+    notes.extend(repeated(ground, (n, flow), path));
     notes.extend(copied_bundles(ground, path));
     notes.extend(order_note(ground, flow, path));
     notes.extend(contradictions(ground, path));
@@ -56,7 +58,7 @@ pub(super) fn of_flow(
     notes.extend(bucket(scenario, media, path));
     notes.extend(waiting(ground, (n, path), forecast, budget));
     notes.extend(bursts(flow));
-    notes.extend(bursty_others(scenario, (name, path), sharing));
+    notes.extend(bursty_others(name, path, sharing));
     notes.extend(proxy_events(scenario, path));
     notes.extend(long_bundles(scenario, flow, path));
     notes.extend(own_copies(ground, path));
@@ -89,7 +91,9 @@ fn chance(scenario: &Scenario, flow: &Flow, copies: u32) -> Option<String> {
         Traffic::Voice(voice) => voice.silence_suppression && of(TURN) < MANY[1],
         _ => false,
     };
-    is_random.then(|| "it sends at random: what it offers is a mean, and a short run differs".to_owned())
+    is_random.then(|| {
+        "it sends at random: what it offers is a mean, as is what is lost, and a short run differs".to_owned()
+    })
 }
 
 /// Returns a note on data and ACKs that wait for each other at random.
@@ -166,6 +170,34 @@ fn outage_note(ground: &Ground<'_>, flow: &Flow, path: &Path) -> Option<String> 
                 "at times nothing comes over {at}: its timers wait for up to twice as long, and it begins in slow start then: it gets up to what is forecast"
             )
         }),
+    }
+}
+
+/// Returns a note on losses of channels below bundles.
+fn repeated(ground: &Ground<'_>, (n, flow): (usize, &Flow), path: &Path) -> Option<String> {
+    let layer = layer(ground.scenario, flow)?;
+    let is_measured = matches!(layer, Layer::Tcpcl | Layer::Dccp);
+    let states = ground.states.of_flow(n).into_iter();
+    let part: f64 =
+        states.map(|(state, part)| part * path.repeated(ground.media, ground.states, state)).sum();
+    let part = Some(part).filter(|part| *part > 1e-9).map(show::percent);
+    let Some(part) = part else {
+        return is_measured.then(|| {
+            "connections below bundles limit their rate, with slow starts of their own: up to what is forecast arrives"
+                .to_owned()
+        });
+    };
+    match layer {
+        Layer::Ltp => Some(format!(
+            "channels lose {part} of its packets, which LTP sends again: bundles come later, and up to what is forecast arrives"
+        )),
+        Layer::Tcpcl => Some(format!(
+            "channels lose {part} of its packets, which TCP sends again: it slows down at them, and up to what is forecast arrives"
+        )),
+        Layer::Dccp => Some(format!(
+            "channels lose {part} of its packets, and DCCP slows down at them: up to what is forecast arrives"
+        )),
+        Layer::Udp | Layer::LtpGreen => None,
     }
 }
 
@@ -281,14 +313,8 @@ fn bursts(flow: &Flow) -> Option<String> {
 /// Returns a note on others that send in bursts.
 ///
 /// A connection takes what they leave.
-fn bursty_others(scenario: &Scenario, (name, path): (&str, &Path), sharing: &Sharing) -> Option<String> {
-    let is_bursty = |other: &&str| {
-        let flow = scenario.flow.get(*other).filter(|_| *other != name);
-        flow.is_some_and(
-            |flow| matches!(&flow.traffic, Traffic::Udp(udp) if matches!(udp.pattern, Pattern::OnOff { .. })),
-        )
-    };
-    let other = sharing.names().find(is_bursty).filter(|_| path.window.is_some())?;
+fn bursty_others(name: &str, path: &Path, sharing: &Sharing) -> Option<String> {
+    let other = sharing.bursty_other(name).filter(|_| path.window.is_some())?;
     Some(format!(
         "{other} sends in bursts on its way: windows grow slowly into what that leaves, and it gets up to what is forecast"
     ))
@@ -383,8 +409,9 @@ pub(super) fn unlike(scenario: &Scenario, paths: &[(usize, Path)], flows: &mut [
     };
     let fills = |flow: &FlowBudget| {
         let asks = flow.offered.map_or(f64::INFINITY, |offered| offered.as_bps() as f64);
+        let most = asks.min(flow.by_answers.map_or(f64::INFINITY, |most| most.as_bps() as f64));
         let window = flow.tcp.as_ref().map_or(f64::INFINITY, |tcp| tcp.window_limit.as_bps() as f64);
-        slows(flow) && (flow.fair_share.as_bps() as f64) < 0.999 * asks.min(window)
+        slows(flow) && (flow.fair_share.as_bps() as f64) < 0.999 * most.min(window)
     };
     let full: HashSet<String> =
         flows.iter().filter(|flow| fills(flow)).map(|flow| flow.bottleneck.clone()).collect();
@@ -508,13 +535,14 @@ fn silence(states: &States, (n, flow): (usize, &Flow)) -> Option<String> {
 }
 
 /// Returns a note on a path that answers limit.
-fn ack_note(scenario: &Scenario, path: &Path, forecast: &Forecast) -> Option<String> {
+fn ack_note(scenario: &Scenario, path: &Path, forecast: &Forecast, budget: &FlowBudget) -> Option<String> {
     let (link, way) = forecast.narrowest;
-    (path.window.is_some() && path.answers_on(link, way)).then(|| {
-        let (at, len) = (direction(scenario, (link, way)), Bytes::new(path.answer_len()));
-        let rate = show::rate(forecast.alone);
-        format!("its ACKs of {len} fill {at}, which limits it to {rate}, or to more where ACKs are lost")
-    })
+    let by_answers = budget.by_answers.filter(|_| path.answers_on(link, way))?;
+    let (at, len) = (direction(scenario, (link, way)), Bytes::new(path.answer_len()));
+    let [by_answers, most] = [by_answers, budget.ceiling].map(show::rate);
+    Some(format!(
+        "its ACKs of {len} fill {at}, which limits it to {by_answers} where none is lost and its window stays; while it grows, or as ACKs are lost, it gets more, up to {most}"
+    ))
 }
 
 /// Returns a note on a share that answers have of a link.
@@ -554,6 +582,13 @@ pub(super) fn contend(
             );
         }
         let Some(terminal) = by_name.get(&flow.bottleneck) else { continue };
+        let needs =
+            flow.offered.is_some_and(|offered| offered > terminal.least) && terminal.least < terminal.most;
+        if needs && flow.tcp.is_none() && !is_tfrc && flow.blocked.is_none() {
+            flow.warnings.push(
+                "it waits for slots that are requested, at first for the first of them: it gets up to what is forecast".to_owned(),
+            );
+        }
         let count = counts[&*terminal.carrier];
         if count < 2 || terminal.share >= terminal.most {
             continue;

@@ -126,6 +126,10 @@ pub(super) struct Path {
     pub(super) blocked: Option<Barrier>,
     /// Numbers of links there behind which a node makes packets of its own. Few have one.
     pub(super) stops: Vec<usize>,
+    /// Set if what channels lose is sent again below its data.
+    pub(super) repeats: bool,
+    /// Set if it sends less where little arrives, and waits in outages.
+    pub(super) waits: bool,
     /// Fragments of a packet and of an answer.
     longest: [Fragments; 2],
     /// Number and length of the fragments of an answer.
@@ -256,6 +260,8 @@ impl Path {
             links: counts,
             blocked: None,
             stops: Vec::new(),
+            repeats: false,
+            waits: false,
             longest: all,
             answer,
             answers,
@@ -378,6 +384,10 @@ impl Path {
         let mut arrives = 1.0;
         for leg in self.legs_there() {
             let (first, mut comes) = (all.len(), arrives);
+            let is_whole = whole(lengths(leg, self.packet), self.fragments, (media, states, state), slows);
+            // What is lost is sent again.
+            let repeats = self.repeats && is_whole > 0.0;
+            comes = if repeats { comes / is_whole } else { comes };
             for (n, (link, way, more)) in leg.iter().enumerate() {
                 all.push(if first + n < blocked { comes } else { 0.0 });
                 let (at, len) = ((*link, *way), self.packet + more);
@@ -385,10 +395,16 @@ impl Path {
                 comes *= (1.0 - losses.part(at, time, len)) * (1.0 - of_medium) * losses.copies(at, time);
                 comes *= if slows { 1.0 } else { states.received(state, at) };
             }
-            arrives *= whole(lengths(leg, self.packet), self.fragments, (media, states, state), slows);
+            arrives *= if repeats { 1.0 } else { is_whole };
         }
         all.push(if blocked == usize::MAX { arrives } else { 0.0 });
         all
+    }
+
+    /// Returns the part of packets that a state loses between nodes that make their own.
+    pub(super) fn repeated(&self, media: &Media<'_>, states: &States, state: usize) -> f64 {
+        let whole = |leg| whole(lengths(leg, self.packet), self.fragments, (media, states, state), true);
+        1.0 - self.legs_there().map(whole).product::<f64>()
     }
 
     /// Returns the links there between nodes that make packets of their own.
@@ -438,19 +454,60 @@ impl Path {
         states: &States,
         of: &[(usize, f64)],
     ) -> Option<[Span; 3]> {
-        let fixed = self.min_rtt(media)?.as_secs_f64();
-        let hops = || self.there.iter().chain(&self.back).map(|hop| (hop.0, hop.1));
-        let nominal: Span = hops().map(|(link, way)| media.delay(link, way)).sum();
-        let rtt = |state| {
-            let delays: Span = hops().map(|at| states.delay(state, media, at)).sum();
-            let [there, back] = [(&self.there, self.longest[0]), (&self.back, self.longest[1])]
-                .map(|(hops, fragments)| slower(hops, fragments, (media, states, state)));
-            (fixed - nominal.as_secs_f64() + delays.as_secs_f64() + there + back).max(0.0)
-        };
+        self.answers.then_some(())?;
+        let rtt = |state| self.ways_s(media, states, state).iter().sum::<f64>();
         let all = || of.iter().map(|(state, part)| (rtt(*state), part));
         let least = all().fold(f64::INFINITY, |least, (rtt, _)| least.min(rtt));
         let most = all().fold(0.0, |most: f64, (rtt, _)| most.max(rtt));
         Some([least, all().map(|(rtt, part)| rtt * part).sum(), most].map(Span::from_secs_f64))
+    }
+
+    /// Returns the mean goodput that a window allows in some states.
+    ///
+    /// Each has a round trip of its own.
+    pub(super) fn window_rate(
+        &self,
+        most: Bytes,
+        media: &Media<'_>,
+        states: &States,
+        of: &[(usize, f64)],
+    ) -> Rate {
+        let rates = of.iter().map(|(state, part)| {
+            let rtt: Span = self.ways(media, states, *state).into_iter().sum();
+            part * if rtt.is_zero() { 1e15 } else { Rate::of(most, rtt).as_bps() as f64 }
+        });
+        Rate::from_bps(rates.sum::<f64>().round() as u64)
+    }
+
+    /// Returns propagation and transmission there and back in a state, without queueing.
+    pub(super) fn ways(&self, media: &Media<'_>, states: &States, state: usize) -> [Span; 2] {
+        self.ways_s(media, states, state).map(Span::from_secs_f64)
+    }
+
+    fn ways_s(&self, media: &Media<'_>, states: &States, state: usize) -> [f64; 2] {
+        [(&self.there, self.longest[0]), (&self.back, self.longest[1])].map(|(hops, fragments)| {
+            let fixed = train(media, hops, fragments).as_secs_f64();
+            let nominal: Span = hops.iter().map(|hop| media.delay(hop.0, hop.1)).sum();
+            let delays: Span = hops.iter().map(|hop| states.delay(state, media, (hop.0, hop.1))).sum();
+            let more = slower(hops, fragments, (media, states, state));
+            (fixed - nominal.as_secs_f64() + delays.as_secs_f64() + more).max(0.0)
+        })
+    }
+
+    /// Returns the delays in front of the first links that change with a state.
+    ///
+    /// First that there, then that back.
+    pub(super) fn changes(&self, media: &Media<'_>, states: &States, state: usize) -> [Option<Span>; 2] {
+        [&self.there, &self.back].map(|hops| {
+            let of = |hop: &(usize, Way, u64)| (hop.0, hop.1);
+            let first = hops.iter().position(|hop| !states.are_alike([state - 1, state], of(hop)))?;
+            Some(hops[..first].iter().map(|hop| states.delay(state, media, of(hop))).sum())
+        })
+    }
+
+    /// Returns the links back.
+    pub(super) fn ways_back(&self) -> Vec<(usize, Way)> {
+        self.back.iter().map(|hop| (hop.0, hop.1)).collect()
     }
 
     /// Returns propagation and transmission of a full packet, or of all its fragments.

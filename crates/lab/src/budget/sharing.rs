@@ -1,11 +1,14 @@
 //! Flows that share links and multiplexes, and what each of them gets.
 
+mod alone;
+
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use bentpipe_scenario::copies::copies as copies_between;
 use bentpipe_scenario::{Flow, Role, Scenario, Traffic, Way};
 use bentpipe_site::{SharingCopies, Window};
+use bentpipe_transport::app::Pattern;
 use bentpipe_units::{Bytes, Rate};
 use indexmap::IndexMap;
 
@@ -14,6 +17,7 @@ use super::path::{Path, Taken, splitter};
 use super::share::{self, Demand};
 use super::states::{Part, PassageKey, States};
 use super::{Users, flows_on_copies};
+pub(super) use alone::Alone;
 
 /// Returns the number of copies of a link that share a resource of one.
 fn sharing_copies(scenario: &Scenario, media: &Media<'_>, (link, way): (usize, Way), part: Part) -> u32 {
@@ -58,6 +62,8 @@ pub(super) struct Sharing {
     flows: Vec<(String, u64)>,
     /// Number of flows, at least 1.
     pub(super) count: u64,
+    /// The first two of them that send in bursts. Each flow looks at them.
+    bursty: Vec<String>,
 }
 
 /// Direction of a link, and the resource of it that others share.
@@ -69,18 +75,21 @@ pub(super) struct Sharings<'a> {
     media: &'a Media<'a>,
     /// Directions of links by the name of what they share.
     members: HashMap<&'a str, Vec<Member>>,
+    /// Parts of each flow's copies that begin.
+    begin: Vec<f64>,
     known: HashMap<(usize, Way), Rc<Sharing>>,
 }
 
 impl<'a> Sharings<'a> {
-    pub(super) fn new(scenario: &'a Scenario, media: &'a Media<'a>) -> Sharings<'a> {
+    pub(super) fn new(scenario: &'a Scenario, media: &'a Media<'a>, states: &States) -> Sharings<'a> {
         let mut members: HashMap<&str, Vec<_>> = HashMap::new();
         for at in (0..scenario.link.len()).flat_map(|n| [(n, Way::Forward), (n, Way::Return)]) {
             for (shared, part) in all_shared(media, at) {
                 members.entry(shared).or_default().push((at, part));
             }
         }
-        Sharings { scenario, media, members, known: HashMap::new() }
+        let begin = (0..scenario.flow.len()).map(|flow| states.activities.begin(flow)).collect();
+        Sharings { scenario, media, members, begin, known: HashMap::new() }
     }
 
     /// Returns the flows that share the rate of a direction of a link.
@@ -94,7 +103,7 @@ impl<'a> Sharings<'a> {
         }
         let (link_name, _) = self.scenario.link.get_index(at.0).expect("a path is of links");
         let name = shared.map_or_else(|| format!("{link_name} {}", at.1.name()), |(name, _)| name.to_owned());
-        let sharing = Rc::new(Sharing::new(self.scenario, self.media, users, name, all));
+        let sharing = Rc::new(Sharing::new((self.scenario, self.media), &self.begin, users, name, all));
         self.known.insert(all[0].0, Rc::clone(&sharing));
         sharing
     }
@@ -102,8 +111,8 @@ impl<'a> Sharings<'a> {
 
 impl Sharing {
     fn new(
-        scenario: &Scenario,
-        media: &Media<'_>,
+        (scenario, media): (&Scenario, &Media<'_>),
+        begin: &[f64],
         users: &Users<'_>,
         name: String,
         all: &[Member],
@@ -126,7 +135,11 @@ impl Sharing {
                 {
                     continue;
                 }
-                *flows.entry(flow).or_default() += flows_on_copies(scenario, link, flow, copies);
+                let count = flows_on_copies(scenario, link, flow, copies) as f64 * begin[flow];
+                // Copies that never begin share nothing.
+                if count > 0.0 {
+                    *flows.entry(flow).or_default() += count.ceil() as u64;
+                }
             }
         }
         let named =
@@ -134,12 +147,14 @@ impl Sharing {
         let mut flows: Vec<(String, u64)> = flows.into_iter().map(named).collect();
         flows.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         let count = flows.iter().map(|(_, count)| count).sum::<u64>().max(1);
-        Sharing { name, flows, count }
+        let is_bursty = |name: &&String| scenario.flow.get(*name).is_some_and(sends_in_bursts);
+        let bursty = flows.iter().map(|(name, _)| name).filter(is_bursty).take(2).cloned().collect();
+        Sharing { name, flows, count, bursty }
     }
 
-    /// Returns the names of the flows.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.flows.iter().map(|(name, _)| name.as_str())
+    /// Returns another flow that sends in bursts.
+    pub(super) fn bursty_other(&self, name: &str) -> Option<&str> {
+        self.bursty.iter().map(String::as_str).find(|other| *other != name)
     }
 
     /// Describes the flows: their number, the shared resource, and the names of the most numerous.
@@ -160,14 +175,14 @@ impl Sharing {
 pub(super) struct Forecast {
     /// Mean rate of payload that arrives without other flows.
     pub(super) alone: Rate,
+    /// Mean rate of payload that arrives alone if answers take nothing of their way.
+    pub(super) of_data: Rate,
     /// Mean rate of payload that can be sent without other flows. Losses of channels are in it.
     pub(super) sent: Rate,
     /// Mean part of its packets that arrives.
     ///
     /// It is over time, and over what is sent where it slows down.
     pub(super) arrives: f64,
-    /// Rate of payload that can be sent in the first state in which it sends.
-    pub(super) first: Rate,
     /// Direction that limits that.
     pub(super) narrowest: (usize, Way),
     /// Mean rate of payload that arrives with the other flows.
@@ -176,6 +191,17 @@ pub(super) struct Forecast {
     pub(super) limit: (usize, Way),
     /// Overfilled direction on its way, and a flow that does not slow down there.
     pub(super) pressed: Option<((usize, Way), usize)>,
+}
+
+fn sends_in_bursts(flow: &Flow) -> bool {
+    matches!(&flow.traffic, Traffic::Udp(udp) if matches!(udp.pattern, Pattern::OnOff { .. }))
+}
+
+impl Forecast {
+    /// Returns `true` if answers fill their way before data fills its own.
+    pub(super) fn is_by_answers(&self) -> bool {
+        self.of_data.as_bps() as f64 > 1.001 * self.alone.as_bps() as f64
+    }
 }
 
 /// Time of a resource that a bit of payload takes.
@@ -202,6 +228,8 @@ struct Use {
 struct Asked {
     flow: usize,
     most: f64,
+    /// The most that its window allows in each state. Empty if that is the same in all.
+    windows: Rc<[f64]>,
     /// Set if it does not slow down at losses.
     is_fixed: bool,
     uses: Vec<Use>,
@@ -221,10 +249,13 @@ pub(super) fn forecasts(
     paths: &[(usize, Path)],
 ) -> Vec<Forecast> {
     let mut resources = Resources { scenario, media, numbers: HashMap::new() };
-    let uses: Vec<Vec<Use>> =
-        paths.iter().enumerate().map(|(n, (flow, path))| resources.uses(states, n, *flow, path)).collect();
+    let of_path = |(n, (flow, path)): (usize, &(usize, Path))| {
+        let seconds = states.seconds(*flow, &states.of_flow(*flow));
+        resources.uses(seconds, n, *flow, path)
+    };
+    let uses: Vec<Vec<Use>> = paths.iter().enumerate().map(of_path).collect();
     let (asked, asked_of) = resources.asked(states, paths, &uses);
-    let passing = passing(scenario, media, states, paths);
+    let passing = passing(media, states, paths);
     let numbers = resources.numbers.len();
     let mut pressed: HashMap<usize, usize> = HashMap::new();
     let share = |state: usize| {
@@ -243,10 +274,11 @@ pub(super) fn forecasts(
         };
         let shares: Vec<share::Share> = of_flow.iter().map(|(state, _)| share(*state)).collect();
         let arriving: Vec<f64> = of_flow.iter().map(|(state, _)| arriving(&passing[*state], n)).collect();
-        let ways = Ways { states, media, uses: &uses[n], passing: &passing };
+        let links = path.hops_there().len();
+        let ways = Ways { states, media, uses: &uses[n], links, passing: &passing };
         let pressed = uses[n].iter().find_map(|one| Some((one.at, *pressed.get(&one.resource)?)));
-        let forecast = forecast(&ways, states.first_of(*flow), &of_flow, &shares, &arriving);
-        let is_fixed = !slows(&scenario.flow[*flow], path);
+        let forecast = forecast(&ways, &of_flow, &shares, &arriving);
+        let is_fixed = !path.waits;
         let arrives = if is_fixed { mean_of(&of_flow, &arriving) } else { forecast.arrives };
         Forecast { pressed, arrives, ..forecast }
     };
@@ -259,18 +291,11 @@ fn mean_of(states: &[(usize, f64)], values: &[f64]) -> f64 {
 }
 
 /// Returns what passes in each state. States of equal losses have it in common.
-fn passing(
-    scenario: &Scenario,
-    media: &Media<'_>,
-    states: &States,
-    paths: &[(usize, Path)],
-) -> Vec<Rc<Passing>> {
+fn passing(media: &Media<'_>, states: &States, paths: &[(usize, Path)]) -> Vec<Rc<Passing>> {
     let mut known: HashMap<PassageKey, Rc<Passing>> = HashMap::new();
     let of_state = |state| {
         let found = || {
-            let of = |(flow, path): &(usize, Path)| {
-                path.passing(media, states, state, slows(&scenario.flow[*flow], path))
-            };
+            let of = |(_, path): &(usize, Path)| path.passing(media, states, state, path.waits);
             let parts: Passing = paths.iter().map(of).collect();
             let is_lossless = parts.iter().flatten().all(|part| *part == 1.0);
             if is_lossless { Rc::default() } else { Rc::new(parts) }
@@ -283,11 +308,6 @@ fn passing(
 /// Returns the part of a path's packets that arrives.
 fn arriving(passing: &Passing, path: usize) -> f64 {
     passing.get(path).and_then(|parts| parts.last()).copied().unwrap_or(1.0)
-}
-
-/// Returns `true` if a flow sends less where little arrives.
-fn slows(flow: &Flow, path: &Path) -> bool {
-    path.window.is_some() || matches!(flow.traffic, Traffic::Tfrc(_) | Traffic::Bundles(_))
 }
 
 impl Use {
@@ -308,7 +328,8 @@ impl Asked {
             let copies = (one.copies * part).max(1.0);
             (one.resource, one.own(states, media, state, passing) * copies)
         };
-        let most = if part > 0.0 { self.most } else { 0.0 };
+        let window = self.windows.get(state).copied().unwrap_or(f64::INFINITY);
+        let most = if part > 0.0 { self.most.min(window) } else { 0.0 };
         Demand { most, uses: self.uses.iter().map(all).collect() }
     }
 }
@@ -351,6 +372,8 @@ struct Ways<'a> {
     states: &'a States,
     media: &'a Media<'a>,
     uses: &'a [Use],
+    /// Number of links there.
+    links: usize,
     passing: &'a [Rc<Passing>],
 }
 
@@ -375,6 +398,14 @@ impl Ways<'_> {
         (1.0 / time, at)
     }
 
+    /// Returns the greatest rate of payload in a state without answers.
+    ///
+    /// Where data passes too, they count.
+    fn of_data(&self, state: usize) -> f64 {
+        let own = |one: &Use| one.own(self.states, self.media, state, &self.passing[state]);
+        alone::longest(self.uses, self.links, own)[0].recip()
+    }
+
     /// Returns the direction of a resource on the way.
     fn of(&self, resource: usize) -> Option<(usize, Way)> {
         self.uses.iter().find(|one| one.resource == resource).map(|one| one.at)
@@ -383,7 +414,6 @@ impl Ways<'_> {
 
 fn forecast(
     ways: &Ways<'_>,
-    first: usize,
     of_flow: &[(usize, f64)],
     shares: &[share::Share],
     arriving: &[f64],
@@ -413,9 +443,9 @@ fn forecast(
     let [arrived, sent] = [mean(&|n| alone[n].0 * arriving[n]), mean(&sent)];
     Forecast {
         alone: arrived,
+        of_data: mean(&|n| ways.of_data(of_flow[n].0) * arriving[n]).max(arrived),
         sent,
         arrives: arrived.as_bps() as f64 / (sent.as_bps() as f64 * open).max(1.0),
-        first: Rate::from_bps(ways.alone(first).0.min(1e15).round() as u64),
         narrowest,
         fair: mean(&|n| shares[n].rate * arriving[n]),
         limit: longest(limits).unwrap_or(narrowest),
@@ -441,10 +471,10 @@ struct Resources<'a> {
 }
 
 impl Resources<'_> {
-    fn uses(&mut self, states: &States, number: usize, flow: usize, path: &Path) -> Vec<Use> {
-        let seconds = states.seconds(flow, &states.of_flow(flow));
+    /// Returns the uses of a path that sends for some seconds.
+    fn uses(&mut self, seconds: f64, number: usize, flow: usize, path: &Path) -> Vec<Use> {
         let (scenario, media) = (self.scenario, self.media);
-        let slows = slows(&scenario.flow[flow], path);
+        let slows = path.waits;
         let of = |Taken { at, part, hop, own, len }: Taken| {
             let cost = media.cost(at.0, at.1);
             let shared = match part {
@@ -477,9 +507,11 @@ impl Resources<'_> {
         let (mut all, mut numbers_of): (Vec<Asked>, Vec<Vec<usize>>) = (Vec::new(), Vec::new());
         let (mut last, mut tree) = (None, Tree::default());
         for ((flow, path), uses) in paths.iter().zip(uses) {
-            let most = self.most(states, *flow, path);
-            let is_fixed = !slows(&self.scenario.flow[*flow], path) && most.is_finite();
-            let demand = |uses: Vec<Use>| Asked { flow: *flow, most, is_fixed, uses };
+            let windows = self.windows(states, *flow, path);
+            let most = self.most(states, *flow, path, windows.is_empty());
+            let is_fixed = !path.waits && most.is_finite();
+            let demand =
+                |uses: Vec<Use>| Asked { flow: *flow, most, windows: Rc::clone(&windows), is_fixed, uses };
             if !self.scenario.group.contains_key(&self.scenario.flow[*flow].to) {
                 numbers_of.push(vec![all.len()]);
                 all.push(demand(uses.clone()));
@@ -522,8 +554,23 @@ impl Resources<'_> {
         of_legs.chain(fixed).map(|rate| rate.as_bps() as f64).fold(f64::INFINITY, f64::min)
     }
 
+    /// Returns the rates that a window allows in all states, where its round trips differ.
+    fn windows(&self, states: &States, number: usize, path: &Path) -> Rc<[f64]> {
+        let Some(window) = path.window.filter(|_| splitter(self.scenario, path).is_none()) else {
+            return Rc::default();
+        };
+        let trips = path.round_trips(self.media, states, &states.of_flow(number));
+        if trips.is_none_or(|[least, _, most]| least == most || least.is_zero()) {
+            return Rc::default();
+        }
+        let rate = |state| path.window_rate(window.most, self.media, states, &[(state, 1.0)]).as_bps() as f64;
+        (0..states.len()).map(rate).collect()
+    }
+
     /// Returns the rate of payload that a flow offers, or that its window allows.
-    fn most(&self, states: &States, number: usize, path: &Path) -> f64 {
+    ///
+    /// `by_window` is false where the window is looked at in each state.
+    fn most(&self, states: &States, number: usize, path: &Path, by_window: bool) -> f64 {
         let flow = &self.scenario.flow[number];
         if flow.traffic.kind().unknown_rate().is_some() || (path.blocked.is_some() && path.window.is_some()) {
             return 0.0;
@@ -534,7 +581,7 @@ impl Resources<'_> {
         if let (Some(window), Some((node, _))) = (path.window, splitter(self.scenario, path)) {
             return offered.min(self.split(path, window, node));
         }
-        window.map_or(offered, |(window, [_, mean, _])| {
+        window.filter(|_| by_window).map_or(offered, |(window, [_, mean, _])| {
             offered.min(Rate::of(window.most, mean).as_bps() as f64)
         })
     }

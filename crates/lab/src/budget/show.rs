@@ -216,8 +216,10 @@ impl FlowBudget {
     fn is_shared(&self) -> bool {
         let window = self.tcp.as_ref().map(|tcp| tcp.window_limit);
         let arrives = |rate: Rate| rate.mul_f64(1.0 - self.lost);
-        let asks =
-            [Some(self.ceiling), self.offered.map(arrives), window.map(arrives)].into_iter().flatten().min();
+        let asks = [Some(self.ceiling), self.by_answers, self.offered.map(arrives), window.map(arrives)]
+            .into_iter()
+            .flatten()
+            .min();
         asks.is_some_and(|asks| (self.fair_share.as_bps() as f64) < asks.as_bps() as f64 * 0.9999 - 1.0)
     }
 }
@@ -232,6 +234,7 @@ impl fmt::Display for FlowBudget {
             ("bottleneck", self.bottleneck.clone()),
             ("max goodput", rate(self.ceiling)),
         ];
+        rows.extend(self.by_answers.map(|by_answers| ("as ACKs allow", rate(by_answers))));
         rows.extend(self.compressed.iter().map(|on| ("compressed", compressed(on))));
         if self.lost > 0.0 {
             rows.push(("lost by channels", percent(self.lost)));

@@ -110,8 +110,10 @@ pub(super) struct States {
     pub(super) is_sample: bool,
     /// Directions whose delays are in a file that could not be read here.
     pub(super) unknown: BTreeSet<(usize, Way)>,
-    pub(super) losses: Losses,
-    pub(super) activities: Activities,
+    pub(super) losses: Rc<Losses>,
+    pub(super) activities: Rc<Activities>,
+    /// States that are not joined, where others are.
+    fine: Option<Box<States>>,
 }
 
 impl States {
@@ -121,7 +123,8 @@ impl States {
         access: Option<&Access>,
         activities: Activities,
     ) -> Result<States, Problem> {
-        let losses = Losses::new(scenario, media, access);
+        let losses = Rc::new(Losses::new(scenario, media, access));
+        let activities = Rc::new(activities);
         let mut walk = Walk::new(scenario, media, access, &losses);
         let (mut cuts, is_sample) = walk.cuts();
         let is_still = walk.is_still(&cuts);
@@ -140,8 +143,37 @@ impl States {
             }
         }
         let (rates, delays) = (rates(media, &all), delays(&all));
-        let (unknown, all) = (walk.unknown, split(joined(all), &activities, scenario.flow.len()));
-        Ok(States { all, rates, delays, is_sample, unknown, losses, activities })
+        let (unknown, fine) = (walk.unknown, (all.len() > MOST).then(|| all.clone()));
+        let all = split(joined(all), &activities, scenario.flow.len());
+        let of = |all| States {
+            all,
+            rates: HashMap::new(),
+            delays: HashMap::new(),
+            is_sample,
+            unknown: BTreeSet::new(),
+            losses: Rc::clone(&losses),
+            activities: Rc::clone(&activities),
+            fine: None,
+        };
+        let fine = fine.map(|all| Box::new(of(all)));
+        Ok(States { rates, delays, unknown, fine, ..of(all) })
+    }
+
+    /// Returns the states as they are before neighbours are joined.
+    pub(super) fn fine(&self) -> &States {
+        self.fine.as_deref().unwrap_or(self)
+    }
+
+    /// Returns the state at a time.
+    pub(super) fn at(&self, time: Span) -> usize {
+        self.all.partition_point(|state| state.from <= time).max(1) - 1
+    }
+
+    /// Returns `true` if a direction has equal values in two states.
+    pub(super) fn are_alike(&self, [one, other]: [usize; 2], (link, way): (usize, Way)) -> bool {
+        let n = 2 * link + way.index();
+        let [one, other] = [one, other].map(|state| &self.all[state]);
+        one.held.get(n) == other.held.get(n) && is_same(one.costs.as_ref(), other.costs.as_ref())
     }
 
     /// Returns the number of states.
@@ -234,12 +266,6 @@ impl States {
     pub(super) fn seconds(&self, flow: usize, of: &[(usize, f64)]) -> f64 {
         let states = of.iter().map(|(state, _)| &self.all[*state]);
         states.map(|state| self.activities.mean(flow, state.from, state.to)).sum()
-    }
-
-    /// Returns the first state in which a flow sends.
-    pub(super) fn first_of(&self, flow: usize) -> usize {
-        let sends = |state: &State| self.activities.overlap(flow, state.from, state.to) > 0.0;
-        self.all.iter().position(sends).unwrap_or(0)
     }
 
     /// Returns the states in which a flow sends, with their parts of that time.

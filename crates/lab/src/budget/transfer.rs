@@ -1,15 +1,16 @@
 //! Transfers over TCP on an idle path: slow start and completion.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use bentpipe_scenario::{Flow, Scenario};
-use bentpipe_site::{Ascent, Climbed, TrafficKind};
+use bentpipe_scenario::{Controller, Flow, Scenario, Traffic, Way};
+use bentpipe_site::{Ascent, Climbed, Opener, PathState, TrafficKind};
 use bentpipe_units::{Bytes, Rate, Span};
 
 use super::active::{ends_early, is_bulk, rest_of, time};
+use super::along::{Along, Carried, changes, product};
 use super::medium::Media;
 use super::path::{Path, splitter};
-use super::sharing::{Forecast, of_bucket};
+use super::sharing::of_bucket;
 use super::size;
 use super::states::States;
 
@@ -24,19 +25,31 @@ const LIKE: f64 = 1.05;
 
 /// Slow starts of flows, those of equal flows once.
 pub(super) struct Climbs {
+    /// Directions of links that several paths use.
+    shared: HashSet<(usize, Way)>,
     /// Number of ACKs that they may still take.
     acks: u64,
     /// Slow starts of each kind of traffic, by their paths.
     known: HashMap<String, HashMap<Ascent, Climbed>>,
 }
 
-impl Default for Climbs {
-    fn default() -> Climbs {
-        Climbs { acks: MOST_ACKS, known: HashMap::new() }
-    }
-}
-
 impl Climbs {
+    /// Creates it without a slow start, for some paths.
+    pub(super) fn new(paths: &[(usize, Path)]) -> Climbs {
+        let (mut used, mut shared) = (HashSet::new(), HashSet::new());
+        for at in paths.iter().flat_map(|(_, path)| path.directions()) {
+            if !used.insert(at) {
+                shared.insert(at);
+            }
+        }
+        Climbs { shared, acks: MOST_ACKS, known: HashMap::new() }
+    }
+
+    /// Returns `true` if several paths use a direction of a link.
+    pub(super) fn is_shared(&self, at: (usize, Way)) -> bool {
+        self.shared.contains(&at)
+    }
+
     /// Returns the slow start of a flow, if it is forecast.
     fn of(&mut self, kind: &dyn TrafficKind, path: &Ascent) -> Option<Climbed> {
         let known = self.known.entry(format!("{kind:?}")).or_default();
@@ -46,9 +59,9 @@ impl Climbs {
         if self.acks == 0 {
             return known.iter().find_map(|(other, climbed)| scaled(other, climbed, path));
         }
-        let climbed = kind.ascend(&Ascent { most_acks: path.most_acks.min(self.acks), ..*path })?;
+        let climbed = kind.ascend(&Ascent { most_acks: path.most_acks.min(self.acks), ..path.clone() })?;
         self.acks -= climbed.acks.min(self.acks);
-        known.insert(*path, climbed);
+        known.insert(path.clone(), climbed);
         Some(climbed)
     }
 }
@@ -56,8 +69,11 @@ impl Climbs {
 /// Returns a slow start of another path, for one that is nearly the same.
 fn scaled(of: &Ascent, climbed: &Climbed, path: &Ascent) -> Option<Climbed> {
     let ratio = |this: f64, other: f64| this.max(other) / this.min(other).max(f64::MIN_POSITIVE);
-    let [this, other] = [path.rtt, of.rtt].map(Span::as_secs_f64);
-    let is_like = ratio(this, other) < LIKE
+    let rtt = |of: &Ascent| of.path.first().map(|state| (state.there + state.back).as_secs_f64());
+    let (this, other) = (rtt(path)?, rtt(of)?);
+    let is_like = path.path.len() == 1
+        && of.path.len() == 1
+        && ratio(this, other) < LIKE
         && ratio(path.window.get() as f64, of.window.get() as f64) < LIKE
         && (path.payload, path.data) == (of.payload, of.data);
     let time = |span: Span| span.mul_f64(this / other);
@@ -75,64 +91,188 @@ pub(super) struct Transfer {
     pub(super) takes: Option<Span>,
     /// Set if it has a size.
     pub(super) is_of_size: bool,
+    /// Set if rates or round trips of its way change while it sends.
+    pub(super) changes: bool,
+    /// Set if ACKs wait on the way back, and none is lost.
+    pub(super) acks_wait: bool,
+    /// Reason why the time that it takes is without slow start.
+    pub(super) is_without: Option<&'static str>,
 }
 
+/// Least part of a computed time where the path changes meanwhile.
+///
+/// Where in a flight a change falls is not followed to the packet.
+const OF_CHANGES: f64 = 0.94;
+
+/// The most starts of copies that are followed, where the path changes.
+const MOST_STARTS: usize = 8;
+
 impl Transfer {
-    /// Computes the transfer of a flow. `None` if it has no window, or its path carries nothing at its start.
+    /// Computes the transfer of a flow. `None` if it has no window, or its path carries nothing.
+    ///
+    /// Of copies that start at times it takes the least time of any, and the goodput is their mean.
     pub(super) fn new(
         scenario: &Scenario,
         (media, states): (&Media<'_>, &States),
         (n, path): (usize, &Path),
-        forecast: &Forecast,
         climbs: &mut Climbs,
     ) -> Option<Transfer> {
-        let (flow, window) = (&scenario.flow[n], path.window?);
-        let [_, rtt, _] = path.round_trips(media, states, &[(states.first_of(n), 1.0)])?;
-        let rate = forecast.first;
-        if rate.as_bps() == 0 || path.blocked.is_some() {
-            return None;
+        path.window.filter(|_| path.blocked.is_none())?;
+        let starts = states.activities.starts(n);
+        let (first, last) = (*starts.first()?, *starts.last()?);
+        let [first, last] = [first, last].map(Span::from_secs_f64);
+        let along = Along::new(scenario, (media, states), (n, path), &|at| climbs.is_shared(at), first);
+        let ground = Ground { scenario, media, states, n, path };
+        let (mut paths, mut is_best) = (vec![along.from(first)], false);
+        // Times of the start differ by little where nothing changes.
+        if !along.is_still(first, scenario.duration) && first < last {
+            let mut own = starts.to_vec();
+            own.dedup();
+            is_best = own.len() > MOST_STARTS;
+            let each = || own.iter().map(|start| along.from(Span::from_secs_f64(*start)));
+            paths = if is_best { vec![along.best()] } else { each().collect() };
         }
-        let is_switched = states.activities.is_switched(n);
-        let back = rtt.saturating_sub(path.one_way(media));
-        let (opens, less) = (path.opening(media, flow), path.handshake_less(media));
+        let all: Vec<Transfer> = paths.into_iter().filter_map(|path| ground.transfer(path, climbs)).collect();
+        let first = *all.first()?;
+        let takes = all.iter().map(|one| one.takes).min_by_key(|takes| takes.unwrap_or(Span::MAX)).flatten();
+        let sum: Option<u64> = all.iter().map(|one| one.goodput.map(Rate::as_bps)).sum();
+        let goodput = sum.map(|sum| Rate::from_bps(sum / all.len() as u64));
+        let changes = all.iter().any(|one| one.changes) || is_best;
+        Some(Transfer { takes, goodput, changes, ..first })
+    }
+}
+
+/// Flow whose transfer is computed.
+struct Ground<'a> {
+    scenario: &'a Scenario,
+    media: &'a Media<'a>,
+    states: &'a States,
+    n: usize,
+    path: &'a Path,
+}
+
+impl Ground<'_> {
+    fn transfer(&self, states: Vec<PathState>, climbs: &mut Climbs) -> Option<Transfer> {
+        let (flow, path) = (&self.scenario.flow[self.n], self.path);
+        let (window, kind) = (path.window?, flow.traffic.kind());
+        let first = *states.iter().find(|state| state.rate.as_bps() > 0)?;
+        let rate = states.iter().map(|state| state.rate).max().filter(|rate| rate.as_bps() > 0)?;
+        let opens = if states.len() == 1 { path.opening(self.media, flow) } else { later(flow, &first) };
+        let less = path.handshake_less(self.media);
         // The walk has a handshake of full packets.
-        let until = |time: Span| (time + back + less).saturating_sub(opens);
+        let until = |time: Span| (time + less).saturating_sub(opens);
+        let is_switched = self.states.activities.is_switched(self.n);
+        let lasts = time(self.scenario, flow).filter(|_| !is_switched).unwrap_or(Span::MAX);
+        let end = if lasts == Span::MAX { rest_of(self.scenario, flow) } else { lasts };
+        let in_acks = |state: &PathState| match state.ack.as_secs_f64() {
+            0.0 => state.rate,
+            ack => state.rate.min(Rate::of(
+                Bytes::new(path.payload),
+                Span::from_secs_f64(ack * kind.answers_per_packet()),
+            )),
+        };
+        let filled = in_acks(&first).bdp(first.there + first.back).min(window.most);
         let mut ascent = Ascent {
-            rtt,
-            rate,
             payload: Bytes::new(path.payload),
-            window: rate.bdp(rtt).min(window.most),
+            window: filled,
+            full: product(&states, end).min(window.most).max(filled),
             most_acks: MOST_ACKS_EACH,
             data: size(flow),
-            lasts: time(scenario, flow).filter(|_| !is_switched).map_or(Span::MAX, until),
+            lasts: until(if states.iter().any(|state| !state.ack.is_zero()) { end } else { lasts }),
+            path: states,
         };
-        let mut climbed = climbs.of(flow.traffic.kind(), &ascent)?;
+        let carried = |path: &[PathState], window| Carried { path: path.to_vec(), window };
+        let all = carried(&ascent.path, Some(window.most));
+        let mut climbed = climbs.of(kind, &ascent);
         // What is in the buffer when the application stops is sent after that.
-        if is_bulk(flow) && ends_early(scenario, flow) {
-            let left = rate.bdp(ascent.lasts.saturating_sub(climbed.end?));
-            let written = climbed.acked.get() + left.get() + window.ends[0].get();
+        if is_bulk(flow)
+            && ends_early(self.scenario, flow)
+            && let Some(Climbed { end: Some(end), arrived, .. }) = climbed
+        {
+            let left = all.between(end, ascent.lasts);
+            let written = arrived.get() + left.get() + window.ends[0].get();
             let all = Bytes::new(size(flow).map_or(u64::MAX, Bytes::get).min(written));
-            (ascent.data, ascent.lasts) = (Some(all), until(rest_of(scenario, flow)));
-            climbed = climbs.of(flow.traffic.kind(), &ascent)?;
+            (ascent.data, ascent.lasts) = (Some(all), until(rest_of(self.scenario, flow)));
+            climbed = climbs.of(kind, &ascent);
         }
-        climbed = from_handshake(climbed, less, opens);
-        // Rates that change, parts of the time and windows of proxies have other means.
-        let is_even = !is_switched && !differ(rate, forecast.sent) && splitter(scenario, path).is_none();
-        // What passes a bucket is faster first.
-        let seconds = states.seconds(n, &states.of_flow(n));
-        let is_even =
-            is_even && path.hops_there().iter().all(|hop| of_bucket(media, (hop.0, hop.1), seconds) > 0.98);
-        let limit = Rate::of(window.most, rtt).min(rate);
+        let climbed = climbed.map(|climbed| from_handshake(climbed, less, opens));
+        let changes = changes(&ascent.path, end);
+        let is_without = self.without(climbed.as_ref(), changes);
+        let measured = climbed.as_ref().filter(|_| is_without.is_none());
         let measured =
-            if is_even { measured(scenario, flow, (&climbed, &ascent), (limit, back)) } else { None };
-        let shorter = size(flow).map_or(Span::ZERO, |size| path.shorter(media, size, rate));
+            measured.and_then(|climbed| measured_of(self.scenario, flow, climbed, (&ascent, &all)));
+        let shorter = size(flow).map_or(Span::ZERO, |size| path.shorter(self.media, size, rate));
+        let takes = match (measured.and_then(|(_, takes)| takes), size(flow)) {
+            (Some(takes), _) => Some(takes.saturating_sub(shorter)),
+            (None, Some(size)) if is_without.is_some() => self.least(&ascent.path, size),
+            _ => None,
+        };
+        let seconds = self.states.seconds(self.n, &self.states.of_flow(self.n));
+        let of_buckets = path.hops_there().iter().map(|hop| of_bucket(self.media, (hop.0, hop.1), seconds));
+        let slack = of_buckets.product::<f64>() * if changes { OF_CHANGES } else { 1.0 };
         Some(Transfer {
-            slow_start: climbed.time,
-            goodput: measured.map(|(goodput, _)| goodput),
-            takes: measured.and_then(|(_, takes)| takes).map(|takes| takes.saturating_sub(shorter)),
+            slow_start: climbed.and_then(|climbed| climbed.time),
+            goodput: measured.and_then(|(goodput, _)| goodput).map(|rate| rate.mul_f64(1.0 / slack)),
+            takes: takes.map(|takes| takes.mul_f64(slack)),
             is_of_size: size(flow).is_some(),
+            changes,
+            acks_wait: ascent.path.iter().any(|state| !state.ack.is_zero()),
+            is_without,
         })
     }
+
+    /// Returns the reason why a transfer cannot be followed.
+    fn without(&self, climbed: Option<&Climbed>, changes: bool) -> Option<&'static str> {
+        let measures =
+            |controller: &Controller| matches!(controller, Controller::Bbr(_) | Controller::Vegas(_));
+        let is_of_bucket = |hop: &(usize, Way, u64)| {
+            let seconds = self.states.seconds(self.n, &self.states.of_flow(self.n));
+            of_bucket(self.media, (hop.0, hop.1), seconds) <= 0.98
+        };
+        if self.states.activities.is_switched(self.n) {
+            Some("events turn it off and on")
+        } else if splitter(self.scenario, self.path).is_some() {
+            Some("a proxy splits it")
+        } else if self.path.hops_there().iter().any(is_of_bucket) {
+            Some("a bucket passes a part of it at once")
+        } else if changes
+            && let Traffic::Tcp(tcp) = &self.scenario.flow[self.n].traffic
+            && measures(&tcp.controller)
+        {
+            Some("its law goes by measured rates and delays, which change")
+        } else {
+            let is_unknown = climbed.is_none_or(|climbed| climbed.end.is_none());
+            is_unknown.then(|| match &self.scenario.flow[self.n].traffic {
+                Traffic::Tcp(tcp) if tcp.quick_start.is_some() => "routers decide about its first window",
+                Traffic::Tcp(tcp) if matches!(tcp.controller, Controller::Custom(_)) => {
+                    "a program decides about its window"
+                }
+                _ => "its slow start has more ACKs than are followed",
+            })
+        }
+    }
+
+    /// Returns the least time of data that the line carries from the first packet on.
+    fn least(&self, states: &[PathState], size: Bytes) -> Option<Span> {
+        let (first, flow) = (states.first()?, &self.scenario.flow[self.n]);
+        let is_split = splitter(self.scenario, self.path).is_some();
+        let bursts = self.path.hops_there().iter().filter_map(|hop| self.media.limit(hop.0, hop.1));
+        let burst: u64 = bursts.map(|limit| limit.burst.get()).sum();
+        let left = size.get().saturating_sub(burst + self.path.payload);
+        let handshake = if is_split { Span::ZERO } else { first.there + first.back };
+        let less = self.path.handshake_less(self.media);
+        let least = states.iter().map(|state| state.there).min()?;
+        // The last packet may go when the path is shorter.
+        let begin = handshake.saturating_sub(less) + later(flow, first);
+        let end = Carried { path: states.to_vec(), window: None }.end(begin, Bytes::new(left))?;
+        Some(end + least)
+    }
+}
+
+/// Returns the time by which a connection is later that its receiver opens.
+fn later(flow: &Flow, first: &PathState) -> Span {
+    let is_later = matches!(&flow.traffic, Traffic::Tcp(tcp) if tcp.opened_by == Opener::Receiver);
+    if is_later { first.back } else { Span::ZERO }
 }
 
 /// Returns a slow start behind a handshake with short packets.
@@ -143,40 +283,25 @@ fn from_handshake(climbed: Climbed, less: Span, opens: Span) -> Climbed {
     Climbed { time, end: end.map(|end| end.saturating_sub(less)), ..climbed }
 }
 
-/// Returns `true` if two rates differ by more than a hundredth.
-fn differ(one: Rate, other: Rate) -> bool {
-    let [one, other] = [one, other].map(|rate| rate.as_bps() as f64);
-    (one - other).abs() > 0.01 * one.max(other)
-}
-
 /// Returns goodput, and the completion of a transfer of a size.
-///
-/// `back` is the time of ACKs: data have arrived that earlier.
-fn measured(
+fn measured_of(
     scenario: &Scenario,
     flow: &Flow,
-    (climbed, ascent): (&Climbed, &Ascent),
-    (limit, back): (Rate, Span),
-) -> Option<(Rate, Option<Span>)> {
+    climbed: &Climbed,
+    (ascent, carried): (&Ascent, &Carried),
+) -> Option<(Option<Rate>, Option<Span>)> {
     let lasts = time(scenario, flow)?;
     let lasts = if is_bulk(flow) { rest_of(scenario, flow) } else { lasts };
-    let end = climbed.end?;
-    let arrived = |acked: u64, at: Span| Rate::of(Bytes::new(acked), at.saturating_sub(back));
-    let acked = climbed.acked.get();
-    let left = |of: u64| limit.span_of(Bytes::new(of.saturating_sub(acked)));
-    if let Some(size) = ascent.data
-        && let whole = end + left(size.get())
-        && whole.saturating_sub(back) <= lasts
-    {
-        let is_measured = flow.start >= scenario.probe.warm_up;
-        let takes = whole.saturating_sub(back);
-        let rate = if is_measured { arrived(size.get(), whole) } else { limit };
+    let (end, arrived) = (climbed.end?, climbed.arrived);
+    let is_measured = flow.start >= scenario.probe.warm_up;
+    let left = |of: Bytes| Bytes::new(of.get().saturating_sub(arrived.get()));
+    let whole = ascent.data.and_then(|size| Some((size, carried.end(end, left(size))?)));
+    if let Some((size, takes)) = whole.filter(|(_, takes)| *takes <= lasts) {
+        let limit = (ascent.path.len() == 1).then(|| carried.rate(&ascent.path[0]));
+        let rate = if is_measured { Some(Rate::of(size, takes)) } else { limit };
         return Some((rate, Some(takes)));
     }
-    if flow.start < scenario.probe.warm_up {
-        return None;
-    }
-    let all = lasts + back;
-    let rest = limit.bdp(all.saturating_sub(end)).get();
-    Some((arrived(acked + rest, all), None))
+    let rest = carried.between(end, lasts).get();
+    let goodput = is_measured.then(|| Rate::of(Bytes::new(arrived.get() + rest), lasts));
+    Some((goodput, whole.map(|(_, takes)| takes)))
 }

@@ -1,13 +1,14 @@
 //! Notes on windows, and on the queues that they fill.
 
-use bentpipe_scenario::{Controller, Flow, Medium, Queue, Scenario, Traffic, Way};
+use bentpipe_scenario::{Controller, Flow, Medium, Scenario, Traffic, Way};
 use bentpipe_units::{Bytes, Rate, Span};
 use bentpipe_wire::atm::PAYLOAD_LEN;
 
 use super::active::time;
 use super::path::Path;
 use super::sharing::{Forecast, of_bucket};
-use super::{FlowBudget, Ground, TcpBudget, direction, queue_of, queue_text, show, size};
+use super::transfer::Transfer;
+use super::{FlowBudget, Ground, TcpBudget, direction, queue_bytes, queue_of, show, size};
 
 /// Delay in a queue that is worth a note.
 ///
@@ -44,7 +45,7 @@ pub(super) fn notes(
     notes.extend(held.and_then(|held| small_queue(flow, budget, tcp, &of, held)));
     let fits = queue_of(ground.media, way.0, way.1).and_then(|queue| queue_bytes(&queue, budget.packet));
     notes.extend(long_queue(flow, budget, tcp, at, fits.unwrap_or_default()));
-    let is_shared = (budget.fair_share.as_bps() as f64) < 0.999 * tcp.window_limit.as_bps() as f64;
+    let is_shared = budget.is_squeezed();
     let is_hybla = controller(flow).is_some_and(|controller| matches!(controller, Controller::Hybla(_)));
     if is_hybla && held.is_some() && (tcp.window_allowed > tcp.window_needed || is_shared) {
         notes.push(
@@ -58,13 +59,18 @@ pub(super) fn notes(
                 .to_owned(),
         );
     }
+    if is_vegas(flow) && path.directions().into_iter().any(|(link, way)| ground.media.is_random(link, way)) {
+        notes.push("Vegas takes random delays for a queue: it gets up to what is forecast".to_owned());
+    }
+    notes.extend(few_segments(budget, tcp));
     notes.extend(westwood(ground.scenario, flow, budget, held.unwrap_or_default()));
     notes.extend(overshoot(ground.scenario, flow, budget, held.unwrap_or_default()));
     notes.extend(probes(flow, budget));
     notes.extend(bucket(ground, (n, flow), way));
     notes.extend(slow_start(ground.scenario, flow, budget, tcp));
     notes.extend(in_rounds(ground.scenario, flow, budget, tcp));
-    notes.extend(ended(flow, budget, tcp));
+    notes.extend(ended(flow, budget));
+    notes.extend(unsacked(ground.scenario, flow, budget, held.unwrap_or_default()));
     let before = path.hops_there().iter().map(|hop| (hop.0, hop.1)).take_while(|hop| *hop != way);
     notes.extend(bursts(ground, flow, budget, before));
     notes
@@ -86,6 +92,19 @@ fn limited(flow: &Flow, tcp: &TcpBudget) -> Option<String> {
     let (allowed, needed) = (tcp.window_allowed, tcp.window_needed);
     (allowed < needed && u64::from(flow.count) * allowed.get() < needed.get()).then(|| {
         format!("the window of {allowed} limits it to {} ({needed} would fill the path)", tcp.window_limit)
+    })
+}
+
+/// Number of segments of a window of which one matters.
+const FEW: u64 = 20;
+
+/// Returns a note on a window that limits, and has room for few segments.
+fn few_segments(budget: &FlowBudget, tcp: &TcpBudget) -> Option<String> {
+    let segments = tcp.window_allowed.get() / budget.payload.get().max(1);
+    (tcp.window_allowed < tcp.window_needed && segments < FEW).then(|| {
+        format!(
+            "its window has room for {segments} segments, and waits for whole ones and their ACKs: it gets up to what is forecast"
+        )
     })
 }
 
@@ -257,10 +276,10 @@ fn slow_start(scenario: &Scenario, flow: &Flow, budget: &FlowBudget, tcp: &TcpBu
             let less = if tcp.with_slow_start.is_none() { ": it gets up to what is forecast" } else { "" };
             Some(format!("slow start alone takes {}; the flow lasts {lasts}{less}", show::time(slow_start)))
         }
-        (None, Some(_), Some(completion)) => {
+        (None, Some(_), Some(completion)) if completion <= lasts => {
             Some(format!("its data have arrived after {}, before its window is open", show::time(completion)))
         }
-        (None, Some(_), None) => {
+        (None, Some(_), _) => {
             Some("it ends before its window is open: its goodput is that within a tenth".to_owned())
         }
         (Some(slow_start), ..) => {
@@ -271,7 +290,7 @@ fn slow_start(scenario: &Scenario, flow: &Flow, budget: &FlowBudget, tcp: &TcpBu
                     "in its slow start of up to {slow_start} it may send less than is written: it gets up to what is forecast"
                 ));
             }
-            let is_shared = (budget.fair_share.as_bps() as f64) < 0.999 * tcp.window_limit.as_bps() as f64;
+            let is_shared = budget.is_squeezed();
             (is_shared && is_long && size(flow).is_none()).then(|| {
                 format!(
                     "its slow start takes {} of {}, which its share is without: it gets up to that",
@@ -350,12 +369,62 @@ pub(super) fn long_datagrams(ground: &Ground<'_>, path: &Path) -> Option<String>
 }
 
 /// Returns a note on transfers that end one after the other.
-fn ended(flow: &Flow, budget: &FlowBudget, tcp: &TcpBudget) -> Option<String> {
-    let is_shared = (budget.fair_share.as_bps() as f64) < 0.999 * tcp.window_limit.as_bps() as f64;
+fn ended(flow: &Flow, budget: &FlowBudget) -> Option<String> {
+    let is_shared = budget.is_squeezed();
     (is_shared && size(flow).is_some()).then(|| {
         "transfers that end leave their shares to others: figures are those of equal shares, and each has its own"
             .to_owned()
     })
+}
+
+/// Returns a note on losses that are repeated one by one.
+///
+/// Slow start loses up to half a window at once.
+fn unsacked(scenario: &Scenario, flow: &Flow, budget: &FlowBudget, held: Bytes) -> Option<String> {
+    let Traffic::Tcp(config) = &flow.traffic else { return None };
+    let tcp = budget.tcp.as_ref().filter(|tcp| !config.sack && is_overrun(flow, budget, tcp, held))?;
+    let window = tcp.window_allowed.get().min(tcp.window_needed.get().saturating_add(held.get()));
+    let lost = window as f64 / 2.0 / budget.payload.get().max(1) as f64;
+    let sends = time(scenario, flow).unwrap_or_else(|| scenario.duration.saturating_sub(flow.start));
+    (lost * budget.min_rtt?.as_secs_f64() > PART * sends.as_secs_f64()).then(|| {
+        format!(
+            "without SACK it sends one lost segment again in each round trip, and slow start loses up to {lost:.0} at once: it gets up to what is forecast"
+        )
+    })
+}
+
+/// Returns notes on what a slow start is forecast without.
+pub(super) fn of_transfer(
+    ground: &Ground<'_>,
+    flow: &Flow,
+    (budget, transfer): (&FlowBudget, Option<&Transfer>),
+) -> Vec<String> {
+    let Some(transfer) = transfer.filter(|_| budget.blocked.is_none()) else { return Vec::new() };
+    let without = transfer.is_without.map(|why| match budget.tcp.as_ref().and_then(|tcp| tcp.completion) {
+        Some(_) => format!(
+            "its completion is forecast without slow start, as {why}: it takes longer, and it gets up to what is forecast"
+        ),
+        None => format!("its slow start is not forecast, as {why}: it gets up to what is forecast"),
+    });
+    let changes = transfer.changes.then(|| {
+        "rates or round trips of its way change while it sends: windows grow into more, and lose where there is less: it gets up to what is forecast".to_owned()
+    });
+    let left = ground.scenario.duration.saturating_sub(flow.start);
+    let late = budget.tcp.as_ref().and_then(|tcp| tcp.completion).filter(|takes| *takes > left);
+    let late = late
+        .map(|takes| format!("its data take {} or more, and the run has {left} for them", show::time(takes)));
+    let burst = match &flow.traffic {
+        Traffic::Tcp(config) => config.max_burst,
+        _ => None,
+    };
+    let burst = burst.map(|burst| {
+        format!("it sends at most {burst} segments for an ACK (`max_burst`), and its window may stay unused: it gets up to what is forecast")
+    });
+    let warm_up = ground.scenario.probe.warm_up.saturating_sub(flow.start);
+    let is_cold = !warm_up.is_zero() && transfer.slow_start.is_none_or(|takes| takes > warm_up);
+    let cold = is_cold
+        .then(|| "its slow start goes on behind the warm-up: it gets up to what is forecast".to_owned());
+    [without, changes, late, burst, cold].into_iter().flatten().collect()
 }
 
 /// Returns a note on a queue in front of others that a slow start overruns.
@@ -381,17 +450,6 @@ fn bursts(
 
 fn usable(ground: &Ground<'_>, (link, way): (usize, Way)) -> Rate {
     ground.media.cost(link, way).usable()
-}
-
-/// Returns the capacity of a queue in bytes, if it is bounded.
-fn queue_bytes(queue: &Queue, packet: Bytes) -> Option<Bytes> {
-    let text = queue_text(queue);
-    match text.strip_suffix(" packets") {
-        Some(packets) => {
-            packets.parse::<u64>().ok().map(|packets| Bytes::new(packets.saturating_mul(packet.get())))
-        }
-        None => text.parse().ok(),
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Traffic of TCP connections.
 
-use bentpipe_cc::{Climb, ControllerConfig, Ramp, ramp};
+use bentpipe_cc::{Climb, ControllerConfig, PathState, Ramp, ramp};
 use bentpipe_site::{
     Ascent, Climbed, End, FlowAt, FlowEnds, FlowGround, FlowTakes, IpVersion, Opener, PathFacts, Problem,
     RealTraffic, TrafficKind, Window, header_len,
@@ -112,17 +112,26 @@ impl TrafficKind for Config {
         let tick = if self.timestamps { self.timestamp_granularity } else { Span::ZERO };
         // Where a law ends slow start at a delay, the times of ticks decide when.
         let phases = if self.controller.ends_slow_start_by_delays() && !tick.is_zero() { PHASES } else { 1 };
+        let state = |state: &bentpipe_site::PathState| PathState {
+            from: state.from,
+            rate: state.rate,
+            there: state.there,
+            back: state.back,
+            ack: state.ack,
+        };
+        let states: Vec<PathState> = path.path.iter().map(state).collect();
         let climb = |phase: u64| {
             let path = Ramp {
-                rtt: path.rtt,
-                rate: path.rate,
+                path: &states,
                 smss,
                 ack_every: self.ack_every,
                 ack_delay: self.ack_delay,
                 alone: self.alone(smss.into()),
                 tick,
                 phase: tick * phase / phases,
+                burst: self.max_burst.unwrap_or(u32::MAX),
                 target: path.window.get(),
+                full: path.full.get(),
                 most: self.window().map_or(u64::MAX, |window| window.most.get()),
                 most_acks: path.most_acks / phases,
                 data: path.data.map_or(u64::MAX, Bytes::get),
@@ -133,12 +142,14 @@ impl TrafficKind for Config {
         let climbs: Vec<Climb> = (0..phases).map(climb).collect();
         let acks = climbs.iter().map(|climb| climb.acks).sum();
         // The fastest: what a forecast says is the most that may come.
+        let fastest = path.path.iter().map(|state| state.rate).max()?;
         let late = |climb: &Climb| {
             let end = climb.end.map_or(f64::INFINITY, Span::as_secs_f64);
-            end - path.rate.span_of(Bytes::new(climb.acked)).as_secs_f64()
+            end - fastest.span_of(Bytes::new(climb.arrived)).as_secs_f64()
         };
-        let Climb { time, end, acked, .. } = climbs.into_iter().min_by(|a, b| late(a).total_cmp(&late(b)))?;
-        Some(Climbed { time, acks, end, acked: Bytes::new(acked) })
+        let Climb { time, end, arrived, .. } =
+            climbs.into_iter().min_by(|a, b| late(a).total_cmp(&late(b)))?;
+        Some(Climbed { time, acks, end, arrived: Bytes::new(arrived) })
     }
 
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {

@@ -1,0 +1,214 @@
+//! Path of a connection by time.
+//!
+//! It has rates and delays of the run's states, as the sender sees them.
+
+use bentpipe_net::queue::Discipline;
+use bentpipe_scenario::{Scenario, Way};
+use bentpipe_site::PathState;
+use bentpipe_units::{Bytes, Rate, Span};
+
+use super::medium::Media;
+use super::path::Path;
+use super::sharing::Alone;
+use super::states::States;
+use super::{copies_of, queue_bytes, queue_of, size};
+
+/// The most states of a path.
+///
+/// Behind them it has the greatest rate and the least delays of some of the rest.
+const MOST_STATES: usize = 1000;
+
+/// Part of the rate at which ACKs fill their way from which on they wait.
+const NEARLY: f64 = 0.98;
+
+/// Path of a flow over the run.
+pub(super) struct Along {
+    /// States from the start of the run on.
+    all: Vec<PathState>,
+}
+
+impl Along {
+    /// Returns the path of a flow from a time on.
+    pub(super) fn new(
+        scenario: &Scenario,
+        (media, states): (&Media<'_>, &States),
+        (n, path): (usize, &Path),
+        is_shared: &dyn Fn((usize, Way)) -> bool,
+        from: Span,
+    ) -> Along {
+        let states = states.fine();
+        let alone = Alone::new(scenario, media, (n, path));
+        let acks_stay = acks_stay(scenario, (media, states), (n, path), is_shared);
+        let flow = &scenario.flow[n];
+        let per_ack = 8.0 * path.payload as f64 / flow.traffic.kind().answers_per_packet().max(1e-9);
+        let of = |state: usize| {
+            let [data, answers] = alone.of(media, states, state);
+            // Where they are lost, others acknowledge more.
+            let waits = acks_stay && answers > NEARLY * data;
+            let rate = data.max(1e-15).recip();
+            let [there, back] = path.ways(media, states, state);
+            let ack = if waits { Span::from_secs_f64(answers * per_ack) } else { Span::ZERO };
+            PathState { from: Span::ZERO, rate: Rate::from_bps(rate.min(1e15) as u64), there, back, ack }
+        };
+        let first = states.at(from);
+        let last = states.len().min(first + MOST_STATES);
+        let mut all = vec![of(first)];
+        let mut changes: Vec<(Span, bool, PathState)> = Vec::new();
+        for state in first + 1..last {
+            let [there, back] = path.changes(media, states, state);
+            let at = states.start(state);
+            let now = if there.or(back).is_some() { of(state) } else { continue };
+            // The sender sees a change on its way by what it sent before.
+            changes.extend(there.map(|before| (at.saturating_sub(before), true, now)));
+            changes.extend(back.map(|before| (at.saturating_sub(before), false, now)));
+        }
+        changes.sort_by_key(|(at, ..)| *at);
+        for (at, is_there, now) in changes {
+            enter(&mut all, at.max(from), is_there, now);
+        }
+        let mut along = Along { all };
+        if last < states.len() {
+            let rest: Vec<PathState> =
+                (last..states.len()).step_by((states.len() / MOST_STATES).max(1)).map(of).collect();
+            let at = states.start(last);
+            along.all.extend(best(&rest).map(|best| PathState { from: at, ..best }));
+        }
+        along
+    }
+
+    /// Returns the path from the start of a copy on.
+    pub(super) fn from(&self, start: Span) -> Vec<PathState> {
+        let first = self.all.partition_point(|state| state.from <= start).max(1) - 1;
+        let since = |state: &PathState| PathState { from: state.from.saturating_sub(start), ..*state };
+        self.all[first..].iter().map(since).collect()
+    }
+
+    /// Returns the path with the best of all states.
+    pub(super) fn best(&self) -> Vec<PathState> {
+        best(&self.all).into_iter().collect()
+    }
+
+    /// Returns `true` if it stays in a time.
+    pub(super) fn is_still(&self, from: Span, to: Span) -> bool {
+        !self.all.iter().any(|state| state.from > from && state.from < to)
+    }
+}
+
+/// Returns a state that is as good as the best of some.
+fn best(all: &[PathState]) -> Option<PathState> {
+    all.iter().copied().reduce(|a, b| PathState {
+        from: Span::ZERO,
+        rate: a.rate.max(b.rate),
+        there: a.there.min(b.there),
+        back: a.back.min(b.back),
+        ack: a.ack.min(b.ack),
+    })
+}
+
+/// Enters the values of one way from a time on. Times of calls are in order.
+fn enter(all: &mut Vec<PathState>, at: Span, is_there: bool, now: PathState) {
+    let Some(last) = all.last().copied() else { return };
+    let next = match is_there {
+        true => PathState { from: at, rate: now.rate, there: now.there, ..last },
+        false => PathState { from: at, back: now.back, ack: now.ack, ..last },
+    };
+    if (PathState { from: last.from, ..next }) == last {
+        return;
+    }
+    if at <= last.from {
+        all.pop();
+        all.push(PathState { from: last.from, ..next });
+    } else {
+        all.push(next);
+    }
+}
+
+/// Returns `true` if no ACK is lost, though many wait on the way back.
+fn acks_stay(
+    scenario: &Scenario,
+    (media, states): (&Media<'_>, &States),
+    (n, path): (usize, &Path),
+    is_shared: &dyn Fn((usize, Way)) -> bool,
+) -> bool {
+    let (Some(window), flow) = (path.window, &scenario.flow[n]) else { return false };
+    let all = window.most.get().min(size(flow).map_or(u64::MAX, Bytes::get));
+    let acks = all / path.payload.max(1) + MORE_ACKS;
+    let len = path.answer_len();
+    let holds = |&(link, way): &(usize, Way)| {
+        let queue = queue_of(media, link, way).filter(|queue| matches!(queue, Discipline::DropTail(_)));
+        let held = queue.and_then(|queue| queue_bytes(&queue, Bytes::new(len)));
+        let is_enough = held.is_some_and(|held| held.get() >= acks.saturating_mul(len));
+        is_enough && media.limit(link, way).is_none() && states.losses.all((link, way)).next().is_none()
+    };
+    let is_alone = |at: &(usize, Way)| !is_shared(*at) && copies_of(scenario, n) == 1;
+    path.ways_back().iter().all(|at| holds(at) && is_alone(at))
+}
+
+/// Number of ACKs beyond one for each segment of a window.
+const MORE_ACKS: u64 = 20;
+
+/// Data that a path carries in times.
+pub(super) struct Carried {
+    /// The path from the start of a flow on.
+    pub(super) path: Vec<PathState>,
+    /// The most bytes in flight, if they count.
+    pub(super) window: Option<Bytes>,
+}
+
+impl Carried {
+    /// Returns the goodput of a state.
+    pub(super) fn rate(&self, state: &PathState) -> Rate {
+        let rtt = state.there + state.back;
+        let window = self.window.filter(|_| !rtt.is_zero()).map(|window| Rate::of(window, rtt));
+        window.map_or(state.rate, |window| window.min(state.rate))
+    }
+
+    /// Returns the states from a time on, each with begin and end.
+    fn from(&self, from: Span) -> impl Iterator<Item = (&PathState, Span, Span)> {
+        let ends = self.path.iter().skip(1).map(|state| state.from).chain([Span::MAX]);
+        let all = self.path.iter().zip(ends).filter(move |(_, end)| *end > from);
+        all.map(move |(state, end)| (state, state.from.max(from), end))
+    }
+
+    /// Returns the time at which some bytes have been carried that begin at a time. `None` if they never are.
+    pub(super) fn end(&self, from: Span, bytes: Bytes) -> Option<Span> {
+        let mut left = bytes.get();
+        for (state, begin, end) in self.from(from) {
+            let rate = self.rate(state);
+            let takes = rate.span_of(Bytes::new(left));
+            if left == 0 || takes <= end.saturating_sub(begin) && takes < Span::MAX {
+                return Some(begin + if left == 0 { Span::ZERO } else { takes });
+            }
+            left = left.saturating_sub(rate.bdp(end - begin).get());
+        }
+        None
+    }
+
+    /// Returns the bytes carried between two times.
+    pub(super) fn between(&self, from: Span, to: Span) -> Bytes {
+        let of = |(state, begin, end): (&PathState, Span, Span)| {
+            self.rate(state).bdp(end.min(to).saturating_sub(begin)).get()
+        };
+        Bytes::new(self.from(from).map(of).fold(0, u64::saturating_add))
+    }
+}
+
+/// Returns the greatest of some path's bandwidth-delay products, up to an end.
+pub(super) fn product(path: &[PathState], end: Span) -> Bytes {
+    let held = path.iter().filter(|state| state.from < end || state.from.is_zero());
+    held.map(|state| state.rate.bdp(state.there + state.back)).max().unwrap_or_default()
+}
+
+/// Returns `true` if rates or round trips differ, up to an end.
+pub(super) fn changes(path: &[PathState], end: Span) -> bool {
+    let held = || path.iter().filter(|state| state.from < end || state.from.is_zero());
+    let differs = |of: &dyn Fn(&PathState) -> f64| {
+        let [least, most] =
+            [held().map(of).fold(f64::INFINITY, f64::min), held().map(of).fold(0.0, f64::max)];
+        most - least > SAME * most
+    };
+    differs(&|state| state.rate.as_bps() as f64) || differs(&|state| (state.there + state.back).as_secs_f64())
+}
+
+/// Part by which rates and round trips may differ that windows need not follow.
+const SAME: f64 = 0.02;
