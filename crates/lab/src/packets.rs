@@ -244,7 +244,7 @@ fn conclude(record: &mut PacketRecord, end: &PacketEnd) {
             Entry::Dropped(_) => Delivery::Lost,
             Entry::TakenOver => Delivery::TakenOver,
             Entry::Waiting => Delivery::Waiting,
-            Entry::InFlight | Entry::Copied => Delivery::InFlight,
+            Entry::InFlight | Entry::Copied | Entry::Again | Entry::Spared => Delivery::InFlight,
         };
         (delivery, place.index() as u32)
     };

@@ -377,7 +377,7 @@ fn calls_through_exchanges_count_what_a_dead_trunk_loses() {
         format!("{hole}\n{back}")
     };
     for protocol in ["", ", protocol = \"sip\""] {
-        for (lasts_s, warm_up_s) in [(100, 0), (100, 40), (10, 0)] {
+        for (lasts_s, warm_up_s) in [(100, 0), (100, 40), (10, 0), (10, 65)] {
             let warm_up = format!("[probe]\nwarm_up = \"{warm_up_s} s\"\n");
             let run = Run::new(&(offices(120, &both(60, lasts_s), protocol, "") + &warm_up));
             run.check("exchanges, dead trunk");
@@ -388,8 +388,14 @@ fn calls_through_exchanges_count_what_a_dead_trunk_loses() {
                 let answered = (call.placed + call.set_up.expect("an answer")).as_secs_f64();
                 // A trunk of IAX2 ends its calls after a while without answers.
                 let end = call.ended.map_or(120.0, |ended| ended.as_secs_f64());
-                let expected =
-                    (end.min(60.0 + f64::from(lasts_s)) - 60.0) / (end - answered.max(f64::from(warm_up_s)));
+                let begin = answered.max(f64::from(warm_up_s));
+                let expected = (end.min(60.0 + f64::from(lasts_s)) - begin.max(60.0)) / (end - begin);
+                let said = (end - begin) / 0.02;
+                assert!(
+                    (quality.packets as f64 - said).abs() < 60.0,
+                    "{} of {said}: {call:?}",
+                    quality.packets
+                );
                 let loss = quality.loss.expect("voice");
                 assert!(
                     (loss - expected).abs() < 0.03,
@@ -445,4 +451,79 @@ fn a_call_whose_packets_all_come_late_has_the_worst_rating() {
     let run = Run::new(&link(20, changes, &flows));
     run.check("late calls");
     assert_eq!(run.value("flow.v.r-min"), 0.0);
+}
+
+/// Losses and duplicates, and half of what is left arrives up to 2.5 s later.
+fn held_back(faults: [&str; 2]) -> String {
+    let [first, second] = faults;
+    format!(
+        "delay = \"50 ms\"\nforward.channel = [{first}, {second}, {{ kind = \"reordering\", probability = 0.5, delay = \"2.5 s\" }}]"
+    )
+}
+
+const LOSES: &str = "{ kind = \"packet-errors\", loss = 0.1 }";
+const TWICE: &str = "{ kind = \"duplication\", probability = 1.0 }";
+
+#[test]
+fn duplicates_on_their_way_are_of_packets_that_arrived_or_may() {
+    let udp = flow(
+        "u",
+        "{ kind = \"udp\", pattern = { kind = \"constant\", interval = \"5 ms\" }, payload = \"200 B\" }",
+    ) + "count = 2\n";
+    let big = udp.replace("\"u\"", "\"f\"").replace("flow.u", "flow.f").replace("200 B", "2000 B");
+    let pings = flow("p", "{ kind = \"ping\", interval = \"5 ms\" }");
+    for (faults, expected) in [([LOSES, TWICE], 0.1), ([TWICE, LOSES], 0.01)] {
+        for warm_up in [0, 10] {
+            let rest = udp.clone() + &big + &voice_of(3) + &pings;
+            let probe = format!("[probe]\nwarm_up = \"{warm_up} s\"\n");
+            let run = Run::new(&link(20, &held_back(faults), &(rest + &probe)));
+            run.check("duplicates on their way");
+            for name in ["u.loss", "u.copies-loss-max", "v.loss", "p.unanswered"] {
+                let loss = run.value(&format!("flow.{name}"));
+                let error = 5.0 * (expected * (1.0 - expected) / 1000.0_f64).sqrt();
+                assert!((loss - expected).abs() < error, "{name} {loss} of {expected}, warm-up {warm_up} s");
+            }
+            // Two fragments, of which each may come twice.
+            let loss = run.value("flow.f.loss");
+            let of_two = 1.0 - (1.0 - expected) * (1.0 - expected);
+            assert!((loss - of_two).abs() < 0.03, "{loss} of {of_two}, warm-up {warm_up} s");
+            let of_copies = run.value("flow.f.copies-loss-p50");
+            assert!((of_copies - loss).abs() < 0.03, "{of_copies} of copies, {loss} in all");
+        }
+    }
+}
+
+#[test]
+fn delays_of_voice_are_those_of_first_arrivals() {
+    let behind = "delay = \"50 ms\"\nforward.channel = [{ kind = \"duplication\", probability = 1.0 }, \
+        { kind = \"reordering\", probability = 0.5, delay = \"1 s\" }]";
+    let udp = flow(
+        "u",
+        "{ kind = \"udp\", pattern = { kind = \"constant\", interval = \"20 ms\" }, payload = \"160 B\" }",
+    );
+    let run = Run::new(&link(60, behind, &(voice_of(1) + &udp)));
+    run.check("voice twice");
+    // One of four packets has both copies held.
+    let [voice, udp] = ["v", "u"].map(|name| run.value(&format!("flow.{name}.delay-mean")));
+    assert!((voice - 0.3).abs() < 0.04 && (voice - udp).abs() < 0.05, "{voice} {udp}");
+}
+
+#[test]
+fn calls_of_iax2_have_a_loss_in_both_directions() {
+    let iax = "{ kind = \"iax\", interval = \"5 s\", hold = \"30 s\", ring = \"1 s\", codec = \"g711a\" }";
+    let run = Run::new(&link(60, &format!("delay = \"50 ms\"\nforward.channel = {LOSES}"), &flow("i", iax)));
+    run.check("calls of IAX2");
+    let loss = run.value("flow.i.loss");
+    assert!((loss - run.share_dropped("flow.i.sender")).abs() < 1e-9 && loss > 0.05, "{loss}");
+    assert_eq!(run.value("flow.i.back.loss"), 0.0);
+}
+
+#[test]
+fn flows_of_which_nothing_was_sent_are_left_out() {
+    let late = "start = \"19.999 s\"\ncount = 3\n";
+    let run = Run::new(&link(20, "delay = \"50 ms\"", &(flow("v", PLAIN) + late)));
+    for name in ["flow.v.silent-calls", "flow.v.good-calls", "flow.v.r"] {
+        assert_eq!(run.values.get(name), None, "{name}");
+    }
+    assert_eq!(run.value("flow.v.calls-left-out"), 3.0);
 }

@@ -398,6 +398,18 @@ fn the_delay_of_a_conference_is_the_networks_and_its_voice_has_the_waits() {
 }
 
 #[test]
+fn mixes_have_even_time_stamps_from_the_first_on() {
+    let text = "title = \"t\"\nduration = \"30 s\"\nnode.a = { role = { kind = \"conference\" } }\nnode.b = {}\n\
+        link.l = { between = [\"a\", \"b\"], rate = \"100 Mbit/s\", delay = \"50 ms\" }\n\
+        [flow.c]\nfrom = \"a\"\nto = \"b\"\ncount = 3\n\
+        traffic = { kind = \"conference\", codec = \"g711u\", silence_suppression = false, playout = { kind = \"fixed\", delay = \"5 ms\" } }\n";
+    let measures = measures(text);
+    for way in ["c", "c.back"] {
+        assert_eq!(measures[&format!("flow.{way}.voice-loss")[..]], 0.0, "{way}");
+    }
+}
+
+#[test]
 fn a_link_of_frames_is_used_no_more_than_whole() {
     let text = "title = \"t\"\nduration = \"20 s\"\nnode.a = {}\nnode.b = {}\n\
         link.l = { between = [\"a\", \"b\"], delay = \"1 s\", medium = { kind = \"space\", rate = \"128 kbit/s\" } }\n\

@@ -287,10 +287,11 @@ impl<'a> Cx<'a> {
 
     /// Enters a packet into an account, in the book of another one.
     ///
-    /// An answer is of the window if what it answers was sent in it.
+    /// An answer is of the window if what it answers was sent in it. Answers to copies of it are copies of one answer.
     pub fn offer_with(&mut self, packet: &mut Packet, account: u32, other: &Packet) {
         let len = packet.len();
         packet.tag_mut().set(self.outbox.accounts.send_with(account, other.known_account(), len));
+        packet.tag_mut().answers(other.tag());
     }
 
     /// Notes that a packet that was delivered here is a duplicate.

@@ -7,12 +7,17 @@
 //! sent + copied = delivered + taken over + dropped + remaining. Does not model: bytes of ended packets.
 
 use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 mod accounts;
+mod copies;
+mod fragments;
 
 use crate::hash::Map;
 pub use accounts::{Account, Accounts, FollowedPacket, MAX_FOLLOWED, SubAccount, Tallies, Tally};
+use copies::Copies;
+use fragments::{Fragment, Fragmented};
 
 /// Reason for which a packet ends before its destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -112,6 +117,12 @@ pub enum Entry {
     TakenOver,
     /// Dropped.
     Dropped(Why),
+    /// Copies of a packet that were delivered or taken over behind the first.
+    Again,
+    /// Copies dropped of a packet that is not lost with them.
+    ///
+    /// Another copy arrived, is on its way, or is the one with which it is lost.
+    Spared,
     /// Found in a queue at the end.
     Waiting,
     /// Found elsewhere at the end: on a line, in a frame.
@@ -121,6 +132,13 @@ pub enum Entry {
 /// Number of an account, which its network opens once it is complete.
 #[derive(Clone, Debug, Default)]
 pub struct AccountNumber(Arc<OnceLock<u32>>);
+
+impl Entry {
+    /// Returns `true` if packets end with it. Others say more of packets that ended.
+    pub fn is_end(self) -> bool {
+        !matches!(self, Entry::Copied | Entry::Again | Entry::Spared)
+    }
+}
 
 impl AccountNumber {
     /// Sets the number. The first one stays.
@@ -140,71 +158,87 @@ impl AccountNumber {
 }
 
 /// Tag of a packet's account, or of those of several packets that travel as one. Its clone is empty.
+///
+/// To be copied changes it, as the copies are known as such then.
 #[derive(Debug, Default)]
-pub(crate) struct Tag(u32);
+pub(crate) struct Tag(AtomicU32);
 
 /// Bit of the tag of a packet that was delivered. Its end is booked; the rest is the number of its account.
 const DELIVERED: u32 = 1 << 31;
 /// Bit of a tag that stands for several. The rest is the number of the bundle.
 const BUNDLE: u32 = 1 << 30;
-/// Bit of a fragment's tag. The rest, but for [`LAST`], is the number of its packet among those in fragments.
+/// Bit of a fragment's tag. The rest, but for [`LAST`], is the number of the fragment.
 const FRAGMENT: u32 = 1 << 29;
 /// Bit of the last fragment's tag, whose copies stand for copies of the packet.
 const LAST: u32 = 1 << 28;
-/// Bits of the number of a fragment's packet.
+/// Bits of the number of a fragment.
 const NUMBER: u32 = LAST - 1;
+/// First tag of packets that have been copied. The rest is the number among [`Copies`].
+const COPY: u32 = 3 << 27;
 
 impl Tag {
-    pub(crate) const NONE: Tag = Tag(0);
+    /// Returns the tag of a packet without an account.
+    pub(crate) const fn none() -> Tag {
+        Tag::of(0)
+    }
+
+    const fn of(number: u32) -> Tag {
+        Tag(AtomicU32::new(number))
+    }
+
+    #[inline]
+    fn get(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
 
     /// Returns `true` if the end of its packet is not booked.
     #[inline]
     pub(crate) fn is_set(&self) -> bool {
         // The highest bit is that of delivered packets.
-        self.0 as i32 > 0
+        self.get() as i32 > 0
     }
 
     /// Returns the number of the account; zero without one.
     #[inline]
     pub(crate) fn account(&self) -> u32 {
-        if self.is_set() { self.0 } else { 0 }
+        if self.is_set() { self.get() } else { 0 }
     }
 
     /// Returns the number, of a delivered packet too.
     pub(crate) fn known(&self) -> u32 {
-        self.0 & !DELIVERED
+        self.get() & !DELIVERED
     }
 
     /// Returns `true` if its packet neither is nor was in an account.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0 == 0
+        self.get() == 0
     }
 
     /// Returns `true` if its packet was delivered.
     #[inline]
     pub(crate) fn is_delivered(&self) -> bool {
-        self.0 > DELIVERED
+        self.get() > DELIVERED
     }
 
     /// Forgets the account of a delivered packet.
     #[inline]
     pub(crate) fn clear(&mut self) {
-        self.0 = 0;
+        self.set(0);
     }
 
     /// Removes and returns the number; zero of a delivered packet.
     fn take_number(&mut self) -> u32 {
-        Some(std::mem::take(&mut self.0)).filter(|number| *number < DELIVERED).unwrap_or(0)
+        Some(std::mem::take(self.0.get_mut())).filter(|number| *number < DELIVERED).unwrap_or(0)
     }
 
     #[inline]
     pub(crate) fn set(&mut self, account: u32) {
-        self.0 = account;
+        *self.0.get_mut() = account;
     }
 
     #[inline]
     pub(crate) fn take(&mut self) -> Tag {
-        Tag(std::mem::take(&mut self.0))
+        Tag::of(std::mem::take(self.0.get_mut()))
     }
 
     /// Notes that the packet is delivered, and returns the number of its account.
@@ -212,11 +246,11 @@ impl Tag {
     /// It is zero without one. Of fragments that are not reassembled the last one has it.
     #[inline]
     pub(crate) fn deliver(&mut self) -> u32 {
-        if self.0 >= FRAGMENT {
+        if self.get() >= FRAGMENT {
             self.take_whole();
         }
-        let account = self.0;
-        self.0 |= DELIVERED;
+        let account = self.get();
+        self.set(account | DELIVERED);
         account
     }
 
@@ -224,8 +258,8 @@ impl Tag {
     ///
     /// It is zero if the packet was not delivered.
     pub(crate) fn take_back(&mut self) -> u32 {
-        let account = self.0.saturating_sub(DELIVERED);
-        self.0 &= !DELIVERED;
+        let account = self.get().saturating_sub(DELIVERED);
+        self.set(self.known());
         account
     }
 
@@ -233,13 +267,13 @@ impl Tag {
     #[cold]
     #[inline(never)]
     fn take_whole(&mut self) {
-        if self.0 >= DELIVERED {
-            self.0 = 0;
-        } else if self.0 < BUNDLE {
-            let tag = std::mem::take(&mut self.0);
-            self.0 = with_book(|book, _| book.accept_fragment(tag)).unwrap_or(0);
+        if self.get() >= DELIVERED {
+            self.set(0);
+        } else if self.get() < BUNDLE {
+            let tag = self.take_number();
+            self.set(with_book(|book, _| book.accept_fragment(tag)).unwrap_or(0));
         }
-        if self.0 >= BUNDLE {
+        if self.get() >= BUNDLE {
             with_mode(Mode::Book(Entry::TakenOver), || self.end());
         }
     }
@@ -248,7 +282,7 @@ impl Tag {
     pub(crate) fn fragments(mut self, count: usize) -> Vec<Tag> {
         let number = self.take_number();
         let numbers = with_book(|book, _| book.fragments(number, count));
-        numbers.unwrap_or_else(|| vec![0; count]).into_iter().map(Tag).collect()
+        numbers.unwrap_or_else(|| vec![0; count]).into_iter().map(Tag::of).collect()
     }
 
     /// Returns the tag of the packet whose fragments had these. What is more than one packet's ends here.
@@ -256,17 +290,18 @@ impl Tag {
     /// Duplicated fragments may complete a packet again, which is a copy.
     pub(crate) fn joined(tags: impl Iterator<Item = Tag>) -> Tag {
         let tags: Vec<Tag> = tags.collect();
-        let again = tags.iter().find_map(|tag| with_book(|book, _| book.again(tag.0)).flatten());
-        let mut whole = Tag::NONE;
+        let again =
+            tags.iter().find_map(|tag| with_book(|book, place| book.again(tag.get(), place)).flatten());
+        let mut whole = Tag::none();
         for mut tag in tags {
             let number = tag.take_number();
-            let of = Tag(with_book(|book, _| book.packet_of(number)).unwrap_or(number));
+            let of = Tag::of(with_book(|book, _| book.packet_of(number)).unwrap_or(number));
             if of.is_set() {
                 whole = of;
             }
         }
-        if let Some((account, place)) = again.filter(|_| !whole.is_set()) {
-            whole = Tag(with_book(|book, _| book.copy(account, place)).unwrap_or(0));
+        if let Some((mut of, place)) = again.filter(|_| !whole.is_set()) {
+            whole = Tag::of(with_book(|book, _| book.copy(&mut of, place)).unwrap_or(0));
         }
         whole
     }
@@ -275,7 +310,7 @@ impl Tag {
     pub(crate) fn split(mut self) -> Vec<Tag> {
         let number = self.take_number();
         let accounts = with_book(|book, _| book.unbundle(number)).unwrap_or_default();
-        accounts.into_iter().map(Tag).collect()
+        accounts.into_iter().map(Tag::of).collect()
     }
 
     /// Returns another tag of the account, which is counted as a copy.
@@ -283,9 +318,12 @@ impl Tag {
     /// A copy of a fragment may complete its packet in the other one's place: the packet is not copied.
     pub(crate) fn copy(&self) -> Tag {
         if !self.is_set() {
-            return Tag::NONE;
+            return Tag::none();
         }
-        Tag(with_book(|book, place| book.copy(self.0, place)).unwrap_or(0))
+        let mut own = self.get();
+        let copy = with_book(|book, place| book.copy(&mut own, place));
+        self.0.store(own, Ordering::Relaxed);
+        Tag::of(copy.unwrap_or(0))
     }
 
     /// Returns the tag of a copy for a branch of a group, as [`Tag::copy`] does.
@@ -296,20 +334,30 @@ impl Tag {
         if !self.is_fragment() {
             return self.copy();
         }
-        Tag(with_book(|book, place| book.branch(self.0, place)).unwrap_or(0))
+        Tag::of(with_book(|book, place| book.branch(self.get(), place)).unwrap_or(0))
+    }
+
+    /// Becomes the tag of an answer to what `request` was delivered with.
+    ///
+    /// Answers to copies of one request are copies of one answer.
+    pub(crate) fn answers(&mut self, request: &Tag) {
+        let (known, own) = (request.known(), self.get());
+        if own != 0 && copies::is_copied(known) {
+            self.set(with_book(|book, _| book.answer(known, own)).unwrap_or(own));
+        }
     }
 
     /// Removes the tag of a packet that copies have replaced.
     pub(crate) fn replace(&mut self) {
         if self.is_fragment() {
-            let number = std::mem::take(&mut self.0);
+            let number = self.take_number();
             with_book(|book, place| book.replace(number, place));
         }
         self.end_as(Entry::Copied, -1);
     }
 
     fn is_fragment(&self) -> bool {
-        (FRAGMENT..BUNDLE).contains(&self.0)
+        (FRAGMENT..BUNDLE).contains(&self.get())
     }
 
     /// Books the end of the packet.
@@ -319,7 +367,7 @@ impl Tag {
         match MODE.get() {
             Mode::Book(entry) => self.end_as(entry, 1),
             Mode::Gather => {
-                GATHERED.with_borrow_mut(|gathered| gathered.push(std::mem::take(&mut self.0)));
+                GATHERED.with_borrow_mut(|gathered| gathered.push(std::mem::take(self.0.get_mut())));
             }
         }
     }
@@ -334,7 +382,7 @@ impl Tag {
 
 impl Clone for Tag {
     fn clone(&self) -> Tag {
-        Tag::NONE
+        Tag::none()
     }
 }
 
@@ -369,31 +417,14 @@ struct Book {
     fragmented: Vec<Fragmented>,
     /// Numbers of packets in fragments that are not in use.
     free_fragmented: Vec<u32>,
+    fragments: Vec<Fragment>,
+    /// Numbers of fragments that are not in use.
+    free_fragments: Vec<u32>,
+    copies: Copies,
     /// Entries of packets that may be counted apart, until [`Accounts::settle`].
     ended_apart: Vec<(u32, Entry, i64)>,
     /// Set once an account has another within it.
     counts_apart: bool,
-}
-
-/// Packet in fragments.
-#[derive(Debug, Default)]
-struct Fragmented {
-    /// Tag of the packet.
-    of: u32,
-    /// Set once the end of the packet is booked, or goes with another tag.
-    is_ended: bool,
-    /// Number of fragments with a tag. A branch has one more while its packet has some.
-    left: usize,
-    /// Element at which a fragment was duplicated. Then the loss of one need not be the packet's.
-    copied_at: Option<u32>,
-    /// First loss of a fragment of a packet with duplicates.
-    lost: Option<(u32, Entry)>,
-    /// Copies for the branches of a group, in their order.
-    branches: Vec<u32>,
-    /// Number of branches that the present fragment has copies for.
-    branched: usize,
-    /// Element that made them.
-    branched_at: u32,
 }
 
 impl Book {
@@ -416,182 +447,28 @@ impl Book {
                 tags.into_iter().for_each(|tag| self.end(tag, place, entry, count));
             }
             FRAGMENT.. => self.end_fragment(tag, place, entry, count),
+            COPY.. => self.end_copy(tag, place, entry, count),
             account => self.add(account, place, entry, count),
         }
     }
 
-    /// Books the end of a fragment.
-    ///
-    /// It is that of its packet and of its copies for branches, unless there are duplicates.
-    fn end_fragment(&mut self, tag: u32, place: u32, entry: Entry, count: i64) {
-        let packet = &mut self.fragmented[(tag & NUMBER) as usize];
-        if packet.copied_at.is_some() && entry != Entry::TakenOver {
-            packet.lost.get_or_insert((place, entry));
-            return self.leave_out(tag);
-        }
-        self.end_whole(tag & NUMBER, place, entry, count);
-        self.leave_out(tag);
-    }
-
-    /// Books the end of a packet in fragments.
-    ///
-    /// In front of the place where it is copied for branches, it ends once: copies that other fragments have were not made.
-    fn end_whole(&mut self, number: u32, place: u32, entry: Entry, count: i64) {
-        let of = self.take_ended(number);
-        self.end(of, place, entry, count);
-        let mut copies = self.take_copies(number).into_iter();
-        if let Some((copy, _)) = copies.next() {
-            self.end(copy, place, entry, count);
-        }
-        copies.for_each(|(copy, copied_at)| self.end(copy, copied_at, Entry::Copied, -1));
-    }
-
-    /// Removes and returns a packet's copies that have not ended, with their makers.
-    fn take_copies(&mut self, number: u32) -> Vec<(u32, u32)> {
-        let Fragmented { branched_at, ref branches, .. } = self.fragmented[number as usize];
-        let mut copies = Vec::new();
-        for branch in branches.clone() {
-            let copy = self.take_ended(branch);
-            copies.extend((copy != 0).then_some((copy, branched_at)));
-            copies.extend(self.take_copies(branch));
-        }
-        copies
-    }
-
-    /// Books a copy of what a tag stands for, and returns its tag.
-    fn copy(&mut self, tag: u32, place: u32) -> u32 {
-        match tag {
+    /// Books a copy of what a tag stands for, and returns its tag. The tag itself is that of another copy then.
+    fn copy(&mut self, tag: &mut u32, place: u32) -> u32 {
+        match *tag {
             0 => 0,
             BUNDLE.. => {
-                let copies = self.accounts_of(tag).into_iter().map(|tag| self.copy(tag, place));
-                let copies = copies.filter(|tag| *tag != 0).collect();
-                self.bundle(copies)
+                let mut tags = self.accounts_of(*tag);
+                let copies: Vec<u32> = tags.iter_mut().map(|tag| self.copy(tag, place)).collect();
+                self.bundles[(*tag - BUNDLE) as usize] = tags;
+                self.bundle(copies.into_iter().filter(|tag| *tag != 0).collect())
             }
-            FRAGMENT.. => {
-                let packet = &mut self.fragmented[(tag & NUMBER) as usize];
-                if packet.is_ended && packet.copied_at.is_none() {
-                    return 0;
-                }
-                packet.copied_at.get_or_insert(place);
-                packet.left += 1;
-                tag
-            }
+            FRAGMENT.. => self.copy_fragment(*tag, place),
             account => {
-                self.add(account, place, Entry::Copied, 1);
-                account
+                *tag = self.known_as_copied(account);
+                self.add_copy(*tag, place);
+                *tag
             }
         }
-    }
-
-    /// Returns the tags of `count` fragments of a tag's packet.
-    fn fragments(&mut self, tag: u32, count: usize) -> Vec<u32> {
-        let (number, last) = match tag {
-            0 => return vec![0; count],
-            FRAGMENT..BUNDLE => {
-                // A fragment is fragmented again.
-                self.fragmented[(tag & NUMBER) as usize].left += count - 1;
-                (tag & NUMBER, tag & LAST)
-            }
-            of => (self.fragment(Fragmented { of, left: count, ..Fragmented::default() }), LAST),
-        };
-        let mut tags = vec![FRAGMENT | number; count];
-        tags.last_mut().into_iter().for_each(|tag| *tag |= last);
-        tags
-    }
-
-    fn fragment(&mut self, packet: Fragmented) -> u32 {
-        match self.free_fragmented.pop() {
-            Some(number) => {
-                self.fragmented[number as usize] = packet;
-                number
-            }
-            None => {
-                self.fragmented.push(packet);
-                self.fragmented.len() as u32 - 1
-            }
-        }
-    }
-
-    /// Returns the tag of a fragment's copy for the next branch.
-    ///
-    /// The packet's copy is booked with that of its first fragment.
-    fn branch(&mut self, tag: u32, place: u32) -> u32 {
-        let packet = &mut self.fragmented[(tag & NUMBER) as usize];
-        let (number, copied_at, of) = (packet.branched, packet.copied_at, packet.of);
-        packet.branched += 1;
-        if packet.branches.len() <= number {
-            if packet.is_ended {
-                return 0;
-            }
-            let of = self.copy(of, place);
-            let branch = self.fragment(Fragmented { of, left: 1, copied_at, ..Fragmented::default() });
-            let packet = &mut self.fragmented[(tag & NUMBER) as usize];
-            packet.branches.push(branch);
-            packet.branched_at = place;
-        }
-        let branch = self.fragmented[(tag & NUMBER) as usize].branches[number];
-        self.fragmented[branch as usize].left += 1;
-        FRAGMENT | branch | tag & LAST
-    }
-
-    /// Removes a fragment in whose place are its copies for branches.
-    fn replace(&mut self, tag: u32, place: u32) {
-        let packet = &mut self.fragmented[(tag & NUMBER) as usize];
-        packet.branched = 0;
-        let of = self.take_packet(tag);
-        self.end(of, place, Entry::Copied, -1);
-    }
-
-    /// Removes a fragment. With the last one, a packet that was not completed ends.
-    fn leave_out(&mut self, tag: u32) {
-        let number = tag & NUMBER;
-        let packet = &mut self.fragmented[number as usize];
-        packet.left -= 1;
-        if packet.left > 0 {
-            return;
-        }
-        let Fragmented { of, is_ended, lost, branches, .. } = std::mem::take(packet);
-        self.free_fragmented.push(number);
-        if let Some((place, entry)) = lost.filter(|_| !is_ended) {
-            self.end(of, place, entry, 1);
-        }
-        branches.into_iter().for_each(|branch| self.leave_out(branch));
-    }
-
-    /// Removes a fragment, and returns the tag of its packet. The others have none then.
-    fn take_packet(&mut self, tag: u32) -> u32 {
-        let of = self.take_ended(tag & NUMBER);
-        self.leave_out(tag);
-        of
-    }
-
-    /// Returns the tag of a packet in fragments, whose end is booked now.
-    ///
-    /// It is zero if it was booked before.
-    fn take_ended(&mut self, number: u32) -> u32 {
-        let packet = &mut self.fragmented[number as usize];
-        if std::mem::replace(&mut packet.is_ended, true) { 0 } else { packet.of }
-    }
-
-    /// Returns the account of a packet that was completed before, and a duplicate's place.
-    fn again(&self, tag: u32) -> Option<(u32, u32)> {
-        let packet = (FRAGMENT..BUNDLE).contains(&tag).then(|| &self.fragmented[(tag & NUMBER) as usize])?;
-        let is_alone = packet.is_ended && packet.of < FRAGMENT;
-        packet.copied_at.filter(|_| is_alone).map(|place| (packet.of, place))
-    }
-
-    /// Returns the tag of a fragment's packet, or that of a whole packet.
-    fn packet_of(&mut self, tag: u32) -> u32 {
-        if (FRAGMENT..BUNDLE).contains(&tag) { self.take_packet(tag) } else { tag }
-    }
-
-    /// Returns the tag of the packet that is delivered with a fragment: with the last.
-    fn accept_fragment(&mut self, tag: u32) -> u32 {
-        if tag & LAST != 0 {
-            return self.take_packet(tag);
-        }
-        self.leave_out(tag);
-        0
     }
 
     /// Returns the number of a tag of these accounts.
@@ -662,6 +539,22 @@ fn with_book<R>(work: impl FnOnce(&mut Book, u32) -> R) -> Option<R> {
     Some(result)
 }
 
+/// Notes that a copy was delivered, and returns its number without copies.
+fn deliver_copy(number: u32) -> u32 {
+    with_book(|book, place| book.deliver_copy(number, place)).unwrap_or(0)
+}
+
+/// Reverts [`deliver_copy`].
+fn take_back_copy(number: u32) -> u32 {
+    with_book(|book, place| book.take_back_copy(number, place)).unwrap_or(0)
+}
+
+/// Returns a packet's number without its copies.
+#[inline]
+fn without_copies(number: u32) -> u32 {
+    if number < COPY { number } else { with_book(|book, _| book.before_copies(number)).unwrap_or(0) }
+}
+
 /// Notes that packets are counted apart.
 fn count_apart() {
     with_book(|book, _| book.counts_apart = true);
@@ -724,7 +617,7 @@ pub(crate) fn gathered(work: impl FnOnce()) -> Tag {
         let accounts = accounts.into_iter().flat_map(|tag| book.unbundle(tag)).collect();
         book.bundle(accounts)
     };
-    Tag(with_book(bundle).unwrap_or(0))
+    Tag::of(with_book(bundle).unwrap_or(0))
 }
 
 /// Calls `work` of a queue that is destroyed. Its packets count as waiting, if others count as in flight.

@@ -88,7 +88,7 @@ pub struct Origin {
 impl Origin {
     /// Returns the origin of something that is in no account.
     pub fn at(created_at: Time) -> Origin {
-        Origin { created_at, tag: Tag::NONE }
+        Origin { created_at, tag: Tag::none() }
     }
 
     /// Returns the origin of another copy, as [`Packet::copy`] does.
@@ -181,7 +181,7 @@ impl Packet {
         let len = (HEAD - start) as u32 + zeros;
         let (body, created_at) = (Body::Zeros(zeros), Time::ZERO);
         let Some(mut inner) = SPARE.with_borrow_mut(VecDeque::pop_front) else {
-            let (start, tag) = (start as u8, Tag::NONE);
+            let (start, tag) = (start as u8, Tag::none());
             return Packet(Box::new(Inner { head: *head, start, len, tag, body, created_at }));
         };
         inner.write_head(head, start);
@@ -265,6 +265,10 @@ impl Packet {
     /// Returns the number of its account, present or past; zero without one.
     pub(crate) fn known_account(&self) -> u32 {
         self.0.tag.known()
+    }
+
+    pub(crate) fn tag(&self) -> &Tag {
+        &self.0.tag
     }
 
     #[inline]

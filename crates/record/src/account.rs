@@ -75,6 +75,8 @@ mod tests {
             packets,
             in_warm_up: 0,
             duplicates: 0,
+            arrived: None,
+            lost: None,
             bytes: None,
         }
     }

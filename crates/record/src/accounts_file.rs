@@ -17,8 +17,8 @@ pub(super) enum Field<R> {
     Text(fn(&R) -> &str),
     /// Whole number.
     Whole(fn(&R) -> u64),
-    /// Number of bytes, if it is known.
-    Bytes(fn(&R) -> Option<u64>),
+    /// Whole number, if it is known.
+    Known(fn(&R) -> Option<u64>),
 }
 
 /// Row of an account.
@@ -49,7 +49,7 @@ pub(super) fn write<R: AccountRow>(rows: &[R], out: impl Write + Send) -> Result
                 Field::Whole(of) => {
                     column::<Int64Type, _>(&mut group, rows.map(|row| Some(of(row) as i64)))?;
                 }
-                Field::Bytes(of) => {
+                Field::Known(of) => {
                     let bytes = |row| of(row).map(|bytes| bytes as i64);
                     column::<Int64Type, _>(&mut group, rows.map(bytes))?;
                 }
@@ -66,7 +66,7 @@ pub(super) fn frame<'a, R: AccountRow>(rows: impl Iterator<Item = &'a R> + Clone
     let column = |(name, field): &(&'static str, Field<R>)| match field {
         Field::Text(of) => FrameColumn::texts(name, rows.clone().map(of)),
         Field::Whole(of) => FrameColumn::integers(name, rows.clone().map(of)),
-        Field::Bytes(of) => {
+        Field::Known(of) => {
             let bytes = |row| of(row).map_or(f64::NAN, |bytes| bytes as f64);
             FrameColumn::numbers(name, "B", rows.clone().map(bytes))
         }

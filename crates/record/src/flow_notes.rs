@@ -29,6 +29,8 @@ pub enum FlowFact {
     StartsAfterStop,
     /// End in the warm-up, which measures leave out.
     EndsInWarmUp,
+    /// Silence in the window of measures: each call or copy begins later, or is over.
+    NothingSent,
     /// Carriage in ATM cells, without packets.
     Cells,
     /// Carriage in packets that another element sends.
@@ -54,6 +56,7 @@ impl fmt::Display for FlowFact {
             FlowFact::StartsAfterEnd => "it would start after the end of the run",
             FlowFact::StartsAfterStop => "it would start after its stop",
             FlowFact::EndsInWarmUp => "its time ends in the warm-up, which is left out",
+            FlowFact::NothingSent => "it sent nothing in the window of measures, so it is left out",
             FlowFact::Cells => "in ATM cells, which lines and ends of channels count",
             FlowFact::CarriedBy { sender } => {
                 return write!(f, "in packets of {sender}");

@@ -97,6 +97,12 @@ pub struct LedgerRow {
     /// Number of duplicates among the packets delivered that were sent in the window.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub duplicates: u64,
+    /// Number of packets sent in the window of which a copy arrived. In rows of packets sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrived: Option<u64>,
+    /// Number of packets sent in the window that are lost. No copy arrived, and none is on its way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<u64>,
     /// IP bytes, of packets sent and delivered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
@@ -161,6 +167,8 @@ impl LedgerRow {
         self.packets += other.packets;
         self.in_warm_up += other.in_warm_up;
         self.duplicates += other.duplicates;
+        self.arrived = self.arrived.zip(other.arrived).map(|(own, other)| own + other);
+        self.lost = self.lost.zip(other.lost).map(|(own, other)| own + other);
         self.bytes = self.bytes.zip(other.bytes).map(|(own, other)| own + other);
     }
 
@@ -174,6 +182,8 @@ impl LedgerRow {
             packets: packets.unsigned_abs(),
             in_warm_up: before.unsigned_abs(),
             duplicates: 0,
+            arrived: None,
+            lost: None,
             bytes,
         };
         let (account, before) = (statement.account, statement.before_window);
@@ -184,19 +194,20 @@ impl LedgerRow {
             whole(LedgerColumn::Sent, [account.sent, before.sent], account.sent_bytes),
             whole(LedgerColumn::Delivered, [account.delivered, before.delivered], account.delivered_bytes),
         ];
+        let [arrived, lost] = whole_packets(statement);
+        (rows[0].arrived, rows[0].lost) = (Some(arrived), Some(lost));
         rows[1].duplicates = account.duplicates - before.duplicates;
         let before: HashMap<(Booked, &str), i64> = statement
             .entries_before
             .iter()
             .map(|(entry, place, packets)| ((*entry, &place[..]), *packets))
             .collect();
-        rows.extend(statement.entries.iter().filter(|(_, _, packets)| *packets != 0).map(
-            |(entry, place, packets)| {
-                let (column, reason) = named(*entry);
-                let before = before.get(&(*entry, &place[..])).copied().unwrap_or(0);
-                row(column, place, reason, [*packets, before], None)
-            },
-        ));
+        let known = statement.entries.iter().filter(|(_, _, packets)| *packets != 0);
+        rows.extend(known.filter_map(|(entry, place, packets)| {
+            let (column, reason) = named(*entry)?;
+            let before = before.get(&(*entry, &place[..])).copied().unwrap_or(0);
+            Some(row(column, place, reason, [*packets, before], None))
+        }));
         let elsewhere = [statement.elsewhere(), statement.elsewhere_before()];
         rows.extend((elsewhere[0] != 0).then(|| row(LedgerColumn::Remaining, "", rest, elsewhere, None)));
         rows.sort_by_key(|row| row.column);
@@ -204,14 +215,31 @@ impl LedgerRow {
     }
 }
 
-fn named(entry: Booked) -> (LedgerColumn, &'static str) {
-    match entry {
+/// Returns the packets sent in the window that arrived, and those lost, each once.
+fn whole_packets(statement: &Statement) -> [u64; 2] {
+    let sum = |meant: &dyn Fn(Booked) -> bool| {
+        let of = |entries: &[(Booked, String, i64)]| {
+            entries.iter().filter(|(entry, ..)| meant(*entry)).map(|(.., packets)| packets).sum::<i64>()
+        };
+        of(&statement.entries) - of(&statement.entries_before)
+    };
+    let delivered = statement.account.delivered as i64 - statement.before_window.delivered as i64;
+    let arrived = delivered + sum(&|entry| entry == Booked::TakenOver) - sum(&|entry| entry == Booked::Again);
+    let lost = sum(&|entry| matches!(entry, Booked::Dropped(_))) - sum(&|entry| entry == Booked::Spared);
+    [arrived, lost].map(|packets| packets.max(0) as u64)
+}
+
+/// Returns the column and the reason of an entry. `None`: it says more of packets in others.
+fn named(entry: Booked) -> Option<(LedgerColumn, &'static str)> {
+    let named = match entry {
         Booked::Copied => (LedgerColumn::Copied, ""),
         Booked::TakenOver => (LedgerColumn::TakenOver, ""),
         Booked::Dropped(why) => (LedgerColumn::Dropped, why.name()),
         Booked::Waiting => (LedgerColumn::Remaining, "waiting"),
         Booked::InFlight => (LedgerColumn::Remaining, "in-flight"),
-    }
+        Booked::Again | Booked::Spared => return None,
+    };
+    Some(named)
 }
 
 /// Sums by which an account is shown where losses are.
@@ -469,6 +497,8 @@ mod tests {
             packets,
             in_warm_up: 0,
             duplicates: 0,
+            arrived: None,
+            lost: None,
             bytes: None,
         };
         let mut rows: Vec<LedgerRow> = (0..20).flat_map(|n| [of(n, Sent, 5), of(n, Delivered, 5)]).collect();
@@ -493,6 +523,8 @@ mod tests {
                 packets,
                 in_warm_up: 0,
                 duplicates: 0,
+                arrived: None,
+                lost: None,
                 bytes: None,
             };
             let delivered = of(Delivered, "", 100 - packets);
@@ -521,6 +553,8 @@ mod tests {
             packets: 2,
             in_warm_up: 0,
             duplicates: 0,
+            arrived: None,
+            lost: None,
             bytes: None,
         };
         let mut rows: Vec<LedgerRow> =

@@ -23,7 +23,9 @@ impl AccountRow for LedgerRow {
         ("packets", Field::Whole(|row| row.packets)),
         ("in_warm_up", Field::Whole(|row| row.in_warm_up)),
         ("duplicates", Field::Whole(|row| row.duplicates)),
-        ("bytes", Field::Bytes(|row| row.bytes)),
+        ("arrived", Field::Known(|row| row.arrived)),
+        ("lost", Field::Known(|row| row.lost)),
+        ("bytes", Field::Known(|row| row.bytes)),
     ];
 
     fn of(outcome: &Outcome) -> &[LedgerRow] {
@@ -58,6 +60,8 @@ mod tests {
             packets: 7,
             in_warm_up: 2,
             duplicates: 0,
+            arrived: (column == LedgerColumn::Sent).then_some(4),
+            lost: None,
             bytes,
         };
         vec![
@@ -73,8 +77,9 @@ mod tests {
         write_ledger(&rows(), &mut bytes).expect("memory takes it");
         let read = accounts_file::read_back(bytes);
         let of = |column: &str, place: &str, reason: &str, bytes: &str| {
+            let arrived = if column == "sent" { "4" } else { "null" };
             format!(
-                "{{sender: \"flow.a.sender\", column: \"{column}\", place: {place}, reason: {reason}, packets: 7, in_warm_up: 2, duplicates: 0, bytes: {bytes}}}"
+                "{{sender: \"flow.a.sender\", column: \"{column}\", place: {place}, reason: {reason}, packets: 7, in_warm_up: 2, duplicates: 0, arrived: {arrived}, lost: null, bytes: {bytes}}}"
             )
         };
         let expected = [
@@ -89,8 +94,8 @@ mod tests {
     fn csv_has_an_empty_field_for_what_is_not_known() {
         let mut csv = Vec::new();
         ledger_frame(rows().iter()).write_csv(&mut csv).expect("memory");
-        let expected = "sender,column,place,reason,packets,in_warm_up,duplicates,bytes\nflow.a.sender,sent,,,7,2,0,10500\n\
-                        flow.a.sender,taken-over,role.proxy,,7,2,0,\nflow.a.sender,dropped,link.l.forward,queue,7,2,0,\n";
+        let expected = "sender,column,place,reason,packets,in_warm_up,duplicates,arrived,lost,bytes\nflow.a.sender,sent,,,7,2,0,4,,10500\n\
+                        flow.a.sender,taken-over,role.proxy,,7,2,0,,,\nflow.a.sender,dropped,link.l.forward,queue,7,2,0,,,\n";
         assert_eq!(String::from_utf8_lossy(&csv), expected);
     }
 }

@@ -233,6 +233,8 @@ fn counted(flow: &str, point: &PointSummary) -> Vec<LedgerRow> {
             packets,
             in_warm_up: 0,
             duplicates: 0,
+            arrived: None,
+            lost: None,
             bytes: None,
         })
     };
@@ -283,6 +285,8 @@ mod tests {
             packets: *packets,
             in_warm_up: 0,
             duplicates: 0,
+            arrived: None,
+            lost: None,
             bytes: None,
         };
         point.ledger = ledger.iter().map(row).collect();

@@ -47,7 +47,7 @@ type Conclusion = Box<dyn FnOnce(Vec<PacketEnd>) + Send>;
 /// End of a packet that was followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketEnd {
-    /// Time at which it, or the last of its copies, was delivered.
+    /// Time at which it, or the first of its copies, was delivered.
     pub arrived: Option<Time>,
     /// Other end, and the element where it was.
     pub end: Option<(Entry, ElementId)>,
@@ -385,9 +385,11 @@ impl Network {
         for (number, element, entry, count) in self.ledger.entries() {
             let place = accounts.place_of_followed(number);
             let Some(known) = place.and_then(|place| ends.get_mut(place)) else { continue };
-            // Of several copies one that may still arrive counts.
-            if count > 0 && entry != Entry::Copied && known.arrived.is_none() {
-                known.end = known.end.max(Some((entry, ElementId(element))));
+            // Of several copies one that arrived at a proxy counts, then one that may still arrive.
+            if count > 0 && entry.is_end() && known.arrived.is_none() {
+                let rank = |(entry, at)| (entry == Entry::TakenOver, entry, at);
+                known.end =
+                    std::cmp::max_by_key(known.end, Some((entry, ElementId(element))), |end| end.map(rank));
             }
         }
         ends

@@ -46,8 +46,11 @@ impl Statement {
 
 /// Returns the number of packets of an account that are in no entry.
 fn open(account: Account, entries: &[(Entry, String, i64)]) -> i64 {
-    let signed =
-        entries.iter().map(|(entry, _, count)| if *entry == Entry::Copied { *count } else { -count });
+    let signed = entries.iter().map(|(entry, _, count)| match entry {
+        Entry::Copied => *count,
+        end if end.is_end() => -count,
+        _ => 0,
+    });
     account.sent as i64 - account.delivered as i64 + signed.sum::<i64>()
 }
 

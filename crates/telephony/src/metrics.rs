@@ -53,6 +53,8 @@ bentpipe_net::metrics! {
     Counter IAX_BYTES = "iax-bytes", Bytes, "IAX2 bytes sent";
     Counter VOICE_SENT = "voice-sent", Count, "Voice frames sent";
     Counter VOICE_RECEIVED = "voice-received", Count, "Voice frames received";
+    Counter IAX_RECEIVED = "iax-voice-received", Count, "IAX2 frames of voice received" => .both_ways()
+        .summed(&[Sum::new("loss", "Loss of packets", How::Loss { expected: &IAX_RECEIVED, sent: &VOICE_SENT, late: None }).at(End::Receiver).since(2)]);
     Gauge VOICE_LOSS = "voice-loss", Ratio, "Loss of the voice of calls, late packets included" => .both_ways()
         .summed(&[Sum::new("voice-loss", "Loss with late packets", How::Last).at(End::Receiver).since(2)]);
     Counter REQUESTS_REPEATED = "requests-repeated", Count, "Requests or full frames sent again";

@@ -171,7 +171,7 @@ fn a_full_link_carries_what_its_framing_leaves() {
     let link = Box::new(Link::new(&config).expect("possible"));
     let (mut network, ids) = line(3, vec![constant, link, sink()]);
     network.run_until(Time::ZERO + Span::from_secs(20));
-    let flow = network.element::<Sink>(ids[2]).expect("a sink").flows()[0];
+    let flow = network.element::<Sink>(ids[2]).expect("a sink").flows()[0].clone();
     let carried = flow.packets as f64 * 9180.0 * 8.0 / 20.0;
     close(carried, framing.capacity(line_rate, 9180).as_bps() as f64, 1e-3);
 }
@@ -184,7 +184,7 @@ fn a_shaper_lets_its_rate_through_and_no_more() {
     let shaper = Box::new(Shaper::new(&config).expect("possible"));
     let (mut network, ids) = line(3, vec![poisson, shaper, sink()]);
     network.run_until(Time::ZERO + Span::from_secs(100));
-    let flow = network.element::<Sink>(ids[2]).expect("a sink").flows()[0];
+    let flow = network.element::<Sink>(ids[2]).expect("a sink").flows()[0].clone();
     let bits = (flow.bytes + 28 * flow.packets) as f64 * 8.0;
     assert!(bits <= 20_000.0 * 8.0 + 10e6 * 100.0);
     close(bits / 100.0, 10e6, 1e-3);

@@ -77,7 +77,7 @@ fn every_member_gets_every_packet_after_the_cells_time() {
     let (mut network, sinks) = run(9000);
     for sink in sinks {
         let sink = network.element::<Sink>(sink).expect("a sink");
-        let flow = sink.flows()[0];
+        let flow = sink.flows()[0].clone();
         assert_eq!((flow.packets, flow.lost(), flow.reordered), (1000, 0, 0));
         // 9000 + 8 + 40 + 20 bytes, LLC/SNAP and trailer: 190 cells at 149.76 Mbit/s.
         let cells = Rate::from_bps(149_760_000).span_of(Bytes::new(190 * 53));
@@ -92,7 +92,7 @@ fn the_tunnel_s_mtu_is_the_link_s_less_the_outer_header() {
     // 9160 bytes of IPv6 fit into 9180.
     for (payload, fits) in [(9112, true), (9113, false)] {
         let (mut network, sinks) = run(payload);
-        let flow = network.element::<Sink>(sinks[0]).expect("a sink").flows()[0];
+        let flow = network.element::<Sink>(sinks[0]).expect("a sink").flows()[0].clone();
         assert_eq!(flow.packets == 1000, fits, "{payload}");
     }
 }

@@ -216,10 +216,12 @@ begins with the window is a sample (`probe.interval`) long at least.
 
 `loss`, `voice-loss` and `unanswered` are of the account of the flow's packets that were sent in the window: of those dropped, delivered and taken
 over, the dropped. A packet counts by the time of its sending: what was sent in the warm-up is left out, whenever it ends. What waits or is
-in flight at the end is neither lost nor delivered. A request is lost with its answer. A packet of which a duplicate arrived is not lost. Each
+in flight at the end is neither lost nor delivered. A request is lost with its answer. A packet is lost with the last of its copies: one of which
+a duplicate arrived or is on its way is not, and it arrives with the first. A packet in fragments of which one has no copy left is lost at once. Each
 member of a group has packets of its own, and the loss is the mean of all members. One that is lost in front of the copying ends once in the
 account. `voice-loss` adds what came too late, and is of RTP: RTCP has an account of its own (`flow.NAME.sender.rtcp`). An answer is of the time of its
-request, and a duplicate of that of its packet. What is sent at the very end of the warm-up is in the warm-up. Flows in ATM cells have no account: there a packet is lost if a later one of its flow arrived, or if it was sent more than
+request, and a duplicate of that of its packet. What is sent at the very end of the warm-up is in the warm-up. IP over a virtual channel has an account as any other path. Streams in cells (`adaptation` of `stream`) have none, and lose TS packets and
+pictures. Where the sender's account is another machine's, a packet is lost if a later one of its flow arrived, or if it was sent more than
 twice the longest delay before the end (RFC 7680, section 2.4). `completion` of UDP has no value while packets are on their way.
 
 `goodput` counts payload: of UDP and TCP what is behind their headers, of a replayed capture too, and of other protocols in it all behind
@@ -230,20 +232,23 @@ capture has it, so that its flow has loss, delay and jitter as other UDP flows d
 Bundles that a node stores, or that are on their way to a neighbour, are not lost. Over UDP each node's datagrams of a flow have an account, which tells how many of
 its bundles are on their way: the last that it sent. A bundle in fragments is lost with any of them, whatever nodes store of it.
 
-Delays of a flow are the network's: from the instant at which the sender's node got the packet. What data waited at its sender before is the
+Delays of a flow are the network's: from the instant at which the sender's node got the packet to the arrival of its first copy. What data waited at its sender before is the
 `wait` of TCP and TFRC; `delay-with-wait` of a TFRC receiver is both.
 
 A call has its measures in both directions: `flow.call.r` is what its receiver hears, `flow.call.back.r` what its sender does.
 `calls.parquet` has the quality of each call over the window too. Loss, R, MOS, burst ratio and good calls are of the account of each call: what was sent
 and dropped counts, behind the last packet that arrived and in front of the first too. Of a run of losses over the end of the warm-up, what lies in the
 window is a run. What is on its way at the end does not count. Copies of a UDP flow that one element sends have such accounts
-as well, and `copies-loss-p50` and so on are of them. A call from which nothing arrives has a loss and no delay, so that it has no R and no MOS. It is
-neither good nor in `r-min`, and `silent-calls` counts it. A call is good if it meets `good-loss`, `good-delay` and `good-r`, where given. A call or copy of
-which nothing was sent in the window is neither good nor silent: `calls-left-out` and `copies-left-out` count those, where there are any.
+as well, and `copies-loss-p50` and so on are of them. A call of whose speech none is played has a loss and no delay, so that it has no R and no MOS: the
+E-model rates speech (G.107). It is neither good nor in `r-min`, and `silent-calls` counts it. Comfort noise is never late: it holds from its arrival until the
+next packet (RFC 3389). A call of which noise alone was sent and arrived has nothing to rate, and is left out. A call is good if it meets `good-loss`, `good-delay` and `good-r`, where given. A call or copy of
+which nothing was sent in the window is neither good nor silent: `calls-left-out` and `copies-left-out` count those, where there are any. A flow that sent nothing in
+the window has a note.
 
-Calls of SIP with `media` have R, MOS, burst ratio and loss in both directions. `calls-established` and what became of other calls are of those placed in
+Calls of SIP with `media` have R, MOS, burst ratio and loss in both directions. Calls of IAX2 have `loss` in both: of the packets of their accounts,
+signalling included. `calls-established` and what became of other calls are of those placed in
 the window, as `calls` is. No account reaches from phone to phone through exchanges: there a packet is lost if the numbers of those that arrive leave it
-out, or if it was said behind the last that arrived and more than twice the longest delay of its call ago.
+out, or if it was said behind the last that arrived and more than twice the longest delay of its call ago. What was sent before the window is left out there too.
 
 `dropped` of a link is of its queue and its line; what its channels lose is `channel-lost`. Where a channel damages units that carry packets, the packets
 that could not be restored from them are `not-restored`. BBFRAMEs lost to a fade never reach

@@ -127,22 +127,25 @@ impl Parts {
         &mut self.of[place]
     }
 
-    /// Returns the first part that is neither stored nor on its way.
+    /// Returns the part that had the first missing byte last.
+    ///
+    /// A bundle and what became of it in further fragments are parts that had it before.
     fn lost(&self, is_on_its_way: impl Fn(u32, Time) -> bool) -> Option<&Part> {
-        let is_lost = |part: &&Part| part.places == 0 && !is_on_its_way(part.left, part.due);
-        self.of.iter().filter(is_lost).min_by_key(|part| part.due)
+        let missing = self.missing(is_on_its_way)?;
+        let had_it = |part: &&Part| (part.start..part.end).contains(&missing);
+        self.of.iter().filter(had_it).max_by_key(|part| part.due)
     }
 
-    /// Returns `true` if each byte is stored somewhere, or on its way.
-    fn are_complete(&self, is_on_its_way: impl Fn(u32, Time) -> bool) -> bool {
+    /// Returns the first byte that is neither stored nor on its way.
+    fn missing(&self, is_on_its_way: impl Fn(u32, Time) -> bool) -> Option<u64> {
         let mut covered = 0;
         for part in self.of.iter().filter(|part| part.places > 0 || is_on_its_way(part.left, part.due)) {
             if part.start > covered {
-                return false;
+                break;
             }
             covered = covered.max(part.end);
         }
-        covered >= self.total
+        (covered < self.total).then_some(covered)
     }
 }
 
@@ -258,7 +261,7 @@ impl Bundles {
         let (mut sums, mut gone) = (Whereabouts::default(), BTreeMap::new());
         for (number, open) in &self.open {
             let parts = self.parts.get(number);
-            let is_broken = parts.is_some_and(|parts| !parts.are_complete(is_on_its_way));
+            let is_broken = parts.is_some_and(|parts| parts.missing(is_on_its_way).is_some());
             let part = parts.and_then(|parts| parts.lost(is_on_its_way)).filter(|_| is_broken);
             let is_lost = !is_on_its_way(open.left, open.due);
             let judged = Open { is_broken, is_lost, ..*open };
@@ -328,7 +331,7 @@ impl Bundles {
     fn judge(&mut self, number: Number) {
         let Some(parts) = self.parts.get(&number) else { return };
         let now = self.settled_at;
-        let is_broken = !parts.are_complete(|_, due| due >= now);
+        let is_broken = parts.missing(|_, due| due >= now).is_some();
         if self.open.get(&number).is_some_and(|open| open.is_broken != is_broken) {
             self.change(number, |open| open.is_broken = is_broken);
         }
@@ -385,7 +388,7 @@ impl Holdings {
         let Some(bundles) = flows.get_mut(&self.source) else { return };
         let on_its_way = |account: &SubAccount| {
             let tally = accounts.tallies(account).all();
-            (tally.sent + tally.copied).saturating_sub(tally.delivered + tally.taken_over + tally.dropped)
+            tally.sent.saturating_sub(tally.arrived() + tally.lost())
         };
         // Accounts of which nothing was sent may be another machine's.
         let known = bundles.datagrams.iter().filter(|(_, account)| !account.is_new());
@@ -538,6 +541,27 @@ mod tests {
         let whole = bundle(sequence);
         let fragment = Some(Fragment { offset, total: 10 });
         Bundle { primary: Primary { fragment, ..whole.primary }, payload: Payload::elided(len), ..whole }
+    }
+
+    #[test]
+    fn a_part_is_lost_behind_the_node_that_had_it_last() {
+        let registry = Registry::default();
+        let flow = registry.add(Eid::ipn(1, 2));
+        let mut nodes = [Notes::default(), Notes::default()];
+        for (node, name) in nodes.iter_mut().zip(["a", "s"]) {
+            node.register(registry.clone(), name, Span::from_secs(2));
+        }
+        let at = |seconds| Time::ZERO + Span::from_secs(seconds);
+        nodes[0].hold(&bundle(0));
+        nodes[0].release(&bundle(0), at(0));
+        let parts = [part(0, 0, 4), part(0, 4, 6)];
+        for part in &parts {
+            nodes[0].hold(part);
+            nodes[0].release(part, at(1));
+            nodes[1].hold(part);
+        }
+        parts.iter().for_each(|part| nodes[1].release(part, at(4)));
+        assert_eq!(flow.gone(at(60)), BTreeMap::from([((Gone::Lost, "s".to_owned()), 1)]));
     }
 
     #[test]

@@ -50,7 +50,9 @@ impl Run<'_> {
 
     /// Returns `true` if packets of a flow's sender are on their way at the end.
     pub(super) fn is_under_way(&self, flow: &Subject<'_>) -> bool {
-        self.account_at(flow, End::Sender).is_some_and(|sent| sent.remaining > 0.0)
+        let receivers = flow.parts.iter().filter(|(_, end)| *end == Some(End::Receiver));
+        let is_group = receivers.count() > 1;
+        self.account_at(flow, End::Sender).is_some_and(|sent| sent.is_under_way(is_group))
     }
 
     /// Returns the account of an end of a flow.

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use bentpipe_record::{FlowFact, FlowNote, Measure, Recording};
+use bentpipe_net::metric::End;
+use bentpipe_record::{FlowFact, FlowNote, LedgerColumn, LedgerRow, Measure, Recording};
 use bentpipe_scenario::{Application, Flow, Scenario, Traffic, copies};
 use bentpipe_site::application::{Bulk, OnOff, Paced};
 use bentpipe_units::{Span, Time};
@@ -13,12 +14,12 @@ use super::subjects::{self, Kind, Subject};
 
 /// Returns the flows without goodput whose settings are the cause.
 ///
-/// Copies that would start after the end are left out: their group has their number.
+/// So are those that sent nothing in the window. Copies that would start after the end are left out: their group has their number.
 pub(crate) fn idle(
     scenario: &Scenario,
     seed: u64,
     recording: &Recording,
-    measures: &[Measure],
+    (measures, ledger): (&[Measure], &[LedgerRow]),
 ) -> Vec<FlowNote> {
     let run = Run::of(scenario, seed, recording, &[]);
     let with_goodput: HashSet<&str> = measures
@@ -29,10 +30,34 @@ pub(crate) fn idle(
     let flows = subjects::of(&recording.end.parts).into_iter().filter(|subject| subject.kind == Kind::Flow);
     let note = |subject: Subject<'_>| {
         let flow = subject.path.replace('/', ".");
-        let fact = if with_goodput.contains(&flow[..]) { None } else { cause(&run, &subject) };
+        let has_sent = || ledger.iter().any(|row| is_sent_by(row, &flow));
+        let fact = match cause(&run, &subject) {
+            _ if with_goodput.contains(&flow[..]) => None,
+            // Calls and transfers may go on behind a stop.
+            Some(FlowFact::EndsInWarmUp) if has_sent() => None,
+            None if begins(&run, &subject) && !has_sent() => Some(FlowFact::NothingSent),
+            fact => fact,
+        };
         fact.map(|fact| FlowNote { flow, fact })
     };
     flows.filter_map(note).collect()
+}
+
+/// Returns `true` for packets that an end of a flow sent in the window.
+fn is_sent_by(row: &LedgerRow, flow: &str) -> bool {
+    let is_of_flow = row
+        .sender
+        .strip_prefix(flow)
+        .is_some_and(|end| end.starts_with(".sender") || end.starts_with(".receiver"));
+    is_of_flow && row.column == LedgerColumn::Sent && row.packets > row.in_warm_up
+}
+
+/// Returns `true` if a flow of this network has its start in the run.
+fn begins(run: &Run<'_>, subject: &Subject<'_>) -> bool {
+    let is_here = subject.parts.iter().any(|(_, end)| *end == Some(End::Sender));
+    let start = find(run.scenario, subject.path)
+        .map(|(name, flow, copy)| copies::start(run.scenario, (name, flow), copy, run.seed));
+    is_here && start.is_some_and(|start| start < run.end.at.since(Time::ZERO))
 }
 
 fn cause(run: &Run<'_>, subject: &Subject<'_>) -> Option<FlowFact> {

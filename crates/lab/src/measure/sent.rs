@@ -11,11 +11,14 @@ pub(super) struct Sent {
     sent: f64,
     copied: f64,
     delivered: f64,
-    taken_over: f64,
     dropped: f64,
-    /// Packets delivered of which another copy had been delivered.
+    /// Packets delivered of which another copy had been delivered, as their receivers say.
     duplicates: f64,
-    pub(super) remaining: f64,
+    remaining: f64,
+    /// Packets that arrived, each once, at one or more of a group.
+    arrived: f64,
+    /// Packets lost with all their copies.
+    lost: f64,
 }
 
 impl Sent {
@@ -29,11 +32,13 @@ impl Sent {
     }
 
     fn add(&mut self, row: &LedgerRow) {
+        self.arrived += row.arrived.unwrap_or(0) as f64;
+        self.lost += row.lost.unwrap_or(0) as f64;
         let column = match row.column {
             LedgerColumn::Sent => &mut self.sent,
             LedgerColumn::Copied => &mut self.copied,
             LedgerColumn::Delivered => &mut self.delivered,
-            LedgerColumn::TakenOver => &mut self.taken_over,
+            LedgerColumn::TakenOver => return,
             LedgerColumn::Dropped => &mut self.dropped,
             LedgerColumn::Remaining => &mut self.remaining,
         };
@@ -43,28 +48,19 @@ impl Sent {
 
     /// Returns requests and answers as one.
     ///
-    /// A request that was delivered goes on as its answer.
+    /// A request that was delivered goes on as its answer, and is lost with it.
     pub(super) fn and_back(self, answers: Sent) -> Sent {
-        Sent {
-            sent: self.sent,
-            copied: self.copied + answers.copied,
-            delivered: answers.delivered,
-            taken_over: self.taken_over + answers.taken_over,
-            dropped: self.dropped + answers.dropped,
-            remaining: self.remaining + answers.remaining,
-            duplicates: answers.duplicates,
-        }
+        Sent { arrived: answers.arrived, lost: self.lost + answers.lost, ..self }
     }
 
-    /// Returns the packets lost, and those lost or arrived, of which some arrived several times.
+    /// Returns the packets lost, and those lost or arrived, whose copies are one.
     pub(super) fn lost(self) -> (f64, f64) {
-        let arrived = self.delivered + self.taken_over;
-        if self.copied == 0.0 {
-            return (self.dropped, self.dropped + arrived);
-        }
-        let arrived = (arrived - self.duplicates).max(0.0);
-        let lost = (self.sent - arrived - self.remaining).clamp(0.0, self.dropped);
-        (lost, lost + arrived)
+        (self.lost, self.lost + self.arrived)
+    }
+
+    /// Returns `true` if packets are on their way, of which no copy has arrived.
+    pub(super) fn is_under_way(self, is_group: bool) -> bool {
+        self.remaining > 0.0 && (is_group || self.sent > self.lost + self.arrived)
     }
 
     /// Returns the packets lost to members of a group, and those lost or arrived.

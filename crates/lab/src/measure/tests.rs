@@ -5,7 +5,8 @@ use std::sync::Arc;
 use bentpipe_net::link::metrics as link;
 use bentpipe_net::queue::metrics as queue;
 use bentpipe_record::{
-    Column, Data, Declared, FinalValues, FlowFact, Sampling, Series, Total, Totals, Value,
+    Column, Data, Declared, FinalValues, FlowFact, LedgerColumn, LedgerRow, Sampling, Series, Total, Totals,
+    Value,
 };
 use bentpipe_scenario::Document;
 use bentpipe_sim::{Builder, EngineCounters};
@@ -226,9 +227,25 @@ fn final_values_have_no_nan() {
     assert_eq!(values.get("flow.late.2.sender.srtt"), None);
 }
 
+/// Row of a sender that sent two packets, one of them in the window.
+fn sent_in_window(sender: &str) -> LedgerRow {
+    LedgerRow {
+        sender: sender.to_owned(),
+        column: LedgerColumn::Sent,
+        place: String::new(),
+        reason: String::new(),
+        packets: 2,
+        in_warm_up: 1,
+        duplicates: 0,
+        arrived: Some(1),
+        lost: Some(0),
+        bytes: None,
+    }
+}
+
 #[test]
 fn causes_of_no_goodput_are_those_of_the_scenario() {
-    let cause = |from: &str, to: &str| {
+    let cause_of = |has_sent: bool, from: &str, to: &str| {
         let text = TWO_FLOWS.replacen(from, to, 1);
         let scenario =
             Document::parse("test", text.as_bytes()).expect("TOML").scenario().expect("a scenario");
@@ -236,8 +253,14 @@ fn causes_of_no_goodput_are_those_of_the_scenario() {
         // Nothing arrives at the early flow, and at the second copy of the late one.
         recording.end.entries.retain(|total| ![1, 5].contains(&total.part));
         let measures = measures(&scenario, 1, &recording, &[]);
-        idle(&scenario, 1, &recording, &measures).into_iter().map(|it| (it.flow, it.fact)).collect::<Vec<_>>()
+        let ledger = ["flow.early.sender", "flow.late.2.sender", "flow.late.1.sender"].map(sent_in_window);
+        let ledger = if has_sent { &ledger[..] } else { &[] };
+        idle(&scenario, 1, &recording, (&measures, ledger))
+            .into_iter()
+            .map(|it| (it.flow, it.fact))
+            .collect::<Vec<_>>()
     };
+    let cause = |from: &str, to: &str| cause_of(true, from, to);
     let early = |fact| vec![("flow.early".to_owned(), fact)];
     let late = |fact| vec![("flow.late.2".to_owned(), fact)];
     assert_eq!(cause("two", "2"), [], "packets say why");
@@ -246,10 +269,13 @@ fn causes_of_no_goodput_are_those_of_the_scenario() {
     assert_eq!(cause("traffic = \"tcp\"", nothing), early(FlowFact::NothingAsked));
     let empty = "traffic = \"tcp\"\napplication = { kind = \"bulk\", size = \"0 B\" }";
     assert_eq!(cause("traffic = \"tcp\"", empty), early(FlowFact::NothingAsked));
-    assert_eq!(
-        cause("traffic = \"tcp\"", "traffic = \"tcp\"\nstop = \"1 s\""),
-        early(FlowFact::EndsInWarmUp)
-    );
+    let none_of_late = || ("flow.late.2".to_owned(), FlowFact::NothingSent);
+    let stopped = "traffic = \"tcp\"\nstop = \"1 s\"";
+    assert_eq!(cause("traffic = \"tcp\"", stopped), [], "calls and transfers go on behind a stop");
+    let in_warm_up = [&early(FlowFact::EndsInWarmUp)[..], &[none_of_late()]].concat();
+    assert_eq!(cause_of(false, "traffic = \"tcp\"", stopped), in_warm_up);
+    let nothing_sent = [&early(FlowFact::NothingSent)[..], &[none_of_late()]].concat();
+    assert_eq!(cause_of(false, "two", "2"), nothing_sent);
     assert_eq!(cause("stagger = \"2 s\"", "stagger = \"4 s\""), late(FlowFact::StartsAfterStop));
     let at_the_end = cause("stagger = \"2 s\"\nstop = \"8 s\"", "stagger = \"6 s\"");
     assert_eq!(at_the_end, [], "the group has the number of copies that do not start");

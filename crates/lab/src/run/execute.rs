@@ -9,9 +9,9 @@ use std::sync::{Mutex, PoisonError};
 
 use bentpipe_assemble::Built;
 use bentpipe_record::{
-    Capture, CaptureFile, CaptureLimits, DEFINITIONS, Distribution, EventRow, FinalValues, Outcome, Recorder,
-    Recording, ResultSet, RunResult, Stopped, Summary, Timing, VERSION, update_checksums, write_json,
-    write_measures, write_whole,
+    Capture, CaptureFile, CaptureLimits, DEFINITIONS, Distribution, EventRow, FinalValues, FlowFact, Outcome,
+    Recorder, Recording, ResultSet, RunResult, Stopped, Summary, Timing, VERSION, update_checksums,
+    write_json, write_measures, write_whole,
 };
 use bentpipe_scenario::{Document, Moment, Problem, Scenario};
 use bentpipe_sim::Network;
@@ -400,7 +400,10 @@ pub(super) fn outcome(
     (captures, accounts): (Vec<CaptureFile>, Accounts),
 ) -> Outcome {
     let measures = measure::measures(&point.scenario, seed, recording, &accounts.ledger);
-    let mut flow_notes = measure::idle(&point.scenario, seed, recording, &measures);
+    let mut flow_notes = measure::idle(&point.scenario, seed, recording, (&measures, &accounts.ledger));
+    // What others carry is in their accounts.
+    let is_carried = |flow: &str| accounts.carriage.iter().any(|carried| carried.flow == flow);
+    flow_notes.retain(|note| note.fact != FlowFact::NothingSent || !is_carried(&note.flow));
     flow_notes.extend(accounts.carriage);
     Outcome {
         hash: point.run_hash(seed).to_hex(),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use bentpipe_units::Time;
 
-use super::{Entry, FRAGMENT};
+use super::{COPY, Entry, FRAGMENT};
 
 /// Packets that a sender sent, and those that were delivered of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,6 +78,11 @@ impl SubAccount {
         self.0.first.load(Ordering::Relaxed).checked_sub(1).map(|first| first as u16)
     }
 
+    /// Returns `true` if its sender has begun, or has sent a packet. Otherwise that may be another machine's.
+    pub fn has_begun(&self) -> bool {
+        self.first().is_some() || !self.is_new()
+    }
+
     /// Returns `true` before the first packet.
     pub fn is_new(&self) -> bool {
         self.number(0) + self.number(1) == 0
@@ -110,8 +115,12 @@ pub struct Tally {
     pub taken_over: u64,
     /// Packets dropped.
     pub dropped: u64,
-    /// Packets delivered of which another copy had been delivered.
+    /// Packets delivered of which another copy had been delivered, as their receiver says.
     pub duplicates: u64,
+    /// Copies that arrived behind the first of their packet.
+    pub again: u64,
+    /// Copies dropped of packets that are not lost with them.
+    pub spared: u64,
 }
 
 impl Tally {
@@ -125,22 +134,19 @@ impl Tally {
             taken_over: self.taken_over + other.taken_over,
             dropped: self.dropped + other.dropped,
             duplicates: self.duplicates + other.duplicates,
+            again: self.again + other.again,
+            spared: self.spared + other.spared,
         }
     }
 
     /// Returns the packets that arrived, each once.
     pub fn arrived(&self) -> u64 {
-        (self.delivered + self.taken_over).saturating_sub(self.duplicates)
+        (self.delivered + self.taken_over).saturating_sub(self.again)
     }
 
-    /// Returns the packets lost. One of which a duplicate arrived is not.
+    /// Returns the packets lost. One of which a duplicate arrived, or is on its way, is not.
     pub fn lost(&self) -> u64 {
-        if self.copied == 0 {
-            return self.dropped;
-        }
-        let ended = self.delivered + self.taken_over + self.dropped;
-        let remaining = (self.sent + self.copied).saturating_sub(ended);
-        self.sent.saturating_sub(self.arrived() + remaining).min(self.dropped)
+        self.dropped.saturating_sub(self.spared)
     }
 
     /// Returns `true` if packets arrived or are lost: not all are on their way.
@@ -153,6 +159,8 @@ impl Tally {
             Entry::Copied => &mut self.copied,
             Entry::TakenOver => &mut self.taken_over,
             Entry::Dropped(_) => &mut self.dropped,
+            Entry::Again => &mut self.again,
+            Entry::Spared => &mut self.spared,
             Entry::Waiting | Entry::InFlight => return,
         };
         *sum = sum.saturating_add_signed(count);
@@ -190,7 +198,7 @@ pub struct FollowedPacket {
     book: u32,
     /// Number of its copies that were delivered.
     pub delivered: u32,
-    /// Time of the last delivery.
+    /// Time of the first delivery.
     pub at: Time,
 }
 
@@ -237,6 +245,7 @@ impl Accounts {
 
     /// Returns the place among packets that are followed, of the number of an entry.
     pub fn place_of_followed(&self, number: u32) -> Option<usize> {
+        let number = super::without_copies(number);
         let place = number.checked_sub(self.first_followed()).filter(|_| number < APART);
         place.map(|place| place as usize)
     }
@@ -265,6 +274,10 @@ impl Accounts {
         if number <= 2 * self.count {
             return number;
         }
+        let number = super::without_copies(number);
+        if number <= 2 * self.count {
+            return number;
+        }
         let above = match number.checked_sub(APART) {
             Some(part) => self.apart.get(part as usize).map(|apart| apart.book),
             None => self.followed_book(number).map(|book| self.book_of(book)),
@@ -280,6 +293,7 @@ impl Accounts {
 
     /// Returns the account within an account that a tag is of.
     pub(crate) fn sub_account_of(&self, number: u32) -> Option<SubAccount> {
+        let number = super::without_copies(number);
         let number = if number < APART { self.followed_book(number)? } else { number };
         Some(self.apart.get(number.checked_sub(APART)? as usize)?.of.clone())
     }
@@ -396,6 +410,7 @@ impl Accounts {
 
     /// Removes a packet from those delivered.
     pub(crate) fn take_back(&mut self, number: u32, len: usize) {
+        let number = if number < COPY { number } else { super::take_back_copy(number) };
         let mut part = number;
         if let Some(packet) = self.followed_packet(number) {
             packet.delivered = packet.delivered.saturating_sub(1);
@@ -414,6 +429,7 @@ impl Accounts {
 
     /// Counts a packet that was delivered as a duplicate.
     pub(crate) fn repeat(&mut self, number: u32) {
+        let number = super::without_copies(number);
         let part = if number < APART { self.followed_book(number).unwrap_or(number) } else { number };
         let place = part.checked_sub(APART).map(|place| place as usize);
         if let Some(apart) = place.and_then(|place| self.apart.get_mut(place)) {
@@ -438,6 +454,9 @@ impl Accounts {
 
     #[inline(never)]
     fn deliver_part(&mut self, number: u32, len: usize, now: Time) {
+        if number >= COPY {
+            return self.deliver(super::deliver_copy(number), len, now);
+        }
         let Some(place) = number.checked_sub(APART) else {
             return self.deliver_followed(number, len, now);
         };
@@ -454,7 +473,9 @@ impl Accounts {
     fn deliver_followed(&mut self, number: u32, len: usize, now: Time) {
         let Some(packet) = self.followed_packet(number) else { return };
         packet.delivered += 1;
-        packet.at = now;
+        if packet.delivered == 1 {
+            packet.at = now;
+        }
         let book = packet.book;
         self.deliver(book, len, now);
     }

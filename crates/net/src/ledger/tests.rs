@@ -9,14 +9,31 @@ fn packet(account: u32) -> Packet {
     packet
 }
 
-/// Returns the entries of what `work` does at element 7.
+/// Returns the entries of what `work` does at element 7, but for what they say of copies.
 fn entries(work: impl FnOnce()) -> Vec<(u32, u32, Entry, i64)> {
+    let mut entries = all_entries(work);
+    entries.retain(|(.., entry, _)| entry.is_end() || *entry == Entry::Copied);
+    entries
+}
+
+fn all_entries(work: impl FnOnce()) -> Vec<(u32, u32, Entry, i64)> {
     let mut ledger = Ledger::default();
     let outer = ledger.open(7);
     work();
     ledger.close(outer);
     assert_eq!(PLACE.get(), NOWHERE);
     ledger.entries()
+}
+
+/// Returns the packets that arrived, and those lost, of what `work` does with two or more copies of each.
+fn whole_packets(work: impl FnOnce(&mut crate::Cx<'_>)) -> [i64; 2] {
+    let mut delivered = 0;
+    let entries = all_entries(|| delivered = with_context(work).delivered as i64);
+    let sum = |meant: &dyn Fn(Entry) -> bool| {
+        entries.iter().filter(|(.., entry, _)| meant(*entry)).map(|(.., count)| count).sum::<i64>()
+    };
+    let arrived = delivered + sum(&|entry| entry == Entry::TakenOver) - sum(&|entry| entry == Entry::Again);
+    [arrived, sum(&|entry| matches!(entry, Entry::Dropped(_))) - sum(&|entry| entry == Entry::Spared)]
 }
 
 /// Content with packets in it.
@@ -196,14 +213,15 @@ fn fragments_that_all_arrive_are_their_packet() {
     assert_eq!(own.iter().map(|(.., packets)| packets).sum::<i64>(), 2);
 }
 
+fn fragment(origin: Origin) -> Packet {
+    let mut part = Packet::new(20, 80);
+    part.set_origin(origin);
+    part
+}
+
 /// Returns the fragments of a packet of account 1 as packets.
 fn parts() -> Vec<Packet> {
-    let part = |origin| {
-        let mut part = Packet::new(20, 80);
-        part.set_origin(origin);
-        part
-    };
-    fragments().into_iter().map(part).collect()
+    fragments().into_iter().map(fragment).collect()
 }
 
 /// Returns the origin of the packet that these fragments complete.
@@ -355,7 +373,7 @@ fn packets_that_are_counted_apart_are_in_both_accounts() {
     let mut ledger = Ledger::default();
     let outer = ledger.open(7);
     let send = |accounts: &mut Accounts, of: &SubAccount| {
-        let mut tag = Tag::NONE;
+        let mut tag = Tag::none();
         tag.set(accounts.send_apart(1, of, 100));
         tag
     };
@@ -392,4 +410,121 @@ fn packets_that_are_counted_apart_are_in_both_accounts() {
     assert_eq!(accounts.followed().map(|packet| packet.delivered).collect::<Vec<_>>(), [1]);
     with_entry(Entry::InFlight, || drop((arrives, on_its_way)));
     ledger.close(outer);
+}
+
+/// Returns a packet that was sent, and a copy of it.
+fn sent_twice(cx: &mut crate::Cx<'_>) -> [Packet; 2] {
+    let mut packet = Packet::new(20, 80);
+    cx.offer(&mut packet, 1);
+    let copy = packet.copy();
+    [packet, copy]
+}
+
+#[test]
+fn a_packet_is_lost_with_the_last_of_its_copies_and_arrives_once() {
+    type Work = fn([Packet; 2], &mut crate::Cx<'_>);
+    let fates: [(&str, [i64; 2], Work); 7] = [
+        ("both lost", [0, 1], |copies, _| copies.into_iter().for_each(|copy| copy.lose(Why::Channel))),
+        ("one arrives", [1, 0], |[mut one, other], cx| {
+            other.lose(Why::Channel);
+            cx.accept(&mut one);
+        }),
+        ("both arrive", [1, 0], |mut copies, cx| {
+            copies.iter_mut().for_each(|copy| assert!(cx.accept(copy) > 0))
+        }),
+        ("one is on its way", [0, 0], |[one, other], _| {
+            one.lose(Why::Queue);
+            with_entry(Entry::InFlight, || drop(other));
+        }),
+        ("one arrived, one is on its way", [1, 0], |[mut one, other], cx| {
+            cx.accept(&mut one);
+            with_entry(Entry::InFlight, || drop(other));
+        }),
+        ("refused and lost", [0, 1], |[mut one, other], cx| {
+            cx.accept(&mut one);
+            cx.refuse(one, Why::Checksum);
+            other.copy().lose(Why::Queue);
+            other.lose(Why::Queue);
+        }),
+        ("a proxy has both", [1, 0], |copies, _| taking_over(|| drop(copies))),
+    ];
+    for (name, expected, work) in fates {
+        let of_one = whole_packets(|cx| work(sent_twice(cx), cx));
+        assert_eq!(of_one, expected, "{name}");
+        let after_others = whole_packets(|cx| {
+            for _ in 0..5000 {
+                sent_twice(cx).into_iter().for_each(|copy| copy.lose(Why::Channel));
+            }
+            work(sent_twice(cx), cx);
+        });
+        assert_eq!(after_others, [expected[0], expected[1] + 5000], "{name}, with numbers used again");
+    }
+}
+
+#[test]
+fn answers_to_copies_of_a_request_are_one() {
+    let answers = |lost: [bool; 2]| {
+        whole_packets(|cx| {
+            let [mut first, mut second] = sent_twice(cx);
+            let mut ends = Vec::new();
+            for (request, is_lost) in [&mut first, &mut second].into_iter().zip(lost) {
+                cx.accept(request);
+                let mut answer = Packet::new(20, 80);
+                cx.offer_with(&mut answer, 1, request);
+                match is_lost {
+                    true => answer.lose(Why::Channel),
+                    false => ends.push(answer),
+                }
+            }
+            ends.iter_mut().for_each(|answer| assert!(cx.accept(answer) > 0));
+        })
+    };
+    // The request itself arrives each time.
+    assert_eq!(answers([true, true]), [1, 1]);
+    assert_eq!(answers([true, false]), [2, 0]);
+    assert_eq!(answers([false, false]), [2, 0]);
+}
+
+#[test]
+fn a_packet_without_any_copy_of_a_fragment_cannot_become_whole() {
+    // Of three fragments the first is duplicated, and the second lost; the others wait where they are.
+    let lost = entries(|| {
+        let mut parts = parts();
+        let twin = parts[0].copy();
+        parts.remove(1).lose(Why::Channel);
+        with_entry(Entry::InFlight, || drop((parts, twin)));
+    });
+    assert_eq!(lost, [(1, 7, Entry::Dropped(Why::Channel), 1)]);
+    // A duplicate of the lost one is on its way.
+    let on_its_way = entries(|| {
+        let mut parts = parts();
+        let twin = parts[1].copy();
+        parts.remove(1).lose(Why::Channel);
+        with_entry(Entry::InFlight, || drop((parts, twin)));
+    });
+    assert_eq!(on_its_way, [(1, 7, Entry::InFlight, 1)]);
+    // Fragments of two copies, which share an identification.
+    let together = whole_packets(|cx| {
+        let [mut one, mut two] = sent_twice(cx);
+        let fragments = |packet: &mut Packet| -> Vec<Packet> {
+            packet.take_origin().fragments(2).into_iter().map(fragment).collect()
+        };
+        let (mut first, mut second) = (fragments(&mut one), fragments(&mut two));
+        first.remove(0).lose(Why::Channel);
+        second.remove(1).lose(Why::Channel);
+        first.append(&mut second);
+        cx.accept(&mut fragment(whole(first)));
+    });
+    assert_eq!(together, [1, 0]);
+    // Completed, lost behind, and completed again.
+    let again = whole_packets(|cx| {
+        let mut packet = Packet::new(20, 80);
+        cx.offer(&mut packet, 1);
+        let parts: Vec<Packet> = packet.take_origin().fragments(2).into_iter().map(fragment).collect();
+        let twins = parts.iter().map(Packet::copy).collect();
+        whole(parts).end(Why::Queue);
+        let mut again = fragment(whole(twins));
+        cx.accept(&mut again);
+    });
+    assert_eq!(again, [1, 0]);
 }

@@ -121,7 +121,7 @@ class Results:
         >>> import bentpipe
         >>> results = bentpipe.parse(bentpipe.EXAMPLE).set("duration", "2 s").run(out=folder)
         >>> results.ledger.columns
-        ['point', 'seed', 'sender', 'column', 'place', 'reason', 'packets', 'in_warm_up', 'duplicates', 'bytes']
+        ['point', 'seed', 'sender', 'column', 'place', 'reason', 'packets', 'in_warm_up', 'duplicates', 'arrived', 'lost', 'bytes']
         """
         return Table(self._native._ledger)
 

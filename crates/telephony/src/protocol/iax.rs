@@ -266,6 +266,7 @@ impl Protocol for Iax {
         let (sent, received) = protocol.map_or((0, 0), Iax::voice);
         observer.counter(&metrics::VOICE_SENT, sent);
         observer.counter(&metrics::VOICE_RECEIVED, received);
+        observer.counter(&metrics::IAX_RECEIVED, received);
     }
 }
 

@@ -397,7 +397,7 @@ impl Lines {
             {
                 ear.set_account(account);
             }
-            if let Some(tallies) = ear.account().filter(|account| !account.is_new()).map(&mut *known) {
+            if let Some(tallies) = ear.account().filter(|account| account.has_begun()).map(&mut *known) {
                 ear.settle(tallies);
             }
         }

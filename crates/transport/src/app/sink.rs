@@ -11,7 +11,7 @@ use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::udp;
 
 use super::Header;
-use super::delays;
+use super::{Missing, delays};
 use crate::app::metrics;
 use crate::checksum;
 
@@ -29,7 +29,7 @@ pub struct SinkConfig {
 }
 
 /// Statistics of one flow.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct FlowStats {
     /// Packets received, duplicates among them.
     pub packets: u64,
@@ -37,7 +37,7 @@ pub struct FlowStats {
     pub bytes: u64,
     /// Bytes of UDP payload received for the first time.
     pub arrived_bytes: u64,
-    /// Packets with a number seen among the last 64 before.
+    /// Packets with a number that came before.
     pub duplicates: u64,
     /// Packets with a lower number than one received before (RFC 4737, section 3, type-P-reordered).
     pub reordered: u64,
@@ -47,6 +47,8 @@ pub struct FlowStats {
     highest: u64,
     /// Bit i is set if number `highest` - i was received.
     recent: u64,
+    /// Numbers further behind that did not come.
+    missing: Missing,
     /// The last packet's one-way delay.
     transit_ns: u64,
     /// Arrivals of the first and the last packet.
@@ -65,6 +67,7 @@ impl FlowStats {
         jitter_ns: 0.0,
         highest: 0,
         recent: 0,
+        missing: Missing::new(),
         transit_ns: 0,
         arrived: [Time::ZERO; 2],
         squares: 0.0,
@@ -154,15 +157,37 @@ impl FlowStats {
     fn place(&mut self, number: u64) -> bool {
         if self.packets == 0 || number > self.highest {
             let by = number - if self.packets == 0 { number } else { self.highest };
+            self.settle(number);
             self.recent = u32::try_from(by).ok().and_then(|by| self.recent.checked_shl(by)).unwrap_or(0) | 1;
             self.highest = number;
             return true;
         }
-        let bit = 1_u64.checked_shl((self.highest - number).min(64) as u32).unwrap_or(0);
-        let is_new = self.recent & bit == 0;
+        let is_new = match 1_u64.checked_shl((self.highest - number).min(64) as u32) {
+            Some(bit) => {
+                let is_new = self.recent & bit == 0;
+                self.recent |= bit;
+                is_new
+            }
+            None => self.missing.fill(number).is_some(),
+        };
         self.reordered += u64::from(is_new);
-        self.recent |= bit;
         is_new
+    }
+
+    /// Notes the missing numbers that are more than 63 behind a new highest one.
+    #[inline]
+    fn settle(&mut self, highest: u64) {
+        let settled = highest.saturating_sub(63);
+        let (first, end) =
+            if self.packets == 0 { (0, 0) } else { (self.highest.saturating_sub(63), self.highest + 1) };
+        for number in first..settled.min(end) {
+            if self.recent >> (self.highest - number) & 1 == 0 {
+                self.missing.add((number, number + 1), 0);
+            }
+        }
+        if settled > end {
+            self.missing.add((end, settled), 0);
+        }
     }
 }
 
@@ -326,7 +351,8 @@ impl Sink {
 
     /// Returns the figures of each flow since the end of the warm-up.
     fn figures(&self) -> Vec<Figures> {
-        let warm = |number| self.warm.get(number).unwrap_or(&FlowStats::NONE);
+        let none = FlowStats::NONE;
+        let warm = |number| self.warm.get(number).unwrap_or(&none);
         self.flows.iter().enumerate().map(|(number, flow)| flow.since(warm(number))).collect()
     }
 
@@ -379,8 +405,7 @@ impl Element for Sink {
     }
 
     fn settle(&mut self, accounts: &Accounts) {
-        // Accounts of which nothing was sent may be another machine's.
-        let are_known = self.accounts.iter().any(|account| !account.is_new());
+        let are_known = self.accounts.iter().any(SubAccount::has_begun);
         let known = self.accounts.iter().filter(|_| are_known);
         self.sent = known.map(|account| accounts.tallies(account).window).collect();
     }

@@ -325,6 +325,7 @@ impl Element for Source {
     fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
         if !self.is_set_up {
             self.set_up(cx.stream());
+            self.accounts.iter().flat_map(|(_, each)| each).for_each(|account| account.set_first(0));
         }
         loop {
             let (due, flow) = self.timetable.first();

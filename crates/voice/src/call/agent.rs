@@ -250,7 +250,9 @@ impl Agent {
         let mut slots = Vec::new();
         for number in 0..self.plan.count {
             let phase = settings.interval.mul_f64(stream.unit());
-            let epoch = self.plan.start + phase;
+            // A bridge mixes from the start on, for all at once.
+            let is_bridge = self.plan.side == Side::Bridge;
+            let epoch = if is_bridge { self.plan.start } else { self.plan.start + phase };
             let sender = self.sender(number, epoch, stream);
             let [own, other] = [0, 1].map(|end: usize| self.legs[end].get(number as usize));
             own.into_iter().for_each(|leg| leg.set_first(sender.next_seq()));
@@ -485,10 +487,11 @@ impl Agent {
         let receiver = &mut self.calls.receivers[datagram.call];
         let duplicates = receiver.counts.duplicates;
         let received = receiver.receive(settings, &packet, len, &mut self.delays);
+        self.last_delay = receiver.last_delay;
         if receiver.counts.duplicates > duplicates {
             cx.note_duplicate(whole);
+            return Ok(());
         }
-        self.last_delay = receiver.last_delay;
         if let (Ok(Some(played)), Some(log), 0) = (received, &mut self.log, datagram.call) {
             log.push(packet.timestamp, rtp.payload(), (now, played));
         }
@@ -585,6 +588,10 @@ impl Agent {
             let ear = figures.delays.mouth_to_ear();
             let r = self.r(call, &figures.delays, &figures.losses);
             let r_now = self.r(call, &window.delays, &window.losses);
+            let Losses { lost, late, .. } = figures.losses;
+            // The E-model rates speech (G.107). Where comfort noise alone was sent, there is nothing to rate.
+            let is_mute = figures.delays.played == 0;
+            let (is_counted, is_silent) = (is_counted && (!is_mute || lost + late > 0), is_silent || is_mute);
             let is_good = figures.losses.ratio() <= limits.loss
                 && ear.is_some_and(|ear| ear <= limits.delay)
                 && limits.r.is_none_or(|least| r >= least);
@@ -693,8 +700,7 @@ impl Element for Agent {
 
     fn settle(&mut self, accounts: &Accounts) {
         for receiver in &mut self.calls.receivers {
-            // An account of which nothing was sent may be another machine's.
-            let known = receiver.account().filter(|account| !account.is_new());
+            let known = receiver.account().filter(|account| account.has_begun());
             if let Some(tallies) = known.map(|account| accounts.tallies(account)) {
                 receiver.settle(tallies);
             }
@@ -703,7 +709,7 @@ impl Element for Agent {
 
     fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
         if observer.starts_window() {
-            self.calls.receivers.iter_mut().for_each(Receiver::end_warm_up);
+            self.calls.receivers.iter_mut().for_each(|receiver| receiver.end_warm_up(0));
             self.receptions.fill(Reception::default());
         }
         observer.counter(&app::SENT, self.speech_sent + self.noise_sent);

@@ -40,11 +40,11 @@ bentpipe_net::metrics! {
         => .drawn(Draw::Line("Rate of the codec")).summed(&[Sum::new("codec-rate", "Mean rate of the codec at the end", How::Last).at(End::Receiver)]);
     Counter RATE_CHANGES = "rate-changes", Count, "Changes of the codec's rate";
     Gauge CALLS = "calls", Count, "Calls" => .both_ways();
-    Gauge SILENT_CALLS = "silent-calls", Count, "Calls of whose packets none arrived"
-        => .summed(&[Sum::new("silent-calls", "Calls of whose packets none arrived", How::Last).at(End::Receiver).since(2)]);
+    Gauge SILENT_CALLS = "silent-calls", Count, "Calls of whose speech none was played"
+        => .summed(&[Sum::new("silent-calls", "Calls of whose speech none was played", How::Last).at(End::Receiver).since(2)]);
     Gauge GOOD_CALLS = "good-calls", Count, "Good calls" => .summed(&[Sum::new("good-calls", "Good calls", How::Last).at(End::Receiver).since(2)]);
-    Gauge CALLS_LEFT_OUT = "calls-left-out", Count, "Calls of whose packets in the window none has ended"
-        => .summed(&[Sum::new("calls-left-out", "Calls of whose packets in the window none has ended", How::Last).at(End::Receiver).since(2)]);
+    Gauge CALLS_LEFT_OUT = "calls-left-out", Count, "Calls of which nothing in the window is to rate"
+        => .summed(&[Sum::new("calls-left-out", "Calls of which nothing in the window is to rate", How::Last).at(End::Receiver).since(2)]);
     Gauge GOOD_LOSS = "good-loss", Ratio, "Most lost or late packets of a good call"
         => .summed(&[Sum::new("good-loss", "Most lost or late packets of a good call", How::Last).at(End::Receiver).setting()]);
     Gauge GOOD_DELAY = "good-delay", Seconds, "Longest mouth-to-ear delay of a good call"

@@ -321,9 +321,12 @@ impl Ear {
     ///
     /// The quality is of what is sent from now on.
     pub fn start_window(&mut self, now: Time) {
-        self.receiver.end_warm_up();
+        // The first sample of the first packet that is sent from now on, as what is sent at the very instant is in the warm-up.
+        let first = now.as_nanos().saturating_sub(self.settings.held.as_nanos()) + 1;
+        self.window = Time::from_nanos(first);
+        let sent_behind = self.speaker.as_ref().map_or(0, |said| said.behind(Time::ZERO, self.window));
+        self.receiver.end_warm_up(sent_behind);
         self.reception = Reception::default();
-        self.window = now;
     }
 
     /// Counts as lost what cannot be on its way any more.

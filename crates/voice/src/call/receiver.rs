@@ -1,9 +1,8 @@
 //! Receiving side of one call.
 
-use std::collections::VecDeque;
-
 use bentpipe_net::Histogram;
 use bentpipe_net::ledger::{SubAccount, Tallies};
+use bentpipe_transport::app::Missing;
 use bentpipe_units::{Span, Time};
 
 use super::config::Settings;
@@ -119,38 +118,9 @@ struct Windows {
     lost_behind: u64,
 }
 
-/// Numbers that are settled as lost and may still arrive, in ranges.
-#[derive(Clone, Debug, Default)]
-struct Missing(VecDeque<(u64, u64)>);
-
-impl Missing {
-    /// Adds the numbers from `start` to in front of `end`, which are the highest.
-    #[cold]
-    #[inline(never)]
-    fn add(&mut self, start: u64, end: u64) {
-        // Packets that far behind are refused.
-        let least = end.saturating_sub(MAX_DROPOUT as u64 + u64::from(WINDOW));
-        while self.0.front().is_some_and(|(_, end)| *end < least) {
-            self.0.pop_front();
-        }
-        match self.0.back_mut() {
-            Some((_, last)) if *last == start => *last = end,
-            _ => self.0.push_back((start, end)),
-        }
-    }
-
-    /// Fills a number in, and returns the range in which it was missing.
-    fn fill(&mut self, number: u64) -> Option<(u64, u64)> {
-        let place = self.0.partition_point(|(_, end)| *end <= number);
-        let (start, end) = self.0.get(place).copied().filter(|(start, _)| *start <= number)?;
-        self.0.remove(place);
-        for (start, end) in [(number + 1, end), (start, number)] {
-            if start < end {
-                self.0.insert(place, (start, end));
-            }
-        }
-        Some((start, end))
-    }
+/// Adds numbers that are settled as lost and may still arrive. Packets that far behind them are refused.
+fn add_missing(missing: &mut Missing, (start, end): (u64, u64)) {
+    missing.add((start, end), end.saturating_sub(MAX_DROPOUT as u64 + u64::from(WINDOW)));
 }
 
 /// Packets in front of the first one that arrived. Those of them that come later are not lost.
@@ -181,6 +151,11 @@ impl Front {
         }
         *(if outcome == Outcome::Late { &mut self.late } else { &mut self.played }) |= bit;
         true
+    }
+
+    /// Returns `true` if the packet `distance` in front of the first came.
+    fn has(&self, distance: u64) -> bool {
+        distance <= 64 && (self.played | self.late) >> (distance - 1) & 1 == 1
     }
 
     /// Returns the outcomes of the last `packets` of them, of the window or in all.
@@ -235,17 +210,38 @@ impl Receiver {
         self.counts.packets += 1;
         self.counts.bytes += len as u64;
         self.last_delay = Some(delay);
-        self.delays.arrived += 1;
-        self.delays.network_ns += u128::from(delay.as_nanos());
-        network.record(delay);
         let begins_spurt = self.begins_spurt(settings, packet, ahead);
         let ticks = self.extend_ticks(packet, ahead);
         self.measure_jitter(settings, packet.now, ticks);
+        if self.is_known(ahead) {
+            // The first arrival is the packet's. A later one is neither played nor delays it.
+            self.counts.duplicates += 1;
+            return Ok(None);
+        }
+        self.delays.arrived += 1;
+        self.delays.network_ns += u128::from(delay.as_nanos());
+        network.record(delay);
         let (outcome, played) = self.play(settings, packet, (ticks, begins_spurt), from_mouth);
         if self.note(packet.seq, ahead, outcome) {
             self.counts.arrived_bytes += len as u64;
         }
         Ok(played)
+    }
+
+    /// Returns `true` if the number that is `ahead` of the highest has arrived.
+    fn is_known(&self, ahead: i64) -> bool {
+        let Some(source) = self.source.filter(|_| self.counts.packets > 1 && ahead <= 0) else {
+            return false;
+        };
+        let back = ahead.unsigned_abs();
+        if back < u64::from(source.held) {
+            return (source.played | source.late) >> back & 1 == 1;
+        }
+        let (number, front) = (source.highest - back, &self.windows.front);
+        match source.first.checked_sub(number).filter(|distance| *distance > 0) {
+            Some(distance) => distance <= front.packets && front.has(distance),
+            None => !self.windows.missing.has(number),
+        }
     }
 
     /// Sets the account of what the sender sends.
@@ -506,7 +502,7 @@ impl Receiver {
             }
             number -= 1;
         }
-        for &(start, end) in self.windows.missing.0.iter().rev().take_while(|(_, end)| *end > first) {
+        for (start, end) in self.windows.missing.latest().take_while(|(_, end)| *end > first) {
             if end != number {
                 end_of_run(losses, &mut run, &mut is_kept);
             }
@@ -552,11 +548,12 @@ impl Receiver {
 
     /// Notes the end of the warm-up.
     ///
-    /// What is sent from now on is of the window. Without an account of it, that is what is behind the highest number.
-    pub(super) fn end_warm_up(&mut self) {
+    /// What is sent from now on is of the window. Without an account of it, that is what is behind the highest number, and behind as
+    /// many packets as are known to have been `sent_behind` that.
+    pub(super) fn end_warm_up(&mut self, sent_behind: u64) {
         let sent = self.windows.tallies.map(|tallies| tallies.all().sent);
         let until = self.source.as_ref().map_or(0, |source| source.highest + 1 - source.first);
-        self.boundary = sent.unwrap_or(until);
+        self.boundary = sent.unwrap_or(until + sent_behind);
         if let Some(warm) = self.windows.warm_losses.take() {
             self.settled = warm.followed_by(&self.settled);
         }
@@ -631,7 +628,7 @@ impl Source {
                 self.held -= 1;
                 if outcome == Outcome::Lost {
                     let number = self.highest + step + 1 - u64::from(WINDOW);
-                    missing.add(number, number + 1);
+                    add_missing(missing, (number, number + 1));
                 }
             }
             (self.played, self.late, self.held) = (self.played << 1, self.late << 1, self.held + 1);
@@ -639,7 +636,7 @@ impl Source {
         let over = by.saturating_sub(WINDOW.into());
         settled.push_run(Outcome::Lost, over);
         if over > 0 {
-            missing.add(self.highest + 1, self.highest + 1 + over);
+            add_missing(missing, (self.highest + 1, self.highest + 1 + over));
         }
         self.highest += by;
     }
@@ -680,13 +677,13 @@ mod tests {
     #[test]
     fn a_number_that_is_missing_arrives_once() {
         let mut missing = Missing::default();
-        missing.add(10, 11);
-        missing.add(11, 14);
-        missing.add(20, 21);
+        add_missing(&mut missing, (10, 11));
+        add_missing(&mut missing, (11, 14));
+        add_missing(&mut missing, (20, 21));
         let taken = [9, 12, 12, 10, 13, 14, 20, 20, 11].map(|number| missing.fill(number).is_some());
         assert_eq!(taken, [false, true, false, true, true, false, true, false, true]);
-        assert!(missing.0.is_empty());
-        (0..5000).for_each(|n| missing.add(10 * n, 10 * n + 1));
-        assert!(missing.0.len() < 320, "{}", missing.0.len());
+        assert_eq!(missing.latest().next(), None);
+        (0..5000).for_each(|n| add_missing(&mut missing, (10 * n, 10 * n + 1)));
+        assert!(missing.latest().count() < 320, "{}", missing.latest().count());
     }
 }

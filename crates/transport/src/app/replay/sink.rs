@@ -152,7 +152,7 @@ impl Element for ReplaySink {
         delays::observe(&self.delays, observer);
         observer.gauge(&metrics::LAST_ARRIVAL, self.last.map_or(f64::NAN, |(at, _)| at.as_secs_f64()));
         if observer.starts_window() {
-            self.warm = self.stats;
+            self.warm = self.stats.clone();
         }
     }
 

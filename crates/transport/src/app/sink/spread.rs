@@ -69,7 +69,7 @@ mod tests {
     fn losses_are_those_of_an_account_and_not_what_is_on_its_way() {
         let sent = Tally { sent: 100, delivered: 30, dropped: 60, ..Tally::default() };
         assert_eq!(loss(&sent), Some(2.0 / 3.0));
-        let copied = Tally { copied: 50, delivered: 60, dropped: 80, duplicates: 20, ..sent };
+        let copied = Tally { copied: 50, delivered: 60, dropped: 80, again: 20, spared: 30, ..sent };
         assert_eq!(
             loss(&copied),
             Some(50.0 / 90.0),

@@ -21,7 +21,7 @@ fn after(header: Header, numbers: &[u64]) -> FlowStats {
     for (i, &number) in (0_u64..).zip(numbers) {
         rig.receive((i + 5) * MS, 0, packet(header, 0, number, i * MS));
     }
-    rig.element.flows()[0]
+    rig.element.flows()[0].clone()
 }
 
 #[test]
@@ -31,6 +31,12 @@ fn loss_duplicates_and_reordering_are_told_apart() {
     assert_eq!((stats.duplicates, stats.reordered), (1, 1));
     let stats = after(Header::Sequence, &[0, 100, 2]);
     assert_eq!((stats.lost(), stats.duplicates, stats.reordered), (98, 0, 1));
+    // Each number twice, the second time 300 later, but for some that come once and late.
+    let late = |n: &u64| n % 7 != 3;
+    let numbers: Vec<u64> = (0..1000).filter(late).chain(0..1000).collect();
+    let stats = after(Header::Sequence, &numbers);
+    assert_eq!((stats.packets - stats.duplicates, stats.lost()), (1000, 0));
+    assert_eq!(stats.arrived_bytes * stats.packets, stats.bytes * 1000, "each once");
 }
 
 #[test]
