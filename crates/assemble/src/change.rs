@@ -165,7 +165,7 @@ impl Changer {
         if let Some((name, _)) = difference.flow.first() {
             let problem = "has no effect: programs at real hosts send this flow, and no model does. End or start the program; of a flow \
                            between simulated nodes, `active` can be set";
-            return Problem::new(format!("flow.{name}.active"), problem);
+            return Problem::new(format!("flow.{name}"), problem);
         }
         Problem::new(
             "",

@@ -433,7 +433,8 @@ fn a_change_of_what_is_left_out_says_so() {
     let mut changer = Changer::new(&emulated(GEO), &checked(&document).expect("a scenario"));
     document.set("flow.download.start=1 s").expect("a key of the schema");
     let problem = changer.change(&checked(&document).expect("a scenario")).expect_err("nothing changes");
-    assert!(problem.problem.contains("leaves out"), "{}", problem.problem);
+    assert_eq!(problem.key, "flow.download");
+    assert!(problem.problem.contains("programs at real hosts send this flow"), "{}", problem.problem);
 }
 
 #[test]

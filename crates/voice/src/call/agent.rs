@@ -584,14 +584,16 @@ impl Agent {
             let receiver = &mut self.calls.receivers[call];
             receiver.turn_windows(&settings, now);
             let (figures, window) = (receiver.measured(), receiver.window());
-            let (is_counted, is_silent) = (receiver.has_window().unwrap_or(true), receiver.is_silent());
+            let (has_window, is_silent) = (receiver.has_window(), receiver.is_silent());
             let ear = figures.delays.mouth_to_ear();
             let r = self.r(call, &figures.delays, &figures.losses);
             let r_now = self.r(call, &window.delays, &window.losses);
             let Losses { lost, late, .. } = figures.losses;
             // The E-model rates speech (G.107). Where comfort noise alone was sent, there is nothing to rate.
+            // Without an account nobody knows whether a call of which nothing arrived has spoken.
             let is_mute = figures.delays.played == 0;
-            let (is_counted, is_silent) = (is_counted && (!is_mute || lost + late > 0), is_silent || is_mute);
+            let has_speech = !is_mute || lost + late > 0 || has_window.is_none() && is_silent;
+            let (is_counted, is_silent) = (has_window.unwrap_or(true) && has_speech, is_silent || is_mute);
             let is_good = figures.losses.ratio() <= limits.loss
                 && ear.is_some_and(|ear| ear <= limits.delay)
                 && limits.r.is_none_or(|least| r >= least);
