@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use bentpipe_bundles::client::{Client, Letter};
 use bentpipe_bundles::node::{Counters, Daemon, NodeFile};
-use bentpipe_testkit::{Folder, free_port};
+use bentpipe_testkit::{Folder, free_port, until};
 use bentpipe_units::Span;
 use bentpipe_wire::dtn::bundle::{Bundle, BundleFlags, Content, HopCount, Payload, Primary, Timestamp};
 use bentpipe_wire::dtn::eid::Eid;
@@ -227,4 +227,83 @@ fn a_host_that_connects_again_and_again_has_few_lines() {
     let (_, lines) = node.end();
     assert!((5..20).contains(&lines.len()), "{lines:?}");
     assert!(lines.iter().any(|line| line.contains("like it before")), "{lines:?}");
+}
+
+/// Sends bundles from an application of a node to ipn:2.6.
+fn send_some(apps: SocketAddr, count: u64) {
+    let mut client = Client::connect(&apps.to_string().into(), &Eid::ipn(1, 5)).expect("a node");
+    let letter = Letter { to: Eid::ipn(2, 6), lifetime: 600_000, hops: 10, flags: BundleFlags::default() };
+    for n in 0..count {
+        client.send(&letter, vec![n as u8; 600]).expect("a session");
+    }
+    until("acknowledgements", || {
+        client.turn(Span::from_millis(20)).expect("a session");
+        client.acknowledged() == count
+    });
+    client.close();
+}
+
+/// Returns the number of bundles that a peer is given by its name, after it has sent one itself.
+fn taken_as(node: SocketAddr, name: &str, time: Duration) -> u64 {
+    let eid = name.parse::<Eid>().expect("an endpoint");
+    let mut client = Client::connect(&node.to_string().into(), &eid).expect("a session");
+    let letter = Letter { to: Eid::ipn(1, 9), lifetime: 600_000, hops: 10, flags: BundleFlags::default() };
+    client.send(&letter, b"from a guest".to_vec()).expect("a session");
+    let (end, mut count) = (Instant::now() + time, 0);
+    while Instant::now() < end {
+        if client.turn(Span::from_millis(20)).is_err() {
+            break;
+        }
+        while client.receive().is_some() {
+            client.accept();
+            count += 1;
+        }
+    }
+    assert_eq!(client.acknowledged(), 1, "what {name} sends is taken");
+    count
+}
+
+#[test]
+fn the_number_of_a_neighbour_alone_is_given_none_of_its_bundles() {
+    // The neighbour is at another host of this machine; the thief is at 127.0.0.1.
+    let there = SocketAddr::from(([127, 0, 0, 9], free_port()));
+    let second = Duration::from_secs(1);
+    for layer in ["udp", "tcpcl", "ltp", "mtcp"] {
+        let (folder, apps, ltp) = (Folder::new(), free(), free());
+        let rest = format!(
+            "[[listen]]\nlayer = \"tcpcl\"\nat = \"{apps}\"\n[[listen]]\nlayer = \"ltp\"\nat = \"{ltp}\"\n\
+             [[neighbour]]\nnode = 2\nlayer = \"{layer}\"\nat = \"{there}\"\nrate = \"1 kbit/s\"\n\
+             [routes]\ndefault = 2\n7 = 2\n"
+        );
+        let node = Running::start(file(&folder.file("store"), 1, &rest));
+        send_some(apps, 6);
+        for name in ["ipn:2.0", "ipn:2.50", "ipn:7.0", "dtn://two/app"] {
+            assert_eq!(taken_as(apps, name, second), 0, "{name} by {layer}");
+        }
+        let (counters, lines) = node.end();
+        assert_eq!(counters.discarded, 4, "{layer}: {lines:?}");
+        assert!(lines.iter().any(|line| line.contains("as 2 and is sent nothing")), "{layer}: {lines:?}");
+    }
+}
+
+#[test]
+fn a_neighbour_without_an_address_is_believed_with_a_note() {
+    let (folder, apps) = (Folder::new(), free());
+    let rest = format!(
+        "[[listen]]\nlayer = \"tcpcl\"\nat = \"{apps}\"\n[[neighbour]]\nnode = 2\nlayer = \"tcpcl\"\n[routes]\ndefault = 2\n"
+    );
+    let node = Running::start(file(&folder.file("store"), 1, &rest));
+    send_some(apps, 6);
+    assert_eq!(taken_as(apps, "ipn:2.50", Duration::from_secs(1)), 0, "a service is no node");
+    assert_eq!(taken_as(apps, "ipn:2.0", Duration::from_secs(1)), 6);
+    let (_, lines) = node.end();
+    assert!(lines.iter().any(|line| line.contains("neighbour 2 has no `at`")), "{lines:?}");
+    // One with an address is believed from there, though it begins the session.
+    let there = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let rest = rest.replace("[routes]", &format!("at = \"{there}\"\n[routes]"));
+    let node = Running::start(file(&folder.file("other"), 1, &rest));
+    send_some(apps, 6);
+    assert_eq!(taken_as(apps, "ipn:2.0", Duration::from_secs(1)), 6);
+    let (_, lines) = node.end();
+    assert!(!lines.iter().any(|line| line.contains("has no `at`")), "{lines:?}");
 }

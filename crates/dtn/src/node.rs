@@ -16,12 +16,14 @@ mod holdings;
 mod hop;
 mod operate;
 mod origination;
+mod rations;
 mod reception;
 mod reports;
 mod routing;
 mod spread;
 mod store;
 mod stranded;
+mod turns;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -38,12 +40,14 @@ pub use guests::{Guests, Share};
 use holdings::Notes;
 pub use holdings::{Gone, Holdings, Registry, Whereabouts};
 pub use operate::{Listed, State};
+use rations::Rations;
 pub use routing::Routing;
 use spread::Spread;
 pub use store::Change;
 use store::{Entry, Place, Store};
 pub use stranded::Problem;
 use stranded::Stranded;
+use turns::Queue;
 
 /// Type code of the priority block.
 pub const PRIORITY_BLOCK: u64 = 193;
@@ -112,6 +116,8 @@ pub struct Counts {
     pub spared: u64,
     /// Status reports sent.
     pub reports: u64,
+    /// Status reports not sent, as a sender that is not known caused too many.
+    pub reports_left_out: u64,
     /// Copies of bundles that this node has had already.
     pub duplicates: u64,
 }
@@ -162,14 +168,8 @@ pub struct Node {
     counts: Counts,
     /// Set while a report is stored. What it displaces has no report, or each might displace another.
     is_reporting: bool,
-    /// Account of the storage that reports count to.
-    reports: Share,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    waiting: [VecDeque<u64>; 3],
-    bytes: [u64; 3],
+    /// Reports that guests may cause.
+    rations: Rations,
 }
 
 /// Bundles that wait for a neighbour.
@@ -219,7 +219,7 @@ impl Node {
             sequence: 0,
             counts: Counts::default(),
             is_reporting: false,
-            reports: Share::Known,
+            rations: Rations::default(),
         }
     }
 
@@ -314,7 +314,6 @@ impl Node {
         resided: Span,
         now: Time,
     ) {
-        self.note_share(share);
         let mut size = len;
         if let Some(age) = bundle.age() {
             bundle.set(Content::Age(age.saturating_add(resided.as_nanos() / 1_000_000)));
@@ -409,13 +408,13 @@ impl Node {
                     self.notes.release(&entry.bundle, now);
                     self.counts.evicted += 1;
                     self.forget(&entry);
-                    self.report_deletion(&entry.bundle, reason::STORAGE, now);
+                    self.report_deletion((&entry.bundle, entry.share), reason::STORAGE, now);
                 }
                 Some(id)
             }
             Err(entry) => {
                 self.counts.refused += 1;
-                self.report_deletion(&entry.bundle, reason::STORAGE, now);
+                self.report_deletion((&entry.bundle, entry.share), reason::STORAGE, now);
                 None
             }
         }
@@ -462,9 +461,14 @@ impl Node {
 
     /// Records that an application took a bundle of [`Node::poll_delivery`], and reports it.
     pub fn note_delivery(&mut self, bundle: &Bundle, now: Time) {
-        self.notes.deliver(bundle);
+        self.note_delivery_for((bundle, Share::Known), now);
+    }
+
+    /// Records that an application took a bundle of an account, and reports it.
+    pub fn note_delivery_for(&mut self, of: (&Bundle, Share), now: Time) {
+        self.notes.deliver(of.0);
         self.counts.delivered += 1;
-        self.report_delivery(bundle, now);
+        self.report_delivery(of, now);
     }
 
     /// Removes and returns the next bundle for an application of this node.
@@ -506,15 +510,14 @@ impl Node {
             self.offer(id);
             return true;
         }
-        let backlog = |neighbour: u64| backlog(&self.queues, neighbour, entry.priority);
+        let backlog = |neighbour: u64| backlog(&self.queues, neighbour, entry.level());
         let to = number(&self.names, &entry.bundle.primary.destination);
         let hop = match direct(&self.direct, to, entry) {
             Some(hop) => Some(hop),
             None => self.routing.choose((entry, to), now, &backlog),
         };
         let Some(hop) = hop else { return false };
-        let (size, priority) = (entry.size, entry.priority);
-        self.queues.entry(hop.neighbour).or_default().push(id, priority, size);
+        self.queues.entry(hop.neighbour).or_default().push(id, entry);
         self.store.place(id, Place::Waiting(hop));
         true
     }
@@ -523,7 +526,7 @@ impl Node {
     fn divide(&mut self, id: u64, now: Time) {
         let Some(entry) = self.store.get(id).filter(|entry| entry.bundle.is_divisible()) else { return };
         let overhead = self.outgoing(entry, now).encoded_len() - entry.bundle.payload.len() + FRAGMENT_LEN;
-        let backlog = |neighbour: u64| backlog(&self.queues, neighbour, entry.priority);
+        let backlog = |neighbour: u64| backlog(&self.queues, neighbour, entry.level());
         let to = number(&self.names, &entry.bundle.primary.destination);
         let Some(sizes) = self.routing.parts((entry, overhead), to, now, &backlog) else { return };
         let Some(entry) = self.unstore(id, now) else { return };
@@ -550,12 +553,12 @@ impl Node {
     fn forget(&mut self, entry: &Entry) {
         for neighbour in entry.spread.iter().flat_map(|spread| &spread.waiting) {
             if let Some(queue) = self.queues.get_mut(neighbour) {
-                queue.bytes[entry.priority] -= entry.size;
+                queue.forget(entry);
             }
         }
         if let Place::Waiting(hop) = &entry.place {
             if let Some(queue) = self.queues.get_mut(&hop.neighbour) {
-                queue.bytes[entry.priority] -= entry.size;
+                queue.forget(entry);
             }
             self.routing.release(entry, hop);
         }
@@ -569,19 +572,12 @@ impl Node {
     /// Returns what waits for a neighbour, if something does.
     pub fn waiting(&mut self, neighbour: u64) -> Option<Waiting> {
         let queue = self.queues.get_mut(&neighbour)?;
+        let is_waiting = |id| self.store.get(id).is_some_and(|entry| entry.is_waiting_for(neighbour));
         let (mut since, mut highest) = (None, 0);
-        for (priority, ids) in queue.waiting.iter_mut().enumerate() {
-            let entry = loop {
-                let Some(id) = ids.front() else { break None };
-                match self.store.get(*id).filter(|entry| entry.is_waiting_for(neighbour)) {
-                    Some(entry) => break Some(entry),
-                    None => ids.pop_front(),
-                };
-            };
-            if let Some(entry) = entry {
-                since = Some(since.map_or(entry.arrival, |earlier: Time| earlier.min(entry.arrival)));
-                highest = priority;
-            }
+        for (priority, id) in queue.first(&is_waiting) {
+            let Some(entry) = self.store.get(id) else { continue };
+            since = Some(since.map_or(entry.arrival, |earlier: Time| earlier.min(entry.arrival)));
+            highest = highest.max(priority);
         }
         Some(Waiting { bytes: queue.bytes.iter().sum(), since: since?, priority: highest })
     }
@@ -608,20 +604,13 @@ impl Node {
         }
     }
 
-    /// Removes the first bundle of the highest priority from a queue.
+    /// Removes the next bundle from a queue.
     fn pop(&mut self, neighbour: u64) -> Option<u64> {
-        let queue = self.queues.get_mut(&neighbour)?;
-        for priority in (0..3).rev() {
-            while let Some(id) = queue.waiting[priority].pop_front() {
-                // Bundles that were removed or routed elsewhere are still listed.
-                let entry = self.store.get(id).filter(|entry| entry.is_waiting_for(neighbour));
-                if let Some(entry) = entry {
-                    queue.bytes[priority] -= entry.size;
-                    return Some(id);
-                }
-            }
-        }
-        None
+        let (queue, store) = (self.queues.get_mut(&neighbour)?, &self.store);
+        let waiting = |id| store.get(id).filter(|entry| entry.is_waiting_for(neighbour));
+        let id = queue.pop(&|id| waiting(id).map(|entry| entry.size))?;
+        waiting(id).into_iter().for_each(|entry| queue.forget(entry));
+        Some(id)
     }
 
     /// Returns a bundle as it leaves, with previous node, age and hop count updated.
@@ -650,7 +639,7 @@ impl Node {
         let parts = aged(&entry, now).fragments(limit.saturating_sub(growth + 16));
         let Ok(parts) = parts else {
             self.counts.too_long += 1;
-            return self.report_deletion(&entry.bundle, reason::NO_ROUTE, now);
+            return self.report_deletion((&entry.bundle, entry.share), reason::NO_ROUTE, now);
         };
         self.counts.fragments += parts.len() as u64;
         for part in parts {
@@ -685,7 +674,7 @@ impl Node {
         } else if is_sent {
             let Some(entry) = self.unstore(id, now) else { return };
             self.counts.forwarded += 1;
-            self.report_forwarding(&entry.bundle, now);
+            self.report_forwarding((&entry.bundle, entry.share), now);
         } else if self.store.get(id).is_some() {
             self.counts.rerouted += 1;
             self.store.place(id, Place::Limbo);
@@ -718,7 +707,7 @@ impl Node {
             self.notes.release(&entry.bundle, now);
             self.counts.expired += 1;
             self.forget(&entry);
-            self.report_deletion(&entry.bundle, reason::EXPIRED, now);
+            self.report_deletion((&entry.bundle, entry.share), reason::EXPIRED, now);
         }
         self.fail_stranded(now);
         self.meeting.expire(now);

@@ -11,11 +11,20 @@ const INTERVAL: Duration = Duration::from_secs(60);
 
 /// Writes the end of the audit log to the journal whenever it has moved.
 pub(crate) async fn keep(app: App) {
+    let broken = app.read(|db| Ok(audit::broken_at(db)?)).await.ok().flatten();
+    broken.into_iter().for_each(|entry| log::line(&broken_line(entry)));
     let mut last = 0;
     loop {
         last = write(&app, last).await;
         tokio::time::sleep(INTERVAL).await;
     }
+}
+
+/// Returns the line about a log that is broken at an entry.
+fn broken_line(entry: i64) -> String {
+    format!(
+        "error: audit: entry {entry} is missing or changed: the log cannot be trusted from there on; take a backup by `bentpipe serve restore`"
+    )
 }
 
 /// Writes the end of the audit log to the journal unless it is entry `last`. Returns its number.

@@ -251,7 +251,16 @@ fn is_path(path: &str) -> bool {
     path.len() <= MAX_PATH
         && path.split('/').count() <= MAX_DEPTH
         && path.split('/').all(is_part)
-        && !path.contains(|c: char| c.is_control() || matches!(c, '\\' | ':'))
+        && !path.contains(|c: char| c.is_control() || is_unseen(c) || matches!(c, '\\' | ':'))
+}
+
+/// Returns `true` for a character that is not seen, or turns the order of others.
+fn is_unseen(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+    )
 }
 
 fn describe(

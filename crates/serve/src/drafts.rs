@@ -160,10 +160,13 @@ pub(crate) fn edit_in(document: &mut DocumentMut, key: &str, value: Option<&str>
     let (last, path) = parts.split_last().ok_or_else(|| Problem::bad("the key is empty"))?;
     let mut table: &mut dyn TableLike = document.as_table_mut();
     let mut is_inline = false;
-    for part in path {
+    for (n, part) in path.iter().enumerate() {
         if table.get(part).is_none() {
             if value.is_none() {
                 return Ok(());
+            }
+            if n == 0 && is_list(part) {
+                return Err(Problem::bad(format!("`{part}` of \"{key}\" is a list: edit the text")));
             }
             let mut new = Table::new();
             new.set_implicit(true);
@@ -188,6 +191,11 @@ pub(crate) fn edit_in(document: &mut DocumentMut, key: &str, value: Option<&str>
         table.fmt();
     }
     Ok(())
+}
+
+/// Returns `true` if a scenario has a list at this key, as of events.
+fn is_list(key: &str) -> bool {
+    bentpipe_scenario::catalogue::schema()["properties"][key]["type"] == "array"
 }
 
 /// Sets a value with the spaces and the comment of the one before.
@@ -374,6 +382,8 @@ queue = { kind = \"drop-tail\", limit = \"20 kB\" }
         assert_eq!(edit(TEXT, "no.such.key", None).expect("edited"), TEXT);
         let edited = edit(TEXT, "node.new.kind", Some("host")).expect("edited");
         assert!(edited.contains("[node.new]\nkind = \"host\""), "{edited}");
+        let list = edit(TEXT, "event.0.file", Some("x.csv")).expect_err("a list").detail;
+        assert!(list.contains("`event` of \"event.0.file\" is a list"), "{list}");
         assert!(edit(TEXT, "title.x", Some("1")).is_err() && edit(TEXT, "", Some("1")).is_err());
     }
 

@@ -10,6 +10,8 @@ use crate::clock::{now_ms, shown};
 const PERIOD_MS: i64 = 60_000;
 /// Lines of a kind in an interval.
 const MOST: u64 = 10;
+/// Interval of lines of which there is one.
+const SELDOM_MS: i64 = 30_000;
 /// Kinds of lines, by their first characters.
 const KINDS: usize = 64;
 /// Characters of a kind.
@@ -34,12 +36,28 @@ pub(crate) fn often(text: &str) {
     }
 }
 
+/// Writes a line about what each request may bring about, such as a full disk. There is one of a kind in 30 s.
+pub(crate) fn seldom(text: &str) {
+    static SEEN: Mutex<Seen> = Mutex::new(Seen(BTreeMap::new()));
+    let seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner).note_some(text, (SELDOM_MS, 1), now_ms());
+    match seen {
+        Some(0) => line(text),
+        Some(count) => line(&format!("{text} (and {count} like it before)")),
+        None => {}
+    }
+}
+
 /// Kinds of lines: the end of the interval, and the lines in it.
 struct Seen(BTreeMap<String, (i64, u64)>);
 
 impl Seen {
     /// Returns the number of lines that were left out before this one. `None` if it is left out too.
     fn note(&mut self, text: &str, now_ms: i64) -> Option<u64> {
+        self.note_some(text, (PERIOD_MS, MOST), now_ms)
+    }
+
+    /// Does as [`Seen::note`] with another number of lines in a period.
+    fn note_some(&mut self, text: &str, (period, most): (i64, u64), now_ms: i64) -> Option<u64> {
         // Numbers name jobs and users.
         let kind: String = text.chars().filter(|c| !c.is_numeric()).take(LEN).collect();
         let is_new = !self.0.contains_key(&kind);
@@ -47,14 +65,14 @@ impl Seen {
             self.0.retain(|_, (until, _)| *until > now_ms);
         }
         let kind = if is_new && self.0.len() >= KINDS { String::new() } else { kind };
-        let (until, count) = self.0.entry(kind).or_insert((now_ms + PERIOD_MS, 0));
+        let (until, count) = self.0.entry(kind).or_insert((now_ms + period, 0));
         let mut left_out = 0;
         if *until <= now_ms {
-            left_out = count.saturating_sub(MOST);
-            (*until, *count) = (now_ms + PERIOD_MS, 0);
+            left_out = count.saturating_sub(most);
+            (*until, *count) = (now_ms + period, 0);
         }
         *count += 1;
-        (*count <= MOST).then_some(left_out)
+        (*count <= most).then_some(left_out)
     }
 }
 
@@ -74,5 +92,13 @@ mod tests {
         let written = (0..100).filter(|n| seen.note(&kind(*n), 9).is_some()).count();
         assert!(written <= KINDS + 10, "{written}");
         assert!(seen.0.len() <= KINDS + 1);
+    }
+
+    #[test]
+    fn a_full_disk_has_a_line_in_30_s() {
+        let mut seen = Seen(BTreeMap::new());
+        let mut note = |now: i64| seen.note_some("note: end of the audit log: full", (SELDOM_MS, 1), now);
+        assert_eq!((0..1000).filter_map(&mut note).collect::<Vec<_>>(), [0]);
+        assert_eq!((note(SELDOM_MS), note(SELDOM_MS + 1)), (Some(999), None));
     }
 }

@@ -13,6 +13,7 @@ pub(crate) mod sites;
 pub(crate) mod turns;
 pub(crate) mod usage;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -209,12 +210,14 @@ pub(crate) fn restored(folder: &Path, backup: &Path, former: Option<i64>) -> Res
     audit::restored(folder, &connect(backup, OpenFlags::SQLITE_OPEN_READ_ONLY)?, former)
 }
 
-/// Checks that the structure of a database with its write-ahead log is whole.
+/// Checks that a database with its write-ahead log is whole, and has its tables.
 ///
 /// # Errors
 /// Returns an error with the first fault.
 pub(crate) fn check(path: &Path) -> Result<()> {
-    verify(path, OpenFlags::SQLITE_OPEN_READ_WRITE, "PRAGMA quick_check(1)")
+    verify(path, OpenFlags::SQLITE_OPEN_READ_WRITE, "PRAGMA quick_check(1)")?;
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    check_tables(&connection, schema(&connection)?)
 }
 
 /// Checks that the structure of a backup is whole, and changes nothing of it.
@@ -226,7 +229,7 @@ pub(crate) fn check_backup(path: &Path) -> Result<()> {
     match schema(&connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?)? {
         // An empty file is a whole database too.
         0 => Err(StoreError::Damaged("it has no schema of a test controller".to_owned())),
-        _ => Ok(()),
+        found => check_tables(&connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?, found),
     }
 }
 
@@ -240,6 +243,26 @@ fn schema(connection: &Connection) -> Result<usize> {
     match found > MIGRATIONS.len() {
         true => Err(StoreError::Newer { found, known: MIGRATIONS.len() }),
         false => Ok(found),
+    }
+}
+
+/// Checks that a database has the tables of its schema.
+///
+/// # Errors
+/// Returns an error with the first one that is missing.
+fn check_tables(connection: &Connection, schema: usize) -> Result<()> {
+    let names = |of: &Connection| -> Result<BTreeSet<String>> {
+        let mut query = of.prepare("SELECT name FROM sqlite_master WHERE type = 'table'")?;
+        let rows = query.query_map([], |row| row.get(0))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    };
+    let found = names(connection)?;
+    let whole = Connection::open_in_memory()?;
+    whole.execute_batch("PRAGMA foreign_keys = OFF")?;
+    MIGRATIONS[..schema].iter().try_for_each(|step| whole.execute_batch(step))?;
+    match names(&whole)?.difference(&found).find(|name| !name.starts_with("sqlite_")) {
+        Some(name) => Err(StoreError::Damaged(format!("the table \"{name}\" is missing"))),
+        None => Ok(()),
     }
 }
 

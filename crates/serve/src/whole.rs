@@ -154,9 +154,34 @@ pub(crate) fn check(
     sums: &mut Sums<'_>,
     (path, file): (&str, &mut File),
 ) -> Result<(), String> {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    if name == CHECKSUMS_FILE {
+        return check_list((hashes, gone), sums, folder);
+    }
     let Some(stated) = sums.of(path)? else { return Ok(()) };
     let found = hashes.of(file, gone).map_err(|error| format!("{path}: {error}"))?;
     compare(path, Some(&stated), &found)
+}
+
+/// Compares the files of a folder with their list.
+///
+/// It has no checksum of its own: what is damaged in it is another hash than its file has.
+fn check_list((hashes, gone): (&Hashes, &Gone), sums: &mut Sums<'_>, folder: &str) -> Result<(), String> {
+    sums.of(&joined(folder, CHECKSUMS_FILE))?;
+    let Some(list) = sums.known.get(folder).and_then(Option::as_ref) else { return Ok(()) };
+    for (name, stated) in list.iter() {
+        let path = joined(folder, name);
+        match left::file_in(sums.root, &path) {
+            Ok(mut file) => {
+                let found = hashes.of(&mut file, gone).map_err(|error| format!("{path}: {error}"))?;
+                compare(&path, Some(stated), &found)?;
+            }
+            // A run that was cut may lack it.
+            Err(_) if name == LAST => {}
+            Err(error) => return Err(format!("{path}: {error}")),
+        }
+    }
+    Ok(())
 }
 
 /// Returns the answer to a request for a damaged file.
@@ -235,6 +260,7 @@ mod tests {
             let refused: Vec<_> =
                 files[..2].iter().filter_map(|path| checked(folder.path(), path).err()).collect();
             assert!(!refused.is_empty(), "bit {bit}: {}", String::from_utf8_lossy(&whole));
+            assert!(checked(folder.path(), files[2]).is_err(), "bit {bit}: the list itself");
         }
         fs::write(&sums, &whole).expect("written");
         fs::write(run.join("a.json"), "{ }").expect("written");

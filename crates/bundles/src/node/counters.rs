@@ -63,6 +63,7 @@ impl Counters {
             "resumed": node.resumed,
             "spared_bytes": node.spared,
             "reports": node.reports,
+            "reports_left_out": node.reports_left_out,
             "echoed": self.echoed,
             "echo_refused": self.echo_refused,
             "discarded": self.discarded,
@@ -82,7 +83,7 @@ impl Counters {
 }
 
 /// Figures in Prometheus' format: name in JSON, meaning, and whether it only grows.
-const FIGURES: [(&str, &str, bool); 34] = [
+const FIGURES: [(&str, &str, bool); 35] = [
     ("originated", "Bundles from applications and of the node", true),
     ("received", "Bundles from other nodes", true),
     ("forwarded", "Bundles sent to neighbours", true),
@@ -103,6 +104,7 @@ const FIGURES: [(&str, &str, bool); 34] = [
     ("resumed", "Bundles of which only the rest was sent", true),
     ("spared_bytes", "Bytes not sent again", true),
     ("reports", "Status reports sent", true),
+    ("reports_left_out", "Status reports not sent, as an unknown sender caused too many", true),
     ("echoed", "Bundles echoed", true),
     ("echo_refused", "Bundles for the echo service without an answer", true),
     ("discarded", "Bundles dropped by the discard service", true),

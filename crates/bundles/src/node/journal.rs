@@ -91,8 +91,10 @@ pub struct Content {
     pub kept: BTreeMap<Slot, Kept>,
     /// First number that no bundle has had.
     pub next: u64,
-    /// Bytes that were damaged, or incomplete at the end.
+    /// Bytes that were incomplete at the end, as after a loss of power.
     pub lost: u64,
+    /// Bytes that were damaged, and the first segment with some.
+    pub damaged: Option<(u64, PathBuf)>,
 }
 
 #[derive(Debug, Default)]
@@ -189,7 +191,14 @@ impl Journal {
         let bytes = Arc::new(std::fs::read(path(&self.folder, number))?);
         self.segments.insert(number, Segment { len: bytes.len() as u64, live: 0 });
         let mut at = 0;
-        while let Some(mut batch) = batch(&bytes[at..]) {
+        loop {
+            let Some(mut batch) = batch(&bytes[at..]) else {
+                let Some(len) = damaged(&bytes[at..]) else { break };
+                let found = content.damaged.get_or_insert_with(|| (0, path(&self.folder, number)));
+                found.0 += len as u64;
+                at += len;
+                continue;
+            };
             at += HEAD + batch.len();
             while let Some((body, rest)) = record(batch) {
                 let end = at - rest.len();
@@ -580,6 +589,21 @@ fn batch(bytes: &[u8]) -> Option<&[u8]> {
     (crc32fast::hash(body).to_le_bytes() == head[4..]).then_some(body)
 }
 
+/// Returns the length of a batch that is there, and damaged.
+///
+/// `None` if they end before it does. Of a damaged length nothing that follows can be read.
+fn damaged(bytes: &[u8]) -> Option<usize> {
+    let (head, rest) = bytes.split_at_checked(HEAD)?;
+    let len = u32::from_le_bytes(head[..4].try_into().ok()?) as usize;
+    match rest.get(..len) {
+        // Blocks that the disk never had are read as zeros.
+        Some(_) if bytes.iter().all(|byte| *byte == 0) => None,
+        Some(_) if len > 0 && (rest.len() == len || batch(&rest[len..]).is_some()) => Some(HEAD + len),
+        Some(_) => Some(bytes.len()),
+        None => None,
+    }
+}
+
 fn path(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{number:012}.log"))
 }
@@ -660,6 +684,40 @@ mod tests {
             journal.commit().expect("a disk");
             drop(journal);
             assert_eq!(open(&copy).1.kept.len(), 2);
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_is_damage_and_costs_its_batch_alone() {
+        let folder = Folder::new();
+        let place = folder.file("store");
+        let (mut journal, _) = open(&place);
+        let mut ends = vec![0];
+        for id in 1..4 {
+            journal.store(Slot::Waiting(id), 0, 0, b"some bytes of a bundle");
+            journal.commit().expect("a disk");
+            ends.push(std::fs::metadata(path(&place, 1)).expect("a file").len() as usize);
+        }
+        drop(journal);
+        let bytes = std::fs::read(path(&place, 1)).expect("a file");
+        for bit in 0..8 * bytes.len() {
+            let copy = folder.file(format!("flip-{bit}"));
+            std::fs::create_dir_all(&copy).expect("a folder");
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(path(&copy, 1), &flipped).expect("a file");
+            let content = open(&copy).1;
+            let hit = ends.iter().rposition(|end| *end <= bit / 8).expect("a batch");
+            let is_length = bit / 8 - ends[hit] < 4;
+            let kept = |id: u64| content.kept.contains_key(&Slot::Waiting(id));
+            assert!((1..=hit as u64).all(kept), "bit {bit}: those before");
+            assert!(!kept(hit as u64 + 1), "bit {bit}");
+            if !is_length {
+                assert!((hit as u64 + 2..4).all(kept), "bit {bit}: those after");
+                let len = (ends[hit + 1] - ends[hit]) as u64;
+                assert_eq!((content.damaged, content.lost), (Some((len, path(&copy, 1))), 0), "bit {bit}");
+            }
+            std::fs::remove_dir_all(&copy).expect("a folder");
         }
     }
 

@@ -55,14 +55,19 @@ impl Mailboxes {
     /// Removes and returns guests' bundles until another one has room.
     ///
     /// `None` if too few may give way.
-    pub(crate) fn make_room(&mut self, len: u64, newcomer: (Share, usize)) -> Option<Vec<(u64, Bundle)>> {
+    pub(crate) fn make_room(
+        &mut self,
+        len: u64,
+        newcomer: (Share, usize),
+    ) -> Option<Vec<(u64, Bundle, Share)>> {
         let size = len + OVERHEAD;
         let excess = (self.bytes + size).saturating_sub(self.limit);
         let (ids, freed) = self.guests.giving_way(newcomer, size, excess);
         if freed < excess {
             return None;
         }
-        let displaced: Vec<_> = ids.into_iter().filter_map(|id| Some((id, self.remove(id)?))).collect();
+        let taken = |id| self.take(id).map(|(bundle, share)| (id, bundle, share));
+        let displaced: Vec<_> = ids.into_iter().filter_map(taken).collect();
         if !displaced.is_empty() {
             self.forget_fragments();
         }
@@ -124,10 +129,15 @@ impl Mailboxes {
     }
 
     pub(crate) fn remove(&mut self, id: u64) -> Option<Bundle> {
+        self.take(id).map(|(bundle, _)| bundle)
+    }
+
+    /// Removes and returns a bundle, and its account of the storage.
+    pub(crate) fn take(&mut self, id: u64) -> Option<(Bundle, Share)> {
         let item = self.items.remove(&id)?;
         self.bytes -= item.len + OVERHEAD;
         self.guests.remove(item.share, item.rank(id));
-        Some(item.bundle)
+        Some((item.bundle, item.share))
     }
 
     /// Returns the whole bundle of kept fragments and their numbers, if none is missing.
@@ -201,7 +211,7 @@ mod tests {
         }
         assert_eq!(boxes.make_room(50, (Share::Host(1), 1)), None, "its own");
         let gone = boxes.make_room(50, (Share::Known, 0)).expect("room");
-        assert_eq!(gone.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [0]);
+        assert_eq!(gone.iter().map(|(id, ..)| *id).collect::<Vec<_>>(), [0]);
         boxes.keep(3, bundle(6, 3, 10), 50, 100, Share::Known);
         assert_eq!(boxes.make_room(900, (Share::Known, 2)), None, "known ones stay");
         assert_eq!((boxes.len(), boxes.next(5).map(|(id, _)| id)), (3, Some(1)));

@@ -27,6 +27,8 @@ pub(super) enum Role {
     Unknown,
     /// Node with a number.
     Neighbour(u64),
+    /// Host that says it is a node, without more that speaks for it. It is sent nothing.
+    Guest(u64),
     /// Application at a service of this node.
     Application(u32),
 }

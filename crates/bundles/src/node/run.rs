@@ -1,6 +1,7 @@
 //! Loop of a node.
 
 mod accept;
+mod claims;
 mod deliver;
 mod disk;
 mod operate;
@@ -28,11 +29,11 @@ use rustix::event::PollFlags;
 
 use super::control::Control;
 use super::counters::Counters;
-use super::echo::{Echo, is_own};
+use super::echo::Echo;
 use super::file::{Listen, Neighbour, NodeFile, NodeId, NodeLayer};
 use super::identity::expiry;
 use super::journal::{Content, Journal, Kept, Slot};
-use super::local::{Mailboxes, service};
+use super::local::Mailboxes;
 use super::peers::{Dial, Item, MtcpInput, MtcpOutput, Peer, Role, Verdict};
 use super::radio::{Arrived, Radio, first_session, is_datagram};
 use super::rare::Rare;
@@ -183,6 +184,12 @@ impl Daemon {
     fn restore(&mut self, mut content: Content) {
         let (now, today) = (self.now(), dtn_time());
         let parts = content.kept.split_off(&Slot::Part(0));
+        if let Some((bytes, segment)) = &content.damaged {
+            let segment = segment.display();
+            self.log.push(format!(
+                "store: {segment}: {bytes} B are damaged, and their bundles are lost; others are kept"
+            ));
+        }
         if content.lost > 0 {
             self.log.push(format!("store: {} B at the end of a segment were incomplete", content.lost));
         }
@@ -254,6 +261,7 @@ impl Daemon {
             self.know_neighbour(&neighbour, now);
         }
         self.node.reroute(now);
+        self.note_claims();
     }
 
     fn know_neighbour(&mut self, neighbour: &Neighbour, now: Time) {
@@ -542,7 +550,7 @@ impl Daemon {
             Event::Received(bytes) => {
                 let peer = self.peers.get(&id).map(|peer| (peer.role, self.share_of(peer)));
                 let verdict = match peer {
-                    Some((Role::Neighbour(number), share)) => {
+                    Some((Role::Neighbour(number) | Role::Guest(number), share)) => {
                         self.take_whole(id, &bytes, (number, share), now)
                     }
                     Some((Role::Application(_), share)) => {
@@ -576,57 +584,13 @@ impl Daemon {
         }
     }
 
-    /// Notes who the peer is.
-    fn establish(&mut self, id: u64, node: &str, now: Time) {
-        let Some(peer) = self.peers.get_mut(&id) else { return };
-        let eid = node.parse::<Eid>();
-        let role = match &eid {
-            Ok(eid) if eid.is_at(&self.file.eid) && is_own(service(eid)) => {
-                let service = service(eid);
-                let address = peer.address;
-                peer.connection.session.end(4);
-                let line = format!(
-                    "{address}: refused an application at service {service}, which the node serves itself"
-                );
-                return self.say_of(address, line, now);
-            }
-            Ok(eid) if eid.is_at(&self.file.eid) && peer.may_apply => Role::Application(service(eid)),
-            _ => match eid.as_ref().ok().filter(|eid| !eid.is_at(&self.file.eid)).and_then(NodeId::of) {
-                Some(node) if self.know_name(&node) => Role::Neighbour(node.number),
-                _ => return self.refuse_peer(id, node, now),
-            },
-        };
-        let Some(peer) = self.peers.get_mut(&id) else { return };
-        peer.role = role;
-        let is_reactive =
-            |number: u64| self.file.neighbour(number).is_none_or(|neighbour| neighbour.reactive);
-        if !matches!(role, Role::Neighbour(number) if is_reactive(number)) {
-            peer.connection.session.keep_whole();
-        }
-        match role {
-            Role::Neighbour(number) => {
-                let address = peer.address;
-                self.say_of(address, format!("neighbour {} connected, {address}", self.name_of(number)), now);
-                self.dials.iter_mut().filter(|dial| dial.number == number).for_each(Dial::succeed);
-                if self.schedule.as_ref().is_none_or(|schedule| !schedule.contacts.contains_key(&number)) {
-                    self.node.add_direct(number, now);
-                }
-            }
-            Role::Application(service) => {
-                let address = peer.address;
-                self.say_of(address, format!("application at service {service} connected"), now);
-            }
-            Role::Unknown => {}
-        }
-    }
-
     fn finish(&mut self, id: u64, transfer: u64, is_sent: bool, now: Time) {
         match self.peers.get_mut(&id).and_then(|peer| peer.take(transfer)) {
             Some(Item::Waiting(bundle, ..)) => self.node.done(bundle, is_sent, now),
             Some(Item::Local(bundle, _)) if is_sent => {
                 self.counters.delivered += 1;
-                if let Some(taken) = self.mailboxes.remove(bundle) {
-                    self.node.note_delivery(&taken, now);
+                if let Some((taken, share)) = self.mailboxes.take(bundle) {
+                    self.node.note_delivery_for((&taken, share), now);
                 }
                 self.journal.remove(Slot::Local(bundle));
             }
@@ -659,6 +623,10 @@ impl Daemon {
             }
             Role::Application(service) => {
                 self.say_of(peer.address, format!("application at service {service} left"), now);
+            }
+            Role::Guest(number) => {
+                let line = format!("{} as {} disconnected{why}", peer.address, self.name_of(number));
+                self.say_of(peer.address, line, now);
             }
             Role::Unknown if peer.dialled.is_none() || peer.connection.concerns_tls() => {
                 self.say_of(peer.address, format!("{}: no session{why}", peer.address), now);
@@ -713,7 +681,7 @@ impl Daemon {
                         is_open && feed_neighbour(peer, number, node, now)
                     }
                     Role::Application(service) => feed_application(peer, service, mailboxes),
-                    Role::Unknown => false,
+                    Role::Guest(_) | Role::Unknown => false,
                 };
                 if !is_fed {
                     break;

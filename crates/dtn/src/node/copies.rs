@@ -17,7 +17,7 @@ use bentpipe_wire::dtn::eid::Eid;
 
 use super::spread::Spread;
 use super::store::{Entry, Place};
-use super::{Node, Queue, Routing, number};
+use super::{Node, Routing, number};
 
 /// Type code of the block with the number of copies.
 pub const COPIES_BLOCK: u64 = 192;
@@ -122,14 +122,6 @@ fn copies_block(copies: u32) -> Content {
     Content::Other { code: COPIES_BLOCK, data: data.into() }
 }
 
-impl Queue {
-    /// Appends a bundle.
-    pub(super) fn push(&mut self, id: u64, priority: usize, size: u64) {
-        self.waiting[priority].push_back(id);
-        self.bytes[priority] += size;
-    }
-}
-
 impl Node {
     /// Returns `true` if the routing makes copies.
     pub fn makes_copies(&self) -> bool {
@@ -177,12 +169,12 @@ impl Node {
         let is_binary = matches!(self.routing, Routing::Spray { is_binary: true, .. });
         let Some(id) = id else { return true };
         let Some(entry) = self.store.get_mut(id) else { return true };
-        let (size, priority) = (entry.size, entry.priority);
+        let (size, level) = (entry.size, entry.level());
         let Some(spread) = &mut entry.spread else { return true };
         if let Some(place) = spread.waiting.iter().position(|other| *other == from) {
             spread.waiting.remove(place);
             if let Some(queue) = self.queues.get_mut(&from) {
-                queue.bytes[priority] -= size;
+                queue.bytes[level] -= size;
             }
         }
         if !spread.had.contains(&from) {
@@ -206,19 +198,22 @@ impl Node {
     pub(super) fn offer(&mut self, id: u64) {
         let Some(entry) = self.store.get_mut(id) else { return };
         let to = number(&self.names, &entry.bundle.primary.destination);
-        let (size, priority) = (entry.size, entry.priority);
         let Some(spread) = &mut entry.spread else { return };
-        let mut longest = 0;
+        let mut added = Vec::new();
         for &neighbour in &self.meeting.neighbours {
             let is_listed = spread.waiting.contains(&neighbour);
             if !is_listed && spread.is_for(neighbour, Some(neighbour) == to) {
                 spread.waiting.push(neighbour);
-                let queue = self.queues.entry(neighbour).or_default();
-                queue.push(id, priority, size);
-                longest = longest.max(queue.waiting[priority].len());
+                added.push(neighbour);
             }
         }
-        if spread.flying == 0 {
+        let (mut longest, is_idle) = (0, spread.flying == 0);
+        for neighbour in added {
+            let queue = self.queues.entry(neighbour).or_default();
+            queue.push(id, entry);
+            longest = longest.max(queue.longest());
+        }
+        if is_idle {
             let known = (key(&entry.bundle), entry.expiry);
             self.store.place(id, Place::Kept);
             self.meeting.remember(known.0, known.1, Some(id));
@@ -233,8 +228,7 @@ impl Node {
     fn compact(&mut self) {
         let store = &self.store;
         for (neighbour, queue) in &mut self.queues {
-            let is_waiting = |id: &u64| store.get(*id).is_some_and(|entry| entry.is_waiting_for(*neighbour));
-            queue.waiting.iter_mut().for_each(|line| line.retain(is_waiting));
+            queue.retain(&|id| store.get(id).is_some_and(|entry| entry.is_waiting_for(*neighbour)));
         }
     }
 
@@ -242,12 +236,12 @@ impl Node {
     fn withdraw(&mut self, id: u64) {
         let Some(entry) = self.store.get_mut(id) else { return };
         let to = number(&self.names, &entry.bundle.primary.destination);
-        let (size, priority) = (entry.size, entry.priority);
+        let (size, level) = (entry.size, entry.level());
         let Some(spread) = &mut entry.spread else { return };
         let gone: Vec<u64> = spread.waiting.extract_if(.., |other| Some(*other) != to).collect();
         for neighbour in gone {
             if let Some(queue) = self.queues.get_mut(&neighbour) {
-                queue.bytes[priority] -= size;
+                queue.bytes[level] -= size;
             }
         }
     }
@@ -319,8 +313,9 @@ impl Node {
 
     fn report_copy(&mut self, id: u64, now: Time) {
         let wants = |entry: &&Entry| entry.bundle.primary.flags.has(BundleFlags::REPORT_FORWARDING);
-        if let Some(bundle) = self.store.get(id).filter(wants).map(|entry| entry.bundle.clone()) {
-            self.report_forwarding(&bundle, now);
+        let entry = self.store.get(id).filter(wants);
+        if let Some((bundle, share)) = entry.map(|entry| (entry.bundle.clone(), entry.share)) {
+            self.report_forwarding((&bundle, share), now);
         }
     }
 

@@ -14,8 +14,6 @@ pub enum Share {
     /// Applications of the node, and neighbours that it is configured for.
     #[default]
     Known,
-    /// Status reports of the node, once others than known ones have sent bundles.
-    Reports,
     /// Datagrams of unknown hosts, whose addresses can be forged.
     Unproven,
     /// Another host, by a key.

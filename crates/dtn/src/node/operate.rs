@@ -6,7 +6,7 @@ use bentpipe_wire::dtn::bundle::Bundle;
 use bentpipe_wire::dtn::eid::Eid;
 
 use super::store::Place;
-use super::{Node, Routing};
+use super::{Node, Routing, Share};
 
 /// State of a stored bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,8 +64,7 @@ impl Node {
         let Some(queue) = self.queues.get(&neighbour) else { return (0, 0) };
         let is_waiting =
             |id: &&u64| self.store.get(**id).is_some_and(|entry| entry.is_waiting_for(neighbour));
-        let count = queue.waiting.iter().map(|line| line.iter().filter(is_waiting).count()).sum();
-        (count, queue.bytes.iter().sum())
+        (queue.ids().filter(is_waiting).count(), queue.bytes.iter().sum())
     }
 
     /// Returns the bytes of the bundles that wait for a neighbour.
@@ -80,7 +79,7 @@ impl Node {
         let Some(entry) = self.unstore(id, now) else { return false };
         self.counts.cancelled += 1;
         self.forget(&entry);
-        self.report_deletion(&entry.bundle, reason::CANCELLED, now);
+        self.report_deletion((&entry.bundle, entry.share), reason::CANCELLED, now);
         true
     }
 
@@ -109,14 +108,14 @@ impl Node {
     }
 
     /// Records that a bundle for an application was displaced, and reports it.
-    pub fn note_displaced(&mut self, bundle: &Bundle, now: Time) {
+    pub fn note_displaced(&mut self, of: (&Bundle, Share), now: Time) {
         self.counts.evicted += 1;
-        self.report_deletion(bundle, reason::STORAGE, now);
+        self.report_deletion(of, reason::STORAGE, now);
     }
 
     /// Records that the operator has deleted a bundle for an application, and reports it.
-    pub fn note_cancelled(&mut self, bundle: &Bundle, now: Time) {
+    pub fn note_cancelled(&mut self, of: (&Bundle, Share), now: Time) {
         self.counts.cancelled += 1;
-        self.report_deletion(bundle, reason::CANCELLED, now);
+        self.report_deletion(of, reason::CANCELLED, now);
     }
 }

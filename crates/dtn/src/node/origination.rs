@@ -1,4 +1,4 @@
-//! Bundles of applications, and the accounts that bundles count to.
+//! Bundles of applications.
 
 use bentpipe_units::Time;
 use bentpipe_wire::dtn::admin::reason;
@@ -15,21 +15,11 @@ impl Node {
     /// Returns `true` if the bundle of an application is accepted, on an account.
     pub fn originate_for(&mut self, bundle: Bundle, share: Share, now: Time) -> bool {
         self.counts.originated += 1;
-        self.note_share(share);
         if self.is_beyond(&bundle) {
             self.counts.hop_limit += 1;
-            self.report_deletion(&bundle, reason::HOP_LIMIT, now);
+            self.report_deletion((&bundle, share), reason::HOP_LIMIT, now);
             return false;
         }
         self.accept(bundle, None, share, now)
-    }
-
-    /// Notes the account of a bundle.
-    ///
-    /// Once there are guests, reports have an account of their own: a guest may ask for any number of them.
-    pub(super) fn note_share(&mut self, share: Share) {
-        if share.is_guest() {
-            self.reports = Share::Reports;
-        }
     }
 }

@@ -13,8 +13,8 @@ use super::{Arrival, COPIES_BLOCK, Node, PRIORITY_BLOCK, Share, priority};
 /// Effect of the blocks of a bundle that the node does not know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Unsupported {
-    /// Reports asked for by their flags.
-    reports: usize,
+    /// Set if one of them asks for a report. Reports on several would be alike.
+    is_reported: bool,
     /// Set if one of them demands the deletion of the bundle.
     is_deleted: bool,
 }
@@ -24,8 +24,8 @@ struct Unsupported {
 pub(super) struct Origin {
     from: u64,
     arrival: Arrival,
-    /// Reports on blocks that the node does not know.
-    reports: usize,
+    /// Set if a block that the node does not know asks for a report.
+    is_reported: bool,
 }
 
 impl Node {
@@ -42,9 +42,10 @@ impl Node {
         arrival: Arrival,
         now: Time,
     ) -> bool {
-        self.note_share(share);
-        match self.examine(bundle, now) {
-            Ok((bundle, reports)) => self.accept(bundle, Some(Origin { from, arrival, reports }), share, now),
+        match self.examine((bundle, share), now) {
+            Ok((bundle, is_reported)) => {
+                self.accept(bundle, Some(Origin { from, arrival, is_reported }), share, now)
+            }
             Err(is_accepted) => is_accepted,
         }
     }
@@ -52,12 +53,12 @@ impl Node {
     /// Returns a fragment for this node, which the caller keeps until all are there.
     ///
     /// `None` if it is deleted.
-    pub fn admit(&mut self, fragment: Bundle, now: Time) -> Option<Bundle> {
-        let (fragment, reports) = self.examine(fragment, now).ok()?;
-        self.report_arrival(&fragment, reports, now);
+    pub fn admit(&mut self, (fragment, share): (Bundle, Share), now: Time) -> Option<Bundle> {
+        let (fragment, is_reported) = self.examine((fragment, share), now).ok()?;
+        self.report_arrival((&fragment, share), is_reported, now);
         if self.expiry(&fragment, now) <= now {
             self.counts.expired += 1;
-            self.report_deletion(&fragment, reason::EXPIRED, now);
+            self.report_deletion((&fragment, share), reason::EXPIRED, now);
             return None;
         }
         Some(fragment)
@@ -68,28 +69,28 @@ impl Node {
         self.accept(bundle, None, share, now);
     }
 
-    /// Returns a bundle that goes on, and the reports on its unknown blocks.
+    /// Returns a bundle that goes on, and if its unknown blocks ask for a report.
     ///
     /// # Errors
     /// Returns an error if the bundle is deleted: `true` if its neighbour need not know.
-    fn examine(&mut self, mut bundle: Bundle, now: Time) -> Result<(Bundle, usize), bool> {
+    fn examine(&mut self, (mut bundle, share): (Bundle, Share), now: Time) -> Result<(Bundle, bool), bool> {
         if let Err(breach) = bundle.check_received() {
             let (len, primary) = (bundle.payload.len(), Some(Box::new(bundle.primary)));
-            self.reject(&Malformed { primary, len, flaw: breach.into() }, now);
+            self.reject_for(&Malformed { primary, len, flaw: breach.into() }, share, now);
             return Err(false);
         }
         self.counts.received += 1;
         bundle.payload.elide();
-        let Unsupported { reports, is_deleted } = self.process_unknown(&mut bundle);
+        let Unsupported { is_reported, is_deleted } = self.process_unknown(&mut bundle);
         let reason = match (is_deleted, self.is_beyond(&bundle)) {
             (true, _) => reason::UNSUPPORTED,
             (false, true) => reason::HOP_LIMIT,
-            (false, false) => return Ok((bundle, reports)),
+            (false, false) => return Ok((bundle, is_reported)),
         };
         self.counts.unsupported += u64::from(is_deleted);
         self.counts.hop_limit += u64::from(!is_deleted);
-        self.report_arrival(&bundle, reports, now);
-        self.report_deletion(&bundle, reason, now);
+        self.report_arrival((&bundle, share), is_reported, now);
+        self.report_deletion((&bundle, share), reason, now);
         Err(!is_deleted)
     }
 
@@ -103,13 +104,18 @@ impl Node {
 
     /// Deletes a bundle from another node of which a block is malformed, and reports it.
     pub fn reject(&mut self, malformed: &Malformed, now: Time) {
+        self.reject_for(malformed, Share::Known, now);
+    }
+
+    /// Deletes a malformed bundle from another node, and reports it, on an account.
+    pub fn reject_for(&mut self, malformed: &Malformed, share: Share, now: Time) {
         self.counts.received += 1;
         self.counts.malformed += 1;
         let Some(primary) = &malformed.primary else { return };
         let payload = Payload::elided(malformed.len);
         let bundle = Bundle { primary: (**primary).clone(), blocks: vec![], payload };
-        self.report_reception(&bundle, now);
-        self.report_deletion(&bundle, reason::UNINTELLIGIBLE, now);
+        self.report_reception((&bundle, share), now);
+        self.report_deletion((&bundle, share), reason::UNINTELLIGIBLE, now);
     }
 
     /// Returns `true` if the node processes blocks of this content. It carries security blocks, and verifies none.
@@ -130,17 +136,21 @@ impl Node {
             if found.is_deleted || self.knows(&block.content) {
                 return true;
             }
-            found.reports += usize::from(block.flags.has(BlockFlags::REPORT));
+            found.is_reported |= block.flags.has(BlockFlags::REPORT);
             found.is_deleted = block.flags.has(BlockFlags::DELETE_BUNDLE);
             found.is_deleted || !block.flags.has(BlockFlags::DISCARD)
         });
         found
     }
 
-    /// Reports that a bundle has arrived, and each unknown block that asks for it.
-    fn report_arrival(&mut self, bundle: &Bundle, unsupported: usize, now: Time) {
-        self.report_reception(bundle, now);
-        (0..unsupported).for_each(|_| self.report_unsupported(bundle, now));
+    /// Reports that a bundle has arrived, and once that it has unknown blocks.
+    ///
+    /// The flag of one of them has to ask for that.
+    fn report_arrival(&mut self, of: (&Bundle, Share), is_reported: bool, now: Time) {
+        self.report_reception(of, now);
+        if is_reported {
+            self.report_unsupported(of, now);
+        }
     }
 
     /// Returns `true` if a bundle is accepted. Without an origin it is this node's.
@@ -157,7 +167,8 @@ impl Node {
             self.counts.refused += 1;
             return false;
         }
-        origin.iter().for_each(|origin| self.report_arrival(&bundle, origin.reports, now));
+        let is_reported = origin.map(|origin| origin.is_reported);
+        is_reported.into_iter().for_each(|asked| self.report_arrival((&bundle, share), asked, now));
         if is_kept {
             let spread = self.spread(&bundle, from);
             // The report may have taken the room that there was.
@@ -169,7 +180,7 @@ impl Node {
         }
         if expiry <= now {
             self.counts.expired += 1;
-            self.report_deletion(&bundle, reason::EXPIRED, now);
+            self.report_deletion((&bundle, share), reason::EXPIRED, now);
             return true;
         }
         self.know(&bundle, expiry);

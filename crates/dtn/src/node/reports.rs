@@ -4,56 +4,54 @@ use bentpipe_units::Time;
 use bentpipe_wire::dtn::admin::{Record, Status, StatusReport, reason};
 use bentpipe_wire::dtn::bundle::{Bundle, BundleFlags, Payload, Primary};
 
-use super::{Node, place_of};
+use super::{Node, Share, place_of};
 
 /// Least lifetime of a report in milliseconds. One on a bundle without lifetime has to arrive too.
 const LEAST_LIFETIME: u64 = 3_600_000;
 
 impl Node {
-    pub(super) fn report_reception(&mut self, bundle: &Bundle, now: Time) {
-        self.report(bundle, BundleFlags::REPORT_RECEPTION, reason::NONE, now, |report| &mut report.received);
+    pub(super) fn report_reception(&mut self, of: (&Bundle, Share), now: Time) {
+        self.report(of, BundleFlags::REPORT_RECEPTION, reason::NONE, now, |report| &mut report.received);
     }
 
-    /// Reports a block that cannot be processed. Its own flag has asked for it.
-    pub(super) fn report_unsupported(&mut self, bundle: &Bundle, now: Time) {
-        self.send_report(bundle, reason::UNSUPPORTED, now, |report| &mut report.received);
+    /// Reports that a bundle has blocks that cannot be processed. The flag of one of them has asked for it.
+    pub(super) fn report_unsupported(&mut self, of: (&Bundle, Share), now: Time) {
+        self.send_report(of, reason::UNSUPPORTED, now, |report| &mut report.received);
     }
 
-    pub(super) fn report_forwarding(&mut self, bundle: &Bundle, now: Time) {
-        self.report(bundle, BundleFlags::REPORT_FORWARDING, reason::NONE, now, |report| {
-            &mut report.forwarded
-        });
+    pub(super) fn report_forwarding(&mut self, of: (&Bundle, Share), now: Time) {
+        self.report(of, BundleFlags::REPORT_FORWARDING, reason::NONE, now, |report| &mut report.forwarded);
     }
 
-    pub(super) fn report_delivery(&mut self, bundle: &Bundle, now: Time) {
-        self.report(bundle, BundleFlags::REPORT_DELIVERY, reason::NONE, now, |report| &mut report.delivered);
+    pub(super) fn report_delivery(&mut self, of: (&Bundle, Share), now: Time) {
+        self.report(of, BundleFlags::REPORT_DELIVERY, reason::NONE, now, |report| &mut report.delivered);
     }
 
-    pub(super) fn report_deletion(&mut self, bundle: &Bundle, reason: u64, now: Time) {
-        self.notes.delete(bundle, reason);
-        self.report(bundle, BundleFlags::REPORT_DELETION, reason, now, |report| &mut report.deleted);
+    pub(super) fn report_deletion(&mut self, of: (&Bundle, Share), reason: u64, now: Time) {
+        self.notes.delete(of.0, reason);
+        self.report(of, BundleFlags::REPORT_DELETION, reason, now, |report| &mut report.deleted);
     }
 
     /// Sends a report if the bundle asks for it.
     fn report(
         &mut self,
-        bundle: &Bundle,
+        of: (&Bundle, Share),
         flag: BundleFlags,
         reason: u64,
         now: Time,
         event: fn(&mut StatusReport) -> &mut Status,
     ) {
-        if bundle.primary.flags.has(flag) {
-            self.send_report(bundle, reason, now, event);
+        if of.0.primary.flags.has(flag) {
+            self.send_report(of, reason, now, event);
         }
     }
 
     /// Sends a report, except on records and bundles of the null source.
     ///
-    /// The null endpoint gets no reports either.
+    /// The null endpoint gets no reports either, and bundles of a guest cause a bounded number. A report counts to the account of the bundle.
     fn send_report(
         &mut self,
-        bundle: &Bundle,
+        (bundle, share): (&Bundle, Share),
         reason: u64,
         now: Time,
         event: fn(&mut StatusReport) -> &mut Status,
@@ -61,6 +59,10 @@ impl Node {
         let Primary { flags, report_to, source, timestamp, lifetime, .. } = &bundle.primary;
         let is_nameless = flags.has(BundleFlags::ADMIN) || source.is_null();
         if !self.config.reports || is_nameless || report_to.is_null() || self.is_reporting {
+            return;
+        }
+        if !self.rations.take(share, now) {
+            self.counts.reports_left_out += 1;
             return;
         }
         let (fragment, len) = place_of(bundle);
@@ -74,7 +76,7 @@ impl Node {
         let payload = Payload::new(Record::Status(report).to_vec());
         self.counts.reports += 1;
         self.is_reporting = true;
-        self.accept(Bundle { primary, blocks: vec![], payload }, None, self.reports, now);
+        self.accept(Bundle { primary, blocks: vec![], payload }, None, share, now);
         self.is_reporting = false;
     }
 }

@@ -144,7 +144,7 @@ impl Routing {
 
 fn demand(entry: &Entry) -> Demand {
     let may_fragment = !entry.bundle.primary.flags.has(BundleFlags::WHOLE);
-    Demand { size: entry.size, priority: entry.priority, may_fragment, expiry: entry.expiry }
+    Demand { size: entry.size, priority: entry.level(), may_fragment, expiry: entry.expiry }
 }
 
 impl Contacts {

@@ -47,6 +47,11 @@ impl Entry {
         (self.priority, self.expiry.as_nanos(), id)
     }
 
+    /// Returns the priority on links and in contacts. What a guest says of its own has none there.
+    pub(crate) fn level(&self) -> usize {
+        if self.share.is_guest() { 0 } else { self.priority }
+    }
+
     pub(crate) fn is_waiting_for(&self, neighbour: u64) -> bool {
         match &self.spread {
             Some(spread) => spread.waiting.contains(&neighbour),

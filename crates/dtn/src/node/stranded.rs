@@ -126,7 +126,7 @@ impl Node {
             self.note_problem(id, reason, true);
             if let Some(entry) = self.unstore(id, now) {
                 self.counts.no_route += 1;
-                self.report_deletion(&entry.bundle, reason, now);
+                self.report_deletion((&entry.bundle, entry.share), reason, now);
             }
         }
     }

@@ -311,7 +311,7 @@ fn unknown_blocks_take_effect_in_their_order() {
         })
     };
     let unsupported = reason::UNSUPPORTED;
-    assert_eq!(blocks(&[2, 2]).0, reported(&[("R", unsupported), ("R", unsupported)]), "a report for each");
+    assert_eq!(blocks(&[2, 2]).0, reported(&[("R", unsupported)]), "one for both: it names no block");
     assert_eq!(
         blocks(&[2, 4, 2]).0,
         reported(&[("R", unsupported), ("X", unsupported)]),
@@ -435,8 +435,8 @@ fn fragments_that_are_kept_elsewhere_are_examined_too() {
     let content = Content::Other { code: 200, data: [].into() };
     sent.blocks.push(Block { flags: BlockFlags(0x13), ..Block::new(2, content) });
     let [first, second] = sent.clone().split(40).expect("two");
-    assert_eq!(last.admit(first, at(1)).expect("kept").blocks, [], "without the block");
-    assert!(last.admit(second, at(1)).is_some());
+    assert_eq!(last.admit((first, Share::Known), at(1)).expect("kept").blocks, [], "without the block");
+    assert!(last.admit((second, Share::Known), at(1)).is_some());
     sent.blocks.clear();
     last.deliver_whole(sent, Share::Known, at(1));
     assert!(last.poll_delivery().is_some());
@@ -569,3 +569,56 @@ fn fragments_book_a_contact_once() {
 }
 
 mod copies;
+
+#[test]
+fn known_senders_have_the_link_before_guests_and_guests_have_turns() {
+    let mut node =
+        Node::new(config(1, 1_000_000), Routing::Static { routes: HashMap::new(), default: Some(2) });
+    let (flood, other) = (Share::Host(5), Share::Host(6));
+    for _ in 0..300 {
+        let sent = with_priority(bundle(&mut node, 3, 100, 100), 2);
+        assert!(node.receive_for(sent, (77, flood), Arrival::Final, at(0)));
+    }
+    let mut sent = bundle(&mut node, 3, 100, 100);
+    sent.primary.source = Eid::ipn(66, 1);
+    assert!(node.receive_for(sent, (78, other), Arrival::Final, at(0)));
+    let own = with_priority(bundle(&mut node, 4, 100, 100), 0);
+    assert!(node.originate(own, at(0)));
+    assert_eq!(node.queued(2).0, 302);
+    let waiting = node.waiting(2).expect("302 bundles");
+    assert_eq!((waiting.priority, waiting.since), (0, at(0)), "the priority is a claim");
+    let (_, first) = node.poll_transmit(2, WHOLE, at(1)).expect("a bundle");
+    assert_eq!(first.primary.destination, Eid::ipn(4, 7), "of the lowest priority, and known");
+    let sources: Vec<Eid> = std::iter::from_fn(|| node.poll_transmit(2, WHOLE, at(1)))
+        .map(|(_, bundle)| bundle.primary.source)
+        .collect();
+    let place = sources.iter().position(|source| *source == Eid::ipn(66, 1));
+    assert!(place.is_some_and(|place| place < 2), "{place:?}");
+    assert_eq!(sources.len(), 301);
+    assert!(!node.has_bundle(2) && node.waiting(2).is_none());
+}
+
+#[test]
+fn a_guest_causes_a_report_a_bundle_and_reason_and_so_many_in_a_time() {
+    let mut node =
+        Node::new(config(1, 9_000_000), Routing::Static { routes: HashMap::new(), default: Some(2) });
+    let flood = |node: &mut Node, share: Share, count: usize, now: Time| {
+        let before = node.counts().reports;
+        for _ in 0..count {
+            let mut sent = bundle(node, 1, 10, 100);
+            sent.primary.report_to = Eid::ipn(9, 1);
+            for number in 2..64 {
+                let content = Content::Other { code: 77, data: [].into() };
+                sent.blocks.push(Block { flags: BlockFlags(2), ..Block::new(number, content) });
+            }
+            node.receive_for(sent, (77, share), Arrival::Final, now);
+        }
+        node.counts().reports - before
+    };
+    assert_eq!(flood(&mut node, Share::Known, 10, at(0)), 10);
+    assert_eq!(flood(&mut node, Share::Unproven, 300, at(0)), 300);
+    assert_eq!(flood(&mut node, Share::Unproven, 3000, at(0)), 700);
+    assert_eq!(flood(&mut node, Share::Unproven, 3000, at(1)), 100);
+    assert_eq!(flood(&mut node, Share::Host(1), 20, at(1)), 20);
+    assert_eq!(node.counts().reports_left_out, 2300 + 2900);
+}

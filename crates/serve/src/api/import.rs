@@ -120,6 +120,9 @@ async fn room(app: &App, user: &User, (weigh, staging): (Task, &Staging)) -> Res
     space::promise(&app.settings, &app.promised, bytes)
 }
 
+/// End of the year 9999 in milliseconds since 1970.
+const MAX_TIME: i64 = 253_402_300_799_999;
+
 /// Checks the description of a job. A child compared its results with the scenario.
 fn check(job: &Description) -> Result<()> {
     let wrong = |key: &str, what: &str| {
@@ -150,6 +153,14 @@ fn check(job: &Description) -> Result<()> {
     }
     if job.seeds.is_some_and(|seeds| !(1..=1000).contains(&seeds)) || job.runs < 0 || job.finished < 0 {
         return wrong("seeds", "1 to 1000, and no negative number of runs");
+    }
+    let times = [("created", Some(job.created)), ("started", job.started), ("ended", job.ended)];
+    let is_wrong = |time: &Option<i64>| time.is_some_and(|time| !(0..=MAX_TIME).contains(&time));
+    if let Some((key, _)) = times.iter().find(|(_, time)| is_wrong(time)) {
+        return wrong(key, "milliseconds since 1970, to the year 9999");
+    }
+    if job.job < 0 {
+        return wrong("job", "no negative number");
     }
     let Some(text) = &job.scenario else { return Ok(()) };
     if text.len() > drafts::MAX_TEXT || text.contains('\0') {
@@ -328,5 +339,27 @@ mod tests {
             let refused = checked(key, "n".repeat(most + 1)).expect_err(key);
             assert!(refused.contains(key), "{refused}");
         }
+    }
+
+    #[test]
+    fn times_and_numbers_of_an_archive_can_be_shown() {
+        let job = |key: &str, value: i64| {
+            let mut whole = serde_json::json!({
+                "format": 1, "program": "1.0.0", "job": 7, "kind": "study", "name": "x", "state": "done", "message": "",
+                "study": "rohc-ule", "quick": false, "search": null, "sites": null, "seeds": null, "duration": null,
+                "note": "", "tags": [], "runs": 1, "finished": 1, "created": 1, "started": 1, "ended": 1,
+                "scenario": null, "inputs": [], "points": [], "files": [],
+            });
+            whole[key] = value.into();
+            check(&serde_json::from_value(whole).expect("a description")).map_err(|problem| problem.detail)
+        };
+        for key in ["created", "started", "ended"] {
+            assert_eq!((job(key, 0), job(key, MAX_TIME)), (Ok(()), Ok(())));
+            for wrong in [-1, i64::MIN, MAX_TIME + 1, i64::MAX] {
+                let refused = job(key, wrong).expect_err(key);
+                assert!(refused.contains(&format!("{key}: expected milliseconds")), "{refused}");
+            }
+        }
+        assert!(job("job", -1).is_err());
     }
 }

@@ -136,6 +136,8 @@ fn paths_that_leave_and_other_shapes_are_refused() {
     let good = description();
     for path in [
         "../x",
+        "job-7/\u{202e}vsc.x",
+        "job-7/a\u{200b}.csv",
         "job-7/../../x",
         "/etc/x",
         "job-7//x",

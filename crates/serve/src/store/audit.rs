@@ -110,6 +110,24 @@ fn write_whole(path: &Path, text: &str) -> Result<()> {
     write().map_err(of_file(path))
 }
 
+/// Writes the end of the log, also on a full disk.
+///
+/// The content is shorter than a block, which the file has already. It is written over, as another file has no room.
+fn write_end(path: &Path, text: &str) -> Result<()> {
+    write_whole(path, text).or_else(|refused| {
+        let write = || {
+            if !fs::symlink_metadata(path)?.is_file() {
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
+            let mut file = OpenOptions::new().write(true).open(path)?;
+            file.write_all(text.as_bytes())?;
+            file.set_len(text.len() as u64)?;
+            file.sync_all()
+        };
+        write().map_err(|_| refused)
+    })
+}
+
 /// Returns the bytes of hexadecimal digits.
 fn unhex(text: &str) -> Option<Vec<u8>> {
     let pairs =
@@ -272,10 +290,10 @@ impl Key {
 
     /// Notes the end of the log next to the key.
     ///
-    /// On a full disk the file lags behind, until there is room.
+    /// It is written over on a full disk. A file system that needs room for that too has an older one until there is room.
     pub(crate) fn advance(&self, db: &Connection) {
         if let Err(error) = self.try_to_advance(db) {
-            log::line(&format!("note: end of the audit log: {error}"));
+            log::seldom(&format!("note: end of the audit log: {error}"));
         }
     }
 
@@ -292,7 +310,7 @@ impl Key {
         // Until there is an entry of a restoration, what it lacks is known.
         let before = known.as_ref().filter(|end| end.last == found).and_then(|end| end.before);
         let end = End { last: found, before };
-        write_whole(&self.end.path, &self.coded(&end))?;
+        write_end(&self.end.path, &self.coded(&end))?;
         *known = Some(end);
         if !is_stated {
             write_whole(&self.end.path.with_file_name(KEY), &self.words())?;

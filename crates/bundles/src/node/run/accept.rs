@@ -37,7 +37,7 @@ impl Daemon {
                 );
                 match origin.is_own {
                     true => self.counters.malformed += 1,
-                    false => self.node.reject(&malformed, now),
+                    false => self.node.reject_for(&malformed, origin.share, now),
                 }
                 Err(refusal::NOT_ACCEPTABLE)
             }
@@ -121,7 +121,7 @@ impl Daemon {
 
     /// Keeps a fragment for this node until the others are there.
     fn collect(&mut self, bundle: Bundle, Origin { from, share, .. }: Origin, expiry: u64, now: Time) {
-        let Some(bundle) = self.node.admit(bundle, now) else { return };
+        let Some(bundle) = self.node.admit((bundle, share), now) else { return };
         let (key, id, bytes) = (bundle.key(), self.next_local, bundle.to_vec());
         let wholes = self.senders(from, true).filter_map(|sender| whole_identity(&bundle, sender));
         let wholes: Vec<u128> = wholes.collect();

@@ -20,13 +20,13 @@ impl Daemon {
             let Some((bundle, share)) = self.node.poll_delivery_of() else { return };
             match service(&bundle.primary.destination) {
                 // Status reports on what the node itself has sent.
-                0 => self.node.note_delivery(&bundle, now),
+                0 => self.node.note_delivery_for((&bundle, share), now),
                 DISCARD => {
-                    self.node.note_delivery(&bundle, now);
+                    self.node.note_delivery_for((&bundle, share), now);
                     self.counters.discarded += 1;
                 }
                 service if is_echo(service) => {
-                    self.node.note_delivery(&bundle, now);
+                    self.node.note_delivery_for((&bundle, share), now);
                     self.echo_back(&bundle, share, now);
                 }
                 _ => self.wait_for_application(bundle, share, now),

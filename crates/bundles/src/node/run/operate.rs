@@ -141,10 +141,11 @@ impl Daemon {
                 None => self.node.cancel(number(id)?, now),
                 Some(local) => {
                     let id = number(local)?;
-                    let bundle = self.mailboxes.remove(id);
-                    bundle.iter().for_each(|bundle| self.node.note_cancelled(bundle, now));
+                    let taken = self.mailboxes.take(id);
+                    let node = &mut self.node;
+                    taken.iter().for_each(|(bundle, share)| node.note_cancelled((bundle, *share), now));
                     self.journal.remove(Slot::Local(id));
-                    bundle.is_some()
+                    taken.is_some()
                 }
             };
             if is_gone {
@@ -197,6 +198,7 @@ impl Daemon {
         let now_planned: Vec<u64> = new.contacts.keys().copied().collect();
         self.schedule = Some(new);
         now_planned.into_iter().for_each(|number| self.node.remove_direct(number, now));
+        self.doubt_again();
         self.route_again(now);
         Ok(json!({ "added": after.saturating_sub(before), "removed": before.saturating_sub(after) }))
     }
@@ -223,6 +225,7 @@ impl Daemon {
         file.verify()?;
         self.file = file;
         self.know_names();
+        self.doubt_again();
         self.route_again(now);
         Ok(json!({ "routes": self.file.routes.len() }))
     }
@@ -243,6 +246,7 @@ impl Daemon {
         }
         self.know_names();
         self.know_neighbour(&neighbour, now);
+        self.doubt_again();
         self.route_again(now);
         Ok(json!({ "neighbours": self.file.neighbour.len() }))
     }

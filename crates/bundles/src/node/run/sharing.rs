@@ -8,6 +8,7 @@ use bentpipe_units::Time;
 use super::super::journal::Slot;
 use super::super::peers::{Peer, Role};
 use super::Daemon;
+use super::claims::is_there;
 use crate::host::host_key;
 
 impl Daemon {
@@ -19,11 +20,14 @@ impl Daemon {
         let is_known = match peer.role {
             Role::Application(_) => peer.address.ip().is_loopback(),
             Role::Neighbour(number) => self.file.neighbour(number).is_some_and(|neighbour| {
-                let is_there = |at: SocketAddr| at.ip().to_canonical() == peer.address.ip().to_canonical();
                 peer.dialled == Some(number)
                     || peer.connection.is_secure()
-                    || neighbour.at.is_none_or(is_there)
+                    || neighbour.at.is_none_or(|at| is_there(peer, at))
             }),
+            Role::Guest(number) => {
+                let at = self.file.neighbour(number).and_then(|neighbour| neighbour.at);
+                at.is_some_and(|at| is_there(peer, at))
+            }
             Role::Unknown => false,
         };
         if is_known { Share::Known } else { Share::Host(host_key(peer.address.ip())) }
@@ -60,9 +64,9 @@ impl Daemon {
     /// Returns `true` if there is room for a bundle for an application. Others may give way to it.
     pub(super) fn make_mailbox_room(&mut self, len: u64, newcomer: (Share, usize), now: Time) -> bool {
         let Some(displaced) = self.mailboxes.make_room(len, newcomer) else { return false };
-        for (id, bundle) in displaced {
+        for (id, bundle, share) in displaced {
             self.journal.remove(Slot::Local(id));
-            self.node.note_displaced(&bundle, now);
+            self.node.note_displaced((&bundle, share), now);
         }
         true
     }

@@ -101,6 +101,40 @@ fn the_end_of_an_audit_log_is_there_and_has_a_code_of_its_key() {
 }
 
 #[test]
+fn the_end_of_the_log_is_written_where_another_file_has_no_room() {
+    let (folder, store) = store();
+    write(&store, |db| people::add(db, "ann", "x", 3));
+    let add = |object: &str| {
+        let entry = audit::Entry { user: "ann", address: "::1", action: "log in", object, outcome: "done" };
+        write(&store, |db| audit::append(db, &entry));
+    };
+    add("a");
+    // As on a full disk, no file can be made.
+    std::fs::create_dir(folder.path().join("audit.end.new")).expect("made");
+    (0..12).for_each(|_| add("b"));
+    let end = std::fs::read_to_string(folder.path().join("audit.end")).expect("an end");
+    assert!(end.starts_with("13 ") && end.lines().count() == 1, "{end}");
+    drop(store);
+    let path = folder.path().join("data.sqlite");
+    let again = Store::open(&path).expect("its end is the log's");
+    assert_eq!(write(&again, audit::broken_at), None);
+}
+
+#[test]
+fn a_database_without_one_of_its_tables_is_damaged() {
+    let (folder, store) = store();
+    drop(store);
+    let path = folder.path().join("data.sqlite");
+    assert!(crate::store::check(&path).is_ok() && crate::store::check_backup(&path).is_ok());
+    let raw = Connection::open(&path).expect("opens");
+    raw.execute_batch("DROP TABLE audit").expect("dropped");
+    for error in [crate::store::check(&path), crate::store::check_backup(&path)] {
+        let error = error.expect_err("damaged").to_string();
+        assert!(error.contains("damaged: the table \"audit\" is missing"), "{error}");
+    }
+}
+
+#[test]
 fn the_end_of_an_older_log_gets_its_code() {
     let (folder, store) = store();
     let entry = audit::Entry { user: "ann", address: "::1", action: "log in", object: "a", outcome: "done" };
