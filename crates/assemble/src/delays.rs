@@ -22,7 +22,9 @@ const MAX_ALL: usize = 4_000_000;
 /// Key of the changes, and their problem.
 type Wrong = (&'static str, String);
 
-/// Changes of the delays of a scenario's lines: each file is read once, and equal changes are one table.
+/// Changes of the delays of a scenario's lines. Each file is read once.
+///
+/// Equal changes are one table.
 #[derive(Clone, Debug, Default)]
 pub struct DelayTables(Arc<Mutex<Tables>>);
 

@@ -21,7 +21,7 @@ use super::{
 /// The longest scenario file that is read. Ten thousand terminals with a link and a flow each have 1.6 MB.
 pub const MAX_FILE_BYTES: u64 = 1 << 22;
 
-/// Maximum number of links and values that are checked again, as events change what they share.
+/// The most links and values that events have checked again with what they share.
 const MAX_TOGETHER: usize = 250_000;
 
 /// Maximum number of nodes, links and flows that all events change, copies counted.

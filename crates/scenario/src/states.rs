@@ -145,7 +145,7 @@ pub(crate) struct States<'a> {
     /// Copies with settings of their own, by their tables.
     own: BTreeSet<(&'static str, String)>,
     counts: Counts,
-    /// Number of links and values of shared objects that were checked again with those that changed.
+    /// Number of links and shared values that were checked with those that changed.
     pub(crate) together: usize,
     /// Names of all nodes.
     names: Rc<IndexSet<&'a str>>,
