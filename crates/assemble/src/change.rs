@@ -206,6 +206,9 @@ impl Changer {
         let is_active = |name: &str| self.scenario.flow.get(name).is_none_or(|flow| flow.active);
         let changed = before.flow.iter().filter(|(name, flow)| flow.active != is_active(name));
         let changed: HashSet<&str> = changed.map(|(name, _)| name.as_str()).collect();
+        if changed.is_empty() {
+            return Ok(());
+        }
         let senders = self.flows.iter().filter(|sender| changed.contains(sender.flow.as_str()));
         senders.into_iter().try_for_each(|sender| sender.change(&self.scenario, to))
     }

@@ -1,7 +1,10 @@
 //! Changes of a line's delay: read from files, and spread into ramps.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bentpipe_net::link::DelayChange;
 use bentpipe_scenario::{Access, DelayChanges, MAX_DELAY};
@@ -13,34 +16,122 @@ const MAX_BYTES: u64 = 64 << 20;
 /// The most changes of one direction, steps of ramps counted.
 const MAX_CHANGES: usize = 1_000_000;
 
-/// Loads the changes of a line that has `delay` first.
+/// The most changes of all lines of a scenario. Those that lines have in common count once.
+const MAX_ALL: usize = 4_000_000;
+
+/// Key of the changes, and their problem.
+type Wrong = (&'static str, String);
+
+/// Changes of the delays of a scenario's lines. Each file is read once.
 ///
-/// # Errors
-/// Returns the key of the changes, and the problem.
-pub(super) fn load(
-    changes: &DelayChanges,
-    delay: Span,
-    access: &Access,
-) -> Result<Vec<DelayChange>, (&'static str, String)> {
-    let (key, points) = match (&changes.file, &changes.points[..]) {
-        (Some(file), []) => ("file", read(file, access).map_err(|problem| ("file", problem))?),
-        (None, points @ [_, ..]) => ("points", points.to_vec()),
-        (None, []) => return Err(("file", "expected one of `file` and `points`".into())),
-        (Some(_), _) => return Err(("file", "expected one of `file` and `points`, not both".into())),
-    };
-    if let Some(wrong) = points.windows(2).find(|pair| pair[0].at >= pair[1].at) {
-        return Err((key, format!("{} after {}: expected times that rise", wrong[1].at, wrong[0].at)));
+/// Equal changes are one table.
+#[derive(Clone, Debug, Default)]
+pub struct DelayTables(Arc<Mutex<Tables>>);
+
+#[derive(Debug, Default)]
+struct Tables {
+    /// Changes in files.
+    files: HashMap<PathBuf, Arc<[DelayChange]>>,
+    /// Changes of lines by a hash of their settings.
+    of: HashMap<u64, Vec<Table>>,
+    /// Number of changes in all tables.
+    rows: usize,
+}
+
+/// Changes of lines with their settings.
+#[derive(Debug)]
+struct Table {
+    of: DelayChanges,
+    /// First delay, where there is a ramp.
+    first: Option<Span>,
+    all: Arc<[DelayChange]>,
+}
+
+impl DelayTables {
+    /// Returns the changes of a line that has `delay` first.
+    ///
+    /// # Errors
+    /// Returns the key of the changes, and the problem.
+    pub fn of(
+        &self,
+        changes: &DelayChanges,
+        delay: Span,
+        access: &Access,
+    ) -> Result<Arc<[DelayChange]>, (&'static str, String)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).of(changes, delay, access)
     }
-    if points.iter().any(|point| point.delay > MAX_DELAY) {
-        return Err((key, format!("a delay longer than {MAX_DELAY}")));
+}
+
+impl Tables {
+    fn of(
+        &mut self,
+        changes: &DelayChanges,
+        delay: Span,
+        access: &Access,
+    ) -> Result<Arc<[DelayChange]>, Wrong> {
+        let first = changes.ramp.map(|_| delay);
+        let mut hasher = DefaultHasher::new();
+        (&changes.file, changes.ramp, first).hash(&mut hasher);
+        changes.points.iter().for_each(|point| (point.at, point.delay).hash(&mut hasher));
+        let key = hasher.finish();
+        let is_same = |known: &&Table| known.first == first && known.of == *changes;
+        if let Some(known) = self.of.get(&key).and_then(|all| all.iter().find(is_same)) {
+            return Ok(Arc::clone(&known.all));
+        }
+        let all = self.load(changes, delay, access)?;
+        let table = Table { of: changes.clone(), first, all: Arc::clone(&all) };
+        self.of.entry(key).or_default().push(table);
+        Ok(all)
     }
-    if changes.ramp.is_some_and(Span::is_zero) {
-        return Err(("ramp", "expected more than no time".into()));
+
+    fn load(
+        &mut self,
+        changes: &DelayChanges,
+        delay: Span,
+        access: &Access,
+    ) -> Result<Arc<[DelayChange]>, Wrong> {
+        let (key, points) = match (&changes.file, &changes.points[..]) {
+            (Some(file), []) => ("file", self.file(file, access)?),
+            (None, points @ [_, ..]) => ("points", self.counted(points.to_vec(), "points")?),
+            (None, []) => return Err(("file", "expected one of `file` and `points`".into())),
+            (Some(_), _) => return Err(("file", "expected one of `file` and `points`, not both".into())),
+        };
+        if let Some(wrong) = points.windows(2).find(|pair| pair[0].at >= pair[1].at) {
+            return Err((key, format!("{} after {}: expected times that rise", wrong[1].at, wrong[0].at)));
+        }
+        if points.iter().any(|point| point.delay > MAX_DELAY) {
+            return Err((key, format!("a delay longer than {MAX_DELAY}")));
+        }
+        let Some(step) = changes.ramp else { return Ok(points) };
+        if step.is_zero() {
+            return Err(("ramp", "expected more than no time".into()));
+        }
+        let steps = ramps(delay, &points, step);
+        let steps = steps
+            .ok_or_else(|| ("ramp", format!("more than {MAX_CHANGES} steps: expected a longer time")))?;
+        self.counted(steps, "ramp")
     }
-    let all = changes.ramp.map_or(Some(points.clone()), |step| ramps(delay, &points, step));
-    match all {
-        Some(all) if all.len() <= MAX_CHANGES => Ok(all),
-        _ => Err(("ramp", format!("more than {MAX_CHANGES} steps: expected a longer time"))),
+
+    /// Returns the changes of a file, which is read once.
+    fn file(&mut self, file: &Path, access: &Access) -> Result<Arc<[DelayChange]>, Wrong> {
+        if let Some(known) = self.files.get(file) {
+            return Ok(Arc::clone(known));
+        }
+        let read = self.counted(read(file, access).map_err(|problem| ("file", problem))?, "file")?;
+        self.files.insert(file.to_owned(), Arc::clone(&read));
+        Ok(read)
+    }
+
+    /// Returns changes as a table, unless all are too many.
+    fn counted(&mut self, changes: Vec<DelayChange>, key: &'static str) -> Result<Arc<[DelayChange]>, Wrong> {
+        self.rows += changes.len();
+        if self.rows > MAX_ALL {
+            let problem = format!(
+                "the changes of all lines are more than {MAX_ALL}, equal ones counted once: expected fewer, or files in common"
+            );
+            return Err((key, problem));
+        }
+        Ok(changes.into())
     }
 }
 
@@ -188,6 +279,9 @@ mod tests {
 
     #[test]
     fn a_file_or_points_and_not_both() {
+        let load = |changes: &DelayChanges, delay, access: &Access| {
+            DelayTables::default().of(changes, delay, access).map(|all| all.to_vec())
+        };
         let access = &Access::default();
         let points = DelayChanges { points: vec![ms(1, 2)], ..DelayChanges::default() };
         assert_eq!(load(&points, Span::ZERO, access), Ok(vec![ms(1, 2)]));
@@ -202,6 +296,43 @@ mod tests {
             let fine = DelayChanges { ramp: Some(step), points, ..DelayChanges::default() };
             assert_eq!(load(&fine, Span::ZERO, access).expect_err("too many").0, "ramp");
         }
+    }
+
+    #[test]
+    fn a_file_is_read_once_and_lines_have_it_in_common() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.csv");
+        std::fs::write(&path, "time_s,delay_ms\n0,20\n1,30\n").expect("written");
+        let access = &Access::beneath(folder.path()).expect("a folder");
+        let (tables, own) = (DelayTables::default(), DelayChanges::default());
+        let file = DelayChanges { file: Some("a.csv".into()), ..own.clone() };
+        let first = tables.of(&file, Span::ZERO, access).expect("two changes");
+        std::fs::remove_file(&path).expect("removed");
+        // Where there is no ramp, the first delay changes nothing.
+        let again = tables.of(&file, Span::from_millis(3), access).expect("it is known");
+        assert!(Arc::ptr_eq(&first, &again));
+        let ramp = DelayChanges { ramp: Some(Span::from_millis(500)), ..file.clone() };
+        let [one, other] = [10, 40].map(|ms| tables.of(&ramp, Span::from_millis(ms), access).expect("known"));
+        assert!(one.len() == 3 && one[1].delay == Span::from_millis(25) && one == other);
+        let points = DelayChanges { points: vec![ms(1, 2)], ..own };
+        let [one, other] = [0, 1].map(|ms| tables.of(&points, Span::from_millis(ms), access).expect("one"));
+        assert!(Arc::ptr_eq(&one, &other) && tables.of(&points, Span::ZERO, access).is_ok());
+    }
+
+    #[test]
+    fn all_changes_together_are_bounded() {
+        let (tables, access) = (DelayTables::default(), &Access::default());
+        let last = MAX_CHANGES as u64 - 1;
+        let of = |n: u64| {
+            let points = vec![ms(0, n), DelayChange { at: Span::from_nanos(last), delay: Span::ZERO }];
+            let changes = DelayChanges { points, ramp: Some(Span::from_nanos(1)), ..DelayChanges::default() };
+            tables.of(&changes, Span::ZERO, access)
+        };
+        let few = (MAX_ALL / MAX_CHANGES) as u64;
+        assert!((0..few - 1).all(|n| of(n).is_ok()), "those fit");
+        assert!(of(0).is_ok(), "equal ones count once");
+        let (key, problem) = [of(few), of(few + 1)].into_iter().find_map(Result::err).expect("too many");
+        assert!(key == "ramp" && problem.contains("4000000"), "{problem}");
     }
 
     proptest! {

@@ -41,7 +41,7 @@ pub use bentpipe_site::{Change, LinkHandle};
 pub use cards::test_card;
 pub use change::Changer;
 pub use cut::{NetworkCut, ScenarioPart};
-pub use delays::parse as delay_changes;
+pub use delays::{DelayTables, parse as delay_changes};
 pub use real::{Emulated, Interface, RealHost};
 
 /// A network, and which of its elements is what.
@@ -139,11 +139,17 @@ struct Loader {
     /// Set if programs make what is ordered: a check orders nothing.
     makes: bool,
     traces: traces::Traces,
+    delays: DelayTables,
 }
 
 impl Loader {
     fn new(access: &Access) -> Loader {
-        Loader { access: access.clone(), makes: true, traces: traces::Traces::default() }
+        Loader {
+            access: access.clone(),
+            makes: true,
+            traces: traces::Traces::default(),
+            delays: DelayTables::default(),
+        }
     }
 }
 
@@ -175,21 +181,9 @@ impl bentpipe_site::Files for Loader {
         &self,
         changes: &DelayChanges,
         delay: Span,
-    ) -> Result<Vec<DelayChange>, (&'static str, String)> {
-        delays::load(changes, delay, &self.access)
+    ) -> Result<Arc<[DelayChange]>, (&'static str, String)> {
+        self.delays.of(changes, delay, &self.access)
     }
-}
-
-/// Returns the changes of a line's delay, which is `delay` at first.
-///
-/// # Errors
-/// Returns the problem of the file or its values.
-pub fn load_delay_changes(
-    changes: &DelayChanges,
-    delay: Span,
-    access: &Access,
-) -> Result<Vec<DelayChange>, String> {
-    delays::load(changes, delay, access).map_err(|(_, problem)| problem)
 }
 
 impl Built {
@@ -345,6 +339,8 @@ impl<'a> Plan<'a> {
             nodes.into_iter().map(|node| NodeHandle::new(node, &installed)).collect();
         let gates = gates.numbered(&installed);
         let number = |artefact: Artefact<_>| artefact.map(|at| installed.at(at));
+        // A check reads no counters.
+        let is_run = self.flows == Flows::Whole;
         let built = Built {
             judges,
             captures: self.captures((&members, &interfaces), (&assemblies, &sides, &nodes), &installed),
@@ -352,7 +348,7 @@ impl<'a> Plan<'a> {
             flows: flows.into_iter().map(|flow| flow.numbered(&installed)).collect(),
             shared: numbered_parts(assemblies.shared_parts(), &installed),
             roles: roles.numbered(&installed),
-            links: sides.iter().filter(|side| side.is_observed).cloned().collect(),
+            links: sides.iter().filter(|side| is_run && side.is_observed).cloned().collect(),
             nodes,
             sides,
             network: installed.network,

@@ -59,8 +59,9 @@ pub(super) fn add(
     site: &mut Site<'_>,
 ) -> Result<Vec<Joined>, Problem> {
     assemblies.begin(site)?;
-    let mut all = Vec::new();
-    for (n, (member, side)) in layout.members().iter().zip(layout.sides()).enumerate() {
+    let members = layout.members();
+    let mut all = Vec::with_capacity(members.len());
+    for (n, (member, side)) in members.iter().zip(layout.sides()).enumerate() {
         let wired = assemblies.wire(n, site)?;
         let [from, to] = interfaces.ends(member).map(|(node, port)| (nodes[node].part, port));
         let joined = join(member, side, (wired, to), site)?;

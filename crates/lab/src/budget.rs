@@ -22,7 +22,7 @@ mod transfer;
 mod voice;
 mod windows;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use bentpipe_dtn::network::Layer;
 use bentpipe_net::queue::DEFAULT_PACKETS;
@@ -166,8 +166,8 @@ pub struct FlowBudget {
     /// Payload and packet are means over them.
     #[serde(skip_serializing_if = "is_one")]
     pub fragments: u64,
-    /// Propagation and transmission one way.
-    pub one_way: Span,
+    /// Propagation and transmission one way. `None` if nothing gets through at the start.
+    pub one_way: Option<Span>,
     /// Least propagation and transmission of a packet there and an ACK back.
     ///
     /// Random delays count by their mean.
@@ -233,7 +233,7 @@ pub struct CompressedFlow {
     pub lengths: Compressed,
     /// Number of such flows that the link has room for.
     ///
-    /// Usable rate / (packets per second * bytes on the line).
+    /// Usable rate / (packets per second * bytes on the line). `None` if they offer nothing, or it is not known what.
     pub room: Option<u64>,
 }
 
@@ -287,7 +287,10 @@ impl Budget {
         let mut sharings = Sharings::new(scenario, &media, &states);
         let recorded = &recorded;
         let apart = apart(scenario);
-        let mut ground = Ground { apart, scenario, media: &media, states: &states, recorded, climbs };
+        let changed = scenario.timeline.iter().flat_map(|moment| &moment.difference.node);
+        let changed = changed.map(|(node, _)| node.as_str()).collect();
+        let mut ground =
+            Ground { apart, changed, scenario, media: &media, states: &states, recorded, climbs };
         let flow = |((n, path), forecast): (&(usize, Path), &Forecast)| {
             let sharing = sharings.of(&users, forecast.limit);
             FlowBudget::new(&mut ground, *n, path, forecast, &sharing)
@@ -615,6 +618,8 @@ fn queue_bytes(queue: &Queue, packet: Bytes) -> Option<Bytes> {
 struct Ground<'a> {
     /// Links with copies that have settings of their own, and the number of those.
     apart: HashMap<&'a str, u32>,
+    /// Nodes that events change.
+    changed: HashSet<&'a str>,
     scenario: &'a Scenario,
     media: &'a Media<'a>,
     states: &'a States,
@@ -650,9 +655,9 @@ impl FlowBudget {
             payload: Bytes::new(path.payload),
             packet: Bytes::new(path.packet),
             fragments: path.fragments,
-            one_way: path.one_way(media),
-            min_rtt: round_trips.map(|[least, ..]| least),
-            round_trips: round_trips.filter(|[least, _, most]| least < most),
+            one_way: bounded(path.one_way(media)),
+            min_rtt: round_trips.and_then(|[least, ..]| bounded(least)),
+            round_trips: round_trips.filter(|[least, _, most]| least < most && bounded(*most).is_some()),
             compressed: compressed(scenario, media, path, offered),
             bottleneck: direction(scenario, forecast.limit),
             ceiling: most_goodput(path, forecast, acks_wait.then(|| states.seconds(n, &of_flow))),
@@ -669,6 +674,13 @@ impl FlowBudget {
             tcp: None,
             warnings: Vec::new(),
         };
+        if budget.one_way.is_none() && budget.ceiling.as_bps() <= 1 {
+            let why = format!("nothing gets through {}: nothing arrives", budget.bottleneck);
+            budget.blocked = budget.blocked.take().or(Some(why));
+            budget.lost = 0.0;
+            budget.warnings = notes::of_flow(ground, (n, path), (forecast, sharing), &budget);
+            return budget;
+        }
         let rtt = round_trips.map(|[_, mean, _]| mean).unwrap_or_default();
         budget.tcp =
             path.window.zip(window).map(|of| TcpBudget::new(of, (forecast.sent, rtt), &budget, transfer));
@@ -716,9 +728,21 @@ fn compressed(
             let per_s = offered.as_bps() as f64 / (8.0 * path.payload.max(1) as f64);
             (rate / (8.0 * lengths.on_line_bytes * per_s)) as u64
         };
-        CompressedFlow { link: direction(scenario, (link, way)), lengths, room: offered.map(room) }
+        CompressedFlow {
+            link: direction(scenario, (link, way)),
+            lengths,
+            room: offered.filter(|offered| offered.as_bps() > 0).map(room),
+        }
     };
     path.compressed().map(of_link).collect()
+}
+
+/// Time that no path takes. What is longer is of a line that carries nothing.
+const NEVER: Span = Span::from_nanos(1 << 62);
+
+/// Returns a time, unless it is without bound.
+fn bounded(time: Span) -> Option<Span> {
+    (time < NEVER).then_some(time)
 }
 
 /// Part that arrives where nothing is lost, with the roundings of its sum.

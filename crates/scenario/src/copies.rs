@@ -51,6 +51,15 @@ pub fn copies(scenario: &Scenario, ends: [&str; 2]) -> u32 {
     ends.map(|end| count(scenario, end)).into_iter().max().unwrap_or(1)
 }
 
+/// Returns the number of links, copies counted.
+pub(crate) fn links(scenario: &Scenario) -> usize {
+    let link = |(name, link): (&String, &Link)| {
+        let copies = copies(scenario, [&link.between[0], &link.between[1]]) as usize;
+        if apart(&scenario.link, name).is_some() { 0 } else { copies }
+    };
+    scenario.link.iter().map(link).sum()
+}
+
 /// Returns the start of a flow's copy number `n`, from zero, with a seed.
 pub fn start(scenario: &Scenario, (name, flow): (&str, &Flow), n: u64, seed: u64) -> Span {
     let several = u64::from(copies(scenario, [&flow.from, &flow.to]));
@@ -103,6 +112,8 @@ pub fn spread(scenario: &Scenario) -> Cow<'_, Scenario> {
     for (name, node) in node.iter().filter(|(name, _)| apart(node, name).is_none()) {
         spread.node.extend(copies_of_node(scenario, name, node));
     }
+    // Their tables are large: none has room that stays empty.
+    spread.link.reserve_exact(links(scenario));
     for (name, link) in link.iter().filter(|(name, _)| apart(link, name).is_none()) {
         spread.link.extend(copies_of_link(scenario, name, link));
     }

@@ -1,5 +1,6 @@
 //! Parsed scenario file: text, overrides, sweep axes, and the scenario of each point.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -19,6 +20,9 @@ use super::{
 
 /// The longest scenario file that is read. Ten thousand terminals with a link and a flow each have 1.6 MB.
 pub const MAX_FILE_BYTES: u64 = 1 << 22;
+
+/// The most links and values that events have checked again with what they share.
+const MAX_TOGETHER: usize = 250_000;
 
 /// Maximum number of nodes, links and flows that all events change, copies counted.
 const MAX_CHANGED: usize = 100_000;
@@ -195,9 +199,9 @@ impl Document {
         written: &Node,
         root: Node,
     ) -> Result<Vec<Moment>, ScenarioError> {
-        let defaults = serde_json::to_value(scenario).unwrap_or_default();
+        let defaults = OnceCell::new();
         let (access, duration) = (&self.access, scenario.duration);
-        let ground = events::Ground { root: &root, defaults: &defaults, access, duration };
+        let ground = events::Ground { root: &root, scenario, defaults: &defaults, access, duration };
         let steps = events::steps(&scenario.event, written, ground).map_err(|errors| self.refuse(errors))?;
         let (mut states, mut size) = (States::new(root, scenario), 0);
         let mut moments = Vec::new();
@@ -208,6 +212,14 @@ impl Document {
                 let key = format!("event.{}", step.event);
                 let problem = format!(
                     "up to {} more than {MAX_CHANGED} nodes, links and flows change, copies counted: expected fewer steps",
+                    step.at
+                );
+                return Err(self.refusal(&key, problem));
+            }
+            if states.together > MAX_TOGETHER {
+                let key = format!("event.{}", step.event);
+                let problem = format!(
+                    "up to {} more than {MAX_TOGETHER} checks of links and values that share what changes: expected fewer events, or fewer links that share",
                     step.at
                 );
                 return Err(self.refusal(&key, problem));

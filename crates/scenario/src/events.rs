@@ -2,6 +2,7 @@
 
 pub(crate) mod series;
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -9,6 +10,7 @@ use serde_json::Value as Json;
 
 use super::error::{Diagnostic, Origin};
 use super::event_keys::{Event, MAX_CHANGES};
+use super::schema::Scenario;
 use super::tree::{Node, Table, Value};
 use super::{Access, key, place};
 use bentpipe_units::{Bytes, Rate, Span};
@@ -29,8 +31,9 @@ pub(crate) struct Step {
 pub(crate) struct Ground<'a> {
     /// The file without events.
     pub(crate) root: &'a Node,
-    /// The scenario with all defaults.
-    pub(crate) defaults: &'a Json,
+    /// The scenario with all defaults, and its values once they are needed.
+    pub(crate) scenario: &'a Scenario,
+    pub(crate) defaults: &'a OnceCell<Json>,
     /// Access to the files of events.
     pub(crate) access: &'a Access,
     /// Length of the run.
@@ -154,10 +157,10 @@ impl Schedule<'_> {
         Ok(())
     }
 
-    /// Checks that a key is one of the file. Each is tried once, in a copy of the file.
+    /// Checks that a key is one of the file. Each is tried once, in a copy of its entry.
     fn ensure_placed(&mut self, key: &str, origin: &Origin, node: &Node) -> Result<(), String> {
         if !self.placed.contains(key) {
-            place::place(&mut self.ground.root.clone(), key, origin, node.clone())?;
+            place::try_place(self.ground.root, key, origin, node.clone())?;
             self.placed.insert(key.to_owned());
         }
         Ok(())
@@ -167,7 +170,9 @@ impl Schedule<'_> {
     fn value(&self, key: &str, origin: &Origin) -> Option<Node> {
         let changed = self.now.get(key).and_then(|(value, _)| value.as_ref());
         let written = changed.or_else(|| inherited(self.ground.root, key)).cloned();
-        written.or_else(|| default_of(self.ground.defaults, key, origin))
+        let Ground { scenario, defaults, .. } = self.ground;
+        let defaults = || defaults.get_or_init(|| serde_json::to_value(scenario).unwrap_or_default());
+        written.or_else(|| default_of(defaults(), key, origin))
     }
 
     /// Adds the changes of one key.

@@ -52,6 +52,26 @@ pub(crate) fn place(root: &mut Node, key: &str, origin: &Origin, node: Node) -> 
     Ok(())
 }
 
+/// Returns `Ok` if a value can be put at `key`, as [`place`] does.
+///
+/// Of the file the touched entry alone is copied.
+pub(crate) fn try_place(root: &Node, key: &str, origin: &Origin, node: Node) -> Result<(), String> {
+    let key = key::normal(key);
+    let parts: Vec<&str> = key.split('.').collect();
+    check_names(root, &parts)?;
+    let is_in = |table: &&String| table.split('.').zip(&parts).all(|(of_table, part)| of_table == *part);
+    let depth = NAMED.iter().find(is_in).map_or(0, |table| table.split('.').count()) + 1;
+    let entry = &parts[..depth.min(parts.len())];
+    let found = entry.iter().try_fold(root, |node, part| node.table()?.find(part).map(|(_, node)| node));
+    let mut part = Node { value: Value::Table(Table::default()), origin: origin.clone() };
+    if let Some(found) = found
+        && let Some(copy) = entry.iter().try_fold(&mut part, |node, part| child(node, part, origin))
+    {
+        copy.clone_from(found);
+    }
+    place(&mut part, &key, origin, node)
+}
+
 /// Removes the value at `key`, and the tables that it leaves empty.
 pub(crate) fn remove(root: &mut Node, key: &str) {
     let key = key::normal(key);

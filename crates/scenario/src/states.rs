@@ -145,6 +145,8 @@ pub(crate) struct States<'a> {
     /// Copies with settings of their own, by their tables.
     own: BTreeSet<(&'static str, String)>,
     counts: Counts,
+    /// Number of links and shared values that were checked with those that changed.
+    pub(crate) together: usize,
     /// Names of all nodes.
     names: Rc<IndexSet<&'a str>>,
 }
@@ -155,7 +157,7 @@ impl<'a> States<'a> {
         let names = Rc::new(scenario.node.keys().map(String::as_str).collect());
         let (state, counts) = (scenario.clone(), counts(&root));
         let sides = state.link.iter().map(|(name, link)| Way::BOTH.map(|way| link.side(name, way))).collect();
-        let mut states = States { root, state, sides, own: BTreeSet::new(), counts, names };
+        let mut states = States { root, state, sides, own: BTreeSet::new(), counts, together: 0, names };
         states.find_own::<Node>();
         states.find_own::<Link>();
         states.find_own::<Flow>();
@@ -178,6 +180,13 @@ impl<'a> States<'a> {
         let wrong = events::apply(&mut self.root, step);
         if !wrong.is_empty() {
             return Err(wrong);
+        }
+        if !touched.shared.is_empty() {
+            self.together += Shared::TABLES
+                .iter()
+                .filter_map(|table| self.root.at(table))
+                .map(Tree::values)
+                .sum::<usize>();
         }
         let (part, mut entries) = self.read(&touched).map_err(|errors| blamed(step, errors))?;
         let mut is_more = others != self.others(&touched);
@@ -281,6 +290,15 @@ impl<'a> States<'a> {
         after
     }
 
+    /// Returns the number of links that are checked with those of a difference.
+    fn others_of(&self, difference: &Difference) -> usize {
+        let is_alone = |sides: &[Side; 2]| sides.iter().all(|side| side.medium.is_alone());
+        let number = |(name, _): &(String, Link)| self.state.link.get_index_of(name);
+        let mut changed = difference.link.iter().filter_map(number).filter_map(|n| self.sides.get(n));
+        let is_shared = difference.shared.is_some() || changed.any(|sides| !is_alone(sides));
+        if is_shared { self.sides.iter().filter(|sides| !is_alone(sides)).count() } else { 0 }
+    }
+
     /// Enters a difference into the state, and returns the errors of the state after it.
     fn enter(&mut self, difference: &Difference, part: &Tree) -> Vec<Diagnostic> {
         difference.apply(&mut self.state);
@@ -296,6 +314,7 @@ impl<'a> States<'a> {
         let names = names.chain(difference.flow.iter().map(|(name, _)| (Flow::TABLE, name)));
         self.own
             .extend(names.filter(|(_, name)| name.contains('.')).map(|(table, name)| (table, name.clone())));
+        self.together += self.others_of(difference);
         let layout = Layout::of(&self.state, std::mem::take(&mut self.sides));
         let found = validate::validate_difference(&layout, part, difference, Rc::clone(&self.names));
         self.sides = layout.into_sides();

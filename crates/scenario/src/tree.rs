@@ -107,6 +107,15 @@ impl Node {
         }
     }
 
+    /// Returns the number of values in it.
+    pub(crate) fn values(&self) -> usize {
+        match &self.value {
+            Value::Table(table) => table.iter().map(|(.., node)| node.values()).sum(),
+            Value::Array(items) => items.iter().map(Node::values).sum(),
+            _ => 1,
+        }
+    }
+
     /// Returns the parts of a dotted key. A copy with settings of its own is one part: "access.3".
     pub(crate) fn parts(&self, key: &str) -> Vec<String> {
         let (mut node, mut found) = (Some(self), Vec::new());

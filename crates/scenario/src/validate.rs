@@ -23,6 +23,8 @@ use super::tree::{Node as Tree, Table};
 pub(crate) const MAX_DURATION: Span = Span::from_secs(366 * 86_400);
 /// The most nodes and links of one scenario.
 pub(crate) const MAX_NODES: u64 = 20_000;
+/// The most links of one scenario, copies counted.
+pub(crate) const MAX_LINKS: usize = 40_000;
 /// The most flows of one scenario, copies counted.
 pub(crate) const MAX_FLOWS: u64 = 100_000;
 /// The most samples that a probe takes of each value.
@@ -141,6 +143,12 @@ impl Review<'_> {
             self.scenario.link.len() as u64 <= MAX_NODES,
             "link",
             format!("more than {MAX_NODES} links"),
+        );
+        let links = copies::links(self.scenario);
+        self.unless(
+            links <= MAX_LINKS || nodes > MAX_NODES,
+            "link",
+            format!("{links} links, copies of nodes counted: expected at most {MAX_LINKS}"),
         );
         let copies = |flow: &Flow| copies::copies(self.scenario, [&flow.from, &flow.to]);
         let flows = self.scenario.flow.values();

@@ -51,7 +51,7 @@ pub trait Files {
     /// Returns an error if the program is missing or fails.
     fn make(&self, what: &str, order: &serde_json::Value) -> Result<Vec<Vec<u8>>, String>;
 
-    /// Returns the changes of a line's delay, which is `delay` at first.
+    /// Returns the changes of a line's delay, which is `delay` at first. Lines with the same have them in common.
     ///
     /// # Errors
     /// Returns the key of the changes and the problem.
@@ -59,5 +59,5 @@ pub trait Files {
         &self,
         changes: &DelayChanges,
         delay: Span,
-    ) -> Result<Vec<DelayChange>, (&'static str, String)>;
+    ) -> Result<Arc<[DelayChange]>, (&'static str, String)>;
 }

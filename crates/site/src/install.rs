@@ -242,8 +242,8 @@ mod tests {
             &self,
             _: &DelayChanges,
             _: Span,
-        ) -> Result<Vec<DelayChange>, (&'static str, String)> {
-            Ok(Vec::new())
+        ) -> Result<Arc<[DelayChange]>, (&'static str, String)> {
+            Ok(Arc::default())
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bentpipe_net::link::{self, DelayChange};
 use bentpipe_net::{Framing, Link, Port};
-use bentpipe_units::{Bytes, Rate, Span};
+use bentpipe_units::{Bytes, Rate};
 use bentpipe_wire::{aal5, llc};
 
 pub use crate::line_keys::{DelayChanges, LineKeys as Kind};
@@ -49,7 +49,7 @@ impl MediumKind for Kind {
     }
 
     fn assembly<'s>(_: usize, all: Vec<Member<'s, Self>>, (): &'s ()) -> Box<dyn Assembly + 's> {
-        Box::new(Lines { members: all, loaded: Vec::new() })
+        Box::new(Lines { members: all })
     }
 
     fn cut(member: &Member<'_, Self>) -> Result<(), Problem> {
@@ -133,13 +133,8 @@ impl Cost for LineCost {
     }
 }
 
-/// Changes of delays that are kept for the links that follow.
-const KEPT: usize = 4;
-
 struct Lines<'s> {
     members: Vec<Member<'s, Kind>>,
-    /// Last changes that were loaded, with what they are of.
-    loaded: Vec<(&'s DelayChanges, Span, Arc<[DelayChange]>)>,
 }
 
 impl Assembly for Lines<'_> {
@@ -154,7 +149,7 @@ impl Assembly for Lines<'_> {
             mtu: Some(common.mtu),
             queue: common.queue.unwrap_or_default(),
         };
-        let changes = self.delay_changes(&member, site)?;
+        let changes = delay_changes(&member, site)?;
         let line = Link::new(&config).and_then(|line| line.with_delay_changes(changes));
         let line = line.map_err(|error| match error.key {
             "rate" => Problem::impossible(member.place.link_key(), &error),
@@ -168,26 +163,10 @@ impl Assembly for Lines<'_> {
     }
 }
 
-impl<'s> Lines<'s> {
-    /// Returns the changes of a line's delay. Copies of a link have those of the first one.
-    fn delay_changes(
-        &mut self,
-        member: &Member<'s, Kind>,
-        site: &Site<'_>,
-    ) -> Result<Arc<[DelayChange]>, Problem> {
-        let Some(changes) = &member.medium.delay_changes else { return Ok(Arc::default()) };
-        let delay = member.common.delay;
-        let known = self.loaded.iter().find(|(of, at, _)| *at == delay && *of == changes);
-        if let Some((.., known)) = known {
-            return Ok(Arc::clone(known));
-        }
-        let loaded = site.files().delay_changes(changes, delay);
-        let wrong = |(part, problem): (&str, String)| {
-            Problem::new(member.place.key(&format!("delay_changes.{part}")), problem)
-        };
-        let loaded: Arc<[DelayChange]> = loaded.map_err(wrong)?.into();
-        self.loaded.truncate(KEPT - 1);
-        self.loaded.insert(0, (changes, delay, Arc::clone(&loaded)));
-        Ok(loaded)
-    }
+/// Returns the changes of a line's delay.
+fn delay_changes(member: &Member<'_, Kind>, site: &Site<'_>) -> Result<Arc<[DelayChange]>, Problem> {
+    let Some(changes) = &member.medium.delay_changes else { return Ok(Arc::default()) };
+    site.files()
+        .delay_changes(changes, member.common.delay)
+        .map_err(|(part, problem)| Problem::new(member.place.key(&format!("delay_changes.{part}")), problem))
 }

@@ -109,8 +109,8 @@ impl Files for NoFiles {
     fn make(&self, what: &str, _: &serde_json::Value) -> Result<Vec<Vec<u8>>, String> {
         Err(what.to_owned())
     }
-    fn delay_changes(&self, _: &DelayChanges, _: Span) -> Result<Vec<DelayChange>, (&'static str, String)> {
-        Ok(Vec::new())
+    fn delay_changes(&self, _: &DelayChanges, _: Span) -> Result<Arc<[DelayChange]>, (&'static str, String)> {
+        Ok(Arc::default())
     }
 }
 

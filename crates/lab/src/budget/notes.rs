@@ -59,7 +59,7 @@ pub(super) fn of_flow(
     notes.extend(waiting(ground, (n, path), forecast, budget));
     notes.extend(bursts(flow));
     notes.extend(bursty_others(name, path, sharing));
-    notes.extend(proxy_events(scenario, path));
+    notes.extend(proxy_events(ground, path));
     notes.extend(long_bundles(scenario, flow, path));
     notes.extend(own_copies(ground, path));
     notes.extend(file_note(ground, (n, flow)));
@@ -321,10 +321,9 @@ fn bursty_others(name: &str, path: &Path, sharing: &Sharing) -> Option<String> {
 }
 
 /// Returns a note on a proxy on the way that events change.
-fn proxy_events(scenario: &Scenario, path: &Path) -> Option<String> {
-    let splits = |node: &str| scenario.roles_of(node).iter().any(|role| role.word() == "pep");
-    let changed = scenario.timeline.iter().flat_map(|moment| &moment.difference.node);
-    let mut on_way = changed.map(|(node, _)| node).filter(|node| path.nodes.contains(node) && splits(node));
+fn proxy_events(ground: &Ground<'_>, path: &Path) -> Option<String> {
+    let splits = |node: &str| ground.scenario.roles_of(node).iter().any(|role| role.word() == "pep");
+    let mut on_way = path.nodes.iter().filter(|node| ground.changed.contains(node.as_str()) && splits(node));
     let node = on_way.next().filter(|_| path.window.is_some())?;
     Some(format!("events change the proxy of {node}: figures are with the one of the start"))
 }

@@ -6,7 +6,7 @@ use bentpipe_units::{Rate, Span};
 
 use super::{
     Arrival, Budget, BundleForecast, CallBudget, Compressed, CompressedFlow, ContactBudget, DialBudget,
-    FlowBudget, LinkBudget, RateShare, ShareBudget,
+    FlowBudget, LinkBudget, RateShare, ShareBudget, bounded,
 };
 
 impl fmt::Display for Budget {
@@ -230,12 +230,12 @@ impl fmt::Display for FlowBudget {
         writeln!(f, "Flow {}{copies}: {}\n", self.name, way(&self.path))?;
         let mut rows = vec![
             ("packets", packets(self)),
-            ("one way", time(self.one_way)),
+            ("one way", self.one_way.map_or_else(|| NOTHING.to_owned(), time)),
             ("bottleneck", self.bottleneck.clone()),
             ("max goodput", rate(self.ceiling)),
         ];
         rows.extend(self.by_answers.map(|by_answers| ("as ACKs allow", rate(by_answers))));
-        rows.extend(self.compressed.iter().map(|on| ("compressed", compressed(on))));
+        rows.extend(self.compressed.iter().map(|on| ("compressed", compressed(on, self.offered))));
         if self.lost > 0.0 {
             rows.push(("lost by channels", percent(self.lost)));
         }
@@ -274,10 +274,17 @@ fn calls(voice: &CallBudget) -> String {
     format!("{calls:.1} at a time, {codec} in {form}, {per_s}")
 }
 
-/// Describes header compression on a link.
-fn compressed(on: &CompressedFlow) -> String {
+/// Delay of a path that carries nothing.
+const NOTHING: &str = "nothing gets through at the start";
+
+/// Describes header compression on a link, for flows of `offered` payload.
+fn compressed(on: &CompressedFlow, offered: Option<Rate>) -> String {
     let Compressed { packet_bytes, compressed_bytes, on_line_bytes } = on.lengths;
-    let room = on.room.map_or_else(String::new, |room| format!("; room for {room} such flows"));
+    let room = match (on.room, offered) {
+        (Some(room), _) => format!("; room for {room} such flows"),
+        (None, Some(_)) => "; no bound of such flows".to_owned(),
+        (None, None) => String::new(),
+    };
     format!(
         "{packet_bytes:.1} B to {compressed_bytes:.1} B on {}, {on_line_bytes:.1} B on the line{room}",
         on.link
@@ -306,6 +313,9 @@ pub(super) fn percent(part: f64) -> String {
 /// Milliseconds or seconds to three digits.
 pub(super) fn time(span: Span) -> String {
     let seconds = span.as_secs_f64();
+    if bounded(span).is_none() {
+        return "no bound".to_owned();
+    }
     if seconds >= 10.0 { format!("{seconds:.1} s") } else { format!("{:.1} ms", seconds * 1e3) }
 }
 

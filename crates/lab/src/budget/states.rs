@@ -3,10 +3,11 @@
 //! Events change them, files of values in time, signals and outages.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
+use std::sync::Arc;
 
-use bentpipe_assemble as assemble;
+use bentpipe_assemble::DelayTables;
 use bentpipe_net::link::DelayChange;
 use bentpipe_scenario::{Access, Difference, Medium, Moment, Problem, Scenario, Way};
 use bentpipe_site::Cost;
@@ -326,7 +327,7 @@ struct Walk<'a> {
     costs: Option<Rc<Costs>>,
     /// Set if an event gave others since they were last looked at.
     is_new: bool,
-    files: HashMap<usize, Vec<DelayChange>>,
+    files: HashMap<usize, Arc<[DelayChange]>>,
     unknown: BTreeSet<(usize, Way)>,
     losses: &'a Losses,
 }
@@ -353,16 +354,17 @@ impl<'a> Walk<'a> {
             files: HashMap::new(),
             unknown: BTreeSet::new(),
         };
-        directions(scenario.link.len()).for_each(|at| walk.load(at, access));
+        let tables = DelayTables::default();
+        directions(scenario.link.len()).for_each(|at| walk.load(at, access, &tables));
         walk
     }
 
     /// Loads the file with the delays of a direction, if it has one.
-    fn load(&mut self, at: (usize, Way), access: Option<&Access>) {
+    fn load(&mut self, at: (usize, Way), access: Option<&Access>, tables: &DelayTables) {
         let side = self.media.side(at.0, at.1);
         let Medium::Line(line) = &side.medium else { return };
         let Some(changes) = &line.delay_changes else { return };
-        let load = |access| assemble::load_delay_changes(changes, side.common.delay, access).ok();
+        let load = |access| tables.of(changes, side.common.delay, access).ok();
         match access.and_then(load) {
             Some(changes) => drop(self.files.insert(2 * at.0 + at.1.index(), changes)),
             None => drop(self.unknown.insert(at)),
@@ -374,10 +376,15 @@ impl<'a> Walk<'a> {
         let moments = self.moments.iter().filter(|moment| is_of_links(&moment.difference));
         let moments = moments.map(|moment| moment.at);
         let own = self.own.iter().flatten().map(|(at, _)| *at);
-        let files = self.files.values().flatten().map(|change| change.at);
+        // Lines that have a file in common have its times once.
+        let mut seen = HashSet::new();
+        let files = self.files.values().filter(|all| seen.insert(all.as_ptr()));
+        let files = files.flat_map(|all| all.iter()).map(|change| change.at);
         let losses = self.losses.cuts(self.duration);
         let all = moments.chain(own).chain(files).chain(losses).filter(|at| *at < self.duration);
-        let all: BTreeSet<Span> = std::iter::once(Span::ZERO).chain(all).collect();
+        let mut all: Vec<Span> = std::iter::once(Span::ZERO).chain(all).collect();
+        all.sort_unstable();
+        all.dedup();
         let most = (MOST_VALUES / self.now.len().max(1)).max(8);
         let every = all.len().div_ceil(most).max(1);
         (all.into_iter().step_by(every).collect(), every > 1)
@@ -400,14 +407,14 @@ impl<'a> Walk<'a> {
 
     /// Returns rates and delays from a time on. Times of calls are in order.
     fn held(&mut self, at: Span) -> Result<Vec<Held>, Problem> {
+        // Of a sample, those between two of its times are looked at together.
+        let mut last = None;
         while let Some(moment) = self.moments.get(self.passed).filter(|moment| moment.at <= at) {
             moment.difference.apply(self.state.to_mut());
             self.passed += 1;
-            let next = self.moments.get(self.passed).map(|next| next.at);
-            if next != Some(moment.at) && is_of_links(&moment.difference) {
-                self.follow(moment.at)?;
-            }
+            last = last.max(is_of_links(&moment.difference).then_some(moment.at));
         }
+        last.map_or(Ok(()), |last| self.follow(last))?;
         Ok(directions(self.links).map(|of| self.held_of(of, at)).collect())
     }
 
@@ -440,7 +447,7 @@ impl<'a> Walk<'a> {
         let passed = self.own[n].partition_point(|(from, _)| *from <= at);
         let own = self.own[n][..passed].last();
         let part = own.map_or(1.0, |(_, own)| own.as_bps() as f64 / rate.max(1.0));
-        let changes = self.files.get(&n).map_or(&[][..], Vec::as_slice);
+        let changes = self.files.get(&n).map_or(&[][..], |all| &**all);
         let change = changes[..changes.partition_point(|change| change.at <= at)].last();
         let added = self.media.channel_delay(link, way);
         let delay = change.map_or(delay, |change| change.delay + added);

@@ -188,6 +188,9 @@ fn halved(queue: f64) -> f64 {
 fn long_queue(flow: &Flow, budget: &FlowBudget, tcp: &TcpBudget, at: &str, fits: Bytes) -> Option<String> {
     let all = Bytes::new(tcp.window_allowed.get().saturating_mul(u64::from(flow.count)));
     let waits = fits.min(Bytes::new(all.get().saturating_sub(tcp.window_needed.get())));
+    if budget.ceiling.as_bps() == 0 {
+        return Some(format!("nothing gets through {at} while it sends: what comes there waits, or is lost"));
+    }
     let delay = budget.ceiling.span_of(waits);
     (delay > LONGEST_WAIT && waits.get() > BDPS_OF_QUEUE * tcp.buffer_needed.get()).then(|| {
         format!(
