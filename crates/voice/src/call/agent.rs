@@ -590,7 +590,7 @@ impl Agent {
             let r_now = self.r(call, &window.delays, &window.losses);
             let Losses { lost, late, .. } = figures.losses;
             // The E-model rates speech (G.107). Where comfort noise alone was sent, there is nothing to rate.
-            // Without an account nobody knows whether a call of which nothing arrived has spoken.
+            // Without an account it is unknown whether a call of which nothing arrived has spoken.
             let is_mute = figures.delays.played == 0;
             let has_speech = !is_mute || lost + late > 0 || has_window.is_none() && is_silent;
             let (is_counted, is_silent) = (has_window.unwrap_or(true) && has_speech, is_silent || is_mute);
