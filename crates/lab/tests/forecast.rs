@@ -750,7 +750,10 @@ fn what_is_not_known_is_noted() {
         &format!("{hops}{}{other}", datagrams("f", "8 Mbit/s", "")),
         "f sends more than its share of k forward",
     );
-    noted(&group("forward.rate = \"200 kbit/s\"\n", "1 Mbit/s"), "a goodput of 583.66 kbit/s is their mean");
+    let unequal = group("forward.rate = \"200 kbit/s\"\n", "1 Mbit/s");
+    noted(&unequal, "a goodput of 583.66 kbit/s is their mean");
+    let of_four = "over all 4 members of its group: a goodput of 778.21 kbit/s is their mean";
+    noted(&unequal.replace("node.b = {}", "node.b = { count = 3 }"), of_four);
     let ports = behind_nat(&outwards(&datagrams("f", "100 kbit/s", "count = 10\n")));
     noted(
         &ports.replace("inside = [\"lan\"]", "inside = [\"lan\"], ports = 3"),

@@ -447,24 +447,27 @@ fn among_others(flows: &mut [FlowBudget], ways: &[Vec<String>], on: &HashMap<Str
 
 /// Notes the goodput that a run shows of flows to groups with unequal members.
 pub(super) fn groups(scenario: &Scenario, flows: &mut [FlowBudget]) {
-    let mut of: HashMap<String, Vec<f64>> = HashMap::new();
+    let mut of: HashMap<String, Vec<(f64, f64)>> = HashMap::new();
     let is_to_group = |flow: &&mut FlowBudget| {
         scenario.flow.get(&flow.name).is_some_and(|flow| scenario.group.contains_key(&flow.to))
     };
     for flow in flows.iter_mut().filter(is_to_group) {
-        let gets = flow.fair_share.as_bps() as f64;
-        of.entry(flow.name.clone()).or_default().push(gets);
+        // Copies of a node are members each, and have one forecast.
+        let member = flow.path.last().and_then(|name| scenario.node.get(name));
+        let copies = member.map_or(1.0, |node| f64::from(node.count));
+        of.entry(flow.name.clone()).or_default().push((flow.fair_share.as_bps() as f64, copies));
     }
     for flow in flows {
         let Some(all) = of.get(&flow.name) else { continue };
-        let (least, most) = all
-            .iter()
-            .fold((f64::MAX, 0.0), |(least, most): (f64, f64), gets| (least.min(*gets), most.max(*gets)));
+        let (least, most) = all.iter().fold((f64::MAX, 0.0), |(least, most): (f64, f64), (gets, _)| {
+            (least.min(*gets), most.max(*gets))
+        });
         if least < 0.999 * most {
-            let mean = Rate::from_bps((all.iter().sum::<f64>() / all.len() as f64).round() as u64);
+            let members: f64 = all.iter().map(|(_, copies)| copies).sum();
+            let in_all: f64 = all.iter().map(|(gets, copies)| gets * copies).sum();
+            let mean = Rate::from_bps((in_all / members).round() as u64);
             flow.warnings.push(format!(
-                "its figures in a run are over all {} members of its group: a goodput of {} is their mean",
-                all.len(),
+                "its figures in a run are over all {members} members of its group: a goodput of {} is their mean",
                 show::rate(mean)
             ));
         }
