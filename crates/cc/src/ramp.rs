@@ -369,6 +369,26 @@ mod tests {
     use super::*;
     use crate::{Connection, ControllerConfig};
 
+    /// Segments of 1000 B with an ACK for two, and nothing but the target to limit them.
+    fn bare(path: &[PathState]) -> Ramp<'_> {
+        Ramp {
+            path,
+            smss: 1000,
+            ack_every: 2,
+            ack_delay: Span::ZERO,
+            alone: 0,
+            tick: Span::ZERO,
+            phase: Span::ZERO,
+            burst: u32::MAX,
+            target: 1_000_000,
+            full: 1_000_000,
+            most: 16_000_000,
+            most_acks: 100_000,
+            data: u64::MAX,
+            lasts: Span::MAX,
+        }
+    }
+
     fn time(controller: &str, ack_every: u32) -> f64 {
         let config: ControllerConfig = controller.parse().expect("a controller");
         let connection = Connection {
@@ -377,21 +397,15 @@ mod tests {
             initial_ssthresh: u64::MAX,
             max_window: 16_000_000,
         };
+        let states = [PathState::of_round_trip(Span::from_millis(541), Rate::from_bps(9_653_000))];
         let path = Ramp {
-            path: &[PathState::of_round_trip(Span::from_millis(541), Rate::from_bps(9_653_000))],
             smss: 1448,
             ack_every,
             ack_delay: Span::from_millis(200),
-            alone: 0,
-            tick: Span::ZERO,
-            phase: Span::ZERO,
-            burst: u32::MAX,
             target: 653_000,
             full: 653_000,
-            most: 16_000_000,
             most_acks: 1_000_000,
-            data: u64::MAX,
-            lasts: Span::MAX,
+            ..bare(&states)
         };
         let climb = ramp(&mut *config.build(&connection), &path);
         climb.time.expect("it grows").as_secs_f64()
@@ -407,22 +421,8 @@ mod tests {
             initial_ssthresh: u64::MAX,
             max_window: 16_000_000,
         };
-        let path = Ramp {
-            path: &[PathState::of_round_trip(Span::from_millis(500), Rate::from_bps(8_000_000))],
-            smss: 1000,
-            ack_every: 2,
-            ack_delay: Span::ZERO,
-            alone: 0,
-            tick: Span::ZERO,
-            phase: Span::ZERO,
-            burst: u32::MAX,
-            target: 500_000,
-            full: 500_000,
-            most: 16_000_000,
-            most_acks: 100_000,
-            data: 20_000,
-            lasts: Span::MAX,
-        };
+        let states = [PathState::of_round_trip(Span::from_millis(500), Rate::from_bps(8_000_000))];
+        let path = Ramp { target: 500_000, full: 500_000, data: 20_000, ..bare(&states) };
         let climb = ramp(&mut *config.build(&connection), &path);
         let (open, end) =
             (climb.time.expect("it opens").as_secs_f64(), climb.end.expect("an end").as_secs_f64());
@@ -453,21 +453,14 @@ mod tests {
                 initial_ssthresh: u64::MAX,
                 max_window: 16_000_000,
             };
+            let states = [PathState::of_round_trip(Span::from_millis(500), Rate::from_bps(8_000_000))];
             let path = Ramp {
-                path: &[PathState::of_round_trip(Span::from_millis(500), Rate::from_bps(8_000_000))],
-                smss: 1000,
-                ack_every: 2,
                 ack_delay: Span::from_millis(200),
                 alone,
-                tick: Span::ZERO,
-                phase: Span::ZERO,
-                burst: u32::MAX,
                 target: 500_000,
                 full: 500_000,
-                most: 16_000_000,
-                most_acks: 100_000,
                 data: 26_000,
-                lasts: Span::MAX,
+                ..bare(&states)
             };
             ramp(&mut *config.build(&connection), &path).end.expect("an end").as_secs_f64()
         };
@@ -487,21 +480,16 @@ mod tests {
                 initial_ssthresh: u64::MAX,
                 max_window: 16_000_000,
             };
+            let states = [PathState::of_round_trip(Span::from_micros(200_480), Rate::from_bps(48_000_000))];
             let path = Ramp {
-                path: &[PathState::of_round_trip(Span::from_micros(200_480), Rate::from_bps(48_000_000))],
                 smss: 1448,
-                ack_every: 2,
                 ack_delay: Span::from_millis(200),
                 alone: 1,
                 tick,
-                phase: Span::ZERO,
-                burst: u32::MAX,
                 target: 1_200_000,
                 full: 1_200_000,
-                most: 16_000_000,
-                most_acks: 100_000,
-                data: u64::MAX,
                 lasts: Span::from_secs(5),
+                ..bare(&states)
             };
             ramp(&mut *config.build(&connection), &path).arrived
         };
@@ -518,22 +506,8 @@ mod tests {
             initial_ssthresh: u64::MAX,
             max_window: 10_000,
         };
-        let path = Ramp {
-            path: &[PathState::of_round_trip(Span::from_millis(10), Rate::from_bps(1_000_000))],
-            smss: 1000,
-            ack_every: 2,
-            ack_delay: Span::ZERO,
-            alone: 0,
-            tick: Span::ZERO,
-            phase: Span::ZERO,
-            burst: u32::MAX,
-            target: 100_000,
-            full: 100_000,
-            most: 16_000_000,
-            most_acks: 1000,
-            data: u64::MAX,
-            lasts: Span::MAX,
-        };
+        let states = [PathState::of_round_trip(Span::from_millis(10), Rate::from_bps(1_000_000))];
+        let path = Ramp { target: 100_000, full: 100_000, most_acks: 1000, ..bare(&states) };
         let climb = ramp(&mut *config.build(&connection), &path);
         assert_eq!((climb.time, climb.acks, climb.end), (None, 1000, None));
         // Ten segments take the handshake and rounds of 2, 3 and 5, by an ACK for two segments.
@@ -558,22 +532,7 @@ mod tests {
             initial_ssthresh: u64::MAX,
             max_window: 16_000_000,
         };
-        let path = Ramp {
-            path: states,
-            smss: 1000,
-            ack_every: 2,
-            ack_delay: Span::from_millis(200),
-            alone: 0,
-            tick: Span::ZERO,
-            phase: Span::ZERO,
-            burst,
-            target: 1_000_000,
-            full: 1_000_000,
-            most: 16_000_000,
-            most_acks: 100_000,
-            data: 200_000,
-            lasts: Span::MAX,
-        };
+        let path = Ramp { ack_delay: Span::from_millis(200), burst, data: 200_000, ..bare(states) };
         ramp(&mut *config.build(&connection), &path)
     }
 

@@ -699,22 +699,22 @@ mod tests {
         }
     }
 
+    /// Phone of a user at an address, with lines for voice.
+    fn phone(user: &str, at: SocketAddr, seed: u64, lines: u16) -> Phone {
+        let mut phone = Phone::open(Config::new(user, at), seed).expect("sockets");
+        let voice = PhoneVoice { lines, ..PhoneVoice::default() };
+        let media = MediaSettings { voice, first_port: 26_000, clock_error: None, digits: String::new() };
+        phone.open_media(&media).expect("lines");
+        phone
+    }
+
     /// A forged address gets no voice, and a phone does not talk to itself.
     #[test]
     fn voice_is_sent_once_the_caller_is_proven_and_not_to_own_lines() {
         let [_, _, high, low] = std::process::id().to_be_bytes();
         let host = IpAddr::from(Ipv4Addr::new(127, high | 1, low, 3));
         let at = SocketAddr::new(host, 25_060);
-        let mut phone = Phone::open(Config::new("bob", at), 3).expect("sockets");
-        let voice = PhoneVoice { lines: 2, ..PhoneVoice::default() };
-        phone
-            .open_media(&MediaSettings {
-                voice,
-                first_port: 26_000,
-                clock_error: None,
-                digits: String::new(),
-            })
-            .expect("lines");
+        let mut phone = phone("bob", at, 3, 2);
         let answering = answering(capabilities(host, vec![]));
         let (caller, stop) = (Caller::new(host, at), AtomicBool::new(false));
         let mut packet = [0; 2000];
@@ -748,16 +748,7 @@ mod tests {
         let [_, _, high, low] = std::process::id().to_be_bytes();
         let host = |last: u8| IpAddr::from(Ipv4Addr::new(127, high | 1, low, last));
         let at = SocketAddr::new(host(5), 25_060);
-        let mut phone = Phone::open(Config::new("bob", at), 3).expect("sockets");
-        let voice = PhoneVoice { lines: 2, ..PhoneVoice::default() };
-        phone
-            .open_media(&MediaSettings {
-                voice,
-                first_port: 26_000,
-                clock_error: None,
-                digits: String::new(),
-            })
-            .expect("lines");
+        let mut phone = phone("bob", at, 3, 2);
         let answering = answering(capabilities(host(5), vec![]));
         let (caller, stop) = (Caller::new(host(6), at), AtomicBool::new(false));
         let third = UdpSocket::bind((host(7), 0)).expect("a socket");
@@ -789,16 +780,7 @@ mod tests {
         let [_, _, high, low] = std::process::id().to_be_bytes();
         let host = |last: u8| IpAddr::from(Ipv4Addr::new(127, high | 1, low, last));
         let at = SocketAddr::new(host(8), 25_060);
-        let mut phone = Phone::open(Config::new("bob", at), 3).expect("sockets");
-        let voice = PhoneVoice { lines: 4, ..PhoneVoice::default() };
-        phone
-            .open_media(&MediaSettings {
-                voice,
-                first_port: 26_000,
-                clock_error: None,
-                digits: String::new(),
-            })
-            .expect("lines");
+        let mut phone = phone("bob", at, 3, 4);
         let answering = answering(capabilities(host(8), vec![]));
         let (greedy, modest) = (Caller::new(host(9), at), Caller::new(host(10), at));
         let stop = AtomicBool::new(false);
@@ -827,16 +809,7 @@ mod tests {
         let [_, _, high, low] = std::process::id().to_be_bytes();
         let host = |last: u8| IpAddr::from(Ipv4Addr::new(127, high | 1, low, last));
         let at = SocketAddr::new(host(11), 25_060);
-        let mut phone = Phone::open(Config::new("bob", at), 3).expect("sockets");
-        let voice = PhoneVoice { lines: 1, ..PhoneVoice::default() };
-        phone
-            .open_media(&MediaSettings {
-                voice,
-                first_port: 26_000,
-                clock_error: None,
-                digits: String::new(),
-            })
-            .expect("lines");
+        let mut phone = phone("bob", at, 3, 1);
         let answering =
             Answering { hold: Some(Span::from_millis(10)), ..answering(capabilities(host(11), vec![])) };
         let (caller, stop) = (Caller::new(host(12), at), AtomicBool::new(false));
@@ -860,16 +833,7 @@ mod tests {
         let [_, _, high, low] = std::process::id().to_be_bytes();
         let phone = |host: u8, user: &str| {
             let at = SocketAddr::from((Ipv4Addr::new(127, high | 1, low, host), 25_060));
-            let mut phone = Phone::open(Config::new(user, at), u64::from(host)).expect("sockets");
-            let voice = PhoneVoice { lines: 1, ..PhoneVoice::default() };
-            phone
-                .open_media(&MediaSettings {
-                    voice,
-                    first_port: 26_000,
-                    clock_error: None,
-                    digits: String::new(),
-                })
-                .expect("lines");
+            let phone = phone(user, at, u64::from(host), 1);
             (phone, at)
         };
         let ((mut caller, _), (mut callee, address)) = (phone(1, "alice"), phone(2, "bob"));
