@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::definitions::{first, is_first};
+use super::subject::{Subject, pattern};
 
 /// Declaration of a column: the running program's own or one from a file.
 #[derive(Clone, Debug)]
@@ -50,7 +51,7 @@ impl Declared {
             Declared::Own(metric) => metric.drawn_at,
             Declared::Read(declaration) => declaration.draw.as_ref().and_then(|drawing| drawing.at),
         };
-        end.is_none_or(|end| is_end(end, subject))
+        end.is_none_or(|end| Subject::end(subject) == Some(end))
     }
 
     /// Returns the kind of the metric's values.
@@ -140,7 +141,9 @@ pub struct DeclaredMeasure {
 impl Declaration {
     /// Returns `true` if it is drawn of this subject.
     pub fn is_drawn_of(&self, subject: &str) -> bool {
-        self.draw.as_ref().is_some_and(|drawing| drawing.at.is_none_or(|end| is_end(end, subject)))
+        self.draw
+            .as_ref()
+            .is_some_and(|drawing| drawing.at.is_none_or(|end| Subject::end(subject) == Some(end)))
     }
 
     /// Returns `true` if this measure is made of it.
@@ -254,25 +257,5 @@ impl Maker {
                 }
             }
         }
-    }
-}
-
-/// Returns a dotted path with `*` for numbers: "flow.transfer.*.sender".
-pub fn pattern(path: &str) -> String {
-    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    let mut text = String::with_capacity(path.len());
-    for (number, part) in path.split('.').enumerate() {
-        if number > 0 {
-            text.push('.');
-        }
-        text.push_str(if is_number(part) { "*" } else { part });
-    }
-    text
-}
-
-fn is_end(end: End, subject: &str) -> bool {
-    match end {
-        End::Sender => subject.ends_with(".sender"),
-        End::Receiver => subject.ends_with(".receiver"),
     }
 }

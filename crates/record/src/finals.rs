@@ -9,7 +9,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
-use super::{Measure, Totals};
+use super::{Measure, Totals, subject_and_metric};
 
 /// Final values, by subject and metric. In JSON an object for each subject: `{"flow.cubic.sender": {"cwnd [B]": 12000}}`.
 /// Clones share the values.
@@ -68,7 +68,7 @@ impl FinalValues {
 
     /// Returns a value by its name, "flow.cubic.sender.cwnd", with its unit.
     pub fn get(&self, name: &str) -> Option<(f64, &str)> {
-        let (subject, metric) = name.rsplit_once('.')?;
+        let (subject, metric) = subject_and_metric(name)?;
         let values = self.0.subjects.get(subject)?;
         let is_it = |(number, _): &&(u32, f64)| self.0.metrics[*number as usize].name == metric;
         values.iter().find(is_it).map(|(number, value)| (*value, &self.0.metrics[*number as usize].unit[..]))

@@ -54,7 +54,7 @@ pub use checksums::{
 };
 pub use contact_plan::{ContactPlan, PlannedContact};
 pub use csv::{quoted, write_csv};
-pub use declared::{Catalogue, Declaration, Declared, DeclaredMeasure, Drawing, pattern};
+pub use declared::{Catalogue, Declaration, Declared, DeclaredMeasure, Drawing};
 pub use definitions::DEFINITIONS;
 pub use distribution::Distribution;
 pub use files::{WholeFile, remove_unfinished, write_compact, write_json, write_whole};
@@ -80,7 +80,7 @@ pub use ring::{MAX_RING_FILES, MIN_RING_FILE_BYTES, Ring, RingSize, RingSizeErro
 pub use selection::{Form, Selected, Selection, SelectionError, is_measure_of};
 pub use series::{Column, Data, Recording, Sampling, Series, Total, Totals, Value};
 pub use stored::StoredResults;
-pub use subject::Subject;
+pub use subject::{MeasureName, Subject, SubjectKind, group_of, pattern, subject_and_metric};
 pub use summary::{Averaged, PointSummary, Setting, Summary, measures_frame, write_measures};
 pub use table::{Cell, Table, latex};
 pub use units::{Reported, UnitLine, UnitRow, UnitText};

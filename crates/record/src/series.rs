@@ -8,6 +8,7 @@ use bentpipe_sim::{EngineCounters, Fingerprint};
 use bentpipe_units::{Span, Time};
 
 use super::declared::{Catalogue, Declared};
+use super::subject_and_metric;
 
 /// Value reported by an element under one name.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -170,7 +171,7 @@ impl Series {
 
     /// Returns the column of this measure: "flow.cubic.sender.cwnd".
     pub fn column_of(&self, measure: &str) -> Option<&Column> {
-        let (element, name) = measure.rsplit_once('.')?;
+        let (element, name) = subject_and_metric(measure)?;
         self.column(element, name)
     }
 

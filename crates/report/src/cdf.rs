@@ -6,6 +6,7 @@ use indexmap::IndexMap;
 
 use super::axis::Axis;
 use super::plot::{Curve, Plot};
+use super::timed;
 
 /// Most curves of a diagram; of more flows the copies share one.
 const MAX_CURVES: usize = 8;
@@ -47,7 +48,7 @@ fn merged<'a>(
         let whole = &*distribution.subject;
         let flow = match (Subject::end_of_flow(whole), Subject::of_name(whole)) {
             (Some((flow, End::Receiver)), _) => flow,
-            (_, Some((Subject::Flow(_), _))) => whole.split_once('.').map_or(whole, |(_, flow)| flow),
+            (_, Some((Subject::Flow(_), _))) => timed::without_kind(whole),
             _ => whole,
         };
         match merged.entry(named(flow)) {

@@ -2,11 +2,14 @@
 
 use std::collections::HashSet;
 
-use bentpipe_record::{Averaged, Cell, PointSummary, Table};
+use bentpipe_record::{
+    Averaged, Cell, MeasureName, PointSummary, Subject, SubjectKind, Table, group_of, subject_and_metric,
+};
 
 use super::page::Block;
 use super::swept::SWEPT;
 use super::tables::text;
+use super::timed::without_kind;
 
 /// Most measures in the table of those that matter.
 const MAX_CHOSEN: usize = 12;
@@ -54,19 +57,15 @@ fn names(points: &[PointSummary]) -> Vec<&str> {
 
 /// Returns `true` if a measure has this name, also as the mean of a group.
 fn is_of(name: &str, measure: &str) -> bool {
-    let of_group = name.strip_prefix("group.").map(|rest| rest.strip_suffix(".mean"));
-    match of_group {
-        Some(Some(rest)) => rest.strip_suffix(measure).is_some_and(|subject| subject.ends_with('.')),
-        Some(None) => false,
-        None => name.strip_suffix(measure).is_some_and(|subject| subject.ends_with('.')),
-    }
+    let is_of_group = matches!(SubjectKind::of_name(name), Some((SubjectKind::Group, _)));
+    let found = if is_of_group { MeasureName::of_mean(name) } else { subject_and_metric(name) };
+    found.is_some_and(|(_, last)| last == measure)
 }
 
 /// Returns `true` if a measure is of a copy whose group has it too.
 fn is_of_copy(name: &str, names: &HashSet<&str>) -> bool {
-    let pattern = bentpipe_record::pattern(name);
-    let parts = pattern.split('.').skip(1).filter(|part| *part != "*").collect::<Vec<_>>().join(".");
-    pattern.contains('*') && names.contains(&*format!("group.{parts}.mean"))
+    let group = SubjectKind::of_name(name).and_then(|(_, thing)| group_of(thing));
+    group.is_some_and(|group| names.contains(&*format!("{}.mean", Subject::Group(&group))))
 }
 
 /// Returns `true` if a measure is missing at some point, or not the same everywhere.
@@ -89,13 +88,9 @@ fn table(points: &[PointSummary], measures: &[&str]) -> Table {
 
 /// Returns the title of a measure's column: "download: goodput".
 pub(super) fn short(name: &str) -> String {
-    let name = name.strip_prefix("flow.").or_else(|| name.strip_prefix("link.")).unwrap_or(name);
-    match name.strip_prefix("group.").and_then(|rest| rest.strip_suffix(".mean")) {
-        Some(rest) => {
-            rest.rsplit_once('.').map_or(rest.to_owned(), |(of, what)| format!("{of}, mean: {what}"))
-        }
-        None => name.rsplit_once('.').map_or(name.to_owned(), |(of, what)| format!("{of}: {what}")),
-    }
+    let own = || subject_and_metric(without_kind(name)).map(|(of, what)| format!("{of}: {what}"));
+    let of_group = MeasureName::of_mean(name).map(|(of, what)| format!("{of}, mean: {what}"));
+    of_group.or_else(own).unwrap_or_else(|| name.to_owned())
 }
 
 /// Returns the table with rows as columns: points are few, measures are many.

@@ -370,9 +370,7 @@ fn others(point: &Point<'_>, axis: usize) -> String {
 
 /// Returns the legend of a curve: subject, if there are several, and group.
 fn called(name: &str, ending: &str, several: bool, group: &str) -> String {
-    let thing = name.strip_suffix(ending).unwrap_or(name);
-    let thing =
-        ["flow.", "link.", "line.", "vc."].iter().find_map(|of| thing.strip_prefix(of)).unwrap_or(thing);
+    let thing = timed::without_kind(name.strip_suffix(ending).unwrap_or(name));
     match (several || group.is_empty(), group.is_empty()) {
         (true, true) => thing.to_owned(),
         (true, false) => format!("{thing}, {group}"),

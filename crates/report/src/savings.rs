@@ -1,6 +1,6 @@
 //! Table and plots of the savings of header compression and aggregation.
 
-use bentpipe_record::{Averaged, Cell, PointSummary, Table};
+use bentpipe_record::{Averaged, Cell, PointSummary, Subject, Table, group_of, subject_and_metric};
 use indexmap::IndexMap;
 
 use super::axis::Axis;
@@ -125,13 +125,12 @@ impl Savings<'_> {
 
     /// Returns a measure of the calls; of several flows that of the worst.
     fn of_calls(&self, point: &PointSummary, measure: &str) -> Option<Averaged> {
-        let ending = format!(".{measure}");
         let is_voice = |name: &str| {
-            let subject = name.strip_prefix("flow.").and_then(|name| name.strip_suffix(&ending));
-            subject.is_some_and(|subject| {
-                let original = subject.split('.').next().unwrap_or(subject);
-                self.flows.iter().any(|flow| flow == original)
-            })
+            let Some((Subject::Flow(copy), rest)) = Subject::of_name(name) else { return false };
+            let original = group_of(copy);
+            let original = original.as_deref().unwrap_or(copy);
+            let is_it = subject_and_metric(rest).map_or(rest, |(_, last)| last) == measure;
+            is_it && self.flows.iter().any(|flow| flow == original)
         };
         let is_more = |a: &Averaged, b: &Averaged| a.estimate.mean.total_cmp(&b.estimate.mean);
         let found = point.measures.iter().filter(|(name, _)| is_voice(name)).map(|(_, averaged)| averaged);

@@ -2,7 +2,10 @@
 
 use bentpipe_record::compare::{Difference, differences_of};
 use bentpipe_record::stats::{Estimate, quantile, running_means, samples_needed};
-use bentpipe_record::{Averaged, Cell, Measure, Outcome, Point, PointSummary, ResultSet, Series, Table};
+use bentpipe_record::{
+    Averaged, Cell, Measure, MeasureName, Outcome, Point, PointSummary, ResultSet, Series, Table,
+    subject_and_metric,
+};
 use indexmap::IndexMap;
 
 use super::axis::Axis;
@@ -198,8 +201,7 @@ fn samples(runs: &[&Outcome], name: &str) -> Vec<f64> {
 
 /// Returns title and name of a measure without its subject.
 fn kind(name: &str) -> (&'static str, &'static str) {
-    let name = name.strip_suffix(".mean").unwrap_or(name);
-    let last = name.rsplit('.').next().unwrap_or(name);
+    let last = MeasureName::of_mean(name).or_else(|| subject_and_metric(name)).map_or(name, |(_, last)| last);
     SWEPT
         .iter()
         .find(|(measure, _)| *measure == last)

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use bentpipe_record::compare::Difference;
 use bentpipe_record::stats::Estimate;
-use bentpipe_record::{Averaged, Cell, FinalValues, PointSummary, Subject, Table, pattern};
+use bentpipe_record::{
+    Averaged, Cell, FinalValues, MeasureName, PointSummary, Subject, SubjectKind, Table, group_of, pattern,
+};
 use indexmap::IndexMap;
 
 use super::accounts::{self, interval};
@@ -57,12 +59,12 @@ const FLOW: &[(&str, &str)] = &[
 
 /// Returns what each flow achieved, many copies in the mean.
 pub fn flow_table(point: &PointSummary) -> Option<Table> {
-    grouped("flow", "flow.", FLOW, point)
+    grouped("flow", SubjectKind::Flow, FLOW, point)
 }
 
 /// Returns what each flow achieved, copies too.
 pub(super) fn all_flows_table(point: &PointSummary) -> Option<Table> {
-    table("flow", "flow.", FLOW, point)
+    table("flow", SubjectKind::Flow, FLOW, point)
 }
 
 /// Returns the table of link directions, or `None` without links.
@@ -83,12 +85,13 @@ pub fn link_table(point: &PointSummary) -> Option<Table> {
     ];
     let mut measures = point.measures.iter();
     let is_damaged = |(name, of): (&String, &Averaged)| {
-        name.starts_with("link.") && name.ends_with(".channel-damaged") && of.estimate.mean > 0.0
+        let found = MeasureName::of(name).map(|it| (it.kind, it.measure));
+        found == Some((SubjectKind::Link, "channel-damaged")) && of.estimate.mean > 0.0
     };
     if !measures.any(is_damaged) {
         columns.retain(|(name, _)| *name != "channel-damaged");
     }
-    grouped("link", "link.", &columns, point)
+    grouped("link", SubjectKind::Link, &columns, point)
 }
 
 /// Returns the table of ATM line directions.
@@ -107,7 +110,7 @@ pub(super) fn line_table(point: &PointSummary) -> Option<Table> {
         ("cells-damaged", "damaged"),
         ("cells-misinserted", "misinserted"),
     ];
-    grouped("line", "line.", &columns, point)
+    grouped("line", SubjectKind::Line, &columns, point)
 }
 
 /// Returns the table of the ends of virtual channels, without those that carried nothing.
@@ -129,7 +132,7 @@ pub(super) fn end_table(point: &PointSummary) -> Option<Table> {
         ("receive-lost", "lost there"),
         ("rm-destination-sent", "RM cells made"),
     ];
-    let mut ends = things("vc.", point);
+    let mut ends = things(SubjectKind::Channel, point);
     ends.retain(|_, measures| measures.values().any(|measure| measure.averaged.estimate.mean != 0.0));
     collected("channel.end", ends, &columns, point)
 }
@@ -161,26 +164,26 @@ fn runs_of(averaged: &Averaged, point: &PointSummary) -> Option<(u64, usize)> {
     (n < all as u64).then_some((n, all))
 }
 
-/// Returns the measures of the things whose names begin with `prefix`.
-fn things<'a>(prefix: &str, point: &'a PointSummary) -> Things<'a> {
+/// Returns the measures of the things of a kind.
+fn things(kind: SubjectKind, point: &PointSummary) -> Things<'_> {
     let mut things = Things::new();
     for (name, averaged) in &point.measures {
-        if let Some((thing, measure)) = name.strip_prefix(prefix).and_then(|rest| rest.rsplit_once('.')) {
+        if let Some(of) = MeasureName::of(name).filter(|of| of.kind == kind) {
             let shown = Shown { averaged: averaged.clone(), n: None, runs: runs_of(averaged, point) };
-            things.entry(thing.to_owned()).or_default().insert(measure, shown);
+            things.entry(of.thing.to_owned()).or_default().insert(of.measure, shown);
         }
     }
     things
 }
 
-/// Returns a row for each thing whose measures begin with `prefix`.
-fn table(what: &str, prefix: &str, columns: &[(&str, &str)], point: &PointSummary) -> Option<Table> {
-    rows(what, columns, &things(prefix, point))
+/// Returns a row for each thing of a kind.
+fn table(what: &str, kind: SubjectKind, columns: &[(&str, &str)], point: &PointSummary) -> Option<Table> {
+    rows(what, columns, &things(kind, point))
 }
 
 /// Returns the same with one row for copies, if they are many.
-fn grouped(what: &str, prefix: &str, columns: &[(&str, &str)], point: &PointSummary) -> Option<Table> {
-    collected(what, things(prefix, point), columns, point)
+fn grouped(what: &str, kind: SubjectKind, columns: &[(&str, &str)], point: &PointSummary) -> Option<Table> {
+    collected(what, things(kind, point), columns, point)
 }
 
 /// Returns a row for each thing, one for copies if they are many.
@@ -213,15 +216,15 @@ fn collected(
 ///
 /// With it the number that the scenario has, if some never start.
 fn counted(copies: &str, count: usize, point: &PointSummary) -> String {
-    match group_value(&group_of(copies), "of", point) {
+    match group_value(&group(copies), "of", point) {
         Some(of) if of > count as f64 => format!("{count} of {of}"),
         _ => count.to_string(),
     }
 }
 
 /// Returns the name of the group of copies: "access.forward" of "access.*.forward".
-fn group_of(copies: &str) -> String {
-    copies.split('.').filter(|part| *part != "*").collect::<Vec<_>>().join(".")
+fn group(copies: &str) -> String {
+    group_of(copies).unwrap_or_else(|| copies.to_owned())
 }
 
 fn group_value(group: &str, what: &str, point: &PointSummary) -> Option<f64> {
@@ -242,8 +245,7 @@ pub fn flow_notes(point: &PointSummary) -> Vec<String> {
 
 /// Returns the criterion of good calls of each flow. Copies have one.
 fn good_calls(point: &PointSummary) -> Vec<String> {
-    let flows =
-        point.measures.keys().filter_map(|name| name.strip_prefix("flow.")?.strip_suffix(".good-loss"));
+    let flows = named(SubjectKind::Flow, "good-loss", point);
     let mut notes: IndexMap<String, String> = IndexMap::new();
     for flow in flows.filter(|flow| !flow.ends_with(".back")) {
         let value = |name: &str| point.measures.get(&format!("flow.{flow}.{name}")).map(text);
@@ -267,9 +269,19 @@ fn fragments(point: &PointSummary) -> Option<String> {
     totals.any(made).then(|| note.to_owned())
 }
 
+/// Returns the things of a kind that have a measure.
+fn named<'a>(
+    kind: SubjectKind,
+    measure: &'static str,
+    point: &'a PointSummary,
+) -> impl Iterator<Item = &'a str> {
+    let is_it = move |of: &MeasureName<'_>| of.kind == kind && of.measure == measure;
+    point.measures.keys().filter_map(|name| MeasureName::of(name)).filter(is_it).map(|of| of.thing)
+}
+
 /// Returns the numbers of copies that never start, which measures leave out.
 fn copies_left_out(point: &PointSummary) -> Vec<String> {
-    let groups = point.measures.keys().filter_map(|name| name.strip_prefix("group.")?.strip_suffix(".of"));
+    let groups = named(SubjectKind::Group, "of", point);
     let note = |group: &str| {
         let [n, of] = [group_value(group, "n", point)?, group_value(group, "of", point)?];
         let [n_text, of_text, left_out] = [n, of, of - n].map(|count| quantity(count, None, "count"));
@@ -287,7 +299,7 @@ fn of_group<'a>(
     columns: &[(&'a str, &str)],
     point: &PointSummary,
 ) -> IndexMap<&'a str, Shown> {
-    let group = group_of(copies);
+    let group = group(copies);
     let mean = |measure: &str| {
         let averaged = point.measures.get(&format!("group.{group}.{measure}.mean"))?.clone();
         let n = group_value(&group, &format!("{measure}.n"), point).filter(|n| *n != count as f64);
@@ -330,7 +342,7 @@ pub fn group_table(point: &PointSummary) -> Option<Table> {
         ("sum", "sum"),
         ("jain", "fairness"),
     ];
-    let mut table = table("group", "group.", &columns, point)?;
+    let mut table = table("group", SubjectKind::Group, &columns, point)?;
     table.caption = "Copies of a flow or link; fairness is Jain's index over them".into();
     Some(table)
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use bentpipe_net::metric::{End, Kind, Style};
-use bentpipe_record::{Column, Declaration, Series, SeriesError, Subject, pattern};
+use bentpipe_record::{Column, Declaration, Series, SeriesError, Subject, SubjectKind, pattern};
 use bentpipe_units::Span;
 use indexmap::IndexMap;
 
@@ -16,9 +16,6 @@ const MAX_CURVES: usize = 8;
 
 /// Maximum number of windows of a rate. Longer windows keep single packets from causing jumps.
 const RATE_WINDOWS: usize = 90;
-
-/// Kinds of subjects in the order of their diagrams.
-const SUBJECTS: [&str; 4] = ["flow.", "link.", "line.", "vc."];
 
 /// Diagrams whose components are stacked, from below. Their other metrics are lines.
 const STACKED: [(&str, &[&str]); 2] = [
@@ -173,14 +170,14 @@ struct Drawn<'a> {
 
 impl<'a> Drawn<'a> {
     /// Returns the place of the diagram: by kind of subject, rates first, counted events last.
-    fn order(&self) -> (usize, u8) {
-        let subject = SUBJECTS.iter().position(|kind| self.column.element.starts_with(kind));
+    fn order(&self) -> (SubjectKind, u8) {
+        let kind = kind_and_name(&self.column.element).map_or(SubjectKind::Node, |(kind, _)| kind);
         let style = match (self.style, self.column.metric.kind()) {
             (Style::Rate, _) => 0,
             (_, Kind::Gauge | Kind::Histogram) => 1,
             (_, Kind::Counter) => 2,
         };
-        (subject.unwrap_or(SUBJECTS.len()), style)
+        (kind, style)
     }
 
     /// Returns the subject's name for a legend: "satellite.forward" of "link.satellite.forward".
@@ -206,8 +203,16 @@ impl<'a> Drawn<'a> {
 
 /// Returns the name of an element without kind and end of a flow.
 fn legend(element: &str) -> &str {
-    let without_kind = || SUBJECTS.iter().find_map(|kind| element.strip_prefix(kind)).unwrap_or(element);
-    Subject::end_of_flow(element).map_or_else(without_kind, |(flow, _)| flow)
+    Subject::end_of_flow(element).map_or_else(|| without_kind(element), |(flow, _)| flow)
+}
+
+/// Returns a name without its kind, for titles and legends. Nodes and groups keep theirs.
+pub(super) fn without_kind(name: &str) -> &str {
+    kind_and_name(name).map_or(name, |(_, thing)| thing)
+}
+
+fn kind_and_name(name: &str) -> Option<(SubjectKind, &str)> {
+    SubjectKind::of_name(name).filter(|(kind, _)| !matches!(kind, SubjectKind::Group | SubjectKind::Node))
 }
 
 /// Returns the end of a flow that an element is.

@@ -26,7 +26,7 @@ pub fn original<'a>(scenario: &Scenario, name: &'a str) -> Option<&'a str> {
 }
 
 /// Returns original and number, from zero, of a copy with settings of its own.
-pub(crate) fn apart<'a, T>(table: &IndexMap<String, T>, name: &'a str) -> Option<(&'a str, u32)> {
+pub fn apart<'a, T>(table: &IndexMap<String, T>, name: &'a str) -> Option<(&'a str, u32)> {
     let (original, number) = name.rsplit_once('.')?;
     let number: u32 = number.parse().ok().filter(|number| *number > 0)?;
     table.contains_key(original).then_some((original, number - 1))

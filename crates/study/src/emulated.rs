@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use bentpipe_lab::run::{Failure, Monitor};
-use bentpipe_record::{Summary, write_json};
+use bentpipe_record::{MeasureName, Summary, write_json};
 use bentpipe_report::{Block, Cell, Table, quantity};
 use indexmap::IndexMap;
 use serde::Serialize;
@@ -182,8 +182,7 @@ impl Pair<'_> {
         let (simulated, real) = (of(&self.simulated)?, self.real.as_ref().map(of).transpose()?);
         let flow = &self.network.flow;
         let found = |measures: &Measures, name: &str| {
-            let is_whole = name.starts_with("flow.") || name.starts_with("link.");
-            let whole = measures.get(name).filter(|_| is_whole);
+            let whole = measures.get(name).filter(|_| MeasureName::of(name).is_some());
             whole.or_else(|| measures.get(&format!("flow.{flow}.{name}"))).cloned()
         };
         let line = |measure: &str, of: &dyn Fn(&Measures) -> Option<Found>| EmulatedFlow {

@@ -10,7 +10,7 @@ use bentpipe_units::Span;
 
 use super::groups::{is_goodput, jain};
 use super::run::{Active, Run, Summed};
-use super::subjects::{Kind, Subject};
+use super::subjects::{Kind, Subject, find};
 
 /// Returns the measures of each flow that starts before the end of the run.
 ///
@@ -110,18 +110,6 @@ fn word(application: &Application) -> &'static str {
         Application::Paced(_) => "paced",
         Application::OnOff(_) => "on-off",
     }
-}
-
-/// Returns a flow of the scenario, with its name and its copy's number from zero. Copy number n is called NAME.n.
-pub(super) fn find<'a>(scenario: &'a Scenario, path: &str) -> Option<(&'a str, &'a Flow, u64)> {
-    let name = path.strip_prefix("flow/").unwrap_or(path);
-    let of = |name: &str| scenario.flow.get_key_value(name).map(|(name, flow)| (name.as_str(), flow));
-    let copy = || {
-        let (base, number) = name.rsplit_once('.')?;
-        let (base, flow) = of(base)?;
-        Some((base, flow, number.parse::<u64>().ok()?.saturating_sub(1)))
-    };
-    of(name).map(|(name, flow)| (name, flow, 0)).or_else(copy)
 }
 
 /// Returns the times that a flow was active at its sender and at its receivers.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use bentpipe_net::metric::{How, Metric};
-use bentpipe_record::{Measure, pattern, stats};
+use bentpipe_record::{Measure, SubjectKind, group_of, stats};
 use bentpipe_transport::{app, tcp};
 use indexmap::IndexMap;
 
@@ -82,9 +82,8 @@ pub(super) fn measures(sums: &[&Summed<'_>], window_s: f64) -> Vec<Measure> {
 /// That is "download" of "flow/download.3", "access.forward" of
 /// "link/access.2/forward".
 fn group(path: &str) -> Option<String> {
-    let pattern = pattern(&path.replace('/', "."));
-    let (_, rest) = pattern.split_once('.')?;
-    pattern.contains('*').then(|| rest.split('.').filter(|part| *part != "*").collect::<Vec<_>>().join("."))
+    let name = path.replace('/', ".");
+    SubjectKind::of_name(&name).and_then(|(_, thing)| group_of(thing))
 }
 
 impl Group<'_> {

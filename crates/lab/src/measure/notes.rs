@@ -3,14 +3,16 @@
 use std::collections::HashSet;
 
 use bentpipe_net::metric::End;
-use bentpipe_record::{FlowFact, FlowNote, LedgerColumn, LedgerRow, Measure, Recording};
+use bentpipe_record::{
+    FlowFact, FlowNote, LedgerColumn, LedgerRow, Measure, Recording, Subject as Named, subject_and_metric,
+};
 use bentpipe_scenario::{Application, Flow, Scenario, Traffic, copies};
 use bentpipe_site::application::{Bulk, OnOff, Paced};
 use bentpipe_units::{Span, Time};
 
-use super::flows::{active, find};
+use super::flows::active;
 use super::run::Run;
-use super::subjects::{self, Kind, Subject};
+use super::subjects::{self, Kind, Subject, find};
 
 /// Returns the flows without goodput whose settings are the cause.
 ///
@@ -25,7 +27,9 @@ pub(crate) fn idle(
     let with_goodput: HashSet<&str> = measures
         .iter()
         .filter(|measure| measure.value > 0.0)
-        .filter_map(|measure| measure.name.strip_suffix(".goodput"))
+        .filter_map(|measure| subject_and_metric(&measure.name))
+        .filter(|(_, metric)| *metric == "goodput")
+        .map(|(flow, _)| flow)
         .collect();
     let flows = subjects::of(&recording.end.parts).into_iter().filter(|subject| subject.kind == Kind::Flow);
     let note = |subject: Subject<'_>| {
@@ -45,10 +49,8 @@ pub(crate) fn idle(
 
 /// Returns `true` for packets that an end of a flow sent in the window.
 fn is_sent_by(row: &LedgerRow, flow: &str) -> bool {
-    let is_of_flow = row
-        .sender
-        .strip_prefix(flow)
-        .is_some_and(|end| end.starts_with(".sender") || end.starts_with(".receiver"));
+    let is_of_flow =
+        Named::part_of_flow(&row.sender).is_some_and(|(of, ..)| Named::Flow(of).to_string() == flow);
     is_of_flow && row.column == LedgerColumn::Sent && row.packets > row.in_warm_up
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bentpipe_net::metric::End;
 use bentpipe_record::Subject as Named;
+use bentpipe_scenario::{Flow, Scenario, copies};
 
 /// Beginning of the paths of flows.
 const FLOW: &str = "flow/";
@@ -78,6 +79,17 @@ fn subject(path: &str) -> Option<(&str, Kind, Option<End>)> {
         Named::Channel(..) => Some((path, Kind::ChannelEnd, None)),
         Named::Group(_) | Named::Node(_) => None,
     }
+}
+
+/// Returns a flow of the scenario, with its name and its copy's number from zero. Copy number n is called NAME.n.
+pub(super) fn find<'a>(scenario: &'a Scenario, path: &str) -> Option<(&'a str, &'a Flow, u64)> {
+    let (Named::Flow(name), _) = Named::of_element(path)? else { return None };
+    let of = |name: &str| scenario.flow.get_key_value(name).map(|(name, flow)| (name.as_str(), flow));
+    let copy = || {
+        let (base, number) = copies::apart(&scenario.flow, name)?;
+        of(base).map(|(base, flow)| (base, flow, number.into()))
+    };
+    of(name).map(|(name, flow)| (name, flow, 0)).or_else(copy)
 }
 
 #[cfg(test)]

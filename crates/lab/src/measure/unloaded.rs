@@ -10,6 +10,7 @@ use bentpipe_transport::app::metrics::DELAYS;
 use bentpipe_transport::ping::metrics::RTTS;
 use bentpipe_units::Span;
 
+use super::subjects::find;
 use crate::budget;
 
 /// Delays of empty paths and of other flows.
@@ -29,16 +30,9 @@ impl Unloaded {
 
     /// Returns the delay of the flow's empty path, or any packet's longest delay.
     pub(super) fn delay(&self, scenario: &Scenario, path: &str) -> Span {
-        let empty = base(scenario, path).and_then(|name| self.of_flows.get(name)).copied();
+        let empty = find(scenario, path).and_then(|(name, ..)| self.of_flows.get(name)).copied();
         empty.unwrap_or_default().max(self.longest)
     }
-}
-
-/// Returns the name of a flow in the scenario, which its copies share.
-fn base<'a>(scenario: &'a Scenario, path: &str) -> Option<&'a str> {
-    let name = path.strip_prefix("flow/").unwrap_or(path);
-    let copied = || scenario.flow.get_key_value(name.rsplit_once('.')?.0);
-    scenario.flow.get_key_value(name).or_else(copied).map(|(name, _)| &**name)
 }
 
 /// Returns the longest one-way delay in distributions.
