@@ -34,6 +34,7 @@ mod routes;
 mod tunnel;
 
 use answer::Limit;
+pub(crate) use demux::ports;
 use demux::{Demux, Service};
 pub use divert::Divert;
 use divert::Diverts;
@@ -638,14 +639,14 @@ fn target(packet: &Packet) -> Result<Target, Drop> {
         let is_fragment = is_later || ip.more_fragments();
         return if is_fragment { Err(Drop::BadHeader) } else { Ok(Target::Tunnelled((ip.src(), ip.dst()))) };
     }
-    let (from, to) = demux::ports(protocol, ip.payload(), is_later);
+    let (from, to) = ports(protocol, ip.payload(), is_later);
     Ok(Target::Service(Service::new(protocol, to), from))
 }
 
 fn target_v6(packet: &Packet) -> Result<Target, Drop> {
     let view = view(packet).map_err(|_| Drop::BadHeader)?;
     let upper = view.upper().map_err(|_| Drop::BadHeader)?;
-    let (from, to) = demux::ports(upper.protocol, upper.bytes, upper.is_later_fragment);
+    let (from, to) = ports(upper.protocol, upper.bytes, upper.is_later_fragment);
     Ok(Target::Service(Service::new(upper.protocol, to), from))
 }
 

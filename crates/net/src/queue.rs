@@ -1,6 +1,6 @@
 //! Queue disciplines: order of waiting packets, drops and marks.
 //!
-//! A discipline serves packets whole, each class first in, first out. It gets the instant of each arrival and each
+//! A discipline serves packets whole, each class or flow first in, first out. It gets the instant of each arrival and each
 //! start of service, so a link that processes its queue only now and then still shows it true times.
 
 use bentpipe_units::{RandomStream, Time};
@@ -9,14 +9,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::{InvalidConfig, Observer, Packet};
 
+mod codel;
 mod drop_tail;
+mod ecn;
+mod fq_codel;
 mod integral;
 pub mod metrics;
+mod pie;
 mod priority;
 mod red;
+mod tally;
+mod timed;
 
+pub use codel::{CoDel, Config as CoDelConfig};
 pub(crate) use drop_tail::Backlog;
+use drop_tail::MOST_PACKETS;
 pub use drop_tail::{Config as DropTailConfig, DEFAULT_PACKETS, DropTail};
+pub use fq_codel::{Config as FqCoDelConfig, FqCoDel};
+pub use pie::{Config as PieConfig, Pie};
 pub use priority::{Config as PriorityConfig, Dscps, Priority};
 pub use red::{Config as RedConfig, Red, Rounding};
 
@@ -69,6 +79,14 @@ pub enum Discipline {
     Red(RedConfig),
     /// Two classes by DSCP, of which the expedited one is served first.
     Priority(PriorityConfig),
+    /// Controlled delay: drops at the head while packets wait too long.
+    #[serde(rename = "codel")]
+    CoDel(CoDelConfig),
+    /// Flows in turn, each with controlled delay.
+    #[serde(rename = "fq-codel")]
+    FqCoDel(FqCoDelConfig),
+    /// Drops of arrivals by a probability that follows the delay.
+    Pie(PieConfig),
 }
 
 impl Default for Discipline {
@@ -87,6 +105,9 @@ impl Discipline {
             Discipline::DropTail(config) => Ok(Box::new(DropTail::new(config))),
             Discipline::Red(config) => Ok(Box::new(Red::new(config)?)),
             Discipline::Priority(config) => Ok(Box::new(Priority::new(config))),
+            Discipline::CoDel(config) => Ok(Box::new(CoDel::new(config)?)),
+            Discipline::FqCoDel(config) => Ok(Box::new(FqCoDel::new(config)?)),
+            Discipline::Pie(config) => Ok(Box::new(Pie::new(config)?)),
         }
     }
 }

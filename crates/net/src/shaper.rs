@@ -260,9 +260,9 @@ impl Element for Shaper {
         observer.counter(&metrics::DROPPED_TOO_BIG, self.too_big);
         observer.gauge(&metrics::QUEUE, self.waiting.packets() as f64);
         observer.gauge(&metrics::QUEUE_BYTES, self.waiting.bytes() as f64);
-        let [_, mean_bytes] = self.waiting.means(now, observer);
+        let [_, mean_bytes] = self.waiting.tally().means(now, observer);
         observer.gauge(&metrics::QUEUE_MEAN_BYTES, mean_bytes);
-        self.waiting.observe_peaks(&metrics::QUEUE_MAX, &metrics::QUEUE_MAX_BYTES, observer);
+        self.waiting.tally().observe_peaks(&metrics::QUEUE_MAX, &metrics::QUEUE_MAX_BYTES, observer);
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

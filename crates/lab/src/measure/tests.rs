@@ -212,7 +212,7 @@ fn drops_of_red_are_counted_once() {
     let mut recording = recording();
     recording.end.entries.retain(|total| !total.metric.is(&queue::DROPPED_QUEUE));
     let causes = [&queue::DROPPED_LIMIT, &queue::DROPPED_EARLY, &queue::DROPPED_FORCED];
-    let drops = causes.into_iter().zip([5, 7, 8]).chain([(&queue::RED_DROPPED_QUEUE, 20)]);
+    let drops = causes.into_iter().zip([5, 7, 8]).chain([(&queue::AQM_DROPPED_QUEUE, 20)]);
     recording.end.entries.extend(drops.map(|(cause, n)| Total::new(6, cause, Value::Counter(n))));
     let measures = measures(&scenario, 1, &recording, &[]);
     let dropped = measures.iter().find(|measure| measure.name == "link.l.forward.dropped");

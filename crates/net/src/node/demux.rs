@@ -116,7 +116,7 @@ fn connection(service: Service, remote_port: u16) -> u64 {
 /// Returns the source and destination port of an IP payload. They are zeros for other protocols and `later` fragments.
 /// UDP, TCP, DCCP, SCTP and UDP-Lite have them at the same place.
 #[inline]
-pub(super) fn ports(protocol: Protocol, bytes: &[u8], later: bool) -> (u16, u16) {
+pub(crate) fn ports(protocol: Protocol, bytes: &[u8], later: bool) -> (u16, u16) {
     const DCCP: Protocol = Protocol(33);
     const SCTP: Protocol = Protocol(132);
     let has_ports = matches!(protocol, Protocol::UDP | Protocol::TCP | DCCP | SCTP | Protocol::UDP_LITE);

@@ -6,15 +6,14 @@ use bentpipe_units::{Bytes, RandomStream, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::integral::Integral;
+use super::tally::Tally;
 use super::{Discipline, OTHER_KIND, Queue};
-use crate::metric::{Gauge, Of};
 use crate::queue::metrics;
-use crate::{InvalidConfig, Observer, Packet, Peak, Why, ledger};
+use crate::{InvalidConfig, Observer, Packet, Why, ledger};
 
 /// Maximum number of packets in a queue, for any limits. That is a gigabyte of memory, and seconds of any
 /// line.
-const MOST_PACKETS: usize = 1 << 22;
+pub(super) const MOST_PACKETS: usize = 1 << 22;
 
 /// Default limit in packets, that of a Linux interface (`txqueuelen`).
 pub const DEFAULT_PACKETS: u32 = 1000;
@@ -102,7 +101,7 @@ impl Queue for DropTail {
 
     fn observe(&self, now: Time, observer: &mut dyn Observer) {
         observer.counter(&metrics::DROPPED_QUEUE, self.dropped);
-        self.waiting.observe(now, observer);
+        self.waiting.tally().observe(now, observer);
     }
 }
 
@@ -110,10 +109,7 @@ impl Queue for DropTail {
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     packets: VecDeque<Packet>,
-    bytes: u64,
-    integral: Integral,
-    most_packets: Peak,
-    most_bytes: Peak,
+    tally: Tally,
 }
 
 impl Drop for Backlog {
@@ -125,18 +121,14 @@ impl Drop for Backlog {
 impl Backlog {
     #[inline]
     pub(crate) fn push(&mut self, packet: Packet, now: Time) {
-        self.integral.arrive(packet.len(), now);
-        self.bytes += packet.len() as u64;
+        self.tally.arrive(packet.len(), now);
         self.packets.push_back(packet);
-        self.most_packets.note(self.packets.len() as u64);
-        self.most_bytes.note(self.bytes);
     }
 
     #[inline]
     pub(crate) fn pop(&mut self, now: Time) -> Option<Packet> {
         let packet = self.packets.pop_front()?;
-        self.integral.leave(packet.len(), now);
-        self.bytes -= packet.len() as u64;
+        self.tally.leave(packet.len(), now);
         Some(packet)
     }
 
@@ -145,53 +137,26 @@ impl Backlog {
         self.packets.front()
     }
 
+    #[inline]
     pub(crate) fn packets(&self) -> usize {
-        self.packets.len()
+        self.tally.packets()
     }
 
+    #[inline]
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+        self.tally.bytes()
     }
 
-    /// Returns the mean packets and bytes that waited since the window of measures started.
-    pub(crate) fn means(&self, now: Time, observer: &mut dyn Observer) -> [f64; 2] {
-        self.integral.means(now, (self.packets(), self.bytes), observer)
+    /// Returns what counts the packets and bytes.
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
     }
-
-    /// Reports the most packets and bytes that waited.
-    pub(crate) fn observe_peaks(
-        &self,
-        packets: &'static Of<Gauge>,
-        bytes: &'static Of<Gauge>,
-        observer: &mut dyn Observer,
-    ) {
-        self.most_packets.observe(packets, self.packets.len() as u64, observer);
-        self.observe_most_bytes(bytes, observer);
-    }
-
-    /// Reports the most bytes that waited.
-    pub(crate) fn observe_most_bytes(&self, metric: &'static Of<Gauge>, observer: &mut dyn Observer) {
-        self.most_bytes.observe(metric, self.bytes, observer);
-    }
-
-    /// Reports how much waits, and how much did in the mean and at most.
-    pub(crate) fn observe(&self, now: Time, observer: &mut dyn Observer) {
-        observer.gauge(&metrics::QUEUE, self.packets.len() as f64);
-        observer.gauge(&metrics::QUEUE_BYTES, self.bytes as f64);
-        observe_means(self.means(now, observer), observer);
-        self.observe_peaks(&metrics::QUEUE_MAX, &metrics::QUEUE_MAX_BYTES, observer);
-    }
-}
-
-/// Reports the mean packets and bytes of a queue.
-pub(super) fn observe_means([packets, bytes]: [f64; 2], observer: &mut dyn Observer) {
-    observer.gauge(&metrics::QUEUE_MEAN, packets);
-    observer.gauge(&metrics::QUEUE_MEAN_BYTES, bytes);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metric::{Gauge, Of};
 
     fn fill(config: Config, lens: &[u32]) -> (usize, u64, u64) {
         let mut queue = DropTail::new(&config);

@@ -14,13 +14,15 @@ crate::metrics! {
         => .summed(&[Sum::new("queue-max", "Peak queue", How::Last).since(2)]);
     Gauge QUEUE_MAX_BYTES = "queue-max-bytes", Bytes, "Peak queue in bytes"
         => .summed(&[Sum::new("queue-max-bytes", "Peak queue", How::Last).since(2)]);
-    Counter RED_DROPPED_QUEUE = "dropped-queue", Packets, "Packets dropped for any of these causes";
+    Counter AQM_DROPPED_QUEUE = "dropped-queue", Packets, "Packets dropped for any of these causes";
     Counter DROPPED_LIMIT = "dropped-limit", Packets, "Packets dropped, queue full" => .drops();
     Counter DROPPED_EARLY = "dropped-early", Packets, "Packets dropped early at random" => .drops();
     Counter DROPPED_FORCED = "dropped-forced", Packets, "Packets dropped, average above the threshold" => .drops();
+    Counter DROPPED_AQM = "dropped-aqm", Packets, "Packets dropped to keep the delay low" => .drops();
     Counter MARKED = "marked", Packets, "Packets marked (ECN)";
     Counter DROPPED_EXPEDITED = "dropped-expedited", Packets, "Expedited packets among those dropped by the queue";
     Gauge EXPEDITED_BYTES = "queue-expedited-bytes", Bytes, "Bytes of expedited packets queued";
     Gauge EXPEDITED_MAX_BYTES = "queue-expedited-max-bytes", Bytes, "Peak queue of expedited packets";
     Gauge QUEUE_AVERAGE_BYTES = "queue-average-bytes", Bytes, "Average queue of RED";
+    Gauge DROP_PROBABILITY = "drop-probability", Ratio, "Drop probability of PIE";
 }

@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 use super::drop_tail::Limits;
-use super::drop_tail::observe_means;
+use super::tally::observe_means;
 use super::{Backlog, Discipline, OTHER_KIND, Queue};
 use crate::queue::metrics;
 use crate::{InvalidConfig, Observer, Packet, Peak, Why};
@@ -151,12 +151,12 @@ impl Queue for Priority {
         observer.counter(&metrics::DROPPED_EXPEDITED, self.dropped[0]);
         observer.gauge(&metrics::QUEUE, self.packets() as f64);
         observer.gauge(&metrics::QUEUE_BYTES, self.bytes() as f64);
-        let [expedited, others] = [0, 1].map(|class| self.waiting[class].means(now, observer));
+        let [expedited, others] = [0, 1].map(|class| self.waiting[class].tally().means(now, observer));
         observe_means([expedited[0] + others[0], expedited[1] + others[1]], observer);
         self.most_packets.observe(&metrics::QUEUE_MAX, self.packets() as u64, observer);
         self.most_bytes.observe(&metrics::QUEUE_MAX_BYTES, self.bytes(), observer);
         observer.gauge(&metrics::EXPEDITED_BYTES, self.waiting[0].bytes() as f64);
-        self.waiting[0].observe_most_bytes(&metrics::EXPEDITED_MAX_BYTES, observer);
+        self.waiting[0].tally().observe_most_bytes(&metrics::EXPEDITED_MAX_BYTES, observer);
     }
 }
 

@@ -4,12 +4,11 @@
 //! Not modelled: adaptive RED, the byte mode that weighs a packet's chance by its length, Linux's fixed-point average.
 
 use bentpipe_units::{Bytes, RandomStream, Rate, Time};
-use bentpipe_wire::ip::{self, Ecn};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::drop_tail::Backlog;
-use super::{Discipline, OTHER_KIND, Queue};
+use super::{Discipline, OTHER_KIND, Queue, ecn};
 use crate::config::{InvalidConfig, probability};
 use crate::queue::metrics;
 use crate::{Observer, Packet, Why};
@@ -248,24 +247,13 @@ impl Red {
 
     /// Returns the packet with its mark if it may have one, or drops it.
     fn mark(&mut self, mut packet: Packet, may: bool) -> Option<Packet> {
-        if !may || !mark(&mut packet) {
+        if !may || !ecn::mark(&mut packet) {
             packet.lose(Why::Aqm);
             return None;
         }
         self.marked += 1;
         Some(packet)
     }
-}
-
-/// Returns `true` if the packet, of an ECN-capable transport, is marked.
-fn mark(packet: &mut Packet) -> bool {
-    let elided = packet.len() - packet.header().len();
-    let Ok(mut ip) = ip::Packet::new_elided(packet.header_mut(), elided) else { return false };
-    let is_capable = ip.traffic_class().ecn() != Ecn::NotEct;
-    if is_capable {
-        ip.mark_ecn(Ecn::Ce);
-    }
-    is_capable
 }
 
 impl Law {
@@ -348,8 +336,8 @@ impl Queue for Red {
 
     fn observe(&self, now: Time, observer: &mut dyn Observer) {
         let dropped = self.dropped_limit + self.dropped_early + self.dropped_forced;
-        observer.counter(&metrics::RED_DROPPED_QUEUE, dropped);
-        self.waiting.observe(now, observer);
+        observer.counter(&metrics::AQM_DROPPED_QUEUE, dropped);
+        self.waiting.tally().observe(now, observer);
         observer.counter(&metrics::DROPPED_LIMIT, self.dropped_limit);
         observer.counter(&metrics::DROPPED_EARLY, self.dropped_early);
         observer.counter(&metrics::DROPPED_FORCED, self.dropped_forced);

@@ -1,7 +1,7 @@
 use std::net::IpAddr;
 
 use bentpipe_units::Span;
-use bentpipe_wire::ip::Protocol;
+use bentpipe_wire::ip::{self, Ecn, Protocol};
 
 use super::*;
 
