@@ -112,6 +112,14 @@ fn a_handshake_goes_by_changes_of_delay() {
     }
 }
 
+/// ACKs wait on a way back that is down, and go on when it is up.
+#[test]
+fn a_way_back_that_is_down_holds_acks_for_that_time() {
+    let flow = transfer("60 kB", "controller = \"newreno\"").replace("from =", "start = \"6600 ms\"\nfrom =");
+    let down = format!("{}hold = \"3 s\"\n", event("4 s", "\"link.l0.return.rate\" = \"0 bit/s\""));
+    keeps(&row(&["rate = \"1 Mbit/s\"\ndelay = \"100 ms\""], &format!("{flow}{down}")), 5.0);
+}
+
 /// A receiver with few segments acknowledges them by its timer.
 #[test]
 fn timers_acknowledge_before_numbers_of_segments() {
@@ -144,18 +152,43 @@ fn short_packets_take_less_than_full_ones() {
     keeps(&row(&[line], &later), 1.1);
 }
 
+/// Where ACKs release few segments, those that its application writes come with the first of them.
+#[test]
+fn bursts_at_the_start_are_counted() {
+    for opener in ["sender", "receiver"] {
+        for (burst, size, factor) in [(1, "20 kB", 20.0), (2, "40 kB", 2.0), (4, "200 kB", 2.0)] {
+            let tcp = format!("controller = \"newreno\", max_burst = {burst}, opened_by = \"{opener}\"");
+            keeps(&row(&["rate = \"2 Mbit/s\"\ndelay = \"500 ms\""], &transfer(size, &tcp)), factor);
+        }
+    }
+}
+
+/// A copy that starts late stops before its data are written.
+#[test]
+fn a_transfer_that_stops_early_has_no_completion() {
+    let copies = "stop = \"4 s\"\ncount = 4\nstagger = \"1 s\"\nstart = \"500 ms\"\nfrom =";
+    let flow = transfer("300 kB", "controller = \"newreno\"").replace("from =", copies);
+    let (of_size, shown, ..) = compared(&row(&["rate = \"1 Mbit/s\"\ndelay = \"300 ms\""], &flow));
+    assert!(of_size.tcp.as_ref().is_some_and(|tcp| tcp.completion.is_none()), "{shown}");
+    assert!(shown.contains("it may stop before all of its data are written"), "{shown}");
+}
+
 /// BBR with a window of few segments.
 #[test]
 fn few_segments_at_the_start_take_no_less_than_the_forecast() {
     for controller in ["bbr", "cubic", "newreno"] {
         for (window, size) in [(1, "40 kB"), (1, "300 kB"), (2, "100 kB"), (3, "300 kB")] {
-            for (rate, delay) in [(10, 50), (2, 270), (10, 10)] {
-                let line = format!("rate = \"{rate} Mbit/s\"\ndelay = \"{delay} ms\"");
+            for (rate, delay) in [(10_000, 50), (2000, 270), (10_000, 10)] {
+                let line = format!("rate = \"{rate} kbit/s\"\ndelay = \"{delay} ms\"");
                 let tcp = format!("controller = \"{controller}\", initial_window = {window}");
                 keeps(&row(&[&line], &transfer(size, &tcp)), 1.5);
             }
         }
     }
+    // The round trip of a handshake paces the first segments.
+    let few =
+        "controller = \"bbr\", initial_window = 1, mss = \"536 B\", ack_delay = \"500 ms\", sack = false";
+    keeps(&row(&["rate = \"109463 bit/s\"\ndelay = \"5310 us\""], &transfer("14992 B", few)), 1.1);
 }
 
 /// A bundle in segments is lost with any of them.

@@ -22,6 +22,11 @@ const MOST_STATES: usize = 1000;
 /// Part of the rate at which ACKs fill their way from which on they wait.
 const NEARLY: f64 = 0.98;
 
+/// Seconds that a bit takes of a line that is down.
+///
+/// ACKs on it have no distance, as how long they wait is that of the state.
+const DOWN: f64 = 1.0;
+
 /// Path of a flow over the run.
 pub(super) struct Along {
     /// States from the start of the run on.
@@ -45,7 +50,7 @@ impl Along {
         let ack = |state: usize| {
             let [data, answers] = alone.of(media, states, state);
             // Where they are lost, others acknowledge more.
-            let waits = acks_stay && answers > NEARLY * data;
+            let waits = acks_stay && answers > NEARLY * data && answers < DOWN;
             if waits { Span::from_secs_f64(answers * per_ack) } else { Span::ZERO }
         };
         let of = |state: usize| {

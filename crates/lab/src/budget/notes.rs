@@ -565,7 +565,7 @@ fn ack_note(scenario: &Scenario, path: &Path, forecast: &Forecast, budget: &Flow
     let by_answers = budget.by_answers.filter(|_| path.answers_on(link, way))?;
     let (at, len) = (direction(scenario, (link, way)), Bytes::new(path.answer_len()));
     let with_slow_start = budget.tcp.as_ref().and_then(|tcp| tcp.with_slow_start);
-    let most = with_slow_start.map_or(budget.ceiling, |most| most.min(budget.ceiling)).max(by_answers);
+    let most = with_slow_start.filter(|most| *most > by_answers).unwrap_or(budget.ceiling);
     let [by_answers, most] = [by_answers, most].map(show::rate);
     Some(format!(
         "its ACKs of {len} fill {at}, which limits it to {by_answers} where none is lost and its window stays; while it grows, or as ACKs are lost, it gets more, up to {most}"

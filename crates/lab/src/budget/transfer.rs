@@ -69,10 +69,11 @@ impl Climbs {
 /// Returns a slow start of another path, for one that is nearly the same.
 fn scaled(of: &Ascent, climbed: &Climbed, path: &Ascent) -> Option<Climbed> {
     let ratio = |this: f64, other: f64| this.max(other) / this.min(other).max(f64::MIN_POSITIVE);
-    let rtt = |of: &Ascent| of.path.first().map(|state| (state.there + state.back).as_secs_f64());
+    // The first state may be that of the handshake.
+    let rtt = |of: &Ascent| of.path.last().map(|state| (state.there + state.back).as_secs_f64());
     let (this, other) = (rtt(path)?, rtt(of)?);
-    let is_like = path.path.len() == 1
-        && of.path.len() == 1
+    let is_like = path.path.len() <= 2
+        && of.path.len() == path.path.len()
         && ratio(this, other) < LIKE
         && ratio(path.window.get() as f64, of.window.get() as f64) < LIKE
         && (path.payload, path.data) == (of.payload, of.data);
@@ -143,6 +144,7 @@ impl Transfer {
         let all: Vec<Transfer> = paths.into_iter().filter_map(transfer).collect();
         let first = *all.first()?;
         let takes = all.iter().map(|one| one.takes).min_by_key(|takes| takes.unwrap_or(Span::MAX)).flatten();
+        let takes = takes.filter(|takes| !is_cut((&scenario.flow[n], path), last, (*takes, &along)));
         let sum: Option<u64> = all.iter().map(|one| one.goodput.map(Rate::as_bps)).sum();
         let goodput = sum.map(|sum| Rate::from_bps(sum / all.len() as u64));
         let changes = all.iter().any(|one| one.changes) || is_best;
@@ -162,18 +164,25 @@ struct Edges {
 }
 
 impl Edges {
-    /// Returns the path for a walk with a handshake of full packets.
+    /// Returns the path for a walk, with a handshake of short packets.
     fn walked(&self) -> Vec<PathState> {
         let mut all: Vec<PathState> = Vec::new();
         for state in &self.path {
-            let from = (state.from + self.less).saturating_sub(self.opens);
-            let from = if state.from.is_zero() { Span::ZERO } else { from };
+            let from = state.from.saturating_sub(self.opens);
             if from.is_zero() {
                 all.clear();
             }
             all.push(PathState { from, ..*state });
         }
-        all
+        let short = handshake(&all, self.less).unwrap_or_default();
+        if self.less.is_zero() || short.is_zero() {
+            return all;
+        }
+        let next = all.partition_point(|state| state.from <= short);
+        let (first, then) = (all[0], all[next.max(1) - 1]);
+        let there = first.there.saturating_sub(self.less).min(short);
+        let first = PathState { there, back: short.saturating_sub(there), ..first };
+        [first, PathState { from: short, ..then }].into_iter().chain(all.drain(next..)).collect()
     }
 }
 
@@ -213,8 +222,7 @@ impl Ground<'_> {
         let first = *states.iter().find(|state| state.rate.as_bps() > 0)?;
         let rate = states.iter().map(|state| state.rate).max().filter(|rate| rate.as_bps() > 0)?;
         let (less, opens) = (edges.less, edges.opens);
-        // The walk has a handshake of full packets.
-        let until = |time: Span| (time + less).saturating_sub(opens);
+        let until = |time: Span| time.saturating_sub(opens);
         let is_switched = self.states.activities.is_switched(self.n);
         let lasts = time(self.scenario, flow).filter(|_| !is_switched).unwrap_or(Span::MAX);
         let end = if lasts == Span::MAX { rest_of(self.scenario, flow) } else { lasts };
@@ -286,6 +294,9 @@ impl Ground<'_> {
         };
         if self.states.activities.is_switched(self.n) {
             Some("events turn it off and on")
+        } else if matches!(&self.scenario.flow[self.n].traffic, Traffic::Tcp(tcp) if tcp.max_burst == Some(1))
+        {
+            Some("timers decide which segments have an ACK together")
         } else if splitter(self.scenario, self.path).is_some() {
             Some("a proxy splits it")
         } else if self.path.hops_there().iter().any(is_of_bucket) {
@@ -314,28 +325,42 @@ impl Ground<'_> {
         let bursts = self.path.hops_there().iter().filter_map(|hop| self.media.limit(hop.0, hop.1));
         let burst: u64 = bursts.map(|limit| limit.burst.get()).sum();
         let left = size.get().saturating_sub(burst + self.path.payload);
-        let handshake = if is_split { Span::ZERO } else { handshake(states)? };
+        let handshake = if is_split { Span::ZERO } else { handshake(states, edges.less)? };
         let least = states.iter().map(|state| state.there).min()?;
         // The last packet may go when the path is shorter.
-        let begin = (handshake + edges.opens).saturating_sub(edges.less);
+        let begin = handshake + edges.opens;
         let end = Carried { path: states.clone(), window: None }.end(begin, Bytes::new(left))?;
         Some((end + least).saturating_sub(edges.shorter))
     }
 }
 
-/// Returns the time of a SYN and its answer, each by the path then.
-fn handshake(states: &[PathState]) -> Option<Span> {
-    let there = states.first()?.there;
-    let back = states.iter().rev().find(|state| state.from <= there)?.back;
-    Some(there + back)
+/// Returns `true` if a transfer may stop before all of its data are written.
+fn is_cut((flow, path): (&Flow, &Path), last: Span, (takes, along): (Span, &Along)) -> bool {
+    let (Some(stop), Some(size), Some(window)) = (flow.stop, size(flow), path.window) else { return false };
+    let left = stop.saturating_sub(last);
+    let trip = along.from(last).first().map_or(Span::ZERO, |state| state.there + state.back);
+    left < takes && (size > window.ends[0] || left < trip * 2)
 }
 
-/// Returns a slow start behind a handshake with short packets.
+/// Returns the time of a SYN and its answer, each by the path then.
 ///
-/// `opens` is the time by which it is later that a receiver opens.
+/// `less` is the part of a round trip that they do not take.
+fn handshake(states: &[PathState], less: Span) -> Option<Span> {
+    let there = states.first()?.there;
+    let comes = there.saturating_sub(less);
+    let back = states.iter().rev().find(|state| state.from <= comes)?.back;
+    Some((there + back).saturating_sub(less))
+}
+
+/// Returns a slow start by the times of its flow.
+///
+/// It is shown with a handshake of full packets. `opens` is the time by which it is later that a receiver opens.
 fn from_handshake(climbed: Climbed, less: Span, opens: Span) -> Climbed {
-    let [time, end] = [climbed.time, climbed.end].map(|at| at.map(|at| at + opens));
-    Climbed { time, end: end.map(|end| end.saturating_sub(less)), ..climbed }
+    Climbed {
+        time: climbed.time.map(|time| time + less + opens),
+        end: climbed.end.map(|end| end + opens),
+        ..climbed
+    }
 }
 
 /// Returns goodput, and the completion of a transfer of a size.
@@ -352,7 +377,7 @@ fn measured_of(
     let left = |of: Bytes| Bytes::new(of.get().saturating_sub(arrived.get()));
     let whole = ascent.data.and_then(|size| Some((size, carried.end(end, left(size))?)));
     if let Some((size, takes)) = whole.filter(|(_, takes)| *takes <= lasts) {
-        let limit = (ascent.path.len() == 1).then(|| carried.rate(&ascent.path[0]));
+        let limit = (carried.path.len() == 1).then(|| carried.rate(&carried.path[0]));
         let rate = if is_measured { Some(Rate::of(size, takes)) } else { limit };
         return Some((rate, Some(takes)));
     }

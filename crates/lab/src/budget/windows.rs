@@ -446,6 +446,10 @@ pub(super) fn of_transfer(
     let changes = transfer.changes.then(|| {
         "rates or round trips of its way change while it sends: windows grow into more, and lose where there is less: it gets up to what is forecast".to_owned()
     });
+    let is_left_out = transfer.is_of_size && transfer.takes.is_none() && flow.stop.is_some();
+    let cut = is_left_out.then(|| {
+        "it may stop before all of its data are written: when they arrive is not forecast".to_owned()
+    });
     let left = ground.scenario.duration.saturating_sub(flow.start);
     let late = budget.tcp.as_ref().and_then(|tcp| tcp.completion).filter(|takes| *takes > left);
     let late = late
@@ -461,7 +465,7 @@ pub(super) fn of_transfer(
     let is_cold = !warm_up.is_zero() && transfer.slow_start.is_none_or(|takes| takes > warm_up);
     let cold = is_cold
         .then(|| "its slow start goes on behind the warm-up: it gets up to what is forecast".to_owned());
-    [without, changes, late, burst, cold].into_iter().flatten().collect()
+    [without, changes, cut, late, burst, cold].into_iter().flatten().collect()
 }
 
 /// Returns a note on a queue in front of others that a slow start overruns.

@@ -121,8 +121,8 @@ impl TrafficKind for Config {
         };
         let states: Vec<PathState> = path.path.iter().map(state).collect();
         let burst = self.max_burst.unwrap_or(u32::MAX);
-        // A sender that the receiver opens sends with its ACK, and with what its application writes then.
-        let first = if self.opened_by == Opener::Receiver { 2 } else { 1 };
+        // At first it sends with an ACK and with what its application writes.
+        let first = 2;
         let climb = |phase: u64| {
             let path = Ramp {
                 path: &states,
