@@ -47,6 +47,8 @@ pub struct Ramp<'a> {
     pub phase: Span,
     /// Most segments that are sent for one ACK.
     pub burst: u32,
+    /// Most segments that are sent at first.
+    pub first_burst: u32,
     /// Window in bytes that fills the path at the start.
     pub target: u64,
     /// Window in bytes that fills it at any time. The ramp ends a round trip behind it.
@@ -68,6 +70,12 @@ impl Ramp<'_> {
         let next = self.path.partition_point(|state| state.from <= since).max(1);
         let until = self.path.get(next).map_or(Time::NEVER, |state| Time::ZERO + state.from);
         (&self.path[next - 1], until)
+    }
+
+    /// Returns the time at which the answer to the SYN comes.
+    fn established(&self) -> Time {
+        let there = Time::ZERO + self.at(Time::ZERO).0.there;
+        there + self.at(there).0.back
     }
 
     /// Returns the end of a transmission at the bottleneck that begins at a time.
@@ -179,17 +187,18 @@ struct Pending {
     bytes: u64,
     /// Sending of the first.
     sent: Time,
+    /// Arrival of the first, with which the receiver begins to wait for more.
+    first: Time,
     /// Arrival of the last one.
     arrival: Time,
 }
 
 impl<'a> Walk<'a> {
     fn new(controller: &'a mut dyn Controller, path: &'a Ramp<'a>) -> Walk<'a> {
-        let rtt = path.path[0].there + path.path[0].back;
-        let now = Time::ZERO + rtt;
+        let now = path.established();
         let mut estimator = RttEstimator::new(rtt::Params::RFC6298);
         estimator.sample(path.measured(Time::ZERO, now));
-        controller.on_established(now, Some(rtt));
+        controller.on_established(now, Some(now.since(Time::ZERO)));
         Walk {
             controller,
             path,
@@ -199,9 +208,9 @@ impl<'a> Walk<'a> {
             paced_from: now,
             flight: 0,
             most: most(path),
-            burst: path.burst,
+            burst: path.first_burst,
             segments: 0,
-            pending: Pending { segments: 0, bytes: 0, sent: now, arrival: now },
+            pending: Pending { segments: 0, bytes: 0, sent: now, first: now, arrival: now },
             on_way: VecDeque::new(),
             last: now,
             acks_from: now,
@@ -273,48 +282,59 @@ impl<'a> Walk<'a> {
     }
 
     fn send(&mut self, at: Time, bytes: u64) {
+        let begin = at.max(self.idle_from);
+        let idle_from = self.path.served(begin, bytes);
+        // Segments stay in order.
+        let last = self.last.max(self.arrival(begin, idle_from, bytes));
+        if self.pending.segments > 0 && self.waits_until() < last {
+            self.acknowledge(self.waits_until());
+            // That ACK may come before.
+            if self.on_way.front().is_some_and(|(arrives, _)| *arrives < at) {
+                return;
+            }
+        }
         self.now = at;
         self.controller.on_sent(&Sent { now: at, bytes, flight: self.flight });
         if let Some(rate) = self.controller.pacing_rate() {
             self.paced_from = at + rate.span_of(Bytes::new(bytes));
         }
-        let begin = at.max(self.idle_from);
-        self.idle_from = self.path.served(begin, bytes);
+        (self.idle_from, self.last) = (idle_from, last);
         // A sender that paces sends with its own timer.
         self.burst -= u32::from(self.controller.pacing_rate().is_none());
         (self.flight, self.segments) = (self.flight + bytes, self.segments + 1);
-        // Segments stay in order.
-        self.last = self.last.max(self.arrival(begin, bytes));
         if self.waits_for_acks() {
             self.arrived_by(self.now);
             self.arrivals.push_back((self.last, bytes));
         }
-        if self.pending.segments > 0 && self.pending.arrival + self.path.ack_delay < self.last {
-            self.acknowledge(self.path.ack_delay);
-        }
-        let Pending { segments, bytes: before, sent, .. } = self.pending;
-        let sent = if segments == 0 { at } else { sent };
-        self.pending = Pending { segments: segments + 1, bytes: before + bytes, sent, arrival: self.last };
+        let Pending { segments, bytes: before, sent, first, .. } = self.pending;
+        let (sent, first) = if segments == 0 { (at, last) } else { (sent, first) };
+        self.pending = Pending { segments: segments + 1, bytes: before + bytes, sent, first, arrival: last };
         if self.pending.segments >= self.path.ack_every.max(1) || self.segments <= self.path.alone {
-            self.acknowledge(Span::ZERO);
+            self.acknowledge(last);
         }
     }
 
-    /// Returns the arrival of a segment whose transmission begins at a time.
-    fn arrival(&self, begin: Time, bytes: u64) -> Time {
+    /// Returns the time until which the receiver waits for more segments.
+    fn waits_until(&self) -> Time {
+        self.pending.arrival.max(self.pending.first + self.path.ack_delay)
+    }
+
+    /// Returns the arrival of a segment whose transmission begins and ends at some times.
+    fn arrival(&self, begin: Time, end: Time, bytes: u64) -> Time {
         // The way there has the transmission of a full segment in it already.
         let (state, until) = self.path.at(begin);
         let less = u64::from(self.path.smss) - bytes;
-        if self.idle_from <= until {
+        if end <= until {
             return begin + state.there.saturating_sub(state.rate.span_of(Bytes::new(less)));
         }
-        let (state, _) = self.path.at(self.idle_from);
+        let (state, _) = self.path.at(end);
         let full = state.rate.span_of(Bytes::new(self.path.smss.into()));
-        self.idle_from + state.there.saturating_sub(full)
+        end + state.there.saturating_sub(full)
     }
 
-    fn acknowledge(&mut self, delay: Span) {
-        let leaves = (self.pending.arrival + delay).max(self.acks_from);
+    /// Sends an ACK for segments without one, once the way back is free.
+    fn acknowledge(&mut self, at: Time) {
+        let leaves = at.max(self.acks_from);
         let (state, _) = self.path.at(leaves);
         self.acks_from = leaves + state.ack;
         // ACKs stay in order.
@@ -327,7 +347,7 @@ impl<'a> Walk<'a> {
     fn end_wait(&mut self) -> bool {
         let waits = self.pending.segments > 0;
         if waits {
-            self.acknowledge(self.path.ack_delay);
+            self.acknowledge(self.waits_until());
         }
         waits
     }
@@ -380,6 +400,7 @@ mod tests {
             tick: Span::ZERO,
             phase: Span::ZERO,
             burst: u32::MAX,
+            first_burst: u32::MAX,
             target: 1_000_000,
             full: 1_000_000,
             most: 16_000_000,
@@ -497,6 +518,54 @@ mod tests {
         assert!(ticks < exact * 2 / 3, "{ticks} {exact}");
     }
 
+    /// A receiver waits from the first segment on: ACKs for 16 of them come each 200 ms on a line that takes 400 ms for so many.
+    #[test]
+    fn a_timer_acknowledges_before_the_number_of_segments() {
+        let rtt = Span::from_millis(800);
+        let states = [PathState::of_round_trip(rtt, Rate::from_bps(320_000))];
+        let end = |ack_every, ack_delay| {
+            let config: ControllerConfig = "newreno".parse().expect("a controller");
+            let connection = Connection {
+                smss: 1000,
+                initial_window_segments: 10,
+                initial_ssthresh: u64::MAX,
+                max_window: 16_000_000,
+            };
+            let ack_delay = Span::from_millis(ack_delay);
+            let path = Ramp { ack_every, ack_delay, alone: 1, data: 200_000, ..bare(&states) };
+            let climb = ramp(&mut *config.build(&connection), &path);
+            climb.end.expect("an end").as_secs_f64()
+        };
+        let [timer, number] = [end(16, 200), end(16, 400)];
+        assert!(timer < 0.9 * number && timer > 5.8, "{timer} {number}");
+    }
+
+    /// The answer to a SYN goes by the path at its own time.
+    #[test]
+    fn a_handshake_goes_through_states_of_its_path() {
+        let long = PathState {
+            there: Span::from_millis(200),
+            back: Span::from_millis(200),
+            ..PathState::of_round_trip(Span::ZERO, Rate::from_bps(8_000_000))
+        };
+        let short = PathState {
+            from: Span::from_millis(100),
+            there: Span::from_millis(20),
+            back: Span::from_millis(20),
+            ..long
+        };
+        let config: ControllerConfig = "newreno".parse().expect("a controller");
+        let connection = Connection {
+            smss: 1000,
+            initial_window_segments: 10,
+            initial_ssthresh: u64::MAX,
+            max_window: 16_000_000,
+        };
+        let path = [long, short];
+        let climb = ramp(&mut *config.build(&connection), &Ramp { data: 1000, ..bare(&path) });
+        assert_eq!(climb.end, Some(Span::from_millis(240)));
+    }
+
     #[test]
     fn a_law_that_does_not_reach_the_target_is_given_up() {
         let config: ControllerConfig = "newreno".parse().expect("a controller");
@@ -532,7 +601,8 @@ mod tests {
             initial_ssthresh: u64::MAX,
             max_window: 16_000_000,
         };
-        let path = Ramp { ack_delay: Span::from_millis(200), burst, data: 200_000, ..bare(states) };
+        let ack_delay = Span::from_millis(200);
+        let path = Ramp { ack_delay, burst, first_burst: burst, data: 200_000, ..bare(states) };
         ramp(&mut *config.build(&connection), &path)
     }
 

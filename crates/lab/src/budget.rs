@@ -9,7 +9,9 @@
 mod active;
 mod along;
 mod barrier;
+mod bundles;
 mod contacts;
+mod kept;
 mod loss;
 mod medium;
 mod notes;
@@ -28,13 +30,14 @@ use bentpipe_dtn::network::Layer;
 use bentpipe_net::queue::DEFAULT_PACKETS;
 use bentpipe_record::ContactPlan;
 use bentpipe_scenario::copies::{self, copies as copies_between};
-use bentpipe_scenario::{Access, Flow, Link, Medium, Problem, Queue, Role, Scenario, Traffic, Way};
+use bentpipe_scenario::{Access, Flow, Link, Medium, Problem, Queue, Scenario, Traffic, Way};
 pub use bentpipe_site::{Airtime, Compressed, ShareBudget};
 use bentpipe_site::{Opened, Passage, Recorded, Router, Topology, Window};
 use bentpipe_units::{Bytes, Rate, Span};
 use serde::Serialize;
 
 use active::Activities;
+use bundles::{is_whole, layer, network, pieces, stops};
 use contacts::Contacts;
 pub use contacts::{Arrival, BundleForecast, ContactBudget};
 use medium::Media;
@@ -425,32 +428,11 @@ fn paths(
             path.repeats = matches!(layer, Some(Layer::Ltp | Layer::Tcpcl));
             path.waits = matches!(flow.traffic, Traffic::Tfrc(_)) || path.window.is_some() || path.repeats;
             path.waits |= layer.is_some() && !contacts.is_open((flow, &path));
+            path.pieces = pieces(scenario, flow, &path).max(path.fragments);
             paths.push((n, path));
         }
     }
     Ok(paths)
-}
-
-/// Returns the numbers of links behind which nodes on a way keep bundles.
-fn stops(scenario: &Scenario, flow: &Flow, nodes: &[String]) -> Vec<usize> {
-    let keeps = |node: &String| scenario.roles_of(node).iter().any(|role| matches!(role, Role::Dtn(_)));
-    let inner = nodes.iter().enumerate().skip(1).take(nodes.len().saturating_sub(2));
-    let is_of_bundles = matches!(flow.traffic, Traffic::Bundles(_));
-    inner.filter(|(_, node)| is_of_bundles && keeps(node)).map(|(n, _)| n).collect()
-}
-
-/// Returns `true` for bundles that travel in a datagram each.
-fn is_whole(scenario: &Scenario, flow: &Flow) -> bool {
-    layer(scenario, flow) == Some(Layer::Udp)
-}
-
-/// Returns the convergence layer of a flow of bundles.
-fn layer(scenario: &Scenario, flow: &Flow) -> Option<Layer> {
-    let Traffic::Bundles(bundles) = &flow.traffic else { return None };
-    scenario.roles_of(bundles.origin(&flow.from)).iter().find_map(|role| {
-        let Role::Dtn(dtn) = role else { return None };
-        Some(scenario.role_tables.dtn.0.get(&dtn.network)?.layer)
-    })
 }
 
 /// Returns the packets of files that flows send, by the numbers of the flows. Files that cannot be read are left out.
@@ -680,6 +662,12 @@ impl FlowBudget {
             budget.lost = 0.0;
             budget.warnings = notes::of_flow(ground, (n, path), (forecast, sharing), &budget);
             return budget;
+        }
+        // A transfer that ends in better times has a mean of its own.
+        if let Some((size, takes)) =
+            transfer.filter(|all| all.changes).and_then(|all| size(flow).zip(all.takes))
+        {
+            budget.ceiling = budget.ceiling.max(Rate::of(size, takes));
         }
         let rtt = round_trips.map(|[_, mean, _]| mean).unwrap_or_default();
         budget.tcp =

@@ -10,6 +10,7 @@ mod figures;
 mod forecast;
 mod fragments;
 mod fuzz;
+mod kept;
 mod losses;
 mod promises;
 mod refusals;

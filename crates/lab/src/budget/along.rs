@@ -7,6 +7,7 @@ use bentpipe_scenario::{Scenario, Way};
 use bentpipe_site::PathState;
 use bentpipe_units::{Bytes, Rate, Span};
 
+use super::kept::{Course, Stage, rooms};
 use super::medium::Media;
 use super::path::Path;
 use super::sharing::Alone;
@@ -20,6 +21,11 @@ const MOST_STATES: usize = 1000;
 
 /// Part of the rate at which ACKs fill their way from which on they wait.
 const NEARLY: f64 = 0.98;
+
+/// Seconds that a bit takes of a line that is down.
+///
+/// ACKs on it have no distance, as how long they wait is that of the state.
+const DOWN: f64 = 1.0;
 
 /// Path of a flow over the run.
 pub(super) struct Along {
@@ -41,36 +47,50 @@ impl Along {
         let acks_stay = acks_stay(scenario, (media, states), (n, path), is_shared);
         let flow = &scenario.flow[n];
         let per_ack = 8.0 * path.payload as f64 / flow.traffic.kind().answers_per_packet().max(1e-9);
-        let of = |state: usize| {
+        let ack = |state: usize| {
             let [data, answers] = alone.of(media, states, state);
             // Where they are lost, others acknowledge more.
-            let waits = acks_stay && answers > NEARLY * data;
-            let rate = data.max(1e-15).recip();
+            let waits = acks_stay && answers > NEARLY * data && answers < DOWN;
+            if waits { Span::from_secs_f64(answers * per_ack) } else { Span::ZERO }
+        };
+        let of = |state: usize| {
             let [there, back] = path.ways(media, states, state);
-            let ack = if waits { Span::from_secs_f64(answers * per_ack) } else { Span::ZERO };
-            PathState { from: Span::ZERO, rate: Rate::from_bps(rate.min(1e15) as u64), there, back, ack }
+            let rate = alone.by_link(media, states, state).into_iter().fold(MOST_RATE, f64::min);
+            PathState { from: Span::ZERO, rate: Rate::from_bps(rate as u64), there, back, ack: ack(state) }
+        };
+        let stage = |state: usize| Stage {
+            rates: alone.by_link(media, states, state),
+            there: path.ways(media, states, state)[0].as_secs_f64(),
+            arriving: 1.0,
         };
         let first = states.at(from);
         let last = states.len().min(first + MOST_STATES);
-        let mut all = vec![of(first)];
-        let mut changes: Vec<(Span, bool, PathState)> = Vec::new();
+        let mut course = None;
+        let mut changes: Vec<(Span, Change)> = Vec::new();
         for state in first + 1..last {
-            let [there, back] = path.changes(media, states, state);
-            let at = states.start(state);
-            let now = if there.or(back).is_some() { of(state) } else { continue };
+            if let Some(changed) = path.changes_there(states, state) {
+                let before = path.delays_before(media, states, state - 1);
+                let course = course.get_or_insert_with(|| Course::new(from, &stage(first)));
+                course.push(states.start(state), (&before, changed), &stage(state));
+            }
             // The sender sees a change on its way by what it sent before.
-            changes.extend(there.map(|before| (at.saturating_sub(before), true, now)));
-            changes.extend(back.map(|before| (at.saturating_sub(before), false, now)));
+            if let Some(before) = path.changes_back(media, states, state) {
+                let [_, back] = path.ways(media, states, state);
+                changes.push((states.start(state).saturating_sub(before), Change::Back(back, ack(state))));
+            }
         }
-        changes.sort_by_key(|(at, ..)| *at);
-        for (at, is_there, now) in changes {
-            enter(&mut all, at.max(from), is_there, now);
+        changes.extend(course.iter().flat_map(|course| of_course(course, &rooms(scenario, media, path))));
+        changes.sort_by_key(|(at, _)| *at);
+        let mut all = vec![of(first)];
+        for (at, change) in changes {
+            enter(&mut all, at.max(from), change);
         }
         let mut along = Along { all };
         if last < states.len() {
             let rest: Vec<PathState> =
                 (last..states.len()).step_by((states.len() / MOST_STATES).max(1)).map(of).collect();
             let at = states.start(last);
+            along.all.retain(|state| state.from < at);
             along.all.extend(best(&rest).map(|best| PathState { from: at, ..best }));
         }
         along
@@ -105,12 +125,37 @@ fn best(all: &[PathState]) -> Option<PathState> {
     })
 }
 
-/// Enters the values of one way from a time on. Times of calls are in order.
-fn enter(all: &mut Vec<PathState>, at: Span, is_there: bool, now: PathState) {
+/// Change of a path.
+#[derive(Clone, Copy)]
+enum Change {
+    /// Rate at the end of the way there.
+    Rate(Rate),
+    /// Time there.
+    There(Span),
+    /// Time back, and distance of ACKs.
+    Back(Span, Span),
+}
+
+/// The greatest rate that is counted with.
+const MOST_RATE: f64 = 1e15;
+
+/// Returns the changes of the way there. Its queues keep what came before them.
+fn of_course(course: &Course, rooms: &[f64]) -> Vec<(Span, Change)> {
+    let leaving = course.leaving(rooms, None);
+    let there = course.least_there(&leaving);
+    let rates =
+        leaving.iter().map(|now| (now.at, Change::Rate(Rate::from_bps(now.rate.min(MOST_RATE) as u64))));
+    let there = there.iter().map(|(at, there)| (*at, Change::There(Span::from_secs_f64(*there))));
+    rates.chain(there).map(|(at, change)| (Span::from_secs_f64(at.max(0.0)), change)).collect()
+}
+
+/// Enters a change at a time. Times of calls are in order.
+fn enter(all: &mut Vec<PathState>, at: Span, change: Change) {
     let Some(last) = all.last().copied() else { return };
-    let next = match is_there {
-        true => PathState { from: at, rate: now.rate, there: now.there, ..last },
-        false => PathState { from: at, back: now.back, ack: now.ack, ..last },
+    let next = match change {
+        Change::Rate(rate) => PathState { from: at, rate, ..last },
+        Change::There(there) => PathState { from: at, there, ..last },
+        Change::Back(back, ack) => PathState { from: at, back, ack, ..last },
     };
     if (PathState { from: last.from, ..next }) == last {
         return;
@@ -163,18 +208,32 @@ impl Carried {
         window.map_or(state.rate, |window| window.min(state.rate))
     }
 
-    /// Returns the states from a time on, each with begin and end.
-    fn from(&self, from: Span) -> impl Iterator<Item = (&PathState, Span, Span)> {
+    /// Returns rates from a time on, each with begin and end.
+    fn from(&self, from: Span) -> impl Iterator<Item = (Rate, Span, Span)> {
         let ends = self.path.iter().skip(1).map(|state| state.from).chain([Span::MAX]);
-        let all = self.path.iter().zip(ends).filter(move |(_, end)| *end > from);
-        all.map(move |(state, end)| (state, state.from.max(from), end))
+        let all = self.path.iter().zip(ends).enumerate().flat_map(|(n, (state, end))| {
+            let released = self.released(n).min(end);
+            [(state.rate, state.from, released), (self.rate(state), released, end)]
+        });
+        let all = all.filter(move |(_, begin, end)| *end > from && begin < end);
+        all.map(move |(rate, begin, end)| (rate, begin.max(from), end))
+    }
+
+    /// Returns the time up to which a state carries what waited before it.
+    fn released(&self, n: usize) -> Span {
+        let (state, Some(window)) = (&self.path[n], self.window) else { return self.path[n].from };
+        let Some(before) = n.checked_sub(1).map(|before| &self.path[before]) else { return state.from };
+        if state.rate <= before.rate || self.rate(state) == state.rate {
+            return state.from;
+        }
+        let on_way = before.rate.bdp(before.there + before.back);
+        state.from + state.rate.span_of(Bytes::new(window.get().saturating_sub(on_way.get())))
     }
 
     /// Returns the time at which some bytes have been carried that begin at a time. `None` if they never are.
     pub(super) fn end(&self, from: Span, bytes: Bytes) -> Option<Span> {
         let mut left = bytes.get();
-        for (state, begin, end) in self.from(from) {
-            let rate = self.rate(state);
+        for (rate, begin, end) in self.from(from) {
             let takes = rate.span_of(Bytes::new(left));
             if left == 0 || takes <= end.saturating_sub(begin) && takes < Span::MAX {
                 return Some(begin + if left == 0 { Span::ZERO } else { takes });
@@ -186,9 +245,7 @@ impl Carried {
 
     /// Returns the bytes carried between two times.
     pub(super) fn between(&self, from: Span, to: Span) -> Bytes {
-        let of = |(state, begin, end): (&PathState, Span, Span)| {
-            self.rate(state).bdp(end.min(to).saturating_sub(begin)).get()
-        };
+        let of = |(rate, begin, end): (Rate, Span, Span)| rate.bdp(end.min(to).saturating_sub(begin)).get();
         Bytes::new(self.from(from).map(of).fold(0, u64::saturating_add))
     }
 }

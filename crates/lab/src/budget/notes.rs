@@ -15,7 +15,7 @@ use super::medium::Media;
 use super::path::{Path, splitter};
 use super::sharing::{Forecast, Sharing};
 use super::states::States;
-use super::{FlowBudget, Ground, LinkBudget, direction, is_whole, layer, show, windows};
+use super::{FlowBudget, Ground, LinkBudget, direction, is_whole, layer, network, show, windows};
 
 /// Returns the notes on a flow towards a receiver.
 pub(super) fn of_flow(
@@ -40,11 +40,19 @@ pub(super) fn of_flow(
             windows::notes(ground, (n, path), forecast, budget, is_among_others)
         }
     };
+    notes.extend(elsewhere(scenario, path, forecast));
     notes.extend(ack_note(scenario, path, forecast, budget));
     notes.extend(ack_share(scenario, path, forecast));
+    notes.extend(forecast.keeps_more.then(|| {
+        format!(
+            "what queues keep over changes of rates or delays is not in its share: it gets up to its max goodput of {}",
+            show::rate(budget.ceiling)
+        )
+    }));
     notes.extend(warnings(flow, budget, forecast.sent, sharing));
     notes.extend(loss_note(flow, budget));
     notes.extend(windows::rate_start(scenario, flow, budget));
+    notes.extend(windows::late(scenario, flow, (path, budget)));
     notes.extend(windows::long_datagrams(ground, path));
     notes.extend(windows::stopped(ground, flow, forecast, budget));
     notes.extend(acks_note(ground, (n, path)));
@@ -61,6 +69,7 @@ pub(super) fn of_flow(
     notes.extend(bursty_others(name, path, sharing));
     notes.extend(proxy_events(ground, path));
     notes.extend(long_bundles(scenario, flow, path));
+    notes.extend(cut_bundles(scenario, flow, (path, budget)));
     notes.extend(own_copies(ground, path));
     notes.extend(file_note(ground, (n, flow)));
     notes.extend(silence(ground.states, (n, flow)));
@@ -349,6 +358,20 @@ fn long_bundles(scenario: &Scenario, flow: &Flow, path: &Path) -> Option<String>
     })
 }
 
+/// Returns a note on bundles in several packets, where channels lose some.
+fn cut_bundles(scenario: &Scenario, flow: &Flow, (path, budget): (&Path, &FlowBudget)) -> Option<String> {
+    let network = network(scenario, flow).filter(|_| budget.lost > 0.0)?;
+    let is_cut = matches!(network.layer, Layer::LtpGreen | Layer::Dccp) && path.pieces > 1;
+    let is_joined = network.layer == Layer::LtpGreen && network.ltp.aggregate.is_some();
+    let cut = format!("each bundle is in {} packets, and is lost with any of them", path.pieces);
+    let joined =
+        "bundles are in blocks together, and are lost with each other: more are lost than is forecast";
+    match (is_joined, is_cut) {
+        (true, _) => Some(joined.to_owned()),
+        (false, is_cut) => is_cut.then_some(cut),
+    }
+}
+
 /// Notes shares on overloaded links of flows that do not slow down.
 pub(super) fn overload(
     scenario: &Scenario,
@@ -541,11 +564,27 @@ fn ack_note(scenario: &Scenario, path: &Path, forecast: &Forecast, budget: &Flow
     let (link, way) = forecast.narrowest;
     let by_answers = budget.by_answers.filter(|_| path.answers_on(link, way))?;
     let (at, len) = (direction(scenario, (link, way)), Bytes::new(path.answer_len()));
-    let [by_answers, most] = [by_answers, budget.ceiling].map(show::rate);
+    let with_slow_start = budget.tcp.as_ref().and_then(|tcp| tcp.with_slow_start);
+    let most = with_slow_start.filter(|most| *most > by_answers).unwrap_or(budget.ceiling);
+    let [by_answers, most] = [by_answers, most].map(show::rate);
     Some(format!(
         "its ACKs of {len} fill {at}, which limits it to {by_answers} where none is lost and its window stays; while it grows, or as ACKs are lost, it gets more, up to {most}"
     ))
 }
+
+/// Returns a note on other directions that limit a flow at times.
+fn elsewhere(scenario: &Scenario, path: &Path, forecast: &Forecast) -> Option<String> {
+    (path.window.is_some() && forecast.elsewhere > FEW).then(|| {
+        format!(
+            "{} limits it for {} of its time, and other links for the rest: notes on windows and queues are those of the former",
+            direction(scenario, forecast.narrowest),
+            show::percent(1.0 - forecast.elsewhere)
+        )
+    })
+}
+
+/// Part of a flow's time that is worth a note.
+const FEW: f64 = 0.02;
 
 /// Returns a note on a share that answers have of a link.
 fn ack_share(scenario: &Scenario, path: &Path, forecast: &Forecast) -> Option<String> {

@@ -10,8 +10,10 @@ use bentpipe_site::{
     path_mtu,
 };
 use bentpipe_telephony::load::VoiceLeg;
+use bentpipe_transport::tcp;
 use bentpipe_units::{Bytes, Rate, Span};
 use bentpipe_wire::ip::fragments;
+use bentpipe_wire::ip::tcp::HEADER_LEN;
 
 use super::medium::Media;
 use super::states::{Part, States};
@@ -98,9 +100,6 @@ impl<'a> Load<'a> {
 /// Hop limit of packets, and so the greatest number of links on a path.
 pub(super) const MOST_LINKS: usize = 64;
 
-/// Length of packets of a handshake.
-const HANDSHAKE_LEN: u64 = 60;
-
 /// Place that no packet of a flow passes.
 #[derive(Clone, Debug)]
 pub(super) struct Barrier {
@@ -118,6 +117,8 @@ pub(super) struct Path {
     pub(super) packet: u64,
     /// Number of fragments of a datagram: payload and packet are means over them.
     pub(super) fragments: u64,
+    /// Number of packets that are lost together. Fragments, or those of all segments of a bundle.
+    pub(super) pieces: u64,
     /// Length of a whole packet and of its payload.
     pub(super) whole: [u64; 2],
     /// Numbers of links there and back on which the hop limit counts. Few have one.
@@ -256,6 +257,7 @@ impl Path {
             payload,
             packet,
             fragments,
+            pieces: fragments,
             whole,
             links: counts,
             blocked: None,
@@ -384,7 +386,7 @@ impl Path {
         let mut arrives = 1.0;
         for leg in self.legs_there() {
             let (first, mut comes) = (all.len(), arrives);
-            let is_whole = whole(lengths(leg, self.packet), self.fragments, (media, states, state), slows);
+            let is_whole = whole(lengths(leg, self.packet), self.pieces, (media, states, state), slows);
             // What is lost is sent again.
             let repeats = self.repeats && is_whole > 0.0;
             comes = if repeats { comes / is_whole } else { comes };
@@ -430,6 +432,11 @@ impl Path {
     /// Returns the links there, with what tunnels add to a packet.
     pub(super) fn hops_there(&self) -> &[(usize, Way, u64)] {
         &self.there
+    }
+
+    /// Returns `true` if answers take a part of what its packets pass.
+    pub(super) fn answers(&self) -> bool {
+        self.answers_per_packet > 0.0
     }
 
     /// Returns `true` if each of its packets has an answer that is asked for.
@@ -494,15 +501,26 @@ impl Path {
         })
     }
 
-    /// Returns the delays in front of the first links that change with a state.
-    ///
-    /// First that there, then that back.
-    pub(super) fn changes(&self, media: &Media<'_>, states: &States, state: usize) -> [Option<Span>; 2] {
-        [&self.there, &self.back].map(|hops| {
-            let of = |hop: &(usize, Way, u64)| (hop.0, hop.1);
-            let first = hops.iter().position(|hop| !states.are_alike([state - 1, state], of(hop)))?;
-            Some(hops[..first].iter().map(|hop| states.delay(state, media, of(hop))).sum())
-        })
+    /// Returns the delays in front of each link there in a state.
+    pub(super) fn delays_before(&self, media: &Media<'_>, states: &States, state: usize) -> Vec<f64> {
+        let sum = |sum: &mut f64, hop: &(usize, Way, u64)| {
+            let before = *sum;
+            *sum += states.delay(state, media, (hop.0, hop.1)).as_secs_f64();
+            Some(before)
+        };
+        self.there.iter().scan(0.0, sum).collect()
+    }
+
+    /// Returns the first link there that changes with a state.
+    pub(super) fn changes_there(&self, states: &States, state: usize) -> Option<usize> {
+        self.there.iter().position(|hop| !states.are_alike([state - 1, state], (hop.0, hop.1)))
+    }
+
+    /// Returns the delay in front of the first link back that changes with a state.
+    pub(super) fn changes_back(&self, media: &Media<'_>, states: &States, state: usize) -> Option<Span> {
+        let is_new = |hop: &(usize, Way, u64)| !states.are_alike([state - 1, state], (hop.0, hop.1));
+        let first = self.back.iter().position(is_new)?;
+        Some(self.back[..first].iter().map(|hop| states.delay(state, media, (hop.0, hop.1))).sum())
     }
 
     /// Returns the links back.
@@ -515,28 +533,31 @@ impl Path {
         train(media, &self.there, self.longest[0])
     }
 
-    /// Returns the part of a round trip that packets of a handshake do not take.
-    pub(super) fn handshake_less(&self, media: &Media<'_>) -> Span {
-        let short = [&self.there, &self.back].map(|hops| time(media, hops, HANDSHAKE_LEN));
-        self.min_rtt(media).unwrap_or_default().saturating_sub(short[0] + short[1])
+    /// Returns times of a handshake in a state that full packets do not show.
+    ///
+    /// First the part of a round trip that its packets do not take, then the time by which it is later that the receiver opens.
+    pub(super) fn handshake(
+        &self,
+        flow: &Flow,
+        (media, states, state): (&Media<'_>, &States, usize),
+    ) -> [Span; 2] {
+        let at = (media, states, state);
+        let (len, is_later) = match &flow.traffic {
+            Traffic::Tcp(tcp) => (syn_len(flow.ip, tcp), tcp.opened_by == Opener::Receiver),
+            _ => (self.packet.min(self.answer.1), false),
+        };
+        let (there, back) = (alone(&self.there, len, at), alone(&self.back, len, at));
+        // The last packet is an ACK then.
+        let last = if is_later { alone(&self.back, self.answer.1, at) } else { back };
+        let less = self.ways_s(media, states, state).iter().sum::<f64>() - there - last;
+        [less.max(0.0), if is_later { back } else { 0.0 }].map(Span::from_secs_f64)
     }
 
-    /// Returns the time that data of one short packet gains beyond the bottleneck.
-    pub(super) fn shorter(&self, media: &Media<'_>, data: Bytes, rate: Rate) -> Span {
+    /// Returns the time by which one short packet arrives earlier than a full one.
+    pub(super) fn shorter(&self, data: Bytes, at: (&Media<'_>, &States, usize)) -> Span {
         let less = self.payload.saturating_sub(data.get());
-        let [full, last] = [self.packet, self.packet - less].map(|len| time(media, &self.there, len));
-        full.saturating_sub(last).saturating_sub(rate.span_of(Bytes::new(less)))
-    }
-
-    /// Returns the time by which a connection is later that its receiver opens.
-    pub(super) fn opening(&self, media: &Media<'_>, flow: &Flow) -> Span {
-        let is_later = matches!(&flow.traffic, Traffic::Tcp(tcp) if tcp.opened_by == Opener::Receiver);
-        if is_later { time(media, &self.back, HANDSHAKE_LEN) } else { Span::ZERO }
-    }
-
-    /// Returns the one-way delay plus that of an answer, if it is answered.
-    pub(super) fn min_rtt(&self, media: &Media<'_>) -> Option<Span> {
-        self.answers.then(|| self.one_way(media) + train(media, &self.back, self.longest[1]))
+        let [full, last] = [self.packet, self.packet - less].map(|len| alone(&self.there, len, at));
+        Span::from_secs_f64((full - last).max(0.0))
     }
 }
 
@@ -568,6 +589,26 @@ fn whole(
 /// Returns links with the lengths of packets there.
 fn lengths(hops: &[(usize, Way, u64)], len: u64) -> impl Iterator<Item = (usize, Way, u64)> {
     hops.iter().map(move |(link, way, more)| (*link, *way, len + more))
+}
+
+/// Returns the length of a SYN with the options of a connection.
+fn syn_len(ip: Ip, tcp: &tcp::Config) -> u64 {
+    let more = [(tcp.sack, 2), (tcp.timestamps, 10), (tcp.window_scaling, 3)];
+    let options: u64 =
+        4 + more.into_iter().map(|(is_there, len)| if is_there { len } else { 0 }).sum::<u64>();
+    header_len(ip, HEADER_LEN as u64 + options.next_multiple_of(4)).get()
+}
+
+/// Returns the seconds of one packet in a state without queueing.
+fn alone(hops: &[(usize, Way, u64)], len: u64, (media, states, state): (&Media<'_>, &States, usize)) -> f64 {
+    let hop = |&(link, way, more): &(usize, Way, u64)| {
+        let (at, len) = ((link, way), (len + more) as usize);
+        let in_file = media.cost(link, way).time(len).as_secs_f64();
+        let factor = states.factor((state, Part::Line), media, at, Some(len));
+        let takes = if factor > 0.0 { in_file / factor } else { in_file };
+        states.delay(state, media, at).as_secs_f64() + takes
+    };
+    hops.iter().map(hop).sum()
 }
 
 /// Returns the seconds by which transmissions are longer in a state than in the file.

@@ -12,6 +12,7 @@ use bentpipe_transport::app::Pattern;
 use bentpipe_units::{Bytes, Rate};
 use indexmap::IndexMap;
 
+use super::kept::{self, Kept, Stage};
 use super::medium::Media;
 use super::path::{Path, Taken, splitter};
 use super::share::{self, Demand};
@@ -183,14 +184,18 @@ pub(super) struct Forecast {
     ///
     /// It is over time, and over what is sent where it slows down.
     pub(super) arrives: f64,
-    /// Direction that limits that.
+    /// Direction that limits that for most of the time.
     pub(super) narrowest: (usize, Way),
+    /// Part of the time in which others do.
+    pub(super) elsewhere: f64,
     /// Mean rate of payload that arrives with the other flows.
     pub(super) fair: Rate,
     /// Direction that limits it for most of the time. That of `narrowest` if it gets what it asks for.
     pub(super) limit: (usize, Way),
     /// Overfilled direction on its way, and a flow that does not slow down there.
     pub(super) pressed: Option<((usize, Way), usize)>,
+    /// Set if its share is without what queues keep over changes.
+    pub(super) keeps_more: bool,
 }
 
 fn sends_in_bursts(flow: &Flow) -> bool {
@@ -198,6 +203,26 @@ fn sends_in_bursts(flow: &Flow) -> bool {
 }
 
 impl Forecast {
+    /// Returns it with what is kept over changes of a flow's way.
+    ///
+    /// `is_alone` is set if no other flow takes a part of what it asks for.
+    fn keeping(self, kept: &Kept, seconds: f64, is_alone: bool) -> Forecast {
+        let more = |rate: Rate| Rate::from_bps((rate.as_bps() as f64 + kept.more / seconds.max(1e-9)) as u64);
+        let most = more(self.of_data);
+        let is_more = most.as_bps() as f64 > 1.001 * self.of_data.as_bps() as f64;
+        let factor = most.as_bps() as f64 / self.of_data.as_bps().max(1) as f64;
+        let by_answers = self.is_by_answers();
+        let alone = if by_answers { self.alone } else { most };
+        let fair = match is_alone {
+            true if by_answers => self.fair,
+            true if kept.offered > 0.0 => self.fair.max(Rate::from_bps(kept.offered as u64)),
+            true => more(self.fair).min(most),
+            false => self.fair,
+        };
+        let sent = if is_more { self.sent.mul_f64(factor) } else { self.sent };
+        Forecast { of_data: most, alone, fair, sent, keeps_more: is_more && !is_alone, ..self }
+    }
+
     /// Returns `true` if answers fill their way before data fills its own.
     pub(super) fn is_by_answers(&self) -> bool {
         self.of_data.as_bps() as f64 > 1.001 * self.alone.as_bps() as f64
@@ -278,6 +303,8 @@ pub(super) fn forecasts(
         let ways = Ways { states, media, uses: &uses[n], links, passing: &passing };
         let pressed = uses[n].iter().find_map(|one| Some((one.at, *pressed.get(&one.resource)?)));
         let forecast = forecast(&ways, &of_flow, &shares, &arriving);
+        let asked = asked_of[n].first().map(|number| &asked[*number]);
+        let forecast = ways.with_kept((scenario, &of_flow), (*flow, path), asked, (forecast, &shares));
         let is_fixed = !path.waits;
         let arrives = if is_fixed { mean_of(&of_flow, &arriving) } else { forecast.arrives };
         Forecast { pressed, arrives, ..forecast }
@@ -406,6 +433,43 @@ impl Ways<'_> {
         alone::longest(self.uses, self.links, own)[0].recip()
     }
 
+    /// Returns a forecast with what queues and lines of its way keep over changes.
+    fn with_kept(
+        &self,
+        (scenario, of_flow): (&Scenario, &[(usize, f64)]),
+        (n, path): (usize, &Path),
+        asked: Option<&Asked>,
+        (forecast, shares): (Forecast, &[share::Share]),
+    ) -> Forecast {
+        let (states, last) = (self.states, of_flow.last().map_or(0, |(state, _)| *state));
+        // What asks for answers is limited by their way too.
+        let is_both = path.window.is_none() && path.answers();
+        if is_both || !(1..=last).any(|state| path.changes_there(states, state).is_some()) {
+            return forecast;
+        }
+        let stage = |state: usize| {
+            let own = |one: &Use| one.own(states, self.media, state, &self.passing[state]);
+            Stage {
+                rates: alone::by_link(self.uses, self.links, own),
+                there: path.ways(self.media, states, state)[0].as_secs_f64(),
+                arriving: arriving(&self.passing[state], self.uses.first().map_or(0, |one| one.path)),
+            }
+        };
+        let always = of_flow.iter().all(|(state, _)| states.part(*state, n) > 0.999);
+        let offered = asked.filter(|asked| asked.is_fixed && always).map(|asked| asked.most);
+        let found = kept::kept((scenario, self.media, states), (n, path), (last, &stage, offered));
+        let Some(kept) = found else { return forecast };
+        let gets = |of: &dyn Fn(f64) -> f64| {
+            let mut all = of_flow.iter().zip(shares);
+            all.all(|((state, _), share)| share.rate >= 0.999 * of(self.alone(*state).0))
+        };
+        let is_alone = match offered {
+            Some(offered) => gets(&|alone| alone.min(offered)),
+            None => gets(&|alone| alone),
+        };
+        forecast.keeping(&kept, states.seconds(n, of_flow), is_alone)
+    }
+
     /// Returns the direction of a resource on the way.
     fn of(&self, resource: usize) -> Option<(usize, Way)> {
         self.uses.iter().find(|one| one.resource == resource).map(|one| one.at)
@@ -423,6 +487,7 @@ fn forecast(
     for ((_, part), (_, at)) in of_flow.iter().zip(&alone) {
         *narrow.entry(*at).or_insert(0.0) += part;
     }
+    let elsewhere = 1.0 - narrow.values().copied().fold(0.0, f64::max);
     let narrowest = longest(narrow).unwrap_or((0, Way::Forward));
     for ((_, part), share) in of_flow.iter().zip(shares) {
         let at = share.limit.and_then(|limit| ways.of(limit));
@@ -447,9 +512,11 @@ fn forecast(
         sent,
         arrives: arrived.as_bps() as f64 / (sent.as_bps() as f64 * open).max(1.0),
         narrowest,
+        elsewhere,
         fair: mean(&|n| shares[n].rate * arriving[n]),
         limit: longest(limits).unwrap_or(narrowest),
         pressed: None,
+        keeps_more: false,
     }
 }
 

@@ -234,7 +234,10 @@ impl fmt::Display for FlowBudget {
             ("bottleneck", self.bottleneck.clone()),
             ("max goodput", rate(self.ceiling)),
         ];
-        rows.extend(self.by_answers.map(|by_answers| ("as ACKs allow", rate(by_answers))));
+        rows.extend(
+            self.by_answers
+                .map(|by_answers| ("as ACKs allow", format!("{}, once its window stays", rate(by_answers)))),
+        );
         rows.extend(self.compressed.iter().map(|on| ("compressed", compressed(on, self.offered))));
         if self.lost > 0.0 {
             rows.push(("lost by channels", percent(self.lost)));

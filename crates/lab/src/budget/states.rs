@@ -248,6 +248,11 @@ impl States {
         self.all[state].from
     }
 
+    /// Returns the end of a state.
+    pub(super) fn end(&self, state: usize) -> Span {
+        self.all[state].to
+    }
+
     /// Returns the mean part of a flow's copies that send in a state.
     pub(super) fn part(&self, state: usize, flow: usize) -> f64 {
         self.activities.part(flow, self.all[state].from, self.all[state].to)

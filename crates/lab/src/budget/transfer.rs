@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use bentpipe_scenario::{Controller, Flow, Scenario, Traffic, Way};
-use bentpipe_site::{Ascent, Climbed, Opener, PathState, TrafficKind};
+use bentpipe_site::{Ascent, Climbed, PathState, TrafficKind};
 use bentpipe_units::{Bytes, Rate, Span};
 
 use super::active::{ends_early, is_bulk, rest_of, time};
@@ -69,10 +69,11 @@ impl Climbs {
 /// Returns a slow start of another path, for one that is nearly the same.
 fn scaled(of: &Ascent, climbed: &Climbed, path: &Ascent) -> Option<Climbed> {
     let ratio = |this: f64, other: f64| this.max(other) / this.min(other).max(f64::MIN_POSITIVE);
-    let rtt = |of: &Ascent| of.path.first().map(|state| (state.there + state.back).as_secs_f64());
+    // The first state may be that of the handshake.
+    let rtt = |of: &Ascent| of.path.last().map(|state| (state.there + state.back).as_secs_f64());
     let (this, other) = (rtt(path)?, rtt(of)?);
-    let is_like = path.path.len() == 1
-        && of.path.len() == 1
+    let is_like = path.path.len() <= 2
+        && of.path.len() == path.path.len()
         && ratio(this, other) < LIKE
         && ratio(path.window.get() as f64, of.window.get() as f64) < LIKE
         && (path.payload, path.data) == (of.payload, of.data);
@@ -123,22 +124,65 @@ impl Transfer {
         let [first, last] = [first, last].map(Span::from_secs_f64);
         let along = Along::new(scenario, (media, states), (n, path), &|at| climbs.is_shared(at), first);
         let ground = Ground { scenario, media, states, n, path };
-        let (mut paths, mut is_best) = (vec![along.from(first)], false);
+        let (mut paths, mut is_best) = (vec![(first, along.from(first))], false);
         // Times of the start differ by little where nothing changes.
         if !along.is_still(first, scenario.duration) && first < last {
             let mut own = starts.to_vec();
             own.dedup();
             is_best = own.len() > MOST_STARTS;
-            let each = || own.iter().map(|start| along.from(Span::from_secs_f64(*start)));
-            paths = if is_best { vec![along.best()] } else { each().collect() };
+            let own = own.into_iter().map(Span::from_secs_f64);
+            paths = match is_best {
+                true => vec![(first, along.best())],
+                false => own.map(|start| (start, along.from(start))).collect(),
+            };
         }
-        let all: Vec<Transfer> = paths.into_iter().filter_map(|path| ground.transfer(path, climbs)).collect();
+        let still = along.is_still(first, scenario.duration);
+        let transfer = |(start, path)| {
+            let edges = ground.edges(path, if still { Some(start) } else { None });
+            ground.transfer(edges, climbs)
+        };
+        let all: Vec<Transfer> = paths.into_iter().filter_map(transfer).collect();
         let first = *all.first()?;
         let takes = all.iter().map(|one| one.takes).min_by_key(|takes| takes.unwrap_or(Span::MAX)).flatten();
+        let takes = takes.filter(|takes| !is_cut((&scenario.flow[n], path), last, (*takes, &along)));
         let sum: Option<u64> = all.iter().map(|one| one.goodput.map(Rate::as_bps)).sum();
         let goodput = sum.map(|sum| Rate::from_bps(sum / all.len() as u64));
         let changes = all.iter().any(|one| one.changes) || is_best;
         Some(Transfer { takes, goodput, changes, ..first })
+    }
+}
+
+/// Path of a transfer, with what its short packets gain.
+struct Edges {
+    path: Vec<PathState>,
+    /// Part of a round trip that packets of the handshake do not take.
+    less: Span,
+    /// Time by which it is later that the receiver opens.
+    opens: Span,
+    /// Time by which data of one short packet arrive earlier than a full one.
+    shorter: Span,
+}
+
+impl Edges {
+    /// Returns the path for a walk, with a handshake of short packets.
+    fn walked(&self) -> Vec<PathState> {
+        let mut all: Vec<PathState> = Vec::new();
+        for state in &self.path {
+            let from = state.from.saturating_sub(self.opens);
+            if from.is_zero() {
+                all.clear();
+            }
+            all.push(PathState { from, ..*state });
+        }
+        let short = handshake(&all, self.less).unwrap_or_default();
+        if self.less.is_zero() || short.is_zero() {
+            return all;
+        }
+        let next = all.partition_point(|state| state.from <= short);
+        let (first, then) = (all[0], all[next.max(1) - 1]);
+        let there = first.there.saturating_sub(self.less).min(short);
+        let first = PathState { there, back: short.saturating_sub(there), ..first };
+        [first, PathState { from: short, ..then }].into_iter().chain(all.drain(next..)).collect()
     }
 }
 
@@ -152,15 +196,33 @@ struct Ground<'a> {
 }
 
 impl Ground<'_> {
-    fn transfer(&self, states: Vec<PathState>, climbs: &mut Climbs) -> Option<Transfer> {
+    /// Returns a path with what short packets gain at its start. `start` is `None` if they change.
+    fn edges(&self, path: Vec<PathState>, start: Option<Span>) -> Edges {
+        let flow = &self.scenario.flow[self.n];
+        let states = match start {
+            Some(start) => self.states.at(start)..self.states.at(start) + 1,
+            None => 0..self.states.len(),
+        };
+        let mut edges = Edges { path, less: Span::ZERO, opens: Span::MAX, shorter: Span::ZERO };
+        for state in states {
+            let at = (self.media, self.states, state);
+            let [less, opens] = self.path.handshake(flow, at);
+            (edges.less, edges.opens) = (edges.less.max(less), edges.opens.min(opens));
+            if let Some(data) = size(flow).filter(|data| data.get() < self.path.payload) {
+                edges.shorter = edges.shorter.max(self.path.shorter(data, at));
+            }
+        }
+        edges
+    }
+
+    fn transfer(&self, edges: Edges, climbs: &mut Climbs) -> Option<Transfer> {
         let (flow, path) = (&self.scenario.flow[self.n], self.path);
+        let (states, walked) = (&edges.path, edges.walked());
         let (window, kind) = (path.window?, flow.traffic.kind());
         let first = *states.iter().find(|state| state.rate.as_bps() > 0)?;
         let rate = states.iter().map(|state| state.rate).max().filter(|rate| rate.as_bps() > 0)?;
-        let opens = if states.len() == 1 { path.opening(self.media, flow) } else { later(flow, &first) };
-        let less = path.handshake_less(self.media);
-        // The walk has a handshake of full packets.
-        let until = |time: Span| (time + less).saturating_sub(opens);
+        let (less, opens) = (edges.less, edges.opens);
+        let until = |time: Span| time.saturating_sub(opens);
         let is_switched = self.states.activities.is_switched(self.n);
         let lasts = time(self.scenario, flow).filter(|_| !is_switched).unwrap_or(Span::MAX);
         let end = if lasts == Span::MAX { rest_of(self.scenario, flow) } else { lasts };
@@ -175,14 +237,13 @@ impl Ground<'_> {
         let mut ascent = Ascent {
             payload: Bytes::new(path.payload),
             window: filled,
-            full: product(&states, end).min(window.most).max(filled),
+            full: product(states, end).min(window.most).max(filled),
             most_acks: MOST_ACKS_EACH,
             data: size(flow),
             lasts: until(if states.iter().any(|state| !state.ack.is_zero()) { end } else { lasts }),
-            path: states,
+            path: walked,
         };
-        let carried = |path: &[PathState], window| Carried { path: path.to_vec(), window };
-        let all = carried(&ascent.path, Some(window.most));
+        let all = Carried { path: states.clone(), window: Some(window.most) };
         let mut climbed = climbs.of(kind, &ascent);
         // What is in the buffer when the application stops is sent after that.
         if is_bulk(flow)
@@ -196,15 +257,17 @@ impl Ground<'_> {
             climbed = climbs.of(kind, &ascent);
         }
         let climbed = climbed.map(|climbed| from_handshake(climbed, less, opens));
-        let changes = changes(&ascent.path, end);
+        let changes = changes(states, end);
         let is_without = self.without(climbed.as_ref(), changes);
         let measured = climbed.as_ref().filter(|_| is_without.is_none());
         let measured =
             measured.and_then(|climbed| measured_of(self.scenario, flow, climbed, (&ascent, &all)));
-        let shorter = size(flow).map_or(Span::ZERO, |size| path.shorter(self.media, size, rate));
+        // The walk has what it gains at the bottleneck.
+        let gained = size(flow).map_or(0, |size| path.payload.saturating_sub(size.get()));
+        let shorter = edges.shorter.saturating_sub(rate.span_of(Bytes::new(gained)));
         let takes = match (measured.and_then(|(_, takes)| takes), size(flow)) {
             (Some(takes), _) => Some(takes.saturating_sub(shorter)),
-            (None, Some(size)) if is_without.is_some() => self.least(&ascent.path, size),
+            (None, Some(size)) if is_without.is_some() => self.least(&edges, size),
             _ => None,
         };
         let seconds = self.states.seconds(self.n, &self.states.of_flow(self.n));
@@ -231,6 +294,9 @@ impl Ground<'_> {
         };
         if self.states.activities.is_switched(self.n) {
             Some("events turn it off and on")
+        } else if matches!(&self.scenario.flow[self.n].traffic, Traffic::Tcp(tcp) if tcp.max_burst == Some(1))
+        {
+            Some("timers decide which segments have an ACK together")
         } else if splitter(self.scenario, self.path).is_some() {
             Some("a proxy splits it")
         } else if self.path.hops_there().iter().any(is_of_bucket) {
@@ -253,34 +319,48 @@ impl Ground<'_> {
     }
 
     /// Returns the least time of data that the line carries from the first packet on.
-    fn least(&self, states: &[PathState], size: Bytes) -> Option<Span> {
-        let (first, flow) = (states.first()?, &self.scenario.flow[self.n]);
+    fn least(&self, edges: &Edges, size: Bytes) -> Option<Span> {
+        let states = &edges.path;
         let is_split = splitter(self.scenario, self.path).is_some();
         let bursts = self.path.hops_there().iter().filter_map(|hop| self.media.limit(hop.0, hop.1));
         let burst: u64 = bursts.map(|limit| limit.burst.get()).sum();
         let left = size.get().saturating_sub(burst + self.path.payload);
-        let handshake = if is_split { Span::ZERO } else { first.there + first.back };
-        let less = self.path.handshake_less(self.media);
+        let handshake = if is_split { Span::ZERO } else { handshake(states, edges.less)? };
         let least = states.iter().map(|state| state.there).min()?;
         // The last packet may go when the path is shorter.
-        let begin = handshake.saturating_sub(less) + later(flow, first);
-        let end = Carried { path: states.to_vec(), window: None }.end(begin, Bytes::new(left))?;
-        Some(end + least)
+        let begin = handshake + edges.opens;
+        let end = Carried { path: states.clone(), window: None }.end(begin, Bytes::new(left))?;
+        Some((end + least).saturating_sub(edges.shorter))
     }
 }
 
-/// Returns the time by which a connection is later that its receiver opens.
-fn later(flow: &Flow, first: &PathState) -> Span {
-    let is_later = matches!(&flow.traffic, Traffic::Tcp(tcp) if tcp.opened_by == Opener::Receiver);
-    if is_later { first.back } else { Span::ZERO }
+/// Returns `true` if a transfer may stop before all of its data are written.
+fn is_cut((flow, path): (&Flow, &Path), last: Span, (takes, along): (Span, &Along)) -> bool {
+    let (Some(stop), Some(size), Some(window)) = (flow.stop, size(flow), path.window) else { return false };
+    let left = stop.saturating_sub(last);
+    let trip = along.from(last).first().map_or(Span::ZERO, |state| state.there + state.back);
+    left < takes && (size > window.ends[0] || left < trip * 2)
 }
 
-/// Returns a slow start behind a handshake with short packets.
+/// Returns the time of a SYN and its answer, each by the path then.
 ///
-/// `opens` is the time by which it is later that a receiver opens.
+/// `less` is the part of a round trip that they do not take.
+fn handshake(states: &[PathState], less: Span) -> Option<Span> {
+    let there = states.first()?.there;
+    let comes = there.saturating_sub(less);
+    let back = states.iter().rev().find(|state| state.from <= comes)?.back;
+    Some((there + back).saturating_sub(less))
+}
+
+/// Returns a slow start by the times of its flow.
+///
+/// It is shown with a handshake of full packets. `opens` is the time by which it is later that a receiver opens.
 fn from_handshake(climbed: Climbed, less: Span, opens: Span) -> Climbed {
-    let [time, end] = [climbed.time, climbed.end].map(|at| at.map(|at| at + opens));
-    Climbed { time, end: end.map(|end| end.saturating_sub(less)), ..climbed }
+    Climbed {
+        time: climbed.time.map(|time| time + less + opens),
+        end: climbed.end.map(|end| end + opens),
+        ..climbed
+    }
 }
 
 /// Returns goodput, and the completion of a transfer of a size.
@@ -297,11 +377,15 @@ fn measured_of(
     let left = |of: Bytes| Bytes::new(of.get().saturating_sub(arrived.get()));
     let whole = ascent.data.and_then(|size| Some((size, carried.end(end, left(size))?)));
     if let Some((size, takes)) = whole.filter(|(_, takes)| *takes <= lasts) {
-        let limit = (ascent.path.len() == 1).then(|| carried.rate(&ascent.path[0]));
+        let limit = (carried.path.len() == 1).then(|| carried.rate(&carried.path[0]));
         let rate = if is_measured { Some(Rate::of(size, takes)) } else { limit };
         return Some((rate, Some(takes)));
     }
     let rest = carried.between(end, lasts).get();
-    let goodput = is_measured.then(|| Rate::of(Bytes::new(arrived.get() + rest), lasts));
+    // That of a flow which has stopped is up to its last arrival.
+    let trip = carried.path.last().map_or(Span::ZERO, |state| state.there + state.back);
+    let stops = time(scenario, flow).filter(|_| is_bulk(flow) && ends_early(scenario, flow));
+    let over = stops.map_or(lasts, |stops| lasts.saturating_sub(trip).max(stops).min(lasts));
+    let goodput = is_measured.then(|| Rate::of(Bytes::new(arrived.get() + rest), over));
     Some((goodput, whole.map(|(_, takes)| takes)))
 }

@@ -69,6 +69,7 @@ pub(super) fn notes(
     notes.extend(bucket(ground, (n, flow), way));
     notes.extend(slow_start(ground.scenario, flow, budget, tcp));
     notes.extend(in_rounds(ground.scenario, flow, budget, tcp));
+    notes.extend(few_acks(flow));
     notes.extend(ended(flow, budget));
     notes.extend(unsacked(ground.scenario, flow, budget, held.unwrap_or_default()));
     let before = path.hops_there().iter().map(|hop| (hop.0, hop.1)).take_while(|hop| *hop != way);
@@ -311,10 +312,43 @@ fn slow_start(scenario: &Scenario, flow: &Flow, budget: &FlowBudget, tcp: &TcpBu
 /// A short time has few of them.
 fn in_rounds(scenario: &Scenario, flow: &Flow, budget: &FlowBudget, tcp: &TcpBudget) -> Option<String> {
     let sends = time(scenario, flow)?.as_secs_f64();
-    let part = budget.min_rtt?.as_secs_f64() / sends;
+    let longest = budget.round_trips.map_or(budget.min_rtt?, |[.., most]| most);
+    let part = longest.as_secs_f64() / sends;
     let is_limited = tcp.window_allowed < tcp.window_needed && size(flow).is_none();
     (is_limited && part > PART).then(|| {
         format!("its window is sent once in a round trip: it gets up to {} more or less", show::percent(part))
+    })
+}
+
+/// Number of segments an ACK from which on a window often waits for a timer.
+const MANY_AN_ACK: u32 = 4;
+
+/// Returns a note on a receiver that acknowledges by its timer.
+fn few_acks(flow: &Flow) -> Option<String> {
+    let Traffic::Tcp(config) = &flow.traffic else { return None };
+    (config.ack_every >= MANY_AN_ACK).then(|| {
+        format!(
+            "its receiver acknowledges {} segments at once, or after {}: windows of fewer wait for that, and it gets up to what is forecast",
+            config.ack_every,
+            show::time(config.ack_delay)
+        )
+    })
+}
+
+/// Part of a flow's time without an arrival that is worth a note.
+const LATE: f64 = 0.05;
+
+/// Returns a note on packets that take long to arrive.
+pub(super) fn late(scenario: &Scenario, flow: &Flow, (path, budget): (&Path, &FlowBudget)) -> Option<String> {
+    let takes = budget.one_way.filter(|_| path.window.is_none() && budget.offered.is_some())?;
+    let begin = flow.start.max(scenario.probe.warm_up);
+    let sends = flow.stop.unwrap_or(Span::MAX).min(scenario.duration).saturating_sub(begin).as_secs_f64();
+    let is_cold = flow.start >= scenario.probe.warm_up;
+    (is_cold && takes.as_secs_f64() > LATE * sends).then(|| {
+        format!(
+            "it begins to arrive after {}, which counts as its time: it gets up to what is forecast",
+            show::time(takes)
+        )
     })
 }
 
@@ -412,6 +446,10 @@ pub(super) fn of_transfer(
     let changes = transfer.changes.then(|| {
         "rates or round trips of its way change while it sends: windows grow into more, and lose where there is less: it gets up to what is forecast".to_owned()
     });
+    let is_left_out = transfer.is_of_size && transfer.takes.is_none() && flow.stop.is_some();
+    let cut = is_left_out.then(|| {
+        "it may stop before all of its data are written: when they arrive is not forecast".to_owned()
+    });
     let left = ground.scenario.duration.saturating_sub(flow.start);
     let late = budget.tcp.as_ref().and_then(|tcp| tcp.completion).filter(|takes| *takes > left);
     let late = late
@@ -427,7 +465,7 @@ pub(super) fn of_transfer(
     let is_cold = !warm_up.is_zero() && transfer.slow_start.is_none_or(|takes| takes > warm_up);
     let cold = is_cold
         .then(|| "its slow start goes on behind the warm-up: it gets up to what is forecast".to_owned());
-    [without, changes, late, burst, cold].into_iter().flatten().collect()
+    [without, changes, cut, late, burst, cold].into_iter().flatten().collect()
 }
 
 /// Returns a note on a queue in front of others that a slow start overruns.

@@ -120,6 +120,9 @@ impl TrafficKind for Config {
             ack: state.ack,
         };
         let states: Vec<PathState> = path.path.iter().map(state).collect();
+        let burst = self.max_burst.unwrap_or(u32::MAX);
+        // At first it sends with an ACK and with what its application writes.
+        let first = 2;
         let climb = |phase: u64| {
             let path = Ramp {
                 path: &states,
@@ -129,7 +132,8 @@ impl TrafficKind for Config {
                 alone: self.alone(smss.into()),
                 tick,
                 phase: tick * phase / phases,
-                burst: self.max_burst.unwrap_or(u32::MAX),
+                burst,
+                first_burst: burst.saturating_mul(first),
                 target: path.window.get(),
                 full: path.full.get(),
                 most: self.window().map_or(u64::MAX, |window| window.most.get()),

@@ -83,7 +83,7 @@ fn acks_limit_a_path_that_is_thin_on_the_way_back() {
     assert!((budget.flows[0].ceiling.as_bps() as f64 / line - 1.0).abs() < 1e-3);
     assert_eq!(budget.flows[0].bottleneck, "l return");
     let note = "its ACKs of 52 B fill l return, which limits it to 891.08 kbit/s where none is lost and its window stays; \
-        while it grows, or as ACKs are lost, it gets more, up to 9.65 Mbit/s";
+        while it grows, or as ACKs are lost, it gets more, up to 9.41 Mbit/s";
     assert!(budget.flows[0].warnings.iter().any(|warning| warning == note), "{:?}", budget.flows[0].warnings);
 }
 
