@@ -104,7 +104,7 @@ impl<K: Clone + Eq + Hash, V> Memory<K, V> {
         self.notes.len()
     }
 
-    /// Returns `true` if there are no identities.
+    /// Returns `true` if it is empty.
     pub fn is_empty(&self) -> bool {
         self.notes.is_empty()
     }
