@@ -12,6 +12,7 @@ the server's most memory (as the kernel keeps it). The bars are 100 ms at the 99
 honest requests are refused or jobs fail.
 """
 
+import argparse
 import collections
 import functools
 import http.client
@@ -321,13 +322,18 @@ def measure(server: Server, seconds: float, jobs: int, address: str | None) -> b
 
 def main() -> int:
     """Run the attack."""
-    program, *more = sys.argv[1:]
-    seconds = float(more[0]) if more else 600.0
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("program", metavar="PROGRAM", help="a release of bentpipe")
+    parser.add_argument("seconds", metavar="SECONDS", nargs="?", type=float, default=600.0)
+    parser.add_argument("jobs", metavar="JOBS", nargs="?", type=int, default=1000)
+    parser.add_argument("address", metavar="ADDRESS", nargs="?", help="address of all clients [default: one each]")
+    given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        server = Server(program, folder)
+        server = Server(given.program, folder)
         try:
-            jobs, address = int(more[1]) if len(more) > 1 else 1000, more[2] if len(more) > 2 else None
-            return 0 if measure(server, seconds, jobs, address) else 1
+            return 0 if measure(server, given.seconds, given.jobs, given.address) else 1
         finally:
             server.process.terminate()
             server.process.wait()

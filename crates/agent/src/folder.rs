@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::Error;
+use crate::manifest::sha256;
 
 /// Creates a folder and those above it.
 pub(crate) fn make(path: &Path) -> Result<(), Error> {
@@ -47,16 +48,34 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     replace().map_err(|error: io::Error| Error::file(path, error))
 }
 
-/// Replaces a file by a value as JSON.
+/// Replaces a file by a value as JSON, with its hash in a second line.
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
     let bytes = serde_json::to_vec(value).map_err(|error| Error::file(path, error.into()))?;
-    write(path, &bytes)
+    let hash = sha256(&bytes);
+    write(path, &[&bytes[..], b"\n", hash.as_bytes(), b"\n"].concat())
+}
+
+/// Returns the text in front of its hash. Files of an earlier version have none.
+///
+/// # Errors
+/// Returns an error if the hash is not that of the text.
+fn unsealed(bytes: &[u8]) -> Result<&[u8], &'static str> {
+    let mut lines = bytes.splitn(2, |byte| *byte == b'\n');
+    let (text, rest) = (lines.next().unwrap_or_default(), lines.next());
+    match rest {
+        None => Ok(text),
+        Some(rest) if rest.strip_suffix(b"\n") == Some(sha256(text).as_bytes()) => Ok(text),
+        Some(_) => Err("damaged: its SHA-256 is not that in its last line"),
+    }
 }
 
 /// Reads a value from a file; `None` if it is missing.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
     match fs::read(path) {
-        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| Error::settings(path, error)),
+        Ok(bytes) => {
+            let text = unsealed(&bytes).map_err(|why| Error::settings(path, why))?;
+            serde_json::from_slice(text).map(Some).map_err(|error| Error::settings(path, error))
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::file(path, error)),
     }
@@ -73,4 +92,27 @@ pub(crate) fn lock(path: &Path) -> Result<Option<File>, Error> {
 pub(crate) fn is_locked(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return false };
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_flipped_bit_is_found() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.json");
+        write_json(&path, &(17, "b")).expect("written");
+        let whole = fs::read(&path).expect("read");
+        for bit in 0..8 * whole.len() {
+            let mut flipped = whole.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            fs::write(&path, &flipped).expect("written");
+            let why = read_json::<(i32, String)>(&path).expect_err("damaged").to_string();
+            assert!(why.contains("a.json: "), "{bit}: {why}");
+        }
+        fs::write(&path, b"[17,\"b\"]").expect("written");
+        let read = read_json::<(i32, String)>(&path).expect("of an earlier version");
+        assert_eq!(read, Some((17, "b".to_owned())));
+    }
 }

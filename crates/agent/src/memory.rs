@@ -1,4 +1,6 @@
 //! Memory of commands: each has its effect once, however often it arrives.
+//!
+//! A line has a record, and behind a tab its hash. Those of earlier versions have no hash. Damage is named: of a forgotten command the effect would come again.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -52,15 +54,25 @@ impl Memory {
     pub(crate) fn open(path: &Path) -> Result<Memory, Error> {
         let wrap = |error| Error::file(path, error);
         let mut records = VecDeque::new();
-        let mut lines = 0;
+        let (mut lines, mut damaged) = (0, None);
         if let Ok(file) = File::open(path) {
-            // The last line may be torn: its command was not answered, and comes again.
-            for record in BufReader::new(file).lines().map_while(Result::ok) {
+            for line in BufReader::new(file).split(b'\n') {
+                let line = line.map_err(wrap)?;
                 lines += 1;
-                if let Ok(record) = serde_json::from_str(&record) {
-                    push(&mut records, record);
-                }
+                let Some(record) = parse(&line) else {
+                    damaged.get_or_insert(lines);
+                    continue;
+                };
+                push(&mut records, record);
             }
+        }
+        // The last line may be torn: its command was not answered, and comes again.
+        let is_torn = damaged == Some(lines) && !ends_a_line(path);
+        if let Some(line) = damaged.filter(|_| !is_torn) {
+            let why = format!(
+                "damaged in line {line}: commands may have had their effect that are not known; help: end the tasks of this site, and remove the file"
+            );
+            return Err(Error::settings(path, why));
         }
         let last = records.iter().map(|record: &Record| record.id).max().unwrap_or(0);
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path).map_err(wrap)?;
@@ -89,7 +101,7 @@ impl Memory {
     /// Remembers the outcome of a command; it is on disk when this returns.
     pub(crate) fn remember(&mut self, command: &Command, outcome: &Outcome) -> Result<(), Error> {
         let record = Record { id: command.id, hash: hash(command), outcome: outcome.clone() };
-        let line = serde_json::to_string(&record).unwrap_or_default() + "\n";
+        let line = line(&record);
         let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());
         written.map_err(|error| Error::file(&self.path, error))?;
         self.last = self.last.max(command.id);
@@ -108,14 +120,33 @@ impl Memory {
     }
 
     fn compact(&mut self) -> Result<(), Error> {
-        let lines =
-            self.records.iter().map(|record| serde_json::to_string(record).unwrap_or_default() + "\n");
-        folder::write(&self.path, lines.collect::<String>().as_bytes())?;
+        folder::write(&self.path, self.records.iter().map(line).collect::<String>().as_bytes())?;
         let open = OpenOptions::new().append(true).open(&self.path);
         self.file = open.map_err(|error| Error::file(&self.path, error))?;
         self.lines = self.records.len();
         Ok(())
     }
+}
+
+/// Returns the line of a record.
+fn line(record: &Record) -> String {
+    let text = serde_json::to_string(record).unwrap_or_default();
+    format!("{text}\t{}\n", sha256(text.as_bytes()))
+}
+
+/// Returns the record of a line. `None` if it is torn or damaged.
+fn parse(line: &[u8]) -> Option<Record> {
+    let (text, hash) = match line.iter().position(|byte| *byte == b'\t') {
+        Some(tab) => (&line[..tab], Some(&line[tab + 1..])),
+        None => (line, None),
+    };
+    let is_whole = hash.is_none_or(|hash| hash == sha256(text).as_bytes());
+    serde_json::from_slice(text).ok().filter(|_| is_whole)
+}
+
+/// Returns `true` if the last byte of a file ends a line.
+fn ends_a_line(path: &Path) -> bool {
+    std::fs::read(path).is_ok_and(|bytes| bytes.last() == Some(&b'\n'))
 }
 
 fn push(records: &mut VecDeque<Record>, record: Record) {
@@ -183,5 +214,29 @@ mod tests {
         memory.compact().expect("written");
         let memory = Memory::open(&path).expect("opens");
         assert_eq!((memory.records.len(), memory.last()), (REMEMBERED, 1101));
+    }
+
+    #[test]
+    fn a_flipped_bit_is_named_as_a_forgotten_command_would_come_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("memory.jsonl");
+        let mut memory = Memory::open(&path).expect("opens");
+        for id in [5, 6] {
+            memory.remember(&stop(id, 1), &Outcome::Done {}).expect("written");
+        }
+        let whole = std::fs::read(&path).expect("read");
+        // The end of the last line flipped is as if it were torn.
+        for bit in 0..8 * (whole.len() - 1) {
+            let mut flipped = whole.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(&path, &flipped).expect("written");
+            let why = Memory::open(&path).expect_err("damaged").to_string();
+            assert!(why.contains("memory.jsonl: damaged in line"), "{bit}: {why}");
+        }
+        let old = "{\"id\":5,\"hash\":\"a\",\"outcome\":{\"done\":{}}}\n";
+        let text = serde_json::to_string(&Outcome::Done {}).expect("JSON");
+        let old = old.replace("{\"done\":{}}", &text);
+        std::fs::write(&path, old).expect("written");
+        assert_eq!(Memory::open(&path).expect("of an earlier version").last(), 5);
     }
 }

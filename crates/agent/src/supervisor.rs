@@ -58,6 +58,9 @@ fn wait(task: &Task, at_us: i64) -> bool {
 
 fn run(task: &Task, prepared: &Prepared) -> Ended {
     let failed = |why: String| Ended { ended_us: now_us(), code: None, why };
+    if let Err(why) = task.verify(prepared) {
+        return failed(why);
+    }
     let mut child = match spawn(task, prepared) {
         Ok(child) => child,
         Err(error) => return failed(error.to_string()),

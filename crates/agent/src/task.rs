@@ -50,6 +50,9 @@ pub(crate) struct Prepared {
     pub(crate) most_bytes: u64,
     /// Time of the preparation in microseconds since 1970.
     pub(crate) at_us: i64,
+    /// Files that the program reads, from the task's folder, and their SHA-256.
+    #[serde(default)]
+    pub(crate) read: Vec<(String, String)>,
 }
 
 /// Start of a task's program.
@@ -120,15 +123,19 @@ impl Task {
         self.check_room(allowed.most_bytes(), folder::size(inputs))?;
         let made = || {
             folder::make(&self.file(WORK))?;
+            let mut read = Vec::new();
             if let Program::Emulate { scenario, files, join, .. } = program {
                 folder::write(&self.file(WORK).join(SCENARIO), scenario.as_bytes())?;
+                read.push((format!("{WORK}/{SCENARIO}"), sha256(scenario.as_bytes())));
                 for file in files {
                     let from = inputs.join(&file.name);
                     fs::rename(&from, self.file(WORK).join(&file.name))
                         .map_err(|error| Error::file(&from, error))?;
+                    read.push((format!("{WORK}/{}", file.name), file.sha256.to_lowercase()));
                 }
                 if let Some(join) = join {
                     folder::write(&self.file(KEY), join.key.as_bytes())?;
+                    read.push((KEY.to_owned(), sha256(join.key.as_bytes())));
                 }
             }
             let prepared = Prepared {
@@ -136,10 +143,25 @@ impl Task {
                 most_s: most_s.min(permitted_s),
                 most_bytes: allowed.most_bytes(),
                 at_us: now_us(),
+                read,
             };
             folder::write_json(&self.file(TASK), &prepared)
         };
         made().map_err(|error: Error| error.to_string())
+    }
+
+    /// Compares the files that the program reads with those that were prepared.
+    ///
+    /// # Errors
+    /// Returns the first that is damaged.
+    pub(crate) fn verify(&self, prepared: &Prepared) -> Result<(), String> {
+        for (name, hash) in &prepared.read {
+            let bytes = fs::read(self.file(name)).map_err(|error| format!("{name}: {error}"))?;
+            if sha256(&bytes) != *hash {
+                return Err(format!("{name}: damaged: its SHA-256 is not that of the controller"));
+            }
+        }
+        Ok(())
     }
 
     /// Refuses a task for which the site has no room: all that it keeps counts.
@@ -395,6 +417,21 @@ mod tests {
         assert_eq!(task.state().expect("read"), TaskState::Prepared {});
         task.remove().expect("removed");
         assert!(task.prepared().expect("read").is_none());
+    }
+
+    #[test]
+    fn a_file_that_is_not_as_it_was_prepared_is_named() {
+        let (_folder, task, allowed) = task();
+        let own = Path::new("bentpipe");
+        task.prepare(&PING, 60, &allowed, (own, own)).expect("prepared");
+        let mut prepared = task.prepared().expect("read").expect("prepared");
+        let path = task.file(WORK).join(SCENARIO);
+        fs::write(&path, b"title = \"x\"").expect("written");
+        prepared.read = vec![(format!("{WORK}/{SCENARIO}"), sha256(b"title = \"x\""))];
+        task.verify(&prepared).expect("whole");
+        fs::write(&path, b"title = \"y\"").expect("written");
+        let why = task.verify(&prepared).expect_err("damaged");
+        assert!(why.contains("damaged: its SHA-256"), "{why}");
     }
 
     #[test]

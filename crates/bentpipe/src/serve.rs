@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bentpipe_emu::CapabilitySet;
 use bentpipe_emu::privileges::{OVERFLOW_USER, User, has_capabilities, is_root};
-use bentpipe_serve::{Address, Certificate, JobSettings, Listening, Lost, Network, Security};
+use bentpipe_serve::{Address, Certificate, JobSettings, Listening, Lost, Network, Proof, Security};
 use bentpipe_units::Bytes;
 use clap::{Args, Subcommand};
 
@@ -117,7 +117,7 @@ same user.")]
 Examples:
   bentpipe serve backup lab.sqlite
 
-FILE.sha256 has its hash. `bentpipe serve restore` puts it back.")]
+Its hash is at its end, and in FILE.sha256. `bentpipe serve restore` puts it back.")]
     Backup {
         /// File of the copy
         file: PathBuf,
@@ -134,6 +134,9 @@ The former database stays in the data folder, and its new name is printed. Resul
     Restore {
         /// Copy that `bentpipe serve backup` or the server made
         file: PathBuf,
+        /// Take a copy that has no hash, such as one of an older bentpipe
+        #[arg(long)]
+        without_hash: bool,
         /// Data folder [default: ~/.local/share/bentpipe]
         #[arg(long, value_name = "FOLDER")]
         data: Option<PathBuf>,
@@ -155,15 +158,12 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<u8, String> {
             show::out(&format!("{}\n", file.display()));
             Ok(0)
         }
-        Some(ServeCommand::Restore { file, data }) => {
-            let mut sum = file.clone().into_os_string();
-            sum.push(".sha256");
-            let has_hash = Path::new(&sum).exists();
+        Some(ServeCommand::Restore { file, without_hash, data }) => {
+            let proof = if without_hash { Proof::Waived } else { Proof::Required };
             let restored =
-                bentpipe_serve::restore(&folder(data)?, &file).map_err(|error| error.to_string())?;
-            if !has_hash {
-                let sum = Path::new(&sum).display();
-                show::note(&format!("the copy was not compared with its hash: {sum} is missing"));
+                bentpipe_serve::restore(&folder(data)?, &file, proof).map_err(|error| error.to_string())?;
+            if restored.is_unproven {
+                show::note("the copy has no hash: a flipped bit of it is not found");
             }
             if let Some(before) = &restored.before {
                 show::out(&format!("the database before: {}\n", before.display()));

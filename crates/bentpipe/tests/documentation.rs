@@ -8,6 +8,7 @@
 mod help;
 mod page;
 mod reference;
+mod security;
 mod session;
 
 use std::path::{Path, PathBuf};

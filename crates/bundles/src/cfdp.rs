@@ -159,10 +159,10 @@ impl Carrier {
 
     fn transmit(&mut self, entity: &mut Entity) -> Result<(), String> {
         while self.has_room()
-            && let Some((to, pdu)) = entity.poll_transmit(self.clock.now())
+            && let Some((to, origin, pdu)) = entity.poll_transmit_to(self.clock.now())
         {
             self.counts.sent += 1;
-            self.send(to, pdu)?;
+            self.send((to, origin), pdu)?;
         }
         Ok(())
     }
@@ -175,7 +175,7 @@ impl Carrier {
     }
 
     /// Sends a PDU. One to an unknown entity is lost.
-    fn send(&mut self, to: u64, pdu: Vec<u8>) -> Result<(), String> {
+    fn send(&mut self, to: (u64, u64), pdu: Vec<u8>) -> Result<(), String> {
         match &mut self.kind {
             Kind::Udp { socket, peers, rate, next_at } => {
                 *next_at = (*next_at).max(self.clock.now());
@@ -207,8 +207,8 @@ impl Carrier {
                 let mut buffer = vec![0; 1 << 16];
                 for _ in 0..PENDING {
                     let Ok((len, from)) = socket.recv_from(&mut buffer) else { break };
-                    peers.learn(&buffer[..len], from);
                     let host = Some(host_key(from.ip()));
+                    peers.learn(&buffer[..len], host, from);
                     handle(entity, host, &buffer[..len], self.clock.now(), &mut self.counts);
                 }
                 Ok(())
@@ -217,7 +217,7 @@ impl Carrier {
                 client.turn((until - now).min(TURN))?;
                 while let Some(bundle) = client.receive() {
                     let pdu = bundle.payload.to_vec();
-                    peers.learn(&pdu, bundle.primary.source.clone());
+                    peers.learn(&pdu, None, bundle.primary.source.clone());
                     handle(entity, None, &pdu, self.clock.now(), &mut self.counts);
                 }
                 Ok(())
@@ -238,13 +238,13 @@ fn handle(entity: &mut Entity, host: Option<u64>, pdu: &[u8], now: Time, counts:
 /// Addresses of other entities.
 ///
 /// Those that the user gave stay. Answers to other senders go to where the last PDU of the transaction came from: an entity may send from
-/// another port the next time, and one datagram in its name has no say over its other transactions.
+/// another port the next time, and one datagram in its name has no say over its other transactions. A transaction is of one host.
 #[derive(Debug)]
 struct Peers<T> {
     known: HashMap<u64, T>,
-    by_transaction: HashMap<Transaction, T>,
+    by_transaction: HashMap<(u64, Transaction), T>,
     /// Transactions in the order in which they began.
-    order: VecDeque<Transaction>,
+    order: VecDeque<(u64, Transaction)>,
 }
 
 impl<T> Default for Peers<T> {
@@ -255,19 +255,21 @@ impl<T> Default for Peers<T> {
 
 impl<T> Peers<T> {
     /// Returns the address for a PDU to an entity.
-    fn of(&self, to: u64, pdu: &[u8]) -> Option<&T> {
-        self.known.get(&to).or_else(|| self.by_transaction.get(&Pdu::parse(pdu).ok()?.common.transaction))
+    fn of(&self, (to, origin): (u64, u64), pdu: &[u8]) -> Option<&T> {
+        let key = || Some((origin, Pdu::parse(pdu).ok()?.common.transaction));
+        self.known.get(&to).or_else(|| self.by_transaction.get(&key()?))
     }
 
     /// Notes the address from which a sender's PDU came.
-    fn learn(&mut self, pdu: &[u8], from: T) {
+    fn learn(&mut self, pdu: &[u8], host: Option<u64>, from: T) {
         let Ok(pdu) = Pdu::parse(pdu) else { return };
         let transaction = pdu.common.transaction;
         if pdu.content.is_to_sender() || self.known.contains_key(&transaction.source) {
             return;
         }
-        if self.by_transaction.insert(transaction, from).is_none() {
-            self.order.push_back(transaction);
+        let key = (host.unwrap_or(transaction.source), transaction);
+        if self.by_transaction.insert(key, from).is_none() {
+            self.order.push_back(key);
         }
         if self.order.len() > HEARD
             && let Some(oldest) = self.order.pop_front()
@@ -292,17 +294,25 @@ mod tests {
     #[test]
     fn answers_go_to_where_the_transaction_came_from() {
         let mut peers = Peers::default();
-        peers.learn(&end(3, 1), "first");
-        peers.learn(&end(3, 2), "second");
-        assert_eq!((peers.of(3, &end(3, 1)), peers.of(3, &end(3, 2))), (Some(&"first"), Some(&"second")));
-        peers.learn(&end(3, 1), "moved");
-        assert_eq!(peers.of(3, &end(3, 1)), Some(&"moved"));
-        assert_eq!(peers.of(3, &end(3, 9)), None, "no answer without a PDU");
+        peers.learn(&end(3, 1), None, "first");
+        peers.learn(&end(3, 2), None, "second");
+        assert_eq!(
+            (peers.of((3, 3), &end(3, 1)), peers.of((3, 3), &end(3, 2))),
+            (Some(&"first"), Some(&"second"))
+        );
+        peers.learn(&end(3, 1), None, "moved");
+        assert_eq!(peers.of((3, 3), &end(3, 1)), Some(&"moved"));
+        assert_eq!(peers.of((3, 3), &end(3, 9)), None, "no answer without a PDU");
+        peers.learn(&end(3, 1), Some(77), "another host");
+        assert_eq!(
+            (peers.of((3, 3), &end(3, 1)), peers.of((3, 77), &end(3, 1))),
+            (Some(&"moved"), Some(&"another host"))
+        );
         peers.known.insert(4, "given");
-        peers.learn(&end(4, 1), "another");
-        assert_eq!(peers.of(4, &end(4, 1)), Some(&"given"));
+        peers.learn(&end(4, 1), None, "another");
+        assert_eq!(peers.of((4, 4), &end(4, 1)), Some(&"given"));
         for number in 0..2 * HEARD as u64 {
-            peers.learn(&end(5, number), "many");
+            peers.learn(&end(5, number), None, "many");
         }
         assert!(peers.by_transaction.len() <= HEARD && peers.order.len() <= HEARD);
     }

@@ -1,7 +1,7 @@
 //! TCP connection that does not block, and the TCPCL session over it.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -158,9 +158,14 @@ impl SessionLink {
         self.secure.as_ref().is_some_and(Secure::is_begun) || self.session.refusal().is_some()
     }
 
-    /// Returns `true` if the session is in TLS.
-    pub(crate) fn is_secure(&self) -> bool {
-        self.session.is_established() && self.secure.as_ref().is_some_and(Secure::is_begun)
+    /// Returns `true` if a certificate names the node that the peer says it is.
+    pub(crate) fn proves_node(&self) -> bool {
+        self.session.is_established() && self.secure.as_ref().is_some_and(Secure::proves_node)
+    }
+
+    /// Returns `true` if a certificate without nodes is of a host.
+    pub(crate) fn proves_host(&self, name: Option<&str>, address: Option<IpAddr>) -> bool {
+        self.secure.as_ref().is_some_and(|secure| secure.proves_host(name, address))
     }
 
     /// Reads. Returns `false` if the peer has closed the connection.

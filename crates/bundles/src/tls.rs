@@ -85,6 +85,8 @@ pub struct Settings {
     /// PEM file: certificates of the trusted authorities.
     pub trust: PathBuf,
     /// Node identifier (NODE-ID) in a peer's certificate. Default: required.
+    ///
+    /// A certificate that names other nodes than the peer says it is ends the session in any case. One that names none proves no node.
     #[serde(default = "required")]
     pub node_id: NamePolicy,
     /// Host name and address (DNS-ID, IPADDR-ID) in a peer's certificate. Default: ignored.
@@ -159,6 +161,11 @@ impl Security {
     /// Returns the use of TLS.
     pub fn policy(&self) -> Policy {
         self.policy
+    }
+
+    /// Returns `true` if a peer's certificate must name its node.
+    pub(crate) fn requires_nodes(&self) -> bool {
+        self.credentials.as_ref().is_some_and(|credentials| credentials.node_id == NamePolicy::Required)
     }
 
     /// Creates the TLS side of a connection from this program to `name` at an address.

@@ -307,3 +307,40 @@ fn a_neighbour_without_an_address_is_believed_with_a_note() {
     let (_, lines) = node.end();
     assert!(!lines.iter().any(|line| line.contains("has no `at`")), "{lines:?}");
 }
+
+/// Sends a bundle to the discard service of node 1 from a socket. Its sender says it is node 2.
+fn claim(from: &UdpSocket, to: SocketAddr, sequence: u64, content: u8) {
+    let mut sent =
+        Bundle::parse(&bundle("ipn:2.5", "ipn:1.9", sequence, BundleFlags::default())).expect("good");
+    sent.payload = Payload::new(vec![content; 100]);
+    sent.set(Content::PreviousNode(Eid::ipn(2, 0)));
+    from.send_to(&sent.to_vec(), to).expect("a socket");
+}
+
+#[test]
+fn a_guest_that_states_an_identity_keeps_no_bundle_away() {
+    for routing in ["", "routing = { kind = \"epidemic\" }\n"] {
+        let (folder, at) = (Folder::new(), free());
+        let [two, guest] = ["127.0.0.9:0", "127.0.0.8:0"].map(|at| UdpSocket::bind(at).expect("loopback"));
+        let there = two.local_addr().expect("an address");
+        let rest = format!(
+            "{routing}[[listen]]\nlayer = \"udp\"\nat = \"{at}\"\n\
+             [[neighbour]]\nnode = 2\nlayer = \"udp\"\nat = \"{there}\"\n"
+        );
+        let store = folder.file("store");
+        // At the second start both repeat themselves.
+        for found in [(40, 0), (0, 40)] {
+            let node = Running::start(file(&store, 1, &rest));
+            for n in 0..20 {
+                claim(&guest, at, n, 8);
+            }
+            std::thread::sleep(Duration::from_millis(300));
+            for n in 0..20 {
+                claim(&two, at, n, 7);
+            }
+            std::thread::sleep(Duration::from_millis(300));
+            let (counters, lines) = node.end();
+            assert_eq!((counters.discarded, counters.duplicates), found, "{counters:?} {lines:?}");
+        }
+    }
+}

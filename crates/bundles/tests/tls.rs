@@ -8,15 +8,16 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
-use bentpipe_bundles::client::Access;
+use bentpipe_bundles::client::{Access, Client, Letter};
 use bentpipe_bundles::node::{Daemon, NodeFile};
 use bentpipe_bundles::ping::{Pinging, ping};
 use bentpipe_bundles::tls::{Findings, Making, NamePolicy, Names, Policy, Security, Settings, make};
 use bentpipe_bundles::{Layer, Sending, send};
 use bentpipe_testkit::{Folder, await_socket, free_port, has, succeed, until};
 use bentpipe_units::Span;
-use bentpipe_wire::dtn::bundle::Payload;
+use bentpipe_wire::dtn::bundle::{BundleFlags, Payload};
 use bentpipe_wire::dtn::eid::Eid;
 
 fn free() -> SocketAddr {
@@ -162,6 +163,123 @@ fn certificates_of_others_expired_or_of_unknown_authorities_are_refused() {
         assert_eq!(found, 0, "{log}");
         assert!(!log.contains("neighbour 2 connected"), "{log}");
     }
+}
+
+#[test]
+fn a_certificate_of_another_node_ends_the_session_with_any_policy() {
+    let folder = Folder::new();
+    let three = settings(&folder.file("pki"), "ipn:3.0", 10);
+    for node_id in [NamePolicy::Ignored, NamePolicy::IfPresent] {
+        let one = Settings { node_id, ..settings(&folder.file("pki"), "ipn:1.0", 10) };
+        // Node 2 has the certificate of node 3.
+        let words = ["certificate of the peer does not name \"ipn:2.0\"", "neighbour 1 disconnected"];
+        let (found, log) = two_nodes(Some(one), Some(three.clone()), words, SHORT);
+        assert_eq!(found, 0, "{log}");
+        assert!(!log.contains("neighbour 2 connected"), "{log}");
+    }
+}
+
+/// Makes a certificate with names, as OpenSSL writes them, and none of a node. Returns the settings of its holder.
+fn nameless(folder: &Path, names: &str) -> Settings {
+    let pki = folder.join("pki");
+    let made = settings(&pki, "ipn:9.0", 10);
+    let file = |end: &str| folder.join(format!("host{end}"));
+    let key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=host"];
+    succeed(
+        Command::new("openssl")
+            .args(["req", "-new"])
+            .args(key)
+            .args(["-keyout"])
+            .arg(file("-key.pem"))
+            .arg("-out")
+            .arg(file(".csr")),
+    );
+    std::fs::write(file(".ext"), format!("basicConstraints=CA:false\n{names}")).expect("written");
+    let mut sign = Command::new("openssl");
+    sign.args(["x509", "-req", "-days", "10", "-in"]).arg(file(".csr")).arg("-CA").arg(&made.trust);
+    sign.arg("-CAkey").arg(pki.join("authority-key.pem")).arg("-CAcreateserial");
+    succeed(sign.arg("-extfile").arg(file(".ext")).arg("-out").arg(file(".pem")));
+    let mut permissions = std::fs::metadata(file("-key.pem")).expect("a file").permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o600);
+    std::fs::set_permissions(file("-key.pem"), permissions).expect("set");
+    Settings { node_id: NamePolicy::IfPresent, ..Settings::new(file(".pem"), file("-key.pem"), made.trust) }
+}
+
+/// Returns the number of bundles that a peer is given as node 2.
+fn given(settings: &Settings, at: SocketAddr, most: usize) -> usize {
+    let access = Access { place: at.to_string(), security: Security::open(settings).expect("files") };
+    let mut client = Client::connect(&access, &Eid::ipn(2, 0)).expect("a session");
+    let (end, mut count) = (Instant::now() + Duration::from_millis(1500), 0);
+    while Instant::now() < end && count < most && client.turn(Span::from_millis(20)).is_ok() {
+        while client.receive().is_some() {
+            client.accept();
+            count += 1;
+        }
+    }
+    count
+}
+
+#[test]
+fn a_certificate_without_a_node_speaks_for_its_host_alone() {
+    if !has("openssl") {
+        return;
+    }
+    // The neighbour is at another host of this machine.
+    let there = SocketAddr::from(([127, 0, 0, 9], free_port()));
+    for (names, is_given) in [
+        ("", false),
+        ("subjectAltName=DNS:other.example,IP:127.0.0.1\n", false),
+        ("subjectAltName=DNS:two.example\n", true),
+        ("subjectAltName=IP:127.0.0.9\n", true),
+    ] {
+        let folder = Folder::new();
+        let host = nameless(&folder.file(""), names);
+        let one = settings(&folder.file("pki"), "ipn:1.0", 10);
+        let one = Settings { node_id: NamePolicy::IfPresent, ..one };
+        let (at, apps) = (free(), free());
+        let mut file = node(&folder.file(""), 1, Some(one), at, apps, (2, there));
+        file.neighbour[0].name = Some("two.example".to_owned());
+        let running = Running::start(file);
+        let mut client = Client::connect(&apps.to_string().into(), &Eid::ipn(1, 5)).expect("a node");
+        let letter =
+            Letter { to: Eid::ipn(2, 9), lifetime: 600_000, hops: 10, flags: BundleFlags::default() };
+        (0..3).for_each(|n| _ = client.send(&letter, vec![n; 10]).expect("a session"));
+        until("acknowledgements", || {
+            client.turn(Span::from_millis(20)).expect("a session");
+            client.acknowledged() == 3
+        });
+        client.close();
+        assert_eq!(given(&host, at, 3), if is_given { 3 } else { 0 }, "{names}: {}", running.log());
+        if !is_given {
+            running.wait_for("connected as 2 and is sent nothing: 2 is at 127.0.0.9");
+        }
+        running.end();
+    }
+}
+
+#[test]
+fn a_node_without_an_address_is_believed_with_a_note_where_certificates_need_no_node() {
+    let folder = Folder::new();
+    let one = settings(&folder.file("pki"), "ipn:1.0", 10);
+    let text = |store: &str| {
+        let store = folder.file(store);
+        format!(
+            "eid = \"ipn:1.0\"\nstore = {store:?}\nsync = false\n[[listen]]\nlayer = \"tcpcl\"\nat = \"{}\"\n\
+             [[neighbour]]\nnode = 2\nlayer = \"tcpcl\"\n",
+            free()
+        )
+    };
+    let file = |store: &str, node_id| NodeFile {
+        tls: Some(Settings { node_id, ..one.clone() }),
+        ..NodeFile::parse(&text(store)).expect("a good file")
+    };
+    let running = Running::start(file("a", NamePolicy::IfPresent));
+    running.wait_for("neighbour 2 has no `at`, and certificates need not name a node");
+    running.end();
+    let running = Running::start(file("b", NamePolicy::Required));
+    running.wait_for("listening for TCPCL");
+    assert!(!running.log().contains("has no `at`"), "{}", running.log());
+    running.end();
 }
 
 #[test]

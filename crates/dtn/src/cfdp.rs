@@ -5,6 +5,8 @@
 //! Does not model suspension, immediate NAKs, filestore requests, messages to the user, nor relaying by other entities.
 //!
 //! Memory is bounded: by [`Config::transactions`], and by [`Config::memory`] for data received.
+//!
+//! A transaction is of the host that began it: PDUs of other hosts with its number are of another one. Answers to hosts take turns.
 
 mod receiving;
 mod segments;
@@ -28,6 +30,12 @@ const MARGIN: usize = 256;
 /// Transactions of which the end is remembered.
 const REMEMBERED: usize = 1024;
 
+/// Maximum number of answers to a host on transactions that are over.
+const REPLIES: usize = 16;
+
+/// Transaction of the host that began it, or of its source.
+type Key = (u64, Transaction);
+
 /// Settings of an entity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -47,6 +55,8 @@ pub struct Config {
     pub tries: u32,
     /// Time without a PDU after which a transaction ends.
     pub inactivity: Span,
+    /// Enables files of others.
+    pub receives: bool,
     /// Longest file that it accepts.
     pub file: u64,
     /// Memory for data received.
@@ -67,6 +77,7 @@ impl Config {
             timeout: Span::from_secs(5),
             tries: 10,
             inactivity: Span::from_secs(600),
+            receives: true,
             file: 1 << 30,
             memory: 1 << 30,
             transactions: 100,
@@ -132,14 +143,16 @@ pub struct Entity {
     config: Config,
     next: u64,
     sending: BTreeMap<Transaction, Sending>,
-    receiving: BTreeMap<Transaction, Receiving>,
+    receiving: BTreeMap<Key, Receiving>,
     /// Memory of data received.
     used: usize,
-    closed: VecDeque<Transaction>,
+    closed: VecDeque<Key>,
     /// Files of transactions that are over.
-    past: HashMap<Transaction, Past>,
-    /// Answers on transactions that are over.
-    replies: VecDeque<(u64, Vec<u8>)>,
+    past: HashMap<Key, Past>,
+    /// Answers on transactions that are over, by host.
+    replies: BTreeMap<u64, VecDeque<(u64, Vec<u8>)>>,
+    /// Host that was answered last.
+    answered: u64,
     events: VecDeque<Event>,
 }
 
@@ -165,7 +178,8 @@ impl Entity {
             used: 0,
             closed: VecDeque::new(),
             past: HashMap::new(),
-            replies: VecDeque::new(),
+            replies: BTreeMap::new(),
+            answered: 0,
             events: VecDeque::new(),
         }
     }
@@ -192,10 +206,12 @@ impl Entity {
         if let Some(sending) = self.sending.get_mut(&transaction) {
             sending.cancel(Condition::Cancelled, now);
         }
-        if let Some(receiving) = self.receiving.get_mut(&transaction) {
+        for (_, receiving) in self.receiving.iter_mut().filter(|((_, other), _)| *other == transaction) {
             receiving.cancel(Condition::Cancelled, now);
         }
-        self.settle(transaction);
+        self.settle_sending(transaction);
+        let keys: Vec<Key> = self.receiving.keys().copied().filter(|key| key.1 == transaction).collect();
+        keys.into_iter().for_each(|key| self.settle(key));
     }
 
     /// Returns the number of transactions, sending and receiving.
@@ -228,15 +244,17 @@ impl Entity {
 
     fn accept(&mut self, pdu: &Pdu<'_>, host: Option<u64>, now: Time) {
         let transaction = pdu.common.transaction;
+        let key = (host.unwrap_or(transaction.source), transaction);
         if pdu.content.is_to_sender() {
-            self.handle_to_sender(pdu, now);
-        } else if pdu.common.destination == self.config.entity {
-            self.handle_to_receiver(pdu, host.unwrap_or(transaction.source), now);
+            self.handle_to_sender(pdu, key.0, now);
+            self.settle_sending(transaction);
+        } else if self.config.receives && pdu.common.destination == self.config.entity {
+            self.handle_to_receiver(pdu, key, now);
+            self.settle(key);
         }
-        self.settle(transaction);
     }
 
-    fn handle_to_sender(&mut self, pdu: &Pdu<'_>, now: Time) {
+    fn handle_to_sender(&mut self, pdu: &Pdu<'_>, origin: u64, now: Time) {
         let transaction = pdu.common.transaction;
         if transaction.source != self.config.entity {
             return;
@@ -247,7 +265,7 @@ impl Entity {
             (None, Content::Finished { condition, .. }) => {
                 self.reply(
                     pdu.common,
-                    pdu.common.destination,
+                    (origin, pdu.common.destination),
                     Content::AckFinished(*condition, Status::Undefined),
                 );
             }
@@ -255,42 +273,43 @@ impl Entity {
         }
     }
 
-    fn handle_to_receiver(&mut self, pdu: &Pdu<'_>, origin: u64, now: Time) {
-        let transaction = pdu.common.transaction;
-        if let Some(past) = self.past.get(&transaction) {
+    fn handle_to_receiver(&mut self, pdu: &Pdu<'_>, key: Key, now: Time) {
+        let (origin, transaction) = key;
+        if let Some(past) = self.past.get(&key) {
             if !past.is_other(&pdu.content) {
-                return self.answer_late(pdu);
+                return self.answer_late(pdu, origin);
             }
             // A sender that began again counts from its first number: this is another file.
-            self.past.remove(&transaction);
-            self.closed.retain(|closed| *closed != transaction);
+            self.past.remove(&key);
+            self.closed.retain(|closed| *closed != key);
             self.events.push_back(Event::Reused(transaction));
         }
         let is_start =
             matches!(pdu.content, Content::Metadata(_) | Content::Data(..) | Content::EndOfFile { .. });
-        if !self.receiving.contains_key(&transaction) {
+        if !self.receiving.contains_key(&key) {
             let is_full = self.receiving.len() >= self.config.transactions;
             if !is_start || is_full && !self.make_room(origin, |_| 1, now) {
                 return;
             }
-            self.receiving.insert(transaction, Receiving::new(&self.config, pdu.common, origin, now));
+            self.receiving.insert(key, Receiving::new(&self.config, pdu.common, origin, now));
         }
         if let Content::Data(_, data) = pdu.content
             && data.len() + MARGIN > self.config.memory.saturating_sub(self.used)
         {
             self.make_room(origin, |receiving| receiving.counted, now);
         }
-        let Some(receiving) = self.receiving.get_mut(&transaction) else { return };
+        let Some(receiving) = self.receiving.get_mut(&key) else { return };
         let room = self.config.memory.saturating_sub(self.used);
         receiving.handle(&pdu.content, room, now);
     }
 
     /// Answers the repeated end of a file whose transaction is over.
-    fn answer_late(&mut self, pdu: &Pdu<'_>) {
+    fn answer_late(&mut self, pdu: &Pdu<'_>, origin: u64) {
         let Content::EndOfFile { condition, .. } = pdu.content else { return };
-        let Some(finished) = self.past.get(&pdu.common.transaction).map(Past::finished) else { return };
+        let past = self.past.get(&(origin, pdu.common.transaction));
+        let Some(finished) = past.map(Past::finished) else { return };
         if pdu.common.is_acknowledged {
-            let to = pdu.common.transaction.source;
+            let to = (origin, pdu.common.transaction.source);
             self.reply(pdu.common, to, Content::AckEndOfFile(condition, Status::Terminated));
             self.reply(pdu.common, to, finished);
         }
@@ -311,30 +330,32 @@ impl Entity {
         let is_silent = |receiving: &Receiving| {
             receiving.quiet_at() + self.config.timeout * 2 <= now + self.config.inactivity
         };
-        let gives_way = |(_, receiving): &(&Transaction, &Receiving)| match greedy {
+        let gives_way = |(_, receiving): &(&Key, &Receiving)| match greedy {
             Some(greedy) => receiving.origin == greedy,
             None => receiving.origin != origin && is_silent(receiving),
         };
         let others = self.receiving.iter().filter(|(_, receiving)| amount(receiving) > 0).filter(gives_way);
         let longest = others.min_by_key(|(_, receiving)| receiving.quiet_at());
-        let Some((transaction, bytes)) =
-            longest.map(|(transaction, receiving)| (*transaction, receiving.used()))
-        else {
+        let Some((key, bytes)) = longest.map(|(key, receiving)| (*key, receiving.used())) else {
             return false;
         };
-        self.events.push_back(Event::Displaced(transaction, bytes as u64));
-        self.close(transaction);
+        self.events.push_back(Event::Displaced(key.1, bytes as u64));
+        self.close(key);
         true
     }
 
-    fn reply(&mut self, common: Common, to: u64, content: Content<'_>) {
-        if self.replies.len() < REMEMBERED {
-            self.replies.push_back((to, Pdu { common, content }.to_vec()));
+    /// Queues an answer to an entity at a host. A host that repeats itself has few at a time.
+    fn reply(&mut self, common: Common, (origin, to): (u64, u64), content: Content<'_>) {
+        if self.replies.len() < REMEMBERED || self.replies.contains_key(&origin) {
+            let replies = self.replies.entry(origin).or_default();
+            if replies.len() < REPLIES {
+                replies.push_back((to, Pdu { common, content }.to_vec()));
+            }
         }
     }
 
-    /// Reports events of a transaction, and removes it once it is over.
-    fn settle(&mut self, transaction: Transaction) {
+    /// Reports events of a transaction that sends, and removes it once it is over.
+    fn settle_sending(&mut self, transaction: Transaction) {
         while let Some(sending) = self.sending.get_mut(&transaction) {
             match sending.outcome() {
                 Outcome::Continues => break,
@@ -342,29 +363,33 @@ impl Entity {
                 Outcome::Over => drop(self.sending.remove(&transaction)),
             }
         }
-        self.count_memory(transaction);
-        while let Some(receiving) = self.receiving.get_mut(&transaction) {
+    }
+
+    /// Reports events of a transaction that receives, and removes it once it is over.
+    fn settle(&mut self, key: Key) {
+        self.count_memory(key);
+        while let Some(receiving) = self.receiving.get_mut(&key) {
             match receiving.outcome() {
                 Outcome::Continues => break,
                 Outcome::Event(event) => self.events.push_back(event),
-                Outcome::Over => self.close(transaction),
+                Outcome::Over => self.close(key),
             }
         }
     }
 
     /// Counts the memory that a transaction takes after an event.
-    fn count_memory(&mut self, transaction: Transaction) {
-        if let Some(receiving) = self.receiving.get_mut(&transaction) {
+    fn count_memory(&mut self, key: Key) {
+        if let Some(receiving) = self.receiving.get_mut(&key) {
             let used = receiving.used();
             self.used = self.used + used - std::mem::replace(&mut receiving.counted, used);
         }
     }
 
-    fn close(&mut self, transaction: Transaction) {
-        let Some(receiving) = self.receiving.remove(&transaction) else { return };
+    fn close(&mut self, key: Key) {
+        let Some(receiving) = self.receiving.remove(&key) else { return };
         self.used -= receiving.counted;
-        self.closed.push_back(transaction);
-        self.past.insert(transaction, receiving.past());
+        self.closed.push_back(key);
+        self.past.insert(key, receiving.past());
         if self.closed.len() > REMEMBERED
             && let Some(oldest) = self.closed.pop_front()
         {
@@ -374,21 +399,53 @@ impl Entity {
 
     /// Returns the next PDU and the entity that it goes to.
     pub fn poll_transmit(&mut self, now: Time) -> Option<(u64, Vec<u8>)> {
-        if let Some(reply) = self.replies.pop_front() {
-            return Some(reply);
-        }
-        let answered = self.receiving.iter_mut().find_map(|(transaction, receiving)| {
-            receiving.poll(now).map(|pdu| (*transaction, transaction.source, pdu))
-        });
-        let found = answered.or_else(|| {
-            self.sending.iter_mut().find_map(|(transaction, sending)| {
+        self.poll_transmit_to(now).map(|(to, _, pdu)| (to, pdu))
+    }
+
+    /// Returns the next PDU, the entity that it goes to, and its host.
+    ///
+    /// Without a host it is the source of its transaction.
+    /// Answers come first, to one host after the other: one that asks again and again keeps none waiting.
+    pub fn poll_transmit_to(&mut self, now: Time) -> Option<(u64, u64, Vec<u8>)> {
+        self.answer(now).or_else(|| {
+            let (transaction, to, pdu) = self.sending.iter_mut().find_map(|(transaction, sending)| {
                 let to = sending.destination();
                 sending.poll(now).map(|pdu| (*transaction, to, pdu))
-            })
-        });
-        let (transaction, to, pdu) = found?;
-        self.settle(transaction);
-        Some((to, pdu))
+            })?;
+            self.settle_sending(transaction);
+            Some((to, transaction.source, pdu))
+        })
+    }
+
+    /// Returns the next answer.
+    fn answer(&mut self, now: Time) -> Option<(u64, u64, Vec<u8>)> {
+        let hosts = self.receiving.keys().map(|(origin, _)| *origin).chain(self.replies.keys().copied());
+        let mut hosts: Vec<u64> = hosts.collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        let next = hosts.partition_point(|origin| *origin <= self.answered);
+        hosts.rotate_left(next);
+        let (origin, to, pdu) = hosts
+            .into_iter()
+            .find_map(|origin| self.answer_to(origin, now).map(|(to, pdu)| (origin, to, pdu)))?;
+        self.answered = origin;
+        Some((to, origin, pdu))
+    }
+
+    /// Returns the next answer to a host.
+    fn answer_to(&mut self, origin: u64, now: Time) -> Option<(u64, Vec<u8>)> {
+        if let Some(replies) = self.replies.get_mut(&origin) {
+            let reply = replies.pop_front();
+            if replies.is_empty() {
+                self.replies.remove(&origin);
+            }
+            return reply;
+        }
+        let own = self.receiving.iter_mut().filter(|((other, _), _)| *other == origin);
+        let mut own = own.map(|(key, receiving)| (*key, receiving));
+        let (key, pdu) = own.find_map(|(key, receiving)| receiving.poll(now).map(|pdu| (key, pdu)))?;
+        self.settle(key);
+        Some((key.1.source, pdu))
     }
 
     /// Returns the next event.
@@ -407,17 +464,16 @@ impl Entity {
     pub fn handle_timeout(&mut self, now: Time) {
         let due = |deadline: Time| deadline <= now;
         let sending = self.sending.iter().filter(|(_, sending)| due(sending.deadline()));
+        let sending: Vec<Transaction> = sending.map(|(key, _)| *key).collect();
+        for transaction in sending {
+            self.sending.get_mut(&transaction).into_iter().for_each(|sending| sending.expire(now));
+            self.settle_sending(transaction);
+        }
         let receiving = self.receiving.iter().filter(|(_, receiving)| due(receiving.deadline()));
-        let due: Vec<Transaction> =
-            sending.map(|(key, _)| *key).chain(receiving.map(|(key, _)| *key)).collect();
-        for transaction in due {
-            if let Some(sending) = self.sending.get_mut(&transaction) {
-                sending.expire(now);
-            }
-            if let Some(receiving) = self.receiving.get_mut(&transaction) {
-                receiving.expire(now);
-            }
-            self.settle(transaction);
+        let receiving: Vec<Key> = receiving.map(|(key, _)| *key).collect();
+        for key in receiving {
+            self.receiving.get_mut(&key).into_iter().for_each(|receiving| receiving.expire(now));
+            self.settle(key);
         }
     }
 }

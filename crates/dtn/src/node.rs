@@ -14,6 +14,7 @@ mod copies;
 mod guests;
 mod holdings;
 mod hop;
+mod memory;
 mod operate;
 mod origination;
 mod rations;
@@ -39,6 +40,7 @@ use copies::Meeting;
 pub use guests::{Guests, Share};
 use holdings::Notes;
 pub use holdings::{Gone, Holdings, Registry, Whereabouts};
+pub use memory::{Memory, Source};
 pub use operate::{Listed, State};
 use rations::Rations;
 pub use routing::Routing;
@@ -281,14 +283,14 @@ impl Node {
     pub fn discard(&mut self, id: u64) {
         if let Some(entry) = self.store.remove(id) {
             self.counts.refused += 1;
-            self.meeting.forget(&entry.bundle);
+            self.meeting.forget((&entry.bundle, entry.share));
             self.forget(&entry);
         }
     }
 
     /// Forgets a bundle for an application that the caller cannot store after all.
-    pub fn forget_delivery(&mut self, bundle: &Bundle) {
-        self.meeting.forget(bundle);
+    pub fn forget_delivery(&mut self, of: (&Bundle, Share)) {
+        self.meeting.forget(of);
     }
 
     /// Returns a stored bundle, its sender among the neighbours, and its arrival.
@@ -448,7 +450,7 @@ impl Node {
         if let Some(whole) = Bundle::reassemble(parts) {
             self.drop_parts(&key, now);
             let expiry = self.expiry(&whole, now);
-            self.know(&whole, expiry);
+            self.know((&whole, share), expiry);
             self.deliveries.push_back((whole, share));
         }
     }

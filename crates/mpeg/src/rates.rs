@@ -21,7 +21,7 @@ pub struct RateConfig {
     pub mean: Rate,
     /// Standard deviation of one programme's rate, without bounds; "0 bit/s" makes it constant. No default.
     pub deviation: Rate,
-    /// Number of independent programmes in the sum. Default: 1.
+    /// Number of independent programmes in the sum, 1000 at most. Default: 1.
     #[serde(default = "one")]
     pub programmes: u16,
     /// Hurst parameter of the rates, without bounds. 0.5 is white noise, more is long-range dependence.
@@ -173,7 +173,8 @@ impl RateConfig {
     /// # Errors
     /// Returns an error that names the key with an invalid value.
     pub fn check(&self) -> Result<(), InvalidConfig> {
-        InvalidConfig::ensure(self.programmes > 0, "programmes", "at least 1")?;
+        // Each has 90 kB of noise.
+        InvalidConfig::ensure((1..=1000).contains(&self.programmes), "programmes", "1 to 1000")?;
         InvalidConfig::ensure(self.hurst > 0.0 && self.hurst < 1.0, "hurst", "more than 0 and less than 1")?;
         InvalidConfig::ensure(self.shortest >= Span::from_micros(10), "shortest", "at least \"10 us\"")?;
         if let Some(pictures) = &self.pictures {

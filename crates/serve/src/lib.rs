@@ -85,6 +85,7 @@ mod work;
 
 pub use app::Settings;
 pub use archive::unpack_archive;
+pub use backup::Proof;
 pub use bentpipe_agent::Network;
 pub use children::{Limits, LimitsError, LimitsFile, may_make_groups};
 pub use remote::{Property, RemoteOperation, remote_operations};

@@ -20,6 +20,8 @@ pub(crate) struct Sites {
     /// SHA-256 of the server's certificate, which may be renewed. Without TLS of its own no site can log in.
     pub(crate) certificate: OnceLock<Box<dyn Fn() -> [u8; 32] + Send + Sync>>,
     present: Mutex<HashMap<i64, Presence>>,
+    /// Times at which tasks of cancelled jobs were to end first, in milliseconds since 1970.
+    stopping: Mutex<HashMap<i64, i64>>,
     /// Reports that there may be commands.
     pub(crate) news: Notify,
 }
@@ -85,6 +87,18 @@ impl Sites {
     /// Returns `true` if a site is connected.
     pub(crate) fn is_connected(&self, site: i64) -> bool {
         self.lock().get(&site).is_some_and(|presence| now_ms() - presence.seen_ms < SILENT_MS)
+    }
+
+    /// Returns the time since which a task is to end, in milliseconds since 1970. The first call begins it.
+    pub(crate) fn stopping_since(&self, task: i64) -> i64 {
+        let mut all = self.stopping.lock().unwrap_or_else(PoisonError::into_inner);
+        *all.entry(task).or_insert_with(now_ms)
+    }
+
+    /// Forgets tasks that are over.
+    pub(crate) fn forget_stopping(&self, tasks: impl Iterator<Item = i64>) {
+        let mut all = self.stopping.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.for_each(|task| _ = all.remove(&task));
     }
 
     /// Wakes sites that wait for commands.

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FlockOperation;
 
 use crate::api::name_refusal;
+use crate::backup::{self, Proof};
 use crate::children::LimitsError;
 use crate::store::audit::{self, Entry, Lost, Missing};
 use crate::store::people;
 use crate::store::scenarios;
 use crate::store::{self, Store, StoreError};
-use crate::{backup, clock, password, reserve};
+use crate::{clock, password, reserve};
 
 /// Scenarios that a new data folder has, shared by the first administrator.
 const EXAMPLES: &[(&str, &str)] = &[
@@ -165,9 +166,10 @@ fn check(folder: &Path, database: &Path) -> Result<(), Error> {
     };
     let advice = match backup() {
         Some(backup) => format!(
-            "the newest whole backup is {0}: `bentpipe serve restore {0} --data {1}` takes it; what came after it is lost",
+            "the newest whole backup is {0}: `bentpipe serve restore {0} --data {1}{2}` takes it; what came after it is lost",
             backup.display(),
-            folder.display()
+            folder.display(),
+            if backup::is_without_hash(&backup) { " --without-hash" } else { "" }
         ),
         None => "no backup is whole: take one that `bentpipe serve backup` made elsewhere".to_owned(),
     };
@@ -175,8 +177,12 @@ fn check(folder: &Path, database: &Path) -> Result<(), Error> {
 }
 
 /// Returns the newest backup that is as it was made.
+///
+/// If none has a hash, it is one whose structure is whole.
 fn newest_whole(folder: &Path) -> Option<PathBuf> {
-    backup::list(folder).into_iter().rev().find(|path| backup::check(path).is_ok())
+    let all = backup::list(folder);
+    let newest = |proof| all.iter().rev().find(|path| backup::check(path, proof).is_ok()).cloned();
+    newest(Proof::Required).or_else(|| newest(Proof::Waived))
 }
 
 /// Refuses a folder of another user, with what helps. Root may open all.
@@ -259,17 +265,25 @@ pub struct Restored {
     pub before: Option<PathBuf>,
     /// Entries of the audit log that the backup lacks. The log has an entry of it once a server has started.
     pub lost: Lost,
+    /// Set if the backup has no hash.
+    pub is_unproven: bool,
 }
 
 /// Replaces the database of a data folder by a backup, while no server runs.
 ///
 /// # Errors
-/// Returns an error if the backup is not as it was made, a server runs, or files cannot be moved.
-pub fn restore(folder: &Path, file: &Path) -> Result<Restored, Error> {
+/// Returns an error if the backup is not as it was made, has no hash that is required, a server runs, or files cannot be moved.
+pub fn restore(folder: &Path, file: &Path, proof: Proof) -> Result<Restored, Error> {
     let wrap = |source| Error::Folder { path: folder.display().to_string(), source };
-    match backup::check(file) {
+    match backup::check(file, proof) {
         Err(StoreError::Damaged(why)) => {
-            let advice = "take another backup".to_owned();
+            let advice = match backup::is_without_hash(file) {
+                true => {
+                    "take another backup, or `--without-hash` if it is of an older bentpipe: a flipped bit of it stays then"
+                }
+                false => "take another backup",
+            };
+            let advice = advice.to_owned();
             return Err(Error::Damaged { path: file.display().to_string(), why, advice });
         }
         checked => checked?,
@@ -280,6 +294,7 @@ pub fn restore(folder: &Path, file: &Path) -> Result<Restored, Error> {
     let copied = || {
         fs::copy(file, &copy)?;
         fs::set_permissions(&copy, Permissions::from_mode(0o600))?;
+        backup::unseal(&copy)?;
         File::open(&copy)?.sync_all()
     };
     copied().map_err(wrap)?;
@@ -294,7 +309,7 @@ pub fn restore(folder: &Path, file: &Path) -> Result<Restored, Error> {
     }
     let lost = store::restored(folder, &copy, former)?;
     fs::rename(&copy, &database).map_err(wrap)?;
-    Ok(Restored { before: has_one.then_some(before), lost })
+    Ok(Restored { before: has_one.then_some(before), lost, is_unproven: backup::is_without_hash(file) })
 }
 
 #[cfg(test)]
@@ -354,16 +369,42 @@ mod tests {
         flipped[at] ^= 1;
         fs::write(&copy, &flipped).expect("written");
         assert!(store::check_backup(&copy).is_ok(), "the structure does not show it");
-        let error = restore(&folder, &copy).expect_err("refused").to_string();
+        let error = restore(&folder, &copy, Proof::Required).expect_err("refused").to_string();
         assert!(error.contains("copy.sqlite: damaged: its SHA-256 is not that"), "{error}");
         fs::write(&copy, &whole).expect("written");
         let running = open(&folder).expect("opens");
-        assert!(matches!(restore(&folder, &copy), Err(Error::InUse(_))));
+        assert!(matches!(restore(&folder, &copy, Proof::Required), Err(Error::InUse(_))));
         running.store.write(|db| people::add(db, "bob", "x", 1)).expect("added");
         drop(running);
-        let Restored { before, lost } = restore(&folder, &copy).expect("restored");
+        let Restored { before, lost, .. } = restore(&folder, &copy, Proof::Required).expect("restored");
         assert!(before.expect("one before").exists());
         assert_eq!((lost.entries(), lost.broken), (Some(0), None));
+        assert_eq!(open(&folder).expect("opens").store.read(people::count).expect("read"), 1);
+    }
+
+    #[test]
+    fn a_backup_has_its_hash_and_an_older_one_is_taken_by_choice() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let (folder, copy) = (parent.path().join("data"), parent.path().join("copy.sqlite"));
+        init(&folder, "ann", None).expect("made");
+        back_up(&folder, &copy).expect("copied");
+        fs::remove_file(backup::sum_of(&copy)).expect("removed");
+        let whole = fs::read(&copy).expect("read");
+        // Each place, with the file of the hash gone: pages, texts, free room, the seal.
+        for at in (0..whole.len()).step_by(whole.len() / 200).chain(whole.len() - 120..whole.len()) {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1 << (at % 8);
+            fs::write(&copy, &flipped).expect("written");
+            let error = restore(&folder, &copy, Proof::Required).expect_err("refused").to_string();
+            assert!(error.contains("copy.sqlite"), "{at}: {error}");
+        }
+        fs::write(&copy, &whole).expect("written");
+        restore(&folder, &copy, Proof::Required).expect("restored");
+        assert_eq!(open(&folder).expect("opens").store.read(people::count).expect("read"), 1);
+        backup::unseal(&copy).expect("cut");
+        let error = restore(&folder, &copy, Proof::Required).expect_err("refused").to_string();
+        assert!(error.contains("no hash is at its end") && error.contains("`--without-hash`"), "{error}");
+        restore(&folder, &copy, Proof::Waived).expect("restored");
         assert_eq!(open(&folder).expect("opens").store.read(people::count).expect("read"), 1);
     }
 
@@ -376,16 +417,17 @@ mod tests {
             [(99, "schema 99 is of a later version"), (0, "no schema of a test controller")]
         {
             back_up(&folder, &copy).expect("copied");
+            backup::unseal(&copy).expect("cut");
             let raw = rusqlite::Connection::open(&copy).expect("opens");
             raw.pragma_update(None, "user_version", version).expect("set");
             drop(raw);
             fs::remove_file(backup::sum_of(&copy)).expect("removed");
-            let error = restore(&folder, &copy).expect_err("refused").to_string();
+            let error = restore(&folder, &copy, Proof::Waived).expect_err("refused").to_string();
             assert!(error.contains(word), "{error}");
             fs::remove_file(&copy).expect("removed");
         }
         fs::write(&copy, []).expect("written");
-        assert!(restore(&folder, &copy).is_err(), "an empty file");
+        assert!(restore(&folder, &copy, Proof::Required).is_err(), "an empty file");
         assert_eq!(open(&folder).expect("opens").store.read(people::count).expect("read"), 1, "as before");
     }
 
@@ -405,7 +447,7 @@ mod tests {
             }
         };
         log(&["bob", "cid", "dan"]);
-        let lost = restore(&folder, &copy).expect("restored").lost;
+        let lost = restore(&folder, &copy, Proof::Required).expect("restored").lost;
         assert_eq!((lost.last, lost.before, lost.entries(), lost.broken), (1, Some(4), Some(3), None));
         let logged = || {
             let data = open(&folder).expect("opens");
@@ -424,6 +466,7 @@ mod tests {
         fs::remove_file(&copy).expect("removed");
         log(&["eve"]);
         back_up(&folder, &copy).expect("copied");
+        backup::unseal(&copy).expect("cut");
         let raw = rusqlite::Connection::open(&copy).expect("opens");
         raw.execute_batch(
             "DROP TRIGGER audit_is_whole; DROP TRIGGER audit_is_kept; DELETE FROM audit WHERE id > 2;
@@ -432,13 +475,13 @@ mod tests {
         .expect("forged");
         drop(raw);
         fs::remove_file(backup::sum_of(&copy)).expect("removed");
-        let lost = restore(&folder, &copy).expect("restored").lost;
+        let lost = restore(&folder, &copy, Proof::Waived).expect("restored").lost;
         assert_eq!((lost.last, lost.entries(), lost.broken), (2, Some(1), Some(2)));
         // The end of the log is then the backup's, and none is missing.
         fs::remove_file(folder.join("audit.end")).expect("removed");
         let error = open(&folder).err().expect("refused").to_string();
         assert!(error.contains("audit.end: missing"), "{error}");
-        let lost = restore(&folder, &copy).expect("restored").lost;
+        let lost = restore(&folder, &copy, Proof::Waived).expect("restored").lost;
         assert_eq!((lost.last, lost.before), (2, Some(2)), "that of the database before");
     }
 
@@ -450,7 +493,7 @@ mod tests {
         back_up(&folder, &copy).expect("copied");
         let sum = backup::sum_of(&copy);
         let right = fs::read_to_string(&sum).expect("a hash");
-        let refused = |copy: &Path| restore(&folder, copy).expect_err("refused").to_string();
+        let refused = |copy: &Path| restore(&folder, copy, Proof::Required).expect_err("refused").to_string();
         let other = format!("{}  copy.sqlite\n", "0".repeat(64));
         for text in
             [format!("{other}{right}"), format!("{right}{right}"), String::new(), format!("{right}\n")]
@@ -476,7 +519,7 @@ mod tests {
         }
         assert!(folder.join("data.sqlite").exists());
         fs::write(&sum, right).expect("written");
-        restore(&folder, &copy).expect("restored");
+        restore(&folder, &copy, Proof::Required).expect("restored");
         drop(open(&folder).expect("opens"));
         // Files next to the database are named as such.
         for name in ["audit.end", "audit.key"] {

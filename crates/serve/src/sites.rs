@@ -28,8 +28,12 @@ const PREPARE_MS: i64 = 30_000;
 const SLOWEST_BYTES_MS: u64 = 100;
 /// Time from the order to the common start, in microseconds. Every site must have the order by then.
 const AHEAD_US: i64 = 2_000_000;
-/// Absence of a site after the longest time of its task, in microseconds.
+/// Absence of a site after the longest time of its task, in microseconds. One that is connected has it for its last answers.
 const AWAY_US: i64 = 300_000_000;
+/// Time that a connected site has to end a task of a cancelled job.
+///
+/// In milliseconds. The list of its files comes in that time too.
+const STOP_MS: i64 = 60_000;
 /// The same once the job was cancelled.
 const AWAY_CANCELLED_US: i64 = 15_000_000;
 /// Most chunks of a task that are asked for at a time.
@@ -126,9 +130,10 @@ fn give_up(app: &App, db: &Transaction<'_>, job: &Job, tasks: &[Task]) -> Result
     let mut changed = false;
     for task in tasks.iter().filter(|task| !task.is_over()) {
         let is_away = !app.sites.is_connected(task.site);
-        let most_us = task.at_us.map(|at| at + i64::from(task.most_s) * 1_000_000 + AWAY_US);
-        let end_us = task.ended_us.map(|ended| ended + AWAY_US).or(most_us);
-        let before_start = matches!(&task.state[..], "preparing" | "prepared");
+        let end_us = end_us(task);
+        let is_slow = latest_us(task).is_some_and(|end| now_us() > end)
+            || job.cancel && !before_start(task) && is_slow_to_stop(app, task);
+        let before_start = before_start(task);
         let why = match () {
             () if before_start && job.cancel => "cancelled before its start".to_owned(),
             () if before_start && has_failed => "not started, as another task failed".to_owned(),
@@ -136,18 +141,58 @@ fn give_up(app: &App, db: &Transaction<'_>, job: &Job, tasks: &[Task]) -> Result
                 true => format!("site {} is not connected", task.site_name),
                 false => format!("site {} does not answer", task.site_name),
             },
-            () if is_away && job.cancel && now_us() > task.ended_us.unwrap_or(0) + AWAY_CANCELLED_US => {
+            () if is_away
+                && job.cancel
+                && now_us() > task.ended_us.unwrap_or(0).saturating_add(AWAY_CANCELLED_US) =>
+            {
                 format!("site {} is away", task.site_name)
             }
             () if is_away && end_us.is_some_and(|end| now_us() > end) => {
                 format!("site {} did not come back", task.site_name)
             }
+            () if is_slow && task.state == "ended" => {
+                format!("site {} did not send its files in time", task.site_name)
+            }
+            () if is_slow => format!("site {} did not end it in time", task.site_name),
             () => continue,
         };
         sites::fail(db, task, &why)?;
         changed = true;
     }
     Ok(changed)
+}
+
+fn before_start(task: &Task) -> bool {
+    matches!(&task.state[..], "preparing" | "prepared")
+}
+
+/// Returns the time until which a site may be away, in microseconds since 1970.
+///
+/// Its own word for the end of the task makes it shorter, and not longer.
+fn end_us(task: &Task) -> Option<i64> {
+    let most_us = task.at_us.map(|at| at + i64::from(task.most_s) * 1_000_000 + AWAY_US);
+    let stated_us = task.ended_us.map(|ended| ended.saturating_add(AWAY_US));
+    most_us.into_iter().chain(stated_us).min()
+}
+
+/// Returns the time until which a connected site is waited for.
+///
+/// In microseconds since 1970. A site that never ends a task, or sends a chunk now and then, would keep the job for good.
+fn latest_us(task: &Task) -> Option<i64> {
+    let most_us = task.at_us? + i64::from(task.most_s) * 1_000_000 + AWAY_US;
+    Some(most_us.saturating_add(transfer_ms(task).saturating_mul(1000)))
+}
+
+/// Returns the time for the files of a task, in milliseconds.
+fn transfer_ms(task: &Task) -> i64 {
+    let bytes: u64 = task.files.iter().flatten().map(|entry| entry.bytes).fold(0, u64::saturating_add);
+    i64::try_from(bytes / SLOWEST_BYTES_MS).unwrap_or(i64::MAX)
+}
+
+/// Returns `true` if a task of a cancelled job should be over.
+fn is_slow_to_stop(app: &App, task: &Task) -> bool {
+    let since = app.sites.stopping_since(task.id);
+    now_ms().saturating_sub(since) > STOP_MS.saturating_add(transfer_ms(task))
 }
 
 /// Orders the common start once all are prepared. Returns `true` if something changed.
@@ -296,6 +341,7 @@ fn place(app: &App, task: &Task, is_first: bool, entry: &Entry) -> PathBuf {
 
 /// Ends a job whose tasks are over.
 fn conclude(app: &App, job: &Job, tasks: &[Task]) -> Result<(End, String)> {
+    app.sites.forget_stopping(tasks.iter().map(|task| task.id));
     let results = app.job_folder(job.id).join("results").join(FOLDER);
     let all: Vec<_> = tasks
         .iter()
@@ -329,4 +375,46 @@ fn conclude(app: &App, job: &Job, tasks: &[Task]) -> Result<(End, String)> {
 /// Returns the name of the folder of a job's results.
 pub(crate) fn folder() -> &'static str {
     FOLDER
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(ended_us: Option<i64>, bytes: u64) -> Task {
+        let entry = Entry { path: "a".to_owned(), bytes, sha256: String::new(), chunks: Vec::new() };
+        Task {
+            id: 1,
+            job: 1,
+            site: 1,
+            site_name: "east".to_owned(),
+            name: "t".to_owned(),
+            program: None,
+            start_us: 0,
+            most_s: 10,
+            state: "running".to_owned(),
+            why: String::new(),
+            created: 0,
+            at_us: Some(1_000_000),
+            started_us: None,
+            ended_us,
+            code: None,
+            offset_us: None,
+            error_us: None,
+            files: Some(vec![entry]),
+        }
+    }
+
+    #[test]
+    fn a_site_keeps_no_job_for_good_by_what_it_states() {
+        let most = 1_000_000 + 10_000_000 + AWAY_US;
+        for (stated, end) in [(None, most), (Some(2_000_000), 2_000_000 + AWAY_US), (Some(i64::MAX), most)] {
+            assert_eq!(end_us(&task(stated, 0)), Some(end), "{stated:?}");
+            // A connected site has until the longest time is over, and its files could be here.
+            assert_eq!(latest_us(&task(stated, 0)), Some(most));
+            assert_eq!(latest_us(&task(stated, 1_000_000)), Some(most + 10_000_000));
+        }
+        assert!(latest_us(&task(None, u64::MAX)).is_some_and(|end| end > most));
+        assert_eq!(end_us(&Task { at_us: None, ..task(None, 0) }), None);
+    }
 }

@@ -437,3 +437,16 @@ fn places_of_a_proxy_are_refused() {
     let found = refused(&text.replace("through = { node = \"orbiter\"", "through = { node = \"relay\""));
     assert!(found.contains("through.node") && found.contains("no role \"dtn\""), "{found}");
 }
+
+#[test]
+fn bundles_of_each_nanosecond_are_refused() {
+    let text = |interval: &str| hop("\"udp\"", "", &format!("payload = \"25 B\", interval = \"{interval}\""));
+    for interval in ["1 ns", "9 us"] {
+        let why = refused(&text(interval));
+        assert!(
+            why.contains("flow.measures.traffic.interval") && why.contains("expected 10 us or more"),
+            "{why}"
+        );
+    }
+    scenario(&text("10 us"));
+}

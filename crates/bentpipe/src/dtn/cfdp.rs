@@ -1,5 +1,7 @@
 //! `bentpipe dtn cfdp`.
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -171,9 +173,10 @@ impl EntityArgs {
         }
     }
 
-    /// Creates the entity. Its numbers of transactions are those of no run before: they start at the time.
+    /// Creates the entity. Its numbers of transactions start at random: who guesses one can end its file.
     fn entity(&self, config: Config) -> Entity {
-        Entity::new(config, dtn_time() & 0xffff_ffff)
+        let random = RandomState::new().hash_one(dtn_time());
+        Entity::new(config, random & 0xffff_ffff)
     }
 }
 
@@ -202,6 +205,7 @@ fn send(args: &SendArgs, stop: &AtomicBool) -> Result<u8, String> {
         has_crc: args.crc,
         closure: args.closure,
         transactions: args.files.len(),
+        receives: false,
         ..args.own.config()
     };
     let mut entity = args.own.entity(config);
@@ -242,15 +246,47 @@ fn send(args: &SendArgs, stop: &AtomicBool) -> Result<u8, String> {
     Ok(u8::from(failed > 0 || left > 0))
 }
 
-/// Lines about transactions that gave way.
+/// Lines about transactions without a file, in [`PERIOD`].
 const MAX_LINES: u64 = 20;
+/// Milliseconds after which there may be as many lines again.
+const PERIOD: u64 = 30_000;
+
+/// Notes about what any host may bring about, at a bounded rate.
+struct Notes {
+    since: u64,
+    lines: u64,
+    left_out: u64,
+}
+
+impl Notes {
+    fn say(&mut self, line: &str) {
+        if dtn_time().saturating_sub(self.since) >= PERIOD {
+            self.sum_up();
+            (self.since, self.lines) = (dtn_time(), 0);
+        }
+        self.lines += 1;
+        match self.lines > MAX_LINES {
+            true => self.left_out += 1,
+            false => note(line),
+        }
+    }
+
+    /// Prints the number of lines that were left out.
+    fn sum_up(&mut self) {
+        let left_out = std::mem::take(&mut self.left_out);
+        if left_out > 0 {
+            note(&format!("{left_out} more such lines"));
+        }
+    }
+}
 
 fn receive(args: &ReceiveArgs, stop: &AtomicBool) -> Result<u8, String> {
     std::fs::create_dir_all(&args.out).map_err(|error| format!("{}: {error}", args.out.display()))?;
     let mut entity = args.own.entity(Config { file: args.longest.get(), ..args.own.config() });
     let at = args.at.unwrap_or((IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0).into());
     let mut carrier = args.own.carrier(at)?;
-    let (mut ended, mut failed, mut displaced) = (0, 0, 0);
+    let (mut ended, mut failed, mut displaced) = (0, 0, 0_u64);
+    let mut notes = Notes { since: dtn_time(), lines: 0, left_out: 0 };
     carrier.run(&mut entity, stop, &mut |event| {
         match event {
             Event::Received(transaction, file) => {
@@ -262,26 +298,22 @@ fn receive(args: &ReceiveArgs, stop: &AtomicBool) -> Result<u8, String> {
                     // The sender chose the name: other transactions go on.
                     Err(problem) => {
                         failed += 1;
-                        note(&format!("{} not kept: {problem}", name_of(transaction)));
+                        notes.say(&format!("{} not kept: {problem}", name_of(transaction)));
                     }
                 }
             }
             Event::Failed(transaction, condition, progress) => {
                 (ended, failed) = (ended + 1, failed + 1);
-                note(&format!("{} failed after {progress} B: {condition}", name_of(transaction)));
+                notes.say(&format!("{} failed after {progress} B: {condition}", name_of(transaction)));
             }
             Event::Displaced(transaction, progress) => {
                 (ended, failed, displaced) = (ended + 1, failed + 1, displaced + 1);
-                // A host may begin any number.
-                if displaced > MAX_LINES {
-                    return Ok(args.count.is_none_or(|count| ended < count));
-                }
-                note(&format!(
+                notes.say(&format!(
                     "{} gave way after {progress} B: another host or source began a transaction, and this one's had the most",
                     name_of(transaction)
                 ));
             }
-            Event::Reused(transaction) => note(&format!(
+            Event::Reused(transaction) => notes.say(&format!(
                 "{}: the number of a transaction that is over came again with another file, which is taken as a new one",
                 name_of(transaction)
             )),
@@ -295,7 +327,8 @@ fn receive(args: &ReceiveArgs, stop: &AtomicBool) -> Result<u8, String> {
     }
     let counts = carrier.counts();
     carrier.close();
-    if displaced > MAX_LINES {
+    notes.sum_up();
+    if displaced > 0 {
         note(&format!("{displaced} transactions gave way to those of other hosts"));
     }
     if counts.refused > 0 {

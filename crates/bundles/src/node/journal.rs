@@ -15,6 +15,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bentpipe_dtn::node::{Memory, Source};
 use foldhash::fast::RandomState;
 use rustix::fs::{FlockOperation, flock};
 
@@ -115,10 +116,8 @@ pub struct Journal {
     segments: BTreeMap<u64, Segment>,
     /// Segment and length of each bundle's record.
     index: HashMap<Slot, (u64, u64), RandomState>,
-    /// Ends of life of remembered bundles, and the segments that have them.
-    seen: HashMap<u128, (u64, u64), RandomState>,
-    /// Remembered bundles by the end of life, in units of [`TICK`]. One that got another end is listed at both.
-    by_expiry: BTreeMap<u64, Vec<u128>>,
+    /// Remembered bundles, their ends of life in milliseconds and the segments that have them. They are forgotten in units of [`TICK`].
+    seen: Memory<u128, (u64, u64)>,
     /// Thread that waits for the disk, if something does.
     syncer: Option<Syncer>,
     /// Files with batches that are not ordered to be on disk.
@@ -173,8 +172,7 @@ impl Journal {
             pending: Vec::new(),
             segments: BTreeMap::from([(current, Segment::default())]),
             index: HashMap::default(),
-            seen: HashMap::default(),
-            by_expiry: BTreeMap::new(),
+            seen: Memory::new(MAX_SEEN),
             segment: 0,
             free: 0,
         };
@@ -223,9 +221,9 @@ impl Journal {
         let (slot, is_stored) = match kind {
             Kind::Stored(slot) => (slot, body.len() > 25),
             Kind::Removed(slot) => (slot, false),
-            Kind::Seen(hash, expiry) => {
+            Kind::Seen(hash, expiry, source) => {
                 if expiry > now {
-                    self.insert_seen(hash, expiry, segment);
+                    self.insert_seen(hash, (expiry, segment), source);
                 }
                 return;
             }
@@ -308,50 +306,34 @@ impl Journal {
 
     /// Returns `true` if a bundle with this hash has been noted by [`Journal::note_seen`].
     pub fn has_seen(&self, hash: u128) -> bool {
-        self.seen.contains_key(&hash)
+        self.seen.get(&hash).is_some()
     }
 
-    /// Remembers a bundle until the end of its life, in milliseconds since 2000.
-    pub fn note_seen(&mut self, hash: u128, expiry: u64) {
-        self.append(SEEN, &[hash as u64, (hash >> 64) as u64, expiry], &[]);
-        self.insert_seen(hash, expiry, self.current);
+    /// Remembers a bundle of a source until its life ends.
+    ///
+    /// The end is in milliseconds since 2000.
+    pub fn note_seen(&mut self, hash: u128, expiry: u64, source: Source) {
+        self.append_seen(hash, expiry, source);
+        self.insert_seen(hash, (expiry, self.current), source);
     }
 
-    fn insert_seen(&mut self, hash: u128, expiry: u64, segment: u64) {
-        let old = self.seen.insert(hash, (expiry, segment));
-        if old.is_none_or(|(old, _)| old / TICK != expiry / TICK) {
-            self.by_expiry.entry(expiry / TICK).or_default().push(hash);
-        }
-        if self.seen.len() > MAX_SEEN {
-            self.forget_first();
-        }
+    /// Appends a record. Earlier versions read no source.
+    fn append_seen(&mut self, hash: u128, expiry: u64, source: Source) {
+        self.append(SEEN, &[hash as u64, (hash >> 64) as u64, expiry, source.code()], &[]);
     }
 
-    /// Forgets a bundle whose life ends first.
-    fn forget_first(&mut self) {
-        while let Some(mut first) = self.by_expiry.first_entry() {
-            let tick = *first.key();
-            let Some(hash) = first.get_mut().pop() else {
-                first.remove();
-                continue;
-            };
-            if self.seen.get(&hash).is_some_and(|(expiry, _)| expiry / TICK == tick) {
-                self.seen.remove(&hash);
-                return;
-            }
-        }
+    fn insert_seen(&mut self, hash: u128, (expiry, segment): (u64, u64), source: Source) {
+        self.seen.insert(hash, expiry / TICK, source, (expiry, segment));
     }
 
     /// Forgets bundles whose life has ended, a second later at most.
     pub fn expire(&mut self, now: u64) {
-        while let Some(first) = self.by_expiry.first_entry().filter(|first| *first.key() < now / TICK) {
-            let (tick, hashes) = first.remove_entry();
-            for hash in hashes {
-                if self.seen.get(&hash).is_some_and(|(expiry, _)| expiry / TICK == tick) {
-                    self.seen.remove(&hash);
-                }
-            }
-        }
+        self.seen.expire_before(now / TICK);
+    }
+
+    /// Returns the number of bundles forgotten before their life ended, since the last call.
+    pub fn take_forgotten(&mut self) -> u64 {
+        self.seen.take_early()
     }
 
     /// Measures the room on the disk.
@@ -379,7 +361,7 @@ impl Journal {
     /// The others still wait for [`Journal::write`].
     pub fn give_up(&mut self, slots: &HashSet<Slot>, hashes: &HashSet<u128>) {
         slots.iter().for_each(|slot| self.unindex(*slot));
-        hashes.iter().for_each(|hash| _ = self.seen.remove(hash));
+        hashes.iter().for_each(|hash| self.seen.remove(hash));
         let pending = std::mem::take(&mut self.pending);
         self.is_needed = false;
         let mut rest = pending.get(HEAD..).unwrap_or_default();
@@ -387,7 +369,7 @@ impl Journal {
             rest = after;
             let kind = Kind::of(body);
             let is_given_up = match kind {
-                Some(Kind::Seen(hash, _)) => hashes.contains(&hash),
+                Some(Kind::Seen(hash, ..)) => hashes.contains(&hash),
                 Some(Kind::Stored(slot) | Kind::Removed(slot)) => slots.contains(&slot),
                 None => false,
             };
@@ -523,13 +505,14 @@ impl Journal {
     /// Returns an error if the disk does not accept what is still to be remembered.
     pub fn remove_oldest(&mut self) -> io::Result<()> {
         let Some((&number, _)) = self.segments.first_key_value() else { return Ok(()) };
-        let again: Vec<(u128, u64)> = self
-            .seen
-            .iter()
-            .filter(|(_, (_, segment))| *segment == number)
-            .map(|(hash, (expiry, _))| (*hash, *expiry))
-            .collect();
-        again.into_iter().for_each(|(hash, expiry)| self.note_seen(hash, expiry));
+        let (mut again, current) = (Vec::new(), self.current);
+        for (hash, _, source, (expiry, segment)) in self.seen.iter_mut() {
+            if *segment == number {
+                *segment = current;
+                again.push((*hash, *expiry, source));
+            }
+        }
+        again.into_iter().for_each(|(hash, expiry, source)| self.append_seen(hash, expiry, source));
         self.commit()?;
         self.segments.remove(&number);
         std::fs::remove_file(path(&self.folder, number))?;
@@ -547,8 +530,8 @@ pub fn is_full(error: &io::Error) -> bool {
 enum Kind {
     Stored(Slot),
     Removed(Slot),
-    /// Hash and end of life of a bundle.
-    Seen(u128, u64),
+    /// Hash, end of life and source of a bundle.
+    Seen(u128, u64, Source),
 }
 
 impl Kind {
@@ -562,7 +545,10 @@ impl Kind {
             REMOVED => Kind::Removed(Slot::Waiting(id)),
             REMOVED_LOCAL => Kind::Removed(Slot::Local(id)),
             REMOVED_PART => Kind::Removed(Slot::Part(id)),
-            SEEN => Kind::Seen(u128::from(id) | u128::from(word(body, 1)) << 64, word(body, 2)),
+            SEEN => {
+                let hash = u128::from(id) | u128::from(word(body, 1)) << 64;
+                Kind::Seen(hash, word(body, 2), Source::from_code(word(body, 3)))
+            }
             _ => return None,
         })
     }
@@ -643,8 +629,8 @@ mod tests {
         journal.store(Slot::Waiting(3), 7, 50, b"three");
         journal.store(Slot::Waiting(4), 0, 51, b"four");
         journal.store(Slot::Local(4), 0, 52, b"local");
-        journal.note_seen(1 << 70, 200);
-        journal.note_seen(2, 90);
+        journal.note_seen(1 << 70, 200, Source::default());
+        journal.note_seen(2, 90, Source::default());
         journal.remove(Slot::Waiting(3));
         journal.commit().expect("a disk");
         journal.store(Slot::Waiting(9), 0, 53, b"never committed");
@@ -666,7 +652,7 @@ mod tests {
         journal.commit().expect("a disk");
         let whole = std::fs::metadata(path(&place, 1)).expect("a file").len();
         // A bundle must not count as seen where it is not stored, or its repetition would be dropped.
-        journal.note_seen(77, 1000);
+        journal.note_seen(77, 1000, Source::default());
         journal.store(Slot::Waiting(2), 0, 0, b"second");
         journal.commit().expect("a disk");
         drop(journal);
@@ -727,7 +713,7 @@ mod tests {
         let place = folder.file("store");
         let (mut journal, _) = open(&place);
         let large = vec![1; 40 << 20];
-        journal.note_seen(5, 1000);
+        journal.note_seen(5, 1000, Source::default());
         for id in 0..4 {
             journal.store(Slot::Waiting(id), 0, 0, &large);
             journal.commit().expect("a disk");

@@ -140,16 +140,34 @@ impl Mailboxes {
         Some((item.bundle, item.share))
     }
 
-    /// Returns the whole bundle of kept fragments and their numbers, if none is missing.
-    pub(crate) fn reassemble(&mut self, key: &(Eid, Timestamp)) -> Option<(Bundle, Vec<u64>)> {
+    /// Returns the whole bundle of kept fragments, and its account.
+    ///
+    /// The numbers are those of fragments that are not needed any more.
+    ///
+    /// Those of known senders come first. A whole with parts of guests counts to one of them, and the parts of known senders stay: what guests say
+    /// may be wrong.
+    pub(crate) fn reassemble(&mut self, key: &(Eid, Timestamp)) -> Option<(Bundle, Vec<u64>, Share)> {
         let ids = self.fragments.get(key)?;
+        let share_of = |id: &u64| self.items.get(id).map_or(Share::Known, |item| item.share);
+        let (guests, known): (Vec<u64>, Vec<u64>) = ids.iter().partition(|id| share_of(id).is_guest());
+        if let Some(whole) = self.whole_of(&known) {
+            self.fragments.insert(key.clone(), guests);
+            return Some((whole, known, Share::Known));
+        }
+        let share = share_of(guests.last()?);
+        let whole = self.whole_of(ids)?;
+        self.fragments.insert(key.clone(), known);
+        Some((whole, guests, share))
+    }
+
+    /// Returns the whole bundle of fragments, if none is missing.
+    fn whole_of(&self, ids: &[u64]) -> Option<Bundle> {
         let parts = || ids.iter().filter_map(|id| self.items.get(id)).map(|item| &item.bundle);
         let total = parts().next()?.primary.fragment?.total;
         if parts().map(|part| part.payload.len()).sum::<u64>() < total {
             return None;
         }
-        let whole = Bundle::reassemble(&parts().cloned().collect::<Vec<_>>())?;
-        Some((whole, self.fragments.remove(key)?))
+        Bundle::reassemble(&parts().cloned().collect::<Vec<_>>())
     }
 
     /// Removes bundles whose life has ended, and returns their numbers.
@@ -227,8 +245,26 @@ mod tests {
             assert_eq!(boxes.reassemble(&whole.key()), None);
             boxes.keep(id as u64, part, 300, 100, Share::Known);
         }
-        let (found, ids) = boxes.reassemble(&whole.key()).expect("all parts");
+        let (found, ids, share) = boxes.reassemble(&whole.key()).expect("all parts");
         assert_eq!((found.payload.to_vec(), ids.len() as u64), (whole.payload.to_vec(), count));
-        assert_eq!(boxes.next(5), None);
+        assert_eq!((boxes.next(5), share), (None, Share::Known));
+    }
+
+    #[test]
+    fn fragments_of_guests_spoil_no_bundle_of_known_senders() {
+        let mut boxes = Mailboxes::new(1 << 20);
+        let (whole, guest) = (bundle(5, 1, 900), Share::Host(9));
+        let forged = Bundle { payload: Payload::new(vec![8; 900]), ..whole.clone() };
+        let [one, two] = whole.clone().split(400).expect("two parts");
+        let [_, false_two] = forged.split(400).expect("two parts");
+        boxes.keep(0, one, 500, 100, Share::Known);
+        boxes.keep(1, false_two, 500, 100, guest);
+        let (found, used, share) = boxes.reassemble(&whole.key()).expect("as the guest has it");
+        assert_eq!((found.payload.to_vec()[899], used, share), (8, vec![1], guest));
+        boxes.remove(1);
+        assert_eq!(boxes.reassemble(&whole.key()), None);
+        boxes.keep(2, two, 500, 100, Share::Known);
+        let (found, used, share) = boxes.reassemble(&whole.key()).expect("the true one");
+        assert_eq!((found.payload.to_vec(), used, share), (vec![7; 900], vec![0, 2], Share::Known));
     }
 }

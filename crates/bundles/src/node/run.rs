@@ -645,10 +645,25 @@ impl Daemon {
         self.next_sweep = now + SWEEP;
         let today = dtn_time();
         self.journal.expire(today);
+        self.note_forgotten(now);
         self.publish();
         self.measure_disk();
         let over = self.mailboxes.expire(today);
         over.into_iter().for_each(|id| self.journal.remove(Slot::Local(id)));
+    }
+
+    /// Logs that identities were forgotten for others.
+    ///
+    /// Bundles that come again are taken then.
+    fn note_forgotten(&mut self, now: Time) {
+        let forgotten = self.journal.take_forgotten() + self.node.take_forgotten();
+        if forgotten > 0 {
+            self.rare.say(
+                "forgotten",
+                format!("{forgotten} identities of bundles were forgotten early, the oldest of the hosts with the most"),
+                now,
+            );
+        }
     }
 
     /// Routes bundles again when a contact begins or ends.

@@ -21,6 +21,8 @@ pub(crate) struct Secure {
     address: IpAddr,
     connection: Option<Connection>,
     is_checked: bool,
+    /// Names in the peer's certificate. The session compares its nodes with what the peer says it is.
+    names: Names,
     is_closed: bool,
 }
 
@@ -38,6 +40,7 @@ impl Secure {
             address,
             connection: None,
             is_checked: false,
+            names: Names::default(),
             is_closed: false,
         }
     }
@@ -45,6 +48,16 @@ impl Secure {
     /// Returns `true` if bytes of the connection are those of TLS.
     pub(crate) fn is_begun(&self) -> bool {
         self.connection.is_some()
+    }
+
+    /// Returns `true` if an established session is with a node that the peer's certificate names.
+    pub(crate) fn proves_node(&self) -> bool {
+        self.is_begun() && !self.names.nodes.is_empty()
+    }
+
+    /// Returns `true` if the peer's certificate has a host and no node.
+    pub(crate) fn proves_host(&self, name: Option<&str>, address: Option<IpAddr>) -> bool {
+        self.is_begun() && self.names.nodes.is_empty() && self.names.is_of(name, address)
     }
 
     /// Begins the handshake. The side that has connected is the client.
@@ -124,12 +137,10 @@ impl Secure {
             session.refuse_in_tls();
             return Err(problem);
         }
-        let nodes = names.unwrap_or_default().nodes;
-        let is_compared = match node_id {
-            NamePolicy::Ignored => false,
-            NamePolicy::IfPresent => !nodes.is_empty(),
-            NamePolicy::Required => true,
-        };
+        self.names = names.unwrap_or_default();
+        let nodes = self.names.nodes.clone();
+        // A certificate of another node ends the session with any policy (RFC 9174, section 4.4.4.3).
+        let is_compared = !nodes.is_empty() || node_id == NamePolicy::Required;
         session.start_in_tls(is_compared.then_some(nodes));
         Ok(())
     }

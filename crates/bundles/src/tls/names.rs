@@ -108,6 +108,13 @@ impl Names {
         }
     }
 
+    /// Returns `true` if the name or address of a host is among them.
+    pub(super) fn is_of(&self, host: Option<&str>, address: Option<IpAddr>) -> bool {
+        let has_host = |host: &str| self.hosts.iter().any(|name| is_same_host(name, host));
+        let has_address = |address: IpAddr| self.addresses.contains(&address.to_canonical());
+        host.is_some_and(has_host) || address.is_some_and(has_address)
+    }
+
     /// Compares the node of an endpoint.
     pub fn node(&self, peer: &Eid) -> Findings {
         Findings::of(self.nodes.len(), self.nodes.iter().any(|node| peer.is_at(node)))

@@ -182,7 +182,7 @@ impl Receiving {
     }
 
     fn on_data(&mut self, offset: u64, data: &[u8], room: usize, now: Time) {
-        let end = offset + data.len() as u64;
+        let end = offset.saturating_add(data.len() as u64);
         let beyond = self.end.is_some_and(|(_, size)| end > size);
         if beyond || end > self.limit {
             return self.cancel(Condition::FileSize, now);

@@ -302,7 +302,7 @@ fn no_host_takes_all_transactions_by_other_sources() {
     assert!(entity.poll_event().is_none());
     entity.handle_pdu_of(2, &data(3), Time::ZERO + Span::from_secs(10)).expect("a PDU");
     assert!(matches!(entity.poll_event(), Some(Event::Displaced(..))));
-    assert!(entity.receiving.contains_key(&Transaction { source: 3, number: 1 }));
+    assert!(entity.receiving.contains_key(&(2, Transaction { source: 3, number: 1 })));
 }
 
 /// A source begins as many transactions as there may be, and others are then forged.
@@ -316,7 +316,7 @@ fn no_source_takes_all_transactions_or_all_memory() {
     let mut take = |bytes: Vec<u8>, s: u64| {
         entity.handle_pdu(&bytes, Time::ZERO + Span::from_secs(s)).expect("a PDU");
         let ended: Vec<Event> = std::iter::from_fn(|| entity.poll_event()).collect();
-        let count = |source: u64| entity.receiving.keys().filter(|one| one.source == source).count();
+        let count = |source: u64| entity.receiving.keys().filter(|(_, one)| one.source == source).count();
         (count(1), count(3), ended.len())
     };
     for number in 0..10 {
@@ -340,6 +340,85 @@ fn no_source_takes_all_transactions_or_all_memory() {
         entity.handle_pdu(&data(3, 7, part, 500), Time::ZERO + Span::from_secs(60)).expect("a PDU");
     }
     assert!(before > 7000, "{before}");
-    let taken = entity.receiving.iter().filter(|(one, _)| one.source == 3).map(|(_, one)| one.used());
+    let taken = entity.receiving.iter().filter(|((_, one), _)| one.source == 3).map(|(_, one)| one.used());
     assert!(taken.sum::<usize>() > 3000 && entity.used() <= 9000);
+}
+
+#[test]
+fn another_host_spoils_no_transaction() {
+    let (mut from, mut to) = (entity(1, |_| {}), entity(2, |_| {}));
+    let transaction = from.put(put(3000, true), Time::ZERO).expect("room");
+    let mut is_first = true;
+    while let Some((_, pdu)) = from.poll_transmit(Time::ZERO) {
+        to.handle_pdu_of(1, &pdu, Time::ZERO).expect("a PDU");
+        if std::mem::take(&mut is_first) {
+            let common = Common { is_acknowledged: true, is_large: true, ..Common::new(transaction, 2) };
+            for content in [
+                Content::Data(100, &[0xa5; 500]),
+                Content::Data(1 << 40, &[0xa5; 500]),
+                Content::EndOfFile { condition: Condition::Cancelled, checksum: 0, size: 0 },
+            ] {
+                to.handle_pdu_of(9, &Pdu { common, content }.to_vec(), Time::ZERO).expect("a PDU");
+            }
+        }
+    }
+    let events: Vec<Event> = std::iter::from_fn(|| to.poll_event()).collect();
+    assert!(matches!(events[0], Event::Failed(_, Condition::FileSize, 500)), "{events:?}");
+    let Event::Received(_, file) = &events[1] else { panic!("{events:?}") };
+    assert_eq!(file.data, from_put(3000));
+    let hosts: Vec<u64> =
+        std::iter::from_fn(|| to.poll_transmit_to(Time::ZERO)).map(|(_, host, _)| host).collect();
+    assert!(hosts.contains(&1) && hosts.contains(&9), "each has its answers: {hosts:?}");
+}
+
+/// Returns the content of [`put`].
+fn from_put(len: usize) -> Vec<u8> {
+    put(len, true).file.to_vec()
+}
+
+#[test]
+fn a_host_that_asks_again_and_again_keeps_none_waiting() {
+    let mut to = entity(2, |_| {});
+    let end = |source: u64, size: u64| {
+        let common = Common { is_acknowledged: true, ..Common::new(Transaction { source, number: 1 }, 2) };
+        let content = Content::EndOfFile { condition: Condition::NoError, checksum: 0, size };
+        Pdu { common, content }.to_vec()
+    };
+    // The first has holes without an end, and one transaction that is over; the second is honest.
+    let common = Common { is_acknowledged: true, ..Common::new(Transaction { source: 1, number: 7 }, 2) };
+    for part in 0..50_000 {
+        let content = Content::Data(2 * part, &[7]);
+        to.handle_pdu_of(1, &Pdu { common, content }.to_vec(), Time::ZERO).expect("a PDU");
+    }
+    let over = Content::EndOfFile { condition: Condition::Cancelled, checksum: 0, size: 0 };
+    let other = Common { is_acknowledged: true, ..Common::new(Transaction { source: 1, number: 8 }, 2) };
+    let over = Pdu { common: other, content: over }.to_vec();
+    let finished = Pdu { common: other, content: Content::AckFinished(Condition::Cancelled, Status::Active) };
+    to.handle_pdu_of(1, &over, Time::ZERO).expect("a PDU");
+    while to.poll_transmit(Time::ZERO).is_some() {}
+    to.handle_pdu_of(1, &finished.to_vec(), Time::ZERO).expect("a PDU");
+    for n in 0..20 {
+        let prompt = Pdu { common, content: Content::Prompt(false) }.to_vec();
+        for pdu in [&prompt, &over, &over, &over] {
+            to.handle_pdu_of(1, pdu, Time::ZERO).expect("a PDU");
+        }
+        to.handle_pdu_of(100, &end(3 + n, 10), Time::ZERO).expect("a PDU");
+        let hosts: Vec<u64> =
+            (0..4).filter_map(|_| to.poll_transmit_to(Time::ZERO)).map(|(_, host, _)| host).collect();
+        assert_eq!(hosts.iter().filter(|host| **host == 100).count(), 2, "{n}: {hosts:?}");
+    }
+}
+
+#[test]
+fn an_entity_that_sends_alone_takes_nothing() {
+    let mut from = entity(1, |config| config.receives = false);
+    let own = from.put(put(300, true), Time::ZERO).expect("room");
+    let common = Common::new(own, 1);
+    for content in [
+        Content::Data(0, &[7; 10]),
+        Content::EndOfFile { condition: Condition::Cancelled, checksum: 0, size: 0 },
+    ] {
+        from.handle_pdu_of(9, &Pdu { common, content }.to_vec(), Time::ZERO).expect("a PDU");
+    }
+    assert_eq!((from.poll_event(), from.transactions()), (None, (1, 0)));
 }

@@ -15,9 +15,10 @@ use bentpipe_wire::dtn::bundle::{Bundle, BundleFlags, Content, Timestamp};
 use bentpipe_wire::dtn::cbor;
 use bentpipe_wire::dtn::eid::Eid;
 
+use super::memory::{Memory, Source};
 use super::spread::Spread;
 use super::store::{Entry, Place};
-use super::{Node, Routing, number};
+use super::{Node, Routing, Share, number};
 
 /// Type code of the block with the number of copies.
 pub const COPIES_BLOCK: u64 = 192;
@@ -33,13 +34,15 @@ pub(super) fn is_ticket(id: u64) -> bool {
     id >= TICKET
 }
 
-/// Identity of a bundle or fragment.
-type Key = (Eid, Timestamp, Option<(u64, u64)>);
+/// Identity of a bundle or fragment, and if a guest states it.
+///
+/// Guests have identities of their own: any host can state that of another's bundle.
+type Key = (Eid, Timestamp, Option<(u64, u64)>, bool);
 
-fn key(bundle: &Bundle) -> Key {
+fn key(bundle: &Bundle, is_guest: bool) -> Key {
     let (source, timestamp) = bundle.key();
     let part = bundle.primary.fragment.map(|fragment| (fragment.offset, bundle.payload.len()));
-    (source, timestamp, part)
+    (source, timestamp, part, is_guest)
 }
 
 /// Copy in flight to a neighbour.
@@ -52,59 +55,62 @@ struct Flight {
 }
 
 /// Neighbours, copies in flight, and bundles that the node has had.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Meeting {
     neighbours: BTreeSet<u64>,
     flights: HashMap<u64, Flight>,
     tickets: u64,
-    known: HashMap<Key, (Time, Option<u64>)>,
-    by_expiry: BTreeSet<(Time, Key)>,
+    /// Numbers in storage of bundles that are there.
+    known: Memory<Key, Option<u64>>,
+}
+
+impl Default for Meeting {
+    fn default() -> Meeting {
+        let known = Memory::new(MAX_KNOWN);
+        Meeting { neighbours: BTreeSet::new(), flights: HashMap::new(), tickets: 0, known }
+    }
 }
 
 impl Meeting {
-    /// Remembers a bundle until its life ends.
-    pub(super) fn note(&mut self, bundle: &Bundle, expiry: Time) {
-        self.remember(key(bundle), expiry, None);
+    /// Remembers a bundle of an account until its life ends.
+    pub(super) fn note(&mut self, (bundle, share): (&Bundle, Share), expiry: Time) {
+        self.remember(key(bundle, share.is_guest()), expiry, Source::of(share, 0), None);
     }
 
-    fn remember(&mut self, key: Key, expiry: Time, id: Option<u64>) {
-        if let Some((old, _)) = self.known.insert(key.clone(), (expiry, id)) {
-            self.by_expiry.remove(&(old, key.clone()));
-        }
-        self.by_expiry.insert((expiry, key));
-        if self.known.len() > MAX_KNOWN {
-            self.forget_first();
-        }
+    fn remember(&mut self, key: Key, expiry: Time, source: Source, id: Option<u64>) {
+        self.known.insert(key, expiry.as_nanos(), source, id);
     }
 
-    fn forget_first(&mut self) {
-        if let Some((_, key)) = self.by_expiry.pop_first() {
-            self.known.remove(&key);
-        }
-    }
-
-    /// Forgets a bundle, so that it can come again.
-    pub(super) fn forget(&mut self, bundle: &Bundle) {
-        let key = key(bundle);
-        if let Some((expiry, _)) = self.known.remove(&key) {
-            self.by_expiry.remove(&(expiry, key));
-        }
+    /// Forgets a bundle of an account, so that it can come again.
+    pub(super) fn forget(&mut self, (bundle, share): (&Bundle, Share)) {
+        self.known.remove(&key(bundle, share.is_guest()));
     }
 
     /// Forgets bundles whose life has ended.
     pub(super) fn expire(&mut self, now: Time) {
-        while self.by_expiry.first().is_some_and(|(expiry, _)| *expiry <= now) {
-            self.forget_first();
-        }
+        self.known.expire_before(now.as_nanos().saturating_add(1));
+    }
+
+    /// Returns the number of bundles forgotten before their life ended, since the last call.
+    pub(super) fn take_early(&mut self) -> u64 {
+        self.known.take_early()
     }
 
     /// Returns the number in storage of a bundle that is known.
     ///
-    /// A fragment of a known bundle is known.
-    fn find(&self, bundle: &Bundle) -> Option<Option<u64>> {
-        let own = key(bundle);
-        let whole = (own.0.clone(), own.1, None);
-        [own, whole].iter().find_map(|key| self.known.get(key)).map(|(_, id)| *id)
+    /// A fragment of a known bundle is known. What a guest has sent is known to guests alone.
+    fn find(&self, (bundle, share): (&Bundle, Share)) -> Option<Option<u64>> {
+        let find = |is_guest: bool| {
+            let own = key(bundle, is_guest);
+            let whole = (own.0.clone(), own.1, None, is_guest);
+            [own, whole].iter().find_map(|key| self.known.get(key)).copied()
+        };
+        find(false).or_else(|| find(true).filter(|_| share.is_guest()))
+    }
+
+    /// Returns the number in storage of a guest's bundle with this identity.
+    fn stated(&self, bundle: &Bundle) -> Option<u64> {
+        self.known.get(&key(bundle, true)).copied().flatten()
     }
 }
 
@@ -160,9 +166,10 @@ impl Node {
     /// Returns `true` if a neighbour's bundle is one that this node has had.
     ///
     /// What the neighbour gave away with it is added to the copies of the stored one.
-    pub(super) fn is_copy(&mut self, bundle: &Bundle, from: Option<u64>) -> bool {
+    pub(super) fn is_copy(&mut self, of: (&Bundle, Share), from: Option<u64>) -> bool {
         let Some(from) = from.filter(|_| self.makes_copies()) else { return false };
-        let Some(id) = self.meeting.find(bundle) else { return false };
+        let Some(id) = self.meeting.find(of) else { return false };
+        let (bundle, _) = of;
         self.counts.duplicates += 1;
         let more = given(bundle);
         let limit = self.routing.copies(None).unwrap_or(1);
@@ -188,10 +195,23 @@ impl Node {
     }
 
     /// Remembers a bundle for this node, so that it is delivered once.
-    pub(super) fn know(&mut self, bundle: &Bundle, expiry: Time) {
+    pub(super) fn know(&mut self, of: (&Bundle, Share), expiry: Time) {
         if self.makes_copies() {
-            self.meeting.note(bundle, expiry);
+            self.meeting.note(of, expiry);
         }
+    }
+
+    /// Removes a guest's bundle that states the identity of one that a known sender brings.
+    pub(super) fn replace_stated(&mut self, bundle: &Bundle, now: Time) {
+        if let Some(id) = self.meeting.stated(bundle) {
+            self.counts.duplicates += 1;
+            self.drop_copy(id, now);
+        }
+    }
+
+    /// Returns the number of identities forgotten before their bundles' lives ended, since the last call.
+    pub fn take_forgotten(&mut self) -> u64 {
+        self.meeting.take_early()
     }
 
     /// Queues a stored bundle for the neighbours that may get a copy.
@@ -214,9 +234,10 @@ impl Node {
             longest = longest.max(queue.longest());
         }
         if is_idle {
-            let known = (key(&entry.bundle), entry.expiry);
+            let known = (key(&entry.bundle, entry.share.is_guest()), entry.expiry);
+            let source = Source::of(entry.share, entry.from.unwrap_or(0));
             self.store.place(id, Place::Kept);
-            self.meeting.remember(known.0, known.1, Some(id));
+            self.meeting.remember(known.0, known.1, source, Some(id));
         }
         // Bundles that are gone are listed until their neighbour is met.
         if longest > 1000 + 2 * self.store.len() {

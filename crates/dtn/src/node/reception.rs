@@ -158,7 +158,7 @@ impl Node {
         let (from, arrival) = origin.map(|origin| (origin.from, origin.arrival)).unzip();
         let expiry = self.expiry(&bundle, now);
         self.meeting.expire(now);
-        let is_copy = self.is_copy(&bundle, from);
+        let is_copy = self.is_copy((&bundle, share), from);
         let is_local = bundle.primary.destination.is_at(&self.config.eid);
         let is_kept = !is_copy && !is_local && expiry > now;
         // A neighbour that is refused a bundle keeps it, so that there is nothing to report.
@@ -170,6 +170,9 @@ impl Node {
         let is_reported = origin.map(|origin| origin.is_reported);
         is_reported.into_iter().for_each(|asked| self.report_arrival((&bundle, share), asked, now));
         if is_kept {
+            if !share.is_guest() {
+                self.replace_stated(&bundle, now);
+            }
             let spread = self.spread(&bundle, from);
             // The report may have taken the room that there was.
             let is_promised = is_refusable || arrival == Some(Arrival::Promised);
@@ -183,7 +186,7 @@ impl Node {
             self.report_deletion((&bundle, share), reason::EXPIRED, now);
             return true;
         }
-        self.know(&bundle, expiry);
+        self.know((&bundle, share), expiry);
         self.deliver(bundle, share, now);
         true
     }

@@ -120,3 +120,11 @@ fn pictures_repeat_with_their_group_and_keep_the_mean() {
     let wrong = RateConfig { shortest: Span::from_millis(10), ..config };
     assert_eq!(wrong.check().map_err(|error| error.key), Err("shortest"));
 }
+
+#[test]
+fn the_number_of_programmes_is_bounded() {
+    for (programmes, is_good) in [(0, false), (1, true), (1000, true), (1001, false), (u16::MAX, false)] {
+        let config = RateConfig { programmes, ..RateConfig::new(mbit(5), mbit(5)) };
+        assert_eq!(config.check().is_ok(), is_good, "{programmes}");
+    }
+}

@@ -45,6 +45,32 @@ impl Limits {
             _ => Limits { length: 7, ahead: 366, sum: 366 },
         }
     }
+
+    /// Returns the time from which reservations count that are over.
+    fn since(self, now: i64) -> i64 {
+        now - self.ahead * DAY_MS / 2
+    }
+
+    /// Returns why a user with reservations gets no other one, if so.
+    ///
+    /// Those that are over count: who reserves again as time passes would have the testbed for good.
+    fn refusal(self, own: &[(i64, i64)], (start, end): (i64, i64), now: i64) -> Option<String> {
+        if own.iter().filter(|(_, end)| *end > now).count() >= MAX_OWN {
+            return Some(format!("end: you have {MAX_OWN} reservations, the most"));
+        }
+        let sum = |since: i64| -> i64 {
+            let times = own.iter().copied().chain([(start.max(now), end)]);
+            times.map(|(start, end)| (end - start.max(since)).max(0)).sum()
+        };
+        if sum(now) > self.sum * DAY_MS {
+            let sum = self.sum;
+            return Some(format!("end: your reservations that are not over have at most {sum} d together"));
+        }
+        (sum(self.since(now)) > 2 * self.sum * DAY_MS).then(|| {
+            let (days, sum) = (self.ahead / 2, 2 * self.sum);
+            format!("end: your reservations of the last {days} d and those that are not over have at most {sum} d together")
+        })
+    }
 }
 
 /// Reservation to be made.
@@ -176,18 +202,9 @@ pub(crate) async fn make(app: &App, caller: &Caller, new: NewReservation) -> Res
     let made = app
         .write(move |db| {
             let what = free(db, wanted, (new.start, new.end))?;
-            let all = reservations::after(db, now)?;
-            if all.iter().filter(|one| one.owner_id == user.id).count() >= MAX_OWN {
-                return Err(Problem::bad(format!("you have {MAX_OWN} reservations: remove some")));
-            }
-            let own = all.iter().filter(|one| one.owner_id == user.id);
-            let sum: i64 = own.map(|one| one.end - one.start.max(now)).sum();
-            if sum + new.end - new.start.max(now) > most.sum * DAY_MS {
-                let detail = format!(
-                    "end: your reservations that are not over have at most {} d together at level {level}",
-                    most.sum
-                );
-                return Err(Problem::bad(detail));
+            let own = reservations::times(db, user.id, most.since(now))?;
+            if let Some(why) = most.refusal(&own, (new.start, new.end), now) {
+                return Err(Problem::bad(format!("{why} at level {level}")));
             }
             let id = reservations::add(db, user.id, what, (new.start, new.end), &purpose)?;
             reservations::find(db, id)?.ok_or_else(Problem::not_found)
@@ -217,7 +234,7 @@ pub(crate) async fn cancel(app: &App, caller: &Caller, id: i64) -> Result<()> {
     app.write(move |db| {
         let reservation = reservations::find(db, id)?.ok_or_else(Problem::not_found)?;
         may_change(&user, reservation.owner_id)?;
-        Ok(reservations::remove(db, id)?)
+        Ok(reservations::release(db, id, now_ms())?)
     })
     .await?;
     log(app, &caller.user.name, &caller.address, ("release", &id.to_string(), "done")).await
@@ -235,6 +252,24 @@ pub(crate) async fn remove(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_that_is_over_counts_so_that_nobody_keeps_the_testbed() {
+        let (most, day, now) = (Limits::of(1), DAY_MS, 100 * DAY_MS);
+        let refused = |own: &[(i64, i64)], start: i64, end: i64| most.refusal(own, (start, end), now);
+        let next = [(now + 2 * day, now + 3 * day)];
+        assert_eq!(refused(&next, now, now + day), None);
+        assert!(
+            refused(&next, now, now + 2 * day).is_some_and(|why| why.contains("not over have at most 2 d"))
+        );
+        // A day of each of the last days: a student that reserves the next one again and again.
+        let past: Vec<(i64, i64)> = (1..15).map(|ago| (now - ago * day, now - (ago - 1) * day)).collect();
+        let why = refused(&past, now, now + day).unwrap_or_default();
+        assert!(why.contains("of the last 7 d") && why.contains("4 d together"), "{why}");
+        assert_eq!(refused(&past[..3], now, now + day), None);
+        assert_eq!(refused(&past[8..], now, now + day), None, "a week later");
+        assert_eq!(refused(&[(now - day, now + day)], now + day, now + 2 * day), None);
+    }
 
     #[test]
     fn capabilities_are_named_in_words() {

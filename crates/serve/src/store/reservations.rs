@@ -147,6 +147,33 @@ pub(crate) fn add(
     Ok(db.last_insert_rowid())
 }
 
+/// Returns starts and ends of a user's reservations that end after a time.
+pub(crate) fn times(db: &Transaction<'_>, owner: i64, time: i64) -> Result<Vec<(i64, i64)>> {
+    let mut query = db.prepare("SELECT start, end FROM reservation WHERE owner = ?1 AND end > ?2")?;
+    let rows = query.query_map([owner, time], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Releases a reservation. The part of it that is over stays, as it counts in what its owner may reserve.
+pub(crate) fn release(db: &Transaction<'_>, id: i64, now: i64) -> Result<()> {
+    let of = "SELECT owner, start, purpose, created, what, site, processors FROM reservation
+              WHERE id = ?1 AND start < ?2 AND end > ?2";
+    type Row = (i64, i64, String, i64, String, Option<i64>, i64);
+    let row = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Row> {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?))
+    };
+    let begun = db.query_row(of, [id, now], row).optional()?;
+    remove(db, id)?;
+    if let Some((owner, start, purpose, created, what, site, processors)) = begun {
+        db.execute(
+            "INSERT INTO reservation(owner, start, end, purpose, created, what, site, processors)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            params![owner, start, now, purpose, created, what, site, processors],
+        )?;
+    }
+    Ok(())
+}
+
 /// Removes a reservation.
 pub(crate) fn remove(db: &Transaction<'_>, id: i64) -> Result<()> {
     db.execute("DELETE FROM reservation WHERE id = ?1", [id])?;

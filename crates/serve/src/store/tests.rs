@@ -632,3 +632,18 @@ fn a_queued_job_is_expected_when_those_before_it_have_ended() {
     write(&store, |db| jobs::set_state(db, running, JobState::FAILED, ""));
     assert!(expected(fourth, now).is_some());
 }
+
+#[test]
+fn what_was_used_of_a_released_reservation_counts_on() {
+    let (_folder, store) = store();
+    let ann = write(&store, |db| people::add(db, "ann", "x", 1)).expect("added");
+    let add = |time| write(&store, |db| reservations::add(db, ann, What::Testbed, time, "test"));
+    let (begun, ahead) = (add((100, 500)), add((500, 900)));
+    for id in [begun, ahead] {
+        write(&store, |db| reservations::release(db, id, 300));
+    }
+    assert_eq!(write(&store, |db| reservations::times(db, ann, 0)), [(100, 300)]);
+    assert!(write(&store, |db| reservations::after(db, 300)).is_empty());
+    add((300, 900));
+    assert_eq!(write(&store, |db| reservations::times(db, ann, 300)), [(300, 900)]);
+}

@@ -1,11 +1,11 @@
 //! Bundles that arrive: recognised, kept, or refused.
 
-use bentpipe_dtn::node::{Arrival, Change, Share, priority};
+use bentpipe_dtn::node::{Arrival, Change, Share, Source, priority};
 use bentpipe_units::Time;
 use bentpipe_wire::dtn::bundle::Bundle;
 use bentpipe_wire::dtn::tcpcl::refusal;
 
-use super::super::identity::{expiry, identity, whole_identity};
+use super::super::identity::{Sender, expiry, identity, whole_identity};
 use super::super::journal::Slot;
 use super::Daemon;
 use crate::clock::dtn_time;
@@ -58,14 +58,14 @@ impl Daemon {
         };
         let origin = Origin { from, ..origin };
         let is_local = bundle.primary.destination.is_at(&self.file.eid);
-        let senders = self.senders(from, is_local);
+        let senders = self.senders((from, origin.share), is_local);
         // Bundles of the null source have no identity (RFC 9171, section 4.2.3): two of them may be alike in all that names them.
         let has_identity = !bundle.primary.source.is_null();
-        let hashes = senders.clone().filter(|_| has_identity).map(|sender| identity(&bundle, sender));
-        let hashes: Vec<u128> = hashes.collect();
-        // Of a bundle that came whole, a fragment may follow whose sender did not know it.
-        let wholes = senders.filter_map(|sender| whole_identity(&bundle, sender));
-        if hashes.iter().copied().chain(wholes).any(|hash| self.journal.has_seen(hash)) {
+        let hashes: Vec<u128> = match has_identity {
+            true => senders.iter().map(|sender| identity(&bundle, *sender)).collect(),
+            false => Vec::new(),
+        };
+        if self.is_repetition(&bundle, &senders, &hashes) {
             self.counters.duplicates += 1;
             return Ok(());
         }
@@ -87,16 +87,32 @@ impl Daemon {
         if origin.arrival != Arrival::Promised {
             self.fresh.hashes.extend(&hashes);
         }
-        hashes.into_iter().for_each(|hash| self.journal.note_seen(hash, expiry));
+        let source = Source::of(origin.share, from);
+        hashes.into_iter().for_each(|hash| self.journal.note_seen(hash, expiry, source));
         Ok(())
     }
 
-    /// Returns the neighbours from which a bundle is a repetition; `None` stands for any.
+    /// Returns `true` if one of the senders has sent the bundle before.
+    fn is_repetition(&self, bundle: &Bundle, senders: &[Sender], hashes: &[u128]) -> bool {
+        // Of a bundle that came whole, a fragment may follow whose sender did not know it.
+        let wholes = senders.iter().filter_map(|sender| whole_identity(bundle, *sender));
+        // A guest's copy of what known senders have brought is one too. The other way round anyone could keep a bundle away.
+        let is_any_guest = senders.contains(&Sender::ANY_GUEST);
+        let known = is_any_guest.then_some(Sender::ANY_KNOWN);
+        let has_identity = !hashes.is_empty();
+        let known = known.into_iter().filter(|_| has_identity).flat_map(|sender| {
+            std::iter::once(identity(bundle, sender)).chain(whole_identity(bundle, sender))
+        });
+        hashes.iter().copied().chain(wholes).chain(known).any(|hash| self.journal.has_seen(hash))
+    }
+
+    /// Returns the senders from which a bundle of an account is a repetition.
     ///
-    /// Copies for this node come by several of them, also after it started again.
-    fn senders(&self, from: u64, is_local: bool) -> impl Iterator<Item = Option<u64>> + Clone + use<> {
-        let any = (is_local && self.node.makes_copies()).then_some(None);
-        std::iter::once(Some(from)).chain(any)
+    /// Copies for this node come by several neighbours, also after it started again.
+    fn senders(&self, (from, share): (u64, Share), is_local: bool) -> Vec<Sender> {
+        let any = if share.is_guest() { Sender::ANY_GUEST } else { Sender::ANY_KNOWN };
+        let any = (is_local && self.node.makes_copies()).then_some(any);
+        std::iter::once(Sender::of(share, from)).chain(any).collect()
     }
 
     fn pass(&mut self, bundle: Bundle, origin: Origin, now: Time) -> Result<(), u8> {
@@ -123,21 +139,21 @@ impl Daemon {
     fn collect(&mut self, bundle: Bundle, Origin { from, share, .. }: Origin, expiry: u64, now: Time) {
         let Some(bundle) = self.node.admit((bundle, share), now) else { return };
         let (key, id, bytes) = (bundle.key(), self.next_local, bundle.to_vec());
-        let wholes = self.senders(from, true).filter_map(|sender| whole_identity(&bundle, sender));
-        let wholes: Vec<u128> = wholes.collect();
         self.next_local += 1;
         let sender = self.sender_of(Some(from), share);
         self.journal.store(Slot::Local(id), sender, dtn_time(), &bytes);
         self.fresh.slots.push(Slot::Local(id));
         self.mailboxes.keep(id, bundle, bytes.len() as u64, expiry, share);
-        if let Some((bundle, parts)) = self.mailboxes.reassemble(&key) {
+        if let Some((whole, parts, share)) = self.mailboxes.reassemble(&key) {
             for part in parts {
                 self.mailboxes.remove(part);
                 self.journal.remove(Slot::Local(part));
             }
             // The whole bundle may follow, from a sender that does not know what has arrived.
-            wholes.into_iter().for_each(|hash| self.journal.note_seen(hash, expiry));
-            self.node.deliver_whole(bundle, share, now);
+            let (senders, source) = (self.senders((from, share), true), Source::of(share, from));
+            let wholes = senders.into_iter().map(|sender| identity(&whole, sender));
+            wholes.for_each(|hash| self.journal.note_seen(hash, expiry, source));
+            self.node.deliver_whole(whole, share, now);
         }
     }
 }

@@ -8,7 +8,7 @@ use bentpipe_units::Time;
 use bentpipe_wire::dtn::eid::Eid;
 
 use super::super::echo::is_own;
-use super::super::file::{NodeId, NodeLayer};
+use super::super::file::{Neighbour, NodeId, NodeLayer};
 use super::super::local::service;
 use super::super::peers::{Dial, Peer, Role};
 use super::{Daemon, layer_name};
@@ -25,6 +25,14 @@ fn is_node(eid: &Eid) -> bool {
 /// Returns `true` if a peer has the address.
 pub(super) fn is_there(peer: &Peer, at: SocketAddr) -> bool {
     at.ip().to_canonical() == peer.address.ip().to_canonical()
+}
+
+/// Returns `true` if a certificate speaks for a peer that says it is a neighbour.
+///
+/// It names the node, or no node and the host of the neighbour (RFC 9174, section 4.4.4).
+pub(super) fn is_proven(peer: &Peer, neighbour: &Neighbour) -> bool {
+    let address = neighbour.at.map(|at| at.ip());
+    peer.connection.proves_node() || peer.connection.proves_host(neighbour.name.as_deref(), address)
 }
 
 impl Daemon {
@@ -119,7 +127,7 @@ impl Daemon {
         if neighbour.layer != NodeLayer::Tcpcl {
             return Some(format!("{name} is a neighbour on {}", layer_name(neighbour.layer)));
         }
-        if peer.dialled == Some(number) || peer.connection.is_secure() {
+        if peer.dialled == Some(number) || is_proven(peer, neighbour) {
             return None;
         }
         let other = neighbour.at.filter(|at| !is_there(peer, *at))?;
@@ -140,14 +148,18 @@ impl Daemon {
     /// Logs the neighbours that any host can claim to be.
     pub(super) fn note_claims(&mut self) {
         let is_open = |policy| self.security.with_policy(policy).policy() != Policy::Required;
-        let mut listeners = self.file.listen.iter();
-        if !listeners.any(|listen| listen.layer == NodeLayer::Tcpcl && is_open(listen.tls)) {
-            return;
-        }
+        let mut listeners = self.file.listen.iter().filter(|listen| listen.layer == NodeLayer::Tcpcl);
+        let why = match listeners.clone().any(|listen| is_open(listen.tls)) {
+            true => "TLS is not required",
+            false if listeners.next().is_some() && !self.security.requires_nodes() => {
+                "certificates need not name a node"
+            }
+            false => return,
+        };
         for neighbour in &self.file.neighbour {
             if neighbour.layer == NodeLayer::Tcpcl && neighbour.at.is_none() {
                 self.log.push(format!(
-                    "neighbour {} has no `at`, and TLS is not required: any host that connects with its identifier gets its bundles",
+                    "neighbour {} has no `at`, and {why}: any host that connects with its identifier gets its bundles",
                     neighbour.node
                 ));
             }

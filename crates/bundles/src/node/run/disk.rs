@@ -111,8 +111,8 @@ impl Daemon {
             match slot {
                 Slot::Waiting(id) => self.node.discard(id),
                 Slot::Local(id) => {
-                    if let Some(bundle) = self.mailboxes.remove(id) {
-                        self.node.forget_delivery(&bundle);
+                    if let Some((bundle, share)) = self.mailboxes.take(id) {
+                        self.node.forget_delivery((&bundle, share));
                         self.counters.no_room += 1;
                     }
                 }

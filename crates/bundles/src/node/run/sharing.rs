@@ -8,20 +8,20 @@ use bentpipe_units::Time;
 use super::super::journal::Slot;
 use super::super::peers::{Peer, Role};
 use super::Daemon;
-use super::claims::is_there;
+use super::claims::{is_proven, is_there};
 use crate::host::host_key;
 
 impl Daemon {
     /// Returns the account of what a peer sends.
     ///
-    /// A neighbour is known by the connection that the node began, by its address, or by its certificate. Its name alone is a claim, and
+    /// A neighbour is known by the connection that the node began, by its address, or by a certificate that names it. Its name alone is a claim, and
     /// suffices where the node file has no address.
     pub(super) fn share_of(&self, peer: &Peer) -> Share {
         let is_known = match peer.role {
             Role::Application(_) => peer.address.ip().is_loopback(),
             Role::Neighbour(number) => self.file.neighbour(number).is_some_and(|neighbour| {
                 peer.dialled == Some(number)
-                    || peer.connection.is_secure()
+                    || is_proven(peer, neighbour)
                     || neighbour.at.is_none_or(|at| is_there(peer, at))
             }),
             Role::Guest(number) => {
