@@ -265,7 +265,7 @@ impl Book {
         self.leave_out_of(number);
     }
 
-    /// Notes that there are no further copies of a fragment, if none may come.
+    /// Notes the end of the last copy of a fragment, unless more may come.
     ///
     /// Branches that have lost theirs then lose their packets.
     fn forget(&mut self, own: u32) {
