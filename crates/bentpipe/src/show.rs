@@ -71,10 +71,10 @@ pub(crate) fn lost(point: &PointSummary) -> String {
 
 /// Returns a line for each flow with units that were refused or lost.
 ///
-/// Packets have the lines of their senders, but for those that were never sent.
+/// Packets have the lines of their senders, but for those that were never sent, or whose account does not close.
 pub(crate) fn lost_units(point: &PointSummary) -> String {
     let mut rows = UnitRow::with_losses(&point.units);
-    let refused = rows.iter().filter(|row| row.column == UnitColumn::Refused);
+    let refused = rows.iter().filter(|row| row.column == UnitColumn::Refused || row.is_open());
     let refused: HashSet<String> = refused.map(|row| row.flow.clone()).collect();
     rows.retain(|row| row.unit != "packets" || refused.contains(&row.flow));
     UnitText { rows: &rows, runs: point.seeds.len() }.to_string()

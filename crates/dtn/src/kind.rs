@@ -9,16 +9,18 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use bentpipe_net::{Element, Port};
-use bentpipe_site::{Ground, IpVersion, Problem, RealAt, RealProgram, Review, RoleAt, RoleKind};
+use bentpipe_site::{Ground, IpVersion, Problem, RealAt, RealProgram, Review, RoleAt, RoleKind, header_len};
+use bentpipe_transport::tcp;
 use bentpipe_units::Bytes;
 use bentpipe_wire::dtn::eid::Eid;
 use bentpipe_wire::dtn::{BUNDLE_PORT, LTP_PORT};
 use bentpipe_wire::ip::Protocol;
+use bentpipe_wire::tcp as segment;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::element::{Agent, Bearer, CALLER_PORTS, Neighbour};
-use crate::network::{Layer, Networks};
+use crate::network::{Layer, Network, Networks};
 use crate::node::{self, Node};
 
 /// Time of instant 0 of a simulation in milliseconds since 2000: 2026-01-01T00:00:00 UTC.
@@ -77,7 +79,7 @@ impl RoleKind for Kind {
         let others: BTreeSet<u64> =
             contacts.map(|contact| if contact.from == own { contact.to } else { contact.from }).collect();
         let address = first(ground, ground.name())?;
-        let mut neighbours = Vec::new();
+        let (mut neighbours, mut mtu) = (Vec::new(), u64::MAX);
         for other in others {
             let Some(name) = ground.node_at(other as usize - 1) else {
                 let problem =
@@ -85,6 +87,7 @@ impl RoleKind for Kind {
                 return Err(Problem::new(format!("dtn.{}.plan", self.network), problem));
             };
             ground.reach(name, IpVersion::V4)?;
+            mtu = mtu.min(ground.set_path_mtus(name, IpVersion::V4).unwrap_or(u64::MAX));
             let there = first(ground, name)?;
             neighbours.push(Neighbour::new(own, other, [address, there], plan));
         }
@@ -102,7 +105,8 @@ impl RoleKind for Kind {
             Layer::Udp | Layer::Ltp | Layer::LtpGreen => Bearer::datagrams(),
             Layer::Tcpcl => {
                 let eid = endpoint(own as usize - 1, 0).to_string();
-                Bearer::sessions((own, eid), at, (&network.tcp(), network.reactive), &neighbours)
+                let tcp = tcp_within(network, mtu);
+                Bearer::sessions((own, eid), at, (&tcp, network.reactive), &neighbours)
             }
             Layer::Dccp => Bearer::flows(at, network.datagram, neighbours.len()),
         };
@@ -112,7 +116,14 @@ impl RoleKind for Kind {
     }
 }
 
-/// Binds the ports of a convergence layer.
+/// Returns the TCP of a network's nodes, with segments that fit an MTU.
+fn tcp_within(network: &Network, mtu: u64) -> tcp::Config {
+    let (tcp, headers) = (network.tcp(), header_len(IpVersion::V4, segment::HEADER_LEN as u64).get());
+    let mss = tcp.mss.min(Bytes::new(mtu.saturating_sub(headers).max(1)));
+    tcp::Config { mss, ..tcp }
+}
+
+/// Binds the ports of a convergence layer, whose node fragments datagrams.
 ///
 /// Returns the first port number of connections that the node opens.
 fn bind(layer: Layer, contacts: usize, ground: &mut Ground<'_, '_>) -> Result<u16, Problem> {
@@ -128,6 +139,9 @@ fn bind(layer: Layer, contacts: usize, ground: &mut Ground<'_, '_>) -> Result<u1
         Some(count) => ground.bind(protocol, count)?,
     };
     debug_assert_eq!((own, other), (Port(0), Port(1)));
+    if layer != Layer::Tcpcl {
+        [own, other].into_iter().for_each(|port| ground.fragment(port));
+    }
     Ok(first)
 }
 

@@ -80,7 +80,8 @@ impl Run {
     /// Checks what holds for the accounts of any run.
     pub(super) fn check(&self, name: &str) {
         for row in &self.ledger {
-            let is_wrong = ["unaccounted", "undeclared"].contains(&&row.reason[..])
+            let is_wrong = row.is_open()
+                || row.reason == "undeclared"
                 || row.column == LedgerColumn::Dropped && row.place.is_empty();
             assert!(!is_wrong, "{name}: {row:?}");
         }
@@ -484,7 +485,7 @@ fn the_accounts_of_every_example_with_faults_agree() {
 }
 
 /// Returns one of some words.
-fn one_of<'a>(stream: &mut RandomStream, words: &[&'a str]) -> &'a str {
+pub(super) fn one_of<'a>(stream: &mut RandomStream, words: &[&'a str]) -> &'a str {
     words[(stream.unit() * words.len() as f64) as usize % words.len()]
 }
 

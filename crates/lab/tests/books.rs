@@ -352,7 +352,7 @@ fn calls_that_are_established_are_of_those_placed_in_the_window() {
 }
 
 /// Two offices with an exchange each, and a trunk between them over a link with these settings.
-fn offices(duration_s: u32, trunk: &str, codec: &str, more: &str) -> String {
+pub(super) fn offices(duration_s: u32, trunk: &str, codec: &str, more: &str) -> String {
     let mut text = format!("title = \"t\"\nduration = \"{duration_s} s\"\n");
     for (own, other, extensions, dialled) in [("p", "g", "2XX", "3XX"), ("g", "p", "3XX", "2XX")] {
         text += &format!(

@@ -1,9 +1,11 @@
 //! Datagrams longer than their path's MTU: carried in fragments, budgeted, refused by choice.
 
+use crate::accounts::{Run, flow, path};
 use crate::common::{built, measured, scenario};
 use bentpipe_lab::budget::Budget;
 use bentpipe_net::Why;
 use bentpipe_net::ledger::Entry;
+use bentpipe_record::LedgerColumn;
 
 /// Datagrams of 4000 bytes and pings over a path whose MTU is 1280 bytes behind the first hop, one way in a hundred frames lost.
 fn text(ip: u8, forward: &str) -> String {
@@ -129,4 +131,117 @@ fn a_datagram_whose_fragment_is_lost_is_booked_where_it_was_lost() {
         assert!((share - 0.185).abs() < 0.03 && elsewhere == 0, "IPv{ip}: {share}, {:?}", one.entries);
         assert_eq!(one.elsewhere(), 0, "IPv{ip}: {one:?}");
     }
+}
+
+const SIP: &str = "{ kind = \"sip\", interval = \"1 s\", hold = \"3 s\", ring = \"200 ms\", media = { codec = \"g711a\" } }";
+const TRUNK: &str = "{ kind = \"iax\", interval = \"500 ms\", hold = \"20 s\", ring = \"200 ms\", codec = \"g711a\", trunk = \"20 ms\" }";
+
+/// Checks that a run has at least some fragments, and drops nothing as too long.
+fn check_fits(name: &str, run: &Run, least: f64) {
+    run.check(name);
+    let of_node = |end: &str| -> f64 {
+        run.values.iter().filter(|(name, _)| name.ends_with(end)).map(|(_, value)| value).sum()
+    };
+    assert!(of_node(".fragments") >= least, "{name}: {}", of_node(".fragments"));
+    assert_eq!(of_node(".dropped-too-big"), 0.0, "{name}");
+    assert!(!run.ledger.iter().any(|row| row.reason == "too-big"), "{name}: {:#?}", run.ledger);
+}
+
+#[test]
+fn calls_travel_in_fragments_where_their_path_is_narrow() {
+    for (mtu, traffic) in [(300, SIP), (150, SIP), (576, TRUNK), (300, TRUNK)] {
+        let text = path(20, &format!(", mtu = \"{mtu} B\""), &flow("c", traffic));
+        let run = Run::new(&text);
+        check_fits(&text, &run, 50.0);
+        let calls = run.value("flow.c.calls-established");
+        assert!(calls > 5.0 && calls >= run.value("flow.c.calls") - 2.0, "{mtu}: {calls}");
+        assert_eq!(run.column("flow.c.sender", LedgerColumn::Dropped), 0, "{mtu}");
+    }
+}
+
+#[test]
+fn calls_of_two_flows_have_fragments_of_their_own() {
+    // Both ends of both flows are at the same addresses: identifications are the nodes'.
+    let flows = ["one", "two", "three"].map(|name| flow(name, SIP)).concat();
+    let run = Run::new(&path(20, ", mtu = \"300 B\"", &flows));
+    check_fits("three flows", &run, 50.0);
+    for name in ["one", "two", "three"] {
+        assert_eq!(run.value(&format!("flow.{name}.receiver.dropped-bad-checksum")), 0.0, "{name}");
+        assert!(run.value(&format!("flow.{name}.calls-established")) > 5.0, "{name}");
+    }
+}
+
+#[test]
+fn calls_that_may_not_be_fragmented_are_refused_where_they_do_not_fit() {
+    let text = |mtu: u32, traffic: &str| {
+        path(5, &format!(", mtu = \"{mtu} B\""), &(flow("c", traffic) + "dont_fragment = true\n"))
+    };
+    let refusal = |mtu, traffic| scenario(&text(mtu, traffic)).expect_err("refused");
+    let long = refusal(300, SIP);
+    assert!(long.contains("flow.c.traffic.kind: makes packets of "), "{long}");
+    assert!(long.contains("expected at most the path's MTU, 300 B, with `dont_fragment`"), "{long}");
+    let trunk = refusal(576, TRUNK);
+    assert!(trunk.contains("flow.c.traffic.codec: makes packets of 1236 B: expected at most"), "{trunk}");
+    // What is said to fit does.
+    let least = (300..1500).find(|mtu| scenario(&text(*mtu, SIP)).is_ok()).expect("an MTU");
+    let run = Run::new(&text(least, SIP).replacen("5 s", "20 s", 1));
+    run.check("no fragments");
+    assert!((400..1200).contains(&least), "{least}");
+    assert!(!run.ledger.iter().any(|row| row.reason == "too-big"), "{least}: {:#?}", run.ledger);
+}
+
+#[test]
+fn exchanges_fragment_for_their_phones_and_trunks() {
+    let narrow = "delay = \"50 ms\"\nmtu = \"300 B\"";
+    // Frames of IAX2 are short.
+    for (protocol, least) in [("", 0.0), (", protocol = \"sip\"", 10.0)] {
+        let text = crate::books::offices(60, narrow, protocol, "");
+        let run = Run::new(&text);
+        check_fits(protocol, &run, least);
+        assert!(run.value("flow.s.calls-established") >= 2.0, "{protocol}");
+    }
+    let lan = crate::books::offices(60, "delay = \"50 ms\"", "", "").replace(
+        "rate = \"100 Mbit/s\", delay = \"1 ms\"",
+        "rate = \"100 Mbit/s\", delay = \"1 ms\", mtu = \"300 B\"",
+    );
+    let run = Run::new(&lan);
+    check_fits("phones", &run, 10.0);
+    assert!(run.value("flow.s.calls-established") >= 2.0);
+}
+
+#[test]
+fn bundles_travel_over_narrow_paths() {
+    for layer in ["udp", "ltp", "ltp-green", "dccp", "tcpcl"] {
+        let role = "role = { kind = \"dtn\", network = \"net\" }";
+        let text = format!(
+            "title = \"t\"\nduration = \"60 s\"\nnode.a = {{ {role} }}\nnode.b = {{ {role} }}\n\
+             [dtn.net]\nlayer = \"{layer}\"\nplan = \"\"\"\na range +0 +9000 a b 0.1\n\
+             a contact +0 +9000 a b 125000\na contact +0 +9000 b a 125000\n\"\"\"\n\
+             [link.l]\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\ndelay = \"100 ms\"\nmtu = \"576 B\"\n\
+             [flow.f]\nfrom = \"a\"\nto = \"b\"\ntraffic = {{ kind = \"bundles\", interval = \"200 ms\", payload = \"4 kB\" }}\n"
+        );
+        let run = Run::new(&text);
+        match layer {
+            "tcpcl" => assert!(!run.ledger.iter().any(|row| row.reason == "too-big"), "{:#?}", run.ledger),
+            _ => check_fits(layer, &run, 50.0),
+        }
+        let delivered = run.units("flow.f", bentpipe_net::metric::UnitColumn::Delivered, "");
+        assert!(delivered > 280, "{layer}: {}", run.line("flow.f"));
+    }
+}
+
+#[test]
+fn segments_of_proxies_fit_their_paths() {
+    let pep = "kind = \"router\", role = { kind = \"pep\", link = \"sky\" }";
+    let text = format!(
+        "title = \"t\"\nduration = \"20 s\"\nnode.a = {{}}\nnode.r = {{ {pep} }}\nnode.s = {{ {pep} }}\nnode.b = {{}}\n\
+         link.near = {{ between = [\"a\", \"r\"], rate = \"10 Mbit/s\", delay = \"5 ms\" }}\n\
+         link.sky = {{ between = [\"r\", \"s\"], rate = \"10 Mbit/s\", delay = \"100 ms\", mtu = \"576 B\" }}\n\
+         link.far = {{ between = [\"s\", \"b\"], rate = \"10 Mbit/s\", delay = \"5 ms\", mtu = \"300 B\" }}\n{}",
+        flow("t", "\"tcp\"")
+    );
+    let run = Run::new(&text);
+    run.check("proxies");
+    assert!(!run.ledger.iter().any(|row| row.reason == "too-big"), "{:#?}", run.ledger);
+    assert!(run.value("flow.t.goodput") > 5e6, "{}", run.value("flow.t.goodput"));
 }

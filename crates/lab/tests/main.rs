@@ -5,6 +5,7 @@ mod books;
 mod bursts;
 mod cells;
 mod common;
+mod copies;
 mod dvb;
 mod figures;
 mod forecast;

@@ -74,6 +74,8 @@ fn is_zero(packets: &u64) -> bool {
 const ON_THE_WAY: &str = "on-the-way";
 /// Reason of packets that no element of a network had at its end. The account does not close.
 const UNACCOUNTED: &str = "unaccounted";
+/// Reason of packets that ended, and were not sent. The account does not close.
+pub(super) const MORE: &str = "more-than-sent";
 
 /// Row of the account of a sender's packets, over the whole run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -86,7 +88,7 @@ pub struct LedgerRow {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub place: String,
     /// Reason for which they are dropped: "queue", "channel". Of those that remain, "waiting" in a queue or "in-flight";
-    /// "on-the-way" where the network goes on. "unaccounted": the account does not close.
+    /// "on-the-way" where the network goes on. "unaccounted" and "more-than-sent": the account does not close.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// Number of packets.
@@ -138,7 +140,8 @@ impl LedgerRow {
     ///
     /// Of more senders than have a line each, it returns those of all: the line of all is of what was asked.
     pub fn lossy(rows: &[LedgerRow]) -> Vec<LedgerRow> {
-        let of_flows = || rows.iter().filter(|row| row.is_of_traffic());
+        let open = open_senders(rows);
+        let of_flows = || rows.iter().filter(|row| row.is_of_traffic() || open.contains(&row.sender[..]));
         let mut sums: IndexMap<&str, Shown> = IndexMap::new();
         of_flows().for_each(|row| sums.entry(&row.sender).or_default().add(row));
         let shown: HashSet<&str> =
@@ -161,6 +164,11 @@ impl LedgerRow {
             Some((Subject::Node(_), role)) => !role.is_empty(),
             _ => false,
         }
+    }
+
+    /// Returns `true` if the row says that the account does not close.
+    pub fn is_open(&self) -> bool {
+        self.reason == UNACCOUNTED || self.reason == MORE
     }
 
     fn add(&mut self, other: &LedgerRow) {
@@ -204,11 +212,18 @@ impl LedgerRow {
             .collect();
         let known = statement.entries.iter().filter(|(_, _, packets)| *packets != 0);
         rows.extend(known.filter_map(|(entry, place, packets)| {
-            let (column, reason) = named(*entry)?;
+            let named = named(*entry)?;
+            let (column, reason) = match (*packets < 0, named.0) {
+                (false, _) => named,
+                // Fewer than none were copied, or ended, there.
+                (true, LedgerColumn::Copied) => (LedgerColumn::Remaining, UNACCOUNTED),
+                (true, _) => (LedgerColumn::Remaining, MORE),
+            };
             let before = before.get(&(*entry, &place[..])).copied().unwrap_or(0);
             Some(row(column, place, reason, [*packets, before], None))
         }));
         let elsewhere = [statement.elsewhere(), statement.elsewhere_before()];
+        let rest = if elsewhere[0] < 0 { MORE } else { rest };
         rows.extend((elsewhere[0] != 0).then(|| row(LedgerColumn::Remaining, "", rest, elsewhere, None)));
         rows.sort_by_key(|row| row.column);
         rows
@@ -242,6 +257,11 @@ fn named(entry: Booked) -> Option<(LedgerColumn, &'static str)> {
     Some(named)
 }
 
+/// Returns the senders whose accounts do not close.
+fn open_senders(rows: &[LedgerRow]) -> HashSet<&str> {
+    rows.iter().filter(|row| row.is_open()).map(|row| &row.sender[..]).collect()
+}
+
 /// Sums by which an account is shown where losses are.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Shown {
@@ -265,6 +285,7 @@ impl Shown {
             LedgerColumn::Copied => {}
             LedgerColumn::Delivered | LedgerColumn::TakenOver => self.ended += row.packets,
             LedgerColumn::Dropped => self.has_loss = true,
+            LedgerColumn::Remaining if row.is_open() => self.has_loss = true,
             LedgerColumn::Remaining if row.reason == "waiting" => self.waiting += row.packets,
             LedgerColumn::Remaining => {}
         }
@@ -280,12 +301,10 @@ impl Shown {
 /// Senders that have a line each; of more there is one line for all.
 const MAX_LINES: usize = 8;
 /// Reasons of remaining packets, and words for them.
-const REMAINING: [(&str, &str); 4] = [
-    ("waiting", "waiting"),
-    ("in-flight", "in flight"),
-    (ON_THE_WAY, "on their way"),
-    (UNACCOUNTED, "UNACCOUNTED FOR: please report it"),
-];
+const REMAINING: [(&str, &str); 3] =
+    [("waiting", "waiting"), ("in-flight", "in flight"), (ON_THE_WAY, "on their way")];
+/// Reasons of packets for which an account does not close, and words for them.
+const OPEN: [(&str, &str); 2] = [(UNACCOUNTED, "UNACCOUNTED FOR"), (MORE, "MORE THAN SENT")];
 /// Kinds of drops in a line: a reason, and places that differ by numbers.
 const MAX_DROPS: usize = 6;
 
@@ -302,7 +321,9 @@ pub struct LedgerText<'a> {
 
 impl fmt::Display for LedgerText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of_flows: Vec<&LedgerRow> = self.rows.iter().filter(|row| row.is_of_traffic()).collect();
+        let open = open_senders(self.rows);
+        let is_shown = |row: &&LedgerRow| row.is_of_traffic() || open.contains(&row.sender[..]);
+        let of_flows: Vec<&LedgerRow> = self.rows.iter().filter(is_shown).collect();
         let senders: Vec<&[&LedgerRow]> = of_flows.chunk_by(|a, b| a.sender == b.sender).collect();
         let runs = if self.runs > 1 { format!(" in {} runs", self.runs) } else { String::new() };
         let runs = runs + if self.has_warm_up { ", warm-up included" } else { "" };
@@ -385,6 +406,16 @@ impl fmt::Display for LedgerLine<'_> {
             let packets = self.sum(|row| row.column == LedgerColumn::Remaining && row.reason == reason);
             if packets > 0 {
                 write!(f, ", {packets} {words}")?;
+            }
+        }
+        for (reason, words) in OPEN {
+            let rows = self.0.iter().filter(|row| row.reason == reason);
+            let places: IndexSet<&str> = rows.clone().map(|row| &row.place[..]).collect();
+            let places: Vec<&str> = places.into_iter().filter(|place| !place.is_empty()).collect();
+            let at = if places.is_empty() { String::new() } else { format!(" ({})", places.join(", ")) };
+            let packets: u64 = rows.map(|row| row.packets).sum();
+            if packets > 0 {
+                write!(f, ", {packets} {words}{at}: please report it")?;
             }
         }
         Ok(())
@@ -541,6 +572,37 @@ mod tests {
             "packets of flow.x.sender: 100 sent, 1 copied, 90 delivered, 4 dropped (queue, link.l.forward), \
              3 dropped (channel, link.l.forward.channel.1), 1 waiting, 2 in flight, 1 UNACCOUNTED FOR: please report it\n"
         );
+    }
+
+    #[test]
+    fn an_account_that_does_not_close_says_where_and_is_shown() {
+        let text = |entries: Vec<(Booked, String, i64)>, sent: u64| {
+            let account = Account { sent, delivered: 10, ..Account::default() };
+            let statement = Statement { sender: "node/r".into(), account, entries, ..Statement::default() };
+            let rows = LedgerRow::of(&[statement]);
+            let of = |column| rows.iter().filter(move |row| row.column == column).map(|row| row.packets);
+            let more: u64 = rows.iter().filter(|row| row.reason == MORE).map(|row| row.packets).sum();
+            let known = [Sent, Copied].into_iter().flat_map(of).sum::<u64>();
+            let ended = [Delivered, Dropped, Remaining].into_iter().flat_map(of).sum::<u64>();
+            assert_eq!(known + 2 * more, ended, "{rows:#?}");
+            LedgerText { rows: &LedgerRow::lossy(&rows), runs: 1, has_warm_up: false }.to_string()
+        };
+        // Copies of one place were taken back at another.
+        let copied = |place: &str, count| (Booked::Copied, place.to_owned(), count);
+        assert_eq!(
+            text(vec![copied("node/r", 7), copied("node/z", -3)], 6),
+            "packets of node.r: 6 sent, 7 copied, 10 delivered, 3 UNACCOUNTED FOR (node.z): please report it\n"
+        );
+        assert_eq!(
+            text(vec![], 8),
+            "packets of node.r: 8 sent, 10 delivered, 2 MORE THAN SENT: please report it\n"
+        );
+        let dropped = |count| (Booked::Dropped(Why::Queue), "link/l".to_owned(), count);
+        assert_eq!(
+            text(vec![dropped(-2)], 8),
+            "packets of node.r: 8 sent, 10 delivered, 2 MORE THAN SENT (link.l): please report it\n"
+        );
+        assert_eq!(text(vec![], 10), "", "messages of a node are not shown otherwise");
     }
 
     #[test]

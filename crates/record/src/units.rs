@@ -15,7 +15,7 @@ use indexmap::map::Entry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ledger::Shown;
+use super::ledger::{MORE as MORE_THAN_SENT, Shown};
 use super::{LedgerColumn, LedgerRow, Subject};
 
 /// Reason of units that are in no column. The account does not close.
@@ -61,6 +61,8 @@ impl Account {
 
     /// Adds rows of the account of a sender's packets.
     fn add_packets<'a>(&mut self, rows: impl Iterator<Item = &'a LedgerRow>) {
+        // What ended and was not sent is left over in the other direction.
+        let rows = rows.filter(|row| row.reason != MORE_THAN_SENT);
         for LedgerRow { column, place, reason, packets, .. } in rows {
             let column = match column {
                 LedgerColumn::Sent => UnitColumn::Offered,
@@ -337,7 +339,7 @@ impl fmt::Display for UnitLine<'_> {
             let separator = if n > 0 { ", " } else { "" };
             let (name, reason) = (column.name(), reason.replace('-', " "));
             let words = match (column, &reason[..]) {
-                (_, "unaccounted") => "UNACCOUNTED FOR: please report it".to_owned(),
+                (_, "unaccounted") => format!("UNACCOUNTED FOR{}: please report it", in_brackets(places)),
                 (_, "more than offered") => "MORE THAN OFFERED: please report it".to_owned(),
                 (_, "") => name.to_owned(),
                 (UnitColumn::Remaining, reason) => reason.to_owned(),
@@ -347,6 +349,13 @@ impl fmt::Display for UnitLine<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns places of units that are in no column, if they are known.
+fn in_brackets(places: &HashSet<&str>) -> String {
+    let mut places: Vec<&str> = places.iter().copied().collect();
+    places.sort_unstable();
+    if places.is_empty() { String::new() } else { format!(" ({})", places.join(", ")) }
 }
 
 /// Returns the words for places.

@@ -17,7 +17,8 @@ const MAX_SILENT: usize = 8;
 
 /// Returns the accounts of a point's flows, as sums over its seeds.
 pub(crate) fn account_table(point: &PointSummary) -> Option<Table> {
-    let rows: Vec<&LedgerRow> = point.ledger.iter().filter(|row| row.is_of_traffic()).collect();
+    let rows: Vec<&LedgerRow> =
+        point.ledger.iter().filter(|row| row.is_of_traffic() || row.is_open()).collect();
     let head = ["packets of", "what", "packets", "where", "why"].map(String::from).to_vec();
     let caption = format!(
         "Packets sent and copied are delivered, taken over, dropped or remaining, warm-up included.{}{}",
@@ -99,7 +100,8 @@ fn part_of(all: usize, file: &str) -> String {
 
 fn cells(row: &LedgerRow) -> Vec<Cell> {
     let label = row.column.label().to_owned();
-    let what = if row.column == LedgerColumn::Dropped { Cell::Bad(label) } else { Cell::Text(label) };
+    let is_bad = row.column == LedgerColumn::Dropped || row.is_open();
+    let what = if is_bad { Cell::Bad(label) } else { Cell::Text(label) };
     vec![
         Cell::Text(row.sender.clone()),
         what,

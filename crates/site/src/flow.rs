@@ -518,6 +518,34 @@ impl<'g, 't> FlowGround<'g, 't> {
         Ok(())
     }
 
+    /// Has both ends' nodes fragment all datagrams longer than the path's MTU.
+    ///
+    /// They do not with `dont_fragment`. It is for traffic with messages of any length. `payload` after `headers` bytes of transport headers is known to be sent;
+    /// `key` is in the traffic.
+    ///
+    /// # Errors
+    /// Returns the errors of [`FlowGround::fit`].
+    pub fn fit_all(
+        &mut self,
+        at: &FlowAt<'_>,
+        ends: &Datagrams,
+        (payload, headers): (Bytes, u64),
+        key: &str,
+    ) -> Result<(), Problem> {
+        at.is_fragmented(payload, headers, key)?;
+        for (node, port) in ends.receivers.iter().chain([&ends.sender]).filter(|_| !at.dont_fragment) {
+            self.nodes.node(*node).fragment_at(*port, at.mtu.get() as usize);
+        }
+        Ok(())
+    }
+
+    /// Sets the MTU of the path at both of two nodes.
+    ///
+    /// Their endpoints fragment by it what they fragment at all.
+    pub fn set_path_mtus(&mut self, nodes: [usize; 2], ip: IpVersion) {
+        self.nodes.set_path_mtus(self.router, nodes, ip);
+    }
+
     /// Has both ends' nodes fragment echo requests and replies, as [`FlowGround::fit`] does.
     ///
     /// The requests come from the sender's `port`.

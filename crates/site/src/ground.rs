@@ -26,6 +26,17 @@ pub struct Ground<'g, 'a> {
     artefacts: Vec<Artefact<At>>,
 }
 
+/// Nodes whose packets arrive at a node over one of its links.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Behind {
+    /// Addresses of the nodes.
+    pub addresses: Vec<IpAddr>,
+    /// Least MTU of the paths to them.
+    pub mtu: u64,
+    /// Least MTU of the paths to all other nodes.
+    pub mtu_of_others: u64,
+}
+
 impl<'g, 'a> Ground<'g, 'a> {
     /// Creates the ground of the role at `key` of a node.
     pub fn new(
@@ -79,19 +90,19 @@ impl<'g, 'a> Ground<'g, 'a> {
         own.filter(|(n, _)| of(*n)).map(|(_, interface)| interface).collect()
     }
 
-    /// Returns the addresses of all nodes whose packets arrive over a link.
+    /// Returns the nodes whose packets arrive over a link.
     ///
     /// Copies of the link count as it.
     ///
     /// # Errors
     /// Returns the refusal of a network with too many nodes and roles that ask for them.
-    pub fn behind(&mut self, link: &str) -> Result<Vec<IpAddr>, Problem> {
+    pub fn behind(&mut self, link: &str) -> Result<Behind, Problem> {
         self.router.survey(self.key, self.node)?;
         let is_meant = |(n, _): &(usize, Way)| {
             let (name, _) = self.topology.link.get_index(*n).expect("a link of the topology");
             name == link || is_copy(name, link)
         };
-        let mut found = Vec::new();
+        let mut found = Behind { addresses: Vec::new(), mtu: u64::MAX, mtu_of_others: u64::MAX };
         let versions = [IpVersion::V4, IpVersion::V6];
         for (node, ip) in (0..self.topology.node.len()).flat_map(|node| versions.map(|ip| (node, ip))) {
             if node == self.node {
@@ -102,8 +113,12 @@ impl<'g, 'a> Ground<'g, 'a> {
                 Some(last) => Some(last),
                 None => self.router.path_of_links(node, self.node, ip).unwrap_or_default().last().copied(),
             };
+            let mtu = self.router.mtu_of(&steps).unwrap_or(u64::MAX);
             if last.as_ref().is_some_and(is_meant) {
-                found.push(self.nodes.address(node, ip));
+                found.addresses.push(self.nodes.address(node, ip));
+                found.mtu = found.mtu.min(mtu);
+            } else {
+                found.mtu_of_others = found.mtu_of_others.min(mtu);
             }
         }
         Ok(found)
@@ -163,6 +178,21 @@ impl<'g, 'a> Ground<'g, 'a> {
         self.router.path(self.node, to, ip).map_err(unreachable)?;
         self.nodes.send_to(to, ip);
         Ok(())
+    }
+
+    /// Has the node fragment what the element sends at a port.
+    ///
+    /// The MTU of the path is that of [`Ground::set_path_mtus`].
+    pub fn fragment(&mut self, port: Port) {
+        let own = self.joined.get(usize::from(port.0)).copied();
+        own.into_iter().for_each(|own| self.nodes.node(self.node).fragment(own));
+    }
+
+    /// Sets the MTU of the path at this node and another, and returns it.
+    pub fn set_path_mtus(&mut self, node: &str, ip: IpVersion) -> Option<u64> {
+        let to = self.topology.find(node)?;
+        self.nodes.set_path_mtus(self.router, [self.node, to], ip);
+        self.router.mtu(self.node, to, ip)
     }
 
     /// Adds routes of all nodes to this node, whose address the role gives others.

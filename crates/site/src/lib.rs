@@ -51,7 +51,7 @@ pub use flow::{
     Attach, Datagrams, End, FlowAt, FlowEnds, FlowGround, Form, NativeChannel, Opener, Pair, Peers, Switch,
     Switchable,
 };
-pub use ground::Ground;
+pub use ground::{Behind, Ground};
 pub use handle::{LinkHandle, StageHandle};
 pub use install::{At, Installed, Order, Part, Site, Slot};
 pub use judge::{Growth, Judge, Judged};

@@ -245,6 +245,14 @@ impl<'a> Nodes<'a> {
         Ok(())
     }
 
+    /// Sets the MTU of the path at both of two nodes.
+    pub(crate) fn set_path_mtus(&mut self, router: &mut Router<'_>, [a, b]: [usize; 2], ip: IpVersion) {
+        for (from, to) in [(a, b), (b, a)].into_iter().filter(|(from, to)| from != to) {
+            let (mtu, address) = (router.mtu(from, to, ip), self.address(to, ip));
+            mtu.into_iter().for_each(|mtu| self.node(from).set_path_mtu(address, mtu as usize));
+        }
+    }
+
     /// Adds a second address of a node, to which [`Nodes::route_to`] adds routes.
     ///
     /// # Errors

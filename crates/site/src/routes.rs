@@ -157,9 +157,15 @@ impl<'a> Router<'a> {
 
     /// Returns the maximum IP packet that passes from one node to another. `None` without a path.
     pub fn mtu(&mut self, from: usize, to: usize, ip: IpVersion) -> Option<u64> {
+        let steps = self.steps(from, to, ip)?;
+        self.mtu_of(&steps)
+    }
+
+    /// Returns the maximum IP packet that passes over these hops. `None` if a tunnel among them has no path.
+    pub(crate) fn mtu_of(&mut self, steps: &Steps) -> Option<u64> {
         let mut narrowest = u64::MAX;
-        for (hop, _) in self.steps(from, to, ip)? {
-            let own = match hop {
+        for (hop, _) in steps {
+            let own = match *hop {
                 Hop::Link(link, _) => self.topology.link[link].mtu.get(),
                 Hop::Tunnel(tunnel, way) => {
                     let [a, b] = self.topology.tunnel_ends(tunnel, way);

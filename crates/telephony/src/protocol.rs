@@ -61,6 +61,8 @@ pub trait Protocol: Debug + Send + Sized + 'static {
     type Call: Copy + Debug + Ord + Send;
     /// Name in call records.
     const NAME: &'static str;
+    /// Key of the voice in the traffic.
+    const VOICE_KEY: &'static str;
     /// Counter of messages sent.
     const MESSAGES: &'static Of<Counter>;
     /// Counter of bytes sent.
@@ -74,6 +76,8 @@ pub trait Protocol: Debug + Send + Sized + 'static {
     fn codec(_settings: &Self::Settings) -> Option<String> {
         None
     }
+    /// Returns the length of the longest datagram with voice in bytes; zero without voice.
+    fn longest_voice(settings: &Self::Settings) -> usize;
     /// Calls the callee at an address.
     fn place(&mut self, now: Time, remote: SocketAddr) -> Option<Self::Call>;
     /// Has an incoming call ring.

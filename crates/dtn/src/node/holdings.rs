@@ -136,10 +136,36 @@ impl Parts {
         self.of.iter().filter(had_it).max_by_key(|part| part.due)
     }
 
+    /// Returns the parts that are stored nowhere, and were sent as they are.
+    fn away(&self) -> impl Iterator<Item = &Part> {
+        let is_away = |(n, part): &(usize, &Part)| part.places == 0 && !self.is_superseded(*n);
+        self.of.iter().enumerate().filter(is_away).map(|(_, part)| part)
+    }
+
+    /// Returns `true` for a part in whose place are smaller ones.
+    ///
+    /// They follow it, and were stored or sent later.
+    fn is_superseded(&self, n: usize) -> bool {
+        let Part { start, end, places, due, .. } = self.of[n];
+        let mut covered = start;
+        for other in &self.of[n + 1..] {
+            if other.start > covered {
+                break;
+            }
+            if other.end <= end && (other.places > 0 || other.due >= due) {
+                covered = covered.max(other.end);
+            }
+        }
+        places == 0 && covered >= end && end > start
+    }
+
     /// Returns the first byte that is neither stored nor on its way.
     fn missing(&self, is_on_its_way: impl Fn(u32, Time) -> bool) -> Option<u64> {
         let mut covered = 0;
-        for part in self.of.iter().filter(|part| part.places > 0 || is_on_its_way(part.left, part.due)) {
+        let is_there = |(n, part): &(usize, &Part)| {
+            part.places > 0 || is_on_its_way(part.left, part.due) && !self.is_superseded(*n)
+        };
+        for (_, part) in self.of.iter().enumerate().filter(is_there) {
             if part.start > covered {
                 break;
             }
@@ -279,8 +305,7 @@ impl Bundles {
         for (number, open) in &self.open {
             match self.parts.get(number) {
                 Some(parts) => {
-                    let parts = parts.of.iter().filter(|part| part.places == 0);
-                    parts.for_each(|part| away.entry(part.left).or_default().push(part.due));
+                    parts.away().for_each(|part| away.entry(part.left).or_default().push(part.due));
                 }
                 None if open.is_away() => away.entry(open.left).or_default().push(open.due),
                 None => {}
@@ -562,6 +587,43 @@ mod tests {
         }
         parts.iter().for_each(|part| nodes[1].release(part, at(4)));
         assert_eq!(flow.gone(at(60)), BTreeMap::from([((Gone::Lost, "s".to_owned()), 1)]));
+    }
+
+    #[test]
+    fn a_bundle_in_fragments_was_not_sent_itself() {
+        let registry = Registry::default();
+        let flow = registry.add(Eid::ipn(1, 2));
+        let mut nodes = [Notes::default(), Notes::default()];
+        for (node, name) in nodes.iter_mut().zip(["a", "b"]) {
+            node.register(registry.clone(), name, Span::from_secs(2));
+        }
+        let at = |seconds| Time::ZERO + Span::from_secs(seconds);
+        for number in 0..2 {
+            // The second is in fragments after all of the first are sent.
+            nodes[0].hold(&bundle(number));
+            nodes[0].release(&bundle(number), at(3 * number));
+            [part(number, 0, 4), part(number, 4, 6)].iter().for_each(|part| nodes[0].hold(part));
+            if number == 0 {
+                nodes[0].release(&part(0, 0, 4), at(1));
+                nodes[1].hold(&part(0, 0, 4));
+                nodes[0].release(&part(0, 4, 6), at(2));
+            }
+        }
+        let of = Eid::ipn(1, 2);
+        registry.lock().entry(of).and_modify(|flow| flow.on_their_way = Some(BTreeMap::from([(0, 1)])));
+        let waiting = Whereabouts { waiting: 2, ..Whereabouts::default() };
+        assert_eq!(flow.whereabouts(at(3)), waiting, "a datagram is on its way: that of the first one");
+        // What became of it is not covered by the whole, which is nowhere.
+        nodes[0].hold(&bundle(2));
+        nodes[0].release(&bundle(2), at(20));
+        let parts = [part(2, 0, 4), part(2, 4, 6)];
+        parts.iter().for_each(|part| nodes[0].hold(part));
+        nodes[0].release(&parts[0], at(20));
+        registry
+            .lock()
+            .entry(Eid::ipn(1, 2))
+            .and_modify(|flow| flow.on_their_way = Some(BTreeMap::from([(0, 0)])));
+        assert_eq!(flow.whereabouts(at(20)), Whereabouts { waiting: 1, lost: 2, ..Whereabouts::default() });
     }
 
     #[test]

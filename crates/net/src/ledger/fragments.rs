@@ -17,16 +17,12 @@ pub(super) struct Fragmented {
     copied_at: Option<u32>,
     /// Set while duplicates may complete the packet again.
     may_repeat: bool,
-    /// First loss of a fragment of a packet with duplicates and branches.
-    lost: Option<(u32, Entry)>,
     /// Copies for the branches of a group, in their order.
     branches: Vec<u32>,
     /// Number of branches that the present fragment has copies for.
     branched: usize,
     /// Element that made them.
     branched_at: u32,
-    /// Set for a copy for a branch.
-    is_branch: bool,
 }
 
 /// Fragment of a packet.
@@ -38,21 +34,29 @@ pub(super) struct Fragment {
     left: u32,
     /// First loss of a copy.
     lost: Option<(u32, Entry)>,
+    /// Number of the fragment in front of a branch, while its packet has a tag.
+    of: Option<u32>,
+}
+
+/// Returns `true` for the tag of a fragment.
+fn is_fragment(tag: u32) -> bool {
+    (FRAGMENT..BUNDLE).contains(&tag)
 }
 
 impl Book {
     /// Books the end of a fragment.
     ///
-    /// It is that of its packet and of its copies for branches, unless there is a duplicate of the fragment.
+    /// It is that of its packet and of its copies for branches, unless there is another copy of the fragment.
     pub(super) fn end_fragment(&mut self, tag: u32, place: u32, entry: Entry, count: i64) {
-        let Fragment { packet: number, left, lost } = self.fragment_of(tag);
-        let packet = &mut self.fragmented[number as usize];
+        let own = tag & NUMBER;
+        let Fragment { packet: number, left, lost, .. } = self.fragment_of(tag);
         let is_dropped = matches!(entry, Entry::Dropped(_));
-        let is_apart = packet.is_branch || !packet.branches.is_empty();
-        if packet.copied_at.is_some() && is_apart && entry != Entry::TakenOver {
-            packet.lost.get_or_insert((place, entry));
-        } else if is_dropped && left > 1 {
-            self.fragments[(tag & NUMBER) as usize].lost.get_or_insert((place, entry));
+        let copies = self.branched(own);
+        if is_dropped && (left > 1 || self.is_held(own) || !copies.is_empty()) {
+            self.fragments[own as usize].lost.get_or_insert((place, entry));
+        } else if !copies.is_empty() {
+            // Branches that lost the copies of it would get another one.
+            self.end_branches(&copies, place, entry);
         } else {
             // The packet cannot become whole, or is on its way at the end.
             let (place, entry) = lost.filter(|_| is_dropped).unwrap_or((place, entry));
@@ -60,6 +64,38 @@ impl Book {
             self.exclude_repeats(number, !is_dropped);
         }
         self.leave_out(tag);
+    }
+
+    /// Books the ends of packets of branches without copies of these fragments. At the end a copy in front of them remains.
+    fn end_branches(&mut self, copies: &[u32], place: u32, entry: Entry) {
+        for &copy in copies {
+            let Fragment { packet: number, left, .. } = self.fragments[copy as usize];
+            let further = self.branched(copy);
+            if left == 0 && further.is_empty() && matches!(entry, Entry::Waiting | Entry::InFlight) {
+                self.end_whole(number, place, entry, 1);
+                self.exclude_repeats(number, true);
+            }
+            self.end_branches(&further, place, entry);
+        }
+    }
+
+    /// Returns the copies of a fragment for branches.
+    fn branched(&self, own: u32) -> Vec<u32> {
+        let packet = self.fragments[own as usize].packet;
+        let branches = self.fragmented[packet as usize].branches.iter();
+        branches.filter_map(|branch| self.copy_in(*branch, own)).collect()
+    }
+
+    /// Returns a branch's copy of a fragment.
+    fn copy_in(&self, branch: u32, of: u32) -> Option<u32> {
+        let mut copies = self.fragmented[branch as usize].fragments.iter().copied();
+        copies.find(|copy| self.fragments[*copy as usize].of == Some(of))
+    }
+
+    /// Returns `true` if further copies of a branch's fragment may come.
+    fn is_held(&self, own: u32) -> bool {
+        let of = self.fragments[own as usize].of;
+        of.is_some_and(|of| self.fragments[of as usize].left > 0 || self.is_held(of))
     }
 
     fn fragment_of(&self, tag: u32) -> Fragment {
@@ -87,40 +123,56 @@ impl Book {
         let of = self.take_ended(number);
         self.end(of, place, entry, count);
         let mut copies = self.take_copies(number).into_iter();
-        if let Some((copy, _)) = copies.next() {
+        if let Some((copy, _)) = copies.next().filter(|_| of == 0) {
             self.end(copy, place, entry, count);
         }
         copies.for_each(|(copy, copied_at)| self.end(copy, copied_at, Entry::Copied, -1));
     }
 
-    /// Removes and returns a packet's copies that have not ended, with their makers.
+    /// Removes and returns a packet's copies that have not ended, with the elements that copied.
+    ///
+    /// An element of which one copy is left of a packet, with its branches, has made none.
     fn take_copies(&mut self, number: u32) -> Vec<(u32, u32)> {
         let Fragmented { branched_at, ref branches, .. } = self.fragmented[number as usize];
         let mut copies = Vec::new();
         for branch in branches.clone() {
-            let copy = self.take_ended(branch);
-            copies.extend((copy != 0).then_some((copy, branched_at)));
+            let (first, own) = (copies.len(), self.take_ended(branch));
+            copies.extend((own != 0).then_some((own, branched_at)));
             copies.extend(self.take_copies(branch));
+            if let Some((_, copied_at)) = copies.get_mut(first) {
+                *copied_at = branched_at;
+            }
         }
         copies
     }
 
     pub(super) fn copy_fragment(&mut self, tag: u32, place: u32) -> u32 {
         let Fragment { packet: number, .. } = self.fragment_of(tag);
-        let packet = &self.fragmented[number as usize];
-        if packet.is_ended && packet.copied_at.is_none() {
+        if self.fragmented[number as usize].copied_at.is_none() && !self.is_open(number) {
             return 0;
         }
-        if packet.copied_at.is_none() {
-            let of = self.known_as_copied(packet.of);
-            let packet = &mut self.fragmented[number as usize];
-            (packet.of, packet.may_repeat) = (of, copies::is_copied(of));
-            packet.copied_at = Some(place);
-            self.hold_copies(of);
-        }
+        self.note_copies(number, place);
         self.fragmented[number as usize].left += 1;
         self.fragments[(tag & NUMBER) as usize].left += 1;
         tag
+    }
+
+    /// Returns `true` before the end of a packet and of its copies for branches.
+    fn is_open(&self, number: u32) -> bool {
+        let Fragmented { is_ended, ref branches, .. } = self.fragmented[number as usize];
+        !is_ended || branches.iter().any(|branch| self.is_open(*branch))
+    }
+
+    /// Notes that there are several copies of a packet's fragment. They reach its branches.
+    fn note_copies(&mut self, number: u32, place: u32) {
+        if self.fragmented[number as usize].copied_at.is_none() {
+            let of = self.known_as_copied(self.fragmented[number as usize].of);
+            let packet = &mut self.fragmented[number as usize];
+            (packet.of, packet.may_repeat, packet.copied_at) = (of, copies::is_copied(of), Some(place));
+            self.hold_copies(of);
+        }
+        let branches = self.fragmented[number as usize].branches.clone();
+        branches.into_iter().for_each(|branch| self.note_copies(branch, place));
     }
 
     /// Returns the tags of `count` fragments of a tag's packet. It may be a fragment itself.
@@ -129,16 +181,15 @@ impl Book {
             return vec![0; count];
         }
         let number = self.fragment(Fragmented { of: tag, left: count, ..Fragmented::default() });
-        let is_fragment = (FRAGMENT..BUNDLE).contains(&tag);
-        let last = if is_fragment { tag & LAST } else { LAST };
-        let mut tags: Vec<u32> = (0..count).map(|_| FRAGMENT | self.add_fragment(number)).collect();
+        let last = if is_fragment(tag) { tag & LAST } else { LAST };
+        let mut tags: Vec<u32> = (0..count).map(|_| FRAGMENT | self.add_fragment(number, None)).collect();
         tags.last_mut().into_iter().for_each(|tag| *tag |= last);
         tags
     }
 
     /// Adds a fragment to a packet, and returns its number.
-    fn add_fragment(&mut self, packet: u32) -> u32 {
-        let fragment = Fragment { packet, left: 1, lost: None };
+    fn add_fragment(&mut self, packet: u32, of: Option<u32>) -> u32 {
+        let fragment = Fragment { packet, left: 1, lost: None, of };
         let number = match self.free_fragments.pop() {
             Some(number) => {
                 self.fragments[number as usize] = fragment;
@@ -177,36 +228,64 @@ impl Book {
             if packet.is_ended {
                 return 0;
             }
-            let copy = self.copy(&mut of, place);
-            let branch =
-                Fragmented { of: copy, left: 1, copied_at, is_branch: true, ..Fragmented::default() };
-            let branch = self.fragment(branch);
+            // Of fragments of a fragment, the copy is that fragment's.
+            let copy = if is_fragment(of) { self.branch(of, place) } else { self.copy(&mut of, place) };
+            let branch = self.fragment(Fragmented { of: copy, left: 1, ..Fragmented::default() });
+            copied_at.into_iter().for_each(|place| self.note_copies(branch, place));
             let packet = self.packet_with(tag);
             packet.of = of;
             packet.branches.push(branch);
             packet.branched_at = place;
         }
-        let branch = self.packet_with(tag).branches[number];
+        let (branch, own) = (self.packet_with(tag).branches[number], tag & NUMBER);
         self.fragmented[branch as usize].left += 1;
-        FRAGMENT | self.add_fragment(branch) | tag & LAST
+        let known = self.copy_in(branch, own);
+        known.into_iter().for_each(|copy| self.fragments[copy as usize].left += 1);
+        FRAGMENT | known.unwrap_or_else(|| self.add_fragment(branch, Some(own))) | tag & LAST
     }
 
     /// Removes a fragment in whose place are its copies for branches.
     pub(super) fn replace(&mut self, tag: u32, place: u32) {
         self.packet_with(tag).branched = 0;
         let of = self.take_packet(tag);
+        if is_fragment(of) {
+            return self.replace(of, place);
+        }
         self.end(of, place, Entry::Copied, -1);
     }
 
-    /// Removes a fragment. With the last one, a packet that was not completed ends.
+    /// Removes a copy of a fragment. With the last one, a packet that was not completed ends.
     fn leave_out(&mut self, tag: u32) {
         let fragment = &mut self.fragments[(tag & NUMBER) as usize];
         fragment.left -= 1;
         let (number, is_last) = (fragment.packet, fragment.left == 0);
-        if is_last && self.fragmented[number as usize].is_ended {
-            self.exclude_repeats(number, false);
+        if is_last {
+            self.forget(tag & NUMBER);
         }
         self.leave_out_of(number);
+    }
+
+    /// Notes the end of the last copy of a fragment, unless more may come.
+    ///
+    /// Branches that have lost theirs then lose their packets.
+    fn forget(&mut self, own: u32) {
+        if self.is_held(own) {
+            return;
+        }
+        let number = self.fragments[own as usize].packet;
+        if self.fragmented[number as usize].is_ended {
+            self.exclude_repeats(number, false);
+        }
+        for copy in self.branched(own) {
+            let Fragment { packet, left, lost, .. } = self.fragments[copy as usize];
+            if left > 0 {
+                continue;
+            }
+            if let Some((place, entry)) = lost.filter(|_| self.branched(copy).is_empty()) {
+                self.end_whole(packet, place, entry, 1);
+            }
+            self.forget(copy);
+        }
     }
 
     fn leave_out_of(&mut self, number: u32) {
@@ -217,7 +296,13 @@ impl Book {
         }
         self.exclude_repeats(number, false);
         let packet = std::mem::take(&mut self.fragmented[number as usize]);
-        let Fragmented { of, is_ended, lost, branches, fragments, .. } = packet;
+        let Fragmented { of, is_ended, branches, fragments, .. } = packet;
+        let lost = fragments.iter().find_map(|own| self.fragments[*own as usize].lost);
+        for branch in &branches {
+            for copy in &self.fragmented[*branch as usize].fragments {
+                self.fragments[*copy as usize].of = None;
+            }
+        }
         self.free_fragments.extend(fragments);
         self.free_fragmented.push(number);
         if let Some((place, entry)) = lost.filter(|_| !is_ended) {
@@ -246,7 +331,7 @@ impl Book {
     ///
     /// Duplicates of its fragments complete it again, or fragments of several copies do together.
     pub(super) fn again(&self, tag: u32, place: u32) -> Option<(u32, u32)> {
-        let fragment = (FRAGMENT..BUNDLE).contains(&tag).then(|| self.fragment_of(tag))?;
+        let fragment = is_fragment(tag).then(|| self.fragment_of(tag))?;
         let packet = &self.fragmented[fragment.packet as usize];
         let copied_at = packet.copied_at.or(copies::is_copied(packet.of).then_some(place));
         let is_alone = packet.is_ended && packet.of < FRAGMENT;

@@ -528,3 +528,114 @@ fn a_packet_without_any_copy_of_a_fragment_cannot_become_whole() {
     });
     assert_eq!(again, [1, 0]);
 }
+
+/// Entries of one packet but those that are even.
+fn uneven(work: impl FnOnce()) -> Vec<(u32, u32, Entry, i64)> {
+    let mut entries = entries(work);
+    entries.retain(|(.., count)| *count != 0);
+    entries
+}
+
+/// Returns fragments behind a host's node, which keeps those of a group that it is a member of.
+fn kept_at(place: u32, parts: Vec<Packet>) -> Vec<Packet> {
+    set_place(place);
+    let kept = |part: Packet| {
+        let copy = part.branch();
+        part.replaced();
+        copy
+    };
+    parts.into_iter().map(kept).collect()
+}
+
+#[test]
+fn copies_that_a_loss_undoes_are_taken_back_where_they_were_made() {
+    for at_hosts in [[true, true], [true, false], [false, true], [false, false]] {
+        let booked = uneven(|| {
+            let mut parts = parts();
+            let late = parts.split_off(1);
+            let branches = branched(parts);
+            let places = [8, 9].into_iter().zip(at_hosts);
+            let members: Vec<_> = branches
+                .into_iter()
+                .zip(places)
+                .map(|(parts, (place, is_there))| if is_there { kept_at(place, parts) } else { parts })
+                .collect();
+            set_place(3);
+            late.into_iter().for_each(|part| part.lose(Why::Channel));
+            set_place(9);
+            dropping(Why::Reassembly, || drop(members));
+        });
+        assert_eq!(booked, [(1, 3, Entry::Dropped(Why::Channel), 1)], "{at_hosts:?}");
+    }
+}
+
+#[test]
+fn branches_wait_for_duplicates_in_front_of_them_and_no_longer() {
+    // A branch has lost its copy of the first fragment, of which there is another one in front.
+    let first_of_two = |take: fn(Packet)| {
+        uneven(|| {
+            let parts = parts();
+            let twin = parts[0].copy();
+            let [one, mut two] = branched(parts);
+            two.remove(0).lose(Why::Channel);
+            whole(one).end(Why::Queue);
+            let mut late = branched(vec![twin]);
+            let again = late[1].remove(0);
+            drop(late);
+            take(again);
+            drop(two);
+        })
+    };
+    let of = |entries: &[(u32, u32, Entry, i64)], wanted: Entry| {
+        entries.iter().filter(|(.., entry, _)| *entry == wanted).map(|(.., count)| count).sum::<i64>()
+    };
+    let lost = first_of_two(|again| again.lose(Why::Fade));
+    assert_eq!(of(&lost, Entry::Dropped(Why::Channel)), 1, "at its first loss: {lost:?}");
+    assert_eq!((of(&lost, Entry::Copied), of(&lost, Entry::Dropped(Why::Queue))), (1, 1), "{lost:?}");
+    let on_its_way = first_of_two(|again| with_entry(Entry::InFlight, || drop(again)));
+    assert_eq!(of(&on_its_way, Entry::InFlight), 1, "{on_its_way:?}");
+    // Both copies of a fragment are lost in front of the branches: no branch becomes whole, at once.
+    let in_front = uneven(|| {
+        let mut parts = parts();
+        let (last, twin) = (parts.remove(2), parts[0].copy());
+        let branches = branched(parts);
+        last.lose(Why::Fade);
+        with_entry(Entry::InFlight, || drop((branches, twin)));
+    });
+    assert_eq!(in_front, [(1, 7, Entry::Dropped(Why::Fade), 1)]);
+    // Of a branch, the duplicate in front is all that is left at the end.
+    let remains = uneven(|| {
+        let parts = parts();
+        let twin = parts[0].copy();
+        let [one, mut two] = branched(parts);
+        two.remove(0).lose(Why::Channel);
+        whole(one).end(Why::Queue);
+        with_entry(Entry::InFlight, || drop((twin, two)));
+    });
+    let expected = [(Entry::Copied, 1), (Entry::Dropped(Why::Queue), 1), (Entry::InFlight, 1)];
+    assert_eq!(remains, expected.map(|(entry, count)| (1, 7, entry, count)));
+}
+
+#[test]
+fn fragments_of_fragments_are_copied_for_branches_as_their_packet() {
+    let smaller = |part: &mut Packet| -> Vec<Packet> {
+        part.take_origin().fragments(2).into_iter().map(fragment).collect()
+    };
+    let all = |mut parts: Vec<Packet>| -> Vec<Packet> { parts.iter_mut().flat_map(smaller).collect() };
+    let arrive = uneven(|| {
+        let [one, mut two] = branched(all(parts()));
+        whole(one).end(Why::Queue);
+        two.remove(3).lose(Why::Channel);
+        dropping(Why::Reassembly, || drop(two));
+    });
+    let expected = [(Entry::Copied, 1), (Entry::Dropped(Why::Queue), 1), (Entry::Dropped(Why::Channel), 1)];
+    assert_eq!(arrive, expected.map(|(entry, count)| (1, 7, entry, count)));
+    let lost = uneven(|| {
+        let mut parts = all(parts());
+        let last = parts.pop();
+        let branches = branched(parts);
+        last.into_iter().for_each(|part| part.lose(Why::Fade));
+        dropping(Why::Reassembly, || drop(branches));
+    });
+    assert_eq!(lost, [(1, 7, Entry::Dropped(Why::Fade), 1)]);
+}

@@ -2,12 +2,15 @@
 //!
 //! RFC 791, section 3.2; RFC 8200, section 4.5.
 
+use std::net::IpAddr;
+
 use bentpipe_units::Time;
 use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::ip::fragments::{split, split_at_source};
 use bentpipe_wire::ipv6::{self, ext};
 
-use super::{Node, Origin};
+use super::routes::{Key, key};
+use super::{Node, Origin, view};
 use crate::hash::Map;
 use crate::{Cx, Packet, Port, Why, ledger};
 
@@ -19,6 +22,8 @@ pub(super) type Tagged = Option<crate::Origin>;
 pub(super) struct Sources {
     /// Length of each one's longest fragment, in bytes.
     mtus: Map<Port, usize>,
+    /// Length of the longest fragment to a destination, in bytes, where it is known.
+    paths: Map<Key, usize>,
     /// Length of the longest fragment of the node's own messages, in bytes.
     own: usize,
     /// Identification of the last packet that was fragmented.
@@ -27,7 +32,21 @@ pub(super) struct Sources {
 
 impl Default for Sources {
     fn default() -> Sources {
-        Sources { mtus: Map::default(), own: usize::MAX, ident: 0 }
+        Sources { mtus: Map::default(), paths: Map::default(), own: usize::MAX, ident: 0 }
+    }
+}
+
+impl Sources {
+    /// Returns the length of the longest fragment of an endpoint's packet.
+    ///
+    /// `None`: its node does not fragment it.
+    fn mtu(&self, endpoint: Port, packet: &Packet) -> Option<usize> {
+        let own = self.mtus.get(&endpoint).copied()?;
+        if self.paths.is_empty() {
+            return Some(own);
+        }
+        let to = view(packet).ok().and_then(|ip| self.paths.get(&key(ip.dst())));
+        Some(to.map_or(own, |path| own.min(*path)))
     }
 }
 
@@ -38,6 +57,20 @@ impl Node {
     /// UDP).
     pub fn fragment_at(&mut self, endpoint: Port, mtu: usize) {
         self.sources.get_or_insert_default().mtus.insert(endpoint, mtu);
+    }
+
+    /// Fragments what an endpoint sends by the MTU of the path to its destination.
+    ///
+    /// [`Node::set_path_mtu`] sets that.
+    pub fn fragment(&mut self, endpoint: Port) {
+        self.fragment_at(endpoint, usize::MAX);
+    }
+
+    /// Sets the MTU of the path to a destination.
+    ///
+    /// Endpoints that fragment what they send have no longer fragments to it.
+    pub fn set_path_mtu(&mut self, to: IpAddr, mtu: usize) {
+        self.sources.get_or_insert_default().paths.insert(key(to), mtu);
     }
 
     /// Fragments the node's own messages in packets of at most `mtu` bytes.
@@ -63,7 +96,7 @@ impl Node {
     #[cold]
     #[inline(never)]
     pub(super) fn send_as_source(&mut self, packet: Packet, endpoint: Port, cx: &mut Cx<'_>) {
-        let mtu = self.sources.as_ref().and_then(|sources| sources.mtus.get(&endpoint).copied());
+        let mtu = self.sources.as_ref().and_then(|sources| sources.mtu(endpoint, &packet));
         let mtu = mtu.filter(|&mtu| packet.len() > mtu);
         let cut = |mtu| split_at_source(&packet.to_vec(), mtu, self.next_ident());
         let Some(fragments) = mtu.and_then(cut) else { return self.handle(packet, Origin::Here, cx) };

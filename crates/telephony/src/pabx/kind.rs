@@ -51,10 +51,12 @@ impl RoleKind for Kind {
             debug_assert_eq!(port, RTP);
         }
         let (voice, first) = ground.bind(Protocol::UDP, VOICE_PORTS)?;
+        [SIP, IAX, RTP].into_iter().chain([voice]).for_each(|port| ground.fragment(port));
         ground.advertise(IpVersion::V4);
         let mut trunks = BTreeMap::new();
         for rule in &exchange.dial {
             ground.reach(&rule.trunk, IpVersion::V4)?;
+            ground.set_path_mtus(&rule.trunk, IpVersion::V4);
             let addresses = ground.addresses(&rule.trunk);
             trunks.extend(addresses.map(|[v4, _]| (rule.trunk.clone(), v4)));
         }
@@ -206,6 +208,11 @@ impl Line {
             Ok(SocketAddr::new(ground.nodes().address(node, at.ip), SIP_PORT))
         };
         let [caller_at, callee_at] = [address(&self.at)?, address(exchange)?];
+        for (phone, exchange) in [(Some(&at.from), &self.at[..]), (at.receivers.first(), exchange)] {
+            if let (Some(phone), Some(exchange)) = (phone, ground.number(exchange)) {
+                ground.set_path_mtus([*phone, exchange], at.ip);
+            }
+        }
         let mut password = |name: &str| -> Result<Option<String>, Problem> {
             let pabx = self.exchange(name, &at.key("traffic.pabx.at"), ground)?;
             Ok(pabx.exchange().digest.as_ref().map(|digest| digest.password.clone()))

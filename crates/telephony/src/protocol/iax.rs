@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 
 use bentpipe_net::metric::{Counter, Of};
 use bentpipe_net::{InvalidConfig, Observer};
-use bentpipe_signalling::iax::{CallId, Config as EndpointConfig, Endpoint, Event, Failure, format};
+use bentpipe_signalling::iax::{
+    CallId, Config as EndpointConfig, Endpoint, Event, Failure, TRUNK_BYTES, format,
+};
 use bentpipe_signalling::sdp::Codec;
 use bentpipe_units::{RandomStream, Span, Time};
 use bentpipe_voice::call::{Rtcp, Settings as VoiceSettings};
@@ -17,6 +19,9 @@ use serde::{Deserialize, Serialize};
 use super::{Happening, Protocol, Repeats};
 use crate::metrics;
 
+/// Headers of full frames, and of trunk frames (RFC 5456, sections 8.1.1 and 8.1.3.2).
+const FULL_HEADER_LEN: usize = 12;
+const TRUNK_HEADER_LEN: usize = 8;
 /// Interval of voice frames.
 const INTERVAL: Span = Span::from_millis(20);
 
@@ -190,6 +195,7 @@ impl Protocol for Iax {
     type Settings = Settings;
     type Call = CallId;
     const NAME: &'static str = "iax";
+    const VOICE_KEY: &'static str = "codec";
     const MESSAGES: &'static Of<Counter> = &metrics::IAX_FRAMES;
     const BYTES: &'static Of<Counter> = &metrics::IAX_BYTES;
 
@@ -213,6 +219,11 @@ impl Protocol for Iax {
 
     fn codec(settings: &Settings) -> Option<String> {
         Some(settings.voice.name().to_owned())
+    }
+
+    fn longest_voice(settings: &Settings) -> usize {
+        let alone = FULL_HEADER_LEN + settings.voice.frame_len();
+        settings.trunk.map_or(alone, |_| alone.max(TRUNK_HEADER_LEN + TRUNK_BYTES))
     }
 
     fn place(&mut self, now: Time, remote: SocketAddr) -> Option<CallId> {

@@ -11,6 +11,7 @@ use bentpipe_signalling::sip::{SipUri, Transport};
 use bentpipe_signalling::transaction::{Peer, Timers};
 use bentpipe_site::CallQuality;
 use bentpipe_units::{RandomStream, Span, Time};
+use bentpipe_wire::rtp;
 
 use super::lines::{Lines, PhoneVoice};
 use super::{Happening, Protocol, Repeats};
@@ -70,6 +71,7 @@ impl Protocol for Sip {
     type Settings = Settings;
     type Call = CallId;
     const NAME: &'static str = "sip";
+    const VOICE_KEY: &'static str = "media.codec";
     const MESSAGES: &'static Of<Counter> = &metrics::MESSAGES;
     const BYTES: &'static Of<Counter> = &metrics::SIP_BYTES;
 
@@ -97,6 +99,10 @@ impl Protocol for Sip {
 
     fn codec(settings: &Settings) -> Option<String> {
         Some(settings.media?.codec.name().to_owned())
+    }
+
+    fn longest_voice(settings: &Settings) -> usize {
+        settings.media.map_or(0, |media| rtp::HEADER_LEN + media.codec.frame_len())
     }
 
     fn place(&mut self, now: Time, remote: SocketAddr) -> Option<CallId> {

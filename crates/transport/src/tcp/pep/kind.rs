@@ -4,7 +4,7 @@ use bentpipe_cc::ControllerConfig;
 use bentpipe_net::Element;
 use bentpipe_net::node::Divert;
 use bentpipe_site::{Changes, Ground, Problem, Review, RoleAt, RoleHandle, RoleKind};
-use bentpipe_units::Rate;
+use bentpipe_units::{Bytes, Rate};
 use bentpipe_wire::ip::Protocol;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -73,16 +73,18 @@ impl RoleKind for Kind {
     fn plan(&self, (): &(), ground: &mut Ground<'_, '_>) -> Result<Box<dyn Element>, Problem> {
         let node = ground.divert(Divert { protocol: Some(Protocol::TCP), ..Divert::default() });
         debug_assert_eq!(node, NODE);
+        let behind = ground.behind(&self.link)?;
+        let mtu = |mtu: u64| (mtu < u64::MAX).then_some(Bytes::new(mtu));
         let config = PepConfig {
             satellite: (*self.satellite).clone(),
             ground: (*self.ground).clone(),
             answers_at_once: self.answer == Answer::AtOnce,
-            satellite_mtu: None,
-            ground_mtu: None,
+            satellite_mtu: mtu(behind.mtu),
+            ground_mtu: mtu(behind.mtu_of_others),
             connections: self.connections as usize,
             idle: None,
             memory: None,
-            behind_satellite: ground.behind(&self.link)?.into_iter().collect(),
+            behind_satellite: behind.addresses.into_iter().collect(),
             own: ground.addresses(ground.name()).into_iter().flatten().collect(),
             state: self.state,
         };
