@@ -163,6 +163,18 @@ fn no_goodput_has_the_cause_that_the_scenario_has() {
     );
 }
 
+#[test]
+fn events_behind_the_end_have_a_note() {
+    let folder = folder();
+    let event = |at: &str| format!("event=[{{ at = \"{at}\", set = {{ \"link.sat.delay\" = \"50 ms\" }} }}]");
+    let shown = |at: &str| {
+        let words = ["run", "small.toml", "--set", "duration=2 s", "--set", &event(at)];
+        text(&bentpipe(folder.path(), &words).stdout)
+    };
+    let note = "note: 1 of 1 events are at the end of the run or behind it: they change nothing\n";
+    assert!(shown("5 s").contains(note) && !shown("1 s").contains("events are"), "{}", shown("5 s"));
+}
+
 /// Two nodes of bundles over a lossless line.
 const BUNDLES: &str = r#"
 title = "Bundles"

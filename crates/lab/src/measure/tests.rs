@@ -170,8 +170,10 @@ fn a_rate_ends_with_the_last_arrival_however_often_it_is_sampled() {
 
 #[test]
 fn the_sum_of_flows_has_those_that_do_not_begin() {
-    let late = TWO_FLOWS
-        .replace("count = 2\nstart = \"4 s\"\nstagger = \"2 s\"\nstop = \"8 s\"", "start = \"11 s\"");
+    let late = TWO_FLOWS.replace(
+        "count = 2\nstart = \"4 s\"\nstagger = \"2 s\"\nstop = \"8 s\"",
+        "start = \"1 s\"\nstart_spread = \"1000 s\"",
+    );
     let scenario = Document::parse("test", late.as_bytes()).expect("TOML").scenario().expect("one");
     let mut recording = recording();
     let parts: Vec<Arc<str>> = PARTS.iter().map(|path| path.replace("late.1", "late").into()).collect();
