@@ -10,7 +10,7 @@ use std::path::Path;
 use bentpipe_lab::budget::Budget;
 use bentpipe_lab::run::Failure as RunFailure;
 use bentpipe_lab::run::Manifest;
-use bentpipe_record::compare::{Comparison, Variant};
+use bentpipe_record::compare::{Comparison, Variant, difference_frame};
 use bentpipe_record::{Catalogue, Form, Outcome, Selection, Summary};
 use bentpipe_report::{comparison_page, difference_table};
 use bentpipe_scenario::Document;
@@ -108,8 +108,15 @@ fn compare(
     if is_text {
         show::out(&format!("first: {}\nsecond: {}\ncommon seeds: {common}\n\n", first.name(), second.name()));
     }
-    show::out(&format.of(&difference_table(&comparison.differences)));
-    comparison.note().iter().chain(&comparison.intervals()).for_each(|note| show::note(note));
+    match format {
+        results::Format::Csv => {
+            show::write(None, |mut out| difference_frame(&comparison.differences).write_csv(&mut out))
+                .map_err(Failure::bad)?
+        }
+        _ => show::out(&format.of(&difference_table(&comparison.differences))),
+    }
+    let notes = [comparison.note(), comparison.intervals(), comparison.common_seeds()];
+    notes.iter().flatten().for_each(|note| show::note(note));
     if let Some(path) = page {
         comparison_page(&first, &second, &comparison).write(path).map_err(Failure::bad)?;
         if is_text {

@@ -143,7 +143,7 @@ fn no_goodput_has_the_cause_that_the_scenario_has() {
     };
     has(
         &["flow.two.active=false"],
-        "note: two has no goodput: it is turned off for all of its time (active = false)",
+        "note: two did not run: it is turned off for all of its time (active = false)",
     );
     has(
         &["flow.two.application={kind = \"nothing\"}"],
@@ -155,12 +155,24 @@ fn no_goodput_has_the_cause_that_the_scenario_has() {
             "probe.warm_up=3 s",
             "flow.two.traffic={kind = \"udp\", pattern = {kind = \"constant\", interval = \"1 s\"}, payload = \"100 B\"}",
         ],
-        "note: two has no goodput: its time ends in the warm-up, which is left out",
+        "note: two has nothing to measure: its time ends in the warm-up, which is left out",
     );
     has(
         &["flow.two.count=3", "flow.two.stagger=1 s", "flow.two.stop=2 s"],
-        "note: 2 copies of two.* have no goodput: of each, it would start after its stop",
+        "note: two: 1 of 3 copies begin; 2 would start after their stop",
     );
+}
+
+#[test]
+fn events_behind_the_end_have_a_note() {
+    let folder = folder();
+    let event = |at: &str| format!("event=[{{ at = \"{at}\", set = {{ \"link.sat.delay\" = \"50 ms\" }} }}]");
+    let shown = |at: &str| {
+        let words = ["run", "small.toml", "--set", "duration=2 s", "--set", &event(at)];
+        text(&bentpipe(folder.path(), &words).stdout)
+    };
+    let note = "note: 1 of 1 events are at the end of the run or behind it: they change nothing\n";
+    assert!(shown("5 s").contains(note) && !shown("1 s").contains("events are"), "{}", shown("5 s"));
 }
 
 /// Two nodes of bundles over a lossless line.
@@ -203,7 +215,7 @@ fn a_copy_that_would_start_as_the_run_ends_is_in_no_account() {
     let accounts = accounts.expect("accounts");
     assert!(accounts.contains("\nflow.two.2.sender,") && !accounts.contains("flow.two.3."), "{accounts}");
     let shown = text(&output.stdout);
-    assert!(shown.contains("note: two: 2 of 3 copies; 1 would start after the end\n"), "{shown}");
+    assert!(shown.contains("note: two: 2 of 3 copies begin; 1 would start after the end\n"), "{shown}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod unloaded;
 
 use bentpipe_record::{LedgerRow, Measure, Recording};
 use bentpipe_scenario::Scenario;
+pub(crate) use flows::starts;
 pub(crate) use notes::idle;
 use run::{Run, Summed};
 use subjects::Kind;
@@ -31,10 +32,10 @@ pub fn measures(scenario: &Scenario, seed: u64, recording: &Recording, ledger: &
     let others = subjects.iter().filter(|subject| subject.kind != Kind::Flow);
     let others: Vec<Summed<'_>> = others.flat_map(|subject| run.sums(subject, run.whole())).collect();
     let mut measures: Vec<Measure> = flows.iter().filter_map(|summed| summed.measure()).collect();
-    measures.extend(flows::of_all(scenario, &flows, run.whole_s()));
+    measures.extend(flows::of_all(scenario, &run, &subjects, &flows));
     measures.extend(others.iter().filter_map(|summed| summed.measure()));
     let all: Vec<&Summed<'_>> = flows.iter().chain(&others).collect();
-    measures.extend(groups::counts(&subjects, &all));
+    measures.extend(groups::counts(&subjects, &all, |path| flows::never(&run, path)));
     measures.extend(groups::measures(&all, run.whole_s()));
     measures
 }

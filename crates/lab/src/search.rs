@@ -8,9 +8,24 @@
 use std::fmt;
 use std::str::FromStr;
 
-use bentpipe_record::{Averaged, PointSummary, is_measure_of};
+use bentpipe_net::metric::Metric;
+use bentpipe_record::stats::Estimate;
+use bentpipe_record::{Averaged, FinalValues, PointSummary, is_measure_of, subject_and_metric};
 use bentpipe_scenario::Document;
+use bentpipe_telephony::metrics as calls;
+use bentpipe_transport::{app, ping, tcp, tfrc};
 use bentpipe_units::{Bytes, Rate, Span};
+
+/// Metrics of measures that have no value where nothing arrives or ends.
+const DECLARED: [&[&Metric]; 7] = [
+    app::metrics::ALL,
+    ping::metrics::ALL,
+    tcp::metrics::ALL,
+    tfrc::metrics::ALL,
+    calls::ALL,
+    bentpipe_voice::call::metrics::ALL,
+    bentpipe_dtn::metrics::ALL,
+];
 
 /// Condition on a measure: `flow.call.delay-p95 <= 400 ms`. `*` in the name stands for any text.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,7 +98,8 @@ impl Condition {
     /// condition holds with confidence.
     ///
     /// # Errors
-    /// Returns an error if no measure has the name, or the bound has another unit.
+    /// Returns an error if no measure has the name, or the bound has another unit. Where a measure of this name has no value, as the
+    /// completion time of a transfer that does not end, the condition fails.
     pub fn check(&self, point: &PointSummary) -> Result<Checked, String> {
         let measures = point.matching(|name| is_measure_of(&self.measure, name));
         if let Some(other) =
@@ -96,8 +112,33 @@ impl Condition {
             if self.is_upper { high - self.bound } else { self.bound - low }
         };
         let worst = measures.into_iter().max_by(|a, b| excess(a).total_cmp(&excess(b)));
-        let worst = worst.ok_or_else(|| format!("{self}: no measure is called \"{}\"", self.measure))?;
-        Ok(Checked { holds: excess(&worst) <= 0.0, worst })
+        match worst {
+            Some(worst) => Ok(Checked { holds: excess(&worst) <= 0.0, worst }),
+            None if self.is_declared(point) => Ok(Checked::without_value()),
+            None => Err(format!("{self}: no measure is called \"{}\"", self.measure)),
+        }
+    }
+
+    /// Returns `true` if the name is of a measure that is missing here.
+    ///
+    /// Its last part is declared, and the rest is that of something which reports values: a transfer has a completion time, and
+    /// none at a point where it does not end.
+    fn is_declared(&self, point: &PointSummary) -> bool {
+        let Some((subject, measure)) = subject_and_metric(&self.measure) else { return false };
+        let of_subject = format!("{subject}.*");
+        let mut totals = point.totals.iter().flat_map(FinalValues::iter).map(|(element, ..)| element);
+        let has_subject = point.measures.keys().any(|name| is_measure_of(&of_subject, name))
+            || totals.any(|element| is_measure_of(&of_subject, &format!("{element}.")));
+        let mut declared = DECLARED.into_iter().flatten().flat_map(|metric| metric.sums);
+        has_subject && declared.any(|sum| sum.name == measure)
+    }
+}
+
+impl Checked {
+    /// Returns that of a measure without a value, of which nothing is known.
+    fn without_value() -> Checked {
+        let estimate = Estimate { n: 0, mean: f64::NAN, ci95: None };
+        Checked { worst: Averaged { unit: String::new(), estimate }, holds: false }
     }
 }
 
@@ -147,8 +188,6 @@ pub fn most_tries(count: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use bentpipe_record::stats::Estimate;
-
     use super::*;
 
     #[test]
@@ -214,6 +253,11 @@ mod tests {
         assert_eq!(check("flow.web.goodput >= 1 Mbit/s"), Ok(true));
         assert!(check("flow.web.goodput >= 1 s").is_err() && check("flow.none.goodput >= 1").is_err());
         assert_eq!(check("flow.web.dropped-queue <= 0"), Ok(true), "nothing was dropped for it");
+        assert_eq!(check("flow.web.completion <= 9 s"), Ok(false), "it does not end");
+        assert_eq!(check("flow.call.*.r >= 70"), Ok(false), "nothing was played");
+        assert!(
+            check("flow.none.completion <= 9 s").is_err() && check("flow.web.complition <= 9 s").is_err()
+        );
         assert!(
             check("flow.web.dropped-quuee <= 0").is_err() && check("flow.call.1.dropped-queue <= 0").is_err()
         );

@@ -113,6 +113,11 @@ pub trait Observer {
         false
     }
 
+    /// Reports when payload last arrived for the first time, if any did.
+    ///
+    /// It is of the present part. Totals have it, series do not: no figure depends on the interval of samples.
+    fn last_arrival(&mut self, _at: Option<Time>) {}
+
     /// Reports units of an account at a place. The metric declares their column.
     fn units_at(&mut self, _metric: &'static Of<Gauge>, _place: &str, _units: u64) {}
 

@@ -3,11 +3,14 @@
 //! `flow.X.sent-packets` and its neighbours are of the data, with `return-` of the answers. They are over the whole run,
 //! as the ledger is: what was sent in the warm-up may end after it.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
+
 use bentpipe_net::Why;
 use bentpipe_net::metric::End;
 use indexmap::IndexMap;
 
-use super::{LedgerColumn, LedgerRow, Measure, Subject};
+use super::{LedgerColumn, LedgerRow, Measure, Subject, subject_and_metric};
 
 /// Beginning of the names of measures of answers.
 const ANSWERS: &str = "return-";
@@ -50,6 +53,44 @@ pub fn account_total(name: &str) -> Option<String> {
     let is_of = |reason: &str| Why::ALL.iter().any(|why| why.name() == reason);
     let is_reason = column.strip_prefix("dropped-").is_some_and(is_of);
     (is_column || is_reason).then(|| format!("{flow}.{answers}{SENT}"))
+}
+
+/// Numbers that are reported only where they are not zero.
+///
+/// With each comes a measure of the same thing that is reported in any case.
+const LEFT_OUT: [(&str, &str); 2] = [("calls-left-out", "good-loss"), ("copies-left-out", "copies")];
+
+/// Returns the measure with which a count is zero where it has no value. `None` of other measures.
+///
+/// A run that has the first and lacks the second has zero of it, if another run of its point has it.
+pub fn counted_with(name: &str) -> Option<String> {
+    let of_subject = || {
+        let (subject, metric) = subject_and_metric(name)?;
+        let (_, with) = LEFT_OUT.iter().find(|(count, _)| *count == metric)?;
+        Some(format!("{subject}.{with}"))
+    };
+    account_total(name).or_else(of_subject)
+}
+
+/// Adds the zeros of counts that another run of the same point has.
+pub(super) fn add_zeros<'a>(runs: &mut [Vec<Cow<'a, Measure>>]) {
+    let mut counts: IndexMap<String, (String, Measure)> = IndexMap::new();
+    for measure in runs.iter().flatten() {
+        if !counts.contains_key(&measure.name)
+            && let Some(with) = counted_with(&measure.name)
+        {
+            let zero = Measure { value: 0.0, ..(**measure).clone() };
+            counts.insert(measure.name.clone(), (with, zero));
+        }
+    }
+    for run in runs {
+        let own: HashSet<&str> = run.iter().map(|measure| &measure.name[..]).collect();
+        let is_zero = |(name, (with, _)): &(&String, &(String, Measure))| {
+            own.contains(&with[..]) && !own.contains(&name[..])
+        };
+        let zeros: Vec<Measure> = counts.iter().filter(is_zero).map(|(_, (_, zero))| zero.clone()).collect();
+        run.extend(zeros.into_iter().map(Cow::Owned));
+    }
 }
 
 /// Returns the measures that are parts of the packets sent, with any reason. None of another measure than that.

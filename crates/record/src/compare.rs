@@ -13,7 +13,8 @@ use super::outcome;
 use super::results_folder::{Run, manifest, read_json};
 use super::stats::Estimate;
 use super::{
-    Declaration, Frame, FrameColumn, Measure, Outcome, Series, SeriesError, account_total, read_series,
+    Declaration, Frame, FrameColumn, Measure, Outcome, Series, SeriesError, account_total, counted_with,
+    read_series,
 };
 
 /// Runs of one point.
@@ -40,11 +41,11 @@ pub struct Difference {
     pub name: String,
     /// Unit.
     pub unit: String,
-    /// Mean of the first variant.
+    /// Mean of the first variant, over the seeds that both have if there are any.
     pub first: Estimate,
-    /// Mean of the second variant.
+    /// Mean of the second variant, over the same seeds.
     pub second: Estimate,
-    /// Mean of second less first over the seeds that both have.
+    /// Mean of second less first over them.
     pub paired: Option<Estimate>,
 }
 
@@ -120,14 +121,15 @@ fn values<'a>(runs: impl Iterator<Item = &'a Outcome>) -> Values {
     values
 }
 
-/// Adds the zeros of accounts.
+/// Adds the zeros of counts.
 ///
 /// A reason for which no packet of a run was dropped has no measure there.
 fn add_zeros(values: &mut Values, others: &Values) {
     let names: IndexSet<String> = values.keys().chain(others.keys()).cloned().collect();
     for name in names {
-        let total = account_total(&name).and_then(|total| values.get(&total));
+        let total = counted_with(&name).and_then(|with| values.get(&with));
         let Some((unit, totals)) = total.cloned() else { continue };
+        let unit = if account_total(&name).is_some() { unit } else { "count".to_owned() };
         let (_, found) = values.entry(name).or_insert_with(|| (unit, IndexMap::new()));
         totals.keys().for_each(|seed| {
             found.entry(*seed).or_insert(0.0);
@@ -161,6 +163,8 @@ pub struct Comparison {
     pub changed: Vec<String>,
     /// Initial times that the measures of both leave out.
     pub warm_up: [Span; 2],
+    /// Numbers of seeds: of the first, of the second, and common to both.
+    pub seeds: [usize; 3],
 }
 
 impl Comparison {
@@ -177,7 +181,9 @@ impl Comparison {
         let changed = left_out.into_iter().map(|difference| difference.name).collect();
         let warm_up = [first, second]
             .map(|variant| variant.runs.values().map(|outcome| outcome.warm_up).max().unwrap_or_default());
-        Comparison { differences, definitions, changed, warm_up }
+        let common = first.runs.keys().filter(|seed| second.runs.contains_key(*seed)).count();
+        let seeds = [first.runs.len(), second.runs.len(), common];
+        Comparison { differences, definitions, changed, warm_up, seeds }
     }
 
     /// Keeps the measures whose names contain `text`. An empty text leaves out accounts that are equal.
@@ -194,6 +200,18 @@ impl Comparison {
             (true, Some(note)) => Err(format!("{note}; run both with this version")),
             (true, None) => Err(format!("no common measure has \"{text}\" in its name")),
             (false, _) => Ok(self),
+        }
+    }
+
+    /// Returns a note on the common seeds, if they are not all.
+    pub fn common_seeds(&self) -> Option<String> {
+        let [first, second, common] = self.seeds;
+        match common {
+            _ if first == common && second == common => None,
+            0 => Some("no seed is common to both: means are over the seeds of each".to_owned()),
+            _ => Some(format!(
+                "means are over the common seeds: {common} of {first} of the first, and of {second} of the second"
+            )),
         }
     }
 
@@ -234,11 +252,13 @@ pub fn differences_of<'a>(
     let estimate = |values: &IndexMap<u64, f64>| Estimate::of(&values.values().copied().collect::<Vec<_>>());
     let difference = |(name, (unit, values)): (String, (String, IndexMap<u64, f64>))| {
         let (_, other) = others.get(&name)?;
-        let pairs = values.iter().filter_map(|(seed, value)| Some(other.get(seed)? - value));
+        let pairs: Vec<[f64; 2]> =
+            values.iter().filter_map(|(seed, value)| Some([*value, *other.get(seed)?])).collect();
+        let of_pairs = |of: fn(&[f64; 2]) -> f64| Estimate::of(&pairs.iter().map(of).collect::<Vec<_>>());
         Some(Difference {
-            first: estimate(&values)?,
-            second: estimate(other)?,
-            paired: Estimate::of(&pairs.collect::<Vec<_>>()),
+            first: of_pairs(|pair| pair[0]).or_else(|| estimate(&values))?,
+            second: of_pairs(|pair| pair[1]).or_else(|| estimate(other))?,
+            paired: of_pairs(|pair| pair[1] - pair[0]),
             name,
             unit,
         })
@@ -293,7 +313,8 @@ mod tests {
         let first = variant(&[(1, 10.0), (2, 20.0), (3, 30.0)]);
         let second = variant(&[(2, 21.0), (1, 11.0), (9, 500.0)]);
         let [only, _] = &differences(&first, &second)[..] else { panic!("two measures") };
-        assert_eq!((only.first.mean, only.second.n), (20.0, 3));
+        // All columns are of the common seeds, so that they cannot contradict each other.
+        assert_eq!((only.first.mean, only.second.mean, only.second.n), (15.0, 16.0, 2));
         // What the seeds do to both is left out: each pair differs by one.
         assert_eq!(only.paired, Some(Estimate { n: 2, mean: 1.0, ci95: Some(0.0) }));
     }

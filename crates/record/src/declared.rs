@@ -1,6 +1,6 @@
 //! Declarations of recorded metrics: those of the running program, and those read from files.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use bentpipe_net::Unit;
@@ -176,10 +176,13 @@ impl Declaration {
 }
 
 /// Declarations of all metrics of a run: what `metrics.json` has.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Catalogue {
     /// Declarations, in the order in which they are first reported.
     pub metrics: Vec<Declaration>,
+    /// Starts of flows that begin behind the start of the run, in seconds. Null of those that never begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starts: Option<BTreeMap<String, Option<f64>>>,
 }
 
 impl Catalogue {

@@ -46,7 +46,7 @@ mod table;
 mod units;
 mod units_file;
 
-pub use account::account_total;
+pub use account::{account_total, counted_with};
 pub use calls::{CALLS_FILE, CallRow, write_calls};
 pub use capture::{Capture, CaptureLimits};
 pub use checksums::{

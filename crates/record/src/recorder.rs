@@ -243,8 +243,7 @@ pub(super) fn start_window(network: &mut Network, parts: &Parts) -> Totals {
 
 fn observe_all(network: &mut Network, parts: &Parts, starts_window: bool) -> Totals {
     let parts_of = Arc::clone(&parts.paths);
-    let mut totals =
-        Totals { at: network.now(), parts: parts_of, entries: Vec::new(), histograms: Vec::new() };
+    let mut totals = Totals { at: network.now(), parts: parts_of, ..Totals::default() };
     for (id, &part) in network.ids().zip(&parts.first) {
         network.observe(id, &mut All { part, starts_window, totals: &mut totals });
     }
@@ -269,6 +268,9 @@ impl Observer for All<'_> {
     }
     fn part(&mut self, _: &str) {
         self.part += 1;
+    }
+    fn last_arrival(&mut self, at: Option<Time>) {
+        self.totals.arrivals.extend(at.map(|at| (self.part, at)));
     }
     fn histogram(&mut self, metric: &'static Of<Distribution>, values: &Histogram) {
         if !values.is_empty() {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::checksums::verify;
-use super::quoted;
+use super::{VERSION, quoted};
 
 /// Contents of a manifest that say where runs are.
 #[derive(Deserialize)]
@@ -71,5 +71,49 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
     let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     verify(path)?;
     let bytes = fs::read(path).map_err(|error| named(&error))?;
-    serde_json::from_slice(&bytes).map_err(|error| named(&error))
+    serde_json::from_slice(&bytes).map_err(|error| match maker(path) {
+        Some(maker) => named(&format!("{error}; {maker} made it, and this program is version {VERSION}")),
+        None => named(&error),
+    })
+}
+
+/// Returns the version that made a file of results, with its commit.
+///
+/// A newer one may have written what this one does not know.
+fn maker(path: &Path) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Maker {
+        version: String,
+        #[serde(default)]
+        commit: Option<String>,
+    }
+    // A run's folder is two below that of the manifest.
+    let manifest = path.ancestors().skip(1).take(3).map(|folder| folder.join("manifest.json"));
+    let found = manifest.filter_map(|path| fs::read(path).ok()).next()?;
+    let Maker { version, commit } = serde_json::from_slice(&found).ok()?;
+    let commit = commit.map(|commit| format!(" of commit {commit}")).unwrap_or_default();
+    Some(format!("version {version}{commit}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_read_has_the_version_that_made_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let run = folder.path().join("points/p000-s1");
+        fs::create_dir_all(&run).expect("created");
+        let file = run.join("outcome.json");
+        fs::write(&file, "{\"hash\": 7}").expect("written");
+        let unknown = read_json::<super::super::Outcome>(&file).expect_err("no text");
+        assert!(!unknown.contains("version"), "{unknown}");
+        let manifest = "{\"version\": \"9.1.0\", \"commit\": \"abc\"}";
+        fs::write(folder.path().join("manifest.json"), manifest).expect("written");
+        let known = read_json::<super::super::Outcome>(&file).expect_err("no text");
+        assert!(
+            known.contains("; version 9.1.0 of commit abc made it, and this program is version "),
+            "{known}"
+        );
+    }
 }

@@ -407,7 +407,10 @@ mod tests {
         let settings = [("rate".to_owned(), "1 Mbit/s, or so".to_owned())].into_iter().collect();
         let run = RunFolder { path: "".into(), point: 0, settings, seed };
         let times = vec![Time::ZERO, Time::from_nanos(100_000_000)];
-        Of { run, series: Series { times, columns: columns.iter().enumerate().map(column).collect() } }
+        Of {
+            run,
+            series: Series { times, columns: columns.iter().enumerate().map(column).collect(), starts: None },
+        }
     }
 
     #[test]

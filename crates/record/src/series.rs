@@ -1,5 +1,6 @@
 //! The data that a recording consists of.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bentpipe_net::metric::{Kind, Metric};
@@ -161,6 +162,10 @@ pub struct Series {
     pub times: Vec<Time>,
     /// The columns, in the order of the elements in their network.
     pub columns: Vec<Column>,
+    /// Starts of flows that begin behind the start of the run, in seconds.
+    ///
+    /// `None` of those that never begin. Results of versions that did not write them have none at all.
+    pub starts: Option<BTreeMap<String, Option<f64>>>,
 }
 
 impl Series {
@@ -201,7 +206,8 @@ impl Series {
             Declared::Own(metric) => Some(metric),
             Declared::Read(_) => None,
         };
-        Catalogue::of(self.columns.iter().filter_map(|column| Some((&*column.element, own(column)?))))
+        let reported = self.columns.iter().filter_map(|column| Some((&*column.element, own(column)?)));
+        Catalogue { starts: self.starts.clone(), ..Catalogue::of(reported) }
     }
 
     /// The instants in seconds.
@@ -264,6 +270,8 @@ pub struct Totals {
     pub entries: Vec<Total>,
     /// Distributions that they reported, in the order of the parts.
     pub histograms: Vec<(u32, &'static Metric, Histogram)>,
+    /// Last arrivals of payload that receivers reported, in the order of the parts.
+    pub arrivals: Vec<(u32, Time)>,
 }
 
 impl Totals {
@@ -279,6 +287,12 @@ impl Totals {
         let start = self.histograms.partition_point(|entry| entry.0 < part);
         let count = self.histograms[start..].partition_point(|entry| entry.0 == part);
         &self.histograms[start..start + count]
+    }
+
+    /// Returns the last arrival of payload at a part.
+    pub fn last_arrival(&self, part: u32) -> Option<Time> {
+        let place = self.arrivals.binary_search_by_key(&part, |arrival| arrival.0).ok()?;
+        Some(self.arrivals[place].1)
     }
 
     /// Returns what a part reported.

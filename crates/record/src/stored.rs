@@ -7,8 +7,8 @@ use indexmap::map::Entry;
 
 use super::results_folder::{RunFolder, manifest, read_json, runs};
 use super::{
-    Distribution, Frame, FrameColumn, LedgerRow, Outcome, RunResult, Summary, Timing, UnitRow, account_total,
-    accounts_file, measures_frame,
+    Distribution, Frame, FrameColumn, LedgerRow, Outcome, RunResult, Summary, Timing, UnitRow, accounts_file,
+    counted_with, measures_frame,
 };
 
 /// Results of a plan, read from the folder that a run left.
@@ -60,12 +60,12 @@ impl StoredResults {
     /// Returns the values of a measure or of a final value, seed by seed.
     pub fn values(&self, name: &str, point: usize) -> Vec<f64> {
         let outcomes = self.runs.iter().filter(|run| run.point == point).map(|run| &run.outcome);
-        let total = account_total(name);
-        let of_measures = |outcome: &Outcome| match &total {
+        let with = counted_with(name);
+        let of_measures = |outcome: &Outcome| match &with {
             None => Some(outcome.measures.iter().find(|measure| measure.name == name)?.value),
-            Some(total) => {
+            Some(with) => {
                 let own = outcome.figures().find(|measure| measure.name == name).map(|measure| measure.value);
-                own.or_else(|| outcome.figures().any(|measure| measure.name == *total).then_some(0.0))
+                own.or_else(|| outcome.figures().any(|measure| measure.name == *with).then_some(0.0))
             }
         };
         let value = |outcome| of_measures(outcome).or_else(|| Some(outcome.totals.get(name)?.0));

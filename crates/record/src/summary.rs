@@ -13,8 +13,8 @@ use super::definitions::first;
 use super::outcome::lowest;
 use super::stats::Estimate;
 use super::{
-    FinalValues, FlowNote, Frame, FrameColumn, LedgerRow, Measure, RunResult, UnitRow, VERSION, account,
-    account_total,
+    FinalValues, FlowNote, Frame, FrameColumn, LedgerRow, Measure, Outcome, RunResult, UnitRow, VERSION,
+    account, account_total, counted_with,
 };
 
 /// A key that a sweep set, and the value.
@@ -157,10 +157,23 @@ impl Summary {
     }
 }
 
+/// Returns the measures of a point's runs, with those of their accounts.
+///
+/// A count that another run has and this one lacks is zero.
+pub(super) fn figures<'a>(runs: impl Iterator<Item = &'a Outcome>) -> Vec<Vec<Cow<'a, Measure>>> {
+    let mut figures: Vec<Vec<Cow<'_, Measure>>> = runs.map(|run| run.figures().collect()).collect();
+    account::add_zeros(&mut figures);
+    figures
+}
+
 /// Returns a row for each run and measure.
 pub fn measures_frame(summary: &Summary, runs: &[RunResult]) -> Frame {
-    let rows = runs.iter().flat_map(|run| run.outcome.figures().map(move |measure| (run, measure)));
-    let rows: Vec<(&RunResult, Cow<'_, Measure>)> = rows.collect();
+    let mut rows: Vec<(&RunResult, Cow<'_, Measure>)> = Vec::new();
+    for of_point in runs.chunk_by(|one, other| one.point == other.point) {
+        let figures = figures(of_point.iter().map(|run| &run.outcome));
+        let of_runs = of_point.iter().zip(figures);
+        rows.extend(of_runs.flat_map(|(run, figures)| figures.into_iter().map(move |it| (run, it))));
+    }
     let mut columns = summary.front(rows.iter().map(|(run, _)| run.point));
     columns.extend([
         FrameColumn::integers("seed", rows.iter().map(|(run, _)| run.outcome.seed)),
@@ -185,7 +198,7 @@ impl PointSummary {
             settings: settings.iter().map(|set| (set.key.clone(), set.value.clone())).collect(),
             seeds: runs.iter().map(|run| run.outcome.seed).collect(),
             fingerprints: runs.iter().map(|run| run.outcome.fingerprint.clone()).collect(),
-            measures: averaged(runs.iter().flat_map(|run| run.outcome.figures())),
+            measures: averaged(figures(runs.iter().map(|run| &run.outcome)).into_iter().flatten()),
             totals: Vec::new(),
             ledger: Vec::new(),
             units: Vec::new(),
@@ -218,9 +231,10 @@ impl PointSummary {
 
     /// Returns the zero of a part of an account that no run has.
     fn zero(&self, name: &str) -> Option<Averaged> {
-        let sent = self.measures.get(&account_total(name)?)?;
+        let sent = self.measures.get(&counted_with(name)?)?;
         let estimate = Estimate::of(&vec![0.0; sent.estimate.n as usize])?;
-        Some(Averaged { unit: sent.unit.clone(), estimate })
+        let unit = if account_total(name).is_some() { &sent.unit[..] } else { "count" };
+        Some(Averaged { unit: unit.to_owned(), estimate })
     }
 
     /// Returns a counter or gauge at the end.
@@ -261,22 +275,8 @@ fn averaged<'a>(measures: impl Iterator<Item = Cow<'a, Measure>>) -> IndexMap<St
             }
         }
     }
-    add_zeros(&mut samples);
     let average = |(name, (unit, values)): (String, (String, Vec<f64>))| {
         Some((name, Averaged { unit, estimate: Estimate::of(&values)? }))
     };
     samples.into_iter().filter_map(average).collect()
-}
-
-/// Adds the zeros of accounts that lack a reason which those of other seeds have.
-fn add_zeros(samples: &mut IndexMap<String, (String, Vec<f64>)>) {
-    for place in 0..samples.len() {
-        let total = samples.get_index(place).and_then(|(name, _)| account_total(name));
-        let runs = total.and_then(|total| Some(samples.get(&total)?.1.len())).unwrap_or(0);
-        if let Some((_, (_, values))) = samples.get_index_mut(place)
-            && values.len() < runs
-        {
-            values.resize(runs, 0.0);
-        }
-    }
 }

@@ -57,9 +57,12 @@ impl Table {
         text
     }
 
-    /// Formats the table as CSV.
+    /// Formats the table as CSV, in the characters that programs read numbers in.
     pub fn to_csv(&self) -> String {
-        let cells = |cells: Vec<&str>| cells.into_iter().map(quoted).collect::<Vec<_>>().join(",") + "\n";
+        let plain = |text: &str| {
+            quoted(&text.replace('\u{202f}', "").replace('\u{a0}', " ").replace('\u{2212}', "-"))
+        };
+        let cells = |cells: Vec<&str>| cells.into_iter().map(plain).collect::<Vec<_>>().join(",") + "\n";
         let rows = self.rows.iter().map(|row| cells(row.iter().map(Cell::text).collect()));
         cells(self.head.iter().map(String::as_str).collect()) + &rows.collect::<String>()
     }
@@ -135,7 +138,7 @@ mod tests {
         let table = Table { caption: String::new(), head, rows };
         assert_eq!(table.to_text(false), "            n   verdict\n  a     1 000   met\n  bcd       7   x\n");
         assert!(table.to_text(true).contains("\u{1b}[32mmet    \u{1b}[0m"));
-        assert_eq!(table.to_csv(), ",n,verdict\na,1\u{202f}000,met\nbcd,7,x\n");
+        assert_eq!(table.to_csv(), ",n,verdict\na,1000,met\nbcd,7,x\n");
     }
 
     #[test]

@@ -102,8 +102,9 @@ fn bits(data: &Data) -> Vec<u64> {
 fn parquet_comes_back_as_it_went() {
     let mut series = record(&recorder(10)).series;
     series.columns[1].data = Data::Gauge(vec![7.0; series.times.len()]);
+    series.starts = Some([("late".to_owned(), Some(2.5)), ("never".to_owned(), None)].into());
     let back = there_and_back(&series, |_, _| true);
-    assert_eq!(back.times, series.times);
+    assert_eq!((&back.times, &back.starts), (&series.times, &series.starts));
     assert_eq!(back.columns.len(), series.columns.len());
     for (own, read) in series.columns.iter().zip(&back.columns) {
         assert_eq!(

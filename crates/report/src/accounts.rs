@@ -130,8 +130,13 @@ pub(crate) fn silent(point: &PointSummary) -> Vec<String> {
         .map(|(note, runs)| (note, *runs))
         .collect();
     let has_cause: HashSet<&str> = causes.iter().map(|(note, _)| &note.flow[..]).collect();
-    let goodput = |flow: &str| point.measures.get(&format!("{flow}.goodput")).map(|it| it.estimate.mean);
-    let causes = causes.into_iter().filter(|(note, _)| goodput(&note.flow).is_none_or(|it| it == 0.0));
+    let goodput = |flow: &str| point.measures.get(&format!("{flow}.goodput")).map(|it| it.estimate);
+    let all = point.seeds.len() as u64;
+    // Of a flow with goodput in some runs, the cause is that of the others.
+    let is_cause =
+        |runs: usize, it: bentpipe_record::stats::Estimate| it.mean == 0.0 || it.n + runs as u64 <= all;
+    let causes =
+        causes.into_iter().filter(|(note, runs)| goodput(&note.flow).is_none_or(|it| is_cause(*runs, it)));
     let zero = point.measures.iter().filter(|(_, averaged)| averaged.estimate.mean == 0.0);
     let flows: Vec<&str> = zero
         .filter_map(|(name, _)| name.strip_suffix(".goodput").filter(|it| flow_of(it).is_some()))
@@ -161,15 +166,27 @@ fn alike<'a>(point: &PointSummary, causes: impl Iterator<Item = (&'a FlowNote, u
     let note = |((pattern, fact, runs), flows): ((String, &FlowFact, usize), Vec<&str>)| {
         let in_runs = if runs < all { format!(" in {runs} of {all} runs") } else { String::new() };
         match flows[..] {
-            [flow] => format!("{} has no goodput{in_runs}: {fact}", named(flow)),
+            [flow] => format!("{} {}{in_runs}: {fact}", named(flow), lack(fact, false)),
             _ => format!(
-                "{} copies of {} have no goodput{in_runs}: of each, {fact}",
+                "{} copies of {} {}{in_runs}: of each, {fact}",
                 flows.len(),
-                named(&pattern)
+                named(&pattern),
+                lack(fact, true)
             ),
         }
     };
     alike.into_iter().map(note).collect()
+}
+
+/// Returns what a flow lacks for a cause. Not all traffic has goodput.
+fn lack(fact: &FlowFact, are_several: bool) -> &'static str {
+    match (fact, are_several) {
+        (FlowFact::Inactive | FlowFact::StartsAfterEnd | FlowFact::StartsAfterStop, _) => "did not run",
+        (FlowFact::EndsInWarmUp | FlowFact::NothingSent, false) => "has nothing to measure",
+        (FlowFact::EndsInWarmUp | FlowFact::NothingSent, true) => "have nothing to measure",
+        (_, false) => "has no goodput",
+        (_, true) => "have no goodput",
+    }
 }
 
 fn named(flow: &str) -> &str {
@@ -341,11 +358,15 @@ mod tests {
         .into();
         let expected = [
             "a has no goodput: its application asks for nothing",
-            "2 copies of c.* have no goodput: of each, it would start after its stop",
+            "2 copies of c.* did not run: of each, it would start after its stop",
         ];
         assert_eq!(silent(&idle), expected, "b has goodput after all");
         idle.seeds = vec![1, 2, 3];
         assert_eq!(silent(&idle)[0], "a has no goodput in 1 of 3 runs: its application asks for nothing");
+        // Goodput in one of three runs, and a cause in the others.
+        let late = FlowNote { flow: "flow.b".to_owned(), fact: FlowFact::StartsAfterEnd };
+        idle.flow_notes = [(late, 2)].into();
+        assert_eq!(silent(&idle)[0], "b did not run in 2 of 3 runs: it would start after the end of the run");
     }
 
     #[test]

@@ -15,7 +15,14 @@ pub fn comparison_page(first: &Variant, second: &Variant, comparison: &Compariso
         vec![("first".into(), first.name()), ("second".into(), second.name())];
     facts.push(("common seeds".into(), common.to_string()));
     let mut blocks = tables(&comparison.differences);
-    blocks.extend(comparison.note().into_iter().chain(comparison.intervals()).map(Block::Paragraph));
+    blocks.extend(
+        comparison
+            .note()
+            .into_iter()
+            .chain(comparison.intervals())
+            .chain(comparison.common_seeds())
+            .map(Block::Paragraph),
+    );
     let pairs = pairs(plots(first), plots(second));
     if !pairs.is_empty() {
         blocks.push(Block::Heading("Side by side".into()));

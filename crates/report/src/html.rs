@@ -139,11 +139,12 @@ impl Writer {
     }
 
     fn table(&mut self, table: &Table) {
-        self.html.push_str("<div class=\"scroll\" tabindex=\"0\"><table>");
+        // Outside of the part that scrolls: a caption is never wider than the page.
+        self.html.push_str("<div class=\"captioned\">");
         if !table.caption.is_empty() {
-            self.element("caption", &table.caption);
+            let _ = writeln!(self.html, "<p class=\"caption\">{}</p>", escape(&table.caption));
         }
-        self.html.push_str("<thead><tr>");
+        self.html.push_str("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr>");
         for (column, title) in table.head.iter().enumerate() {
             let number =
                 table.rows.first().is_some_and(|row| matches!(row.get(column), Some(Cell::Number(_))));
@@ -159,7 +160,7 @@ impl Writer {
             row.iter().for_each(|cell| self.cell(cell));
             self.html.push_str("</tr>\n");
         }
-        self.html.push_str("</tbody></table></div>\n");
+        self.html.push_str("</tbody></table></div></div>\n");
     }
 
     fn cell(&mut self, cell: &Cell) {

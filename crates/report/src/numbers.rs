@@ -2,6 +2,9 @@
 
 use super::axis::{Prefix, grouped};
 
+/// Least time that is shown, in seconds.
+const LEAST_S: f64 = 1e-12;
+
 /// A number with four significant digits.
 pub fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
@@ -31,6 +34,8 @@ pub fn with_interval(value: f64, half: Option<f64>) -> String {
 /// Formats a value with a suitable prefix and half its interval. An example is "1.234 ± 0.012 Mbit/s".
 /// Ratios are in per cent.
 pub fn quantity(value: f64, ci95: Option<f64>, unit: &str) -> String {
+    // The clock counts nanoseconds: an average that has faded below their thousandth is zero.
+    let value = if unit == "s" && value.abs() < LEAST_S { 0.0 } else { value };
     let (factor, unit) = match unit {
         "ratio" => (0.01, "%".to_owned()),
         "count" => (1.0, String::new()),
@@ -86,6 +91,7 @@ mod tests {
     fn quantities_take_prefixes() {
         assert_eq!(quantity(1_234_000.0, Some(12_000.0), "bit/s"), "1.234 \u{b1} 0.012\u{a0}Mbit/s");
         assert_eq!(quantity(0.54, None, "s"), "540.0\u{a0}ms");
+        assert_eq!(quantity(7.561e-62, None, "s"), quantity(0.0, None, "s"));
         assert_eq!(quantity(0.123, None, "ratio"), "12.30\u{a0}%");
         assert_eq!(quantity(3.0, None, "count"), "3");
         assert_eq!(quantity(3.0, Some(1.0), "count"), "3.0 \u{b1} 1.0");

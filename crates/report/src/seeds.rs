@@ -115,20 +115,12 @@ pub(super) fn fairness(point: &PointSummary, series: &Series) -> Option<Plot> {
     Some(plot).filter(|plot| !plot.is_empty())
 }
 
-/// Returns Jain's index at each instant that a flow has a share.
+/// Returns Jain's index at each instant. Flows that have not begun have no value, and those that get nothing have zero.
 fn index(flows: &[&[(f64, f64)]]) -> Vec<(f64, f64)> {
     let Some(longest) = flows.iter().max_by_key(|flow| flow.len()) else { return Vec::new() };
-    let begins: Vec<usize> = flows
-        .iter()
-        .map(|flow| flow.iter().position(|(_, share)| *share > 0.0).unwrap_or(flow.len()))
-        .collect();
     let at = |row: usize| {
-        let shares: Vec<f64> = flows
-            .iter()
-            .zip(&begins)
-            .filter(|(_, begin)| row >= **begin)
-            .filter_map(|(flow, _)| flow.get(row).map(|point| point.1))
-            .collect();
+        let shares = flows.iter().filter_map(|flow| flow.get(row).map(|point| point.1));
+        let shares: Vec<f64> = shares.filter(|share| !share.is_nan()).collect();
         if shares.len() < 2 {
             return None;
         }
@@ -294,11 +286,12 @@ mod tests {
     #[test]
     fn the_index_is_over_flows_that_have_begun_and_not_ended() {
         let first = [(1.0, 4.0), (2.0, 4.0), (3.0, 4.0), (4.0, 4.0)];
-        let second = [(1.0, 0.0), (2.0, 4.0), (3.0, 0.0)];
+        let second = [(1.0, f64::NAN), (2.0, 4.0), (3.0, 0.0)];
         let index = index(&[&first, &second]);
         assert!(index[0].1.is_nan() && index[3].1.is_nan(), "one flow alone has no index: {index:?}");
-        // A share of zero after the first delivery is starvation, and counts.
+        // A share of zero after the start is starvation, and counts.
         assert_eq!((index[1].1, index[2].1), (1.0, 0.5));
+        assert_eq!(super::index(&[&first, &[(1.0, 0.0)]])[0].1, 0.5, "one that gets nothing from the first");
     }
 
     #[test]

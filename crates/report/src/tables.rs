@@ -29,13 +29,17 @@ const FLOW: &[(&str, &str)] = &[
     ("timeouts", "timeouts"),
     ("loss", "loss"),
     ("voice-loss", "loss, with late packets"),
+    ("talker-loss", "talkers' loss"),
     ("r", "R"),
     ("mos", "MOS"),
     ("mouth-to-ear", "mouth to ear"),
     ("good-calls", "good calls"),
     ("calls-left-out", "calls with nothing in the window"),
-    ("calls", "calls"),
+    ("calls-offered", "calls offered"),
+    ("blocked-ratio", "blocked"),
+    ("calls", "placed"),
     ("calls-established", "established"),
+    ("calls-rejected", "refused"),
     ("calls-timed-out", "timed out"),
     ("post-dial-p50", "median post-dial delay"),
     ("set-up-p50", "median set-up time"),
@@ -201,8 +205,9 @@ fn collected(
         let copies_of = pattern(&thing);
         match copies[&copies_of] {
             count if count > most => {
-                let name = format!("{copies_of}, mean of {}", counted(&copies_of, count, point));
-                shown.entry(name).or_insert_with(|| of_group((&copies_of, count), columns, point));
+                let (n, name) = counted(&copies_of, count, point);
+                let name = format!("{copies_of}, mean of {name}");
+                shown.entry(name).or_insert_with(|| of_group((&copies_of, n), columns, point));
             }
             _ => {
                 shown.insert(thing, measures);
@@ -214,11 +219,16 @@ fn collected(
 
 /// Returns the number of copies that a mean is of.
 ///
-/// With it the number that the scenario has, if some never start.
-fn counted(copies: &str, count: usize, point: &PointSummary) -> String {
-    match group_value(&group(copies), "of", point) {
-        Some(of) if of > count as f64 => format!("{count} of {of}"),
-        _ => count.to_string(),
+/// That is the number of a run, in the mean over the seeds. With it comes its text, with the number that the scenario has if some have no value. `count` is the number with a value in any run.
+fn counted(copies: &str, count: usize, point: &PointSummary) -> (f64, String) {
+    // Both directions of a call are of one flow.
+    let group = group(copies.strip_suffix(".back").unwrap_or(copies));
+    let value = |what: &str| group_value(&group, what, point);
+    let n = value("n").unwrap_or(count as f64);
+    let text = quantity(n, None, "count");
+    match value("of") {
+        Some(of) if of > n => (n, format!("{text} of {}", quantity(of, None, "count"))),
+        _ => (n, text),
     }
 }
 
@@ -279,14 +289,27 @@ fn named<'a>(
     point.measures.keys().filter_map(|name| MeasureName::of(name)).filter(is_it).map(|of| of.thing)
 }
 
-/// Returns the numbers of copies that never start, which measures leave out.
+/// Returns the numbers of copies that never begin, which measures leave out.
 fn copies_left_out(point: &PointSummary) -> Vec<String> {
     let groups = named(SubjectKind::Group, "of", point);
     let note = |group: &str| {
-        let [n, of] = [group_value(group, "n", point)?, group_value(group, "of", point)?];
-        let [n_text, of_text, left_out] = [n, of, of - n].map(|count| quantity(count, None, "count"));
-        (n < of)
-            .then(|| format!("{group}: {n_text} of {of_text} copies; {left_out} would start after the end"))
+        let value = |what: &str| group_value(group, what, point);
+        let [n, of] = [value("n")?, value("of")?];
+        let text = |count: f64| quantity(count, None, "count");
+        // Versions without these numbers had one cause.
+        let known = value("after-end").zip(value("after-stop"));
+        let (after_end, after_stop) = known.unwrap_or((of - n, 0.0));
+        let causes = [(after_end, "after the end"), (after_stop, "after their stop")];
+        let causes: Vec<String> = causes
+            .iter()
+            .filter(|(count, _)| *count > 0.0)
+            .map(|(count, when)| format!("{} would start {when}", text(*count)))
+            .collect();
+        let mean = if point.seeds.len() > 1 { ", in the mean of the runs" } else { "" };
+        let begun = of - after_end - after_stop;
+        let note =
+            || format!("{group}: {} of {} copies begin; {}{mean}", text(begun), text(of), causes.join(", "));
+        (!causes.is_empty()).then(note)
     };
     groups.filter_map(note).collect()
 }
@@ -295,14 +318,14 @@ fn copies_left_out(point: &PointSummary) -> Vec<String> {
 ///
 /// Copies without a delivery have no delay, and others never time out: each measure is of those that have it.
 fn of_group<'a>(
-    (copies, count): (&str, usize),
+    (copies, count): (&str, f64),
     columns: &[(&'a str, &str)],
     point: &PointSummary,
 ) -> IndexMap<&'a str, Shown> {
     let group = group(copies);
     let mean = |measure: &str| {
         let averaged = point.measures.get(&format!("group.{group}.{measure}.mean"))?.clone();
-        let n = group_value(&group, &format!("{measure}.n"), point).filter(|n| *n != count as f64);
+        let n = group_value(&group, &format!("{measure}.n"), point).filter(|n| *n != count);
         let runs = runs_of(&averaged, point);
         Some(Shown { averaged, n, runs })
     };
@@ -334,6 +357,8 @@ pub fn group_table(point: &PointSummary) -> Option<Table> {
     let columns = [
         ("n", "copies"),
         ("of", "of"),
+        ("after-end", "after the end"),
+        ("after-stop", "after their stop"),
         ("mean", "mean"),
         ("sd", "standard deviation"),
         ("p5", "5 %"),
@@ -452,7 +477,12 @@ mod tests {
             point.measures.insert(format!("group.a.{what}"), counted);
         }
         assert_eq!(first_column(flow_table(&point)), ["a.*, mean of 13 of 500", "single"]);
-        assert_eq!(notes(&point), ["a: 13 of 500 copies; 487 would start after the end"]);
+        assert_eq!(notes(&point), ["a: 13 of 500 copies begin; 487 would start after the end"]);
+        let counted = |mean| Averaged { unit: "count".into(), estimate: Estimate { n: 1, mean, ci95: None } };
+        point.measures.insert("group.a.after-end".into(), counted(480.0));
+        point.measures.insert("group.a.after-stop".into(), counted(5.0));
+        let note = "a: 15 of 500 copies begin; 480 would start after the end, 5 would start after their stop";
+        assert_eq!(notes(&point), [note], "two begin and have no value");
         let table = group_table(&point).expect("a table");
         let cells = |row: usize| table.rows[row][..3].iter().map(Cell::text).collect::<Vec<_>>();
         assert_eq!((cells(0), cells(1)), (vec!["a.goodput", "", ""], vec!["a", "13", "500"]));

@@ -38,8 +38,8 @@ const COMPLETION: &str = "completion";
 /// Metric that says whether a flow has ended, at its sender. Flows without it end when their data have arrived.
 const ENDED: &str = "ended";
 
-/// Metrics of which the first growth at its sender is the start of a flow.
-const BEGUN: [&str; 4] = ["sent", "segments-sent", "requests", "calls"];
+/// Metrics whose first growth starts a flow where results lack the starts.
+const BEGUN: [&str; 3] = ["sent", "segments-sent", "requests"];
 
 /// Returns `true` if a metric is in a diagram, or begins or ends a curve.
 pub(super) fn is_drawn(subject: &str, metric: &Declaration) -> bool {
@@ -60,7 +60,7 @@ fn flow_of(element: &str) -> &str {
 /// Samples, and when flows began and ended.
 struct Times<'a> {
     seconds: Vec<f64>,
-    /// Last sample before a flow sent anything; infinite if it never did. Absent of flows that began with the run.
+    /// Start of a flow; infinite if it never begins. Absent of flows that begin with the run.
     begins: HashMap<&'a str, f64>,
     ends: HashMap<&'a str, f64>,
 }
@@ -80,10 +80,17 @@ impl<'a> Times<'a> {
             (!unended.contains(flow)).then_some((flow, last))
         };
         let seconds = series.seconds();
-        Times { begins: begins(series, &seconds), ends: ending.filter_map(end).collect(), seconds }
+        let begins = series.starts.as_ref().map(|starts| {
+            starts.iter().map(|(flow, start)| (&flow[..], start.unwrap_or(f64::INFINITY))).collect()
+        });
+        Times {
+            begins: begins.unwrap_or_else(|| begins_of(series, &seconds)),
+            ends: ending.filter_map(end).collect(),
+            seconds,
+        }
     }
 
-    /// Returns the last sample before an element's flow began.
+    /// Returns the instant at which an element's flow began.
     fn begin(&self, element: &str) -> f64 {
         let flow = flow_of(element);
         self.begins.get(flow).copied().unwrap_or(f64::NEG_INFINITY)
@@ -106,7 +113,7 @@ impl<'a> Times<'a> {
 /// Returns the last sample before each flow sent anything.
 ///
 /// Flows that begin with the run have none.
-fn begins<'a>(series: &'a Series, seconds: &[f64]) -> HashMap<&'a str, f64> {
+fn begins_of<'a>(series: &'a Series, seconds: &[f64]) -> HashMap<&'a str, f64> {
     let mut first: HashMap<&str, usize> = HashMap::new();
     let columns = series.columns.iter().filter(|column| BEGUN.contains(&column.metric.name()));
     for column in columns {
@@ -190,14 +197,17 @@ impl<'a> Drawn<'a> {
         end(&self.column.element)
     }
 
-    /// Returns the curve as far as its flow lasted.
+    /// Returns the curve from the start of its flow as far as that lasted. In front of the start it has no values.
     fn points(&self, times: &Times<'_>) -> Vec<(f64, f64)> {
         let (values, end) = (self.column.data.to_f64(), times.end(&self.column.element));
         let samples = times.seconds.iter().copied().zip(values);
-        match self.style {
+        let mut points = match self.style {
             Style::Rate => growth(samples.collect(), end, self.column.unit().per_second_factor()),
             Style::Line | Style::Limit => samples.take_while(|(at, _)| *at <= end).collect(),
-        }
+        };
+        let begin = times.begin(&self.column.element);
+        points.iter_mut().filter(|(at, _)| *at <= begin).for_each(|(_, value)| *value = f64::NAN);
+        points
     }
 }
 
@@ -334,7 +344,7 @@ pub(super) fn label(title: &str) -> String {
 /// A curve with the pattern of its subject, and its metric.
 struct Named {
     copies: String,
-    /// Last sample before its flow began.
+    /// Instant at which its flow began.
     begin: f64,
     curve: Curve,
 }
@@ -374,19 +384,23 @@ fn window_of(samples: usize) -> usize {
 
 /// Returns the growth per second up to `end`, times `factor`.
 ///
-/// A last window of less than half the length would show single packets: it is one with the window before.
+/// It reaches to the last sample. A last window of less than half the length would show single packets: it is one with the window
+/// before.
 fn growth(samples: Vec<(f64, f64)>, end: f64, factor: f64) -> Vec<(f64, f64)> {
     let step = window_of(samples.len());
+    let last = samples.last().copied();
     let mut windows: Vec<(f64, f64)> = samples.into_iter().step_by(step).collect();
+    windows.extend(last.filter(|last| windows.last().is_some_and(|other| other.0 < last.0)));
+    let length = windows.windows(2).map(|pair| pair[1].0 - pair[0].0).next().unwrap_or(0.0);
     let after = windows.partition_point(|window| window.0 < end);
     if let Some(last) = windows.get_mut(after) {
-        let to = std::mem::replace(&mut last.0, end);
+        last.0 = end;
         windows.truncate(after + 1);
-        if let [.., _, (from, _), _] = windows[..]
-            && end - from < (to - from) / 2.0
-        {
-            windows.remove(after - 1);
-        }
+    }
+    if let [.., _, (from, _), (to, _)] = windows[..]
+        && to - from < length / 2.0
+    {
+        windows.remove(windows.len() - 2);
     }
     let rate = |pair: &[(f64, f64)]| {
         let ((from, before), (to, after)) = (pair[0], pair[1]);
@@ -411,9 +425,8 @@ fn few(curves: Vec<Named>) -> (Vec<Curve>, String) {
     }
     let mut groups: IndexMap<String, Vec<Curve>> = IndexMap::new();
     let mut all: HashMap<String, usize> = HashMap::new();
-    for Named { copies, begin, mut curve } in curves {
+    for Named { copies, begin, curve } in curves {
         *all.entry(copies.clone()).or_default() += 1;
-        curve.points.iter_mut().filter(|(at, _)| *at <= begin).for_each(|(_, y)| *y = f64::NAN);
         let of_copies = groups.entry(copies).or_default();
         if begin < f64::INFINITY {
             of_copies.push(curve);
@@ -507,7 +520,11 @@ mod tests {
                 columns.push(Column { part, element, metric, data: Data::Gauge(data) });
             }
         }
-        Series { times: (0..=10).map(|second| Time::from_nanos(second * 1_000_000_000)).collect(), columns }
+        Series {
+            times: (0..=10).map(|second| Time::from_nanos(second * 1_000_000_000)).collect(),
+            columns,
+            starts: None,
+        }
     }
 
     #[test]
@@ -629,6 +646,41 @@ mod tests {
             plot.note
         );
         assert!(!plots(&series(&[20.0; 3]))[0].note.contains("Shown"));
+    }
+
+    #[test]
+    fn rates_reach_to_the_end_of_the_run() {
+        let of = |samples: u32| {
+            let samples = (0..=samples).map(|n| (f64::from(n), 500.0 * f64::from(n)));
+            growth(samples.collect(), f64::INFINITY, 8.0)
+        };
+        // Windows of three samples: one is left over at 181, two at 182.
+        for (samples, before_last) in [(181, 177.0), (182, 180.0)] {
+            let rates = of(samples);
+            assert!(rates.iter().all(|(_, rate)| *rate == 4000.0), "{rates:?}");
+            let ends = [rates.len() - 2, rates.len() - 1].map(|n| rates[n].0);
+            assert_eq!(ends, [before_last, f64::from(samples)]);
+        }
+    }
+
+    #[test]
+    fn starts_are_the_scenarios_whatever_was_sent() {
+        let mut series = series(&[20.0; 12]);
+        // Copies 11 and 12 get nothing: one has begun, one never does. Copy 1 begins at 5 s.
+        for place in [20, 22] {
+            series.columns[place].data = Data::Gauge(vec![0.0; 11]);
+        }
+        series.columns[0].data =
+            Data::Gauge((0..=10).map(|second| 1000.0 * f64::from((second - 5).max(0))).collect());
+        series.starts = Some([("a.1".to_owned(), Some(5.0)), ("a.12".to_owned(), None)].into());
+        let mean = plots(&series).remove(0).curves.remove(0);
+        assert_eq!(mean.name, "a.*, mean of 11 of 12");
+        let at = |second: f64| mean.points.iter().find(|point| point.0 == second).map(|point| point.1);
+        assert_eq!(at(4.0), Some(8000.0 * 9.0 / 10.0), "nothing that has begun is left out");
+        assert_eq!(at(8.0), Some(8000.0 * 10.0 / 11.0));
+        // A single curve begins with its flow.
+        let (_, points) = shares(&series).remove(0);
+        assert!(points.iter().all(|(at, rate)| (*at <= 5.0) == rate.is_nan()), "{points:?}");
     }
 
     #[test]

@@ -87,6 +87,37 @@ pub fn of(scenario: &Scenario, (name, flow): (&str, &Flow)) -> Vec<u64> {
     (0..all).filter(is_alike).collect()
 }
 
+/// Returns the name of a flow's copy number `n`, from zero.
+///
+/// It is NAME.N, or NAME without other copies.
+pub fn name_of(scenario: &Scenario, (name, flow): (&str, &Flow), n: u64) -> String {
+    let all = u64::from(flow.count) * u64::from(copies(scenario, [&flow.from, &flow.to]));
+    let is_one = all == 1 || apart(&scenario.flow, name).is_some();
+    if is_one { name.to_owned() } else { format!("{name}.{}", n + 1) }
+}
+
+/// Returns the start of a flow's copy number `n`, from zero.
+///
+/// # Errors
+/// Returns [`Never`] if it would start at the end of the run or later, or at its stop or later.
+pub fn begin(scenario: &Scenario, flow: (&str, &Flow), n: u64, seed: u64) -> Result<Span, Never> {
+    let at = start(scenario, flow, n, seed);
+    match flow.1.stop {
+        _ if at >= scenario.duration => Err(Never::BehindTheEnd),
+        Some(stop) if at >= stop => Err(Never::BehindItsStop),
+        _ => Ok(at),
+    }
+}
+
+/// Cause for which a flow or a copy never begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Never {
+    /// Start at the end of the run or later.
+    BehindTheEnd,
+    /// Start at its stop or later.
+    BehindItsStop,
+}
+
 /// Returns the numbers of a flow's copies: those that start during the run, and all.
 pub fn started(scenario: &Scenario, (name, flow): (&str, &Flow), seed: u64) -> (u64, u64) {
     let of = of(scenario, (name, flow));

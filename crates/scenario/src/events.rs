@@ -141,7 +141,8 @@ impl Schedule<'_> {
         let rows = series::parse(&text).map_err(|(line, problem)| format!("{shown}:{line}: {problem}"))?;
         for (line, at, key, text) in rows {
             let key = &key::normal(key);
-            let node = Node::of_text(text, origin);
+            // What is wrong with a value has the line that it is in.
+            let node = Node::of_text(text, &Origin::Override(format!("{shown}:{line}").into()));
             let placed = self.ensure_placed(key, origin, &node);
             placed.map_err(|problem| format!("{shown}:{line}: {key}: {problem}"))?;
             let at = event.at + at;

@@ -51,7 +51,7 @@ impl<P: Protocol> Answering<P> {
                 self.up.insert(call);
             }
             Happening::Ended if self.up.remove(&call) => self.ended += 1,
-            Happening::Ended | Happening::TimedOut | Happening::Failed => self.failed += 1,
+            Happening::Ended | Happening::TimedOut | Happening::Failed(_) => self.failed += 1,
             Happening::Ringing | Happening::Answered => {}
         }
     }

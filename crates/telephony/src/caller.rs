@@ -10,7 +10,7 @@ use bentpipe_units::{Span, Time};
 use crate::config::Calls;
 use crate::metrics;
 use crate::party::{Party, Role};
-use crate::protocol::{Happening, Protocol};
+use crate::protocol::{Cause, Happening, Protocol};
 use crate::station::Station;
 
 /// Calling end of a flow.
@@ -33,6 +33,8 @@ pub struct Placing<P: Protocol> {
     timed_out: u64,
     failed: u64,
     given_up: u64,
+    /// Calls refused as busy, and for want of capacity.
+    refused: [u64; 2],
     blocked: u64,
     up: u64,
     /// Calls placed in the window of measures, by what became of them.
@@ -106,6 +108,7 @@ impl<P: Protocol> Party<P, Placing<P>> {
             timed_out: 0,
             failed: 0,
             given_up: 0,
+            refused: [0; 2],
             blocked: 0,
             up: 0,
             of_window: OfWindow::default(),
@@ -188,13 +191,28 @@ impl<P: Protocol> Placing<P> {
                 self.timed_out += 1;
                 self.of_window.timed_out += u64::from(is_of_window);
             }
-            Happening::Failed => {
+            Happening::Failed(cause) => {
                 let known = self.known(call);
                 self.forget(cx.now(), call, CallEnd::Failed);
                 self.note_failure(known);
+                let [is_given_up, _] = known;
+                match cause {
+                    Cause::Busy => self.refused[0] += u64::from(!is_given_up),
+                    Cause::NoCapacity => self.refused[1] += u64::from(!is_given_up),
+                    Cause::Other => {}
+                }
             }
             Happening::Incoming | Happening::Confirmed => {}
         }
+    }
+
+    /// Returns the calls given up whose end has not come yet.
+    ///
+    /// They are all, and those of the window.
+    fn cancelling(&self) -> [u64; 2] {
+        let cancelled = self.calls.values().filter(|placed| placed.is_given_up && !placed.is_up);
+        let of_window = cancelled.clone().filter(|placed| !placed.is_of_warm_up).count();
+        [cancelled.count() as u64, of_window as u64]
     }
 
     /// Returns whether a call was given up, and whether it is of the window.
@@ -309,6 +327,8 @@ impl<P: Protocol> Role<P> for Placing<P> {
     }
 
     fn observe(&self, observer: &mut dyn Observer) {
+        let [cancelling, of_window] = self.cancelling();
+        observer.counter(&metrics::CALLS_OFFERED, self.placed + self.blocked);
         observer.counter(&metrics::CALLS, self.placed);
         observer.counter(&metrics::CALLS_ESTABLISHED, self.established);
         observer.counter(&metrics::CALLS_ENDED, self.ended);
@@ -320,10 +340,18 @@ impl<P: Protocol> Role<P> for Placing<P> {
         let OfWindow { established, timed_out, failed, given_up } = self.of_window;
         observer.gauge(&metrics::ESTABLISHED_OF_WINDOW, established as f64);
         observer.gauge(&metrics::TIMED_OUT_OF_WINDOW, timed_out as f64);
-        observer.gauge(&metrics::FAILED_OF_WINDOW, failed as f64);
+        observer.gauge(&metrics::FAILED_OF_WINDOW, (failed + of_window) as f64);
         observer.gauge(&metrics::REJECTED_OF_WINDOW, (failed - given_up) as f64);
-        observer.gauge(&metrics::GIVEN_UP_OF_WINDOW, given_up as f64);
-        observer.gauge(&metrics::CALLS_WAITING, self.calls.len() as f64 - self.up as f64);
+        observer.gauge(&metrics::GIVEN_UP_OF_WINDOW, (given_up + of_window) as f64);
+        observer.gauge(&metrics::CALLS_WAITING, (self.calls.len() as u64 - self.up - cancelling) as f64);
+        if observer.counts_units() {
+            let [busy, no_capacity] = self.refused;
+            let others = self.failed - self.given_up - busy - no_capacity;
+            observer.gauge(&metrics::CALLS_CANCELLING, cancelling as f64);
+            observer.gauge(&metrics::CALLS_BUSY, busy as f64);
+            observer.gauge(&metrics::CALLS_WITHOUT_CAPACITY, no_capacity as f64);
+            observer.gauge(&metrics::CALLS_REFUSED_OTHERWISE, others as f64);
+        }
         observer.gauge(&metrics::CALLS_UP, self.up as f64);
         observer.histogram(&metrics::POST_DIAL_DELAYS, &self.post_dial);
         observer.histogram(&metrics::SET_UP_TIMES, &self.set_up);

@@ -14,8 +14,12 @@ const fn of_window(name: &'static str, label: &'static str) -> Sum {
 }
 
 bentpipe_net::metrics! {
-    Counter CALLS = "calls", Count, "Calls placed or received" => .drawn_at(End::Sender, Draw::Line("Calls offered and carried")).summed(&[at_caller("calls", "Calls placed", How::Grown).since(2)])
+    Counter CALLS_OFFERED = "calls-offered", Count, "Calls offered: those placed, and those for which no line was free"
+        => .drawn_at(End::Sender, Draw::Line("Calls offered and carried"))
+        .summed(&[at_caller("calls-offered", "Calls offered, those without a free line included", How::Grown).since(2)])
         .units("calls", &[UnitEntry::sender(UnitColumn::Offered, "")], UnitRest::None);
+    Counter CALLS = "calls", Count, "Calls placed or received"
+        => .summed(&[at_caller("calls", "Calls placed", How::Grown).since(2)]);
     Counter CALLS_ESTABLISHED = "calls-established", Count, "Calls established"
         => .drawn_at(End::Sender, Draw::Line("Calls offered and carried"))
         .units("calls", &[UnitEntry::sender(UnitColumn::Delivered, "")], UnitRest::None);
@@ -23,15 +27,21 @@ bentpipe_net::metrics! {
     Counter CALLS_TIMED_OUT = "calls-timed-out", Count, "Calls failed by Timer B, or without acknowledgement"
         => .units("calls", &[UnitEntry::sender(UnitColumn::Dropped, "timed-out")], UnitRest::None);
     Counter CALLS_FAILED = "calls-failed", Count, "Calls failed for other reasons";
-    Counter CALLS_REJECTED = "calls-rejected", Count, "Calls that the other end refused"
+    Counter CALLS_REJECTED = "calls-rejected", Count, "Calls refused by an exchange or the other end";
+    Gauge CALLS_BUSY = "calls-busy", Count, "Calls refused as busy: a phone, or a conference that is full"
+        => .units("calls", &[UnitEntry::sender(UnitColumn::Refused, "busy")], UnitRest::None);
+    Gauge CALLS_WITHOUT_CAPACITY = "calls-without-capacity", Count, "Calls refused for want of capacity, as beyond the limit of a trunk"
+        => .units("calls", &[UnitEntry::sender(UnitColumn::Refused, "no-capacity")], UnitRest::None);
+    Gauge CALLS_REFUSED_OTHERWISE = "calls-refused-otherwise", Count, "Calls refused for other causes"
         => .units("calls", &[UnitEntry::sender(UnitColumn::Refused, "by-the-other-end")], UnitRest::None);
+    Gauge CALLS_CANCELLING = "calls-cancelling", Count, "Calls given up whose end has not come yet"
+        => .units("calls", &[UnitEntry::sender(UnitColumn::Dropped, "given-up")], UnitRest::None);
     Counter CALLS_BLOCKED = "calls-blocked", Count, "Calls not placed, all lines of the caller busy"
-        => .summed(&[at_caller("calls-blocked", "Calls not placed, all lines busy", How::Grown)])
-        .units(
-            "calls",
-            &[UnitEntry::sender(UnitColumn::Offered, ""), UnitEntry::sender(UnitColumn::Refused, "all-lines-busy")],
-            UnitRest::None,
-        );
+        => .summed(&[
+            at_caller("calls-blocked", "Calls not placed, all lines busy", How::Grown),
+            at_caller("blocked-ratio", "Share of calls not placed, all lines busy", How::Over(&CALLS_OFFERED)).since(2),
+        ])
+        .units("calls", &[UnitEntry::sender(UnitColumn::Refused, "all-lines-busy")], UnitRest::None);
     Counter CALLS_GIVEN_UP = "calls-given-up", Count, "Calls that the caller gave up before an answer"
         => .units("calls", &[UnitEntry::sender(UnitColumn::Dropped, "given-up")], UnitRest::None);
     Gauge ESTABLISHED_OF_WINDOW = "window-established", Count, "Calls placed in the window and established"
@@ -40,8 +50,8 @@ bentpipe_net::metrics! {
         => .summed(&[of_window("calls-timed-out", "Calls failed by Timer B, or without acknowledgement")]);
     Gauge FAILED_OF_WINDOW = "window-failed", Count, "Calls placed in the window that failed for other reasons"
         => .summed(&[of_window("calls-failed", "Calls failed for other reasons")]);
-    Gauge REJECTED_OF_WINDOW = "window-rejected", Count, "Calls placed in the window that the other end refused"
-        => .summed(&[of_window("calls-rejected", "Calls refused by the other end")]);
+    Gauge REJECTED_OF_WINDOW = "window-rejected", Count, "Calls placed in the window that an exchange or the other end refused"
+        => .summed(&[of_window("calls-rejected", "Calls refused by an exchange or the other end")]);
     Gauge GIVEN_UP_OF_WINDOW = "window-given-up", Count, "Calls placed in the window that the caller gave up before an answer"
         => .summed(&[of_window("calls-given-up", "Calls given up before an answer")]);
     Gauge CALLS_WAITING = "calls-waiting", Count, "Calls that wait for an answer"

@@ -33,14 +33,45 @@ pub enum Happening {
     Ended,
     /// The peer does not answer the protocol.
     TimedOut,
-    /// The call failed for another reason.
-    Failed,
+    /// The call failed for another cause.
+    Failed(Cause),
+}
+
+/// Cause of a call that failed, as an answer has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Busy: a phone, or a conference that is full.
+    Busy,
+    /// No capacity: the limit of a trunk, or no free port of an exchange.
+    NoCapacity,
+    /// Another one.
+    Other,
+}
+
+impl Cause {
+    /// Returns that of a final response of SIP.
+    pub(crate) fn of_status(status: u16) -> Cause {
+        match status {
+            486 | 600 => Cause::Busy,
+            503 => Cause::NoCapacity,
+            _ => Cause::Other,
+        }
+    }
+
+    /// Returns that of a cause code of IAX2, which Q.850 defines.
+    pub(crate) fn of_code(code: Option<u8>) -> Cause {
+        match code {
+            Some(17) => Cause::Busy,
+            Some(34 | 42) => Cause::NoCapacity,
+            _ => Cause::Other,
+        }
+    }
 }
 
 impl Happening {
     /// Returns `true` if nothing follows in the call.
     pub(crate) fn is_last(self) -> bool {
-        matches!(self, Happening::Ended | Happening::TimedOut | Happening::Failed)
+        matches!(self, Happening::Ended | Happening::TimedOut | Happening::Failed(_))
     }
 }
 

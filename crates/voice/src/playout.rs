@@ -198,6 +198,11 @@ impl Buffer {
         at
     }
 
+    /// Returns the playout time of a time stamp as the present spurt has it. `None` before the first packet.
+    pub fn plays_at(&self, stamp: i64) -> Option<i64> {
+        self.offset.map(|offset| stamp.saturating_add(offset))
+    }
+
     /// Returns the present playout delay above a transit time, in nanoseconds.
     pub fn margin(&self, transit: i64) -> Option<i64> {
         self.offset.map(|offset| offset.saturating_sub(transit))

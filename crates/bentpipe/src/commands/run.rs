@@ -7,7 +7,7 @@ use bentpipe_lab::plan::{Plan, Seeds};
 use bentpipe_lab::run::{self, Assembled, Folder, Request, Results};
 use bentpipe_record::{LedgerText, PointSummary};
 use bentpipe_report::{flow_notes, flow_table, interval, link_table, notes, results_page};
-use bentpipe_scenario::Document;
+use bentpipe_scenario::{Document, Scenario};
 
 use super::{Failure, command_line, document};
 use crate::arguments::RunArguments;
@@ -66,9 +66,20 @@ fn run_with(arguments: &RunArguments, set_up: impl FnOnce(&mut Terminal)) -> Res
     results_page(&results.with_texts(&request)).write(&page).map_err(Failure::bad)?;
     if !arguments.common.quiet {
         show::out(&shown(&results));
+        let late = request.plan.points.first().and_then(|point| late_events(&point.scenario));
+        show::out(&noted(late));
     }
     show::out(&format!("report: {}\n", page.display()));
     Ok(results.folder.path().to_owned())
+}
+
+/// Returns a note on events that lie behind the end of the run.
+fn late_events(scenario: &Scenario) -> Option<String> {
+    let (all, end) = (scenario.event.len(), scenario.duration);
+    let late = scenario.event.iter().filter(|event| event.instants(end).all(|at| at >= end)).count();
+    (late > 0).then(|| {
+        format!("{late} of {all} events are at the end of the run or behind it: they change nothing")
+    })
 }
 
 /// Adds the flows of `--packets` to those whose packets the scenario records.

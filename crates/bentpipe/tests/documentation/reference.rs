@@ -197,10 +197,11 @@ A measure is a quotient of what happened in one interval:
 
 | measure | numerator | denominator | interval |
 |---|---|---|---|
-| `flows.goodput` | sum of the numerators of `goodput` | seconds | window |
+| `flows.goodput` | sum of the numerators of `goodput`, of several flows; one that does not begin has zero | seconds | window |
 | `flows.fairness` | Jain's index of `goodput`, of flows that ask for the same: bulk transfers, or equal traffic and application | - | arriving, of each flow |
 | `group.NAME.n` | copies with a value | - | window |
-| `group.NAME.of` | copies that the scenario has; those that would start at the end or later have no value | - | - |
+| `group.NAME.of` | copies that the scenario has; those that never begin have no value | - | - |
+| `group.NAME.after-end`, `.after-stop` | copies of a flow that never begin: their start is at the end or later, or at their stop or later | - | - |
 | `group.NAME.MEASURE.n` | copies with a value of this measure | - | - |
 | `group.NAME.MEASURE.mean` | sum of the copies' values | `group.NAME.MEASURE.n` | that of the measure |
 | `group.NAME.MEASURE.sd`, `.p5`, `.p50`, `.p95` | standard deviation and quantiles of the copies' values | - | that of the measure |
@@ -212,7 +213,7 @@ A measure is a quotient of what happened in one interval:
 
 Payload counts in the interval in which it arrived for the first time, whether or not a hole in front of it is filled later. What a flow
 sent before its stop arrives after it, a TCP sender's whole buffer too, so that its rate has the time until the last arrival. An interval that
-begins with the window is a sample (`probe.interval`) long at least.
+begins with the window is 100 ms long at least.
 
 `loss`, `voice-loss` and `unanswered` are of the account of the flow's packets that were sent in the window: of those dropped, delivered and taken
 over, the dropped. A packet counts by the time of its sending: what was sent in the warm-up is left out, whenever it ends. What waits or is

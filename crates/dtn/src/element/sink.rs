@@ -122,6 +122,7 @@ impl Element for Sink {
         observer.counter(&metrics::PACKETS, self.packets);
         observer.counter(&metrics::DELIVERED_BYTES, self.bytes);
         observer.counter(&metrics::ARRIVED_BYTES, self.bytes);
+        observer.last_arrival((self.packets > self.duplicates).then_some(self.last));
         observer.counter(&metrics::DUPLICATES, self.duplicates);
         observer.counter(&own::ARRIVED, unique);
         self.observe_others(now, observer);

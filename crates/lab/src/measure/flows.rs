@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use bentpipe_net::metric::End;
 use bentpipe_record::Measure;
-use bentpipe_scenario::{Application, Flow, Scenario, Traffic, copies};
+use bentpipe_scenario::copies::{self, Never};
+use bentpipe_scenario::{Application, Flow, Scenario, Traffic};
 use bentpipe_transport::tcp;
 use bentpipe_units::Span;
 
@@ -12,22 +13,50 @@ use super::groups::{is_goodput, jain};
 use super::run::{Active, Run, Summed};
 use super::subjects::{Kind, Subject, find};
 
-/// Returns the measures of each flow that starts before the end of the run.
+/// Returns the measures of each flow that begins before its stop and the end.
 ///
 /// Calls have them in both directions.
 pub(super) fn sums<'a>(scenario: &Scenario, run: &Run<'a>, subjects: &[Subject<'a>]) -> Vec<Summed<'a>> {
     let flows = subjects.iter().filter(|subject| subject.kind == Kind::Flow);
-    let active = flows.map(|flow| (flow, active(scenario, flow, run)));
-    let started = active.filter(|(_, [sending, _])| sending.start_s < run.duration_s);
-    let sums = |(flow, active): (&Subject<'a>, [Active; 2])| {
-        let mut sums = run.sums(flow, active);
+    let begun = flows.filter(|flow| never(run, flow.path).is_none());
+    let sums = |flow: &Subject<'a>| {
+        let mut sums = run.sums(flow, active(scenario, flow, run));
         if is_both_ways(flow, run) {
-            let back = run.sums(&flow.back(), active);
+            let flow = flow.back();
+            let back = run.sums(&flow, active(scenario, &flow, run));
             sums.extend(back.into_iter().filter(|summed| !summed.sum.is_of_whole));
         }
         sums
     };
-    started.flat_map(sums).collect()
+    begun.flat_map(sums).collect()
+}
+
+/// Returns the cause for which a flow or a copy never begins.
+///
+/// An emulation may end before the scenario does.
+pub(super) fn never(run: &Run<'_>, path: &str) -> Option<Never> {
+    let (name, flow, copy) = find(run.scenario, path)?;
+    match copies::begin(run.scenario, (name, flow), copy, run.seed) {
+        Ok(start) if start.as_secs_f64() < run.duration_s => None,
+        Err(Never::BehindItsStop) => Some(Never::BehindItsStop),
+        _ => Some(Never::BehindTheEnd),
+    }
+}
+
+/// Returns the starts of flows that do not begin with the run, in seconds. `None` of those that never begin.
+pub(crate) fn starts(scenario: &Scenario, seed: u64) -> BTreeMap<String, Option<f64>> {
+    let mut starts = BTreeMap::new();
+    for (name, flow) in &scenario.flow {
+        for copy in copies::of(scenario, (name, flow)) {
+            let begin = copies::begin(scenario, (name, flow), copy, seed).map(Span::as_secs_f64).ok();
+            if begin != Some(0.0) {
+                // Copies that start together may be one element, which has no number.
+                starts.entry(name.clone()).or_insert(begin);
+                starts.insert(copies::name_of(scenario, (name, flow), copy), begin);
+            }
+        }
+    }
+    starts
 }
 
 /// Returns `true` if a flow carries the same in both directions.
@@ -39,13 +68,22 @@ fn is_both_ways(flow: &Subject<'_>, run: &Run<'_>) -> bool {
     reports(End::Sender) && reports(End::Receiver)
 }
 
-/// Returns the measures of all flows together.
-pub(super) fn of_all(scenario: &Scenario, sums: &[Summed<'_>], whole_s: f64) -> Vec<Measure> {
-    let goodputs: Vec<&Summed<'_>> =
-        sums.iter().filter(|summed| is_goodput(summed) && summed.way.is_empty()).collect();
-    if goodputs.iter().filter(|flow| flow.value().is_finite()).count() < 2 {
+/// Returns the measures of all flows together, of which there are several with goodput.
+///
+/// One that does not begin with this seed has got nothing.
+pub(super) fn of_all(
+    scenario: &Scenario,
+    run: &Run<'_>,
+    subjects: &[Subject<'_>],
+    sums: &[Summed<'_>],
+) -> Vec<Measure> {
+    let whole_s = run.whole_s();
+    let flows = subjects.iter().filter(|subject| subject.kind == Kind::Flow);
+    if flows.filter(|flow| run.has_goodput(flow)).count() < 2 {
         return Vec::new();
     }
+    let goodputs: Vec<&Summed<'_>> =
+        sums.iter().filter(|summed| is_goodput(summed) && summed.way.is_empty()).collect();
     let sum = goodputs.iter().map(|flow| flow.over(whole_s)).sum();
     let all = Measure::new("flows.goodput", "bit/s", sum).map(|all| all.since(newest(&goodputs)));
     all.into_iter().chain(fairness(scenario, &goodputs)).collect()

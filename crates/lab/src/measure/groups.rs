@@ -2,20 +2,20 @@
 
 use std::collections::HashSet;
 
-use bentpipe_net::metric::{How, Metric};
+use bentpipe_net::metric::How;
 use bentpipe_record::{Measure, SubjectKind, group_of, stats};
-use bentpipe_transport::{app, tcp};
+use bentpipe_scenario::copies::Never;
 use indexmap::IndexMap;
 
-use super::run::Summed;
-use super::subjects::Subject;
+use super::run::{Summed, is_delivered};
+use super::subjects::{Kind, Subject};
 
-/// Bytes of application data that reached a receiver.
-static DELIVERED: [&Metric; 2] = [&tcp::metrics::ARRIVED_BYTES.metric, &app::metrics::ARRIVED_BYTES.metric];
+/// Names of the numbers of copies in a group. Those of flows that never begin come last.
+const COUNTS: [&str; 4] = ["n", "of", "after-end", "after-stop"];
 
 /// Returns `true` if a measure is a flow's goodput.
 pub(super) fn is_goodput(summed: &Summed<'_>) -> bool {
-    matches!(summed.sum.how, How::PerSecond) && DELIVERED.iter().any(|metric| summed.metric.is(metric))
+    matches!(summed.sum.how, How::PerSecond) && is_delivered(summed.metric)
 }
 
 /// Returns R. Jain's index of fairness: one if all have the same, 1/n if one has all.
@@ -34,23 +34,36 @@ struct Group<'a> {
     since: u32,
 }
 
-/// Returns the numbers of copies in each group: those with a value, and all.
+/// Returns the numbers of copies in each group.
 ///
-/// Copies of a flow that start after the end of the run have no values.
-pub(super) fn counts(subjects: &[Subject<'_>], sums: &[&Summed<'_>]) -> Vec<Measure> {
+/// They are those with a value, all, and of a flow those that never begin.
+pub(super) fn counts(
+    subjects: &[Subject<'_>],
+    sums: &[&Summed<'_>],
+    never: impl Fn(&str) -> Option<Never>,
+) -> Vec<Measure> {
     let with_values: HashSet<&str> =
         sums.iter().filter(|summed| summed.value().is_finite()).map(|summed| summed.path).collect();
-    let mut groups: IndexMap<String, [f64; 2]> = IndexMap::new();
+    let mut groups: IndexMap<String, (Kind, [f64; 4])> = IndexMap::new();
     for subject in subjects {
         let Some(name) = group(subject.path) else { continue };
-        let [n, of] = groups.entry(name).or_default();
-        *n += f64::from(u8::from(with_values.contains(subject.path)));
-        *of += 1.0;
+        let (_, counts) = groups.entry(name).or_insert((subject.kind, [0.0; 4]));
+        let why = if subject.kind == Kind::Flow { never(subject.path) } else { None };
+        let is_counted = [
+            with_values.contains(subject.path),
+            true,
+            why == Some(Never::BehindTheEnd),
+            why == Some(Never::BehindItsStop),
+        ];
+        counts.iter_mut().zip(is_counted).for_each(|(count, is)| *count += f64::from(u8::from(is)));
     }
-    let several = groups.into_iter().filter(|(_, [_, of])| *of > 1.0);
-    let measure =
-        |name: &str, what: &str, count| Measure::new(format!("group.{name}.{what}"), "count", count);
-    several.flat_map(|(name, [n, of])| [measure(&name, "n", n), measure(&name, "of", of)]).flatten().collect()
+    let several = groups.into_iter().filter(|(_, (_, [_, of, ..]))| *of > 1.0);
+    let measures = |(name, (kind, counts)): (String, (Kind, [f64; 4]))| {
+        let kept = if kind == Kind::Flow { COUNTS.len() } else { 2 };
+        let measure = |(what, count)| Measure::new(format!("group.{name}.{what}"), "count", count);
+        COUNTS.into_iter().zip(counts).take(kept).filter_map(measure).collect::<Vec<_>>()
+    };
+    several.flat_map(measures).collect()
 }
 
 /// Returns mean, standard deviation and quantiles of each measure over a group's copies. For goodput also the sum over the window

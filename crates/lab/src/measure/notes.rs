@@ -6,7 +6,8 @@ use bentpipe_net::metric::End;
 use bentpipe_record::{
     FlowFact, FlowNote, LedgerColumn, LedgerRow, Measure, Recording, Subject as Named, subject_and_metric,
 };
-use bentpipe_scenario::{Application, Flow, Scenario, Traffic, copies};
+use bentpipe_scenario::copies::{self, Never};
+use bentpipe_scenario::{Application, Flow, Scenario, Traffic};
 use bentpipe_site::application::{Bulk, OnOff, Paced};
 use bentpipe_units::{Span, Time};
 
@@ -16,7 +17,7 @@ use super::subjects::{self, Kind, Subject, find};
 
 /// Returns the flows without goodput whose settings are the cause.
 ///
-/// So are those that sent nothing in the window. Copies that would start after the end are left out: their group has their number.
+/// So are those that sent nothing in the window. Copies that never begin are left out: their group has their numbers.
 pub(crate) fn idle(
     scenario: &Scenario,
     seed: u64,
@@ -57,22 +58,24 @@ fn is_sent_by(row: &LedgerRow, flow: &str) -> bool {
 /// Returns `true` if a flow of this network has its start in the run.
 fn begins(run: &Run<'_>, subject: &Subject<'_>) -> bool {
     let is_here = subject.parts.iter().any(|(_, end)| *end == Some(End::Sender));
-    let start = find(run.scenario, subject.path)
-        .map(|(name, flow, copy)| copies::start(run.scenario, (name, flow), copy, run.seed));
-    is_here && start.is_some_and(|start| start < run.end.at.since(Time::ZERO))
+    let begin = find(run.scenario, subject.path)
+        .and_then(|(name, flow, copy)| copies::begin(run.scenario, (name, flow), copy, run.seed).ok());
+    is_here && begin.is_some_and(|begin| begin < run.end.at.since(Time::ZERO))
 }
 
 fn cause(run: &Run<'_>, subject: &Subject<'_>) -> Option<FlowFact> {
     let (name, flow, copy) = find(run.scenario, subject.path)?;
-    let start = copies::start(run.scenario, (name, flow), copy, run.seed);
     let is_copy = !subject.path.ends_with(&format!("/{name}"));
     let end = run.end.at.since(Time::ZERO);
-    if start >= end {
-        return (!is_copy).then_some(FlowFact::StartsAfterEnd);
-    }
+    let start = match copies::begin(run.scenario, (name, flow), copy, run.seed) {
+        // Of an emulation that was stopped, the end is earlier than the scenario's.
+        Ok(start) if start < end => start,
+        _ if is_copy => return None,
+        Err(Never::BehindItsStop) => return Some(FlowFact::StartsAfterStop),
+        _ => return Some(FlowFact::StartsAfterEnd),
+    };
     let stop = flow.stop.unwrap_or(end).min(end);
     Some(match () {
-        () if flow.stop.is_some_and(|stop| stop <= start) => FlowFact::StartsAfterStop,
         () if !is_on(run.scenario, (name, flow), [start, stop]) => FlowFact::Inactive,
         () if asks_nothing(flow) => FlowFact::NothingAsked,
         () if active(run.scenario, subject, run)[1].is_empty() => FlowFact::EndsInWarmUp,

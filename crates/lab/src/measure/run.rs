@@ -6,13 +6,19 @@ use std::collections::HashMap;
 use bentpipe_net::Histogram;
 use bentpipe_net::metric::{Counter, End, How, Metric, Of, Sum, Unit};
 use bentpipe_scenario::Scenario;
-use bentpipe_transport::app::metrics::LAST_ARRIVAL;
-use bentpipe_units::Span;
+use bentpipe_transport::{app, tcp};
+use bentpipe_units::{Span, Time};
 
 use super::sent::{Loss, Sent};
 use super::subjects::{Kind, Subject};
 use super::unloaded::Unloaded;
 use bentpipe_record::{Column, LedgerRow, Measure, Recording, Series, Total, Totals, stats};
+
+/// Bytes of application data that reached a receiver.
+static DELIVERED: [&Metric; 2] = [&tcp::metrics::ARRIVED_BYTES.metric, &app::metrics::ARRIVED_BYTES.metric];
+
+/// Least length of a receiver's time that begins with the window, in seconds.
+const LEAST_S: f64 = 0.1;
 
 /// Recording of a run, with the end of its warm-up.
 pub(super) struct Run<'a> {
@@ -159,37 +165,27 @@ impl<'a> Run<'a> {
 
     /// Returns the time of a receiver from `start` to `until`.
     ///
-    /// Of a packet that began to arrive in the warm-up, all counts behind it. A time that begins there has the length of a sample
-    /// at least, so that this one packet does not become a rate.
+    /// Of a packet that began to arrive in the warm-up, all counts behind it. A time that begins there has [`LEAST_S`] at least,
+    /// so that this one packet does not become a rate.
     pub(super) fn receiving(&self, start: Span, until: Option<f64>) -> Active {
-        let least_s = self.warm_up_s + self.scenario.probe.interval.as_secs_f64();
+        let least_s = self.warm_up_s + LEAST_S;
         let is_cut = |until_s: f64| start.as_secs_f64() < self.warm_up_s && until_s > self.warm_up_s;
         let until_s = until.map(|until_s| if is_cut(until_s) { until_s.max(least_s) } else { until_s });
         self.active(start, until_s.map(Span::from_secs_f64))
     }
 
-    /// Returns the instant of a flow's last arrival, in seconds.
-    ///
-    /// That is a sample's, and no instant before `stop`, if the receiver reports none.
-    pub(super) fn last_arrival(&self, flow: &Subject<'a>, stop: Span) -> f64 {
+    /// Returns `true` if a receiver of a flow reports goodput.
+    pub(super) fn has_goodput(&self, flow: &Subject<'a>) -> bool {
         let receivers = flow.parts.iter().filter(|(_, end)| *end == Some(End::Receiver));
-        let last = receivers.flat_map(|(part, _)| self.end.of(*part)).filter_map(|total| {
-            let is_rate = total.metric.sums.iter().any(|sum| matches!(sum.how, How::PerSecond));
-            match total.metric.is(&LAST_ARRIVAL) {
-                true => Some(total.value().as_f64()),
-                false if is_rate => self.last_growth(total),
-                false => None,
-            }
-        });
-        last.fold(stop.as_secs_f64(), f64::max)
+        let mut totals = receivers.flat_map(|(part, _)| self.end.of(*part));
+        totals.any(|total| is_delivered(total.metric))
     }
 
-    /// Returns the first sample with the final value of a counter, in seconds.
-    fn last_growth(&self, total: &Total) -> Option<f64> {
-        let values = self.column(total)?.data.to_f64();
-        let (last, before) = values.split_last()?;
-        let at = before.iter().rposition(|value| value < last).map_or(0, |at| at + 1);
-        self.seconds.get(at).copied()
+    /// Returns the instant of a flow's last arrival, in seconds, and no instant before `stop`.
+    pub(super) fn last_arrival(&self, flow: &Subject<'a>, stop: Span) -> f64 {
+        let receivers = flow.parts.iter().filter(|(_, end)| *end == Some(End::Receiver));
+        let arrivals = receivers.filter_map(|(part, _)| self.end.last_arrival(*part));
+        arrivals.map(Time::as_secs_f64).fold(stop.as_secs_f64(), f64::max)
     }
 
     /// Returns the instant at which all data of a flow had been delivered, in seconds.
@@ -345,6 +341,11 @@ struct Known {
     over: Vec<(&'static Sum, f64)>,
     /// Counters that measures depend on, with `true` for those above zero.
     given: Vec<(&'static Of<Counter>, bool)>,
+}
+
+/// Returns `true` for what goodput is made of.
+pub(super) fn is_delivered(metric: &Metric) -> bool {
+    DELIVERED.iter().any(|delivered| metric.is(delivered))
 }
 
 /// Returns the median of the growth per second over samples up to `end`.

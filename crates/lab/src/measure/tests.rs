@@ -65,7 +65,7 @@ fn totals_at(seconds: u64, scale: u64) -> Totals {
         Total::new(6, &queue::QUEUE_MAX, Value::Gauge(7.0)),
     ]);
     let parts = PARTS.map(Arc::from).into();
-    Totals { at: Time::from_nanos(seconds * 1_000_000_000), parts, entries, histograms: Vec::new() }
+    Totals { at: Time::from_nanos(seconds * 1_000_000_000), parts, entries, ..Totals::default() }
 }
 
 fn recording() -> Recording {
@@ -74,7 +74,7 @@ fn recording() -> Recording {
     let metric = Declared::Own(&tcp::SRTT);
     let columns = vec![Column { part: 0, element: Arc::from(PARTS[0]), metric, data: rtt }];
     Recording {
-        series: Series { times, columns },
+        series: Series { times, columns, starts: None },
         sampling: Sampling::default(),
         warm: totals_at(2, 1),
         end: totals_at(10, 3),
@@ -142,6 +142,48 @@ fn a_copy_that_never_starts_has_no_value_and_is_counted_apart() {
     assert_eq!([value("group.late.n"), value("group.late.of")], [Some(1.0), Some(2.0)]);
     assert_eq!((value("group.late.retransmitted.n"), value("group.late.goodput.n")), (None, None));
     assert!(!measures.iter().any(|measure| measure.name.starts_with("flow.late.2.")), "{measures:?}");
+}
+
+#[test]
+fn a_copy_that_would_start_at_its_stop_never_begins() {
+    let late = TWO_FLOWS.replace("stagger = \"2 s\"", "stagger = \"4 s\"");
+    let scenario = Document::parse("test", late.as_bytes()).expect("TOML").scenario().expect("one");
+    let measures = measures(&scenario, 1, &recording(), &[]);
+    let value = |name: &str| measures.iter().find(|m| m.name == name).map(|m| m.value);
+    let counts = ["n", "of", "after-end", "after-stop"].map(|what| value(&format!("group.late.{what}")));
+    assert_eq!(counts, [Some(1.0), Some(2.0), Some(0.0), Some(1.0)]);
+    assert!(!measures.iter().any(|measure| measure.name.starts_with("flow.late.2.")), "{measures:?}");
+}
+
+#[test]
+fn a_rate_ends_with_the_last_arrival_however_often_it_is_sampled() {
+    for interval in ["10 ms", "5 s"] {
+        let text = format!("{TWO_FLOWS}[probe]\ninterval = \"{interval}\"\n");
+        let scenario = Document::parse("test", text.as_bytes()).expect("TOML").scenario().expect("one");
+        let mut recording = recording();
+        recording.end.arrivals = vec![(3, Time::from_nanos(8_250_000_000))];
+        let measures = measures(&scenario, 1, &recording, &[]);
+        let value = |name: &str| measures.iter().find(|m| m.name == name).map(|m| m.value);
+        assert_eq!(value("flow.late.1.goodput"), Some(1000.0 * 8.0 / 4.25));
+    }
+}
+
+#[test]
+fn the_sum_of_flows_has_those_that_do_not_begin() {
+    let late = TWO_FLOWS.replace(
+        "count = 2\nstart = \"4 s\"\nstagger = \"2 s\"\nstop = \"8 s\"",
+        "start = \"1 s\"\nstart_spread = \"1000 s\"",
+    );
+    let scenario = Document::parse("test", late.as_bytes()).expect("TOML").scenario().expect("one");
+    let mut recording = recording();
+    let parts: Vec<Arc<str>> = PARTS.iter().map(|path| path.replace("late.1", "late").into()).collect();
+    let kept = |part: u32| part != 4 && part != 5;
+    recording.end.parts = parts.into();
+    recording.end.entries.retain(|total| kept(total.part));
+    let measures = measures(&scenario, 1, &recording, &[]);
+    let value = |name: &str| measures.iter().find(|m| m.name == name).map(|m| m.value);
+    assert_eq!(value("flows.goodput"), value("flow.early.goodput"));
+    assert_eq!(value("flows.fairness"), None);
 }
 
 #[test]
@@ -276,7 +318,8 @@ fn causes_of_no_goodput_are_those_of_the_scenario() {
     assert_eq!(cause_of(false, "traffic = \"tcp\"", stopped), in_warm_up);
     let nothing_sent = [&early(FlowFact::NothingSent)[..], &[none_of_late()]].concat();
     assert_eq!(cause_of(false, "two", "2"), nothing_sent);
-    assert_eq!(cause("stagger = \"2 s\"", "stagger = \"4 s\""), late(FlowFact::StartsAfterStop));
+    let at_its_stop = cause("stagger = \"2 s\"", "stagger = \"4 s\"");
+    assert_eq!(at_its_stop, [], "the group has the number of copies that begin after their stop");
     let at_the_end = cause("stagger = \"2 s\"\nstop = \"8 s\"", "stagger = \"6 s\"");
     assert_eq!(at_the_end, [], "the group has the number of copies that do not start");
     let set = |at: &str, key: &str| {

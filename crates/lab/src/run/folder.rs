@@ -5,12 +5,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use bentpipe_record::{
-    Checksums, LEDGER_CSV, LEDGER_FILE, LedgerRow, Outcome, Series, SeriesError, Timing, UNITS_CSV,
-    UNITS_FILE, UnitRow, ledger_frame, listed_files, read_series, units_frame, verify_folder, write_compact,
-    write_csv, write_json, write_ledger, write_parquet, write_units, write_whole,
+    Catalogue, Checksums, LEDGER_CSV, LEDGER_FILE, LedgerRow, Outcome, Series, SeriesError, Timing,
+    UNITS_CSV, UNITS_FILE, UnitRow, ledger_frame, listed_files, read_series, units_frame, verify_folder,
+    write_compact, write_csv, write_json, write_ledger, write_parquet, write_units, write_whole,
 };
 use serde::de::DeserializeOwned;
 
+use crate::measure;
 use crate::plan::{Hash, Plan, Point};
 
 /// Files that every run has.
@@ -120,7 +121,8 @@ impl Folder {
         if self.csv {
             write_whole(&folder.join("series.csv"), |file| write_csv(series, file))?;
         }
-        write_json(&folder.join("metrics.json"), &series.catalogue())?;
+        let starts = Some(measure::starts(&point.scenario, seed));
+        write_json(&folder.join("metrics.json"), &Catalogue { starts, ..series.catalogue() })?;
         write_whole(&folder.join("series.parquet"), |file| {
             write_parquet(series, file).map_err(io::Error::other)
         })?;

@@ -255,7 +255,7 @@ class Results:
         >>> import bentpipe
         >>> quiet = bentpipe.parse(bentpipe.EXAMPLE).set("duration", "2 s").set("flow.file.active", False)
         >>> quiet.run(out=folder).notes()
-        ['file has no goodput: it is turned off for all of its time (active = false)']
+        ['file did not run: it is turned off for all of its time (active = false)']
         """
         return self._native._notes(point)
 

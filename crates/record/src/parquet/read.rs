@@ -1,5 +1,6 @@
 //! Reading of long Parquet.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -115,7 +116,9 @@ fn read_runs<'a>(folder: &Path, most: u64, wanted: Wanted<'a>) -> Result<Runs<'a
     let reader = SerializedFileReader::new(file)?;
     let rows = reader.metadata().file_metadata().num_rows();
     fits(1, u64::try_from(rows).unwrap_or(u64::MAX), most)?;
-    let mut runs = Runs { index: catalogue.index(), wanted, found: Vec::new(), times: Vec::new(), of: None };
+    let starts = catalogue.starts.clone();
+    let index = catalogue.index();
+    let mut runs = Runs { index, starts, wanted, found: Vec::new(), times: Vec::new(), of: None };
     for group in 0..reader.num_row_groups() {
         runs.group(&*reader.get_row_group(group)?)?;
     }
@@ -126,6 +129,7 @@ fn read_runs<'a>(folder: &Path, most: u64, wanted: Wanted<'a>) -> Result<Runs<'a
 /// Columns of a file while its rows pass. A column is a run of rows.
 struct Runs<'a> {
     index: Index,
+    starts: Option<BTreeMap<String, Option<f64>>>,
     wanted: Wanted<'a>,
     found: Vec<Found>,
     /// Times of the longest run.
@@ -226,7 +230,7 @@ impl Runs<'_> {
             last = Some(Arc::clone(&found.subject));
             found.column(part, rows)
         };
-        Ok(Series { times, columns: self.found.into_iter().map(column).collect() })
+        Ok(Series { times, columns: self.found.into_iter().map(column).collect(), starts: self.starts })
     }
 }
 

@@ -212,6 +212,8 @@ fn a_file_sets_keys_in_time() {
         ("time_s,link.hop.speed\n0,1\n", "unknown key"),
         ("time_s,link.hopp.rate\n0,1 Mbit/s\n", "fade.csv:2: link.hopp.rate: no link is called"),
         ("time_s,link.hop.rate\n0,fast\n", "a rate such as"),
+        ("time_s,link.hop.rate\n0,4 Mbit/s\n2,0\n", "fade.csv:3: link.hop.rate: "),
+        ("time_s,link.hop.rate\n0,0\n", "fade.csv:2: link.hop.rate: "),
         ("when\n", "fade.csv:1: \"when\": expected time_s"),
     ] {
         let refusal = read(csv).expect_err(csv);

@@ -437,10 +437,12 @@ impl Relay {
                 };
                 let Some(bridge) = self.bridges.get_mut(conference) else { return };
                 let listener = bridge.members.get_mut(&member);
-                let frame = listener.and_then(|listener| listener.ear.receive(packet, now, &mut self.delays));
+                let Some(listener) = listener else { return };
+                let timestamp = packet.timestamp;
+                let frame = listener.ear.receive(packet, now, &mut self.delays);
                 frame.into_iter().for_each(|frame| bridge.room.push(member, frame));
                 if !is_speech {
-                    bridge.room.pause(member);
+                    bridge.room.pause(member, listener.ear.noise_due(timestamp, now));
                 }
             }
             _ => self.pass_on(now, (leg, other), at, content),

@@ -16,7 +16,7 @@ use bentpipe_voice::{Codec as VoiceCodec, Config as VoiceConfig, Playout, Speech
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Happening, Protocol, Repeats};
+use super::{Cause, Happening, Protocol, Repeats};
 use crate::metrics;
 
 /// Headers of full frames, and of trunk frames (RFC 5456, sections 8.1.1 and 8.1.3.2).
@@ -367,7 +367,7 @@ impl Iax {
             };
             match happening(&event) {
                 Some((call, Happening::Answered)) => self.start_voice(now, call),
-                Some((call, Happening::Ended | Happening::TimedOut | Happening::Failed)) => {
+                Some((call, Happening::Ended | Happening::TimedOut | Happening::Failed(_))) => {
                     self.stop_voice(call)
                 }
                 _ => {}
@@ -385,7 +385,10 @@ fn happening(event: &Event) -> Option<(CallId, Happening)> {
         Event::Confirmed { call } => (call, Happening::Confirmed),
         Event::Ended { call, .. } => (call, Happening::Ended),
         Event::Failed { call, failure: Failure::TimedOut } => (call, Happening::TimedOut),
-        Event::Failed { call, .. } => (call, Happening::Failed),
+        Event::Failed { call, failure: Failure::Rejected(code) } => {
+            (call, Happening::Failed(Cause::of_code(*code)))
+        }
+        Event::Failed { call, .. } => (call, Happening::Failed(Cause::Other)),
         _ => return None,
     };
     Some((*call, happening))

@@ -14,7 +14,7 @@ use bentpipe_units::{RandomStream, Span, Time};
 use bentpipe_wire::rtp;
 
 use super::lines::{Lines, PhoneVoice};
-use super::{Happening, Protocol, Repeats};
+use super::{Cause, Happening, Protocol, Repeats};
 use crate::metrics;
 
 /// Timers of SIP.
@@ -212,7 +212,10 @@ impl Protocol for Sip {
                 Event::Confirmed { call, .. } => (call, Happening::Confirmed),
                 Event::Ended { call, .. } => (call, Happening::Ended),
                 Event::Failed { call, failure: Failure::TimedOut } => (call, Happening::TimedOut),
-                Event::Failed { call, .. } => (call, Happening::Failed),
+                Event::Failed { call, failure: Failure::Status(status) } => {
+                    (call, Happening::Failed(Cause::of_status(status)))
+                }
+                Event::Failed { call, .. } => (call, Happening::Failed(Cause::Other)),
                 _ => return None,
             };
             Some((call, happening))

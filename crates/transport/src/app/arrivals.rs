@@ -70,6 +70,7 @@ impl Element for Arrivals {
         observer.counter(&metrics::ARRIVED_BYTES, self.bytes);
         observer.gauge(&metrics::DELAY, self.delay.map_or(f64::NAN, Span::as_secs_f64));
         observer.gauge(&metrics::DELAY_MEAN, self.mean_delay().map_or(f64::NAN, Span::as_secs_f64));
+        observer.last_arrival(self.last);
         observer.gauge(&metrics::LAST_ARRIVAL, self.last.map_or(f64::NAN, Time::as_secs_f64));
     }
 

@@ -435,6 +435,7 @@ impl Element for Sink {
             &metrics::INTERARRIVAL_DEVIATION,
             Sink::mean_of(&figures, Figures::interarrival_deviation_s),
         );
+        observer.last_arrival(self.last.map(|last| last.at));
         observer.gauge(&metrics::LAST_ARRIVAL, self.last.map_or(f64::NAN, |last| last.at.as_secs_f64()));
         if observer.starts_window() {
             self.warm.clone_from(&self.flows);

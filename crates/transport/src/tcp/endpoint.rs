@@ -33,6 +33,8 @@ pub struct Endpoint {
     finished: Option<Time>,
     completed: Option<Time>,
     delay: Option<Span>,
+    /// Last arrival of new payload.
+    last: Option<Time>,
     delays: Histogram,
 }
 
@@ -82,6 +84,7 @@ impl Endpoint {
             finished: None,
             completed: None,
             delay: None,
+            last: None,
             delays: Histogram::default(),
         })
     }
@@ -264,7 +267,7 @@ impl Element for Endpoint {
         }
         if self.connection.bytes_arrived() > before {
             let delay = cx.now().since(packet.created_at());
-            self.delay = Some(delay);
+            (self.delay, self.last) = (Some(delay), Some(cx.now()));
             self.delays.record(delay);
         }
         packet.recycle();
@@ -284,6 +287,7 @@ impl Element for Endpoint {
         let delay = self.delay.map_or(f64::NAN, Span::as_secs_f64);
         observer.gauge(&metrics::ONE_WAY_DELAY, delay);
         observer.histogram(&metrics::DELAYS, &self.delays);
+        observer.last_arrival(self.last);
         if matches!(self.source, Source::OnOff(_)) {
             let none = Histogram::default();
             let times = self.writer.as_ref().map_or(&none, Writer::burst_completions);

@@ -40,6 +40,8 @@ pub struct Receiver {
     delays: Histogram,
     /// Delay of the last packet, and that with its wait at the sender.
     delay: Option<Span>,
+    /// Arrival of the last new packet.
+    last: Option<Time>,
     with_wait: Option<Span>,
     waits: Waits,
     reports: u64,
@@ -77,6 +79,7 @@ impl Receiver {
             stats: FlowStats::NONE,
             delays: Histogram::default(),
             delay: None,
+            last: None,
             with_wait: None,
             waits: Waits::default(),
             reports: 0,
@@ -180,6 +183,7 @@ impl Receiver {
     ) {
         let delay = cx.now().since(packet.created_at());
         if self.stats.take(number, 32, payload_len, (delay, cx.now())) {
+            self.last = Some(cx.now());
             self.delays.record(delay);
         } else {
             cx.note_duplicate(packet);
@@ -241,6 +245,7 @@ impl Element for Receiver {
         observer.counter(&app_metrics::PACKETS, self.stats.packets);
         observer.counter(&app_metrics::DELIVERED_BYTES, self.stats.bytes);
         observer.counter(&app_metrics::ARRIVED_BYTES, self.stats.arrived_bytes);
+        observer.last_arrival(self.last);
         observer.counter(&metrics::REPORTS, self.reports);
         observer.counter(&app_metrics::DUPLICATES, self.stats.duplicates);
         observer.counter(&app_metrics::REORDERED, self.stats.reordered);

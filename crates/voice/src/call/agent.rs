@@ -131,6 +131,8 @@ pub struct Agent {
     pub(super) bytes_sent: u64,
     delays: Histogram,
     last_delay: Option<Span>,
+    /// Arrival of the last new packet.
+    last: Option<Time>,
     bad_checksum: u64,
     unexpected: u64,
     malformed: u64,
@@ -163,6 +165,7 @@ impl Agent {
             bytes_sent: 0,
             delays: Histogram::default(),
             last_delay: None,
+            last: None,
             bad_checksum: 0,
             unexpected: 0,
             malformed: 0,
@@ -492,6 +495,9 @@ impl Agent {
             cx.note_duplicate(whole);
             return Ok(());
         }
+        if received.is_ok() {
+            self.last = Some(now);
+        }
         if let (Ok(Some(played)), Some(log), 0) = (received, &mut self.log, datagram.call) {
             log.push(packet.timestamp, rtp.payload(), (now, played));
         }
@@ -720,6 +726,7 @@ impl Element for Agent {
         observer.counter(&app::PACKETS, self.received(|counts| counts.packets));
         observer.counter(&app::DELIVERED_BYTES, self.received(|counts| counts.bytes));
         observer.counter(&app::ARRIVED_BYTES, self.received(|counts| counts.arrived_bytes));
+        observer.last_arrival(self.last);
         observer.counter(&app::DUPLICATES, self.received(|counts| counts.duplicates));
         observer.counter(&app::REORDERED, self.received(|counts| counts.reordered));
         observer.counter(&metrics::REPORTS_SENT, self.reported(|reports| reports.sent));

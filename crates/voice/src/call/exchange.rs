@@ -32,6 +32,8 @@ pub enum ToBridge {
     Pause {
         /// Member that pauses.
         member: u32,
+        /// Time at which the playout buffer would give the noise out.
+        due: Time,
     },
 }
 

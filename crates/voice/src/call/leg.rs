@@ -32,7 +32,9 @@ impl Agent {
     ) {
         let settings = &self.plan.settings;
         let Some(due) = played else {
-            cx.emit(BRIDGE, ToBridge::Pause { member }.into_packet());
+            let due = self.calls.receivers[member as usize].plays_at(settings, packet.timestamp);
+            let due = due.unwrap_or(cx.now());
+            cx.emit(BRIDGE, ToBridge::Pause { member, due }.into_packet());
             return;
         };
         if due < cx.now() {

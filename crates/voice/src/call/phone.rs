@@ -379,6 +379,11 @@ impl Ear {
         })
     }
 
+    /// Returns when noise that arrived now would be given out.
+    pub fn noise_due(&self, timestamp: u32, now: Time) -> Time {
+        self.receiver.plays_at(&self.settings, timestamp).unwrap_or(now)
+    }
+
     /// Sets the account of what the other side sends.
     ///
     /// What was dropped of that counts as lost, also behind the last packet that came.

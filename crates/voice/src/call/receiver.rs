@@ -118,6 +118,12 @@ struct Windows {
     lost_behind: u64,
 }
 
+/// Returns an extended time stamp in nanoseconds.
+fn stamp_of(settings: &Settings, ticks: i64) -> i64 {
+    let stamp = i128::from(ticks) * 1_000_000_000 / i128::from(settings.format.clock_hz);
+    stamp.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+}
+
 /// Adds numbers that are settled as lost and may still arrive. Packets that far behind them are refused.
 fn add_missing(missing: &mut Missing, (start, end): (u64, u64)) {
     missing.add((start, end), end.saturating_sub(MAX_DROPOUT as u64 + u64::from(WINDOW)));
@@ -308,6 +314,14 @@ impl Receiver {
         ticks
     }
 
+    /// Returns when the sound of a time stamp is played, as the present spurt is.
+    pub(super) fn plays_at(&self, settings: &Settings, timestamp: u32) -> Option<Time> {
+        let source = self.source.as_ref()?;
+        let step = i64::from(timestamp.wrapping_sub(source.timestamp) as i32);
+        let played = self.buffer.plays_at(stamp_of(settings, source.ticks.saturating_add(step)))?;
+        Some(Time::from_nanos(played.max(0) as u64))
+    }
+
     /// Updates the interarrival jitter (RFC 3550, section 6.4.1).
     fn measure_jitter(&mut self, settings: &Settings, now: Time, ticks: i64) {
         let arrival = settings.format.ticks(now.since(Time::ZERO)) as i64;
@@ -331,8 +345,7 @@ impl Receiver {
         if !packet.is_speech {
             return (Outcome::Played, None);
         }
-        let stamp = i128::from(ticks) * 1_000_000_000 / i128::from(settings.format.clock_hz);
-        let stamp = stamp.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+        let stamp = stamp_of(settings, ticks);
         let at = packet.now.as_nanos().min(i64::MAX as u64) as i64;
         let played = self.buffer.arrive(Arrival { stamp, at, begins_spurt });
         let instant = Time::from_nanos(played.max(0) as u64);

@@ -41,8 +41,8 @@ struct Leg {
 pub(super) struct Decoder {
     waiting: VecDeque<Frame>,
     present: Option<Frame>,
-    /// Set in a spurt: a missing frame is concealed.
-    in_spurt: bool,
+    /// Times at which noise ends a spurt, in order. What is missing from then on is not concealed.
+    pauses: VecDeque<Time>,
 }
 
 /// Sound of a member at an instant.
@@ -84,9 +84,9 @@ impl Mixer {
                     decoder.push(frame);
                 }
             }
-            ToBridge::Pause { member } => {
+            ToBridge::Pause { member, due } => {
                 if let Some(decoder) = self.decoder(port, member) {
-                    decoder.pause();
+                    decoder.pause(due);
                 }
             }
         }
@@ -168,9 +168,12 @@ impl Role {
 }
 
 impl Decoder {
-    /// Ends a spurt: what is missing then is not concealed.
-    pub(super) fn pause(&mut self) {
-        self.in_spurt = false;
+    /// Ends the spurt that is played before `due`. Frames of the next one may have come already.
+    pub(super) fn pause(&mut self, due: Time) {
+        let place = self.pauses.partition_point(|other| *other < due);
+        if self.pauses.get(place) != Some(&due) && self.pauses.len() < MAX_FRAMES {
+            self.pauses.insert(place, due);
+        }
     }
 
     pub(super) fn push(&mut self, frame: Frame) {
@@ -178,7 +181,6 @@ impl Decoder {
         let is_again = place > 0 && self.waiting[place - 1].due == frame.due;
         if !is_again && self.waiting.len() < MAX_FRAMES {
             self.waiting.insert(place, frame);
-            self.in_spurt = true;
         }
     }
 
@@ -190,13 +192,17 @@ impl Decoder {
             counts.started += 1;
             counts.waited_ns += u128::from(now.since(frame.due).as_nanos());
         }
-        let frame = self.present?;
+        let Some(frame) = self.present else {
+            self.pauses.retain(|due| *due > now);
+            return None;
+        };
+        self.pauses.retain(|due| *due > frame.due);
         let end = frame.due + frame.interval;
         if now < end {
             return Some((frame, false));
         }
-        let is_missing = (self.in_spurt || !self.waiting.is_empty()) && now < end + CONCEALMENT;
-        if !is_missing {
+        let is_paused = self.pauses.front().is_some_and(|due| *due <= now);
+        if is_paused || now >= end + CONCEALMENT {
             self.present = None;
             return None;
         }

@@ -61,10 +61,10 @@ impl Room {
         }
     }
 
-    /// Ends a member's spurt: comfort noise came.
-    pub fn pause(&mut self, member: u32) {
+    /// Ends a member's spurt: comfort noise came, which is played at `due`.
+    pub fn pause(&mut self, member: u32, due: Time) {
         if let Some(decoder) = self.members.get_mut(&member) {
-            decoder.pause();
+            decoder.pause(due);
         }
     }
 

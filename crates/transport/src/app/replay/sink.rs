@@ -150,6 +150,7 @@ impl Element for ReplaySink {
         self.stats.observe(&self.warm, observer);
         observer.gauge(&metrics::DELAY, self.last.map_or(f64::NAN, |(_, delay)| delay.as_secs_f64()));
         delays::observe(&self.delays, observer);
+        observer.last_arrival(self.last.map(|(at, _)| at));
         observer.gauge(&metrics::LAST_ARRIVAL, self.last.map_or(f64::NAN, |(at, _)| at.as_secs_f64()));
         if observer.starts_window() {
             self.warm = self.stats.clone();

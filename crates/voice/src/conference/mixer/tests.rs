@@ -124,9 +124,24 @@ fn missing_frames_of_a_spurt_are_concealed_for_a_while() {
     assert_eq!(after[10..], [None, None]);
     // After comfort noise there is nothing to conceal.
     room.frame((0, 0), 400, 25);
-    room.send(0, ToBridge::Pause { member: 0 });
+    room.send(0, ToBridge::Pause { member: 0, due: at(420) });
     assert_eq!(concealed(&room.mixes(400)), Some(false));
     assert_eq!(concealed(&room.mixes(420)), None);
+}
+
+#[test]
+fn a_pause_shorter_than_the_playout_delay_is_not_concealed() {
+    let mut room = Room::new(Mixing::Loudest);
+    room.frame((0, 0), 100, 25);
+    // The noise, and the next spurt behind it, arrive before the last frame of this one is due.
+    room.send(0, ToBridge::Pause { member: 0, due: at(120) });
+    room.frame((0, 0), 160, 25);
+    let mut concealed = |ms| room.mixes(ms)[1].1.sound.speech.map(|speech| speech.is_concealed);
+    assert_eq!([100, 120, 140, 160].map(&mut concealed), [Some(false), None, None, Some(false)]);
+    // Frames in front of the noise that did not come are missing.
+    room.send(0, ToBridge::Pause { member: 0, due: at(200) });
+    let mut concealed = |ms| room.mixes(ms)[1].1.sound.speech.map(|speech| speech.is_concealed);
+    assert_eq!([180, 200].map(&mut concealed), [Some(true), None]);
 }
 
 #[test]
@@ -147,7 +162,7 @@ fn frames_out_of_order_and_of_unknown_members() {
     room.frame((0, 0), 100, 30);
     room.frame((0, 0), 100, 30);
     room.frame((1, 7), 100, 10);
-    room.send(1, ToBridge::Pause { member: 9 });
+    room.send(1, ToBridge::Pause { member: 9, due: at(100) });
     room.mixes(100);
     room.mixes(120);
     assert_eq!(room.mixer.counts.started, 2);
