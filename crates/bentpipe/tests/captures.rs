@@ -703,7 +703,7 @@ fn jobs_of_one_stream_read_what_ts_inspect_reads() {
     let second: Vec<_> = stream.chunks(1316).map(|piece| datagram(other, piece)).collect();
     capture(&folder.file("two.pcap"), &[pieces, second].concat());
     for (name, code, text) in [
-        ("plain.pcap", 2, "no clock"),
+        ("plain.pcap", 2, "no two clock references"),
         ("damaged.ts", 2, "188 left out"),
         ("two.pcap", 2, "two.pcap: 2 streams: choose one by"),
     ] {

@@ -11,7 +11,7 @@ use bentpipe_wire::udp;
 
 /// Longest time from a packet to its copy, nanoseconds.
 const WINDOW_NS: u64 = 500_000;
-/// Longest time from a fragment to its copy, nanoseconds.
+/// Longest time from a fragment to its copy without another one in between, nanoseconds.
 const FRAGMENT_WINDOW_NS: u64 = 1_000_000_000;
 /// Number of packets that are remembered; those of a window at 2 million packets/s.
 const REMEMBERED: usize = 1 << 10;
@@ -28,24 +28,34 @@ struct Trace {
 
 /// Memory of the last packets, in a place by their content.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Duplicates(Vec<Trace>);
+pub(crate) struct Duplicates {
+    traces: Vec<Trace>,
+    /// Sum of the last fragment.
+    fragment: u64,
+}
 
 impl Duplicates {
     /// Returns `true` if an IP packet is a copy of one that came shortly before.
     ///
     /// Packets without a time have none.
     pub(crate) fn is_copy(&mut self, bytes: &[u8], len: usize, time_ns: Option<u64>) -> bool {
-        let (Some(time_ns), Some((sum, window_ns))) = (time_ns, content(bytes, len)) else { return false };
-        self.0.resize(REMEMBERED, Trace::default());
-        let trace = &mut self.0[(sum >> 32) as usize % REMEMBERED];
+        let (Some(time_ns), Some((sum, is_fragment))) = (time_ns, content(bytes, len)) else { return false };
+        let mut window_ns = WINDOW_NS;
+        if is_fragment {
+            // Another fragment in between may begin another packet of the same identification.
+            window_ns = if self.fragment == sum { FRAGMENT_WINDOW_NS } else { WINDOW_NS };
+            self.fragment = sum;
+        }
+        self.traces.resize(REMEMBERED, Trace::default());
+        let trace = &mut self.traces[(sum >> 32) as usize % REMEMBERED];
         let is_copy = trace.sum == sum && time_ns.abs_diff(trace.time_ns) <= window_ns;
         *trace = Trace { sum, time_ns };
         is_copy
     }
 }
 
-/// Returns a sum of what copies share, and the time within which they come.
-fn content(bytes: &[u8], len: usize) -> Option<(u64, u64)> {
+/// Returns a sum of what copies share, and `true` for a fragment.
+fn content(bytes: &[u8], len: usize) -> Option<(u64, bool)> {
     let packet = Packet::new_elided(bytes, len.saturating_sub(bytes.len())).ok()?;
     let mut sum = Sum(len as u64 + 1);
     let (is_fragment, start) = match &packet {
@@ -70,7 +80,7 @@ fn content(bytes: &[u8], len: usize) -> Option<(u64, u64)> {
     let addresses = if bytes[0] >> 4 == 4 { bytes.get(12..20) } else { bytes.get(8..40) };
     sum.bytes(addresses?);
     sum.bytes(bytes.get(start..)?);
-    Some((sum.0, if is_fragment { FRAGMENT_WINDOW_NS } else { WINDOW_NS }))
+    Some((sum.0, is_fragment))
 }
 
 /// Returns `true` if a sender has no reason to send the content again at once.

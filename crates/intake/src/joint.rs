@@ -154,7 +154,8 @@ impl Joint {
 
     /// Returns `true` if a datagram shows packets, or a sync byte in place.
     pub(crate) fn shows(&self, bytes: &[u8]) -> bool {
-        self.next() < bytes.len() && self.goes_on(bytes) || Joint::is_start(bytes)
+        let is_in_place = self.layout.is_some() && self.next() < bytes.len() && self.goes_on(bytes);
+        is_in_place || Joint::is_start(bytes)
     }
 
     /// Returns the place of the next sync byte.
@@ -166,7 +167,7 @@ impl Joint {
     pub(crate) fn behind(self, before: &Joint) -> Joint {
         let outside = self.outside + before.outside + before.rest.len() as u64;
         let SyncFaults { sync_bytes, losses } = before.faults;
-        let faults = SyncFaults { sync_bytes, losses: losses + 1 };
+        let faults = SyncFaults { sync_bytes, losses: losses + u64::from(before.has_begun) };
         Joint { outside, joined: self.joined + before.joined, faults, ..self }
     }
 
