@@ -200,7 +200,9 @@ impl Packets {
         if !self.admits(record, &packet) {
             return Err(self.not_selected());
         }
-        match self.is_ip() && self.duplicates.is_copy(packet.bytes, packet.len, record.time_ns) {
+        // What is compressed comes back packet by packet, copies included.
+        let is_judged = matches!(self.wanted, Wanted::Ip | Wanted::Datagrams);
+        match is_judged && self.duplicates.is_copy(packet.bytes, packet.len, record.time_ns) {
             true => Err(copied()),
             false => Ok(packet),
         }

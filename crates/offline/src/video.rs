@@ -216,16 +216,16 @@ impl Carry {
     }
 
     fn carry(&self, session: &dyn Session) -> Result<(Table, bool), String> {
-        let (mut scenario, mut access) = self.scenario(&self.input)?;
-        let Loaded { stream, has_damage, is_plain, .. } = load(&self.input, session)?;
+        let loaded = load(&self.input, session);
         let scratch = Scratch::new().map_err(|error| error.to_string())?;
         let mut input = self.input.clone();
-        if !is_plain {
+        if let Ok(Loaded { stream, is_plain: false, .. }) = &loaded {
             // The flow and ffmpeg read bare packets.
             input = scratch.path().join("packets.ts");
-            write(&input, &stream)?;
-            (scenario, access) = self.scenario(&input)?;
+            write(&input, stream)?;
         }
+        let (scenario, access) = self.scenario(&input)?;
+        let Loaded { stream, has_damage, .. } = loaded?;
         let times = stream.times().map_err(|problem| format!("{}: {problem}", self.input.display()))?;
         let (_, flow, setup) = stream_of(&scenario).ok_or("no flow is a \"stream\"")?;
         let seed = self.seed.unwrap_or(scenario.seed);
