@@ -15,6 +15,9 @@ pub(crate) struct IntakeArgs {
     /// Interface of a pcapng file, by name or number; live: where to join a group
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: Option<String>,
+    /// Only packets of this VLAN, by the identifier of one of its tags
+    #[arg(long, value_name = "NUMBER")]
+    vlan: Option<u16>,
     /// Only datagrams from this address
     #[arg(long, value_name = "ADDRESS")]
     src: Option<IpAddr>,
@@ -44,6 +47,7 @@ impl IntakeArgs {
     pub(crate) fn intake(&self) -> Intake {
         let select = Select {
             interface: self.interface.clone().map(Interface),
+            vlan: self.vlan,
             source: self.src,
             destination: self.dst,
             port: self.port,
@@ -56,6 +60,7 @@ impl IntakeArgs {
     /// Returns the first option that is set and has no effect on a live stream.
     pub(crate) fn of_files(&self) -> Option<&'static str> {
         let all = [
+            (self.vlan.is_some(), "--vlan"),
             (self.src.is_some(), "--src"),
             (self.dst.is_some(), "--dst"),
             (self.port.is_some(), "--port"),

@@ -11,6 +11,7 @@ use bentpipe_wire::bbframe::{self, Adaptation, FrameSize, Modcod};
 use bentpipe_wire::ethernet::MacAddr;
 use bentpipe_wire::gse::{self, Label};
 use bentpipe_wire::ip::Protocol;
+use bentpipe_wire::ip::fragments::split_at_source;
 use bentpipe_wire::mpe;
 use bentpipe_wire::pcap::{LinkType, Reader, Writer};
 use bentpipe_wire::psi::{Elementary, Pat, Pmt, Programme};
@@ -205,7 +206,7 @@ fn the_cause_of_a_refused_pdu_is_shown() {
     let text = said(&bentpipe(&folder, &["ts", "decap", "a.pcap", "out.pcap"]), 1);
     assert!(text.contains("1 errors (total length 1)"), "{text}");
     assert_eq!(records(&folder.file("out.pcap")), 1);
-    let text = said(&bentpipe(&folder, &["ts", "inspect", "a.pcap"]), 0);
+    let text = said(&bentpipe(&folder, &["ts", "inspect", "a.pcap"]), 1);
     assert!(text.contains("GSE: wrong by total length 1"), "{text}");
 }
 
@@ -613,4 +614,100 @@ fn rohc_is_read_where_ip_is() {
     assert!(text.contains("920 packets of"), "{text}");
     let text = said(&bentpipe(&folder, &["traffic", "describe", "--from-rohc", "x.pcap"]), 2);
     assert!(text.contains("920 left out: of link type 101"), "{text}");
+}
+
+#[test]
+fn packets_on_a_boundary_are_the_first_of_their_interval() {
+    let folder = Folder::new();
+    let packets: Vec<_> = (0..20_000).map(|_| datagram(TELEVISION, &[7; 172])).collect();
+    capture(&folder.file("a.pcap"), &packets);
+    let words = ["traffic", "describe", "a.pcap", "--interval", "1 ms", "--json", "out.json"];
+    said(&bentpipe(&folder, &words), 0);
+    let value = json(&folder, "out.json");
+    let rates = value["rates"].as_array().expect("rates");
+    assert_eq!((rates.len(), value["deviation"].as_f64()), (19_999, Some(0.0)));
+    assert!(rates.iter().all(|rate| *rate == rates[0]));
+}
+
+#[test]
+fn fragments_are_put_together_for_numbers_and_graphs() {
+    let folder = Folder::new();
+    let fragments: Vec<_> = (0..200_u16)
+        .map(|n| {
+            let mut packet = vec![0; rtp::HEADER_LEN];
+            rtp::Repr::new(96, n, 0, 7).emit(&mut packet);
+            packet.extend([n as u8; 160]);
+            split_at_source(&datagram(TELEVISION, &packet), 100, n.into()).expect("fragments")
+        })
+        .collect();
+    let lost = |n: usize| n % 10 == 3;
+    let sent = fragments.iter().enumerate();
+    let all = sent.flat_map(|(n, all)| all[..all.len() - usize::from(lost(n))].to_vec());
+    capture(&folder.file("a.pcap"), &all.collect::<Vec<_>>());
+    let output = bentpipe(&folder, &["channel", "fit", "--sequence", "rtp", "a.pcap"]);
+    let text = said(&output, 1);
+    assert!(text.contains("200 frames, 20 lost"), "{text}");
+    assert!(text.contains("of incomplete fragments"), "{text}");
+}
+
+#[test]
+fn a_compressed_or_empty_file_is_named_so() {
+    let folder = Folder::new();
+    fs::write(folder.file("a.pcap.gz"), [0x1f, 0x8b, 8, 0, 0, 0, 0, 0]).expect("writes");
+    capture(&folder.file("none.pcap"), &[]);
+    for words in [
+        &["rohc", "stats"][..],
+        &["ts", "inspect"],
+        &["traffic", "describe"],
+        &["traffic", "sequence"],
+        &["channel", "fit", "--sequence", "rtp"],
+    ] {
+        let text = said(&bentpipe(&folder, &[words, &["a.pcap.gz"]].concat()), 2);
+        assert!(text.contains("a.pcap.gz: compressed: decompress first with `gzip -d`"), "{text}");
+        let text = said(&bentpipe(&folder, &[words, &["none.pcap"]].concat()), 2);
+        assert!(text.contains("none.pcap: "), "{text}");
+    }
+}
+
+#[test]
+fn a_damaged_sync_byte_is_an_error_of_its_own() {
+    let folder = Folder::new();
+    let mut packets = film(1, 60);
+    packets[20][0] = 0x46;
+    fs::write(folder.file("one.ts"), packets.concat()).expect("writes");
+    packets[30][0] = 0x46;
+    packets[31][0] = 0x46;
+    fs::write(folder.file("three.ts"), packets.concat()).expect("writes");
+    for (name, losses, sync_bytes) in [("one.ts", 0, 1), ("three.ts", 1, 3)] {
+        said(&bentpipe(&folder, &["ts", "inspect", "--measure", "--json", "out.json", name]), 1);
+        let value = json(&folder, "out.json");
+        let indicators = value["tr_101_290"]["indicators"].as_array().expect("indicators");
+        let errors =
+            |item: &str| indicators.iter().find(|of| of["item"] == item).map(|of| of["errors"].clone());
+        let expected = [losses, sync_bytes].map(|count| Some(serde_json::json!(count)));
+        assert_eq!([errors("1.1"), errors("1.2")], expected, "{name}: {value}");
+    }
+}
+
+#[test]
+fn jobs_of_one_stream_read_what_ts_inspect_reads() {
+    let folder = Folder::new();
+    let packets = film(1, 60);
+    let stream = packets.concat();
+    let pieces: Vec<_> = stream.chunks(1472).map(|piece| datagram(TELEVISION, piece)).collect();
+    capture(&folder.file("plain.pcap"), &pieces);
+    let mut damaged = packets.clone();
+    damaged[20][0] = 0;
+    fs::write(folder.file("damaged.ts"), damaged.concat()).expect("writes");
+    let other = [TELEVISION[0], (Ipv4Addr::new(239, 1, 1, 2), 5004)];
+    let second: Vec<_> = stream.chunks(1316).map(|piece| datagram(other, piece)).collect();
+    capture(&folder.file("two.pcap"), &[pieces, second].concat());
+    for (name, code, text) in [
+        ("plain.pcap", 2, "no two clock references"),
+        ("damaged.ts", 2, "188 left out"),
+        ("two.pcap", 2, "two.pcap: 2 streams: choose one by"),
+    ] {
+        let shown = said(&bentpipe(&folder, &["video", "mux", name, "out.ts"]), code);
+        assert!(shown.contains(text), "{shown}");
+    }
 }

@@ -72,6 +72,20 @@ pub struct Joint {
     has_begun: bool,
     outside: u64,
     joined: u64,
+    faults: SyncFaults,
+    /// Layout that was lost, and the bytes since its last packet.
+    lost: Option<(Layout, usize)>,
+}
+
+/// Faults of synchronisation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SyncFaults {
+    /// Packets without their sync byte (TR 101 290, 1.2).
+    pub sync_bytes: u64,
+    /// Losses of synchronisation (TR 101 290, 1.1).
+    ///
+    /// They are two such packets in a row or more, or packets in other places.
+    pub losses: u64,
 }
 
 impl Joint {
@@ -88,6 +102,11 @@ impl Joint {
     /// Returns the number of bytes that belong to no packet.
     pub fn outside(&self) -> u64 {
         self.outside
+    }
+
+    /// Returns the faults of synchronisation between packets.
+    pub fn faults(&self) -> SyncFaults {
+        self.faults
     }
 
     /// Returns the number of packets that were put together of two datagrams or more.
@@ -116,6 +135,7 @@ impl Joint {
 
     /// Drops the start of a packet whose end was lost.
     pub fn lose(&mut self) {
+        self.faults.losses += u64::from(!self.rest.is_empty());
         self.outside += self.rest.len() as u64;
         self.rest.clear();
         self.gap = 0;
@@ -129,8 +149,26 @@ impl Joint {
     /// Returns `true` if a datagram goes on where the one before ended.
     pub fn goes_on(&self, bytes: &[u8]) -> bool {
         let Some(layout) = self.layout.filter(|_| !bytes.is_empty()) else { return false };
-        let next = self.gap + if self.rest.is_empty() { 0 } else { PACKET_LEN - self.rest.len() };
-        layout.has_syncs(bytes, next)
+        layout.has_syncs(bytes, self.next())
+    }
+
+    /// Returns `true` if a datagram shows packets, or a sync byte in place.
+    pub(crate) fn shows(&self, bytes: &[u8]) -> bool {
+        let is_in_place = self.layout.is_some() && self.next() < bytes.len() && self.goes_on(bytes);
+        is_in_place || Joint::is_start(bytes)
+    }
+
+    /// Returns the place of the next sync byte.
+    fn next(&self) -> usize {
+        self.gap + if self.rest.is_empty() { 0 } else { PACKET_LEN - self.rest.len() }
+    }
+
+    /// Returns this joint in the place of one whose stream it resumes.
+    pub(crate) fn behind(self, before: &Joint) -> Joint {
+        let outside = self.outside + before.outside + before.rest.len() as u64;
+        let SyncFaults { sync_bytes, losses } = before.faults;
+        let faults = SyncFaults { sync_bytes, losses: losses + u64::from(before.has_begun) };
+        Joint { outside, joined: self.joined + before.joined, faults, ..self }
     }
 
     /// Returns the place from which a datagram goes on with packets, or has some.
@@ -167,6 +205,7 @@ impl Joint {
 
     /// Begins with a packet of this layout. The start of another one is lost.
     fn begin(&mut self, layout: Layout) {
+        self.faults.losses += u64::from(!self.rest.is_empty());
         self.outside += self.rest.len() as u64;
         self.rest.clear();
         (self.layout, self.gap, self.has_begun) = (Some(layout), 0, true);
@@ -194,6 +233,8 @@ impl Joint {
             }
             self.rest.extend_from_slice(bytes);
         }
+        // What is lost at the end is not found again.
+        self.faults.losses += u64::from(self.lost.take().is_some());
         self.outside += self.rest.len() as u64;
         self.rest.clear();
     }
@@ -210,7 +251,7 @@ impl Joint {
             (self.gap, bytes) = (self.gap - gap, &bytes[gap..]);
             let Some(first) = bytes.first() else { return bytes };
             if self.rest.is_empty() && *first != SYNC {
-                self.layout = None;
+                (self.layout, self.lost) = (None, Some((layout, 0)));
                 return bytes;
             }
             match bytes.first_chunk::<PACKET_LEN>().filter(|_| self.rest.is_empty()) {
@@ -240,6 +281,7 @@ impl Joint {
         let (skipped, rest) = match find(bytes, is_end, !self.has_begun) {
             Found::Layout(at, layout) => {
                 (self.layout, self.gap, self.has_begun) = (Some(layout), 0, true);
+                self.found(at, layout);
                 (at.saturating_sub(layout.lead), &bytes[at..])
             }
             Found::Undecided(at) => {
@@ -248,8 +290,21 @@ impl Joint {
             }
             Found::Nothing => (bytes.len(), end),
         };
+        if let (Some((_, since)), None) = (&mut self.lost, self.layout) {
+            *since += skipped;
+        }
         self.outside += skipped as u64;
         rest
+    }
+
+    /// Counts the fault that ends with a packet `at` bytes on.
+    fn found(&mut self, at: usize, layout: Layout) {
+        let Some((before, since)) = self.lost.take() else { return };
+        let distance = since + at;
+        let is_in_place = before == layout && distance.is_multiple_of(layout.stride);
+        let damaged = if is_in_place { distance / layout.stride } else { 0 };
+        self.faults.sync_bytes += damaged as u64;
+        self.faults.losses += u64::from(damaged != 1);
     }
 
     /// Searches the bytes that wait with more of those that come.

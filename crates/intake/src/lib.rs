@@ -9,9 +9,13 @@
 //! *Does not do*: descramble; put datagrams in order.
 
 mod account;
+mod duplicates;
 mod joint;
+mod kept;
+mod link;
 mod offload;
 mod packets;
+mod refusal;
 mod select;
 mod stream;
 mod streams;
@@ -19,8 +23,10 @@ mod streams;
 mod tests;
 
 pub use account::{Account, Reason, Repair, Tally};
-pub use joint::{Joint, Layout};
-pub use packets::{Packet, Packets, Refusal, Wanted};
+pub use joint::{Joint, Layout, SyncFaults};
+pub use link::Link;
+pub use packets::{Packet, Packets, Wanted};
+pub use refusal::{EachLeftOut, LeftOut, Refusal};
 pub use select::{Interface, Select};
 pub use stream::StreamId;
-pub use streams::{LeftOut, MAX_PENDING, MAX_STREAMS, Sink, StreamEntry, Streams, Unit};
+pub use streams::{MAX_PENDING, MAX_STREAMS, Sink, StreamEntry, Streams, Unit};

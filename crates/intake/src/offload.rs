@@ -65,3 +65,15 @@ pub(crate) fn with_length(bytes: &[u8], len: usize) -> Option<Vec<u8>> {
         _ => None,
     }
 }
+
+/// Returns the length in an IP header, if `on_link` bytes suffice for it.
+pub(crate) fn ip_len(bytes: &[u8], on_link: usize) -> usize {
+    let field = |at: usize| Some(usize::from(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?])));
+    let len = match bytes.first().map(|first| first >> 4) {
+        Some(4) => field(2).filter(|&len| len >= 20),
+        // A jumbogram has zero (RFC 2675).
+        Some(6) => field(4).filter(|&len| len > 0).map(|len| len + 40),
+        _ => None,
+    };
+    len.unwrap_or(on_link).min(on_link)
+}

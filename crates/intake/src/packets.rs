@@ -1,6 +1,5 @@
 //! Packets of captures: IP of any link type, ROHC, frames of PPP and Ethernet.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use bentpipe_hc as hc;
@@ -12,18 +11,19 @@ use bentpipe_wire::rohc::pdcp::{Pdu, SnLen};
 use bentpipe_wire::rohc::ppp as ncp;
 use bentpipe_wire::{Error, Kind, rtp, udp};
 
-use crate::offload::{is_segment, with_length, without_checksum};
-use crate::streams::ethertype;
-use crate::{Account, LeftOut, Reason, Repair, Select, StreamId};
-
-/// Reason in words.
-pub type Refusal = (Reason, Cow<'static, str>);
+use crate::duplicates::Duplicates;
+use crate::kept::{Fragments, Kept};
+use crate::offload::{ip_len, is_segment, with_length, without_checksum};
+use crate::refusal::{EachLeftOut, Refusal, copied, ethertype, incomplete};
+use crate::{Account, LeftOut, Link, Reason, Repair, Select, StreamId};
 
 /// IP or ROHC packet, as far as the capture kept it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Number of its record in the file, from 1.
+    /// Number of its record in the file, from 1. That of the last fragment.
     pub number: u64,
+    /// Link of its record.
+    pub link: Link,
     /// Time of its record, nanoseconds since 1970.
     pub time_ns: u64,
     /// Length in bytes, of which `bytes` may be fewer.
@@ -51,6 +51,8 @@ impl Packet<'_> {
 pub enum Wanted {
     /// IP packets, of any link layer.
     Ip,
+    /// IP packets, of any link layer, with their fragments put together.
+    Datagrams,
     /// Every record of a raw IP capture, and the IP packets of any link layer.
     Network,
     /// ROHC packets, whole records of linktype USER0, or in frames of PPP (RFC 3241).
@@ -66,21 +68,24 @@ pub enum Wanted {
     Ethernet,
 }
 
-/// Intake of the packets of captures, one in each record.
+/// Intake of the packets of captures, one in each record or in several fragments.
 #[derive(Debug)]
 pub struct Packets {
     wanted: Wanted,
     select: Select,
     account: Account,
-    /// Packet whose header was repaired, or the reason of the last one left out.
+    fragments: Fragments,
+    duplicates: Duplicates,
+    /// Packet whose header was repaired, or that was put together.
     repaired: Vec<u8>,
-    detail: Cow<'static, str>,
 }
 
 impl Packets {
     /// Creates an intake of selected packets.
     pub fn new(wanted: Wanted, select: Select) -> Packets {
-        Packets { wanted, select, account: Account::default(), repaired: Vec::new(), detail: "".into() }
+        let (account, fragments, duplicates) =
+            (Account::default(), Fragments::default(), Duplicates::default());
+        Packets { wanted, select, account, fragments, duplicates, repaired: Vec::new() }
     }
 
     /// Returns the account of what was read.
@@ -94,27 +99,28 @@ impl Packets {
         self.account.damage = damage;
     }
 
-    /// Returns the packet of a record.
-    ///
-    /// # Errors
-    /// The record with its reason, if it is left out.
-    pub fn take<'a>(&'a mut self, record: &Record<'a>) -> Result<Packet<'a>, LeftOut<'a>> {
-        self.take_if(record, |_| Ok(()))
+    /// Returns the packet of a record, or that its fragment completes.
+    pub fn take<'a>(&'a mut self, record: &Record<'a>, left_out: &mut EachLeftOut<'_>) -> Option<Packet<'a>> {
+        self.take_if(record, |_| Ok(()), left_out)
     }
 
     /// Returns the packet of a record, if the caller wants it as well.
     ///
-    /// `wants` returns the reason for which it does not, such as content "that is not TCP".
-    ///
-    /// # Errors
-    /// The record with its reason, if it is left out.
+    /// `wants` returns the reason for which it does not, such as content "that is not TCP". `left_out` gets the records that are
+    /// left out. These have none, nor has a fragment that waits for others.
     pub fn take_if<'a>(
         &'a mut self,
         record: &Record<'a>,
         wants: impl FnOnce(&Packet<'_>) -> Result<(), Refusal>,
-    ) -> Result<Packet<'a>, LeftOut<'a>> {
+        left_out: &mut EachLeftOut<'_>,
+    ) -> Option<Packet<'a>> {
         let number = self.account.read_record(record.bytes.len());
         let found = self.packet(record, number).map(|packet| (packet, self.with_length(&packet)));
+        if let Ok((packet, None)) = &found
+            && self.is_fragment(packet)
+        {
+            return self.fragment(packet, record, wants, left_out);
+        }
         let found = found.and_then(|(packet, repaired)| {
             let bytes = repaired.as_deref().unwrap_or(packet.bytes);
             wants(&Packet { bytes, ..packet })?;
@@ -123,28 +129,96 @@ impl Packets {
         match found {
             Ok((packet, repaired)) => {
                 self.account.use_record(number, record.bytes.len());
-                Ok(self.repair(packet, repaired))
+                Some(self.repair(packet, repaired))
             }
-            Err((reason, detail)) => {
-                self.account.leave_out(reason, &detail, number, record.bytes.len());
-                self.detail = detail;
-                Err(LeftOut { number, record: *record, reason, detail: &self.detail })
+            Err(refusal) => {
+                self.leave_out(number, record, &refusal, left_out);
+                None
             }
         }
     }
 
-    fn packet<'a>(&self, record: &Record<'a>, number: u64) -> Result<Packet<'a>, Refusal> {
-        let packet = packet_in(record, self.wanted, number)?;
-        match self.admits(record, &packet) {
-            true => Ok(packet),
-            false => Err((Reason::NotSelected, format!("not selected by {}", self.select).into())),
+    /// Ends the input: fragments that wait are left out.
+    pub fn finish(&mut self, left_out: &mut EachLeftOut<'_>) {
+        self.fragments.give_up();
+        self.refuse_dropped(left_out);
+    }
+
+    fn leave_out(
+        &mut self,
+        number: u64,
+        record: &Record<'_>,
+        (reason, detail): &Refusal,
+        left_out: &mut EachLeftOut<'_>,
+    ) {
+        self.account.leave_out(*reason, detail, number, record.bytes.len());
+        left_out(&LeftOut { number, record: *record, reason: *reason, detail });
+    }
+
+    fn refuse(&mut self, all: &[Kept], refusal: &Refusal, left_out: &mut EachLeftOut<'_>) {
+        all.iter().for_each(|kept| self.leave_out(kept.number, &kept.record(), refusal, left_out));
+    }
+
+    fn refuse_dropped(&mut self, left_out: &mut EachLeftOut<'_>) {
+        let dropped = self.fragments.dropped();
+        self.refuse(&dropped, &incomplete(), left_out);
+    }
+
+    /// Returns `true` for a fragment that can be put together with others.
+    fn is_fragment(&self, packet: &Packet<'_>) -> bool {
+        let upper = || Some(ip::Packet::new_checked(packet.bytes).ok()?.upper().ok()?.is_fragment);
+        self.wanted == Wanted::Datagrams && !packet.is_cut() && upper() == Some(true)
+    }
+
+    /// Returns the packet that a fragment completes.
+    fn fragment<'a>(
+        &'a mut self,
+        packet: &Packet<'_>,
+        record: &Record<'_>,
+        wants: impl FnOnce(&Packet<'_>) -> Result<(), Refusal>,
+        left_out: &mut EachLeftOut<'_>,
+    ) -> Option<Packet<'a>> {
+        let &Packet { number, link, time_ns, .. } = packet;
+        let whole = self.fragments.add(number, link, record, packet.bytes);
+        self.refuse_dropped(left_out);
+        let (bytes, all) = whole?;
+        let whole = Packet { len: bytes.len(), bytes: &bytes, ..*packet };
+        let refusal =
+            if self.select.admits_packet(&whole) { wants(&whole).err() } else { Some(self.not_selected()) };
+        if let Some(refusal) = refusal {
+            self.refuse(&all, &refusal, left_out);
+            return None;
+        }
+        all.iter().for_each(|kept| self.account.use_record(kept.number, kept.bytes.len()));
+        self.account.repair(Repair::Reassembled, all.len() as u64);
+        self.repaired = bytes;
+        Some(Packet { number, link, time_ns, len: self.repaired.len(), bytes: &self.repaired, protocol: 0 })
+    }
+
+    fn packet<'a>(&mut self, record: &Record<'a>, number: u64) -> Result<Packet<'a>, Refusal> {
+        let packet = Packet { link: Link::of(record), ..packet_in(record, self.wanted, number)? };
+        if !self.admits(record, &packet) {
+            return Err(self.not_selected());
+        }
+        // What is compressed comes back packet by packet, copies included.
+        let is_judged = matches!(self.wanted, Wanted::Ip | Wanted::Datagrams);
+        match is_judged && self.duplicates.is_copy(packet.bytes, packet.len, record.time_ns) {
+            true => Err(copied()),
+            false => Ok(packet),
         }
     }
 
-    /// Returns `true` if interface, addresses, port and sender are selected.
+    fn not_selected(&self) -> Refusal {
+        (Reason::NotSelected, format!("not selected by {}", self.select).into())
+    }
+
+    /// Returns `true` if interface, VLAN, addresses, port and sender are selected.
+    ///
+    /// Addresses and ports of fragments are known once they are put together.
     fn admits(&self, record: &Record<'_>, packet: &Packet<'_>) -> bool {
         self.select == Select::default()
-            || self.select.admits_record(record) && self.select.admits_packet(packet)
+            || self.select.admits_record(record, &packet.link)
+                && (self.is_fragment(packet) || self.select.admits_packet(packet))
     }
 
     /// Returns an IP packet with its length in the header, if that is 0.
@@ -153,7 +227,7 @@ impl Packets {
     }
 
     fn is_ip(&self) -> bool {
-        matches!(self.wanted, Wanted::Ip | Wanted::Network)
+        matches!(self.wanted, Wanted::Ip | Wanted::Datagrams | Wanted::Network)
     }
 
     /// Completes the length in the header of an IP packet, and counts what offload left.
@@ -172,28 +246,32 @@ impl Packets {
     }
 }
 
+/// Returns all of a record as a packet.
+fn whole<'a>(record: &Record<'a>, number: u64) -> Packet<'a> {
+    Packet {
+        number,
+        time_ns: record.time_ns.unwrap_or(0),
+        len: record.original_len,
+        bytes: record.bytes,
+        ..Packet::default()
+    }
+}
+
 fn packet_in<'a>(record: &Record<'a>, wanted: Wanted, number: u64) -> Result<Packet<'a>, Refusal> {
-    let time_ns = record.time_ns.unwrap_or(0);
     match wanted {
         Wanted::Rohc { pdcp: Some(sn_len), .. } if record.link_type == LinkType::USER0 => {
             rohc_in_pdcp(record, sn_len, number)
         }
-        Wanted::Rohc { pdcp: None, .. } if record.link_type == LinkType::USER0 => {
-            Ok(Packet { number, time_ns, len: record.original_len, bytes: record.bytes, protocol: 0 })
-        }
+        Wanted::Rohc { pdcp: None, .. } if record.link_type == LinkType::USER0 => Ok(whole(record, number)),
         Wanted::Rohc { pdcp: Some(_), .. } => {
             Err(link_type(format!("of link type {}, not 147 (USER0) with PDCP", record.link_type.0)))
         }
         Wanted::Rohc { has_large_cids, .. } => rohc_in_ppp(record, has_large_cids, number),
         Wanted::Schemes => scheme_in_ppp(record, number),
-        Wanted::Ethernet if record.link_type == LinkType::ETHERNET => {
-            Ok(Packet { number, time_ns, len: record.original_len, bytes: record.bytes, protocol: 0 })
-        }
+        Wanted::Ethernet if record.link_type == LinkType::ETHERNET => Ok(whole(record, number)),
         Wanted::Ethernet => Err(link_type(format!("of link type {}, not 1 (Ethernet)", record.link_type.0))),
-        Wanted::Network if record.link_type == LinkType::RAW => {
-            Ok(Packet { number, time_ns, len: record.original_len, bytes: record.bytes, protocol: 0 })
-        }
-        Wanted::Ip | Wanted::Network => {
+        Wanted::Network if record.link_type == LinkType::RAW => Ok(whole(record, number)),
+        Wanted::Ip | Wanted::Datagrams | Wanted::Network => {
             let network =
                 link::network(record.link_type, record.bytes).map_err(|error| match error.kind {
                     Kind::Unsupported("link type") => {
@@ -210,7 +288,7 @@ fn packet_in<'a>(record: &Record<'a>, wanted: Wanted, number: u64) -> Result<Pac
             let len =
                 if record.link_type == LinkType::RAW { on_link } else { ip_len(network.bytes, on_link) };
             let bytes = &network.bytes[..network.bytes.len().min(len)];
-            Ok(Packet { number, time_ns, len, bytes, protocol: 0 })
+            Ok(Packet { len, bytes, ..whole(record, number) })
         }
     }
 }
@@ -238,8 +316,7 @@ fn rohc_in_ppp<'a>(record: &Record<'a>, has_large_cids: bool, number: u64) -> Re
 fn in_ppp<'a>(record: &Record<'a>, ppp: &Ppp<'a>, number: u64) -> Packet<'a> {
     // What the snapshot left out was behind what it kept; PPPoE's padding is not among it.
     let cut = record.original_len.saturating_sub(record.bytes.len());
-    let time_ns = record.time_ns.unwrap_or(0);
-    Packet { number, time_ns, len: ppp.bytes.len() + cut, bytes: ppp.bytes, protocol: ppp.protocol }
+    Packet { len: ppp.bytes.len() + cut, bytes: ppp.bytes, protocol: ppp.protocol, ..whole(record, number) }
 }
 
 /// Reads a frame of PPP.
@@ -276,8 +353,7 @@ fn rohc_in_pdcp<'a>(record: &Record<'a>, sn_len: SnLen, number: u64) -> Result<P
     match Pdu::parse(record.bytes, sn_len).map_err(|error| malformed(record, &error))? {
         Pdu::Data { packet: bytes, .. } => {
             let cut = record.original_len.saturating_sub(record.bytes.len());
-            let time_ns = record.time_ns.unwrap_or(0);
-            Ok(Packet { number, time_ns, len: bytes.len() + cut, bytes, protocol: 0 })
+            Ok(Packet { len: bytes.len() + cut, bytes, ..whole(record, number) })
         }
         Pdu::Feedback(_) => {
             Err(protocol("of PDCP: feedback, which is for the other direction's compressor".to_owned()))
@@ -334,18 +410,6 @@ fn protocol(detail: String) -> Refusal {
 fn malformed(record: &Record<'_>, error: &Error) -> Refusal {
     let reason = if record.is_cut() { Reason::Cut } else { Reason::Malformed };
     (reason, format!("malformed: {error}").into())
-}
-
-/// Returns the length in an IP header, if `on_link` bytes suffice for it.
-fn ip_len(bytes: &[u8], on_link: usize) -> usize {
-    let field = |at: usize| Some(usize::from(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?])));
-    let len = match bytes.first().map(|first| first >> 4) {
-        Some(4) => field(2).filter(|&len| len >= 20),
-        // A jumbogram has zero (RFC 2675).
-        Some(6) => field(4).filter(|&len| len > 0).map(|len| len + 40),
-        _ => None,
-    };
-    len.unwrap_or(on_link).min(on_link)
 }
 
 #[cfg(test)]
@@ -406,5 +470,28 @@ mod tests {
         let why = packet_in(&record(LinkType::PPP, &request, 22), rohc(false), 1).unwrap_err();
         let channel = "of IPCP: Configure-Request of ROHC with CIDs 0 to 15, MRRU 0, profiles 0x0000, 0x0101";
         assert_eq!(why.1, channel);
+    }
+
+    #[test]
+    fn fragments_are_put_together_and_copies_left_out() {
+        let mut datagram = vec![0x45, 0, 0, 228, 0, 7, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        datagram.extend([15, 160, 19, 140, 0, 208, 0, 0]);
+        datagram.extend((0..200).map(|n| n as u8));
+        let mut all = ip::fragments::split_at_source(&datagram, 100, 9).expect("fragments");
+        all.insert(1, all[0].clone());
+        all.push(datagram.clone());
+        all.push(ip::fragments::split_at_source(&datagram, 100, 10).expect("fragments").remove(0));
+        let select = Select { port: Some(5004), ..Select::default() };
+        for (wanted, count) in [(Wanted::Datagrams, 2), (Wanted::Ip, 3)] {
+            let (mut packets, mut left_out, mut lens) = (Packets::new(wanted, select.clone()), 0, Vec::new());
+            for bytes in &all {
+                let record = record(LinkType::RAW, bytes, bytes.len());
+                lens.extend(packets.take(&record, &mut |_| left_out += 1).map(|packet| packet.len));
+            }
+            packets.finish(&mut |_| left_out += 1);
+            let (account, out) = (packets.account(), packets.account().left_out_sum().records);
+            assert_eq!((account.used.records + out, out), (all.len() as u64, left_out), "{account}");
+            assert_eq!((lens.len(), account.duplicated()), (count, 1), "{account}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use bentpipe_wire::pcap::Record;
 
-use crate::StreamId;
+use crate::{Link, StreamId};
 
 /// Interface of a capture, by its name or number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ impl Interface {
 pub struct Select {
     /// Interface of the capture.
     pub interface: Option<Interface>,
+    /// Identifier of a VLAN tag.
+    pub vlan: Option<u16>,
     /// Source address.
     pub source: Option<IpAddr>,
     /// Destination address, such as a multicast group.
@@ -35,9 +37,10 @@ pub struct Select {
 }
 
 impl Select {
-    /// Returns `true` if the record's interface is selected.
-    pub(crate) fn admits_record(&self, record: &Record<'_>) -> bool {
+    /// Returns `true` if the record's interface and VLAN are selected.
+    pub(crate) fn admits_record(&self, record: &Record<'_>, link: &Link) -> bool {
         self.interface.as_ref().is_none_or(|interface| interface.is_of(record))
+            && self.vlan.is_none_or(|vlan| link.has(vlan))
     }
 
     /// Returns `true` if the addresses and the port of a stream are selected.
@@ -61,6 +64,7 @@ impl fmt::Display for Select {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let flags = [
             ("--interface", self.interface.as_ref().map(|of| of.0.clone())),
+            ("--vlan", self.vlan.map(|of| of.to_string())),
             ("--src", self.source.map(|of| of.to_string())),
             ("--dst", self.destination.map(|of| of.to_string())),
             ("--port", self.port.map(|of| of.to_string())),

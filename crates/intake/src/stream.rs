@@ -3,11 +3,13 @@
 use std::fmt;
 use std::net::SocketAddr;
 
+use crate::Link;
+
 /// Identity of a stream. Streams with different ones are never merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct StreamId {
-    /// Interface of the capture.
-    pub interface: u32,
+    /// Interface of the capture and VLAN.
+    pub link: Link,
     /// Source and destination of its datagrams; `None` for TS packets without datagrams.
     pub ends: Option<(SocketAddr, SocketAddr)>,
     /// Synchronisation source, if the datagrams are RTP.
@@ -24,6 +26,6 @@ impl fmt::Display for StreamId {
         }
         self.ssrc.iter().try_for_each(|ssrc| write!(f, ", SSRC {ssrc:#010x}"))?;
         self.isi.iter().try_for_each(|isi| write!(f, ", ISI {isi}"))?;
-        if self.interface > 0 { write!(f, ", interface {}", self.interface) } else { Ok(()) }
+        write!(f, "{}", self.link)
     }
 }

@@ -1,22 +1,21 @@
 //! Transport streams and baseband frames out of captures and files, each stream by itself.
 
-use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
 
-use bentpipe_units::Time;
 use bentpipe_wire::bbframe::{self, ADAPTATION_LEN, Deframer};
 use bentpipe_wire::ethernet::EtherType;
-use bentpipe_wire::ip::fragments::Reassembler;
 use bentpipe_wire::ip::{self, Protocol};
-use bentpipe_wire::pcap::{LinkType, OptionsBuf, Record};
+use bentpipe_wire::pcap::{LinkType, Record};
 use bentpipe_wire::rtp::{self, Numbers, Place};
 use bentpipe_wire::ts::{PACKET_LEN, RTP_PAYLOAD_TYPE, SYNC};
 use bentpipe_wire::{Kind, link, udp};
 
-use crate::offload::with_length;
-use crate::{Account, Joint, Layout, Reason, Repair, Select, StreamId};
+use crate::duplicates::Duplicates;
+use crate::kept::{Fragments, Kept};
+use crate::offload::{ip_len, with_length};
+use crate::refusal::{Refusal, copied, ethertype, incomplete};
+use crate::{Account, Joint, Layout, LeftOut, Link, Reason, Repair, Select, StreamId, SyncFaults};
 
 /// Most streams that are kept apart.
 pub const MAX_STREAMS: usize = 1000;
@@ -26,10 +25,6 @@ pub const MAX_PENDING: usize = 64;
 const MAX_HELD: usize = 16;
 /// Longest record that waits with its datagram, in bytes.
 const MAX_HELD_LEN: usize = 2048;
-/// Longest options that wait with their record, in bytes.
-const MAX_OPTIONS_LEN: usize = 512;
-/// Most fragments, and bytes of their records, that wait for others.
-const MAX_FRAGMENTS: [usize; 2] = [1 << 14, 1 << 23];
 /// Length from which a datagram shows by itself whether it has packets.
 const LONG: usize = 640;
 
@@ -40,19 +35,6 @@ pub enum Unit<'a> {
     Ts(&'a [u8; PACKET_LEN]),
     /// A baseband frame.
     Frame(&'a [u8]),
-}
-
-/// Record that is left out.
-#[derive(Clone, Copy, Debug)]
-pub struct LeftOut<'a> {
-    /// Number of the record in the file, from 1.
-    pub number: u64,
-    /// The record as it was read.
-    pub record: Record<'a>,
-    /// Kind of the reason.
-    pub reason: Reason,
-    /// The reason in words.
-    pub detail: &'a str,
 }
 
 /// Receiver of what was taken in.
@@ -81,6 +63,8 @@ pub struct StreamEntry {
     pub missing: u64,
     /// Bytes of its datagrams, or of the file, that belong to no packet.
     pub outside: u64,
+    /// Faults of synchronisation.
+    pub faults: SyncFaults,
     /// Layout of the last packets.
     pub layout: Option<Layout>,
 }
@@ -92,64 +76,6 @@ struct State {
     joint: Joint,
     deframer: Deframer,
     numbers: Option<Numbers>,
-}
-
-/// Copy of a record whose use is not decided yet.
-#[derive(Debug)]
-struct Kept {
-    number: u64,
-    time_ns: Option<u64>,
-    interface: u32,
-    interface_name: Option<String>,
-    link_type: LinkType,
-    original_len: usize,
-    bytes: Vec<u8>,
-    options: OptionsBuf,
-}
-
-impl Kept {
-    fn new(number: u64, record: &Record<'_>) -> Kept {
-        Kept {
-            number,
-            time_ns: record.time_ns,
-            interface: record.interface,
-            interface_name: record.interface_name.map(str::to_owned),
-            link_type: record.link_type,
-            original_len: record.original_len,
-            bytes: record.bytes.to_vec(),
-            options: record.options.copied(MAX_OPTIONS_LEN),
-        }
-    }
-
-    fn record(&self) -> Record<'_> {
-        Record {
-            time_ns: self.time_ns,
-            interface: self.interface,
-            interface_name: self.interface_name.as_deref(),
-            link_type: self.link_type,
-            original_len: self.original_len,
-            bytes: &self.bytes,
-            options: self.options.options(),
-        }
-    }
-}
-
-/// Records of fragments whose datagram was given up.
-type Dropped = Arc<Mutex<Vec<Kept>>>;
-
-/// Record of a fragment. If the reassembly drops it, it is in the list of the dropped.
-#[derive(Debug)]
-struct Fragment {
-    kept: Option<Kept>,
-    dropped: Dropped,
-}
-
-impl Drop for Fragment {
-    fn drop(&mut self) {
-        if let Some(kept) = self.kept.take() {
-            self.dropped.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
-        }
-    }
 }
 
 /// Sender of short datagrams that may have packets.
@@ -167,9 +93,6 @@ enum Origin<'a> {
     Kept(Vec<Kept>),
 }
 
-/// Reason in words.
-type Refusal = (Reason, Cow<'static, str>);
-
 /// Datagram within a record.
 enum Content<'a> {
     Datagram(StreamId, &'a [u8]),
@@ -186,10 +109,10 @@ pub struct Streams {
     places: HashMap<StreamId, usize>,
     last: Option<(StreamId, usize)>,
     pending: VecDeque<Pending>,
-    fragments: Reassembler<Fragment>,
-    /// Fragments that wait, and bytes of their records.
-    waiting: [usize; 2],
-    dropped: Dropped,
+    /// Senders of baseband frames, without input stream.
+    framed: HashSet<StreamId>,
+    fragments: Fragments,
+    duplicates: Duplicates,
 }
 
 impl Streams {
@@ -202,6 +125,7 @@ impl Streams {
     pub fn entries(&self) -> impl Iterator<Item = StreamEntry> {
         let entry = |State { entry, joint, .. }: &State| StreamEntry {
             outside: joint.outside(),
+            faults: joint.faults(),
             layout: joint.layout(),
             ..*entry
         };
@@ -222,12 +146,12 @@ impl Streams {
     /// Handles a record of a capture.
     pub fn record<S: Sink>(&mut self, record: &Record<'_>, sink: &mut S) {
         let number = self.account.read_record(record.bytes.len());
-        let origin = Origin::Record(number, record);
-        if !self.select.admits_record(record) {
+        let (origin, link) = (Origin::Record(number, record), Link::of(record));
+        if !self.select.admits_record(record, &link) {
             return self.refuse(origin, self.not_selected(), sink);
         }
         if record.link_type == LinkType::MPEG_2_TS {
-            let id = StreamId { interface: record.interface, ..StreamId::default() };
+            let id = StreamId { link, ..StreamId::default() };
             return self.datagram(id, record.bytes, record.time_ns, origin, sink);
         }
         let repaired = repaired(record);
@@ -239,11 +163,19 @@ impl Streams {
             }
             None => *record,
         };
-        match content(&view) {
+        match content(&view, link) {
+            Ok(_) if self.is_copy(&view) => self.refuse(origin, copied(), sink),
             Ok(Content::Datagram(id, bytes)) => self.datagram(id, bytes, record.time_ns, origin, sink),
-            Ok(Content::Fragment(packet)) => self.fragment(number, record, packet, sink),
+            Ok(Content::Fragment(packet)) => self.fragment(number, link, record, packet, sink),
             Err(refusal) => self.refuse(origin, refusal, sink),
         }
+    }
+
+    /// Returns `true` if the packet came shortly before.
+    fn is_copy(&mut self, record: &Record<'_>) -> bool {
+        let Ok(network) = link::network(record.link_type, record.bytes) else { return false };
+        let len = ip_len(network.bytes, record.original_len - network.offset);
+        self.duplicates.is_copy(&network.bytes[..network.bytes.len().min(len)], len, record.time_ns)
     }
 
     /// Handles the next bytes of a file of packets.
@@ -319,25 +251,21 @@ impl Streams {
     }
 
     /// Handles a fragment, and the datagram that it completes.
-    fn fragment<S: Sink>(&mut self, number: u64, record: &Record<'_>, packet: &[u8], sink: &mut S) {
-        let [count, bytes] = [self.waiting[0] + 1, self.waiting[1] + record.bytes.len()];
-        if count > MAX_FRAGMENTS[0] || bytes > MAX_FRAGMENTS[1] {
-            self.give_up_fragments(sink);
-        }
-        let kept = Kept::new(number, record);
-        self.wait(&kept);
-        let kept = Some(kept);
-        let attached = Fragment { kept, dropped: Arc::clone(&self.dropped) };
-        let now = Time::from_nanos(record.time_ns.unwrap_or(0));
-        let whole = self.fragments.add_with(packet, now, attached);
+    fn fragment<S: Sink>(
+        &mut self,
+        number: u64,
+        link: Link,
+        record: &Record<'_>,
+        packet: &[u8],
+        sink: &mut S,
+    ) {
+        let whole = self.fragments.add(number, link, record, packet);
         self.drop_fragments(sink);
-        let Some((packet, mut attached)) = whole else { return };
-        let all: Vec<Kept> = attached.iter_mut().filter_map(|fragment| fragment.kept.take()).collect();
-        self.wait_no_longer(&all);
+        let Some((packet, all)) = whole else { return };
         let count = all.len() as u64;
         let whole =
             Record { link_type: LinkType::RAW, original_len: packet.len(), bytes: &packet, ..*record };
-        match content(&whole) {
+        match content(&whole, link) {
             Ok(Content::Datagram(id, bytes)) => {
                 self.account.repair(Repair::Reassembled, count);
                 self.datagram(id, bytes, record.time_ns, Origin::Kept(all), sink);
@@ -349,24 +277,13 @@ impl Streams {
 
     /// Drops the datagrams that are incomplete.
     fn give_up_fragments<S: Sink>(&mut self, sink: &mut S) {
-        drop(std::mem::take(&mut self.fragments));
+        self.fragments.give_up();
         self.drop_fragments(sink);
     }
 
-    fn wait(&mut self, fragment: &Kept) {
-        self.waiting[0] += 1;
-        self.waiting[1] += fragment.bytes.len();
-    }
-
-    fn wait_no_longer(&mut self, all: &[Kept]) {
-        self.waiting[0] -= all.len();
-        self.waiting[1] -= all.iter().map(|fragment| fragment.bytes.len()).sum::<usize>();
-    }
-
     fn drop_fragments<S: Sink>(&mut self, sink: &mut S) {
-        let dropped = std::mem::take(&mut *self.dropped.lock().unwrap_or_else(PoisonError::into_inner));
+        let dropped = self.fragments.dropped();
         if !dropped.is_empty() {
-            self.wait_no_longer(&dropped);
             self.refuse(Origin::Kept(dropped), incomplete(), sink);
         }
     }
@@ -383,7 +300,7 @@ impl Streams {
         if !self.select.admits_ends(&id) {
             return self.refuse(origin, self.not_selected(), sink);
         }
-        if bbframe::Adaptation::parse(bytes).is_ok() {
+        if self.is_frame(&id, bytes) {
             return self.frame(id, &bytes[ADAPTATION_LEN..], time_ns, origin, sink);
         }
         if let Some(packet) = rtp_of(bytes)
@@ -392,7 +309,12 @@ impl Streams {
             return self.rtp(id, &packet, time_ns, origin, sink);
         }
         let place = self.place(&id);
-        if place.is_none() && !Joint::is_start(bytes) {
+        let is_shown = match place {
+            // A datagram that showed no place for its packets is not followed by one that shows none.
+            Some(place) => !self.is_searched(&id) || self.states[place].joint.shows(bytes),
+            None => Joint::is_start(bytes),
+        };
+        if !is_shown {
             return self.short(id, bytes, origin, sink);
         }
         if !self.select.admits_sender(&id) {
@@ -402,8 +324,38 @@ impl Streams {
             return self.refuse(origin, too_many(), sink);
         };
         match self.pieces(place, bytes, time_ns, sink) {
-            true => self.accept(origin),
-            false => self.refuse(origin, no_packets(), sink),
+            true => {
+                self.end_search(&id, sink);
+                self.accept(origin);
+            }
+            false => self.short(id, bytes, origin, sink),
+        }
+    }
+
+    /// Returns `true` if a datagram is a baseband frame.
+    ///
+    /// The sender decides: one of TS packets has datagrams that begin like a frame, in the middle of a packet.
+    fn is_frame(&mut self, id: &StreamId, bytes: &[u8]) -> bool {
+        if bbframe::Adaptation::parse(bytes).is_err() {
+            return false;
+        }
+        self.framed.contains(id)
+            || self.place(id).is_none()
+                && !self.is_searched(id)
+                && bbframe::parse(&bytes[ADAPTATION_LEN..]).is_ok()
+    }
+
+    /// Returns `true` if packets are searched for in the datagrams of a sender.
+    fn is_searched(&self, id: &StreamId) -> bool {
+        self.pending.iter().any(|pending| pending.id == *id && !pending.is_given_up)
+    }
+
+    /// Ends the search in datagrams of a sender that goes on where it was. They were others.
+    fn end_search<S: Sink>(&mut self, id: &StreamId, sink: &mut S) {
+        if let Some(at) = self.pending.iter().position(|pending| pending.id == *id)
+            && let Some(pending) = self.pending.remove(at)
+        {
+            self.refuse(Origin::Kept(pending.held), no_packets(), sink);
         }
     }
 
@@ -461,16 +413,16 @@ impl Streams {
         sink: &mut S,
     ) {
         let Ok((repr, field)) = bbframe::parse(frame) else {
-            let detail = "of baseband frames that cannot be read".into();
-            return self.refuse(origin, (Reason::Malformed, detail), sink);
+            return self.refuse(origin, unreadable(), sink);
         };
-        let id = StreamId { isi: repr.input, ..id };
+        let (sender, id) = (id, StreamId { isi: repr.input, ..id });
         if !self.select.admits_sender(&id) {
             return self.refuse(origin, self.not_selected(), sink);
         }
         let Some(place) = self.place(&id).or_else(|| self.begin(id)) else {
             return self.refuse(origin, too_many(), sink);
         };
+        self.framed.insert(sender);
         let State { entry, deframer, .. } = &mut self.states[place];
         entry.datagrams += 1;
         if repr.stream == bbframe::Stream::Transport {
@@ -540,8 +492,9 @@ impl Streams {
             return self.refuse(origin, no_packets(), sink);
         };
         let is_held = record.bytes.len() <= MAX_HELD_LEN;
-        if bytes.is_empty() || bytes.len() >= LONG || !is_held || self.place(&id).is_some() {
-            return self.refuse(origin, no_packets(), sink);
+        if bytes.is_empty() || bytes.len() >= LONG || !is_held {
+            let is_frame = bbframe::Adaptation::parse(bytes).is_ok() && self.place(&id).is_none();
+            return self.refuse(origin, if is_frame { unreadable() } else { no_packets() }, sink);
         }
         let at = match self.pending.iter().position(|pending| pending.id == id) {
             Some(at) => at,
@@ -577,7 +530,7 @@ impl Streams {
         self.pending.len() - 1
     }
 
-    /// Begins the stream of a sender in whose datagrams packets were found.
+    /// Begins or resumes the stream of a sender in whose datagrams packets were found.
     fn promote<S: Sink>(
         &mut self,
         at: usize,
@@ -589,12 +542,13 @@ impl Streams {
         if !self.select.admits_sender(&id) {
             return self.refuse(Origin::Kept(held), self.not_selected(), sink);
         }
-        let Some(place) = self.begin(id) else {
+        let Some(place) = self.place(&id).or_else(|| self.begin(id)) else {
             return self.refuse(Origin::Kept(held), too_many(), sink);
         };
-        let entry = &mut self.states[place].entry;
-        (entry.datagrams, entry.packets) = (held.len() as u64, packets.len() as u64);
-        self.states[place].joint = joint;
+        let State { entry, joint: before, .. } = &mut self.states[place];
+        entry.datagrams += held.len() as u64;
+        entry.packets += packets.len() as u64;
+        *before = joint.behind(before);
         packets.iter().for_each(|packet| sink.unit(place, time_ns, Unit::Ts(packet)));
         self.accept(Origin::Kept(held));
     }
@@ -604,8 +558,8 @@ fn no_packets() -> Refusal {
     (Reason::Content, "of UDP without TS packets".into())
 }
 
-fn incomplete() -> Refusal {
-    (Reason::Fragment, "of incomplete fragments".into())
+fn unreadable() -> Refusal {
+    (Reason::Malformed, "of baseband frames that cannot be read".into())
 }
 
 fn too_many() -> Refusal {
@@ -630,7 +584,7 @@ fn rtp_of(bytes: &[u8]) -> Option<Rtp<'_>> {
 }
 
 /// Returns the datagram or fragment in a record.
-fn content<'a>(record: &Record<'a>) -> Result<Content<'a>, Refusal> {
+fn content<'a>(record: &Record<'a>, on: Link) -> Result<Content<'a>, Refusal> {
     let network = link::network(record.link_type, record.bytes).map_err(|error| match error.kind {
         Kind::Unsupported("link type") => {
             (Reason::LinkType, format!("of link type {}", record.link_type.0).into())
@@ -664,7 +618,7 @@ fn content<'a>(record: &Record<'a>) -> Result<Content<'a>, Refusal> {
     let port = |high: &u8, low: &u8| u16::from_be_bytes([*high, *low]);
     let from = SocketAddr::new(packet.src(), port(a, b));
     let to = SocketAddr::new(packet.dst(), port(c, d));
-    let id = StreamId { interface: record.interface, ends: Some((from, to)), ..StreamId::default() };
+    let id = StreamId { link: on, ends: Some((from, to)), ..StreamId::default() };
     Ok(Content::Datagram(id, payload))
 }
 
@@ -680,19 +634,6 @@ fn broken(record: &Record<'_>, what: &str) -> Refusal {
         true => (Reason::Cut, format!("of {what} that the capture cut").into()),
         false => (Reason::Malformed, format!("of malformed {what}").into()),
     }
-}
-
-/// Describes the protocol of a frame by its EtherType.
-pub(crate) fn ethertype(ethertype: EtherType) -> String {
-    let name = match ethertype {
-        EtherType::ARP => " (ARP)",
-        EtherType(0x8863) => " (PPPoE discovery)",
-        EtherType(0x88cc) => " (LLDP)",
-        EtherType(0x8847) => " (MPLS)",
-        EtherType(0x888e) => " (EAPOL)",
-        _ => "",
-    };
-    format!("of EtherType {:#06x}{name}", ethertype.0)
 }
 
 fn name_of(protocol: Protocol) -> String {

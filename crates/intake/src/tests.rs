@@ -49,8 +49,7 @@ const GROUP: [u8; 4] = [239, 1, 1, 1];
 
 fn datagram_to(group: [u8; 4], src_port: u16, payload: &[u8]) -> Vec<u8> {
     let (src, dst) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::from(group));
-    let ip =
-        ipv4::Repr { ident: 9, ..ipv4::Repr::new(src, dst, Protocol::UDP, udp::HEADER_LEN + payload.len()) };
+    let ip = ipv4::Repr::new(src, dst, Protocol::UDP, udp::HEADER_LEN + payload.len());
     let mut bytes = vec![0; ip.buffer_len() + udp::HEADER_LEN];
     ip.emit(&mut bytes);
     let udp = udp::Repr { src_port, dst_port: 5004, payload_len: payload.len() };
@@ -77,7 +76,10 @@ fn record(bytes: &[u8]) -> Record<'_> {
 
 fn taken_by(select: Select, records: &[Vec<u8>]) -> (Taken, Streams) {
     let (mut taken, mut streams) = (Taken::default(), Streams::new(select));
-    records.iter().for_each(|bytes| streams.record(&record(bytes), &mut taken));
+    for (bytes, n) in records.iter().zip(0..) {
+        // Far enough apart to be no copies.
+        streams.record(&Record { time_ns: Some(n * 1_000_000), ..record(bytes) }, &mut taken);
+    }
     streams.finish(&mut taken);
     closes(&streams);
     (taken, streams)
@@ -117,6 +119,112 @@ fn datagrams_may_cut_packets() {
     assert_eq!(taken.packets, [(0..40).collect::<Vec<u8>>()]);
     assert_eq!((streams.account().outside_bytes, streams.account().repaired(Repair::Joined)), (0, 5));
     assert_eq!(streams.account().to_string(), "6 records, all used (5 that go on with a TS packet)");
+}
+
+#[test]
+fn the_sender_decides_whether_a_datagram_is_a_baseband_frame() {
+    let mut stream = packets(200).repeat(2).concat();
+    for len in [100, 187, 1000, 1472] {
+        // Each datagram that begins within a packet looks like a frame.
+        for at in (0..stream.len()).step_by(len).filter(|at| !at.is_multiple_of(PACKET_LEN) && *at > 10 * len)
+        {
+            stream[at] = if at.is_multiple_of(3) { 0xb8 } else { stream[at] };
+        }
+        let (taken, streams) = taken(&stream.chunks(len).map(datagram).collect::<Vec<_>>());
+        assert_eq!(taken.packets.first().map(Vec::len), Some(400), "{len}: {}", streams.account());
+        assert!(streams.account().left_out().count() == 0, "{len}: {}", streams.account());
+    }
+    // A sender of frames goes on with frames, and a damaged one is named.
+    let mut damaged = frame(None);
+    damaged[10] ^= 1;
+    let (taken, streams) = taken(&[frame(None), damaged, frame(None)].map(|frame| datagram(&frame)));
+    assert_eq!((taken.frames, streams.account().left_out_sum().records), (2, 1));
+}
+
+#[test]
+fn short_datagrams_go_on_behind_a_loss() {
+    let stream = packets(200).concat();
+    for len in [100, 187, 300] {
+        let mut records: Vec<_> = stream.chunks(len).map(datagram).collect();
+        records.remove(40);
+        let (taken, streams) = taken(&records);
+        let account = streams.account();
+        assert!(taken.packets[0].len() >= 197, "{len}: {} {account}", taken.packets[0].len());
+        assert_eq!(account.left_out_sum().records, 0, "{len}: {account}");
+    }
+}
+
+/// Datagram with an identification and a number of hops left.
+fn identified(ident: u16, ttl: u8, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = datagram(payload);
+    bytes[4..6].copy_from_slice(&ident.to_be_bytes());
+    (bytes[6], bytes[8]) = (0, ttl);
+    ipv4::Packet::new_unchecked(&mut bytes[..]).fill_checksum();
+    bytes
+}
+
+/// Frame of a VLAN.
+fn tagged(vlan: u16, packet: &[u8]) -> Vec<u8> {
+    [&[2; 12][..], &[0x81, 0], &vlan.to_be_bytes(), &[8, 0], packet].concat()
+}
+
+/// Intake of frames of Ethernet at times in microseconds.
+fn taken_at(records: &[(u64, Vec<u8>)]) -> (Taken, Streams) {
+    let (mut taken, mut streams) = (Taken::default(), Streams::default());
+    for (at_us, bytes) in records {
+        let (time_ns, link_type) = (Some(at_us * 1000), LinkType::ETHERNET);
+        streams.record(&Record { time_ns, link_type, ..record(bytes) }, &mut taken);
+    }
+    streams.finish(&mut taken);
+    closes(&streams);
+    (taken, streams)
+}
+
+#[test]
+fn copies_of_a_mirrored_port_are_left_out() {
+    let stream = packets(70).concat();
+    let pieces = || stream.chunks(1316).zip(0..);
+    let untagged = |packet: &[u8]| [&[2; 12][..], &[8, 0], packet].concat();
+    let twice = |(piece, n): (&[u8], u16)| {
+        let (at_us, n) = (u64::from(n) * 7000, n % 4);
+        [(at_us, untagged(&identified(n, 64, piece))), (at_us + 10, tagged(5, &identified(n, 63, piece)))]
+    };
+    let (taken, streams) = taken_at(&pieces().flat_map(twice).collect::<Vec<_>>());
+    assert_eq!(taken.packets, [(0..70).collect::<Vec<u8>>()]);
+    assert_eq!((streams.account().duplicated(), streams.account().has_damage()), (10, false));
+    // Without an identification the content shows a copy, unless a sender may repeat it.
+    let null = [0x47, 0x1f, 0xff, 0x10].repeat(47);
+    let once = packets(7).concat();
+    let repeated = [&once[..], &[9; 1316], &null];
+    let again = |(payload, n): (&[u8], u64)| [10, 20].map(|at| (n * 1000 + at, untagged(&datagram(payload))));
+    let (_, streams) = taken_at(&repeated.into_iter().zip(0..).flat_map(again).collect::<Vec<_>>());
+    assert_eq!(streams.account().duplicated(), 1, "{}", streams.account());
+    // Every fragment twice, and nothing is missing.
+    let all: Vec<_> = pieces()
+        .flat_map(|(piece, n)| {
+            fragments::split_at_source(&datagram(piece), 600, n.into()).expect("fragments")
+        })
+        .zip(0..)
+        .flat_map(|(fragment, n)| [(n * 1000, untagged(&fragment)), (n * 1000 + 400, untagged(&fragment))])
+        .collect();
+    let (fragments, streams) = taken_at(&all);
+    assert_eq!(fragments.packets, [(0..70).collect::<Vec<u8>>()]);
+    let account = streams.account();
+    assert_eq!((account.duplicated(), account.has_damage()), (all.len() as u64 / 2, false), "{account}");
+}
+
+#[test]
+fn vlans_are_streams_of_their_own() {
+    let stream = packets(70).concat();
+    let of = |(piece, n): (&[u8], u16)| {
+        let at_us = u64::from(n) * 7000;
+        [5, 6].map(|vlan| (at_us + u64::from(vlan) * 1000, tagged(vlan, &identified(n, 64, piece))))
+    };
+    let (taken, streams) = taken_at(&stream.chunks(1316).zip(0..).flat_map(of).collect::<Vec<_>>());
+    let all = (0..70).collect::<Vec<u8>>();
+    assert_eq!(taken.packets, [all.clone(), all]);
+    let names: Vec<String> = streams.entries().map(|entry| entry.id.to_string()).collect();
+    assert!(names[0].ends_with(", VLAN 5") && names[1].ends_with(", VLAN 6"), "{names:?}");
 }
 
 #[test]
@@ -280,11 +388,13 @@ fn memory_is_bounded() {
 
 #[test]
 fn a_fragment_that_comes_again_and_again_takes_bounded_memory() {
-    let fragment = fragments::split_at_source(&datagram(&[1; 2000]), 700, 7).expect("fragments").remove(0);
+    let fragments = fragments::split_at_source(&datagram(&[1; 2000]), 700, 7).expect("fragments");
     let (mut taken, mut streams) = (Taken::default(), Streams::default());
     let mut most = 0;
-    for _ in 0..40_000_u64 {
-        streams.record(&record(&fragment), &mut taken);
+    for n in 0..40_000_u64 {
+        // Far enough apart to be no copies, and within the time in which they are put together.
+        let time_ns = Some(n * 600_000);
+        streams.record(&Record { time_ns, ..record(&fragments[n as usize % 2]) }, &mut taken);
         let waiting = streams.account().read.records - streams.account().left_out_sum().records;
         most = most.max(waiting);
     }

@@ -19,6 +19,9 @@ use bentpipe_wire::pcap::{self, LinkType, ReadError};
 /// Size from which reading a file takes long enough for progress to be shown.
 const LONG_FILE_BYTES: u64 = 16 << 20;
 
+/// Bytes that show a compressed file.
+pub(crate) const START_LEN: u64 = 6;
+
 /// Capture that is being read.
 pub struct Capture {
     path: PathBuf,
@@ -45,11 +48,21 @@ impl Capture {
         Capture::new(path, source, wanted, intake)
     }
 
-    fn new(path: &Path, source: Box<dyn Read>, wanted: Wanted, intake: &Intake) -> Result<Capture, Error> {
+    fn new(
+        path: &Path,
+        mut source: Box<dyn Read>,
+        wanted: Wanted,
+        intake: &Intake,
+    ) -> Result<Capture, Error> {
+        let mut start = Vec::new();
+        let failed = |source| Error::Open { path: path.into(), source };
+        source.by_ref().take(START_LEN).read_to_end(&mut start).map_err(failed)?;
+        check_plain(path, &start)?;
+        let source: Box<dyn Read> = Box::new(io::Cursor::new(start).chain(source));
         let reader = pcap::Reader::new(source).map_err(|source| Error::Read { path: path.into(), source })?;
         let left_out = intake.left_out.as_deref();
         let left_out = left_out.map(|file| LeftOutFile::create(file, path)).transpose()?;
-        if intake.rohc.is_some() && !matches!(wanted, Wanted::Ip | Wanted::Network) {
+        if intake.rohc.is_some() && !matches!(wanted, Wanted::Ip | Wanted::Datagrams | Wanted::Network) {
             return Err(Error::Usage("--from-rohc: expected where IP packets are read".to_owned()));
         }
         let Some(config) = intake.rohc.as_ref().map(Rohc::decompressor) else {
@@ -58,9 +71,10 @@ impl Capture {
         };
         let has_large_cids = matches!(config.channel.cids, CidSpace::Large { .. });
         let wanted = Wanted::Rohc { has_large_cids, pdcp: None };
-        let Select { interface, .. } = &intake.select;
-        let packets = Packets::new(wanted, Select { interface: interface.clone(), ..Select::default() });
-        let select = Select { interface: None, ..intake.select.clone() };
+        let Select { interface, vlan, .. } = &intake.select;
+        let of_records = Select { interface: interface.clone(), vlan: *vlan, ..Select::default() };
+        let packets = Packets::new(wanted, of_records);
+        let select = Select { interface: None, vlan: None, ..intake.select.clone() };
         let rohc = Some((Receiver::new(config), select));
         Ok(Capture { path: path.into(), reader, packets, wanted, left_out, rohc })
     }
@@ -100,23 +114,29 @@ impl Capture {
                 }
             };
             let mut len = 0;
-            let taken = packets.take_if(&record, |packet| match rohc {
+            let wants = |packet: &Packet<'_>| match rohc {
                 None => wants(packet),
                 Some((receiver, select)) => {
                     len = restore(receiver, select, packet)?;
                     wants(&Packet { len, bytes: receiver.ip(), ..*packet })
                 }
-            });
+            };
+            let mut written = Ok(());
+            let taken = packets.take_if(&record, wants, &mut |of| keep(left_out, of, &mut written));
+            written?;
             let taken = taken.map(|packet| match rohc {
                 None => packet,
                 Some((receiver, _)) => Packet { len, bytes: receiver.ip(), ..packet },
             });
-            match taken {
-                Ok(packet) if !each(&packet)? => break,
-                Ok(_) => {}
-                Err(of) => left_out.as_mut().map_or(Ok(()), |file| file.write(&of))?,
+            if let Some(packet) = taken
+                && !each(&packet)?
+            {
+                break;
             }
         }
+        let mut written = Ok(());
+        packets.finish(&mut |of| keep(left_out, of, &mut written));
+        written?;
         left_out.take().map_or(Ok(()), LeftOutFile::finish)
     }
 
@@ -133,19 +153,26 @@ impl Capture {
     /// Checks that the capture had a packet of the kind.
     ///
     /// # Errors
-    /// Returns an error with the account if there are records, and none holds one.
+    /// Returns an error with the account if no record holds one.
     pub(crate) fn check_found(&self) -> Result<(), Error> {
         let account = self.account();
-        if account.read.records == 0 || !account.is_unused() {
+        if !account.is_unused() {
             return Ok(());
         }
         let wanted = match self.wanted {
             Wanted::Rohc { .. } => "ROHC packets",
             Wanted::Schemes => "compressed headers",
             Wanted::Ethernet => "Ethernet frames",
-            Wanted::Ip | Wanted::Network => "IP packets",
+            Wanted::Ip | Wanted::Datagrams | Wanted::Network => "IP packets",
         };
         Err(Error::Usage(format!("{}: no {wanted}: {account}", self.path.display())))
+    }
+}
+
+/// Writes a record that is left out, unless one before could not be written.
+fn keep(file: &mut Option<LeftOutFile>, left_out: &LeftOut<'_>, written: &mut Result<(), Error>) {
+    if let (Some(file), Ok(())) = (file, &written) {
+        *written = file.write(left_out);
     }
 }
 
@@ -181,6 +208,27 @@ pub(crate) fn source(path: &Path, session: &dyn Session) -> io::Result<Box<dyn R
         return Ok(Box::new(BufReader::new(file)));
     }
     Ok(Box::new(BufReader::with_capacity(1 << 18, session.track(file, len_bytes))))
+}
+
+/// Checks that a file is not compressed, by its first bytes.
+///
+/// # Errors
+/// Returns an error with the program that decompresses it.
+pub(crate) fn check_plain(path: &Path, start: &[u8]) -> Result<(), Error> {
+    let all: [(&[u8], &str); 5] = [
+        (&[0x1f, 0x8b], "gzip"),
+        (&[0x28, 0xb5, 0x2f, 0xfd], "zstd"),
+        (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz"),
+        (&[0x04, 0x22, 0x4d, 0x18], "lz4"),
+        (b"BZh", "bzip2"),
+    ];
+    match all.into_iter().find(|(magic, _)| start.starts_with(magic)) {
+        None => Ok(()),
+        Some((_, program)) => {
+            let shown = path.display();
+            Err(Error::Usage(format!("{shown}: compressed: decompress first with `{program} -d`")))
+        }
+    }
 }
 
 /// Returns `true` if an error ends a capture whose `records` before it are used.

@@ -20,6 +20,7 @@ mod survey;
 pub use decap::Decap;
 pub use encap::Encap;
 pub use files::{Each, Stream, Summary, Unit};
+pub(crate) use files::{Loaded, load};
 pub use inspect::Inspect;
 pub use mux::Mux;
 pub use survey::{Carried, Kinds, PidStream, Role, ServiceEntry, Survey};

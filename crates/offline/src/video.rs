@@ -19,6 +19,7 @@ use bentpipe_site::Judged;
 use bentpipe_units::{RandomStream, Rate, Span, Time};
 
 use crate::capture::check_files;
+use crate::ts::{Loaded, load};
 use crate::{Error, Outcome, Session};
 
 /// Path without a scenario: an STM-1's cells over a GEO satellite.
@@ -210,13 +211,21 @@ impl Carry {
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
         let inputs = [Some(&*self.input), self.scenario.as_deref()].into_iter().flatten();
         check_files(&inputs.collect::<Vec<_>>(), [&*self.out])?;
-        let table = self.carry(session).map_err(Error::Usage)?;
-        Ok(Outcome::new(table.to_text(false), session, false))
+        let (table, has_damage) = self.carry(session).map_err(Error::Usage)?;
+        Ok(Outcome::new(table.to_text(false), session, has_damage))
     }
 
-    fn carry(&self, session: &dyn Session) -> Result<Table, String> {
-        let (scenario, access) = self.scenario()?;
-        let stream = load(&self.input, session)?;
+    fn carry(&self, session: &dyn Session) -> Result<(Table, bool), String> {
+        let loaded = load(&self.input, session);
+        let scratch = Scratch::new().map_err(|error| error.to_string())?;
+        let mut input = self.input.clone();
+        if let Ok(Loaded { stream, is_plain: false, .. }) = &loaded {
+            // The flow and ffmpeg read bare packets.
+            input = scratch.path().join("packets.ts");
+            write(&input, stream)?;
+        }
+        let (scenario, access) = self.scenario(&input)?;
+        let Loaded { stream, has_damage, .. } = loaded?;
         let times = stream.times().map_err(|problem| format!("{}: {problem}", self.input.display()))?;
         let (_, flow, setup) = stream_of(&scenario).ok_or("no flow is a \"stream\"")?;
         let seed = self.seed.unwrap_or(scenario.seed);
@@ -227,15 +236,15 @@ impl Carry {
         write_whole(&self.out, |file| file.write_all(&judged.received)).map_err(|error| error.to_string())?;
         let mut rows = carried(&judged, setup.adaptation);
         if self.quality {
-            let (original, received, view) = (&*self.input, &*self.out, View::Whole);
+            let (original, received, view) = (&*input, &*self.out, View::Whole);
             let sent = Compared { original, received, programme: None, source: None, view };
             rows.extend(self::judged(view, &sent.compare(session)?));
         }
-        Ok(table(rows))
+        Ok((table(rows), has_damage))
     }
 
     /// Returns the scenario, or the default path with its faults, and access to files.
-    fn scenario(&self) -> Result<(Scenario, Access), String> {
+    fn scenario(&self, input: &Path) -> Result<(Scenario, Access), String> {
         let mut document = crate::document(self.scenario.as_deref(), SCENARIO, &self.set)?;
         let text = |refusal: ScenarioError| refusal.to_string();
         let scenario = document.scenario().map_err(text)?;
@@ -251,7 +260,7 @@ impl Carry {
             .map_err(text)?;
         let (_, _, setup) = stream_of(&scenario).ok_or("no flow is a \"stream\"")?;
         self.overrides.check(self.overrides.adaptation.unwrap_or(setup.adaptation))?;
-        let input = std::path::absolute(&self.input).map_err(|error| error.to_string())?;
+        let input = std::path::absolute(input).map_err(|error| error.to_string())?;
         document.set(&format!("flow.{name}.traffic.file={:?}", input.display().to_string())).map_err(text)?;
         let scenario = bentpipe_assemble::checked(&document).map_err(text)?;
         Ok((scenario, document.access().clone()))
@@ -277,14 +286,17 @@ impl Mux {
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
         let inputs: Vec<&Path> = self.inputs.iter().map(PathBuf::as_path).collect();
         check_files(&inputs, [&*self.out])?;
-        self.multiplex(session).map_err(Error::Usage)?;
-        Ok(Outcome::new(String::new(), session, false))
+        let has_damage = self.multiplex(session).map_err(Error::Usage)?;
+        Ok(Outcome::new(String::new(), session, has_damage))
     }
 
-    fn multiplex(&self, session: &dyn Session) -> Result<(), String> {
+    fn multiplex(&self, session: &dyn Session) -> Result<bool, String> {
         let inputs = self.inputs.iter().map(|path| load(path, session)).collect::<Result<Vec<_>, _>>()?;
+        let has_damage = inputs.iter().any(|input| input.has_damage);
+        let inputs: Vec<TransportStream> = inputs.into_iter().map(|input| input.stream).collect();
         let multiplex = mux::multiplex(&inputs, self.rate).map_err(|error| error.to_string())?;
-        write(&self.out, &multiplex)
+        write(&self.out, &multiplex)?;
+        Ok(has_damage)
     }
 }
 
@@ -304,12 +316,12 @@ impl Demux {
     /// Returns an error if a file cannot be read or written, or there are more files than programmes.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
         check_files(&[&self.input], self.outputs.iter().map(PathBuf::as_path))?;
-        self.demultiplex(session).map_err(Error::Usage)?;
-        Ok(Outcome::new(String::new(), session, false))
+        let has_damage = self.demultiplex(session).map_err(Error::Usage)?;
+        Ok(Outcome::new(String::new(), session, has_damage))
     }
 
-    fn demultiplex(&self, session: &dyn Session) -> Result<(), String> {
-        let stream = load(&self.input, session)?;
+    fn demultiplex(&self, session: &dyn Session) -> Result<bool, String> {
+        let Loaded { stream, has_damage, .. } = load(&self.input, session)?;
         let numbers = stream.programmes();
         if self.outputs.len() > numbers.len() {
             let (input, files) = (self.input.display(), self.outputs.len());
@@ -321,7 +333,7 @@ impl Demux {
             let programme = mux::demultiplex(&stream, number).map_err(|error| error.to_string())?;
             write(path, &programme)?;
         }
-        Ok(())
+        Ok(has_damage)
     }
 }
 
@@ -374,7 +386,7 @@ impl Pack {
         let packed = ffmpeg.pack(eyes, self.frame, left, self.rate, &made);
         session.progress_finished();
         packed.map_err(|error| error.to_string())?;
-        write(&self.out, &load(&made, session)?)
+        write(&self.out, &load(&made, session)?.stream)
     }
 }
 
@@ -620,7 +632,7 @@ impl Compared<'_> {
         let chosen = |path: &Path, name: &str| -> Result<PathBuf, String> {
             let Some(number) = self.programme else { return Ok(path.to_owned()) };
             let chosen =
-                mux::demultiplex(&load(path, session)?, number).map_err(|error| error.to_string())?;
+                mux::demultiplex(&load(path, session)?.stream, number).map_err(|error| error.to_string())?;
             let path = scratch.path().join(name);
             write(&path, &chosen)?;
             Ok(path)
@@ -658,22 +670,6 @@ impl Compared<'_> {
 
 fn ffmpeg() -> Result<Ffmpeg, String> {
     Ffmpeg::find().map_err(|failure| failure.to_string())
-}
-
-fn read_stream(path: &Path) -> Result<TransportStream, String> {
-    let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let bytes =
-        bentpipe_paths::read_at_most(path, bentpipe_mpeg::stream::MAX_LEN).map_err(|error| said(&error))?;
-    TransportStream::read(&bytes).map_err(|error| said(&error))
-}
-
-/// Reads a stream, and reports the parts of the file that are none.
-fn load(path: &Path, session: &dyn Session) -> Result<TransportStream, String> {
-    let stream = read_stream(path)?;
-    if let Some(remark) = stream.remark() {
-        session.note(&format!("{}: {remark}", path.display()));
-    }
-    Ok(stream)
 }
 
 fn write(path: &Path, stream: &TransportStream) -> Result<(), String> {

@@ -108,7 +108,9 @@ fn together(overall: &Overall, error: Span) -> String {
 /// Describes the conditions that make the figures incomplete or wrong, one a line.
 pub fn problems(receiver: &Receiver) -> Vec<String> {
     let strays = receiver.reception().strays();
+    let restarts: u64 = receiver.reception().streams().iter().map(|(_, figures)| figures.restarts()).sum();
     let all = [
+        (restarts, "restarts of senders; losses around them are not known"),
         (strays.not_rtp, "datagrams were no RTP"),
         (strays.rtcp, "datagrams were RTCP, which is not read"),
         (

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use bentpipe_assemble::traces;
+use bentpipe_intake::Link;
 use bentpipe_net::channel::Trace;
 use bentpipe_net::channel::loss::{Sequence, SequenceField};
 use bentpipe_paths::read_at_most;
@@ -55,6 +56,7 @@ pub(crate) struct Measured {
 /// Identity of a numbered stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct StreamId {
+    link: Link,
     src: IpAddr,
     dst: IpAddr,
     /// UDP source and destination port; `None` for identifications of IPv4.
@@ -66,7 +68,8 @@ impl fmt::Display for StreamId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} to {}", self.src, self.dst)?;
         self.ports.iter().try_for_each(|(_, port)| write!(f, " port {port}"))?;
-        self.ssrc.iter().try_for_each(|ssrc| write!(f, " SSRC {ssrc:#010x}"))
+        self.ssrc.iter().try_for_each(|ssrc| write!(f, " SSRC {ssrc:#010x}"))?;
+        write!(f, "{}", self.link)
     }
 }
 
@@ -78,7 +81,8 @@ pub(crate) fn of_capture(
     session: &dyn Session,
 ) -> Result<Measured, String> {
     let said = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
-    let mut capture = Capture::open(path, Wanted::Ip, intake, session).map_err(|error| error.to_string())?;
+    let mut capture =
+        Capture::open(path, Wanted::Datagrams, intake, session).map_err(|error| error.to_string())?;
     let mut sequence = Followed::new(numbers);
     let mut streams: IndexMap<StreamId, u64> = IndexMap::new();
     let mut jump = None;
@@ -233,9 +237,11 @@ impl RtpTrace {
 /// Returns the options that choose a stream.
 fn choose(numbers: SequenceField) -> &'static str {
     match numbers {
-        SequenceField::Rtp => "choose one by --src, --dst, --port or --ssrc",
-        SequenceField::IpId => "choose one by --src and --dst",
-        SequenceField::Probe | SequenceField::Field { .. } => "choose one by --src, --dst or --port",
+        SequenceField::Rtp => "choose one by --src, --dst, --port, --ssrc, --vlan or --interface",
+        SequenceField::IpId => "choose one by --src, --dst, --vlan or --interface",
+        SequenceField::Probe | SequenceField::Field { .. } => {
+            "choose one by --src, --dst, --port, --vlan or --interface"
+        }
     }
 }
 
@@ -252,6 +258,7 @@ fn several(streams: &IndexMap<StreamId, u64>, numbers: SequenceField) -> String 
 
 /// Returns the stream and sequence number of a packet with one.
 fn number(packet: &Packet<'_>, numbers: SequenceField) -> Option<(StreamId, u64)> {
+    let link = packet.link;
     let packet = ip::Packet::new_elided(packet.bytes, packet.len - packet.bytes.len()).ok()?;
     let upper = packet.upper().ok()?;
     if upper.is_later_fragment {
@@ -261,7 +268,7 @@ fn number(packet: &Packet<'_>, numbers: SequenceField) -> Option<(StreamId, u64)
     let datagram =
         is_udp.then(|| udp::Datagram::new_elided(upper.bytes, usize::from(u16::MAX)).ok()).flatten();
     let ports = datagram.as_ref().map(|datagram| (datagram.src_port(), datagram.dst_port()));
-    let stream = StreamId { src: packet.src(), dst: packet.dst(), ports, ssrc: None };
+    let stream = StreamId { link, src: packet.src(), dst: packet.dst(), ports, ssrc: None };
     let Some((offset, bytes)) = numbers.place() else {
         let ip::Packet::V4(packet) = &packet else { return None };
         return Some((StreamId { ports: None, ..stream }, u64::from(packet.ident())));

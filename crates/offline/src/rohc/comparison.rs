@@ -223,7 +223,7 @@ mod tests {
         bytes.extend([0x13, 0x8b, 0x13, 0x8d, 0, 12, 1, 1, b'd', b'a', b't', b'a']);
         for number in 1..=40u64 {
             let time_ns = number * 20_000_000;
-            let packet = Packet { number, time_ns, len: bytes.len(), bytes: &bytes, protocol: 0 };
+            let packet = Packet { number, time_ns, len: bytes.len(), bytes: &bytes, ..Packet::default() };
             let carried = own.carry(&packet);
             predecessors.compare(&packet, &carried);
         }
@@ -246,8 +246,13 @@ mod tests {
         for number in 0..100_000u64 {
             let flow = (number % 300) as u16;
             bytes[38..40].copy_from_slice(&flow.to_be_bytes());
-            let packet =
-                Packet { number, time_ns: number * 1000, len: bytes.len(), bytes: &bytes, protocol: 0 };
+            let packet = Packet {
+                number,
+                time_ns: number * 1000,
+                len: bytes.len(),
+                bytes: &bytes,
+                ..Packet::default()
+            };
             let carried = own.carry(&packet);
             predecessors.compare(&packet, &carried);
         }
@@ -264,7 +269,7 @@ mod tests {
         let mut bytes = [&[0x60, 0, 0, 0, 0, 12, 17, 64][..], &[1; 32]].concat();
         bytes.extend([0x13, 0x8a, 0x13, 0x8c, 0, 12, 1, 1, b'd', b'a', b't', b'a']);
         for number in 1..=50 {
-            let packet = Packet { number, time_ns: 0, len: bytes.len(), bytes: &bytes, protocol: 0 };
+            let packet = Packet { number, time_ns: 0, len: bytes.len(), bytes: &bytes, ..Packet::default() };
             let carried = own.carry(&packet);
             versions.compare(&packet, &carried);
         }

@@ -87,7 +87,7 @@ impl Cost {
                 time_ns,
                 len,
                 bytes: &bytes[start..end],
-                protocol: 0,
+                ..Packet::default()
             })
             .collect();
         self.ways.reverse();

@@ -179,7 +179,7 @@ mod tests {
     ];
 
     fn packet(bytes: &[u8], len: usize) -> Packet<'_> {
-        Packet { number: 1, time_ns: 0, len, bytes, protocol: 0 }
+        Packet { number: 1, time_ns: 0, len, bytes, ..Packet::default() }
     }
 
     fn ends(mrru_bytes: u32, mtu: Option<usize>) -> (Sender, Receiver) {

@@ -32,18 +32,22 @@ impl Ends {
     /// Reads those in tunnels up to `depth` deep.
     fn within(bytes: &[u8], method: Method, depth: u8) -> Option<Ends> {
         let cut = usize::from(u16::MAX);
-        let (ends, protocol, at) = match bytes.first()? >> 4 {
+        let (ends, protocol, at, is_later) = match bytes.first()? >> 4 {
             4 => {
                 let packet = ipv4::Packet::new_elided(bytes, cut).ok()?;
                 let addresses = (IpAddr::V4(packet.src()), IpAddr::V4(packet.dst()));
-                (addresses, packet.protocol(), packet.header_len())
+                (addresses, packet.protocol(), packet.header_len(), packet.fragment_offset() > 0)
             }
             _ => {
                 let packet = ipv6::Packet::new_elided(bytes, cut).ok()?;
                 let addresses = (IpAddr::V6(packet.src()), IpAddr::V6(packet.dst()));
-                (addresses, packet.next_header(), ipv6::HEADER_LEN)
+                (addresses, packet.next_header(), ipv6::HEADER_LEN, false)
             }
         };
+        if is_later {
+            // Its bytes are of the middle of a datagram.
+            return Some(Ends { source: ends.0, destination: ends.1, ports: None });
+        }
         let rest = bytes.get(at..)?;
         let inner = if depth > 0 && matches!(protocol.0, IPV4 | IPV6) {
             Self::within(rest, method, depth - 1)
@@ -127,6 +131,15 @@ mod tests {
     fn ipv4(protocol: u8, rest: &[u8]) -> Vec<u8> {
         let len = (20 + rest.len()) as u8;
         [&[0x45, 0, 0, len, 0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2][..], rest].concat()
+    }
+
+    #[test]
+    fn a_later_fragment_has_no_ports() {
+        let mut packet = ipv4(UDP, &[0, 53, 0x04, 0xd2, 0, 8, 0, 0]);
+        let shown = |packet: &[u8]| Ends::with_ports(packet).map(|ends| ends.to_string());
+        assert_eq!(shown(&packet).as_deref(), Some("10.0.0.1 53 > 10.0.0.2 1234"));
+        packet[7] = 9;
+        assert_eq!(shown(&packet).as_deref(), Some("10.0.0.1 > 10.0.0.2"));
     }
 
     #[test]

@@ -333,7 +333,8 @@ mod tests {
 
     #[test]
     fn rows_are_those_of_the_reference_tables() {
-        let packet = Packet { number: 2, time_ns: 1_050_000_000, len: 9, bytes: b"123456789", protocol: 0 };
+        let packet =
+            Packet { number: 2, time_ns: 1_050_000_000, len: 9, bytes: b"123456789", ..Packet::default() };
         let sizes = Sizes {
             method: Method::Rohc(Profile::Ip),
             form: Form::Rohc(PacketType::Ir),

@@ -373,7 +373,7 @@ mod tests {
         let mut counts = [0; 4];
         for n in 0..4000 {
             let (bytes, time_ns) = (of(n), u64::from(n) * 20_000_000);
-            let packet = Packet { number: 1, time_ns, len: bytes.len(), bytes: &bytes, protocol: 0 };
+            let packet = Packet { number: 1, time_ns, len: bytes.len(), bytes: &bytes, ..Packet::default() };
             match path.carry(&packet).1 {
                 PathOutcome::Right => counts[0] += 1,
                 PathOutcome::Lost => {}

@@ -1,18 +1,21 @@
 //! Rates of captures, transport streams and sources of scenarios.
 
+use std::io::Read;
 use std::path::Path;
 
 use bentpipe_intake::Account;
 use bentpipe_mpeg::lrd::resample;
-use bentpipe_mpeg::stream::{MAX_LEN, TransportStream};
 use bentpipe_mpeg::{RateConfig, Rates};
-use bentpipe_paths::{open, read_at_most};
+use bentpipe_paths::open;
 use bentpipe_scenario::{Scenario, Traffic};
-use bentpipe_units::{RandomStream, Time};
+use bentpipe_units::{RandomStream, Span, Time};
 use bentpipe_wire::pcap;
 
+use serde_json::Value;
+
 use super::{Describe, Series};
-use crate::capture::{Capture, Wanted};
+use crate::capture::{Capture, START_LEN, Wanted, check_plain};
+use crate::ts::{Loaded, load};
 use crate::{Error, Intake, Session};
 
 /// Maximum number of intervals.
@@ -29,11 +32,13 @@ pub(super) fn read(job: &Describe, session: &dyn Session) -> Result<Series, Erro
     let (about, rates) = if is_scenario {
         of_scenario(job, interval_s)?
     } else if is_capture(path)? {
-        let (about, rates, of) = of_capture(path, &job.intake, interval_s, session)?;
+        let (about, rates, of) = of_capture(path, &job.intake, job.interval, session)?;
         account = Some((of.json(&path.display().to_string()), of.has_damage()));
         (about, rates)
     } else {
-        of_stream(path, interval_s, session)?
+        let (about, rates, of) = of_stream(path, interval_s, session)?;
+        account = Some(of);
+        (about, rates)
     };
     Ok(Series { about, interval_s, rates, account })
 }
@@ -41,9 +46,10 @@ pub(super) fn read(job: &Describe, session: &dyn Session) -> Result<Series, Erro
 /// Returns `true` if a file starts as a capture.
 fn is_capture(path: &Path) -> Result<bool, Error> {
     let failed = |source| Error::Open { path: path.into(), source };
-    let mut start = [0; 4];
-    let read = std::io::Read::read(&mut open(path).map_err(failed)?, &mut start).map_err(failed)?;
-    Ok(read == 4 && pcap::is_capture(start))
+    let mut start = Vec::new();
+    open(path).map_err(failed)?.take(START_LEN).read_to_end(&mut start).map_err(failed)?;
+    check_plain(path, &start)?;
+    Ok(start.first_chunk().is_some_and(|magic| pcap::is_capture(*magic)))
 }
 
 fn too_many(path: &Path) -> Error {
@@ -54,7 +60,7 @@ fn too_many(path: &Path) -> Error {
 fn of_capture(
     path: &Path,
     intake: &Intake,
-    interval_s: f64,
+    interval: Span,
     session: &dyn Session,
 ) -> Result<(String, Vec<f64>, Account), Error> {
     let (mut first, mut packets, mut early) = (None, 0_u64, 0_u64);
@@ -66,7 +72,7 @@ fn of_capture(
             early += 1;
             return Ok(!session.is_interrupted());
         };
-        let place = (since as f64 / 1e9 / interval_s) as usize;
+        let place = usize::try_from(since / interval.as_nanos()).unwrap_or(usize::MAX);
         if place >= MAX_INTERVALS {
             return Err(too_many(path));
         }
@@ -84,15 +90,20 @@ fn of_capture(
     }
     // The last interval is not whole.
     bits.pop();
-    let rates = bits.into_iter().map(|bits| bits / interval_s).collect();
+    let rates = bits.into_iter().map(|bits| bits / interval.as_secs_f64()).collect();
     Ok((format!("{}: {packets} IP packets", path.display()), rates, capture.account().clone()))
 }
 
-fn of_stream(path: &Path, interval_s: f64, session: &dyn Session) -> Result<(String, Vec<f64>), Error> {
-    let bytes = read_at_most(path, MAX_LEN).map_err(|source| Error::Open { path: path.into(), source })?;
+/// Account as JSON, and `true` if something was lost.
+type Taken = (Value, bool);
+
+fn of_stream(
+    path: &Path,
+    interval_s: f64,
+    session: &dyn Session,
+) -> Result<(String, Vec<f64>, Taken), Error> {
+    let Loaded { stream, has_damage, account, .. } = load(path, session).map_err(Error::Usage)?;
     let unreadable = |error| Error::Usage(format!("{}: {error}", path.display()));
-    let stream = TransportStream::read(&bytes).map_err(unreadable)?;
-    stream.remark().iter().for_each(|remark| session.note(remark));
     let pieces = stream.rate_pieces().map_err(unreadable)?;
     let lasts: f64 = pieces.iter().map(|(span, _)| span).sum();
     if lasts / interval_s > MAX_INTERVALS as f64 {
@@ -104,7 +115,7 @@ fn of_stream(path: &Path, interval_s: f64, session: &dyn Session) -> Result<(Str
         stream.len(),
         pieces.len() + 1
     );
-    Ok((about, resample(&pieces, interval_s)))
+    Ok((about, resample(&pieces, interval_s), (account, has_damage)))
 }
 
 fn of_scenario(job: &Describe, interval_s: f64) -> Result<(String, Vec<f64>), Error> {

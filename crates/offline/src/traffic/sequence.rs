@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use bentpipe_intake::Link;
 use bentpipe_report::{Axis, Block, Cell, Curve, Mark, Page, Plot, Table, number, quantity};
 use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::tcp::{Flags, Options, Segment, SeqNumber};
@@ -72,6 +73,10 @@ struct Direction {
     first: Option<SeqNumber>,
     /// End of what was sent.
     highest: u64,
+    /// End of the data that were sent, without FIN.
+    data: u64,
+    /// Set once a SYN was sent, which the numbers count.
+    has_syn: bool,
     /// Shift of the windows that its receiver offers; `None` before the receiver's SYN.
     scale: Option<u8>,
     segments: Vec<Sent>,
@@ -91,6 +96,9 @@ impl Direction {
     fn on_segment(&mut self, at_s: f64, segment: &Segment<&[u8]>) {
         let start = self.relative(segment.seq());
         let end = start + u64::from(segment.segment_len());
+        let is_syn = segment.flags().contains(Flags::SYN);
+        self.has_syn |= is_syn;
+        self.data = self.data.max(start + u64::from(is_syn) + segment.payload_len() as u64);
         if end > start {
             let is_retransmission = start < self.highest;
             self.segments.push(Sent { at_s, range: [start, end], is_retransmission });
@@ -116,7 +124,7 @@ impl Direction {
     }
 
     fn bytes(&self) -> u64 {
-        self.segments.iter().map(|sent| sent.range[1]).max().unwrap_or(0)
+        self.data.saturating_sub(self.has_syn.into())
     }
 
     fn retransmissions(&self) -> usize {
@@ -146,11 +154,14 @@ impl Direction {
 /// Ends of a direction: sender and receiver.
 type Ends = [SocketAddr; 2];
 
+/// VLANs of a connection, both of whose directions may have an interface of their own.
+type Vlans = [Option<u16>; 2];
+
 /// Directions with data, in the order of their first packet.
 #[derive(Debug, Default)]
 struct Connections {
-    places: BTreeMap<Ends, usize>,
-    all: Vec<(Ends, Direction)>,
+    places: BTreeMap<(Ends, Vlans), usize>,
+    all: Vec<(Ends, Vlans, Direction)>,
     first_ns: Option<u64>,
     events: usize,
 }
@@ -173,9 +184,9 @@ fn is_segment(packet: &Packet<'_>) -> Result<(), Cow<'static, str>> {
 impl Connections {
     fn read(path: &Path, intake: &Intake, session: &dyn Session) -> Result<(Connections, bool), Error> {
         let mut found = Connections::default();
-        let mut capture = Capture::open(path, Wanted::Ip, intake, session)?;
+        let mut capture = Capture::open(path, Wanted::Datagrams, intake, session)?;
         capture.for_each_if(is_segment, |packet| {
-            found.packet(packet.time_ns, packet.bytes, packet.len);
+            found.packet(packet);
             let is_much = found.all.len() > 2 * MAX_CONNECTIONS || found.events > MAX_EVENTS;
             if is_much {
                 let most = format!("more than {MAX_CONNECTIONS} connections or {MAX_EVENTS} segments");
@@ -183,7 +194,7 @@ impl Connections {
             }
             Ok(!session.is_interrupted())
         })?;
-        found.all.retain(|(_, direction)| direction.bytes() > 1);
+        found.all.retain(|(.., direction)| direction.bytes() > 0);
         if found.all.is_empty() {
             let (shown, account) = (path.display(), capture.account());
             return Err(Error::Usage(format!("{shown}: no TCP connection with data: {account}")));
@@ -192,7 +203,8 @@ impl Connections {
         Ok((found, capture.account().has_damage()))
     }
 
-    fn packet(&mut self, time_ns: u64, bytes: &[u8], len: usize) {
+    fn packet(&mut self, packet: &Packet<'_>) {
+        let &Packet { time_ns, bytes, len, link, .. } = packet;
         let Ok(packet) = ip::Packet::new_elided(bytes, len.saturating_sub(bytes.len())) else { return };
         let Ok(upper) = packet.upper() else { return };
         if upper.protocol != Protocol::TCP || upper.is_fragment {
@@ -203,18 +215,18 @@ impl Connections {
         let at_s = time_ns.saturating_sub(*self.first_ns.get_or_insert(time_ns)) as f64 / 1e9;
         let from = SocketAddr::new(packet.src(), segment.src_port());
         let to = SocketAddr::new(packet.dst(), segment.dst_port());
-        self.direction([from, to]).on_segment(at_s, &segment);
-        self.direction([to, from]).on_answer(at_s, &segment, &options);
+        self.direction([from, to], link.vlans).on_segment(at_s, &segment);
+        self.direction([to, from], link.vlans).on_answer(at_s, &segment, &options);
         self.events += 2;
     }
 
-    fn direction(&mut self, ends: Ends) -> &mut Direction {
+    fn direction(&mut self, ends: Ends, vlans: Vlans) -> &mut Direction {
         let next = self.all.len();
-        let place = *self.places.entry(ends).or_insert(next);
+        let place = *self.places.entry((ends, vlans)).or_insert(next);
         if place == next {
-            self.all.push((ends, Direction::default()));
+            self.all.push((ends, vlans, Direction::default()));
         }
-        &mut self.all[place].1
+        &mut self.all[place].2
     }
 }
 
@@ -232,7 +244,7 @@ impl Sequence {
         crate::capture::check_apart(&self.input, outputs, &self.intake)?;
         let (found, has_damage) = Connections::read(&self.input, &self.intake, session)?;
         let chosen = self.chosen(&found)?;
-        let (ends, direction) = &found.all[chosen];
+        let (ends, _, direction) = &found.all[chosen];
         let shown = direction.between(self.range_s);
         if let Some(path) = &self.report {
             if shown.segments.len().max(shown.acks.len()) > MAX_POINTS {
@@ -260,7 +272,7 @@ impl Sequence {
             Some(number) => {
                 Err(Error::Usage(format!("--connection {number}: expected a number from 1 to {count}")))
             }
-            None => Ok((0..count).rev().max_by_key(|n| found.all[*n].1.bytes()).unwrap_or(0)),
+            None => Ok((0..count).rev().max_by_key(|n| found.all[*n].2.bytes()).unwrap_or(0)),
         }
     }
 }
@@ -269,14 +281,17 @@ fn named([from, to]: Ends) -> String {
     format!("{from} to {to}")
 }
 
-fn table(all: &[(Ends, Direction)]) -> Table {
-    let row = |(n, (ends, direction)): (usize, &(Ends, Direction))| {
+fn table(all: &[(Ends, Vlans, Direction)]) -> Table {
+    let row = |(n, (ends, vlans, direction)): (usize, &(Ends, Vlans, Direction))| {
         let (bytes, lasts) = (direction.bytes(), direction.lasts_s());
         let rate = if lasts > 0.0 { number(bytes as f64 * 8.0 / lasts / 1e6) } else { String::new() };
         let again = direction.retransmissions();
         let counts = [bytes.to_string(), direction.segments.len().to_string(), again.to_string()];
         let more = [direction.acks.len().to_string(), direction.sacks.len().to_string(), number(lasts), rate];
-        let mut cells = vec![Cell::Text((n + 1).to_string()), Cell::Text(named(*ends))];
+        let mut cells = vec![
+            Cell::Text((n + 1).to_string()),
+            Cell::Text(named(*ends) + &Link { vlans: *vlans, ..Link::default() }.to_string()),
+        ];
         cells.extend(counts.into_iter().chain(more).map(Cell::Number));
         cells
     };

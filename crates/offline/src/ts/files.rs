@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use bentpipe_intake::{LeftOut, StreamEntry, Streams};
+use bentpipe_intake::{Layout, LeftOut, StreamEntry, Streams};
+use bentpipe_mpeg::stream::{MAX_LEN, TransportStream};
 use bentpipe_wire::pcap::{LinkType, ReadError, Reader};
 use bentpipe_wire::ts::{self, PACKET_LEN, Packet as TsPacket};
 use serde_json::Value;
@@ -12,7 +13,7 @@ use serde_json::Value;
 pub use bentpipe_intake::Unit;
 
 use crate::capture::{self, Output};
-use crate::{Error, Intake, Session};
+use crate::{Error, Intake, Session, Unattended};
 
 /// Maximum number of bytes read from a pipe, which may have no end.
 const MAX_PIPED_BYTES: u64 = 1 << 32;
@@ -43,6 +44,8 @@ pub struct Summary {
     pub entries: Vec<StreamEntry>,
     /// Account as JSON.
     pub account: Value,
+    /// Account in a line, behind the name of the input.
+    pub remark: String,
     /// Set if something of the input was lost.
     pub has_damage: bool,
 }
@@ -60,7 +63,7 @@ impl Summary {
         let named = self.entries.iter().take(MAX_NAMED).map(|entry| entry.id.to_string());
         let named = named.collect::<Vec<_>>().join("; ");
         let more = if count > MAX_NAMED { "; and others" } else { "" };
-        let flags = "choose one by --src, --dst, --port, --ssrc, --isi or --interface";
+        let flags = "choose one by --src, --dst, --port, --ssrc, --isi, --vlan or --interface";
         Err(Error::Usage(format!("{}: {count} streams: {flags}: {named}{more}", path.display())))
     }
 }
@@ -104,10 +107,15 @@ impl<'a> Stream<'a> {
         let mut stream =
             Stream { path: path.into(), intake, piped: None, is_capture: false, is_noted: Cell::new(false) };
         if path.is_file() {
+            let mut start = Vec::new();
+            let source = capture::source(path, &crate::Unattended).map_err(failed)?;
+            source.take(capture::START_LEN).read_to_end(&mut start).map_err(failed)?;
+            capture::check_plain(path, &start)?;
             stream.is_capture =
                 Reader::new(capture::source(path, &crate::Unattended).map_err(failed)?).is_ok();
         } else {
             let bytes = piped(path, session)?;
+            capture::check_plain(path, &bytes)?;
             stream.is_capture = Reader::new(&bytes[..]).is_ok();
             stream.piped = Some(bytes);
         }
@@ -151,11 +159,12 @@ impl<'a> Stream<'a> {
             let nothing = nothing_found(&self.path);
             return Err(Error::Usage(format!("{nothing}: {account}")));
         }
+        let remark = format!("{shown}: {account}");
         if is_first {
-            session.note(&format!("{shown}: {account}"));
+            session.note(&remark);
         }
-        let json = account.json(&shown.to_string());
-        Ok(Summary { entries: streams.entries().collect(), account: json, has_damage: account.has_damage() })
+        let (json, has_damage) = (account.json(&shown.to_string()), account.has_damage());
+        Ok(Summary { entries: streams.entries().collect(), account: json, remark, has_damage })
     }
 
     fn records(
@@ -198,6 +207,49 @@ impl<'a> Stream<'a> {
         }
         Ok(())
     }
+}
+
+/// Transport stream of an input.
+pub(crate) struct Loaded {
+    /// Packets and programmes.
+    pub(crate) stream: TransportStream,
+    /// Set if something of the input was lost.
+    pub(crate) has_damage: bool,
+    /// Set if the file has these packets alone.
+    pub(crate) is_plain: bool,
+    /// Account as JSON.
+    pub(crate) account: Value,
+}
+
+/// Reads the transport stream of a file or capture.
+///
+/// The session gets the account, unless the file has bare packets alone.
+///
+/// # Errors
+/// Returns an error if there is none, are several, or more than [`MAX_LEN`] bytes.
+pub(crate) fn load(path: &Path, session: &dyn Session) -> Result<Loaded, String> {
+    let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let (intake, mut bytes) = (Intake::default(), Vec::new());
+    let stream = Stream::open(path, &intake, &Unattended).map_err(|error| error.to_string())?;
+    let summary = stream.for_each(&Unattended, &mut |_, _, unit| {
+        if let Unit::Ts(packet) = unit {
+            bytes.extend_from_slice(packet);
+        }
+        match bytes.len() as u64 > MAX_LEN {
+            true => Err(Error::Usage(said(&format!("more than {MAX_LEN} bytes of packets")))),
+            false => Ok(()),
+        }
+    });
+    let summary = summary.map_err(|error| error.to_string())?;
+    let entry = summary.one(path).map_err(|error| error.to_string())?;
+    let is_bare = entry.id.ends.is_none() && !stream.is_capture;
+    let is_plain = is_bare && !summary.has_damage && entry.layout == Layout::ALL.first().copied();
+    if !is_plain {
+        session.note(&summary.remark);
+    }
+    let stream = TransportStream::read(&bytes).map_err(|error| said(&error))?;
+    let Summary { has_damage, account, .. } = summary;
+    Ok(Loaded { stream, has_damage, is_plain, account })
 }
 
 /// Reads standard input or another pipe to its end.

@@ -79,7 +79,9 @@ impl Inspect {
             write(path, &self.page(&all[0].survey, part.tables, &logs).to_html())?;
         }
         let is_cut = all.iter().any(|it| it.survey.beyond_room + it.survey.cut_by_end() > 0);
-        Ok(Outcome::new(text, session, summary.has_damage || is_cut))
+        let wrong = |it: &Described| it.survey.gse.counts().causes().iter().any(|(_, count)| *count > 0);
+        let is_wrong = all.iter().any(|it| it.survey.frame_errors > 0 || wrong(it));
+        Ok(Outcome::new(text, session, summary.has_damage || is_cut || is_wrong))
     }
 
     fn has_rates(&self) -> bool {
@@ -114,7 +116,8 @@ impl Inspect {
 
     /// Describes a stream.
     fn part(&self, Described { survey, measurement }: &mut Described, entry: StreamEntry) -> Part {
-        let measured = self.measure.then(|| (measurement.indicators(entry.outside), measurement.clocks()));
+        let measured =
+            self.measure.then(|| (measurement.indicators(entry.outside, entry.faults), measurement.clocks()));
         let mut value = json(survey, entry.outside);
         if let (Some((indicators, clocks)), Some(all)) = (&measured, value.as_object_mut()) {
             all.insert("tr_101_290".to_owned(), measurement::json(indicators, clocks, measurement));
@@ -138,6 +141,9 @@ impl Inspect {
                 text += &format!("\n{}\n", entry.id);
             }
             text += &part.text;
+            if is_one && entry.missing > 0 {
+                text += &format!("  {} RTP packets missing by their numbers\n", entry.missing);
+            }
             part.tables.iter().for_each(|table| text += &format!("\n{}", table.to_text(self.colours)));
         }
         text
@@ -158,8 +164,8 @@ impl Inspect {
         if !has_rates && !self.measure {
             return Ok(Vec::new());
         }
-        let interval_s = self.interval.as_secs_f64();
-        let [mut by_clock, mut by_capture] = ["pcr", "capture"].map(|clock| RateLog::new(clock, interval_s));
+        let [mut by_clock, mut by_capture] =
+            ["pcr", "capture"].map(|clock| RateLog::new(clock, self.interval));
         let mut file = self.rates.as_deref().filter(|_| has_rates).map(RateFile::create).transpose()?;
         let mut number = 0;
         stream.for_each(session, &mut |place, time_ns, unit| {
@@ -167,11 +173,11 @@ impl Inspect {
             let Described { survey, measurement } = &mut all[place];
             measurement.add(time_ns, packet, survey.describes(packet));
             if let (true, Ok(view)) = (has_rates, Packet::new_checked(packet)) {
-                if let Some(at_s) = measurement.since_start_s(number) {
-                    by_clock.add(at_s, view.pid(), file.as_mut())?;
+                if let Some(at) = measurement.since_start(number) {
+                    by_clock.add(at, view.pid(), file.as_mut())?;
                 }
                 if let Some(time_ns) = time_ns {
-                    by_capture.add(measurement.since_first_s(time_ns), view.pid(), file.as_mut())?;
+                    by_capture.add(measurement.since_first(time_ns), view.pid(), file.as_mut())?;
                 }
             }
             number += 1;
@@ -242,7 +248,8 @@ fn whole_json(parts: &[Part], summary: &Summary) -> Value {
         let mut value = part.json.clone();
         let stream = json!({
             "name": entry.id.to_string(),
-            "interface": entry.id.interface,
+            "interface": entry.id.link.interface,
+            "vlans": entry.id.link.vlans.iter().flatten().collect::<Vec<_>>(),
             "source": entry.id.ends.map(|(from, _)| from.to_string()),
             "destination": entry.id.ends.map(|(_, to)| to.to_string()),
             "ssrc": entry.id.ssrc,

@@ -10,7 +10,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bentpipe_intake::SyncFaults;
 use bentpipe_report::{Cell, Table, number};
+use bentpipe_units::Span;
 use bentpipe_wire::psi::{Pat, Pmt};
 use bentpipe_wire::ts::{Continuity, PACKET_LEN, Packet, Pcr, Pid};
 use bentpipe_wire::{pes, section};
@@ -28,6 +30,8 @@ const REFERENCES_S: f64 = 0.1;
 const STAMPS_S: f64 = 0.7;
 /// Maximum error of a clock reference, in seconds (item 2.4).
 const ACCURACY_S: f64 = 500e-9;
+/// Change of the rate between references, of its mean, from which it is not constant.
+const RATE_CHANGE: f64 = 0.01;
 /// Conditional access table.
 const CAT: u16 = 1;
 /// Maximum number of clock references of an input that are kept.
@@ -95,6 +99,10 @@ pub(super) struct Clock {
     pub(super) interval_s: [f64; 2],
     /// Largest distance from a constant rate, in seconds.
     pub(super) accuracy_s: Option<f64>,
+    /// Number of references further from a constant rate than the limit.
+    inaccurate: usize,
+    /// Range of the rates between references, of their mean.
+    change: f64,
     /// Standard deviation and range of arrival less reference, in seconds, without drift; in captures.
     pub(super) jitter_s: Option<[f64; 2]>,
 }
@@ -107,6 +115,8 @@ pub(super) struct Measurement {
     /// Line of packets and seconds between references of the chosen clock.
     line: Vec<(u64, f64)>,
     continuity: BTreeMap<Pid, Continuity>,
+    /// Counters of the last packets with a payload.
+    counters: BTreeMap<Pid, u8>,
     tables: BTreeMap<Pid, section::Receiver>,
     maps: BTreeSet<Pid>,
     named: BTreeSet<Pid>,
@@ -145,13 +155,9 @@ impl Measurement {
             Some((packet.pid(), pcr, packet.is_discontinuous()))
         });
         let Some((pid, pcr, is_jump)) = reference.filter(|_| has_room) else { return false };
-        let time_s = time_ns.map(|time_ns| self.since_first(time_ns));
+        let time_s = time_ns.map(|time_ns| self.since_first(time_ns).as_secs_f64());
         self.references.entry(pid).or_default().push(Reference { packet: number, time_s, pcr, is_jump });
         true
-    }
-
-    fn since_first(&self, time_ns: u64) -> f64 {
-        time_ns.saturating_sub(self.first_ns.unwrap_or(time_ns)) as f64 / 1e9
     }
 
     /// Ends the first pass: chooses the clock that packets are timed by. `clock_of` has the clocks of elementary streams.
@@ -176,13 +182,17 @@ impl Measurement {
     }
 
     /// Returns the time of a packet since the first one, by the clock.
-    pub(super) fn since_start_s(&self, packet: u64) -> Option<f64> {
-        (self.line.len() > 1).then(|| (self.time_s(packet) - self.start_s).max(0.0))
+    ///
+    /// References are whole ticks, the last one before their time: a packet on a boundary is not before it.
+    pub(super) fn since_start(&self, packet: u64) -> Option<Span> {
+        const TICK_S: f64 = 1.0 / Pcr::TICKS_PER_S as f64;
+        let since_s = || (self.time_s(packet) - self.start_s).max(0.0) + TICK_S;
+        (self.line.len() > 1).then(|| Span::from_secs_f64(since_s()))
     }
 
     /// Returns the time of a capture's packet, from the first one on.
-    pub(super) fn since_first_s(&self, time_ns: u64) -> f64 {
-        self.since_first(time_ns)
+    pub(super) fn since_first(&self, time_ns: u64) -> Span {
+        Span::from_nanos(time_ns.saturating_sub(self.first_ns.unwrap_or(time_ns)))
     }
 
     /// Returns the clock of an elementary stream at a packet, in ticks.
@@ -217,7 +227,8 @@ impl Measurement {
 
     /// Adds a packet in the second pass. Of a PID that is not described it counts the packets alone.
     pub(super) fn add(&mut self, time_ns: Option<u64>, bytes: &[u8; PACKET_LEN], is_described: bool) {
-        let at_s = time_ns.map_or_else(|| self.time_s(self.packets), |time_ns| self.since_first(time_ns));
+        let at_s = time_ns
+            .map_or_else(|| self.time_s(self.packets), |time_ns| self.since_first(time_ns).as_secs_f64());
         let number = self.packets;
         self.packets += 1;
         self.last_s = self.last_s.max(at_s);
@@ -227,12 +238,21 @@ impl Measurement {
         };
         let pid = packet.pid();
         self.transport_errors += u64::from(packet.has_error());
-        if packet.has_error() || pid == Pid::NULL || !is_described {
+        if packet.has_error() {
+            // No other error is derived of such a packet (TR 101 290, 5.2.2).
+            if let Some(continuity) = self.continuity.get_mut(&pid) {
+                continuity.forget();
+            }
+            self.counters.remove(&pid);
+            return;
+        }
+        if pid == Pid::NULL || !is_described {
             return;
         }
         self.pids.entry(pid).or_default().note(at_s, PID_S);
         let step = self.continuity.entry(pid).or_default().follow(&packet);
-        self.continuity_errors += u64::from(step.is_error());
+        let advances = self.advances_without_payload(&packet);
+        self.continuity_errors += u64::from(step.is_error() || advances);
         let is_scrambled = packet.scrambling() != 0;
         self.scrambled += u64::from(is_scrambled);
         self.pat_errors += u64::from(pid == Pid::PAT && is_scrambled);
@@ -250,6 +270,17 @@ impl Measurement {
             }
             stamps.add(&header, clock.map(|(ticks, _)| ticks), clock.is_some_and(|(_, is_jump)| is_jump));
         }
+    }
+
+    /// Returns `true` if a packet without payload has another counter than the one before.
+    fn advances_without_payload(&mut self, packet: &Packet<&[u8; PACKET_LEN]>) -> bool {
+        let (pid, counter) = (packet.pid(), packet.continuity());
+        if packet.has_payload() {
+            self.counters.insert(pid, counter);
+            return false;
+        }
+        let last = self.counters.insert(pid, counter);
+        !packet.is_discontinuous() && last.is_some_and(|last| last != counter)
     }
 
     fn table(&mut self, pid: Pid, at_s: f64, bytes: &[u8; PACKET_LEN]) {
@@ -282,7 +313,7 @@ impl Measurement {
     }
 
     /// Returns the indicators after both passes. `skipped` is the number of bytes outside packets.
-    pub(super) fn indicators(&mut self, skipped: u64) -> Vec<Indicator> {
+    pub(super) fn indicators(&mut self, skipped: u64, faults: SyncFaults) -> Vec<Indicator> {
         let end_s = self.last_s;
         let is_timed = self.first_ns.is_some() || self.line.len() > 1;
         let timed = |errors: u64| is_timed.then_some(errors);
@@ -303,21 +334,16 @@ impl Measurement {
         let (repetition, jumps, longest_s) = self.reference_errors();
         let clocks = self.clocks();
         let accuracy_s = clocks.iter().filter_map(|clock| clock.accuracy_s).reduce(f64::max);
-        let is_inaccurate = |clock: &&Clock| clock.accuracy_s.is_some_and(|error_s| error_s > ACCURACY_S);
-        let inaccurate = clocks.iter().filter(is_inaccurate).count() as u64;
+        let inaccurate: usize = clocks.iter().map(|clock| clock.inaccurate).sum();
+        let change = clocks.iter().map(|clock| clock.change).fold(0.0, f64::max);
         let stamps = self.stamps.values().fold((0, 0.0_f64), |(errors, longest_s), (of, _)| {
             (errors + of.errors, longest_s.max(of.longest_s))
         });
         let of = |item, name, errors, remark: String| Indicator { item, name, errors, remark };
         let plain = String::new;
         vec![
-            of(
-                "1.1",
-                "TS_sync_loss",
-                Some(u64::from(skipped > 0)),
-                format!("{skipped} bytes outside packets"),
-            ),
-            of("1.2", "Sync_byte_error", Some(self.sync_errors), plain()),
+            of("1.1", "TS_sync_loss", Some(faults.losses), format!("{skipped} bytes outside packets")),
+            of("1.2", "Sync_byte_error", Some(self.sync_errors + faults.sync_bytes), plain()),
             of(
                 "1.3.a",
                 "PAT_error_2",
@@ -334,9 +360,8 @@ impl Measurement {
             of(
                 "2.4",
                 "PCR_accuracy_error",
-                accuracy_s.map(|_| inaccurate),
-                accuracy_s
-                    .map_or_else(plain, |error_s| format!("largest {} ns of 500 ns", nanoseconds(error_s))),
+                accuracy_s.map(|_| inaccurate as u64),
+                accuracy(accuracy_s, change),
             ),
             of("2.5", "PTS_error", timed(stamps.0), worst(stamps.1, STAMPS_S)),
             of("2.6", "CAT_error", Some(u64::from(self.scrambled > 0 && self.cats == 0)), plain()),
@@ -347,13 +372,23 @@ impl Measurement {
     /// Returns intervals that are too long, jumps that are not announced, and the longest interval.
     fn reference_errors(&self) -> (u64, u64, f64) {
         let (mut repetition, mut jumps, mut longest_s) = (0, 0, 0.0_f64);
-        for pair in self.references.values().flat_map(|all| all.windows(2)).filter(|pair| !pair[1].is_jump) {
-            match forwards_s(pair[0].pcr, pair[1].pcr) {
-                Some(gap_s) => {
-                    longest_s = longest_s.max(gap_s);
-                    repetition += u64::from(gap_s > REFERENCES_S);
-                }
-                None => jumps += 1,
+        for all in self.references.values() {
+            let mut step_s = None;
+            for pair in all.windows(2).filter(|pair| !pair[1].is_jump) {
+                let Some(gap_s) = forwards_s(pair[0].pcr, pair[1].pcr) else {
+                    jumps += 1;
+                    continue;
+                };
+                let packets = (pair[1].packet - pair[0].packet) as f64;
+                let arrived_s = pair[1].time_s.zip(pair[0].time_s).map(|(to, from)| to - from);
+                let between_s = arrived_s.or(step_s.map(|step_s: f64| step_s * packets)).unwrap_or(gap_s);
+                // By their values they are further apart than by their arrival.
+                let is_jump = gap_s > REFERENCES_S && gap_s - between_s > REFERENCES_S / 2.0;
+                jumps += u64::from(is_jump);
+                let gap_s = if is_jump && arrived_s.is_some() { between_s } else { gap_s };
+                longest_s = longest_s.max(gap_s);
+                repetition += u64::from(gap_s > REFERENCES_S);
+                step_s = if is_jump { step_s } else { Some(gap_s / packets) };
             }
         }
         (repetition, jumps, longest_s)
@@ -379,6 +414,18 @@ fn forwards_s(from: Pcr, to: Pcr) -> Option<f64> {
     (ticks <= Pcr::TICKS_PER_S).then_some(ticks as f64 / Pcr::TICKS_PER_S as f64)
 }
 
+/// Describes the accuracy of clock references, and the `change` of the rate between them.
+fn accuracy(largest_s: Option<f64>, change: f64) -> String {
+    let Some(error_s) = largest_s else {
+        return "not measured: two references or fewer, or a jump".to_owned();
+    };
+    let largest = format!("largest {} ns of 500 ns", nanoseconds(error_s));
+    match change > RATE_CHANGE {
+        true => format!("{largest}, at a constant rate alone: it varies by {:.0} %", change * 100.0),
+        false => largest,
+    }
+}
+
 fn clock(pid: Pid, all: &[Reference]) -> Clock {
     let gaps: Vec<f64> = all.windows(2).filter_map(|pair| forwards_s(pair[0].pcr, pair[1].pcr)).collect();
     let mean_s = gaps.iter().sum::<f64>() / gaps.len().max(1) as f64;
@@ -389,6 +436,13 @@ fn clock(pid: Pid, all: &[Reference]) -> Clock {
     let by_packet: Vec<(f64, f64)> =
         all.iter().map(|at| ((at.packet - first.packet) as f64, seconds(at))).collect();
     let residuals = residuals(&by_packet).filter(|_| is_whole && all.len() > 2);
+    let inaccurate = residuals.iter().flatten().filter(|error_s| error_s.abs() > ACCURACY_S).count();
+    let steps = all.windows(2).filter_map(|pair| {
+        Some(forwards_s(pair[0].pcr, pair[1].pcr)? / (pair[1].packet - pair[0].packet) as f64)
+    });
+    let (low, high, sum) = steps
+        .fold((f64::MAX, 0.0_f64, 0.0), |(low, high, sum), step| (low.min(step), high.max(step), sum + step));
+    let change = if sum > 0.0 { (high - low) * gaps.len() as f64 / sum } else { 0.0 };
     let accuracy_s = residuals.map(|all| all.iter().fold(0.0_f64, |most, error| most.max(error.abs())));
     let by_time: Option<Vec<(f64, f64)>> =
         all.iter().map(|at| at.time_s.map(|time_s| (seconds(at), time_s))).collect();
@@ -399,7 +453,15 @@ fn clock(pid: Pid, all: &[Reference]) -> Clock {
             late.iter().fold((f64::MAX, f64::MIN), |(low, high), x| (low.min(*x), high.max(*x)));
         [square.sqrt(), high - low]
     });
-    Clock { pid: pid.number(), references: all.len(), interval_s: [mean_s, longest_s], accuracy_s, jitter_s }
+    Clock {
+        pid: pid.number(),
+        references: all.len(),
+        interval_s: [mean_s, longest_s],
+        accuracy_s,
+        inaccurate,
+        change,
+        jitter_s,
+    }
 }
 
 /// Returns the distances of points from their least-squares line; `None` without two different abscissas.

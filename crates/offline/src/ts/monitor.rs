@@ -145,7 +145,7 @@ impl Monitor {
             return Err(Error::Usage("--interval: expected at least 1 us".to_owned()));
         }
         self.file = Some(RateFile::create(path)?);
-        self.log = Some(RateLog::new("capture", interval.as_secs_f64()));
+        self.log = Some(RateLog::new("capture", interval));
         Ok(())
     }
 
@@ -278,8 +278,8 @@ impl Monitor {
 
     fn log(&mut self, at_ns: u64, pid: Pid) {
         let Some(log) = &mut self.log else { return };
-        let at_s = at_ns.saturating_sub(self.first_ns.unwrap_or(at_ns)) as f64 / 1e9;
-        if let Err(error) = log.add(at_s, pid, self.file.as_mut()) {
+        let at = Span::from_nanos(at_ns.saturating_sub(self.first_ns.unwrap_or(at_ns)));
+        if let Err(error) = log.add(at, pid, self.file.as_mut()) {
             self.failure.get_or_insert(error);
             self.log = None;
         }
@@ -472,7 +472,7 @@ impl Monitor {
             return self.failure.take().map_or(Ok(()), Err);
         };
         let first_ns = self.first_ns.unwrap_or(self.packet_ns);
-        log.advance((self.packet_ns - first_ns) as f64 / 1e9, Some(&mut file))?;
+        log.advance(Span::from_nanos(self.packet_ns - first_ns), Some(&mut file))?;
         file.finish().map(|remark| self.remark = remark)
     }
 

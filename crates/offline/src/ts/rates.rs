@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use bentpipe_record::WholeFile;
 use bentpipe_report::{Axis, Curve, Plot, number};
+use bentpipe_units::Span;
 use bentpipe_wire::ts::{PACKET_LEN, Pid};
 
 use super::survey::Role;
@@ -74,7 +75,7 @@ impl RateFile {
 /// Packets of the current interval, and an overview of those before.
 pub(super) struct RateLog {
     clock: &'static str,
-    interval_s: f64,
+    interval: Span,
     /// Number of the current interval.
     current: u64,
     counts: Vec<u64>,
@@ -84,14 +85,14 @@ pub(super) struct RateLog {
 
 impl RateLog {
     /// Creates a log by a clock of this name.
-    pub(super) fn new(clock: &'static str, interval_s: f64) -> RateLog {
+    pub(super) fn new(clock: &'static str, interval: Span) -> RateLog {
         let (counts, overview) = (vec![0; PIDS], Overview::default());
-        RateLog { clock, interval_s, current: 0, counts, touched: Vec::new(), overview }
+        RateLog { clock, interval, current: 0, counts, touched: Vec::new(), overview }
     }
 
     /// Adds a packet at a time from the start. One before the current interval counts there.
-    pub(super) fn add(&mut self, at_s: f64, pid: Pid, file: Option<&mut RateFile>) -> Result<(), Error> {
-        self.advance(at_s, file)?;
+    pub(super) fn add(&mut self, at: Span, pid: Pid, file: Option<&mut RateFile>) -> Result<(), Error> {
+        self.advance(at, file)?;
         let place = usize::from(pid.number());
         if self.counts[place] == 0 {
             self.touched.push(place);
@@ -101,8 +102,9 @@ impl RateLog {
     }
 
     /// Ends the intervals before a time.
-    pub(super) fn advance(&mut self, at_s: f64, mut file: Option<&mut RateFile>) -> Result<(), Error> {
-        let interval = (at_s / self.interval_s).max(0.0) as u64;
+    pub(super) fn advance(&mut self, at: Span, mut file: Option<&mut RateFile>) -> Result<(), Error> {
+        // Whole nanoseconds: a quotient of seconds may fall short of a boundary.
+        let interval = at.as_nanos() / self.interval.as_nanos().max(1);
         if interval > MAX_INTERVALS {
             let text = format!("more than {MAX_INTERVALS} intervals: expected a longer --interval");
             return Err(Error::Usage(text));
@@ -126,14 +128,13 @@ impl RateLog {
     }
 
     fn write(&self, file: &mut RateFile) -> std::io::Result<()> {
-        // Without the digits that binary fractions add to times.
-        let at_s = (self.current as f64 * self.interval_s * 1e9).round() / 1e9;
+        let at_s = (self.current * self.interval.as_nanos()) as f64 / 1e9;
         let total = self.touched.iter().map(|pid| self.counts[*pid]).sum();
         if !file.has_room(total) {
             return Ok(());
         }
         let line = |file: &mut WholeFile, pid: &dyn std::fmt::Display, packets: u64| {
-            let rate = (packets * 8 * PACKET_LEN as u64) as f64 / self.interval_s;
+            let rate = (packets * 8 * PACKET_LEN as u64) as f64 / self.interval.as_secs_f64();
             writeln!(file, "{},{at_s},{pid},{packets},{rate:.0}", self.clock)
         };
         line(&mut file.file, &"all", total)?;
@@ -150,7 +151,7 @@ impl RateLog {
         let title =
             format!("Rate by {}", if self.clock == "pcr" { "clock references" } else { "times of capture" });
         let mut plot = Plot::new(title, Axis::new("time", "s"), Axis::new("rate", "bit/s"));
-        let step_s = self.interval_s * self.overview.width.max(1) as f64;
+        let step_s = self.interval.as_secs_f64() * self.overview.width.max(1) as f64;
         plot.note = format!("mean over {} s each", number(step_s));
         let curve = |name: String, colour: usize, packets: &[u64]| {
             let point = |(n, packets): (usize, &u64)| {
@@ -230,24 +231,34 @@ mod tests {
 
     #[test]
     fn packets_are_counted_in_their_interval() {
-        let mut log = RateLog::new("pcr", 0.1);
+        let mut log = RateLog::new("pcr", Span::from_millis(100));
         let pid = |number| Pid::new(number).expect("13 bits");
-        for (at_s, number) in [(0.0, 1), (0.05, 2), (0.31, 1), (0.2, 1), (0.55, 3)] {
-            log.add(at_s, pid(number), None).expect("few intervals");
+        for (at_ms, number) in [(0, 1), (50, 2), (310, 1), (200, 1), (550, 3)] {
+            log.add(Span::from_millis(at_ms), pid(number), None).expect("few intervals");
         }
         assert_eq!((log.intervals(), log.overview.total.clone()), (5, vec![2, 0, 0, 2, 0]));
         assert_eq!(log.overview.by_pid[&1], [1, 0, 0, 2]);
-        assert!(log.advance(1e9, None).is_err() && log.advance(f64::NAN, None).is_ok());
+        assert!(log.advance(Span::from_secs(1_000_000_000), None).is_err());
+    }
+
+    #[test]
+    fn a_packet_at_a_boundary_is_the_first_of_its_interval() {
+        let mut log = RateLog::new("capture", Span::from_millis(70));
+        for nth in 0..1000 {
+            log.add(Span::from_millis(7 * nth), Pid::NULL, None).expect("few intervals");
+        }
+        assert_eq!(log.overview.total, [10; 99]);
     }
 
     #[test]
     fn a_file_grows_with_the_packets_and_not_with_their_times() {
         let folder = bentpipe_testkit::Folder::new();
         let path = folder.file("rates.csv");
-        let (mut file, mut log) = (RateFile::create(&path).unwrap(), RateLog::new("capture", 0.001));
+        let (mut file, mut log) =
+            (RateFile::create(&path).unwrap(), RateLog::new("capture", Span::from_millis(1)));
         let pid = Pid::new(1).expect("13 bits");
-        for at_s in [0.0, 0.001, 4000.0, 4000.0015] {
-            log.add(at_s, pid, Some(&mut file)).expect("few intervals");
+        for at_us in [0, 1000, 4_000_000_000, 4_000_001_500] {
+            log.add(Span::from_micros(at_us), pid, Some(&mut file)).expect("few intervals");
         }
         let remark = file.finish().unwrap().expect("a remark");
         assert!(remark.contains("3989996 intervals without packets left out"), "{remark}");

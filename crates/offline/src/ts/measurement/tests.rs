@@ -20,7 +20,7 @@ fn measured(packets: &[Bytes], time_ns: impl Fn(u64) -> Option<u64>) -> (Vec<Ind
     let video = Pid::new(0x100).expect("13 bits");
     measurement.choose_clock(BTreeMap::from([(video, video)]));
     numbered().for_each(|(n, packet)| measurement.add(time_ns(n), packet, true));
-    (measurement.indicators(0), measurement.clocks())
+    (measurement.indicators(0, SyncFaults::default()), measurement.clocks())
 }
 
 fn errors(indicators: &[Indicator], item: &str) -> u64 {
@@ -56,13 +56,26 @@ fn each_fault_has_its_indicator() {
     });
     assert_eq!(errors(&lost, "1.4"), 1);
     let (damaged, _) = with(|packets| packets[1001][1] |= 0x80);
-    assert_eq!((errors(&damaged, "2.1"), errors(&damaged, "1.4")), (1, 1));
+    assert_eq!((errors(&damaged, "2.1"), errors(&damaged, "1.4")), (1, 0));
     let (late, clocks) = with(|packets| restamp(&mut packets[1000], 27));
     assert_eq!(errors(&late, "2.4"), 1);
     assert!(clocks[0].accuracy_s.is_some_and(|error_s| (error_s - 1e-6).abs() < 5e-8), "{clocks:?}");
     let (jump, _) =
         with(|packets| packets[2000..].iter_mut().for_each(|packet| restamp(packet, 270_000_000)));
     assert_eq!((errors(&jump, "2.3b"), errors(&jump, "2.3a")), (1, 0));
+    // Half a second further on by their values, and not by their packets.
+    let (jump, _) = with(|packets| packets[2000..].iter_mut().for_each(|packet| restamp(packet, 13_500_000)));
+    assert_eq!(errors(&jump, "2.3b"), 1);
+    let (late, _) = with(|packets| {
+        packets.iter_mut().step_by(200).for_each(|packet| restamp(packet, 27));
+    });
+    assert!(errors(&late, "2.4") > 10, "{late:?}");
+    let (empty, _) = with(|packets| {
+        let mut packet = packets[1001];
+        (packet[3], packet[4], packet[5]) = (0x20 | (packet[3] + 1) & 15, 183, 0);
+        packets.insert(1002, packet);
+    });
+    assert_eq!(errors(&empty, "1.4"), 1);
     let (crc, _) = with(|packets| packets[0][20] ^= 1);
     assert_eq!((errors(&crc, "2.2"), errors(&crc, "1.3.a")), (1, 1));
     let (scrambled, _) = with(|packets| packets[1001][3] |= 0x80);
@@ -125,7 +138,7 @@ fn a_duplicate_counts_its_picture_once() {
         all.iter().for_each(|packet| measurement.add(None, packet, true));
         let json = measurement.stamps().map(|(pid, of, longest_s)| stamps::json(pid, of, longest_s)).next();
         let pictures = json.expect("time stamps")["pts"].as_u64();
-        (pictures, errors(&measurement.indicators(0), "1.4"))
+        (pictures, errors(&measurement.indicators(0, SyncFaults::default()), "1.4"))
     };
     assert_eq!([1, 2, 3].map(repeated), [(Some(1), 0), (Some(1), 0), (Some(1), 1)]);
 }
