@@ -237,6 +237,7 @@ impl fmt::Display for FlowBudget {
         ];
         if self.is_unsized {
             rows.truncate(1);
+            rows.push(("max goodput", "not forecast".to_owned()));
         } else {
             rows.push(("bottleneck", self.bottleneck.clone()));
             rows.push(("max goodput", rate(self.ceiling)));

@@ -98,8 +98,10 @@ impl Conference {
     }
 
     /// Returns the mean number of contributing sources in the headers of its mixes.
-    pub(crate) fn sources(&self, members: f64) -> f64 {
-        self.role().mean_sources(members - 1.0)
+    ///
+    /// Each of its members sends for a share of the time.
+    pub(crate) fn sources(&self, members: f64, sends: f64) -> f64 {
+        self.role().mean_sources(members - 1.0, sends)
     }
 
     fn check(&self, key: &str, review: &mut Review<'_>) {

@@ -72,11 +72,9 @@ impl Odds {
         sum
     }
 
-    /// Adds members who speak and pause alone.
-    fn alone(mut self, voices: &Voices) -> Odds {
-        let (whole, part) = (voices.count.max(0.0).floor(), voices.count.max(0.0).fract());
-        let speaks = voices.speech.activity();
-        let silent = usize::from(!voices.pauses);
+    /// Adds members who speak alone for a share of the time. `silent` is 1 if they are sources in pauses too.
+    fn alone(mut self, count: f64, speaks: f64, silent: usize) -> Odds {
+        let (whole, part) = (count.max(0.0).floor(), count.max(0.0).fract());
         for _ in 0..whole as u64 {
             // More change nothing.
             if self.0[MOST][1] > 1.0 - 1e-12 {
@@ -92,9 +90,8 @@ impl Odds {
     ///
     /// Of those who pause there are `paused`, of the others `steady`.
     fn turns(all: f64, [paused, steady]: [f64; 2]) -> Odds {
-        let continuous = Voices { speech: Speech::Continuous, pauses: false, count: steady };
         // Who sends in pauses too is always a source.
-        let sources = Odds::NOBODY.alone(&continuous);
+        let sources = Odds::NOBODY.alone(steady, 1.0, 0);
         let quiet = Odds(sources.0.map(|[silent, spoken]| [silent + spoken, 0.0]));
         let [single, double, silence] = Parameters::P59.shares();
         let counts = [paused, steady, (all - paused - steady).max(0.0)];
@@ -127,11 +124,16 @@ impl Role {
         };
         let mut odds = Odds::turns(all, [in_turns(true), in_turns(false)]);
         for voices in others.iter().filter(|of| !takes_turns(of)) {
-            odds = odds.alone(voices);
+            odds = odds.alone(voices.count, voices.speech.activity(), usize::from(!voices.pauses));
         }
+        self.mix_of_odds(&odds, pauses)
+    }
+
+    /// Returns the mixes of members with these odds.
+    fn mix_of_odds(&self, odds: &Odds, pauses: bool) -> MeanMix {
         let most = if self.contributors { self.mixing.most().min(MOST) } else { 0 };
         let (mut share, mut sources) = (0.0, 0.0);
-        for (count, [silent, spoken]) in odds.0.into_iter().enumerate() {
+        for (count, [silent, spoken]) in odds.0.iter().copied().enumerate() {
             let sent = if pauses { spoken } else { silent + spoken };
             share += sent;
             sources += sent * count.min(most) as f64;
@@ -139,10 +141,11 @@ impl Role {
         MeanMix { share, sources: if share > 0.0 { sources / share } else { 0.0 } }
     }
 
-    /// Returns the mean number of sources of a mix, of others without pauses.
-    pub fn mean_sources(&self, others: f64) -> f64 {
-        let others = Voices { speech: Speech::Continuous, pauses: false, count: others };
-        self.mean_mix(false, 1.0, &[others]).sources
+    /// Returns the mean number of sources of mixes that have no pauses.
+    ///
+    /// They are of others who send for a share of the time, each alone.
+    pub fn mean_sources(&self, others: f64, sends: f64) -> f64 {
+        self.mix_of_odds(&Odds::NOBODY.alone(others, sends, 0), false).sources
     }
 }
 
@@ -170,11 +173,14 @@ mod tests {
             (Mixing::Loudest, 2.5, 2.5),
             (Mixing::Loudest, 0.0, 0.0),
         ] {
-            let found = role(mixing).mean_sources(others);
+            let found = role(mixing).mean_sources(others, 1.0);
             assert!((found - listed).abs() < 1e-9, "{mixing:?}, {others}: {found}");
         }
         let silent = Role { contributors: false, ..role(Mixing::Linear) };
-        assert_eq!(silent.mean_sources(9.0), 0.0);
+        assert_eq!(silent.mean_sources(9.0, 1.0), 0.0);
+        // Of four who speak for half of the time one in 16 is the fourth.
+        let found = role(Mixing::Loudest).mean_sources(4.0, 0.5);
+        assert!((found - (2.0 - 1.0 / 16.0)).abs() < 1e-9, "{found}");
     }
 
     /// Single talk of P.59 among n, n - 1 of them others, and double talk, in which one of two is another.

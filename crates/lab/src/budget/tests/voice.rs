@@ -131,6 +131,26 @@ fn a_conference_has_a_stream_each_way_for_each_member() {
     assert_eq!(rate(&rates, "genoa-lan forward"), 0.0);
 }
 
+/// Members are sources of mixes while they speak.
+#[test]
+fn mixes_list_members_who_pause_while_they_speak() {
+    let text = sites("protocol = \"sip\"", "", "")
+        .replace("extensions = [\"3XX\"]", "extensions = [\"3XX\"], conferences = [{ number = \"400\" }]")
+        .replace("pattern = \"3XX\"", "pattern = \"400\"");
+    let member = |n: u32| {
+        let one = FIVE.replace("calls = 5", "calls = 1");
+        let one = one.replace("rtcp =", "silence_suppression = true, rtcp =");
+        let line = format!("{one}, pabx = {{ at = \"pisa\", number = \"20{n}\", dial = \"400\" }}");
+        calls(&format!("member-{n}"), "genoa", &line)
+    };
+    let budget = budget(&format!("{text}{}{}{}", member(1), member(2), member(3)));
+    let mixes = budget.links.iter().find(|link| (&*link.name, link.direction) == ("satellite", "return"));
+    let rate = mixes.and_then(|link| link.voice.as_ref()).expect("voice").rate.as_bps() as f64;
+    // Two others, each for 42.5 % of the time: 3.4 bytes, rounded.
+    let expected = 3.0 * 50.0 * 8.0 * 76.0;
+    assert!((rate - expected).abs() < 1.0, "{rate} in place of {expected}");
+}
+
 /// Bridges that are linked share one call, which is counted once.
 #[test]
 fn linked_conferences_have_a_stream_each_way() {
@@ -338,8 +358,9 @@ fn messages_of_calls_have_no_rate() {
     assert_eq!(found.flows[1].fair_share, found.flows[1].ceiling, "messages take nothing of it");
     let shown = found.flows[0].to_string();
     assert!(shown.contains("packets                of lengths that are not forecast"), "{shown}");
+    assert!(shown.contains("max goodput            not forecast"), "{shown}");
     assert!(shown.contains("it has messages of calls alone"), "{shown}");
-    for bulk in ["1472 B", "max goodput", "fair share"] {
+    for bulk in ["1472 B", "bit/s", "fair share"] {
         assert!(!shown.contains(bulk), "{bulk}: {shown}");
     }
     let voiced = sip.to_owned() + ", media = { codec = \"g729\" }";
