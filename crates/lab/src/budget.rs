@@ -503,9 +503,10 @@ fn link_budgets(scenario: &Scenario, media: &Media<'_>, all: &Users<'_>, states:
         let own = Way::BOTH.into_iter().filter(is_own);
         let budgets = own.map(|way| {
             let users = all.on(n, way).iter();
-            let users = users.filter_map(|(flow, path)| Some((*flow, path.packet_on(n, way)?)));
-            let users: Vec<(usize, u64)> = users.collect();
-            let longest = users.iter().map(|(_, len)| *len).max().unwrap_or(media.layout.mtu(n).get());
+            // Of some flows no length is known.
+            let len = |path: &Path| path.packet_on(n, way).filter(|_| !path.is_unsized);
+            let users: Vec<(usize, Option<u64>)> = users.map(|(flow, path)| (*flow, len(path))).collect();
+            let longest = users.iter().filter_map(|(_, len)| *len).max().unwrap_or(media.layout.mtu(n).get());
             let begin = |flow: usize| {
                 (flows_on(scenario, link, flow) as f64 * states.activities.begin(flow)).ceil() as u64
             };

@@ -462,7 +462,7 @@ impl Path {
 
     /// Returns `true` if each of its packets has an answer that is asked for.
     pub(super) fn asks(&self) -> bool {
-        self.window.is_none() && self.answers_per_packet > 0.0
+        self.window.is_none() && self.voice.is_none() && self.answers_per_packet > 0.0
     }
 
     /// Returns `true` if only its answers use a direction of a link.

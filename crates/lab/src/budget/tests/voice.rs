@@ -348,6 +348,21 @@ fn mixes_follow_members_who_come_and_go() {
     assert_eq!([found.flows[0].packet, found.flows[1].packet], [66, 72].map(Bytes::new));
 }
 
+/// Nobody answers the voice of calls: what is lost on the way back is no request without answer.
+#[test]
+fn voice_on_the_way_back_is_no_answer() {
+    let lossy = |role: &str, flows: &str| {
+        let text = line("1 Mbit/s", role, flows);
+        budget(&text.replace("delay =", "channel = { kind = \"packet-errors\", loss = 0.02 }, delay ="))
+            .to_string()
+    };
+    for shown in
+        [lossy("", &flow("v", "count = 2", G729)), lossy("role = \"conference\"", &members(3, STEADY))]
+    {
+        assert!(shown.contains("lost by channels") && !shown.contains("unanswered"), "{shown}");
+    }
+}
+
 /// Messages of calls are no transfer of full packets.
 #[test]
 fn messages_of_calls_have_no_rate() {
@@ -363,6 +378,9 @@ fn messages_of_calls_have_no_rate() {
     for bulk in ["1472 B", "bit/s", "fair share"] {
         assert!(!shown.contains(bulk), "{bulk}: {shown}");
     }
+    assert_eq!(found.links.iter().map(|link| link.flows).collect::<Vec<_>>(), [21, 21]);
+    let alone = budget(&line("10 Mbit/s", "", &flow("s", "count = 20", sip)));
+    assert_eq!(alone.links[1].packet, alone.links[1].mtu, "no length is known");
     let voiced = sip.to_owned() + ", media = { codec = \"g729\" }";
     let found = budget(&line("10 Mbit/s", "", &flow("s", "count = 1", &voiced)));
     assert!(!found.flows[0].is_unsized && found.to_string().contains("max goodput"), "{found}");
