@@ -10,6 +10,7 @@ mod active;
 mod along;
 mod barrier;
 mod bundles;
+mod conference;
 mod contacts;
 mod kept;
 mod loss;
@@ -198,6 +199,11 @@ pub struct FlowBudget {
     /// Mean part of its packets, or of its datagrams in fragments, that channels lose.
     #[serde(skip_serializing_if = "is_nothing")]
     pub lost: f64,
+    /// Set if lengths and rate of its packets are not known before the run.
+    ///
+    /// So it is with messages of calls. Payload, packet and goodput are those of the longest packets of its path then.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_unsized: bool,
     /// The rate it offers, where its source has one. For calls with signalling, that of all of their speech.
     pub offered: Option<Rate>,
     /// Calls with signalling on this part of their way.
@@ -299,6 +305,7 @@ impl Budget {
             FlowBudget::new(&mut ground, *n, path, forecast, &sharing)
         };
         let mut flows: Vec<FlowBudget> = paths.iter().zip(&forecasts).map(flow).collect();
+        barrier::few_ports(scenario, &states.activities, &paths, &mut flows);
         notes::contend(scenario, &paths, &mut flows, &terminals);
         notes::overload(scenario, (&paths, &forecasts), &mut flows, &links);
         notes::groups(scenario, &mut flows);
@@ -408,6 +415,7 @@ fn paths(
 ) -> Result<Vec<(usize, Path)>, Problem> {
     let mut routers = [Router::new(topology)?, Router::of_groups(topology)?];
     let (mut paths, legs) = (Vec::new(), voice::legs(scenario));
+    let mixes = conference::mixes(scenario);
     let mut contacts = contacts::Open::new(scenario, topology);
     for (n, (name, flow)) in scenario.flow.iter().enumerate() {
         let router = &mut routers[usize::from(scenario.group.contains_key(&flow.to))];
@@ -415,7 +423,8 @@ fn paths(
         let voice = voice.map(|leg| Load::of_leg(leg, flow.ip));
         // Voice takes the place of messages, which are few.
         let file = recorded.get(&n).copied();
-        let own = receivers(scenario, flow).into_iter().flat_map(|to| Load::of_flow(flow, to, file));
+        let mix = mixes.get(&n).copied();
+        let own = receivers(scenario, flow).into_iter().flat_map(|to| Load::of_flow(flow, to, file, mix));
         let loads: Vec<Load<'_>> = if legs[n].is_empty() { own.collect() } else { voice.collect() };
         let is_whole = is_whole(scenario, flow);
         for load in loads {
@@ -487,20 +496,22 @@ impl<'a> Users<'a> {
 }
 
 fn link_budgets(scenario: &Scenario, media: &Media<'_>, all: &Users<'_>, states: &States) -> Vec<LinkBudget> {
+    let times = voice::CallTimes::new(scenario, &states.activities);
     let both = |(n, (name, link)): (usize, (&String, &Link))| {
         let is_own =
             |way: &Way| matches!(media.side(n, *way).medium.passage(*way), Passage::Own | Passage::Groups);
         let own = Way::BOTH.into_iter().filter(is_own);
         let budgets = own.map(|way| {
             let users = all.on(n, way).iter();
-            let users = users.filter_map(|(flow, path)| Some((*flow, path.packet_on(n, way)?)));
-            let users: Vec<(usize, u64)> = users.collect();
-            let longest = users.iter().map(|(_, len)| *len).max().unwrap_or(media.layout.mtu(n).get());
+            // Of some flows no length is known.
+            let len = |path: &Path| path.packet_on(n, way).filter(|_| !path.is_unsized);
+            let users: Vec<(usize, Option<u64>)> = users.map(|(flow, path)| (*flow, len(path))).collect();
+            let longest = users.iter().filter_map(|(_, len)| *len).max().unwrap_or(media.layout.mtu(n).get());
             let begin = |flow: usize| {
                 (flows_on(scenario, link, flow) as f64 * states.activities.begin(flow)).ceil() as u64
             };
             let flows = users.iter().map(|(flow, _)| begin(*flow)).sum();
-            let voice = VoiceLoad::new(scenario, media, all, (n, way));
+            let voice = VoiceLoad::new((scenario, &times), media, all, (n, way));
             let (rates, delays) = (states.rates((n, way)).to_vec(), states.delays((n, way)));
             let mut budget =
                 LinkBudget { voice, rates, delays, ..LinkBudget::new(media, (n, name), way, longest, flows) };
@@ -651,6 +662,7 @@ impl FlowBudget {
             } else {
                 0.0
             },
+            is_unsized: path.is_unsized,
             offered,
             voice: voice.and_then(|voice| voice.budget()),
             tcp: None,

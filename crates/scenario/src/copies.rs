@@ -118,11 +118,20 @@ pub enum Never {
     BehindItsStop,
 }
 
-/// Returns the numbers of a flow's copies: those that start during the run, and all.
-pub fn started(scenario: &Scenario, (name, flow): (&str, &Flow), seed: u64) -> (u64, u64) {
-    let of = of(scenario, (name, flow));
-    let starts = of.iter().map(|n| start(scenario, (name, flow), *n, seed));
-    (starts.filter(|at| *at < scenario.duration).count() as u64, of.len() as u64)
+/// Returns the numbers of a flow's copies that run, and of the others.
+///
+/// Those would start after the end, or after their stop.
+pub fn started(scenario: &Scenario, (name, flow): (&str, &Flow), seed: u64) -> [u64; 3] {
+    let mut counts = [0; 3];
+    for n in of(scenario, (name, flow)) {
+        let place = match begin(scenario, (name, flow), n, seed) {
+            Ok(_) => 0,
+            Err(Never::BehindTheEnd) => 1,
+            Err(Never::BehindItsStop) => 2,
+        };
+        counts[place] += 1;
+    }
+    counts
 }
 
 /// Returns the start of a copy without its random delay. Copies go round the copies of the node.

@@ -30,6 +30,11 @@ impl TrafficKind for Config {
         FlowTakes { answers: true, ..FlowTakes::default() }
     }
 
+    /// Returns a reason for calls without voice of their phones.
+    fn unknown_rate(&self) -> Option<&'static str> {
+        self.media.is_none().then_some("it has messages of calls alone, some few hundred bytes each")
+    }
+
     fn real(&self, _ip: IpVersion) -> Result<RealTraffic, &'static str> {
         if self.pabx.is_some() {
             return Err("an exchange is simulated, and no program dials its numbers");

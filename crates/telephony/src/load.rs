@@ -146,10 +146,18 @@ fn legs_of_all(exchanges: &Exchanges, flows: &[FlowCalls<'_>]) -> Vec<Vec<VoiceL
     };
     limit(flows, &routes, limits, &mut busy);
     let members = occupants(flows, &routes, &busy);
+    let of_speech =
+        |(flow, busy): (&FlowCalls<'_>, &Busy)| Busy { occupied: busy.occupied * flow.activity(), ..*busy };
+    let sending: Vec<Busy> = flows.iter().zip(&busy).map(of_speech).collect();
+    let sending = occupants(flows, &routes, &sending);
     let of_conference = |at: &str, place: usize| {
         let conference = exchanges.0.get(at)?.conferences.get(place)?;
-        let members = members.get(&(at, Place::Conference(place))).copied().unwrap_or_default();
-        Some(conference.sources(members + f64::from(u8::from(conference.linked.is_some()))))
+        let place = &(at, Place::Conference(place));
+        let of = |all: &BTreeMap<(&str, Place), f64>| all.get(place).copied().unwrap_or_default();
+        // A linked bridge sends without pauses.
+        let linked = f64::from(u8::from(conference.linked.is_some()));
+        let (members, sending) = (of(&members) + linked, of(&sending) + linked);
+        Some(conference.sources(members, if members > 0.0 { sending / members } else { 0.0 }))
     };
     let sources = |n: usize| {
         let there = match flows[n].traffic {

@@ -8,10 +8,12 @@
 
 mod config;
 mod kind;
+mod load;
 pub mod metrics;
 mod mixer;
 mod room;
 
 pub use config::{Legs, Mixing, Role};
+pub use load::{MeanMix, Voices};
 pub use mixer::Mixer;
 pub use room::{Room, RoomCounts};

@@ -93,14 +93,6 @@ impl Speech {
         }
     }
 
-    /// Returns the share of time with speech, where many take turns.
-    pub(crate) fn occupancy(&self) -> f64 {
-        match self {
-            Speech::P59 => 1.0 - p59_shares()[2],
-            Speech::OnOff { .. } | Speech::Continuous => 1.0,
-        }
-    }
-
     /// Returns the mean time from spurt to spurt of a party, if it pauses.
     pub fn cycle(&self) -> Option<Span> {
         match self {

@@ -12,6 +12,39 @@ const MOST_CUTS: usize = 64;
 /// The most copies times states of a flow whose copies have means of their own.
 const MOST_WEIGHTS: usize = 20_000;
 
+/// Time of a copy, and what it loads something with.
+///
+/// Copies of a group load one copy of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Up<const N: usize> {
+    pub(super) group: u64,
+    /// Start and end in seconds.
+    pub(super) time: [f64; 2],
+    pub(super) load: [f64; N],
+}
+
+/// Returns the greatest sums of loads at any one time, each by itself.
+pub(super) fn most_at_once<const N: usize>(all: &[Up<N>]) -> [f64; N] {
+    let mut changes: Vec<(u64, f64, f64, &[f64; N])> = all
+        .iter()
+        .filter(|up| up.time[0] < up.time[1])
+        .flat_map(|up| [(up.group, up.time[0], 1.0, &up.load), (up.group, up.time[1], -1.0, &up.load)])
+        .collect();
+    // At one instant the ends come first.
+    changes.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.total_cmp(&b.2)));
+    let (mut most, mut now, mut group) = ([0.0_f64; N], [0.0; N], None);
+    for (of, _, sign, load) in changes {
+        if group.replace(of) != Some(of) {
+            now = [0.0; N];
+        }
+        for (n, load) in load.iter().enumerate() {
+            now[n] += sign * load;
+            most[n] = most[n].max(now[n]);
+        }
+    }
+    most
+}
+
 /// Times in which one flow may send.
 struct Active {
     /// Set if an event turns it off or on.
@@ -50,7 +83,31 @@ impl Activities {
         Activities { of, duration: scenario.duration, warm_up: scenario.probe.warm_up }
     }
 
-    /// Returns the instants at which a flow begins or ends to send.
+    /// Returns the times in which copies of a flow may send, with the copies' numbers.
+    pub(super) fn of_copies(&self, scenario: &Scenario, flow: usize) -> Vec<(u64, [f64; 2])> {
+        let Some((name, settings)) = scenario.flow.get_index(flow) else { return Vec::new() };
+        let active = &self.of[flow];
+        let of_copy = |n: u64| {
+            let start = copies::start(scenario, (name, settings), n, scenario.seed).as_secs_f64();
+            let of = move |(from, to): &(Span, Span)| {
+                [from.as_secs_f64().max(start), to.as_secs_f64().min(start + active.lasts)]
+            };
+            active.times.iter().map(of).filter(|[from, to]| from < to).map(move |time| (n, time))
+        };
+        copies::of(scenario, (name, settings)).into_iter().flat_map(of_copy).collect()
+    }
+
+    /// Returns the number of a flow's copies that have its settings.
+    pub(super) fn copies(&self, flow: usize) -> f64 {
+        self.of[flow].copies
+    }
+
+    /// Returns the instants at which one flow begins or ends to send.
+    pub(super) fn cuts_of(&self, flow: usize) -> Vec<Span> {
+        self.of[flow].cuts()
+    }
+
+    /// Returns the instants at which flows begin or end to send.
     pub(super) fn cuts(&self) -> BTreeSet<Span> {
         let all = self.of.iter().flat_map(Active::cuts);
         all.filter(|at| !at.is_zero() && *at < self.duration).collect()
@@ -138,12 +195,11 @@ impl Active {
         switched: &[(Span, bool)],
         lasts: f64,
     ) -> Active {
-        // A bulk transfer goes on with what is in its buffer: that is in `lasts`.
-        let stop = flow.stop.filter(|_| drains(scenario, flow).is_none());
-        let end = stop.unwrap_or(Span::MAX).min(scenario.duration);
+        let stop = flow.stop.unwrap_or(Span::MAX).min(scenario.duration);
+        let end = end(scenario, flow, lasts);
         let of = copies::of(scenario, (name, flow));
         let starts = of.iter().map(|n| copies::start(scenario, (name, flow), *n, scenario.seed));
-        let mut starts: Vec<f64> = starts.filter(|at| *at < end).map(Span::as_secs_f64).collect();
+        let mut starts: Vec<f64> = starts.filter(|at| *at < stop).map(Span::as_secs_f64).collect();
         starts.sort_by(f64::total_cmp);
         let sum = |sum: &mut f64, start: &f64| {
             *sum += start;
@@ -219,6 +275,22 @@ impl Active {
         }
         (0..cycles as u32).map(|n| first + f64::from(n) * (on + off)).flat_map(|at| [at, at + on]).collect()
     }
+}
+
+/// Returns the instant at which a flow's copies end to send.
+///
+/// Those that end by themselves do so before.
+fn end(scenario: &Scenario, flow: &Flow, lasts: f64) -> Span {
+    let stop = flow.stop.unwrap_or(Span::MAX).min(scenario.duration);
+    let Some(writes) = drains(scenario, flow) else { return stop };
+    // A bulk transfer goes on with what is in its buffer: that is in `lasts`, of the first copy.
+    let is_stopped = flow.start + writes == stop && lasts >= writes.as_secs_f64();
+    let drained = if is_stopped && lasts.is_finite() {
+        flow.start + Span::from_secs_f64(lasts)
+    } else {
+        scenario.duration
+    };
+    drained.min(scenario.duration)
 }
 
 /// Returns the times at which events turn flows off and on.

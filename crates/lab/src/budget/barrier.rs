@@ -1,10 +1,16 @@
 //! Places on a path behind which none of a flow's packets comes.
 
-use bentpipe_scenario::{Flow, Ip, Role, Scenario, Traffic, Way, copies};
-use bentpipe_site::nat;
-use bentpipe_transport::tfrc::Transport;
+use std::collections::HashMap;
 
+use bentpipe_scenario::{Flow, Ip, Role, Scenario, Traffic, Way, copies};
+use bentpipe_site::{Opener, nat};
+use bentpipe_transport::tfrc::Transport;
+use bentpipe_units::Span;
+
+use super::FlowBudget;
+use super::active::{Activities, Up, most_at_once};
 use super::path::{Barrier, MOST_LINKS, Path, splitter};
+use super::voice::copy_of_ends;
 
 /// Returns the first barrier on the way of a flow's packets.
 pub(super) fn find(scenario: &Scenario, flow: &Flow, path: &Path) -> Option<Barrier> {
@@ -94,14 +100,85 @@ fn translated(scenario: &Scenario, flow: &Flow, path: &Path) -> Option<Barrier> 
     })
 }
 
-/// Returns a note on copies that get no port number of a translator.
-pub(super) fn few_ports(scenario: &Scenario, flow: &Flow, path: &Path, ends: u64) -> Option<String> {
-    let is_translated = flow.ip == Ip::V4 && path.blocked.is_none();
-    let (_, node, nat, _) = translators(scenario, path).find(|(.., goes_out)| is_translated && *goes_out)?;
-    (ends > u64::from(nat.ports)).then(|| {
-        format!(
-            "the translator of {node} has {} port numbers for its {ends} ends: what those send that get none is dropped",
-            nat.ports
-        )
-    })
+/// Ends of flows that a translator has port numbers of one protocol for.
+#[derive(Default)]
+struct PortUsers<'s> {
+    flows: Vec<&'s str>,
+    times: Vec<Up<1>>,
+}
+
+/// Returns the number of a flow's protocol, and the idle time of its mappings.
+fn mapping(flow: &Flow, nat: &nat::Kind) -> (usize, Span) {
+    match flow.traffic {
+        Traffic::Tcp(_) => (1, nat.tcp_transitory_timeout),
+        Traffic::Ping(_) => (2, nat.icmp_timeout),
+        _ => (0, nat.udp_timeout),
+    }
+}
+
+/// Returns `true` if a flow's end inside takes a port number.
+fn takes_port(flow: &Flow, goes_out: bool) -> bool {
+    goes_out || matches!(&flow.traffic, Traffic::Tcp(tcp) if tcp.opened_by == Opener::Receiver)
+}
+
+/// Notes flows of which some copies get no port number of a translator.
+///
+/// Each protocol has its own numbers, which all flows through a translator share.
+pub(super) fn few_ports(
+    scenario: &Scenario,
+    activities: &Activities,
+    paths: &[(usize, Path)],
+    flows: &mut [FlowBudget],
+) {
+    let through = |(n, path): &(usize, Path)| {
+        let flow = &scenario.flow[*n];
+        let is_translated = flow.ip == Ip::V4 && path.blocked.is_none();
+        let mut all = translators(scenario, path).filter(|(.., out)| is_translated && takes_port(flow, *out));
+        let (_, node, nat, goes_out) = all.next()?;
+        Some((node, nat, goes_out))
+    };
+    let places: Vec<_> = paths.iter().map(through).collect();
+    if places.iter().all(Option::is_none) {
+        return;
+    }
+    let mut users: HashMap<(&str, usize), PortUsers<'_>> = HashMap::new();
+    for ((n, _), place) in paths.iter().zip(&places) {
+        let (Some((node, nat, _)), Some((name, flow))) = (place, scenario.flow.get_index(*n)) else {
+            continue;
+        };
+        let (protocol, timeout) = mapping(flow, nat);
+        let of = users.entry((*node, protocol)).or_default();
+        // Its receivers and legs have one sender.
+        if of.flows.last().is_some_and(|last| *last == name) {
+            continue;
+        }
+        let copies = u64::from(copies::count(scenario, node)).max(1);
+        of.flows.push(name);
+        of.times.extend(activities.of_copies(scenario, *n).into_iter().map(|(copy, [from, to])| Up {
+            group: copy_of_ends(scenario, *n, copy) % copies,
+            time: [from, to + timeout.as_secs_f64()],
+            load: [1.0],
+        }));
+    }
+    for ((budget, (n, _)), place) in flows.iter_mut().zip(paths).zip(places) {
+        let Some((node, nat, goes_out)) = place else { continue };
+        let (protocol, _) = mapping(&scenario.flow[*n], nat);
+        let Some(users) = users.get(&(node, protocol)) else { continue };
+        let [ends] = most_at_once(&users.times);
+        if ends <= f64::from(nat.ports) {
+            continue;
+        }
+        let of = match users.flows.len() {
+            1 => format!("its {ends} ends"),
+            _ => format!("the {ends} ends of {}", users.flows.join(", ")),
+        };
+        let why = if goes_out {
+            "what those send that get none is dropped"
+        } else {
+            "those that get none get nothing"
+        };
+        budget
+            .warnings
+            .push(format!("the translator of {node} has {} port numbers for {of}: {why}", nat.ports));
+    }
 }

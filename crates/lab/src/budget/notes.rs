@@ -9,8 +9,8 @@ use bentpipe_site::application::Application;
 use bentpipe_site::{Cost, Recorded, ShareBudget};
 use bentpipe_transport::app::Pattern;
 use bentpipe_units::{Bytes, Rate, Span};
+use bentpipe_voice::Speech;
 
-use super::barrier;
 use super::medium::Media;
 use super::path::{Path, splitter};
 use super::sharing::{Forecast, Sharing};
@@ -72,11 +72,10 @@ pub(super) fn of_flow(
     notes.extend(cut_bundles(scenario, flow, (path, budget)));
     notes.extend(own_copies(ground, path));
     notes.extend(file_note(ground, (n, flow)));
-    notes.extend(silence(ground.states, (n, flow)));
+    notes.extend(silence(ground.states, (n, flow), path));
     notes.extend(never_start(scenario, (name, flow)));
     notes.extend(chance(scenario, flow, budget.copies));
     notes.extend(by_turns(media, path, forecast));
-    notes.extend(barrier::few_ports(scenario, flow, path, u64::from(budget.copies)));
     notes
 }
 
@@ -98,6 +97,11 @@ fn chance(scenario: &Scenario, flow: &Flow, copies: u32) -> Option<String> {
             Pattern::Constant { .. } | Pattern::ConstantRate { .. } => false,
         },
         Traffic::Voice(voice) => voice.silence_suppression && of(TURN) < MANY[1],
+        // Members are in one conversation.
+        Traffic::Conference(legs) => {
+            let pauses = legs.0.silence_suppression && legs.0.speech != Speech::Continuous;
+            pauses && of(TURN) < MANY[1] * f64::from(copies)
+        }
         _ => false,
     };
     is_random.then(|| {
@@ -538,9 +542,9 @@ fn file_note(ground: &Ground<'_>, (n, flow): (usize, &Flow)) -> Option<String> {
 }
 
 /// Returns a note on a flow that is silent, or whose rate is not known.
-fn silence(states: &States, (n, flow): (usize, &Flow)) -> Option<String> {
+fn silence(states: &States, (n, flow): (usize, &Flow), path: &Path) -> Option<String> {
     let kind = flow.traffic.kind();
-    if let Some(reason) = kind.unknown_rate() {
+    if let Some(reason) = path.unknown {
         return Some(format!("what it offers is not forecast, and shares do not count it: {reason}"));
     }
     let writes = !kind.takes().application || flow.application != Application::Nothing;
@@ -655,11 +659,16 @@ fn warnings(flow: &Flow, budget: &FlowBudget, carries: Rate, sharing: &Sharing) 
     warnings
 }
 
-/// Returns a note on copies that would start after the end of the run.
+/// Returns a note on copies that would start too late.
 fn never_start(scenario: &Scenario, flow: (&str, &Flow)) -> Option<String> {
-    let (started, of) = copies::started(scenario, flow, scenario.seed);
-    let left_out = of - started;
-    (left_out > 0).then(|| format!("{started} of {of} copies run; {left_out} would start after the end"))
+    let [run, after_end, after_stop] = copies::started(scenario, flow, scenario.seed);
+    let why = match (after_end, after_stop) {
+        (0, 0) => return None,
+        (_, 0) => format!("{after_end} would start after the end"),
+        (0, _) => format!("{after_stop} would start after their stop"),
+        _ => format!("{after_end} would start after the end, {after_stop} after their stop"),
+    };
+    Some(format!("{run} of {} copies run; {why}", run + after_end + after_stop))
 }
 
 /// Returns a note on packets of several lengths on a medium used in turn.

@@ -15,6 +15,7 @@ use bentpipe_units::{Bytes, Rate, Span};
 use bentpipe_wire::ip::fragments;
 use bentpipe_wire::ip::tcp::HEADER_LEN;
 
+use super::conference::Mix;
 use super::medium::Media;
 use super::states::{Part, States};
 use super::voice::Voice;
@@ -39,6 +40,8 @@ pub(super) struct Load<'a> {
     pub(super) voice: Option<Voice>,
     /// Packets of a file, if that is what they are.
     pub(super) recorded: Option<Recorded>,
+    /// Reason why its rate is not known before the run.
+    pub(super) unknown: Option<&'static str>,
 }
 
 impl<'a> Load<'a> {
@@ -49,12 +52,21 @@ impl<'a> Load<'a> {
         flow: &'a Flow,
         to: &'a str,
         recorded: Option<Recorded>,
+        mix: Option<Mix>,
     ) -> impl Iterator<Item = Load<'a>> {
         let kind = flow.traffic.kind();
         let leg = kind.first_leg();
         let from = leg.as_ref().map_or(flow.from.as_str(), |(proxy, _)| proxy);
-        let voice = Voice::of_traffic(&flow.traffic);
-        let rest = Load { voice, recorded, ..Load::of_kind(kind, [from, to], flow.ip) };
+        let voice = mix.map(Voice::of_mix).or_else(|| Voice::of_traffic(&flow.traffic));
+        let load = Load::of_kind(kind, [from, to], flow.ip);
+        let listed = mix.map_or(0, |mix| (4.0 * mix.sources).round() as u64);
+        let rest = Load {
+            voice,
+            recorded,
+            header_len: load.header_len + listed,
+            segment_len: load.segment_len.map(|len| len + listed),
+            ..load
+        };
         let first = leg.map(|(proxy, kind)| Load::of_kind(&*kind, [&flow.from, proxy], flow.ip));
         first.into_iter().chain([rest])
     }
@@ -72,6 +84,7 @@ impl<'a> Load<'a> {
             window: kind.window(),
             voice: None,
             recorded: None,
+            unknown: kind.unknown_rate(),
         }
     }
 }
@@ -93,6 +106,7 @@ impl<'a> Load<'a> {
             window: None,
             voice: Some(Voice::of_leg(leg)),
             recorded: None,
+            unknown: None,
         }
     }
 }
@@ -147,6 +161,10 @@ pub(super) struct Path {
     pub(super) voice: Option<Voice>,
     /// Mean rate of packets of a file.
     pub(super) recorded: Option<Rate>,
+    /// Reason why its rate is not known before the run.
+    pub(super) unknown: Option<&'static str>,
+    /// Set if lengths of its packets are not known either.
+    pub(super) is_unsized: bool,
 }
 
 /// Time of a resource that a bit of payload takes.
@@ -231,6 +249,7 @@ impl Path {
         // Packets of a file count whole, and by their mean length.
         let mean = load.recorded.map(|file| file.bytes.get().div_ceil(file.packets.max(1)));
         let headers = if mean.is_some() { 0 } else { header_len(load.ip, load.header_len).get() };
+        let is_unsized = load.unknown.is_some() && load.segment_len.is_none();
         let longest = load.segment_len.map_or(mtu, |len| header_len(load.ip, len).get());
         let longest = mean.unwrap_or(longest);
         let longest = if load.cuts { longest.min(mtu) } else { longest };
@@ -274,6 +293,8 @@ impl Path {
             compressed,
             voice,
             recorded,
+            unknown: load.unknown,
+            is_unsized,
         })
     }
 
@@ -441,7 +462,7 @@ impl Path {
 
     /// Returns `true` if each of its packets has an answer that is asked for.
     pub(super) fn asks(&self) -> bool {
-        self.window.is_none() && self.answers_per_packet > 0.0
+        self.window.is_none() && self.voice.is_none() && self.answers_per_packet > 0.0
     }
 
     /// Returns `true` if only its answers use a direction of a link.

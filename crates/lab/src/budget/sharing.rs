@@ -639,7 +639,7 @@ impl Resources<'_> {
     /// `by_window` is false where the window is looked at in each state.
     fn most(&self, states: &States, number: usize, path: &Path, by_window: bool) -> f64 {
         let flow = &self.scenario.flow[number];
-        if flow.traffic.kind().unknown_rate().is_some() || (path.blocked.is_some() && path.window.is_some()) {
+        if path.unknown.is_some() || (path.blocked.is_some() && path.window.is_some()) {
             return 0.0;
         }
         let offered = offered(flow, path).map_or(f64::INFINITY, |offered| offered.as_bps() as f64);

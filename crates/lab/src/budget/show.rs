@@ -183,7 +183,7 @@ fn voice_row(link: &LinkBudget) -> Option<Vec<String>> {
         format!("{:.0}", voice.packets_per_s),
         rate(voice.rate),
         rate(voice.on_line),
-        format!("{:.1} %{}", 100.0 * voice.share, if voice.share > 1.0 { " (too much)" } else { "" }),
+        format!("{:.1} %{}", 100.0 * voice.share, if voice.share > 1.0 + 1e-9 { " (too much)" } else { "" }),
     ])
 }
 
@@ -204,6 +204,9 @@ fn terminal_row(terminal: &ShareBudget) -> Vec<String> {
 }
 
 fn packets(flow: &FlowBudget) -> String {
+    if flow.is_unsized {
+        return format!("of lengths that are not forecast (path MTU {})", flow.mtu);
+    }
     let one = format!("{} of payload in {} (path MTU {})", flow.payload, flow.packet, flow.mtu);
     match flow.fragments {
         1 => one,
@@ -231,9 +234,14 @@ impl fmt::Display for FlowBudget {
         let mut rows = vec![
             ("packets", packets(self)),
             ("one way", self.one_way.map_or_else(|| NOTHING.to_owned(), time)),
-            ("bottleneck", self.bottleneck.clone()),
-            ("max goodput", rate(self.ceiling)),
         ];
+        if self.is_unsized {
+            rows.truncate(1);
+            rows.push(("max goodput", "not forecast".to_owned()));
+        } else {
+            rows.push(("bottleneck", self.bottleneck.clone()));
+            rows.push(("max goodput", rate(self.ceiling)));
+        }
         rows.extend(
             self.by_answers
                 .map(|by_answers| ("as ACKs allow", format!("{}, once its window stays", rate(by_answers)))),
@@ -242,16 +250,18 @@ impl fmt::Display for FlowBudget {
         if self.lost > 0.0 {
             rows.push(("lost by channels", percent(self.lost)));
         }
-        if self.is_shared() {
+        if self.is_shared() && !self.is_unsized {
             rows.push(("fair share", rate(self.fair_share)));
         }
         rows.extend(self.voice.as_ref().map(|voice| ("calls", calls(voice))));
         rows.extend(self.offered.map(|offered| ("offered", format!("{} each", rate(offered)))));
-        rows.extend(self.min_rtt.map(|rtt| ("min RTT", time(rtt))));
+        let min_rtt = self.min_rtt.filter(|_| !self.is_unsized);
+        rows.extend(min_rtt.map(|rtt| ("min RTT", time(rtt))));
         let range = |[least, mean, most]: [Span; 3]| {
             format!("{} to {}, mean {}", time(least), time(most), time(mean))
         };
-        rows.extend(self.round_trips.map(|trips| ("RTT without queueing", range(trips))));
+        let round_trips = self.round_trips.filter(|_| !self.is_unsized);
+        rows.extend(round_trips.map(|trips| ("RTT without queueing", range(trips))));
         if let Some(tcp) = &self.tcp {
             rows.push(("window", format!("{} allowed, {} needed", tcp.window_allowed, tcp.window_needed)));
             rows.push(("window-limited goodput", rate(tcp.window_limit)));

@@ -89,6 +89,46 @@ fn terminals_share_their_carrier() {
     assert!(few.0.share < few.0.most || few.1.fair_share == few.1.ceiling);
 }
 
+/// Each protocol of a translator has port numbers, for which all ends inside contend that are there at a time.
+#[test]
+fn port_numbers_of_a_translator_are_counted_for_all_flows() {
+    let text = |ports: u32, flows: &str| {
+        format!(
+            "title = \"t\"\nduration = \"900 s\"\nnode.server = {{}}\nnode.pc = {{ count = 5 }}\n\
+            node.gw = {{ kind = \"router\", role = {{ kind = \"nat\", inside = [\"lan\"], ports = {ports} }} }}\n\
+            link.sat = {{ between = [\"server\", \"gw\"], rate = \"10 Mbit/s\" }}\n\
+            link.lan = {{ between = [\"gw\", \"pc\"], rate = \"100 Mbit/s\" }}\n{flows}"
+        )
+    };
+    let download = "flow.dl = { from = \"server\", to = \"pc\", traffic = { kind = \"tcp\", opened_by = \"receiver\" }, \
+        application = { kind = \"bulk\", size = \"100 kB\" } }\n";
+    let datagrams = |name: &str, keys: &str| {
+        format!(
+            "flow.{name} = {{ from = \"pc\", to = \"server\", {keys} traffic = {{ kind = \"udp\", \
+            pattern = {{ kind = \"constant\", interval = \"1 s\" }}, payload = \"100 B\" }} }}\n"
+        )
+    };
+    let notes = |text: &str| {
+        let flows = budget(text).flows;
+        let of = |flow: &FlowBudget| {
+            flow.warnings.iter().find(|note| note.contains("port numbers")).cloned().unwrap_or_default()
+        };
+        flows.iter().map(of).collect::<Vec<_>>()
+    };
+    let few = "the translator of gw has 3 port numbers for its 5 ends: those that get none get nothing";
+    assert_eq!(notes(&text(3, download)), [few]);
+    assert_eq!(notes(&text(5, download)), [""]);
+    // Datagrams have others than connections.
+    let both = datagrams("u", "") + &datagrams("v", "");
+    let shared = "the translator of gw has 7 port numbers for the 10 ends of u, v: what those send that get none is dropped";
+    assert_eq!(notes(&text(7, &format!("{download}{both}"))), ["", shared, shared]);
+    // A number is kept for 300 s behind the last datagram.
+    for (start, note) in [("200 s", shared), ("500 s", "")] {
+        let later = datagrams("u", "stop = \"100 s\",") + &datagrams("v", &format!("start = \"{start}\","));
+        assert_eq!(notes(&text(7, &later)), [note; 2]);
+    }
+}
+
 /// Returns the notes of a budget on who shares a resource.
 fn shares(budget: &Budget) -> Vec<&str> {
     let all = budget.flows.iter().flat_map(|flow| &flow.warnings);

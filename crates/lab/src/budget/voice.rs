@@ -1,19 +1,24 @@
 //! Voice of flows, and its load on links.
 
-use bentpipe_scenario::{Scenario, Traffic, Way};
+use std::collections::HashMap;
+
+use bentpipe_scenario::{Scenario, Traffic, Way, copies};
 use bentpipe_telephony::load::{self, CallTraffic, FlowCalls, VoiceLeg};
-use bentpipe_units::Rate;
+use bentpipe_units::{Rate, Span};
 use serde::Serialize;
 
+use super::active::{Activities, Up, most_at_once};
+use super::conference::Mix;
 use super::medium::Media;
-use super::{Users, copies_between, flows_on};
+use super::{Users, copies_between};
 
-/// Voice on a direction of a link: that of `voice`, `sip` and `iax` flows.
+/// Voice on a direction of a link: that of `voice`, `conference`, `sip` and `iax` flows.
 ///
-/// It is that of the time in which as many calls begin as end. Signalling and RTCP are not in it.
+/// Each figure is its greatest at any one time, as copies start and stop. Of calls with signalling it is that of the time in which as
+/// many begin as end. Signalling and RTCP are not in it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VoiceLoad {
-    /// Mean number of calls at a time. A call that crosses the link twice counts twice.
+    /// Number of calls at a time. A call that crosses the link twice counts twice.
     pub calls: f64,
     /// Packets per second.
     pub packets_per_s: f64,
@@ -46,6 +51,8 @@ pub(super) struct Voice {
     pub(super) packets_per_s: [f64; 2],
     /// Leg that it is for, of calls with signalling.
     pub(super) leg: Option<VoiceLeg>,
+    /// Mix of a conference, if it is that.
+    pub(super) mix: Option<Mix>,
 }
 
 impl Voice {
@@ -53,13 +60,18 @@ impl Voice {
     pub(super) fn of_traffic(traffic: &Traffic) -> Option<Voice> {
         let Traffic::Voice(config) = traffic else { return None };
         let packets_per_s = config.settings().ok()?.packets_per_s();
-        Some(Voice { calls: 1.0, packets_per_s: [packets_per_s; 2], leg: None })
+        Some(Voice { calls: 1.0, packets_per_s: [packets_per_s; 2], leg: None, mix: None })
+    }
+
+    /// Returns the voice of a member of a conference, and its mix.
+    pub(super) fn of_mix(mix: Mix) -> Voice {
+        Voice { calls: 1.0, packets_per_s: mix.packets_per_s, leg: None, mix: Some(mix) }
     }
 
     /// Returns the voice of a leg of calls with signalling.
     pub(super) fn of_leg(leg: &VoiceLeg) -> Voice {
         let packets_per_s = leg.ways.map(|way| way.packets_per_s);
-        Voice { calls: leg.calls, packets_per_s, leg: Some(leg.clone()) }
+        Voice { calls: leg.calls, packets_per_s, leg: Some(leg.clone()), mix: None }
     }
 
     /// Returns the calls, if they have signalling.
@@ -75,6 +87,9 @@ impl Voice {
 
     /// Returns the rate of speech in bit/s there.
     pub(super) fn offered(&self) -> Option<Rate> {
+        if let Some(mix) = self.mix {
+            return Some(mix.offered);
+        }
         let [there, _] = self.leg.as_ref()?.ways;
         Some(Rate::from_bps((8.0 * there.packets_per_s * there.speech_len).round() as u64))
     }
@@ -82,13 +97,15 @@ impl Voice {
 
 /// Returns the legs of each flow's voice.
 pub(super) fn legs(scenario: &Scenario) -> Vec<Vec<VoiceLeg>> {
-    let flows = scenario.flow.values().map(|flow| {
+    let activities = Activities::new(scenario, &HashMap::new());
+    let flows = scenario.flow.values().enumerate().map(|(n, flow)| {
         let traffic = match &flow.traffic {
             Traffic::Sip(config) => CallTraffic::Sip(config),
             Traffic::Iax(config) => CallTraffic::Iax(config),
             _ => return None,
         };
-        let copies = flow.count * copies_between(scenario, [&flow.from, &flow.to]);
+        // Copies that never start have no calls.
+        let copies = activities.starts(n).len() as u32;
         Some(FlowCalls { traffic, ends: [&flow.from, &flow.to], copies })
     });
     let flows: Vec<Option<FlowCalls<'_>>> = flows.collect();
@@ -97,20 +114,67 @@ pub(super) fn legs(scenario: &Scenario) -> Vec<Vec<VoiceLeg>> {
     flows.iter().map(|flow| flow.and_then(|_| legs.next()).unwrap_or_default()).collect()
 }
 
+/// Times in which copies of flows have calls, by the numbers of the flows.
+pub(super) struct CallTimes(HashMap<usize, Vec<(u64, [f64; 2])>>);
+
+impl CallTimes {
+    /// Finds the times.
+    pub(super) fn new(scenario: &Scenario, activities: &Activities) -> CallTimes {
+        let end = scenario.duration.as_secs_f64();
+        let of_flow = |(n, traffic): (usize, &Traffic)| {
+            let remains = remains(traffic)?.as_secs_f64();
+            let of_copy = |(copy, [from, to]): (u64, [f64; 2])| {
+                (copy_of_ends(scenario, n, copy), [from, (to + remains).min(end)])
+            };
+            Some((n, activities.of_copies(scenario, n).into_iter().map(of_copy).collect()))
+        };
+        let traffic = scenario.flow.values().map(|flow| &flow.traffic).enumerate();
+        CallTimes(traffic.filter_map(of_flow).collect())
+    }
+
+    /// Returns those of a flow, each with the number of the copy of its ends.
+    fn of(&self, flow: usize) -> &[(u64, [f64; 2])] {
+        self.0.get(&flow).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Returns the number, from zero, of the copy of the ends of a flow's copy.
+pub(super) fn copy_of_ends(scenario: &Scenario, flow: usize, copy: u64) -> u64 {
+    let flow = &scenario.flow[flow];
+    let ends = [&*flow.from, &*flow.to];
+    let number = |end: &str| {
+        let (node, number) = end.rsplit_once('.')?;
+        (copies::original(scenario, end)? == node).then(|| number.parse::<u64>().ok())?
+    };
+    let own = ends.into_iter().find_map(number).map(|number| number.saturating_sub(1));
+    own.unwrap_or_else(|| copy % u64::from(copies_between(scenario, ends)).max(1))
+}
+
+/// Returns the time for which calls go on when a flow places no more. `None` if it has none.
+fn remains(traffic: &Traffic) -> Option<Span> {
+    match traffic {
+        Traffic::Voice(_) | Traffic::Conference(_) => Some(Span::ZERO),
+        Traffic::Sip(config) => Some(config.ring + config.hold),
+        Traffic::Iax(config) => Some(config.ring + config.hold),
+        _ => None,
+    }
+}
+
 impl VoiceLoad {
     /// Returns the voice on a direction of a link, if there is any.
     pub(super) fn new(
-        scenario: &Scenario,
+        (scenario, times): (&Scenario, &CallTimes),
         media: &Media<'_>,
         users: &Users<'_>,
         (link, way): (usize, Way),
     ) -> Option<VoiceLoad> {
         let cost = media.cost(link, way);
-        let (mut has_voice, [mut calls, mut packets, mut bits, mut line_bits, mut share]) = (false, [0.0; 5]);
+        let between = &scenario.link[link].between;
+        let copies = u64::from(copies_between(scenario, [&between[0], &between[1]]));
+        let (mut has_voice, mut all) = (false, Vec::new());
         for (flow, path) in users.on(link, way) {
-            let copies = flows_on(scenario, &scenario.link[link], *flow) as f64;
             for voice in path.voice_on(link, way) {
-                let (len, per_s) = (voice.len as usize, voice.packets_per_s * copies);
+                let (len, per_s) = (voice.len as usize, voice.packets_per_s);
                 let on_line = voice
                     .compressed
                     .map_or_else(|| cost.wire_len(len).get() as f64, |compressed| compressed.on_line_bytes);
@@ -119,13 +183,13 @@ impl VoiceLoad {
                     None => cost.capacity(len).as_bps() as f64,
                 };
                 has_voice = true;
-                calls += voice.calls * copies;
-                packets += per_s;
-                bits += 8.0 * per_s * len as f64;
-                line_bits += 8.0 * per_s * on_line;
-                share += 8.0 * per_s * len as f64 / capacity.max(1.0);
+                let bits = 8.0 * per_s * len as f64;
+                let load = [voice.calls, per_s, bits, 8.0 * per_s * on_line, bits / capacity.max(1.0)];
+                let up = |(end, time): &(u64, [f64; 2])| Up { group: end % copies, time: *time, load };
+                all.extend(times.of(*flow).iter().map(up));
             }
         }
+        let [calls, packets, bits, line_bits, share] = most_at_once(&all);
         let rate = |bps: f64| Rate::from_bps(bps.round() as u64);
         has_voice.then(|| VoiceLoad {
             calls,

@@ -5,7 +5,6 @@ use bentpipe_site::{Named, Review, SharedTable};
 use bentpipe_units::Span;
 use bentpipe_voice::conference::{Mixing, Role};
 use bentpipe_voice::{Playout, Speech};
-use bentpipe_wire::rtp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -99,9 +98,10 @@ impl Conference {
     }
 
     /// Returns the mean number of contributing sources in the headers of its mixes.
-    pub(crate) fn sources(&self, members: f64) -> f64 {
-        let most = self.mixing.most().min(rtp::MAX_CSRCS);
-        if self.contributors { (members - 1.0).clamp(0.0, most as f64) } else { 0.0 }
+    ///
+    /// Each of its members sends for a share of the time.
+    pub(crate) fn sources(&self, members: f64, sends: f64) -> f64 {
+        self.role().mean_sources(members - 1.0, sends)
     }
 
     fn check(&self, key: &str, review: &mut Review<'_>) {

@@ -5,7 +5,7 @@ use bentpipe_site::{
     Copies, End, FlowAt, FlowEnds, FlowGround, FlowTakes, Ground, IpVersion, PortNumbers, Problem, Review,
     RoleAt, RoleKind, Sample, TrafficKind,
 };
-use bentpipe_units::{Bytes, Rate, Time};
+use bentpipe_units::{Bytes, Time};
 use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::rtp;
 
@@ -53,14 +53,6 @@ impl TrafficKind for Legs {
 
     fn answer_len(&self) -> u64 {
         self.0.answer_len()
-    }
-
-    /// Returns the mean rate of a mix: speech packets while another member speaks.
-    fn offered(&self, _: Bytes) -> Option<Rate> {
-        let settings = self.0.settings().ok()?;
-        let payload = Bytes::new(settings.payload_len().into());
-        let share = if self.0.silence_suppression { self.0.speech.occupancy() } else { 1.0 };
-        Some(Rate::of(payload, settings.interval()).mul_f64(share))
     }
 
     fn sample(&self, ip: IpVersion, copies: u16) -> Option<Sample> {

@@ -313,3 +313,36 @@ fn flows_end_with_their_packets_and_data() {
     let sized = other("kind = \"bulk\", size = \"24 MB\"");
     assert!((ended(&sized) - (1.0 - 0.5 * 39.8 / 180.0)).abs() < 0.01, "{}", ended(&sized));
 }
+
+/// Copies that would start too late are counted by the reason.
+#[test]
+fn copies_that_do_not_run_are_named() {
+    let note = |keys: &str, traffic: &str| {
+        let flow = format!("[flow.g]\nfrom = \"a\"\nto = \"b\"\ncount = 10\n{keys}\ntraffic = {traffic}\n");
+        let budget = budget(&one_link("rate = \"10 Mbit/s\"", &flow));
+        let notes = budget.flows[1].warnings.iter().filter(|note| note.contains("copies run"));
+        (notes.cloned().collect::<Vec<_>>(), budget.links[0].flows)
+    };
+    let udp =
+        "{ kind = \"udp\", pattern = { kind = \"constant\", interval = \"20 ms\" }, payload = \"20 B\" }";
+    for (keys, run, words) in [
+        (
+            "stagger = \"20 s\"\nstop = \"50 s\"",
+            3,
+            "3 of 10 copies run; 1 would start after the end, 6 after their stop",
+        ),
+        (
+            "stagger = \"20 s\"\nstop = \"60 s\"",
+            3,
+            "3 of 10 copies run; 1 would start after the end, 6 after their stop",
+        ),
+        ("stagger = \"20 s\"", 9, "9 of 10 copies run; 1 would start after the end"),
+        ("stagger = \"20 s\"\nstop = \"1 h\"", 9, "9 of 10 copies run; 1 would start after the end"),
+        ("stagger = \"10 s\"\nstop = \"50 s\"", 5, "5 of 10 copies run; 5 would start after their stop"),
+    ] {
+        for traffic in [udp, "\"tcp\""] {
+            // The transfer of `one_link` is another.
+            assert_eq!(note(keys, traffic), (vec![words.to_owned()], run + 1), "{keys}, {traffic}");
+        }
+    }
+}

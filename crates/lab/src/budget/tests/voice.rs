@@ -131,6 +131,26 @@ fn a_conference_has_a_stream_each_way_for_each_member() {
     assert_eq!(rate(&rates, "genoa-lan forward"), 0.0);
 }
 
+/// Members are sources of mixes while they speak.
+#[test]
+fn mixes_list_members_who_pause_while_they_speak() {
+    let text = sites("protocol = \"sip\"", "", "")
+        .replace("extensions = [\"3XX\"]", "extensions = [\"3XX\"], conferences = [{ number = \"400\" }]")
+        .replace("pattern = \"3XX\"", "pattern = \"400\"");
+    let member = |n: u32| {
+        let one = FIVE.replace("calls = 5", "calls = 1");
+        let one = one.replace("rtcp =", "silence_suppression = true, rtcp =");
+        let line = format!("{one}, pabx = {{ at = \"pisa\", number = \"20{n}\", dial = \"400\" }}");
+        calls(&format!("member-{n}"), "genoa", &line)
+    };
+    let budget = budget(&format!("{text}{}{}{}", member(1), member(2), member(3)));
+    let mixes = budget.links.iter().find(|link| (&*link.name, link.direction) == ("satellite", "return"));
+    let rate = mixes.and_then(|link| link.voice.as_ref()).expect("voice").rate.as_bps() as f64;
+    // Two others, each for 42.5 % of the time: 3.4 bytes, rounded.
+    let expected = 3.0 * 50.0 * 8.0 * 76.0;
+    assert!((rate - expected).abs() < 1.0, "{rate} in place of {expected}");
+}
+
 /// Bridges that are linked share one call, which is counted once.
 #[test]
 fn linked_conferences_have_a_stream_each_way() {
@@ -202,4 +222,166 @@ fn what_does_not_fit_is_said_before_the_run() {
     let shown = budget(&sites("", "", &calls("direct", "genoa-phones", &too_many))).to_string();
     assert!(shown.contains("720.0 % (too much)"), "{shown}");
     assert!(shown.contains("but satellite forward carries only"), "{shown}");
+}
+
+/// A line between two nodes, of which one may be a bridge.
+fn line(rate: &str, role: &str, flows: &str) -> String {
+    format!(
+        "title = \"t\"\nduration = \"20 s\"\nnode.a = {{ {role} }}\nnode.b = {{}}\n\
+        link.l = {{ between = [\"a\", \"b\"], rate = \"{rate}\", delay = \"20 ms\" }}\n{flows}"
+    )
+}
+
+fn flow(name: &str, keys: &str, traffic: &str) -> String {
+    format!("flow.{name} = {{ from = \"a\", to = \"b\", {keys}, traffic = {{ {traffic} }} }}\n")
+}
+
+const G729: &str = "kind = \"voice\", codec = \"g729\", silence_suppression = false, rtcp = \"none\"";
+
+/// Copies that come and go load a line with as many as are up at once. A call has 24 kbit/s of IP.
+#[test]
+fn voice_is_that_of_the_most_calls_at_any_one_time() {
+    let early = flow("v", "count = 4, stagger = \"15 s\"", G729);
+    let short = flow("w", "count = 3, start = \"5 s\", stop = \"6 s\"", G729);
+    let next = flow("x", "count = 2, start = \"6 s\", stop = \"7 s\"", G729);
+    let never = flow("y", "count = 9, start = \"8 s\", stagger = \"1 s\", stop = \"9 s\"", G729);
+    let late = flow("z", "count = 20, stagger = \"1 s\", stop = \"10 s\"", G729);
+    for (flows, calls) in [
+        (early.clone() + &short, 4.0),
+        (short.clone() + &next, 3.0),
+        (early.clone() + &short + &next, 4.0),
+        (never.clone() + &next, 2.0),
+        (never, 1.0),
+        (late, 10.0),
+    ] {
+        for link in &budget(&line("100 kbit/s", "", &flows)).links {
+            let voice = link.voice.as_ref().expect("voice");
+            let found = [voice.calls, voice.packets_per_s, voice.rate.as_bps() as f64, voice.share];
+            let expected = [calls, 50.0 * calls, 24e3 * calls, 0.24 * calls];
+            let is_close =
+                found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 1e-6);
+            assert!(is_close, "{found:?} in place of {expected:?}: {flows}");
+        }
+    }
+    // Calls go on when no more are placed.
+    let sip = "kind = \"sip\", ring = \"1 ms\", interval = \"1 ms\", calls = 2, hold = \"3 s\", \
+        media = { codec = \"g729\", silence_suppression = false, rtcp = \"none\" }";
+    let follows = flow("s", "stop = \"2 s\"", sip) + &flow("t", "start = \"4 s\"", sip);
+    let voice = budget(&line("1 Mbit/s", "", &follows)).links[0].voice.clone().expect("voice");
+    assert!((voice.calls - 4.0).abs() < 1e-6, "{}", voice.calls);
+}
+
+/// On each copy of a line there are the calls of its own ends.
+#[test]
+fn copies_of_a_line_have_calls_of_their_own() {
+    let text = "title = \"t\"\nduration = \"20 s\"\nnode.hub = {}\nnode.home = { count = 3 }\n\
+        link.l = { between = [\"home\", \"hub\"], rate = \"100 kbit/s\" }\n";
+    let more = |ends: &str, keys: &str| format!("flow.{ends}, {keys}, traffic = {{ {G729} }} }}\n");
+    let all = more("v = { from = \"home\", to = \"hub\"", "count = 2, stagger = \"1 s\"");
+    let third = more("w = { from = \"home.3\", to = \"hub\"", "count = 5");
+    let first = more("x = { from = \"hub\", to = \"home.1\"", "count = 4");
+    for (flows, calls) in [(all.clone(), 2.0), (all.clone() + &third, 7.0), (all + &third + &first, 7.0)] {
+        let voice = budget(&format!("{text}{flows}")).links[0].voice.clone().expect("voice");
+        assert!((voice.calls - calls).abs() < 1e-6, "{} in place of {calls}: {flows}", voice.calls);
+    }
+}
+
+fn members(count: u32, keys: &str) -> String {
+    let traffic = format!("kind = \"conference\", codec = \"g729\", rtcp = \"none\", {keys}");
+    flow("m", &format!("count = {count}"), &traffic)
+}
+
+const STEADY: &str = "speech = { kind = \"continuous\" }";
+
+/// Mixes have the length that a run measures, with the sources that they list.
+#[test]
+fn mixes_list_their_sources() {
+    for (role, others, len) in [
+        ("role = { kind = \"conference\", mixing = \"linear\" }", 9, 96_u32),
+        ("role = \"conference\"", 9, 72),
+        ("role = \"conference\"", 2, 68),
+        ("role = { kind = \"conference\", contributors = false }", 9, 60),
+    ] {
+        let text = line("10 Mbit/s", role, &members(others + 1, STEADY));
+        let rates = agrees(&text, 10, 0.01);
+        let all = 50.0 * f64::from(others + 1) * 8.0;
+        assert_eq!([rate(&rates, "l forward"), rate(&rates, "l return")], [all * f64::from(len), all * 60.0]);
+        let narrow = budget(&line("300 kbit/s", role, &members(others + 1, STEADY)));
+        assert_eq!(
+            (narrow.flows[0].packet, narrow.flows[0].payload),
+            (Bytes::new(len.into()), Bytes::new(20))
+        );
+        let ceiling = 300e3 * 20.0 / f64::from(len);
+        assert!(
+            (narrow.flows[0].ceiling.as_bps() as f64 - ceiling).abs() < 2.0,
+            "{}",
+            narrow.flows[0].ceiling
+        );
+    }
+}
+
+/// A member hears the others: P.59's single talk of n - 1 in n, and double talk.
+#[test]
+fn mixes_are_offered_while_others_speak() {
+    for (count, kbit) in [(1, 0.0), (2, 3.398), (5, 5.081)] {
+        let found = budget(&line("10 Mbit/s", "role = \"conference\"", &members(count, "frames = 2")));
+        let offered = found.flows[0].offered.expect("a rate").as_bps() as f64 / 1e3;
+        assert!((offered - kbit).abs() < 0.01, "{count}: {offered}");
+        assert!(count == 1 || found.to_string().contains("it sends at random"), "{found}");
+    }
+    // Pauses of some members, from a run.
+    let steady = "kind = \"conference\", codec = \"g729\", rtcp = \"none\", silence_suppression = false";
+    let mixed =
+        members(3, "speech = { kind = \"p59\" }, comfort_noise = \"1 h\"") + &flow("s", "count = 2", steady);
+    let long = line("10 Mbit/s", "role = \"conference\"", &mixed).replace("20 s", "400 s");
+    agrees(&long, 390, 0.06);
+}
+
+/// Members who come and go are sources while they are there.
+#[test]
+fn mixes_follow_members_who_come_and_go() {
+    let stay = format!("kind = \"conference\", codec = \"g729\", rtcp = \"none\", {STEADY}");
+    let flows =
+        flow("m", "count = 2", &stay) + &flow("n", "count = 2, start = \"10 s\", stop = \"15 s\"", &stay);
+    let found = budget(&line("10 Mbit/s", "role = \"conference\"", &flows));
+    // One other for three quarters of the time, and three; then always three.
+    assert_eq!([found.flows[0].packet, found.flows[1].packet], [66, 72].map(Bytes::new));
+}
+
+/// Nobody answers the voice of calls: what is lost on the way back is no request without answer.
+#[test]
+fn voice_on_the_way_back_is_no_answer() {
+    let lossy = |role: &str, flows: &str| {
+        let text = line("1 Mbit/s", role, flows);
+        budget(&text.replace("delay =", "channel = { kind = \"packet-errors\", loss = 0.02 }, delay ="))
+            .to_string()
+    };
+    for shown in
+        [lossy("", &flow("v", "count = 2", G729)), lossy("role = \"conference\"", &members(3, STEADY))]
+    {
+        assert!(shown.contains("lost by channels") && !shown.contains("unanswered"), "{shown}");
+    }
+}
+
+/// Messages of calls are no transfer of full packets.
+#[test]
+fn messages_of_calls_have_no_rate() {
+    let sip = "kind = \"sip\", interval = \"60 s\", hold = \"200 s\", ring = \"2 s\"";
+    let shares = flow("s", "count = 20", sip) + &flow("f", "count = 1", "kind = \"tcp\"");
+    let found = budget(&line("10 Mbit/s", "", &shares));
+    assert!(found.flows[0].is_unsized && !found.flows[1].is_unsized);
+    assert_eq!(found.flows[1].fair_share, found.flows[1].ceiling, "messages take nothing of it");
+    let shown = found.flows[0].to_string();
+    assert!(shown.contains("packets                of lengths that are not forecast"), "{shown}");
+    assert!(shown.contains("max goodput            not forecast"), "{shown}");
+    assert!(shown.contains("it has messages of calls alone"), "{shown}");
+    for bulk in ["1472 B", "bit/s", "fair share"] {
+        assert!(!shown.contains(bulk), "{bulk}: {shown}");
+    }
+    assert_eq!(found.links.iter().map(|link| link.flows).collect::<Vec<_>>(), [21, 21]);
+    let alone = budget(&line("10 Mbit/s", "", &flow("s", "count = 20", sip)));
+    assert_eq!(alone.links[1].packet, alone.links[1].mtu, "no length is known");
+    let voiced = sip.to_owned() + ", media = { codec = \"g729\" }";
+    let found = budget(&line("10 Mbit/s", "", &flow("s", "count = 1", &voiced)));
+    assert!(!found.flows[0].is_unsized && found.to_string().contains("max goodput"), "{found}");
 }
