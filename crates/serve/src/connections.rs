@@ -312,10 +312,13 @@ impl Shared {
         if self.0.is_late.load(Ordering::Relaxed) {
             return;
         }
-        let _ = rustix::net::shutdown(self.stream(), Shutdown::Write);
         let start = Instant::now();
         let (mut least, mut since) = (u64::MAX, start);
         loop {
+            // ENOTCONN of a socket that the peer has reset, of which the kernel still counts what it had not acknowledged.
+            if rustix::net::shutdown(self.stream(), Shutdown::Write).is_err() {
+                return;
+            }
             let (left, now) = (self.untaken(), Instant::now());
             if left < least {
                 (least, since) = (left, now);
@@ -564,6 +567,22 @@ mod tests {
         shared.reset();
         drop((patient, shared));
         assert!(reading.await.expect("no panic") > 4, "it took something all the time");
+    }
+
+    /// Clients without TLS's close_notify close before they read that of the server, which is answered by a reset.
+    #[tokio::test]
+    async fn a_peer_that_is_gone_is_not_waited_for() {
+        let all = Connections::default();
+        let (own, _) = all.enter(at(1), false).expect("room");
+        let (shared, client) = pair().await;
+        let stream = Arc::into_inner(shared.0).expect("one").stream;
+        let shared = Shared::with_limit(stream, Duration::from_secs(60), RATE);
+        drop(client);
+        shared.stream().writable().await.expect("room");
+        assert_eq!(shared.stream().try_write(&[7; 24]).expect("written"), 24);
+        let finished = tokio::time::timeout(Duration::from_secs(20), shared.finish(&own));
+        finished.await.expect("its place is free at once");
+        assert_eq!(shared.untaken(), 24, "though the kernel counts what was not acknowledged");
     }
 
     #[tokio::test]

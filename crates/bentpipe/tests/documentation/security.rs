@@ -24,7 +24,12 @@ fn tests() -> BTreeSet<String> {
     let name = |rest: &str| rest.split_once('(').map(|(name, _)| name.trim().to_owned());
     let of = |source: &String| -> Vec<String> {
         let is_test = |rest: &&str| rest.starts_with("test]") || rest.starts_with("tokio::test");
-        source.split("#[").skip(1).filter(is_test).filter_map(|rest| name(rest.split_once("fn ")?.1)).collect()
+        source
+            .split("#[")
+            .skip(1)
+            .filter(is_test)
+            .filter_map(|rest| name(rest.split_once("fn ")?.1))
+            .collect()
     };
     all.iter().flat_map(of).collect()
 }
