@@ -560,7 +560,7 @@ fn what_is_without_bound_is_said_and_not_counted() {
             "link.proximity.rate=0.001 kbit/s",
             "nothing gets through proximity forward",
         ),
-        ("studies/abr-video/wan.toml", "atm.stream.video.source.programmes=10000", "nothing gets through"),
+        ("studies/abr-video/wan.toml", "atm.stream.video.source.programmes=1000", "nothing gets through"),
     ];
     for (file, set, expected) in cases {
         let mut document = bentpipe_paths::document(&project().join(file)).expect("readable");
