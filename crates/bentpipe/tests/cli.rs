@@ -572,7 +572,7 @@ traffic = { kind = "udp", pattern = { kind = "constant", interval = "5 ms" }, pa
     for (arguments, expected) in [
         (
             &["channel", "fit", "--sequence", "rtp", two][..],
-            "2 streams: choose one by --src, --dst, --port or --ssrc: ",
+            "2 streams: choose one by --src, --dst, --port, --ssrc, --vlan or --interface: ",
         ),
         (&["channel", "fit", capture], "a capture: expected a trace"),
         (&["channel", "fit", "--sequence", "rtp", "--port", "9", capture], "not selected by --port 9"),

@@ -812,8 +812,6 @@ mod tests {
         assert!(why(&format!("{voice}, header = \"rtp\" }}\ncount = 5000")).contains("4096 ports"));
         assert!(why("traffic = { kind = \"tcp\" }\ncount = 6\nstagger = \"2 s\"").contains("after the end"));
         assert!(why("traffic = { kind = \"tcp\" }\nactive = false").contains("not active"));
-        let bundles = "traffic = { kind = \"bundles\", payload = \"1 kB\", interval = \"10 ns\" }";
-        assert!(why(bundles).contains("100 ns apart or more"), "{}", why(bundles));
         let fixed =
             why("traffic = { kind = \"tcp\", controller = { name = \"fixed\", rate = \"1 Mbit/s\" } }");
         assert!(

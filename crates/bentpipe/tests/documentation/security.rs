@@ -23,13 +23,9 @@ fn tests() -> BTreeSet<String> {
     sources(&root().join("crates"), &mut all);
     let name = |rest: &str| rest.split_once('(').map(|(name, _)| name.trim().to_owned());
     let of = |source: &String| -> Vec<String> {
-        let is_test = |rest: &&str| rest.starts_with("test]") || rest.starts_with("tokio::test");
-        source
-            .split("#[")
-            .skip(1)
-            .filter(is_test)
-            .filter_map(|rest| name(rest.split_once("fn ")?.1))
-            .collect()
+        let marks = ["#[test]", "#[tokio::test"].into_iter();
+        let starts = marks.flat_map(|mark| source.match_indices(mark));
+        starts.filter_map(|(at, _)| name(source[at..].split_once("fn ")?.1)).collect()
     };
     all.iter().flat_map(of).collect()
 }
