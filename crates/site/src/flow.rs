@@ -511,9 +511,7 @@ impl<'g, 't> FlowGround<'g, 't> {
         key: &str,
     ) -> Result<(), Problem> {
         if at.is_fragmented(payload, headers, key)? {
-            for (node, port) in ends.receivers.iter().chain([&ends.sender]) {
-                self.nodes.node(*node).fragment_at(*port, at.mtu.get() as usize);
-            }
+            self.fragment_at_ends(at, ends);
         }
         Ok(())
     }
@@ -533,10 +531,16 @@ impl<'g, 't> FlowGround<'g, 't> {
         key: &str,
     ) -> Result<(), Problem> {
         at.is_fragmented(payload, headers, key)?;
-        for (node, port) in ends.receivers.iter().chain([&ends.sender]).filter(|_| !at.dont_fragment) {
-            self.nodes.node(*node).fragment_at(*port, at.mtu.get() as usize);
+        if !at.dont_fragment {
+            self.fragment_at_ends(at, ends);
         }
         Ok(())
+    }
+
+    fn fragment_at_ends(&mut self, at: &FlowAt<'_>, ends: &Datagrams) {
+        for (node, port) in ends.receivers.iter().chain([&ends.sender]) {
+            self.nodes.node(*node).fragment_at(*port, at.mtu.get() as usize);
+        }
     }
 
     /// Sets the MTU of the path at both of two nodes.
