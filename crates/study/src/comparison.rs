@@ -7,10 +7,10 @@ use bentpipe_scenario::current_key;
 
 use crate::expected::{Kind, Simulated, Verdict};
 use crate::numbers::number_of;
-use crate::reduce::Across;
 use crate::runs::{StudyRuns, estimate, measure};
 use crate::spread::{self, Interval};
-use crate::study::{Row, Statistic, Study, Value};
+use crate::studies;
+use crate::study::{Row, Statistic, Study, Value, Witness};
 
 /// Row with its simulated value.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +43,7 @@ fn compare_row(row: &Row, runs: &StudyRuns, quick: bool) -> Comparison {
     });
     let verdict = match &judged {
         _ if quick && !row.quick => Verdict::NotJudged,
-        _ if row.statistic.runs().iter().any(|run| runs.is_lost(run)) => Verdict::NotJudged,
+        _ if row.runs().iter().any(|run| runs.is_lost(run)) => Verdict::NotJudged,
         _ if matches!(row.statistic, Statistic::Live(..)) && !runs.is_live() => Verdict::NotJudged,
         Some(judged) => row.expected.verdict(judged),
         None => Verdict::Missed,
@@ -71,13 +71,27 @@ pub fn by_origin(comparisons: &[Comparison]) -> (Vec<&Comparison>, Vec<&Comparis
     comparisons.iter().partition(|comparison| comparison.row.kind.is_published())
 }
 
+/// Returns `true` if a row of code needs a witness and has none.
+///
+/// It needs one if a run in which nothing was sent would meet it. Arithmetic reads no run.
+pub fn lacks_witness(row: &Row) -> bool {
+    let Statistic::Code(name) = &row.statistic else { return false };
+    studies::constant(name).is_none() && row.witness.is_none() && row.expected.holds(0.0)
+}
+
 /// Returns the value of each seed of the runs that a row names.
 fn samples(row: &Row, runs: &StudyRuns) -> Result<Vec<f64>, String> {
+    if lacks_witness(row) {
+        return Err(
+            "expected `witness`, a number that is above 0 if anything was sent: 0 meets the row".into()
+        );
+    }
     if let Statistic::Code(name) = &row.statistic {
+        witnessed(row, runs)?;
         return runs.computed(name);
     }
     if let Statistic::Live(name, place) = &row.statistic {
-        witnessed(row, || runs.live(name, &row.witness))?;
+        witnessed(row, runs)?;
         let base = if place.ends_with("_s") { "s" } else { "count" };
         return Ok(vec![runs.live(name, place)? / amount::factor(base, &row.unit)?]);
     }
@@ -88,12 +102,12 @@ fn samples(row: &Row, runs: &StudyRuns) -> Result<Vec<f64>, String> {
 fn in_unit(row: &Row, runs: &StudyRuns) -> Result<f64, String> {
     match &row.statistic {
         Statistic::Measure(value) => {
-            witnessed(row, || Ok(number_of(runs, &witness(row, value))?.value))?;
+            witnessed(row, runs)?;
             let number = number_of(runs, value)?;
             Ok(number.value / size_of_unit(row, &number.unit)?)
         }
         Statistic::Ratio(value, over) => {
-            witnessed(row, || Ok(number_of(runs, &witness(row, value))?.value))?;
+            witnessed(row, runs)?;
             let ratio = number_of(runs, value)?.value / number_of(runs, over)?.value;
             Ok(ratio / amount::factor("ratio", &row.unit)?)
         }
@@ -114,17 +128,17 @@ fn size_of_unit(row: &Row, base: &str) -> Result<f64, String> {
     }
 }
 
-/// Returns the witness of a row: the least at the points of its value.
-fn witness(row: &Row, value: &Value) -> Value {
-    let Value { run, at, .. } = value.clone();
-    Value { run, at, across: Some(Across::Least), measure: row.witness.clone(), ..Value::default() }
-}
-
 /// Returns an error if the witness of a row says that nothing happened.
-fn witnessed(row: &Row, witness: impl FnOnce() -> Result<f64, String>) -> Result<(), String> {
-    match row.witness.is_empty() || witness()? > 0.0 {
+fn witnessed(row: &Row, runs: &StudyRuns) -> Result<(), String> {
+    let (name, number) = match (&row.witness, &row.statistic) {
+        (None, _) => return Ok(()),
+        (Some(Witness::Number(value)), _) => (&value.measure, number_of(runs, value)?.value),
+        (Some(Witness::Live(place)), Statistic::Live(name, _)) => (place, runs.live(name, place)?),
+        (Some(Witness::Live(place)), _) => return Err(format!("{place} is not of live streams")),
+    };
+    match number > 0.0 {
         true => Ok(()),
-        false => Err(format!("{} is 0: nothing was sent", row.witness)),
+        false => Err(format!("{name} is 0: nothing was sent")),
     }
 }
 

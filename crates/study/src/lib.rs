@@ -22,7 +22,7 @@ mod study;
 mod table;
 mod transfer;
 
-pub use comparison::{Comparison, by_origin, compare, summary};
+pub use comparison::{Comparison, by_origin, compare, lacks_witness, summary};
 pub use controller::{Controller, Order};
 pub use emulated::{EmulatedFlow, Found, emulated_table};
 pub use expected::{Expected, Kind, Simulated, Verdict};
@@ -36,7 +36,7 @@ pub use runs::{Finished, Length, StudyRuns};
 pub use spread::Interval;
 pub use study::{
     At, Column, Curves, Draw, EmbeddedImage, EmulatedNetwork, Figure, Instant, KernelPath, KernelTests,
-    LiveStreams, Row, Run, Statistic, Study, StudyError, TableRow, Tabulated, Value, Word,
+    LiveStreams, Row, Run, Statistic, Study, StudyError, TableRow, Tabulated, Value, Witness, Word,
 };
 pub use transfer::{Kernel, Streams, Transfer};
 

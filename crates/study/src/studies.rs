@@ -23,6 +23,13 @@ const CODES: &[(&str, Code)] = &[
     ("abr-video-efficiency-low", |runs| abr_video::efficiency(runs, "wan", "5 Mbit/s", 0.0)),
     ("abr-video-efficiency-middle", |runs| abr_video::efficiency(runs, "wan", "7.5 Mbit/s", 0.0)),
     ("abr-video-efficiency-high", |runs| abr_video::efficiency(runs, "wan", "10 Mbit/s", 0.0)),
+    ("abr-video-efficiency-measured-low", |runs| abr_video::efficiency(runs, "measured", "5 Mbit/s", 0.0)),
+    ("abr-video-efficiency-measured-middle", |runs| {
+        abr_video::efficiency(runs, "measured", "7.5 Mbit/s", 0.0)
+    }),
+    ("abr-video-efficiency-measured-high", |runs| abr_video::efficiency(runs, "measured", "10 Mbit/s", 0.0)),
+    ("abr-video-efficiency-paxson-low", |runs| abr_video::efficiency(runs, "paxson", "5 Mbit/s", 0.0)),
+    ("abr-video-efficiency-paxson-high", |runs| abr_video::efficiency(runs, "paxson", "10 Mbit/s", 0.0)),
     ("abr-video-efficiency-satellite-1-low", |runs| {
         abr_video::efficiency(runs, "satellite-1", "5 Mbit/s", 0.0)
     }),

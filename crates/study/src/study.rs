@@ -16,7 +16,7 @@ pub use emulated::{EmulatedNetwork, Word};
 pub use figure::{Column, Curves, Draw, EmbeddedImage, Figure, Instant, TableRow, Tabulated};
 pub use kernel::{KernelPath, KernelTests};
 pub use live::LiveStreams;
-pub use row::{At, Row, Statistic, Value};
+pub use row::{At, Row, Statistic, Value, Witness};
 
 use row::RowFile;
 
@@ -205,8 +205,7 @@ impl Study {
 
     /// Checks that every run named by a row, figure, image or table exists.
     fn check_runs(&self) -> Result<(), String> {
-        let of_rows =
-            self.rows.iter().flat_map(|row| row.statistic.runs().into_iter().map(|run| (&row.id, run)));
+        let of_rows = self.rows.iter().flat_map(|row| row.runs().into_iter().map(|run| (&row.id, run)));
         let of_figures = self.figures.iter().flat_map(|figure| {
             figure.curve.iter().filter_map(|c| Some((&figure.title, &c.run.as_ref()?[..])))
         });

@@ -347,6 +347,36 @@ fn a_run_in_which_nothing_happened_meets_no_row() {
     assert_eq!(verdict("witness = \"flow.bulk.loss\""), (Verdict::Missed, Some(why)));
 }
 
+/// A function of runs has 0 too if nothing was sent. A row of code names no run, so its witness does.
+#[test]
+fn code_of_a_run_in_which_nothing_happened_meets_no_row() {
+    let with = |code: &str, witness: &str| {
+        let row = format!("published = 113\ncode = \"{code}\"\n{witness}");
+        let text = STUDY.replacen("published = 113", &row.replacen("published = 113", "at_most = 200", 1), 1);
+        let text = text.replacen("tolerance = 0.05\nbasis = \"two runs\"", "", 1);
+        parsed(&text.replacen(
+            "run = \"window\"\nmeasure = \"flow.bulk.goodput\"\nat = { receive_buffer = \"6 MB\" }",
+            "",
+            1,
+        ))
+    };
+    let of = |measure: &str| format!("witness = {{ run = \"window\", measure = \"flow.bulk.{measure}\" }}");
+    let refused = |code: &str, witness: &str| with(code, witness).expect_err("refused");
+    let of_row = refused("wimax-voip-loss-65", "witness = \"flow.bulk.goodput\"");
+    assert!(of_row.contains("expected `witness = { run = "), "{of_row}");
+    let unknown = of("goodput").replace("window", "door");
+    assert!(refused("wimax-voip-loss-65", &unknown).contains("unknown run \"door\""));
+    let reason = |code: &str, witness: &str| {
+        let study = with(code, witness).expect("a study");
+        compare(&study, &runs(), false)[0].simulated.clone().expect_err("nothing is computed")
+    };
+    assert!(reason("wimax-voip-loss-65", "").starts_with("expected `witness`"));
+    assert_eq!(reason("wimax-voip-loss-65", &of("loss")), "flow.bulk.loss is 0: nothing was sent");
+    assert_eq!(reason("wimax-voip-loss-65", &of("goodput")), "unknown code \"wimax-voip-loss-65\"");
+    // Arithmetic reads no run.
+    assert_eq!(reason("koreasat-padding", ""), "unknown code \"koreasat-padding\"");
+}
+
 #[test]
 fn measures_of_several_points_are_reduced() {
     let across = |across: &str| {

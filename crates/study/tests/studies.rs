@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use bentpipe_assemble::Built;
 use bentpipe_lab::plan::{Plan, Seeds};
 use bentpipe_record::Recorder;
-use bentpipe_study::{Kind, Statistic, Study};
+use bentpipe_study::{Kind, Recorded, RecordedRow, Row, Statistic, Study, Verdict};
 use bentpipe_units::Span;
 
 fn studies() -> Vec<Study> {
@@ -59,6 +59,59 @@ fn every_curve_over_time_has_its_series() {
         }
     }
     assert!(curves > 30, "{curves}");
+}
+
+/// Returns the kept result of a row.
+fn kept<'a>(study: &Study, rows: &'a [RecordedRow], row: &Row) -> &'a RecordedRow {
+    let is_it = |kept: &&RecordedRow| kept.id == row.id && kept.what == row.what && kept.kind == row.kind;
+    let lacking =
+        || panic!("{}: no kept result of {} \"{}\": run it with --write", study.name, row.id, row.what);
+    rows.iter().find(is_it).unwrap_or_else(lacking)
+}
+
+/// A run in which nothing was sent meets no row of code either.
+#[test]
+fn rows_of_code_have_their_witness() {
+    for study in studies() {
+        for row in &study.rows {
+            assert!(!bentpipe_study::lacks_witness(row), "{}: {}: expected `witness`", study.name, row.what);
+        }
+    }
+}
+
+/// The pages show kept results: of all rows of a study, and of no others.
+#[test]
+fn kept_results_are_of_the_rows_that_there_are() {
+    for study in studies() {
+        let recorded = Recorded::read(&study.folder).expect("readable").expect("kept results");
+        assert_eq!(recorded.rows.len(), study.rows.len(), "{}: run it with --write", study.name);
+        for row in &study.rows {
+            assert_eq!(kept(&study, &recorded.rows, row).known, row.missed, "{}: {}", study.name, row.what);
+        }
+    }
+}
+
+/// What is named as the cause of a miss is shown by a run; what is missed has a cause or says that none is known.
+#[test]
+fn causes_of_misses_are_met() {
+    for study in studies() {
+        let recorded = Recorded::read(&study.folder).expect("readable").expect("kept results");
+        for row in &study.rows {
+            let result = kept(&study, &recorded.rows, row);
+            let is_bare = row.missed.is_empty() && result.verdict == Verdict::Missed;
+            assert!(
+                !is_bare || row.kind == Kind::Own,
+                "{}: {}: missed without a cause",
+                study.name,
+                row.what
+            );
+            for key in &row.cause {
+                let cause = study.rows.iter().find(|other| other.key == *key).expect("checked on reading");
+                let shown = kept(&study, &recorded.rows, cause).verdict;
+                assert_eq!(shown, Verdict::Met, "{}: {}: cause \"{}\"", study.name, row.what, cause.what);
+            }
+        }
+    }
 }
 
 /// A quick reproduction guards a study only if it judges enough of what was published.

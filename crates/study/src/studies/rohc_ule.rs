@@ -95,6 +95,9 @@ pub(super) const CONSTANTS: &[(&str, Code)] = &[
         Ok(of(Ip::V6) - of(V4_HOST))
     }),
     ("rohc-ule-streams-rtp-v6-first-order", |_| Ok(streams::estimated_in_first_order(Ip::V6, Profile::Rtp))),
+    ("rohc-ule-streams-rtp-v4-first-order", |_| Ok(streams::estimated_in_first_order(V4_HOST, Profile::Rtp))),
+    ("rohc-ule-streams-rtp-v6-often", |_| Ok(streams::estimated_every(Ip::V6, Profile::Rtp, OFTEN))),
+    ("rohc-ule-streams-rtp-v4-often", |_| Ok(streams::estimated_every(V4_HOST, Profile::Rtp, OFTEN))),
     ("rohc-ule-streams-ip-v6", |_| Ok(streams::estimated(Ip::V6, Some(Profile::Ip)))),
     ("rohc-ule-fresh-over-reused", |_| streams::fresh_over_reused()),
     ("rohc-ule-irs", |_| streams::irs_in_a_row(false)),
@@ -201,6 +204,9 @@ pub(super) const CURVES: &[(&str, CurveCode)] = &[
 /// Payloads of figures 12 to 15 in bytes, as the model is drawn.
 const MODEL_PAYLOADS: [u32; 16] =
     [12, 20, 30, 40, 60, 80, 100, 150, 200, 300, 400, 600, 800, 1000, 1200, 1472];
+
+/// Refresh interval with which as many streams of IPv6 fit as published, in packets.
+const OFTEN: u32 = 70;
 
 /// Numbers of contexts of figure 21.
 const CONTEXTS: [usize; 7] = [1, 10, 31, 100, 311, 1000, 4000];

@@ -1,5 +1,7 @@
 //! Calls over fixed WiMAX: the schedule of IR packets, and how many calls fit.
 
+use std::collections::BTreeMap;
+
 use crate::runs::{Points, StudyRuns};
 use crate::study::At;
 
@@ -55,6 +57,9 @@ pub(super) const CODES: &[(&str, Code)] = &[
     ("wimax-voip-both-delay-122", |runs| delay_ms(runs, "both", 122.0, AGGREGATION)),
     ("wimax-voip-both-delay-126", |runs| delay_ms(runs, "both", 126.0, AGGREGATION)),
     ("wimax-voip-two-loss-step", |runs| Ok((loss(runs, "two", 98.0)? - loss(runs, "two", 97.0)?) * 100.0)),
+    ("wimax-voip-grid-steepest", |runs| steepest(runs, "grid", 60.0)),
+    ("wimax-voip-grid-steepest-arq", |runs| steepest(runs, "grid-arq", 60.0)),
+    ("wimax-voip-grid-steepest-rates", |runs| steepest(runs, "grid-rates", 58.0)),
     ("wimax-voip-line-loss-97", |runs| Ok(line_loss(runs, 97.0)? * 100.0)),
     ("wimax-voip-line-loss-step", |runs| Ok((line_loss(runs, 98.0)? - line_loss(runs, 97.0)?) * 100.0)),
 ];
@@ -64,6 +69,8 @@ pub(super) const CONSTANTS: &[(&str, Code)] = &[
     ("wimax-voip-schedule", |_| Ok(index(N) as f64)),
     ("wimax-voip-schedule-to-period", |_| Ok((index(N) + 1) as f64)),
     ("wimax-voip-schedule-of-eq-2", |_| Ok((index(N) + N + 1 + 1) as f64)),
+    // A limit of packets that 70 calls exceed by 5 %.
+    ("wimax-voip-constant-limit", |_| Ok((1.0 - (1.0 - MOST_LOSS) * 70.0 / 72.0) * 100.0)),
     ("wimax-voip-printed-gain", |_| Ok((121.0 / 94.0 - 1.0) * 100.0)),
 ];
 
@@ -143,6 +150,30 @@ fn limit(runs: &StudyRuns, run: &str, more: f64) -> Result<f64, String> {
         .zip(&delays)
         .take_while(|((_, loss), (_, delay))| *loss < MOST_LOSS && *delay < MOST_DELAY);
     good.last().map(|((calls, _), _)| *calls).ok_or_else(|| "no number of calls is good".to_owned())
+}
+
+/// Returns the steepest rise of the loss per further call, in per cent.
+///
+/// It is that from one number of calls to the next, of all cells of a run in which enough calls are good.
+fn steepest(runs: &StudyRuns, run: &str, good: f64) -> Result<f64, String> {
+    let mut cells: BTreeMap<Vec<&str>, Vec<(f64, f64, f64)>> = BTreeMap::new();
+    for point in runs.points(run, &At::default())? {
+        let (calls, cell): (Vec<_>, Vec<_>) =
+            point.settings.iter().partition(|(key, _)| key.ends_with("count"));
+        let calls = calls.first().and_then(|(_, text)| text.parse().ok()).ok_or("no number of calls")?;
+        let value = |name: &str| point.value(name).map(|value| value.estimate.mean);
+        // A cell in which a station sends nothing has no loss and no delay.
+        let (loss, delay) = (loss_of(&value).unwrap_or(1.0), delay_of(&value).unwrap_or(f64::INFINITY));
+        let cell = cell.into_iter().map(|(_, value)| &value[..]).collect();
+        cells.entry(cell).or_default().push((calls, loss, delay));
+    }
+    cells.values_mut().for_each(|cell| cell.sort_by(|a, b| a.0.total_cmp(&b.0)));
+    let is_good =
+        |(calls, loss, delay): &(f64, f64, f64)| *calls >= good && *loss < MOST_LOSS && *delay < MOST_DELAY;
+    let cells = cells.values().filter(|cell| cell.iter().any(is_good));
+    let rises =
+        cells.flat_map(|cell| cell.windows(2).map(|pair| (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0)));
+    rises.map(|rise| rise * 100.0).max_by(f64::total_cmp).ok_or_else(|| format!("no {good} calls are good"))
 }
 
 /// Returns the gain in percent of calls over plain ones.

@@ -31,8 +31,8 @@ pub struct Row {
     pub note: String,
     /// Source of the simulated value.
     pub statistic: Statistic,
-    /// Measure of the same run that is above 0 if anything happened; may be empty.
-    pub witness: String,
+    /// Number that is above 0 if anything happened.
+    pub witness: Option<Witness>,
     /// Set if a `--quick` run is long enough to judge it.
     pub quick: bool,
     /// Name by which other rows refer to it; may be empty.
@@ -43,6 +43,17 @@ pub struct Row {
     pub missed: String,
     /// Keys of the rows whose runs show the cause of a known miss.
     pub cause: Vec<String>,
+}
+
+impl Row {
+    /// Returns the names of the runs that it reads, that of its witness included.
+    pub fn runs(&self) -> Vec<&str> {
+        let mut runs = self.statistic.runs();
+        if let Some(Witness::Number(value)) = &self.witness {
+            runs.push(&value.run);
+        }
+        runs
+    }
 }
 
 /// Source of a simulated value.
@@ -69,6 +80,25 @@ impl Statistic {
             Statistic::Code(_) | Statistic::Live(..) => Vec::new(),
         }
     }
+}
+
+/// Number that is 0 in a run in which nothing happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Witness {
+    /// Number of a run.
+    Number(Box<Value>),
+    /// Place in the figures of the row's live streams.
+    Live(String),
+}
+
+/// Witness as a study file writes it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum WitnessFile {
+    /// Measure of the row's run at the row's points.
+    OfRow(String),
+    /// Number of a run: what rows of code need, which name no run.
+    OfRun(Box<Value>),
 }
 
 /// Number of a run: a measure, or a series over time that is reduced.
@@ -138,8 +168,7 @@ pub(super) struct RowFile {
     within: f64,
     code: Option<String>,
     live: Option<String>,
-    #[serde(default)]
-    witness: String,
+    witness: Option<WitnessFile>,
     #[serde(default = "yes")]
     quick: bool,
     #[serde(default)]
@@ -185,6 +214,7 @@ impl RowFile {
         let statistic = self.statistic()?;
         self.check_kind()?;
         self.check_witness(&expected, &statistic)?;
+        let witness = self.witness(&statistic)?;
         self.check_reasons(&expected)?;
         let RowFile {
             id,
@@ -196,7 +226,6 @@ impl RowFile {
             most,
             source,
             note,
-            witness,
             quick,
             key,
             basis,
@@ -251,7 +280,8 @@ impl RowFile {
 
     /// Checks that a run in which nothing happened does not meet the row.
     ///
-    /// There the measures are 0, so a quotient is 0 or NaN, and no point is best. Functions of the crate fail.
+    /// There the measures are 0, so a quotient is 0 or NaN, and no point is best. Rows of code are checked by
+    /// [`lacks_witness`](crate::lacks_witness).
     fn check_witness(&self, expected: &Expected, statistic: &Statistic) -> Result<(), String> {
         let is_met_by_nothing = match statistic {
             Statistic::Measure(value) => value.can_be_nothing() && expected.holds(0.0),
@@ -259,9 +289,44 @@ impl RowFile {
             Statistic::Live(..) => expected.holds(0.0),
             Statistic::BestAt(..) | Statistic::Code(_) => false,
         };
-        match is_met_by_nothing && self.witness.is_empty() {
+        match is_met_by_nothing && self.witness.is_none() {
             true => Err("expected `witness`, a measure of the run that is above 0 if anything was sent: 0 meets the row".into()),
             false => Ok(()),
+        }
+    }
+
+    /// Returns the witness: the least number at the row's points, or at its own.
+    ///
+    /// # Errors
+    /// Returns an error if it names a measure alone and the row no run.
+    fn witness(&self, statistic: &Statistic) -> Result<Option<Witness>, String> {
+        let least = |value: Value| Value { across: Some(value.across.unwrap_or(Across::Least)), ..value };
+        let of_row = |run: &Value, measure: &str| {
+            let (run, at) = (run.run.clone(), run.at.clone());
+            Witness::Number(Box::new(least(Value {
+                run,
+                at,
+                measure: measure.to_owned(),
+                ..Value::default()
+            })))
+        };
+        match (&self.witness, statistic) {
+            (None, _) => Ok(None),
+            (Some(WitnessFile::OfRun(value)), _) => {
+                value.check()?;
+                Ok(Some(Witness::Number(Box::new(least(Value::clone(value))))))
+            }
+            (Some(WitnessFile::OfRow(place)), Statistic::Live(..)) => Ok(Some(Witness::Live(place.clone()))),
+            (Some(WitnessFile::OfRow(_)), Statistic::Code(_)) => {
+                Err("expected `witness = { run = \"...\", measure = \"...\" }`: a row of `code` names no run"
+                    .into())
+            }
+            (Some(WitnessFile::OfRow(measure)), Statistic::Measure(value) | Statistic::BestAt(value, ..)) => {
+                Ok(Some(of_row(value, measure)))
+            }
+            (Some(WitnessFile::OfRow(measure)), Statistic::Ratio(value, _)) => {
+                Ok(Some(of_row(value, measure)))
+            }
         }
     }
 

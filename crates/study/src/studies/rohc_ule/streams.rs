@@ -46,12 +46,17 @@ pub(super) fn carried(runs: &StudyRuns, run: &str) -> Result<f64, String> {
 /// The length of CIDs depends on the number, which is found by iteration.
 pub(super) fn estimated(ip: Ip, profile: Option<Profile>) -> f64 {
     let Some(profile) = profile else { return of_header((ip.header_len() + 8 + 12) as f64) };
-    estimated_by(ip, profile, headers::average)
+    estimated_every(ip, profile, INTERVAL)
+}
+
+/// Returns the same of a compressor that refreshes after `interval` packets.
+pub(super) fn estimated_every(ip: Ip, profile: Profile, interval: u32) -> f64 {
+    estimated_by(ip, profile, |traffic| headers::average(traffic, profile, interval, IRS))
 }
 
 /// Returns the same of a compressor that stays in its FO state.
 pub(super) fn estimated_in_first_order(ip: Ip, profile: Profile) -> f64 {
-    estimated_by(ip, profile, headers::average_in_first_order)
+    estimated_by(ip, profile, |traffic| headers::average_in_first_order(traffic, profile, INTERVAL, IRS))
 }
 
 /// Returns the number of streams with headers of this average length.
@@ -59,10 +64,10 @@ fn of_header(header: f64) -> f64 {
     equations::streams(LINK_BPS, equations::stream_bits(header, GSM_LEN as f64)).floor()
 }
 
-fn estimated_by(ip: Ip, profile: Profile, average: fn(&Traffic, Profile, u32, u8) -> f64) -> f64 {
+fn estimated_by(ip: Ip, profile: Profile, average: impl Fn(&Traffic) -> f64) -> f64 {
     let mut count = 300.0;
     for _ in 0..8 {
-        let average = average(&Traffic::gsm(ip, count as usize), profile, INTERVAL, IRS);
+        let average = average(&Traffic::gsm(ip, count as usize));
         let found = of_header(average + headers::left_over(profile) as f64);
         if found == count {
             break;
