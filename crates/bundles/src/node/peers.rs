@@ -11,7 +11,7 @@ use bentpipe_wire::dtn::mtcp;
 use bentpipe_wire::dtn::tcpcl::refusal;
 use rustix::event::PollFlags;
 
-use crate::link::{Link, SessionLink};
+use crate::link::{Link, Progress, READ, SessionLink};
 
 /// Shortest and longest wait before a connection is tried again.
 pub(super) const RETRY: (Span, Span) = (Span::from_secs(1), Span::from_secs(60));
@@ -95,6 +95,8 @@ pub(super) struct Peer {
     pub(super) paused_until: Time,
     /// Reason of the end.
     pub(super) failure: Option<String>,
+    /// Number of the turn in which it was read last.
+    pub(super) served: u64,
 }
 
 impl Peer {
@@ -112,6 +114,7 @@ impl Peer {
             part: None,
             paused_until: Time::ZERO,
             failure: None,
+            served: 0,
         }
     }
 
@@ -218,43 +221,66 @@ impl Dial {
     }
 }
 
+/// First byte of a bundle: an array of indefinite length (RFC 9171, section 4.1).
+const BUNDLE: u8 = 0x9f;
+
 /// MTCP connection that brings bundles.
 pub(super) struct MtcpInput {
     pub(super) link: Link,
     pub(super) address: SocketAddr,
+    /// Number of the turn in which it was read last.
+    pub(super) served: u64,
     input: Vec<u8>,
     limit: u64,
 }
 
+/// Bundles that an MTCP connection has brought.
+pub(super) struct Brought {
+    pub(super) bundles: Vec<Vec<u8>>,
+    pub(super) progress: Progress,
+    /// Set if something else than a bundle follows. Nothing after it can be read.
+    pub(super) is_foreign: bool,
+}
+
 impl MtcpInput {
     pub(super) fn new(link: Link, address: SocketAddr, limit: u64) -> MtcpInput {
-        MtcpInput { link, address, input: Vec::new(), limit }
+        MtcpInput { link, address, served: 0, input: Vec::new(), limit }
     }
 
     pub(super) fn buffered(&self) -> usize {
         self.input.len()
     }
 
-    /// Reads, and returns whole bundles. `None` in the end: the connection is over.
-    pub(super) fn read(&mut self) -> (Vec<Vec<u8>>, bool) {
+    /// Reads up to `most` bytes, and returns whole bundles.
+    pub(super) fn read(&mut self, most: usize) -> Brought {
         let input = &mut self.input;
-        let mut is_open = self.link.read(&mut |bytes| input.extend(bytes)).unwrap_or(false);
-        let (mut bundles, mut at) = (Vec::new(), 0);
+        let progress = self.link.read(most, &mut |bytes| {
+            input.extend(bytes);
+            true
+        });
+        let (mut bundles, mut at, mut is_foreign) = (Vec::new(), 0, false);
         loop {
             match mtcp::read_head(&self.input[at..], self.limit) {
-                Ok(Some((len, head))) if self.input.len() - at >= head + len => {
-                    bundles.push(self.input[at + head..at + head + len].to_vec());
+                Ok(Some((len, head))) => {
+                    let rest = &self.input[at + head..];
+                    // The end of a long string of another kind is not waited for.
+                    if len == 0 || rest.first().is_some_and(|first| *first != BUNDLE) {
+                        is_foreign = true;
+                        break;
+                    }
+                    let Some(bundle) = rest.get(..len) else { break };
+                    bundles.push(bundle.to_vec());
                     at += head + len;
                 }
-                Ok(_) => break,
+                Ok(None) => break,
                 Err(_) => {
-                    is_open = false;
+                    is_foreign = true;
                     break;
                 }
             }
         }
         self.input.drain(..at);
-        (bundles, is_open)
+        Brought { bundles, progress: progress.unwrap_or(Progress::Closed), is_foreign }
     }
 }
 
@@ -313,7 +339,8 @@ impl MtcpOutput {
             self.ids.push(id);
         }
         self.has_more = link.is_full();
-        let is_broken = link.flush().is_err() || !link.read(&mut |_| {}).unwrap_or(false);
+        let is_gone = |progress| progress == Progress::Closed;
+        let is_broken = link.flush().is_err() || link.read(READ, &mut |_| true).map_or(true, is_gone);
         let is_done = link.backlog() == 0;
         if is_broken {
             self.link = None;
