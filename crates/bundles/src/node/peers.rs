@@ -224,6 +224,11 @@ impl Dial {
 /// First byte of a bundle: an array of indefinite length (RFC 9171, section 4.1).
 const BUNDLE: u8 = 0x9f;
 
+/// Empty strings in a row that may be signs of life.
+///
+/// dtn7-go sends one after each bundle, and one in 5 s.
+const EMPTY: usize = 16;
+
 /// MTCP connection that brings bundles.
 pub(super) struct MtcpInput {
     pub(super) link: Link,
@@ -258,18 +263,23 @@ impl MtcpInput {
             input.extend(bytes);
             true
         });
-        let (mut bundles, mut at, mut is_foreign) = (Vec::new(), 0, false);
+        let (mut bundles, mut at, mut empty, mut is_foreign) = (Vec::new(), 0, 0, false);
         loop {
             match mtcp::read_head(&self.input[at..], self.limit) {
                 Ok(Some((len, head))) => {
                     let rest = &self.input[at + head..];
                     // The end of a long string of another kind is not waited for.
-                    if len == 0 || rest.first().is_some_and(|first| *first != BUNDLE) {
+                    empty = if len == 0 { empty + 1 } else { 0 };
+                    if empty > EMPTY || len > 0 && rest.first().is_some_and(|first| *first != BUNDLE) {
                         is_foreign = true;
+                        // It is counted as a malformed bundle, if it is there.
+                        bundles.extend(rest.get(..len).filter(|rest| !rest.is_empty()).map(<[u8]>::to_vec));
                         break;
                     }
                     let Some(bundle) = rest.get(..len) else { break };
-                    bundles.push(bundle.to_vec());
+                    if len > 0 {
+                        bundles.push(bundle.to_vec());
+                    }
                     at += head + len;
                 }
                 Ok(None) => break,
@@ -357,7 +367,7 @@ impl MtcpOutput {
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
-    use std::io::Read;
+    use std::io::{Read, Write};
     use std::net::TcpListener;
 
     use bentpipe_dtn::node::{Config, Routing};
@@ -366,6 +376,37 @@ mod tests {
 
     use super::*;
     use crate::link::wait;
+
+    #[test]
+    fn strings_that_are_not_bundles_end_mtcp_and_signs_of_life_do_not() {
+        let bundle = [0x44, BUNDLE, 1, 2, 3];
+        for (sent, (bundles, is_foreign)) in [
+            (vec![0x40; EMPTY], (0, false)),
+            (vec![0x40; EMPTY + 1], (0, true)),
+            ([bundle.as_slice(), &[0x40; EMPTY]].concat().repeat(100), (100, false)),
+            ([bundle.as_slice(), &[0x41, 0]].concat(), (2, true)),
+            ([bundle.as_slice(), &[0x5a, 0, 1, 0, 0, 7]].concat(), (1, true)),
+            ([bundle.as_slice(), &[0x5a, 0, 1, 0, 0, BUNDLE]].concat(), (1, false)),
+            ([bundle.as_slice(), b"GET / HTTP/1.1"].concat(), (2, true)),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+            let address = listener.local_addr().expect("an address");
+            let mut sender = std::net::TcpStream::connect(address).expect("a listener");
+            sender.write_all(&sent).expect("a connection");
+            drop(sender);
+            let (stream, _) = listener.accept().expect("a connection");
+            let mut input = MtcpInput::new(Link::new(stream).expect("a socket"), address, 1 << 20);
+            let (mut found, mut ended) = (0, false);
+            loop {
+                let Brought { bundles, progress, is_foreign } = input.read(READ);
+                (found, ended) = (found + bundles.len(), ended || is_foreign);
+                if progress == Progress::Closed {
+                    break;
+                }
+            }
+            assert_eq!((found, ended), (bundles, is_foreign), "{sent:?}");
+        }
+    }
 
     #[test]
     fn a_neighbour_over_mtcp_is_sent_to_while_bundles_wait() {
