@@ -17,7 +17,7 @@ use bentpipe_wire::dtn::tcpcl::refusal;
 use rustix::event::PollFlags;
 
 use crate::clock::dtn_time;
-use crate::link::{Link, SessionLink, wait};
+use crate::link::{Link, Progress, READ, SessionLink, wait};
 use crate::tls::Security;
 use crate::{host, resolve};
 
@@ -182,7 +182,7 @@ impl Client {
         let now = self.now();
         self.write(now);
         if self.received.is_empty() {
-            wait([self.connection.link.interest()].into_iter().chain(others), longest);
+            wait([self.connection.interest()].into_iter().chain(others), longest);
         }
     }
 
@@ -194,12 +194,12 @@ impl Client {
         let now = self.now();
         self.write(now);
         if self.received.is_empty() {
-            wait([self.connection.link.interest()], longest);
+            wait([self.connection.interest()], longest);
         }
         let now = self.now();
-        match self.connection.read(now) {
-            Ok(true) => {}
-            Ok(false) => {
+        match self.connection.read(READ, now) {
+            Ok(Progress::Idle | Progress::More) => {}
+            Ok(Progress::Closed) => {
                 self.lost.get_or_insert("closed by the peer".to_owned());
             }
             Err(problem) => {

@@ -18,6 +18,7 @@ mod file;
 mod identity;
 pub mod journal;
 mod local;
+mod names;
 mod peers;
 mod radio;
 mod rare;

@@ -17,7 +17,7 @@ use rustix::event::PollFlags;
 
 use crate::client::{Access, Client, Letter};
 use crate::clock::dtn_time;
-use crate::link::Link;
+use crate::link::{Link, Progress, READ};
 
 const DATA: u8 = 0;
 const END: u8 = 1;
@@ -226,7 +226,10 @@ impl Proxy<'_> {
     fn read(&mut self, id: u64) -> Result<(), String> {
         let Some(stream) = self.streams.get_mut(&id).filter(|stream| !stream.is_ended) else { return Ok(()) };
         let mut data = Vec::new();
-        let result = stream.link.read(&mut |bytes| data.extend(bytes));
+        let result = stream.link.read(READ, &mut |bytes| {
+            data.extend(bytes);
+            true
+        });
         let offset = stream.sent;
         stream.sent += data.len() as u64;
         self.totals.sent += data.len() as u64;
@@ -235,8 +238,8 @@ impl Proxy<'_> {
             self.send(Header { kind: DATA, stream: id, offset }, part)?;
         }
         let kind = match result {
-            Ok(true) => return Ok(()),
-            Ok(false) => END,
+            Ok(Progress::Idle | Progress::More) => return Ok(()),
+            Ok(Progress::Closed) => END,
             Err(_) => RESET,
         };
         self.send(Header { kind, stream: id, offset: offset + data.len() as u64 }, &[])?;

@@ -216,7 +216,10 @@ impl Inbox<'_> {
                 if input.len() < head + len {
                     break;
                 }
-                self.take(&input[head..head + len])?;
+                // An empty string is a sign of life, as dtn7-go sends it.
+                if len > 0 {
+                    self.take(&input[head..head + len])?;
+                }
                 input.drain(..head + len);
             }
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bentpipe_emu::{Clock, Monotonic};
 use bentpipe_units::Span;
 
-use crate::link::{SessionLink, wait};
+use crate::link::{Progress, READ, SessionLink, wait};
 
 /// Time for which a read waits, so that a stop is seen.
 pub(crate) const TURN: Duration = Duration::from_millis(50);
@@ -18,14 +18,14 @@ pub(crate) const TURN: Duration = Duration::from_millis(50);
 pub(crate) fn turn(connection: &mut SessionLink, clock: &Monotonic) -> Result<bool, String> {
     connection.write(clock.now())?;
     if !connection.session.is_ended() {
-        wait([connection.link.interest()], Span::from_millis(50));
-        let read = connection.read(clock.now());
-        if read != Ok(true) {
+        wait([connection.interest()], Span::from_millis(50));
+        let read = connection.read(READ, clock.now());
+        if !matches!(read, Ok(Progress::Idle | Progress::More)) {
             connection.session.disconnect();
         }
         let written = connection.write(clock.now());
         // A peer that has closed the connection need not get the last words.
-        if !read? {
+        if read? == Progress::Closed {
             return Ok(false);
         }
         written?;

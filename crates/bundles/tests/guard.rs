@@ -1,6 +1,7 @@
 //! Nodes under bundles that answer each other, and on a full disk.
 #![allow(clippy::disallowed_methods, reason = "nodes run in real time")]
 
+use std::io::Write;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::Command;
@@ -231,8 +232,13 @@ fn a_host_that_connects_again_and_again_has_few_lines() {
 
 /// Sends bundles from an application of a node to ipn:2.6.
 fn send_some(apps: SocketAddr, count: u64) {
+    send_to(apps, Eid::ipn(2, 6), count);
+}
+
+/// Sends bundles from an application of a node.
+fn send_to(apps: SocketAddr, to: Eid, count: u64) {
     let mut client = Client::connect(&apps.to_string().into(), &Eid::ipn(1, 5)).expect("a node");
-    let letter = Letter { to: Eid::ipn(2, 6), lifetime: 600_000, hops: 10, flags: BundleFlags::default() };
+    let letter = Letter { to, lifetime: 600_000, hops: 10, flags: BundleFlags::default() };
     for n in 0..count {
         client.send(&letter, vec![n as u8; 600]).expect("a session");
     }
@@ -284,6 +290,117 @@ fn the_number_of_a_neighbour_alone_is_given_none_of_its_bundles() {
         assert_eq!(counters.discarded, 4, "{layer}: {lines:?}");
         assert!(lines.iter().any(|line| line.contains("as 2 and is sent nothing")), "{layer}: {lines:?}");
     }
+}
+
+#[test]
+fn a_claim_draws_no_bundles_that_go_elsewhere() {
+    let nowhere = SocketAddr::from(([127, 0, 0, 9], free_port()));
+    let second = Duration::from_secs(1);
+    for (tables, expected) in [
+        ("[routes]\n7 = 2\n", 6),
+        ("[routes]\ndefault = 2\n", 0),
+        ("[routing]\nkind = \"epidemic\"\n", 0),
+        ("[routing]\nkind = \"spray-and-wait\"\ncopies = 4\n", 0),
+    ] {
+        let (folder, apps) = (Folder::new(), free());
+        let rest = format!(
+            "[[listen]]\nlayer = \"tcpcl\"\nat = \"{apps}\"\n\
+             [[neighbour]]\nnode = 2\nlayer = \"mtcp\"\nat = \"{nowhere}\"\n{tables}"
+        );
+        let node = Running::start(file(&folder.file("store"), 1, &rest));
+        send_to(apps, Eid::ipn(99, 6), 6);
+        assert_eq!(taken_as(apps, "ipn:99.0", second), expected, "{tables}");
+        let (_, lines) = node.end();
+        let is_said = lines.iter().any(|line| line.contains("99 is not a neighbour in it"));
+        assert_eq!(is_said, expected == 0, "{tables}: {lines:?}");
+    }
+}
+
+#[test]
+fn a_long_identifier_is_refused_in_few_words() {
+    let (folder, apps) = (Folder::new(), free());
+    let listen = format!("[[listen]]\nlayer = \"tcpcl\"\nat = \"{apps}\"\n");
+    let node = Running::start(file(&folder.file("store"), 1, &listen));
+    let connect = |len: usize| {
+        let eid: Eid = format!("dtn://{}/", "a".repeat(len)).parse().expect("an endpoint");
+        Client::connect(&apps.to_string().into(), &eid).is_ok()
+    };
+    assert!(connect(1000) && !connect(1100) && !connect(65_000));
+    std::thread::sleep(Duration::from_millis(200));
+    let (_, lines) = node.end();
+    assert!(lines.iter().any(|line| line.contains("has 65007 B, expected 1024 B at most")), "{lines:?}");
+    assert!(lines.iter().all(|line| line.len() < 300), "{lines:?}");
+}
+
+/// Sends the same bytes again and again on connections of a host, until `stop` is set or the node ends them.
+fn flood(
+    to: SocketAddr,
+    count: usize,
+    first: &[u8],
+    bytes: &[u8],
+    stop: &Arc<AtomicBool>,
+) -> Vec<JoinHandle<bool>> {
+    let connection = |_| {
+        let mut stream = std::net::TcpStream::connect(to).expect("a node");
+        stream.write_all(first).expect("a node");
+        stream.set_write_timeout(Some(Duration::from_millis(100))).expect("a socket");
+        let (bytes, stop) = (bytes.to_vec(), Arc::clone(stop));
+        std::thread::spawn(move || {
+            let mut at = 0;
+            while !stop.load(Ordering::Relaxed) {
+                match stream.write(&bytes[at..]) {
+                    Ok(len) => at = (at + len) % bytes.len(),
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                    Err(_) => return true,
+                }
+            }
+            false
+        })
+    };
+    (0..count).map(connection).collect()
+}
+
+#[test]
+fn a_flood_of_guests_keeps_no_application_waiting() {
+    let (folder, apps, mtcp) = (Folder::new(), free(), free());
+    let rest = format!(
+        "[[listen]]\nlayer = \"tcpcl\"\nat = \"{apps}\"\n[[listen]]\nlayer = \"mtcp\"\nat = \"{mtcp}\"\n"
+    );
+    let node = Running::start(file(&folder.file("store"), 1, &rest));
+    let stop = Arc::new(AtomicBool::new(false));
+    let foreign = flood(mtcp, 8, &[], &[0x40; 1 << 16], &stop);
+    // The same bundle, framed, and the same transfer of a byte that is no bundle.
+    let one = bundle("ipn:99.5", "ipn:1.9", 1, BundleFlags::default());
+    let framed = [&[0x58, one.len() as u8][..], &one].concat().repeat(1000);
+    let mut floods = flood(mtcp, 8, &[], &framed, &stop);
+    let mut hello = b"dtn!\x04\x00\x07\x00\x00".to_vec();
+    hello.extend([1_u64 << 20, 1 << 30].map(u64::to_be_bytes).concat());
+    hello.extend(b"\x00\x08ipn:99.0\x00\x00\x00\x00");
+    let transfer = [&[1, 3][..], &[0; 12], &1_u64.to_be_bytes(), &[7]].concat().repeat(1000);
+    floods.extend(flood(apps, 8, &hello, &transfer, &stop));
+    std::thread::sleep(Duration::from_secs(1));
+    let begun = Instant::now();
+    let mut client = Client::connect(&apps.to_string().into(), &Eid::ipn(1, 50)).expect("a session");
+    let letter = Letter { to: Eid::ipn(1, 7), lifetime: 600_000, hops: 10, flags: BundleFlags::default() };
+    for n in 0..5 {
+        client.send(&letter, vec![n; 100]).expect("a session");
+        until("an echo", || {
+            client.turn(Span::from_millis(20)).expect("a session");
+            client.receive().is_some()
+        });
+    }
+    let taken = begun.elapsed();
+    stop.store(true, Ordering::Relaxed);
+    let ended = |floods: Vec<JoinHandle<bool>>| -> Vec<bool> {
+        floods.into_iter().map(|flood| flood.join().expect("no panic")).collect()
+    };
+    let (foreign, floods) = (ended(foreign), ended(floods));
+    let (counters, lines) = node.end();
+    assert!(taken < Duration::from_secs(3), "{taken:?} {counters:?}");
+    assert!(foreign.iter().all(|is_ended| *is_ended), "{foreign:?} {lines:?}");
+    assert!(floods.iter().all(|is_ended| !is_ended), "they wait: {floods:?} {lines:?}");
+    assert!(lines.iter().any(|line| line.contains("is not a bundle, connection ended")), "{lines:?}");
+    assert!(counters.duplicates > 1000 && counters.node.malformed > 1000, "each has turns: {counters:?}");
 }
 
 #[test]

@@ -521,7 +521,8 @@ fn send_over_a_cut(is_crash: bool) -> [Counters; 3] {
             "[[neighbour]]\nnode = {node}\nlayer = \"tcpcl\"\nat = \"{at}\"\n[routes]\ndefault = {node}\n"
         )
     };
-    let mut second = node(2, two, &to(3, three));
+    // Parts are kept of neighbours in the file, as there is a default route.
+    let mut second = node(2, two, &format!("[[neighbour]]\nnode = 1\nlayer = \"tcpcl\"\n{}", to(3, three)));
     let nodes = [node(1, one, &to(2, relay)), second.clone(), node(3, three, "")];
     let [first, mut middle, last] = nodes.map(Running::start);
     let payload: Vec<u8> = (0..3_000_000_u32).map(|n| (n / 7) as u8).collect();

@@ -351,7 +351,9 @@ fn a_neighbour_of_scheme_dtn_exchanges_bundles_by_tcpcl() {
         named.turn(Span::from_millis(20)).expect("a session");
         named.acknowledged() == 1
     });
-    assert!(node.has_line("neighbour dtn://three/ connected"));
+    assert!(
+        node.has_line("connected as dtn://three/ and is sent nothing: the node file has a default route")
+    );
     named.close();
     node.end();
 }

@@ -110,6 +110,8 @@ pub enum Refusal {
     Impostor(String),
     /// The peer speaks another version of the protocol.
     Version(u8),
+    /// The peer's identifier is longer than [`LONGEST_NODE`]: its length.
+    LongName(usize),
 }
 
 impl fmt::Display for Refusal {
@@ -119,7 +121,10 @@ impl fmt::Display for Refusal {
             Refusal::Version(version) => {
                 write!(f, "the peer speaks version {version} of TCPCL, expected version {}", CONTACT[4])
             }
-            Refusal::Impostor(node) => write!(f, "certificate of the peer does not name \"{node}\""),
+            Refusal::Impostor(node) => write!(f, "certificate of the peer does not name {node:?}"),
+            Refusal::LongName(len) => {
+                write!(f, "the peer's identifier has {len} B, expected {LONGEST_NODE} B at most")
+            }
         }
     }
 }
@@ -190,6 +195,8 @@ pub struct Session {
     incoming: Option<Incoming>,
     /// Segments that the caller has not acknowledged.
     unaccepted: VecDeque<Unaccepted>,
+    /// Ends of bundles among them.
+    unaccepted_ends: usize,
     /// Least length of a part that the peer keeps, if both ends keep parts.
     parts: Option<u64>,
     /// Set if parts are not to be kept after all.
@@ -219,6 +226,12 @@ const OUTPUT: usize = 1 << 16;
 const PART_SEGMENT: usize = 1 << 13;
 /// Maximum number of bytes set aside for a bundle of announced length.
 const RESERVE: u64 = 1 << 20;
+/// Longest identifier of a peer in bytes.
+///
+/// RFC 9174 has no limit below that of its field, 65,535. A peer's identifier is kept longer than its session.
+pub const LONGEST_NODE: usize = 1024;
+/// Length of an acknowledgement in bytes.
+const ACK: usize = 18;
 /// Forbidden messages that are rejected before the session is ended.
 const MAX_VIOLATIONS: u32 = 10;
 
@@ -240,6 +253,7 @@ impl Session {
             unacknowledged: VecDeque::new(),
             incoming: None,
             unaccepted: VecDeque::new(),
+            unaccepted_ends: 0,
             parts: None,
             is_whole: false,
             has_spoken: false,
@@ -316,6 +330,13 @@ impl Session {
     pub fn buffered(&self) -> usize {
         let withheld = self.unaccepted.len() * size_of::<Unaccepted>();
         self.input.len() + withheld + self.incoming.as_ref().map_or(0, |incoming| incoming.data.len())
+    }
+
+    /// Returns the bytes of answers to the peer that wait.
+    ///
+    /// They are those made, and those of bundles that the caller has not accepted yet. More input makes more of them. So a caller reads no more while there are many, and a peer that reads nothing costs no memory.
+    pub fn unanswered(&self) -> usize {
+        self.output.len() + self.unaccepted_ends * ACK
     }
 
     /// Sends a bundle and returns the number of its transfer.
@@ -539,6 +560,11 @@ impl Session {
 
     fn handle_init(&mut self, init: &SessionInit<'_>) {
         let items = Extension::parse_all(init.extensions).unwrap_or_default();
+        if init.node.len() > LONGEST_NODE {
+            self.refusal = Some(Refusal::LongName(init.node.len()));
+            self.put(&Message::Terminate { is_reply: false, reason: termination::CONTACT_FAILURE });
+            return self.stop();
+        }
         let is_refused = items.iter().any(|item| item.is_critical && item.code != KEEPS_PARTS);
         if is_refused || init.segment_mru == 0 || init.transfer_mru == 0 {
             self.put(&Message::Terminate { is_reply: false, reason: termination::CONTACT_FAILURE });
@@ -568,7 +594,9 @@ impl Session {
             Some(incoming) => !flags.is_start() && incoming.transfer == transfer,
             None => flags.is_start(),
         };
-        if !is_expected {
+        // An empty segment that begins and ends nothing has no use, and each would have an acknowledgement.
+        let is_idle = data.is_empty() && !flags.is_start() && !flags.is_end();
+        if !is_expected || is_idle {
             self.put(&Message::Reject { reason: rejection::UNEXPECTED, header: 1 });
             return self.violate();
         }
@@ -620,6 +648,7 @@ impl Session {
             incoming.data.extend(data);
             let len = incoming.data.len() as u64;
             if self.config.is_deferred && (flags.is_end() || self.parts.is_some()) {
+                self.unaccepted_ends += usize::from(flags.is_end());
                 self.unaccepted.push_back(Unaccepted { flags, transfer, len });
             } else {
                 self.put(&Message::Ack { flags, transfer, len });

@@ -4,6 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -355,12 +356,39 @@ fn keep(folder: &Path, transaction: Transaction, file: &ReceivedFile) -> Result<
 /// Longest name of a file here, so that a suffix fits.
 const MAX_NAME: usize = 200;
 
-/// Returns a file's name without folders and control characters, and not too long.
+/// Characters without a width or with a direction: they make a name look like another.
+const INVISIBLE: [RangeInclusive<char>; 12] = [
+    '\u{ad}'..='\u{ad}',
+    '\u{600}'..='\u{605}',
+    '\u{61c}'..='\u{61c}',
+    '\u{6dd}'..='\u{6dd}',
+    '\u{70f}'..='\u{70f}',
+    '\u{180b}'..='\u{180f}',
+    '\u{200b}'..='\u{200f}',
+    '\u{2028}'..='\u{202f}',
+    '\u{2060}'..='\u{206f}',
+    '\u{feff}'..='\u{feff}',
+    '\u{fff9}'..='\u{fffb}',
+    '\u{e0000}'..='\u{e0fff}',
+];
+
+/// Returns a plain name for a file.
+///
+/// It is listed in its folder, and looks as it is. Folders are removed. A point or hyphen at the front, and control and invisible characters, are "_": no file is hidden or reads as an option.
 fn plain_name(name: &[u8]) -> String {
     let text = String::from_utf8_lossy(name);
     let name = Path::new(&*text).file_name().map(|name| name.to_string_lossy().into_owned());
-    let mut plain: String = name.unwrap_or_else(|| "file".to_owned());
-    plain = plain.chars().map(|letter| if letter.is_control() { '_' } else { letter }).collect();
+    let is_plain = |(n, letter): (usize, char)| {
+        let is_shown = !letter.is_control() && !INVISIBLE.iter().any(|range| range.contains(&letter));
+        is_shown && (n > 0 || !matches!(letter, '.' | '-' | '~'))
+    };
+    let name = name.unwrap_or_default();
+    let letters = name.trim().chars().enumerate();
+    let mut plain: String =
+        letters.map(|(n, letter)| if is_plain((n, letter)) { letter } else { '_' }).collect();
+    if plain.is_empty() {
+        plain = "file".to_owned();
+    }
     let longest = (0..=plain.len().min(MAX_NAME)).rev().find(|end| plain.is_char_boundary(*end));
     plain.truncate(longest.unwrap_or(0));
     plain
@@ -381,6 +409,14 @@ mod tests {
             (b"/", "file"),
             (b"a\x1b[2Jb\0c", "a_[2Jb_c"),
             (b"\xff", "\u{fffd}"),
+            (b".bashrc", "_bashrc"),
+            (b"/home/a/.ssh/..x", "_.x"),
+            (b"-rf", "_rf"),
+            (b" ", "file"),
+            (b" a b ", "a b"),
+            ("a\u{202e}gpj.exe".as_bytes(), "a_gpj.exe"),
+            ("\u{feff}.a\u{200d}b\u{2066}c".as_bytes(), "_.a_b_c"),
+            ("\u{fc}ber, 2. Fassung.txt".as_bytes(), "\u{fc}ber, 2. Fassung.txt"),
         ] {
             assert_eq!(plain_name(name), plain);
         }

@@ -11,7 +11,7 @@ use bentpipe_wire::dtn::mtcp;
 use bentpipe_wire::dtn::tcpcl::refusal;
 use rustix::event::PollFlags;
 
-use crate::link::{Link, SessionLink};
+use crate::link::{Link, Progress, READ, SessionLink};
 
 /// Shortest and longest wait before a connection is tried again.
 pub(super) const RETRY: (Span, Span) = (Span::from_secs(1), Span::from_secs(60));
@@ -95,6 +95,8 @@ pub(super) struct Peer {
     pub(super) paused_until: Time,
     /// Reason of the end.
     pub(super) failure: Option<String>,
+    /// Number of the turn in which it was read last.
+    pub(super) served: u64,
 }
 
 impl Peer {
@@ -112,6 +114,7 @@ impl Peer {
             part: None,
             paused_until: Time::ZERO,
             failure: None,
+            served: 0,
         }
     }
 
@@ -218,43 +221,76 @@ impl Dial {
     }
 }
 
+/// First byte of a bundle: an array of indefinite length (RFC 9171, section 4.1).
+const BUNDLE: u8 = 0x9f;
+
+/// Empty strings in a row that may be signs of life.
+///
+/// dtn7-go sends one after each bundle, and one in 5 s.
+const EMPTY: usize = 16;
+
 /// MTCP connection that brings bundles.
 pub(super) struct MtcpInput {
     pub(super) link: Link,
     pub(super) address: SocketAddr,
+    /// Number of the turn in which it was read last.
+    pub(super) served: u64,
     input: Vec<u8>,
     limit: u64,
 }
 
+/// Bundles that an MTCP connection has brought.
+pub(super) struct Brought {
+    pub(super) bundles: Vec<Vec<u8>>,
+    pub(super) progress: Progress,
+    /// Set if something else than a bundle follows. Nothing after it can be read.
+    pub(super) is_foreign: bool,
+}
+
 impl MtcpInput {
     pub(super) fn new(link: Link, address: SocketAddr, limit: u64) -> MtcpInput {
-        MtcpInput { link, address, input: Vec::new(), limit }
+        MtcpInput { link, address, served: 0, input: Vec::new(), limit }
     }
 
     pub(super) fn buffered(&self) -> usize {
         self.input.len()
     }
 
-    /// Reads, and returns whole bundles. `None` in the end: the connection is over.
-    pub(super) fn read(&mut self) -> (Vec<Vec<u8>>, bool) {
+    /// Reads up to `most` bytes, and returns whole bundles.
+    pub(super) fn read(&mut self, most: usize) -> Brought {
         let input = &mut self.input;
-        let mut is_open = self.link.read(&mut |bytes| input.extend(bytes)).unwrap_or(false);
-        let (mut bundles, mut at) = (Vec::new(), 0);
+        let progress = self.link.read(most, &mut |bytes| {
+            input.extend(bytes);
+            true
+        });
+        let (mut bundles, mut at, mut empty, mut is_foreign) = (Vec::new(), 0, 0, false);
         loop {
             match mtcp::read_head(&self.input[at..], self.limit) {
-                Ok(Some((len, head))) if self.input.len() - at >= head + len => {
-                    bundles.push(self.input[at + head..at + head + len].to_vec());
+                Ok(Some((len, head))) => {
+                    let rest = &self.input[at + head..];
+                    // The end of a long string of another kind is not waited for.
+                    empty = if len == 0 { empty + 1 } else { 0 };
+                    if empty > EMPTY || len > 0 && rest.first().is_some_and(|first| *first != BUNDLE) {
+                        is_foreign = true;
+                        // It is counted as a malformed bundle, if it is there.
+                        bundles.extend(rest.get(..len).filter(|rest| !rest.is_empty()).map(<[u8]>::to_vec));
+                        break;
+                    }
+                    let Some(bundle) = rest.get(..len) else { break };
+                    if len > 0 {
+                        bundles.push(bundle.to_vec());
+                    }
                     at += head + len;
                 }
-                Ok(_) => break,
+                Ok(None) => break,
                 Err(_) => {
-                    is_open = false;
+                    is_foreign = true;
                     break;
                 }
             }
         }
         self.input.drain(..at);
-        (bundles, is_open)
+        Brought { bundles, progress: progress.unwrap_or(Progress::Closed), is_foreign }
     }
 }
 
@@ -313,7 +349,8 @@ impl MtcpOutput {
             self.ids.push(id);
         }
         self.has_more = link.is_full();
-        let is_broken = link.flush().is_err() || !link.read(&mut |_| {}).unwrap_or(false);
+        let is_gone = |progress| progress == Progress::Closed;
+        let is_broken = link.flush().is_err() || link.read(READ, &mut |_| true).map_or(true, is_gone);
         let is_done = link.backlog() == 0;
         if is_broken {
             self.link = None;
@@ -330,7 +367,7 @@ impl MtcpOutput {
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
-    use std::io::Read;
+    use std::io::{Read, Write};
     use std::net::TcpListener;
 
     use bentpipe_dtn::node::{Config, Routing};
@@ -339,6 +376,37 @@ mod tests {
 
     use super::*;
     use crate::link::wait;
+
+    #[test]
+    fn strings_that_are_not_bundles_end_mtcp_and_signs_of_life_do_not() {
+        let bundle = [0x44, BUNDLE, 1, 2, 3];
+        for (sent, (bundles, is_foreign)) in [
+            (vec![0x40; EMPTY], (0, false)),
+            (vec![0x40; EMPTY + 1], (0, true)),
+            ([bundle.as_slice(), &[0x40; EMPTY]].concat().repeat(100), (100, false)),
+            ([bundle.as_slice(), &[0x41, 0]].concat(), (2, true)),
+            ([bundle.as_slice(), &[0x5a, 0, 1, 0, 0, 7]].concat(), (1, true)),
+            ([bundle.as_slice(), &[0x5a, 0, 1, 0, 0, BUNDLE]].concat(), (1, false)),
+            ([bundle.as_slice(), b"GET / HTTP/1.1"].concat(), (2, true)),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+            let address = listener.local_addr().expect("an address");
+            let mut sender = std::net::TcpStream::connect(address).expect("a listener");
+            sender.write_all(&sent).expect("a connection");
+            drop(sender);
+            let (stream, _) = listener.accept().expect("a connection");
+            let mut input = MtcpInput::new(Link::new(stream).expect("a socket"), address, 1 << 20);
+            let (mut found, mut ended) = (0, false);
+            loop {
+                let Brought { bundles, progress, is_foreign } = input.read(READ);
+                (found, ended) = (found + bundles.len(), ended || is_foreign);
+                if progress == Progress::Closed {
+                    break;
+                }
+            }
+            assert_eq!((found, ended), (bundles, is_foreign), "{sent:?}");
+        }
+    }
 
     #[test]
     fn a_neighbour_over_mtcp_is_sent_to_while_bundles_wait() {

@@ -8,16 +8,17 @@ mod operate;
 mod parts;
 mod places;
 mod sharing;
+mod turns;
 mod watch;
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
 use accept::Origin;
-use bentpipe_dtn::node::{Arrival, Config, Node, Share};
+use bentpipe_dtn::node::{Arrival, Config, Node};
 use bentpipe_dtn::session::{self, Event};
 use bentpipe_emu::{Clock, Monotonic, exporter};
 use bentpipe_units::{Span, Time};
@@ -34,11 +35,13 @@ use super::file::{Listen, Neighbour, NodeFile, NodeId, NodeLayer};
 use super::identity::expiry;
 use super::journal::{Content, Journal, Kept, Slot};
 use super::local::Mailboxes;
+use super::names::{Names, shown};
 use super::peers::{Dial, Item, MtcpInput, MtcpOutput, Peer, Role, Verdict};
-use super::radio::{Arrived, Radio, first_session, is_datagram};
+use super::radio::{Radio, first_session, is_datagram};
 use super::rare::Rare;
 use super::schedule::{Schedule, opening, routing, schedule};
 use crate::clock::dtn_time;
+use crate::host::host_key;
 use crate::link::{Link, SessionLink, wait};
 use crate::tls::Security;
 
@@ -46,8 +49,6 @@ use crate::tls::Security;
 const LONGEST_WAIT: Span = Span::from_millis(50);
 /// Maximum number of connections.
 const MAX_CONNECTIONS: usize = 1024;
-/// Maximum number of nodes of scheme dtn.
-const MAX_NAMES: usize = 10_000;
 /// Connections of a listener that are accepted in a turn.
 const ACCEPTED: usize = 128;
 /// Memory of a stored bundle in addition to its bytes.
@@ -79,7 +80,7 @@ pub struct Daemon {
     listeners: Vec<(Listen, TcpListener)>,
     security: Security,
     peers: BTreeMap<u64, Peer>,
-    inputs: Vec<MtcpInput>,
+    inputs: BTreeMap<u64, MtcpInput>,
     outputs: Vec<MtcpOutput>,
     dials: Vec<Dial>,
     schedule: Option<Schedule>,
@@ -88,6 +89,8 @@ pub struct Daemon {
     offset: Span,
     next_local: u64,
     next_peer: u64,
+    /// Number of this turn.
+    turn: u64,
     next_sweep: Time,
     /// Set if bundles came in datagrams in this turn.
     has_datagrams: bool,
@@ -96,8 +99,7 @@ pub struct Daemon {
     rare: Rare,
     /// Lines about configured neighbours, which those about others do not crowd out.
     complaints: Rare,
-    /// Identifiers of nodes of scheme dtn by their numbers.
-    names: BTreeMap<u64, Eid>,
+    names: Names,
     control: Option<Control>,
     /// Pages of the exporter, if there is one.
     pages: Option<exporter::Shared>,
@@ -148,7 +150,7 @@ impl Daemon {
             listeners: Vec::new(),
             security,
             peers: BTreeMap::new(),
-            inputs: Vec::new(),
+            inputs: BTreeMap::new(),
             outputs: Vec::new(),
             dials: Vec::new(),
             schedule,
@@ -156,13 +158,14 @@ impl Daemon {
             offset: Span::from_millis(offset),
             next_local: content.next,
             next_peer: 0,
+            turn: 0,
             next_sweep: Time::ZERO,
             has_datagrams: false,
             counters: Counters::default(),
             log: Vec::new(),
             rare: Rare::default(),
             complaints: Rare::default(),
-            names: BTreeMap::new(),
+            names: Names::default(),
             control: None,
             pages: None,
             file,
@@ -285,27 +288,29 @@ impl Daemon {
         let destinations = self.file.routes.keys().filter_map(|to| to.parse().ok());
         let neighbours = self.file.neighbour.iter().map(|neighbour| neighbour.node.clone());
         for node in destinations.chain(neighbours).collect::<Vec<NodeId>>() {
-            self.know_name(&node);
+            let is_noted = self.names.configure(&node);
+            if let Some(name) = node.name.filter(|_| is_noted) {
+                self.node.set_name(&name, node.number);
+            }
         }
     }
 
-    /// Returns `true` if no other node of scheme dtn has the same number. It is noted then.
-    fn know_name(&mut self, node: &NodeId) -> bool {
-        let Some(name) = &node.name else { return true };
-        if self.names.len() >= MAX_NAMES && !self.names.contains_key(&node.number) {
-            return false;
-        }
-        let is_own = *self.names.entry(node.number).or_insert_with(|| name.clone()) == *name;
-        if is_own {
+    /// Returns `true` if a node that a host has stated is noted.
+    ///
+    /// Another node of scheme dtn may have its number.
+    fn know_stated(&mut self, node: &NodeId, host: IpAddr) -> bool {
+        let (is_noted, forgotten) = self.names.state(node, host_key(host));
+        forgotten.iter().for_each(|name| self.node.forget_name(name));
+        if let Some(name) = node.name.as_ref().filter(|_| is_noted) {
             self.node.set_name(name, node.number);
         }
-        is_own
+        is_noted
     }
 
     /// Returns a node as the log names it.
     fn name_of(&self, number: u64) -> String {
-        match self.names.get(&number) {
-            Some(name) => name.to_string(),
+        match self.names.get(number) {
+            Some(name) => shown(&name.to_string()),
             None if number == 0 => "an unknown node".to_owned(),
             None => number.to_string(),
         }
@@ -356,6 +361,7 @@ impl Daemon {
     fn turn(&mut self) -> Result<(), String> {
         self.wait();
         let now = self.now();
+        self.turn += 1;
         self.accept_connections(now);
         self.dial(now);
         self.receive(now);
@@ -393,8 +399,8 @@ impl Daemon {
         let sessions = self.peers.values().map(|peer| peer.connection.session.next_timeout());
         let first = sessions.min().unwrap_or(Time::NEVER).min(self.node.next_timeout());
         let until = first.min(self.radio.next_timeout(&self.node));
-        let links = self.peers.values().map(|peer| &peer.connection.link);
-        let links = links.chain(self.inputs.iter().map(|input| &input.link));
+        let sessions = self.peers.values().map(|peer| peer.connection.interest());
+        let links = sessions.chain(self.inputs.values().map(|input| input.link.interest()));
         let listeners = self.listeners.iter().map(|(_, listener)| listener.as_fd());
         let others = listeners
             .chain(self.radio.descriptors())
@@ -402,10 +408,7 @@ impl Daemon {
             .map(|fd| (fd, PollFlags::IN));
         let outputs = self.outputs.iter().filter_map(MtcpOutput::interest);
         let operators = self.control.iter().flat_map(Control::interests);
-        wait(
-            links.map(Link::interest).chain(outputs).chain(operators).chain(others),
-            (until - now).min(LONGEST_WAIT),
-        );
+        wait(links.chain(outputs).chain(operators).chain(others), (until - now).min(LONGEST_WAIT));
     }
 
     /// Returns the settings of a session. With `is_reactive` parts of cut transfers may be kept.
@@ -433,7 +436,9 @@ impl Daemon {
                 }
                 let listen = self.listeners[n].0;
                 if listen.layer == NodeLayer::Mtcp {
-                    self.inputs.push(MtcpInput::new(link, address, self.file.max_bundle.get()));
+                    let input = MtcpInput::new(link, address, self.file.max_bundle.get());
+                    self.inputs.insert(self.next_peer, input);
+                    self.next_peer += 1;
                     continue;
                 }
                 let security = self.security.with_policy(listen.tls);
@@ -480,61 +485,6 @@ impl Daemon {
                 }
             }
         }
-    }
-
-    fn receive(&mut self, now: Time) {
-        for id in self.peers.keys().copied().collect::<Vec<_>>() {
-            self.receive_of(id, now);
-        }
-        let mut inputs = std::mem::take(&mut self.inputs);
-        inputs.retain_mut(|input| {
-            let (bundles, is_open) = input.read();
-            let share = self.share_at(input.address);
-            // Nothing is acknowledged on MTCP, so what is refused is lost.
-            for bytes in bundles {
-                let origin = Origin { from: 0, is_own: false, share, arrival: Arrival::Final };
-                let _ = self.take(&bytes, origin, now);
-            }
-            is_open
-        });
-        self.inputs = inputs;
-        let mut arrived = self.radio.receive(now);
-        arrived.extend(self.radio.events(&mut self.node, now));
-        self.has_datagrams |= !arrived.is_empty();
-        for Arrived { from, bytes, session } in arrived {
-            let taken = match bytes.len() as u64 > self.file.max_bundle.get() {
-                true => {
-                    self.counters.no_room += 1;
-                    Err(refusal::NO_RESOURCES)
-                }
-                false => {
-                    let arrival = session.map_or(Arrival::Final, |_| Arrival::Refusable);
-                    let share = if from == 0 { Share::Unproven } else { Share::Known };
-                    self.take(&bytes, Origin { from, is_own: false, share, arrival }, now)
-                }
-            };
-            // No report has left yet. Of a block of several bundles, those that were taken are known when they come again.
-            match (taken, session) {
-                (Err(refusal::NO_RESOURCES), Some(session)) => self.radio.engine.refuse(session),
-                (Ok(()), Some(session)) => self.fresh.sessions.push(session),
-                _ => {}
-            }
-        }
-    }
-
-    /// Reads a peer and handles its events.
-    fn receive_of(&mut self, id: u64, now: Time) {
-        let Some(peer) = self.peers.get_mut(&id) else { return };
-        let failure = match peer.connection.read(now) {
-            Ok(true) => None,
-            Ok(false) => Some("closed by the peer".to_owned()),
-            Err(problem) => Some(problem),
-        };
-        if failure.is_some() {
-            peer.failure = failure;
-            peer.connection.session.disconnect();
-        }
-        self.handle_events(id, now);
     }
 
     fn handle_events(&mut self, id: u64, now: Time) {
@@ -721,9 +671,8 @@ impl Daemon {
                 peer.failure = Some(problem);
                 peer.connection.session.disconnect();
             }
-            if peer.connection.session.is_ended() {
-                self.receive_of(id, now);
-            }
+            self.end_unread(id, now);
+            self.handle_events(id, now);
         }
     }
 }

@@ -88,6 +88,11 @@ impl Node {
         self.names.insert(eid.node(), number);
     }
 
+    /// Forgets the number of a node of [`Node::set_name`].
+    pub fn forget_name(&mut self, eid: &Eid) {
+        self.names.remove(&eid.node());
+    }
+
     /// Returns the number of an endpoint's node, if it has one.
     pub fn number(&self, eid: &Eid) -> Option<u64> {
         super::number(&self.names, eid)

@@ -26,6 +26,7 @@ impl Session {
         while let Some(Unaccepted { flags, transfer, len }) = self.unaccepted.pop_front() {
             self.put(&Message::Ack { flags, transfer, len });
             if flags.is_end() {
+                self.unaccepted_ends -= 1;
                 return self.end_if_idle();
             }
         }
@@ -35,6 +36,7 @@ impl Session {
     pub fn decline(&mut self, reason: u8) {
         while let Some(Unaccepted { flags, transfer, .. }) = self.unaccepted.pop_front() {
             if flags.is_end() {
+                self.unaccepted_ends -= 1;
                 self.put(&Message::Refuse { reason, transfer });
                 return self.end_if_idle();
             }

@@ -52,6 +52,58 @@ fn bundles_cross_in_both_directions_and_the_session_ends() {
 }
 
 #[test]
+fn segments_without_use_are_rejected_and_end_the_session() {
+    let [_, mut other] = pair();
+    let segment = |flags: u8, data: &[u8]| {
+        let mut bytes = Vec::new();
+        Message::Segment { flags: SegmentFlags(flags), transfer: 0, extensions: &[], data }.emit(&mut bytes);
+        bytes
+    };
+    other.handle_bytes(&segment(2, &[]), at(1));
+    other.handle_bytes(&segment(0, &[7]), at(1));
+    other.handle_bytes(&segment(1, &[]), at(1));
+    assert_eq!(events(&mut other), [Event::Received(vec![7])], "the first and the last may be empty");
+    other.handle_bytes(&segment(2, &[1]), at(1));
+    let _ = other.poll_output(at(1));
+    for _ in 0..1000 {
+        other.handle_bytes(&segment(0, &[]), at(1));
+    }
+    assert!(other.is_ended() && other.poll_output(at(1)).len() < 100, "no answer to each");
+}
+
+#[test]
+fn a_peer_with_a_long_identifier_is_refused() {
+    for (len, is_welcome) in [(LONGEST_NODE, true), (LONGEST_NODE + 1, false)] {
+        let name = format!("dtn://{}/", "a".repeat(len - 7));
+        let [mut one, mut other] = ["ipn:1.0", &name].map(|node| Session::new(config(node), at(0)));
+        pump([&mut one, &mut other], 700, at(0));
+        assert_eq!((one.is_established(), one.refusal().is_none()), (is_welcome, is_welcome));
+    }
+    assert!(Refusal::LongName(2000).to_string().contains("has 2000 B, expected 1024 B at most"));
+}
+
+#[test]
+fn answers_that_wait_are_counted() {
+    let [mut one, mut other] =
+        [false, true].map(|is_deferred| Session::new(Config { is_deferred, ..config("ipn:1.0") }, at(0)));
+    pump([&mut one, &mut other], 700, at(0));
+    for _ in 0..10 {
+        one.send(vec![7; 10]);
+    }
+    let bytes = one.poll_output(at(1));
+    other.handle_bytes(&bytes, at(1));
+    assert_eq!(other.unanswered(), 10 * ACK, "they wait for the caller");
+    (0..5).for_each(|_| other.accept());
+    assert_eq!(other.unanswered(), 10 * ACK, "they wait for the connection");
+    let sent = other.poll_output(at(1)).len();
+    assert_eq!((sent, other.unanswered()), (5 * ACK, 5 * ACK));
+    (0..5).for_each(|_| other.decline(refusal::NO_RESOURCES));
+    assert!((1..5 * ACK).contains(&other.unanswered()), "refusals are shorter");
+    let _ = other.poll_output(at(1));
+    assert_eq!(other.unanswered(), 0);
+}
+
+#[test]
 fn bundles_that_have_not_begun_fail_when_the_peer_ends() {
     let [mut one, mut other] = pair();
     one.end(termination::UNKNOWN);

@@ -23,11 +23,28 @@ pub(super) struct Origin {
     pub(super) arrival: Arrival,
 }
 
+/// Reason for which bytes were not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// Bytes without a readable primary block.
+    Unreadable,
+    /// Reason code of TCPCL.
+    For(u8),
+}
+
 impl Daemon {
     /// Accepts a bundle, or returns the reason for which it is refused.
     pub(super) fn take(&mut self, bytes: &[u8], origin: Origin, now: Time) -> Result<(), u8> {
+        self.take_any(bytes, origin, now).map_err(|refused| match refused {
+            Refused::Unreadable => refusal::NOT_ACCEPTABLE,
+            Refused::For(reason) => reason,
+        })
+    }
+
+    /// Accepts bytes that are to be a bundle.
+    pub(super) fn take_any(&mut self, bytes: &[u8], origin: Origin, now: Time) -> Result<(), Refused> {
         match Bundle::receive(bytes) {
-            Ok(bundle) => self.accept(bundle, bytes, origin, now),
+            Ok(bundle) => self.accept(bundle, bytes, origin, now).map_err(Refused::For),
             Err(malformed) => {
                 let from = self.name_of(origin.from);
                 self.rare.say(
@@ -39,7 +56,10 @@ impl Daemon {
                     true => self.counters.malformed += 1,
                     false => self.node.reject_for(&malformed, origin.share, now),
                 }
-                Err(refusal::NOT_ACCEPTABLE)
+                match malformed.primary {
+                    None => Err(Refused::Unreadable),
+                    Some(_) => Err(Refused::For(refusal::NOT_ACCEPTABLE)),
+                }
             }
         }
     }

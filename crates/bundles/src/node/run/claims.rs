@@ -10,6 +10,7 @@ use bentpipe_wire::dtn::eid::Eid;
 use super::super::echo::is_own;
 use super::super::file::{Neighbour, NodeId, NodeLayer};
 use super::super::local::service;
+use super::super::names::shown;
 use super::super::peers::{Dial, Peer, Role};
 use super::{Daemon, layer_name};
 use crate::tls::Policy;
@@ -39,11 +40,11 @@ impl Daemon {
     /// Notes who the peer is.
     pub(super) fn establish(&mut self, id: u64, node: &str, now: Time) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
+        let address = peer.address;
         let (eid, mut doubt) = (node.parse::<Eid>(), None);
         let role = match &eid {
             Ok(eid) if eid.is_at(&self.file.eid) && is_own(service(eid)) => {
                 let service = service(eid);
-                let address = peer.address;
                 peer.connection.session.end(4);
                 let line = format!(
                     "{address}: refused an application at service {service}, which the node serves itself"
@@ -54,7 +55,7 @@ impl Daemon {
             _ => {
                 let claim = eid.as_ref().ok().filter(|eid| !eid.is_at(&self.file.eid));
                 match claim.and_then(|eid| Some((eid, NodeId::of(eid)?))) {
-                    Some((eid, node)) if self.know_name(&node) => {
+                    Some((eid, node)) if self.know_stated(&node, address.ip()) => {
                         let Some(peer) = self.peers.get(&id) else { return };
                         let (role, why) = self.role_of(peer, eid, node.number);
                         doubt = why;
@@ -73,7 +74,6 @@ impl Daemon {
         }
         match role {
             Role::Neighbour(number) => {
-                let address = peer.address;
                 self.say_of(address, format!("neighbour {} connected, {address}", self.name_of(number)), now);
                 self.dials.iter_mut().filter(|dial| dial.number == number).for_each(Dial::succeed);
                 if self.schedule.as_ref().is_none_or(|schedule| !schedule.contacts.contains_key(&number)) {
@@ -81,11 +81,10 @@ impl Daemon {
                 }
             }
             Role::Application(service) => {
-                let address = peer.address;
                 self.say_of(address, format!("application at service {service} connected"), now);
             }
             Role::Guest(number) => {
-                let (address, why) = (peer.address, doubt.unwrap_or_default());
+                let why = doubt.unwrap_or_default();
                 let name = self.name_of(number);
                 self.say_of(
                     address,
@@ -102,7 +101,7 @@ impl Daemon {
         // What the node has connected to itself may name a service, as a program that receives does.
         let doubt = match is_node(eid) || peer.dialled == Some(number) {
             true => self.doubt(peer, number),
-            false => Some(format!("{eid} is not the identifier of a node")),
+            false => Some(format!("{} is not the identifier of a node", shown(&eid.to_string()))),
         };
         match doubt {
             None => (Role::Neighbour(number), None),
@@ -122,7 +121,10 @@ impl Daemon {
                 let mut ends = schedule.plan.contacts.iter().flat_map(|contact| [contact.from, contact.to]);
                 !schedule.contacts.contains_key(&number) && ends.any(|end| end == number)
             });
-            return is_elsewhere.then(|| format!("the contact plan has {name} elsewhere"));
+            if is_elsewhere {
+                return Some(format!("the contact plan has {name} elsewhere"));
+            }
+            return self.doubt_unlisted(peer, &name);
         };
         if neighbour.layer != NodeLayer::Tcpcl {
             return Some(format!("{name} is a neighbour on {}", layer_name(neighbour.layer)));
@@ -132,6 +134,21 @@ impl Daemon {
         }
         let other = neighbour.at.filter(|at| !is_there(peer, *at))?;
         Some(format!("{name} is at {}", other.ip()))
+    }
+
+    /// Returns the reason for which an unlisted node gets no bundles.
+    ///
+    /// With a default route or copies the node file says where bundles for all nodes go. Without, a session is the only way to such a node.
+    fn doubt_unlisted(&self, peer: &Peer, name: &str) -> Option<String> {
+        if peer.connection.proves_node() {
+            return None;
+        }
+        let why = match (&self.file.routing, self.file.routes.contains_key("default")) {
+            (Some(_), _) => "copies go to neighbours in the node file",
+            (None, true) => "the node file has a default route",
+            (None, false) => return None,
+        };
+        Some(format!("{why}, and {name} is not a neighbour in it"))
     }
 
     /// Ends sessions with peers that are not believed any more.

@@ -12,9 +12,9 @@ use super::Daemon;
 
 /// Place of a connection that others began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+pub(super) enum Place {
     Session(u64),
-    Input(usize),
+    Input(u64),
 }
 
 impl Daemon {
@@ -25,11 +25,11 @@ impl Daemon {
         let accepted = self.peers.iter().filter(|(_, peer)| peer.dialled.is_none());
         let peers =
             accepted.map(|(id, peer)| (peer.address.ip(), (peer.role != Role::Unknown, Place::Session(*id))));
-        let inputs = self.inputs.iter().enumerate();
-        let inputs = inputs.map(|(n, input)| (input.address.ip(), (true, Place::Input(n))));
+        let inputs = self.inputs.iter();
+        let inputs = inputs.map(|(id, input)| (input.address.ip(), (true, Place::Input(*id))));
         match shares::gives_way(peers.chain(inputs), host) {
             None => return false,
-            Some((_, Place::Input(n))) => drop(self.inputs.remove(n)),
+            Some((_, Place::Input(id))) => drop(self.inputs.remove(&id)),
             Some((_, Place::Session(id))) => {
                 if let Some(peer) = self.peers.get_mut(&id) {
                     peer.failure = Some("its host had the most of all connections".to_owned());
@@ -46,16 +46,16 @@ impl Daemon {
     /// It is the one with most of the host that has most. Known neighbours and applications stay while others have some.
     pub(super) fn bound_incomplete(&mut self) {
         let of_peers: usize = self.peers.values().map(|peer| peer.connection.session.buffered()).sum();
-        let of_inputs: usize = self.inputs.iter().map(MtcpInput::buffered).sum();
+        let of_inputs: usize = self.inputs.values().map(MtcpInput::buffered).sum();
         if (of_peers + of_inputs) as u64 <= self.file.storage.get() {
             return;
         }
         let peers = self.peers.iter();
         let peers = peers
             .map(|(id, peer)| (self.share_of(peer), peer.connection.session.buffered(), Place::Session(*id)));
-        let inputs = self.inputs.iter().enumerate();
+        let inputs = self.inputs.iter();
         let inputs =
-            inputs.map(|(n, input)| (self.share_at(input.address), input.buffered(), Place::Input(n)));
+            inputs.map(|(id, input)| (self.share_at(input.address), input.buffered(), Place::Input(*id)));
         let mut by_share: BTreeMap<Share, (usize, (usize, Place))> = BTreeMap::new();
         for (share, size, place) in peers.chain(inputs).filter(|(_, size, _)| *size > 0) {
             let (sum, most) = by_share.entry(share).or_insert((0, (size, place)));
@@ -64,7 +64,7 @@ impl Daemon {
         }
         let worst = by_share.into_iter().max_by_key(|(share, (sum, _))| (share.is_guest(), *sum));
         match worst.map(|(_, (_, (_, place)))| place) {
-            Some(Place::Input(n)) => drop(self.inputs.remove(n)),
+            Some(Place::Input(id)) => drop(self.inputs.remove(&id)),
             Some(Place::Session(id)) => {
                 if let Some(peer) = self.peers.get_mut(&id) {
                     peer.failure = Some("incomplete bundles exceed the storage".to_owned());

@@ -8,13 +8,11 @@ use bentpipe_units::Time;
 use bentpipe_wire::dtn::admin::reason;
 
 use super::super::counters::prometheus;
+use super::super::names::shown;
 use super::super::peers::Role;
 use super::super::rare::OF_HOST;
 use super::Daemon;
 use crate::host::host_key;
-
-/// Characters of a peer's name in the log.
-const MAX_NAME: usize = 100;
 
 impl Daemon {
     /// Serves the counters to Prometheus at an address on loopback.
@@ -63,7 +61,7 @@ impl Daemon {
     }
 
     fn describe(&self, problem: &Problem) -> (String, String) {
-        let node = problem.destination.node();
+        let node = shown(&problem.destination.node().to_string());
         let what = match problem.reason {
             reason::UNAVAILABLE => "no node has this endpoint",
             reason::NO_CONTACT => "the contact plan has no contact on the way any more",
@@ -89,8 +87,8 @@ impl Daemon {
     /// Ends the session of a peer that is neither a neighbour nor an application.
     pub(super) fn refuse_peer(&mut self, id: u64, node: &str, now: Time) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        let name: String = node.chars().take(MAX_NAME).collect();
-        let (address, line) = (peer.address, format!("{}: refused a peer that is {name:?}", peer.address));
+        let (address, line) =
+            (peer.address, format!("{}: refused a peer that is {:?}", peer.address, shown(node)));
         peer.connection.session.end(4);
         self.say_of(address, line, now);
     }
