@@ -778,6 +778,27 @@ fn members_of_a_group_lose_packets_with_their_fragments() {
     assert!(waits < 20, "what is lost is not in flight: {waits}");
 }
 
+/// Bit errors give fragments a wrong port. What is joined of them has no listener at a member.
+#[test]
+fn damaged_fragments_of_groups_are_in_the_account() {
+    let udp =
+        "{ kind = \"udp\", pattern = { kind = \"constant\", interval = \"3 ms\" }, payload = \"600 B\" }";
+    for (members, mtu) in [("\"z\"", 1500), ("\"z\"", 300), ("\"z\", \"y\"", 1500), ("\"z\", \"y\"", 300)] {
+        let run = Run::new(&format!(
+            "title = \"t\"\nduration = \"40 s\"\nnode.a = {{}}\nnode.r = {{ kind = \"router\" }}\nnode.z = {{}}\nnode.y = {{}}\n\
+             group.g = {{ members = [{members}] }}\n\
+             link.up = {{ between = [\"a\", \"r\"], rate = \"10 Mbit/s\", delay = \"10 ms\", mtu = \"{mtu} B\", \
+             forward.channel = {{ kind = \"bit-errors\", ber = 6e-5 }} }}\n\
+             link.one = {{ between = [\"r\", \"z\"], rate = \"10 Mbit/s\", delay = \"10 ms\", mtu = \"300 B\" }}\n\
+             link.two = {{ between = [\"r\", \"y\"], rate = \"10 Mbit/s\", delay = \"10 ms\" }}\n{}",
+            flow("f", udp).replace("to = \"b\"", "to = \"g\"")
+        ));
+        run.check(&format!("group of {members} over {mtu}"));
+        let no_listener = run.packets("flow.f.sender", LedgerColumn::Dropped, ("no-listener", "node.z"));
+        assert!(no_listener > 0, "group of {members} over {mtu}: {:#?}", run.ledger);
+    }
+}
+
 #[test]
 fn a_flow_completes_once_nothing_is_on_its_way() {
     let udp = "{ kind = \"udp\", pattern = { kind = \"constant\", interval = \"100 ms\" }, payload = \"1000 B\", packets = 80 }";
