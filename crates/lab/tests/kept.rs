@@ -195,6 +195,22 @@ fn one_short_packet_is_short_on_every_link() {
     }
 }
 
+/// Without timestamps one segment at a time shows a round trip, and laws that go by delays know less.
+#[test]
+fn laws_of_delays_have_fewer_samples_without_timestamps() {
+    for (rate, delay, back, size) in
+        [(1465, 28, 283, "90 kB"), (4000, 100, 20_000, "300 kB"), (1000, 5, 300, "30 kB")]
+    {
+        let line = format!(
+            "forward.rate = \"{rate} kbit/s\"\nreturn.rate = \"{back} kbit/s\"\ndelay = \"{delay} ms\"\nmtu = \"576 B\""
+        );
+        for controller in ["vegas", "cubic", "hybla", "bbr"] {
+            let tcp = format!("controller = \"{controller}\", timestamps = false");
+            keeps(&row(&[&line], &transfer(size, &tcp)), 2.0);
+        }
+    }
+}
+
 /// Where ACKs release few segments, those that its application writes come with the first of them.
 #[test]
 fn bursts_at_the_start_are_counted() {
