@@ -724,7 +724,7 @@ fn a_target_below_the_time_of_a_packet_is_noted() {
     for (kind, target) in [("codel", 5), ("fq-codel", 5), ("pie", 15)] {
         let line = |rate: &str| format!("{rate}\ndelay = \"10 ms\"\nqueue = {{ kind = \"{kind}\" }}\n");
         let note = format!(
-            "the target of its queue, {target} ms, is less than the 16.4 ms of a packet of 1028 B on the line"
+            "the target of its queue, {target}.0 ms, is less than the 16.4 ms of a packet of 1028 B on the line"
         );
         assert!(shown(&line("rate = \"500 kbit/s\"")).contains(&note), "{note}");
         assert!(!shown(&line("rate = \"4 Mbit/s\"")).contains("the target of its queue"), "{kind}");
