@@ -319,7 +319,9 @@ impl Tag {
         (accounts.into_iter().map(Tag::of).collect(), times)
     }
 
-    /// Keeps the times at which packets were created that travel as one, if there is one for each.
+    /// Keeps the times at which packets that travel as one were created.
+    ///
+    /// There is one for each, or they are left out.
     pub(crate) fn know_times(&self, times: Vec<Time>) {
         if let Some(bundle) = self.get().checked_sub(BUNDLE).filter(|_| !times.is_empty()) {
             with_book(|book, _| book.know_times(bundle, times));
