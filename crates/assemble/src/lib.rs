@@ -320,6 +320,8 @@ impl<'a> Plan<'a> {
         let gates = real(&mut nodes, site);
         let interfaces = links::Interfaces::new(&self.topology, &nodes);
         let nodes = nodes.install(site, &mut router);
+        // Its trees are large where many nodes are.
+        drop(router);
         let left = roles.take_artefacts();
         let roles = roles.install(&nodes, site);
         let mut assemblies = Medium::assemblies(&members, &self.scenario.shared);

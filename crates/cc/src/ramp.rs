@@ -45,6 +45,8 @@ pub struct Ramp<'a> {
     pub tick: Span,
     /// Time since a tick at the SYN.
     pub phase: Span,
+    /// Set if one segment at a time shows the round trip, as without timestamps.
+    pub times_one: bool,
     /// Most segments that are sent for one ACK.
     pub burst: u32,
     /// Most segments that are sent at first.
@@ -169,6 +171,8 @@ struct Walk<'a> {
     on_way: VecDeque<(Time, Pending)>,
     /// Number of segments that may be sent before the next ACK.
     burst: u32,
+    /// Position behind the segment that is timed alone, and its sending.
+    timed: Option<(u64, Time)>,
     /// Arrival of the last segment.
     last: Time,
     /// Time at which the way back takes the next ACK.
@@ -212,6 +216,7 @@ impl<'a> Walk<'a> {
             segments: 0,
             pending: Pending { segments: 0, bytes: 0, sent: now, first: now, arrival: now },
             on_way: VecDeque::new(),
+            timed: None,
             last: now,
             acks_from: now,
             arrivals: VecDeque::new(),
@@ -302,6 +307,9 @@ impl<'a> Walk<'a> {
         // A sender that paces sends with its own timer.
         self.burst -= u32::from(self.controller.pacing_rate().is_none());
         (self.flight, self.segments) = (self.flight + bytes, self.segments + 1);
+        if self.path.times_one {
+            self.timed.get_or_insert((self.acked + self.flight, at));
+        }
         if self.waits_for_acks() {
             self.arrived_by(self.now);
             self.arrivals.push_back((self.last, bytes));
@@ -352,20 +360,29 @@ impl<'a> Walk<'a> {
         waits
     }
 
+    /// Returns the round trip that an ACK shows. The first of its segments was sent at a time.
+    fn measured(&mut self, sent: Time, at: Time) -> Option<Span> {
+        if !self.path.times_one {
+            return Some(self.path.measured(sent, at));
+        }
+        let (_, sent) = self.timed.take_if(|(end, _)| *end <= self.acked)?;
+        Some(self.path.measured(sent, at))
+    }
+
     fn take_ack(&mut self) {
         let Some((at, Pending { bytes, sent, .. })) = self.on_way.pop_front() else { return };
-        let rtt = self.path.measured(sent, at);
         (self.now, self.flight, self.acks) = (at, self.flight.saturating_sub(bytes), self.acks + 1);
         self.burst = self.path.burst;
         self.acked += bytes;
-        self.estimator.sample(rtt);
+        let rtt = self.measured(sent, at);
+        rtt.into_iter().for_each(|rtt| self.estimator.sample(rtt));
         self.controller.on_ack(&Ack {
             now: at,
             acked: bytes,
             delivered: bytes,
             flight: self.flight,
             pipe: self.flight,
-            rtt: Some(rtt),
+            rtt,
             srtt: self.estimator.srtt(),
             min_rtt: self.estimator.min_rtt(),
             cwnd_limited: true,
@@ -399,6 +416,7 @@ mod tests {
             alone: 0,
             tick: Span::ZERO,
             phase: Span::ZERO,
+            times_one: false,
             burst: u32::MAX,
             first_burst: u32::MAX,
             target: 1_000_000,

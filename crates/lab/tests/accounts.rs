@@ -778,6 +778,80 @@ fn members_of_a_group_lose_packets_with_their_fragments() {
     assert!(waits < 20, "what is lost is not in flight: {waits}");
 }
 
+/// Bit errors give fragments a wrong port. What is joined of them has no listener at a member.
+#[test]
+fn damaged_fragments_of_groups_are_in_the_account() {
+    let udp =
+        "{ kind = \"udp\", pattern = { kind = \"constant\", interval = \"3 ms\" }, payload = \"600 B\" }";
+    for (members, mtu) in [("\"z\"", 1500), ("\"z\"", 300), ("\"z\", \"y\"", 1500), ("\"z\", \"y\"", 300)] {
+        let run = Run::new(&format!(
+            "title = \"t\"\nduration = \"40 s\"\nnode.a = {{}}\nnode.r = {{ kind = \"router\" }}\nnode.z = {{}}\nnode.y = {{}}\n\
+             group.g = {{ members = [{members}] }}\n\
+             link.up = {{ between = [\"a\", \"r\"], rate = \"10 Mbit/s\", delay = \"10 ms\", mtu = \"{mtu} B\", \
+             forward.channel = {{ kind = \"bit-errors\", ber = 6e-5 }} }}\n\
+             link.one = {{ between = [\"r\", \"z\"], rate = \"10 Mbit/s\", delay = \"10 ms\", mtu = \"300 B\" }}\n\
+             link.two = {{ between = [\"r\", \"y\"], rate = \"10 Mbit/s\", delay = \"10 ms\" }}\n{}",
+            flow("f", udp).replace("to = \"b\"", "to = \"g\"")
+        ));
+        run.check(&format!("group of {members} over {mtu}"));
+        let no_listener = run.packets("flow.f.sender", LedgerColumn::Dropped, ("no-listener", "node.z"));
+        assert!(no_listener > 0, "group of {members} over {mtu}: {:#?}", run.ledger);
+    }
+}
+
+/// A group behind two routers, with faults and MTUs of its links.
+fn generated_group(stream: &mut RandomStream) -> String {
+    let mut one = |of: &[&str]| of[(stream.unit() * of.len() as f64) as usize].to_owned();
+    let faults = [
+        "",
+        "",
+        "{ kind = \"packet-errors\", loss = 0.1 }",
+        "{ kind = \"bit-errors\", ber = 6e-5 }",
+        "{ kind = \"duplication\", probability = 0.3 }",
+        "{ kind = \"reordering\", probability = 0.1, delay = \"30 ms\" }",
+        "{ kind = \"outages\", outages = [{ at = \"3 s\", lasts = \"2 s\" }] }",
+        "[{ kind = \"duplication\", probability = 0.2 }, { kind = \"bit-errors\", ber = 3e-5 }]",
+        "[{ kind = \"bit-errors\", ber = 3e-5 }, { kind = \"duplication\", probability = 0.2 }]",
+    ];
+    let mut link = |name: &str, from: &str, to: &str| {
+        let mtu = one(&["", "", "mtu = \"300 B\"\n", "mtu = \"576 B\"\n"]);
+        let rate = one(&["1 Mbit/s", "4 Mbit/s", "10 Mbit/s"]);
+        let fault = one(&faults);
+        let channel = if fault.is_empty() { fault } else { format!("forward.channel = {fault}\n") };
+        let queue = one(&["", "", "queue = { kind = \"drop-tail\", packets = 20 }\n"]);
+        format!(
+            "[link.{name}]\nbetween = [\"{from}\", \"{to}\"]\nrate = \"{rate}\"\ndelay = \"20 ms\"\n{mtu}{channel}{queue}"
+        )
+    };
+    let links: String =
+        [("up", "a", "r"), ("mid", "r", "q"), ("x", "r", "m0"), ("y", "q", "m1"), ("z", "q", "m2")]
+            .map(|(name, from, to)| link(name, from, to))
+            .concat();
+    let payload = one(&["200 B", "600 B", "1400 B", "2500 B"]);
+    let interval = one(&["3 ms", "10 ms"]);
+    let [ip, address] = if one(&["4", "6"]) == "6" { ["6", "ff0e::1"] } else { ["4", "239.1.1.1"] };
+    let members = one(&["\"m0\"", "\"m1\", \"m2\"", "\"m0\", \"m1\", \"m2\""]);
+    format!(
+        "title = \"t\"\nduration = \"8 s\"\n[node]\na = {{}}\nr = {{ kind = \"router\" }}\nq = {{ kind = \"router\" }}\nm0 = {{}}\nm1 = {{}}\nm2 = {{}}\n\
+         [group.g]\naddress = \"{address}\"\nmembers = [{members}]\n{links}[flow.f]\nfrom = \"a\"\nto = \"g\"\nip = {ip}\n\
+         traffic = {{ kind = \"udp\", pattern = {{ kind = \"constant\", interval = \"{interval}\" }}, payload = \"{payload}\" }}\n"
+    )
+}
+
+#[test]
+fn the_accounts_of_generated_groups_with_fragments_close() {
+    let mut stream = RandomStream::new(7, "groups");
+    let mut open = Vec::new();
+    for _ in 0..40 {
+        let text = generated_group(&mut stream);
+        let run = Run::new(&text);
+        if run.ledger.iter().any(LedgerRow::is_open) {
+            open.push(format!("{text}\n{:#?}", run.ledger));
+        }
+    }
+    assert!(open.is_empty(), "{} open:\n{}", open.len(), open.join("\n"));
+}
+
 #[test]
 fn a_flow_completes_once_nothing_is_on_its_way() {
     let udp = "{ kind = \"udp\", pattern = { kind = \"constant\", interval = \"100 ms\" }, payload = \"1000 B\", packets = 80 }";

@@ -239,18 +239,13 @@ fn every_numeric_key_at_its_ends_is_checked_within_bounds_or_refused() {
     assert!(taken >= 400 && refused >= 100, "{taken} taken, {refused} refused: expected more of the schema");
 }
 
-/// Returns `true` for access points of which 10,000, each with four stations, still take 540 MB.
-fn is_over(file: &Path, node: &str) -> bool {
-    node == "ap" && file.ends_with("wichmo/adapt.toml")
-}
-
 /// Returns the counts of copies of all nodes and flows in all scenarios, each with its largest value.
 fn counts() -> Vec<(PathBuf, String)> {
     let mut all = Vec::new();
     for file in all_scenarios() {
         let document = bentpipe_paths::document(&file).expect("readable");
         let scenario = document.scenario().unwrap_or_else(|refusal| panic!("{refusal}"));
-        let nodes = scenario.node.keys().filter(|name| !is_over(&file, name));
+        let nodes = scenario.node.keys();
         all.extend(nodes.map(|name| (file.clone(), format!("node.{name}.count=10000"))));
         // As many as the others leave of 100,000.
         let copies = |flow: &Flow| flow.count * copies::copies(&scenario, [&flow.from, &flow.to]);

@@ -83,6 +83,39 @@ fn what_arrives_after_a_stop_counts_with_its_time() {
     assert_eq!(goodput("steady", "5 s", udp), None, "all arrived in the warm-up");
 }
 
+/// What an outage takes of a source's end counts in its time, as what others lose does.
+#[test]
+fn a_source_whose_end_is_lost_has_its_whole_time() {
+    let dies = "rate = \"10 Mbit/s\"\ndelay = \"5 ms\"\nchannel = { kind = \"outages\", outages = [{ at = \"1 s\", lasts = \"99 s\" }] }\n";
+    for (until, packets) in [("stop = \"8 s\"\n", ""), ("", ", packets = 8000")] {
+        let flow = format!(
+            "[flow.u]\nfrom = \"a\"\nto = \"b\"\n{until}\
+             traffic = {{ kind = \"udp\", pattern = {{ kind = \"constant\", interval = \"1 ms\" }}, payload = \"1000 B\"{packets} }}\n"
+        );
+        let of = measures(&link(10, dies, &flow));
+        let is = |name: &str, value: f64| {
+            let found = of[&format!("flow.u.{name}")];
+            assert!((found / value - 1.0).abs() < 0.01, "{name}: {found} for {value} with {until}{packets}");
+        };
+        is("goodput", 1e6);
+        is("sent", 8.0 * 1028.0 * 1e3);
+        is("completion", 8.0);
+    }
+    // One that has not stopped yet has its time up to the end of the run.
+    let flow = "[flow.u]\nfrom = \"a\"\nto = \"b\"\nstop = \"9500 ms\"\n\
+                traffic = { kind = \"udp\", pattern = { kind = \"constant\", interval = \"4 s\" }, payload = \"1000 B\" }\n";
+    let of = measures(&link(9, "rate = \"10 Mbit/s\"\ndelay = \"5 ms\"\n", flow));
+    assert_eq!(of.get("flow.u.completion"), None);
+}
+
+/// A connection whose application stops before it may write delivers nothing, and so does not complete.
+#[test]
+fn a_connection_without_data_does_not_complete() {
+    let flow = "[flow.f]\nfrom = \"a\"\nto = \"b\"\nstart = \"1 s\"\nstop = \"1050 ms\"\ntraffic = \"tcp\"\n";
+    let of = measures(&link(10, "rate = \"10 Mbit/s\"\ndelay = \"50 ms\"\n", flow));
+    assert_eq!((of.get("flow.f.completion"), of.get("flow.f.goodput")), (None, Some(&0.0)));
+}
+
 #[test]
 fn a_peak_is_of_the_same_time_as_the_mean_next_to_it() {
     let line = "rate = \"100 Mbit/s\"\ndelay = \"20 ms\"";

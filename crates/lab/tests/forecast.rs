@@ -713,6 +713,25 @@ fn pings_in_frames_and_fragments_take_no_less_than_the_forecast() {
     }
 }
 
+/// A packet that takes longer than the target of a queue is dropped where hardly any wait.
+#[test]
+fn a_target_below_the_time_of_a_packet_is_noted() {
+    let shown = |line: &str| {
+        let text = between(line, &datagrams("f", "400 kbit/s", ""));
+        let scenario = scenario(&text).unwrap_or_else(|refusal| panic!("{refusal}\n{text}"));
+        Budget::new(&scenario).expect("ways").to_string()
+    };
+    for (kind, target) in [("codel", 5), ("fq-codel", 5), ("pie", 15)] {
+        let line = |rate: &str| format!("{rate}\ndelay = \"10 ms\"\nqueue = {{ kind = \"{kind}\" }}\n");
+        let note = format!(
+            "the target of its queue, {target}.0 ms, is less than the 16.4 ms of a packet of 1028 B on the line"
+        );
+        assert!(shown(&line("rate = \"500 kbit/s\"")).contains(&note), "{note}");
+        assert!(!shown(&line("rate = \"4 Mbit/s\"")).contains("the target of its queue"), "{kind}");
+    }
+    assert!(!shown("rate = \"500 kbit/s\"\ndelay = \"10 ms\"\n").contains("the target of its queue"));
+}
+
 /// What a forecast leaves out is in a note.
 #[test]
 fn what_is_not_known_is_noted() {

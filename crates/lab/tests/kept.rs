@@ -152,6 +152,65 @@ fn short_packets_take_less_than_full_ones() {
     keeps(&row(&[line], &later), 1.1);
 }
 
+/// What is on a link when a later one changes has its new delay, and that of its own line from before.
+#[test]
+fn each_link_has_its_delay_when_a_packet_comes_to_it() {
+    let long = ["rate = \"10 Mbit/s\"\ndelay = \"200 ms\""; 2];
+    let both = "\"link.l0.delay\" = \"300 ms\", \"link.l1.delay\" = \"5 ms\"";
+    let back = "\"link.l0.return.delay\" = \"5 ms\", \"link.l1.return.delay\" = \"400 ms\"";
+    for (at, set) in [
+        ("900 ms", "\"link.l1.delay\" = \"5 ms\""),
+        ("900 ms", both),
+        ("500 ms", "\"link.l0.return.delay\" = \"5 ms\""),
+        ("500 ms", back),
+    ] {
+        for size in ["600 B", "9 kB"] {
+            keeps(&row(&long, &format!("{}{}", transfer(size, "sack = true"), event(at, set))), 1.15);
+        }
+    }
+}
+
+/// What changes behind the end of a transfer does not change its forecast.
+#[test]
+fn a_transfer_is_forecast_up_to_its_end() {
+    for size in ["2768 B", "700 B", "20 kB"] {
+        let flow = transfer(size, "controller = \"newreno\"");
+        let line = "rate = \"120 kbit/s\"\ndelay = \"50 ms\"";
+        let completion = |text: &str| compared(text).0.tcp.and_then(|tcp| tcp.completion).expect("a size");
+        let still = completion(&row(&[line], &flow));
+        for set in ["\"link.l0.rate\" = \"30 kbit/s\"", "\"link.l0.delay\" = \"1 ms\""] {
+            let text = row(&[line], &format!("{flow}{}", event("10 s", set)));
+            assert_eq!(completion(&text), still, "{text}");
+            keeps(&text, 1.1);
+        }
+    }
+}
+
+/// One packet that is short on every link: goodput has its time too.
+#[test]
+fn one_short_packet_is_short_on_every_link() {
+    let lines = ["rate = \"180 kbit/s\"\ndelay = \"1400 us\"", "rate = \"166 kbit/s\"\ndelay = \"7300 us\""];
+    for size in ["259 B", "1200 B"] {
+        keeps(&row(&lines, &transfer(size, "controller = \"westwood+\"")), 1.1);
+    }
+}
+
+/// Without timestamps one segment at a time shows a round trip, and laws that go by delays know less.
+#[test]
+fn laws_of_delays_have_fewer_samples_without_timestamps() {
+    for (rate, delay, back, size) in
+        [(1465, 28, 283, "90 kB"), (4000, 100, 20_000, "300 kB"), (1000, 5, 300, "30 kB")]
+    {
+        let line = format!(
+            "forward.rate = \"{rate} kbit/s\"\nreturn.rate = \"{back} kbit/s\"\ndelay = \"{delay} ms\"\nmtu = \"576 B\""
+        );
+        for controller in ["vegas", "cubic", "hybla", "bbr"] {
+            let tcp = format!("controller = \"{controller}\", timestamps = false");
+            keeps(&row(&[&line], &transfer(size, &tcp)), 2.0);
+        }
+    }
+}
+
 /// Where ACKs release few segments, those that its application writes come with the first of them.
 #[test]
 fn bursts_at_the_start_are_counted() {

@@ -14,6 +14,8 @@ mod accounts;
 mod copies;
 mod fragments;
 
+use bentpipe_units::Time;
+
 use crate::hash::Map;
 pub use accounts::{Account, Accounts, FollowedPacket, MAX_FOLLOWED, SubAccount, Tallies, Tally};
 use copies::Copies;
@@ -306,11 +308,24 @@ impl Tag {
         whole
     }
 
-    /// Returns the tags of all packets that travel as one.
-    pub(crate) fn split(mut self) -> Vec<Tag> {
+    /// Returns the tags of all packets that travel as one, with the times of [`Tag::know_times`].
+    pub(crate) fn split(mut self) -> (Vec<Tag>, Vec<Time>) {
         let number = self.take_number();
-        let accounts = with_book(|book, _| book.unbundle(number)).unwrap_or_default();
-        accounts.into_iter().map(Tag::of).collect()
+        let split = |book: &mut Book, _| {
+            let times = number.checked_sub(BUNDLE).and_then(|bundle| book.times.remove(&bundle));
+            (book.unbundle(number), times.unwrap_or_default())
+        };
+        let (accounts, times) = with_book(split).unwrap_or_default();
+        (accounts.into_iter().map(Tag::of).collect(), times)
+    }
+
+    /// Keeps the times at which packets that travel as one were created.
+    ///
+    /// There is one for each, or they are left out.
+    pub(crate) fn know_times(&self, times: Vec<Time>) {
+        if let Some(bundle) = self.get().checked_sub(BUNDLE).filter(|_| !times.is_empty()) {
+            with_book(|book, _| book.know_times(bundle, times));
+        }
     }
 
     /// Returns another tag of the account, which is counted as a copy.
@@ -412,6 +427,8 @@ type Entries = Map<(u32, u32, Entry), i64>;
 struct Book {
     entries: Entries,
     bundles: Vec<Vec<u32>>,
+    /// Times at which the packets of bundles were created, where they are known.
+    times: Map<u32, Vec<Time>>,
     /// Numbers of bundles that are not in use.
     free: Vec<u32>,
     fragmented: Vec<Fragmented>,
@@ -460,7 +477,12 @@ impl Book {
                 let mut tags = self.accounts_of(*tag);
                 let copies: Vec<u32> = tags.iter_mut().map(|tag| self.copy(tag, place)).collect();
                 self.bundles[(*tag - BUNDLE) as usize] = tags;
-                self.bundle(copies.into_iter().filter(|tag| *tag != 0).collect())
+                let times = self.times.get(&(*tag - BUNDLE)).cloned();
+                let copy = self.bundle(copies.into_iter().filter(|tag| *tag != 0).collect());
+                if let Some((bundle, times)) = copy.checked_sub(BUNDLE).zip(times) {
+                    self.know_times(bundle, times);
+                }
+                copy
             }
             FRAGMENT.. => self.copy_fragment(*tag, place),
             account => {
@@ -487,6 +509,12 @@ impl Book {
         }
     }
 
+    fn know_times(&mut self, bundle: u32, times: Vec<Time>) {
+        if self.bundles.get(bundle as usize).is_some_and(|accounts| accounts.len() == times.len()) {
+            self.times.insert(bundle, times);
+        }
+    }
+
     /// Returns the accounts of a tag.
     fn accounts_of(&self, tag: u32) -> Vec<u32> {
         match tag {
@@ -501,6 +529,7 @@ impl Book {
         let accounts = self.accounts_of(tag);
         if let Some(bundle) = tag.checked_sub(BUNDLE) {
             self.bundles[bundle as usize].clear();
+            self.times.remove(&bundle);
             self.free.push(bundle);
         }
         accounts

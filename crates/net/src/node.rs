@@ -28,6 +28,7 @@ mod answer;
 mod demux;
 mod divert;
 mod fragments;
+mod groups;
 pub mod metrics;
 mod multicast;
 mod routes;
@@ -355,14 +356,6 @@ enum Origin {
     Elsewhere(Via),
 }
 
-/// Returns `true` if an interface other than a packet's own has members.
-fn goes_on(ports: &BTreeSet<Port>, origin: Origin) -> bool {
-    match origin {
-        Origin::Elsewhere(Via::Interface(from)) => ports.len() > 1 || !ports.contains(&from),
-        _ => true,
-    }
-}
-
 /// Passing packets on.
 impl Node {
     #[inline(always)]
@@ -496,79 +489,6 @@ impl Node {
         }
     }
 
-    /// Copies a packet to a group's members and branches, except where it came from.
-    #[inline(never)]
-    fn distribute(
-        &mut self,
-        mut packet: Packet,
-        via: Via,
-        origin: Origin,
-        destination: Key,
-        cx: &mut Cx<'_>,
-    ) {
-        let Via::Group(group) = via else { return self.refuse(packet, Drop::NoMember, cx) };
-        if self.is_echo(&packet, origin) {
-            return self.refuse(packet, Drop::NoMember, cx);
-        }
-        let group = usize::from(group);
-        let members = match self.give_members(&packet, group, origin, cx) {
-            Ok(members) => members,
-            Err(cause) => return self.refuse(packet, cause, cx),
-        };
-        let is_here = origin == Origin::Here;
-        let branches = self.groups[group].branches.len();
-        let is_onward = |via: &Via| origin != Origin::Elsewhere(*via);
-        let has_branches = branches > 0 || !self.groups[group].shared.is_empty();
-        let has_onward = self.groups[group].branches.iter().any(is_onward)
-            || self.groups[group].shared.values().any(|ports| goes_on(ports, origin));
-        let cause = if !self.groups[group].members.is_empty() && !has_branches {
-            Some(Drop::NoListener)
-        } else if !is_here && is_link_local_group(destination) || !has_onward {
-            Some(Drop::NoMember)
-        } else {
-            (!is_here && !take_hop(&mut packet)).then_some(Drop::HopLimit)
-        };
-        match cause {
-            Some(_) if members > 0 => return packet.replaced(),
-            Some(cause) => return self.refuse(packet, cause, cx),
-            None => {}
-        }
-        for branch in 0..branches {
-            let via = self.groups[group].branches[branch];
-            if origin != Origin::Elsewhere(via) {
-                self.send(packet.branch(), via, cx);
-            }
-        }
-        if !self.groups[group].shared.is_empty() {
-            self.distribute_once(&packet, group, origin, cx);
-        }
-        packet.replaced();
-    }
-
-    /// Sends a packet once into each stream for groups.
-    #[cold]
-    #[inline(never)]
-    fn distribute_once(&mut self, packet: &Packet, group: usize, origin: Origin, cx: &mut Cx<'_>) {
-        let streams = self.groups[group].shared.iter().filter(|(_, ports)| goes_on(ports, origin));
-        let streams: Vec<Port> = streams.map(|(stream, _)| *stream).collect();
-        streams.into_iter().for_each(|stream| self.send(packet.branch(), Via::Interface(stream), cx));
-    }
-
-    /// Returns `true` for a packet that a stream for groups brings back.
-    fn is_echo(&mut self, packet: &Packet, origin: Origin) -> bool {
-        let (Some(multicast), Origin::Elsewhere(Via::Interface(port))) = (&self.multicast, origin) else {
-            return false;
-        };
-        if !multicast.receives_stream(port) {
-            return false;
-        }
-        let Ok(source) = view(packet).map(|ip| ip.src()) else { return false };
-        match self.routes.find(key(source)) {
-            Via::Interface(towards) => towards != port && multicast.is_enabled(towards),
-            _ => false,
-        }
-    }
-
     /// Returns `true` for a membership message from an interface or a tunnel, which it handles.
     #[inline(never)]
     fn takes_membership(&mut self, packet: &Packet, origin: Origin, cx: &mut Cx<'_>) -> bool {
@@ -581,39 +501,6 @@ impl Node {
     /// Returns the time of the next task of its own.
     fn deadline(&self) -> Time {
         self.multicast.as_ref().map_or(Time::NEVER, |multicast| multicast.deadline())
-    }
-
-    /// Copies a packet from elsewhere to a group's members and returns the number of copies.
-    fn give_members(
-        &mut self,
-        packet: &Packet,
-        group: usize,
-        origin: Origin,
-        cx: &mut Cx<'_>,
-    ) -> Result<usize, Drop> {
-        if origin == Origin::Here {
-            return Ok(0);
-        }
-        if is_fragment(packet) && !self.groups[group].members.is_empty() {
-            return match self.whole(packet.branch(), cx.now()) {
-                Some(whole) => {
-                    let given = self.give_members(&whole, group, origin, cx);
-                    whole.replaced();
-                    given
-                }
-                None => Ok(1),
-            };
-        }
-        let Target::Service(service, _) = target(packet)? else { return Err(Drop::BadHeader) };
-        let members = self.groups[group].members.iter().filter(|(wanted, _)| *wanted == service);
-        let mut give = |endpoint: Port| {
-            let mut copy = packet.copy();
-            cx.accept(&mut copy);
-            cx.emit(endpoint, copy);
-        };
-        let count = members.map(|(_, endpoint)| give(*endpoint)).count();
-        self.counts.delivered += count as u64;
-        Ok(count)
     }
 }
 

@@ -91,6 +91,11 @@ impl Origin {
         Origin { created_at, tag: Tag::none() }
     }
 
+    /// Returns `true` if it is that of a packet in an account.
+    pub fn is_accounted(&self) -> bool {
+        self.tag.is_set()
+    }
+
     /// Returns the origin of another copy, as [`Packet::copy`] does.
     pub fn copy(&self) -> Origin {
         Origin { created_at: self.created_at, tag: self.tag.copy() }
@@ -110,8 +115,10 @@ impl Origin {
 
     /// Returns the origin of each packet that the one carried.
     pub fn split(self) -> Vec<Origin> {
-        let created_at = self.created_at;
-        self.tag.split().into_iter().map(|tag| Origin { created_at, tag }).collect()
+        let (tags, times) = self.tag.split();
+        let first = std::iter::repeat(self.created_at);
+        let times = times.into_iter().chain(first);
+        tags.into_iter().zip(times).map(|(tag, created_at)| Origin { created_at, tag }).collect()
     }
 
     /// Ends a packet that does not come out of a unit, and keeps the time.
@@ -286,8 +293,10 @@ impl Packet {
     #[inline]
     pub fn into_origin(mut self) -> Origin {
         let mut origin = self.take_origin();
-        if matches!(self.0.body, Body::Carried(_)) {
+        if let Body::Carried(content) = &self.0.body {
+            let times = content.times();
             origin.tag = ledger::gathered(|| drop((std::mem::take(&mut origin.tag), self)));
+            origin.tag.know_times(times);
             return origin;
         }
         self.recycle();

@@ -180,9 +180,11 @@ impl Wifi {
             let near = path.delay <= timing.slot;
             InvalidConfig::ensure(near, "delay", "at most a slot: 20 us, or 9 us").map_err(refusal(n, ""))?;
         }
-        let built =
-            paths.iter().enumerate().map(|(n, path)| Path::new(path).map_err(|e| Refusal { path: n, ..e }));
-        let built: Vec<Path> = built.collect::<Result<_, _>>()?;
+        // Thousands are large: none has room that stays empty.
+        let mut built = Vec::with_capacity(paths.len());
+        for (n, path) in paths.iter().enumerate() {
+            built.push(Path::new(path).map_err(|refusal| Refusal { path: n, ..refusal })?);
+        }
         let stations = paths.iter().map(|path| path.station + 1).max().unwrap_or(0);
         let mut of_stations = vec![Vec::new(); stations];
         paths.iter().enumerate().for_each(|(n, path)| of_stations[path.station].push(n));

@@ -191,7 +191,7 @@ A measure is a quotient of what happened in one interval:
 |---|---|---|
 | window | behind `probe.warm_up` | end of the run |
 | active | start of the flow, within the window | its stop, its completion or the end of the run |
-| arriving | start of the flow, within the window | its completion; if it stopped, its last arrival; or the end of the run |
+| arriving | start of the flow, within the window | its completion; if it stopped, its stop or its last arrival, the later; or the end of the run |
 | at the end | - | end of the run: an instant |
 | run | start of the run | end of the run, the warm-up included |
 
@@ -212,7 +212,7 @@ A measure is a quotient of what happened in one interval:
 | `flow.NAME.return-sent-packets`, `.return-dropped-REASON` and so on | the same of the answers | - | run |
 
 Payload counts in the interval in which it arrived for the first time, whether or not a hole in front of it is filled later. What a flow
-sent before its stop arrives after it, a TCP sender's whole buffer too, so that its rate has the time until the last arrival. An interval that
+sent before its stop arrives after it, a TCP sender's whole buffer too, so that its rate has the time until the last arrival, and that of a flow whose last packets were lost the time until its stop. An interval that
 begins with the window is 100 ms long at least.
 
 `loss`, `voice-loss` and `unanswered` are of the account of the flow's packets that were sent in the window: of those dropped, delivered and taken
@@ -223,7 +223,8 @@ member of a group has packets of its own, and the loss is the mean of all member
 account. `voice-loss` adds what came too late, and is of RTP: RTCP has an account of its own (`flow.NAME.sender.rtcp`). An answer is of the time of its
 request, and a duplicate of that of its packet. What is sent at the very end of the warm-up is in the warm-up. IP over a virtual channel has an account as any other path. Streams in cells (`adaptation` of `stream`) have none, and lose TS packets and
 pictures. Where the sender's account is another machine's, a packet is lost if a later one of its flow arrived, or if it was sent more than
-twice the longest delay before the end (RFC 7680, section 2.4). `completion` of UDP has no value while packets are on their way.
+twice the longest delay before the end (RFC 7680, section 2.4). `completion` of UDP is the last arrival, or
+the end of the source (`ended-at`) where what it sent last was lost. It has no value while packets are on their way.
 
 `goodput` counts payload: of UDP and TCP what is behind their headers, of a replayed capture too, and of other protocols in it all behind
 IP's. `sent` counts whole IP packets, so that the quotient of both is no loss ratio. A replayed packet is numbered by the time at which the

@@ -7,7 +7,7 @@ use bentpipe_scenario::{Scenario, Way};
 use bentpipe_site::PathState;
 use bentpipe_units::{Bytes, Rate, Span};
 
-use super::kept::{Course, Stage, rooms};
+use super::kept::{Course, Stage, Trip, rooms};
 use super::medium::Media;
 use super::path::Path;
 use super::sharing::Alone;
@@ -60,25 +60,33 @@ impl Along {
         };
         let stage = |state: usize| Stage {
             rates: alone.by_link(media, states, state),
-            there: path.ways(media, states, state)[0].as_secs_f64(),
+            there: path.takes_there(media, states, state),
             arriving: 1.0,
         };
         let first = states.at(from);
         let last = states.len().min(first + MOST_STATES);
         let mut course = None;
+        let takes_back = |state: usize| path.takes_back(media, states, state);
+        let mut back = Trip::new(from.as_secs_f64(), &takes_back(first));
         let mut changes: Vec<(Span, Change)> = Vec::new();
         for state in first + 1..last {
             if let Some(changed) = path.changes_there(states, state) {
-                let before = path.delays_before(media, states, state - 1);
+                let before = path.takes_there(media, states, state - 1).before();
                 let course = course.get_or_insert_with(|| Course::new(from, &stage(first)));
                 course.push(states.start(state), (&before, changed), &stage(state));
             }
             // The sender sees a change on its way by what it sent before.
-            if let Some(before) = path.changes_back(media, states, state) {
-                let [_, back] = path.ways(media, states, state);
-                changes.push((states.start(state).saturating_sub(before), Change::Back(back, ack(state))));
+            if let Some(changed) = path.changes_back(states, state) {
+                let (start, before) = (states.start(state), takes_back(state - 1).before());
+                back.push(start.as_secs_f64(), (&before, changed), &takes_back(state));
+                let before = Span::from_secs_f64(before[changed[0]]);
+                changes.push((start.saturating_sub(before), Change::Ack(ack(state))));
             }
         }
+        let of_back = |(at, back): (f64, f64)| {
+            (Span::from_secs_f64(at.max(0.0)), Change::Back(Span::from_secs_f64(back)))
+        };
+        changes.extend(back.whole().into_iter().skip(1).map(of_back));
         changes.extend(course.iter().flat_map(|course| of_course(course, &rooms(scenario, media, path))));
         changes.sort_by_key(|(at, _)| *at);
         let mut all = vec![of(first)];
@@ -132,8 +140,10 @@ enum Change {
     Rate(Rate),
     /// Time there.
     There(Span),
-    /// Time back, and distance of ACKs.
-    Back(Span, Span),
+    /// Time back.
+    Back(Span),
+    /// Distance of ACKs.
+    Ack(Span),
 }
 
 /// The greatest rate that is counted with.
@@ -155,7 +165,8 @@ fn enter(all: &mut Vec<PathState>, at: Span, change: Change) {
     let next = match change {
         Change::Rate(rate) => PathState { from: at, rate, ..last },
         Change::There(there) => PathState { from: at, there, ..last },
-        Change::Back(back, ack) => PathState { from: at, back, ack, ..last },
+        Change::Back(back) => PathState { from: at, back, ..last },
+        Change::Ack(ack) => PathState { from: at, ack, ..last },
     };
     if (PathState { from: last.from, ..next }) == last {
         return;

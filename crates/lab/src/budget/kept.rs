@@ -6,7 +6,7 @@ use bentpipe_scenario::{Role, Scenario, Way};
 use bentpipe_units::{Bytes, Span};
 
 use super::medium::Media;
-use super::path::Path;
+use super::path::{Path, Takes};
 use super::states::States;
 use super::{queue_bytes, queue_of};
 
@@ -25,7 +25,7 @@ pub(super) struct Course {
     /// Rates of payload of each link.
     rates: Vec<Vec<From>>,
     /// Seconds of a full packet without queueing.
-    there: Vec<From>,
+    there: Trip,
     /// Parts of what leaves the last link that arrive.
     arriving: Vec<From>,
 }
@@ -35,7 +35,7 @@ pub(super) struct Stage {
     /// Rates of payload of each link.
     pub(super) rates: Vec<f64>,
     /// Seconds of a full packet without queueing.
-    pub(super) there: f64,
+    pub(super) there: Takes,
     /// Part of what leaves the last link that arrives.
     pub(super) arriving: f64,
 }
@@ -46,21 +46,21 @@ impl Course {
         let at = at.as_secs_f64();
         Course {
             rates: stage.rates.iter().map(|rate| vec![(at, *rate)]).collect(),
-            there: vec![(at, stage.there)],
+            there: Trip::new(at, &stage.there),
             arriving: vec![(at, stage.arriving)],
         }
     }
 
     /// Adds a state that begins at a time. `before` are the delays in front of each link in the state before.
     ///
-    /// `first` is the first link that changes.
-    pub(super) fn push(&mut self, at: Span, (before, first): (&[f64], usize), stage: &Stage) {
+    /// `changed` are the first and the last link that change.
+    pub(super) fn push(&mut self, at: Span, (before, changed): (&[f64], [usize; 2]), stage: &Stage) {
         let at = at.as_secs_f64();
         let seen = |link: usize| at - before.get(link).copied().unwrap_or_default();
         for (link, rate) in stage.rates.iter().enumerate() {
             enter(&mut self.rates[link], seen(link), *rate);
         }
-        enter(&mut self.there, seen(first), stage.there);
+        self.there.push(at, (before, changed), &stage.there);
         enter(&mut self.arriving, seen(before.len().saturating_sub(1)), stage.arriving);
     }
 
@@ -68,7 +68,7 @@ impl Course {
     pub(super) fn leaving(&self, rooms: &[f64], source: Option<f64>) -> Vec<Leaving> {
         let links = self.rates.len();
         let mut walk = Walk { course: self, next: vec![1; links], held: vec![0.0; links] };
-        let mut at = self.there[0].0;
+        let mut at = self.there.begin();
         let mut all: Vec<Leaving> = Vec::new();
         loop {
             let (now, until) = walk.leave(at, rooms, source);
@@ -89,7 +89,7 @@ impl Course {
     /// What waits behind a link whose delay grows does not take longer.
     pub(super) fn least_there(&self, leaving: &[Leaving]) -> Vec<From> {
         let mut all: Vec<From> = Vec::new();
-        for (at, value) in &self.there {
+        for (at, value) in &self.there.whole() {
             let grows = all.last().is_some_and(|(_, before)| before < value);
             let n = leaving.partition_point(|leaving| leaving.at <= *at).max(1) - 1;
             let wait = if grows { leaving.get(n).map_or(0.0, |leaving| leaving.wait) } else { 0.0 };
@@ -103,7 +103,8 @@ impl Course {
 
     /// Returns the bits that arrive between two times at most.
     fn arrived(&self, leaving: &[Leaving], from: f64, to: f64) -> f64 {
-        let (first, last) = (comes_from(&self.there, from), comes_from(&self.least_there(leaving), to));
+        let (first, last) =
+            (comes_from(&self.there.whole(), from), comes_from(&self.least_there(leaving), to));
         let rates: Vec<From> = leaving.iter().map(|leaving| (leaving.at, leaving.rate)).collect();
         let mut cuts: Vec<f64> = rates.iter().chain(&self.arriving).map(|(at, _)| *at).collect();
         cuts.extend([first, last]);
@@ -112,6 +113,55 @@ impl Course {
         let bits =
             |pair: &[f64]| value(&rates, pair[0]) * value(&self.arriving, pair[0]) * (pair[1] - pair[0]);
         cuts.windows(2).filter(inside).map(bits).sum()
+    }
+}
+
+/// Seconds of a packet on a way, by the time of its sending.
+///
+/// A packet has the delay of each link when it comes to it.
+#[derive(Default)]
+pub(super) struct Trip {
+    /// Delays of each link.
+    delays: Vec<Vec<From>>,
+    /// Transmissions on all of them.
+    sending: Vec<From>,
+}
+
+impl Trip {
+    /// Creates it with the times from a time on.
+    pub(super) fn new(at: f64, takes: &Takes) -> Trip {
+        let delays = takes.delays.iter().map(|delay| vec![(at, *delay)]).collect();
+        Trip { delays, sending: vec![(at, takes.sending)] }
+    }
+
+    /// Adds those of a state that begins at a time.
+    ///
+    /// `before` are the delays in front of each link in the state before, and `first` and `last` the links that change.
+    pub(super) fn push(&mut self, at: f64, (before, [first, last]): (&[f64], [usize; 2]), takes: &Takes) {
+        let seen = |link: usize| at - before.get(link).copied().unwrap_or_default();
+        for (link, delay) in takes.delays.iter().enumerate() {
+            enter(&mut self.delays[link], seen(link), *delay);
+        }
+        // Shorter ones of any link count for all that have not come to the last.
+        let is_shorter = self.sending.last().is_some_and(|(_, before)| takes.sending < *before);
+        enter(&mut self.sending, seen(if is_shorter { last } else { first }), takes.sending);
+    }
+
+    fn begin(&self) -> f64 {
+        self.sending[0].0
+    }
+
+    /// Returns the whole of it from each time on.
+    pub(super) fn whole(&self) -> Vec<From> {
+        let parts = || self.delays.iter().chain([&self.sending]);
+        let mut times: Vec<f64> = parts().flatten().map(|(at, _)| *at).collect();
+        times.sort_by(f64::total_cmp);
+        times.dedup();
+        let mut all = Vec::new();
+        for at in times {
+            enter(&mut all, at, parts().map(|part| value(part, at)).sum());
+        }
+        all
     }
 }
 
@@ -280,7 +330,7 @@ pub(super) fn kept(
         if state > first
             && let Some(changed) = path.changes_there(states, state)
         {
-            let before = path.delays_before(media, states, state - 1);
+            let before = now.there.before();
             now = of(state);
             course.push(states.start(state), (&before, changed), &now);
         }
@@ -301,15 +351,19 @@ pub(super) fn kept(
 mod tests {
     use super::*;
 
+    fn takes(delays: &[f64], sending: f64) -> Takes {
+        Takes { delays: delays.to_vec(), sending }
+    }
+
     fn stage(rates: &[f64], there: f64) -> Stage {
-        Stage { rates: rates.to_vec(), there, arriving: 1.0 }
+        Stage { rates: rates.to_vec(), there: takes(&[], there), arriving: 1.0 }
     }
 
     /// Two links of 4 and 1 bit/s change places after 4 s: what waits goes at the rate of the second.
     #[test]
     fn a_queue_keeps_what_came_before_a_change() {
         let mut course = Course::new(Span::ZERO, &stage(&[4.0, 1.0], 0.0));
-        course.push(Span::from_secs(4), (&[0.0, 0.0], 0), &stage(&[0.1, 4.0], 0.0));
+        course.push(Span::from_secs(4), (&[0.0, 0.0], [0, 1]), &stage(&[0.1, 4.0], 0.0));
         let arrived = |room: f64, source| {
             let leaving = course.leaving(&[room, room], source);
             course.arrived(&leaving, f64::NEG_INFINITY, 10.0)
@@ -326,13 +380,29 @@ mod tests {
     #[test]
     fn a_line_keeps_what_was_sent_before_a_change() {
         let mut course = Course::new(Span::ZERO, &stage(&[1.0], 2.0));
-        course.push(Span::from_secs(5), (&[0.0], 0), &stage(&[1.0], 0.5));
+        course.push(Span::from_secs(5), (&[0.0], [0, 0]), &stage(&[1.0], 0.5));
         let arrived = |from: f64, to: f64| course.arrived(&course.leaving(&[1.0], None), from, to);
         assert!((arrived(5.0, 10.0) - 6.5).abs() < 1e-9);
         assert!((arrived(2.0, 4.0) - 2.0).abs() < 1e-9);
         // In a delay that grows nothing comes.
         let mut course = Course::new(Span::ZERO, &stage(&[1.0], 1.0));
-        course.push(Span::from_secs(5), (&[0.0], 0), &stage(&[1.0], 3.0));
+        course.push(Span::from_secs(5), (&[0.0], [0, 0]), &stage(&[1.0], 3.0));
         assert!((course.arrived(&course.leaving(&[1.0], None), 5.0, 10.0) - 3.0).abs() < 1e-9);
+    }
+
+    /// What is on the first link has the delay that the second one has when it comes there.
+    #[test]
+    fn each_link_has_its_delay_when_a_packet_comes_to_it() {
+        let trip = |first: f64, second: f64| {
+            let mut trip = Trip::new(0.0, &takes(&[0.2, 0.2], 0.0));
+            trip.push(0.9, (&[0.0, 0.2], [0, 1]), &takes(&[first, second], 0.0));
+            trip.whole().into_iter().map(|(at, all)| (at, (all * 1e6).round() / 1e6)).collect::<Vec<_>>()
+        };
+        assert_eq!(trip(0.2, 0.005), [(0.0, 0.4), (0.7, 0.205)]);
+        assert_eq!(trip(0.1, 0.005), [(0.0, 0.4), (0.7, 0.205), (0.9, 0.105)]);
+        // Transmissions that are shorter from a time on count for what has not come to the last link.
+        let mut trip = Trip::new(0.0, &takes(&[0.2, 0.2], 0.3));
+        trip.push(0.9, (&[0.0, 0.2], [0, 1]), &takes(&[0.2, 0.2], 0.1));
+        assert_eq!(trip.whole()[1].0, 0.7);
     }
 }

@@ -522,26 +522,24 @@ impl Path {
         })
     }
 
-    /// Returns the delays in front of each link there in a state.
-    pub(super) fn delays_before(&self, media: &Media<'_>, states: &States, state: usize) -> Vec<f64> {
-        let sum = |sum: &mut f64, hop: &(usize, Way, u64)| {
-            let before = *sum;
-            *sum += states.delay(state, media, (hop.0, hop.1)).as_secs_f64();
-            Some(before)
-        };
-        self.there.iter().scan(0.0, sum).collect()
+    /// Returns the first and the last link there that change with a state.
+    pub(super) fn changes_there(&self, states: &States, state: usize) -> Option<[usize; 2]> {
+        changed(&self.there, states, state)
     }
 
-    /// Returns the first link there that changes with a state.
-    pub(super) fn changes_there(&self, states: &States, state: usize) -> Option<usize> {
-        self.there.iter().position(|hop| !states.are_alike([state - 1, state], (hop.0, hop.1)))
+    /// Returns the first and the last link back that change with a state.
+    pub(super) fn changes_back(&self, states: &States, state: usize) -> Option<[usize; 2]> {
+        changed(&self.back, states, state)
     }
 
-    /// Returns the delay in front of the first link back that changes with a state.
-    pub(super) fn changes_back(&self, media: &Media<'_>, states: &States, state: usize) -> Option<Span> {
-        let is_new = |hop: &(usize, Way, u64)| !states.are_alike([state - 1, state], (hop.0, hop.1));
-        let first = self.back.iter().position(is_new)?;
-        Some(self.back[..first].iter().map(|hop| states.delay(state, media, (hop.0, hop.1))).sum())
+    /// Returns the seconds there in a state without queueing.
+    pub(super) fn takes_there(&self, media: &Media<'_>, states: &States, state: usize) -> Takes {
+        Takes::new(&self.there, self.ways_s(media, states, state)[0], (media, states, state))
+    }
+
+    /// Returns the seconds back in a state without queueing.
+    pub(super) fn takes_back(&self, media: &Media<'_>, states: &States, state: usize) -> Takes {
+        Takes::new(&self.back, self.ways_s(media, states, state)[1], (media, states, state))
     }
 
     /// Returns the links back.
@@ -579,6 +577,44 @@ impl Path {
         let less = self.payload.saturating_sub(data.get());
         let [full, last] = [self.packet, self.packet - less].map(|len| alone(&self.there, len, at));
         Span::from_secs_f64((full - last).max(0.0))
+    }
+}
+
+/// Returns the first and the last of some links that change with a state.
+fn changed(hops: &[(usize, Way, u64)], states: &States, state: usize) -> Option<[usize; 2]> {
+    let is_new = |hop: &(usize, Way, u64)| !states.are_alike([state - 1, state], (hop.0, hop.1));
+    Some([hops.iter().position(is_new)?, hops.iter().rposition(is_new)?])
+}
+
+/// Seconds of a packet on its way without queueing.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Takes {
+    /// Delays of each link.
+    pub(super) delays: Vec<f64>,
+    /// Transmissions on all of them.
+    pub(super) sending: f64,
+}
+
+impl Takes {
+    fn new(
+        hops: &[(usize, Way, u64)],
+        whole: f64,
+        (media, states, state): (&Media<'_>, &States, usize),
+    ) -> Takes {
+        let delay = |hop: &(usize, Way, u64)| states.delay(state, media, (hop.0, hop.1)).as_secs_f64();
+        let delays: Vec<f64> = hops.iter().map(delay).collect();
+        let sending = (whole - delays.iter().sum::<f64>()).max(0.0);
+        Takes { delays, sending }
+    }
+
+    /// Returns the delays in front of each link.
+    pub(super) fn before(&self) -> Vec<f64> {
+        let sum = |sum: &mut f64, delay: &f64| {
+            let before = *sum;
+            *sum += delay;
+            Some(before)
+        };
+        self.delays.iter().scan(0.0, sum).collect()
     }
 }
 

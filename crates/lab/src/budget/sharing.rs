@@ -451,7 +451,7 @@ impl Ways<'_> {
             let own = |one: &Use| one.own(states, self.media, state, &self.passing[state]);
             Stage {
                 rates: alone::by_link(self.uses, self.links, own),
-                there: path.ways(self.media, states, state)[0].as_secs_f64(),
+                there: path.takes_there(self.media, states, state),
                 arriving: arriving(&self.passing[state], self.uses.first().map_or(0, |one| one.path)),
             }
         };

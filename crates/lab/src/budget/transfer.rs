@@ -136,11 +136,8 @@ impl Transfer {
                 false => own.map(|start| (start, along.from(start))).collect(),
             };
         }
-        let still = along.is_still(first, scenario.duration);
-        let transfer = |(start, path)| {
-            let edges = ground.edges(path, if still { Some(start) } else { None });
-            ground.transfer(edges, climbs)
-        };
+        let transfer =
+            |(start, path)| ground.up_to_its_end(path, if is_best { None } else { Some(start) }, climbs);
         let all: Vec<Transfer> = paths.into_iter().filter_map(transfer).collect();
         let first = *all.first()?;
         let takes = all.iter().map(|one| one.takes).min_by_key(|takes| takes.unwrap_or(Span::MAX)).flatten();
@@ -164,6 +161,13 @@ struct Edges {
 }
 
 impl Edges {
+    /// Returns the time at which one packet that is sent at a time has arrived. `None` if that is not known.
+    fn one_packet(&self, at: Span, payload: u64) -> Option<Span> {
+        let all = Carried { path: self.path.clone(), window: None };
+        let there = self.path.iter().map(|state| state.there).max()?;
+        Some(all.end(at, Bytes::new(payload))? + there)
+    }
+
     /// Returns the path for a walk, with a handshake of short packets.
     fn walked(&self) -> Vec<PathState> {
         let mut all: Vec<PathState> = Vec::new();
@@ -174,10 +178,8 @@ impl Edges {
             }
             all.push(PathState { from, ..*state });
         }
-        let short = handshake(&all, self.less).unwrap_or_default();
-        if self.less.is_zero() || short.is_zero() {
-            return all;
-        }
+        let Some(short) = handshake(&all, self.less).filter(|_| !self.less.is_zero()) else { return all };
+        let short = short.max(Span::from_nanos(1));
         let next = all.partition_point(|state| state.from <= short);
         let (first, then) = (all[0], all[next.max(1) - 1]);
         let there = first.there.saturating_sub(self.less).min(short);
@@ -196,23 +198,45 @@ struct Ground<'a> {
 }
 
 impl Ground<'_> {
-    /// Returns a path with what short packets gain at its start. `start` is `None` if they change.
+    /// Returns a path with what short packets gain at its start. `start` is `None` if there are many.
     fn edges(&self, path: Vec<PathState>, start: Option<Span>) -> Edges {
         let flow = &self.scenario.flow[self.n];
-        let states = match start {
-            Some(start) => self.states.at(start)..self.states.at(start) + 1,
-            None => 0..self.states.len(),
+        let during = |lasts: Option<Span>| match (start, lasts) {
+            (Some(start), Some(lasts)) => self.states.at(start)..self.states.at(start + lasts) + 1,
+            _ => 0..self.states.len(),
         };
+        // That of a receiver has another way in front of it.
+        let opened = handshake(&path, Span::ZERO).map(|takes| takes * 2);
+        let states = during(opened);
+        let at = |state| (self.media, self.states, state);
         let mut edges = Edges { path, less: Span::ZERO, opens: Span::MAX, shorter: Span::ZERO };
         for state in states {
-            let at = (self.media, self.states, state);
-            let [less, opens] = self.path.handshake(flow, at);
+            let [less, opens] = self.path.handshake(flow, at(state));
             (edges.less, edges.opens) = (edges.less.max(less), edges.opens.min(opens));
-            if let Some(data) = size(flow).filter(|data| data.get() < self.path.payload) {
-                edges.shorter = edges.shorter.max(self.path.shorter(data, at));
-            }
+        }
+        if let Some(data) = size(flow).filter(|data| data.get() < self.path.payload) {
+            let states = during(opened.and_then(|opened| edges.one_packet(opened, self.path.payload)));
+            let shorter = states.map(|state| self.path.shorter(data, at(state)));
+            edges.shorter = shorter.max().unwrap_or_default();
         }
         edges
+    }
+
+    /// Computes a transfer on a path. What changes behind its end does not count.
+    fn up_to_its_end(
+        &self,
+        path: Vec<PathState>,
+        start: Option<Span>,
+        climbs: &mut Climbs,
+    ) -> Option<Transfer> {
+        let mut during = path.clone();
+        let whole = self.transfer(self.edges(path, start), climbs)?;
+        let end = whole.takes.filter(|_| whole.changes).map(|takes| takes.mul_f64(1.0 / OF_CHANGES));
+        let count = end.map_or(during.len(), |end| during.partition_point(|state| state.from <= end).max(1));
+        let Some(next) = during.get(count).map(|state| state.from) else { return Some(whole) };
+        during.truncate(count);
+        let without = self.transfer(self.edges(during, start), climbs);
+        without.filter(|without| without.takes.is_some_and(|takes| takes <= next)).or(Some(whole))
     }
 
     fn transfer(&self, edges: Edges, climbs: &mut Climbs) -> Option<Transfer> {
@@ -260,13 +284,13 @@ impl Ground<'_> {
         let changes = changes(states, end);
         let is_without = self.without(climbed.as_ref(), changes);
         let measured = climbed.as_ref().filter(|_| is_without.is_none());
-        let measured =
-            measured.and_then(|climbed| measured_of(self.scenario, flow, climbed, (&ascent, &all)));
         // The walk has what it gains at the bottleneck.
         let gained = size(flow).map_or(0, |size| path.payload.saturating_sub(size.get()));
         let shorter = edges.shorter.saturating_sub(rate.span_of(Bytes::new(gained)));
+        let measured = measured
+            .and_then(|climbed| measured_of(self.scenario, flow, (climbed, shorter), (&ascent, &all)));
         let takes = match (measured.and_then(|(_, takes)| takes), size(flow)) {
-            (Some(takes), _) => Some(takes.saturating_sub(shorter)),
+            (Some(takes), _) => Some(takes),
             (None, Some(size)) if is_without.is_some() => self.least(&edges, size),
             _ => None,
         };
@@ -363,11 +387,11 @@ fn from_handshake(climbed: Climbed, less: Span, opens: Span) -> Climbed {
     }
 }
 
-/// Returns goodput, and the completion of a transfer of a size.
+/// Returns goodput, and the completion of a transfer of a size. One short packet arrives earlier by `shorter`.
 fn measured_of(
     scenario: &Scenario,
     flow: &Flow,
-    climbed: &Climbed,
+    (climbed, shorter): (&Climbed, Span),
     (ascent, carried): (&Ascent, &Carried),
 ) -> Option<(Option<Rate>, Option<Span>)> {
     let lasts = time(scenario, flow)?;
@@ -375,7 +399,8 @@ fn measured_of(
     let (end, arrived) = (climbed.end?, climbed.arrived);
     let is_measured = flow.start >= scenario.probe.warm_up;
     let left = |of: Bytes| Bytes::new(of.get().saturating_sub(arrived.get()));
-    let whole = ascent.data.and_then(|size| Some((size, carried.end(end, left(size))?)));
+    let ends = |size: Bytes| Some(carried.end(end, left(size))?.saturating_sub(shorter));
+    let whole = ascent.data.and_then(|size| Some((size, ends(size)?)));
     if let Some((size, takes)) = whole.filter(|(_, takes)| *takes <= lasts) {
         let limit = (carried.path.len() == 1).then(|| carried.rate(&carried.path[0]));
         let rate = if is_measured { Some(Rate::of(size, takes)) } else { limit };

@@ -188,6 +188,13 @@ impl<'a> Run<'a> {
         arrivals.map(Time::as_secs_f64).fold(stop.as_secs_f64(), f64::max)
     }
 
+    /// Returns the instants at which a flow's sources had sent all or stopped, in seconds.
+    fn source_end(&self, flow: &Subject<'a>) -> impl Iterator<Item = f64> {
+        let senders = flow.parts.iter().filter(|(_, end)| *end == Some(End::Sender));
+        let totals = senders.flat_map(|(part, _)| self.end.of(*part));
+        totals.filter(|total| total.metric.is(&app::metrics::ENDED_AT)).map(|total| total.value().as_f64())
+    }
+
     /// Returns the instant at which all data of a flow had been delivered, in seconds.
     pub(super) fn completed(&self, flow: &Subject<'a>) -> Option<f64> {
         let since_start = |summed: &Summed<'_>| matches!(summed.sum.how, How::SinceStart);
@@ -265,6 +272,9 @@ impl<'a> Run<'a> {
         match sum.how {
             // The last arrival is known once nothing is on its way.
             How::SinceStart if sum.given.is_some() && self.is_under_way(subject) => None,
+            How::SinceStart if sum.given.is_some() => {
+                Some(one(self.source_end(subject).fold(reported.value().as_f64(), f64::max)))
+            }
             How::Last | How::SinceStart => Some(one(reported.value().as_f64())),
             How::Grown | How::PerSecond => Some(one(self.grown(reported))),
             How::Quantile(_) | How::DistributionMean => None,

@@ -51,6 +51,9 @@ impl Carried for Frame {
     fn boxed_copy(&self) -> Box<dyn Carried> {
         Box::new(Frame(self.0.iter().map(Packet::copy).collect()))
     }
+    fn times(&self) -> Vec<Time> {
+        self.0.iter().map(Packet::created_at).collect()
+    }
     fn same(&self, other: &dyn Carried) -> bool {
         other.downcast_ref() == Some(self)
     }
@@ -98,6 +101,30 @@ fn a_clone_is_in_no_account_and_a_copy_is_counted() {
     // The first frame, whose copy it is, ends undeclared.
     let ends = [(1, 7, Entry::Dropped(Why::Queue), 2), (1, 7, Entry::Dropped(Why::Undeclared), 1)];
     assert_eq!(entries(both), [&[copied(1)][..], &ends].concat());
+}
+
+#[test]
+fn packets_that_travel_as_one_keep_their_times() {
+    let at = |number: u64| Time::from_nanos(1000 * number);
+    let aged = |account| {
+        let mut packet = packet(account);
+        packet.set_created_at(at(account.into()));
+        packet
+    };
+    let frame = || {
+        let mut frame = Packet::new(4, 0).with_body(Body::Carried(Box::new(Frame(vec![aged(1), aged(3)]))));
+        frame.set_created_at(at(1));
+        frame
+    };
+    entries(|| {
+        let times = |origin: Origin| origin.split().iter().map(|one| one.created_at).collect::<Vec<_>>();
+        let origin = frame().into_origin();
+        assert_eq!(times(origin.copy()), [at(1), at(3)]);
+        assert_eq!(times(origin), [at(1), at(3)]);
+        // The number of a bundle that ended is used again.
+        assert_eq!(times(frame().into_origin()), [at(1), at(3)]);
+        assert_eq!(times(aged(5).into_origin()), [at(5)]);
+    });
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::any::Any;
 use std::fmt::Debug;
 
+use bentpipe_units::Time;
+
 /// Content in the form of one technology: a train of ATM cells, a TS packet.
 ///
 /// Packets and generic elements use it through this contract alone. The technology's own elements get it back with
@@ -31,6 +33,11 @@ pub trait Carried: Debug + Send + Any {
     /// Returns a boxed copy whose packets are counted as copies. Default: it carries none.
     fn boxed_copy(&self) -> Box<dyn Carried> {
         self.boxed_clone()
+    }
+
+    /// Returns the times at which the packets in it were created, of those in accounts. Default: it carries none.
+    fn times(&self) -> Vec<Time> {
+        Vec::new()
     }
 
     /// Returns `true` if `other` is of the same type and equal.

@@ -109,6 +109,7 @@ impl TrafficKind for Config {
             dscp: self.dscp,
             template,
             is_started: false,
+            over: Time::ZERO,
             is_active: true,
             sent: 0,
             sent_bytes: 0,
@@ -132,6 +133,8 @@ struct Custom {
     /// Packets of the last length.
     template: Template,
     is_started: bool,
+    /// Time at which the flow is over, once its wake-ups have ended.
+    over: Time,
     /// Clear while the source is turned off: datagrams are left out.
     is_active: bool,
     sent: u64,
@@ -153,7 +156,10 @@ impl Custom {
         }
         sent.clear();
         self.done.sent = sent;
-        if self.done.wake >= self.stop {
+        if self.done.wake.is_never() {
+            self.over = cx.now();
+        } else if self.done.wake >= self.stop {
+            self.over = self.stop;
             self.done.wake = Time::NEVER;
         }
     }
@@ -195,10 +201,11 @@ impl Element for Custom {
         false
     }
 
-    fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
+    fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
         observer.counter(&metrics::SENT, self.sent);
         observer.counter(&metrics::SENT_BYTES, self.sent_bytes);
-        observer.counter(&metrics::ENDED, (self.is_started && self.done.wake.is_never()).into());
+        let is_over = self.is_started && self.done.wake.is_never();
+        metrics::observe_end(is_over.then_some(self.over), now, observer);
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

@@ -1,6 +1,8 @@
 //! Metrics of sources and sinks over UDP, and of what measures arrivals like a sink.
 
+use bentpipe_net::Observer;
 use bentpipe_net::metric::{Draw, End, How, Sum, UnitColumn, UnitEntry, UnitRest};
+use bentpipe_units::Time;
 
 /// Measures that are made of the distribution of one-way delays at a receiver.
 pub(crate) const ONE_WAY_DELAY: &[Sum] = &[
@@ -62,8 +64,16 @@ bentpipe_net::metrics! {
     Gauge INTERARRIVAL_DEVIATION = "interarrival-deviation", Seconds, "Standard deviation of a flow's intervals between arrivals"
         => .summed(&[Sum::new("interarrival-deviation", "Deviation of interarrival time", How::Last).at(End::Receiver).since(2)]);
     Counter ENDED = "ended", Count, "Sources that have sent all";
+    Gauge ENDED_AT = "ended-at", Seconds, "Time at which sources had sent all, or stopped";
     Gauge LAST_ARRIVAL = "last-arrival", Seconds, "Time of the last arrival" => .summed(&[
         Sum::new("completion", "Completion time", How::SinceStart).at(End::Receiver).given(&ENDED),
     ]);
     Histogram DELAYS = "delays", Seconds, "Distribution of the one-way delay" => .summed(ONE_WAY_DELAY);
+}
+
+/// Reports whether a source has ended, which sends nothing more after `over`.
+pub(crate) fn observe_end(over: Option<Time>, now: Time, observer: &mut dyn Observer) {
+    let ended = over.filter(|over| *over <= now);
+    observer.counter(&ENDED, ended.is_some().into());
+    observer.gauge(&ENDED_AT, ended.map_or(f64::NAN, Time::as_secs_f64));
 }

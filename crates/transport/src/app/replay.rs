@@ -32,6 +32,11 @@ impl Schedule {
         self.packets.iter().map(place).collect()
     }
 
+    /// Returns the time of the last packet.
+    fn end(&self) -> Time {
+        self.start + self.packets.last().map_or(Span::ZERO, |(after, _)| *after)
+    }
+
     fn len(&self) -> usize {
         self.packets.len()
     }
@@ -92,13 +97,13 @@ impl Element for Replay {
         false
     }
 
-    fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
+    fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
         observer.counter(&metrics::SENT, self.next as u64);
         observer.counter(&metrics::SENT_BYTES, self.sent_bytes);
         if observer.counts_units() {
             observer.gauge(&metrics::UNSENT, (self.schedule.len() - self.next) as f64);
         }
-        observer.counter(&metrics::ENDED, self.deadline().is_never().into());
+        metrics::observe_end(self.deadline().is_never().then(|| self.schedule.end()), now, observer);
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

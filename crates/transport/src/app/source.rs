@@ -159,6 +159,8 @@ pub struct Source {
     flows: Vec<Flow>,
     timetable: Timetable,
     is_set_up: bool,
+    /// Time at which the flows are over that have ended.
+    over: Time,
     sent: u64,
     /// Clear while the source is turned off: packets that are due are left out.
     is_active: bool,
@@ -207,6 +209,7 @@ impl Source {
             flows: vec![Flow::default(); config.count.into()],
             timetable: Timetable::heap(Vec::new()),
             is_set_up: false,
+            over: Time::ZERO,
             sent: 0,
             is_active: true,
             refreshes,
@@ -224,11 +227,13 @@ impl Source {
     /// Schedules the first packet of each flow.
     fn set_up(&mut self, stream: &mut RandomStream) {
         let is_none = self.config.packets == Some(0);
+        let flows = u32::from(self.config.count);
         let first = |flow| {
-            let at = self.end(self.first_instant(stream));
+            let at = self.first_instant(stream);
+            let at = self.end(at);
             (if is_none { Time::NEVER } else { at }, flow)
         };
-        let slots: Vec<(Time, u32)> = (0..u32::from(self.config.count)).map(first).collect();
+        let slots: Vec<(Time, u32)> = (0..flows).map(first).collect();
         self.timetable = match self.config.pattern {
             Pattern::Constant { .. } | Pattern::ConstantRate { .. } => Timetable::ring(slots),
             Pattern::Poisson { .. } | Pattern::OnOff { .. } => Timetable::heap(slots),
@@ -243,9 +248,15 @@ impl Source {
 
     /// Returns `next`, or never if sending is over by then.
     #[inline]
-    fn end(&self, next: Time) -> Time {
+    fn end(&mut self, next: Time) -> Time {
         match self.config.stop {
-            Some(stop) if next >= Time::ZERO + stop => Time::NEVER,
+            Some(stop) if next >= Time::ZERO + stop => {
+                // One that has sent all its packets before is not over any later.
+                if !next.is_never() {
+                    self.over = self.over.max(Time::ZERO + stop);
+                }
+                Time::NEVER
+            }
             _ => next,
         }
     }
@@ -253,7 +264,8 @@ impl Source {
     /// Leaves out a packet, which is not numbered.
     fn skip(&mut self, due: Time, index: u32, cx: &mut Cx<'_>) {
         let next = self.clock.next(due, &mut self.flows[index as usize], cx.stream());
-        self.timetable.advance(self.end(next));
+        let next = self.end(next);
+        self.timetable.advance(next);
     }
 
     #[inline]
@@ -280,10 +292,14 @@ impl Source {
         self.sent += 1;
         flow.number += 1;
         let next = match self.config.packets {
-            Some(limit) if flow.number >= limit => Time::NEVER,
+            Some(limit) if flow.number >= limit => {
+                self.over = self.over.max(cx.now());
+                Time::NEVER
+            }
             _ => self.clock.next(due, flow, cx.stream()),
         };
-        self.timetable.advance(self.end(next));
+        let next = self.end(next);
+        self.timetable.advance(next);
     }
 }
 
@@ -344,13 +360,13 @@ impl Element for Source {
         false
     }
 
-    fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
+    fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
         observer.counter(&metrics::SENT, self.sent);
         let larger = self.refreshes.as_ref().map_or(0, |(_, larger)| larger.packet_len()) as u64;
         let usual = (self.sent - self.refreshed) * self.template.packet_len() as u64;
         observer.counter(&metrics::SENT_BYTES, usual + self.refreshed * larger);
-        let ended = self.is_set_up && self.timetable.first().0.is_never();
-        observer.counter(&metrics::ENDED, ended.into());
+        let is_over = self.is_set_up && self.timetable.first().0.is_never();
+        metrics::observe_end(is_over.then_some(self.over), now, observer);
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

@@ -293,7 +293,9 @@ impl Element for Endpoint {
             let times = self.writer.as_ref().map_or(&none, Writer::burst_completions);
             observer.histogram(&metrics::BURSTS, times);
         }
-        observer.gauge(&metrics::COMPLETED, self.completed.map_or(f64::NAN, Time::as_secs_f64));
+        // A connection that is closed before its application wrote anything completes nothing.
+        let completed = self.completed.filter(|_| self.connection.tally.bytes_delivered > 0);
+        observer.gauge(&metrics::COMPLETED, completed.map_or(f64::NAN, Time::as_secs_f64));
     }
 
     fn as_any(&mut self) -> &mut dyn std::any::Any {

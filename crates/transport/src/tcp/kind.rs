@@ -132,6 +132,7 @@ impl TrafficKind for Config {
                 alone: self.alone(smss.into()),
                 tick,
                 phase: tick * phase / phases,
+                times_one: !self.timestamps,
                 burst,
                 first_burst: burst.saturating_mul(first),
                 target: path.window.get(),

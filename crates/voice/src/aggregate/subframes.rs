@@ -34,6 +34,10 @@ impl Carried for Subframes {
         let origins = self.origins.iter().map(Origin::copy).collect();
         Box::new(Subframes { bytes: self.bytes.clone(), origins, number: self.number })
     }
+    fn times(&self) -> Vec<Time> {
+        let own = self.origins.iter().filter(|origin| origin.is_accounted());
+        own.map(|origin| origin.created_at).collect()
+    }
     fn same(&self, other: &dyn Carried) -> bool {
         other.downcast_ref() == Some(self)
     }
