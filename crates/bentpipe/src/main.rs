@@ -49,8 +49,11 @@ mod video;
 #[cfg(feature = "tools")]
 mod voice;
 
+use std::borrow::Cow;
+use std::io::Write;
 use std::process::ExitCode;
 
+use bentpipe_emu::plain;
 use clap::Parser;
 
 use arguments::Arguments;
@@ -75,7 +78,16 @@ fn main() -> ExitCode {
 fn refuse(error: &clap::Error) -> ExitCode {
     match left_out::refusal(error) {
         Some(refusal) => show::error(&refusal),
-        None => drop(error.print()),
+        None => print(error),
     }
     ExitCode::from(error.exit_code() as u8)
+}
+
+/// Prints an error of the command line. Arguments that hold characters of control are shown without colours.
+fn print(error: &clap::Error) {
+    let text = error.render().to_string();
+    match plain::text(&text) {
+        Cow::Borrowed(_) => drop(error.print()),
+        Cow::Owned(text) => drop(std::io::stderr().write_all(text.as_bytes())),
+    }
 }
