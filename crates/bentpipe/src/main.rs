@@ -83,11 +83,11 @@ fn refuse(error: &clap::Error) -> ExitCode {
     ExitCode::from(error.exit_code() as u8)
 }
 
-/// Prints an error of the command line. Arguments that hold characters of control are shown without colours.
+/// Prints an error of the command line. It quotes arguments, whose escape sequences it would print too.
 fn print(error: &clap::Error) {
-    let text = error.render().to_string();
-    match plain::text(&text) {
-        Cow::Borrowed(_) => drop(error.print()),
-        Cow::Owned(text) => drop(std::io::stderr().write_all(text.as_bytes())),
+    let controls = |text: &str| matches!(plain::line(text), Cow::Owned(_));
+    match std::env::args_os().any(|argument| controls(&argument.to_string_lossy())) {
+        false => drop(error.print()),
+        true => drop(std::io::stderr().write_all(plain::text(&error.render().to_string()).as_bytes())),
     }
 }
