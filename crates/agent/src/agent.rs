@@ -17,7 +17,7 @@ use crate::link::{problem, refusal};
 use crate::memory::{Memory, Recalled};
 use crate::protocol::{
     Act, Command, CommandResult, GivenFile, Held, MAX_BATCH, MAX_MESSAGE, MAX_TASKS, Outcome, PIECE, Poll,
-    Program, Samples, TaskReport, TaskState, Turn, parse,
+    Program, Samples, TaskReport, TaskState, Turn, check_turn, parse,
 };
 use crate::session::Session;
 use crate::task::Task;
@@ -182,6 +182,7 @@ impl Agent {
             let answer = session.send("poll", &Poll { wait_ms, results, tasks, clock, doctor })?;
             let arrived = now_us();
             let turn: Turn = parse(&answer).map_err(Error::Connection)?;
+            check_turn(&turn).map_err(Error::Connection)?;
             self.answered_us = arrived;
             self.results.drain(..confirmed);
             self.difference.add(Exchange {
@@ -190,7 +191,7 @@ impl Agent {
                 answered: turn.sent_us,
                 arrived,
             });
-            for command in turn.commands.iter().take(MAX_BATCH) {
+            for command in &turn.commands {
                 let outcome = self.execute(session, command)?;
                 self.results.push(CommandResult { id: command.id, outcome });
             }

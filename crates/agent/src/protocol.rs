@@ -535,6 +535,17 @@ pub fn check_poll(poll: &Poll) -> Result<(), String> {
     }
 }
 
+/// Refuses answers to polls that are longer than a batch.
+///
+/// # Errors
+/// Returns an error if there are too many commands.
+pub fn check_turn(turn: &Turn) -> Result<(), String> {
+    match turn.commands.len() {
+        0..=MAX_BATCH => Ok(()),
+        count => Err(format!("{count} commands: expected at most {MAX_BATCH}")),
+    }
+}
+
 /// Most tasks of a site.
 pub const MAX_TASKS: usize = 100;
 
@@ -571,6 +582,17 @@ mod tests {
         }
         assert!(parse::<Command>(b"[7, {}]").is_err());
         assert!(parse::<Turn>(&vec![b' '; MAX_MESSAGE + 1]).expect_err("refused").contains("at most"));
+    }
+
+    #[test]
+    fn an_answer_has_as_many_commands_as_a_batch() {
+        let turn = |count: usize| {
+            let commands = (0..count as u64).map(|id| Command { id, act: Act::Stop { task: 3 } }).collect();
+            Turn { commands, ..Turn::default() }
+        };
+        assert_eq!((check_turn(&turn(0)), check_turn(&turn(MAX_BATCH))), (Ok(()), Ok(())));
+        let why = check_turn(&turn(MAX_BATCH + 1)).expect_err("refused");
+        assert_eq!(why, "65 commands: expected at most 64");
     }
 
     #[test]

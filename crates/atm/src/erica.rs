@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 pub struct Measurement {
     /// Number of ABR cells that ends an interval. Default: 500.
     pub cells: u32,
-    /// Or after this time, if that is earlier. Default: "5 ms".
+    /// Or after this time, if that is earlier, 5 us at least. Default: "5 ms".
     pub time: Span,
     /// Overload up to which channels still get the previous interval's highest allocation. Default: 0.1.
     #[schemars(range(min = 0.0))]
@@ -61,6 +61,9 @@ impl Default for Measurement {
         }
     }
 }
+
+/// Least time of an interval, about that of two cells at 155 Mbit/s. Idle ports measure in it too.
+const SHORTEST: Span = Span::from_micros(5);
 
 /// Queue control of ERICA+: the target share as a hyperbolic function of the queue.
 ///
@@ -227,7 +230,7 @@ impl Erica {
     ) -> Result<Erica, InvalidConfig> {
         let weight = |value: Option<f64>| value.is_none_or(|value| value > 0.0 && value <= 1.0);
         InvalidConfig::ensure(measurement.cells > 0, "measure.cells", "at least 1")?;
-        InvalidConfig::ensure(!measurement.time.is_zero(), "measure.time", "more than no time")?;
+        InvalidConfig::ensure(measurement.time >= SHORTEST, "measure.time", "at least \"5 us\"")?;
         InvalidConfig::ensure(measurement.delta >= 0.0, "measure.delta", "at least 0")?;
         let decay = measurement.activity_decay;
         let decays = decay.is_none_or(|decay| (0.0..1.0).contains(&decay));
@@ -635,6 +638,17 @@ mod tests {
         assert_eq!(with_minima(McrProportional, &[10.0, 30.0, 40.0]), [12.5, 37.5, 50.0]);
         // Weights are 1, 2 and 3 here.
         assert_eq!(with_minima(McrPlusWeightedShare, &[10.0, 30.0, 0.0]), [20.0, 50.0, 30.0]);
+    }
+
+    /// Ports without cells end their intervals by the time alone.
+    #[test]
+    fn an_interval_has_a_least_time() {
+        let key = |nanos| {
+            let measurement = Measurement { time: Span::from_nanos(nanos), ..Measurement::default() };
+            Erica::new(measurement, Target::Utilisation(0.9), 100_000.0).err().map(|error| error.key)
+        };
+        assert_eq!(key(0), Some("measure.time"));
+        assert_eq!((key(4_999), key(5_000)), (Some("measure.time"), None));
     }
 
     #[test]

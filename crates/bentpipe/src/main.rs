@@ -49,8 +49,11 @@ mod video;
 #[cfg(feature = "tools")]
 mod voice;
 
+use std::borrow::Cow;
+use std::io::Write;
 use std::process::ExitCode;
 
+use bentpipe_emu::plain;
 use clap::Parser;
 
 use arguments::Arguments;
@@ -75,7 +78,16 @@ fn main() -> ExitCode {
 fn refuse(error: &clap::Error) -> ExitCode {
     match left_out::refusal(error) {
         Some(refusal) => show::error(&refusal),
-        None => drop(error.print()),
+        None => print(error),
     }
     ExitCode::from(error.exit_code() as u8)
+}
+
+/// Prints an error of the command line. It quotes arguments, whose escape sequences it would print too.
+fn print(error: &clap::Error) {
+    let controls = |text: &str| matches!(plain::line(text), Cow::Owned(_));
+    match std::env::args_os().any(|argument| controls(&argument.to_string_lossy())) {
+        false => drop(error.print()),
+        true => drop(std::io::stderr().write_all(plain::text(&error.render().to_string()).as_bytes())),
+    }
 }

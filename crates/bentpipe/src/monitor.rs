@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use bentpipe_emu::plain;
 use bentpipe_lab::run::Monitor;
 use bentpipe_record::Series;
 use bentpipe_units::Span;
@@ -118,7 +119,7 @@ impl Monitor for Terminal {
     }
 
     fn damaged(&self, problem: &str) {
-        let shown = format!("{problem}\n");
+        let shown = format!("{}\n", plain::text(problem));
         self.bar.suspend(|| _ = std::io::stderr().write_all(shown.as_bytes()));
     }
 
@@ -140,10 +141,11 @@ impl Monitor for Terminal {
     }
 
     fn started(&self, label: &str, left: Span) {
-        self.bar.set_message(format!("{}, {label}", self.message()));
+        self.bar.set_message(format!("{}, {}", self.message(), plain::line(label)));
         if self.lines {
             let (done, runs) = (self.done.load(Ordering::Relaxed), self.runs.load(Ordering::Relaxed));
-            let _ = writeln!(std::io::stderr(), "{done}/{runs}  {label}: started, {left} to go");
+            let _ =
+                writeln!(std::io::stderr(), "{done}/{runs}  {}: started, {left} to go", plain::line(label));
         }
     }
 
@@ -155,7 +157,7 @@ impl Monitor for Terminal {
         }
         if self.lines && self.is_line_due(done) {
             let runs = self.runs.load(Ordering::Relaxed);
-            let _ = writeln!(std::io::stderr(), "{done}/{runs}  {label}");
+            let _ = writeln!(std::io::stderr(), "{done}/{runs}  {}", plain::line(label));
         }
     }
 

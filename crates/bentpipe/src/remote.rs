@@ -1,10 +1,11 @@
 //! `bentpipe remote`: a command for each operation of a controller.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use bentpipe_emu::plain;
 use bentpipe_serve::RemoteOperation;
 use clap::error::Error as ClapError;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
@@ -281,6 +282,7 @@ pub(crate) fn refusal(status: u16, text: &str) -> String {
 fn print(mut answer: impl Read, is_json: bool, output: Option<&Path>) -> io::Result<()> {
     let mut out: Box<dyn Write> = match output {
         Some(path) => Box::new(File::create(path)?),
+        None if io::stdout().is_terminal() => Box::new(plain::Terminal::new(io::stdout().lock())),
         None => Box::new(io::stdout().lock()),
     };
     if !is_json {

@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bentpipe_emu::plain;
 use bentpipe_offline::{Error, ExitReason, Outcome, Session};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -33,7 +34,7 @@ impl Terminal {
         match result {
             Ok(outcome) => {
                 match to_stderr {
-                    true => drop(std::io::stderr().write_all(outcome.text.as_bytes())),
+                    true => drop(std::io::stderr().write_all(plain::text(&outcome.text).as_bytes())),
                     false => show::out(&outcome.text),
                 }
                 exit_code(outcome.reason)
@@ -56,7 +57,7 @@ fn exit_code(reason: ExitReason) -> u8 {
 
 impl Session for Terminal {
     fn note(&self, text: &str) {
-        let _ = writeln!(std::io::stderr(), "{}: {text}", self.prefix);
+        let _ = writeln!(std::io::stderr(), "{}: {}", self.prefix, plain::text(text));
     }
 
     fn is_interrupted(&self) -> bool {

@@ -4,14 +4,17 @@ use std::collections::HashSet;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 
+use bentpipe_emu::plain;
 use bentpipe_net::metric::UnitColumn;
 use bentpipe_record::{LedgerRow, LedgerText, PointSummary, UnitRow, UnitText, write_whole};
 use bentpipe_report::Table;
 use bentpipe_units::Bytes;
 
 /// Prints to standard output. A reader that closes the pipe (`| head`) is not an error.
+///
+/// Characters that control a terminal are replaced, but for the colours of tables.
 pub(crate) fn out(text: &str) {
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    let _ = std::io::stdout().lock().write_all(plain::text(text).as_bytes());
 }
 
 /// Writes a file whole, or prints where there is none.
@@ -35,14 +38,22 @@ pub(crate) fn write(
 
 /// Prints something to know.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(std::io::stderr(), "note: {text}");
+    let _ = writeln!(std::io::stderr(), "note: {}", plain::text(text));
+}
+
+/// Prints a line of the log of a program that runs for long.
+///
+/// It may name what others sent, which begins no line of its own.
+#[cfg(feature = "tools")]
+pub(crate) fn log(text: &str) {
+    let _ = writeln!(std::io::stderr(), "note: {}", plain::line(text));
 }
 
 /// Prints an error.
 pub(crate) fn error(text: &str) {
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let label = if colour { "\u{1b}[1;31merror:\u{1b}[0m" } else { "error:" };
-    let _ = writeln!(std::io::stderr(), "{label} {text}{}", exceeded(text));
+    let _ = writeln!(std::io::stderr(), "{label} {}{}", plain::text(text), exceeded(text));
 }
 
 /// Words of the system for a write beyond the limit of file sizes: EFBIG.

@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: SiteArguments) -> Result<u8, String> {
             };
             let mut agent = Agent::open(settings).map_err(wrong)?;
             show::out(&format!("bentpipe site: {}\n", agent.enrolment().name));
-            agent.run(&interrupt::flag(), &|text| show::note(text));
+            agent.run(&interrupt::flag(), &|text| show::log(text));
             Ok(0)
         }
     }

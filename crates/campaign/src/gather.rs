@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bentpipe_record::stats::Estimate;
 use bentpipe_record::{
-    Frame, FrameColumn, FrameKind, FrameValues, FrameWriter, WholeFile, account_total, quoted,
+    Frame, FrameColumn, FrameKind, FrameValues, FrameWriter, WholeFile, counted_with, quoted,
 };
 use indexmap::IndexMap;
 
@@ -73,9 +73,11 @@ pub fn gather(campaign: &Campaign, mut progress: impl FnMut(u64, u64)) -> Result
     let size = (MAX_VALUES / index.columns.len().max(1)).max(1);
     let (mut rows, total) = (0, index.places.len() as u64);
     for places in index.places.chunks(size) {
-        let frame = index.frame(places, &mut kept)?;
-        table.write(&frame).map_err(at(&runs))?;
+        let mut frame = index.frame(places, &mut kept)?;
+        // Before the zeros: a count that all runs of a point lack has no mean, as in `run`.
         points.add(&frame, &mut means).map_err(at(&summary))?;
+        points.add_zeros(&mut frame);
+        table.write(&frame).map_err(at(&runs))?;
         rows += places.len() as u64;
         progress(rows, total);
     }
@@ -250,8 +252,8 @@ struct Points {
     keys: Vec<String>,
     /// Titles of the measures and their units.
     measures: Vec<(String, String)>,
-    /// Places of the packets sent, of measures that are a part of them.
-    totals: Vec<Option<usize>>,
+    /// Places of the measures that counts without zeros come with.
+    with: Vec<Option<usize>>,
     /// The present point, the values of its keys, and those of its measures.
     point: Option<(u64, Vec<String>, Vec<Vec<f64>>)>,
 }
@@ -263,9 +265,8 @@ impl Points {
             columns.iter().skip(front).map(|(title, _)| part::name_and_unit(title)).collect();
         let places: IndexMap<&str, usize> =
             measures.iter().enumerate().map(|(place, (name, _))| (&name[..], place)).collect();
-        let totals =
-            measures.iter().map(|(name, _)| places.get(&account_total(name)?[..]).copied()).collect();
-        Points { keys: keys.to_vec(), totals, measures, point: None }
+        let with = measures.iter().map(|(name, _)| places.get(&counted_with(name)?[..]).copied()).collect();
+        Points { keys: keys.to_vec(), with, measures, point: None }
     }
 
     fn head(&self, out: &mut impl Write) -> std::io::Result<()> {
@@ -295,11 +296,26 @@ impl Points {
         Ok(())
     }
 
+    /// Adds the zeros of counts that runs lack.
+    ///
+    /// Such a run has the measure that the count comes with.
+    fn add_zeros(&self, frame: &mut Frame) {
+        let front = part::front_of(frame, self.keys.len());
+        for (place, with) in self.with.iter().enumerate() {
+            let Some(with) = with else { continue };
+            let FrameValues::Numbers(with) = frame.columns[front + with].values.clone() else { continue };
+            let FrameValues::Numbers(counts) = &mut frame.columns[front + place].values else { continue };
+            let absent =
+                counts.iter_mut().zip(&with).filter(|(count, with)| count.is_nan() && !with.is_nan());
+            absent.for_each(|(count, _)| *count = 0.0);
+        }
+    }
+
     fn end(&mut self, out: &mut impl Write) -> std::io::Result<()> {
         let Some((point, values, mut samples)) = self.point.take() else { return Ok(()) };
-        // A reason that some runs of the point lack is zero there. One that all lack has no row, as in `run`.
-        for (place, total) in self.totals.iter().enumerate() {
-            let runs = total.map_or(0, |total| samples[total].len());
+        // A count that some runs of the point lack is zero there. One that all lack has no row, as in `run`.
+        for (place, with) in self.with.iter().enumerate() {
+            let runs = with.map_or(0, |with| samples[with].len());
             if !samples[place].is_empty() && samples[place].len() < runs {
                 samples[place].resize(runs, 0.0);
             }
@@ -311,5 +327,47 @@ impl Points {
             writeln!(out, "{point},{keys}{},{},{n},{mean},{ci95}", quoted(name), quoted(unit))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three runs: one drops packets, one drops none, and one has no result.
+    #[test]
+    fn a_count_that_a_run_lacks_is_zero_in_the_table() {
+        let sent = "flow.a.sent-packets [count]";
+        let dropped = "flow.a.dropped-queue [count]";
+        let numbers = |title: &str, values: [f64; 3]| FrameColumn::numbers(title, "", values);
+        let measures = [
+            numbers(sent, [9.0, 8.0, f64::NAN]),
+            numbers(dropped, [2.0, f64::NAN, f64::NAN]),
+            numbers("flow.a.goodput [bit/s]", [1e6, f64::NAN, f64::NAN]),
+        ];
+        let front = part::frame(&[], &[], "", "").columns;
+        let none = |column: &FrameColumn| empty(&column.title, column.values.kind(), 3);
+        let mut frame = Frame { columns: front.iter().map(none).chain(measures).collect() };
+        let columns: Vec<_> =
+            frame.columns.iter().map(|column| (column.title.clone(), column.values.kind())).collect();
+        let (mut points, mut out) = (Points::new(&[], &columns), Vec::new());
+        points.add(&frame, &mut out).expect("written");
+        points.add_zeros(&mut frame);
+        points.end(&mut out).expect("written");
+        let of = |title: &str| match &frame
+            .columns
+            .iter()
+            .find(|column| column.title == title)
+            .expect("there")
+            .values
+        {
+            FrameValues::Numbers(values) => values.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(of(dropped)[..2], [2.0, 0.0]);
+        assert!(of(dropped)[2].is_nan() && of("flow.a.goodput [bit/s]")[1].is_nan());
+        // The mean is that of both runs.
+        let means = String::from_utf8(out).expect("a text");
+        assert!(means.contains("flow.a.dropped-queue,count,2,1,"), "{means}");
     }
 }

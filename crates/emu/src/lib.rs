@@ -32,6 +32,7 @@ mod neighbours;
 mod occupants;
 mod offload;
 mod pacer;
+pub mod plain;
 pub mod poll;
 mod port;
 pub mod privileges;

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use bentpipe_assemble::LinkHandle;
 use bentpipe_atm as atm;
-use bentpipe_emu::cpu_time;
+use bentpipe_emu::{cpu_time, plain};
 use bentpipe_net::metric::{Counter, Gauge, Of};
 use bentpipe_net::{Observer, link, queue, shaper};
 use bentpipe_units::{Span, Time};
@@ -127,7 +127,7 @@ fn draw(pictures: &std::sync::mpsc::Receiver<Picture>, mut display: Display) {
         let is_above = size.is_some() && lines > 0;
         let up = if is_above { format!("\u{1b}[{lines}A\u{1b}[J") } else { String::new() };
         lines = text.lines().count();
-        let _ = display.output.write_all(format!("{up}{text}").as_bytes());
+        let _ = display.output.write_all(format!("{up}{}", plain::text(&text)).as_bytes());
     }
 }
 

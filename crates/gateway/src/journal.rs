@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write;
 
+use bentpipe_emu::plain;
 use bentpipe_net::metric::{Counter, Of};
 use time::{SignedDuration, UtcDateTime};
 
@@ -70,7 +71,7 @@ impl Journal {
 
     /// Writes a line.
     pub(crate) fn say(&mut self, unix_time_s: f64, text: &str, messages: &mut dyn Write) {
-        let line = format!("{} {text}\n", stamp(unix_time_s));
+        let line = format!("{} {}\n", stamp(unix_time_s), plain::line(text));
         match &mut self.file {
             Some(file) => drop(file.write_all(line.as_bytes())),
             None => {

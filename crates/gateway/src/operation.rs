@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bentpipe_emu::exporter::{self, Pages};
 use bentpipe_emu::signals::{Waker, end_requested, take_reload_request, watch};
-use bentpipe_emu::{end_realtime_priority, lend_realtime_priority, request_realtime_priority};
+use bentpipe_emu::{end_realtime_priority, lend_realtime_priority, plain, request_realtime_priority};
 use bentpipe_units::Span;
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ pub struct Console {
 impl Console {
     fn note(&mut self, text: &str) {
         // A reader may have gone.
-        let _ = writeln!(self.messages, "note: {text}");
+        let _ = writeln!(self.messages, "note: {}", plain::line(text));
     }
 }
 
@@ -195,7 +195,7 @@ impl Operation {
         let captured = gateway.end_captures();
         drop(gateway);
         let totals = view::totals(&observer.title, &statistics);
-        let _ = observer.console.messages.write_all(totals.as_bytes());
+        let _ = observer.console.messages.write_all(plain::text(&totals).as_bytes());
         captured.map_err(OperationError::Capture)
     }
 }
@@ -318,7 +318,7 @@ impl Observer {
         let is_above = self.shown_lines > 0 && !self.journal.take_spoken();
         let up = if is_above { format!("\u{1b}[{}A\u{1b}[J", self.shown_lines) } else { String::new() };
         self.shown_lines = text.lines().count();
-        let _ = self.console.messages.write_all(format!("{up}{text}").as_bytes());
+        let _ = self.console.messages.write_all(format!("{up}{}", plain::text(text)).as_bytes());
     }
 
     fn say(&mut self, text: &str) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bentpipe_signalling::agent::{CallId, Event, Failure};
 use bentpipe_signalling::sdp::Capabilities;
 use bentpipe_signalling::sip::Uri;
-use bentpipe_signalling::transaction::Peer;
+use bentpipe_signalling::transaction::{Limits, Peer};
 use bentpipe_units::{RandomStream, Span, Time};
 
 use crate::schedule::Schedule;
@@ -43,6 +43,9 @@ const BATCH: u64 = 64;
 /// It has room for a round trip over a satellite, and one repeated request.
 const LEAVE: Span = Span::from_secs(2);
 
+/// Limits of peers. A phone that places calls takes none, and keeps no state of them.
+const LIMITS: Limits = Limits { calls: 0, unproven: 0, transactions: 4000 };
+
 struct Placing<'a> {
     plan: &'a Dialling,
     figures: Figures,
@@ -70,6 +73,7 @@ pub fn place(
     stop: &AtomicBool,
     mut watch: impl FnMut(&Figures),
 ) -> Figures {
+    phone.agent().limit_peers(LIMITS);
     let (holding, ringing) = (Schedule::default(), Schedule::default());
     let mut placing = Placing {
         plan,
@@ -221,21 +225,16 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_stop_gives_up_a_call_that_nobody_answers() {
-        let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let silent = UdpSocket::bind(local).expect("a socket");
-        let address = silent.local_addr().expect("bound");
-        let mut phone = Phone::open(Config::new("alice", local), 1).expect("sockets");
+    fn plan(address: SocketAddr) -> Dialling {
         let codecs = vec![Codec::new(0, "PCMU", 8000)];
         let capabilities = Capabilities {
-            address: local.ip(),
+            address: address.ip(),
             port: 4000,
             codecs,
             ptime: 20,
             direction: Direction::SendRecv,
         };
-        let plan = Dialling {
+        Dialling {
             target: format!("sip:bob@{address}").parse().expect("a URI"),
             peer: Peer { transport: Transport::Udp, address },
             calls: 10,
@@ -245,7 +244,44 @@ mod tests {
             capabilities,
             duration: None,
             random: None,
-        };
+        }
+    }
+
+    /// Each of them stayed as a call that rings until its caller gave up.
+    #[test]
+    fn calls_of_others_are_refused_without_state() {
+        let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let [silent, other] = [0; 2].map(|_| UdpSocket::bind(local).expect("a socket"));
+        let mut phone = Phone::open(Config::new("alice", local), 1).expect("sockets");
+        let (here, there) = (phone.sockets().local(), other.local_addr().expect("bound"));
+        for number in 0..50 {
+            let invite = format!(
+                "INVITE sip:alice@{here} SIP/2.0\r\nVia: SIP/2.0/UDP {there};branch=z9hG4bK{number}\r\nMax-Forwards: 70\r\n\
+                 From: <sip:a@{there}>;tag={number}\r\nTo: <sip:alice@{here}>\r\nCall-ID: {number}@{there}\r\n\
+                 CSeq: 1 INVITE\r\nContact: <sip:a@{there}>\r\nContent-Length: 0\r\n\r\n"
+            );
+            other.send_to(invite.as_bytes(), here).expect("sent");
+        }
+        let stop = AtomicBool::new(false);
+        let watch = |_: &Figures| stop.store(true, Ordering::Relaxed);
+        place(&mut phone, &plan(silent.local_addr().expect("bound")), &stop, watch);
+        other.set_nonblocking(true).expect("set");
+        let mut bytes = [0; 2000];
+        let mut refused = 0;
+        while let Ok(len) = other.recv(&mut bytes) {
+            assert!(bytes[..len].starts_with(b"SIP/2.0 503 "), "{}", String::from_utf8_lossy(&bytes[..len]));
+            refused += 1;
+        }
+        assert_eq!(refused, 50);
+    }
+
+    #[test]
+    fn a_stop_gives_up_a_call_that_nobody_answers() {
+        let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let silent = UdpSocket::bind(local).expect("a socket");
+        let address = silent.local_addr().expect("bound");
+        let mut phone = Phone::open(Config::new("alice", local), 1).expect("sockets");
+        let plan = plan(address);
         let stop = AtomicBool::new(false);
         let started = phone.now();
         let figures = place(&mut phone, &plan, &stop, |_| stop.store(true, Ordering::Relaxed));

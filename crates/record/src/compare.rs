@@ -47,6 +47,8 @@ pub struct Difference {
     pub second: Estimate,
     /// Mean of second less first over them.
     pub paired: Option<Estimate>,
+    /// Numbers of runs that could have a value: the common seeds, or those of each.
+    pub runs: [usize; 2],
 }
 
 impl Variant {
@@ -246,7 +248,11 @@ pub fn differences_of<'a>(
     first: impl Iterator<Item = &'a Outcome>,
     second: impl Iterator<Item = &'a Outcome>,
 ) -> Vec<Difference> {
-    let (mut own, mut others) = (values(first), values(second));
+    let (first, second): (Vec<&Outcome>, Vec<&Outcome>) = (first.collect(), second.collect());
+    let seeds: HashSet<u64> = second.iter().map(|outcome| outcome.seed).collect();
+    let common = first.iter().filter(|outcome| seeds.contains(&outcome.seed)).count();
+    let all = [first.len(), second.len()];
+    let (mut own, mut others) = (values(first.into_iter()), values(second.into_iter()));
     add_zeros(&mut own, &others);
     add_zeros(&mut others, &own);
     let estimate = |values: &IndexMap<u64, f64>| Estimate::of(&values.values().copied().collect::<Vec<_>>());
@@ -259,6 +265,7 @@ pub fn differences_of<'a>(
             first: of_pairs(|pair| pair[0]).or_else(|| estimate(&values))?,
             second: of_pairs(|pair| pair[1]).or_else(|| estimate(other))?,
             paired: of_pairs(|pair| pair[1] - pair[0]),
+            runs: if pairs.is_empty() { all } else { [common; 2] },
             name,
             unit,
         })
@@ -315,6 +322,9 @@ mod tests {
         let [only, _] = &differences(&first, &second)[..] else { panic!("two measures") };
         // All columns are of the common seeds, so that they cannot contradict each other.
         assert_eq!((only.first.mean, only.second.mean, only.second.n), (15.0, 16.0, 2));
+        assert_eq!(only.runs, [2, 2]);
+        let alone = &differences(&first, &variant(&[(9, 500.0)]))[0];
+        assert_eq!((alone.first.n, alone.second.n, alone.runs), (3, 1, [3, 1]));
         // What the seeds do to both is left out: each pair differs by one.
         assert_eq!(only.paired, Some(Estimate { n: 2, mean: 1.0, ci95: Some(0.0) }));
     }

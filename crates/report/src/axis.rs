@@ -75,7 +75,15 @@ impl Axis {
             low = low.min(ticks[0].0);
         }
         let unit = format!("{}{}", prefix.symbol, self.unit);
-        Ruler { low, high, logarithmic, factor: prefix.factor, title: titled(&self.label, &unit), ticks }
+        Ruler {
+            low,
+            high,
+            logarithmic,
+            factor: prefix.factor,
+            title: titled(&self.label, &unit),
+            ticks,
+            has_words: false,
+        }
     }
 
     fn of_words(&self) -> Ruler {
@@ -88,6 +96,7 @@ impl Axis {
             factor: 1.0,
             title: titled(&self.label, &self.unit),
             ticks,
+            has_words: true,
         }
     }
 }
@@ -117,6 +126,8 @@ pub(super) struct Ruler {
     pub(super) title: String,
     /// Position of each tick in the prefixed unit, and its label.
     pub(super) ticks: Vec<(f64, String)>,
+    /// Set if the ticks are categories, each of which has its label.
+    pub(super) has_words: bool,
 }
 
 impl Ruler {

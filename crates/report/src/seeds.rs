@@ -14,7 +14,7 @@ use super::page::Block;
 use super::plot::{Curve, Mark, Plot};
 use super::points::short;
 use super::swept::SWEPT;
-use super::tables::text;
+use super::tables::{compared, text};
 use super::timed;
 
 /// Fewest seeds whose quantiles are drawn.
@@ -248,14 +248,14 @@ pub(super) fn differences(results: &ResultSet<'_>) -> Option<Block> {
 }
 
 fn difference(label: &str, of: &Difference) -> Vec<Cell> {
-    let shown = |estimate: &Estimate| Cell::Number(quantity(estimate.mean, estimate.ci95, &of.unit));
+    let shown = |estimate: &Estimate, runs: usize| Cell::Number(compared(estimate, &of.unit, runs));
     let share = of.paired.filter(|_| of.first.mean != 0.0).map(|paired| paired.mean / of.first.mean);
     vec![
         Cell::Text(label.to_owned()),
         Cell::Text(of.name.clone()),
-        shown(&of.first),
-        shown(&of.second),
-        of.paired.as_ref().map_or_else(|| Cell::Number(String::new()), shown),
+        shown(&of.first, of.runs[0]),
+        shown(&of.second, of.runs[1]),
+        of.paired.as_ref().map_or_else(|| Cell::Number(String::new()), |it| shown(it, of.runs[0])),
         Cell::Number(share.map(|share| quantity(share, None, "ratio")).unwrap_or_default()),
         Cell::Text(if of.is_clear() { "clear".to_owned() } else { String::new() }),
     ]

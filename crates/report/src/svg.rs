@@ -1,5 +1,6 @@
 //! Drawing a [`Plot`] as SVG.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 
 use super::axis::Ruler;
@@ -18,6 +19,21 @@ const RIGHT: f64 = 16.0;
 const TOP: f64 = 32.0;
 const BOTTOM: f64 = 46.0;
 const INNER_HEIGHT: f64 = HEIGHT - TOP - BOTTOM;
+
+/// Pixels that a line of labels is high.
+const LINE: f64 = 14.0;
+
+/// Angles of labels of categories in degrees, the first that has room for them.
+const ANGLES: [f64; 4] = [0.0, 30.0, 50.0, 90.0];
+
+/// Maximum number of pixels between the marks of two curves at a category.
+const DODGE: f64 = 11.0;
+
+/// Maximum share of the room of a category that its marks take.
+const DODGED: f64 = 0.7;
+
+/// Growth of a mark for each mark of another curve that covers it.
+const GROWTH: f64 = 0.55;
 
 /// Points in a curve's drawing are at most four for each of these.
 const COLUMNS: usize = 360;
@@ -55,9 +71,10 @@ pub(super) fn draw(plot: &Plot, id: &str) -> String {
     let mut svg = String::new();
     let _ = write!(
         svg,
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-labelledby=\"{id}t {id}d\" class=\"plot\"{}{}>\
+        "<svg viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-labelledby=\"{id}t {id}d\" class=\"plot\"{}{}>\
          <title id=\"{id}t\">{}</title><desc id=\"{id}d\">{}</desc>\
          <clipPath id=\"{id}c\"><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/></clipPath>",
+        canvas.height(),
         canvas.data(),
         Data::head(plot),
         escape(&plot.title),
@@ -73,9 +90,9 @@ pub(super) fn draw(plot: &Plot, id: &str) -> String {
     let bands = |curve: &&Curve| curve.mark == Mark::Band;
     plot.curves.iter().filter(bands).for_each(|curve| canvas.band(curve, &data, &mut svg));
     let mut entry = 0;
-    for curve in &plot.curves {
+    for (curve, place) in plot.curves.iter().zip(canvas.places(&plot.curves)) {
         if !bands(&curve) {
-            canvas.curve(curve, &data.of_curve(curve, entry), &mut svg);
+            canvas.curve(curve, &place, &data.of_curve(curve, entry), &mut svg);
         }
         entry += usize::from(!curve.name.is_empty());
     }
@@ -105,11 +122,12 @@ fn file(plot: &Plot, more: &str) -> String {
     let entries = legend(plot);
     let rows = entries.last().map_or(0.0, |(_, (_, row))| f64::from(*row));
     let head = 50.0 + ROW * rows;
+    let height = height(plot);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {0}\" width=\"{WIDTH}\" height=\"{0}\">\
          <style>{FILE_STYLE}{more}</style><rect class=\"paper\" width=\"100%\" height=\"100%\" fill=\"#fff\"/>\
          <text class=\"name\" x=\"2\" y=\"18\">{1}</text>",
-        HEIGHT + head,
+        height + head,
         escape(&plot.title)
     );
     for (curve, (x, row)) in entries {
@@ -119,9 +137,20 @@ fn file(plot: &Plot, more: &str) -> String {
             write!(svg, "<svg x=\"{x}\" y=\"{}\" width=\"34\" height=\"12\">{swatch}</svg>", 28.0 + below);
         let _ = write!(svg, "<text x=\"{}\" y=\"{}\">{name}</text>", x + 40.0, 38.0 + below);
     }
-    let drawing = draw(plot, "p");
-    let _ = write!(svg, "<svg y=\"{head}\" width=\"{WIDTH}\" height=\"{HEIGHT}\">{drawing}</svg></svg>");
+    let _ = write!(
+        svg,
+        "<svg y=\"{head}\" width=\"{WIDTH}\" height=\"{height}\">{}</svg></svg>",
+        draw(plot, "p")
+    );
     svg
+}
+
+/// Returns the height of the drawing of a plot.
+fn height(plot: &Plot) -> f64 {
+    let ranges = plot.x_range().zip(plot.y_range());
+    ranges.map_or(HEIGHT, |((x_low, x_high), (y_low, y_high))| {
+        Canvas::new(plot.x.laid_out(x_low, x_high), plot.y.laid_out(y_low, y_high)).height()
+    })
 }
 
 /// Returns the curves with a name, each with place and row in the legend.
@@ -181,13 +210,84 @@ struct Canvas {
     y: Ruler,
     /// Horizontal position of the vertical axis.
     left: f64,
+    /// Angle of the labels of categories in degrees, and the height that they add.
+    turn: (f64, f64),
+}
+
+/// Place of a curve among others.
+struct Place {
+    /// Pixels by which its marks are moved to be next to those of other curves.
+    shift: f64,
+    /// Number of marks of other curves that cover each of its own.
+    covered: Vec<usize>,
 }
 
 impl Canvas {
     fn new(x: Ruler, y: Ruler) -> Canvas {
         let longest = y.ticks.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(0);
         let left = (longest as f64 * LETTER + 12.0).clamp(LEFT, WIDTH / 2.0);
-        Canvas { x, y, left }
+        let mut canvas = Canvas { x, y, left, turn: (0.0, 0.0) };
+        canvas.turn = canvas.turned();
+        canvas
+    }
+
+    fn height(&self) -> f64 {
+        HEIGHT + self.turn.1
+    }
+
+    /// Returns the room of a mark of the horizontal axis.
+    fn room(&self) -> f64 {
+        self.inner_width() / self.x.ticks.len().max(1) as f64
+    }
+
+    /// Returns the angle at which all categories have labels, and the height that these add.
+    fn turned(&self) -> (f64, f64) {
+        let widths: Vec<f64> =
+            self.x.ticks.iter().map(|(_, text)| text.chars().count() as f64 * LETTER).collect();
+        let longest = widths.iter().copied().fold(0.0, f64::max);
+        let fits = |angle: f64| match angle {
+            0.0 => widths.windows(2).all(|pair| (pair[0] + pair[1]) / 2.0 + LETTER <= self.room()),
+            // Turned labels end at their mark, so that the first ones go to the left.
+            _ => {
+                let (sin, cos) = angle.to_radians().sin_cos();
+                let starts =
+                    widths.iter().enumerate().map(|(n, width)| (n as f64 + 0.5) * self.room() - width * cos);
+                self.room() * sin >= LINE && starts.fold(0.0, f64::min) >= -self.left
+            }
+        };
+        if !self.x.has_words {
+            return (0.0, 0.0);
+        }
+        let angle = ANGLES.into_iter().find(|angle| fits(*angle)).unwrap_or(90.0);
+        (angle, if angle > 0.0 { longest * angle.to_radians().sin() } else { 0.0 })
+    }
+
+    /// Returns the places of curves whose marks would hide one another.
+    fn places(&self, curves: &[Curve]) -> Vec<Place> {
+        let is_dot = |curve: &Curve| self.x.has_words && curve.mark == Mark::Dots;
+        let count = curves.iter().filter(|curve| is_dot(curve)).count();
+        let step = (self.room() * DODGED / count.max(1) as f64).min(DODGE);
+        let mut dots = 0;
+        let shift = |curve: &Curve| {
+            dots += usize::from(is_dot(curve));
+            if is_dot(curve) { (dots as f64 - (count as f64 + 1.0) / 2.0) * step } else { 0.0 }
+        };
+        let shifts: Vec<f64> = curves.iter().map(shift).collect();
+        // The last curve is drawn over the others.
+        let (mut seen, mut places) = (HashMap::<(i64, i64), usize>::new(), Vec::new());
+        for (curve, shift) in curves.iter().zip(shifts).rev() {
+            let is_marked = matches!(curve.mark, Mark::Points | Mark::Dots);
+            let count = |(x, y): &(f64, f64)| {
+                let (x, y) = (self.at_x(self.x.place(*x)) + shift, self.at_y(self.y.place(*y)));
+                let above = seen.entry((x.round() as i64, y.round() as i64)).or_default();
+                *above += 1;
+                *above - 1
+            };
+            let covered = if is_marked { curve.points.iter().map(count).collect() } else { Vec::new() };
+            places.push(Place { shift, covered });
+        }
+        places.reverse();
+        places
     }
 
     fn inner_width(&self) -> f64 {
@@ -247,25 +347,35 @@ impl Canvas {
             if i % every != 0 {
                 continue;
             }
-            let x = self.at_x(self.x.place_scaled(*value));
-            let _ = write!(svg, "<text x=\"{x:.1}\" y=\"{}\">{}</text>", bottom + 20.0, escape(text));
+            let (x, y, text) = (self.at_x(self.x.place_scaled(*value)), bottom + 20.0, escape(text));
+            let _ = match self.turn.0 {
+                0.0 => write!(svg, "<text x=\"{x:.1}\" y=\"{y}\">{text}</text>"),
+                angle => write!(
+                    svg,
+                    "<text x=\"{0:.1}\" y=\"{y}\" text-anchor=\"end\" transform=\"rotate(-{angle} {0:.1} {y})\">{text}</text>",
+                    x + 4.0
+                ),
+            };
         }
         let _ = write!(
             svg,
             "</g><text class=\"title\" x=\"2\" y=\"14\">{}</text><text class=\"xtitle\" x=\"{}\" y=\"{}\">{}</text>",
             escape(&self.y.title),
             WIDTH - RIGHT,
-            HEIGHT - 4.0,
+            self.height() - 4.0,
             escape(&self.x.title),
         );
     }
 
     /// Returns the step between labelled marks on x that keeps labels apart.
     fn every(&self) -> usize {
+        if self.x.has_words {
+            let needed = if self.turn.0 > 0.0 { LINE } else { 0.0 };
+            return (needed / self.room()).ceil().max(1.0) as usize;
+        }
         let longest = self.x.ticks.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(1);
         let needed = longest as f64 * 9.5 + 12.0;
-        let room = self.inner_width() / self.x.ticks.len().max(1) as f64;
-        (needed / room).ceil().max(1.0) as usize
+        (needed / self.room()).ceil().max(1.0) as usize
     }
 
     /// Draws the area between the edges of a band.
@@ -290,12 +400,12 @@ impl Canvas {
     }
 
     /// Draws a curve. `data` has the attributes of its values.
-    fn curve(&self, curve: &Curve, data: &str, svg: &mut String) {
+    fn curve(&self, curve: &Curve, place: &Place, data: &str, svg: &mut String) {
         let colour = curve.colour % PALETTE;
         let placed: Vec<(f64, f64)> = curve
             .points
             .iter()
-            .map(|(x, y)| (self.at_x(self.x.place(*x)), self.at_y(self.y.place(*y))))
+            .map(|(x, y)| (self.at_x(self.x.place(*x)) + place.shift, self.at_y(self.y.place(*y))))
             .collect();
         if curve.mark == Mark::Instants {
             let bottom = TOP + INNER_HEIGHT;
@@ -318,6 +428,15 @@ impl Canvas {
             let _ = write!(svg, "<path{data}/>");
         }
         self.error_bars(curve, &placed, svg);
+        for ((x, y), above) in
+            placed.iter().zip(&place.covered).filter(|(point, above)| finite(point) && **above > 0)
+        {
+            let (scale, mark) = (1.0 + GROWTH * *above as f64, marker(colour, 0.0, 0.0));
+            let _ = write!(
+                svg,
+                "<path class=\"mark m{colour}\" transform=\"translate({x:.1} {y:.1}) scale({scale:.2})\" d=\"{mark}\"/>"
+            );
+        }
         let marked = match curve.mark {
             Mark::Dashed | Mark::Rows | Mark::Band | Mark::Instants => Vec::new(),
             Mark::Line => now_and_then(&shown, curve.colour),

@@ -157,9 +157,13 @@ struct Shown {
 impl Shown {
     fn text(&self) -> String {
         let n = self.n.map(|n| format!(" (of {})", quantity(n, None, "count"))).unwrap_or_default();
-        let runs = self.runs.map(|(n, all)| format!(" ({n} of {all} runs)")).unwrap_or_default();
-        format!("{}{n}{runs}", text(&self.averaged))
+        format!("{}{n}{}", text(&self.averaged), of_runs(self.runs))
     }
+}
+
+/// Returns the number of runs with a value and of all, in words.
+fn of_runs(runs: Option<(u64, usize)>) -> String {
+    runs.map(|(n, all)| format!(" ({n} of {all} runs)")).unwrap_or_default()
 }
 
 /// Returns the number of runs with a value and of all, if some have none.
@@ -372,15 +376,20 @@ pub fn group_table(point: &PointSummary) -> Option<Table> {
     Some(table)
 }
 
+/// Returns a mean of a comparison. The number of its runs is there if others have no value.
+pub(super) fn compared(estimate: &Estimate, unit: &str, runs: usize) -> String {
+    let fewer = (estimate.n < runs as u64).then_some((estimate.n, runs));
+    format!("{}{}", quantity(estimate.mean, estimate.ci95, unit), of_runs(fewer))
+}
+
 /// Returns the measures of two variants side by side, with their difference over common seeds.
 pub fn difference_table(differences: &[Difference]) -> Table {
-    let estimate = |estimate: &Estimate, unit: &str| quantity(estimate.mean, estimate.ci95, unit);
     let row = |difference: &Difference| {
-        let Difference { name, unit, first, second, paired } = difference;
-        let paired_text = paired.map(|paired| estimate(&paired, unit)).unwrap_or_default();
+        let Difference { name, unit, first, second, paired, runs } = difference;
+        let paired_text = paired.map(|paired| compared(&paired, unit, runs[0])).unwrap_or_default();
         let share = paired.filter(|_| first.mean != 0.0).map(|paired| paired.mean / first.mean);
         let share = share.map(|share| quantity(share, None, "ratio")).unwrap_or_default();
-        let cells = [estimate(first, unit), estimate(second, unit), paired_text, share];
+        let cells = [compared(first, unit, runs[0]), compared(second, unit, runs[1]), paired_text, share];
         let mut row = vec![Cell::Text(name.clone())];
         row.extend(cells.map(Cell::Number));
         row.push(Cell::Text(if difference.is_clear() { "clear".to_owned() } else { String::new() }));
@@ -466,6 +475,26 @@ mod tests {
         let table = flow_table(&point).expect("a table");
         let cells: Vec<&str> = table.rows.iter().flatten().map(Cell::text).collect();
         assert!(cells.contains(&"300.0\u{a0}ms (2 of 5 runs)"), "{cells:?}");
+    }
+
+    #[test]
+    fn a_difference_of_fewer_runs_says_of_how_many() {
+        let estimate = |n, mean| Estimate { n, mean, ci95: None };
+        let difference = |n, runs| Difference {
+            name: "flow.a.completion".into(),
+            unit: "s".into(),
+            first: estimate(n, 0.3),
+            second: estimate(2, 0.4),
+            paired: None,
+            runs,
+        };
+        let cells = |difference: Difference| -> Vec<String> {
+            difference_table(&[difference]).rows[0].iter().map(|cell| cell.text().to_owned()).collect()
+        };
+        let fewer = cells(difference(1, [2, 2]));
+        assert_eq!(fewer[1..3], ["300.0\u{a0}ms (1 of 2 runs)", "400.0\u{a0}ms"]);
+        let all = cells(difference(1, [1, 5]));
+        assert_eq!(all[1..3], ["300.0\u{a0}ms", "400.0\u{a0}ms (2 of 5 runs)"]);
     }
 
     #[test]

@@ -181,3 +181,71 @@ fn write_a_sample_page() {
     page.blocks.push(Block::Plots(vec![sweep.spread_x(), thresholds]));
     page.write(&std::env::temp_dir().join("bentpipe-sample.html")).expect("written");
 }
+
+fn swept(words: &[&str], values: &[&[f64]]) -> Plot {
+    let (axis, places) = swept::axis("link.l.queue", words);
+    let mut plot = Plot::new("Goodput", axis, Axis::new("goodput", "bit/s"));
+    for (colour, of) in values.iter().enumerate() {
+        let points = places.iter().copied().zip(of.iter().copied()).collect();
+        let (name, mark) = (format!("flow {colour}"), plot::Mark::Points);
+        plot.curves.push(Curve { name, points, colour, mark, ..Curve::default() });
+    }
+    swept::spread(plot)
+}
+
+/// Returns the labels of the horizontal axis.
+fn labels(svg: &str) -> Vec<String> {
+    let (_, labels) = svg.split_once("<g class=\"xlab\">").expect("labels");
+    let (labels, _) = labels.split_once("</g>").expect("they end");
+    labels.split("</text>").filter_map(|text| Some(text.rsplit_once('>')?.1.to_owned())).collect()
+}
+
+#[test]
+fn every_category_of_an_axis_has_its_label() {
+    let queues = ["drop-tail", "codel", "fq-codel", "pie", "priority"];
+    let many = [
+        "newreno",
+        "westwood",
+        "hybla-2",
+        "cubic-9",
+        "vegas-1",
+        "illinois",
+        "scalable",
+        "highspeed",
+        "fast-tcp",
+        "compound",
+        "yeah-tcp",
+        "ledbat",
+        "veno-tcp",
+        "reno-ecn",
+    ];
+    for words in [&queues[..], &many] {
+        let values: Vec<f64> = words.iter().map(|_| 1.0).collect();
+        let svg = swept(words, &[&values]).to_svg();
+        assert_eq!(labels(&svg).len(), words.len(), "{svg}");
+    }
+    let level = swept(&queues, &[&[1.0; 5]]).to_svg();
+    let turned = swept(&many, &[&[1.0; 14]]).to_svg();
+    let height = |svg: &str| svg.split("height=\"").nth(1)?.split('"').next()?.parse::<f64>().ok();
+    assert!(!level.contains("rotate(") && turned.contains("rotate(-"), "{turned}");
+    assert!(height(&turned) > height(&level), "{turned}");
+}
+
+/// Returns the places of the marks of each curve, of those that are drawn in one path.
+fn marks(svg: &str) -> Vec<Vec<String>> {
+    let paths = svg.split("<path class=\"mark m").skip(1).map(|path| path.split("/>").next().unwrap_or(""));
+    let drawing = paths.filter(|path| !path.contains("17.0") && !path.contains("13.4 6"));
+    drawing.map(|path| path.split('M').skip(1).map(|mark| mark[..6].to_owned()).collect()).collect()
+}
+
+#[test]
+fn no_mark_hides_one_of_the_same_value() {
+    let svg = swept(&["cubic", "hybla"], &[&[1.0, 2.0], &[1.0, 2.0], &[1.0, 2.0]]).to_svg();
+    let places = marks(&svg[svg.find("clip-path=").expect("curves")..]);
+    let all: std::collections::BTreeSet<&String> = places.iter().flatten().collect();
+    assert_eq!((places.len(), all.len()), (3, 6), "each has a place of its own: {places:?}");
+    // Over numbers the place is the value: those below are larger.
+    let svg = swept(&["1 ms", "2 ms"], &[&[1.0, 2.0], &[1.0, 3.0], &[1.0, 2.0]]).to_svg();
+    let scales: Vec<&str> = svg.split("scale(").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    assert_eq!(scales, ["2.10", "1.55", "1.55"], "{svg}");
+}

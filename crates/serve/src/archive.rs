@@ -255,7 +255,7 @@ fn is_path(path: &str) -> bool {
 }
 
 /// Returns `true` for a character that is not seen, or turns the order of others.
-fn is_unseen(c: char) -> bool {
+pub(crate) fn is_unseen(c: char) -> bool {
     matches!(
         c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'

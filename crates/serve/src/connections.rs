@@ -4,6 +4,9 @@
 //! the most. The oldest one goes that no known user has used. Then users share what is left: of one with many connections the idle
 //! ones go, then those in use, and of one with few the idle ones. So connections that are held, idle, slow or in use, keep out
 //! neither others at the same address nor elsewhere.
+//!
+//! A request that has arrived in full is worked on, and its connection stays until the answer begins: a connection that was closed
+//! meanwhile would leave its client in doubt about the effect. One that has made room begins no work.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -57,6 +60,8 @@ struct Record {
     user: Option<i64>,
     /// Requests of users that are not answered in full.
     held: usize,
+    /// Requests that have arrived in full, and whose answers have not begun.
+    working: usize,
     /// Set for a site, whose connection never makes room.
     is_kept: bool,
     /// Last use: the beginning or end of a user's request, as a number that ascends.
@@ -81,7 +86,7 @@ impl Turn {
     /// Returns the turn of a connection; `None` if it stays. Its user has `own` at the address.
     fn of(record: &Record, own: usize) -> Option<Turn> {
         match (record.user, own > KEPT, record.held > 0) {
-            _ if record.is_kept => None,
+            _ if record.is_kept || record.working > 0 => None,
             (None, ..) => Some(Turn::Unknown),
             (Some(_), true, false) => Some(Turn::IdleOfMany),
             (Some(_), true, true) => Some(Turn::BusyOfMany),
@@ -120,8 +125,15 @@ impl Connections {
             () => {}
         }
         let (number, end) = (registry.tick(), Arc::new(Notify::new()));
-        let record =
-            Record { source, user: None, held: 0, is_kept: false, used: number, end: Arc::clone(&end) };
+        let record = Record {
+            source,
+            user: None,
+            held: 0,
+            working: 0,
+            is_kept: false,
+            used: number,
+            end: Arc::clone(&end),
+        };
         registry.all.insert(number, record);
         let entry = Entry { number, registry: self.clone(), end };
         Some((Connection(Arc::new(entry)), is_crowded || is_full))
@@ -187,6 +199,16 @@ impl Connection {
         Hold(self.clone())
     }
 
+    /// Counts a request that has arrived in full, until the result is dropped. `None` if the connection had to make room.
+    pub(crate) fn work(&self) -> Option<Work> {
+        let mut is_there = false;
+        self.0.change(|record, _| {
+            record.working += 1;
+            is_there = true;
+        });
+        is_there.then(|| Work(self.clone()))
+    }
+
     /// Keeps the connection for good: it is one of a site.
     pub(crate) fn keep(&self) {
         self.0.change(|record, _| record.is_kept = true);
@@ -218,6 +240,18 @@ impl Drop for Hold {
     fn drop(&mut self) {
         self.0.0.change(|record, now| {
             (record.held, record.used) = (record.held.saturating_sub(1), now);
+        });
+    }
+}
+
+/// Request that has arrived in full, and whose answer has not begun.
+#[derive(Debug)]
+pub(crate) struct Work(Connection);
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.0.0.change(|record, now| {
+            (record.working, record.used) = (record.working.saturating_sub(1), now);
         });
     }
 }
@@ -489,6 +523,27 @@ mod tests {
         let left = idle.iter().filter(|idle| is_there(&all, idle)).count();
         assert!(left <= KEPT, "idle ones go before those in use: {left}");
         assert!(all.enter(at(2), false).is_some_and(|(_, crowded)| !crowded));
+    }
+
+    /// A client that loses its connection cannot know if its request had an effect.
+    #[test]
+    fn a_request_in_work_keeps_its_connection_and_one_that_made_room_begins_none() {
+        let all = Connections::default();
+        let (first, _) = all.enter(at(1), false).expect("room");
+        let work = first.work().expect("it is there");
+        let (second, _) = all.enter(at(1), false).expect("room");
+        let crowd: Vec<_> = (0..2 * MAX_OF_ADDRESS).map(|_| all.enter(at(1), false).expect("room")).collect();
+        assert!(is_there(&all, &first) && !is_there(&all, &second));
+        assert!(second.work().is_none(), "it had to make room");
+        drop(work);
+        let more: Vec<_> = (0..2 * MAX_OF_ADDRESS).map(|_| all.enter(at(1), false).expect("room")).collect();
+        assert!(!is_there(&all, &first), "its answer has begun");
+        // Of users with many connections too.
+        let busy = in_use(&all, 1, 3, KEPT + 1);
+        let work: Vec<_> = busy.iter().map(|(_, own)| own.work().expect("there")).collect();
+        let rest: Vec<_> = (0..2 * MAX_OF_ADDRESS).map(|_| all.enter(at(1), false).expect("room")).collect();
+        assert!(busy.iter().all(|(_, own)| is_there(&all, own)));
+        drop((crowd, more, rest, work));
     }
 
     #[test]

@@ -18,6 +18,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
+use tokio::time::Instant;
 
 use crate::api::body::Search;
 use crate::app::{App, blocking};
@@ -25,7 +26,7 @@ use crate::audited::{log, refused_from};
 use crate::clock::now_us;
 use crate::guard::{Access, Peer};
 use crate::inputs;
-use crate::presence::Channel;
+use crate::presence::{Channel, Message};
 use crate::problem::{Problem, Result};
 use crate::runner::live_file;
 use crate::sites::incoming;
@@ -122,11 +123,22 @@ async fn log_in(
     if channel.site().is_some_and(|before| before != site) {
         return Err(Problem::new(StatusCode::CONFLICT, "another site logged in over this connection"));
     }
+    wait_for_turn(&app, site, Message::LogIn).await?;
     let program: String = program.chars().take(MAX_SHOWN).collect();
     let after = app.write(move |db| Ok(sites::log_in(db, site, &program, last)?)).await?;
     app.sites.enter(site, &channel);
     log(&app, &name, &address, ("log in site", &name, "done")).await?;
     Ok(Json(Welcome { version: VERSION, program: env!("CARGO_PKG_VERSION").to_owned(), after }))
+}
+
+/// Waits until a message of a site has its turn.
+async fn wait_for_turn(app: &App, site: i64, message: Message) -> Result<()> {
+    let wait = app.sites.turn(site, message, Instant::now());
+    let wait = wait.ok_or_else(|| {
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, "the site sends more messages than the server answers")
+    })?;
+    tokio::time::sleep(wait).await;
+    Ok(())
 }
 
 fn displaced() -> Problem {
@@ -145,6 +157,7 @@ async fn poll(
     }
     let poll: Poll = parsed(&body)?;
     protocol::check_poll(&poll).map_err(Problem::bad)?;
+    wait_for_turn(&app, site, Message::Poll).await?;
     let due = app.sites.note(site, &channel, &poll).ok_or_else(displaced)?;
     let wait = Duration::from_millis(poll.wait_ms.min(MAX_WAIT_MS).into());
     let is_looked_at = due.note || poll.doctor.is_some();
@@ -189,6 +202,7 @@ async fn live(
 ) -> Result<Json<Held>> {
     let site = channel.site().filter(|site| app.sites.is_current(*site, &channel)).ok_or_else(displaced)?;
     let Samples { task, offset, text } = parsed(&body)?;
+    wait_for_turn(&app, site, Message::Live).await?;
     protocol::check_samples(&text).map_err(Problem::bad)?;
     let found = app
         .read(move |db| {

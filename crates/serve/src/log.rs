@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 
+use bentpipe_emu::plain;
+
 use crate::clock::{now_ms, shown};
 
 /// Interval in which lines of a kind are counted, in milliseconds.
@@ -17,10 +19,9 @@ const KINDS: usize = 64;
 /// Characters of a kind.
 const LEN: usize = 24;
 
-/// Writes a line with the time. Control characters are replaced, so that one event is one line.
+/// Writes a line with the time. Characters that control a terminal are replaced, so that one event is one line.
 pub(crate) fn line(text: &str) {
-    let text: String = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-    let _ = writeln!(std::io::stderr(), "{} {text}", shown(now_ms()));
+    let _ = writeln!(std::io::stderr(), "{} {}", shown(now_ms()), plain::line(text));
 }
 
 /// Writes a line about what clients can bring about at will.

@@ -15,6 +15,7 @@ use axum::response::{IntoResponse, Response};
 use hyper::body::{Frame, SizeHint};
 use tokio::time::{Instant, sleep_until};
 
+use crate::connections::{Connection, Work};
 use crate::pages;
 use crate::problem::Problem;
 
@@ -67,9 +68,27 @@ struct Progress {
     waits: Option<Instant>,
     /// Time of its end, or at which its reader lost interest.
     end: Option<Instant>,
+    /// Connection that the request came by.
+    connection: Option<Connection>,
+    /// Work on the request, from the end of its body on.
+    work: Option<Work>,
+    /// Set if the connection had to make room before the request had arrived in full.
+    is_gone: bool,
 }
 
 impl Progress {
+    /// Returns `true` if work on the request may begin. The end of its body is noted.
+    ///
+    /// It may not if the connection had to make room.
+    fn arrive(&mut self, now: Instant) -> bool {
+        if self.end.is_none() {
+            self.end = Some(now);
+            self.work = self.connection.as_ref().and_then(Connection::work);
+            self.is_gone = self.connection.is_some() && self.work.is_none();
+        }
+        !self.is_gone
+    }
+
     /// Returns the part that is late, if one is.
     fn late(&self, pace: Pace, now: Instant) -> Option<Late> {
         if let Some(end) = self.end {
@@ -84,9 +103,13 @@ impl Progress {
 
 /// Passes a request on, and answers 408 if it or its answer is late. Answers that have begun have their own limits.
 pub(crate) async fn in_time(request: Request, next: Next, pace: Pace) -> Response {
-    let is_over = request.body().is_end_stream();
     let start = Instant::now();
-    let progress = Progress { start, bytes: 0, waits: None, end: is_over.then_some(start) };
+    let connection = request.extensions().get::<Connection>().cloned();
+    let mut progress =
+        Progress { start, bytes: 0, waits: None, end: None, connection, work: None, is_gone: false };
+    if request.body().is_end_stream() && !progress.arrive(start) {
+        return refused(request.uri(), &gone());
+    }
     let progress = Arc::new(Mutex::new(progress));
     let (watched, uri) = (Arc::clone(&progress), request.uri().clone());
     let request = request.map(|body| Body::new(Watched { body, progress: watched }));
@@ -102,6 +125,11 @@ pub(crate) async fn in_time(request: Request, next: Next, pace: Pace) -> Respons
         response = next.run(request) => response,
         late = late => refused(&uri, &pace.problem(late)),
     }
+}
+
+/// Returns the problem of a request whose connection had to make room. It has no reader.
+fn gone() -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the connection had to make room for others: try again")
 }
 
 /// Returns the answer to a late request: problem details, or a page.
@@ -139,7 +167,11 @@ impl HttpBody for Watched {
                 progress.waits = None;
                 progress.bytes += frame.data_ref().map_or(0, Bytes::len) as u64;
             }
-            Poll::Ready(_) => drop(progress.end.get_or_insert_with(Instant::now)),
+            Poll::Ready(_) => {
+                if !progress.arrive(Instant::now()) {
+                    return Poll::Ready(Some(Err(axum::Error::new(gone().detail))));
+                }
+            }
         }
         drop(progress);
         polled
@@ -156,7 +188,7 @@ impl HttpBody for Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        lock(&self.progress).end.get_or_insert_with(Instant::now);
+        lock(&self.progress).arrive(Instant::now());
     }
 }
 

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use bentpipe_agent::protocol::{Clock, MAX_WAIT_MS, Poll, TaskReport};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::clock::now_ms;
 
@@ -13,6 +15,31 @@ use crate::clock::now_ms;
 const SILENT_MS: i64 = MAX_WAIT_MS as i64 + 10_000;
 /// Time between two notes of a site's state in the database, in milliseconds.
 const NOTE_MS: i64 = 20_000;
+/// Longest wait of a message for its turn. More of a kind are refused.
+const MOST_WAITING: Duration = Duration::from_secs(5);
+
+/// Kind of messages of a site, with a pace of its own.
+///
+/// The server may write for each message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Message {
+    /// Log-in, which the audit log has.
+    LogIn,
+    /// Poll with results, tasks and the state of the machine.
+    Poll,
+    /// Live samples.
+    Live,
+}
+
+impl Message {
+    /// Returns the least time between two such messages of a site. Those of this program are further apart.
+    fn distance(self) -> Duration {
+        match self {
+            Message::LogIn => Duration::from_secs(1),
+            Message::Poll | Message::Live => Duration::from_millis(10),
+        }
+    }
+}
 
 /// Sites that are connected.
 #[derive(Default)]
@@ -22,6 +49,8 @@ pub(crate) struct Sites {
     present: Mutex<HashMap<i64, Presence>>,
     /// Times at which tasks of cancelled jobs were to end first, in milliseconds since 1970.
     stopping: Mutex<HashMap<i64, i64>>,
+    /// Times of the next messages of sites.
+    turns: Mutex<HashMap<(i64, Message), Instant>>,
     /// Reports that there may be commands.
     pub(crate) news: Notify,
 }
@@ -101,6 +130,18 @@ impl Sites {
         tasks.for_each(|task| _ = all.remove(&task));
     }
 
+    /// Returns the time that a message of a site waits for its turn. `None` if too many wait.
+    pub(crate) fn turn(&self, site: i64, message: Message, now: Instant) -> Option<Duration> {
+        let mut all = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = all.entry((site, message)).or_insert(now);
+        let wait = next.saturating_duration_since(now);
+        if wait > MOST_WAITING {
+            return None;
+        }
+        *next = now + wait + message.distance();
+        Some(wait)
+    }
+
     /// Wakes sites that wait for commands.
     pub(crate) fn wake(&self) {
         self.news.notify_waiters();
@@ -123,6 +164,7 @@ impl Sites {
     /// Forgets a site that was revoked.
     pub(crate) fn expel(&self, site: i64) {
         self.lock().remove(&site);
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _), _| *of != site);
         self.wake();
     }
 
@@ -150,5 +192,26 @@ impl Sites {
         poll.tasks.clone_into(&mut presence.tasks);
         presence.clock = poll.clock.clone();
         Some(Due { apply, note })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A site that sends without a pause had the server write for each message.
+    #[test]
+    fn messages_of_a_site_have_a_pace() {
+        let (sites, start) = (Sites::default(), Instant::now());
+        let ms = Duration::from_millis;
+        let turn = |site, at, message| sites.turn(site, message, start + ms(at));
+        assert_eq!((turn(1, 0, Message::Poll), turn(1, 20, Message::Poll)), (Some(ms(0)), Some(ms(0))));
+        assert_eq!((turn(1, 21, Message::Poll), turn(1, 21, Message::Poll)), (Some(ms(9)), Some(ms(19))));
+        assert_eq!((turn(2, 21, Message::Poll), turn(1, 21, Message::Live)), (Some(ms(0)), Some(ms(0))));
+        let waits: Vec<_> = (0..7).map(|_| turn(1, 100, Message::LogIn)).collect();
+        assert_eq!((waits[1], waits[5], waits[6]), (Some(ms(1000)), Some(ms(5000)), None));
+        assert_eq!(turn(1, 60_000, Message::LogIn), Some(ms(0)));
+        sites.expel(1);
+        assert!(sites.turns.lock().expect("not poisoned").keys().all(|(site, _)| *site == 2));
     }
 }

@@ -51,10 +51,10 @@ pub enum Speech {
     P59,
     /// Spurts and pauses of each party alone, with exponential lengths.
     OnOff {
-        /// Mean length of a spurt. Default: 1 s (Brady).
+        /// Mean length of a spurt, a day at most. Default: 1 s (Brady).
         #[serde(default = "brady_on")]
         on: Span,
-        /// Mean length of a pause. Default: 1.35 s (Brady).
+        /// Mean length of a pause, a day at most. Default: 1.35 s (Brady).
         #[serde(default = "brady_off")]
         off: Span,
     },
@@ -74,11 +74,12 @@ impl Speech {
     /// Checks the configuration.
     ///
     /// # Errors
-    /// Returns an error if spurts or pauses have no length.
+    /// Returns an error if spurts or pauses have no length, or are longer than a day.
     pub fn check(&self) -> Result<(), InvalidConfig> {
         let Speech::OnOff { on, off } = self else { return Ok(()) };
-        let least = Span::from_millis(1);
-        InvalidConfig::ensure(*on >= least && *off >= least, "speech", "`on` and `off` of at least \"1 ms\"")
+        let is_possible = |span: &Span| (Span::from_millis(1)..=Span::from_secs(86_400)).contains(span);
+        let expected = "`on` and `off` from \"1 ms\" to \"1 d\"";
+        InvalidConfig::ensure(is_possible(on) && is_possible(off), "speech", expected)
     }
 
     /// Returns the share of time for which a party speaks.
@@ -320,6 +321,9 @@ mod tests {
         let mut talk = Conversation::new(Speech::Continuous, RandomStream::new(1, ""), Time::ZERO);
         assert!(talk.speaks(Party::B, Time::from_nanos(u64::MAX / 2)));
         assert!(Speech::OnOff { on: Span::ZERO, off: brady_off() }.check().is_err());
+        let day = Span::from_secs(86_400);
+        assert!(Speech::OnOff { on: day, off: day }.check().is_ok());
+        assert!(Speech::OnOff { on: brady_on(), off: day + Span::from_nanos(1) }.check().is_err());
         assert!(Speech::P59.check().is_ok() && Speech::Continuous.cycle().is_none());
     }
 }

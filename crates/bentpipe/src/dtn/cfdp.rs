@@ -18,7 +18,7 @@ use bentpipe_wire::dtn::eid::Eid;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::tls::TlsArgs;
-use crate::show::{note, out};
+use crate::show::{log, note, out};
 
 /// Files by the CCSDS File Delivery Protocol.
 #[derive(Debug, Subcommand)]
@@ -268,7 +268,7 @@ impl Notes {
         self.lines += 1;
         match self.lines > MAX_LINES {
             true => self.left_out += 1,
-            false => note(line),
+            false => log(line),
         }
     }
 

@@ -9,7 +9,7 @@ use bentpipe_bundles::node::{Daemon, NodeFile};
 use bentpipe_record::write_whole;
 use clap::Args;
 
-use crate::show::note;
+use crate::show::log;
 
 #[derive(Debug, Args)]
 pub(crate) struct NodeArgs {
@@ -34,7 +34,7 @@ pub(super) fn run(args: &NodeArgs, stop: &AtomicBool) -> Result<u8, String> {
     }
     daemon.run(stop, &mut |line| {
         if !args.quiet {
-            note(line);
+            log(line);
         }
     })?;
     if let Some(path) = &args.json {

@@ -13,7 +13,7 @@ use clap::Args;
 
 use super::Layer;
 use super::tls::TlsArgs;
-use crate::show::{note, out};
+use crate::show::{log, note, out};
 
 #[derive(Debug, Args)]
 pub(crate) struct ReceiveArgs {
@@ -61,7 +61,7 @@ pub(super) fn run(args: &ReceiveArgs, stop: &AtomicBool) -> Result<u8, String> {
             args.keep(received, bundle, len)
         }
         Arrival::Refused(problem) => {
-            note(problem);
+            log(problem);
             Ok(())
         }
     };

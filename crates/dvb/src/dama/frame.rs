@@ -17,6 +17,9 @@ const MAX_GSE_CELLS: u32 = 38;
 /// Maximum number of slots of a multiframe, over all carriers.
 const MAX_SLOTS: u64 = 60_000;
 
+/// Least length of a superframe: each is planned.
+const SHORTEST: Span = Span::from_millis(1);
+
 /// Preset of a carrier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -41,7 +44,7 @@ pub struct Config {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-change" = true))]
     pub carriers: Option<u32>,
-    /// Rate of the MPEG cells of a carrier, guard times included. Default: the preset's.
+    /// Rate of the MPEG cells of a carrier, guard times included. A superframe lasts 1 ms at least. Default: the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-change" = true))]
     pub rate: Option<Rate>,
@@ -237,6 +240,11 @@ impl Frame {
             all <= MAX_SLOTS,
             "slots",
             "at most 60000 slots in a multiframe on all carriers",
+        )?;
+        InvalidConfig::ensure(
+            self.superframe() >= SHORTEST,
+            "rate",
+            "a superframe of at least 1 ms, by a lower rate or more slots, frames or multiframes",
         )?;
         within(self.timeout, "timeout", "from 1 to 10000 superframes")?;
         InvalidConfig::ensure(self.window.is_none_or(|span| !span.is_zero()), "window", "more than no time")?;
@@ -484,5 +492,23 @@ impl Frame {
     fn nanos_of(&self, slots: u128) -> u64 {
         let bits = u128::from(self.burst().bits());
         u64::try_from(slots * bits * 1_000_000_000 / u128::from(self.rate.as_bps())).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A plan a microsecond took a minute for a second.
+    #[test]
+    fn a_superframe_has_a_least_length() {
+        let frame = |gbit: u64, frames: u32| {
+            let rate = Some(Rate::from_bps(gbit * 1_000_000_000));
+            Frame::new(&Config { rate, frames: Some(frames), ..Config::default() }, 1)
+        };
+        // 18 slots of 8 cells in each of 8 frames are 1.7 Mbit.
+        assert_eq!(frame(2, 8).err().map(|error| error.key), Some("rate"));
+        assert!(frame(1, 8).is_ok() && frame(2, 16).is_ok());
+        assert!(frame(1000, 8).is_err());
     }
 }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::body::{Body, Health, Ids, Search};
 use crate::app::App;
+use crate::archive::is_unseen;
 use crate::audited::{log, refused, refused_from};
 use crate::clock::now_ms;
 use crate::guard::{Caller, Peer, device_cookie, session_cookie, stated_devices};
@@ -380,15 +381,18 @@ pub(crate) async fn users(State(app): State<App>) -> Result<Json<Vec<User>>> {
     Ok(Json(app.read(|db| Ok(people::list(db)?)).await?))
 }
 
-/// Returns a title without control characters.
+/// Returns a title of visible characters.
+///
+/// One with others would look like another title, or like none.
 ///
 /// # Errors
 /// Returns an error if it is empty or has over 100 characters.
 pub(crate) fn checked_title(text: &str) -> Result<String> {
     let text = text.trim();
-    let fits = !text.is_empty() && text.chars().count() <= 100 && !text.chars().any(char::is_control);
+    let is_hidden = |c: char| c.is_control() || is_unseen(c);
+    let fits = !text.is_empty() && text.chars().count() <= 100 && !text.chars().any(is_hidden);
     fits.then(|| text.to_owned())
-        .ok_or_else(|| Problem::bad("name: expected 1 to 100 characters in one line"))
+        .ok_or_else(|| Problem::bad("name: expected 1 to 100 visible characters in one line"))
 }
 
 /// Returns the reason for which a user's name is refused.
@@ -505,4 +509,27 @@ pub(crate) async fn audit(
 ) -> Result<Json<Vec<Logged>>> {
     let before = search.before.unwrap_or(i64::MAX);
     Ok(Json(app.read(move |db| Ok(audit::list(db, before, 200)?)).await?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::checked_title;
+
+    #[test]
+    fn titles_are_seen_as_they_are() {
+        let long = "x".repeat(101);
+        for (title, is_good) in [
+            (" Load of 5 % ", true),
+            ("Grüße 你好", true),
+            ("", false),
+            (" ", false),
+            (&long, false),
+            ("a\nb", false),
+            ("a\u{1b}[2J", false),
+            ("\u{200b}", false),
+            ("\u{202e}daoL", false),
+        ] {
+            assert_eq!(checked_title(title).is_ok(), is_good, "{title:?}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bentpipe_agent::regular;
+use bentpipe_emu::plain;
 use hmac::{Hmac, Mac};
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
@@ -463,9 +464,7 @@ pub(crate) fn append(db: &Transaction<'_>, entry: &Entry<'_>) -> Result<()> {
         .optional()?;
     let (last, before) = last.unwrap_or_default();
     let at = now_ms();
-    let visible = |text: &str| -> String {
-        text.chars().take(200).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-    };
+    let visible = |text: &str| plain::line(text).chars().take(200).collect::<String>();
     let texts = [entry.user, entry.address, entry.action, entry.object, entry.outcome].map(visible);
     let content = chained(&before, at, &texts);
     let [user, address, action, object, outcome] = texts;

@@ -84,13 +84,16 @@ impl SourceConfig {
     }
 }
 
+/// Least distance of the packets of all copies of a flow.
+const SHORTEST: Span = Span::from_nanos(10);
+
 /// Timing of a flow's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Pattern {
     /// Single packets at a fixed interval.
     Constant {
-        /// Time from packet to packet. No default.
+        /// Time from packet to packet, 10 ns at least for each copy. No default.
         interval: Span,
     },
     /// Packets evenly spaced to make a rate.
@@ -100,7 +103,7 @@ pub enum Pattern {
     },
     /// Independent, exponentially distributed intervals.
     Poisson {
-        /// Mean time from packet to packet. No default.
+        /// Mean time from packet to packet, 10 ns at least for each copy. No default.
         mean_interval: Span,
     },
     /// Bursts and silences of random length. A packet starts each burst, and one follows per interval.
@@ -115,6 +118,17 @@ pub enum Pattern {
         #[serde(default)]
         law: Law,
     },
+}
+
+impl Pattern {
+    /// Returns the key of the distance of packets.
+    fn key(self) -> &'static str {
+        match self {
+            Pattern::Constant { .. } | Pattern::OnOff { .. } => "interval",
+            Pattern::ConstantRate { .. } => "rate",
+            Pattern::Poisson { .. } => "mean_interval",
+        }
+    }
 }
 
 /// A distribution of positive lengths with a given mean.
@@ -203,7 +217,7 @@ impl Source {
         let template = template.sharing_ports(config.shared_ports);
         let refreshes = config.refresh.map(|refresh| refreshes(config, refresh, endpoints)).transpose()?;
         Ok(Source {
-            clock: Clock::new(config.pattern, template.packet_len())?,
+            clock: Clock::new(config.pattern, template.packet_len(), config.count)?,
             template,
             config: *config,
             flows: vec![Flow::default(); config.count.into()],
@@ -391,13 +405,28 @@ struct Lap {
 }
 
 impl Clock {
-    fn new(pattern: Pattern, packet_len: usize) -> Result<Clock, InvalidConfig> {
+    fn new(pattern: Pattern, packet_len: usize, copies: u16) -> Result<Clock, InvalidConfig> {
         check(pattern)?;
         let rate = if let Pattern::ConstantRate { rate } = pattern { rate } else { Rate::from_bps(1) };
         let packet_len = Bytes::new(packet_len as u64);
         // No packet has this number: one that is left out first has a distance too.
         let lap = Lap { number: u64::MAX, step: Span::ZERO, serialiser: Serialiser::new(rate), packet_len };
-        Ok(Clock { pattern, lap })
+        let clock = Clock { pattern, lap };
+        let is_possible = clock.distance() >= SHORTEST * u64::from(copies);
+        InvalidConfig::ensure(
+            is_possible,
+            pattern.key(),
+            "at least \"10 ns\" from packet to packet of all copies",
+        )?;
+        Ok(clock)
+    }
+
+    /// Returns the mean distance of the packets of a flow, or of its bursts.
+    fn distance(&self) -> Span {
+        match self.pattern {
+            Pattern::OnOff { interval, .. } => interval,
+            _ => self.cycle(),
+        }
     }
 
     /// Returns the span over which the first packets are spread.

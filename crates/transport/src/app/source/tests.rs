@@ -2,10 +2,13 @@ use bentpipe_net::testing::{Harness, MS, ms};
 
 use super::*;
 
+fn ends() -> Endpoints {
+    let [source, destination] = ["10.0.0.1:5000", "10.0.0.2:6000"].map(|end| end.parse().expect("an end"));
+    Endpoints { source, destination }
+}
+
 fn source(config: &SourceConfig) -> Harness<Source> {
-    let (source, destination) =
-        ("10.0.0.1:5000".parse().expect("an end"), "10.0.0.2:6000".parse().expect("an end"));
-    Harness::new(Source::new(config, Endpoints { source, destination }).expect("a possible source"))
+    Harness::new(Source::new(config, ends()).expect("a possible source"))
 }
 
 fn config(pattern: Pattern) -> SourceConfig {
@@ -102,6 +105,26 @@ fn what_would_send_for_ever_at_one_instant_is_refused() {
     assert_eq!(key(Pattern::Poisson { mean_interval: Span::ZERO }), Some("mean_interval"));
     let law = Law::Pareto { shape: 1.0 };
     assert_eq!(key(Pattern::OnOff { interval: ms(1), mean_on: ms(1), mean_off: ms(1), law }), Some("shape"));
+}
+
+/// Copies in step filled memory faster than a run could empty it.
+#[test]
+fn packets_of_all_copies_have_a_least_distance() {
+    let ns = Span::from_nanos;
+    let law = Law::Exponential;
+    let key = |pattern, count| {
+        let config = SourceConfig { count, ..config(pattern) };
+        Source::new(&config, ends()).err().map(|error| error.key)
+    };
+    let constant = |nanos| Pattern::Constant { interval: ns(nanos) };
+    assert_eq!((key(constant(9), 1), key(constant(10), 1)), (Some("interval"), None));
+    assert_eq!((key(constant(599), 60), key(constant(600), 60)), (Some("interval"), None));
+    let poisson = |nanos| Pattern::Poisson { mean_interval: ns(nanos) };
+    assert_eq!((key(poisson(599), 60), key(poisson(600), 60)), (Some("mean_interval"), None));
+    let bursts = |nanos| Pattern::OnOff { interval: ns(nanos), mean_on: ms(1), mean_off: ms(1), law };
+    assert_eq!((key(bursts(599), 60), key(bursts(600), 60)), (Some("interval"), None));
+    let rate = |mbit: u64| Pattern::ConstantRate { rate: Rate::from_bps(mbit * 1_000_000) };
+    assert_eq!((key(rate(1_000_000), 1000), key(rate(1), 1000)), (Some("rate"), None));
 }
 
 #[test]
