@@ -329,7 +329,7 @@ fn both_directions_of_a_capture_are_replayed_each_from_its_end() {
     for n in 0..40_u8 {
         // Every fourth packet is an answer.
         let (from, to, len) = if n % 4 == 3 { (6, 7, 40) } else { (7, 6, 200) };
-        let mut packet = vec![0; usize::from(len as u8)];
+        let mut packet = vec![0; usize::from(len)];
         packet[..20].copy_from_slice(&[
             0x45,
             0,
@@ -354,10 +354,9 @@ fn both_directions_of_a_capture_are_replayed_each_from_its_end() {
         ]);
         writer.write(u64::from(n) * 10_000_000, &packet, 0).expect("written");
     }
-    drop(writer);
     let flow = "[flow.r]\nfrom = \"server\"\nto = \"client\"\n\
                 traffic = { kind = \"replay\", file = \"both.pcap\", direction = \"both\" }\n";
-    let file = folder.write("both.toml", &geo(flow));
+    let file = folder.write("both.toml", geo(flow));
     let document = bentpipe_paths::document(&file).expect("readable");
     let scenario = checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
     let mut built = Built::new(&scenario, 1, document.access()).expect("possible");
