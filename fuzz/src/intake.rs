@@ -40,6 +40,7 @@ pub fn fuzz_streams(data: &[u8]) {
         let len = usize::from(*len) + 1;
         rest.chunks(len).for_each(|piece| streams.bytes(piece, &mut counts));
     } else if let Ok(mut reader) = Reader::new(rest) {
+        streams.learn(rest);
         while let Ok(Some(record)) = reader.next_record() {
             streams.record(&record, &mut counts);
         }

@@ -33,7 +33,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("bentpipe-net", &["units", "wire"]),
     ("bentpipe-sim", &["units", "net"]),
     ("bentpipe-site", &["units", "wire", "net", "sim"]),
-    ("bentpipe-transport", &["units", "wire", "cc", "net", "site"]),
+    ("bentpipe-transport", &["units", "wire", "intake", "cc", "net", "site"]),
     ("bentpipe-mpeg", &["units", "wire", "net", "site", "transport", "dvb"]),
     ("bentpipe-dtn", &["units", "wire", "net", "site", "transport"]),
     ("bentpipe-dvb", &["units", "wire", "rohc", "net", "sim", "site"]),

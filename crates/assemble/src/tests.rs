@@ -321,6 +321,56 @@ fn a_capture_is_replayed_over_the_network() {
 }
 
 #[test]
+fn both_directions_of_a_capture_are_replayed_each_from_its_end() {
+    let folder = bentpipe_testkit::Folder::new();
+    let mut file = std::fs::File::create(folder.path().join("both.pcap")).expect("a file");
+    let mut writer =
+        bentpipe_wire::pcap::Writer::new(&mut file, bentpipe_wire::pcap::LinkType::RAW).expect("written");
+    for n in 0..40_u8 {
+        // Every fourth packet is an answer.
+        let (from, to, len) = if n % 4 == 3 { (6, 7, 40) } else { (7, 6, 200) };
+        let mut packet = vec![0; usize::from(len)];
+        packet[..20].copy_from_slice(&[
+            0x45,
+            0,
+            0,
+            len,
+            0,
+            n + 1,
+            0,
+            0,
+            64,
+            17,
+            0,
+            0,
+            10,
+            9,
+            8,
+            from,
+            10,
+            9,
+            8,
+            to,
+        ]);
+        writer.write(u64::from(n) * 10_000_000, &packet, 0).expect("written");
+    }
+    let flow = "[flow.r]\nfrom = \"server\"\nto = \"client\"\n\
+                traffic = { kind = \"replay\", file = \"both.pcap\", direction = \"both\" }\n";
+    let file = folder.write("both.toml", geo(flow));
+    let document = bentpipe_paths::document(&file).expect("readable");
+    let scenario = checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
+    let mut built = Built::new(&scenario, 1, document.access()).expect("possible");
+    built.network.run_until(at(20));
+    let statements = built.network.close();
+    let delivered = |sender: &str| {
+        statements.iter().find(|statement| *statement.sender == *sender).map(|it| it.account.delivered)
+    };
+    let senders: Vec<_> = statements.iter().map(|it| (it.sender.to_string(), it.account.delivered)).collect();
+    assert_eq!(delivered("flow/r/sender"), Some(30), "{senders:?}");
+    assert!(senders.iter().any(|(sender, count)| sender != "flow/r/sender" && *count == 10), "{senders:?}");
+}
+
+#[test]
 fn captures_that_arrive_at_one_node_are_counted_apart() {
     let folder = bentpipe_testkit::Folder::new();
     let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/call.pcap");

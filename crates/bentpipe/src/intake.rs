@@ -61,11 +61,6 @@ impl IntakeArgs {
     pub(crate) fn of_files(&self) -> Option<&'static str> {
         let all = [
             (self.vlan.is_some(), "--vlan"),
-            (self.src.is_some(), "--src"),
-            (self.dst.is_some(), "--dst"),
-            (self.port.is_some(), "--port"),
-            (self.ssrc.is_some(), "--ssrc"),
-            (self.isi.is_some(), "--isi"),
             (self.from_rohc.is_some(), "--from-rohc"),
             (self.left_out.is_some(), "--left-out"),
         ];

@@ -67,6 +67,8 @@ pub enum Repair {
     Checksum,
     /// Segment of TCP over 1500 bytes, as segmentation offload leaves it; it is kept.
     Segment,
+    /// Packet whose end the capture cut; its length is known.
+    Cut,
     /// Fragment that was put together with others.
     Reassembled,
     /// Datagram that goes on with the TS packet that one before has begun.
@@ -80,6 +82,7 @@ impl Repair {
             Repair::Length => "length",
             Repair::Checksum => "checksum",
             Repair::Segment => "segment",
+            Repair::Cut => "cut",
             Repair::Reassembled => "reassembled",
             Repair::Joined => "joined",
         }
@@ -90,6 +93,7 @@ impl Repair {
             Repair::Length => "of length 0, taken from the record",
             Repair::Checksum => "without a header checksum",
             Repair::Segment => "of TCP segments over 1500 bytes",
+            Repair::Cut => "that the capture cut",
             Repair::Reassembled => "of reassembled fragments",
             Repair::Joined => "that go on with a TS packet",
         }
@@ -195,6 +199,11 @@ impl Account {
     /// Returns the number of records that were repaired so.
     pub fn repaired(&self, repair: Repair) -> u64 {
         self.repaired.get(&repair).copied().unwrap_or(0)
+    }
+
+    /// Returns the number of peculiarities of used records.
+    pub fn repaired_sum(&self) -> u64 {
+        self.repaired.values().sum()
     }
 
     /// Returns `true` if something was lost: damage, a cut, or bytes outside packets.

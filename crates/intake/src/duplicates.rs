@@ -1,29 +1,42 @@
 //! Packets that a capture has twice, of mirrored ports or several interfaces.
 //!
-//! A copy has the addresses, identification and content of a packet shortly before; its TTL, checksum and link may differ.
-//! A packet without an identification, of IPv6 or atomic with 0 in IPv4, has copies if its content is not sent twice: data of TCP, and of UDP
-//! other than NULL packets and constant bytes.
+//! A copy has the addresses, identification and content of a packet shortly before; its TTL, checksums and link may differ. An identification
+//! that its sender counts shows a copy by itself. Otherwise the stream decides: it is mirrored if almost every content comes twice, or three or four times.
+//! A sender may repeat what it sends: NULL packets, constant bytes, acknowledgements.
+//!
+//! *Does not know*: a sender that sends each packet twice by itself, with the same identification.
 
-use bentpipe_wire::ip::{self, Packet, Protocol};
-use bentpipe_wire::tcp::Segment;
-use bentpipe_wire::ts::PACKET_LEN;
-use bentpipe_wire::udp;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
-/// Longest time from a packet to its copy, nanoseconds.
+use bentpipe_wire::ip::{Packet, Protocol};
+
+use crate::Link;
+
+/// Longest time from a packet to its copy on another link, nanoseconds.
 const WINDOW_NS: u64 = 500_000;
+/// Longest time to a copy on the same link with the same TTL, nanoseconds.
+const LINK_WINDOW_NS: u64 = 2_000_000;
+/// Longest time to a copy on the same link behind a router, nanoseconds.
+const ROUTER_WINDOW_NS: u64 = 1_000_000_000;
 /// Longest time from a fragment to its copy without another one in between, nanoseconds.
 const FRAGMENT_WINDOW_NS: u64 = 1_000_000_000;
-/// Number of packets that are remembered; those of a window at 2 million packets/s.
-const REMEMBERED: usize = 1 << 10;
-
-/// Sync byte and PID of a NULL packet.
-const NULL_PACKET: [u8; 3] = [0x47, 0x1f, 0xff];
+/// Number of packets that are remembered.
+const REMEMBERED: usize = 1 << 14;
+/// Most streams that are judged by themselves.
+const MAX_STREAMS: usize = 1 << 14;
 
 /// Trace of a packet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Trace {
     sum: u64,
     time_ns: u64,
+    link: Link,
+    ttl: u8,
+    /// Number of this packet among those of its content.
+    count: u8,
+    /// Place among a packet and its copies, from 1.
+    place: u8,
 }
 
 /// Memory of the last packets, in a place by their content.
@@ -32,72 +45,297 @@ pub(crate) struct Duplicates {
     traces: Vec<Trace>,
     /// Sum of the last fragment.
     fragment: u64,
+    /// Streams by their sums.
+    streams: HashMap<u64, Stream, BuildHasherDefault<Mixed>>,
+    /// Contents of all streams.
+    all: Tally,
+}
+
+/// State of a stream.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stream {
+    tally: Tally,
+    ident: u16,
+    /// Set once the identification has changed.
+    counts: bool,
+    run: Run,
+}
+
+/// Contents by the number of times that they came.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    times: [u32; 4],
+    late_ns: u64,
+    is_mirrored: bool,
+}
+
+impl Tally {
+    /// Most contents that are counted; more halve the counts.
+    const MOST: u32 = 4096;
+
+    /// Counts a content that comes for the `count`th time, `late_ns` after it came before.
+    fn add(&mut self, count: u8, late_ns: u64, least: u32) {
+        let count = usize::from(count);
+        if let Some(before) = count.checked_sub(2).and_then(|place| self.times.get_mut(place)) {
+            *before = before.saturating_sub(1);
+        }
+        if let Some(times) = self.times.get_mut(count - 1) {
+            *times += 1;
+        }
+        if count == 2 {
+            self.late_ns = self.late_ns.max(late_ns);
+        }
+        let (once, again) = (self.times[0], self.again());
+        if once + again > Tally::MOST {
+            self.times.iter_mut().for_each(|times| *times /= 2);
+        }
+        self.is_mirrored = match self.is_mirrored {
+            true => once <= again || once + again < 64,
+            false => again >= least && 8 * once <= again,
+        };
+    }
+
+    fn again(&self) -> u32 {
+        self.times[1..].iter().sum()
+    }
+
+    /// Returns `true` if there are enough contents to judge.
+    fn is_enough(&self) -> bool {
+        self.times[0] + self.again() >= 8
+    }
+
+    fn mirror(&self) -> Option<Mirror> {
+        let most = (2..=4).rev().max_by_key(|count| self.times[count - 1]).unwrap_or(2);
+        self.is_mirrored.then_some(Mirror { copies: most as u8, late_ns: self.late_ns })
+    }
+}
+
+/// Stretch of packets with one content.
+#[derive(Clone, Copy, Debug, Default)]
+struct Run {
+    sum: u64,
+    time_ns: u64,
+    gap_ns: u64,
+    ttl: u8,
+    /// Number of short gaps behind long ones, and of gaps alike.
+    gaps: [u32; 2],
+    /// Number of packets with another TTL than the one before, and with the same.
+    hops: [u32; 2],
+    late_ns: u64,
+}
+
+impl Run {
+    fn add(&mut self, seen: &Seen, time_ns: u64) {
+        if seen.sum != self.sum {
+            (self.sum, self.time_ns, self.ttl, self.gap_ns) = (seen.sum, time_ns, seen.ttl, 0);
+            return;
+        }
+        let (gap_ns, before_ns) = (time_ns.abs_diff(self.time_ns), self.gap_ns);
+        self.hops[usize::from(seen.ttl == self.ttl)] += 1;
+        let is_short = |short: u64, long: u64| short <= WINDOW_NS && 8 * short <= long;
+        if before_ns > 0 && is_short(gap_ns, before_ns) {
+            self.gaps[0] += 1;
+            self.late_ns = self.late_ns.max(gap_ns);
+        } else if before_ns > 0 && !is_short(before_ns, gap_ns) {
+            self.gaps[1] += 1;
+        }
+        if seen.ttl < self.ttl && gap_ns <= ROUTER_WINDOW_NS {
+            self.late_ns = self.late_ns.max(gap_ns);
+        }
+        (self.time_ns, self.ttl, self.gap_ns) = (time_ns, seen.ttl, gap_ns);
+    }
+
+    fn is_enough(&self) -> bool {
+        self.gaps[0] + self.gaps[1] >= 8
+    }
+
+    fn mirror(&self) -> Option<Mirror> {
+        let is_clear = |[for_it, against]: [u32; 2]| for_it >= 8 && 16 * against <= for_it;
+        let is_mirrored = is_clear(self.gaps) || is_clear(self.hops);
+        is_mirrored.then_some(Mirror { copies: 2, late_ns: self.late_ns })
+    }
+}
+
+/// Mirror of a stream.
+#[derive(Clone, Copy, Debug)]
+struct Mirror {
+    /// Number of times that each packet comes.
+    copies: u8,
+    late_ns: u64,
+}
+
+impl Mirror {
+    /// Returns the time within which a copy comes.
+    fn window_ns(&self) -> u64 {
+        2 * self.late_ns + 100_000
+    }
 }
 
 impl Duplicates {
     /// Returns `true` if an IP packet is a copy of one that came shortly before.
     ///
     /// Packets without a time have none.
-    pub(crate) fn is_copy(&mut self, bytes: &[u8], len: usize, time_ns: Option<u64>) -> bool {
-        let (Some(time_ns), Some((sum, is_fragment))) = (time_ns, content(bytes, len)) else { return false };
-        let mut window_ns = WINDOW_NS;
-        if is_fragment {
-            // Another fragment in between may begin another packet of the same identification.
-            window_ns = if self.fragment == sum { FRAGMENT_WINDOW_NS } else { WINDOW_NS };
-            self.fragment = sum;
-        }
+    pub(crate) fn is_copy(&mut self, bytes: &[u8], len: usize, time_ns: Option<u64>, link: Link) -> bool {
+        self.judge(bytes, len, time_ns, link, false)
+    }
+
+    /// Returns `true` if a packet that was put together of fragments is a copy.
+    pub(crate) fn is_copy_of_fragments(&mut self, bytes: &[u8], time_ns: Option<u64>, link: Link) -> bool {
+        self.judge(bytes, bytes.len(), time_ns, link, true)
+    }
+
+    /// Forgets the packets, but not what was learnt of their streams.
+    pub(crate) fn begin(&mut self) {
+        self.traces.clear();
+        self.fragment = 0;
+        self.streams.values_mut().for_each(|stream| stream.run = Run { sum: 0, ..stream.run });
+    }
+
+    fn judge(
+        &mut self,
+        bytes: &[u8],
+        len: usize,
+        time_ns: Option<u64>,
+        link: Link,
+        was_in_fragments: bool,
+    ) -> bool {
+        let (Some(time_ns), Some(seen)) = (time_ns, Seen::of(bytes, len, link)) else { return false };
         self.traces.resize(REMEMBERED, Trace::default());
-        let trace = &mut self.traces[(sum >> 32) as usize % REMEMBERED];
-        let is_copy = trace.sum == sum && time_ns.abs_diff(trace.time_ns) <= window_ns;
-        *trace = Trace { sum, time_ns };
+        let trace = self.traces[(seen.sum >> 32) as usize % REMEMBERED];
+        let gap_ns = time_ns.abs_diff(trace.time_ns);
+        if seen.is_fragment {
+            // Another fragment in between may begin another packet of the same identification.
+            let window_ns = if self.fragment == seen.sum { FRAGMENT_WINDOW_NS } else { WINDOW_NS };
+            self.fragment = seen.sum;
+            self.remember(Trace { sum: seen.sum, time_ns, ..Trace::default() });
+            return trace.sum == seen.sum && gap_ns <= window_ns;
+        }
+        let window_ns = match (trace.link == link, trace.ttl == seen.ttl) {
+            (false, _) => WINDOW_NS,
+            (true, true) => LINK_WINDOW_NS,
+            (true, false) => ROUTER_WINDOW_NS,
+        };
+        let comes_again = trace.count > 0 && trace.sum == seen.sum && gap_ns <= window_ns;
+        let count = if comes_again { trace.count.saturating_add(1) } else { 1 };
+        let (counts, mirror) = self.learn(&seen, time_ns, (count, gap_ns));
+        let is_identified = (counts || was_in_fragments) && gap_ns <= WINDOW_NS;
+        let is_mirrored =
+            mirror.is_some_and(|mirror| trace.place < mirror.copies && gap_ns <= mirror.window_ns());
+        let is_copy = comes_again && (is_identified || is_mirrored);
+        let place = if is_copy { trace.place.saturating_add(1) } else { 1 };
+        self.remember(Trace { sum: seen.sum, time_ns, link, ttl: seen.ttl, count, place });
         is_copy
+    }
+
+    fn remember(&mut self, trace: Trace) {
+        self.traces[(trace.sum >> 32) as usize % REMEMBERED] = trace;
+    }
+
+    /// Counts a content that comes for the `count`th time.
+    ///
+    /// It returns `true` if its identification shows a copy, and the mirror of its stream.
+    fn learn(&mut self, seen: &Seen, time_ns: u64, (count, gap_ns): (u8, u64)) -> (bool, Option<Mirror>) {
+        self.all.add(count, gap_ns, 32);
+        let has_room = self.streams.len() < MAX_STREAMS || self.streams.contains_key(&seen.stream);
+        if !has_room {
+            return (false, self.all.mirror());
+        }
+        let stream = self.streams.entry(seen.stream).or_default();
+        stream.tally.add(count, gap_ns, 4);
+        stream.run.add(seen, time_ns);
+        stream.counts |= seen.ident != stream.ident && stream.ident != 0 && seen.ident != 0;
+        stream.ident = seen.ident;
+        let mirror = if stream.tally.is_enough() || stream.tally.is_mirrored {
+            stream.tally.mirror()
+        } else if stream.run.is_enough() {
+            stream.run.mirror()
+        } else {
+            self.all.mirror()
+        };
+        (stream.counts && seen.ident != 0, mirror)
     }
 }
 
-/// Returns a sum of what copies share, and `true` for a fragment.
-fn content(bytes: &[u8], len: usize) -> Option<(u64, bool)> {
-    let packet = Packet::new_elided(bytes, len.saturating_sub(bytes.len())).ok()?;
-    let mut sum = Sum(len as u64 + 1);
-    let (is_fragment, start) = match &packet {
-        // Without fragments the identification may be 0 (RFC 6864, section 4.1).
-        Packet::V4(ip) if ip.dont_fragment() && ip.ident() == 0 => {
-            (is_sent_once(&packet).then_some(false)?, ip.header_len())
-        }
-        Packet::V4(ip) => {
-            let is_fragment = ip.more_fragments() || ip.fragment_offset() > 0;
-            sum.add(
-                u64::from(ip.ident()) << 32
-                    | (ip.fragment_offset() as u64) << 1
-                    | u64::from(ip.more_fragments()),
-            );
-            (is_fragment, ip.header_len())
-        }
-        Packet::V6(_) => {
-            let is_fragment = packet.upper().ok()?.is_fragment;
-            ((is_fragment || is_sent_once(&packet)).then_some(is_fragment)?, ip::ipv6::HEADER_LEN)
-        }
-    };
-    let addresses = if bytes[0] >> 4 == 4 { bytes.get(12..20) } else { bytes.get(8..40) };
-    sum.bytes(addresses?);
-    sum.bytes(bytes.get(start..)?);
-    Some((sum.0, is_fragment))
+/// Packet as its copies share it.
+struct Seen {
+    sum: u64,
+    /// Sum of its addresses, protocol and ports.
+    stream: u64,
+    is_fragment: bool,
+    /// Identification of IPv4, or 0.
+    ident: u16,
+    ttl: u8,
 }
 
-/// Returns `true` if a sender has no reason to send the content again at once.
-fn is_sent_once(packet: &Packet<&[u8]>) -> bool {
-    let Ok(upper) = packet.upper() else { return false };
-    match upper.protocol {
-        Protocol::TCP => {
-            Segment::new_elided(upper.bytes, upper.elided).is_ok_and(|segment| segment.segment_len() > 0)
+impl Seen {
+    fn of(bytes: &[u8], len: usize, link: Link) -> Option<Seen> {
+        let packet = Packet::new_elided(bytes, len.saturating_sub(bytes.len())).ok()?;
+        let upper = packet.upper().ok()?;
+        let addresses = if bytes[0] >> 4 == 4 { bytes.get(12..20) } else { bytes.get(8..40) }?;
+        let mut stream = Sum(u64::from(upper.protocol.0) + 1);
+        stream.bytes(addresses);
+        let mut sum = Sum(len as u64 + 1);
+        sum.bytes(addresses);
+        let ident = match &packet {
+            Packet::V4(ip) => {
+                let place = (ip.fragment_offset() as u64) << 1 | u64::from(ip.more_fragments());
+                sum.add(u64::from(ip.ident()) << 32 | place);
+                ip.ident()
+            }
+            Packet::V6(_) => {
+                sum.bytes(bytes.get(40..upper.offset)?);
+                0
+            }
+        };
+        let content = bytes.get(upper.offset..)?;
+        let checksum = match upper.protocol {
+            _ if upper.is_later_fragment => None,
+            Protocol::UDP => Some(6),
+            Protocol::TCP => Some(16),
+            _ => None,
+        };
+        if checksum.is_some() {
+            stream.bytes(content.get(..4).unwrap_or_default());
         }
-        Protocol::UDP => {
-            let payload = upper.bytes.get(udp::HEADER_LEN..).unwrap_or_default();
-            let (packets, rest) = payload.as_chunks::<PACKET_LEN>();
-            let is_null = |packet: &[u8; PACKET_LEN]| packet.starts_with(&NULL_PACKET);
-            let is_constant = payload.windows(2).all(|pair| pair[0] == pair[1]);
-            !(is_constant || rest.is_empty() && packets.iter().all(is_null))
+        // A card that computes checksums has not yet, where the capture has the packet before it.
+        match checksum.filter(|at| at + 2 <= content.len() && !upper.is_fragment) {
+            Some(at) => {
+                sum.bytes(&content[..at]);
+                sum.bytes(&content[at + 2..]);
+            }
+            None => sum.bytes(content),
         }
-        _ => false,
+        if upper.is_fragment {
+            // Equal pieces of two links may be of different packets.
+            let [outer, inner] = link.vlans.map(|vlan| vlan.map_or(1 << 16, u64::from));
+            sum.add(u64::from(link.interface) << 32 | u64::from(link.index.unwrap_or(0)));
+            sum.add(outer << 32 | inner);
+        }
+        Some(Seen {
+            sum: sum.0,
+            stream: stream.0,
+            is_fragment: upper.is_fragment,
+            ident,
+            ttl: packet.hop_limit(),
+        })
+    }
+}
+
+/// Hasher of numbers that are sums already.
+#[derive(Clone, Debug, Default)]
+struct Mixed(u64);
+
+impl Hasher for Mixed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0 << 8 | u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
     }
 }
 

@@ -50,6 +50,14 @@ impl Layout {
         let mut places = (at..bytes.len()).step_by(self.stride);
         places.all(|place| bytes[place] == SYNC)
     }
+
+    /// Returns `true` if the sync bytes from `at` on may be those of arrival times.
+    ///
+    /// Another one follows each.
+    fn is_doubtful(self, bytes: &[u8], at: usize) -> bool {
+        let mut places = (at..bytes.len()).step_by(self.stride).take(CONFIRMED);
+        self.lead > 0 && places.all(|place| bytes.get(place + 1).is_none_or(|byte| *byte == SYNC))
+    }
 }
 
 /// Place at which packets start.
@@ -160,7 +168,8 @@ impl Joint {
 
     /// Returns the place of the next sync byte.
     fn next(&self) -> usize {
-        self.gap + if self.rest.is_empty() { 0 } else { PACKET_LEN - self.rest.len() }
+        let between = self.layout.map_or(0, |layout| layout.stride - PACKET_LEN);
+        self.gap + if self.rest.is_empty() { 0 } else { PACKET_LEN - self.rest.len() + between }
     }
 
     /// Returns this joint in the place of one whose stream it resumes.
@@ -193,9 +202,12 @@ impl Joint {
             let count = (at..bytes.len()).step_by(layout.stride).count();
             count >= CONFIRMED_IN_DATAGRAM && layout.has_syncs(bytes, at)
         };
-        let mut all = (0..bytes.len().min(MAX_STRIDE)).filter(|at| bytes[*at] == SYNC);
-        let (at, layout) =
-            all.find_map(|at| Layout::ALL.into_iter().find(|of| is_layout(at, *of)).map(|of| (at, of)))?;
+        let all = (0..bytes.len().min(MAX_STRIDE)).filter(|at| bytes[*at] == SYNC);
+        let mut found =
+            all.filter_map(|at| Layout::ALL.into_iter().find(|of| is_layout(at, *of)).map(|of| (at, of)));
+        let first = found.next()?;
+        let is_sound = |(at, layout): &(usize, Layout)| !layout.is_doubtful(bytes, *at);
+        let (at, layout) = Some(first).filter(is_sound).or_else(|| found.find(is_sound)).unwrap_or(first);
         let was_begun = self.has_begun;
         self.begin(layout);
         // A stream that is joined begins within a packet.
@@ -278,7 +290,8 @@ impl Joint {
     /// What may start one is kept.
     fn search<'a>(&mut self, bytes: &'a [u8], is_end: bool) -> &'a [u8] {
         let end = &bytes[bytes.len()..];
-        let (skipped, rest) = match find(bytes, is_end, !self.has_begun) {
+        let found = self.in_place(bytes, is_end, find(bytes, is_end, !self.has_begun));
+        let (skipped, rest) = match found {
             Found::Layout(at, layout) => {
                 (self.layout, self.gap, self.has_begun) = (Some(layout), 0, true);
                 self.found(at, layout);
@@ -295,6 +308,23 @@ impl Joint {
         }
         self.outside += skipped as u64;
         rest
+    }
+
+    /// Returns the packet behind one without sync byte.
+    ///
+    /// Packets that go on in other places before are found as ever.
+    ///
+    /// One of the two behind it confirms the place, so that each second sync byte may be wrong.
+    fn in_place(&self, bytes: &[u8], is_end: bool, found: Found) -> Found {
+        let Some((layout, 0)) = self.lost else { return found };
+        let is_sync = |count: usize| bytes.get(count * layout.stride) == Some(&SYNC);
+        match found {
+            Found::Layout(at, _) if at < layout.stride => found,
+            Found::Undecided(at) if at < layout.stride => Found::Undecided(0),
+            _ if !is_end && bytes.len() <= 3 * layout.stride => Found::Undecided(0),
+            _ if is_sync(1) && (is_sync(2) || is_sync(3)) => Found::Layout(layout.stride, layout),
+            _ => found,
+        }
     }
 
     /// Counts the fault that ends with a packet `at` bytes on.
@@ -325,9 +355,15 @@ impl Joint {
 /// Finds the first place with sync bytes as far apart as in a layout.
 ///
 /// At the end of a stream there may be fewer than confirm it. One alone counts where it is first, or its packet ends the
-/// stream.
+/// stream. A doubtful place counts if no other follows it.
 fn find(bytes: &[u8], is_end: bool, is_first: bool) -> Found {
+    let mut doubtful: Option<(usize, Layout)> = None;
     for at in (0..bytes.len()).filter(|at| bytes[*at] == SYNC) {
+        if let Some((first, layout)) = doubtful
+            && at >= first + layout.stride
+        {
+            return Found::Layout(first, layout);
+        }
         let mut is_open = false;
         for layout in Layout::ALL {
             let mut places = (at..bytes.len()).step_by(layout.stride).take(CONFIRMED);
@@ -337,14 +373,22 @@ fn find(bytes: &[u8], is_end: bool, is_first: bool) -> Found {
             }
             let left = bytes.len() - at;
             let is_last = left >= PACKET_LEN && (count > 1 || left == PACKET_LEN || at == 0 && is_first);
-            match count == CONFIRMED || is_end && is_last {
+            let is_found = count == CONFIRMED || is_end && is_last;
+            match is_found {
+                true if layout.is_doubtful(bytes, at) => doubtful = doubtful.or(Some((at, layout))),
                 true => return Found::Layout(at, layout),
                 false => is_open = !is_end,
             }
         }
         if is_open {
-            return Found::Undecided(at);
+            return Found::Undecided(doubtful.map_or(at, |(first, _)| first));
         }
     }
-    Found::Nothing
+    match doubtful {
+        Some((first, layout)) if is_end || bytes.len() >= first + layout.stride => {
+            Found::Layout(first, layout)
+        }
+        Some((first, _)) => Found::Undecided(first),
+        None => Found::Nothing,
+    }
 }

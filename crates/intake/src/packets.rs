@@ -6,7 +6,7 @@ use bentpipe_hc as hc;
 use bentpipe_wire::ethernet::EtherType;
 use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::link::{self, Ppp};
-use bentpipe_wire::pcap::{LinkType, Record};
+use bentpipe_wire::pcap::{LinkType, Reader, Record};
 use bentpipe_wire::rohc::pdcp::{Pdu, SnLen};
 use bentpipe_wire::rohc::ppp as ncp;
 use bentpipe_wire::{Error, Kind, rtp, udp};
@@ -53,8 +53,10 @@ pub enum Wanted {
     Ip,
     /// IP packets, of any link layer, with their fragments put together.
     Datagrams,
-    /// Every record of a raw IP capture, and the IP packets of any link layer.
+    /// Every record of a raw IP capture, and the IP packets of any link layer. Copies are kept.
     Network,
+    /// The packets of [`Wanted::Network`], without copies.
+    Distinct,
     /// ROHC packets, whole records of linktype USER0, or in frames of PPP (RFC 3241).
     Rohc {
         /// Enables large CIDs. PPP has a protocol number for either size.
@@ -67,6 +69,9 @@ pub enum Wanted {
     /// Ethernet frames.
     Ethernet,
 }
+
+/// Packet, and its bytes if their length was repaired.
+type Found<'a> = (Packet<'a>, Option<Vec<u8>>);
 
 /// Intake of the packets of captures, one in each record or in several fragments.
 #[derive(Debug)]
@@ -115,7 +120,7 @@ impl Packets {
         left_out: &mut EachLeftOut<'_>,
     ) -> Option<Packet<'a>> {
         let number = self.account.read_record(record.bytes.len());
-        let found = self.packet(record, number).map(|packet| (packet, self.with_length(&packet)));
+        let found = self.packet(record, number);
         if let Ok((packet, None)) = &found
             && self.is_fragment(packet)
         {
@@ -136,6 +141,18 @@ impl Packets {
                 None
             }
         }
+    }
+
+    /// Learns which streams are mirrored, from the start of a capture.
+    pub fn learn(&mut self, start: &[u8]) {
+        let Ok(mut reader) = Reader::new(start) else { return };
+        while let Ok(Some(record)) = reader.next_record() {
+            if let Ok(packet) = packet_in(&record, self.wanted, 0) {
+                let repaired = self.with_length(&packet);
+                self.is_copy(&record, &packet, repaired.as_deref());
+            }
+        }
+        self.duplicates.begin();
     }
 
     /// Ends the input: fragments that wait are left out.
@@ -167,7 +184,13 @@ impl Packets {
     /// Returns `true` for a fragment that can be put together with others.
     fn is_fragment(&self, packet: &Packet<'_>) -> bool {
         let upper = || Some(ip::Packet::new_checked(packet.bytes).ok()?.upper().ok()?.is_fragment);
-        self.wanted == Wanted::Datagrams && !packet.is_cut() && upper() == Some(true)
+        self.reassembles() && !packet.is_cut() && upper() == Some(true)
+    }
+
+    /// Returns `true` if fragments are put together. Only the first one has a port and a sender to choose by.
+    fn reassembles(&self) -> bool {
+        let has_choice = self.select.port.is_some() || self.select.ssrc.is_some();
+        self.wanted == Wanted::Datagrams || has_choice && self.is_ip()
     }
 
     /// Returns the packet that a fragment completes.
@@ -183,8 +206,15 @@ impl Packets {
         self.refuse_dropped(left_out);
         let (bytes, all) = whole?;
         let whole = Packet { len: bytes.len(), bytes: &bytes, ..*packet };
-        let refusal =
-            if self.select.admits_packet(&whole) { wants(&whole).err() } else { Some(self.not_selected()) };
+        let refusal = if !self.select.admits_packet(&whole) {
+            Some(self.not_selected())
+        } else if self.leaves_out_copies()
+            && self.duplicates.is_copy_of_fragments(&bytes, record.time_ns, link)
+        {
+            Some(copied())
+        } else {
+            wants(&whole).err()
+        };
         if let Some(refusal) = refusal {
             self.refuse(&all, &refusal, left_out);
             return None;
@@ -195,17 +225,29 @@ impl Packets {
         Some(Packet { number, link, time_ns, len: self.repaired.len(), bytes: &self.repaired, protocol: 0 })
     }
 
-    fn packet<'a>(&mut self, record: &Record<'a>, number: u64) -> Result<Packet<'a>, Refusal> {
+    /// Returns the packet of a record, and its bytes if their length was repaired.
+    fn packet<'a>(&mut self, record: &Record<'a>, number: u64) -> Result<Found<'a>, Refusal> {
         let packet = Packet { link: Link::of(record), ..packet_in(record, self.wanted, number)? };
-        if !self.admits(record, &packet) {
+        let repaired = self.with_length(&packet);
+        let seen = Packet { bytes: repaired.as_deref().unwrap_or(packet.bytes), ..packet };
+        if !self.admits(record, &seen) {
             return Err(self.not_selected());
         }
-        // What is compressed comes back packet by packet, copies included.
-        let is_judged = matches!(self.wanted, Wanted::Ip | Wanted::Datagrams);
-        match is_judged && self.duplicates.is_copy(packet.bytes, packet.len, record.time_ns) {
+        match self.is_copy(record, &packet, repaired.as_deref()) {
             true => Err(copied()),
-            false => Ok(packet),
+            false => Ok((packet, repaired)),
         }
+    }
+
+    /// Returns `true` if a packet is a copy, which is left out.
+    fn is_copy(&mut self, record: &Record<'_>, packet: &Packet<'_>, repaired: Option<&[u8]>) -> bool {
+        let (bytes, link) = (repaired.unwrap_or(packet.bytes), Link::of(record));
+        self.leaves_out_copies() && self.duplicates.is_copy(bytes, packet.len, record.time_ns, link)
+    }
+
+    /// Returns `true` if copies are left out. What is compressed comes back packet by packet, copies included.
+    fn leaves_out_copies(&self) -> bool {
+        matches!(self.wanted, Wanted::Ip | Wanted::Datagrams | Wanted::Distinct)
     }
 
     fn not_selected(&self) -> Refusal {
@@ -227,7 +269,7 @@ impl Packets {
     }
 
     fn is_ip(&self) -> bool {
-        matches!(self.wanted, Wanted::Ip | Wanted::Datagrams | Wanted::Network)
+        matches!(self.wanted, Wanted::Ip | Wanted::Datagrams | Wanted::Network | Wanted::Distinct)
     }
 
     /// Completes the length in the header of an IP packet, and counts what offload left.
@@ -237,9 +279,11 @@ impl Packets {
         }
         if let Some(repaired) = repaired {
             self.account.repair(Repair::Length, 1);
+            self.account.repair(Repair::Cut, u64::from(repaired.len() < packet.len));
             self.repaired = repaired;
             return Packet { bytes: &self.repaired, ..packet };
         }
+        self.account.repair(Repair::Cut, u64::from(packet.is_cut()));
         self.account.repair(Repair::Checksum, u64::from(without_checksum(packet.bytes)));
         self.account.repair(Repair::Segment, u64::from(is_segment(packet.bytes, packet.len)));
         packet
@@ -270,8 +314,8 @@ fn packet_in<'a>(record: &Record<'a>, wanted: Wanted, number: u64) -> Result<Pac
         Wanted::Schemes => scheme_in_ppp(record, number),
         Wanted::Ethernet if record.link_type == LinkType::ETHERNET => Ok(whole(record, number)),
         Wanted::Ethernet => Err(link_type(format!("of link type {}, not 1 (Ethernet)", record.link_type.0))),
-        Wanted::Network if record.link_type == LinkType::RAW => Ok(whole(record, number)),
-        Wanted::Ip | Wanted::Datagrams | Wanted::Network => {
+        Wanted::Network | Wanted::Distinct if record.link_type == LinkType::RAW => Ok(whole(record, number)),
+        Wanted::Ip | Wanted::Datagrams | Wanted::Network | Wanted::Distinct => {
             let network =
                 link::network(record.link_type, record.bytes).map_err(|error| match error.kind {
                     Kind::Unsupported("link type") => {
@@ -482,8 +526,11 @@ mod tests {
         all.push(datagram.clone());
         all.push(ip::fragments::split_at_source(&datagram, 100, 10).expect("fragments").remove(0));
         let select = Select { port: Some(5004), ..Select::default() };
-        for (wanted, count) in [(Wanted::Datagrams, 2), (Wanted::Ip, 3)] {
-            let (mut packets, mut left_out, mut lens) = (Packets::new(wanted, select.clone()), 0, Vec::new());
+        let all_of = |wanted| (wanted, Select::default(), 5);
+        for (wanted, select, count) in
+            [(Wanted::Datagrams, select.clone(), 2), (Wanted::Ip, select, 2), all_of(Wanted::Ip)]
+        {
+            let (mut packets, mut left_out, mut lens) = (Packets::new(wanted, select), 0, Vec::new());
             for bytes in &all {
                 let record = record(LinkType::RAW, bytes, bytes.len());
                 lens.extend(packets.take(&record, &mut |_| left_out += 1).map(|packet| packet.len));

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use bentpipe_wire::bbframe::{self, ADAPTATION_LEN, Deframer};
 use bentpipe_wire::ethernet::EtherType;
 use bentpipe_wire::ip::{self, Protocol};
-use bentpipe_wire::pcap::{LinkType, Record};
+use bentpipe_wire::pcap::{LinkType, Options, Reader, Record};
 use bentpipe_wire::rtp::{self, Numbers, Place};
 use bentpipe_wire::ts::{PACKET_LEN, RTP_PAYLOAD_TYPE, SYNC};
 use bentpipe_wire::{Kind, link, udp};
@@ -78,6 +78,13 @@ struct State {
     numbers: Option<Numbers>,
 }
 
+impl State {
+    fn entry(&self) -> StreamEntry {
+        let State { entry, joint, .. } = self;
+        StreamEntry { outside: joint.outside(), faults: joint.faults(), layout: joint.layout(), ..*entry }
+    }
+}
+
 /// Sender of short datagrams that may have packets.
 #[derive(Debug)]
 struct Pending {
@@ -123,13 +130,7 @@ impl Streams {
 
     /// Returns the streams that were found, in the order of their first packets.
     pub fn entries(&self) -> impl Iterator<Item = StreamEntry> {
-        let entry = |State { entry, joint, .. }: &State| StreamEntry {
-            outside: joint.outside(),
-            faults: joint.faults(),
-            layout: joint.layout(),
-            ..*entry
-        };
-        self.states.iter().map(entry)
+        self.states.iter().map(State::entry)
     }
 
     /// Returns the account of what was read.
@@ -164,7 +165,7 @@ impl Streams {
             None => *record,
         };
         match content(&view, link) {
-            Ok(_) if self.is_copy(&view) => self.refuse(origin, copied(), sink),
+            Ok(_) if self.is_copy(&view, link) => self.refuse(origin, copied(), sink),
             Ok(Content::Datagram(id, bytes)) => self.datagram(id, bytes, record.time_ns, origin, sink),
             Ok(Content::Fragment(packet)) => self.fragment(number, link, record, packet, sink),
             Err(refusal) => self.refuse(origin, refusal, sink),
@@ -172,10 +173,34 @@ impl Streams {
     }
 
     /// Returns `true` if the packet came shortly before.
-    fn is_copy(&mut self, record: &Record<'_>) -> bool {
+    fn is_copy(&mut self, record: &Record<'_>, link: Link) -> bool {
         let Ok(network) = link::network(record.link_type, record.bytes) else { return false };
         let len = ip_len(network.bytes, record.original_len - network.offset);
-        self.duplicates.is_copy(&network.bytes[..network.bytes.len().min(len)], len, record.time_ns)
+        self.duplicates.is_copy(&network.bytes[..network.bytes.len().min(len)], len, record.time_ns, link)
+    }
+
+    /// Learns which streams are mirrored, from the start of a capture.
+    pub fn learn(&mut self, start: &[u8]) {
+        let Ok(mut reader) = Reader::new(start) else { return };
+        while let Ok(Some(record)) = reader.next_record() {
+            self.is_copy(&record, Link::of(&record));
+        }
+        self.duplicates.begin();
+    }
+
+    /// Handles a datagram of a live input.
+    pub fn live<S: Sink>(&mut self, at_ns: u64, ends: (SocketAddr, SocketAddr), bytes: &[u8], sink: &mut S) {
+        let number = self.account.read_record(bytes.len());
+        let (interface, interface_name, options) = (0, None, Options::default());
+        let (time_ns, link_type, original_len) = (Some(at_ns), LinkType::USER0, bytes.len());
+        let record = Record { time_ns, interface, interface_name, link_type, original_len, bytes, options };
+        let id = StreamId { ends: Some(ends), ..StreamId::default() };
+        self.datagram(id, bytes, time_ns, Origin::Record(number, &record), sink);
+    }
+
+    /// Returns a stream by its place.
+    pub fn entry(&self, place: usize) -> Option<StreamEntry> {
+        self.states.get(place).map(State::entry)
     }
 
     /// Handles the next bytes of a file of packets.
@@ -266,6 +291,9 @@ impl Streams {
         let whole =
             Record { link_type: LinkType::RAW, original_len: packet.len(), bytes: &packet, ..*record };
         match content(&whole, link) {
+            Ok(_) if self.duplicates.is_copy_of_fragments(&packet, record.time_ns, link) => {
+                self.refuse(Origin::Kept(all), copied(), sink);
+            }
             Ok(Content::Datagram(id, bytes)) => {
                 self.account.repair(Repair::Reassembled, count);
                 self.datagram(id, bytes, record.time_ns, Origin::Kept(all), sink);

@@ -2,7 +2,7 @@ use std::net::Ipv4Addr;
 
 use bentpipe_wire::bbframe::{self, ADAPTATION_LEN, Adaptation, FrameSize, Modcod};
 use bentpipe_wire::ip::{Protocol, fragments};
-use bentpipe_wire::pcap::{LinkType, Options, Record};
+use bentpipe_wire::pcap::{LinkType, Options, Record, Writer};
 use bentpipe_wire::ts::{PACKET_LEN, SYNC};
 use bentpipe_wire::{ipv4, rtp, udp};
 use proptest::collection::vec;
@@ -168,9 +168,34 @@ fn tagged(vlan: u16, packet: &[u8]) -> Vec<u8> {
     [&[2; 12][..], &[0x81, 0], &vlan.to_be_bytes(), &[8, 0], packet].concat()
 }
 
+/// Capture of frames of Ethernet at times in microseconds.
+fn capture(records: &[(u64, Vec<u8>)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut writer = Writer::new(&mut bytes, LinkType::ETHERNET).expect("written");
+    records.iter().for_each(|(at_us, frame)| writer.write(at_us * 1000, frame, 0).expect("written"));
+    bytes
+}
+
+fn untagged(packet: &[u8]) -> Vec<u8> {
+    [&[2; 12][..], &[8, 0], packet].concat()
+}
+
+/// Number of packets that are used and of copies that are left out, of frames of Ethernet at times in microseconds.
+fn distinct(records: &[(u64, Vec<u8>)]) -> [u64; 2] {
+    let mut packets = Packets::new(Wanted::Distinct, Select::default());
+    packets.learn(&capture(records));
+    for (at_us, bytes) in records {
+        let (time_ns, link_type) = (Some(at_us * 1000), LinkType::ETHERNET);
+        packets.take(&Record { time_ns, link_type, ..record(bytes) }, &mut |_| {});
+    }
+    packets.finish(&mut |_| {});
+    [packets.account().used.records, packets.account().duplicated()]
+}
+
 /// Intake of frames of Ethernet at times in microseconds.
 fn taken_at(records: &[(u64, Vec<u8>)]) -> (Taken, Streams) {
     let (mut taken, mut streams) = (Taken::default(), Streams::default());
+    streams.learn(&capture(records));
     for (at_us, bytes) in records {
         let (time_ns, link_type) = (Some(at_us * 1000), LinkType::ETHERNET);
         streams.record(&Record { time_ns, link_type, ..record(bytes) }, &mut taken);
@@ -184,7 +209,6 @@ fn taken_at(records: &[(u64, Vec<u8>)]) -> (Taken, Streams) {
 fn copies_of_a_mirrored_port_are_left_out() {
     let stream = packets(70).concat();
     let pieces = || stream.chunks(1316).zip(0..);
-    let untagged = |packet: &[u8]| [&[2; 12][..], &[8, 0], packet].concat();
     let twice = |(piece, n): (&[u8], u16)| {
         let (at_us, n) = (u64::from(n) * 7000, n % 4);
         [(at_us, untagged(&identified(n, 64, piece))), (at_us + 10, tagged(5, &identified(n, 63, piece)))]
@@ -192,13 +216,6 @@ fn copies_of_a_mirrored_port_are_left_out() {
     let (taken, streams) = taken_at(&pieces().flat_map(twice).collect::<Vec<_>>());
     assert_eq!(taken.packets, [(0..70).collect::<Vec<u8>>()]);
     assert_eq!((streams.account().duplicated(), streams.account().has_damage()), (10, false));
-    // Without an identification the content shows a copy, unless a sender may repeat it.
-    let null = [0x47, 0x1f, 0xff, 0x10].repeat(47);
-    let once = packets(7).concat();
-    let repeated = [&once[..], &[9; 1316], &null];
-    let again = |(payload, n): (&[u8], u64)| [10, 20].map(|at| (n * 1000 + at, untagged(&datagram(payload))));
-    let (_, streams) = taken_at(&repeated.into_iter().zip(0..).flat_map(again).collect::<Vec<_>>());
-    assert_eq!(streams.account().duplicated(), 1, "{}", streams.account());
     // Every fragment twice, and nothing is missing.
     let all: Vec<_> = pieces()
         .flat_map(|(piece, n)| {
@@ -211,6 +228,180 @@ fn copies_of_a_mirrored_port_are_left_out() {
     assert_eq!(fragments.packets, [(0..70).collect::<Vec<u8>>()]);
     let account = streams.account();
     assert_eq!((account.duplicated(), account.has_damage()), (all.len() as u64 / 2, false), "{account}");
+}
+
+/// Packets `late_us` behind one another with `copy` of each, `every_us` apart.
+fn mirrored(
+    packets: &[Vec<u8>],
+    [every_us, late_us]: [u64; 2],
+    copy: impl Fn(&[u8]) -> Vec<u8>,
+) -> Vec<(u64, Vec<u8>)> {
+    let twice = |(packet, n): (&Vec<u8>, u64)| {
+        [(n * every_us, untagged(packet)), (n * every_us + late_us, copy(packet))]
+    };
+    let mut all: Vec<_> = packets.iter().zip(0..).flat_map(twice).collect();
+    all.sort_by_key(|(at, _)| *at);
+    all
+}
+
+#[test]
+fn the_stream_decides_whether_a_repeated_content_is_a_copy() {
+    // A few packets of a programme among NULL packets, without an identification.
+    let null = [0x47, 0x1f, 0xff, 0x10].repeat(47);
+    let payload = |n: u16| if n.is_multiple_of(8) { [&[n as u8], &null[1..]].concat() } else { null.clone() };
+    let stuffed: Vec<Vec<u8>> = (0..400).map(|n| datagram(&payload(n))).collect();
+    let constant = vec![datagram(&[9; 172]); 400];
+    let once = |all: &[Vec<u8>], every_us: u64| -> Vec<(u64, Vec<u8>)> {
+        all.iter().zip(0..).map(|(packet, n)| (n * every_us, untagged(packet))).collect()
+    };
+    for every_us in [1, 10, 100, 210, 1000, 5000, 20_000] {
+        for packets in [&stuffed, &constant] {
+            assert_eq!(distinct(&once(packets, every_us)), [400, 0], "{every_us}");
+        }
+    }
+    // Bursts of five are none of a mirror.
+    let burst = |(packet, n): (&Vec<u8>, u64)| (n / 5 * 5000 + n % 5 * 20, untagged(packet));
+    assert_eq!(distinct(&stuffed.iter().zip(0..).map(burst).collect::<Vec<_>>()), [400, 0]);
+    let hop = |packet: &[u8]| {
+        let mut packet = packet.to_vec();
+        packet[8] -= 1;
+        ipv4::Packet::new_unchecked(&mut packet[..]).fill_checksum();
+        untagged(&packet)
+    };
+    let unfilled = |packet: &[u8]| {
+        let mut packet = packet.to_vec();
+        packet[26..28].copy_from_slice(&[0x12, 0x34]);
+        untagged(&packet)
+    };
+    for packets in [&stuffed, &constant] {
+        for (every_us, late_us) in [(210, 10), (1000, 100), (5000, 700), (20_000, 10), (20_000, 990)] {
+            let times = [every_us, late_us];
+            assert_eq!(distinct(&mirrored(packets, times, untagged)), [400, 400], "{times:?}");
+            assert_eq!(distinct(&mirrored(packets, times, unfilled)), [400, 400], "{times:?}");
+            assert_eq!(distinct(&mirrored(packets, times, |packet| tagged(5, packet)))[0], {
+                if late_us > 500 { 800 } else { 400 }
+            });
+        }
+        assert_eq!(distinct(&mirrored(packets, [5000, 1500], hop)), [400, 400]);
+    }
+    // Copies behind a satellite link.
+    let numbered: Vec<Vec<u8>> = (0..200_u8).map(|n| datagram(&[&[n][..], &[7; 300]].concat())).collect();
+    assert_eq!(distinct(&mirrored(&numbered, [7000, 270_001], hop)), [200, 200]);
+    assert_eq!(distinct(&mirrored(&numbered, [7000, 270_001], untagged)), [400, 0]);
+}
+
+#[test]
+fn packets_that_stay_apart_by_their_identification_have_copies_in_any_number() {
+    let packet = |n: u16| identified(n + 1, 64, &[7; 300]);
+    let some = |n: u16| {
+        let copies = if n.is_multiple_of(3) { 2 } else { 1 };
+        (0..copies).map(move |copy| (u64::from(n) * 7000 + copy * 10, untagged(&packet(n))))
+    };
+    assert_eq!(distinct(&(0..90).flat_map(some).collect::<Vec<_>>()), [90, 30]);
+    let thrice = |n: u16| (0..3).map(move |copy| (u64::from(n) * 7000 + copy * 10, untagged(&packet(n))));
+    assert_eq!(distinct(&(0..90).flat_map(thrice).collect::<Vec<_>>()), [90, 180]);
+    // A sender that does not count repeats itself.
+    let constant: Vec<_> = (0..90).map(|n| (n * 10, untagged(&packet(1)))).collect();
+    assert_eq!(distinct(&constant), [90, 0]);
+}
+
+#[test]
+fn equal_ends_of_datagrams_of_two_vlans_stay_apart() {
+    let of = |vlan: u16| {
+        let payload = [&[vlan as u8; 700][..], &[9; 700]].concat();
+        let fragments = fragments::split_at_source(&datagram(&payload), 728, 7).expect("fragments");
+        fragments.into_iter().map(move |fragment| tagged(vlan, &fragment)).collect::<Vec<_>>()
+    };
+    let all = of(5).into_iter().zip(of(6)).flat_map(|(one, other)| [one, other]);
+    let records: Vec<(u64, Vec<u8>)> = (0..).step_by(100).zip(all).collect();
+    let mut packets = Packets::new(Wanted::Datagrams, Select::default());
+    let mut lens = Vec::new();
+    for (at_us, bytes) in &records {
+        let (time_ns, link_type) = (Some(at_us * 1000), LinkType::ETHERNET);
+        let record = Record { time_ns, link_type, ..record(bytes) };
+        lens.extend(packets.take(&record, &mut |_| {}).map(|packet| packet.len));
+    }
+    packets.finish(&mut |_| {});
+    assert_eq!(lens, [1428, 1428], "{}", packets.account());
+    assert_eq!(packets.account().left_out_sum().records, 0, "{}", packets.account());
+}
+
+#[test]
+fn a_port_chooses_all_fragments_of_its_datagrams() {
+    let of = |port: u16, ident: u32| {
+        let datagram = datagram_to(GROUP, port, &[port as u8; 1400]);
+        fragments::split_at_source(&datagram, 728, ident).expect("fragments")
+    };
+    let mut other = datagram_to(GROUP, 4000, &[1; 1400]);
+    other[22..24].copy_from_slice(&9_u16.to_be_bytes());
+    let other = fragments::split_at_source(&other, 728, 9).expect("fragments");
+    let reversed = of(4001, 3).into_iter().rev();
+    let all: Vec<Vec<u8>> = of(4000, 1).into_iter().chain(other).chain(reversed).collect();
+    for wanted in [Wanted::Ip, Wanted::Network, Wanted::Distinct, Wanted::Datagrams] {
+        let mut packets = Packets::new(wanted, Select { port: Some(5004), ..Select::default() });
+        let mut count = 0;
+        for bytes in &all {
+            count += usize::from(packets.take(&record(bytes), &mut |_| {}).is_some());
+        }
+        packets.finish(&mut |_| {});
+        let account = packets.account();
+        assert_eq!((count, account.used.records, account.left_out_sum().records), (2, 4, 2), "{account}");
+    }
+}
+
+#[test]
+fn packets_of_any_distance_may_be_cut_by_datagrams() {
+    for (lead, behind) in [(4, 0), (0, 16), (0, 20)] {
+        let stored = |packet: &Packet| [&vec![0x11; lead][..], packet, &vec![0x22; behind]].concat();
+        let stream: Vec<u8> = packets(60).iter().flat_map(stored).collect();
+        for len in [1316, 1400, 1472, 1000, 700] {
+            let (taken, streams) = taken(&stream.chunks(len).map(datagram).collect::<Vec<_>>());
+            let account = streams.account();
+            assert_eq!(taken.packets, [(0..60).collect::<Vec<u8>>()], "{lead} {behind} {len} {account}");
+            assert!(!account.has_damage(), "{lead} {behind} {len} {account}");
+        }
+    }
+}
+
+#[test]
+fn arrival_times_may_look_like_sync_bytes() {
+    let stored = |packet: &Packet| [&[SYNC; 4][..], packet].concat();
+    let sound: Vec<Packet> = packets(60).into_iter().filter(|packet| packet[3] & 0x30 != 0).collect();
+    let stream: Vec<u8> = sound.iter().flat_map(stored).collect();
+    for len in [1, 100, 1000, 100_000] {
+        let (mut taken, mut streams) = (Taken::default(), Streams::default());
+        stream.chunks(len).for_each(|chunk| streams.bytes(chunk, &mut taken));
+        streams.finish(&mut taken);
+        assert_eq!(taken.packets, [sound.iter().map(|packet| packet[1]).collect::<Vec<_>>()], "{len}");
+    }
+    let (taken, _) = taken(&stream.chunks(1472).map(datagram).collect::<Vec<_>>());
+    assert_eq!(taken.packets[0].len(), sound.len());
+}
+
+#[test]
+fn each_second_sync_byte_may_be_wrong() {
+    let mut stream = packets(40).concat();
+    for place in [10, 12, 14, 16, 30, 31] {
+        stream[place * PACKET_LEN] = 0x46;
+    }
+    for len in [1, 100, 188, 1000, 10_000] {
+        let (mut taken, mut streams) = (Taken::default(), Streams::default());
+        stream.chunks(len).for_each(|chunk| streams.bytes(chunk, &mut taken));
+        streams.finish(&mut taken);
+        closes(&streams);
+        let faults = streams.entries().next().expect("a stream").faults;
+        assert_eq!(faults, SyncFaults { sync_bytes: 6, losses: 1 }, "{len}");
+        assert_eq!(taken.packets[0].len(), 34, "{len}");
+    }
+}
+
+#[test]
+fn packets_that_the_capture_cut_are_named() {
+    let bytes = datagram(&[7; 300]);
+    let mut packets = Packets::new(Wanted::Ip, Select::default());
+    let record = Record { original_len: bytes.len(), bytes: &bytes[..60], ..record(&bytes) };
+    assert!(packets.take(&record, &mut |_| {}).is_some());
+    assert_eq!(packets.account().to_string(), "1 records, all used (1 that the capture cut)");
 }
 
 #[test]

@@ -422,9 +422,10 @@ fn paths(
         let voice = legs[n].iter().filter(|leg| leg.ends[0] != leg.ends[1]);
         let voice = voice.map(|leg| Load::of_leg(leg, flow.ip));
         // Voice takes the place of messages, which are few.
-        let file = recorded.get(&n).copied();
+        let file = recorded.get(&n);
         let mix = mixes.get(&n).copied();
-        let own = receivers(scenario, flow).into_iter().flat_map(|to| Load::of_flow(flow, to, file, mix));
+        let own =
+            receivers(scenario, flow).into_iter().flat_map(|to| Load::of_flow(flow, to, file.cloned(), mix));
         let loads: Vec<Load<'_>> = if legs[n].is_empty() { own.collect() } else { voice.collect() };
         let is_whole = is_whole(scenario, flow);
         for load in loads {
@@ -453,6 +454,16 @@ fn recorded(scenario: &Scenario, access: Option<&Access>) -> HashMap<usize, Reco
     };
     let of = |(n, flow): (usize, &Flow)| Some((n, flow.traffic.kind().recorded(&mut { open })?.ok()?));
     scenario.flow.values().enumerate().filter_map(of).collect()
+}
+
+/// Returns a note on each flow that does not send its file as it is.
+pub fn file_notes(scenario: &Scenario, access: &Access) -> Vec<String> {
+    let recorded = recorded(scenario, Some(access));
+    let note = |(n, name): (usize, &String)| {
+        let note = recorded.get(&n)?.note.as_ref()?;
+        Some(format!("flow.{name}: its file: {note}"))
+    };
+    scenario.flow.keys().enumerate().filter_map(note).collect()
 }
 
 /// Returns the nodes that a flow goes to.

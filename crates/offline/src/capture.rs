@@ -1,6 +1,5 @@
 //! Captures in and out: IP packets of any link type, ROHC packets.
 
-use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, StdoutLock, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -21,6 +20,9 @@ const LONG_FILE_BYTES: u64 = 16 << 20;
 
 /// Bytes that show a compressed file.
 pub(crate) const START_LEN: u64 = 6;
+
+/// Bytes at the start of a file by which mirrored streams are known.
+pub(crate) const LEARNT_LEN: u64 = 4 << 20;
 
 /// Capture that is being read.
 pub struct Capture {
@@ -58,15 +60,23 @@ impl Capture {
         let failed = |source| Error::Open { path: path.into(), source };
         source.by_ref().take(START_LEN).read_to_end(&mut start).map_err(failed)?;
         check_plain(path, &start)?;
+        // A pipe may have its packets one by one.
+        if path.is_file() {
+            source.by_ref().take(LEARNT_LEN).read_to_end(&mut start).map_err(failed)?;
+        }
+        let learnt = start.clone();
         let source: Box<dyn Read> = Box::new(io::Cursor::new(start).chain(source));
         let reader = pcap::Reader::new(source).map_err(|source| Error::Read { path: path.into(), source })?;
         let left_out = intake.left_out.as_deref();
         let left_out = left_out.map(|file| LeftOutFile::create(file, path)).transpose()?;
-        if intake.rohc.is_some() && !matches!(wanted, Wanted::Ip | Wanted::Datagrams | Wanted::Network) {
+        if intake.rohc.is_some()
+            && !matches!(wanted, Wanted::Ip | Wanted::Datagrams | Wanted::Network | Wanted::Distinct)
+        {
             return Err(Error::Usage("--from-rohc: expected where IP packets are read".to_owned()));
         }
         let Some(config) = intake.rohc.as_ref().map(Rohc::decompressor) else {
-            let packets = Packets::new(wanted, intake.select.clone());
+            let mut packets = Packets::new(wanted, intake.select.clone());
+            packets.learn(&learnt);
             return Ok(Capture { path: path.into(), reader, packets, wanted, left_out, rohc: None });
         };
         let has_large_cids = matches!(config.channel.cids, CidSpace::Large { .. });
@@ -95,11 +105,10 @@ impl Capture {
     /// As [`Capture::for_each`].
     pub fn for_each_if(
         &mut self,
-        mut wants: impl FnMut(&Packet<'_>) -> Result<(), Cow<'static, str>>,
+        mut wants: impl FnMut(&Packet<'_>) -> Result<(), Refusal>,
         mut each: impl FnMut(&Packet<'_>) -> Result<bool, Error>,
     ) -> Result<(), Error> {
         let Capture { path, reader, packets, left_out, rohc, .. } = self;
-        let mut wants = |packet: &Packet<'_>| wants(packet).map_err(|detail| (Reason::Content, detail));
         loop {
             let record = match reader.next_record() {
                 Ok(Some(record)) => record,
@@ -163,7 +172,7 @@ impl Capture {
             Wanted::Rohc { .. } => "ROHC packets",
             Wanted::Schemes => "compressed headers",
             Wanted::Ethernet => "Ethernet frames",
-            Wanted::Ip | Wanted::Datagrams | Wanted::Network => "IP packets",
+            Wanted::Ip | Wanted::Datagrams | Wanted::Network | Wanted::Distinct => "IP packets",
         };
         Err(Error::Usage(format!("{}: no {wanted}: {account}", self.path.display())))
     }

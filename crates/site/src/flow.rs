@@ -611,4 +611,13 @@ impl<'g, 't> FlowGround<'g, 't> {
         let led = self.nodes.lead(address, at.from, at.receivers[0], self.router);
         led.map_err(|problem| Problem::new(at.key("to"), problem))
     }
+
+    /// Routes packets to `address`, which no node has, from receiver to sender.
+    ///
+    /// # Errors
+    /// Returns an error without a path, or if the address is another node's.
+    pub fn lead_back(&mut self, at: &FlowAt<'_>, address: IpAddr) -> Result<(), Problem> {
+        let led = self.nodes.lead(address, at.receivers[0], at.from, self.router);
+        led.map_err(|problem| Problem::new(at.key("from"), problem))
+    }
 }

@@ -106,7 +106,7 @@ pub struct Climbed {
 }
 
 /// Packets of a file that a flow sends, for budgets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// Number of packets, repetitions counted.
     pub packets: u64,
@@ -114,6 +114,8 @@ pub struct Recorded {
     pub bytes: Bytes,
     /// Time from the first to the last.
     pub lasts: Span,
+    /// Note on what of the file is not sent as it is there.
+    pub note: Option<String>,
 }
 
 /// Kind of data that a flow sends.

@@ -22,6 +22,6 @@ pub use flow::{Endpoints, Header, Identification, Template, datagram, datagram_p
 pub use kind::{Udp, datagram_ends, endpoints, port_numbers, sample};
 pub use missing::Missing;
 pub use refresh::Refresh;
-pub use replay::{Replay, ReplayConfig, ReplaySink, Sent, verified};
+pub use replay::{Direction, Replay, ReplayConfig, ReplaySink, Sent, verified};
 pub use sink::{FlowStats, Sink, SinkConfig};
 pub use source::{Law, Pattern, Source, SourceConfig};

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use bentpipe_lab::budget::file_notes;
 use bentpipe_lab::plan::{Plan, Seeds};
 use bentpipe_lab::run::{self, Assembled, Folder, Request, Results};
 use bentpipe_record::{LedgerText, PointSummary};
@@ -68,6 +69,8 @@ fn run_with(arguments: &RunArguments, set_up: impl FnOnce(&mut Terminal)) -> Res
         show::out(&shown(&results));
         let late = request.plan.points.first().and_then(|point| late_events(&point.scenario));
         show::out(&noted(late));
+        let files = request.plan.points.first().map(|point| file_notes(&point.scenario, document.access()));
+        show::out(&noted(files.unwrap_or_default()));
     }
     show::out(&format!("report: {}\n", page.display()));
     Ok(results.folder.path().to_owned())

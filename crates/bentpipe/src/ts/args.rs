@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use bentpipe_dvb::{Address, Config, DataPid, Encapsulation, Rohc};
+use bentpipe_offline::Select;
 use bentpipe_offline::ts::monitor::Limits;
 use bentpipe_offline::ts::{Decap, Encap, Inspect, Mux};
 use bentpipe_units::{Rate, Span};
@@ -222,6 +223,7 @@ impl InspectArgs {
             rates: self.rates.clone(),
             interval: self.interval,
             json: self.json.clone(),
+            select: Select { interface: None, ..self.intake.intake().select },
         }))
     }
 

@@ -9,9 +9,9 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use bentpipe_emu::datagrams::{BATCH, Inbox, stamp_arrivals};
 use bentpipe_emu::poll;
 use bentpipe_gateway::{Listen, listener};
-use bentpipe_offline::Session;
 use bentpipe_offline::capture::check_files;
-use bentpipe_offline::ts::monitor::{Alarm, Limits, MAX_ALARMS, Monitor, Second};
+use bentpipe_offline::ts::monitor::{Alarm, Limits, MAX_ALARMS, Monitors, Second};
+use bentpipe_offline::{Select, Session};
 use bentpipe_report::number;
 use bentpipe_units::Span;
 use time::{SignedDuration, UtcDateTime};
@@ -47,6 +47,8 @@ pub(super) struct Live {
     pub(super) interval: Span,
     /// JSON file with the summary.
     pub(super) json: Option<PathBuf>,
+    /// Choice of streams.
+    pub(super) select: Select,
 }
 
 impl Live {
@@ -73,7 +75,7 @@ impl Live {
         let listen = Listen { at, interface: self.interface.clone(), from: Vec::new() };
         let socket = listener(&listen).map_err(failed)?;
         stamp_arrivals(&socket).map_err(failed)?;
-        let mut monitor = Monitor::new(self.limits, now_ns());
+        let mut monitor = Monitors::new(self.limits, self.select.clone(), now_ns());
         if let Some(path) = &self.rates {
             monitor.log_rates(path, self.interval).map_err(|error| error.to_string())?;
         }
@@ -91,16 +93,24 @@ impl Live {
                 drops = inbox.drops().unwrap_or(drops);
                 for datagram in inbox.iter() {
                     let at_ns = datagram.arrived_ns.unwrap_or_else(now_ns);
-                    monitor.push(at_ns, datagram.bytes, &mut |alarm| show::out(&alarm_line(alarm)));
+                    let mut alarms = Vec::new();
+                    let mut sink = |place, alarm: &Alarm| alarms.push((place, alarm.clone()));
+                    let from = datagram.from.unwrap_or(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0));
+                    monitor.push(at_ns, (from, at), datagram.bytes, &mut sink);
+                    show_alarms(&monitor, &alarms);
                 }
                 if count < BATCH {
                     break;
                 }
             }
-            if let Some(second) = monitor.tick(now_ns(), &mut |alarm| show::out(&alarm_line(alarm))) {
-                show::out(&second_line(&second));
+            let (mut alarms, mut seconds) = (Vec::new(), Vec::new());
+            let mut sink = |place, alarm: &Alarm| alarms.push((place, alarm.clone()));
+            monitor.tick(now_ns(), &mut sink, |place, second| seconds.push((place, *second)));
+            show_alarms(&monitor, &alarms);
+            for (place, second) in &seconds {
+                show::out(&format!("{}{}\n", second_line(second), named(&monitor, *place)));
             }
-            if let Some(error) = monitor.failure() {
+            if let Some(error) = monitor.all().iter().find_map(|one| one.failure()) {
                 return Err(error.to_string());
             }
         }
@@ -110,19 +120,38 @@ impl Live {
         self.end(monitor, session)
     }
 
-    fn end(&self, mut monitor: Monitor, session: &Terminal) -> Result<u8, String> {
-        let finished = monitor.finish(now_ns(), &mut |alarm| show::out(&alarm_line(alarm)));
+    fn end(&self, mut monitor: Monitors, session: &Terminal) -> Result<u8, String> {
+        let mut alarms = Vec::new();
+        let mut sink = |place, alarm: &Alarm| alarms.push((place, alarm.clone()));
+        let finished = monitor.finish(now_ns(), &mut sink);
+        show_alarms(&monitor, &alarms);
         finished.map_err(|error| error.to_string())?;
-        monitor.remark().iter().for_each(|remark| session.note(remark));
+        monitor.all().iter().filter_map(|one| one.remark()).for_each(|remark| session.note(remark));
+        let input = format!("{SCHEME}{}", self.address);
+        session.note(&format!("{input}: {}", monitor.account()));
         show::out(&format!("\n{}", monitor.summary(show::coloured())));
+        if self.rates.is_some() && monitor.all().len() > 1 {
+            session.note("--rates has the first stream alone");
+        }
         if let Some(path) = &self.json {
-            bentpipe_record::write_json(path, &monitor.json()).map_err(|error| error.to_string())?;
+            bentpipe_record::write_json(path, &monitor.json(&input)).map_err(|error| error.to_string())?;
         }
         Ok(match (monitor.has_alarms(), session.is_interrupted() && self.lasts.is_some()) {
             (true, _) => 1,
             (false, true) => INTERRUPTED,
             (false, false) => 0,
         })
+    }
+}
+
+/// Returns the name of a stream in a line, if there are several.
+fn named(monitors: &Monitors, place: usize) -> String {
+    monitors.name(place).map_or_else(String::new, |name| format!("  {name}"))
+}
+
+fn show_alarms(monitors: &Monitors, alarms: &[(usize, Alarm)]) {
+    for (place, alarm) in alarms {
+        show::out(&format!("{}{}\n", alarm_line(alarm), named(monitors, *place)));
     }
 }
 
@@ -157,7 +186,7 @@ fn stamp(at_ns: u64) -> String {
 fn alarm_line(alarm: &Alarm) -> String {
     let Alarm { at_ns, indicator, pid, is_over, text } = alarm;
     let pid = pid.map_or_else(String::new, |pid| format!(" {pid}"));
-    format!("{}  {} {indicator}{pid}: {text}\n", stamp(*at_ns), if *is_over { "clear" } else { "ALARM" })
+    format!("{}  {} {indicator}{pid}: {text}", stamp(*at_ns), if *is_over { "clear" } else { "ALARM" })
 }
 
 fn second_line(second: &Second) -> String {
@@ -168,9 +197,7 @@ fn second_line(second: &Second) -> String {
     let more = alarms.saturating_sub(MAX_ALARMS);
     let more = if more > 0 { format!(", {more} more alarms not listed") } else { String::new() };
     let at = stamp(*at_ns);
-    format!(
-        "{at}  {rate} Mbit/s, {packets} packets, {pids} PIDs, {gaps} gaps{jitter}, {alarms} alarms{more}\n"
-    )
+    format!("{at}  {rate} Mbit/s, {packets} packets, {pids} PIDs, {gaps} gaps{jitter}, {alarms} alarms{more}")
 }
 
 #[cfg(test)]

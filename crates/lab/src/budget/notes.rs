@@ -536,10 +536,11 @@ fn file_note(ground: &Ground<'_>, (n, flow): (usize, &Flow)) -> Option<String> {
         let note = "its file is not read here: what it offers is not forecast, and shares do not count it";
         return has_file.then(|| note.to_owned());
     };
-    let Recorded { packets, bytes, lasts } = file;
+    let Recorded { packets, bytes, lasts, note } = file;
     let left = ground.scenario.duration.saturating_sub(flow.start);
     let cut = if lasts > &left { format!("; {left} of that are in the run") } else { String::new() };
-    Some(format!("its file has {packets} packets with {bytes} in {}{cut}", show::time(*lasts)))
+    let note = note.as_ref().map_or_else(String::new, |note| format!("; {note}"));
+    Some(format!("its file has {packets} packets with {bytes} in {}{cut}{note}", show::time(*lasts)))
 }
 
 /// Returns a note on a flow that is silent, or whose rate is not known.

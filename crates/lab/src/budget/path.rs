@@ -247,7 +247,7 @@ impl Path {
         };
         let counts = [steps(from, to, &there), steps(to, from, &back)];
         // Packets of a file count whole, and by their mean length.
-        let mean = load.recorded.map(|file| file.bytes.get().div_ceil(file.packets.max(1)));
+        let mean = load.recorded.as_ref().map(|file| file.bytes.get().div_ceil(file.packets.max(1)));
         let headers = if mean.is_some() { 0 } else { header_len(load.ip, load.header_len).get() };
         let is_unsized = load.unknown.is_some() && load.segment_len.is_none();
         let longest = load.segment_len.map_or(mtu, |len| header_len(load.ip, len).get());
@@ -268,8 +268,8 @@ impl Path {
         let speech = voice.as_ref().map(|voice| voice.packets_per_s[1] / voice.packets_per_s[0]);
         let answers_per_packet = speech.filter(|ratio| ratio.is_finite()).unwrap_or(load.answers_per_packet);
         let compressed = Default::default();
-        let rate = |file: Recorded| Rate::of(file.bytes, file.lasts);
-        let recorded = load.recorded.filter(|file| !file.lasts.is_zero()).map(rate);
+        let rate = |file: &Recorded| Rate::of(file.bytes, file.lasts);
+        let recorded = load.recorded.as_ref().filter(|file| !file.lasts.is_zero()).map(rate);
         Ok(Path {
             nodes,
             mtu,

@@ -1,6 +1,5 @@
 //! Loss traces from files and captures.
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt;
 use std::io::Write;
@@ -8,7 +7,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use bentpipe_assemble::traces;
-use bentpipe_intake::Link;
+use bentpipe_intake::{Link, Reason};
 use bentpipe_net::channel::Trace;
 use bentpipe_net::channel::loss::{Sequence, SequenceField};
 use bentpipe_paths::read_at_most;
@@ -88,7 +87,7 @@ pub(crate) fn of_capture(
     let mut jump = None;
     let wants = |packet: &Packet<'_>| match number(packet, numbers) {
         Some(_) => Ok(()),
-        None => Err(Cow::Borrowed(without(numbers))),
+        None => Err((Reason::Content, without(numbers).into())),
     };
     let read = capture.for_each_if(wants, |packet| {
         let Some((stream, number)) = number(packet, numbers) else { return Ok(true) };

@@ -175,7 +175,7 @@ impl Stats {
     /// Returns an error if a file cannot be read or written, or a setting does not fit.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
         self.outputs.check_apart(&self.input, [None, None])?;
-        let mut input = Capture::open(&self.input, Wanted::Network, &self.outputs.intake, session)?;
+        let mut input = Capture::open(&self.input, Wanted::Distinct, &self.outputs.intake, session)?;
         let mut channel = channel(&self.sending, &self.decompressor, false)?;
         let mut log = PacketLog::new(&self.outputs, &self.input, session)?;
         let mut likely = LikelyRtp::new(&self.sending, &self.decompressor);

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use bentpipe_intake::Link;
+use bentpipe_intake::{Link, Reason, Refusal};
 use bentpipe_report::{Axis, Block, Cell, Curve, Mark, Page, Plot, Table, number, quantity};
 use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::tcp::{Flags, Options, Segment, SeqNumber};
@@ -167,17 +167,22 @@ struct Connections {
 }
 
 /// Returns the reason for which a packet is not a segment of TCP.
-fn is_segment(packet: &Packet<'_>) -> Result<(), Cow<'static, str>> {
+fn is_segment(packet: &Packet<'_>) -> Result<(), Refusal> {
+    let other = |detail: Cow<'static, str>| (Reason::Content, detail);
+    let malformed = |_| other("of malformed IP packets".into());
     let elided = packet.len.saturating_sub(packet.bytes.len());
     let upper = ip::Packet::new_elided(packet.bytes, elided);
-    let upper = upper.as_ref().map_err(|_| "of malformed IP packets")?.upper();
-    let upper = upper.map_err(|_| "of malformed IP packets")?;
+    let upper = upper.as_ref().map_err(|_| malformed(()))?.upper();
+    let upper = upper.map_err(|_| malformed(()))?;
     match upper.protocol {
-        Protocol::TCP if upper.is_fragment => Err("of TCP in fragments".into()),
-        Protocol::TCP => Segment::new_elided(upper.bytes, upper.elided)
-            .map(|_| ())
-            .map_err(|_| "of malformed TCP segments".into()),
-        other => Err(format!("of {other}, not TCP").into()),
+        Protocol::TCP if upper.is_fragment => Err(other("of TCP in fragments".into())),
+        Protocol::TCP => {
+            Segment::new_elided(upper.bytes, upper.elided).map(|_| ()).map_err(|_| match packet.is_cut() {
+                true => (Reason::Cut, "of TCP segments that the capture cut".into()),
+                false => other("of malformed TCP segments".into()),
+            })
+        }
+        found => Err(other(format!("of {found}, not TCP").into())),
     }
 }
 

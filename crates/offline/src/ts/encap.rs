@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use bentpipe_dvb::{Config, Decapsulator, Encapsulation, Encapsulator, Pdu, RohcMode};
+use bentpipe_intake::Reason;
 use bentpipe_net::InvalidConfig;
 use bentpipe_units::Time;
 use bentpipe_wire::bbframe::{self, Adaptation, FrameSize, Modcod};
@@ -56,7 +57,11 @@ impl Encap {
         let content = if self.bridges { Wanted::Ethernet } else { Wanted::Ip };
         let mut input = Capture::open(&self.input, content, &self.intake, session)?;
         let mut encap = Writer::new(self)?;
-        input.for_each(|packet| {
+        let is_whole = |packet: &Packet<'_>| match packet.is_cut() {
+            true => Err((Reason::Cut, "that the capture cut".into())),
+            false => Ok(()),
+        };
+        input.for_each_if(is_whole, |packet| {
             encap.packet(packet)?;
             Ok(!session.is_interrupted())
         })?;
@@ -64,7 +69,7 @@ impl Encap {
         let totals = encap.finish()?;
         session.note(&input.remark());
         totals.report(session);
-        let has_damage = totals.refused + totals.cut > 0 || input.account().has_damage();
+        let has_damage = totals.refused > 0 || input.account().has_damage();
         Ok(Outcome::new(String::new(), session, has_damage))
     }
 
@@ -94,7 +99,6 @@ struct Totals {
     refused: u64,
     /// Reasons of refusals.
     reasons: BTreeMap<String, u64>,
-    cut: u64,
 }
 
 impl Totals {
@@ -106,9 +110,6 @@ impl Totals {
         ));
         for (why, count) in &self.reasons {
             session.note(&format!("{count} refused: {why}"));
-        }
-        if self.cut > 0 {
-            session.note(&format!("{} packets that the capture had cut were left out", self.cut));
         }
     }
 }
@@ -147,10 +148,6 @@ impl<'a> Writer<'a> {
     }
 
     fn packet(&mut self, packet: &Packet<'_>) -> Result<(), Error> {
-        if packet.is_cut() {
-            self.totals.cut += 1;
-            return Ok(());
-        }
         let now = Time::from_nanos(packet.time_ns);
         if let Some(due) = self.encapsulator.due().filter(|due| *due <= now) {
             self.send(due)?;

@@ -174,7 +174,11 @@ impl<'a> Stream<'a> {
         sink: &mut Receiver<'_, '_>,
     ) -> Result<(), Error> {
         let failed = |source: ReadError| Error::Read { path: self.path.clone(), source };
-        let mut reader = Reader::new(self.source(session)?).map_err(failed)?;
+        let (mut source, mut start) = (self.source(session)?, Vec::new());
+        let opened = source.by_ref().take(capture::LEARNT_LEN).read_to_end(&mut start);
+        opened.map_err(|source| Error::Open { path: self.path.clone(), source })?;
+        streams.learn(&start);
+        let mut reader = Reader::new((&start[..]).chain(source)).map_err(failed)?;
         while sink.failed.is_none() && !session.is_interrupted() {
             match reader.next_record() {
                 Ok(Some(record)) => streams.record(&record, sink),

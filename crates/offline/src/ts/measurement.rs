@@ -165,7 +165,7 @@ impl Measurement {
         (self.packets, self.clock_of) = (0, clock_of);
         let Some(clock) = self.references.values().max_by_key(|all| all.len()) else { return };
         let piece_s = |pair: &[Reference]| {
-            forwards_s(pair[0].pcr, pair[1].pcr).map(|gap_s| gap_s / (pair[1].packet - pair[0].packet) as f64)
+            steps_s(&pair[0], &pair[1]).map(|gap_s| gap_s / (pair[1].packet - pair[0].packet) as f64)
         };
         // Across a jump the adjacent rate is used.
         let mut step_s = clock.windows(2).find_map(piece_s).unwrap_or(0.0);
@@ -204,7 +204,7 @@ impl Measurement {
         // Across a jump, and behind the last reference, the rate is that before.
         let usable = |place: usize| {
             let [from, to] = [all.get(place - 1)?, all.get(place)?];
-            let ticks = forwards_s(from.pcr, to.pcr)? * Pcr::TICKS_PER_S as f64;
+            let ticks = steps_s(from, to)? * Pcr::TICKS_PER_S as f64;
             Some(ticks / (to.packet - from.packet) as f64)
         };
         let step = usable(place).or_else(|| usable(place.checked_sub(1).filter(|place| *place > 0)?))?;
@@ -369,23 +369,26 @@ impl Measurement {
         ]
     }
 
-    /// Returns intervals that are too long, jumps that are not announced, and the longest interval.
+    /// Returns intervals that are too long, differences that are not announced, and the longest interval.
+    ///
+    /// Two values in a row are 0 to 100 ms apart (2.3b), and so are their times (2.3a): those of the capture, or of a file those that the rate
+    /// before gives.
     fn reference_errors(&self) -> (u64, u64, f64) {
         let (mut repetition, mut jumps, mut longest_s) = (0, 0, 0.0_f64);
         for all in self.references.values() {
             let mut step_s = None;
             for pair in all.windows(2).filter(|pair| !pair[1].is_jump) {
-                let Some(gap_s) = forwards_s(pair[0].pcr, pair[1].pcr) else {
-                    jumps += 1;
-                    continue;
-                };
+                let gap_s = forwards_s(pair[0].pcr, pair[1].pcr);
                 let packets = (pair[1].packet - pair[0].packet) as f64;
                 let arrived_s = pair[1].time_s.zip(pair[0].time_s).map(|(to, from)| to - from);
-                let between_s = arrived_s.or(step_s.map(|step_s: f64| step_s * packets)).unwrap_or(gap_s);
+                let by_rate_s = step_s.map(|step_s: f64| step_s * packets);
+                let between_s = arrived_s.or(by_rate_s).or(gap_s).unwrap_or_default();
                 // By their values they are further apart than by their arrival.
-                let is_jump = gap_s > REFERENCES_S && gap_s - between_s > REFERENCES_S / 2.0;
-                jumps += u64::from(is_jump);
-                let gap_s = if is_jump && arrived_s.is_some() { between_s } else { gap_s };
+                let is_jump =
+                    gap_s.is_none_or(|gap_s| gap_s > REFERENCES_S && gap_s - between_s > REFERENCES_S / 2.0);
+                jumps += u64::from(gap_s.is_none_or(|gap_s| gap_s > REFERENCES_S));
+                let is_late_by_rate = arrived_s.is_none() && !is_jump;
+                let gap_s = gap_s.filter(|_| is_late_by_rate).unwrap_or(between_s);
                 longest_s = longest_s.max(gap_s);
                 repetition += u64::from(gap_s > REFERENCES_S);
                 step_s = if is_jump { step_s } else { Some(gap_s / packets) };
@@ -414,6 +417,35 @@ fn forwards_s(from: Pcr, to: Pcr) -> Option<f64> {
     (ticks <= Pcr::TICKS_PER_S).then_some(ticks as f64 / Pcr::TICKS_PER_S as f64)
 }
 
+/// Returns the seconds between two references without a jump.
+fn steps_s(from: &Reference, to: &Reference) -> Option<f64> {
+    forwards_s(from.pcr, to.pcr).filter(|_| !to.is_jump)
+}
+
+/// Returns the seconds of references after the first, without the jumps that are announced.
+///
+/// Across one the rate is that before. Returns `None` if there is another jump.
+fn seconds_of(all: &[Reference]) -> Option<Vec<f64>> {
+    let mut step_s = all
+        .windows(2)
+        .find_map(|pair| Some(steps_s(&pair[0], &pair[1])? / (pair[1].packet - pair[0].packet) as f64))?;
+    let mut seconds = vec![0.0];
+    let mut base = all.first()?;
+    let mut base_s = 0.0;
+    for pair in all.windows(2) {
+        let packets = (pair[1].packet - pair[0].packet) as f64;
+        let before_s = *seconds.last()?;
+        if pair[1].is_jump {
+            (base, base_s) = (&pair[1], before_s + step_s * packets);
+            seconds.push(base_s);
+            continue;
+        }
+        step_s = forwards_s(pair[0].pcr, pair[1].pcr)? / packets;
+        seconds.push(base_s + pair[1].pcr.since(base.pcr) as f64 / Pcr::TICKS_PER_S as f64);
+    }
+    Some(seconds)
+}
+
 /// Describes the accuracy of clock references, and the `change` of the rate between them.
 fn accuracy(largest_s: Option<f64>, change: f64) -> String {
     let Some(error_s) = largest_s else {
@@ -427,26 +459,28 @@ fn accuracy(largest_s: Option<f64>, change: f64) -> String {
 }
 
 fn clock(pid: Pid, all: &[Reference]) -> Clock {
-    let gaps: Vec<f64> = all.windows(2).filter_map(|pair| forwards_s(pair[0].pcr, pair[1].pcr)).collect();
+    let gaps: Vec<f64> = all.windows(2).filter_map(|pair| steps_s(&pair[0], &pair[1])).collect();
     let mean_s = gaps.iter().sum::<f64>() / gaps.len().max(1) as f64;
     let longest_s = gaps.iter().fold(0.0_f64, |most, gap| most.max(*gap));
-    let is_whole = gaps.len() + 1 == all.len();
     let first = all[0];
-    let seconds = |at: &Reference| at.pcr.since(first.pcr) as f64 / Pcr::TICKS_PER_S as f64;
-    let by_packet: Vec<(f64, f64)> =
-        all.iter().map(|at| ((at.packet - first.packet) as f64, seconds(at))).collect();
-    let residuals = residuals(&by_packet).filter(|_| is_whole && all.len() > 2);
-    let inaccurate = residuals.iter().flatten().filter(|error_s| error_s.abs() > ACCURACY_S).count();
-    let steps = all.windows(2).filter_map(|pair| {
-        Some(forwards_s(pair[0].pcr, pair[1].pcr)? / (pair[1].packet - pair[0].packet) as f64)
+    let seconds = seconds_of(all).filter(|_| all.len() > 2);
+    let by_packet = seconds.as_ref().map(|seconds| {
+        let of = |(at, seconds): (&Reference, &f64)| ((at.packet - first.packet) as f64, *seconds);
+        all.iter().zip(seconds).map(of).collect::<Vec<_>>()
     });
+    let residuals = by_packet.and_then(|points| distances(&points));
+    let inaccurate = residuals.iter().flatten().filter(|error_s| error_s.abs() > ACCURACY_S).count();
+    let steps = all
+        .windows(2)
+        .filter_map(|pair| Some(steps_s(&pair[0], &pair[1])? / (pair[1].packet - pair[0].packet) as f64));
     let (low, high, sum) = steps
         .fold((f64::MAX, 0.0_f64, 0.0), |(low, high, sum), step| (low.min(step), high.max(step), sum + step));
     let change = if sum > 0.0 { (high - low) * gaps.len() as f64 / sum } else { 0.0 };
     let accuracy_s = residuals.map(|all| all.iter().fold(0.0_f64, |most, error| most.max(error.abs())));
-    let by_time: Option<Vec<(f64, f64)>> =
-        all.iter().map(|at| at.time_s.map(|time_s| (seconds(at), time_s))).collect();
-    let late = by_time.and_then(|points| self::residuals(&points)).filter(|_| is_whole && all.len() > 2);
+    let by_time: Option<Vec<(f64, f64)>> = seconds.and_then(|seconds| {
+        all.iter().zip(seconds).map(|(at, seconds)| at.time_s.map(|time_s| (seconds, time_s))).collect()
+    });
+    let late = by_time.and_then(|points| residuals_of(&points, &points));
     let jitter_s = late.map(|late| {
         let square = late.iter().map(|late| late * late).sum::<f64>() / late.len() as f64;
         let (low, high) =
@@ -464,11 +498,33 @@ fn clock(pid: Pid, all: &[Reference]) -> Clock {
     }
 }
 
-/// Returns the distances of points from their least-squares line; `None` without two different abscissas.
-fn residuals(points: &[(f64, f64)]) -> Option<Vec<f64>> {
-    let n = points.len() as f64;
-    let (x, y) = points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0 / n, y + point.1 / n));
-    let (up, square) = points.iter().fold((0.0, 0.0), |(up, square), point| {
+/// Returns the distances of points from the line of most of them.
+///
+/// A few that are far off have no part in it. Returns `None` without two different abscissas.
+fn distances(points: &[(f64, f64)]) -> Option<Vec<f64>> {
+    let half = points.len() / 2;
+    let slopes = points.iter().zip(&points[half..]).filter(|(from, to)| to.0 > from.0);
+    let slope = median(slopes.map(|(from, to)| (to.1 - from.1) / (to.0 - from.0)).collect())?;
+    let offset = median(points.iter().map(|point| point.1 - slope * point.0).collect())?;
+    let far = |point: &(f64, f64)| (point.1 - slope * point.0 - offset).abs();
+    let usual = median(points.iter().map(far).collect())?;
+    let limit = ACCURACY_S.max(8.0 * usual);
+    let near: Vec<(f64, f64)> = points.iter().copied().filter(|point| far(point) <= limit).collect();
+    residuals_of(&near, points).or_else(|| residuals_of(points, points))
+}
+
+fn median(mut all: Vec<f64>) -> Option<f64> {
+    let half = all.len() / 2;
+    (half < all.len()).then(|| *all.select_nth_unstable_by(half, f64::total_cmp).1)
+}
+
+/// Returns the distances of points from the least-squares line of others.
+///
+/// Returns `None` without two different abscissas.
+fn residuals_of(line: &[(f64, f64)], points: &[(f64, f64)]) -> Option<Vec<f64>> {
+    let n = line.len() as f64;
+    let (x, y) = line.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0 / n, y + point.1 / n));
+    let (up, square) = line.iter().fold((0.0, 0.0), |(up, square), point| {
         (up + (point.0 - x) * (point.1 - y), square + (point.0 - x).powi(2))
     });
     let slope = (square > 0.0).then_some(up / square)?;

@@ -1,19 +1,21 @@
-//! Monitor of a live transport stream, with alarms of ETSI TR 101 290.
+//! Monitors of live transport streams, with alarms of ETSI TR 101 290.
 //!
-//! It reads no clock and opens no socket: a caller hands it datagrams with their times of arrival, and the time. Memory is bounded by
+//! Datagrams are taken in as those of files are: the streams of several senders each have a [`Monitor`]. It reads no clock and opens no socket: a caller hands it datagrams with their times of arrival, and the time. Memory is bounded by
 //! the number of PIDs. A timer runs by the arrivals of the whole stream, so a stream that stops is one alarm and not one for each PID.
 //!
 //! *Does not measure*: the accuracy of clock references, which arrivals hide; decoder delays; see [`super::Inspect`].
 
 mod alarm;
+mod streams;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bentpipe_intake::StreamEntry;
 use bentpipe_report::{Cell, Table, number};
 use bentpipe_units::Span;
 use bentpipe_wire::psi::{Pat, Pmt};
-use bentpipe_wire::ts::{Continuity, Framer, PACKET_LEN, Packet, Pcr, Pid, SYNC, Unpacker};
-use bentpipe_wire::{pes, rtp, section};
+use bentpipe_wire::ts::{Continuity, PACKET_LEN, Packet, Pcr, Pid};
+use bentpipe_wire::{pes, section};
 use serde_json::{Value, json};
 
 use super::rates::{RateFile, RateLog};
@@ -21,6 +23,7 @@ use super::survey::Survey;
 use crate::Error;
 pub use alarm::{Alarm, Indicator, Limits};
 use alarm::{Timer, event, noted};
+pub use streams::{MAX_MONITORS, Monitors};
 
 /// Figures of a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -70,11 +73,9 @@ const MAX_MAPS: usize = 1 << 13;
 /// Maximum number of alarms a second that are passed on; more are counted.
 pub const MAX_ALARMS: u64 = 100;
 
-/// Monitor of a stream of datagrams.
+/// Monitor of a stream of TS packets.
 pub struct Monitor {
     limits: Limits,
-    plain: Framer,
-    rtp: Unpacker,
     survey: Survey,
     pids: BTreeMap<Pid, PidState>,
     /// Programme maps by PID and programme: version, and the PIDs that they name.
@@ -91,7 +92,6 @@ pub struct Monitor {
     /// Latest time seen. The machine's clock may be set back; the stream's time does not go back.
     now_ns: u64,
     first_ns: Option<u64>,
-    datagrams: [u64; 3],
     raised: BTreeMap<Indicator, u64>,
     is_rate_raised: bool,
     second: Second,
@@ -111,8 +111,6 @@ impl Monitor {
     pub fn new(limits: Limits, now_ns: u64) -> Monitor {
         Monitor {
             limits,
-            plain: Framer::new(),
-            rtp: Unpacker::new(true),
             survey: Survey::new(),
             pids: BTreeMap::new(),
             maps: BTreeMap::new(),
@@ -123,7 +121,6 @@ impl Monitor {
             packet_ns: now_ns,
             now_ns,
             first_ns: None,
-            datagrams: [0; 3],
             raised: BTreeMap::new(),
             is_rate_raised: false,
             second: Second::default(),
@@ -164,54 +161,28 @@ impl Monitor {
         }
     }
 
-    /// Handles a datagram of TS packets, with RTP or without. It may be a piece of a byte stream of packets.
-    pub fn push(&mut self, at_ns: u64, datagram: &[u8], sink: Sink<'_>) {
+    /// Raises alarms of what the intake of the stream has found since.
+    fn faults(&mut self, at_ns: u64, [before, after]: [StreamEntry; 2], sink: Sink<'_>) {
         let at_ns = self.advance(at_ns);
-        let (chunks, rest) = datagram.as_chunks::<PACKET_LEN>();
-        let is_whole = rest.is_empty() && chunks.iter().all(|packet| packet[0] == SYNC);
-        if is_whole && !chunks.is_empty() {
-            self.datagrams[0] += 1;
-            chunks.iter().for_each(|packet| self.packet(at_ns, packet, sink));
-            return;
+        let missing = after.missing.saturating_sub(before.missing);
+        if missing > 0 {
+            let text = format!("{missing} datagrams missing");
+            self.raise(event(at_ns, Indicator::Rtp, None, text), sink);
         }
-        if is_rtp(datagram) {
-            let before = *self.rtp.counts();
-            let packets = self.rtp.unpack(datagram);
-            let after = *self.rtp.counts();
-            let missing = after.missing - before.missing;
-            if missing > 0 {
-                let text = format!("{missing} datagrams missing");
-                self.raise(event(at_ns, Indicator::Rtp, None, text), sink);
-            }
-            if !packets.is_empty() {
-                self.datagrams[1] += 1;
-                packets.iter().for_each(|packet| self.packet(at_ns, packet, sink));
-                return;
-            }
-            if after.out_of_order > before.out_of_order {
-                self.raise(event(at_ns, Indicator::Rtp, None, "a datagram out of order".to_owned()), sink);
-                return;
-            }
+        if after.missing < before.missing {
+            self.raise(event(at_ns, Indicator::Rtp, None, "a datagram out of order".to_owned()), sink);
         }
-        self.pieces(at_ns, datagram, sink);
-    }
-
-    /// Handles a piece of a byte stream, as of senders whose datagrams end within packets.
-    fn pieces(&mut self, at_ns: u64, bytes: &[u8], sink: Sink<'_>) {
-        let (losses, skipped) = (self.plain.losses(), self.plain.skipped_bytes());
-        let mut packets = Vec::new();
-        self.plain.push(bytes, |packet| packets.push(*packet));
-        self.datagrams[usize::from(packets.is_empty()) * 2] += 1;
-        let skipped = self.plain.skipped_bytes() - skipped;
+        let outside = after.outside - before.outside;
         // A stream that is joined begins within a packet.
-        if self.first_ns.is_some() && (self.plain.losses() > losses || skipped > 0) {
-            let text = format!("{skipped} bytes outside packets");
+        if self.first_ns.is_some() && (outside > 0 || after.faults.sync_bytes > before.faults.sync_bytes) {
+            let text = format!("{outside} bytes outside packets");
             self.raise(event(at_ns, Indicator::SyncByte, None, text), sink);
         }
-        packets.iter().for_each(|packet| self.packet(at_ns, packet, sink));
     }
 
+    /// Handles a TS packet.
     fn packet(&mut self, at_ns: u64, bytes: &[u8; PACKET_LEN], sink: Sink<'_>) {
+        let at_ns = self.advance(at_ns);
         self.begin(at_ns, sink);
         self.second.packets += 1;
         let Ok(packet) = Packet::new_checked(bytes) else {
@@ -495,9 +466,7 @@ impl Monitor {
         let head = ["TR 101 290", "indicator", "alarms"].map(str::to_owned).to_vec();
         let rows = Indicator::ALL.into_iter().map(row).collect();
         let table = Table { caption: String::new(), head, rows };
-        let [plain, rtp, other] = self.datagrams;
-        let datagrams = format!("  datagrams: {plain} plain, {rtp} of RTP, {other} without packets\n");
-        super::inspect::programmes(&self.survey) + &datagrams + "\n" + &table.to_text(colours)
+        super::inspect::programmes(&self.survey) + "\n" + &table.to_text(colours)
     }
 
     /// Returns the summary as JSON.
@@ -506,10 +475,8 @@ impl Monitor {
             let (item, name) = indicator.names();
             json!({ "item": item, "name": name, "alarms": self.raised.get(&indicator).copied().unwrap_or(0) })
         };
-        let [plain, rtp, other] = self.datagrams;
         json!({
             "seconds": self.seconds,
-            "datagrams": { "plain": plain, "rtp": rtp, "other": other },
             "indicators": Indicator::ALL.map(alarm),
             "services": super::inspect::services_json(&self.survey),
         })
@@ -553,12 +520,6 @@ impl PidState {
 /// Returns `true` if streams of a type have time stamps all the time.
 fn has_stamps(kind: u8) -> bool {
     matches!(kind, 0x01..=0x04 | 0x0f..=0x11 | 0x1b | 0x24)
-}
-
-/// Returns `true` if a datagram is RTP with a transport stream.
-fn is_rtp(datagram: &[u8]) -> bool {
-    let packet = rtp::Packet::new_checked(datagram).ok();
-    packet.is_some_and(|packet| packet.payload_type() == bentpipe_wire::ts::RTP_PAYLOAD_TYPE)
 }
 
 #[cfg(test)]

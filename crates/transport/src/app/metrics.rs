@@ -16,6 +16,7 @@ bentpipe_net::metrics! {
     Counter SENT = "sent", Packets, "Packets sent";
     Counter SENT_BYTES = "sent-bytes", Bytes, "Bytes sent, IP packets whole"
         => .summed(&[Sum::new("sent", "Sending rate, IP packets whole", How::PerSecond).at(End::Sender)]);
+    Counter LEFT_OUT = "left-out", Packets, "Records of a replayed capture that are not sent";
     Gauge RATE = "rate", BitsPerSecond, "Rate of the source";
     Gauge COPIES = "copies", Count, "Flows that are counted together"
         => .summed(&[Sum::new("copies", "Flows counted together", How::Last).at(End::Receiver)]);

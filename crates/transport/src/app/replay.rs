@@ -1,6 +1,8 @@
 //! The replay of a capture: real packets with their real spacing.
 
+mod both;
 mod capture;
+mod direction;
 mod kind;
 mod place;
 mod sink;
@@ -13,6 +15,7 @@ use bentpipe_net::{Cx, Element, Observer, Packet, Port};
 use bentpipe_units::{Span, Time};
 
 use crate::app::metrics;
+pub use direction::Direction;
 pub use kind::ReplayConfig;
 pub use place::{Sent, verified};
 pub use sink::ReplaySink;
@@ -51,6 +54,8 @@ pub struct Replay {
     schedule: Schedule,
     next: usize,
     sent_bytes: u64,
+    /// Records of its file that are not sent.
+    left_out: u64,
 }
 
 impl Replay {
@@ -62,7 +67,13 @@ impl Replay {
         let in_order = packets.is_sorted_by_key(|(after, _)| *after);
         InvalidConfig::ensure(in_order, "capture", "packets in the order of their time")?;
         let schedule = Schedule { packets: packets.into(), start: Time::ZERO + start };
-        Ok(Replay { schedule, next: 0, sent_bytes: 0 })
+        Ok(Replay { schedule, next: 0, sent_bytes: 0, left_out: 0 })
+    }
+
+    /// Returns it with the number of records of its file that are not sent.
+    #[must_use]
+    pub fn leaving_out(self, left_out: u64) -> Replay {
+        Replay { left_out, ..self }
     }
 
     /// Returns what a receiver knows of the packets that are sent, in order.
@@ -100,6 +111,9 @@ impl Element for Replay {
     fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
         observer.counter(&metrics::SENT, self.next as u64);
         observer.counter(&metrics::SENT_BYTES, self.sent_bytes);
+        if self.left_out > 0 {
+            observer.counter(&metrics::LEFT_OUT, self.left_out);
+        }
         if observer.counts_units() {
             observer.gauge(&metrics::UNSENT, (self.schedule.len() - self.next) as f64);
         }

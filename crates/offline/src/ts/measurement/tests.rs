@@ -83,6 +83,43 @@ fn each_fault_has_its_indicator() {
 }
 
 #[test]
+fn references_may_be_wrong_missing_or_announced_to_jump() {
+    let has_pcr = |packet: &Bytes| packet[3] & 0x20 != 0 && packet[4] > 0 && packet[5] & 0x10 != 0;
+    let without = |packets: &mut Vec<Bytes>, range: std::ops::Range<usize>| {
+        packets[range].iter_mut().filter(|packet| has_pcr(packet)).for_each(|packet| packet[5] &= !0x10);
+    };
+    let count = packets().len();
+    // One wrong reference of all is one error, and the others stay on their line.
+    let mut wrong = packets();
+    restamp(wrong.iter_mut().skip(1000).find(|packet| has_pcr(packet)).expect("a reference"), 27_000);
+    let (found, _) = measured(&wrong, |_| None);
+    assert_eq!(errors(&found, "2.4"), 1, "{found:?}");
+    // Without references for 172 ms both their times and their values are too far apart.
+    let mut missing = packets();
+    without(&mut missing, 1001..1581);
+    let (found, _) = measured(&missing, |_| None);
+    assert_eq!((errors(&found, "2.3a"), errors(&found, "2.3b")), (1, 1), "{found:?}");
+    // So are they after more than a second.
+    let mut gone = packets().repeat(8000_usize.div_ceil(count));
+    let step = 8000 * count as u64;
+    let turns = gone.chunks_mut(count).zip(0_u64..);
+    turns.for_each(|(turn, n)| turn.iter_mut().for_each(|packet| restamp(packet, n * step)));
+    without(&mut gone, 1001..6001);
+    let (found, _) = measured(&gone, |_| None);
+    assert_eq!((errors(&found, "2.3a"), errors(&found, "2.3b")), (1, 1), "{found:?}");
+    // A jump of half a second that is announced takes no time.
+    let mut jump = packets();
+    let at = (2000..).find(|n| has_pcr(&jump[*n])).expect("a reference");
+    jump[at][5] |= 0x80;
+    jump[at..].iter_mut().for_each(|packet| restamp(packet, 13_500_000));
+    let (found, _) = measured(&jump, |_| None);
+    let (plain, _) = measured(&packets(), |_| None);
+    for item in ["1.3.a", "1.5.a", "2.3a", "2.3b", "2.4", "2.5"] {
+        assert_eq!(errors(&found, item), errors(&plain, item), "{item} {found:?}");
+    }
+}
+
+#[test]
 fn times_of_a_capture_give_jitter() {
     // 188 bytes in 8000 ticks of 27 MHz, every other reference 10 us late.
     let time = |n: u64| Some(1_000_000_000_000 + n * 8_000_000 / 27 + if n % 20 == 10 { 10_000 } else { 0 });

@@ -1,8 +1,10 @@
+use bentpipe_intake::Select;
 use bentpipe_units::Rate;
 use bentpipe_wire::pes::Stamp;
 use bentpipe_wire::psi::{Elementary, Programme};
+use bentpipe_wire::rtp;
 use bentpipe_wire::section::Encapsulator;
-use bentpipe_wire::ts::{Adaptation, Method, NULL_PACKET, RTP_PAYLOAD_TYPE, Repr};
+use bentpipe_wire::ts::{Adaptation, Method, NULL_PACKET, RTP_PAYLOAD_TYPE, Repr, SYNC};
 
 use super::*;
 
@@ -65,7 +67,7 @@ fn alarms(limits: Limits, packets: &[(u64, Bytes)]) -> (Monitor, Vec<(Indicator,
             tick_ns += 20_000_000;
             seconds.extend(monitor.tick(tick_ns, &mut sink));
         }
-        monitor.push(START_NS + at_ns, packet, &mut sink);
+        monitor.packet(START_NS + at_ns, packet, &mut sink);
     }
     (monitor, found, seconds)
 }
@@ -157,21 +159,71 @@ fn a_rate_outside_of_its_band_is_an_alarm_until_it_returns() {
     assert_eq!(found, [(Indicator::Rate, false), (Indicator::Rate, true)]);
 }
 
+/// Datagrams by the port of their sender, and the alarms with the place of their stream.
+fn pushed(
+    datagrams: impl Iterator<Item = (u16, Vec<u8>)>,
+    gap_ns: u64,
+) -> (Monitors, Vec<(usize, Indicator)>) {
+    let mut monitors = Monitors::new(Limits::default(), Select::default(), START_NS);
+    let mut found = Vec::new();
+    for (n, (port, datagram)) in (0..).zip(datagrams) {
+        let ends = (([127, 0, 0, 1], port).into(), ([127, 0, 0, 1], 5004).into());
+        let mut sink = |place, alarm: &Alarm| found.push((place, alarm.indicator));
+        monitors.push(START_NS + n * gap_ns, ends, &datagram, &mut sink);
+    }
+    (monitors, found)
+}
+
+#[test]
+fn a_live_input_is_taken_in_as_a_file_is() {
+    let stream = packets(4000).concat();
+    let pieces: Vec<&[u8]> = stream.chunks(1316).collect();
+    let count = pieces.len() as u64;
+    // Two senders, and datagrams of others.
+    let both = pieces.iter().flat_map(|piece| [(9, piece.to_vec()), (10, piece.to_vec()), (53, vec![1; 30])]);
+    let (mut monitors, found) = pushed(both, 7 * STEP_NS / 3);
+    monitors.finish(START_NS, &mut |_, _| {}).expect("no file");
+    assert_eq!((monitors.all().len(), found), (2, vec![]));
+    let json = monitors.json("udp://x");
+    assert_eq!(json["streams"].as_array().map(Vec::len), Some(2));
+    assert_eq!(json["intake"]["used"]["records"], 2 * count);
+    assert_eq!(json["intake"]["left_out"][0]["detail"], "of UDP without TS packets");
+    assert!(monitors.summary(false).contains("127.0.0.1:10 to 127.0.0.1:5004"));
+    // RTP with contributing sources, twice, with RTCP in between.
+    let rtp = |(n, payload): (usize, &&[u8])| {
+        let mut header = [0; rtp::HEADER_LEN];
+        rtp::Repr::new(100, n as u16, 0, 1).emit(&mut header);
+        header[0] |= 2;
+        let packet = [&header[..], &[0; 8], payload].concat();
+        [(9, packet.clone()), (9, packet), (9, [&[0x80, 200, 0, 6][..], &[0; 24]].concat())]
+    };
+    let (mut monitors, found) = pushed(pieces.iter().enumerate().flat_map(rtp), 7 * STEP_NS / 3);
+    monitors.finish(START_NS, &mut |_, _| {}).expect("no file");
+    assert_eq!((monitors.all().len(), found), (1, vec![]));
+    assert_eq!((monitors.account().used.records, monitors.account().duplicated()), (count, count));
+    // Packets of 192 bytes, cut anywhere.
+    let long: Vec<u8> = packets(4000).iter().flat_map(|packet| [&[7; 4][..], packet].concat()).collect();
+    let (monitors, found) = pushed(long.chunks(1472).map(|piece| (9, piece.to_vec())), 1472 * STEP_NS / 192);
+    assert_eq!((monitors.all().len(), found), (1, vec![]));
+    let packets = monitors.all()[0].pids.values().map(|state| state.packets).sum::<u64>();
+    assert!(packets > 3990, "{packets}");
+}
+
 #[test]
 fn datagrams_may_be_rtp_or_end_within_packets() {
     let stream = packets(4000).concat();
     let run = |datagrams: Vec<Vec<u8>>, gap_ns: u64| {
-        let (mut monitor, mut found) = (Monitor::new(Limits::default(), START_NS), Vec::new());
-        for (n, datagram) in (0..).zip(datagrams) {
-            monitor.push(START_NS + n * gap_ns, &datagram, &mut |alarm| found.push(alarm.indicator));
-        }
-        let packets = monitor.pids.values().map(|state| state.packets).sum::<u64>();
-        (packets, found, monitor.datagrams)
+        let (mut monitors, found) = pushed(datagrams.into_iter().map(|datagram| (9, datagram)), gap_ns);
+        monitors.finish(START_NS, &mut |_, _| {}).expect("no file");
+        let packets = monitors.all()[0].pids.values().map(|state| state.packets).sum::<u64>();
+        let found = found.into_iter().map(|(_, indicator)| indicator).collect::<Vec<_>>();
+        assert_eq!(monitors.all().len(), 1);
+        (packets, found, monitors.account().used.records)
     };
     let pieces: Vec<Vec<u8>> = stream.chunks(1472).map(<[u8]>::to_vec).collect();
     let count = pieces.len() as u64;
     let (found, raised, datagrams) = run(pieces, 1472 * STEP_NS / 188);
-    assert_eq!((found, raised.len(), datagrams), (4000, 0, [count, 0, 0]));
+    assert_eq!((found, raised.len(), datagrams), (4000, 0, count));
     let with_rtp = |(n, payload): (usize, &[u8])| {
         let mut header = [0; rtp::HEADER_LEN];
         rtp::Repr::new(RTP_PAYLOAD_TYPE, n as u16, 0, 1).emit(&mut header);
@@ -187,7 +239,8 @@ fn datagrams_may_be_rtp_or_end_within_packets() {
 
 #[test]
 fn hostile_datagrams_cost_bounded_memory_and_lines() {
-    let (mut monitor, mut lines) = (Monitor::new(Limits::default(), START_NS), 0_u64);
+    let (mut monitor, mut lines) = (Monitors::new(Limits::default(), Select::default(), START_NS), 0_u64);
+    let ends = (([127, 0, 0, 1], 9).into(), ([127, 0, 0, 1], 5004).into());
     let mut state = 1_u32;
     let mut next = move || {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -200,13 +253,14 @@ fn hostile_datagrams_cost_bounded_memory_and_lines() {
             datagram[0] = SYNC;
             datagram[3] &= 0x3f;
         }
-        monitor.push(START_NS + n * 1000, &datagram, &mut |_| lines += 1);
+        monitor.push(START_NS + n * 1000, ends, &datagram, &mut |_, _| lines += 1);
     }
-    monitor.tick(START_NS + 500_000_000, &mut |_| lines += 1);
-    assert!(lines <= MAX_ALARMS && monitor.raised.values().sum::<u64>() > 10_000, "{lines}");
-    assert!(monitor.pids.len() <= 1 << 13 && monitor.maps.len() <= MAX_MAPS);
-    assert!(monitor.plain.waiting_len() < 70_000);
-    monitor.finish(START_NS, &mut |_| {}).expect("no file");
+    monitor.tick(START_NS + 500_000_000, &mut |_, _| lines += 1, |_, _| {});
+    let one = &monitor.all()[0];
+    assert!(lines <= MAX_ALARMS && one.raised.values().sum::<u64>() > 10_000, "{lines}");
+    assert!(one.pids.len() <= 1 << 13 && one.maps.len() <= MAX_MAPS);
+    assert!(monitor.all().len() <= MAX_MONITORS);
+    monitor.finish(START_NS, &mut |_, _| {}).expect("no file");
 }
 
 #[test]

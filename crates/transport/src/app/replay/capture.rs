@@ -1,105 +1,405 @@
 //! Packets of a capture file.
 
-use std::collections::BTreeSet;
-use std::io::BufReader;
+use std::collections::{BTreeSet, HashMap};
+use std::fmt::Write;
+use std::io::{self, Read};
 use std::net::IpAddr;
 
+use bentpipe_intake::{Account, Packets, Reason, Refusal, Select, Wanted};
 use bentpipe_site::{Opened, Recorded};
 use bentpipe_units::{Bytes, Span};
-use bentpipe_wire::{ip, link, pcap};
+use bentpipe_wire::{ip, pcap};
+
+use super::direction::Direction;
 
 /// The most bytes of packets that a replay holds, repetitions counted.
 const MAX_BYTES: usize = 256 << 20;
+/// Bytes at the start of a file by which mirrored streams are known.
+const LEARNT_LEN: u64 = 4 << 20;
+/// Most pairs of addresses with two directions.
+const MAX_PAIRS: usize = 1 << 16;
+/// Most pairs of addresses that a note names.
+const MAX_NAMED: usize = 3;
 
-/// IP packets of a capture with their times after the first, and their destinations.
-pub(super) struct Captured {
-    pub(super) packets: Vec<(Span, Vec<u8>)>,
+/// Packets with their times after the first of the capture.
+pub(super) type Timed = Vec<(Span, Vec<u8>)>;
+
+/// IP packets of a capture that one end sends, and their destinations.
+#[derive(Default)]
+pub(super) struct Half {
+    pub(super) packets: Timed,
     pub(super) destinations: BTreeSet<IpAddr>,
+}
+
+/// IP packets of a capture.
+pub(super) struct Captured {
+    /// Packets of the sender, and of the receiver.
+    pub(super) halves: [Half; 2],
+    /// Number of records that are not sent.
+    pub(super) left_out: u64,
 }
 
 /// Reads a capture, whose packets are to be sent `times` times.
 ///
 /// # Errors
-/// Returns an error that begins with the path if the file is not a capture, or has no IP packets or too many.
-pub(super) fn read(file: Opened, times: u32) -> Result<Captured, String> {
+/// Returns an error that begins with the path if the file is not a capture, or has no packets to send or too many.
+pub(super) fn read(file: Opened, times: u32, direction: &Direction) -> Result<Captured, String> {
     let Opened { shown, bytes } = file;
-    let once = packets(BufReader::new(bytes)).map_err(|problem| format!("{shown}: {problem}"))?;
-    let bytes: usize = once.iter().map(|(_, packet)| packet.len()).sum();
-    if once.is_empty() {
-        return Err(format!("{shown}: no IP packet in it"));
+    let said = |problem: String| format!("{shown}: {problem}");
+    let (mut once, mut pairs) = (Vec::new(), Pairs::default());
+    let account = each(bytes, |at, packet, ends| {
+        pairs.add(at, packet.len(), ends, direction);
+        once.push((at, packet, ends));
+    })
+    .map_err(said)?;
+    check(&pairs, &account, direction).map_err(said)?;
+    let period = pairs.period();
+    let (mut halves, mut sum) = ([Half::default(), Half::default()], 0);
+    let mut unsent = account.left_out_sum().records;
+    for (at, packet, ends) in once {
+        let Some(half) = halves.get_mut(pairs.sender(ends, direction)) else {
+            unsent += 1;
+            continue;
+        };
+        sum += packet.len();
+        half.destinations.insert(ends.1);
+        half.packets.push((at, packet));
     }
-    if bytes.saturating_mul(times as usize) > MAX_BYTES {
-        return Err(format!("{shown}: more than {MAX_BYTES} bytes of packets, repetitions counted"));
+    if sum.saturating_mul(times as usize) > MAX_BYTES {
+        return Err(said(format!("more than {MAX_BYTES} bytes of packets, repetitions counted")));
     }
-    let destinations = once.iter().filter_map(|(_, packet)| destination(packet)).collect();
-    Ok(Captured { packets: repeat(once, times), destinations })
+    for half in &mut halves {
+        let once = std::mem::take(&mut half.packets);
+        half.packets = repeat(&once, period, times);
+    }
+    Ok(Captured { halves, left_out: unsent })
 }
 
-/// Returns number, bytes and length of what a replay of a capture sends.
+/// Returns number, bytes and length of what the sender sends.
+///
+/// It has a note on what is not sent.
 ///
 /// # Errors
 /// Returns an error as [`read`] does.
-pub(super) fn recorded(file: Opened, times: u32) -> Result<Recorded, String> {
+pub(super) fn recorded(file: Opened, times: u32, direction: &Direction) -> Result<Recorded, String> {
     let Opened { shown, bytes } = file;
-    let (mut packets, mut sum, mut lasts) = (0, 0, Span::ZERO);
-    let count = |at, packet: Vec<u8>| {
-        (packets, sum, lasts) = (packets + 1, sum + packet.len() as u64, at);
-    };
-    each(BufReader::new(bytes), count).map_err(|problem| format!("{shown}: {problem}"))?;
-    let (times, spacing) = (u64::from(times), spacing(lasts, packets));
-    let bytes = Bytes::new(sum * times);
-    Ok(Recorded { packets: packets * times, bytes, lasts: (lasts + spacing) * times - spacing })
+    let said = |problem: String| format!("{shown}: {problem}");
+    let mut pairs = Pairs::default();
+    let count = |at, packet: Vec<u8>, ends| pairs.add(at, packet.len(), ends, direction);
+    let account = each(bytes, count).map_err(said)?;
+    check(&pairs, &account, direction).map_err(said)?;
+    let sent = pairs.sum(0, direction);
+    let times = u64::from(times);
+    let lasts = pairs.period() * (times - 1) + (sent.last - sent.first.unwrap_or(sent.last));
+    let note = pairs.note(&account, direction);
+    Ok(Recorded { packets: sent.packets * times, bytes: Bytes::new(sent.bytes * times), lasts, note })
 }
 
-fn packets(file: impl std::io::Read) -> Result<Vec<(Span, Vec<u8>)>, String> {
-    let mut packets = Vec::new();
-    each(file, |at, packet| packets.push((at, packet)))?;
-    Ok(packets)
+fn check(pairs: &Pairs, account: &Account, direction: &Direction) -> Result<(), String> {
+    match direction {
+        _ if pairs.packets == 0 => Err(format!("no IP packet in it: {account}")),
+        Direction::From(source) if pairs.sum(0, direction).packets == 0 => {
+            let from = pairs.sources();
+            Err(format!("no packet from {source} in it: packets are from {from}"))
+        }
+        _ => Ok(()),
+    }
 }
 
-/// Calls `visit` with each IP packet and its time after the first.
-fn each(file: impl std::io::Read, mut visit: impl FnMut(Span, Vec<u8>)) -> Result<(), String> {
+/// Calls `visit` with each IP packet, its time after the first, and its addresses.
+fn each(
+    mut file: Box<dyn Read>,
+    mut visit: impl FnMut(Span, Vec<u8>, (IpAddr, IpAddr)),
+) -> Result<Account, String> {
+    let (mut start, mut packets) = (Vec::new(), Packets::new(Wanted::Ip, Select::default()));
+    let opened = file.by_ref().take(LEARNT_LEN).read_to_end(&mut start);
+    opened.map_err(|error| error.to_string())?;
+    packets.learn(&start);
+    let file = io::BufReader::new((&start[..]).chain(file));
     let mut reader = pcap::Reader::new(file).map_err(|error| error.to_string())?;
     let (mut first, mut last, mut bytes) = (None, 0, 0);
-    while let Some(record) = reader.next_record().map_err(|error| error.to_string())? {
+    loop {
+        let record = match reader.next_record() {
+            Ok(Some(record)) => record,
+            Ok(None) => break,
+            Err(pcap::ReadError::Format(error)) if packets.account().read.records > 0 => {
+                let is_cut = matches!(error.kind, bentpipe_wire::Kind::Truncated { .. });
+                packets.cut((!is_cut).then(|| error.to_string()));
+                break;
+            }
+            Err(error) => return Err(error.to_string()),
+        };
         // Captures of several interfaces may be a little out of order; none is sent before the one in front of it.
         let time_ns = record.time_ns.unwrap_or(last).max(last);
-        let Some(packet) = whole(&record) else { continue };
+        let mut found = None;
+        let wants = |packet: &bentpipe_intake::Packet<'_>| -> Result<(), Refusal> {
+            let malformed = || (Reason::Malformed, "of malformed IP packets".into());
+            found = Some(whole(packet.bytes).ok_or_else(malformed)?);
+            Ok(())
+        };
+        packets.take_if(&record, wants, &mut |_| {});
+        let Some((packet, ends)) = found else { continue };
         last = time_ns;
         let start = *first.get_or_insert(time_ns);
         bytes += packet.len();
         if bytes > MAX_BYTES {
             return Err(format!("more than {MAX_BYTES} bytes of packets"));
         }
-        visit(Span::from_nanos(time_ns - start), packet);
+        visit(Span::from_nanos(time_ns - start), packet, ends);
     }
-    Ok(())
+    Ok(packets.account().clone())
 }
 
-/// Returns the IP packet of a record, with zeros for truncated bytes. `None` if it is not IP.
-fn whole(record: &pcap::Record<'_>) -> Option<Vec<u8>> {
-    let network = link::network(record.link_type, record.bytes).ok()?;
-    let packet = ip::Packet::new_elided(network.bytes, usize::from(u16::MAX)).ok()?;
+/// Returns an IP packet with zeros for truncated bytes, and its addresses.
+fn whole(bytes: &[u8]) -> Option<(Vec<u8>, (IpAddr, IpAddr))> {
+    let packet = ip::Packet::new_elided(bytes, usize::from(u16::MAX)).ok()?;
     let len = packet.total_len();
-    let mut bytes = network.bytes[..network.bytes.len().min(len)].to_vec();
-    bytes.resize(len, 0);
-    Some(bytes)
+    let mut whole = bytes[..bytes.len().min(len)].to_vec();
+    whole.resize(len, 0);
+    Some((whole, (packet.src(), packet.dst())))
 }
 
-fn destination(packet: &[u8]) -> Option<IpAddr> {
-    Some(ip::Packet::new_checked(packet).ok()?.dst())
+/// Packets of one direction between two addresses.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    packets: u64,
+    bytes: u64,
+    first: Option<Span>,
+    last: Span,
 }
 
-/// The packets `times` times, each time one mean spacing after the last.
-fn repeat(once: Vec<(Span, Vec<u8>)>, times: u32) -> Vec<(Span, Vec<u8>)> {
-    let length = once.last().map_or(Span::ZERO, |(at, _)| *at);
-    let spacing = spacing(length, once.len() as u64);
-    let shifted =
-        |n: u64| once.iter().map(move |(at, packet)| ((length + spacing) * n + *at, packet.clone()));
+impl Sum {
+    fn add(&mut self, other: Sum) {
+        let firsts = self.first.into_iter().chain(other.first);
+        *self = Sum {
+            packets: self.packets + other.packets,
+            bytes: self.bytes + other.bytes,
+            first: firsts.min(),
+            last: self.last.max(other.last),
+        };
+    }
+}
+
+/// Packets by their addresses, the smaller one first, and direction.
+#[derive(Debug, Default)]
+struct Pairs {
+    of: HashMap<(IpAddr, IpAddr), [Sum; 2]>,
+    /// Packets of further addresses, which the sender sends.
+    beyond: Sum,
+    packets: u64,
+    last: Span,
+}
+
+impl Pairs {
+    fn add(&mut self, at: Span, len: usize, ends: (IpAddr, IpAddr), direction: &Direction) {
+        self.packets += 1;
+        self.last = at;
+        let one = Sum { packets: 1, bytes: len as u64, first: Some(at), last: at };
+        let (pair, way) = place(ends);
+        match self.of.len() < MAX_PAIRS || self.of.contains_key(&pair) {
+            true => self.of.entry(pair).or_default()[way].add(one),
+            false if direction.admits(ends.0) => self.beyond.add(one),
+            false => {}
+        }
+    }
+
+    /// Returns the end that sends packets with these addresses.
+    ///
+    /// 0 is the sender, 1 the receiver, 2 none.
+    fn sender(&self, ends: (IpAddr, IpAddr), direction: &Direction) -> usize {
+        let is_forward = match direction {
+            Direction::All => true,
+            Direction::From(source) => ends.0 == *source,
+            Direction::Data | Direction::Both => self.is_of_data(ends),
+        };
+        match (is_forward, direction) {
+            (true, _) => 0,
+            (false, Direction::Both) => 1,
+            (false, _) => 2,
+        }
+    }
+
+    /// Returns `true` if this direction has more bytes than the other one.
+    ///
+    /// Of two with as many it is the first one.
+    fn is_of_data(&self, ends: (IpAddr, IpAddr)) -> bool {
+        let (pair, way) = place(ends);
+        let Some(sums) = self.of.get(&pair) else { return true };
+        let (own, other) = (sums[way], sums[1 - way]);
+        own.bytes > other.bytes || own.bytes == other.bytes && own.first <= other.first
+    }
+
+    /// Returns the sum of what an end sends.
+    fn sum(&self, end: usize, direction: &Direction) -> Sum {
+        let mut sum = if end == 0 { self.beyond } else { Sum::default() };
+        self.each(|ends, one| {
+            if self.sender(ends, direction) == end {
+                sum.add(one);
+            }
+        });
+        sum
+    }
+
+    fn each(&self, mut visit: impl FnMut((IpAddr, IpAddr), Sum)) {
+        for (&(low, high), [up, down]) in &self.of {
+            for (ends, sum) in [((low, high), up), ((high, low), down)] {
+                if sum.packets > 0 {
+                    visit(ends, *sum);
+                }
+            }
+        }
+    }
+
+    /// Returns the sources of most bytes.
+    fn sources(&self) -> String {
+        let mut sources: HashMap<IpAddr, u64> = HashMap::new();
+        self.each(|ends, sum| *sources.entry(ends.0).or_default() += sum.bytes);
+        let mut sources: Vec<(u64, IpAddr)> =
+            sources.into_iter().map(|(source, bytes)| (bytes, source)).collect();
+        sources.sort_unstable_by(|one, other| other.cmp(one));
+        let named: Vec<String> =
+            sources.iter().take(MAX_NAMED).map(|(_, source)| source.to_string()).collect();
+        let more = if sources.len() > MAX_NAMED { " and others" } else { "" };
+        named.join(", ") + more
+    }
+
+    /// Returns the time after which a repetition begins: one mean spacing behind the last packet.
+    fn period(&self) -> Span {
+        self.last + self.last / self.packets.saturating_sub(1).max(1)
+    }
+
+    /// Returns a note on what is not sent as it is in the file.
+    fn note(&self, account: &Account, direction: &Direction) -> Option<String> {
+        let mut note = String::new();
+        let is_plain = account.left_out_sum().records == 0 && account.repaired_sum() == 0;
+        if !is_plain || account.has_damage() {
+            let _ = write!(note, "{account}");
+        }
+        let end = if *direction == Direction::Both { 1 } else { 2 };
+        let other = self.sum(end, direction).packets;
+        if other > 0 {
+            let mut ends = Vec::new();
+            self.each(|of, sum| {
+                if self.sender(of, direction) == end {
+                    ends.push((sum.packets, of));
+                }
+            });
+            ends.sort_unstable_by(|one, other| other.cmp(one));
+            let named = ends.iter().take(MAX_NAMED).map(|(_, (from, to))| format!("{from} to {to}"));
+            let named = named.collect::<Vec<_>>().join(", ");
+            let more = if ends.len() > MAX_NAMED { " and others" } else { "" };
+            let outcome = match direction {
+                Direction::Both => "are sent by the receiver",
+                Direction::From(_) => "are left out: `direction` has another source",
+                _ => "are of the other direction and left out: see `direction`",
+            };
+            let behind = if note.is_empty() { "" } else { "; " };
+            let _ = write!(note, "{behind}{other} packets from {named}{more} {outcome}");
+        }
+        (!note.is_empty()).then_some(note)
+    }
+}
+
+impl Direction {
+    /// Returns `true` if packets from a source may be the sender's.
+    fn admits(&self, source: IpAddr) -> bool {
+        !matches!(self, Direction::From(of) if *of != source)
+    }
+}
+
+/// Returns the pair of addresses, and the direction within it.
+fn place((from, to): (IpAddr, IpAddr)) -> ((IpAddr, IpAddr), usize) {
+    if from <= to { ((from, to), 0) } else { ((to, from), 1) }
+}
+
+/// The packets `times` times, one `period` apart.
+fn repeat(once: &[(Span, Vec<u8>)], period: Span, times: u32) -> Timed {
+    let shifted = |n: u64| once.iter().map(move |(at, packet)| (period * n + *at, packet.clone()));
     (0..u64::from(times)).flat_map(shifted).collect()
 }
 
-/// Returns the mean time between packets of which the last is `length` after the first.
-fn spacing(length: Span, packets: u64) -> Span {
-    length / packets.saturating_sub(1).max(1)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bentpipe_wire::pcap::{LinkType, Writer};
+
+    /// UDP of IPv4 between two hosts of 10.0.0.0/24, with its own length in the header or 0.
+    fn packet([from, to]: [u8; 2], len: u8, in_header: u8) -> Vec<u8> {
+        let mut packet =
+            vec![0x45, 0, 0, in_header, 0, 7, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, from, 10, 0, 0, to];
+        packet.resize(usize::from(len), from);
+        packet
+    }
+
+    /// Frames at times in milliseconds.
+    fn opened(frames: &[(u64, u16, Vec<u8>)]) -> Opened {
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes, LinkType::ETHERNET).expect("written");
+        for (at, ethertype, content) in frames {
+            let frame = match ethertype {
+                5 => [&[2; 12][..], &[0x81, 0, 0, 5, 8, 0], content].concat(),
+                _ => [&[2; 12][..], &ethertype.to_be_bytes(), content].concat(),
+            };
+            writer.write(at * 1_000_000, &frame, 0).expect("written");
+        }
+        Opened { shown: "a.pcap".to_owned(), bytes: Box::new(io::Cursor::new(bytes)) }
+    }
+
+    fn sent(frames: &[(u64, u16, Vec<u8>)], direction: &Direction) -> [Vec<(u64, usize)>; 2] {
+        let captured = read(opened(frames), 1, direction).expect("readable");
+        captured.halves.map(|half| {
+            half.packets.iter().map(|(at, packet)| (at.as_nanos() / 1_000_000, packet.len())).collect()
+        })
+    }
+
+    #[test]
+    fn a_replay_reads_what_other_commands_read_and_accounts_for_it() {
+        let frames = [
+            (0, 0x800, packet([1, 2], 100, 100)),
+            (1, 5, packet([1, 2], 90, 90)),
+            (2, 0x806, vec![0; 28]),
+            (3, 0x800, packet([1, 2], 200, 0)),
+            (4, 0x800, vec![0x45, 0]),
+        ];
+        assert_eq!(sent(&frames, &Direction::Data), [vec![(0, 100), (1, 90), (3, 200)], vec![]]);
+        let recorded = recorded(opened(&frames), 2, &Direction::Data).expect("readable");
+        assert_eq!((recorded.packets, recorded.bytes), (6, Bytes::new(780)));
+        let note = recorded.note.expect("a note");
+        let said = "5 records, 3 used (1 of length 0, taken from the record, ";
+        assert!(note.starts_with(said) && note.contains("of EtherType 0x0806 (ARP)"), "{note}");
+        assert_eq!(read(opened(&frames), 1, &Direction::Data).expect("readable").left_out, 2);
+        let arp = read(opened(&frames[2..3]), 1, &Direction::Data).err().expect("an error");
+        let said =
+            "a.pcap: no IP packet in it: 1 records, none used, 1 left out: of EtherType 0x0806 (ARP), not IP";
+        assert_eq!(arp, said);
+    }
+
+    #[test]
+    fn the_direction_is_that_of_most_bytes_or_chosen() {
+        let frames = [
+            (0, 0x800, packet([2, 1], 60, 60)),
+            (10, 0x800, packet([1, 2], 200, 200)),
+            (20, 0x800, packet([2, 1], 61, 61)),
+            (30, 0x800, packet([1, 3], 50, 50)),
+        ];
+        let there = vec![(10, 200), (30, 50)];
+        let back = vec![(0, 60), (20, 61)];
+        assert_eq!(sent(&frames, &Direction::Data), [there.clone(), vec![]]);
+        assert_eq!(sent(&frames, &Direction::Both), [there, back.clone()]);
+        assert_eq!(sent(&frames, &Direction::All)[0].len(), 4);
+        let chosen = "10.0.0.2".to_owned().try_into().expect("an address");
+        assert_eq!(sent(&frames, &chosen), [back, vec![]]);
+        let note = |direction: &Direction| recorded(opened(&frames), 1, direction).expect("readable").note;
+        let said =
+            "2 packets from 10.0.0.2 to 10.0.0.1 are of the other direction and left out: see `direction`";
+        assert_eq!(note(&Direction::Data).as_deref(), Some(said));
+        assert_eq!(note(&Direction::All), None);
+        let none = "10.0.0.9".to_owned().try_into().expect("an address");
+        let error = read(opened(&frames), 1, &none).err().expect("an error");
+        assert_eq!(error, "a.pcap: no packet from 10.0.0.9 in it: packets are from 10.0.0.1, 10.0.0.2");
+        assert!(Direction::try_from("up".to_owned()).is_err());
+        // Repetitions keep the pace of the whole capture.
+        let twice = read(opened(&frames), 2, &Direction::Data).expect("readable").halves[0].packets.clone();
+        assert_eq!(twice[2].0, Span::from_millis(50));
+    }
 }

@@ -8,7 +8,9 @@ use bentpipe_site::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::capture;
+use super::both::Both;
+use super::capture::{self, Captured};
+use super::direction::Direction;
 use super::{Replay, ReplaySink};
 
 /// A capture file whose packets are sent again, with their spacing.
@@ -16,8 +18,15 @@ use super::{Replay, ReplaySink};
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 pub struct ReplayConfig {
-    /// A pcap file; a relative path starts at the scenario file's folder.
+    /// A pcap or pcapng file; a relative path starts at the scenario file's folder.
     pub file: PathBuf,
+    /// Packets that are sent: "data", "both", "all", or those from a source address. Default: "data".
+    ///
+    /// With "data", of each two addresses the direction with more bytes is sent, and the other one is left out; with "both" the receiver sends
+    /// it, at the times of the capture. With "all" the sender sends both.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub direction: Direction,
     /// Number of repetitions in succession.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 1000000))]
@@ -37,7 +46,7 @@ impl TrafficKind for ReplayConfig {
         &self,
         open: &mut dyn FnMut(&Path) -> Result<Opened, String>,
     ) -> Option<Result<Recorded, String>> {
-        Some(open(&self.file).and_then(|opened| capture::recorded(opened, self.times)))
+        Some(open(&self.file).and_then(|opened| capture::recorded(opened, self.times, &self.direction)))
     }
 
     /// Plans the replay. Packets pass from node to node with any addresses: the nodes of the path get routes
@@ -45,9 +54,14 @@ impl TrafficKind for ReplayConfig {
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
         let key = at.key("traffic.file");
         let opened = ground.open(&self.file).map_err(|problem| Problem::new(&key, problem))?;
-        let captured = capture::read(opened, self.times).map_err(|problem| Problem::new(&key, problem))?;
-        for address in &captured.destinations {
+        let captured = capture::read(opened, self.times, &self.direction);
+        let Captured { halves: [there, back], left_out } =
+            captured.map_err(|problem| Problem::new(&key, problem))?;
+        for address in &there.destinations {
             ground.lead(at, *address)?;
+        }
+        for address in &back.destinations {
+            ground.lead_back(at, *address)?;
         }
         let (from, to) = (at.from, at.receivers[0]);
         let [sender_port, receiver_port] = [from, to].map(|node| ground.nodes().node(node).add_endpoint());
@@ -55,12 +69,22 @@ impl TrafficKind for ReplayConfig {
         let account = ground.nodes().node(from).account_of(sender_port);
         ground.nodes().node(to).bind_account(receiver_port, account);
         ground.nodes().node(to).bind_rest(receiver_port);
-        let sender = Replay::new(captured.packets, at.start);
-        let sender = sender.map_err(|error| Problem::impossible(&key, &error))?;
+        let impossible = |error| Problem::impossible(&key, &error);
+        let sender = Replay::new(there.packets, at.start).map_err(impossible)?.leaving_out(left_out);
         let receiver = ReplaySink::of(&sender);
+        let (sender, receiver) = (((from, sender_port), sender), ((to, receiver_port), receiver));
+        if back.packets.is_empty() {
+            let [sender, receivers] = [End::new(sender.1, sender.0), End::new(receiver.1, receiver.0)];
+            return Ok(FlowEnds { sender, receivers: vec![receivers], judges: Vec::new() });
+        }
+        let account = ground.nodes().node(to).account_of(receiver_port);
+        ground.nodes().node(from).bind_account(sender_port, account);
+        ground.nodes().node(from).bind_rest(sender_port);
+        let answers = Replay::new(back.packets, at.start).map_err(impossible)?;
+        let answered = ReplaySink::of(&answers);
         Ok(FlowEnds {
-            sender: End::new(sender, (from, sender_port)),
-            receivers: vec![End::new(receiver, (to, receiver_port))],
+            sender: End::new(Both::new(sender.1, answered), sender.0),
+            receivers: vec![End::new(Both::new(answers, receiver.1), receiver.0)],
             judges: Vec::new(),
         })
     }
