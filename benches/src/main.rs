@@ -19,7 +19,7 @@ use std::time::Instant;
 use bentpipe_sim::Network;
 use bentpipe_units::{Span, Time};
 
-#[path = "../../crates/atm/tests/atm_path/mod.rs"]
+#[path = "../../crates/model/atm/tests/atm_path/mod.rs"]
 mod atm_path;
 mod bulk;
 mod cells;

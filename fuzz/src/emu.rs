@@ -1,13 +1,13 @@
 //! Checks on `bentpipe-emu`: whatever a real host's kernel and its neighbours send, the emulator answers or drops it.
 
 #[allow(dead_code, reason = "a part of it is what is fuzzed")]
-#[path = "../../crates/emu/src/dhcp.rs"]
+#[path = "../../crates/live/emu/src/dhcp.rs"]
 mod dhcp;
 #[allow(dead_code, reason = "a part of it is what is fuzzed")]
-#[path = "../../crates/emu/src/neighbours.rs"]
+#[path = "../../crates/live/emu/src/neighbours.rs"]
 mod neighbours;
 #[allow(dead_code, reason = "a part of it is what is fuzzed")]
-#[path = "../../crates/emu/src/offload.rs"]
+#[path = "../../crates/live/emu/src/offload.rs"]
 mod offload;
 
 use bentpipe_emu::joint::frame::{self, Key, Sealed, Session};

@@ -1,7 +1,7 @@
 //! Checks on `bentpipe-phone`: any payload of speech is read, and a clock is believed only where that is stated.
 
 #[allow(dead_code, reason = "a part of it is what is fuzzed")]
-#[path = "../../crates/phone/src/marks.rs"]
+#[path = "../../crates/live/phone/src/marks.rs"]
 mod marks;
 
 use bentpipe_net::Histogram;

@@ -22,7 +22,7 @@ const RULES: &str = "deny.toml";
 const WORKSPACES: &[&str] = &["Cargo.toml", "fuzz/Cargo.toml"];
 
 /// Folders whose `package-lock.json` names packages of npm.
-const SCRIPTS: &[&str] = &["crates/bentpipe/tests/browser"];
+const SCRIPTS: &[&str] = &["crates/face/bentpipe/tests/browser"];
 
 /// Folder with a clone of the RustSec database, in place of one that is fetched.
 const DATABASE: &str = "ADVISORY_DB";

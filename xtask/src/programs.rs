@@ -17,23 +17,23 @@ use crate::{lint, output_of, root, watch};
 
 /// Packages, and modules of their `tests/main.rs`, that measure real time or wait for real programs.
 const IN_REAL_TIME: &[&str] = &[
-    "crates/bentpipe/tests/cfdp.rs",
-    "crates/bentpipe/tests/documentation.rs",
-    "crates/bentpipe/tests/dtn.rs",
-    "crates/bentpipe/tests/emulate.rs",
-    "crates/bentpipe/tests/gateway.rs",
-    "crates/bentpipe/tests/rtp.rs",
-    "crates/bentpipe/tests/serve.rs",
-    "crates/bentpipe/tests/sip.rs",
-    "crates/bentpipe/tests/ts.rs",
-    "crates/bundles/",
-    "crates/emu/",
-    "crates/gateway/",
-    "crates/pep/",
+    "crates/face/bentpipe/tests/cfdp.rs",
+    "crates/face/bentpipe/tests/documentation.rs",
+    "crates/face/bentpipe/tests/dtn.rs",
+    "crates/face/bentpipe/tests/emulate.rs",
+    "crates/face/bentpipe/tests/gateway.rs",
+    "crates/face/bentpipe/tests/rtp.rs",
+    "crates/face/bentpipe/tests/serve.rs",
+    "crates/face/bentpipe/tests/sip.rs",
+    "crates/face/bentpipe/tests/ts.rs",
+    "crates/live/bundles/",
+    "crates/live/emu/",
+    "crates/live/gateway/",
+    "crates/live/pep/",
 ];
 
 /// Those of them that wait most of their time for programs and judge no instant closely. They run side by side before the others.
-const SIDE_BY_SIDE: &[&str] = &["crates/bentpipe/tests/documentation.rs", "crates/bentpipe/tests/serve.rs"];
+const SIDE_BY_SIDE: &[&str] = &["crates/face/bentpipe/tests/documentation.rs", "crates/face/bentpipe/tests/serve.rs"];
 
 /// Words of Cargo for all packages.
 pub(crate) const ALL: &[&str] = &["--workspace"];
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_module_has_the_lane_of_its_file_or_of_its_package() {
-        let lanes = ["crates/bentpipe/tests/serve.rs", "crates/emu/tests/main.rs", "crates/cc/tests/main.rs"];
+        let lanes = ["crates/face/bentpipe/tests/serve.rs", "crates/live/emu/tests/main.rs", "crates/ground/cc/tests/main.rs"];
         assert_eq!(lanes.map(Lane::of), [Lane::RealTime, Lane::RealTime, Lane::Computing]);
     }
 

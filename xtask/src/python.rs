@@ -10,7 +10,7 @@ use crate::{install, output_of, root, sh};
 const INTERPRETERS: &[&str] = &["python3", "python3.13", "python3.12", "python3.11"];
 
 /// List of the packages that the tests use.
-const REQUIREMENTS: &str = "crates/py/tests/requirements.txt";
+const REQUIREMENTS: &str = "crates/face/py/tests/requirements.txt";
 
 /// Makes the environment in `target/python`, and runs the tests of the Python package.
 ///

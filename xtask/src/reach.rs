@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_leaf_reaches_those_that_are_built_with_it() {
-        let reach = reach_of(&["crates/hc/src/lib.rs"]);
+        let reach = reach_of(&["crates/ground/hc/src/lib.rs"]);
         assert!(
             ["bentpipe-hc", "bentpipe-voice", "bentpipe"].iter().all(|name| reach.packages.contains(*name))
         );
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_dependency_of_tests_reaches_the_tests_alone() {
-        let reach = reach_of(&["crates/testkit/src/lib.rs"]);
+        let reach = reach_of(&["crates/ground/testkit/src/lib.rs"]);
         assert!(reach.packages.contains("bentpipe-wire") && !reach.packages.contains("bentpipe-units"));
         assert!(!reach.has_results);
     }

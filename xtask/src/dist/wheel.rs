@@ -20,7 +20,7 @@ pub(super) fn build(program: &Path, zig: bool, dist: &Path) -> Result<PathBuf> {
     let tool = |name: &str| python::folder().join("bin").join(name).display().to_string();
     let (path, maturin) = (python::search_path(), tool("maturin"));
     let mut words = vec![path.as_str(), &maturin, "build", "--locked", "--profile=dist", "--out", &shown];
-    words.push("--manifest-path=crates/py/Cargo.toml");
+    words.push("--manifest-path=crates/face/py/Cargo.toml");
     if zig {
         words.extend(["--zig", "--compatibility=manylinux2014"]);
     }

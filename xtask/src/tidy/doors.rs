@@ -33,15 +33,15 @@ const CRATES: [&str; 18] = [
 
 /// Sources that may use the file system.
 const OPENERS: [&str; 9] = [
-    "crates/scenario/src/files.rs",
-    "crates/assemble/src/cards.rs",
-    "crates/assemble/src/ffmpeg.rs",
-    "crates/assemble/src/scratch.rs",
-    "crates/lab/src/run/execute.rs",
-    "crates/lab/src/run/folder.rs",
-    "crates/lab/src/run/follow.rs",
-    "crates/lab/src/video/judge.rs",
-    "crates/lab/src/video/quality.rs",
+    "crates/experiment/scenario/src/files.rs",
+    "crates/experiment/assemble/src/cards.rs",
+    "crates/experiment/assemble/src/ffmpeg.rs",
+    "crates/experiment/assemble/src/scratch.rs",
+    "crates/experiment/lab/src/run/execute.rs",
+    "crates/experiment/lab/src/run/folder.rs",
+    "crates/experiment/lab/src/run/follow.rs",
+    "crates/experiment/lab/src/video/judge.rs",
+    "crates/experiment/lab/src/video/quality.rs",
 ];
 
 /// Words of what opens files, connections or results by itself: modules, types and functions.
