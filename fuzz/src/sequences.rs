@@ -57,7 +57,7 @@ pub fn replay_mutated(target: Target, inputs: &[Vec<u8>]) {
 
 /// Writes inputs as seeds of the target `name` of libFuzzer, which has the crate's name in front.
 pub fn write_seeds(manifest: &str, name: &str, inputs: &[Vec<u8>]) {
-    let corpus = folder(manifest, &format!("../../../fuzz/corpus/{name}"));
+    let corpus = folder(manifest, &format!("../../../../fuzz/corpus/{name}"));
     fs::create_dir_all(&corpus).expect("a folder");
     for (number, input) in inputs.iter().enumerate() {
         fs::write(corpus.join(format!("seed-{number}")), input).expect("written");

@@ -7,7 +7,7 @@ use std::thread;
 
 use anyhow::{Context, Result, bail};
 
-use super::{files, output_of, root, sh};
+use super::{files, floors, output_of, root, sh};
 
 /// Seconds that each target is run for by default.
 const SECONDS: u64 = 60;
@@ -88,7 +88,7 @@ fn targets() -> Vec<String> {
 /// Returns the folder of inputs kept for a target. Scenarios have their own.
 fn kept(target: &str) -> Option<PathBuf> {
     let (krate, name) = target.split_once('_')?;
-    let own = root().join(format!("crates/{krate}/tests/corpus/{name}"));
+    let own = root().join(floors::folder_of(krate)?).join("tests/corpus").join(name);
     let is_scenario = target.ends_with("_scenario") || target.ends_with("_run");
     let folder = if is_scenario { root().join("scenarios") } else { own };
     folder.is_dir().then_some(folder)
@@ -149,7 +149,8 @@ mod tests {
             let entry = format!("(\"{name}\", {function})");
             assert!(text(&format!("fuzz/src/{krate}.rs")).contains(&entry), "{target}: not in TARGETS");
             assert!(
-                text(&format!("crates/{krate}/tests/fuzz.rs")).contains("TARGETS"),
+                text(&format!("{}/tests/fuzz.rs", floors::folder_of(krate).expect("a crate")))
+                    .contains("TARGETS"),
                 "{target}: no replay"
             );
             assert!(manifest.contains(&format!("name = \"{target}\"")), "{target}: not in fuzz/Cargo.toml");

@@ -5,6 +5,7 @@ mod bench;
 mod chaos;
 mod deny;
 mod dist;
+mod floors;
 mod fuzz;
 mod golden;
 mod install;

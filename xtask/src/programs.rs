@@ -33,7 +33,8 @@ const IN_REAL_TIME: &[&str] = &[
 ];
 
 /// Those of them that wait most of their time for programs and judge no instant closely. They run side by side before the others.
-const SIDE_BY_SIDE: &[&str] = &["crates/face/bentpipe/tests/documentation.rs", "crates/face/bentpipe/tests/serve.rs"];
+const SIDE_BY_SIDE: &[&str] =
+    &["crates/face/bentpipe/tests/documentation.rs", "crates/face/bentpipe/tests/serve.rs"];
 
 /// Words of Cargo for all packages.
 pub(crate) const ALL: &[&str] = &["--workspace"];
@@ -266,7 +267,11 @@ mod tests {
 
     #[test]
     fn a_module_has_the_lane_of_its_file_or_of_its_package() {
-        let lanes = ["crates/face/bentpipe/tests/serve.rs", "crates/live/emu/tests/main.rs", "crates/ground/cc/tests/main.rs"];
+        let lanes = [
+            "crates/face/bentpipe/tests/serve.rs",
+            "crates/live/emu/tests/main.rs",
+            "crates/ground/cc/tests/main.rs",
+        ];
         assert_eq!(lanes.map(Lane::of), [Lane::RealTime, Lane::RealTime, Lane::Computing]);
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::output_of;
+use crate::{floors, output_of};
 
 /// Folders with files that tests read, and the lowest package whose tests do.
 const READ_BY: &[(&str, &str)] = &[
@@ -88,7 +88,7 @@ fn reach(packages: &[Package], files: &[String]) -> Reach {
 /// Returns the package that a file belongs to. A fuzz target belongs to the package whose decoder it calls.
 fn owner<'a>(packages: &'a [Package], file: &str) -> Option<&'a str> {
     let target = file.strip_prefix("fuzz/src/").and_then(|file| file.strip_suffix(".rs"));
-    let folder = target.map_or_else(|| file.to_owned(), |target| format!("crates/{target}/"));
+    let folder = target.and_then(floors::folder_of).map_or_else(|| file.to_owned(), |folder| folder + "/");
     packages.iter().find(|package| folder.starts_with(&package.folder)).map(|package| &*package.name)
 }
 

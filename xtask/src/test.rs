@@ -7,7 +7,9 @@ use serde_json::Value;
 
 use crate::programs::ALL;
 use crate::results::Counts;
-use crate::{deny, files, golden, install, lint, programs, python, reach, root, sh, tidy, watch, weight};
+use crate::{
+    deny, files, floors, golden, install, lint, programs, python, reach, root, sh, tidy, watch, weight,
+};
 
 /// A processor without an operating system: what builds for it needs no standard library.
 const BARE_METAL: &str = "thumbv7em-none-eabi";
@@ -97,12 +99,11 @@ fn counted(counts: Counts, packages: &[&str]) -> Result<()> {
 /// Returns the full name of a package.
 fn package(name: &str) -> Result<String> {
     let folder = name.strip_prefix("bentpipe-").unwrap_or(name);
-    let is_there = |folder: &str| root().join(folder).join("Cargo.toml").exists();
     match folder {
         "bentpipe" | "xtask" => Ok(folder.to_owned()),
         "bench" | "benches" => Ok("bentpipe-bench".to_owned()),
-        _ if is_there(&format!("crates/{folder}")) => Ok(format!("bentpipe-{folder}")),
-        _ => bail!("unknown package \"{name}\"; expected a folder of `crates`, \"benches\" or \"xtask\""),
+        _ if floors::folder_of(folder).is_some() => Ok(format!("bentpipe-{folder}")),
+        _ => bail!("unknown package \"{name}\"; expected a crate, \"benches\" or \"xtask\""),
     }
 }
 
@@ -113,10 +114,13 @@ fn words_of<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 /// Keeps the packages that have a library, which alone have examples in comments.
 fn of_libraries<'a>(words: &[&'a str]) -> Vec<&'a str> {
     let has_library = |name: &str| {
-        let folder = name.strip_prefix("bentpipe-").unwrap_or(name);
-        let manifest = std::fs::read_to_string(root().join(format!("crates/{folder}/Cargo.toml")));
+        let Some(folder) = floors::folder_of(name.strip_prefix("bentpipe-").unwrap_or(name)) else {
+            return false;
+        };
+        let folder = root().join(folder);
+        let manifest = std::fs::read_to_string(folder.join("Cargo.toml"));
         let has_examples = manifest.is_ok_and(|text| !text.contains("doctest = false"));
-        has_examples && root().join(format!("crates/{folder}/src/lib.rs")).exists()
+        has_examples && folder.join("src/lib.rs").exists()
     };
     words_of(words.iter().skip(1).step_by(2).copied().filter(|name| has_library(name)))
 }

@@ -165,7 +165,8 @@ mod tests {
         };
         let row = |message: Value| weighed(&message).map(|(row, file)| (row, file.to_owned()));
         let row_of = |name: &str, file: &str| Some((name.to_owned(), file.to_owned()));
-        let (own, other) = ("path+file:///x/crates/ground/cc#bentpipe-cc@0.1.0", "registry+https://x#serde@1.0.0");
+        let (own, other) =
+            ("path+file:///x/crates/ground/cc#bentpipe-cc@0.1.0", "registry+https://x#serde@1.0.0");
         let cc = message(own, "bentpipe_cc", "libcc.rlib", Value::Null, false);
         assert_eq!(row(cc), row_of("bentpipe-cc", "libcc.rlib"));
         let serde = message(other, "serde", "libserde.rlib", Value::Null, false);

@@ -13,7 +13,7 @@ fn main() {
 
 /// Returns the commit of the working tree, with a mark if sources differ from it. `None` outside of a repository.
 fn checked_out() -> Option<String> {
-    let root = Path::new("../..");
+    let root = Path::new("../../..");
     // Only that of bentpipe itself: sources may be unpacked inside of another repository.
     if !root.join(".git").exists() {
         return None;
@@ -23,10 +23,16 @@ fn checked_out() -> Option<String> {
     }
     ["crates", "Cargo.toml", "Cargo.lock"]
         .iter()
-        .for_each(|path| println!("cargo::rerun-if-changed=../../{path}"));
-    let is_modified =
-        !git(&["status", "--porcelain", "--", "../../crates", "../../Cargo.toml", "../../Cargo.lock"])?
-            .is_empty();
+        .for_each(|path| println!("cargo::rerun-if-changed=../../../{path}"));
+    let is_modified = !git(&[
+        "status",
+        "--porcelain",
+        "--",
+        "../../../crates",
+        "../../../Cargo.toml",
+        "../../../Cargo.lock",
+    ])?
+    .is_empty();
     let commit = git(&["rev-parse", "HEAD"])?;
     Some(if is_modified { format!("{commit}-modified") } else { commit })
 }

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use super::source::{Token, is_test, tokens, without_tests};
-use crate::{files, root};
+use crate::{files, floors, root};
 
 /// Crates that a scenario passes through, from its text to its results.
 const CRATES: [&str; 18] = [
@@ -66,7 +66,10 @@ const QUESTIONS: [&str; 7] =
 
 /// Lists sources that use the file system and are not among those that may.
 pub(super) fn breaches() -> Vec<String> {
-    let sources = CRATES.iter().flat_map(|name| files(&root().join("crates").join(name).join("src"), ".rs"));
+    let sources = CRATES
+        .iter()
+        .filter_map(|name| floors::folder_of(name))
+        .flat_map(|folder| files(&root().join(folder).join("src"), ".rs"));
     let shown = |path: &Path| path.strip_prefix(root()).unwrap_or(path).display().to_string();
     sources
         .filter(|path| !is_test(path.strip_prefix(root()).unwrap_or(path)))

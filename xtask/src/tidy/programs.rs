@@ -2,15 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::floors;
+
 /// Words of the head of a test that has a program to itself.
 const REASON: &str = "A program of its own, because";
 
 /// Returns a message for each file of a `tests` folder that no program contains, and each program more than one.
 pub(super) fn breaches(root: &Path) -> Vec<String> {
-    let crates = std::fs::read_dir(root.join("crates")).into_iter().flatten().flatten();
-    let mut folders: Vec<PathBuf> = crates.map(|entry| entry.path()).collect();
-    folders.sort();
-    folders.iter().flat_map(|folder| of_crate(root, folder)).collect()
+    floors::folders().iter().flat_map(|folder| of_crate(root, folder)).collect()
 }
 
 fn of_crate(root: &Path, folder: &Path) -> Vec<String> {

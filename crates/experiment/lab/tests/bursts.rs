@@ -91,7 +91,8 @@ fn tshark_reads_gse_across_bursts() {
 fn the_lua_dissector_reads_rle_across_bursts() {
     for (encapsulation, of_end) in [("rle", "rle.sequence"), ("rle-crc", "rle.crc.status")] {
         let (folder, bursts, delivered) = captured(encapsulation);
-        let script = concat!("lua_script:", env!("CARGO_MANIFEST_DIR"), "/../../../contrib/wireshark/rle.lua");
+        let script =
+            concat!("lua_script:", env!("CARGO_MANIFEST_DIR"), "/../../../contrib/wireshark/rle.lua");
         let fields = ["ip.len", "rle.ppdu", of_end, "rle.problem", "ip.checksum.status", "_ws.lua.error"];
         let rows = read(&folder, &["-X", script, "-o", "ip.check_checksum:TRUE"], &fields);
         let Some(rows) = rows else { return };

@@ -35,7 +35,8 @@ impl Tshark {
 
     /// Loads a Lua dissector of `contrib/wireshark`.
     pub fn dissector(self, name: &str) -> Tshark {
-        let script = format!("lua_script:{}/../../../contrib/wireshark/{name}.lua", env!("CARGO_MANIFEST_DIR"));
+        let script =
+            format!("lua_script:{}/../../../contrib/wireshark/{name}.lua", env!("CARGO_MANIFEST_DIR"));
         self.options(&["-X", &script])
     }
 

@@ -14,7 +14,7 @@ use ticker::network_of;
 use super::*;
 use crate::plan::{Plan, Point, Seeds};
 
-#[path = "../../../../record/src/ticker.rs"]
+#[path = "../../../../engine/record/src/ticker.rs"]
 mod ticker;
 
 const SWEPT: &str = r#"

@@ -59,7 +59,8 @@ fn exists(name: &str, tests: &BTreeSet<String>) -> bool {
         || name.contains(' ')
         || at(format!("fuzz/fuzz_targets/{name}.rs"))
         || name.ends_with(".rs")
-            && (at(format!("crates/face/bentpipe/tests/serve/{name}")) || at(format!("crates/face/serve/src/{name}")))
+            && (at(format!("crates/face/bentpipe/tests/serve/{name}"))
+                || at(format!("crates/face/serve/src/{name}")))
         || name.contains('/') && at(name.to_owned())
 }
 
