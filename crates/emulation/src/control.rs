@@ -222,7 +222,7 @@ impl Target {
         let refused =
             |key: &str, value: &str, problem: String| format!("cannot set {key} to {value}: {problem}");
         let mut document = self.document.clone();
-        let done = set_all(&mut document, parts).map_err(|Refused { key, value, refusal }| {
+        let settings = set_all(&mut document, parts).map_err(|Refused { key, value, refusal }| {
             refused(&key, &value, without_places(&refusal, &key))
         })?;
         let (key, value) = match parts {
@@ -243,7 +243,7 @@ impl Target {
         let applied = applied.map_err(|_| refused("the emulation did not take it".to_owned()))?;
         let at = applied.map_err(|problem| refused(of_key(&problem.key, &problem.problem, &key)))?;
         (self.document, self.changer) = (document, changer);
-        Ok((at, done))
+        Ok((at, settings))
     }
 }
 
