@@ -279,11 +279,10 @@ fn each_setting_of_the_page_on_netem_is_accepted() {
 /// Returns `true` for each direction of the satellite link with a fault.
 fn faults_of(document: &Document) -> [bool; 2] {
     let scenario = checked(document).unwrap_or_else(|refusal| panic!("{refusal}"));
-    let link = &serde_json::to_value(&scenario).expect("JSON")["link"]["satellite"];
-    let has_faults = |channel: &serde_json::Value| !channel.is_null() && *channel != serde_json::json!([]);
-    ["forward", "return"].map(|direction| {
-        let own = link[direction].get("channel").filter(|channel| !channel.is_null());
-        has_faults(own.unwrap_or(&link["channel"]))
+    let link = &scenario.link["satellite"];
+    [&link.forward, &link.reverse].map(|direction| {
+        let channel = direction.channel.as_ref().or(link.channel.as_ref());
+        channel.is_some_and(|channel| !channel.faults().is_empty())
     })
 }
 
