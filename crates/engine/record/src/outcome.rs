@@ -120,6 +120,10 @@ pub struct RealTime {
 impl fmt::Display for RealTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let late = [self.late_p50_s, self.late_p99_s, self.late_max_s].map(Span::from_secs_f64);
+        if self.packets == 0 {
+            writeln!(f, "no packet left; CPU {:.0} %", self.cpu * 100.0)?;
+            return self.notices.iter().try_for_each(|notice| writeln!(f, "{notice}"));
+        }
         writeln!(
             f,
             "{} packets left, half of them within {} of their time, 99 % within {}, all within {}; CPU {:.0} %",

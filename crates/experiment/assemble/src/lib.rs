@@ -16,6 +16,7 @@ mod links;
 mod multicast;
 mod real;
 pub mod scratch;
+mod settings;
 mod shape;
 mod timeline;
 pub mod traces;
@@ -43,6 +44,7 @@ pub use change::Changer;
 pub use cut::{NetworkCut, ScenarioPart};
 pub use delays::{DelayTables, parse as delay_changes};
 pub use real::{Emulated, Interface, RealHost};
+pub use settings::{Refused, Settings, set_all};
 
 /// A network, and which of its elements is what.
 pub struct Built {

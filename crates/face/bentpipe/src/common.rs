@@ -10,6 +10,18 @@ use crate::confine::{self, Reach};
 /// The most runs at a time: each has a thread of its own.
 const MAX_JOBS: i64 = 1024;
 
+/// Returns an error if the folder of a file to be written is not there. Known after a measurement it would be lost.
+pub(crate) fn check_folders<'a>(files: impl IntoIterator<Item = &'a Path>) -> Result<(), String> {
+    let folder = |file: &'a Path| match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    match files.into_iter().find(|file| !folder(file).is_dir()) {
+        None => Ok(()),
+        Some(file) => Err(format!("{}: no folder {}", file.display(), folder(file).display())),
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Changes {
     /// Set a key of the scenario, as KEY=VALUE; repeatable

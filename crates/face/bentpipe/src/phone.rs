@@ -17,6 +17,7 @@ use bentpipe_signalling::transaction::{Peer, Timers};
 use bentpipe_units::Span;
 use clap::{Args, ValueEnum};
 
+use crate::common::check_folders;
 use crate::interrupt::{self, INTERRUPTED};
 use crate::show::{note, out};
 
@@ -196,10 +197,12 @@ fn place_of(text: &str) -> Result<SocketAddr, String> {
 
 /// Places calls, prints the figures, and returns the exit code.
 pub(crate) fn call(args: &CallArgs) -> Result<u8, String> {
+    check_folders(args.own.json.as_deref())?;
     let stop = interrupt::flag();
     let uri = args.to.as_sip().ok_or("expected a URI such as \"sip:alice@192.0.2.1:5060\"")?;
     let hop = args.proxy.clone().unwrap_or_else(|| host_and_port(uri));
-    let peer = Peer { transport: args.transport(uri), address: resolve(&hop)? };
+    let transport = args.transport(uri)?;
+    let peer = Peer { transport, address: resolve(&hop)? };
     let local = args.local.map_or_else(|| local_for(peer.address), Ok)?;
     let mut phone = open(local, peer.transport, &args.own)?;
     let plan = Dialling {
@@ -222,6 +225,7 @@ pub(crate) fn call(args: &CallArgs) -> Result<u8, String> {
 
 /// Answers calls, prints the figures, and returns the exit code.
 pub(crate) fn receive(args: &AnswerArgs) -> Result<u8, String> {
+    check_folders(args.own.json.as_deref())?;
     let stop = interrupt::flag();
     let mut phone = open(args.at, Transport::Udp, &args.own)?;
     if !args.own.quiet {
@@ -258,14 +262,30 @@ fn registration(args: &AnswerArgs, failure: Failure) -> String {
                 bentpipe_signalling::sip::reason(status)
             )
         }
+        Failure::Refused => format!("the registrar {registrar} has no program at this port"),
+        Failure::Unreachable => format!("the registrar {registrar} cannot be reached"),
         _ => format!("no response from the registrar {registrar}"),
     }
 }
 
 impl CallArgs {
-    fn transport(&self, uri: &SipUri) -> Transport {
-        let is_tcp = uri.params.get("transport").is_some_and(|name| name.eq_ignore_ascii_case("tcp"));
-        if is_tcp || self.transport == TransportName::Tcp { Transport::Tcp } else { Transport::Udp }
+    /// Returns the transport of requests.
+    ///
+    /// A URI that asks for TLS is refused: in clear, others could read and forge the call (RFC 3261, section 26.2.2).
+    fn transport(&self, uri: &SipUri) -> Result<Transport, String> {
+        let named = uri.params.get("transport").map(str::to_ascii_lowercase);
+        if uri.secure || named.as_deref() == Some("tls") {
+            return Err(format!(
+                "{}: TLS is not supported; help: write sip: without it, for a call in clear",
+                self.to
+            ));
+        }
+        let of_option = if self.transport == TransportName::Tcp { Transport::Tcp } else { Transport::Udp };
+        match named.as_deref() {
+            None | Some("udp") => Ok(of_option),
+            Some("tcp") => Ok(Transport::Tcp),
+            Some(other) => Err(format!("{}: transport \"{other}\": expected udp or tcp", self.to)),
+        }
     }
 }
 
@@ -342,6 +362,36 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: CallArgs,
+    }
+
+    #[test]
+    fn a_call_that_asks_for_tls_or_an_unknown_transport_is_refused() {
+        use clap::Parser;
+        for (uri, expected) in [
+            ("sips:bob@127.0.0.1", Err("TLS is not supported")),
+            ("SIPS:bob@127.0.0.1:5060;transport=tcp", Err("TLS is not supported")),
+            ("sip:bob@127.0.0.1;transport=TLS", Err("TLS is not supported")),
+            ("sip:bob@127.0.0.1;transport=sctp", Err("expected udp or tcp")),
+            ("sip:bob@127.0.0.1;transport=tcp", Ok(Transport::Tcp)),
+            ("sip:bob@127.0.0.1;transport=udp", Ok(Transport::Udp)),
+            ("sip:bob@127.0.0.1", Ok(Transport::Udp)),
+        ] {
+            let line = Line::try_parse_from(["call", uri]).expect("well-formed");
+            let found = line.args.transport(line.args.to.as_sip().expect("a SIP URI"));
+            match (&found, expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(*found, expected, "{uri}"),
+                (Err(problem), Err(words)) => assert!(problem.contains(words), "{uri}: {problem}"),
+                _ => panic!("{uri}: {found:?}"),
+            }
+            // Nothing is sent then.
+            assert!(expected.is_ok() || call(&line.args).is_err(), "{uri}");
+        }
+    }
 
     #[test]
     fn answers_are_at_loopback_unless_an_address_is_given() {

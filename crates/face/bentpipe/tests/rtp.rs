@@ -219,7 +219,7 @@ fn ctrl_c_prints_the_figures() {
     assert!(interrupt.expect("starts").success());
     let output = finish(receiver);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    assert!(text(&output).contains("together: 1 streams, 5 packets"), "{}", text(&output));
+    assert!(text(&output).contains("together: 1 stream, 5 packets"), "{}", text(&output));
 }
 
 /// What `bentpipe rtp send` sends to a socket of this program, as UDP payloads.

@@ -80,8 +80,12 @@ impl Config {
 pub enum Failure {
     /// Final response.
     Status(u16),
-    /// No final response (Timers B and F), or the peer cannot be reached.
+    /// No final response (Timers B and F).
     TimedOut,
+    /// The peer's port is closed.
+    Refused,
+    /// No route leads to the peer, or its connection broke (RFC 3261 18.4).
+    Unreachable,
     /// The 2xx was not acknowledged within 64 T1.
     NotAcknowledged,
     /// No codec in common.
@@ -331,8 +335,10 @@ impl Agent {
     }
 
     /// Reports that a peer cannot be reached.
-    pub fn unreachable(&mut self, now: Time, peer: Peer) {
-        self.stack.unreachable(peer);
+    ///
+    /// Its port is closed (`is_refused`), no route leads there, or the connection broke.
+    pub fn unreachable(&mut self, now: Time, peer: Peer, is_refused: bool) {
+        self.stack.unreachable(peer, is_refused);
         self.advance(now);
     }
 
@@ -357,7 +363,13 @@ impl Agent {
                 Transaction::Ack { from, message } => self.on_ack(now, from, &message),
                 Transaction::Response { client, message } => self.on_response(now, client, &message),
                 Transaction::Stray(message) => self.on_stray(&message),
-                Transaction::TimedOut(client) => self.on_timed_out(client),
+                Transaction::TimedOut(client) => self.on_timed_out(client, Failure::TimedOut),
+                Transaction::Unreachable { client, is_refused: true } => {
+                    self.on_timed_out(client, Failure::Refused)
+                }
+                Transaction::Unreachable { client, is_refused: false } => {
+                    self.on_timed_out(client, Failure::Unreachable)
+                }
                 Transaction::NotConfirmed(_) => {}
             }
         }
@@ -379,11 +391,12 @@ impl Agent {
         }
     }
 
-    fn on_timed_out(&mut self, client: ClientId) {
+    /// Ends a transaction without a final response.
+    fn on_timed_out(&mut self, client: ClientId, failure: Failure) {
         match self.clients.remove(&client) {
-            Some(Purpose::Invite(call)) => self.on_invite_timeout(call),
+            Some(Purpose::Invite(call)) => self.on_invite_timeout(call, failure),
             Some(Purpose::Bye(call)) => self.end(call, Event::Ended { call, by_peer: false }),
-            Some(Purpose::Register) => self.fail_registration(Failure::TimedOut),
+            Some(Purpose::Register) => self.fail_registration(failure),
             Some(Purpose::Other) | None => {}
         }
     }

@@ -106,7 +106,7 @@ impl Proxy {
                 Event::Ack { message, .. } => self.forward_ack(now, message),
                 Event::Response { client, message } => self.on_response(now, client, message),
                 Event::Stray(message) => self.forward_stray(message),
-                Event::TimedOut(client) => self.on_timed_out(now, client),
+                Event::TimedOut(client) | Event::Unreachable { client, .. } => self.on_timed_out(now, client),
                 Event::NotConfirmed(_) => {}
             }
         }

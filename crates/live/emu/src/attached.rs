@@ -25,10 +25,14 @@ impl Attached {
     /// Attaches an interface of this network namespace. One that is down comes up, and the VLAN of `PARENT.NUMBER` is made if it is not there.
     ///
     /// # Errors
-    /// Returns an error if the interface is missing, or the system refuses a change.
+    /// Returns an error if the interface is missing, a loopback or in use by another emulation, or the system refuses a change.
     pub fn take(name: &str) -> Result<Attached, SetupError> {
         let (process, namespace) = (std::process::id(), namespace()?);
         let journal = Path::new(FOLDER).join(format!("{process}.{namespace}.undo-{}", file_name(name)));
+        if let Some(other) = user_of(namespace, name) {
+            let why = format!("another emulation has it, process {other}");
+            return Err(SetupError::Unfit(name.to_owned(), why));
+        }
         let mut attached = Attached { name: name.to_owned(), undo: Vec::new(), journal };
         if !exists(name) {
             let vlan = name.rsplit_once('.').and_then(|(parent, id)| Some((parent, id.parse::<u16>().ok()?)));
@@ -39,7 +43,13 @@ impl Attached {
             // A VLAN sends nothing while its parent is down.
             attached.bring_up(parent)?;
         }
+        if flags(&described(name)?).any(|flag| flag == "LOOPBACK") {
+            let why = "no packets come from outside of this machine there".to_owned();
+            return Err(SetupError::Unfit(name.to_owned(), why));
+        }
         attached.bring_up(name)?;
+        // It shows others that the interface is in use.
+        attached.write_journal()?;
         Ok(attached)
     }
 
@@ -58,10 +68,22 @@ impl Attached {
         mtu.ok_or_else(|| missing(&self.name))
     }
 
+    /// Returns the addresses that this machine has at the interface.
+    ///
+    /// Those of the link alone are left out.
+    pub fn addresses(&self) -> Vec<String> {
+        let text = ip_output(&["-o", "address", "show", "dev", &self.name]).unwrap_or_default();
+        let of_line = |line: &str| {
+            let mut words = line.split_whitespace().skip_while(|word| !["inet", "inet6"].contains(word));
+            let address = words.nth(1)?.to_owned();
+            (!line.contains("scope link")).then_some(address)
+        };
+        text.lines().filter_map(of_line).collect()
+    }
+
     fn bring_up(&mut self, name: &str) -> Result<(), SetupError> {
         let text = described(name)?;
-        let flags = text.split_once('<').and_then(|(_, rest)| Some(rest.split_once('>')?.0));
-        if flags.is_some_and(|flags| flags.split(',').any(|flag| flag == "UP")) {
+        if flags(&text).any(|flag| flag == "UP") {
             return Ok(());
         }
         self.will_undo(&["link", "set", "dev", name, "down"])?;
@@ -71,6 +93,10 @@ impl Attached {
     /// Records how to undo a change before it is made, also for a crash.
     fn will_undo(&mut self, words: &[&str]) -> Result<(), SetupError> {
         self.undo.insert(0, words.iter().map(|&word| word.to_owned()).collect());
+        self.write_journal()
+    }
+
+    fn write_journal(&self) -> Result<(), SetupError> {
         let lines: Vec<String> = self.undo.iter().map(|words| words.join(" ")).collect();
         let written =
             fs::create_dir_all(FOLDER).and_then(|()| fs::write(&self.journal, lines.join("\n") + "\n"));
@@ -114,10 +140,27 @@ fn put_back_if(is_meant: impl Fn(u32, u64) -> bool) -> Vec<String> {
             let undo: Vec<Vec<String>> =
                 text.lines().map(|line| line.split(' ').map(str::to_owned).collect()).collect();
             put_back(&entry.path(), &undo);
-            names.push(interface.to_owned());
+            if !undo.is_empty() {
+                names.push(interface.to_owned());
+            }
         }
     }
     names
+}
+
+/// Returns the other process that has attached an interface of a network namespace.
+fn user_of(namespace: u64, name: &str) -> Option<u32> {
+    let end = format!(".{namespace}.undo-{}", file_name(name));
+    let entries = fs::read_dir(FOLDER).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut users = names.filter_map(|found| found.strip_suffix(&end)?.parse::<u32>().ok());
+    users.find(|user| *user != std::process::id() && Path::new(&format!("/proc/{user}")).exists())
+}
+
+/// Returns the flags in a line of `ip link`.
+fn flags(line: &str) -> impl Iterator<Item = &str> {
+    let flags = line.split_once('<').and_then(|(_, rest)| Some(rest.split_once('>')?.0));
+    flags.into_iter().flat_map(|flags| flags.split(','))
 }
 
 fn put_back(journal: &Path, undo: &[Vec<String>]) {

@@ -62,7 +62,7 @@ pub use realtime::{
     cpu_time, end_realtime_priority, lend_realtime_priority, request_realtime_priority, set_min_timer_slack,
 };
 pub use rustix::thread::CapabilitySet;
-pub use setup::{Setup, SetupError};
+pub use setup::{Setup, SetupError, tun_help};
 pub use tap::Tap;
 pub use tcp_diag::{TcpConnection, TcpDiag};
 pub use terminal::terminal_size;

@@ -17,13 +17,16 @@ pub enum SetupError {
     )]
     RootNotMounted,
     /// No TUN device can be created.
-    #[error("no TUN device can be made: {0}; is the `tun` kernel module there (/dev/net/tun)?")]
+    #[error("no TUN device can be made: {0}; help: {help}", help = tun_help(.0))]
     Tun(io::Error),
     /// An interface to be attached is not there.
     #[error(
         "no network interface is called \"{0}\"; help: `ip link` lists them, and PARENT.NUMBER makes a VLAN of one"
     )]
     NoInterface(String),
+    /// An interface is not fit to be attached.
+    #[error("cannot attach the interface \"{0}\": {1}")]
+    Unfit(String, String),
     /// An interface cannot be attached.
     #[error("cannot attach \"{host}\" to {to}: {why}")]
     Attach {
@@ -61,6 +64,18 @@ pub enum SetupError {
         /// Error of the system.
         error: io::Error,
     },
+}
+
+/// Returns what to do if a TUN device cannot be made.
+pub fn tun_help(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "it needs CAP_NET_ADMIN, which this process does not have: run it as root"
+        }
+        io::ErrorKind::ResourceBusy => "another process has a device of this name",
+        io::ErrorKind::InvalidInput => "expected a name of 1 to 15 bytes",
+        _ => "is the `tun` kernel module there (/dev/net/tun)?",
+    }
 }
 
 /// Settings of a host's interface.

@@ -2,7 +2,7 @@
 //!
 //! A request is `{"set": "link.satellite.delay=300 ms"}`, or `{"set": [...]}` with several that hold from one instant on. Its
 //! answer is `{"ok": true, "at": 12.5, "notes": []}` or `{"error": "..."}`. That of `{"show": "link.satellite"}` has a `value`.
-//! Notes name the directions that have a value of their own, which a link's does not change.
+//! Notes name the directions whose own value a link's has replaced.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -13,7 +13,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use bentpipe_assemble::{Changer, checked};
+use bentpipe_assemble::{Changer, Refused, Settings, checked, set_all};
 use bentpipe_emu::Control;
 use bentpipe_scenario::{Document, Moment, ScenarioError};
 use bentpipe_units::{Span, Time};
@@ -150,7 +150,7 @@ impl Target {
         }
     }
 
-    /// Sets several keys at one instant, all or none. Returns its time, and what it does not change.
+    /// Sets several keys at one instant, all or none. Returns its time, and the values of directions that were replaced.
     fn set<T: AsRef<str>>(&mut self, assignments: &[T]) -> Result<(Span, Vec<String>), String> {
         let parts = assignments.iter().map(|assignment| {
             let parts = assignment.as_ref().split_once('=');
@@ -158,18 +158,12 @@ impl Target {
             Ok((parts.0.trim(), parts.1.trim()))
         });
         let parts = parts.collect::<Result<Vec<(&str, &str)>, String>>()?;
-        let at = self.change(&parts)?;
+        let (at, done) = self.change(&parts)?;
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let room = MAX_MADE.saturating_sub(made.len());
-        made.extend(parts.iter().take(room).map(|(key, value)| Made {
-            at,
-            key: (*key).to_owned(),
-            value: (*value).to_owned(),
-        }));
+        made.extend(done.made.into_iter().take(room).map(|(key, value)| Made { at, key, value }));
         drop(made);
-        let notes =
-            self.whole("").map(|whole| parts.iter().flat_map(|(key, _)| own_values(&whole, key)).collect());
-        Ok((at, notes.unwrap_or_default()))
+        Ok((at, done.notes))
     }
 
     /// Returns the present scenario, defaults too.
@@ -223,15 +217,14 @@ impl Target {
     }
 
     /// Applies changes, and returns their time.
-    fn change(&mut self, parts: &[(&str, &str)]) -> Result<Span, String> {
+    fn change(&mut self, parts: &[(&str, &str)]) -> Result<(Span, Settings), String> {
         self.catch_up()?;
         let refused =
             |key: &str, value: &str, problem: String| format!("cannot set {key} to {value}: {problem}");
         let mut document = self.document.clone();
-        for (key, value) in parts {
-            let placed = document.set(&format!("{key}={value}"));
-            placed.map_err(|refusal| refused(key, value, without_places(&refusal, key)))?;
-        }
+        let settings = set_all(&mut document, parts).map_err(|Refused { key, value, refusal }| {
+            refused(&key, &value, without_places(&refusal, &key))
+        })?;
         let (key, value) = match parts {
             [(key, value)] => ((*key).to_owned(), (*value).to_owned()),
             several => (join(several.iter().map(|part| part.0)), join(several.iter().map(|part| part.1))),
@@ -250,7 +243,7 @@ impl Target {
         let applied = applied.map_err(|_| refused("the emulation did not take it".to_owned()))?;
         let at = applied.map_err(|problem| refused(of_key(&problem.key, &problem.problem, &key)))?;
         (self.document, self.changer) = (document, changer);
-        Ok(at)
+        Ok((at, settings))
     }
 }
 
@@ -263,20 +256,6 @@ fn name_no_channel(link: &mut Value) {
     if let Some(link) = link.as_object_mut().filter(|link| is_empty(link.get("channel"))) {
         link.insert("channel".to_owned(), json!("none"));
     }
-}
-
-/// Returns notes on directions with a value of their own for a link's key.
-fn own_values(whole: &Value, key: &str) -> Vec<String> {
-    let parts: Vec<&str> = key.split('.').collect();
-    let ["link", name, rest @ ..] = &parts[..] else { return Vec::new() };
-    let note = |direction: &&str| {
-        let first = whole["link"][*name].get(*direction)?;
-        let found = rest.iter().try_fold(first, |value, part| value.get(*part));
-        let own = found.filter(|value| !value.is_null() && !rest.is_empty())?;
-        let key = format!("link.{name}.{direction}.{}", rest.join("."));
-        Some(format!("{key} is not changed, as the direction has its own: {own}"))
-    };
-    ["forward", "return"].iter().filter_map(note).collect()
 }
 
 fn join<'a>(texts: impl Iterator<Item = &'a str>) -> String {
@@ -297,7 +276,7 @@ fn of_key(key: &str, problem: &str, asked: &str) -> String {
 
 /// Changes keys of an emulation that runs, all at one instant or none of them. `emulation` is its process, if several run.
 ///
-/// Returns notes on what does not follow.
+/// Returns notes on values of directions that were replaced.
 ///
 /// # Errors
 /// Returns an error if none runs, or it refuses a change.
@@ -355,21 +334,6 @@ fn find(emulation: Option<u32>) -> Result<PathBuf, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_direction_with_its_own_value_is_named() {
-        let whole = json!({ "link": {
-            "sat": { "channel": "none", "forward": { "channel": { "kind": "packet-errors", "loss": 0.1 } } },
-            "lan": { "return": {} },
-        } });
-        let notes = own_values(&whole, "link.sat.channel");
-        let said = r#"link.sat.forward.channel is not changed, as the direction has its own: {"kind":"packet-errors","loss":0.1}"#;
-        assert_eq!(notes, [said]);
-        assert_eq!(own_values(&whole, "link.sat.channel.loss").len(), 1);
-        for key in ["link.sat.forward.channel", "link.lan.channel", "link.sat", "flow.a.active"] {
-            assert!(own_values(&whole, key).is_empty(), "{key}");
-        }
-    }
 
     #[test]
     fn a_link_without_faults_has_the_channel_none() {

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use bentpipe_emu::SetupError;
 use bentpipe_lab::video::Finish;
 use bentpipe_record::Measure;
 use bentpipe_scenario::{Application, Copies, Document, Flow, Ip, RealTraffic, Scenario, copies};
@@ -21,7 +22,7 @@ use bentpipe_units::{Bytes, Rate, Span};
 
 use crate::Error;
 use crate::hosts::Hosts;
-use crate::programs::{CHECK_INTERVAL, Started};
+use crate::programs::{CHECK_INTERVAL, Started, require};
 
 mod calls;
 mod figures;
@@ -103,6 +104,15 @@ impl Kind {
     fn is_counted_at_server(self) -> bool {
         matches!(self, Kind::Voice | Kind::Calls)
     }
+
+    /// Returns an error with the Debian package of a program that is not there.
+    fn require(self) -> Result<(), SetupError> {
+        match self {
+            Kind::Tcp | Kind::Udp => require("iperf3", "iperf3"),
+            Kind::Ping => require("ping", "iputils-ping"),
+            Kind::Bundles | Kind::Voice | Kind::Calls => Ok(()),
+        }
+    }
 }
 
 /// Program of a flow without its hosts.
@@ -179,6 +189,7 @@ impl FlowPrograms {
                 Err(why) => notices.push(left_out(&name, &why)),
             }
         }
+        all.iter().try_for_each(|program| program.kind.require())?;
         let lasting = |span: Span| Duration::from_nanos(span.as_nanos());
         Ok(FlowPrograms {
             roles,

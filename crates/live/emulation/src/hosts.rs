@@ -28,6 +28,8 @@ struct Host {
     /// Names of the devices; the devices are moved to the driver.
     names: Vec<String>,
     devices: Vec<(ElementId, Device)>,
+    /// Remark for the user.
+    notice: Option<String>,
 }
 
 /// Host in a network namespace.
@@ -82,6 +84,11 @@ impl Hosts {
             Err(error) => format!("TCP buffers of the kernel stay as they are, for a path of {bdp}: {error}"),
         };
         Ok((Hosts { hosts }, text))
+    }
+
+    /// Returns remarks for the user.
+    pub(crate) fn notices(&self) -> impl Iterator<Item = String> {
+        self.hosts.iter().filter_map(|host| host.notice.clone())
     }
 
     /// Moves the devices to a driver.
@@ -235,7 +242,7 @@ fn create(host: &RealHost, attachment: Option<&Attachment>) -> Result<Host, Setu
         namespace.forward_packets()?;
     }
     let place = Place::Namespace(namespace);
-    Ok(Host { name: host.name.clone(), addresses: host.addresses, place, names, devices })
+    Ok(Host { name: host.name.clone(), addresses: host.addresses, place, names, devices, notice: None })
 }
 
 /// Attaches an interface of this machine in the place of a host with one link.
@@ -246,6 +253,13 @@ fn at_interface(host: &RealHost, name: &str, dhcp: bool) -> Result<Host, SetupEr
         return Err(refused(format!("it has the links {}: expected a host with one", links.join(", "))));
     };
     let attached = Attached::take(name)?;
+    let own = attached.addresses();
+    let notice = (!own.is_empty()).then(|| {
+        format!(
+            "{name} has addresses of this machine ({}), which answers there as well: expected an interface without",
+            own.join(", ")
+        )
+    });
     let (mtu, most) = (interface.mtu.get(), u64::from(attached.mtu_bytes()?));
     if mtu > most {
         let why = format!(
@@ -264,6 +278,7 @@ fn at_interface(host: &RealHost, name: &str, dhcp: bool) -> Result<Host, SetupEr
         addresses: host.addresses,
         names: vec![name.to_owned()],
         devices: vec![(interface.gate, Device::Tap(tap))],
+        notice,
         place: Place::Interface(attached),
     })
 }

@@ -77,6 +77,7 @@ struct Emulation<'a> {
 
 impl Emulation<'_> {
     fn run(&self) -> Result<String, String> {
+        crate::programs::require("iperf3", "iperf3").map_err(|error| error.to_string())?;
         let transfer = self.transfer;
         let (plan, emulated, flow) = self.emulated()?;
         let (mut hosts, _) =

@@ -1,13 +1,14 @@
 //! Programs inside an emulation: one that determines its duration, and others in the background.
 
 use std::io;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use bentpipe_emu::SetupError;
 use bentpipe_units::Span;
 
 use crate::Error;
@@ -55,8 +56,9 @@ impl Programs {
     /// Returns an error if a host is not real, or a background program is not HOST=COMMAND.
     pub(crate) fn new(settings: &ProgramSettings, hosts: &Hosts) -> Result<Programs, Error> {
         let main = settings.command.split_first().map(|(program, args)| {
-            let mut command = hosts.command(settings.on.as_deref(), program)?;
-            command.args(args);
+            // The shell exits with 127 where the program is missing, and is replaced by it otherwise.
+            let mut command = hosts.command(settings.on.as_deref(), "sh")?;
+            command.args(["-c", "exec \"$0\" \"$@\"", program]).args(args);
             Ok::<_, String>((program.clone(), command))
         });
         let background = settings.background.iter().map(|assignment| background(assignment, hosts));
@@ -91,6 +93,13 @@ fn background(assignment: &str, hosts: &Hosts) -> Result<(String, Command), Stri
     let mut shell = hosts.command(Some(host), "sh")?;
     shell.args(["-c", command]).stdin(Stdio::null()).process_group(0);
     Ok((command.to_owned(), shell))
+}
+
+/// Returns an error with the Debian package of a program that is not there.
+pub(crate) fn require(program: &'static str, package: &'static str) -> Result<(), SetupError> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    if is_there { Ok(()) } else { Err(SetupError::Missing { program, package }) }
 }
 
 /// Programs that run.
@@ -166,11 +175,38 @@ impl Running {
     }
 }
 
-/// Returns a child's exit code once it has ended; 1 if a signal ended it.
+/// Returns a child's exit code once it has ended.
+///
+/// As in a shell, it is 128 and the number of a signal that ended it.
 fn code(child: &mut Child) -> Option<u8> {
     match child.try_wait() {
         Ok(None) => None,
-        Ok(Some(status)) => Some(status.code().map_or(1, |code| code as u8)),
+        Ok(Some(status)) => {
+            let of_signal = status.signal().map_or(1, |signal| 128 + signal);
+            Some(status.code().unwrap_or(of_signal) as u8)
+        }
         Err(_) => Some(1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_program_is_named_with_its_package() {
+        assert!(require("sh", "dash").is_ok());
+        let problem = require("iperf3-of-no-folder", "iperf3").expect_err("missing").to_string();
+        assert!(problem.contains("install the package `iperf3`"), "{problem}");
+    }
+
+    #[test]
+    fn exit_codes_are_those_of_a_shell() {
+        for (script, expected) in [("exit 3", 3), ("kill -KILL $$", 137), ("exec /nowhere/program", 127)] {
+            let mut child =
+                Command::new("sh").args(["-c", script]).stderr(Stdio::null()).spawn().expect("sh");
+            let _ = child.wait();
+            assert_eq!(code(&mut child), Some(expected), "{script}");
+        }
     }
 }

@@ -130,6 +130,7 @@ impl Emulation<'_> {
         let (hosts, buffers) = Hosts::create(&emulated.hosts, self.attachments, emulated.max_bdp)?;
         let mut notices = std::mem::take(&mut emulated.notices);
         notices.push(buffers);
+        notices.extend(hosts.notices());
         let round_trip = emulated.max_round_trip;
         let address = |name: &str| {
             let node = emulated.scenario.node.get_index_of(name)?;

@@ -16,12 +16,13 @@ use bentpipe_wire::{bbframe, ethernet, rtp, udp};
 use crate::{Config, Framing, InputConfig, LanKind, Nulls, OutputConfig, Remote};
 
 /// Kinds of traffic that the forecast puts through a real encapsulator. Each is a stream of packets.
-const TRAFFIC: [(&str, Load); 5] = [
-    ("GSM call: 33 B of RTP each 20 ms, IPv4", Load { is_v6: false, has_rtp: true, payload_len: 33 }),
-    ("GSM call: 33 B of RTP each 20 ms, IPv6", Load { is_v6: true, has_rtp: true, payload_len: 33 }),
-    ("G.711 call: 160 B of RTP each 20 ms, IPv4", Load { is_v6: false, has_rtp: true, payload_len: 160 }),
-    ("512 B over UDP, IPv4", Load { is_v6: false, has_rtp: false, payload_len: 512 }),
-    ("1472 B over UDP, IPv4", Load { is_v6: false, has_rtp: false, payload_len: 1472 }),
+const TRAFFIC: [(&str, Load); 6] = [
+    ("GSM call: 33 B of RTP each 20 ms, IPv4", GSM),
+    ("the same, IDs counted on from call to call", Load { shares_ids: true, ..GSM }),
+    ("GSM call: 33 B of RTP each 20 ms, IPv6", Load { is_v6: true, ..GSM }),
+    ("G.711 call: 160 B of RTP each 20 ms, IPv4", Load { payload_len: 160, ..GSM }),
+    ("512 B over UDP, IPv4", Load { has_rtp: false, payload_len: 512, ..GSM }),
+    ("1472 B over UDP, IPv4", Load { has_rtp: false, payload_len: 1472, ..GSM }),
 ];
 
 /// Packets of each stream. Refreshes are among them, as they are in the long run.
@@ -29,11 +30,20 @@ const ROUNDS: u32 = 1700;
 /// Calls at a time, as far as there are contexts for them.
 const CALLS: u32 = 300;
 
+/// Stream of a GSM call.
+const GSM: Load = Load { is_v6: false, has_rtp: true, payload_len: 33, shares_ids: false };
+/// Packets of a call per second.
+const CALL_RATE: f64 = 50.0;
+
 #[derive(Clone, Copy)]
 struct Load {
     is_v6: bool,
     has_rtp: bool,
     payload_len: usize,
+    /// Set if one counter gives the IDs of all streams.
+    ///
+    /// Linux has one for each destination.
+    shares_ids: bool,
 }
 
 impl Load {
@@ -43,8 +53,9 @@ impl Load {
         if self.has_rtp { contexts.clamp(1, CALLS) } else { 1 }
     }
 
-    /// The `n`-th packet of a stream.
-    fn packet(self, stream: u32, n: u32) -> Vec<u8> {
+    /// The `n`-th packet of one of `streams`.
+    fn packet(self, (stream, streams): (u32, u32), n: u32) -> Vec<u8> {
+        let ident = if self.shares_ids { n * streams + stream } else { n } as u16;
         let mut payload = vec![0; self.payload_len + if self.has_rtp { rtp::HEADER_LEN } else { 0 }];
         if self.has_rtp {
             rtp::Repr::new(3, n as u16, n * 160, 0x6265_6e74 + stream).emit(&mut payload);
@@ -61,7 +72,7 @@ impl Load {
         };
         let mut header = ip::Repr::new(src, dst, Protocol::UDP, udp::HEADER_LEN + payload.len());
         if let ip::Repr::V4(v4) = &mut header {
-            v4.ident = n as u16;
+            v4.ident = ident;
         }
         let mut bytes = vec![0; header.buffer_len() + udp::HEADER_LEN];
         header.emit(&mut bytes);
@@ -243,7 +254,7 @@ fn remote_text(config: &Config, remote: &Remote) -> String {
     ];
     let rows = TRAFFIC.iter().filter_map(|&(what, load)| {
         let bytes = carried(config, stream, load)?;
-        let ip_len = load.packet(0, 0).len() as f64;
+        let ip_len = load.packet((0, 1), 0).len() as f64;
         let per_s = config.carrier.rate.map(|rate| rate.as_bps() as f64 / 8.0 / bytes);
         let number =
             |value: Option<f64>| Cell::Number(value.map_or("-".to_owned(), |value| format!("{value:.0}")));
@@ -252,12 +263,19 @@ fn remote_text(config: &Config, remote: &Remote) -> String {
             Cell::Number(format!("{bytes:.1}")),
             Cell::Number(format!("{:.1} %", 100.0 * ip_len / bytes)),
             number(per_s),
-            number(per_s.filter(|_| load.has_rtp).map(|per_s| (per_s / 50.0).floor())),
+            number(per_s.filter(|_| load.has_rtp).map(|per_s| (per_s / CALL_RATE).floor())),
         ])
     });
     let table =
         Table { caption: String::new(), head: head.map(str::to_owned).to_vec(), rows: rows.collect() };
     text.push_str(&table.to_text(false));
+    if config.carrier.rate.is_some() {
+        let _ = writeln!(
+            text,
+            "with that number of streams a packet waits up to {:.0} ms for those of the others, and the packing threshold",
+            1e3 / CALL_RATE
+        );
+    }
     text
 }
 
@@ -273,7 +291,7 @@ fn carried(config: &Config, stream: &dvb::Config, load: Load) -> Option<f64> {
     let (mut bytes, mut field, now) = (0, Vec::new(), Time::ZERO);
     let streams = load.streams(stream);
     for number in 0..streams * ROUNDS {
-        let packet = load.packet(number % streams, number / streams);
+        let packet = load.packet((number % streams, streams), number / streams);
         let pushed = if is_bridge {
             let ethertype = if load.is_v6 { ethernet::EtherType::IPV6 } else { ethernet::EtherType::IPV4 };
             let mut frame = vec![0; ethernet::HEADER_LEN];

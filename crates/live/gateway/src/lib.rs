@@ -39,6 +39,7 @@ mod run;
 pub mod settings;
 mod socket;
 mod statistics;
+mod strays;
 mod tap;
 mod udlr;
 mod view;

@@ -108,6 +108,7 @@ fn site(statistics: &Statistics, rows: &mut Rows<'_>) {
     rows.gauge(&declared::CARRIER_LATENESS_P99_SECONDS, p99);
     rows.gauge(&declared::CARRIER_LATENESS_MAX_SECONDS, max);
     rows.counter(&declared::STRAY_NULLS, strays.nulls);
+    rows.counter(&declared::STRAY_TABLES, strays.tables);
     rows.counter(&declared::UNASSIGNED_PID, strays.unknown);
     rows.counter(&declared::STRAY_MALFORMED, strays.malformed);
     rows.counter(&declared::CAPTURED, statistics.captures.captured);

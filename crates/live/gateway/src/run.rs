@@ -26,7 +26,8 @@ use super::output::{Output, OutputConfig};
 use super::place::OpenError;
 use super::remote::{Piece, Remote};
 use super::routes::{Prefix, Routes};
-use super::statistics::{Journal, LanCounts, RemoteStatistics, Statistics, StrayCounts};
+use super::statistics::{Journal, LanCounts, RemoteStatistics, Statistics};
+use super::strays::Strays;
 use super::tap::{Captures, Point, Tap};
 use super::udlr::{Tunnel, UdlrCounts};
 use bentpipe_emu::privileges::User;
@@ -152,7 +153,7 @@ pub struct Gateway {
     lan_counts: LanCounts,
     /// Time before which the device is not read, because of an error.
     lan_again: Time,
-    strays: StrayCounts,
+    strays: Strays,
     captures: Captures,
     /// Taps of device and inputs.
     lan_tap: Option<Tap>,
@@ -209,7 +210,7 @@ impl Gateway {
             journal: Journal::default(),
             lan_counts: LanCounts::default(),
             lan_again: Time::ZERO,
-            strays: StrayCounts::default(),
+            strays: Strays::default(),
             lan_tap: captures.tap(Point::Lan),
             received_tap: captures.tap(Point::Received),
             captures,
@@ -426,7 +427,8 @@ impl Gateway {
             lateness: [late.quantile(0.5), late.quantile(0.99), late.max()],
             outputs: self.outputs.iter().map(|output| *output.counts()).collect(),
             inputs: self.inputs.iter().map(Input::counts).collect(),
-            strays: self.strays,
+            strays: self.strays.counts,
+            unexpected: self.strays.unexpected().to_vec(),
             captures: self.captures.counts(),
             cpu: cpu_time(),
             anomalies: self.journal.take(|remote| names.get(remote).copied().unwrap_or_default().to_owned()),
@@ -604,7 +606,7 @@ struct Arrival<'a> {
     owners: &'a [Owner],
     lan: &'a mut Lan,
     lan_counts: &'a mut LanCounts,
-    strays: &'a mut StrayCounts,
+    strays: &'a mut Strays,
     routes: &'a Routes,
     stations: &'a mut Stations,
     journal: &'a mut Journal,
@@ -620,7 +622,7 @@ impl Arrival<'_> {
         }
         let pid = u16::from_be_bytes([packet[1] & 0x1f, packet[2]]);
         if pid == Pid::NULL.number() {
-            self.strays.nulls += 1;
+            self.strays.counts.nulls += 1;
         } else {
             self.piece(pid, Piece::Packet(packet));
         }
@@ -638,14 +640,16 @@ impl Arrival<'_> {
             Some((repr, field)) if repr.stream == Stream::Continuous => {
                 self.piece(repr.input.unwrap_or(0).into(), Piece::Field(field));
             }
-            _ => self.strays.malformed += 1,
+            _ => self.strays.counts.malformed += 1,
         }
     }
 
     fn piece(&mut self, pid: u16, piece: Piece<'_>) {
         let Some((site, n)) = self.owners[usize::from(pid)] else {
-            self.strays.unknown += 1;
-            return;
+            return match piece {
+                Piece::Packet(packet) => self.strays.note_packet(pid, packet),
+                Piece::Field(_) => self.strays.note(pid),
+            };
         };
         let site = usize::from(site);
         let Arrival { now, remotes, devices, lan, lan_counts, routes, stations, journal, taps, .. } = self;

@@ -24,6 +24,8 @@ pub struct Statistics {
     pub inputs: Vec<input::Counts>,
     /// TS packets or BBFRAMEs of no remote site.
     pub strays: StrayCounts,
+    /// PIDs or input streams without a receiver, in the order in which they came.
+    pub unexpected: Vec<u16>,
     /// Each remote site.
     pub remotes: Vec<RemoteStatistics>,
     /// Captures.
@@ -70,6 +72,8 @@ pub struct LanCounts {
 pub struct StrayCounts {
     /// NULL packets.
     pub nulls: u64,
+    /// TS packets with tables.
+    pub tables: u64,
     /// TS packets or BBFRAMEs of PIDs or input streams without a receiver.
     pub unknown: u64,
     /// BBFRAMEs or mode adaptation headers that cannot be parsed.

@@ -32,9 +32,9 @@ pub struct Figures {
     pub present: u64,
     /// Maximum of present connections.
     pub peak: u64,
-    /// Bytes passed on to the satellite.
+    /// Bytes that receivers towards the satellite have acknowledged.
     pub to_satellite: u64,
-    /// Bytes passed on to the ground.
+    /// Bytes that receivers towards the ground have acknowledged.
     pub to_ground: u64,
     /// Bytes acknowledged to their sender and lost, when connections broke or were cut.
     pub lost: u64,

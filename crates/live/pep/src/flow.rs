@@ -176,12 +176,22 @@ impl Flow {
         Ok(has_arrived)
     }
 
+    /// Returns the bytes that the receiver has acknowledged.
+    pub(crate) fn delivered(&self, to: &Socket) -> u64 {
+        self.moved - self.unsent(to)
+    }
+
+    /// Returns the bytes written that the receiver has not acknowledged.
+    fn unsent(&self, to: &Socket) -> u64 {
+        // An end that was sent counts as a byte.
+        let unsent = unacknowledged(to).unwrap_or(0).saturating_sub(self.is_shut.into());
+        unsent.min(self.moved)
+    }
+
     /// Returns the bytes acknowledged to the sender and not acknowledged by the receiver.
     pub(crate) fn held(&self, from: &Socket, to: &Socket) -> u64 {
         let unread = if self.is_read_out { 0 } else { ioctl_fionread(from).unwrap_or(0) };
-        // An end that was sent counts as a byte.
-        let unsent = unacknowledged(to).unwrap_or(0).saturating_sub(self.is_shut.into());
-        unread + self.waiting() as u64 + unsent.min(self.moved)
+        unread + self.waiting() as u64 + self.unsent(to)
     }
 }
 
@@ -309,6 +319,29 @@ mod tests {
             assert_eq!(urgent_byte(&path.receiver).ok(), Some(b'2'), "{address}");
             assert_eq!(path.finish(), b"abc", "{address}");
         }
+    }
+
+    #[test]
+    fn what_the_kernel_has_only_queued_is_not_delivered() {
+        let mut path = Path::new(BOTH[0]);
+        path.sender.set_nonblocking(true).expect("set");
+        // The receiver reads nothing: its buffer fills up, then that of the flow's socket.
+        let (started, mut sent) = (Instant::now(), 0);
+        while path.flow.waiting() == 0 && started.elapsed() < Duration::from_secs(10) {
+            sent += path.sender.write(&[0; 1 << 16]).unwrap_or(0) as u64;
+            path.flow.run(&path.from, &path.to, &path.pipe).expect("it moves");
+        }
+        let at_receiver = || ioctl_fionread(&path.receiver).expect("a socket");
+        let delivered = || path.flow.delivered(&path.to);
+        while delivered() != at_receiver() && started.elapsed() < Duration::from_secs(10) {
+            std::thread::yield_now();
+        }
+        assert_eq!(delivered(), at_receiver());
+        assert!(delivered() < path.flow.moved, "{} B are queued", path.flow.moved);
+        let unread =
+            ioctl_fionread(&path.from).expect("a socket") + unacknowledged(&path.sender).expect("TCP");
+        let held = path.flow.held(&path.from, &path.to);
+        assert!((delivered() + held..=delivered() + held + unread).contains(&sent), "{sent} B in all");
     }
 
     #[test]

@@ -111,9 +111,12 @@ impl Pair {
         self.flows[0].held(client, server) + self.flows[1].held(server, client)
     }
 
-    /// Returns the bytes passed on, towards the satellite and towards the ground.
-    pub(crate) fn passed(&self) -> [u64; 2] {
-        let [from_client, from_server] = [self.flows[0].moved, self.flows[1].moved];
+    /// Returns the bytes delivered, towards the satellite and towards the ground.
+    ///
+    /// Those are acknowledged: what the kernel has queued is held, and may be lost.
+    pub(crate) fn delivered(&self) -> [u64; 2] {
+        let [from_client, from_server] =
+            [self.flows[0].delivered(&self.server), self.flows[1].delivered(&self.client)];
         match self.side {
             Side::Ground => [from_client, from_server],
             Side::Satellite => [from_server, from_client],

@@ -114,7 +114,7 @@ impl SocketProxy {
         let mut figures = self.figures;
         figures.present = self.table.len() as u64;
         for (_, pair) in self.table.iter() {
-            let [to_satellite, to_ground] = pair.passed();
+            let [to_satellite, to_ground] = pair.delivered();
             figures.to_satellite += to_satellite;
             figures.to_ground += to_ground;
             figures.held += pair.held();
@@ -255,7 +255,7 @@ impl SocketProxy {
     /// Closes both sockets. Those that have not ended are reset.
     fn remove(&mut self, place: Place) {
         let Some(pair) = self.table.remove(place) else { return };
-        let [to_satellite, to_ground] = pair.passed();
+        let [to_satellite, to_ground] = pair.delivered();
         self.figures.to_satellite += to_satellite;
         self.figures.to_ground += to_ground;
         self.figures.lost += pair.held();

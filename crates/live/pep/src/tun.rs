@@ -149,7 +149,7 @@ fn device(name: &str) -> Result<Tun, String> {
         let help = match error.kind() {
             // The process that holds it may be in another network namespace.
             std::io::ErrorKind::ResourceBusy => "another process has it. Choose another --port",
-            _ => "run it as root, with the `tun` module loaded",
+            _ => bentpipe_emu::tun_help(&error),
         };
         format!("the TUN device {name} cannot be made: {error}; help: {help}")
     })?;

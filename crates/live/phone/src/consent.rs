@@ -68,6 +68,8 @@ pub(crate) struct Consents {
     pub(crate) withheld: u64,
     /// Calls ended as the peer sent nothing.
     pub(crate) ended: u64,
+    /// Calls ended as the peer had closed its port, among those.
+    pub(crate) ended_closed: u64,
 }
 
 impl Consents {
@@ -135,6 +137,7 @@ impl Consents {
         for peer in self.peers.values_mut().filter(|peer| !peer.is_over && peer.is_lost(now)) {
             calls.push(peer.call);
             peer.is_over = true;
+            self.ended_closed += u64::from(peer.is_refused);
         }
         self.ended += calls.len() as u64;
         calls

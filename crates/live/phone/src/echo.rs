@@ -14,11 +14,28 @@ pub(crate) struct Returned {
     span: u64,
     highest: u16,
     packets: u64,
+    /// Packets of the same stream that are the other side's own.
+    others: u64,
 }
 
 impl Returned {
     pub(crate) fn note(&mut self, seq: u16) {
         self.packets += 1;
+        self.extend(seq);
+    }
+
+    /// Notes a packet of the same stream that the other side made. Its number is not missing.
+    pub(crate) fn note_other(&mut self, seq: u16) {
+        self.others += 1;
+        self.extend(seq);
+    }
+
+    /// Returns `true` if a packet came back.
+    pub(crate) fn is_some(&self) -> bool {
+        self.packets > 0
+    }
+
+    fn extend(&mut self, seq: u16) {
         if self.first.is_none() {
             (self.first, self.highest) = (Some(seq), seq);
             return;
@@ -32,7 +49,7 @@ impl Returned {
     /// Returns the numbers that are missing between the first and the last.
     fn lost(&self) -> u64 {
         let expected = if self.first.is_some() { self.span + 1 } else { 0 };
-        expected.saturating_sub(self.packets)
+        expected.saturating_sub(self.packets + self.others)
     }
 }
 
@@ -56,7 +73,7 @@ impl Echo {
     /// Adds the packets of a line whose call is over.
     pub(crate) fn add(&mut self, of: &Returned) {
         self.packets += of.packets;
-        self.lost += of.lost();
+        self.lost += if of.is_some() { of.lost() } else { 0 };
     }
 
     /// Notes the time since a packet was sent.
@@ -83,6 +100,17 @@ mod tests {
         echo.add(&Returned::default());
         // Numbers 0, 3 and 4.
         assert_eq!((echo.packets, echo.lost, echo.round_trip_ms()), (5, 3, None));
+        // Numbers of the other side's own packets are not missing.
+        let mut mixed = Returned::default();
+        mixed.note_other(1);
+        mixed.note(2);
+        mixed.note(4);
+        echo.add(&mixed);
+        let mut own = Returned::default();
+        own.note_other(1);
+        own.note_other(3);
+        echo.add(&own);
+        assert_eq!((echo.packets, echo.lost), (7, 4));
         echo.note(Span::from_millis(540));
         assert!(echo.round_trip_ms().is_some_and(|ms| (ms - 540.0).abs() < 1.0));
     }

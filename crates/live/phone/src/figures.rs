@@ -138,6 +138,8 @@ fn reason(failure: Failure) -> String {
     match failure {
         Failure::Status(status) => format!("{status} {}", bentpipe_signalling::sip::reason(status)),
         Failure::TimedOut => "no response (timer B)".into(),
+        Failure::Refused => "connection refused: no program at this port".into(),
+        Failure::Unreachable => "not reachable: no route, or the connection broke".into(),
         Failure::NotAcknowledged => "no ACK".into(),
         Failure::NoCodec => "no codec in common".into(),
         Failure::Encrypted => "SRTP alone was offered".into(),
@@ -147,7 +149,8 @@ fn reason(failure: Failure) -> String {
 }
 
 fn delays(histogram: &Histogram<u64>) -> Value {
-    let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1000.0;
+    let at =
+        |quantile| (!histogram.is_empty()).then(|| histogram.value_at_quantile(quantile) as f64 / 1000.0);
     json!({ "count": histogram.len(), "p50": at(0.5), "p95": at(0.95), "p99": at(0.99), "max": at(1.0) })
 }
 
@@ -161,13 +164,16 @@ fn write_voice(f: &mut fmt::Formatter<'_>, voice: &Value) -> fmt::Result {
         writeln!(f, "lost or late: {:.2} % ({lost} lost, {late} late)", 100.0 * loss)?;
     }
     write_refused(f, &voice["refused"])?;
+    write_silent(f, voice)?;
     write_digits(f, &voice["digits"])?;
     let back = &voice["sent-back"];
     let returned = back["packets"].as_u64().unwrap_or_default();
     if returned > 0 {
-        write!(f, "sent back by the other side: {returned} of these packets, {} missing", back["lost"])?;
+        write!(f, "sent back by the other side: {returned} of the packets sent, {} missing", back["lost"])?;
         match back["round-trip-ms"].as_f64() {
-            Some(ms) => writeln!(f, "; round trip p50 {ms:.1} ms, half of it {:.1} ms", ms / 2.0)?,
+            Some(ms) => {
+                writeln!(f, "; round trip p50 {} ms, half of it {} ms", digits(ms), digits(ms / 2.0))?
+            }
             None => writeln!(f)?,
         }
     }
@@ -177,6 +183,9 @@ fn write_voice(f: &mut fmt::Formatter<'_>, voice: &Value) -> fmt::Result {
             let rating = rating.unwrap_or_default();
             writeln!(f, "mouth to ear: {delay:.1} ms, by clocks {error} ms apart at most{rating}")
         }
+        _ if count("received") > 0.0 && returned > 0 => {
+            writeln!(f, "mouth to ear: not known, as the other side sends back what it gets")
+        }
         _ if count("received") > 0.0 => {
             writeln!(f, "mouth to ear: not known, as the other side's clock is not (--clock-error)")
         }
@@ -184,6 +193,38 @@ fn write_voice(f: &mut fmt::Formatter<'_>, voice: &Value) -> fmt::Result {
             writeln!(f, "mouth to ear: not known, as the other side only sends back what it gets")
         }
         _ => Ok(()),
+    }
+}
+
+/// Writes the calls in which nothing came from the other side.
+fn write_silent(f: &mut fmt::Formatter<'_>, voice: &Value) -> fmt::Result {
+    let count = |key: &str| voice[key].as_u64().unwrap_or_default();
+    let (silent, expected) = (count("calls-without-voice"), count("calls-with-voice-expected"));
+    if silent > 0 {
+        writeln!(f, "no voice came from the other side in {silent} of {}", calls(expected))?;
+    }
+    let closed = count("calls-ended-with-port-closed");
+    let ended = count("calls-ended-without-consent").saturating_sub(closed);
+    if ended > 0 {
+        writeln!(f, "{} ended after 12 s: nothing came from the other side", calls(ended))?;
+    }
+    if closed > 0 {
+        writeln!(f, "{} ended after 2 s: the other side's port of voice is closed", calls(closed))?;
+    }
+    Ok(())
+}
+
+/// Returns a number of calls in words.
+fn calls(count: u64) -> String {
+    if count == 1 { "1 call".to_owned() } else { format!("{count} calls") }
+}
+
+/// Returns a time in milliseconds with at least two digits.
+fn digits(ms: f64) -> String {
+    match ms {
+        10.0.. => format!("{ms:.1}"),
+        1.0.. => format!("{ms:.2}"),
+        _ => format!("{ms:.3}"),
     }
 }
 
@@ -213,14 +254,14 @@ fn write_delays(f: &mut fmt::Formatter<'_>, name: &str, histogram: &Histogram<u6
         return Ok(());
     }
     let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1000.0;
-    let (p50, p95, p99, max) = (at(0.5), at(0.95), at(0.99), at(1.0));
-    writeln!(f, "{name}: p50 {p50:.1} ms, p95 {p95:.1}, p99 {p99:.1}, max {max:.1}")
+    let [p50, p95, p99, max] = [0.5, 0.95, 0.99, 1.0].map(|quantile| digits(at(quantile)));
+    writeln!(f, "{name}: p50 {p50} ms, p95 {p95}, p99 {p99}, max {max}")
 }
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Figures { calls, established, lost, peak, repeated, absorbed, .. } = self;
-        write!(f, "{calls} calls: {established} established, {} failed", self.not_established())?;
+        let Figures { established, lost, peak, repeated, absorbed, .. } = self;
+        write!(f, "{}: {established} established, {} failed", calls(self.calls), self.not_established())?;
         writeln!(
             f,
             "{}",
@@ -234,7 +275,7 @@ impl fmt::Display for Figures {
             writeln!(f, "{} requests refused with 503: no room", self.turned_away)?;
         }
         if self.displaced > 0 {
-            writeln!(f, "{} calls ended for others: their hosts had more", self.displaced)?;
+            writeln!(f, "{} ended for others: their hosts had more", calls(self.displaced))?;
         }
         if repeated + absorbed > 0 {
             writeln!(f, "{repeated} requests sent again, {absorbed} received again")?;

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::ops::AddAssign;
 use std::os::fd::BorrowedFd;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -74,6 +75,8 @@ pub(crate) struct Media {
     changes: u64,
     /// Own packets that came back, of calls that are over and of all.
     echo: Echo,
+    /// Calls that are over, and those of them without voice.
+    expected: Expected,
     digits: String,
     sent_digits: Digits,
     received_digits: Digits,
@@ -93,9 +96,46 @@ struct Leg {
     types: [u8; 2],
     /// Time of sending in the first own packet.
     first_sent_ns: Option<u64>,
+    /// Own packets that came back under their own source.
+    looped: Returned,
+    /// Own packets in a stream of the other side.
     returned: Returned,
+    /// Set once the other side's own voice came.
+    has_voice: bool,
+    /// Set once voice of the other side is expected.
+    is_expected: bool,
     sender: dtmf::Sender,
     receiver: dtmf::Receiver,
+}
+
+/// Calls in which the other side may speak.
+#[derive(Clone, Copy, Debug, Default)]
+struct Expected {
+    calls: u64,
+    /// Calls in which nothing came.
+    silent: u64,
+}
+
+impl AddAssign for Expected {
+    fn add_assign(&mut self, other: Expected) {
+        self.calls += other.calls;
+        self.silent += other.silent;
+    }
+}
+
+impl Leg {
+    /// Notes a packet that the other side made.
+    fn note_own(&mut self, seq: u16) {
+        self.has_voice = true;
+        self.returned.note_other(seq);
+    }
+
+    /// Returns the call, and that nothing came in it.
+    fn silence(&self) -> Expected {
+        let came = self.has_voice || self.looped.is_some() || self.returned.is_some();
+        let calls = u64::from(self.is_expected);
+        Expected { calls, silent: if came { 0 } else { calls } }
+    }
 }
 
 /// Datagram at a line.
@@ -170,6 +210,7 @@ impl Media {
             refused: BTreeMap::new(),
             changes: 0,
             echo: Echo::default(),
+            expected: Expected::default(),
             digits: plan.digits.clone(),
             sent_digits: Digits::default(),
             received_digits: Digits::default(),
@@ -263,10 +304,14 @@ impl Media {
             events: media.events,
             types,
             first_sent_ns: None,
+            looped: Returned::default(),
             returned: Returned::default(),
+            has_voice: false,
+            is_expected: false,
             sender: dtmf::Sender::new(&self.digits),
             receiver: dtmf::Receiver::default(),
         });
+        leg.is_expected |= media.direction.receives() && !waits;
         leg.source.describe(to);
         let is_moved = std::mem::replace(&mut leg.described, to) != to;
         (leg.events, leg.types) = (media.events, types);
@@ -331,7 +376,9 @@ impl Media {
         self.consents.finish(port);
         if let Some(leg) = self.streams.remove(&port) {
             self.changes += leg.source.changes;
+            self.echo.add(&leg.looped);
             self.echo.add(&leg.returned);
+            self.expected += leg.silence();
         }
     }
 
@@ -469,7 +516,8 @@ impl Media {
             if !leg.source.knows(from.ip()) {
                 return Err(Refusal::OtherSource);
             }
-            self.note_returned(port, numbers.seq, returned, at);
+            leg.looped.note(numbers.seq);
+            self.note_returned(returned, at);
             return Ok(());
         }
         let (format, before) = (*marks.settings.format(), leg.source.address());
@@ -477,7 +525,12 @@ impl Media {
         let (ssrc, address) = (leg.source.ssrc(), leg.source.address());
         if returned.is_some() {
             // Another source, with the payload of this side.
-            self.note_returned(port, numbers.seq, returned, at);
+            // It has a number of the other side's stream, whose account is whole with it.
+            leg.returned.note(numbers.seq);
+            if leg.has_voice {
+                lines.receive_event(at, port, (numbers.seq, numbers.timestamp, ssrc));
+            }
+            self.note_returned(returned, at);
         } else if is_event {
             let event = leg.receiver.receive(packet.payload(), packet.timestamp());
             let (digit, duration) = event.ok_or(Refusal::Malformed)?;
@@ -485,6 +538,7 @@ impl Media {
             // Its time stamp is that of the event's beginning.
             let step = format.ticks(marks.settings.interval()) as u32;
             let since = u32::from(duration).saturating_sub(step);
+            leg.note_own(numbers.seq);
             lines.receive_event(at, port, (numbers.seq, numbers.timestamp.wrapping_add(since), ssrc));
         } else {
             renumber(&mut bytes, numbers, ssrc);
@@ -493,18 +547,18 @@ impl Media {
             if !lines.receive(at, to, port, &bytes) {
                 return Err(Refusal::PayloadType);
             }
+            leg.note_own(numbers.seq);
             of.into_iter().for_each(|of| self.clocks[of as usize] += 1);
         }
         address.filter(|_| address != before).into_iter().for_each(|from| self.send_back(port, from));
         Ok(())
     }
 
-    /// Notes a packet of this side that came back, with the time of its sending.
-    fn note_returned(&mut self, port: u16, seq: u16, sent_ns: Option<u64>, at: Time) {
+    /// Notes the time of sending of a packet of this side that came back.
+    fn note_returned(&mut self, sent_ns: Option<u64>, at: Time) {
         if let Some(sent) = sent_ns.map(|sent_ns| self.marks.time(sent_ns)) {
             self.echo.note(at.since(sent));
         }
-        self.streams.get_mut(&port).into_iter().for_each(|leg| leg.returned.note(seq));
     }
 
     /// Returns the figures of all calls, as a simulation has them.
@@ -521,9 +575,11 @@ impl Media {
         };
         let of = |name: &str| found.0.get(name).copied().filter(|value| value.is_finite());
         let known = |name: &str| of(name).filter(|_| error.is_some());
-        let (mut echo, mut changes) = (self.echo.clone(), self.changes);
+        let (mut echo, mut changes, mut expected) = (self.echo.clone(), self.changes, self.expected);
         for leg in self.streams.values() {
+            echo.add(&leg.looped);
             echo.add(&leg.returned);
+            expected += leg.silence();
             changes += leg.source.changes;
         }
         let outcomes = self.lines.outcomes();
@@ -542,6 +598,8 @@ impl Media {
             "clock-error-ms": error.map(|error| error.as_secs_f64() * 1e3),
             "packets-of-unknown-clocks": unknown, "unsent": self.unsent,
             "withheld": self.consents.withheld, "calls-ended-without-consent": self.consents.ended,
+            "calls-with-voice-expected": expected.calls, "calls-without-voice": expected.silent,
+            "calls-ended-with-port-closed": self.consents.ended_closed,
         })
     }
 }

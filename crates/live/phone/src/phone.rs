@@ -194,7 +194,7 @@ impl Phone {
             match arrival {
                 Arrival::Datagram(from, bytes) => self.agent.receive(now, from, &bytes),
                 Arrival::Message(from, message) => self.agent.receive_message(now, from, message),
-                Arrival::Lost(peer) => self.agent.unreachable(now, peer),
+                Arrival::Lost(peer, is_refused) => self.agent.unreachable(now, peer, is_refused),
             }
         }
         let now = self.now();
@@ -222,9 +222,9 @@ impl Phone {
     /// Sends all messages of the agent, and the voice that is due.
     pub fn flush(&mut self) {
         while let Some(transmit) = self.agent.poll_transmit() {
-            if let Err(peer) = self.sockets.send(&transmit) {
+            if let Err((peer, is_refused)) = self.sockets.send(&transmit) {
                 let now = self.now();
-                self.agent.unreachable(now, peer);
+                self.agent.unreachable(now, peer, is_refused);
             }
         }
         let now = self.now();

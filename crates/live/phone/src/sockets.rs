@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use bentpipe_emu::datagrams::{refusals, report_refusals};
 use bentpipe_emu::{shares, streams};
 use bentpipe_signalling::sip::{Framer, Malformed, Message, Transport};
 use bentpipe_signalling::transaction::{Peer, Transmit};
@@ -33,8 +34,8 @@ pub(crate) enum Arrival {
     Datagram(Peer, Vec<u8>),
     /// Message of a connection, or the defect found in its place.
     Message(Peer, Result<Message, Box<Malformed>>),
-    /// Connection that ended or could not be made.
-    Lost(Peer),
+    /// Peer that cannot be reached, or whose connection ended. Set if its port is closed.
+    Lost(Peer, bool),
 }
 
 struct Connection {
@@ -74,6 +75,7 @@ impl Sockets {
         let _ = (socket.set_recv_buffer_size(BUFFER), socket.set_send_buffer_size(BUFFER));
         socket.bind(&SockAddr::from(local))?;
         let udp = UdpSocket::from(socket);
+        report_refusals(&udp, local.is_ipv6())?;
         udp.set_nonblocking(true)?;
         listener.set_nonblocking(true)?;
         Ok(Sockets {
@@ -118,16 +120,22 @@ impl Sockets {
         [self.udp.as_fd(), self.listener.as_fd()].into_iter().chain(connections)
     }
 
-    /// Sends a message. Returns the peer if it cannot be reached.
-    pub(crate) fn send(&mut self, transmit: &Transmit) -> Result<(), Peer> {
+    /// Sends a message. Returns the peer if it cannot be reached, with `true` if its port is closed.
+    pub(crate) fn send(&mut self, transmit: &Transmit) -> Result<(), (Peer, bool)> {
         match transmit.to.transport {
             Transport::Udp => {
                 // A datagram that the kernel has no room for is lost, as on any path.
-                self.refused += u64::from(self.udp.send_to(&transmit.bytes, transmit.to.address).is_err());
+                self.refused += u64::from(self.send_datagram(transmit).is_err());
                 Ok(())
             }
-            Transport::Tcp => self.send_stream(transmit).map_err(|_| transmit.to),
+            Transport::Tcp => self.send_stream(transmit).map_err(|error| (transmit.to, is_refusal(&error))),
         }
+    }
+
+    /// Sends a datagram. The refusal of an earlier one is the error of this one, which is then sent again.
+    fn send_datagram(&self, transmit: &Transmit) -> io::Result<usize> {
+        let send = || self.udp.send_to(&transmit.bytes, transmit.to.address);
+        send().or_else(|error| if is_refusal(&error) { send() } else { Err(error) })
     }
 
     fn send_stream(&mut self, transmit: &Transmit) -> io::Result<()> {
@@ -176,7 +184,11 @@ impl Sockets {
     pub(crate) fn take(&mut self) -> Vec<Arrival> {
         let mut arrivals = vec![];
         for _ in 0..BATCH {
-            let Ok((len, address)) = self.udp.recv_from(&mut self.buffer) else { break };
+            let (len, address) = match self.udp.recv_from(&mut self.buffer) {
+                Ok(received) => received,
+                Err(error) if is_refusal(&error) => continue,
+                Err(_) => break,
+            };
             let peer = Peer { transport: Transport::Udp, address };
             arrivals.push(Arrival::Datagram(peer, self.buffer[..len].to_vec()));
         }
@@ -184,7 +196,10 @@ impl Sockets {
             let Ok((stream, address)) = self.listener.accept() else { break };
             self.refused += u64::from(self.insert(address, stream, true).is_err());
         }
-        arrivals.extend(self.lost.drain(..).map(Arrival::Lost));
+        let refused = refusals(&self.udp).into_iter();
+        let refused = refused.map(|address| Peer { transport: Transport::Udp, address });
+        arrivals.extend(refused.map(|peer| Arrival::Lost(peer, true)));
+        arrivals.extend(self.lost.drain(..).map(|peer| Arrival::Lost(peer, false)));
         self.take_streams(&mut arrivals);
         arrivals
     }
@@ -195,13 +210,15 @@ impl Sockets {
         for address in addresses {
             let Some(connection) = self.connections.get_mut(&address) else { continue };
             let peer = Peer { transport: Transport::Tcp, address };
-            let is_open = connection.flush().is_ok() && connection.read(&mut self.buffer);
+            let result = connection.flush().and_then(|()| connection.read(&mut self.buffer));
+            let is_refused = result.as_ref().is_err_and(is_refusal);
+            let is_open = result.unwrap_or(false);
             while let Some(message) = connection.framer.next_message() {
                 arrivals.push(Arrival::Message(peer, message));
             }
             if !is_open || connection.framer.is_broken() {
                 self.connections.remove(&address);
-                arrivals.push(Arrival::Lost(peer));
+                arrivals.push(Arrival::Lost(peer, is_refused));
             }
         }
     }
@@ -215,6 +232,11 @@ fn connect(address: SocketAddr) -> io::Result<TcpStream> {
         Err(error) if !is_pending(&error) => Err(error),
         _ => Ok(socket.into()),
     }
+}
+
+/// Returns `true` if the error says that the peer's port is closed.
+fn is_refusal(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::ConnectionRefused
 }
 
 /// Returns `true` if the error says that a connection is being made.
@@ -240,19 +262,17 @@ impl Connection {
     }
 
     /// Returns `true` if the connection is open, after reading one buffer of bytes.
-    fn read(&mut self, buffer: &mut [u8]) -> bool {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<bool> {
         match self.stream.read(buffer) {
-            Ok(0) => false,
+            Ok(0) => Ok(false),
             Ok(len) => {
                 self.framer.push(&buffer[..len]);
-                true
+                Ok(true)
             }
-            Err(error) => {
-                matches!(
-                    error.kind(),
-                    ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::NotConnected
-                )
-            }
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::NotConnected => Ok(true),
+                _ => Err(error),
+            },
         }
     }
 }

@@ -239,6 +239,71 @@ fn own_packets_that_come_back_are_no_speech_of_the_other_side() {
     }
 }
 
+/// Every fifth packet of its stream is the other side's own; none is lost.
+#[test]
+fn a_stream_of_own_packets_and_others_has_all_its_numbers() {
+    let (_, voice) = answered(36, |caller| {
+        caller.offer(caller.at(0), "");
+        let (end, mut bytes, mut seq) = (Instant::now() + Duration::from_millis(900), [0; 2000], 700_u16);
+        while Instant::now() < end {
+            let (len, from) = caller.voice[0].recv_from(&mut bytes).expect("voice");
+            bytes[2..4].copy_from_slice(&seq.to_be_bytes());
+            bytes[11] ^= 1;
+            if seq.is_multiple_of(5) {
+                bytes[rtp::HEADER_LEN..len].fill(0xd5);
+            }
+            seq += 1;
+            caller.voice[0].send_to(&bytes[..len], from).expect("sent");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    });
+    let back = count(&voice, &["sent-back", "packets"]);
+    assert!(back >= 25 && count(&voice, &["received"]) >= 30, "{voice}");
+    assert_eq!((count(&voice, &["lost"]), count(&voice, &["sent-back", "lost"])), (0, 0), "{voice}");
+    assert!(voice["mouth-to-ear-ms"].is_null() && voice["loss"] == 0.0, "{voice}");
+}
+
+/// A phone whose peer has no program at its port knows at once (RFC 3261 18.4), over UDP and TCP.
+#[test]
+fn a_closed_port_is_a_refused_connection() {
+    for transport in [Transport::Udp, Transport::Tcp] {
+        let (mut caller, _) = phone(37, "");
+        let closed = UdpSocket::bind((host(38), 0)).expect("a socket").local_addr().expect("bound");
+        let dialling = Dialling {
+            target: format!("sip:bob@{closed}").parse().expect("a URI"),
+            peer: Peer { transport, address: closed },
+            calls: 2,
+            interval: Span::from_millis(20),
+            hold: Span::from_millis(100),
+            ring_limit: Span::from_secs(60),
+            capabilities: capabilities(host(37)),
+            duration: None,
+            random: None,
+        };
+        let started = Instant::now();
+        let figures = place(&mut caller, &dialling, &AtomicBool::new(false), |_| {});
+        assert!(started.elapsed() < Duration::from_secs(10), "timer B would end them after 32 s");
+        let reasons: Vec<(&String, &u64)> = figures.failed.iter().collect();
+        assert!(
+            matches!(&reasons[..], [(reason, 2)] if reason.starts_with("connection refused")),
+            "{reasons:?}"
+        );
+    }
+}
+
+/// A call in which nothing came from the other side says so.
+#[test]
+fn a_call_without_voice_of_the_other_side_is_named() {
+    let (figures, voice) = answered(39, |caller| {
+        caller.offer(caller.at(0), "");
+        std::thread::sleep(Duration::from_millis(100));
+    });
+    assert_eq!(count(&voice, &["calls-without-voice"]), 1, "{voice}");
+    let shown = figures.to_string();
+    assert!(shown.contains("no voice came from the other side in 1 of 1 call\n"), "{shown}");
+    assert!(figures.to_json()["post-dial-delay-ms"]["p50"].is_null(), "nothing has no median");
+}
+
 #[test]
 fn digits_are_dialled_in_the_voice_of_a_call() {
     let ((mut caller, _), (mut callee, address)) = (phone(32, "12#A"), phone(33, ""));

@@ -16,7 +16,7 @@ pub fn sent_text(plan: &Plan, tally: &Tally) -> String {
     }
     let seconds = tally.elapsed.as_secs_f64();
     let mut text =
-        format!("sent {} packets of {} streams in {seconds:.3} s, {each}\n", tally.packets, plan.streams());
+        format!("sent {} packets of {} in {seconds:.3} s, {each}\n", tally.packets, streams(plan.streams()));
     if let (Some(error), refused @ 1..) = (&tally.error, tally.refused) {
         text += &format!("refused by the kernel: {refused} packets ({error})\n");
     }
@@ -81,12 +81,24 @@ fn ms(nanos: Option<f64>) -> String {
     nanos.map_or("-".into(), |nanos| format!("{:.3}", nanos / 1e6))
 }
 
+/// Returns a number of streams in words.
+fn streams(count: impl Into<u64>) -> String {
+    match count.into() {
+        1 => "1 stream".to_owned(),
+        count => format!("{count} streams"),
+    }
+}
+
 fn together(overall: &Overall, error: Span) -> String {
     let seconds = overall.elapsed_ns as f64 / 1e9;
     let share = 100.0 * overall.lost as f64 / overall.expected.max(1) as f64;
     let mut text = format!(
-        "together: {} streams, {} packets in {seconds:.3} s, {} lost ({share:.3} %), {} twice, {} late\n",
-        overall.streams, overall.packets, overall.lost, overall.duplicates, overall.reordered
+        "together: {}, {} packets in {seconds:.3} s, {} lost ({share:.3} %), {} twice, {} late\n",
+        streams(overall.streams),
+        overall.packets,
+        overall.lost,
+        overall.duplicates,
+        overall.reordered
     );
     text += &format!(
         "mean interval {} ms, its deviation {} ms (eqs 6, 7), jitter {} ms (RFC 3550)\n",

@@ -39,6 +39,8 @@ pub enum Anomaly {
     Resynchronised,
     /// ROHC packet that could not be decompressed.
     Decompression(DecompressError),
+    /// ROHC packet at a receiver without a decompressor.
+    NoDecompressor,
 }
 
 impl fmt::Display for Anomaly {
@@ -50,6 +52,7 @@ impl fmt::Display for Anomaly {
             Anomaly::Format => "impossible length, pointer or type",
             Anomaly::Resynchronised => "resynchronised",
             Anomaly::Decompression(error) => return write!(f, "ROHC: {error}"),
+            Anomaly::NoDecompressor => "its packets are ROHC, and this site has no `rohc` for it",
         })
     }
 }
@@ -414,7 +417,7 @@ impl Inner {
     fn decompress(&mut self, now: Time, header: &[u8], rohc: &[u8], sink: &mut impl FnMut(Event<'_>)) {
         let Some(decompressor) = &mut self.decompressor else {
             self.unknown += 1;
-            return;
+            return sink(Event::Anomaly(Anomaly::NoDecompressor));
         };
         self.restored.clear();
         self.restored.extend_from_slice(header);

@@ -258,6 +258,32 @@ fn each_setting_of_the_page_on_netem_is_accepted() {
         accepted += 1;
     }
     assert!(accepted >= 12, "only {accepted} rows");
+    assert_eq!(faults_of(&document), [true, false], "the rows are of one direction");
+    // The way back, as the page has it.
+    let line = page.lines().find(|line| line.starts_with("# bentpipe set ")).expect("a command");
+    let words = line.trim_start_matches("# bentpipe set ").replace('\'', "");
+    let words = words.replace(" link.", "\nlink.");
+    let settings: Vec<(&str, &str)> = words.lines().filter_map(|setting| setting.split_once('=')).collect();
+    assert_eq!(settings.len(), 2, "{words}");
+    let done = crate::set_all(&mut document, &settings).expect("possible");
+    assert_eq!(done.notes.len(), 2, "{:?}", done.notes);
+    let scenario = checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
+    let changes = changer.change(&scenario).unwrap_or_else(|problem| panic!("{problem}"));
+    assert!(!changes.is_empty());
+    for change in changes {
+        change.apply(&mut emulated.built.network).unwrap_or_else(|problem| panic!("{problem}"));
+    }
+    assert_eq!(faults_of(&document), [false; 2], "no loss is left");
+}
+
+/// Returns `true` for each direction of the satellite link with a fault.
+fn faults_of(document: &Document) -> [bool; 2] {
+    let scenario = checked(document).unwrap_or_else(|refusal| panic!("{refusal}"));
+    let link = &scenario.link["satellite"];
+    [&link.forward, &link.reverse].map(|direction| {
+        let channel = direction.channel.as_ref().or(link.channel.as_ref());
+        channel.is_some_and(|channel| !channel.faults().is_empty())
+    })
 }
 
 /// The examples of `bentpipe set --help`.

@@ -11,6 +11,7 @@ use clap::Args;
 
 use super::progress::Progress;
 use super::{INTERRUPTED, write, write_json};
+use crate::common::check_folders;
 use crate::show::{note, out};
 
 #[derive(Debug, Args)]
@@ -65,7 +66,8 @@ fn place(text: &str) -> Result<(Option<IpAddr>, u16), String> {
 /// Receives until the end, prints the figures, and returns the exit code.
 pub(super) fn run(args: &ReceiveArgs, stop: &AtomicBool) -> Result<u8, String> {
     let outputs = [&args.csv, &args.json].into_iter().filter_map(Option::as_deref);
-    check_files(&[], outputs).map_err(|error| error.to_string())?;
+    check_files(&[], outputs.clone()).map_err(|error| error.to_string())?;
+    check_folders(outputs)?;
     let receiver = Receiver::listen(args.at, args.ports, args.streams as usize, args.clock);
     let receiver = receiver.map_err(|error| error.to_string())?;
     let mut receiver = match args.clock_error {

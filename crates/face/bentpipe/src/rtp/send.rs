@@ -12,6 +12,7 @@ use clap::{Args, ValueEnum};
 
 use super::progress::Progress;
 use super::{INTERRUPTED, write_json};
+use crate::common::check_folders;
 use crate::show::{note, out};
 
 #[derive(Debug, Args)]
@@ -138,6 +139,7 @@ enum PhasesName {
 /// Sends until all is sent or `stop` is set, and returns the exit code.
 pub(super) fn run(args: &SendArgs, stop: &AtomicBool) -> Result<u8, String> {
     check_files(&[], args.json.as_deref()).map_err(|error| error.to_string())?;
+    check_folders(args.json.as_deref())?;
     let plan = args.plan()?;
     let streams = if args.by == By::Port { Streams::ByPort } else { Streams::BySsrc };
     let seed = args.seed.unwrap_or_else(any_seed);

@@ -184,11 +184,39 @@ fn a_namespace_takes_a_host_s_place_by_name_and_by_process() {
 }
 
 #[test]
+fn an_interface_is_attached_by_one_emulation_and_its_own_addresses_are_noted() {
+    let Some(lab) = Lab::new("twice") else { return };
+    lab.script("ip -n MACHINE address add 198.51.100.1/24 dev eth1").expect("an address");
+    let arguments = ["--attach", "left=eth1"];
+    let Some(mut running) = Running::start_in(&lab.machine, "first", &arguments) else { return };
+    let (folder, path) = super::rig::scenario("second");
+    let emulate = |more: &[&str]| {
+        let mut program = Command::new("nsenter");
+        program.arg(format!("--net=/run/netns/{}", lab.machine)).arg(env!("CARGO_BIN_EXE_bentpipe"));
+        program.arg("emulate").arg(&path).arg("--quiet").arg("--out").arg(folder.path());
+        let output = program.args(arguments).args(more).output().expect("starts");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, errors) = emulate(&[]);
+    let problem = "cannot attach the interface \"eth1\": another emulation has it, process ";
+    assert!(code != Some(0) && errors.contains(problem), "{errors}");
+    assert_eq!(running.end().0, Some(0));
+    // Free again. A command that SIGKILL ends, and one that is missing, have the exit codes of a shell.
+    for (command, expected) in [("kill -KILL $$", 137), ("exec /nowhere/program", 127)] {
+        let (code, errors) = emulate(&["--on", "second", "--", "sh", "-c", command]);
+        assert_eq!(code, Some(expected), "{errors}");
+        assert!(errors.contains("eth1 has addresses of this machine (198.51.100.1/24)"), "{errors}");
+    }
+    assert_eq!(emulate(&["--on", "second", "--", "/nowhere/program"]).0, Some(127));
+}
+
+#[test]
 fn what_cannot_be_attached_is_refused_and_nothing_stays() {
     let Some(lab) = Lab::new("refused") else { return };
     let before = lab.state();
     for (attach, problem) in [
         ("left=eth9", "no network interface is called \"eth9\""),
+        ("left=lo", "cannot attach the interface \"lo\": no packets come from outside of this machine there"),
         ("left=eth1.5000", "no network interface"),
         ("left=netns:nothing", "no network namespace \"nothing\""),
         ("router=eth1", "not a host: expected one of left, pinged"),

@@ -224,7 +224,7 @@ fn baresip_answers_and_places_calls_by_way_of_kamailio() {
     let mut carol = Process::start(&mut baresip(&folder, port, &["-t", "20"]));
     let words = ["sip:carol@127.0.0.1", "--proxy", &proxy, "--calls", "1", "--hold", "300 ms"];
     let output = call_until_it_succeeds(&words, &credentials);
-    assert!(said(&output, 0).contains("1 calls: 1 established, 0 failed"), "{}", text(&output));
+    assert!(said(&output, 0).contains("1 call: 1 established, 0 failed"), "{}", text(&output));
     carol.end();
     // Now carol calls bob, who hangs up; alice's call before shows that he is registered.
     let own = free_port();

@@ -320,11 +320,11 @@ impl Agent {
         self.agenda.add(call.deadline(), id);
     }
 
-    pub(super) fn on_invite_timeout(&mut self, id: CallId) {
+    pub(super) fn on_invite_timeout(&mut self, id: CallId, failure: Failure) {
         let Some(call) = self.calls.get_mut(&id) else { return };
         let failure = match call.outgoing.take() {
             Some(outgoing) if outgoing.is_cancelled => Failure::Cancelled,
-            Some(_) => Failure::TimedOut,
+            Some(_) => failure,
             None => return,
         };
         if call.is_up {

@@ -126,7 +126,8 @@ impl Agent {
             required.retain(|option| !option.eq_ignore_ascii_case(RELIABLE));
         }
         let has_session = [Method::INVITE, Method::UPDATE, Method::PRACK].contains(&method);
-        let is_sip = matches!(request.uri(), Some(Uri::Sip(_)));
+        // A sips URI asks for TLS on all hops (RFC 3261 26.2.2), which this agent does not have.
+        let is_sip = matches!(request.uri(), Some(Uri::Sip(uri)) if !uri.secure);
         let status = match () {
             () if method.is_known() && !is_sip => 416,
             () if method != Method::CANCEL && !required.is_empty() => 420,

@@ -315,6 +315,26 @@ fn torture_requests_are_answered_as_rfc_4475_has_it() {
     }
 }
 
+/// An agent without TLS takes no call that asks for it (RFC 3261 26.2.2).
+#[test]
+fn a_call_to_a_sips_uri_is_refused() {
+    for (scheme, expected) in [("sips", 416), ("sip", 180)] {
+        let mut agent = agent(CALLEE, 1);
+        let invite = format!(
+            "INVITE {scheme}:bob@192.0.2.1:5080 SIP/2.0\r\nVia: SIP/2.0/UDP 192.0.2.9:5060;branch=z9hG4bKs\r\nMax-Forwards: 70\r\n\
+             From: <sip:a@192.0.2.9>;tag=1\r\nTo: <sip:bob@192.0.2.1>\r\nCall-ID: s\r\nCSeq: 1 INVITE\r\n\
+             Contact: <sip:a@192.0.2.9>\r\nContent-Length: 0\r\n\r\n"
+        );
+        agent.receive(Time::ZERO, udp(9), invite.as_bytes());
+        if let Some(Event::Incoming { call, .. }) = agent.poll_event() {
+            agent.ring(Time::ZERO, call);
+        }
+        let answers = std::iter::from_fn(|| agent.poll_transmit());
+        let statuses = answers.filter_map(|answer| Message::parse(&answer.bytes).ok()?.status());
+        assert_eq!(statuses.last(), Some(expected), "{scheme}");
+    }
+}
+
 #[test]
 fn merged_requests_and_requests_out_of_order_are_refused() {
     let mut net = two(Path::clean(10), 1);

@@ -72,8 +72,15 @@ pub enum Event {
     },
     /// A response without a transaction, such as a 2xx that comes late.
     Stray(Message),
-    /// No final response came (Timers B, C and F), or the peer cannot be reached.
+    /// No final response came (Timers B, C and F).
     TimedOut(ClientId),
+    /// The peer of a client transaction cannot be reached (RFC 3261 18.4).
+    Unreachable {
+        /// Client transaction.
+        client: ClientId,
+        /// Set if the peer's port is closed.
+        is_refused: bool,
+    },
     /// No ACK came for a failure (Timer H).
     NotConfirmed(ServerId),
 }
@@ -472,7 +479,7 @@ impl Stack {
     }
 
     /// Reports that a peer cannot be reached: all its pending requests fail at once.
-    pub fn unreachable(&mut self, peer: Peer) {
+    pub fn unreachable(&mut self, peer: Peer, is_refused: bool) {
         let pending = |entry: &ClientEntry| {
             entry.to == peer
                 && matches!(entry.machine.state(), client::State::Calling | client::State::Proceeding)
@@ -482,7 +489,7 @@ impl Stack {
         failed.sort_unstable();
         for client in failed {
             self.drop_client(client);
-            self.events.push_back(Event::TimedOut(client));
+            self.events.push_back(Event::Unreachable { client, is_refused });
         }
     }
 

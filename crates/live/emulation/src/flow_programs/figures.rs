@@ -147,6 +147,7 @@ fn calls(placed: &str, received: &str) -> Option<Figures> {
         ("calls-established", "count", placed["established"].as_f64()?),
         ("calls-timed-out", "count", timed_out),
         ("calls-failed", "count", all - timed_out - of(&["cut off at the end"])),
+        ("calls-waiting", "count", of(&["cut off at the end"])),
     ];
     for (name, key, quantile) in [
         ("post-dial-p50", "post-dial-delay-ms", "p50"),
@@ -274,6 +275,7 @@ mod tests {
             ("calls-established", "count", 2.0),
             ("calls-timed-out", "count", 1.0),
             ("calls-failed", "count", 1.0),
+            ("calls-waiting", "count", 1.0),
             ("set-up-p50", "s", 0.7),
             ("set-up-p95", "s", 0.9),
             ("voice-loss", "ratio", 0.01),
@@ -284,7 +286,7 @@ mod tests {
         assert_eq!(calls(placed, received), Some(expected));
         // Signalling alone, of which nothing came through.
         let silent = r#"{"calls":1,"established":0,"failed":{}}"#;
-        assert_eq!(calls(silent, "{}").map(|figures| figures.len()), Some(4));
+        assert_eq!(calls(silent, "{}").map(|figures| figures.len()), Some(5));
         assert!(calls("{}", "{}").is_none() && calls(placed, "").is_none());
     }
 

@@ -2,7 +2,7 @@
 
 bentpipe_net::metrics! {
     Counter OUTPUT_SENT = "output-sent", Count, "Datagrams or pieces that went to a receiver";
-    Counter OUTPUT_DROPPED = "output-dropped", Packets, "Datagrams or pieces that a receiver had no room for";
+    Counter OUTPUT_DROPPED = "output-dropped", Packets, "Datagrams or pieces not sent: no room at a receiver, or no way to it";
     Counter OUTPUT_PARITY = "output-parity", Packets, "Parity packets for a receiver";
     Counter OUTPUT_RESTARTS = "output-restarts", Count, "Times that the program was started again";
     Counter INPUT_DATAGRAMS = "input-datagrams", Packets, "Datagrams taken";
@@ -47,7 +47,8 @@ bentpipe_net::metrics! {
     Gauge CARRIER_LATENESS_P99_SECONDS = "carrier-lateness-p99-seconds", Seconds, "Lateness of datagrams: 99th percentile";
     Gauge CARRIER_LATENESS_MAX_SECONDS = "carrier-lateness-max-seconds", Seconds, "Lateness of datagrams: maximum";
     Counter STRAY_NULLS = "stray-nulls", Packets, "NULL packets received";
-    Counter UNASSIGNED_PID = "unassigned-pid", Packets, "TS packets or baseband frames that no remote site sends";
+    Counter STRAY_TABLES = "stray-tables", Packets, "TS packets with tables received";
+    Counter UNASSIGNED_PID = "unassigned-pid", Packets, "TS packets or baseband frames that no remote site sends, tables apart";
     Counter STRAY_MALFORMED = "stray-malformed", Packets, "Baseband frames that cannot be read";
     Counter CAPTURED = "captured", Packets, "Packets captured";
     Counter CAPTURE_MISSED = "capture-missed", Packets, "Packets not captured, as the disk was too slow or full";

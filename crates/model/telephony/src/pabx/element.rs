@@ -676,7 +676,7 @@ fn of_sip(event: Event) -> Option<(Leg, Happened)> {
 fn failed(failure: Failure) -> Happened {
     let (status, cause) = match failure {
         Failure::Status(status) => (status, status.to_string()),
-        Failure::TimedOut => (408, "no response".to_owned()),
+        Failure::TimedOut | Failure::Refused | Failure::Unreachable => (408, "no response".to_owned()),
         Failure::NotAcknowledged | Failure::NoPrack => (408, "answer not acknowledged".to_owned()),
         Failure::NoCodec => (488, "no codec in common".to_owned()),
         Failure::Encrypted => (488, "SRTP alone was offered".to_owned()),
