@@ -354,20 +354,25 @@ fn both_directions_of_a_capture_are_replayed_each_from_its_end() {
         ]);
         writer.write(u64::from(n) * 10_000_000, &packet, 0).expect("written");
     }
-    let flow = "[flow.r]\nfrom = \"server\"\nto = \"client\"\n\
-                traffic = { kind = \"replay\", file = \"both.pcap\", direction = \"both\" }\n";
-    let file = folder.write("both.toml", geo(flow));
-    let document = bentpipe_paths::document(&file).expect("readable");
-    let scenario = checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
-    let mut built = Built::new(&scenario, 1, document.access()).expect("possible");
-    built.network.run_until(at(20));
-    let statements = built.network.close();
-    let delivered = |sender: &str| {
-        statements.iter().find(|statement| *statement.sender == *sender).map(|it| it.account.delivered)
-    };
-    let senders: Vec<_> = statements.iter().map(|it| (it.sender.to_string(), it.account.delivered)).collect();
-    assert_eq!(delivered("flow/r/sender"), Some(30), "{senders:?}");
-    assert!(senders.iter().any(|(sender, count)| sender != "flow/r/sender" && *count == 10), "{senders:?}");
+    // The second half of the capture is behind the stop.
+    for (stop, [there, back]) in [("", [30, 10]), ("stop = \"200 ms\"\n", [15, 5])] {
+        let flow = format!(
+            "[flow.r]\nfrom = \"server\"\nto = \"client\"\n{stop}\
+             traffic = {{ kind = \"replay\", file = \"both.pcap\", direction = \"both\" }}\n"
+        );
+        let file = folder.write("both.toml", geo(&flow));
+        let document = bentpipe_paths::document(&file).expect("readable");
+        let scenario = checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
+        let mut built = Built::new(&scenario, 1, document.access()).expect("possible");
+        built.network.run_until(at(20));
+        let statements = built.network.close();
+        let senders: Vec<_> =
+            statements.iter().map(|it| (it.sender.to_string(), it.account.delivered)).collect();
+        let of = |is_own: bool| {
+            senders.iter().filter(|(sender, _)| (sender == "flow/r/sender") == is_own).map(|(_, n)| *n).max()
+        };
+        assert_eq!([of(true), of(false)], [Some(there), Some(back)], "{stop} {senders:?}");
+    }
 }
 
 #[test]

@@ -41,6 +41,28 @@ fn no_transfer_takes_less_than_the_least() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
+/// An event soon after the end of a transfer below a segment does not count in it.
+#[test]
+fn what_changes_behind_a_short_transfer_is_left_out() {
+    for at in [200, 300, 600, 5000] {
+        let text = format!(
+            "title = \"short\"\nduration = \"12 s\"\n[node.a]\n[node.r]\nkind = \"router\"\n[node.b]\n\
+             [link.k]\nbetween = [\"a\", \"r\"]\nrate = \"100 kbit/s\"\ndelay = \"40 ms\"\n\
+             [link.l]\nbetween = [\"r\", \"b\"]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n\
+             [flow.f]\nfrom = \"a\"\nto = \"b\"\napplication = {{ kind = \"bulk\", size = \"100 B\" }}\n\
+             traffic = {{ kind = \"tcp\", controller = \"cubic\" }}\n\
+             [[event]]\nat = \"{at} ms\"\nset = {{ \"link.l.forward.rate\" = \"50 kbit/s\" }}\n"
+        );
+        let (flow, took) = both(&text, "flow.f.completion");
+        let tcp = flow.tcp.expect("a transfer");
+        let least = tcp.completion.expect("a size").as_secs_f64();
+        let most = tcp.with_slow_start.expect("a goodput").as_bps() as f64;
+        assert!(took >= least && least > 0.9 * took, "{at} ms: {took} for at least {least}");
+        let had = 800.0 / took;
+        assert!(had <= 1.01 * most && most < 1.1 * had, "{at} ms: {had} for {most}");
+    }
+}
+
 /// What has a note gets up to what is forecast, and what has none gets it within a twentieth.
 #[test]
 fn transfers_that_end_early_get_what_is_forecast_or_less_with_a_reason() {

@@ -124,7 +124,7 @@ fn first_plots(blocks: &mut [Block]) -> Option<Block> {
 fn with_meaning(table: Table, point: &PointSummary) -> Table {
     let caption = "Goodput is what arrived for the first time behind the warm-up, over the time from the flow's start to the end of \
                    the run. Of a flow whose data had all been delivered, that ends with its completion; of one that stopped, with its \
-                   last arrival.";
+                   stop or its last arrival, the later.";
     let meaning = table.head.iter().any(|title| title == "goodput").then(|| caption.to_owned());
     let caption = meaning.into_iter().chain(notes(point).into_iter().map(|note| format!("{note}.")));
     Table { caption: caption.collect::<Vec<_>>().join(" "), ..table }

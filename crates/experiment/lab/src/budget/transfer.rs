@@ -199,10 +199,15 @@ struct Ground<'a> {
 
 impl Ground<'_> {
     /// Returns a path with what short packets gain at its start. `start` is `None` if there are many.
-    fn edges(&self, path: Vec<PathState>, start: Option<Span>) -> Edges {
+    ///
+    /// What changes from `until` on, which is counted from the start, does not count.
+    fn edges(&self, path: Vec<PathState>, start: Option<Span>, until: Span) -> Edges {
         let flow = &self.scenario.flow[self.n];
+        let before = until.saturating_sub(Span::from_nanos(1));
         let during = |lasts: Option<Span>| match (start, lasts) {
-            (Some(start), Some(lasts)) => self.states.at(start)..self.states.at(start + lasts) + 1,
+            (Some(start), Some(lasts)) => {
+                self.states.at(start)..self.states.at(start + lasts.min(before)) + 1
+            }
             _ => 0..self.states.len(),
         };
         // That of a receiver has another way in front of it.
@@ -230,12 +235,12 @@ impl Ground<'_> {
         climbs: &mut Climbs,
     ) -> Option<Transfer> {
         let mut during = path.clone();
-        let whole = self.transfer(self.edges(path, start), climbs)?;
+        let whole = self.transfer(self.edges(path, start, Span::MAX), climbs)?;
         let end = whole.takes.filter(|_| whole.changes).map(|takes| takes.mul_f64(1.0 / OF_CHANGES));
         let count = end.map_or(during.len(), |end| during.partition_point(|state| state.from <= end).max(1));
         let Some(next) = during.get(count).map(|state| state.from) else { return Some(whole) };
         during.truncate(count);
-        let without = self.transfer(self.edges(during, start), climbs);
+        let without = self.transfer(self.edges(during, start, next), climbs);
         without.filter(|without| without.takes.is_some_and(|takes| takes <= next)).or(Some(whole))
     }
 

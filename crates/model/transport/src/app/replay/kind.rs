@@ -55,8 +55,13 @@ impl TrafficKind for ReplayConfig {
         let key = at.key("traffic.file");
         let opened = ground.open(&self.file).map_err(|problem| Problem::new(&key, problem))?;
         let captured = capture::read(opened, self.times, &self.direction);
-        let Captured { halves: [there, back], left_out } =
+        let Captured { halves: [mut there, mut back], left_out } =
             captured.map_err(|problem| Problem::new(&key, problem))?;
+        // What the capture has behind the flow's stop is not offered.
+        let lasts = at.stop.map_or(Span::MAX, |stop| stop.saturating_sub(at.start));
+        for half in [&mut there, &mut back] {
+            half.packets.retain(|(after, _)| *after < lasts);
+        }
         for address in &there.destinations {
             ground.lead(at, *address)?;
         }
