@@ -11,6 +11,7 @@ use crate::confine::{self, Reach};
 const MAX_JOBS: i64 = 1024;
 
 /// Returns an error if the folder of a file to be written is not there. Known after a measurement it would be lost.
+#[cfg(feature = "tools")]
 pub(crate) fn check_folders<'a>(files: impl IntoIterator<Item = &'a Path>) -> Result<(), String> {
     let folder = |file: &'a Path| match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
