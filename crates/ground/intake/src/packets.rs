@@ -148,6 +148,7 @@ impl Packets {
         let Ok(mut reader) = Reader::new(start) else { return };
         while let Ok(Some(record)) = reader.next_record() {
             if let Ok(packet) = packet_in(&record, self.wanted, 0) {
+                let packet = Packet { link: Link::of(&record), ..packet };
                 let repaired = self.with_length(&packet);
                 self.is_copy(&record, &packet, repaired.as_deref());
             }
@@ -241,8 +242,8 @@ impl Packets {
 
     /// Returns `true` if a packet is a copy, which is left out.
     fn is_copy(&mut self, record: &Record<'_>, packet: &Packet<'_>, repaired: Option<&[u8]>) -> bool {
-        let (bytes, link) = (repaired.unwrap_or(packet.bytes), Link::of(record));
-        self.leaves_out_copies() && self.duplicates.is_copy(bytes, packet.len, record.time_ns, link)
+        let bytes = repaired.unwrap_or(packet.bytes);
+        self.leaves_out_copies() && self.duplicates.is_copy(bytes, packet.len, record.time_ns, packet.link)
     }
 
     /// Returns `true` if copies are left out. What is compressed comes back packet by packet, copies included.

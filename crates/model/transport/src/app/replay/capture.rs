@@ -97,13 +97,20 @@ pub(super) fn recorded(file: Opened, times: u32, direction: &Direction) -> Resul
 
 fn check(pairs: &Pairs, account: &Account, direction: &Direction) -> Result<(), String> {
     match direction {
-        _ if pairs.packets == 0 => Err(format!("no IP packet in it: {account}")),
+        _ if pairs.packets == 0 => Err(format!("no IP packet in it: {account}{}", help(account))),
         Direction::From(source) if pairs.sum(0, direction).packets == 0 => {
             let from = pairs.sources();
             Err(format!("no packet from {source} in it: packets are from {from}"))
         }
         _ => Ok(()),
     }
+}
+
+/// Returns a help for captures of ROHC packets, which are of link type USER0.
+fn help(account: &Account) -> &'static str {
+    let user0 = format!("of link type {},", pcap::LinkType::USER0.0);
+    let is_any = account.left_out().any(|(_, detail, _)| detail.starts_with(&user0));
+    if is_any { "; help: `bentpipe rohc decompress` restores packets of ROHC" } else { "" }
 }
 
 /// Calls `visit` with each IP packet, its time after the first, and its addresses.
@@ -372,6 +379,16 @@ mod tests {
         let said =
             "a.pcap: no IP packet in it: 1 records, none used, 1 left out: of EtherType 0x0806 (ARP), not IP";
         assert_eq!(arp, said);
+    }
+
+    #[test]
+    fn a_capture_of_rohc_has_a_help() {
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes, LinkType::USER0).expect("written");
+        writer.write(0, &[0xfd, 4, 1, 2], 0).expect("written");
+        let opened = Opened { shown: "a.pcap".to_owned(), bytes: Box::new(io::Cursor::new(bytes)) };
+        let error = read(opened, 1, &Direction::Data).err().expect("an error");
+        assert!(error.ends_with("; help: `bentpipe rohc decompress` restores packets of ROHC"), "{error}");
     }
 
     #[test]
