@@ -365,14 +365,14 @@ impl Hasher for Mixed {
 /// Sum of 64 bits over a packet.
 ///
 /// It takes a multiplication and a rotation for each 8 bytes, of four words at a time.
-struct Sum(u64);
+pub(crate) struct Sum(pub(crate) u64);
 
 impl Sum {
     fn add(&mut self, word: u64) {
         self.0 = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     }
 
-    fn bytes(&mut self, bytes: &[u8]) {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         let (words, rest) = bytes.as_chunks::<8>();
         let (fours, words) = words.as_chunks::<4>();
         if !fours.is_empty() {

@@ -12,7 +12,7 @@ use bentpipe_wire::rohc::ppp as ncp;
 use bentpipe_wire::{Error, Kind, rtp, udp};
 
 use crate::duplicates::Duplicates;
-use crate::kept::{Fragments, Kept};
+use crate::kept::{Fragments, GivenUp, Kept};
 use crate::offload::{ip_len, is_segment, with_length, without_checksum};
 use crate::refusal::{EachLeftOut, Refusal, copied, ethertype, incomplete};
 use crate::{Account, LeftOut, Link, Reason, Repair, Select, StreamId};
@@ -178,8 +178,9 @@ impl Packets {
     }
 
     fn refuse_dropped(&mut self, left_out: &mut EachLeftOut<'_>) {
-        let dropped = self.fragments.dropped();
-        self.refuse(&dropped, &incomplete(), left_out);
+        let GivenUp { copies, incomplete: rest } = self.fragments.dropped();
+        self.refuse(&copies, &copied(), left_out);
+        self.refuse(&rest, &incomplete(), left_out);
     }
 
     /// Returns `true` for a fragment that can be put together with others.
