@@ -14,6 +14,7 @@ use bentpipe_record::WholeFile;
 use bentpipe_rohc::CidSpace;
 use bentpipe_wire as wire;
 use bentpipe_wire::pcap::{self, LinkType, ReadError};
+use serde_json::Value;
 
 /// Size from which reading a file takes long enough for progress to be shown.
 const LONG_FILE_BYTES: u64 = 16 << 20;
@@ -152,6 +153,11 @@ impl Capture {
     /// Returns the account of what was read.
     pub fn account(&self) -> &Account {
         self.packets.account()
+    }
+
+    /// Returns the account as JSON.
+    pub fn json(&self) -> Value {
+        self.account().json(&self.path.display().to_string())
     }
 
     /// Returns the account in a line, behind the name of the file.
@@ -338,6 +344,21 @@ impl LeftOutFile {
     }
 }
 
+/// Writes the counts of a job and the account of its input, if wanted.
+///
+/// # Errors
+/// Returns an error if it cannot be written.
+pub(crate) fn write_counts(intake: &Intake, mut counts: Value, account: Value) -> Result<(), Error> {
+    let Some(path) = &intake.counts else { return Ok(()) };
+    counts["intake"] = account;
+    let text = serde_json::to_string_pretty(&counts).expect("counts are JSON") + "\n";
+    let written = Sink::create(path).and_then(|mut sink| {
+        sink.write_all(text.as_bytes())?;
+        sink.finish()
+    });
+    written.map_err(|source| Error::Write { path: path.clone(), source })
+}
+
 /// Returns `true` if both are the same file.
 pub(crate) fn is_same(output: &Path, input: &Path) -> bool {
     match (output.canonicalize(), input.canonicalize()) {
@@ -355,7 +376,8 @@ pub(crate) fn check_apart<const N: usize>(
     outputs: [Option<&Path>; N],
     intake: &Intake,
 ) -> Result<(), Error> {
-    check_files(&[input], outputs.into_iter().chain([intake.left_out.as_deref()]).flatten())
+    let of_intake = [intake.left_out.as_deref(), intake.counts.as_deref()];
+    check_files(&[input], outputs.into_iter().chain(of_intake).flatten())
 }
 
 /// Checks the files that a job writes, before it writes anything.

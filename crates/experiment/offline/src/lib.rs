@@ -48,6 +48,8 @@ pub struct Intake {
     pub left_out: Option<PathBuf>,
     /// Decompressor of captured ROHC packets, where IP packets are read. Default: records are IP.
     pub rohc: Option<Rohc>,
+    /// JSON file of the counts and the account, for jobs without figures in another one.
+    pub counts: Option<PathBuf>,
 }
 
 /// Caller of a job: receives its remarks and progress, and may interrupt it.

@@ -20,7 +20,7 @@ use bentpipe_units::{RandomStream, Rate, Span, Time};
 
 use crate::capture::check_files;
 use crate::ts::{Loaded, load};
-use crate::{Error, Outcome, Session};
+use crate::{Error, Intake, Outcome, Session};
 
 /// Path without a scenario: an STM-1's cells over a GEO satellite.
 const SCENARIO: &str = r#"
@@ -201,6 +201,8 @@ pub struct Carry {
     pub seed: Option<u64>,
     /// Enables decoding and comparison of both streams by ffmpeg.
     pub quality: bool,
+    /// Choice of the one stream of the input.
+    pub intake: Intake,
 }
 
 impl Carry {
@@ -210,13 +212,14 @@ impl Carry {
     /// Returns an error if a file cannot be read or written, or the scenario is wrong.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
         let inputs = [Some(&*self.input), self.scenario.as_deref()].into_iter().flatten();
-        check_files(&inputs.collect::<Vec<_>>(), [&*self.out])?;
+        let outputs = [&*self.out].into_iter().chain(self.intake.left_out.as_deref());
+        check_files(&inputs.collect::<Vec<_>>(), outputs)?;
         let (table, has_damage) = self.carry(session).map_err(Error::Usage)?;
         Ok(Outcome::new(table.to_text(false), session, has_damage))
     }
 
     fn carry(&self, session: &dyn Session) -> Result<(Table, bool), String> {
-        let loaded = load(&self.input, session);
+        let loaded = load(&self.input, &self.intake, session);
         let scratch = Scratch::new().map_err(|error| error.to_string())?;
         let mut input = self.input.clone();
         if let Ok(Loaded { stream, is_plain: false, .. }) = &loaded {
@@ -268,7 +271,7 @@ impl Carry {
 }
 
 /// Multiplexing of the first programmes of several transport streams.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Mux {
     /// Transport streams, whose clocks start together.
     pub inputs: Vec<PathBuf>,
@@ -276,6 +279,8 @@ pub struct Mux {
     pub out: PathBuf,
     /// Constant rate of the multiplex. Default: the rate that the inputs need.
     pub rate: Option<Rate>,
+    /// Choice of the one stream of each input.
+    pub intake: Intake,
 }
 
 impl Mux {
@@ -285,13 +290,20 @@ impl Mux {
     /// Returns an error if a file cannot be read or written, or the rate does not suffice.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
         let inputs: Vec<&Path> = self.inputs.iter().map(PathBuf::as_path).collect();
-        check_files(&inputs, [&*self.out])?;
+        if self.inputs.len() > 1 && self.intake.left_out.is_some() {
+            return Err(Error::Usage("--left-out: expected one input".to_owned()));
+        }
+        check_files(&inputs, [&*self.out].into_iter().chain(self.intake.left_out.as_deref()))?;
         let has_damage = self.multiplex(session).map_err(Error::Usage)?;
         Ok(Outcome::new(String::new(), session, has_damage))
     }
 
     fn multiplex(&self, session: &dyn Session) -> Result<bool, String> {
-        let inputs = self.inputs.iter().map(|path| load(path, session)).collect::<Result<Vec<_>, _>>()?;
+        let inputs = self
+            .inputs
+            .iter()
+            .map(|path| load(path, &self.intake, session))
+            .collect::<Result<Vec<_>, _>>()?;
         let has_damage = inputs.iter().any(|input| input.has_damage);
         let inputs: Vec<TransportStream> = inputs.into_iter().map(|input| input.stream).collect();
         let multiplex = mux::multiplex(&inputs, self.rate).map_err(|error| error.to_string())?;
@@ -301,12 +313,14 @@ impl Mux {
 }
 
 /// Separation of a transport stream into its programmes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Demux {
     /// Transport stream.
     pub input: PathBuf,
     /// File for each programme, in the order of the PAT.
     pub outputs: Vec<PathBuf>,
+    /// Choice of the one stream of the input.
+    pub intake: Intake,
 }
 
 impl Demux {
@@ -315,13 +329,14 @@ impl Demux {
     /// # Errors
     /// Returns an error if a file cannot be read or written, or there are more files than programmes.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
-        check_files(&[&self.input], self.outputs.iter().map(PathBuf::as_path))?;
+        let outputs = self.outputs.iter().map(PathBuf::as_path).chain(self.intake.left_out.as_deref());
+        check_files(&[&self.input], outputs)?;
         let has_damage = self.demultiplex(session).map_err(Error::Usage)?;
         Ok(Outcome::new(String::new(), session, has_damage))
     }
 
     fn demultiplex(&self, session: &dyn Session) -> Result<bool, String> {
-        let Loaded { stream, has_damage, .. } = load(&self.input, session)?;
+        let Loaded { stream, has_damage, .. } = load(&self.input, &self.intake, session)?;
         let numbers = stream.programmes();
         if self.outputs.len() > numbers.len() {
             let (input, files) = (self.input.display(), self.outputs.len());
@@ -386,7 +401,7 @@ impl Pack {
         let packed = ffmpeg.pack(eyes, self.frame, left, self.rate, &made);
         session.progress_finished();
         packed.map_err(|error| error.to_string())?;
-        write(&self.out, &load(&made, session)?.stream)
+        write(&self.out, &load(&made, &Intake::default(), session)?.stream)
     }
 }
 
@@ -631,8 +646,8 @@ impl Compared<'_> {
     fn streams(&self, scratch: &Scratch, session: &dyn Session) -> Result<[PathBuf; 2], String> {
         let chosen = |path: &Path, name: &str| -> Result<PathBuf, String> {
             let Some(number) = self.programme else { return Ok(path.to_owned()) };
-            let chosen =
-                mux::demultiplex(&load(path, session)?.stream, number).map_err(|error| error.to_string())?;
+            let chosen = mux::demultiplex(&load(path, &Intake::default(), session)?.stream, number)
+                .map_err(|error| error.to_string())?;
             let path = scratch.path().join(name);
             write(&path, &chosen)?;
             Ok(path)

@@ -54,7 +54,8 @@ impl IntakeArgs {
             ssrc: self.ssrc,
             isi: self.isi,
         };
-        Intake { select, left_out: self.left_out.clone(), rohc: self.from_rohc.clone() }
+        let (left_out, rohc) = (self.left_out.clone(), self.from_rohc.clone());
+        Intake { select, left_out, rohc, ..Intake::default() }
     }
 
     /// Returns the first option that is set and has no effect on a live stream.
@@ -65,6 +66,23 @@ impl IntakeArgs {
             (self.left_out.is_some(), "--left-out"),
         ];
         all.into_iter().find(|(is_set, _)| *is_set).map(|(_, option)| option)
+    }
+}
+
+/// Options of commands that have no other file of figures.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct CountedArgs {
+    /// Write all counts, and the account of what was read, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    intake: IntakeArgs,
+}
+
+impl CountedArgs {
+    /// Returns the choice of streams, and the file of the counts.
+    pub(crate) fn intake(&self) -> Intake {
+        Intake { counts: self.json.clone(), ..self.intake.intake() }
     }
 }
 

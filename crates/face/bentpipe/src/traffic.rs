@@ -6,7 +6,7 @@ use bentpipe_offline::traffic::{Describe, Sequence};
 use bentpipe_units::Span;
 use clap::{Args, Subcommand};
 
-use crate::intake::IntakeArgs;
+use crate::intake::{CountedArgs, IntakeArgs};
 use crate::session::Terminal;
 use crate::show;
 
@@ -55,7 +55,7 @@ pub(crate) struct SequenceArgs {
     #[arg(long, value_name = "FILE")]
     xplot: Option<PathBuf>,
     #[command(flatten)]
-    intake: IntakeArgs,
+    intake: CountedArgs,
 }
 
 impl SequenceArgs {

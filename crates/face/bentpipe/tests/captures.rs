@@ -229,6 +229,53 @@ fn json(folder: &Folder, name: &str) -> serde_json::Value {
     serde_json::from_slice(&fs::read(folder.file(name)).expect("a file")).expect("JSON")
 }
 
+#[test]
+fn each_job_has_its_counts_and_its_account_as_json() {
+    let folder = Folder::new();
+    let mut packets: Vec<Vec<u8>> = (0..20).map(|n| datagram(TELEVISION, &[n; 40])).collect();
+    capture(&folder.file("x.pcap"), &packets);
+    fs::write(folder.file("a.ts"), film(1, 50).concat()).expect("a stream");
+    packets.extend((0..3).map(|n| segment(false, n, 1000)));
+    capture(&folder.file("y.pcap"), &packets);
+    for (command, counts, records) in [
+        ("ts encap x.pcap out.ts", vec![("/packets", 20), ("/refused", 0)], 20),
+        ("ts decap out.ts out.pcap", vec![("/packets", 20), ("/errors", 0)], 0),
+        ("ts mux --rate 1Mbit/s a.ts out.ts", vec![("/inputs/0/sent", 50), ("/inputs/0/dropped", 0)], 0),
+        ("rohc stats x.pcap", vec![("/results/ok", 20), ("/sizes/packets", 20)], 20),
+        ("rohc compress x.pcap out.pcap", vec![("/results/ok", 20)], 20),
+        ("traffic sequence y.pcap", vec![("/directions/0/bytes", 3000)], 3),
+    ] {
+        let words: Vec<&str> = command.split(' ').chain(["--json", "out.json"]).collect();
+        said(&bentpipe(&folder, &words), 0);
+        let value = json(&folder, "out.json");
+        for (place, count) in counts {
+            assert_eq!(value.pointer(place), Some(&count.into()), "{command}: {value}");
+        }
+        let account = value["intake"].get(0).unwrap_or(&value["intake"]);
+        assert_eq!(account["used"]["records"], records, "{command}: {value}");
+        assert!(account["input"].is_string() && account["left_out"].is_array(), "{command}: {value}");
+    }
+}
+
+#[test]
+fn jobs_on_video_choose_one_of_several_streams() {
+    let folder = Folder::new();
+    let pieces = |ends: Ends, number: u16| -> Vec<Vec<u8>> {
+        film(number, 138).chunks(7).map(|packets| datagram(ends, &packets.concat())).collect()
+    };
+    let both = pieces(TELEVISION, 1).into_iter().zip(pieces(RADIO, 2));
+    capture(&folder.file("a.pcap"), &both.flat_map(|(one, other)| [one, other]).collect::<Vec<_>>());
+    let text = said(&bentpipe(&folder, &["video", "demux", "a.pcap", "out.ts"]), 2);
+    assert!(text.contains("2 streams: choose one by --src, --dst"), "{text}");
+    let row = |group: &str| text.lines().find(|line| line.contains(group)).map(|line| line.contains(" 140 "));
+    assert_eq!((row("to 239.1.1.1:5004"), row("to 239.1.1.2:5004")), (Some(true), Some(true)), "{text}");
+    let words = ["video", "demux", "--group", "239.1.1.2", "--left-out", "rest.pcapng", "a.pcap", "out.ts"];
+    said(&bentpipe(&folder, &words), 0);
+    let text = said(&bentpipe(&folder, &["ts", "inspect", "out.ts"]), 0);
+    assert!(text.contains("programme 2") && !text.contains("programme 1"), "{text}");
+    assert_eq!(records(&folder.file("rest.pcapng")), 20);
+}
+
 /// Another group of the same sender, and a name server.
 const RADIO: Ends = [TELEVISION[0], (Ipv4Addr::new(239, 1, 1, 2), 5004)];
 const NAMES: Ends = [(Ipv4Addr::new(10, 0, 0, 1), 3333), (Ipv4Addr::new(10, 0, 0, 2), 53)];
@@ -454,7 +501,7 @@ fn nothing_that_is_written_replaces_what_is_read_or_another_file() {
     for (command, options) in [
         ("ts inspect", &["--csv", "--json", "--rates", "--report", "--left-out"][..]),
         ("channel fit --sequence 0:4", &["--json", "--plot", "--report", "--trace-out", "--left-out"]),
-        ("rohc stats", &["--csv", "--plot", "--left-out"]),
+        ("rohc stats", &["--csv", "--plot", "--left-out", "--json"]),
         ("traffic describe", &["--json", "--report", "--left-out"]),
     ] {
         let words = |more: &[&str]| {

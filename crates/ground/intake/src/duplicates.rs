@@ -43,6 +43,8 @@ struct Trace {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Duplicates {
     traces: Vec<Trace>,
+    /// Lower halves of the sums of all traces. Most packets are new, and these fit a cache.
+    tags: Vec<u32>,
     /// Sum of the last fragment.
     fragment: u64,
     /// Streams by their sums.
@@ -105,8 +107,11 @@ impl Tally {
     }
 
     fn mirror(&self) -> Option<Mirror> {
+        if !self.is_mirrored {
+            return None;
+        }
         let most = (2..=4).rev().max_by_key(|count| self.times[count - 1]).unwrap_or(2);
-        self.is_mirrored.then_some(Mirror { copies: most as u8, late_ns: self.late_ns })
+        Some(Mirror { copies: most as u8, late_ns: self.late_ns })
     }
 }
 
@@ -187,6 +192,7 @@ impl Duplicates {
     /// Forgets the packets, but not what was learnt of their streams.
     pub(crate) fn begin(&mut self) {
         self.traces.clear();
+        self.tags.clear();
         self.fragment = 0;
         self.streams.values_mut().for_each(|stream| stream.run = Run { sum: 0, ..stream.run });
     }
@@ -200,8 +206,7 @@ impl Duplicates {
         was_in_fragments: bool,
     ) -> bool {
         let (Some(time_ns), Some(seen)) = (time_ns, Seen::of(bytes, len, link)) else { return false };
-        self.traces.resize(REMEMBERED, Trace::default());
-        let trace = self.traces[(seen.sum >> 32) as usize % REMEMBERED];
+        let trace = self.recall(seen.sum);
         let gap_ns = time_ns.abs_diff(trace.time_ns);
         if seen.is_fragment {
             // Another fragment in between may begin another packet of the same identification.
@@ -227,8 +232,21 @@ impl Duplicates {
         is_copy
     }
 
+    /// Returns the trace of a packet with this sum, or an empty one.
+    fn recall(&mut self, sum: u64) -> Trace {
+        if self.traces.is_empty() {
+            self.traces.resize(REMEMBERED, Trace::default());
+            self.tags.resize(REMEMBERED, 0);
+        }
+        let place = place_of(sum);
+        let is_known = self.tags[place] == sum as u32;
+        if is_known { self.traces[place] } else { Trace::default() }
+    }
+
     fn remember(&mut self, trace: Trace) {
-        self.traces[(trace.sum >> 32) as usize % REMEMBERED] = trace;
+        let place = place_of(trace.sum);
+        self.tags[place] = trace.sum as u32;
+        self.traces[place] = trace;
     }
 
     /// Counts a content that comes for the `count`th time.
@@ -254,6 +272,11 @@ impl Duplicates {
         };
         (stream.counts && seen.ident != 0, mirror)
     }
+}
+
+/// Returns the place of the trace of a sum.
+fn place_of(sum: u64) -> usize {
+    (sum >> 32) as usize % REMEMBERED
 }
 
 /// Packet as its copies share it.
@@ -341,16 +364,29 @@ impl Hasher for Mixed {
 
 /// Sum of 64 bits over a packet.
 ///
-/// It takes a multiplication and a rotation for each 8 bytes.
-struct Sum(u64);
+/// It takes a multiplication and a rotation for each 8 bytes, of four words at a time.
+pub(crate) struct Sum(pub(crate) u64);
 
 impl Sum {
     fn add(&mut self, word: u64) {
         self.0 = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     }
 
-    fn bytes(&mut self, bytes: &[u8]) {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         let (words, rest) = bytes.as_chunks::<8>();
+        let (fours, words) = words.as_chunks::<4>();
+        if !fours.is_empty() {
+            // Four sums that do not wait for one another.
+            let (mut a, mut b, mut c, mut d) = (Sum(self.0), Sum(1), Sum(2), Sum(3));
+            for four in fours {
+                a.add(u64::from_le_bytes(four[0]));
+                b.add(u64::from_le_bytes(four[1]));
+                c.add(u64::from_le_bytes(four[2]));
+                d.add(u64::from_le_bytes(four[3]));
+            }
+            self.0 = a.0;
+            [b, c, d].iter().for_each(|lane| self.add(lane.0));
+        }
         words.iter().for_each(|word| self.add(u64::from_le_bytes(*word)));
         let mut last = [0; 8];
         last[..rest.len()].copy_from_slice(rest);

@@ -78,6 +78,8 @@ pub struct Joint {
     gap: usize,
     /// Set once a layout was found.
     has_begun: bool,
+    /// Set once datagrams have cut a packet.
+    is_cut: bool,
     outside: u64,
     joined: u64,
     faults: SyncFaults,
@@ -133,6 +135,7 @@ impl Joint {
             count += 1;
         });
         self.joined += u64::from(had > 0 && count > 0);
+        self.is_cut |= !self.rest.is_empty();
         true
     }
 
@@ -157,6 +160,10 @@ impl Joint {
     /// Returns `true` if a datagram goes on where the one before ended.
     pub fn goes_on(&self, bytes: &[u8]) -> bool {
         let Some(layout) = self.layout.filter(|_| !bytes.is_empty()) else { return false };
+        // In a stream of whole packets a short datagram shows nothing by its first byte.
+        if !self.is_cut && self.rest.is_empty() && bytes.len() < PACKET_LEN {
+            return false;
+        }
         layout.has_syncs(bytes, self.next())
     }
 
@@ -177,7 +184,7 @@ impl Joint {
         let outside = self.outside + before.outside + before.rest.len() as u64;
         let SyncFaults { sync_bytes, losses } = before.faults;
         let faults = SyncFaults { sync_bytes, losses: losses + u64::from(before.has_begun) };
-        Joint { outside, joined: self.joined + before.joined, faults, ..self }
+        Joint { outside, joined: self.joined + before.joined, faults, is_cut: true, ..self }
     }
 
     /// Returns the place from which a datagram goes on with packets, or has some.

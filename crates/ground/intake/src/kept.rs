@@ -1,5 +1,6 @@
 //! Records whose use is not decided yet, and fragments that wait for others.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bentpipe_units::Time;
@@ -7,11 +8,17 @@ use bentpipe_wire::ip::fragments::Reassembler;
 use bentpipe_wire::pcap::{LinkType, OptionsBuf, Record};
 
 use crate::Link;
+use crate::duplicates::Sum;
 
 /// Longest options that wait with their record, in bytes.
 const MAX_OPTIONS_LEN: usize = 512;
 /// Most fragments, and bytes of their records, that wait for others.
 const MAX_FRAGMENTS: [usize; 2] = [1 << 14, 1 << 23];
+
+/// Most used fragments that are remembered.
+const MAX_USED: usize = 1024;
+/// Longest time from a used fragment to its copy, nanoseconds.
+const COPY_NS: u64 = 1_000_000_000;
 
 /// Copy of a record whose use is not decided yet.
 #[derive(Debug)]
@@ -38,6 +45,12 @@ impl Kept {
             bytes: record.bytes.to_vec(),
             options: record.options.copied(MAX_OPTIONS_LEN),
         }
+    }
+
+    fn sum(&self) -> u64 {
+        let mut sum = Sum(u64::from(self.interface) + 1);
+        sum.bytes(&self.bytes);
+        sum.0
     }
 
     pub(crate) fn record(&self) -> Record<'_> {
@@ -81,6 +94,16 @@ pub(crate) struct Fragments {
     /// Fragments that wait, and bytes of their records.
     waiting: [usize; 2],
     dropped: Dropped,
+    /// Sums of the last fragments that were used, with their times.
+    used: VecDeque<(u64, u64)>,
+}
+
+/// Fragments that are given up.
+pub(crate) struct GivenUp {
+    /// Fragments that came shortly before, in a packet that was complete.
+    pub(crate) copies: Vec<Kept>,
+    /// Fragments of incomplete packets.
+    pub(crate) incomplete: Vec<Kept>,
 }
 
 impl Fragments {
@@ -109,6 +132,9 @@ impl Fragments {
         let (packet, mut attached) = self.of(link).add_with(packet, now, attached)?;
         let all: Vec<Kept> = attached.iter_mut().filter_map(|fragment| fragment.kept.take()).collect();
         self.wait_no_longer(&all);
+        let excess = (self.used.len() + all.len()).saturating_sub(MAX_USED);
+        self.used.drain(..excess.min(self.used.len()));
+        self.used.extend(all.iter().map(|kept| (kept.sum(), kept.time_ns.unwrap_or(0))));
         Some((packet, all))
     }
 
@@ -135,9 +161,17 @@ impl Fragments {
     }
 
     /// Returns the records of fragments that were given up since the last call.
-    pub(crate) fn dropped(&mut self) -> Vec<Kept> {
+    pub(crate) fn dropped(&mut self) -> GivenUp {
         let dropped = std::mem::take(&mut *self.dropped.lock().unwrap_or_else(PoisonError::into_inner));
         self.wait_no_longer(&dropped);
-        dropped
+        let (copies, incomplete) = dropped.into_iter().partition(|kept| self.came_before(kept));
+        GivenUp { copies, incomplete }
+    }
+
+    /// Returns `true` if a fragment is one that was used shortly before.
+    fn came_before(&self, kept: &Kept) -> bool {
+        let Some(time_ns) = kept.time_ns else { return false };
+        let sum = kept.sum();
+        self.used.iter().any(|(used, at_ns)| *used == sum && time_ns.abs_diff(*at_ns) <= COPY_NS)
     }
 }

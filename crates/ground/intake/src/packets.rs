@@ -12,7 +12,7 @@ use bentpipe_wire::rohc::ppp as ncp;
 use bentpipe_wire::{Error, Kind, rtp, udp};
 
 use crate::duplicates::Duplicates;
-use crate::kept::{Fragments, Kept};
+use crate::kept::{Fragments, GivenUp, Kept};
 use crate::offload::{ip_len, is_segment, with_length, without_checksum};
 use crate::refusal::{EachLeftOut, Refusal, copied, ethertype, incomplete};
 use crate::{Account, LeftOut, Link, Reason, Repair, Select, StreamId};
@@ -148,6 +148,7 @@ impl Packets {
         let Ok(mut reader) = Reader::new(start) else { return };
         while let Ok(Some(record)) = reader.next_record() {
             if let Ok(packet) = packet_in(&record, self.wanted, 0) {
+                let packet = Packet { link: Link::of(&record), ..packet };
                 let repaired = self.with_length(&packet);
                 self.is_copy(&record, &packet, repaired.as_deref());
             }
@@ -177,8 +178,9 @@ impl Packets {
     }
 
     fn refuse_dropped(&mut self, left_out: &mut EachLeftOut<'_>) {
-        let dropped = self.fragments.dropped();
-        self.refuse(&dropped, &incomplete(), left_out);
+        let GivenUp { copies, incomplete: rest } = self.fragments.dropped();
+        self.refuse(&copies, &copied(), left_out);
+        self.refuse(&rest, &incomplete(), left_out);
     }
 
     /// Returns `true` for a fragment that can be put together with others.
@@ -241,8 +243,8 @@ impl Packets {
 
     /// Returns `true` if a packet is a copy, which is left out.
     fn is_copy(&mut self, record: &Record<'_>, packet: &Packet<'_>, repaired: Option<&[u8]>) -> bool {
-        let (bytes, link) = (repaired.unwrap_or(packet.bytes), Link::of(record));
-        self.leaves_out_copies() && self.duplicates.is_copy(bytes, packet.len, record.time_ns, link)
+        let bytes = repaired.unwrap_or(packet.bytes);
+        self.leaves_out_copies() && self.duplicates.is_copy(bytes, packet.len, record.time_ns, packet.link)
     }
 
     /// Returns `true` if copies are left out. What is compressed comes back packet by packet, copies included.

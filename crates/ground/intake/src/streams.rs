@@ -12,7 +12,7 @@ use bentpipe_wire::ts::{PACKET_LEN, RTP_PAYLOAD_TYPE, SYNC};
 use bentpipe_wire::{Kind, link, udp};
 
 use crate::duplicates::Duplicates;
-use crate::kept::{Fragments, Kept};
+use crate::kept::{Fragments, GivenUp, Kept};
 use crate::offload::{ip_len, with_length};
 use crate::refusal::{Refusal, copied, ethertype, incomplete};
 use crate::{Account, Joint, Layout, LeftOut, Link, Reason, Repair, Select, StreamId, SyncFaults};
@@ -310,9 +310,11 @@ impl Streams {
     }
 
     fn drop_fragments<S: Sink>(&mut self, sink: &mut S) {
-        let dropped = self.fragments.dropped();
-        if !dropped.is_empty() {
-            self.refuse(Origin::Kept(dropped), incomplete(), sink);
+        let GivenUp { copies, incomplete: rest } = self.fragments.dropped();
+        for (all, refusal) in [(copies, copied()), (rest, incomplete())] {
+            if !all.is_empty() {
+                self.refuse(Origin::Kept(all), refusal, sink);
+            }
         }
     }
 

@@ -306,6 +306,38 @@ fn packets_that_stay_apart_by_their_identification_have_copies_in_any_number() {
 }
 
 #[test]
+fn a_fragment_that_comes_again_behind_its_datagram_is_a_copy() {
+    let fragments = |ident: u16| {
+        let datagram = identified(ident, 64, &[5; 400]);
+        bentpipe_wire::ip::fragments::split_at_source(&datagram, 200, u32::from(ident)).expect("fragments")
+    };
+    let mut records: Vec<Vec<u8>> = (1..9).flat_map(fragments).collect();
+    let first = records[0].clone();
+    let last = fragments(9).remove(0);
+    records.insert(records.len() / 2, first);
+    records.push(last);
+    let at = |(n, packet): (u64, Vec<u8>)| (20_000 * n, untagged(&packet));
+    let records: Vec<(u64, Vec<u8>)> = (0..).zip(records).map(at).collect();
+    let (_, streams) = taken_at(&records);
+    let count = |reason: Reason| -> u64 {
+        let of = streams.account().left_out().filter(|(found, ..)| *found == reason);
+        of.map(|(.., tally)| tally.records).sum()
+    };
+    assert_eq!((count(Reason::Duplicate), count(Reason::Fragment)), (1, 1), "{}", streams.account());
+}
+
+#[test]
+fn a_short_datagram_of_text_is_none_of_whole_packets() {
+    let whole: Vec<Vec<u8>> = packets(35).chunks(7).map(|seven| datagram(&seven.concat())).collect();
+    let mut records = whole.clone();
+    records.insert(2, datagram(&[&b"Ghello"[..], &[0x68; 95]].concat()));
+    let (taken, streams) = taken(&records);
+    assert_eq!(taken.left_out.len(), 1, "{}", streams.account());
+    let entry = streams.entries().next().expect("a stream");
+    assert_eq!((entry.packets, entry.outside, entry.faults.losses), (35, 0, 0));
+}
+
+#[test]
 fn equal_ends_of_datagrams_of_two_vlans_stay_apart() {
     let of = |vlan: u16| {
         let payload = [&[vlan as u8; 700][..], &[9; 700]].concat();

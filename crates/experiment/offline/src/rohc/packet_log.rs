@@ -6,12 +6,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use bentpipe_rohc::{CompressorState, Mode, Profile};
+use serde_json::{Value, json};
 
 use super::flows::{Ends, Flows};
 use super::series::Series;
 use super::totals::{Method, Sizes, Totals};
 use super::uncompressed::reason;
-use crate::capture::{Capture, Packet, Sink};
+use crate::capture::{Capture, Packet, Sink, write_counts};
 use crate::{Error, Intake, Outcome, Session};
 
 /// Report of a job: further files, and the choice of packets.
@@ -82,6 +83,7 @@ pub(crate) struct PacketLog<'a> {
     flows: Option<Flows>,
     rows: Option<Rows>,
     plot: Option<(PathBuf, Series)>,
+    intake: Intake,
 }
 
 impl<'a> PacketLog<'a> {
@@ -105,6 +107,7 @@ impl<'a> PacketLog<'a> {
             flows: outputs.flows.map(Flows::new),
             rows: outputs.csv.as_deref().map(Rows::create).transpose()?,
             plot: outputs.plot.clone().map(|path| (path, Series::default())),
+            intake: outputs.intake.clone(),
         })
     }
 
@@ -147,6 +150,21 @@ impl<'a> PacketLog<'a> {
         self.rows.as_mut().map_or(Ok(()), |rows| rows.write(entry))
     }
 
+    /// Describes results, sizes and reasons as JSON.
+    fn json(&self) -> Value {
+        let uncompressed = self.uncompressed.iter().map(|(reason, (count, flows))| {
+            let flows =
+                flows.iter().map(|(ends, count)| json!({ "flow": ends.to_string(), "packets": count }));
+            json!({ "reason": reason, "packets": count, "flows": flows.collect::<Vec<_>>() })
+        });
+        json!({
+            "results": self.counts,
+            "failures": self.failures,
+            "uncompressed": uncompressed.collect::<Vec<_>>(),
+            "sizes": self.totals.json(),
+        })
+    }
+
     fn report(&self, entry: &Entry<'_>) {
         let number = entry.frame.or(entry.record).unwrap_or(0);
         let input = self.input.display();
@@ -165,6 +183,7 @@ impl<'a> PacketLog<'a> {
     /// Returns an error if a file cannot be written.
     pub(crate) fn finish(self, capture: &Capture) -> Result<Outcome, Error> {
         self.session.note(&capture.remark());
+        write_counts(&self.intake, self.json(), capture.json())?;
         let is_incomplete = capture.account().has_damage();
         if let (Some(hint), true) = (self.hint, self.failures > 0 && self.totals == Totals::default()) {
             self.session.note(hint);

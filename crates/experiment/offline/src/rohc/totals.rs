@@ -5,6 +5,7 @@ use std::fmt;
 
 use bentpipe_hc as hc;
 use bentpipe_rohc::{PacketType, Profile};
+use serde_json::{Value, json};
 
 /// Compression of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -122,6 +123,16 @@ impl PacketTotals {
         self
     }
 
+    fn json(&self) -> Value {
+        json!({
+            "packets": self.packets,
+            "bytes_in": self.ip_len,
+            "bytes_out": self.rohc_len,
+            "header_bytes_in": self.ip_header,
+            "header_bytes_out": self.rohc_header,
+        })
+    }
+
     fn mean(&self, bytes: u64) -> f64 {
         bytes as f64 / self.packets.max(1) as f64
     }
@@ -153,6 +164,19 @@ impl Totals {
 
     fn of(&self, method: Method) -> impl Iterator<Item = (Form, &PacketTotals)> {
         self.sums.iter().filter(move |(key, _)| key.0 == method).map(|(key, sum)| (key.1, sum))
+    }
+
+    /// Describes all sums as JSON, with those of each method and form.
+    pub(crate) fn json(&self) -> Value {
+        let rows = self.sums.iter().map(|((method, form), sum)| {
+            let mut row = sum.json();
+            row["profile"] = json!(method.cell());
+            row["packet_type"] = json!(form.cell());
+            row
+        });
+        let mut all = self.total().json();
+        all["types"] = rows.collect();
+        all
     }
 
     /// Describes the saving in a sentence.

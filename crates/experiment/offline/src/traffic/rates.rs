@@ -36,7 +36,7 @@ pub(super) fn read(job: &Describe, session: &dyn Session) -> Result<Series, Erro
         account = Some((of.json(&path.display().to_string()), of.has_damage()));
         (about, rates)
     } else {
-        let (about, rates, of) = of_stream(path, interval_s, session)?;
+        let (about, rates, of) = of_stream(job, interval_s, session)?;
         account = Some(of);
         (about, rates)
     };
@@ -98,11 +98,13 @@ fn of_capture(
 type Taken = (Value, bool);
 
 fn of_stream(
-    path: &Path,
+    job: &Describe,
     interval_s: f64,
     session: &dyn Session,
 ) -> Result<(String, Vec<f64>, Taken), Error> {
-    let Loaded { stream, has_damage, account, .. } = load(path, session).map_err(Error::Usage)?;
+    let path = &*job.input;
+    let loaded = load(path, &job.intake, session).map_err(Error::Usage)?;
+    let Loaded { stream, has_damage, account, .. } = loaded;
     let unreadable = |error| Error::Usage(format!("{}: {error}", path.display()));
     let pieces = stream.rate_pieces().map_err(unreadable)?;
     let lasts: f64 = pieces.iter().map(|(span, _)| span).sum();

@@ -14,9 +14,10 @@ use bentpipe_intake::{Link, Reason, Refusal};
 use bentpipe_report::{Axis, Block, Cell, Curve, Mark, Page, Plot, Table, number, quantity};
 use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::tcp::{Flags, Options, Segment, SeqNumber};
+use serde_json::{Value, json};
 
 use super::write;
-use crate::capture::{Capture, Packet, Wanted};
+use crate::capture::{Capture, Packet, Wanted, write_counts};
 use crate::{Error, Intake, Outcome, Session};
 
 /// Maximum number of connections.
@@ -164,6 +165,8 @@ struct Connections {
     all: Vec<(Ends, Vlans, Direction)>,
     first_ns: Option<u64>,
     events: usize,
+    /// Account of the capture as JSON.
+    account: Value,
 }
 
 /// Returns the reason for which a packet is not a segment of TCP.
@@ -205,6 +208,7 @@ impl Connections {
             return Err(Error::Usage(format!("{shown}: no TCP connection with data: {account}")));
         }
         session.note(&capture.remark());
+        found.account = capture.json();
         Ok((found, capture.account().has_damage()))
     }
 
@@ -249,6 +253,7 @@ impl Sequence {
         crate::capture::check_apart(&self.input, outputs, &self.intake)?;
         let (found, has_damage) = Connections::read(&self.input, &self.intake, session)?;
         let chosen = self.chosen(&found)?;
+        write_counts(&self.intake, json!({ "directions": directions(&found.all) }), found.account.clone())?;
         let (ends, _, direction) = &found.all[chosen];
         let shown = direction.between(self.range_s);
         if let Some(path) = &self.report {
@@ -284,6 +289,24 @@ impl Sequence {
 
 fn named([from, to]: Ends) -> String {
     format!("{from} to {to}")
+}
+
+/// Describes all directions as JSON.
+fn directions(all: &[(Ends, Vlans, Direction)]) -> Vec<Value> {
+    let of = |([from, to], vlans, direction): &(Ends, Vlans, Direction)| {
+        json!({
+            "source": from.to_string(),
+            "destination": to.to_string(),
+            "vlans": vlans.iter().flatten().collect::<Vec<_>>(),
+            "bytes": direction.bytes(),
+            "segments": direction.segments.len(),
+            "retransmissions": direction.retransmissions(),
+            "acks": direction.acks.len(),
+            "sack_blocks": direction.sacks.len(),
+            "duration_s": direction.lasts_s(),
+        })
+    };
+    all.iter().map(of).collect()
 }
 
 fn table(all: &[(Ends, Vlans, Direction)]) -> Table {

@@ -9,11 +9,12 @@ use bentpipe_wire::ethernet::{EtherType, Filter};
 use bentpipe_wire::pcap::LinkType;
 use bentpipe_wire::ts::{PACKET_LEN, Packet, Pid};
 use bentpipe_wire::{bbframe, ip, link};
+use serde_json::{Value, json};
 
 use super::files::{Stream, Unit};
 use super::survey::{Role, Survey, Surveys, beyond_room};
 use super::{CUT_BY_END, by_cause};
-use crate::capture::Output;
+use crate::capture::{Output, write_counts};
 use crate::{Error, Intake, Outcome, Session};
 
 /// Decapsulation of the packets of a stream.
@@ -53,14 +54,40 @@ impl Decap {
         beyond.iter().for_each(|text| session.note(text));
         let mut reader = Reader::new(self, &surveys)?;
         stream.for_each(session, &mut |place, time, unit| reader.unit(place, time.unwrap_or(0), unit))?;
-        let (errors, causes) = reader.finish(session)?;
-        let errors = errors + surveys.iter().map(|survey| survey.frame_errors).sum::<u64>();
+        let mut counts = reader.finish(session)?;
+        counts.errors += surveys.iter().map(|survey| survey.frame_errors).sum::<u64>();
+        write_counts(&self.intake, counts.json(), summary.account)?;
+        let errors = counts.errors;
         if errors > 0 {
+            let causes = match by_cause(counts.causes) {
+                causes if causes.is_empty() => causes,
+                causes => format!(" ({causes})"),
+            };
             let input = self.input.display();
             session.note(&format!("{errors} errors{causes}; bentpipe ts inspect {input} says where"));
         }
         let has_damage = errors > 0 || summary.has_damage || beyond.is_some();
         Ok(Outcome::new(String::new(), session, has_damage))
+    }
+}
+
+/// Counts of the packets and of what is wrong.
+struct Counts {
+    packets: u64,
+    left_out: BTreeMap<&'static str, u64>,
+    errors: u64,
+    causes: BTreeMap<&'static str, u64>,
+}
+
+impl Counts {
+    fn json(&self) -> Value {
+        let causes: BTreeMap<_, _> = self.causes.iter().filter(|(_, count)| **count > 0).collect();
+        json!({
+            "packets": self.packets,
+            "left_out": self.left_out,
+            "errors": self.errors,
+            "errors_by": causes,
+        })
     }
 }
 
@@ -118,12 +145,10 @@ impl Reader {
         sink.failed.take().map_or(Ok(()), Err)
     }
 
-    /// Ends the file and returns the number of errors with a list of their causes.
-    ///
-    /// What was not written is noted.
-    fn finish(self, session: &dyn Session) -> Result<(u64, String), Error> {
+    /// Ends the file and returns the counts. What was not written is noted.
+    fn finish(self, session: &dyn Session) -> Result<Counts, Error> {
         let (mut wrong, mut unknown, mut refused, mut tables) = (0, 0, 0, 0);
-        let mut causes: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut causes: BTreeMap<&'static str, u64> = BTreeMap::new();
         let all = self.streams.iter().flat_map(|stream| stream.pids.values().chain([&stream.gse]));
         for receiver in all {
             let received = receiver.received();
@@ -140,22 +165,20 @@ impl Reader {
             wrong += cut;
             *causes.entry(CUT_BY_END).or_default() += cut;
         }
+        let (packets, mut left_out) = (self.sink.output.records, self.sink.skipped.clone());
         self.sink.finish(session)?;
-        let left_out = "left out: neither IP nor Ethernet nor, with --rohc, ROHC packets";
+        let neither = "left out: neither IP nor Ethernet nor, with --rohc, ROHC packets";
         for (count, what) in [
-            (unknown, left_out),
+            (unknown, neither),
             (tables, "left out: sections of other tables"),
             (refused, "ROHC packets refused: without context, or damaged"),
         ] {
             if count > 0 {
                 session.note(&format!("{count} {what}"));
+                left_out.insert(what.trim_start_matches("left out: "), count);
             }
         }
-        let causes = match by_cause(causes) {
-            causes if causes.is_empty() => causes,
-            causes => format!(" ({causes})"),
-        };
-        Ok((wrong, causes))
+        Ok(Counts { packets, left_out, errors: wrong, causes })
     }
 }
 

@@ -14,10 +14,11 @@ use bentpipe_wire::pcap::LinkType;
 use bentpipe_wire::psi::{Elementary, Pat, Pmt, Programme};
 use bentpipe_wire::ts::{Method, PACKET_LEN, Pid};
 use bentpipe_wire::{ipv4, section, udp};
+use serde_json::{Value, json};
 
 use super::files::{Sink, is_bare};
 use super::percent;
-use crate::capture::{Capture, Output, Packet, Wanted};
+use crate::capture::{Capture, Output, Packet, Wanted, write_counts};
 use crate::{Error, Intake, Outcome, Session};
 
 /// Interval of PAT and PMT.
@@ -69,6 +70,7 @@ impl Encap {
         let totals = encap.finish()?;
         session.note(&input.remark());
         totals.report(session);
+        write_counts(&self.intake, totals.json(), input.json())?;
         let has_damage = totals.refused > 0 || input.account().has_damage();
         Ok(Outcome::new(String::new(), session, has_damage))
     }
@@ -102,6 +104,16 @@ struct Totals {
 }
 
 impl Totals {
+    fn json(&self) -> Value {
+        json!({
+            "packets": self.packets,
+            "packet_bytes": self.packet_bytes,
+            "written_bytes": self.written,
+            "refused": self.refused,
+            "refused_by": self.reasons,
+        })
+    }
+
     fn report(&self, session: &dyn Session) {
         let efficiency = percent(self.packet_bytes, self.written);
         session.note(&format!(

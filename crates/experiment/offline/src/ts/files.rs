@@ -1,11 +1,12 @@
 //! Files of streams.
 
-use std::cell::Cell;
+use std::cell;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use bentpipe_intake::{Layout, LeftOut, StreamEntry, Streams};
 use bentpipe_mpeg::stream::{MAX_LEN, TransportStream};
+use bentpipe_report::{Cell, Table};
 use bentpipe_wire::pcap::{LinkType, ReadError, Reader};
 use bentpipe_wire::ts::{self, PACKET_LEN, Packet as TsPacket};
 use serde_json::Value;
@@ -24,8 +25,8 @@ const PROBED_BYTES: u64 = 1 << 20;
 /// Bytes of a file that are read at a time.
 const CHUNK_LEN: usize = 1 << 18;
 
-/// Most streams that an error names.
-const MAX_NAMED: usize = 6;
+/// Most streams that an error lists.
+const MAX_NAMED: usize = 20;
 
 /// Input of streams, which is read as often as it is asked for.
 pub struct Stream<'a> {
@@ -35,7 +36,7 @@ pub struct Stream<'a> {
     piped: Option<Vec<u8>>,
     is_capture: bool,
     /// The account was given, and the records left out are written.
-    is_noted: Cell<bool>,
+    is_noted: cell::Cell<bool>,
 }
 
 /// Streams of an input, and what became of all that was read.
@@ -60,12 +61,26 @@ impl Summary {
         if let [one] = self.entries[..] {
             return Ok(one);
         }
-        let named = self.entries.iter().take(MAX_NAMED).map(|entry| entry.id.to_string());
-        let named = named.collect::<Vec<_>>().join("; ");
-        let more = if count > MAX_NAMED { "; and others" } else { "" };
+        let table = streams(&self.entries[..count.min(MAX_NAMED)]).to_text(false);
+        let more =
+            if count > MAX_NAMED { format!("\nand {} more", count - MAX_NAMED) } else { String::new() };
         let flags = "choose one by --src, --dst, --port, --ssrc, --isi, --vlan or --interface";
-        Err(Error::Usage(format!("{}: {count} streams: {flags}: {named}{more}", path.display())))
+        let shown = path.display();
+        Err(Error::Usage(format!("{shown}: {count} streams: {flags}\n{}{more}", table.trim_end())))
     }
+}
+
+/// Lists the streams of an input.
+pub(super) fn streams(entries: &[StreamEntry]) -> Table {
+    let head = ["", "stream", "datagrams", "TS packets", "frames", "RTP missing", "bytes outside"];
+    let row = |(number, entry): (usize, &StreamEntry)| {
+        let counts = [entry.datagrams, entry.packets, entry.frames, entry.missing, entry.outside];
+        let mut cells = vec![Cell::Text((number + 1).to_string()), Cell::Text(entry.id.to_string())];
+        cells.extend(counts.map(|count| Cell::Number(count.to_string())));
+        cells
+    };
+    let rows = entries.iter().enumerate().map(row).collect();
+    Table { caption: String::new(), head: head.map(String::from).to_vec(), rows }
 }
 
 /// Callback invoked with the place of a stream, the time in nanoseconds, and a unit.
@@ -104,8 +119,13 @@ impl<'a> Stream<'a> {
             ));
         }
         let failed = |source| Error::Open { path: path.into(), source };
-        let mut stream =
-            Stream { path: path.into(), intake, piped: None, is_capture: false, is_noted: Cell::new(false) };
+        let mut stream = Stream {
+            path: path.into(),
+            intake,
+            piped: None,
+            is_capture: false,
+            is_noted: cell::Cell::new(false),
+        };
         if path.is_file() {
             let mut start = Vec::new();
             let source = capture::source(path, &crate::Unattended).map_err(failed)?;
@@ -231,10 +251,10 @@ pub(crate) struct Loaded {
 ///
 /// # Errors
 /// Returns an error if there is none, are several, or more than [`MAX_LEN`] bytes.
-pub(crate) fn load(path: &Path, session: &dyn Session) -> Result<Loaded, String> {
+pub(crate) fn load(path: &Path, intake: &Intake, session: &dyn Session) -> Result<Loaded, String> {
     let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let (intake, mut bytes) = (Intake::default(), Vec::new());
-    let stream = Stream::open(path, &intake, &Unattended).map_err(|error| error.to_string())?;
+    let mut bytes = Vec::new();
+    let stream = Stream::open(path, intake, &Unattended).map_err(|error| error.to_string())?;
     let summary = stream.for_each(&Unattended, &mut |_, _, unit| {
         if let Unit::Ts(packet) = unit {
             bytes.extend_from_slice(packet);

@@ -13,7 +13,7 @@ use bentpipe_wire::si::Description;
 use bentpipe_wire::ts::{PACKET_LEN, Packet, Pid};
 use serde_json::{Value, json};
 
-use super::files::{Stream, Summary, Unit};
+use super::files::{Stream, Summary, Unit, streams};
 use super::measurement::{self, MAX_REFERENCES, Measurement};
 use super::rates::{RateFile, RateLog};
 use super::stamps;
@@ -227,19 +227,6 @@ struct Part {
     text: String,
     tables: Vec<Table>,
     json: Value,
-}
-
-/// Lists the streams of an input.
-fn streams(entries: &[StreamEntry]) -> Table {
-    let head = ["", "stream", "datagrams", "TS packets", "frames", "RTP missing", "bytes outside"];
-    let row = |(number, entry): (usize, &StreamEntry)| {
-        let counts = [entry.datagrams, entry.packets, entry.frames, entry.missing, entry.outside];
-        let mut cells = vec![Cell::Text((number + 1).to_string()), Cell::Text(entry.id.to_string())];
-        cells.extend(counts.map(|count| Cell::Number(count.to_string())));
-        cells
-    };
-    let rows = entries.iter().enumerate().map(row).collect();
-    Table { caption: String::new(), head: head.map(String::from).to_vec(), rows }
 }
 
 /// Describes all streams with the account: of one its own object, of several a list.

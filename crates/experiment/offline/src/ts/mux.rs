@@ -8,10 +8,12 @@ use bentpipe_dvb::multiplex::{Multiplex, TsQueue};
 use bentpipe_units::{Rate, Span, Time};
 use bentpipe_wire::psi::Pmt;
 use bentpipe_wire::ts::{self, PACKET_LEN, Packet, Pcr, Pid};
+use serde_json::{Value, json};
 
-use super::files::{Sink, Stream, Unit, clock};
+use super::files::{Sink, Stream, Summary, Unit, clock};
 use super::percent;
 use super::survey::{Role, Survey};
+use crate::capture::write_counts;
 use crate::{Error, Intake, Outcome, Session};
 
 /// Bits of a TS packet.
@@ -66,7 +68,8 @@ impl Mux {
             return Err(Error::Usage("--left-out: expected one input".into()));
         }
         let inputs: Vec<&Path> = self.inputs.iter().map(PathBuf::as_path).collect();
-        let outputs = [Some(&*self.output), self.intake.left_out.as_deref()];
+        let Intake { left_out, counts, .. } = &self.intake;
+        let outputs = [Some(&*self.output), left_out.as_deref(), counts.as_deref()];
         crate::capture::check_files(&inputs, outputs.into_iter().flatten())?;
         let read = self.inputs.iter().map(|path| Read::new(path, &self.intake, session));
         let mut read: Vec<Read> = read.collect::<Result<_, _>>()?;
@@ -74,13 +77,24 @@ impl Mux {
         check_length(&read, self.rate)?;
         let tables = tables(&read, Span::from_millis(self.tables_ms), rate)?;
         let has_damage = read.iter().any(|read| read.has_damage);
+        let accounts: Vec<Value> = read.iter().map(|read| read.account.clone()).collect();
         let mut queues = vec![TsQueue::new(self.queue_packets).restamping(); read.len()];
         let mut inputs: Vec<Input> = read.into_iter().map(|read| Input { packets: read.packets }).collect();
         let mut sink = Sink::create(&self.output, &self.inputs[0])?;
         let mut multiplex = Multiplex::new(Some(tables));
         let slots = send(&mut multiplex, &mut queues, &mut inputs, rate, &mut sink, session)?;
         sink.finish()?;
+        write_counts(&self.intake, self.counts(&slots, &queues), Value::Array(accounts))?;
         Ok(self.report(&slots, &queues, has_damage, session))
+    }
+
+    fn counts(&self, slots: &Slots, queues: &[TsQueue]) -> Value {
+        let input = |(queue, path): (&TsQueue, &PathBuf)| {
+            let path = path.display().to_string();
+            json!({ "input": path, "sent": queue.sent(), "dropped": queue.dropped() })
+        };
+        let inputs: Vec<Value> = queues.iter().zip(&self.inputs).map(input).collect();
+        json!({ "packets": slots.count, "null_packets": slots.nulls, "inputs": inputs })
     }
 
     fn report(&self, slots: &Slots, queues: &[TsQueue], has_damage: bool, session: &dyn Session) -> Outcome {
@@ -155,6 +169,8 @@ struct Read {
     maps: Vec<(Pid, Pmt)>,
     pids: BTreeSet<Pid>,
     has_damage: bool,
+    /// Account as JSON.
+    account: Value,
 }
 
 impl Read {
@@ -186,7 +202,8 @@ impl Read {
             .retain(|(_, packet)| Packet::new_checked(packet).is_ok_and(|packet| is_carried(&packet.pid())));
         let pids = survey.streams.keys().copied().filter(|pid| is_carried(pid)).collect();
         let maps = survey.maps().map(|(pid, pmt)| (pid, pmt.clone())).collect();
-        Ok(Read { path: path.into(), packets, maps, pids, has_damage: summary.has_damage })
+        let Summary { has_damage, account, .. } = summary;
+        Ok(Read { path: path.into(), packets, maps, pids, has_damage, account })
     }
 }
 

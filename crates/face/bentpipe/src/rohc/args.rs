@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::intake::IntakeArgs;
+use crate::intake::CountedArgs;
 use bentpipe_offline::Error;
 use bentpipe_offline::rohc::link::{icv, key};
 use bentpipe_offline::rohc::text::{
@@ -416,7 +416,7 @@ pub(crate) struct OutputArgs {
     #[arg(long, short)]
     pub(super) quiet: bool,
     #[command(flatten)]
-    intake: IntakeArgs,
+    intake: CountedArgs,
 }
 
 impl OutputArgs {

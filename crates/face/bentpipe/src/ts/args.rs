@@ -12,7 +12,7 @@ use bentpipe_wire::ts::Pid;
 use clap::{Args, ValueEnum};
 
 use super::live::{Live, SCHEME};
-use crate::intake::{IntakeArgs, rohc};
+use crate::intake::{CountedArgs, IntakeArgs, rohc};
 use crate::show;
 
 /// Encapsulation.
@@ -78,7 +78,7 @@ pub(crate) struct EncapArgs {
     #[arg(long)]
     short: bool,
     #[command(flatten)]
-    intake: IntakeArgs,
+    intake: CountedArgs,
 }
 
 impl EncapArgs {
@@ -129,7 +129,7 @@ pub(crate) struct DecapArgs {
     #[arg(long)]
     bridge: bool,
     #[command(flatten)]
-    intake: IntakeArgs,
+    intake: CountedArgs,
 }
 
 impl DecapArgs {
@@ -258,7 +258,7 @@ pub(crate) struct MuxArgs {
     #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     tables: u64,
     #[command(flatten)]
-    intake: IntakeArgs,
+    intake: CountedArgs,
 }
 
 impl MuxArgs {

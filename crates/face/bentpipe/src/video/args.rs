@@ -10,6 +10,7 @@ use bentpipe_units::{Rate, Span};
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::common::share;
+use crate::intake::IntakeArgs;
 
 /// Real MPEG-2 transport streams through ATM.
 #[derive(Debug, Subcommand)]
@@ -236,6 +237,8 @@ pub(crate) struct CarryArgs {
     /// Decode both streams by ffmpeg and compare
     #[arg(long)]
     quality: bool,
+    #[command(flatten)]
+    intake: IntakeArgs,
 }
 
 /// Carriage of a transport stream.
@@ -270,6 +273,7 @@ impl CarryArgs {
             overrides,
             seed: self.seed,
             quality: self.quality,
+            intake: self.intake.intake(),
         }
     }
 }
@@ -296,6 +300,8 @@ pub(crate) struct MuxArgs {
     /// Constant rate of the multiplex; by default what the inputs need
     #[arg(long)]
     rate: Option<Rate>,
+    #[command(flatten)]
+    intake: IntakeArgs,
 }
 
 #[derive(Debug, Args)]
@@ -305,6 +311,8 @@ pub(crate) struct DemuxArgs {
     /// A file for each programme, in the order of the PAT
     #[arg(required = true)]
     outputs: Vec<PathBuf>,
+    #[command(flatten)]
+    intake: IntakeArgs,
 }
 
 #[derive(Debug, Args)]
@@ -372,13 +380,15 @@ pub(crate) struct QualityArgs {
 
 impl MuxArgs {
     pub(super) fn job(&self) -> Mux {
-        Mux { inputs: self.inputs.clone(), out: self.out.clone(), rate: self.rate }
+        let (inputs, out) = (self.inputs.clone(), self.out.clone());
+        Mux { inputs, out, rate: self.rate, intake: self.intake.intake() }
     }
 }
 
 impl DemuxArgs {
     pub(super) fn job(&self) -> Demux {
-        Demux { input: self.input.clone(), outputs: self.outputs.clone() }
+        let (input, outputs) = (self.input.clone(), self.outputs.clone());
+        Demux { input, outputs, intake: self.intake.intake() }
     }
 }
 

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use bentpipe_intake::{Account, Packets, Reason, Refusal, Select, Wanted};
 use bentpipe_site::{Opened, Recorded};
 use bentpipe_units::{Bytes, Span};
-use bentpipe_wire::{ip, pcap};
+use bentpipe_wire::{ip, ipv4, pcap};
 
 use super::direction::Direction;
 
@@ -97,13 +97,20 @@ pub(super) fn recorded(file: Opened, times: u32, direction: &Direction) -> Resul
 
 fn check(pairs: &Pairs, account: &Account, direction: &Direction) -> Result<(), String> {
     match direction {
-        _ if pairs.packets == 0 => Err(format!("no IP packet in it: {account}")),
+        _ if pairs.packets == 0 => Err(format!("no IP packet in it: {account}{}", help(account))),
         Direction::From(source) if pairs.sum(0, direction).packets == 0 => {
             let from = pairs.sources();
             Err(format!("no packet from {source} in it: packets are from {from}"))
         }
         _ => Ok(()),
     }
+}
+
+/// Returns a help for captures of ROHC packets, which are of link type USER0.
+fn help(account: &Account) -> &'static str {
+    let user0 = format!("of link type {},", pcap::LinkType::USER0.0);
+    let is_any = account.left_out().any(|(_, detail, _)| detail.starts_with(&user0));
+    if is_any { "; help: `bentpipe rohc decompress` restores packets of ROHC" } else { "" }
 }
 
 /// Calls `visit` with each IP packet, its time after the first, and its addresses.
@@ -151,11 +158,17 @@ fn each(
 }
 
 /// Returns an IP packet with zeros for truncated bytes, and its addresses.
+///
+/// Its header has a checksum.
 fn whole(bytes: &[u8]) -> Option<(Vec<u8>, (IpAddr, IpAddr))> {
     let packet = ip::Packet::new_elided(bytes, usize::from(u16::MAX)).ok()?;
     let len = packet.total_len();
     let mut whole = bytes[..bytes.len().min(len)].to_vec();
     whole.resize(len, 0);
+    // A card that computes checksums does so behind the capture.
+    if matches!(packet, ip::Packet::V4(_)) && whole[10..12] == [0, 0] {
+        ipv4::Packet::new_unchecked(&mut whole[..]).fill_checksum();
+    }
     Some((whole, (packet.src(), packet.dst())))
 }
 
@@ -375,13 +388,39 @@ mod tests {
     }
 
     #[test]
+    fn a_header_without_a_checksum_gets_one() {
+        let mut captured = packet([1, 2], 100, 100);
+        captured[10..12].fill(0);
+        let frames = [(0, 0x800, captured)];
+        let sent = read(opened(&frames), 1, &Direction::Data).expect("readable").halves;
+        let ip = ipv4::Packet::new_checked(&sent[0].packets[0].1[..]).expect("a packet");
+        assert_eq!(ip.verify_checksum(), Ok(()));
+        let note = recorded(opened(&frames), 1, &Direction::Data).expect("readable").note;
+        assert_eq!(note.as_deref(), Some("1 records, all used (1 without a header checksum)"));
+    }
+
+    #[test]
+    fn a_capture_of_rohc_has_a_help() {
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes, LinkType::USER0).expect("written");
+        writer.write(0, &[0xfd, 4, 1, 2], 0).expect("written");
+        let opened = Opened { shown: "a.pcap".to_owned(), bytes: Box::new(io::Cursor::new(bytes)) };
+        let error = read(opened, 1, &Direction::Data).err().expect("an error");
+        assert!(error.ends_with("; help: `bentpipe rohc decompress` restores packets of ROHC"), "{error}");
+    }
+
+    #[test]
     fn the_direction_is_that_of_most_bytes_or_chosen() {
         let frames = [
             (0, 0x800, packet([2, 1], 60, 60)),
             (10, 0x800, packet([1, 2], 200, 200)),
             (20, 0x800, packet([2, 1], 61, 61)),
             (30, 0x800, packet([1, 3], 50, 50)),
-        ];
+        ]
+        .map(|(at, ethertype, mut packet)| {
+            ipv4::Packet::new_unchecked(&mut packet[..]).fill_checksum();
+            (at, ethertype, packet)
+        });
         let there = vec![(10, 200), (30, 50)];
         let back = vec![(0, 60), (20, 61)];
         assert_eq!(sent(&frames, &Direction::Data), [there.clone(), vec![]]);
