@@ -14,6 +14,7 @@ mod pabx;
 mod path_mtu;
 mod pep;
 mod ping;
+mod refusals;
 mod roles;
 mod shipped;
 mod stream;

@@ -211,10 +211,17 @@ fn laws_of_delays_have_fewer_samples_without_timestamps() {
     }
 }
 
-/// Where ACKs release few segments, those that its application writes come with the first of them.
+/// Where ACKs release few segments, the answer to a SYN releases as many, and repeated answers no more.
+///
+/// If the receiver opens, answers are ACKs: each releases some.
 #[test]
 fn bursts_at_the_start_are_counted() {
     for opener in ["sender", "receiver"] {
+        for (delay, size, factor) in [(300, "40 kB", 2.0), (900, "40 kB", 2.0), (1700, "20 kB", 2.0)] {
+            let tcp = format!("controller = \"newreno\", max_burst = 2, opened_by = \"{opener}\"");
+            let line = format!("rate = \"2 Mbit/s\"\ndelay = \"{delay} ms\"");
+            keeps(&row(&[&line], &transfer(size, &tcp)), factor);
+        }
         for (burst, size, factor) in [(1, "20 kB", 20.0), (2, "40 kB", 2.0), (4, "200 kB", 2.0)] {
             let tcp = format!("controller = \"newreno\", max_burst = {burst}, opened_by = \"{opener}\"");
             keeps(&row(&["rate = \"2 Mbit/s\"\ndelay = \"500 ms\""], &transfer(size, &tcp)), factor);

@@ -20,6 +20,8 @@ mod config;
 pub mod dama;
 mod decapsulator;
 #[cfg(test)]
+mod delay_tests;
+#[cfg(test)]
 mod element_tests;
 mod encapsulator;
 mod filter;

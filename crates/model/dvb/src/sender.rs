@@ -394,10 +394,13 @@ impl Sender {
 
     /// Returns the next wake-up time, no later than the earliest possible arrival.
     fn deadline(&mut self) -> Time {
-        if let Some(arrival) = self.pipe.next() {
+        let arrival = self.pipe.next();
+        // With one delay no unit overtakes those in flight, so that slots and frames are filled on demand.
+        if let Some(arrival) = arrival.filter(|_| self.nearest == self.farthest) {
             return arrival;
         }
-        self.ready().map_or(Time::NEVER, |ready| self.timing.arrives(ready) + self.nearest)
+        let sent = self.ready().map_or(Time::NEVER, |ready| self.timing.arrives(ready) + self.nearest);
+        arrival.map_or(sent, |arrival| arrival.min(sent))
     }
 }
 

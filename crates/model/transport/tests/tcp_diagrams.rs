@@ -105,6 +105,34 @@ fn lost_syns_leave_one_segment() {
     diagram.play("> seq 1..1001\n > seq 1001..2001\n > seq 2001..3001 fin");
 }
 
+/// RFC 9293 3.10.7.4: the answer to a SYN sent again is questioned, and not processed. What is left of a window waits for an ACK.
+#[test]
+fn a_second_answer_to_a_syn_releases_no_data() {
+    let config = Config { max_burst: Some(2), initial_window: 10, ..plain() };
+    Diagram::client(&config, sends(100)).play(
+        "@0    > syn
+         @1000 > syn
+         @1200 < syn ack 1 mss 1000
+               > seq 1..1001
+               > seq 1001..2001
+         @2200 < syn ack 1 mss 1000
+               > ack 1
+         @2400 < ack 2001
+               > seq 2001..3001
+               > seq 3001..4001",
+    );
+    // Without the limit all of the window is out before.
+    let all = Config { max_burst: None, initial_window: 3, ..plain() };
+    Diagram::client(&all, sends(100)).play(
+        "@0    > syn
+         @1000 > syn
+         @1200 < syn ack 1 mss 1000
+               > seq 1..1001
+         @2200 < syn ack 1 mss 1000
+               > ack 1",
+    );
+}
+
 #[test]
 fn a_refused_connection_fails() {
     let mut diagram = Diagram::client(&plain(), sends(1));

@@ -217,7 +217,8 @@ impl Source {
         let template = template.sharing_ports(config.shared_ports);
         let refreshes = config.refresh.map(|refresh| refreshes(config, refresh, endpoints)).transpose()?;
         Ok(Source {
-            clock: Clock::new(config.pattern, template.packet_len(), config.count)?,
+            clock: Clock::new(config.pattern, template.packet_len(), config.count)
+                .map_err(|error| error.inside("pattern"))?,
             template,
             config: *config,
             flows: vec![Flow::default(); config.count.into()],
@@ -496,6 +497,7 @@ fn check(pattern: Pattern) -> Result<(), InvalidConfig> {
             )?;
             let has_mean = !matches!(law, Law::Pareto { shape } if shape.is_nan() || shape <= 1.0);
             InvalidConfig::ensure(has_mean, "shape", "more than 1, so that there is a mean")
+                .map_err(|error| error.inside("law"))
         }
     }
 }

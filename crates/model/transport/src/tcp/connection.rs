@@ -115,6 +115,8 @@ pub struct Connection {
     receive_shift: u8,
     clock: TimestampClock,
     timers: Timers,
+    /// Set by a segment that is not accepted, until a timer or a write.
+    is_refused: bool,
     /// Write times of the application, if it is paced.
     pub(super) schedule: Option<Schedule>,
     /// Bytes of the stream that this end sends, if they are other than zeros.
@@ -178,6 +180,7 @@ impl Connection {
             receive_shift: 0,
             clock: TimestampClock::new(config.timestamp_granularity),
             timers: Timers::IDLE,
+            is_refused: false,
             schedule: None,
             content: Content::default(),
             sender: Sender::new(&config, agreed, config.initial_window, rtt),
@@ -227,7 +230,10 @@ impl Connection {
         let segment = Incoming::parse(packet, self.local);
         match segment.filter(|segment| self.remote.is_none_or(|remote| remote == segment.src)) {
             Some(segment) => self.dispatch(&segment, cx),
-            None if too_big::is_icmp(packet) => self.receive_icmp(packet, cx),
+            None if too_big::is_icmp(packet) => {
+                self.is_refused = false;
+                self.receive_icmp(packet, cx);
+            }
             None => {
                 self.tally.malformed += 1;
                 return false;
@@ -239,16 +245,18 @@ impl Connection {
     #[inline]
     fn dispatch(&mut self, segment: &Incoming, cx: &mut Cx<'_>) {
         self.tally.segments_received += 1;
+        self.is_refused = false;
         match self.state {
             State::Closed => self.refuse(segment, cx),
             State::Listen => self.on_listen(segment, cx),
             State::SynSent => self.on_syn_sent(segment, cx),
-            _ => self.on_synchronised(segment, cx),
+            _ => self.is_refused = !self.on_synchronised(segment, cx),
         }
     }
 
     /// Runs the timers that are due. Follow with [`Connection::output`].
     pub fn wake(&mut self, cx: &mut Cx<'_>) {
+        self.is_refused = false;
         while let Some(timer) = self.timers.expire(cx.now()) {
             self.on_timer(timer, cx);
         }
@@ -294,6 +302,7 @@ impl Connection {
     /// Writes `bytes` of the application, not more than [`Connection::writable`].
     #[inline]
     pub fn write(&mut self, bytes: u64) {
+        self.is_refused &= bytes == 0;
         self.sender.write(bytes);
     }
 

@@ -23,6 +23,24 @@ const PHASES: u64 = 8;
 const MAX_MSS: u64 = 65_495;
 
 impl Config {
+    /// Returns the most ACKs that release data before those of data do.
+    ///
+    /// An end that answers a SYN repeats its own with its timer and for each repeated one, and each has an ACK of the opener. In
+    /// the other direction answers are SYNs, of which the first alone is accepted.
+    fn first_acks(&self, path: &[PathState]) -> u32 {
+        if self.opened_by == Opener::Sender {
+            return 1;
+        }
+        let round_trip = path.iter().map(|state| state.there + state.back).max().unwrap_or_default();
+        let (mut repeats, mut timeout) = (0, self.rto.initial);
+        let mut at = timeout;
+        while at <= round_trip && repeats < self.syn_retries {
+            timeout = (timeout * 2).min(self.rto.max);
+            (repeats, at) = (repeats + 1, at + timeout);
+        }
+        repeats.saturating_mul(2).saturating_add(1)
+    }
+
     /// Returns the number of first segments that the receiver acknowledges one by one.
     ///
     /// The window of a SYN is not scaled. Where the buffer has room for much more, the first segment brings an update.
@@ -121,8 +139,7 @@ impl TrafficKind for Config {
         };
         let states: Vec<PathState> = path.path.iter().map(state).collect();
         let burst = self.max_burst.unwrap_or(u32::MAX);
-        // At first it sends with an ACK and with what its application writes.
-        let first = 2;
+        let first = self.first_acks(&states);
         let climb = |phase: u64| {
             let path = Ramp {
                 path: &states,

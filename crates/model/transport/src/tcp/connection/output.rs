@@ -30,7 +30,11 @@ impl Connection {
 
     #[inline]
     fn send_data(&mut self, cx: &mut Cx<'_>) {
-        let mut left = self.config.max_burst.unwrap_or(u32::MAX);
+        let mut left = match self.config.max_burst {
+            // As in Linux, a segment that is not accepted releases no data: the answer to a SYN sent again, for one.
+            Some(_) if self.is_refused => return,
+            burst => burst.unwrap_or(u32::MAX),
+        };
         while left > 0
             && let Some(transmit) = self.sender.next(cx.now())
         {

@@ -8,18 +8,20 @@ use super::{Connection, Failure, Incoming, State, Timer};
 use crate::tcp::sender::Acknowledgement;
 
 impl Connection {
+    /// Returns `true` if a segment, which it processes, is accepted.
     #[inline]
-    pub(super) fn on_synchronised(&mut self, segment: &Incoming, cx: &mut Cx<'_>) {
+    pub(super) fn on_synchronised(&mut self, segment: &Incoming, cx: &mut Cx<'_>) -> bool {
         let now = cx.now();
-        let Some(seq) = self.accept(segment, cx) else { return };
-        let Some(number) = segment.ack else { return };
+        let Some(seq) = self.accept(segment, cx) else { return false };
+        let Some(number) = segment.ack else { return false };
         if self.state == State::SynReceived && !self.complete_handshake(segment, cx) {
-            return;
+            return false;
         }
-        let Some(ack) = self.own_position(number) else { return };
+        let Some(ack) = self.own_position(number) else { return false };
         if ack > self.sender.acknowledgeable() {
             // It acknowledges data that was never sent.
-            return self.receiver.ack_at_once();
+            self.receiver.ack_at_once();
+            return false;
         }
         if self.agreed.timestamps
             && let Some((tsval, _)) = segment.timestamps
@@ -31,6 +33,7 @@ impl Connection {
             self.on_acknowledgement(segment, seq, ack, window, now);
         }
         self.on_data(segment, seq, now);
+        true
     }
 
     /// Performs the first checks: numbers, timestamp, reset, SYN. Returns the position of a segment that
