@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use bentpipe_site::{
     Copies, End, FlowAt, FlowEnds, FlowGround, FlowTakes, Opened, Problem, Recorded, TrafficKind,
 };
+use bentpipe_units::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
