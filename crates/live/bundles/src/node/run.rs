@@ -694,7 +694,8 @@ fn feed_neighbour(peer: &mut Peer, number: u64, node: &mut Node, now: Time) -> b
 }
 
 fn feed_application(peer: &mut Peer, service: u32, mailboxes: &mut Mailboxes) -> bool {
-    let Some((id, bundle)) = mailboxes.next(service) else { return false };
+    let limit = peer.connection.session.transfer_limit();
+    let Some((id, bundle)) = mailboxes.next(service, limit) else { return false };
     let bytes = bundle.to_vec();
     let is_sent = peer.send(bytes, |len| Item::Local(id, len));
     if !is_sent {
