@@ -87,7 +87,15 @@ impl Client {
     /// # Errors
     /// Returns an error if the node does not answer, or not in time.
     pub fn connect(node: &Access, endpoint: &Eid) -> Result<Client, String> {
-        Client::open(node, endpoint, false)
+        Client::open(node, endpoint, false, None)
+    }
+
+    /// Connects as [`Client::connect`], and takes no bundle longer than `longest` bytes.
+    ///
+    /// # Errors
+    /// Returns an error if the node does not answer, or not in time.
+    pub fn connect_for(node: &Access, endpoint: &Eid, longest: u64) -> Result<Client, String> {
+        Client::open(node, endpoint, false, Some(longest))
     }
 
     /// Connects as [`Client::connect`]. A bundle is acknowledged when [`Client::accept`] is called for it.
@@ -95,10 +103,15 @@ impl Client {
     /// # Errors
     /// Returns an error if the node does not answer, or not in time.
     pub fn connect_deferred(node: &Access, endpoint: &Eid) -> Result<Client, String> {
-        Client::open(node, endpoint, true)
+        Client::open(node, endpoint, true, None)
     }
 
-    fn open(node: &Access, endpoint: &Eid, is_deferred: bool) -> Result<Client, String> {
+    fn open(
+        node: &Access,
+        endpoint: &Eid,
+        is_deferred: bool,
+        longest: Option<u64>,
+    ) -> Result<Client, String> {
         let Access { place, security } = node;
         let begun = dtn_time();
         let address: SocketAddr = resolve(place)?;
@@ -107,6 +120,7 @@ impl Client {
         let clock = Monotonic::start();
         let secure = security.active(host(place), address.ip());
         let config = Config { is_deferred, ..Config::new(endpoint.to_string()) };
+        let config = Config { transfer_mru: longest.unwrap_or(config.transfer_mru), ..config };
         let mut client = Client {
             connection: SessionLink::new(config, security.policy(), link, secure, clock.now()),
             endpoint: endpoint.clone(),

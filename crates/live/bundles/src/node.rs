@@ -24,6 +24,7 @@ mod radio;
 mod rare;
 mod run;
 mod schedule;
+mod spans;
 mod sync;
 
 pub use counters::Counters;

@@ -13,6 +13,8 @@ use crate::clock::dtn_time;
 
 /// Bits of the numbers below the time of the first bundle in milliseconds.
 const NUMBER_BITS: u32 = 20;
+/// Room for the blocks of an answer in addition to its payload.
+const HEADERS: u64 = 1 << 16;
 
 /// Settings of a ping.
 #[derive(Clone, Debug)]
@@ -80,7 +82,9 @@ pub fn ping(
     stop: &AtomicBool,
     answered: &mut dyn FnMut(u64, Span),
 ) -> Result<RoundTrips, String> {
-    let mut client = Client::connect(&pinging.node, &pinging.from)?;
+    // No more than an answer is taken.
+    let longest = pinging.size as u64 + HEADERS;
+    let mut client = Client::connect_for(&pinging.node, &pinging.from, longest)?;
     let lifetime = (pinging.wait.as_nanos() / 1_000_000).max(1);
     let letter = Letter { to: pinging.to.clone(), lifetime, hops: 64, flags: BundleFlags::default() };
     let (start, mut found) = (client.now(), RoundTrips::default());

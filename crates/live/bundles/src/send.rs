@@ -26,6 +26,9 @@ const MAX_DATAGRAM: usize = 65_507;
 /// Maximum number of bundles without acknowledgement.
 const WINDOW: usize = 64;
 
+/// Longest bundle, and segment of one, that is accepted meanwhile. None is wanted.
+const MAX_RECEIVED: u64 = 1 << 16;
+
 /// Bundles to send to a node.
 #[derive(Clone, Debug)]
 pub struct Sending {
@@ -116,7 +119,8 @@ fn over_tcpcl(
     let stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT);
     let link = stream.and_then(Link::new).map_err(|error| wrong(error.to_string()))?;
     let clock = Monotonic::start();
-    let config = Config::new(sending.from.node().to_string());
+    let node = sending.from.node().to_string();
+    let config = Config { transfer_mru: MAX_RECEIVED, segment_mru: MAX_RECEIVED, ..Config::new(node) };
     let security = &sending.security;
     let secure = security.active(host(&sending.to_node), address.ip());
     let mut connection = SessionLink::new(config, security.policy(), link, secure, clock.now());

@@ -86,7 +86,7 @@ pub struct Settings {
     pub trust: PathBuf,
     /// Node identifier (NODE-ID) in a peer's certificate. Default: required.
     ///
-    /// A certificate that names other nodes than the peer says it is ends the session in any case. One that names none proves no node.
+    /// A certificate that names other nodes than the peer says it is, or endpoints other than nodes, ends the session in any case. One that names none proves no node.
     #[serde(default = "required")]
     pub node_id: NamePolicy,
     /// Host name and address (DNS-ID, IPADDR-ID) in a peer's certificate. Default: ignored.

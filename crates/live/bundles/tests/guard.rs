@@ -1,8 +1,8 @@
 //! Nodes under bundles that answer each other, and on a full disk.
 #![allow(clippy::disallowed_methods, reason = "nodes run in real time")]
 
-use std::io::Write;
-use std::net::{SocketAddr, UdpSocket};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -12,9 +12,14 @@ use std::time::{Duration, Instant};
 
 use bentpipe_bundles::client::{Client, Letter};
 use bentpipe_bundles::node::{Counters, Daemon, NodeFile};
+use bentpipe_bundles::ping::{Pinging, ping};
+use bentpipe_bundles::tls::Security;
+use bentpipe_bundles::{Layer, Sending, send};
 use bentpipe_testkit::{Folder, free_port, until};
 use bentpipe_units::Span;
-use bentpipe_wire::dtn::bundle::{Bundle, BundleFlags, Content, HopCount, Payload, Primary, Timestamp};
+use bentpipe_wire::dtn::bundle::{
+    Bundle, BundleFlags, Content, Fragment, HopCount, Payload, Primary, Timestamp,
+};
 use bentpipe_wire::dtn::eid::Eid;
 
 fn free() -> SocketAddr {
@@ -460,4 +465,108 @@ fn a_guest_that_states_an_identity_keeps_no_bundle_away() {
             assert_eq!((counters.discarded, counters.duplicates), found, "{counters:?} {lines:?}");
         }
     }
+}
+
+#[test]
+fn a_guest_that_takes_few_bytes_at_a_time_gets_no_bundle_in_a_thousand_fragments() {
+    let (folder, apps) = (Folder::new(), free());
+    let listen = format!("max_bundle = \"8 MB\"\n[[listen]]\nlayer = \"tcpcl\"\nat = \"{apps}\"\n");
+    let node = Running::start(file(&folder.file("store"), 1, &listen));
+    let guest = Client::connect_for(&apps.to_string().into(), &Eid::ipn(900, 0), 300);
+    let mut guest = guest.expect("a session");
+    let mut client = Client::connect(&apps.to_string().into(), &Eid::ipn(1, 5)).expect("a node");
+    let letter = |to| Letter { to, lifetime: 600_000, hops: 10, flags: BundleFlags::default() };
+    client.send(&letter(Eid::ipn(900, 6)), vec![7; 4_000_000]).expect("a session");
+    let begun = Instant::now();
+    client.send(&letter(Eid::ipn(1, 7)), vec![7; 100]).expect("a session");
+    until("an echo", || {
+        client.turn(Span::from_millis(20)).expect("a session");
+        client.receive().is_some()
+    });
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    client.send(&letter(Eid::ipn(900, 6)), vec![8; 20_000]).expect("a session");
+    let mut bytes = 0;
+    until("all fragments", || {
+        client.turn(Span::from_millis(5)).expect("a session");
+        guest.turn(Span::from_millis(5)).expect("a session");
+        while let Some(part) = guest.receive() {
+            assert!(part.payload.to_vec().iter().all(|byte| *byte == 8));
+            bytes += part.payload.len();
+        }
+        bytes == 20_000
+    });
+    let (counters, lines) = node.end();
+    assert_eq!(counters.node.too_long, 1, "{counters:?} {lines:?}");
+    assert!((50..1000).contains(&counters.node.fragments), "{counters:?}");
+}
+
+#[test]
+fn fragments_of_a_guest_that_join_nothing_shut_out_no_application() {
+    let (folder, apps, udp) = (Folder::new(), free(), free());
+    let rest = format!(
+        "max_bundle = \"8 MB\"\n[[listen]]\nlayer = \"tcpcl\"\nat = \"{apps}\"\n[[listen]]\nlayer = \"udp\"\nat = \"{udp}\"\n"
+    );
+    let node = Running::start(file(&folder.file("store"), 1, &rest));
+    let sender = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+    let whole = Bundle::parse(&bundle("ipn:99.5", "ipn:1.7", 1, BundleFlags::default())).expect("good");
+    let mut client = Client::connect(&apps.to_string().into(), &Eid::ipn(1, 50)).expect("a session");
+    let letter = Letter { to: Eid::ipn(1, 7), lifetime: 600_000, hops: 10, flags: BundleFlags::default() };
+    let begun = Instant::now();
+    for n in 0..30_000_u64 {
+        let mut part = Bundle { payload: Payload::new(vec![7]), ..whole.clone() };
+        part.primary.fragment = Some(Fragment { offset: 2 * n, total: 8_000_000 });
+        sender.send_to(&part.to_vec(), udp).expect("a socket");
+        if n % 100 == 0 {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+    client.send(&letter, vec![7; 100]).expect("a session");
+    until("an echo", || {
+        client.turn(Span::from_millis(20)).expect("a session");
+        client.receive().is_some()
+    });
+    let taken = begun.elapsed();
+    let (counters, lines) = node.end();
+    assert!(taken < Duration::from_secs(8), "{taken:?} {counters:?}");
+    assert!(counters.waiting <= 1 << 14, "{counters:?} {lines:?}");
+}
+
+/// Returns the longest transfer that a program accepts from the node that it connects to.
+fn accepted(program: impl FnOnce(SocketAddr)) -> u64 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let at = listener.local_addr().expect("an address");
+    let node = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        stream.write_all(b"dtn!\x04\x00").expect("a connection");
+        let mut hello = [0; 6 + 3 + 8 + 8];
+        stream.read_exact(&mut hello).expect("contact and initialisation");
+        hello.last_chunk().map(|bytes| u64::from_be_bytes(*bytes)).expect("8 bytes")
+    });
+    program(at);
+    node.join().expect("no panic")
+}
+
+#[test]
+fn programs_take_no_longer_transfer_than_what_they_wait_for() {
+    let never = AtomicBool::new(false);
+    let pinged = accepted(|at| {
+        let (from, to, second) = (Eid::ipn(1, 50), Eid::ipn(2, 7), Span::from_secs(1));
+        let node = at.to_string().into();
+        let pinging = Pinging { node, from, to, count: 1, interval: second, size: 1000, wait: second };
+        ping(&pinging, &never, &mut |_, _| {}).expect_err("the node is none");
+    });
+    let sent = accepted(|at| {
+        let sending = Sending {
+            to_node: at.to_string(),
+            layer: Layer::Tcpcl,
+            from: Eid::ipn(1, 50),
+            to: Eid::ipn(2, 7),
+            payload: Payload::new(vec![7; 1000]),
+            count: 1,
+            lifetime: Span::from_secs(1),
+            security: Security::default(),
+        };
+        let _ = send(&sending, &never);
+    });
+    assert_eq!((pinged, sent), (1000 + (1 << 16), 1 << 16));
 }

@@ -258,6 +258,33 @@ fn a_certificate_without_a_node_speaks_for_its_host_alone() {
 }
 
 #[test]
+fn a_certificate_of_an_endpoint_that_is_no_node_ends_the_session() {
+    if !has("openssl") {
+        return;
+    }
+    let folder = Folder::new();
+    let one = settings(&folder.file("pki"), "ipn:1.0", 10);
+    let (at, apps) = (free(), free());
+    let one = Settings { node_id: NamePolicy::IfPresent, ..one };
+    let mut file = node(&folder.file(""), 1, Some(one), at, apps, (2, free()));
+    file.neighbour[0].at = None;
+    let running = Running::start(file);
+    // With required TLS there is one listener that does not require it.
+    running.wait_for(&format!("neighbour 2 has no `at`, and TLS is not required at {apps}: "));
+    for eid in ["ipn:5.5", "dtn://five/x", "ipn:2.5", "ipn:1.77", "ipn:02.0", "UTF8:ipn:2.0"] {
+        let value = if eid.starts_with("UTF8") { eid.to_owned() } else { format!("IA5STRING:{eid}") };
+        let names = format!("subjectAltName=IP:127.0.0.1,otherName:1.3.6.1.5.5.7.8.11;{value}\n");
+        let holder = nameless(&folder.file(""), &names);
+        let access = Access { place: at.to_string(), security: Security::open(&holder).expect("files") };
+        let client = Client::connect(&access, &Eid::ipn(2, 0));
+        assert!(client.is_err(), "{eid}: {}", running.log());
+    }
+    running.wait_for("certificate of the peer does not name \"ipn:2.0\"");
+    assert!(!running.log().contains("neighbour 2 connected"), "{}", running.log());
+    running.end();
+}
+
+#[test]
 fn a_node_without_an_address_is_believed_with_a_note_where_certificates_need_no_node() {
     let folder = Folder::new();
     let one = settings(&folder.file("pki"), "ipn:1.0", 10);

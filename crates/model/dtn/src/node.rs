@@ -62,6 +62,15 @@ pub(crate) const URGENT: usize = 2;
 /// Maximum number of bundles in reassembly.
 const MAX_PARTIAL: usize = 10_000;
 
+/// Limits of what a convergence layer takes to a neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of an encoded bundle.
+    pub len: u64,
+    /// Fragments that a bundle may be cut into.
+    pub fragments: u64,
+}
+
 /// Settings of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -588,21 +597,33 @@ impl Node {
     ///
     /// The encoded bundle has at most `limit` bytes; a longer one is fragmented.
     pub fn poll_transmit(&mut self, neighbour: u64, limit: u64, now: Time) -> Option<(u64, Bundle)> {
+        self.poll_transmit_within(neighbour, Limits { len: limit, fragments: u64::MAX }, now)
+    }
+
+    /// Returns the next bundle for a neighbour as [`Node::poll_transmit`].
+    ///
+    /// A bundle that would be in too many fragments is deleted: it is too long for the neighbour.
+    pub fn poll_transmit_within(
+        &mut self,
+        neighbour: u64,
+        limits: Limits,
+        now: Time,
+    ) -> Option<(u64, Bundle)> {
         loop {
             let id = self.pop(neighbour)?;
             let entry = self.store.get(id)?;
             if entry.spread.is_some() {
-                match self.copy(id, neighbour, limit, now) {
+                match self.copy(id, neighbour, limits, now) {
                     Some(copy) => return Some(copy),
                     None => continue,
                 }
             }
             let bundle = self.outgoing(entry, now);
-            if bundle.encoded_len() <= limit {
+            if bundle.encoded_len() <= limits.len {
                 self.store.place(id, Place::Flying);
                 return Some((id, bundle));
             }
-            self.fragment(id, limit, now);
+            self.fragment(id, limits, now);
         }
     }
 
@@ -628,7 +649,7 @@ impl Node {
     }
 
     /// Replaces a bundle by fragments that leave room for the blocks of [`Node::outgoing`].
-    fn fragment(&mut self, id: u64, limit: u64, now: Time) {
+    fn fragment(&mut self, id: u64, limits: Limits, now: Time) {
         let Some(entry) = self.unstore(id, now) else { return };
         match &entry.place {
             // It is not in its queue any more; its fragments book the contacts again.
@@ -638,8 +659,11 @@ impl Node {
         let spread = entry.spread.as_deref().map(Spread::again);
         let growth = self.outgoing(&entry, now).encoded_len()
             - entry.size.min(self.outgoing(&entry, now).encoded_len());
-        let parts = aged(&entry, now).fragments(limit.saturating_sub(growth + 16));
-        let Ok(parts) = parts else {
+        let (limit, payload) = (limits.len.saturating_sub(growth + 16), entry.bundle.payload.len());
+        let overhead = entry.bundle.encoded_len().saturating_sub(payload) + FRAGMENT_LEN;
+        let count = payload.div_ceil(limit.saturating_sub(overhead).max(1));
+        let is_fit = count <= limits.fragments;
+        let Some(parts) = is_fit.then(|| aged(&entry, now).fragments(limit)).and_then(Result::ok) else {
             self.counts.too_long += 1;
             return self.report_deletion((&entry.bundle, entry.share), reason::NO_ROUTE, now);
         };

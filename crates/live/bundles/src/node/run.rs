@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
 use accept::Origin;
-use bentpipe_dtn::node::{Arrival, Config, Node};
+use bentpipe_dtn::node::{Arrival, Config, Limits, Node};
 use bentpipe_dtn::session::{self, Event};
 use bentpipe_emu::{Clock, Monotonic, exporter};
 use bentpipe_units::{Span, Time};
@@ -57,6 +57,10 @@ const ACCEPTED: usize = 128;
 const OVERHEAD: u64 = 512;
 /// Wait after a peer had no room.
 const PAUSE: Span = Span::from_secs(1);
+/// Fragments into which a bundle may be cut for a neighbour on TCPCL.
+///
+/// A neighbour that takes 64 kB gets bundles of 64 MB.
+const MAX_FRAGMENTS: u64 = 1000;
 /// Interval of the search for bundles of applications whose life has ended.
 const SWEEP: Span = Span::from_secs(1);
 /// Bundles of the store that are read at a time.
@@ -678,8 +682,8 @@ impl Daemon {
 }
 
 fn feed_neighbour(peer: &mut Peer, number: u64, node: &mut Node, now: Time) -> bool {
-    let limit = peer.connection.session.transfer_limit();
-    let Some((id, bundle)) = node.poll_transmit(number, limit, now) else { return false };
+    let limits = Limits { len: peer.connection.session.transfer_limit(), fragments: MAX_FRAGMENTS };
+    let Some((id, bundle)) = node.poll_transmit_within(number, limits, now) else { return false };
     let start = bundle.payload_start();
     let is_sent = peer.send(bundle.to_vec(), |len| Item::Waiting(id, len, start));
     if !is_sent {
@@ -690,7 +694,8 @@ fn feed_neighbour(peer: &mut Peer, number: u64, node: &mut Node, now: Time) -> b
 }
 
 fn feed_application(peer: &mut Peer, service: u32, mailboxes: &mut Mailboxes) -> bool {
-    let Some((id, bundle)) = mailboxes.next(service) else { return false };
+    let limit = peer.connection.session.transfer_limit();
+    let Some((id, bundle)) = mailboxes.next(service, limit) else { return false };
     let bytes = bundle.to_vec();
     let is_sent = peer.send(bytes, |len| Item::Local(id, len));
     if !is_sent {

@@ -57,7 +57,7 @@ impl Secure {
 
     /// Returns `true` if the peer's certificate has a host and no node.
     pub(crate) fn proves_host(&self, name: Option<&str>, address: Option<IpAddr>) -> bool {
-        self.is_begun() && self.names.nodes.is_empty() && self.names.is_of(name, address)
+        self.is_begun() && !self.names.has_node_form() && self.names.is_of(name, address)
     }
 
     /// Begins the handshake. The side that has connected is the client.
@@ -139,8 +139,9 @@ impl Secure {
         }
         self.names = names.unwrap_or_default();
         let nodes = self.names.nodes.clone();
-        // A certificate of another node ends the session with any policy (RFC 9174, section 4.4.4.3).
-        let is_compared = !nodes.is_empty() || node_id == NamePolicy::Required;
+        // A certificate of another node ends the session with any policy (RFC 9174, section 4.4.4.3). So does one whose
+        // identifiers belong to other things: it was made for something else than the peer.
+        let is_compared = self.names.has_node_form() || node_id == NamePolicy::Required;
         session.start_in_tls(is_compared.then_some(nodes));
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use bentpipe_wire::dtn::eid::Eid;
-use x509_parser::asn1_rs::{Any, Class, FromDer, Ia5String, Oid, oid};
+use x509_parser::asn1_rs::{Any, Class, FromDer, Ia5String, Oid, Tag, oid};
 use x509_parser::extensions::GeneralName;
 use x509_parser::parse_x509_certificate;
 
@@ -12,7 +12,9 @@ use super::NamePolicy;
 
 /// Name form id-on-bundleEID.
 const BUNDLE_EID: Oid<'static> = oid!(1.3.6.1.5.5.7.8.11);
-/// Maximum number of names of one kind that are kept.
+/// Tag of a name of another form (RFC 5280, section 4.2.1.6).
+const OTHER_NAME: Tag = Tag(0);
+/// Maximum number of names in a certificate.
 const MAX_NAMES: usize = 1000;
 
 /// Names that a certificate authenticates.
@@ -20,6 +22,8 @@ const MAX_NAMES: usize = 1000;
 pub struct Names {
     /// Node identifiers.
     pub nodes: Vec<Eid>,
+    /// Number of other values of form BundleEID, such as endpoints of services. They match no node.
+    pub foreign: usize,
     /// Host names.
     pub hosts: Vec<String>,
     /// Addresses.
@@ -61,18 +65,21 @@ impl fmt::Display for Names {
         let nodes = self.nodes.iter().map(Eid::to_string);
         let others = self.hosts.iter().cloned().chain(self.addresses.iter().map(IpAddr::to_string));
         let all: Vec<String> = nodes.chain(others).collect();
-        f.write_str(if all.is_empty() { "nothing" } else { "" })?;
-        f.write_str(&all.join(", "))
+        match (all.is_empty(), self.foreign) {
+            (true, 0) => f.write_str("nothing"),
+            (true, _) => f.write_str("endpoints of no node"),
+            (false, _) => f.write_str(&all.join(", ")),
+        }
     }
 }
 
 impl Names {
     /// Reads the names of a certificate in DER.
     ///
-    /// Endpoints other than nodes are ignored, as the standard demands.
+    /// An endpoint other than a node is the identifier of no peer. Its certificate is not one without identifiers.
     ///
     /// # Errors
-    /// Returns an error if certificate or names are malformed.
+    /// Returns an error if certificate or names are malformed, or if there are more than [`MAX_NAMES`].
     pub fn parse(certificate: &[u8]) -> Result<Names, String> {
         let wrong = |error: &dyn std::fmt::Display| format!("certificate: {error}");
         let (_, parsed) = parse_x509_certificate(certificate).map_err(|error| wrong(&error))?;
@@ -80,11 +87,18 @@ impl Names {
         let Some(found) = parsed.subject_alternative_name().map_err(|error| wrong(&error))? else {
             return Ok(names);
         };
-        for name in found.value.general_names.iter().take(MAX_NAMES) {
+        let all = &found.value.general_names;
+        if all.len() > MAX_NAMES {
+            return Err(wrong(&format!("expected at most {MAX_NAMES} names, found {}", all.len())));
+        }
+        for name in all {
             match name {
-                GeneralName::OtherName(form, value) if *form == BUNDLE_EID => {
-                    names.nodes.extend(node(value));
-                }
+                GeneralName::OtherName(form, value) if *form == BUNDLE_EID => match node(value) {
+                    Some(node) => names.nodes.push(node),
+                    None => names.foreign += 1,
+                },
+                // Of another name that cannot be read, the form is unknown.
+                GeneralName::Invalid(OTHER_NAME, _) => names.foreign += 1,
                 GeneralName::DNSName(host) => names.hosts.push((*host).to_owned()),
                 GeneralName::IPAddress(bytes) => names.addresses.extend(address(bytes)),
                 _ => {}
@@ -115,9 +129,14 @@ impl Names {
         host.is_some_and(has_host) || address.is_some_and(has_address)
     }
 
+    /// Returns `true` if there is a value of form BundleEID, of a node or not.
+    pub(super) fn has_node_form(&self) -> bool {
+        !self.nodes.is_empty() || self.foreign > 0
+    }
+
     /// Compares the node of an endpoint.
     pub fn node(&self, peer: &Eid) -> Findings {
-        Findings::of(self.nodes.len(), self.nodes.iter().any(|node| peer.is_at(node)))
+        Findings::of(self.nodes.len() + self.foreign, self.nodes.iter().any(|node| peer.is_at(node)))
     }
 }
 

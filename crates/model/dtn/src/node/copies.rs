@@ -18,7 +18,7 @@ use bentpipe_wire::dtn::eid::Eid;
 use super::memory::{Memory, Source};
 use super::spread::Spread;
 use super::store::{Entry, Place};
-use super::{Node, Routing, Share, number};
+use super::{Limits, Node, Routing, Share, number};
 
 /// Type code of the block with the number of copies.
 pub const COPIES_BLOCK: u64 = 192;
@@ -270,17 +270,23 @@ impl Node {
     /// Returns a copy for a neighbour from whose queue the bundle was taken.
     ///
     /// `None` if it is too long, and fragments are queued in its place.
-    pub(super) fn copy(&mut self, id: u64, neighbour: u64, limit: u64, now: Time) -> Option<(u64, Bundle)> {
+    pub(super) fn copy(
+        &mut self,
+        id: u64,
+        neighbour: u64,
+        limits: Limits,
+        now: Time,
+    ) -> Option<(u64, Bundle)> {
         let entry = self.store.get(id)?;
         let spread = entry.spread.as_ref()?;
         let is_last = number(&self.names, &entry.bundle.primary.destination) == Some(neighbour);
         let gift = if is_last { 0 } else { self.routing.gift(spread.copies) };
         let mut bundle = self.outgoing(entry, now);
-        let is_too_long = self.mark(&mut bundle, gift) > limit;
+        let is_too_long = self.mark(&mut bundle, gift) > limits.len;
         let spread = self.store.get_mut(id)?.spread.as_mut()?;
         spread.waiting.retain(|other| *other != neighbour);
         if is_too_long {
-            self.fragment(id, limit.saturating_sub(BLOCK), now);
+            self.fragment(id, Limits { len: limits.len.saturating_sub(BLOCK), ..limits }, now);
             return None;
         }
         spread.had.push(neighbour);

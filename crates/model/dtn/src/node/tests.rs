@@ -137,6 +137,20 @@ fn long_bundles_are_fragmented_and_reassembled() {
 }
 
 #[test]
+fn a_neighbour_that_takes_a_bundle_in_too_many_fragments_alone_does_not_get_it() {
+    for (fragments, is_sent) in [(9, true), (3, false)] {
+        let mut first = node(1, 3);
+        let sent = bundle(&mut first, 3, 1000, 60);
+        first.originate(sent, Time::ZERO);
+        let limits = Limits { len: 300, fragments };
+        let found = first.poll_transmit_within(3, limits, Time::ZERO).is_some();
+        let counts = first.counts();
+        assert_eq!((found, counts.fragments > 0, counts.too_long == 0), (is_sent, is_sent, is_sent));
+        assert_eq!(first.stored().0 > 0, is_sent);
+    }
+}
+
+#[test]
 fn the_rest_of_a_cut_bundle_takes_its_place() {
     let (mut first, mut last) = (node(1, 3), node(3, 1));
     let mut sent = bundle(&mut first, 3, 1000, 60);

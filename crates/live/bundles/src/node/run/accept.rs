@@ -7,6 +7,7 @@ use bentpipe_wire::dtn::tcpcl::refusal;
 
 use super::super::identity::{Sender, expiry, identity, whole_identity};
 use super::super::journal::Slot;
+use super::super::local::place;
 use super::Daemon;
 use crate::clock::dtn_time;
 
@@ -94,7 +95,9 @@ impl Daemon {
         let (len, newcomer) = (bytes.len() as u64, (origin.share, priority(&bundle)));
         let is_promised = origin.arrival == Arrival::Promised;
         if !is_promised
-            && (!self.has_disk_for(len) || is_local && !self.make_mailbox_room(len, newcomer, now))
+            && (!self.has_disk_for(len)
+                || is_local && !self.mailboxes.takes(&bundle)
+                || is_local && !self.make_mailbox_room(len, newcomer, now))
         {
             self.counters.no_room += 1;
             return Err(refusal::NO_RESOURCES);
@@ -158,7 +161,8 @@ impl Daemon {
     /// Keeps a fragment for this node until the others are there.
     fn collect(&mut self, bundle: Bundle, Origin { from, share, .. }: Origin, expiry: u64, now: Time) {
         let Some(bundle) = self.node.admit((bundle, share), now) else { return };
-        let (key, id, bytes) = (bundle.key(), self.next_local, bundle.to_vec());
+        let Some((key, _)) = place(&bundle) else { return };
+        let (id, bytes) = (self.next_local, bundle.to_vec());
         self.next_local += 1;
         let sender = self.sender_of(Some(from), share);
         self.journal.store(Slot::Local(id), sender, dtn_time(), &bytes);

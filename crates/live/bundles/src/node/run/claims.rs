@@ -166,12 +166,17 @@ impl Daemon {
     pub(super) fn note_claims(&mut self) {
         let is_open = |policy| self.security.with_policy(policy).policy() != Policy::Required;
         let mut listeners = self.file.listen.iter().filter(|listen| listen.layer == NodeLayer::Tcpcl);
-        let why = match listeners.clone().any(|listen| is_open(listen.tls)) {
-            true => "TLS is not required",
-            false if listeners.next().is_some() && !self.security.requires_nodes() => {
-                "certificates need not name a node"
+        let open: Vec<String> = listeners
+            .clone()
+            .filter(|listen| is_open(listen.tls))
+            .map(|listen| listen.at.to_string())
+            .collect();
+        let why = match open.is_empty() {
+            false => format!("TLS is not required at {}", open.join(", ")),
+            true if listeners.next().is_some() && !self.security.requires_nodes() => {
+                "certificates need not name a node".to_owned()
             }
-            false => return,
+            true => return,
         };
         for neighbour in &self.file.neighbour {
             if neighbour.layer == NodeLayer::Tcpcl && neighbour.at.is_none() {
