@@ -114,6 +114,12 @@ fn a_connection_without_data_does_not_complete() {
     let flow = "[flow.f]\nfrom = \"a\"\nto = \"b\"\nstart = \"1 s\"\nstop = \"1050 ms\"\ntraffic = \"tcp\"\n";
     let of = measures(&link(10, "rate = \"10 Mbit/s\"\ndelay = \"50 ms\"\n", flow));
     assert_eq!((of.get("flow.f.completion"), of.get("flow.f.goodput")), (None, Some(&0.0)));
+    // Nor does a source from which nothing arrives.
+    let gone = "rate = \"10 Mbit/s\"\ndelay = \"50 ms\"\nchannel = { kind = \"outages\", outages = [{ at = \"0 s\", lasts = \"99 s\" }] }\n";
+    let udp =
+        "{ kind = \"udp\", pattern = { kind = \"constant\", interval = \"1 ms\" }, payload = \"100 B\" }";
+    let flow = flow.replace("\"tcp\"", udp);
+    assert_eq!(measures(&link(10, gone, &flow)).get("flow.f.completion"), None);
 }
 
 #[test]

@@ -273,7 +273,10 @@ impl<'a> Run<'a> {
             // The last arrival is known once nothing is on its way.
             How::SinceStart if sum.given.is_some() && self.is_under_way(subject) => None,
             How::SinceStart if sum.given.is_some() => {
-                Some(one(self.source_end(subject).fold(reported.value().as_f64(), f64::max)))
+                let last = reported.value().as_f64();
+                // Of a flow from which nothing arrived, nothing was completed.
+                let ends = self.source_end(subject).filter(|_| last.is_finite());
+                Some(one(ends.fold(last, f64::max)))
             }
             How::Last | How::SinceStart => Some(one(reported.value().as_f64())),
             How::Grown | How::PerSecond => Some(one(self.grown(reported))),
