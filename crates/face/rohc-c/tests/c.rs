@@ -55,7 +55,7 @@ fn a_c_program_compresses_and_restores_captures() {
     }
     let folder = Folder::new();
     let programs = [true, false].map(|shared| compiled(&folder, shared).display().to_string());
-    let vectors = crate_folder().join("../rohc/tests/vectors");
+    let vectors = crate_folder().join("../../ground/rohc/tests/vectors");
     let captures =
         ["synth_rtp4_voice_talkspurts.pcap", "synth_tcp4_interactive.pcap", "synth_esp4_gaps.pcap"];
     for capture in captures {

@@ -251,7 +251,7 @@ fn markup_in_names_stays_text() {
     let text = SCENARIO.replace("Test", "</title><script>");
     // What would turn the direction of a page's text is refused in names.
     let turned = json!({ "name": format!("{evil}\u{202e}"), "text": text });
-    assert_eq!(server.api(&boss, "POST", "/scenarios", &turned).status, 400);
+    assert_eq!(server.api(&boss, "POST", "/scenarios", &turned).status, 422);
     let body = json!({ "name": evil, "text": text });
     let id = server.api(&boss, "POST", "/scenarios", &body).json()["id"].as_i64().expect("a number");
     let job = server.launch(&boss, &json!({ "scenario": id }));
