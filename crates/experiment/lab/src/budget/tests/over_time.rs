@@ -231,7 +231,8 @@ fn a_capture_offers_what_is_in_it() {
         bentpipe_wire::pcap::Writer::new(&mut file, bentpipe_wire::pcap::LinkType::RAW).expect("written");
     // 101 packets of 100 B, one each 20 ms.
     let mut packet = vec![0; 100];
-    packet[..20].copy_from_slice(&[0x45, 0, 0, 100, 0, 0, 0, 0, 64, 17, 0x56, 0x6b, 10, 9, 8, 7, 10, 9, 8, 6]);
+    packet[..20]
+        .copy_from_slice(&[0x45, 0, 0, 100, 0, 0, 0, 0, 64, 17, 0x56, 0x6b, 10, 9, 8, 7, 10, 9, 8, 6]);
     for n in 0..101 {
         writer.write(n * 20_000_000, &packet, 0).expect("written");
     }
