@@ -106,7 +106,7 @@ fn refused_cancelled_and_unanswered_calls_fail_with_their_reason() {
     assert!(said(&output, 1).contains("1 failed: cancelled"), "{}", text(&output));
     assert_eq!(answerer.finish().0, Some(1));
     let output = bentpipe(&["call", &target, "--transport", "tcp"]).output().expect("bentpipe starts");
-    assert!(said(&output, 1).contains("1 failed: no response"), "{}", text(&output));
+    assert!(said(&output, 1).contains("1 failed: connection refused"), "{}", text(&output));
 }
 
 #[test]
