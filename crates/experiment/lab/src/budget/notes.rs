@@ -537,8 +537,13 @@ fn file_note(ground: &Ground<'_>, (n, flow): (usize, &Flow)) -> Option<String> {
         return has_file.then(|| note.to_owned());
     };
     let Recorded { packets, bytes, lasts, note } = file;
-    let left = ground.scenario.duration.saturating_sub(flow.start);
-    let cut = if lasts > &left { format!("; {left} of that are in the run") } else { String::new() };
+    let duration = ground.scenario.duration;
+    let (end, place) = match flow.stop.filter(|stop| *stop < duration) {
+        Some(stop) => (stop, "before its stop"),
+        None => (duration, "in the run"),
+    };
+    let left = end.saturating_sub(flow.start);
+    let cut = if lasts > &left { format!("; {left} of that are {place}") } else { String::new() };
     let note = note.as_ref().map_or_else(String::new, |note| format!("; {note}"));
     Some(format!("its file has {packets} packets with {bytes} in {}{cut}{note}", show::time(*lasts)))
 }
