@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 
 use bentpipe_net::{Cx, Element, Outbox, Packet, Port, Wire};
 use bentpipe_transport::app::Endpoints;
-use bentpipe_transport::tcp::{self, Bulk, Endpoint, Pep, PepConfig, PepState};
+use bentpipe_transport::tcp::{self, Bulk, Endpoint, HalfOpen, Pep, PepConfig, PepState};
 use bentpipe_transport::tfrc;
 use bentpipe_units::{Bytes, RandomStream, Rate, Span, Time};
 use bentpipe_wire::checksum::Pseudo;
@@ -302,8 +302,9 @@ pub fn fuzz_pep(data: &[u8]) {
         connections: SPLITS,
         satellite_mtu: None,
         ground_mtu: None,
+        half_open: (first & 0x80 != 0).then_some(HalfOpen { connections: 1, cached: 2 }),
         idle: None,
-        memory: None,
+        memory: (first & 0x40 != 0).then_some(Bytes::new(50_000)),
         behind_satellite: [address(2, 0).ip()].into(),
         own: Vec::new(),
         state: PepState::On,

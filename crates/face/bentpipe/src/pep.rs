@@ -57,7 +57,7 @@ pub(crate) struct PepArgs {
     /// Answer to a client
     #[arg(long, value_enum, default_value_t = AnswerArg::AtOnce)]
     answer: AnswerArg,
-    /// Memory for data of all connections. Default: 1 GB
+    /// Memory for data of all connections. Above it stalled ones are reset. Default: 1 GB
     #[arg(long, value_name = "BYTES")]
     memory: Option<Bytes>,
     /// Send and receive buffer of each connection over the satellite. Default: 4 MB; by TPROXY adapted
@@ -103,8 +103,8 @@ impl PepArgs {
                 initial_window: self.initial_window,
                 ack_every: self.ack_every,
                 answers_after_server: self.answer == AnswerArg::AfterServer,
-                memory: self.memory,
             },
+            memory: self.memory,
             ground: self.ground.clone(),
             satellite: self.satellite.clone(),
             port: self.port,
@@ -140,8 +140,11 @@ pub(crate) fn run(args: &PepArgs) -> Result<u8, String> {
         note(&format!("the limit of open files allows {limit} connections; help: `ulimit -n` shows it"));
     }
     warn_of_forwarding();
+    if args.config().mode == Mode::Tproxy {
+        cookie_note(sysctl).iter().for_each(|text| note(text));
+    }
     note("connections are split; press Ctrl-C to stop");
-    let figures = proxy.run(&stop)?;
+    let figures = proxy.run(&stop, &note)?;
     if let Some(path) = &args.json {
         let json = figures.to_json();
         write_whole(path, |out| writeln!(out, "{json:#}")).map_err(|error| error.to_string())?;
@@ -152,8 +155,20 @@ pub(crate) fn run(args: &PepArgs) -> Result<u8, String> {
 
 /// Notes that the kernel forwards no packets: only split connections would cross this machine.
 fn warn_of_forwarding() {
-    let read = |key: &str| std::fs::read_to_string(format!("/proc/sys/{}", key.replace('.', "/"))).ok();
-    forwarding_notes(read).iter().for_each(|text| note(text));
+    forwarding_notes(sysctl).iter().for_each(|text| note(text));
+}
+
+/// Returns the value of a sysctl.
+fn sysctl(key: &str) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/sys/{}", key.replace('.', "/"))).ok()
+}
+
+/// Returns a note if the kernel sends no SYN cookies. `read` returns the value of a sysctl.
+fn cookie_note(read: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let key = "net.ipv4.tcp_syncookies";
+    read(key).filter(|value| value.trim() == "0").map(|_| {
+        format!("without SYN cookies a flood of SYNs stops new connections; help: sysctl -w {key}=1")
+    })
 }
 
 /// Returns a note for each IP version that is not forwarded. `read` returns the value of a sysctl.
@@ -170,6 +185,15 @@ fn forwarding_notes(read: impl Fn(&str) -> Option<String>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_note_names_cookies_that_are_off() {
+        assert!(
+            cookie_note(|_| Some("0\n".to_owned())).is_some_and(|note| note.contains("tcp_syncookies=1"))
+        );
+        assert_eq!(cookie_note(|_| Some("1\n".to_owned())), None);
+        assert_eq!(cookie_note(|_| None), None);
+    }
 
     #[test]
     fn a_note_names_the_ip_version_that_is_not_forwarded() {

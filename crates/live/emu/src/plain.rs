@@ -1,8 +1,10 @@
 //! Texts of other programs and machines for terminals and logs, without characters that control them.
 //!
-//! A text from outside may hold escape sequences, which a terminal obeys, line ends, which forge a line of the log, and marks of direction, which show letters in another order. Each becomes U+FFFD.
+//! A text from outside may hold escape sequences, which a terminal obeys, line ends, which forge a line of the log, and marks of direction, which show letters in another order. Each becomes U+FFFD,
+//! and so does a character that is not seen.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::io::{self, Write};
 
 /// Character in the place of one that controls a terminal.
@@ -11,19 +13,55 @@ const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
 /// Sequences that tables are coloured with. They change nothing but colours.
 const COLOURS: [&str; 3] = ["\u{1b}[32m", "\u{1b}[1;31m", "\u{1b}[0m"];
 
-/// Returns `true` if a character is not shown, and changes how a terminal shows others.
-fn controls(c: char) -> bool {
-    let is_direction = matches!(
-        c,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-    );
-    c.is_control() || is_direction
+/// Characters that are not seen, or turn the order of others, in their order.
+///
+/// They are those of Unicode 16 with the property `Default_Ignorable_Code_Point` or `Bidi_Control` or of the categories Cf, Zl and Zp, and
+/// the blank Braille pattern. Cc is [`char::is_control`].
+const UNSEEN: [(char, char); 26] = [
+    ('\u{ad}', '\u{ad}'),
+    ('\u{34f}', '\u{34f}'),
+    ('\u{600}', '\u{605}'),
+    ('\u{61c}', '\u{61c}'),
+    ('\u{6dd}', '\u{6dd}'),
+    ('\u{70f}', '\u{70f}'),
+    ('\u{890}', '\u{891}'),
+    ('\u{8e2}', '\u{8e2}'),
+    ('\u{115f}', '\u{1160}'),
+    ('\u{17b4}', '\u{17b5}'),
+    ('\u{180b}', '\u{180f}'),
+    ('\u{200b}', '\u{200f}'),
+    ('\u{2028}', '\u{202e}'),
+    ('\u{2060}', '\u{206f}'),
+    ('\u{2800}', '\u{2800}'),
+    ('\u{3164}', '\u{3164}'),
+    ('\u{fe00}', '\u{fe0f}'),
+    ('\u{feff}', '\u{feff}'),
+    ('\u{ffa0}', '\u{ffa0}'),
+    ('\u{fff0}', '\u{fffb}'),
+    ('\u{110bd}', '\u{110bd}'),
+    ('\u{110cd}', '\u{110cd}'),
+    ('\u{13430}', '\u{1343f}'),
+    ('\u{1bca0}', '\u{1bca3}'),
+    ('\u{1d173}', '\u{1d17a}'),
+    ('\u{e0000}', '\u{e0fff}'),
+];
+
+/// Returns `true` if a character is not seen, or changes how others are.
+///
+/// A name or line with it may look like another.
+pub fn is_unseen(c: char) -> bool {
+    let place = |(first, last): &(char, char)| match () {
+        () if *last < c => Ordering::Less,
+        () if *first > c => Ordering::Greater,
+        () => Ordering::Equal,
+    };
+    c.is_control() || c > '\u{ac}' && UNSEEN.binary_search_by(place).is_ok()
 }
 
 /// Returns a text as one line.
 pub fn line(text: &str) -> Cow<'_, str> {
-    match text.chars().any(controls) {
-        true => text.chars().map(|c| if controls(c) { REPLACEMENT } else { c }).collect::<String>().into(),
+    match text.chars().any(is_unseen) {
+        true => text.chars().map(|c| if is_unseen(c) { REPLACEMENT } else { c }).collect::<String>().into(),
         false => text.into(),
     }
 }
@@ -31,11 +69,11 @@ pub fn line(text: &str) -> Cow<'_, str> {
 /// Returns a text that keeps its line ends, tabs and the colours of tables.
 pub fn text(text: &str) -> Cow<'_, str> {
     let is_kept = |c: char| matches!(c, '\n' | '\t');
-    if !text.chars().any(|c| controls(c) && !is_kept(c)) {
+    if !text.chars().any(|c| is_unseen(c) && !is_kept(c)) {
         return text.into();
     }
     let (mut clean, mut rest) = (String::with_capacity(text.len()), text);
-    while let Some(at) = rest.find(|c| controls(c) && !is_kept(c)) {
+    while let Some(at) = rest.find(|c| is_unseen(c) && !is_kept(c)) {
         let (before, found) = rest.split_at(at);
         clean.push_str(before);
         let whole = COLOURS.into_iter().chain(["\r\n"]).find(|whole| found.starts_with(whole));
@@ -100,6 +138,25 @@ mod tests {
             assert!(matches!(line(plain), Cow::Borrowed(same) if same == plain), "{plain}");
             assert!(matches!(text(plain), Cow::Borrowed(same) if same == plain), "{plain}");
         }
+    }
+
+    #[test]
+    fn unseen_characters_are_those_of_unicode() {
+        let unseen: Vec<char> = ('\0'..=char::MAX).filter(|c| is_unseen(*c)).collect();
+        for c in "\u{9b}\u{ad}\u{34f}\u{61c}\u{115f}\u{17b5}\u{200b}\u{200d}\u{202e}\u{2066}\u{2800}\u{3164}"
+            .chars()
+        {
+            assert!(unseen.contains(&c), "U+{:04X}", u32::from(c));
+        }
+        for c in "\u{fe0f}\u{feff}\u{ffa0}\u{fffa}\u{110cd}\u{1343f}\u{1d173}\u{e0041}\u{e01ef}".chars() {
+            assert!(unseen.contains(&c), "U+{:04X}", u32::from(c));
+        }
+        for c in
+            "\u{a0}\u{301}\u{903}\u{2003}\u{2027}\u{202f}\u{205f}\u{fffc}\u{fffd}\u{1160b}\u{e1000}".chars()
+        {
+            assert!(!unseen.contains(&c), "U+{:04X}", u32::from(c));
+        }
+        assert!(UNSEEN.windows(2).all(|two| two[0].1 < two[1].0) && UNSEEN.iter().all(|(a, b)| a <= b));
     }
 
     #[test]

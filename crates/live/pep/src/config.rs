@@ -44,8 +44,6 @@ pub struct OwnTcp {
     pub ack_every: Option<u32>,
     /// Set if a client is answered after the server has answered.
     pub answers_after_server: bool,
-    /// Memory for the content of all connections. Default: 1 GB.
-    pub memory: Option<Bytes>,
 }
 
 /// Settings of a proxy.
@@ -70,6 +68,8 @@ pub struct Config {
     pub ground_buffer: Option<Bytes>,
     /// Settings of the project's own TCP.
     pub own: OwnTcp,
+    /// Memory for data of all connections. By TPROXY it is the kernel's. Default: 1 GB.
+    pub memory: Option<Bytes>,
     /// Maximum number of split connections; more are forwarded as they are.
     pub connections: usize,
     /// Time without data after which a connection is reset.
@@ -106,6 +106,9 @@ impl Config {
                 return Err(format!("{option}: expected 4096 B to 1 GiB"));
             }
         }
+        if self.memory.is_some_and(|memory| memory.get() < 1_000_000) {
+            return Err("--memory: expected 1 MB or more".to_owned());
+        }
         match self.mode {
             Mode::Tun => self.check_own(),
             Mode::Tproxy => self.check_kernel(),
@@ -116,9 +119,6 @@ impl Config {
         if self.rate.is_some() && self.controller.is_some() {
             return Err("--rate: conflicts with `--controller`: the rate is fixed, and nothing controls it"
                 .to_owned());
-        }
-        if self.own.memory.is_some_and(|memory| memory.get() < 1_000_000) {
-            return Err("--memory: expected 1 MB or more".to_owned());
         }
         let options = [
             ("--initial-window", 1..=1000, self.own.initial_window),
@@ -138,12 +138,11 @@ impl Config {
     }
 
     fn check_kernel(&self) -> Result<(), String> {
-        let OwnTcp { initial_window, ack_every, answers_after_server, memory } = self.own;
+        let OwnTcp { initial_window, ack_every, answers_after_server } = self.own;
         let given = [
             ("--initial-window", initial_window.is_some()),
             ("--ack-every", ack_every.is_some()),
             ("--answer", answers_after_server),
-            ("--memory", memory.is_some()),
         ];
         match given.into_iter().find(|(_, is_given)| *is_given) {
             Some((option, _)) => {
@@ -178,6 +177,11 @@ impl Config {
         own_tcp(self.ground_buffer.unwrap_or(GROUND_BUFFER))
     }
 
+    /// Returns the memory for data of all connections.
+    pub(crate) fn memory(&self) -> Bytes {
+        self.memory.unwrap_or(MEMORY)
+    }
+
     /// Returns the buffer of connections on a side.
     pub(crate) fn buffer(&self, side: Side) -> Option<usize> {
         let buffer = match side {
@@ -187,6 +191,9 @@ impl Config {
         buffer.map(|bytes| bytes.get() as usize)
     }
 }
+
+/// Memory for data of all connections.
+const MEMORY: Bytes = Bytes::new(1_000_000_000);
 
 /// Send and receive buffer over the satellite: 600 ms at 50 Mbit/s.
 const SATELLITE_BUFFER: Bytes = Bytes::new(4_000_000);

@@ -1,7 +1,22 @@
 //! Counters of a proxy.
 
+use std::net::SocketAddr;
+
 use bentpipe_transport::tcp::PepTotals;
+use bentpipe_transport::tcp::pep::RESERVE;
+use bentpipe_units::Span;
 use serde_json::{Value, json};
+
+/// Receiver of lines for the log.
+pub type Notice<'a> = &'a dyn Fn(&str);
+
+/// Returns the line about a connection that gave way.
+pub(crate) fn gave_way_text((client, server): (SocketAddr, SocketAddr), bytes: u64, stalled: Span) -> String {
+    let seconds = stalled.as_nanos() / 1_000_000_000;
+    format!(
+        "reset the connection of {client} to {server}: memory is short, it held {bytes} B, and delivered less than {RESERVE} B in {seconds} s"
+    )
+}
 
 /// Counters of a proxy since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,6 +31,8 @@ pub struct Figures {
     pub refused: u64,
     /// Connections reset after a time without data.
     pub idle: u64,
+    /// Connections reset because they delivered too little of what they held, and memory was needed.
+    pub stalled: u64,
     /// Connections to the proxy itself, or that came back to it.
     pub loops: u64,
     /// Connections that could not be opened for want of descriptors or ports.
@@ -24,6 +41,12 @@ pub struct Figures {
     pub over_limit: Option<u64>,
     /// Times at which the limit of connections was reached. `None` by TUN.
     pub limit_reached: Option<u64>,
+    /// SYNs answered from the SYN cache. `None` by TPROXY, where the kernel has SYN cookies.
+    pub cached: Option<u64>,
+    /// Entries of the SYN cache that gave way to others. `None` by TPROXY.
+    pub displaced: Option<u64>,
+    /// Half-open connections. `None` by TPROXY: the kernel has them.
+    pub half_open: Option<u64>,
     /// Segments dropped for want of memory, which their senders repeat.
     pub no_memory: u64,
     /// Connections that the end of the proxy reset.
@@ -50,6 +73,10 @@ impl From<PepTotals> for Figures {
             broken: totals.broken,
             refused: totals.refused,
             idle: totals.idle,
+            stalled: totals.stalled,
+            cached: Some(totals.cached),
+            displaced: Some(totals.displaced),
+            half_open: Some(totals.half_open),
             over_limit: Some(totals.over_limit),
             no_memory: totals.no_memory,
             cut: totals.cut,
@@ -74,6 +101,7 @@ impl Figures {
                 "broken": self.broken,
                 "refused": self.refused,
                 "idle": self.idle,
+                "stalled": self.stalled,
                 "loops": self.loops,
                 "failed": self.failed,
                 "cut": self.cut,
@@ -81,7 +109,9 @@ impl Figures {
                 "peak": self.peak,
                 "over_limit": self.over_limit,
                 "limit_reached": self.limit_reached,
+                "half_open": self.half_open,
             },
+            "syn_cache": { "answered": self.cached, "displaced": self.displaced },
             "segments": { "dropped_for_want_of_memory": self.no_memory },
             "bytes": {
                 "to_satellite": self.to_satellite,
@@ -96,10 +126,10 @@ impl Figures {
 impl std::fmt::Display for Figures {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(f, "connections split   {} (at most {} at a time)", self.split, self.peak)?;
-        let Figures { finished, broken, refused, idle, cut, .. } = self;
+        let Figures { finished, broken, refused, idle, stalled, cut, .. } = self;
         writeln!(
             f,
-            "  of them           {finished} finished, {broken} broken, {refused} refused, {idle} idle, {cut} cut"
+            "  of them           {finished} finished, {broken} broken, {refused} refused, {idle} idle, {stalled} stalled, {cut} cut"
         )?;
         write!(f, "not split           {} loops, {} failed", self.loops, self.failed)?;
         if let Some(connections) = self.over_limit {
@@ -110,6 +140,9 @@ impl std::fmt::Display for Figures {
             Some(1) => writeln!(f, ", limit reached once"),
             Some(times) => writeln!(f, ", limit reached {times} times"),
         }?;
+        if let Some(cached @ 1..) = self.cached {
+            writeln!(f, "SYN cache           {cached} answers, {} displaced", self.displaced.unwrap_or(0))?;
+        }
         writeln!(f, "to the satellite    {} B", self.to_satellite)?;
         writeln!(f, "to the ground       {} B", self.to_ground)?;
         writeln!(f, "acknowledged, lost  {} B", self.lost)?;

@@ -16,6 +16,7 @@ mod flow;
 mod metrics;
 mod pair;
 mod proxy;
+mod roster;
 pub mod rules;
 mod run;
 mod sockets;
@@ -23,5 +24,5 @@ mod table;
 mod tun;
 
 pub use config::{Config, Mode, OwnTcp, Side};
-pub use figures::Figures;
+pub use figures::{Figures, Notice};
 pub use proxy::Proxy;

@@ -10,6 +10,10 @@ bentpipe_net::metrics! {
     Counter FINISHED = "connections-finished", Count, "Split connections of which both directions ended";
     Counter REFUSED = "connections-refused", Count, "Connections that the server refused or did not answer";
     Counter IDLE = "connections-idle", Count, "Connections reset after a time without data";
+    Counter STALLED = "connections-stalled", Count, "Connections reset because they delivered too little while memory was short";
+    Counter CACHED = "syns-cached", Count, "SYNs answered from the SYN cache";
+    Counter DISPLACED = "syns-displaced", Count, "Entries of the SYN cache that gave way to others";
+    Gauge HALF_OPEN = "connections-half-open", Count, "Half-open connections, with those of the SYN cache";
     Counter LOOPS = "connections-looped", Count, "Connections to the proxy itself, or that came back to it";
     Counter FAILED = "connections-failed", Count, "Connections that the system could not open";
     Counter LIMIT_REACHED = "connection-limit-reached", Count, "Times at which the limit of connections was reached";
@@ -25,6 +29,7 @@ pub(crate) fn samples(figures: &Figures) -> Vec<Sample> {
         (&BROKEN.metric, figures.broken),
         (&REFUSED.metric, figures.refused),
         (&IDLE.metric, figures.idle),
+        (&STALLED.metric, figures.stalled),
         (&LOOPS.metric, figures.loops),
         (&FAILED.metric, figures.failed),
         (&NO_MEMORY.metric, figures.no_memory),
@@ -35,7 +40,13 @@ pub(crate) fn samples(figures: &Figures) -> Vec<Sample> {
     let relayed = [("satellite", figures.to_satellite), ("ground", figures.to_ground)];
     let relayed = relayed.map(|(side, bytes)| of(&RELAYED.metric, bytes, vec![("towards", side.to_owned())]));
     // A figure that the mode does not count has no sample.
-    let limits = [(&OVER_LIMIT.metric, figures.over_limit), (&LIMIT_REACHED.metric, figures.limit_reached)];
+    let limits = [
+        (&OVER_LIMIT.metric, figures.over_limit),
+        (&LIMIT_REACHED.metric, figures.limit_reached),
+        (&CACHED.metric, figures.cached),
+        (&DISPLACED.metric, figures.displaced),
+        (&HALF_OPEN.metric, figures.half_open),
+    ];
     let limits = limits.into_iter().filter_map(|(metric, value)| Some((metric, value?)));
     let plain = plain.into_iter().chain(limits).map(|(metric, value)| of(metric, value, Vec::new()));
     plain.chain(relayed).collect()

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use bentpipe_emu::streams::unacknowledged;
+use bentpipe_transport::tcp::pep::{RESERVE, STALL};
 use bentpipe_units::Time;
 use socket2::Socket;
 
@@ -28,6 +29,13 @@ pub(crate) enum Turn {
     Broken,
 }
 
+/// Latest progress of a direction that holds data.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    at: Time,
+    delivered: u64,
+}
+
 /// Two connections back to back.
 #[derive(Debug)]
 pub(crate) struct Pair {
@@ -41,11 +49,14 @@ pub(crate) struct Pair {
     flows: [Flow; 2],
     /// Time of the last data.
     pub(crate) active_at: Time,
+    progress: [Progress; 2],
 }
 
 impl Pair {
     pub(crate) fn new(ends: Ends, client: Socket, server: Socket, side: Side, now: Time) -> Pair {
-        Pair { ends, client, server, side, is_connected: false, flows: Default::default(), active_at: now }
+        let progress = [Progress { at: now, delivered: 0 }; 2];
+        let flows = Default::default();
+        Pair { ends, client, server, side, is_connected: false, flows, active_at: now, progress }
     }
 
     /// Returns the sockets of client and server.
@@ -111,6 +122,25 @@ impl Pair {
         self.flows[0].held(client, server) + self.flows[1].held(server, client)
     }
 
+    /// Notes the progress of both directions, and returns the bytes that they hold.
+    pub(crate) fn note_progress(&mut self, now: Time) -> u64 {
+        let ways = [(&self.client, &self.server), (&self.server, &self.client)];
+        let looks = self.flows.iter().zip(ways).zip(&mut self.progress);
+        let held = looks.map(|((flow, (from, to)), progress)| {
+            let (held, delivered) = (flow.held(from, to), flow.delivered(to));
+            if held <= RESERVE || delivered >= progress.delivered + RESERVE {
+                *progress = Progress { at: now, delivered };
+            }
+            held
+        });
+        held.sum()
+    }
+
+    /// Returns the time since which a direction that holds data delivers too little.
+    pub(crate) fn stalled_since(&self, now: Time) -> Option<Time> {
+        self.progress.iter().map(|progress| progress.at).filter(|at| *at + STALL <= now).min()
+    }
+
     /// Returns the bytes delivered, towards the satellite and towards the ground.
     ///
     /// Those are acknowledged: what the kernel has queued is held, and may be lost.
@@ -121,5 +151,46 @@ impl Pair {
             Side::Ground => [from_client, from_server],
             Side::Satellite => [from_server, from_client],
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+
+    use bentpipe_units::Span;
+
+    use super::*;
+
+    fn seconds(number: u64) -> Time {
+        Time::ZERO + Span::from_secs(number)
+    }
+
+    /// Returns two ends of a connection over loopback.
+    fn connection() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
+        (near, listener.accept().expect("connected").0)
+    }
+
+    #[test]
+    fn a_pair_whose_server_reads_nothing_is_stalled_after_a_minute() {
+        let ((mut sender, client), (server, _receiver)) = (connection(), connection());
+        let ends = (client.peer_addr().expect("connected"), server.peer_addr().expect("connected"));
+        let pipe = Pipe::new().expect("a pipe");
+        let mut pair = Pair::new(ends, client.into(), server.into(), Side::Ground, Time::ZERO);
+        pair.sockets().into_iter().for_each(|socket| socket.set_nonblocking(true).expect("set"));
+        assert_eq!(pair.note_progress(seconds(100)), 0);
+        assert_eq!(pair.stalled_since(seconds(120)), None, "it holds nothing");
+        sender.set_nonblocking(true).expect("set");
+        while pair.note_progress(seconds(100)) < 4 * RESERVE {
+            let _ = sender.write(&[7; 1 << 16]);
+            pair.turn(&pipe, seconds(100));
+        }
+        pair.note_progress(seconds(101));
+        let (early, late) = (seconds(100) + STALL / 2, seconds(102) + STALL);
+        assert_eq!(pair.stalled_since(early), None);
+        assert!(pair.stalled_since(late).is_some_and(|since| since + Span::from_secs(2) >= seconds(100)));
     }
 }

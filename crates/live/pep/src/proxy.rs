@@ -6,7 +6,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::sync::atomic::AtomicBool;
 
 use crate::config::{Config, Mode};
-use crate::figures::Figures;
+use crate::figures::{Figures, Notice};
 use crate::run::SocketProxy;
 use crate::tun::TunProxy;
 
@@ -43,14 +43,14 @@ impl Proxy {
         Ok(Proxy { _claim: claim, limit, inner })
     }
 
-    /// Splits connections until `stop` is set, and returns the figures.
+    /// Splits connections until `stop` is set, and returns the figures. A connection that gives way is passed to `notice` as a line of text.
     ///
     /// # Errors
     /// Returns an error if the system refuses to wait for events.
-    pub fn run(self, stop: &AtomicBool) -> Result<Figures, String> {
+    pub fn run(self, stop: &AtomicBool, notice: Notice<'_>) -> Result<Figures, String> {
         match self.inner {
-            Inner::Tun(proxy) => Ok(proxy.run(stop)),
-            Inner::Sockets(proxy) => proxy.run(stop),
+            Inner::Tun(proxy) => Ok(proxy.run(stop, notice)),
+            Inner::Sockets(proxy) => proxy.run(stop, notice),
         }
     }
 

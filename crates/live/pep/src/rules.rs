@@ -6,10 +6,14 @@
 //! packets of split connections are delivered to their sockets (`socket transparent`). All other packets are forwarded: connections to the
 //! router itself, between two interfaces of one side, and those that opened before.
 //!
+//! A listener with many half-open connections answers with SYN cookies (RFC 4987, section 3.6). The ACK of a cookie has no socket, so the
+//! filter keeps the SYNs of the last seconds in a set, and diverts their ACKs too. A SYN that has no place in a full set is forwarded.
+//!
 //! Failures leave traffic as it is without a proxy. A diversion without a listener does nothing (nft(8), `tproxy`), nor does a rule
 //! to a table without routes (ip-rule(8)), and a [`Guard`] removes the rules when the process ends, also by a crash.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use std::os::unix::process::CommandExt;
@@ -18,6 +22,7 @@ use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketType, socket};
 
 use crate::config::{Config, Mode, Side};
+use crate::roster::{Roster, reset_commands};
 use crate::sockets::addresses;
 
 /// Shell commands that divert connections, and those that undo them.
@@ -82,32 +87,82 @@ fn routing_rules(config: &Config) -> Rules {
     Rules { set_up, remove }
 }
 
+/// Time for which the answer to a SYN may take, with its repetitions.
+const OFFERED: &str = "15s";
+
+/// SYNs that are kept for each IP version: 8,700 a second.
+const MAX_OFFERED: u32 = 131_072;
+
+/// Parts of the packet filter that differ by IP version and side.
+#[derive(Default)]
+struct Parts {
+    sets: String,
+    /// Rules that note a SYN.
+    notes: String,
+    /// Rules that divert a packet of a noted SYN.
+    diversions: String,
+    /// Rules that forget a SYN, as no listener took it.
+    removals: String,
+}
+
+impl Parts {
+    fn new(config: &Config) -> Parts {
+        let mut parts = Parts::default();
+        for (family, address) in [("ip", "ipv4"), ("ip6", "ipv6")] {
+            parts.sets += &format!(
+                "  set offered_{address} {{
+    type {address}_addr . inet_service . {address}_addr . inet_service
+    flags dynamic, timeout
+    timeout {OFFERED}
+    size {MAX_OFFERED}
+  }}
+"
+            );
+            parts.removals += &format!(
+                "    meta nfproto {address} delete @offered_{address} {{ {} }}\n",
+                Parts::ends(family)
+            );
+        }
+        addresses(config.port).into_iter().for_each(|(address, side)| parts.add(config, address, side));
+        parts
+    }
+
+    /// Returns the expression of a packet's ends.
+    fn ends(family: &str) -> String {
+        format!("{family} saddr . tcp sport . {family} daddr . tcp dport")
+    }
+
+    fn add(&mut self, config: &Config, address: SocketAddr, side: Side) {
+        let (from, to) = match side {
+            Side::Ground => (&config.ground, &config.satellite),
+            Side::Satellite => (&config.satellite, &config.ground),
+        };
+        let (family, version) = if address.is_ipv4() { ("ip", "ipv4") } else { ("ip6", "ipv6") };
+        let (from, to, ends, mark) = (quoted(from), quoted(to), Parts::ends(family), config.port);
+        let arrives = format!("iifname {{ {from} }} meta nfproto {version} meta l4proto tcp");
+        self.notes +=
+            &format!("    {arrives} fib daddr oifname {{ {to} }} update @offered_{version} {{ {ends} }}\n");
+        self.diversions += &format!(
+            "    {arrives} {ends} @offered_{version} tproxy {family} to {address} meta mark set {mark} accept\n"
+        );
+    }
+}
+
 /// Returns the packet filter of a proxy by TPROXY.
 fn filter_rules(config: &Config) -> Rules {
     let has_v6 = has_loopback_v6();
     let (mark, port) = (config.port, config.port);
     let table = format!("bentpipe_pep_{port}");
     let both = quoted(&[&config.ground[..], &config.satellite].concat());
-    let mut opens = String::new();
-    for (address, side) in addresses(port) {
-        let (from, to) = match side {
-            Side::Ground => (&config.ground, &config.satellite),
-            Side::Satellite => (&config.satellite, &config.ground),
-        };
-        let family = if address.is_ipv4() { ("ipv4", "ip") } else { ("ipv6", "ip6") };
-        opens += &format!(
-            "    iifname {{ {} }} fib daddr oifname {{ {} }} meta nfproto {} meta l4proto tcp tproxy {} to {address} meta mark set {mark} accept\n",
-            quoted(from),
-            quoted(to),
-            family.0,
-            family.1,
-        );
-    }
+    let Parts { sets, notes, diversions, removals } = Parts::new(config);
     let mut set_up = format!(
         "nft -f - <<'END'
 table inet {table} {{
+{sets}  chain answer {{
+{diversions}  }}
   chain open {{
-{opens}  }}
+{notes}    jump answer
+{removals}  }}
   chain divert {{
     type filter hook prerouting priority mangle; policy accept;
     iifname != {{ {both} }} return
@@ -115,6 +170,7 @@ table inet {table} {{
     fib daddr type local return
     tcp flags & (syn | ack | rst) == syn jump open
     socket transparent 1 meta mark set {mark} accept
+    tcp flags & (syn | ack | rst) == ack jump answer
   }}
 }}
 END
@@ -160,6 +216,8 @@ ip {family} route flush table {port}
 }
 
 /// Rules that are set up. A shell waits for the end of a pipe, thus of this process, and removes them.
+///
+/// It also resets the connections of a roster that are left.
 #[derive(Debug)]
 pub(crate) struct Guard {
     shell: Child,
@@ -168,11 +226,11 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Sets up the rules of a proxy, in place of leftovers on its port.
+    /// Sets up the rules of a proxy, in place of leftovers on its port. After a crash the connections of a roster are reset.
     ///
     /// # Errors
     /// Returns an error that says which program is missing, or why a command failed.
-    pub(crate) fn set_up(config: &Config) -> Result<Guard, String> {
+    pub(crate) fn set_up(config: &Config, roster: Option<&Roster>) -> Result<Guard, String> {
         let Rules { set_up, remove } = &rules(config);
         for name in config.ground.iter().chain(&config.satellite) {
             has_interface(name)?;
@@ -185,17 +243,22 @@ impl Guard {
         }
         // A proxy that was ended together with its guard has left some; this one owns their port.
         shell(&remove_leftovers(config.port), false).ok();
-        let guard = Guard::watch(remove)?;
+        let guard = Guard::watch(remove, config.port, roster)?;
         shell(set_up, true)?;
         Ok(guard)
     }
 
-    fn watch(remove: &str) -> Result<Guard, String> {
+    fn watch(remove: &str, port: u16, roster: Option<&Roster>) -> Result<Guard, String> {
+        let resets = roster.map(|_| reset_commands(port)).unwrap_or_default();
+        let file = roster.map(Roster::file).transpose().map_err(|error| format!("sh: {error}"))?;
         // Signals that end the proxy are not for the guard: it would leave before its work.
-        let script = format!("trap '' HUP INT TERM\ncat >/dev/null\n{remove}");
+        let script = format!("trap '' HUP INT TERM\nexec 3>&1 >/dev/null\ncat >/dev/null\n{remove}{resets}");
         let mut command = Command::new("sh");
         command.args(["-c", &script]).process_group(0);
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .stdin(Stdio::piped())
+            .stdout(file.map_or_else(Stdio::null, Stdio::from))
+            .stderr(Stdio::null());
         let mut shell = command.spawn().map_err(|error| format!("sh: {error}"))?;
         let pipe = shell.stdin.take();
         Ok(Guard { shell, pipe, remove: remove.to_owned() })

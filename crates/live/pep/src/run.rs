@@ -1,12 +1,15 @@
 //! Event loop of a proxy on kernel sockets.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bentpipe_emu::exporter::{self, Pages, Shared};
 use bentpipe_emu::exposition::prometheus;
+use bentpipe_emu::shares::source;
 use bentpipe_emu::{Clock, Monotonic};
 use bentpipe_units::{Span, Time};
 use rustix::buffer::spare_capacity;
@@ -14,10 +17,10 @@ use rustix::event::{Timespec, epoll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::config::Config;
-use crate::figures::Figures;
+use crate::figures::{Figures, Notice, gave_way_text};
 use crate::flow::Pipe;
 use crate::metrics::samples;
-use crate::pair::{Pair, Turn};
+use crate::pair::{Ends, Pair, Turn};
 use crate::rules::{self, Guard};
 use crate::sockets::{Accepted, Listener, addresses, connect};
 use crate::table::{Place, Table};
@@ -33,6 +36,9 @@ const LONGEST_WAIT: Span = Span::from_millis(100);
 
 /// Time between looks at idle connections, and between samples of metrics.
 const INTERVAL: Span = Span::from_secs(1);
+
+/// Time between looks at the data that connections hold.
+const HELD_INTERVAL: Span = Span::from_secs(10);
 
 /// Data of a listener's events; its number is added.
 const LISTENER: u64 = 1 << 63;
@@ -55,6 +61,8 @@ pub(crate) struct SocketProxy {
     pipe: Pipe,
     figures: Figures,
     looked_at: Time,
+    /// Time of the last look at the data that connections hold.
+    relieved_at: Time,
     pages: Option<Shared>,
     /// Removes the rules at the end of the process.
     guard: Option<Guard>,
@@ -71,7 +79,7 @@ impl SocketProxy {
         let listeners = listen(&config)?;
         let pages = config.prometheus.map(serve).transpose()?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| format!("epoll: {error}"))?;
-        let guard = config.sets_rules.then(|| Guard::set_up(&config)).transpose()?;
+        let guard = config.sets_rules.then(|| Guard::set_up(&config, None)).transpose()?;
         let proxy = SocketProxy {
             config,
             clock: Monotonic::start(),
@@ -82,6 +90,7 @@ impl SocketProxy {
             pipe: Pipe::new().map_err(|error| format!("pipe: {error}"))?,
             figures: Figures { limit_reached: Some(0), ..Figures::default() },
             looked_at: Time::ZERO,
+            relieved_at: Time::ZERO,
             pages,
             guard,
             is_draining: false,
@@ -90,13 +99,14 @@ impl SocketProxy {
         Ok(proxy)
     }
 
-    /// Splits connections until `stop` is set, and returns the figures.
+    /// Splits connections until `stop` is set, and returns the figures. Those that give way are passed to `notice`.
     ///
     /// # Errors
     /// Returns an error if the system refuses to wait for events.
-    pub(crate) fn run(mut self, stop: &AtomicBool) -> Result<Figures, String> {
+    pub(crate) fn run(mut self, stop: &AtomicBool, notice: Notice<'_>) -> Result<Figures, String> {
         while !stop.load(Ordering::Relaxed) {
             self.turn()?;
+            self.relieve(notice);
         }
         self.drain()?;
         self.cut();
@@ -274,6 +284,47 @@ impl SocketProxy {
         self.figures.idle += idle.len() as u64;
         idle.into_iter().for_each(|place| self.remove(place));
         self.pages.iter().for_each(|pages| publish(pages, "tproxy", &self.figures()));
+    }
+
+    /// Resets stalled connections while all together hold more than `--memory`.
+    ///
+    /// Those of the client that holds the most go first.
+    fn relieve(&mut self, notice: Notice<'_>) {
+        let now = self.clock.now();
+        if now < self.relieved_at + HELD_INTERVAL {
+            return;
+        }
+        self.relieved_at = now;
+        let held: Vec<(Place, Ends, u64)> =
+            self.table.iter_mut().map(|(place, pair)| (place, pair.ends, pair.note_progress(now))).collect();
+        let mut total: u64 = held.iter().map(|(_, _, bytes)| bytes).sum();
+        if total <= self.config.memory().get() {
+            return;
+        }
+        for (place, ends, bytes, since) in self.stalled(&held, now) {
+            if total <= self.config.memory().get() {
+                return;
+            }
+            total -= bytes;
+            self.figures.stalled += 1;
+            self.remove(place);
+            notice(&gave_way_text(ends, bytes, now.since(since)));
+        }
+    }
+
+    /// Returns the stalled connections, in the order in which they give way.
+    fn stalled(&mut self, held: &[(Place, Ends, u64)], now: Time) -> Vec<(Place, Ends, u64, Time)> {
+        let mut shares: HashMap<IpAddr, u64> = HashMap::new();
+        for (_, (client, _), bytes) in held {
+            *shares.entry(source(client.ip())).or_default() += bytes;
+        }
+        let stalled = held.iter().filter_map(|&(place, ends, bytes)| {
+            let since = self.table.get_mut(place)?.stalled_since(now)?;
+            Some((place, ends, bytes, since))
+        });
+        let mut stalled: Vec<_> = stalled.collect();
+        stalled.sort_by_key(|&(_, ends, _, since)| (Reverse(shares[&source(ends.0.ip())]), since, ends));
+        stalled
     }
 
     /// Closes the listeners at the limit of connections. Below nine tenths of it they open again.

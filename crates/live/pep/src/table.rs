@@ -70,6 +70,13 @@ impl Table {
         Some(pair)
     }
 
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Place, &mut Pair)> {
+        self.pairs.iter_mut().enumerate().filter_map(|(index, (generation, pair))| {
+            let place = Place { index: index as u32, generation: *generation };
+            pair.as_mut().map(|pair| (place, pair))
+        })
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Place, &Pair)> {
         self.pairs.iter().enumerate().filter_map(|(index, (generation, pair))| {
             let place = Place { index: index as u32, generation: *generation };

@@ -17,11 +17,12 @@ use bentpipe_emu::interface::{TX_QUEUE_PACKETS, ip, ip_output, suppress_autoconf
 use bentpipe_emu::{Control, Driver, Monotonic, Tun};
 use bentpipe_net::{ExternalPort, Port};
 use bentpipe_sim::{Builder, ElementId};
-use bentpipe_transport::tcp::{Leads, Pep, PepConfig, PepState, Prefixes};
+use bentpipe_transport::tcp::{GaveWay, HalfOpen, Leads, Pep, PepConfig, PepState, Prefixes};
 use bentpipe_units::{Bytes, Span, Time};
 
 use crate::config::Config;
-use crate::figures::Figures;
+use crate::figures::{Figures, Notice, gave_way_text};
+use crate::roster::Roster;
 use crate::rules::{self, Guard, has_interface};
 use crate::run::{publish, serve};
 
@@ -37,8 +38,8 @@ const ROUTES_INTERVAL: Duration = Duration::from_secs(5);
 /// MTU of the device: no forwarded packet is too long.
 const MTU: &str = "65520";
 
-/// Memory for the content of all connections.
-const MEMORY: Bytes = Bytes::new(1_000_000_000);
+/// Bounds of half-open connections. At 5,000 SYNs a second an entry of the cache has 13 s for its ACK.
+const HALF_OPEN: HalfOpen = HalfOpen { connections: 256, cached: 1 << 16 };
 
 /// TCP-splitting proxy on a TUN device.
 pub(crate) struct TunProxy {
@@ -47,6 +48,8 @@ pub(crate) struct TunProxy {
     pep: ElementId,
     pages: Option<Shared>,
     looked_at: Time,
+    /// Connections that the guard resets after a crash.
+    roster: Roster,
     /// Removes the rules at the end of the process.
     guard: Option<Guard>,
     /// End of the thread that looks at the routes.
@@ -62,7 +65,8 @@ impl TunProxy {
         for name in config.ground.iter().chain(&config.satellite) {
             has_interface(name)?;
         }
-        let pep = Pep::new(pep_config(&config)?).map_err(|error| error.to_string())?;
+        let mut pep = Pep::new(pep_config(&config)?).map_err(|error| error.to_string())?;
+        pep.keep_changes();
         let mut builder = Builder::new(seed()?);
         let gate = builder.add("device", ExternalPort::default());
         let pep = builder.add("pep", pep);
@@ -72,15 +76,17 @@ impl TunProxy {
         let mut driver = Driver::new(network, Monotonic::start());
         driver.open(gate, device(&rules::device(&config))?);
         let pages = config.prometheus.map(serve).transpose()?;
-        let guard = config.sets_rules.then(|| Guard::set_up(&config)).transpose()?;
+        let roster = Roster::new(config.port).map_err(|error| format!("table of connections: {error}"))?;
+        let guard = config.sets_rules.then(|| Guard::set_up(&config, Some(&roster))).transpose()?;
         let watch = watch_routes(&config, driver.control(), pep);
-        Ok(TunProxy { config, driver, pep, pages, looked_at: Time::ZERO, guard, _watch: watch })
+        Ok(TunProxy { config, driver, pep, pages, looked_at: Time::ZERO, roster, guard, _watch: watch })
     }
 
-    /// Splits connections until `stop` is set, and returns the figures.
-    pub(crate) fn run(mut self, stop: &AtomicBool) -> Figures {
+    /// Splits connections until `stop` is set, and returns the figures. Those that give way are passed to `notice`.
+    pub(crate) fn run(mut self, stop: &AtomicBool, notice: Notice<'_>) -> Figures {
         while !stop.load(Ordering::Relaxed) {
             self.turn(stop);
+            self.report(notice);
         }
         self.drain();
         // The connections left are reset, and what they hold is lost.
@@ -102,6 +108,7 @@ impl TunProxy {
     fn turn(&mut self, stop: &AtomicBool) {
         let end = self.driver.network().now() + RUN;
         self.driver.run(end, stop);
+        self.note_changes();
         let now = self.driver.network().now();
         if now < self.looked_at + INTERVAL {
             return;
@@ -109,6 +116,22 @@ impl TunProxy {
         self.looked_at = now;
         if let Some(pages) = self.pages.clone() {
             publish(&pages, "tun", &self.figures());
+        }
+    }
+
+    /// Enters connections that opened or ended into the roster.
+    fn note_changes(&mut self) {
+        let pep = self.pep;
+        let changes = self.driver.network().element::<Pep>(pep).map(Pep::take_changes).unwrap_or_default();
+        changes.into_iter().for_each(|(ends, is_present)| self.roster.change(ends, is_present));
+    }
+
+    /// Reports the connections that gave way.
+    fn report(&mut self, notice: Notice<'_>) {
+        let pep = self.pep;
+        let gave_way = self.driver.network().element::<Pep>(pep).map(Pep::take_gave_way).unwrap_or_default();
+        for GaveWay { client, server, bytes, stalled } in gave_way {
+            notice(&gave_way_text((client, server), bytes as u64, stalled));
         }
     }
 
@@ -135,8 +158,9 @@ fn pep_config(config: &Config) -> Result<PepConfig, String> {
         satellite_mtu: mtu(&config.satellite)?,
         ground_mtu: mtu(&config.ground)?,
         connections: config.connections,
+        half_open: Some(HALF_OPEN),
         idle: Some(config.idle),
-        memory: Some(config.own.memory.unwrap_or(MEMORY)),
+        memory: Some(config.memory()),
         behind_satellite: routes(config)?.into(),
         own: Vec::new(),
         state: PepState::On,

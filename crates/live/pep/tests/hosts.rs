@@ -217,14 +217,33 @@ fn connections_to_the_router_are_not_split_by_tun_either() {
 }
 
 #[test]
-fn a_killed_proxy_on_tun_leaves_no_rules() {
+fn a_killed_proxy_on_tun_has_its_connections_reset_and_leaves_no_rules() {
     let Some(_turn) = able() else { return };
     let mut rig = Rig::start("tun");
-    let _established = rig.connect(SERVER_V4, 8012);
+    let mut all: Vec<_> = [SERVER_V4, SERVER_V6]
+        .into_iter()
+        .enumerate()
+        .map(|(n, at)| rig.connect(at, 8012 + n as u16))
+        .collect();
+    for (client, server) in &mut all {
+        client.write_all(b"x").expect("sent");
+        server.read_exact(&mut [0]).expect("received");
+    }
+    // The table of the connections is written ten times a second.
+    until("a table with both", || rig.listed_connections() == 2);
     rig.kill();
-    let (mut client, mut server) = rig.connect(SERVER_V4, 8013);
+    let (mut client, mut server) = rig.connect(SERVER_V4, 8021);
     client.write_all(b"y").expect("sent");
     server.read_exact(&mut [0]).expect("it passes the router");
+    rig.await_resets();
+    for (client, server) in &mut all {
+        for end in [client, server] {
+            let written = end.write(b"z");
+            assert!(is_reset(&written) || is_reset(&end.read(&mut [0])), "{written:?}");
+        }
+    }
+    client.write_all(b"y").expect("sent");
+    server.read_exact(&mut [0]).expect("others stay");
     rig.await_no_rules();
 }
 
@@ -516,4 +535,55 @@ fn flood(mode: &str) {
     let figures = rig.end();
     assert_eq!(number(&figures, "present"), 0, "{figures}");
     assert_eq!(number(&figures, "cut"), 0, "{figures}");
+}
+
+#[test]
+fn a_flood_of_syns_from_nowhere_stops_no_connection() {
+    let Some(_turn) = able() else { return };
+    MODES.into_iter().for_each(flood_with_syns);
+}
+
+fn flood_with_syns(mode: &str) {
+    let rig = Rig::start_on(mode, |router| ip(&format!("-n {router} route add 198.18.0.0/15 via 10.1.0.2")));
+    let server = SocketAddr::new(SERVER_V4, 8030);
+    let listener = rig.listen(server);
+    let (before, mut sent) = (rig.resident_bytes(), 0);
+    let mut flood = |count| {
+        rig.flood(server.port(), sent, count);
+        sent += count;
+    };
+    if mode == "tproxy" {
+        // The listener's queue is full from here on.
+        until("SYN cookies", || {
+            flood(500);
+            rig.router_counter("SyncookiesSent") > 0
+        });
+    } else {
+        flood(3000);
+    }
+    for _ in 0..20 {
+        flood(200);
+        let mut client = rig.connect_only(server).expect("connected");
+        client.write_all(b"question").expect("sent");
+        let mut accepted = accept_from(&listener, &client);
+        accepted.read_exact(&mut [0; 8]).expect("received");
+        accepted.write_all(b"answer").expect("sent");
+        client.read_exact(&mut [0; 6]).expect("received");
+    }
+    let grown = rig.resident_bytes().saturating_sub(before);
+    assert!(grown < 50_000_000, "{grown} B for {sent} SYNs");
+    let cookies = rig.router_counter("SyncookiesRecv");
+    let figures = rig.end();
+    match mode {
+        "tproxy" => assert_eq!((number(&figures, "split"), cookies > 0), (20, true), "{cookies}: {figures}"),
+        _ => assert!(number(&figures, "answered") > 1000 && number(&figures, "split") >= 20, "{figures}"),
+    }
+}
+
+/// Accepts connections until that of a client comes. A proxy on TUN opens some for clients that are nowhere.
+fn accept_from(listener: &std::net::TcpListener, client: &TcpStream) -> TcpStream {
+    let wanted = client.local_addr().expect("bound");
+    let accepted = std::iter::repeat_with(|| listener.accept().expect("accepted"));
+    let (stream, _) = accepted.into_iter().find(|(_, from)| *from == wanted).expect("endless");
+    stream
 }

@@ -35,5 +35,5 @@ pub use app::{Bulk, OnOff, Paced, Sink, Source};
 pub use config::{Config, LinuxBuffer, PartialAcks, ReceiveBuffer, WindowValidation};
 pub use connection::{Connection, Failure, State};
 pub use endpoint::Endpoint;
-pub use pep::{Behind, Leads, Pep, PepConfig, PepState, PepTotals, Prefixes};
+pub use pep::{Behind, GaveWay, HalfOpen, Leads, Pep, PepConfig, PepState, PepTotals, Prefixes};
 pub use stream::Stream;

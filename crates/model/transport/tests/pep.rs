@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use bentpipe_net::testing::Harness;
 use bentpipe_net::{Body, Packet};
-use bentpipe_transport::tcp::{Config, Pep, PepConfig, PepState};
+use bentpipe_transport::tcp::{Config, HalfOpen, Pep, PepConfig, PepState};
 use bentpipe_units::Bytes;
 use bentpipe_wire::checksum::Pseudo;
 use bentpipe_wire::ip::{self, Protocol};
@@ -27,6 +27,7 @@ fn pep(edit: impl FnOnce(&mut PepConfig)) -> Harness<Pep> {
         connections: 100,
         satellite_mtu: None,
         ground_mtu: None,
+        half_open: None,
         idle: None,
         memory: None,
         behind_satellite: [address(CLIENT).ip()].into(),
@@ -328,7 +329,7 @@ fn the_next_bytes_have_a_place_when_memory_is_full() {
     let up = |seq| Seg::new(UP, Flags::NONE, seq, Some(client));
     // Bytes behind a gap take all of the memory.
     assert_eq!(send_content(&mut pep, 10, up(101 + 60_000), &[7; 1000]), []);
-    assert!(pep.element.content() > 60_000);
+    assert!((1000..2000).contains(&pep.element.content()), "no memory for the gap");
     assert_eq!(send_content(&mut pep, 11, up(101), b"hello"), [(server, b"hello".to_vec())]);
     assert_eq!(pep.element.totals().no_memory, 0);
 }
@@ -404,4 +405,142 @@ fn a_stalled_receiver_stops_its_sender() {
     let last = Seg::read(&pep.out.last().expect("a reset").2);
     assert!(last.flags.contains(Flags::RST), "{last:?}");
     assert_eq!(pep.element.connections(), 0);
+}
+
+/// Proxy in front of [`SERVER`] with a SYN cache, and 4 half-open connections at most.
+fn cached(entries: usize) -> Harness<Pep> {
+    pep(|config| {
+        config.behind_satellite = [address(SERVER).ip()].into();
+        config.half_open = Some(HalfOpen { connections: 4, cached: entries });
+        config.ground.nagle = false;
+    })
+}
+
+/// Opens a connection of a client over the SYN cache, and returns what the proxy sends for the ACK with data.
+fn open_cached(pep: &mut Harness<Pep>, at: u64, client: &str) -> Vec<Seg> {
+    let ends = (client, SERVER);
+    let out = send(pep, at, Seg::new(ends, Flags::SYN, 700, None));
+    let answers: Vec<_> = out.iter().map(|seg| (seg.src, seg.flags, seg.ack)).collect();
+    assert_eq!(answers, [(address(SERVER), Flags::SYN | Flags::ACK, Some(701))], "the server is not called");
+    send(pep, at + 1, Seg::new(ends, Flags::NONE, 701, Some(out[0].seq + 1)).with(5))
+}
+
+#[test]
+fn a_flood_of_syns_from_forged_addresses_stops_no_client() {
+    let mut pep = cached(1000);
+    for n in 0..20_000_u32 {
+        let client = format!("10.7.{}.{}:{}", n / 250 % 250, 1 + n % 250, 1000 + n / 60_000);
+        let out = send(&mut pep, u64::from(n), Seg::new((&client, SERVER), Flags::SYN, 100, None));
+        assert_eq!(out.len(), if n < 4 { 2 } else { 1 }, "{out:?}");
+    }
+    let totals = pep.element.totals();
+    assert_eq!((totals.present, totals.cached, totals.half_open), (4, 19_996, 1004));
+    assert_eq!(totals.displaced, 18_996);
+    // A client has its connection, and the server gets the data.
+    let out = open_cached(&mut pep, 30_000, "10.9.0.1:1000");
+    let syn = out.iter().find(|seg| seg.dst == address(SERVER)).expect("a SYN");
+    assert_eq!((syn.flags, syn.len), (Flags::SYN, 0));
+    let down = (SERVER, "10.9.0.1:1000");
+    let out = send(&mut pep, 30_002, Seg::new(down, Flags::SYN, 500, Some(syn.seq + 1)));
+    assert!(out.iter().any(|seg| seg.dst == address(SERVER) && seg.len == 5), "{out:?}");
+    // What nobody acknowledged is forgotten.
+    pep.run_until(20 * SECOND);
+    assert_eq!((pep.element.totals().half_open, pep.element.totals().present), (4, 5));
+    pep.run_until(600 * SECOND);
+    assert_eq!(pep.element.totals().half_open, 0);
+}
+
+#[test]
+fn a_host_with_many_half_open_connections_displaces_its_own() {
+    let mut pep = cached(50);
+    for port in 1..5 {
+        send(&mut pep, 0, Seg::new((&format!("10.7.0.1:{port}"), SERVER), Flags::SYN, 100, None));
+    }
+    let patient = ("10.9.0.1:1000", SERVER);
+    let answer = send(&mut pep, 1, Seg::new(patient, Flags::SYN, 700, None));
+    for port in 1..5001 {
+        send(&mut pep, 2, Seg::new((&format!("10.7.0.2:{port}"), SERVER), Flags::SYN, 100, None));
+    }
+    // A repeated SYN has the same answer, and its ACK opens the connection.
+    let again = send(&mut pep, 3, Seg::new(patient, Flags::SYN, 700, None));
+    assert_eq!(again[0].seq, answer[0].seq);
+    let out = send(&mut pep, 4, Seg::new(patient, Flags::NONE, 701, Some(answer[0].seq + 1)));
+    assert!(out.iter().any(|seg| seg.dst == address(SERVER) && seg.flags == Flags::SYN), "{out:?}");
+}
+
+#[test]
+fn segments_that_do_not_acknowledge_an_answer_open_nothing() {
+    let mut pep = cached(50);
+    for port in 1..5 {
+        send(&mut pep, 0, Seg::new((&format!("10.7.0.1:{port}"), SERVER), Flags::SYN, 100, None));
+    }
+    let ends = ("10.9.0.1:1000", SERVER);
+    let iss = send(&mut pep, 1, Seg::new(ends, Flags::SYN, 700, None))[0].seq;
+    let odd = [
+        Seg::new(ends, Flags::NONE, 701, Some(iss)),
+        Seg::new(ends, Flags::NONE, 701, Some(iss + 2)).with(1000),
+        Seg::new(ends, Flags::NONE, 701 + 70_000, Some(iss + 1)).with(1),
+        Seg::new(ends, Flags::NONE, 600, Some(iss + 1)),
+        Seg::new(ends, Flags::FIN, 701, None),
+        Seg::new(ends, Flags::SYN, 701, Some(iss + 1)),
+        Seg::new(ends, Flags::RST, 999, None),
+    ];
+    for segment in odd {
+        assert_eq!(send(&mut pep, 2, segment), [], "{segment:?}");
+    }
+    assert_eq!((pep.element.totals().half_open, pep.element.content()), (5, 0));
+    // The client's reset ends it: its ACK, delayed, is a segment of no connection.
+    send(&mut pep, 3, Seg::new(ends, Flags::RST, 701, None));
+    assert_eq!(pep.element.totals().half_open, 4);
+    let late = Seg::new(ends, Flags::NONE, 701, Some(iss + 1));
+    assert_eq!(send(&mut pep, 4, late), [late]);
+}
+
+#[test]
+fn a_client_that_finds_the_limit_after_its_handshake_is_reset() {
+    let mut pep = pep(|config| {
+        config.behind_satellite = [address(SERVER).ip()].into();
+        config.half_open = Some(HalfOpen { connections: 0, cached: 50 });
+        config.connections = 1;
+    });
+    let iss = send(&mut pep, 0, Seg::new(("10.9.0.1:1", SERVER), Flags::SYN, 700, None))[0].seq;
+    open_cached(&mut pep, 1, "10.9.0.2:1");
+    let out = send(&mut pep, 3, Seg::new(("10.9.0.1:1", SERVER), Flags::NONE, 701, Some(iss + 1)));
+    assert_eq!(out.iter().map(|seg| (seg.flags, seg.seq)).collect::<Vec<_>>(), [(Flags::RST, iss + 1)]);
+    assert_eq!(pep.element.totals().over_limit, 1);
+}
+
+#[test]
+fn many_bytes_behind_gaps_take_bounded_memory() {
+    let (mut pep, client, _) = established(|_| {});
+    for n in 0..5000 {
+        let odd = Seg::new(UP, Flags::NONE, 103 + 2 * n, Some(client));
+        send_content(&mut pep, 10, odd, b"x");
+    }
+    let totals = pep.element.totals();
+    assert!(pep.element.content() < 150_000, "{} B", pep.element.content());
+    assert_eq!(totals.no_memory, 5000 - 1024);
+}
+
+#[test]
+fn a_connection_that_delivers_nothing_gives_way_when_memory_is_short() {
+    let (mut pep, client, _) = established(|config| config.memory = Some(Bytes::new(60_000)));
+    // The server acknowledges nothing. Beyond its reserve a direction has no memory.
+    let up = |n: u32| Seg::new(UP, Flags::NONE, 101 + 1000 * n, Some(client));
+    for n in 0..100 {
+        send_content(&mut pep, 10, up(n), &[7; 1000]);
+    }
+    let (held, totals) = (pep.element.content(), pep.element.totals());
+    assert!(totals.no_memory > 0 && held > 60_000, "{held} B, {totals:?}");
+    pep.run_until(50 * SECOND);
+    send_content(&mut pep, 50 * SECOND, up(90), &[7; 1000]);
+    assert_eq!(pep.element.totals().stalled, 0, "it has a minute");
+    pep.run_until(61 * SECOND);
+    pep.out.clear();
+    send_content(&mut pep, 61 * SECOND, up(90), &[7; 1000]);
+    let resets = pep.out.iter().filter(|(_, _, packet)| Seg::read(packet).flags.contains(Flags::RST));
+    assert_eq!((resets.count(), pep.element.connections()), (2, 0));
+    let gave_way = pep.element.take_gave_way();
+    assert_eq!((gave_way.len(), gave_way[0].client, gave_way[0].bytes), (1, address(CLIENT), held));
+    assert_eq!((pep.element.totals().stalled, pep.element.content()), (1, 0));
 }

@@ -9,8 +9,10 @@ use bentpipe_emu::{Namespace, signals};
 use bentpipe_pep::{Config, Mode, OwnTcp, Proxy};
 use bentpipe_testkit::{PATIENCE, Process, ip, until};
 use bentpipe_units::{Bytes, Span};
+use bentpipe_wire::checksum::Pseudo;
+use bentpipe_wire::{ip as wire_ip, tcp};
 use rustix::process::{Resource, getrlimit, setrlimit};
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 
 const CLIENT_V4: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 0, 2));
 pub(crate) const SERVER_V4: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 2, 0, 2));
@@ -36,7 +38,8 @@ pub(crate) fn run_as_asked() {
     let is_tun = settings.split(' ').any(|word| word == "tun");
     let config = Config {
         mode: if is_tun { Mode::Tun } else { Mode::Tproxy },
-        own: OwnTcp { memory: value("memory").map(Bytes::new), ..OwnTcp::default() },
+        own: OwnTcp::default(),
+        memory: value("memory").map(Bytes::new),
         ground: vec!["lan0".to_owned()],
         satellite: vec!["sat0".to_owned()],
         port: 9040,
@@ -61,7 +64,8 @@ pub(crate) fn run_as_asked() {
     });
     let proxy = Proxy::open(config).expect("it opens");
     println!("ready");
-    println!("figures {}", proxy.run(&STOP).expect("it runs").to_json());
+    let notice = |line: &str| println!("notice {line}");
+    println!("figures {}", proxy.run(&STOP, &notice).expect("it runs").to_json());
 }
 
 /// Returns `true` if a read or write failed by a reset.
@@ -210,6 +214,22 @@ impl Rig {
         self.kill();
     }
 
+    /// Returns the number of connections that the proxy has listed for its guard.
+    pub(crate) fn listed_connections(&self) -> usize {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", self.proxy.id())).expect("it runs");
+        let is_table = |path: &std::path::PathBuf| {
+            std::fs::read_link(path).is_ok_and(|to| to.to_string_lossy().contains("memfd:bentpipe-pep"))
+        };
+        let table = files.flatten().map(|file| file.path()).find(is_table).expect("a table");
+        let text = std::fs::read_to_string(table).expect("a text");
+        text.lines().filter(|line| line.starts_with("add")).count()
+    }
+
+    /// Waits until the guard has the connections reset that a killed proxy left.
+    pub(crate) fn await_resets(&self) {
+        until("resets", || self.rules().contains("elements ="));
+    }
+
     /// Returns the rules of the router.
     pub(crate) fn rules(&self) -> String {
         let output = |program: &str, words: &[&str]| {
@@ -219,6 +239,30 @@ impl Rig {
         let policies = output("ip", &["rule"]) + &output("ip", &["-6", "rule"]);
         let policies: String = policies.lines().filter(|line| line.contains("9040")).collect();
         output("nft", &["list", "ruleset"]) + &policies
+    }
+
+    /// Sends SYNs to the server from addresses that no host has, the first of them 198.18.0.0 plus `first`.
+    pub(crate) fn flood(&self, port: u16, first: u32, count: u32) {
+        let raw = || Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(IPPROTO_RAW)));
+        let socket = self.client.within(raw).expect("inside").expect("a raw socket");
+        let server = SocketAddr::new(SERVER_V4, port);
+        for n in first..first + count {
+            let source = Ipv4Addr::from_bits(Ipv4Addr::new(198, 18, 0, 0).to_bits() + n);
+            // A full queue of the device loses some, as a network does.
+            let _ = socket.send_to(&syn(SocketAddr::new(source.into(), 4000), server), &server.into());
+        }
+    }
+
+    /// Returns a counter of the router's TCP.
+    pub(crate) fn router_counter(&self, name: &str) -> u64 {
+        let read = || std::fs::read_to_string("/proc/thread-self/net/netstat").expect("counters");
+        let text = self.router.within(read).expect("inside");
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(' ').collect()).collect();
+        let found = rows.chunks_exact(2).find_map(|rows| {
+            let place = rows[0].iter().position(|word| *word == name)?;
+            rows[1][place].parse().ok()
+        });
+        found.expect("a counter")
     }
 
     pub(crate) fn await_no_rules(&self) {
@@ -255,6 +299,31 @@ impl Rig {
         let figures = text.lines().find_map(|line| line.strip_prefix("figures "));
         figures.expect("figures").to_owned()
     }
+}
+
+/// Protocol of packets with their own header (raw(7)).
+const IPPROTO_RAW: i32 = 255;
+
+/// Returns the packet of a SYN.
+fn syn(src: SocketAddr, dst: SocketAddr) -> Vec<u8> {
+    let repr = tcp::Repr {
+        src_port: src.port(),
+        dst_port: dst.port(),
+        seq: tcp::SeqNumber(src.port().into()),
+        ack: None,
+        flags: tcp::Flags::SYN,
+        window: 64_000,
+        urgent: None,
+        options: tcp::Options::NONE,
+    };
+    let header = wire_ip::Repr::new(src.ip(), dst.ip(), wire_ip::Protocol::TCP, repr.buffer_len());
+    let mut packet = vec![0; header.buffer_len() + repr.buffer_len()];
+    header.emit(&mut packet);
+    let upper = &mut packet[header.buffer_len()..];
+    repr.emit(upper);
+    let pseudo = Pseudo::new(src.ip(), dst.ip(), wire_ip::Protocol::TCP);
+    tcp::Segment::new_unchecked(upper).fill_checksum(&pseudo);
+    packet
 }
 
 /// Waits until IPv6 works: its addresses and neighbours take a moment.

@@ -7,26 +7,38 @@
 //!
 //! The content of real hosts' streams passes too; the elided data of simulated ones passes as a length.
 //!
+//! Half-open connections are bounded: SYNs beyond them are answered from a SYN cache (RFC 4987, section 3.5), and the server is called when
+//! the client has acknowledged the answer. Memory for content is shared by client.
+//!
 //! Does not model path MTU discovery: ICMP errors about the proxy's own segments are not evaluated.
 
 mod behind;
 pub mod kind;
+mod memory;
 pub mod metrics;
 mod split;
+mod syn_cache;
+mod totals;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
-use bentpipe_net::{Body, Cx, Element, InvalidConfig, Observer, Packet, Port, ledger};
+use bentpipe_net::{Body, Cx, Element, InvalidConfig, Observer, Packet, Port, Why, ledger};
 use bentpipe_units::{Bytes, Span, Time};
 use bentpipe_wire::ip::{self, Protocol};
-use bentpipe_wire::tcp::{Flags, Segment};
+use bentpipe_wire::tcp::{Flags, Segment, SeqNumber};
+use rand::RngCore;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::config::Config;
+use super::connection::Connection;
+use super::segment::Incoming;
 pub use behind::{Behind, Leads, Prefixes};
-use split::{Ended, Split};
+use memory::Memory;
+use split::{Ended, Split, answer_alone};
+use syn_cache::{MAX_SYN, SynCache};
+pub use totals::{GaveWay, PepTotals};
 
 /// Only port: packets from and to the node.
 pub(super) const NODE: Port = Port(0);
@@ -46,9 +58,12 @@ pub struct PepConfig {
     pub ground_mtu: Option<Bytes>,
     /// Maximum number of split connections.
     pub connections: usize,
+    /// Maximum number of half-open connections. Further SYNs are answered from a SYN cache. Default: no bound.
+    pub half_open: Option<HalfOpen>,
     /// Time without a segment after which a connection is reset. Default: none.
     pub idle: Option<Span>,
-    /// Memory for the content of streams. Above it each direction has at most [`RESERVE`], and other data is lost. Default: no bound.
+    /// Memory for the content of streams. A direction of a client that has as much as is free holds at most [`RESERVE`], and other data
+    /// is lost. Default: no bound.
     pub memory: Option<Bytes>,
     /// Hosts at the other end of the satellite. A connection between two of them, or two others, is not split.
     pub behind_satellite: Behind,
@@ -56,6 +71,15 @@ pub struct PepConfig {
     pub own: Vec<IpAddr>,
     /// State at the start.
     pub state: PepState,
+}
+
+/// Bounds of half-open connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HalfOpen {
+    /// Maximum number with a connection to the server.
+    pub connections: usize,
+    /// Entries of the SYN cache. When it is full, the oldest of the source with the most gives way.
+    pub cached: usize,
 }
 
 /// State of a proxy.
@@ -74,41 +98,23 @@ pub enum PepState {
 /// Client and server of a connection.
 type Ends = (SocketAddr, SocketAddr);
 
+/// Client and server of a connection, and `true` if it opened.
+pub type Change = (Ends, bool);
+
 /// Memory for the content of one direction that no other connection can take.
 pub const RESERVE: u64 = 1 << 16;
 
-/// Counts of a proxy since its start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PepTotals {
-    /// Connections split.
-    pub split: u64,
-    /// Connections not split because of the limit.
-    pub over_limit: u64,
-    /// Connections of which both directions ended.
-    pub finished: u64,
-    /// Connections to servers that refused or did not answer.
-    pub refused: u64,
-    /// Connections of which one side failed.
-    pub broken: u64,
-    /// Connections reset after a time without a segment.
-    pub idle: u64,
-    /// Connections reset by a crash.
-    pub cut: u64,
-    /// Present connections.
-    pub present: u64,
-    /// Maximum of present connections.
-    pub peak: u64,
-    /// Segments dropped for want of memory.
-    pub no_memory: u64,
-    /// Bytes delivered over the satellite.
-    pub to_satellite: u64,
-    /// Bytes delivered on the ground.
-    pub to_ground: u64,
-    /// Bytes acknowledged to their sender and lost.
-    pub lost: u64,
-    /// Bytes acknowledged to their sender and not delivered.
-    pub held: u64,
-}
+/// Time in which a direction that holds content delivers [`RESERVE`], unless it is stalled.
+pub const STALL: Span = Span::from_secs(60);
+
+/// Time between looks for connections that give way.
+const RELIEF_INTERVAL: Span = Span::from_secs(1);
+
+/// Most connections that give way at a look.
+const RELIEVED: usize = 8;
+
+/// Most reports of connections that gave way which wait to be read.
+const REPORTS: usize = 64;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
@@ -130,8 +136,15 @@ pub struct Pep {
     deadlines: BTreeSet<(Time, Ends)>,
     /// Connections of which only TIME-WAIT is left, by its end.
     lingering: BTreeSet<(Time, Ends)>,
-    /// Memory of the content of all connections.
-    content: usize,
+    /// Number of half-open connections.
+    half_open: usize,
+    cache: SynCache,
+    memory: Memory,
+    /// Time of the last look for connections that give way.
+    relieved_at: Time,
+    gave_way: VecDeque<GaveWay>,
+    /// Connections that opened or ended, if their reader asked for it.
+    changes: Option<Vec<Change>>,
     tally: Tally,
 }
 
@@ -141,6 +154,7 @@ struct Seen {
     src: SocketAddr,
     dst: SocketAddr,
     flags: Flags,
+    seq: SeqNumber,
 }
 
 /// Reads a packet; returns `None` if it is not a whole segment.
@@ -166,6 +180,7 @@ fn read_bytes(bytes: &[u8], elided: usize) -> Option<Seen> {
         src: SocketAddr::new(ip.src(), segment.src_port()),
         dst: SocketAddr::new(ip.dst(), segment.dst_port()),
         flags: segment.flags(),
+        seq: segment.seq(),
     })
 }
 
@@ -178,9 +193,22 @@ impl Pep {
         config.satellite.check()?;
         config.ground.check()?;
         let state = config.state;
-        let (splits, tally) = (HashMap::new(), Tally::default());
-        let (deadlines, lingering) = (BTreeSet::new(), BTreeSet::new());
-        Ok(Pep { config, state, splits, deadlines, lingering, content: 0, tally })
+        let cache = SynCache::new(config.half_open.map_or(0, |bound| bound.cached));
+        let memory = Memory::new(config.memory);
+        Ok(Pep {
+            config,
+            state,
+            splits: HashMap::new(),
+            deadlines: BTreeSet::new(),
+            lingering: BTreeSet::new(),
+            half_open: 0,
+            cache,
+            memory,
+            relieved_at: Time::ZERO,
+            gave_way: VecDeque::new(),
+            changes: None,
+            tally: Tally::default(),
+        })
     }
 
     /// Sets the state. A crash happens at the next wake-up.
@@ -200,7 +228,28 @@ impl Pep {
 
     /// Returns the memory of the content of all connections.
     pub fn content(&self) -> usize {
-        self.content
+        self.memory.total()
+    }
+
+    /// Keeps the connections that open and end, for [`Pep::take_changes`].
+    pub fn keep_changes(&mut self) {
+        self.changes = Some(Vec::new());
+    }
+
+    /// Returns the connections that opened (`true`) and ended since the last call, in their order.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        self.changes.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    fn note_change(&mut self, ends: Ends, is_present: bool) {
+        if let Some(changes) = &mut self.changes {
+            changes.push((ends, is_present));
+        }
+    }
+
+    /// Returns the connections that gave way since the last call, at most the latest 64.
+    pub fn take_gave_way(&mut self) -> Vec<GaveWay> {
+        self.gave_way.drain(..).collect()
     }
 
     /// Returns all counts.
@@ -214,6 +263,8 @@ impl Pep {
             to_satellite: gone.to_satellite + to_satellite,
             to_ground: gone.to_ground + to_ground,
             held: self.held(),
+            displaced: self.cache.displaced,
+            half_open: (self.half_open + self.cache.len()) as u64,
             ..gone
         }
     }
@@ -224,7 +275,8 @@ impl Pep {
     }
 
     fn next(&self) -> Time {
-        self.deadlines.first().map_or(Time::NEVER, |(deadline, _)| *deadline)
+        let first = self.deadlines.first().map_or(Time::NEVER, |(deadline, _)| *deadline);
+        first.min(self.cache.deadline())
     }
 
     /// Forwards a packet as it is.
@@ -250,7 +302,7 @@ impl Pep {
     }
 
     /// Splits the connection that a SYN opens, if it is to be split.
-    fn consider(&mut self, ends: Ends, syn: Packet, cx: &mut Cx<'_>) {
+    fn consider(&mut self, ends: Ends, (syn, seq): (Packet, SeqNumber), cx: &mut Cx<'_>) {
         let (client, server) = ends;
         let is_behind = self.crossing(client.ip(), server.ip()).filter(|_| self.state == PepState::On);
         let Some(is_behind) = is_behind else { return self.pass(syn, cx) };
@@ -258,13 +310,110 @@ impl Pep {
             self.tally.gone.over_limit += 1;
             return self.pass(syn, cx);
         }
-        let split = Split::open(ends, &self.config, is_behind, syn, cx);
-        self.tally.gone.split += 1;
         self.tally.ended += 1;
+        let is_crowded = self.config.half_open.is_some_and(|bound| self.half_open >= bound.connections);
+        if is_crowded || self.cache.contains(&ends) {
+            return self.answer(ends, is_behind, (syn, seq), cx);
+        }
+        let split = Split::open(ends, &self.config, is_behind, syn, cx);
+        self.insert(ends, split);
+        self.finish(ends, cx);
+    }
+
+    fn insert(&mut self, ends: Ends, split: Split) {
+        self.tally.gone.split += 1;
+        self.note_change(ends, true);
         self.splits.insert(ends, split);
         let present = (self.splits.len() - self.lingering.len()) as u64;
         self.tally.gone.peak = self.tally.gone.peak.max(present);
+    }
+
+    /// Answers a SYN from the cache. Nothing else is kept until the client acknowledges the answer.
+    fn answer(&mut self, ends: Ends, is_behind: bool, (syn, seq): (Packet, SeqNumber), cx: &mut Cx<'_>) {
+        if Incoming::parse(&syn, ends.1).is_none() {
+            return syn.lose(Why::Checksum);
+        }
+        // One with data is repeated without (RFC 7413, section 4.1.3).
+        if syn.len() > MAX_SYN {
+            return syn.lose(Why::Queue);
+        }
+        let new = cx.stream().next_u32();
+        let iss = self.cache.answer(ends, syn.to_vec(), seq, new, cx.now());
+        self.tally.gone.cached += 1;
+        self.tally.made += 1;
+        answer_alone(ends, &self.config, is_behind, (&syn, iss), cx);
+        syn.recycle();
+    }
+
+    /// Opens the connection of a SYN in the cache.
+    ///
+    /// A segment that does not acknowledge the answer is dropped.
+    fn complete(&mut self, ends: Ends, packet: Packet, cx: &mut Cx<'_>) {
+        self.tally.ended += 1;
+        let (client, server) = ends;
+        let Some(segment) = Incoming::parse(&packet, server) else { return packet.lose(Why::Checksum) };
+        let entry = self.cache.complete(&ends, &segment);
+        let (Some(entry), Some(is_behind)) = (entry, self.crossing(client.ip(), server.ip())) else {
+            return packet.lose(Why::NoListener);
+        };
+        if !self.has_room() {
+            // The client takes itself for connected: a closed connection answers it with a reset.
+            self.tally.gone.over_limit += 1;
+            self.tally.made += 1;
+            Connection::new(self.config.ground.clone(), server, NODE).receive(&packet, cx);
+            return packet.recycle();
+        }
+        let split = Split::resume(ends, &self.config, is_behind, &entry, cx);
+        self.insert(ends, split);
+        self.deliver(ends, packet, true, cx);
+    }
+
+    /// Delivers a segment to its split connection.
+    fn deliver(&mut self, ends: Ends, packet: Packet, is_clients: bool, cx: &mut Cx<'_>) {
+        let room = self.memory.room(ends.0.ip());
+        let Some(split) = self.splits.get_mut(&ends) else { return };
+        if !split.deliver(packet, is_clients, room, cx) {
+            self.tally.gone.no_memory += 1;
+            self.make_room(ends.0.ip(), cx);
+        }
         self.finish(ends, cx);
+    }
+
+    /// Resets stalled connections, after a segment of `client` had no memory.
+    ///
+    /// They are of the clients with the most content, which have at least as much as this one.
+    fn make_room(&mut self, client: IpAddr, cx: &mut Cx<'_>) {
+        if cx.now() < self.relieved_at + RELIEF_INTERVAL {
+            return;
+        }
+        self.relieved_at = cx.now();
+        let least = self.memory.of(client);
+        for _ in 0..RELIEVED {
+            let Some((ends, since)) = self.stalled(least, cx.now()) else { return };
+            self.give_way(ends, since, cx);
+        }
+    }
+
+    /// Returns the stalled connection that gives way first, and its last progress.
+    fn stalled(&self, least: usize, now: Time) -> Option<(Ends, Time)> {
+        let stalled = self.splits.iter().filter_map(|(ends, split)| {
+            let share = self.memory.of(ends.0.ip());
+            (share >= least).then_some(())?;
+            Some((std::cmp::Reverse(share), split.stalled_since(now)?, *ends))
+        });
+        stalled.min().map(|(_, since, ends)| (ends, since))
+    }
+
+    fn give_way(&mut self, ends: Ends, since: Time, cx: &mut Cx<'_>) {
+        let Some(split) = self.splits.get_mut(&ends) else { return };
+        let (client, server) = ends;
+        let report = GaveWay { client, server, bytes: split.content(), stalled: cx.now().since(since) };
+        split.give_way(cx);
+        self.remove(ends);
+        if self.gave_way.len() == REPORTS {
+            self.gave_way.pop_front();
+        }
+        self.gave_way.push_back(report);
     }
 
     /// Runs a split connection after an event, and removes it at its end.
@@ -272,7 +421,10 @@ impl Pep {
         let Some(split) = self.splits.get_mut(&ends) else { return };
         split.run(&self.config.ground, cx);
         let content = split.content();
-        self.content = self.content + content - std::mem::replace(&mut split.counted, content);
+        self.memory.change(ends.0.ip(), std::mem::replace(&mut split.counted, content), content);
+        let is_half_open = split.is_half_open();
+        self.half_open += usize::from(is_half_open);
+        self.half_open -= usize::from(std::mem::replace(&mut split.is_counted_half_open, is_half_open));
         let deadline = split.deadline();
         let place = (std::mem::replace(&mut split.listed_at, deadline), ends);
         self.deadlines.remove(&place);
@@ -288,9 +440,11 @@ impl Pep {
 
     fn remove(&mut self, ends: Ends) {
         let Some(split) = self.splits.remove(&ends) else { return };
+        self.note_change(ends, false);
         self.deadlines.remove(&(split.listed_at, ends));
         self.lingering.remove(&(split.listed_at, ends));
-        self.content -= split.counted;
+        self.memory.change(ends.0.ip(), split.counted, 0);
+        self.half_open -= usize::from(split.is_counted_half_open);
         self.tally.made += split.segments_sent();
         self.tally.broken += u64::from(split.is_broken());
         let [to_satellite, to_ground] = split.passed();
@@ -303,6 +457,7 @@ impl Pep {
             Ended::Refused => gone.refused += 1,
             Ended::Broken => gone.broken += 1,
             Ended::Idle => gone.idle += 1,
+            Ended::Stalled => gone.stalled += 1,
             Ended::Cut => gone.cut += 1,
         }
     }
@@ -314,6 +469,7 @@ impl Pep {
 
     /// Resets and forgets all connections.
     fn crash(&mut self, cx: &mut Cx<'_>) {
+        self.cache.clear();
         let mut all: Vec<Ends> = self.splits.keys().copied().collect();
         all.sort_unstable();
         for ends in all {
@@ -323,19 +479,13 @@ impl Pep {
             self.remove(ends);
         }
     }
-
-    /// Returns the maximum number of bytes of content that a direction may hold.
-    fn room(&self) -> u64 {
-        let limit = self.config.memory.map_or(u64::MAX, Bytes::get);
-        if (self.content as u64) < limit { u64::MAX } else { RESERVE }
-    }
 }
 
 /// Handling.
 impl Pep {
     /// Handles a packet.
     fn take(&mut self, packet: Packet, cx: &mut Cx<'_>) -> Time {
-        let Some(Seen { src, dst, flags }) = read(&packet) else {
+        let Some(Seen { src, dst, flags, seq }) = read(&packet) else {
             self.pass(packet, cx);
             return self.next();
         };
@@ -346,15 +496,13 @@ impl Pep {
             self.remove(ends);
             found = None;
         }
-        let room = self.room();
-        match found.and_then(|ends| Some((ends, self.splits.get_mut(&ends)?))) {
-            Some((ends, split)) => {
+        match found {
+            Some(ends) => {
                 self.tally.ended += 1;
-                let is_stored = split.deliver(packet, ends == (src, dst), room, cx);
-                self.tally.gone.no_memory += u64::from(!is_stored);
-                self.finish(ends, cx);
+                self.deliver(ends, packet, ends == (src, dst), cx);
             }
-            None if is_opening => self.consider((src, dst), packet, cx),
+            None if is_opening => self.consider((src, dst), (packet, seq), cx),
+            None if self.cache.contains(&(src, dst)) => self.complete((src, dst), packet, cx),
             None => self.pass(packet, cx),
         }
         self.next()
@@ -365,6 +513,7 @@ impl Pep {
         if self.state == PepState::Down {
             self.crash(cx);
         }
+        self.cache.expire(cx.now());
         while let Some(&(deadline, ends)) = self.deadlines.first()
             && deadline <= cx.now()
         {

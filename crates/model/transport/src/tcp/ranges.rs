@@ -21,6 +21,12 @@ impl Ranges {
         self.ranges.is_empty()
     }
 
+    /// Returns the number of ranges.
+    #[inline]
+    pub(super) fn count(&self) -> usize {
+        self.ranges.len()
+    }
+
     /// Returns the number of elements.
     #[inline]
     pub(super) fn total(&self) -> u64 {

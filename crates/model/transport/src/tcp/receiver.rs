@@ -134,6 +134,11 @@ impl Receiver {
         self.out_of_order.total() - u64::from(has_fin)
     }
 
+    /// Returns the number of ranges that arrived behind gaps.
+    pub(super) fn ranges(&self) -> usize {
+        self.out_of_order.count()
+    }
+
     pub(super) fn has_gaps(&self) -> bool {
         !self.out_of_order.is_empty()
     }

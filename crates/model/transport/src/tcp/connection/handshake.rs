@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use bentpipe_cc::RttEstimator;
-use bentpipe_net::Cx;
+use bentpipe_net::{Cx, Packet};
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::tcp::{Flags, Options, SeqNumber};
 use rand::RngCore;
@@ -179,6 +179,29 @@ impl Connection {
         self.state = State::SynReceived;
         self.receiver = Receiver::new(&self.config, self.config.mss.get(), 0);
         self.send_syn(cx);
+    }
+
+    /// Continues a handshake whose SYN was answered without a connection (RFC 4987, section 3.5).
+    ///
+    /// The configuration has the initial sequence number of that answer. It was sent first at `answered_at`, and `repeats` times more.
+    pub(in crate::tcp) fn resume(
+        &mut self,
+        syn: &Packet,
+        (answered_at, repeats): (Time, u32),
+        cx: &mut Cx<'_>,
+    ) {
+        let Some(segment) = Incoming::parse(syn, self.local) else { return };
+        self.begin(segment.src, cx);
+        if self.template.is_none() {
+            return;
+        }
+        self.note_offer(&segment, segment.has(Flags::CWR));
+        self.state = State::SynReceived;
+        self.receiver = Receiver::new(&self.config, self.config.mss.get(), 0);
+        self.handshake.sent_at = answered_at;
+        self.handshake.repeats = repeats.min(1);
+        self.handshake.first_timestamp = self.syn_options(answered_at).timestamps.map(|(tsval, _)| tsval);
+        self.timers.set(Timer::Retransmit, cx.now() + self.syn_timeout());
     }
 
     /// Answers a repeated SYN of the peer: the first answer was lost.

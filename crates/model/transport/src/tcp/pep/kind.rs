@@ -82,6 +82,7 @@ impl RoleKind for Kind {
             satellite_mtu: mtu(behind.mtu),
             ground_mtu: mtu(behind.mtu_of_others),
             connections: self.connections as usize,
+            half_open: None,
             idle: None,
             memory: None,
             behind_satellite: behind.addresses.into_iter().collect(),

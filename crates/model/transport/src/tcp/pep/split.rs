@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use bentpipe_net::{Cx, Packet, Why};
 use bentpipe_units::{Bytes, Span, Time};
 
-use super::{Config, Ends, NODE, PepConfig, read};
+use super::syn_cache::Entry;
+use super::{Config, Ends, NODE, PepConfig, RESERVE, STALL, read};
 use crate::tcp::connection::{Connection, Failure, State};
 use crate::tcp::content::{Elided, elide};
 
@@ -20,8 +21,20 @@ pub(super) enum Ended {
     Broken,
     /// No segment arrived for a time.
     Idle,
+    /// Too little of what was held was delivered, and memory was needed.
+    Stalled,
     /// The proxy crashed.
     Cut,
+}
+
+/// Most ranges of a stream that wait behind gaps. Each takes memory of its own.
+const MAX_RANGES: usize = 1024;
+
+/// Latest progress of a direction that holds content.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    at: Time,
+    delivered: u64,
 }
 
 /// Two connections back to back, and the data between them.
@@ -34,6 +47,10 @@ pub(super) struct Split {
     pub(super) listed_at: Time,
     /// Memory of the content that the proxy counts.
     pub(super) counted: usize,
+    /// Set if the proxy counts it as half open.
+    pub(super) is_counted_half_open: bool,
+    /// Progress towards client and server.
+    progress: [Progress; 2],
     /// Set if the client is at the other end of the satellite.
     is_behind: bool,
     is_broken: bool,
@@ -87,6 +104,10 @@ fn accept(
     if at.is_some_and(|at| at + payload.bytes.len() as u64 > una.max(1).saturating_add(room)) {
         return Err(Why::Queue);
     }
+    // A hostile sender could send every second byte.
+    if at.is_some_and(|at| at > next) && from.receiver.ranges() >= MAX_RANGES {
+        return Err(Why::Queue);
+    }
     from.receive(&elided, cx);
     elided.recycle();
     // Content of a segment that was not accepted would replace what was. That in front of RCV.NXT may have been sent.
@@ -114,35 +135,67 @@ fn relay(from: &mut Connection, to: &mut Connection) {
     }
 }
 
+/// Returns the settings of the connections of client and server.
+fn sides(client: SocketAddr, config: &PepConfig, is_behind: bool) -> (Config, Config) {
+    let satellite = fitted(&config.satellite, config.satellite_mtu, client);
+    let ground = fitted(&config.ground, config.ground_mtu, client);
+    if is_behind { (satellite, ground) } else { (ground, satellite) }
+}
+
+/// Answers a client's SYN without a connection, with a given initial sequence number.
+pub(super) fn answer_alone(
+    (client, server): Ends,
+    config: &PepConfig,
+    is_behind: bool,
+    (syn, iss): (&Packet, u32),
+    cx: &mut Cx<'_>,
+) {
+    let (near, _) = sides(client, config, is_behind);
+    let mut connection = Connection::new(Config { initial_sequence: Some(iss), ..near }, server, NODE);
+    connection.listen();
+    connection.receive(syn, cx);
+}
+
 impl Split {
+    fn new((client, server): Ends, near: Config, far: Config, is_behind: bool, now: Time) -> Split {
+        Split {
+            client: Connection::new(near, server, NODE),
+            server: Connection::new(far, client, NODE),
+            syn: None,
+            listed_at: Time::NEVER,
+            counted: 0,
+            is_counted_half_open: false,
+            progress: [Progress { at: now, delivered: 0 }; 2],
+            is_behind,
+            is_broken: false,
+            idle: None,
+            active_at: now,
+            idle_at: Time::NEVER,
+            ended: None,
+        }
+    }
+
+    fn with_idle(mut self, idle: Option<Span>) -> Split {
+        self.idle = idle;
+        self.idle_at = idle.map_or(Time::NEVER, |idle| self.active_at + idle);
+        self
+    }
+
     /// Opens a connection to the server.
     ///
     /// The client's SYN is answered if it need not wait.
     pub(super) fn open(
-        (client, server): Ends,
+        ends: Ends,
         config: &PepConfig,
         is_behind: bool,
         syn: Packet,
         cx: &mut Cx<'_>,
     ) -> Split {
-        let satellite = fitted(&config.satellite, config.satellite_mtu, client);
-        let ground = fitted(&config.ground, config.ground_mtu, client);
-        let (near, far) = if is_behind { (satellite, ground) } else { (ground, satellite) };
-        let mut split = Split {
-            client: Connection::new(near, server, NODE),
-            server: Connection::new(far, client, NODE),
-            syn: Some(syn),
-            listed_at: Time::NEVER,
-            counted: 0,
-            is_behind,
-            is_broken: false,
-            idle: config.idle,
-            active_at: cx.now(),
-            idle_at: config.idle.map_or(Time::NEVER, |idle| cx.now() + idle),
-            ended: None,
-        };
+        let (near, far) = sides(ends.0, config, is_behind);
+        let mut split = Split::new(ends, near, far, is_behind, cx.now()).with_idle(config.idle);
+        split.syn = Some(syn);
         split.client.listen();
-        split.server.open(server, cx);
+        split.server.open(ends.1, cx);
         if config.answers_at_once
             && let Some(syn) = split.syn.take()
         {
@@ -150,6 +203,52 @@ impl Split {
             syn.recycle();
         }
         split
+    }
+
+    /// Opens a connection to the server, once the client has acknowledged an answer.
+    pub(super) fn resume(
+        ends: Ends,
+        config: &PepConfig,
+        is_behind: bool,
+        entry: &Entry,
+        cx: &mut Cx<'_>,
+    ) -> Split {
+        let (near, far) = sides(ends.0, config, is_behind);
+        let near = Config { initial_sequence: Some(entry.iss), ..near };
+        let mut split = Split::new(ends, near, far, is_behind, cx.now()).with_idle(config.idle);
+        let syn = Packet::from_bytes(&entry.syn);
+        split.client.resume(&syn, (entry.at, entry.repeats), cx);
+        syn.recycle();
+        split.server.open(ends.1, cx);
+        split
+    }
+
+    /// Returns `true` until the client has acknowledged an answer.
+    ///
+    /// That shows that its address is its own.
+    pub(super) fn is_half_open(&self) -> bool {
+        self.syn.is_some() || self.client.state() == State::SynReceived
+    }
+
+    /// Returns the time since which a direction that holds content delivers too little.
+    pub(super) fn stalled_since(&self, now: Time) -> Option<Time> {
+        let held = [&self.client, &self.server].map(|end| end.content.capacity() as u64 > RESERVE);
+        let stalled = held.into_iter().zip(self.progress).filter(|(holds, _)| *holds);
+        stalled.map(|(_, progress)| progress.at).filter(|at| *at + STALL <= now).min()
+    }
+
+    fn note_progress(&mut self, now: Time) {
+        for (end, progress) in [&self.client, &self.server].into_iter().zip(&mut self.progress) {
+            let delivered = end.sender.bytes_acked();
+            if end.content.capacity() as u64 <= RESERVE || delivered >= progress.delivered + RESERVE {
+                *progress = Progress { at: now, delivered };
+            }
+        }
+    }
+
+    /// Resets both connections, which deliver too little.
+    pub(super) fn give_way(&mut self, cx: &mut Cx<'_>) {
+        self.end(Ended::Stalled, cx);
     }
 
     /// Returns `true` if there was memory for a segment. Then its connection has it.
@@ -232,6 +331,7 @@ impl Split {
         }
         self.client.output(cx);
         self.server.output(cx);
+        self.note_progress(cx.now());
     }
 
     /// Answers a client that waits for the server, once that has answered.
