@@ -95,3 +95,54 @@ pub(crate) fn lost_units(point: &PointSummary) -> String {
 pub(crate) fn table(table: &Table) -> String {
     table.to_text(coloured())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    /// Returns the sources of a folder.
+    fn sources(folder: &Path) -> Vec<PathBuf> {
+        let paths = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+        let found = paths.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] });
+        found.filter(|path| path.extension().is_some_and(|end| end == "rs")).collect()
+    }
+
+    /// Places that write to a terminal what others do not choose, or what their own writer cleans.
+    const OTHERS: [(&str, &str); 9] = [
+        ("emulate.rs", "terminal_size(std::io::stderr().as_fd())"),
+        ("emulate.rs", "output: Box::new(std::io::stderr())"),
+        ("tools.rs", "clap_complete::generate("),
+        ("gateway.rs", "output: Box::new(std::io::stdout())"),
+        ("gateway.rs", "messages: Box::new(std::io::stderr())"),
+        ("monitor.rs", "{finished} finished before, {runs} to run"),
+        ("monitor.rs", "write_all(shown.as_bytes())"),
+        ("progress.rs", "{packets} packets"),
+        // It is not a terminal: a program gets the bytes of the answer.
+        ("remote.rs", "None => Box::new(io::stdout().lock()),"),
+    ];
+
+    #[test]
+    fn all_printing_is_cleaned_of_what_a_terminal_obeys() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let mut places = 0;
+        for path in sources(&folder) {
+            let text = fs::read_to_string(&path).expect("a text");
+            let lines: Vec<&str> = text.lines().collect();
+            for (n, line) in lines.iter().enumerate() {
+                let writes = ["io::stdout()", "io::stderr()", "println!(", "print!("]
+                    .iter()
+                    .any(|word| line.contains(word));
+                if !writes || line.contains("is_terminal()") || path.ends_with("show.rs") && n > 90 {
+                    continue;
+                }
+                places += 1;
+                let statement = format!("{line}{}", lines.get(n + 1).unwrap_or(&""));
+                let is_other = |(file, part): &(&str, &str)| path.ends_with(file) && line.contains(part);
+                let is_clean = statement.contains("plain::") || OTHERS.iter().any(is_other);
+                assert!(is_clean, "{}:{}: {line}", path.display(), n + 1);
+            }
+        }
+        assert!(places > 10, "{places} places");
+    }
+}

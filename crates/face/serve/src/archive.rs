@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
+use bentpipe_emu::plain::is_unseen;
 use bentpipe_lab::plan::{Plan, Seeds};
 use bentpipe_record::Summary;
 use serde::{Deserialize, Serialize};
@@ -251,16 +252,7 @@ fn is_path(path: &str) -> bool {
     path.len() <= MAX_PATH
         && path.split('/').count() <= MAX_DEPTH
         && path.split('/').all(is_part)
-        && !path.contains(|c: char| c.is_control() || is_unseen(c) || matches!(c, '\\' | ':'))
-}
-
-/// Returns `true` for a character that is not seen, or turns the order of others.
-pub(crate) fn is_unseen(c: char) -> bool {
-    matches!(
-        c,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-    )
+        && !path.contains(|c: char| is_unseen(c) || matches!(c, '\\' | ':'))
 }
 
 fn describe(

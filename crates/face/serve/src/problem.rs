@@ -67,6 +67,11 @@ impl Problem {
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
     }
 
+    /// Returns the answer to one of which there are too many already.
+    pub(crate) fn too_many(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::CONFLICT, detail)
+    }
+
     pub(crate) fn forbidden(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::FORBIDDEN, detail)
     }

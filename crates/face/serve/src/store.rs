@@ -1,6 +1,7 @@
 //! The database: one SQLite file, one writer, ordered migrations.
 
 pub(crate) mod audit;
+pub(crate) mod counts;
 pub(crate) mod files;
 pub(crate) mod jobs;
 mod lengths;

@@ -1,7 +1,7 @@
 //! Texts of other programs and machines for terminals and logs, without characters that control them.
 //!
 //! A text from outside may hold escape sequences, which a terminal obeys, line ends, which forge a line of the log, and marks of direction, which show letters in another order. Each becomes U+FFFD,
-//! and so does a character that is not seen.
+//! and so does a character that is not seen. Names with one are refused by the same list.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;

@@ -4,13 +4,13 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bentpipe_bundles::cfdp::Carrier;
 use bentpipe_bundles::dtn_time;
 use bentpipe_dtn::cfdp::{Config, Entity, Event, Put, ReceivedFile};
+use bentpipe_emu::plain::is_unseen;
 use bentpipe_record::write_whole;
 use bentpipe_units::{Bytes, Rate, Span};
 use bentpipe_wire::dtn::cfdp::{ChecksumKind, Transaction};
@@ -356,22 +356,6 @@ fn keep(folder: &Path, transaction: Transaction, file: &ReceivedFile) -> Result<
 /// Longest name of a file here, so that a suffix fits.
 const MAX_NAME: usize = 200;
 
-/// Characters without a width or with a direction: they make a name look like another.
-const INVISIBLE: [RangeInclusive<char>; 12] = [
-    '\u{ad}'..='\u{ad}',
-    '\u{600}'..='\u{605}',
-    '\u{61c}'..='\u{61c}',
-    '\u{6dd}'..='\u{6dd}',
-    '\u{70f}'..='\u{70f}',
-    '\u{180b}'..='\u{180f}',
-    '\u{200b}'..='\u{200f}',
-    '\u{2028}'..='\u{202f}',
-    '\u{2060}'..='\u{206f}',
-    '\u{feff}'..='\u{feff}',
-    '\u{fff9}'..='\u{fffb}',
-    '\u{e0000}'..='\u{e0fff}',
-];
-
 /// Returns a plain name for a file.
 ///
 /// It is listed in its folder, and looks as it is. Folders are removed. A point or hyphen at the front, and control and invisible characters, are "_": no file is hidden or reads as an option.
@@ -379,7 +363,7 @@ fn plain_name(name: &[u8]) -> String {
     let text = String::from_utf8_lossy(name);
     let name = Path::new(&*text).file_name().map(|name| name.to_string_lossy().into_owned());
     let is_plain = |(n, letter): (usize, char)| {
-        let is_shown = !letter.is_control() && !INVISIBLE.iter().any(|range| range.contains(&letter));
+        let is_shown = !is_unseen(letter) && (letter == ' ' || !letter.is_whitespace());
         is_shown && (n > 0 || !matches!(letter, '.' | '-' | '~'))
     };
     let name = name.unwrap_or_default();
@@ -416,6 +400,7 @@ mod tests {
             (b" a b ", "a b"),
             ("a\u{202e}gpj.exe".as_bytes(), "a_gpj.exe"),
             ("\u{feff}.a\u{200d}b\u{2066}c".as_bytes(), "_.a_b_c"),
+            ("a\u{e0041}\u{3164}\u{fe0f}\u{202f}b".as_bytes(), "a____b"),
             ("\u{fc}ber, 2. Fassung.txt".as_bytes(), "\u{fc}ber, 2. Fassung.txt"),
         ] {
             assert_eq!(plain_name(name), plain);

@@ -172,6 +172,8 @@ async fn queue(
                 real_ms: subject.real_ms,
             };
             quota::admit(db, &kept, user.id, Added::Results(0))?;
+            // Its row, of which launches that are cancelled leave one each.
+            quota::admit(db, &kept, user.id, Added::Text(0))?;
             let id = jobs::launch(db, &launch)?;
             files::give(db, id, &subject.files)?;
             jobs::need_sites(db, id, &subject.sites)?;

@@ -6,12 +6,12 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{AppendHeaders, IntoResponse};
 use axum::{Extension, Json};
+use bentpipe_emu::plain::is_unseen;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::body::{Body, Health, Ids, Search};
 use crate::app::App;
-use crate::archive::is_unseen;
 use crate::audited::{log, refused, refused_from};
 use crate::clock::now_ms;
 use crate::guard::{Caller, Peer, device_cookie, session_cookie, stated_devices};
@@ -19,6 +19,7 @@ use crate::logins::Source;
 use crate::problem::{Problem, Result};
 use crate::quota::{self, Usage};
 use crate::store::audit::{self, Logged};
+use crate::store::counts::Counted;
 use crate::store::people::{self, Session, Token, User};
 use crate::totp;
 
@@ -348,8 +349,11 @@ pub(crate) async fn make_token(app: &App, caller: &Caller, new: NewToken) -> Res
     }
     let name = checked_title(&new.name)?;
     let (user, object) = (caller.user.id, name.clone());
-    let (id, secret) =
-        app.write(move |db| Ok(people::add_token(db, user, (&name, &new.scope), new.days)?)).await?;
+    let made = app.write(move |db| {
+        let made = people::add_token(db, user, (&name, &new.scope), new.days)?;
+        Counted::Token.excess(db, user)?.map_or(Ok(made), |detail| Err(Problem::too_many(detail)))
+    });
+    let (id, secret) = made.await?;
     log(app, &caller.user.name, &caller.address, ("make token", &object, "done")).await?;
     Ok(MadeToken { id, secret })
 }
@@ -389,7 +393,7 @@ pub(crate) async fn users(State(app): State<App>) -> Result<Json<Vec<User>>> {
 /// Returns an error if it is empty or has over 100 characters.
 pub(crate) fn checked_title(text: &str) -> Result<String> {
     let text = text.trim();
-    let is_hidden = |c: char| c.is_control() || is_unseen(c);
+    let is_hidden = |c: char| is_unseen(c) || c.is_whitespace() && c != ' ';
     let fits = !text.is_empty() && text.chars().count() <= 100 && !text.chars().any(is_hidden);
     fits.then(|| text.to_owned())
         .ok_or_else(|| Problem::bad("name: expected 1 to 100 visible characters in one line"))
@@ -528,6 +532,11 @@ mod tests {
             ("a\u{1b}[2J", false),
             ("\u{200b}", false),
             ("\u{202e}daoL", false),
+            ("Lo\u{e0041}ad", false),
+            ("\u{3164}", false),
+            ("Load\u{fe0f}", false),
+            ("\u{2800}", false),
+            ("a\u{a0}b", false),
         ] {
             assert_eq!(checked_title(title).is_ok(), is_good, "{title:?}");
         }

@@ -16,6 +16,7 @@ use crate::forms::SECTIONS;
 use crate::guard::Caller;
 use crate::problem::{Problem, Result};
 use crate::quota::{self, Added};
+use crate::store::counts::Counted;
 use crate::store::presets::{self, Preset};
 
 /// Most bytes of a preset.
@@ -74,6 +75,9 @@ pub(crate) async fn make(app: &App, caller: &Caller, new: NewPreset) -> Result<P
     app.write(move |db| {
         quota::admit(db, &kept, user.id, Added::Text(new.text.len()))?;
         let id = presets::save(db, user.id, (&new.section, &name), (&new.text, new.shared))?;
+        if let Some(detail) = Counted::Preset.excess(db, user.id)? {
+            return Err(Problem::too_many(detail));
+        }
         presets::find(db, &user, id)?.ok_or_else(Problem::not_found)
     })
     .await

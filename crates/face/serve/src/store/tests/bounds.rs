@@ -3,8 +3,9 @@
 use rusqlite::Connection;
 
 use super::{launch, store, write};
+use crate::store::counts::Counted;
 use crate::store::jobs::{JobState, KindName};
-use crate::store::{Store, audit, jobs, people, turns, usage};
+use crate::store::{Store, audit, jobs, people, presets, scenarios, turns, usage};
 
 #[test]
 fn an_audit_log_that_was_emptied_or_cut_is_not_whole() {
@@ -179,6 +180,45 @@ fn rows_of_jobs_count_for_their_owner() {
         write(&store, |db| jobs::set_rows(db, job, lines.as_bytes()));
         let with_rows = texts() - changed;
         assert!((120_000..160_000).contains(&with_rows), "{with_rows}");
+    }
+}
+
+#[test]
+fn each_thing_that_a_user_makes_has_a_bound() {
+    let (_folder, store) = store();
+    let [ann, bob] =
+        ["ann", "bob"].map(|name| write(&store, |db| people::add(db, name, "x", 1)).expect("added"));
+    for counted in Counted::ALL {
+        let add = |db: &rusqlite::Transaction<'_>, n: i64| {
+            match counted {
+                Counted::Token => drop(people::add_token(db, ann, ("x", "read"), 9)?),
+                Counted::Preset => {
+                    drop(presets::save(db, ann, ("link", &n.to_string()), ("rate = 1", false))?);
+                }
+            }
+            counted.excess(db, ann)
+        };
+        let refused = write(&store, |db| {
+            (0..=counted.most()).map(|n| add(db, n)).collect::<crate::store::Result<Vec<_>>>()
+        });
+        let first = refused.iter().position(Option::is_some);
+        assert_eq!(first, usize::try_from(counted.most()).ok(), "{counted:?}");
+        let detail = refused.last().and_then(Option::as_deref).expect("one too many");
+        assert!(detail.contains(&counted.most().to_string()), "{detail}");
+        assert_eq!(write(&store, |db| counted.excess(db, bob)), None, "{counted:?} of others");
+    }
+    // Tokens that have expired make room.
+    write(&store, |db| Ok(db.execute("UPDATE token SET expires = 1 WHERE id % 2 = 0", [])?));
+    assert_eq!(write(&store, |db| Counted::Token.excess(db, ann)), None);
+    // What has no number of its own has bytes.
+    type Make = fn(&rusqlite::Transaction<'_>, i64) -> crate::store::Result<i64>;
+    let makes: [Make; 2] =
+        [|db, owner| scenarios::add(db, owner, "x", "", false), |db, owner| launch(db, owner, None)];
+    for make in makes {
+        let texts = || write(&store, |db| usage::of(db, bob)).0;
+        let before = texts();
+        write(&store, |db| make(db, bob));
+        assert!(texts() >= before + 2 * usage::ROW.unsigned_abs(), "{}", texts());
     }
 }
 
