@@ -20,6 +20,7 @@ use crate::{Cx, Element, Observer, Packet, Port, Why};
 
 mod coded;
 mod frames;
+mod jitter;
 pub mod loss;
 mod mean;
 pub mod metrics;
@@ -31,6 +32,7 @@ mod trace;
 
 pub use coded::{Budget, CodeRate, Coded, CodedConfig};
 pub use frames::FrameErrors;
+pub use jitter::{JitterLaw, JitterTable, table_values};
 pub use outage::{MAX_OUTAGES, Outage};
 pub use signal::{SignalConfig, SignalLevel};
 pub use trace::{MAX_FRAMES, Trace, TraceError};
@@ -132,6 +134,8 @@ pub enum Config {
         #[serde(default = "yes")]
         keep_order: bool,
     },
+    /// A random delay of each packet, from a table as netem's.
+    JitterTable(JitterTable),
 }
 
 /// Contacts of a pair of nodes in a file.
@@ -165,18 +169,20 @@ pub struct TraceConfig {
     pub step: Option<Span>,
 }
 
-/// Fault with the trace that its configuration names, once it was read or made.
+/// Fault with what its configuration names, once it was read or made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadedFault {
     /// Fault as configured.
     pub config: Config,
     /// Trace of a [`Config::Trace`]. Other faults have none.
     pub trace: Option<Arc<Trace>>,
+    /// Numbers of the file of a [`Config::JitterTable`]. Other faults have none.
+    pub table: Option<Arc<[i16]>>,
 }
 
 impl From<Config> for LoadedFault {
     fn from(config: Config) -> LoadedFault {
-        LoadedFault { config, trace: None }
+        LoadedFault { config, trace: None, table: None }
     }
 }
 
@@ -252,72 +258,6 @@ fn yes() -> bool {
     true
 }
 
-/// A distribution of delays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum JitterLaw {
-    /// Uniform.
-    Uniform {
-        /// The shortest. Default: "0 s".
-        #[serde(default)]
-        min: Span,
-        /// The longest. No default.
-        max: Span,
-    },
-    /// Exponential.
-    Exponential {
-        /// The mean. No default.
-        mean: Span,
-    },
-    /// Normal, cut off at zero.
-    Normal {
-        /// The mean before cutting. No default.
-        mean: Span,
-        /// The standard deviation before cutting. No default.
-        deviation: Span,
-    },
-}
-
-impl JitterLaw {
-    /// Draws a delay.
-    #[inline]
-    pub fn draw(self, stream: &mut RandomStream) -> Span {
-        match self {
-            JitterLaw::Uniform { min, max } => min + (max - min).mul_f64(stream.unit()),
-            JitterLaw::Exponential { mean } => mean.mul_f64(-libm::log(1.0 - stream.unit())),
-            JitterLaw::Normal { mean, deviation } => {
-                let seconds = mean.as_secs_f64() + deviation.as_secs_f64() * normal(stream);
-                Span::from_secs_f64(seconds)
-            }
-        }
-    }
-
-    /// Returns the mean delay; of a normal law behind the cut.
-    pub fn mean(self) -> Span {
-        match self {
-            JitterLaw::Uniform { min, max } => (min + max).mul_f64(0.5),
-            JitterLaw::Exponential { mean } => mean,
-            JitterLaw::Normal { mean, deviation } => {
-                let [mean, deviation] = [mean, deviation].map(Span::as_secs_f64);
-                Span::from_secs_f64(mean::cut_at_zero(mean, deviation))
-            }
-        }
-    }
-
-    fn shortest(self) -> Span {
-        match self {
-            JitterLaw::Uniform { min, .. } => min,
-            JitterLaw::Exponential { .. } | JitterLaw::Normal { .. } => Span::ZERO,
-        }
-    }
-}
-
-/// Returns a standard normal number (Box and Muller 1958).
-fn normal(stream: &mut RandomStream) -> f64 {
-    let radius = libm::sqrt(-2.0 * libm::log(1.0 - stream.unit()));
-    radius * libm::cos(std::f64::consts::TAU * stream.unit())
-}
-
 /// Faults on the way: input 0 to output 0.
 ///
 /// There is one, unless a change while it runs gives several.
@@ -359,6 +299,7 @@ enum Fault {
     Duplication(Trials),
     Reordering { trials: Trials, delay: Span },
     Jitter { law: JitterLaw, keep_order: bool },
+    JitterTable(Box<jitter::Table>),
 }
 
 impl Fault {
@@ -404,6 +345,9 @@ impl Fault {
             Fault::Jitter { law, keep_order } => {
                 Fate::Held { due: cx.now() + law.draw(cx.stream()), keep_order: *keep_order }
             }
+            Fault::JitterTable(table) => {
+                Fate::Held { due: cx.now() + table.draw(cx.stream()), keep_order: table.keeps_order() }
+            }
         }
     }
 
@@ -439,9 +383,12 @@ impl Fault {
                 Fault::Reordering { trials: trials(probability, "probability")?, delay }
             }
             Config::Jitter { law, keep_order } => {
-                let in_order = !matches!(law, JitterLaw::Uniform { min, max } if max < min);
-                InvalidConfig::ensure(in_order, "max", "at least min")?;
+                law.check()?;
                 Fault::Jitter { law, keep_order }
+            }
+            Config::JitterTable(ref config) => {
+                let table = jitter::Table::new(config, fault.table.as_ref())?;
+                Fault::JitterTable(Box::new(table))
             }
         })
     }
@@ -538,8 +485,9 @@ impl Element for Channel {
     }
 
     fn lookahead(&self) -> Span {
-        match self.first.fault {
+        match &self.first.fault {
             Fault::Jitter { law, .. } => law.shortest(),
+            Fault::JitterTable(table) => table.shortest(),
             _ => Span::ZERO,
         }
     }

@@ -198,6 +198,11 @@ impl<M> Changing<'_, M> {
             let problem = "contacts of a file cannot be set while it runs; help: give `outages`";
             return Err(Problem::new(self.key("channel"), problem));
         }
+        let is_table = |fault: &channel::Config| matches!(fault, channel::Config::JitterTable(table) if table.file.is_some());
+        if wanted.iter().any(is_table) {
+            let problem = "the table of a file cannot be set while it runs; help: give `values`";
+            return Err(Problem::new(self.key("channel"), problem));
+        }
         Ok(Some(wanted))
     }
 }

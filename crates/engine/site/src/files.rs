@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use bentpipe_net::channel::{ContactFile, Outage, Trace, TraceConfig};
+use bentpipe_net::channel::{ContactFile, Outage, Trace, TraceConfig, table_values};
 use bentpipe_net::link::DelayChange;
 use bentpipe_units::Span;
 
@@ -16,6 +16,23 @@ pub struct Opened {
     pub shown: String,
     /// Content.
     pub bytes: Box<dyn io::Read>,
+}
+
+/// Maximum length of a table's file: 16,384 numbers with a comment on each.
+const MAX_TABLE: u64 = 1 << 20;
+
+/// Returns the numbers of a table of delays ([`table_values`]).
+///
+/// # Errors
+/// Returns an error if it cannot be read, is not a table, or is longer than 1 MiB.
+pub fn jitter_table(bytes: impl io::Read) -> Result<Vec<i16>, String> {
+    let mut text = Vec::new();
+    bytes.take(MAX_TABLE + 1).read_to_end(&mut text).map_err(|error| error.to_string())?;
+    if text.len() as u64 > MAX_TABLE {
+        return Err(format!("longer than {MAX_TABLE} bytes"));
+    }
+    let text = String::from_utf8(text).map_err(|_| "not text in UTF-8")?;
+    table_values(&text)
 }
 
 /// Loads what configurations name.
@@ -42,6 +59,15 @@ pub trait Files {
     /// # Errors
     /// Returns an error that begins with the path if it cannot be read.
     fn open(&self, path: &Path) -> Result<Opened, String>;
+
+    /// Returns the numbers of a table of delays in a file.
+    ///
+    /// # Errors
+    /// Returns an error that begins with the path if it cannot be read, or is not a table.
+    fn table(&self, path: &Path) -> Result<Vec<i16>, String> {
+        let opened = self.open(path)?;
+        jitter_table(opened.bytes).map_err(|problem| format!("{}: {problem}", opened.shown))
+    }
 
     /// Returns files that a program produces to order, such as a test card of video.
     ///

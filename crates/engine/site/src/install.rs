@@ -1,6 +1,11 @@
 //! Recorded elements and wires, numbered once all are known.
 
-use bentpipe_net::channel::{self, ContactFile, LoadedFault, Outage};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bentpipe_net::channel::{self, ContactFile, JitterTable, LoadedFault, Outage};
 use bentpipe_net::{Channel, Element, Port};
 use bentpipe_sim::{BuildError, Builder, ElementId, Network};
 use bentpipe_units::Span;
@@ -67,12 +72,14 @@ pub struct Site<'f> {
     files: &'f dyn Files,
     parts: Vec<Recorded>,
     wires: Vec<(At, At)>,
+    /// Tables of delays that were read.
+    tables: RefCell<HashMap<PathBuf, Arc<[i16]>>>,
 }
 
 impl<'f> Site<'f> {
     /// Creates an empty site; `seed` seeds the random stream of every element.
     pub fn new(seed: u64, files: &'f dyn Files) -> Site<'f> {
-        Site { seed, files, parts: Vec::new(), wires: Vec::new() }
+        Site { seed, files, parts: Vec::new(), wires: Vec::new(), tables: RefCell::default() }
     }
 
     /// Returns the loader of configurations that name files.
@@ -140,13 +147,28 @@ impl<'f> Site<'f> {
             let outages = self.loaded_outages((outages, contacts, *every), key)?;
             return Ok(channel::Config::Outages { outages, contacts: None, every: *every }.into());
         }
-        let trace = match config {
-            channel::Config::Trace(trace) => Some(self.files.trace(trace, self.seed, path)),
-            _ => None,
-        };
-        let trace = trace.transpose();
-        let trace = trace.map_err(|(part, problem)| Problem::new(format!("{key}.{part}"), problem))?;
-        Ok(LoadedFault { config: config.clone(), trace })
+        let wrong = |(part, problem)| Problem::new(format!("{key}.{part}"), problem);
+        let (mut trace, mut table) = (None, None);
+        match config {
+            channel::Config::Trace(config) => {
+                trace = Some(self.files.trace(config, self.seed, path).map_err(wrong)?);
+            }
+            channel::Config::JitterTable(JitterTable { file: Some(file), .. }) => {
+                table = Some(self.table(file).map_err(|problem| wrong(("file", problem)))?);
+            }
+            _ => {}
+        }
+        Ok(LoadedFault { config: config.clone(), trace, table })
+    }
+
+    /// Returns the numbers of a table's file. Channels with the same file have them in common.
+    fn table(&self, file: &Path) -> Result<Arc<[i16]>, String> {
+        if let Some(table) = self.tables.borrow().get(file) {
+            return Ok(Arc::clone(table));
+        }
+        let table: Arc<[i16]> = self.files.table(file)?.into();
+        self.tables.borrow_mut().insert(file.to_owned(), Arc::clone(&table));
+        Ok(table)
     }
 
     /// Returns the outages that the contacts of a file leave. The last one ends with the repetition, if there is one.

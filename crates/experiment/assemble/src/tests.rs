@@ -5,6 +5,7 @@ mod conference;
 mod conservation;
 mod effects;
 mod events;
+mod jitter;
 mod leaves;
 mod live_keys;
 mod minima;

@@ -283,7 +283,8 @@ impl Budget {
     /// # Errors
     /// Returns an error if a flow has no path.
     pub fn with_files(scenario: &Scenario, access: Option<&Access>) -> Result<Budget, Problem> {
-        let media = Media::new(scenario)?;
+        let mut media = Media::new(scenario)?;
+        access.into_iter().for_each(|access| media.read_tables(access));
         let recorded = recorded(scenario, access);
         let topology = media.layout.topology(&media.facts);
         let paths = paths(scenario, &media, &topology, &recorded)?;

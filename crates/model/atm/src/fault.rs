@@ -218,7 +218,10 @@ impl Fault {
                 let vc = Vc::new(vci).ok_or(InvalidConfig::new("vci", "from 32 to 4095"))?;
                 Fault::Misinsertion { mean_s: 1.0 / per_second, vc, next: None }
             }
-            Config::DelayVariation { law } => Fault::Delay(law),
+            Config::DelayVariation { law } => {
+                law.check()?;
+                Fault::Delay(law)
+            }
         })
     }
 }

@@ -41,7 +41,8 @@ impl FrameErrors {
             | Config::Coded(_)
             | Config::Duplication { .. }
             | Config::Reordering { .. }
-            | Config::Jitter { .. } => {
+            | Config::Jitter { .. }
+            | Config::JitterTable(_) => {
                 let expected =
                     "what loses frames: packet-errors, bit-errors, gilbert-elliott, trace or signal";
                 return Err(InvalidConfig::new("kind", expected));

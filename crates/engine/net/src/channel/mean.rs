@@ -10,6 +10,7 @@ impl Config {
     pub fn mean_delay(&self) -> Span {
         match self {
             Config::Jitter { law, .. } => law.mean(),
+            Config::JitterTable(table) => table.mean_delay(&table.values),
             Config::Reordering { probability, delay } => delay.mul_f64(*probability),
             _ => Span::ZERO,
         }
@@ -25,7 +26,7 @@ impl Config {
 
     /// Returns `true` if it delays packets at random.
     pub fn is_random_delay(&self) -> bool {
-        matches!(self, Config::Jitter { .. } | Config::Reordering { .. })
+        matches!(self, Config::Jitter { .. } | Config::JitterTable(_) | Config::Reordering { .. })
     }
 
     /// Returns the mean part of packets of `len` bytes that it loses or damages.
@@ -47,7 +48,8 @@ impl Config {
             Config::Outages { .. }
             | Config::Duplication { .. }
             | Config::Reordering { .. }
-            | Config::Jitter { .. } => Some(0.0),
+            | Config::Jitter { .. }
+            | Config::JitterTable(_) => Some(0.0),
         }
     }
 }

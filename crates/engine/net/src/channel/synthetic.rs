@@ -2,7 +2,8 @@
 
 use bentpipe_units::RandomStream;
 
-use super::{SyntheticTrace, Trace, normal};
+use super::jitter::normal;
+use super::{SyntheticTrace, Trace};
 
 /// Points of the integral over the normal distribution, which reaches six deviations to either side.
 const POINTS: usize = 600;

@@ -1,8 +1,12 @@
 //! Directions of all links with the cost of packets on them.
 
-use bentpipe_net::channel::Config;
-use bentpipe_scenario::{Layout, Medium, Problem, Queue, Scenario, Side, Way};
-use bentpipe_site::{Channel, Cost, Facts, Limit, stage};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use bentpipe_net::channel::{Config, JitterTable};
+use bentpipe_scenario::{Access, Layout, Medium, Problem, Queue, Scenario, Side, Way};
+use bentpipe_site::{Channel, Cost, Facts, Limit, jitter_table, stage};
 use bentpipe_units::Span;
 
 /// Directions of all links of a scenario.
@@ -12,7 +16,14 @@ pub(super) struct Media<'a> {
     /// Rate and delay.
     pub(super) facts: Vec<Facts>,
     costs: Costs,
+    /// Tables of delays that channels have in files.
+    tables: Rc<Tables>,
+    /// Mean delay that the channel of each direction adds. A table's is a sum over all its numbers.
+    channel_delays: Vec<Span>,
 }
+
+/// Tables of delays by the names of their files.
+type Tables = HashMap<PathBuf, Vec<i16>>;
 
 /// Costs of all directions, forward and return of each link.
 pub(super) type Costs = Vec<Box<dyn Cost>>;
@@ -22,7 +33,53 @@ impl<'a> Media<'a> {
         let layout = Layout::new(scenario);
         let facts = layout.facts()?;
         let costs = Medium::costs(&layout.members(), &scenario.shared)?;
-        Ok(Media { layout, facts, costs })
+        let mut media = Media { layout, facts, costs, tables: Rc::default(), channel_delays: Vec::new() };
+        media.channel_delays = media.sides().map(|at| media.mean_delay(at)).collect();
+        Ok(media)
+    }
+
+    /// Reads the tables of delays that channels have in files. Those that cannot be read are left out.
+    pub(super) fn read_tables(&mut self, access: &Access) {
+        let mut tables = Tables::new();
+        for at in self.sides() {
+            let files = self.faults(at).iter().filter_map(table_file);
+            let new: Vec<&PathBuf> = files.filter(|file| !tables.contains_key(*file)).collect();
+            let read = |file: &PathBuf| access.open(file).ok().and_then(|file| jitter_table(file).ok());
+            tables.extend(new.into_iter().map(|file| (file.clone(), read(file).unwrap_or_default())));
+        }
+        if !tables.is_empty() {
+            self.tables = Rc::new(tables);
+            self.channel_delays = self.sides().map(|at| self.mean_delay(at)).collect();
+        }
+    }
+
+    /// Returns the directions of another state of the scenario, whose files are the same.
+    pub(super) fn in_state<'s>(&self, state: &'s Scenario) -> Result<Media<'s>, Problem> {
+        let mut media = Media { tables: Rc::clone(&self.tables), ..Media::new(state)? };
+        if !media.tables.is_empty() {
+            media.channel_delays = media.sides().map(|at| media.mean_delay(at)).collect();
+        }
+        Ok(media)
+    }
+
+    /// Returns all directions in the order of lists.
+    fn sides(&self) -> impl Iterator<Item = (usize, Way)> + use<> {
+        (0..self.facts.len() / 2).flat_map(|link| Way::BOTH.map(|way| (link, way)))
+    }
+
+    /// Returns the mean delay that the channel of a direction adds, from its settings.
+    fn mean_delay(&self, at: (usize, Way)) -> Span {
+        let mean = |fault: &Config| match fault {
+            Config::JitterTable(law @ JitterTable { file: Some(file), .. }) => {
+                law.mean_delay(self.tables.get(file).map_or(&[], Vec::as_slice))
+            }
+            _ => fault.mean_delay(),
+        };
+        self.faults(at).iter().map(mean).sum()
+    }
+
+    fn faults(&self, (link, way): (usize, Way)) -> &[Config] {
+        self.side(link, way).common.channel.as_ref().map_or(&[], Channel::faults)
     }
 
     /// Returns the costs after an event at a time, before which others held.
@@ -49,8 +106,7 @@ impl<'a> Media<'a> {
 
     /// Returns the mean delay that the channel of a direction adds.
     pub(super) fn channel_delay(&self, link: usize, way: Way) -> Span {
-        let channel = self.side(link, way).common.channel.as_ref();
-        channel.map_or(&[][..], Channel::faults).iter().map(Config::mean_delay).sum()
+        self.channel_delays[2 * link + way.index()]
     }
 
     /// Returns the limit of the stages in front of a direction.
@@ -60,8 +116,7 @@ impl<'a> Media<'a> {
 
     /// Returns `true` if the channel of a direction delays packets at random.
     pub(super) fn is_random(&self, link: usize, way: Way) -> bool {
-        let channel = self.side(link, way).common.channel.as_ref();
-        channel.map_or(&[][..], Channel::faults).iter().any(Config::is_random_delay)
+        self.faults((link, way)).iter().any(Config::is_random_delay)
     }
 
     /// Returns the key of a stage that makes other packets of those that come.
@@ -77,5 +132,13 @@ impl<'a> Media<'a> {
     /// Returns the settings of a direction of a link.
     pub(super) fn side(&self, link: usize, way: Way) -> &Side {
         self.layout.side(link, way)
+    }
+}
+
+/// Returns the file of a table of delays.
+fn table_file(fault: &Config) -> Option<&PathBuf> {
+    match fault {
+        Config::JitterTable(law) => law.file.as_ref(),
+        _ => None,
     }
 }

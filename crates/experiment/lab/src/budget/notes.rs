@@ -246,6 +246,7 @@ fn changes_order(fault: &Config) -> bool {
     match fault {
         Config::Reordering { probability, delay } => *probability > 0.0 && !delay.is_zero(),
         Config::Jitter { keep_order, .. } => !keep_order,
+        Config::JitterTable(table) => !table.keep_order,
         _ => false,
     }
 }

@@ -425,7 +425,7 @@ impl<'a> Walk<'a> {
 
     /// Sets the costs to those after an event.
     fn follow(&mut self, at: Span) -> Result<(), Problem> {
-        let media = Media::new(&self.state)?;
+        let media = self.media.in_state(&self.state)?;
         self.now = now(&media, self.links);
         let (costs, file) = (self.costs.clone(), self.media);
         let costs = costs.as_deref();
