@@ -1,6 +1,6 @@
 //! Files that a scenario names.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
