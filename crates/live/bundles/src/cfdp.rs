@@ -13,7 +13,7 @@ use bentpipe_wire::dtn::cfdp::{Pdu, Transaction};
 use bentpipe_wire::dtn::eid::Eid;
 use rustix::event::PollFlags;
 
-use crate::client::{Access, Client, Letter};
+use crate::client::{Access, Client, HEADERS, Letter};
 use crate::host::host_key;
 use crate::link::wait;
 use crate::resolve;
@@ -26,6 +26,9 @@ const BURST: Span = Span::from_millis(2);
 
 /// Bundles that the node has not acknowledged before more are made.
 const PENDING: usize = 64;
+
+/// Length that no PDU exceeds: its header has 16 bits for that of its content.
+const LONGEST_PDU: u64 = 1 << 17;
 
 /// Transactions whose sender's address is remembered.
 const HEARD: usize = 10_000;
@@ -80,7 +83,7 @@ impl Carrier {
     /// # Errors
     /// Returns an error if the node does not answer.
     pub fn bundles(node: &Access, endpoint: &Eid, lifetime: Span) -> Result<Carrier, String> {
-        let client = Box::new(Client::connect(node, endpoint)?);
+        let client = Box::new(Client::connect_for(node, endpoint, LONGEST_PDU + HEADERS)?);
         let kind =
             Kind::Bundles { client, peers: Peers::default(), lifetime: lifetime.as_nanos() / 1_000_000 };
         Ok(Carrier { clock: Monotonic::start(), kind, counts: Counts::default() })

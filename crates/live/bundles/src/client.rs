@@ -23,8 +23,13 @@ use crate::{host, resolve};
 
 /// Longest wait at a time for the next millisecond of the clock.
 const TICK: Span = Span::from_micros(200);
+/// Longest bundle that is taken by default, as in a node file without `max_bundle`.
+pub const LONGEST: u64 = 64_000_000;
 /// Time within which the session must be established.
 const SET_UP: Span = Span::from_secs(10);
+
+/// Room for the blocks of a bundle in addition to its payload.
+pub(crate) const HEADERS: u64 = 1 << 16;
 
 /// Options of bundles that an application sends.
 #[derive(Clone, Debug)]
@@ -82,12 +87,12 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to a node, and waits until the session is established.
+    /// Connects to a node, and waits until the session is established. Bundles of up to [`LONGEST`] bytes are taken.
     ///
     /// # Errors
     /// Returns an error if the node does not answer, or not in time.
     pub fn connect(node: &Access, endpoint: &Eid) -> Result<Client, String> {
-        Client::open(node, endpoint, false, None)
+        Client::open(node, endpoint, false, LONGEST)
     }
 
     /// Connects as [`Client::connect`], and takes no bundle longer than `longest` bytes.
@@ -95,23 +100,18 @@ impl Client {
     /// # Errors
     /// Returns an error if the node does not answer, or not in time.
     pub fn connect_for(node: &Access, endpoint: &Eid, longest: u64) -> Result<Client, String> {
-        Client::open(node, endpoint, false, Some(longest))
+        Client::open(node, endpoint, false, longest)
     }
 
-    /// Connects as [`Client::connect`]. A bundle is acknowledged when [`Client::accept`] is called for it.
+    /// Connects as [`Client::connect_for`]. A bundle is acknowledged when [`Client::accept`] is called for it.
     ///
     /// # Errors
     /// Returns an error if the node does not answer, or not in time.
-    pub fn connect_deferred(node: &Access, endpoint: &Eid) -> Result<Client, String> {
-        Client::open(node, endpoint, true, None)
+    pub fn connect_deferred(node: &Access, endpoint: &Eid, longest: u64) -> Result<Client, String> {
+        Client::open(node, endpoint, true, longest)
     }
 
-    fn open(
-        node: &Access,
-        endpoint: &Eid,
-        is_deferred: bool,
-        longest: Option<u64>,
-    ) -> Result<Client, String> {
+    fn open(node: &Access, endpoint: &Eid, is_deferred: bool, longest: u64) -> Result<Client, String> {
         let Access { place, security } = node;
         let begun = dtn_time();
         let address: SocketAddr = resolve(place)?;
@@ -119,8 +119,7 @@ impl Client {
         let link = Link::connect(address).map_err(wrong)?;
         let clock = Monotonic::start();
         let secure = security.active(host(place), address.ip());
-        let config = Config { is_deferred, ..Config::new(endpoint.to_string()) };
-        let config = Config { transfer_mru: longest.unwrap_or(config.transfer_mru), ..config };
+        let config = Config { is_deferred, transfer_mru: longest, ..Config::new(endpoint.to_string()) };
         let mut client = Client {
             connection: SessionLink::new(config, security.policy(), link, secure, clock.now()),
             endpoint: endpoint.clone(),

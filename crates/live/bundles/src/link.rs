@@ -15,7 +15,7 @@ use crate::tls::{Policy, Secure};
 /// Bytes read of a connection before others have their turn.
 pub(crate) const READ: usize = 1 << 20;
 /// Bytes read of a connection at a time.
-pub(crate) const PIECE: usize = 1 << 16;
+const PIECE: usize = 1 << 16;
 /// Bytes of answers that wait for a peer before no more is read of it.
 ///
 /// A node of this project has 2,000 bundles and 8 MiB on their way, of which the acknowledgements have 54 kB: two of them never wait for each other.
@@ -103,7 +103,7 @@ impl Link {
         let mut buffer = [0; PIECE];
         let mut total = 0;
         while total < most {
-            match self.stream.read(&mut buffer) {
+            match self.stream.read(&mut buffer[..PIECE.min(most - total)]) {
                 Ok(0) => return Ok(Progress::Closed),
                 Ok(len) => {
                     total += len;

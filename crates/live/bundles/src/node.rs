@@ -26,6 +26,7 @@ mod run;
 mod schedule;
 mod spans;
 mod sync;
+mod waiting;
 
 pub use counters::Counters;
 pub use file::{Copies, Listen, Neighbour, NodeFile, NodeId, NodeLayer};

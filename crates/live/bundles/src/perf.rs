@@ -12,7 +12,7 @@ use bentpipe_wire::dtn::admin::Record;
 use bentpipe_wire::dtn::bundle::{Bundle, BundleFlags, Timestamp};
 use bentpipe_wire::dtn::eid::Eid;
 
-use crate::client::{Access, Client, Letter};
+use crate::client::{Access, Client, HEADERS, Letter};
 
 /// Control of the load.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -131,7 +131,8 @@ impl fmt::Display for Figures {
 /// # Errors
 /// Returns an error if the node cannot be reached, refuses a bundle, or ends the session.
 pub fn perf(load: &Load, stop: &AtomicBool) -> Result<Figures, String> {
-    let client = Client::connect(&load.node, &load.from)?;
+    // Reports have the length of their blocks.
+    let client = Client::connect_for(&load.node, &load.from, HEADERS)?;
     let flags = BundleFlags::REPORT_DELIVERY.with(BundleFlags::REPORT_DELETION);
     let lifetime = (load.lifetime.as_nanos() / 1_000_000).max(1);
     let letter = Letter { to: load.to.clone(), lifetime, hops: 64, flags };

@@ -8,13 +8,11 @@ use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::bundle::BundleFlags;
 use bentpipe_wire::dtn::eid::Eid;
 
-use crate::client::{Access, Client, Letter};
+use crate::client::{Access, Client, HEADERS, Letter};
 use crate::clock::dtn_time;
 
 /// Bits of the numbers below the time of the first bundle in milliseconds.
 const NUMBER_BITS: u32 = 20;
-/// Room for the blocks of an answer in addition to its payload.
-const HEADERS: u64 = 1 << 16;
 
 /// Settings of a ping.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ use bentpipe_wire::dtn::bundle::BundleFlags;
 use bentpipe_wire::dtn::eid::Eid;
 use rustix::event::PollFlags;
 
-use crate::client::{Access, Client, Letter};
+use crate::client::{Access, Client, HEADERS, Letter};
 use crate::clock::dtn_time;
 use crate::link::{Link, Progress, READ};
 
@@ -26,6 +26,8 @@ const RESET: u8 = 2;
 const HEADER: usize = 17;
 /// Bytes of a stream that wait for missing ones.
 const MAX_WAITING: usize = 64 << 20;
+/// Memory of a part that waits in addition to its bytes.
+const OVERHEAD: usize = 64;
 /// Bundles that the node has not acknowledged before connections are read again.
 const MAX_PENDING: usize = 64;
 /// Maximum number of streams.
@@ -104,15 +106,17 @@ impl Order {
     /// Adds data and returns what is in order. `None` if too much waits.
     fn add(&mut self, offset: u64, data: &[u8]) -> Option<Vec<u8>> {
         if offset.checked_add(data.len() as u64).is_some_and(|end| end > self.next) {
-            let old = self.waiting.insert(offset, data.to_vec());
-            self.bytes += data.len() - old.map_or(0, |old| old.len());
+            self.bytes += data.len() + OVERHEAD;
+            if let Some(old) = self.waiting.insert(offset, data.to_vec()) {
+                self.bytes -= old.len() + OVERHEAD;
+            }
         }
         let mut out = Vec::new();
         while let Some((&start, _)) = self.waiting.first_key_value()
             && start <= self.next
             && let Some(part) = self.waiting.remove(&start)
         {
-            self.bytes -= part.len();
+            self.bytes -= part.len() + OVERHEAD;
             let known = ((self.next - start) as usize).min(part.len());
             out.extend(&part[known..]);
             self.next += (part.len() - known) as u64;
@@ -156,7 +160,8 @@ struct Proxy<'a> {
 /// # Errors
 /// Returns an error if the address cannot be used, or the node cannot be reached or ends the session.
 pub fn proxy(proxying: &Proxying, stop: &AtomicBool, ready: &mut dyn FnMut()) -> Result<Totals, String> {
-    let client = Client::connect(&proxying.node, &proxying.from)?;
+    // A stream ends at what is longer.
+    let client = Client::connect_for(&proxying.node, &proxying.from, MAX_WAITING as u64 + HEADERS)?;
     let listener = proxying.listen.map(listen).transpose()?;
     let mut proxy = Proxy {
         proxying,

@@ -20,9 +20,6 @@ use crate::link::{Link, SessionLink};
 use crate::stream::{TURN, is_idle, prepare, turn};
 use crate::tls::Security;
 
-/// Longest bundle that is accepted, in bytes.
-const LIMIT: u64 = 1 << 30;
-
 /// Settings of a receiver.
 #[derive(Clone, Debug)]
 pub struct Receiving {
@@ -36,6 +33,8 @@ pub struct Receiving {
     pub security: Security,
     /// Number of bundles after which it ends.
     pub count: Option<u64>,
+    /// Longest bundle that is accepted, in bytes.
+    pub longest: u64,
 }
 
 /// Arrival at a receiver.
@@ -71,24 +70,24 @@ const MEMORY: usize = 100_000;
 
 /// Receives the bundles of an endpoint from its node, each once.
 ///
-/// It connects again after a break, and ends when `count` bundles have come or `stop` is set.
+/// It connects again after a break, and ends when `count` bundles have come or `stop` is set. Bundles of more than `longest` bytes stay at the node.
 ///
 /// # Errors
 /// Returns an error if the node cannot be reached at first, or the first that `take` returns.
 pub fn receive_via(
     node: &Access,
     endpoint: &Eid,
-    count: Option<u64>,
+    (count, longest): (Option<u64>, u64),
     stop: &AtomicBool,
     take: &mut dyn FnMut(Arrival<'_>) -> Result<(), String>,
 ) -> Result<(), String> {
-    let mut client = Some(Client::connect_deferred(node, endpoint)?);
+    let mut client = Some(Client::connect_deferred(node, endpoint, longest)?);
     let (mut known, mut order) = (HashSet::new(), VecDeque::new());
     let mut received = 0;
     while !stop.load(Ordering::Relaxed) && count.is_none_or(|count| received < count) {
         let Some(connected) = &mut client else {
             std::thread::sleep(4 * TURN);
-            client = Client::connect_deferred(node, endpoint).ok();
+            client = Client::connect_deferred(node, endpoint, longest).ok();
             continue;
         };
         let ended = connected.turn(Span::from_millis(50)).err();
@@ -211,7 +210,7 @@ impl Inbox<'_> {
             }
             while !self.is_over()
                 && let Some((len, head)) =
-                    mtcp::read_head(&input, LIMIT).map_err(|error| error.to_string())?
+                    mtcp::read_head(&input, self.receiving.longest).map_err(|error| error.to_string())?
             {
                 if input.len() < head + len {
                     break;
@@ -230,7 +229,8 @@ impl Inbox<'_> {
         let clock = Monotonic::start();
         let address = stream.peer_addr().map_err(|error| error.to_string())?;
         let link = Link::new(stream).map_err(|error| error.to_string())?;
-        let config = Config { is_deferred: true, ..Config::new(self.receiving.node.node().to_string()) };
+        let (node, transfer_mru) = (self.receiving.node.node().to_string(), self.receiving.longest);
+        let config = Config { is_deferred: true, transfer_mru, ..Config::new(node) };
         let security = &self.receiving.security;
         let secure = security.passive(address.ip());
         let mut connection = SessionLink::new(config, security.policy(), link, secure, clock.now());

@@ -8,7 +8,7 @@ use bentpipe_wire::dtn::admin::{Record, Status, StatusReport, reason};
 use bentpipe_wire::dtn::bundle::{Bundle, BundleFlags, Timestamp};
 use bentpipe_wire::dtn::eid::Eid;
 
-use crate::client::{Access, Client, Letter};
+use crate::client::{Access, Client, HEADERS, Letter};
 
 /// Time for reports of earlier nodes that arrive after that of the delivery.
 const LINGER: Span = Span::from_millis(500);
@@ -110,7 +110,8 @@ fn reason_text(code: u64) -> String {
 /// # Errors
 /// Returns an error if the node cannot be reached, refuses the bundle, or ends the session.
 pub fn trace(tracing: &Tracing, stop: &AtomicBool, seen: &mut dyn FnMut(&Sighting)) -> Result<bool, String> {
-    let mut client = Client::connect(&tracing.node, &tracing.from)?;
+    // Reports have the length of their blocks.
+    let mut client = Client::connect_for(&tracing.node, &tracing.from, HEADERS)?;
     let flags = BundleFlags::ANY_REPORT.with(BundleFlags::REPORT_TIME);
     let lifetime = (tracing.lifetime.as_nanos() / 1_000_000).max(1);
     let letter = Letter { to: tracing.to.clone(), lifetime, hops: tracing.hops, flags };

@@ -10,12 +10,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use bentpipe_bundles::client::{Client, Letter};
+use bentpipe_bundles::cfdp::Carrier;
+use bentpipe_bundles::client::{Client, LONGEST, Letter};
 use bentpipe_bundles::node::{Counters, Daemon, NodeFile};
+use bentpipe_bundles::perf::{Control, Load, perf};
 use bentpipe_bundles::ping::{Pinging, ping};
 use bentpipe_bundles::tls::Security;
-use bentpipe_bundles::{Layer, Sending, send};
-use bentpipe_testkit::{Folder, free_port, until};
+use bentpipe_bundles::trace::{Tracing, trace};
+use bentpipe_bundles::{Layer, Sending, receive_via, send};
+use bentpipe_testkit::{Folder, Watch, free_port, until};
 use bentpipe_units::Span;
 use bentpipe_wire::dtn::bundle::{
     Bundle, BundleFlags, Content, Fragment, HopCount, Payload, Primary, Timestamp,
@@ -548,25 +551,177 @@ fn accepted(program: impl FnOnce(SocketAddr)) -> u64 {
 
 #[test]
 fn programs_take_no_longer_transfer_than_what_they_wait_for() {
-    let never = AtomicBool::new(false);
-    let pinged = accepted(|at| {
-        let (from, to, second) = (Eid::ipn(1, 50), Eid::ipn(2, 7), Span::from_secs(1));
-        let node = at.to_string().into();
+    let (never, second, blocks) = (AtomicBool::new(false), Span::from_secs(1), 1 << 16);
+    let (from, to) = (Eid::ipn(1, 50), Eid::ipn(2, 7));
+    let of_ping = accepted(|at| {
+        let (node, from, to) = (at.to_string().into(), from.clone(), to.clone());
         let pinging = Pinging { node, from, to, count: 1, interval: second, size: 1000, wait: second };
         ping(&pinging, &never, &mut |_, _| {}).expect_err("the node is none");
     });
-    let sent = accepted(|at| {
+    let of_send = accepted(|at| {
         let sending = Sending {
             to_node: at.to_string(),
             layer: Layer::Tcpcl,
-            from: Eid::ipn(1, 50),
-            to: Eid::ipn(2, 7),
+            from: from.clone(),
+            to: to.clone(),
             payload: Payload::new(vec![7; 1000]),
             count: 1,
-            lifetime: Span::from_secs(1),
+            lifetime: second,
             security: Security::default(),
         };
         let _ = send(&sending, &never);
     });
-    assert_eq!((pinged, sent), (1000 + (1 << 16), 1 << 16));
+    let of_trace = accepted(|at| {
+        let (node, from, to) = (at.to_string().into(), from.clone(), to.clone());
+        let tracing = Tracing { node, from, to, size: 1000, hops: 10, lifetime: second, wait: second };
+        trace(&tracing, &never, &mut |_| {}).expect_err("the node is none");
+    });
+    let of_perf = accepted(|at| {
+        let load = Load {
+            node: at.to_string().into(),
+            from: from.clone(),
+            to: to.clone(),
+            size: 1000,
+            control: Control::Window(1),
+            count: Some(1),
+            duration: None,
+            wait: second,
+            lifetime: second,
+        };
+        perf(&load, &never).expect_err("the node is none");
+    });
+    let of_cfdp = accepted(|at| {
+        Carrier::bundles(&at.to_string().into(), &from, second).err().expect("the node is none");
+    });
+    let of_receive = accepted(|at| {
+        receive_via(&at.to_string().into(), &from, (None, 5000), &never, &mut |_| Ok(()))
+            .expect_err("the node is none");
+    });
+    assert_eq!((of_ping, of_send, of_trace), (1000 + blocks, blocks, blocks));
+    assert_eq!((of_perf, of_cfdp, of_receive), (blocks, (1 << 17) + blocks, 5000));
+    let client = accepted(|at| {
+        Client::connect(&at.to_string().into(), &from).err().expect("the node is none");
+    });
+    assert_eq!(client, LONGEST);
+}
+
+/// Sends a datagram again and again until `stop` is set, at a rate if there is one, and returns their number.
+fn flood_by_datagrams(
+    from: &'static str,
+    to: SocketAddr,
+    bytes: Vec<u8>,
+    each: Option<Duration>,
+    stop: &Arc<AtomicBool>,
+) -> JoinHandle<u64> {
+    let (socket, stop) = (UdpSocket::bind(from).expect("loopback"), Arc::clone(stop));
+    std::thread::spawn(move || {
+        let (begun, mut sent) = (Instant::now(), 0);
+        while !stop.load(Ordering::Relaxed) {
+            // A full buffer of the receiver is the purpose.
+            let _ = socket.send_to(&bytes, to);
+            sent += 1;
+            if let Some(each) = each {
+                std::thread::sleep((begun + each * sent).saturating_duration_since(Instant::now()));
+            }
+        }
+        u64::from(sent)
+    })
+}
+
+#[test]
+fn a_flood_of_datagrams_loses_none_of_a_neighbour() {
+    let (folder, udp, ltp) = (Folder::new(), free(), free());
+    let two = UdpSocket::bind("127.0.0.9:0").expect("loopback");
+    let there = two.local_addr().expect("an address");
+    let rest = format!(
+        "[[listen]]\nlayer = \"udp\"\nat = \"{udp}\"\n[[listen]]\nlayer = \"ltp\"\nat = \"{ltp}\"\n\
+         [[neighbour]]\nnode = 2\nlayer = \"udp\"\nat = \"{there}\"\n"
+    );
+    let node = Running::start(file(&folder.file("store"), 1, &rest));
+    let stop = Arc::new(AtomicBool::new(false));
+    let one = bundle("ipn:99.5", "ipn:1.9", 1, BundleFlags::default());
+    let floods = [
+        flood_by_datagrams("127.0.0.8:0", udp, one, None, &stop),
+        flood_by_datagrams("127.0.0.8:0", ltp, vec![0, 2, 5, 0, 1, 0, 1, 7], None, &stop),
+    ];
+    std::thread::sleep(Duration::from_millis(200));
+    for n in 0..500 {
+        two.send_to(&bundle("ipn:2.5", "ipn:1.9", n, BundleFlags::default()), udp).expect("a socket");
+        if n % 10 == 9 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    stop.store(true, Ordering::Relaxed);
+    let sent: Vec<u64> = floods.into_iter().map(|flood| flood.join().expect("no panic")).collect();
+    let (counters, lines) = node.end();
+    // The guest's bundle counts once, and is a repetition after that.
+    assert_eq!(counters.discarded, 501, "{sent:?} {counters:?} {lines:?}");
+    assert!(counters.duplicates > 1000 && counters.datagrams_refused > 1000, "{sent:?} {counters:?}");
+}
+
+#[test]
+fn a_second_node_finds_the_port_in_use() {
+    let (folder, udp) = (Folder::new(), free());
+    let rest = format!(
+        "[[listen]]\nlayer = \"udp\"\nat = \"{udp}\"\n\
+         [[neighbour]]\nnode = 2\nlayer = \"udp\"\nat = \"127.0.0.9:4556\"\n"
+    );
+    let node = Running::start(file(&folder.file("store-1"), 1, &rest));
+    let other = Daemon::open(file(&folder.file("store-2"), 1, &rest)).err();
+    assert!(other.is_some_and(|error| error.contains("in use")));
+    node.end();
+}
+
+/// Returns the round-trip times of bundles to the echo service of node 1, in order of their length.
+fn round_trips(node: SocketAddr, count: u64) -> Vec<Span> {
+    let (from, to, each) = (Eid::ipn(1, 60), Eid::ipn(1, 7), Span::from_millis(5));
+    let node = node.to_string().into();
+    let pinging = Pinging { node, from, to, count, interval: each, size: 100, wait: Span::from_secs(10) };
+    let found = ping(&pinging, &AtomicBool::new(false), &mut |_, _| {}).expect("a node");
+    assert_eq!(found.times.len() as u64, count, "{found:?}");
+    let mut times = found.times;
+    times.sort_unstable();
+    times
+}
+
+/// A store that waits for the disk, as nodes have it. Bundles of the flood differ, so that each is stored.
+#[test]
+#[allow(clippy::print_stdout, reason = "decision 100 has the figures")]
+fn a_flood_of_datagrams_keeps_no_application_waiting() {
+    let (folder, apps, udp) = (Folder::new(), free(), free());
+    let text = format!(
+        "eid = \"ipn:1.0\"\nstore = {:?}\nsync = true\n[[listen]]\nlayer = \"tcpcl\"\nat = \"{apps}\"\n\
+         [[listen]]\nlayer = \"udp\"\nat = \"{udp}\"\n",
+        folder.file("store")
+    );
+    let node = Running::start(NodeFile::parse(&text).expect("a good file"));
+    let watch = Watch::start();
+    let quiet = round_trips(apps, 400);
+    let stop = Arc::new(AtomicBool::new(false));
+    let flood = {
+        let (socket, stop) = (UdpSocket::bind("127.0.0.8:0").expect("loopback"), Arc::clone(&stop));
+        std::thread::spawn(move || {
+            let (begun, mut sent) = (Instant::now(), 0);
+            while !stop.load(Ordering::Relaxed) {
+                for _ in 0..20 {
+                    sent += 1;
+                    let one = bundle("ipn:99.5", "ipn:1.6", sent, BundleFlags::default());
+                    let _ = socket.send_to(&one, udp);
+                }
+                // 20,000 per second.
+                let due = begun + Duration::from_micros(50 * sent);
+                std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            }
+            sent
+        })
+    };
+    let flooded = round_trips(apps, 400);
+    stop.store(true, Ordering::Relaxed);
+    let sent = flood.join().expect("no panic");
+    let late = watch.end();
+    let (counters, _) = node.end();
+    let p99 = |times: &[Span]| times[times.len() * 99 / 100];
+    println!("p99 {} quiet, {} with {sent} datagrams; machine {late:?}", p99(&quiet), p99(&flooded));
+    assert!(counters.waiting > 1000, "they are taken: {counters:?}");
 }

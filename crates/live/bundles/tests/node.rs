@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use bentpipe_bundles::client::{Client, Letter};
+use bentpipe_bundles::client::{Client, LONGEST, Letter};
 use bentpipe_bundles::node::{Counters, Daemon, NodeFile};
 use bentpipe_bundles::perf::{Control, Load, perf};
 use bentpipe_bundles::ping::{Pinging, RoundTrips, ping};
@@ -148,7 +148,7 @@ fn bundles_wait_on_disk_for_a_neighbour_and_an_application() {
     bentpipe_bundles::receive_via(
         &second_apps.to_string().into(),
         &Eid::ipn(2, 6),
-        Some(100),
+        (Some(100), LONGEST),
         &stop,
         &mut take,
     )
@@ -192,7 +192,7 @@ fn blocks_of_ltp_wait_for_room_at_their_receiver() {
         Ok(())
     };
     let (node, endpoint) = (second_apps.to_string().into(), Eid::ipn(2, 6));
-    bentpipe_bundles::receive_via(&node, &endpoint, None, &stop, &mut take).expect("a session");
+    bentpipe_bundles::receive_via(&node, &endpoint, (None, LONGEST), &stop, &mut take).expect("a session");
     let (one, two) = (one.end(), two.end());
     assert_eq!((found, two.delivered, two.waiting), (10, 10, 0), "{one:?} {two:?}");
     assert!(two.no_room >= 1 && one.ltp_cancelled >= 1, "{one:?} {two:?}");
@@ -560,7 +560,8 @@ fn send_over_a_cut(is_crash: bool) -> [Counters; 3] {
         Ok(())
     };
     let stop = AtomicBool::new(false);
-    bentpipe_bundles::receive_via(&three.to_string().into(), &Eid::ipn(3, 6), Some(1), &stop, &mut take)
+    let bounds = (Some(1), LONGEST);
+    bentpipe_bundles::receive_via(&three.to_string().into(), &Eid::ipn(3, 6), bounds, &stop, &mut take)
         .expect("a node");
     assert!(found == [payload], "the bundle, whole");
     [first, middle, last].map(Running::end)

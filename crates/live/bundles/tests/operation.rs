@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use bentpipe_bundles::client::{Client, Letter};
+use bentpipe_bundles::client::{Client, LONGEST, Letter};
 use bentpipe_bundles::node::control::{Request, ask};
 use bentpipe_bundles::node::{Counters, Daemon, NodeFile};
 use bentpipe_bundles::{Arrival, Layer, Receiving, dtn_time, receive_via};
@@ -318,7 +318,8 @@ fn a_neighbour_of_scheme_dtn_exchanges_bundles_by_tcpcl() {
     let stop = AtomicBool::new(false);
     let named = "dtn://two/".parse().expect("a node");
     let security = Default::default();
-    let receiving = Receiving { at: other, layer: Layer::Tcpcl, node: named, security, count: Some(2) };
+    let (count, longest) = (Some(2), LONGEST);
+    let receiving = Receiving { at: other, layer: Layer::Tcpcl, node: named, security, count, longest };
     let mut found = Vec::new();
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -381,7 +382,7 @@ fn a_receiver_takes_as_many_bundles_as_it_is_to() {
             }
             Ok(())
         };
-        receive_via(&apps.to_string().into(), &Eid::ipn(1, 6), Some(count), &stop, &mut take)
+        receive_via(&apps.to_string().into(), &Eid::ipn(1, 6), (Some(count), LONGEST), &stop, &mut take)
             .expect("a node");
     }
     assert_eq!(found, (0..10).collect::<Vec<u8>>(), "in their order, none lost");

@@ -7,6 +7,9 @@
 //! Memory is bounded: by [`Config::transactions`], and by [`Config::memory`] for data received.
 //!
 //! A transaction is of the host that began it: PDUs of other hosts with its number are of another one. Answers to hosts take turns.
+//!
+//! Addresses can be forged: a receiver answers with at most three times the bytes that came of a transaction (`Credit`). Beyond that one short PDU
+//! follows each timeout, so that a lost request is repeated.
 
 mod receiving;
 mod segments;
@@ -229,7 +232,7 @@ impl Entity {
     /// # Errors
     /// Returns an error if it cannot be parsed.
     pub fn handle_pdu(&mut self, bytes: &[u8], now: Time) -> Result<(), bentpipe_wire::Error> {
-        self.accept(&Pdu::parse(bytes)?, None, now);
+        self.accept((&Pdu::parse(bytes)?, bytes.len()), None, now);
         Ok(())
     }
 
@@ -238,18 +241,18 @@ impl Entity {
     /// # Errors
     /// Returns an error if it cannot be parsed.
     pub fn handle_pdu_of(&mut self, host: u64, bytes: &[u8], now: Time) -> Result<(), bentpipe_wire::Error> {
-        self.accept(&Pdu::parse(bytes)?, Some(host), now);
+        self.accept((&Pdu::parse(bytes)?, bytes.len()), Some(host), now);
         Ok(())
     }
 
-    fn accept(&mut self, pdu: &Pdu<'_>, host: Option<u64>, now: Time) {
+    fn accept(&mut self, (pdu, len): (&Pdu<'_>, usize), host: Option<u64>, now: Time) {
         let transaction = pdu.common.transaction;
         let key = (host.unwrap_or(transaction.source), transaction);
         if pdu.content.is_to_sender() {
             self.handle_to_sender(pdu, key.0, now);
             self.settle_sending(transaction);
         } else if self.config.receives && pdu.common.destination == self.config.entity {
-            self.handle_to_receiver(pdu, key, now);
+            self.handle_to_receiver((pdu, len), key, now);
             self.settle(key);
         }
     }
@@ -273,7 +276,7 @@ impl Entity {
         }
     }
 
-    fn handle_to_receiver(&mut self, pdu: &Pdu<'_>, key: Key, now: Time) {
+    fn handle_to_receiver(&mut self, (pdu, len): (&Pdu<'_>, usize), key: Key, now: Time) {
         let (origin, transaction) = key;
         if let Some(past) = self.past.get(&key) {
             if !past.is_other(&pdu.content) {
@@ -300,6 +303,7 @@ impl Entity {
         }
         let Some(receiving) = self.receiving.get_mut(&key) else { return };
         let room = self.config.memory.saturating_sub(self.used);
+        receiving.credit.earn(len as u64);
         receiving.handle(&pdu.content, room, now);
     }
 

@@ -5,6 +5,7 @@
 pub mod blocks;
 pub mod carry;
 pub mod cfdp;
+mod credit;
 pub mod element;
 pub mod kind;
 pub mod ltp;

@@ -5,7 +5,8 @@
 //! when the link takes the segment: [`Engine::poll_transmit`] is to be called when it does.
 //! Does not model checkpoints within the red part, authentication (RFC 5327), and asynchronous reports.
 //!
-//! All state is bounded: sessions of either side, length of blocks, claims, and the memory of closed sessions.
+//! All state is bounded: sessions of either side, length of blocks, claims, and the memory of closed sessions. So are answers:
+//! addresses can be forged, and a session causes at most three times the bytes that came of it (`Credit`).
 
 mod export;
 mod few;
@@ -373,8 +374,12 @@ impl Engine {
         let after = self.timeout(peer);
         let (session, content) = match control {
             Control::Report(session, serial) => {
-                let report = self.imports.get(session)?.reports.get(*serial)?.report.clone();
+                let (report, is_paid) = self.imports.get_mut(session)?.send_report(*session, *serial)?;
                 self.timers.start(Timer::Report(*session, *serial), peer, now, after);
+                // Beyond the credit of its session it counts as lost.
+                if !is_paid {
+                    return None;
+                }
                 self.counts.reports_sent += 1;
                 (*session, Content::Report(report))
             }
@@ -391,7 +396,8 @@ impl Engine {
             Control::CancelImport(session) => {
                 let reason = self.imports.get(session)?.cancelled?.0;
                 self.timers.start(Timer::CancelImport(*session), peer, now, after);
-                (*session, Content::CancelByReceiver(reason))
+                let segment = Segment::new(*session, Content::CancelByReceiver(reason)).to_vec();
+                return self.imports.get_mut(session)?.may_send(segment.len()).then_some(segment);
             }
             Control::SenderCancelAck(session) => (*session, Content::SenderCancelAck),
             Control::ReceiverCancelAck(session) => (*session, Content::ReceiverCancelAck),
@@ -436,7 +442,9 @@ impl Engine {
         let is_known = self.peers.contains_key(&from) && (is_own || session.engine == from);
         match (segment.content, is_own) {
             _ if !is_known => self.counts.refused += 1,
-            (Content::Data(data, bytes), false) => self.handle_data(session, &data, bytes, now),
+            (Content::Data(data, content), false) => {
+                self.handle_data((session, bytes.len()), &data, content, now);
+            }
             (Content::ReportAck(serial), false) => self.handle_report_ack(session, serial),
             (Content::CancelBySender(reason), false) => self.handle_sender_cancel(session, reason),
             (Content::ReceiverCancelAck, false) => self.forget_import(session),

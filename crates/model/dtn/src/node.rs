@@ -11,6 +11,7 @@
 //! not know it forward it. Bundles without it are of priority 1.
 
 mod copies;
+mod direct;
 mod guests;
 mod holdings;
 mod hop;
@@ -169,6 +170,8 @@ pub struct Node {
     direct: HashSet<u64>,
     /// Numbers of nodes whose identifiers are of scheme dtn.
     names: HashMap<Eid, u64>,
+    /// Identifiers of those nodes by their numbers.
+    named: HashMap<u64, Eid>,
     /// Bundles without a route, and what is to be said of them.
     stranded: Stranded,
     /// Neighbours, copies in flight and bundles known, for routing that makes copies.
@@ -224,6 +227,7 @@ impl Node {
             deliveries: VecDeque::new(),
             direct: HashSet::new(),
             names: HashMap::new(),
+            named: HashMap::new(),
             stranded: Stranded::default(),
             meeting: Meeting::default(),
             notes: Notes::default(),
@@ -337,34 +341,7 @@ impl Node {
         self.stranded.note_restart(now);
         self.store
             .put(id, Entry { size, priority, from, expiry, arrival: now, place, share, spread, bundle });
-    }
-
-    /// Adds a neighbour that can be reached at this time. Bundles for it need no route.
-    pub fn add_direct(&mut self, neighbour: u64, now: Time) {
-        if self.direct.insert(neighbour) {
-            self.stranded.meet(neighbour);
-            self.meet(neighbour);
-            self.reroute(now);
-        }
-    }
-
-    /// Removes a neighbour of [`Node::add_direct`]. Bundles that wait for it are routed again.
-    pub fn remove_direct(&mut self, neighbour: u64, now: Time) {
-        if self.direct.remove(&neighbour) {
-            self.part(neighbour);
-            self.release(&|hop| hop.neighbour == neighbour && hop.route.is_none());
-            self.reroute(now);
-        }
-    }
-
-    /// Removes bundles from their hops.
-    fn release(&mut self, is_over: &dyn Fn(&hop::Hop) -> bool) {
-        for id in self.store.stranded(is_over) {
-            if let Some(gone) = self.store.get(id).map(Entry::clone_place) {
-                self.forget(&gone);
-                self.store.place(id, Place::Limbo);
-            }
-        }
+        self.store.strand(id);
     }
 
     /// Returns the endpoint identifier of the node.
@@ -527,7 +504,10 @@ impl Node {
             Some(hop) => Some(hop),
             None => self.routing.choose((entry, to), now, &backlog),
         };
-        let Some(hop) = hop else { return false };
+        let Some(hop) = hop else {
+            self.store.strand(id);
+            return false;
+        };
         self.queues.entry(hop.neighbour).or_default().push(id, entry);
         self.store.place(id, Place::Waiting(hop));
         true
@@ -535,7 +515,8 @@ impl Node {
 
     /// Replaces a bundle by parts, if contacts take all of them.
     fn divide(&mut self, id: u64, now: Time) {
-        let Some(entry) = self.store.get(id).filter(|entry| entry.bundle.is_divisible()) else { return };
+        let may_divide = |entry: &&Entry| self.routing.has_contacts() && entry.bundle.is_divisible();
+        let Some(entry) = self.store.get(id).filter(may_divide) else { return };
         let overhead = self.outgoing(entry, now).encoded_len() - entry.bundle.payload.len() + FRAGMENT_LEN;
         let backlog = |neighbour: u64| backlog(&self.queues, neighbour, entry.level());
         let to = number(&self.names, &entry.bundle.primary.destination);
@@ -710,13 +691,17 @@ impl Node {
 
     /// Routes bundles again that missed their contact or have no route.
     pub fn reroute(&mut self, now: Time) {
-        let missed: Vec<u64> = self.store.stranded(&|hop| self.routing.is_over(hop, now));
+        let missed = match self.routing.has_contacts() {
+            true => self.store.stranded(&|hop| self.routing.is_over(hop, now)),
+            false => Vec::new(),
+        };
         for id in missed {
             if let Some(entry) = self.store.get(id) {
                 let gone = entry.clone_place();
                 self.forget(&gone);
                 self.counts.rerouted += 1;
                 self.store.place(id, Place::Limbo);
+                self.store.strand(id);
             }
         }
         self.store.limbo().into_iter().for_each(|id| self.dispatch(id, now));

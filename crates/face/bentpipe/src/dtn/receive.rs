@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use bentpipe_bundles::{Arrival, Receiving, dtn_time};
 use bentpipe_record::write_whole;
+use bentpipe_units::Bytes;
 use bentpipe_wire::dtn::bundle::Bundle;
 use bentpipe_wire::dtn::eid::Eid;
 use clap::Args;
@@ -32,6 +33,9 @@ pub(crate) struct ReceiveArgs {
     /// End after this number of bundles
     #[arg(long, value_name = "N")]
     count: Option<u64>,
+    /// Longest bundle that is accepted
+    #[arg(long, value_name = "BYTES", default_value = "64 MB")]
+    longest: Bytes,
     /// Write each payload to a file in this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -68,11 +72,13 @@ pub(super) fn run(args: &ReceiveArgs, stop: &AtomicBool) -> Result<u8, String> {
     let refused = match (&args.via, args.at) {
         (Some(via), _) => {
             let via = args.tls.access(via)?;
-            bentpipe_bundles::receive_via(&via, &args.node, args.count, stop, &mut take).map(|()| 0)?
+            let bounds = (args.count, args.longest.get());
+            bentpipe_bundles::receive_via(&via, &args.node, bounds, stop, &mut take).map(|()| 0)?
         }
         (None, Some(at)) => {
             let (node, layer, security) = (args.node.clone(), args.layer.into(), args.tls.security()?);
-            let receiving = Receiving { at, layer, node, security, count: args.count };
+            let (count, longest) = (args.count, args.longest.get());
+            let receiving = Receiving { at, layer, node, security, count, longest };
             bentpipe_bundles::receive(&receiving, stop, &mut take)?
         }
         (None, None) => 0,

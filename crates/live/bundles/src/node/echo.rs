@@ -77,9 +77,10 @@ impl Echo {
     fn may_repeat(&mut self, bundle: &Bundle, now: Time) -> bool {
         if self.known.len() >= MAX_REMEMBERED {
             self.known.retain(|_, (_, next)| *next > now);
-        }
-        if self.known.len() >= MAX_REMEMBERED {
-            self.known.clear();
+            // Few were over: to look at all of them again for each new one costs more than they are worth.
+            if self.known.len() > MAX_REMEMBERED / 2 {
+                self.known.clear();
+            }
         }
         let (count, next) = self.known.entry(identity(bundle)).or_insert((0, now));
         if *count >= MAX_REPEATS && *next > now {

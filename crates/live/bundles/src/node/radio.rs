@@ -1,6 +1,7 @@
 //! UDP and LTP of a node: sockets, engine, and the pace of each neighbour.
 
 use std::io;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -11,9 +12,11 @@ use bentpipe_units::{Rate, Span, Time};
 use bentpipe_wire::dtn::KEEP_ALIVE;
 use bentpipe_wire::dtn::bundle::Bundle;
 use bentpipe_wire::dtn::ltp::{BUNDLE_PROTOCOL, Reason, Segment, SessionId};
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
 use super::file::{Neighbour, NodeLayer};
+use super::waiting::Waiting;
+use crate::host::host_key;
 
 /// Datagrams taken of a socket before others have their turn.
 const BATCH: usize = 1024;
@@ -53,7 +56,15 @@ struct Target {
     flight: u64,
 }
 
-/// Datagram that arrived with a bundle.
+/// Socket of a layer.
+struct Door {
+    layer: NodeLayer,
+    socket: UdpSocket,
+    /// Address that it is connected to; `None` if it listens.
+    peer: Option<SocketAddr>,
+}
+
+/// Bundle that arrived in a datagram or a block.
 pub(crate) struct Arrived {
     /// Neighbour by its address or engine; 0 if unknown.
     pub(crate) from: u64,
@@ -64,8 +75,10 @@ pub(crate) struct Arrived {
 
 /// Neighbours and sockets of datagrams.
 pub(crate) struct Radio {
-    sockets: Vec<(NodeLayer, UdpSocket)>,
+    doors: Vec<Door>,
     targets: Vec<Target>,
+    /// Datagrams of hosts that are not neighbours.
+    pub(crate) waiting: Waiting,
     pub(crate) engine: Engine,
     blocks: Blocks,
     pub(crate) refused: u64,
@@ -97,12 +110,34 @@ fn target(neighbour: &Neighbour, engine: &mut Engine) -> Option<Target> {
     })
 }
 
-fn open(at: SocketAddr) -> io::Result<UdpSocket> {
+fn new_socket(at: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(at), Type::DGRAM, None)?;
     // Smaller buffers than asked for lose datagrams, as any path does.
     let _ = (socket.set_recv_buffer_size(BUFFER), socket.set_send_buffer_size(BUFFER));
     socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+fn open(at: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = new_socket(at)?;
     socket.bind(&SockAddr::from(at))?;
+    Ok(socket.into())
+}
+
+/// Opens a socket for a peer alone, at the address of another one.
+///
+/// The kernel gives them to the socket that is connected to their sender. So they have a buffer that no other host fills. The port is
+/// shared for this instant: a second node is to find it in use.
+fn open_for(peer: SocketAddr, listening: &UdpSocket) -> io::Result<UdpSocket> {
+    let listening = SockRef::from(listening);
+    let at = listening.local_addr()?;
+    let socket = new_socket(peer)?;
+    listening.set_reuse_port(true)?;
+    let opened = socket.set_reuse_port(true).and_then(|()| socket.bind(&at));
+    listening.set_reuse_port(false)?;
+    opened
+        .and_then(|()| socket.set_reuse_port(false))
+        .and_then(|()| socket.connect(&SockAddr::from(peer)))?;
     Ok(socket.into())
 }
 
@@ -133,8 +168,9 @@ impl Radio {
         let mut targets = Vec::new();
         targets.extend(neighbours.iter().filter_map(|neighbour| target(neighbour, &mut engine)));
         Radio {
-            sockets: Vec::new(),
+            doors: Vec::new(),
             targets,
+            waiting: Waiting::default(),
             engine,
             blocks: Blocks::default(),
             refused: 0,
@@ -159,6 +195,10 @@ impl Radio {
     /// Removes a neighbour. Its blocks end without success.
     pub(crate) fn remove(&mut self, number: u64) {
         self.targets.retain(|target| target.number != number);
+        let targets = &self.targets;
+        let is_target =
+            |door: &Door, peer| targets.iter().any(|of| of.layer == door.layer && same(of.address, peer));
+        self.doors.retain(|door| door.peer.is_none_or(|peer| is_target(door, peer)));
         for session in self.blocks.sessions(number) {
             self.engine.cancel(session, Reason::Client);
         }
@@ -167,11 +207,11 @@ impl Radio {
     pub(crate) fn listen(&mut self, layer: NodeLayer, at: SocketAddr) -> io::Result<SocketAddr> {
         let socket = open(at)?;
         let local = socket.local_addr()?;
-        self.sockets.push((layer, socket));
+        self.doors.push(Door { layer, socket, peer: None });
         Ok(local)
     }
 
-    /// Opens sockets for neighbours whose layer and family no listener has.
+    /// Opens sockets for neighbours: where no listener has their layer, and for each alone.
     pub(crate) fn complete(&mut self) -> io::Result<()> {
         for n in 0..self.targets.len() {
             let Target { layer, address, .. } = self.targets[n];
@@ -180,35 +220,51 @@ impl Radio {
                     if address.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
                 self.listen(layer, any)?;
             }
+            let is_there =
+                |door: &Door| door.layer == layer && door.peer.is_some_and(|peer| same(peer, address));
+            if !self.doors.iter().any(is_there) {
+                // Without a way to it yet, its datagrams come by the socket of all.
+                let alone = self.socket(layer, address).and_then(|shared| open_for(address, shared).ok());
+                let door = |socket| Door { layer, socket, peer: Some(address) };
+                self.doors.extend(alone.map(door));
+            }
         }
         Ok(())
     }
 
+    /// Returns the listening socket of a layer.
     fn socket(&self, layer: NodeLayer, to: SocketAddr) -> Option<&UdpSocket> {
         let fits = |socket: &UdpSocket| socket.local_addr().is_ok_and(|at| at.is_ipv4() == to.is_ipv4());
-        let mut all = self.sockets.iter().filter(|(kind, _)| *kind == layer).map(|(_, socket)| socket);
-        all.find(|socket| fits(socket))
+        let mut all = self.doors.iter().filter(|door| door.layer == layer && door.peer.is_none());
+        all.find(|door| fits(&door.socket)).map(|door| &door.socket)
     }
 
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.sockets.iter().map(|(_, socket)| socket.as_fd())
+        self.doors.iter().map(|door| door.socket.as_fd())
     }
 
-    /// Receives what has arrived, in batches, and returns the bundles.
+    /// Receives what has arrived, in batches, and returns the bundles of neighbours.
+    ///
+    /// Those of other hosts wait for their turn: to read a datagram takes a tenth of the time that its bundle does.
     pub(crate) fn receive(&mut self, now: Time) -> Vec<Arrived> {
         let mut bundles = Vec::new();
         let mut buffer = vec![0; 1 << 16];
-        for (layer, socket) in &self.sockets {
+        for Door { layer, socket, .. } in &self.doors {
             for _ in 0..BATCH {
-                let Ok((len, source)) = socket.recv_from(&mut buffer) else { break };
+                let (len, source) = match socket.recv_from(&mut buffer) {
+                    Ok(received) => received,
+                    // A neighbour that was away: its host has said so.
+                    Err(error) if error.kind() == ErrorKind::ConnectionRefused => continue,
+                    Err(_) => break,
+                };
                 let bytes = &buffer[..len];
                 let from = sender(&self.targets, &self.blocks, (*layer, source), bytes);
                 match (layer, from) {
                     _ if bytes == KEEP_ALIVE => {}
-                    (NodeLayer::Udp, from) => {
-                        let (from, bytes) = (from.unwrap_or(0), bytes.to_vec());
-                        bundles.push(Arrived { from, bytes, session: None });
+                    (NodeLayer::Udp, Some(from)) => {
+                        bundles.push(Arrived { from, bytes: bytes.to_vec(), session: None });
                     }
+                    (NodeLayer::Udp, None) => self.refused += self.waiting.push(host_key(source.ip()), bytes),
                     (_, Some(from)) => self.engine.handle_segment(from, bytes, now),
                     (_, None) => {
                         self.refused += 1;

@@ -50,7 +50,11 @@ const LONGEST_WAIT: Span = Span::from_millis(50);
 /// Maximum number of connections.
 const MAX_CONNECTIONS: usize = 1024;
 /// Connections of a listener that are accepted in a turn.
-const ACCEPTED: usize = 128;
+const ACCEPTED: usize = 32;
+/// Time in which bundles wait for an unlisted node after its last session.
+///
+/// One that comes and goes costs what waits for it once in this time.
+const AWAY: Span = Span::from_secs(10);
 /// Memory of a stored bundle in addition to its bytes.
 ///
 /// 300,000 bundles of 46 B take 700 B each.
@@ -87,6 +91,8 @@ pub struct Daemon {
     inputs: BTreeMap<u64, MtcpInput>,
     outputs: Vec<MtcpOutput>,
     dials: Vec<Dial>,
+    /// Unlisted nodes without a session, and the instants at which they are gone.
+    away: BTreeMap<u64, Time>,
     schedule: Option<Schedule>,
     clock: Monotonic,
     /// Time of the node at the start of the clock.
@@ -96,8 +102,8 @@ pub struct Daemon {
     /// Number of this turn.
     turn: u64,
     next_sweep: Time,
-    /// Set if bundles came in datagrams in this turn.
-    has_datagrams: bool,
+    /// Set if blocks of LTP brought bundles in this turn.
+    has_blocks: bool,
     counters: Counters,
     log: Vec<String>,
     rare: Rare,
@@ -157,6 +163,7 @@ impl Daemon {
             inputs: BTreeMap::new(),
             outputs: Vec::new(),
             dials: Vec::new(),
+            away: BTreeMap::new(),
             schedule,
             clock,
             offset: Span::from_millis(offset),
@@ -164,7 +171,7 @@ impl Daemon {
             next_peer: 0,
             turn: 0,
             next_sweep: Time::ZERO,
-            has_datagrams: false,
+            has_blocks: false,
             counters: Counters::default(),
             log: Vec::new(),
             rare: Rare::default(),
@@ -396,7 +403,7 @@ impl Daemon {
     }
 
     fn wait(&self) {
-        if self.node.has_delivery() {
+        if self.node.has_delivery() || !self.radio.waiting.is_empty() {
             return;
         }
         let now = self.now();
@@ -564,15 +571,18 @@ impl Daemon {
                 dial.speak_plainly();
             }
         }
-        let why = peer.failure.map_or(String::new(), |failure| format!(": {failure}"));
+        let why = peer.failure.take().map_or(String::new(), |failure| format!(": {failure}"));
         match peer.role {
             Role::Neighbour(number) => {
                 let line = format!("neighbour {} disconnected{why}", self.name_of(number));
                 self.say_of(peer.address, line, now);
-                let is_other = |other: &Peer| other.role == peer.role;
-                let is_configured = self.file.neighbour(number).is_some();
-                if !is_configured && !self.peers.values().any(is_other) {
-                    self.node.remove_direct(number, now);
+                if self.file.neighbour(number).is_none() {
+                    // At once if another way was found for its bundles.
+                    let wait = if self.doubt(&peer, number).is_none() { AWAY } else { Span::ZERO };
+                    self.away.insert(number, now + wait);
+                    if wait.is_zero() {
+                        self.part_with_absent(now);
+                    }
                 }
             }
             Role::Application(service) => {
@@ -599,11 +609,25 @@ impl Daemon {
         self.next_sweep = now + SWEEP;
         let today = dtn_time();
         self.journal.expire(today);
+        self.part_with_absent(now);
         self.note_forgotten(now);
         self.publish();
         self.measure_disk();
         let over = self.mailboxes.expire(today);
         over.into_iter().for_each(|id| self.journal.remove(Slot::Local(id)));
+    }
+
+    /// Removes unlisted nodes that have not come back.
+    fn part_with_absent(&mut self, now: Time) {
+        let over: Vec<u64> =
+            self.away.iter().filter(|(_, until)| **until <= now).map(|(number, _)| *number).collect();
+        for number in over {
+            self.away.remove(&number);
+            let is_there = self.peers.values().any(|peer| peer.role == Role::Neighbour(number));
+            if !is_there && self.file.neighbour(number).is_none() {
+                self.node.remove_direct(number, now);
+            }
+        }
     }
 
     /// Logs that identities were forgotten for others.

@@ -9,6 +9,7 @@ use bentpipe_wire::dtn::cfdp::{
 
 use super::segments::Segments;
 use super::{Config, Event, Outcome, ReceivedFile};
+use crate::credit::Credit;
 
 /// Maximum number of requests in a NAK.
 const MAX_REQUESTS: usize = 64;
@@ -85,6 +86,10 @@ pub(super) struct Receiving {
     segments: Segments,
     /// Memory that the entity counts.
     pub(super) counted: usize,
+    /// Bytes of answers that the sender may still cause.
+    pub(super) credit: Credit,
+    /// Set by a timeout: a short PDU may leave without credit.
+    is_due: bool,
     /// Checksum and size.
     end: Option<(u32, u64)>,
     condition: Condition,
@@ -117,6 +122,8 @@ impl Receiving {
             description: None,
             segments: Segments::default(),
             counted: 0,
+            credit: Credit::default(),
+            is_due: false,
             end: None,
             condition: Condition::NoError,
             status: FileStatus::Retained,
@@ -263,11 +270,17 @@ impl Receiving {
     /// Returns the next PDU.
     pub(super) fn poll(&mut self, now: Time) -> Option<Vec<u8>> {
         if let Some(condition) = self.ack.take() {
-            return Some(self.pdu(Content::AckEndOfFile(condition, Status::Active)));
+            let ack = self.pdu(Content::AckEndOfFile(condition, Status::Active));
+            if let Some(ack) = self.afford(ack) {
+                return Some(ack);
+            }
         }
         if std::mem::take(&mut self.needs_keep_alive) {
             let progress = self.segments.gaps(0, u64::MAX, 1)[0].0;
-            return Some(self.pdu(Content::KeepAlive(progress)));
+            let pdu = self.pdu(Content::KeepAlive(progress));
+            if let Some(pdu) = self.afford(pdu) {
+                return Some(pdu);
+            }
         }
         if self.needs_nak {
             return self.nak();
@@ -279,11 +292,9 @@ impl Receiving {
                 self.stage = Stage::Over;
             }
             let is_complete = self.condition == Condition::NoError;
-            return Some(self.pdu(Content::Finished {
-                condition: self.condition,
-                is_complete,
-                status: self.status,
-            }));
+            let (condition, status) = (self.condition, self.status);
+            let pdu = self.pdu(Content::Finished { condition, is_complete, status });
+            return self.afford(pdu);
         }
         None
     }
@@ -292,18 +303,41 @@ impl Receiving {
         Pdu { common: self.common, content }.to_vec()
     }
 
+    /// Returns a PDU with credit for it, or the one of a timeout. Others count as lost.
+    fn afford(&mut self, pdu: Vec<u8>) -> Option<Vec<u8>> {
+        let is_affordable = self.credit.spend(pdu.len() as u64) || std::mem::take(&mut self.is_due);
+        is_affordable.then_some(pdu)
+    }
+
     /// Returns a request for what is missing. Several follow each other where one has no room for all.
+    ///
+    /// With little credit it is for the first parts alone, and the next timeout asks for others.
     fn nak(&mut self) -> Option<Vec<u8>> {
         let end = self.end.map_or(self.segments.end(), |(_, size)| size);
         let start = self.nak_from;
-        let mut requests = self.segments.gaps(start, end, MAX_REQUESTS);
-        let scope = if requests.len() < MAX_REQUESTS { end } else { requests[MAX_REQUESTS - 1].1 };
-        if start == 0 && self.description.is_none() {
+        let names = usize::from(start == 0 && self.description.is_none());
+        let most = MAX_REQUESTS.min(self.affordable_requests().saturating_sub(names)).max(1);
+        let mut requests = self.segments.gaps(start, end, most);
+        let scope = if requests.len() < most { end } else { requests[most - 1].1 };
+        if names > 0 {
             requests.insert(0, (0, 0));
         }
         self.nak_from = scope;
         self.needs_nak = scope < end;
-        (!requests.is_empty()).then(|| self.pdu(Content::Nak { start, end: scope, requests }))
+        if requests.is_empty() {
+            return None;
+        }
+        let pdu = self.pdu(Content::Nak { start, end: scope, requests });
+        let pdu = self.afford(pdu);
+        self.needs_nak &= pdu.is_some();
+        pdu
+    }
+
+    /// Returns the number of requests for which there is credit in a NAK.
+    fn affordable_requests(&self) -> usize {
+        let len = |requests| self.pdu(Content::Nak { start: 0, end: 0, requests }).len() as u64;
+        let (none, one) = (len(Vec::new()), len(vec![(0, 0)]));
+        (self.credit.left().saturating_sub(none) / (one - none)) as usize
     }
 
     pub(super) fn deadline(&self) -> Time {
@@ -322,6 +356,7 @@ impl Receiving {
             (self.known, self.repeats) = (self.segments.bytes(), 0);
         }
         self.repeats += 1;
+        self.is_due = true;
         self.repeat_at = now + self.timeout;
         let is_last = self.repeats > self.tries;
         match (self.stage, self.common.is_acknowledged) {

@@ -409,6 +409,90 @@ fn a_host_that_asks_again_and_again_keeps_none_waiting() {
     }
 }
 
+/// Returns the bytes that an entity answers at once, and in all, for each byte that came from a host.
+///
+/// Nothing of it is acknowledged, and all timers expire.
+fn answers_per_byte(pdus: &mut dyn Iterator<Item = Vec<u8>>) -> (f64, f64) {
+    let (mut to, mut now) = (entity(2, |_| {}), Time::ZERO);
+    let (mut came, mut went) = (0, 0);
+    let mut drain = |to: &mut Entity, now: Time| {
+        while to.poll_event().is_some() {}
+        went += std::iter::from_fn(|| to.poll_transmit(now)).map(|(_, pdu)| pdu.len()).sum::<usize>();
+        went as f64
+    };
+    let mut at_once = 0.0;
+    for pdu in pdus {
+        came += pdu.len();
+        to.handle_pdu_of(1, &pdu, now).expect("a PDU");
+        at_once = drain(&mut to, now);
+    }
+    let mut all = at_once;
+    while !to.next_timeout().is_never() {
+        now = to.next_timeout();
+        to.handle_timeout(now);
+        all = drain(&mut to, now);
+    }
+    (at_once / came as f64, all / came as f64)
+}
+
+/// PDUs that provoke answers, with their name.
+type Hostile<'a> = (&'a str, Box<dyn Iterator<Item = Vec<u8>> + 'a>);
+
+/// The address of a datagram can be forged. Then all that answers it goes to a host that asked for nothing.
+#[test]
+#[allow(clippy::print_stdout, reason = "decision 98 has the figures")]
+fn nothing_that_a_host_sends_is_worth_more_than_three_times_its_bytes_at_once() {
+    let pdu = |number: u64, content: Content<'_>| {
+        let common = Common { is_acknowledged: true, ..Common::new(Transaction { source: 1, number }, 2) };
+        Pdu { common, content }.to_vec()
+    };
+    let end = |number: u64, size: u64| {
+        pdu(number, Content::EndOfFile { condition: Condition::NoError, checksum: 0, size })
+    };
+    let holes = || (0..4000_u64).map(|n| pdu(9, Content::Data(2 * n, &[7])));
+    let prompt = |wants_progress| move |number: u64| pdu(number, Content::Prompt(wants_progress));
+    let asked = holes().chain((0..2000).map(|_| 9).map(prompt(false)));
+    let ended = holes().chain([end(9, 8000)]).chain((0..2000).map(|_| 9).map(prompt(false)));
+    let progress = holes().chain((0..2000).map(|_| 9).map(prompt(true)));
+    let begun = (0..100).map(|number| end(number, 1 << 20));
+    let repeated = (0..20).flat_map(|_| (0..100).map(|number| end(number, 1 << 20)));
+    // Each ends by an error at once, and is asked for again.
+    let wrong = |number: u64| [pdu(number, Content::Data(100, &[7])), end(number, 1), end(number, 1)];
+    let over = (0..100).flat_map(wrong).chain((0..100).flat_map(|number| [end(number, 1), end(number, 1)]));
+    let all: [Hostile<'_>; 6] = [
+        ("prompts over holes", Box::new(asked)),
+        ("prompts over holes of a file that has ended", Box::new(ended)),
+        ("prompts for progress", Box::new(progress)),
+        ("files that end", Box::new(begun)),
+        ("files that end again", Box::new(repeated)),
+        ("files that are over", Box::new(over)),
+    ];
+    for (what, mut pdus) in all {
+        let (at_once, all) = answers_per_byte(&mut *pdus);
+        println!("{what}: {at_once:.2} at once, {all:.2} in all");
+        assert!(at_once <= 3.0, "{what}: {at_once:.2}");
+        // Ten timeouts of a transaction have a short PDU each, and as many after its end.
+        assert!(all <= 3.0 + 20.0 * 2.0, "{what}: {all:.2}");
+    }
+}
+
+/// All of a file is lost but its end, and then requests for it too.
+#[test]
+fn requests_without_credit_are_repeated() {
+    let mut rig = Rig::new([entity(1, |_| {}), entity(2, |_| {})]);
+    let transaction = rig.ends[0].put(put(10_000, true), Time::ZERO).expect("room");
+    let mut requests = 0;
+    rig.run(|n, pdu| {
+        // Direction is a flag of the first byte: to the sender of the file.
+        let is_request = pdu[0] & 8 != 0 && pdu.len() > 25;
+        requests += usize::from(is_request);
+        n < 101 || is_request && requests < 6
+    });
+    assert_eq!((received(&rig).len(), rig.at_rest()), (1, true));
+    assert_eq!(rig.events[0], [Event::Sent(transaction, true)]);
+    assert!(requests >= 6, "{requests}");
+}
+
 #[test]
 fn an_entity_that_sends_alone_takes_nothing() {
     let mut from = entity(1, |config| config.receives = false);

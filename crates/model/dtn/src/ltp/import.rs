@@ -8,13 +8,16 @@ use bentpipe_wire::dtn::sdnv;
 use super::few::Few;
 use super::pieces::Pieces;
 use super::ranges::Ranges;
-use super::{Control, Data, Engine, Event, MEMORY, Reason, Report, SessionId, Timer};
+use super::{Content, Control, Data, Engine, Event, MEMORY, Reason, Report, Segment, SessionId, Timer};
+use crate::credit::Credit;
 
 /// Report that has not been acknowledged.
 #[derive(Clone, Debug)]
 pub(super) struct OpenReport {
-    pub(super) report: Report,
+    report: Report,
     tries: u32,
+    /// Set until it is sent. Its first transmission was counted when it was made.
+    is_new: bool,
 }
 
 /// Session that receives.
@@ -31,7 +34,9 @@ pub(super) struct Import {
     green_start: u64,
     /// Highest end of red data.
     red_seen: u64,
-    pub(super) reports: Few<OpenReport>,
+    reports: Few<OpenReport>,
+    /// Bytes of answers that the session may still cause.
+    credit: Credit,
     /// Scopes of all reports by their serial numbers.
     scopes: Few<(u64, u64)>,
     /// Checkpoints that have been answered.
@@ -51,8 +56,12 @@ pub(super) struct Closed {
 
 /// Maximum number of reports of one session that are open at a time.
 const MAX_REPORTS: usize = 256;
+/// Maximum number of reports of one session, beyond which it is cancelled.
+const MAX_SCOPES: usize = 4096;
 /// Maximum number of ranges of one block, beyond which it is cancelled.
 const MAX_RANGES: usize = 4096;
+/// Least length of a claim in bytes.
+const LEAST_CLAIM: u64 = 2;
 
 impl Import {
     fn new(client: u64, next_serial: u64) -> Import {
@@ -65,6 +74,7 @@ impl Import {
             green_start: u64::MAX,
             red_seen: 0,
             reports: Few::default(),
+            credit: Credit::default(),
             scopes: Few::default(),
             answered: Few::default(),
             next_serial,
@@ -105,33 +115,80 @@ impl Import {
     }
 
     /// Returns the reports that answer a checkpoint, each with at most `most` claims.
-    fn report(&mut self, (serial, answers): (u64, u64), end: u64, most: usize) -> Vec<u64> {
-        if !self.answered.insert(serial, ()) {
+    ///
+    /// They are for all of its scope, or none: a checkpoint beyond the credit counts as lost, and its sender repeats it.
+    fn report(&mut self, session: SessionId, checkpoint: (u64, u64), end: u64, most: usize) -> Vec<u64> {
+        let (serial, answers) = checkpoint;
+        if self.answered.get(serial).is_some() {
             let open = self.reports.iter().filter(|(_, open)| open.report.checkpoint == serial);
             return open.map(|(serial, _)| serial).collect();
         }
         let (lower, upper) = self.scopes.get(answers).copied().unwrap_or((0, end));
         let claims: Vec<_> = self.received.within(lower, upper).collect();
+        // Not even their claims have room: they are not made.
+        if claims.len() as u64 * LEAST_CLAIM > self.credit.left() {
+            return Vec::new();
+        }
+        let reports = self.reports_on(serial, (lower, upper), &claims, most);
+        let len = reports.iter().map(|report| report_len(session, report)).sum();
+        if !self.credit.spend(len) {
+            return Vec::new();
+        }
+        self.answered.insert(serial, ());
+        self.next_serial += reports.len() as u64;
+        reports.into_iter().map(|report| self.open(report)).collect()
+    }
+
+    /// Returns reports with at most `most` claims, which share the scope of a checkpoint.
+    fn reports_on(
+        &self,
+        checkpoint: u64,
+        (lower, upper): (u64, u64),
+        claims: &[(u64, u64)],
+        most: usize,
+    ) -> Vec<Report> {
         let groups: Vec<&[(u64, u64)]> =
             if claims.is_empty() { vec![&[]] } else { claims.chunks(most).collect() };
-        let mut serials = Vec::new();
+        let mut reports = Vec::with_capacity(groups.len());
         let mut from = lower;
         for (n, group) in groups.iter().enumerate() {
             let to = if n + 1 == groups.len() { upper } else { group[group.len() - 1].1 };
-            serials.push(self.add_report(serial, (from, to), group));
+            let claims = group.iter().map(|(start, end)| (start - from, end - start)).collect();
+            let serial = self.next_serial + n as u64;
+            reports.push(Report { serial, checkpoint, upper: to, lower: from, claims });
             from = to;
         }
-        serials
+        reports
     }
 
-    fn add_report(&mut self, checkpoint: u64, (lower, upper): (u64, u64), claims: &[(u64, u64)]) -> u64 {
-        let serial = self.next_serial;
-        self.next_serial += 1;
-        let claims = claims.iter().map(|(from, to)| (from - lower, to - from)).collect();
-        let report = Report { serial, checkpoint, upper, lower, claims };
-        self.scopes.insert(serial, (lower, upper));
-        self.reports.insert(serial, OpenReport { report, tries: 0 });
+    /// Keeps a report until it is acknowledged, and returns its serial number.
+    fn open(&mut self, report: Report) -> u64 {
+        let serial = report.serial;
+        self.scopes.insert(serial, (report.lower, report.upper));
+        self.reports.insert(serial, OpenReport { report, tries: 0, is_new: true });
         serial
+    }
+
+    /// Returns a report that is not acknowledged, and whether the session has credit for it.
+    pub(super) fn send_report(&mut self, session: SessionId, serial: u64) -> Option<(Report, bool)> {
+        let open = self.reports.get_mut(serial)?;
+        let is_new = std::mem::take(&mut open.is_new);
+        let is_paid = is_new || self.credit.spend(report_len(session, &open.report));
+        Some((open.report.clone(), is_paid))
+    }
+
+    /// Returns `true` if the session has credit for an answer of this length.
+    pub(super) fn may_send(&mut self, len: usize) -> bool {
+        self.credit.spend(len as u64)
+    }
+
+    /// Returns the reason for which a session with its reports must be cancelled.
+    fn bound_reports(&self) -> Result<(), Reason> {
+        match (self.reports.len() >= MAX_REPORTS, self.scopes.len() >= MAX_SCOPES) {
+            (true, _) => Err(Reason::System),
+            (_, true) => Err(Reason::Cycles),
+            (false, false) => Ok(()),
+        }
     }
 
     /// Returns the red part the first time that it is complete, or a green block.
@@ -143,6 +200,11 @@ impl Import {
         self.has_delivered_red = true;
         Some(std::mem::take(&mut self.content).into_start(end))
     }
+}
+
+/// Returns the length of a report's segment.
+fn report_len(session: SessionId, report: &Report) -> u64 {
+    Segment::new(session, Content::Report(report.clone())).to_vec().len() as u64
 }
 
 impl Engine {
@@ -200,7 +262,14 @@ impl Engine {
         true
     }
 
-    pub(super) fn handle_data(&mut self, session: SessionId, data: &Data, bytes: &[u8], now: Time) {
+    /// Handles data that a segment of `segment` bytes has.
+    pub(super) fn handle_data(
+        &mut self,
+        (session, segment): (SessionId, usize),
+        data: &Data,
+        bytes: &[u8],
+        now: Time,
+    ) {
         if let Some(closed) = self.closed.get_mut(&session) {
             // The report's acknowledgement may have closed it while a checkpoint was on its way again.
             if let Some((serial, _)) = data.checkpoint.filter(|_| closed.red_end > 0) {
@@ -229,6 +298,7 @@ impl Engine {
         }
         let (first, most, limit) = (self.serial(), self.most_claims(), self.config.block);
         let import = self.imports.entry(session).or_insert_with(|| Import::new(data.client, first));
+        import.credit.earn(segment as u64);
         if import.cancelled.is_some() {
             return;
         }
@@ -239,13 +309,14 @@ impl Engine {
         let before = import.content.held();
         let taken = import.take(data, bytes, limit);
         self.held = self.held + import.content.held() - before;
-        let is_full = import.reports.len() >= MAX_REPORTS;
-        if let Err(reason) = taken.and(if is_full { Err(Reason::System) } else { Ok(()) }) {
+        if let Err(reason) = taken.and_then(|()| import.bound_reports()) {
             return self.cancel_import(session, reason);
         }
         let end = data.offset + bytes.len() as u64;
-        let serials =
-            data.checkpoint.map(|checkpoint| import.report(checkpoint, end, most)).unwrap_or_default();
+        let serials = data
+            .checkpoint
+            .map(|checkpoint| import.report(session, checkpoint, end, most))
+            .unwrap_or_default();
         let before = import.content.held();
         let (delivery, client, is_green) = (import.delivery(), import.client, import.red_seen == 0);
         self.held -= before - import.content.held();

@@ -38,13 +38,17 @@ impl Ranges {
 
     /// Returns `true` if all bytes from `from` up to `to` are in the set.
     pub(crate) fn covers(&self, from: u64, to: u64) -> bool {
-        from >= to || self.as_slice().iter().any(|range| range.0 <= from && to <= range.1)
+        let ranges = self.as_slice();
+        let next = ranges.partition_point(|range| range.1 < to);
+        from >= to || ranges.get(next).is_some_and(|range| range.0 <= from)
     }
 
     /// Returns the parts of `from..to` that are in the set.
     pub(crate) fn within(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> {
-        let cut = move |range: &(u64, u64)| (range.0.max(from), range.1.min(to));
-        self.as_slice().iter().map(cut).filter(|range| range.0 < range.1)
+        let ranges = self.as_slice();
+        let start = ranges.partition_point(|range| range.1 <= from);
+        let within = ranges[start..].iter().take_while(move |range| range.0 < to);
+        within.map(move |range| (range.0.max(from), range.1.min(to))).filter(|range| range.0 < range.1)
     }
 
     /// Returns the parts of `from..to` that are missing.

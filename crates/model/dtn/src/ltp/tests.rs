@@ -282,6 +282,109 @@ fn a_block_without_room_is_cancelled_before_its_report_leaves() {
     assert!(pair.is_at_rest());
 }
 
+/// Returns the bytes that an engine sends of its own accord, for each byte that came from a peer.
+///
+/// Nothing of it is acknowledged, and all timers expire.
+fn answers_per_byte(segments: &mut dyn Iterator<Item = Vec<u8>>) -> f64 {
+    let mut engine = Engine::new(Config { imports: 256, ..Config::new(1) });
+    engine.set_peer(2, Peer { light_time: Span::ZERO, margin: Span::from_secs(1) });
+    let (mut came, mut went, mut now) = (0, 0, Time::ZERO);
+    let mut drain = |engine: &mut Engine, now: Time| {
+        while engine.poll_event().is_some() {}
+        went +=
+            std::iter::from_fn(|| engine.poll_transmit(2, now)).map(|segment| segment.len()).sum::<usize>();
+    };
+    for segment in segments {
+        came += segment.len();
+        engine.handle_segment(2, &segment, now);
+        drain(&mut engine, now);
+    }
+    while !engine.next_timeout().is_never() {
+        now = engine.next_timeout();
+        engine.handle_timeout(now);
+        drain(&mut engine, now);
+    }
+    went as f64 / came as f64
+}
+
+/// Segments that provoke answers, with their name.
+type Hostile<'a> = (&'a str, Box<dyn Iterator<Item = Vec<u8>> + 'a>);
+
+/// The address of a datagram can be forged. Then all that answers it goes to a host that asked for nothing.
+#[test]
+#[allow(clippy::print_stdout, reason = "decision 98 has the figures")]
+fn nothing_that_a_peer_sends_is_worth_more_than_three_times_its_bytes() {
+    let segment =
+        |number: u64, content: Content<'_>| Segment::new(SessionId { engine: 2, number }, content).to_vec();
+    let of_own =
+        |number: u64, content: Content<'_>| Segment::new(SessionId { engine: 1, number }, content).to_vec();
+    let data = |number: u64, offset: u64, checkpoint: Option<(u64, u64)>| {
+        let data = Data { client: 1, offset, checkpoint, ..Data::default() };
+        segment(number, Content::Data(data, &[7]))
+    };
+    // A block of holes, and checkpoints over all of it.
+    let holes = || (0..4000_u64).map(|n| data(9, 2 * n, None));
+    let fresh = holes().chain((1..2000).map(|serial| data(9, 8000, Some((serial, 0)))));
+    let same = holes().chain((1..2000).map(|_| data(9, 8000, Some((5, 0)))));
+    let each = (0..1000_u64).map(|n| data(9, 2 * n, Some((n + 1, 0))));
+    let begun = (0..200_u64).map(|number| data(number, 0, Some((1, 0))));
+    let whole = |number: u64, serial: u64| {
+        let checkpoint = Some((serial, 0));
+        let data = Data { client: 1, ends_red: true, ends_block: true, checkpoint, ..Data::default() };
+        segment(number, Content::Data(data, &[7]))
+    };
+    // The block is over, and its sender asks on.
+    let over = (0..200_u64).flat_map(|number| (1..20).map(move |serial| whole(number, serial)));
+    let service = (0..200_u64).map(|number| {
+        let data = Data { client: 3, checkpoint: Some((1, 0)), ends_red: true, ..Data::default() };
+        segment(number, Content::Data(data, &[]))
+    });
+    let cancelled = (0..200_u64).map(|number| segment(number, Content::CancelBySender(Reason::Client)));
+    let reports = (1..200_u64).map(|serial| {
+        let report = Report { serial, checkpoint: 0, upper: 9, lower: 0, claims: Vec::new() };
+        of_own(77, Content::Report(report))
+    });
+    let refused = (0..200_u64).map(|number| of_own(number, Content::CancelByReceiver(Reason::System)));
+    let all: [Hostile<'_>; 9] = [
+        ("new checkpoints over holes", Box::new(fresh)),
+        ("one checkpoint over holes", Box::new(same)),
+        ("a checkpoint in each segment", Box::new(each)),
+        ("blocks that begin", Box::new(begun)),
+        ("blocks that are over", Box::new(over)),
+        ("a service that does not exist", Box::new(service)),
+        ("cancellations", Box::new(cancelled)),
+        ("reports", Box::new(reports)),
+        ("refusals", Box::new(refused)),
+    ];
+    for (what, mut segments) in all {
+        let ratio = answers_per_byte(&mut *segments);
+        println!("{what}: {ratio:.2}");
+        assert!(ratio <= 3.0, "{what}: {ratio:.2}");
+    }
+}
+
+/// A checkpoint beyond the credit counts as lost. Its sender repeats it, and brings credit with it.
+#[test]
+fn what_is_beyond_the_credit_is_answered_later() {
+    let mut engine = Engine::new(Config::new(1));
+    engine.set_peer(2, Peer { light_time: LIGHT, margin: Span::ZERO });
+    let send = |engine: &mut Engine, offset: u64, checkpoint: Option<(u64, u64)>, len: usize| {
+        let data = Data { client: 1, offset, checkpoint, ..Data::default() };
+        let bytes = vec![7; len];
+        let segment = Segment::new(SessionId { engine: 2, number: 9 }, Content::Data(data, &bytes));
+        engine.handle_segment(2, &segment.to_vec(), Time::ZERO);
+        std::iter::from_fn(|| engine.poll_transmit(2, Time::ZERO)).count()
+    };
+    (0..500).for_each(|n| assert_eq!(send(&mut engine, 2 * n, None, 1), 0));
+    let answered = (1..100).filter(|serial| send(&mut engine, 2000, Some((*serial, 0)), 1) > 0).count();
+    assert!((3..60).contains(&answered), "{answered}");
+    assert_eq!(send(&mut engine, 2000, Some((200, 0)), 1), 0);
+    assert_eq!(send(&mut engine, 2000, Some((200, 0)), 1), 0, "the same again");
+    // The data that was missing comes, and with it credit.
+    send(&mut engine, 0, None, 1000);
+    assert_eq!(send(&mut engine, 2000, Some((200, 0)), 1), 1);
+}
+
 /// RFC 5326, section 6.17: the acknowledgement is sent also if there is no record of the session.
 #[test]
 fn a_receivers_cancellation_is_acknowledged_each_time() {

@@ -86,11 +86,13 @@ impl Node {
     /// Sets the number of a node whose identifier is of scheme dtn. Any endpoint of it may be given.
     pub fn set_name(&mut self, eid: &Eid, number: u64) {
         self.names.insert(eid.node(), number);
+        self.named.insert(number, eid.node());
     }
 
     /// Forgets the number of a node of [`Node::set_name`].
     pub fn forget_name(&mut self, eid: &Eid) {
-        self.names.remove(&eid.node());
+        let number = self.names.remove(&eid.node());
+        number.into_iter().for_each(|number| _ = self.named.remove(&number));
     }
 
     /// Returns the number of an endpoint's node, if it has one.

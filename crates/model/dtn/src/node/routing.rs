@@ -131,6 +131,11 @@ impl Routing {
         }
     }
 
+    /// Returns `true` if hops are over with their contacts.
+    pub(crate) fn has_contacts(&self) -> bool {
+        matches!(self, Routing::Contacts(_))
+    }
+
     /// Returns `true` if the contact of a hop is over.
     pub(crate) fn is_over(&self, hop: &Hop, now: Time) -> bool {
         match (self, &hop.route) {

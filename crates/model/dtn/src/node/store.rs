@@ -1,10 +1,12 @@
 //! Storage of bundles, bounded in bytes.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use bentpipe_units::Time;
 use bentpipe_wire::dtn::bundle::{Bundle, Payload};
+use bentpipe_wire::dtn::eid::Eid;
 use foldhash::fast::RandomState;
 
 use super::guests::{Guests, Share};
@@ -79,6 +81,19 @@ pub enum Change {
 /// Entries in the order of their expiry. Some are not stored any more: they are taken out when they come first, or are many.
 type Line = BinaryHeap<Reverse<(Time, u64)>>;
 
+/// Returns a key of an endpoint's node. Other nodes may have it too.
+///
+/// With scheme ipn it is the node's number.
+pub(crate) fn node_key(eid: &Eid) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    match eid {
+        Eid::Ipn(ipn) => return ipn.number(),
+        Eid::Dtn(_) => eid.node().hash(&mut hasher),
+        Eid::None => {}
+    }
+    hasher.finish()
+}
+
 /// Listed entries beyond twice the stored ones at which lists are cleared.
 const SLACK: usize = 4096;
 
@@ -97,6 +112,8 @@ pub(crate) struct Store {
     displaceable: [Line; 3],
     /// Entries of others. Those that a convergence layer has give way too.
     guests: Guests,
+    /// Entries for which no route was found, by a key of the destination's node.
+    limbo: BTreeSet<(u64, u64)>,
     /// Changes since they were last taken, if they are recorded.
     changes: Option<Vec<Change>>,
 }
@@ -112,6 +129,7 @@ impl Store {
             by_expiry: Line::new(),
             displaceable: Default::default(),
             guests: Guests::default(),
+            limbo: BTreeSet::new(),
             changes: None,
         }
     }
@@ -249,6 +267,9 @@ impl Store {
 
     pub(crate) fn remove(&mut self, id: u64) -> Option<Entry> {
         let entry = *self.entries.remove(&id)?;
+        if entry.place == Place::Limbo && !self.limbo.is_empty() {
+            self.limbo.remove(&(node_key(&entry.bundle.primary.destination), id));
+        }
         self.bytes -= entry.size;
         self.guests.remove(entry.share, entry.rank(id));
         self.tidy();
@@ -281,7 +302,19 @@ impl Store {
         if entry.place == Place::Flying && place != Place::Flying && !entry.share.is_guest() {
             self.displaceable[entry.priority].push(Reverse((entry.expiry, id)));
         }
+        if entry.place == Place::Limbo && !self.limbo.is_empty() {
+            self.limbo.remove(&(node_key(&entry.bundle.primary.destination), id));
+        }
         entry.place = place;
+    }
+
+    /// Lists an entry for which no route was found.
+    ///
+    /// What has a route at once, as nearly all has, is never listed.
+    pub(crate) fn strand(&mut self, id: u64) {
+        if let Some(entry) = self.entries.get(&id).filter(|entry| entry.place == Place::Limbo) {
+            self.limbo.insert((node_key(&entry.bundle.primary.destination), id));
+        }
     }
 
     pub(crate) fn get_mut(&mut self, id: u64) -> Option<&mut Entry> {
@@ -295,7 +328,14 @@ impl Store {
 
     /// Returns the entries without a route, in the order of their arrival.
     pub(crate) fn limbo(&self) -> Vec<u64> {
-        self.numbers(|entry| entry.place == Place::Limbo)
+        let mut ids: Vec<u64> = self.limbo.iter().map(|(_, id)| *id).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// Returns the entries without a route for a node, in the order of their arrival.
+    pub(crate) fn limbo_for(&self, key: u64) -> Vec<u64> {
+        self.limbo.range((key, 0)..=(key, u64::MAX)).map(|(_, id)| *id).collect()
     }
 
     /// Returns the entries whose contact is over, in the order of their arrival.

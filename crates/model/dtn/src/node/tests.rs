@@ -531,6 +531,44 @@ fn nodes_of_scheme_dtn_have_numbers_and_the_default_route() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "the test is of the processor time")]
+fn a_node_that_comes_and_goes_moves_its_own_bundles_alone() {
+    let config = Config { no_route: Some(Span::from_secs(600)), ..config(1, 1 << 30) };
+    let mut node = Node::new(config, Routing::Static { routes: HashMap::new(), default: None });
+    let name: Eid = "dtn://two/".parse().expect("a node");
+    for n in 0..100_000 {
+        let mut sent = bundle(&mut node, 1000 + n % 7, 1, 600);
+        if n % 10_000 == 0 {
+            sent.primary.destination = "dtn://two/in".parse().expect("an endpoint");
+        }
+        node.originate(sent, Time::ZERO);
+    }
+    let begun = std::time::Instant::now();
+    for n in 0..5000 {
+        node.add_direct(n % 500, Time::ZERO);
+        node.remove_direct(n % 500, Time::ZERO);
+    }
+    assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());
+    node.set_name(&name, 1 << 40);
+    for _ in 0..3 {
+        node.add_direct(1 << 40, at(1));
+        assert_eq!((node.queued(1 << 40).0, node.queued(1003).0), (10, 0));
+        node.add_direct(1003, at(1));
+        assert_eq!(node.queued(1003).0, 14_285);
+        node.remove_direct(1003, at(2));
+        node.remove_direct(1 << 40, at(2));
+        assert_eq!((node.queued(1 << 40).0, node.queued(1003).0), (0, 0));
+    }
+    // One that comes back has each of them once, in the order of their arrival.
+    node.add_direct(1003, at(3));
+    let sent: Vec<u64> =
+        std::iter::from_fn(|| node.poll_transmit(1003, WHOLE, at(3)).map(|(id, _)| id)).collect();
+    assert!(sent.len() == 14_285 && sent.is_sorted());
+    node.set_routing(Routing::Static { routes: HashMap::new(), default: Some(4) }, at(4));
+    assert_eq!(node.queued(4).0, 100_000 - 14_285);
+}
+
+#[test]
 fn an_operator_lists_and_deletes_bundles() {
     let mut node = node(2, 3);
     let mut from = super::tests::node(1, 2);

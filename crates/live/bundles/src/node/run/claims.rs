@@ -110,7 +110,7 @@ impl Daemon {
     }
 
     /// Returns the reason for which a peer gets no bundles of the node.
-    fn doubt(&self, peer: &Peer, number: u64) -> Option<String> {
+    pub(super) fn doubt(&self, peer: &Peer, number: u64) -> Option<String> {
         let name = self.name_of(number);
         let Some(neighbour) = self.file.neighbour(number) else {
             let is_destination = |to: &String| to.parse().is_ok_and(|node: NodeId| node.number == number);

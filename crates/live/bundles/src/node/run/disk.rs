@@ -61,7 +61,7 @@ impl Daemon {
 
     /// Writes changes of the storage to the journal.
     ///
-    /// Reports of LTP leave with other segments: bundles of such datagrams are waited for.
+    /// Reports of LTP leave with other segments: bundles of blocks are waited for.
     pub(super) fn store(&mut self) -> io::Result<()> {
         for change in self.node.take_changes() {
             match change {
@@ -69,7 +69,7 @@ impl Daemon {
                 Change::Stored(id) => self.write_waiting(id),
             }
         }
-        let written = match std::mem::take(&mut self.has_datagrams) {
+        let written = match std::mem::take(&mut self.has_blocks) {
             true => self.journal.commit(),
             false => self.journal.write(),
         };

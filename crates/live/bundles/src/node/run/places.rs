@@ -10,11 +10,12 @@ use bentpipe_units::Time;
 use super::super::peers::{MtcpInput, Role};
 use super::Daemon;
 
-/// Place of a connection that others began.
+/// Place of a connection that others began, or of the datagrams of all guests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
     Session(u64),
     Input(u64),
+    Datagrams,
 }
 
 impl Daemon {
@@ -28,7 +29,7 @@ impl Daemon {
         let inputs = self.inputs.iter();
         let inputs = inputs.map(|(id, input)| (input.address.ip(), (true, Place::Input(*id))));
         match shares::gives_way(peers.chain(inputs), host) {
-            None => return false,
+            None | Some((_, Place::Datagrams)) => return false,
             Some((_, Place::Input(id))) => drop(self.inputs.remove(&id)),
             Some((_, Place::Session(id))) => {
                 if let Some(peer) = self.peers.get_mut(&id) {
@@ -71,7 +72,7 @@ impl Daemon {
                     peer.connection.session.disconnect();
                 }
             }
-            None => {}
+            None | Some(Place::Datagrams) => {}
         }
     }
 }

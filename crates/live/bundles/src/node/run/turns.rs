@@ -2,7 +2,8 @@
 //!
 //! Known senders are read whole in each turn of the node. Guests have [`GUESTS`] of it together. Their hosts are read in turns, and
 //! the connections of a host in turns: a host with many of them, or with much to say, has no more of the time than another. Those that were read
-//! least recently come first, so that all have their turn when time is short.
+//! least recently come first, so that all have their turn when time is short. The datagrams of guests have the turn of one host, as their
+//! addresses can be forged.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,12 +17,18 @@ use super::Daemon;
 use super::accept::{Origin, Refused};
 use super::places::Place;
 use crate::host::host_key;
-use crate::link::{PIECE, Progress, READ};
+use crate::link::{Progress, READ};
 
 /// Time that guests have in a turn of the node.
 ///
-/// One more piece may follow it: some 1,400 bundles of the shortest kind.
-const GUESTS: Span = Span::from_millis(10);
+/// What follows of their bundles in the turn takes as much again, and a neighbour that sends meanwhile waits for all of it.
+const GUESTS: Span = Span::from_millis(2);
+/// Bytes of a guest between two looks at the time.
+///
+/// They are some 180 bundles of the shortest kind.
+const PIECE: usize = 1 << 13;
+/// Least length that a datagram counts with.
+const DATAGRAM: usize = 256;
 /// Time in which a guest has to take some waiting bytes.
 const UNREAD_OF_GUESTS: Span = Span::from_secs(30);
 /// The same of a neighbour or an application, whose link may have an outage.
@@ -29,9 +36,9 @@ const UNREAD: Span = Span::from_secs(120);
 
 /// Returns the order in which connections of guests are read, by host.
 ///
-/// Of each connection the turn of its last reading is given. The least recent come first.
-fn order(connections: impl IntoIterator<Item = (u64, u64, Place)>) -> VecDeque<VecDeque<Place>> {
-    let mut by_host: BTreeMap<u64, Vec<(u64, Place)>> = BTreeMap::new();
+/// Of each connection the turn of its last reading is given. The least recent come first. Datagrams have no host.
+fn order(connections: impl IntoIterator<Item = (Option<u64>, u64, Place)>) -> VecDeque<VecDeque<Place>> {
+    let mut by_host: BTreeMap<Option<u64>, Vec<(u64, Place)>> = BTreeMap::new();
     for (host, served, place) in connections {
         by_host.entry(host).or_default().push((served, place));
     }
@@ -62,9 +69,9 @@ impl Daemon {
             self.read(place, READ, now);
         }
         self.receive_datagrams(now);
-        self.receive_of_guests(order(
-            guests.into_iter().filter_map(|(host, served, place)| Some((host?, served, place))),
-        ));
+        let waiting = &self.radio.waiting;
+        let datagrams = (!waiting.is_empty()).then_some((None, waiting.served, Place::Datagrams));
+        self.receive_of_guests(order(guests.into_iter().chain(datagrams)));
     }
 
     /// Returns `true` if a peer has to wait for known senders.
@@ -102,6 +109,7 @@ impl Daemon {
         match place {
             Place::Session(id) => self.read_session(id, most, now),
             Place::Input(id) => self.read_input(id, most, now),
+            Place::Datagrams => self.read_datagrams(most, now),
         }
     }
 
@@ -152,28 +160,45 @@ impl Daemon {
         brought.progress == Progress::More
     }
 
+    /// Receives datagrams, and takes the bundles of neighbours.
     fn receive_datagrams(&mut self, now: Time) {
         let mut arrived = self.radio.receive(now);
         arrived.extend(self.radio.events(&mut self.node, now));
-        self.has_datagrams |= !arrived.is_empty();
-        for Arrived { from, bytes, session } in arrived {
-            let taken = match bytes.len() as u64 > self.file.max_bundle.get() {
-                true => {
-                    self.counters.no_room += 1;
-                    Err(refusal::NO_RESOURCES)
-                }
-                false => {
-                    let arrival = session.map_or(Arrival::Final, |_| Arrival::Refusable);
-                    let share = if from == 0 { Share::Unproven } else { Share::Known };
-                    self.take(&bytes, Origin { from, is_own: false, share, arrival }, now)
-                }
-            };
-            // No report has left yet. Of a block of several bundles, those that were taken are known when they come again.
-            match (taken, session) {
-                (Err(refusal::NO_RESOURCES), Some(session)) => self.radio.engine.refuse(session),
-                (Ok(()), Some(session)) => self.fresh.sessions.push(session),
-                _ => {}
+        // Reports of LTP are not to leave before the disk has the bundles. On UDP nothing is acknowledged.
+        self.has_blocks |= arrived.iter().any(|arrived| arrived.session.is_some());
+        arrived.into_iter().for_each(|arrived| self.take_arrived(arrived, now));
+    }
+
+    /// Returns `true` if more datagrams of guests wait than were taken.
+    fn read_datagrams(&mut self, most: usize, now: Time) -> bool {
+        self.radio.waiting.served = self.turn;
+        let mut len = 0;
+        while len < most
+            && let Some(bytes) = self.radio.waiting.pop()
+        {
+            len += bytes.len().max(DATAGRAM);
+            self.take_arrived(Arrived { from: 0, bytes, session: None }, now);
+        }
+        !self.radio.waiting.is_empty()
+    }
+
+    fn take_arrived(&mut self, Arrived { from, bytes, session }: Arrived, now: Time) {
+        let taken = match bytes.len() as u64 > self.file.max_bundle.get() {
+            true => {
+                self.counters.no_room += 1;
+                Err(refusal::NO_RESOURCES)
             }
+            false => {
+                let arrival = session.map_or(Arrival::Final, |_| Arrival::Refusable);
+                let share = if from == 0 { Share::Unproven } else { Share::Known };
+                self.take(&bytes, Origin { from, is_own: false, share, arrival }, now)
+            }
+        };
+        // No report has left yet. Of a block of several bundles, those that were taken are known when they come again.
+        match (taken, session) {
+            (Err(refusal::NO_RESOURCES), Some(session)) => self.radio.engine.refuse(session),
+            (Ok(()), Some(session)) => self.fresh.sessions.push(session),
+            _ => {}
         }
     }
 
@@ -200,14 +225,18 @@ mod tests {
     #[test]
     fn hosts_have_turns_and_so_have_their_connections() {
         let found = order([
-            (1, 9, Place::Session(1)),
-            (1, 7, Place::Session(2)),
-            (1, 8, Place::Input(3)),
-            (2, 8, Place::Input(4)),
-            (3, 5, Place::Session(5)),
+            (Some(1), 9, Place::Session(1)),
+            (Some(1), 7, Place::Session(2)),
+            (Some(1), 8, Place::Input(3)),
+            (Some(2), 8, Place::Input(4)),
+            (None, 6, Place::Datagrams),
+            (Some(3), 5, Place::Session(5)),
         ]);
         let found: Vec<Vec<Place>> = found.into_iter().map(Vec::from).collect();
         let of_first = [Place::Session(2), Place::Input(3), Place::Session(1)];
-        assert_eq!(found, [vec![Place::Session(5)], vec![Place::Input(4)], of_first.to_vec()]);
+        assert_eq!(
+            found,
+            [vec![Place::Session(5)], vec![Place::Datagrams], vec![Place::Input(4)], of_first.to_vec()]
+        );
     }
 }
