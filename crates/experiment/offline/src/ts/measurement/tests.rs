@@ -101,7 +101,7 @@ fn missing_packets_have_their_places() {
     let null = (1501..).find(|n| pid_of(*n) == Pid::NULL.number()).unwrap_or(1501);
     let measured = |missing: u64| {
         let mut measurement = Measurement::default();
-        let mut pass = |measurement: &mut Measurement, is_first: bool| {
+        let pass = |measurement: &mut Measurement, is_first: bool| {
             for (n, packet) in all.iter().enumerate() {
                 match n {
                     _ if n == null => measurement.miss(missing),
