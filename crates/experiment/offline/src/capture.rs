@@ -5,13 +5,11 @@ use std::io::{self, BufReader, BufWriter, Read, StdoutLock, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::receiver::{Receiver, Unit};
 use crate::{Error, Intake, Session};
 use bentpipe_dvb::Rohc;
-use bentpipe_intake::{Account, LeftOut, Packets, Reason, Refusal, Select};
+use bentpipe_intake::{Account, LeftOut, Packets, Refusal};
 pub use bentpipe_intake::{Packet, Wanted};
 use bentpipe_record::WholeFile;
-use bentpipe_rohc::CidSpace;
 use bentpipe_wire as wire;
 use bentpipe_wire::pcap::{self, LinkType, ReadError};
 use serde_json::Value;
@@ -32,8 +30,6 @@ pub struct Capture {
     packets: Packets,
     wanted: Wanted,
     left_out: Option<LeftOutFile>,
-    /// Decompression of the packets, and the choice among those restored.
-    rohc: Option<(Receiver, Select)>,
 }
 
 impl Capture {
@@ -75,19 +71,19 @@ impl Capture {
         {
             return Err(Error::Usage("--from-rohc: expected where IP packets are read".to_owned()));
         }
-        let Some(config) = intake.rohc.as_ref().map(Rohc::decompressor) else {
-            let mut packets = Packets::new(wanted, intake.select.clone());
-            packets.learn(&learnt);
-            return Ok(Capture { path: path.into(), reader, packets, wanted, left_out, rohc: None });
+        if intake.hitless {
+            return Err(Error::Usage("--2022-7: expected where transport streams are read".to_owned()));
+        }
+        let packets = match intake.rohc.as_ref().map(Rohc::decompressor) {
+            Some(config) => Packets::restoring(config, intake.select.clone()),
+            None => {
+                let mut packets = Packets::new(wanted, intake.select.clone());
+                packets.learn(&learnt);
+                packets
+            }
         };
-        let has_large_cids = matches!(config.channel.cids, CidSpace::Large { .. });
-        let wanted = Wanted::Rohc { has_large_cids, pdcp: None };
-        let Select { interface, vlan, .. } = &intake.select;
-        let of_records = Select { interface: interface.clone(), vlan: *vlan, ..Select::default() };
-        let packets = Packets::new(wanted, of_records);
-        let select = Select { interface: None, vlan: None, ..intake.select.clone() };
-        let rohc = Some((Receiver::new(config), select));
-        Ok(Capture { path: path.into(), reader, packets, wanted, left_out, rohc })
+        let wanted = packets.wanted();
+        Ok(Capture { path: path.into(), reader, packets, wanted, left_out })
     }
 
     /// Passes every packet to `each`, until the end or until `each` returns `false`.
@@ -109,7 +105,7 @@ impl Capture {
         mut wants: impl FnMut(&Packet<'_>) -> Result<(), Refusal>,
         mut each: impl FnMut(&Packet<'_>) -> Result<bool, Error>,
     ) -> Result<(), Error> {
-        let Capture { path, reader, packets, left_out, rohc, .. } = self;
+        let Capture { path, reader, packets, left_out, .. } = self;
         loop {
             let record = match reader.next_record() {
                 Ok(Some(record)) => record,
@@ -123,27 +119,16 @@ impl Capture {
                     return Err(Error::Record { path, number, source });
                 }
             };
-            let mut len = 0;
-            let wants = |packet: &Packet<'_>| match rohc {
-                None => wants(packet),
-                Some((receiver, select)) => {
-                    len = restore(receiver, select, packet)?;
-                    wants(&Packet { len, bytes: receiver.ip(), ..*packet })
-                }
-            };
             let mut written = Ok(());
-            let taken = packets.take_if(&record, wants, &mut |of| keep(left_out, of, &mut written));
+            let taken = packets.take_if(&record, &mut wants, &mut |of| keep(left_out, of, &mut written));
             written?;
-            let taken = taken.map(|packet| match rohc {
-                None => packet,
-                Some((receiver, _)) => Packet { len, bytes: receiver.ip(), ..packet },
-            });
             if let Some(packet) = taken
                 && !each(&packet)?
             {
                 break;
             }
         }
+        packets.damaged(reader.damaged());
         let mut written = Ok(());
         packets.finish(&mut |of| keep(left_out, of, &mut written));
         written?;
@@ -188,27 +173,6 @@ impl Capture {
 fn keep(file: &mut Option<LeftOutFile>, left_out: &LeftOut<'_>, written: &mut Result<(), Error>) {
     if let (Some(file), Ok(())) = (file, &written) {
         *written = file.write(left_out);
-    }
-}
-
-/// Restores the IP packet of a ROHC packet, and returns its length.
-///
-/// It is in [`Receiver::ip`] then.
-///
-/// # Errors
-/// The reason for which there is none, or it is not selected.
-fn restore(receiver: &mut Receiver, select: &Select, packet: &Packet<'_>) -> Result<usize, Refusal> {
-    let unit = Unit { len: packet.len, bytes: packet.bytes };
-    match receiver.receive(packet.at(), unit) {
-        Ok(Some(received)) => {
-            let restored = Packet { len: received.len, bytes: receiver.ip(), ..*packet };
-            match *select == Select::default() || select.admits_packet(&restored) {
-                true => Ok(received.len),
-                false => Err((Reason::NotSelected, format!("not selected by {select}").into())),
-            }
-        }
-        Ok(None) => Err((Reason::Content, "of ROHC without a packet, such as feedback".into())),
-        Err(error) => Err((Reason::Malformed, format!("of ROHC that cannot be restored: {error}").into())),
     }
 }
 

@@ -7,7 +7,6 @@
 
 pub mod capture;
 pub mod channel;
-mod receiver;
 pub mod rohc;
 pub mod traffic;
 pub mod ts;
@@ -48,6 +47,8 @@ pub struct Intake {
     pub left_out: Option<PathBuf>,
     /// Decompressor of captured ROHC packets, where IP packets are read. Default: records are IP.
     pub rohc: Option<Rohc>,
+    /// Enables merging of streams of RTP on several legs (SMPTE ST 2022-7).
+    pub hitless: bool,
     /// JSON file of the counts and the account, for jobs without figures in another one.
     pub counts: Option<PathBuf>,
 }

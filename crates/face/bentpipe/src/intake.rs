@@ -37,6 +37,9 @@ pub(crate) struct IntakeArgs {
     /// such as '{ cid = "large", contexts = 100 }', as the sender's
     #[arg(long, value_name = "TABLE", num_args = 0..=1, require_equals = true, default_missing_value = "{}", value_parser = rohc)]
     from_rohc: Option<Rohc>,
+    /// Merge RTP streams of one SSRC, numbers and contents on several paths (SMPTE ST 2022-7)
+    #[arg(long = "2022-7")]
+    hitless: bool,
     /// Write the records that are left out as pcapng, with their reasons as comments
     #[arg(long, value_name = "FILE")]
     left_out: Option<PathBuf>,
@@ -55,7 +58,7 @@ impl IntakeArgs {
             isi: self.isi,
         };
         let (left_out, rohc) = (self.left_out.clone(), self.from_rohc.clone());
-        Intake { select, left_out, rohc, ..Intake::default() }
+        Intake { select, left_out, rohc, hitless: self.hitless, ..Intake::default() }
     }
 
     /// Returns the first option that is set and has no effect on a live stream.
@@ -63,6 +66,7 @@ impl IntakeArgs {
         let all = [
             (self.vlan.is_some(), "--vlan"),
             (self.from_rohc.is_some(), "--from-rohc"),
+            (self.hitless, "--2022-7"),
             (self.left_out.is_some(), "--left-out"),
         ];
         all.into_iter().find(|(is_set, _)| *is_set).map(|(_, option)| option)

@@ -1,5 +1,6 @@
 //! Jobs on captures and traces.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,11 +9,12 @@ use bentpipe_dvb::{Config, DataPid, Encapsulation, Rohc};
 use bentpipe_offline::channel::Fit;
 use bentpipe_offline::rohc::{Outputs, Sending, Stats};
 use bentpipe_offline::ts::{Decap, Encap, Inspect};
-use bentpipe_offline::{Error, Intake, Select, Session};
+use bentpipe_offline::{Error, Intake, Interface, Select, Session};
 use bentpipe_wire::bbframe::FrameSize;
 use bentpipe_wire::ts::Pid;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
+use serde::Deserialize;
 
 use crate::errors;
 use crate::rohc::{compressor, decompressor};
@@ -56,10 +58,12 @@ pub(crate) fn rohc_stats(
     profiles: &str,
     max_cid: u16,
     flows: Option<usize>,
+    choice: &str,
+    counts: PathBuf,
 ) -> PyResult<(String, Vec<String>)> {
     let sending =
         Sending { compressor: compressor(profiles, max_cid)?, mtu_bytes: None, reservations: Vec::new() };
-    let outputs = Outputs { flows, ..Outputs::default() };
+    let outputs = Outputs { flows, intake: intake(choice, Some(counts))?, ..Outputs::default() };
     let job = Stats { input, sending, decompressor: decompressor(profiles, max_cid)?, cpu: false, outputs };
     let session = Kept::default();
     let outcome = watched(py, &session, None, || job.run(&session))?.map_err(raised)?;
@@ -74,13 +78,12 @@ pub(crate) fn fit_losses(
     py: Python<'_>,
     trace: PathBuf,
     sequence: Option<&str>,
-    port: Option<u16>,
     attempts: u32,
+    choice: &str,
 ) -> PyResult<String> {
     let sequence = sequence.map(str::parse).transpose().map_err(errors::value)?;
     let (json, plot, report, trace_out) = (None, None, None, None);
-    let select = Select { port, ..Select::default() };
-    let intake = Intake { select, ..Intake::default() };
+    let intake = intake(choice, None)?;
     let job = Fit { trace, sequence, intake, attempts, json, plot, report, trace_out };
     py.detach(|| job.figures()).map_err(raised)
 }
@@ -98,6 +101,41 @@ fn encapsulation(name: &str) -> PyResult<Encapsulation> {
 /// Reads ROHC's keys in JSON.
 fn rohc_keys(text: Option<&str>) -> PyResult<Option<Rohc>> {
     text.map(serde_json::from_str).transpose().map_err(|error| errors::value(format!("rohc: {error}")))
+}
+
+/// Choice of the streams of an input, as Python passes it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Choice {
+    interface: Option<String>,
+    vlan: Option<u16>,
+    src: Option<IpAddr>,
+    dst: Option<IpAddr>,
+    port: Option<u16>,
+    ssrc: Option<u32>,
+    isi: Option<u8>,
+    from_rohc: Option<Rohc>,
+    left_out: Option<PathBuf>,
+    #[serde(default)]
+    hitless: bool,
+}
+
+/// Reads the choice of streams in JSON.
+fn intake(text: &str, counts: Option<PathBuf>) -> PyResult<Intake> {
+    let choice: Choice = serde_json::from_str(text).map_err(|error| errors::value(error.to_string()))?;
+    let Choice { vlan, port, ssrc, isi, left_out, hitless, from_rohc: rohc, .. } = choice;
+    let (source, destination) = (choice.src, choice.dst);
+    let interface = choice.interface.map(Interface);
+    let select = Select { interface, vlan, source, destination, port, ssrc, isi };
+    Ok(Intake { select, left_out, rohc, hitless, counts })
+}
+
+/// Returns the PIDs of these numbers.
+fn numbers(pids: Vec<u16>) -> PyResult<Vec<Pid>> {
+    let pid = |number: u16| {
+        Pid::new(number).ok_or_else(|| errors::value(format!("pid {number}: expected at most 0x1fff")))
+    };
+    pids.into_iter().map(pid).collect()
 }
 
 /// Does a job and returns its remarks.
@@ -122,6 +160,8 @@ pub(crate) fn ts_encap(
     packing: Option<&str>,
     rohc: Option<&str>,
     bridges: bool,
+    choice: &str,
+    counts: PathBuf,
 ) -> PyResult<Vec<String>> {
     let stream = Config {
         pid: DataPid::new(pid).ok_or_else(|| errors::value(format!("pid {pid}: expected 0x20 to 0x1ffe")))?,
@@ -131,13 +171,14 @@ pub(crate) fn ts_encap(
         ..Config::default()
     };
     let (map_pid, modcod) = (Pid::new(0x200), "QPSK 3/4".parse().map_err(errors::value)?);
-    let (frame_size, intake) = (FrameSize::Normal, Intake::default());
+    let (frame_size, intake) = (FrameSize::Normal, intake(choice, Some(counts))?);
     let job = Encap { input, output, stream, bridges, map_pid, modcod, frame_size, intake };
     remarks(py, |session| job.run(session))
 }
 
 /// Writes the packets of a stream to a capture. Returns remarks.
 #[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
 pub(crate) fn ts_decap(
     py: Python<'_>,
     input: PathBuf,
@@ -146,14 +187,12 @@ pub(crate) fn ts_decap(
     pids: Vec<u16>,
     rohc: Option<&str>,
     bridges: bool,
+    choice: &str,
+    counts: PathBuf,
 ) -> PyResult<Vec<String>> {
-    let pid = |number: u16| {
-        Pid::new(number).ok_or_else(|| errors::value(format!("pid {number}: expected at most 0x1fff")))
-    };
-    let pids = pids.into_iter().map(pid).collect::<PyResult<_>>()?;
-    let encapsulation = format.map(encapsulation).transpose()?;
-    let job =
-        Decap { input, output, pids, encapsulation, rohc: rohc_keys(rohc)?, bridges, ..Decap::default() };
+    let (pids, encapsulation) = (numbers(pids)?, format.map(encapsulation).transpose()?);
+    let (rohc, intake) = (rohc_keys(rohc)?, intake(choice, Some(counts))?);
+    let job = Decap { input, output, pids, encapsulation, rohc, bridges, intake };
     remarks(py, |session| job.run(session))
 }
 
@@ -164,7 +203,10 @@ pub(crate) fn ts_inspect(
     input: PathBuf,
     json: PathBuf,
     measure: bool,
+    pids: Vec<u16>,
+    choice: &str,
 ) -> PyResult<Vec<String>> {
-    let job = Inspect { input, json: Some(json), measure, ..Inspect::default() };
+    let (pids, intake) = (numbers(pids)?, intake(choice, None)?);
+    let job = Inspect { input, json: Some(json), measure, pids, intake, ..Inspect::default() };
     remarks(py, |session| job.run(session))
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import bentpipe
-from bentpipe import channel, rohc
+from bentpipe import channel, rohc, ts
 
 ROOT = Path(os.environ["BENTPIPE_ROOT"])
 BUILT = Path(os.environ["BENTPIPE_BUILT"])
@@ -117,7 +117,11 @@ def test_tables_and_plots_are_those_of_the_report(results: bentpipe.Results) -> 
 
 
 def test_rohc_of_bytes_and_captures() -> None:
-    assert "packets" in rohc.stats(ROOT / "scenarios/call.pcap")
+    stats = rohc.stats(ROOT / "scenarios/call.pcap")
+    assert "packets" in str(stats)
+    assert stats.account is not None
+    assert stats.account.records == stats.account.used_records > 0
+    assert stats.account.left_out == ()
     with pytest.raises(OSError, match="absent"):
         rohc.stats("absent.pcap")
     for profiles in ("v1", "v2"):
@@ -132,6 +136,28 @@ def test_rohc_of_bytes_and_captures() -> None:
         rohc.Decompressor().decompress(b"\x00\x01\x02")
     with pytest.raises(ValueError, match="max_cid"):
         rohc.Compressor(max_cid=20000)
+
+
+def test_streams_have_an_account(tmp_path: Path) -> None:
+    capture, stream = ROOT / "scenarios/call.pcap", tmp_path / "call.ts"
+    carried = ts.encap(capture, stream, format="mpe")
+    assert carried.account is not None
+    assert carried.account.used_records == carried.account.records
+    assert any("records" in remark for remark in carried.remarks)
+    contents = ts.inspect(stream, pids=[0x201])
+    assert [pid["pid"] for pid in contents.pids] == [0x201]
+    assert contents.account is not None
+    assert contents.account.used_bytes == stream.stat().st_size
+    back = ts.decap(stream, tmp_path / "back.pcap")
+    assert back.account is not None
+    assert back.account.to_dict()["used_bytes"] == stream.stat().st_size
+    left_out = tmp_path / "left-out.pcapng"
+    with pytest.raises(ValueError, match="not selected by --port 9"):
+        ts.encap(capture, stream, port=9, left_out=left_out)
+    with pytest.raises(ValueError, match="unknown field"):
+        ts.inspect(stream, prt=9)  # type: ignore[call-arg]
+    with pytest.raises(AttributeError, match="expected one of"):
+        _ = contents.absent
 
 
 def test_channel_fits_are_those_of_the_command_line(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use bentpipe_wire::pcap::Damaged;
 use serde_json::{Value, json};
 
 /// Most details of a reason that are kept apart.
@@ -136,6 +137,8 @@ pub struct Account {
     pub cut_in: Option<u64>,
     /// Error in that record, unless the file ends.
     pub damage: Option<String>,
+    /// Blocks of pcapng that were passed over, as their two lengths differ.
+    pub damaged: Option<Damaged>,
 }
 
 impl Account {
@@ -209,7 +212,7 @@ impl Account {
     /// Returns `true` if something was lost: damage, a cut, or bytes outside packets.
     pub fn has_damage(&self) -> bool {
         let is_damage = self.left_out.keys().any(|reason| reason.is_damage());
-        is_damage || self.outside_bytes > 0 || self.cut_in.is_some()
+        is_damage || self.outside_bytes > 0 || self.cut_in.is_some() || self.damaged.is_some()
     }
 
     /// Returns `true` if nothing was used.
@@ -239,6 +242,8 @@ impl Account {
             "outside_bytes": self.outside_bytes,
             "cut_in": self.cut_in,
             "damage": self.damage,
+            "damaged_blocks": self.damaged.map_or(0, |damaged| damaged.blocks),
+            "damaged_at": self.damaged.map(|damaged| damaged.first),
         })
     }
 
@@ -292,6 +297,13 @@ impl fmt::Display for Account {
         }
         if self.outside_bytes > 0 {
             write!(f, ", {} bytes outside packets", thousands(self.outside_bytes))?;
+        }
+        if let Some(Damaged { blocks, first }) = self.damaged {
+            let [blocks, first] = [blocks, first].map(thousands);
+            write!(
+                f,
+                ", blocks of pcapng with two lengths passed over: {blocks}, the first at byte {first}"
+            )?;
         }
         match (self.cut_in, &self.damage) {
             (None, _) => Ok(()),

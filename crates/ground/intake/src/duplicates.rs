@@ -1,7 +1,8 @@
 //! Packets that a capture has twice, of mirrored ports or several interfaces.
 //!
 //! A copy has the addresses, identification and content of a packet shortly before; its TTL, checksums and link may differ. An identification
-//! that its sender counts shows a copy by itself. Otherwise the stream decides: it is mirrored if almost every content comes twice, or three or four times.
+//! that its sender counts shows a copy by itself. Otherwise the stream decides: it is mirrored if almost every content comes twice, or three or four times,
+//! or in part if single contents of UDP come exactly twice. A stream whose contents another link has as well is a copy as a whole ([`links`]).
 //! A sender may repeat what it sends: NULL packets, constant bytes, acknowledgements.
 //!
 //! *Does not know*: a sender that sends each packet twice by itself, with the same identification.
@@ -13,6 +14,9 @@ use bentpipe_wire::ip::{Packet, Protocol};
 
 use crate::Link;
 
+mod links;
+use links::Links;
+
 /// Longest time from a packet to its copy on another link, nanoseconds.
 const WINDOW_NS: u64 = 500_000;
 /// Longest time to a copy on the same link with the same TTL, nanoseconds.
@@ -21,6 +25,10 @@ const LINK_WINDOW_NS: u64 = 2_000_000;
 const ROUTER_WINDOW_NS: u64 = 1_000_000_000;
 /// Longest time from a fragment to its copy without another one in between, nanoseconds.
 const FRAGMENT_WINDOW_NS: u64 = 1_000_000_000;
+/// Most packets of a stream between one and its copy, where only some have one.
+const MAX_BETWEEN: u32 = 4;
+/// Most links that are distinguished.
+const MAX_LINKS: usize = 255;
 /// Number of packets that are remembered.
 const REMEMBERED: usize = 1 << 14;
 /// Most streams that are judged by themselves.
@@ -31,12 +39,21 @@ const MAX_STREAMS: usize = 1 << 14;
 struct Trace {
     sum: u64,
     time_ns: u64,
-    link: Link,
+    /// Number of the packet in its stream.
+    number: u32,
+    /// Place of its link.
+    link: u8,
     ttl: u8,
     /// Number of this packet among those of its content.
     count: u8,
     /// Place among a packet and its copies, from 1.
     place: u8,
+    /// Set if the content came earlier as well.
+    recurs: bool,
+    /// Bits of other links that have the content too.
+    links: u8,
+    /// Set unless the packet was left out with its link.
+    is_used: bool,
 }
 
 /// Memory of the last packets, in a place by their content.
@@ -47,6 +64,8 @@ pub(crate) struct Duplicates {
     tags: Vec<u32>,
     /// Sum of the last fragment.
     fragment: u64,
+    /// Links by their places.
+    links: Vec<Link>,
     /// Streams by their sums.
     streams: HashMap<u64, Stream, BuildHasherDefault<Mixed>>,
     /// Contents of all streams.
@@ -54,13 +73,65 @@ pub(crate) struct Duplicates {
 }
 
 /// State of a stream.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Stream {
+    /// Contents on all links, and on each by itself.
     tally: Tally,
+    on_link: Tally,
     ident: u16,
     /// Set once the identification has changed.
     counts: bool,
     run: Run,
+    /// Number of packets.
+    number: u32,
+    /// Contents of UDP that came twice shortly, and those that came more often.
+    pairs: [u32; 2],
+    links: Links,
+}
+
+impl Stream {
+    /// Counts the content of a packet.
+    fn count(&mut self, seen: &Seen, trace: &Trace, now: Now) {
+        let Now { time_ns, gap_ns, link, count } = now;
+        self.tally.add(count, gap_ns, 4);
+        self.on_link.add(if trace.link == link { count } else { 1 }, gap_ns, 4);
+        self.run.add(seen, time_ns);
+        if count > 1 && trace.link == link && seen.is_udp && is_near(trace, self.number) {
+            let [twice, more] = &mut self.pairs;
+            match count {
+                2 => *twice = twice.saturating_add(1),
+                3 => (*twice, *more) = (twice.saturating_sub(1), more.saturating_add(1)),
+                _ => {}
+            }
+        }
+        self.counts |= seen.ident != self.ident && self.ident != 0 && seen.ident != 0;
+        self.ident = seen.ident;
+    }
+
+    /// Returns `true` if some packets have a copy each.
+    fn is_mirrored_in_part(&self) -> bool {
+        let [twice, more] = self.pairs;
+        twice >= 8 && 8 * more <= twice
+    }
+}
+
+/// Decision on the packets of a stream.
+#[derive(Clone, Copy, Debug, Default)]
+struct Decision {
+    /// Set if its identification shows a copy.
+    counts: bool,
+    mirror: Option<Mirror>,
+    is_mirrored_in_part: bool,
+    /// Number of the packet in its stream.
+    number: u32,
+    /// Set if the link is a mirror of another one.
+    is_other_link: bool,
+    /// Set if the content came over a link with a stream of its own.
+    is_apart: bool,
+    /// Set if the content came over a link that is a mirror of this one.
+    is_from_mirror: bool,
+    /// Bits of other links that have the content too.
+    links: u8,
 }
 
 /// Contents by the number of times that they came.
@@ -194,7 +265,22 @@ impl Duplicates {
         self.traces.clear();
         self.tags.clear();
         self.fragment = 0;
-        self.streams.values_mut().for_each(|stream| stream.run = Run { sum: 0, ..stream.run });
+        for stream in self.streams.values_mut() {
+            stream.run = Run { sum: 0, ..stream.run };
+            stream.links.begin();
+        }
+    }
+
+    /// Returns the place of a link. Links beyond the room have the last one.
+    fn place_of_link(&mut self, link: Link) -> u8 {
+        let place = self.links.iter().position(|of| *of == link).unwrap_or_else(|| {
+            let place = self.links.len();
+            if place < MAX_LINKS {
+                self.links.push(link);
+            }
+            place
+        });
+        place as u8
     }
 
     fn judge(
@@ -206,29 +292,61 @@ impl Duplicates {
         was_in_fragments: bool,
     ) -> bool {
         let (Some(time_ns), Some(seen)) = (time_ns, Seen::of(bytes, len, link)) else { return false };
+        let link = self.place_of_link(link);
         let trace = self.recall(seen.sum);
         let gap_ns = time_ns.abs_diff(trace.time_ns);
+        let is_known = trace.sum == seen.sum;
         if seen.is_fragment {
             // Another fragment in between may begin another packet of the same identification.
             let window_ns = if self.fragment == seen.sum { FRAGMENT_WINDOW_NS } else { WINDOW_NS };
             self.fragment = seen.sum;
             self.remember(Trace { sum: seen.sum, time_ns, ..Trace::default() });
-            return trace.sum == seen.sum && gap_ns <= window_ns;
+            return is_known && gap_ns <= window_ns;
         }
         let window_ns = match (trace.link == link, trace.ttl == seen.ttl) {
             (false, _) => WINDOW_NS,
             (true, true) => LINK_WINDOW_NS,
             (true, false) => ROUTER_WINDOW_NS,
         };
-        let comes_again = trace.count > 0 && trace.sum == seen.sum && gap_ns <= window_ns;
+        let comes_again = trace.count > 0 && is_known && gap_ns <= window_ns;
         let count = if comes_again { trace.count.saturating_add(1) } else { 1 };
-        let (counts, mirror) = self.learn(&seen, time_ns, (count, gap_ns));
-        let is_identified = (counts || was_in_fragments) && gap_ns <= WINDOW_NS;
+        let of = self.learn(&seen, &trace, Now { time_ns, gap_ns, link, count });
+        if of.is_other_link {
+            // A packet of the other link that came first is remembered in its place.
+            if !is_known || trace.link == link {
+                let (count, place) = (1, 1);
+                let number = of.number;
+                let (sum, ttl) = (seen.sum, seen.ttl);
+                self.remember(Trace { sum, time_ns, number, link, ttl, count, place, ..Trace::default() });
+            } else {
+                self.remember(Trace { links: of.links, ..trace });
+            }
+            return true;
+        }
+        let comes_again = comes_again && !of.is_from_mirror && !of.is_apart;
+        let is_identified = (of.counts || was_in_fragments) && gap_ns <= WINDOW_NS;
         let is_mirrored =
-            mirror.is_some_and(|mirror| trace.place < mirror.copies && gap_ns <= mirror.window_ns());
-        let is_copy = comes_again && (is_identified || is_mirrored);
-        let place = if is_copy { trace.place.saturating_add(1) } else { 1 };
-        self.remember(Trace { sum: seen.sum, time_ns, link, ttl: seen.ttl, count, place });
+            of.mirror.is_some_and(|mirror| trace.place < mirror.copies && gap_ns <= mirror.window_ns());
+        let is_first = trace.place == 1 && trace.count == 1 && trace.link == link;
+        let is_single = of.is_mirrored_in_part && is_first && is_near(&trace, of.number);
+        let was_used = of.is_from_mirror
+            && trace.link != link
+            && trace.is_used
+            && !trace.recurs
+            && gap_ns <= links::WINDOW_NS;
+        let is_copy = was_used || comes_again && (is_identified || is_mirrored || is_single);
+        self.remember(Trace {
+            sum: seen.sum,
+            time_ns,
+            number: of.number,
+            link,
+            ttl: seen.ttl,
+            count: if comes_again { count } else { 1 },
+            place: if is_copy { trace.place.saturating_add(1) } else { 1 },
+            recurs: is_known && (trace.recurs || !comes_again && trace.link == link),
+            links: of.links,
+            is_used: true,
+        });
         is_copy
     }
 
@@ -249,29 +367,57 @@ impl Duplicates {
         self.traces[place] = trace;
     }
 
-    /// Counts a content that comes for the `count`th time.
-    ///
-    /// It returns `true` if its identification shows a copy, and the mirror of its stream.
-    fn learn(&mut self, seen: &Seen, time_ns: u64, (count, gap_ns): (u8, u64)) -> (bool, Option<Mirror>) {
+    /// Counts a packet in its stream, and returns what the stream decides.
+    fn learn(&mut self, seen: &Seen, trace: &Trace, now: Now) -> Decision {
+        let Now { gap_ns, count, .. } = now;
         self.all.add(count, gap_ns, 32);
         let has_room = self.streams.len() < MAX_STREAMS || self.streams.contains_key(&seen.stream);
         if !has_room {
-            return (false, self.all.mirror());
+            return Decision { mirror: self.all.mirror(), ..Decision::default() };
         }
         let stream = self.streams.entry(seen.stream).or_default();
-        stream.tally.add(count, gap_ns, 4);
-        stream.run.add(seen, time_ns);
-        stream.counts |= seen.ident != stream.ident && stream.ident != 0 && seen.ident != 0;
-        stream.ident = seen.ident;
-        let mirror = if stream.tally.is_enough() || stream.tally.is_mirrored {
+        stream.number = stream.number.wrapping_add(1);
+        let (is_other_link, links) = stream.links.add(seen.sum, trace, now);
+        if !is_other_link {
+            stream.count(seen, trace, now);
+        }
+        let mirror = if stream.links.has_mirror() {
+            stream.on_link.mirror()
+        } else if stream.tally.is_enough() || stream.tally.is_mirrored {
             stream.tally.mirror()
         } else if stream.run.is_enough() {
             stream.run.mirror()
         } else {
             self.all.mirror()
         };
-        (stream.counts && seen.ident != 0, mirror)
+        Decision {
+            counts: stream.counts && seen.ident != 0,
+            mirror,
+            is_mirrored_in_part: stream.is_mirrored_in_part(),
+            number: stream.number,
+            is_other_link,
+            is_apart: stream.links.are_apart([trace.link, now.link]),
+            is_from_mirror: trace.sum == seen.sum && stream.links.is_mirror(trace.link),
+            links,
+        }
     }
+}
+
+/// Arrival of a packet.
+#[derive(Clone, Copy, Debug)]
+struct Now {
+    time_ns: u64,
+    /// Time since its content came before.
+    gap_ns: u64,
+    /// Place of its link.
+    link: u8,
+    /// Number of this packet among those of its content.
+    count: u8,
+}
+
+/// Returns `true` if a content comes again shortly behind the only time before.
+fn is_near(trace: &Trace, number: u32) -> bool {
+    !trace.recurs && number.wrapping_sub(trace.number) <= MAX_BETWEEN + 1
 }
 
 /// Returns the place of the trace of a sum.
@@ -285,6 +431,7 @@ struct Seen {
     /// Sum of its addresses, protocol and ports.
     stream: u64,
     is_fragment: bool,
+    is_udp: bool,
     /// Identification of IPv4, or 0.
     ident: u16,
     ttl: u8,
@@ -338,6 +485,7 @@ impl Seen {
             sum: sum.0,
             stream: stream.0,
             is_fragment: upper.is_fragment,
+            is_udp: upper.protocol == Protocol::UDP,
             ident,
             ttl: packet.hop_limit(),
         })

@@ -83,6 +83,10 @@ pub struct Joint {
     outside: u64,
     joined: u64,
     faults: SyncFaults,
+    /// Packets that are missing in front of the next one.
+    missing: u64,
+    /// Packets of the last datagram.
+    in_datagram: u64,
     /// Layout that was lost, and the bytes since its last packet.
     lost: Option<(Layout, usize)>,
 }
@@ -127,13 +131,15 @@ impl Joint {
     /// Returns `true` if a datagram is one of the stream, whose packets are passed on.
     ///
     /// Another one changes nothing. It has whole packets, goes on with the packet that one before has begun, or has three sync bytes in place.
-    pub fn datagram(&mut self, bytes: &[u8], mut each: impl FnMut(&Packet)) -> bool {
+    /// `each` gets the number of packets that are missing in front of each, too.
+    pub fn datagram(&mut self, bytes: &[u8], mut each: impl FnMut(u64, &Packet)) -> bool {
         let Some(start) = self.start_of(bytes) else { return false };
         let (had, mut count) = (self.rest.len(), 0_u64);
-        self.locked(&bytes[start..], &mut |packet| {
-            each(packet);
+        self.locked(&bytes[start..], &mut |missing, packet| {
+            each(missing, packet);
             count += 1;
         });
+        self.in_datagram = count;
         self.joined += u64::from(had > 0 && count > 0);
         self.is_cut |= !self.rest.is_empty();
         true
@@ -142,6 +148,12 @@ impl Joint {
     /// Returns `true` if a sender's first datagram shows packets.
     pub fn is_start(bytes: &[u8]) -> bool {
         Joint::new().start_of(bytes).is_some()
+    }
+
+    /// Notes that datagrams are missing, each of as many packets as the last one.
+    pub fn miss(&mut self, datagrams: u64) {
+        self.missing = self.missing.saturating_add(datagrams.saturating_mul(self.in_datagram));
+        self.lose();
     }
 
     /// Drops the start of a packet whose end was lost.
@@ -231,7 +243,9 @@ impl Joint {
     }
 
     /// Handles the next bytes of a byte stream, as of a file.
-    pub fn bytes(&mut self, bytes: &[u8], mut each: impl FnMut(&Packet)) {
+    ///
+    /// `each` gets the number of packets that are missing in front of each by the places of sync bytes, too.
+    pub fn bytes(&mut self, bytes: &[u8], mut each: impl FnMut(u64, &Packet)) {
         let mut bytes = bytes;
         while !bytes.is_empty() {
             bytes = match self.layout {
@@ -243,7 +257,7 @@ impl Joint {
     }
 
     /// Ends a byte stream, whose last packets have fewer behind them than confirm a layout.
-    pub fn end(&mut self, mut each: impl FnMut(&Packet)) {
+    pub fn end(&mut self, mut each: impl FnMut(u64, &Packet)) {
         while self.layout.is_none() && !self.rest.is_empty() {
             let rest = std::mem::take(&mut self.rest);
             let mut bytes = self.search(&rest, true);
@@ -261,7 +275,7 @@ impl Joint {
     /// Handles bytes of the present layout.
     ///
     /// It returns those from the first packet without sync byte on.
-    fn locked<'a>(&mut self, bytes: &'a [u8], each: &mut impl FnMut(&Packet)) -> &'a [u8] {
+    fn locked<'a>(&mut self, bytes: &'a [u8], each: &mut impl FnMut(u64, &Packet)) -> &'a [u8] {
         let Some(layout) = self.layout else { return bytes };
         let between = layout.stride - PACKET_LEN;
         let mut bytes = bytes;
@@ -275,7 +289,7 @@ impl Joint {
             }
             match bytes.first_chunk::<PACKET_LEN>().filter(|_| self.rest.is_empty()) {
                 Some(packet) => {
-                    each(packet);
+                    each(std::mem::take(&mut self.missing), packet);
                     (self.gap, bytes) = (between, &bytes[PACKET_LEN..]);
                 }
                 None => {
@@ -283,7 +297,7 @@ impl Joint {
                     self.rest.extend_from_slice(part);
                     bytes = behind;
                     if let Some(packet) = self.rest.first_chunk() {
-                        each(packet);
+                        each(std::mem::take(&mut self.missing), packet);
                         self.rest.clear();
                         self.gap = between;
                     }
@@ -340,12 +354,14 @@ impl Joint {
         let distance = since + at;
         let is_in_place = before == layout && distance.is_multiple_of(layout.stride);
         let damaged = if is_in_place { distance / layout.stride } else { 0 };
+        // A byte too many or too few does not make a packet.
+        self.missing += ((distance + layout.stride / 2) / layout.stride) as u64;
         self.faults.sync_bytes += damaged as u64;
         self.faults.losses += u64::from(damaged != 1);
     }
 
     /// Searches the bytes that wait with more of those that come.
-    fn search_rest<'a>(&mut self, bytes: &'a [u8], each: &mut impl FnMut(&Packet)) -> &'a [u8] {
+    fn search_rest<'a>(&mut self, bytes: &'a [u8], each: &mut impl FnMut(u64, &Packet)) -> &'a [u8] {
         let (more, behind) = bytes.split_at(bytes.len().min(PROBED));
         let rest = [&std::mem::take(&mut self.rest)[..], more].concat();
         let mut found = self.search(&rest, false);

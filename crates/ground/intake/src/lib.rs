@@ -9,13 +9,17 @@
 //! *Does not do*: descramble; put datagrams in order.
 
 mod account;
+mod content;
 mod duplicates;
+mod hitless;
 mod joint;
 mod kept;
 mod link;
 mod offload;
+mod packet;
 mod packets;
 mod refusal;
+mod rohc;
 mod select;
 mod stream;
 mod streams;
@@ -23,10 +27,13 @@ mod streams;
 mod tests;
 
 pub use account::{Account, Reason, Repair, Tally};
+pub use hitless::Leg;
 pub use joint::{Joint, Layout, SyncFaults};
 pub use link::Link;
-pub use packets::{Packet, Packets, Wanted};
+pub use packet::{Packet, Wanted};
+pub use packets::Packets;
 pub use refusal::{EachLeftOut, LeftOut, Refusal};
+pub use rohc::{Received, Receiver, Unit as RohcUnit};
 pub use select::{Interface, Select};
 pub use stream::StreamId;
 pub use streams::{MAX_PENDING, MAX_STREAMS, Sink, StreamEntry, Streams, Unit};

@@ -1,12 +1,11 @@
 //! Packets of captures: IP of any link type, ROHC, frames of PPP and Ethernet.
 
-use std::time::Duration;
-
 use bentpipe_hc as hc;
+use bentpipe_rohc::DecompressorConfig;
 use bentpipe_wire::ethernet::EtherType;
 use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::link::{self, Ppp};
-use bentpipe_wire::pcap::{LinkType, Reader, Record};
+use bentpipe_wire::pcap::{Damaged, LinkType, Reader, Record};
 use bentpipe_wire::rohc::pdcp::{Pdu, SnLen};
 use bentpipe_wire::rohc::ppp as ncp;
 use bentpipe_wire::{Error, Kind, rtp, udp};
@@ -15,60 +14,8 @@ use crate::duplicates::Duplicates;
 use crate::kept::{Fragments, GivenUp, Kept};
 use crate::offload::{ip_len, is_segment, with_length, without_checksum};
 use crate::refusal::{EachLeftOut, Refusal, copied, ethertype, incomplete};
-use crate::{Account, LeftOut, Link, Reason, Repair, Select, StreamId};
-
-/// IP or ROHC packet, as far as the capture kept it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Packet<'a> {
-    /// Number of its record in the file, from 1. That of the last fragment.
-    pub number: u64,
-    /// Link of its record.
-    pub link: Link,
-    /// Time of its record, nanoseconds since 1970.
-    pub time_ns: u64,
-    /// Length in bytes, of which `bytes` may be fewer.
-    pub len: usize,
-    /// Bytes that the capture kept.
-    pub bytes: &'a [u8],
-    /// Protocol field of PPP, 0 where none is read.
-    pub protocol: u16,
-}
-
-impl Packet<'_> {
-    /// Returns the time for a compressor or decompressor.
-    pub fn at(&self) -> Duration {
-        Duration::from_nanos(self.time_ns)
-    }
-
-    /// Returns `true` if bytes at the end are missing.
-    pub fn is_cut(&self) -> bool {
-        self.bytes.len() < self.len
-    }
-}
-
-/// Kind of packet that a capture is read for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
-    /// IP packets, of any link layer.
-    Ip,
-    /// IP packets, of any link layer, with their fragments put together.
-    Datagrams,
-    /// Every record of a raw IP capture, and the IP packets of any link layer. Copies are kept.
-    Network,
-    /// The packets of [`Wanted::Network`], without copies.
-    Distinct,
-    /// ROHC packets, whole records of linktype USER0, or in frames of PPP (RFC 3241).
-    Rohc {
-        /// Enables large CIDs. PPP has a protocol number for either size.
-        has_large_cids: bool,
-        /// Records of linktype USER0 are PDUs of PDCP, with sequence numbers of this length.
-        pdcp: Option<SnLen>,
-    },
-    /// Frames of PPP with IP, or headers compressed before ROHC (RFC 1332, 3544).
-    Schemes,
-    /// Ethernet frames.
-    Ethernet,
-}
+use crate::rohc::Restoration;
+use crate::{Account, LeftOut, Link, Packet, Reason, Repair, Select, StreamId, Wanted};
 
 /// Packet, and its bytes if their length was repaired.
 type Found<'a> = (Packet<'a>, Option<Vec<u8>>);
@@ -83,6 +30,7 @@ pub struct Packets {
     duplicates: Duplicates,
     /// Packet whose header was repaired, or that was put together.
     repaired: Vec<u8>,
+    rohc: Option<Box<Restoration>>,
 }
 
 impl Packets {
@@ -90,7 +38,14 @@ impl Packets {
     pub fn new(wanted: Wanted, select: Select) -> Packets {
         let (account, fragments, duplicates) =
             (Account::default(), Fragments::default(), Duplicates::default());
-        Packets { wanted, select, account, fragments, duplicates, repaired: Vec::new() }
+        Packets { wanted, select, account, fragments, duplicates, repaired: Vec::new(), rohc: None }
+    }
+
+    /// Creates an intake of ROHC packets, whose IP packets are restored and selected.
+    pub fn restoring(config: DecompressorConfig, select: Select) -> Packets {
+        let (rohc, of_records) = Restoration::new(config, select);
+        let packets = Packets::new(rohc.wanted(), of_records);
+        Packets { rohc: Some(Box::new(rohc)), ..packets }
     }
 
     /// Returns the account of what was read.
@@ -98,10 +53,20 @@ impl Packets {
         &self.account
     }
 
+    /// Returns the kind of packet that records are read for.
+    pub fn wanted(&self) -> Wanted {
+        self.wanted
+    }
+
     /// Records that the file ends within the next record, or has a `damage` there.
     pub fn cut(&mut self, damage: Option<String>) {
         self.account.cut_in = Some(self.account.read.records + 1);
         self.account.damage = damage;
+    }
+
+    /// Records that blocks of the file are damaged.
+    pub fn damaged(&mut self, damaged: Option<Damaged>) {
+        self.account.damaged = damaged;
     }
 
     /// Returns the packet of a record, or that its fragment completes.
@@ -114,6 +79,25 @@ impl Packets {
     /// `wants` returns the reason for which it does not, such as content "that is not TCP". `left_out` gets the records that are
     /// left out. These have none, nor has a fragment that waits for others.
     pub fn take_if<'a>(
+        &'a mut self,
+        record: &Record<'a>,
+        wants: impl FnOnce(&Packet<'_>) -> Result<(), Refusal>,
+        left_out: &mut EachLeftOut<'_>,
+    ) -> Option<Packet<'a>> {
+        let Some(mut rohc) = self.rohc.take() else { return self.take_plain(record, wants, left_out) };
+        let mut len = 0;
+        let wants = |packet: &Packet<'_>| {
+            len = rohc.restore(packet)?;
+            wants(&Packet { len, bytes: rohc.ip(), ..*packet })
+        };
+        let taken = self.take_plain(record, wants, left_out);
+        let taken =
+            taken.map(|Packet { number, link, time_ns, protocol, .. }| (number, link, time_ns, protocol));
+        let bytes = self.rohc.insert(rohc).ip();
+        taken.map(|(number, link, time_ns, protocol)| Packet { number, link, time_ns, len, bytes, protocol })
+    }
+
+    fn take_plain<'a>(
         &'a mut self,
         record: &Record<'a>,
         wants: impl FnOnce(&Packet<'_>) -> Result<(), Refusal>,
@@ -150,6 +134,10 @@ impl Packets {
             if let Ok(packet) = packet_in(&record, self.wanted, 0) {
                 let packet = Packet { link: Link::of(&record), ..packet };
                 let repaired = self.with_length(&packet);
+                let seen = Packet { bytes: repaired.as_deref().unwrap_or(packet.bytes), ..packet };
+                if !self.admits(&record, &seen) {
+                    continue;
+                }
                 self.is_copy(&record, &packet, repaired.as_deref());
             }
         }
@@ -303,7 +291,7 @@ fn whole<'a>(record: &Record<'a>, number: u64) -> Packet<'a> {
     }
 }
 
-fn packet_in<'a>(record: &Record<'a>, wanted: Wanted, number: u64) -> Result<Packet<'a>, Refusal> {
+pub(crate) fn packet_in<'a>(record: &Record<'a>, wanted: Wanted, number: u64) -> Result<Packet<'a>, Refusal> {
     match wanted {
         Wanted::Rohc { pdcp: Some(sn_len), .. } if record.link_type == LinkType::USER0 => {
             rohc_in_pdcp(record, sn_len, number)

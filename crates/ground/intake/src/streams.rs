@@ -3,19 +3,23 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
 
+use bentpipe_rohc::DecompressorConfig;
 use bentpipe_wire::bbframe::{self, ADAPTATION_LEN, Deframer};
-use bentpipe_wire::ethernet::EtherType;
-use bentpipe_wire::ip::{self, Protocol};
-use bentpipe_wire::pcap::{LinkType, Options, Reader, Record};
+use bentpipe_wire::link;
+use bentpipe_wire::pcap::{Damaged, LinkType, Options, Reader, Record};
 use bentpipe_wire::rtp::{self, Numbers, Place};
 use bentpipe_wire::ts::{PACKET_LEN, RTP_PAYLOAD_TYPE, SYNC};
-use bentpipe_wire::{Kind, link, udp};
 
+use crate::content::{Content, content, repaired, restored};
 use crate::duplicates::Duplicates;
+use crate::hitless::Merged;
 use crate::kept::{Fragments, GivenUp, Kept};
-use crate::offload::{ip_len, with_length};
-use crate::refusal::{Refusal, copied, ethertype, incomplete};
+use crate::offload::ip_len;
+use crate::refusal::{Refusal, copied, incomplete};
+use crate::rohc::Restoration;
 use crate::{Account, Joint, Layout, LeftOut, Link, Reason, Repair, Select, StreamId, SyncFaults};
+
+mod legs;
 
 /// Most streams that are kept apart.
 pub const MAX_STREAMS: usize = 1000;
@@ -35,6 +39,10 @@ pub enum Unit<'a> {
     Ts(&'a [u8; PACKET_LEN]),
     /// A baseband frame.
     Frame(&'a [u8]),
+    /// TS packets that are missing in front of the next one.
+    ///
+    /// The places of sync bytes or the numbers of RTP show them.
+    Missing(u64),
 }
 
 /// Receiver of what was taken in.
@@ -100,13 +108,6 @@ enum Origin<'a> {
     Kept(Vec<Kept>),
 }
 
-/// Datagram within a record.
-enum Content<'a> {
-    Datagram(StreamId, &'a [u8]),
-    /// IP packet that is a fragment.
-    Fragment(&'a [u8]),
-}
-
 /// Intake of transport streams and baseband frames.
 #[derive(Debug, Default)]
 pub struct Streams {
@@ -120,12 +121,21 @@ pub struct Streams {
     framed: HashSet<StreamId>,
     fragments: Fragments,
     duplicates: Duplicates,
+    rohc: Option<Box<Restoration>>,
+    /// Streams of several legs, if legs are merged.
+    merged: Option<Vec<Merged>>,
 }
 
 impl Streams {
     /// Creates an intake of the selected streams.
     pub fn new(select: Select) -> Streams {
         Streams { select, ..Streams::default() }
+    }
+
+    /// Creates an intake of the selected streams in the IP packets that ROHC packets have.
+    pub fn restoring(config: DecompressorConfig, select: Select) -> Streams {
+        let (rohc, _) = Restoration::new(config, select.clone());
+        Streams { rohc: Some(Box::new(rohc)), ..Streams::new(select) }
     }
 
     /// Returns the streams that were found, in the order of their first packets.
@@ -144,12 +154,29 @@ impl Streams {
         self.account.damage = damage;
     }
 
+    /// Records that blocks of the file are damaged.
+    pub fn damaged(&mut self, damaged: Option<Damaged>) {
+        self.account.damaged = damaged;
+    }
+
     /// Handles a record of a capture.
     pub fn record<S: Sink>(&mut self, record: &Record<'_>, sink: &mut S) {
         let number = self.account.read_record(record.bytes.len());
         let (origin, link) = (Origin::Record(number, record), Link::of(record));
         if !self.select.admits_record(record, &link) {
             return self.refuse(origin, self.not_selected(), sink);
+        }
+        if let Some(mut rohc) = self.rohc.take() {
+            match restored(&mut rohc, record, number) {
+                Ok(len) => {
+                    let bytes = rohc.ip();
+                    let view = Record { link_type: LinkType::RAW, original_len: len, bytes, ..*record };
+                    self.packet(&view, link, origin, sink);
+                }
+                Err(refusal) => self.refuse(origin, refusal, sink),
+            }
+            self.rohc = Some(rohc);
+            return;
         }
         if record.link_type == LinkType::MPEG_2_TS {
             let id = StreamId { link, ..StreamId::default() };
@@ -164,11 +191,24 @@ impl Streams {
             }
             None => *record,
         };
-        match content(&view, link) {
-            Ok(_) if self.is_copy(&view, link) => self.refuse(origin, copied(), sink),
-            Ok(Content::Datagram(id, bytes)) => self.datagram(id, bytes, record.time_ns, origin, sink),
-            Ok(Content::Fragment(packet)) => self.fragment(number, link, record, packet, sink),
-            Err(refusal) => self.refuse(origin, refusal, sink),
+        self.packet(&view, link, origin, sink);
+    }
+
+    /// Handles the IP packet of a record.
+    fn packet<S: Sink>(&mut self, view: &Record<'_>, link: Link, origin: Origin<'_>, sink: &mut S) {
+        match (content(view, link), origin) {
+            (Ok(_), origin) if self.merged.is_none() && self.is_copy(view, link) => {
+                self.refuse(origin, copied(), sink)
+            }
+            (Ok(Content::Datagram(id, bytes)), origin) => {
+                self.datagram(id, bytes, view.time_ns, origin, sink)
+            }
+            (Ok(Content::Fragment(packet)), Origin::Record(number, record)) => {
+                self.fragment(number, link, record, packet, sink);
+            }
+            // What waits has been put together.
+            (Ok(Content::Fragment(_)), origin) => self.refuse(origin, incomplete(), sink),
+            (Err(refusal), origin) => self.refuse(origin, refusal, sink),
         }
     }
 
@@ -182,8 +222,14 @@ impl Streams {
     /// Learns which streams are mirrored, from the start of a capture.
     pub fn learn(&mut self, start: &[u8]) {
         let Ok(mut reader) = Reader::new(start) else { return };
+        if self.rohc.is_some() {
+            return;
+        }
         while let Ok(Some(record)) = reader.next_record() {
-            self.is_copy(&record, Link::of(&record));
+            let link = Link::of(&record);
+            if self.select.admits_record(&record, &link) {
+                self.is_copy(&record, link);
+            }
         }
         self.duplicates.begin();
     }
@@ -208,9 +254,9 @@ impl Streams {
         self.account.read_bytes(bytes.len());
         let place = self.bare();
         let State { entry, joint, .. } = &mut self.states[place];
-        joint.bytes(bytes, |packet| {
+        joint.bytes(bytes, |missing, packet| {
             entry.packets += 1;
-            sink.unit(place, None, Unit::Ts(packet));
+            pass(sink, place, None, missing, packet);
         });
     }
 
@@ -225,6 +271,9 @@ impl Streams {
     /// Ends the input: what waits is used or left out.
     pub fn finish<S: Sink>(&mut self, sink: &mut S) {
         self.give_up_fragments(sink);
+        for at in 0..self.merged.as_ref().map_or(0, Vec::len) {
+            self.release(at, None, true, sink);
+        }
         for pending in std::mem::take(&mut self.pending) {
             self.refuse(Origin::Kept(pending.held), no_packets(), sink);
         }
@@ -239,9 +288,9 @@ impl Streams {
 
     fn finish_bytes<S: Sink>(&mut self, sink: &mut S) {
         let State { entry, joint, .. } = &mut self.states[0];
-        joint.end(|packet| {
+        joint.end(|missing, packet| {
             entry.packets += 1;
-            sink.unit(0, None, Unit::Ts(packet));
+            pass(sink, 0, None, missing, packet);
         });
         let outside = if entry.packets == 0 { self.account.read.bytes } else { joint.outside() };
         self.account.leave_out_bytes(Reason::Outside, "bytes outside packets", outside, 0);
@@ -291,7 +340,10 @@ impl Streams {
         let whole =
             Record { link_type: LinkType::RAW, original_len: packet.len(), bytes: &packet, ..*record };
         match content(&whole, link) {
-            Ok(_) if self.duplicates.is_copy_of_fragments(&packet, record.time_ns, link) => {
+            Ok(_)
+                if self.merged.is_none()
+                    && self.duplicates.is_copy_of_fragments(&packet, record.time_ns, link) =>
+            {
                 self.refuse(Origin::Kept(all), copied(), sink);
             }
             Ok(Content::Datagram(id, bytes)) => {
@@ -391,7 +443,9 @@ impl Streams {
 
     /// Returns `true` if what may be RTP is not a piece of a plain stream.
     fn is_rtp(&mut self, id: &StreamId, packet: &Rtp<'_>, bytes: &[u8]) -> bool {
-        if self.place(&StreamId { ssrc: Some(packet.ssrc), ..*id }).is_some() {
+        let of_sender = StreamId { ssrc: Some(packet.ssrc), ..*id };
+        let is_leg = || self.merged.iter().flatten().any(|of| of.has_leg(&of_sender));
+        if is_leg() || self.place(&of_sender).is_some() {
             return true;
         }
         if self.place(id).is_some_and(|place| self.states[place].joint.goes_on(bytes)) {
@@ -426,9 +480,9 @@ impl Streams {
     /// Returns `true` if a datagram is one of the stream, whose packets are passed on.
     fn pieces<S: Sink>(&mut self, place: usize, bytes: &[u8], time_ns: Option<u64>, sink: &mut S) -> bool {
         let State { entry, joint, .. } = &mut self.states[place];
-        let is_used = joint.datagram(bytes, |packet| {
+        let is_used = joint.datagram(bytes, |missing, packet| {
             entry.packets += 1;
-            sink.unit(place, time_ns, Unit::Ts(packet));
+            pass(sink, place, time_ns, missing, packet);
         });
         entry.datagrams += u64::from(is_used);
         is_used
@@ -480,6 +534,9 @@ impl Streams {
         if !self.select.admits_sender(&id) {
             return self.refuse(origin, self.not_selected(), sink);
         }
+        if self.merged.is_some() {
+            return self.leg(id, packet, time_ns, origin, sink);
+        }
         let Some(place) = self.place(&id).or_else(|| self.begin(id)) else {
             return self.refuse(origin, too_many(), sink);
         };
@@ -505,7 +562,7 @@ impl Streams {
             Place::Ahead(0) | Place::Restart => {}
             Place::Ahead(missing) => {
                 entry.missing += u64::from(missing);
-                joint.lose();
+                joint.miss(u64::from(missing));
             }
             Place::Late(_) => {
                 entry.missing = entry.missing.saturating_sub(1);
@@ -536,7 +593,7 @@ impl Streams {
         let (time_ns, mut packets) = (record.time_ns, Vec::new());
         let Pending { joint, held, .. } = &mut self.pending[at];
         held.push(Kept::new(*number, record));
-        joint.bytes(bytes, |packet| packets.push(*packet));
+        joint.bytes(bytes, |_, packet| packets.push(*packet));
         if !packets.is_empty() {
             return self.promote(at, &packets, time_ns, sink);
         }
@@ -584,6 +641,14 @@ impl Streams {
     }
 }
 
+/// Passes a packet on, behind the number of those that are missing.
+fn pass<S: Sink>(sink: &mut S, place: usize, time_ns: Option<u64>, missing: u64, packet: &[u8; PACKET_LEN]) {
+    if missing > 0 {
+        sink.unit(place, time_ns, Unit::Missing(missing));
+    }
+    sink.unit(place, time_ns, Unit::Ts(packet));
+}
+
 fn no_packets() -> Refusal {
     (Reason::Content, "of UDP without TS packets".into())
 }
@@ -611,67 +676,4 @@ fn rtp_of(bytes: &[u8]) -> Option<Rtp<'_>> {
     let payload = &bytes[packet.header_len()..bytes.len() - packet.padding_len()];
     let (ssrc, seq, payload_type) = (packet.ssrc(), packet.seq(), packet.payload_type());
     (!is_rtcp).then_some(Rtp { ssrc, seq, payload_type, payload })
-}
-
-/// Returns the datagram or fragment in a record.
-fn content<'a>(record: &Record<'a>, on: Link) -> Result<Content<'a>, Refusal> {
-    let network = link::network(record.link_type, record.bytes).map_err(|error| match error.kind {
-        Kind::Unsupported("link type") => {
-            (Reason::LinkType, format!("of link type {}", record.link_type.0).into())
-        }
-        Kind::Unsupported(_) => (Reason::Protocol, format!("without IP: {error}").into()),
-        _ => broken(record, "frames"),
-    })?;
-    if !matches!(network.ethertype, EtherType::IPV4 | EtherType::IPV6) {
-        return Err((Reason::Protocol, ethertype(network.ethertype).into()));
-    }
-    let packet = ip::Packet::new_checked(network.bytes).map_err(|_| broken(record, "IP packets"))?;
-    let upper = packet.upper().map_err(|_| broken(record, "IP packets"))?;
-    if upper.is_fragment {
-        return Ok(Content::Fragment(network.bytes));
-    }
-    if upper.protocol != Protocol::UDP {
-        return Err((Reason::Protocol, format!("of {}", name_of(upper.protocol)).into()));
-    }
-    let datagram = &network.bytes[upper.offset..upper.offset + upper.bytes.len()];
-    let [a, b, c, d, high, low, _, _, payload @ ..] = datagram else {
-        return Err(broken(record, "UDP datagrams"));
-    };
-    // Offload leaves 0 in datagrams that are cut into several behind the capture.
-    let payload = match usize::from(u16::from_be_bytes([*high, *low])) {
-        0 => payload,
-        len => len
-            .checked_sub(udp::HEADER_LEN)
-            .and_then(|len| payload.get(..len))
-            .ok_or_else(|| broken(record, "UDP datagrams"))?,
-    };
-    let port = |high: &u8, low: &u8| u16::from_be_bytes([*high, *low]);
-    let from = SocketAddr::new(packet.src(), port(a, b));
-    let to = SocketAddr::new(packet.dst(), port(c, d));
-    let id = StreamId { link: on, ends: Some((from, to)), ..StreamId::default() };
-    Ok(Content::Datagram(id, payload))
-}
-
-/// Returns the IP packet of a record without a length in its header, with it.
-fn repaired(record: &Record<'_>) -> Option<Vec<u8>> {
-    let network = link::network(record.link_type, record.bytes).ok()?;
-    with_length(network.bytes, record.original_len - network.offset)
-}
-
-/// Returns the reason of a record whose header cannot be read.
-fn broken(record: &Record<'_>, what: &str) -> Refusal {
-    match record.is_cut() {
-        true => (Reason::Cut, format!("of {what} that the capture cut").into()),
-        false => (Reason::Malformed, format!("of malformed {what}").into()),
-    }
-}
-
-fn name_of(protocol: Protocol) -> String {
-    match protocol.0 {
-        1 => "ICMP".to_owned(),
-        2 => "IGMP".to_owned(),
-        6 => "TCP".to_owned(),
-        58 => "ICMPv6".to_owned(),
-        other => format!("IP protocol {other}"),
-    }
 }

@@ -10,6 +10,9 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod copies;
+mod legs;
+
 type Packet = [u8; PACKET_LEN];
 
 /// Packets with their number in them, and few bytes that look like a sync byte.
@@ -28,6 +31,8 @@ struct Taken {
     /// Second byte of each packet by stream.
     packets: Vec<Vec<u8>>,
     frames: usize,
+    /// Packets missing by sync bytes or the numbers of RTP.
+    missing: u64,
     left_out: Vec<(u64, Reason, String)>,
 }
 
@@ -37,6 +42,7 @@ impl Sink for Taken {
         match unit {
             Unit::Ts(packet) => self.packets[stream].push(packet[1]),
             Unit::Frame(_) => self.frames += 1,
+            Unit::Missing(packets) => self.missing += packets,
         }
     }
 
@@ -203,127 +209,6 @@ fn taken_at(records: &[(u64, Vec<u8>)]) -> (Taken, Streams) {
     streams.finish(&mut taken);
     closes(&streams);
     (taken, streams)
-}
-
-#[test]
-fn copies_of_a_mirrored_port_are_left_out() {
-    let stream = packets(70).concat();
-    let pieces = || stream.chunks(1316).zip(0..);
-    let twice = |(piece, n): (&[u8], u16)| {
-        let (at_us, n) = (u64::from(n) * 7000, n % 4);
-        [(at_us, untagged(&identified(n, 64, piece))), (at_us + 10, tagged(5, &identified(n, 63, piece)))]
-    };
-    let (taken, streams) = taken_at(&pieces().flat_map(twice).collect::<Vec<_>>());
-    assert_eq!(taken.packets, [(0..70).collect::<Vec<u8>>()]);
-    assert_eq!((streams.account().duplicated(), streams.account().has_damage()), (10, false));
-    // Every fragment twice, and nothing is missing.
-    let all: Vec<_> = pieces()
-        .flat_map(|(piece, n)| {
-            fragments::split_at_source(&datagram(piece), 600, n.into()).expect("fragments")
-        })
-        .zip(0..)
-        .flat_map(|(fragment, n)| [(n * 1000, untagged(&fragment)), (n * 1000 + 400, untagged(&fragment))])
-        .collect();
-    let (fragments, streams) = taken_at(&all);
-    assert_eq!(fragments.packets, [(0..70).collect::<Vec<u8>>()]);
-    let account = streams.account();
-    assert_eq!((account.duplicated(), account.has_damage()), (all.len() as u64 / 2, false), "{account}");
-}
-
-/// Packets `late_us` behind one another with `copy` of each, `every_us` apart.
-fn mirrored(
-    packets: &[Vec<u8>],
-    [every_us, late_us]: [u64; 2],
-    copy: impl Fn(&[u8]) -> Vec<u8>,
-) -> Vec<(u64, Vec<u8>)> {
-    let twice = |(packet, n): (&Vec<u8>, u64)| {
-        [(n * every_us, untagged(packet)), (n * every_us + late_us, copy(packet))]
-    };
-    let mut all: Vec<_> = packets.iter().zip(0..).flat_map(twice).collect();
-    all.sort_by_key(|(at, _)| *at);
-    all
-}
-
-#[test]
-fn the_stream_decides_whether_a_repeated_content_is_a_copy() {
-    // A few packets of a programme among NULL packets, without an identification.
-    let null = [0x47, 0x1f, 0xff, 0x10].repeat(47);
-    let payload = |n: u16| if n.is_multiple_of(8) { [&[n as u8], &null[1..]].concat() } else { null.clone() };
-    let stuffed: Vec<Vec<u8>> = (0..400).map(|n| datagram(&payload(n))).collect();
-    let constant = vec![datagram(&[9; 172]); 400];
-    let once = |all: &[Vec<u8>], every_us: u64| -> Vec<(u64, Vec<u8>)> {
-        all.iter().zip(0..).map(|(packet, n)| (n * every_us, untagged(packet))).collect()
-    };
-    for every_us in [1, 10, 100, 210, 1000, 5000, 20_000] {
-        for packets in [&stuffed, &constant] {
-            assert_eq!(distinct(&once(packets, every_us)), [400, 0], "{every_us}");
-        }
-    }
-    // Bursts of five are none of a mirror.
-    let burst = |(packet, n): (&Vec<u8>, u64)| (n / 5 * 5000 + n % 5 * 20, untagged(packet));
-    assert_eq!(distinct(&stuffed.iter().zip(0..).map(burst).collect::<Vec<_>>()), [400, 0]);
-    let hop = |packet: &[u8]| {
-        let mut packet = packet.to_vec();
-        packet[8] -= 1;
-        ipv4::Packet::new_unchecked(&mut packet[..]).fill_checksum();
-        untagged(&packet)
-    };
-    let unfilled = |packet: &[u8]| {
-        let mut packet = packet.to_vec();
-        packet[26..28].copy_from_slice(&[0x12, 0x34]);
-        untagged(&packet)
-    };
-    for packets in [&stuffed, &constant] {
-        for (every_us, late_us) in [(210, 10), (1000, 100), (5000, 700), (20_000, 10), (20_000, 990)] {
-            let times = [every_us, late_us];
-            assert_eq!(distinct(&mirrored(packets, times, untagged)), [400, 400], "{times:?}");
-            assert_eq!(distinct(&mirrored(packets, times, unfilled)), [400, 400], "{times:?}");
-            assert_eq!(distinct(&mirrored(packets, times, |packet| tagged(5, packet)))[0], {
-                if late_us > 500 { 800 } else { 400 }
-            });
-        }
-        assert_eq!(distinct(&mirrored(packets, [5000, 1500], hop)), [400, 400]);
-    }
-    // Copies behind a satellite link.
-    let numbered: Vec<Vec<u8>> = (0..200_u8).map(|n| datagram(&[&[n][..], &[7; 300]].concat())).collect();
-    assert_eq!(distinct(&mirrored(&numbered, [7000, 270_001], hop)), [200, 200]);
-    assert_eq!(distinct(&mirrored(&numbered, [7000, 270_001], untagged)), [400, 0]);
-}
-
-#[test]
-fn packets_that_stay_apart_by_their_identification_have_copies_in_any_number() {
-    let packet = |n: u16| identified(n + 1, 64, &[7; 300]);
-    let some = |n: u16| {
-        let copies = if n.is_multiple_of(3) { 2 } else { 1 };
-        (0..copies).map(move |copy| (u64::from(n) * 7000 + copy * 10, untagged(&packet(n))))
-    };
-    assert_eq!(distinct(&(0..90).flat_map(some).collect::<Vec<_>>()), [90, 30]);
-    let thrice = |n: u16| (0..3).map(move |copy| (u64::from(n) * 7000 + copy * 10, untagged(&packet(n))));
-    assert_eq!(distinct(&(0..90).flat_map(thrice).collect::<Vec<_>>()), [90, 180]);
-    // A sender that does not count repeats itself.
-    let constant: Vec<_> = (0..90).map(|n| (n * 10, untagged(&packet(1)))).collect();
-    assert_eq!(distinct(&constant), [90, 0]);
-}
-
-#[test]
-fn a_fragment_that_comes_again_behind_its_datagram_is_a_copy() {
-    let fragments = |ident: u16| {
-        let datagram = identified(ident, 64, &[5; 400]);
-        bentpipe_wire::ip::fragments::split_at_source(&datagram, 200, u32::from(ident)).expect("fragments")
-    };
-    let mut records: Vec<Vec<u8>> = (1..9).flat_map(fragments).collect();
-    let first = records[0].clone();
-    let last = fragments(9).remove(0);
-    records.insert(records.len() / 2, first);
-    records.push(last);
-    let at = |(n, packet): (u64, Vec<u8>)| (20_000 * n, untagged(&packet));
-    let records: Vec<(u64, Vec<u8>)> = (0..).zip(records).map(at).collect();
-    let (_, streams) = taken_at(&records);
-    let count = |reason: Reason| -> u64 {
-        let of = streams.account().left_out().filter(|(found, ..)| *found == reason);
-        of.map(|(.., tally)| tally.records).sum()
-    };
-    assert_eq!((count(Reason::Duplicate), count(Reason::Fragment)), (1, 1), "{}", streams.account());
 }
 
 #[test]
@@ -625,6 +510,28 @@ fn a_fragment_that_comes_again_and_again_takes_bounded_memory() {
     closes(&streams);
     assert!((8_000..1 << 14).contains(&most), "{most}");
     assert_eq!(streams.account().left_out_sum().records, 40_000);
+}
+
+#[test]
+fn packets_that_are_missing_have_their_places() {
+    let stream = packets(100).concat();
+    let of = |bytes: &[u8]| {
+        let (mut taken, mut streams) = (Taken::default(), Streams::default());
+        streams.bytes(bytes, &mut taken);
+        streams.finish(&mut taken);
+        let SyncFaults { sync_bytes, losses } = streams.entry(0).expect("a stream").faults;
+        (taken.packets[0].len() as u64, taken.missing, [sync_bytes, losses])
+    };
+    assert_eq!(of(&[&stream[..1900], &[9], &stream[1900..]].concat()), (100, 0, [0, 1]));
+    assert_eq!(of(&[&stream[..1880], &[9], &stream[1880..]].concat()), (100, 0, [0, 1]));
+    assert_eq!(of(&[&stream[..1900], &stream[1901..]].concat()), (99, 1, [0, 1]));
+    for apart in [2, 3, 4] {
+        let mut damaged = stream.clone();
+        damaged.chunks_mut(PACKET_LEN).skip(10).step_by(apart).take(20).for_each(|packet| packet[0] = 0);
+        assert_eq!(of(&damaged), (80, 20, [20, 0]), "{apart}");
+    }
+    let lost = [1, 2, 5, 6].map(|seq| datagram(&rtp(33, seq, &stream[..1316])));
+    assert_eq!(taken(&lost).0.missing, 14);
 }
 
 #[test]

@@ -335,7 +335,11 @@ impl Default for Rohc {
 }
 
 impl Rohc {
-    fn check(&self) -> Result<(), InvalidConfig> {
+    /// Checks the values.
+    ///
+    /// # Errors
+    /// Returns an error that names the key with an invalid value.
+    pub fn check(&self) -> Result<(), InvalidConfig> {
         let most = match self.cid {
             Cid::Small => 16,
             Cid::Large => 16_384,

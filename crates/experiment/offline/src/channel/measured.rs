@@ -13,7 +13,7 @@ use bentpipe_net::channel::loss::{Sequence, SequenceField};
 use bentpipe_paths::read_at_most;
 use bentpipe_record::write_whole;
 use bentpipe_wire::ip::{self, Protocol};
-use bentpipe_wire::pcap::is_capture;
+use bentpipe_wire::pcap;
 use bentpipe_wire::rtp::{Numbers, Place};
 use bentpipe_wire::udp;
 use indexmap::IndexMap;
@@ -26,7 +26,7 @@ use crate::{Error, Intake, Session};
 pub(crate) fn trace(path: &Path) -> Result<Trace, String> {
     let said = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
     let bytes = read_at_most(path, traces::MAX_BYTES).map_err(|error| said(&error))?;
-    if bytes.first_chunk().is_some_and(|start| is_capture(*start)) {
+    if pcap::Reader::new(&bytes[..]).is_ok() {
         return Err(said(&"a capture: expected a trace, or --sequence to say where its numbers are"));
     }
     Trace::parse(&bytes).map_err(|error| said(&error))

@@ -7,7 +7,7 @@ use bentpipe_rohc::{
 
 use super::Reservation;
 use crate::capture::Packet;
-pub(crate) use crate::receiver::{Received, Receiver, Unit};
+pub(crate) use bentpipe_intake::{Received, Receiver, RohcUnit as Unit};
 
 /// Length in bytes of what guards a reassembled unit (RFC 3095 5.2.5).
 const CRC32_LEN: usize = 4;

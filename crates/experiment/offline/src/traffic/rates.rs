@@ -1,6 +1,6 @@
 //! Rates of captures, transport streams and sources of scenarios.
 
-use std::io::Read;
+use std::io::{BufReader, Read};
 use std::path::Path;
 
 use bentpipe_intake::Account;
@@ -49,7 +49,7 @@ fn is_capture(path: &Path) -> Result<bool, Error> {
     let mut start = Vec::new();
     open(path).map_err(failed)?.take(START_LEN).read_to_end(&mut start).map_err(failed)?;
     check_plain(path, &start)?;
-    Ok(start.first_chunk().is_some_and(|magic| pcap::is_capture(*magic)))
+    Ok(pcap::Reader::new(BufReader::new(open(path).map_err(failed)?)).is_ok())
 }
 
 fn too_many(path: &Path) -> Error {

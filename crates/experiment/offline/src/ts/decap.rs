@@ -141,6 +141,7 @@ impl Reader {
                 }
             }
             Unit::Ts(bytes) => packet(pids, now, bytes, sink),
+            Unit::Missing(_) => {}
         }
         sink.failed.take().map_or(Ok(()), Err)
     }

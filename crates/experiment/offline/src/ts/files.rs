@@ -4,12 +4,12 @@ use std::cell;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use bentpipe_intake::{Layout, LeftOut, StreamEntry, Streams};
+use bentpipe_intake::{Layout, LeftOut, Leg, StreamEntry, Streams};
 use bentpipe_mpeg::stream::{MAX_LEN, TransportStream};
 use bentpipe_report::{Cell, Table};
 use bentpipe_wire::pcap::{LinkType, ReadError, Reader};
 use bentpipe_wire::ts::{self, PACKET_LEN, Packet as TsPacket};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub use bentpipe_intake::Unit;
 
@@ -43,6 +43,8 @@ pub struct Stream<'a> {
 pub struct Summary {
     /// Streams in the order of their first packets.
     pub entries: Vec<StreamEntry>,
+    /// Legs of each stream that is merged of several.
+    pub legs: Vec<Vec<Leg>>,
     /// Account as JSON.
     pub account: Value,
     /// Account in a line, behind the name of the input.
@@ -61,7 +63,7 @@ impl Summary {
         if let [one] = self.entries[..] {
             return Ok(one);
         }
-        let table = streams(&self.entries[..count.min(MAX_NAMED)]).to_text(false);
+        let table = streams(&self.entries[..count.min(MAX_NAMED)], &self.legs).to_text(false);
         let more =
             if count > MAX_NAMED { format!("\nand {} more", count - MAX_NAMED) } else { String::new() };
         let flags = "choose one by --src, --dst, --port, --ssrc, --isi, --vlan or --interface";
@@ -70,8 +72,46 @@ impl Summary {
     }
 }
 
-/// Lists the streams of an input.
-pub(super) fn streams(entries: &[StreamEntry]) -> Table {
+/// Names streams of RTP that may be legs of one.
+fn alike(entries: &[StreamEntry]) -> Option<String> {
+    let numbered = || entries.iter().zip(1..).filter(|(entry, _)| entry.id.ssrc.is_some());
+    let pairs = numbered().filter_map(|(entry, number)| {
+        let other = numbered().find(|(other, of)| *of > number && other.id.ssrc == entry.id.ssrc)?.1;
+        Some(format!("{number} and {other}"))
+    });
+    let named: Vec<String> = pairs.take(MAX_NAMED).collect();
+    let named = named.join(", ");
+    (!named.is_empty()).then(|| {
+        format!(
+            "streams {named} have the same SSRC: --2022-7 merges them if they are legs of one (ST 2022-7)"
+        )
+    })
+}
+
+/// Describes the legs of a stream, one in a line.
+pub(super) fn legs_text(entry: &StreamEntry, legs: &[Leg]) -> String {
+    let line = |Leg { id, datagrams, missing, differing }: &Leg| {
+        let other = if *differing > 0 { format!(", {differing} with other contents") } else { String::new() };
+        format!("  leg {id}: {datagrams} RTP packets, {missing} missing{other}\n")
+    };
+    let missing = entry.missing;
+    match legs {
+        [] => String::new(),
+        _ => {
+            legs.iter().map(line).collect::<String>()
+                + &format!("  missing on all legs: {missing} RTP packets\n")
+        }
+    }
+}
+
+/// Describes the legs of a stream as JSON.
+pub(super) fn legs_json(legs: &[Leg]) -> Value {
+    let leg = |Leg { id, datagrams, missing, differing }: &Leg| json!({ "name": id.to_string(), "datagrams": datagrams, "rtp_missing": missing, "differing": differing });
+    legs.iter().map(leg).collect()
+}
+
+/// Lists the streams of an input, each in front of its legs.
+pub(super) fn streams(entries: &[StreamEntry], legs: &[Vec<Leg>]) -> Table {
     let head = ["", "stream", "datagrams", "TS packets", "frames", "RTP missing", "bytes outside"];
     let row = |(number, entry): (usize, &StreamEntry)| {
         let counts = [entry.datagrams, entry.packets, entry.frames, entry.missing, entry.outside];
@@ -79,7 +119,16 @@ pub(super) fn streams(entries: &[StreamEntry]) -> Table {
         cells.extend(counts.map(|count| Cell::Number(count.to_string())));
         cells
     };
-    let rows = entries.iter().enumerate().map(row).collect();
+    let leg = |leg: &Leg| {
+        let counts =
+            [leg.datagrams.to_string(), String::new(), String::new(), leg.missing.to_string(), String::new()];
+        let mut cells = vec![Cell::Text(String::new()), Cell::Text(format!("leg {}", leg.id))];
+        cells.extend(counts.map(Cell::Number));
+        cells
+    };
+    let all = entries.iter().enumerate().zip(legs);
+    let rows =
+        all.flat_map(|(entry, legs)| std::iter::once(row(entry)).chain(legs.iter().map(leg))).collect();
     Table { caption: String::new(), head: head.map(String::from).to_vec(), rows }
 }
 
@@ -113,11 +162,6 @@ impl<'a> Stream<'a> {
     /// # Errors
     /// Returns an error if it cannot be read, or is a pipe with no end in 4 GiB.
     pub fn open(path: &Path, intake: &'a Intake, session: &dyn Session) -> Result<Stream<'a>, Error> {
-        if intake.rohc.is_some() {
-            return Err(Error::Usage(
-                "--from-rohc: expected IP packets: streams are not read out of ROHC".to_owned(),
-            ));
-        }
         let failed = |source| Error::Open { path: path.into(), source };
         let mut stream = Stream {
             path: path.into(),
@@ -138,6 +182,10 @@ impl<'a> Stream<'a> {
             capture::check_plain(path, &bytes)?;
             stream.is_capture = Reader::new(&bytes[..]).is_ok();
             stream.piped = Some(bytes);
+        }
+        if intake.rohc.is_some() && !stream.is_capture {
+            let shown = path.display();
+            return Err(Error::Usage(format!("{shown}: --from-rohc: expected a capture of ROHC packets")));
         }
         Ok(stream)
     }
@@ -164,7 +212,14 @@ impl<'a> Stream<'a> {
         let left_out = self.intake.left_out.as_deref().filter(|_| is_first);
         let left_out = left_out.map(|path| capture::LeftOutFile::create(path, &self.path)).transpose()?;
         let mut sink = Receiver { each, left_out, failed: None };
-        let mut streams = Streams::new(self.intake.select.clone());
+        let select = self.intake.select.clone();
+        let mut streams = match &self.intake.rohc {
+            Some(rohc) => Streams::restoring(rohc.decompressor(), select),
+            None => Streams::new(select),
+        };
+        if self.intake.hitless {
+            streams = streams.hitless();
+        }
         match self.is_capture {
             true => self.records(session, &mut streams, &mut sink)?,
             false => self.bytes(session, &mut streams, &mut sink)?,
@@ -184,7 +239,12 @@ impl<'a> Stream<'a> {
             session.note(&remark);
         }
         let (json, has_damage) = (account.json(&shown.to_string()), account.has_damage());
-        Ok(Summary { entries: streams.entries().collect(), account: json, remark, has_damage })
+        let entries: Vec<StreamEntry> = streams.entries().collect();
+        if let Some(remark) = alike(&entries).filter(|_| is_first && !self.intake.hitless) {
+            session.note(&format!("{shown}: {remark}"));
+        }
+        let legs = (0..entries.len()).map(|place| streams.legs(place)).collect();
+        Ok(Summary { entries, legs, account: json, remark, has_damage })
     }
 
     fn records(
@@ -210,6 +270,7 @@ impl<'a> Stream<'a> {
                 Err(error) => return Err(failed(error)),
             }
         }
+        streams.damaged(reader.damaged());
         Ok(())
     }
 
@@ -297,7 +358,7 @@ fn piped(path: &Path, session: &dyn Session) -> Result<Vec<u8>, Error> {
 /// Returns `true` if there are packets of any layout.
 fn has_packets(bytes: &[u8]) -> bool {
     let (mut joint, mut found) = (bentpipe_intake::Joint::new(), false);
-    joint.bytes(bytes, |_| found = true);
+    joint.bytes(bytes, |_, _| found = true);
     found
 }
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use bentpipe_dvb::Encapsulation;
-use bentpipe_intake::StreamEntry;
+use bentpipe_intake::{Leg, StreamEntry};
 use bentpipe_record::WholeFile;
 use bentpipe_report::{Block, Cell, Page, Table};
 use bentpipe_units::Span;
@@ -13,7 +13,7 @@ use bentpipe_wire::si::Description;
 use bentpipe_wire::ts::{PACKET_LEN, Packet, Pid};
 use serde_json::{Value, json};
 
-use super::files::{Stream, Summary, Unit, streams};
+use super::files::{Stream, Summary, Unit, legs_json, legs_text, streams};
 use super::measurement::{self, MAX_REFERENCES, Measurement};
 use super::rates::{RateFile, RateLog};
 use super::stamps;
@@ -32,6 +32,8 @@ pub struct Inspect {
     pub json: Option<PathBuf>,
     /// Enables the measurements of TR 101 290.
     pub measure: bool,
+    /// PIDs that are described. Empty: all. Tables are read of all.
+    pub pids: Vec<Pid>,
     /// CSV file of rates over time.
     pub rates: Option<PathBuf>,
     /// HTML page with tables and the rates over time.
@@ -58,9 +60,11 @@ impl Inspect {
             summary.one(&self.input)?;
         }
         for Described { survey, measurement } in &mut all {
+            measurement.choose(&self.pids);
             measurement.choose_clock(clocks(survey));
         }
         let logs = self.second_pass(&mut all, &stream, session)?;
+        self.choose(&mut all, session);
         let parts: Vec<Part> =
             all.iter_mut().zip(&summary.entries).map(|(it, entry)| self.part(it, *entry)).collect();
         if let Some(path) = &self.csv {
@@ -74,7 +78,7 @@ impl Inspect {
         for malformed in all.iter().map(|it| it.survey.malformed).filter(|count| *count > 0) {
             session.note(&format!("{malformed} malformed TS packets"));
         }
-        let text = self.text(&parts, &summary.entries);
+        let text = self.text(&parts, &summary);
         if let (Some(path), Some(part)) = (&self.report, parts.into_iter().next()) {
             write(path, &self.page(&all[0].survey, part.tables, &logs).to_html())?;
         }
@@ -82,6 +86,19 @@ impl Inspect {
         let wrong = |it: &Described| it.survey.gse.counts().causes().iter().any(|(_, count)| *count > 0);
         let is_wrong = all.iter().any(|it| it.survey.frame_errors > 0 || wrong(it));
         Ok(Outcome::new(text, session, summary.has_damage || is_cut || is_wrong))
+    }
+
+    /// Leaves the chosen PIDs alone.
+    fn choose(&self, all: &mut [Described], session: &dyn Session) {
+        if self.pids.is_empty() {
+            return;
+        }
+        for pid in &self.pids {
+            if all.iter().all(|it| !it.survey.streams.contains_key(pid)) {
+                session.note(&format!("--pid {pid}: no packets"));
+            }
+        }
+        all.iter_mut().for_each(|it| it.survey.choose(&self.pids));
     }
 
     fn has_rates(&self) -> bool {
@@ -98,9 +115,15 @@ impl Inspect {
         let (mut room, is_measured) = (MAX_REFERENCES, self.has_rates() || self.measure);
         let summary = stream.for_each(session, &mut |place, time_ns, unit| {
             surveys.add(place, unit);
-            if let (Unit::Ts(packet), true) = (unit, is_measured) {
+            if is_measured {
                 let measurement: &mut Measurement = of(&mut measurements, place);
-                room -= usize::from(measurement.survey(time_ns, packet, room > 0));
+                match unit {
+                    Unit::Ts(packet) => {
+                        room -= usize::from(measurement.survey(time_ns, packet, room > 0));
+                    }
+                    Unit::Missing(packets) => measurement.miss(packets),
+                    Unit::Frame(_) => {}
+                }
             }
             Ok(())
         })?;
@@ -133,15 +156,16 @@ impl Inspect {
     }
 
     /// Returns the descriptions of all streams, behind a list of them if there are several.
-    fn text(&self, parts: &[Part], entries: &[StreamEntry]) -> String {
-        let is_one = parts.len() == 1;
-        let mut text = if is_one { String::new() } else { streams(entries).to_text(self.colours) };
-        for (part, entry) in parts.iter().zip(entries) {
+    fn text(&self, parts: &[Part], summary: &Summary) -> String {
+        let (is_one, Summary { entries, legs, .. }) = (parts.len() == 1, summary);
+        let mut text = if is_one { String::new() } else { streams(entries, legs).to_text(self.colours) };
+        for ((part, entry), legs) in parts.iter().zip(entries).zip(legs) {
             if !is_one {
                 text += &format!("\n{}\n", entry.id);
             }
             text += &part.text;
-            if is_one && entry.missing > 0 {
+            text += &legs_text(entry, legs);
+            if is_one && legs.is_empty() && entry.missing > 0 {
                 text += &format!("  {} RTP packets missing by their numbers\n", entry.missing);
             }
             part.tables.iter().for_each(|table| text += &format!("\n{}", table.to_text(self.colours)));
@@ -169,8 +193,16 @@ impl Inspect {
         let mut file = self.rates.as_deref().filter(|_| has_rates).map(RateFile::create).transpose()?;
         let mut number = 0;
         stream.for_each(session, &mut |place, time_ns, unit| {
-            let Unit::Ts(packet) = unit else { return Ok(()) };
             let Described { survey, measurement } = &mut all[place];
+            let packet = match unit {
+                Unit::Ts(packet) => packet,
+                Unit::Missing(packets) => {
+                    measurement.miss(packets);
+                    number += packets;
+                    return Ok(());
+                }
+                Unit::Frame(_) => return Ok(()),
+            };
             measurement.add(time_ns, packet, survey.describes(packet));
             if let (true, Ok(view)) = (has_rates, Packet::new_checked(packet)) {
                 if let Some(at) = measurement.since_start(number) {
@@ -231,7 +263,7 @@ struct Part {
 
 /// Describes all streams with the account: of one its own object, of several a list.
 fn whole_json(parts: &[Part], summary: &Summary) -> Value {
-    let with_stream = |(part, entry): (&Part, &StreamEntry)| {
+    let with_stream = |((part, entry), legs): ((&Part, &StreamEntry), &Vec<Leg>)| {
         let mut value = part.json.clone();
         let stream = json!({
             "name": entry.id.to_string(),
@@ -243,6 +275,7 @@ fn whole_json(parts: &[Part], summary: &Summary) -> Value {
             "isi": entry.id.isi,
             "datagrams": entry.datagrams,
             "rtp_missing": entry.missing,
+            "legs": legs_json(legs),
             "packet_bytes": entry.layout.map(|layout| layout.stride),
         });
         value
@@ -251,7 +284,8 @@ fn whole_json(parts: &[Part], summary: &Summary) -> Value {
             .for_each(|all| drop(all.insert("stream".to_owned(), stream.clone())));
         value
     };
-    let mut all: Vec<Value> = parts.iter().zip(&summary.entries).map(with_stream).collect();
+    let mut all: Vec<Value> =
+        parts.iter().zip(&summary.entries).zip(&summary.legs).map(with_stream).collect();
     let mut value = match all.len() {
         1 => all.remove(0),
         _ => json!({ "streams": all }),
@@ -272,6 +306,9 @@ fn text(survey: &Survey, colours: bool) -> String {
     let mut text = String::new();
     if survey.packets > 0 {
         text.push_str(&packets(survey).to_text(colours));
+        if survey.others > 0 {
+            text += &format!("  {} packets of other PIDs\n", survey.others);
+        }
         text.push_str(&programmes(survey));
     }
     if survey.frames > 0 {
@@ -476,6 +513,7 @@ fn json(survey: &Survey, skipped_bytes: u64) -> Value {
     json!({
         "packets": survey.packets,
         "malformed_packets": survey.malformed,
+        "packets_of_other_pids": survey.others,
         "skipped_bytes": skipped_bytes,
         "pids": pids.collect::<Vec<_>>(),
         "programmes": programmes.collect::<Vec<_>>(),

@@ -3,12 +3,14 @@
 //! They are the indicators of first and second priority, and clock references.
 //!
 //! Time is that of the capture, or without one that of the PID with the most clock references: its rate is constant between two.
-//! The accuracy of a reference is its distance from a line through all of its PID over the packets, which has a meaning in streams of
-//! constant rate alone; the overall jitter is that from the times of a capture.
+//! The accuracy of a reference is its distance from a line through those of its PID over the packets, which has a meaning in streams of
+//! constant rate alone; the overall jitter is that from the times of a capture. A line ends where the clock steps, which is one error, and
+//! where packets were lost. Packets that are missing have their places.
 //!
 //! *Does not measure*: the loss of synchronisation in bits, CRCs of tables other than PAT, CAT and PMT, buffers (third priority).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use bentpipe_intake::SyncFaults;
 use bentpipe_report::{Cell, Table, number};
@@ -44,6 +46,8 @@ struct Reference {
     time_s: Option<f64>,
     pcr: Pcr,
     /// Set if the packet announces a jump of the clock.
+    is_announced: bool,
+    /// Set if the clock has jumped since the reference before.
     is_jump: bool,
 }
 
@@ -125,6 +129,12 @@ pub(super) struct Measurement {
     pids: BTreeMap<Pid, Intervals>,
     /// Intervals between arrivals of time stamps, and the stamps.
     stamps: BTreeMap<Pid, (Intervals, Stamps)>,
+    /// PIDs whose errors are counted. Empty: all.
+    chosen: Vec<Pid>,
+    /// Packets in front of which others were lost, at most one of each interval.
+    losses: Vec<u64>,
+    /// Set once a reference came behind the last loss.
+    is_behind_loss: bool,
     /// PIDs of the clocks of elementary streams.
     clock_of: BTreeMap<Pid, Pid>,
     /// Time of the first packet by the line.
@@ -154,15 +164,44 @@ impl Measurement {
             let pcr = packet.adaptation().ok()??.pcr?;
             Some((packet.pid(), pcr, packet.is_discontinuous()))
         });
-        let Some((pid, pcr, is_jump)) = reference.filter(|_| has_room) else { return false };
+        let Some((pid, pcr, is_announced)) = reference.filter(|_| has_room) else { return false };
         let time_s = time_ns.map(|time_ns| self.since_first(time_ns).as_secs_f64());
-        self.references.entry(pid).or_default().push(Reference { packet: number, time_s, pcr, is_jump });
+        let reference = Reference { packet: number, time_s, pcr, is_announced, is_jump: is_announced };
+        self.references.entry(pid).or_default().push(reference);
         true
+    }
+
+    /// Counts the errors of these PIDs alone. Tables are those of the stream.
+    pub(super) fn choose(&mut self, pids: &[Pid]) {
+        self.chosen = pids.to_vec();
+    }
+
+    fn is_chosen(&self, pid: Pid) -> bool {
+        self.chosen.is_empty() || self.chosen.contains(&pid)
+    }
+
+    /// Leaves room for packets that are missing in front of the next one.
+    ///
+    /// Both passes need it.
+    pub(super) fn miss(&mut self, packets: u64) {
+        self.packets = self.packets.saturating_add(packets);
+        // Of more than one the number is uncertain: datagrams differ, and bytes may be no packets.
+        if packets > 1 {
+            self.lose_in_front_of(self.packets);
+        }
+    }
+
+    /// Notes that packets were lost in front of one. The second pass has their places.
+    fn lose_in_front_of(&mut self, packet: u64) {
+        if std::mem::take(&mut self.is_behind_loss) {
+            self.losses.push(packet);
+        }
     }
 
     /// Ends the first pass: chooses the clock that packets are timed by. `clock_of` has the clocks of elementary streams.
     pub(super) fn choose_clock(&mut self, clock_of: BTreeMap<Pid, Pid>) {
         (self.packets, self.clock_of) = (0, clock_of);
+        self.references.values_mut().for_each(|all| mark_jumps(all));
         let Some(clock) = self.references.values().max_by_key(|all| all.len()) else { return };
         let piece_s = |pair: &[Reference]| {
             steps_s(&pair[0], &pair[1]).map(|gap_s| gap_s / (pair[1].packet - pair[0].packet) as f64)
@@ -210,7 +249,7 @@ impl Measurement {
         let step = usable(place).or_else(|| usable(place.checked_sub(1).filter(|place| *place > 0)?))?;
         let from = all[place - 1];
         let ticks = from.pcr.ticks() as f64 + (packet as f64 - from.packet as f64) * step;
-        Some((ticks, from.is_jump))
+        Some((ticks, from.is_announced))
     }
 
     /// Returns the time of a packet by the line of the clock.
@@ -237,7 +276,8 @@ impl Measurement {
             return;
         };
         let pid = packet.pid();
-        self.transport_errors += u64::from(packet.has_error());
+        let is_chosen = self.is_chosen(pid);
+        self.transport_errors += u64::from(packet.has_error() && is_chosen);
         if packet.has_error() {
             // No other error is derived of such a packet (TR 101 290, 5.2.2).
             if let Some(continuity) = self.continuity.get_mut(&pid) {
@@ -252,14 +292,19 @@ impl Measurement {
         self.pids.entry(pid).or_default().note(at_s, PID_S);
         let step = self.continuity.entry(pid).or_default().follow(&packet);
         let advances = self.advances_without_payload(&packet);
-        self.continuity_errors += u64::from(step.is_error() || advances);
+        self.continuity_errors += u64::from((step.is_error() || advances) && is_chosen);
+        if step.is_error() {
+            self.lose_in_front_of(number);
+        }
+        self.is_behind_loss |= packet.adaptation().ok().flatten().is_some_and(|field| field.pcr.is_some());
         let is_scrambled = packet.scrambling() != 0;
-        self.scrambled += u64::from(is_scrambled);
+        self.scrambled += u64::from(is_scrambled && is_chosen);
         self.pat_errors += u64::from(pid == Pid::PAT && is_scrambled);
         self.pmt_errors += u64::from(self.maps.contains(&pid) && is_scrambled);
         if pid == Pid::PAT || pid.number() == CAT || self.maps.contains(&pid) {
             self.table(pid, at_s, bytes);
         } else if packet.unit_start()
+            && is_chosen
             && !step.is_repeat()
             && let Ok(header) = packet.payload().and_then(pes::Repr::parse)
         {
@@ -268,7 +313,11 @@ impl Measurement {
             if header.pts.is_some() {
                 intervals.note(at_s, STAMPS_S);
             }
-            stamps.add(&header, clock.map(|(ticks, _)| ticks), clock.is_some_and(|(_, is_jump)| is_jump));
+            stamps.add(
+                &header,
+                clock.map(|(ticks, _)| ticks),
+                clock.is_some_and(|(_, is_announced)| is_announced),
+            );
         }
     }
 
@@ -327,10 +376,10 @@ impl Measurement {
             (maps.errors, maps.longest_s) = (maps.errors + of.errors, maps.longest_s.max(of.longest_s));
         }
         let null = Pid::NULL;
-        let missing =
-            self.named.iter().filter(|pid| **pid != null && !self.pids.contains_key(pid)).count() as u64;
-        let rare = |(pid, of): (&Pid, &Intervals)| self.named.contains(pid).then_some(of.errors);
-        let rare: u64 = self.pids.iter().filter_map(rare).sum();
+        let named = || self.named.iter().filter(|pid| self.is_chosen(**pid));
+        let missing = named().filter(|pid| **pid != null && !self.pids.contains_key(pid)).count() as u64;
+        let rare = |pid: &Pid| self.pids.get(pid).map(|of| of.errors);
+        let rare: u64 = named().filter_map(rare).sum();
         let (repetition, jumps, longest_s) = self.reference_errors();
         let clocks = self.clocks();
         let accuracy_s = clocks.iter().filter_map(|clock| clock.accuracy_s).reduce(f64::max);
@@ -375,23 +424,17 @@ impl Measurement {
     /// before gives.
     fn reference_errors(&self) -> (u64, u64, f64) {
         let (mut repetition, mut jumps, mut longest_s) = (0, 0, 0.0_f64);
-        for all in self.references.values() {
+        for (_, all) in self.references.iter().filter(|(pid, _)| self.is_chosen(**pid)) {
             let mut step_s = None;
-            for pair in all.windows(2).filter(|pair| !pair[1].is_jump) {
+            for pair in all.windows(2).filter(|pair| !pair[1].is_announced) {
                 let gap_s = forwards_s(pair[0].pcr, pair[1].pcr);
-                let packets = (pair[1].packet - pair[0].packet) as f64;
-                let arrived_s = pair[1].time_s.zip(pair[0].time_s).map(|(to, from)| to - from);
-                let by_rate_s = step_s.map(|step_s: f64| step_s * packets);
-                let between_s = arrived_s.or(by_rate_s).or(gap_s).unwrap_or_default();
-                // By their values they are further apart than by their arrival.
-                let is_jump =
-                    gap_s.is_none_or(|gap_s| gap_s > REFERENCES_S && gap_s - between_s > REFERENCES_S / 2.0);
+                let between_s = between_s(pair, step_s).or(gap_s).unwrap_or_default();
                 jumps += u64::from(gap_s.is_none_or(|gap_s| gap_s > REFERENCES_S));
-                let is_late_by_rate = arrived_s.is_none() && !is_jump;
+                let is_late_by_rate = arrived_s(pair).is_none() && !pair[1].is_jump;
                 let gap_s = gap_s.filter(|_| is_late_by_rate).unwrap_or(between_s);
                 longest_s = longest_s.max(gap_s);
                 repetition += u64::from(gap_s > REFERENCES_S);
-                step_s = if is_jump { step_s } else { Some(gap_s / packets) };
+                step_s = if pair[1].is_jump { step_s } else { Some(gap_s / packets_of(pair)) };
             }
         }
         (repetition, jumps, longest_s)
@@ -405,8 +448,44 @@ impl Measurement {
 
     /// Returns the clocks of all PIDs with two references or more.
     pub(super) fn clocks(&self) -> Vec<Clock> {
-        self.references.iter().filter(|(_, all)| all.len() > 1).map(|(pid, all)| clock(*pid, all)).collect()
+        let clocks = self.references.iter().filter(|(pid, all)| all.len() > 1 && self.is_chosen(**pid));
+        clocks.map(|(pid, all)| clock(*pid, all, &self.losses)).collect()
     }
+}
+
+/// Marks the references in front of which the clock has jumped.
+///
+/// Such a one is behind the one before or more than a second ahead of it, or by its value further away than by its arrival.
+fn mark_jumps(all: &mut [Reference]) {
+    let mut step_s = None;
+    for at in 1..all.len() {
+        let pair = &all[at - 1..=at];
+        let gap_s = forwards_s(pair[0].pcr, pair[1].pcr);
+        let between_s = between_s(pair, step_s).or(gap_s).unwrap_or_default();
+        let is_jump = pair[1].is_announced
+            || gap_s.is_none_or(|gap_s| gap_s > REFERENCES_S && gap_s - between_s > REFERENCES_S / 2.0);
+        if let (false, Some(gap_s)) = (is_jump, gap_s) {
+            step_s = Some(gap_s / packets_of(pair));
+        }
+        all[at].is_jump = is_jump;
+    }
+}
+
+/// Returns the number of packets between two references.
+fn packets_of(pair: &[Reference]) -> f64 {
+    (pair[1].packet - pair[0].packet) as f64
+}
+
+/// Returns the seconds between the arrivals of two references in a capture.
+fn arrived_s(pair: &[Reference]) -> Option<f64> {
+    Some(pair[1].time_s? - pair[0].time_s?)
+}
+
+/// Returns the seconds between two references by arrival.
+///
+/// Without times it is by the seconds of a packet.
+fn between_s(pair: &[Reference], step_s: Option<f64>) -> Option<f64> {
+    arrived_s(pair).or_else(|| Some(step_s? * packets_of(pair)))
 }
 
 /// Returns the seconds from one reference to the next.
@@ -422,34 +501,91 @@ fn steps_s(from: &Reference, to: &Reference) -> Option<f64> {
     forwards_s(from.pcr, to.pcr).filter(|_| !to.is_jump)
 }
 
-/// Returns the seconds of references after the first, without the jumps that are announced.
+/// Lines of a clock between its steps.
+#[derive(Debug, Default)]
+struct Lines {
+    /// References of each line.
+    ranges: Vec<Range<usize>>,
+    /// Seconds of a packet between references, without jumps and losses.
+    slopes: Vec<f64>,
+    /// Steps that neither a jump nor a loss explains, in seconds.
+    steps_s: Vec<f64>,
+}
+
+/// Most references in a row that may be off a line that goes on.
+const MAX_OFF: usize = 4;
+/// Intervals to either side that give the rate at an interval.
+const NEAR: usize = 8;
+
+/// Divides references into the lines between steps of the clock.
 ///
-/// Across one the rate is that before. Returns `None` if there is another jump.
-fn seconds_of(all: &[Reference]) -> Option<Vec<f64>> {
-    let mut step_s = all
-        .windows(2)
-        .find_map(|pair| Some(steps_s(&pair[0], &pair[1])? / (pair[1].packet - pair[0].packet) as f64))?;
-    let mut seconds = vec![0.0];
-    let mut base = all.first()?;
-    let mut base_s = 0.0;
-    for pair in all.windows(2) {
-        let packets = (pair[1].packet - pair[0].packet) as f64;
-        let before_s = *seconds.last()?;
-        if pair[1].is_jump {
-            (base, base_s) = (&pair[1], before_s + step_s * packets);
-            seconds.push(base_s);
+/// At a step the references go on along another line. A few off the line do not, if those behind them are on it again.
+/// `losses` are the packets in front of which others were lost.
+fn lines(all: &[Reference], losses: &[u64]) -> Lines {
+    let lost_before = |at: &Reference| losses.partition_point(|lost| *lost <= at.packet);
+    // Across a jump or a loss there is none.
+    let slope = |pair: &[Reference]| {
+        let is_whole = lost_before(&pair[0]) == lost_before(&pair[1]);
+        steps_s(&pair[0], &pair[1]).filter(|_| is_whole).map(|gap_s| gap_s / packets_of(pair))
+    };
+    let slopes: Vec<Option<f64>> = all.windows(2).map(slope).collect();
+    // Seconds by which an interval differs from its neighbours.
+    let off = |(at, pair): (usize, &[Reference])| {
+        let near = &slopes[at.saturating_sub(NEAR)..(at + NEAR + 1).min(slopes.len())];
+        let usual = median(near.iter().flatten().copied().collect())?;
+        Some((slopes[at]? - usual) * packets_of(pair))
+    };
+    let off_s: Vec<Option<f64>> = all.windows(2).enumerate().map(off).collect();
+    let usual_s = median(off_s.iter().flatten().map(|off_s| off_s.abs()).collect()).unwrap_or(0.0);
+    let limit_s = ACCURACY_S.max(8.0 * usual_s);
+    let (mut found, mut start, mut at) = (Lines::default(), 0, 0);
+    while let Some(off) = off_s.get(at) {
+        if off.is_some_and(|off_s| off_s.abs() <= limit_s) {
+            at += 1;
             continue;
         }
-        step_s = forwards_s(pair[0].pcr, pair[1].pcr)? / packets;
-        seconds.push(base_s + pair[1].pcr.since(base.pcr) as f64 / Pcr::TICKS_PER_S as f64);
+        if let Some(back) = off.and_then(|_| comes_back(&off_s[at..], limit_s)) {
+            at += back;
+            continue;
+        }
+        found.steps_s.extend(off);
+        found.ranges.push(start..at + 1);
+        (start, at) = (at + 1, at + 1);
     }
-    Some(seconds)
+    found.ranges.push(start..all.len());
+    found.slopes = slopes.into_iter().flatten().collect();
+    found
+}
+
+/// Returns the number of intervals after which references are on the line again.
+fn comes_back(off_s: &[Option<f64>], limit_s: f64) -> Option<usize> {
+    let mut sum_s = 0.0;
+    for (at, off) in off_s.iter().take(MAX_OFF + 1).enumerate() {
+        sum_s += (*off)?;
+        if at > 0 && sum_s.abs() <= limit_s {
+            return Some(at + 1);
+        }
+    }
+    None
+}
+
+/// Returns the places and seconds of references since the first one of a line.
+fn points(line: &[Reference]) -> Vec<(f64, f64)> {
+    let Some(first) = line.first() else { return Vec::new() };
+    let mut seconds = 0.0;
+    let since = |at: &Reference| (at.packet - first.packet) as f64;
+    let mut all = vec![(0.0, 0.0)];
+    for pair in line.windows(2) {
+        seconds += forwards_s(pair[0].pcr, pair[1].pcr).unwrap_or_default();
+        all.push((since(&pair[1]), seconds));
+    }
+    all
 }
 
 /// Describes the accuracy of clock references, and the `change` of the rate between them.
 fn accuracy(largest_s: Option<f64>, change: f64) -> String {
     let Some(error_s) = largest_s else {
-        return "not measured: two references or fewer, or a jump".to_owned();
+        return "not measured: two references or fewer in a row".to_owned();
     };
     let largest = format!("largest {} ns of 500 ns", nanoseconds(error_s));
     match change > RATE_CHANGE {
@@ -458,35 +594,22 @@ fn accuracy(largest_s: Option<f64>, change: f64) -> String {
     }
 }
 
-fn clock(pid: Pid, all: &[Reference]) -> Clock {
+fn clock(pid: Pid, all: &[Reference], losses: &[u64]) -> Clock {
     let gaps: Vec<f64> = all.windows(2).filter_map(|pair| steps_s(&pair[0], &pair[1])).collect();
     let mean_s = gaps.iter().sum::<f64>() / gaps.len().max(1) as f64;
     let longest_s = gaps.iter().fold(0.0_f64, |most, gap| most.max(*gap));
-    let first = all[0];
-    let seconds = seconds_of(all).filter(|_| all.len() > 2);
-    let by_packet = seconds.as_ref().map(|seconds| {
-        let of = |(at, seconds): (&Reference, &f64)| ((at.packet - first.packet) as f64, *seconds);
-        all.iter().zip(seconds).map(of).collect::<Vec<_>>()
-    });
-    let residuals = by_packet.and_then(|points| distances(&points));
-    let inaccurate = residuals.iter().flatten().filter(|error_s| error_s.abs() > ACCURACY_S).count();
-    let steps = all
-        .windows(2)
-        .filter_map(|pair| Some(steps_s(&pair[0], &pair[1])? / (pair[1].packet - pair[0].packet) as f64));
-    let (low, high, sum) = steps
+    let lines = lines(all, losses);
+    let long = lines.ranges.into_iter().filter(|range| range.len() > 2);
+    let off_line = long.filter_map(|range| distances(&points(&all[range]))).flatten();
+    let errors_s: Vec<f64> = off_line.chain(lines.steps_s).collect();
+    let inaccurate = errors_s.iter().filter(|error_s| error_s.abs() > ACCURACY_S).count();
+    let accuracy_s = errors_s.iter().map(|error_s| error_s.abs()).reduce(f64::max);
+    let count = lines.slopes.len() as f64;
+    let (low, high, sum) = lines
+        .slopes
+        .into_iter()
         .fold((f64::MAX, 0.0_f64, 0.0), |(low, high, sum), step| (low.min(step), high.max(step), sum + step));
-    let change = if sum > 0.0 { (high - low) * gaps.len() as f64 / sum } else { 0.0 };
-    let accuracy_s = residuals.map(|all| all.iter().fold(0.0_f64, |most, error| most.max(error.abs())));
-    let by_time: Option<Vec<(f64, f64)>> = seconds.and_then(|seconds| {
-        all.iter().zip(seconds).map(|(at, seconds)| at.time_s.map(|time_s| (seconds, time_s))).collect()
-    });
-    let late = by_time.and_then(|points| residuals_of(&points, &points));
-    let jitter_s = late.map(|late| {
-        let square = late.iter().map(|late| late * late).sum::<f64>() / late.len() as f64;
-        let (low, high) =
-            late.iter().fold((f64::MAX, f64::MIN), |(low, high), x| (low.min(*x), high.max(*x)));
-        [square.sqrt(), high - low]
-    });
+    let change = if sum > 0.0 { (high - low) * count / sum } else { 0.0 };
     Clock {
         pid: pid.number(),
         references: all.len(),
@@ -494,8 +617,25 @@ fn clock(pid: Pid, all: &[Reference]) -> Clock {
         accuracy_s,
         inaccurate,
         change,
-        jitter_s,
+        jitter_s: jitter_s(all),
     }
+}
+
+/// Returns standard deviation and range of arrival less reference.
+///
+/// Between jumps of the clock they are without drift.
+fn jitter_s(all: &[Reference]) -> Option<[f64; 2]> {
+    let pieces = all.chunk_by(|_, to| !to.is_jump).filter(|piece| piece.len() > 2);
+    let late = pieces.filter_map(|piece| {
+        let times: Option<Vec<f64>> = piece.iter().map(|at| at.time_s).collect();
+        let seconds = points(piece).into_iter().map(|(_, seconds)| seconds);
+        let points: Vec<(f64, f64)> = seconds.zip(times?).collect();
+        residuals_of(&points, &points)
+    });
+    let late: Vec<f64> = late.flatten().collect();
+    let square = late.iter().map(|late| late * late).sum::<f64>() / late.len() as f64;
+    let (low, high) = late.iter().fold((f64::MAX, f64::MIN), |(low, high), x| (low.min(*x), high.max(*x)));
+    (!late.is_empty()).then(|| [square.sqrt(), high - low])
 }
 
 /// Returns the distances of points from the line of most of them.

@@ -101,6 +101,8 @@ pub struct Monitor {
     file: Option<RateFile>,
     failure: Option<Error>,
     remark: Option<String>,
+    /// PIDs whose alarms are raised. Empty: all.
+    chosen: Vec<Pid>,
 }
 
 /// Callback invoked with each alarm.
@@ -130,7 +132,19 @@ impl Monitor {
             file: None,
             failure: None,
             remark: None,
+            chosen: Vec::new(),
         }
+    }
+
+    /// Raises alarms of these PIDs, the tables and the whole stream alone.
+    #[must_use]
+    pub fn only(mut self, pids: &[Pid]) -> Monitor {
+        self.chosen = pids.to_vec();
+        self
+    }
+
+    fn is_chosen(&self, pid: Pid) -> bool {
+        self.chosen.is_empty() || self.chosen.contains(&pid)
     }
 
     /// Logs rates over time to a file, by times of arrival.
@@ -152,6 +166,10 @@ impl Monitor {
     }
 
     fn raise(&mut self, alarm: Alarm, sink: Sink<'_>) {
+        let is_of_tables = matches!(alarm.indicator, Indicator::Pat | Indicator::Pmt | Indicator::Crc);
+        if !is_of_tables && alarm.pid.is_some_and(|pid| !self.is_chosen(pid)) {
+            return;
+        }
         if !alarm.is_over {
             *self.raised.entry(alarm.indicator).or_default() += 1;
             self.second.alarms += 1;
@@ -196,7 +214,7 @@ impl Monitor {
             let text = "transport error indicated".to_owned();
             return self.raise(event(at_ns, Indicator::Transport, Some(pid), text), sink);
         }
-        let limits = self.limits;
+        let (limits, is_chosen) = (self.limits, self.is_chosen(pid));
         let state = self.pids.entry(pid).or_default();
         state.packets += 1;
         if pid == Pid::NULL {
@@ -207,7 +225,7 @@ impl Monitor {
         let step = state.continuity.follow(&packet);
         if step.is_error() {
             state.gaps += 1;
-            self.second.gaps += 1;
+            self.second.gaps += u64::from(is_chosen);
             // One alarm a second of each PID; the second's line has their number.
             if state.gaps == 1 {
                 let text = if step.is_repeat() { "a packet three times" } else { "packets lost" };
@@ -493,18 +511,27 @@ impl PidState {
         limits: Limits,
         alarms: &mut Vec<Alarm>,
     ) {
+        let arrived_s = self.reference.last_ns.map(|last_ns| at_ns.saturating_sub(last_ns) as f64 / 1e9);
         let late = self.reference.note(at_ns, limits.clock_silence);
         alarms.extend(noted(late, at_ns, Indicator::PcrRepetition, Some(pid)));
-        if let Some(last) = self.clock.filter(|_| !is_announced) {
-            let ticks = pcr.since(last);
-            let gap_s = ticks as f64 / Pcr::TICKS_PER_S as f64;
-            if ticks > Pcr::TICKS_PER_S {
-                let text = "the clock jumps".to_owned();
-                alarms.push(event(at_ns, Indicator::PcrDiscontinuity, Some(pid), text));
-                self.base = None;
-            } else if gap_s > limits.references.as_secs_f64() && late.is_none() {
-                let text = format!("PCR {} s apart", number(gap_s));
+        let (limit_s, last) = (limits.references.as_secs_f64(), self.clock.filter(|_| !is_announced));
+        let gap = last.map(|last| Some(pcr.since(last)).filter(|ticks| *ticks <= Pcr::TICKS_PER_S));
+        let gap = gap.map(|ticks| ticks.map(|ticks| ticks as f64 / Pcr::TICKS_PER_S as f64));
+        // As in a file: both the values and the arrivals are 0 to 100 ms apart (2.3b, 2.3a).
+        if let Some(gap_s) = gap.filter(|gap_s| gap_s.is_none_or(|gap_s| gap_s > limit_s)) {
+            let between_s = arrived_s.or(gap_s).unwrap_or_default();
+            let is_jump = gap_s.is_none_or(|gap_s| gap_s - between_s > limit_s / 2.0);
+            let text = match gap_s {
+                Some(gap_s) if !is_jump => format!("PCR {} s apart", number(gap_s)),
+                _ => "the clock jumps".to_owned(),
+            };
+            alarms.push(event(at_ns, Indicator::PcrDiscontinuity, Some(pid), text));
+            if late.is_none() && between_s > limit_s {
+                let text = format!("PCR {} s apart", number(between_s));
                 alarms.push(event(at_ns, Indicator::PcrRepetition, Some(pid), text));
+            }
+            if is_jump {
+                self.base = None;
             }
         }
         self.clock = Some(pcr);

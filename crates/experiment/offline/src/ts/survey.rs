@@ -236,6 +236,8 @@ pub struct Survey {
     room: Room,
     /// TS packets of PIDs beyond the room for them.
     pub beyond_room: u64,
+    /// TS packets of PIDs that are not chosen.
+    pub others: u64,
 }
 
 impl Default for Survey {
@@ -263,6 +265,7 @@ impl Survey {
             as_gse: Carried::default(),
             room: Room { pids: MAX_PIDS, maps: MAX_MAPS },
             beyond_room: 0,
+            others: 0,
         }
     }
 
@@ -271,6 +274,7 @@ impl Survey {
         match unit {
             Unit::Ts(bytes) => self.packet(bytes),
             Unit::Frame(bytes) => self.frame(bytes),
+            Unit::Missing(_) => {}
         }
     }
 
@@ -359,6 +363,17 @@ impl Survey {
             let entry = ServiceEntry { running: service.running, description: service.description() };
             self.services.insert(service.number, entry);
         }
+    }
+
+    /// Forgets the PIDs that are not chosen.
+    ///
+    /// Their number of packets and what their tables name stay.
+    pub(super) fn choose(&mut self, pids: &[Pid]) {
+        self.streams.retain(|pid, stream| {
+            let is_chosen = pids.contains(pid);
+            self.others += if is_chosen { 0 } else { stream.packets };
+            is_chosen
+        });
     }
 
     /// Returns `true` if the contents of a packet's PID are kept.

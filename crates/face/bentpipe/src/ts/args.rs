@@ -157,6 +157,9 @@ pub(crate) struct InspectArgs {
     /// Write everything as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Describe only this PID; may be given several times. Tables are read of all
+    #[arg(long, value_name = "PID", value_parser = pid)]
+    pid: Vec<Pid>,
     /// Measure by TR 101 290: indicators of priority 1 and 2, clock references
     #[arg(long)]
     measure: bool,
@@ -223,6 +226,7 @@ impl InspectArgs {
             rates: self.rates.clone(),
             interval: self.interval,
             json: self.json.clone(),
+            pids: self.pid.clone(),
             select: Select { interface: None, ..self.intake.intake().select },
         }))
     }
@@ -234,6 +238,7 @@ impl InspectArgs {
             csv: self.csv.clone(),
             json: self.json.clone(),
             measure: self.measure,
+            pids: self.pid.clone(),
             rates: self.rates.clone(),
             report: self.report.clone(),
             interval: self.interval,

@@ -14,6 +14,7 @@ use bentpipe_offline::ts::monitor::{Alarm, Limits, MAX_ALARMS, Monitors, Second}
 use bentpipe_offline::{Select, Session};
 use bentpipe_report::number;
 use bentpipe_units::Span;
+use bentpipe_wire::ts::Pid;
 use time::{SignedDuration, UtcDateTime};
 
 use crate::interrupt::INTERRUPTED;
@@ -47,6 +48,8 @@ pub(super) struct Live {
     pub(super) interval: Span,
     /// JSON file with the summary.
     pub(super) json: Option<PathBuf>,
+    /// PIDs whose alarms are raised. Empty: all.
+    pub(super) pids: Vec<Pid>,
     /// Choice of streams.
     pub(super) select: Select,
 }
@@ -75,7 +78,7 @@ impl Live {
         let listen = Listen { at, interface: self.interface.clone(), from: Vec::new() };
         let socket = listener(&listen).map_err(failed)?;
         stamp_arrivals(&socket).map_err(failed)?;
-        let mut monitor = Monitors::new(self.limits, self.select.clone(), now_ns());
+        let mut monitor = Monitors::new(self.limits, self.select.clone(), now_ns()).only(&self.pids);
         if let Some(path) = &self.rates {
             monitor.log_rates(path, self.interval).map_err(|error| error.to_string())?;
         }

@@ -10,6 +10,7 @@ Everything is computed by the code that the command line runs, so results and fi
 """
 
 from bentpipe import _native, campaign, channel, dtn, rohc, ts
+from bentpipe._account import Account, Figures, LeftOut
 from bentpipe._controllers import Controller
 from bentpipe._custom import Element, Source
 from bentpipe._errors import BentpipeError, InternalError, Problem, RohcError, RunError, ScenarioError
@@ -21,11 +22,14 @@ from bentpipe._table import Table, TextTable
 
 __all__ = [
     "EXAMPLE",
+    "Account",
     "BentpipeError",
     "Controller",
     "Element",
     "Estimate",
+    "Figures",
     "InternalError",
+    "LeftOut",
     "Plot",
     "Problem",
     "Progress",

@@ -10,11 +10,15 @@ True
 True
 """
 
+import json
+import tempfile
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Unpack
 
 from bentpipe import _native
+from bentpipe._account import Choice, Figures, choice
 
 
 class Header(NamedTuple):
@@ -55,15 +59,39 @@ class Decompressor:
         return self._native.decompress(packet, time_s)
 
 
+class Savings(Figures):
+    """Savings of header compression on a capture. As text it is what ``bentpipe rohc stats`` prints."""
+
+    text: str
+    """What ``bentpipe rohc stats`` prints."""
+
+    def __init__(self, values: Mapping[str, Any], remarks: list[str], text: str) -> None:
+        super().__init__(values, remarks)
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+
 def stats(
-    capture: str | PathLike[str], *, profiles: Literal["v1", "v2"] = "v1", max_cid: int = 15, flows: int | None = None
-) -> str:
-    """Return the savings of header compression on a capture, as ``bentpipe rohc stats`` prints them.
+    capture: str | PathLike[str],
+    *,
+    profiles: Literal["v1", "v2"] = "v1",
+    max_cid: int = 15,
+    flows: int | None = None,
+    **of_input: Unpack[Choice],
+) -> Savings:
+    """Return the savings of header compression on a capture, as ``bentpipe rohc stats --json`` has them.
 
     Parameters
     ----------
     flows
-        Number of flows to list, those with the most header bytes first.
+        Number of flows to list in the text, those with the most header bytes first.
+    of_input
+        Choice of the packets of the capture.
     """
-    text, _ = _native.rohc_stats(Path(capture), profiles, max_cid, flows)
-    return text
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "figures.json"
+        text, remarks = _native.rohc_stats(Path(capture), profiles, max_cid, flows, choice(of_input), path)
+        figures: dict[str, Any] = json.loads(path.read_bytes())
+    return Savings(figures, remarks, text)

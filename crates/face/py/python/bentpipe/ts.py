@@ -2,12 +2,13 @@
 
 import json
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from bentpipe import _native
+from bentpipe._account import Choice, Figures, choice, table
 
 
 def encap(
@@ -19,8 +20,9 @@ def encap(
     packing: str | None = None,
     rohc: bool | Mapping[str, Any] = False,
     bridge: bool = False,
-) -> list[str]:
-    """Encapsulate the packets of a capture, as ``bentpipe ts encap`` does. Returns remarks.
+    **of_input: Unpack[Choice],
+) -> Figures:
+    """Encapsulate the packets of a capture, as ``bentpipe ts encap`` does. Returns its counts, with the account.
 
     Parameters
     ----------
@@ -36,8 +38,14 @@ def encap(
         True, or keys of a stream's ``rohc`` in scenarios, to compress headers: ``{"cid": "large"}``.
     bridge
         Set to carry whole Ethernet frames.
+    of_input
+        Choice of the packets of the capture.
     """
-    return _native.ts_encap(Path(capture), Path(output), format, pid, packing, _table(rohc), bridge)
+    return _figures(
+        lambda counts: _native.ts_encap(
+            Path(capture), Path(output), format, pid, packing, table(rohc), bridge, choice(of_input), counts
+        )
+    )
 
 
 def decap(
@@ -48,8 +56,9 @@ def decap(
     pids: Iterable[int] = (),
     rohc: bool | Mapping[str, Any] = False,
     bridge: bool = False,
-) -> list[str]:
-    """Write the packets of a stream to a capture, as ``bentpipe ts decap`` does. Returns remarks.
+    **of_input: Unpack[Choice],
+) -> Figures:
+    """Write the packets of a stream to a capture, as ``bentpipe ts decap`` does. Returns its counts, with the account.
 
     Parameters
     ----------
@@ -57,26 +66,45 @@ def decap(
         Encapsulation of the PIDs. Default: as the tables or the CRCs tell.
     pids
         PIDs to read. Default: all that carry data.
-    rohc, bridge
+    rohc, bridge, of_input
         As of `encap`.
     """
-    return _native.ts_decap(Path(stream), Path(output), format, list(pids), _table(rohc), bridge)
+    return _figures(
+        lambda counts: _native.ts_decap(
+            Path(stream), Path(output), format, list(pids), table(rohc), bridge, choice(of_input), counts
+        )
+    )
 
 
-def _table(rohc: bool | Mapping[str, Any]) -> str | None:
-    """Return ROHC's keys as JSON, `None` without compression."""
-    if isinstance(rohc, bool):
-        return "{}" if rohc else None
-    return json.dumps(dict(rohc))
-
-
-def inspect(stream: str | PathLike[str], *, measure: bool = False) -> dict[str, Any]:
+def inspect(
+    stream: str | PathLike[str], *, measure: bool = False, pids: Iterable[int] = (), **of_input: Unpack[Choice]
+) -> Figures:
     """Describe the contents of a stream, as ``bentpipe ts inspect --json`` does.
 
     With `measure` it has the indicators of TR 101 290 too.
+
+    >>> import bentpipe.ts
+    >>> _ = folder.joinpath("null.ts").write_bytes((b"\x47\x1f\xff\x10" + bytes(184)) * 9)
+    >>> contents = bentpipe.ts.inspect(folder / "null.ts")
+    >>> contents.packets, contents.account.used_bytes, contents.account.left_out
+    (9, 1692, ())
+
+    Parameters
+    ----------
+    pids
+        PIDs to describe. Default: all.
+    of_input
+        As of `encap`.
     """
+    return _figures(
+        lambda contents: _native.ts_inspect(Path(stream), contents, measure, list(pids), choice(of_input))
+    )
+
+
+def _figures(job: Callable[[Path], list[str]]) -> Figures:
+    """Return the figures that a job writes as JSON, with its remarks."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "contents.json"
-        _native.ts_inspect(Path(stream), path, measure)
-        contents: dict[str, Any] = json.loads(path.read_bytes())
-    return contents
+        path = Path(folder) / "figures.json"
+        remarks = job(path)
+        figures: dict[str, Any] = json.loads(path.read_bytes())
+    return Figures(figures, remarks)

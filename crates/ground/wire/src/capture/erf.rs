@@ -1,5 +1,5 @@
 //! Extensible record format of Endace (ERF), a header for link layers without a link type. It carries
-//! Ethernet frames, IP packets, and AAL5 PDUs with their ATM header.
+//! Ethernet frames, packets over SONET, IP packets, and AAL5 PDUs with their ATM header.
 //!
 //! Extension headers are skipped on reading, and never written.
 
@@ -19,6 +19,8 @@ const HAS_EXTENSIONS: u8 = 0x80;
 /// Content of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
+    /// A frame of PPP or Cisco's HDLC, as packets over SONET have it.
+    Hdlc,
     /// An Ethernet frame, two bytes in front of it.
     Ethernet,
     /// A CPCS-PDU with the header of its ATM cells.
@@ -39,6 +41,7 @@ pub struct AtmHeader {
 }
 
 impl Content {
+    const HDLC: u8 = 1;
     const ETHERNET: u8 = 2;
     const AAL5: u8 = 4;
     const IPV4: u8 = 22;
@@ -46,6 +49,7 @@ impl Content {
 
     const fn kind(self) -> u8 {
         match self {
+            Content::Hdlc => Content::HDLC,
             Content::Ethernet => Content::ETHERNET,
             Content::Aal5(_) => Content::AAL5,
             Content::Ipv4 => Content::IPV4,
@@ -57,7 +61,7 @@ impl Content {
         match self {
             Content::Ethernet => ETHERNET_PREFIX_LEN,
             Content::Aal5(_) => ATM_HEADER_LEN,
-            Content::Ipv4 | Content::Ipv6 => 0,
+            Content::Hdlc | Content::Ipv4 | Content::Ipv6 => 0,
         }
     }
 }
@@ -90,7 +94,9 @@ impl Repr {
         let mut len = HEADER_LEN + extensions_len(bytes)?;
         let kind = bytes[8] & !HAS_EXTENSIONS;
         let content = match kind {
-            Content::ETHERNET => Content::Ethernet,
+            // Some types have the same frames, with a colour or a hash in place of the loss counter.
+            Content::HDLC | 10 | 15 | 19 => Content::Hdlc,
+            Content::ETHERNET | 11 | 16 | 20 => Content::Ethernet,
             Content::AAL5 => Content::Aal5(atm_header(bytes, len)?),
             Content::IPV4 => Content::Ipv4,
             Content::IPV6 => Content::Ipv6,
@@ -186,8 +192,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trip(time_ns in 0u64..4_000_000_000_000_000_000, which in 0usize..4, vpi: u8, vci: u16, payload_len in 0usize..65000) {
-            let content = [Content::Ethernet, Content::Aal5(AtmHeader { vpi, vci }), Content::Ipv4, Content::Ipv6][which];
+        fn round_trip(time_ns in 0u64..4_000_000_000_000_000_000, which in 0usize..5, vpi: u8, vci: u16, payload_len in 0usize..65000) {
+            let content = [Content::Ethernet, Content::Aal5(AtmHeader { vpi, vci }), Content::Ipv4, Content::Ipv6, Content::Hdlc][which];
             let repr = Repr::new(time_ns, content, payload_len);
             let mut bytes = vec![0xff; repr.buffer_len()];
             repr.emit(&mut bytes);

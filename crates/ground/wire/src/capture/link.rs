@@ -33,7 +33,8 @@ pub struct Network<'a> {
 }
 
 /// Strips the link layer of a captured frame. Ethernet and Linux cooked captures with VLAN tags and PPPoE,
-/// LLC/SNAP, raw IP, BSD loopback, PPP, Cisco's HDLC, and ERF with Ethernet, raw IP or an AAL5 PDU.
+/// LLC/SNAP, raw IP, BSD loopback, PPP, Cisco's HDLC, and ERF with Ethernet, PPP, HDLC, raw IP
+/// or an AAL5 PDU.
 ///
 /// # Errors
 /// Returns an error if a header is truncated or malformed; `Unsupported` for other link types and for frames
@@ -235,6 +236,7 @@ fn from_erf(bytes: &[u8]) -> Result<Network<'_>, Error> {
     let rest = &bytes[len..];
     let network = match header.content {
         Content::Ethernet => ethernet(rest),
+        Content::Hdlc => hdlc(rest),
         Content::Ipv4 => Ok(at(EtherType::IPV4, 0, rest)),
         Content::Ipv6 => Ok(at(EtherType::IPV6, 0, rest)),
         // A record is padded to a multiple of 8 bytes, so the PDU ends where the header says.

@@ -1,5 +1,6 @@
-//! Capture files: pcap and pcapng, read and written, and snoop (RFC 1761), which is read. pcap has micro- or nanosecond
-//! stamps in either byte order.
+//! Capture files: pcap and pcapng, and for reading snoop (RFC 1761) and ERF.
+//!
+//! pcap has micro- or nanosecond stamps in either byte order.
 //!
 //! Reading is bounded for any input: one record of at most [`MAX_RECORD_LEN`] bytes in memory at a time, and at
 //! most [`MAX_INTERFACES`] interfaces of a pcapng section. Errors give the offset in the file.
@@ -12,6 +13,7 @@ use std::io::{self, Read};
 use crate::{Error, Layer};
 
 mod classic;
+mod endace;
 mod ng;
 mod ng_writer;
 mod snoop;
@@ -20,6 +22,7 @@ mod source;
 mod tests;
 mod writer;
 
+pub use ng::Damaged;
 pub use ng_writer::NgWriter;
 use source::Source;
 pub use writer::Writer;
@@ -193,27 +196,30 @@ enum Format {
     Classic(classic::File),
     Ng(ng::Section),
     Snoop(snoop::File),
+    Endace(endace::File),
 }
 
 impl Format {
     /// Returns the byte order of pcapng's options.
     fn order(&self) -> Order {
         match self {
-            Format::Classic(_) | Format::Snoop(_) => Order::default(),
+            Format::Classic(_) | Format::Snoop(_) | Format::Endace(_) => Order::default(),
             Format::Ng(section) => section.order(),
         }
     }
 
     fn interface_name(&self, index: usize) -> Option<&str> {
         match self {
-            Format::Classic(_) | Format::Snoop(_) => None,
+            Format::Classic(_) | Format::Snoop(_) | Format::Endace(_) => None,
             Format::Ng(section) => section.interface_name(index),
         }
     }
 }
 
 impl<R: Read> Reader<R> {
-    /// Starts reading a file, whose format its first four bytes show. Wrap a file in a `BufReader`.
+    /// Starts reading a file. Wrap it in a `BufReader`.
+    ///
+    /// The first four bytes show its format, or the first records of ERF.
     ///
     /// # Errors
     /// Returns an error if it has none of the formats, or its header is truncated or of an unknown version.
@@ -224,8 +230,14 @@ impl<R: Read> Reader<R> {
             Format::Ng(ng::Section::start(&mut source)?)
         } else if magic == snoop::MAGIC {
             Format::Snoop(snoop::File::start(&mut source)?)
-        } else {
+        } else if is_capture(magic) {
             Format::Classic(classic::File::start(magic, &mut source)?)
+        } else {
+            source.put_back();
+            match endace::File::start(&mut source)? {
+                Some(file) => Format::Endace(file),
+                None => return Err(Error::unsupported(Layer::Pcap, 0, "not a capture file").into()),
+            }
         };
         Ok(Reader { source, format, failed: false })
     }
@@ -245,6 +257,7 @@ impl<R: Read> Reader<R> {
             Format::Classic(file) => file.next(&mut self.source)?,
             Format::Ng(section) => section.next(&mut self.source)?,
             Format::Snoop(file) => file.next(&mut self.source)?,
+            Format::Endace(file) => file.next(&mut self.source)?,
         };
         let Some(meta) = meta else { return Ok(None) };
         self.failed = false;
@@ -257,6 +270,18 @@ impl<R: Read> Reader<R> {
             bytes: &self.source.buffer()[meta.range],
             options: Options { order: self.format.order(), bytes: &self.source.buffer()[meta.options] },
         }))
+    }
+}
+
+impl<R> Reader<R> {
+    /// Returns the blocks of a pcapng file whose two lengths differ.
+    ///
+    /// Their packets are passed over, and reading goes on behind them.
+    pub fn damaged(&self) -> Option<Damaged> {
+        match &self.format {
+            Format::Ng(section) => section.damaged(),
+            Format::Classic(_) | Format::Snoop(_) | Format::Endace(_) => None,
+        }
     }
 }
 

@@ -66,6 +66,18 @@ fn each_fault_has_its_indicator() {
     // Half a second further on by their values, and not by their packets.
     let (jump, _) = with(|packets| packets[2000..].iter_mut().for_each(|packet| restamp(packet, 13_500_000)));
     assert_eq!(errors(&jump, "2.3b"), 1);
+    assert_eq!(errors(&jump, "2.4"), 0, "{jump:?}");
+    // A millisecond is a step of the clock, and the others are on a line behind it.
+    let (step, clocks) =
+        with(|packets| packets[2000..].iter_mut().for_each(|packet| restamp(packet, 27_000)));
+    assert_eq!((errors(&step, "2.3b"), errors(&step, "2.4")), (0, 1), "{step:?}");
+    assert!(clocks[0].accuracy_s.is_some_and(|error_s| (error_s - 1e-3).abs() < 1e-6), "{clocks:?}");
+    let (back, _) = with(|packets| {
+        packets[1000..2000].iter_mut().for_each(|packet| restamp(packet, 27_000));
+        packets[2500..].iter_mut().for_each(|packet| restamp(packet, 54_000));
+    });
+    assert_eq!(errors(&back, "2.4"), 3, "{back:?}");
+    assert_eq!(errors(&lost, "2.4"), 0, "{lost:?}");
     let (late, _) = with(|packets| {
         packets.iter_mut().step_by(200).for_each(|packet| restamp(packet, 27));
     });
@@ -80,6 +92,31 @@ fn each_fault_has_its_indicator() {
     assert_eq!((errors(&crc, "2.2"), errors(&crc, "1.3.a")), (1, 1));
     let (scrambled, _) = with(|packets| packets[1001][3] |= 0x80);
     assert_eq!(errors(&scrambled, "2.6"), 1);
+}
+
+#[test]
+fn missing_packets_have_their_places() {
+    let all = packets();
+    let pid_of = |n: usize| pid_of(&all[n]);
+    let null = (1501..).find(|n| pid_of(*n) == Pid::NULL.number()).unwrap_or(1501);
+    let measured = |missing: u64| {
+        let mut measurement = Measurement::default();
+        let pass = |measurement: &mut Measurement, is_first: bool| {
+            for (n, packet) in all.iter().enumerate() {
+                match n {
+                    _ if n == null => measurement.miss(missing),
+                    _ if is_first => _ = measurement.survey(None, packet, true),
+                    _ => measurement.add(None, packet, true),
+                }
+            }
+        };
+        pass(&mut measurement, true);
+        measurement.choose_clock(BTreeMap::new());
+        pass(&mut measurement, false);
+        errors(&measurement.indicators(0, SyncFaults::default()), "2.4")
+    };
+    // Their number is known of one, and not used of more.
+    assert_eq!([1, 7, 1000].map(measured), [0, 0, 0]);
 }
 
 #[test]

@@ -13,7 +13,9 @@ pub struct Limits {
     pub tables: Span,
     /// Longest interval of packets of a PID that a PMT names (item 1.6).
     pub pid: Span,
-    /// Longest interval of clock references by their values (item 2.3a).
+    /// Longest interval of clock references (items 2.3a and 2.3b).
+    ///
+    /// It is by values, and of those further apart by arrival.
     pub references: Span,
     /// Longest time without any, by arrival. Datagrams come in bursts, so it is longer.
     pub clock_silence: Span,
@@ -71,9 +73,9 @@ pub enum Indicator {
     Transport,
     /// Wrong CRC of a table.
     Crc,
-    /// Clock references too rare.
+    /// Clock references too rare by arrival.
     PcrRepetition,
-    /// Clock jump that was not announced.
+    /// Clock references too far apart by their values, as at unannounced jumps.
     PcrDiscontinuity,
     /// Presentation time stamps too rare.
     Pts,

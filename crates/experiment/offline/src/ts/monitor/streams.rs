@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use bentpipe_intake::{Account, Select, StreamEntry, StreamId, Streams, Unit};
 use bentpipe_units::Span;
-use bentpipe_wire::ts::PACKET_LEN;
+use bentpipe_wire::ts::{PACKET_LEN, Pid};
 use serde_json::{Value, json};
 
 use super::{Alarm, Limits, Monitor, Second};
@@ -42,6 +42,8 @@ pub struct Monitors {
     units: Units,
     /// Packets of streams without a monitor.
     beyond: u64,
+    /// PIDs whose alarms are raised. Empty: all.
+    pids: Vec<Pid>,
 }
 
 impl Monitors {
@@ -49,7 +51,15 @@ impl Monitors {
     pub fn new(limits: Limits, select: Select, now_ns: u64) -> Monitors {
         let (all, entries) = (vec![Monitor::new(limits, now_ns)], vec![StreamEntry::default()]);
         let (streams, units) = (Streams::new(select), Units::default());
-        Monitors { limits, streams, all, entries, units, beyond: 0 }
+        Monitors { limits, streams, all, entries, units, beyond: 0, pids: Vec::new() }
+    }
+
+    /// Raises alarms of these PIDs, the tables and the whole stream alone.
+    #[must_use]
+    pub fn only(mut self, pids: &[Pid]) -> Monitors {
+        self.pids = pids.to_vec();
+        self.all = self.all.into_iter().map(|monitor| monitor.only(pids)).collect();
+        self
     }
 
     /// Logs rates of the first stream to a file: see [`Monitor::log_rates`].
@@ -75,7 +85,7 @@ impl Monitors {
             return;
         }
         while self.all.len() <= place {
-            self.all.push(Monitor::new(self.limits, at_ns));
+            self.all.push(Monitor::new(self.limits, at_ns).only(&self.pids));
             self.entries.push(StreamEntry::default());
         }
         let before = std::mem::replace(&mut self.entries[place], after);

@@ -127,6 +127,33 @@ fn each_fault_raises_its_alarm() {
     let mut jump = timed(packets(5000));
     jump[2000..].iter_mut().for_each(|(_, packet)| bentpipe_wire::ts::restamp(packet, 270_000_000));
     assert_eq!(alarms(Limits::default(), &jump).1, [(Indicator::PcrDiscontinuity, false)]);
+    // A jump of half a second takes no time.
+    let mut jump = timed(packets(5000));
+    jump[2000..].iter_mut().for_each(|(_, packet)| bentpipe_wire::ts::restamp(packet, 13_500_000));
+    assert_eq!(alarms(Limits::default(), &jump).1, [(Indicator::PcrDiscontinuity, false)]);
+    // References that are missing are apart by values and arrivals.
+    let mut rare = timed(packets(5000));
+    let has_pcr = |packet: &Bytes| packet[3] & 0x20 != 0 && packet[4] > 0;
+    rare[2000..2600].iter_mut().filter(|(_, packet)| has_pcr(packet)).for_each(|(_, packet)| packet[5] = 0);
+    let found = alarms(Limits::default(), &rare).1;
+    assert_eq!(found, [(Indicator::PcrDiscontinuity, false), (Indicator::PcrRepetition, false)]);
+}
+
+#[test]
+fn alarms_of_other_pids_are_not_raised() {
+    let mut all = timed(packets(5000));
+    all[2003].1[1] |= 0x80;
+    all.remove(1003);
+    let raised = |pids: &[Pid]| {
+        let mut monitor = Monitor::new(Limits::default(), START_NS).only(pids);
+        let mut found = Vec::new();
+        for (at_ns, packet) in &all {
+            monitor.packet(START_NS + at_ns, packet, &mut |alarm| found.push(alarm.indicator));
+        }
+        found
+    };
+    assert!(raised(&[]).contains(&Indicator::Continuity) && raised(&[pid(0x100)]) == raised(&[]));
+    assert_eq!(raised(&[pid(0x101)]), []);
 }
 
 #[test]

@@ -19,6 +19,11 @@ pub(super) const OPTION_NAME: u16 = 2;
 pub(super) const OPTION_STAMP_RESOLUTION: u16 = 9;
 const OPTION_STAMP_OFFSET: u16 = 14;
 
+/// Stands for a block that is passed over: interface statistics.
+const SKIPPED: u32 = 5;
+/// Length in bytes to a multiple of which blocks are padded.
+const WORD: usize = 4;
+
 /// Longest name of an interface that is kept in bytes.
 const MAX_NAME_LEN: usize = 256;
 
@@ -33,6 +38,22 @@ pub(super) struct Section {
     order: Order,
     interfaces: Vec<Interface>,
     numbers: Numbers,
+    damaged: Option<Damaged>,
+}
+
+/// Blocks whose length after their body is not the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Damaged {
+    /// Number of blocks. Their packets are not passed on.
+    pub blocks: u64,
+    /// Offset of the first one in the file.
+    pub first: u64,
+}
+
+impl Damaged {
+    fn note(damaged: &mut Option<Damaged>, start: usize) {
+        damaged.get_or_insert(Damaged { blocks: 0, first: start as u64 }).blocks += 1;
+    }
 }
 
 /// Numbers of interfaces over all sections of a file.
@@ -92,10 +113,14 @@ struct Block {
 impl Section {
     /// Reads a section header after its block type.
     pub(super) fn start<R: Read>(source: &mut Source<R>) -> Result<Section, ReadError> {
-        Section::start_after(source, Numbers::default())
+        Section::start_after(source, Numbers::default(), None)
     }
 
-    fn start_after<R: Read>(source: &mut Source<R>, numbers: Numbers) -> Result<Section, ReadError> {
+    fn start_after<R: Read>(
+        source: &mut Source<R>,
+        numbers: Numbers,
+        mut damaged: Option<Damaged>,
+    ) -> Result<Section, ReadError> {
         let start = source.offset() - 4;
         let head = source.array::<8>(Layer::Pcapng)?;
         let order = match (Order::Big.u32(&head, 4), Order::Little.u32(&head, 4)) {
@@ -111,8 +136,11 @@ impl Section {
         if order.u16(&body, 0) != 1 {
             return Err(Error::unsupported(Layer::Pcapng, start + 12, "version other than 1").into());
         }
-        source.skip(Layer::Pcapng, rest - 12 + 4)?;
-        Ok(Section { order, interfaces: Vec::new(), numbers })
+        source.skip(Layer::Pcapng, rest - 12)?;
+        if order.u32(&source.array::<4>(Layer::Pcapng)?, 0) != order.u32(&head, 0) {
+            Damaged::note(&mut damaged, start);
+        }
+        Ok(Section { order, interfaces: Vec::new(), numbers, damaged })
     }
 
     /// Reads blocks until one is a packet.
@@ -139,7 +167,7 @@ impl Section {
         let kind = self.order.u32(&kind, 0);
         if kind == SECTION {
             let numbers = std::mem::take(&mut self.numbers).after(std::mem::take(&mut self.interfaces));
-            *self = Section::start_after(source, numbers)?;
+            *self = Section::start_after(source, numbers, self.damaged)?;
             return Ok(Some(Block { kind, start }));
         }
         let len = body_len(self.order.u32(&source.array::<4>(Layer::Pcapng)?, 0), start)?;
@@ -149,11 +177,100 @@ impl Section {
             }
             // With the length after the body, which is left in the buffer.
             INTERFACE | ENHANCED_PACKET | OLD_PACKET | SIMPLE_PACKET => {
-                source.fill(Layer::Pcapng, len + 4)?;
+                let filled = source.fill(Layer::Pcapng, len + 4).map(|bytes| self.order.u32(bytes, len));
+                if !matches!(filled, Ok(behind) if behind as usize == len + BLOCK_OVERHEAD) {
+                    return self.behind_damage(kind, start, filled, source);
+                }
             }
-            _ => source.skip(Layer::Pcapng, len + 4)?,
+            _ => {
+                source.skip(Layer::Pcapng, len)?;
+                let behind = self.order.u32(&source.array::<4>(Layer::Pcapng)?, 0);
+                if behind as usize != len + BLOCK_OVERHEAD {
+                    Damaged::note(&mut self.damaged, start);
+                    self.find_block(source)?;
+                }
+            }
         }
         Ok(Some(Block { kind, start }))
+    }
+
+    /// Continues behind a block whose two lengths differ, or which is cut.
+    ///
+    /// If another block follows it, the length after it is wrong. Otherwise the one before it may be, and blocks are searched for within it.
+    fn behind_damage<R: Read>(
+        &mut self,
+        kind: u32,
+        start: usize,
+        behind: Result<u32, ReadError>,
+        source: &mut Source<R>,
+    ) -> Result<Option<Block>, ReadError> {
+        if let Err(error) = behind {
+            if matches!(error, ReadError::Io(_)) {
+                return Err(error);
+            }
+            source.put_back();
+            if !self.find_block(source)? {
+                return Err(error);
+            }
+        } else if self.ends_with_block(source.buffer())
+            || !source.peek(1)?.is_empty() && !self.is_block(source, true)?
+        {
+            source.put_back();
+            self.find_block(source)?;
+        } else if kind == INTERFACE {
+            // Without it no packet of the interface can be read.
+            Damaged::note(&mut self.damaged, start);
+            return Ok(Some(Block { kind, start }));
+        }
+        Damaged::note(&mut self.damaged, start);
+        Ok(Some(Block { kind: SKIPPED, start }))
+    }
+
+    /// Returns `true` if the end of a block's body is another block.
+    fn ends_with_block(&self, body: &[u8]) -> bool {
+        let Some(at) = body.len().checked_sub(WORD) else { return false };
+        let len = self.order.u32(body, at) as usize;
+        let Some(start) = body.len().checked_sub(len).filter(|_| len >= BLOCK_OVERHEAD) else { return false };
+        let [kind, before] = [start, start + 4].map(|at| self.order.u32(body, at));
+        matches!(kind, INTERFACE..=ENHANCED_PACKET) && before as usize == len
+    }
+
+    /// Passes over bytes up to the next block, and returns `true` if there is one. Otherwise it passes over all.
+    fn find_block<R: Read>(&self, source: &mut Source<R>) -> Result<bool, ReadError> {
+        loop {
+            if self.is_block(source, false)? {
+                return Ok(true);
+            }
+            let left = source.peek(WORD + 1)?.len();
+            source.skip(Layer::Pcapng, left.min(WORD))?;
+            if left <= WORD {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Returns `true` if a block with two equal lengths is next.
+    ///
+    /// It is of any kind, or of one that is known.
+    fn is_block<R: Read>(&self, source: &mut Source<R>, is_any: bool) -> Result<bool, ReadError> {
+        let Some(head) = source.peek(BLOCK_OVERHEAD)?.get(..BLOCK_OVERHEAD) else { return Ok(false) };
+        let (kind, mut order) = (self.order.u32(head, 0), self.order);
+        if kind == SECTION {
+            order = if Order::Big.u32(head, 8) == BYTE_ORDER_MAGIC { Order::Big } else { Order::Little };
+        }
+        let is_known = matches!(kind, SECTION | INTERFACE..=ENHANCED_PACKET);
+        let len = order.u32(head, 4) as usize;
+        let is_possible = body_len(len as u32, 0).is_ok_and(|body| body <= MAX_BLOCK_LEN);
+        if !is_possible || !is_any && !is_known {
+            return Ok(false);
+        }
+        let bytes = source.peek(len)?;
+        Ok(bytes.get(len - WORD..len).is_some_and(|behind| order.u32(behind, 0) as usize == len))
+    }
+
+    /// Returns the blocks whose lengths differ.
+    pub(super) fn damaged(&self) -> Option<Damaged> {
+        self.damaged
     }
 
     fn add_interface(&mut self, buffer: &[u8], start: usize) -> Result<(), Error> {

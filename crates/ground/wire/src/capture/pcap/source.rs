@@ -5,16 +5,22 @@ use std::io::{self, Read};
 use super::ReadError;
 use crate::{Error, Layer};
 
+/// Bytes read ahead that are kept though they were passed on.
+const PASSED: usize = 1 << 16;
+
 #[derive(Debug)]
 pub(super) struct Source<R> {
     inner: R,
     offset: u64,
     buffer: Vec<u8>,
+    /// Bytes that were read ahead, and the number of them that were passed on.
+    ahead: Vec<u8>,
+    passed: usize,
 }
 
 impl<R: Read> Source<R> {
     pub(super) fn new(inner: R) -> Source<R> {
-        Source { inner, offset: 0, buffer: Vec::new() }
+        Source { inner, offset: 0, buffer: Vec::new(), ahead: Vec::new(), passed: 0 }
     }
 
     /// Returns the number of bytes that have been read.
@@ -39,9 +45,39 @@ impl<R: Read> Source<R> {
 
     fn read_up_to(&mut self, len: usize) -> io::Result<usize> {
         self.buffer.clear();
-        let have = self.inner.by_ref().take(len as u64).read_to_end(&mut self.buffer)?;
-        self.offset += have as u64;
-        Ok(have)
+        let ahead = self.pass(len);
+        self.buffer.extend_from_slice(&self.ahead[self.passed - ahead..self.passed]);
+        self.inner.by_ref().take((len - ahead) as u64).read_to_end(&mut self.buffer)?;
+        self.offset += self.buffer.len() as u64;
+        Ok(self.buffer.len())
+    }
+
+    /// Passes on at most `len` bytes that were read ahead, and returns their number.
+    fn pass(&mut self, len: usize) -> usize {
+        let ahead = (self.ahead.len() - self.passed).min(len);
+        self.passed += ahead;
+        ahead
+    }
+
+    /// Returns at least `len` of the next bytes, or all.
+    ///
+    /// They stay the next ones.
+    pub(super) fn peek(&mut self, len: usize) -> io::Result<&[u8]> {
+        if self.passed >= PASSED {
+            self.ahead.drain(..self.passed);
+            self.passed = 0;
+        }
+        let missing = len.saturating_sub(self.ahead.len() - self.passed);
+        self.inner.by_ref().take(missing as u64).read_to_end(&mut self.ahead)?;
+        Ok(&self.ahead[self.passed..])
+    }
+
+    /// Returns the bytes of the buffer to the source.
+    pub(super) fn put_back(&mut self) {
+        self.ahead.splice(..self.passed, self.buffer.iter().copied());
+        self.passed = 0;
+        self.offset -= self.buffer.len() as u64;
+        self.buffer.clear();
     }
 
     /// Reads an array of `N` bytes.
@@ -64,7 +100,9 @@ impl<R: Read> Source<R> {
 
     /// Reads `len` bytes and forgets them.
     pub(super) fn skip(&mut self, layer: Layer, len: usize) -> Result<(), ReadError> {
-        let have = io::copy(&mut self.inner.by_ref().take(len as u64), &mut io::sink())? as usize;
+        let ahead = self.pass(len);
+        let rest = (len - ahead) as u64;
+        let have = ahead + io::copy(&mut self.inner.by_ref().take(rest), &mut io::sink())? as usize;
         let start = self.offset();
         self.offset += have as u64;
         if have < len {

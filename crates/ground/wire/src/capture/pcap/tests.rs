@@ -187,10 +187,52 @@ fn impossible_pcapng_is_refused() {
     assert_eq!(with(enhanced(order, 0, 0, 0)), (36, Kind::Malformed("packet of an interface not described")));
     assert_eq!(with(words(order, &[6, 8, 8])), (32, Kind::Malformed("block length")));
     assert_eq!(with(words(order, &[6, 0xffff_fffc, 8])), (32, Kind::Unsupported("block too long")));
-    assert_eq!(with(words(order, &[9, 0xffff_fffc, 8])).1, Kind::Truncated { needed: 0xffff_fff4, have: 4 });
+    assert_eq!(with(words(order, &[9, 0xffff_fffc, 8])).1, Kind::Truncated { needed: 0xffff_fff0, have: 4 });
     assert_eq!(with(interface(order, 1, &[0x0009_0001, 0x7f00_0000])).1, Kind::Malformed("interface option"));
     let lie = words(order, &[6, 36, 0, 0, 0, 5, 9, 0, 36]);
     assert_eq!(with([interface(order, 1, &[]), lie].concat()).1, Kind::Malformed("captured length"));
+}
+
+#[test]
+fn blocks_with_two_lengths_are_passed_over() {
+    for order in [Order::Little, Order::Big] {
+        let packet = |n: u32| enhanced(order, 0, 5, n);
+        let head = || [section(order), interface(order, 1, &[])].concat();
+        let read = |damaged: Vec<u8>| {
+            let file = [head(), packet(1), damaged, packet(3), packet(4)].concat();
+            let mut reader = Reader::new(&file[..]).unwrap();
+            let mut found = Vec::new();
+            while let Some(record) = reader.next_record().unwrap() {
+                found.push(order.u32(record.bytes, 0));
+            }
+            (found, reader.damaged().map(|damaged| (damaged.blocks, damaged.first)))
+        };
+        let first = Some((1, head().len() as u64 + 36));
+        let changed = |at: usize, value: u32| {
+            let mut block = packet(2);
+            block[at..at + 4].copy_from_slice(&order.bytes32(value));
+            block
+        };
+        assert_eq!(read(packet(2)), (vec![1, 2, 3, 4], None));
+        // The length after the block, and the one before it: too short, too long, and longer than the file.
+        for (at, len) in [(32, 40), (32, 0), (4, 32), (4, 40), (4, 72), (4, 76), (4, 10_000)] {
+            assert_eq!(read(changed(at, len)), (vec![1, 3, 4], first), "{at} {len}");
+        }
+        let mut other = words(order, &[0x8000_0001, 16, 7, 20]);
+        assert_eq!(read(other.clone()), (vec![1, 3, 4], first));
+        other[12..].copy_from_slice(&order.bytes32(16));
+        assert_eq!(read(other), (vec![1, 3, 4], None));
+        // A packet of an interface needs its description.
+        let mut file = [head(), packet(1)].concat();
+        let at = file.len() - 36 - 4;
+        file[at] ^= 0x40;
+        let mut reader = Reader::new(&file[..]).unwrap();
+        assert!(reader.next_record().unwrap().is_some());
+        assert_eq!(reader.damaged().map(|damaged| damaged.blocks), Some(1));
+        // What a cut leaves of the last block is a cut.
+        let file = [head(), packet(1), packet(2)].concat();
+        assert!(matches!(kind(&file[..file.len() - 8]).1, Kind::Truncated { .. }));
+    }
 }
 
 #[test]
@@ -265,6 +307,55 @@ fn options_of_packets_are_kept_in_either_order() {
         let found: Vec<_> = read.options.iter().collect();
         let expected: [(u16, &[u8]); 3] = [(1, b"why"), (2, &[4, 3, 2, 1]), (1, b"hi")];
         assert_eq!((found, read.bytes.len()), (expected.to_vec(), 4), "{order:?}");
+    }
+}
+
+/// ERF record of a type at a second, of the link and its length there.
+fn erf(kind: u8, second: u32, interface: u8, content: &[u8], wire_len: u16) -> Vec<u8> {
+    let len = (16 + content.len()).next_multiple_of(8);
+    let mut record =
+        [&(1_u32 << 31).to_le_bytes()[..], &second.to_le_bytes(), &[kind, 4 | interface]].concat();
+    record.extend([&(len as u16).to_be_bytes()[..], &[0, 0], &wire_len.to_be_bytes(), content].concat());
+    record.resize(len, 0);
+    record
+}
+
+#[test]
+fn erf_files_are_known_by_their_records() {
+    let second = 1_700_000_000;
+    let ip = [0x45, 0, 0, 20, 1, 2];
+    let ethernet = [&[0, 0][..], &[2; 12], &[8, 0], &ip].concat();
+    let hdlc = [&[0x0f, 0, 8, 0][..], &ip].concat();
+    let file = [
+        erf(22, second, 0, &ip, 20),
+        erf(48, second, 0, &[], 0),
+        erf(2, second, 1, &ethernet, 34),
+        erf(0x80 | 11, second + 1, 2, &[&[3, 0, 0, 0, 0, 0, 0, 0][..], &ethernet].concat(), 34),
+        erf(1, second + 1, 3, &hdlc, 24),
+        erf(21, second + 2, 0, &[9; 8], 8),
+    ]
+    .concat();
+    let mut reader = Reader::new(&file[..]).expect("a capture");
+    let mut found = Vec::new();
+    while let Some(record) = reader.next_record().expect("whole") {
+        let network = crate::link::network(record.link_type, record.bytes);
+        let offset = network.map_or(0, |network| network.offset);
+        found.push((
+            record.time_ns.unwrap_or(0) / 500_000_000,
+            record.interface,
+            record.original_len,
+            offset,
+        ));
+    }
+    let at = |seconds: u64| 2 * (u64::from(second) + seconds) + 1;
+    let right =
+        [(at(0), 0, 36, 16), (at(0), 1, 52, 32), (at(1), 2, 60, 40), (at(1), 3, 40, 20), (at(2), 0, 24, 0)];
+    assert_eq!(found, right);
+    assert!(matches!(kind(&file[..file.len() - 4]).1, Kind::Truncated { .. }));
+    // Neither a transport stream nor text.
+    for other in [[0x47, 0x1f, 0xff, 0x10].repeat(470), b"time,loss\n0.1,0\n0.2,1\n".repeat(9), vec![0; 400]]
+    {
+        assert_eq!(kind(&other), (0, Kind::Unsupported("not a capture file")));
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::io::{self, Read};
 use std::net::IpAddr;
 
+use bentpipe_dvb::Rohc;
 use bentpipe_intake::{Account, Packets, Reason, Refusal, Select, Wanted};
 use bentpipe_site::{Opened, Recorded};
 use bentpipe_units::{Bytes, Span};
@@ -43,11 +44,16 @@ pub(super) struct Captured {
 ///
 /// # Errors
 /// Returns an error that begins with the path if the file is not a capture, or has no packets to send or too many.
-pub(super) fn read(file: Opened, times: u32, direction: &Direction) -> Result<Captured, String> {
+pub(super) fn read(
+    file: Opened,
+    times: u32,
+    direction: &Direction,
+    rohc: Option<&Rohc>,
+) -> Result<Captured, String> {
     let Opened { shown, bytes } = file;
     let said = |problem: String| format!("{shown}: {problem}");
     let (mut once, mut pairs) = (Vec::new(), Pairs::default());
-    let account = each(bytes, |at, packet, ends| {
+    let account = each(bytes, rohc, |at, packet, ends| {
         pairs.add(at, packet.len(), ends, direction);
         once.push((at, packet, ends));
     })
@@ -81,12 +87,17 @@ pub(super) fn read(file: Opened, times: u32, direction: &Direction) -> Result<Ca
 ///
 /// # Errors
 /// Returns an error as [`read`] does.
-pub(super) fn recorded(file: Opened, times: u32, direction: &Direction) -> Result<Recorded, String> {
+pub(super) fn recorded(
+    file: Opened,
+    times: u32,
+    direction: &Direction,
+    rohc: Option<&Rohc>,
+) -> Result<Recorded, String> {
     let Opened { shown, bytes } = file;
     let said = |problem: String| format!("{shown}: {problem}");
     let mut pairs = Pairs::default();
     let count = |at, packet: Vec<u8>, ends| pairs.add(at, packet.len(), ends, direction);
-    let account = each(bytes, count).map_err(said)?;
+    let account = each(bytes, rohc, count).map_err(said)?;
     check(&pairs, &account, direction).map_err(said)?;
     let sent = pairs.sum(0, direction);
     let times = u64::from(times);
@@ -110,18 +121,25 @@ fn check(pairs: &Pairs, account: &Account, direction: &Direction) -> Result<(), 
 fn help(account: &Account) -> &'static str {
     let user0 = format!("of link type {},", pcap::LinkType::USER0.0);
     let is_any = account.left_out().any(|(_, detail, _)| detail.starts_with(&user0));
-    if is_any { "; help: `bentpipe rohc decompress` restores packets of ROHC" } else { "" }
+    if is_any { "; help: `rohc = {}` next to `file` restores packets of ROHC" } else { "" }
 }
 
 /// Calls `visit` with each IP packet, its time after the first, and its addresses.
 fn each(
     mut file: Box<dyn Read>,
+    rohc: Option<&Rohc>,
     mut visit: impl FnMut(Span, Vec<u8>, (IpAddr, IpAddr)),
 ) -> Result<Account, String> {
-    let (mut start, mut packets) = (Vec::new(), Packets::new(Wanted::Ip, Select::default()));
+    let mut start = Vec::new();
     let opened = file.by_ref().take(LEARNT_LEN).read_to_end(&mut start);
     opened.map_err(|error| error.to_string())?;
-    packets.learn(&start);
+    let mut packets = match rohc {
+        Some(rohc) => Packets::restoring(rohc.decompressor(), Select::default()),
+        None => Packets::new(Wanted::Ip, Select::default()),
+    };
+    if rohc.is_none() {
+        packets.learn(&start);
+    }
     let file = io::BufReader::new((&start[..]).chain(file));
     let mut reader = pcap::Reader::new(file).map_err(|error| error.to_string())?;
     let (mut first, mut last, mut bytes) = (None, 0, 0);
@@ -154,6 +172,7 @@ fn each(
         }
         visit(Span::from_nanos(time_ns - start), packet, ends);
     }
+    packets.damaged(reader.damaged());
     Ok(packets.account().clone())
 }
 
@@ -359,7 +378,7 @@ mod tests {
     }
 
     fn sent(frames: &[(u64, u16, Vec<u8>)], direction: &Direction) -> [Vec<(u64, usize)>; 2] {
-        let captured = read(opened(frames), 1, direction).expect("readable");
+        let captured = read(opened(frames), 1, direction, None).expect("readable");
         captured.halves.map(|half| {
             half.packets.iter().map(|(at, packet)| (at.as_nanos() / 1_000_000, packet.len())).collect()
         })
@@ -375,13 +394,13 @@ mod tests {
             (4, 0x800, vec![0x45, 0]),
         ];
         assert_eq!(sent(&frames, &Direction::Data), [vec![(0, 100), (1, 90), (3, 200)], vec![]]);
-        let recorded = recorded(opened(&frames), 2, &Direction::Data).expect("readable");
+        let recorded = recorded(opened(&frames), 2, &Direction::Data, None).expect("readable");
         assert_eq!((recorded.packets, recorded.bytes), (6, Bytes::new(780)));
         let note = recorded.note.expect("a note");
         let said = "5 records, 3 used (1 of length 0, taken from the record, ";
         assert!(note.starts_with(said) && note.contains("of EtherType 0x0806 (ARP)"), "{note}");
-        assert_eq!(read(opened(&frames), 1, &Direction::Data).expect("readable").left_out, 2);
-        let arp = read(opened(&frames[2..3]), 1, &Direction::Data).err().expect("an error");
+        assert_eq!(read(opened(&frames), 1, &Direction::Data, None).expect("readable").left_out, 2);
+        let arp = read(opened(&frames[2..3]), 1, &Direction::Data, None).err().expect("an error");
         let said =
             "a.pcap: no IP packet in it: 1 records, none used, 1 left out: of EtherType 0x0806 (ARP), not IP";
         assert_eq!(arp, said);
@@ -392,10 +411,10 @@ mod tests {
         let mut captured = packet([1, 2], 100, 100);
         captured[10..12].fill(0);
         let frames = [(0, 0x800, captured)];
-        let sent = read(opened(&frames), 1, &Direction::Data).expect("readable").halves;
+        let sent = read(opened(&frames), 1, &Direction::Data, None).expect("readable").halves;
         let ip = ipv4::Packet::new_checked(&sent[0].packets[0].1[..]).expect("a packet");
         assert_eq!(ip.verify_checksum(), Ok(()));
-        let note = recorded(opened(&frames), 1, &Direction::Data).expect("readable").note;
+        let note = recorded(opened(&frames), 1, &Direction::Data, None).expect("readable").note;
         assert_eq!(note.as_deref(), Some("1 records, all used (1 without a header checksum)"));
     }
 
@@ -405,8 +424,33 @@ mod tests {
         let mut writer = Writer::new(&mut bytes, LinkType::USER0).expect("written");
         writer.write(0, &[0xfd, 4, 1, 2], 0).expect("written");
         let opened = Opened { shown: "a.pcap".to_owned(), bytes: Box::new(io::Cursor::new(bytes)) };
-        let error = read(opened, 1, &Direction::Data).err().expect("an error");
-        assert!(error.ends_with("; help: `bentpipe rohc decompress` restores packets of ROHC"), "{error}");
+        let error = read(opened, 1, &Direction::Data, None).err().expect("an error");
+        assert!(error.ends_with("; help: `rohc = {}` next to `file` restores packets of ROHC"), "{error}");
+    }
+
+    #[test]
+    fn packets_of_rohc_are_restored() {
+        let rohc = Rohc { contexts: 4, ..Rohc::default() };
+        let mut compressor = bentpipe_rohc::Compressor::new(rohc.compressor());
+        let mut sent: Vec<Vec<u8>> = (0..20).map(|n| packet([1, 2], 60 + n, 60 + n)).collect();
+        for packet in &mut sent {
+            ipv4::Packet::new_unchecked(&mut packet[..]).fill_checksum();
+        }
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes, LinkType::USER0).expect("written");
+        for (n, packet) in (0..).zip(&sent) {
+            let mut out = Vec::new();
+            let at = std::time::Duration::from_millis(20 * n);
+            compressor.compress(at, packet, &mut out).expect("compressed");
+            writer.write(20_000_000 * n, &out, 0).expect("written");
+        }
+        let opened =
+            || Opened { shown: "a.pcap".to_owned(), bytes: Box::new(io::Cursor::new(bytes.clone())) };
+        let captured = read(opened(), 1, &Direction::Data, Some(&rohc)).expect("readable");
+        let packets: Vec<&[u8]> = captured.halves[0].packets.iter().map(|(_, packet)| &packet[..]).collect();
+        assert_eq!((packets.len(), captured.left_out), (20, 0));
+        assert!(packets.iter().zip(&sent).all(|(packet, sent)| *packet == &sent[..]));
+        assert_eq!(recorded(opened(), 2, &Direction::Data, Some(&rohc)).expect("readable").packets, 40);
     }
 
     #[test]
@@ -428,17 +472,19 @@ mod tests {
         assert_eq!(sent(&frames, &Direction::All)[0].len(), 4);
         let chosen = "10.0.0.2".to_owned().try_into().expect("an address");
         assert_eq!(sent(&frames, &chosen), [back, vec![]]);
-        let note = |direction: &Direction| recorded(opened(&frames), 1, direction).expect("readable").note;
+        let note =
+            |direction: &Direction| recorded(opened(&frames), 1, direction, None).expect("readable").note;
         let said =
             "2 packets from 10.0.0.2 to 10.0.0.1 are of the other direction and left out: see `direction`";
         assert_eq!(note(&Direction::Data).as_deref(), Some(said));
         assert_eq!(note(&Direction::All), None);
         let none = "10.0.0.9".to_owned().try_into().expect("an address");
-        let error = read(opened(&frames), 1, &none).err().expect("an error");
+        let error = read(opened(&frames), 1, &none, None).err().expect("an error");
         assert_eq!(error, "a.pcap: no packet from 10.0.0.9 in it: packets are from 10.0.0.1, 10.0.0.2");
         assert!(Direction::try_from("up".to_owned()).is_err());
         // Repetitions keep the pace of the whole capture.
-        let twice = read(opened(&frames), 2, &Direction::Data).expect("readable").halves[0].packets.clone();
+        let twice =
+            read(opened(&frames), 2, &Direction::Data, None).expect("readable").halves[0].packets.clone();
         assert_eq!(twice[2].0, Span::from_millis(50));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use bentpipe_dvb::Rohc;
 use bentpipe_site::{
     Copies, End, FlowAt, FlowEnds, FlowGround, FlowTakes, Opened, Problem, Recorded, TrafficKind,
 };
@@ -32,6 +33,11 @@ pub struct ReplayConfig {
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 1000000))]
     pub times: u32,
+    /// Header compression of the capture, whose records are ROHC packets. Default: they are IP packets.
+    ///
+    /// The IP packets are sent that a decompressor of these settings restores. `bentpipe rohc compress` writes such captures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rohc: Option<Rohc>,
 }
 
 const fn one() -> u32 {
@@ -47,15 +53,18 @@ impl TrafficKind for ReplayConfig {
         &self,
         open: &mut dyn FnMut(&Path) -> Result<Opened, String>,
     ) -> Option<Result<Recorded, String>> {
-        Some(open(&self.file).and_then(|opened| capture::recorded(opened, self.times, &self.direction)))
+        let recorded = |opened| capture::recorded(opened, self.times, &self.direction, self.rohc.as_ref());
+        Some(open(&self.file).and_then(recorded))
     }
 
     /// Plans the replay. Packets pass from node to node with any addresses: the nodes of the path get routes
     /// for them.
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
         let key = at.key("traffic.file");
+        let checked = self.rohc.as_ref().map_or(Ok(()), Rohc::check);
+        checked.map_err(|error| Problem::impossible(&at.key("traffic.rohc"), &error))?;
         let opened = ground.open(&self.file).map_err(|problem| Problem::new(&key, problem))?;
-        let captured = capture::read(opened, self.times, &self.direction);
+        let captured = capture::read(opened, self.times, &self.direction, self.rohc.as_ref());
         let Captured { halves: [mut there, mut back], left_out } =
             captured.map_err(|problem| Problem::new(&key, problem))?;
         // What the capture has behind the flow's stop is not offered.
