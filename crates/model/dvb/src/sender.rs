@@ -232,7 +232,7 @@ impl Sender {
     ) -> Result<(), InvalidConfig> {
         self.catch_up(now);
         self.known_ready = None;
-        self.paths.get_mut(number).ok_or(NO_STREAM)?.queue.set(discipline)
+        self.paths.get_mut(number).ok_or(NO_STREAM)?.queue.set(discipline, now)
     }
 
     /// Fills every slot and frame that has begun by `now`.
@@ -243,7 +243,8 @@ impl Sender {
                 return;
             }
             self.timing.seek(at);
-            if !self.send(at) {
+            // A queue may have dropped all that was ready, or more may be ready at another instant.
+            if !self.send(at) && self.ready() == Some(ready) {
                 return;
             }
         }
@@ -299,6 +300,7 @@ impl Sender {
     fn send_frame(&mut self, at: Time) -> bool {
         let (Timing::Frames(frames), Some(fields)) = (&self.timing, &mut self.fields) else { return false };
         set_capacities(at, frames, &mut self.paths, fields);
+        self.paths.iter_mut().for_each(|path| path.release(at));
         let Some(group) = fields.next_group(at, &self.paths) else { return false };
         let lead = fields.members(group)[0];
         let sending = frames.sending(at, self.paths[lead].modcod);
@@ -561,6 +563,7 @@ impl Element for Sender {
                 observer.gauge(&metrics::ES_N0, modulation.es_n0_db);
                 observer.gauge(&metrics::LINE_RATE, modulation.rate_bps);
             }
+            path.queue.observe_classes(now, observer);
         }
     }
 

@@ -1,9 +1,10 @@
 //! Directions of all links with the cost of packets on them.
 
 use bentpipe_net::channel::Config;
-use bentpipe_scenario::{Layout, Medium, Problem, Queue, Scenario, Side, Way};
+use bentpipe_net::queue::ClassesConfig;
+use bentpipe_scenario::{Layout, Medium, Problem, Queue, Role, Scenario, Side, Way};
 use bentpipe_site::{Channel, Cost, Facts, Limit, stage};
-use bentpipe_units::Span;
+use bentpipe_units::{Bytes, Rate, Span};
 
 /// Directions of all links of a scenario.
 pub(super) struct Media<'a> {
@@ -12,6 +13,8 @@ pub(super) struct Media<'a> {
     /// Rate and delay.
     pub(super) facts: Vec<Facts>,
     costs: Costs,
+    /// Set if no node writes DSCPs, and no event changes a queue.
+    knows_classes: bool,
 }
 
 /// Costs of all directions, forward and return of each link.
@@ -22,7 +25,10 @@ impl<'a> Media<'a> {
         let layout = Layout::new(scenario);
         let facts = layout.facts()?;
         let costs = Medium::costs(&layout.members(), &scenario.shared)?;
-        Ok(Media { layout, facts, costs })
+        let marks = scenario.roles().any(|(_, role)| matches!(role, Role::Marker(_)));
+        let mut changes = scenario.timeline.iter().flat_map(|moment| &moment.changes);
+        let knows_classes = !marks && !changes.any(|(key, _)| key.contains(".queue"));
+        Ok(Media { layout, facts, costs, knows_classes })
     }
 
     /// Returns the costs after an event at a time, before which others held.
@@ -71,7 +77,35 @@ impl<'a> Media<'a> {
 
     /// Returns `true` if the queue of a direction serves packets of some DSCPs first.
     pub(super) fn serves_first(&self, link: usize, way: Way) -> bool {
-        matches!(self.side(link, way).common.queue, Some(Queue::Priority(_)))
+        let classes = self.classes((link, way));
+        let is_unknown = classes.is_some_and(|classes| classes.class.len() > 1 || !self.knows_classes);
+        is_unknown || matches!(self.side(link, way).common.queue, Some(Queue::Priority(_)))
+    }
+
+    /// Returns the classes of a direction's queue, if it has any.
+    pub(super) fn classes(&self, (link, way): (usize, Way)) -> Option<&ClassesConfig> {
+        match &self.side(link, way).common.queue {
+            Some(Queue::Classes(classes)) => Some(classes),
+            _ => None,
+        }
+    }
+
+    /// Returns the ceilings of packets of a DSCP, with the numbers of their classes.
+    pub(super) fn ceilings(&self, at: (usize, Way), dscp: Option<u8>) -> Vec<(usize, Rate)> {
+        let Some(classes) = self.classes(at).filter(|_| self.knows_classes) else { return Vec::new() };
+        let own = dscp.and_then(|dscp| classes.class_of(dscp));
+        let number = own.and_then(|own| classes.class.iter().position(|class| class.name == own.name));
+        let numbers = number.into_iter().chain([classes.class.len()]);
+        numbers.filter_map(|number| Some((number, self.ceiling(at, number)?.0))).collect()
+    }
+
+    /// Returns the ceiling of a class by its number, and its burst. Behind the last one it is that of all.
+    pub(super) fn ceiling(&self, at: (usize, Way), number: usize) -> Option<(Rate, Bytes)> {
+        let classes = self.classes(at)?;
+        match classes.class.get(number) {
+            Some(class) => Some((class.ceil?, class.cburst)),
+            None => Some((classes.ceil?, classes.cburst)),
+        }
     }
 
     /// Returns the settings of a direction of a link.
