@@ -97,6 +97,8 @@ pub struct Sender {
     ///
     /// An arrival changes none, and with thousands of receivers there are thousands of arrivals for a packet.
     known_ready: Option<Option<Time>>,
+    /// Set if a queue may hold packets back.
+    may_hold: bool,
     /// Units in flight.
     pipe: Pipe,
     /// Receivers of each stream for groups, and of tables.
@@ -154,6 +156,7 @@ impl Sender {
             fields,
             timing,
             known_ready: None,
+            may_hold: paths.iter().any(|path| path.queue.may_hold()),
             pipe: Pipe::default(),
             listeners,
             nearest: paths.iter().map(|path| path.delay).min().unwrap_or_default(),
@@ -243,8 +246,8 @@ impl Sender {
                 return;
             }
             self.timing.seek(at);
-            // A queue may have dropped all that was ready, or more may be ready at another instant.
-            if !self.send(at) && self.ready() == Some(ready) {
+            // Of a queue that held packets back, those released may wait for more to be packed with.
+            if !self.send(at) && (!self.may_hold || self.ready() == Some(ready)) {
                 return;
             }
         }
