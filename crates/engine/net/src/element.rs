@@ -106,6 +106,11 @@ pub trait Observer {
     /// element as a whole.
     fn part(&mut self, _path: &str) {}
 
+    /// Announces the class that what follows is of, within the part announced last.
+    ///
+    /// Nothing but classes and other parts follows.
+    fn class(&mut self, _name: &str) {}
+
     /// Returns `true` if accounts of units are made, at the end of a run.
     ///
     /// An element then reports what is for them alone, too.

@@ -6,7 +6,8 @@
 //!
 //! A link wakes only when a packet leaves its pipe. Nothing happens at the end of a transmission; the queue
 //! is served when the link is next processed, each transmission at the instant it was due, so a discipline
-//! sees true times. A packet costs one receive and one wake-up.
+//! sees true times. A packet costs one receive and one wake-up. A queue that holds packets back on an idle line
+//! costs one more.
 
 pub mod metrics;
 
@@ -112,7 +113,7 @@ impl Link {
     /// The key whose value is impossible, `kind` if it is another discipline; nothing is changed then.
     pub fn set_queue(&mut self, now: Time, discipline: &Discipline) -> Result<(), InvalidConfig> {
         self.catch_up(now);
-        self.queue.set(discipline)
+        self.queue.set(discipline, now)
     }
 
     /// Returns the delay of packets whose transmission starts at `now`.
@@ -133,9 +134,33 @@ impl Link {
             let start = self.transmitter.free_at;
             match self.queue.dequeue(start) {
                 Some(packet) => self.transmit(packet, start),
-                None => self.backlogged = false,
+                None if self.pause(start, now) => {}
+                None => return,
             }
         }
+    }
+
+    /// Returns `true` if a packet of the queue may leave by `now`. The line idles from `start` on until then.
+    fn pause(&mut self, start: Time, now: Time) -> bool {
+        let ready = self.queue.ready();
+        self.backlogged = !ready.is_never();
+        if self.backlogged {
+            // An arrival at `now` may leave at once, but not before.
+            self.transmitter.free_at = ready.clamp(start, now);
+        }
+        ready <= now
+    }
+
+    /// Returns the next arrival at the far end, or the end of a pause.
+    ///
+    /// With packets in flight the queue is served when the first arrives: those that it holds back arrive later.
+    #[inline]
+    fn deadline(&self) -> Time {
+        let arrival = self.pipe.next();
+        if self.backlogged && arrival.is_never() && !self.transmitter.is_down {
+            return self.queue.ready().max(self.transmitter.free_at);
+        }
+        arrival
     }
 
     /// Starts the transmission of a packet at `start`.
@@ -153,16 +178,19 @@ impl Element for Link {
         if packet.len() > self.mtu {
             self.too_big += 1;
             packet.lose(Why::TooBig);
-        } else if self.transmitter.is_idle(now) {
+        } else if self.transmitter.is_idle(now) && !self.backlogged {
             let passed = self.queue.pass(packet, now, self.transmitter.free_at, cx.stream());
-            if let Some(packet) = passed {
-                self.transmit(packet, now);
+            match passed {
+                Some(packet) => self.transmit(packet, now),
+                None => self.backlogged = self.queue.packets() > 0,
             }
         } else {
             self.queue.enqueue(packet, now, cx.stream());
             self.backlogged = true;
+            // The queue may hold others back on an idle line.
+            self.catch_up(now);
         }
-        self.pipe.next()
+        self.deadline()
     }
 
     fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
@@ -173,7 +201,7 @@ impl Element for Link {
             self.delivered_bytes += packet.len() as u64;
             cx.emit(Port(0), packet);
         }
-        self.pipe.next()
+        self.deadline()
     }
 
     fn lookahead(&self) -> Span {
@@ -191,6 +219,7 @@ impl Element for Link {
         observer.gauge(&metrics::BUSY, busy);
         observer.gauge(&metrics::UTILISATION, busy / now.as_secs_f64());
         self.queue.observe(now, observer);
+        self.queue.observe_classes(now, observer);
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{InvalidConfig, Observer, Packet};
 
+mod classes;
 mod codel;
 mod drop_tail;
+mod dual_pi2;
 mod ecn;
 mod fq_codel;
 mod integral;
@@ -21,10 +23,12 @@ mod red;
 mod tally;
 mod timed;
 
+pub use classes::{Class, Classes, Config as ClassesConfig, MOST_CLASSES};
 pub use codel::{CoDel, Config as CoDelConfig};
 pub(crate) use drop_tail::Backlog;
 use drop_tail::MOST_PACKETS;
 pub use drop_tail::{Config as DropTailConfig, DEFAULT_PACKETS, DropTail};
+pub use dual_pi2::{Config as DualPi2Config, DualPi2};
 pub use fq_codel::{Config as FqCoDelConfig, FqCoDel};
 pub use pie::{Config as PieConfig, Pie};
 pub use priority::{Config as PriorityConfig, Dscps, Priority};
@@ -37,7 +41,7 @@ pub trait Queue: Send {
 
     /// Passes a packet that finds the queue empty and the transmitter idle since `idle_since`.
     ///
-    /// Returns it for immediate transmission, or drops it.
+    /// Returns it for immediate transmission, drops it, or keeps it until it is [`Queue::ready`].
     fn pass(
         &mut self,
         packet: Packet,
@@ -47,7 +51,17 @@ pub trait Queue: Send {
     ) -> Option<Packet>;
 
     /// Removes and returns the packet whose transmission starts at `now`.
+    ///
+    /// `None` of an empty queue, and of one that is not ready. A medium that gets none while packets wait asks again when it
+    /// is, or at the next arrival.
     fn dequeue(&mut self, now: Time) -> Option<Packet>;
+
+    /// Returns the instant from which on a waiting packet may leave, [`Time::NEVER`] of none.
+    ///
+    /// It may be in the past. Disciplines that never hold packets back let them leave at any time.
+    fn ready(&self) -> Time {
+        if self.packets() > 0 { Time::ZERO } else { Time::NEVER }
+    }
 
     /// Returns the number of waiting packets.
     fn packets(&self) -> usize;
@@ -60,17 +74,20 @@ pub trait Queue: Send {
     ///
     /// # Errors
     /// The key whose value is impossible, `kind` if the discipline is another; nothing is changed then.
-    fn set(&mut self, discipline: &Discipline) -> Result<(), InvalidConfig>;
+    fn set(&mut self, discipline: &Discipline, now: Time) -> Result<(), InvalidConfig>;
 
     /// Reports the counters of the discipline. It has been served up to `now`.
     fn observe(&self, now: Time, observer: &mut dyn Observer);
+
+    /// Reports the counters of each class, if it has any. A medium calls it after all else of the direction.
+    fn observe_classes(&self, _now: Time, _observer: &mut dyn Observer) {}
 }
 
 /// Error for parameters of another discipline.
 const OTHER_KIND: InvalidConfig = InvalidConfig::new("kind", "the discipline that the queue has");
 
 /// Queueing discipline of a link, with its parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Discipline {
     /// FIFO queue with tail drop.
@@ -87,6 +104,64 @@ pub enum Discipline {
     FqCoDel(FqCoDelConfig),
     /// Drops of arrivals by a probability that follows the delay.
     Pie(PieConfig),
+    /// L4S and classic traffic in two queues, with coupled marks.
+    #[serde(rename = "dualpi2")]
+    DualPi2(DualPi2Config),
+    /// Classes by DSCP with guaranteed rates, ceilings, priorities and weights.
+    Classes(ClassesConfig),
+}
+
+/// Queueing discipline of a class, with its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Leaf {
+    /// FIFO queue with tail drop.
+    DropTail(DropTailConfig),
+    /// Random early detection.
+    Red(RedConfig),
+    /// Two classes by DSCP, of which the expedited one is served first.
+    Priority(PriorityConfig),
+    /// Controlled delay: drops at the head while packets wait too long.
+    #[serde(rename = "codel")]
+    CoDel(CoDelConfig),
+    /// Flows in turn, each with controlled delay.
+    #[serde(rename = "fq-codel")]
+    FqCoDel(FqCoDelConfig),
+    /// Drops of arrivals by a probability that follows the delay.
+    Pie(PieConfig),
+    /// L4S and classic traffic in two queues, with coupled marks.
+    #[serde(rename = "dualpi2")]
+    DualPi2(DualPi2Config),
+}
+
+impl Default for Leaf {
+    fn default() -> Leaf {
+        Leaf::DropTail(DropTailConfig::default())
+    }
+}
+
+impl From<Leaf> for Discipline {
+    fn from(leaf: Leaf) -> Discipline {
+        match leaf {
+            Leaf::DropTail(config) => Discipline::DropTail(config),
+            Leaf::Red(config) => Discipline::Red(config),
+            Leaf::Priority(config) => Discipline::Priority(config),
+            Leaf::CoDel(config) => Discipline::CoDel(config),
+            Leaf::FqCoDel(config) => Discipline::FqCoDel(config),
+            Leaf::Pie(config) => Discipline::Pie(config),
+            Leaf::DualPi2(config) => Discipline::DualPi2(config),
+        }
+    }
+}
+
+impl Leaf {
+    /// Creates an empty queue of this discipline.
+    ///
+    /// # Errors
+    /// Returns an error that names the key with an invalid value.
+    pub fn build(self) -> Result<Box<dyn Queue>, InvalidConfig> {
+        Discipline::from(self).build()
+    }
 }
 
 impl Default for Discipline {
@@ -96,6 +171,11 @@ impl Default for Discipline {
 }
 
 impl Discipline {
+    /// Returns `true` if it may hold packets back while the line is idle.
+    pub fn may_hold(&self) -> bool {
+        matches!(self, Discipline::Classes(_))
+    }
+
     /// Creates an empty queue of this discipline.
     ///
     /// # Errors
@@ -108,6 +188,8 @@ impl Discipline {
             Discipline::CoDel(config) => Ok(Box::new(CoDel::new(config)?)),
             Discipline::FqCoDel(config) => Ok(Box::new(FqCoDel::new(config)?)),
             Discipline::Pie(config) => Ok(Box::new(Pie::new(config)?)),
+            Discipline::DualPi2(config) => Ok(Box::new(DualPi2::new(config)?)),
+            Discipline::Classes(config) => Ok(Box::new(Classes::new(config)?)),
         }
     }
 }

@@ -161,7 +161,8 @@ impl Parts {
         for id in network.ids() {
             first.push(paths.len() as u32);
             paths.push(Arc::from(network.path(id)));
-            network.observe(id, &mut Paths(&mut paths));
+            let whole = paths.len() - 1;
+            network.observe(id, &mut Paths { paths: &mut paths, whole });
         }
         let dotted = paths.iter().map(|path: &Arc<str>| path.replace('/', ".").into()).collect();
         Parts { paths: paths.into(), dotted, first }
@@ -169,11 +170,19 @@ impl Parts {
 }
 
 /// Visitor that collects the paths of parts.
-struct Paths<'a>(&'a mut Vec<Arc<str>>);
+struct Paths<'a> {
+    paths: &'a mut Vec<Arc<str>>,
+    /// Number of the path that classes are within.
+    whole: usize,
+}
 
 impl Observer for Paths<'_> {
     fn part(&mut self, path: &str) {
-        self.0.push(Arc::from(path));
+        self.whole = self.paths.len();
+        self.paths.push(Arc::from(path));
+    }
+    fn class(&mut self, name: &str) {
+        self.paths.push(format!("{}/class.{name}", self.paths[self.whole]).into());
     }
     fn counter(&mut self, _: &'static Of<Counter>, _: u64) {}
     fn gauge(&mut self, _: &'static Of<Gauge>, _: f64) {}
@@ -203,6 +212,9 @@ impl Observer for NewColumns<'_> {
         self.add(metric, Value::Gauge(value));
     }
     fn part(&mut self, _: &str) {
+        self.part += 1;
+    }
+    fn class(&mut self, _: &str) {
         self.part += 1;
     }
 }
@@ -267,6 +279,9 @@ impl Observer for All<'_> {
         self.starts_window
     }
     fn part(&mut self, _: &str) {
+        self.part += 1;
+    }
+    fn class(&mut self, _: &str) {
         self.part += 1;
     }
     fn last_arrival(&mut self, at: Option<Time>) {

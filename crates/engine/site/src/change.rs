@@ -147,7 +147,8 @@ impl<M> Changing<'_, M> {
     /// # Errors
     /// Returns an error if it is of another kind.
     pub fn queue(&self) -> Result<Option<Discipline>, Problem> {
-        let [had, wanted] = [&self.before, &self.after].map(|side| side.common.queue.unwrap_or_default());
+        let [had, wanted] =
+            [&self.before, &self.after].map(|side| side.common.queue.clone().unwrap_or_default());
         if discriminant(&had) != discriminant(&wanted) {
             return Err(self.refusal("queue.kind", "expected the queue's own kind"));
         }

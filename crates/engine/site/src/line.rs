@@ -147,7 +147,7 @@ impl Assembly for Lines<'_> {
             delay_changes: Vec::new(),
             framing: member.medium.framing(),
             mtu: Some(common.mtu),
-            queue: common.queue.unwrap_or_default(),
+            queue: common.queue.clone().unwrap_or_default(),
         };
         let changes = delay_changes(&member, site)?;
         let line = Link::new(&config).and_then(|line| line.with_delay_changes(changes));

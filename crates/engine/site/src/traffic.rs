@@ -192,6 +192,11 @@ pub trait TrafficKind: Debug {
         None
     }
 
+    /// Returns the DSCP with which its packets are sent. Default: none that is known of all.
+    fn dscp(&self) -> Option<u8> {
+        None
+    }
+
     /// Returns the mean number of full-sized answers to a packet. Default: none but rare feedback.
     fn answers_per_packet(&self) -> f64 {
         0.0

@@ -17,6 +17,8 @@ mod loss;
 mod medium;
 mod notes;
 mod path;
+mod queues;
+mod sent;
 mod share;
 mod sharing;
 pub(crate) mod show;
@@ -592,11 +594,14 @@ impl LinkBudget {
 /// Returns the queue in front of a transmitter; `None` for a medium that has others.
 fn queue_of(media: &Media<'_>, link: usize, way: Way) -> Option<Queue> {
     let side = media.side(link, way);
-    side.medium.takes().queue.is_none().then(|| side.common.queue.unwrap_or_default())
+    side.medium.takes().queue.is_none().then(|| side.common.queue.clone().unwrap_or_default())
 }
 
 /// Returns the capacity of a queue in words.
 fn queue_text(queue: &Queue) -> String {
+    if let Queue::Classes(classes) = queue {
+        return format!("{} classes", classes.class.len());
+    }
     let fields = serde_json::to_value(queue).expect("a queue is a table");
     let text = |key: &str| fields.get(key).filter(|value| !value.is_null()).cloned();
     let bytes = ["bytes", "limit", "limit_bytes"].into_iter().find_map(text);

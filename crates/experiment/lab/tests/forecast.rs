@@ -721,7 +721,7 @@ fn a_target_below_the_time_of_a_packet_is_noted() {
         let scenario = scenario(&text).unwrap_or_else(|refusal| panic!("{refusal}\n{text}"));
         Budget::new(&scenario).expect("ways").to_string()
     };
-    for (kind, target) in [("codel", 5), ("fq-codel", 5), ("pie", 15)] {
+    for (kind, target) in [("codel", 5), ("fq-codel", 5), ("pie", 15), ("dualpi2", 15)] {
         let line = |rate: &str| format!("{rate}\ndelay = \"10 ms\"\nqueue = {{ kind = \"{kind}\" }}\n");
         let note = format!(
             "the target of its queue, {target}.0 ms, is less than the 16.4 ms of a packet of 1028 B on the line"

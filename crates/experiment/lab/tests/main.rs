@@ -4,6 +4,7 @@ mod accounts;
 mod books;
 mod bursts;
 mod cells;
+mod classes;
 mod common;
 mod copies;
 mod dvb;

@@ -131,7 +131,7 @@ file.toml:15:7: link.satellite: `between` is missing: expected a list
         "kind = \"drop-tail\", ",
         "",
         r#"
-file.toml:19:1: link.satellite.queue: `kind` is missing: expected one of "drop-tail", "red", "priority", "codel", "fq-codel", "pie"
+file.toml:19:1: link.satellite.queue: `kind` is missing: expected one of "drop-tail", "red", "priority", "codel", "fq-codel", "pie", "dualpi2", "classes"
    |
 19 | queue = { bytes = "500 kB" }
    | ^^^^^

@@ -60,7 +60,7 @@ impl Link {
         let stages = own.stages.or(&self.stages);
         let common = Common {
             delay: own.delay.or(self.delay).unwrap_or_default(),
-            queue: own.queue.or(self.queue),
+            queue: own.queue.as_ref().or(self.queue.as_ref()).cloned(),
             channel: own.channel.clone().or_else(|| self.channel.clone()),
             quick_start: stages.quick_start,
             mtu: self.mtu.unwrap_or_else(|| medium.mtu()),
@@ -83,7 +83,7 @@ impl Link {
             rate: self.rate,
             delay: self.delay,
             delay_changes: self.delay_changes.clone(),
-            queue: self.queue,
+            queue: self.queue.clone(),
             channel: self.channel.clone(),
             stages: self.stages.clone(),
             medium: self.medium.clone(),

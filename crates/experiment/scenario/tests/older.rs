@@ -184,7 +184,7 @@ fn a_direction_gets_what_its_link_has_before_a_part_of_it_is_set() {
         parsed("rate = \"1 Mbit/s\"\nqueue = { kind = \"drop-tail\", packets = 9 }\n").expect("a file");
     document.set("link.sky.forward.queue.bytes=5 kB").expect("a key");
     let link = &scenario(&document).link["sky"];
-    let forward = link.side("sky", Way::Forward).common.queue.expect("a queue");
+    let forward = link.side("sky", Way::Forward).common.queue.clone().expect("a queue");
     let wanted = bentpipe_net::queue::DropTailConfig { packets: Some(9), bytes: "5 kB".parse().ok() };
     assert_eq!(forward, bentpipe_net::queue::Discipline::DropTail(wanted));
     assert_eq!(link.side("sky", Way::Return).common.queue, link.queue);

@@ -23,7 +23,7 @@ fn network() -> (Network, [ElementId; 2]) {
     let config = |kbps: u64, ms: u64| link::Config {
         rate: Some(Rate::from_bps(kbps * 1000)),
         delay: Span::from_millis(ms),
-        queue,
+        queue: queue.clone(),
         ..link::Config::default()
     };
     for (way, from, to) in [("forward", 0, 1), ("return", 1, 0)] {

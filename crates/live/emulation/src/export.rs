@@ -102,6 +102,12 @@ impl Observer for Found {
         path.clone_into(&mut self.of);
     }
 
+    fn class(&mut self, name: &str) {
+        // Another one of the same part, if one was announced before.
+        let whole = self.of.split_once("/class.").map_or(&*self.of, |(whole, _)| whole);
+        self.of = format!("{whole}/class.{name}");
+    }
+
     fn counter(&mut self, metric: &'static Of<Counter>, total: u64) {
         self.add(metric, total as f64);
     }

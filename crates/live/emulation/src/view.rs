@@ -164,6 +164,11 @@ impl Observer for Seen {
         self.is_other = path != self.of;
     }
 
+    /// Leaves classes out: what they drop is among what the queue does.
+    fn class(&mut self, _: &str) {
+        self.is_other = true;
+    }
+
     fn counter(&mut self, metric: &'static Of<Counter>, total: u64) {
         match metric {
             _ if self.is_other => {}

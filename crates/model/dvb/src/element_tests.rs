@@ -427,7 +427,7 @@ fn calls_leave_the_rest_of_a_carrier_to_a_download() {
     let labels: Vec<_> = (0..21).map(|n| line.label(&gse(), n, 21)).collect();
     let run = |line: &Line| {
         let queue = Discipline::DropTail(DropTailConfig { packets: Some(100), ..DropTailConfig::default() });
-        let paths: Vec<_> = (0..21).map(|_| PathConfig { queue, ..path(gse()) }).collect();
+        let paths: Vec<_> = (0..21).map(|_| PathConfig { queue: queue.clone(), ..path(gse()) }).collect();
         let mut rig = Harness::new(Sender::new(line, &paths).unwrap());
         // 7.4 Mbit/s of data fields: calls of 60 B each 20 ms, and more than the carrier takes for the download.
         for tick in 0..1000u64 {

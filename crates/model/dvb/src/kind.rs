@@ -551,7 +551,7 @@ fn path(member: &Member<'_, Kind>) -> PathConfig {
         dvb: kind.stream.clone(),
         common: common_stream(kind),
         modcod: kind.modcod,
-        queue: common.queue.unwrap_or_default(),
+        queue: common.queue.clone().unwrap_or_default(),
         delay: common.delay,
         mtu: common.mtu,
     }

@@ -97,6 +97,8 @@ pub struct Sender {
     ///
     /// An arrival changes none, and with thousands of receivers there are thousands of arrivals for a packet.
     known_ready: Option<Option<Time>>,
+    /// Set if a queue may hold packets back.
+    may_hold: bool,
     /// Units in flight.
     pipe: Pipe,
     /// Receivers of each stream for groups, and of tables.
@@ -154,6 +156,7 @@ impl Sender {
             fields,
             timing,
             known_ready: None,
+            may_hold: paths.iter().any(|path| path.queue.may_hold()),
             pipe: Pipe::default(),
             listeners,
             nearest: paths.iter().map(|path| path.delay).min().unwrap_or_default(),
@@ -232,7 +235,7 @@ impl Sender {
     ) -> Result<(), InvalidConfig> {
         self.catch_up(now);
         self.known_ready = None;
-        self.paths.get_mut(number).ok_or(NO_STREAM)?.queue.set(discipline)
+        self.paths.get_mut(number).ok_or(NO_STREAM)?.queue.set(discipline, now)
     }
 
     /// Fills every slot and frame that has begun by `now`.
@@ -243,7 +246,8 @@ impl Sender {
                 return;
             }
             self.timing.seek(at);
-            if !self.send(at) {
+            // Of a queue that held packets back, those released may wait for more to be packed with.
+            if !self.send(at) && (!self.may_hold || self.ready() == Some(ready)) {
                 return;
             }
         }
@@ -299,6 +303,7 @@ impl Sender {
     fn send_frame(&mut self, at: Time) -> bool {
         let (Timing::Frames(frames), Some(fields)) = (&self.timing, &mut self.fields) else { return false };
         set_capacities(at, frames, &mut self.paths, fields);
+        self.paths.iter_mut().for_each(|path| path.release(at));
         let Some(group) = fields.next_group(at, &self.paths) else { return false };
         let lead = fields.members(group)[0];
         let sending = frames.sending(at, self.paths[lead].modcod);
@@ -561,6 +566,7 @@ impl Element for Sender {
                 observer.gauge(&metrics::ES_N0, modulation.es_n0_db);
                 observer.gauge(&metrics::LINE_RATE, modulation.rate_bps);
             }
+            path.queue.observe_classes(now, observer);
         }
     }
 

@@ -53,7 +53,9 @@ impl MediumKind for Config {
             });
         }
         if let Some(queue) = at.queue()? {
-            to.set(line, at.key("queue"), queue, |sender: &mut Sender, _, queue| sender.set_queue(&queue));
+            to.set(line, at.key("queue"), queue, |sender: &mut Sender, now, queue| {
+                sender.set_queue(now, &queue)
+            });
         }
         at.faults(to)
     }
@@ -192,7 +194,7 @@ impl Assembly for Links<'_> {
     fn wire(&mut self, number: usize, site: &mut Site<'_>) -> Result<Wired, Problem> {
         let member = self.0[number];
         let (common, path) = (member.common, member.path());
-        let queue = common.queue.unwrap_or_default();
+        let queue = common.queue.clone().unwrap_or_default();
         let sender = Sender::new(member.medium, &queue, common.delay, common.mtu)
             .map_err(|error| Problem::impossible(&member.place.key("medium"), &error))?;
         let order = |slot| Order::Link(member.link, member.way, slot);

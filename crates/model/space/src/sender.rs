@@ -127,8 +127,8 @@ impl Sender {
     ///
     /// # Errors
     /// Returns the key whose value is impossible.
-    pub fn set_queue(&mut self, discipline: &Discipline) -> Result<(), InvalidConfig> {
-        self.queue.set(discipline)
+    pub fn set_queue(&mut self, now: Time, discipline: &Discipline) -> Result<(), InvalidConfig> {
+        self.queue.set(discipline, now)
     }
 
     /// Drops the rest of a packet that is partly sent. Frames of the other form cannot continue it.
@@ -171,8 +171,9 @@ impl Sender {
         self.slot_start(slot)
     }
 
-    fn has_data(&self) -> bool {
-        !self.buffer.is_empty() || self.queue.packets() > 0
+    /// Returns `true` if a packet may be sent now.
+    fn has_data(&self, now: Time) -> bool {
+        !self.buffer.is_empty() || self.queue.ready() <= now
     }
 
     /// Encapsulates a packet.
@@ -344,13 +345,16 @@ impl Sender {
             cx.emit(Port(0), packet);
         }
         let mut next = Time::NEVER;
-        while self.has_data() {
+        while self.has_data(now) {
             let start = self.next_start(now);
             if start > now {
                 next = start;
                 break;
             }
             self.send(now);
+        }
+        if !self.has_data(now) {
+            next = self.queue.ready();
         }
         self.flight.front().map_or(next, |(due, _, _)| next.min(*due))
     }
@@ -381,7 +385,7 @@ impl Element for Sender {
         if packet.len() as u64 > self.mtu.get() || packet.is_empty() {
             self.counts.too_big += 1;
             packet.lose(Why::TooBig);
-        } else if !self.has_data() && self.free_at <= now {
+        } else if self.buffer.is_empty() && self.queue.packets() == 0 && self.free_at <= now {
             if let Some(packet) = self.queue.pass(packet, now, self.free_at, cx.stream()) {
                 self.put(packet);
             }
@@ -425,6 +429,7 @@ impl Element for Sender {
         observer.counter(&metrics::PACKETS_IN_BYTES, packet_bytes);
         observer.counter(&metrics::DROPPED_CUT, self.counts.cut);
         self.queue.observe(now, observer);
+        self.queue.observe_classes(now, observer);
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

@@ -158,6 +158,8 @@ pub struct Wifi {
     pipe: VecDeque<(Time, Port, Packet)>,
     /// Senders of the next transmission, kept to avoid an allocation.
     senders: Vec<usize>,
+    /// Set if a queue may hold packets back.
+    may_hold: bool,
     collisions: u64,
     busy: Span,
     /// Minimum time in which any packet passes, over all directions.
@@ -197,6 +199,7 @@ impl Wifi {
             medium: Medium::Idle { since: Time::ZERO },
             pipe: VecDeque::new(),
             senders: Vec::new(),
+            may_hold: paths.iter().any(|path| path.queue.may_hold()),
             collisions: 0,
             busy: Span::ZERO,
         })
@@ -230,8 +233,13 @@ impl Wifi {
     ///
     /// # Errors
     /// The key whose value is impossible; then nothing is changed.
-    pub fn set_queue(&mut self, path: usize, discipline: &Discipline) -> Result<(), InvalidConfig> {
-        self.paths.get_mut(path).ok_or(NO_PATH)?.set_queue(discipline)
+    pub fn set_queue(
+        &mut self,
+        now: Time,
+        path: usize,
+        discipline: &Discipline,
+    ) -> Result<(), InvalidConfig> {
+        self.paths.get_mut(path).ok_or(NO_PATH)?.set_queue(now, discipline)
     }
 
     /// Does everything that is due by `now`.
@@ -239,10 +247,16 @@ impl Wifi {
         loop {
             match self.medium {
                 Medium::Busy { until } if until <= now => self.fall_idle(until),
-                Medium::Idle { since } => match self.next_access(since) {
-                    Some(at) if at <= now => self.send(since, at, stream),
-                    _ => return,
-                },
+                Medium::Idle { since } => {
+                    let access = self.next_access(since);
+                    if self.may_hold && self.release(since, access.unwrap_or(now).min(now)) {
+                        continue;
+                    }
+                    match access {
+                        Some(at) if at <= now => self.send(since, at, stream),
+                        _ => return,
+                    }
+                }
                 Medium::Busy { .. } => return,
             }
         }
@@ -258,6 +272,15 @@ impl Wifi {
     #[inline]
     fn next_access(&self, since: Time) -> Option<Time> {
         self.stations.iter().filter_map(|station| station.access(since, &self.timing)).min()
+    }
+
+    /// Returns `true` if a station got a frame by `until` that a queue held back.
+    fn release(&mut self, since: Time, until: Time) -> bool {
+        let held = self.stations.iter().enumerate();
+        let next = held.filter_map(|(n, station)| Some((station.held_until(&self.paths)?, n))).min();
+        let Some((at, station)) = next.filter(|(at, _)| *at <= until) else { return false };
+        self.stations[station].release(&mut self.paths, at.max(since));
+        true
     }
 
     /// Frames of all stations whose turn is at `at`.
@@ -351,7 +374,9 @@ impl Wifi {
         };
         let next =
             self.stations.iter().filter_map(|station| station.earliest(after, &self.paths, &self.timing));
-        next.min().unwrap_or(Time::NEVER)
+        let stations = if self.may_hold { &self.stations[..] } else { &[] };
+        let held = stations.iter().filter_map(|station| station.held_until(&self.paths));
+        next.chain(held.map(|at| at.max(after))).min().unwrap_or(Time::NEVER)
     }
 }
 
@@ -367,8 +392,13 @@ impl Element for Wifi {
             let station = &mut self.stations[path.station];
             match self.medium {
                 Medium::Idle { .. } if station.frame().is_none() => {
-                    if let Some(packet) = path.pass(packet, now, cx.stream()) {
+                    if path.held_until().is_some() {
+                        path.enqueue(packet, now, cx.stream());
+                        station.release(&mut self.paths, now);
+                    } else if let Some(packet) = path.pass(packet, now, cx.stream()) {
                         station.take(number, packet, now);
+                    } else {
+                        station.note_held(path);
                     }
                 }
                 Medium::Idle { .. } => path.enqueue(packet, now, cx.stream()),

@@ -75,6 +75,15 @@ pub(super) struct Counts {
 }
 
 impl Counts {
+    /// Returns the sums of both.
+    pub(super) fn plus(self, other: Counts) -> Counts {
+        Counts {
+            limit: self.limit + other.limit,
+            aqm: self.aqm + other.aqm,
+            marked: self.marked + other.marked,
+        }
+    }
+
     pub(super) fn observe(&self, observer: &mut dyn Observer) {
         observer.counter(&metrics::AQM_DROPPED_QUEUE, self.limit + self.aqm);
         observer.counter(&metrics::DROPPED_LIMIT, self.limit);
@@ -273,7 +282,7 @@ impl Queue for CoDel {
     }
 
     /// Changes the parameters and keeps the state of the law.
-    fn set(&mut self, discipline: &Discipline) -> Result<(), InvalidConfig> {
+    fn set(&mut self, discipline: &Discipline, _now: Time) -> Result<(), InvalidConfig> {
         let Discipline::CoDel(config) = discipline else { return Err(OTHER_KIND) };
         self.parameters = config.law()?;
         self.limits = limits(config.packets, config.bytes);

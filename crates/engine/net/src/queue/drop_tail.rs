@@ -93,7 +93,7 @@ impl Queue for DropTail {
         self.waiting.bytes()
     }
 
-    fn set(&mut self, discipline: &Discipline) -> Result<(), InvalidConfig> {
+    fn set(&mut self, discipline: &Discipline, _now: Time) -> Result<(), InvalidConfig> {
         let Discipline::DropTail(config) = discipline else { return Err(OTHER_KIND) };
         self.limits = Limits::new(config.packets, config.bytes);
         Ok(())
@@ -186,7 +186,9 @@ mod tests {
         let mut stream = RandomStream::new(1, "queue");
         let mut arrive = |queue: &mut DropTail| queue.enqueue(Packet::new(20, 80), Time::ZERO, &mut stream);
         (0..3).for_each(|_| arrive(&mut queue));
-        queue.set(&Discipline::DropTail(Config { packets: Some(2), bytes: None })).expect("possible");
+        queue
+            .set(&Discipline::DropTail(Config { packets: Some(2), bytes: None }), Time::ZERO)
+            .expect("possible");
         assert_eq!((queue.packets(), queue.dropped), (3, 0));
         arrive(&mut queue);
         assert_eq!((queue.packets(), queue.dropped), (3, 1));

@@ -253,7 +253,7 @@ impl Queue for FqCoDel {
     }
 
     /// Changes the parameters. Waiting packets stay with their flows, so the number of these may not change.
-    fn set(&mut self, discipline: &Discipline) -> Result<(), InvalidConfig> {
+    fn set(&mut self, discipline: &Discipline, _now: Time) -> Result<(), InvalidConfig> {
         let Discipline::FqCoDel(config) = discipline else { return Err(OTHER_KIND) };
         InvalidConfig::ensure(config.flows == self.hashes, "flows", "the number that the queue has")?;
         self.parameters = config.law()?;

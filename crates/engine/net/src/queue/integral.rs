@@ -33,6 +33,14 @@ impl Integral {
         self.bytes = self.bytes.wrapping_add(product(len as u64, now));
     }
 
+    /// Notes a change of packets and bytes at `now`.
+    #[inline]
+    pub(super) fn change(&mut self, before: (usize, u64), after: (usize, u64), now: Time) {
+        let packets = (before.0 as u64).wrapping_sub(after.0 as u64);
+        self.packets = self.packets.wrapping_add(packets.wrapping_mul(now.as_nanos()));
+        self.bytes = self.bytes.wrapping_add(product(before.1, now)).wrapping_sub(product(after.1, now));
+    }
+
     /// Returns the mean packets and bytes since the window of measures started.
     ///
     /// The queue holds `packets` and `bytes`. NaN at the start of the window.

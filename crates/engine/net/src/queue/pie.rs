@@ -244,7 +244,7 @@ impl Queue for Pie {
     }
 
     /// Changes the parameters and keeps the state of the controller.
-    fn set(&mut self, discipline: &Discipline) -> Result<(), InvalidConfig> {
+    fn set(&mut self, discipline: &Discipline, _now: Time) -> Result<(), InvalidConfig> {
         let Discipline::Pie(config) = discipline else { return Err(OTHER_KIND) };
         config.validate()?;
         (self.config, self.limits) = (*config, limits(config.packets, config.bytes));

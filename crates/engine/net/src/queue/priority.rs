@@ -140,7 +140,7 @@ impl Queue for Priority {
         self.waiting.iter().map(Backlog::bytes).sum()
     }
 
-    fn set(&mut self, discipline: &Discipline) -> Result<(), InvalidConfig> {
+    fn set(&mut self, discipline: &Discipline, _now: Time) -> Result<(), InvalidConfig> {
         let Discipline::Priority(config) = discipline else { return Err(OTHER_KIND) };
         (self.expedited, self.limits) = (config.expedited, config.limits());
         Ok(())
@@ -204,10 +204,10 @@ mod tests {
         assert_eq!(queue.dropped, [2, 1]);
         assert_eq!((queue.most_packets.get(), queue.most_bytes.get()), (4, 4 * 40 + 12));
         let wider = Config { expedited: Dscps::try_from(vec![0, 46]).expect("DSCPs"), ..Config::default() };
-        queue.set(&Discipline::Priority(wider)).expect("the same discipline");
+        queue.set(&Discipline::Priority(wider), Time::ZERO).expect("the same discipline");
         fill(&mut queue, &[(0, 8)]);
         assert_eq!(lens(&mut queue), [4, 5, 8, 1, 2]);
-        assert!(queue.set(&Discipline::default()).is_err());
+        assert!(queue.set(&Discipline::default(), Time::ZERO).is_err());
     }
 
     #[test]

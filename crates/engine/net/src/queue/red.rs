@@ -327,7 +327,7 @@ impl Queue for Red {
     }
 
     /// Changes the parameters and keeps the average, which describes the queue's history.
-    fn set(&mut self, discipline: &Discipline) -> Result<(), InvalidConfig> {
+    fn set(&mut self, discipline: &Discipline, _now: Time) -> Result<(), InvalidConfig> {
         let Discipline::Red(config) = discipline else { return Err(OTHER_KIND) };
         self.law = Law::new(config)?;
         (self.limit, self.marks, self.harddrop) = (config.limit.get(), config.ecn, config.harddrop);

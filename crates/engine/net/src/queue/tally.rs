@@ -34,6 +34,16 @@ impl Tally {
         self.bytes -= len as u64;
     }
 
+    /// Notes a change of packets and bytes of a part of the queue.
+    #[inline]
+    pub(super) fn change(&mut self, before: (usize, u64), after: (usize, u64), now: Time) {
+        self.integral.change(before, after, now);
+        self.packets = self.packets + after.0 - before.0;
+        self.bytes = self.bytes + after.1 - before.1;
+        self.most_packets.note(self.packets as u64);
+        self.most_bytes.note(self.bytes);
+    }
+
     #[inline]
     pub(super) fn packets(&self) -> usize {
         self.packets

@@ -62,6 +62,10 @@ impl Observer for Values {
     fn part(&mut self, path: &str) {
         path.clone_into(&mut self.part);
     }
+    /// Their packets are among those of the whole queue.
+    fn class(&mut self, _: &str) {
+        self.part = "classes".to_owned();
+    }
 }
 
 /// Returns the shipped scenarios.

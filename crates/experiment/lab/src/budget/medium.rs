@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use bentpipe_net::channel::{Config, JitterTable};
-use bentpipe_scenario::{Access, Layout, Medium, Problem, Queue, Scenario, Side, Way};
+use bentpipe_net::queue::ClassesConfig;
+use bentpipe_scenario::{Access, Layout, Medium, Problem, Queue, Role, Scenario, Side, Way};
 use bentpipe_site::{Channel, Cost, Facts, Limit, jitter_table, stage};
-use bentpipe_units::Span;
+use bentpipe_units::{Bytes, Rate, Span};
 
 /// Directions of all links of a scenario.
 pub(super) struct Media<'a> {
@@ -20,6 +21,8 @@ pub(super) struct Media<'a> {
     tables: Rc<Tables>,
     /// Mean delay that the channel of each direction adds. A table's is a sum over all its numbers.
     channel_delays: Vec<Span>,
+    /// Set if no node writes DSCPs, and no event changes a queue.
+    knows_classes: bool,
 }
 
 /// Tables of delays by the names of their files.
@@ -33,7 +36,11 @@ impl<'a> Media<'a> {
         let layout = Layout::new(scenario);
         let facts = layout.facts()?;
         let costs = Medium::costs(&layout.members(), &scenario.shared)?;
-        let mut media = Media { layout, facts, costs, tables: Rc::default(), channel_delays: Vec::new() };
+        let marks = scenario.roles().any(|(_, role)| matches!(role, Role::Marker(_)));
+        let mut changes = scenario.timeline.iter().flat_map(|moment| &moment.changes);
+        let knows_classes = !marks && !changes.any(|(key, _)| key.contains(".queue"));
+        let (tables, channel_delays) = (Rc::default(), Vec::new());
+        let mut media = Media { layout, facts, costs, tables, channel_delays, knows_classes };
         media.channel_delays = media.sides().map(|at| media.mean_delay(at)).collect();
         Ok(media)
     }
@@ -126,7 +133,35 @@ impl<'a> Media<'a> {
 
     /// Returns `true` if the queue of a direction serves packets of some DSCPs first.
     pub(super) fn serves_first(&self, link: usize, way: Way) -> bool {
-        matches!(self.side(link, way).common.queue, Some(Queue::Priority(_)))
+        let classes = self.classes((link, way));
+        let is_unknown = classes.is_some_and(|classes| classes.class.len() > 1 || !self.knows_classes);
+        is_unknown || matches!(self.side(link, way).common.queue, Some(Queue::Priority(_)))
+    }
+
+    /// Returns the classes of a direction's queue, if it has any.
+    pub(super) fn classes(&self, (link, way): (usize, Way)) -> Option<&ClassesConfig> {
+        match &self.side(link, way).common.queue {
+            Some(Queue::Classes(classes)) => Some(classes),
+            _ => None,
+        }
+    }
+
+    /// Returns the ceilings of packets of a DSCP, with the numbers of their classes.
+    pub(super) fn ceilings(&self, at: (usize, Way), dscp: Option<u8>) -> Vec<(usize, Rate)> {
+        let Some(classes) = self.classes(at).filter(|_| self.knows_classes) else { return Vec::new() };
+        let own = dscp.and_then(|dscp| classes.class_of(dscp));
+        let number = own.and_then(|own| classes.class.iter().position(|class| class.name == own.name));
+        let numbers = number.into_iter().chain([classes.class.len()]);
+        numbers.filter_map(|number| Some((number, self.ceiling(at, number)?.0))).collect()
+    }
+
+    /// Returns the ceiling of a class by its number, and its burst. Behind the last one it is that of all.
+    pub(super) fn ceiling(&self, at: (usize, Way), number: usize) -> Option<(Rate, Bytes)> {
+        let classes = self.classes(at)?;
+        match classes.class.get(number) {
+            Some(class) => Some((class.ceil?, class.cburst)),
+            None => Some((classes.ceil?, classes.cburst)),
+        }
     }
 
     /// Returns the settings of a direction of a link.

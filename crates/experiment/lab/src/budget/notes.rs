@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use bentpipe_dtn::network::Layer;
 use bentpipe_net::channel::Config;
-use bentpipe_net::queue::Discipline;
 use bentpipe_scenario::{Flow, Medium, Scenario, Traffic, Way, copies};
 use bentpipe_site::application::Application;
 use bentpipe_site::{Cost, Recorded, ShareBudget};
@@ -16,7 +15,7 @@ use super::medium::Media;
 use super::path::{Path, splitter};
 use super::sharing::{Forecast, Sharing};
 use super::states::States;
-use super::{FlowBudget, Ground, LinkBudget, direction, is_whole, layer, network, queue_of, show, windows};
+use super::{FlowBudget, Ground, LinkBudget, direction, is_whole, layer, network, queues, show, windows};
 
 /// Returns the notes on a flow towards a receiver.
 pub(super) fn of_flow(
@@ -708,29 +707,6 @@ fn in_frames(media: &Media<'_>, at: (usize, Way), len: usize) -> Option<String> 
 /// The most packets in a frame that are looked at.
 const MOST_PACKETS: u64 = 64;
 
-/// Returns a note on a target of a queue below a packet's time.
-fn short_target(media: &Media<'_>, states: &States, at: (usize, Way), len: u64) -> Option<String> {
-    let target = match queue_of(media, at.0, at.1)? {
-        Discipline::CoDel(config) => config.target,
-        Discipline::FqCoDel(config) => config.target,
-        Discipline::Pie(config) => config.target,
-        Discipline::DropTail(_) | Discipline::Red(_) | Discipline::Priority(_) => return None,
-    };
-    let cost = media.cost(at.0, at.1);
-    // In the slowest of its states.
-    let rates = states.rates(at).iter().map(|share| share.rate.as_bps()).filter(|rate| *rate > 0);
-    let slower = rates.min().map_or(1.0, |least| cost.rate().as_bps() as f64 / least as f64);
-    let takes = cost.time(usize::try_from(len).ok()?).mul_f64(slower.max(1.0));
-    (takes > target).then(|| {
-        format!(
-            "the target of its queue, {}, is less than the {} of a packet of {} on the line: it drops where hardly any wait (RFC 8289, section 4.4)",
-            show::time(target),
-            show::time(takes),
-            Bytes::new(len)
-        )
-    })
-}
-
 /// Returns notes on delay and losses of a direction.
 pub(super) fn of_link(media: &Media<'_>, states: &States, at: (usize, Way), len: u64) -> Vec<String> {
     let channel = media.channel_delay(at.0, at.1);
@@ -746,7 +722,6 @@ pub(super) fn of_link(media: &Media<'_>, states: &States, at: (usize, Way), len:
     let served = "its queue serves some packets first: shares are those without that".to_owned();
     let served = media.serves_first(at.0, at.1).then_some(served);
     let notes = [
-        short_target(media, states, at, len),
         in_frames(media, at, len as usize),
         remade,
         served,
@@ -755,5 +730,6 @@ pub(super) fn of_link(media: &Media<'_>, states: &States, at: (usize, Way), len:
         states.unknown.contains(&at).then_some(unknown),
         is_sample.then_some(sample),
     ];
-    notes.into_iter().flatten().collect()
+    let of_queue = queues::notes(media, states, at, len).into_iter();
+    of_queue.chain(notes.into_iter().flatten()).collect()
 }

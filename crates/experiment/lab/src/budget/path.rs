@@ -17,6 +17,7 @@ use bentpipe_wire::ip::tcp::HEADER_LEN;
 
 use super::conference::Mix;
 use super::medium::Media;
+use super::sent::Sent;
 use super::states::{Part, States};
 use super::voice::Voice;
 
@@ -42,6 +43,8 @@ pub(super) struct Load<'a> {
     pub(super) recorded: Option<Recorded>,
     /// Reason why its rate is not known before the run.
     pub(super) unknown: Option<&'static str>,
+    /// DSCP of its packets, if it is known.
+    pub(super) dscp: Option<u8>,
 }
 
 impl<'a> Load<'a> {
@@ -85,6 +88,7 @@ impl<'a> Load<'a> {
             voice: None,
             recorded: None,
             unknown: kind.unknown_rate(),
+            dscp: kind.dscp(),
         }
     }
 }
@@ -107,6 +111,7 @@ impl<'a> Load<'a> {
             voice: Some(Voice::of_leg(leg)),
             recorded: None,
             unknown: None,
+            dscp: None,
         }
     }
 }
@@ -165,6 +170,8 @@ pub(super) struct Path {
     pub(super) unknown: Option<&'static str>,
     /// Set if lengths of its packets are not known either.
     pub(super) is_unsized: bool,
+    /// DSCP of its packets, if it is known.
+    dscp: Option<u8>,
 }
 
 /// Time of a resource that a bit of payload takes.
@@ -177,42 +184,6 @@ pub(super) struct Taken {
     pub(super) own: f64,
     /// Length of its packets, if the time depends on it.
     pub(super) len: Option<usize>,
-}
-
-/// Seconds of a resource that packets take which never pass it.
-const NEVER_PASSES: f64 = 1e6;
-
-/// Packet on a direction of a link.
-struct Sent {
-    len: usize,
-    compressed: Option<Compressed>,
-}
-
-impl Sent {
-    /// Returns the seconds that it takes of each resource of a direction.
-    ///
-    /// The length is there if they depend on it.
-    fn takes(&self, media: &Media<'_>, (link, way): (usize, Way)) -> Vec<(Part, f64, Option<usize>)> {
-        let (cost, bits) = (media.cost(link, way), 8.0 * self.len as f64);
-        let (line, len) = match self.compressed {
-            Some(compressed) => (8.0 * compressed.on_line_bytes / at_least_one(cost.usable()), None),
-            None => (bits / at_least_one(cost.capacity(self.len)), Some(self.len)),
-        };
-        let mut all = vec![(Part::Line, line, len)];
-        all.extend(media.limit(link, way).map(|limit| {
-            let passes = self.len as u64 <= limit.longest.get();
-            (Part::Stage, if passes { bits / at_least_one(limit.rate) } else { NEVER_PASSES }, None)
-        }));
-        let on_line = 8.0 * cost.wire_len(self.len).get() as f64;
-        let passed = cost.passed().iter().enumerate();
-        all.extend(passed.map(|(n, passed)| (Part::Passed(n), on_line / at_least_one(passed.rate), None)));
-        all.extend(cost.packet_rate().map(|rate| (Part::Packets, 1.0 / rate, None)));
-        all
-    }
-}
-
-fn at_least_one(rate: Rate) -> f64 {
-    rate.as_bps().max(1) as f64
 }
 
 /// Voice of one copy of a flow on a direction of a link.
@@ -294,6 +265,7 @@ impl Path {
             voice,
             recorded,
             unknown: load.unknown,
+            dscp: load.dscp,
             is_unsized,
         })
     }
@@ -385,7 +357,9 @@ impl Path {
         });
         let all = there.chain(back.filter(|(.., answers)| *answers > 0.0));
         all.flat_map(|(hop, (link, way, more), len, compressed, count)| {
-            let packet = Sent { len: (len + more) as usize, compressed };
+            // Codepoints of answers are not known.
+            let dscp = self.dscp.filter(|_| hop < last);
+            let packet = Sent { len: (len + more) as usize, compressed, dscp };
             packet.takes(media, (link, way)).into_iter().map(move |(part, seconds, len)| Taken {
                 at: (link, way),
                 part,

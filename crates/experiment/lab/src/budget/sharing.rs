@@ -27,7 +27,9 @@ fn sharing_copies(scenario: &Scenario, media: &Media<'_>, (link, way): (usize, W
     let [from, to] = [&between[way.index()], &between[1 - way.index()]].map(String::as_str);
     let all = copies_between(scenario, [from, to]);
     match (part, cost.shared().map(|_| cost.sharing_copies())) {
-        (Part::Stage | Part::Packets, _) | (Part::Line, None | Some(SharingCopies::One)) => 1,
+        (Part::Stage | Part::Packets | Part::Class(_), _) | (Part::Line, None | Some(SharingCopies::One)) => {
+            1
+        }
         (Part::Passed(number), _) => {
             let ends = cost.passed()[number].between.each_ref().map(String::as_str);
             all / copies_between(scenario, ends).min(all)
@@ -547,14 +549,18 @@ impl Resources<'_> {
             let shared = match part {
                 Part::Line => cost.shared(),
                 Part::Passed(number) => cost.passed().get(number).map(|line| line.name.as_str()),
-                Part::Stage | Part::Packets => None,
+                Part::Stage | Part::Packets | Part::Class(_) => None,
             };
             let next = self.numbers.len();
             let key = (shared, shared.is_none().then_some((at, part)));
             let resource = *self.numbers.entry(key).or_insert(next);
             let some = sharing_copies(scenario, media, at, part);
             let copies = flows_on_copies(scenario, &scenario.link[at.0], flow, some) as f64;
-            let own = if part == Part::Stage { own * of_bucket(media, at, seconds) } else { own };
+            let own = match part {
+                Part::Stage => own * of_bucket(media, at, seconds),
+                Part::Class(class) => own * of_class(media, at, class, seconds),
+                _ => own,
+            };
             Use { path: number, hop, resource, at, part, len, own, copies, slows }
         };
         let mut all: Vec<Use> = path.loads(media).into_iter().map(of).collect();
@@ -690,6 +696,14 @@ pub(super) fn of_bucket(media: &Media<'_>, (link, way): (usize, Way), seconds: f
     let Some(limit) = media.limit(link, way) else { return 1.0 };
     let passes = limit.rate.as_bps() as f64 * seconds;
     if passes > 0.0 { passes / (passes + 8.0 * limit.burst.get() as f64) } else { 1.0 }
+}
+
+/// Returns the part of a class's time that remains after a burst.
+fn of_class(media: &Media<'_>, at: (usize, Way), class: usize, seconds: f64) -> f64 {
+    let Some((ceil, burst)) = media.ceiling(at, class) else { return 1.0 };
+    let passes = ceil.as_bps() as f64 * seconds;
+    let burst = 8.0 * (burst.get() + media.layout.mtu(at.0).get()) as f64;
+    if passes > 0.0 { passes / (passes + burst) } else { 1.0 }
 }
 
 /// Returns the mean rate of speech, packets or application data that a flow offers.

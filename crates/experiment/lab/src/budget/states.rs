@@ -74,6 +74,8 @@ pub(super) enum Part {
     Passed(usize),
     /// Station that forwards a number of packets.
     Packets,
+    /// Class of the queue, by its number; behind the last one all of them.
+    Class(usize),
 }
 
 /// Time in which rates, delays and flows stay.
@@ -210,6 +212,8 @@ impl States {
         let (file, now) = (media.cost(link, way), of.costs.as_ref().map(|costs| &*costs[n]));
         match part {
             Part::Stage => held.stage,
+            // A queue that events change has no ceilings here.
+            Part::Class(_) => 1.0,
             Part::Line => {
                 let by_len = now.zip(len).map(|(now, len)| by_length(file, now, len));
                 held.factor * by_len.unwrap_or(1.0)

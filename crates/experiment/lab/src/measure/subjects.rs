@@ -74,11 +74,17 @@ fn subject(path: &str) -> Option<(&str, Kind, Option<End>)> {
             Some((&path[..FLOW.len() + name.len()], Kind::Flow, end))
         }
         // What a link sends to a group on behalf of others too: a mean with the link's own stream would be of neither.
-        Named::Link("link", ..) if rest == "multicast" => Some((path, Kind::Line, None)),
+        // Nor is a class of a queue one of several parts: the direction has the packets of all classes.
+        Named::Link("link", ..) if rest == "multicast" || is_class(rest) => Some((path, Kind::Line, None)),
         Named::Link(..) => Some((path.strip_suffix(rest)?.trim_end_matches('/'), Kind::Line, None)),
         Named::Channel(..) => Some((path, Kind::ChannelEnd, None)),
         Named::Group(_) | Named::Node(_) => None,
     }
+}
+
+/// Returns `true` if a path ends with a class of a queue.
+fn is_class(rest: &str) -> bool {
+    rest.rsplit('/').next().is_some_and(|last| last.starts_with("class."))
 }
 
 /// Returns a flow of the scenario, with its name and its copy's number from zero. Copy number n is called NAME.n.
@@ -107,13 +113,20 @@ mod tests {
             "flow/f.1/receiver",
             "link/w",
             "link/l/forward/multicast",
+            "link/l/forward/class.voice",
         ];
         let parts: Vec<Arc<str>> = paths.into_iter().map(Arc::from).collect();
         let subjects = of(&parts);
         let found: Vec<_> = subjects.iter().map(|subject| (subject.path, subject.parts.len())).collect();
         assert_eq!(
             found,
-            [("flow/f.1", 2), ("link/l/forward", 2), ("link/l/forward/multicast", 1), ("vc/x/near", 1)]
+            [
+                ("flow/f.1", 2),
+                ("link/l/forward", 2),
+                ("link/l/forward/multicast", 1),
+                ("link/l/forward/class.voice", 1),
+                ("vc/x/near", 1)
+            ]
         );
         assert_eq!(subjects[0].parts, [(2, Some(End::Sender)), (5, Some(End::Receiver))]);
     }

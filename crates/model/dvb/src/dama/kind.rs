@@ -353,7 +353,7 @@ fn terminal(member: &Member<'_, Kind>, number: Port, frame: &Arc<Frame>) -> Resu
         contract: member.medium.contract,
         delay: member.common.delay,
         mtu: Some(member.common.mtu),
-        queue: member.common.queue.unwrap_or_default(),
+        queue: member.common.queue.clone().unwrap_or_default(),
     };
     let terminal = Terminal::new(&config, frame).map_err(|error| match error.key {
         "dama.cra" => Problem::new(member.place.key("medium.cra"), format!("expected {}", error.expected)),

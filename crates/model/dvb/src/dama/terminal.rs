@@ -150,9 +150,7 @@ impl Terminal {
     /// Performs what is due by `now` in the present structure.
     fn act(&mut self, now: Time) {
         loop {
-            if self.is_idle() {
-                self.schedule.skip(&self.frame, now);
-            }
+            self.skip_unused(now);
             if self.is_quiet() {
                 self.turn.skip(&self.frame, self.number, now);
             }
@@ -169,6 +167,17 @@ impl Terminal {
                 self.turn.advance(&self.frame, self.number);
                 self.ask(at);
             }
+        }
+    }
+
+    /// Skips slots up to `now` in which nothing may leave.
+    fn skip_unused(&mut self, now: Time) {
+        if !self.packer.is_empty() {
+            return;
+        }
+        let ready = self.queue.ready();
+        if ready > Time::ZERO {
+            self.schedule.skip(&self.frame, now.min(Time::from_nanos(ready.as_nanos() - 1)));
         }
     }
 
@@ -325,6 +334,7 @@ impl Element for Terminal {
         observer.gauge(&link_metrics::BUSY, counts.busy.as_secs_f64());
         observer.gauge(&link_metrics::UTILISATION, counts.busy.as_secs_f64() / now.as_secs_f64());
         self.queue.observe(now, observer);
+        self.queue.observe_classes(now, observer);
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

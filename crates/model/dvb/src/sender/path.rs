@@ -90,10 +90,11 @@ impl Path {
 
     /// Returns the time from which on a TS packet can be sent, if one waits.
     pub(super) fn ready(&self) -> Option<Time> {
-        if self.is_backlogged() || self.queue.packets() > 0 {
+        if self.is_backlogged() {
             return Some(Time::ZERO);
         }
-        self.encapsulator.due()
+        let queue = Some(self.queue.ready()).filter(|ready| !ready.is_never());
+        queue.into_iter().chain(self.encapsulator.due()).min()
     }
 
     /// Returns `true` if packets wait in the queue before they are encapsulated.
@@ -109,7 +110,12 @@ impl Path {
             return packet.lose(Why::TooBig);
         }
         if self.is_backlogged() || self.queue.packets() > 0 {
+            let is_held = self.queue.ready() > now;
             self.queue.enqueue(packet, now, cx.stream());
+            // This one may pass others that the queue holds back.
+            if is_held {
+                self.serve(now);
+            }
         } else if let Some(packet) = self.queue.pass(packet, now, now, cx.stream()) {
             self.encapsulate(now, packet);
         }
@@ -120,6 +126,14 @@ impl Path {
         while !self.is_backlogged() {
             let Some(packet) = self.queue.dequeue(now) else { return };
             self.encapsulate(now, packet);
+        }
+    }
+
+    /// Encapsulates packets that the queue held back until `now`.
+    pub(super) fn release(&mut self, now: Time) {
+        let ready = self.queue.ready();
+        if ready > Time::ZERO && ready <= now {
+            self.serve(now);
         }
     }
 
@@ -263,11 +277,14 @@ impl TsSource for Path {
 
 impl PduSource for Path {
     fn waiting_len(&self) -> usize {
-        self.encapsulator.waiting_len() + self.queue.bytes() as usize
+        // Packets that are held back wait for nothing on the carrier.
+        let queue = if self.queue.ready() == Time::ZERO { self.queue.bytes() } else { 0 };
+        self.encapsulator.waiting_len() + queue as usize
     }
 
     fn due(&self) -> Option<Time> {
-        self.encapsulator.due()
+        let held = Some(self.queue.ready()).filter(|ready| !ready.is_never() && *ready > Time::ZERO);
+        held.into_iter().chain(self.encapsulator.due()).min()
     }
 
     fn is_fragmented(&self) -> bool {

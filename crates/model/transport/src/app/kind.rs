@@ -112,6 +112,10 @@ const fn yes() -> bool {
 }
 
 impl TrafficKind for Udp {
+    fn dscp(&self) -> Option<u8> {
+        Some(self.dscp)
+    }
+
     /// Copies that start together are one element at each end: cheaper, and nothing else differs.
     fn takes(&self) -> FlowTakes {
         FlowTakes { groups: true, copies: Copies::Together, ..FlowTakes::default() }

@@ -38,6 +38,10 @@ impl Default for Ping {
 }
 
 impl TrafficKind for Ping {
+    fn dscp(&self) -> Option<u8> {
+        Some(self.dscp)
+    }
+
     fn takes(&self) -> FlowTakes {
         FlowTakes { answers: true, copies: Copies::Each, ..FlowTakes::default() }
     }

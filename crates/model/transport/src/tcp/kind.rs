@@ -60,6 +60,10 @@ impl Config {
 }
 
 impl TrafficKind for Config {
+    fn dscp(&self) -> Option<u8> {
+        Some(0)
+    }
+
     fn takes(&self) -> FlowTakes {
         FlowTakes { answers: true, application: true, ..FlowTakes::default() }
     }

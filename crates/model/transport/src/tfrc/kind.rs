@@ -12,6 +12,10 @@ use crate::app::Endpoints;
 const ACKNOWLEDGING_LEN: u64 = 24;
 
 impl TrafficKind for Config {
+    fn dscp(&self) -> Option<u8> {
+        Some(self.dscp)
+    }
+
     fn takes(&self) -> FlowTakes {
         FlowTakes { answers: true, ..FlowTakes::default() }
     }

@@ -22,6 +22,10 @@ pub(crate) const HEADERS_LEN: u64 = 8 + rtp::HEADER_LEN as u64;
 pub(crate) const MAX_CALLS: u32 = 32_000;
 
 impl TrafficKind for Config {
+    fn dscp(&self) -> Option<u8> {
+        Some(self.dscp)
+    }
+
     /// Copies that start together are one element at each end: cheaper, and nothing else differs.
     fn takes(&self) -> FlowTakes {
         FlowTakes { answers: true, copies: Copies::Together, ..FlowTakes::default() }

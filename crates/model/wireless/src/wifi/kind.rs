@@ -68,8 +68,8 @@ impl MediumKind for Config {
             );
         }
         if let Some(queue) = at.queue()? {
-            to.set(at.handle.line, at.key("queue"), queue, move |cell: &mut Wifi, _, queue| {
-                cell.set_queue(port, &queue)
+            to.set(at.handle.line, at.key("queue"), queue, move |cell: &mut Wifi, now, queue| {
+                cell.set_queue(now, port, &queue)
             });
         }
         let Some(mut faults) = at.new_faults()? else { return Ok(()) };
@@ -202,7 +202,7 @@ fn path(member: &Member<'_, Config>, cell: &Cell<'_>, site: &Site<'_>) -> Result
     Ok(PathConfig {
         station: cell.stations.get_index_of(member.from).unwrap_or(0),
         wifi: member.medium.clone(),
-        queue: member.common.queue.unwrap_or_default(),
+        queue: member.common.queue.clone().unwrap_or_default(),
         errors: errors(member, &path, site)?,
         delay: member.common.delay,
         mtu: member.common.mtu,

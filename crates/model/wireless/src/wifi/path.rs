@@ -56,8 +56,10 @@ pub(super) struct Path {
     set_rates: VecDeque<(Time, usize)>,
     errors: Errors,
     queue: Box<dyn Queue>,
-    /// Set if the queue may have a packet.
+    /// Set if the queue may have a packet that may leave.
     pub(super) is_backlogged: bool,
+    /// Set if the queue holds all its packets back.
+    is_held: bool,
     /// Since when nothing of it was in hand.
     pub(super) free_since: Time,
     /// Last exchange, with its packet length and rate.
@@ -97,6 +99,7 @@ impl Path {
             errors: Errors::new(config.errors.as_ref()).map_err(refusal("channel"))?,
             queue: config.queue.build().map_err(refusal("queue"))?,
             is_backlogged: false,
+            is_held: false,
             free_since: Time::ZERO,
             known: (usize::MAX, 0, Exchange::default()),
             busy: Span::ZERO,
@@ -139,8 +142,8 @@ impl Path {
     }
 
     /// Changes the limits of the queue. Waiting packets stay.
-    pub(super) fn set_queue(&mut self, discipline: &Discipline) -> Result<(), InvalidConfig> {
-        self.queue.set(discipline)
+    pub(super) fn set_queue(&mut self, now: Time, discipline: &Discipline) -> Result<(), InvalidConfig> {
+        self.queue.set(discipline, now)
     }
 
     /// Returns `true` if the packet exceeds the link's maximum, and counts it.
@@ -155,15 +158,31 @@ impl Path {
         self.is_backlogged = true;
     }
 
-    /// Passes a packet that finds an empty queue, unless the discipline drops it.
+    /// Passes a packet that finds an empty queue, unless it is dropped or held back.
     pub(super) fn pass(&mut self, packet: Packet, now: Time, stream: &mut RandomStream) -> Option<Packet> {
-        self.queue.pass(packet, now, self.free_since.min(now), stream)
+        let passed = self.queue.pass(packet, now, self.free_since.min(now), stream);
+        self.is_held = passed.is_none() && self.queue.packets() > 0;
+        passed
     }
 
     pub(super) fn dequeue(&mut self, at: Time) -> Option<Packet> {
-        let next = if self.is_backlogged { self.queue.dequeue(at) } else { None };
+        if !self.is_backlogged {
+            return None;
+        }
+        let next = self.queue.dequeue(at);
         self.is_backlogged = next.is_some();
+        self.is_held = next.is_none() && self.queue.packets() > 0;
         next
+    }
+
+    /// Returns the instant at which the first of the packets held back may leave.
+    pub(super) fn held_until(&self) -> Option<Time> {
+        self.is_held.then(|| self.queue.ready())
+    }
+
+    /// Notes that packets are held back no more.
+    pub(super) fn release(&mut self) {
+        (self.is_backlogged, self.is_held) = (true, false);
     }
 
     pub(super) fn deliver(&mut self, packet: &Packet) {
@@ -305,6 +324,7 @@ impl Path {
                 observer.counter(wrong_in, wrong);
             }
         }
+        self.queue.observe_classes(now, observer);
     }
 }
 

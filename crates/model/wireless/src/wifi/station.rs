@@ -33,6 +33,8 @@ pub(super) struct Station {
     pub(super) ifs: Span,
     /// Set while one of its frames is being sent.
     is_sending: bool,
+    /// Set while it has no frame, and a queue holds packets back.
+    is_holding: bool,
 }
 
 impl Station {
@@ -47,6 +49,7 @@ impl Station {
             cw: timing.cw_min,
             ifs: timing.difs,
             is_sending: false,
+            is_holding: false,
         }
     }
 
@@ -62,7 +65,7 @@ impl Station {
     /// Accepts a packet as the next frame.
     pub(super) fn take(&mut self, path: usize, packet: Packet, at: Time) {
         self.frame = Some(Frame { path, packet, failures: 0 });
-        (self.path, self.ready) = (path, at);
+        (self.path, self.ready, self.is_holding) = (path, at, false);
     }
 
     /// Draws a backoff for a packet that arrived while the medium was busy.
@@ -120,13 +123,36 @@ impl Station {
         if has_sent {
             paths[self.path].free_since = at;
         }
+        self.is_holding = false;
         for _ in 0..self.paths.len() {
             let path = self.paths[self.turn];
             self.turn = if self.turn + 1 == self.paths.len() { 0 } else { self.turn + 1 };
             if let Some(packet) = paths[path].dequeue(at) {
                 return self.take(path, packet, at);
             }
+            self.note_held(&paths[path]);
         }
+    }
+
+    /// Notes that the queue of a path holds packets back, if it does. The station has no frame.
+    pub(super) fn note_held(&mut self, path: &Path) {
+        self.is_holding |= path.held_until().is_some();
+    }
+
+    /// Returns the instant at which it gets a frame that a queue holds back.
+    pub(super) fn held_until(&self, paths: &[Path]) -> Option<Time> {
+        let held = || self.paths.iter().filter_map(|n| paths[*n].held_until()).min();
+        if self.is_holding { held() } else { None }
+    }
+
+    /// Fetches a frame that a queue held back until `at`, while the medium is idle.
+    pub(super) fn release(&mut self, paths: &mut [Path], at: Time) {
+        for n in &self.paths {
+            if paths[*n].held_until().is_some_and(|until| until <= at) {
+                paths[*n].release();
+            }
+        }
+        self.take_next(paths, at);
     }
 
     /// Completes its frame.

@@ -194,7 +194,7 @@ fn the_formula_gives_the_published_figures() {
 fn saturated(n: usize, wifi: &Config, timing: Timing, seconds: u64) -> f64 {
     let queue = Discipline::DropTail(DropTailConfig { packets: Some(1), bytes: None });
     let paths: Vec<PathConfig> =
-        (0..n).map(|station| PathConfig { queue, ..path(station, wifi.clone()) }).collect();
+        (0..n).map(|station| PathConfig { queue: queue.clone(), ..path(station, wifi.clone()) }).collect();
     let mut rig = Harness::new(Wifi::new(&paths).expect("possible").with_timing(timing));
     // Each gets a packet more often than it can send one, and drops what it has no room for.
     let every = 400 * n.max(3) as u64 * US / 3;

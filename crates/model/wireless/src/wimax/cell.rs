@@ -369,6 +369,11 @@ impl Wimax {
         if !self.arqs.is_empty() {
             self.begin_arq(now);
         }
+        for (conn, is_active) in self.conns.iter_mut().zip(&self.is_active) {
+            if *is_active {
+                conn.refill(&self.mac, now);
+            }
+        }
     }
 
     /// Changes the mean SNR of a station in dB, downlink and uplink.
@@ -391,9 +396,19 @@ impl Wimax {
     ///
     /// # Errors
     /// The key whose value is impossible.
-    pub fn set_queue(&mut self, path: usize, discipline: &Discipline) -> Result<(), InvalidConfig> {
+    pub fn set_queue(
+        &mut self,
+        now: Time,
+        path: usize,
+        discipline: &Discipline,
+    ) -> Result<(), InvalidConfig> {
         let conns = &mut self.conns;
-        self.paths.get(path).ok_or(NO_PATH)?.conns.iter().try_for_each(|n| conns[*n].queue().set(discipline))
+        self.paths
+            .get(path)
+            .ok_or(NO_PATH)?
+            .conns
+            .iter()
+            .try_for_each(|n| conns[*n].queue().set(discipline, now))
     }
 
     pub(super) fn has_periodic(&self) -> bool {
@@ -609,6 +624,7 @@ impl Wimax {
             observer.counter(&metrics::POLLS, counts.polls);
         }
         conn.queued().observe(now, observer);
+        conn.queued().observe_classes(now, observer);
     }
 
     fn observe_path(&self, now: Time, path: &Path, observer: &mut dyn Observer) {

@@ -180,6 +180,8 @@ pub(super) struct Conn {
     queue: Box<dyn Queue>,
     /// Bytes of the SDUs that wait in the queue.
     waiting: usize,
+    /// Set if the queue holds back all packets behind the head.
+    is_held: bool,
     head: Option<Head>,
     head_since: Time,
     idle_since: Time,
@@ -246,6 +248,7 @@ impl Conn {
             flow: flow.clone(),
             queue: config.queue.build()?,
             waiting: 0,
+            is_held: false,
             head: None,
             head_since: Time::ZERO,
             idle_since: Time::ZERO,
@@ -313,6 +316,9 @@ impl Conn {
             let passed = self.queue.pass(packet, now, self.idle_since.min(now), stream);
             self.head = passed.map(|packet| Head { packet, len, sent: 0, lost: false });
             self.head_since = now;
+            if self.queue.packets() > 0 {
+                (self.waiting, self.is_held) = (len, true);
+            }
             return;
         }
         let (packets, bytes, own) = (self.queue.packets(), self.queue.bytes(), packet.len() as u64);
@@ -324,6 +330,25 @@ impl Conn {
             let dropped = (bytes + own).saturating_sub(self.queue.bytes()) as usize;
             self.waiting = (self.waiting + len).saturating_sub(dropped);
         }
+        // A queue that held all back may let this one pass.
+        if self.head.is_none() {
+            self.advance(mac, now);
+        } else {
+            self.note_held(now);
+        }
+    }
+
+    /// Gets the next packet where the queue held packets back.
+    pub(super) fn refill(&mut self, mac: &Mac, now: Time) {
+        if self.is_held && self.head.is_none() {
+            self.advance(mac, now);
+        } else if self.is_held {
+            self.note_held(now);
+        }
+    }
+
+    fn note_held(&mut self, now: Time) {
+        self.is_held = self.queue.packets() > 0 && self.queue.ready() > now;
     }
 
     /// Returns the bytes of MAC PDUs of everything that waits.
@@ -341,7 +366,8 @@ impl Conn {
         let fragment = if head.sent > 0 || mac.packing { mac.part_overhead() } else { 0 };
         let first = head.len - head.sent + mac.fixed + fragment;
         let each = if mac.packing { mac.part_overhead() } else { mac.fixed };
-        let rest = self.waiting + self.queue.packets() * each;
+        // Nothing is asked for packets that may not leave.
+        let rest = if self.is_held { 0 } else { self.waiting + self.queue.packets() * each };
         let more = if mac.packing { rest / MAX_PDU_LEN * mac.fixed } else { 0 };
         first + rest + more
     }
@@ -356,10 +382,10 @@ impl Conn {
         let mut payload = blocks + runs * each;
         // What waits is asked for as far as the window takes it.
         if let Some(head) = &self.head {
-            let all = head.len + self.waiting;
+            let all = head.len + if self.is_held { 0 } else { self.waiting };
             let block = self.flow.arq.as_ref().map_or(1, |arq| arq.block.get() as usize);
             let within = all.min((link.allowed() as usize * block).saturating_sub(blocks));
-            let packets = 1 + self.queue.packets();
+            let packets = 1 + if self.is_held { 0 } else { self.queue.packets() };
             payload += within + if within == 0 { 0 } else { (packets * within).div_ceil(all.max(1)) * each };
         }
         if mac.packing && payload > 0 {
@@ -384,6 +410,7 @@ impl Conn {
     #[inline]
     pub(super) fn is_busy(&self) -> bool {
         self.head.is_some()
+            || self.is_held
             || !self.control.is_empty()
             || self.arq.as_ref().is_some_and(|link| link.is_open())
     }
@@ -410,7 +437,9 @@ impl Conn {
 
     fn advance(&mut self, mac: &Mac, now: Time) {
         self.idle_since = now;
-        let Some(packet) = self.queue.dequeue(now) else { return };
+        let packet = self.queue.dequeue(now);
+        self.note_held(now);
+        let Some(packet) = packet else { return };
         let len = self.sent_len(&packet, mac);
         // A discipline may drop at this moment what it had accepted; an empty queue ends any error of the count.
         self.waiting = if self.queue.packets() == 0 { 0 } else { self.waiting.saturating_sub(len) };

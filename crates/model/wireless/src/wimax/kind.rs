@@ -166,8 +166,8 @@ impl MediumKind for Kind {
         ])?;
         let port = usize::from(at.handle.port.0);
         if let Some(queue) = at.queue()? {
-            to.set(at.handle.line, at.key("queue"), queue, move |cell: &mut Wimax, _, queue| {
-                cell.set_queue(port, &queue)
+            to.set(at.handle.line, at.key("queue"), queue, move |cell: &mut Wimax, now, queue| {
+                cell.set_queue(now, port, &queue)
             });
         }
         if had.radio.snr != wanted.radio.snr {
@@ -554,7 +554,7 @@ fn path(member: &Member<'_, Kind>, station: usize, is_downlink: bool) -> PathCon
         is_downlink,
         radio: kind.radio.clone(),
         flows: if is_downlink { kind.downlink.clone() } else { kind.uplink.clone() },
-        queue: member.common.queue.unwrap_or_default(),
+        queue: member.common.queue.clone().unwrap_or_default(),
         delay: member.common.delay,
         mtu: member.common.mtu,
     }
