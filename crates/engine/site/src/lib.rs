@@ -41,6 +41,7 @@ mod table;
 mod topology;
 mod traffic;
 
+pub use bentpipe_cc::route;
 pub use call::{CallDetail, CallEnd, CallQuality, CallReader, CallRecord, KeepsCalls};
 pub use capture::{Artefact, CaptureFormat, CapturePoint, Input, RawIp, Records, Tap, WriteArtefact};
 pub use change::{Change, Changes, Changing, UNCHANGEABLE, set_all};
@@ -68,7 +69,7 @@ pub use shared::SharedTable;
 pub use stage::{Ahead, ByRow, Limit, Stage, StageElements, StageRow};
 pub use table::{Assemblies, Native, Row, is_default, numbered_parts};
 pub use topology::{IpVersion, IpVersions, LinkAt, Named, NodeAt, Passage, Topology, Way};
-pub use traffic::{Ascent, Climbed, Copies, FlowTakes, PathFacts, PathState, Recorded, TrafficKind, Window};
+pub use traffic::{Ascent, Climbed, Copies, FlowTakes, PathFacts, Recorded, TrafficKind, Window};
 
 /// Names that the expansion of [`media`] needs.
 #[doc(hidden)]

@@ -21,6 +21,8 @@ pub struct Nodes<'a> {
     nodes: Vec<State>,
     /// Nodes by their first addresses.
     owners: HashMap<IpAddr, usize>,
+    /// Ways of packets to addresses that no node has, by nodes. `None` at their end.
+    led: HashMap<(usize, IpAddr), Option<Hop>>,
     /// Addresses that packets are sent to, with the node that has them: these need routes.
     destinations: BTreeSet<(IpVersion, usize)>,
     /// Numbers of each tunnel's ends at its first and second node.
@@ -116,6 +118,7 @@ impl<'a> Nodes<'a> {
             topology,
             nodes,
             owners,
+            led: HashMap::new(),
             interfaces,
             hidden: BTreeSet::new(),
             destinations: BTreeSet::new(),
@@ -299,7 +302,7 @@ impl<'a> Nodes<'a> {
     /// Adds routes for `address`, which no node has, from node to node.
     ///
     /// # Errors
-    /// Returns an error if no path exists, or the address is another node's.
+    /// Returns an error if no path exists, the address is another node's, or packets to it go another way.
     pub fn lead(
         &mut self,
         address: IpAddr,
@@ -325,11 +328,27 @@ impl<'a> Nodes<'a> {
         }
         let mut node = from;
         for (hop, then) in router.steps(from, to, ip).unwrap_or_default() {
+            self.note_led(address, node, Some(hop))?;
             self.route(node, prefix, hop);
             node = then;
         }
+        self.note_led(address, to, None)?;
         self.node(to).add_address(prefix);
         Ok(())
+    }
+
+    /// Notes the way of packets to an address at a node.
+    ///
+    /// # Errors
+    /// Returns an error if they go another way there.
+    fn note_led(&mut self, address: IpAddr, node: usize, way: Option<Hop>) -> Result<(), String> {
+        if *self.led.entry((node, address)).or_insert(way) == way {
+            return Ok(());
+        }
+        let name = self.topology.name(node);
+        Err(format!(
+            "packets of captures go to {address} by two ways at node \"{name}\": expected other addresses, or one receiver for them"
+        ))
     }
 
     /// Adds all routes to the nodes and records the nodes.

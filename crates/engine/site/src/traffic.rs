@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::path::Path;
 
+use bentpipe_cc::route::Route;
 use bentpipe_units::{Bytes, Rate, Span};
 
 use crate::files::Opened;
@@ -58,26 +59,13 @@ pub struct Window {
     pub ends: [Bytes; 2],
 }
 
-/// Idle path from a time on, as a sender sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PathState {
-    /// Time from the start of the flow.
-    pub from: Span,
-    /// Rate of payload at the bottleneck. Zero while it is down.
-    pub rate: Rate,
-    /// Time of a full packet without queueing.
-    pub there: Span,
-    /// Time of an ACK without queueing.
-    pub back: Span,
-    /// Distance of ACKs at the bottleneck of the way back. Zero: none waits there.
-    pub ack: Span,
-}
-
 /// Idle path on which a connection's window grows, for budgets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ascent {
-    /// The path in the order of time, from the start of the flow on.
-    pub path: Vec<PathState>,
+    /// Links by the time from the start of the flow on.
+    pub route: Route,
+    /// Greatest rate of payload at any time.
+    pub fastest: Rate,
     /// Payload of a full packet.
     pub payload: Bytes,
     /// Window that fills the path at the start.
@@ -103,17 +91,21 @@ pub struct Climbed {
     pub end: Option<Span>,
     /// Bytes that have arrived by then.
     pub arrived: Bytes,
+    /// Least time from the start until all data has arrived. `None` without an end.
+    pub whole: Option<Span>,
 }
 
 /// Packets of a file that a flow sends, for budgets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
-    /// Number of packets, repetitions counted.
+    /// Number of packets that it sends, repetitions counted.
     pub packets: u64,
     /// Bytes of all of them.
     pub bytes: Bytes,
-    /// Time from the first to the last.
+    /// Time from the first to the last, or to the end of its time.
     pub lasts: Span,
+    /// Packets of the whole file, their bytes and their time.
+    pub of: (u64, Bytes, Span),
     /// Note on what of the file is not sent as it is there.
     pub note: Option<String>,
 }
@@ -167,10 +159,15 @@ pub trait TrafficKind: Debug {
         None
     }
 
-    /// Returns the packets of a file that it sends, or the problem with that file. Default: `None`, as it has none.
+    /// Returns the packets of a file that it sends in a time.
+    ///
+    /// It is the problem with that file where there is one.
+    ///
+    /// Default: `None`, as it has none.
     fn recorded(
         &self,
         _open: &mut dyn FnMut(&Path) -> Result<Opened, String>,
+        _until: Span,
     ) -> Option<Result<Recorded, String>> {
         None
     }

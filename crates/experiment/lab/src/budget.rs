@@ -12,12 +12,14 @@ mod barrier;
 mod bundles;
 mod conference;
 mod contacts;
+mod group;
 mod kept;
 mod loss;
 mod medium;
 mod notes;
 mod path;
 mod queues;
+mod route;
 mod sent;
 mod share;
 mod sharing;
@@ -291,7 +293,7 @@ impl Budget {
         let topology = media.layout.topology(&media.facts);
         let paths = paths(scenario, &media, &topology, &recorded)?;
         let terminals = Medium::shares(&media.layout.members(), &scenario.shared)?;
-        let mut climbs = Climbs::new(&paths);
+        let mut climbs = Climbs::new(scenario, &paths);
         let outlook = outlook(scenario, access, (&media, &paths), &recorded, &mut climbs)?;
         let (states, forecasts) = (outlook.states, outlook.forecasts);
         let users = Users::new(scenario, &paths);
@@ -431,8 +433,9 @@ fn paths(
             receivers(scenario, flow).into_iter().flat_map(|to| Load::of_flow(flow, to, file.cloned(), mix));
         let loads: Vec<Load<'_>> = if legs[n].is_empty() { own.collect() } else { voice.collect() };
         let is_whole = is_whole(scenario, flow);
+        let mtu = group::mtu(scenario, topology, (name, flow), router)?;
         for load in loads {
-            let load = Load { cuts: load.cuts && !(is_whole && load.window.is_none()), ..load };
+            let load = Load { cuts: load.cuts && !(is_whole && load.window.is_none()), mtu, ..load };
             let mut path = Path::new(topology, router, name, load)?;
             path.compress(media, flow, |link| flows_on(scenario, &scenario.link[link], n));
             path.blocked = barrier::find(scenario, flow, &path);
@@ -455,7 +458,10 @@ fn recorded(scenario: &Scenario, access: Option<&Access>) -> HashMap<usize, Reco
         let file = access.open(name).map_err(|error| error.to_string())?;
         Ok(Opened { shown: access.shown(name), bytes: Box::new(file) })
     };
-    let of = |(n, flow): (usize, &Flow)| Some((n, flow.traffic.kind().recorded(&mut { open })?.ok()?));
+    let of = |(n, flow): (usize, &Flow)| {
+        let until = flow.stop.unwrap_or(Span::MAX).min(scenario.duration).saturating_sub(flow.start);
+        Some((n, flow.traffic.kind().recorded(&mut { open }, until)?.ok()?))
+    };
     scenario.flow.values().enumerate().filter_map(of).collect()
 }
 
@@ -608,6 +614,7 @@ fn queue_text(queue: &Queue) -> String {
     let packets = ["packets", "limit_packets"].into_iter().find_map(text);
     match (bytes, packets) {
         (Some(bytes), _) => bytes.as_str().map_or_else(|| bytes.to_string(), str::to_owned),
+        (None, Some(packets)) if packets == 1 => "1 packet".to_owned(),
         (None, Some(packets)) => format!("{packets} packets"),
         (None, None) => format!("{DEFAULT_PACKETS} packets"),
     }
@@ -616,7 +623,7 @@ fn queue_text(queue: &Queue) -> String {
 /// Returns the capacity of a queue in bytes, if it is bounded.
 fn queue_bytes(queue: &Queue, packet: Bytes) -> Option<Bytes> {
     let text = queue_text(queue);
-    match text.strip_suffix(" packets") {
+    match text.strip_suffix(" packets").or_else(|| text.strip_suffix(" packet")) {
         Some(packets) => {
             packets.parse::<u64>().ok().map(|packets| Bytes::new(packets.saturating_mul(packet.get())))
         }

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod books;
+mod bounds;
 mod bursts;
 mod cells;
 mod classes;

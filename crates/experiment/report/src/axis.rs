@@ -29,6 +29,10 @@ pub struct Axis {
     pub ends_with_values: bool,
     /// Words in place of numbers: value 0 is the first, and so on.
     pub words: Vec<String>,
+    /// Set if values are parts of a whole.
+    ///
+    /// The axis has nothing beyond zero and one, as intervals of a mean may.
+    pub is_share: bool,
     /// Values that the axis covers at least, as those of another plot next to it.
     pub covers: Option<(f64, f64)>,
 }
@@ -44,8 +48,14 @@ impl Axis {
             from_zero: true,
             ends_with_values: false,
             words: Vec::new(),
+            is_share: false,
             covers: None,
         }
+    }
+
+    /// A linear axis of parts of a whole.
+    pub fn share(label: impl Into<String>) -> Axis {
+        Axis { is_share: true, ..Axis::new(label, "") }
     }
 
     /// The axis of time, in seconds.
@@ -60,6 +70,9 @@ impl Axis {
         }
         let prefix = Prefix::of(&self.unit, low.abs().max(high.abs()));
         let (mut low, mut high) = (low / prefix.factor, high / prefix.factor);
+        if self.is_share {
+            (low, high) = (low.clamp(0.0, 1.0), high.clamp(0.0, 1.0));
+        }
         let logarithmic = self.scale == Scale::Logarithmic && low > 0.0;
         if self.from_zero && low > 0.0 && !logarithmic {
             low = 0.0;
@@ -73,6 +86,10 @@ impl Axis {
         } else if !logarithmic {
             high = ticks.last().map_or(high, |last| last.0.max(high));
             low = low.min(ticks[0].0);
+        }
+        if self.is_share {
+            ticks.retain(|(value, _)| *value <= 1.0 + 1e-9);
+            high = high.min(1.0);
         }
         let unit = format!("{}{}", prefix.symbol, self.unit);
         Ruler {
@@ -253,6 +270,18 @@ mod tests {
 
     fn labels(low: f64, high: f64) -> Vec<String> {
         Axis::new("error ratio", "").laid_out(low, high).ticks.into_iter().map(|(_, label)| label).collect()
+    }
+
+    /// An interval of a mean over two seeds may reach beyond the whole.
+    #[test]
+    fn an_axis_of_shares_ends_at_the_whole() {
+        for (low, high) in [(-4.0, 5.0), (0.2, 1.8), (1.0, 1.0), (0.0, 1.0)] {
+            let ruler = Axis::share("share").laid_out(low, high);
+            assert_eq!((ruler.low, ruler.high), (0.0, 1.0), "{low} {high}");
+            assert_eq!(ruler.ticks.last().map(|(_, label)| &label[..]), Some("1.0"));
+        }
+        let small = Axis::share("share").laid_out(0.0, 0.013);
+        assert!(small.high < 0.02, "{small:?}");
     }
 
     #[test]

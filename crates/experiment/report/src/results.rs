@@ -341,9 +341,8 @@ fn swept_plot(results: &ResultSet<'_>, axis: usize, measure: &str, title: &str) 
         }
     }
     let unit = points.iter().find_map(|point| Some(point.value(shown.first()?)?.unit.clone()))?;
-    let (label, unit) =
-        if unit == "ratio" { ("share".to_owned(), "") } else { (timed::label(title), &unit[..]) };
-    let mut plot = Plot::new(title, x, Axis::new(label, unit));
+    let axis = if unit == "ratio" { Axis::share("share") } else { Axis::new(timed::label(title), unit) };
+    let mut plot = Plot::new(title, x, axis);
     plot.curves = curves;
     if all > MAX_SHOWN {
         plot.note = format!("Shown: the {MAX_SHOWN} largest of {all}; summary.csv has all.");

@@ -104,7 +104,7 @@ pub(super) fn fairness(point: &PointSummary, series: &Series) -> Option<Plot> {
         let group = if is_one { "all flows".to_owned() } else { bentpipe_record::pattern(flow) };
         groups.entry(group).or_default().push(points);
     }
-    let mut plot = Plot::new("Jain's index", Axis::time(), Axis::new("Jain's index", ""));
+    let mut plot = Plot::new("Jain's index", Axis::time(), Axis::share("Jain's index"));
     plot.note = "of goodput, over flows that have begun and not ended; 1 is an even share".into();
     plot.y.covers = Some((0.0, 1.0));
     let several = groups.into_iter().filter(|(_, flows)| flows.len() > 1).take(MAX_CURVES);
@@ -152,12 +152,11 @@ pub(super) fn convergence(point: &PointSummary, runs: &[&Outcome]) -> Option<Blo
             continue;
         }
         let plot = plots.entry(title).or_insert_with(|| {
-            let unit = if averaged.unit == "ratio" { "" } else { &averaged.unit };
-            let mut plot = Plot::new(
-                format!("{title} over the seeds"),
-                Axis::new("seeds", ""),
-                Axis::new(measure, unit),
-            );
+            let axis = match &averaged.unit[..] {
+                "ratio" => Axis::share(measure),
+                unit => Axis::new(measure, unit),
+            };
+            let mut plot = Plot::new(format!("{title} over the seeds"), Axis::new("seeds", ""), axis);
             plot.note = "mean of the first seeds, with its 95 % interval".into();
             (plot.x.ends_with_values, plot.y.from_zero) = (true, false);
             plot

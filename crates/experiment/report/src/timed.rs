@@ -241,15 +241,19 @@ fn plot(times: &Times<'_>, title: &str, drawn: &[Drawn<'_>]) -> Plot {
         Style::Rate => first.column.unit().per_second().symbol(),
         Style::Line | Style::Limit => first.column.unit().symbol(),
     });
-    let (label, unit) = match unit {
-        "ratio" => ("share".to_owned(), ""),
-        "count" | "packets" => (label(title), ""),
-        unit => (label(title), unit),
+    let axis = match unit {
+        "ratio" => Axis::share("share"),
+        "count" | "packets" => Axis::new(label(title), ""),
+        unit => Axis::new(label(title), unit),
     };
-    let mut plot = Plot::new(title, Axis::time(), Axis::new(label, unit));
+    let mut plot = Plot::new(title, Axis::time(), axis);
     if own.iter().any(|drawn| drawn.style == Style::Rate) {
-        plot.note =
-            times.window().map(|window| format!("Each value is the mean of {window}.")).unwrap_or_default();
+        plot.note = times
+            .window()
+            .map(|window| {
+                format!("Each value is the mean of {window}, in which packets count whole when they arrive.")
+            })
+            .unwrap_or_default();
     }
     let (shown, part) = few(curves(&own, times));
     plot.curves = shown;

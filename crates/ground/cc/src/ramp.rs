@@ -2,37 +2,16 @@
 
 use std::collections::VecDeque;
 
-use bentpipe_units::{Bytes, Rate, Span, Time};
+use bentpipe_units::{Bytes, Span, Time};
 
+use crate::route::{Lanes, Opened, Route, Trip};
 use crate::{Ack, Controller, RttEstimator, Sent, rtt};
-
-/// Path from a time on, as a sender sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PathState {
-    /// Time from the SYN on.
-    pub from: Span,
-    /// Rate of payload at the bottleneck. Zero: it sends nothing.
-    pub rate: Rate,
-    /// Time that a full segment takes without queueing.
-    pub there: Span,
-    /// Time that an ACK takes without queueing.
-    pub back: Span,
-    /// Distance of ACKs at the bottleneck of the way back. Zero: none waits there.
-    pub ack: Span,
-}
-
-impl PathState {
-    /// Returns the path of a round trip, all of which is on the way there.
-    pub fn of_round_trip(rtt: Span, rate: Rate) -> PathState {
-        PathState { from: Span::ZERO, rate, there: rtt, back: Span::ZERO, ack: Span::ZERO }
-    }
-}
 
 /// Path of a ramp, and the windows that it leads to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ramp<'a> {
-    /// The path in the order of time, from the SYN on.
-    pub path: &'a [PathState],
+    /// The path by the time from the SYN on.
+    pub path: &'a Route,
     /// Payload of a full segment in bytes.
     pub smss: u32,
     /// Number of segments per ACK.
@@ -66,34 +45,6 @@ pub struct Ramp<'a> {
 }
 
 impl Ramp<'_> {
-    /// Returns the path at a time, and the time of its next state.
-    fn at(&self, time: Time) -> (&PathState, Time) {
-        let since = time.since(Time::ZERO);
-        let next = self.path.partition_point(|state| state.from <= since).max(1);
-        let until = self.path.get(next).map_or(Time::NEVER, |state| Time::ZERO + state.from);
-        (&self.path[next - 1], until)
-    }
-
-    /// Returns the time at which the answer to the SYN comes.
-    fn established(&self) -> Time {
-        let there = Time::ZERO + self.at(Time::ZERO).0.there;
-        there + self.at(there).0.back
-    }
-
-    /// Returns the end of a transmission at the bottleneck that begins at a time.
-    fn served(&self, begin: Time, bytes: u64) -> Time {
-        let (mut at, mut left) = (begin, bytes);
-        loop {
-            let (state, until) = self.at(at);
-            let end = at + state.rate.span_of(Bytes::new(left));
-            if end <= until || until.is_never() {
-                return end;
-            }
-            left = left.saturating_sub(state.rate.bdp(until.since(at)).get());
-            at = until;
-        }
-    }
-
     /// Returns the round trip that the clock shows: at least a tick.
     fn measured(&self, sent: Time, at: Time) -> Span {
         let tick = self.tick.as_nanos();
@@ -118,6 +69,8 @@ pub struct Climb {
     pub end: Option<Span>,
     /// Bytes that have arrived by then.
     pub arrived: u64,
+    /// Least time from the SYN until all data has arrived. `None` if it never does.
+    pub whole: Option<Span>,
 }
 
 /// The most segments that are sent for each ACK that may be taken.
@@ -125,9 +78,13 @@ const SEGMENTS_PER_ACK: u64 = 16;
 
 /// Feeds a controller with the ACKs of a path, from the SYN on.
 ///
-/// Segments queue at the bottleneck, ACKs where they fill the way back. None is lost.
+/// Segments queue at each link, ACKs where they fill the way back. None is lost.
 pub fn ramp(controller: &mut dyn Controller, path: &Ramp<'_>) -> Climb {
-    let (mut walk, mut open, mut filled) = (Walk::new(controller, path), None, None);
+    let (lanes, opened) = Lanes::opened(path.path);
+    if opened.at.is_never() {
+        return Climb { time: None, acks: 0, end: Some(path.lasts), arrived: 0, whole: None };
+    }
+    let (mut walk, mut open, mut filled) = (Walk::new(controller, path, (lanes, opened)), None, None);
     loop {
         let (window, now) = (walk.controller.window(), walk.now.since(Time::ZERO));
         if open.is_none() && window >= path.target {
@@ -138,6 +95,7 @@ pub fn ramp(controller: &mut dyn Controller, path: &Ramp<'_>) -> Climb {
         }
         // A window that has opened fills the path in the next round trip. Behind ACKs that wait it never does.
         let is_full = filled.is_some_and(|filled| walk.now >= filled && !walk.waits_for_acks());
+        let is_full = is_full && !walk.is_held_by_windows();
         if is_full || walk.acked >= path.data || walk.at_receiver() >= path.lasts {
             return walk.end(open);
         }
@@ -146,7 +104,7 @@ pub fn ramp(controller: &mut dyn Controller, path: &Ramp<'_>) -> Climb {
         let sent_most = walk.segments >= SEGMENTS_PER_ACK * path.most_acks;
         if acks >= path.most_acks || sent_most || !walk.step() {
             let acks = acks.max(walk.segments / SEGMENTS_PER_ACK);
-            return Climb { time: open, acks, end: None, arrived: walk.acked };
+            return Climb { time: open, acks, end: None, arrived: walk.acked, whole: walk.whole() };
         }
     }
 }
@@ -156,8 +114,11 @@ struct Walk<'a> {
     path: &'a Ramp<'a>,
     now: Time,
     estimator: RttEstimator,
-    /// Time at which the bottleneck is idle.
-    idle_from: Time,
+    /// Links with what is on them.
+    lanes: Lanes<'a>,
+    /// Times without queueing in the path's states, and the present one.
+    trips: Vec<Trip>,
+    trip: usize,
     /// Time of the next segment of a sender that paces.
     paced_from: Time,
     flight: u64,
@@ -175,11 +136,8 @@ struct Walk<'a> {
     timed: Option<(u64, Time)>,
     /// Arrival of the last segment.
     last: Time,
-    /// Time at which the way back takes the next ACK.
-    acks_from: Time,
-    /// Arrivals with their bytes. Empty unless ACKs wait.
+    /// Arrivals of the last window, with the bytes sent up to each.
     arrivals: VecDeque<(Time, u64)>,
-    arrived: u64,
     acks: u64,
     acked: u64,
 }
@@ -198,17 +156,24 @@ struct Pending {
 }
 
 impl<'a> Walk<'a> {
-    fn new(controller: &'a mut dyn Controller, path: &'a Ramp<'a>) -> Walk<'a> {
-        let now = path.established();
+    fn new(
+        controller: &'a mut dyn Controller,
+        path: &'a Ramp<'a>,
+        (lanes, opened): (Lanes<'a>, Opened),
+    ) -> Walk<'a> {
+        let now = opened.at;
         let mut estimator = RttEstimator::new(rtt::Params::RFC6298);
-        estimator.sample(path.measured(Time::ZERO, now));
-        controller.on_established(now, Some(now.since(Time::ZERO)));
+        let [asked, answered] = opened.rtt;
+        estimator.sample(path.measured(asked, answered));
+        controller.on_established(now, Some(answered.since(asked)));
         Walk {
             controller,
             path,
             now,
             estimator,
-            idle_from: now,
+            lanes,
+            trips: path.path.trips(),
+            trip: 0,
             paced_from: now,
             flight: 0,
             most: most(path),
@@ -218,56 +183,99 @@ impl<'a> Walk<'a> {
             on_way: VecDeque::new(),
             timed: None,
             last: now,
-            acks_from: now,
             arrivals: VecDeque::new(),
-            arrived: 0,
             acks: 0,
             acked: 0,
         }
     }
 
-    /// Returns the round trip without queueing.
-    fn rtt(&self) -> Span {
-        let (state, _) = self.path.at(self.now);
-        state.there + state.back
+    /// Returns the times without queueing at the walk's time, which never decreases.
+    fn trip(&mut self) -> Trip {
+        while self.trips.get(self.trip + 1).is_some_and(|next| next.from <= self.now) {
+            self.trip += 1;
+        }
+        self.trips[self.trip]
     }
 
-    /// Returns `true` if the path spaces ACKs at any time.
+    fn rtt(&mut self) -> Span {
+        let Trip { there, back, .. } = self.trip();
+        there + back
+    }
+
+    /// Returns `true` if ACKs wait for each other.
     fn waits_for_acks(&self) -> bool {
-        self.path.path.iter().any(|state| !state.ack.is_zero())
+        self.path.path.acks_wait
     }
 
     /// Returns the time of what the sender has seen of the receiver.
     ///
     /// Where ACKs wait, that is its own time: arrivals are counted.
-    fn at_receiver(&self) -> Span {
+    fn at_receiver(&mut self) -> Span {
         let now = self.now.since(Time::ZERO);
-        if self.waits_for_acks() { now } else { now.saturating_sub(self.path.at(self.now).0.back) }
+        if self.waits_for_acks() { now } else { now.saturating_sub(self.trip().back) }
+    }
+
+    /// Returns `true` if windows smaller than the path pass while it changes.
+    fn is_held_by_windows(&self) -> bool {
+        let changes = self.trips.last().is_some_and(|trip| trip.from > self.now);
+        changes && self.path.data < u64::MAX && self.path.most <= self.path.full
     }
 
     /// Ends the ramp, which may have got to its target at a time.
     fn end(&mut self, time: Option<Span>) -> Climb {
         let last = self.last.since(Time::ZERO);
         let is_all_sent = self.flight + self.acked >= self.path.data;
+        let at_receiver = self.at_receiver();
         // Data has arrived at its own time, whenever the receiver acknowledges it.
         let (end, arrived) = if is_all_sent && last <= self.path.lasts {
             (last, self.path.data)
         } else if self.waits_for_acks() {
-            let end = self.at_receiver().min(self.path.lasts);
+            let end = at_receiver.min(self.path.lasts);
             (end, self.arrived_by(Time::ZERO + end))
         } else {
-            (self.at_receiver(), self.acked)
+            (at_receiver, self.acked)
         };
-        Climb { time, acks: self.acks, end: Some(end), arrived }
+        Climb { time, acks: self.acks, end: Some(end), arrived, whole: self.whole() }
     }
 
-    /// Returns the bytes that have arrived by a time, which never decreases.
-    fn arrived_by(&mut self, at: Time) -> u64 {
-        while let Some((_, bytes)) = self.arrivals.front().filter(|(arrival, _)| *arrival <= at) {
-            self.arrived += bytes;
-            self.arrivals.pop_front();
+    /// Returns the bytes that have arrived by a time. Those before the last window are known to have.
+    fn arrived_by(&self, at: Time) -> u64 {
+        let arrived = self.arrivals.partition_point(|(arrival, _)| *arrival <= at);
+        arrived.checked_sub(1).map_or(self.acked, |last| self.arrivals[last].1.max(self.acked))
+    }
+
+    /// Returns the least time until all data has arrived.
+    ///
+    /// What is not sent yet goes as fast as the links carry it, and a window of it in a round trip.
+    fn whole(&self) -> Option<Span> {
+        let sent = self.flight + self.acked;
+        let left = self.path.data.saturating_sub(sent);
+        if self.path.data == u64::MAX {
+            return None;
         }
-        self.arrived
+        let last = match left {
+            0 => self.last,
+            _ => {
+                let by_links = self.lanes.rest(self.now, left, self.path.smss.into());
+                by_links.max(self.by_windows(left).unwrap_or(self.now))
+            }
+        };
+        (!last.is_never()).then(|| last.since(Time::ZERO))
+    }
+
+    /// Returns the arrival of the last byte by the greatest window.
+    ///
+    /// A byte is sent when the one a window before it is acknowledged. `None` where the path changes later.
+    fn by_windows(&self, left: u64) -> Option<Time> {
+        let most = self.path.most.max(1);
+        let trip = self.trips.last().filter(|trip| trip.from <= self.now)?;
+        let rounds = left.div_ceil(most);
+        let sent = self.flight + self.acked;
+        let before = (sent + left).checked_sub(rounds * most)?;
+        let arrival = self.arrivals.iter().find(|(_, end)| *end >= before)?.0;
+        let full = self.path.path.there.iter().map(|hop| hop.longer_than_last()).sum::<Span>();
+        let at = arrival + (trip.there + trip.back) * rounds;
+        Some(Time::ZERO + at.since(Time::ZERO).saturating_sub(full))
     }
 
     /// Returns `true` if it sent a segment or took an ACK.
@@ -287,15 +295,12 @@ impl<'a> Walk<'a> {
     }
 
     fn send(&mut self, at: Time, bytes: u64) {
-        let begin = at.max(self.idle_from);
-        let idle_from = self.path.served(begin, bytes);
-        // Segments stay in order.
-        let last = self.last.max(self.arrival(begin, idle_from, bytes));
+        let last = self.lanes.send(at, bytes);
         if self.pending.segments > 0 && self.waits_until() < last {
             self.acknowledge(self.waits_until());
-            // That ACK may come before.
+            // That ACK may come before, and the segment is sent later.
             if self.on_way.front().is_some_and(|(arrives, _)| *arrives < at) {
-                return;
+                return self.lanes.take_back();
             }
         }
         self.now = at;
@@ -303,16 +308,17 @@ impl<'a> Walk<'a> {
         if let Some(rate) = self.controller.pacing_rate() {
             self.paced_from = at + rate.span_of(Bytes::new(bytes));
         }
-        (self.idle_from, self.last) = (idle_from, last);
+        self.last = last;
         // A sender that paces sends with its own timer.
         self.burst -= u32::from(self.controller.pacing_rate().is_none());
         (self.flight, self.segments) = (self.flight + bytes, self.segments + 1);
         if self.path.times_one {
             self.timed.get_or_insert((self.acked + self.flight, at));
         }
-        if self.waits_for_acks() {
-            self.arrived_by(self.now);
-            self.arrivals.push_back((self.last, bytes));
+        let end = self.acked + self.flight;
+        self.arrivals.push_back((last, end));
+        while self.arrivals.front().is_some_and(|(_, first)| *first < end.saturating_sub(self.path.most)) {
+            self.arrivals.pop_front();
         }
         let Pending { segments, bytes: before, sent, first, .. } = self.pending;
         let (sent, first) = if segments == 0 { (at, last) } else { (sent, first) };
@@ -327,26 +333,9 @@ impl<'a> Walk<'a> {
         self.pending.arrival.max(self.pending.first + self.path.ack_delay)
     }
 
-    /// Returns the arrival of a segment whose transmission begins and ends at some times.
-    fn arrival(&self, begin: Time, end: Time, bytes: u64) -> Time {
-        // The way there has the transmission of a full segment in it already.
-        let (state, until) = self.path.at(begin);
-        let less = u64::from(self.path.smss) - bytes;
-        if end <= until {
-            return begin + state.there.saturating_sub(state.rate.span_of(Bytes::new(less)));
-        }
-        let (state, _) = self.path.at(end);
-        let full = state.rate.span_of(Bytes::new(self.path.smss.into()));
-        end + state.there.saturating_sub(full)
-    }
-
-    /// Sends an ACK for segments without one, once the way back is free.
+    /// Sends an ACK for segments without one.
     fn acknowledge(&mut self, at: Time) {
-        let leaves = at.max(self.acks_from);
-        let (state, _) = self.path.at(leaves);
-        self.acks_from = leaves + state.ack;
-        // ACKs stay in order.
-        let arrives = (leaves + state.back).max(self.on_way.back().map_or(Time::ZERO, |(at, _)| *at));
+        let arrives = self.lanes.acknowledge(at);
         self.on_way.push_back((arrives, self.pending));
         (self.pending.segments, self.pending.bytes) = (0, 0);
     }
@@ -395,7 +384,7 @@ impl<'a> Walk<'a> {
 ///
 /// More than twice of what fills the path waits at the bottleneck. ACKs that wait have segments of their own.
 fn most(path: &Ramp<'_>) -> u64 {
-    if path.path.iter().any(|state| !state.ack.is_zero()) {
+    if path.path.acks_wait {
         return path.most;
     }
     path.most.min(2 * path.full + u64::from(path.smss) * u64::from(path.ack_every.max(1)))
@@ -403,11 +392,54 @@ fn most(path: &Ramp<'_>) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use bentpipe_units::Rate;
+
     use super::*;
+    use crate::route::{Hop, HopState};
     use crate::{Connection, ControllerConfig};
 
+    /// State of a path of one link in each direction.
+    #[derive(Clone, Copy)]
+    struct PathState {
+        from: Span,
+        rate: Rate,
+        there: Span,
+        back: Span,
+        ack: Span,
+    }
+
+    impl PathState {
+        fn of_round_trip(rtt: Span, rate: Rate) -> PathState {
+            PathState { from: Span::ZERO, rate, there: rtt, back: Span::ZERO, ack: Span::ZERO }
+        }
+    }
+
+    /// Returns the links of a path for segments of some bytes, the last of which may have half of them.
+    fn route(smss: u64, states: &[PathState]) -> Route {
+        let there = |state: &PathState| {
+            let full = state.rate.span_of(Bytes::new(smss));
+            let alone = if state.rate.as_bps() > 0 { [full, full, full / 2] } else { [Span::ZERO; 3] };
+            let takes = (state.rate.as_bps() > 0).then_some(alone);
+            HopState { from: state.from, takes, alone, delay: state.there.saturating_sub(alone[1]) }
+        };
+        let back = |state: &PathState| HopState {
+            from: state.from,
+            takes: Some([state.ack; 3]),
+            alone: [Span::ZERO; 3],
+            delay: state.back,
+        };
+        Route {
+            there: vec![Hop { states: states.iter().map(there).collect() }],
+            back: vec![Hop { states: states.iter().map(back).collect() }],
+            acks_wait: states.iter().any(|state| !state.ack.is_zero()),
+            is_exact: true,
+            is_opened_by_receiver: false,
+            last: smss / 2,
+        }
+    }
+
     /// Segments of 1000 B with an ACK for two, and nothing but the target to limit them.
-    fn bare(path: &[PathState]) -> Ramp<'_> {
+    fn bare(path: &Route) -> Ramp<'_> {
         Ramp {
             path,
             smss: 1000,
@@ -436,7 +468,8 @@ mod tests {
             initial_ssthresh: u64::MAX,
             max_window: 16_000_000,
         };
-        let states = [PathState::of_round_trip(Span::from_millis(541), Rate::from_bps(9_653_000))];
+        let path =
+            route(1448, &[PathState::of_round_trip(Span::from_millis(541), Rate::from_bps(9_653_000))]);
         let path = Ramp {
             smss: 1448,
             ack_every,
@@ -444,7 +477,7 @@ mod tests {
             target: 653_000,
             full: 653_000,
             most_acks: 1_000_000,
-            ..bare(&states)
+            ..bare(&path)
         };
         let climb = ramp(&mut *config.build(&connection), &path);
         climb.time.expect("it grows").as_secs_f64()
@@ -460,8 +493,9 @@ mod tests {
             initial_ssthresh: u64::MAX,
             max_window: 16_000_000,
         };
-        let states = [PathState::of_round_trip(Span::from_millis(500), Rate::from_bps(8_000_000))];
-        let path = Ramp { target: 500_000, full: 500_000, data: 20_000, ..bare(&states) };
+        let path =
+            route(1000, &[PathState::of_round_trip(Span::from_millis(500), Rate::from_bps(8_000_000))]);
+        let path = Ramp { target: 500_000, full: 500_000, data: 20_000, ..bare(&path) };
         let climb = ramp(&mut *config.build(&connection), &path);
         let (open, end) =
             (climb.time.expect("it opens").as_secs_f64(), climb.end.expect("an end").as_secs_f64());
@@ -492,14 +526,15 @@ mod tests {
                 initial_ssthresh: u64::MAX,
                 max_window: 16_000_000,
             };
-            let states = [PathState::of_round_trip(Span::from_millis(500), Rate::from_bps(8_000_000))];
+            let path =
+                route(1000, &[PathState::of_round_trip(Span::from_millis(500), Rate::from_bps(8_000_000))]);
             let path = Ramp {
                 ack_delay: Span::from_millis(200),
                 alone,
                 target: 500_000,
                 full: 500_000,
                 data: 26_000,
-                ..bare(&states)
+                ..bare(&path)
             };
             ramp(&mut *config.build(&connection), &path).end.expect("an end").as_secs_f64()
         };
@@ -519,7 +554,10 @@ mod tests {
                 initial_ssthresh: u64::MAX,
                 max_window: 16_000_000,
             };
-            let states = [PathState::of_round_trip(Span::from_micros(200_480), Rate::from_bps(48_000_000))];
+            let path = route(
+                1448,
+                &[PathState::of_round_trip(Span::from_micros(200_480), Rate::from_bps(48_000_000))],
+            );
             let path = Ramp {
                 smss: 1448,
                 ack_delay: Span::from_millis(200),
@@ -528,7 +566,7 @@ mod tests {
                 target: 1_200_000,
                 full: 1_200_000,
                 lasts: Span::from_secs(5),
-                ..bare(&states)
+                ..bare(&path)
             };
             ramp(&mut *config.build(&connection), &path).arrived
         };
@@ -540,7 +578,7 @@ mod tests {
     #[test]
     fn a_timer_acknowledges_before_the_number_of_segments() {
         let rtt = Span::from_millis(800);
-        let states = [PathState::of_round_trip(rtt, Rate::from_bps(320_000))];
+        let path = route(1000, &[PathState::of_round_trip(rtt, Rate::from_bps(320_000))]);
         let end = |ack_every, ack_delay| {
             let config: ControllerConfig = "newreno".parse().expect("a controller");
             let connection = Connection {
@@ -550,7 +588,7 @@ mod tests {
                 max_window: 16_000_000,
             };
             let ack_delay = Span::from_millis(ack_delay);
-            let path = Ramp { ack_every, ack_delay, alone: 1, data: 200_000, ..bare(&states) };
+            let path = Ramp { ack_every, ack_delay, alone: 1, data: 200_000, ..bare(&path) };
             let climb = ramp(&mut *config.build(&connection), &path);
             climb.end.expect("an end").as_secs_f64()
         };
@@ -579,7 +617,7 @@ mod tests {
             initial_ssthresh: u64::MAX,
             max_window: 16_000_000,
         };
-        let path = [long, short];
+        let path = route(1000, &[long, short]);
         let climb = ramp(&mut *config.build(&connection), &Ramp { data: 1000, ..bare(&path) });
         assert_eq!(climb.end, Some(Span::from_millis(240)));
     }
@@ -593,8 +631,8 @@ mod tests {
             initial_ssthresh: u64::MAX,
             max_window: 10_000,
         };
-        let states = [PathState::of_round_trip(Span::from_millis(10), Rate::from_bps(1_000_000))];
-        let path = Ramp { target: 100_000, full: 100_000, most_acks: 1000, ..bare(&states) };
+        let path = route(1000, &[PathState::of_round_trip(Span::from_millis(10), Rate::from_bps(1_000_000))]);
+        let path = Ramp { target: 100_000, full: 100_000, most_acks: 1000, ..bare(&path) };
         let climb = ramp(&mut *config.build(&connection), &path);
         assert_eq!((climb.time, climb.acks, climb.end), (None, 1000, None));
         // Ten segments take the handshake and rounds of 2, 3 and 5, by an ACK for two segments.
@@ -620,7 +658,8 @@ mod tests {
             max_window: 16_000_000,
         };
         let ack_delay = Span::from_millis(200);
-        let path = Ramp { ack_delay, burst, first_burst: burst, data: 200_000, ..bare(states) };
+        let path = route(1000, states);
+        let path = Ramp { ack_delay, burst, first_burst: burst, data: 200_000, ..bare(&path) };
         ramp(&mut *config.build(&connection), &path)
     }
 

@@ -2,8 +2,8 @@
 
 use bentpipe_units::Span;
 
-use super::Config;
 use super::pieces::{Matrix, Stage};
+use super::{Config, JitterLaw};
 
 impl Config {
     /// Returns the mean delay that it adds to a packet.
@@ -13,6 +13,14 @@ impl Config {
             Config::JitterTable(table) => table.mean_delay(&table.values),
             Config::Reordering { probability, delay } => delay.mul_f64(*probability),
             _ => Span::ZERO,
+        }
+    }
+
+    /// Returns the most by which an added delay is below its mean.
+    pub fn below_mean_delay(&self) -> Span {
+        match self {
+            Config::Jitter { law: JitterLaw::Uniform { min, .. }, .. } => self.mean_delay() - *min,
+            _ => self.mean_delay(),
         }
     }
 

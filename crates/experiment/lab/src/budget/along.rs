@@ -4,7 +4,6 @@
 
 use bentpipe_net::queue::Discipline;
 use bentpipe_scenario::{Scenario, Way};
-use bentpipe_site::PathState;
 use bentpipe_units::{Bytes, Rate, Span};
 
 use super::kept::{Course, Stage, Trip, rooms};
@@ -17,7 +16,7 @@ use super::{copies_of, queue_bytes, queue_of, size};
 /// The most states of a path.
 ///
 /// Behind them it has the greatest rate and the least delays of some of the rest.
-const MOST_STATES: usize = 1000;
+pub(super) const MOST_STATES: usize = 1000;
 
 /// Part of the rate at which ACKs fill their way from which on they wait.
 const NEARLY: f64 = 0.98;
@@ -26,6 +25,21 @@ const NEARLY: f64 = 0.98;
 ///
 /// ACKs on it have no distance, as how long they wait is that of the state.
 const DOWN: f64 = 1.0;
+
+/// Idle path from a time on, as a sender sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PathState {
+    /// Time from the start of the flow.
+    pub(super) from: Span,
+    /// Rate of payload at the bottleneck. Zero while it is down.
+    pub(super) rate: Rate,
+    /// Time of a full packet without queueing.
+    pub(super) there: Span,
+    /// Time of an ACK without queueing.
+    pub(super) back: Span,
+    /// Distance of ACKs at the bottleneck of the way back. Zero: none waits there.
+    pub(super) ack: Span,
+}
 
 /// Path of a flow over the run.
 pub(super) struct Along {
@@ -38,12 +52,11 @@ impl Along {
     pub(super) fn new(
         scenario: &Scenario,
         (media, states): (&Media<'_>, &States),
-        (n, path): (usize, &Path),
+        (n, path, alone): (usize, &Path, &Alone),
         is_shared: &dyn Fn((usize, Way)) -> bool,
         from: Span,
     ) -> Along {
         let states = states.fine();
-        let alone = Alone::new(scenario, media, (n, path));
         let acks_stay = acks_stay(scenario, (media, states), (n, path), is_shared);
         let flow = &scenario.flow[n];
         let per_ack = 8.0 * path.payload as f64 / flow.traffic.kind().answers_per_packet().max(1e-9);
@@ -239,19 +252,6 @@ impl Carried {
         }
         let on_way = before.rate.bdp(before.there + before.back);
         state.from + state.rate.span_of(Bytes::new(window.get().saturating_sub(on_way.get())))
-    }
-
-    /// Returns the time at which some bytes have been carried that begin at a time. `None` if they never are.
-    pub(super) fn end(&self, from: Span, bytes: Bytes) -> Option<Span> {
-        let mut left = bytes.get();
-        for (rate, begin, end) in self.from(from) {
-            let takes = rate.span_of(Bytes::new(left));
-            if left == 0 || takes <= end.saturating_sub(begin) && takes < Span::MAX {
-                return Some(begin + if left == 0 { Span::ZERO } else { takes });
-            }
-            left = left.saturating_sub(rate.bdp(end - begin).get());
-        }
-        None
     }
 
     /// Returns the bytes carried between two times.

@@ -529,23 +529,34 @@ fn whole_or_lost(flow: &FlowBudget, in_cells: bool) -> Option<String> {
     Some(format!("what does not fit is lost in {parts} and each takes its whole packet: fewer arrive"))
 }
 
+/// Returns a number of things in words.
+pub(super) fn counted(number: u64, thing: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{s}")
+}
+
 /// Returns a note on the file that a flow sends.
 fn file_note(ground: &Ground<'_>, (n, flow): (usize, &Flow)) -> Option<String> {
     let Some(file) = ground.recorded.get(&n) else {
-        let has_file = flow.traffic.kind().recorded(&mut |_| Err(String::new())).is_some();
+        let has_file = flow.traffic.kind().recorded(&mut |_| Err(String::new()), Span::MAX).is_some();
         let note = "its file is not read here: what it offers is not forecast, and shares do not count it";
         return has_file.then(|| note.to_owned());
     };
-    let Recorded { packets, bytes, lasts, note } = file;
+    let Recorded { packets: sent, of: (packets, bytes, lasts), note, .. } = file;
     let duration = ground.scenario.duration;
     let (end, place) = match flow.stop.filter(|stop| *stop < duration) {
         Some(stop) => (stop, "before its stop"),
         None => (duration, "in the run"),
     };
     let left = end.saturating_sub(flow.start);
-    let cut = if lasts > &left { format!("; {left} of that are {place}") } else { String::new() };
+    let cut = if sent < packets {
+        format!("; {left} of that are {place}, with {}", counted(*sent, "packet"))
+    } else {
+        String::new()
+    };
     let note = note.as_ref().map_or_else(String::new, |note| format!("; {note}"));
-    Some(format!("its file has {packets} packets with {bytes} in {}{cut}{note}", show::time(*lasts)))
+    let packets = counted(*packets, "packet");
+    Some(format!("its file has {packets} with {bytes} in {}{cut}{note}", show::time(*lasts)))
 }
 
 /// Returns a note on a flow that is silent, or whose rate is not known.

@@ -6,8 +6,7 @@ use bentpipe_dvb::udlr;
 use bentpipe_net::channel::pieces::{self, Stage};
 use bentpipe_scenario::{Flow, Hop, Ip, Problem, Role, Scenario, Traffic, Way};
 use bentpipe_site::{
-    Compressed, Opener, Passage, Recorded, Router, Sample, Topology, TrafficKind, Window, header_len,
-    path_mtu,
+    Compressed, Passage, Recorded, Router, Sample, Topology, TrafficKind, Window, header_len, path_mtu,
 };
 use bentpipe_telephony::load::VoiceLeg;
 use bentpipe_transport::tcp;
@@ -45,6 +44,8 @@ pub(super) struct Load<'a> {
     pub(super) unknown: Option<&'static str>,
     /// DSCP of its packets, if it is known.
     pub(super) dscp: Option<u8>,
+    /// Longest packet that passes to all members of a group. No limit for others.
+    pub(super) mtu: u64,
 }
 
 impl<'a> Load<'a> {
@@ -89,6 +90,7 @@ impl<'a> Load<'a> {
             recorded: None,
             unknown: kind.unknown_rate(),
             dscp: kind.dscp(),
+            mtu: u64::MAX,
         }
     }
 }
@@ -112,6 +114,7 @@ impl<'a> Load<'a> {
             recorded: None,
             unknown: None,
             dscp: None,
+            mtu: u64::MAX,
         }
     }
 }
@@ -206,7 +209,7 @@ impl Path {
     ) -> Result<Path, Problem> {
         let [from, to] = load.ends.map(|node| topology.number(node));
         let at = |problem: Problem| Problem::new(format!("flow.{name}.to"), problem.problem);
-        let mtu = path_mtu(router, from, to, load.ip).map_err(at)?;
+        let mtu = path_mtu(router, from, to, load.ip).map_err(at)?.min(load.mtu);
         let there = links(topology, router, from, to, load.ip, 0).map_err(at)?;
         let back = match load.answers {
             true => links(topology, router, to, from, load.ip, 0).map_err(at)?,
@@ -526,31 +529,43 @@ impl Path {
         train(media, &self.there, self.longest[0])
     }
 
-    /// Returns times of a handshake in a state that full packets do not show.
-    ///
-    /// First the part of a round trip that its packets do not take, then the time by which it is later that the receiver opens.
-    pub(super) fn handshake(
-        &self,
-        flow: &Flow,
-        (media, states, state): (&Media<'_>, &States, usize),
-    ) -> [Span; 2] {
-        let at = (media, states, state);
-        let (len, is_later) = match &flow.traffic {
-            Traffic::Tcp(tcp) => (syn_len(flow.ip, tcp), tcp.opened_by == Opener::Receiver),
-            _ => (self.packet.min(self.answer.1), false),
-        };
-        let (there, back) = (alone(&self.there, len, at), alone(&self.back, len, at));
-        // The last packet is an ACK then.
-        let last = if is_later { alone(&self.back, self.answer.1, at) } else { back };
-        let less = self.ways_s(media, states, state).iter().sum::<f64>() - there - last;
-        [less.max(0.0), if is_later { back } else { 0.0 }].map(Span::from_secs_f64)
+    /// Returns the links back, with what tunnels add to a packet.
+    pub(super) fn hops_back(&self) -> &[(usize, Way, u64)] {
+        &self.back
     }
 
-    /// Returns the time by which one short packet arrives earlier than a full one.
-    pub(super) fn shorter(&self, data: Bytes, at: (&Media<'_>, &States, usize)) -> Span {
-        let less = self.payload.saturating_sub(data.get());
-        let [full, last] = [self.packet, self.packet - less].map(|len| alone(&self.there, len, at));
-        Span::from_secs_f64((full - last).max(0.0))
+    /// Returns the lengths of a handshake's packets there and back.
+    pub(super) fn handshake_len(&self, flow: &Flow) -> [u64; 2] {
+        match &flow.traffic {
+            Traffic::Tcp(tcp) => [syn_len(flow.ip, tcp); 2],
+            _ => [self.packet.min(self.answer.1); 2],
+        }
+    }
+
+    /// Returns the seconds of a packet's transmission on one of its links in a state.
+    pub(super) fn sending(
+        &self,
+        hop: &(usize, Way, u64),
+        len: u64,
+        (media, states, state): (&Media<'_>, &States, usize),
+    ) -> f64 {
+        let (at, len) = ((hop.0, hop.1), (len + hop.2) as usize);
+        let in_file = media.cost(hop.0, hop.1).time(len).as_secs_f64();
+        let factor = states.factor((state, Part::Line), media, at, Some(len));
+        if factor > 0.0 { in_file / factor } else { in_file }
+    }
+
+    /// Returns the seconds between packets that wait on one of its links in a state. `None` while it is down.
+    pub(super) fn distance(
+        &self,
+        hop: &(usize, Way, u64),
+        len: u64,
+        (media, states, state): (&Media<'_>, &States, usize),
+    ) -> Option<f64> {
+        let (at, len) = ((hop.0, hop.1), (len + hop.2) as usize);
+        let in_file = 8.0 * len as f64 / at_least_one(media.cost(hop.0, hop.1).capacity(len));
+        let factor = states.factor((state, Part::Line), media, at, Some(len));
+        (factor > 0.0).then(|| in_file / factor)
     }
 }
 
@@ -628,18 +643,6 @@ fn syn_len(ip: Ip, tcp: &tcp::Config) -> u64 {
     let options: u64 =
         4 + more.into_iter().map(|(is_there, len)| if is_there { len } else { 0 }).sum::<u64>();
     header_len(ip, HEADER_LEN as u64 + options.next_multiple_of(4)).get()
-}
-
-/// Returns the seconds of one packet in a state without queueing.
-fn alone(hops: &[(usize, Way, u64)], len: u64, (media, states, state): (&Media<'_>, &States, usize)) -> f64 {
-    let hop = |&(link, way, more): &(usize, Way, u64)| {
-        let (at, len) = ((link, way), (len + more) as usize);
-        let in_file = media.cost(link, way).time(len).as_secs_f64();
-        let factor = states.factor((state, Part::Line), media, at, Some(len));
-        let takes = if factor > 0.0 { in_file / factor } else { in_file };
-        states.delay(state, media, at).as_secs_f64() + takes
-    };
-    hops.iter().map(hop).sum()
 }
 
 /// Returns the seconds by which transmissions are longer in a state than in the file.

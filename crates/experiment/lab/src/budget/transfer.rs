@@ -3,14 +3,16 @@
 use std::collections::{HashMap, HashSet};
 
 use bentpipe_scenario::{Controller, Flow, Scenario, Traffic, Way};
-use bentpipe_site::{Ascent, Climbed, PathState, TrafficKind};
+use bentpipe_site::route::Route;
+use bentpipe_site::{Ascent, Climbed, TrafficKind};
 use bentpipe_units::{Bytes, Rate, Span};
 
 use super::active::{ends_early, is_bulk, rest_of, time};
-use super::along::{Along, Carried, changes, product};
+use super::along::{Along, Carried, PathState, changes, product};
 use super::medium::Media;
 use super::path::{Path, splitter};
-use super::sharing::of_bucket;
+use super::route::Routed;
+use super::sharing::{Alone, of_bucket};
 use super::size;
 use super::states::States;
 
@@ -27,6 +29,8 @@ const LIKE: f64 = 1.05;
 pub(super) struct Climbs {
     /// Directions of links that several paths use.
     shared: HashSet<(usize, Way)>,
+    /// Set if nodes have roles, which send packets that no path is of.
+    has_roles: bool,
     /// Number of ACKs that they may still take.
     acks: u64,
     /// Slow starts of each kind of traffic, by their paths.
@@ -35,19 +39,25 @@ pub(super) struct Climbs {
 
 impl Climbs {
     /// Creates it without a slow start, for some paths.
-    pub(super) fn new(paths: &[(usize, Path)]) -> Climbs {
+    pub(super) fn new(scenario: &Scenario, paths: &[(usize, Path)]) -> Climbs {
         let (mut used, mut shared) = (HashSet::new(), HashSet::new());
         for at in paths.iter().flat_map(|(_, path)| path.directions()) {
             if !used.insert(at) {
                 shared.insert(at);
             }
         }
-        Climbs { shared, acks: MOST_ACKS, known: HashMap::new() }
+        let has_roles = scenario.node.values().any(|node| node.role.is_some());
+        Climbs { shared, has_roles, acks: MOST_ACKS, known: HashMap::new() }
     }
 
     /// Returns `true` if several paths use a direction of a link.
     pub(super) fn is_shared(&self, at: (usize, Way)) -> bool {
         self.shared.contains(&at)
+    }
+
+    /// Returns `true` if only the packets of one path use its links.
+    fn is_alone(&self, path: &Path) -> bool {
+        !self.has_roles && !path.directions().into_iter().any(|at| self.is_shared(at))
     }
 
     /// Returns the slow start of a flow, if it is forecast.
@@ -69,16 +79,20 @@ impl Climbs {
 /// Returns a slow start of another path, for one that is nearly the same.
 fn scaled(of: &Ascent, climbed: &Climbed, path: &Ascent) -> Option<Climbed> {
     let ratio = |this: f64, other: f64| this.max(other) / this.min(other).max(f64::MIN_POSITIVE);
-    // The first state may be that of the handshake.
-    let rtt = |of: &Ascent| of.path.last().map(|state| (state.there + state.back).as_secs_f64());
-    let (this, other) = (rtt(path)?, rtt(of)?);
-    let is_like = path.path.len() <= 2
-        && of.path.len() == path.path.len()
+    let [this, other] = [path, of].map(|of| of.route.longest_trip().as_secs_f64());
+    let is_like = path.route.is_still()
+        && of.route.is_still()
         && ratio(this, other) < LIKE
         && ratio(path.window.get() as f64, of.window.get() as f64) < LIKE
         && (path.payload, path.data) == (of.payload, of.data);
     let time = |span: Span| span.mul_f64(this / other);
-    is_like.then(|| Climbed { time: climbed.time.map(time), end: climbed.end.map(time), ..*climbed })
+    let whole = || path.route.least(path.data?.get(), path.payload.get(), true);
+    is_like.then(|| Climbed {
+        time: climbed.time.map(time),
+        end: climbed.end.map(time),
+        whole: whole(),
+        ..*climbed
+    })
 }
 
 /// Transfer over TCP without other flows.
@@ -100,9 +114,9 @@ pub(super) struct Transfer {
     pub(super) is_without: Option<&'static str>,
 }
 
-/// Least part of a computed time where the path changes meanwhile.
+/// Least part of a computed goodput where the path changes meanwhile.
 ///
-/// Where in a flight a change falls is not followed to the packet.
+/// Where in a flight a change falls is not followed to the packet behind slow start.
 const OF_CHANGES: f64 = 0.94;
 
 /// The most starts of copies that are followed, where the path changes.
@@ -122,9 +136,14 @@ impl Transfer {
         let starts = states.activities.starts(n);
         let (first, last) = (*starts.first()?, *starts.last()?);
         let [first, last] = [first, last].map(Span::from_secs_f64);
-        let along = Along::new(scenario, (media, states), (n, path), &|at| climbs.is_shared(at), first);
+        let alone = Alone::new(scenario, media, (n, path));
+        let is_shared = |at| climbs.is_shared(at);
+        let along = Along::new(scenario, (media, states), (n, path, &alone), &is_shared, first);
         let ground = Ground { scenario, media, states, n, path };
-        let (mut paths, mut is_best) = (vec![(first, along.from(first))], false);
+        let routed = Routed::new((scenario, media, states), (n, path, &alone));
+        let route = routed.route(first, climbs.is_alone(path));
+        let from = |start| Ways { route: route.later(start), states: along.from(start) };
+        let (mut paths, mut is_best) = (vec![from(first)], false);
         // Times of the start differ by little where nothing changes.
         if !along.is_still(first, scenario.duration) && first < last {
             let mut own = starts.to_vec();
@@ -132,13 +151,12 @@ impl Transfer {
             is_best = own.len() > MOST_STARTS;
             let own = own.into_iter().map(Span::from_secs_f64);
             paths = match is_best {
-                true => vec![(first, along.best())],
-                false => own.map(|start| (start, along.from(start))).collect(),
+                true => vec![Ways { route: route.best(), states: along.best() }],
+                false => own.map(from).collect(),
             };
         }
-        let transfer =
-            |(start, path)| ground.up_to_its_end(path, if is_best { None } else { Some(start) }, climbs);
-        let all: Vec<Transfer> = paths.into_iter().filter_map(transfer).collect();
+        let all: Vec<Transfer> =
+            paths.into_iter().filter_map(|ways| ground.up_to_its_end(ways, climbs)).collect();
         let first = *all.first()?;
         let takes = all.iter().map(|one| one.takes).min_by_key(|takes| takes.unwrap_or(Span::MAX)).flatten();
         let takes = takes.filter(|takes| !is_cut((&scenario.flow[n], path), last, (*takes, &along)));
@@ -149,43 +167,12 @@ impl Transfer {
     }
 }
 
-/// Path of a transfer, with what its short packets gain.
-struct Edges {
-    path: Vec<PathState>,
-    /// Part of a round trip that packets of the handshake do not take.
-    less: Span,
-    /// Time by which it is later that the receiver opens.
-    opens: Span,
-    /// Time by which data of one short packet arrive earlier than a full one.
-    shorter: Span,
-}
-
-impl Edges {
-    /// Returns the time at which one packet that is sent at a time has arrived. `None` if that is not known.
-    fn one_packet(&self, at: Span, payload: u64) -> Option<Span> {
-        let all = Carried { path: self.path.clone(), window: None };
-        let there = self.path.iter().map(|state| state.there).max()?;
-        Some(all.end(at, Bytes::new(payload))? + there)
-    }
-
-    /// Returns the path for a walk, with a handshake of short packets.
-    fn walked(&self) -> Vec<PathState> {
-        let mut all: Vec<PathState> = Vec::new();
-        for state in &self.path {
-            let from = state.from.saturating_sub(self.opens);
-            if from.is_zero() {
-                all.clear();
-            }
-            all.push(PathState { from, ..*state });
-        }
-        let Some(short) = handshake(&all, self.less).filter(|_| !self.less.is_zero()) else { return all };
-        let short = short.max(Span::from_nanos(1));
-        let next = all.partition_point(|state| state.from <= short);
-        let (first, then) = (all[0], all[next.max(1) - 1]);
-        let there = first.there.saturating_sub(self.less).min(short);
-        let first = PathState { there, back: short.saturating_sub(there), ..first };
-        [first, PathState { from: short, ..then }].into_iter().chain(all.drain(next..)).collect()
-    }
+/// Path of a transfer from its start on.
+struct Ways {
+    /// Links by time.
+    route: Route,
+    /// Rate and round trip by time.
+    states: Vec<PathState>,
 }
 
 /// Flow whose transfer is computed.
@@ -198,60 +185,24 @@ struct Ground<'a> {
 }
 
 impl Ground<'_> {
-    /// Returns a path with what short packets gain at its start. `start` is `None` if there are many.
-    ///
-    /// What changes from `until` on, which is counted from the start, does not count.
-    fn edges(&self, path: Vec<PathState>, start: Option<Span>, until: Span) -> Edges {
-        let flow = &self.scenario.flow[self.n];
-        let before = until.saturating_sub(Span::from_nanos(1));
-        let during = |lasts: Option<Span>| match (start, lasts) {
-            (Some(start), Some(lasts)) => {
-                self.states.at(start)..self.states.at(start + lasts.min(before)) + 1
-            }
-            _ => 0..self.states.len(),
-        };
-        // That of a receiver has another way in front of it.
-        let opened = handshake(&path, Span::ZERO).map(|takes| takes * 2);
-        let states = during(opened);
-        let at = |state| (self.media, self.states, state);
-        let mut edges = Edges { path, less: Span::ZERO, opens: Span::MAX, shorter: Span::ZERO };
-        for state in states {
-            let [less, opens] = self.path.handshake(flow, at(state));
-            (edges.less, edges.opens) = (edges.less.max(less), edges.opens.min(opens));
-        }
-        if let Some(data) = size(flow).filter(|data| data.get() < self.path.payload) {
-            let states = during(opened.and_then(|opened| edges.one_packet(opened, self.path.payload)));
-            let shorter = states.map(|state| self.path.shorter(data, at(state)));
-            edges.shorter = shorter.max().unwrap_or_default();
-        }
-        edges
-    }
-
     /// Computes a transfer on a path. What changes behind its end does not count.
-    fn up_to_its_end(
-        &self,
-        path: Vec<PathState>,
-        start: Option<Span>,
-        climbs: &mut Climbs,
-    ) -> Option<Transfer> {
-        let mut during = path.clone();
-        let whole = self.transfer(self.edges(path, start, Span::MAX), climbs)?;
-        let end = whole.takes.filter(|_| whole.changes).map(|takes| takes.mul_f64(1.0 / OF_CHANGES));
-        let count = end.map_or(during.len(), |end| during.partition_point(|state| state.from <= end).max(1));
-        let Some(next) = during.get(count).map(|state| state.from) else { return Some(whole) };
-        during.truncate(count);
-        let without = self.transfer(self.edges(during, start, next), climbs);
+    fn up_to_its_end(&self, mut ways: Ways, climbs: &mut Climbs) -> Option<Transfer> {
+        let whole = self.transfer(&ways, climbs)?;
+        let end = whole.takes.filter(|_| whole.changes);
+        let states = &mut ways.states;
+        let count = end.map_or(states.len(), |end| states.partition_point(|state| state.from <= end).max(1));
+        let Some(next) = states.get(count).map(|state| state.from) else { return Some(whole) };
+        states.truncate(count);
+        let without = self.transfer(&ways, climbs);
         without.filter(|without| without.takes.is_some_and(|takes| takes <= next)).or(Some(whole))
     }
 
-    fn transfer(&self, edges: Edges, climbs: &mut Climbs) -> Option<Transfer> {
-        let (flow, path) = (&self.scenario.flow[self.n], self.path);
-        let (states, walked) = (&edges.path, edges.walked());
+    fn transfer(&self, ways: &Ways, climbs: &mut Climbs) -> Option<Transfer> {
+        let (flow, path, states) = (&self.scenario.flow[self.n], self.path, &ways.states);
         let (window, kind) = (path.window?, flow.traffic.kind());
         let first = *states.iter().find(|state| state.rate.as_bps() > 0)?;
         let rate = states.iter().map(|state| state.rate).max().filter(|rate| rate.as_bps() > 0)?;
-        let (less, opens) = (edges.less, edges.opens);
-        let until = |time: Span| time.saturating_sub(opens);
+        let acks_wait = states.iter().any(|state| !state.ack.is_zero());
         let is_switched = self.states.activities.is_switched(self.n);
         let lasts = time(self.scenario, flow).filter(|_| !is_switched).unwrap_or(Span::MAX);
         let end = if lasts == Span::MAX { rest_of(self.scenario, flow) } else { lasts };
@@ -269,8 +220,9 @@ impl Ground<'_> {
             full: product(states, end).min(window.most).max(filled),
             most_acks: MOST_ACKS_EACH,
             data: size(flow),
-            lasts: until(if states.iter().any(|state| !state.ack.is_zero()) { end } else { lasts }),
-            path: walked,
+            lasts: if acks_wait { end } else { lasts },
+            route: Route { acks_wait, ..ways.route.clone() },
+            fastest: rate,
         };
         let all = Carried { path: states.clone(), window: Some(window.most) };
         let mut climbed = climbs.of(kind, &ascent);
@@ -282,33 +234,30 @@ impl Ground<'_> {
             let left = all.between(end, ascent.lasts);
             let written = arrived.get() + left.get() + window.ends[0].get();
             let all = Bytes::new(size(flow).map_or(u64::MAX, Bytes::get).min(written));
-            (ascent.data, ascent.lasts) = (Some(all), until(rest_of(self.scenario, flow)));
+            (ascent.data, ascent.lasts) = (Some(all), rest_of(self.scenario, flow));
             climbed = climbs.of(kind, &ascent);
         }
-        let climbed = climbed.map(|climbed| from_handshake(climbed, less, opens));
         let changes = changes(states, end);
         let is_without = self.without(climbed.as_ref(), changes);
         let measured = climbed.as_ref().filter(|_| is_without.is_none());
-        // The walk has what it gains at the bottleneck.
-        let gained = size(flow).map_or(0, |size| path.payload.saturating_sub(size.get()));
-        let shorter = edges.shorter.saturating_sub(rate.span_of(Bytes::new(gained)));
-        let measured = measured
-            .and_then(|climbed| measured_of(self.scenario, flow, (climbed, shorter), (&ascent, &all)));
+        let measured =
+            measured.and_then(|climbed| measured_of(self.scenario, flow, climbed, (&ascent, &all)));
         let takes = match (measured.and_then(|(_, takes)| takes), size(flow)) {
             (Some(takes), _) => Some(takes),
-            (None, Some(size)) if is_without.is_some() => self.least(&edges, size),
+            (None, Some(size)) if is_without.is_some() => self.least(&ways.route, size),
             _ => None,
         };
         let seconds = self.states.seconds(self.n, &self.states.of_flow(self.n));
         let of_buckets = path.hops_there().iter().map(|hop| of_bucket(self.media, (hop.0, hop.1), seconds));
-        let slack = of_buckets.product::<f64>() * if changes { OF_CHANGES } else { 1.0 };
+        let of_buckets = of_buckets.product::<f64>();
+        let slack = of_buckets * if changes { OF_CHANGES } else { 1.0 };
         Some(Transfer {
             slow_start: climbed.and_then(|climbed| climbed.time),
             goodput: measured.and_then(|(goodput, _)| goodput).map(|rate| rate.mul_f64(1.0 / slack)),
-            takes: takes.map(|takes| takes.mul_f64(slack)),
+            takes: takes.map(|takes| takes.mul_f64(of_buckets)),
             is_of_size: size(flow).is_some(),
             changes,
-            acks_wait: ascent.path.iter().any(|state| !state.ack.is_zero()),
+            acks_wait,
             is_without,
         })
     }
@@ -347,19 +296,13 @@ impl Ground<'_> {
         }
     }
 
-    /// Returns the least time of data that the line carries from the first packet on.
-    fn least(&self, edges: &Edges, size: Bytes) -> Option<Span> {
-        let states = &edges.path;
+    /// Returns the least time of data that the links carry from the first packet on.
+    fn least(&self, route: &Route, size: Bytes) -> Option<Span> {
         let is_split = splitter(self.scenario, self.path).is_some();
         let bursts = self.path.hops_there().iter().filter_map(|hop| self.media.limit(hop.0, hop.1));
         let burst: u64 = bursts.map(|limit| limit.burst.get()).sum();
-        let left = size.get().saturating_sub(burst + self.path.payload);
-        let handshake = if is_split { Span::ZERO } else { handshake(states, edges.less)? };
-        let least = states.iter().map(|state| state.there).min()?;
-        // The last packet may go when the path is shorter.
-        let begin = handshake + edges.opens;
-        let end = Carried { path: states.clone(), window: None }.end(begin, Bytes::new(left))?;
-        Some((end + least).saturating_sub(edges.shorter))
+        let left = size.get().saturating_sub(burst).max(1).min(size.get());
+        route.least(left, self.path.payload, !is_split)
     }
 }
 
@@ -371,41 +314,18 @@ fn is_cut((flow, path): (&Flow, &Path), last: Span, (takes, along): (Span, &Alon
     left < takes && (size > window.ends[0] || left < trip * 2)
 }
 
-/// Returns the time of a SYN and its answer, each by the path then.
-///
-/// `less` is the part of a round trip that they do not take.
-fn handshake(states: &[PathState], less: Span) -> Option<Span> {
-    let there = states.first()?.there;
-    let comes = there.saturating_sub(less);
-    let back = states.iter().rev().find(|state| state.from <= comes)?.back;
-    Some((there + back).saturating_sub(less))
-}
-
-/// Returns a slow start by the times of its flow.
-///
-/// It is shown with a handshake of full packets. `opens` is the time by which it is later that a receiver opens.
-fn from_handshake(climbed: Climbed, less: Span, opens: Span) -> Climbed {
-    Climbed {
-        time: climbed.time.map(|time| time + less + opens),
-        end: climbed.end.map(|end| end + opens),
-        ..climbed
-    }
-}
-
-/// Returns goodput, and the completion of a transfer of a size. One short packet arrives earlier by `shorter`.
+/// Returns goodput, and the completion of a transfer of a size.
 fn measured_of(
     scenario: &Scenario,
     flow: &Flow,
-    (climbed, shorter): (&Climbed, Span),
+    climbed: &Climbed,
     (ascent, carried): (&Ascent, &Carried),
 ) -> Option<(Option<Rate>, Option<Span>)> {
     let lasts = time(scenario, flow)?;
     let lasts = if is_bulk(flow) { rest_of(scenario, flow) } else { lasts };
     let (end, arrived) = (climbed.end?, climbed.arrived);
     let is_measured = flow.start >= scenario.probe.warm_up;
-    let left = |of: Bytes| Bytes::new(of.get().saturating_sub(arrived.get()));
-    let ends = |size: Bytes| Some(carried.end(end, left(size))?.saturating_sub(shorter));
-    let whole = ascent.data.and_then(|size| Some((size, ends(size)?)));
+    let whole = ascent.data.zip(climbed.whole);
     if let Some((size, takes)) = whole.filter(|(_, takes)| *takes <= lasts) {
         let limit = (carried.path.len() == 1).then(|| carried.rate(&carried.path[0]));
         let rate = if is_measured { Some(Rate::of(size, takes)) } else { limit };

@@ -19,6 +19,8 @@ pub(super) struct Sent {
     arrived: f64,
     /// Packets lost with all their copies.
     lost: f64,
+    /// Packets sent in the warm-up that remain.
+    waiting: f64,
 }
 
 impl Sent {
@@ -42,6 +44,9 @@ impl Sent {
             LedgerColumn::Dropped => &mut self.dropped,
             LedgerColumn::Remaining => &mut self.remaining,
         };
+        if row.column == LedgerColumn::Remaining {
+            self.waiting += row.in_warm_up as f64;
+        }
         self.duplicates += row.duplicates as f64;
         *column += row.packets.saturating_sub(row.in_warm_up) as f64;
     }
@@ -59,8 +64,10 @@ impl Sent {
     }
 
     /// Returns `true` if packets are on their way, of which no copy has arrived.
+    ///
+    /// Of packets of the warm-up, which have no measures, it is not known whether a copy has.
     pub(super) fn is_under_way(self, is_group: bool) -> bool {
-        self.remaining > 0.0 && (is_group || self.sent > self.lost + self.arrived)
+        self.waiting > 0.0 || self.remaining > 0.0 && (is_group || self.sent > self.lost + self.arrived)
     }
 
     /// Returns the packets lost to members of a group, and those lost or arrived.

@@ -223,8 +223,8 @@ member of a group has packets of its own, and the loss is the mean of all member
 account. `voice-loss` adds what came too late, and is of RTP: RTCP has an account of its own (`flow.NAME.sender.rtcp`). An answer is of the time of its
 request, and a duplicate of that of its packet. What is sent at the very end of the warm-up is in the warm-up. IP over a virtual channel has an account as any other path. Streams in cells (`adaptation` of `stream`) have none, and lose TS packets and
 pictures. Where the sender's account is another machine's, a packet is lost if a later one of its flow arrived, or if it was sent more than
-twice the longest delay before the end (RFC 7680, section 2.4). `completion` of UDP is the last arrival, or
-the end of the source (`ended-at`) where what it sent last was lost. It has no value while packets are on their way.
+twice the longest delay before the end (RFC 7680, section 2.4). `completion` of UDP is the last arrival of a new packet, or
+the end of the source (`ended-at`) where what it sent last was lost. It has no value while packets are on their way, those of the warm-up too.
 
 `goodput` counts payload: of UDP and TCP what is behind their headers, of a replayed capture too, and of other protocols in it all behind
 IP's. `sent` counts whole IP packets, so that the quotient of both is no loss ratio. A replayed packet is numbered by the time at which the
@@ -234,7 +234,7 @@ capture has it, so that its flow has loss, delay and jitter as other UDP flows d
 Bundles that a node stores, or that are on their way to a neighbour, are not lost. Over UDP each node's datagrams of a flow have an account, which tells how many of
 its bundles are on their way: the last that it sent. A bundle in fragments is lost with any of them, whatever nodes store of it.
 
-Delays of a flow are the network's: from the instant at which the sender's node got the packet to the arrival of its first copy. What data waited at its sender before is the
+Delays of a flow are the network's: from the instant at which the sender's node got the packet to the arrival of its first copy. Of TCP those of segments with new bytes count. What data waited at its sender before is the
 `wait` of TCP and TFRC; `delay-with-wait` of a TFRC receiver is both.
 
 A call has its measures in both directions: `flow.call.r` is what its receiver hears, `flow.call.back.r` what its sender does.

@@ -159,9 +159,8 @@ impl TrafficKind for Udp {
                 let bits = 8 * (self.payload.get() + header_len(IpVersion::V4, self.header_len()).get());
                 bits as f64 / rate.as_bps().max(1) as f64
             }
-            Pattern::OnOff { interval, mean_on, mean_off, .. } => {
-                let [on, off] = [mean_on, mean_off].map(Span::as_secs_f64);
-                interval.as_secs_f64() * (on + off) / on.max(1e-9)
+            Pattern::OnOff { interval, mean_on, mean_off, law } => {
+                (mean_on + mean_off).as_secs_f64() / Pattern::packets_per_burst(interval, mean_on, law)
             }
         };
         Some(Span::from_secs_f64(packets * each))
@@ -173,9 +172,9 @@ impl TrafficKind for Udp {
             Pattern::Constant { interval } => Rate::of(payload, interval),
             Pattern::ConstantRate { rate } => rate.mul_f64(payload.get() as f64 / packet.get().max(1) as f64),
             Pattern::Poisson { mean_interval } => Rate::of(payload, mean_interval),
-            Pattern::OnOff { interval, mean_on, mean_off, .. } => {
-                let share = mean_on.as_secs_f64() / (mean_on + mean_off).as_secs_f64().max(1e-9);
-                Rate::of(payload, interval).mul_f64(share)
+            Pattern::OnOff { interval, mean_on, mean_off, law } => {
+                let packets = Pattern::packets_per_burst(interval, mean_on, law);
+                Rate::of(payload, mean_on + mean_off).mul_f64(packets)
             }
         })
     }

@@ -66,7 +66,7 @@ bentpipe_net::metrics! {
         => .summed(&[Sum::new("interarrival-deviation", "Deviation of interarrival time", How::Last).at(End::Receiver).since(2)]);
     Counter ENDED = "ended", Count, "Sources that have sent all";
     Gauge ENDED_AT = "ended-at", Seconds, "Time at which sources had sent all, or stopped";
-    Gauge LAST_ARRIVAL = "last-arrival", Seconds, "Time of the last arrival" => .summed(&[
+    Gauge LAST_ARRIVAL = "last-arrival", Seconds, "Time of the last arrival of a new packet" => .summed(&[
         Sum::new("completion", "Completion time", How::SinceStart).at(End::Receiver).given(&ENDED),
     ]);
     Histogram DELAYS = "delays", Seconds, "Distribution of the one-way delay" => .summed(ONE_WAY_DELAY);

@@ -245,7 +245,7 @@ pub struct Sink {
     sent: Vec<Tally>,
 }
 
-/// The last packet counted.
+/// The last packet that was new: a duplicate completes nothing.
 #[derive(Clone, Copy, Debug)]
 struct Arrived {
     at: Time,
@@ -378,10 +378,11 @@ impl Element for Sink {
         let counted = self.read(&packet).and_then(|arrival| self.count(&arrival, (delay, cx.now())));
         match counted {
             Ok(is_new) => {
-                if !is_new {
+                if is_new {
+                    self.last = Some(Arrived { at: cx.now(), delay });
+                } else {
                     cx.note_duplicate(&packet);
                 }
-                self.last = Some(Arrived { at: cx.now(), delay });
                 packet.recycle();
             }
             Err(Refusal::BadChecksum) => {

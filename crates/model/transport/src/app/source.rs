@@ -121,6 +121,11 @@ pub enum Pattern {
 }
 
 impl Pattern {
+    /// Returns the mean number of packets in a burst, whose lengths have a mean. The first is sent with its start.
+    pub(super) fn packets_per_burst(interval: Span, mean_on: Span, law: Law) -> f64 {
+        1.0 + law.longer_than_multiples(mean_on.as_secs_f64() / interval.as_secs_f64().max(f64::MIN_POSITIVE))
+    }
+
     /// Returns the key of the distance of packets.
     fn key(self) -> &'static str {
         match self {
@@ -146,7 +151,27 @@ pub enum Law {
     },
 }
 
+/// Terms of a series that are added one by one.
+const TERMS: u32 = 64;
+
 impl Law {
+    /// Returns the mean number of whole positive units below a length. Its mean is given.
+    fn longer_than_multiples(self, mean: f64) -> f64 {
+        match self {
+            // The sum of exp(-k / mean).
+            Law::Exponential => 1.0 / libm::expm1(1.0 / mean.max(f64::MIN_POSITIVE)),
+            Law::Pareto { shape } => {
+                let scale = mean * (shape - 1.0) / shape;
+                let below = scale.floor();
+                let part = |k: f64| libm::pow(scale / k, shape);
+                let terms = (1..=TERMS).map(|k| part(below + f64::from(k))).sum::<f64>();
+                // Behind those the integral, and the next terms of Euler and Maclaurin.
+                let next = below + f64::from(TERMS) + 1.0;
+                below + terms + part(next) * (next / (shape - 1.0) + 0.5 + shape / (12.0 * next))
+            }
+        }
+    }
+
     #[inline]
     fn draw(self, mean: Span, stream: &mut RandomStream) -> Span {
         match self {

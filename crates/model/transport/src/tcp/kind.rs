@@ -1,6 +1,7 @@
 //! Traffic of TCP connections.
 
-use bentpipe_cc::{Climb, ControllerConfig, PathState, Ramp, ramp};
+use bentpipe_cc::route::Route;
+use bentpipe_cc::{Climb, ControllerConfig, Ramp, ramp};
 use bentpipe_site::{
     Ascent, Climbed, End, FlowAt, FlowEnds, FlowGround, FlowTakes, IpVersion, Opener, PathFacts, Problem,
     RealTraffic, TrafficKind, Window, header_len,
@@ -27,11 +28,11 @@ impl Config {
     ///
     /// An end that answers a SYN repeats its own with its timer and for each repeated one, and each has an ACK of the opener. In
     /// the other direction answers are SYNs, of which the first alone is accepted.
-    fn first_acks(&self, path: &[PathState]) -> u32 {
+    fn first_acks(&self, route: &Route) -> u32 {
         if self.opened_by == Opener::Sender {
             return 1;
         }
-        let round_trip = path.iter().map(|state| state.there + state.back).max().unwrap_or_default();
+        let round_trip = route.longest_trip();
         let (mut repeats, mut timeout) = (0, self.rto.initial);
         let mut at = timeout;
         while at <= round_trip && repeats < self.syn_retries {
@@ -134,19 +135,11 @@ impl TrafficKind for Config {
         let tick = if self.timestamps { self.timestamp_granularity } else { Span::ZERO };
         // Where a law ends slow start at a delay, the times of ticks decide when.
         let phases = if self.controller.ends_slow_start_by_delays() && !tick.is_zero() { PHASES } else { 1 };
-        let state = |state: &bentpipe_site::PathState| PathState {
-            from: state.from,
-            rate: state.rate,
-            there: state.there,
-            back: state.back,
-            ack: state.ack,
-        };
-        let states: Vec<PathState> = path.path.iter().map(state).collect();
         let burst = self.max_burst.unwrap_or(u32::MAX);
-        let first = self.first_acks(&states);
+        let first = self.first_acks(&path.route);
         let climb = |phase: u64| {
             let path = Ramp {
-                path: &states,
+                path: &path.route,
                 smss,
                 ack_every: self.ack_every,
                 ack_delay: self.ack_delay,
@@ -168,14 +161,14 @@ impl TrafficKind for Config {
         let climbs: Vec<Climb> = (0..phases).map(climb).collect();
         let acks = climbs.iter().map(|climb| climb.acks).sum();
         // The fastest: what a forecast says is the most that may come.
-        let fastest = path.path.iter().map(|state| state.rate).max()?;
         let late = |climb: &Climb| {
             let end = climb.end.map_or(f64::INFINITY, Span::as_secs_f64);
-            end - fastest.span_of(Bytes::new(climb.arrived)).as_secs_f64()
+            end - path.fastest.span_of(Bytes::new(climb.arrived)).as_secs_f64()
         };
+        let whole = climbs.iter().filter_map(|climb| climb.whole).min();
         let Climb { time, end, arrived, .. } =
             climbs.into_iter().min_by(|a, b| late(a).total_cmp(&late(b)))?;
-        Some(Climbed { time, acks, end, arrived: Bytes::new(arrived) })
+        Some(Climbed { time, acks, end, arrived: Bytes::new(arrived), whole })
     }
 
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {

@@ -245,21 +245,23 @@ fn a_capture_offers_what_is_in_it() {
     let scenario = document.scenario().unwrap_or_else(|refusal| panic!("{refusal}"));
     let found = Budget::with_files(&scenario, Some(document.access())).expect("ways");
     let flow = &found.flows[0];
-    let offered = 8.0 * 202.0 * 100.0 / 4.02;
+    // Those of its last second in the run.
+    let offered = 8.0 * 50.0 * 100.0;
     assert!(
         (flow.offered.expect("a rate").as_bps() as f64 / offered - 1.0).abs() < 1e-3,
         "{:?}",
         flow.offered
     );
     assert_eq!((flow.packet, flow.payload), (Bytes::new(100), Bytes::new(100)));
-    let note = "its file has 202 packets with 20.2 kB in 4020.0 ms; 1 s of that are in the run";
+    let note =
+        "its file has 202 packets with 20.2 kB in 4020.0 ms; 1 s of that are in the run, with 50 packets";
     assert!(flow.warnings.iter().any(|warning| warning == note), "{:?}", flow.warnings);
     let stopped = text.replace("start = \"9 s\"", "start = \"5 s\", stop = \"7 s\"");
     std::fs::write(&path, stopped).expect("written");
     let document = bentpipe_paths::document(&path).expect("readable");
     let stopped = document.scenario().unwrap_or_else(|refusal| panic!("{refusal}"));
     let found = Budget::with_files(&stopped, Some(document.access())).expect("ways");
-    let note = "its file has 202 packets with 20.2 kB in 4020.0 ms; 2 s of that are before its stop";
+    let note = "its file has 202 packets with 20.2 kB in 4020.0 ms; 2 s of that are before its stop, with 100 packets";
     assert!(found.flows[0].warnings.iter().any(|warning| warning == note), "{:?}", found.flows[0].warnings);
     let unread = Budget::new(&scenario).expect("ways");
     assert!(unread.flows[0].warnings.iter().any(|note| note.starts_with("its file is not read here")));

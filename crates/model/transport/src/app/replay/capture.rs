@@ -1,6 +1,6 @@
 //! Packets of a capture file.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
 use std::io::{self, Read};
 use std::net::IpAddr;
@@ -58,6 +58,7 @@ pub(super) fn read(
         once.push((at, packet, ends));
     })
     .map_err(said)?;
+    pairs.settle(direction);
     check(&pairs, &account, direction).map_err(said)?;
     let period = pairs.period();
     let (mut halves, mut sum) = ([Half::default(), Half::default()], 0);
@@ -81,29 +82,46 @@ pub(super) fn read(
     Ok(Captured { halves, left_out: unsent })
 }
 
-/// Returns number, bytes and length of what the sender sends.
+/// Returns number, bytes and length of what the sender sends in a time.
 ///
 /// It has a note on what is not sent.
 ///
 /// # Errors
 /// Returns an error as [`read`] does.
 pub(super) fn recorded(
-    file: Opened,
-    times: u32,
-    direction: &Direction,
+    open: &mut dyn FnMut() -> Result<Opened, String>,
+    (times, direction): (u32, &Direction),
     rohc: Option<&Rohc>,
+    until: Span,
 ) -> Result<Recorded, String> {
-    let Opened { shown, bytes } = file;
+    let Opened { shown, bytes } = open()?;
     let said = |problem: String| format!("{shown}: {problem}");
     let mut pairs = Pairs::default();
     let count = |at, packet: Vec<u8>, ends| pairs.add(at, packet.len(), ends, direction);
     let account = each(bytes, rohc, count).map_err(said)?;
+    pairs.settle(direction);
     check(&pairs, &account, direction).map_err(said)?;
-    let sent = pairs.sum(0, direction);
-    let times = u64::from(times);
-    let lasts = pairs.period() * (times - 1) + (sent.last - sent.first.unwrap_or(sent.last));
-    let note = pairs.note(&account, direction);
-    Ok(Recorded { packets: sent.packets * times, bytes: Bytes::new(sent.bytes * times), lasts, note })
+    let (once, period, times) = (pairs.sum(0, direction), pairs.period(), u64::from(times));
+    let all = Sum {
+        packets: once.packets * times,
+        bytes: once.bytes * times,
+        last: period * (times - 1) + once.last,
+        ..once
+    };
+    // What the capture has behind that time is not sent.
+    let sent = if all.last < until {
+        all
+    } else {
+        pairs.sent_in(open()?, (direction, rohc), (times, until)).map_err(said)?
+    };
+    let first = once.first.unwrap_or(once.last);
+    Ok(Recorded {
+        packets: sent.packets,
+        bytes: Bytes::new(sent.bytes),
+        lasts: if sent.packets < all.packets { until - first } else { all.last - first },
+        of: (all.packets, Bytes::new(all.bytes), all.last - first),
+        note: pairs.note(&account, direction),
+    })
 }
 
 fn check(pairs: &Pairs, account: &Account, direction: &Direction) -> Result<(), String> {
@@ -220,9 +238,54 @@ struct Pairs {
     beyond: Sum,
     packets: u64,
     last: Span,
+    /// Ends at which the addresses are, where both ends send: `true` is the receiver's.
+    sides: HashMap<IpAddr, bool>,
 }
 
 impl Pairs {
+    /// Finds the ends at which addresses are, where both ends send.
+    ///
+    /// Packets go by their destination, so that an address is at one end. Of each two addresses the one that sends more bytes is at
+    /// the sender's, unless pairs with more bytes have placed them. One that only sends to itself is at the receiver's.
+    fn settle(&mut self, direction: &Direction) {
+        if *direction != Direction::Both {
+            return;
+        }
+        let mut pairs: Vec<(u64, (IpAddr, IpAddr))> = Vec::new();
+        self.each(|ends, sum| {
+            if self.is_of_data(ends) {
+                pairs.push((sum.bytes, ends));
+            }
+        });
+        pairs.sort_unstable_by(|one, other| other.0.cmp(&one.0).then(one.1.cmp(&other.1)));
+        let mut sides = Sides::default();
+        pairs.iter().for_each(|(_, (from, to))| sides.part(*from, *to));
+        let all: HashSet<IpAddr> = pairs.iter().flat_map(|(_, (from, to))| [*from, *to]).collect();
+        self.sides = all.into_iter().map(|address| (address, sides.is_other(address))).collect();
+    }
+
+    /// Returns the sum of what the sender sends in a time, the capture `times` times.
+    fn sent_in(
+        &self,
+        file: Opened,
+        (direction, rohc): (&Direction, Option<&Rohc>),
+        (times, until): (u64, Span),
+    ) -> Result<Sum, String> {
+        let (mut sum, period) = (Sum::default(), self.period().as_nanos().max(1));
+        each(file.bytes, rohc, |at, packet, ends| {
+            if self.sender(ends, direction) == 0 && at < until {
+                let count = (1 + ((until - at).as_nanos() - 1) / period).min(times);
+                sum.add(Sum {
+                    packets: count,
+                    bytes: count * packet.len() as u64,
+                    first: Some(at),
+                    last: at,
+                });
+            }
+        })?;
+        Ok(sum)
+    }
+
     fn add(&mut self, at: Span, len: usize, ends: (IpAddr, IpAddr), direction: &Direction) {
         self.packets += 1;
         self.last = at;
@@ -242,13 +305,13 @@ impl Pairs {
         let is_forward = match direction {
             Direction::All => true,
             Direction::From(source) => ends.0 == *source,
-            Direction::Data | Direction::Both => self.is_of_data(ends),
+            Direction::Data => self.is_of_data(ends),
+            // The end at which the destination is not.
+            Direction::Both => {
+                return usize::from(self.sides.get(&ends.1).is_some_and(|is_receivers| !is_receivers));
+            }
         };
-        match (is_forward, direction) {
-            (true, _) => 0,
-            (false, Direction::Both) => 1,
-            (false, _) => 2,
-        }
+        if is_forward { 0 } else { 2 }
     }
 
     /// Returns `true` if this direction has more bytes than the other one.
@@ -307,28 +370,92 @@ impl Pairs {
         if !is_plain || account.has_damage() {
             let _ = write!(note, "{account}");
         }
-        let end = if *direction == Direction::Both { 1 } else { 2 };
-        let other = self.sum(end, direction).packets;
-        if other > 0 {
-            let mut ends = Vec::new();
-            self.each(|of, sum| {
-                if self.sender(of, direction) == end {
-                    ends.push((sum.packets, of));
-                }
-            });
-            ends.sort_unstable_by(|one, other| other.cmp(one));
-            let named = ends.iter().take(MAX_NAMED).map(|(_, (from, to))| format!("{from} to {to}"));
-            let named = named.collect::<Vec<_>>().join(", ");
-            let more = if ends.len() > MAX_NAMED { " and others" } else { "" };
-            let outcome = match direction {
-                Direction::Both => "are sent by the receiver",
-                Direction::From(_) => "are left out: `direction` has another source",
-                _ => "are of the other direction and left out: see `direction`",
-            };
-            let behind = if note.is_empty() { "" } else { "; " };
-            let _ = write!(note, "{behind}{other} packets from {named}{more} {outcome}");
+        let is_of = |end: usize| move |ends| self.sender(ends, direction) == end;
+        let is_inside =
+            |(from, to)| self.sides.get(&from).is_some_and(|side| self.sides.get(&to) == Some(side));
+        match direction {
+            Direction::Both => {
+                self.note_on(&is_of(1), "sent by the receiver", &mut note);
+                self.note_on(
+                    &is_inside,
+                    "between addresses of one end, and sent by the other one",
+                    &mut note,
+                );
+            }
+            Direction::From(_) => {
+                self.note_on(&is_of(2), "left out: `direction` has another source", &mut note);
+            }
+            _ => self.note_on(&is_of(2), "of the other direction and left out: see `direction`", &mut note),
         }
         (!note.is_empty()).then_some(note)
+    }
+
+    /// Adds a note on the packets of some pairs of addresses, if there are any.
+    fn note_on(&self, is_meant: &dyn Fn((IpAddr, IpAddr)) -> bool, outcome: &str, note: &mut String) {
+        let mut ends = Vec::new();
+        self.each(|of, sum| {
+            if is_meant(of) {
+                ends.push((sum.packets, of));
+            }
+        });
+        if ends.is_empty() {
+            return;
+        }
+        let packets: u64 = ends.iter().map(|(packets, _)| packets).sum();
+        ends.sort_unstable_by(|one, other| other.cmp(one));
+        let named = ends.iter().take(MAX_NAMED).map(|(_, (from, to))| format!("{from} to {to}"));
+        let named = named.collect::<Vec<_>>().join(", ");
+        let more = if ends.len() > MAX_NAMED { " and others" } else { "" };
+        let behind = if note.is_empty() { "" } else { "; " };
+        let [s, are] = if packets == 1 { ["", "is"] } else { ["s", "are"] };
+        let _ = write!(note, "{behind}{packets} packet{s} from {named}{more} {are} {outcome}");
+    }
+}
+
+/// Addresses at either of two ends, as pairs that have one at each.
+#[derive(Default)]
+struct Sides {
+    /// Address that places another one, and `true` if it is opposite.
+    by: HashMap<IpAddr, (IpAddr, bool)>,
+    /// Numbers of the pairs with which addresses came that no other places.
+    since: HashMap<IpAddr, usize>,
+}
+
+impl Sides {
+    /// Returns the address that places one, and `true` if it is opposite.
+    fn find(&mut self, address: IpAddr) -> (IpAddr, bool) {
+        let (mut at, mut is_other) = (address, false);
+        while let Some((by, other)) = self.by.get(&at).copied() {
+            (at, is_other) = (by, is_other ^ other);
+        }
+        if at != address {
+            self.by.insert(address, (at, is_other));
+        }
+        (at, is_other)
+    }
+
+    /// Places two addresses at different ends, unless pairs before have placed both.
+    fn part(&mut self, from: IpAddr, to: IpAddr) {
+        let ((first, from_other), (second, to_other)) = (self.find(from), self.find(to));
+        if first == second {
+            return;
+        }
+        let number = self.since.len();
+        let of = |root| self.since.get(root).copied();
+        // Those with which the larger pair came stay.
+        let [stays, goes] = match (of(&first), of(&second)) {
+            (None, Some(_)) => [second, first],
+            (Some(first_came), Some(second_came)) if second_came < first_came => [second, first],
+            _ => [first, second],
+        };
+        self.since.entry(stays).or_insert(number);
+        self.by.insert(goes, (stays, !(from_other ^ to_other)));
+    }
+
+    /// Returns `true` if an address is at the receiver's end.
+    fn is_other(&mut self, address: IpAddr) -> bool {
+        let (root, is_other) = self.find(address);
+        is_other || !self.since.contains_key(&root)
     }
 }
 
@@ -394,7 +521,8 @@ mod tests {
             (4, 0x800, vec![0x45, 0]),
         ];
         assert_eq!(sent(&frames, &Direction::Data), [vec![(0, 100), (1, 90), (3, 200)], vec![]]);
-        let recorded = recorded(opened(&frames), 2, &Direction::Data, None).expect("readable");
+        let recorded =
+            recorded(&mut || Ok(opened(&frames)), (2, &Direction::Data), None, Span::MAX).expect("readable");
         assert_eq!((recorded.packets, recorded.bytes), (6, Bytes::new(780)));
         let note = recorded.note.expect("a note");
         let said = "5 records, 3 used (1 of length 0, taken from the record, ";
@@ -414,7 +542,9 @@ mod tests {
         let sent = read(opened(&frames), 1, &Direction::Data, None).expect("readable").halves;
         let ip = ipv4::Packet::new_checked(&sent[0].packets[0].1[..]).expect("a packet");
         assert_eq!(ip.verify_checksum(), Ok(()));
-        let note = recorded(opened(&frames), 1, &Direction::Data, None).expect("readable").note;
+        let note = recorded(&mut || Ok(opened(&frames)), (1, &Direction::Data), None, Span::MAX)
+            .expect("readable")
+            .note;
         assert_eq!(note.as_deref(), Some("1 records, all used (1 without a header checksum)"));
     }
 
@@ -472,8 +602,10 @@ mod tests {
         assert_eq!(sent(&frames, &Direction::All)[0].len(), 4);
         let chosen = "10.0.0.2".to_owned().try_into().expect("an address");
         assert_eq!(sent(&frames, &chosen), [back, vec![]]);
-        let note =
-            |direction: &Direction| recorded(opened(&frames), 1, direction, None).expect("readable").note;
+        let of = |direction, until| {
+            recorded(&mut || Ok(opened(&frames)), (2, direction), None, until).expect("readable")
+        };
+        let note = |direction: &Direction| of(direction, Span::MAX).note;
         let said =
             "2 packets from 10.0.0.2 to 10.0.0.1 are of the other direction and left out: see `direction`";
         assert_eq!(note(&Direction::Data).as_deref(), Some(said));
@@ -482,9 +614,46 @@ mod tests {
         let error = read(opened(&frames), 1, &none, None).err().expect("an error");
         assert_eq!(error, "a.pcap: no packet from 10.0.0.9 in it: packets are from 10.0.0.1, 10.0.0.2");
         assert!(Direction::try_from("up".to_owned()).is_err());
+        // What is sent before a time is the packets in front of it, repetitions counted.
+        for (until, packets, bytes, lasts) in
+            [(30, 1, 200, 20), (31, 2, 250, 21), (51, 3, 450, 41), (90, 4, 500, 60)]
+        {
+            let found = of(&Direction::Data, Span::from_millis(until));
+            assert_eq!(
+                (found.packets, found.bytes, found.lasts),
+                (packets, Bytes::new(bytes), Span::from_millis(lasts))
+            );
+            assert_eq!(found.of, (4, Bytes::new(500), Span::from_millis(60)));
+        }
         // Repetitions keep the pace of the whole capture.
         let twice =
             read(opened(&frames), 2, &Direction::Data, None).expect("readable").halves[0].packets.clone();
         assert_eq!(twice[2].0, Span::from_millis(50));
+    }
+
+    /// An address is at one end: packets for it come from the other one, whoever sends more.
+    #[test]
+    fn each_address_is_at_one_end() {
+        // 1 sends most to 2, and 3 most to 1, which sends to itself too.
+        let frames = [
+            (0, 0x800, packet([1, 2], 200, 200)),
+            (10, 0x800, packet([3, 1], 150, 150)),
+            (20, 0x800, packet([1, 3], 60, 60)),
+            (30, 0x800, packet([2, 1], 61, 61)),
+            (40, 0x800, packet([1, 1], 62, 62)),
+        ];
+        let [there, back] = sent(&frames, &Direction::Both);
+        assert_eq!(there, [(0, 200), (20, 60)]);
+        assert_eq!(back, [(10, 150), (30, 61), (40, 62)]);
+        let halves = read(opened(&frames), 1, &Direction::Both, None).expect("readable").halves;
+        assert!(halves[0].destinations.is_disjoint(&halves[1].destinations));
+        let note = recorded(&mut || Ok(opened(&frames)), (1, &Direction::Both), None, Span::MAX)
+            .expect("readable")
+            .note;
+        let said =
+            "1 packet from 10.0.0.1 to 10.0.0.1 is between addresses of one end, and sent by the other one";
+        assert!(note.as_ref().is_some_and(|note| note.ends_with(said)), "{note:?}");
+        // One that has no other is at the receiver's end.
+        assert_eq!(sent(&frames[4..], &Direction::Both), [vec![(40, 62)], vec![]]);
     }
 }

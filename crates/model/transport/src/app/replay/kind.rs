@@ -25,7 +25,7 @@ pub struct ReplayConfig {
     /// Packets that are sent: "data", "both", "all", or those from a source address. Default: "data".
     ///
     /// With "data", of each two addresses the direction with more bytes is sent, and the other one is left out; with "both" the receiver sends
-    /// it, at the times of the capture. With "all" the sender sends both.
+    /// it, at the times of the capture. An address is at one end then, and packets for it are sent by the other. With "all" the sender sends both.
     #[serde(default)]
     #[schemars(with = "String")]
     pub direction: Direction,
@@ -52,9 +52,11 @@ impl TrafficKind for ReplayConfig {
     fn recorded(
         &self,
         open: &mut dyn FnMut(&Path) -> Result<Opened, String>,
+        until: Span,
     ) -> Option<Result<Recorded, String>> {
-        let recorded = |opened| capture::recorded(opened, self.times, &self.direction, self.rohc.as_ref());
-        Some(open(&self.file).and_then(recorded))
+        let mut open = || open(&self.file);
+        let how = (self.times, &self.direction);
+        Some(capture::recorded(&mut open, how, self.rohc.as_ref(), until))
     }
 
     /// Plans the replay. Packets pass from node to node with any addresses: the nodes of the path get routes

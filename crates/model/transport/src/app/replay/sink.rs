@@ -116,10 +116,10 @@ impl ReplaySink {
         self.has_arrived[place] = true;
         if self.stats.arrive(number, payload, (delay, now)) {
             self.delays.record(delay);
+            self.last = Some((now, delay));
         } else {
             cx.note_duplicate(packet);
         }
-        self.last = Some((now, delay));
         true
     }
 }

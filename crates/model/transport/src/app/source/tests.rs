@@ -97,6 +97,29 @@ fn random_patterns_have_their_mean_rate() {
     assert!((pareto - 402.0).abs() < 12.0, "{pareto}");
 }
 
+/// A packet starts each burst, however short it is.
+#[test]
+fn bursts_have_the_packets_that_are_forecast() {
+    let laws = [Law::Exponential, Law::Pareto { shape: 2.5 }, Law::Pareto { shape: 4.0 }];
+    for (interval, on, off) in [(20, 2, 40), (20, 20, 30), (10, 35, 50), (7, 100, 10)] {
+        for law in laws {
+            let of_run =
+                rate(Pattern::OnOff { interval: ms(interval), mean_on: ms(on), mean_off: ms(off), law });
+            let packets = Pattern::packets_per_burst(ms(interval), ms(on), law);
+            let forecast = packets / (ms(on) + ms(off)).as_secs_f64();
+            assert!(
+                (of_run / forecast - 1.0).abs() < 0.02,
+                "{interval} {on} {off} {law:?}: {of_run} for {forecast}"
+            );
+        }
+    }
+    let exponential = Pattern::packets_per_burst(ms(10), ms(20), Law::Exponential);
+    assert!((exponential - 1.0 / (1.0 - libm::exp(-0.5))).abs() < 1e-12);
+    // A shape without end is a fixed length: 2.5 intervals have three packets.
+    let fixed = Pattern::packets_per_burst(ms(10), ms(25), Law::Pareto { shape: 1e4 });
+    assert!((fixed - 3.0).abs() < 1e-6, "{fixed}");
+}
+
 #[test]
 fn what_would_send_for_ever_at_one_instant_is_refused() {
     let key = |pattern| check(pattern).err().map(|error| error.key);

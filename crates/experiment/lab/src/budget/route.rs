@@ -1,0 +1,140 @@
+//! Links of a transfer's path with their states, for the least time that it takes.
+
+use bentpipe_net::channel::Config;
+use bentpipe_net::queue::Discipline;
+use bentpipe_scenario::{Medium, Scenario, Traffic, Way};
+use bentpipe_site::Opener;
+use bentpipe_site::route::{Hop, HopState, Route};
+use bentpipe_units::Span;
+
+use super::along::MOST_STATES;
+use super::medium::Media;
+use super::path::Path;
+use super::sharing::Alone;
+use super::states::States;
+use super::{copies_of, queue_of, size};
+
+/// Flow whose path is followed link by link.
+pub(super) struct Routed<'a> {
+    scenario: &'a Scenario,
+    media: &'a Media<'a>,
+    states: &'a States,
+    n: usize,
+    path: &'a Path,
+    alone: &'a Alone,
+}
+
+impl<'a> Routed<'a> {
+    /// Creates it for a path of a flow.
+    pub(super) fn new(
+        (scenario, media, states): (&'a Scenario, &'a Media<'a>, &'a States),
+        (n, path, alone): (usize, &'a Path, &'a Alone),
+    ) -> Routed<'a> {
+        Routed { scenario, media, states, n, path, alone }
+    }
+
+    /// Returns the links of the path by the time of the run.
+    ///
+    /// ACKs do not wait. States before `from` do not count. `is_alone` is set if no other packets are in the network.
+    pub(super) fn route(&self, from: Span, is_alone: bool) -> Route {
+        let states = self.states.fine();
+        let (first, all) = (states.at(from), states.len());
+        let last = all.min(first + MOST_STATES);
+        let [mut there, mut back] =
+            [self.path.hops_there(), self.path.hops_back()].map(|hops| vec![Hop::default(); hops.len()]);
+        let is_new = |state: &usize| {
+            let changed = [self.path.changes_there(states, *state), self.path.changes_back(states, *state)];
+            changed.iter().any(Option::is_some)
+        };
+        for state in std::iter::once(first).chain((first + 1..last).filter(is_new)) {
+            let [data, acks] = self.state(states, state);
+            there.iter_mut().zip(data).for_each(|(hop, state)| hop.enter(state));
+            back.iter_mut().zip(acks).for_each(|(hop, state)| hop.enter(state));
+        }
+        if last < all {
+            // Of those behind the last some are looked at.
+            let rest: Vec<_> = (last..all)
+                .step_by((all / MOST_STATES).max(1))
+                .map(|state| self.state(states, state))
+                .collect();
+            for (way, hops) in [&mut there, &mut back].into_iter().enumerate() {
+                for (n, hop) in hops.iter_mut().enumerate() {
+                    let some: Vec<HopState> = rest.iter().map(|of| of[way][n]).collect();
+                    hop.enter_best(&some);
+                }
+            }
+        }
+        let flow = &self.scenario.flow[self.n];
+        Route {
+            there,
+            back,
+            acks_wait: false,
+            is_exact: is_alone && self.is_exact(),
+            is_opened_by_receiver: matches!(&flow.traffic, Traffic::Tcp(tcp) if tcp.opened_by == Opener::Receiver),
+            last: size(flow).map_or(0, |size| size.get() % self.path.payload.max(1)),
+        }
+    }
+
+    /// Returns the links there and back in a state.
+    fn state(&self, states: &States, state: usize) -> [Vec<HopState>; 2] {
+        let rates = self.alone.by_link(self.media, states, state);
+        let payload = self.path.payload.max(1);
+        let last = size(&self.scenario.flow[self.n]).map_or(0, |size| size.get() % payload);
+        let less = if last == 0 { 0 } else { payload - last };
+        let [syn, answered] = self.path.handshake_len(&self.scenario.flow[self.n]);
+        let lengths = [syn, self.path.packet, self.path.packet - less];
+        let data = |(hop, rate): (&(usize, Way, u64), f64)| {
+            let full = Some(8.0 * payload as f64 / rate).filter(|_| rate > 0.0);
+            self.hop((states, state), *hop, (lengths, full))
+        };
+        let answer = self.path.answer_len();
+        let ack = |hop: &(usize, Way, u64)| {
+            let full = self.path.distance(hop, answer, (self.media, states, state));
+            self.hop((states, state), *hop, ([answered, answer, answer], full))
+        };
+        let hops = [self.path.hops_there(), self.path.hops_back()];
+        [hops[0].iter().zip(rates).map(data).collect(), hops[1].iter().map(ack).collect()]
+    }
+
+    /// Returns a link in a state. `full` are the seconds between full packets that wait, unless it is down.
+    fn hop(
+        &self,
+        (states, state): (&States, usize),
+        hop: (usize, Way, u64),
+        (lengths, full): ([u64; 3], Option<f64>),
+    ) -> HopState {
+        let at = (hop.0, hop.1);
+        let alone = lengths.map(|len| self.path.sending(&hop, len, (self.media, states, state)));
+        // Headers of the line count with each, at the most.
+        let part = |n: usize| {
+            let by_len = (lengths[n] + hop.2) as f64 / (lengths[1] + hop.2).max(1) as f64;
+            if alone[1] > 0.0 { by_len.min(alone[n] / alone[1]) } else { by_len }
+        };
+        let delay = match self.states.is_sample {
+            true => {
+                self.states.delays(at).map_or_else(|| self.media.delay(hop.0, hop.1), |delays| delays.least)
+            }
+            false => states.delay(state, self.media, at),
+        };
+        let below: Span = states.losses.all(at).map(Config::below_mean_delay).sum();
+        HopState {
+            from: states.start(state),
+            takes: full.map(|full| [0, 1, 2].map(|n| Span::from_secs_f64(full * part(n)))),
+            alone: alone.map(Span::from_secs_f64),
+            delay: delay.saturating_sub(below),
+        }
+    }
+
+    /// Returns `true` if each packet of a handshake takes what is computed.
+    fn is_exact(&self) -> bool {
+        let is_bare = |&(link, way, _): &(usize, Way, u64)| {
+            let side = self.media.side(link, way);
+            let is_line = matches!(side.medium, Medium::Line(_)) && side.common.channel.is_none();
+            let is_plain = side.stages.by_row().iter().all(|(_, stage)| stage.is_none());
+            let queue = queue_of(self.media, link, way);
+            is_line && is_plain && matches!(queue, Some(Discipline::DropTail(_)))
+        };
+        let mut hops = self.path.hops_there().iter().chain(self.path.hops_back());
+        !self.states.is_sample && copies_of(self.scenario, self.n) == 1 && hops.all(is_bare)
+    }
+}
