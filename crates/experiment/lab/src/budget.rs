@@ -32,10 +32,9 @@ mod windows;
 use std::collections::{HashMap, HashSet};
 
 use bentpipe_dtn::network::Layer;
-use bentpipe_net::queue::DEFAULT_PACKETS;
 use bentpipe_record::ContactPlan;
 use bentpipe_scenario::copies::{self, copies as copies_between};
-use bentpipe_scenario::{Access, Flow, Link, Medium, Problem, Queue, Scenario, Traffic, Way};
+use bentpipe_scenario::{Access, Flow, Link, Medium, Problem, Scenario, Traffic, Way};
 pub use bentpipe_site::{Airtime, Compressed, ShareBudget};
 use bentpipe_site::{Opened, Passage, Recorded, Router, Topology, Window};
 use bentpipe_units::{Bytes, Rate, Span};
@@ -47,6 +46,8 @@ use contacts::Contacts;
 pub use contacts::{Arrival, BundleForecast, ContactBudget};
 use medium::Media;
 use path::{Load, Path};
+use queues::{queue_of, queue_text};
+use sent::at_least_one;
 use sharing::{Forecast, Sharing, Sharings};
 use states::States;
 pub use states::{DelayRange, RateShare};
@@ -379,10 +380,6 @@ fn differs(one: Span, other: Span) -> bool {
     (one - other).abs() > 0.01 * one.max(other)
 }
 
-fn at_least_one(rate: Rate) -> f64 {
-    rate.as_bps().max(1) as f64
-}
-
 /// Returns the size of a transfer that ends with its data.
 fn size(flow: &Flow) -> Option<Bytes> {
     flow.traffic.kind().takes().application.then(|| flow.application.size()).flatten()
@@ -594,40 +591,6 @@ impl LinkBudget {
             delays: None,
             notes: cost.notes(packet_len as usize),
         }
-    }
-}
-
-/// Returns the queue in front of a transmitter; `None` for a medium that has others.
-fn queue_of(media: &Media<'_>, link: usize, way: Way) -> Option<Queue> {
-    let side = media.side(link, way);
-    side.medium.takes().queue.is_none().then(|| side.common.queue.clone().unwrap_or_default())
-}
-
-/// Returns the capacity of a queue in words.
-fn queue_text(queue: &Queue) -> String {
-    if let Queue::Classes(classes) = queue {
-        return format!("{} classes", classes.class.len());
-    }
-    let fields = serde_json::to_value(queue).expect("a queue is a table");
-    let text = |key: &str| fields.get(key).filter(|value| !value.is_null()).cloned();
-    let bytes = ["bytes", "limit", "limit_bytes"].into_iter().find_map(text);
-    let packets = ["packets", "limit_packets"].into_iter().find_map(text);
-    match (bytes, packets) {
-        (Some(bytes), _) => bytes.as_str().map_or_else(|| bytes.to_string(), str::to_owned),
-        (None, Some(packets)) if packets == 1 => "1 packet".to_owned(),
-        (None, Some(packets)) => format!("{packets} packets"),
-        (None, None) => format!("{DEFAULT_PACKETS} packets"),
-    }
-}
-
-/// Returns the capacity of a queue in bytes, if it is bounded.
-fn queue_bytes(queue: &Queue, packet: Bytes) -> Option<Bytes> {
-    let text = queue_text(queue);
-    match text.strip_suffix(" packets").or_else(|| text.strip_suffix(" packet")) {
-        Some(packets) => {
-            packets.parse::<u64>().ok().map(|packets| Bytes::new(packets.saturating_mul(packet.get())))
-        }
-        None => text.parse().ok(),
     }
 }
 

@@ -7,7 +7,6 @@ use bentpipe_units::{RandomStream, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::mean::cut_at_zero;
 use crate::config::InvalidConfig;
 
 /// A distribution of delays.
@@ -113,9 +112,20 @@ impl JitterLaw {
     }
 }
 
-/// Returns by how many deviations the least value of a Pareto law is below its mean.
+/// Returns the distance from a Pareto law's least value to its mean, in deviations.
 fn below_mean(shape: f64) -> f64 {
     libm::sqrt((shape - 2.0) / shape)
+}
+
+/// Returns the mean of a normal distribution whose negative values are zero.
+fn cut_at_zero(mean: f64, deviation: f64) -> f64 {
+    if deviation <= 0.0 {
+        return mean.max(0.0);
+    }
+    let z = mean / deviation;
+    let density = libm::exp(-z * z / 2.0) / libm::sqrt(std::f64::consts::TAU);
+    let below = 0.5 * libm::erfc(-z / std::f64::consts::SQRT_2);
+    (mean * below + deviation * density).max(0.0)
 }
 
 /// Returns a standard normal number (Box and Muller 1958).
@@ -132,7 +142,7 @@ pub struct JitterTable {
     /// folder. Exactly one of `file` and `values` is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
-    /// The same numbers, 4096 at most: quantiles at even steps, in parts of 8192 of a deviation from the mean.
+    /// The same numbers, 4096 at most. They are quantiles at even steps, in parts of 8192 of a deviation from the mean.
     #[schemars(length(max = 4096))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<i16>,
@@ -148,7 +158,7 @@ pub struct JitterTable {
 /// The most numbers of a file (`NETEM_DIST_MAX`).
 const MAX_VALUES: usize = 16_384;
 
-/// The most numbers in a scenario, where each copy of a link has its own: those of iproute2's tables.
+/// The most numbers in a scenario: iproute2's tables have them. Each copy of a link has its own.
 const MAX_GIVEN: usize = 4096;
 
 /// The number that is a deviation (`NETEM_DIST_SCALE`).
@@ -157,7 +167,7 @@ const SCALE: f64 = 8192.0;
 /// Reads the numbers of a table.
 ///
 /// # Errors
-/// Returns an error that names the line if a word is not a number of 16 bits, or if there are none or too many.
+/// Returns an error that names the line if a word is not a number of 16 bits, or if their number is zero or over 16,384.
 pub fn table_values(text: &str) -> Result<Vec<i16>, String> {
     let mut values = Vec::new();
     for (n, line) in text.lines().enumerate() {
@@ -270,6 +280,16 @@ mod tests {
         let mut stream = RandomStream::new(6, "tail");
         let above = (0..200_000).filter(|_| heavy.draw(&mut stream) > ms(100)).count();
         assert!((140..260).contains(&above), "{above}");
+    }
+
+    #[test]
+    fn a_normal_delay_is_longer_behind_its_cut() {
+        assert!((cut_at_zero(300.0, 15.0) - 300.0).abs() < 1e-6);
+        assert!((cut_at_zero(0.0, 50.0) - 50.0 / libm::sqrt(std::f64::consts::TAU)).abs() < 1e-9);
+        let law = JitterLaw::Normal { mean: Span::from_millis(5), deviation: Span::from_millis(50) };
+        let mut stream = RandomStream::new(1, "mean");
+        let drawn: f64 = (0..100_000).map(|_| law.draw(&mut stream).as_secs_f64()).sum();
+        assert!((drawn / 100_000.0 / law.mean().as_secs_f64() - 1.0).abs() < 0.02);
     }
 
     #[test]

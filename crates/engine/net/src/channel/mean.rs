@@ -87,17 +87,6 @@ impl Config {
     }
 }
 
-/// Returns the mean of a normal distribution whose negative values are zero.
-pub(super) fn cut_at_zero(mean: f64, deviation: f64) -> f64 {
-    if deviation <= 0.0 {
-        return mean.max(0.0);
-    }
-    let z = mean / deviation;
-    let density = libm::exp(-z * z / 2.0) / libm::sqrt(std::f64::consts::TAU);
-    let below = 0.5 * libm::erfc(-z / std::f64::consts::SQRT_2);
-    (mean * below + deviation * density).max(0.0)
-}
-
 /// Returns the probability of the bad state. A chain that never changes stays in the good one.
 fn stationary([p, r]: [f64; 2]) -> f64 {
     if p + r > 0.0 { p / (p + r) } else { 0.0 }
@@ -137,7 +126,6 @@ fn product(a: Matrix, b: Matrix) -> Matrix {
 
 #[cfg(test)]
 mod tests {
-    use super::super::JitterLaw;
     use super::*;
 
     #[test]
@@ -149,16 +137,6 @@ mod tests {
         // Of long bursts a packet has all or nothing: the part of the time in the bad state.
         let long = Config::BitBursts { p: 1e-7, r: 3e-7, ber_good: 0.0, ber_bad: 0.5 };
         assert!((long.mean_loss(100).expect("a mean") - 0.25).abs() < 1e-3);
-    }
-
-    #[test]
-    fn a_normal_delay_is_longer_behind_its_cut() {
-        assert!((cut_at_zero(300.0, 15.0) - 300.0).abs() < 1e-6);
-        assert!((cut_at_zero(0.0, 50.0) - 50.0 / libm::sqrt(std::f64::consts::TAU)).abs() < 1e-9);
-        let law = JitterLaw::Normal { mean: Span::from_millis(5), deviation: Span::from_millis(50) };
-        let mut stream = bentpipe_units::RandomStream::new(1, "mean");
-        let drawn: f64 = (0..100_000).map(|_| law.draw(&mut stream).as_secs_f64()).sum();
-        assert!((drawn / 100_000.0 / law.mean().as_secs_f64() - 1.0).abs() < 0.02);
     }
 
     #[test]

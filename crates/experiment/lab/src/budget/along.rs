@@ -9,9 +9,10 @@ use bentpipe_units::{Bytes, Rate, Span};
 use super::kept::{Course, Stage, Trip, rooms};
 use super::medium::Media;
 use super::path::Path;
+use super::queues::{queue_bytes, queue_of};
 use super::sharing::Alone;
 use super::states::States;
-use super::{copies_of, queue_bytes, queue_of, size};
+use super::{copies_of, size};
 
 /// The most states of a path.
 ///

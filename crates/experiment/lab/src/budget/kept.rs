@@ -7,8 +7,8 @@ use bentpipe_units::{Bytes, Span};
 
 use super::medium::Media;
 use super::path::{Path, Takes};
+use super::queues::{queue_bytes, queue_of};
 use super::states::States;
-use super::{queue_bytes, queue_of};
 
 /// Stages that keep packets as they come, and no more than their limit.
 const STAGES_OF_PACKETS: [&str; 2] = ["shaper", "quick_start"];

@@ -16,7 +16,7 @@ use bentpipe_wire::ip::tcp::HEADER_LEN;
 
 use super::conference::Mix;
 use super::medium::Media;
-use super::sent::Sent;
+use super::sent::{Sent, at_least_one};
 use super::states::{Part, States};
 use super::voice::Voice;
 

@@ -1,12 +1,12 @@
 //! Notes on queues: targets that a packet exceeds, and what classes have.
 
-use bentpipe_net::queue::{Class, Discipline};
+use bentpipe_net::queue::{Class, DEFAULT_PACKETS, Discipline};
 use bentpipe_scenario::Way;
 use bentpipe_units::{Bytes, Span};
 
 use super::medium::Media;
+use super::show;
 use super::states::States;
-use super::{queue_of, show};
 
 /// Returns notes on the queue of a direction.
 pub(super) fn notes(media: &Media<'_>, states: &States, at: (usize, Way), len: u64) -> Vec<String> {
@@ -102,4 +102,38 @@ fn of_classes(media: &Media<'_>, at: (usize, Way), len: u64) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// Returns the queue in front of a transmitter; `None` for a medium that has others.
+pub(super) fn queue_of(media: &Media<'_>, link: usize, way: Way) -> Option<Discipline> {
+    let side = media.side(link, way);
+    side.medium.takes().queue.is_none().then(|| side.common.queue.clone().unwrap_or_default())
+}
+
+/// Returns the capacity of a queue in words.
+pub(super) fn queue_text(queue: &Discipline) -> String {
+    if let Discipline::Classes(classes) = queue {
+        return format!("{} classes", classes.class.len());
+    }
+    let fields = serde_json::to_value(queue).expect("a queue is a table");
+    let text = |key: &str| fields.get(key).filter(|value| !value.is_null()).cloned();
+    let bytes = ["bytes", "limit", "limit_bytes"].into_iter().find_map(text);
+    let packets = ["packets", "limit_packets"].into_iter().find_map(text);
+    match (bytes, packets) {
+        (Some(bytes), _) => bytes.as_str().map_or_else(|| bytes.to_string(), str::to_owned),
+        (None, Some(packets)) if packets == 1 => "1 packet".to_owned(),
+        (None, Some(packets)) => format!("{packets} packets"),
+        (None, None) => format!("{DEFAULT_PACKETS} packets"),
+    }
+}
+
+/// Returns the capacity of a queue in bytes, if it is bounded.
+pub(super) fn queue_bytes(queue: &Discipline, packet: Bytes) -> Option<Bytes> {
+    let text = queue_text(queue);
+    match text.strip_suffix(" packets").or_else(|| text.strip_suffix(" packet")) {
+        Some(packets) => {
+            packets.parse::<u64>().ok().map(|packets| Bytes::new(packets.saturating_mul(packet.get())))
+        }
+        None => text.parse().ok(),
+    }
 }

@@ -10,9 +10,10 @@ use bentpipe_units::Span;
 use super::along::MOST_STATES;
 use super::medium::Media;
 use super::path::Path;
+use super::queues::queue_of;
 use super::sharing::Alone;
 use super::states::States;
-use super::{copies_of, queue_of, size};
+use super::{copies_of, size};
 
 /// Flow whose path is followed link by link.
 pub(super) struct Routed<'a> {

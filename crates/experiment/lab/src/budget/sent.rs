@@ -47,6 +47,6 @@ impl Sent {
     }
 }
 
-fn at_least_one(rate: Rate) -> f64 {
+pub(super) fn at_least_one(rate: Rate) -> f64 {
     rate.as_bps().max(1) as f64
 }

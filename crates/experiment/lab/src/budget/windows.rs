@@ -6,9 +6,10 @@ use bentpipe_wire::atm::PAYLOAD_LEN;
 
 use super::active::time;
 use super::path::Path;
+use super::queues::{queue_bytes, queue_of};
 use super::sharing::{Forecast, of_bucket};
 use super::transfer::Transfer;
-use super::{FlowBudget, Ground, TcpBudget, direction, queue_bytes, queue_of, show, size};
+use super::{FlowBudget, Ground, TcpBudget, direction, show, size};
 
 /// Delay in a queue that is worth a note.
 ///
