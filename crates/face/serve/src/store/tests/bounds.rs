@@ -193,7 +193,7 @@ fn each_thing_that_a_user_makes_has_a_bound() {
             match counted {
                 Counted::Token => drop(people::add_token(db, ann, ("x", "read"), 9)?),
                 Counted::Preset => {
-                    drop(presets::save(db, ann, ("link", &n.to_string()), ("rate = 1", false))?);
+                    presets::save(db, ann, ("link", &n.to_string()), ("rate = 1", false))?;
                 }
             }
             counted.excess(db, ann)
