@@ -110,6 +110,15 @@ impl Hop {
         (free, arrives)
     }
 
+    /// Returns `true` if a change comes with a time.
+    ///
+    /// Packets may be in front of it or behind it.
+    fn changes_near(&self, time: Time) -> bool {
+        let since = time.since(Time::ZERO);
+        let next = self.states.partition_point(|state| state.from <= since.saturating_sub(NEAR)).max(1);
+        self.states.get(next).is_some_and(|state| state.from <= since + NEAR)
+    }
+
     /// Returns the least time at which some full packets have been sent.
     fn sent(&self, from: Time, count: u64) -> Time {
         let (mut at, mut left) = (from, count);
@@ -206,9 +215,13 @@ impl Route {
     #[must_use]
     pub fn later(&self, start: Span) -> Route {
         let hop = |hop: &Hop| {
-            let first = hop.states.partition_point(|state| state.from <= start).max(1) - 1;
-            let since = |state: &HopState| HopState { from: state.from.saturating_sub(start), ..*state };
-            Hop { states: hop.states[first..].iter().map(since).collect() }
+            // What changes with the start may do so in front of it or behind it.
+            let first = hop.states.partition_point(|state| state.from < start).max(1) - 1;
+            let since = |(n, state): (usize, &HopState)| {
+                let from = state.from.saturating_sub(start).max(Span::from_nanos(u64::from(n > 0)));
+                HopState { from, ..*state }
+            };
+            Hop { states: hop.states[first..].iter().enumerate().map(since).collect() }
         };
         let hops = |hops: &[Hop]| hops.iter().map(hop).collect();
         Route { there: hops(&self.there), back: hops(&self.back), ..*self }
@@ -244,13 +257,18 @@ impl<'a> Lane<'a> {
     }
 
     /// Passes a packet through the links and returns its arrival.
-    fn pass(&mut self, mut at: Time, length: Length, slack: Span) -> Time {
+    ///
+    /// `slack` is that of its time. There is no bound behind a change that comes with it.
+    fn pass(&mut self, mut at: Time, length: Length, slack: &mut Span) -> Time {
         let links = self.hops.iter().zip(&mut self.free).zip(&mut self.last).zip(&mut self.before);
         for (((hop, free), last), before) in links {
             *before = [*free, *last];
             let waits = self.queues && *free > at;
             let start = if waits { *free } else { at };
-            let (sent, arrives) = hop.least(start, (length, waits), slack);
+            let (sent, arrives) = hop.least(start, (length, waits), *slack);
+            if *slack < Span::MAX && hop.changes_near(start) {
+                *slack = Span::MAX;
+            }
             *free = sent.max(*free);
             // Packets stay in order.
             *last = arrives.max(*last);
@@ -275,7 +293,7 @@ impl<'a> Lanes<'a> {
             back: Lane::new(&route.back, route.acks_wait),
             last: route.last,
         };
-        let slack = if route.is_exact { NEAR } else { Span::MAX };
+        let slack = &mut if route.is_exact { NEAR } else { Span::MAX };
         let opened = if route.is_opened_by_receiver {
             let comes = lanes.back.pass(Time::ZERO, Length::Handshake, slack);
             let answered = lanes.there.pass(comes, Length::Handshake, slack);
@@ -292,7 +310,7 @@ impl<'a> Lanes<'a> {
     /// Sends a segment and returns its arrival.
     pub(crate) fn send(&mut self, at: Time, bytes: u64) -> Time {
         let length = if bytes == self.last { Length::Last } else { Length::Full };
-        self.there.pass(at, length, Span::MAX)
+        self.there.pass(at, length, &mut { Span::MAX })
     }
 
     /// Removes the last segment from the links.
@@ -305,7 +323,7 @@ impl<'a> Lanes<'a> {
 
     /// Sends an ACK and returns its arrival.
     pub(crate) fn acknowledge(&mut self, at: Time) -> Time {
-        self.back.pass(at, Length::Full, Span::MAX)
+        self.back.pass(at, Length::Full, &mut { Span::MAX })
     }
 
     /// Returns the least arrival of the last of some bytes.

@@ -543,15 +543,17 @@ impl Path {
     }
 
     /// Returns the seconds of a packet's transmission on one of its links in a state.
+    ///
+    /// Without a state it is that of the file.
     pub(super) fn sending(
         &self,
         hop: &(usize, Way, u64),
         len: u64,
-        (media, states, state): (&Media<'_>, &States, usize),
+        (media, states, state): (&Media<'_>, &States, Option<usize>),
     ) -> f64 {
         let (at, len) = ((hop.0, hop.1), (len + hop.2) as usize);
         let in_file = media.cost(hop.0, hop.1).time(len).as_secs_f64();
-        let factor = states.factor((state, Part::Line), media, at, Some(len));
+        let factor = state.map_or(1.0, |state| states.factor((state, Part::Line), media, at, Some(len)));
         if factor > 0.0 { in_file / factor } else { in_file }
     }
 
@@ -560,11 +562,11 @@ impl Path {
         &self,
         hop: &(usize, Way, u64),
         len: u64,
-        (media, states, state): (&Media<'_>, &States, usize),
+        (media, states, state): (&Media<'_>, &States, Option<usize>),
     ) -> Option<f64> {
         let (at, len) = ((hop.0, hop.1), (len + hop.2) as usize);
         let in_file = 8.0 * len as f64 / at_least_one(media.cost(hop.0, hop.1).capacity(len));
-        let factor = states.factor((state, Part::Line), media, at, Some(len));
+        let factor = state.map_or(1.0, |state| states.factor((state, Part::Line), media, at, Some(len)));
         (factor > 0.0).then(|| in_file / factor)
     }
 }

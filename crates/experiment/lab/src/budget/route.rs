@@ -39,7 +39,10 @@ impl<'a> Routed<'a> {
     /// ACKs do not wait. States before `from` do not count. `is_alone` is set if no other packets are in the network.
     pub(super) fn route(&self, from: Span, is_alone: bool) -> Route {
         let states = self.states.fine();
-        let (first, all) = (states.at(from), states.len());
+        // An event at the start may come in front of the first packet or behind it.
+        let before = Span::from_nanos(from.as_nanos().saturating_sub(1));
+        let (first, all) = (states.at(before), states.len());
+        let is_changed = from.is_zero() && self.scenario.timeline.iter().any(|moment| moment.at.is_zero());
         let last = all.min(first + MOST_STATES);
         let [mut there, mut back] =
             [self.path.hops_there(), self.path.hops_back()].map(|hops| vec![Hop::default(); hops.len()]);
@@ -47,7 +50,9 @@ impl<'a> Routed<'a> {
             let changed = [self.path.changes_there(states, *state), self.path.changes_back(states, *state)];
             changed.iter().any(Option::is_some)
         };
-        for state in std::iter::once(first).chain((first + 1..last).filter(is_new)) {
+        let in_file = is_changed.then_some(None);
+        let all_states = std::iter::once(first).chain((first + 1..last).filter(is_new)).map(Some);
+        for state in in_file.into_iter().chain(all_states) {
             let [data, acks] = self.state(states, state);
             there.iter_mut().zip(data).for_each(|(hop, state)| hop.enter(state));
             back.iter_mut().zip(acks).for_each(|(hop, state)| hop.enter(state));
@@ -56,7 +61,7 @@ impl<'a> Routed<'a> {
             // Of those behind the last some are looked at.
             let rest: Vec<_> = (last..all)
                 .step_by((all / MOST_STATES).max(1))
-                .map(|state| self.state(states, state))
+                .map(|state| self.state(states, Some(state)))
                 .collect();
             for (way, hops) in [&mut there, &mut back].into_iter().enumerate() {
                 for (n, hop) in hops.iter_mut().enumerate() {
@@ -76,9 +81,12 @@ impl<'a> Routed<'a> {
         }
     }
 
-    /// Returns the links there and back in a state.
-    fn state(&self, states: &States, state: usize) -> [Vec<HopState>; 2] {
-        let rates = self.alone.by_link(self.media, states, state);
+    /// Returns the links there and back in a state, or as they are in the file.
+    fn state(&self, states: &States, state: Option<usize>) -> [Vec<HopState>; 2] {
+        let rates = match state {
+            Some(state) => self.alone.by_link(self.media, states, state),
+            None => self.alone.in_file(),
+        };
         let payload = self.path.payload.max(1);
         let last = size(&self.scenario.flow[self.n]).map_or(0, |size| size.get() % payload);
         let less = if last == 0 { 0 } else { payload - last };
@@ -100,7 +108,7 @@ impl<'a> Routed<'a> {
     /// Returns a link in a state. `full` are the seconds between full packets that wait, unless it is down.
     fn hop(
         &self,
-        (states, state): (&States, usize),
+        (states, state): (&States, Option<usize>),
         hop: (usize, Way, u64),
         (lengths, full): ([u64; 3], Option<f64>),
     ) -> HopState {
@@ -111,15 +119,15 @@ impl<'a> Routed<'a> {
             let by_len = (lengths[n] + hop.2) as f64 / (lengths[1] + hop.2).max(1) as f64;
             if alone[1] > 0.0 { by_len.min(alone[n] / alone[1]) } else { by_len }
         };
-        let delay = match self.states.is_sample {
-            true => {
-                self.states.delays(at).map_or_else(|| self.media.delay(hop.0, hop.1), |delays| delays.least)
-            }
-            false => states.delay(state, self.media, at),
+        let in_file = || self.media.delay(hop.0, hop.1);
+        let delay = match state {
+            _ if self.states.is_sample => self.states.delays(at).map_or_else(in_file, |delays| delays.least),
+            Some(state) => states.delay(state, self.media, at),
+            None => in_file(),
         };
         let below: Span = states.losses.all(at).map(Config::below_mean_delay).sum();
         HopState {
-            from: states.start(state),
+            from: state.map_or(Span::ZERO, |state| states.start(state).max(Span::from_nanos(1))),
             takes: full.map(|full| [0, 1, 2].map(|n| Span::from_secs_f64(full * part(n)))),
             alone: alone.map(Span::from_secs_f64),
             delay: delay.saturating_sub(below),

@@ -114,10 +114,15 @@ pub(super) struct Transfer {
     pub(super) is_without: Option<&'static str>,
 }
 
-/// Least part of a computed goodput where the path changes meanwhile.
+/// Least part of a computed goodput while the path changes.
 ///
 /// Where in a flight a change falls is not followed to the packet behind slow start.
 const OF_CHANGES: f64 = 0.94;
+
+/// Least part of a walk in which windows grow while the path changes, or by measuring laws.
+///
+/// A run that is later may have more ACKs for the same segments and grow faster. Timers send them, and answers to segments sent twice.
+const OF_GROWTH: f64 = 0.9;
 
 /// The most starts of copies that are followed, where the path changes.
 const MOST_STARTS: usize = 8;
@@ -251,10 +256,14 @@ impl Ground<'_> {
         let of_buckets = path.hops_there().iter().map(|hop| of_bucket(self.media, (hop.0, hop.1), seconds));
         let of_buckets = of_buckets.product::<f64>();
         let slack = of_buckets * if changes { OF_CHANGES } else { 1.0 };
+        let is_one_flight =
+            size(flow).is_some_and(|size| size.get() <= u64::from(window.initial) * path.payload);
+        let is_followed = is_one_flight || !changes && !self.measures();
+        let of_growth = of_buckets * if is_followed { 1.0 } else { OF_GROWTH };
         Some(Transfer {
             slow_start: climbed.and_then(|climbed| climbed.time),
             goodput: measured.and_then(|(goodput, _)| goodput).map(|rate| rate.mul_f64(1.0 / slack)),
-            takes: takes.map(|takes| takes.mul_f64(of_buckets)),
+            takes: takes.map(|takes| takes.mul_f64(of_growth)),
             is_of_size: size(flow).is_some(),
             changes,
             acks_wait,
@@ -262,10 +271,14 @@ impl Ground<'_> {
         })
     }
 
+    /// Returns `true` if the law of its controller goes by measured rates and delays.
+    fn measures(&self) -> bool {
+        let Traffic::Tcp(tcp) = &self.scenario.flow[self.n].traffic else { return false };
+        matches!(tcp.controller, Controller::Bbr(_) | Controller::Vegas(_))
+    }
+
     /// Returns the reason why a transfer cannot be followed.
     fn without(&self, climbed: Option<&Climbed>, changes: bool) -> Option<&'static str> {
-        let measures =
-            |controller: &Controller| matches!(controller, Controller::Bbr(_) | Controller::Vegas(_));
         let is_of_bucket = |hop: &(usize, Way, u64)| {
             let seconds = self.states.seconds(self.n, &self.states.of_flow(self.n));
             of_bucket(self.media, (hop.0, hop.1), seconds) <= 0.98
@@ -279,10 +292,7 @@ impl Ground<'_> {
             Some("a proxy splits it")
         } else if self.path.hops_there().iter().any(is_of_bucket) {
             Some("a bucket passes a part of it at once")
-        } else if changes
-            && let Traffic::Tcp(tcp) = &self.scenario.flow[self.n].traffic
-            && measures(&tcp.controller)
-        {
+        } else if changes && self.measures() {
             Some("its law goes by measured rates and delays, which change")
         } else {
             let is_unknown = climbed.is_none_or(|climbed| climbed.end.is_none());

@@ -38,6 +38,11 @@ impl Alone {
         longest(&self.uses, self.links, |one| one.own(states, media, state, &Vec::new()))
     }
 
+    /// Returns the greatest rates of payload on each link there with the values of the file.
+    pub(in super::super) fn in_file(&self) -> Vec<f64> {
+        by_link(&self.uses, self.links, |one| one.own)
+    }
+
     /// Returns the greatest rates of payload on each link there in a state.
     pub(in super::super) fn by_link(&self, media: &Media<'_>, states: &States, state: usize) -> Vec<f64> {
         by_link(&self.uses, self.links, |one| one.own(states, media, state, &Vec::new()))

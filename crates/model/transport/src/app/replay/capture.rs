@@ -580,7 +580,8 @@ mod tests {
         let packets: Vec<&[u8]> = captured.halves[0].packets.iter().map(|(_, packet)| &packet[..]).collect();
         assert_eq!((packets.len(), captured.left_out), (20, 0));
         assert!(packets.iter().zip(&sent).all(|(packet, sent)| *packet == &sent[..]));
-        assert_eq!(recorded(opened(), 2, &Direction::Data, Some(&rohc)).expect("readable").packets, 40);
+        let all = recorded(&mut || Ok(opened()), (2, &Direction::Data), Some(&rohc), Span::MAX);
+        assert_eq!(all.expect("readable").packets, 40);
     }
 
     #[test]
@@ -602,7 +603,7 @@ mod tests {
         assert_eq!(sent(&frames, &Direction::All)[0].len(), 4);
         let chosen = "10.0.0.2".to_owned().try_into().expect("an address");
         assert_eq!(sent(&frames, &chosen), [back, vec![]]);
-        let of = |direction, until| {
+        let of = |direction: &Direction, until| {
             recorded(&mut || Ok(opened(&frames)), (2, direction), None, until).expect("readable")
         };
         let note = |direction: &Direction| of(direction, Span::MAX).note;
