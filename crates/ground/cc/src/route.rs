@@ -194,9 +194,16 @@ impl Route {
         (!end.is_never()).then(|| end.since(Time::ZERO))
     }
 
-    /// Returns `true` if no link changes.
-    pub fn is_still(&self) -> bool {
-        self.there.iter().chain(&self.back).all(|hop| hop.states.len() == 1)
+    /// Returns `true` if no link changes up to a time.
+    pub fn is_still(&self, until: Span) -> bool {
+        let changes = |hop: &Hop| hop.states.get(1).is_some_and(|state| state.from <= until);
+        !self.there.iter().chain(&self.back).any(changes)
+    }
+
+    /// Returns the first time from which on a link is down, if one ever is.
+    pub fn first_down(&self) -> Option<Span> {
+        let states = self.there.iter().chain(&self.back).flat_map(|hop| &hop.states);
+        states.filter(|state| state.takes.is_none()).map(|state| state.from).min()
     }
 
     /// Returns the route whose links have the best of all their states.
@@ -258,7 +265,7 @@ impl<'a> Lane<'a> {
 
     /// Passes a packet through the links and returns its arrival.
     ///
-    /// `slack` is that of its time. There is no bound behind a change that comes with it.
+    /// `slack` is that of its time. It has none behind a change that comes with it.
     fn pass(&mut self, mut at: Time, length: Length, slack: &mut Span) -> Time {
         let links = self.hops.iter().zip(&mut self.free).zip(&mut self.last).zip(&mut self.before);
         for (((hop, free), last), before) in links {

@@ -542,9 +542,7 @@ impl Path {
         }
     }
 
-    /// Returns the seconds of a packet's transmission on one of its links in a state.
-    ///
-    /// Without a state it is that of the file.
+    /// Returns the seconds of a transmission on a link, in a state or the file.
     pub(super) fn sending(
         &self,
         hop: &(usize, Way, u64),

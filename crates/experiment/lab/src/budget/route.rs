@@ -81,7 +81,7 @@ impl<'a> Routed<'a> {
         }
     }
 
-    /// Returns the links there and back in a state, or as they are in the file.
+    /// Returns the links there and back in a state, or those of the file.
     fn state(&self, states: &States, state: Option<usize>) -> [Vec<HopState>; 2] {
         let rates = match state {
             Some(state) => self.alone.by_link(self.media, states, state),

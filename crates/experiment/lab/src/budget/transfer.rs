@@ -80,8 +80,8 @@ impl Climbs {
 fn scaled(of: &Ascent, climbed: &Climbed, path: &Ascent) -> Option<Climbed> {
     let ratio = |this: f64, other: f64| this.max(other) / this.min(other).max(f64::MIN_POSITIVE);
     let [this, other] = [path, of].map(|of| of.route.longest_trip().as_secs_f64());
-    let is_like = path.route.is_still()
-        && of.route.is_still()
+    let is_like = path.route.is_still(Span::MAX)
+        && of.route.is_still(Span::MAX)
         && ratio(this, other) < LIKE
         && ratio(path.window.get() as f64, of.window.get() as f64) < LIKE
         && (path.payload, path.data) == (of.payload, of.data);
@@ -114,15 +114,10 @@ pub(super) struct Transfer {
     pub(super) is_without: Option<&'static str>,
 }
 
-/// Least part of a computed goodput while the path changes.
+/// Least part of a walk on a changing path, or by a law that measures.
 ///
-/// Where in a flight a change falls is not followed to the packet behind slow start.
+/// A run that is later may have more ACKs for the same segments, as timers send some, and grow faster.
 const OF_CHANGES: f64 = 0.94;
-
-/// Least part of a walk in which windows grow while the path changes, or by measuring laws.
-///
-/// A run that is later may have more ACKs for the same segments and grow faster. Timers send them, and answers to segments sent twice.
-const OF_GROWTH: f64 = 0.9;
 
 /// The most starts of copies that are followed, where the path changes.
 const MOST_STARTS: usize = 8;
@@ -243,7 +238,9 @@ impl Ground<'_> {
             climbed = climbs.of(kind, &ascent);
         }
         let changes = changes(states, end);
-        let is_without = self.without(climbed.as_ref(), changes);
+        let whole = climbed.as_ref().and_then(|climbed| climbed.whole).unwrap_or(Span::MAX);
+        let is_down = size(flow).is_some_and(|size| self.is_down(&ways.route, (size, whole)));
+        let is_without = self.without(climbed.as_ref(), [changes, is_down]);
         let measured = climbed.as_ref().filter(|_| is_without.is_none());
         let measured =
             measured.and_then(|climbed| measured_of(self.scenario, flow, climbed, (&ascent, &all)));
@@ -258,8 +255,9 @@ impl Ground<'_> {
         let slack = of_buckets * if changes { OF_CHANGES } else { 1.0 };
         let is_one_flight =
             size(flow).is_some_and(|size| size.get() <= u64::from(window.initial) * path.payload);
-        let is_followed = is_one_flight || !changes && !self.measures();
-        let of_growth = of_buckets * if is_followed { 1.0 } else { OF_GROWTH };
+        let is_still = takes.is_some_and(|takes| ways.route.is_still(takes));
+        let is_followed = is_one_flight || is_still && !self.measures();
+        let of_growth = of_buckets * if is_followed { 1.0 } else { OF_CHANGES };
         Some(Transfer {
             slow_start: climbed.and_then(|climbed| climbed.time),
             goodput: measured.and_then(|(goodput, _)| goodput).map(|rate| rate.mul_f64(1.0 / slack)),
@@ -278,7 +276,7 @@ impl Ground<'_> {
     }
 
     /// Returns the reason why a transfer cannot be followed.
-    fn without(&self, climbed: Option<&Climbed>, changes: bool) -> Option<&'static str> {
+    fn without(&self, climbed: Option<&Climbed>, [changes, is_down]: [bool; 2]) -> Option<&'static str> {
         let is_of_bucket = |hop: &(usize, Way, u64)| {
             let seconds = self.states.seconds(self.n, &self.states.of_flow(self.n));
             of_bucket(self.media, (hop.0, hop.1), seconds) <= 0.98
@@ -292,6 +290,8 @@ impl Ground<'_> {
             Some("a proxy splits it")
         } else if self.path.hops_there().iter().any(is_of_bucket) {
             Some("a bucket passes a part of it at once")
+        } else if is_down {
+            Some("a link is down meanwhile, and timers send segments without ACKs")
         } else if changes && self.measures() {
             Some("its law goes by measured rates and delays, which change")
         } else {
@@ -304,6 +304,12 @@ impl Ground<'_> {
                 _ => "its slow start has more ACKs than are followed",
             })
         }
+    }
+
+    /// Returns `true` if a link is down before several flights have arrived.
+    fn is_down(&self, route: &Route, (size, lasts): (Bytes, Span)) -> bool {
+        let window = self.path.window.map_or(0, |window| u64::from(window.initial) * self.path.payload);
+        size.get() > window && route.first_down().is_some_and(|first| first <= lasts)
     }
 
     /// Returns the least time of data that the links carry from the first packet on.

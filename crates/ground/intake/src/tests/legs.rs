@@ -32,7 +32,7 @@ fn legs_of_one_stream_are_merged_by_choice() {
         let (taken, streams) = merged(&[first, second].concat());
         let lost = |n: u16| (n % 10 == 3 || n % 10 == 5) && n % 7 == 4;
         let expected: Vec<u8> = (0..400).filter(|n| !lost(*n)).flat_map(|n| [n as u8; 7]).collect();
-        assert_eq!(taken.packets, [expected.clone()], "{late_us}");
+        assert_eq!(taken.packets, std::slice::from_ref(&expected), "{late_us}");
         let entry = streams.entry(0).expect("a stream");
         let missing: Vec<u64> = streams.legs(0).iter().map(|leg| leg.missing).collect();
         let count = (0..400).filter(|n| lost(*n)).count() as u64;

@@ -38,7 +38,7 @@ impl Alone {
         longest(&self.uses, self.links, |one| one.own(states, media, state, &Vec::new()))
     }
 
-    /// Returns the greatest rates of payload on each link there with the values of the file.
+    /// Returns the greatest rates of payload on each link there, as in the file.
     pub(in super::super) fn in_file(&self) -> Vec<f64> {
         by_link(&self.uses, self.links, |one| one.own)
     }
