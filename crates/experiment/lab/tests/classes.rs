@@ -104,7 +104,7 @@ fn classes_share_a_line() {
     let queue = "[link.l]\nbetween = [\"a\", \"b\"]\nrate = \"10 Mbit/s\"\ndelay = \"20 ms\"\n\
         [link.l.queue]\nkind = \"classes\"\n\
         [[link.l.queue.class]]\nname = \"one\"\ndscp = [46]\nrate = \"3 Mbit/s\"\n\
-        [[link.l.queue.class]]\nname = \"two\"\ndscp = [10]\nrate = \"2 Mbit/s\"\nweight = 2\nceil = \"3 Mbit/s\"\n\
+        [[link.l.queue.class]]\nname = \"two\"\ndscp = [10]\nrate = \"2 Mbit/s\"\nweight = 2\nceil = \"2500 kbit/s\"\n\
         [[link.l.queue.class]]\nname = \"three\"\nrate = \"1 Mbit/s\"\nweight = 5\n";
     let all = [
         datagrams("one", 46, "12 Mbit/s"),
@@ -114,8 +114,9 @@ fn classes_share_a_line() {
     .concat();
     let scenario = scenario(&between(queue, &all)).unwrap_or_else(|refusal| panic!("{refusal}"));
     let of = measured(&scenario, &mut built(&scenario));
-    // Of the 4 Mbit/s beyond guarantees the second could have 1, which is its ceiling.
-    for (class, expected) in [("one", 3.5e6), ("two", 3e6), ("three", 3.5e6)] {
+    // Of the 4 Mbit/s beyond guarantees the second could have 1, but 0.5 reach its ceiling. The others share 3.5 as 1 to 5.
+    for (class, expected) in [("one", 3e6 + 3.5e6 / 6.0), ("two", 2.5e6), ("three", 1e6 + 3.5e6 * 5.0 / 6.0)]
+    {
         let rate = of(&format!("link.l.forward.class.{class}.rate"));
         assert!((rate / expected - 1.0).abs() < 0.03, "{class}: {rate}");
     }

@@ -234,7 +234,8 @@ fn node_and_line_rows() -> Vec<Row> {
     let uniform = law("{kind=\"uniform\",max=\"1 ms\"}");
     let exponential = law("{kind=\"exponential\",mean=\"1 ms\"}");
     let normal = law("{kind=\"normal\",mean=\"1 ms\",deviation=\"1 ms\"}");
-    let [of_uniform, of_normal] = [[uniform.as_str()], [normal.as_str()]];
+    let pareto = law("{kind=\"pareto\",mean=\"2 ms\",deviation=\"1 ms\"}");
+    let [of_uniform, of_normal, of_pareto] = [&uniform, &normal, &pareto].map(|law| [law.as_str()]);
     vec![
         row("atm.vs_vd.*.queue.t0", &[HUB], "atm.vs_vd.hub.queue.t0=20 ms"),
         row("atm.vs_vd.*.queue.a", &[HUB], "atm.vs_vd.hub.queue.a=2.0"),
@@ -290,6 +291,17 @@ fn node_and_line_rows() -> Vec<Row> {
             "atm.line.*.channel[delay-variation].law[normal].deviation",
             &of_normal,
             "LINE.channel.law.deviation=2 ms",
+        ),
+        row("atm.line.*.channel[delay-variation].law[pareto].mean", &of_pareto, "LINE.channel.law.mean=3 ms"),
+        row(
+            "atm.line.*.channel[delay-variation].law[pareto].deviation",
+            &of_pareto,
+            "LINE.channel.law.deviation=2 ms",
+        ),
+        row(
+            "atm.line.*.channel[delay-variation].law[pareto].shape",
+            &of_pareto,
+            "LINE.channel.law.shape=5.0",
         ),
     ]
 }
