@@ -79,7 +79,7 @@ def decap(
 def inspect(
     stream: str | PathLike[str], *, measure: bool = False, pids: Iterable[int] = (), **of_input: Unpack[Choice]
 ) -> Figures:
-    """Describe the contents of a stream, as ``bentpipe ts inspect --json`` does.
+    r"""Describe the contents of a stream, as ``bentpipe ts inspect --json`` does.
 
     With `measure` it has the indicators of TR 101 290 too.
 
