@@ -408,9 +408,12 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    /// Returns `true` if the packet carries a train, which is appended.
-    pub(crate) fn announce(&mut self, packet: Packet) -> bool {
-        let Some(mut train) = Train::from_packet(packet) else { return false };
+    /// Appends the train that a packet carries, and returns the arrival time of its first cell.
+    ///
+    /// Without a train or a cell that is never.
+    pub(crate) fn announce(&mut self, packet: Packet) -> Time {
+        let Some(mut train) = Train::from_packet(packet) else { return Time::NEVER };
+        let first = train.cells.first().map_or(Time::NEVER, |cell| cell.at);
         debug_assert!(train.cells.is_sorted_by_key(|cell| cell.at));
         if self.cargo.is_empty() {
             std::mem::swap(&mut self.cargo, &mut train.cargo);
@@ -419,7 +422,7 @@ impl Inbox {
         }
         self.later.push_back(train);
         self.turn();
-        true
+        first
     }
 
     /// Advances to the next train if this one is finished.
@@ -521,7 +524,7 @@ mod tests {
             Box::new(Train { cells, cargo }).into_packet(0)
         };
         let mut inbox = Inbox::default();
-        assert!(!inbox.announce(Packet::new(1, 0)));
+        assert!(inbox.announce(Packet::new(1, 0)).is_never());
         inbox.announce(train(vec![cell(1, false), cell(2, false)]));
         assert_eq!(inbox.head(), Time::from_nanos(1));
         inbox.pop();

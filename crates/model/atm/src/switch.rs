@@ -517,8 +517,9 @@ impl Element for Switch {
     fn receive(&mut self, port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
         let input = usize::from(port.0);
         if let Some(inbox) = self.inboxes.get_mut(input) {
-            inbox.announce(packet);
-            self.deadline = self.deadline.min(inbox.head() + self.shortest);
+            // Cells that came before are accounted for: of a busy output the deadline may be later than they and the shortest
+            // line are. A wake-up for them would be sooner than `min_reaction_delay` promises hosts that are executed ahead.
+            self.deadline = self.deadline.min(inbox.announce(packet) + self.shortest);
         }
         // Arrivals are not examined before some output may be due: later there are more of them together.
         if self.deadline > cx.now() { self.deadline } else { self.wake(cx) }

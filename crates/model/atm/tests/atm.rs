@@ -1,5 +1,7 @@
 //! ATM networks against theory, and trains of cells against single ones.
 
+use std::any::Any;
+
 use crate::atm_path::{Adjust, Greedy, Load, OC3, Path, Values, World, seed_abr, seed_tcp};
 use bentpipe_atm::erica::{Fairness, Measurement};
 use bentpipe_atm::interface::LINE;
@@ -7,7 +9,7 @@ use bentpipe_atm::switch::{self, Algorithm, ByCategory, Discard};
 use bentpipe_atm::{
     Channel, Class, Content, Coupling, Interface, Service, Switch, Vc, abr, line, receive, vsvd,
 };
-use bentpipe_net::Port;
+use bentpipe_net::{Cx, Element, Link, Observer, Packet, Port, link};
 use bentpipe_sim::{Builder, ElementId, Network};
 use bentpipe_units::{Rate, Span, Time};
 
@@ -580,5 +582,89 @@ fn minimum_rates_have_their_share_and_the_queue_ends() {
         }
         assert!(used > 0.95, "{fairness:?}: {used}");
         assert!(late < early + 200.0 && late < 2000.0, "{fairness:?}: {early} {late}");
+    }
+}
+
+/// Source of a packet of 48 bytes at each interval.
+struct Periodic(Span, Time);
+
+impl Element for Periodic {
+    fn receive(&mut self, _port: Port, _packet: Packet, _cx: &mut Cx<'_>) -> Time {
+        self.1
+    }
+
+    fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
+        if cx.now() >= self.1 {
+            cx.emit(Port(0), Packet::from_bytes(&[0; 48]));
+            self.1 = cx.now() + self.0;
+        }
+        self.1
+    }
+
+    fn forwards(&self, _from: Port, _to: Port) -> bool {
+        false
+    }
+
+    fn observe(&mut self, _now: Time, _observer: &mut dyn Observer) {}
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// A channel over two lines, with plain lines in front of it and behind it.
+///
+/// Clusters of up to eight elements are executed ahead, unless something listens.
+fn between_plain_lines([before, behind]: [usize; 2], in_turns: bool) -> Network {
+    let line = |rate: u64, ms| line::Config { rate: Rate::from_bps(rate), delay: Span::from_millis(ms) };
+    let (wide, narrow) = (line(2_048_000, 5), line(1_024_000, 1));
+    let mut switch = Switch::new(&switch::Config::default());
+    let near_port = switch.add_port("p/return", &wide).unwrap();
+    let far_port = switch.add_port("q/forward", &narrow).unwrap();
+    switch.connect((near_port, Vc::FIRST), (far_port, Vc::FIRST), Class::Ubr);
+    let mut builder = Builder::new(1);
+    let plain = |builder: &mut Builder, from, name: &str, count: usize| {
+        (0..count).fold(from, |from, n| {
+            let rate = Some(Rate::from_bps(50_000_000));
+            let config = link::Config { rate, delay: Span::from_millis(2), ..link::Config::default() };
+            let line = builder.add(format!("{name}/{n}"), Link::new(&config).unwrap());
+            builder.connect(from, (line, Port(0)));
+            (line, Port(0))
+        })
+    };
+    let source = builder.add("source", Periodic(Span::from_nanos(743_337), Time::ZERO));
+    let last = plain(&mut builder, (source, Port(0)), "before", before);
+    let switch = builder.add("switch", switch);
+    let mut ends = Vec::new();
+    for (name, line, port) in [("near", &wide, near_port), ("far", &narrow, far_port)] {
+        let mut end = Interface::new(name, line).unwrap();
+        let (service, content) = (Service::Ubr { pcr: None }, Content::Packets(Default::default()));
+        let path = format!("vc/{name}");
+        end.add(Channel { path, vc: Vc::FIRST, service, content, limit: None, receive: None }).unwrap();
+        let end = builder.add(name, end);
+        builder.connect((end, LINE), (switch, port));
+        builder.connect((switch, port), (end, LINE));
+        ends.push(end);
+    }
+    builder.connect(last, (ends[0], Port(1)));
+    plain(&mut builder, (ends[1], Port(1)), "behind", behind);
+    let mut network = builder.build().unwrap();
+    if in_turns {
+        network.tap(source, Port(0), |_, _| {});
+    }
+    network
+}
+
+/// A switch whose output is busy reacts to no arrival sooner than its shortest line allows: what stands behind it is not passed over.
+#[test]
+fn hosts_executed_ahead_overtake_nothing_behind_a_busy_output() {
+    let run = |lines, in_turns| {
+        let mut network = between_plain_lines(lines, in_turns);
+        network.run_until(Time::ZERO + Span::from_millis(500));
+        (network.fingerprint(), format!("{:?}", network.work()))
+    };
+    // Up to eight elements are executed ahead: of [0, 8] the near side alone is.
+    for lines in [0, 3, 8].into_iter().flat_map(|before| [0, 3, 8].map(|behind| [before, behind])) {
+        assert_eq!(run(lines, false), run(lines, true), "{lines:?}");
     }
 }
