@@ -5,6 +5,7 @@
 //! behaves the same in a simulation and in a real-time emulation. Elements never touch each other: only a
 //! [`Packet`] through a port passes between them.
 
+mod busy;
 pub mod channel;
 mod config;
 pub mod custom;
@@ -29,6 +30,7 @@ pub mod shaper;
 pub mod testing;
 pub mod text;
 
+pub use busy::Busy;
 pub use channel::Channel;
 pub use config::{InvalidConfig, probability};
 pub use cut::Cut;

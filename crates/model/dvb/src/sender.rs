@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bentpipe_net::link::metrics as link_metrics;
 use bentpipe_net::queue::Discipline;
-use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port, Why};
+use bentpipe_net::{Busy, Cx, Element, InvalidConfig, Observer, Packet, Port, Why};
 use bentpipe_units::{Bytes, Rate, Span, Time};
 use bentpipe_wire::ts::PACKET_LEN;
 use bentpipe_wire::{bbframe, gse};
@@ -108,7 +108,7 @@ pub struct Sender {
     farthest: Span,
     sent: u64,
     /// Time taken by slots and frames with data.
-    busy: Span,
+    busy: Busy,
     /// Bytes of GSE packets in data fields, and of the data fields.
     filled_bytes: u64,
     field_bytes: u64,
@@ -162,7 +162,7 @@ impl Sender {
             nearest: paths.iter().map(|path| path.delay).min().unwrap_or_default(),
             farthest: paths.iter().map(|path| path.delay).max().unwrap_or_default(),
             sent: 0,
-            busy: Span::ZERO,
+            busy: Busy::default(),
             filled_bytes: 0,
             field_bytes: 0,
         })
@@ -276,20 +276,20 @@ impl Sender {
             return self.send_frame(at);
         }
         match self.multiplex.pop(at, &mut self.paths) {
-            Some((Origin::Table, packet)) => self.send_table(&packet),
-            Some((Origin::Source(number), packet)) => self.send_packet(number, packet),
+            Some((Origin::Table, packet)) => self.send_table(at, &packet),
+            Some((Origin::Source(number), packet)) => self.send_packet(at, number, packet),
             None => return false,
         }
         true
     }
 
     /// Sends a TS packet of a stream.
-    fn send_packet(&mut self, number: usize, packet: [u8; PACKET_LEN]) {
+    fn send_packet(&mut self, at: Time, number: usize, packet: [u8; PACKET_LEN]) {
         let slot = self.timing.next();
-        let (end, took) = self.timing.take(None);
+        let (end, line) = self.timing.take(None);
         let path = &mut self.paths[number];
-        self.busy += took;
-        path.busy += took;
+        self.busy.add(at, line);
+        path.busy.add(at, line);
         self.sent += 1;
         let unit = Unit { number: slot, ..path.ts_unit(packet) };
         self.remember(slot, &unit);
@@ -311,15 +311,17 @@ impl Sender {
         let Some(len) = fields.fill(at, group, &mut self.paths, &mut bytes) else { return false };
         frames.header(lead, len).emit(&mut bytes);
         let adaptation = Some(frames.adaptation(sending.modcod, self.sent));
-        let (end, took) = self.timing.take(Some(&sending));
-        self.busy += share_of(took, len, sending.capacity);
+        let (end, line) = self.timing.take(Some(&sending));
+        let took = line[1].since(line[0]);
+        self.busy.add_share(at, line, share_of(took, len, sending.capacity));
         self.filled_bytes += len as u64;
         self.field_bytes += sending.capacity as u64;
         self.sent += 1;
         let number = self.sent - 1;
         for (source, share) in fields.shares().to_vec() {
             let path = &mut self.paths[source];
-            path.account_frame(share_of(took, share, sending.capacity), share, len, sending.capacity);
+            path.busy.add_share(at, line, share_of(took, share, sending.capacity));
+            path.account_frame(share, len, sending.capacity);
             let unit = Unit { number, adaptation, ..path.frame_unit(bytes.clone()) };
             if sending.is_received {
                 self.dispatch(source, end, unit);
@@ -332,10 +334,10 @@ impl Sender {
     }
 
     /// Sends a packet of a table to all receivers.
-    fn send_table(&mut self, packet: &[u8; PACKET_LEN]) {
+    fn send_table(&mut self, at: Time, packet: &[u8; PACKET_LEN]) {
         let number = self.timing.next();
-        let (end, took) = self.timing.take(None);
-        self.busy += took;
+        let (end, line) = self.timing.take(None);
+        self.busy.add(at, line);
         self.sent += 1;
         let unit = Unit { number, bytes: packet.to_vec(), ..Unit::default() };
         self.remember(number, &unit);
@@ -558,7 +560,7 @@ impl Element for Sender {
         observer.counter(&metrics::UNITS_SENT, self.sent);
         observer.counter(&metrics::NULLS, slots.saturating_sub(self.sent));
         observer.gauge(&metrics::RATE, self.rate.as_bps() as f64);
-        observer.gauge(&link_metrics::UTILISATION, self.busy.as_secs_f64() / now.as_secs_f64());
+        observer.gauge(&link_metrics::UTILISATION, self.busy.until(now).as_secs_f64() / now.as_secs_f64());
         for path in &self.paths {
             path.observe(now, observer);
             if let Some(modulation) = self.timing.modulation(now, path.modcod) {

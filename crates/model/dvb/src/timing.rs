@@ -571,19 +571,21 @@ impl Timing {
         }
     }
 
-    /// Occupies the next slot or frame and returns its end and duration.
-    pub(super) fn take(&mut self, sending: Option<&Sending>) -> (Time, Span) {
+    /// Occupies the next slot or frame.
+    ///
+    /// Returns when its content is complete at the receiver, without propagation, and the beginning and end on the line.
+    pub(super) fn take(&mut self, sending: Option<&Sending>) -> (Time, [Time; 2]) {
         match self {
             Timing::Grid(grid) => {
                 let slot = grid.next;
                 grid.next += 1;
-                (grid.closes(slot), grid.slot.at(slot + 1).since(grid.slot.at(slot)))
+                (grid.closes(slot), [slot, slot + 1].map(|slot| grid.slot.at(slot)))
             }
             Timing::Frames(frames) => {
                 let begin = frames.next;
                 frames.next += sending.map_or(DUMMY_SYMBOLS, |sending| sending.symbols);
                 let end = frames.symbol.at(frames.next);
-                (end, end.since(frames.symbol.at(begin)))
+                (end, [frames.symbol.at(begin), end])
             }
         }
     }

@@ -16,7 +16,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 
 use bentpipe_net::queue::Discipline;
-use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port, Why, channel};
+use bentpipe_net::{Busy, Cx, Element, InvalidConfig, Observer, Packet, Port, Why, channel};
 use bentpipe_units::{Bytes, RandomStream, Rate, Span, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -161,7 +161,7 @@ pub struct Wifi {
     /// Set if a queue may hold packets back.
     may_hold: bool,
     collisions: u64,
-    busy: Span,
+    busy: Busy,
     /// Minimum time in which any packet passes, over all directions.
     lookahead: Span,
 }
@@ -201,7 +201,7 @@ impl Wifi {
             senders: Vec::new(),
             may_hold: paths.iter().any(|path| path.queue.may_hold()),
             collisions: 0,
-            busy: Span::ZERO,
+            busy: Busy::default(),
         })
     }
 
@@ -298,7 +298,7 @@ impl Wifi {
             [alone] => self.exchange(alone, at, stream),
             _ => self.collide(&senders, at, stream),
         };
-        self.busy += until.since(at);
+        self.busy.add(at, [at, until]);
         self.medium = Medium::Busy { until };
         self.senders = senders;
     }
@@ -312,7 +312,7 @@ impl Wifi {
         let (sent_by, delay) = (at + exchange.lead + exchange.data, path.delay);
         let is_answered = matches!(sent, Sent::Whole | Sent::HeaderOnly);
         let until = if is_answered { sent_by + exchange.ack + delay * 2 } else { sent_by };
-        path.busy += until.since(at);
+        path.busy.add(at, [at, until]);
         let ifs = if sent == Sent::Lost { self.timing.eifs } else { self.timing.difs };
         self.stations.iter_mut().for_each(|station| station.ifs = ifs);
         match sent {
@@ -339,7 +339,7 @@ impl Wifi {
             let path = &mut self.paths[frame.path];
             path.take_rates(at);
             let on_air = path.collide(&frame.packet);
-            path.busy += on_air;
+            path.busy.add(at, [at, at + on_air]);
             ends.push((sender, at + on_air));
         }
         let until = ends.iter().map(|(_, end)| *end).max().unwrap_or(at);
@@ -436,7 +436,7 @@ impl Element for Wifi {
 
     fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
         observer.counter(&metrics::COLLISIONS, self.collisions);
-        let busy = self.busy.as_secs_f64();
+        let busy = self.busy.until(now).as_secs_f64();
         observer.gauge(&metrics::MEDIUM_BUSY, busy);
         observer.gauge(&metrics::MEDIUM_UTILISATION, busy / now.as_secs_f64());
         self.paths.iter().for_each(|path| path.observe(now, observer));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bentpipe_net::link::metrics as link_metrics;
 use bentpipe_net::queue::{Discipline, Queue};
-use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port, Why};
+use bentpipe_net::{Busy, Cx, Element, InvalidConfig, Observer, Packet, Port, Why};
 use bentpipe_units::{Bytes, Rate, Span, Time};
 
 use super::burst::Head;
@@ -79,7 +79,7 @@ struct Counts {
     delivered: u64,
     delivered_bytes: u64,
     too_big: u64,
-    busy: Span,
+    busy: Busy,
 }
 
 impl Terminal {
@@ -208,7 +208,7 @@ impl Terminal {
         self.counts.bursts += 1;
         self.counts.cells += u64::from(filled.used);
         self.counts.delivered += filled.ends.len() as u64;
-        self.counts.busy += self.frame.slot();
+        self.counts.busy.add(at, [at, at + self.frame.slot()]);
         let requests = match self.frame.requests() {
             Requests::Piggyback => self.requests(at),
             Requests::Slots { .. } => Vec::new(),
@@ -331,8 +331,9 @@ impl Element for Terminal {
         let asked = self.demand.as_ref().map_or(Rate::default(), Demand::asked);
         observer.gauge(&metrics::RATE_ASKED, asked.as_bps() as f64);
         observer.gauge(&metrics::RATE_ASSIGNED, self.schedule.rate_at(&self.frame, now));
-        observer.gauge(&link_metrics::BUSY, counts.busy.as_secs_f64());
-        observer.gauge(&link_metrics::UTILISATION, counts.busy.as_secs_f64() / now.as_secs_f64());
+        let busy = counts.busy.until(now).as_secs_f64();
+        observer.gauge(&link_metrics::BUSY, busy);
+        observer.gauge(&link_metrics::UTILISATION, busy / now.as_secs_f64());
         self.queue.observe(now, observer);
         self.queue.observe_classes(now, observer);
     }

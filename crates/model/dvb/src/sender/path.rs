@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bentpipe_net::link::metrics as link_metrics;
 use bentpipe_net::queue::Queue;
-use bentpipe_net::{Body, Cx, Observer, Packet, Why};
+use bentpipe_net::{Body, Busy, Cx, Observer, Packet, Why};
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::ts::PACKET_LEN;
 use bentpipe_wire::{bbframe, gse};
@@ -53,7 +53,7 @@ pub(super) struct Path {
     delivered: u64,
     delivered_bytes: u64,
     /// Total transmission time of its units.
-    pub(super) busy: Span,
+    pub(super) busy: Busy,
 }
 
 impl Path {
@@ -84,7 +84,7 @@ impl Path {
             unit_bytes: 0,
             delivered: 0,
             delivered_bytes: 0,
-            busy: Span::ZERO,
+            busy: Busy::default(),
         })
     }
 
@@ -180,11 +180,10 @@ impl Path {
         self.unit(packet.to_vec(), number)
     }
 
-    /// Accounts for `share` of the `len` bytes of a data field. It has their time, frame header and padding.
-    pub(super) fn account_frame(&mut self, took: Span, share: usize, len: usize, capacity: usize) {
+    /// Accounts for `share` of the `len` bytes of a data field, with that of frame header and padding.
+    pub(super) fn account_frame(&mut self, share: usize, len: usize, capacity: usize) {
         let octets = (bbframe::HEADER_LEN + capacity) as u64;
         self.unit_bytes += octets * share as u64 / len.max(1) as u64;
-        self.busy += took;
     }
 
     /// Returns the unit of a frame that was just filled.
@@ -260,7 +259,7 @@ impl Path {
         observer.gauge(&metrics::ROHC_CONTEXTS, self.encapsulator.contexts() as f64);
         observer.gauge(&metrics::EFFICIENCY, ratio(sent.pdu_bytes, self.unit_bytes));
         observer.gauge(&metrics::IN_FLIGHT, self.in_flight as f64);
-        let busy = self.busy.as_secs_f64();
+        let busy = self.busy.until(now).as_secs_f64();
         observer.gauge(&link_metrics::BUSY, busy);
         observer.gauge(&link_metrics::UTILISATION, busy / now.as_secs_f64());
         self.queue.observe(now, observer);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bentpipe_net::channel::{self, FrameErrors};
 use bentpipe_net::link::metrics as link_metrics;
 use bentpipe_net::queue::{Discipline, Queue};
-use bentpipe_net::{InvalidConfig, Observer, Packet};
+use bentpipe_net::{Busy, InvalidConfig, Observer, Packet};
 use bentpipe_units::{RandomStream, Rate, Span, Time};
 
 use super::phy::{Exchange, OVERHEAD, Preamble, Standard};
@@ -65,7 +65,7 @@ pub(super) struct Path {
     /// Last exchange, with its packet length and rate.
     known: (usize, usize, Exchange),
     /// The time its exchanges took.
-    pub(super) busy: Span,
+    pub(super) busy: Busy,
     delivered: u64,
     delivered_bytes: u64,
     too_big: u64,
@@ -102,7 +102,7 @@ impl Path {
             is_held: false,
             free_since: Time::ZERO,
             known: (usize::MAX, 0, Exchange::default()),
-            busy: Span::ZERO,
+            busy: Busy::default(),
             delivered: 0,
             delivered_bytes: 0,
             too_big: 0,
@@ -306,7 +306,7 @@ impl Path {
         observer.counter(&metrics::FRAMES_SENT, self.sent);
         observer.counter(&metrics::FRAMES_WRONG, self.wrong);
         observer.counter(&metrics::FRAMES_COLLIDED, self.collided);
-        let busy = self.busy.as_secs_f64();
+        let busy = self.busy.until(now).as_secs_f64();
         observer.gauge(&link_metrics::BUSY, busy);
         observer.gauge(&link_metrics::UTILISATION, busy / now.as_secs_f64());
         let set = self.set_rates.iter().rfind(|(from, _)| *from <= now).map(|(_, rate)| *rate);
