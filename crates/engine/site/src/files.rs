@@ -1,5 +1,6 @@
 //! Files that a scenario names.
 
+use std::any::Any;
 use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -35,6 +36,9 @@ pub fn jitter_table(bytes: impl io::Read) -> Result<Vec<i16>, String> {
     table_values(&text)
 }
 
+/// Content of files that several configurations have in common.
+pub type FileContent = Arc<dyn Any + Send + Sync>;
+
 /// Loads what configurations name.
 pub trait Files {
     /// Returns a trace that is read, made or fitted. `path` seeds the draws.
@@ -59,6 +63,21 @@ pub trait Files {
     /// # Errors
     /// Returns an error that begins with the path if it cannot be read.
     fn open(&self, path: &Path) -> Result<Opened, String>;
+
+    /// Returns content made of files, by the key of configurations that share it.
+    ///
+    /// The latest is kept: of many flows with one capture the first one reads it.
+    ///
+    /// # Errors
+    /// Returns the error of `make`.
+    fn common(
+        &self,
+        key: &str,
+        make: &mut dyn FnMut() -> Result<FileContent, String>,
+    ) -> Result<FileContent, String> {
+        let _ = key;
+        make()
+    }
 
     /// Returns the numbers of a table of delays in a file.
     ///

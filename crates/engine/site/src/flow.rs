@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::application::Application;
 use crate::call::{CallReader, KeepsCalls};
 use crate::change::Changes;
-use crate::files::{Files, Opened};
+use crate::files::{FileContent, Files, Opened};
 use crate::judge::Judge;
 use crate::nodes::{Nodes, PortNumbers};
 use crate::problem::Problem;
@@ -370,6 +370,18 @@ impl<'g, 't> FlowGround<'g, 't> {
     /// Returns an error that begins with the path if it cannot be read.
     pub fn open(&self, path: &Path) -> Result<Opened, String> {
         self.files.open(path)
+    }
+
+    /// Returns what flows with equal settings make of a file: see [`Files::common`].
+    ///
+    /// # Errors
+    /// Returns the error of `make`.
+    pub fn common(
+        &self,
+        key: &str,
+        make: &mut dyn FnMut() -> Result<FileContent, String>,
+    ) -> Result<FileContent, String> {
+        self.files.common(key, make)
     }
 
     /// Returns files that a program produces: see [`Files::make`].

@@ -24,7 +24,7 @@ mod tunnels;
 
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bentpipe_net::channel::{ContactFile, Outage, Trace, TraceConfig};
 use bentpipe_net::link::DelayChange;
@@ -33,8 +33,8 @@ use bentpipe_scenario::{
 };
 use bentpipe_sim::{BuildError, ElementId, Network};
 use bentpipe_site::{
-    Artefact, CallReader, CaptureFormat, CapturePoint, Facts, Input, Installed, Judge, Member, Nodes, Opened,
-    Part, RoleHandle, RolePlans, Router, SharedParts, Site, Switch, Topology, numbered_parts,
+    Artefact, CallReader, CaptureFormat, CapturePoint, Facts, FileContent, Input, Installed, Judge, Member,
+    Nodes, Opened, Part, RoleHandle, RolePlans, Router, SharedParts, Site, Switch, Topology, numbered_parts,
 };
 use bentpipe_units::Span;
 
@@ -142,6 +142,8 @@ struct Loader {
     makes: bool,
     traces: traces::Traces,
     delays: DelayTables,
+    /// Latest content that flows have in common, with its key.
+    latest: Arc<Mutex<Option<(String, FileContent)>>>,
 }
 
 impl Loader {
@@ -151,6 +153,7 @@ impl Loader {
             makes: true,
             traces: traces::Traces::default(),
             delays: DelayTables::default(),
+            latest: Arc::default(),
         }
     }
 }
@@ -173,6 +176,22 @@ impl bentpipe_site::Files for Loader {
         let shown = self.access.shown(path);
         let file = self.access.open(path).map_err(|error| format!("{shown}: {error}"))?;
         Ok(Opened { shown, bytes: Box::new(file) })
+    }
+
+    fn common(
+        &self,
+        key: &str,
+        make: &mut dyn FnMut() -> Result<FileContent, String>,
+    ) -> Result<FileContent, String> {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, made)) = latest.as_ref().filter(|(known, _)| known == key) {
+            return Ok(Arc::clone(made));
+        }
+        // The former one may be large, and is not needed while the next is made.
+        *latest = None;
+        let made = make()?;
+        *latest = Some((key.to_owned(), Arc::clone(&made)));
+        Ok(made)
     }
 
     fn make(&self, what: &str, order: &serde_json::Value) -> Result<Vec<Vec<u8>>, String> {

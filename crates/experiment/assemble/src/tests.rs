@@ -1,6 +1,7 @@
 mod adapt;
 mod broadcast;
 mod bundles;
+mod common;
 mod conference;
 mod conservation;
 mod effects;

@@ -455,11 +455,18 @@ fn recorded(scenario: &Scenario, access: Option<&Access>) -> HashMap<usize, Reco
         let file = access.open(name).map_err(|error| error.to_string())?;
         Ok(Opened { shown: access.shown(name), bytes: Box::new(file) })
     };
-    let of = |(n, flow): (usize, &Flow)| {
+    // Flows with the same settings have their file in common.
+    let mut known: HashMap<(String, Span), Option<Recorded>> = HashMap::new();
+    let mut of = |(n, flow): (usize, &Flow)| {
         let until = flow.stop.unwrap_or(Span::MAX).min(scenario.duration).saturating_sub(flow.start);
-        Some((n, flow.traffic.kind().recorded(&mut { open }, until)?.ok()?))
+        let kind = flow.traffic.kind();
+        // A kind without a file reads none.
+        let _ = kind.recorded(&mut |_| Err(String::new()), until)?;
+        let read = || kind.recorded(&mut { open }, until).and_then(Result::ok);
+        let recorded = known.entry((format!("{kind:?}"), until)).or_insert_with(read);
+        Some((n, recorded.clone()?))
     };
-    scenario.flow.values().enumerate().filter_map(of).collect()
+    scenario.flow.values().enumerate().filter_map(&mut of).collect()
 }
 
 /// Returns a note on each flow that does not send its file as it is.

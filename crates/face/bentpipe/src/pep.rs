@@ -26,7 +26,7 @@ enum ModeArg {
 enum AnswerArg {
     /// SYN-ACK before the server has answered
     AtOnce,
-    /// SYN-ACK once the server has answered
+    /// SYN-ACK once the server has answered; not split while 256 are half open
     AfterServer,
 }
 

@@ -229,6 +229,9 @@ pub(crate) fn receive(args: &AnswerArgs) -> Result<u8, String> {
     let stop = interrupt::flag();
     let mut phone = open(args.at, Transport::Udp, &args.own)?;
     if !args.own.quiet {
+        if let Some(most) = phone.sockets().lowered_limit() {
+            note(&format!("the limit of open files allows {most} connections; help: `ulimit -n` shows it"));
+        }
         note(&format!("listening at {}, UDP and TCP; press Ctrl-C to stop", phone.sockets().local()));
     }
     if let Some(registrar) = &args.register {

@@ -11,6 +11,7 @@ mod dtn;
 mod emulate;
 mod gateway;
 mod hostile;
+mod idle;
 mod intake;
 mod rohc;
 mod rtp;

@@ -48,7 +48,7 @@ const READINGS: children::Places = children::Places { at_once: 4, per_user: 2, w
 const QUERIES: usize = 4;
 
 /// Streams that are open at a time, of a user and in total.
-const STREAMS: (usize, usize) = (20, 200);
+pub(crate) const STREAMS: (usize, usize) = (20, 200);
 
 /// Requests of a user that are answered at a time, streams and downloads included.
 const REQUESTS: usize = 64;

@@ -11,7 +11,7 @@ use crate::real_time;
 use crate::store::jobs::Question;
 
 /// Most runs of a job: points times seeds.
-const MAX_RUNS: usize = 10_000;
+pub(crate) const MAX_RUNS: usize = 10_000;
 
 /// Most runs of a campaign.
 const MAX_CAMPAIGN: usize = 1_000_000;

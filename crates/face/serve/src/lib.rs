@@ -32,6 +32,8 @@ mod archive;
 mod audited;
 mod backup;
 mod bodies;
+#[cfg(test)]
+mod bounds_tests;
 mod captures;
 mod children;
 mod clock;

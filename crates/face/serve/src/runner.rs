@@ -26,6 +26,7 @@ use serde_json::json;
 use crate::app::{App, RESULTS};
 use crate::children::{self, Excess, Group, JOB, Limits};
 use crate::clock::now_ms;
+use crate::launch::MAX_RUNS;
 use crate::store::files::{self, Content};
 use crate::store::jobs::{self, Job, JobKind, JobState, MAX_ATTEMPTS, Method, Question};
 use crate::store::{Result, StoreError, people, reservations, turns};
@@ -47,6 +48,9 @@ const BACKUP_LOOK_MS: i64 = 600_000;
 pub(crate) const MAX_PER_USER: u32 = 2;
 /// Exit code of a study that misses a value, or of failed runs.
 const MISSED: i32 = 1;
+/// Most finished runs of a job that have an event, and characters of its label.
+pub(crate) const MAX_RUN_EVENTS: i64 = MAX_RUNS as i64;
+const MAX_LABEL: usize = 300;
 /// Most bytes of progress that are read in a turn.
 const MAX_READ: u64 = 1 << 20;
 /// Bytes of a child's last errors that are kept.
@@ -128,8 +132,8 @@ impl Ending {
 /// Progress that was read in a turn.
 #[derive(Default)]
 struct News {
-    /// Events: kind and content.
-    events: Vec<(&'static str, serde_json::Value)>,
+    /// Events, with `true` for those of finished runs. Others are of progress.
+    events: Vec<(bool, serde_json::Value)>,
     /// Exit code and folder of results, after the end.
     end: Option<(i32, Option<String>)>,
 }
@@ -241,8 +245,9 @@ impl Runner {
         }
         let end = is_over.then(|| self.end_of(&job, news.end));
         self.app.store.write(|db| {
-            for (kind, content) in &news.events {
-                jobs::add_event(db, job.id, kind, content)?;
+            for (is_run, content) in &news.events {
+                let add = if *is_run { jobs::add_run } else { jobs::add_progress };
+                add(db, job.id, content)?;
             }
             jobs::set_progress(db, &job, offset + text.len() as u64)?;
             if let Some(end) = end { self.conclude(db, &job, end) } else { Ok(()) }
@@ -722,8 +727,12 @@ fn read_lines(job: &mut Job, text: &str) -> News {
             }
             Line::Done { label } => {
                 job.finished += 1;
-                let content = json!({ "label": label, "finished": job.finished, "runs": job.runs });
-                news.events.push(("run", content));
+                // A child that was taken over states any number of runs.
+                if job.finished <= MAX_RUN_EVENTS {
+                    let label: String = label.chars().take(MAX_LABEL).collect();
+                    let content = json!({ "label": label, "finished": job.finished, "runs": job.runs });
+                    news.events.push((true, content));
+                }
             }
             Line::End { code, folder } => {
                 news.end = Some((code, folder.filter(|name| is_name(name))));
@@ -736,7 +745,7 @@ fn read_lines(job: &mut Job, text: &str) -> News {
     // One event for all steps of a turn.
     if moved {
         let content = json!({ "share": job.share, "finished": job.finished, "runs": job.runs });
-        news.events.push(("progress", content));
+        news.events.push((false, content));
     }
     news
 }

@@ -107,7 +107,7 @@ fn count(app: &App, job: &Job) -> Result<()> {
         let (runs, finished) = (tasks.len(), tasks.iter().filter(|task| task.state == "home").count());
         let share = finished as f64 / runs.max(1) as f64;
         let content = json!({ "share": share, "finished": finished, "runs": runs });
-        jobs::add_event(db, job.id, "progress", &content)?;
+        jobs::add_progress(db, job.id, &content)?;
         let job = Job { runs: runs as i64, finished: finished as i64, share, ..job.clone() };
         jobs::set_progress(db, &job, 0)
     })
@@ -279,7 +279,7 @@ fn bring_home(app: &App, task: &Task, is_first: bool) -> Result<bool> {
             sites::set_state(db, task, "home", &task.why)?;
             let content =
                 json!({ "label": format!("{} at {}: {}{exit}", task.name, task.site_name, task.why) });
-            jobs::add_event(db, task.job, "run", &content)?;
+            jobs::add_run(db, task.job, &content)?;
             // Only now may the site forget it.
             sites::command(db, task.site, &Act::Drop { task: task.id.unsigned_abs() }).map(drop)
         }

@@ -13,7 +13,7 @@ use bentpipe_wire::dtn::cfdp::{Pdu, Transaction};
 use bentpipe_wire::dtn::eid::Eid;
 use rustix::event::PollFlags;
 
-use crate::client::{Access, Client, HEADERS, Letter};
+use crate::client::{Access, Client, HEADERS, Letter, is_of_guest};
 use crate::host::host_key;
 use crate::link::wait;
 use crate::resolve;
@@ -32,6 +32,8 @@ const LONGEST_PDU: u64 = 1 << 17;
 
 /// Transactions whose sender's address is remembered.
 const HEARD: usize = 10_000;
+/// Key of all guests of a node, as that of a host.
+const GUESTS: u64 = u64::MAX;
 
 /// Carrier of PDUs.
 pub struct Carrier {
@@ -220,8 +222,10 @@ impl Carrier {
                 client.turn((until - now).min(TURN))?;
                 while let Some(bundle) = client.receive() {
                     let pdu = bundle.payload.to_vec();
-                    peers.learn(&pdu, None, bundle.primary.source.clone());
-                    handle(entity, None, &pdu, self.clock.now(), &mut self.counts);
+                    // What guests send in the name of an entity is of other transactions than the entity's.
+                    let host = is_of_guest(&bundle).then_some(GUESTS);
+                    peers.learn(&pdu, host, bundle.primary.source.clone());
+                    handle(entity, host, &pdu, self.clock.now(), &mut self.counts);
                 }
                 Ok(())
             }

@@ -73,6 +73,13 @@ fn refused(reason: u8) -> String {
     text.to_owned()
 }
 
+/// Returns `true` if a guest brought a bundle to the node.
+///
+/// What it states of its source is a claim then. A node of this project says so by the block of the previous node, and stands for others itself.
+pub(crate) fn is_of_guest(bundle: &Bundle) -> bool {
+    bundle.previous_node() == Some(Eid::None)
+}
+
 /// Application at a node.
 pub struct Client {
     connection: SessionLink,
@@ -255,6 +262,11 @@ impl Client {
     /// Removes and returns the next received bundle.
     pub fn receive(&mut self) -> Option<Bundle> {
         self.received.pop_front()
+    }
+
+    /// Sets if nothing more is read of the node.
+    pub(crate) fn hold(&mut self, is_held: bool) {
+        self.connection.is_held = is_held;
     }
 
     /// Acknowledges the first of the bundles that came, if that is deferred.

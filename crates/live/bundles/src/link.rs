@@ -87,7 +87,10 @@ impl Link {
                     self.written += len;
                     self.taken += len as u64;
                 }
-                Err(error) if is_wait(&error) => return self.stream.take_error()?.map_or(Ok(()), Err),
+                Err(error) if is_wait(&error) => {
+                    self.compact();
+                    return self.stream.take_error()?.map_or(Ok(()), Err);
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -96,6 +99,17 @@ impl Link {
         self.waiting.shrink_to(ENOUGH);
         self.written = 0;
         Ok(())
+    }
+
+    /// Removes written bytes once they are the larger part.
+    ///
+    /// A receiver that is slower than its sender never takes all: they would stay until the end of the connection.
+    fn compact(&mut self) {
+        if self.written >= ENOUGH && self.written >= self.backlog() {
+            self.waiting.drain(..self.written);
+            self.waiting.shrink_to(2 * ENOUGH);
+            self.written = 0;
+        }
     }
 
     /// Reads what has arrived, up to `most` bytes, and while `take` returns `true`.
@@ -160,6 +174,8 @@ pub(crate) struct SessionLink {
     pub(crate) session: Session,
     pub(crate) link: Link,
     secure: Option<Secure>,
+    /// Set while the owner has no room for more.
+    pub(crate) is_held: bool,
     /// Bytes that the kernel had taken when it last took some, and that instant.
     taken: (u64, Time),
 }
@@ -176,7 +192,13 @@ impl SessionLink {
         now: Time,
     ) -> SessionLink {
         let tls = if secure.is_some() { policy.into() } else { Tls::Off };
-        SessionLink { session: Session::new(Config { tls, ..config }, now), link, secure, taken: (0, now) }
+        SessionLink {
+            session: Session::new(Config { tls, ..config }, now),
+            link,
+            secure,
+            is_held: false,
+            taken: (0, now),
+        }
     }
 
     /// Returns `true` if the session was to be in TLS, or is.
@@ -219,11 +241,11 @@ impl SessionLink {
         }
     }
 
-    /// Returns `true` unless many answers wait for the peer.
+    /// Returns `true` unless many answers wait for the peer, or its owner has no room.
     ///
     /// Each message has one. A peer that reads none of them is not read either, as its own connection says then.
     fn is_reading(&self) -> bool {
-        self.session.unanswered() < UNANSWERED
+        !self.is_held && self.session.unanswered() < UNANSWERED
     }
 
     /// Returns the descriptor and the events to wait for.
@@ -316,6 +338,26 @@ mod tests {
             connection.read(READ, Time::ZERO).expect("a connection");
         }
         (connection, peer)
+    }
+
+    #[test]
+    fn a_link_that_is_never_empty_keeps_little() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let mut peer = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
+        let mut link = Link::new(listener.accept().expect("a connection").0).expect("a socket");
+        let mut buffer = vec![0; PIECE];
+        // The kernel's buffers are filled first: the peer reads once something waits here.
+        while link.taken < 64 << 20 {
+            while !link.is_full() {
+                link.put(&[7; PIECE]);
+            }
+            link.flush().expect("a connection");
+            if link.backlog() > 0 {
+                let len = peer.read(&mut buffer).expect("a connection");
+                assert!(len > 0);
+            }
+            assert!(link.waiting.len() <= 4 * ENOUGH, "{} B are kept", link.waiting.len());
+        }
     }
 
     /// Returns `count` segments of one byte.

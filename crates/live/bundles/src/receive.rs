@@ -15,7 +15,7 @@ use bentpipe_wire::dtn::mtcp;
 use bentpipe_wire::dtn::tcpcl::refusal;
 
 use crate::Layer;
-use crate::client::{Access, Client};
+use crate::client::{Access, Client, is_of_guest};
 use crate::link::{Link, SessionLink};
 use crate::stream::{TURN, is_idle, prepare, turn};
 use crate::tls::Security;
@@ -96,8 +96,10 @@ pub fn receive_via(
         {
             // Bundles of the null source have no identity.
             let is_nameless = bundle.primary.source.is_null();
-            if is_nameless || known.insert(bundle.key()) {
-                order.extend((!is_nameless).then(|| bundle.key()));
+            // A guest can state the identity of a bundle that another one is to bring.
+            let key = (bundle.key(), is_of_guest(&bundle));
+            if is_nameless || known.insert(key.clone()) {
+                order.extend((!is_nameless).then_some(key));
                 received += 1;
                 take(Arrival::Bundle(&bundle, bundle.encoded_len() as usize))?;
             }

@@ -92,7 +92,7 @@ fn shortest(to: Eid, sequence: u64, flags: BundleFlags) -> Bundle {
 }
 
 #[test]
-fn reports_have_a_few_times_the_bytes_of_a_bundle_and_are_few() {
+fn reports_have_three_times_the_bytes_of_bundles_and_are_few() {
     let flags = [BundleFlags::ANY_REPORT, BundleFlags::REPORT_TIME];
     let flags = flags.into_iter().fold(BundleFlags::default(), BundleFlags::with);
     let asking = |to: Eid, sequence: u64| {
@@ -107,7 +107,7 @@ fn reports_have_a_few_times_the_bytes_of_a_bundle_and_are_few() {
     let flood = bench.answers((1000..6000).map(|n| asking(Eid::ipn(1, 9), n)));
     println!("reports in a flood: {flood:.2}");
     let counters = bench.end();
-    assert!((1.0..6.0).contains(&delivered), "{delivered:.2} {counters:?}");
+    assert!((1.0..=3.0).contains(&delivered), "{delivered:.2} {counters:?}");
     assert!(flood < 1.5 && counters.node.reports_left_out > 10_000, "{flood:.2} {counters:?}");
 }
 

@@ -273,10 +273,30 @@ fn through_proxies(
     back: SocketAddr,
     test: &mut dyn FnMut(SocketAddr),
 ) -> [bentpipe_bundles::proxy::Totals; 2] {
+    use bentpipe_bundles::proxy::{MEMORY, STALL};
+    through_proxies_with(back, (MEMORY, STALL), test)
+}
+
+/// Does as [`through_proxies`], with another memory of each, and another time after which a stream is stalled.
+fn through_proxies_with(
+    back: SocketAddr,
+    bounds: (Bytes, Span),
+    test: &mut dyn FnMut(SocketAddr),
+) -> [bentpipe_bundles::proxy::Totals; 2] {
+    through_proxies_over("tcpcl", back, bounds, &mut |front, _| test(front))
+}
+
+/// Does as [`through_proxies_with`], over a layer. `test` has the address of the other node on it too.
+fn through_proxies_over(
+    layer: &str,
+    back: SocketAddr,
+    (memory, stall): (Bytes, Span),
+    test: &mut dyn FnMut(SocketAddr, SocketAddr),
+) -> [bentpipe_bundles::proxy::Totals; 2] {
     use bentpipe_bundles::proxy::{Proxying, proxy};
     let folder = Folder::new();
-    let (one, two, apps) = pair(&folder.file(""), "tcpcl", "");
-    let far_apps = two.listen[0].at;
+    let (one, two, apps) = pair(&folder.file(""), layer, "");
+    let (far_apps, far) = (two.listen[0].at, two.listen[1].at);
     let (one, two) = (Running::start(one), Running::start(two));
     let front = free();
     let side = |node: SocketAddr, own: u32, other: u32, listen, connect| Proxying {
@@ -286,15 +306,17 @@ fn through_proxies(
         listen,
         connect,
         segment: 5000,
-        lifetime: Span::from_secs(100),
+        lifetime: Span::from_secs(600),
+        memory,
+        stall,
     };
     let sides = [side(apps, 1, 2, Some(front), None), side(far_apps, 2, 1, None, Some(back))];
     let stop = Arc::new(AtomicBool::new(false));
     let proxies = sides.map(|side| {
         let stop = Arc::clone(&stop);
-        std::thread::spawn(move || proxy(&side, &stop, &mut || ()).expect("a node"))
+        std::thread::spawn(move || proxy(&side, &stop, &mut |_| ()).expect("a node"))
     });
-    test(front);
+    test(front, far);
     stop.store(true, Ordering::Relaxed);
     let totals = proxies.map(|proxy| proxy.join().expect("no panic"));
     one.end();
@@ -330,6 +352,136 @@ fn tcp_streams_cross_as_bundles() {
     });
     server.join().expect("no panic");
     assert!(totals.iter().all(|totals| totals.streams == 1 && totals.resets == 0 && totals.sent == 300_000));
+}
+
+#[test]
+fn a_target_that_does_not_read_leaves_bundles_at_its_node() {
+    use std::io::Read;
+
+    const LEN: usize = 60_000_000;
+    let target = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let back = target.local_addr().expect("an address");
+    let content = |at: usize| (at / 7) as u8;
+    let totals = through_proxies_with(back, (Bytes::new(1_000_000), Span::from_secs(3600)), &mut |front| {
+        let mut client = connect(front);
+        let sender = std::thread::spawn(move || {
+            for start in (0..LEN).step_by(100_000) {
+                let piece: Vec<u8> = (start..start + 100_000).map(content).collect();
+                client.write_all(&piece).expect("a stream");
+            }
+            client
+        });
+        let (mut stream, _) = target.accept().expect("a connection");
+        // The nodes have all of it by and by.
+        let client = sender.join().expect("no panic");
+        drop(client);
+        let (mut at, mut buffer) = (0, vec![0; 1 << 16]);
+        loop {
+            match stream.read(&mut buffer).expect("a stream") {
+                0 => break,
+                len => {
+                    assert!(
+                        buffer[..len].iter().enumerate().all(|(n, byte)| *byte == content(at + n)),
+                        "at {at}"
+                    );
+                    at += len;
+                }
+            }
+        }
+        assert_eq!(at, LEN);
+    });
+    let [_, far] = totals;
+    assert_eq!((far.resets, far.received), (0, LEN as u64), "{far:?}");
+    // A node has 8 MiB on their way; a turn has one more.
+    assert!((1_000_000..1_000_000 + (9 << 20)).contains(&far.peak), "{far:?}");
+}
+
+/// Any host can send a datagram with a bundle that says it is of the other proxy.
+#[test]
+fn bundles_of_guests_leave_streams_to_the_other_proxy() {
+    use std::io::Read;
+
+    use bentpipe_bundles::proxy::{MEMORY, STALL};
+    use bentpipe_wire::dtn::bundle::{Bundle, Payload, Primary, Timestamp};
+
+    let target = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let back = target.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for mut stream in target.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut buffer = [0; 100];
+                while let Ok(len @ 1..) = stream.read(&mut buffer) {
+                    let _ = stream.write_all(&buffer[..len]);
+                }
+            });
+        }
+    });
+    let ask = |front: SocketAddr| {
+        let mut client = connect(front);
+        client.set_read_timeout(Some(std::time::Duration::from_secs(20))).expect("set");
+        client.write_all(b"question").expect("a stream");
+        let mut answer = [0; 8];
+        client.read_exact(&mut answer).expect("an answer");
+        assert_eq!(&answer, b"question");
+    };
+    let totals = through_proxies_over("udp", back, (MEMORY, STALL), &mut |front, far| {
+        let guest = std::net::UdpSocket::bind("127.0.9.9:0").expect("loopback");
+        let send = |stream: u64, kind: u8, number: u64| {
+            let stamp = Timestamp { time: 849_000_000_000, sequence: number };
+            let primary = Primary::new(Eid::ipn(1, 20), Eid::ipn(2, 20), stamp, 1_000_000_000_000);
+            let head = [&[kind][..], &stream.to_be_bytes(), &0u64.to_be_bytes(), b"xx"].concat();
+            let bundle = Bundle { primary, blocks: vec![], payload: Payload::new(head) };
+            guest.send_to(&bundle.to_vec(), far).expect("a socket");
+        };
+        for n in 0..1200 {
+            send(n, 0, n);
+            if n % 50 == 49 {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+        }
+        (0..3).for_each(|_| ask(front));
+        // A stream that is open hears no reset of a guest, whose numbers are those of time.
+        let mut client = connect(front);
+        client.write_all(b"first").expect("a stream");
+        client.read_exact(&mut [0; 5]).expect("an answer");
+        (0..200).for_each(|n| send(n, 2, 5000 + n));
+        client.write_all(b"second").expect("a stream");
+        client.read_exact(&mut [0; 6]).expect("an answer");
+    });
+    let [_, far] = totals;
+    assert!(far.left_out >= 900 && far.streams <= 260, "{far:?}");
+}
+
+#[test]
+fn a_stream_whose_target_does_not_read_gives_way_to_others() {
+    use std::io::{ErrorKind, Read};
+
+    let target = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let back = target.local_addr().expect("an address");
+    let totals = through_proxies_with(back, (Bytes::new(1_000_000), Span::from_secs(1)), &mut |front| {
+        let mut greedy = connect(front);
+        let writer = std::thread::spawn(move || {
+            let end = loop {
+                if let Err(error) = greedy.write_all(&[7; 100_000]) {
+                    break error.kind();
+                }
+            };
+            assert!(matches!(end, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe), "{end}");
+        });
+        let (_silent, _) = target.accept().expect("a connection");
+        writer.join().expect("no panic");
+        let mut client = connect(front);
+        client.write_all(b"question").expect("a stream");
+        client.shutdown(std::net::Shutdown::Write).expect("a stream");
+        let (mut stream, _) = target.accept().expect("a connection");
+        let mut question = Vec::new();
+        stream.read_to_end(&mut question).expect("a stream");
+        assert_eq!(question, b"question");
+        drop(stream);
+        client.read_to_end(&mut Vec::new()).expect("a stream");
+    });
+    let [_, far] = totals;
+    assert_eq!((far.streams, far.stalled), (2, 1), "{far:?}");
 }
 
 /// An end in place of a reset would make a part of a stream look like the whole.

@@ -34,6 +34,22 @@ pub fn ip_output(args: &[&str]) -> Result<String, SetupError> {
     }
 }
 
+/// Keeps the kernel's neighbour of a TUN device while the device is up.
+///
+/// All IPv4 packets to the device have it. The entry (0.0.0.0, no address of a link) is one of a table that a scan of a LAN fills. The kernel removes it first, and drops all packets
+/// to the device until there is room again (neighbour(7): `gc_thresh3`).
+///
+/// # Errors
+/// Returns an error if `ip` refuses it.
+pub fn keep_neighbour(device: &str) -> Result<(), SetupError> {
+    ip(&keeping_neighbour(device))
+}
+
+/// Returns the arguments of `ip` for [`keep_neighbour`].
+pub(crate) fn keeping_neighbour(device: &str) -> [&str; 7] {
+    ["neigh", "replace", "0.0.0.0", "dev", device, "nud", "permanent"]
+}
+
 /// Suppresses IPv6 traffic that the kernel would send by itself. There is no link-local address (hence there are no
 /// multicast listener reports), no router solicitation, no duplicate address detection.
 pub fn suppress_autoconfiguration(device: &str) {

@@ -31,11 +31,13 @@ mod namespace;
 mod neighbours;
 mod occupants;
 mod offload;
+pub mod open_files;
 mod pacer;
 pub mod plain;
 pub mod poll;
 mod port;
 pub mod privileges;
+mod random;
 mod realtime;
 mod setup;
 pub mod shares;
@@ -58,6 +60,7 @@ pub use lateness::Lateness;
 pub use namespace::{Namespace, clean_up_after_crash, clean_up_after_kill, clean_up_of};
 pub use pacer::Pacer;
 pub use port::{Port, Queue};
+pub use random::random_bits;
 pub use realtime::{
     cpu_time, end_realtime_priority, lend_realtime_priority, request_realtime_priority, set_min_timer_slack,
 };

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::attached;
 use crate::group::{self, Group};
-use crate::interface::{TX_QUEUE_PACKETS, ip, suppress_autoconfiguration};
+use crate::interface::{TX_QUEUE_PACKETS, ip, keeping_neighbour, suppress_autoconfiguration};
 use crate::occupants::{Identity, end_all};
 use crate::setup::{Setup, SetupError};
 use crate::{Tap, Tun};
@@ -101,6 +101,7 @@ impl Namespace {
     pub fn attach(&self, device: &str, setup: &Setup) -> Result<Tun, SetupError> {
         let tun = self.within(|| Tun::create(device))?.map_err(SetupError::Tun)?;
         self.configure(device, setup)?;
+        self.ip(&keeping_neighbour(device))?;
         Ok(tun)
     }
 

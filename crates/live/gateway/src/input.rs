@@ -246,9 +246,13 @@ impl Input {
             ..Counts::default()
         };
         let counts = match &self.kind {
-            Kind::Udp { socket, unpacker, repair, .. } => {
+            Kind::Udp { socket, unpacker, repair, reorder, .. } => {
                 let unpacked = *unpacker.counts();
-                let datagrams = UnpackerCounts { datagrams: unpacked.datagrams + self.whole, ..unpacked };
+                let datagrams = UnpackerCounts {
+                    datagrams: unpacked.datagrams + self.whole,
+                    out_of_order: unpacked.out_of_order + reorder.repeated(),
+                    ..unpacked
+                };
                 let overflows = receive_drops(socket).map_or(0, u64::from);
                 let repair = repair.as_ref().map_or_else(fec::Counts::default, Repair::counts);
                 Counts { datagrams, overflows, repair, ..Counts::default() }

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use super::administrator::{Administrator, Change};
 use super::config::{Lan as Config, LanKind};
 use super::routes::Prefix;
-use bentpipe_emu::interface::{TX_QUEUE_PACKETS, ip, suppress_autoconfiguration};
+use bentpipe_emu::interface::{TX_QUEUE_PACKETS, ip, keep_neighbour, suppress_autoconfiguration};
 use bentpipe_emu::{Port, SetupError, Tun, open_tap};
 
 /// Device.
@@ -54,7 +54,8 @@ impl Lan {
             ip(&["link", "set", "dev", device, "master", master])?;
         }
         self.set_addresses(&config.addresses)?;
-        ip(&["link", "set", "dev", device, "up"])
+        ip(&["link", "set", "dev", device, "up"])?;
+        if config.kind == LanKind::Router { keep_neighbour(device) } else { Ok(()) }
     }
 
     /// Returns `true` if the device itself is as `config` requires.

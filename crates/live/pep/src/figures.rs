@@ -18,6 +18,13 @@ pub(crate) fn gave_way_text((client, server): (SocketAddr, SocketAddr), bytes: u
     )
 }
 
+/// Returns the line about connections that were forwarded because many are half open.
+pub(crate) fn unsplit_text(new: u64, half_open: u64) -> String {
+    format!(
+        "connections forwarded as they are, not split: {new}; half-open ones: {half_open} (--answer after-server)"
+    )
+}
+
 /// Counters of a proxy since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
@@ -41,6 +48,10 @@ pub struct Figures {
     pub over_limit: Option<u64>,
     /// Times at which the limit of connections was reached. `None` by TUN.
     pub limit_reached: Option<u64>,
+    /// Connections not split because too many were half open. `None` by TPROXY.
+    ///
+    /// That is so where the server is to answer first.
+    pub unsplit: Option<u64>,
     /// SYNs answered from the SYN cache. `None` by TPROXY, where the kernel has SYN cookies.
     pub cached: Option<u64>,
     /// Entries of the SYN cache that gave way to others. `None` by TPROXY.
@@ -74,6 +85,7 @@ impl From<PepTotals> for Figures {
             refused: totals.refused,
             idle: totals.idle,
             stalled: totals.stalled,
+            unsplit: Some(totals.unsplit),
             cached: Some(totals.cached),
             displaced: Some(totals.displaced),
             half_open: Some(totals.half_open),
@@ -110,6 +122,7 @@ impl Figures {
                 "over_limit": self.over_limit,
                 "limit_reached": self.limit_reached,
                 "half_open": self.half_open,
+                "over_half_open_limit": self.unsplit,
             },
             "syn_cache": { "answered": self.cached, "displaced": self.displaced },
             "segments": { "dropped_for_want_of_memory": self.no_memory },
@@ -134,6 +147,9 @@ impl std::fmt::Display for Figures {
         write!(f, "not split           {} loops, {} failed", self.loops, self.failed)?;
         if let Some(connections) = self.over_limit {
             write!(f, ", {connections} over the limit")?;
+        }
+        if let Some(connections @ 1..) = self.unsplit {
+            write!(f, ", {connections} over the limit of half-open ones")?;
         }
         match self.limit_reached {
             None => writeln!(f),
@@ -161,6 +177,9 @@ mod tests {
     fn each_mode_reports_the_figure_of_the_limit_that_it_counts() {
         let tun = Figures::from(PepTotals { over_limit: 195, ..PepTotals::default() });
         assert!(tun.to_string().contains("0 failed, 195 over the limit\n"), "{tun}");
+        let after_server = Figures::from(PepTotals { unsplit: 7, ..PepTotals::default() });
+        let text = after_server.to_string();
+        assert!(text.contains("0 over the limit, 7 over the limit of half-open ones\n"), "{text}");
         let tproxy = |times| Figures { limit_reached: Some(times), ..Figures::default() };
         assert!(tproxy(1).to_string().contains("0 failed, limit reached once\n"), "{}", tproxy(1));
         assert!(tproxy(0).to_string().contains("limit reached 0 times\n"), "{}", tproxy(0));

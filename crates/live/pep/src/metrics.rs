@@ -11,6 +11,7 @@ bentpipe_net::metrics! {
     Counter REFUSED = "connections-refused", Count, "Connections that the server refused or did not answer";
     Counter IDLE = "connections-idle", Count, "Connections reset after a time without data";
     Counter STALLED = "connections-stalled", Count, "Connections reset because they delivered too little while memory was short";
+    Counter UNSPLIT = "connections-over-half-open-limit", Count, "Connections forwarded as they are because too many were half open";
     Counter CACHED = "syns-cached", Count, "SYNs answered from the SYN cache";
     Counter DISPLACED = "syns-displaced", Count, "Entries of the SYN cache that gave way to others";
     Gauge HALF_OPEN = "connections-half-open", Count, "Half-open connections, with those of the SYN cache";
@@ -43,6 +44,7 @@ pub(crate) fn samples(figures: &Figures) -> Vec<Sample> {
     let limits = [
         (&OVER_LIMIT.metric, figures.over_limit),
         (&LIMIT_REACHED.metric, figures.limit_reached),
+        (&UNSPLIT.metric, figures.unsplit),
         (&CACHED.metric, figures.cached),
         (&DISPLACED.metric, figures.displaced),
         (&HALF_OPEN.metric, figures.half_open),

@@ -10,11 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bentpipe_emu::exporter::{self, Pages, Shared};
 use bentpipe_emu::exposition::prometheus;
 use bentpipe_emu::shares::source;
-use bentpipe_emu::{Clock, Monotonic};
+use bentpipe_emu::{Clock, Monotonic, open_files};
 use bentpipe_units::{Span, Time};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::config::Config;
 use crate::figures::{Figures, Notice, gave_way_text};
@@ -75,7 +74,7 @@ impl SocketProxy {
     /// # Errors
     /// Returns an error that says which option or right is wrong, or which command failed.
     pub(crate) fn open(mut config: Config) -> Result<SocketProxy, String> {
-        config.connections = config.connections.min(allowed(config.connections));
+        config.connections = open_files::allow(config.connections, PER_CONNECTION, RESERVE);
         let listeners = listen(&config)?;
         let pages = config.prometheus.map(serve).transpose()?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| format!("epoll: {error}"))?;
@@ -364,20 +363,4 @@ pub(crate) fn serve(address: std::net::SocketAddr) -> Result<Shared, String> {
     let pages = Shared::default();
     exporter::start(address, pages.clone()).map_err(|error| format!("--prometheus: {address}: {error}"))?;
     Ok(pages)
-}
-
-/// Raises the limit of descriptors, and returns the number of connections that it allows.
-fn allowed(connections: usize) -> usize {
-    let wanted = connections as u64 * PER_CONNECTION + RESERVE;
-    let limit = getrlimit(Resource::Nofile);
-    let is_enough = |limit: Option<u64>| limit.is_none_or(|limit| limit >= wanted);
-    if is_enough(limit.current) {
-        return connections;
-    }
-    let maximum = if is_enough(limit.maximum) { limit.maximum } else { Some(wanted) };
-    // Above the hard limit it needs CAP_SYS_RESOURCE.
-    let tries = [Rlimit { current: Some(wanted), maximum }, Rlimit { current: limit.maximum, ..limit }];
-    let _ = tries.into_iter().find(|limit| setrlimit(Resource::Nofile, *limit).is_ok());
-    let current = getrlimit(Resource::Nofile).current.unwrap_or(wanted);
-    (current.saturating_sub(RESERVE) / PER_CONNECTION) as usize
 }

@@ -6,22 +6,21 @@
 //! Failures leave traffic as it is without a proxy: the device ends with the process, and a rule to a table without routes does
 //! nothing (ip-rule(8)).
 
-use std::io::Read;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use bentpipe_emu::exporter::Shared;
-use bentpipe_emu::interface::{TX_QUEUE_PACKETS, ip, ip_output, suppress_autoconfiguration};
-use bentpipe_emu::{Control, Driver, Monotonic, Tun};
+use bentpipe_emu::interface::{TX_QUEUE_PACKETS, ip, ip_output, keep_neighbour, suppress_autoconfiguration};
+use bentpipe_emu::{Control, Driver, Monotonic, Tun, random_bits};
 use bentpipe_net::{ExternalPort, Port};
 use bentpipe_sim::{Builder, ElementId};
 use bentpipe_transport::tcp::{GaveWay, HalfOpen, Leads, Pep, PepConfig, PepState, Prefixes};
 use bentpipe_units::{Bytes, Span, Time};
 
 use crate::config::Config;
-use crate::figures::{Figures, Notice, gave_way_text};
+use crate::figures::{Figures, Notice, gave_way_text, unsplit_text};
 use crate::roster::Roster;
 use crate::rules::{self, Guard, has_interface};
 use crate::run::{publish, serve};
@@ -38,6 +37,9 @@ const ROUTES_INTERVAL: Duration = Duration::from_secs(5);
 /// MTU of the device: no forwarded packet is too long.
 const MTU: &str = "65520";
 
+/// Time between lines about connections that were not split.
+const UNSPLIT_INTERVAL: Span = Span::from_secs(60);
+
 /// Bounds of half-open connections. At 5,000 SYNs a second an entry of the cache has 13 s for its ACK.
 const HALF_OPEN: HalfOpen = HalfOpen { connections: 256, cached: 1 << 16 };
 
@@ -48,6 +50,10 @@ pub(crate) struct TunProxy {
     pep: ElementId,
     pages: Option<Shared>,
     looked_at: Time,
+    /// Connections forwarded because of half-open ones, at the last line about them.
+    unsplit: u64,
+    /// Time of the next such line.
+    unsplit_at: Time,
     /// Connections that the guard resets after a crash.
     roster: Roster,
     /// Removes the rules at the end of the process.
@@ -67,7 +73,9 @@ impl TunProxy {
         }
         let mut pep = Pep::new(pep_config(&config)?).map_err(|error| error.to_string())?;
         pep.keep_changes();
-        let mut builder = Builder::new(seed()?);
+        // Peers cannot guess initial sequence numbers (RFC 6528).
+        let seed = random_bits().map_err(|error| format!("random numbers: {error}"))?;
+        let mut builder = Builder::new(seed);
         let gate = builder.add("device", ExternalPort::default());
         let pep = builder.add("pep", pep);
         builder.connect((gate, ExternalPort::NETWORK), (pep, Port(0)));
@@ -79,7 +87,18 @@ impl TunProxy {
         let roster = Roster::new(config.port).map_err(|error| format!("table of connections: {error}"))?;
         let guard = config.sets_rules.then(|| Guard::set_up(&config, Some(&roster))).transpose()?;
         let watch = watch_routes(&config, driver.control(), pep);
-        Ok(TunProxy { config, driver, pep, pages, looked_at: Time::ZERO, roster, guard, _watch: watch })
+        Ok(TunProxy {
+            config,
+            driver,
+            pep,
+            pages,
+            looked_at: Time::ZERO,
+            unsplit: 0,
+            unsplit_at: Time::ZERO,
+            roster,
+            guard,
+            _watch: watch,
+        })
     }
 
     /// Splits connections until `stop` is set, and returns the figures. Those that give way are passed to `notice`.
@@ -133,6 +152,23 @@ impl TunProxy {
         for GaveWay { client, server, bytes, stalled } in gave_way {
             notice(&gave_way_text((client, server), bytes as u64, stalled));
         }
+        self.report_unsplit(notice);
+    }
+
+    /// Reports that connections are forwarded because others are half open, once a minute.
+    fn report_unsplit(&mut self, notice: Notice<'_>) {
+        let now = self.driver.network().now();
+        if now < self.unsplit_at || !self.config.own.answers_after_server {
+            return;
+        }
+        let Figures { unsplit: Some(unsplit), half_open: Some(half_open), .. } = self.figures() else {
+            return;
+        };
+        if unsplit > self.unsplit {
+            notice(&unsplit_text(unsplit - self.unsplit, half_open));
+            self.unsplit_at = now + UNSPLIT_INTERVAL;
+        }
+        self.unsplit = unsplit;
     }
 
     fn set_state(&mut self, state: PepState) {
@@ -185,6 +221,7 @@ fn device(name: &str) -> Result<Tun, String> {
     let _ = std::fs::write(format!("/proc/sys/net/ipv4/conf/{name}/rp_filter"), "2");
     let queue = TX_QUEUE_PACKETS.to_string();
     ip(&["link", "set", "dev", name, "mtu", MTU, "txqueuelen", &queue, "up"])
+        .and_then(|()| keep_neighbour(name))
         .map_err(|error| error.to_string())?;
     Ok(tun)
 }
@@ -275,14 +312,6 @@ fn read_prefix(text: &str) -> Option<(IpAddr, u8)> {
     let whole = if address.is_ipv4() { 32 } else { 128 };
     let len = len.map_or(Some(whole), |len| len.parse().ok())?;
     (len <= whole).then_some((address, len))
-}
-
-/// Returns a seed of initial sequence numbers that peers cannot guess (RFC 6528).
-fn seed() -> Result<u64, String> {
-    let mut bytes = [0; 8];
-    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
-    read.map_err(|error| format!("/dev/urandom: {error}"))?;
-    Ok(u64::from_ne_bytes(bytes))
 }
 
 #[cfg(test)]

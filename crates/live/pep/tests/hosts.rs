@@ -580,6 +580,16 @@ fn flood_with_syns(mode: &str) {
     }
 }
 
+/// All packets to the device have one neighbour, in a table that a scan of the LAN fills.
+#[test]
+fn the_neighbour_of_the_device_stays_in_the_table() {
+    let Some(_turn) = able() else { return };
+    let rig = Rig::start("tun");
+    let neighbours = rig.permanent_neighbours();
+    assert!(neighbours.lines().any(|line| line.starts_with("0.0.0.0 dev pep9040")), "{neighbours}");
+    rig.end();
+}
+
 /// Accepts connections until that of a client comes. A proxy on TUN opens some for clients that are nowhere.
 fn accept_from(listener: &std::net::TcpListener, client: &TcpStream) -> TcpStream {
     let wanted = client.local_addr().expect("bound");

@@ -2,18 +2,20 @@
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use bentpipe_emu::datagrams::{refusals, report_refusals};
-use bentpipe_emu::{shares, streams};
+use bentpipe_emu::{open_files, shares, streams};
 use bentpipe_signalling::sip::{Framer, Malformed, Message, Transport};
 use bentpipe_signalling::transaction::{Peer, Transmit};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
 /// Maximum number of TCP connections.
 const MAX_CONNECTIONS: usize = 1024;
+/// Descriptors that connections leave to the sockets of voice and to others.
+const OTHERS: u64 = 256;
 /// Maximum number of bytes that wait for a connection.
 const MAX_WAITING: usize = 4 << 20;
 /// Maximum number of bytes that wait for all connections.
@@ -53,6 +55,8 @@ pub struct Sockets {
     udp: UdpSocket,
     listener: TcpListener,
     connections: HashMap<SocketAddr, Connection>,
+    /// Maximum number of them.
+    most: usize,
     /// Connections that gave way.
     lost: Vec<Peer>,
     local: SocketAddr,
@@ -82,6 +86,7 @@ impl Sockets {
             udp,
             listener,
             connections: HashMap::new(),
+            most: open_files::allow(MAX_CONNECTIONS, 1, OTHERS),
             lost: Vec::new(),
             local,
             refused: 0,
@@ -163,14 +168,10 @@ impl Sockets {
         self.connections.values().map(|connection| connection.waiting.len()).sum()
     }
 
-    /// Adds a connection. If there are too many, the oldest of the host that began the most gives way to one of another.
+    /// Adds a connection. Of too many, the oldest of the host that began the most gives way to one of another.
     fn insert(&mut self, address: SocketAddr, stream: TcpStream, is_accepted: bool) -> io::Result<()> {
-        if self.connections.len() >= MAX_CONNECTIONS {
-            let accepted = self.connections.iter().filter(|(_, connection)| connection.is_accepted);
-            let places = accepted.map(|(at, connection)| (at.ip(), (connection.number, *at)));
-            let (_, oldest) = shares::gives_way(places, address.ip()).ok_or(ErrorKind::ConnectionRefused)?;
-            self.connections.remove(&oldest);
-            self.lost.push(Peer { transport: Transport::Tcp, address: oldest });
+        if self.connections.len() >= self.most && !self.make_room(address.ip()) {
+            return Err(ErrorKind::ConnectionRefused.into());
         }
         self.next += 1;
         stream.set_nonblocking(true)?;
@@ -178,6 +179,21 @@ impl Sockets {
         let (framer, waiting, number) = (Framer::default(), vec![], self.next);
         self.connections.insert(address, Connection { stream, framer, waiting, number, is_accepted });
         Ok(())
+    }
+
+    /// Returns `true` if a connection of another host gave way.
+    fn make_room(&mut self, host: IpAddr) -> bool {
+        let accepted = self.connections.iter().filter(|(_, connection)| connection.is_accepted);
+        let places = accepted.map(|(at, connection)| (at.ip(), (connection.number, *at)));
+        let Some((_, oldest)) = shares::gives_way(places, host) else { return false };
+        self.connections.remove(&oldest);
+        self.lost.push(Peer { transport: Transport::Tcp, address: oldest });
+        true
+    }
+
+    /// Returns the maximum number of TCP connections, if the limit of open files lowers it.
+    pub fn lowered_limit(&self) -> Option<usize> {
+        Some(self.most).filter(|most| *most < MAX_CONNECTIONS)
     }
 
     /// Receives what has arrived, in batches.
@@ -193,8 +209,19 @@ impl Sockets {
             arrivals.push(Arrival::Datagram(peer, self.buffer[..len].to_vec()));
         }
         for _ in 0..BATCH {
-            let Ok((stream, address)) = self.listener.accept() else { break };
-            self.refused += u64::from(self.insert(address, stream, true).is_err());
+            match self.listener.accept() {
+                Ok((stream, address)) => {
+                    self.refused += u64::from(self.insert(address, stream, true).is_err());
+                }
+                // The next one finds the descriptor of the one that gives way.
+                Err(error) if open_files::is_exhausted(&error) => {
+                    self.refused += 1;
+                    if !self.make_room(Ipv4Addr::UNSPECIFIED.into()) {
+                        break;
+                    }
+                }
+                Err(_) => break,
+            }
         }
         let refused = refusals(&self.udp).into_iter();
         let refused = refused.map(|address| Peer { transport: Transport::Udp, address });

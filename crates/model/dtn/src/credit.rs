@@ -1,7 +1,7 @@
 //! Bytes of answers that what has arrived may cause.
 //!
 //! The sender's address of a datagram can be forged. Then answers go to a host that asked for nothing, and are not to be worth the
-//! forger's while. Neither LTP nor CFDP proves an address, so the bound holds for a session or transaction until its end.
+//! forger's while. Neither LTP nor CFDP proves an address, so the bound holds for a session or transaction until its end, and for a host whose bundles ask for reports.
 
 /// Bytes of answers for each byte that arrived: that of QUIC (RFC 9000, section 8.1).
 const FACTOR: u64 = 3;
@@ -14,6 +14,11 @@ impl Credit {
     /// Adds what bytes that arrived may cause.
     pub(crate) fn earn(&mut self, bytes: u64) {
         self.0 = self.0.saturating_add(bytes.saturating_mul(FACTOR));
+    }
+
+    /// Drops what is more than `most` bytes.
+    pub(crate) fn cap(&mut self, most: u64) {
+        self.0 = self.0.min(most);
     }
 
     /// Returns `true` if an answer of this length may be sent, and counts it.

@@ -6,7 +6,8 @@
 //! Does not model checkpoints within the red part, authentication (RFC 5327), and asynchronous reports.
 //!
 //! All state is bounded: sessions of either side, length of blocks, claims, and the memory of closed sessions. So are answers:
-//! addresses can be forged, and a session causes at most three times the bytes that came of it (`Credit`).
+//! addresses can be forged, and a session causes at most three times the bytes that came of it (`Credit`). A session that sends listens to
+//! the engine of its receiver alone, and to reports that name one of its checkpoints. Each checkpoint has its data repeated once.
 
 mod export;
 mod few;
@@ -56,6 +57,10 @@ pub struct Config {
     ///
     /// An engine that starts again must not use numbers that its peers remember.
     pub first_session: Option<u64>,
+    /// First serial numbers are random ones up to this. Default: 16,000, at most 2^28 - 1.
+    ///
+    /// A report is believed that names the checkpoint of its session: the more there are, the harder it is to forge.
+    pub serials: u64,
     /// Client service whose blocks are received. Those for others are cancelled. Default: that of bundles.
     pub service: u64,
 }
@@ -73,6 +78,7 @@ impl Config {
             incomplete: 1 << 28,
             seed: engine,
             first_session: None,
+            serials: 16_000,
             service: BUNDLE_PROTOCOL,
         }
     }
@@ -126,7 +132,9 @@ pub struct Counts {
     pub reports_sent: u64,
     /// Timers that expired.
     pub timeouts: u64,
-    /// Segments of unknown engines, malformed, or beyond a limit.
+    /// Segments of unknown or other engines, malformed, or beyond a limit.
+    ///
+    /// Reports that name none of the session's checkpoints are among them.
     pub refused: u64,
     /// Sessions that failed or were cancelled.
     pub failed: u64,
@@ -309,7 +317,7 @@ impl Engine {
 
     /// Returns a random first serial number, not 0.
     fn serial(&mut self) -> u64 {
-        1 + (self.stream.unit() * 16_000.0) as u64
+        1 + (self.stream.unit() * self.config.serials as f64) as u64
     }
 
     fn push(&mut self, peer: u64, control: Control) {
@@ -450,7 +458,7 @@ impl Engine {
             (Content::ReceiverCancelAck, false) => self.forget_import(session),
             (Content::Report(report), true) => self.handle_report(from, session, &report),
             (Content::CancelByReceiver(reason), true) => self.handle_receiver_cancel(from, session, reason),
-            (Content::SenderCancelAck, true) => self.handle_sender_cancel_ack(session),
+            (Content::SenderCancelAck, true) => self.handle_sender_cancel_ack(from, session),
             _ => self.counts.refused += 1,
         }
     }

@@ -339,6 +339,8 @@ impl Node {
         let spread = self.routing.copies(Some(None)).map(Spread::boxed);
         let place = Place::Limbo;
         self.stranded.note_restart(now);
+        // What it brought before the restart, its reports may have.
+        self.rations.earn(share, size, now);
         self.store
             .put(id, Entry { size, priority, from, expiry, arrival: now, place, share, spread, bundle });
         self.store.strand(id);

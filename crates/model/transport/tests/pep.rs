@@ -451,6 +451,40 @@ fn a_flood_of_syns_from_forged_addresses_stops_no_client() {
 }
 
 #[test]
+fn a_server_that_is_to_answer_first_does_in_a_flood_too() {
+    let mut pep = pep(|config| {
+        config.behind_satellite = [address(SERVER).ip()].into();
+        config.half_open = Some(HalfOpen { connections: 4, cached: 50 });
+        config.answers_at_once = false;
+    });
+    // A host that calls a dead address takes half of the places, and what it opens beyond passes as it is.
+    for port in 1..10 {
+        let syn = Seg::new((&format!("10.7.0.1:{port}"), SERVER), Flags::SYN, 100, None);
+        let out = send(&mut pep, 0, syn);
+        assert_eq!(out == [syn], port > 2, "{out:?}");
+        assert!(out.iter().all(|seg| seg.dst == address(SERVER)), "{out:?}");
+    }
+    // Others find the rest, and beyond it the server's own answer.
+    let [split, passed] = ["10.9.0.1:1000", "10.9.0.2:1000"].map(|client| {
+        let out = send(&mut pep, 1, Seg::new((client, SERVER), Flags::SYN, 700, None));
+        assert_eq!(out.len(), 1, "{out:?}");
+        let answer = Seg::new((SERVER, client), Flags::SYN, 500, Some(out[0].seq + 1));
+        (answer, send(&mut pep, 2, answer))
+    });
+    assert!(split.1.iter().any(|seg| seg.flags == Flags::SYN | Flags::ACK && seg.seq != 500), "{split:?}");
+    assert!(passed.1.iter().any(|seg| seg.flags == Flags::SYN | Flags::ACK), "{passed:?}");
+    let fifth = Seg::new(("10.9.0.3:1000", SERVER), Flags::SYN, 700, None);
+    assert_eq!(send(&mut pep, 3, fifth), [fifth]);
+    let answer = Seg::new((SERVER, "10.9.0.3:1000"), Flags::SYN, 500, Some(701));
+    assert_eq!(send(&mut pep, 4, answer), [answer], "the server's answer is the client's");
+    let totals = pep.element.totals();
+    assert_eq!((totals.cached, totals.unsplit, totals.half_open), (0, 8, 4));
+    // Places are free again when nobody answers.
+    pep.run_until(600 * SECOND);
+    assert_eq!(pep.element.totals().half_open, 0);
+}
+
+#[test]
 fn a_host_with_many_half_open_connections_displaces_its_own() {
     let mut pep = cached(50);
     for port in 1..5 {

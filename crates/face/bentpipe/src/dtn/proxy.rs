@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
-use bentpipe_bundles::proxy::{Proxying, proxy};
+use bentpipe_bundles::proxy::{MEMORY, Notice, Proxying, STALL, proxy};
 use bentpipe_units::{Bytes, Span};
 use bentpipe_wire::dtn::eid::Eid;
 use clap::Args;
@@ -33,6 +33,9 @@ pub(crate) struct ProxyArgs {
     /// Lifetime of the bundles
     #[arg(long, value_name = "TIME", default_value = "1 h")]
     lifetime: Span,
+    /// Memory for data that connections have not taken. Beyond it the node keeps bundles
+    #[arg(long, value_name = "BYTES", default_value_t = MEMORY)]
+    memory: Bytes,
     #[command(flatten)]
     tls: TlsArgs,
 }
@@ -40,6 +43,15 @@ pub(crate) struct ProxyArgs {
 fn segment(text: &str) -> Result<Bytes, String> {
     let len = text.parse().ok().filter(|len: &Bytes| (1..=1_000_000).contains(&len.get()));
     len.ok_or_else(|| "expected 1 B to 1 MB".into())
+}
+
+fn print(notice: Notice) {
+    match notice {
+        Notice::Ready => note("ready; press Ctrl-C to stop"),
+        Notice::LeftOut(bundles, streams) => note(&format!(
+            "bundles of unknown hosts left out: {bundles}, with {streams} streams. They have a quarter of all, and no say in others"
+        )),
+    }
 }
 
 /// Carries streams until the end and returns the exit code.
@@ -52,11 +64,13 @@ pub(super) fn run(args: &ProxyArgs, stop: &AtomicBool) -> Result<u8, String> {
         connect: args.connect,
         segment: args.segment.get() as usize,
         lifetime: args.lifetime,
+        memory: args.memory,
+        stall: STALL,
     };
-    let totals = proxy(&proxying, stop, &mut || note("ready; press Ctrl-C to stop"))?;
+    let totals = proxy(&proxying, stop, &mut print)?;
     out(&format!(
-        "{} streams, {} B sent, {} B received, {} reset\n",
-        totals.streams, totals.sent, totals.received, totals.resets
+        "{} streams, {} B sent, {} B received, {} reset, {} of them stalled\n",
+        totals.streams, totals.sent, totals.received, totals.resets, totals.stalled
     ));
     Ok(u8::from(totals.resets > 0))
 }

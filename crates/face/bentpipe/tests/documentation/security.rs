@@ -1,4 +1,4 @@
-//! Tests that the tables of "Security of the test controller" name.
+//! Tests that the tables of "Security of the test controller" and of "Test controller" name.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -66,9 +66,10 @@ fn exists(name: &str, tests: &BTreeSet<String>) -> bool {
 
 #[test]
 fn each_row_of_the_tables_on_security_names_tests_that_exist() {
-    let page = std::fs::read_to_string(root().join("docs/explanation/security.md")).expect("a page");
-    let (tests, rows) = (tests(), rows(&page));
-    assert!(rows.len() > 100 && tests.len() > 1000, "{} rows, {} tests", rows.len(), tests.len());
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).expect("a page");
+    let pages = ["docs/explanation/security.md", "docs/serve.md"].map(read);
+    let (tests, rows) = (tests(), pages.iter().flat_map(|page| rows(page)).collect::<Vec<_>>());
+    assert!(rows.len() > 115 && tests.len() > 1000, "{} rows, {} tests", rows.len(), tests.len());
     for (cell, row) in rows {
         let is_left_out =
             row.trim_end_matches('|').rsplit('|').next().is_some_and(|last| !last.trim().is_empty());

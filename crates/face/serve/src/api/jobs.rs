@@ -37,7 +37,7 @@ use crate::whole::{self, Sums};
 use crate::work::{PlannedTask, SELECTED, Task};
 
 /// Most jobs of a user that are queued or running.
-const MAX_UNFINISHED: i64 = 100;
+pub(crate) const MAX_UNFINISHED: i64 = 100;
 
 /// Most characters of a note.
 const MAX_NOTE: usize = 4000;

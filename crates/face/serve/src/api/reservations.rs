@@ -23,7 +23,15 @@ use crate::store::sites;
 /// Milliseconds of a day.
 const DAY_MS: i64 = 86_400_000;
 /// Most reservations of a user that are not over.
-const MAX_OWN: usize = 50;
+pub(crate) const MAX_OWN: usize = 50;
+/// Most reservations of a user in the time in which they count.
+///
+/// Those that are over are among them. Each has a row, however short it is.
+pub(crate) const MAX_COUNTED: usize = 500;
+/// Shortest reservation in milliseconds.
+const SHORTEST_MS: i64 = 60_000;
+/// Days after which a reservation that is over is forgotten. It counts for half as long at most.
+const KEPT_DAYS: i64 = 366;
 
 /// Limits of the reservations of a user, in days.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +65,12 @@ impl Limits {
     fn refusal(self, own: &[(i64, i64)], (start, end): (i64, i64), now: i64) -> Option<String> {
         if own.iter().filter(|(_, end)| *end > now).count() >= MAX_OWN {
             return Some(format!("end: you have {MAX_OWN} reservations, the most"));
+        }
+        if own.len() >= MAX_COUNTED {
+            let days = self.ahead / 2;
+            return Some(format!(
+                "end: you have made {MAX_COUNTED} reservations in the last {days} d, the most"
+            ));
         }
         let sum = |since: i64| -> i64 {
             let times = own.iter().copied().chain([(start.max(now), end)]);
@@ -189,18 +203,22 @@ pub(crate) async fn list(State(app): State<App>) -> Result<Json<Vec<Reservation>
 pub(crate) async fn make(app: &App, caller: &Caller, new: NewReservation) -> Result<Reservation> {
     let now = now_ms();
     let (level, most) = (caller.user.level, Limits::of(caller.user.level));
-    let is_ordered = new.start < new.end && new.end > now;
     let length = new.end.saturating_sub(new.start);
-    if !is_ordered || length > most.length * DAY_MS || new.end - now > most.ahead * DAY_MS {
+    if length < SHORTEST_MS
+        || new.end <= now
+        || length > most.length * DAY_MS
+        || new.end - now > most.ahead * DAY_MS
+    {
         let Limits { length, ahead, .. } = most;
         return Err(Problem::bad(format!(
-            "end: expected a time after the start and after now, at most {length} d long and within {ahead} d at level {level}"
+            "end: expected a time after now, a minute or more after the start, at most {length} d long and within {ahead} d at level {level}"
         )));
     }
     let wanted = wanted(new.capability.as_deref().unwrap_or_default())?;
     let (purpose, user) = (checked_title(&new.purpose)?, caller.user.clone());
     let made = app
         .write(move |db| {
+            reservations::forget(db, now - KEPT_DAYS * DAY_MS)?;
             let what = free(db, wanted, (new.start, new.end))?;
             let own = reservations::times(db, user.id, most.since(now))?;
             if let Some(why) = most.refusal(&own, (new.start, new.end), now) {
@@ -269,6 +287,18 @@ mod tests {
         assert_eq!(refused(&past[..3], now, now + day), None);
         assert_eq!(refused(&past[8..], now, now + day), None, "a week later");
         assert_eq!(refused(&[(now - day, now + day)], now + day, now + 2 * day), None);
+    }
+
+    #[test]
+    fn short_reservations_are_as_many_as_long_ones() {
+        let (most, now) = (Limits::of(1), 100 * DAY_MS);
+        let over = |count: usize| vec![(now - SHORTEST_MS, now); count];
+        let refused = |own: &[(i64, i64)]| most.refusal(own, (now, now + SHORTEST_MS), now);
+        assert_eq!(refused(&over(MAX_COUNTED - 1)), None);
+        let why = refused(&over(MAX_COUNTED)).unwrap_or_default();
+        assert!(why.contains("500 reservations in the last 7 d"), "{why}");
+        let next = vec![(now, now + SHORTEST_MS); MAX_OWN];
+        assert!(refused(&next).is_some_and(|why| why.contains("50 reservations, the most")));
     }
 
     #[test]

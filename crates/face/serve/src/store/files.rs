@@ -145,8 +145,14 @@ pub(crate) fn give(db: &Transaction<'_>, job: i64, all: &[Content]) -> Result<()
     for one in all {
         query.execute(params![job, one.name, one.size, one.sha256])?;
     }
+    let count = "UPDATE job SET rows = rows + (SELECT coalesce(sum(octet_length(name) + ?2), 0) FROM job_file WHERE job = ?1)
+        WHERE id = ?1";
+    db.execute(count, params![job, OF_FILE])?;
     Ok(())
 }
+
+/// Bytes of the row of a file that a job reads, without its name.
+pub(crate) const OF_FILE: i64 = 128;
 
 /// Returns what a job reads, by name.
 pub(crate) fn of_job(db: &Transaction<'_>, job: i64) -> Result<Vec<Content>> {

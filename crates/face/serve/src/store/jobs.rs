@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::Result;
 use super::people::User;
 use super::scenarios::SEEN;
+use super::usage;
 use crate::clock::now_ms;
 
 mod kind;
@@ -374,11 +375,11 @@ pub(crate) fn import(db: &Transaction<'_>, imported: &Imported<'_>) -> Result<i6
     Ok(id)
 }
 
-/// Returns the size of a user's imported jobs in bytes.
+/// Returns the size of a user's imported jobs in bytes. Each file has a row.
 pub(crate) fn imported_bytes(db: &Transaction<'_>, owner: i64) -> Result<i64> {
-    let query = "SELECT coalesce(sum(bytes), 0) FROM artifact JOIN job ON job.id = artifact.job
+    let query = "SELECT coalesce(sum(bytes + ?2), 0) FROM artifact JOIN job ON job.id = artifact.job
         WHERE job.owner = ?1 AND job.origin IS NOT NULL";
-    Ok(db.query_row(query, [owner], |row| row.get(0))?)
+    Ok(db.query_row(query, [owner, usage::ROW], |row| row.get(0))?)
 }
 
 /// Notes the sites that a job needs.
@@ -452,14 +453,29 @@ pub(crate) fn add_event(db: &Transaction<'_>, job: i64, kind: &str, content: &Va
     Ok(())
 }
 
-/// Adds the event of a change by a user while the job ran.
-///
-/// It counts for the owner of the job.
-pub(crate) fn add_change(db: &Transaction<'_>, job: i64, content: &Value) -> Result<()> {
-    add_event(db, job, "set", content)?;
+/// Adds an event of which a job may have many. It counts for the owner of the job.
+fn add_counted(db: &Transaction<'_>, job: i64, kind: &str, content: &Value) -> Result<()> {
+    add_event(db, job, kind, content)?;
     let bytes = content.to_string().len() + rows::OF_CHANGE;
     db.execute("UPDATE job SET rows = rows + ?2 WHERE id = ?1", params![job, bytes as i64])?;
     Ok(())
+}
+
+/// Adds the event of a change by a user while the job ran.
+pub(crate) fn add_change(db: &Transaction<'_>, job: i64, content: &Value) -> Result<()> {
+    add_counted(db, job, "set", content)
+}
+
+/// Adds the event of a finished run.
+pub(crate) fn add_run(db: &Transaction<'_>, job: i64, content: &Value) -> Result<()> {
+    add_counted(db, job, "run", content)
+}
+
+/// Adds the event of a job's progress. It replaces the last event, if that was one of progress too: a job has days of them.
+pub(crate) fn add_progress(db: &Transaction<'_>, job: i64, content: &Value) -> Result<()> {
+    let last = "DELETE FROM job_event WHERE id = (SELECT max(id) FROM job_event WHERE job = ?1) AND kind = 'progress'";
+    db.execute(last, [job])?;
+    add_event(db, job, "progress", content)
 }
 
 /// Returns the events of a job after number `after`.

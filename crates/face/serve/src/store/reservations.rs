@@ -174,6 +174,12 @@ pub(crate) fn release(db: &Transaction<'_>, id: i64, now: i64) -> Result<()> {
     Ok(())
 }
 
+/// Forgets the reservations that ended before a time.
+pub(crate) fn forget(db: &Transaction<'_>, time: i64) -> Result<()> {
+    db.execute("DELETE FROM reservation WHERE end < ?1", [time])?;
+    Ok(())
+}
+
 /// Removes a reservation.
 pub(crate) fn remove(db: &Transaction<'_>, id: i64) -> Result<()> {
     db.execute("DELETE FROM reservation WHERE id = ?1", [id])?;

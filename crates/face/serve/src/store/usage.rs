@@ -6,10 +6,12 @@ use super::Result;
 
 /// Bytes of a scenario, version, preset or job next to its text.
 ///
-/// They are its row, names and indices.
+/// They are its row, names and indices. A file of results has as many next to its content: an archive of empty files has a size too.
 pub(crate) const ROW: i64 = 512;
 
-/// Returns the bytes of a user's texts, files and results. Texts are also those of jobs, and each of them has a row.
+/// Returns the bytes of a user's texts, files and results.
+///
+/// Texts are also those of jobs. Each text and each file of results has a row.
 pub(crate) fn of(db: &Transaction<'_>, user: i64) -> Result<(u64, u64, u64)> {
     // `octet_length` reads the heads of rows alone.
     let query = "SELECT
@@ -20,7 +22,7 @@ pub(crate) fn of(db: &Transaction<'_>, user: i64) -> Result<(u64, u64, u64)> {
               + coalesce(octet_length(search), 0) + coalesce(octet_length(origin), 0) + rows), 0) FROM job WHERE owner = ?1),
         (SELECT coalesce(sum(size), 0) FROM (SELECT sha256, size FROM file WHERE owner = ?1
           UNION SELECT sha256, size FROM job_file JOIN job ON job.id = job_file.job WHERE job.owner = ?1)),
-        (SELECT coalesce(sum(bytes), 0) FROM artifact JOIN job ON job.id = artifact.job WHERE job.owner = ?1)";
+        (SELECT coalesce(sum(bytes + ?2), 0) FROM artifact JOIN job ON job.id = artifact.job WHERE job.owner = ?1)";
     let sizes = db.query_row(query, [user, ROW], |row| {
         Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
     })?;

@@ -6,11 +6,12 @@
 //! answer at a service that is not known here.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher};
 
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::bundle::{Bundle, BundleFlags, Content, HopCount, Primary, Timestamp};
 use bentpipe_wire::dtn::eid::Eid;
-use sha2::{Digest, Sha256};
+use foldhash::quality::RandomState;
 
 /// Services that send each bundle back.
 const ECHO: [u32; 2] = [7, 2047];
@@ -52,23 +53,26 @@ fn is_automatic(source: &Eid) -> bool {
 /// Payloads that were sent back, with their number and the time of the next answer.
 #[derive(Debug, Default)]
 pub(super) struct Echo {
-    known: HashMap<[u8; 16], (u32, Time)>,
+    known: HashMap<u64, (u32, Time)>,
+    /// Key of the hashes: no sender can compute two payloads of one.
+    key: RandomState,
 }
 
 impl Echo {
     /// Returns the answer to a bundle, if it gets one.
     pub(super) fn answer(
         &mut self,
-        bundle: &Bundle,
+        bundle: Bundle,
         stamp: impl FnOnce() -> Timestamp,
         now: Time,
     ) -> Option<Bundle> {
-        let Primary { source, destination, lifetime, flags, .. } = &bundle.primary;
-        if is_automatic(source) || flags.has(BundleFlags::ADMIN) || !self.may_repeat(bundle, now) {
+        let is_answer = is_automatic(&bundle.primary.source) || bundle.primary.flags.has(BundleFlags::ADMIN);
+        if is_answer || !self.may_repeat(&bundle, now) {
             return None;
         }
-        let primary = Primary::new(destination.clone(), source.clone(), stamp(), *lifetime);
-        let mut answer = Bundle { primary, blocks: vec![], payload: bundle.payload.clone() };
+        let Primary { source, destination, lifetime, .. } = bundle.primary;
+        let primary = Primary::new(destination, source, stamp(), lifetime);
+        let mut answer = Bundle { primary, blocks: vec![], payload: bundle.payload };
         answer.set(Content::HopCount(HopCount { limit: 64, count: 0 }));
         Some(answer)
     }
@@ -82,21 +86,27 @@ impl Echo {
                 self.known.clear();
             }
         }
-        let (count, next) = self.known.entry(identity(bundle)).or_insert((0, now));
+        let identity = self.identity(bundle);
+        let (count, next) = self.known.entry(identity).or_insert((0, now));
         if *count >= MAX_REPEATS && *next > now {
             return false;
         }
         (*count, *next) = (count.saturating_add(1), now + PACE);
         true
     }
-}
 
-/// Returns a hash of the source and the payload of a bundle.
-fn identity(bundle: &Bundle) -> [u8; 16] {
-    let mut text = Vec::new();
-    bundle.primary.source.put(&mut text);
-    let digest = Sha256::new_with_prefix(text).chain_update(bundle.payload.to_vec()).finalize();
-    std::array::from_fn(|n| digest[n])
+    /// Returns a hash of the source and the payload of a bundle.
+    fn identity(&self, bundle: &Bundle) -> u64 {
+        let mut text = Vec::new();
+        bundle.primary.source.put(&mut text);
+        let mut hasher = self.key.build_hasher();
+        hasher.write_usize(text.len());
+        hasher.write(&text);
+        // The zeros at the end are elided, and those within are not: a payload has one form.
+        hasher.write(&bundle.payload.bytes);
+        hasher.write_u64(bundle.payload.zeros);
+        hasher.finish()
+    }
 }
 
 #[cfg(test)]
@@ -113,7 +123,7 @@ mod tests {
     }
 
     fn is_answered(echo: &mut Echo, bundle: &Bundle, now: Time) -> bool {
-        echo.answer(bundle, || Timestamp { time: 2, sequence: 1 }, now).is_some()
+        echo.answer(bundle.clone(), || Timestamp { time: 2, sequence: 1 }, now).is_some()
     }
 
     #[test]

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bentpipe_dtn::node::{Memory, Source};
+use bentpipe_wire::dtn::bundle::Bundle;
 use foldhash::fast::RandomState;
 use rustix::fs::{FlockOperation, flock};
 
@@ -43,6 +44,17 @@ pub enum Slot {
     Local(u64),
     /// Bytes of a transfer that is not at its end.
     Part(u64),
+}
+
+impl Slot {
+    /// Returns the kind of its record, and its number.
+    fn record(self) -> (u8, u64) {
+        match self {
+            Slot::Waiting(id) => (STORED, id),
+            Slot::Local(id) => (LOCAL, id),
+            Slot::Part(id) => (PART, id),
+        }
+    }
 }
 
 /// Bundle that the store had when it was opened.
@@ -262,7 +274,18 @@ impl Journal {
 
     /// Appends a record and returns its length.
     fn append(&mut self, kind: u8, words: &[u64], data: &[u8]) -> u64 {
-        let body = 1 + 8 * words.len() + data.len();
+        self.append_with((kind, words), data.len(), |out| out.extend(data))
+    }
+
+    /// Appends a record and returns its length. `put` appends its data, of `len` bytes.
+    fn append_with(
+        &mut self,
+        (kind, words): (u8, &[u64]),
+        len: usize,
+        put: impl FnOnce(&mut Vec<u8>),
+    ) -> u64 {
+        let body = 1 + 8 * words.len() + len;
+        self.pending.reserve(HEAD + RECORD_HEAD + body);
         if self.pending.is_empty() {
             self.pending.extend([0; HEAD]);
         }
@@ -270,7 +293,9 @@ impl Journal {
         self.pending.extend((body as u32).to_le_bytes());
         self.pending.push(kind);
         words.iter().for_each(|word| self.pending.extend(word.to_le_bytes()));
-        self.pending.extend(data);
+        let start = self.pending.len();
+        put(&mut self.pending);
+        debug_assert_eq!(self.pending.len() - start, len, "the data has the length of its record");
         (RECORD_HEAD + body) as u64
     }
 
@@ -281,14 +306,18 @@ impl Journal {
         head[4..].copy_from_slice(&crc32fast::hash(body).to_le_bytes());
     }
 
-    /// Notes a bundle.
-    pub fn store(&mut self, slot: Slot, from: u64, arrival: u64, bundle: &[u8]) {
-        let (kind, id) = match slot {
-            Slot::Waiting(id) => (STORED, id),
-            Slot::Local(id) => (LOCAL, id),
-            Slot::Part(id) => (PART, id),
-        };
-        let len = self.append(kind, &[id, from, arrival], bundle);
+    /// Notes a bundle, or a part of one, by its bytes.
+    pub fn store(&mut self, slot: Slot, from: u64, arrival: u64, bytes: &[u8]) {
+        let (kind, id) = slot.record();
+        let len = self.append(kind, &[id, from, arrival], bytes);
+        self.enter(slot, self.current, len);
+    }
+
+    /// Notes a bundle, which is encoded into the batch.
+    pub fn store_bundle(&mut self, slot: Slot, from: u64, arrival: u64, bundle: &Bundle) {
+        let (kind, id) = slot.record();
+        let words = [id, from, arrival];
+        let len = self.append_with((kind, &words), bundle.encoded_len() as usize, |out| bundle.emit(out));
         self.enter(slot, self.current, len);
     }
 

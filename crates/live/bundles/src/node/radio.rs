@@ -28,6 +28,8 @@ const HEADERS: usize = 28;
 const MAX_FLIGHT: u64 = 64 << 20;
 /// Maximum number of hosts that are noted in a turn.
 const MAX_UNKNOWN: usize = 16;
+/// Highest first serial number of LTP. It has four bytes in a segment, for which there is room.
+const SERIALS: u64 = (1 << 28) - 1;
 /// Time for which a neighbour may send in one batch.
 const BURST: Span = Span::from_millis(5);
 
@@ -146,8 +148,7 @@ impl Radio {
         own: u64,
         (neighbours, blocks): (&[Neighbour], u32),
         (max_bundle, storage): (u64, u64),
-        seed: u64,
-        first: u64,
+        (seed, first): (u64, u64),
     ) -> Radio {
         let segment = neighbours
             .iter()
@@ -160,6 +161,7 @@ impl Radio {
             incomplete: storage,
             seed,
             first_session: Some(first),
+            serials: SERIALS,
             exports: blocks as usize,
             imports: blocks as usize,
             ..Config::new(own)
@@ -389,11 +391,11 @@ fn split(mut block: Vec<u8>) -> impl Iterator<Item = Vec<u8>> {
     })
 }
 
-/// Returns the number of an engine's first session.
+/// Returns the number of an engine's first session, from random bits.
 ///
-/// It is hard to guess, new at each start, and leaves room below 2^32: ION returns longer numbers cut to 32 bits.
-pub(crate) fn first_session(start: u64, process: u32) -> u64 {
-    1 + ((start ^ u64::from(process) << 42).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33)
+/// It is new at each start, and leaves room below 2^32: ION returns longer numbers cut to 32 bits.
+pub(crate) fn first_session(random: u64) -> u64 {
+    1 + (random >> 33)
 }
 
 pub(crate) fn is_datagram(layer: NodeLayer) -> bool {
@@ -522,7 +524,7 @@ mod tests {
         let text = "eid = \"ipn:1.0\"\nstore = \"s\"\n[[listen]]\nlayer = \"ltp\"\nat = \"127.0.0.1:1113\"\n\
             [[neighbour]]\nnode = 2\nlayer = \"ltp\"\nat = \"127.0.0.1:1114\"\n";
         let file = super::super::NodeFile::parse(text).expect("a good file");
-        let mut radio = Radio::new(1, (&file.neighbour, 1), (100_000, 1_000_000), 1, 1);
+        let mut radio = Radio::new(1, (&file.neighbour, 1), (100_000, 1_000_000), (1, 1));
         let mut node = node_with_bundles(2, &[1, 2]);
         let open = Opening { end: Time::NEVER, rate: Rate::from_bps(1_000_000), light_time: Span::ZERO };
         while radio.next(0, &mut node, open, Time::ZERO).is_some() {}
@@ -532,8 +534,8 @@ mod tests {
 
     #[test]
     fn session_numbers_keep_to_32_bits() {
-        for start in [0, 1, 849_000_000_000, 849_000_000_001, u64::MAX] {
-            assert!((1..=1 << 31).contains(&first_session(start, 4_194_304)));
+        for random in [0, 1, 849_000_000_000, u64::MAX] {
+            assert!((1..=1 << 31).contains(&first_session(random)));
         }
     }
 }

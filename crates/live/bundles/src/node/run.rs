@@ -20,7 +20,7 @@ use std::sync::mpsc;
 use accept::Origin;
 use bentpipe_dtn::node::{Arrival, Config, Limits, Node};
 use bentpipe_dtn::session::{self, Event};
-use bentpipe_emu::{Clock, Monotonic, exporter};
+use bentpipe_emu::{Clock, Monotonic, exporter, open_files, random_bits};
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::bundle::{Bundle, UNIX_OFFSET};
 use bentpipe_wire::dtn::eid::Eid;
@@ -49,6 +49,10 @@ use crate::tls::Security;
 const LONGEST_WAIT: Span = Span::from_millis(50);
 /// Maximum number of connections.
 const MAX_CONNECTIONS: usize = 1024;
+/// Descriptors that connections leave to the rest of the program.
+///
+/// They are of the store, sockets of datagrams, and clients of `control` and `--prometheus`.
+const OTHERS: u64 = 192;
 /// Connections of a listener that are accepted in a turn.
 const ACCEPTED: usize = 32;
 /// Time in which bundles wait for an unlisted node after its last session.
@@ -99,6 +103,10 @@ pub struct Daemon {
     offset: Span,
     next_local: u64,
     next_peer: u64,
+    /// Maximum number of connections. The limit of open files may lower it.
+    most_connections: usize,
+    /// Time before which no connection is accepted, for want of descriptors.
+    accept_at: Time,
     /// Number of this turn.
     turn: u64,
     next_sweep: Time,
@@ -141,7 +149,7 @@ impl Daemon {
         let (journal, content) = Journal::open(&file.store, file.sync, start)
             .map_err(|error| format!("{}: {error}", file.store.display()))?;
         let security = file.tls.as_ref().map_or(Ok(Security::default()), Security::open)?;
-        let seed = start ^ u64::from(std::process::id()) << 40;
+        let random = || random_bits().map_err(|error| format!("random numbers: {error}"));
         let mut daemon = Daemon {
             own,
             node: Node::new(config, routing),
@@ -154,8 +162,7 @@ impl Daemon {
                 own,
                 (&file.neighbour, file.ltp_sessions),
                 (file.max_bundle.get(), file.storage.get()),
-                seed,
-                first_session(start, std::process::id()),
+                (random()?, first_session(random()?)),
             ),
             listeners: Vec::new(),
             security,
@@ -169,6 +176,8 @@ impl Daemon {
             offset: Span::from_millis(offset),
             next_local: content.next,
             next_peer: 0,
+            most_connections: open_files::allow(MAX_CONNECTIONS, 1, OTHERS + 2 * file.neighbour.len() as u64),
+            accept_at: Time::ZERO,
             turn: 0,
             next_sweep: Time::ZERO,
             has_blocks: false,
@@ -181,6 +190,12 @@ impl Daemon {
             pages: None,
             file,
         };
+        if daemon.most_connections < MAX_CONNECTIONS {
+            let most = daemon.most_connections;
+            daemon.log.push(format!(
+                "the limit of open files allows {most} connections, not {MAX_CONNECTIONS}; help: `ulimit -n` shows it"
+            ));
+        }
         daemon.node.set_overhead(OVERHEAD);
         daemon.know_names();
         daemon.restore(content);
@@ -412,7 +427,8 @@ impl Daemon {
         let until = first.min(self.radio.next_timeout(&self.node));
         let sessions = self.peers.values().map(|peer| peer.connection.interest());
         let links = sessions.chain(self.inputs.values().map(|input| input.link.interest()));
-        let listeners = self.listeners.iter().map(|(_, listener)| listener.as_fd());
+        let listeners = self.listeners.iter().filter(|_| now >= self.accept_at);
+        let listeners = listeners.map(|(_, listener)| listener.as_fd());
         let others = listeners
             .chain(self.radio.descriptors())
             .chain(self.journal.descriptor())
@@ -438,11 +454,21 @@ impl Daemon {
     }
 
     fn accept_connections(&mut self, now: Time) {
+        if now < self.accept_at {
+            return;
+        }
         for n in 0..self.listeners.len() {
             for _ in 0..ACCEPTED {
-                let Ok((stream, address)) = self.listeners[n].1.accept() else { break };
+                let (stream, address) = match self.listeners[n].1.accept() {
+                    Ok(accepted) => accepted,
+                    Err(error) if open_files::is_exhausted(&error) => {
+                        self.miss_descriptor(&error, now);
+                        break;
+                    }
+                    Err(_) => break,
+                };
                 let Ok(link) = Link::new(stream) else { continue };
-                if self.connections() >= MAX_CONNECTIONS && !self.make_room(address.ip(), now) {
+                if self.connections() >= self.most_connections && !self.make_room(address.ip(), now) {
                     continue;
                 }
                 let listen = self.listeners[n].0;

@@ -265,6 +265,13 @@ impl Rig {
         found.expect("a counter")
     }
 
+    /// Returns the permanent neighbours of the router, as `ip` prints them.
+    pub(crate) fn permanent_neighbours(&self) -> String {
+        let list = || Command::new("ip").args(["neigh", "show", "nud", "permanent"]).output();
+        let output = self.router.within(list).expect("inside").expect("ip runs");
+        String::from_utf8(output.stdout).expect("text")
+    }
+
     pub(crate) fn await_no_rules(&self) {
         until("end of the rules", || self.rules().is_empty());
     }

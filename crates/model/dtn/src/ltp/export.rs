@@ -9,6 +9,14 @@ use super::few::Few;
 use super::ranges::Ranges;
 use super::{Control, Data, Engine, Reason, Report, SessionId};
 
+/// Multiple of the red part that reports may have repeated. Beyond it the session is cancelled.
+///
+/// With 97 % of the segments lost a block is repeated as often.
+const MAX_REPEATS: u64 = 32;
+
+/// Maximum number of reports on one session, beyond which it is cancelled. A receiver of this project makes half as many.
+const MAX_REPORTS: usize = 8192;
+
 /// Checkpoint that has not been answered in full.
 #[derive(Clone, Debug)]
 pub(super) struct Checkpoint {
@@ -75,7 +83,11 @@ pub(super) struct Export {
     acknowledged: Ranges,
     pub(super) checkpoints: Few<Checkpoint>,
     reports: Few<()>,
+    /// Serial numbers of the first checkpoint, and of the next.
+    first_serial: u64,
     next_serial: u64,
+    /// Bytes that reports have queued again.
+    repeated: u64,
     /// Reason of its cancellation, and the transmissions of it.
     pub(super) cancelled: Option<(Reason, u32)>,
 }
@@ -100,9 +112,21 @@ impl Export {
             acknowledged: Ranges::default(),
             checkpoints: Few::default(),
             reports: Few::default(),
+            first_serial: next_serial,
             next_serial,
+            repeated: 0,
             cancelled: None,
         }
+    }
+
+    /// Returns `true` if a checkpoint with a number was sent.
+    fn has_sent(&self, checkpoint: u64) -> bool {
+        (self.first_serial..self.next_serial).contains(&checkpoint)
+    }
+
+    /// Returns `true` if there were more reports, or more repeated for them, than losses explain.
+    fn is_reported_too_often(&self) -> bool {
+        self.repeated > self.red.saturating_mul(MAX_REPEATS) || self.reports.len() > MAX_REPORTS
     }
 
     /// Returns `true` if the session was not cancelled before, and cancels it.
@@ -182,9 +206,11 @@ impl Export {
         let is_waiting = |(from, to): &(u64, u64)| {
             self.parts.iter().any(|part| part.again.is_none() && part.from <= *from && *to <= part.to)
         };
-        let gaps = self.acknowledged.gaps(lower, upper);
-        let gaps: Vec<_> =
-            gaps.into_iter().filter(|gap| self.sent.covers(gap.0, gap.1) && !is_waiting(gap)).collect();
+        // What another report on this checkpoint was about is sent again by now, with a checkpoint of its own.
+        let new = self.checkpoints.get(checkpoint).map(|open| open.covered.gaps(lower, upper));
+        let gaps = new.into_iter().flatten().flat_map(|(from, to)| self.acknowledged.gaps(from, to));
+        let gaps: Vec<_> = gaps.filter(|gap| self.sent.covers(gap.0, gap.1) && !is_waiting(gap)).collect();
+        self.repeated += gaps.iter().map(|(from, to)| to - from).sum::<u64>();
         for (n, (from, to)) in gaps.iter().enumerate() {
             let is_last = n + 1 == gaps.len();
             let checkpoint = is_last.then_some((report.serial, (lower, upper)));
@@ -214,14 +240,23 @@ impl Engine {
             return self.push(from, Control::ReportAck(session, report.serial));
         };
         let peer = export.peer;
+        // Another engine knows nothing of the session, nor does one that names a checkpoint that it cannot have: reports of their own
+        // accord (0) are not modelled.
+        if peer != from || !export.has_sent(report.checkpoint) {
+            self.counts.refused += 1;
+            return;
+        }
         let is_new = export.cancelled.is_none() && export.reports.insert(report.serial, ());
         let answered = if is_new { export.apply(report) } else { None };
         let (has_parts, is_done) = (!export.parts.is_empty(), export.is_done());
+        let is_over = export.is_reported_too_often() && !is_done;
         self.push(peer, Control::ReportAck(session, report.serial));
         if let Some(serial) = answered {
             self.timers.stop(&super::Timer::Checkpoint(session, serial));
         }
-        if is_done {
+        if is_over {
+            self.cancel(session, Reason::Cycles);
+        } else if is_done {
             self.finish_export(session);
         } else if has_parts {
             self.enqueue(peer, session);
@@ -261,7 +296,17 @@ impl Engine {
         }
     }
 
-    pub(super) fn handle_sender_cancel_ack(&mut self, session: SessionId) {
+    /// Returns `true` if another engine than the receiver of a session speaks of it.
+    fn is_foreign(&mut self, from: u64, session: SessionId) -> bool {
+        let is_foreign = self.exports.get(&session).is_some_and(|export| export.peer != from);
+        self.counts.refused += u64::from(is_foreign);
+        is_foreign
+    }
+
+    pub(super) fn handle_sender_cancel_ack(&mut self, from: u64, session: SessionId) {
+        if self.is_foreign(from, session) {
+            return;
+        }
         self.timers.stop(&super::Timer::CancelExport(session));
         if self.exports.get(&session).is_some_and(|export| export.cancelled.is_some()) {
             self.exports.remove(&session);
@@ -269,6 +314,9 @@ impl Engine {
     }
 
     pub(super) fn handle_receiver_cancel(&mut self, from: u64, session: SessionId, reason: Reason) {
+        if self.is_foreign(from, session) {
+            return;
+        }
         // Also of a session that is not known any more, or its receiver would repeat it (section 6.17).
         self.push(from, Control::ReceiverCancelAck(session));
         let Some(export) = self.exports.remove(&session) else { return };

@@ -363,6 +363,79 @@ fn nothing_that_a_peer_sends_is_worth_more_than_three_times_its_bytes() {
     }
 }
 
+/// Takes all segments for a peer, and returns their data in bytes and the latest checkpoint.
+fn drain_data(engine: &mut Engine, peer: u64) -> (usize, Option<u64>) {
+    let (mut bytes, mut latest) = (0, None);
+    while let Some(segment) = engine.poll_transmit(peer, Time::ZERO) {
+        if let Content::Data(data, content) = Segment::parse(&segment).unwrap().content {
+            bytes += content.len();
+            latest = data.checkpoint.map(|(serial, _)| serial).or(latest);
+        }
+    }
+    (bytes, latest)
+}
+
+fn report_on(checkpoint: u64, serial: u64, upper: u64, claims: Vec<(u64, u64)>) -> Content<'static> {
+    Content::Report(Report { serial, checkpoint, upper, lower: 0, claims })
+}
+
+/// A hostile neighbour sees the numbers of its own sessions, and guesses those of others.
+#[test]
+fn a_session_listens_to_its_receiver_and_to_reports_on_its_checkpoints() {
+    let mut engine = Engine::new(Config::new(1));
+    (2..4).for_each(|peer| engine.set_peer(peer, Peer { light_time: LIGHT, margin: Span::ZERO }));
+    let session = engine.send(2, 1, block(), 240).unwrap();
+    let checkpoint = drain_data(&mut engine, 2).1.expect("a checkpoint");
+    let whole = |checkpoint| report_on(checkpoint, 7, 240, vec![(0, 240)]);
+    for (from, content) in [
+        (3, whole(checkpoint)),
+        (3, Content::CancelByReceiver(Reason::System)),
+        (3, Content::SenderCancelAck),
+        (2, whole(checkpoint + 1)),
+        (2, whole(checkpoint - 1)),
+        (2, whole(0)),
+        (2, report_on(0, 8, 240, vec![])),
+    ] {
+        engine.handle_segment(from, &Segment::new(session, content.clone()).to_vec(), Time::ZERO);
+        assert_eq!((engine.poll_event(), engine.sessions().0), (None, 1), "{content:?} from {from}");
+        assert!(!engine.has_segment(2) && !engine.has_segment(3), "{content:?} from {from}");
+    }
+    assert_eq!(engine.counts().refused, 7);
+    engine.handle_segment(2, &Segment::new(session, whole(checkpoint)).to_vec(), Time::ZERO);
+    assert_eq!((engine.poll_event(), engine.sessions().0), (Some(Event::Sent(session)), 0));
+}
+
+#[test]
+fn reports_have_a_block_repeated_once_for_each_checkpoint_and_not_without_end() {
+    let mut engine = Engine::new(Config { segment: 100, ..Config::new(1) });
+    engine.set_peer(2, Peer { light_time: LIGHT, margin: Span::ZERO });
+    let session = engine.send(2, 1, vec![7; 10_000], 10_000).unwrap();
+    let (len, checkpoint) = drain_data(&mut engine, 2);
+    let (mut checkpoint, mut serial, mut repeated) = (checkpoint.expect("a checkpoint"), 1, 0);
+    assert_eq!(len, 10_000);
+    loop {
+        let mut latest = checkpoint;
+        let mut round = 0;
+        // Any number of reports on one checkpoint, with scopes that overlap.
+        for upper in (9_900..=10_000).chain([10_000; 20]) {
+            let report = report_on(checkpoint, serial, upper, vec![]);
+            engine.handle_segment(2, &Segment::new(session, report).to_vec(), Time::ZERO);
+            serial += 1;
+            let (bytes, next) = drain_data(&mut engine, 2);
+            (round, latest) = (round + bytes, next.unwrap_or(latest));
+        }
+        assert!(round <= 10_000, "{round} B for one checkpoint");
+        repeated += round;
+        if let Some(event) = engine.poll_event() {
+            assert_eq!(event, Event::Failed(session, Reason::Cycles));
+            break;
+        }
+        assert_ne!(latest, checkpoint, "a repeated part has a checkpoint");
+        checkpoint = latest;
+    }
+    assert!((320_000..=330_000).contains(&repeated), "{repeated}");
+}
+
 /// A checkpoint beyond the credit counts as lost. Its sender repeats it, and brings credit with it.
 #[test]
 fn what_is_beyond_the_credit_is_answered_later() {

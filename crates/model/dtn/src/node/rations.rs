@@ -8,6 +8,7 @@ use bentpipe_units::{Span, Time};
 use foldhash::fast::RandomState;
 
 use super::Share;
+use crate::credit::Credit;
 
 /// Reports that a guest may cause at once.
 const AT_ONCE: u64 = 1000;
@@ -15,34 +16,58 @@ const AT_ONCE: u64 = 1000;
 const EACH: Span = Span::from_millis(10);
 /// Maximum number of guests with an account.
 const MAX_GUESTS: usize = 10_000;
+/// Most bytes of reports that a guest keeps for later.
+///
+/// What an honest host has sent gives little credit to others that send in its name.
+const MOST: u64 = 3 << 16;
+
+/// Account of a guest.
+#[derive(Clone, Copy, Debug)]
+struct Account {
+    /// Instant at which all of its reports are available again.
+    full_at: Time,
+    /// Bytes of reports for those that came.
+    credit: Credit,
+}
 
 /// Reports of guests.
-///
-/// Each has the instant at which all of its reports are available again.
 #[derive(Debug, Default)]
 pub(super) struct Rations {
-    full_at: HashMap<Share, Time, RandomState>,
+    accounts: HashMap<Share, Account, RandomState>,
 }
 
 impl Rations {
-    /// Returns `true` if another report may be sent on a bundle of the share.
-    pub(super) fn take(&mut self, share: Share, now: Time) -> bool {
+    /// Adds the bytes of a bundle that has come. Reports have them three times at most.
+    pub(super) fn earn(&mut self, share: Share, bytes: u64, now: Time) {
+        if share.is_guest() {
+            let account = self.account(share, now);
+            account.credit.earn(bytes);
+            account.credit.cap(MOST);
+        }
+    }
+
+    /// Returns `true` if a bundle of the share may cause another report of this length.
+    pub(super) fn take(&mut self, share: Share, bytes: u64, now: Time) -> bool {
         if !share.is_guest() {
             return true;
         }
-        if self.full_at.len() >= MAX_GUESTS && !self.full_at.contains_key(&share) {
-            self.full_at.retain(|_, full_at| *full_at > now);
-        }
-        // Hosts beyond the maximum have one account.
-        let is_listed = self.full_at.len() < MAX_GUESTS || self.full_at.contains_key(&share);
-        let share = if is_listed { share } else { Share::Unproven };
-        let full_at = self.full_at.entry(share).or_insert(now);
-        let next = (*full_at).max(now) + EACH;
-        let is_left = next.since(now) <= EACH * AT_ONCE;
+        let account = self.account(share, now);
+        let next = account.full_at.max(now) + EACH;
+        let is_left = next.since(now) <= EACH * AT_ONCE && account.credit.spend(bytes);
         if is_left {
-            *full_at = next;
+            account.full_at = next;
         }
         is_left
+    }
+
+    fn account(&mut self, share: Share, now: Time) -> &mut Account {
+        if self.accounts.len() >= MAX_GUESTS && !self.accounts.contains_key(&share) {
+            self.accounts.retain(|_, account| account.full_at > now);
+        }
+        // Hosts beyond the maximum have one account.
+        let is_listed = self.accounts.len() < MAX_GUESTS || self.accounts.contains_key(&share);
+        let share = if is_listed { share } else { Share::Unproven };
+        self.accounts.entry(share).or_insert(Account { full_at: now, credit: Credit::default() })
     }
 }
 
@@ -55,7 +80,12 @@ mod tests {
         let mut rations = Rations::default();
         let at = |seconds| Time::ZERO + Span::from_secs(seconds);
         let mut count = |share: Share, now: Time, most: u64| {
-            (0..most).filter(|_| rations.take(share, now)).count() as u64
+            (0..most)
+                .filter(|_| {
+                    rations.earn(share, 40, now);
+                    rations.take(share, 100, now)
+                })
+                .count() as u64
         };
         assert_eq!(count(Share::Known, at(0), 5000), 5000);
         assert_eq!(count(Share::Host(1), at(0), 5000), 1000);
@@ -65,6 +95,17 @@ mod tests {
         for host in 0..MAX_GUESTS as u64 + 100 {
             count(Share::Host(1000 + host), at(200), 1);
         }
-        assert!(rations.full_at.len() <= MAX_GUESTS + 1);
+        assert!(rations.accounts.len() <= MAX_GUESTS + 1);
+    }
+    #[test]
+    fn reports_have_three_times_the_bytes_that_came_of_a_guest() {
+        let mut rations = Rations::default();
+        let (one, other, now) = (Share::Host(1), Share::Host(2), Time::ZERO);
+        assert!(!rations.take(one, 1, now));
+        rations.earn(one, 100, now);
+        assert!(rations.take(one, 200, now) && !rations.take(one, 101, now) && rations.take(one, 100, now));
+        assert!(!rations.take(other, 1, now), "each has its own");
+        rations.earn(one, 1 << 40, now);
+        assert_eq!((0..1000).filter(|_| rations.take(one, 1000, now)).count() as u64, MOST / 1000);
     }
 }

@@ -28,6 +28,12 @@ pub(super) struct Origin {
     is_reported: bool,
 }
 
+/// Returns what is known of a malformed bundle.
+fn readable(malformed: &Malformed) -> Option<Bundle> {
+    let primary = malformed.primary.as_ref()?;
+    Some(Bundle { primary: (**primary).clone(), blocks: vec![], payload: Payload::elided(malformed.len) })
+}
+
 impl Node {
     /// Returns `true` if a bundle from a neighbour is accepted.
     pub fn receive(&mut self, bundle: Bundle, from: u64, arrival: Arrival, now: Time) -> bool {
@@ -74,9 +80,12 @@ impl Node {
     /// # Errors
     /// Returns an error if the bundle is deleted: `true` if its neighbour need not know.
     fn examine(&mut self, (mut bundle, share): (Bundle, Share), now: Time) -> Result<(Bundle, bool), bool> {
+        if share.is_guest() {
+            self.rations.earn(share, bundle.encoded_len(), now);
+        }
         if let Err(breach) = bundle.check_received() {
             let (len, primary) = (bundle.payload.len(), Some(Box::new(bundle.primary)));
-            self.reject_for(&Malformed { primary, len, flaw: breach.into() }, share, now);
+            self.report_malformed(&Malformed { primary, len, flaw: breach.into() }, share, now);
             return Err(false);
         }
         self.counts.received += 1;
@@ -109,11 +118,16 @@ impl Node {
 
     /// Deletes a malformed bundle from another node, and reports it, on an account.
     pub fn reject_for(&mut self, malformed: &Malformed, share: Share, now: Time) {
+        if let Some(bundle) = readable(malformed).filter(|_| share.is_guest()) {
+            self.rations.earn(share, bundle.encoded_len(), now);
+        }
+        self.report_malformed(malformed, share, now);
+    }
+
+    fn report_malformed(&mut self, malformed: &Malformed, share: Share, now: Time) {
         self.counts.received += 1;
         self.counts.malformed += 1;
-        let Some(primary) = &malformed.primary else { return };
-        let payload = Payload::elided(malformed.len);
-        let bundle = Bundle { primary: (**primary).clone(), blocks: vec![], payload };
+        let Some(bundle) = readable(malformed) else { return };
         self.report_reception((&bundle, share), now);
         self.report_deletion((&bundle, share), reason::UNINTELLIGIBLE, now);
     }

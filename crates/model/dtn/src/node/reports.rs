@@ -9,6 +9,9 @@ use super::{Node, Share, place_of};
 /// Least lifetime of a report in milliseconds. One on a bundle without lifetime has to arrive too.
 const LEAST_LIFETIME: u64 = 3_600_000;
 
+/// Length of the block with the previous node, which a report gets when it leaves.
+const PREVIOUS_NODE: u64 = 24;
+
 impl Node {
     pub(super) fn report_reception(&mut self, of: (&Bundle, Share), now: Time) {
         self.report(of, BundleFlags::REPORT_RECEPTION, reason::NONE, now, |report| &mut report.received);
@@ -48,7 +51,7 @@ impl Node {
 
     /// Sends a report, except on records and bundles of the null source.
     ///
-    /// The null endpoint gets no reports either, and bundles of a guest cause a bounded number. A report counts to the account of the bundle.
+    /// The null endpoint gets no reports either, and bundles of a guest cause a bounded number of reports and bytes. A report counts to the account of the bundle.
     fn send_report(
         &mut self,
         (bundle, share): (&Bundle, Share),
@@ -61,10 +64,6 @@ impl Node {
         if !self.config.reports || is_nameless || report_to.is_null() || self.is_reporting {
             return;
         }
-        if !self.rations.take(share, now) {
-            self.counts.reports_left_out += 1;
-            return;
-        }
         let (fragment, len) = place_of(bundle);
         let mut report =
             StatusReport { reason, ..StatusReport::new(source.clone(), *timestamp, fragment, len) };
@@ -74,9 +73,14 @@ impl Node {
         let mut primary = Primary::new(self.config.eid.clone(), report_to.clone(), stamp, lifetime);
         primary.flags = BundleFlags::ADMIN;
         let payload = Payload::new(Record::Status(report).to_vec());
+        let report = Bundle { primary, blocks: vec![], payload };
+        if share.is_guest() && !self.rations.take(share, report.encoded_len() + PREVIOUS_NODE, now) {
+            self.counts.reports_left_out += 1;
+            return;
+        }
         self.counts.reports += 1;
         self.is_reporting = true;
-        self.accept(Bundle { primary, blocks: vec![], payload }, None, share, now);
+        self.accept(report, None, share, now);
         self.is_reporting = false;
     }
 }

@@ -63,10 +63,10 @@ impl Replay {
     ///
     /// # Errors
     /// If the times are not in order.
-    pub fn new(packets: Vec<(Span, Vec<u8>)>, start: Span) -> Result<Replay, InvalidConfig> {
+    pub fn new(packets: Arc<[(Span, Vec<u8>)]>, start: Span) -> Result<Replay, InvalidConfig> {
         let in_order = packets.is_sorted_by_key(|(after, _)| *after);
         InvalidConfig::ensure(in_order, "capture", "packets in the order of their time")?;
-        let schedule = Schedule { packets: packets.into(), start: Time::ZERO + start };
+        let schedule = Schedule { packets, start: Time::ZERO + start };
         Ok(Replay { schedule, next: 0, sent_bytes: 0, left_out: 0 })
     }
 
@@ -134,11 +134,11 @@ mod tests {
     fn packets_leave_whole_and_with_their_spacing() {
         let packet = |len: usize| (0..len).map(|i| i as u8).collect::<Vec<u8>>();
         let capture = vec![(ms(0), packet(300)), (ms(3), packet(40)), (ms(3), packet(1500))];
-        let mut rig = Harness::new(Replay::new(capture, ms(7)).expect("in order"));
+        let mut rig = Harness::new(Replay::new(capture.into(), ms(7)).expect("in order"));
         rig.run_until(100 * MS);
         assert_eq!(rig.times(), [(7 * MS, 300), (10 * MS, 40), (10 * MS, 1500)]);
         assert_eq!(rig.out[2].2.to_vec(), packet(1500));
         assert_eq!((rig.value("sent"), rig.value("sent-bytes")), (3.0, 1840.0));
-        assert!(Replay::new(vec![(ms(2), vec![]), (ms(1), vec![])], ms(0)).is_err());
+        assert!(Replay::new([(ms(2), vec![]), (ms(1), vec![])].into(), ms(0)).is_err());
     }
 }

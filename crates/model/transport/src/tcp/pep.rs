@@ -7,15 +7,16 @@
 //!
 //! The content of real hosts' streams passes too; the elided data of simulated ones passes as a length.
 //!
-//! Half-open connections are bounded: SYNs beyond them are answered from a SYN cache (RFC 4987, section 3.5), and the server is called when
-//! the client has acknowledged the answer. Memory for content is shared by client.
+//! Half-open connections are bounded. A SYN beyond them is answered from a SYN cache (RFC 4987, section 3.5), and the server is called when
+//! the client has acknowledged the answer. Where clients wait for the server's answer it is forwarded as it is, and its connection is not
+//! split: it has no answer but the server's. Memory for content is shared by client.
 //!
 //! Does not model path MTU discovery: ICMP errors about the proxy's own segments are not evaluated.
 
 mod behind;
 pub mod kind;
-mod memory;
 pub mod metrics;
+mod shares;
 mod split;
 mod syn_cache;
 mod totals;
@@ -35,7 +36,7 @@ use super::config::Config;
 use super::connection::Connection;
 use super::segment::Incoming;
 pub use behind::{Behind, Leads, Prefixes};
-use memory::Memory;
+use shares::Shares;
 use split::{Ended, Split, answer_alone};
 use syn_cache::{MAX_SYN, SynCache};
 pub use totals::{GaveWay, PepTotals};
@@ -58,7 +59,8 @@ pub struct PepConfig {
     pub ground_mtu: Option<Bytes>,
     /// Maximum number of split connections.
     pub connections: usize,
-    /// Maximum number of half-open connections. Further SYNs are answered from a SYN cache. Default: no bound.
+    /// Maximum number of half-open connections. Further SYNs are answered from a SYN cache, or forwarded if the server is to answer
+    /// first. Default: no bound.
     pub half_open: Option<HalfOpen>,
     /// Time without a segment after which a connection is reset. Default: none.
     pub idle: Option<Span>,
@@ -76,7 +78,7 @@ pub struct PepConfig {
 /// Bounds of half-open connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HalfOpen {
-    /// Maximum number with a connection to the server.
+    /// Maximum number with a connection to the server. A client whose SYNs wait for servers has fewer than are free.
     pub connections: usize,
     /// Entries of the SYN cache. When it is full, the oldest of the source with the most gives way.
     pub cached: usize,
@@ -136,10 +138,10 @@ pub struct Pep {
     deadlines: BTreeSet<(Time, Ends)>,
     /// Connections of which only TIME-WAIT is left, by its end.
     lingering: BTreeSet<(Time, Ends)>,
-    /// Number of half-open connections.
-    half_open: usize,
+    /// Half-open connections.
+    half_open: Shares,
     cache: SynCache,
-    memory: Memory,
+    memory: Shares,
     /// Time of the last look for connections that give way.
     relieved_at: Time,
     gave_way: VecDeque<GaveWay>,
@@ -194,14 +196,15 @@ impl Pep {
         config.ground.check()?;
         let state = config.state;
         let cache = SynCache::new(config.half_open.map_or(0, |bound| bound.cached));
-        let memory = Memory::new(config.memory);
+        let half_open = Shares::new(config.half_open.map(|bound| bound.connections as u64));
+        let memory = Shares::new(config.memory.map(Bytes::get));
         Ok(Pep {
             config,
             state,
             splits: HashMap::new(),
             deadlines: BTreeSet::new(),
             lingering: BTreeSet::new(),
-            half_open: 0,
+            half_open,
             cache,
             memory,
             relieved_at: Time::ZERO,
@@ -264,7 +267,7 @@ impl Pep {
             to_ground: gone.to_ground + to_ground,
             held: self.held(),
             displaced: self.cache.displaced,
-            half_open: (self.half_open + self.cache.len()) as u64,
+            half_open: (self.half_open.total() + self.cache.len()) as u64,
             ..gone
         }
     }
@@ -310,14 +313,30 @@ impl Pep {
             self.tally.gone.over_limit += 1;
             return self.pass(syn, cx);
         }
+        let is_crowded = self.is_crowded(client.ip());
+        if is_crowded && !self.config.answers_at_once {
+            // An answer from the cache would come before the server's.
+            self.tally.gone.unsplit += 1;
+            return self.pass(syn, cx);
+        }
         self.tally.ended += 1;
-        let is_crowded = self.config.half_open.is_some_and(|bound| self.half_open >= bound.connections);
         if is_crowded || self.cache.contains(&ends) {
             return self.answer(ends, is_behind, (syn, seq), cx);
         }
         let split = Split::open(ends, &self.config, is_behind, syn, cx);
         self.insert(ends, split);
         self.finish(ends, cx);
+    }
+
+    /// Returns `true` if a client opens no further half-open connection.
+    ///
+    /// The cache is for all that come; where it is not used, a host that calls dead addresses leaves places to others.
+    fn is_crowded(&self, client: IpAddr) -> bool {
+        let is_full = |bound: HalfOpen| self.half_open.total() >= bound.connections;
+        match self.config.answers_at_once {
+            true => self.config.half_open.is_some_and(is_full),
+            false => !self.half_open.has_room(client),
+        }
     }
 
     fn insert(&mut self, ends: Ends, split: Split) {
@@ -370,7 +389,7 @@ impl Pep {
 
     /// Delivers a segment to its split connection.
     fn deliver(&mut self, ends: Ends, packet: Packet, is_clients: bool, cx: &mut Cx<'_>) {
-        let room = self.memory.room(ends.0.ip());
+        let room = if self.memory.has_room(ends.0.ip()) { u64::MAX } else { RESERVE };
         let Some(split) = self.splits.get_mut(&ends) else { return };
         if !split.deliver(packet, is_clients, room, cx) {
             self.tally.gone.no_memory += 1;
@@ -423,8 +442,8 @@ impl Pep {
         let content = split.content();
         self.memory.change(ends.0.ip(), std::mem::replace(&mut split.counted, content), content);
         let is_half_open = split.is_half_open();
-        self.half_open += usize::from(is_half_open);
-        self.half_open -= usize::from(std::mem::replace(&mut split.is_counted_half_open, is_half_open));
+        let was_half_open = std::mem::replace(&mut split.is_counted_half_open, is_half_open);
+        self.half_open.change(ends.0.ip(), was_half_open.into(), is_half_open.into());
         let deadline = split.deadline();
         let place = (std::mem::replace(&mut split.listed_at, deadline), ends);
         self.deadlines.remove(&place);
@@ -444,7 +463,7 @@ impl Pep {
         self.deadlines.remove(&(split.listed_at, ends));
         self.lingering.remove(&(split.listed_at, ends));
         self.memory.change(ends.0.ip(), split.counted, 0);
-        self.half_open -= usize::from(split.is_counted_half_open);
+        self.half_open.change(ends.0.ip(), split.is_counted_half_open.into(), 0);
         self.tally.made += split.segments_sent();
         self.tally.broken += u64::from(split.is_broken());
         let [to_satellite, to_ground] = split.passed();

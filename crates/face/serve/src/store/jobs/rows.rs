@@ -9,6 +9,7 @@ use rusqlite::{Transaction, params};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::store::files::OF_FILE;
 use crate::store::{Result, StoreError};
 
 /// Longest line.
@@ -53,11 +54,14 @@ const OF_POINT: usize = 16;
 const OF_MEASURE: usize = 32;
 pub(super) const OF_CHANGE: usize = 32;
 
-/// Returns the bytes that the changes of a job while it ran take.
-fn changes(db: &Transaction<'_>, id: i64) -> Result<usize> {
-    let query =
-        "SELECT coalesce(sum(octet_length(json) + ?2), 0) FROM job_event WHERE job = ?1 AND kind = 'set'";
-    let bytes: i64 = db.query_row(query, params![id, OF_CHANGE as i64], |row| row.get(0))?;
+/// Returns the bytes of a job's other rows.
+///
+/// They are of changes while it ran, of finished runs, and of the files that it reads.
+fn others(db: &Transaction<'_>, id: i64) -> Result<usize> {
+    let query = "SELECT
+        (SELECT coalesce(sum(octet_length(json) + ?2), 0) FROM job_event WHERE job = ?1 AND kind IN ('set', 'run'))
+          + (SELECT coalesce(sum(octet_length(name) + ?3), 0) FROM job_file WHERE job = ?1)";
+    let bytes: i64 = db.query_row(query, params![id, OF_CHANGE as i64, OF_FILE], |row| row.get(0))?;
     Ok(usize::try_from(bytes).unwrap_or(0))
 }
 
@@ -73,7 +77,7 @@ pub(crate) fn set_rows(db: &Transaction<'_>, id: i64, mut lines: impl BufRead) -
     let mut add_measure = db.prepare(
         "INSERT OR REPLACE INTO measure(job, point, name, unit, n, mean, half) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?;
-    let (mut bytes, mut points, mut taken) = (Vec::new(), 0_i64, changes(db, id)?);
+    let (mut bytes, mut points, mut taken) = (Vec::new(), 0_i64, others(db, id)?);
     loop {
         bytes.clear();
         if (&mut lines).take(MAX_LINE).read_until(b'\n', &mut bytes)? == 0 {

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::{launch, store, write};
 use crate::store::counts::Counted;
 use crate::store::jobs::{JobState, KindName};
-use crate::store::{Store, audit, jobs, people, presets, scenarios, turns, usage};
+use crate::store::{Store, audit, files, jobs, people, presets, scenarios, turns, usage};
 
 #[test]
 fn an_audit_log_that_was_emptied_or_cut_is_not_whole() {
@@ -223,6 +223,40 @@ fn each_thing_that_a_user_makes_has_a_bound() {
 }
 
 #[test]
+fn what_a_job_leaves_has_a_bound_or_counts() {
+    let (_folder, store) = store();
+    let ann = write(&store, |db| people::add(db, "ann", "x", 1)).expect("added");
+    let job = write(&store, |db| launch(db, ann, None));
+    let used = || write(&store, |db| usage::of(db, ann));
+    let before = used();
+    let names: Vec<_> = (0..50).map(|n| format!("file-{n}.csv")).collect();
+    let content = |name: &String| files::Content { name: name.clone(), size: 0, sha256: "0".repeat(64) };
+    write(&store, |db| files::give(db, job, &names.iter().map(content).collect::<Vec<_>>()));
+    let with_files = used().0;
+    assert!(with_files >= before.0 + 50 * files::OF_FILE.unsigned_abs(), "{with_files}");
+    // Days of progress leave one event, and each finished run another one.
+    for finished in 0..100 {
+        let run = serde_json::json!({ "label": "r".repeat(100), "finished": finished });
+        write(&store, |db| jobs::add_run(db, job, &run));
+        for step in 0..10 {
+            write(&store, |db| jobs::add_progress(db, job, &serde_json::json!({ "share": step })));
+        }
+    }
+    let events = write(&store, |db| jobs::events(db, job, 0, 10_000));
+    let of = |kind: &str| events.iter().filter(|event| event.kind == kind).count();
+    assert_eq!((of("run"), of("progress")), (100, 100), "the last of each ten");
+    let with_runs = used().0;
+    assert!(with_runs >= with_files + 100 * 100, "{with_runs}");
+    // An archive of empty files has a size.
+    let empty: Vec<_> = (0..100).map(|n| (format!("results/{n}"), 0)).collect();
+    write(&store, |db| jobs::set_artifacts(db, job, &empty, 0));
+    assert_eq!(used().2, before.2 + 100 * usage::ROW.unsigned_abs());
+    // The summary of its runs replaces none of it.
+    write(&store, |db| jobs::set_rows(db, job, &b""[..]));
+    assert_eq!(used().0, with_runs);
+}
+
+#[test]
 fn errors_of_the_database_show_no_statement() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("data.sqlite");
@@ -251,7 +285,7 @@ fn texts_of_jobs_count_and_lists_have_their_beginnings() {
     });
     let (texts, _, results) = write(&store, |db| usage::of(db, ann));
     assert!(texts - before >= 204_000, "{texts}");
-    assert_eq!(results, 75, "files that no list has count too");
+    assert_eq!(results, 75 + 2 * usage::ROW.unsigned_abs(), "files that no list has count too");
     assert_eq!(write(&store, |db| jobs::artifacts(db, job)).len(), 1);
     let user = write(&store, |db| people::find(db, ann)).expect("exists");
     let selection = jobs::Selection { limit: 9, ..Default::default() };

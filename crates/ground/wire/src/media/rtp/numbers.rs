@@ -66,6 +66,10 @@ impl Numbers {
             self.restart(seq);
             return Place::Restart;
         }
+        // The same number again does not show a restart, however often it comes.
+        if self.after_jump == Some(seq.wrapping_add(1)) {
+            return Place::Duplicate;
+        }
         self.after_jump = Some(seq.wrapping_add(1));
         self.strays += 1;
         Place::Jump
@@ -149,6 +153,17 @@ mod tests {
             [Place::Jump, Place::Restart, Place::Ahead(1)]
         );
         assert_eq!((sequence.expected(), sequence.lost(), sequence.restarts()), (7, 1, 1));
+    }
+
+    #[test]
+    fn a_stray_number_that_comes_again_and_again_is_a_duplicate() {
+        let (mut sequence, places) = taken(&[10, 30_000, 30_000, 30_000, 11]);
+        let twice = Place::Duplicate;
+        assert_eq!(places, [Place::Jump, twice, twice, Place::Ahead(0)]);
+        assert_eq!((sequence.strays(), sequence.restarts()), (1, 0));
+        // A restarted source may have its first packet doubled on the way.
+        let places = [40_000, 40_000, 40_001].map(|seq| sequence.take(seq));
+        assert_eq!(places, [Place::Jump, twice, Place::Restart]);
     }
 
     #[test]

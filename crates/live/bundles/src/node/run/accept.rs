@@ -162,12 +162,12 @@ impl Daemon {
     fn collect(&mut self, bundle: Bundle, Origin { from, share, .. }: Origin, expiry: u64, now: Time) {
         let Some(bundle) = self.node.admit((bundle, share), now) else { return };
         let Some((key, _)) = place(&bundle) else { return };
-        let (id, bytes) = (self.next_local, bundle.to_vec());
+        let (id, len) = (self.next_local, bundle.encoded_len());
         self.next_local += 1;
         let sender = self.sender_of(Some(from), share);
-        self.journal.store(Slot::Local(id), sender, dtn_time(), &bytes);
+        self.journal.store_bundle(Slot::Local(id), sender, dtn_time(), &bundle);
         self.fresh.slots.push(Slot::Local(id));
-        self.mailboxes.keep(id, bundle, bytes.len() as u64, expiry, share);
+        self.mailboxes.keep(id, bundle, len, expiry, share);
         if let Some((whole, parts, share)) = self.mailboxes.reassemble(&key) {
             for part in parts {
                 self.mailboxes.remove(part);

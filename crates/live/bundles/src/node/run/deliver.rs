@@ -2,7 +2,8 @@
 
 use bentpipe_dtn::node::{Share, priority};
 use bentpipe_units::Time;
-use bentpipe_wire::dtn::bundle::{Bundle, BundleFlags};
+use bentpipe_wire::dtn::bundle::{Bundle, BundleFlags, Content};
+use bentpipe_wire::dtn::eid::Eid;
 
 use super::super::echo::{DISCARD, is_echo};
 use super::super::identity::expiry;
@@ -27,7 +28,7 @@ impl Daemon {
                 }
                 service if is_echo(service) => {
                     self.node.note_delivery_for((&bundle, share), now);
-                    self.echo_back(&bundle, share, now);
+                    self.echo_back(bundle, share, now);
                 }
                 _ => self.wait_for_application(bundle, share, now),
             }
@@ -35,7 +36,7 @@ impl Daemon {
     }
 
     /// Sends a bundle back, on the account of its sender.
-    fn echo_back(&mut self, bundle: &Bundle, share: Share, now: Time) {
+    fn echo_back(&mut self, bundle: Bundle, share: Share, now: Time) {
         let node = &mut self.node;
         let Some(answer) = self.echo.answer(bundle, || node.timestamp(now), now) else {
             self.counters.echo_refused += 1;
@@ -51,21 +52,26 @@ impl Daemon {
         self.counters.echoed += u64::from(self.node.originate_for(answer, share, now));
     }
 
-    fn wait_for_application(&mut self, bundle: Bundle, share: Share, now: Time) {
-        let (id, bytes, today) = (self.next_local, bundle.to_vec(), dtn_time());
+    /// Keeps a bundle for an application.
+    ///
+    /// The block of the previous node says if a guest has brought it.
+    fn wait_for_application(&mut self, mut bundle: Bundle, share: Share, now: Time) {
+        let from = if share.is_guest() { Eid::None } else { self.file.eid.clone() };
+        bundle.set(Content::PreviousNode(from));
+        let (id, len, today) = (self.next_local, bundle.encoded_len(), dtn_time());
         // There was room for what others sent; reports of this node were not asked for.
         let is_report =
             bundle.primary.flags.has(BundleFlags::ADMIN) && bundle.primary.source == self.file.eid;
         let newcomer = (share, priority(&bundle));
-        if is_report && !self.make_mailbox_room(bytes.len() as u64, newcomer, now) {
+        if is_report && !self.make_mailbox_room(len, newcomer, now) {
             self.counters.no_room += 1;
             return;
         }
         self.next_local += 1;
         let sender = self.sender_of(None, share);
-        self.journal.store(Slot::Local(id), sender, today, &bytes);
+        self.journal.store_bundle(Slot::Local(id), sender, today, &bundle);
         self.fresh.slots.push(Slot::Local(id));
         let expiry = expiry(&bundle, today);
-        self.mailboxes.keep(id, bundle, bytes.len() as u64, expiry, share);
+        self.mailboxes.keep(id, bundle, len, expiry, share);
     }
 }

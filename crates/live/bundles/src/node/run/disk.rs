@@ -133,7 +133,7 @@ impl Daemon {
                 Slot::Local(id) => {
                     if let Some((bundle, share)) = self.mailboxes.bundle(id) {
                         let sender = self.sender_of(None, share);
-                        self.journal.store(slot, sender, dtn_time(), &bundle.to_vec());
+                        self.journal.store_bundle(slot, sender, dtn_time(), bundle);
                     }
                 }
                 Slot::Part(id) => self.rewrite_part(id),
@@ -147,7 +147,7 @@ impl Daemon {
         if let Some((bundle, from, arrival)) = self.node.bundle(id) {
             let sender = self.sender_of(from, self.node.share(id));
             let arrival = self.node.dtn_time(arrival);
-            self.journal.store(Slot::Waiting(id), sender, arrival, &bundle.to_vec());
+            self.journal.store_bundle(Slot::Waiting(id), sender, arrival, bundle);
         }
     }
 }

@@ -1,14 +1,15 @@
 //! Places of connections, of which no host takes all.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 
 use bentpipe_dtn::node::Share;
 use bentpipe_emu::shares;
 use bentpipe_units::Time;
 
 use super::super::peers::{MtcpInput, Role};
-use super::Daemon;
+use super::{Daemon, LONGEST_WAIT};
 
 /// Place of a connection that others began, or of the datagrams of all guests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,6 +20,17 @@ pub(super) enum Place {
 }
 
 impl Daemon {
+    /// Ends a connection after another one found no descriptor. The next turn accepts that.
+    pub(super) fn miss_descriptor(&mut self, error: &io::Error, now: Time) {
+        let made = if self.make_room(Ipv4Addr::UNSPECIFIED.into(), now) {
+            "one of the host with the most ends"
+        } else {
+            self.accept_at = now + LONGEST_WAIT;
+            "it waits"
+        };
+        self.rare.say("descriptors", format!("a connection finds no descriptor ({error}); {made}"), now);
+    }
+
     /// Returns `true` if a connection of another host gave way.
     ///
     /// It is of the host that began the most: one without a session, or the oldest.

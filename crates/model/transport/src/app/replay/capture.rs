@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
 use std::io::{self, Read};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use bentpipe_dvb::Rohc;
 use bentpipe_intake::{Account, Packets, Reason, Refusal, Select, Wanted};
@@ -25,11 +26,25 @@ const MAX_NAMED: usize = 3;
 /// Packets with their times after the first of the capture.
 pub(super) type Timed = Vec<(Span, Vec<u8>)>;
 
+/// The same, for flows that have a capture in common.
+pub(super) type Shared = Arc<[(Span, Vec<u8>)]>;
+
 /// IP packets of a capture that one end sends, and their destinations.
 #[derive(Default)]
 pub(super) struct Half {
-    pub(super) packets: Timed,
+    pub(super) packets: Shared,
     pub(super) destinations: BTreeSet<IpAddr>,
+}
+
+impl Half {
+    /// Returns the packets within a time.
+    pub(super) fn within(&self, lasts: Span) -> Shared {
+        let is_within = |(after, _): &&(Span, Vec<u8>)| *after < lasts;
+        match self.packets.iter().all(|packet| is_within(&packet)) {
+            true => Arc::clone(&self.packets),
+            false => self.packets.iter().filter(is_within).cloned().collect(),
+        }
+    }
 }
 
 /// IP packets of a capture.
@@ -61,24 +76,26 @@ pub(super) fn read(
     pairs.settle(direction);
     check(&pairs, &account, direction).map_err(said)?;
     let period = pairs.period();
-    let (mut halves, mut sum) = ([Half::default(), Half::default()], 0);
+    let (mut halves, mut sum) = ([Timed::new(), Timed::new()], 0);
+    let mut destinations = [BTreeSet::new(), BTreeSet::new()];
     let mut unsent = account.left_out_sum().records;
     for (at, packet, ends) in once {
-        let Some(half) = halves.get_mut(pairs.sender(ends, direction)) else {
+        let end = pairs.sender(ends, direction);
+        let Some(half) = halves.get_mut(end) else {
             unsent += 1;
             continue;
         };
         sum += packet.len();
-        half.destinations.insert(ends.1);
-        half.packets.push((at, packet));
+        destinations[end].insert(ends.1);
+        half.push((at, packet));
     }
     if sum.saturating_mul(times as usize) > MAX_BYTES {
         return Err(said(format!("more than {MAX_BYTES} bytes of packets, repetitions counted")));
     }
-    for half in &mut halves {
-        let once = std::mem::take(&mut half.packets);
-        half.packets = repeat(&once, period, times);
-    }
+    let [there, back] = halves.map(|once| repeat(&once, period, times).into());
+    let [of_there, of_back] = destinations;
+    let halves =
+        [Half { packets: there, destinations: of_there }, Half { packets: back, destinations: of_back }];
     Ok(Captured { halves, left_out: unsent })
 }
 

@@ -1,6 +1,7 @@
 //! Traffic of a capture file's packets.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bentpipe_dvb::Rohc;
 use bentpipe_site::{
@@ -44,6 +45,19 @@ const fn one() -> u32 {
     1
 }
 
+impl ReplayConfig {
+    /// Returns the packets of the file, which flows with the same settings have in common.
+    fn captured(&self, ground: &FlowGround<'_, '_>) -> Result<Arc<Captured>, String> {
+        let made = ground.common(&format!("{self:?}"), &mut || {
+            let opened = ground.open(&self.file)?;
+            let captured = capture::read(opened, self.times, &self.direction, self.rohc.as_ref())?;
+            Ok(Arc::new(captured))
+        })?;
+        // The key has the name of the type.
+        made.downcast().map_err(|_| "another kind of traffic has its key".to_owned())
+    }
+}
+
 impl TrafficKind for ReplayConfig {
     fn takes(&self) -> FlowTakes {
         FlowTakes { copies: Copies::None, ..FlowTakes::default() }
@@ -65,15 +79,11 @@ impl TrafficKind for ReplayConfig {
         let key = at.key("traffic.file");
         let checked = self.rohc.as_ref().map_or(Ok(()), Rohc::check);
         checked.map_err(|error| Problem::impossible(&at.key("traffic.rohc"), &error))?;
-        let opened = ground.open(&self.file).map_err(|problem| Problem::new(&key, problem))?;
-        let captured = capture::read(opened, self.times, &self.direction, self.rohc.as_ref());
-        let Captured { halves: [mut there, mut back], left_out } =
-            captured.map_err(|problem| Problem::new(&key, problem))?;
+        let captured = self.captured(ground).map_err(|problem| Problem::new(&key, problem))?;
+        let Captured { halves: [there, back], left_out } = &*captured;
         // What the capture has behind the flow's stop is not offered.
         let lasts = at.stop.map_or(Span::MAX, |stop| stop.saturating_sub(at.start));
-        for half in [&mut there, &mut back] {
-            half.packets.retain(|(after, _)| *after < lasts);
-        }
+        let [sent, answers] = [there, back].map(|half| half.within(lasts));
         for address in &there.destinations {
             ground.lead(at, *address)?;
         }
@@ -87,17 +97,17 @@ impl TrafficKind for ReplayConfig {
         ground.nodes().node(to).bind_account(receiver_port, account);
         ground.nodes().node(to).bind_rest(receiver_port);
         let impossible = |error| Problem::impossible(&key, &error);
-        let sender = Replay::new(there.packets, at.start).map_err(impossible)?.leaving_out(left_out);
+        let sender = Replay::new(sent, at.start).map_err(impossible)?.leaving_out(*left_out);
         let receiver = ReplaySink::of(&sender);
         let (sender, receiver) = (((from, sender_port), sender), ((to, receiver_port), receiver));
-        if back.packets.is_empty() {
+        if answers.is_empty() {
             let [sender, receivers] = [End::new(sender.1, sender.0), End::new(receiver.1, receiver.0)];
             return Ok(FlowEnds { sender, receivers: vec![receivers], judges: Vec::new() });
         }
         let account = ground.nodes().node(to).account_of(receiver_port);
         ground.nodes().node(from).bind_account(sender_port, account);
         ground.nodes().node(from).bind_rest(sender_port);
-        let answers = Replay::new(back.packets, at.start).map_err(impossible)?;
+        let answers = Replay::new(answers, at.start).map_err(impossible)?;
         let answered = ReplaySink::of(&answers);
         Ok(FlowEnds {
             sender: End::new(Both::new(sender.1, answered), sender.0),

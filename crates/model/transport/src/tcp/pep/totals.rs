@@ -38,6 +38,10 @@ pub struct PepTotals {
     pub stalled: u64,
     /// Connections reset by a crash.
     pub cut: u64,
+    /// Connections not split because too many were half open.
+    ///
+    /// That is so where the server is to answer first.
+    pub unsplit: u64,
     /// SYNs answered from the SYN cache.
     pub cached: u64,
     /// Entries of the SYN cache that gave way to others.
