@@ -32,7 +32,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("bentpipe-signalling", &["units"]),
     ("bentpipe-net", &["units", "wire"]),
     ("bentpipe-sim", &["units", "net"]),
-    ("bentpipe-site", &["units", "cc", "wire", "net", "sim"]),
+    ("bentpipe-site", &["units", "wire", "net", "sim"]),
     ("bentpipe-transport", &["units", "wire", "intake", "cc", "net", "site", "dvb"]),
     ("bentpipe-mpeg", &["units", "wire", "net", "site", "transport", "dvb"]),
     ("bentpipe-dtn", &["units", "wire", "net", "site", "transport"]),

@@ -168,7 +168,7 @@ pub enum How {
     Mean,
     /// Median of the samples while the subject was active.
     Median,
-    /// Median over these samples of the growth per second, in [`Unit::per_second`].
+    /// Median of the growth per second between some of these samples, in [`Unit::per_second`].
     MedianPerSecond,
     /// Growth divided by the growth of another metric of the same subject.
     Over(&'static Of<Counter>),

@@ -86,71 +86,77 @@ pub trait Queue: Send {
 /// Error for parameters of another discipline.
 const OTHER_KIND: InvalidConfig = InvalidConfig::new("kind", "the discipline that the queue has");
 
-/// Queueing discipline of a link, with its parameters.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Discipline {
-    /// FIFO queue with tail drop.
-    DropTail(DropTailConfig),
-    /// Random early detection.
-    Red(RedConfig),
-    /// Two classes by DSCP, of which the expedited one is served first.
-    Priority(PriorityConfig),
-    /// Controlled delay: drops at the head while packets wait too long.
-    #[serde(rename = "codel")]
-    CoDel(CoDelConfig),
-    /// Flows in turn, each with controlled delay.
-    #[serde(rename = "fq-codel")]
-    FqCoDel(FqCoDelConfig),
-    /// Drops of arrivals by a probability that follows the delay.
-    Pie(PieConfig),
-    /// L4S and classic traffic in two queues, with coupled marks.
-    #[serde(rename = "dualpi2")]
-    DualPi2(DualPi2Config),
-    /// Classes by DSCP with guaranteed rates, ceilings, priorities and weights.
-    Classes(ClassesConfig),
+/// Declares the disciplines, each with its parameters and the queue that it makes.
+///
+/// All but [`Classes`] may be a class's own, as classes have no classes in them.
+macro_rules! disciplines {
+    ($($(#[$attribute:meta])* $name:ident($config:ident: $type:ident) => $queue:expr;)+) => {
+        /// Queueing discipline of a link, with its parameters.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(tag = "kind", rename_all = "kebab-case")]
+        pub enum Discipline {
+            $($(#[$attribute])* $name($type),)+
+            /// Classes by DSCP with guaranteed rates, ceilings, priorities and weights.
+            Classes(ClassesConfig),
+        }
+
+        /// Queueing discipline of a class, with its parameters.
+        #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(tag = "kind", rename_all = "kebab-case")]
+        pub enum Leaf {
+            $($(#[$attribute])* $name($type),)+
+        }
+
+        impl From<Leaf> for Discipline {
+            fn from(leaf: Leaf) -> Discipline {
+                match leaf {
+                    $(Leaf::$name(config) => Discipline::$name(config),)+
+                }
+            }
+        }
+
+        impl Discipline {
+            /// Creates an empty queue of this discipline.
+            ///
+            /// # Errors
+            /// Returns an error that names the key with an invalid value.
+            pub fn build(&self) -> Result<Box<dyn Queue>, InvalidConfig> {
+                match self {
+                    $(Discipline::$name($config) => boxed($queue),)+
+                    Discipline::Classes(config) => boxed(Classes::new(config)),
+                }
+            }
+        }
+    };
 }
 
-/// Queueing discipline of a class, with its parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Leaf {
+disciplines! {
     /// FIFO queue with tail drop.
-    DropTail(DropTailConfig),
+    DropTail(config: DropTailConfig) => Ok(DropTail::new(config));
     /// Random early detection.
-    Red(RedConfig),
+    Red(config: RedConfig) => Red::new(config);
     /// Two classes by DSCP, of which the expedited one is served first.
-    Priority(PriorityConfig),
+    Priority(config: PriorityConfig) => Ok(Priority::new(config));
     /// Controlled delay: drops at the head while packets wait too long.
     #[serde(rename = "codel")]
-    CoDel(CoDelConfig),
+    CoDel(config: CoDelConfig) => CoDel::new(config);
     /// Flows in turn, each with controlled delay.
     #[serde(rename = "fq-codel")]
-    FqCoDel(FqCoDelConfig),
+    FqCoDel(config: FqCoDelConfig) => FqCoDel::new(config);
     /// Drops of arrivals by a probability that follows the delay.
-    Pie(PieConfig),
+    Pie(config: PieConfig) => Pie::new(config);
     /// L4S and classic traffic in two queues, with coupled marks.
     #[serde(rename = "dualpi2")]
-    DualPi2(DualPi2Config),
+    DualPi2(config: DualPi2Config) => DualPi2::new(config);
+}
+
+fn boxed(queue: Result<impl Queue + 'static, InvalidConfig>) -> Result<Box<dyn Queue>, InvalidConfig> {
+    Ok(Box::new(queue?))
 }
 
 impl Default for Leaf {
     fn default() -> Leaf {
         Leaf::DropTail(DropTailConfig::default())
-    }
-}
-
-impl From<Leaf> for Discipline {
-    fn from(leaf: Leaf) -> Discipline {
-        match leaf {
-            Leaf::DropTail(config) => Discipline::DropTail(config),
-            Leaf::Red(config) => Discipline::Red(config),
-            Leaf::Priority(config) => Discipline::Priority(config),
-            Leaf::CoDel(config) => Discipline::CoDel(config),
-            Leaf::FqCoDel(config) => Discipline::FqCoDel(config),
-            Leaf::Pie(config) => Discipline::Pie(config),
-            Leaf::DualPi2(config) => Discipline::DualPi2(config),
-        }
     }
 }
 
@@ -174,22 +180,5 @@ impl Discipline {
     /// Returns `true` if it may hold packets back while the line is idle.
     pub fn may_hold(&self) -> bool {
         matches!(self, Discipline::Classes(_))
-    }
-
-    /// Creates an empty queue of this discipline.
-    ///
-    /// # Errors
-    /// Returns an error that names the key with an invalid value.
-    pub fn build(&self) -> Result<Box<dyn Queue>, InvalidConfig> {
-        match self {
-            Discipline::DropTail(config) => Ok(Box::new(DropTail::new(config))),
-            Discipline::Red(config) => Ok(Box::new(Red::new(config)?)),
-            Discipline::Priority(config) => Ok(Box::new(Priority::new(config))),
-            Discipline::CoDel(config) => Ok(Box::new(CoDel::new(config)?)),
-            Discipline::FqCoDel(config) => Ok(Box::new(FqCoDel::new(config)?)),
-            Discipline::Pie(config) => Ok(Box::new(Pie::new(config)?)),
-            Discipline::DualPi2(config) => Ok(Box::new(DualPi2::new(config)?)),
-            Discipline::Classes(config) => Ok(Box::new(Classes::new(config)?)),
-        }
     }
 }

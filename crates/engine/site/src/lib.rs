@@ -32,6 +32,7 @@ mod real;
 mod review;
 mod role;
 mod role_table;
+pub mod route;
 mod routes;
 mod sample;
 mod shared;
@@ -41,7 +42,6 @@ mod table;
 mod topology;
 mod traffic;
 
-pub use bentpipe_cc::route;
 pub use call::{CallDetail, CallEnd, CallQuality, CallReader, CallRecord, KeepsCalls};
 pub use capture::{Artefact, CaptureFormat, CapturePoint, Input, RawIp, Records, Tap, WriteArtefact};
 pub use change::{Change, Changes, Changing, UNCHANGEABLE, set_all};

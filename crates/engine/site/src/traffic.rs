@@ -3,7 +3,6 @@
 use std::fmt::Debug;
 use std::path::Path;
 
-use bentpipe_cc::route::Route;
 use bentpipe_units::{Bytes, Rate, Span};
 
 use crate::files::Opened;
@@ -11,6 +10,7 @@ use crate::flow::{FlowAt, FlowEnds, FlowGround};
 use crate::problem::Problem;
 use crate::real::RealTraffic;
 use crate::review::Review;
+use crate::route::Route;
 use crate::sample::Sample;
 use crate::topology::IpVersion;
 

@@ -1,7 +1,7 @@
 //! Accounts agree with what happened: columns add up, receivers count what accounts call delivered, and each loss has a place.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bentpipe_assemble::{Built, checked};
 use bentpipe_lab::measure;
@@ -42,6 +42,13 @@ impl Run {
             &common::scenario(text).unwrap_or_else(|refusal| panic!("{refusal}\n{text}")),
             &Access::default(),
         )
+    }
+
+    /// Runs the scenario of a file, next to which are those that it names.
+    pub(super) fn with_files(file: &Path) -> Run {
+        let document = bentpipe_paths::document(file).expect("TOML");
+        let scenario = checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
+        Run::of(&scenario, document.access())
     }
 
     /// Returns a measure or final value; zero without it.
@@ -213,9 +220,7 @@ fn replayed(channel: &str, stop_s: u32) -> Run {
     let folder = Folder::new();
     capture(&folder);
     let text = path(stop_s, channel, &flow("f", "{ kind = \"replay\", file = \"packets.pcap\" }"));
-    let document = bentpipe_paths::document(&folder.write("replay.toml", text)).expect("TOML");
-    let scenario = checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
-    Run::of(&scenario, document.access())
+    Run::with_files(&folder.write("replay.toml", text))
 }
 
 #[test]

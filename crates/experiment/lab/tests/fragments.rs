@@ -107,6 +107,37 @@ fn who_forbids_fragments_is_told_of_datagrams_that_need_them() {
     assert!(refused.contains("makes packets of 65548 B: expected at most 65535 B"), "{refused}");
 }
 
+/// A sender makes one packet for all members, whose fragments fit the least MTU of them, and each loses with its own.
+#[test]
+fn a_group_is_forecast_with_the_fragments_of_its_least_mtu() {
+    for (ip, mtus) in [(4, [400, 1500]), (6, [1500, 1280]), (4, [1500, 1500])] {
+        let group = if ip == 4 { "239.1.1.1" } else { "ff0e::1" };
+        let payload = if ip == 4 { 1000 } else { 1400 };
+        let text = format!(
+            "title = \"t\"\nduration = \"200 s\"\nnode.a = {{}}\nnode.r = {{ kind = \"router\" }}\nnode.y = {{}}\nnode.z = {{}}\n\
+             group.g = {{ address = \"{group}\", members = [\"y\", \"z\"] }}\n\
+             link.u = {{ between = [\"a\", \"r\"], rate = \"10 Mbit/s\", delay = \"5 ms\", \
+             forward.channel = {{ kind = \"packet-errors\", loss = 0.05 }} }}\n\
+             link.y = {{ between = [\"r\", \"y\"], rate = \"10 Mbit/s\", delay = \"5 ms\", mtu = \"{} B\" }}\n\
+             link.z = {{ between = [\"r\", \"z\"], rate = \"10 Mbit/s\", delay = \"5 ms\", mtu = \"{} B\" }}\n\
+             [flow.f]\nfrom = \"a\"\nto = \"g\"\nip = {ip}\n\
+             traffic = {{ kind = \"udp\", pattern = {{ kind = \"constant\", interval = \"10 ms\" }}, payload = \"{payload} B\" }}\n",
+            mtus[0], mtus[1]
+        );
+        let of = scenario(&text).unwrap_or_else(|refusal| panic!("{refusal}"));
+        let value = measured(&of, &mut built(&of));
+        let (found, fragments) = (value("flow.f.loss"), value("node.a.fragments"));
+        let members = Budget::new(&of).expect("ways").flows;
+        assert_eq!(members.len(), 2, "{text}");
+        for member in members {
+            // 20,000 datagrams: the deviation of a loss of 14 % is 0.25 %.
+            assert!((member.lost - found).abs() < 0.01, "{found} for {}\n{text}", member.lost);
+            let pieces = (fragments / 20_000.0).round().max(1.0);
+            assert_eq!(f64::from(member.fragments as u32), pieces, "{text}");
+        }
+    }
+}
+
 /// One frame in twenty is lost on the channel, and so more datagrams than frames of a hundred.
 #[test]
 fn a_datagram_whose_fragment_is_lost_is_booked_where_it_was_lost() {

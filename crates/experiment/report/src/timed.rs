@@ -17,6 +17,9 @@ const MAX_CURVES: usize = 8;
 /// Maximum number of windows of a rate. Longer windows keep single packets from causing jumps.
 const RATE_WINDOWS: usize = 90;
 
+/// Part by which windows of equal length may differ.
+const SAME: f64 = 1e-9;
+
 /// Diagrams whose components are stacked, from below. Their other metrics are lines.
 const STACKED: [(&str, &[&str]); 2] = [
     ("Delay of voice", &["end-delay", "network-delay", "playout-delay"]),
@@ -388,8 +391,8 @@ fn window_of(samples: usize) -> usize {
 
 /// Returns the growth per second up to `end`, times `factor`.
 ///
-/// It reaches to the last sample. A last window of less than half the length would show single packets: it is one with the window
-/// before.
+/// It reaches to the last sample. In a last window that is shorter than the others, packets would count for more: it is one with the
+/// window before.
 fn growth(samples: Vec<(f64, f64)>, end: f64, factor: f64) -> Vec<(f64, f64)> {
     let step = window_of(samples.len());
     let last = samples.last().copied();
@@ -402,7 +405,7 @@ fn growth(samples: Vec<(f64, f64)>, end: f64, factor: f64) -> Vec<(f64, f64)> {
         windows.truncate(after + 1);
     }
     if let [.., _, (from, _), (to, _)] = windows[..]
-        && to - from < length / 2.0
+        && to - from < length * (1.0 - SAME)
     {
         windows.remove(windows.len() - 2);
     }
@@ -457,7 +460,12 @@ fn spread((name, all): (&str, usize), copies: &[Curve]) -> Vec<Curve> {
     let (mut mean, mut middle, mut halves) = (Vec::new(), Vec::new(), Vec::new());
     for row in 0..rows {
         let points = copies.iter().filter_map(|copy| copy.points.get(row));
-        let Some(at) = points.clone().map(|point| point.0).reduce(f64::max) else { continue };
+        // One that ended has a longer last window.
+        let longest = copies.iter().filter(|copy| copy.points.len() == rows);
+        let Some(at) = longest.filter_map(|copy| copy.points.get(row)).map(|point| point.0).reduce(f64::max)
+        else {
+            continue;
+        };
         // A copy that ended within the interval has no mean over it with those that went on.
         let points = points.filter(|point| point.0 == at);
         let mut values: Vec<f64> = points.map(|point| point.1).filter(|y| y.is_finite()).collect();
@@ -570,6 +578,25 @@ mod tests {
         assert!((last.1 - 20_000.0).abs() < 1e-6, "{last:?}");
     }
 
+    /// Packets of 1250 bytes fill a line of 10 kbit/s, and the last arrives 0.2 s behind a window's begin.
+    #[test]
+    fn no_window_exceeds_the_line_by_more_than_a_packet() {
+        let arrived = |at: f64| 1250.0 * ((at + 0.2).floor().min(46.0));
+        for end in [45.8, f64::INFINITY] {
+            let samples = (0..=50).map(|second| (f64::from(second), arrived(f64::from(second)))).collect();
+            let rates = growth(samples, end, 8.0);
+            let mut from = 0.0;
+            for (to, rate) in rates {
+                let carried = 10_000.0 * (to - from);
+                assert!(
+                    rate * (to - from) <= carried + 1250.0 * 8.0 && to - from >= 1.0,
+                    "{from} {to} {rate}"
+                );
+                from = to;
+            }
+        }
+    }
+
     /// A flow of datagrams has an instant of its last arrival whether it has ended or not.
     #[test]
     fn curves_of_a_flow_that_is_held_up_go_on() {
@@ -587,6 +614,20 @@ mod tests {
         let ends = [[20.0; 9].as_slice(), &[0.0]].concat();
         let plots = plots(&series(&ends));
         assert_eq!(plots[0].curves[0].name, "a.*, mean of 10");
+    }
+
+    /// Its last window ends behind that of the others, and is not theirs.
+    #[test]
+    fn a_copy_that_ends_does_not_stand_for_those_that_go_on() {
+        for end in [2.3, 2.7] {
+            let plots = plots(&series(&[[20.0; 9].as_slice(), &[end]].concat()));
+            let mean = &plots[0].curves[0];
+            assert_eq!(
+                mean.points.iter().map(|point| point.0).collect::<Vec<_>>(),
+                (1..=10).map(f64::from).collect::<Vec<_>>()
+            );
+            assert!(mean.points.iter().all(|point| point.1 == 8000.0), "{end}: {:?}", mean.points);
+        }
     }
 
     #[test]
@@ -658,8 +699,8 @@ mod tests {
             let samples = (0..=samples).map(|n| (f64::from(n), 500.0 * f64::from(n)));
             growth(samples.collect(), f64::INFINITY, 8.0)
         };
-        // Windows of three samples: one is left over at 181, two at 182.
-        for (samples, before_last) in [(181, 177.0), (182, 180.0)] {
+        // Windows of three samples: one is left over at 181, two at 182, none at 183.
+        for (samples, before_last) in [(181, 177.0), (182, 177.0), (183, 180.0)] {
             let rates = of(samples);
             assert!(rates.iter().all(|(_, rate)| *rate == 4000.0), "{rates:?}");
             let ends = [rates.len() - 2, rates.len() - 1].map(|n| rates[n].0);

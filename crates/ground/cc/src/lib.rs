@@ -32,10 +32,8 @@ mod delivery;
 pub mod fixed;
 pub mod hybla;
 pub mod new_reno;
-mod ramp;
 mod rho;
 mod round;
-pub mod route;
 pub mod rtt;
 mod slow_start;
 pub mod tfrc;
@@ -45,7 +43,6 @@ mod window;
 
 pub use choice::{ControllerConfig, NAMES, UnknownName};
 pub use classic::{Classic, Counting, Pacing, WindowLaw};
-pub use ramp::{Climb, Ramp, ramp};
 pub use rtt::RttEstimator;
 pub use slow_start::{Exit, Growth};
 pub use window::Window;

@@ -21,6 +21,7 @@ mod kind;
 pub mod metrics;
 pub mod pep;
 mod plain;
+mod ramp;
 mod ranges;
 mod receiver;
 mod scoreboard;

@@ -162,5 +162,5 @@ pub(super) fn active(scenario: &Scenario, flow: &Subject<'_>, run: &Run<'_>) -> 
     let completed = run.completed(flow);
     let stopped = stop.into_iter().chain(completed.map(Span::from_secs_f64)).min();
     let arrived = completed.or_else(|| stop.map(|stop| run.last_arrival(flow, stop)));
-    [run.active(start, stopped), run.receiving(start, arrived)]
+    [run.active(start, stopped), run.receiving(flow, start, arrived)]
 }

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use bentpipe_net::Histogram;
 use bentpipe_net::metric::{Counter, End, How, Metric, Of, Sum, Unit};
 use bentpipe_scenario::Scenario;
+use bentpipe_transport::app::metrics::DELAYS;
 use bentpipe_transport::{app, tcp};
 use bentpipe_units::{Span, Time};
 
@@ -17,8 +18,10 @@ use bentpipe_record::{Column, LedgerRow, Measure, Recording, Series, Total, Tota
 /// Bytes of application data that reached a receiver.
 static DELIVERED: [&Metric; 2] = [&tcp::metrics::ARRIVED_BYTES.metric, &app::metrics::ARRIVED_BYTES.metric];
 
-/// Least length of a receiver's time that begins with the window, in seconds.
-const LEAST_S: f64 = 0.1;
+/// Mean number of packets in the parts of time of a median rate, at least.
+///
+/// A packet counts whole when it arrives, and is a fiftieth of a part.
+const PACKETS_OF_PART: f64 = 50.0;
 
 /// Recording of a run, with the end of its warm-up.
 pub(super) struct Run<'a> {
@@ -163,15 +166,48 @@ impl<'a> Run<'a> {
         Active { start_s, end_s: to, length_s: if length_s > 0.0 { length_s } else { f64::NAN } }
     }
 
-    /// Returns the time of a receiver from `start` to `until`.
+    /// Returns the time of a flow's receivers from `start` to `until`.
     ///
-    /// Of a packet that began to arrive in the warm-up, all counts behind it. A time that begins there has [`LEAST_S`] at least,
-    /// so that this one packet does not become a rate.
-    pub(super) fn receiving(&self, start: Span, until: Option<f64>) -> Active {
-        let least_s = self.warm_up_s + LEAST_S;
-        let is_cut = |until_s: f64| start.as_secs_f64() < self.warm_up_s && until_s > self.warm_up_s;
-        let until_s = until.map(|until_s| if is_cut(until_s) { until_s.max(least_s) } else { until_s });
-        self.active(start, until_s.map(Span::from_secs_f64))
+    /// Of a packet that began to arrive in the warm-up, all counts behind it. So a time that begins with the window, and ends in it,
+    /// begins with the last arrival in front of it.
+    pub(super) fn receiving(&self, flow: &Subject<'a>, start: Span, until: Option<f64>) -> Active {
+        let active = self.active(start, until.map(Span::from_secs_f64));
+        if until.is_none() || start.as_secs_f64() >= self.warm_up_s {
+            return active;
+        }
+        let more_s = self.behind_last_arrival(flow, active);
+        Active { length_s: active.length_s + more_s, ..active }
+    }
+
+    /// Returns the time from a flow's last arrival to the window, in seconds.
+    ///
+    /// It is at most the mean distance of packets in the window: a flow that was held up has no packet on its way all the time.
+    fn behind_last_arrival(&self, flow: &Subject<'a>, active: Active) -> f64 {
+        let receivers = flow.parts.iter().filter(|(_, end)| *end == Some(End::Receiver));
+        let arrivals = receivers.filter_map(|(part, _)| self.warm.last_arrival(*part));
+        let last_s = arrivals.map(Time::as_secs_f64).fold(active.start_s, f64::max);
+        let waited_s = self.warm_up_s - last_s;
+        match self.packets(flow) {
+            packets if packets < 1.0 => 0.0,
+            packets if packets < 2.0 => waited_s,
+            packets => waited_s.min(active.length_s / (packets - 1.0)),
+        }
+    }
+
+    /// Returns the mean number of packets that arrived at a flow's receivers.
+    ///
+    /// Those of the window that have delays count.
+    fn packets(&self, flow: &Subject<'_>) -> f64 {
+        let receivers = flow.parts.iter().filter(|(_, end)| *end == Some(End::Receiver));
+        let count = |totals: &Totals, part: u32| -> u64 {
+            let delays =
+                totals.histograms_of(part).iter().filter(|(_, metric, _)| metric.name == DELAYS.name);
+            delays.map(|(.., values)| values.len()).sum()
+        };
+        let (sum, parts) = receivers.fold((0, 0_u32), |(sum, parts), (part, _)| {
+            (sum + count(self.end, *part).saturating_sub(count(self.warm, *part)), parts + 1)
+        });
+        sum as f64 / f64::from(parts.max(1))
     }
 
     /// Returns `true` if a receiver of a flow reports goodput.
@@ -283,7 +319,13 @@ impl<'a> Run<'a> {
             How::Quantile(_) | How::DistributionMean => None,
             How::Mean => stats::time_average(&samples()?).map(one),
             How::Median => stats::median(samples()?.into_iter().map(|(_, value)| value).collect()).map(one),
-            How::MedianPerSecond => median_growth(&samples()?, active.end_s).map(one),
+            How::MedianPerSecond => match self.packets(subject) {
+                // Two parts would have too few: the whole time is one.
+                packets if packets > 0.0 && packets < 2.0 * PACKETS_OF_PART => {
+                    Some(one(self.grown(reported) / active.length_s))
+                }
+                packets => median_growth(&samples()?, active.end_s, packets).map(one),
+            },
             How::Over(other) => {
                 let found = known.over.iter().find(|(of, _)| std::ptr::eq(*of, sum)).map(|(_, over)| *over);
                 let over = found.unwrap_or_else(|| {
@@ -361,10 +403,16 @@ pub(super) fn is_delivered(metric: &Metric) -> bool {
     DELIVERED.iter().any(|delivered| metric.is(delivered))
 }
 
-/// Returns the median of the growth per second over samples up to `end`.
-fn median_growth(samples: &[(f64, f64)], end: f64) -> Option<f64> {
-    let steps = samples.windows(2).filter(|step| step[1].0 > step[0].0 && step[1].0 <= end);
-    stats::median(steps.map(|step| (step[1].1 - step[0].1) / (step[1].0 - step[0].0)).collect())
+/// Returns the median growth per second over parts of a time in which packets arrived.
+///
+/// Parts begin and end with samples, up to `end`. Each has [`PACKETS_OF_PART`] in the mean, if as many arrived.
+fn median_growth(samples: &[(f64, f64)], end: f64, packets: f64) -> Option<f64> {
+    let count = samples.partition_point(|sample| sample.0 <= end);
+    let steps = count.checked_sub(1).filter(|steps| *steps > 0)?;
+    let parts = if packets > 0.0 { ((packets / PACKETS_OF_PART) as usize).clamp(1, steps) } else { steps };
+    let bounds: Vec<(f64, f64)> = (0..=parts).map(|part| samples[part * steps / parts]).collect();
+    let grown = bounds.windows(2).filter(|part| part[1].0 > part[0].0);
+    stats::median(grown.map(|part| (part[1].1 - part[0].1) / (part[1].0 - part[0].0)).collect())
 }
 
 /// Returns the measure of a distribution.

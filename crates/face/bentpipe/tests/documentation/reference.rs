@@ -205,15 +205,19 @@ A measure is a quotient of what happened in one interval:
 | `group.NAME.MEASURE.n` | copies with a value of this measure | - | - |
 | `group.NAME.MEASURE.mean` | sum of the copies' values | `group.NAME.MEASURE.n` | that of the measure |
 | `group.NAME.MEASURE.sd`, `.p5`, `.p50`, `.p95` | standard deviation and quantiles of the copies' values | - | that of the measure |
-| `group.NAME.goodput.sum` | sum of the numerators of the copies' `goodput` | seconds | window: it cannot exceed a line that all share |
+| `group.NAME.goodput.sum` | sum of the numerators of the copies' `goodput` | seconds | window: it exceeds a line that all share by a packet at the most |
 | `group.NAME.goodput.jain` | Jain's index of the copies' `goodput` | - | arriving, of each copy |
 | `flow.NAME.sent-packets`, `.copied-`, `.delivered-`, `.taken-over-`, `.dropped-`, `.remaining-` | packets of the flow's [account](results.md) | - | run |
 | `flow.NAME.dropped-REASON` | packets of it dropped for a reason; absent where it is zero in all runs of a point | - | run |
 | `flow.NAME.return-sent-packets`, `.return-dropped-REASON` and so on | the same of the answers | - | run |
 
 Payload counts in the interval in which it arrived for the first time, whether or not a hole in front of it is filled later. What a flow
-sent before its stop arrives after it, a TCP sender's whole buffer too, so that its rate has the time until the last arrival, and that of a flow whose last packets were lost the time until its stop. An interval that
-begins with the window is 100 ms long at least.
+sent before its stop arrives after it, a TCP sender's whole buffer too, so that its rate has the time until the last arrival, and that of a flow whose last packets were lost the time until its stop.
+
+A packet counts whole in the interval in which it arrives (as in ITU-T Y.1540). In an interval of given bounds, such as the window or one of
+a plot, the flows of a line may so have a packet more than it carries meanwhile, all together. An interval that begins with the window and ends with a flow's last arrival begins with the arrival before the window instead, so
+that its rate is within the line's. It begins earlier by no more than the mean distance of the flow's packets in the window. Parts of time that
+`goodput-p50` is the median of have 50 packets each in the mean, and the last interval of a plot is as long as the others, or longer.
 
 `loss`, `voice-loss` and `unanswered` are of the account of the flow's packets that were sent in the window: of those dropped, delivered and taken
 over, the dropped. A packet counts by the time of its sending: what was sent in the warm-up is left out, whenever it ends. What waits or is
@@ -234,7 +238,7 @@ capture has it, so that its flow has loss, delay and jitter as other UDP flows d
 Bundles that a node stores, or that are on their way to a neighbour, are not lost. Over UDP each node's datagrams of a flow have an account, which tells how many of
 its bundles are on their way: the last that it sent. A bundle in fragments is lost with any of them, whatever nodes store of it.
 
-Delays of a flow are the network's: from the instant at which the sender's node got the packet to the arrival of its first copy. Of TCP those of segments with new bytes count. What data waited at its sender before is the
+Delays of a flow are the network's: from the instant at which the sender's node got the packet to the arrival of its first copy. Of TCP those of segments with new bytes count, and behind a proxy that splits a connection they begin at the last proxy. What data waited at its sender before is the
 `wait` of TCP and TFRC; `delay-with-wait` of a TFRC receiver is both.
 
 A call has its measures in both directions: `flow.call.r` is what its receiver hears, `flow.call.back.r` what its sender does.
@@ -302,7 +306,7 @@ fn quotient(metric: &Metric, sum: &Sum) -> (String, String, &'static str) {
         How::Mean => (format!("integral of {name}, as sampled"), "seconds".to_owned(), time),
         How::Median => (format!("median of the samples of {name}"), none(), time),
         How::MedianPerSecond => {
-            (format!("median of the {grown}{factor} between samples"), "seconds".to_owned(), time)
+            (format!("median of the {grown}{factor} in parts of 50 packets"), "seconds".to_owned(), time)
         }
         How::Over(other) => (grown, format!("growth of `{}`", other.name), "window"),
         How::Loss { late, .. } => {

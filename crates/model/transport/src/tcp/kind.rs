@@ -1,7 +1,7 @@
 //! Traffic of TCP connections.
 
-use bentpipe_cc::route::Route;
-use bentpipe_cc::{Climb, ControllerConfig, Ramp, ramp};
+use bentpipe_cc::ControllerConfig;
+use bentpipe_site::route::Route;
 use bentpipe_site::{
     Ascent, Climbed, End, FlowAt, FlowEnds, FlowGround, FlowTakes, IpVersion, Opener, PathFacts, Problem,
     RealTraffic, TrafficKind, Window, header_len,
@@ -11,6 +11,7 @@ use bentpipe_wire::ip::Protocol;
 
 use super::config::{Config, ReceiveBuffer};
 use super::endpoint::Endpoint;
+use super::ramp::{Climb, Ramp, ramp};
 use super::receiver::QUICK_ACKS;
 use super::window::Buffer;
 

@@ -137,7 +137,7 @@ impl Hop {
     }
 
     /// Returns the time that the last segment gains, in the last state.
-    pub(crate) fn longer_than_last(&self) -> Span {
+    pub fn longer_than_last(&self) -> Span {
         let alone = self.states.last().map_or([Span::ZERO; 3], |state| state.alone);
         alone[Length::Full as usize].saturating_sub(alone[Length::Last as usize])
     }
@@ -152,15 +152,18 @@ impl Hop {
 
 /// Time without queueing from a time on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Trip {
-    pub(crate) from: Time,
-    pub(crate) there: Span,
-    pub(crate) back: Span,
+pub struct Trip {
+    /// Time from the SYN on.
+    pub from: Time,
+    /// Time of a full segment.
+    pub there: Span,
+    /// Time of an ACK.
+    pub back: Span,
 }
 
 impl Route {
     /// Returns the times of full segments and ACKs in each state.
-    pub(crate) fn trips(&self) -> Vec<Trip> {
+    pub fn trips(&self) -> Vec<Trip> {
         let hops = || self.there.iter().chain(&self.back);
         let mut times: Vec<Span> = hops().flat_map(|hop| &hop.states).map(|state| state.from).collect();
         times.sort_unstable();
@@ -237,11 +240,11 @@ impl Route {
 
 /// Opening of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Opened {
+pub struct Opened {
     /// Time from which on data is sent.
-    pub(crate) at: Time,
+    pub at: Time,
     /// Round trip that the sender of the data has measured.
-    pub(crate) rtt: [Time; 2],
+    pub rtt: [Time; 2],
 }
 
 /// Links of one direction with the packets that are on them.
@@ -286,7 +289,7 @@ impl<'a> Lane<'a> {
 }
 
 /// Both directions of a route.
-pub(crate) struct Lanes<'a> {
+pub struct Lanes<'a> {
     there: Lane<'a>,
     back: Lane<'a>,
     last: u64,
@@ -294,7 +297,7 @@ pub(crate) struct Lanes<'a> {
 
 impl<'a> Lanes<'a> {
     /// Opens a connection, from time zero on.
-    pub(crate) fn opened(route: &'a Route) -> (Lanes<'a>, Opened) {
+    pub fn opened(route: &'a Route) -> (Lanes<'a>, Opened) {
         let mut lanes = Lanes {
             there: Lane::new(&route.there, true),
             back: Lane::new(&route.back, route.acks_wait),
@@ -315,13 +318,13 @@ impl<'a> Lanes<'a> {
     }
 
     /// Sends a segment and returns its arrival.
-    pub(crate) fn send(&mut self, at: Time, bytes: u64) -> Time {
+    pub fn send(&mut self, at: Time, bytes: u64) -> Time {
         let length = if bytes == self.last { Length::Last } else { Length::Full };
         self.there.pass(at, length, &mut { Span::MAX })
     }
 
     /// Removes the last segment from the links.
-    pub(crate) fn take_back(&mut self) {
+    pub fn take_back(&mut self) {
         let Lane { free, last, before, .. } = &mut self.there;
         for ((free, last), before) in free.iter_mut().zip(last).zip(before) {
             [*free, *last] = *before;
@@ -329,14 +332,14 @@ impl<'a> Lanes<'a> {
     }
 
     /// Sends an ACK and returns its arrival.
-    pub(crate) fn acknowledge(&mut self, at: Time) -> Time {
+    pub fn acknowledge(&mut self, at: Time) -> Time {
         self.back.pass(at, Length::Full, &mut { Span::MAX })
     }
 
     /// Returns the least arrival of the last of some bytes.
     ///
     /// Each link sends them behind what it has, and the last segment passes those that follow.
-    pub(crate) fn rest(&self, from: Time, bytes: u64, smss: u64) -> Time {
+    pub fn rest(&self, from: Time, bytes: u64, smss: u64) -> Time {
         let full = bytes.div_ceil(smss.max(1)).saturating_sub(1);
         let length = match bytes - full * smss {
             left if left == self.last => Length::Last,

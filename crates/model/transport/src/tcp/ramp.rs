@@ -2,46 +2,45 @@
 
 use std::collections::VecDeque;
 
+use bentpipe_cc::{Ack, Controller, RttEstimator, Sent, rtt};
+use bentpipe_site::route::{Lanes, Opened, Route, Trip};
 use bentpipe_units::{Bytes, Span, Time};
-
-use crate::route::{Lanes, Opened, Route, Trip};
-use crate::{Ack, Controller, RttEstimator, Sent, rtt};
 
 /// Path of a ramp, and the windows that it leads to.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ramp<'a> {
+pub(super) struct Ramp<'a> {
     /// The path by the time from the SYN on.
-    pub path: &'a Route,
+    pub(super) path: &'a Route,
     /// Payload of a full segment in bytes.
-    pub smss: u32,
+    pub(super) smss: u32,
     /// Number of segments per ACK.
-    pub ack_every: u32,
+    pub(super) ack_every: u32,
     /// Longest time that an ACK waits for more segments.
-    pub ack_delay: Span,
+    pub(super) ack_delay: Span,
     /// Number of segments at the start with an ACK each.
-    pub alone: u64,
+    pub(super) alone: u64,
     /// Tick of the clock that measures round trips. Zero: they are exact.
-    pub tick: Span,
+    pub(super) tick: Span,
     /// Time since a tick at the SYN.
-    pub phase: Span,
+    pub(super) phase: Span,
     /// Set if one segment at a time shows the round trip, as without timestamps.
-    pub times_one: bool,
+    pub(super) times_one: bool,
     /// Most segments that are sent for one ACK.
-    pub burst: u32,
+    pub(super) burst: u32,
     /// Most segments that are sent at first.
-    pub first_burst: u32,
+    pub(super) first_burst: u32,
     /// Window in bytes that fills the path at the start.
-    pub target: u64,
+    pub(super) target: u64,
     /// Window in bytes that fills it at any time. The ramp ends a round trip behind it.
-    pub full: u64,
+    pub(super) full: u64,
     /// The most bytes in flight, by the buffers of both ends.
-    pub most: u64,
+    pub(super) most: u64,
     /// Number of ACKs after which it is given up.
-    pub most_acks: u64,
+    pub(super) most_acks: u64,
     /// Bytes that the sender has. All of them acknowledged end the ramp.
-    pub data: u64,
+    pub(super) data: u64,
     /// Time from the SYN after which the ramp ends, at the receiver.
-    pub lasts: Span,
+    pub(super) lasts: Span,
 }
 
 impl Ramp<'_> {
@@ -58,19 +57,19 @@ impl Ramp<'_> {
 
 /// Result of a ramp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Climb {
+pub(super) struct Climb {
     /// Time from the SYN until the window has the target. `None` if it does not get there.
-    pub time: Option<Span>,
+    pub(super) time: Option<Span>,
     /// Number of ACKs that it took.
-    pub acks: u64,
+    pub(super) acks: u64,
     /// Time from the SYN to its end at the receiver. `None` if it was given up.
     ///
     /// It ends with a full path, or with the data or the time.
-    pub end: Option<Span>,
+    pub(super) end: Option<Span>,
     /// Bytes that have arrived by then.
-    pub arrived: u64,
+    pub(super) arrived: u64,
     /// Least time from the SYN until all data has arrived. `None` if it never does.
-    pub whole: Option<Span>,
+    pub(super) whole: Option<Span>,
 }
 
 /// The most segments that are sent for each ACK that may be taken.
@@ -79,7 +78,7 @@ const SEGMENTS_PER_ACK: u64 = 16;
 /// Feeds a controller with the ACKs of a path, from the SYN on.
 ///
 /// Segments queue at each link, ACKs where they fill the way back. None is lost.
-pub fn ramp(controller: &mut dyn Controller, path: &Ramp<'_>) -> Climb {
+pub(super) fn ramp(controller: &mut dyn Controller, path: &Ramp<'_>) -> Climb {
     let (lanes, opened) = Lanes::opened(path.path);
     if opened.at.is_never() {
         return Climb { time: None, acks: 0, end: Some(path.lasts), arrived: 0, whole: None };
@@ -392,11 +391,11 @@ fn most(path: &Ramp<'_>) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use bentpipe_cc::{Connection, ControllerConfig};
+    use bentpipe_site::route::{Hop, HopState};
     use bentpipe_units::Rate;
 
     use super::*;
-    use crate::route::{Hop, HopState};
-    use crate::{Connection, ControllerConfig};
 
     /// State of a path of one link in each direction.
     #[derive(Clone, Copy)]
