@@ -12,6 +12,7 @@ mod emulate;
 mod gateway;
 mod hostile;
 mod intake;
+mod left_out;
 mod rohc;
 mod rtp;
 mod serve;
