@@ -220,7 +220,7 @@ pub(crate) enum SchemaOf {
     Metrics,
 }
 
-/// Points and limits of captures.
+// Without a doc comment, which would be that of the command.
 #[derive(Debug, Args)]
 pub(crate) struct CaptureArguments {
     /// Capture packets at a point, as NODE:LINK; repeatable
