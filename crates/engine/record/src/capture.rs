@@ -12,22 +12,7 @@ use bentpipe_wire::pcap::Writer;
 use super::files::WholeFile;
 use super::outcome::CaptureFile;
 use super::prefix::{ROOM, whole_capture};
-use super::ring::{Ring, RingSize};
-
-/// Limits of captures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CaptureLimits {
-    /// Maximum number of bytes of each packet.
-    pub snap_len: usize,
-    /// Size of the ring of files of each capture. Default: one file without limit.
-    pub ring: Option<RingSize>,
-}
-
-impl From<usize> for CaptureLimits {
-    fn from(snap_len: usize) -> CaptureLimits {
-        CaptureLimits { snap_len, ring: None }
-    }
-}
+use super::ring::{CaptureLimits, Ring};
 
 /// Pcap file being written, in the format of the captured layer.
 ///
@@ -103,8 +88,7 @@ impl Sink {
     fn salvage(self) -> io::Result<()> {
         match self {
             Sink::Whole(writer) => writer.into_inner().salvage(|file| whole_capture(file, ROOM)),
-            // Files of a ring are whole after each error.
-            Sink::Ring(_) => Ok(()),
+            Sink::Ring(ring) => ring.salvage(ROOM),
         }
     }
 

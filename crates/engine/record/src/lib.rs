@@ -48,7 +48,7 @@ mod units_file;
 
 pub use account::{account_total, counted_with};
 pub use calls::{CALLS_FILE, CallRow, write_calls};
-pub use capture::{Capture, CaptureLimits};
+pub use capture::Capture;
 pub use checksums::{
     CHECKSUMS_FILE, Checksums, file_hash, listed_files, update_checksums, verify, verify_folder,
 };
@@ -74,9 +74,10 @@ pub use packets::{
 };
 pub use parquet::{SeriesError, check_series, read_series, read_series_within, write_parquet};
 pub use plan::{Burst, plan_file, read_plan};
+pub use prefix::{HEADER_LEN as CAPTURE_HEADER_LEN, RECORD_HEADER_LEN};
 pub use recorder::{Recorder, Stopped};
 pub use results::{EventRow, Point, ResultSet};
-pub use ring::{MAX_RING_FILES, MIN_RING_FILE_BYTES, Ring, RingSize, RingSizeError};
+pub use ring::{CaptureLimits, MAX_RING_FILES, MIN_RING_FILE_BYTES, Ring, RingSize, RingSizeError};
 pub use selection::{Form, Selected, Selection, SelectionError, is_measure_of};
 pub use series::{Column, Data, Recording, Sampling, Series, Total, Totals, Value};
 pub use stored::StoredResults;

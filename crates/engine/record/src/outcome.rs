@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::definitions::{DEFINITIONS, first};
+use super::ring::CaptureLimits;
 use super::{Distribution, FinalValues, FlowNote, LedgerRow, Measure, UnitRow, account};
 
 /// Outcome of one run, apart from its series. The same scenario and seed give the same to the byte.
@@ -96,6 +97,9 @@ pub struct Timing {
     /// Timing of an emulation in real time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub real_time: Option<RealTime>,
+    /// Limits of its captures. Absent without captures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub captures: Option<CaptureLimits>,
 }
 
 /// Real-time behaviour of a run.

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
 
 /// Length of the header of a capture.
-pub(crate) const HEADER_LEN: usize = 24;
+pub const HEADER_LEN: usize = 24;
 /// Length of the header of a record.
-pub(crate) const RECORD_HEADER_LEN: usize = 16;
+pub const RECORD_HEADER_LEN: usize = 16;
 
 /// Returns the bytes of a record that follow its header.
 fn kept(header: &[u8; RECORD_HEADER_LEN]) -> u64 {

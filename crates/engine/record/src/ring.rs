@@ -5,16 +5,44 @@ use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use bentpipe_wire::pcap::{LinkType, MAX_RECORD_LEN, Writer};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::prefix::{HEADER_LEN, RECORD_HEADER_LEN, whole_records};
+use super::prefix::{HEADER_LEN, RECORD_HEADER_LEN, whole_capture, whole_records};
 
 /// Number and size of the files of a ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RingSize {
     /// Maximum length of a file in bytes.
     pub file_bytes: u64,
     /// Number of files.
     pub files: usize,
+}
+
+/// Limits of captures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CaptureLimits {
+    /// Maximum number of bytes of each packet.
+    pub snap_len: usize,
+    /// Size of the ring of files of each capture. Default: one file without limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ring: Option<RingSize>,
+}
+
+impl CaptureLimits {
+    /// Returns the names of the files of a capture.
+    pub fn file_names(&self, name: &str) -> Vec<String> {
+        match self.ring {
+            Some(ring) => (1..=ring.files).map(|n| file_name(name, n)).collect(),
+            None => vec![format!("{name}.pcap")],
+        }
+    }
+}
+
+impl From<usize> for CaptureLimits {
+    fn from(snap_len: usize) -> CaptureLimits {
+        CaptureLimits { snap_len, ring: None }
+    }
 }
 
 /// Minimum length of a file of a ring in bytes: the longest packet fits.
@@ -100,6 +128,18 @@ impl Ring {
         self.0.flush()
     }
 
+    /// Ends the ring after an error, without `room` bytes of the latest file.
+    ///
+    /// It keeps half of that file.
+    ///
+    /// # Errors
+    /// Returns the error of the file system.
+    pub(crate) fn salvage(self, room: u64) -> io::Result<()> {
+        let turns = self.0.into_inner();
+        let file = &turns.files[turns.current].file;
+        file.set_len(whole_capture(file, room)?)
+    }
+
     /// Writes the packets that wait. Returns the files with the number of packets in each, the oldest first.
     ///
     /// # Errors
@@ -111,6 +151,11 @@ impl Ring {
         let oldest_first = (0..count).map(|n| &turns.files[(next + n) % count]);
         Ok(oldest_first.map(|turn| (turn.path.clone(), turn.packets)).collect())
     }
+}
+
+/// Returns the name of a file of a ring, from 1.
+fn file_name(name: &str, n: usize) -> String {
+    format!("{name}-{n}.pcap")
 }
 
 /// File of a ring.
@@ -125,8 +170,13 @@ struct Turn {
 impl Turn {
     fn create(path: &Path, n: usize) -> io::Result<Turn> {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        let path = path.with_file_name(format!("{name}-{n}.pcap"));
-        let file = File::create(&path)
+        let path = path.with_file_name(file_name(&name, n));
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&path)
             .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
         Ok(Turn { path, file, len: 0, packets: 0 })
     }
@@ -277,6 +327,19 @@ mod tests {
         assert_eq!(kept, expected);
         assert_eq!(files.iter().map(|(_, packets)| packets).sum::<u64>(), count as u64);
         assert_eq!(packets(&files[0].0)[0], expected[0], "the oldest comes first");
+    }
+
+    #[test]
+    fn a_ring_that_fails_makes_room_and_keeps_whole_packets() {
+        let folder = Folder::new();
+        let size = RingSize::new(MIN_RING_FILE_BYTES, 2).expect("possible");
+        let mut ring = Ring::create(&folder.file("lan.pcap"), LinkType::RAW, 1500, size).expect("a folder");
+        (0..100).for_each(|n| ring.write(n * 1_000_000, &[0x45; 1000], 0).expect("written"));
+        ring.flush().expect("written");
+        ring.salvage(20_000).expect("a file");
+        // 20,000 B are 19.7 records of 1016.
+        assert_eq!(packets(&folder.file("lan-1.pcap")).len(), 80);
+        assert!(packets(&folder.file("lan-2.pcap")).is_empty());
     }
 
     #[test]

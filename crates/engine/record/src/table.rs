@@ -33,6 +33,15 @@ impl Cell {
             Cell::Text(text) | Cell::Number(text) | Cell::Good(text) | Cell::Bad(text) => text,
         }
     }
+
+    /// Returns `true` for a number, good and bad ones among them.
+    pub fn is_number(&self) -> bool {
+        match self {
+            Cell::Text(_) => false,
+            Cell::Number(_) => true,
+            Cell::Good(text) | Cell::Bad(text) => text.starts_with(|first: char| first.is_ascii_digit()),
+        }
+    }
 }
 
 impl Table {
@@ -44,7 +53,7 @@ impl Table {
             cells.chain([&self.head[column][..]]).map(|text| text.chars().count()).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..self.head.len()).map(width).collect();
-        let is_number = |row: &Vec<Cell>, column| matches!(row.get(column), Some(Cell::Number(_)));
+        let is_number = |row: &Vec<Cell>, column: usize| row.get(column).is_some_and(Cell::is_number);
         let right = |column| self.rows.iter().any(|row| is_number(row, column));
         let titles = self.head.iter().enumerate();
         let head: Vec<String> = titles.map(|(i, title)| padded(title, widths[i], right(i))).collect();
@@ -109,7 +118,7 @@ fn line(cells: &[String]) -> String {
 }
 
 fn shown(cell: &Cell, width: usize, colours: bool) -> String {
-    let text = padded(cell.text(), width, matches!(cell, Cell::Number(_)));
+    let text = padded(cell.text(), width, cell.is_number());
     match cell {
         Cell::Good(_) if colours => format!("\u{1b}[32m{text}\u{1b}[0m"),
         Cell::Bad(_) if colours => format!("\u{1b}[1;31m{text}\u{1b}[0m"),
@@ -139,6 +148,11 @@ mod tests {
         assert_eq!(table.to_text(false), "            n   verdict\n  a     1 000   met\n  bcd       7   x\n");
         assert!(table.to_text(true).contains("\u{1b}[32mmet    \u{1b}[0m"));
         assert_eq!(table.to_csv(), ",n,verdict\na,1000,met\nbcd,7,x\n");
+        // A number that is bad news is one.
+        let head = ["errors".to_owned()].to_vec();
+        let rows = vec![vec![Cell::Number("0".into())], vec![Cell::Bad("12".into())]];
+        let table = Table { caption: String::new(), head, rows };
+        assert_eq!(table.to_text(false), "  errors\n       0\n      12\n");
     }
 
     #[test]

@@ -125,6 +125,33 @@ pub trait Cost {
     fn airtime(&self, _len: usize) -> Option<Airtime> {
         None
     }
+
+    /// Returns the length of the record that a capture has of a packet. Default: the packet's.
+    fn record_len(&self, len: usize) -> usize {
+        len
+    }
+
+    /// Returns the units of the line that are captured in a file of their own. Default: it has none.
+    ///
+    /// `nulls` enables fill units.
+    fn line_units(&self, _nulls: bool) -> Option<LineUnits> {
+        None
+    }
+}
+
+/// Units of a line in a capture of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LineUnits {
+    /// Suffix of the file's name: "ts".
+    pub suffix: &'static str,
+    /// Bytes of the line in one unit.
+    pub line_len: u64,
+    /// Length of its record in bytes.
+    pub record_len: u64,
+    /// Set if the line is filled with units that carry nothing, which are captured too.
+    pub is_filled: bool,
+    /// Set if units of all members that share the resource are captured.
+    pub is_whole: bool,
 }
 
 /// Mean lengths of a flow's packets behind header compression, over whole cycles of refreshes.

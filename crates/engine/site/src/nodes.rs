@@ -321,7 +321,7 @@ impl<'a> Nodes<'a> {
             Some(owner) => {
                 let name = self.topology.name(owner);
                 return Err(format!(
-                    "packets of the capture go to {address}, which is node \"{name}\"'s: expected other addresses for the nodes"
+                    "packets of the capture go to {address}, which is node \"{name}\"'s: expected other addresses for the nodes, by `node.{name}.address`"
                 ));
             }
             None => {}

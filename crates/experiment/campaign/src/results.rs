@@ -97,7 +97,7 @@ fn runs(campaign: &Campaign) -> Result<Vec<RunResult>> {
             distributions: Vec::new(),
             totals: FinalValues::default(),
         };
-        let timing = Timing { build: text(BUILD), wall_s: wall_s(row), real_time: None };
+        let timing = Timing { build: text(BUILD), wall_s: wall_s(row), real_time: None, captures: None };
         RunResult { point: points[row] as usize, outcome, timing, reused: true }
     };
     let has_result = |row: &usize| part::text(&frame, ERROR, *row).is_empty();

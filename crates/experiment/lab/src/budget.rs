@@ -10,6 +10,8 @@ mod active;
 mod along;
 mod barrier;
 mod bundles;
+mod capture;
+mod captured;
 mod conference;
 mod contacts;
 mod group;
@@ -42,13 +44,14 @@ use serde::Serialize;
 
 use active::Activities;
 use bundles::{is_whole, layer, network, pieces, stops};
+pub use capture::CaptureBudget;
 use contacts::Contacts;
 pub use contacts::{Arrival, BundleForecast, ContactBudget};
 use medium::Media;
 use path::{Load, Path};
 use queues::{queue_of, queue_text};
 use sent::at_least_one;
-use sharing::{Forecast, Sharing, Sharings};
+use sharing::{Crossing, Forecast, Sharing, Sharings};
 use states::States;
 pub use states::{DelayRange, RateShare};
 use transfer::{Climbs, Transfer};
@@ -75,6 +78,9 @@ pub struct Budget {
     /// Forecasts of flows of bundles.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bundles: Vec<BundleForecast>,
+    /// Expected sizes of captures.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub captures: Vec<CaptureBudget>,
 }
 
 /// Line of an exchange's dial plan.
@@ -296,7 +302,7 @@ impl Budget {
         let terminals = Medium::shares(&media.layout.members(), &scenario.shared)?;
         let mut climbs = Climbs::new(scenario, &paths);
         let outlook = outlook(scenario, access, (&media, &paths), &recorded, &mut climbs)?;
-        let (states, forecasts) = (outlook.states, outlook.forecasts);
+        let Outlook { states, forecasts, crossings } = outlook;
         let users = Users::new(scenario, &paths);
         let links = link_budgets(scenario, &media, &users, &states);
         let mut sharings = Sharings::new(scenario, &media, &states);
@@ -316,10 +322,12 @@ impl Budget {
         notes::overload(scenario, (&paths, &forecasts), &mut flows, &links);
         notes::groups(scenario, &mut flows);
         notes::unlike(scenario, &paths, &mut flows);
+        let captures = captured::all((scenario, &media, &states), (&paths, &crossings), &flows);
         let plans = Contacts::new(scenario, topology.node.keys().map(String::as_str).collect());
         let (contacts, bundles) = (plans.pairs()?, plans.forecasts()?);
         let plans = plans.named()?;
-        Ok(Budget { links, terminals, flows, contacts, plans, dial: dial_plans(scenario), bundles })
+        let dial = dial_plans(scenario);
+        Ok(Budget { links, terminals, flows, contacts, plans, dial, bundles, captures })
     }
 }
 
@@ -327,6 +335,8 @@ impl Budget {
 struct Outlook {
     states: States,
     forecasts: Vec<Forecast>,
+    /// Packets on the links of each path, if links are captured.
+    crossings: Vec<Vec<Crossing>>,
 }
 
 /// The most rounds in which ends of transfers are computed, by the shares before.
@@ -348,6 +358,7 @@ fn outlook(
     for round in 0.. {
         let states = States::new(scenario, media, access, Activities::new(scenario, &lasting))?;
         let forecasts = sharing::forecasts(scenario, media, &states, paths);
+        let (forecasts, crossings): (Vec<Forecast>, Vec<_>) = forecasts.into_iter().unzip();
         let mut has_changed = false;
         for ((n, path), forecast) in paths.iter().zip(&forecasts) {
             let flow = &scenario.flow[*n];
@@ -368,7 +379,7 @@ fn outlook(
             has_changed |= before.is_none_or(|before| differs(before, takes));
         }
         if !has_changed || round >= rounds {
-            return Ok(Outlook { states, forecasts });
+            return Ok(Outlook { states, forecasts, crossings });
         }
     }
     unreachable!("the number of rounds is bounded")
@@ -469,12 +480,16 @@ fn recorded(scenario: &Scenario, access: Option<&Access>) -> HashMap<usize, Reco
     scenario.flow.values().enumerate().filter_map(&mut of).collect()
 }
 
-/// Returns a note on each flow that does not send its file as it is.
+/// Returns a note on each flow that sends another part of its file than all.
 pub fn file_notes(scenario: &Scenario, access: &Access) -> Vec<String> {
     let recorded = recorded(scenario, Some(access));
     let note = |(n, name): (usize, &String)| {
-        let note = recorded.get(&n)?.note.as_ref()?;
-        Some(format!("flow.{name}: its file: {note}"))
+        let file = recorded.get(&n)?;
+        let (sent, (all, ..)) = (file.packets, file.of);
+        let is_longer =
+            (sent < all).then(|| format!("{sent} of its {all} packets are sent: the run ends before"));
+        let note: Vec<&str> = file.note.iter().chain(&is_longer).map(String::as_str).collect();
+        (!note.is_empty()).then(|| format!("flow.{name}: its file: {}", note.join("; ")))
     };
     scenario.flow.keys().enumerate().filter_map(note).collect()
 }

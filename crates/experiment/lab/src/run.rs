@@ -14,7 +14,7 @@
 //!     outcome.json              what one run gave: fingerprint, measures, totals
 //!     timing.json               how long it took, and the build that ran it
 //!     <node>-<link>.pcap        captures asked for; of a terminal also <node>-<link>-bursts.pcap, its MPEG cells,
-//!                               of DVB <node>-<link>-ts.pcap or -frames.pcap
+//!                               of DVB <node>-<link>-ts.pcap or -frames.pcap. Rings: <node>-<link>-1.pcap and so on
 //!     calls.parquet             calls of flows with voice or signalling, a row for each end with a record
 //!     plan-<carrier>.csv        the burst time plan, from the beginning on
 //!     summary.json, .csv        means and confidence intervals over the seeds, for each point
@@ -31,6 +31,7 @@
 mod accounts;
 mod assembled;
 mod execute;
+mod expected;
 mod folder;
 mod follow;
 mod growing;
@@ -42,6 +43,7 @@ pub use crate::prepared::{CapturePoint, Prepared, growing};
 pub use crate::video::Finish;
 pub use assembled::Assembled;
 pub use execute::{Failure, Manifest, ManifestRun, Request, Results, execute, outcome_alone};
+pub use expected::ExpectedCaptures;
 pub use folder::Folder;
 pub use follow::follow;
 pub use monitor::{Monitor, Silent};

@@ -4,6 +4,7 @@ mod accounts;
 mod books;
 mod bounds;
 mod bursts;
+mod captures;
 mod cells;
 mod classes;
 mod common;

@@ -5,20 +5,24 @@ use std::io::{self, BufReader, BufWriter, Read, StdoutLock, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::{Error, Intake, Session};
+use crate::{Error, Intake, Session, Unattended};
 use bentpipe_dvb::Rohc;
 use bentpipe_intake::{Account, LeftOut, Packets, Refusal};
 pub use bentpipe_intake::{Packet, Wanted};
 use bentpipe_record::WholeFile;
 use bentpipe_wire as wire;
+use bentpipe_wire::ethernet::EtherType;
 use bentpipe_wire::pcap::{self, LinkType, ReadError};
 use serde_json::Value;
 
 /// Size from which reading a file takes long enough for progress to be shown.
 const LONG_FILE_BYTES: u64 = 16 << 20;
 
-/// Bytes that show a compressed file.
-pub(crate) const START_LEN: u64 = 6;
+/// Bytes that show a compressed file or another format.
+pub(crate) const START_LEN: u64 = 32;
+
+/// Help for captures of formats that are not read.
+pub(crate) const CONVERT: &str = "`editcap -F pcap` converts many formats";
 
 /// Bytes at the start of a file by which mirrored streams are known.
 pub(crate) const LEARNT_LEN: u64 = 4 << 20;
@@ -30,6 +34,8 @@ pub struct Capture {
     packets: Packets,
     wanted: Wanted,
     left_out: Option<LeftOutFile>,
+    /// Set if its start was read ahead.
+    is_learnt: bool,
 }
 
 impl Capture {
@@ -44,22 +50,44 @@ impl Capture {
         session: &dyn Session,
     ) -> Result<Capture, Error> {
         let source = source(path, session).map_err(|source| Error::Open { path: path.into(), source })?;
-        Capture::new(path, source, wanted, intake)
+        let leaves_out_copies = matches!(wanted, Wanted::Ip | Wanted::Datagrams | Wanted::Distinct);
+        let reads_ahead = leaves_out_copies && intake.rohc.is_none();
+        Capture::new(path, source, (wanted, intake), reads_ahead.then_some(session))
     }
 
+    /// Opens a file or pipe whose packets are passed on as they come.
+    ///
+    /// The start of a pipe is not read ahead, so a mirrored stream is known behind its first packets alone.
+    ///
+    /// # Errors
+    /// As [`Capture::open`].
+    pub fn open_as_it_comes(
+        path: &Path,
+        wanted: Wanted,
+        intake: &Intake,
+        session: &dyn Session,
+    ) -> Result<Capture, Error> {
+        let source = source(path, session).map_err(|source| Error::Open { path: path.into(), source })?;
+        Capture::new(path, source, (wanted, intake), None)
+    }
+
+    /// Opens a source. With a `session`, whose interrupt ends it, a pipe is read ahead as well.
     fn new(
         path: &Path,
         mut source: Box<dyn Read>,
-        wanted: Wanted,
-        intake: &Intake,
+        (wanted, intake): (Wanted, &Intake),
+        session: Option<&dyn Session>,
     ) -> Result<Capture, Error> {
         let mut start = Vec::new();
         let failed = |source| Error::Open { path: path.into(), source };
         source.by_ref().take(START_LEN).read_to_end(&mut start).map_err(failed)?;
         check_plain(path, &start)?;
-        // A pipe may have its packets one by one.
-        if path.is_file() {
-            source.by_ref().take(LEARNT_LEN).read_to_end(&mut start).map_err(failed)?;
+        let session = match session {
+            None if path.is_file() => Some(&Unattended as &dyn Session),
+            given => given,
+        };
+        if let Some(session) = session {
+            read_ahead(&mut source, &mut start, session).map_err(failed)?;
         }
         let learnt = start.clone();
         let source: Box<dyn Read> = Box::new(io::Cursor::new(start).chain(source));
@@ -83,7 +111,8 @@ impl Capture {
             }
         };
         let wanted = packets.wanted();
-        Ok(Capture { path: path.into(), reader, packets, wanted, left_out })
+        let is_learnt = session.is_some();
+        Ok(Capture { path: path.into(), reader, packets, wanted, left_out, is_learnt })
     }
 
     /// Passes every packet to `each`, until the end or until `each` returns `false`.
@@ -105,6 +134,44 @@ impl Capture {
         mut wants: impl FnMut(&Packet<'_>) -> Result<(), Refusal>,
         mut each: impl FnMut(&Packet<'_>) -> Result<bool, Error>,
     ) -> Result<(), Error> {
+        self.for_each_record(|packets, record, left_out| {
+            packets.take_if(record, &mut wants, left_out).map_or(Ok(true), |packet| each(&packet))
+        })
+    }
+
+    /// Passes every packet to `each`, which uses it or refuses it.
+    ///
+    /// It ends as [`Capture::for_each`].
+    ///
+    /// # Errors
+    /// As [`Capture::for_each`].
+    pub fn for_each_used(
+        &mut self,
+        mut each: impl FnMut(&Packet<'_>) -> Result<Result<bool, Refusal>, Error>,
+    ) -> Result<(), Error> {
+        self.for_each_record(|packets, record, left_out| {
+            let mut ended = Ok(true);
+            let wants = |packet: &Packet<'_>| match each(packet) {
+                Ok(Ok(goes_on)) => {
+                    ended = Ok(goes_on);
+                    Ok(())
+                }
+                Ok(Err(refusal)) => Err(refusal),
+                Err(error) => {
+                    ended = Err(error);
+                    Ok(())
+                }
+            };
+            packets.take_if(record, wants, left_out);
+            ended
+        })
+    }
+
+    /// Passes every record to `take`, until the end or until it returns `false`.
+    fn for_each_record(
+        &mut self,
+        mut take: impl FnMut(&mut Packets, &pcap::Record<'_>, &mut dyn FnMut(&LeftOut<'_>)) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
         let Capture { path, reader, packets, left_out, .. } = self;
         loop {
             let record = match reader.next_record() {
@@ -120,11 +187,9 @@ impl Capture {
                 }
             };
             let mut written = Ok(());
-            let taken = packets.take_if(&record, &mut wants, &mut |of| keep(left_out, of, &mut written));
+            let goes_on = take(packets, &record, &mut |of| keep(left_out, of, &mut written));
             written?;
-            if let Some(packet) = taken
-                && !each(&packet)?
-            {
+            if !goes_on? {
                 break;
             }
         }
@@ -147,7 +212,12 @@ impl Capture {
 
     /// Returns the account in a line, behind the name of the file.
     pub fn remark(&self) -> String {
-        format!("{}: {}", self.path.display(), self.account())
+        let account = self.account();
+        let more = match self.is_learnt || account.duplicated() == 0 {
+            true => "",
+            false => "; copies at the start of a pipe are used, until its streams are known as mirrored",
+        };
+        format!("{}: {account}{more}", self.path.display())
     }
 
     /// Checks that the capture had a packet of the kind.
@@ -165,7 +235,19 @@ impl Capture {
             Wanted::Ethernet => "Ethernet frames",
             Wanted::Ip | Wanted::Datagrams | Wanted::Network | Wanted::Distinct => "IP packets",
         };
-        Err(Error::Usage(format!("{}: no {wanted}: {account}", self.path.display())))
+        let help = rohc_help(account);
+        Err(Error::Usage(format!("{}: no {wanted}: {account}{help}", self.path.display())))
+    }
+}
+
+/// Returns a help for captures of ROHC packets that are read as others.
+pub(crate) fn rohc_help(account: &Account) -> &'static str {
+    let user0 = format!("of link type {},", LinkType::USER0.0);
+    let ethertype = format!("of EtherType {:#06x}", EtherType::ROHC.0);
+    let is_meant = |detail: &str| detail.starts_with(&user0) || detail.starts_with(&ethertype);
+    match account.left_out().any(|(_, detail, _)| is_meant(detail)) {
+        true => "; help: --from-rohc restores packets of ROHC",
+        false => "",
     }
 }
 
@@ -174,6 +256,20 @@ fn keep(file: &mut Option<LeftOutFile>, left_out: &LeftOut<'_>, written: &mut Re
     if let (Some(file), Ok(())) = (file, &written) {
         *written = file.write(left_out);
     }
+}
+
+/// Reads the start of a source, by which mirrored streams are known. An interrupt ends it.
+fn read_ahead(source: &mut dyn Read, start: &mut Vec<u8>, session: &dyn Session) -> io::Result<()> {
+    let mut chunk = vec![0; 1 << 16];
+    while (start.len() as u64) < LEARNT_LEN && !session.is_interrupted() {
+        match source.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(len) => start.extend_from_slice(&chunk[..len]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Opens a file, or standard input for "-"; the session tracks a long one.
@@ -189,10 +285,10 @@ pub(crate) fn source(path: &Path, session: &dyn Session) -> io::Result<Box<dyn R
     Ok(Box::new(BufReader::with_capacity(1 << 18, session.track(file, len_bytes))))
 }
 
-/// Checks that a file is not compressed, by its first bytes.
+/// Checks by its first bytes that a file is not of another format.
 ///
 /// # Errors
-/// Returns an error with the program that decompresses it.
+/// Returns an error with the program that decompresses or converts it.
 pub(crate) fn check_plain(path: &Path, start: &[u8]) -> Result<(), Error> {
     let all: [(&[u8], &str); 5] = [
         (&[0x1f, 0x8b], "gzip"),
@@ -201,12 +297,13 @@ pub(crate) fn check_plain(path: &Path, start: &[u8]) -> Result<(), Error> {
         (&[0x04, 0x22, 0x4d, 0x18], "lz4"),
         (b"BZh", "bzip2"),
     ];
-    match all.into_iter().find(|(magic, _)| start.starts_with(magic)) {
+    let shown = path.display();
+    if let Some((_, program)) = all.into_iter().find(|(magic, _)| start.starts_with(magic)) {
+        return Err(Error::Usage(format!("{shown}: compressed: decompress first with `{program} -d`")));
+    }
+    match pcap::foreign(start) {
         None => Ok(()),
-        Some((_, program)) => {
-            let shown = path.display();
-            Err(Error::Usage(format!("{shown}: compressed: decompress first with `{program} -d`")))
-        }
+        Some(program) => Err(Error::Usage(format!("{shown}: a capture of {program}, not read: {CONVERT}"))),
     }
 }
 
@@ -484,7 +581,7 @@ mod tests {
         file.extend([0, 0]);
         let source = Box::new(io::Cursor::new(file));
         let wanted = Wanted::Rohc { has_large_cids: false, pdcp: None };
-        let mut capture = Capture::new(Path::new("x"), source, wanted, &Intake::default()).unwrap();
+        let mut capture = Capture::new(Path::new("x"), source, (wanted, &Intake::default()), None).unwrap();
         let mut found = Vec::new();
         let mut keep = |packet: &Packet<'_>| {
             found.extend_from_slice(packet.bytes);

@@ -56,6 +56,8 @@ struct Series {
     rates: Vec<f64>,
     /// Account of a capture, and `true` if it has damage.
     account: Option<(Value, bool)>,
+    /// Account of a capture in a line. Empty for others.
+    remark: String,
 }
 
 /// Statistics of a series.

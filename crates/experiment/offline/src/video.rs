@@ -219,16 +219,15 @@ impl Carry {
     }
 
     fn carry(&self, session: &dyn Session) -> Result<(Table, bool), String> {
-        let loaded = load(&self.input, &self.intake, session);
+        let Loaded { stream, has_damage, is_plain, .. } = load(&self.input, &self.intake, session)?;
         let scratch = Scratch::new().map_err(|error| error.to_string())?;
         let mut input = self.input.clone();
-        if let Ok(Loaded { stream, is_plain: false, .. }) = &loaded {
+        if !is_plain {
             // The flow and ffmpeg read bare packets.
             input = scratch.path().join("packets.ts");
-            write(&input, stream)?;
+            write(&input, &stream)?;
         }
         let (scenario, access) = self.scenario(&input)?;
-        let Loaded { stream, has_damage, .. } = loaded?;
         let times = stream.times().map_err(|problem| format!("{}: {problem}", self.input.display()))?;
         let (_, flow, setup) = stream_of(&scenario).ok_or("no flow is a \"stream\"")?;
         let seed = self.seed.unwrap_or(scenario.seed);

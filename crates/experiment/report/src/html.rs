@@ -167,6 +167,8 @@ impl Writer {
         let class = match cell {
             Cell::Text(_) => "",
             Cell::Number(_) => " class=\"num\"",
+            Cell::Good(_) if cell.is_number() => " class=\"num good\"",
+            Cell::Bad(_) if cell.is_number() => " class=\"num bad\"",
             Cell::Good(_) => " class=\"good\"",
             Cell::Bad(_) => " class=\"bad\"",
         };

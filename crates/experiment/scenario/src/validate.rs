@@ -423,11 +423,25 @@ impl Review<'_> {
             let key = format!("probe.capture.{n}");
             if let Err(problem) = spread.capture_point(point) {
                 self.report(&key, problem);
-            } else if self.scenario.probe.capture[..n].contains(point) {
-                self.report(
-                    &key,
-                    format!("\"{}\" is captured twice: expected each point once", short(point)),
-                );
+                continue;
+            }
+            // Files have "-" in the place of ":".
+            let file = |point: &str| point.replace(':', "-");
+            let mut before = self.scenario.probe.capture[..n].iter();
+            match before.find(|other| file(other) == file(point)) {
+                Some(other) if other == point => {
+                    let problem = format!("\"{}\" is captured twice: expected each point once", short(point));
+                    self.report(&key, problem);
+                }
+                Some(other) => {
+                    let other = short(other);
+                    let problem = format!(
+                        "the file of \"{}\" has the name of that of \"{other}\": expected one of them",
+                        short(point)
+                    );
+                    self.report(&key, problem);
+                }
+                None => {}
             }
         }
     }

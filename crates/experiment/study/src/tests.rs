@@ -94,7 +94,7 @@ fn result(point: usize, seed: u64, goodput: f64) -> RunResult {
         ],
     });
     let outcome = serde_json::from_value(outcome).expect("an outcome");
-    let timing = Timing { build: String::new(), wall_s: 0.0, real_time: None };
+    let timing = Timing { build: String::new(), wall_s: 0.0, real_time: None, captures: None };
     RunResult { point, outcome, timing, reused: false }
 }
 

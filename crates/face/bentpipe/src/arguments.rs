@@ -5,6 +5,8 @@ pub(crate) mod tools;
 
 use std::path::PathBuf;
 
+use bentpipe_record::{CaptureLimits, RingSize};
+use bentpipe_units::Bytes;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::common::{Changes, Common, Inputs};
@@ -41,6 +43,7 @@ Examples:
   bentpipe run geo.toml --set link.satellite.rate='8 Mbit/s' --set duration='60 s'
   bentpipe run sweep.toml --seeds 10 --jobs 4
   bentpipe run geo.toml --pcap server:lan --snap-len 128
+  bentpipe run geo.toml --pcap server:lan --capture-ring '10 MB,4'
 
 Finished runs are skipped: repeat the command to resume after Ctrl-C.")]
     Run(RunArguments),
@@ -52,7 +55,8 @@ Finished runs are skipped: repeat the command to resume after Ctrl-C.")]
     #[command(after_help = "\
 Examples:
   bentpipe check scenarios/first-look.toml
-  bentpipe check geo.toml --set link.satellite.framing=aal5-llc-snap")]
+  bentpipe check geo.toml --set link.satellite.framing=aal5-llc-snap
+  bentpipe check geo.toml --pcap server:lan     size to expect of the capture")]
     Check {
         /// Scenario file
         scenario: PathBuf,
@@ -61,6 +65,8 @@ Examples:
         set: Vec<String>,
         #[command(flatten)]
         files: Inputs,
+        #[command(flatten)]
+        captures: CaptureArguments,
     },
     /// Compare two folders of results, or two points of a sweep, over their common seeds
     #[command(after_help = "\
@@ -214,6 +220,38 @@ pub(crate) enum SchemaOf {
     Metrics,
 }
 
+// Without a doc comment, which would be that of the command.
+#[derive(Debug, Args)]
+pub(crate) struct CaptureArguments {
+    /// Capture packets at a point, as NODE:LINK; repeatable
+    #[arg(long, value_name = "POINT")]
+    pub(crate) pcap: Vec<String>,
+    /// Truncate captured packets to BYTES
+    #[arg(long, value_name = "BYTES", default_value_t = 262_144)]
+    pub(crate) snap_len: usize,
+    /// Make each capture a ring of files: length of one in bytes, and number
+    ///
+    /// The oldest is used again for the latest packets. The files are NODE-LINK-1.pcap and so on.
+    #[arg(long, value_name = "BYTES,FILES", value_parser = ring_size)]
+    pub(crate) capture_ring: Option<RingSize>,
+}
+
+impl CaptureArguments {
+    /// Returns the limits of packets and files.
+    pub(crate) fn limits(&self) -> CaptureLimits {
+        CaptureLimits { snap_len: self.snap_len, ring: self.capture_ring }
+    }
+}
+
+/// Parses the length and number of the files of a ring, such as "10 MB,4".
+fn ring_size(text: &str) -> Result<RingSize, String> {
+    let expected = "expected the length of a file and the number of files, such as \"10 MB,4\"";
+    let (len, files) = text.split_once(',').ok_or(expected)?;
+    let len: Bytes = len.trim().parse().map_err(|error| format!("{error}; {expected}"))?;
+    let files = files.trim().parse().map_err(|_| expected)?;
+    RingSize::new(len.get(), files).map_err(|error| error.to_string())
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
     /// Scenario file
@@ -222,12 +260,8 @@ pub(crate) struct RunArguments {
     pub(crate) changes: Changes,
     #[command(flatten)]
     pub(crate) files: Inputs,
-    /// Capture packets at a point, as NODE:LINK; repeatable
-    #[arg(long, value_name = "POINT")]
-    pub(crate) pcap: Vec<String>,
-    /// Truncate captured packets to BYTES
-    #[arg(long, value_name = "BYTES", default_value_t = 262_144)]
-    pub(crate) snap_len: usize,
+    #[command(flatten)]
+    pub(crate) captures: CaptureArguments,
     /// Record each packet of a flow in packets.parquet ("*": of all); repeatable
     #[arg(long, value_name = "FLOW")]
     pub(crate) packets: Vec<String>,

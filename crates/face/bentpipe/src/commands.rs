@@ -17,7 +17,7 @@ use bentpipe_scenario::Document;
 use bentpipe_scenario::catalogue;
 use schemars::schema_for;
 
-use crate::arguments::{Arguments, Command, SchemaOf};
+use crate::arguments::{Arguments, CaptureArguments, Command, SchemaOf};
 use crate::common::Inputs;
 use crate::interrupt::INTERRUPTED;
 use crate::{results, show};
@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Run(arguments) => run::run(&arguments),
         #[cfg(feature = "tools")]
         Command::RealTime(command) => tools::in_real_time(&command),
-        Command::Check { scenario, set, files } => check(&scenario, &files, &set),
+        Command::Check { scenario, set, files, captures } => check(&scenario, &files, (&set[..], &captures)),
         Command::Compare { first, second, measure, format, page } => {
             compare((&first, &second), measure.as_deref().unwrap_or_default(), format, page.as_deref())
         }
@@ -133,12 +133,19 @@ fn series(results: &Path, selection: &Selection, form: Form, out: Option<&Path>)
     Ok(0)
 }
 
-fn check(path: &Path, files: &Inputs, set: &[String]) -> Result<u8, Failure> {
+fn check(
+    path: &Path,
+    files: &Inputs,
+    (set, captures): (&[String], &CaptureArguments),
+) -> Result<u8, Failure> {
     files.enforce().map_err(Failure::bad)?;
-    let document = document(path, files, set)?;
+    let mut document = document(path, files, set)?;
+    run::add_captures(&mut document, captures)?;
     let checked = bentpipe_lab::check::check(&document).map_err(Failure::bad)?;
     let budget = Budget::with_files(&checked.first, Some(document.access()));
-    let budget = budget.map_err(|problem| Failure::bad(document.refusal(&problem.key, problem.problem)))?;
+    let mut budget =
+        budget.map_err(|problem| Failure::bad(document.refusal(&problem.key, problem.problem)))?;
+    budget.captures = budget.captures.into_iter().map(|file| file.within(captures.limits())).collect();
     document.notes().iter().for_each(|note| crate::show::note(note));
     checked.coverage().iter().for_each(|note| crate::show::note(note));
     print(&budget.to_string())

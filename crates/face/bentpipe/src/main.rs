@@ -66,7 +66,8 @@ fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     match commands::run(arguments) {
-        Ok(code) => ExitCode::from(code),
+        // Results that could not be printed are missing.
+        Ok(code) => ExitCode::from(if show::has_failed() { code.max(2) } else { code }),
         Err(failure) => {
             show::error(&failure.text);
             ExitCode::from(failure.code)

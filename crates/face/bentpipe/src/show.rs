@@ -1,8 +1,9 @@
 //! Tables and messages on the terminal.
 
 use std::collections::HashSet;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bentpipe_emu::plain;
 use bentpipe_net::metric::UnitColumn;
@@ -10,11 +11,29 @@ use bentpipe_record::{LedgerRow, LedgerText, PointSummary, UnitRow, UnitText, wr
 use bentpipe_report::Table;
 use bentpipe_units::Bytes;
 
+/// Set once standard output could not be written.
+static HAS_FAILED: AtomicBool = AtomicBool::new(false);
+
 /// Prints to standard output. A reader that closes the pipe (`| head`) is not an error.
 ///
-/// Characters that control a terminal are replaced, but for the colours of tables.
+/// Characters that control a terminal are replaced, but for the colours of tables. The first error of the device, such as a full disk, is
+/// printed.
 pub(crate) fn out(text: &str) {
-    let _ = std::io::stdout().lock().write_all(plain::text(text).as_bytes());
+    let mut stdout = std::io::stdout().lock();
+    let written = stdout.write_all(plain::text(text).as_bytes()).and_then(|()| stdout.flush());
+    match written {
+        Err(problem) if problem.kind() != ErrorKind::BrokenPipe => {
+            if !HAS_FAILED.swap(true, Ordering::Relaxed) {
+                error(&format!("standard output: {problem}"));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Returns `true` if standard output could not be written.
+pub(crate) fn has_failed() -> bool {
+    HAS_FAILED.load(Ordering::Relaxed)
 }
 
 /// Writes a file whole, or prints where there is none.

@@ -13,6 +13,7 @@ mod gateway;
 mod hostile;
 mod idle;
 mod intake;
+mod left_out;
 mod rohc;
 mod rtp;
 mod serve;

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bentpipe_dvb::{Config, DataPid, Encapsulation, Rohc};
 use bentpipe_offline::channel::Fit;
-use bentpipe_offline::rohc::{Outputs, Sending, Stats};
+use bentpipe_offline::rohc::{Outputs, Sending, Stats, text};
 use bentpipe_offline::ts::{Decap, Encap, Inspect};
 use bentpipe_offline::{Error, Intake, Interface, Select, Session};
+use bentpipe_rohc::CompressorConfig;
 use bentpipe_wire::bbframe::FrameSize;
 use bentpipe_wire::ts::Pid;
 use pyo3::exceptions::PyOSError;
@@ -55,14 +56,16 @@ fn raised(error: Error) -> PyErr {
 pub(crate) fn rohc_stats(
     py: Python<'_>,
     input: PathBuf,
-    profiles: &str,
-    max_cid: u16,
+    channel: (String, u16),
+    rtp_ports: Option<&str>,
     flows: Option<usize>,
     choice: &str,
     counts: PathBuf,
 ) -> PyResult<(String, Vec<String>)> {
-    let sending =
-        Sending { compressor: compressor(profiles, max_cid)?, mtu_bytes: None, reservations: Vec::new() };
+    let (profiles, max_cid) = (&*channel.0, channel.1);
+    let rtp = text::rtp_ports(rtp_ports.unwrap_or(text::RTP_PORTS)).map_err(errors::value)?;
+    let compressor = CompressorConfig { rtp, ..compressor(profiles, max_cid)? };
+    let sending = Sending { compressor, mtu_bytes: None, reservations: Vec::new() };
     let outputs = Outputs { flows, intake: intake(choice, Some(counts))?, ..Outputs::default() };
     let job = Stats { input, sending, decompressor: decompressor(profiles, max_cid)?, cpu: false, outputs };
     let session = Kept::default();

@@ -30,16 +30,23 @@ pub enum Reason {
     Fragment,
     /// Packet that the capture cut.
     Cut,
+    /// Packet over 65,535 bytes.
+    Long,
     /// Malformed header.
     Malformed,
     /// Bytes outside packets.
     Outside,
+    /// Time before the first packet's, as of a clock that was set back.
+    Time,
+    /// Refused by the job.
+    Refused,
 }
 
 impl Reason {
     /// Returns `true` if something was lost, not only something else found.
     pub const fn is_damage(self) -> bool {
-        matches!(self, Reason::Streams | Reason::Fragment | Reason::Cut | Reason::Malformed | Reason::Outside)
+        use Reason::{Cut, Fragment, Long, Malformed, Outside, Refused, Streams, Time};
+        matches!(self, Streams | Fragment | Cut | Long | Malformed | Outside | Time | Refused)
     }
 
     /// Returns the name in JSON.
@@ -53,8 +60,11 @@ impl Reason {
             Reason::Streams => "streams",
             Reason::Fragment => "fragment",
             Reason::Cut => "cut",
+            Reason::Long => "long",
             Reason::Malformed => "malformed",
             Reason::Outside => "outside",
+            Reason::Time => "time",
+            Reason::Refused => "refused",
         }
     }
 }
@@ -129,6 +139,8 @@ pub struct Account {
     pub read: Tally,
     /// Records and bytes that were used.
     pub used: Tally,
+    /// Set if the input is a capture, whose records count.
+    is_of_records: bool,
     left_out: BTreeMap<Reason, BTreeMap<String, Tally>>,
     repaired: BTreeMap<Repair, u64>,
     /// Bytes of used records that belong to no packet.
@@ -142,6 +154,21 @@ pub struct Account {
 }
 
 impl Account {
+    /// Creates the account of a capture, whose records count.
+    pub(crate) fn of_records() -> Account {
+        Account { is_of_records: true, ..Account::default() }
+    }
+
+    /// Declares the input a capture.
+    pub(crate) fn begin_records(&mut self) {
+        self.is_of_records = true;
+    }
+
+    /// Returns `true` if records count, not bytes.
+    fn counts_records(&self) -> bool {
+        self.is_of_records || self.read.records > 0
+    }
+
     /// Counts a record, and returns its number from 1.
     pub(crate) fn read_record(&mut self, bytes: usize) -> u64 {
         self.read.add(1, bytes as u64, 1);
@@ -265,7 +292,7 @@ impl Account {
 
     /// Returns the count of a tally: records, or bytes of a bare stream.
     fn count(&self, tally: Tally) -> u64 {
-        if self.read.records > 0 { tally.records } else { tally.bytes }
+        if self.counts_records() { tally.records } else { tally.bytes }
     }
 }
 
@@ -273,7 +300,7 @@ impl fmt::Display for Account {
     /// Writes one line, to stand behind the name of the input.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (read, used) = (self.count(self.read), self.count(self.used));
-        let unit = if self.read.records > 0 { "records" } else { "bytes" };
+        let unit = if self.counts_records() { "records" } else { "bytes" };
         write!(f, "{} {unit}", thousands(read))?;
         match used {
             _ if read == 0 => {}

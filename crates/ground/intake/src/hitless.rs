@@ -78,6 +78,7 @@ pub(crate) struct Numbered<'a> {
     pub(crate) ssrc: u32,
     pub(crate) payload_type: u8,
     pub(crate) seq: u16,
+    pub(crate) stamp: u32,
     pub(crate) payload: &'a [u8],
 }
 
@@ -110,6 +111,7 @@ impl Merged {
 
     fn add_leg(&mut self, id: StreamId, seq: u16, highest: u64) {
         let leg = Leg { id, datagrams: 0, missing: 0, differing: 0 };
+        // Its first packet is counted as any other.
         let numbers = Numbers::begin(seq.wrapping_sub(1));
         self.legs.push(State { leg, numbers, highest, same: 0 });
     }
@@ -151,7 +153,11 @@ impl Merged {
             self.add_leg(id, packet.seq, number);
             self.legs.len() - 1
         });
-        let place = self.count(at, packet.seq);
+        let place = match self.count(at, packet) {
+            // An outage of one leg does not end the stream.
+            Place::Jump if self.goes_on(at, number) => self.rejoin(at, number, packet),
+            place => place,
+        };
         if place == Place::Restart {
             self.legs[at].highest = number;
             self.remember(number, packet.payload);
@@ -175,13 +181,27 @@ impl Merged {
         if number == self.next { Taken::Next } else { Taken::Wait(number) }
     }
 
+    /// Returns `true` if another leg has a number near this one, ahead of this leg.
+    fn goes_on(&self, at: usize, number: u64) -> bool {
+        let is_near = |(n, state): (usize, &State)| n != at && state.highest.abs_diff(number) <= MAX_DISTANCE;
+        number > self.legs[at].highest && self.legs.iter().enumerate().any(is_near)
+    }
+
+    /// Counts what a leg missed while others went on.
+    fn rejoin(&mut self, at: usize, number: u64, packet: Numbered<'_>) -> Place {
+        let State { leg, numbers, highest, .. } = &mut self.legs[at];
+        leg.missing += number - *highest - 1;
+        *numbers = Numbers::begin_at(packet.seq, packet.stamp);
+        Place::Ahead(0)
+    }
+
     /// Counts a packet on its leg.
-    fn count(&mut self, at: usize, seq: u16) -> Place {
+    fn count(&mut self, at: usize, packet: Numbered<'_>) -> Place {
         let State { leg, numbers, .. } = &mut self.legs[at];
         leg.datagrams += 1;
-        let place = numbers.take(seq);
+        let place = numbers.take_at(packet.seq, packet.stamp);
         match place {
-            Place::Ahead(missing) => leg.missing += u64::from(missing),
+            Place::Ahead(missing) | Place::Outage(missing) => leg.missing += u64::from(missing),
             Place::Late(_) => leg.missing = leg.missing.saturating_sub(1),
             Place::Duplicate | Place::Jump | Place::Restart => {}
         }

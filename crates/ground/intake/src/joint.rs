@@ -89,7 +89,43 @@ pub struct Joint {
     in_datagram: u64,
     /// Layout that was lost, and the bytes since its last packet.
     lost: Option<(Layout, usize)>,
+    gaps: Gaps,
 }
+
+/// Bytes between packets in other places than before, of one length each.
+///
+/// Those are the headers of a container. Damage has other lengths, or is of whole packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gaps {
+    /// Length in bytes.
+    pub len: usize,
+    /// Number of gaps of this length.
+    pub count: u64,
+    /// Number of gaps of other lengths since the first of these.
+    others: u64,
+}
+
+impl Gaps {
+    fn add(&mut self, len: usize) {
+        match self.count {
+            0 => (self.len, self.count) = (len, 1),
+            _ if self.len == len => self.count += 1,
+            _ => self.others += 1,
+        }
+        // Another length may be that of most.
+        if self.others > 2 * self.count {
+            *self = Gaps::default();
+        }
+    }
+
+    /// Returns `true` if most gaps have this length, and there are many.
+    pub fn are_regular(self) -> bool {
+        self.count >= REGULAR && self.count > self.others
+    }
+}
+
+/// Number of gaps of one length that show a container.
+const REGULAR: u64 = 20;
 
 /// Faults of synchronisation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,6 +152,11 @@ impl Joint {
     /// Returns the number of bytes that belong to no packet.
     pub fn outside(&self) -> u64 {
         self.outside
+    }
+
+    /// Returns the gaps between packets of a byte stream.
+    pub fn gaps(&self) -> Gaps {
+        self.gaps
     }
 
     /// Returns the faults of synchronisation between packets.
@@ -354,6 +395,9 @@ impl Joint {
         let distance = since + at;
         let is_in_place = before == layout && distance.is_multiple_of(layout.stride);
         let damaged = if is_in_place { distance / layout.stride } else { 0 };
+        if !is_in_place {
+            self.gaps.add(distance);
+        }
         // A byte too many or too few does not make a packet.
         self.missing += ((distance + layout.stride / 2) / layout.stride) as u64;
         self.faults.sync_bytes += damaged as u64;

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bentpipe_units::Time;
 use bentpipe_wire::ip::fragments::Reassembler;
+use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::pcap::{LinkType, OptionsBuf, Record};
+use bentpipe_wire::udp;
 
 use crate::Link;
 use crate::duplicates::Sum;
@@ -96,6 +98,19 @@ pub(crate) struct Fragments {
     dropped: Dropped,
     /// Sums of the last fragments that were used, with their times.
     used: VecDeque<(u64, u64)>,
+}
+
+/// Returns `true` unless a checksum shows that a packet's fragments are of several.
+///
+/// Identifications recur, and a lost fragment leaves the place of its packet to another one.
+pub(crate) fn is_one(packet: &[u8]) -> bool {
+    let Ok(ip) = ip::Packet::new_checked(packet) else { return true };
+    let Ok(upper) = ip.upper() else { return true };
+    if upper.protocol != Protocol::UDP || upper.is_fragment {
+        return true;
+    }
+    let datagram = udp::Datagram::new_elided(upper.bytes, upper.elided);
+    datagram.is_ok_and(|datagram| datagram.checksum() == 0 || datagram.verify_checksum(&upper.pseudo).is_ok())
 }
 
 /// Fragments that are given up.

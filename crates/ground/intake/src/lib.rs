@@ -28,7 +28,7 @@ mod tests;
 
 pub use account::{Account, Reason, Repair, Tally};
 pub use hitless::Leg;
-pub use joint::{Joint, Layout, SyncFaults};
+pub use joint::{Gaps, Joint, Layout, SyncFaults};
 pub use link::Link;
 pub use packet::{Packet, Wanted};
 pub use packets::Packets;

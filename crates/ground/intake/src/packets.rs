@@ -11,9 +11,9 @@ use bentpipe_wire::rohc::ppp as ncp;
 use bentpipe_wire::{Error, Kind, rtp, udp};
 
 use crate::duplicates::Duplicates;
-use crate::kept::{Fragments, GivenUp, Kept};
-use crate::offload::{ip_len, is_segment, with_length, without_checksum};
-use crate::refusal::{EachLeftOut, Refusal, copied, ethertype, incomplete};
+use crate::kept::{Fragments, GivenUp, Kept, is_one};
+use crate::offload::{ip_len, is_over, is_segment, with_length, without_checksum};
+use crate::refusal::{EachLeftOut, Refusal, copied, ethertype, incomplete, mixed};
 use crate::rohc::Restoration;
 use crate::{Account, LeftOut, Link, Packet, Reason, Repair, Select, StreamId, Wanted};
 
@@ -37,7 +37,7 @@ impl Packets {
     /// Creates an intake of selected packets.
     pub fn new(wanted: Wanted, select: Select) -> Packets {
         let (account, fragments, duplicates) =
-            (Account::default(), Fragments::default(), Duplicates::default());
+            (Account::of_records(), Fragments::default(), Duplicates::default());
         Packets { wanted, select, account, fragments, duplicates, repaired: Vec::new(), rohc: None }
     }
 
@@ -198,6 +198,8 @@ impl Packets {
         let whole = Packet { len: bytes.len(), bytes: &bytes, ..*packet };
         let refusal = if !self.select.admits_packet(&whole) {
             Some(self.not_selected())
+        } else if !is_one(&bytes) {
+            Some(mixed())
         } else if self.leaves_out_copies()
             && self.duplicates.is_copy_of_fragments(&bytes, record.time_ns, link)
         {
@@ -222,6 +224,9 @@ impl Packets {
         let seen = Packet { bytes: repaired.as_deref().unwrap_or(packet.bytes), ..packet };
         if !self.admits(record, &seen) {
             return Err(self.not_selected());
+        }
+        if self.is_ip() && repaired.is_none() && is_over(packet.bytes, packet.len) {
+            return Err(over());
         }
         match self.is_copy(record, &packet, repaired.as_deref()) {
             true => Err(copied()),
@@ -300,7 +305,9 @@ pub(crate) fn packet_in<'a>(record: &Record<'a>, wanted: Wanted, number: u64) ->
         Wanted::Rohc { pdcp: Some(_), .. } => {
             Err(link_type(format!("of link type {}, not 147 (USER0) with PDCP", record.link_type.0)))
         }
-        Wanted::Rohc { has_large_cids, .. } => rohc_in_ppp(record, has_large_cids, number),
+        Wanted::Rohc { has_large_cids, .. } => {
+            rohc_in_ethernet(record, number).map_or_else(|| rohc_in_ppp(record, has_large_cids, number), Ok)
+        }
         Wanted::Schemes => scheme_in_ppp(record, number),
         Wanted::Ethernet if record.link_type == LinkType::ETHERNET => Ok(whole(record, number)),
         Wanted::Ethernet => Err(link_type(format!("of link type {}, not 1 (Ethernet)", record.link_type.0))),
@@ -325,6 +332,19 @@ pub(crate) fn packet_in<'a>(record: &Record<'a>, wanted: Wanted, number: u64) ->
             Ok(Packet { len, bytes, ..whole(record, number) })
         }
     }
+}
+
+/// Returns the ROHC packet in a frame with ROHC's EtherType.
+///
+/// What pads a short frame counts as a part of the packet, as the frame has no length of it.
+fn rohc_in_ethernet<'a>(record: &Record<'a>, number: u64) -> Option<Packet<'a>> {
+    let network = link::network(record.link_type, record.bytes).ok()?;
+    let len = record.original_len.checked_sub(network.offset)?;
+    (network.ethertype == EtherType::ROHC).then(|| Packet {
+        len,
+        bytes: network.bytes,
+        ..whole(record, number)
+    })
 }
 
 /// Returns the ROHC packet in a PPP frame (RFC 3241 2.1).
@@ -434,6 +454,11 @@ fn stream_of(packet: &Packet<'_>) -> Option<StreamId> {
 
 fn link_type(detail: String) -> Refusal {
     (Reason::LinkType, detail.into())
+}
+
+/// Returns the reason of a packet whose length no header has.
+fn over() -> Refusal {
+    (Reason::Long, "of packets over 65,535 bytes, as of BIG TCP and jumbograms".into())
 }
 
 fn protocol(detail: String) -> Refusal {

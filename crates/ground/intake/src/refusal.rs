@@ -34,6 +34,11 @@ pub(crate) fn incomplete() -> Refusal {
     (Reason::Fragment, "of incomplete fragments".into())
 }
 
+/// Returns the reason of fragments whose datagram has another checksum.
+pub(crate) fn mixed() -> Refusal {
+    (Reason::Fragment, "of fragments of several datagrams, by the checksum".into())
+}
+
 /// Describes the protocol of a frame by its EtherType.
 pub(crate) fn ethertype(ethertype: EtherType) -> String {
     let name = match ethertype {

@@ -13,11 +13,11 @@ use bentpipe_wire::ts::{PACKET_LEN, RTP_PAYLOAD_TYPE, SYNC};
 use crate::content::{Content, content, repaired, restored};
 use crate::duplicates::Duplicates;
 use crate::hitless::Merged;
-use crate::kept::{Fragments, GivenUp, Kept};
+use crate::kept::{Fragments, GivenUp, Kept, is_one};
 use crate::offload::ip_len;
-use crate::refusal::{Refusal, copied, incomplete};
+use crate::refusal::{Refusal, copied, incomplete, mixed};
 use crate::rohc::Restoration;
-use crate::{Account, Joint, Layout, LeftOut, Link, Reason, Repair, Select, StreamId, SyncFaults};
+use crate::{Account, Gaps, Joint, Layout, LeftOut, Link, Reason, Repair, Select, StreamId, SyncFaults};
 
 mod legs;
 
@@ -69,6 +69,8 @@ pub struct StreamEntry {
     pub frames: u64,
     /// RTP packets that are missing by their numbers.
     pub missing: u64,
+    /// Restarts of the sender of RTP. What was lost around them is not known.
+    pub restarts: u64,
     /// Bytes of its datagrams, or of the file, that belong to no packet.
     pub outside: u64,
     /// Faults of synchronisation.
@@ -219,8 +221,9 @@ impl Streams {
         self.duplicates.is_copy(&network.bytes[..network.bytes.len().min(len)], len, record.time_ns, link)
     }
 
-    /// Learns which streams are mirrored, from the start of a capture.
+    /// Begins a capture, and learns from its start which streams are mirrored.
     pub fn learn(&mut self, start: &[u8]) {
+        self.account.begin_records();
         let Ok(mut reader) = Reader::new(start) else { return };
         if self.rohc.is_some() {
             return;
@@ -242,6 +245,12 @@ impl Streams {
         let record = Record { time_ns, interface, interface_name, link_type, original_len, bytes, options };
         let id = StreamId { ends: Some(ends), ..StreamId::default() };
         self.datagram(id, bytes, time_ns, Origin::Record(number, &record), sink);
+    }
+
+    /// Returns the gaps in a file of packets, if they are those of a container.
+    pub fn container_gaps(&self) -> Option<Gaps> {
+        let gaps = self.states.first()?.joint.gaps();
+        (self.account.read.records == 0 && gaps.are_regular()).then_some(gaps)
     }
 
     /// Returns a stream by its place.
@@ -336,6 +345,9 @@ impl Streams {
         let whole = self.fragments.add(number, link, record, packet);
         self.drop_fragments(sink);
         let Some((packet, all)) = whole else { return };
+        if !is_one(&packet) {
+            return self.refuse(Origin::Kept(all), mixed(), sink);
+        }
         let count = all.len() as u64;
         let whole =
             Record { link_type: LinkType::RAW, original_len: packet.len(), bytes: &packet, ..*record };
@@ -540,7 +552,7 @@ impl Streams {
         let Some(place) = self.place(&id).or_else(|| self.begin(id)) else {
             return self.refuse(origin, too_many(), sink);
         };
-        if self.follow(place, packet.seq) {
+        if self.follow(place, (packet.seq, packet.stamp)) {
             let detail = "of RTP packets that came before".into();
             return self.refuse(origin, (Reason::Duplicate, detail), sink);
         }
@@ -551,16 +563,17 @@ impl Streams {
     }
 
     /// Returns `true` if a packet came before, by the numbers of its sender.
-    fn follow(&mut self, place: usize, seq: u16) -> bool {
+    fn follow(&mut self, place: usize, (seq, stamp): (u16, u32)) -> bool {
         let State { entry, joint, numbers, .. } = &mut self.states[place];
         let Some(numbers) = numbers else {
-            *numbers = Some(Numbers::begin(seq));
+            *numbers = Some(Numbers::begin_at(seq, stamp));
             return false;
         };
-        match numbers.take(seq) {
+        match numbers.take_at(seq, stamp) {
             Place::Duplicate => return true,
-            Place::Ahead(0) | Place::Restart => {}
-            Place::Ahead(missing) => {
+            Place::Ahead(0) => {}
+            Place::Restart => entry.restarts += 1,
+            Place::Ahead(missing) | Place::Outage(missing) => {
                 entry.missing += u64::from(missing);
                 joint.miss(u64::from(missing));
             }
@@ -665,6 +678,7 @@ fn too_many() -> Refusal {
 struct Rtp<'a> {
     ssrc: u32,
     seq: u16,
+    stamp: u32,
     payload_type: u8,
     payload: &'a [u8],
 }
@@ -674,6 +688,7 @@ fn rtp_of(bytes: &[u8]) -> Option<Rtp<'_>> {
     let packet = rtp::Packet::new_checked(bytes).ok()?;
     let is_rtcp = (192..=223).contains(&bytes[1]);
     let payload = &bytes[packet.header_len()..bytes.len() - packet.padding_len()];
-    let (ssrc, seq, payload_type) = (packet.ssrc(), packet.seq(), packet.payload_type());
-    (!is_rtcp).then_some(Rtp { ssrc, seq, payload_type, payload })
+    let (ssrc, seq, stamp) = (packet.ssrc(), packet.seq(), packet.timestamp());
+    let payload_type = packet.payload_type();
+    (!is_rtcp).then_some(Rtp { ssrc, seq, stamp, payload_type, payload })
 }

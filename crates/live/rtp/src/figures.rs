@@ -101,7 +101,7 @@ impl Figures {
             intervals: Moments::default(),
             delay: Moments::default(),
             span_ns: (arrival.at_ns, arrival.at_ns),
-            numbers: Numbers::begin(rtp.seq()),
+            numbers: Numbers::begin_at(rtp.seq(), rtp.timestamp()),
             jitter_ns: 0.0,
             last: (rtp.timestamp(), arrival.at_ns),
         };
@@ -111,8 +111,8 @@ impl Figures {
 
     /// Another packet came. `clock_hz` is the rate of its timestamps, if that is known.
     pub(crate) fn take(&mut self, arrival: &Arrival<'_>, clock_hz: Option<u32>) {
-        match self.numbers.take(arrival.rtp.seq()) {
-            Place::Ahead(_) | Place::Restart => {}
+        match self.numbers.take_at(arrival.rtp.seq(), arrival.rtp.timestamp()) {
+            Place::Ahead(_) | Place::Restart | Place::Outage(_) => {}
             Place::Late(_) => self.reordered += 1,
             Place::Duplicate => self.duplicates += 1,
             // Where its source means to be is not known yet.

@@ -121,8 +121,10 @@ fn together(overall: &Overall, error: Span) -> String {
 pub fn problems(receiver: &Receiver) -> Vec<String> {
     let strays = receiver.reception().strays();
     let restarts: u64 = receiver.reception().streams().iter().map(|(_, figures)| figures.restarts()).sum();
+    let isolated: u64 = receiver.reception().streams().iter().map(|(_, figures)| figures.strays()).sum();
     let all = [
         (restarts, "restarts of senders; losses around them are not known"),
+        (isolated, "packets had a number of no stream, and none behind them; they count as packets"),
         (strays.not_rtp, "datagrams were no RTP"),
         (strays.rtcp, "datagrams were RTCP, which is not read"),
         (

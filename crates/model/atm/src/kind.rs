@@ -374,6 +374,10 @@ impl Cost for ChannelCost {
     fn wire_len(&self, len: usize) -> Bytes {
         Bytes::new(aal5::wire_len(self.pdu_len(len)) as u64)
     }
+
+    fn record_len(&self, len: usize) -> usize {
+        capture::record_len(self.pdu_len(len))
+    }
 }
 
 struct Channels<'s> {

@@ -20,10 +20,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use bentpipe_site::{
-    Assembly, At, CapturePoint, Changes, Changing, Compressed, Cost, Facts, MediumKind, Member, Named, Order,
-    Part, Problem, Review, Sample, SharedParts, Site, Slot, Wired, line,
+    Assembly, At, CapturePoint, Changes, Changing, Compressed, Cost, Facts, LineUnits, MediumKind, Member,
+    Named, Order, Part, Problem, Review, Sample, SharedParts, Site, Slot, Wired, line,
 };
 pub use capture::frame_in_udp;
+pub(crate) use capture::in_udp_len;
 
 /// Stream of packets in a transport stream, or in the frames of DVB-S2.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -367,6 +368,11 @@ impl Cost for StreamCost {
     fn shared(&self) -> Option<&str> {
         Some(&self.multiplex)
     }
+
+    fn line_units(&self, nulls: bool) -> Option<LineUnits> {
+        let line = self.line.as_ref()?;
+        Some(capture::units_of(line, self.stream.encapsulation, nulls))
+    }
 }
 
 /// Place of a member in its multiplex.
@@ -481,7 +487,7 @@ impl Assembly for Multiplexes<'_> {
 
     fn on_line(&self, member: usize, nulls: bool) -> Option<CapturePoint<At>> {
         let spot = self.places[member]?;
-        let (suffix, kind) = (if spot.in_frames { "frames" } else { "ts" }, self.all[member].medium);
+        let (suffix, kind) = (capture::suffix(spot.in_frames), self.all[member].medium);
         let merge = if kind.stream.encapsulation == Encapsulation::Gse {
             None
         } else {

@@ -345,14 +345,19 @@ impl Path {
         hop.map(|(_, _, more)| self.packet + more)
     }
 
+    /// Returns the numbers of packets there and of answers back for a bit of payload.
+    pub(super) fn per_bit(&self) -> [f64; 2] {
+        let data = self.fragments as f64 / (8 * self.whole[1].max(1)) as f64;
+        [data, self.answers_per_packet * self.answer.0 as f64 * data / self.fragments as f64]
+    }
+
     /// Returns the time of each resource that a bit of payload takes.
     ///
     /// Packets take it there, and answers back.
     pub(super) fn loads(&self, media: &Media<'_>) -> Vec<Taken> {
-        let per_bit = self.fragments as f64 / (8 * self.whole[1].max(1)) as f64;
+        let [per_bit, answers] = self.per_bit();
         let there = self.there.iter().zip(&self.compressed[0]).enumerate();
         let there = there.map(|(n, (hop, compressed))| (n, *hop, self.packet, *compressed, per_bit));
-        let answers = self.answers_per_packet * self.answer.0 as f64 * per_bit / self.fragments as f64;
         let last = self.there.len();
         let back = self.back.iter().enumerate().map(|(n, hop)| {
             let compressed = self.compressed[1].get(n).copied().flatten();

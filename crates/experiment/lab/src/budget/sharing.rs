@@ -1,6 +1,7 @@
 //! Flows that share links and multiplexes, and what each of them gets.
 
 mod alone;
+mod crossing;
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -19,6 +20,7 @@ use super::share::{self, Demand};
 use super::states::{Part, PassageKey, States};
 use super::{Users, flows_on_copies};
 pub(super) use alone::Alone;
+pub(super) use crossing::Crossing;
 
 /// Returns the number of copies of a link that share a resource of one.
 fn sharing_copies(scenario: &Scenario, media: &Media<'_>, (link, way): (usize, Way), part: Part) -> u32 {
@@ -268,13 +270,13 @@ const IDLE: share::Share = share::Share { rate: 0.0, limit: None };
 /// Parts of each path's packets that come to each link and to the end. Empty if nothing is lost.
 type Passing = Vec<Vec<f64>>;
 
-/// Computes the forecast of each path.
+/// Computes the forecast of each path, and what crosses its links if that is captured.
 pub(super) fn forecasts(
     scenario: &Scenario,
     media: &Media<'_>,
     states: &States,
     paths: &[(usize, Path)],
-) -> Vec<Forecast> {
+) -> Vec<(Forecast, Vec<Crossing>)> {
     let mut resources = Resources { scenario, media, numbers: HashMap::new() };
     let of_path = |(n, (flow, path)): (usize, &(usize, Path))| {
         let seconds = states.seconds(*flow, &states.of_flow(*flow));
@@ -293,6 +295,7 @@ pub(super) fn forecasts(
         shares
     };
     let all: Vec<Vec<share::Share>> = (0..states.len()).map(share).collect();
+    let is_captured = !scenario.probe.capture.is_empty();
     let forecast = |(n, (flow, path)): (usize, &(usize, Path))| {
         let of_flow = states.of_flow(*flow);
         let share = |state: usize| {
@@ -309,7 +312,18 @@ pub(super) fn forecasts(
         let forecast = ways.with_kept((scenario, &of_flow), (*flow, path), asked, (forecast, &shares));
         let is_fixed = !path.waits;
         let arrives = if is_fixed { mean_of(&of_flow, &arriving) } else { forecast.arrives };
-        Forecast { pressed, arrives, ..forecast }
+        let offered = asked.filter(|asked| asked.is_fixed).map(|asked| asked.most);
+        let at_limit = |share: share::Share| {
+            let limit = share.limit?;
+            uses[n].iter().find(|one| one.resource == limit).map(|one| one.hop)
+        };
+        let in_state = |state: usize| {
+            let share = share(state);
+            let parts = passing[state].get(n).map_or(&[][..], Vec::as_slice);
+            crossing::Carried { offered, rate: share.rate, limit: at_limit(share), parts }
+        };
+        let crossings = if is_captured { crossing::all(states, (*flow, path), in_state) } else { Vec::new() };
+        (Forecast { pressed, arrives, ..forecast }, crossings)
     };
     paths.iter().enumerate().map(forecast).collect()
 }

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use bentpipe_units::{Rate, Span};
+use bentpipe_units::{Bytes, Rate, Span};
 
 use super::{
-    Arrival, Budget, BundleForecast, CallBudget, Compressed, CompressedFlow, ContactBudget, DialBudget,
-    FlowBudget, LinkBudget, RateShare, ShareBudget, bounded,
+    Arrival, Budget, BundleForecast, CallBudget, CaptureBudget, Compressed, CompressedFlow, ContactBudget,
+    DialBudget, FlowBudget, LinkBudget, RateShare, ShareBudget, bounded,
 };
 
 impl fmt::Display for Budget {
@@ -68,8 +68,55 @@ impl fmt::Display for Budget {
             table(f, &["exchange", "numbers", "calls", "number there"], self.dial.iter().map(row).collect())?;
         }
         self.bundles.iter().try_for_each(|bundles| write!(f, "\n{bundles}"))?;
-        Ok(())
+        captures(f, &self.captures)
     }
+}
+
+/// Writes the expected sizes of captures.
+fn captures(f: &mut fmt::Formatter<'_>, all: &[CaptureBudget]) -> fmt::Result {
+    let Some(first) = all.first() else { return Ok(()) };
+    writeln!(f, "\nCaptures, expected in {}\n", first.lasts)?;
+    let rows = all.iter().map(|capture| {
+        let most = if capture.is_most { "at most " } else { "" };
+        vec![
+            capture.file.clone(),
+            format!("{most}{}", grouped(capture.packets)),
+            format!("{most}{}", size(capture.written)),
+            format!("{most}{}", size(capture.on_disk)),
+        ]
+    });
+    table(f, &["file", "packets", "written", "on disk"], rows.collect())?;
+    let mut notes = all.iter().filter(|capture| !capture.not_forecast.is_empty());
+    notes.try_for_each(|capture| {
+        let flows = capture.not_forecast.join(", ");
+        writeln!(f, "  note: {}: without packets that are not forecast, of {flows}", capture.file)
+    })
+}
+
+/// Returns a size with three digits.
+pub(crate) fn size(bytes: Bytes) -> String {
+    let (scale, unit) = match bytes.get() {
+        n if n >= 1_000_000_000 => (1e9, "GB"),
+        n if n >= 1_000_000 => (1e6, "MB"),
+        n if n >= 1_000 => (1e3, "kB"),
+        n => return format!("{n} B"),
+    };
+    let value = bytes.get() as f64 / scale;
+    let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+    format!("{value:.digits$} {unit}")
+}
+
+/// Returns a number with a comma between groups of three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (n, digit) in digits.chars().enumerate() {
+        if n > 0 && (digits.len() - n).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 /// Number of nodes that are shown at each end of a long path.

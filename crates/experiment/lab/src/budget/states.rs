@@ -278,6 +278,12 @@ impl States {
         states.map(|state| self.activities.mean(flow, state.from, state.to)).sum()
     }
 
+    /// Returns the mean seconds that a copy of a flow sends in a state. Copies that never begin count.
+    pub(super) fn seconds_of_copy(&self, state: usize, flow: usize) -> f64 {
+        let State { from, to, .. } = self.all[state];
+        self.activities.overlap(flow, from, to) / self.activities.copies(flow)
+    }
+
     /// Returns the states in which a flow sends, with their parts of that time.
     fn sends(&self, flow: usize, is_meant: impl Fn(&State) -> bool) -> Vec<(usize, f64)> {
         let spans = self.all.iter().map(|state| is_meant(state).then_some((state.from, state.to)));

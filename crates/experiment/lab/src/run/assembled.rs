@@ -39,9 +39,7 @@ impl<'a> Assembled<'a> {
     pub fn unfinished(request: &Request<'a>) -> Result<Assembled<'a>, ScenarioError> {
         let to_do = |point: &Point| {
             // Its files are hashed once, by [`super::execute`]. It assembles the network of a damaged run itself.
-            let mut complete =
-                point.seeds.iter().map(|seed| request.folder.complete(point, *seed, request.build));
-            request.force || complete.any(|run| run.is_none())
+            request.unfinished(point) > 0
         };
         Assembled::of(request.document, request.plan, to_do)
     }

@@ -10,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 use bentpipe_assemble::Built;
 use bentpipe_record::{
     Capture, CaptureFile, CaptureLimits, DEFINITIONS, Distribution, EventRow, FinalValues, FlowFact, Outcome,
-    Recorder, Recording, ResultSet, RunResult, Stopped, Summary, Timing, VERSION, update_checksums,
-    write_json, write_measures, write_whole,
+    Recorder, Recording, ResultSet, RunResult, Stopped, Summary, Timing, VERSION, listed_files,
+    update_checksums, write_json, write_measures, write_whole,
 };
 use bentpipe_scenario::{Document, Moment, Problem, Scenario};
 use bentpipe_sim::Network;
@@ -52,6 +52,18 @@ pub struct Request<'a> {
     pub commit: Option<&'a str>,
     /// The command line, for the manifest.
     pub command: &'a [String],
+}
+
+impl Request<'_> {
+    /// Returns the number of runs of a point that are to be done.
+    ///
+    /// Files of the others are not compared with their checksums.
+    pub(super) fn unfinished(&self, point: &Point) -> usize {
+        let is_to_do = |seed: &&u64| {
+            self.force || self.folder.complete(point, **seed, (self.build, self.captures)).is_none()
+        };
+        point.seeds.iter().filter(is_to_do).count()
+    }
 }
 
 /// Results of a request.
@@ -170,7 +182,8 @@ pub fn execute(
     let started_s = monitor.clock_s();
     fs::create_dir_all(request.folder.path()).map_err(|error| naming(&error, request.folder.path()))?;
     let known = |point: &Point, seed| {
-        request.folder.finished(point, seed, request.build, &mut |problem| monitor.damaged(problem))
+        let with = (request.build, request.captures);
+        request.folder.finished(point, seed, with, &mut |problem| monitor.damaged(problem))
     };
     let tasks: Vec<(&Point, u64)> = request.plan.runs().collect();
     let old: Vec<Option<(Outcome, Timing)>> =
@@ -209,7 +222,7 @@ pub(super) fn naming(error: &io::Error, path: &std::path::Path) -> io::Error {
 
 fn interrupted(request: &Request<'_>, tasks: &[(&Point, u64)]) -> Failure {
     let done = |(point, seed): &&(&Point, u64)| {
-        request.folder.finished(point, *seed, request.build, &mut |_| ()).is_some()
+        request.folder.finished(point, *seed, (request.build, request.captures), &mut |_| ()).is_some()
     };
     Failure::Interrupted { finished: tasks.iter().filter(done).count(), runs: tasks.len() }
 }
@@ -281,8 +294,9 @@ fn run_one(
     if let Some(finish) = prepared.finish {
         outcome.measures.extend(finish(&folder).map_err(Failure::Build)?);
     }
-    let timing =
-        Timing { build: request.build.to_owned(), wall_s: monitor.clock_s() - started_s, real_time: None };
+    let captures = (!outcome.captures.is_empty()).then_some(request.captures);
+    let (build, wall_s) = (request.build.to_owned(), monitor.clock_s() - started_s);
+    let timing = Timing { build, wall_s, real_time: None, captures };
     request.folder.write_run((point, seed), &recording.series, &outcome, &timing)?;
     monitor.done(&label(point, seed));
     Ok((outcome, timing))
@@ -323,12 +337,37 @@ fn label(point: &Point, seed: u64) -> String {
     if settings.is_empty() { format!("seed {seed}") } else { format!("{settings}, seed {seed}") }
 }
 
+/// Removes files that captures of other limits have left, as a ring of more files.
+///
+/// # Errors
+/// Returns an error if two captures have a file of the same name, or if the file system gives one.
+fn clear_earlier(folder: &std::path::Path, names: &[String], limits: CaptureLimits) -> io::Result<()> {
+    let mut files = BTreeSet::new();
+    for file in names.iter().flat_map(|name| limits.file_names(name)) {
+        if !files.insert(file.clone()) {
+            let problem = format!("two captures have the file {file}: expected points with other names");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
+        }
+    }
+    let is_of = |file: &str, name: &str| {
+        let number = file.strip_prefix(name).and_then(|rest| rest.strip_suffix(".pcap"));
+        number.is_some_and(|number| {
+            number.is_empty() || number.strip_prefix('-').is_some_and(|number| number.parse::<u8>().is_ok())
+        })
+    };
+    let earlier = listed_files(folder)?.into_iter().filter(|file| !files.contains(file));
+    let mut earlier = earlier.filter(|file| names.iter().any(|name| is_of(file, name)));
+    earlier.try_for_each(|file| fs::remove_file(folder.join(file)))
+}
+
 pub(super) fn start_captures(
     network: &mut Network,
     points: Vec<CapturePoint>,
     folder: &std::path::Path,
     limits: CaptureLimits,
 ) -> io::Result<Vec<(String, Capture)>> {
+    let names: Vec<String> = points.iter().map(|point| point.name.clone()).collect();
+    clear_earlier(folder, &names, limits)?;
     let mut started = Vec::new();
     for CapturePoint { name, inputs, format } in points {
         let file = format!("{name}.pcap");
@@ -439,6 +478,9 @@ pub struct Manifest<'a> {
     hash: String,
     /// SHA-256 of the input files, by path.
     inputs: BTreeMap<String, String>,
+    /// Limits of captures. Absent without captures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    captures: Option<CaptureLimits>,
     system: String,
     wall_s: f64,
     runs: Vec<ManifestRun<'a>>,
@@ -476,6 +518,7 @@ pub(super) fn write_results(request: &Request<'_>, results: &Results, wall_s: f6
         scenario: request.document.name(),
         hash: request.plan.hash().to_hex(),
         inputs: inputs.map(|(path, hash)| (path.display().to_string(), hash.to_hex())).collect(),
+        captures: results.runs.iter().find_map(|run| run.timing.captures),
         system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
         wall_s,
         runs: results.runs.iter().map(|run| manifest_run(request, run)).collect(),

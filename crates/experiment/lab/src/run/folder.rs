@@ -5,9 +5,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use bentpipe_record::{
-    Catalogue, Checksums, LEDGER_CSV, LEDGER_FILE, LedgerRow, Outcome, Series, SeriesError, Timing,
-    UNITS_CSV, UNITS_FILE, UnitRow, ledger_frame, listed_files, read_series, units_frame, verify_folder,
-    write_compact, write_csv, write_json, write_ledger, write_parquet, write_units, write_whole,
+    CaptureLimits, Catalogue, Checksums, LEDGER_CSV, LEDGER_FILE, LedgerRow, Outcome, Series, SeriesError,
+    Timing, UNITS_CSV, UNITS_FILE, UnitRow, ledger_frame, listed_files, read_series, units_frame,
+    verify_folder, write_compact, write_csv, write_json, write_ledger, write_parquet, write_units,
+    write_whole,
 };
 use serde::de::DeserializeOwned;
 
@@ -71,7 +72,7 @@ impl Folder {
         if self.single { PathBuf::new() } else { run_path(point, seed) }
     }
 
-    /// Returns the outcome of a finished run of this scenario, seed and build.
+    /// Returns the outcome of a finished run of this scenario, seed, build and limits.
     ///
     /// All its files are as they were written.
     ///
@@ -80,24 +81,31 @@ impl Folder {
         &self,
         point: &Point,
         seed: u64,
-        build: &str,
+        (build, limits): (&str, CaptureLimits),
         damaged: &mut dyn FnMut(&str),
     ) -> Option<(Outcome, Timing)> {
-        let found = self.complete(point, seed, build)?;
+        let found = self.complete(point, seed, (build, limits))?;
         let problems = verify_folder(&self.of_run(point, seed));
         problems.iter().for_each(|problem| damaged(problem));
         problems.is_empty().then_some(found)
     }
 
     /// Returns the outcome of a run that has all its files. They are not compared with their checksums.
-    pub(super) fn complete(&self, point: &Point, seed: u64, build: &str) -> Option<(Outcome, Timing)> {
+    pub(super) fn complete(
+        &self,
+        point: &Point,
+        seed: u64,
+        (build, limits): (&str, CaptureLimits),
+    ) -> Option<(Outcome, Timing)> {
         let folder = self.of_run(point, seed);
         let outcome: Outcome = read_json(&folder.join("outcome.json"))?;
         let timing: Timing = read_json(&folder.join("timing.json"))?;
         let csv = CSV.into_iter().filter(|_| self.csv);
         let complete = TABLES.into_iter().chain(csv).all(|name| folder.join(name).is_file())
             && outcome.captures.iter().all(|capture| folder.join(&capture.file).is_file());
-        let same = outcome.hash == point.run_hash(seed).to_hex() && timing.build == build;
+        let same = outcome.hash == point.run_hash(seed).to_hex()
+            && timing.build == build
+            && timing.captures.is_none_or(|had| had == limits);
         (complete && same).then_some((outcome, timing))
     }
 

@@ -75,7 +75,9 @@ pub fn follow<L: Live>(
         Err(problem) => real_time.notices.push(format!("a stream was not judged: {problem}")),
     }
     let wall_s = recording.end.at.as_secs_f64();
-    let timing = Timing { build: request.build.to_owned(), wall_s, real_time: Some(real_time) };
+    let captures = (!outcome.captures.is_empty()).then_some(request.captures);
+    let build = request.build.to_owned();
+    let timing = Timing { build, wall_s, real_time: Some(real_time), captures };
     request.folder.write_run((&point, seed), &recording.series, &outcome, &timing)?;
     let runs = vec![RunResult { point: point.index, outcome, timing, reused: false }];
     let summary = summary(request.plan, &runs);

@@ -6,7 +6,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bentpipe_net::Port;
-use bentpipe_record::{CHECKSUMS_FILE, StoredResults, Summary, listed_files, verify};
+use bentpipe_record::{
+    CHECKSUMS_FILE, CaptureLimits, MIN_RING_FILE_BYTES, RingSize, StoredResults, Summary, listed_files,
+    verify, verify_folder,
+};
 use bentpipe_scenario::Document;
 use bentpipe_units::RandomStream;
 use ticker::network_of;
@@ -57,6 +60,15 @@ fn prepare(point: &Point, seed: u64) -> Result<Prepared, String> {
 }
 
 fn run_in(parent: &Path, seeds: u32, jobs: usize, monitor: &dyn Monitor) -> Result<Results, Failure> {
+    run_within(96.into(), parent, (seeds, jobs), monitor)
+}
+
+fn run_within(
+    captures: CaptureLimits,
+    parent: &Path,
+    (seeds, jobs): (u32, usize),
+    monitor: &dyn Monitor,
+) -> Result<Results, Failure> {
     let plan = plan(seeds);
     let request = Request {
         document: &document(),
@@ -64,7 +76,7 @@ fn run_in(parent: &Path, seeds: u32, jobs: usize, monitor: &dyn Monitor) -> Resu
         folder: Folder::new(parent, "a sweep/..", &plan),
         jobs,
         force: false,
-        captures: 96.into(),
+        captures,
         build: "test",
         commit: Some("c0ffee"),
         command: &[],
@@ -155,6 +167,36 @@ fn half_a_run_and_another_build_s_run_are_run_again() {
     assert_eq!(again.to_run.load(Ordering::SeqCst), 3);
 }
 
+#[test]
+fn other_limits_of_captures_run_again_and_leave_no_file_of_the_earlier_ones() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let ring = |files| CaptureLimits {
+        snap_len: 96,
+        ring: Some(RingSize::new(MIN_RING_FILE_BYTES, files).expect("possible")),
+    };
+    let captures = |limits: CaptureLimits, expected: &[&str]| {
+        let first = Counting::default();
+        let results = run_within(limits, parent.path(), (1, 1), &first).expect("results");
+        assert_eq!(first.to_run.load(Ordering::SeqCst), 3, "{limits:?}");
+        let run = results.folder.path().join("points/p000-s1");
+        let mut names = listed_files(&run).expect("a folder");
+        names.retain(|name| name.ends_with(".pcap"));
+        names.sort();
+        assert_eq!(names, expected, "{limits:?}");
+        assert_eq!(verify_folder(&run), [""; 0]);
+        assert_eq!(results.runs[0].timing.captures, Some(limits));
+        let again = Counting::default();
+        run_within(limits, parent.path(), (1, 1), &again).expect("results");
+        assert_eq!(again.to_run.load(Ordering::SeqCst), 0, "they are finished: {limits:?}");
+        let manifest = fs::read_to_string(results.folder.path().join("manifest.json")).expect("a manifest");
+        assert_eq!(manifest.contains("\"ring\""), limits.ring.is_some(), "{manifest}");
+    };
+    captures(96.into(), &["b-l.pcap"]);
+    captures(ring(3), &["b-l-1.pcap", "b-l-2.pcap", "b-l-3.pcap"]);
+    captures(ring(2), &["b-l-1.pcap", "b-l-2.pcap"]);
+    captures(40.into(), &["b-l.pcap"]);
+}
+
 /// Flips a bit of a file, and returns its content before.
 fn flip(path: &Path, random: &mut RandomStream) -> Vec<u8> {
     let whole = fs::read(path).expect("a file");
@@ -177,7 +219,8 @@ fn no_flipped_bit_of_results_is_silent() {
     for name in names.iter().cycle().take(600) {
         let whole = flip(&run.join(name), &mut random);
         let mut named = 0;
-        let finished = results.folder.finished(point, point.seeds[0], "test", &mut |_| named += 1);
+        let finished =
+            results.folder.finished(point, point.seeds[0], ("test", 96.into()), &mut |_| named += 1);
         // A file that cannot be read is not that of a finished run.
         assert!(finished.is_none() && (named > 0 || name.ends_with(".json")), "{name}");
         fs::write(run.join(name), whole).expect("written");

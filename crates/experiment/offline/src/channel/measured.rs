@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use bentpipe_assemble::traces;
-use bentpipe_intake::{Link, Reason};
+use bentpipe_intake::{Account, Link, Reason};
 use bentpipe_net::channel::Trace;
 use bentpipe_net::channel::loss::{Sequence, SequenceField};
 use bentpipe_paths::read_at_most;
@@ -35,11 +35,25 @@ pub(crate) fn trace(path: &Path) -> Result<Trace, String> {
 /// The most streams that a capture may have.
 const MAX_STREAMS: usize = 1000;
 
+/// The most packets of a source that wait for two in sequence.
+const MAX_FIRST: usize = 64;
+
+/// The most sources that may have a second packet in sequence.
+const MAX_SOURCES: usize = 1 << 16;
+
 /// The most packets of a stream of RTP, missing ones counted.
 const MAX_PACKETS: usize = 1 << 26;
 
 /// The most streams that an error names.
 const MAX_NAMED: usize = 6;
+
+/// Packets of a counter of which one is late at most.
+///
+/// Paths that reorder more are not lossy channels, and two counters in turn have every second packet late.
+const MOST_LATE: u64 = 3;
+
+/// Bytes behind a number that show whether a datagram is one of bentpipe.
+const LOOKED_AT: usize = 64;
 
 /// Trace of a capture.
 pub(crate) struct Measured {
@@ -72,6 +86,64 @@ impl fmt::Display for StreamId {
     }
 }
 
+/// Sequence number of a packet.
+#[derive(Clone, Copy, Debug)]
+struct Number {
+    number: u64,
+    /// Time stamp, of use for RTP alone.
+    stamp: u32,
+}
+
+/// Source that is followed once two packets are in sequence (RFC 3550, appendix A.1).
+struct Source {
+    packets: u64,
+    /// First packets, until two are in sequence.
+    first: Vec<Number>,
+    followed: Option<Followed>,
+    /// First number that is too far ahead.
+    jump: Option<String>,
+}
+
+impl Source {
+    /// Begins before the first packet. Only RTP needs two in sequence: other numbers are where the user says.
+    fn begin(numbers: SequenceField) -> Source {
+        let followed = (numbers != SequenceField::Rtp).then(|| Followed::new(numbers));
+        Source { packets: 0, first: Vec::new(), followed, jump: None }
+    }
+
+    fn note(&mut self, record: u64, number: Number) {
+        self.packets += 1;
+        if self.followed.is_some() {
+            return self.follow(record, number);
+        }
+        let is_next = |before: &Number| number.number == (before.number + 1) & u64::from(u16::MAX);
+        let is_real = self.first.last().is_some_and(is_next);
+        if self.first.len() < MAX_FIRST {
+            self.first.push(number);
+        } else {
+            // The last one is compared with the next.
+            self.first[MAX_FIRST - 1] = number;
+        }
+        if is_real {
+            self.join(record);
+        }
+    }
+
+    /// Follows the source from its first packets on.
+    fn join(&mut self, record: u64) {
+        self.followed = Some(Followed::Rtp(RtpTrace::default()));
+        for number in std::mem::take(&mut self.first) {
+            self.follow(record, number);
+        }
+    }
+
+    fn follow(&mut self, record: u64, number: Number) {
+        if let (Some(followed), None) = (&mut self.followed, &self.jump) {
+            self.jump = followed.note(number).err().map(|problem| format!("record {record}: {problem}"));
+        }
+    }
+}
+
 /// Finds the packets missing in a capture, and describes the capture.
 pub(crate) fn of_capture(
     path: &Path,
@@ -82,39 +154,85 @@ pub(crate) fn of_capture(
     let said = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
     let mut capture =
         Capture::open(path, Wanted::Datagrams, intake, session).map_err(|error| error.to_string())?;
-    let mut sequence = Followed::new(numbers);
-    let mut streams: IndexMap<StreamId, u64> = IndexMap::new();
-    let mut jump = None;
+    let mut sources: IndexMap<StreamId, Source> = IndexMap::new();
+    let (mut of_all, mut by_ports, mut real) = (Counter::default(), IndexMap::new(), 0);
     let wants = |packet: &Packet<'_>| match number(packet, numbers) {
         Some(_) => Ok(()),
         None => Err((Reason::Content, without(numbers).into())),
     };
     let read = capture.for_each_if(wants, |packet| {
         let Some((stream, number)) = number(packet, numbers) else { return Ok(true) };
-        if streams.len() == MAX_STREAMS && !streams.contains_key(&stream) {
+        if numbers == SequenceField::IpId {
+            let apart = StreamId { ports: ports(packet), ..stream };
+            of_all.note(number.number as u16);
+            if by_ports.len() < MAX_STREAMS || by_ports.contains_key(&apart) {
+                by_ports.entry(apart).or_insert_with(Counter::default).note(number.number as u16);
+            }
+        }
+        if sources.len() == MAX_SOURCES && !sources.contains_key(&stream) {
+            return Ok(true);
+        }
+        let source = sources.entry(stream).or_insert_with(|| Source::begin(numbers));
+        let was_real = source.followed.is_some() && source.packets > 0;
+        // Of several streams none is needed.
+        if real <= 1 || !was_real {
+            source.note(packet.number, number);
+        } else {
+            source.packets += 1;
+        }
+        real += usize::from(!was_real && source.followed.is_some());
+        if real > MAX_STREAMS {
             let text = format!("more than {MAX_STREAMS} streams: {}", choose(numbers));
             return Err(Error::Usage(said(&text)));
-        }
-        *streams.entry(stream).or_default() += 1;
-        if streams.len() == 1 && jump.is_none() {
-            let record = packet.number;
-            jump = sequence.note(number).err().map(|problem| format!("record {record}: {problem}"));
         }
         Ok(true)
     });
     read.map_err(|error| error.to_string())?;
+    // A source alone needs no second packet in sequence.
+    if let (0, 1, Some((_, source))) = (real, sources.len(), sources.first_mut()) {
+        source.join(0);
+    }
+    let (found, isolated): (Vec<_>, Vec<_>) =
+        sources.into_iter().partition(|(_, source)| source.followed.is_some());
+    let streams: IndexMap<StreamId, u64> =
+        found.iter().map(|(stream, source)| (*stream, source.packets)).collect();
     if streams.len() > 1 {
         return Err(said(&several(&streams, numbers)));
     }
+    let nothing = |account: &Account| said(&format!("no packet has such a number: {account}"));
+    let Some((_, Source { followed: Some(sequence), jump, .. })) = found.into_iter().next() else {
+        return Err(nothing(capture.account()));
+    };
     if let Some(problem) = jump {
         return Err(said(&problem));
     }
+    let lost_apart: u64 = by_ports.values().map(Counter::lost).sum();
+    if by_ports.len() > 1 && of_all.is_doubtful() && 2 * lost_apart < of_all.lost() {
+        let counts = by_ports.into_iter().map(|(stream, counter)| (stream, counter.came)).collect();
+        return Err(said(&several(&counts, SequenceField::Probe)));
+    }
+    let packets: u64 = streams.values().sum();
+    if let Followed::Plain(Sequence { late, .. }) = &sequence
+        && *late > packets / MOST_LATE
+    {
+        let text = format!("{late} of {packets} packets are late: their numbers are not of one counter");
+        return Err(said(&text));
+    }
     let account = capture.account();
     let records = account.read.records;
-    let nothing = || said(&format!("no packet has such a number: {account}"));
-    let trace = sequence.trace().ok_or_else(nothing)?;
+    let trace = sequence.trace().ok_or_else(|| nothing(account))?;
+    let single: u64 = isolated.iter().map(|(_, source)| source.packets).sum();
+    if single > 0 {
+        session.note(&format!(
+            "{single} packets are of sources without two numbers in sequence, and not counted"
+        ));
+    }
     session.note(&capture.remark());
-    let packets: u64 = streams.values().sum();
+    if numbers == SequenceField::IpId && intake.select.port.is_some() {
+        session.note(
+            "a sender may count identifications over all of its ports: what others have counts as lost then",
+        );
+    }
     let cut = match (account.cut_in, &account.damage) {
         (None, _) => String::new(),
         (Some(record), None) => format!(", cut short within record {record}"),
@@ -130,7 +248,8 @@ fn without(numbers: SequenceField) -> &'static str {
     match numbers {
         SequenceField::Rtp => "without RTP",
         SequenceField::IpId => "of later fragments or without an identification of IPv4",
-        SequenceField::Probe | SequenceField::Field { .. } => "without UDP or with too short a payload",
+        SequenceField::Probe => "without a datagram of bentpipe, a number in front of zeros",
+        SequenceField::Field { .. } => "without UDP or with too short a payload",
     }
 }
 
@@ -150,9 +269,9 @@ impl Followed {
         }
     }
 
-    fn note(&mut self, number: u64) -> Result<(), String> {
+    fn note(&mut self, Number { number, stamp }: Number) -> Result<(), String> {
         match self {
-            Followed::Rtp(trace) => trace.note(number as u16),
+            Followed::Rtp(trace) => trace.note(number as u16, stamp),
             Followed::Plain(sequence) => sequence.note(number),
         }
     }
@@ -195,13 +314,13 @@ struct RtpTrace {
 }
 
 impl RtpTrace {
-    fn note(&mut self, seq: u16) -> Result<(), String> {
+    fn note(&mut self, seq: u16, stamp: u32) -> Result<(), String> {
         let Some(numbers) = &mut self.numbers else {
-            self.numbers = Some(Numbers::begin(seq));
+            self.numbers = Some(Numbers::begin_at(seq, stamp));
             self.missing.push(false);
             return Ok(());
         };
-        match numbers.take(seq) {
+        match numbers.take_at(seq, stamp) {
             Place::Ahead(missing) => {
                 self.missing.extend(std::iter::repeat_n(true, missing.into()));
                 self.missing.push(false);
@@ -209,6 +328,10 @@ impl RtpTrace {
             Place::Late(behind) => self.late(behind.into()),
             Place::Duplicate => self.duplicates += 1,
             Place::Jump => {}
+            Place::Outage(missing) => {
+                self.missing.extend(std::iter::repeat_n(true, missing.into()));
+                self.missing.extend([false; 2]);
+            }
             Place::Restart => {
                 self.start = self.missing.len();
                 self.missing.extend([false; 2]);
@@ -256,7 +379,7 @@ fn several(streams: &IndexMap<StreamId, u64>, numbers: SequenceField) -> String 
 }
 
 /// Returns the stream and sequence number of a packet with one.
-fn number(packet: &Packet<'_>, numbers: SequenceField) -> Option<(StreamId, u64)> {
+fn number(packet: &Packet<'_>, numbers: SequenceField) -> Option<(StreamId, Number)> {
     let link = packet.link;
     let packet = ip::Packet::new_elided(packet.bytes, packet.len - packet.bytes.len()).ok()?;
     let upper = packet.upper().ok()?;
@@ -270,13 +393,59 @@ fn number(packet: &Packet<'_>, numbers: SequenceField) -> Option<(StreamId, u64)
     let stream = StreamId { link, src: packet.src(), dst: packet.dst(), ports, ssrc: None };
     let Some((offset, bytes)) = numbers.place() else {
         let ip::Packet::V4(packet) = &packet else { return None };
-        return Some((StreamId { ports: None, ..stream }, u64::from(packet.ident())));
+        let number = Number { number: u64::from(packet.ident()), stamp: 0 };
+        return Some((StreamId { ports: None, ..stream }, number));
     };
     let payload = upper.bytes.get(udp::HEADER_LEN..).filter(|_| datagram.is_some())?;
     let ssrc = if numbers == SequenceField::Rtp { Some(rtp_source(payload)?) } else { None };
     let field = payload.get(offset..offset + bytes)?;
+    // Behind the number of bentpipe's own datagrams all bytes are zeros.
+    let is_other = || payload.iter().skip(bytes).take(LOOKED_AT).any(|byte| *byte != 0);
+    if numbers == SequenceField::Probe && is_other() {
+        return None;
+    }
     let number = field.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
-    Some((StreamId { ssrc, ..stream }, number))
+    let stamp = payload.get(4..8).and_then(<[u8]>::first_chunk).copied().map_or(0, u32::from_be_bytes);
+    Some((StreamId { ssrc, ..stream }, Number { number, stamp }))
+}
+
+/// Packets by their identifications, without their places.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counter {
+    last: u16,
+    /// Packets up to the highest number.
+    sent: u64,
+    came: u64,
+}
+
+impl Counter {
+    fn note(&mut self, number: u16) {
+        let ahead = number.wrapping_sub(self.last);
+        let is_first = self.came == 0;
+        if is_first || ahead < 1 << 15 {
+            self.sent += if is_first { 1 } else { ahead.into() };
+            self.last = number;
+        }
+        self.came += 1;
+    }
+
+    fn lost(&self) -> u64 {
+        self.sent.saturating_sub(self.came)
+    }
+
+    /// Returns `true` if more is lost than on most channels: a tenth.
+    fn is_doubtful(&self) -> bool {
+        10 * self.lost() > self.sent
+    }
+}
+
+/// Returns the ports of a packet of UDP or TCP.
+fn ports(packet: &Packet<'_>) -> Option<(u16, u16)> {
+    let packet = ip::Packet::new_elided(packet.bytes, packet.len - packet.bytes.len()).ok()?;
+    let upper = packet.upper().ok()?;
+    let has_ports = matches!(upper.protocol, Protocol::UDP | Protocol::TCP) && !upper.is_later_fragment;
+    let [a, b, c, d] = *upper.bytes.first_chunk().filter(|_| has_ports)?;
+    Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
 }
 
 /// Returns the SSRC of an RTP packet (RFC 3550 section 5.1).
@@ -302,7 +471,7 @@ mod tests {
     /// Numbers that were taken, and the sent and lost packets of their trace.
     fn followed(numbers: &[u16]) -> (RtpTrace, usize, usize) {
         let mut trace = RtpTrace::default();
-        numbers.iter().for_each(|&seq| trace.note(seq).expect("few packets"));
+        numbers.iter().for_each(|&seq| trace.note(seq, 0).expect("few packets"));
         let (sent, lost) = (trace.missing.len(), trace.missing.iter().filter(|is_lost| **is_lost).count());
         (trace, sent, lost)
     }

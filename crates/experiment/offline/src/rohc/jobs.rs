@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use bentpipe_intake as intake;
 use bentpipe_rohc::{CidSpace, DecompressorConfig};
 use bentpipe_wire::pcap::LinkType;
 use bentpipe_wire::rohc::esp::Icv;
@@ -104,12 +105,12 @@ impl Compress {
         let mut log = PacketLog::new(&self.outputs, &self.input, session)?;
         let mut output = Output::create(&self.output, self.link.link_type(), &self.input)?;
         let mut back = feedback_file(self.feedback.as_deref(), &self.input)?;
+        let goes_on = |used: Used| used.map(|()| !session.is_interrupted());
         let (cids, mut frame, mut code, mut number) =
             (self.decompressor.channel.cids, Vec::new(), Vec::new(), 0u32);
-        input.for_each(|packet| {
+        input.for_each_used(|packet| {
             if self.icv.is_some() && packet.is_cut() {
-                record_carried(&mut log, packet, Err(Refusal::CutIcv), None, true)?;
-                return Ok(!session.is_interrupted());
+                return record_carried(&mut log, packet, Err(Refusal::CutIcv), None, true).map(goes_on);
             }
             let mut carried = channel.carry(packet);
             if let (Some(icv), Ok((sent, _))) = (&self.icv, &mut carried) {
@@ -127,8 +128,7 @@ impl Compress {
             }
             write_feedback(&mut back, packet, &self.link.feedback(&channel.feedback))?;
             let record = carried.is_ok().then_some(output.records);
-            record_carried(&mut log, packet, carried, record, true)?;
-            Ok(!session.is_interrupted())
+            record_carried(&mut log, packet, carried, record, true).map(goes_on)
         })?;
         input.check_found()?;
         output.finish()?;
@@ -151,7 +151,8 @@ impl RoundTrip {
         let raw = |path: &Path| Output::create(path, LinkType::RAW, &self.input);
         let mut output = self.output.as_deref().map(raw).transpose()?;
         let is_ideal = self.impairments.is_ideal();
-        input.for_each(|packet| {
+        let goes_on = |used: Used| used.map(|()| !session.is_interrupted());
+        input.for_each_used(|packet| {
             let carried = channel.carry(packet);
             let is_restored = |outcome| matches!(outcome, PacketOutcome::Right | PacketOutcome::Wrong);
             if let (Some(output), Ok((_, true))) =
@@ -159,8 +160,7 @@ impl RoundTrip {
             {
                 output.write(packet.time_ns, channel.ip(), packet.len)?;
             }
-            record_carried(&mut log, packet, carried, None, is_ideal)?;
-            Ok(!session.is_interrupted())
+            record_carried(&mut log, packet, carried, None, is_ideal).map(goes_on)
         })?;
         input.check_found()?;
         output.map_or(Ok(()), Output::finish)?;
@@ -182,14 +182,14 @@ impl Stats {
         let mut versions = Versions::new(&self.sending, &self.decompressor);
         let mut predecessors = Predecessors::new();
         let mut cost = self.cpu.then(|| Cost::new(&self.sending)).transpose()?;
-        input.for_each(|packet| {
+        let goes_on = |used: Used| used.map(|()| !session.is_interrupted());
+        input.for_each_used(|packet| {
             let carried = channel.carry(packet);
             likely.compare(packet, &carried);
             versions.compare(packet, &carried);
             predecessors.compare(packet, &carried);
             cost.iter_mut().for_each(|cost| cost.add(packet));
-            record_carried(&mut log, packet, carried, None, true)?;
-            Ok(!session.is_interrupted())
+            record_carried(&mut log, packet, carried, None, true).map(goes_on)
         })?;
         likely.remark().iter().for_each(|remark| session.note(remark));
         let outcome = end_sending(&channel, log, &input, session)?;
@@ -282,16 +282,24 @@ fn channel(sending: &Sending, decompressor: &DecompressorConfig, compares: bool)
     Ok(Channel::new(sender, receiver(decompressor, compares)))
 }
 
+/// Use of a packet, or the reason for which it is left out.
+type Used = Result<(), intake::Refusal>;
+
+/// Records a packet, or returns the reason for which it is left out.
 fn record_carried(
     log: &mut PacketLog<'_>,
     packet: &Packet<'_>,
     carried: Result<(Sent, PacketOutcome), Refusal>,
     record: Option<u64>,
     is_ideal: bool,
-) -> Result<(), Error> {
+) -> Result<Used, Error> {
     let (sent, outcome) = match carried {
         Ok((sent, outcome)) => (sent, outcome),
-        Err(refusal) => return log.record(&entry(packet, &format!("not compressed: {refusal}"), true)),
+        Err(refusal) => {
+            let status = format!("not compressed: {refusal}");
+            log.record(&entry(packet, &status, true))?;
+            return Ok(Err((intake::Reason::Refused, status.into())));
+        }
     };
     let (status, is_failure) = match outcome {
         PacketOutcome::Sent | PacketOutcome::Right => ("ok".to_owned(), false),
@@ -302,7 +310,8 @@ fn record_carried(
     };
     let flow = Some((Some(sent.compressed.cid), sizes_sent(&sent, packet)));
     let (rohc_len, state) = (sent.len, sent.state);
-    log.record(&Entry { record, rohc_len, flow, state, ..entry(packet, &status, is_failure) })
+    log.record(&Entry { record, rohc_len, flow, state, ..entry(packet, &status, is_failure) })?;
+    Ok(Ok(()))
 }
 
 fn sizes_received(received: &Received, rohc_len: usize) -> Sizes {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::flows::{Ends, Flows};
 use super::series::Series;
 use super::totals::{Method, Sizes, Totals};
-use super::uncompressed::reason;
+use super::uncompressed::{reason, uncounted};
 use crate::capture::{Capture, Packet, Sink, write_counts};
 use crate::{Error, Intake, Outcome, Session};
 
@@ -69,6 +69,54 @@ const LISTED_FLOWS: usize = 5;
 /// Maximum number of failures that are reported one by one.
 const MAX_REPORTED: u64 = 10;
 
+/// Packets by reason, and those of each flow.
+#[derive(Default)]
+struct Reasons(BTreeMap<&'static str, (u64, BTreeMap<Ends, u64>)>);
+
+impl Reasons {
+    fn add(&mut self, reason: &'static str, bytes: &[u8]) {
+        let (count, flows) = self.0.entry(reason).or_default();
+        *count += 1;
+        if let Some(ends) = Ends::with_ports(bytes)
+            && (flows.len() < MAX_FLOWS || flows.contains_key(&ends))
+        {
+            *flows.entry(ends).or_default() += 1;
+        }
+    }
+
+    /// Describes the reasons as JSON.
+    fn json(&self) -> Value {
+        let all = self.0.iter().map(|(reason, (count, flows))| {
+            let flows =
+                flows.iter().map(|(ends, count)| json!({ "flow": ends.to_string(), "packets": count }));
+            json!({ "reason": reason, "packets": count, "flows": flows.collect::<Vec<_>>() })
+        });
+        all.collect()
+    }
+
+    /// Lists the reasons with the flows of each. The head is in front of the first line.
+    fn text(&self, head: &str) -> String {
+        let parts: Vec<String> =
+            self.0.iter().map(|(reason, (count, _))| format!("{count} {reason}")).collect();
+        if parts.is_empty() {
+            return String::new();
+        }
+        let mut text = format!("{head}: {}.\n", parts.join("; "));
+        for (reason, (_, flows)) in &self.0 {
+            let mut flows: Vec<_> = flows.iter().map(|(ends, count)| (Reverse(*count), ends)).collect();
+            flows.sort_unstable();
+            for (Reverse(count), ends) in flows.iter().take(LISTED_FLOWS) {
+                text += &format!("  {ends}: {count} {reason}\n");
+            }
+            let rest = flows.len().saturating_sub(LISTED_FLOWS);
+            if rest > 0 {
+                text += &format!("  {rest} other flows or more {reason}\n");
+            }
+        }
+        text
+    }
+}
+
 /// Totals, rows and the plot's points.
 pub(crate) struct PacketLog<'a> {
     session: &'a dyn Session,
@@ -78,8 +126,10 @@ pub(crate) struct PacketLog<'a> {
     totals: Totals,
     counts: BTreeMap<String, u64>,
     failures: u64,
-    /// Packets that were sent uncompressed, by reason, and those of each flow.
-    uncompressed: BTreeMap<&'static str, (u64, BTreeMap<Ends, u64>)>,
+    /// Packets that were sent uncompressed.
+    uncompressed: Reasons,
+    /// Compressed packets of whose headers a part counts as payload.
+    uncounted: Reasons,
     flows: Option<Flows>,
     rows: Option<Rows>,
     plot: Option<(PathBuf, Series)>,
@@ -103,7 +153,8 @@ impl<'a> PacketLog<'a> {
             totals: Totals::default(),
             counts: BTreeMap::new(),
             failures: 0,
-            uncompressed: BTreeMap::new(),
+            uncompressed: Reasons::default(),
+            uncounted: Reasons::default(),
             flows: outputs.flows.map(Flows::new),
             rows: outputs.csv.as_deref().map(Rows::create).transpose()?,
             plot: outputs.plot.clone().map(|path| (path, Series::default())),
@@ -131,14 +182,15 @@ impl<'a> PacketLog<'a> {
         }
         if let Some((_, sizes)) = &entry.flow {
             self.totals.add(sizes);
-            if let (Method::Rohc(Profile::Uncompressed), Some(bytes)) = (sizes.method, entry.ip) {
-                let (count, flows) = self.uncompressed.entry(reason(bytes, entry.ip_len)).or_default();
-                *count += 1;
-                if let Some(ends) = Ends::with_ports(bytes)
-                    && (flows.len() < MAX_FLOWS || flows.contains_key(&ends))
-                {
-                    *flows.entry(ends).or_default() += 1;
+            match (sizes.method, entry.ip) {
+                (Method::Rohc(Profile::Uncompressed), Some(bytes)) => {
+                    self.uncompressed.add(reason(bytes, entry.ip_len), bytes);
                 }
+                (Method::Rohc(_), Some(bytes)) => {
+                    let reason = uncounted(bytes, entry.ip_len);
+                    reason.into_iter().for_each(|reason| self.uncounted.add(reason, bytes));
+                }
+                _ => {}
             }
             if let Some(flows) = &mut self.flows {
                 flows.add(entry.ip, sizes);
@@ -152,15 +204,11 @@ impl<'a> PacketLog<'a> {
 
     /// Describes results, sizes and reasons as JSON.
     fn json(&self) -> Value {
-        let uncompressed = self.uncompressed.iter().map(|(reason, (count, flows))| {
-            let flows =
-                flows.iter().map(|(ends, count)| json!({ "flow": ends.to_string(), "packets": count }));
-            json!({ "reason": reason, "packets": count, "flows": flows.collect::<Vec<_>>() })
-        });
         json!({
             "results": self.counts,
             "failures": self.failures,
-            "uncompressed": uncompressed.collect::<Vec<_>>(),
+            "uncompressed": self.uncompressed.json(),
+            "headers_as_payload": self.uncounted.json(),
             "sizes": self.totals.json(),
         })
     }
@@ -200,7 +248,9 @@ impl<'a> PacketLog<'a> {
         }
         let flows = self.flows.map_or_else(String::new, |flows| format!("{flows}\n"));
         let totals = &self.totals;
-        let (counts, reasons) = (counts(&self.counts), reasons(&self.uncompressed));
+        let reasons = self.uncounted.text("Headers behind a cut count as payload")
+            + &self.uncompressed.text("Not compressed");
+        let counts = counts(&self.counts);
         let text = format!("{}\n{counts}\n{reasons}{totals}\n{flows}", totals.headline());
         Ok(Outcome::new(text, self.session, self.failures > 0 || is_incomplete))
     }
@@ -209,27 +259,6 @@ impl<'a> PacketLog<'a> {
 /// Returns the word that a status begins with.
 fn kind(status: &str) -> &str {
     status.split_once(':').map_or(status, |(kind, _)| kind)
-}
-
-/// Lists the reasons for packets that were sent uncompressed.
-fn reasons(reasons: &BTreeMap<&'static str, (u64, BTreeMap<Ends, u64>)>) -> String {
-    let parts: Vec<String> = reasons.iter().map(|(reason, (count, _))| format!("{count} {reason}")).collect();
-    if parts.is_empty() {
-        return String::new();
-    }
-    let mut text = format!("Not compressed: {}.\n", parts.join("; "));
-    for (reason, (_, flows)) in reasons {
-        let mut flows: Vec<_> = flows.iter().map(|(ends, count)| (Reverse(*count), ends)).collect();
-        flows.sort_unstable();
-        for (Reverse(count), ends) in flows.iter().take(LISTED_FLOWS) {
-            text += &format!("  {ends}: {count} {reason}\n");
-        }
-        let rest = flows.len().saturating_sub(LISTED_FLOWS);
-        if rest > 0 {
-            text += &format!("  {rest} other flows or more {reason}\n");
-        }
-    }
-    text
 }
 
 fn counts(counts: &BTreeMap<String, u64>) -> String {

@@ -16,6 +16,9 @@ pub(super) const NO_PROFILE: &str = "for which no profile is enabled, or no cont
 /// Reason of packets of whose headers the capture has a part.
 const CUT: &str = "whose headers the capture cut";
 
+/// Reason of datagrams of which it has UDP's header alone, or little more.
+const CUT_RTP: &str = "in which the capture may have cut a header of RTP";
+
 /// Returns the length of a packet's headers: IP, those within, UDP with RTP, TCP.
 pub(super) fn header_len(packet: &Packet<'_>) -> usize {
     within(packet.bytes, packet.len, DEPTH).min(packet.len)
@@ -92,6 +95,35 @@ pub(super) fn reason(bytes: &[u8], len: usize) -> &'static str {
     }
 }
 
+/// Returns the reason for which a part of a compressed packet's headers counts as payload.
+///
+/// The capture has only the start of the packet then.
+pub(super) fn uncounted(bytes: &[u8], len: usize) -> Option<&'static str> {
+    (len > bytes.len()).then(|| cut_within(bytes, len, DEPTH)).flatten()
+}
+
+fn cut_within(bytes: &[u8], len: usize, depth: u8) -> Option<&'static str> {
+    let packet = ip::Packet::new_elided(bytes, len.saturating_sub(bytes.len())).ok();
+    let Some(upper) = packet.as_ref().and_then(|packet| packet.upper().ok()) else { return Some(CUT) };
+    match upper.protocol {
+        _ if upper.is_later_fragment => None,
+        Protocol(4 | 41) if depth > 0 => cut_within(upper.bytes, upper.bytes.len() + upper.elided, depth - 1),
+        _ if is_cut(&upper) => Some(CUT),
+        Protocol::UDP if may_cut_rtp(&upper) => Some(CUT_RTP),
+        _ => None,
+    }
+}
+
+/// Returns `true` if the capture may have cut a header of RTP.
+fn may_cut_rtp(upper: &ip::Upper<'_>) -> bool {
+    let [_, _, high, low, ..] = *upper.bytes else { return false };
+    let port = u16::from_be_bytes([high, low]);
+    let needed = udp::HEADER_LEN + rtp::HEADER_LEN;
+    let is_possible = port >= FIRST_PORT && port.is_multiple_of(2);
+    let is_long = upper.bytes.len() + upper.elided >= needed;
+    is_possible && is_long && upper.elided > 0 && upper.bytes.len() < needed
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,5 +147,25 @@ mod tests {
         assert_eq!(reason(&options, options.len()), "with IPv4 options, which no profile compresses");
         assert_eq!([reason(&plain[..24], plain.len()), reason(&plain[..16], plain.len())], [CUT; 2]);
         assert_eq!(reason(&plain[..28], plain.len()), NO_PROFILE);
+    }
+
+    #[test]
+    fn headers_behind_a_cut_are_not_counted() {
+        let mut plain = datagram(&[], 40);
+        let of = |bytes: &[u8], kept: usize| uncounted(&bytes[..kept], bytes.len());
+        assert_eq!(
+            [of(&plain, 20), of(&plain, 27), of(&plain, 28), of(&plain, 68)],
+            [Some(CUT), Some(CUT), None, None]
+        );
+        // RTP has even ports.
+        plain[22..24].copy_from_slice(&5004_u16.to_be_bytes());
+        assert_eq!([of(&plain, 28), of(&plain, 39), of(&plain, 40)], [Some(CUT_RTP), Some(CUT_RTP), None]);
+        let mut tunnelled = vec![0x45, 0, 0, 88, 0, 1, 0, 0, 64, 4, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        ipv4::Packet::new_unchecked(&mut tunnelled[..]).fill_checksum();
+        tunnelled.extend(&plain);
+        assert_eq!(
+            [of(&tunnelled, 30), of(&tunnelled, 44), of(&tunnelled, 60)],
+            [Some(CUT), Some(CUT), None]
+        );
     }
 }

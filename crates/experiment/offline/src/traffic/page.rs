@@ -34,7 +34,8 @@ pub(super) fn page(path: &Path, series: &Series, statistics: &Statistics) -> Pag
     }
     blocks.push(Block::Plots(plots));
     let title = format!("Traffic of {}", path.display());
-    Page { title, lead: series.about.clone(), facts: Vec::new(), blocks }
+    let lead = [&series.about[..], &series.remark].join(if series.remark.is_empty() { "" } else { ". " });
+    Page { title, lead, facts: Vec::new(), blocks }
 }
 
 fn rate(series: &Series) -> Plot {

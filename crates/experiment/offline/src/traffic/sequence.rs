@@ -167,6 +167,8 @@ struct Connections {
     events: usize,
     /// Account of the capture as JSON.
     account: Value,
+    /// Account in a line, behind the name of the capture.
+    remark: String,
 }
 
 /// Returns the reason for which a packet is not a segment of TCP.
@@ -209,6 +211,7 @@ impl Connections {
         }
         session.note(&capture.remark());
         found.account = capture.json();
+        found.remark = capture.remark();
         Ok((found, capture.account().has_damage()))
     }
 
@@ -263,8 +266,7 @@ impl Sequence {
                 ));
             }
             let plot = plot(*ends, &shown);
-            let (title, lead) =
-                (named(*ends), format!("{}, connection {}", self.input.display(), chosen + 1));
+            let (title, lead) = (named(*ends), format!("Connection {}. {}", chosen + 1, found.remark));
             let blocks = vec![Block::Table(table(&found.all)), Block::Plots(vec![plot])];
             write(path, &Page { title, lead, facts: Vec::new(), blocks }.to_html())?;
         }

@@ -56,6 +56,9 @@ impl Decap {
         stream.for_each(session, &mut |place, time, unit| reader.unit(place, time.unwrap_or(0), unit))?;
         let mut counts = reader.finish(session)?;
         counts.errors += surveys.iter().map(|survey| survey.frame_errors).sum::<u64>();
+        if counts.packets == 0 && !session.is_interrupted() {
+            return Err(Error::Usage(format!("{}: no packets{}", self.input.display(), counts.reasons())));
+        }
         write_counts(&self.intake, counts.json(), summary.account)?;
         let errors = counts.errors;
         if errors > 0 {
@@ -80,6 +83,16 @@ struct Counts {
 }
 
 impl Counts {
+    /// Returns the reasons for which nothing is written, behind a colon.
+    fn reasons(&self) -> String {
+        let left_out = self.left_out.iter().map(|(what, count)| format!("{count} left out: {what}"));
+        let causes = by_cause(self.causes.iter().map(|(cause, count)| (*cause, *count)));
+        let errors = format!("{} errors{}{causes}", self.errors, if causes.is_empty() { "" } else { ": " });
+        let errors = (self.errors > 0).then_some(errors);
+        let all: Vec<String> = left_out.chain(errors).collect();
+        if all.is_empty() { String::new() } else { format!(": {}", all.join("; ")) }
+    }
+
     fn json(&self) -> Value {
         let causes: BTreeMap<_, _> = self.causes.iter().filter(|(_, count)| **count > 0).collect();
         json!({
@@ -167,19 +180,25 @@ impl Reader {
             *causes.entry(CUT_BY_END).or_default() += cut;
         }
         let (packets, mut left_out) = (self.sink.output.records, self.sink.skipped.clone());
-        self.sink.finish(session)?;
         let neither = "left out: neither IP nor Ethernet nor, with --rohc, ROHC packets";
+        let mut more = Vec::new();
         for (count, what) in [
             (unknown, neither),
             (tables, "left out: sections of other tables"),
             (refused, "ROHC packets refused: without context, or damaged"),
         ] {
             if count > 0 {
-                session.note(&format!("{count} {what}"));
+                more.push(format!("{count} {what}"));
                 left_out.insert(what.trim_start_matches("left out: "), count);
             }
         }
-        Ok(Counts { packets, left_out, errors: wrong, causes })
+        let counts = Counts { packets, left_out, errors: wrong, causes };
+        // An output without packets is not left.
+        if packets > 0 || session.is_interrupted() {
+            self.sink.finish(session)?;
+            more.iter().for_each(|text| session.note(text));
+        }
+        Ok(counts)
     }
 }
 

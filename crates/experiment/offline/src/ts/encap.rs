@@ -1,10 +1,10 @@
 //! Encapsulation of captured packets in a transport stream, or by GSE in BBFRAMEs.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bentpipe_dvb::{Config, Decapsulator, Encapsulation, Encapsulator, Pdu, RohcMode};
-use bentpipe_intake::Reason;
+use bentpipe_intake::{Reason, Refusal};
 use bentpipe_net::InvalidConfig;
 use bentpipe_units::Time;
 use bentpipe_wire::bbframe::{self, Adaptation, FrameSize, Modcod};
@@ -56,23 +56,25 @@ impl Encap {
         self.check()?;
         crate::capture::check_apart(&self.input, [Some(&*self.output)], &self.intake)?;
         let content = if self.bridges { Wanted::Ethernet } else { Wanted::Ip };
-        let mut input = Capture::open(&self.input, content, &self.intake, session)?;
-        let mut encap = Writer::new(self)?;
-        let is_whole = |packet: &Packet<'_>| match packet.is_cut() {
-            true => Err((Reason::Cut, "that the capture cut".into())),
-            false => Ok(()),
+        // What is written to a pipe is for a reader that waits for it.
+        let open = match self.output == Path::new("-") {
+            true => Capture::open_as_it_comes,
+            false => Capture::open,
         };
-        input.for_each_if(is_whole, |packet| {
-            encap.packet(packet)?;
-            Ok(!session.is_interrupted())
+        let mut input = open(&self.input, content, &self.intake, session)?;
+        let mut encap = Writer::new(self)?;
+        input.for_each_used(|packet| {
+            if packet.is_cut() {
+                return Ok(Err((Reason::Cut, "that the capture cut".into())));
+            }
+            Ok(encap.packet(packet)?.map(|()| !session.is_interrupted()))
         })?;
         input.check_found()?;
         let totals = encap.finish()?;
         session.note(&input.remark());
         totals.report(session);
         write_counts(&self.intake, totals.json(), input.json())?;
-        let has_damage = totals.refused > 0 || input.account().has_damage();
-        Ok(Outcome::new(String::new(), session, has_damage))
+        Ok(Outcome::new(String::new(), session, input.account().has_damage()))
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -116,9 +118,13 @@ impl Totals {
 
     fn report(&self, session: &dyn Session) {
         let efficiency = percent(self.packet_bytes, self.written);
+        let of = match self.packet_bytes > self.written {
+            true => "of the bytes that packets had before compression",
+            false => "of them packets",
+        };
+        let Totals { packets, packet_bytes, written, refused, .. } = self;
         session.note(&format!(
-            "{} packets of {} bytes in {} bytes: {efficiency} of them packets; {} refused",
-            self.packets, self.packet_bytes, self.written, self.refused
+            "{packets} packets of {packet_bytes} bytes in {written} bytes: {efficiency} {of}; {refused} refused"
         ));
         for (why, count) in &self.reasons {
             session.note(&format!("{count} refused: {why}"));
@@ -159,24 +165,25 @@ impl<'a> Writer<'a> {
         Ok(Writer { job, encapsulator, peer, carrier, tables, totals: Totals::default() })
     }
 
-    fn packet(&mut self, packet: &Packet<'_>) -> Result<(), Error> {
+    /// Encapsulates a packet, or returns the reason for which the encapsulation refuses it.
+    fn packet(&mut self, packet: &Packet<'_>) -> Result<Result<(), Refusal>, Error> {
         let now = Time::from_nanos(packet.time_ns);
         if let Some(due) = self.encapsulator.due().filter(|due| *due <= now) {
             self.send(due)?;
         }
         self.send_tables(packet.time_ns)?;
         let pdu = if self.job.bridges { Pdu::ethernet(packet.bytes) } else { Pdu::ip(packet.bytes) };
-        match self.encapsulator.push(now, &pdu) {
-            Ok(()) => {
-                self.totals.packets += 1;
-                self.totals.packet_bytes += packet.bytes.len() as u64;
-            }
-            Err(why) => {
-                self.totals.refused += 1;
-                *self.totals.reasons.entry(why.to_string()).or_default() += 1;
-            }
+        let pushed = self.encapsulator.push(now, &pdu).map_err(|why| {
+            self.totals.refused += 1;
+            *self.totals.reasons.entry(why.to_string()).or_default() += 1;
+            (Reason::Refused, format!("refused: {why}").into())
+        });
+        if pushed.is_ok() {
+            self.totals.packets += 1;
+            self.totals.packet_bytes += packet.bytes.len() as u64;
         }
-        self.send(now)
+        self.send(now)?;
+        Ok(pushed)
     }
 
     /// Writes packets and frames that are full or overdue.

@@ -4,16 +4,16 @@ use std::cell;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use bentpipe_intake::{Layout, LeftOut, Leg, StreamEntry, Streams};
+use bentpipe_intake::{Layout, LeftOut, Leg, Select, StreamEntry, Streams};
 use bentpipe_mpeg::stream::{MAX_LEN, TransportStream};
 use bentpipe_report::{Cell, Table};
-use bentpipe_wire::pcap::{LinkType, ReadError, Reader};
+use bentpipe_wire::pcap::{self, LinkType, ReadError, Reader};
 use bentpipe_wire::ts::{self, PACKET_LEN, Packet as TsPacket};
 use serde_json::{Value, json};
 
 pub use bentpipe_intake::Unit;
 
-use crate::capture::{self, Output};
+use crate::capture::{self, CONVERT, Output};
 use crate::{Error, Intake, Session, Unattended};
 
 /// Maximum number of bytes read from a pipe, which may have no end.
@@ -175,13 +175,23 @@ impl<'a> Stream<'a> {
             let source = capture::source(path, &crate::Unattended).map_err(failed)?;
             source.take(capture::START_LEN).read_to_end(&mut start).map_err(failed)?;
             capture::check_plain(path, &start)?;
-            stream.is_capture =
-                Reader::new(capture::source(path, &crate::Unattended).map_err(failed)?).is_ok();
+            let source = capture::source(path, &crate::Unattended).map_err(failed)?;
+            stream.is_capture = is_capture(path, &start, source)?;
         } else {
             let bytes = piped(path, session)?;
             capture::check_plain(path, &bytes)?;
-            stream.is_capture = Reader::new(&bytes[..]).is_ok();
+            stream.is_capture = is_capture(path, &bytes, &bytes[..])?;
             stream.piped = Some(bytes);
+        }
+        if intake.left_out.is_some() && !stream.is_capture {
+            let shown = path.display();
+            return Err(Error::Usage(format!("{shown}: --left-out: expected a capture, which has records")));
+        }
+        if intake.select != Select::default() && !stream.is_capture {
+            let (shown, select) = (path.display(), &intake.select);
+            return Err(Error::Usage(format!(
+                "{shown}: {select}: expected a capture: this file has packets alone"
+            )));
         }
         if intake.rohc.is_some() && !stream.is_capture {
             let shown = path.display();
@@ -232,11 +242,19 @@ impl<'a> Stream<'a> {
         let (shown, account) = (self.path.display(), streams.account());
         if account.is_unused() && !session.is_interrupted() {
             let nothing = nothing_found(&self.path);
-            return Err(Error::Usage(format!("{nothing}: {account}")));
+            let help = capture::rohc_help(account);
+            return Err(Error::Usage(format!("{nothing}: {account}{help}")));
         }
         let remark = format!("{shown}: {account}");
         if is_first {
             session.note(&remark);
+        }
+        if let Some(gaps) = streams.container_gaps().filter(|_| is_first) {
+            session.note(&format!(
+                "{shown}: {} times {} bytes between packets, as in a capture of a format that is not read: its streams \
+                 are not separated; {CONVERT}",
+                gaps.count, gaps.len
+            ));
         }
         let (json, has_damage) = (account.json(&shown.to_string()), account.has_damage());
         let entries: Vec<StreamEntry> = streams.entries().collect();
@@ -291,6 +309,20 @@ impl<'a> Stream<'a> {
             streams.bytes(&chunk[..len], sink);
         }
         Ok(())
+    }
+}
+
+/// Returns `true` if an input is a capture.
+///
+/// # Errors
+/// Returns an error if it begins as one and cannot be read.
+fn is_capture(path: &Path, start: &[u8], source: impl Read) -> Result<bool, Error> {
+    match (Reader::new(source), start.first_chunk()) {
+        (Ok(_), _) => Ok(true),
+        (Err(source), Some(start)) if pcap::is_capture(*start) => {
+            Err(Error::Read { path: path.into(), source })
+        }
+        (Err(_), _) => Ok(false),
     }
 }
 

@@ -80,11 +80,10 @@ impl Inspect {
         }
         let text = self.text(&parts, &summary);
         if let (Some(path), Some(part)) = (&self.report, parts.into_iter().next()) {
-            write(path, &self.page(&all[0].survey, part.tables, &logs).to_html())?;
+            write(path, &self.page(&all[0].survey, part.tables, (&logs[..], &summary)).to_html())?;
         }
         let is_cut = all.iter().any(|it| it.survey.beyond_room + it.survey.cut_by_end() > 0);
-        let wrong = |it: &Described| it.survey.gse.counts().causes().iter().any(|(_, count)| *count > 0);
-        let is_wrong = all.iter().any(|it| it.survey.frame_errors > 0 || wrong(it));
+        let is_wrong = all.iter().any(|it| has_wrong_units(&it.survey));
         Ok(Outcome::new(text, session, summary.has_damage || is_cut || is_wrong))
     }
 
@@ -168,6 +167,12 @@ impl Inspect {
             if is_one && legs.is_empty() && entry.missing > 0 {
                 text += &format!("  {} RTP packets missing by their numbers\n", entry.missing);
             }
+            if entry.restarts > 0 {
+                let restarts = entry.restarts;
+                text += &format!(
+                    "  {restarts} restarts of the sender of RTP; losses around them are not known\n"
+                );
+            }
             part.tables.iter().for_each(|table| text += &format!("\n{}", table.to_text(self.colours)));
         }
         text
@@ -231,7 +236,7 @@ impl Inspect {
     }
 
     /// Returns the page of all tables and of the rates.
-    fn page(&self, survey: &Survey, tables: Vec<Table>, logs: &[RateLog]) -> Page {
+    fn page(&self, survey: &Survey, tables: Vec<Table>, (logs, summary): (&[RateLog], &Summary)) -> Page {
         let mut blocks = Vec::new();
         if survey.packets > 0 {
             blocks.extend([Block::Table(packets(survey)), Block::Verbatim(programmes(survey))]);
@@ -243,7 +248,8 @@ impl Inspect {
         let roles = survey.roles();
         blocks.push(Block::Plots(logs.iter().map(|log| log.plot(&roles, what)).collect()));
         let title = format!("Transport stream {}", self.input.display());
-        Page { title, lead: String::new(), facts: Vec::new(), blocks }
+        let stream = summary.entries.first().map_or_else(String::new, |entry| format!("{}. ", entry.id));
+        Page { title, lead: stream + &summary.remark, facts: Vec::new(), blocks }
     }
 }
 
@@ -338,6 +344,15 @@ fn reasons(survey: &Survey) -> String {
         }
     }
     text + &wrong_by("GSE", survey.gse.counts().causes(), survey.gse.waiting() as u64)
+}
+
+/// Returns `true` if frames, GSE packets, or units of a PID are wrong.
+fn has_wrong_units(survey: &Survey) -> bool {
+    let roles = survey.roles();
+    let mut streams = survey.streams.iter();
+    survey.frame_errors > 0
+        || survey.gse.counts().causes().iter().any(|(_, count)| *count > 0)
+        || streams.any(|(pid, stream)| Figures::of(*pid, stream, &roles).wrong > 0)
 }
 
 /// Returns a line with the causes of what is wrong, if anything is.

@@ -192,9 +192,18 @@ impl Monitor {
         }
         let outside = after.outside - before.outside;
         // A stream that is joined begins within a packet.
-        if self.first_ns.is_some() && (outside > 0 || after.faults.sync_bytes > before.faults.sync_bytes) {
-            let text = format!("{outside} bytes outside packets");
+        if self.first_ns.is_none() {
+            return;
+        }
+        let sync_bytes = after.faults.sync_bytes.saturating_sub(before.faults.sync_bytes);
+        if sync_bytes > 0 {
+            let text = format!("{sync_bytes} packets without a sync byte");
             self.raise(event(at_ns, Indicator::SyncByte, None, text), sink);
+        }
+        // As TR 101 290 has it, and files are measured: packets in other places are a loss of synchronisation.
+        if after.faults.losses > before.faults.losses || outside > 0 && sync_bytes == 0 {
+            let text = format!("{outside} bytes outside packets");
+            self.raise(event(at_ns, Indicator::SyncLoss, None, text), sink);
         }
     }
 

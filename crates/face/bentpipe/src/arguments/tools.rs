@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use super::CaptureArguments;
 use crate::common::{Common, Inputs};
 use crate::{campaign, channel, dtn, gateway, pep, phone, rohc, rtp, traffic, ts, video, voice};
 
@@ -239,17 +240,8 @@ pub(crate) struct EmulateArguments {
     /// Seed, instead of the scenario's
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Capture packets at a point, as NODE:LINK; repeatable
-    #[arg(long, value_name = "POINT")]
-    pub(crate) pcap: Vec<String>,
-    /// Truncate captured packets to BYTES
-    #[arg(long, value_name = "BYTES", default_value_t = 262_144)]
-    pub(crate) snap_len: usize,
-    /// Make each capture a ring of files: length of one in bytes, and number
-    ///
-    /// The oldest is used again for the latest packets. The files are NODE-LINK-1.pcap and so on.
-    #[arg(long, value_name = "BYTES,FILES", value_parser = ring_size)]
-    pub(crate) capture_ring: Option<bentpipe_record::RingSize>,
+    #[command(flatten)]
+    pub(crate) captures: CaptureArguments,
     /// End after the scenario's duration instead of running until Ctrl-C or the command's end
     #[arg(long)]
     pub(crate) timed: bool,
@@ -412,13 +404,4 @@ them; a link's also in its `forward` or `return`:
 
 Packets in flight are not affected."
     )
-}
-
-/// Parses the length and number of the files of a ring, such as "10 MB,4".
-fn ring_size(text: &str) -> Result<bentpipe_record::RingSize, String> {
-    let expected = "expected the length of a file and the number of files, such as \"10 MB,4\"";
-    let (len, files) = text.split_once(',').ok_or(expected)?;
-    let len: bentpipe_units::Bytes = len.trim().parse().map_err(|error| format!("{error}; {expected}"))?;
-    let files = files.trim().parse().map_err(|_| expected)?;
-    bentpipe_record::RingSize::new(len.get(), files).map_err(|error| error.to_string())
 }

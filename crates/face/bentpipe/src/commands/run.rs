@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use bentpipe_lab::budget::file_notes;
 use bentpipe_lab::plan::{Plan, Seeds};
-use bentpipe_lab::run::{self, Assembled, Folder, Request, Results};
+use bentpipe_lab::run::{self, Assembled, ExpectedCaptures, Folder, Request, Results};
 use bentpipe_record::{LedgerText, PointSummary};
 use bentpipe_report::{flow_notes, flow_table, interval, link_table, notes, results_page};
 use bentpipe_scenario::{Document, Scenario};
 
 use super::{Failure, command_line, document};
-use crate::arguments::RunArguments;
+use crate::arguments::{CaptureArguments, RunArguments};
 use crate::monitor::Terminal;
 use crate::progress::Journal;
 use crate::{build, show};
@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<u8, Failure> {
 /// Runs a scenario and returns the folder of its results. `set_up` is called with the monitor before the first run.
 fn run_with(arguments: &RunArguments, set_up: impl FnOnce(&mut Terminal)) -> Result<PathBuf, Failure> {
     let mut document = document(&arguments.scenario, &arguments.files, &arguments.changes.set)?;
-    add_captures(&mut document, &arguments.pcap)?;
+    add_captures(&mut document, &arguments.captures)?;
     record_packets(&mut document, &arguments.packets)?;
     let seeds = Seeds { first: arguments.changes.seed, count: arguments.changes.seeds };
     let plan = Plan::new(&document, seeds).map_err(Failure::bad)?;
@@ -51,12 +51,15 @@ fn run_with(arguments: &RunArguments, set_up: impl FnOnce(&mut Terminal)) -> Res
         folder: Folder::new(&arguments.common.out, &name, &plan).with_csv(arguments.csv),
         jobs: arguments.common.jobs.into(),
         force: arguments.common.force,
-        captures: arguments.snap_len.into(),
+        captures: arguments.captures.limits(),
         build: &build,
         commit: build::COMMIT,
         command: &command,
     };
     let assembled = Assembled::unfinished(&request).map_err(Failure::bad)?;
+    if !arguments.common.quiet {
+        ExpectedCaptures::new(&request).iter().for_each(|expected| show::note(&expected.to_string()));
+    }
     let mut monitor = Terminal::new(arguments.common.quiet);
     set_up(&mut monitor);
     let prepare = |point: &_, seed| assembled.prepare(point, seed);
@@ -97,11 +100,19 @@ fn record_packets(document: &mut Document, flows: &[String]) -> Result<(), Failu
 }
 
 /// Adds what `--pcap` asks for to what the scenario captures.
-pub(super) fn add_captures(document: &mut Document, points: &[String]) -> Result<(), Failure> {
-    if points.is_empty() {
+///
+/// # Errors
+/// Returns an error if a point does not exist, or a ring is asked for and nothing is captured.
+pub(super) fn add_captures(document: &mut Document, captures: &CaptureArguments) -> Result<(), Failure> {
+    let points = &captures.pcap;
+    if points.is_empty() && captures.capture_ring.is_none() {
         return Ok(());
     }
     let mut all = document.scenario().map_err(Failure::bad)?.probe.capture;
+    if points.is_empty() {
+        let nothing = "--capture-ring: nothing is captured; help: name a point by `--pcap NODE:LINK`";
+        return if all.is_empty() { Err(Failure::bad(nothing)) } else { Ok(()) };
+    }
     all.extend(points.iter().filter(|point| !all.contains(point)).cloned().collect::<Vec<_>>());
     let list: Vec<String> =
         all.iter().map(|point| serde_json::Value::from(point.as_str()).to_string()).collect();

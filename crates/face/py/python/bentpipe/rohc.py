@@ -78,6 +78,7 @@ def stats(
     *,
     profiles: Literal["v1", "v2"] = "v1",
     max_cid: int = 15,
+    rtp_ports: str | None = None,
     flows: int | None = None,
     **of_input: Unpack[Choice],
 ) -> Savings:
@@ -85,6 +86,9 @@ def stats(
 
     Parameters
     ----------
+    rtp_ports
+        Destination ports of RTP as the command takes them: "5004,5006", or "likely" for streams that look like it.
+        Default: those of the command.
     flows
         Number of flows to list in the text, those with the most header bytes first.
     of_input
@@ -92,6 +96,8 @@ def stats(
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "figures.json"
-        text, remarks = _native.rohc_stats(Path(capture), profiles, max_cid, flows, choice(of_input), path)
+        text, remarks = _native.rohc_stats(
+            Path(capture), (profiles, max_cid), rtp_ports, flows, choice(of_input), path
+        )
         figures: dict[str, Any] = json.loads(path.read_bytes())
     return Savings(figures, remarks, text)

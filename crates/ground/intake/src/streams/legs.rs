@@ -28,8 +28,8 @@ impl Streams {
         origin: Origin<'_>,
         sink: &mut S,
     ) {
-        let &Rtp { ssrc, seq, payload_type, payload } = packet;
-        let numbered = Numbered { ssrc, payload_type, seq, payload };
+        let &Rtp { ssrc, seq, stamp, payload_type, payload } = packet;
+        let numbered = Numbered { ssrc, payload_type, seq, stamp, payload };
         let merged = self.merged.get_or_insert_default();
         let known = merged.iter().position(|of| of.has_leg(&id));
         let known = known.or_else(|| merged.iter().position(|of| of.may_have(numbered)));

@@ -1,6 +1,6 @@
 //! Capture files: pcap and pcapng, and for reading snoop (RFC 1761) and ERF.
 //!
-//! pcap has micro- or nanosecond stamps in either byte order.
+//! pcap has micro- or nanosecond stamps in either byte order, or the longer records of A. Kuznetzov's patch.
 //!
 //! Reading is bounded for any input: one record of at most [`MAX_RECORD_LEN`] bytes in memory at a time, and at
 //! most [`MAX_INTERFACES`] interfaces of a pcapng section. Errors give the offset in the file.
@@ -14,6 +14,7 @@ use crate::{Error, Layer};
 
 mod classic;
 mod endace;
+mod foreign;
 mod ng;
 mod ng_writer;
 mod snoop;
@@ -22,6 +23,7 @@ mod source;
 mod tests;
 mod writer;
 
+pub use foreign::foreign;
 pub use ng::Damaged;
 pub use ng_writer::NgWriter;
 use source::Source;
@@ -165,7 +167,7 @@ pub enum ReadError {
 /// Returns `true` if a file that starts with these bytes has one of the formats.
 pub fn is_capture(start: [u8; 4]) -> bool {
     let magic = u32::from_be_bytes(start);
-    let classic = [classic::MAGIC_MICROS, classic::MAGIC_NANOS];
+    let classic = [classic::MAGIC_MICROS, classic::MAGIC_NANOS, classic::MAGIC_MODIFIED];
     magic == ng::SECTION
         || start == snoop::MAGIC
         || classic.into_iter().any(|known| [known, known.swap_bytes()].contains(&magic))

@@ -27,8 +27,7 @@ impl Pdus {
         let header = llc::Repr::Routed(if is_v6 { EtherType::IPV6 } else { EtherType::IPV4 });
         let header_len = if self.encapsulation == Encapsulation::LlcSnap { header.buffer_len() } else { 0 };
         let pdu = aal5::Repr::new(header_len + packet.len());
-        let content = erf::Content::Aal5(erf::AtmHeader { vpi: 0, vci: self.vc.vci() });
-        let record = erf::Repr::new(now.as_nanos(), content, pdu.buffer_len());
+        let record = record_header(now.as_nanos(), self.vc.vci(), &pdu);
         if packet.is_empty() || record.buffer_len() + pdu.buffer_len() > usize::from(u16::MAX) {
             return None;
         }
@@ -42,6 +41,19 @@ impl Pdus {
         pdu.emit(payload);
         Some(bytes)
     }
+}
+
+/// Returns the header of a record with a PDU.
+fn record_header(time_ns: u64, vci: u16, pdu: &aal5::Repr) -> erf::Repr {
+    let content = erf::Content::Aal5(erf::AtmHeader { vpi: 0, vci });
+    erf::Repr::new(time_ns, content, pdu.buffer_len())
+}
+
+/// Returns the length of the record of a PDU with a payload.
+pub(super) fn record_len(payload_len: usize) -> usize {
+    let pdu = aal5::Repr::new(payload_len);
+    // No length depends on time and channel.
+    record_header(0, 0, &pdu).buffer_len() + pdu.buffer_len()
 }
 
 impl CaptureFormat for Pdus {

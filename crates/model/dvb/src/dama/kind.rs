@@ -15,8 +15,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use bentpipe_site::{
-    Artefact, Assembly, At, CapturePoint, Changes, Changing, Cost, Facts, MediumKind, Member, Named, Order,
-    Part, Passed, Problem, Review, ShareBudget, SharedParts, Site, Slot, Wired,
+    Artefact, Assembly, At, CapturePoint, Changes, Changing, Cost, Facts, LineUnits, MediumKind, Member,
+    Named, Order, Part, Passed, Problem, Review, ShareBudget, SharedParts, Site, Slot, Wired,
 };
 
 /// A terminal: its carriers, and what it may get of them. The sum of constant, asked and free capacity is what it sends
@@ -241,6 +241,12 @@ impl Cost for TerminalCost {
         self.is_by_volume.then(|| note.to_owned()).into_iter().collect()
     }
 
+    fn line_units(&self, _nulls: bool) -> Option<LineUnits> {
+        let line_len = self.frame.burst().get();
+        let record_len = capture::record_len(self.frame.encapsulation(), line_len as usize) as u64;
+        Some(LineUnits { suffix: capture::SUFFIX, line_len, record_len, is_filled: false, is_whole: false })
+    }
+
     /// Returns the time of whole bursts back to back, given enough slots.
     fn time(&self, len: usize) -> Span {
         self.frame.slot() * self.wire_len(len).get().div_ceil(self.frame.burst().get())
@@ -313,7 +319,7 @@ impl Assembly for Terminals<'_> {
         let centre = self.centres.get(&self.all[member].medium.carrier[..])?;
         let first = wired.channels.first().copied().or(wired.receiver)?;
         let format = Box::new(capture::Bursts::new(centre.frame.encapsulation()));
-        Some(CapturePoint { suffix: "bursts", inputs: vec![(first, Port(0))], format })
+        Some(CapturePoint { suffix: capture::SUFFIX, inputs: vec![(first, Port(0))], format })
     }
 
     fn shared_parts(&self) -> SharedParts<Part> {

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use crate::{Idle, Unit};
+use crate::{Encapsulation, Idle, Line, Unit};
 use bentpipe_net::Packet;
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::bbframe::{self, Adaptation};
 use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::pcap::LinkType;
+use bentpipe_wire::ts::PACKET_LEN;
 use bentpipe_wire::{ipv4, udp};
 
-use bentpipe_site::{CaptureFormat, Records};
+use bentpipe_site::{CaptureFormat, LineUnits, Records};
 
 /// TS packets, or baseband frames behind mode adaptation headers L.3 in UDP.
 pub(super) struct Units {
@@ -59,6 +60,30 @@ fn write_unit(now: Time, unit: &Unit, out: &mut dyn Records) {
         Some(adaptation) => out.write(now, &frame_in_udp(adaptation, &unit.bytes), 0),
         None => out.write(now, &unit.bytes, 0),
     }
+}
+
+/// Returns the suffix of the file with a line's units.
+pub(super) fn suffix(in_frames: bool) -> &'static str {
+    if in_frames { "frames" } else { "ts" }
+}
+
+/// Returns the units of a line that a capture has, as [`Units`] writes them.
+///
+/// Those of GSE are of one stream. Frames have the length of the first MODCOD.
+pub(super) fn units_of(line: &Line, encapsulation: Encapsulation, nulls: bool) -> LineUnits {
+    let is_whole = encapsulation != Encapsulation::Gse;
+    let in_frames = matches!(line, Line::DvbS2 { .. });
+    let (bits, _) = line.frame();
+    let [line_len, record_len] = match in_frames {
+        true => [bits as u64 / 8, in_udp_len(bbframe::HEADER_LEN + bits as usize / 8) as u64],
+        false => [PACKET_LEN as u64; 2],
+    };
+    LineUnits { suffix: suffix(in_frames), line_len, record_len, is_filled: is_whole && nulls, is_whole }
+}
+
+/// Returns the length of a BBFRAME in UDP.
+pub(crate) fn in_udp_len(frame_len: usize) -> usize {
+    ipv4::HEADER_LEN + udp::HEADER_LEN + bbframe::ADAPTATION_LEN + frame_len
 }
 
 /// Returns a BBFRAME after its mode adaptation header, padded to its MODCOD's length, in UDP.

@@ -11,7 +11,6 @@ use bentpipe_emulation::{
     Console, Display, Emulation, Error, Pace, ProgramSettings, Report, Samples, control, namespace_of,
     prepare_attachments,
 };
-use bentpipe_record::CaptureLimits;
 
 use crate::arguments::tools::{EmulateArguments, PaceName, SetArguments};
 use crate::commands::run::add_captures;
@@ -101,7 +100,7 @@ fn samples(journal: Journal) -> Samples {
 /// Emulates a scenario, and returns its report.
 fn emulate_with(arguments: &EmulateArguments, samples: Option<Samples>) -> Result<Report, Failure> {
     let mut document = document(&arguments.scenario, &arguments.files, &arguments.set)?;
-    add_captures(&mut document, &arguments.pcap)?;
+    add_captures(&mut document, &arguments.captures)?;
     prepare_attachments(&mut document, &arguments.attach)?;
     let (build, command) = (build::identity(), command_line());
     let programs = arguments.programs();
@@ -121,7 +120,7 @@ fn emulate_with(arguments: &EmulateArguments, samples: Option<Samples>) -> Resul
         max_lateness: arguments.max_lateness,
         out: &arguments.out,
         name: &arguments.scenario.file_stem().unwrap_or_default().to_string_lossy(),
-        captures: CaptureLimits { snap_len: arguments.snap_len, ring: arguments.capture_ring },
+        captures: arguments.captures.limits(),
         build: &build,
         commit: build::COMMIT,
         command: &command,

@@ -8,6 +8,12 @@ use crate::{Error, Layer};
 
 pub(super) const MAGIC_MICROS: u32 = 0xa1b2_c3d4;
 pub(super) const MAGIC_NANOS: u32 = 0xa1b2_3c4d;
+/// Magic number of files with longer records (patch of A. Kuznetzov).
+///
+/// They have interface, protocol and packet type too.
+pub(super) const MAGIC_MODIFIED: u32 = 0xa1b2_cd34;
+/// Length in bytes of what these records have in addition.
+const MODIFIED_LEN: usize = 8;
 pub(super) const VERSION: (u16, u16) = (2, 4);
 
 /// Decoded file header.
@@ -17,16 +23,20 @@ pub(super) struct File {
     /// Nanoseconds in a unit of a stamp's fraction.
     fraction_ns: u64,
     link_type: LinkType,
+    /// Bytes between the header of a record and its packet.
+    more: usize,
 }
 
 impl File {
     /// Reads the rest of the header after the magic number.
     pub(super) fn start<R: Read>(magic: [u8; 4], source: &mut Source<R>) -> Result<File, ReadError> {
-        let (order, fraction_ns) = match (u32::from_be_bytes(magic), u32::from_le_bytes(magic)) {
-            (MAGIC_MICROS, _) => (Order::Big, 1000),
-            (_, MAGIC_MICROS) => (Order::Little, 1000),
-            (MAGIC_NANOS, _) => (Order::Big, 1),
-            (_, MAGIC_NANOS) => (Order::Little, 1),
+        let (order, fraction_ns, more) = match (u32::from_be_bytes(magic), u32::from_le_bytes(magic)) {
+            (MAGIC_MICROS, _) => (Order::Big, 1000, 0),
+            (_, MAGIC_MICROS) => (Order::Little, 1000, 0),
+            (MAGIC_NANOS, _) => (Order::Big, 1, 0),
+            (_, MAGIC_NANOS) => (Order::Little, 1, 0),
+            (MAGIC_MODIFIED, _) => (Order::Big, 1000, MODIFIED_LEN),
+            (_, MAGIC_MODIFIED) => (Order::Little, 1000, MODIFIED_LEN),
             _ => return Err(Error::unsupported(Layer::Pcap, 0, "not a pcap or pcapng file").into()),
         };
         let header = source.array::<20>(Layer::Pcap)?;
@@ -35,7 +45,7 @@ impl File {
         }
         // The upper half describes an FCS and may be set (draft-ietf-opsawg-pcap, section 4).
         let link_type = LinkType::from_file(order.u32(&header, 16) as u16);
-        Ok(File { order, fraction_ns, link_type })
+        Ok(File { order, fraction_ns, link_type, more })
     }
 
     pub(super) fn next<R: Read>(&self, source: &mut Source<R>) -> Result<Option<Meta>, ReadError> {
@@ -47,14 +57,14 @@ impl File {
         if kept > MAX_RECORD_LEN {
             return Err(Error::unsupported(Layer::Pcap, start + 8, "record over 262144 bytes").into());
         }
-        source.fill(Layer::Pcap, kept)?;
+        source.fill(Layer::Pcap, self.more + kept)?;
         Ok(Some(Meta {
             time_ns: Some(seconds * 1_000_000_000 + fraction * self.fraction_ns),
             interface: 0,
             index: 0,
             link_type: self.link_type,
             original_len: original_len.max(kept),
-            range: 0..kept,
+            range: self.more..self.more + kept,
             options: 0..0,
         }))
     }

@@ -47,6 +47,22 @@ fn both_stamps_in_both_orders() {
 }
 
 #[test]
+fn records_of_the_modified_format_are_longer() {
+    for order in [Order::Little, Order::Big] {
+        let version = if order == Order::Little { 0x0004_0002 } else { 0x0002_0004 };
+        // Behind each header: interface, protocol, packet type.
+        let mut file = words(order, &[0xa1b2_cd34, version, 0, 0, 65535, 1, 3, 5, 2, 60, 4, 0x0800]);
+        file.extend([7, 8]);
+        file.extend(words(order, &[4, 6, 4, 4, 4, 0x0800, 0x0102_0304]));
+        let first = (Some(3_000_005_000), LinkType::ETHERNET, 60, vec![7, 8]);
+        let found = records(&file).unwrap();
+        assert_eq!((found.len(), &found[0]), (2, &first), "{order:?}");
+        assert_eq!(found[1].0, Some(4_000_006_000), "{order:?}");
+        assert!(is_capture(*file.first_chunk().unwrap()));
+    }
+}
+
+#[test]
 fn elided_bytes_are_written_as_zeros_and_a_snapshot_cuts_them() {
     let mut writer = Writer::new(Vec::new(), LinkType::RAW).unwrap();
     writer.write(1, &[1, 2], 5000).unwrap();

@@ -90,22 +90,22 @@ impl Unpacker {
             return None;
         };
         let payload = packet.header_len()..datagram.len() - packet.padding_len();
-        self.is_next(packet.ssrc(), packet.seq()).then(|| &datagram[payload])
+        self.is_next(packet.ssrc(), packet.seq(), packet.timestamp()).then(|| &datagram[payload])
     }
 
     /// Returns `true` if the datagram is new, and tracks the sender's numbers. A late one is dropped: the TS has
     /// continued after it.
-    fn is_next(&mut self, ssrc: u32, seq: u16) -> bool {
+    fn is_next(&mut self, ssrc: u32, seq: u16, stamp: u32) -> bool {
         let known = self.senders.iter().position(|(sender, _)| *sender == ssrc);
         let Some((_, mut numbers)) = known.and_then(|at| self.senders.remove(at)) else {
-            self.senders.push_front((ssrc, Numbers::begin(seq)));
+            self.senders.push_front((ssrc, Numbers::begin_at(seq, stamp)));
             self.senders.truncate(MAX_SENDERS);
             return true;
         };
-        let place = numbers.take(seq);
+        let place = numbers.take_at(seq, stamp);
         self.senders.push_front((ssrc, numbers));
         match place {
-            Place::Ahead(missing) => self.counts.missing += u64::from(missing),
+            Place::Ahead(missing) | Place::Outage(missing) => self.counts.missing += u64::from(missing),
             Place::Late(_) | Place::Duplicate => self.counts.out_of_order += 1,
             // A sender that restarts sends on at once.
             Place::Jump | Place::Restart => {}

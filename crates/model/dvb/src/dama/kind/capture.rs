@@ -6,8 +6,19 @@ use bentpipe_units::Time;
 use bentpipe_wire::bbframe::{self, Adaptation, FrameSize};
 use bentpipe_wire::pcap::LinkType;
 
-use crate::kind::frame_in_udp;
+use crate::kind::{frame_in_udp, in_udp_len};
 use bentpipe_site::{CaptureFormat, Records};
+
+/// Suffix of the file with a terminal's bursts.
+pub(super) const SUFFIX: &str = "bursts";
+
+/// Returns the length of the record of a full burst.
+pub(super) fn record_len(encapsulation: Encapsulation, burst_len: usize) -> usize {
+    match encapsulation {
+        Encapsulation::Gse => in_udp_len(bbframe::HEADER_LEN + burst_len),
+        _ => burst_len,
+    }
+}
 
 /// Capture of bursts, one per record. A burst is TS packets, or GSE packets as the data field of a BBFRAME after a
 /// mode adaptation header L.3 in UDP, or the frame PDU of RLE as DLT_USER0, which has no number of its own.

@@ -22,6 +22,8 @@ const LEARNT_LEN: u64 = 4 << 20;
 const MAX_PAIRS: usize = 1 << 16;
 /// Most pairs of addresses that a note names.
 const MAX_NAMED: usize = 3;
+/// Time by which packets of several interfaces are out of order at most, in nanoseconds.
+const DISORDER_NS: u64 = 1_000_000_000;
 
 /// Packets with their times after the first of the capture.
 pub(super) type Timed = Vec<(Span, Vec<u8>)>;
@@ -68,7 +70,7 @@ pub(super) fn read(
     let Opened { shown, bytes } = file;
     let said = |problem: String| format!("{shown}: {problem}");
     let (mut once, mut pairs) = (Vec::new(), Pairs::default());
-    let account = each(bytes, rohc, |at, packet, ends| {
+    let (account, _) = each(bytes, rohc, |at, packet, ends| {
         pairs.add(at, packet.len(), ends, direction);
         once.push((at, packet, ends));
     })
@@ -115,7 +117,7 @@ pub(super) fn recorded(
     let said = |problem: String| format!("{shown}: {problem}");
     let mut pairs = Pairs::default();
     let count = |at, packet: Vec<u8>, ends| pairs.add(at, packet.len(), ends, direction);
-    let account = each(bytes, rohc, count).map_err(said)?;
+    let (account, clock) = each(bytes, rohc, count).map_err(said)?;
     pairs.settle(direction);
     check(&pairs, &account, direction).map_err(said)?;
     let (once, period, times) = (pairs.sum(0, direction), pairs.period(), u64::from(times));
@@ -137,7 +139,7 @@ pub(super) fn recorded(
         bytes: Bytes::new(sent.bytes),
         lasts: if sent.packets < all.packets { until - first } else { all.last - first },
         of: (all.packets, Bytes::new(all.bytes), all.last - first),
-        note: pairs.note(&account, direction),
+        note: pairs.note((&account, &clock), direction),
     })
 }
 
@@ -164,7 +166,7 @@ fn each(
     mut file: Box<dyn Read>,
     rohc: Option<&Rohc>,
     mut visit: impl FnMut(Span, Vec<u8>, (IpAddr, IpAddr)),
-) -> Result<Account, String> {
+) -> Result<(Account, Clock), String> {
     let mut start = Vec::new();
     let opened = file.by_ref().take(LEARNT_LEN).read_to_end(&mut start);
     opened.map_err(|error| error.to_string())?;
@@ -177,7 +179,7 @@ fn each(
     }
     let file = io::BufReader::new((&start[..]).chain(file));
     let mut reader = pcap::Reader::new(file).map_err(|error| error.to_string())?;
-    let (mut first, mut last, mut bytes) = (None, 0, 0);
+    let (mut clock, mut bytes) = (Clock::default(), 0);
     loop {
         let record = match reader.next_record() {
             Ok(Some(record)) => record,
@@ -189,8 +191,7 @@ fn each(
             }
             Err(error) => return Err(error.to_string()),
         };
-        // Captures of several interfaces may be a little out of order; none is sent before the one in front of it.
-        let time_ns = record.time_ns.unwrap_or(last).max(last);
+        let time_ns = record.time_ns;
         let mut found = None;
         let wants = |packet: &bentpipe_intake::Packet<'_>| -> Result<(), Refusal> {
             let malformed = || (Reason::Malformed, "of malformed IP packets".into());
@@ -199,16 +200,70 @@ fn each(
         };
         packets.take_if(&record, wants, &mut |_| {});
         let Some((packet, ends)) = found else { continue };
-        last = time_ns;
-        let start = *first.get_or_insert(time_ns);
         bytes += packet.len();
         if bytes > MAX_BYTES {
             return Err(format!("more than {MAX_BYTES} bytes of packets"));
         }
-        visit(Span::from_nanos(time_ns - start), packet, ends);
+        visit(clock.at(time_ns), packet, ends);
     }
     packets.damaged(reader.damaged());
-    Ok(packets.account().clone())
+    Ok((packets.account().clone(), clock))
+}
+
+/// Times of packets one behind the other.
+#[derive(Clone, Copy, Debug, Default)]
+struct Clock {
+    /// Latest stamp of the capture.
+    stamp_ns: Option<u64>,
+    at_ns: u64,
+    /// Last time between two packets.
+    spacing_ns: u64,
+    /// Number of packets at which the stamps are set back.
+    set_back: u64,
+    /// Number of packets without stamps.
+    untimed: u64,
+}
+
+impl Clock {
+    /// Returns the time of the next packet, from the first one on.
+    ///
+    /// Captures of several interfaces may be a little out of order: a packet is never in front of the one before. Behind a clock that was
+    /// set back the spacing goes on.
+    fn at(&mut self, stamp_ns: Option<u64>) -> Span {
+        let Some(now) = stamp_ns else {
+            self.untimed += 1;
+            return Span::from_nanos(self.at_ns);
+        };
+        let before = *self.stamp_ns.get_or_insert(now);
+        if before.saturating_sub(now) > DISORDER_NS {
+            self.set_back += 1;
+            self.at_ns = self.at_ns.saturating_add(self.spacing_ns);
+            self.stamp_ns = Some(now);
+        } else if now > before {
+            self.spacing_ns = now - before;
+            self.at_ns = self.at_ns.saturating_add(self.spacing_ns);
+            self.stamp_ns = Some(now);
+        }
+        Span::from_nanos(self.at_ns)
+    }
+
+    /// Adds a note on packets without times of their own, if there are any.
+    fn note(&self, note: &mut String) {
+        let mut add = |text: String| {
+            let _ = write!(note, "{}{text}", if note.is_empty() { "" } else { "; " });
+        };
+        if self.set_back > 0 {
+            let places = if self.set_back == 1 { "once".into() } else { format!("{} times", self.set_back) };
+            add(format!("its clock is set back {places}: packets behind go on at the spacing in front"));
+        }
+        if self.untimed > 0 {
+            let [s, have] = if self.untimed == 1 { ["", "has"] } else { ["s", "have"] };
+            add(format!(
+                "{} packet{s} {have} no time: each leaves at once with the one before",
+                self.untimed
+            ));
+        }
+    }
 }
 
 /// Returns an IP packet with zeros for truncated bytes, and its addresses.
@@ -381,12 +436,13 @@ impl Pairs {
     }
 
     /// Returns a note on what is not sent as it is in the file.
-    fn note(&self, account: &Account, direction: &Direction) -> Option<String> {
+    fn note(&self, (account, clock): (&Account, &Clock), direction: &Direction) -> Option<String> {
         let mut note = String::new();
         let is_plain = account.left_out_sum().records == 0 && account.repaired_sum() == 0;
         if !is_plain || account.has_damage() {
             let _ = write!(note, "{account}");
         }
+        clock.note(&mut note);
         let is_of = |end: usize| move |ends| self.sender(ends, direction) == end;
         let is_inside =
             |(from, to)| self.sides.get(&from).is_some_and(|side| self.sides.get(&to) == Some(side));
@@ -647,6 +703,32 @@ mod tests {
         let twice =
             read(opened(&frames), 2, &Direction::Data, None).expect("readable").halves[0].packets.clone();
         assert_eq!(twice[2].0, Span::from_millis(50));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_keeps_the_spacing_and_packets_without_times_are_said() {
+        let mut times: Vec<u64> = (0..5).map(|n| 7_000_000 + 20 * n).collect();
+        times.extend((0..3).map(|n| 20 * n));
+        // Two interfaces, a little out of order.
+        times.insert(3, 7_000_030);
+        let frame = |(n, at): (u8, u64)| {
+            let mut packet = packet([1, 2], 100, 100);
+            packet[5] = n;
+            (at, 0x800, packet)
+        };
+        let frames: Vec<(u64, u16, Vec<u8>)> = (0..).zip(times).map(frame).collect();
+        let found: Vec<u64> = sent(&frames, &Direction::Data)[0].iter().map(|(at, _)| *at).collect();
+        assert_eq!(found, [0, 20, 40, 40, 60, 80, 100, 120, 140]);
+        let note = recorded(&mut || Ok(opened(&frames)), (1, &Direction::Data), None, Span::MAX)
+            .expect("readable")
+            .note
+            .expect("a note");
+        assert!(note.contains("its clock is set back once: packets behind go on at the spacing"), "{note}");
+        let mut clock = Clock::default();
+        assert_eq!([clock.at(Some(5)), clock.at(None), clock.at(Some(8))], [0, 0, 3].map(Span::from_nanos));
+        let mut text = String::new();
+        clock.note(&mut text);
+        assert_eq!(text, "1 packet has no time: each leaves at once with the one before");
     }
 
     /// An address is at one end: packets for it come from the other one, whoever sends more.
