@@ -84,14 +84,27 @@ pub trait Cost {
         None
     }
 
-    /// Returns the bytes that a packet takes.
+    /// Returns the bytes that a packet takes, in whole ones.
     fn wire_len(&self, len: usize) -> Bytes;
 
-    /// Returns the rate of IP packets of this length. Default: usable rate times packet over wire size.
+    /// Returns the mean bytes that a packet takes of many in succession. Default: the whole ones.
+    fn mean_len(&self, len: usize) -> f64 {
+        self.wire_len(len).get() as f64
+    }
+
+    /// Returns the rate of IP packets of this length. Default: usable rate times packet over mean wire size.
     fn capacity(&self, len: usize) -> Rate {
-        let wire = self.wire_len(len).get().max(1);
+        let (wire, mean) = (self.wire_len(len).get().max(1), self.mean_len(len));
+        if mean != wire as f64 {
+            return Rate::from_bps((self.usable().as_bps() as f64 * len as f64 / mean.max(1.0)) as u64);
+        }
         let bits = u128::from(self.usable().as_bps()) * len as u128 / u128::from(wire);
         Rate::from_bps(bits as u64)
+    }
+
+    /// Returns the part of a packet's time that is drawn, in the mean. A lucky one has none of it. Default: nothing is drawn.
+    fn drawn(&self, _len: usize) -> Span {
+        Span::ZERO
     }
 
     /// Returns the transmission time of a packet. Default: wire size over usable rate.

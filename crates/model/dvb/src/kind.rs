@@ -15,6 +15,7 @@ use crate::{
 };
 use bentpipe_net::Port;
 use bentpipe_units::{Bytes, Rate, Span};
+use bentpipe_wire::ethernet::EtherType;
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -350,6 +351,10 @@ impl Cost for StreamCost {
 
     fn wire_len(&self, len: usize) -> Bytes {
         self.stream.line_len(len)
+    }
+
+    fn mean_len(&self, len: usize) -> f64 {
+        self.stream.octets(len, EtherType::IPV4)
     }
 
     /// Returns the time of whole frames, where there are frames.

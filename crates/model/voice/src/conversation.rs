@@ -18,6 +18,30 @@ const MUTUAL_SILENCE_S: f64 = 0.456;
 /// Probability that double talk follows single talk, instead of mutual silence.
 const TO_DOUBLE: f64 = 0.4;
 
+/// Chain of the four states of ITU-T P.59: either party alone, both, neither.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct P59 {
+    /// Shares of time.
+    pub(crate) shares: [f64; 4],
+    /// Rates from each state to the others per second, with its own in the diagonal.
+    pub(crate) rates: [[f64; 4]; 4],
+}
+
+impl P59 {
+    pub(crate) fn new() -> P59 {
+        let [single, double, silence] = p59_shares();
+        let [one, both, none] = [SINGLE_TALK_S, DOUBLE_TALK_S, MUTUAL_SILENCE_S].map(f64::recip);
+        let alone = |party: usize| {
+            let mut row = [0.0, 0.0, TO_DOUBLE * one, (1.0 - TO_DOUBLE) * one];
+            row[party] = -one;
+            row
+        };
+        let rates =
+            [alone(0), alone(1), [both / 2.0, both / 2.0, -both, 0.0], [none / 2.0, none / 2.0, 0.0, -none]];
+        P59 { shares: [single / 2.0, single / 2.0, double, silence], rates }
+    }
+}
+
 /// Parameters of a generator of turns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Parameters {

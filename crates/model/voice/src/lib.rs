@@ -6,6 +6,7 @@ pub mod codec;
 pub mod conference;
 pub mod conversation;
 pub mod emodel;
+mod frames;
 pub mod losses;
 pub mod playout;
 pub mod speech;

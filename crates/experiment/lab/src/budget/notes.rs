@@ -7,15 +7,15 @@ use bentpipe_net::channel::Config;
 use bentpipe_scenario::{Flow, Medium, Scenario, Traffic, Way, copies};
 use bentpipe_site::application::Application;
 use bentpipe_site::{Cost, Recorded, ShareBudget};
-use bentpipe_transport::app::Pattern;
 use bentpipe_units::{Bytes, Rate, Span};
-use bentpipe_voice::Speech;
 
 use super::medium::Media;
 use super::path::{Path, splitter};
 use super::sharing::{Forecast, Sharing};
 use super::states::States;
-use super::{FlowBudget, Ground, LinkBudget, direction, is_whole, layer, network, queues, show, windows};
+use super::{
+    FlowBudget, Ground, LinkBudget, chance, direction, is_whole, layer, network, queues, show, windows,
+};
 
 /// Returns the notes on a flow towards a receiver.
 pub(super) fn of_flow(
@@ -50,7 +50,9 @@ pub(super) fn of_flow(
         )
     }));
     notes.extend(warnings(flow, budget, forecast.sent, sharing));
+    notes.extend(back_note(scenario, flow, (path, budget), forecast));
     notes.extend(loss_note(flow, budget));
+    notes.extend(chance::of_losses(ground, (n, path), budget));
     notes.extend(windows::rate_start(scenario, flow, budget));
     notes.extend(windows::late(scenario, flow, (path, budget)));
     notes.extend(windows::long_datagrams(ground, path));
@@ -74,39 +76,9 @@ pub(super) fn of_flow(
     notes.extend(file_note(ground, (n, flow)));
     notes.extend(silence(ground.states, (n, flow), path));
     notes.extend(never_start(scenario, (name, flow)));
-    notes.extend(chance(scenario, flow, budget.copies));
+    notes.extend(chance::of_source(scenario, flow, budget.copies));
     notes.extend(by_turns(media, path, forecast));
     notes
-}
-
-/// Mean time of talk and silence of a call together.
-const TURN: Span = Span::from_secs(3);
-
-/// Numbers of random packets, and of turns, with a mean of their own.
-const MANY: [f64; 2] = [1600.0, 800.0];
-
-/// Returns a note on sources that are random over the run.
-fn chance(scenario: &Scenario, flow: &Flow, copies: u32) -> Option<String> {
-    let end = flow.stop.unwrap_or(Span::MAX).min(scenario.duration);
-    let time = end.saturating_sub(flow.start).as_secs_f64() * f64::from(copies);
-    let of = |cycle: Span| time / cycle.as_secs_f64().max(f64::MIN_POSITIVE);
-    let is_random = match &flow.traffic {
-        Traffic::Udp(udp) => match udp.pattern {
-            Pattern::Poisson { mean_interval } => of(mean_interval) < MANY[0],
-            Pattern::OnOff { mean_on, mean_off, .. } => of(mean_on + mean_off) < MANY[1],
-            Pattern::Constant { .. } | Pattern::ConstantRate { .. } => false,
-        },
-        Traffic::Voice(voice) => voice.silence_suppression && of(TURN) < MANY[1],
-        // Members are in one conversation.
-        Traffic::Conference(legs) => {
-            let pauses = legs.0.silence_suppression && legs.0.speech != Speech::Continuous;
-            pauses && of(TURN) < MANY[1] * f64::from(copies)
-        }
-        _ => false,
-    };
-    is_random.then(|| {
-        "it sends at random: what it offers is a mean, as is what is lost, and a short run differs".to_owned()
-    })
 }
 
 /// Returns a note on data and ACKs that wait for each other at random.
@@ -115,6 +87,24 @@ fn by_turns(media: &Media<'_>, path: &Path, forecast: &Forecast) -> Option<Strin
     let len = usize::try_from(path.packet).ok()?;
     (path.window.is_some() && media.cost(link, way).airtime(len).is_some()).then(|| {
         "its data and ACKs contend for the medium, and windows that open again after losses leave it idle: it gets up to what is forecast".to_owned()
+    })
+}
+
+/// Returns a note on speech back that does not fit its way.
+fn back_note(
+    scenario: &Scenario,
+    flow: &Flow,
+    (path, budget): (&Path, &FlowBudget),
+    forecast: &Forecast,
+) -> Option<String> {
+    let (carries, at) = forecast.back?;
+    let copies = path.answers_per_packet() * f64::from(flow.count);
+    let offers = budget.offered?.mul_f64(copies);
+    (offers.as_bps() as f64 > 1.001 * carries.as_bps() as f64).then(|| {
+        format!(
+            "back it offers {offers}, but {} carries only {carries} of such packets",
+            direction(scenario, at)
+        )
     })
 }
 

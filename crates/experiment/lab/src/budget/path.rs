@@ -15,6 +15,7 @@ use bentpipe_wire::ip::fragments;
 use bentpipe_wire::ip::tcp::HEADER_LEN;
 
 use super::conference::Mix;
+use super::fragments::Fragments;
 use super::medium::Media;
 use super::sent::{Sent, at_least_one};
 use super::states::{Part, States};
@@ -193,8 +194,11 @@ pub(super) struct Taken {
 pub(super) struct VoiceOn {
     /// Mean number of calls at a time.
     pub(super) calls: f64,
+    /// Packets of speech.
     pub(super) packets_per_s: f64,
-    /// Length of its packets.
+    /// Packets of comfort noise per second, and the bytes by which one is shorter.
+    pub(super) noise: (f64, u64),
+    /// Length of its packets of speech.
     pub(super) len: u64,
     pub(super) compressed: Option<Compressed>,
 }
@@ -281,8 +285,10 @@ impl Path {
             leg.map_or_else(|| flow.traffic.kind().sample(flow.ip, copies), |leg| leg.sample(flow.ip, copies))
         };
         let calls = leg.map_or(1.0, |leg| leg.calls);
+        // Lengths behind compression are those of whole packets.
+        let is_whole = self.fragments == 1;
         let on = |&(link, way, more): &(usize, Way, u64)| {
-            let cost = (more == 0).then(|| media.cost(link, way))?;
+            let cost = (more == 0 && is_whole).then(|| media.cost(link, way))?;
             let flows = (flows(link) as f64 * calls).ceil() as u64;
             cost.compressed(flows.max(1), &sample)
         };
@@ -300,6 +306,7 @@ impl Path {
                 here.map(move |(at, hop)| VoiceOn {
                     calls: voice.calls,
                     packets_per_s: voice.packets_per_s[n],
+                    noise: voice.noise,
                     len: len + hop.2,
                     compressed: self.compressed[n].get(at).copied().flatten(),
                 })
@@ -355,15 +362,24 @@ impl Path {
     ///
     /// Packets take it there, and answers back.
     pub(super) fn loads(&self, media: &Media<'_>) -> Vec<Taken> {
-        let [per_bit, answers] = self.per_bit();
+        let per_bit = 1.0 / (8 * self.whole[1].max(1)) as f64;
+        // Cells, minimum frames and thresholds have no cost of a mean length.
+        let pieces = |n: usize, (count, len): (u64, u64)| match self.longest[n] {
+            of if of.count > 1 && of.count == count => [(of.longest, count - 1), (of.last, 1)],
+            _ => [(len, count), (len, 0)],
+        };
+        let sent = pieces(0, (self.fragments, self.packet));
         let there = self.there.iter().zip(&self.compressed[0]).enumerate();
-        let there = there.map(|(n, (hop, compressed))| (n, *hop, self.packet, *compressed, per_bit));
-        let last = self.there.len();
-        let back = self.back.iter().enumerate().map(|(n, hop)| {
-            let compressed = self.compressed[1].get(n).copied().flatten();
-            (last, *hop, self.answer.1, compressed, answers)
+        let there = there.flat_map(|(n, (hop, compressed))| {
+            sent.map(|(len, count)| (n, *hop, len, *compressed, count as f64 * per_bit))
         });
-        let all = there.chain(back.filter(|(.., answers)| *answers > 0.0));
+        let (last, answers) = (self.there.len(), self.answers_per_packet * per_bit);
+        let answered = pieces(1, self.answer);
+        let back = self.back.iter().enumerate().flat_map(|(n, hop)| {
+            let compressed = self.compressed[1].get(n).copied().flatten();
+            answered.map(|(len, count)| (last, *hop, len, compressed, count as f64 * answers))
+        });
+        let all = there.chain(back).filter(|(.., count)| *count > 0.0);
         all.flat_map(|(hop, (link, way, more), len, compressed, count)| {
             // Codepoints of answers are not known.
             let dscp = self.dscp.filter(|_| hop < last);
@@ -534,6 +550,23 @@ impl Path {
         train(media, &self.there, self.longest[0])
     }
 
+    /// Returns the bytes that classes pass beyond their ceilings there. `None` without ceilings.
+    pub(super) fn class_burst(&self, media: &Media<'_>) -> Option<u64> {
+        let hops = self.there.iter().map(|hop| (hop.0, hop.1));
+        let of_hop = |at: (usize, Way)| {
+            let ceilings = media.ceilings(at, self.dscp).into_iter();
+            let bursts = ceilings.filter_map(move |(class, _)| Some(media.ceiling(at, class)?.1));
+            // A packet leaves whole where a bit of it may.
+            bursts.map(move |burst| burst.get() + media.layout.mtu(at.0).get())
+        };
+        hops.flat_map(of_hop).reduce(|sum, burst| sum + burst)
+    }
+
+    /// Returns the mean number of answers to a packet.
+    pub(super) fn answers_per_packet(&self) -> f64 {
+        self.answers_per_packet
+    }
+
     /// Returns the links back, with what tunnels add to a packet.
     pub(super) fn hops_back(&self) -> &[(usize, Way, u64)] {
         &self.back
@@ -676,11 +709,10 @@ fn slower(
 ///
 /// All but the last have the length of the first, and `len` is the mean. They queue at each link.
 fn train(media: &Media<'_>, hops: &[(usize, Way, u64)], fragments: Fragments) -> Span {
-    let Fragments { count, mean, longest } = fragments;
+    let Fragments { count, mean, longest, last } = fragments;
     if count == 1 {
         return time(media, hops, mean);
     }
-    let last = (mean * count).saturating_sub(longest * (count - 1));
     // Arrivals of the first one, of the last of those alike, and of the last one.
     let [mut first, mut alike, mut end] = [Span::ZERO; 3];
     let mut slowest = Span::ZERO;
@@ -702,23 +734,6 @@ fn train(media: &Media<'_>, hops: &[(usize, Way, u64)], fragments: Fragments) ->
         first += alone(longest) + delay;
     }
     end
-}
-
-/// Fragments of a packet.
-#[derive(Clone, Copy, Debug)]
-struct Fragments {
-    count: u64,
-    mean: u64,
-    longest: u64,
-}
-
-impl Fragments {
-    fn of(ip: Ip, len: u64, mtu: u64) -> Fragments {
-        let (count, total) = fragments::sizes(ip == Ip::V4, len, mtu);
-        let headers = if ip == Ip::V4 { 20 } else { 48 };
-        let longest = if count == 1 { len } else { headers + mtu.saturating_sub(headers) / 8 * 8 };
-        Fragments { count, mean: total / count, longest }
-    }
 }
 
 fn time(media: &Media<'_>, hops: &[(usize, Way, u64)], len: u64) -> Span {

@@ -94,15 +94,23 @@ impl<'a> Routed<'a> {
         let lengths = [syn, self.path.packet, self.path.packet - less];
         let data = |(hop, rate): (&(usize, Way, u64), f64)| {
             let full = Some(8.0 * payload as f64 / rate).filter(|_| rate > 0.0);
-            self.hop((states, state), *hop, (lengths, full))
+            // What is drawn may be nothing, for its answers too.
+            let drawn = self.drawn(hop, lengths[1]) * (1.0 + self.path.answers_per_packet());
+            self.hop((states, state), *hop, (lengths, full.map(|full| (full - drawn).max(0.0))))
         };
         let answer = self.path.answer_len();
         let ack = |hop: &(usize, Way, u64)| {
             let full = self.path.distance(hop, answer, (self.media, states, state));
+            let full = full.map(|full| (full - self.drawn(hop, answer)).max(0.0));
             self.hop((states, state), *hop, ([answered, answer, answer], full))
         };
         let hops = [self.path.hops_there(), self.path.hops_back()];
         [hops[0].iter().zip(rates).map(data).collect(), hops[1].iter().map(ack).collect()]
+    }
+
+    /// Returns the seconds of a packet on a link that are drawn, in the mean.
+    fn drawn(&self, hop: &(usize, Way, u64), len: u64) -> f64 {
+        self.media.cost(hop.0, hop.1).drawn((len + hop.2) as usize).as_secs_f64()
     }
 
     /// Returns a link in a state. `full` are the seconds between full packets that wait, unless it is down.

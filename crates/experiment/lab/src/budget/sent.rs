@@ -37,7 +37,7 @@ impl Sent {
             let passes = self.len as u64 <= limit.longest.get();
             (Part::Stage, if passes { bits / at_least_one(limit.rate) } else { NEVER_PASSES }, None)
         }));
-        let on_line = 8.0 * cost.wire_len(self.len).get() as f64;
+        let on_line = 8.0 * cost.mean_len(self.len);
         let passed = cost.passed().iter().enumerate();
         all.extend(passed.map(|(n, passed)| (Part::Passed(n), on_line / at_least_one(passed.rate), None)));
         all.extend(cost.packet_rate().map(|rate| (Part::Packets, 1.0 / rate, None)));

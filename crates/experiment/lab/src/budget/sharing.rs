@@ -200,6 +200,8 @@ pub(super) struct Forecast {
     pub(super) pressed: Option<((usize, Way), usize)>,
     /// Set if its share is without what queues keep over changes.
     pub(super) keeps_more: bool,
+    /// Mean rate of speech that can be sent back, and the direction that limits it. Speech there is another one.
+    pub(super) back: Option<(Rate, (usize, Way))>,
 }
 
 fn sends_in_bursts(flow: &Flow) -> bool {
@@ -305,8 +307,15 @@ pub(super) fn forecasts(
         let shares: Vec<share::Share> = of_flow.iter().map(|(state, _)| share(*state)).collect();
         let arriving: Vec<f64> = of_flow.iter().map(|(state, _)| arriving(&passing[*state], n)).collect();
         let links = path.hops_there().len();
-        let ways = Ways { states, media, uses: &uses[n], links, passing: &passing };
-        let pressed = uses[n].iter().find_map(|one| Some((one.at, *pressed.get(&one.resource)?)));
+        let (there, back) = match path.voice {
+            Some(_) => apart(&uses[n], links),
+            None => (Vec::new(), Vec::new()),
+        };
+        let own = if path.voice.is_some() { &there[..] } else { &uses[n][..] };
+        let ways = Ways { states, media, uses: own, links, passing: &passing };
+        let pressed = own.iter().find_map(|one| Some((one.at, *pressed.get(&one.resource)?)));
+        let back = Ways { uses: &back, ..ways }.mean_alone(&of_flow);
+        let back = back.map(|(rate, at)| (rate.mul_f64(path.answers_per_packet()), at));
         let forecast = forecast(&ways, &of_flow, &shares, &arriving);
         let asked = asked_of[n].first().map(|number| &asked[*number]);
         let forecast = ways.with_kept((scenario, &of_flow), (*flow, path), asked, (forecast, &shares));
@@ -323,9 +332,14 @@ pub(super) fn forecasts(
             crossing::Carried { offered, rate: share.rate, limit: at_limit(share), parts }
         };
         let crossings = if is_captured { crossing::all(states, (*flow, path), in_state) } else { Vec::new() };
-        (Forecast { pressed, arrives, ..forecast }, crossings)
+        (Forecast { pressed, arrives, back, ..forecast }, crossings)
     };
     paths.iter().enumerate().map(forecast).collect()
+}
+
+/// Returns the uses of what is sent there, and those of what is sent back.
+fn apart(uses: &[Use], links: usize) -> (Vec<Use>, Vec<Use>) {
+    uses.iter().copied().partition(|one| one.hop < links)
 }
 
 /// Returns the mean over states with their parts.
@@ -411,6 +425,7 @@ fn overfilled(
 }
 
 /// Uses of a path.
+#[derive(Clone, Copy)]
 struct Ways<'a> {
     states: &'a States,
     media: &'a Media<'a>,
@@ -441,12 +456,49 @@ impl Ways<'_> {
         (1.0 / time, at)
     }
 
+    /// Returns the mean of the greatest rates, and the direction that limits it.
+    ///
+    /// `None` without links.
+    fn mean_alone(&self, of_flow: &[(usize, f64)]) -> Option<(Rate, (usize, Way))> {
+        if self.uses.is_empty() {
+            return None;
+        }
+        let (mut sum, mut narrow) = (0.0, HashMap::new());
+        for (state, part) in of_flow {
+            let (rate, at) = self.alone(*state);
+            sum += rate.min(1e15) * part;
+            *narrow.entry(at).or_insert(0.0) += part;
+        }
+        Some((Rate::from_bps(sum.round() as u64), longest(narrow)?))
+    }
+
     /// Returns the greatest rate of payload in a state without answers.
     ///
     /// Where data passes too, they count.
     fn of_data(&self, state: usize) -> f64 {
         let own = |one: &Use| one.own(self.states, self.media, state, &self.passing[state]);
         alone::longest(self.uses, self.links, own)[0].recip()
+    }
+
+    /// Returns the part of packets that arrives in a state.
+    fn arriving(&self, state: usize) -> f64 {
+        arriving(&self.passing[state], self.uses.first().map_or(0, |one| one.path))
+    }
+
+    /// Returns the way in a state.
+    ///
+    /// Queues behind a link go on in its outages, which is as a link that is down to them.
+    fn stage(&self, path: &Path, state: usize, has_outages: bool) -> Stage {
+        let (states, media) = (self.states, self.media);
+        let there = path.takes_there(media, states, state);
+        if !has_outages {
+            let own = |one: &Use| one.own(states, media, state, &self.passing[state]);
+            let rates = alone::by_link(self.uses, self.links, own);
+            return Stage { rates, there, arriving: self.arriving(state) };
+        }
+        let passing = vec![path.passing(media, states, state, true)];
+        let own = |one: &Use| Use { path: 0, slows: true, ..*one }.own(states, media, state, &passing);
+        Stage { rates: alone::by_link(self.uses, self.links, own), there, arriving: arriving(&passing, 0) }
     }
 
     /// Returns a forecast with what queues and lines of its way keep over changes.
@@ -463,18 +515,20 @@ impl Ways<'_> {
         if is_both || !(1..=last).any(|state| path.changes_there(states, state).is_some()) {
             return forecast;
         }
-        let stage = |state: usize| {
-            let own = |one: &Use| one.own(states, self.media, state, &self.passing[state]);
-            Stage {
-                rates: alone::by_link(self.uses, self.links, own),
-                there: path.takes_there(self.media, states, state),
-                arriving: arriving(&self.passing[state], self.uses.first().map_or(0, |one| one.path)),
-            }
+        let is_cut = |(state, _): &(usize, f64)| {
+            path.hops_there().iter().any(|hop| states.received(*state, (hop.0, hop.1)) < 1.0)
         };
+        let has_outages = !path.waits && of_flow.iter().any(is_cut);
+        let stage = |state: usize| self.stage(path, state, has_outages);
         let always = of_flow.iter().all(|(state, _)| states.part(*state, n) > 0.999);
         let offered = asked.filter(|asked| asked.is_fixed && always).map(|asked| asked.most);
         let found = kept::kept((scenario, self.media, states), (n, path), (last, &stage, offered));
-        let Some(kept) = found else { return forecast };
+        let Some(mut kept) = found else { return forecast };
+        if let Some(offered) = offered.filter(|_| has_outages) {
+            // What is sent in an outage does not wait.
+            let arriving: Vec<f64> = of_flow.iter().map(|(state, _)| self.arriving(*state)).collect();
+            kept.offered = kept.offered.min(offered * mean_of(of_flow, &arriving));
+        }
         let gets = |of: &dyn Fn(f64) -> f64| {
             let mut all = of_flow.iter().zip(shares);
             all.all(|((state, _), share)| share.rate >= 0.999 * of(self.alone(*state).0))
@@ -533,6 +587,7 @@ fn forecast(
         limit: longest(limits).unwrap_or(narrowest),
         pressed: None,
         keeps_more: false,
+        back: None,
     }
 }
 
@@ -599,6 +654,13 @@ impl Resources<'_> {
             let is_fixed = !path.waits && most.is_finite();
             let demand =
                 |uses: Vec<Use>| Asked { flow: *flow, most, windows: Rc::clone(&windows), is_fixed, uses };
+            if path.voice.is_some() {
+                // Speech back does not wait for that there.
+                let (there, back) = apart(uses, path.hops_there().len());
+                numbers_of.push(vec![all.len()]);
+                all.extend([demand(there), demand(back)]);
+                continue;
+            }
             if !self.scenario.group.contains_key(&self.scenario.flow[*flow].to) {
                 numbers_of.push(vec![all.len()]);
                 all.push(demand(uses.clone()));

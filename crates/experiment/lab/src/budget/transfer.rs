@@ -290,6 +290,8 @@ impl Ground<'_> {
             Some("a proxy splits it")
         } else if self.path.hops_there().iter().any(is_of_bucket) {
             Some("a bucket passes a part of it at once")
+        } else if self.path.class_burst(self.media).is_some() {
+            Some("a class passes a burst of it beyond its ceiling")
         } else if is_down {
             Some("a link is down meanwhile, and timers send segments without ACKs")
         } else if changes && self.measures() {
@@ -316,7 +318,8 @@ impl Ground<'_> {
     fn least(&self, route: &Route, size: Bytes) -> Option<Span> {
         let is_split = splitter(self.scenario, self.path).is_some();
         let bursts = self.path.hops_there().iter().filter_map(|hop| self.media.limit(hop.0, hop.1));
-        let burst: u64 = bursts.map(|limit| limit.burst.get()).sum();
+        let burst = bursts.map(|limit| limit.burst.get()).sum::<u64>();
+        let burst = burst + self.path.class_burst(self.media).unwrap_or(0);
         let left = size.get().saturating_sub(burst).max(1).min(size.get());
         route.least(left, self.path.payload, !is_split)
     }

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::active::{Activities, Up, most_at_once};
 use super::conference::Mix;
 use super::medium::Media;
+use super::sent::at_least_one;
 use super::{Users, copies_between};
 
 /// Voice on a direction of a link: that of `voice`, `conference`, `sip` and `iax` flows.
@@ -47,8 +48,10 @@ pub struct CallBudget {
 #[derive(Clone, Debug)]
 pub(super) struct Voice {
     pub(super) calls: f64,
-    /// Packets per second there and back.
+    /// Packets of speech per second there and back.
     pub(super) packets_per_s: [f64; 2],
+    /// Packets of comfort noise per second and direction, and bytes that one is shorter.
+    pub(super) noise: (f64, u64),
     /// Leg that it is for, of calls with signalling.
     pub(super) leg: Option<VoiceLeg>,
     /// Mix of a conference, if it is that.
@@ -59,19 +62,21 @@ impl Voice {
     /// Returns the voice of a flow of calls without signalling.
     pub(super) fn of_traffic(traffic: &Traffic) -> Option<Voice> {
         let Traffic::Voice(config) = traffic else { return None };
-        let packets_per_s = config.settings().ok()?.packets_per_s();
-        Some(Voice { calls: 1.0, packets_per_s: [packets_per_s; 2], leg: None, mix: None })
+        let settings = config.settings().ok()?;
+        let shorter = settings.payload_len().saturating_sub(settings.noise_len());
+        let noise = (settings.noise_per_s(), shorter.into());
+        Some(Voice { calls: 1.0, packets_per_s: [settings.packets_per_s(); 2], noise, leg: None, mix: None })
     }
 
     /// Returns the voice of a member of a conference, and its mix.
     pub(super) fn of_mix(mix: Mix) -> Voice {
-        Voice { calls: 1.0, packets_per_s: mix.packets_per_s, leg: None, mix: Some(mix) }
+        Voice { calls: 1.0, packets_per_s: mix.packets_per_s, noise: (0.0, 0), leg: None, mix: Some(mix) }
     }
 
     /// Returns the voice of a leg of calls with signalling.
     pub(super) fn of_leg(leg: &VoiceLeg) -> Voice {
         let packets_per_s = leg.ways.map(|way| way.packets_per_s);
-        Voice { calls: leg.calls, packets_per_s, leg: Some(leg.clone()), mix: None }
+        Voice { calls: leg.calls, packets_per_s, noise: (0.0, 0), leg: Some(leg.clone()), mix: None }
     }
 
     /// Returns the calls, if they have signalling.
@@ -184,7 +189,20 @@ impl VoiceLoad {
                 };
                 has_voice = true;
                 let bits = 8.0 * per_s * len as f64;
-                let load = [voice.calls, per_s, bits, 8.0 * per_s * on_line, bits / capacity.max(1.0)];
+                let (noises, shorter) = voice.noise;
+                let noise = len.saturating_sub(shorter as usize);
+                let noise_on_line = match voice.compressed {
+                    Some(_) => (on_line - shorter as f64).max(0.0),
+                    None => cost.wire_len(noise).get() as f64,
+                };
+                let noise_bits = 8.0 * noises * noise as f64;
+                let load = [
+                    voice.calls,
+                    per_s + noises,
+                    bits + noise_bits,
+                    8.0 * (per_s * on_line + noises * noise_on_line),
+                    bits / capacity.max(1.0) + noise_bits / at_least_one(cost.capacity(noise)),
+                ];
                 let up = |(end, time): &(u64, [f64; 2])| Up { group: end % copies, time: *time, load };
                 all.extend(times.of(*flow).iter().map(up));
             }

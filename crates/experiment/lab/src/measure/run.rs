@@ -175,8 +175,10 @@ impl<'a> Run<'a> {
         if until.is_none() || start.as_secs_f64() >= self.warm_up_s {
             return active;
         }
-        let more_s = self.behind_last_arrival(flow, active);
-        Active { length_s: active.length_s + more_s, ..active }
+        // One that lasts to the end has the window, as the sum of all flows.
+        let most_s = self.whole_s().max(active.length_s);
+        let length_s = (active.length_s + self.behind_last_arrival(flow, active)).min(most_s);
+        Active { length_s: if active.is_empty() { f64::NAN } else { length_s }, ..active }
     }
 
     /// Returns the time from a flow's last arrival to the window, in seconds.

@@ -61,20 +61,41 @@ const GSE_FRAGMENTS: u64 = 7 + 7 - 4;
 /// Returns the carrier bytes of `packets` packets in bursts of `cells` cells. `len_bytes` is their total length. They
 /// include cell headers, the overhead of each packet, and in cells a pointer.
 pub(super) fn carrier_bytes(encapsulation: Encapsulation, cells: u32, packets: usize, len_bytes: u64) -> u64 {
+    let (bytes, [times, over]) = parts(encapsulation, cells, packets, len_bytes);
+    if encapsulation.fills_bursts() {
+        bytes + (bytes * times).div_ceil(over)
+    } else {
+        (bytes * times).div_ceil(over)
+    }
+}
+
+/// Returns the same of one packet of many, in the mean.
+pub(super) fn mean_bytes(encapsulation: Encapsulation, cells: u32, len_bytes: u64) -> f64 {
+    let (bytes, [times, over]) = parts(encapsulation, cells, 1, len_bytes);
+    if encapsulation.fills_bursts() {
+        return bytes as f64 + (bytes * times) as f64 / over as f64;
+    }
+    // A pointer in every cell, or one for each packet.
+    let is_short = bytes <= over;
+    let (bytes, over) = if is_short { (bytes - 1, over - 1) } else { (bytes, over) };
+    (bytes * times) as f64 / over as f64
+}
+
+/// Returns the bytes of packets with their own overhead, and what becomes of them.
+///
+/// In cells it is the ratio to those of cells, and in whole bursts that of fragments to them.
+fn parts(encapsulation: Encapsulation, cells: u32, packets: usize, len_bytes: u64) -> (u64, [u64; 2]) {
     let packed = |overhead: usize| len_bytes + packets as u64 * overhead as u64;
-    let in_cells = |bytes: u64| (bytes * PACKET_LEN as u64).div_ceil(PAYLOAD_LEN as u64);
+    let burst = u64::from(cells) * PACKET_LEN as u64;
+    let in_cells = [PACKET_LEN as u64, PAYLOAD_LEN as u64];
     match encapsulation {
-        Encapsulation::Ule => in_cells(packed(BASE_HEADER_LEN + CRC_LEN + 1)),
-        Encapsulation::Mpe => in_cells(packed(mpe::Repr::new(MacAddr::BROADCAST).section_len(0) + 1)),
-        Encapsulation::Gse => {
-            let bytes = packed(gse_repr(4).packet_len(0));
-            bytes + (bytes * GSE_FRAGMENTS).div_ceil(u64::from(cells) * PACKET_LEN as u64)
-        }
+        Encapsulation::Ule => (packed(BASE_HEADER_LEN + CRC_LEN + 1), in_cells),
+        Encapsulation::Mpe => (packed(mpe::Repr::new(MacAddr::BROADCAST).section_len(0) + 1), in_cells),
+        Encapsulation::Gse => (packed(gse_repr(4).packet_len(0)), [GSE_FRAGMENTS, burst]),
         Encapsulation::Rle | Encapsulation::RleCrc => {
-            let bytes = packed(rle::HEADER_LEN);
             // Begun in one burst and ended in the next.
             let in_fragments = rle::START_HEADER_LEN + encapsulation.rle().protection.len();
-            bytes + (bytes * in_fragments as u64).div_ceil(u64::from(cells) * PACKET_LEN as u64)
+            (packed(rle::HEADER_LEN), [in_fragments as u64, burst])
         }
     }
 }

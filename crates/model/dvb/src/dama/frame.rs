@@ -5,7 +5,7 @@ use bentpipe_units::{Bytes, Rate, Span, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::cells::{Encapsulation, carrier_bytes};
+use super::cells::{Encapsulation, carrier_bytes, mean_bytes};
 use super::{Backlog, Scheduling};
 
 /// Length of an MPEG cell, which is a TS packet (ISO/IEC 13818-1).
@@ -293,6 +293,11 @@ impl Frame {
     /// Returns the carrier bytes of a packet. They are its share of the cells it is packed into.
     pub fn carrier_len(&self, len_bytes: usize) -> Bytes {
         Bytes::new(self.carrier_bytes(1, len_bytes as u64))
+    }
+
+    /// Returns the mean carrier bytes of one packet of many.
+    pub(super) fn mean_carrier_bytes(&self, len_bytes: usize) -> f64 {
+        mean_bytes(self.encapsulation, self.cells, len_bytes as u64)
     }
 
     /// Multiframes in a superframe.

@@ -236,6 +236,10 @@ impl Cost for TerminalCost {
         self.frame.carrier_len(len)
     }
 
+    fn mean_len(&self, len: usize) -> f64 {
+        self.frame.mean_carrier_bytes(len)
+    }
+
     fn notes(&self, _len: usize) -> Vec<String> {
         let note = "volumes (`vbdc`) are requested as packets come: flows get less than a rate that they need all of";
         self.is_by_volume.then(|| note.to_owned()).into_iter().collect()

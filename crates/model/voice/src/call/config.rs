@@ -10,6 +10,7 @@ use super::rating::{Delays, Rating};
 use crate::codec::{Codec, Format};
 use crate::conversation::Speech;
 use crate::emodel::{Impairment, Params, Sensitivity};
+use crate::frames::{Frames, Timing};
 use crate::playout::Playout;
 
 /// Maximum interval of windows and of comfort noise.
@@ -303,11 +304,31 @@ impl Settings {
 
     /// Returns the mean number of speech packets per second and direction.
     pub fn packets_per_s(&self) -> f64 {
-        self.activity() / self.interval.as_secs_f64()
+        self.frames().speech / self.interval.as_secs_f64()
     }
 
-    /// Returns the share of intervals in which a speech packet is sent.
-    pub(super) fn activity(&self) -> f64 {
-        if self.config.silence_suppression { self.config.speech.activity() } else { 1.0 }
+    /// Returns the mean number of packets of comfort noise per second and direction.
+    pub fn noise_per_s(&self) -> f64 {
+        self.frames().noise / self.interval.as_secs_f64()
+    }
+
+    /// Returns the payload of a packet of comfort noise in bytes.
+    pub fn noise_len(&self) -> u32 {
+        self.format.noise.len as u32
+    }
+
+    /// Returns the mean numbers of packets in an interval.
+    fn frames(&self) -> Frames {
+        if !self.config.silence_suppression {
+            return Frames { speech: 1.0, noise: 0.0 };
+        }
+        let (config, noise) = (&self.config, self.format.noise);
+        let timing = Timing {
+            frame: self.interval,
+            hangover: config.hangover,
+            second_after: config.comfort_noise.or(noise.second_after).or(noise.interval),
+            interval: config.comfort_noise.or(noise.interval),
+        };
+        Frames::of(config.speech, &timing)
     }
 }

@@ -55,11 +55,12 @@ impl TrafficKind for Config {
         self.segment_len().unwrap_or(HEADERS_LEN)
     }
 
-    /// Returns the mean rate of one direction: speech packets, without comfort noise and RTCP.
+    /// Returns the mean rate of payload in one direction, that of comfort noise too. RTCP is left out.
     fn offered(&self, _: Bytes) -> Option<Rate> {
         let settings = self.settings().ok()?;
-        let payload = Bytes::new(settings.payload_len().into());
-        Some(Rate::of(payload, settings.interval()).mul_f64(settings.activity()))
+        let speech = settings.packets_per_s() * f64::from(settings.payload_len());
+        let noise = settings.noise_per_s() * f64::from(settings.noise_len());
+        Some(Rate::from_bps((8.0 * (speech + noise)).round() as u64))
     }
 
     /// Returns speech packets alone, without pauses and RTCP.

@@ -121,6 +121,10 @@ impl Cost for WifiCost {
         })
     }
 
+    fn drawn(&self, len: usize) -> Span {
+        self.config.exchange(len).backoff(self.config.standard)
+    }
+
     /// Returns the part that is left with the shorter of two backoffs.
     ///
     /// In the mean that is a third of the window, not half of it.
