@@ -12,7 +12,7 @@ use bentpipe_units::{Span, Time};
 pub struct Busy {
     /// Time of all, with that to come.
     sum: Span,
-    /// Transmissions that may not have ended: begin, end and the share of the time between that counts.
+    /// Transmissions that may not have ended: begin, end, and the time of it that counts.
     last: VecDeque<(Time, Time, Span)>,
 }
 

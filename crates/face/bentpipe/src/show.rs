@@ -21,13 +21,11 @@ static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 pub(crate) fn out(text: &str) {
     let mut stdout = std::io::stdout().lock();
     let written = stdout.write_all(plain::text(text).as_bytes()).and_then(|()| stdout.flush());
-    match written {
-        Err(problem) if problem.kind() != ErrorKind::BrokenPipe => {
-            if !HAS_FAILED.swap(true, Ordering::Relaxed) {
-                error(&format!("standard output: {problem}"));
-            }
-        }
-        _ => {}
+    let failed = written.err().filter(|problem| problem.kind() != ErrorKind::BrokenPipe);
+    if let Some(problem) = failed
+        && !HAS_FAILED.swap(true, Ordering::Relaxed)
+    {
+        error(&format!("standard output: {problem}"));
     }
 }
 

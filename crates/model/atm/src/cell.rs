@@ -408,7 +408,7 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    /// Appends the train that a packet carries, and returns the arrival time of its first cell.
+    /// Appends the train of a packet, and returns when its first cell arrives.
     ///
     /// Without a train or a cell that is never.
     pub(crate) fn announce(&mut self, packet: Packet) -> Time {

@@ -180,7 +180,7 @@ impl Path {
         self.unit(packet.to_vec(), number)
     }
 
-    /// Accounts for `share` of the `len` bytes of a data field, with that of frame header and padding.
+    /// Accounts for `share` of the `len` bytes of a data field, and of its overhead.
     pub(super) fn account_frame(&mut self, share: usize, len: usize, capacity: usize) {
         let octets = (bbframe::HEADER_LEN + capacity) as u64;
         self.unit_bytes += octets * share as u64 / len.max(1) as u64;
