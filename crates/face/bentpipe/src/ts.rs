@@ -31,7 +31,7 @@ const ENCAP_EXAMPLES: &str = "\
 Examples:
   bentpipe ts encap voice.pcap voice.ts
   bentpipe ts encap --packing '1 ms' --rohc voice.pcap voice.ts.pcap
-  bentpipe ts encap --rohc='{ cid = \"large\", contexts = 1000, refresh = 100 }' voice.pcap voice.ts
+  bentpipe ts encap --rohc='{ cid = \"large\", contexts = 1000, refresh = 100 }' voice.pcap rohc.ts
   bentpipe ts encap --format mpe --to 02:00:00:00:00:01 --pid 0x220 lan.pcapng out.ts
   bentpipe ts encap --bridge lan.pcap out.ts
   bentpipe ts encap --format gse --modcod '8PSK 3/4' --packing '5 ms' lan.pcap frames.pcap
