@@ -2,7 +2,7 @@
 //!
 //! The harness itself reports a test that has run for a minute. Time alone does not show that it hangs, as a busy machine
 //! slows every test: from then on, a program hangs whose processes use next to no processor and wait for none, and in any
-//! case one that has run for ten minutes.
+//! case one that has run for ten minutes. While it waits for a processor, its minutes are those of the processor.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -72,8 +72,8 @@ fn errors(child: &mut Child) -> Result<JoinHandle<String>> {
 struct Watch {
     pid: u32,
     text: String,
-    /// Tests that have run for a minute, and when the harness reported them.
-    slow: Vec<(String, Instant)>,
+    /// Tests that have run for a minute, and their time since the harness reported them.
+    slow: Vec<(String, Duration)>,
     /// Usage at the last look.
     last: Option<(Instant, Usage)>,
     idle_looks: u32,
@@ -95,13 +95,12 @@ impl Watch {
         }
     }
 
-    #[allow(clippy::disallowed_methods, reason = "says since when a test is slow")]
     fn read(&mut self, line: &str) {
         self.text += line;
         self.text.push('\n');
         (self.last, self.idle_looks) = (None, 0);
         if let Some(name) = slow(line) {
-            self.slow.push((name.to_owned(), Instant::now()));
+            self.slow.push((name.to_owned(), Duration::ZERO));
         }
         self.slow.retain(|(name, _)| ended(line) != Some(name));
     }
@@ -109,16 +108,21 @@ impl Watch {
     /// Looks at the processes of slow tests, and ends the program if they hang.
     #[allow(clippy::disallowed_methods, reason = "a share of a processor is over real time")]
     fn look(&mut self) {
-        let Some((_, since)) = self.slow.first() else { return };
+        if self.slow.is_empty() {
+            return;
+        }
         let is_patient = |name: &str| PATIENT.iter().any(|start| name.starts_with(start));
         let may_wait = self.slow.iter().all(|(name, _)| is_patient(name));
         let (now, usage) = (Instant::now(), processes::usage(self.pid));
-        let is_idle = self.last.is_some_and(|(then, before)| {
-            let share = usage.since(&before) / (now - then).as_secs_f64();
-            !may_wait && share < IDLE && !usage.waits_for_processor
-        });
+        let mut is_idle = false;
+        if let Some((then, before)) = self.last {
+            let (took, used) = (now - then, usage.since(&before));
+            is_idle = !may_wait && used / took.as_secs_f64() < IDLE && !usage.waits_for_processor;
+            let own = own(took, used, usage.waits_for_processor);
+            self.slow.iter_mut().for_each(|(_, time)| *time += own);
+        }
         self.idle_looks = if is_idle { self.idle_looks + 1 } else { 0 };
-        let is_over = since.elapsed() > MOST;
+        let is_over = self.slow.first().is_some_and(|(_, time)| *time > MOST);
         self.last = Some((now, usage));
         if is_over || self.idle_looks >= IDLE_LOOKS {
             self.end();
@@ -131,6 +135,13 @@ impl Watch {
         processes::end(self.pid);
         self.slow.clear();
     }
+}
+
+/// Returns the time that counts as a program's own, of a time in which it used so many processor seconds.
+///
+/// One that waits for a processor has the time that it got: a busy machine takes none of it away.
+fn own(took: Duration, used: f64, waits_for_processor: bool) -> Duration {
+    if waits_for_processor { took.min(Duration::from_secs_f64(used)) } else { took }
 }
 
 /// Returns the test that a line of the harness reports as slow.
@@ -155,6 +166,14 @@ mod tests {
         assert_eq!(watch.slow[0].0, "links::waits");
         watch.read("test links::waits ... ok");
         assert!(watch.slow.is_empty() && watch.text.lines().count() == 3);
+    }
+
+    #[test]
+    fn a_busy_machine_takes_no_time_from_a_test() {
+        let took = Duration::from_secs(5);
+        assert_eq!(own(took, 0.5, true), Duration::from_millis(500));
+        // On two free processors, or asleep, it is the clock's.
+        assert_eq!([own(took, 9.9, true), own(took, 0.1, false)], [took; 2]);
     }
 
     /// A program that prints the harness's line and then sleeps stands for a test that waits for what never comes.
