@@ -98,7 +98,7 @@ impl Watch {
     fn read(&mut self, line: &str) {
         self.text += line;
         self.text.push('\n');
-        (self.last, self.idle_looks) = (None, 0);
+        self.idle_looks = 0;
         if let Some(name) = slow(line) {
             self.slow.push((name.to_owned(), Duration::ZERO));
         }
