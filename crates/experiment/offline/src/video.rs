@@ -13,7 +13,7 @@ use bentpipe_paths::read_at_most;
 use bentpipe_record::write_whole;
 use bentpipe_report::{Cell, Table};
 use bentpipe_scenario::{
-    Access, Adaptation, Card, Flow, FramePacking, Scenario, ScenarioError, Stream, Traffic,
+    Access, Adaptation, Card, Document, Flow, FramePacking, Scenario, ScenarioError, Stream, Traffic,
 };
 use bentpipe_site::Judged;
 use bentpipe_units::{RandomStream, Rate, Span, Time};
@@ -219,6 +219,7 @@ impl Carry {
     }
 
     fn carry(&self, session: &dyn Session) -> Result<(Table, bool), String> {
+        let (document, flow_name) = self.document()?;
         let Loaded { stream, has_damage, is_plain, .. } = load(&self.input, &self.intake, session)?;
         let scratch = Scratch::new().map_err(|error| error.to_string())?;
         let mut input = self.input.clone();
@@ -227,7 +228,7 @@ impl Carry {
             input = scratch.path().join("packets.ts");
             write(&input, &stream)?;
         }
-        let (scenario, access) = self.scenario(&input)?;
+        let (scenario, access) = with_stream(document, &flow_name, &input)?;
         let times = stream.times().map_err(|problem| format!("{}: {problem}", self.input.display()))?;
         let (_, flow, setup) = stream_of(&scenario).ok_or("no flow is a \"stream\"")?;
         let seed = self.seed.unwrap_or(scenario.seed);
@@ -245,12 +246,12 @@ impl Carry {
         Ok((table(rows), has_damage))
     }
 
-    /// Returns the scenario, or the default path with its faults, and access to files.
-    fn scenario(&self, input: &Path) -> Result<(Scenario, Access), String> {
+    /// Returns the scenario, or the default path, with its faults, and the name of its flow of a stream.
+    fn document(&self) -> Result<(Document, String), String> {
         let mut document = crate::document(self.scenario.as_deref(), SCENARIO, &self.set)?;
         let text = |refusal: ScenarioError| refusal.to_string();
         let scenario = document.scenario().map_err(text)?;
-        let Some((name, ..)) = stream_of(&scenario) else {
+        let Some((name, _, setup)) = stream_of(&scenario) else {
             let problem =
                 "no flow is a \"stream\": expected one, which says how the transport stream is carried";
             return Err(document.refusal("flow", problem).to_string());
@@ -260,13 +261,18 @@ impl Carry {
             .iter()
             .try_for_each(|(option, assignment)| document.set_by(option, assignment))
             .map_err(text)?;
-        let (_, _, setup) = stream_of(&scenario).ok_or("no flow is a \"stream\"")?;
         self.overrides.check(self.overrides.adaptation.unwrap_or(setup.adaptation))?;
-        let input = std::path::absolute(input).map_err(|error| error.to_string())?;
-        document.set(&format!("flow.{name}.traffic.file={:?}", input.display().to_string())).map_err(text)?;
-        let scenario = bentpipe_assemble::checked(&document).map_err(text)?;
-        Ok((scenario, document.access().clone()))
+        Ok((document, name.to_owned()))
     }
+}
+
+/// Returns the scenario whose flow of a stream has that of a file, and access to files.
+fn with_stream(mut document: Document, flow: &str, input: &Path) -> Result<(Scenario, Access), String> {
+    let text = |refusal: ScenarioError| refusal.to_string();
+    let input = std::path::absolute(input).map_err(|error| error.to_string())?;
+    document.set(&format!("flow.{flow}.traffic.file={:?}", input.display().to_string())).map_err(text)?;
+    let scenario = bentpipe_assemble::checked(&document).map_err(text)?;
+    Ok((scenario, document.access().clone()))
 }
 
 /// Multiplexing of the first programmes of several transport streams.

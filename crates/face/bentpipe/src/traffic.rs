@@ -74,7 +74,7 @@ impl SequenceArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DescribeArgs {
-    /// Capture, transport stream, or scenario file (.toml)
+    /// Capture ("-" for standard input), transport stream, or scenario file (.toml)
     input: PathBuf,
     /// Interval over which the rate is averaged
     #[arg(long, value_name = "TIME", default_value = "40 ms")]

@@ -80,7 +80,7 @@ fn packets_over_65_535_bytes_are_left_out_by_each_job_in_the_same_words() {
     let folder = Folder::new();
     let long = || (0..10).map(|n| (20 * n, jumbogram()));
     capture(&folder.file("jumbo.pcap"), LinkType::RAW, &long().collect::<Vec<_>>());
-    let mixed: Vec<_> = long().chain([(300, datagram(1, 60)), (320, datagram(2, 60))]).collect();
+    let mixed: Vec<_> = long().chain([(300, datagram(1, 60)), (500, datagram(2, 60))]).collect();
     capture(&folder.file("mixed.pcap"), LinkType::RAW, &mixed);
     let reason = "of packets over 65,535 bytes, as of BIG TCP and jumbograms";
     folder.write("jumbo.toml", SCENARIO);
@@ -111,18 +111,19 @@ fn packets_over_65_535_bytes_are_left_out_by_each_job_in_the_same_words() {
 #[test]
 fn what_a_job_refuses_is_left_out() {
     let folder = Folder::new();
-    // MPE carries at most 4,080 bytes.
-    let packets = [(0, datagram(1, 60)), (10, datagram(2, 9000)), (20, datagram(3, 60))];
-    capture(&folder.file("a.pcap"), LinkType::RAW, &packets);
-    let job = "ts encap --format mpe --json a.json --left-out rest.pcapng a.pcap out.ts";
+    // The length of an SNDU has 15 bits (RFC 4326 4.2).
+    let packets = |len| [(0, datagram(1, 60)), (10, datagram(2, len)), (20, datagram(3, 60))];
+    capture(&folder.file("a.pcap"), LinkType::RAW, &packets(40_000));
+    let job = "ts encap --json a.json --left-out rest.pcapng a.pcap out.ts";
     let text = said(&bentpipe(&folder, job), 1);
     assert!(text.contains("3 records, 2 used, 1 left out: 1 refused: "), "{text}");
     let all = json(&folder, "a.json");
     assert_eq!((&all["intake"]["used"]["records"], &all["refused"]), (&2.into(), &1.into()), "{all}");
     assert_eq!(all["intake"]["left_out"][0]["reason"], "refused", "{all}");
-    assert_eq!(records(&folder.file("rest.pcapng")), [9028]);
+    assert_eq!(records(&folder.file("rest.pcapng")), [40_028]);
     // A stream of other contents is not written as a capture without packets.
-    said(&bentpipe(&folder, "ts encap --rohc a.pcap rohc.ts"), 0);
+    capture(&folder.file("b.pcap"), LinkType::RAW, &packets(9000));
+    said(&bentpipe(&folder, "ts encap --rohc b.pcap rohc.ts"), 0);
     let text = said(&bentpipe(&folder, "ts decap rohc.ts none.pcap"), 2);
     assert!(text.contains("no packets: ") && text.contains("with --rohc, ROHC packets"), "{text}");
     assert!(!folder.file("none.pcap").exists());

@@ -303,7 +303,7 @@ fn what_is_no_stream_is_refused() {
     let folder = Folder::new();
     fs::write(folder.path().join("noise.ts"), [7; 5000]).expect("written");
     for (words, why) in [
-        ("video carry noise.ts out.ts", "noise.ts: no transport stream: no packets of 188, 204 or 192 bytes"),
+        ("video carry noise.ts out.ts", "noise.ts: neither TS packets nor baseband frames"),
         (
             "video carry --adaptation aal1 --ts-packets 2 noise.ts out.ts",
             "--ts-packets: expected with AAL5 only",

@@ -19,7 +19,7 @@ pub struct CaptureBudget {
     pub on_disk: Bytes,
     /// Set if `packets` is the greatest number.
     ///
-    /// Units of the line depend on when packets come.
+    /// Units of the line depend on when packets come, and senders that slow down on what channels lose.
     pub is_most: bool,
     /// Flows whose packets are not forecast.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use bentpipe_scenario::{Scenario, Way, copies};
+use bentpipe_scenario::{Scenario, Traffic, Way, copies};
 use bentpipe_site::LineUnits;
 
 use super::capture::CaptureBudget;
@@ -73,6 +73,7 @@ impl Network<'_> {
         let lasts = scenario.duration;
         let packets = CaptureBudget {
             not_forecast: self.not_forecast(number),
+            is_most: self.slows_down(number),
             ..CaptureBudget::new(format!("{name}.pcap"), records, lasts)
         };
         let units = self.media.cost(number, sends).line_units(scenario.probe.nulls);
@@ -126,6 +127,20 @@ impl Network<'_> {
         let slow = slow.map(|rate| rate.as_bps() as f64 * seconds);
         let most = [of_size, slow].into_iter().flatten().fold(bits, f64::min);
         if bits > 0.0 { most / bits } else { 1.0 }
+    }
+
+    /// Returns `true` if a flow on a link slows down at losses that a channel of its way has.
+    fn slows_down(&self, link: usize) -> bool {
+        let losses = &self.states.losses;
+        self.paths.iter().zip(self.flows).any(|((flow, path), budget)| {
+            let ways = path.directions();
+            let adapts =
+                budget.tcp.is_some() || matches!(self.scenario.flow[*flow].traffic, Traffic::Tfrc(_));
+            let is_lossy = |at: &(usize, Way)| losses.unknown.contains_key(at);
+            ways.iter().any(|(on, _)| *on == link)
+                && adapts
+                && (budget.lost > 0.0 || ways.iter().any(is_lossy))
+        })
     }
 
     /// Returns the flows on a link whose packets are not forecast.

@@ -45,8 +45,11 @@ pub(super) fn read(job: &Describe, session: &dyn Session) -> Result<Series, Erro
     Ok(Series { about, interval_s, rates, account, remark })
 }
 
-/// Returns `true` if a file starts as a capture.
+/// Returns `true` if a file starts as a capture. Standard input is one.
 fn is_capture(path: &Path) -> Result<bool, Error> {
+    if path == Path::new("-") {
+        return Ok(true);
+    }
     let failed = |source| Error::Open { path: path.into(), source };
     let mut start = Vec::new();
     open(path).map_err(failed)?.take(START_LEN).read_to_end(&mut start).map_err(failed)?;

@@ -71,14 +71,42 @@ pub(super) fn carrier_bytes(encapsulation: Encapsulation, cells: u32, packets: u
 
 /// Returns the same of one packet of many, in the mean.
 pub(super) fn mean_bytes(encapsulation: Encapsulation, cells: u32, len_bytes: u64) -> f64 {
-    let (bytes, [times, over]) = parts(encapsulation, cells, 1, len_bytes);
     if encapsulation.fills_bursts() {
-        return bytes as f64 + (bytes * times) as f64 / over as f64;
+        return mean_in_bursts(encapsulation, cells, len_bytes);
     }
+    let (bytes, [times, over]) = parts(encapsulation, cells, 1, len_bytes);
     // A pointer in every cell, or one for each packet.
     let is_short = bytes <= over;
     let (bytes, over) = if is_short { (bytes - 1, over - 1) } else { (bytes, over) };
     (bytes * times) as f64 / over as f64
+}
+
+/// Number of bursts that are packed to know what one packet of many has of them.
+const PACKED_BURSTS: u64 = 64;
+
+/// Returns the mean carrier bytes of packets of one length, by packing some.
+///
+/// Whether a burst ends with a fragment, with a packet or with padding depends on where packets begin in it.
+fn mean_in_bursts(encapsulation: Encapsulation, cells: u32, len_bytes: u64) -> f64 {
+    let (burst, len) = (cells as usize * PACKET_LEN, len_bytes.max(1) as usize);
+    let (mut form, mut pushed, mut field) = (Form::new(encapsulation), 0, Vec::with_capacity(burst));
+    for _ in 0..PACKED_BURSTS {
+        while form.waiting_len().is_some_and(|waiting| waiting <= burst) {
+            if !form.push(&[4 << 4], len - 1, &mut Vec::new()) {
+                // Longer than what is carried at all.
+                return len_bytes as f64;
+            }
+            pushed += len;
+        }
+        field.clear();
+        match &mut form {
+            Form::Gse(encapsulator) => encapsulator.fill(burst, &mut field),
+            Form::Rle(encapsulator) => encapsulator.fill(burst, &mut field),
+            Form::Ule(_) | Form::Mpe(_) => 0,
+        };
+    }
+    let sent = pushed - form.waiting_len().unwrap_or(0);
+    (PACKED_BURSTS * len_bytes) as f64 * burst as f64 / sent.max(1) as f64
 }
 
 /// Returns the bytes of packets with their own overhead, and what becomes of them.
