@@ -246,7 +246,7 @@ impl Carry {
         Ok((table(rows), has_damage))
     }
 
-    /// Returns the scenario, or the default path, with its faults, and the name of its flow of a stream.
+    /// Returns the scenario with its faults, and the name of the flow of the stream.
     fn document(&self) -> Result<(Document, String), String> {
         let mut document = crate::document(self.scenario.as_deref(), SCENARIO, &self.set)?;
         let text = |refusal: ScenarioError| refusal.to_string();
@@ -266,7 +266,7 @@ impl Carry {
     }
 }
 
-/// Returns the scenario whose flow of a stream has that of a file, and access to files.
+/// Returns the scenario with the stream of a file in a flow, and access to files.
 fn with_stream(mut document: Document, flow: &str, input: &Path) -> Result<(Scenario, Access), String> {
     let text = |refusal: ScenarioError| refusal.to_string();
     let input = std::path::absolute(input).map_err(|error| error.to_string())?;

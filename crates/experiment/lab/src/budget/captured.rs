@@ -129,7 +129,7 @@ impl Network<'_> {
         if bits > 0.0 { most / bits } else { 1.0 }
     }
 
-    /// Returns `true` if a flow on a link slows down at losses that a channel of its way has.
+    /// Returns `true` if channels lose packets of a flow that slows down at losses.
     fn slows_down(&self, link: usize) -> bool {
         let losses = &self.states.losses;
         self.paths.iter().zip(self.flows).any(|((flow, path), budget)| {
