@@ -266,7 +266,7 @@ impl Carry {
     }
 }
 
-/// Returns the scenario with the stream of a file in a flow, and access to files.
+/// Returns the scenario with a file as the stream of a flow.
 fn with_stream(mut document: Document, flow: &str, input: &Path) -> Result<(Scenario, Access), String> {
     let text = |refusal: ScenarioError| refusal.to_string();
     let input = std::path::absolute(input).map_err(|error| error.to_string())?;
