@@ -459,14 +459,18 @@ mod tests {
         }
     }
 
-    fn time(controller: &str, ack_every: u32) -> f64 {
-        let config: ControllerConfig = controller.parse().expect("a controller");
-        let connection = Connection {
-            smss: 1448,
+    /// Returns a controller whose window begins with ten segments.
+    fn controller(name: &str, smss: u32) -> Box<dyn Controller> {
+        let config: ControllerConfig = name.parse().expect("a controller");
+        config.build(&Connection {
+            smss,
             initial_window_segments: 10,
             initial_ssthresh: u64::MAX,
             max_window: 16_000_000,
-        };
+        })
+    }
+
+    fn time(name: &str, ack_every: u32) -> f64 {
         let path =
             route(1448, &[PathState::of_round_trip(Span::from_millis(541), Rate::from_bps(9_653_000))]);
         let path = Ramp {
@@ -478,24 +482,17 @@ mod tests {
             most_acks: 1_000_000,
             ..bare(&path)
         };
-        let climb = ramp(&mut *config.build(&connection), &path);
+        let climb = ramp(&mut *controller(name, 1448), &path);
         climb.time.expect("it grows").as_secs_f64()
     }
 
     /// A window far beyond its data opens with the first ACK, behind which the rest is sent: a round trip more.
     #[test]
     fn a_window_that_opens_at_once_still_has_to_fill_the_path() {
-        let config: ControllerConfig = "hybla".parse().expect("a controller");
-        let connection = Connection {
-            smss: 1000,
-            initial_window_segments: 10,
-            initial_ssthresh: u64::MAX,
-            max_window: 16_000_000,
-        };
         let path =
             route(1000, &[PathState::of_round_trip(Span::from_millis(500), Rate::from_bps(8_000_000))]);
         let path = Ramp { target: 500_000, full: 500_000, data: 20_000, ..bare(&path) };
-        let climb = ramp(&mut *config.build(&connection), &path);
+        let climb = ramp(&mut *controller("hybla", 1000), &path);
         let (open, end) =
             (climb.time.expect("it opens").as_secs_f64(), climb.end.expect("an end").as_secs_f64());
         // Handshake and a round trip; eighteen segments more from then on, and what an ACK of two takes.
@@ -518,13 +515,6 @@ mod tests {
     #[test]
     fn a_first_segment_with_an_ack_of_its_own_opens_the_window_earlier() {
         let climb = |alone| {
-            let config: ControllerConfig = "newreno".parse().expect("a controller");
-            let connection = Connection {
-                smss: 1000,
-                initial_window_segments: 10,
-                initial_ssthresh: u64::MAX,
-                max_window: 16_000_000,
-            };
             let path =
                 route(1000, &[PathState::of_round_trip(Span::from_millis(500), Rate::from_bps(8_000_000))]);
             let path = Ramp {
@@ -535,7 +525,7 @@ mod tests {
                 data: 26_000,
                 ..bare(&path)
             };
-            ramp(&mut *config.build(&connection), &path).end.expect("an end").as_secs_f64()
+            ramp(&mut *controller("newreno", 1000), &path).end.expect("an end").as_secs_f64()
         };
         // Ten segments, and then fifteen. The last one leaves with the ACK that waited, or a round trip later.
         let [pairs, odd] = [0, 1].map(climb);
@@ -546,13 +536,6 @@ mod tests {
     #[test]
     fn ticks_end_a_slow_start_that_goes_by_delays() {
         let end = |tick| {
-            let config: ControllerConfig = "vegas".parse().expect("a controller");
-            let connection = Connection {
-                smss: 1448,
-                initial_window_segments: 10,
-                initial_ssthresh: u64::MAX,
-                max_window: 16_000_000,
-            };
             let path = route(
                 1448,
                 &[PathState::of_round_trip(Span::from_micros(200_480), Rate::from_bps(48_000_000))],
@@ -567,7 +550,7 @@ mod tests {
                 lasts: Span::from_secs(5),
                 ..bare(&path)
             };
-            ramp(&mut *config.build(&connection), &path).arrived
+            ramp(&mut *controller("vegas", 1448), &path).arrived
         };
         let [exact, ticks] = [Span::ZERO, Span::from_millis(1)].map(end);
         assert!(ticks < exact * 2 / 3, "{ticks} {exact}");
@@ -579,16 +562,9 @@ mod tests {
         let rtt = Span::from_millis(800);
         let path = route(1000, &[PathState::of_round_trip(rtt, Rate::from_bps(320_000))]);
         let end = |ack_every, ack_delay| {
-            let config: ControllerConfig = "newreno".parse().expect("a controller");
-            let connection = Connection {
-                smss: 1000,
-                initial_window_segments: 10,
-                initial_ssthresh: u64::MAX,
-                max_window: 16_000_000,
-            };
             let ack_delay = Span::from_millis(ack_delay);
             let path = Ramp { ack_every, ack_delay, alone: 1, data: 200_000, ..bare(&path) };
-            let climb = ramp(&mut *config.build(&connection), &path);
+            let climb = ramp(&mut *controller("newreno", 1000), &path);
             climb.end.expect("an end").as_secs_f64()
         };
         let [timer, number] = [end(16, 200), end(16, 400)];
@@ -609,15 +585,8 @@ mod tests {
             back: Span::from_millis(20),
             ..long
         };
-        let config: ControllerConfig = "newreno".parse().expect("a controller");
-        let connection = Connection {
-            smss: 1000,
-            initial_window_segments: 10,
-            initial_ssthresh: u64::MAX,
-            max_window: 16_000_000,
-        };
         let path = route(1000, &[long, short]);
-        let climb = ramp(&mut *config.build(&connection), &Ramp { data: 1000, ..bare(&path) });
+        let climb = ramp(&mut *controller("newreno", 1000), &Ramp { data: 1000, ..bare(&path) });
         assert_eq!(climb.end, Some(Span::from_millis(240)));
     }
 
@@ -632,34 +601,27 @@ mod tests {
         };
         let path = route(1000, &[PathState::of_round_trip(Span::from_millis(10), Rate::from_bps(1_000_000))]);
         let path = Ramp { target: 100_000, full: 100_000, most_acks: 1000, ..bare(&path) };
-        let climb = ramp(&mut *config.build(&connection), &path);
+        let climb = ramp(&mut *controller("newreno", 1000), &path);
         assert_eq!((climb.time, climb.acks, climb.end), (None, 1000, None));
         // Ten segments take the handshake and rounds of 2, 3 and 5, by an ACK for two segments.
-        let few = ramp(&mut *config.build(&connection), &Ramp { data: 10_000, ..path });
+        let few = ramp(&mut *controller("newreno", 1000), &Ramp { data: 10_000, ..path });
         assert_eq!(few.arrived, 10_000);
         // A segment and a half: the handshake, a round trip, and the half behind the whole. Its ACK waits, the data does not.
         let waits = Ramp { data: 1500, ack_every: 3, ack_delay: Span::from_millis(200), ..path };
-        let odd = ramp(&mut *config.build(&connection), &waits);
+        let odd = ramp(&mut *controller("newreno", 1000), &waits);
         assert_eq!((odd.end, odd.arrived), (Some(Span::from_millis(24)), 1500));
         let rounds = few.end.expect("it has no more").as_secs_f64() / 0.010;
         assert!((4.0..10.0).contains(&rounds), "{rounds}");
-        let early = ramp(&mut *config.build(&connection), &Ramp { lasts: Span::from_millis(25), ..path });
+        let early = ramp(&mut *controller("newreno", 1000), &Ramp { lasts: Span::from_millis(25), ..path });
         assert!(early.time.is_none() && early.arrived < 10_000, "{early:?}");
     }
 
     /// Path of 1 s and 8 Mbit/s, for 200 kB.
     fn on(states: &[PathState], burst: u32) -> Climb {
-        let config: ControllerConfig = "newreno".parse().expect("a controller");
-        let connection = Connection {
-            smss: 1000,
-            initial_window_segments: 10,
-            initial_ssthresh: u64::MAX,
-            max_window: 16_000_000,
-        };
         let ack_delay = Span::from_millis(200);
         let path = route(1000, states);
         let path = Ramp { ack_delay, burst, first_burst: burst, data: 200_000, ..bare(&path) };
-        ramp(&mut *config.build(&connection), &path)
+        ramp(&mut *controller("newreno", 1000), &path)
     }
 
     #[test]
