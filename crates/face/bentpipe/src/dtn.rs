@@ -235,8 +235,8 @@ Examples:
   bentpipe dtn receive 4556 --node ipn:2.0 --count 1 --out received
   bentpipe dtn receive --via 127.0.0.1:4556 --node ipn:2.5    as an application of a node
 
-One connection is served at a time. A bundle that breaks a rule is refused and counted; then the
-exit status is 1.";
+Of more than 16 connections the one that has brought nothing for longest gives way. A bundle that
+breaks a rule is refused and counted; then the exit status is 1.";
 
 /// Runs a command; the exit code, or what was wrong with what was asked.
 pub(crate) fn run(command: &Command) -> Result<u8, String> {

@@ -1,6 +1,5 @@
 //! Ports of loopback for programs under test.
 
-use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -17,32 +16,31 @@ const LAST: u16 = 32_000;
 
 /// Ports in a block. A test program has a block to itself while it runs.
 const BLOCK: u16 = 200;
+/// Pairs of ports in a block that are given.
+const PAIRS: u16 = BLOCK / 2 - 1;
 
 /// Block of this process, and the number of pairs of ports given.
 static OWN: Mutex<Option<Block>> = Mutex::new(None);
 
-/// Block of ports: the lock on its file keeps other test programs off.
+/// Block of ports: the last one, which listens, keeps other test programs off, of whichever user they are.
 struct Block {
     first: u16,
     given: u16,
-    _lock: File,
+    _held: TcpListener,
 }
 
 impl Block {
     fn claim() -> Block {
-        let folder = std::env::temp_dir().join("bentpipe-test-ports");
-        let _ = std::fs::create_dir_all(&folder);
         let free = (FIRST..LAST).step_by(BLOCK.into()).find_map(|first| {
-            let file = File::options().create(true).append(true).open(folder.join(first.to_string())).ok()?;
-            file.try_lock().ok()?;
-            Some(Block { first, given: 0, _lock: file })
+            let held = TcpListener::bind((Ipv4Addr::LOCALHOST, first + BLOCK - 1)).ok()?;
+            Some(Block { first, given: 0, _held: held })
         });
-        free.unwrap_or_else(|| panic!("no block of ports is free in {}", folder.display()))
+        free.unwrap_or_else(|| panic!("no block of {BLOCK} ports from {FIRST} to {LAST} is free"))
     }
 
     fn next(&mut self) -> u16 {
         self.given += 1;
-        self.first + (self.given - 1) % (BLOCK / 2) * 2
+        self.first + (self.given - 1) % PAIRS * 2
     }
 }
 
@@ -57,7 +55,7 @@ impl Block {
 pub fn free_port() -> u16 {
     let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
     let block = own.get_or_insert_with(Block::claim);
-    let mut ports = (0..BLOCK / 2).map(|_| block.next());
+    let mut ports = (0..PAIRS).map(|_| block.next());
     let free = ports.find(|port| [*port, port + 1].into_iter().all(is_free));
     free.unwrap_or_else(|| panic!("no port from {} on is free", block.first))
 }
@@ -177,6 +175,13 @@ mod tests {
         different.sort_unstable();
         different.dedup();
         assert_eq!(different.len(), ports.len());
+    }
+
+    #[test]
+    fn programs_have_blocks_of_their_own() {
+        let blocks = [Block::claim(), Block::claim(), Block::claim()];
+        assert!(blocks[0].first != blocks[1].first && blocks[1].first != blocks[2].first);
+        assert!(blocks.iter().all(|block| !is_free(block.first + BLOCK - 1)));
     }
 
     #[test]

@@ -1,23 +1,24 @@
 //! Bundles received without a node: checked, acknowledged, and given to the caller.
 
 use std::collections::{HashSet, VecDeque};
-use std::io::Read;
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bentpipe_dtn::session::{Config, Event};
 use bentpipe_emu::{Clock, Monotonic};
-use bentpipe_units::Span;
+use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::KEEP_ALIVE;
 use bentpipe_wire::dtn::bundle::Bundle;
 use bentpipe_wire::dtn::eid::Eid;
 use bentpipe_wire::dtn::mtcp;
 use bentpipe_wire::dtn::tcpcl::refusal;
+use rustix::event::PollFlags;
 
 use crate::Layer;
 use crate::client::{Access, Client, is_of_guest};
-use crate::link::{Link, SessionLink};
-use crate::stream::{TURN, is_idle, prepare, turn};
+use crate::link::{Link, Progress, READ, SessionLink, wait};
+use crate::stream::{TURN, is_idle, step};
 use crate::tls::Security;
 
 /// Settings of a receiver.
@@ -48,7 +49,7 @@ pub enum Arrival<'a> {
 
 /// Receives bundles and returns the number of those refused.
 ///
-/// It ends when the count is reached or `stop` is set. One connection is served at a time.
+/// It ends when the count is reached or `stop` is set. Of many connections the one that is silent for longest gives way.
 ///
 /// # Errors
 /// Returns an error if the address cannot be used, or the first that `take` returns.
@@ -64,6 +65,9 @@ pub fn receive(
     }
     Ok(inbox.refused)
 }
+
+/// Connections at once. Each can hold a bundle that is not whole.
+const MOST_CONNECTIONS: usize = 16;
 
 /// Bundles that are remembered, to recognise one that a node delivers again after a crash.
 const MEMORY: usize = 100_000;
@@ -178,79 +182,150 @@ impl Inbox<'_> {
         let wrong = |error: std::io::Error| format!("{}: {error}", self.receiving.at);
         let listener = TcpListener::bind(self.receiving.at).map_err(wrong)?;
         listener.set_nonblocking(true).map_err(|error| error.to_string())?;
-        while !self.is_over() {
-            match listener.accept() {
-                Ok((stream, _)) => {
-                    stream.set_nonblocking(false).map_err(|error| error.to_string())?;
-                    self.connection(stream)?;
-                }
-                Err(error) if is_idle(&error) => std::thread::sleep(TURN),
-                Err(error) => return Err(error.to_string()),
+        let (clock, mut peers) = (Monotonic::start(), Vec::new());
+        // Sessions end in words: what is wanted no more is refused, not lost.
+        while !self.is_over() || peers.iter().any(|peer: &Peer| peer.session().is_some()) {
+            let door = (!self.is_over()).then(|| (listener.as_fd(), PollFlags::IN));
+            wait(door.into_iter().chain(peers.iter().map(Peer::interest)), Span::from_millis(50));
+            if !self.is_over() {
+                self.admit(&listener, &clock, &mut peers)?;
             }
+            let mut kept = Vec::with_capacity(peers.len());
+            for mut peer in peers {
+                match self.serve(&mut peer, &clock) {
+                    Ok(true) => kept.push(peer),
+                    Ok(false) => {}
+                    // A connection that fails ends itself alone.
+                    Err(problem) => (self.take)(Arrival::Refused(&problem))?,
+                }
+            }
+            peers = kept;
         }
         Ok(())
     }
 
-    /// Serves a connection. One that fails ends itself alone.
-    fn connection(&mut self, stream: TcpStream) -> Result<(), String> {
-        prepare(&stream)?;
-        let ended = match self.receiving.layer {
-            Layer::Mtcp => self.mtcp(stream),
-            _ => self.tcpcl(stream),
-        };
-        ended.or_else(|problem| (self.take)(Arrival::Refused(&problem)))
-    }
-
-    fn mtcp(&mut self, mut stream: TcpStream) -> Result<(), String> {
-        let (mut input, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
-        while !self.is_over() {
-            match stream.read(&mut buffer) {
-                Ok(0) => return Ok(()),
-                Ok(len) => input.extend(&buffer[..len]),
-                Err(error) if is_idle(&error) => {}
+    /// Takes in those who wait at the door.
+    fn admit(
+        &mut self,
+        listener: &TcpListener,
+        clock: &Monotonic,
+        peers: &mut Vec<Peer>,
+    ) -> Result<(), String> {
+        loop {
+            let (stream, address) = match listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if is_idle(&error) => return Ok(()),
                 Err(error) => return Err(error.to_string()),
-            }
-            while !self.is_over()
-                && let Some((len, head)) =
-                    mtcp::read_head(&input, self.receiving.longest).map_err(|error| error.to_string())?
+            };
+            let silent = peers.iter().enumerate().min_by_key(|(_, peer)| peer.heard);
+            if peers.len() >= MOST_CONNECTIONS
+                && let Some((place, _)) = silent
             {
-                if input.len() < head + len {
-                    break;
-                }
-                // An empty string is a sign of life, as dtn7-go sends it.
-                if len > 0 {
-                    self.take(&input[head..head + len])?;
-                }
-                input.drain(..head + len);
+                peers.swap_remove(place);
+                (self.take)(Arrival::Refused("a connection gives way: it was silent for longest"))?;
+            }
+            match self.peer(stream, address.ip(), clock) {
+                Ok(peer) => peers.push(peer),
+                // It has gone again.
+                Err(error) => (self.take)(Arrival::Refused(&error.to_string()))?,
             }
         }
-        Ok(())
     }
 
-    fn tcpcl(&mut self, stream: TcpStream) -> Result<(), String> {
-        let clock = Monotonic::start();
-        let address = stream.peer_addr().map_err(|error| error.to_string())?;
-        let link = Link::new(stream).map_err(|error| error.to_string())?;
-        let (node, transfer_mru) = (self.receiving.node.node().to_string(), self.receiving.longest);
-        let config = Config { is_deferred: true, transfer_mru, ..Config::new(node) };
-        let security = &self.receiving.security;
-        let secure = security.passive(address.ip());
-        let mut connection = SessionLink::new(config, security.policy(), link, secure, clock.now());
-        let mut is_open = true;
-        while is_open {
-            is_open = turn(&mut connection, &clock)?;
-            while let Some(event) = connection.session.poll_event() {
-                if let Event::Received(bundle) = event {
-                    match self.answer(&bundle)? {
-                        None => connection.session.accept(),
-                        Some(reason) => connection.session.decline(reason),
-                    }
+    fn peer(&self, stream: TcpStream, address: IpAddr, clock: &Monotonic) -> std::io::Result<Peer> {
+        let (link, now) = (Link::new(stream)?, clock.now());
+        let talk = match self.receiving.layer {
+            Layer::Tcpcl => {
+                let node = self.receiving.node.node().to_string();
+                let transfer_mru = self.receiving.longest;
+                let config = Config { is_deferred: true, transfer_mru, ..Config::new(node) };
+                let security = &self.receiving.security;
+                let secure = security.passive(address);
+                Talk::Session(Box::new(SessionLink::new(config, security.policy(), link, secure, now)))
+            }
+            Layer::Mtcp | Layer::Udp => Talk::Mtcp(link, Vec::new()),
+        };
+        Ok(Peer { talk, heard: now })
+    }
+
+    /// Takes what a connection brings. Returns `false` at its end.
+    fn serve(&mut self, peer: &mut Peer, clock: &Monotonic) -> Result<bool, String> {
+        let before = self.received + self.refused;
+        let is_open = match &mut peer.talk {
+            Talk::Mtcp(link, input) => self.mtcp(link, input),
+            Talk::Session(connection) => self.tcpcl(connection, clock),
+        };
+        if self.received + self.refused > before {
+            peer.heard = clock.now();
+        }
+        is_open
+    }
+
+    fn mtcp(&mut self, link: &mut Link, input: &mut Vec<u8>) -> Result<bool, String> {
+        let take = &mut |bytes: &[u8]| {
+            input.extend(bytes);
+            true
+        };
+        let progress = link.read(READ, take).map_err(|error| error.to_string())?;
+        while !self.is_over()
+            && let Some((len, head)) =
+                mtcp::read_head(input, self.receiving.longest).map_err(|error| error.to_string())?
+        {
+            if input.len() < head + len {
+                break;
+            }
+            // An empty string is a sign of life, as dtn7-go sends it.
+            if len > 0 {
+                self.take(&input[head..head + len])?;
+            }
+            input.drain(..head + len);
+        }
+        Ok(progress != Progress::Closed)
+    }
+
+    fn tcpcl(&mut self, connection: &mut SessionLink, clock: &Monotonic) -> Result<bool, String> {
+        let is_open = step(connection, clock)?;
+        while let Some(event) = connection.session.poll_event() {
+            if let Event::Received(bundle) = event {
+                match self.answer(&bundle)? {
+                    None => connection.session.accept(),
+                    Some(reason) => connection.session.decline(reason),
                 }
             }
-            if self.is_over() {
-                connection.session.end(0);
-            }
         }
-        Ok(())
+        if self.is_over() {
+            connection.session.end(0);
+        }
+        connection.write(clock.now())?;
+        Ok(is_open)
+    }
+}
+
+/// Connection of a sender.
+struct Peer {
+    talk: Talk,
+    /// Instant of its beginning or of its last bundle.
+    heard: Time,
+}
+
+enum Talk {
+    /// Its bytes that are no whole bundle yet.
+    Mtcp(Link, Vec<u8>),
+    Session(Box<SessionLink>),
+}
+
+impl Peer {
+    fn session(&self) -> Option<&SessionLink> {
+        match &self.talk {
+            Talk::Mtcp(..) => None,
+            Talk::Session(connection) => Some(connection),
+        }
+    }
+
+    fn interest(&self) -> (BorrowedFd<'_>, PollFlags) {
+        match &self.talk {
+            Talk::Mtcp(link, _) => link.interest(),
+            Talk::Session(connection) => connection.interest(),
+        }
     }
 }

@@ -5,4 +5,5 @@ mod fuzz;
 mod guard;
 mod node;
 mod operation;
+mod receive;
 mod tls;
