@@ -72,6 +72,7 @@ pub(crate) struct Program {
 /// # Errors
 /// Names those that fail.
 pub(crate) fn run(programs: Vec<Program>, runs: impl FnOnce() -> Result<()> + Send) -> Result<Counts> {
+    let _ = std::fs::remove_file(skipped());
     let parts = programs.into_iter().map(parts).collect::<Result<Vec<_>>>()?.concat();
     let of = |lane: Lane| parts.iter().filter(move |part| Lane::of(&part.source) == lane).collect::<Vec<_>>();
     let (in_real_time, computing) = (of(Lane::RealTime), of(Lane::Computing));
@@ -243,7 +244,13 @@ fn command(program: &Program) -> Command {
         command.arg("--exact").args(&program.tests);
     }
     command.env("CARGO_MANIFEST_DIR", &program.folder).current_dir(&program.folder);
+    command.env("BENTPIPE_SKIPPED", skipped());
     command
+}
+
+/// Returns the path of the list of tests that were skipped.
+pub(crate) fn skipped() -> PathBuf {
+    crate::target().join("skipped.txt")
 }
 
 /// Gives this thread, and all that it starts, the lowest priority.

@@ -1,5 +1,6 @@
 //! Results of tests: counts, and a report in JUnit's format, which other programs read.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// Counts of tests.
@@ -43,6 +44,18 @@ impl std::fmt::Display for Counts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} passed, {} failed, {} ignored", self.passed, self.failed, self.ignored)
     }
+}
+
+/// Returns a line on tests that did nothing, by their list: a test and its reason in each line.
+pub(crate) fn skipped(list: &str) -> Option<String> {
+    let mut tests: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (test, reason) in list.lines().filter_map(|line| line.split_once('\t')) {
+        tests.entry(reason).or_default().insert(test);
+    }
+    let count: usize = tests.values().map(BTreeSet::len).sum();
+    let reasons: Vec<String> =
+        tests.iter().map(|(reason, tests)| format!("{} for {reason}", tests.len())).collect();
+    (count > 0).then(|| format!("skipped, though counted as passed: {count} tests, {}", reasons.join("; ")))
 }
 
 /// Result of a test program.
@@ -116,6 +129,15 @@ test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 4 filtered out; 
         let counts = Counts::of(&[TEXT, more].concat());
         assert_eq!(counts, Counts { passed: 21, failed: 1, ignored: 4 });
         assert_eq!(counts.to_string(), "21 passed, 1 failed, 4 ignored");
+    }
+
+    #[test]
+    fn skipped_tests_are_counted_by_their_reasons() {
+        let list =
+            "live::a\tneeds root\nlive::b\tneeds root\nlive::b\tneeds root\ncaps\ttshark is not installed\n";
+        let line = skipped(list).expect("three");
+        assert!(line.ends_with("3 tests, 2 for needs root; 1 for tshark is not installed"), "{line}");
+        assert_eq!(skipped(""), None);
     }
 
     #[test]

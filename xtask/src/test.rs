@@ -8,7 +8,8 @@ use serde_json::Value;
 use crate::programs::ALL;
 use crate::results::Counts;
 use crate::{
-    deny, files, floors, golden, install, lint, programs, python, reach, root, sh, tidy, watch, weight,
+    deny, files, floors, golden, install, lint, programs, python, reach, results, root, sh, tidy, watch,
+    weight,
 };
 
 /// A processor without an operating system: what builds for it needs no standard library.
@@ -92,6 +93,8 @@ fn counted(counts: Counts, packages: &[&str]) -> Result<()> {
         bail!("an example of a documentation comment has failed");
     }
     let counts = counts + Counts::of(text);
+    let skipped = std::fs::read_to_string(programs::skipped()).unwrap_or_default();
+    results::skipped(&skipped).into_iter().for_each(|line| println!("{line}"));
     println!("all tests: {counts}");
     Ok(())
 }

@@ -60,6 +60,40 @@ pub(crate) struct Caller {
     pub(crate) token: Option<i64>,
     /// Address of the client.
     pub(crate) address: String,
+    /// Level of the user, and the scope of a token that lowers it.
+    pub(crate) granted: (u8, Option<String>),
+}
+
+impl Caller {
+    /// Returns what is missing for a request that needs a level above the caller's, and only steps that help.
+    fn shortfall(&self, level: u8) -> String {
+        let (own, scope) = &self.granted;
+        let needed = scope_of(level);
+        match scope {
+            _ if *own < level => format!("this needs level {level}; yours is {own}"),
+            Some(scope) if most_of(scope) < level => {
+                format!("this needs a token of scope \"{needed}\"; that of this one is \"{scope}\"")
+            }
+            _ => format!(
+                "this needs level {level}; yours is {} until you set up a second factor on the page Account",
+                self.user.level
+            ),
+        }
+    }
+}
+
+/// Returns the greatest level of a token's scope.
+fn most_of(scope: &str) -> u8 {
+    match scope {
+        "admin" => 3,
+        "run" => 2,
+        _ => 0,
+    }
+}
+
+/// Returns the least scope that has a level.
+fn scope_of(level: u8) -> &'static str {
+    ["read", "run"].into_iter().find(|scope| most_of(scope) >= level).unwrap_or("admin")
 }
 
 /// Guard of one route.
@@ -215,11 +249,7 @@ async fn check(guard: &Guard, request: &mut Request) -> Result<()> {
                 ("request", &object, "level too low"),
             )
             .await?;
-            let has = caller.user.level;
-            let lacks_factor = app.settings.needs_second_factor && !caller.user.second_factor;
-            let until =
-                if lacks_factor { " until you set up a second factor on the page Account" } else { "" };
-            return Err(Problem::forbidden(format!("this needs level {level}; yours is {has}{until}")));
+            return Err(Problem::forbidden(caller.shortfall(*level)));
         }
     }
     if let Some(caller) = caller {
@@ -279,13 +309,10 @@ async fn by_token(app: &App, token: String, peer: IpAddr) -> Result<Option<Calle
     if is_stale {
         app.write(move |db| Ok(people::touch_token(db, id)?)).await?;
     }
-    let most = match &scope[..] {
-        "admin" => 3,
-        "run" => 2,
-        _ => 0,
-    };
-    user.level = user.level.min(most);
-    Ok(Some(Caller { user, session: None, token: Some(id), address: peer.to_string() }))
+    let level = user.level;
+    user.level = level.min(most_of(&scope));
+    let granted = (level, Some(scope));
+    Ok(Some(Caller { user, session: None, token: Some(id), address: peer.to_string(), granted }))
 }
 
 pub(crate) async fn by_cookie(app: &App, headers: &HeaderMap, peer: IpAddr) -> Result<Option<Caller>> {
@@ -295,7 +322,8 @@ pub(crate) async fn by_cookie(app: &App, headers: &HeaderMap, peer: IpAddr) -> R
     if is_stale {
         app.write(move |db| Ok(people::touch_session(db, id)?)).await?;
     }
-    Ok(Some(Caller { user, session: Some(id), token: None, address: peer.to_string() }))
+    let granted = (user.level, None);
+    Ok(Some(Caller { user, session: Some(id), token: None, address: peer.to_string(), granted }))
 }
 
 /// Returns the name of the session cookie.

@@ -46,7 +46,10 @@ impl Pace {
                 answer.as_secs(),
                 pause.as_secs()
             ),
-            Late::Answer => format!("the server had no answer after {} s: try again", answer.as_secs()),
+            Late::Answer => format!(
+                "no answer within {} s: expected a smaller request, or one when fewer wait",
+                answer.as_secs()
+            ),
         };
         Problem::new(StatusCode::REQUEST_TIMEOUT, detail)
     }

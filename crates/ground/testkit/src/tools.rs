@@ -1,6 +1,11 @@
 //! Tools that tests need, and what happens where they are missing.
 
+use std::fs::File;
+use std::io::Write;
 use std::process::{Command, Stdio};
+
+/// Variable with the path of the list of skipped tests, which `cargo xtask test` shows at its end.
+const SKIPPED: &str = "BENTPIPE_SKIPPED";
 
 /// Reports that a test is skipped.
 ///
@@ -9,6 +14,13 @@ use std::process::{Command, Stdio};
 pub fn skip(reason: &str) {
     assert!(std::env::var_os("CI").is_none(), "no test may be skipped in CI: {reason}");
     eprintln!("skipped: {reason}");
+    let open = |path| File::options().create(true).append(true).open(path).ok();
+    if let Some(mut list) = std::env::var_os(SKIPPED).and_then(open) {
+        let (thread, reason) = (std::thread::current(), reason.replace('\n', " "));
+        let line = format!("{}\t{}\n", thread.name().unwrap_or("a test"), reason.trim());
+        // In one piece, beside tests at the same time. Without a list there is the message.
+        let _ = list.write_all(line.as_bytes());
+    }
 }
 
 /// Returns `true` if a tool is installed. Without it a test has nothing to compare with.

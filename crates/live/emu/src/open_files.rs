@@ -36,6 +36,8 @@ pub fn is_exhausted(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+
     use super::*;
 
     /// Runs in a process of its own, which has the limit.
@@ -56,13 +58,13 @@ mod tests {
         let own = std::env::current_exe().expect("a program");
         let name = "open_files::tests::connections_keep_to_a_hard_limit_and_raise_a_soft_one";
         for (limits, command) in [("soft", "ulimit -Sn 400"), ("hard", "ulimit -n 400")] {
-            let limited = format!("{command}; exec {} {name} --exact", own.display());
-            let status = std::process::Command::new("bash")
-                .args(["-c", &limited])
+            let limited = format!("{command}; exec \"$0\" \"$1\" --exact");
+            let output = std::process::Command::new("bash")
+                .args([OsStr::new("-c"), limited.as_ref(), own.as_os_str(), name.as_ref()])
                 .env(LIMITS, limits)
-                .stdout(std::process::Stdio::null())
-                .status();
-            assert!(status.expect("bash runs").success(), "{limits}");
+                .output();
+            let output = output.expect("bash runs");
+            assert!(output.status.success(), "{limits}: {output:?}");
         }
     }
 

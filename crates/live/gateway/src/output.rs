@@ -388,7 +388,8 @@ mod tests {
     fn a_program_that_ends_is_started_again() {
         let folder = bentpipe_testkit::Folder::new();
         let file = folder.file("written");
-        let words = ["sh", "-c", &format!("head -c 4 >> {}", file.display())].map(str::to_owned);
+        let path = file.display().to_string();
+        let words = ["sh", "-c", "head -c 4 >> \"$0\"", &path].map(str::to_owned);
         let mut output = Output::open(&OutputConfig::Program(words.to_vec()), 1, None).expect("sh is there");
         let written = || std::fs::read(&file).map_or(0, |bytes| bytes.len());
         let wait_for = |len| {

@@ -86,6 +86,9 @@ fn tokens_live_ninety_days_and_a_year_at_most_and_show_their_last_use() {
     assert_eq!((days(&list()[0]), days(&list()[1])), (365, 90));
     assert_eq!(list()[1]["seen"], Value::Null);
     assert_eq!(me(&server, &program), 200);
+    let refused = server.api(&program, "POST", "/scenarios", &json!({ "name": "x", "text": "" }));
+    let why = "this needs a token of scope \"run\"; that of this one is \"read\"";
+    assert_eq!((refused.status, &refused.json()["detail"]), (403, &json!(why)));
     assert!(list()[1]["seen"].as_i64() > list()[1]["created"].as_i64().map(|at| at - 1));
     let page = server.send(&boss, ("GET", "/account"), &[], "").body;
     assert!(page.contains("Last request (UTC)") && page.contains("value=\"90\""), "{page}");

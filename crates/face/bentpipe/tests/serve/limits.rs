@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use bentpipe_testkit::Watch;
 use serde_json::{Value, json};
 
 use super::client::{SCENARIO, Server, User, initialised};
@@ -80,9 +81,10 @@ fn checks_of_a_user_leave_the_server_to_others() {
         let ask = || server.api(&greedy, "POST", "/check", &json!({ "text": long })).status;
         let asked: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
         std::thread::sleep(Duration::from_millis(300));
-        let start = Instant::now();
+        let (watch, start) = (Watch::start(), Instant::now());
         assert_eq!(server.api(&other, "GET", "/jobs", &Value::Null).status, 200);
-        assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+        let (taken, late) = (start.elapsed(), watch.end());
+        assert!(taken < Duration::from_secs(2) + 10 * late.quantile(0.99), "{taken:?}, {late:?}");
         assert_eq!(server.api(&other, "POST", "/check", &json!({ "text": SCENARIO })).status, 200);
         let all: Vec<u16> = asked.into_iter().map(|thread| thread.join().expect("answered")).collect();
         assert!(all.iter().all(|status| matches!(status, 200 | 429)), "{all:?}");
@@ -132,10 +134,11 @@ fn a_preset_is_loaded_into_a_large_entry_at_once() {
     let form = format!("path=link.l&preset={}", preset["id"]);
     let path = format!("/scenarios/{}/preset/load", saved["id"]);
     let headers = [("content-type", "application/x-www-form-urlencoded"), ("sec-fetch-site", "same-origin")];
-    let start = Instant::now();
+    let (watch, start) = (Watch::start(), Instant::now());
     let loaded = server.send(&user, ("POST", &path), &headers, &form);
     assert_eq!(loaded.status, 303, "{loaded:?}");
-    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    let (taken, late) = (start.elapsed(), watch.end());
+    assert!(taken < Duration::from_secs(10) + 10 * late.quantile(0.99), "{taken:?}, {late:?}");
     let text = server.api(&user, "GET", &format!("/scenarios/{}", saved["id"]), &Value::Null).json();
     assert_eq!(text["text"], "title = \"x\"\n[link.l]\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\n");
     assert!(peak(&server) < MAX_SERVER, "{}", peak(&server));

@@ -73,8 +73,10 @@ const GB: u64 = 1000 * MB;
 const HOUR_S: u64 = 3600;
 
 /// Limits of work on a request: checks of shipped scenarios take up to a tenth.
+///
+/// Whoever asks hears of the limit before 60 s of waiting end the request.
 const REQUEST: Limits =
-    Limits { memory: GB, processor_s: 20, real_s: 120, file_size: GB + GB / 4, processes: 64 };
+    Limits { memory: GB, processor_s: 20, real_s: 50, file_size: GB + GB / 4, processes: 64 };
 /// Limits of a job at level 1.
 ///
 /// Runs of shipped scenarios and studies take up to a tenth of the memory.
