@@ -65,7 +65,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Returns what is missing for a request that needs a level above the caller's, and only steps that help.
+    /// Returns what a request above the caller's level lacks, with a step that helps.
     fn shortfall(&self, level: u8) -> String {
         let (own, scope) = &self.granted;
         let needed = scope_of(level);

@@ -22,7 +22,7 @@ const PAIRS: u16 = BLOCK / 2 - 1;
 /// Block of this process, and the number of pairs of ports given.
 static OWN: Mutex<Option<Block>> = Mutex::new(None);
 
-/// Block of ports: the last one, which listens, keeps other test programs off, of whichever user they are.
+/// Block of ports. Its last one listens, which keeps off test programs of any user.
 struct Block {
     first: u16,
     given: u16,

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// Variable with the path of the list of skipped tests, which `cargo xtask test` shows at its end.
+/// Variable with the path of a list of skipped tests, for `cargo xtask test`.
 const SKIPPED: &str = "BENTPIPE_SKIPPED";
 
 /// Reports that a test is skipped.

@@ -204,7 +204,7 @@ impl Inbox<'_> {
         Ok(())
     }
 
-    /// Takes in those who wait at the door.
+    /// Accepts connections that wait.
     fn admit(
         &mut self,
         listener: &TcpListener,
@@ -248,7 +248,7 @@ impl Inbox<'_> {
         Ok(Peer { talk, heard: now })
     }
 
-    /// Takes what a connection brings. Returns `false` at its end.
+    /// Receives what a connection brings. Returns `false` at its end.
     fn serve(&mut self, peer: &mut Peer, clock: &Monotonic) -> Result<bool, String> {
         let before = self.received + self.refused;
         let is_open = match &mut peer.talk {
@@ -309,7 +309,7 @@ struct Peer {
 }
 
 enum Talk {
-    /// Its bytes that are no whole bundle yet.
+    /// MTCP, with the bytes of a bundle that is not whole.
     Mtcp(Link, Vec<u8>),
     Session(Box<SessionLink>),
 }
