@@ -217,7 +217,7 @@ impl Inbox<'_> {
                 Err(error) if is_idle(&error) => return Ok(()),
                 Err(error) => return Err(error.to_string()),
             };
-            let silent = peers.iter().enumerate().min_by_key(|(_, peer)| peer.heard);
+            let silent = peers.iter().enumerate().min_by_key(|(_, peer)| peer.last);
             if peers.len() >= MOST_CONNECTIONS
                 && let Some((place, _)) = silent
             {
@@ -245,7 +245,7 @@ impl Inbox<'_> {
             }
             Layer::Mtcp | Layer::Udp => Talk::Mtcp(link, Vec::new()),
         };
-        Ok(Peer { talk, heard: now })
+        Ok(Peer { talk, last: now })
     }
 
     /// Receives what a connection brings. Returns `false` at its end.
@@ -256,7 +256,7 @@ impl Inbox<'_> {
             Talk::Session(connection) => self.tcpcl(connection, clock),
         };
         if self.received + self.refused > before {
-            peer.heard = clock.now();
+            peer.last = clock.now();
         }
         is_open
     }
@@ -305,7 +305,7 @@ impl Inbox<'_> {
 struct Peer {
     talk: Talk,
     /// Instant of its beginning or of its last bundle.
-    heard: Time,
+    last: Time,
 }
 
 enum Talk {
