@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bentpipe_emu::CapabilitySet;
 use bentpipe_emu::privileges::{OVERFLOW_USER, User, has_capabilities, is_root};
-use bentpipe_serve::{Address, Certificate, JobSettings, Listening, Lost, Network, Proof, Security};
+use bentpipe_serve::{Address, Certificate, JobSettings, Listening, Logins, Lost, Network, Proof, Security};
 use bentpipe_units::Bytes;
 use clap::{Args, Subcommand};
 
@@ -137,6 +137,9 @@ The former database stays in the data folder, and its new name is printed. Resul
         /// Take a copy that has no hash, such as one of an older bentpipe
         #[arg(long)]
         without_hash: bool,
+        /// Keep sessions, tokens and recovery codes of the copy, also those that ended after it was made
+        #[arg(long)]
+        keep_logins: bool,
         /// Data folder [default: ~/.local/share/bentpipe]
         #[arg(long, value_name = "FOLDER")]
         data: Option<PathBuf>,
@@ -158,10 +161,11 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<u8, String> {
             show::out(&format!("{}\n", file.display()));
             Ok(0)
         }
-        Some(ServeCommand::Restore { file, without_hash, data }) => {
+        Some(ServeCommand::Restore { file, without_hash, keep_logins, data }) => {
             let proof = if without_hash { Proof::Waived } else { Proof::Required };
-            let restored =
-                bentpipe_serve::restore(&folder(data)?, &file, proof).map_err(|error| error.to_string())?;
+            let logins = if keep_logins { Logins::Keep } else { Logins::End };
+            let restored = bentpipe_serve::restore(&folder(data)?, &file, proof, logins)
+                .map_err(|error| error.to_string())?;
             if restored.is_unproven {
                 show::note("the copy has no hash: a flipped bit of it is not found");
             }
@@ -169,6 +173,10 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<u8, String> {
                 show::out(&format!("the database before: {}\n", before.display()));
             }
             show_lost(&restored.lost);
+            if !keep_logins {
+                show::out(&format!("ended sessions, tokens and recovery codes: {}\n", restored.ended));
+            }
+            show::note("passwords, levels, locked accounts and sites are those of the copy");
             Ok(0)
         }
         None => serve(arguments),

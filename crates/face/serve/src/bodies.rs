@@ -37,7 +37,11 @@ impl Taken {
     pub(crate) fn problem(&self, is_known: bool) -> Option<Problem> {
         let problem = match is_known {
             true => Problem {
-                detail: "bodies of requests take all the memory that there is for them: try again".to_owned(),
+                detail: format!(
+                    "bodies on their way are {} MiB of a user or {} MiB of all, the most at once: wait until one has arrived",
+                    (BODIES.0 * PIECE) >> 20,
+                    (BODIES.1 * PIECE) >> 20
+                ),
                 ..Problem::later(1)
             },
             false => Problem::new(

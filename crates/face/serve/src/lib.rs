@@ -92,7 +92,7 @@ pub use bentpipe_agent::Network;
 pub use children::{Limits, LimitsError, LimitsFile, may_make_groups};
 pub use remote::{Property, RemoteOperation, remote_operations};
 pub use server::{Address, JobSettings, Listening, Security, run};
-pub use setup::{Error, Restored, back_up, init, restore};
+pub use setup::{Error, Logins, Restored, back_up, init, restore};
 pub use store::audit::Lost;
 pub use tls::Certificate;
 pub use work::work;

@@ -60,7 +60,7 @@ mod tests {
         assert_eq!((&names[0], &names[12]), (&"1970-01-03.sqlite".into(), &"1970-01-09.sqlite".into()));
         assert_eq!(names[1], "1970-01-03.sqlite.sha256");
         for path in backup::list(&backups) {
-            backup::check(&path, backup::Proof::Required).expect("whole");
+            backup::check(&path, backup::Proof::Required, setup::Logins::Keep).expect("whole");
         }
         // The key of the audit log is not in a backup.
         let elsewhere = tempfile::tempdir().expect("a folder");

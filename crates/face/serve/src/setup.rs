@@ -39,7 +39,7 @@ pub enum Error {
         source: io::Error,
     },
     /// Another server uses the data folder.
-    #[error("{0}: another server uses this data folder")]
+    #[error("{0}: another server uses this data folder: stop it first")]
     InUse(String),
     /// Users are missing.
     #[error("{0} has no users: make the first administrator with `bentpipe serve init`")]
@@ -267,13 +267,26 @@ pub struct Restored {
     pub lost: Lost,
     /// Set if the backup has no hash.
     pub is_unproven: bool,
+    /// Sessions, tokens and recovery codes of the backup that have ended.
+    pub ended: usize,
+}
+
+/// What becomes of the sessions, tokens and recovery codes of a backup.
+///
+/// Those that ended after it was made would be valid again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Logins {
+    /// They end.
+    End,
+    /// They stay, as after the loss of a disk.
+    Keep,
 }
 
 /// Replaces the database of a data folder by a backup, while no server runs.
 ///
 /// # Errors
 /// Returns an error if the backup is not as it was made, has no hash that is required, a server runs, or files cannot be moved.
-pub fn restore(folder: &Path, file: &Path, proof: Proof) -> Result<Restored, Error> {
+pub fn restore(folder: &Path, file: &Path, proof: Proof, logins: Logins) -> Result<Restored, Error> {
     let wrap = |source| Error::Folder { path: folder.display().to_string(), source };
     match backup::check(file, proof) {
         Err(StoreError::Damaged(why)) => {
@@ -298,6 +311,7 @@ pub fn restore(folder: &Path, file: &Path, proof: Proof) -> Result<Restored, Err
         File::open(&copy)?.sync_all()
     };
     copied().map_err(wrap)?;
+    let ended = if logins == Logins::End { store::end_logins(&copy)? } else { 0 };
     let before = folder.join(format!("data.sqlite.before-{}", clock::now_ms()));
     let (has_one, former) = (database.exists(), store::last_entry(&database));
     for end in ["-wal", "-shm", ""] {
@@ -309,7 +323,8 @@ pub fn restore(folder: &Path, file: &Path, proof: Proof) -> Result<Restored, Err
     }
     let lost = store::restored(folder, &copy, former)?;
     fs::rename(&copy, &database).map_err(wrap)?;
-    Ok(Restored { before: has_one.then_some(before), lost, is_unproven: backup::is_without_hash(file) })
+    let is_unproven = backup::is_without_hash(file);
+    Ok(Restored { before: has_one.then_some(before), lost, is_unproven, ended })
 }
 
 #[cfg(test)]
@@ -355,6 +370,30 @@ mod tests {
     }
 
     #[test]
+    fn what_was_revoked_after_a_backup_is_not_valid_again() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let (folder, copy) = (parent.path().join("data"), parent.path().join("copy.sqlite"));
+        init(&folder, "ann", None).expect("made");
+        let database = folder.join("data.sqlite");
+        let count = || -> i64 {
+            let db = rusqlite::Connection::open(&database).expect("opens");
+            let query = "SELECT (SELECT count(*) FROM token) + (SELECT count(*) FROM recovery_code)";
+            db.query_row(query, [], |row| row.get(0)).expect("counted")
+        };
+        let db = rusqlite::Connection::open(&database).expect("opens");
+        let rows = "INSERT INTO token(hash, user, name, scope, created, expires) VALUES (x'01', 1, 't', 'run', 1, 2); \
+                    INSERT INTO recovery_code(user, hash) VALUES (1, x'02'), (1, x'03')";
+        db.execute_batch(rows).expect("written");
+        drop(db);
+        back_up(&folder, &copy).expect("copied");
+        let kept = restore(&folder, &copy, Proof::Required, Logins::Keep).expect("restored");
+        assert_eq!((kept.ended, count()), (0, 3));
+        let restored = restore(&folder, &copy, Proof::Required, Logins::End).expect("restored");
+        assert_eq!((restored.ended, count()), (3, 0));
+        assert!(open(&folder).is_ok());
+    }
+
+    #[test]
     fn a_backup_is_restored_if_each_of_its_bits_is_there() {
         let parent = tempfile::tempdir().expect("a folder");
         let (folder, copy) = (parent.path().join("data"), parent.path().join("copy.sqlite"));
@@ -369,14 +408,15 @@ mod tests {
         flipped[at] ^= 1;
         fs::write(&copy, &flipped).expect("written");
         assert!(store::check_backup(&copy).is_ok(), "the structure does not show it");
-        let error = restore(&folder, &copy, Proof::Required).expect_err("refused").to_string();
+        let error = restore(&folder, &copy, Proof::Required, Logins::Keep).expect_err("refused").to_string();
         assert!(error.contains("copy.sqlite: damaged: its SHA-256 is not that"), "{error}");
         fs::write(&copy, &whole).expect("written");
         let running = open(&folder).expect("opens");
-        assert!(matches!(restore(&folder, &copy, Proof::Required), Err(Error::InUse(_))));
+        assert!(matches!(restore(&folder, &copy, Proof::Required, Logins::Keep), Err(Error::InUse(_))));
         running.store.write(|db| people::add(db, "bob", "x", 1)).expect("added");
         drop(running);
-        let Restored { before, lost, .. } = restore(&folder, &copy, Proof::Required).expect("restored");
+        let Restored { before, lost, .. } =
+            restore(&folder, &copy, Proof::Required, Logins::Keep).expect("restored");
         assert!(before.expect("one before").exists());
         assert_eq!((lost.entries(), lost.broken), (Some(0), None));
         assert_eq!(open(&folder).expect("opens").store.read(people::count).expect("read"), 1);
@@ -395,16 +435,17 @@ mod tests {
             let mut flipped = whole.clone();
             flipped[at] ^= 1 << (at % 8);
             fs::write(&copy, &flipped).expect("written");
-            let error = restore(&folder, &copy, Proof::Required).expect_err("refused").to_string();
+            let error =
+                restore(&folder, &copy, Proof::Required, Logins::Keep).expect_err("refused").to_string();
             assert!(error.contains("copy.sqlite"), "{at}: {error}");
         }
         fs::write(&copy, &whole).expect("written");
-        restore(&folder, &copy, Proof::Required).expect("restored");
+        restore(&folder, &copy, Proof::Required, Logins::Keep).expect("restored");
         assert_eq!(open(&folder).expect("opens").store.read(people::count).expect("read"), 1);
         backup::unseal(&copy).expect("cut");
-        let error = restore(&folder, &copy, Proof::Required).expect_err("refused").to_string();
+        let error = restore(&folder, &copy, Proof::Required, Logins::Keep).expect_err("refused").to_string();
         assert!(error.contains("no hash is at its end") && error.contains("`--without-hash`"), "{error}");
-        restore(&folder, &copy, Proof::Waived).expect("restored");
+        restore(&folder, &copy, Proof::Waived, Logins::Keep).expect("restored");
         assert_eq!(open(&folder).expect("opens").store.read(people::count).expect("read"), 1);
     }
 
@@ -422,12 +463,13 @@ mod tests {
             raw.pragma_update(None, "user_version", version).expect("set");
             drop(raw);
             fs::remove_file(backup::sum_of(&copy)).expect("removed");
-            let error = restore(&folder, &copy, Proof::Waived).expect_err("refused").to_string();
+            let error =
+                restore(&folder, &copy, Proof::Waived, Logins::Keep).expect_err("refused").to_string();
             assert!(error.contains(word), "{error}");
             fs::remove_file(&copy).expect("removed");
         }
         fs::write(&copy, []).expect("written");
-        assert!(restore(&folder, &copy, Proof::Required).is_err(), "an empty file");
+        assert!(restore(&folder, &copy, Proof::Required, Logins::Keep).is_err(), "an empty file");
         assert_eq!(open(&folder).expect("opens").store.read(people::count).expect("read"), 1, "as before");
     }
 
@@ -447,7 +489,7 @@ mod tests {
             }
         };
         log(&["bob", "cid", "dan"]);
-        let lost = restore(&folder, &copy, Proof::Required).expect("restored").lost;
+        let lost = restore(&folder, &copy, Proof::Required, Logins::Keep).expect("restored").lost;
         assert_eq!((lost.last, lost.before, lost.entries(), lost.broken), (1, Some(4), Some(3), None));
         let logged = || {
             let data = open(&folder).expect("opens");
@@ -475,13 +517,13 @@ mod tests {
         .expect("forged");
         drop(raw);
         fs::remove_file(backup::sum_of(&copy)).expect("removed");
-        let lost = restore(&folder, &copy, Proof::Waived).expect("restored").lost;
+        let lost = restore(&folder, &copy, Proof::Waived, Logins::Keep).expect("restored").lost;
         assert_eq!((lost.last, lost.entries(), lost.broken), (2, Some(1), Some(2)));
         // The end of the log is then the backup's, and none is missing.
         fs::remove_file(folder.join("audit.end")).expect("removed");
         let error = open(&folder).err().expect("refused").to_string();
         assert!(error.contains("audit.end: missing"), "{error}");
-        let lost = restore(&folder, &copy, Proof::Waived).expect("restored").lost;
+        let lost = restore(&folder, &copy, Proof::Waived, Logins::Keep).expect("restored").lost;
         assert_eq!((lost.last, lost.before), (2, Some(2)), "that of the database before");
     }
 
@@ -493,7 +535,9 @@ mod tests {
         back_up(&folder, &copy).expect("copied");
         let sum = backup::sum_of(&copy);
         let right = fs::read_to_string(&sum).expect("a hash");
-        let refused = |copy: &Path| restore(&folder, copy, Proof::Required).expect_err("refused").to_string();
+        let refused = |copy: &Path| {
+            restore(&folder, copy, Proof::Required, Logins::Keep).expect_err("refused").to_string()
+        };
         let other = format!("{}  copy.sqlite\n", "0".repeat(64));
         for text in
             [format!("{other}{right}"), format!("{right}{right}"), String::new(), format!("{right}\n")]
@@ -519,7 +563,7 @@ mod tests {
         }
         assert!(folder.join("data.sqlite").exists());
         fs::write(&sum, right).expect("written");
-        restore(&folder, &copy, Proof::Required).expect("restored");
+        restore(&folder, &copy, Proof::Required, Logins::Keep).expect("restored");
         drop(open(&folder).expect("opens"));
         // Files next to the database are named as such.
         for name in ["audit.end", "audit.key"] {

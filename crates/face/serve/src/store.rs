@@ -203,6 +203,23 @@ pub(crate) fn last_entry(path: &Path) -> Option<i64> {
     db.query_row("SELECT max(id) FROM audit", [], |row| row.get(0)).ok()?
 }
 
+/// Ends the sessions, tokens and recovery codes of a database that no server uses. Returns their number.
+///
+/// A database of an older schema may lack some.
+pub(crate) fn end_logins(path: &Path) -> Result<usize> {
+    let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let mut ended = 0;
+    for table in ["session", "token", "recovery_code"] {
+        let query = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?1";
+        let is_there: bool = db.query_row(query, [table], |row| row.get(0))?;
+        if is_there {
+            ended += db.execute(&format!("DELETE FROM {table}"), [])?;
+        }
+    }
+    db.close().map_err(|(_, error)| error)?;
+    Ok(ended)
+}
+
 /// Notes that a backup takes the place of the database of a folder.
 ///
 /// # Errors

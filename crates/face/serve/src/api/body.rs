@@ -20,7 +20,7 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Body<T> {
         let bytes = axum::body::to_bytes(request.into_body(), MAX_BYTES).await.map_err(|_| {
             Problem::new(
                 StatusCode::PAYLOAD_TOO_LARGE,
-                format!("the body ended early or has over {MAX_BYTES} bytes"),
+                format!("a body, and so a scenario, has at most {MAX_BYTES} bytes: this one has more, or ended early"),
             )
         })?;
         // `serde` reads the fields of an object from a list too.

@@ -74,7 +74,7 @@ const HOUR_S: u64 = 3600;
 
 /// Limits of work on a request: checks of shipped scenarios take up to a tenth.
 ///
-/// Whoever asks hears of the limit before 60 s of waiting end the request.
+/// The limit is reported before 60 s of waiting end the request.
 const REQUEST: Limits =
     Limits { memory: GB, processor_s: 20, real_s: 50, file_size: GB + GB / 4, processes: 64 };
 /// Limits of a job at level 1.
