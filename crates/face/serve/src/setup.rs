@@ -271,14 +271,14 @@ pub struct Restored {
     pub ended: usize,
 }
 
-/// What becomes of the sessions, tokens and recovery codes of a backup.
+/// Treatment of the sessions, tokens and recovery codes of a backup.
 ///
 /// Those that ended after it was made would be valid again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Logins {
-    /// They end.
+    /// End all.
     End,
-    /// They stay, as after the loss of a disk.
+    /// Keep all, as after the loss of a disk.
     Keep,
 }
 
