@@ -137,7 +137,7 @@ The former database stays in the data folder, and its new name is printed. Resul
         /// Take a copy that has no hash, such as one of an older bentpipe
         #[arg(long)]
         without_hash: bool,
-        /// Keep sessions, tokens and recovery codes of the copy, also those that ended after it was made
+        /// Keep sessions, tokens and recovery codes of the copy, revoked ones too
         #[arg(long)]
         keep_logins: bool,
         /// Data folder [default: ~/.local/share/bentpipe]

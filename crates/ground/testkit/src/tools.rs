@@ -18,7 +18,7 @@ pub fn skip(reason: &str) {
     if let Some(mut list) = std::env::var_os(SKIPPED).and_then(open) {
         let (thread, reason) = (std::thread::current(), reason.replace('\n', " "));
         let line = format!("{}\t{}\n", thread.name().unwrap_or("a test"), reason.trim());
-        // In one piece, beside tests at the same time. Without a list there is the message.
+        // In one piece: other tests write too. Without a list there is the message.
         let _ = list.write_all(line.as_bytes());
     }
 }
