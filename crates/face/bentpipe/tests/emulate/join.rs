@@ -1,7 +1,9 @@
 //! One scenario over two machines: each in a network namespace, with an emulated path between them.
 
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -265,6 +267,7 @@ fn a_key_file_and_the_link_are_checked_first() {
     let folder = Folder::new();
     let scenario = folder.write("hop.toml", SCENARIO);
     let key = folder.write("open.key", "00".repeat(32));
+    std::fs::set_permissions(&key, Permissions::from_mode(0o644)).expect("set");
     let refused = |cut: &str, key: &Path| {
         let mut program = bentpipe();
         program.arg("emulate").arg(&scenario).args([
