@@ -104,7 +104,7 @@ impl Logins {
 
     /// Forgets the failures of an account from an origin. An address is known from here on.
     ///
-    /// What the attempt took of the limits comes back: many who log in from one address, as in a lab, are no guesses.
+    /// What the attempt took of the limits comes back: many who log in from one address, as in a lab, do not guess.
     pub(crate) fn succeeded(&self, name: &str, from: &Source) {
         let pair = pair(name, from);
         let kept = Kept { failures: 0, last_ms: since_start_ms(), is_known: true };
