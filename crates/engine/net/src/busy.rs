@@ -17,6 +17,14 @@ pub struct Busy {
 }
 
 impl Busy {
+    /// Returns the time up to `now` of a line on which one transmission follows another.
+    ///
+    /// `sum` is the time of all, and the last one ends at `free_at`. The line needs no list: what is to come is its last part.
+    #[inline]
+    pub fn of_line(sum: Span, free_at: Time, now: Time) -> Span {
+        sum.saturating_sub(free_at.since(now))
+    }
+
     /// Adds a transmission from `begin` to `end`, which is decided at `now`.
     pub fn add(&mut self, now: Time, [begin, end]: [Time; 2]) {
         self.add_share(now, [begin, end], end.since(begin));

@@ -74,6 +74,11 @@ pub trait Element: Send {
         &[]
     }
 
+    /// Does what is due by `now`, for elements that would do it later. Called before each [`Element::observe`].
+    ///
+    /// What they draw is drawn in the same order as without the call, and what happens later is the same.
+    fn bring_up_to(&mut self, _now: Time, _stream: &mut RandomStream) {}
+
     /// Reports counters and gauges as they are at `now`. May bring lazily kept state up to `now`, but never changes
     /// what happens later.
     fn observe(&mut self, now: Time, observer: &mut dyn Observer);

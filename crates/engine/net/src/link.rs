@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::queue::{Discipline, Queue};
-use crate::{Cx, Element, Framing, InvalidConfig, Observer, Packet, Port, Why};
+use crate::{Busy, Cx, Element, Framing, InvalidConfig, Observer, Packet, Port, Why};
 
 /// A link in one direction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -274,7 +274,7 @@ impl Transmitter {
 
     /// Returns the time spent transmitting up to `now`.
     fn busy_until(&self, now: Time) -> Span {
-        self.busy - self.free_at.since(now)
+        Busy::of_line(self.busy, self.free_at, now)
     }
 
     /// Returns the minimum time of a packet, in whole nanoseconds.

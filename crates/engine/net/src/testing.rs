@@ -68,6 +68,7 @@ impl<E: Element> Harness<E> {
     /// Panics if there is none.
     pub fn value(&mut self, name: &str) -> f64 {
         let mut found = Find { name, value: None };
+        self.element.bring_up_to(self.now, &mut self.stream);
         self.element.observe(self.now, &mut found);
         found.value.expect("a value of that name")
     }

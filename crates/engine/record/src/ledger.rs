@@ -204,7 +204,8 @@ impl LedgerRow {
         ];
         let [arrived, lost] = whole_packets(statement);
         (rows[0].arrived, rows[0].lost) = (Some(arrived), Some(lost));
-        rows[1].duplicates = account.duplicates - before.duplicates;
+        // Receivers know what came twice from another machine, and the book what they have no numbers for.
+        rows[1].duplicates = (account.duplicates - before.duplicates).max(delivered_again(statement));
         let before: HashMap<(Booked, &str), i64> = statement
             .entries_before
             .iter()
@@ -242,6 +243,18 @@ fn whole_packets(statement: &Statement) -> [u64; 2] {
     let arrived = delivered + sum(&|entry| entry == Booked::TakenOver) - sum(&|entry| entry == Booked::Again);
     let lost = sum(&|entry| matches!(entry, Booked::Dropped(_))) - sum(&|entry| entry == Booked::Spared);
     [arrived, lost].map(|packets| packets.max(0) as u64)
+}
+
+/// Returns the copies sent in the window that were delivered behind the first.
+fn delivered_again(statement: &Statement) -> u64 {
+    let is_taker = |place: &str| {
+        statement.entries.iter().any(|(entry, at, _)| *entry == Booked::TakenOver && at == place)
+    };
+    let of = |entries: &[(Booked, String, i64)]| {
+        let again = entries.iter().filter(|(entry, at, _)| *entry == Booked::Again && !is_taker(at));
+        again.map(|(.., packets)| packets).sum::<i64>()
+    };
+    (of(&statement.entries) - of(&statement.entries_before)).max(0) as u64
 }
 
 /// Returns the column and the reason of an entry. `None`: it says more of packets in others.
@@ -476,6 +489,24 @@ mod tests {
         assert_eq!(rows.iter().find(|row| row.reason == "queue").map(before), Some((4, 2)));
         let text = serde_json::to_string(&rows).expect("text");
         assert_eq!(serde_json::from_str::<Vec<LedgerRow>>(&text).expect("rows"), rows);
+    }
+
+    #[test]
+    fn copies_delivered_again_are_duplicates_whether_or_not_their_receiver_says_so() {
+        let again = |path: &str, count| (Booked::Again, path.to_owned(), count);
+        let duplicates = |statement: Statement| {
+            let rows = LedgerRow::of(&[statement]);
+            rows.iter().find(|row| row.column == Delivered).map(|row| row.duplicates)
+        };
+        let mut silent = statement();
+        silent.entries.extend([again("node/b", 20), again("node/e/pep", 4)]);
+        silent.entries.push((Booked::TakenOver, "node/e/pep".into(), 9));
+        silent.entries_before.push(again("node/b", 3));
+        assert_eq!(duplicates(silent.clone()), Some(17), "those taken over twice are not delivered");
+        // On two machines the book has no copies of the other one.
+        silent.account.duplicates = 30;
+        silent.before_window.duplicates = 2;
+        assert_eq!(duplicates(silent), Some(28));
     }
 
     #[test]

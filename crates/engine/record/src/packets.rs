@@ -86,7 +86,7 @@ pub struct PacketRecord {
     pub sent: Time,
     /// Length of the IP packet in bytes.
     pub len: u32,
-    /// Bytes of payload behind the transport header.
+    /// Bytes of payload: behind the headers of TCP, UDP and DCCP, or else behind IP's. Later fragments are payload.
     pub payload: u32,
     /// Source and destination port.
     pub ports: [u16; 2],

@@ -416,8 +416,9 @@ impl Network {
     pub fn observe(&mut self, id: ElementId, observer: &mut dyn Observer) {
         let outer = self.ledger.open(id.0);
         self.outbox.accounts_mut().settle();
-        let element = &mut self.slots[id.index()].element;
+        let Slot { element, stream, .. } = &mut self.slots[id.index()];
         element.settle(self.outbox.accounts());
+        element.bring_up_to(self.now, stream);
         element.observe(self.now, observer);
         self.ledger.close(outer);
     }

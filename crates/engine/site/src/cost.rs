@@ -29,6 +29,17 @@ pub struct Passed {
     pub between: [String; 2],
 }
 
+/// Rate that a medium has by itself from a time on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnRate {
+    /// Start, or the event that it follows.
+    pub from: Span,
+    /// Rate at which it sends.
+    pub rate: Rate,
+    /// Set unless all that it sends is lost, as below the threshold of a modulation.
+    pub is_received: bool,
+}
+
 /// Cost of packets on a direction of a link.
 pub trait Cost {
     /// Returns the rate of frames or cells.
@@ -41,9 +52,8 @@ pub trait Cost {
 
     /// Returns the rates that it has by itself from their times on. Default: it stays.
     ///
-    /// A rate is zero where nothing is received. The first is from the start, or from the event that it follows. Events are not among them: a state after one has a
-    /// cost of its own.
-    fn rates(&self) -> Vec<(Span, Rate)> {
+    /// The first is from the start, or from the event that it follows. Events are not among them: a state after one has a cost of its own.
+    fn rates(&self) -> Vec<OwnRate> {
         Vec::new()
     }
 

@@ -46,7 +46,7 @@ pub use call::{CallDetail, CallEnd, CallQuality, CallReader, CallRecord, KeepsCa
 pub use capture::{Artefact, CaptureFormat, CapturePoint, Input, RawIp, Records, Tap, WriteArtefact};
 pub use change::{Change, Changes, Changing, UNCHANGEABLE, set_all};
 pub use channel::Channel;
-pub use cost::{Airtime, Compressed, Cost, LineUnits, Passed, ShareBudget, SharingCopies};
+pub use cost::{Airtime, Compressed, Cost, LineUnits, OwnRate, Passed, ShareBudget, SharingCopies};
 pub use files::{FileContent, Files, Opened, jitter_table};
 pub use flow::{
     Attach, Datagrams, End, FlowAt, FlowEnds, FlowGround, Form, NativeChannel, Opener, Pair, Peers, Switch,

@@ -327,6 +327,7 @@ impl Budget {
         let captures = captured::all((scenario, &media, &states), (&paths, &crossings), &flows);
         let plans = Contacts::new(scenario, topology.node.keys().map(String::as_str).collect());
         let (contacts, bundles) = (plans.pairs()?, plans.forecasts()?);
+        plans.limit(&mut flows)?;
         let plans = plans.named()?;
         let dial = dial_plans(scenario);
         Ok(Budget { links, terminals, flows, contacts, plans, dial, bundles, captures })

@@ -20,7 +20,7 @@ use bentpipe_record::{
 use bentpipe_scenario::Scenario;
 use bentpipe_sim::{ElementId, Network, PacketEnd};
 use bentpipe_site::{Artefact, Input};
-use bentpipe_transport::app::verified;
+use bentpipe_transport::app::{payload_len, verified};
 use bentpipe_units::{Span, Time};
 
 use crate::measure::empty_paths;
@@ -36,6 +36,9 @@ const TCP: u8 = 6;
 
 /// Protocol number of UDP.
 const UDP: u8 = 17;
+
+/// Protocol number of DCCP.
+const DCCP: u8 = 33;
 
 /// Watches the packets of the flows that the scenario's probe names. Returns the files that are written of them.
 pub(crate) fn record(
@@ -226,7 +229,7 @@ impl Follower {
             is_return,
             sent: now,
             len: seen.len,
-            payload: seen.payload(),
+            payload: seen.payload(packet),
             ports: [0, 2].map(|at| u16::from_be_bytes([seen.transport[at], seen.transport[at + 1]])),
             tcp: seen.tcp(),
             arrived: None,
@@ -325,10 +328,15 @@ impl Seen {
         hasher.finish()
     }
 
-    /// Returns the number of bytes behind the transport header.
-    fn payload(&self) -> u32 {
-        let transport = if self.protocol == TCP { usize::from(self.transport[12] >> 4) * 4 } else { 8 };
-        self.len.saturating_sub((self.header_len + transport) as u32)
+    /// Returns the number of payload bytes, as the goodput of its flow counts them.
+    fn payload(&self, packet: &Packet) -> u32 {
+        match self.protocol {
+            DCCP => {
+                let transport = usize::from(self.transport[4]) * 4;
+                self.len.saturating_sub((self.header_len + transport) as u32)
+            }
+            _ => payload_len(packet) as u32,
+        }
     }
 
     fn tcp(&self) -> Option<TcpFields> {

@@ -103,6 +103,12 @@ impl Run {
         for row in self.ledger.iter().filter(|row| row.column == LedgerColumn::Sent) {
             let [Some(arrived), Some(lost)] = [row.arrived, row.lost] else { panic!("{name}: {row:?}") };
             assert!(arrived + lost <= row.packets - row.in_warm_up, "{name}: {row:?}");
+            let of = |column| move |of: &&LedgerRow| of.sender == row.sender && of.column == column;
+            let taken_over = self.ledger.iter().any(|row| of(LedgerColumn::TakenOver)(&row));
+            let delivered = self.ledger.iter().find(of(LedgerColumn::Delivered)).filter(|_| !taken_over);
+            for of in delivered {
+                assert_eq!(of.packets - of.in_warm_up, arrived + of.duplicates, "{name}: {of:?}, {row:?}");
+            }
         }
         for rows in self.units.chunk_by(|a, b| a.flow == b.flow) {
             let flow = &rows[0].flow;
@@ -729,6 +735,45 @@ fn bundles_are_lost_where_they_or_a_part_of_them_is() {
     let expired: Vec<_> = run.units.iter().filter(|row| row.reason == "expired").collect();
     let has_place = |row: &&UnitRow| ["node.a", "node.o"].contains(&&row.place[..]);
     assert!(!expired.is_empty() && expired.iter().all(has_place), "{}", run.line("flow.f"));
+}
+
+/// Bundles through a node that has room for 30 kB and a contact that begins at 5 s and is slower.
+fn full_node(layer: &str, payload: &str) -> String {
+    let role = "role = { kind = \"dtn\", network = \"n\"";
+    format!(
+        "title = \"t\"\nduration = \"40 s\"\nnode.a = {{ {role} }} }}\nnode.b = {{ {role} }} }}\n\
+         node.r = {{ kind = \"satellite\", {role}, storage = \"30 kB\" }} }}\n\
+         [dtn.n]\nlayer = \"{layer}\"\nplan = \"\"\"\na range +0 +1000 a r 0.01\na range +0 +1000 r b 0.1\n\
+         a contact +0 +1000 a r 100000\na contact +0 +1000 r a 100000\n\
+         a contact +5 +25 r b 30000\na contact +5 +25 b r 30000\n\"\"\"\n\
+         [link.x]\nbetween = [\"a\", \"r\"]\nrate = \"5 Mbit/s\"\ndelay = \"10 ms\"\n\
+         [link.y]\nbetween = [\"r\", \"b\"]\nrate = \"1 Mbit/s\"\ndelay = \"100 ms\"\n\
+         [flow.u]\nfrom = \"a\"\nto = \"b\"\n\
+         traffic = {{ kind = \"bundles\", payload = \"{payload}\", interval = \"50 ms\", lifetime = \"1 d\" }}\n"
+    )
+}
+
+#[test]
+fn bundles_that_a_full_node_refuses_end_there_and_those_that_wait_have_their_node() {
+    for layer in ["udp", "dccp", "ltp", "ltp-green", "tcpcl"] {
+        for payload in ["1000 B", "3000 B"] {
+            let name = format!("{layer}, {payload}");
+            let run = Run::new(&full_node(layer, payload));
+            run.check(&name);
+            let dropped: Vec<_> = run.units.iter().filter(|row| row.column == UnitColumn::Dropped).collect();
+            // No line loses a packet, and the neighbour of LTP and TCPCL keeps what is refused.
+            let has_refusals = matches!(layer, "udp" | "dccp" | "ltp-green");
+            assert_eq!(!dropped.is_empty(), has_refusals, "{name}: {}", run.line("flow.u"));
+            assert!(
+                dropped.iter().all(|row| row.reason == "no-room" && row.place == "node.r"),
+                "{name}: {dropped:?}"
+            );
+            let waits = |row: &&UnitRow| row.reason == "waiting";
+            let waiting: Vec<_> = run.units.iter().filter(waits).collect();
+            let has_place = |row: &&UnitRow| ["node.a", "node.r"].contains(&&row.place[..]);
+            assert!(!waiting.is_empty() && waiting.iter().all(has_place), "{name}: {waiting:?}");
+        }
+    }
 }
 
 /// Datagrams of two fragments over faults.

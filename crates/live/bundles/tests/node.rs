@@ -158,6 +158,28 @@ fn bundles_wait_on_disk_for_a_neighbour_and_an_application() {
     assert_eq!((counters.restored, counters.delivered, counters.waiting), (100, 100, 0));
 }
 
+#[test]
+fn what_a_damaged_store_loses_is_counted() {
+    let folder = Folder::new();
+    let (one, _, apps) = pair(&folder.file(""), "tcpcl", "");
+    let running = Running::start(one.clone());
+    send_letters(apps, 20, 1000);
+    assert_eq!(running.end().stored.0, 20);
+    let log = folder.file("store-1").join("000000000001.log");
+    let whole = std::fs::read(&log).expect("a log");
+    // Behind the length of the first batch: it has one bundle at least.
+    let mut flipped = whole.clone();
+    flipped[500] ^= 4;
+    std::fs::write(&log, &flipped).expect("a log");
+    let counters = Running::start(one).end();
+    assert!(counters.restored < 20 && counters.damaged_bytes > 1000, "{counters:?}");
+    assert_eq!(counters.stored.0, counters.restored);
+    let lost = 20 - counters.restored;
+    assert!(counters.damaged_bytes > lost * 1000, "{counters:?}");
+    let json = counters.to_json();
+    assert_eq!(json["damaged_bytes"], counters.damaged_bytes);
+}
+
 /// Sends letters of a length from an application of the first node to one of the second.
 fn send_letters(apps: SocketAddr, count: u64, len: usize) {
     let mut client = Client::connect(&apps.to_string().into(), &Eid::ipn(1, 5)).expect("a node");

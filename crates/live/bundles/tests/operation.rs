@@ -391,6 +391,20 @@ fn a_receiver_takes_as_many_bundles_as_it_is_to() {
 }
 
 #[test]
+fn no_application_has_a_service_of_the_node_itself() {
+    let folder = Folder::new();
+    let apps = free();
+    let node = Running::start(&folder.file(""), 1, &listen("tcpcl", apps));
+    for service in [0, 7, 9, 2047] {
+        // The session may be there for a moment before its end comes.
+        drop(Client::connect(&apps.to_string().into(), &Eid::ipn(1, service)));
+        let line = format!("refused an application at service {service}, which the node serves itself");
+        until("a refusal", || node.has_line(&line));
+        assert!(!node.has_line(&format!("application at service {service} connected")));
+    }
+}
+
+#[test]
 fn counters_are_served_to_prometheus() {
     let folder = Folder::new();
     let (store, at) = (folder.file("store"), free());

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use bentpipe_net::link::metrics as link_metrics;
-use bentpipe_net::{InvalidConfig, Observer, Packet};
+use bentpipe_net::{Busy, InvalidConfig, Observer, Packet};
 use bentpipe_units::{Rate, Span, Time};
 use bentpipe_wire::atm::CELL_LEN;
 
@@ -258,7 +258,7 @@ impl Line {
     /// Returns the total transmission time up to `now`.
     fn busy(&self, now: Time) -> Span {
         let all = u128::from(self.sent()) * u128::from(CELL_BITS) * 1_000_000_000 / u128::from(self.rate_bps);
-        Span::from_nanos(all as u64).saturating_sub(self.end.free_at.since(now))
+        Busy::of_line(Span::from_nanos(all as u64), self.end.free_at, now)
     }
 
     /// Returns the number of sent cells, including the one in transmission.

@@ -110,6 +110,8 @@ pub enum Event {
         client: u64,
         /// Data.
         data: Vec<u8>,
+        /// Set for a red part, which its sender keeps until it is acknowledged.
+        is_red: bool,
     },
     /// The red data is acknowledged whole, or the green data sent.
     Sent(SessionId),
@@ -310,7 +312,8 @@ impl Engine {
 
     /// Cancels a session whose block was received. Reports that wait for the link are not sent.
     ///
-    /// To be called before the next [`Engine::poll_transmit`], for a block without room.
+    /// To be called before the next [`Engine::poll_transmit`], for a block without room. The sender of green data does not keep it,
+    /// and its session is over.
     pub fn refuse(&mut self, session: SessionId) {
         self.cancel_import(session, Reason::System);
     }

@@ -9,8 +9,9 @@ bentpipe_net::metrics! {
     Counter ARRIVED = "bundles-arrived", Packets, "Bundles that an application took"
         => .units("bundles", &[UnitEntry::receiver(UnitColumn::Delivered, "")], UnitRest::None);
     Gauge BUNDLES_WAITING = "bundles-waiting", Count, "Bundles of the flow that nodes store"
-        => .summed(&[Sum::new("bundles-waiting", "Bundles in storage at the end", How::Last).at(End::Receiver)])
-        .units("bundles", &[UnitEntry::receiver(UnitColumn::Remaining, "waiting")], UnitRest::None);
+        => .summed(&[Sum::new("bundles-waiting", "Bundles in storage at the end", How::Last).at(End::Receiver)]);
+    Gauge BUNDLES_STORED = "bundles-stored", Count, "Bundles of the flow that a node stores, and none got later"
+        => .units("bundles", &[UnitEntry::receiver(UnitColumn::Remaining, "waiting")], UnitRest::None);
     Gauge BUNDLES_IN_FLIGHT = "bundles-in-flight", Count, "Bundles of the flow on their way between two nodes"
         => .units("bundles", &[UnitEntry::receiver(UnitColumn::Remaining, "in-flight")], UnitRest::None);
     Gauge BUNDLES_LOST = "bundles-lost", Count, "Bundles of the flow lost or deleted"

@@ -40,7 +40,7 @@ pub use copies::COPIES_BLOCK;
 use copies::Meeting;
 pub use guests::{Guests, Share};
 use holdings::Notes;
-pub use holdings::{Gone, Holdings, Registry, Whereabouts};
+pub use holdings::{Gone, Holdings, Places, Registry, Whereabouts};
 pub use memory::{Memory, Source};
 pub use operate::{Listed, State};
 use rations::Rations;
@@ -430,7 +430,7 @@ impl Node {
         }
         if self.partial.len() >= MAX_PARTIAL && !self.partial.contains_key(&key) {
             self.counts.refused += 1;
-            return self.notes.delete(&bundle, reason::STORAGE);
+            return self.notes.delete(&bundle, reason::STORAGE, now);
         }
         self.notes.hold(&bundle);
         let parts = self.partial.entry(key.clone()).or_default();
@@ -731,7 +731,7 @@ impl Node {
                 || parts.iter().any(|part| created.time.saturating_add(part.primary.lifetime) > epoch);
             for part in parts.iter().filter(|_| !is_kept) {
                 notes.release(part, now);
-                notes.delete(part, reason::EXPIRED);
+                notes.delete(part, reason::EXPIRED, now);
             }
             is_kept
         });

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use bentpipe_site::{
     Assembly, At, CapturePoint, Changes, Changing, Compressed, Cost, Facts, LineUnits, MediumKind, Member,
-    Named, Order, Part, Problem, Review, Sample, SharedParts, Site, Slot, Wired, line,
+    Named, Order, OwnRate, Part, Problem, Review, Sample, SharedParts, Site, Slot, Wired, line,
 };
 pub use capture::frame_in_udp;
 pub(crate) use capture::in_udp_len;
@@ -325,7 +325,7 @@ impl Cost for StreamCost {
         Rate::from_bps(self.rate.as_bps().saturating_sub(self.tables.as_bps()))
     }
 
-    fn rates(&self) -> Vec<(Span, Rate)> {
+    fn rates(&self) -> Vec<OwnRate> {
         self.forecast.as_ref().map(|forecast| forecast.rates(self.since)).unwrap_or_default()
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bentpipe_site::OwnRate;
 use bentpipe_units::{Bytes, Rate, Span, Time};
 use bentpipe_wire::bbframe;
 
@@ -134,17 +135,17 @@ impl Forecast {
         Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// Returns the rates that arrive from a time on. Nothing does below the threshold of a MODCOD.
+    /// Returns the rates from a time on. Nothing is received below the threshold of a MODCOD.
     ///
     /// Empty if it stays.
-    pub(super) fn rates(&self, from: Span) -> Vec<(Span, Rate)> {
+    pub(super) fn rates(&self, from: Span) -> Vec<OwnRate> {
         let Frames { steps, reaction, .. } = &self.frames;
         let times = steps.iter().flat_map(|step| [step.at, step.at + *reaction]);
         let mut times: Vec<Span> = times.filter(|at| *at > from).chain([from]).collect();
         times.sort_unstable();
         times.dedup();
-        let arrives = |at: Span| if self.sending(at).is_received { self.rate(at) } else { Rate::default() };
-        times.into_iter().map(|at| (at, arrives(at))).collect()
+        let own = |from| OwnRate { from, rate: self.rate(from), is_received: self.sending(from).is_received };
+        times.into_iter().map(own).collect()
     }
 
     fn sending(&self, at: Span) -> Sending {

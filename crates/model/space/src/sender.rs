@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use bentpipe_net::link::metrics as link_metrics;
 use bentpipe_net::queue::{Discipline, Queue};
-use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Origin, Packet, Port, Why};
+use bentpipe_net::{Busy, Cx, Element, InvalidConfig, Observer, Origin, Packet, Port, Why};
 use bentpipe_units::{Bytes, Span, Time};
 use bentpipe_wire::dtn::{BUNDLE_PORT, LTP_PORT};
 use bentpipe_wire::space::encapsulation::{self, IDLE, Protocol};
@@ -416,9 +416,7 @@ impl Element for Sender {
         observer.counter(&link_metrics::DROPPED_TOO_BIG, self.counts.too_big);
         let in_flight: u64 = self.flight.iter().map(|(_, _, [packets, _])| packets).sum();
         observer.gauge(&link_metrics::IN_FLIGHT, (in_flight + self.waiting.len() as u64) as f64);
-        // A frame counts as a whole where it begins.
-        let ahead = self.free_at.as_nanos().saturating_sub(now.as_nanos());
-        let busy = self.counts.busy.as_nanos().saturating_sub(ahead) as f64 / 1e9;
+        let busy = Busy::of_line(self.counts.busy, self.free_at, now).as_secs_f64();
         observer.gauge(&link_metrics::BUSY, busy);
         observer.gauge(&link_metrics::UTILISATION, busy / now.as_secs_f64());
         observer.counter(&metrics::FRAMES_SENT, frames);

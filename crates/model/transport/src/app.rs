@@ -21,6 +21,7 @@ pub use arrivals::Arrivals;
 pub use flow::{Endpoints, Header, Identification, Template, datagram, datagram_packet};
 pub use kind::{Udp, datagram_ends, endpoints, port_numbers, sample};
 pub use missing::Missing;
+pub use payload::payload_len;
 pub use refresh::Refresh;
 pub use replay::{Direction, Replay, ReplayConfig, ReplaySink, Sent, verified};
 pub use sink::{FlowStats, Sink, SinkConfig};

@@ -434,6 +434,11 @@ impl Element for Wifi {
         from
     }
 
+    fn bring_up_to(&mut self, now: Time, stream: &mut RandomStream) {
+        // Wake-ups are for deliveries: an exchange may have begun or ended since the last one.
+        self.catch_up(now, stream);
+    }
+
     fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
         observer.counter(&metrics::COLLISIONS, self.collisions);
         let busy = self.busy.until(now).as_secs_f64();

@@ -4,6 +4,7 @@
 //! leave one way. Copies of spray and wait pass at most as many nodes as can give some away.
 
 mod hops;
+mod limits;
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -121,11 +121,6 @@ impl Losses {
         self.of.get(&at).into_iter().flatten().flat_map(|held| &held.faults)
     }
 
-    /// Returns `true` if a channel has times without reception.
-    pub(super) fn has_outages(&self, at: (usize, Way)) -> bool {
-        self.of.get(&at).is_some_and(|all| all.iter().any(|held| !held.outages.is_empty()))
-    }
-
     /// Returns the times at which losses change or outages begin and end.
     pub(super) fn cuts(&self, duration: Span) -> BTreeSet<Span> {
         let of = |held: &Held| {

@@ -290,7 +290,7 @@ fn waiting(
     let offered = budget.offered?.as_bps() as f64 * (1.0 - budget.lost);
     let is_less = (forecast.fair.as_bps() as f64) < 0.999 * offered;
     // A connection keeps what is written in an outage. What others send is lost.
-    let keeps = |at: &(usize, Way)| budget.tcp.is_some() || !ground.states.losses.has_outages(*at);
+    let keeps = |at: &(usize, Way)| budget.tcp.is_some() || !ground.states.is_cut(*at);
     let slows = |at: &(usize, Way)| !ground.states.rates(*at).is_empty() && keeps(at);
     let slow = path.directions().into_iter().find(slows)?;
     let has_room = offered < forecast.alone.as_bps() as f64;

@@ -254,7 +254,14 @@ fn packets(flow: &FlowBudget) -> String {
     if flow.is_unsized {
         return format!("of lengths that are not forecast (path MTU {})", flow.mtu);
     }
-    let one = format!("{} of payload in {} (path MTU {})", flow.payload, flow.packet, flow.mtu);
+    let one = match flow.payload == flow.packet {
+        // Those of a capture, whose headers are not known apart.
+        true => format!(
+            "{} on average; goodput and offered count their headers (path MTU {})",
+            flow.packet, flow.mtu
+        ),
+        false => format!("{} of payload in {} (path MTU {})", flow.payload, flow.packet, flow.mtu),
+    };
     match flow.fragments {
         1 => one,
         count => format!("{one}, mean of the {count} fragments of a datagram"),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bentpipe_assemble::DelayTables;
 use bentpipe_net::link::DelayChange;
 use bentpipe_scenario::{Access, Difference, Medium, Moment, Problem, Scenario, Way};
-use bentpipe_site::Cost;
+use bentpipe_site::{Cost, OwnRate};
 use bentpipe_units::{Rate, Span};
 use serde::Serialize;
 
@@ -189,6 +189,11 @@ impl States {
         self.all[state].held.get(2 * link + way.index()).map_or(1.0, |held| held.received)
     }
 
+    /// Returns `true` if a direction has times without reception: outages, or below a threshold.
+    pub(super) fn is_cut(&self, at: (usize, Way)) -> bool {
+        (0..self.len()).any(|state| self.received(state, at) < 1.0)
+    }
+
     /// Returns what packets that are lost in a state depend on.
     pub(super) fn passage(&self, state: usize) -> PassageKey {
         let State { from, held, costs, .. } = &self.all[state];
@@ -337,7 +342,7 @@ struct Walk<'a> {
     passed: usize,
     /// Values and own rates by directions, as of the scenario that holds now.
     now: Vec<Now>,
-    own: Vec<Vec<(Span, Rate)>>,
+    own: Vec<Vec<OwnRate>>,
     /// Costs after events.
     costs: Option<Rc<Costs>>,
     /// Set if an event gave others since they were last looked at.
@@ -390,7 +395,7 @@ impl<'a> Walk<'a> {
     fn cuts(&self) -> (BTreeSet<Span>, bool) {
         let moments = self.moments.iter().filter(|moment| is_of_links(&moment.difference));
         let moments = moments.map(|moment| moment.at);
-        let own = self.own.iter().flatten().map(|(at, _)| *at);
+        let own = self.own.iter().flatten().map(|own| own.from);
         // Lines that have a file in common have its times once.
         let mut seen = HashSet::new();
         let files = self.files.values().filter(|all| seen.insert(all.as_ptr()));
@@ -410,7 +415,7 @@ impl<'a> Walk<'a> {
         if !std::mem::take(&mut self.is_new) {
             return Vec::new();
         }
-        let later = self.own.iter().flatten().map(|(at, _)| *at);
+        let later = self.own.iter().flatten().map(|own| own.from);
         later.filter(|at| *at > from && *at < self.duration).collect()
     }
 
@@ -459,14 +464,15 @@ impl<'a> Walk<'a> {
         let n = 2 * link + way.index();
         let first = self.media.cost(link, way).usable().as_bps().max(1) as f64;
         let Now { usable, rate, delay, limit } = self.now[n];
-        let passed = self.own[n].partition_point(|(from, _)| *from <= at);
+        let passed = self.own[n].partition_point(|own| own.from <= at);
         let own = self.own[n][..passed].last();
-        let part = own.map_or(1.0, |(_, own)| own.as_bps() as f64 / rate.max(1.0));
+        let part = own.map_or(1.0, |own| own.rate.as_bps() as f64 / rate.max(1.0));
         let changes = self.files.get(&n).map_or(&[][..], |all| &**all);
         let change = changes[..changes.partition_point(|change| change.at <= at)].last();
         let added = self.media.channel_delay(link, way);
         let delay = change.map_or(delay, |change| change.delay + added);
-        let received = if self.losses.is_out((link, way), at) { 0.0 } else { 1.0 };
+        let is_faded = own.is_some_and(|own| !own.is_received);
+        let received = if is_faded || self.losses.is_out((link, way), at) { 0.0 } else { 1.0 };
         let of_file = self.media.limit(link, way).map(|limit| limit.rate.as_bps() as f64);
         let stage = limit.zip(of_file).map_or(1.0, |(now, file)| now / file.max(1.0));
         Held { factor: usable * part / first, received, stage, delay_s: delay.as_secs_f64() }

@@ -349,6 +349,11 @@ fn contact_plans_have_their_capacity_and_bundles_their_arrival() {
     let capacities: Vec<u64> = relay.contacts.iter().map(|pair| pair.capacity.get()).collect();
     assert_eq!(capacities, [60_000_000, 300 * 32_000]);
     assert_eq!(relay.contacts[1].open, Span::from_secs(300));
+    // By the end of the first contact behind its stop, 1900 s from its start on: 6400 bundles, and one that has begun.
+    let most = 6401.0 * 945.0 * 8.0 / 1900.0;
+    let flow = &relay.flows[0];
+    assert!((flow.ceiling.as_bps() as f64 - most).abs() < 2.0, "{} {most}", flow.ceiling);
+    assert_eq!(flow.bottleneck, "contacts from orbiter to earth");
     let bundles = &relay.bundles[0];
     assert_eq!((bundles.bundles, bundles.offered.get()), (100, 100_000));
     assert_eq!(bundles.warnings, Vec::<String>::new());

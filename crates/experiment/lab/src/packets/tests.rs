@@ -105,6 +105,21 @@ const LOSSY: &str = "[link.l]\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\nde
     queue = { kind = \"drop-tail\", packets = 3 }";
 
 #[test]
+fn payload_is_what_goodput_counts() {
+    // Protocol, flags and offset of fragments, byte 4 behind IP's header, and headers beyond IP's.
+    let cases = [(UDP, 0, 0, 8), (UDP, 0x2000, 0, 8), (UDP, 3, 0, 0), (1, 0, 0, 0), (DCCP, 0, 6, 24)];
+    for (protocol, fragment, offset, headers) in cases {
+        let mut bytes = vec![0; 120];
+        (bytes[0], bytes[9], bytes[24]) = (0x45, protocol, offset);
+        bytes[2..4].copy_from_slice(&120_u16.to_be_bytes());
+        bytes[6..8].copy_from_slice(&u16::to_be_bytes(fragment));
+        let packet = Packet::from_bytes(&bytes);
+        let seen = Seen::of(&packet).expect("an IP packet");
+        assert_eq!(seen.payload(&packet), 100 - headers, "{protocol}, {fragment:#x}");
+    }
+}
+
+#[test]
 fn each_lost_packet_says_where() {
     let (counters, packets) = run(&text(LOSSY), &["web", "call"]);
     let count = |place: &str| {

@@ -36,6 +36,10 @@ pub struct Counters {
     pub waiting: u64,
     /// Bundles found in the store at the start.
     pub restored: u64,
+    /// Bytes of the store that were damaged at the start: their bundles are lost.
+    pub damaged_bytes: u64,
+    /// Bytes at the ends of segments of the store that were incomplete at the start.
+    pub incomplete_bytes: u64,
 }
 
 impl Counters {
@@ -78,12 +82,14 @@ impl Counters {
             "stored_bytes": stored.1,
             "waiting": self.waiting,
             "restored": self.restored,
+            "damaged_bytes": self.damaged_bytes,
+            "incomplete_bytes": self.incomplete_bytes,
         })
     }
 }
 
 /// Figures in Prometheus' format: name in JSON, meaning, and whether it only grows.
-const FIGURES: [(&str, &str, bool); 35] = [
+const FIGURES: [(&str, &str, bool); 37] = [
     ("originated", "Bundles from applications and of the node", true),
     ("received", "Bundles from other nodes", true),
     ("forwarded", "Bundles sent to neighbours", true),
@@ -119,6 +125,8 @@ const FIGURES: [(&str, &str, bool); 35] = [
     ("stored_bytes", "Bytes waiting for neighbours", false),
     ("waiting", "Bundles waiting for applications", false),
     ("restored", "Bundles found in the store at the start", true),
+    ("damaged_bytes", "Bytes of the store found damaged at the start, whose bundles are lost", true),
+    ("incomplete_bytes", "Bytes at the ends of the store's segments found incomplete at the start", true),
 ];
 
 /// Neighbour in the figures: its name, bytes that wait, and if it is connected.

@@ -15,6 +15,8 @@ use foldhash::quality::RandomState;
 
 /// Services that send each bundle back.
 const ECHO: [u32; 2] = [7, 2047];
+/// Administrative endpoint of the node (RFC 9758, section 5.7): status reports, and no application.
+pub(super) const ADMINISTRATIVE: u32 = 0;
 /// Service that drops each bundle.
 pub(super) const DISCARD: u32 = 9;
 /// Last parts of `dtn` endpoints that answer by themselves.
@@ -33,7 +35,7 @@ pub(super) fn is_echo(service: u32) -> bool {
 
 /// Returns `true` for a service of the node itself, whose bundles no application gets.
 pub(super) fn is_own(service: u32) -> bool {
-    service == DISCARD || is_echo(service)
+    matches!(service, ADMINISTRATIVE | DISCARD) || is_echo(service)
 }
 
 /// Returns `true` if bundles of an endpoint are answers, or nothing there reads one.
@@ -41,8 +43,7 @@ fn is_automatic(source: &Eid) -> bool {
     match source {
         _ if source.is_null() => true,
         Eid::None => true,
-        // Service 0 is the node: reports, and no application.
-        Eid::Ipn(ipn) => ipn.service == 0 || is_own(ipn.service),
+        Eid::Ipn(ipn) => is_own(ipn.service),
         Eid::Dtn(name) => {
             let service = name.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
             ANSWERING.contains(&service.to_ascii_lowercase().as_str())

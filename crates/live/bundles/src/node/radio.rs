@@ -71,7 +71,7 @@ pub(crate) struct Arrived {
     /// Neighbour by its address or engine; 0 if unknown.
     pub(crate) from: u64,
     pub(crate) bytes: Vec<u8>,
-    /// Session of LTP whose block had it.
+    /// Session of LTP whose red part had it, and which can be refused.
     pub(crate) session: Option<SessionId>,
 }
 
@@ -286,8 +286,10 @@ impl Radio {
         let mut bundles = Vec::new();
         while let Some(event) = self.engine.poll_event() {
             match event {
-                Event::Received { session, data, client } if client == BUNDLE_PROTOCOL => {
-                    let arrived = |bytes| Arrived { from: session.engine, bytes, session: Some(session) };
+                Event::Received { session, data, client, is_red } if client == BUNDLE_PROTOCOL => {
+                    // Green data has no answer: its sender does not keep it.
+                    let kept = is_red.then_some(session);
+                    let arrived = |bytes| Arrived { from: session.engine, bytes, session: kept };
                     bundles.extend(split(data).map(arrived));
                 }
                 Event::Received { .. } => self.refused += 1,

@@ -213,7 +213,9 @@ impl Daemon {
     fn restore(&mut self, mut content: Content) {
         let (now, today) = (self.now(), dtn_time());
         let parts = content.kept.split_off(&Slot::Part(0));
+        self.counters.incomplete_bytes += content.lost;
         if let Some((bytes, segment)) = &content.damaged {
+            self.counters.damaged_bytes += bytes;
             let segment = segment.display();
             self.log.push(format!(
                 "store: {segment}: {bytes} B are damaged, and their bundles are lost; others are kept"
@@ -241,7 +243,11 @@ impl Daemon {
             for (slot, bundle, kept) in ready.into_iter().flatten() {
                 match bundle {
                     Some(bundle) => self.restore_one(slot, bundle, &kept, today, now),
-                    None => self.journal.remove(slot),
+                    // Its batch is whole, but this version does not read it.
+                    None => {
+                        self.counters.damaged_bytes += kept.bundle.len() as u64;
+                        self.journal.remove(slot);
+                    }
                 }
             }
         });

@@ -150,7 +150,7 @@ impl Agent {
 
     /// Returns `true` if the storage has room for the bundles of a datagram or block. They are handled then.
     ///
-    /// Without room for all bundles of a block none is taken, so that none comes twice.
+    /// Without room for all bundles of a block that may be refused none is taken, so that none comes twice.
     fn receive(&mut self, mut bytes: &[u8], from: u64, arrival: Arrival, now: Time) -> bool {
         let mut is_first = true;
         while !bytes.is_empty() {
@@ -166,7 +166,8 @@ impl Agent {
             };
             let is_local = bundle.primary.destination.is_at(self.node.eid());
             let is_alone = is_first && len == bytes.len();
-            if is_first && !is_alone && !is_local && !self.node.has_room(bytes.len() as u64) {
+            let must_fit = is_first && !is_alone && !is_local && arrival == Arrival::Refusable;
+            if must_fit && !self.node.has_room(bytes.len() as u64) {
                 return false;
             }
             let refused = self.node.counts().refused;
@@ -185,8 +186,9 @@ impl Agent {
     fn handle_events(&mut self, now: Time) {
         while let Some(event) = self.engine.poll_event() {
             match event {
-                Event::Received { session, data, .. } => {
-                    if !self.receive(&data, session.engine, Arrival::Refusable, now) {
+                Event::Received { session, data, is_red, .. } => {
+                    let arrival = if is_red { Arrival::Refusable } else { Arrival::Final };
+                    if !self.receive(&data, session.engine, arrival, now) && is_red {
                         self.engine.refuse(session);
                     }
                 }

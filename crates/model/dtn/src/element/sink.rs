@@ -53,7 +53,11 @@ impl Sink {
             return;
         }
         observer.gauge(&own::BUNDLES_IN_FLIGHT, others.in_flight as f64);
-        for ((why, node), bundles) in holdings.gone(now) {
+        let places = holdings.places(now);
+        for (node, bundles) in places.waiting {
+            observer.units_at(&own::BUNDLES_STORED, &node, bundles);
+        }
+        for ((why, node), bundles) in places.gone {
             let metric = match why {
                 Gone::Lost => &own::BUNDLES_LOST_ON_THE_WAY,
                 Gone::Expired => &own::BUNDLES_EXPIRED,

@@ -322,7 +322,7 @@ impl Engine {
         self.held -= before - import.content.held();
         serials.into_iter().for_each(|serial| self.push(session.engine, Control::Report(session, serial)));
         if let Some(data) = delivery {
-            self.events.push_back(Event::Received { session, client, data });
+            self.events.push_back(Event::Received { session, client, data, is_red: !is_green });
         }
         self.close_or_wait(session, is_green, now);
     }

@@ -70,6 +70,35 @@ pub enum Gone {
     Deleted,
 }
 
+impl Gone {
+    /// Returns the end of what was deleted for a reason, or else lost.
+    fn of(deleted: Option<u64>) -> Gone {
+        match deleted {
+            None => Gone::Lost,
+            Some(reason::EXPIRED) => Gone::Expired,
+            Some(reason::STORAGE) => Gone::NoRoom,
+            Some(_) => Gone::Deleted,
+        }
+    }
+}
+
+/// Bundles of a flow that are not delivered, by node: each once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// Stored bundles, at the node that got them last.
+    pub waiting: BTreeMap<String, u64>,
+    /// Bundles that will not arrive, at the node that had them last or deleted them.
+    pub gone: BTreeMap<(Gone, String), u64>,
+}
+
+/// Whereabouts of all bundles of a flow, each looked at, with numbers of nodes.
+#[derive(Debug, Default)]
+struct Judged {
+    sums: Whereabouts,
+    waiting: BTreeMap<u32, u64>,
+    gone: BTreeMap<(Gone, u32), u64>,
+}
+
 /// Sequence number of a creation timestamp, which is unique at its node.
 type Number = u64;
 
@@ -111,8 +140,17 @@ struct Part {
     places: u32,
     /// Time until which it may arrive, once it is stored nowhere.
     due: Time,
-    /// Number of the node that had it last.
+    /// Reason and time of its deletion, by the node `left`.
+    deleted: Option<(u64, Time)>,
+    /// Number of the node that had it last, or refused it.
     left: u32,
+}
+
+impl Part {
+    /// Returns its end, if it will not come.
+    fn gone(&self) -> Gone {
+        Gone::of(self.deleted.map(|(reason, _)| reason))
+    }
 }
 
 impl Parts {
@@ -121,24 +159,30 @@ impl Parts {
         let known = self.of.iter().position(|part| (part.start, part.end) == (start, end));
         let place = known.unwrap_or_else(|| {
             let place = self.of.partition_point(|part| part.start <= start);
-            self.of.insert(place, Part { start, end, places: 0, due: Time::ZERO, left: 0 });
+            self.of.insert(place, Part { start, end, places: 0, due: Time::ZERO, deleted: None, left: 0 });
             place
         });
         &mut self.of[place]
     }
 
-    /// Returns the part that had the first missing byte last.
+    /// Returns the part with which the bundle is lost.
     ///
-    /// A bundle and what became of it in further fragments are parts that had it before.
-    fn lost(&self, is_on_its_way: impl Fn(u32, Time) -> bool) -> Option<&Part> {
-        let missing = self.missing(is_on_its_way)?;
-        let had_it = |part: &&Part| (part.start..part.end).contains(&missing);
-        self.of.iter().filter(had_it).max_by_key(|part| part.due)
+    /// It is the first that was deleted, or could not arrive any more. A bundle and what became of it in further fragments are parts that had it before.
+    fn lost(&self, is_on_its_way: impl Fn(u32, Time) -> bool + Copy) -> Option<&Part> {
+        self.missing(is_on_its_way)?;
+        let is_over = |(n, part): &(usize, &Part)| {
+            let may_arrive = part.deleted.is_none() && is_on_its_way(part.left, part.due);
+            part.places == 0 && !may_arrive && !self.is_superseded(*n)
+        };
+        let ended = |part: &&Part| part.deleted.map_or(part.due, |(_, at)| at);
+        self.of.iter().enumerate().filter(is_over).map(|(_, part)| part).min_by_key(ended)
     }
 
     /// Returns the parts that are stored nowhere, and were sent as they are.
     fn away(&self) -> impl Iterator<Item = &Part> {
-        let is_away = |(n, part): &(usize, &Part)| part.places == 0 && !self.is_superseded(*n);
+        let is_away = |(n, part): &(usize, &Part)| {
+            part.places == 0 && part.deleted.is_none() && !self.is_superseded(*n)
+        };
         self.of.iter().enumerate().filter(is_away).map(|(_, part)| part)
     }
 
@@ -163,7 +207,8 @@ impl Parts {
     fn missing(&self, is_on_its_way: impl Fn(u32, Time) -> bool) -> Option<u64> {
         let mut covered = 0;
         let is_there = |(n, part): &(usize, &Part)| {
-            part.places > 0 || is_on_its_way(part.left, part.due) && !self.is_superseded(*n)
+            let may_arrive = part.deleted.is_none() && is_on_its_way(part.left, part.due);
+            part.places > 0 || may_arrive && !self.is_superseded(*n)
         };
         for (_, part) in self.of.iter().enumerate().filter(is_there) {
             if part.start > covered {
@@ -176,15 +221,15 @@ impl Parts {
 }
 
 /// Bundle that is not delivered.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct Open {
-    /// Number of nodes that store it, or of its parts.
-    places: u32,
+    /// Nodes that store it, each once for the whole and for each part. The one that got it last is at the end.
+    places: Vec<u32>,
     /// Time until which it may arrive, once it is stored nowhere.
     due: Time,
     is_lost: bool,
-    /// Set if a part is lost, and others are stored.
-    is_broken: bool,
+    /// End of a part that will not come, of which others may be stored.
+    broken: Option<Gone>,
     /// Reason for which the last part was deleted.
     deleted: Option<u64>,
     /// Number of the node that had it last.
@@ -194,30 +239,28 @@ struct Open {
 impl Open {
     /// Returns `true` if it is stored nowhere, not deleted and not broken.
     fn is_away(&self) -> bool {
-        !self.is_broken && self.places == 0 && self.deleted.is_none()
+        self.broken.is_none() && self.places.is_empty() && self.deleted.is_none()
     }
 
     /// Returns the reason for which it will not arrive, if it will not.
     fn gone(&self) -> Option<Gone> {
-        match (self.places, self.deleted) {
-            _ if self.is_broken => Some(Gone::Lost),
-            (0, Some(reason::EXPIRED)) => Some(Gone::Expired),
-            (0, Some(reason::STORAGE)) => Some(Gone::NoRoom),
-            (0, Some(_)) => Some(Gone::Deleted),
-            (0, None) if self.is_lost => Some(Gone::Lost),
-            _ => None,
-        }
+        self.end(self.broken, self.is_lost)
     }
 
-    fn count<'a>(&self, sums: &'a mut Whereabouts) -> &'a mut u64 {
-        match (self.places, self.deleted) {
-            _ if self.is_broken => &mut sums.lost,
-            (1.., _) => &mut sums.waiting,
-            (0, Some(reason::EXPIRED)) => &mut sums.expired,
-            (0, Some(reason::STORAGE)) => &mut sums.no_room,
-            (0, Some(_)) => &mut sums.deleted,
-            (0, None) if self.is_lost => &mut sums.lost,
-            (0, None) => &mut sums.in_flight,
+    /// Returns that reason, given the end of a part. `is_lost` is of what no node stores.
+    fn end(&self, broken: Option<Gone>, is_lost: bool) -> Option<Gone> {
+        let is_over = self.places.is_empty() && (is_lost || self.deleted.is_some());
+        broken.or(is_over.then(|| Gone::of(self.deleted)))
+    }
+
+    fn count<'a>(&self, gone: Option<Gone>, sums: &'a mut Whereabouts) -> &'a mut u64 {
+        match gone {
+            Some(Gone::Lost) => &mut sums.lost,
+            Some(Gone::Expired) => &mut sums.expired,
+            Some(Gone::NoRoom) => &mut sums.no_room,
+            Some(Gone::Deleted) => &mut sums.deleted,
+            None if self.places.is_empty() => &mut sums.in_flight,
+            None => &mut sums.waiting,
         }
     }
 }
@@ -233,24 +276,23 @@ impl Bundles {
         if self.is_delivered(number) {
             return;
         }
-        let known = self.open.get(&number);
-        let known = known.copied();
-        known.into_iter().for_each(|open| self.leave_out(open));
+        let known = self.open.remove(&number);
+        known.iter().for_each(|open| self.leave_out(open));
         let mut open = known.unwrap_or_default();
         change(&mut open);
-        *open.count(&mut self.sums) += 1;
+        *open.count(open.gone(), &mut self.sums) += 1;
         if open.is_away() {
             *self.away.entry(open.left).or_default() += 1;
         }
-        self.open.insert(number, open);
-        if open.places == 0 && open.deleted.is_none() {
+        if open.places.is_empty() && open.deleted.is_none() {
             self.flights.insert((open.due, number));
         }
+        self.open.insert(number, open);
     }
 
     /// Subtracts a bundle from all sums.
-    fn leave_out(&mut self, open: Open) {
-        *open.count(&mut self.sums) -= 1;
+    fn leave_out(&mut self, open: &Open) {
+        *open.count(open.gone(), &mut self.sums) -= 1;
         if open.is_away() {
             self.away.entry(open.left).and_modify(|away| *away -= 1);
         }
@@ -268,35 +310,37 @@ impl Bundles {
             return self.sums;
         }
         if !self.parts.is_empty() {
-            return self.judged().0;
+            return self.judged().sums;
         }
         let behind = self.away.iter().filter_map(|(node, away)| self.behind(*node, *away));
         let [in_flight, lost] = behind.fold([0; 2], |sum, of| [sum[0] + of[0], sum[1] + of[1]]);
         Whereabouts { in_flight, lost, ..self.sums }
     }
 
-    /// Returns whereabouts and ends of all bundles, each looked at.
+    /// Returns the whereabouts of all bundles, each looked at.
     ///
     /// Of what a node sent, the last is on its way: as much as its datagrams are.
-    fn judged(&self) -> (Whereabouts, BTreeMap<(Gone, u32), u64>) {
+    fn judged(&self) -> Judged {
         let since = self.on_their_way.as_ref().map(|on_their_way| self.sent_since(on_their_way));
         let is_on_its_way = |left: u32, due: Time| match &since {
             Some(since) => since.get(&left).is_some_and(|since| due >= *since),
             None => due >= self.settled_at,
         };
-        let (mut sums, mut gone) = (Whereabouts::default(), BTreeMap::new());
+        let mut judged = Judged::default();
         for (number, open) in &self.open {
-            let parts = self.parts.get(number);
-            let is_broken = parts.is_some_and(|parts| parts.missing(is_on_its_way).is_some());
-            let part = parts.and_then(|parts| parts.lost(is_on_its_way)).filter(|_| is_broken);
-            let is_lost = !is_on_its_way(open.left, open.due);
-            let judged = Open { is_broken, is_lost, ..*open };
-            *judged.count(&mut sums) += 1;
-            if let Some(why) = judged.gone() {
-                *gone.entry((why, part.map_or(open.left, |part| part.left))).or_default() += 1;
+            let part = self.parts.get(number).and_then(|parts| parts.lost(is_on_its_way));
+            let broken = part.map(Part::gone);
+            let gone = open.end(broken, !is_on_its_way(open.left, open.due));
+            *open.count(gone, &mut judged.sums) += 1;
+            match (gone, open.places.last()) {
+                (Some(why), _) => {
+                    *judged.gone.entry((why, part.map_or(open.left, |part| part.left))).or_default() += 1;
+                }
+                (None, Some(node)) => *judged.waiting.entry(*node).or_default() += 1,
+                (None, None) => {}
             }
         }
-        (sums, gone)
+        judged
     }
 
     /// Returns the time of the first bundle or part behind each node.
@@ -327,7 +371,7 @@ impl Bundles {
         self.delivered[word] |= 1 << (number % 64);
         self.parts.remove(&number);
         if let Some(open) = self.open.remove(&number) {
-            self.leave_out(open);
+            self.leave_out(&open);
         }
     }
 
@@ -337,17 +381,18 @@ impl Bundles {
         if self.is_delivered(number) || fragment.is_none() && !self.parts.contains_key(&number) {
             return;
         }
-        let open = self.open.get(&number).copied().unwrap_or_default();
+        let open = self.open.get(&number);
         let total = fragment.map_or(len, |fragment| fragment.total);
         let parts = self.parts.entry(number).or_insert_with(|| {
-            let (places, due, left) = (open.places, open.due, open.left);
-            let whole = Part { start: 0, end: total, places, due, left };
+            let (due, left) = open.map_or((Time::ZERO, 0), |open| (open.due, open.left));
+            let places = open.map_or(0, |open| open.places.len() as u32);
+            let whole = Part { start: 0, end: total, places, due, deleted: None, left };
             Parts { total, of: vec![whole] }
         });
         let start = fragment.map_or(0, |fragment| fragment.offset);
         let part = parts.part((start, start.saturating_add(len)));
         change(part);
-        let due = (part.places == 0).then_some(part.due);
+        let due = (part.places == 0 && part.deleted.is_none()).then_some(part.due);
         self.flights.extend(due.map(|due| (due, number)));
         self.judge(number);
     }
@@ -356,9 +401,9 @@ impl Bundles {
     fn judge(&mut self, number: Number) {
         let Some(parts) = self.parts.get(&number) else { return };
         let now = self.settled_at;
-        let is_broken = parts.missing(|_, due| due >= now).is_some();
-        if self.open.get(&number).is_some_and(|open| open.is_broken != is_broken) {
-            self.change(number, |open| open.is_broken = is_broken);
+        let broken = parts.lost(|_, due| due >= now).map(Part::gone);
+        if self.open.get(&number).is_some_and(|open| open.broken != broken) {
+            self.change(number, |open| open.broken = broken);
         }
     }
 
@@ -368,10 +413,7 @@ impl Bundles {
         while let Some((due, number)) = self.flights.first().copied().filter(|(due, _)| *due < now) {
             self.flights.pop_first();
             self.judge(number);
-            let is_on_its_way = |open: &&Open| {
-                let is_known = open.is_lost || open.is_broken;
-                open.due == due && open.places == 0 && open.deleted.is_none() && !is_known
-            };
+            let is_on_its_way = |open: &&Open| open.due == due && open.is_away() && !open.is_lost;
             if self.open.get(&number).filter(is_on_its_way).is_some() {
                 self.sums.in_flight -= 1;
                 self.sums.lost += 1;
@@ -422,17 +464,21 @@ impl Holdings {
         bundles.on_their_way = (!on_their_way.is_empty()).then_some(on_their_way);
     }
 
-    /// Returns the numbers of bundles that will not arrive, by reason and last node.
-    pub fn gone(&self, now: Time) -> BTreeMap<(Gone, String), u64> {
+    /// Returns the nodes of the flow's bundles that are stored, or will not arrive.
+    pub fn places(&self, now: Time) -> Places {
         let (mut flows, nodes) = (self.registry.lock(), self.registry.nodes());
-        let mut gone = BTreeMap::new();
-        let Some(bundles) = flows.get_mut(&self.source) else { return gone };
+        let mut places = Places::default();
+        let Some(bundles) = flows.get_mut(&self.source) else { return places };
         bundles.settle(now);
-        for ((why, node), count) in bundles.judged().1 {
-            let node = nodes.get(node as usize).cloned().unwrap_or_default();
-            *gone.entry((why, node)).or_default() += count;
+        let name = |node: u32| nodes.get(node as usize).cloned().unwrap_or_default();
+        let Judged { waiting, gone, .. } = bundles.judged();
+        for (node, count) in waiting {
+            *places.waiting.entry(name(node)).or_default() += count;
         }
-        gone
+        for ((why, node), count) in gone {
+            *places.gone.entry((why, name(node))).or_default() += count;
+        }
+        places
     }
 }
 
@@ -480,9 +526,9 @@ impl Notes {
     /// Notes that the node stores a bundle or a part of it.
     pub(super) fn hold(&self, bundle: &Bundle) {
         self.note(bundle, |flow, number| {
-            flow.change_part(bundle, number, |part| part.places += 1);
+            flow.change_part(bundle, number, |part| (part.places, part.deleted) = (part.places + 1, None));
             flow.change(number, |open| {
-                open.places += 1;
+                open.places.push(self.number);
                 (open.deleted, open.is_lost) = (None, false);
             });
             flow.judge(number);
@@ -491,24 +537,36 @@ impl Notes {
 
     /// Notes that the node does not store a bundle any more.
     pub(super) fn release(&self, bundle: &Bundle, now: Time) {
-        let (due, left) = (now + self.longest + SLACK, self.number);
+        let (due, left) = (self.due(now), self.number);
         self.note(bundle, |flow, number| {
             flow.change_part(bundle, number, |part| {
                 part.places = part.places.saturating_sub(1);
-                (part.due, part.left) = (part.due.max(due), left);
+                (part.due, part.deleted, part.left) = (part.due.max(due), None, left);
             });
             flow.change(number, |open| {
-                open.places = open.places.saturating_sub(1);
+                if let Some(own) = open.places.iter().position(|node| *node == left) {
+                    open.places.remove(own);
+                }
                 (open.due, open.deleted, open.left) = (open.due.max(due), None, left);
             });
         });
     }
 
-    /// Notes that the node deletes a bundle.
-    pub(super) fn delete(&self, bundle: &Bundle, reason: u64) {
-        let left = self.number;
+    /// Returns the time until which a bundle that is sent at an instant may arrive.
+    fn due(&self, now: Time) -> Time {
+        now + self.longest + SLACK
+    }
+
+    /// Notes that the node deletes or refuses a bundle or a part of it.
+    pub(super) fn delete(&self, bundle: &Bundle, reason: u64, now: Time) {
+        let (due, left) = (self.due(now), self.number);
         self.note(bundle, |flow, number| {
+            flow.change_part(bundle, number, |part| {
+                // It is in the place of the whole that it came from: not older than that.
+                (part.due, part.deleted, part.left) = (part.due.max(due), Some((reason, now)), left);
+            });
             flow.change(number, |open| (open.deleted, open.left) = (Some(reason), left));
+            flow.judge(number);
         });
     }
 
@@ -542,10 +600,12 @@ mod tests {
         (0..5).for_each(|n| nodes[0].hold(&bundle(n)));
         nodes[1].hold(&bundle(0));
         assert_eq!(flow.whereabouts(at(0)), Whereabouts { waiting: 5, ..Whereabouts::default() });
+        let waiting = BTreeMap::from([("a".to_owned(), 4), ("b".to_owned(), 1)]);
+        assert_eq!(flow.places(at(0)).waiting, waiting, "at the node that got it last");
         nodes[0].release(&bundle(0), at(1));
         nodes[0].release(&bundle(1), at(1));
         nodes[0].release(&bundle(2), at(1));
-        nodes[0].delete(&bundle(2), reason::EXPIRED);
+        nodes[0].delete(&bundle(2), reason::EXPIRED, at(1));
         nodes[1].deliver(&bundle(3));
         nodes[0].release(&bundle(3), at(1));
         let then = Whereabouts { waiting: 2, in_flight: 1, expired: 1, ..Whereabouts::default() };
@@ -553,7 +613,9 @@ mod tests {
         // 1 s, out and back in 4 s, and a second more.
         assert_eq!(flow.whereabouts(at(7)), Whereabouts { in_flight: 0, lost: 1, ..then });
         let gone = [(Gone::Lost, 1), (Gone::Expired, 1)].map(|(why, count)| ((why, "a".to_owned()), count));
-        assert_eq!(flow.gone(at(7)), BTreeMap::from(gone));
+        let places = flow.places(at(7));
+        assert_eq!(places.gone, BTreeMap::from(gone));
+        assert_eq!(places.waiting, BTreeMap::from([("a".to_owned(), 1), ("b".to_owned(), 1)]));
         nodes[1].deliver(&bundle(1));
         assert_eq!(flow.whereabouts(at(7)).gone(), 1, "late, and not lost after all");
         let other = Bundle { primary: Primary { source: Eid::ipn(9, 2), ..bundle(7).primary }, ..bundle(7) };
@@ -586,7 +648,41 @@ mod tests {
             nodes[1].hold(part);
         }
         parts.iter().for_each(|part| nodes[1].release(part, at(4)));
-        assert_eq!(flow.gone(at(60)), BTreeMap::from([((Gone::Lost, "s".to_owned()), 1)]));
+        assert_eq!(flow.places(at(60)).gone, BTreeMap::from([((Gone::Lost, "s".to_owned()), 1)]));
+    }
+
+    #[test]
+    fn a_part_without_room_ends_where_it_was_refused() {
+        let registry = Registry::default();
+        let flow = registry.add(Eid::ipn(1, 2));
+        let mut nodes = [Notes::default(), Notes::default()];
+        for (node, name) in nodes.iter_mut().zip(["a", "r"]) {
+            node.register(registry.clone(), name, Span::from_secs(2));
+        }
+        let at = |seconds| Time::ZERO + Span::from_secs(seconds);
+        nodes[0].hold(&bundle(0));
+        nodes[0].release(&bundle(0), at(0));
+        let parts = [part(0, 0, 4), part(0, 4, 6)];
+        for part in &parts {
+            nodes[0].hold(part);
+            nodes[0].release(part, at(1));
+        }
+        nodes[1].hold(&parts[0]);
+        let waiting = Whereabouts { in_flight: 0, waiting: 1, ..Whereabouts::default() };
+        assert_eq!(flow.whereabouts(at(1)), waiting, "the second part is on its way");
+        nodes[1].delete(&parts[1], reason::STORAGE, at(1));
+        let gone = BTreeMap::from([((Gone::NoRoom, "r".to_owned()), 1)]);
+        // At once, and when it could not have arrived any more; whatever becomes of the first part.
+        for seconds in [1, 20] {
+            let without_room = Whereabouts { no_room: 1, ..Whereabouts::default() };
+            assert_eq!(flow.whereabouts(at(seconds)), without_room);
+            assert_eq!(flow.places(at(seconds)).gone, gone);
+        }
+        nodes[1].release(&parts[0], at(21));
+        assert_eq!(flow.places(at(60)).gone, gone);
+        // A copy that comes later has room after all.
+        nodes[0].hold(&parts[1]);
+        assert_eq!(flow.whereabouts(at(22)).no_room, 0);
     }
 
     #[test]
@@ -649,7 +745,7 @@ mod tests {
         assert_eq!(flow.whereabouts(at(14)), waiting, "the second part may arrive");
         assert_eq!(flow.whereabouts(at(16)), Whereabouts { waiting: 1, lost: 1, ..waiting });
         nodes[1].release(&part(1, 0, 4), at(20));
-        nodes[1].delete(&part(1, 0, 4), reason::EXPIRED);
+        nodes[1].delete(&part(1, 0, 4), reason::EXPIRED, at(20));
         assert_eq!(flow.whereabouts(at(30)).gone(), 1, "once");
         nodes[1].deliver(&bundle(0));
         assert_eq!(flow.whereabouts(at(30)), Whereabouts { lost: 1, ..Whereabouts::default() });

@@ -31,7 +31,7 @@ impl Node {
     }
 
     pub(super) fn report_deletion(&mut self, of: (&Bundle, Share), reason: u64, now: Time) {
-        self.notes.delete(of.0, reason);
+        self.notes.delete(of.0, reason, now);
         self.report(of, BundleFlags::REPORT_DELETION, reason, now, |report| &mut report.deleted);
     }
 

@@ -8,7 +8,7 @@ use bentpipe_wire::{tcp, udp};
 ///
 /// That is what is behind the headers of UDP and TCP, of other protocols all behind IP's.
 /// Fragments after the first have no transport header. A malformed packet has no payload.
-pub(crate) fn payload_len(packet: &Packet) -> usize {
+pub fn payload_len(packet: &Packet) -> usize {
     let header = packet.header();
     let ip = ip::Packet::new_elided(header, packet.len() - header.len());
     ip.as_ref().ok().and_then(|ip| ip.upper().ok()).map_or(0, |upper| behind_transport(&upper))

@@ -90,6 +90,25 @@ fn a_frame_is_sent_again_until_the_limit() {
 }
 
 #[test]
+fn a_look_sees_the_exchanges_until_then() {
+    let wifi = Config { attempts: 1, ..Config::default() };
+    let lossy = PathConfig { errors: Some(Fault::PacketErrors { loss: 0.5 }.into()), ..path(0, wifi) };
+    let mut rig = Harness::new(Wifi::new(&[lossy]).expect("possible"));
+    (0..20).for_each(|_| rig.receive(0, 0, packet(1000)));
+    let mut before = [0.0; 2];
+    for step in 1..10_000 {
+        rig.run_until(step * 10 * US);
+        let seconds = step as f64 * 1e-5;
+        // A packet that left before the last look would take its time in the queue back.
+        let seen = [rig.value("queue-mean") * seconds, rig.value("medium-busy")];
+        assert!(seen[0] >= before[0] - 1e-12, "{seconds} s: {seen:?}, {before:?}");
+        assert!((-1e-12..1e-5 + 1e-12).contains(&(seen[1] - before[1])), "{seconds} s: {seen:?}, {before:?}");
+        before = seen;
+    }
+    assert_eq!(rig.value("queue"), 0.0);
+}
+
+#[test]
 fn a_queue_and_an_mtu_are_kept() {
     let queue = Discipline::DropTail(DropTailConfig { packets: Some(2), bytes: None });
     let wifi = Config::default();

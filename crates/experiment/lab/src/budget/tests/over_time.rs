@@ -183,6 +183,20 @@ fn channels_lose_a_part_of_what_is_sent() {
 }
 
 #[test]
+fn a_fade_loses_what_is_sent_until_the_sender_knows_of_it() {
+    let text = "title = \"t\"\nduration = \"12 s\"\nnode.a = {}\nnode.b = {}\nprobe.warm_up = \"2 s\"\n\
+        [link.x]\nbetween = [\"a\", \"b\"]\ndelay = \"250 ms\"\nmedium = { kind = \"dvb\", line = \"c\", encapsulation = \"gse\" }\n\
+        [dvb.c]\nkind = \"dvb-s2\"\nsymbol_rate = 2_000_000\nes_n0_db = 9.0\nreaction = \"500 ms\"\n\
+        steps = [{ at = \"4 s\", es_n0_db = 2.0 }]\n";
+    let found = budget(&format!("{text}{}", datagrams("1.2 Mbit/s", "")));
+    // Half a second of ten.
+    assert!((found.flows[0].lost - 0.05).abs() < 0.002, "{}", found.flows[0].lost);
+    assert!(found.to_string().contains("lost by channels"), "{found}");
+    let slower = |warning: &String| warning.contains("slower than what comes");
+    assert!(!found.flows[0].warnings.iter().any(slower), "{:?}", found.flows[0].warnings);
+}
+
+#[test]
 fn what_is_lost_on_the_way_takes_nothing_of_links_behind() {
     let text = "title = \"t\"\nduration = \"60 s\"\nnode.a = {}\nnode.r = { kind = \"router\" }\nnode.b = {}\n\
         link.first = { between = [\"a\", \"r\"], rate = \"8 Mbit/s\", channel = { kind = \"packet-errors\", loss = 0.5 } }\n\

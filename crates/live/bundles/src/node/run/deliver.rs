@@ -5,7 +5,7 @@ use bentpipe_units::Time;
 use bentpipe_wire::dtn::bundle::{Bundle, BundleFlags, Content};
 use bentpipe_wire::dtn::eid::Eid;
 
-use super::super::echo::{DISCARD, is_echo};
+use super::super::echo::{ADMINISTRATIVE, DISCARD, is_echo};
 use super::super::identity::expiry;
 use super::super::journal::Slot;
 use super::super::local::service;
@@ -21,7 +21,7 @@ impl Daemon {
             let Some((bundle, share)) = self.node.poll_delivery_of() else { return };
             match service(&bundle.primary.destination) {
                 // Status reports on what the node itself has sent.
-                0 => self.node.note_delivery_for((&bundle, share), now),
+                ADMINISTRATIVE => self.node.note_delivery_for((&bundle, share), now),
                 DISCARD => {
                     self.node.note_delivery_for((&bundle, share), now);
                     self.counters.discarded += 1;
