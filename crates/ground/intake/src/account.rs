@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use bentpipe_wire::pcap::Damaged;
+use bentpipe_wire::pcap::{Damaged, Record};
 use serde_json::{Value, json};
 
 /// Most details of a reason that are kept apart.
@@ -151,6 +151,8 @@ pub struct Account {
     pub damage: Option<String>,
     /// Blocks of pcapng that were passed over, as their two lengths differ.
     pub damaged: Option<Damaged>,
+    /// Interfaces of records that were not selected, by number, with their names.
+    interfaces: BTreeMap<u32, String>,
 }
 
 impl Account {
@@ -162,6 +164,22 @@ impl Account {
     /// Declares the input a capture.
     pub(crate) fn begin_records(&mut self) {
         self.is_of_records = true;
+    }
+
+    /// Notes the interface of a record that is not selected.
+    pub(crate) fn note_interface(&mut self, record: &Record<'_>) {
+        if self.interfaces.len() < MAX_DETAILS {
+            let name = || record.interface_name.unwrap_or_default().to_owned();
+            self.interfaces.entry(record.interface).or_insert_with(name);
+        }
+    }
+
+    /// Returns the interfaces of records that were not selected, by number or name.
+    pub fn interfaces(&self) -> impl Iterator<Item = String> {
+        self.interfaces.iter().map(|(number, name)| match name {
+            name if name.is_empty() => number.to_string(),
+            name => name.clone(),
+        })
     }
 
     /// Returns `true` if records count, not bytes.

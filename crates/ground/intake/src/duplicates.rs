@@ -70,7 +70,30 @@ pub(crate) struct Duplicates {
     streams: HashMap<u64, Stream, BuildHasherDefault<Mixed>>,
     /// Contents of all streams.
     all: Tally,
+    repeated: Repeated,
 }
+
+/// Contents that come again, too late for a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Echo {
+    /// Packets whose content came before.
+    pub packets: u64,
+    /// Mean time since it came before, nanoseconds.
+    pub late_ns: u64,
+}
+
+/// Packets, and those that came again, with the sum of the times between.
+#[derive(Clone, Copy, Debug, Default)]
+struct Repeated {
+    packets: u64,
+    again: u64,
+    late_ns: u64,
+}
+
+/// Longest time between two packets of a content that are of two captures, nanoseconds.
+const ECHO_WINDOW_NS: u64 = 10_000_000_000;
+/// Packets of a stream within which its identifications do not come again.
+const ECHO_PACKETS: u32 = 1 << 15;
 
 /// State of a stream.
 #[derive(Clone, Debug, Default)]
@@ -265,10 +288,20 @@ impl Duplicates {
         self.traces.clear();
         self.tags.clear();
         self.fragment = 0;
+        self.repeated = Repeated::default();
         for stream in self.streams.values_mut() {
             stream.run = Run { sum: 0, ..stream.run };
             stream.links.begin();
         }
+    }
+
+    /// Returns the contents that come again, if almost all come twice so.
+    ///
+    /// They may be of two captures of a stream whose clocks differ.
+    pub(crate) fn echo(&self) -> Option<Echo> {
+        let Repeated { packets, again, late_ns } = self.repeated;
+        let is_echo = again >= 8 && 5 * again >= 2 * packets;
+        is_echo.then(|| Echo { packets: again, late_ns: late_ns / again })
     }
 
     /// Returns the place of a link. Links beyond the room have the last one.
@@ -335,6 +368,10 @@ impl Duplicates {
             && !trace.recurs
             && gap_ns <= links::WINDOW_NS;
         let is_copy = was_used || comes_again && (is_identified || is_mirrored || is_single);
+        // What its sender repeats recurs, and an identification comes again behind all others.
+        let is_again = of.counts && is_known && !comes_again && !trace.recurs && trace.link == link;
+        let is_near = gap_ns <= ECHO_WINDOW_NS && of.number.wrapping_sub(trace.number) < ECHO_PACKETS;
+        self.repeated.add((!is_copy && is_again && is_near).then_some(gap_ns));
         self.remember(Trace {
             sum: seen.sum,
             time_ns,
@@ -400,6 +437,14 @@ impl Duplicates {
             is_from_mirror: trace.sum == seen.sum && stream.links.is_mirror(trace.link),
             links,
         }
+    }
+}
+
+impl Repeated {
+    fn add(&mut self, late_ns: Option<u64>) {
+        self.packets += 1;
+        self.again += u64::from(late_ns.is_some());
+        self.late_ns = self.late_ns.saturating_add(late_ns.unwrap_or(0));
     }
 }
 

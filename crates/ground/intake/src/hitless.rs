@@ -47,6 +47,16 @@ struct State {
     /// Highest number, counted over wraps.
     highest: u64,
     same: u64,
+    /// First packets with other contents, until the leg turns out to be another stream.
+    held: Vec<Held>,
+}
+
+/// Packet that may be of another stream.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) seq: u16,
+    pub(crate) stamp: u32,
+    pub(crate) packet: Waiting,
 }
 
 /// Packet that waits for others in front of it.
@@ -68,8 +78,12 @@ pub(crate) enum Taken {
     /// First packet of a stream that begins again, with its number.
     Restart(u64),
     LeftOut(Refusal),
-    /// Packet of another stream.
-    Apart,
+    /// Packet that counted as missing on all legs, and comes behind its place.
+    TooLate,
+    /// Packet that waits until it is known whether its leg is another stream.
+    Hold,
+    /// Packet of another stream, behind those that were held.
+    Apart(Vec<Held>),
 }
 
 /// RTP packet of a leg.
@@ -113,7 +127,7 @@ impl Merged {
         let leg = Leg { id, datagrams: 0, missing: 0, differing: 0 };
         // Its first packet is counted as any other.
         let numbers = Numbers::begin(seq.wrapping_sub(1));
-        self.legs.push(State { leg, numbers, highest, same: 0 });
+        self.legs.push(State { leg, numbers, highest, same: 0, held: Vec::new() });
     }
 
     /// Returns `true` if a packet came on a leg of the stream.
@@ -175,7 +189,11 @@ impl Merged {
             return self.compare(at, is_same);
         }
         if number < self.next {
-            return Taken::LeftOut((Reason::Content, "of RTP packets behind their place in all legs".into()));
+            if self.is_forgotten(number) {
+                return Taken::LeftOut(behind());
+            }
+            self.remember(number, packet.payload);
+            return Taken::TooLate;
         }
         self.remember(number, packet.payload);
         if number == self.next { Taken::Next } else { Taken::Wait(number) }
@@ -216,17 +234,36 @@ impl Merged {
             return Taken::LeftOut((Reason::Duplicate, "of RTP packets that another leg had".into()));
         }
         leg.differing += 1;
-        if leg.differing >= OTHERS && leg.differing > *same && self.legs.len() > 1 {
-            self.legs.remove(at);
-            return Taken::Apart;
+        let (is_apart, is_open) = (leg.differing >= OTHERS && leg.differing > *same, *same == 0);
+        match self.legs.len() > 1 {
+            true if is_apart => Taken::Apart(self.legs.remove(at).held),
+            true if is_open => Taken::Hold,
+            _ => Taken::LeftOut(differing()),
         }
-        Taken::LeftOut((Reason::Content, "of RTP packets with other contents than another leg's".into()))
+    }
+
+    /// Keeps a packet of a leg that may be another stream.
+    pub(crate) fn hold(&mut self, id: &StreamId, held: Held) {
+        if let Some(state) = self.legs.iter_mut().find(|state| state.leg.id == *id) {
+            state.held.push(held);
+        }
+        debug_assert!(self.legs.iter().all(|state| state.held.len() < OTHERS as usize));
+    }
+
+    /// Returns the packets that were held at the end.
+    pub(crate) fn held(&mut self) -> Vec<Held> {
+        self.legs.iter_mut().flat_map(|state| std::mem::take(&mut state.held)).collect()
     }
 
     /// Returns `true` if a number came with the same contents.
     fn recall(&self, number: u64, payload: &[u8]) -> Option<bool> {
         let (_, sum) = self.recent.get((number % REMEMBERED) as usize).filter(|(of, _)| *of == number)?;
         Some(*sum == sum_of(payload))
+    }
+
+    /// Returns `true` if a later number has the place of this one.
+    fn is_forgotten(&self, number: u64) -> bool {
+        self.recent.get((number % REMEMBERED) as usize).is_some_and(|(of, _)| *of > number)
     }
 
     fn remember(&mut self, number: u64, payload: &[u8]) {
@@ -269,6 +306,16 @@ impl Merged {
         self.next = number + 1;
         self.waiting.remove(&number).map(|packet| (missing, packet))
     }
+}
+
+/// Returns the reason of a packet that another leg has with other contents.
+pub(crate) fn differing() -> Refusal {
+    (Reason::Content, "of RTP packets with other contents than another leg's".into())
+}
+
+/// Returns the reason of a packet whose place has passed.
+pub(crate) fn behind() -> Refusal {
+    (Reason::Content, "of RTP packets behind their place in all legs".into())
 }
 
 /// Returns a sum over the contents of a packet.

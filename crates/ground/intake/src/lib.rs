@@ -27,6 +27,7 @@ mod streams;
 mod tests;
 
 pub use account::{Account, Reason, Repair, Tally};
+pub use duplicates::Echo;
 pub use hitless::Leg;
 pub use joint::{Gaps, Joint, Layout, SyncFaults};
 pub use link::Link;

@@ -15,7 +15,7 @@ use crate::kept::{Fragments, GivenUp, Kept, is_one};
 use crate::offload::{ip_len, is_over, is_segment, with_length, without_checksum};
 use crate::refusal::{EachLeftOut, Refusal, copied, ethertype, incomplete, mixed};
 use crate::rohc::Restoration;
-use crate::{Account, LeftOut, Link, Packet, Reason, Repair, Select, StreamId, Wanted};
+use crate::{Account, Echo, LeftOut, Link, Packet, Reason, Repair, Select, StreamId, Wanted};
 
 /// Packet, and its bytes if their length was repaired.
 type Found<'a> = (Packet<'a>, Option<Vec<u8>>);
@@ -31,6 +31,7 @@ pub struct Packets {
     /// Packet whose header was repaired, or that was put together.
     repaired: Vec<u8>,
     rohc: Option<Box<Restoration>>,
+    keeps_copies: bool,
 }
 
 impl Packets {
@@ -38,7 +39,19 @@ impl Packets {
     pub fn new(wanted: Wanted, select: Select) -> Packets {
         let (account, fragments, duplicates) =
             (Account::of_records(), Fragments::default(), Duplicates::default());
-        Packets { wanted, select, account, fragments, duplicates, repaired: Vec::new(), rohc: None }
+        let (repaired, rohc, keeps_copies) = (Vec::new(), None, false);
+        Packets { wanted, select, account, fragments, duplicates, repaired, rohc, keeps_copies }
+    }
+
+    /// Uses copies of packets too.
+    #[must_use]
+    pub fn keeping_copies(self) -> Packets {
+        Packets { keeps_copies: true, ..self }
+    }
+
+    /// Returns the contents that come again, if most do.
+    pub fn echo(&self) -> Option<Echo> {
+        self.duplicates.echo()
     }
 
     /// Creates an intake of ROHC packets, whose IP packets are restored and selected.
@@ -223,6 +236,7 @@ impl Packets {
         let repaired = self.with_length(&packet);
         let seen = Packet { bytes: repaired.as_deref().unwrap_or(packet.bytes), ..packet };
         if !self.admits(record, &seen) {
+            self.account.note_interface(record);
             return Err(self.not_selected());
         }
         if self.is_ip() && repaired.is_none() && is_over(packet.bytes, packet.len) {
@@ -242,7 +256,7 @@ impl Packets {
 
     /// Returns `true` if copies are left out. What is compressed comes back packet by packet, copies included.
     fn leaves_out_copies(&self) -> bool {
-        matches!(self.wanted, Wanted::Ip | Wanted::Datagrams | Wanted::Distinct)
+        !self.keeps_copies && matches!(self.wanted, Wanted::Ip | Wanted::Datagrams | Wanted::Distinct)
     }
 
     fn not_selected(&self) -> Refusal {

@@ -17,7 +17,9 @@ use crate::kept::{Fragments, GivenUp, Kept, is_one};
 use crate::offload::ip_len;
 use crate::refusal::{Refusal, copied, incomplete, mixed};
 use crate::rohc::Restoration;
-use crate::{Account, Gaps, Joint, Layout, LeftOut, Link, Reason, Repair, Select, StreamId, SyncFaults};
+use crate::{
+    Account, Echo, Gaps, Joint, Layout, LeftOut, Link, Reason, Repair, Select, StreamId, SyncFaults,
+};
 
 mod legs;
 
@@ -69,6 +71,8 @@ pub struct StreamEntry {
     pub frames: u64,
     /// RTP packets that are missing by their numbers.
     pub missing: u64,
+    /// RTP packets that came on a leg once their place had passed on all.
+    pub late: u64,
     /// Restarts of the sender of RTP. What was lost around them is not known.
     pub restarts: u64,
     /// Bytes of its datagrams, or of the file, that belong to no packet.
@@ -126,6 +130,7 @@ pub struct Streams {
     rohc: Option<Box<Restoration>>,
     /// Streams of several legs, if legs are merged.
     merged: Option<Vec<Merged>>,
+    keeps_copies: bool,
 }
 
 impl Streams {
@@ -138,6 +143,17 @@ impl Streams {
     pub fn restoring(config: DecompressorConfig, select: Select) -> Streams {
         let (rohc, _) = Restoration::new(config, select.clone());
         Streams { rohc: Some(Box::new(rohc)), ..Streams::new(select) }
+    }
+
+    /// Uses copies of packets too.
+    #[must_use]
+    pub fn keeping_copies(self) -> Streams {
+        Streams { keeps_copies: true, ..self }
+    }
+
+    /// Returns the contents that come again, if most do.
+    pub fn echo(&self) -> Option<Echo> {
+        self.duplicates.echo()
     }
 
     /// Returns the streams that were found, in the order of their first packets.
@@ -166,6 +182,7 @@ impl Streams {
         let number = self.account.read_record(record.bytes.len());
         let (origin, link) = (Origin::Record(number, record), Link::of(record));
         if !self.select.admits_record(record, &link) {
+            self.account.note_interface(record);
             return self.refuse(origin, self.not_selected(), sink);
         }
         if let Some(mut rohc) = self.rohc.take() {
@@ -199,7 +216,7 @@ impl Streams {
     /// Handles the IP packet of a record.
     fn packet<S: Sink>(&mut self, view: &Record<'_>, link: Link, origin: Origin<'_>, sink: &mut S) {
         match (content(view, link), origin) {
-            (Ok(_), origin) if self.merged.is_none() && self.is_copy(view, link) => {
+            (Ok(_), origin) if self.leaves_out_copies() && self.is_copy(view, link) => {
                 self.refuse(origin, copied(), sink)
             }
             (Ok(Content::Datagram(id, bytes)), origin) => {
@@ -212,6 +229,11 @@ impl Streams {
             (Ok(Content::Fragment(_)), origin) => self.refuse(origin, incomplete(), sink),
             (Err(refusal), origin) => self.refuse(origin, refusal, sink),
         }
+    }
+
+    /// Returns `true` if copies are left out. Of legs the numbers of RTP show them.
+    fn leaves_out_copies(&self) -> bool {
+        self.merged.is_none() && !self.keeps_copies
     }
 
     /// Returns `true` if the packet came shortly before.
@@ -281,7 +303,7 @@ impl Streams {
     pub fn finish<S: Sink>(&mut self, sink: &mut S) {
         self.give_up_fragments(sink);
         for at in 0..self.merged.as_ref().map_or(0, Vec::len) {
-            self.release(at, None, true, sink);
+            self.finish_legs(at, sink);
         }
         for pending in std::mem::take(&mut self.pending) {
             self.refuse(Origin::Kept(pending.held), no_packets(), sink);
@@ -353,7 +375,7 @@ impl Streams {
             Record { link_type: LinkType::RAW, original_len: packet.len(), bytes: &packet, ..*record };
         match content(&whole, link) {
             Ok(_)
-                if self.merged.is_none()
+                if self.leaves_out_copies()
                     && self.duplicates.is_copy_of_fragments(&packet, record.time_ns, link) =>
             {
                 self.refuse(Origin::Kept(all), copied(), sink);

@@ -253,11 +253,12 @@ fn after_bursts(carried: &[Carried], mode: Mode, confirm: u8, lengths: impl Iter
 /// fourteen apart) until it is told again. In O-mode an acknowledgement shows what was missed.
 #[test]
 fn bursts_with_a_gap_deliver_next_to_nothing_wrong() {
-    for (mode, most, least) in [(Mode::Unidirectional, 60, 1000), (Mode::Optimistic, 6, 600)] {
+    // At most one in `share` of the packets that come through is wrong.
+    for (mode, share, least) in [(Mode::Unidirectional, 6255, 1000), (Mode::Optimistic, 79_000, 600)] {
         let usual = after_bursts(&CARRIED, mode, CompressorConfig::default().confirm, 5..=15);
         let without = after_bursts(&CARRIED, mode, 0, 5..=15);
         println!("{mode:?}: {usual:?}, without confirmations {without:?}");
-        assert!(usual.wrong <= most, "{mode:?}: {usual:?}");
+        assert!(usual.wrong * share <= usual.right, "{mode:?}: {usual:?}");
         assert!(without.wrong >= least, "{mode:?}: {without:?}");
         // More comes through, as what changed is told again.
         assert!(usual.right > without.right || mode != Mode::Unidirectional, "{usual:?} {without:?}");

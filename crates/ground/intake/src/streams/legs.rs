@@ -1,7 +1,7 @@
 //! Streams of RTP on several legs, which are merged by choice.
 
 use super::{MAX_STREAMS, Origin, Rtp, Sink, State, Streams, too_many};
-use crate::hitless::{Leg, Merged, Numbered, Taken, Waiting};
+use crate::hitless::{Held, Leg, Merged, Numbered, Taken, Waiting, behind, differing};
 use crate::kept::Kept;
 use crate::{Reason, StreamId};
 
@@ -42,8 +42,24 @@ impl Streams {
         }
         match merged[at].take(id, numbered) {
             Taken::LeftOut(refusal) => self.refuse(origin, refusal, sink),
-            Taken::Apart => {
-                merged.push(Merged::begin(id, numbered));
+            Taken::TooLate => {
+                let entry = merged[at].place.and_then(|place| Some(&mut self.states.get_mut(place)?.entry));
+                if let Some(entry) = entry.filter(|entry| entry.missing > 0) {
+                    (entry.missing, entry.late) = (entry.missing - 1, entry.late + 1);
+                }
+                self.refuse(origin, behind(), sink);
+            }
+            Taken::Hold => {
+                let packet = Waiting { kept: kept(origin), payload: payload.to_vec(), time_ns };
+                merged[at].hold(&id, Held { seq, stamp, packet });
+            }
+            Taken::Apart(held) => {
+                let (seq, stamp) = held.first().map_or((seq, stamp), |held| (held.seq, held.stamp));
+                merged.push(Merged::begin(id, Numbered { seq, stamp, ..numbered }));
+                for Held { seq, stamp, packet: Waiting { kept, payload, time_ns } } in held {
+                    let rtp = Rtp { seq, stamp, payload: &payload, ..*packet };
+                    self.leg(id, &rtp, time_ns, Origin::Kept(kept), sink);
+                }
                 self.leg(id, packet, time_ns, origin, sink);
             }
             Taken::Restart(number) => {
@@ -53,13 +69,19 @@ impl Streams {
             }
             Taken::Next => self.use_next(at, origin, payload, time_ns, sink),
             Taken::Wait(number) => {
-                let kept = match origin {
-                    Origin::Record(number, record) => vec![Kept::new(number, record)],
-                    Origin::Kept(all) => all,
-                };
+                let kept = kept(origin);
                 merged[at].wait(number, Waiting { kept, payload: payload.to_vec(), time_ns });
                 self.release(at, time_ns, false, sink);
             }
+        }
+    }
+
+    /// Ends a merged stream: what waits is used, what is held is left out.
+    pub(super) fn finish_legs<S: Sink>(&mut self, at: usize, sink: &mut S) {
+        self.release(at, None, true, sink);
+        let held = self.merged.as_mut().and_then(|merged| merged.get_mut(at)).map(Merged::held);
+        for Held { packet, .. } in held.unwrap_or_default() {
+            self.refuse(Origin::Kept(packet.kept), differing(), sink);
         }
     }
 
@@ -111,5 +133,13 @@ impl Streams {
             true => self.accept(origin),
             false => self.refuse(origin, (Reason::Content, "of RTP without TS packets".into()), sink),
         }
+    }
+}
+
+/// Returns the records of a packet that waits.
+fn kept(origin: Origin<'_>) -> Vec<Kept> {
+    match origin {
+        Origin::Record(number, record) => vec![Kept::new(number, record)],
+        Origin::Kept(all) => all,
     }
 }

@@ -205,3 +205,52 @@ fn a_fragment_that_comes_again_behind_its_datagram_is_a_copy() {
     };
     assert_eq!((count(Reason::Duplicate), count(Reason::Fragment)), (1, 1), "{}", streams.account());
 }
+
+#[test]
+fn copies_are_used_by_choice() {
+    let stream = packets(70).concat();
+    let pieces: Vec<Vec<u8>> =
+        stream.chunks(188).zip(0..).map(|(piece, n)| identified(n, 64, piece)).collect();
+    let records = mirrored(&pieces, [7000, 10], untagged);
+    let (mut taken, mut streams) = (Taken::default(), Streams::default().keeping_copies());
+    streams.learn(&capture(&records));
+    for (at_us, bytes) in &records {
+        let (time_ns, link_type) = (Some(at_us * 1000), LinkType::ETHERNET);
+        streams.record(&Record { time_ns, link_type, ..record(bytes) }, &mut taken);
+    }
+    streams.finish(&mut taken);
+    closes(&streams);
+    assert_eq!((streams.account().used.records, taken.packets[0].len()), (140, 140));
+    let count = |packets: Packets| {
+        let mut packets = packets;
+        let all = records.iter().filter(|(at_us, bytes)| {
+            let (time_ns, link_type) = (Some(at_us * 1000), LinkType::ETHERNET);
+            packets.take(&Record { time_ns, link_type, ..record(bytes) }, &mut |_| {}).is_some()
+        });
+        all.count()
+    };
+    let packets = || Packets::new(Wanted::Ip, Select::default());
+    assert!(count(packets()) < 80);
+    assert_eq!(count(packets().keeping_copies()), 140);
+}
+
+#[test]
+fn contents_that_come_again_are_of_two_captures() {
+    let pieces = |idents: u16, round: u8| -> Vec<Vec<u8>> {
+        (0..200)
+            .map(|n| identified(n % idents + 1, 64, &packets(200)[usize::from(n)].map(|byte| byte ^ round)))
+            .collect()
+    };
+    let echo = |all: &[(u64, Vec<u8>)]| taken_at(all).1.echo();
+    let whole = pieces(1000, 0);
+    let found = echo(&mirrored(&whole, [5000, 200_300], untagged)).expect("an echo");
+    assert!(found.packets > 190 && found.late_ns == 200_300_000, "{found:?}");
+    // A mirror, and a stream alone.
+    assert_eq!(echo(&mirrored(&whole, [5000, 100], untagged)), None);
+    let once: Vec<(u64, Vec<u8>)> =
+        whole.iter().zip(0..).map(|(packet, n)| (n * 5000, untagged(packet))).collect();
+    assert_eq!(echo(&once), None);
+    // Contents that a sender repeats again and again.
+    let carousel = (0..1000).map(|n| (n * 5000, untagged(&whole[n as usize % 20])));
+    assert_eq!(echo(&carousel.collect::<Vec<_>>()), None);
+}

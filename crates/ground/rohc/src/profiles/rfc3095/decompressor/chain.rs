@@ -56,7 +56,7 @@ impl Decompressor {
         output: &mut Output<'_>,
     ) -> Result<Restored, DecompressError> {
         let is_ir = input.frame.kind == Kind::Ir;
-        let usable = self.state.allows(true) && is_prefix(profile, self.profile);
+        let usable = self.state.has_static() && is_prefix(profile, self.profile);
         if !is_ir && !usable {
             return Err(DecompressError::NotAllowedInState);
         }

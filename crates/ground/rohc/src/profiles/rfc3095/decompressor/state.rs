@@ -17,6 +17,8 @@ use crate::profiles::rfc3095::Input;
 enum Trust {
     #[default]
     NoContext,
+    /// Static part whose context failed packets with a CRC-7. Only IR or IR-DYN will do.
+    Refresh,
     Static,
     Full,
 }
@@ -27,6 +29,8 @@ pub(crate) struct State {
     trust: Trust,
     /// CRC failures of the last packets, one bit each, newest lowest.
     failures: u32,
+    /// Set if the dynamic part came last, and no packet was right since.
+    is_renewed: bool,
 }
 
 /// Assessment of a run of failures.
@@ -40,15 +44,21 @@ impl State {
     /// Returns `true` if a packet may be decompressed (RFC 3095 5.3.2.2.1). `strong` is set if it has a CRC-7 or CRC-8.
     pub(crate) fn allows(&self, strong: bool) -> bool {
         match self.trust {
-            Trust::NoContext => false,
+            Trust::NoContext | Trust::Refresh => false,
             Trust::Static => strong,
             Trust::Full => true,
         }
     }
 
+    /// Returns `true` if an IR-DYN packet completes the context.
+    pub(crate) fn has_static(&self) -> bool {
+        self.trust != Trust::NoContext
+    }
+
     /// An IR or IR-DYN packet was right.
     pub(crate) fn established(&mut self, with_dynamic: bool) {
         self.failures = 0;
+        self.is_renewed = with_dynamic;
         self.trust = match (with_dynamic, self.trust) {
             (true, _) | (false, Trust::Full) => Trust::Full,
             (false, _) => Trust::Static,
@@ -68,13 +78,18 @@ impl State {
     #[inline]
     pub(super) fn succeeded(&mut self, strong: bool) {
         self.failures <<= 1;
+        self.is_renewed = false;
         if strong && self.trust == Trust::Static {
             self.trust = Trust::Full;
         }
     }
 
     /// Counts a failure. With `.0` among the last `.1` the context counts as damaged.
-    fn failed(&mut self, threshold: (u8, u8)) -> Verdict {
+    ///
+    /// RFC 3095 5.3.2.2.3 c suspects the static part once updates fail too. But behind a long loss each UOR-2 fails as its numbers
+    /// have too few bits (case 3), and without feedback nothing sends an IR for that. So there IR-DYN, to which case 3 does not apply, has to
+    /// have come first. Until then no other packet is tried, as one in 128 passes its CRC-7 by chance.
+    fn failed(&mut self, threshold: (u8, u8), has_feedback: bool) -> Verdict {
         self.failures = self.failures << 1 | 1;
         let window = u32::MAX >> (32 - u32::from(threshold.1.clamp(1, 32)));
         if (self.failures & window).count_ones() < u32::from(threshold.0.max(1)) {
@@ -83,7 +98,8 @@ impl State {
         self.failures = 0;
         self.trust = match self.trust {
             Trust::Full => Trust::Static,
-            Trust::Static | Trust::NoContext => Trust::NoContext,
+            Trust::Static | Trust::Refresh if !has_feedback && !self.is_renewed => Trust::Refresh,
+            Trust::Static | Trust::Refresh | Trust::NoContext => Trust::NoContext,
         };
         Verdict::Damaged
     }
@@ -285,10 +301,11 @@ impl Decompressor {
     }
 
     fn complain(&mut self, input: &Input<'_>, output: &mut Output<'_>, error: DecompressError) {
-        let had_context = self.state.trust != Trust::NoContext;
+        let had_context = self.state.has_static();
         match error {
             DecompressError::CrcMismatch | DecompressError::ChecksumMismatch => {
-                let verdict = self.state.failed(input.config.damage_threshold);
+                let has_feedback = self.feedbacker.mode != Mode::Unidirectional;
+                let verdict = self.state.failed(input.config.damage_threshold, has_feedback);
                 // In doubt a NACK brings what ends it, as for packets that are held back.
                 if verdict == Verdict::Occasional && had_context && self.unconfirmed == 0 {
                     return;

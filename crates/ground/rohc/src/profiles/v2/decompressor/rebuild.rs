@@ -84,6 +84,9 @@ impl Decompressor {
         if input.frame.first == CO_REPAIR {
             return self.repair(&mut reader, input, scratch);
         }
+        if self.trust.awaits_repair() {
+            return Err(NOT_ALLOWED);
+        }
         let base = self.base(input.frame.first, &mut reader)?;
         if !base.has_crc7 && !self.trust.is_full() {
             return Err(NOT_ALLOWED);

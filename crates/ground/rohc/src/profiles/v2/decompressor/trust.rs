@@ -12,6 +12,7 @@ use crate::framework::context::Output;
 use crate::framework::error::DecompressError;
 use crate::framework::feedback::Acknowledgement;
 use crate::framework::profile::{Mode, PacketType};
+use crate::profiles::v2::common::CO_REPAIR;
 use crate::profiles::v2::control::Control;
 use crate::profiles::v2::{Input, feedback};
 
@@ -21,6 +22,8 @@ enum Phase {
     /// No Context: only IR packets are read.
     #[default]
     None,
+    /// Repair Context in which packets with CRC-7 failed. Only IR and `co_repair` are read.
+    Awaiting,
     /// Repair Context: only IR packets, and those with CRC-7, are read.
     Repair,
     /// Full Context.
@@ -50,6 +53,11 @@ impl Trust {
 
     pub(super) fn has_context(&self) -> bool {
         self.phase != Phase::None
+    }
+
+    /// Returns `true` if only IR packets and `co_repair` are read.
+    pub(super) fn awaits_repair(&self) -> bool {
+        self.phase == Phase::Awaiting
     }
 
     /// Returns `true` if nothing is in doubt.
@@ -176,7 +184,7 @@ impl Trust {
         let (limit, among) = config.damage_threshold;
         let recent = self.failures & u32::MAX >> (32 - u32::from(among.clamp(1, 32)));
         if recent.count_ones() >= u32::from(limit) {
-            self.damaged(is_strong);
+            self.damaged(is_strong, input);
         }
         if config.mode == Mode::Unidirectional {
             return;
@@ -193,12 +201,18 @@ impl Trust {
     }
 
     /// Notes damage. Of a context that fails packets with CRC-7 too, the static part is damaged.
-    fn damaged(&mut self, is_strong: bool) {
-        match self.phase {
-            Phase::Full => (self.phase, self.failures, self.nack_pause) = (Phase::Repair, 0, 0),
-            Phase::Repair if is_strong => (self.phase, self.failures, self.nack_pause) = (Phase::None, 0, 0),
-            _ => {}
-        }
+    ///
+    /// Behind a long loss they fail as their numbers have too few bits. Without feedback nothing sends an IR for that, so there a
+    /// `co_repair`, which has all of them, has to fail.
+    fn damaged(&mut self, is_strong: bool, input: &Input<'_>) {
+        let shows_static = input.config.mode != Mode::Unidirectional || input.frame.first == CO_REPAIR;
+        let phase = match self.phase {
+            Phase::Full => Phase::Repair,
+            Phase::Repair | Phase::Awaiting if is_strong && shows_static => Phase::None,
+            Phase::Repair if is_strong => Phase::Awaiting,
+            _ => return,
+        };
+        (self.phase, self.failures, self.nack_pause) = (phase, 0, 0);
     }
 
     /// Notes a packet of the fast path.
